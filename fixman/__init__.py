@@ -1,0 +1,76 @@
+"""Chains with constraints in O(n): dynamics, tensions and the mass-metric determinant.
+
+The inverse mass matrix H = B M⁻¹ Bᵀ of the chain *without* constraints is band-limited.  Fixman's
+partition of it into soft coordinates a and hard coordinates b gives, from one factorization of
+H^bb, the accelerations, the tensions and the determinant of the chain *with* constraints.
+
+Names load on first use: ``import fixman`` costs little more than NumPy's own import.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fixman import structured
+    from fixman.chain import Chain, velocity_terms, wilson_b
+    from fixman.coordinates import Coordinate
+    from fixman.dynamics import Motion, forward_dynamics, inverse_dynamics, project
+    from fixman.errors import (
+        ConstraintSolveError,
+        SingularConstraintError,
+        SingularCoordinateError,
+    )
+    from fixman.metric import logdet
+    from fixman.partition import Partition
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Chain": "chain",
+    "ConstraintSolveError": "errors",
+    "Coordinate": "coordinates",
+    "Motion": "dynamics",
+    "Partition": "partition",
+    "SingularConstraintError": "errors",
+    "SingularCoordinateError": "errors",
+    "forward_dynamics": "dynamics",
+    "inverse_dynamics": "dynamics",
+    "logdet": "metric",
+    "project": "dynamics",
+    "velocity_terms": "chain",
+    "wilson_b": "chain",
+}
+
+__all__ = [
+    "Chain",
+    "ConstraintSolveError",
+    "Coordinate",
+    "Motion",
+    "Partition",
+    "SingularConstraintError",
+    "SingularCoordinateError",
+    "__version__",
+    "forward_dynamics",
+    "inverse_dynamics",
+    "logdet",
+    "project",
+    "structured",
+    "velocity_terms",
+    "wilson_b",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "structured":
+        return import_module("fixman.structured")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fixman' has no attribute {name!r}")
+    value = getattr(import_module(f"fixman.{_HOMES[name]}"), name)
+    globals()[name] = value  # the next access does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

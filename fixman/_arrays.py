@@ -1,0 +1,114 @@
+"""The one gate: what users pass becomes C-contiguous float64 arrays of known shape, or an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Lead = tuple[int, ...]
+
+_FLOAT64 = np.dtype(np.float64)
+
+
+def real(value: Any, tail: tuple[int, ...], name: str, what: str = "bead") -> Array:
+    """Coerce to a writeable C-contiguous float64 array of shape ``(..., *tail)``.
+
+    Values are not looked at: kernels notice what is not finite, `require_finite` says where.
+    ``what`` names the first axis of ``tail`` in messages.
+    """
+    if (
+        type(value) is np.ndarray
+        and value.dtype is _FLOAT64
+        and value.shape == tail
+        and value.flags.carray
+    ):
+        return value
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be an array of numbers: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be real numbers, got dtype {array.dtype}")
+    if array.shape[array.ndim - len(tail) :] != tail or array.ndim < len(tail):
+        expected = ", ".join(["...", *map(str, tail)])
+        raise ValueError(f"{name} must have shape ({expected}), got {array.shape}" + _hint(array, tail, what))
+    # Kernels are compiled for writeable arrays only, so a read-only one is copied.
+    return np.require(array, np.float64, ["C", "A", "W"])
+
+
+def _hint(array: NDArray[Any], tail: tuple[int, ...], what: str) -> str:
+    if len(tail) == 2 and array.shape[-2:] == tail[::-1]:
+        return f"; the last two axes are ({what}, component), is it transposed?"
+    if len(tail) == 2 and array.ndim >= 2 and array.shape[-1] == tail[1]:
+        return f"; the chain has {tail[0]} {what}s, the array {array.shape[-2]}"
+    if len(tail) == 2 and array.ndim >= 2 and array.shape[-2] == tail[0]:
+        return f"; the chain has dim={tail[1]}, the array {array.shape[-1]} components"
+    return ""
+
+
+def common_lead(*leads: Lead) -> Lead:
+    """Broadcast batch axes against each other."""
+    try:
+        return np.broadcast_shapes(*leads)
+    except ValueError:
+        shapes = ", ".join(map(str, leads))
+        raise ValueError(f"the leading (frame) axes do not broadcast: {shapes}") from None
+
+
+def spread(array: Array, lead: Lead, tail: tuple[int, ...]) -> Array:
+    """Repeat over missing batch axes; the result is contiguous."""
+    if array.shape == (*lead, *tail):
+        return array
+    return np.require(np.broadcast_to(array, (*lead, *tail)), requirements=["C", "W"])
+
+
+def frame_text(frame: int, lead: Lead) -> str:
+    """`` in frame 3``, or nothing where there is only one configuration."""
+    if not lead:
+        return ""
+    index = tuple(int(i) for i in np.unravel_index(frame, lead))
+    return f" in frame {index[0] if len(index) == 1 else index}"
+
+
+def require_finite(array: Array, tail: tuple[int, ...], name: str, what: str = "bead") -> None:
+    """Refuse NaN and inf, naming the first culprit."""
+    if np.isfinite(array).all():
+        return
+    where = np.argwhere(~np.isfinite(array))[0]
+    lead = array.shape[: array.ndim - len(tail)]
+    index = where[len(lead) :]
+    frame = int(np.ravel_multi_index(tuple(where[: len(lead)]), lead)) if lead else 0
+    raise ValueError(
+        f"{name} is {array[tuple(where)]} at {what} {index[0]}{frame_text(frame, lead)}: "
+        "every value must be finite"
+    )
+
+
+def positive_int(value: Any, name: str) -> int:
+    """Return an integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+    return int(value)
+
+
+def masses(value: Any, n: int) -> Array:
+    """Return n positive, finite masses with finite inverses; a scalar is repeated."""
+    array = np.array(real(value, (), "masses"), dtype=np.float64)
+    if array.ndim == 0:
+        array = np.full(n, float(array))
+    if array.shape != (n,):
+        raise ValueError(f"masses must be one number or have shape ({n},), got {array.shape}")
+    with np.errstate(all="ignore"):
+        good = (array > 0) & np.isfinite(array) & np.isfinite(1 / array) & (1 / array > 0)
+    if not good.all():
+        k = int(np.argmin(good))
+        raise ValueError(
+            f"the mass of bead {k} is {array[k]}: masses must be positive and finite"
+            " (a base point that cannot move is base='fixed', not a mass)"
+        )
+    return array

@@ -1,0 +1,540 @@
+"""`Chain`: which beads there are, how they are described, and what is held fixed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from fixman import _arrays, coordinates
+from fixman._arrays import Array, Lead
+from fixman.coordinates import KINDS, POSITIONS, Coordinate, HardPattern, Rows
+from fixman.errors import SingularConstraintError, SingularCoordinateError
+from fixman.kernels import charts
+from fixman.kernels.geometry import ANGLE, LENGTH
+from fixman.kernels.motion import SMALLEST_SINE
+
+Base = Literal["free", "fixed"]
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Chain:
+    """Point masses, their internal coordinates, and which of these are hard.
+
+    Immutable, hashable and comparable by content.  Make one with `Chain.linear`.
+
+    Attributes
+    ----------
+    n, dim : int
+        Mobile beads and space dimension, 2 or 3.
+    base : "free" or "fixed"
+        Whether the first bond starts at a base point at the origin that does not move.
+    masses : ndarray (n,)
+    references : ndarray (n, dim)
+        Parent, angle reference and (in 3-D) torsion reference of every bead; negative numbers
+        are ghosts, see `Coordinate`.
+    extra : tuple of Coordinate
+        Hard rows beyond the chart: bonds that close rings and other extra constraints.
+    hard_mask : ndarray (len(coordinates),) of bool
+    """
+
+    n: int
+    dim: int
+    base: Base
+    masses: Array
+    references: Index
+    extra: tuple[Coordinate, ...]
+    hard_mask: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        for array in (self.masses, self.references, self.hard_mask):
+            array.flags.writeable = False
+
+    @classmethod
+    def linear(
+        cls,
+        n: int,
+        *,
+        dim: int = 3,
+        base: Base = "free",
+        masses: ArrayLike = 1.0,
+        hard: Sequence[str] | ArrayLike = ("length",),
+    ) -> Chain:
+        """Make a linear chain of ``n`` mobile beads (theory.md section 1).
+
+        Parameters
+        ----------
+        n : int
+            Beads; a fixed base point comes on top.
+        dim : 2 or 3
+        base : "free" or "fixed"
+            A fixed base is the point x₀ = 0; the first link's angle is then measured from e_x.
+        masses : float or (n,)
+            In any unit; the results are in the matching ones.
+        hard : tuple of kinds, or bool mask over ``coordinates``
+            ``("length",)`` is freely jointed, ``("length", "angle")`` freely rotating.  On a free
+            chain positions and rows that touch a ghost stay soft.
+
+        Notes
+        -----
+        Costs O(n) in time and memory.
+        """
+        n = _arrays.positive_int(n, "n")
+        if dim not in (2, 3):
+            raise ValueError(f"dim must be 2 or 3, got {dim!r}")
+        if base not in ("free", "fixed"):
+            raise ValueError(f"base must be 'free' or 'fixed', got {base!r}")
+        references = coordinates.linear_references(n, dim, base == "fixed")
+        table = coordinates.chart(references, (), base == "fixed")
+        mask = _hard_mask(hard, table, dim, base)
+        return cls(n, int(dim), base, _arrays.masses(masses, n), references, (), mask)
+
+    # --- index tables -----------------------------------------------------------------------
+
+    @cached_property
+    def coordinates(self) -> tuple[Coordinate, ...]:
+        """Every coordinate: the n·d of the chart, bead by bead, then closures and extra rows."""
+        return tuple(self._rows[row] for row in range(len(self._rows)))
+
+    @cached_property
+    def soft(self) -> Index:
+        """Places of the soft coordinates; torques and q̈ follow this order."""
+        return _read_only(np.flatnonzero(~self.hard_mask))
+
+    @cached_property
+    def hard(self) -> Index:
+        """Places of the hard coordinates; tensions follow this order."""
+        return _read_only(np.flatnonzero(self.hard_mask))
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return coordinates.chart(self.references, self.extra, self._fixed)
+
+    @cached_property
+    def _soft_rows(self) -> Rows:
+        return self._rows.take(self.soft)
+
+    @cached_property
+    def _hard_pattern(self) -> HardPattern:
+        return coordinates.hard_pattern(self._rows, self.hard)
+
+    @cached_property
+    def _fixed(self) -> bool:
+        return self.base == "fixed"
+
+    @cached_property
+    def _inverse_masses(self) -> Array:
+        return 1.0 / self.masses
+
+    @cached_property
+    def _links(self) -> Array:
+        """Inverse masses of the joints where the hard rows are exactly the bonds of a linear
+        chain, base point included; otherwise empty.
+        """  # noqa: D205
+        linear = coordinates.linear_references(self.n, self.dim, self._fixed)
+        bonds = self._rows.kinds == LENGTH
+        if self.extra or not bonds.any() or not np.array_equal(self.hard_mask, bonds):
+            return np.empty(0)
+        if not np.array_equal(self.references[:, 0], linear[:, 0]):
+            return np.empty(0)
+        base = [0.0] if self._fixed else []
+        return np.concatenate([base, self._inverse_masses])
+
+    @cached_property
+    def _band(self) -> tuple[NDArray[np.int32], int]:
+        """What assembles the band of H^bb; nothing where `_links` serve instead."""
+        if self._links.size:
+            return np.empty((0, 4), dtype=np.int32), 1
+        return self._hard_pattern.terms, self._hard_pattern.bandwidth
+
+    @cached_property
+    def _sizes(self) -> tuple[int, int, Array, int, int]:
+        return self.n, self.dim, self._links, self.hard.size, self.soft.size
+
+    # --- content ----------------------------------------------------------------------------
+
+    @cached_property
+    def _content(self) -> tuple[Any, ...]:
+        digest = hashlib.blake2b(digest_size=16)
+        for array in (self.masses, self.references, self.hard_mask):
+            digest.update(array.tobytes())
+        return self.n, self.dim, self.base, self.extra, digest.digest()
+
+    def __eq__(self, other: object) -> bool:
+        return self._content == other._content if isinstance(other, Chain) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = (self.masses.copy(), self.references.copy(), self.extra, self.hard_mask.copy())
+        return Chain, (self.n, self.dim, self.base, *fields)
+
+    def __repr__(self) -> str:
+        """``<Chain: 100 beads, 3-D, free, masses 1, hard: 99 lengths>``."""
+        low, high = self.masses.min(), self.masses.max()
+        masses = f"masses {low:g}" if low == high else f"masses {low:g} to {high:g}"
+        counts = Counter(KINDS[kind] for kind in self._rows.kinds[self.hard])
+        hard = ", ".join(f"{m} {kind}{'s' * (m > 1)}" for kind, m in counts.items())
+        beads = f"{self.n} bead{'s' * (self.n > 1)}"
+        return f"<Chain: {beads}, {self.dim}-D, {self.base}, {masses}, hard: {hard or 'none'}>"
+
+    def to_json(self) -> str:
+        """Write the chain as a JSON document that `Chain.from_json` reads back exactly."""
+        return json.dumps(
+            {
+                "fixman_chain": 1,
+                "dim": self.dim,
+                "base": self.base,
+                "masses": self.masses.tolist(),
+                "references": self.references.tolist(),
+                "extra": [[c.kind, list(c.beads)] for c in self.extra],
+                "hard": self.hard.tolist(),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Chain:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        ValueError
+            If the document is not such a chain.
+        """
+        try:
+            data = json.loads(text)
+            if data["fixman_chain"] != 1:
+                raise ValueError(f"format {data['fixman_chain']} is not known")
+            dim, base = data["dim"], data["base"]
+            if dim not in (2, 3) or base not in ("free", "fixed"):
+                raise ValueError(f"dim {dim!r}, base {base!r}")
+            masses = _arrays.masses(data["masses"], len(data["masses"]))
+            n = masses.size
+            references = np.array(data["references"], dtype=np.int64).reshape(n, dim)
+            if (references[:, 0] >= np.arange(n)).any() or references.min() < -3:
+                raise ValueError("a bead's references must come before it")
+            extra = tuple(Coordinate(kind, tuple(beads)) for kind, beads in data["extra"])
+            mask = np.zeros(n * dim + len(extra), dtype=bool)
+            mask[data["hard"]] = True
+        except (KeyError, TypeError, IndexError, json.JSONDecodeError, ValueError) as error:
+            raise ValueError(f"not a chain written by Chain.to_json: {error!r}") from None
+        table = coordinates.chart(references, extra, base == "fixed")
+        return cls(n, dim, base, masses, references, extra, _hard_mask(mask, table, dim, base))
+
+    # --- charts -----------------------------------------------------------------------------
+
+    def internal(self, x: ArrayLike) -> Array:
+        """Chart coordinates q of configurations.
+
+        Parameters
+        ----------
+        x : (..., n, dim)
+
+        Returns
+        -------
+        ndarray (..., n * dim)
+            Lengths in the unit of x, angles and torsions in radians, in the order of the first
+            n·d ``coordinates``.
+
+        Raises
+        ------
+        SingularCoordinateError
+            Where a torsion is undefined (its bonds are straight) or bonded beads coincide.
+
+        Notes
+        -----
+        Costs O(n) a frame; theory.md section 2.
+        """
+        x = _arrays.real(x, (self.n, self.dim), "x")
+        lead = x.shape[:-2]
+        m = self.n * self.dim
+        q = np.empty((count(lead), m))
+        chart = self._chart
+        bad = charts.internal_frames(
+            x.reshape(-1, self.dim), self.n, self.dim, self._fixed,
+            chart.kinds, chart.beads, SMALLEST_SINE, q,
+        )  # fmt: skip
+        if bad >= 0:
+            self._explain_positions(x, bad)
+            self._refuse_singular(x, bad, np.arange(m), SingularCoordinateError, torsions=True)
+            raise overflow("internal coordinates", bad, lead)
+        return q.reshape(*lead, m)
+
+    @overload
+    def cartesian(self, q: ArrayLike) -> Array: ...
+    @overload
+    def cartesian(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]: ...
+    def cartesian(
+        self, q: ArrayLike, qd: ArrayLike | None = None
+    ) -> Array | tuple[Array, Array]:
+        """Positions, and velocities if rates are given, from chart coordinates.
+
+        Regular everywhere, straight chains included; angles outside [0, π] in 3-D continue
+        smoothly.
+
+        Parameters
+        ----------
+        q : (..., n * dim)
+            In the order of the first n·d ``coordinates``; lengths must be positive.
+        qd : (..., n * dim), optional
+            Their rates.
+
+        Returns
+        -------
+        x, or (x, v) : ndarray (..., n, dim)
+
+        Notes
+        -----
+        Costs O(n) a frame.
+        """
+        m = self.n * self.dim
+        q = _arrays.real(q, (m,), "q", "coordinate")
+        lead = q.shape[:-1]
+        rates = np.empty((0, m))
+        if qd is not None:
+            qd = _arrays.real(qd, (m,), "qd", "coordinate")
+            lead = _arrays.common_lead(lead, qd.shape[:-1])
+            _arrays.require_finite(qd, (m,), "qd", "coordinate")
+            rates = _arrays.spread(qd, lead, (m,)).reshape(-1, m)
+        _arrays.require_finite(q, (m,), "q", "coordinate")
+        lengths = q[..., self._chart.kinds == LENGTH]
+        if not (lengths > 0).all():
+            where = tuple(np.argwhere(~(lengths > 0))[0])
+            row = int(np.flatnonzero(self._chart.kinds == LENGTH)[where[-1]])
+            raise ValueError(f"{self._rows[row]} is {lengths[where]}: lengths must be positive")
+        q = _arrays.spread(q, lead, (m,))
+        x = np.empty((*lead, self.n, self.dim))
+        v = np.empty(x.shape if qd is not None else (0, self.dim))
+        charts.cartesian_frames(
+            q.reshape(-1, m), rates, self.n, self.dim, self._fixed, self._own_references,
+            x.reshape(-1, self.dim), v.reshape(-1, self.dim),
+        )  # fmt: skip
+        if not (np.isfinite(x).all() and np.isfinite(v).all()):
+            raise ValueError("positions overflowed: lengths or rates are too large")
+        return (x, v) if qd is not None else x
+
+    @cached_property
+    def _chart(self) -> Rows:
+        return self._rows.take(np.arange(self.n * self.dim))
+
+    @cached_property
+    def _own_references(self) -> Index:
+        return self.references.copy()  # writeable, as the kernels are compiled for
+
+    # --- why a kernel gave up ---------------------------------------------------------------
+
+    def _explain_positions(self, x: Array, frame: int) -> None:
+        """Raise if positions are not finite or beads of a length coordinate coincide."""
+        _arrays.require_finite(x, (self.n, self.dim), "x")
+        lead = x.shape[:-2]
+        bonds = np.flatnonzero(self._rows.kinds == LENGTH)
+        q = self._values(x, frame, bonds)
+        with np.errstate(all="ignore"):
+            coincide = bonds[q * q == 0]
+        if coincide.size:
+            row = int(coincide[0])
+            i, j = self._rows[row].beads
+            error = SingularConstraintError if self.hard_mask[row] else SingularCoordinateError
+            first = f"bead {i}" if i >= 0 else "the base point"
+            where = _arrays.frame_text(frame, lead)
+            raise error(f"{first} and bead {j} coincide{where}: their bond has no direction")
+
+    def _values(self, x: Array, frame: int, rows: Index) -> Array:
+        table = self._rows.take(rows)
+        q = np.empty((1, rows.size))
+        one = x.reshape(-1, self.n, self.dim)[frame].copy()
+        charts.internal_frames(
+            one, self.n, self.dim, self._fixed, table.kinds, table.beads, SMALLEST_SINE, q
+        )
+        return q[0]
+
+    def _refuse_singular(
+        self,
+        x: Array,
+        frame: int,
+        rows: Index,
+        error: type[ValueError],
+        *,
+        torsions: bool = False,
+    ) -> None:
+        """Raise if any of ``rows`` has no gradient (``torsions``: has no value) in this frame."""
+        table = self._rows.take(rows)
+        sines = np.empty(rows.size)
+        one = x.reshape(-1, self.n, self.dim)[frame].copy()
+        charts.gradient_rows(
+            one, self.n, self.dim, self._fixed, table.kinds, table.beads,
+            np.empty((rows.size, 4, 3)), sines,
+        )  # fmt: skip
+        singular = ~(sines > SMALLEST_SINE)
+        if torsions:
+            singular &= table.kinds > ANGLE
+        names = [str(table[int(row)]) for row in np.flatnonzero(singular)[:3]]
+        if not names:
+            return
+        more = int(singular.sum()) - len(names)
+        listed = ", ".join(names) + (f" and {more} more" if more else "")
+        remedy = (
+            "a straight angle cannot be hard in 3-D; leave it soft"
+            if error is SingularConstraintError
+            else "Cartesian accelerations, tensions and ln det H^bb do not need them"
+        )
+        verb = "is" if len(names) == 1 else "are"
+        where = _arrays.frame_text(frame, x.shape[:-2])
+        raise error(f"{listed} {verb} singular{where}: three successive beads are in line; {remedy}")
+
+    def _refuse_extra(self, what: str) -> None:
+        if self.extra:
+            raise ValueError(
+                f"{what} is not defined with closures or extra rows: the soft coordinates "
+                f"outnumber the degrees of freedom by {len(self.extra)}"
+            )
+
+
+def wilson_b(chain: Chain, x: ArrayLike) -> sparse.csr_array[Any, Any]:
+    """Wilson's B = ∂q/∂x of one configuration (theory.md section 2).
+
+    Parameters
+    ----------
+    chain : Chain
+    x : (n, dim)
+
+    Returns
+    -------
+    scipy.sparse.csr_array (len(chain.coordinates), n * dim)
+        At most 4·dim elements a row.  Costs O(n).
+
+    Raises
+    ------
+    SingularCoordinateError
+        Where a coordinate has no gradient: a straight 3-D angle, or a torsion next to one.
+    """
+    x = single(chain, x)
+    rows = np.arange(len(chain._rows))
+    gradients, sines = gradient_rows(chain, x, chain._rows)
+    if not (sines > SMALLEST_SINE).all():
+        chain._explain_positions(x, 0)
+        chain._refuse_singular(x, 0, rows, SingularCoordinateError)
+    return to_sparse(chain, chain._rows, gradients)
+
+
+def velocity_terms(chain: Chain, x: ArrayLike, v: ArrayLike) -> Array:
+    """κ = ẋᵀ (∂²q/∂x²) ẋ, the part of q̈ that velocities make (theory.md section 3).
+
+    Parameters
+    ----------
+    chain : Chain
+    x, v : (..., n, dim)
+
+    Returns
+    -------
+    ndarray (..., len(chain.coordinates))
+        Costs O(n) a frame.
+
+    Raises
+    ------
+    SingularCoordinateError
+        Where a coordinate has no gradient: a straight 3-D angle, or a torsion next to one.
+    """
+    tail = (chain.n, chain.dim)
+    x, v = _arrays.real(x, tail, "x"), _arrays.real(v, tail, "v")
+    lead = _arrays.common_lead(x.shape[:-2], v.shape[:-2])
+    x, v = _arrays.spread(x, lead, tail), _arrays.spread(v, lead, tail)
+    table = chain._rows
+    kappa = np.empty((count(lead), len(table)))
+    charts.curvature_frames(
+        x.reshape(-1, chain.dim), v.reshape(-1, chain.dim), chain.n, chain.dim, chain._fixed,
+        table.kinds, table.beads, kappa,
+    )  # fmt: skip
+    bad = np.flatnonzero(~np.isfinite(kappa).all(axis=1))
+    if bad.size:
+        frame = int(bad[0])
+        _arrays.require_finite(v, tail, "v")
+        chain._explain_positions(x, frame)
+        chain._refuse_singular(x, frame, np.arange(len(table)), SingularCoordinateError)
+        raise overflow("velocity terms", frame, lead)
+    return kappa.reshape(*lead, len(table))
+
+
+# --- shared with the rooms below ----------------------------------------------------------------
+
+
+def single(chain: Chain, x: ArrayLike) -> Array:
+    """Gate for functions of one configuration."""
+    array = _arrays.real(x, (chain.n, chain.dim), "x")
+    if array.ndim != 2:
+        raise ValueError(f"x must be one configuration ({chain.n}, {chain.dim}), got {array.shape}")
+    return array
+
+
+def gradient_rows(chain: Chain, x: Array, table: Rows) -> tuple[Array, Array]:
+    """Wilson rows (m, 4, 3) of some coordinates, and the sines they were divided by."""
+    gradients = np.empty((len(table), 4, 3))
+    sines = np.empty(len(table))
+    charts.gradient_rows(
+        x, chain.n, chain.dim, chain._fixed, table.kinds, table.beads, gradients, sines
+    )
+    return gradients, sines
+
+
+def to_sparse(chain: Chain, table: Rows, gradients: Array) -> sparse.csr_array[Any, Any]:
+    """Slots to columns; the columns of ghosts add to what they ride on, or vanish."""
+    dim = chain.dim
+    row, slot = np.nonzero(table.columns >= 0)
+    columns = table.columns[row, slot].astype(np.int64)[:, None] * dim + np.arange(dim)
+    entries = (gradients[row, slot, :dim].ravel(), (np.repeat(row, dim), columns.ravel()))
+    matrix = sparse.coo_array(entries, shape=(len(table), chain.n * dim)).tocsr()
+    matrix.sum_duplicates()
+    return matrix
+
+
+def overflow(what: str, frame: int, lead: Lead) -> ValueError:
+    where = _arrays.frame_text(frame, lead)
+    return ValueError(f"the {what} overflowed{where}: choose units that bring values nearer to 1")
+
+
+def count(lead: Lead) -> int:
+    return int(np.prod(lead, dtype=np.int64))
+
+
+def _read_only(array: Index) -> Index:
+    array.flags.writeable = False
+    return array
+
+
+def _hard_mask(
+    hard: Sequence[str] | ArrayLike, table: Rows, dim: int, base: Base
+) -> NDArray[np.bool_]:
+    """Resolve ``hard``: kinds, or a mask over the coordinates."""
+    if isinstance(hard, str):
+        raise ValueError(f"hard must be a tuple of kinds, got the string {hard!r}: write ({hard!r},)")
+    external = table.external if base == "free" else np.zeros(len(table), dtype=bool)
+    listed = np.asarray(hard)
+    if listed.dtype == bool:
+        if listed.shape != (len(table),):
+            raise ValueError(
+                f"a hard mask must have one entry per coordinate ({len(table)},), got {listed.shape}"
+            )
+        if (listed & external).any():
+            row = int(np.argmax(listed & external))
+            raise ValueError(
+                f"{table[row]} cannot be hard: it places the free chain in space; fix the base"
+            )
+        return listed.copy()
+    kinds = [str(kind) for kind in np.atleast_1d(listed)] if listed.size else []
+    for kind in kinds:
+        if kind not in KINDS[POSITIONS:]:
+            raise ValueError(f"hard names the kinds {KINDS[POSITIONS:]}, got {kind!r}")
+        if kind == "torsion" and dim == 2:
+            raise ValueError("there are no torsions in the plane: dim=2 has lengths and angles")
+    mask = np.isin(table.kinds, [KINDS.index(kind) for kind in kinds]) & ~external
+    return np.asarray(mask, dtype=bool)

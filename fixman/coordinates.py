@@ -1,0 +1,157 @@
+"""Internal coordinates as index tables, and what they are worth in a configuration.
+
+A coordinate is a kind and up to four beads, outermost last.  Ghost beads are negative: −1 is the
+base point x₀, −2 and −3 are x₋₁ = x₀ − e_x and x₋₂ = x₀ − e_x − e_y; on a free chain the last two
+ride on the first bead (theory.md section 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+KINDS = ("x", "y", "z", "length", "angle", "torsion")
+POSITIONS = 3  # the first kinds
+SLOTS = np.array([1, 1, 1, 2, 3, 4])
+GHOSTS = 3  # padded bead index = bead + GHOSTS
+
+Index = NDArray[np.int64]
+
+
+class Coordinate(NamedTuple):
+    """One internal coordinate: its kind and the beads it is made of, outermost last."""
+
+    kind: str
+    beads: tuple[int, ...]
+
+    def __str__(self) -> str:
+        """``angle(0, 1, 2)``."""
+        return f"{self.kind}({', '.join(map(str, self.beads))})"
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A table of coordinates as the kernels read it.
+
+    ``kinds (m,)`` index `KINDS`; ``beads (m, 4)`` are padded bead numbers; ``columns (m, 4)`` are
+    the mobile beads that each slot moves, −1 for none.
+    """
+
+    kinds: NDArray[np.int8]
+    beads: NDArray[np.int32]
+    columns: NDArray[np.int32]
+
+    def take(self, rows: Index) -> Rows:
+        """Return some of the rows, in the order given."""
+        return Rows(self.kinds[rows], self.beads[rows], self.columns[rows])
+
+    def __getitem__(self, row: int) -> Coordinate:
+        kind = self.kinds[row]
+        beads = self.beads[row, : SLOTS[kind]] - GHOSTS
+        return Coordinate(KINDS[kind], tuple(int(b) for b in beads))
+
+    def __len__(self) -> int:
+        return self.kinds.size
+
+    @cached_property
+    def external(self) -> NDArray[np.bool_]:
+        """Positions, and rows that touch a ghost."""
+        used = np.arange(4) < SLOTS[self.kinds][:, None]
+        return (self.kinds < POSITIONS) | ((self.beads < GHOSTS) & used).any(axis=1)
+
+
+def rows(kinds: NDArray[np.int8], beads: Index, fixed: bool) -> Rows:
+    """Build a table from bead numbers; unused slots may hold anything."""
+    used = np.arange(4) < SLOTS[kinds][:, None]
+    # A ghost is massless on a fixed base and rides on bead 0 of a free chain.
+    columns = np.where(used, np.where(beads < 0, -1 if fixed else 0, beads), -1)
+    padded = np.where(used, beads + GHOSTS, 0)
+    return Rows(kinds, padded.astype(np.int32), columns.astype(np.int32))
+
+
+def linear_references(n: int, dim: int, fixed: bool) -> Index:
+    """Parent, angle reference and torsion reference of every bead of a linear chain."""
+    references = np.arange(n)[:, None] - np.arange(1, dim + 1)
+    if not fixed:  # there is no x₀ beside bead 0, so ghosts count from −2
+        references[1:] -= references[1:] < 0
+    return references
+
+
+def chart(references: Index, extra: tuple[Coordinate, ...], fixed: bool) -> Rows:
+    """Return the n·d chart rows, bead by bead, then the extra rows."""
+    n, dim = references.shape
+    kinds = np.tile(np.arange(3, 3 + dim, dtype=np.int8), (n, 1))
+    beads = np.zeros((n, dim, 4), dtype=np.int64)
+    for row in range(dim):
+        for slot in range(row + 1):
+            beads[:, row, slot] = references[:, row - slot]
+        beads[:, row, row + 1] = np.arange(n)
+    if not fixed:
+        kinds[0] = np.arange(dim)
+        beads[0] = 0
+    more_kinds = np.array([KINDS.index(c.kind) for c in extra], dtype=np.int8)
+    more_beads = np.zeros((len(extra), 4), dtype=np.int64)
+    for row, c in enumerate(extra):
+        more_beads[row, : len(c.beads)] = c.beads
+    return rows(
+        np.concatenate([kinds.ravel(), more_kinds]),
+        np.concatenate([beads.reshape(-1, 4), more_beads]),
+        fixed,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class HardPattern:
+    """The hard rows in factor order, and which products make up their H^bb.
+
+    From base to tip, within a bead torsion, angle, length: the narrowest band (theory.md section
+    5).  ``order`` is the place of each among the hard coordinates in public order.
+    """
+
+    rows: Rows
+    order: Index
+
+    @cached_property
+    def _pairs(self) -> tuple[Index, Index, Index]:
+        """All pairs of (row, slot), flat, that move the same bead, first row ≤ second."""
+        flat = np.flatnonzero(self.rows.columns.ravel() >= 0)
+        bead = self.rows.columns.ravel()[flat]
+        by_bead = np.argsort(bead, kind="stable")
+        flat, bead = flat[by_bead], bead[by_bead]
+        first, second = [flat], [flat]
+        for shift in range(1, int(np.bincount(bead).max(initial=1))):
+            together = np.flatnonzero(bead[shift:] == bead[:-shift])
+            first.append(flat[together])
+            second.append(flat[together + shift])
+            # Two slots of one row meet on the diagonal, which counts them both ways.
+            same = first[-1] // 4 == second[-1] // 4
+            first.append(second[-1][same])
+            second.append(first[-2][same])
+        i, j = np.concatenate(first), np.concatenate(second)
+        return i, j, self.rows.columns.ravel()[i].astype(np.int64)
+
+    @cached_property
+    def bandwidth(self) -> int:
+        """Half-bandwidth of H^bb."""
+        i, j, _ = self._pairs
+        return int((j // 4 - i // 4).max(initial=0))
+
+    @cached_property
+    def terms(self) -> NDArray[np.int32]:
+        """Place in the band storage (m, h + 1), the two flat (row, slot), the bead."""
+        i, j, bead = self._pairs
+        place = (i // 4) * (self.bandwidth + 1) + (j // 4 - i // 4)
+        order = np.argsort(place, kind="stable")
+        return np.stack([place, i, j, bead], axis=1)[order].astype(np.int32)
+
+
+def hard_pattern(table: Rows, hard: Index) -> HardPattern:
+    """Put the hard rows in factor order."""
+    kinds = table.kinds[hard]
+    outermost = table.beads[hard].max(axis=1, initial=0)
+    order = np.lexsort((-kinds.astype(np.int64), outermost))
+    return HardPattern(table.take(hard[order]), order)

@@ -1,0 +1,290 @@
+"""Forward and inverse dynamics with velocity terms, torques and Cartesian forces."""
+
+from __future__ import annotations
+
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman import _arrays
+from fixman._arrays import Array, Lead
+from fixman.chain import Chain, count, overflow, velocity_terms
+from fixman.errors import ConstraintSolveError, SingularCoordinateError
+from fixman.kernels import charts, freely_jointed, motion, projection
+from fixman.kernels.geometry import LENGTH
+from fixman.partition import raise_failure
+
+__all__ = ["Motion", "forward_dynamics", "inverse_dynamics", "project"]
+
+_NO_TORQUE = np.empty(0)
+_NO_FORCE = np.empty((0, 2))
+
+
+class Motion:
+    """What `forward_dynamics` found: accelerations and tensions."""
+
+    __slots__ = ("_chain", "_lead", "_out", "_qdd_known", "_v", "_x")
+
+    def __init__(
+        self, chain: Chain, lead: Lead, x: Array, v: Array, out: Array, qdd_known: bool
+    ) -> None:
+        self._chain = chain
+        self._lead = lead
+        self._x = x
+        self._v = v
+        self._out = out  # (frames, n·d + hard + soft)
+        self._qdd_known = qdd_known
+
+    @property
+    def acceleration(self) -> Array:
+        """Accelerations of the beads ẍ, (..., n, dim)."""
+        n, dim = self._chain.n, self._chain.dim
+        return self._out[:, : n * dim].reshape(*self._lead, n, dim)
+
+    @property
+    def tension(self) -> Array:
+        """Tensions, (..., n_hard): force in a bond (stretched > 0), torque for other kinds."""
+        first, hard = self._chain.n * self._chain.dim, self._chain.hard.size
+        return self._out[:, first : first + hard].reshape(*self._lead, hard)
+
+    @property
+    def qdd(self) -> Array:
+        """Soft accelerations q̈_a = B_a ẍ + κ_a, (..., n_soft); computed on first access.
+
+        Raises
+        ------
+        SingularCoordinateError
+            If a soft coordinate has no gradient: alone among the answers, this one is singular
+            on straight 3-D chains.
+        """
+        chain, lead, soft = self._chain, self._lead, self._chain.soft.size
+        if not self._qdd_known:
+            table = chain._soft_rows
+            bad = motion.soft_accelerations(
+                self._x.reshape(-1, chain.dim), self._v.reshape(-1, chain.dim), chain.n, chain.dim,
+                chain._fixed, table.kinds, table.beads, table.columns, self._out,
+            )  # fmt: skip
+            if bad >= 0:
+                chain._explain_positions(self._x, bad)
+                chain._refuse_singular(self._x, bad, chain.soft, SingularCoordinateError)
+                raise overflow("soft accelerations", bad, lead)
+            self._qdd_known = True
+        return self._out[:, chain.n * chain.dim + chain.hard.size :].reshape(*lead, soft)
+
+
+def forward_dynamics(
+    chain: Chain,
+    x: ArrayLike,
+    v: ArrayLike,
+    *,
+    torque: ArrayLike | None = None,
+    force: ArrayLike | None = None,
+) -> Motion:
+    """Accelerations and tensions of a chain whose hard coordinates stay constant.
+
+    H^bb λ = −(B_b M⁻¹ F + κ_b), ẍ = M⁻¹ (F + B_bᵀ λ), q̈_a = B_a ẍ + κ_a with F = f + B_aᵀ τ
+    (theory.md section 3; Lee & Chirikjian 2005, eq. 12, with velocity terms).
+
+    Parameters
+    ----------
+    chain : Chain
+    x, v : (..., n, dim)
+        Positions and velocities.  The velocities should satisfy the constraints, B_b v = 0.
+    torque : (..., n_soft), optional
+        Generalized forces conjugate to the soft coordinates.
+    force : (..., n, dim), optional
+        Cartesian forces on the beads.
+
+    Returns
+    -------
+    Motion
+        Units follow from those of the arguments: acceleration = force / mass.
+
+    Raises
+    ------
+    SingularConstraintError
+        If the hard coordinates cannot be held here: see `fixman.SingularConstraintError`.
+    SingularCoordinateError
+        If a torque is not zero on a coordinate without gradient (sin θ ≤ 4 eps).
+
+    Notes
+    -----
+    O(n) in time and memory a frame.  Planar chains of bonds take a fused kernel that keeps its
+    digits on nearly straight chains.
+    """
+    n, dim, links, hard, soft = chain._sizes
+    tail = (n, dim)
+    lead: Lead = ()
+    x = flat_x = _arrays.real(x, tail, "x")
+    v = flat_v = _arrays.real(v, tail, "v")
+    tau, f = _NO_TORQUE, _NO_FORCE
+    if torque is not None:
+        tau = _arrays.real(torque, (soft,), "torque", "soft coordinate")
+    if force is not None:
+        f = _arrays.real(force, tail, "force")
+    if x.ndim > 2 or v.ndim > 2 or tau.ndim > 1 or f.ndim > 2:
+        lead = _arrays.common_lead(
+            x.shape[:-2], v.shape[:-2], tau.shape[:-1], f.shape[:-2]
+        )
+        x, v = _arrays.spread(x, lead, tail), _arrays.spread(v, lead, tail)
+        flat_x, flat_v = x.reshape(-1, dim), v.reshape(-1, dim)
+        if torque is not None:
+            tau = _arrays.spread(tau, lead, (soft,)).reshape(-1)
+        if force is not None:
+            f = _arrays.spread(f, lead, tail).reshape(-1, dim)
+    out = np.empty((count(lead) if lead else 1, n * dim + hard + soft))
+    planar = dim == 2 and links.size > 0
+    if planar:
+        bad = freely_jointed.planar_motion(flat_x, flat_v, tau, f, links, n, chain._fixed, out)
+    else:
+        rows, pattern = chain._soft_rows, chain._hard_pattern
+        bad = motion.motion_frames(
+            flat_x, flat_v, tau, f, n, dim, chain._fixed, chain._inverse_masses,
+            rows.kinds, rows.beads, rows.columns,
+            pattern.rows.kinds, pattern.rows.beads, pattern.rows.columns, pattern.order,
+            *chain._band, links, out,
+        )  # fmt: skip
+    if bad >= 0:
+        raise_failure(
+            chain, x, bad, None if torque is None else tau.reshape(*lead, soft),
+            v=v, force=f.reshape(*lead, *tail) if force is not None else x,
+        )  # fmt: skip
+    return Motion(chain, lead, x, v, out, planar)
+
+
+def inverse_dynamics(
+    chain: Chain,
+    x: ArrayLike,
+    v: ArrayLike,
+    qdd: ArrayLike,
+    *,
+    force: ArrayLike | None = None,
+) -> Array:
+    """Torques on the soft coordinates that produce given soft accelerations.
+
+    ẍ = B⁻¹ (q̈ − κ) with q̈_b = 0, then τ = (B⁻ᵀ (M ẍ − f))_a; both solves go bead by bead.
+
+    Parameters
+    ----------
+    chain : Chain
+        Without closures or extra rows.
+    x, v : (..., n, dim)
+    qdd : (..., n_soft)
+    force : (..., n, dim), optional
+        Cartesian forces that act as well.
+
+    Returns
+    -------
+    ndarray (..., n_soft)
+        O(n) a frame.
+
+    Raises
+    ------
+    SingularCoordinateError
+        Where the chart is singular: B has no inverse on a straight 3-D chain.
+    """
+    chain._refuse_extra("inverse dynamics")
+    n, dim, soft = chain.n, chain.dim, chain.soft.size
+    tail = (n, dim)
+    x, v = _arrays.real(x, tail, "x"), _arrays.real(v, tail, "v")
+    qdd = _arrays.real(qdd, (soft,), "qdd", "soft coordinate")
+    f = _arrays.real(np.zeros(tail) if force is None else force, tail, "force")
+    _arrays.require_finite(qdd, (soft,), "qdd", "soft coordinate")
+    _arrays.require_finite(f, tail, "force")
+    lead = _arrays.common_lead(x.shape[:-2], v.shape[:-2], qdd.shape[:-1], f.shape[:-2])
+    x, v, f = (_arrays.spread(array, lead, tail) for array in (x, v, f))
+    frames = count(lead)
+    r = -velocity_terms(chain, x, v).reshape(frames, n * dim)
+    r[:, chain.soft] += _arrays.spread(qdd, lead, (soft,)).reshape(frames, soft)
+    table = chain._chart
+    shape = (n, dim, chain._fixed, table.kinds, table.beads, table.columns)
+    flat = x.reshape(-1, dim)
+    acceleration, t = np.empty_like(flat), np.empty_like(r)
+    bad = charts.chart_solve(flat, r, *shape, acceleration)
+    if bad < 0:
+        F = chain.masses[:, None] * acceleration.reshape(frames, *tail) - f.reshape(frames, *tail)
+        bad = charts.chart_solve_transposed(flat, F.reshape(-1, dim), *shape, t)
+    if bad >= 0:
+        chain._refuse_singular(x, bad, np.arange(n * dim), SingularCoordinateError)
+    torque = t[:, chain.soft]
+    if bad >= 0 or not np.isfinite(torque).all():
+        raise overflow("torques", max(bad, 0), lead)
+    return torque.reshape(*lead, soft)
+
+
+@overload
+def project(chain: Chain, x: ArrayLike, targets: ArrayLike) -> Array: ...
+@overload
+def project(
+    chain: Chain, x: ArrayLike, targets: ArrayLike, v: ArrayLike
+) -> tuple[Array, Array]: ...
+def project(
+    chain: Chain, x: ArrayLike, targets: ArrayLike, v: ArrayLike | None = None
+) -> Array | tuple[Array, Array]:
+    """Nearest configuration, and velocities, with the given values of the hard coordinates.
+
+    Nearest in the metric of the masses: Σ m |x − x₀|² is stationary on the constraint surface.
+    The velocities lose the part that would change hard coordinates.
+
+    Parameters
+    ----------
+    chain : Chain
+    x : (..., n, dim)
+    targets : (..., n_hard)
+        In the order of ``chain.hard``; ``chain.internal(x)[..., chain.hard]`` are those of x.
+    v : (..., n, dim), optional
+
+    Returns
+    -------
+    x, or (x, v) : ndarray (..., n, dim)
+
+    Raises
+    ------
+    ConstraintSolveError
+        If the iteration does not converge: the targets are too far, or cannot be met.
+    SingularConstraintError
+        If the hard coordinates cannot be held here: see `fixman.SingularConstraintError`.
+
+    Notes
+    -----
+    O(n) a frame and iteration.
+    """
+    n, dim, links, hard, _ = chain._sizes
+    tail = (n, dim)
+    x0 = _arrays.real(x, tail, "x")
+    goal = _arrays.real(targets, (hard,), "targets", "hard coordinate")
+    speed = x0 if v is None else _arrays.real(v, tail, "v")
+    lead = _arrays.common_lead(x0.shape[:-2], goal.shape[:-1], speed.shape[:-2])
+    x0 = _arrays.spread(x0, lead, tail)
+    goal = _arrays.spread(goal, lead, (hard,))
+    _arrays.require_finite(x0, tail, "x")
+    _arrays.require_finite(goal, (hard,), "targets", "hard coordinate")
+    pattern = chain._hard_pattern
+    rows = pattern.rows
+    lengths = goal[..., pattern.order[rows.kinds == LENGTH]]
+    if not (lengths > 0).all():
+        raise ValueError(f"targets: lengths must be positive, got {lengths.min()}")
+    shape = (n, dim, chain._fixed, chain._inverse_masses, rows.kinds, rows.beads, rows.columns)
+    near = np.empty_like(x0)
+    code = projection.project_frames(
+        x0.reshape(-1, dim), goal.reshape(-1, hard)[:, pattern.order], *shape, *chain._band,
+        links, near.reshape(-1, dim),
+    )  # fmt: skip
+    if code >= 0 and code % 2 == 0:
+        raise_failure(chain, near, code // 2)
+    if code >= 0:
+        raise ConstraintSolveError(
+            f"the hard coordinates do not reach their targets{_arrays.frame_text(code // 2, lead)}: "
+            "start nearer to them, or check that they can be met together"
+        )
+    if v is None:
+        return near
+    speed = _arrays.spread(speed, lead, tail).copy()
+    _arrays.require_finite(speed, tail, "v")
+    bad = projection.project_velocities(
+        near.reshape(-1, dim), speed.reshape(-1, dim), count(lead), *shape, *chain._band, links
+    )
+    if bad >= 0:
+        raise_failure(chain, near, bad)
+    return near, speed

@@ -1,0 +1,17 @@
+"""Compiled array functions, the only place that imports numba.
+
+One file an algorithm family.  Kernels trust their callers: shapes, dtype (float64) and contiguity
+are checked at the public edge, and an index error in a kernel would be silent.  A kernel that can
+meet a configuration without an answer returns the number of the first such frame, or -1; the
+caller finds out why and raises.
+
+Frames are stacked on the bead axis, ``x (frames * n, d)``, because an array with one axis fewer
+is cheaper to pass and needs no reshaping for a single frame.
+"""
+
+from __future__ import annotations
+
+import numba
+
+# "contract" allows fused multiply-add only: nothing is reassociated, NaN and inf stay visible.
+jit = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})

@@ -1,0 +1,210 @@
+"""Whole charts, frame by frame: x → q, q → x with velocities, and solves with B and Bᵀ.
+
+``references (n, d)`` holds for each bead its parent, angle reference and torsion reference; the
+chart rows of bead k are rows k d … k d + d − 1 of the coordinate table.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fixman.kernels import jit
+from fixman.kernels.geometry import (
+    LENGTH,
+    cross,
+    curvature,
+    gradient,
+    place,
+    place_velocities,
+    scaled,
+    value,
+)
+
+
+@jit
+def internal_frames(x, n, dim, fixed, kinds, beads, smallest_sine, q):
+    """Coordinates of every frame into ``q (frames, m)``; the first singular or bad frame, or -1."""
+    P = np.empty((n + 3, 3))
+    bad = -1
+    for frame in range(q.shape[0]):
+        place(x, frame, n, dim, fixed, P)
+        for r in range(kinds.size):
+            q[frame, r], sine = value(kinds[r], beads[r], P, dim, fixed)
+            wrong = not math.isfinite(q[frame, r]) or not sine > smallest_sine
+            if (wrong or (kinds[r] == LENGTH and q[frame, r] == 0.0)) and bad < 0:
+                bad = frame
+    return bad
+
+
+@jit
+def curvature_frames(x, v, n, dim, fixed, kinds, beads, kappa):
+    """κ of every frame into ``kappa (frames, m)``."""
+    P = np.empty((n + 3, 3))
+    V = np.empty((n + 3, 3))
+    for frame in range(kappa.shape[0]):
+        place(x, frame, n, dim, fixed, P)
+        place_velocities(v, frame, n, dim, fixed, V)
+        for r in range(kinds.size):
+            kappa[frame, r] = curvature(kinds[r], beads[r], P, V, dim, fixed)
+
+
+@jit
+def gradient_rows(x, n, dim, fixed, kinds, beads, B, sines):
+    """Wilson rows ``B (m, 4, 3)`` and the sines they were divided by, for one frame."""
+    P = np.empty((n + 3, 3))
+    place(x, 0, n, dim, fixed, P)
+    for r in range(kinds.size):
+        sines[r] = gradient(kinds[r], beads[r], P, dim, fixed, B[r])
+
+
+@jit
+def cartesian_frames(q, qd, n, dim, fixed, references, x, v):
+    """Positions, and velocities where ``qd`` is not empty, from chart coordinates.
+
+    Each bond carries a frame (ê along it, ŷ in the plane of it and the bond before, away from
+    that bond's start), so nothing is singular here, not even on a straight chain; the frame is
+    made orthonormal again at every bead, else rounding grows along the chain.
+    """
+    moving = qd.shape[0] > 0
+    E = np.zeros((n + 3, 3))
+    Y = np.zeros((n + 3, 3))
+    omega = np.zeros((n + 3, 3))  # angular velocity of each bond's frame
+    # Summing positions loses a digit every hundred bonds; the rounding of each sum is kept.
+    low = np.zeros((n + 3, 3))
+    root = 2 if fixed else 3
+    E[root, 0] = 1.0
+    Y[root, 1] = 1.0
+    P = np.zeros((n + 3, 3))
+    V = np.zeros((n + 3, 3))
+    for frame in range(q.shape[0]):
+        for k in range(n):
+            c = k * dim
+            if not fixed and k == 0:
+                for a in range(dim):
+                    P[3, a] = q[frame, a]
+                    x[frame * n, a] = q[frame, a]
+                    if moving:
+                        V[3, a] = qd[frame, a]
+                        v[frame * n, a] = qd[frame, a]
+                low[3] = 0.0
+                continue
+            p = references[k, 0] + 3
+            e = (E[p, 0], E[p, 1], E[p, 2])
+            y = (Y[p, 0], Y[p, 1], Y[p, 2])
+            length = q[frame, c]
+            ct = math.cos(q[frame, c + 1])
+            st = math.sin(q[frame, c + 1])
+            z = cross(e, y)
+            if dim == 2:
+                radial = (-e[1], e[0], 0.0)
+                normal = (0.0, 0.0, 1.0)
+            else:
+                cp = math.cos(q[frame, c + 2])
+                sp = math.sin(q[frame, c + 2])
+                radial = (
+                    -cp * y[0] - sp * z[0],
+                    -cp * y[1] - sp * z[1],
+                    -cp * y[2] - sp * z[2],
+                )
+                normal = cross(e, radial)
+            i = k + 3
+            norm = 0.0
+            for a in range(3):
+                E[i, a] = ct * e[a] + st * radial[a]
+                norm += E[i, a] * E[i, a]
+            norm = 1.0 / math.sqrt(norm)
+            along = 0.0
+            for a in range(3):
+                E[i, a] *= norm
+                Y[i, a] = st * e[a] - ct * radial[a]
+                along += Y[i, a] * E[i, a]
+            norm = 0.0
+            for a in range(3):
+                Y[i, a] -= along * E[i, a]
+                norm += Y[i, a] * Y[i, a]
+            norm = 1.0 / math.sqrt(norm)
+            for a in range(3):
+                Y[i, a] *= norm
+            for a in range(dim):
+                step = length * E[i, a] + low[p, a]
+                total = P[p, a] + step
+                shift = total - P[p, a]
+                low[i, a] = (P[p, a] - (total - shift)) + (step - shift)
+                P[i, a] = total
+                x[frame * n + k, a] = total
+            if moving:
+                bend = qd[frame, c + 1]
+                twist = qd[frame, c + 2] if dim == 3 else 0.0
+                for a in range(3):
+                    omega[i, a] = omega[p, a] + twist * e[a] + bend * normal[a]
+                turn = cross(
+                    (omega[i, 0], omega[i, 1], omega[i, 2]), (E[i, 0], E[i, 1], E[i, 2])
+                )
+                for a in range(dim):
+                    V[i, a] = V[p, a] + qd[frame, c] * E[i, a] + length * turn[a]
+                    v[frame * n + k, a] = V[i, a]
+
+
+@jit
+def chart_solve(x, r, n, dim, fixed, kinds, beads, columns, y):
+    """Solve B y = r on the chart, bead by bead outwards.
+
+    The rows of bead k are orthogonal on bead k itself and otherwise touch earlier beads only.
+    Returns the first frame with a singular row, or -1.
+    """
+    P = np.empty((n + 3, 3))
+    B = np.empty((4, 3))
+    for frame in range(r.shape[0]):
+        place(x, frame, n, dim, fixed, P)
+        first = frame * n
+        for k in range(n):
+            for a in range(dim):
+                y[first + k, a] = 0.0
+            for c in range(k * dim, k * dim + dim):
+                if gradient(kinds[c], beads[c], P, dim, fixed, B) == 0.0:
+                    return frame
+                residual = r[frame, c]
+                own = 0.0
+                own_row = (0.0, 0.0, 0.0)
+                for slot in range(4):
+                    j = columns[c, slot]
+                    if j == k:
+                        own_row = (B[slot, 0], B[slot, 1], B[slot, 2])
+                        own = B[slot, 0] ** 2 + B[slot, 1] ** 2 + B[slot, 2] ** 2
+                    elif j >= 0:
+                        for a in range(dim):
+                            residual -= B[slot, a] * y[first + j, a]
+                g = scaled(residual / own, own_row)
+                for a in range(dim):
+                    y[first + k, a] += g[a]
+    return -1
+
+
+@jit
+def chart_solve_transposed(x, F, n, dim, fixed, kinds, beads, columns, t):
+    """Solve Bᵀ t = F on the chart, from the tip inwards; F is overwritten."""
+    P = np.empty((n + 3, 3))
+    B = np.empty((4, 3))
+    for frame in range(t.shape[0]):
+        place(x, frame, n, dim, fixed, P)
+        first = frame * n
+        for k in range(n - 1, -1, -1):
+            for c in range(k * dim, k * dim + dim):
+                if gradient(kinds[c], beads[c], P, dim, fixed, B) == 0.0:
+                    return frame
+                own = 0.0
+                along = 0.0
+                for slot in range(4):
+                    if columns[c, slot] == k:
+                        for a in range(dim):
+                            own += B[slot, a] * B[slot, a]
+                            along += B[slot, a] * F[first + k, a]
+                t[frame, c] = along / own
+                for slot in range(4):
+                    j = columns[c, slot]
+                    if j >= 0 and j != k:
+                        for a in range(dim):
+                            F[first + j, a] -= t[frame, c] * B[slot, a]
+    return -1

@@ -1,0 +1,185 @@
+"""Constrained motion and ln det H^bb for any hard set, frame by frame (theory.md section 3).
+
+Hard rows come in factor order.  ``terms (t, 4)`` lists the products that make up H^bb: place in
+the band storage, the two (row, slot) pairs as flat numbers, and the bead whose inverse mass
+weighs them.  A chain whose hard rows are exactly its bonds passes its padded inverse masses as
+``links`` and is factored without subtractions instead.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fixman.kernels import banded, jit, tridiagonal
+from fixman.kernels.geometry import cross, curvature, dot, gradient, place, place_velocities
+
+SMALLEST_SINE = 4.0 * 2.0**-52
+
+
+@jit
+def hard_matrix(B, terms, w, T):
+    """H^bb = B_b M⁻¹ B_bᵀ into band storage ``T (m, h + 1)``."""
+    slots = B.reshape(-1, 3)
+    T[:] = 0.0
+    flat = T.reshape(-1)
+    for t in range(terms.shape[0]):
+        a = terms[t, 1]
+        b = terms[t, 2]
+        flat[terms[t, 0]] += w[terms[t, 3]] * (
+            slots[a, 0] * slots[b, 0] + slots[a, 1] * slots[b, 1] + slots[a, 2] * slots[b, 2]
+        )
+
+
+@jit
+def joint(B, k):
+    """Cosine and |sine| between bonds k and k + 1, whose Wilson rows end in their directions."""
+    u = (B[k, 1, 0], B[k, 1, 1], B[k, 1, 2])
+    v = (B[k + 1, 1, 0], B[k + 1, 1, 1], B[k + 1, 1, 2])
+    w = cross(u, v)
+    return dot(u, v), math.sqrt(dot(w, w))
+
+
+@jit
+def workspace(m, h, links):
+    """Arrays for one factor of H^bb: the band, or what the tridiagonal kernels need."""
+    bonds = max(links.size - 1, 0)
+    joints = max(bonds - 1, 0)
+    T = np.empty((0 if links.size else m, h + 1))
+    return T, np.empty(joints), np.empty(joints), np.empty(bonds), np.empty(joints)
+
+
+@jit
+def factor(B, terms, w, links, work):
+    """Factor H^bb; False where a pivot is lost."""
+    T, cosines, sines, inverse, g = work
+    if links.size == 0:
+        hard_matrix(B, terms, w, T)
+        return banded.factor(T) < 0
+    for k in range(cosines.size):
+        cosines[k], sines[k] = joint(B, k)
+    return tridiagonal.factor(links, cosines, sines, inverse, g)
+
+
+@jit
+def solve(work, links, rhs):
+    """Overwrite ``rhs (m, 1)`` with (H^bb)⁻¹ rhs."""
+    T, _, _, inverse, g = work
+    if links.size == 0:
+        banded.solve(T, rhs)
+    else:
+        tridiagonal.solve(inverse, g, rhs)
+
+
+@jit
+def logdet_frames(x, n, dim, fixed, kinds, beads, terms, h, w, out):
+    """ln det H^bb of every frame into ``out``; the first frame without an answer, or -1."""
+    m = kinds.size
+    P = np.empty((n + 3, 3))
+    B = np.empty((m, 4, 3))
+    T = np.empty((m, h + 1))
+    for frame in range(out.size):
+        place(x, frame, n, dim, fixed, P)
+        for r in range(m):
+            if not gradient(kinds[r], beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
+                return frame
+        hard_matrix(B, terms, w, T)
+        if banded.factor(T) >= 0:
+            return frame
+        out[frame] = banded.log_product(T)
+    return -1
+
+
+@jit
+def motion_frames(
+    x, v, torque, force, n, dim, fixed, w, soft, soft_beads, soft_columns,
+    hard, hard_beads, hard_columns, order, terms, h, links, out,
+):  # fmt: skip
+    """Motion of every frame; the first frame without an answer, or -1.
+
+    ``torque`` (flat) and ``force`` may be empty.  ``order`` is the public place of each hard row.
+    ``out (frames, n d + hard + soft)`` receives ẍ and the tensions; q̈ is left to
+    `soft_accelerations`, since it alone can be singular.
+    """
+    m = hard.size
+    P = np.empty((n + 3, 3))
+    V = np.empty((n + 3, 3))
+    F = np.zeros((n, 3))
+    B = np.empty((m, 4, 3))
+    row = np.empty((4, 3))
+    rhs = np.empty((m, 1))
+    work = workspace(m, h, links)
+    for frame in range(out.shape[0]):
+        place(x, frame, n, dim, fixed, P)
+        place_velocities(v, frame, n, dim, fixed, V)
+        for k in range(n):
+            for a in range(dim):
+                F[k, a] = force[frame * n + k, a] if force.size else 0.0
+        if torque.size:
+            for r in range(soft.size):
+                tau = torque[frame * soft.size + r]
+                if tau == 0.0:
+                    continue
+                if not gradient(soft[r], soft_beads[r], P, dim, fixed, row) > SMALLEST_SINE:
+                    return frame
+                for slot in range(4):
+                    j = soft_columns[r, slot]
+                    if j >= 0:
+                        for a in range(dim):
+                            F[j, a] += tau * row[slot, a]
+        for r in range(m):
+            if not gradient(hard[r], hard_beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
+                return frame
+            total = curvature(hard[r], hard_beads[r], P, V, dim, fixed)
+            for slot in range(4):
+                j = hard_columns[r, slot]
+                if j >= 0:
+                    total += w[j] * dot(B[r, slot], F[j])
+            rhs[r, 0] = -total
+        if not factor(B, terms, w, links, work):
+            return frame
+        solve(work, links, rhs)
+        check = 0.0
+        for r in range(m):
+            out[frame, n * dim + order[r]] = -rhs[r, 0]
+            check += 0.0 * rhs[r, 0]
+            for slot in range(4):
+                j = hard_columns[r, slot]
+                if j >= 0:
+                    for a in range(dim):
+                        F[j, a] += rhs[r, 0] * B[r, slot, a]
+        for k in range(n):
+            for a in range(dim):
+                out[frame, k * dim + a] = w[k] * F[k, a]
+                check += 0.0 * out[frame, k * dim + a] + 0.0 * V[k + 3, a] + 0.0 * P[k + 3, a]
+        if check != 0.0:  # NaN: something in this frame was not finite
+            return frame
+    return -1
+
+
+@jit
+def soft_accelerations(x, v, n, dim, fixed, kinds, beads, columns, out):
+    """q̈_a = B_a ẍ + κ_a into the last columns of ``out``; the first singular frame, or -1."""
+    P = np.empty((n + 3, 3))
+    V = np.empty((n + 3, 3))
+    row = np.empty((4, 3))
+    first = out.shape[1] - kinds.size
+    for frame in range(out.shape[0]):
+        place(x, frame, n, dim, fixed, P)
+        place_velocities(v, frame, n, dim, fixed, V)
+        check = 0.0
+        for r in range(kinds.size):
+            if not gradient(kinds[r], beads[r], P, dim, fixed, row) > SMALLEST_SINE:
+                return frame
+            total = curvature(kinds[r], beads[r], P, V, dim, fixed)
+            for slot in range(4):
+                j = columns[r, slot]
+                if j >= 0:
+                    for a in range(dim):
+                        total += row[slot, a] * out[frame, j * dim + a]
+            out[frame, first + r] = total
+            check += 0.0 * total
+        if check != 0.0:
+            return frame
+    return -1

@@ -1,0 +1,293 @@
+"""Fixman's partition of the inverse mass matrix of the unconstrained chain.
+
+H = B M⁻¹ Bᵀ is band-limited, and with soft coordinates a and hard coordinates b
+
+    (G^aa)⁻¹ = H^aa − H^ab (H^bb)⁻¹ H^ba          (Lee & Chirikjian 2005, eq. 12)
+    det G^aa = det G · det H^bb                    (Fixman 1974)
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import linalg, sparse
+
+from fixman import _arrays
+from fixman._arrays import Array
+from fixman.chain import Chain, gradient_rows, overflow, single, to_sparse
+from fixman.errors import SingularConstraintError, SingularCoordinateError
+from fixman.kernels import freely_jointed, motion
+from fixman.kernels.geometry import ANGLE, LENGTH
+from fixman.kernels.motion import SMALLEST_SINE
+from fixman.structured import Banded, Factor, Tridiagonal
+
+__all__ = ["Partition"]
+
+Sparse = sparse.csr_array[Any, Any]
+
+
+class Partition:
+    """The blocks of H in one configuration, with H^bb factored.
+
+    Parameters
+    ----------
+    chain : Chain
+    x : (n, dim)
+        Positions, in any unit of length.
+
+    Raises
+    ------
+    SingularConstraintError
+        If the hard coordinates cannot be held here: see `fixman.SingularConstraintError`.
+
+    Notes
+    -----
+    Construction costs O(n); so does each answer, where it does not say otherwise.  The blocks of
+    soft coordinates are computed on first access, and only they can meet a singular coordinate.
+    """
+
+    def __init__(self, chain: Chain, x: ArrayLike) -> None:
+        self.chain = chain
+        self.x = single(chain, x).copy()
+        self._narrow, self._order = chain._hard_pattern.rows, chain._hard_pattern.order
+        gradients, sines = gradient_rows(chain, self.x, self._narrow)
+        if not (sines > SMALLEST_SINE).all() or not np.isfinite(self.x).all():
+            raise_failure(chain, self.x, 0)
+        self._gradients = gradients
+        self._matrix = _hard_matrix(chain, gradients)
+        try:
+            self._factor: Factor = self._matrix.factor()
+        except SingularConstraintError:
+            raise_failure(chain, self.x, 0)
+
+    # --- blocks -----------------------------------------------------------------------------
+
+    @cached_property
+    def _B_b(self) -> Sparse:
+        """Hard Wilson rows in public order."""
+        back = np.argsort(self._order)
+        return to_sparse(self.chain, self._narrow.take(back), self._gradients[back])
+
+    @cached_property
+    def _soft_gradients(self) -> tuple[Array, Array]:
+        chain = self.chain
+        gradients, sines = gradient_rows(chain, self.x, chain._soft_rows)
+        if not (sines > SMALLEST_SINE).all():
+            chain._explain_positions(self.x, 0)
+            chain._refuse_singular(self.x, 0, chain.soft, SingularCoordinateError)
+        return gradients, sines
+
+    @cached_property
+    def _B_a(self) -> Sparse:
+        """Soft Wilson rows."""
+        return to_sparse(self.chain, self.chain._soft_rows, self._soft_gradients[0])
+
+    @cached_property
+    def _w(self) -> Array:
+        """Inverse mass of every Cartesian component."""
+        return np.repeat(self.chain._inverse_masses, self.chain.dim)
+
+    def _weighted(self, B: Sparse) -> Sparse:
+        return B @ sparse.diags_array(self._w).tocsr()
+
+    @cached_property
+    def H_aa(self) -> Sparse:
+        """Soft block (n_soft, n_soft), the paper's H^θθ (eq. 24); singular where B_a is."""
+        return self._weighted(self._B_a) @ self._B_a.T
+
+    @cached_property
+    def H_ab(self) -> Sparse:
+        """Mixed block (n_soft, n_hard), the paper's H^θL; singular where B_a is."""
+        return self._weighted(self._B_a) @ self._B_b.T
+
+    @cached_property
+    def H_bb(self) -> Sparse:
+        """Hard block (n_hard, n_hard), the paper's H^LL."""
+        return self._weighted(self._B_b) @ self._B_b.T
+
+    # --- solves -----------------------------------------------------------------------------
+
+    def solve(self, b: ArrayLike, method: Literal["fused", "lu"] = "fused") -> Array:
+        """Soft accelerations (H^aa − H^ab (H^bb)⁻¹ H^ba) b of generalized forces b.
+
+        Parameters
+        ----------
+        b : (n_soft,) or (n_soft, k)
+            Torques minus velocity terms, conjugate to the soft coordinates.
+        method : "fused" or "lu"
+            "lu" is the published route (Lee & Chirikjian 2005, eq. 13) with
+            `scipy.linalg.solve_banded`; "fused" uses H = B M⁻¹ Bᵀ without forming the blocks, and
+            for planar chains of bonds a kernel that stays accurate where they are nearly straight.
+
+        Raises
+        ------
+        SingularCoordinateError
+            If a soft coordinate has no gradient here.
+        """
+        b = _arrays.real(b, (), "b")
+        if b.ndim not in (1, 2) or b.shape[0] != self.chain.soft.size:
+            raise ValueError(
+                f"b must have shape ({self.chain.soft.size},) or ({self.chain.soft.size}, k), "
+                f"got {b.shape}: one entry per soft coordinate"
+            )
+        _arrays.require_finite(b, b.shape, "b", "soft coordinate")
+        if method == "lu":
+            return self._solve_lu(b)
+        if method != "fused":
+            raise ValueError(f"method must be 'fused' or 'lu', got {method!r}")
+        if self.chain.dim == 2 and self.chain._links.size and b.size:
+            return self._solve_planar(b)
+        w = self._w if b.ndim == 1 else self._w[:, None]
+        F = self._B_a.T @ b
+        push = self._hard_solve(-(self._B_b @ (w * F)))
+        answer: Array = self._B_a @ (w * (F + self._B_b.T @ push))
+        return answer
+
+    def _solve_lu(self, b: Array) -> Array:
+        c = self.H_aa @ b
+        if not self.chain.hard.size:
+            return np.asarray(c)
+        d = (self.H_ab.T @ b)[self._order]  # in the narrow order of the band
+        bands = _bands(self._matrix)
+        h, m = bands.shape[0] - 1, bands.shape[1]
+        both = np.zeros((2 * h + 1, m))
+        for j in range(h + 1):
+            both[h + j] = bands[j]
+            both[h - j, j:] = bands[j, : m - j]
+        e = np.empty_like(d)
+        e[self._order] = linalg.solve_banded((h, h), both, d)
+        f = self.H_ab @ e
+        return np.asarray(c - f)
+
+    def _solve_planar(self, b: Array) -> Array:
+        chain = self.chain
+        columns = np.ascontiguousarray(b.reshape(b.shape[0], -1).T)
+        k, n = columns.shape[0], chain.n
+        x = _arrays.spread(self.x, (k,), self.x.shape).reshape(-1, 2)
+        out = np.empty((k, 2 * n + chain.hard.size + chain.soft.size))
+        bad = freely_jointed.planar_motion(
+            x, np.zeros_like(x), columns.ravel(), np.empty((0, 2)), chain._links, n, chain._fixed, out
+        )
+        if bad >= 0:
+            raise overflow("accelerations", 0, ())
+        qdd = out[:, 2 * n + chain.hard.size :]
+        return qdd[0].copy() if b.ndim == 1 else np.ascontiguousarray(qdd.T)
+
+    def _hard_solve(self, b: Array) -> Array:
+        """(H^bb)⁻¹ b in public order."""
+        answer = np.empty_like(b)
+        answer[self._order] = self._factor.solve(b[self._order])
+        return answer
+
+    def tensions(self, force: ArrayLike) -> Array:
+        """Tensions that hold the chain at rest under Cartesian forces; a stretched rod is > 0.
+
+        Parameters
+        ----------
+        force : (n, dim)
+
+        Returns
+        -------
+        ndarray (n_hard,)
+            (H^bb)⁻¹ B_b M⁻¹ f; torques for hard angles.  Regular on straight chains.
+        """
+        f = _arrays.real(force, (self.chain.n, self.chain.dim), "force")
+        if f.ndim != 2:
+            raise ValueError(f"force must have shape {self.x.shape}, got {f.shape}")
+        _arrays.require_finite(f, self.x.shape, "force")
+        return self._hard_solve(self._B_b @ (self._w * f.ravel()))
+
+    # --- determinants -----------------------------------------------------------------------
+
+    @property
+    def logdet_hard(self) -> float:
+        """Return ln det H^bb, twice the Fixman potential over kT."""
+        return self._factor.logdet
+
+    @cached_property
+    def logdet_free(self) -> float:
+        """ln det G of the unconstrained chain: d Σ ln m − 2 ln |det B| (theory.md section 4).
+
+        |det ∂x/∂q| is Π L in the plane and Π L² |sin θ| in space.
+        """
+        chain = self.chain
+        chain._refuse_extra("ln det G")
+        self._soft_gradients  # noqa: B018  the refusal of singular charts
+        kinds = chain._chart.kinds
+        q = chain.internal(self.x)
+        volume = (chain.dim - 1) * np.log(q[kinds == LENGTH]).sum()
+        if chain.dim == 3:
+            _, sines = gradient_rows(chain, self.x, chain._chart.take(np.flatnonzero(kinds == ANGLE)))
+            volume += np.log(sines).sum()
+        return float(chain.dim * np.log(chain.masses).sum() + 2.0 * volume)
+
+    @property
+    def logdet_mass(self) -> float:
+        """Return ln det G^aa of the constrained chain, by det G^aa = det G · det H^bb."""
+        return self.logdet_free + self.logdet_hard
+
+    def mass_matrix(self) -> Array:
+        """Dense G^aa = JᵀMJ (n_soft, n_soft), for small n and for tests; O(n³)."""
+        chain = self.chain
+        chain._refuse_extra("the mass matrix")
+        unit = np.zeros((chain.soft.size, chain.n * chain.dim))
+        unit[np.arange(chain.soft.size), chain.soft] = 1.0
+        _, J = chain.cartesian(chain.internal(self.x), unit)
+        J = J.reshape(chain.soft.size, chain.n * chain.dim)
+        return (J / self._w) @ J.T
+
+
+def _hard_matrix(chain: Chain, gradients: Array) -> Tridiagonal | Banded:
+    """H^bb in the narrow order, as the structure that it has."""
+    if chain._links.size:
+        u = gradients[:, 1]  # the Wilson row of a bond ends in its direction
+        cosines = (u[:-1] * u[1:]).sum(axis=1)
+        sines = np.linalg.norm(np.cross(u[:-1], u[1:]), axis=1)
+        return Tridiagonal(chain._links, cosines, sines)
+    pattern = chain._hard_pattern
+    T = np.empty((len(pattern.rows), pattern.bandwidth + 1))
+    motion.hard_matrix(gradients, pattern.terms, chain._inverse_masses, T)
+    return Banded(T.T)
+
+
+def _bands(matrix: Tridiagonal | Banded) -> Array:
+    if isinstance(matrix, Banded):
+        return matrix.bands
+    diagonal = matrix.weights[:-1] + matrix.weights[1:]
+    bands = np.zeros((min(2, diagonal.size), diagonal.size))
+    bands[0] = diagonal
+    bands[1:, :-1] = -matrix.weights[1:-1] * matrix.cosines
+    return bands
+
+
+def raise_failure(
+    chain: Chain, x: Array, frame: int, torque: Array | None = None, **others: Array
+) -> None:
+    """Say why frame number ``frame`` of x (..., n, d) has no answer, and raise.
+
+    ``others`` are further (..., n, d) inputs by name; torques are refused on singular rows.
+    """
+    lead = x.shape[:-2]
+    where = _arrays.frame_text(frame, lead)
+    for name, array in others.items():
+        _arrays.require_finite(array, (chain.n, chain.dim), name)
+    chain._explain_positions(x, frame)
+    chain._refuse_singular(x, frame, chain.hard, SingularConstraintError)
+    if torque is not None:
+        _arrays.require_finite(torque, (chain.soft.size,), "torque", "soft coordinate")
+        pushed = np.flatnonzero(torque.reshape(-1, chain.soft.size)[frame])
+        chain._refuse_singular(x, frame, chain.soft[pushed], SingularCoordinateError)
+    table = chain._hard_pattern.rows
+    gradients, _ = gradient_rows(chain, x.reshape(-1, chain.n, chain.dim)[frame].copy(), table)
+    T = np.empty((len(table), chain._hard_pattern.bandwidth + 1))
+    motion.hard_matrix(gradients, chain._hard_pattern.terms, chain._inverse_masses, T)
+    row = motion.banded.factor(T)
+    if row >= 0 and np.isfinite(T).all():
+        raise SingularConstraintError(
+            f"{table[row]} depends on the other hard coordinates{where}, or the masses beside it "
+            "differ by so much that rounding hides the difference: make it soft"
+        )
+    raise overflow("accelerations", frame, lead)

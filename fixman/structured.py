@@ -1,0 +1,186 @@
+"""Symmetric positive definite matrices with structure: factor once, ask many questions.
+
+Each type has ``factor() → solve, logdet, inverse_on_pattern`` and, for tests, ``to_dense()``.
+Bands are in SciPy's lower form: ``bands[j, i] = A[i + j, i]``.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman import _arrays
+from fixman._arrays import Array
+from fixman.errors import SingularConstraintError
+from fixman.kernels import banded, tridiagonal
+
+__all__ = ["Banded", "Factor", "Tridiagonal"]
+
+
+class Factor(Protocol):
+    """A factored matrix A (m, m)."""
+
+    @property
+    def logdet(self) -> float:
+        """Return ln det A."""
+
+    def solve(self, b: ArrayLike) -> Array:
+        """Return A⁻¹ b for b (m,) or (m, r)."""
+
+    def inverse_on_pattern(self) -> Array:
+        """Return the elements of A⁻¹ inside the band of A, in SciPy's lower form."""
+
+
+class Tridiagonal:
+    """H^bb of a chain of bonds: diagonal w_{k−1} + w_k, off-diagonal −w_k c_k.
+
+    Held by the quantities it is made of, because its pivots can then be computed without
+    subtraction and keep all their digits on straight chains (theory.md section 3).
+
+    Parameters
+    ----------
+    weights : (m + 1,)
+        Inverse masses of the joints, not negative; zero for a fixed base.
+    cosines, sines : (m − 1,)
+        Of the angles between successive bonds; the sign of a sine does not matter.
+    """
+
+    def __init__(self, weights: ArrayLike, cosines: ArrayLike, sines: ArrayLike) -> None:
+        self.weights = _vector(weights, "weights")
+        if self.weights.size < 1:
+            raise ValueError("weights must have one entry more than there are bonds, got none")
+        joints = max(self.weights.size - 2, 0)
+        self.cosines = _vector(cosines, "cosines", joints)
+        self.sines = _vector(sines, "sines", joints)
+
+    def to_dense(self) -> Array:
+        """Return the matrix as a dense array, for tests."""
+        off = -self.weights[1:-1] * self.cosines
+        return np.diag(self.weights[:-1] + self.weights[1:]) + np.diag(off, 1) + np.diag(off, -1)
+
+    def factor(self) -> TridiagonalFactor:
+        """LDLᵀ in O(m).
+
+        Raises
+        ------
+        SingularConstraintError
+            If a pivot is not positive: a weight is zero where nothing else holds the bond.
+        """
+        inverse = np.empty(self.weights.size - 1)
+        multipliers = np.empty(self.cosines.size)
+        if not tridiagonal.factor(self.weights, self.cosines, self.sines, inverse, multipliers):
+            row = int(np.argmin(inverse > 0))
+            raise SingularConstraintError(f"the pivot of row {row} is not positive")
+        return TridiagonalFactor(inverse, multipliers)
+
+
+class TridiagonalFactor:
+    """The LDLᵀ of a `Tridiagonal`."""
+
+    def __init__(self, inverse_pivots: Array, multipliers: Array) -> None:
+        self._inverse = inverse_pivots
+        self._multipliers = multipliers
+
+    @property
+    def logdet(self) -> float:
+        """Return ln det A."""
+        return float(-np.log(self._inverse).sum())
+
+    def solve(self, b: ArrayLike) -> Array:
+        """Return A⁻¹ b for b (m,) or (m, r), in O(m r)."""
+        y = _right_hand_side(b, self._inverse.size)
+        tridiagonal.solve(self._inverse, self._multipliers, y if y.ndim == 2 else y[:, None])
+        return y
+
+    def inverse_on_pattern(self) -> Array:
+        """Return diagonal and off-diagonal of A⁻¹ as (2, m), in O(m)."""
+        S = np.empty((self._inverse.size, 2))
+        tridiagonal.inverse_on_pattern(self._inverse, self._multipliers, S)
+        return S.T
+
+
+class Banded:
+    """A symmetric positive definite matrix of half-bandwidth h.
+
+    Parameters
+    ----------
+    bands : (h + 1, m)
+        SciPy's lower form, ``bands[j, i] = A[i + j, i]``; what lies outside A is ignored.
+    """
+
+    def __init__(self, bands: ArrayLike) -> None:
+        array = _arrays.real(bands, (), "bands")
+        if array.ndim != 2 or array.shape[0] < 1:
+            raise ValueError(f"bands must have shape (h + 1, m), got {array.shape}")
+        self.bands = array.copy()
+        for j in range(1, array.shape[0]):
+            self.bands[j, max(array.shape[1] - j, 0) :] = 0.0
+        _arrays.require_finite(self.bands, self.bands.shape, "bands", "band")
+
+    def to_dense(self) -> Array:
+        """Return the matrix as a dense array, for tests."""
+        m = self.bands.shape[1]
+        A = np.diag(self.bands[0])
+        for j in range(1, min(self.bands.shape[0], m)):
+            off = self.bands[j, : m - j]
+            A += np.diag(off, j) + np.diag(off, -j)
+        return A
+
+    def factor(self) -> BandedFactor:
+        """LDLᵀ in O(m h²).
+
+        Raises
+        ------
+        SingularConstraintError
+            If a pivot is lost to rounding: the matrix is not positive definite.
+        """
+        T = np.ascontiguousarray(self.bands.T).copy()
+        row = banded.factor(T)
+        if row >= 0:
+            raise SingularConstraintError(
+                f"row {row} depends on the rows before it: its pivot is lost to rounding"
+            )
+        return BandedFactor(T)
+
+
+class BandedFactor:
+    """The LDLᵀ of a `Banded`."""
+
+    def __init__(self, T: Array) -> None:
+        self._T = T
+
+    @property
+    def logdet(self) -> float:
+        """Return ln det A."""
+        return float(np.log(self._T[:, 0]).sum())
+
+    def solve(self, b: ArrayLike) -> Array:
+        """Return A⁻¹ b for b (m,) or (m, r), in O(m h r)."""
+        y = _right_hand_side(b, self._T.shape[0])
+        banded.solve(self._T, y if y.ndim == 2 else y[:, None])
+        return y
+
+    def inverse_on_pattern(self) -> Array:
+        """Return the band of A⁻¹ as (h + 1, m) by the Takahashi recurrence, in O(m h²)."""
+        S = np.empty_like(self._T)
+        banded.inverse_on_pattern(self._T, S)
+        return S.T
+
+
+def _vector(value: ArrayLike, name: str, size: int | None = None) -> Array:
+    array = _arrays.real(value, (), name)
+    if array.ndim != 1 or (size is not None and array.size != size):
+        expected = "(m,)" if size is None else f"({size},)"
+        raise ValueError(f"{name} must have shape {expected}, got {array.shape}")
+    _arrays.require_finite(array, array.shape, name, "row")
+    return array.copy()
+
+
+def _right_hand_side(b: ArrayLike, m: int) -> Array:
+    array = _arrays.real(b, (), "b")
+    if array.ndim not in (1, 2) or array.shape[0] != m:
+        raise ValueError(f"b must have shape ({m},) or ({m}, r), got {array.shape}")
+    _arrays.require_finite(array, array.shape, "b", "row")
+    return array.copy()
