@@ -137,17 +137,18 @@ class Chain:
 
     @cached_property
     def _links(self) -> Array:
-        """Inverse masses of the joints where the hard rows are exactly the bonds of a linear
-        chain, base point included; otherwise empty.
-        """  # noqa: D205
+        """Inverse masses and masses (2, bonds + 1) of the joints, the base point included.
+
+        Empty, (2, 0), unless the hard rows are exactly the bonds of a linear chain.
+        """
         linear = coordinates.linear_references(self.n, self.dim, self._fixed)
         bonds = self._rows.kinds == LENGTH
         if self.extra or not bonds.any() or not np.array_equal(self.hard_mask, bonds):
-            return np.empty(0)
+            return np.empty((2, 0))
         if not np.array_equal(self.references[:, 0], linear[:, 0]):
-            return np.empty(0)
-        base = [0.0] if self._fixed else []
-        return np.concatenate([base, self._inverse_masses])
+            return np.empty((2, 0))
+        beads = np.stack([self._inverse_masses, self.masses])
+        return np.concatenate([np.zeros((2, int(self._fixed))), beads], axis=1)
 
     @cached_property
     def _band(self) -> tuple[NDArray[np.int32], int]:

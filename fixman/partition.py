@@ -246,7 +246,7 @@ def _hard_matrix(chain: Chain, gradients: Array) -> Tridiagonal | Banded:
         u = gradients[:, 1]  # the Wilson row of a bond ends in its direction
         cosines = (u[:-1] * u[1:]).sum(axis=1)
         sines = np.linalg.norm(np.cross(u[:-1], u[1:]), axis=1)
-        return Tridiagonal(chain._links, cosines, sines)
+        return Tridiagonal(chain._links[0], cosines, sines)
     pattern = chain._hard_pattern
     T = np.empty((len(pattern.rows), pattern.bandwidth + 1))
     motion.hard_matrix(gradients, pattern.terms, chain._inverse_masses, T)

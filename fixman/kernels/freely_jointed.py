@@ -1,7 +1,15 @@
 """Linear chains whose hard coordinates are exactly their bonds: the fused routes.
 
-``w`` are the inverse masses of the joints, N + 1 for N bonds: the beads, after the base point
-(inverse mass zero, at the origin) where the base is fixed.
+``links = (w, m)`` are inverse masses and masses of the joints, N + 1 for N bonds: the beads, after
+the base point (at the origin, w = 0) where the base is fixed.
+
+The pivots d_k = w_k + e_k of `tridiagonal` are computed here without a division in the recurrence:
+with e = p / q
+
+    q_{k+1} = q_k + m_k p_k ,   p_{k+1} = p_k + w_k s_{k+1}² q_k ,   1 / d_k = m_k q_k / q_{k+1} ,
+
+sums of positive numbers as before.  Only the ratio of p and q matters, so both are scaled down
+before q overflows.
 """
 
 from __future__ import annotations
@@ -12,7 +20,9 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from fixman.kernels import banded, jit
+from fixman.kernels import jit
+
+HUGE = 1e100
 
 
 @intrinsic
@@ -26,22 +36,29 @@ def fma(typingctx, a, b, c):
 
 
 @jit
-def logdet_frames(x, w, n, dim, fixed, out):
-    """ln det H^bb of every frame into ``out``; the first frame without an answer, or -1."""
-    bonds = w.size - 1
+def logdet_frames(x, links, n, dim, fixed, out):
+    """ln det H^bb of every frame into ``out``; the first frame without an answer, or -1.
+
+    The pivots telescope: d_k = w_k q_{k+1} / q_k, so det H^bb = q_{N+1} Π w_k.
+    """
+    w, m = links
+    constant = 0.0
+    for k in range(1, w.size):
+        constant += math.log(w[k])
     for frame in range(out.size):
         bead = frame * n if fixed else frame * n + 1
         ux = uy = uz = 0.0
-        e = 0.0
-        d = 1.0
-        product = 1.0
-        total = 0.0
-        for k in range(bonds):
-            uxp, uyp, uzp = ux, uy, uz
+        inverse_square = 0.0
+        p = w[0]
+        q = 1.0
+        q_before = 0.0
+        total = constant
+        for k in range(1, w.size):
+            uxp, uyp, uzp, inverse_square_p = ux, uy, uz, inverse_square
             ux = x[bead, 0]
             uy = x[bead, 1]
             uz = x[bead, 2] if dim == 3 else 0.0
-            if k > 0 or not fixed:
+            if k > 1 or not fixed:
                 ux -= x[bead - 1, 0]
                 uy -= x[bead - 1, 1]
                 if dim == 3:
@@ -50,20 +67,22 @@ def logdet_frames(x, w, n, dim, fixed, out):
             square = ux * ux + uy * uy + uz * uz
             if not 0.0 < square < math.inf:
                 return frame
-            scale = 1.0 / math.sqrt(square)
-            ux *= scale
-            uy *= scale
-            uz *= scale
-            if k == 0:
-                e = w[0]
-            else:
-                a = uyp * uz - uzp * uy
-                b = uzp * ux - uxp * uz
-                c = uxp * uy - uyp * ux
-                e = w[k] / d * (e + w[k] * (a * a + b * b + c * c))
-            d = w[k + 1] + e
-            product, total = banded.times(product, d, total)
-        out[frame] = total + math.log(product)
+            inverse_square = 1.0 / square
+            a = uyp * uz - uzp * uy
+            b = uzp * ux - uxp * uz
+            c = uxp * uy - uyp * ux
+            ss = (a * a + b * b + c * c) * (inverse_square * inverse_square_p)
+            p += w[k - 1] * ss * q_before
+            q_before = q
+            q += m[k] * p
+            if q > HUGE:
+                total += math.log(q)
+                p /= q
+                q_before /= q
+                q = 1.0
+        out[frame] = total + math.log(q)
+        if not out[frame] < math.inf:
+            return frame
     return -1
 
 
@@ -86,134 +105,151 @@ def accurate_cross(a, alow, b, blow):
 
 
 @jit
-def planar_motion(x, v, torque, force, w, n, fixed, out):
+def planar_motion(x, v, torque, force, links, n, fixed, out):
     """Full forward dynamics of planar chains; the first frame without an answer, or -1.
 
     Everything is written in the angles between successive bonds, whose sines are computed without
-    cancellation: q̈ keeps its digits on nearly straight chains.  In absolute angles
-    H^αα, H^αL and H^LL are tridiagonal with the elements of theory.md section 3; rows of θ are
-    differences of rows of α.  ``out (frames, 2 n + N + soft)`` receives ẍ, the
-    tensions and q̈.
+    cancellation: q̈ keeps its digits on nearly straight chains.  In absolute angles α_k all of
+    H^αα, H^αL and H^LL are tridiagonal, with the elements of theory.md section 3; rows of θ are
+    differences of rows of α.  A torque on α_k is h_k L_k, the push in bond k is λ_k:
+
+        H^LL λ = −κ^L_k − u_k·(w_k f_k − w_{k−1} f_{k−1}) − w_k h_{k+1} s_{k+1} + w_{k−1} h_{k−1} s_k
+        L_k α̈_k = n_k·(w_k f_k − w_{k−1} f_{k−1}) + w_k (h_k − h_{k+1} c_{k+1} − λ_{k+1} s_{k+1})
+                  + w_{k−1} (h_k − h_{k−1} c_k + λ_{k−1} s_k) + L_k κ^α_k
+
+    ``torque`` and ``force`` may be empty.  ``out (frames, 2 n + N + soft)`` receives ẍ, the
+    tensions and q̈.  One sweep out, one back; until its answer replaces it, each place of ``out``
+    holds what the second sweep needs of the first: u, the eliminated right-hand side, α̈ so far.
     """
+    w, m = links
     N = w.size - 1
-    ns = N if fixed else N + 2
-    has_torque = torque.size > 0
-    has_force = force.size > 0
-    # Joint 0 … N, bond 1 … N; the zeros at both ends stand for bonds that do not exist.
-    ux = np.zeros(N + 2)
-    uy = np.zeros(N + 2)
+    first = 0 if fixed else 2  # soft coordinates before θ₁
+    soft = N + first
+    shift = n - N - 1  # joint k is bead k + shift of its frame
+    sines = np.zeros(N + 2)  # s_k, between bonds k − 1 and k
+    rho = np.zeros(N + 1)  # q_k / q_{k+1}
     inverse_length = np.zeros(N + 2)
-    c = np.zeros(N + 2)  # between bonds k − 1 and k
-    s = np.zeros(N + 2)
-    h = np.zeros(N + 2)  # torque on α_k over L_k
-    push = np.zeros(N + 2)  # λ
-    kappa = np.zeros(N + 2)  # of α
-    inverse = np.zeros(N + 2)
-    g = np.zeros(N + 2)
-    along = np.zeros(N + 2)  # u_k·(w_k f_k − w_{k−1} f_{k−1}) and its twin across
-    across = np.zeros(N + 2)
-    shift = 0 if fixed else 1  # bond k ends in bead k − 1 + shift
-    first_torque = 0 if fixed else 2
     for frame in range(out.shape[0]):
-        bead = frame * n + shift - 1  # + k is the bead in which bond k ends
-        fx0 = fy0 = 0.0
-        if not fixed:
-            if has_force:
-                fx0 = force[frame * n, 0]
-                fy0 = force[frame * n, 1]
-            if has_torque:
-                fx0 += torque[frame * ns]
-                fy0 += torque[frame * ns + 1]
-        # Bonds: directions, lengths, velocity terms, Cartesian forces.
-        dx0 = dy0 = lx0 = ly0 = 0.0
-        fx, fy = fx0, fy0
-        for k in range(1, N + 1):
-            j = bead + k
-            if fixed and k == 1:
-                dx, dy, lx, ly = x[j, 0], x[j, 1], 0.0, 0.0
-                ex, ey = v[j, 0], v[j, 1]
-            else:
-                dx, lx = two_difference(x[j, 0], x[j - 1, 0])
-                dy, ly = two_difference(x[j, 1], x[j - 1, 1])
-                ex = v[j, 0] - v[j - 1, 0]
-                ey = v[j, 1] - v[j - 1, 1]
-            square = dx * dx + dy * dy
-            if not 0.0 < square < math.inf:
-                return frame
-            length = math.sqrt(square)
-            r = 1.0 / length
-            inverse_length[k] = r
-            ux[k] = dx * r
-            uy[k] = dy * r
-            c[k] = (dx0 * dx + dy0 * dy) * r * inverse_length[k - 1]
-            s[k] = (
-                accurate_cross((dx0, dy0), (lx0, ly0), (dx, dy), (lx, ly))
-                * r
-                * inverse_length[k - 1]
-            )
-            dx0, dy0, lx0, ly0 = dx, dy, lx, ly
-            turn = (dx * ey - dy * ex) * r
-            kappa[k] = -2.0 * turn * (dx * ex + dy * ey) * r * r * r
-            push[k] = -turn * turn * r
-            if has_torque:
-                t = first_torque + frame * ns + k - 1
-                h[k] = (torque[t] - (torque[t + 1] if k < N else 0.0)) * r
-            if has_force:
-                fxp, fyp = fx, fy
-                fx, fy = force[j, 0], force[j, 1]
-                ax = w[k] * fx - w[k - 1] * fxp
-                ay = w[k] * fy - w[k - 1] * fyp
-                along[k] = ux[k] * ax + uy[k] * ay
-                across[k] = ux[k] * ay - uy[k] * ax
-            elif k == 1:
-                along[1] = -w[0] * (ux[1] * fx0 + uy[1] * fy0)
-                across[1] = -w[0] * (ux[1] * fy0 - uy[1] * fx0)
-        # Hard block: factor and eliminate in one sweep.
-        e = w[0]
-        for k in range(1, N + 1):
-            pivot = w[k] + e
-            reciprocal = 1.0 / pivot
-            inverse[k] = reciprocal
-            ratio = w[k] * reciprocal
-            e = ratio * (e + w[k] * s[k + 1] * s[k + 1])
-            g[k] = ratio * c[k + 1]
-            push[k] -= along[k] + w[k] * h[k + 1] * s[k + 1] - w[k - 1] * h[k - 1] * s[k]
-            push[k] += g[k - 1] * push[k - 1]
-        for k in range(N, 0, -1):
-            push[k] = push[k] * inverse[k] + g[k] * push[k + 1]
-        # Accelerations: of the joints, and of the angles from neighbouring bonds only.
         acceleration = out[frame, : 2 * n]
         tension = out[frame, 2 * n : 2 * n + N]
         qdd = out[frame, 2 * n + N :]
-        check = 0.0
-        previous = 0.0
+        bead = frame * n + shift
+        px = py = vx = vy = fx = fy = 0.0  # of the joint before
         if not fixed:
-            acceleration[0] = w[0] * (fx0 + h[1] * uy[1] - push[1] * ux[1])
-            acceleration[1] = w[0] * (fy0 - h[1] * ux[1] - push[1] * uy[1])
+            px, py = x[bead, 0], x[bead, 1]
+            vx, vy = v[bead, 0], v[bead, 1]
+            if force.size:
+                fx, fy = force[bead, 0], force[bead, 1]
+            if torque.size:
+                fx += torque[frame * soft]
+                fy += torque[frame * soft + 1]
+        base_x, base_y = fx, fy
+        ax, ay = w[0] * fx, w[0] * fy
+        # Outwards: geometry, velocity terms, pivots, elimination.
+        dx0 = dy0 = lx0 = ly0 = ux0 = uy0 = 0.0
+        z = h = h0 = 0.0
+        p = w[0]
+        q = 1.0
+        q0 = 0.0
+        for k in range(1, N + 1):
+            j = bead + k
+            dx, lx = two_difference(x[j, 0], px)
+            dy, ly = two_difference(x[j, 1], py)
+            ex = v[j, 0] - vx
+            ey = v[j, 1] - vy
+            px, py = x[j, 0], x[j, 1]
+            vx, vy = v[j, 0], v[j, 1]
+            square = dx * dx + dy * dy
+            if not 0.0 < square < math.inf:
+                return frame
+            r = 1.0 / math.sqrt(square)
+            ux = dx * r
+            uy = dy * r
+            c = ux0 * ux + uy0 * uy
+            s = accurate_cross((dx0, dy0), (lx0, ly0), (dx, dy), (lx, ly)) * r
+            s *= inverse_length[k - 1]
+            inverse_length[k] = r
+            sines[k] = s
+            turn = (dx * ey - dy * ex) * r
+            rate = (dx * ex + dy * ey) * r
+            if torque.size:
+                t = frame * soft + first + k - 1
+                h = (torque[t] - (torque[t + 1] if k < N else 0.0)) * r
+            bx = -ax
+            by = -ay
+            if force.size:
+                ax, ay = w[k] * force[j, 0], w[k] * force[j, 1]
+                bx += ax
+                by += ay
+            else:
+                ax = ay = 0.0
+            # The bond before now knows its neighbour: its right-hand side is complete.
+            z -= w[k - 1] * h * s
+            if k > 1:
+                tension[k - 2] = z
+            z = (
+                rho[k - 1] * c * z
+                + w[k - 1] * h0 * s
+                - turn * turn * r
+                - (ux * bx + uy * by)
+            )
+            p += w[k - 1] * s * s * q0
+            q0 = q
+            q += m[k] * p
+            rho[k] = q0 / q
+            if q > HUGE:
+                p /= q
+                q0 /= q
+                q = 1.0
+            qdd[first + k - 1] = (ux * by - uy * bx - 2.0 * turn * rate * r) * r
+            acceleration[2 * (k + shift)] = ux
+            acceleration[2 * (k + shift) + 1] = uy
+            dx0, dy0, lx0, ly0, ux0, uy0, h0 = dx, dy, lx, ly, ux, uy, h
+        tension[N - 1] = z
+        # Inwards: back substitution; α̈ of a bond once the push before it is known.
+        push1 = push = 0.0  # λ_{k+2}, λ_{k+1}
+        ux0 = uy0 = 0.0  # u_{k+1}
+        c1 = c = 0.0  # c_{k+2}, c_{k+1}
+        h1 = h0 = 0.0  # h_{k+2}, h_{k+1}
+        alpha1 = 0.0  # α̈_{k+2}
+        check = 0.0
+        for k in range(N, -1, -1):
+            if k > 0:
+                ux = acceleration[2 * (k + shift)]
+                uy = acceleration[2 * (k + shift) + 1]
+                c = ux0 * ux + uy0 * uy
+                back = rho[k] * (m[k] * tension[k - 1] + c * push)
+                tension[k - 1] = -back
+                h = 0.0
+                if torque.size:
+                    t = frame * soft + first + k - 1
+                    h = (torque[t] - (torque[t + 1] if k < N else 0.0)) * inverse_length[k]
+            else:
+                ux = uy = c = back = h = 0.0
+            if k < N:  # bond k + 1
+                alpha = qdd[first + k] + inverse_length[k + 1] * (
+                    w[k + 1] * (h0 - h1 * c1 - push1 * sines[k + 2])
+                    + w[k] * (h0 - h * c + back * sines[k + 1])
+                )
+                qdd[first + k] = alpha
+                if k < N - 1:
+                    qdd[first + k + 1] = alpha1 - alpha
+                alpha1 = alpha
+                check += 0.0 * alpha
+            if k + shift >= 0:  # joint k is a bead
+                fx, fy = base_x, base_y
+                if k > 0:
+                    fx = force[bead + k, 0] if force.size else 0.0
+                    fy = force[bead + k, 1] if force.size else 0.0
+                fx = w[k] * (fx - h * uy + h0 * uy0 + back * ux - push * ux0)
+                fy = w[k] * (fy + h * ux - h0 * ux0 + back * uy - push * uy0)
+                acceleration[2 * (k + shift)] = fx
+                acceleration[2 * (k + shift) + 1] = fy
+                check += 0.0 * (fx + fy)
+            push1, push, c1, h1, h0, ux0, uy0 = push, back, c, h0, h, ux, uy
+        if not fixed:
             qdd[0] = acceleration[0]
             qdd[1] = acceleration[1]
-            check += 0.0 * (acceleration[0] + acceleration[1])
-        for k in range(1, N + 1):
-            tension[k - 1] = -push[k]
-            fx = fy = 0.0
-            if has_force:
-                fx, fy = force[bead + k, 0], force[bead + k, 1]
-            p, q = push[k], push[k + 1]
-            b = 2 * (k - 1 + shift)
-            acceleration[b] = w[k] * (
-                fx - h[k] * uy[k] + h[k + 1] * uy[k + 1] + p * ux[k] - q * ux[k + 1]
-            )
-            acceleration[b + 1] = w[k] * (
-                fy + h[k] * ux[k] - h[k + 1] * ux[k + 1] + p * uy[k] - q * uy[k + 1]
-            )
-            alpha = (
-                across[k]
-                + w[k] * (h[k] - h[k + 1] * c[k + 1] - q * s[k + 1])
-                + w[k - 1] * (h[k] - h[k - 1] * c[k] + push[k - 1] * s[k])
-            ) * inverse_length[k] + kappa[k]
-            qdd[first_torque + k - 1] = alpha - previous
-            previous = alpha
-            check += 0.0 * (acceleration[b] + acceleration[b + 1] + alpha)
-        if check != 0.0:
+        if check != 0.0:  # NaN: something in this frame was not finite
             return frame
     return -1

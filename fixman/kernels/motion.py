@@ -2,8 +2,8 @@
 
 Hard rows come in factor order.  ``terms (t, 4)`` lists the products that make up H^bb: place in
 the band storage, the two (row, slot) pairs as flat numbers, and the bead whose inverse mass
-weighs them.  A chain whose hard rows are exactly its bonds passes its padded inverse masses as
-``links`` and is factored without subtractions instead.
+weighs them.  A chain whose hard rows are exactly its bonds passes the masses of its joints
+as ``links`` (see `freely_jointed`) and is factored without subtractions instead.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def joint(B, k):
 @jit
 def workspace(m, h, links):
     """Arrays for one factor of H^bb: the band, or what the tridiagonal kernels need."""
-    bonds = max(links.size - 1, 0)
+    bonds = max(links.shape[1] - 1, 0)
     joints = max(bonds - 1, 0)
     T = np.empty((0 if links.size else m, h + 1))
     return T, np.empty(joints), np.empty(joints), np.empty(bonds), np.empty(joints)
@@ -59,7 +59,7 @@ def factor(B, terms, w, links, work):
         return banded.factor(T) < 0
     for k in range(cosines.size):
         cosines[k], sines[k] = joint(B, k)
-    return tridiagonal.factor(links, cosines, sines, inverse, g)
+    return tridiagonal.factor(links[0], cosines, sines, inverse, g)
 
 
 @jit
