@@ -34,7 +34,9 @@ def real(value: Any, tail: tuple[int, ...], name: str, what: str = "bead") -> Ar
         raise TypeError(f"{name} must be real numbers, got dtype {array.dtype}")
     if array.shape[array.ndim - len(tail) :] != tail or array.ndim < len(tail):
         expected = ", ".join(["...", *map(str, tail)])
-        raise ValueError(f"{name} must have shape ({expected}), got {array.shape}" + _hint(array, tail, what))
+        raise ValueError(
+            f"{name} must have shape ({expected}), got {array.shape}" + _hint(array, tail, what)
+        )
     # Kernels are compiled for writeable arrays only, so a read-only one is copied.
     return np.require(array, np.float64, ["C", "A", "W"])
 

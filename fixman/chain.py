@@ -19,8 +19,7 @@ from fixman._arrays import Array, Lead
 from fixman.coordinates import KINDS, POSITIONS, Coordinate, HardPattern, Rows
 from fixman.errors import SingularConstraintError, SingularCoordinateError
 from fixman.kernels import charts
-from fixman.kernels.geometry import ANGLE, LENGTH
-from fixman.kernels.motion import SMALLEST_SINE
+from fixman.kernels.geometry import LENGTH, SMALLEST_SINE, TORSION
 
 Base = Literal["free", "fixed"]
 Index = NDArray[np.int64]
@@ -259,15 +258,11 @@ class Chain:
         x = _arrays.real(x, (self.n, self.dim), "x")
         lead = x.shape[:-2]
         m = self.n * self.dim
-        q = np.empty((count(lead), m))
-        chart = self._chart
-        bad = charts.internal_frames(
-            x.reshape(-1, self.dim), self.n, self.dim, self._fixed,
-            chart.kinds, chart.beads, SMALLEST_SINE, q,
-        )  # fmt: skip
+        q, bad = self._chart.values(x)
         if bad >= 0:
             self._explain_positions(x, bad)
-            self._refuse_singular(x, bad, np.arange(m), SingularCoordinateError, torsions=True)
+            torsions = self._chart.take(np.flatnonzero(self._chart.kinds == TORSION))
+            torsions.refuse_singular(x, bad, SingularCoordinateError)
             raise overflow("internal coordinates", bad, lead)
         return q.reshape(*lead, m)
 
@@ -275,9 +270,7 @@ class Chain:
     def cartesian(self, q: ArrayLike) -> Array: ...
     @overload
     def cartesian(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]: ...
-    def cartesian(
-        self, q: ArrayLike, qd: ArrayLike | None = None
-    ) -> Array | tuple[Array, Array]:
+    def cartesian(self, q: ArrayLike, qd: ArrayLike | None = None) -> Array | tuple[Array, Array]:
         """Positions, and velocities if rates are given, from chart coordinates.
 
         Regular everywhere, straight chains included; angles outside [0, π] in 3-D continue
@@ -332,66 +325,13 @@ class Chain:
     def _own_references(self) -> Index:
         return self.references.copy()  # writeable, as the kernels are compiled for
 
-    # --- why a kernel gave up ---------------------------------------------------------------
+    # --- refusals ---------------------------------------------------------------------------
 
     def _explain_positions(self, x: Array, frame: int) -> None:
-        """Raise if positions are not finite or beads of a length coordinate coincide."""
+        """Raise if positions are not finite or bonded beads coincide."""
         _arrays.require_finite(x, (self.n, self.dim), "x")
-        lead = x.shape[:-2]
-        bonds = np.flatnonzero(self._rows.kinds == LENGTH)
-        q = self._values(x, frame, bonds)
-        with np.errstate(all="ignore"):
-            coincide = bonds[q * q == 0]
-        if coincide.size:
-            row = int(coincide[0])
-            i, j = self._rows[row].beads
-            error = SingularConstraintError if self.hard_mask[row] else SingularCoordinateError
-            first = f"bead {i}" if i >= 0 else "the base point"
-            where = _arrays.frame_text(frame, lead)
-            raise error(f"{first} and bead {j} coincide{where}: their bond has no direction")
-
-    def _values(self, x: Array, frame: int, rows: Index) -> Array:
-        table = self._rows.take(rows)
-        q = np.empty((1, rows.size))
-        one = x.reshape(-1, self.n, self.dim)[frame].copy()
-        charts.internal_frames(
-            one, self.n, self.dim, self._fixed, table.kinds, table.beads, SMALLEST_SINE, q
-        )
-        return q[0]
-
-    def _refuse_singular(
-        self,
-        x: Array,
-        frame: int,
-        rows: Index,
-        error: type[ValueError],
-        *,
-        torsions: bool = False,
-    ) -> None:
-        """Raise if any of ``rows`` has no gradient (``torsions``: has no value) in this frame."""
-        table = self._rows.take(rows)
-        sines = np.empty(rows.size)
-        one = x.reshape(-1, self.n, self.dim)[frame].copy()
-        charts.gradient_rows(
-            one, self.n, self.dim, self._fixed, table.kinds, table.beads,
-            np.empty((rows.size, 4, 3)), sines,
-        )  # fmt: skip
-        singular = ~(sines > SMALLEST_SINE)
-        if torsions:
-            singular &= table.kinds > ANGLE
-        names = [str(table[int(row)]) for row in np.flatnonzero(singular)[:3]]
-        if not names:
-            return
-        more = int(singular.sum()) - len(names)
-        listed = ", ".join(names) + (f" and {more} more" if more else "")
-        remedy = (
-            "a straight angle cannot be hard in 3-D; leave it soft"
-            if error is SingularConstraintError
-            else "Cartesian accelerations, tensions and ln det H^bb do not need them"
-        )
-        verb = "is" if len(names) == 1 else "are"
-        where = _arrays.frame_text(frame, x.shape[:-2])
-        raise error(f"{listed} {verb} singular{where}: three successive beads are in line; {remedy}")
+        self._hard_pattern.rows.refuse_coincident(x, frame, SingularConstraintError)
+        self._soft_rows.refuse_coincident(x, frame, SingularCoordinateError)
 
     def _refuse_extra(self, what: str) -> None:
         if self.extra:
@@ -420,12 +360,12 @@ def wilson_b(chain: Chain, x: ArrayLike) -> sparse.csr_array[Any, Any]:
         Where a coordinate has no gradient: a straight 3-D angle, or a torsion next to one.
     """
     x = single(chain, x)
-    rows = np.arange(len(chain._rows))
-    gradients, sines = gradient_rows(chain, x, chain._rows)
-    if not (sines > SMALLEST_SINE).all():
+    gradients, sines = chain._rows.gradients(x)
+    if not (sines > SMALLEST_SINE).all() or not np.isfinite(gradients).all():
         chain._explain_positions(x, 0)
-        chain._refuse_singular(x, 0, rows, SingularCoordinateError)
-    return to_sparse(chain, chain._rows, gradients)
+        chain._rows.refuse_singular(x, 0, SingularCoordinateError)
+        raise overflow("Wilson rows", 0, ())
+    return chain._rows.to_sparse(gradients)
 
 
 def velocity_terms(chain: Chain, x: ArrayLike, v: ArrayLike) -> Array:
@@ -461,7 +401,7 @@ def velocity_terms(chain: Chain, x: ArrayLike, v: ArrayLike) -> Array:
         frame = int(bad[0])
         _arrays.require_finite(v, tail, "v")
         chain._explain_positions(x, frame)
-        chain._refuse_singular(x, frame, np.arange(len(table)), SingularCoordinateError)
+        table.refuse_singular(x, frame, SingularCoordinateError)
         raise overflow("velocity terms", frame, lead)
     return kappa.reshape(*lead, len(table))
 
@@ -477,33 +417,14 @@ def single(chain: Chain, x: ArrayLike) -> Array:
     return array
 
 
-def gradient_rows(chain: Chain, x: Array, table: Rows) -> tuple[Array, Array]:
-    """Wilson rows (m, 4, 3) of some coordinates, and the sines they were divided by."""
-    gradients = np.empty((len(table), 4, 3))
-    sines = np.empty(len(table))
-    charts.gradient_rows(
-        x, chain.n, chain.dim, chain._fixed, table.kinds, table.beads, gradients, sines
-    )
-    return gradients, sines
-
-
-def to_sparse(chain: Chain, table: Rows, gradients: Array) -> sparse.csr_array[Any, Any]:
-    """Slots to columns; the columns of ghosts add to what they ride on, or vanish."""
-    dim = chain.dim
-    row, slot = np.nonzero(table.columns >= 0)
-    columns = table.columns[row, slot].astype(np.int64)[:, None] * dim + np.arange(dim)
-    entries = (gradients[row, slot, :dim].ravel(), (np.repeat(row, dim), columns.ravel()))
-    matrix = sparse.coo_array(entries, shape=(len(table), chain.n * dim)).tocsr()
-    matrix.sum_duplicates()
-    return matrix
-
-
 def overflow(what: str, frame: int, lead: Lead) -> ValueError:
+    """Return the error for results that are not finite though every argument is."""
     where = _arrays.frame_text(frame, lead)
     return ValueError(f"the {what} overflowed{where}: choose units that bring values nearer to 1")
 
 
 def count(lead: Lead) -> int:
+    """Return the number of frames."""
     return int(np.prod(lead, dtype=np.int64))
 
 
@@ -517,13 +438,15 @@ def _hard_mask(
 ) -> NDArray[np.bool_]:
     """Resolve ``hard``: kinds, or a mask over the coordinates."""
     if isinstance(hard, str):
-        raise ValueError(f"hard must be a tuple of kinds, got the string {hard!r}: write ({hard!r},)")
+        raise ValueError(
+            f"hard must be a tuple of kinds, got the string {hard!r}: write ({hard!r},)"
+        )
     external = table.external if base == "free" else np.zeros(len(table), dtype=bool)
     listed = np.asarray(hard)
     if listed.dtype == bool:
         if listed.shape != (len(table),):
             raise ValueError(
-                f"a hard mask must have one entry per coordinate ({len(table)},), got {listed.shape}"
+                f"a hard mask needs one entry per coordinate, ({len(table)},), got {listed.shape}"
             )
         if (listed & external).any():
             row = int(np.argmax(listed & external))

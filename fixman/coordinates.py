@@ -9,10 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+
+from fixman._arrays import Array, frame_text
+from fixman.errors import SingularConstraintError
+from fixman.kernels import charts
+from fixman.kernels.geometry import LENGTH, SMALLEST_SINE
 
 KINDS = ("x", "y", "z", "length", "angle", "torsion")
 POSITIONS = 3  # the first kinds
@@ -35,19 +41,23 @@ class Coordinate(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A table of coordinates as the kernels read it.
+    """A table of coordinates of a chain, as the kernels read it.
 
     ``kinds (m,)`` index `KINDS`; ``beads (m, 4)`` are padded bead numbers; ``columns (m, 4)`` are
     the mobile beads that each slot moves, −1 for none.
     """
 
+    n: int
+    dim: int
+    fixed: bool
     kinds: NDArray[np.int8]
     beads: NDArray[np.int32]
     columns: NDArray[np.int32]
 
     def take(self, rows: Index) -> Rows:
         """Return some of the rows, in the order given."""
-        return Rows(self.kinds[rows], self.beads[rows], self.columns[rows])
+        tables = (self.kinds[rows], self.beads[rows], self.columns[rows])
+        return Rows(self.n, self.dim, self.fixed, *tables)
 
     def __getitem__(self, row: int) -> Coordinate:
         kind = self.kinds[row]
@@ -63,14 +73,66 @@ class Rows:
         used = np.arange(4) < SLOTS[self.kinds][:, None]
         return (self.kinds < POSITIONS) | ((self.beads < GHOSTS) & used).any(axis=1)
 
+    def values(self, x: Array) -> tuple[Array, int]:
+        """Values (frames, m) in configurations (..., n, d), and the first bad frame or −1."""
+        flat = x.reshape(-1, self.dim)
+        q = np.empty((flat.shape[0] // self.n, len(self)))
+        bad = charts.internal_frames(
+            flat, self.n, self.dim, self.fixed, self.kinds, self.beads, SMALLEST_SINE, q
+        )
+        return q, bad
 
-def rows(kinds: NDArray[np.int8], beads: Index, fixed: bool) -> Rows:
-    """Build a table from bead numbers; unused slots may hold anything."""
-    used = np.arange(4) < SLOTS[kinds][:, None]
-    # A ghost is massless on a fixed base and rides on bead 0 of a free chain.
-    columns = np.where(used, np.where(beads < 0, -1 if fixed else 0, beads), -1)
-    padded = np.where(used, beads + GHOSTS, 0)
-    return Rows(kinds, padded.astype(np.int32), columns.astype(np.int32))
+    def gradients(self, x: Array) -> tuple[Array, Array]:
+        """Wilson rows (m, 4, 3) in one configuration, and the sines they were divided by."""
+        gradients, sines = np.empty((len(self), 4, 3)), np.empty(len(self))
+        charts.gradient_rows(
+            x, self.n, self.dim, self.fixed, self.kinds, self.beads, gradients, sines
+        )
+        return gradients, sines
+
+    def to_sparse(self, gradients: Array) -> sparse.csr_array[Any, Any]:
+        """Wilson rows as a matrix (m, n·d); the columns of ghosts join their bead's, or vanish."""
+        row, slot = np.nonzero(self.columns >= 0)
+        first = self.columns[row, slot].astype(np.int64) * self.dim
+        columns = (first[:, None] + np.arange(self.dim)).ravel()
+        entries = (gradients[row, slot, : self.dim].ravel(), (np.repeat(row, self.dim), columns))
+        matrix = sparse.coo_array(entries, shape=(len(self), self.n * self.dim)).tocsr()
+        matrix.sum_duplicates()
+        return matrix
+
+    def refuse_coincident(self, x: Array, frame: int, error: type[ValueError]) -> None:
+        """Raise if beads of a length coincide in frame number ``frame`` of x (..., n, d)."""
+        lengths = self.take(np.flatnonzero(self.kinds == LENGTH))
+        q = lengths.values(_one(self, x, frame))[0][0]
+        with np.errstate(all="ignore"):
+            coincide = np.flatnonzero(q * q == 0)  # as the kernels see it: underflow included
+        if coincide.size:
+            i, j = lengths[int(coincide[0])].beads
+            first = f"bead {i}" if i >= 0 else "the base point"
+            where = frame_text(frame, x.shape[:-2])
+            raise error(f"{first} and bead {j} coincide{where}: their bond has no direction")
+
+    def refuse_singular(self, x: Array, frame: int, error: type[ValueError]) -> None:
+        """Raise if a row has no gradient in frame number ``frame`` of x (..., n, d)."""
+        singular = np.flatnonzero(~(self.gradients(_one(self, x, frame))[1] > SMALLEST_SINE))
+        if not singular.size:
+            return
+        names = ", ".join(str(self[int(row)]) for row in singular[:3])
+        if singular.size > 3:
+            names += f" and {singular.size - 3} more"
+        remedy = (
+            "a straight angle cannot be hard in 3-D; leave it soft"
+            if error is SingularConstraintError
+            else "Cartesian accelerations, tensions and ln det H^bb do not need them"
+        )
+        verb = "is" if singular.size == 1 else "are"
+        where = frame_text(frame, x.shape[:-2])
+        raise error(f"{names} {verb} singular{where}: three successive beads are in line; {remedy}")
+
+
+def _one(rows: Rows, x: Array, frame: int) -> Array:
+    one: Array = x.reshape(-1, rows.n, rows.dim)[frame].copy()
+    return one
 
 
 def linear_references(n: int, dim: int, fixed: bool) -> Index:
@@ -97,11 +159,13 @@ def chart(references: Index, extra: tuple[Coordinate, ...], fixed: bool) -> Rows
     more_beads = np.zeros((len(extra), 4), dtype=np.int64)
     for row, c in enumerate(extra):
         more_beads[row, : len(c.beads)] = c.beads
-    return rows(
-        np.concatenate([kinds.ravel(), more_kinds]),
-        np.concatenate([beads.reshape(-1, 4), more_beads]),
-        fixed,
-    )
+    kinds = np.concatenate([kinds.ravel(), more_kinds])
+    beads = np.concatenate([beads.reshape(-1, 4), more_beads])
+    used = np.arange(4) < SLOTS[kinds][:, None]
+    # A ghost is massless on a fixed base and rides on bead 0 of a free chain.
+    columns = np.where(used, np.where(beads < 0, -1 if fixed else 0, beads), -1)
+    padded = np.where(used, beads + GHOSTS, 0)
+    return Rows(n, dim, fixed, kinds, padded.astype(np.int32), columns.astype(np.int32))
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,7 +67,7 @@ class Motion:
             )  # fmt: skip
             if bad >= 0:
                 chain._explain_positions(self._x, bad)
-                chain._refuse_singular(self._x, bad, chain.soft, SingularCoordinateError)
+                table.refuse_singular(self._x, bad, SingularCoordinateError)
                 raise overflow("soft accelerations", bad, lead)
             self._qdd_known = True
         return self._out[:, chain.n * chain.dim + chain.hard.size :].reshape(*lead, soft)
@@ -124,9 +124,7 @@ def forward_dynamics(
     if force is not None:
         f = _arrays.real(force, tail, "force")
     if x.ndim > 2 or v.ndim > 2 or tau.ndim > 1 or f.ndim > 2:
-        lead = _arrays.common_lead(
-            x.shape[:-2], v.shape[:-2], tau.shape[:-1], f.shape[:-2]
-        )
+        lead = _arrays.common_lead(x.shape[:-2], v.shape[:-2], tau.shape[:-1], f.shape[:-2])
         x, v = _arrays.spread(x, lead, tail), _arrays.spread(v, lead, tail)
         flat_x, flat_v = x.reshape(-1, dim), v.reshape(-1, dim)
         if torque is not None:
@@ -206,7 +204,7 @@ def inverse_dynamics(
         F = chain.masses[:, None] * acceleration.reshape(frames, *tail) - f.reshape(frames, *tail)
         bad = charts.chart_solve_transposed(flat, F.reshape(-1, dim), *shape, t)
     if bad >= 0:
-        chain._refuse_singular(x, bad, np.arange(n * dim), SingularCoordinateError)
+        table.refuse_singular(x, bad, SingularCoordinateError)
     torque = t[:, chain.soft]
     if bad >= 0 or not np.isfinite(torque).all():
         raise overflow("torques", max(bad, 0), lead)
@@ -274,9 +272,10 @@ def project(
     if code >= 0 and code % 2 == 0:
         raise_failure(chain, near, code // 2)
     if code >= 0:
+        where = _arrays.frame_text(code // 2, lead)
         raise ConstraintSolveError(
-            f"the hard coordinates do not reach their targets{_arrays.frame_text(code // 2, lead)}: "
-            "start nearer to them, or check that they can be met together"
+            f"the hard coordinates do not reach their targets{where}: start nearer to them, or "
+            "check that they can be met together"
         )
     if v is None:
         return near

@@ -17,11 +17,10 @@ from scipy import linalg, sparse
 
 from fixman import _arrays
 from fixman._arrays import Array
-from fixman.chain import Chain, gradient_rows, overflow, single, to_sparse
+from fixman.chain import Chain, overflow, single
 from fixman.errors import SingularConstraintError, SingularCoordinateError
-from fixman.kernels import freely_jointed, motion
-from fixman.kernels.geometry import ANGLE, LENGTH
-from fixman.kernels.motion import SMALLEST_SINE
+from fixman.kernels import banded, freely_jointed, motion
+from fixman.kernels.geometry import ANGLE, LENGTH, SMALLEST_SINE
 from fixman.structured import Banded, Factor, Tridiagonal
 
 __all__ = ["Partition"]
@@ -53,7 +52,7 @@ class Partition:
         self.chain = chain
         self.x = single(chain, x).copy()
         self._narrow, self._order = chain._hard_pattern.rows, chain._hard_pattern.order
-        gradients, sines = gradient_rows(chain, self.x, self._narrow)
+        gradients, sines = self._narrow.gradients(self.x)
         if not (sines > SMALLEST_SINE).all() or not np.isfinite(self.x).all():
             raise_failure(chain, self.x, 0)
         self._gradients = gradients
@@ -69,44 +68,46 @@ class Partition:
     def _B_b(self) -> Sparse:
         """Hard Wilson rows in public order."""
         back = np.argsort(self._order)
-        return to_sparse(self.chain, self._narrow.take(back), self._gradients[back])
+        return self._narrow.take(back).to_sparse(self._gradients[back])
 
     @cached_property
     def _soft_gradients(self) -> tuple[Array, Array]:
         chain = self.chain
-        gradients, sines = gradient_rows(chain, self.x, chain._soft_rows)
+        gradients, sines = chain._soft_rows.gradients(self.x)
         if not (sines > SMALLEST_SINE).all():
             chain._explain_positions(self.x, 0)
-            chain._refuse_singular(self.x, 0, chain.soft, SingularCoordinateError)
+            chain._soft_rows.refuse_singular(self.x, 0, SingularCoordinateError)
         return gradients, sines
 
     @cached_property
     def _B_a(self) -> Sparse:
         """Soft Wilson rows."""
-        return to_sparse(self.chain, self.chain._soft_rows, self._soft_gradients[0])
+        return self.chain._soft_rows.to_sparse(self._soft_gradients[0])
 
     @cached_property
     def _w(self) -> Array:
         """Inverse mass of every Cartesian component."""
         return np.repeat(self.chain._inverse_masses, self.chain.dim)
 
-    def _weighted(self, B: Sparse) -> Sparse:
-        return B @ sparse.diags_array(self._w).tocsr()
+    def _inner(self, B: Sparse, C: Sparse) -> Sparse:
+        """B M⁻¹ Cᵀ."""
+        product: Sparse = B @ sparse.diags_array(self._w).tocsr() @ C.T
+        return product
 
     @cached_property
     def H_aa(self) -> Sparse:
         """Soft block (n_soft, n_soft), the paper's H^θθ (eq. 24); singular where B_a is."""
-        return self._weighted(self._B_a) @ self._B_a.T
+        return self._inner(self._B_a, self._B_a)
 
     @cached_property
     def H_ab(self) -> Sparse:
         """Mixed block (n_soft, n_hard), the paper's H^θL; singular where B_a is."""
-        return self._weighted(self._B_a) @ self._B_b.T
+        return self._inner(self._B_a, self._B_b)
 
     @cached_property
     def H_bb(self) -> Sparse:
         """Hard block (n_hard, n_hard), the paper's H^LL."""
-        return self._weighted(self._B_b) @ self._B_b.T
+        return self._inner(self._B_b, self._B_b)
 
     # --- solves -----------------------------------------------------------------------------
 
@@ -169,7 +170,14 @@ class Partition:
         x = _arrays.spread(self.x, (k,), self.x.shape).reshape(-1, 2)
         out = np.empty((k, 2 * n + chain.hard.size + chain.soft.size))
         bad = freely_jointed.planar_motion(
-            x, np.zeros_like(x), columns.ravel(), np.empty((0, 2)), chain._links, n, chain._fixed, out
+            x,
+            np.zeros_like(x),
+            columns.ravel(),
+            np.empty((0, 2)),
+            chain._links,
+            n,
+            chain._fixed,
+            out,
         )
         if bad >= 0:
             raise overflow("accelerations", 0, ())
@@ -220,7 +228,7 @@ class Partition:
         q = chain.internal(self.x)
         volume = (chain.dim - 1) * np.log(q[kinds == LENGTH]).sum()
         if chain.dim == 3:
-            _, sines = gradient_rows(chain, self.x, chain._chart.take(np.flatnonzero(kinds == ANGLE)))
+            _, sines = chain._chart.take(np.flatnonzero(kinds == ANGLE)).gradients(self.x)
             volume += np.log(sines).sum()
         return float(chain.dim * np.log(chain.masses).sum() + 2.0 * volume)
 
@@ -275,16 +283,16 @@ def raise_failure(
     for name, array in others.items():
         _arrays.require_finite(array, (chain.n, chain.dim), name)
     chain._explain_positions(x, frame)
-    chain._refuse_singular(x, frame, chain.hard, SingularConstraintError)
+    chain._hard_pattern.rows.refuse_singular(x, frame, SingularConstraintError)
     if torque is not None:
         _arrays.require_finite(torque, (chain.soft.size,), "torque", "soft coordinate")
         pushed = np.flatnonzero(torque.reshape(-1, chain.soft.size)[frame])
-        chain._refuse_singular(x, frame, chain.soft[pushed], SingularCoordinateError)
+        chain._soft_rows.take(pushed).refuse_singular(x, frame, SingularCoordinateError)
     table = chain._hard_pattern.rows
-    gradients, _ = gradient_rows(chain, x.reshape(-1, chain.n, chain.dim)[frame].copy(), table)
+    gradients, _ = table.gradients(x.reshape(-1, chain.n, chain.dim)[frame].copy())
     T = np.empty((len(table), chain._hard_pattern.bandwidth + 1))
     motion.hard_matrix(gradients, chain._hard_pattern.terms, chain._inverse_masses, T)
-    row = motion.banded.factor(T)
+    row = banded.factor(T)
     if row >= 0 and np.isfinite(T).all():
         raise SingularConstraintError(
             f"{table[row]} depends on the other hard coordinates{where}, or the masses beside it "

@@ -139,9 +139,7 @@ def cartesian_frames(q, qd, n, dim, fixed, references, x, v):
                 twist = qd[frame, c + 2] if dim == 3 else 0.0
                 for a in range(3):
                     omega[i, a] = omega[p, a] + twist * e[a] + bend * normal[a]
-                turn = cross(
-                    (omega[i, 0], omega[i, 1], omega[i, 2]), (E[i, 0], E[i, 1], E[i, 2])
-                )
+                turn = cross((omega[i, 0], omega[i, 1], omega[i, 2]), (E[i, 0], E[i, 1], E[i, 2]))
                 for a in range(dim):
                     V[i, a] = V[p, a] + qd[frame, c] * E[i, a] + length * turn[a]
                     v[frame * n + k, a] = V[i, a]

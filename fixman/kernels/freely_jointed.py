@@ -99,7 +99,7 @@ def accurate_cross(a, alow, b, blow):
     """a × b to full relative precision, low parts of the vectors included."""
     p = a[0] * b[1]
     q = a[1] * b[0]
-    rounding = fma(a[0], b[1], -p) - fma(a[1], b[0], -q)
+    rounding = fma(a[0], b[1], -p) - fma(a[1], b[0], -q)  # type: ignore[call-arg, var-annotated]
     low = (a[0] * blow[1] - a[1] * blow[0]) + (alow[0] * b[1] - alow[1] * b[0])
     return (p - q) + (rounding + low)
 
@@ -113,7 +113,8 @@ def planar_motion(x, v, torque, force, links, n, fixed, out):
     H^αα, H^αL and H^LL are tridiagonal, with the elements of theory.md section 3; rows of θ are
     differences of rows of α.  A torque on α_k is h_k L_k, the push in bond k is λ_k:
 
-        H^LL λ = −κ^L_k − u_k·(w_k f_k − w_{k−1} f_{k−1}) − w_k h_{k+1} s_{k+1} + w_{k−1} h_{k−1} s_k
+        H^LL λ = −κ^L_k − u_k·(w_k f_k − w_{k−1} f_{k−1})
+                 − w_k h_{k+1} s_{k+1} + w_{k−1} h_{k−1} s_k
         L_k α̈_k = n_k·(w_k f_k − w_{k−1} f_{k−1}) + w_k (h_k − h_{k+1} c_{k+1} − λ_{k+1} s_{k+1})
                   + w_{k−1} (h_k − h_{k−1} c_k + λ_{k−1} s_k) + L_k κ^α_k
 
@@ -155,8 +156,8 @@ def planar_motion(x, v, torque, force, links, n, fixed, out):
             j = bead + k
             dx, lx = two_difference(x[j, 0], px)
             dy, ly = two_difference(x[j, 1], py)
-            ex = v[j, 0] - vx
-            ey = v[j, 1] - vy
+            ex, mx = two_difference(v[j, 0], vx)
+            ey, my = two_difference(v[j, 1], vy)
             px, py = x[j, 0], x[j, 1]
             vx, vy = v[j, 0], v[j, 1]
             square = dx * dx + dy * dy
@@ -171,7 +172,9 @@ def planar_motion(x, v, torque, force, links, n, fixed, out):
             inverse_length[k] = r
             sines[k] = s
             turn = (dx * ey - dy * ex) * r
-            rate = (dx * ex + dy * ey) * r
+            # d·ḋ, zero but for rounding where the velocities satisfy the constraints; on straight
+            # chains it is all that q̈ consists of.
+            rate = accurate_cross((dx, dy), (lx, ly), (-ey, ex), (-my, mx)) * r
             if torque.size:
                 t = frame * soft + first + k - 1
                 h = (torque[t] - (torque[t + 1] if k < N else 0.0)) * r
@@ -187,12 +190,7 @@ def planar_motion(x, v, torque, force, links, n, fixed, out):
             z -= w[k - 1] * h * s
             if k > 1:
                 tension[k - 2] = z
-            z = (
-                rho[k - 1] * c * z
-                + w[k - 1] * h0 * s
-                - turn * turn * r
-                - (ux * bx + uy * by)
-            )
+            z = rho[k - 1] * c * z + w[k - 1] * h0 * s - turn * turn * r - (ux * bx + uy * by)
             p += w[k - 1] * s * s * q0
             q0 = q
             q += m[k] * p

@@ -12,6 +12,7 @@ import math
 from fixman.kernels import jit
 
 LENGTH, ANGLE, TORSION = 3, 4, 5  # 0, 1, 2 are the positions x, y, z
+SMALLEST_SINE = 4.0 * 2.0**-52  # a gradient divided by less than this is not one
 
 
 @jit

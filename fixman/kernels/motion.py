@@ -13,9 +13,15 @@ import math
 import numpy as np
 
 from fixman.kernels import banded, jit, tridiagonal
-from fixman.kernels.geometry import cross, curvature, dot, gradient, place, place_velocities
-
-SMALLEST_SINE = 4.0 * 2.0**-52
+from fixman.kernels.geometry import (
+    SMALLEST_SINE,
+    cross,
+    curvature,
+    dot,
+    gradient,
+    place,
+    place_velocities,
+)
 
 
 @jit

@@ -12,8 +12,8 @@ import math
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.geometry import LENGTH, dot, gradient, place, value
-from fixman.kernels.motion import SMALLEST_SINE, factor, solve, workspace
+from fixman.kernels.geometry import LENGTH, SMALLEST_SINE, dot, gradient, place, value
+from fixman.kernels.motion import factor, solve, workspace
 
 NEAREST = 40  # iterations towards the nearest point
 NEWTON = 40  # and onto the manifold

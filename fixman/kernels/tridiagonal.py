@@ -13,7 +13,7 @@ from fixman.kernels import jit
 
 @jit
 def factor(w, c, s, inverse, g):
-    """Pivots as ``inverse (k,)`` = 1/d and multipliers ``g (k − 1,)`` = −L; False if one is lost."""
+    """Pivots as ``inverse`` = 1/d and multipliers ``g`` = −L; False if a pivot is lost."""
     e = w[0]
     for k in range(inverse.size):
         d = w[k + 1] + e

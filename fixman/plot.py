@@ -1,0 +1,148 @@
+"""Figures at journal column width: functions that take and return a matplotlib `ax`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+try:
+    import matplotlib as mpl
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+except ImportError as error:
+    raise ImportError('figures need matplotlib: pip install "fixman-chains[plot]"') from error
+
+if TYPE_CHECKING:
+    from fixman.partition import Partition
+
+COLUMN_WIDTH = 3.4  # inches
+
+# Okabe and Ito's colours, told apart by colour-blind readers; one marker each for grey prints.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "x")
+
+STYLE: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.5,
+    "savefig.dpi": 300,
+}
+
+
+def figure(columns: float = 1.0, aspect: float = 0.72) -> Figure:
+    """Return an empty figure, `columns` column widths wide, height over width `aspect`.
+
+    It belongs to no window system and needs no closing; `figure().subplots()` gives the ax.
+    """
+    width = columns * COLUMN_WIDTH
+    return Figure(figsize=(width, aspect * width), layout="constrained")
+
+
+def style() -> Any:
+    """Return the context manager under which figures are drawn and saved."""
+    return mpl.rc_context(STYLE)
+
+
+def audit_histogram(ax: Axes, samples: Mapping[str, npt.ArrayLike]) -> Axes:
+    """Distribution of ½ ln det H^bb about its mean, in kT, one outline per labelled group.
+
+    Solid: samples as they are (rigid). Dashed: with weights (det H^bb)^(-1/2) (stiff).
+    """
+    for number, (label, values) in enumerate(samples.items()):
+        half = np.ravel(np.asarray(values, dtype=np.float64))
+        deviation = half - np.mean(half)
+        weights = np.exp(np.min(deviation) - deviation)
+        edges = np.histogram_bin_edges(deviation, bins=min(50, max(5, int(np.sqrt(half.size)))))
+        color = f"C{number % 10}"
+        rigid, _ = np.histogram(deviation, edges, density=True)
+        stiff, _ = np.histogram(deviation, edges, density=True, weights=weights)
+        ax.stairs(rigid, edges, color=color, label=label)
+        ax.stairs(stiff, edges, color=color, linestyle="--")
+    ax.plot([], [], color="0.4", linestyle="--", label="reweighted to stiff")
+    ax.set_xlabel(r"$\frac{1}{2}\ln\det H^{bb}$ − mean  (kT)")
+    ax.set_ylabel("density  (1/kT)")
+    ax.legend()
+    return ax
+
+
+def timing(
+    ax: Axes,
+    series: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]],
+    exponents: Mapping[str, float],
+) -> Axes:
+    """Seconds against the number of beads, log–log; labels at the ends give fitted exponents."""
+    ends = []
+    for color, marker, (name, (n, seconds)) in zip(PALETTE, MARKERS, series.items(), strict=False):
+        n, seconds = np.asarray(n), np.asarray(seconds)
+        ax.loglog(n, seconds, marker=marker, color=color)
+        ends.append((n[-1], seconds[-1], f"{name}, $n^{{{exponents[name]:.2f}}}$", color))
+    ax.set_xlabel("number of beads  $n$")
+    ax.set_ylabel("time for one solve  (s)")
+    ax.xaxis.set_major_locator(mpl.ticker.LogLocator(numticks=12))
+    _label_ends(ax, ends)
+    return ax
+
+
+def blocks(ax: Axes, part: Partition) -> Axes:
+    """Elements of H that are not zero, soft rows above hard ones (Lee & Chirikjian 2005, eq. 24).
+
+    The darker, the larger: shades follow the logarithm of |H_ij|, four decades in each block.
+    """
+    soft, hard = part.H_ab.shape
+    starts, sizes = (0, soft), (soft, hard)
+    image = np.ones((soft + hard, soft + hard, 3))
+    for name, i, j, block, color in (
+        ("aa", 0, 0, part.H_aa, PALETTE[0]),
+        ("ab", 0, 1, part.H_ab, PALETTE[2]),
+        ("ba", 1, 0, part.H_ab.T, PALETTE[2]),
+        ("bb", 1, 1, part.H_bb, PALETTE[1]),
+    ):
+        size = np.abs(block.toarray())
+        shade = np.clip(1.0 + np.log10(np.maximum(size / size.max(), 1e-9)) / 4.0, 0.25, 1.0)
+        shade[size == 0.0] = 0.0
+        inside = np.ix_(starts[i] + np.arange(sizes[i]), starts[j] + np.arange(sizes[j]))
+        image[inside] -= shade[..., None] * (1.0 - np.array(mpl.colors.to_rgb(color)))
+        corner = (starts[j] + sizes[j] - 1.0, starts[i])
+        ax.annotate(f"$H^{{{name}}}$", corner, color=color, ha="right", va="top")
+    ax.imshow(image, interpolation="nearest")
+    ax.axhline(soft - 0.5, color="0.6", linewidth=0.5)
+    ax.axvline(soft - 0.5, color="0.6", linewidth=0.5)
+    centres = [(soft - 1) / 2, soft + (hard - 1) / 2]
+    ax.set_xticks(centres, [f"{soft} soft", f"{hard} hard"])
+    ax.set_yticks(centres, [f"{soft} soft", f"{hard} hard"], rotation=90, va="center")
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(True)
+    ax.spines[:].set_linewidth(0.5)
+    return ax
+
+
+def _label_ends(ax: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
+    """Write (x, y, text, colour) to the right of the lines' last points, none over another."""
+    fig = ax.get_figure(root=True)
+    assert fig is not None
+    low, high = ax.get_ylim()
+    height = 72.0 * fig.get_figheight() * ax.get_position().height / np.log(high / low)  # pt per e
+    spacing = 1.15 * mpl.rcParams["legend.fontsize"] / height
+    floors: dict[float, float] = {}
+    for x, y, text, color in sorted(ends, key=lambda end: end[1]):
+        place = max(np.log(y), floors.get(x, -np.inf))
+        floors[x] = place + spacing
+        ax.annotate(
+            text,
+            (x, float(np.exp(place))),
+            xytext=(5, 0),
+            textcoords="offset points",
+            color=color,
+            size=mpl.rcParams["legend.fontsize"],
+            va="center",
+            annotation_clip=False,
+        )
