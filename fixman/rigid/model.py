@@ -1,0 +1,303 @@
+"""`SerialChain`: rigid bodies in a row, each coupled to the one before by a joint.
+
+Frames.  Joint i has a frame fixed in body i − 1 (or the base), given by ``rotations[i]`` and
+``translations[i]``; revolute joints turn about and prismatic joints slide along its z axis.  Body i
+carries the moved joint frame, and its mass centre and inertia are given in it.
+
+Coordinates.  A revolute or prismatic joint has one, a spherical joint a unit quaternion (x, y, z,
+w; scalar last) with three rates, a free base position and quaternion with six rates.  Rates of
+spherical joints and of a free base are those of the body in its own frame, linear before angular.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fixman import _arrays
+from fixman._arrays import Array, Lead
+
+JOINTS = ("revolute", "prismatic", "spherical", "free")
+REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
+POSITIONS = np.array([1, 1, 4, 7])  # coordinates of each kind of joint
+RATES = np.array([1, 1, 3, 6])
+
+Joint = Literal["revolute", "prismatic", "spherical", "free"]
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SerialChain:
+    """A serial chain of n rigid bodies, base first.
+
+    Immutable, hashable and comparable by content.  Lengths, masses and times may be in any
+    consistent units.
+
+    Attributes
+    ----------
+    joints : tuple of "revolute", "prismatic", "spherical", "free"
+        "free" only for the first: a floating base.
+    rotations : ndarray (n, 3, 3)
+        Of each joint frame in the body before it: columns are its axes.
+    translations : ndarray (n, 3)
+    masses : ndarray (n,)
+        Not negative.
+    centres : ndarray (n, 3)
+        Mass centres in the body's frame.
+    inertias : ndarray (n, 3, 3)
+        About the mass centre, in the axes of the body's frame; symmetric, not negative.
+    """
+
+    joints: tuple[Joint, ...]
+    rotations: Array
+    translations: Array
+    masses: Array
+    centres: Array
+    inertias: Array
+
+    def __post_init__(self) -> None:
+        joints = tuple(self.joints)
+        n = len(joints)
+        if n < 1:
+            raise ValueError("a serial chain needs at least one joint, got none")
+        for i, joint in enumerate(joints):
+            if joint not in JOINTS:
+                raise ValueError(f"joint {i} is {joint!r}: expected one of {JOINTS}")
+            if joint == "free" and i > 0:
+                raise ValueError(f"joint {i} is free: only the first one, a floating base, can be")
+        tails = {
+            "rotations": (n, 3, 3),
+            "translations": (n, 3),
+            "masses": (n,),
+            "centres": (n, 3),
+            "inertias": (n, 3, 3),
+        }
+        object.__setattr__(self, "joints", joints)
+        for name, shape in tails.items():
+            array = _arrays.real(getattr(self, name), (), name).copy()
+            if array.shape != shape:
+                raise ValueError(f"{name} must have shape {shape} for {n} joints, got {array.shape}")
+            _arrays.require_finite(array, shape, name, "body")
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        _require(self.masses >= 0, "the mass of body {}: it must not be negative", self.masses)
+        gram = self.rotations.swapaxes(1, 2) @ self.rotations - np.eye(3)
+        proper = (np.abs(gram).max((1, 2)) < 1e-9) & (np.linalg.det(self.rotations) > 0)
+        _require(proper, "rotation {} is not a proper rotation matrix", self.rotations)
+        scale = np.abs(self.inertias).max((1, 2)) + np.finfo(float).tiny
+        skew = np.abs(self.inertias - self.inertias.swapaxes(1, 2)).max((1, 2))
+        _require(skew <= 1e-9 * scale, "the inertia of body {} is not symmetric", self.inertias)
+        least = np.linalg.eigvalsh(self.inertias)[:, 0]
+        _require(least >= -1e-9 * scale, "the inertia of body {} is not positive", self.inertias)
+
+    # --- constructors -----------------------------------------------------------------------
+
+    @classmethod
+    def planar(cls, lengths: ArrayLike, masses: ArrayLike, inertias: ArrayLike) -> SerialChain:
+        """Make a planar revolute arm: links along x, axes along z, mass centres at the middle.
+
+        Parameters
+        ----------
+        lengths, masses, inertias : (n,)
+            Inertias about the mass centre and the z axis; the other two principal inertias are
+            set equal, which a planar motion does not see.
+        """
+        lengths = _vector(lengths, "lengths")
+        n = lengths.size
+        masses, about_z = _vector(masses, "masses", n), _vector(inertias, "inertias", n)
+        shift = np.zeros((n, 3))
+        shift[1:, 0] = lengths[:-1]
+        tensors = about_z[:, None, None] * np.eye(3)
+        centres = np.zeros((n, 3))
+        centres[:, 0] = lengths / 2
+        eye = np.broadcast_to(np.eye(3), (n, 3, 3))
+        return cls(("revolute",) * n, eye, shift, masses, centres, tensors)
+
+    @classmethod
+    def random(
+        cls,
+        n: int,
+        rng: int | np.random.Generator | None = None,
+        *,
+        joints: Sequence[Joint] = ("revolute", "prismatic", "spherical"),
+        free_base: bool = False,
+    ) -> SerialChain:
+        """Make a random chain of n bodies of ordinary proportions, for tests and timings.
+
+        Parameters
+        ----------
+        n : int
+        rng : int, Generator or None
+        joints : kinds to draw from
+        free_base : bool
+            Whether the first joint is a floating base.
+        """
+        n = _arrays.positive_int(n, "n")
+        rng = np.random.default_rng(rng)
+        kinds = [joints[k] for k in rng.integers(len(joints), size=n)]
+        if free_base:
+            kinds[0] = "free"
+        rotations = np.linalg.qr(rng.normal(size=(n, 3, 3)))[0]
+        rotations *= np.sign(np.linalg.det(rotations))[:, None, None]
+        # Inertia of a cloud of points: physically possible, and well away from singular.
+        cloud = rng.normal(size=(n, 8, 3)) * 0.3
+        cloud -= cloud.mean(axis=1, keepdims=True)
+        masses = rng.uniform(0.5, 2.0, size=n)
+        second = np.einsum("nki,nkj->nij", cloud, cloud) * (masses / 8)[:, None, None]
+        inertias = np.trace(second, axis1=1, axis2=2)[:, None, None] * np.eye(3) - second
+        translations = rng.normal(size=(n, 3)) * 0.5
+        return cls(tuple(kinds), rotations, translations, masses, rng.normal(size=(n, 3)) * 0.3, inertias)
+
+    @classmethod
+    def from_dh(
+        cls,
+        a: ArrayLike,
+        b: ArrayLike,
+        alpha: ArrayLike,
+        theta: ArrayLike,
+        *,
+        joints: Sequence[Joint],
+        masses: ArrayLike,
+        centres: ArrayLike,
+        inertias: ArrayLike,
+    ) -> SerialChain:
+        """Make a chain from Denavit–Hartenberg parameters in Saha's convention (saha_1999, app. A)."""
+        raise NotImplementedError
+
+    # --- sizes and tables -------------------------------------------------------------------
+
+    @property
+    def n(self) -> int:
+        """Number of bodies."""
+        return len(self.joints)
+
+    @cached_property
+    def kinds(self) -> Index:
+        """Kind of each joint as a number into ``JOINTS``, (n,)."""
+        return np.array([JOINTS.index(joint) for joint in self.joints], dtype=np.int64)
+
+    @cached_property
+    def position_offsets(self) -> Index:
+        """Joint i's coordinates are q[offsets[i]:offsets[i + 1]], (n + 1,)."""
+        return np.concatenate([[0], np.cumsum(POSITIONS[self.kinds])])
+
+    @cached_property
+    def rate_offsets(self) -> Index:
+        """Joint i's rates are qd[offsets[i]:offsets[i + 1]], (n + 1,)."""
+        return np.concatenate([[0], np.cumsum(RATES[self.kinds])])
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates."""
+        return int(self.position_offsets[-1])
+
+    @property
+    def nv(self) -> int:
+        """Number of rates, the degrees of freedom."""
+        return int(self.rate_offsets[-1])
+
+    # --- content ----------------------------------------------------------------------------
+
+    @cached_property
+    def _content(self) -> tuple[Any, ...]:
+        digest = hashlib.blake2b(digest_size=16)
+        for array in (self.rotations, self.translations, self.masses, self.centres, self.inertias):
+            digest.update(array.tobytes())
+        return self.joints, digest.digest()
+
+    def __eq__(self, other: object) -> bool:
+        return self._content == other._content if isinstance(other, SerialChain) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        arrays = (self.rotations, self.translations, self.masses, self.centres, self.inertias)
+        return SerialChain, (self.joints, *(array.copy() for array in arrays))
+
+    def __repr__(self) -> str:
+        """``<SerialChain: 6 bodies, 5 revolute, 1 prismatic>``."""
+        counts = ", ".join(f"{m} {joint}" for joint, m in Counter(self.joints).items())
+        return f"<SerialChain: {self.n} {'body' if self.n == 1 else 'bodies'}, {counts}>"
+
+
+def _require(good: NDArray[np.bool_], text: str, values: Array) -> None:
+    if not good.all():
+        i = int(np.argmin(good))
+        raise ValueError(f"{text.format(i)}; got {values[i].tolist()}")
+
+
+def _vector(value: ArrayLike, name: str, size: int | None = None) -> Array:
+    array = _arrays.real(value, (), name)
+    if array.ndim != 1 or (size is not None and array.size != size):
+        expected = "(n,)" if size is None else f"({size},)"
+        raise ValueError(f"{name} must have shape {expected}, got {array.shape}")
+    return array
+
+
+# --- the gate of every algorithm ----------------------------------------------------------------
+
+
+def gate(
+    arm: SerialChain,
+    q: ArrayLike,
+    qd: ArrayLike,
+    last: ArrayLike,
+    gravity: ArrayLike,
+    wrenches: ArrayLike | None,
+    *,
+    name: str,
+) -> tuple[Array, Array, Array, Array, Array, Lead]:
+    """Coerce the arguments that all algorithms share; frames of a batch are stacked first.
+
+    Returns q (frames, nq), qd and last (frames, nv), gravity (3,), wrenches (frames, n, 6) or
+    (0, n, 6) where there are none, and the batch axes.  Values are looked at by
+    `refuse_not_finite`, after a kernel has noticed.
+    """
+    nq, nv, n = arm.nq, arm.nv, arm.n
+    q = _arrays.real(q, (nq,), "q", "coordinate")
+    qd = _arrays.real(qd, (nv,), "qd", "rate")
+    last = _arrays.real(last, (nv,), name, "rate")
+    g = _arrays.real(gravity, (3,), "gravity", "component")
+    if g.ndim != 1:
+        raise ValueError(f"gravity must have shape (3,), got {g.shape}")
+    W = np.empty((0, n, 6)) if wrenches is None else _arrays.real(wrenches, (n, 6), "wrenches", "body")
+    lead: Lead = ()
+    if q.ndim > 1 or qd.ndim > 1 or last.ndim > 1 or (wrenches is not None and W.ndim > 2):
+        given = W.shape[:-2] if wrenches is not None else ()
+        lead = _arrays.common_lead(q.shape[:-1], qd.shape[:-1], last.shape[:-1], given)
+        q, qd = _arrays.spread(q, lead, (nq,)), _arrays.spread(qd, lead, (nv,))
+        last = _arrays.spread(last, lead, (nv,))
+        if wrenches is not None:
+            W = _arrays.spread(W, lead, (n, 6))
+    if wrenches is not None:
+        W = W.reshape(-1, n, 6)
+    return q.reshape(-1, nq), qd.reshape(-1, nv), last.reshape(-1, nv), g, W, lead
+
+
+def refuse_not_finite(
+    arm: SerialChain, q: Array, qd: Array, last: Array, g: Array, W: Array, lead: Lead, name: str
+) -> None:
+    """Raise for the first argument that is not finite, or a quaternion that is not a unit one."""
+    _arrays.require_finite(q.reshape(*lead, -1), (arm.nq,), "q", "coordinate")
+    _arrays.require_finite(qd.reshape(*lead, -1), (arm.nv,), "qd", "rate")
+    _arrays.require_finite(last.reshape(*lead, -1), (arm.nv,), name, "rate")
+    _arrays.require_finite(g, (3,), "gravity", "component")
+    if W.size:
+        _arrays.require_finite(W.reshape(*lead, arm.n, 6), (arm.n, 6), "wrenches", "body")
+    for i in np.flatnonzero(arm.kinds >= SPHERICAL):
+        norm = np.linalg.norm(q[:, arm.position_offsets[i + 1] - 4 : arm.position_offsets[i + 1]], axis=1)
+        if (np.abs(norm - 1) > 1e-6).any():
+            frame = int(np.argmax(np.abs(norm - 1)))
+            where = _arrays.frame_text(frame, lead)
+            raise ValueError(
+                f"the quaternion of joint {i}{where} has norm {norm[frame]:.6g}: it must be a unit "
+                "quaternion, scalar last"
+            )
