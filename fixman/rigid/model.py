@@ -203,6 +203,8 @@ class SerialChain:
         """Number of rates, the degrees of freedom."""
         return int(self.rate_offsets[-1])
 
+    # --- tables of the algorithms -----------------------------------------------------------
+
     # --- content ----------------------------------------------------------------------------
 
     @cached_property
