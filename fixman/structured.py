@@ -6,17 +6,18 @@ Bands are in SciPy's lower form: ``bands[j, i] = A[i + j, i]``.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fixman import _arrays
 from fixman._arrays import Array
 from fixman.errors import SingularConstraintError
-from fixman.kernels import banded, tridiagonal
+from fixman.kernels import banded, block_tridiagonal, tridiagonal
 
-__all__ = ["Banded", "Factor", "Tridiagonal"]
+__all__ = ["Banded", "BlockTridiagonal", "Factor", "Tridiagonal"]
 
 
 class Factor(Protocol):
@@ -167,6 +168,98 @@ class BandedFactor:
         S = np.empty_like(self._T)
         banded.inverse_on_pattern(self._T, S)
         return S.T
+
+
+class BlockTridiagonal:
+    """A symmetric positive definite matrix of blocks on and beside the diagonal.
+
+    Parameters
+    ----------
+    diagonal : (m, k, k)
+        Diagonal blocks; only their lower triangles are read.
+    lower : (m − 1, k, k)
+        Blocks below the diagonal: ``lower[i]`` stands in the rows of block i + 1 and the columns
+        of block i.
+    sizes : (m,), optional
+        Rows of each block where they differ, 0…k; what lies beyond them is ignored.
+    """
+
+    def __init__(
+        self, diagonal: ArrayLike, lower: ArrayLike, sizes: ArrayLike | None = None
+    ) -> None:
+        D = _arrays.real(diagonal, (), "diagonal").copy()
+        if D.ndim != 3 or D.shape[0] < 1 or D.shape[1] != D.shape[2]:
+            raise ValueError(f"diagonal must have shape (m, k, k), got {D.shape}")
+        m, k, _ = D.shape
+        B = _arrays.real(lower, (), "lower").copy()
+        if B.shape != (m - 1, k, k):
+            raise ValueError(f"lower must have shape ({m - 1}, {k}, {k}), got {B.shape}")
+        rows = np.full(m, k) if sizes is None else np.array(sizes)
+        if rows.shape != (m,) or rows.dtype.kind not in "iu" or ((rows < 0) | (rows > k)).any():
+            raise ValueError(f"sizes must be {m} integers from 0 to {k}, got {sizes!r}")
+        self.sizes = rows.astype(np.int64)
+        inside = np.arange(k) < self.sizes[:, None]
+        D[~(np.tri(k, dtype=bool) & inside[:, :, None])] = 0.0
+        D += np.tril(D, -1).swapaxes(1, 2)
+        B[~(inside[1:, :, None] & inside[:-1, None, :])] = 0.0
+        _arrays.require_finite(D, D.shape, "diagonal", "block")
+        _arrays.require_finite(B, B.shape, "lower", "block")
+        self.diagonal, self.lower = D, B
+
+    def to_dense(self) -> Array:
+        """Return the matrix as a dense array, for tests."""
+        start = np.concatenate([[0], np.cumsum(self.sizes)])
+        A = np.zeros((start[-1], start[-1]))
+        for i, (s, e) in enumerate(pairwise(start)):
+            A[s:e, s:e] = self.diagonal[i, : e - s, : e - s]
+            if i > 0:
+                b = start[i - 1]
+                A[s:e, b:s] = self.lower[i - 1, : e - s, : s - b]
+                A[b:s, s:e] = A[s:e, b:s].T
+        return A
+
+    def factor(self) -> BlockTridiagonalFactor:
+        """LDLᵀ in O(m k³).
+
+        Raises
+        ------
+        SingularConstraintError
+            If a pivot is lost to rounding: the matrix is not positive definite.
+        """
+        D, B = self.diagonal.copy(), self.lower.copy()
+        row = block_tridiagonal.factor(D, B, self.sizes)
+        if row >= 0:
+            block = int(np.searchsorted(np.cumsum(self.sizes), row, side="right"))
+            raise SingularConstraintError(
+                f"row {row}, in block {block}, depends on the rows before it: its pivot is lost to "
+                "rounding"
+            )
+        return BlockTridiagonalFactor(D, B, self.sizes)
+
+
+class BlockTridiagonalFactor:
+    """The LDLᵀ of a `BlockTridiagonal`."""
+
+    def __init__(self, D: Array, B: Array, sizes: NDArray[np.int64]) -> None:
+        self._D, self._B, self._sizes = D, B, sizes
+        self._rows = int(sizes.sum())
+
+    @property
+    def logdet(self) -> float:
+        """Return ln det A."""
+        return float(block_tridiagonal.log_product(self._D, self._sizes))
+
+    def solve(self, b: ArrayLike) -> Array:
+        """Return A⁻¹ b for b (rows,) or (rows, r), in O(m k² r)."""
+        y = _right_hand_side(b, self._rows)
+        block_tridiagonal.solve(self._D, self._B, self._sizes, y if y.ndim == 2 else y[:, None])
+        return y
+
+    def inverse_on_pattern(self) -> tuple[Array, Array]:
+        """Return the blocks of A⁻¹ where A has blocks, as ``(diagonal, lower)``, in O(m k³)."""
+        S, T = np.zeros_like(self._D), np.zeros_like(self._B)
+        block_tridiagonal.inverse_on_pattern(self._D, self._B, self._sizes, S, T)
+        return S, T
 
 
 def _vector(value: ArrayLike, name: str, size: int | None = None) -> Array:

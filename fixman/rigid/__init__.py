@@ -1,0 +1,57 @@
+"""Serial chains of rigid bodies, one file for each published algorithm.
+
+``SerialChain`` describes a chain; the submodules answer questions about it in the symbols of
+their papers.  They share no code beyond the model, so that each can be tested against the others.
+
+============================  ==================================================================
+`newton_euler`                inverse dynamics and joint wrenches
+`composite_body`              inertia matrix, matrix of convective terms, O(n³) forward dynamics
+`denoc`                       Saha's UDUᵀ of the inertia matrix
+`articulated_body`            Featherstone's articulated-body inertias
+`spatial_operators`           Rodriguez and Kreutz's innovations factorization
+`partition`                   Fixman's partition, joint wrenches and the mass-metric determinant
+============================  ==================================================================
+
+Names load on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fixman.rigid import (
+        articulated_body,
+        composite_body,
+        denoc,
+        newton_euler,
+        partition,
+        spatial_operators,
+    )
+    from fixman.rigid.model import SerialChain
+
+__all__ = [
+    "SerialChain",
+    "articulated_body",
+    "composite_body",
+    "denoc",
+    "newton_euler",
+    "partition",
+    "spatial_operators",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SerialChain":
+        value: Any = import_module("fixman.rigid.model").SerialChain
+    elif name in __all__:
+        value = import_module(f"fixman.rigid.{name}")
+    else:
+        raise AttributeError(f"module 'fixman.rigid' has no attribute {name!r}")
+    globals()[name] = value  # the next access does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -5,8 +5,9 @@ Frames.  Joint i has a frame fixed in body i − 1 (or the base), given by ``rot
 carries the moved joint frame, and its mass centre and inertia are given in it.
 
 Coordinates.  A revolute or prismatic joint has one, a spherical joint a unit quaternion (x, y, z,
-w; scalar last) with three rates, a free base position and quaternion with six rates.  Rates of
-spherical joints and of a free base are those of the body in its own frame, linear before angular.
+w; scalar last) with three rates, a free base the position of the body's frame in the joint frame
+and a quaternion, with six rates.  Rates of spherical joints and of a free base are those of the
+body's frame, in its own axes, linear before angular; forces come before moments likewise.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman import _arrays
 from fixman._arrays import Array, Lead
+from fixman.errors import SingularConstraintError
 
 JOINTS = ("revolute", "prismatic", "spherical", "free")
 REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
@@ -63,13 +65,11 @@ class SerialChain:
     inertias: Array
 
     def __post_init__(self) -> None:
-        joints = tuple(self.joints)
+        joints = _joints(self.joints)
         n = len(joints)
         if n < 1:
             raise ValueError("a serial chain needs at least one joint, got none")
         for i, joint in enumerate(joints):
-            if joint not in JOINTS:
-                raise ValueError(f"joint {i} is {joint!r}: expected one of {JOINTS}")
             if joint == "free" and i > 0:
                 raise ValueError(f"joint {i} is free: only the first one, a floating base, can be")
         tails = {
@@ -83,19 +83,30 @@ class SerialChain:
         for name, shape in tails.items():
             array = _arrays.real(getattr(self, name), (), name).copy()
             if array.shape != shape:
-                raise ValueError(f"{name} must have shape {shape} for {n} joints, got {array.shape}")
+                hint = f"{shape} for {n} joints"
+                raise ValueError(f"{name} must have shape {hint}, got {array.shape}")
             _arrays.require_finite(array, shape, name, "body")
-            array.flags.writeable = False
             object.__setattr__(self, name, array)
         _require(self.masses >= 0, "the mass of body {}: it must not be negative", self.masses)
-        gram = self.rotations.swapaxes(1, 2) @ self.rotations - np.eye(3)
-        proper = (np.abs(gram).max((1, 2)) < 1e-9) & (np.linalg.det(self.rotations) > 0)
-        _require(proper, "rotation {} is not a proper rotation matrix", self.rotations)
-        scale = np.abs(self.inertias).max((1, 2)) + np.finfo(float).tiny
-        skew = np.abs(self.inertias - self.inertias.swapaxes(1, 2)).max((1, 2))
-        _require(skew <= 1e-9 * scale, "the inertia of body {} is not symmetric", self.inertias)
-        least = np.linalg.eigvalsh(self.inertias)[:, 0]
-        _require(least >= -1e-9 * scale, "the inertia of body {} is not positive", self.inertias)
+        R = self.rotations
+        defect = np.abs(R.swapaxes(1, 2) @ R - np.eye(3)).max((1, 2))
+        proper = (defect < 1e-9) & (np.linalg.det(R) > 0)
+        _require(proper, "the rotation of joint {} is not a proper rotation matrix", R)
+        # One Newton step to the nearest rotation: transposes serve as inverses everywhere, so what
+        # was rounded to nine digits would cost agreement.  Rotations that are exact stay as given.
+        rough = defect > 1e-14
+        if rough.any():
+            R[rough] = R[rough] @ (3 * np.eye(3) - R[rough].swapaxes(1, 2) @ R[rough]) / 2
+        inertia = self.inertias
+        scale = np.abs(inertia).max((1, 2)) + np.finfo(float).tiny
+        skew = np.abs(inertia - inertia.swapaxes(1, 2)).max((1, 2))
+        _require(skew <= 1e-9 * scale, "the inertia of body {} is not symmetric", inertia)
+        least = np.linalg.eigvalsh(inertia)[:, 0]
+        negative = "the inertia of body {} has a negative principal moment"
+        _require(least >= -1e-9 * scale, negative, inertia)
+        inertia[:] = (inertia + inertia.swapaxes(1, 2)) / 2
+        for name in tails:
+            getattr(self, name).flags.writeable = False
 
     # --- constructors -----------------------------------------------------------------------
 
@@ -141,7 +152,10 @@ class SerialChain:
         """
         n = _arrays.positive_int(n, "n")
         rng = np.random.default_rng(rng)
-        kinds = [joints[k] for k in rng.integers(len(joints), size=n)]
+        choice = _joints(joints)
+        if not choice:
+            raise ValueError("joints must name at least one kind, got none")
+        kinds = [choice[k] for k in rng.integers(len(choice), size=n)]
         if free_base:
             kinds[0] = "free"
         rotations = np.linalg.qr(rng.normal(size=(n, 3, 3)))[0]
@@ -153,7 +167,8 @@ class SerialChain:
         second = np.einsum("nki,nkj->nij", cloud, cloud) * (masses / 8)[:, None, None]
         inertias = np.trace(second, axis1=1, axis2=2)[:, None, None] * np.eye(3) - second
         translations = rng.normal(size=(n, 3)) * 0.5
-        return cls(tuple(kinds), rotations, translations, masses, rng.normal(size=(n, 3)) * 0.3, inertias)
+        centres = rng.normal(size=(n, 3)) * 0.3
+        return cls(tuple(kinds), rotations, translations, masses, centres, inertias)
 
     @classmethod
     def from_dh(
@@ -165,11 +180,64 @@ class SerialChain:
         *,
         joints: Sequence[Joint],
         masses: ArrayLike,
-        centres: ArrayLike,
+        r: ArrayLike,
         inertias: ArrayLike,
     ) -> SerialChain:
-        """Make a chain from Denavit–Hartenberg parameters in Saha's convention (saha_1999, app. A)."""
-        raise NotImplementedError
+        """Make a chain from Denavit–Hartenberg parameters in Saha's convention.
+
+        Saha's frame i is fixed in link i − 1 with Z_i along joint i, and frame i + 1 is reached
+        from it by Rot(Z, θ_i) Trans(Z, b_i) Trans(X, a_i) Rot(X, α_i); frame 1 is the base
+        (saha_1999, appendix A).  Link i is described in frame i + 1, as in Table 3 there.
+
+        Parameters
+        ----------
+        a, b, alpha, theta : (n,)
+            Lengths and angles (radians).  The variable one, θ_i of a revolute and b_i of a
+            prismatic joint, is the value given here plus q_i: give zero, and q is that variable.
+        joints : sequence of "revolute", "prismatic"
+        masses : (n,)
+        r : (n, 3)
+            From link i's mass centre to the origin of frame i + 1, in frame i + 1.
+        inertias : (n, 3, 3) or (n, 3)
+            About the mass centre in the axes of frame i + 1; (n, 3) are principal moments.
+
+        Raises
+        ------
+        ValueError
+            For joints that have no Denavit–Hartenberg parameters, and as the class itself.
+
+        Notes
+        -----
+        The body's frame of this class is Saha's frame i turned by θ_i and shifted by b_i, so that
+        its z axis is the joint's axis.
+        """
+        kinds = _joints(joints)
+        n = len(kinds)
+        for i, joint in enumerate(kinds):
+            if joint not in ("revolute", "prismatic"):
+                known = "only revolute and prismatic joints have Denavit–Hartenberg parameters"
+                raise ValueError(f"joint {i} is {joint}: {known}")
+        a, b = _vector(a, "a", n), _vector(b, "b", n)
+        alpha, theta = _vector(alpha, "alpha", n), _vector(theta, "theta", n)
+        r, tensors = _arrays.real(r, (), "r"), _arrays.real(inertias, (), "inertias")
+        if r.shape != (n, 3):
+            raise ValueError(f"r must have shape ({n}, 3), got {r.shape}")
+        if tensors.shape == (n, 3):
+            tensors = tensors[:, :, None] * np.eye(3)
+        if tensors.shape != (n, 3, 3):
+            expected = f"({n}, 3, 3) or ({n}, 3)"
+            raise ValueError(f"inertias must have shape {expected}, got {tensors.shape}")
+        # A turn about Z and a shift along it commute, so the constant part of either can be put
+        # before the joint's motion, in the joint's frame.
+        Q = _turns(alpha, 0)  # axes of frame i + 1 in the body's frame
+        at = np.column_stack([a, np.zeros(n), np.zeros(n)])  # its origin, likewise
+        rotations, translations = _turns(theta, 2), np.zeros((n, 3))
+        translations[:, 2] = b
+        translations[1:] = at[:-1] + np.einsum("nij,nj->ni", Q[:-1], translations[1:])
+        rotations[1:] = Q[:-1] @ rotations[1:]
+        centres = at - np.einsum("nij,nj->ni", Q, r)
+        tensors = Q @ tensors @ Q.swapaxes(1, 2)
+        return cls(kinds, rotations, translations, _vector(masses, "masses", n), centres, tensors)
 
     # --- sizes and tables -------------------------------------------------------------------
 
@@ -205,6 +273,23 @@ class SerialChain:
 
     # --- tables of the algorithms -----------------------------------------------------------
 
+    @cached_property
+    def _tables(self) -> dict[str, Any]:
+        """What each algorithm builds once for this chain, under the name of its module."""
+        return {}
+
+    @cached_property
+    def _index(self) -> Index:
+        """Kind, first coordinate and first rate of every joint, (n, 3), for kernels."""
+        return np.column_stack([self.kinds, self.position_offsets[:-1], self.rate_offsets[:-1]])
+
+    @cached_property
+    def _table(self) -> Array:
+        """Rotation (9, by rows), translation, mass, centre, inertia (9), (n, 25), for kernels."""
+        n = self.n
+        parts = (self.rotations, self.translations, self.masses, self.centres, self.inertias)
+        return np.concatenate([part.reshape(n, -1) for part in parts], axis=1)
+
     # --- content ----------------------------------------------------------------------------
 
     @cached_property
@@ -234,6 +319,26 @@ def _require(good: NDArray[np.bool_], text: str, values: Array) -> None:
     if not good.all():
         i = int(np.argmin(good))
         raise ValueError(f"{text.format(i)}; got {values[i].tolist()}")
+
+
+def _joints(joints: Sequence[Joint]) -> tuple[Joint, ...]:
+    if isinstance(joints, str):
+        raise ValueError(f"joints must be a sequence of names, got the string {joints!r}")
+    for i, joint in enumerate(joints):
+        if not isinstance(joint, str) or joint not in JOINTS:
+            raise ValueError(f"joint {i} is {joint!r}: expected one of {JOINTS}")
+    return tuple(joints)
+
+
+def _turns(angles: Array, axis: int) -> Array:
+    """Rotation matrices (n, 3, 3) about a coordinate axis."""
+    R = np.zeros((angles.size, 3, 3))
+    j, k = (axis + 1) % 3, (axis + 2) % 3
+    R[:, axis, axis] = 1.0
+    R[:, j, j] = R[:, k, k] = np.cos(angles)
+    R[:, k, j] = np.sin(angles)
+    R[:, j, k] = -R[:, k, j]
+    return R
 
 
 def _vector(value: ArrayLike, name: str, size: int | None = None) -> Array:
@@ -270,7 +375,9 @@ def gate(
     g = _arrays.real(gravity, (3,), "gravity", "component")
     if g.ndim != 1:
         raise ValueError(f"gravity must have shape (3,), got {g.shape}")
-    W = np.empty((0, n, 6)) if wrenches is None else _arrays.real(wrenches, (n, 6), "wrenches", "body")
+    W = np.empty((0, n, 6))
+    if wrenches is not None:
+        W = _arrays.real(wrenches, (n, 6), "wrenches", "link")
     lead: Lead = ()
     if q.ndim > 1 or qd.ndim > 1 or last.ndim > 1 or (wrenches is not None and W.ndim > 2):
         given = W.shape[:-2] if wrenches is not None else ()
@@ -288,14 +395,15 @@ def refuse_not_finite(
     arm: SerialChain, q: Array, qd: Array, last: Array, g: Array, W: Array, lead: Lead, name: str
 ) -> None:
     """Raise for the first argument that is not finite, or a quaternion that is not a unit one."""
-    _arrays.require_finite(q.reshape(*lead, -1), (arm.nq,), "q", "coordinate")
-    _arrays.require_finite(qd.reshape(*lead, -1), (arm.nv,), "qd", "rate")
-    _arrays.require_finite(last.reshape(*lead, -1), (arm.nv,), name, "rate")
+    _arrays.require_finite(q.reshape(*lead, arm.nq), (arm.nq,), "q", "coordinate")
+    _arrays.require_finite(qd.reshape(*lead, arm.nv), (arm.nv,), "qd", "rate")
+    _arrays.require_finite(last.reshape(*lead, arm.nv), (arm.nv,), name, "rate")
     _arrays.require_finite(g, (3,), "gravity", "component")
     if W.size:
         _arrays.require_finite(W.reshape(*lead, arm.n, 6), (arm.n, 6), "wrenches", "body")
     for i in np.flatnonzero(arm.kinds >= SPHERICAL):
-        norm = np.linalg.norm(q[:, arm.position_offsets[i + 1] - 4 : arm.position_offsets[i + 1]], axis=1)
+        end = arm.position_offsets[i + 1]
+        norm = np.linalg.norm(q[:, end - 4 : end], axis=1)
         if (np.abs(norm - 1) > 1e-6).any():
             frame = int(np.argmax(np.abs(norm - 1)))
             where = _arrays.frame_text(frame, lead)
@@ -303,3 +411,18 @@ def refuse_not_finite(
                 f"the quaternion of joint {i}{where} has norm {norm[frame]:.6g}: it must be a unit "
                 "quaternion, scalar last"
             )
+
+
+def overflow(what: str, frame: int, lead: Lead) -> ValueError:
+    """Return the error for results that are not finite though every argument is."""
+    where = _arrays.frame_text(frame, lead)
+    return ValueError(f"the {what} overflowed{where}: choose units that bring values nearer to 1")
+
+
+def lost_pivot(body: int, frame: int, lead: Lead) -> SingularConstraintError:
+    """Return the error for a body whose joint moves no inertia, up to rounding."""
+    where = _arrays.frame_text(frame, lead)
+    return SingularConstraintError(
+        f"the inertia that joint {body} moves{where} is zero or lost to rounding: body {body} and "
+        "those after it have no mass, or no inertia about the joint's axis"
+    )

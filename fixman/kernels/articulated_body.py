@@ -1,0 +1,709 @@
+"""Featherstone's articulated-body recursions, for one state or for eight in lanes.
+
+Bodies are numbered from the base and seen in frames with modified Denavit–Hartenberg parameters,
+so that going from a body to the one before is a screw about the joint's z axis and one about the
+x axis of that body:  turn by θ and slide by d along z, turn by β about x, slide by a along x (and
+by b along y where the common normal of two nearly parallel axes would be far away).
+
+Symbols.  [α; a] is the acceleration of a body, angular and of its frame's origin, [n; f] the wrench
+on it about that origin; the articulated inertia is [[A, B], [Bᵀ, C]], the bias force p = [n; f].
+Reference points lie on the joints, so no linear velocity occurs (Rodriguez & Kreutz 1988):
+p = [ω×I_O ω; m ω×(ω×c)] and the bias acceleration [ω×z q̇; ω×(ω×r)].
+
+Tables (see `fixman.rigid.articulated_body`).  ``table`` holds a row of LINK constants for every
+body; after those a row of FRAME more, that only wrenches and joints of many freedoms need; and
+after those the bits of ``places`` (n + 1, 4), integers: the joint's kind, its first coordinate and
+rate, and the start of its row of units in ``work``.  It is one array because each costs 40 ns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from fixman.kernels import jit
+from fixman.kernels.lanes import (
+    LANES,
+    above,
+    eight,
+    fill_sines,
+    inlined,
+    lanes,
+    load,
+    put,
+    store,
+    take,
+)
+from fixman.kernels.triples import (
+    back,
+    constants,
+    constants6,
+    cross,
+    dot,
+    full,
+    load3,
+    load6,
+    load9,
+    matrix,
+    plus,
+    product,
+    put3,
+    store3,
+    store6,
+    store9,
+    take3,
+    times,
+    times_symmetric,
+    transposed,
+)
+
+REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
+
+# columns of the first rows: θ, d, cos β, sin β, a, b; m, h = m c, and I_O as xx, xy, xz, yy, yz, zz
+THETA, SLIDE, COS_X, SIN_X, ALONG_X, ALONG_Y, MASS, MOMENT, INERTIA = 0, 1, 2, 3, 4, 5, 6, 7, 10
+LINK = 16
+# columns of the second rows: rotation from the user's body frame and its origin in ours; axes and
+# place of the joint in our frame of the body before
+TURN, SHIFT, JOINT, PLACE = 0, 9, 12, 21
+FRAME = 24
+
+# Rows of `work`, in units.  The wrench becomes [U/D, u/D] of a joint of one degree of freedom.
+ROW = 13  # cα (2), cl (3), wrench (6) → U/D (5) and u/D, d, D
+BALL = 36  # E (9), cα (3), cl (3), wrench (6) → α at rest (3), A⁻¹B (9), A (6)
+FLOAT = 102  # E (9), –, wrench at 15 → [α; a], at 30 the factor (36) of the inertia (36) at 66
+EPS = 2.0**-52
+UNIT = 2.00001e-6  # how far the square of a quaternion's norm may be from 1
+DONE, NOT_USABLE, WRONG_SIZE = -1, -2, -3
+
+
+@inlined
+def padded(n):
+    """Angles come in full registers: a loop's remainder would cost as much as four of them."""
+    return (n + LANES - 1) // LANES * LANES
+
+
+# --- screws on articulated inertias -------------------------------------------------------------
+
+
+@inlined
+def cycle(A, B, C, n, f):
+    """Rename the axes: y becomes x, z becomes y, x becomes z."""
+    return (
+        (A[3], A[4], A[1], A[5], A[2], A[0]),
+        (B[4], B[5], B[3], B[7], B[8], B[6], B[1], B[2], B[0]),
+        (C[3], C[4], C[1], C[5], C[2], C[0]),
+        (n[1], n[2], n[0]),
+        (f[1], f[2], f[0]),
+    )
+
+
+@inlined
+def turn_symmetric(S, c, s):
+    w = s * (S[0] - S[3]) + (c + c) * S[1]
+    return S[0] - s * w, c * w - S[1], c * S[2] - s * S[4], S[3] + s * w, s * S[2] + c * S[4], S[5]
+
+
+@inlined
+def turn(A, B, C, n, f, c, s):
+    """The same in axes from which these follow by a turn about z."""
+    w = s * (B[0] - B[4]) + c * (B[1] + B[3])
+    B = (
+        B[0] - s * w, c * w - B[3], c * B[2] - s * B[5],
+        c * w - B[1], B[4] + s * w, s * B[2] + c * B[5],
+        c * B[6] - s * B[7], s * B[6] + c * B[7], B[8],
+    )  # fmt: skip
+    n = (c * n[0] - s * n[1], s * n[0] + c * n[1], n[2])
+    f = (c * f[0] - s * f[1], s * f[0] + c * f[1], f[2])
+    return turn_symmetric(A, c, s), B, turn_symmetric(C, c, s), n, f
+
+
+@inlined
+def slide(A, B, C, n, f, d):
+    """The same about a point from which this one lies d along z."""
+    new = (
+        B[0] - d * C[1], B[1] - d * C[3], B[2] - d * C[4],
+        B[3] + d * C[0], B[4] + d * C[1], B[5] + d * C[2],
+        B[6], B[7], B[8],
+    )  # fmt: skip
+    A = (
+        A[0] - d * (B[1] + new[1]),
+        A[1] + d * (B[0] - new[4]),
+        A[2] - d * B[7],
+        A[3] + d * (B[3] + new[3]),
+        A[4] + d * B[6],
+        A[5],
+    )
+    return A, new, C, (n[0] - d * f[1], n[1] + d * f[0], n[2]), f
+
+
+# --- outwards: velocities -----------------------------------------------------------------------
+
+
+@inlined
+def forwards(x, c, s):
+    """Components after a turn of the axes about z."""
+    return c * x[0] + s * x[1], c * x[1] - s * x[0], x[2]
+
+
+@inlined
+def forwards_x(x, c, s):
+    return x[0], c * x[1] + s * x[2], c * x[2] - s * x[1]
+
+
+@inlined
+def bias_wrench(table, at, w):
+    """[ω×I_O ω; ω×(ω×h)]."""
+    h = constants(table, at + MOMENT)
+    n = cross(w, times_symmetric(constants6(table, at + INERTIA), w))
+    return n, cross(w, cross(w, h))
+
+
+@inlined
+def outside(table, at, loads, first, stride, like):
+    """The wrench on a body from outside, in its frame with Denavit–Hartenberg parameters."""
+    R = matrix(table, at + TURN)
+    f = times(R, take3(loads, first, stride, like))
+    n = times(R, take3(loads, first + 3, stride, like))
+    return plus(n, cross(constants(table, at + SHIFT), f)), f
+
+
+@inlined
+def rotation(x, y, z, w):
+    """Rotation matrix of a quaternion that is nearly a unit one, and whether it is."""
+    norm = x * x + y * y + z * z + w * w
+    t = 2.0 / norm
+    R = (
+        1.0 - t * (y * y + z * z), t * (x * y - w * z), t * (x * z + w * y),
+        t * (x * y + w * z), 1.0 - t * (x * x + z * z), t * (y * z - w * x),
+        t * (x * z - w * y), t * (y * z + w * x), 1.0 - t * (x * x + y * y),
+    )  # fmt: skip
+    return R, above(norm, 1.0 - UNIT + 0.0 * norm) and above(1.0 + UNIT + 0.0 * norm, norm)
+
+
+@inlined
+def ball_outwards(table, at, kind, q, at_q, nq, qd, at_v, nv, row, w, work):
+    """Orientation E and bias accelerations of a spherical or free joint; ω of its body."""
+    zero = 0.0 * w[0]
+    start = at_q
+    good = True
+    if kind == FREE:
+        x = take3(q, at_q, nq, zero)
+        good = above(1.0 + zero, 0.0 * (x[0] + x[1] + x[2]))
+        start += 3
+        at_v += 3
+    R, unit = rotation(
+        take(q, start, nq, zero),
+        take(q, start + 1, nq, zero),
+        take(q, start + 2, nq, zero),
+        take(q, start + 3, nq, zero),
+    )
+    own = matrix(table, at + TURN)
+    E = product(product(matrix(table, at + JOINT), R), transposed(own))
+    r = constants(table, at + PLACE)
+    rate = times(own, take3(qd, at_v, nv, zero))
+    carried = back(E, w)
+    store9(work, row, E)
+    store3(work, row + 9, cross(carried, rate))
+    store3(work, row + 12, back(E, cross(w, cross(w, r))))
+    return plus(carried, rate), good and unit
+
+
+@jit
+def outwards(table, places, q, qd, loads, frame, work, zero):
+    """Turns, bias accelerations and bias wrenches into ``work``; whether the numbers can be used.
+
+    Values are of the type of ``zero``: of one state, ``frame``, or of eight states from there.
+    """
+    n = places.shape[0] - 1
+    nq, nv = places[n, 1], places[n, 2]
+    m = padded(n)
+    at_q, at_v = frame * nq, frame * nv
+    for i in range(n):
+        theta = table[LINK * i + THETA] + zero
+        if places[i, 0] == REVOLUTE:
+            theta += take(q, at_q + places[i, 1], nq, zero)
+        store(work, i, theta)
+    for i in range(n, m):
+        store(work, i, zero)
+    fill_sines(work, m * lanes(zero))
+    good = True
+    w = (zero, zero, zero)
+    for i in range(n):
+        kind, row, at = places[i, 0], places[i, 3], LINK * i
+        if kind >= SPHERICAL:
+            w, fine = ball_outwards(
+                table, LINK * n + FRAME * i, kind, q, at_q + places[i, 1], nq,
+                qd, at_v + places[i, 2], nv, row, w, work,
+            )  # fmt: skip
+            good = good and fine
+            row += 15
+        else:
+            c, s = load(work, i, zero), load(work, m + i, zero)
+            rate = take(qd, at_v + places[i, 2], nv, zero)
+            a, b = table[at + ALONG_X], table[at + ALONG_Y]
+            # ω×(ω×r), first r = (a, b, 0) in the frame of the body before
+            g = (-a * (w[1] * w[1] + w[2] * w[2]), a * w[0] * w[1], a * w[0] * w[2])
+            if b != 0.0:
+                h = (b * w[0] * w[1], -b * (w[0] * w[0] + w[2] * w[2]), b * w[1] * w[2])
+                g = plus(g, h)
+            cx, sx = table[at + COS_X], table[at + SIN_X]
+            w, g = forwards_x(w, cx, sx), forwards_x(g, cx, sx)
+            d = table[at + SLIDE] + zero
+            turning = rate
+            sliding = zero
+            if kind == PRISMATIC:
+                d += take(q, at_q + places[i, 1], nq, zero)
+                turning = zero
+                sliding = rate + rate
+            h = (d * w[0] * w[2], d * w[1] * w[2], -d * (w[0] * w[0] + w[1] * w[1]))
+            w, g = forwards(w, c, s), forwards(plus(g, h), c, s)
+            store(work, row, turning * w[1])
+            store(work, row + 1, -turning * w[0])
+            store3(work, row + 2, (g[0] + sliding * w[1], g[1] - sliding * w[0], g[2]))
+            store(work, row + 11, d)
+            w = (w[0], w[1], w[2] + turning)
+            row += 5
+        n_b, f_b = bias_wrench(table, at, w)
+        if loads.size > 3:
+            first = 3 + 6 * (n * frame + i)
+            # A joint does not feel every component, but each must be a number.
+            n_o, f_o = outside(table, LINK * n + FRAME * i, loads, first, 6 * n, zero)
+            felt = n_o[0] + n_o[1] + n_o[2] + f_o[0] + f_o[1] + f_o[2]
+            good = good and above(1.0 + zero, 0.0 * felt)
+            n_b = (n_b[0] - n_o[0], n_b[1] - n_o[1], n_b[2] - n_o[2])
+            f_b = (f_b[0] - f_o[0], f_b[1] - f_o[1], f_b[2] - f_o[2])
+        store3(work, row, n_b)
+        store3(work, row + 3, f_b)
+    return good
+
+
+# --- inwards: articulated inertias ---------------------------------------------------------------
+
+
+@inlined
+def add_body(table, at, A, B, C):
+    m = table[at + MASS]
+    h = constants(table, at + MOMENT)
+    S = constants6(table, at + INERTIA)
+    A = (A[0] + S[0], A[1] + S[1], A[2] + S[2], A[3] + S[3], A[4] + S[4], A[5] + S[5])
+    B = (
+        B[0], B[1] - h[2], B[2] + h[1],
+        B[3] + h[2], B[4], B[5] - h[0],
+        B[6] - h[1], B[7] + h[0], B[8],
+    )  # fmt: skip
+    return A, B, (C[0] + m, C[1], C[2], C[3] + m, C[4], C[5] + m)
+
+
+@inlined
+def free_z_turn(A, B, C, n, f, tau, row, work):
+    """Take the motion about z out; n_z is then the torque."""
+    inverse = 1.0 / A[5]
+    ux, uy = A[2] * inverse, A[4] * inverse
+    vx, vy, vz = B[6] * inverse, B[7] * inverse, B[8] * inverse
+    k = (tau - n[2]) * inverse
+    cx, cy, c = load(work, row, k), load(work, row + 1, k), load3(work, row + 2, k)
+    store6(work, row + 5, (ux, uy, vx, vy, vz, k))
+    store(work, row + 12, A[5])
+    zero = 0.0 * k
+    nx, ny = n[0] + A[2] * k, n[1] + A[4] * k
+    f = (f[0] + B[6] * k, f[1] + B[7] * k, f[2] + B[8] * k)
+    A = (A[0] - ux * A[2], A[1] - ux * A[4], zero, A[3] - uy * A[4], zero, zero)
+    C = (
+        C[0] - vx * B[6], C[1] - vx * B[7], C[2] - vx * B[8],
+        C[3] - vy * B[7], C[4] - vy * B[8], C[5] - vz * B[8],
+    )  # fmt: skip
+    B = (
+        B[0] - ux * B[6], B[1] - ux * B[7], B[2] - ux * B[8],
+        B[3] - uy * B[6], B[4] - uy * B[7], B[5] - uy * B[8],
+        zero, zero, zero,
+    )  # fmt: skip
+    n = (
+        nx + A[0] * cx + A[1] * cy + (B[0] * c[0] + B[1] * c[1] + B[2] * c[2]),
+        ny + A[1] * cx + A[3] * cy + (B[3] * c[0] + B[4] * c[1] + B[5] * c[2]),
+        tau,
+    )
+    h = times_symmetric(C, c)
+    f = (
+        f[0] + B[0] * cx + B[3] * cy + h[0],
+        f[1] + B[1] * cx + B[4] * cy + h[1],
+        f[2] + B[2] * cx + B[5] * cy + h[2],
+    )
+    return A, B, C, n, f
+
+
+@inlined
+def free_z_slide(A, B, C, n, f, tau, row, work):
+    """Take the motion along z out; f_z is then the joint's force."""
+    inverse = 1.0 / C[5]
+    ux, uy, uz = B[2] * inverse, B[5] * inverse, B[8] * inverse
+    vx, vy = C[2] * inverse, C[4] * inverse
+    k = (tau - f[2]) * inverse
+    c = load3(work, row + 2, k)
+    store6(work, row + 5, (ux, uy, uz, vx, vy, k))
+    store(work, row + 12, C[5])
+    zero = 0.0 * k
+    n = (n[0] + B[2] * k, n[1] + B[5] * k, n[2] + B[8] * k)
+    fx, fy = f[0] + C[2] * k, f[1] + C[4] * k
+    A = (
+        A[0] - ux * B[2], A[1] - ux * B[5], A[2] - ux * B[8],
+        A[3] - uy * B[5], A[4] - uy * B[8], A[5] - uz * B[8],
+    )  # fmt: skip
+    B = (
+        B[0] - ux * C[2], B[1] - ux * C[4], zero,
+        B[3] - uy * C[2], B[4] - uy * C[4], zero,
+        B[6] - uz * C[2], B[7] - uz * C[4], zero,
+    )  # fmt: skip
+    C = (C[0] - vx * C[2], C[1] - vx * C[4], zero, C[3] - vy * C[4], zero, zero)
+    n = (
+        n[0] + B[0] * c[0] + B[1] * c[1],
+        n[1] + B[3] * c[0] + B[4] * c[1],
+        n[2] + B[6] * c[0] + B[7] * c[1],
+    )
+    return A, B, C, n, (fx + C[0] * c[0] + C[1] * c[1], fy + C[1] * c[0] + C[3] * c[1], tau)
+
+
+@inlined
+def inverse_symmetric(S):
+    """Inverse of a positive definite 3×3 matrix and its pivots."""
+    l21, l31 = S[1] / S[0], S[2] / S[0]
+    d2 = S[3] - l21 * S[1]
+    t = S[4] - l21 * S[2]
+    l32 = t / d2
+    d3 = S[5] - l31 * S[2] - l32 * t
+    m31 = l21 * l32 - l31
+    i2, i3 = 1.0 / d2, 1.0 / d3
+    return (
+        1.0 / S[0] + l21 * l21 * i2 + m31 * m31 * i3,
+        -l21 * i2 - m31 * l32 * i3,
+        m31 * i3,
+        i2 + l32 * l32 * i3,
+        -l32 * i3,
+        i3,
+    ), (S[0], d2, d3)
+
+
+@inlined
+def ball_inwards(table, at, A, B, C, n, f, tau, least, row, work):
+    """Take the turns of a spherical joint out and go to the body before."""
+    inverse, d = inverse_symmetric(A)
+    good = above(d[0], least) and above(d[1], least) and above(d[2], least)
+    G = product(full(inverse), B)
+    y = times_symmetric(inverse, (tau[0] - n[0], tau[1] - n[1], tau[2] - n[2]))
+    c = load3(work, row + 12, y[0])
+    store3(work, row + 15, y)
+    store9(work, row + 21, G)
+    store6(work, row + 30, A)
+    S = (
+        C[0] - (B[0] * G[0] + B[3] * G[3] + B[6] * G[6]),
+        C[1] - (B[0] * G[1] + B[3] * G[4] + B[6] * G[7]),
+        C[2] - (B[0] * G[2] + B[3] * G[5] + B[6] * G[8]),
+        C[3] - (B[1] * G[1] + B[4] * G[4] + B[7] * G[7]),
+        C[4] - (B[1] * G[2] + B[4] * G[5] + B[7] * G[8]),
+        C[5] - (B[2] * G[2] + B[5] * G[5] + B[8] * G[8]),
+    )
+    E = load9(work, row, y[0])
+    r = constants(table, at + PLACE)
+    f = times(E, plus(plus(f, back(B, y)), times_symmetric(S, c)))
+    n = plus(times(E, tau), cross(r, f))
+    T = product(product(E, full(S)), transposed(E))
+    B = (
+        r[1] * T[6] - r[2] * T[3], r[1] * T[7] - r[2] * T[4], r[1] * T[8] - r[2] * T[5],
+        r[2] * T[0] - r[0] * T[6], r[2] * T[1] - r[0] * T[7], r[2] * T[2] - r[0] * T[8],
+        r[0] * T[3] - r[1] * T[0], r[0] * T[4] - r[1] * T[1], r[0] * T[5] - r[1] * T[2],
+    )  # fmt: skip
+    # [r] T [r]ᵀ, that is [r] Bᵀ
+    A = (
+        r[1] * B[2] - r[2] * B[1],
+        r[1] * B[5] - r[2] * B[4],
+        r[1] * B[8] - r[2] * B[7],
+        r[2] * B[3] - r[0] * B[5],
+        r[2] * B[6] - r[0] * B[8],
+        r[0] * B[7] - r[1] * B[6],
+    )
+    return A, B, (T[0], T[1], T[2], T[4], T[5], T[8]), n, f, dot(r, r), good
+
+
+@jit
+def float_inwards(A, B, C, n, f, turn, force, row, work):
+    """Solve for the acceleration of a free base; whether every pivot is positive."""
+    zero = 0.0 * n[0]
+    M, L = row + 66, row + 30
+    S, T = full(A), full(C)
+    for i in range(3):
+        for j in range(3):
+            k = 3 * i + j
+            store(work, M + 6 * i + j, S[k])
+            store(work, M + 6 * i + 3 + j, B[k])
+            store(work, M + 6 * (3 + j) + i, B[k])
+            store(work, M + 6 * (3 + i) + 3 + j, T[k])
+        store(work, row + 15 + i, turn[i] - n[i])
+        store(work, row + 18 + i, force[i] - f[i])
+    for i in range(6):
+        y = load(work, row + 15 + i, zero)
+        for j in range(i + 1):
+            x = load(work, M + 6 * i + j, zero)
+            for k in range(j):
+                x -= load(work, L + 6 * i + k, zero) * load(work, L + 6 * k + j, zero)
+            # the upper triangle holds D Lᵀ, the lower one L
+            store(work, L + 6 * j + i, x)
+            if i == j:
+                if not above(x, 8.0 * EPS * load(work, M + 7 * i, zero)):
+                    return False
+            else:
+                x = x / load(work, L + 7 * j, zero)
+                store(work, L + 6 * i + j, x)
+                y -= x * load(work, row + 15 + j, zero)
+        store(work, row + 15 + i, y)
+    for back_i in range(6):
+        i = 5 - back_i
+        y = load(work, row + 15 + i, zero) / load(work, L + 7 * i, zero)
+        for j in range(i + 1, 6):
+            y -= load(work, L + 6 * j + i, zero) * load(work, row + 15 + j, zero)
+        store(work, row + 15 + i, y)
+    return True
+
+
+@jit
+def inwards(table, places, tau, frame, work, zero):
+    """Articulated inertias from tip to base; the first body without a pivot, or -1."""
+    n_bodies = places.shape[0] - 1
+    nv = places[n_bodies, 2]
+    m = padded(n_bodies)
+    at_v = frame * nv
+    A = (zero, zero, zero, zero, zero, zero)
+    B = (zero, zero, zero, zero, zero, zero, zero, zero, zero)
+    C = (zero, zero, zero, zero, zero, zero)
+    n = (zero, zero, zero)
+    f = (zero, zero, zero)
+    size = zero  # of the numbers whose difference A is: rounding leaves EPS of it
+    for i in range(n_bodies - 1, -1, -1):
+        kind, row, at = places[i, 0], places[i, 3], LINK * i
+        A, B, C = add_body(table, at, A, B, C)
+        trace_A, trace_C = A[0] + A[3] + A[5], C[0] + C[3] + C[5]
+        least = 4.0 * EPS * (size + trace_A)
+        if kind <= PRISMATIC:
+            n = plus(n, load3(work, row + 5, zero))
+            f = plus(f, load3(work, row + 8, zero))
+            torque = take(tau, at_v + places[i, 2], nv, zero)
+            if kind == REVOLUTE:
+                if not above(A[5], least):
+                    return i
+                A, B, C, n, f = free_z_turn(A, B, C, n, f, torque, row, work)
+            else:
+                if not above(C[5], 4.0 * EPS * trace_C):
+                    return i
+                A, B, C, n, f = free_z_slide(A, B, C, n, f, torque, row, work)
+            if i > 0:
+                d = load(work, row + 11, zero)
+                A, B, C, n, f = turn(A, B, C, n, f, load(work, i, zero), load(work, m + i, zero))
+                A, B, C, n, f = slide(A, B, C, n, f, d)
+                A, B, C, n, f = cycle(A, B, C, n, f)
+                A, B, C, n, f = turn(A, B, C, n, f, table[at + COS_X], table[at + SIN_X])
+                a, b = table[at + ALONG_X], table[at + ALONG_Y]
+                A, B, C, n, f = slide(A, B, C, n, f, a)
+                A, B, C, n, f = cycle(A, B, C, n, f)
+                if b != 0.0:
+                    A, B, C, n, f = slide(A, B, C, n, f, b)
+                A, B, C, n, f = cycle(A, B, C, n, f)
+                size = trace_A + (a * a + b * b + d * d) * trace_C
+        else:
+            n = plus(n, load3(work, row + 15, zero))
+            f = plus(f, load3(work, row + 18, zero))
+            own = matrix(table, LINK * n_bodies + FRAME * i + TURN)
+            first = at_v + places[i, 2]
+            if kind == FREE:
+                force = times(own, take3(tau, first, nv, zero))
+                moment = times(own, take3(tau, first + 3, nv, zero))
+                if not float_inwards(A, B, C, n, f, moment, force, row, work):
+                    return i
+            else:
+                moment = times(own, take3(tau, first, nv, zero))
+                A, B, C, n, f, lever, good = ball_inwards(
+                    table, LINK * n_bodies + FRAME * i, A, B, C, n, f, moment, least, row, work
+                )
+                if not good:
+                    return i
+                size = trace_A + lever * trace_C
+    return -1
+
+
+# --- outwards: accelerations ---------------------------------------------------------------------
+
+
+@jit
+def accelerations(table, places, qd, loads, frame, work, qdd, zero):
+    """Joint accelerations from base to tip; whether all are finite."""
+    n = places.shape[0] - 1
+    nv = places[n, 2]
+    m = padded(n)
+    at_v = frame * nv
+    spin = (zero, zero, zero)
+    up = (zero - loads[0], zero - loads[1], zero - loads[2])
+    if places[0, 0] <= PRISMATIC:
+        up = back(matrix(table, LINK * n + JOINT), up)
+    a = up
+    total = zero
+    for i in range(n):
+        kind, row, at, first = places[i, 0], places[i, 3], LINK * i, at_v + places[i, 2]
+        if kind <= PRISMATIC:
+            x, y = table[at + ALONG_X], table[at + ALONG_Y]
+            a = (a[0], a[1] + x * spin[2], a[2] - x * spin[1])
+            if y != 0.0:
+                a = (a[0] - y * spin[2], a[1], a[2] + y * spin[0])
+            cx, sx = table[at + COS_X], table[at + SIN_X]
+            spin, a = forwards_x(spin, cx, sx), forwards_x(a, cx, sx)
+            d = load(work, row + 11, zero)
+            a = (a[0] + d * spin[1], a[1] - d * spin[0], a[2])
+            c, s = load(work, i, zero), load(work, m + i, zero)
+            spin, a = forwards(spin, c, s), forwards(a, c, s)
+            ux, uy, vx, vy, vz, k = load6(work, row + 5, zero)
+            a = plus(a, load3(work, row + 2, zero))
+            sx = spin[0] + load(work, row, zero)
+            sy = spin[1] + load(work, row + 1, zero)
+            if kind == REVOLUTE:
+                sz = k - (ux * sx + uy * sy) - (vx * a[0] + vy * a[1] + vz * a[2])
+                acceleration = sz - spin[2]
+                spin = (sx, sy, sz)
+            else:
+                spin = (sx, sy, spin[2])
+                az = k - (ux * sx + uy * sy + vx * spin[2]) - (vy * a[0] + vz * a[1])
+                acceleration = az - a[2]
+                a = (a[0], a[1], az)
+            put(qdd, first, nv, acceleration)
+            total += 0.0 * acceleration
+        else:
+            seat = LINK * n + FRAME * i
+            own = matrix(table, seat + TURN)
+            E = load9(work, row, zero)
+            y = load3(work, row + 15, zero)
+            if kind == FREE:
+                spin, a = y, load3(work, row + 18, zero)
+                v, w = take3(qd, first, nv, zero), take3(qd, first + 3, nv, zero)
+                fall = back(E, up)
+                linear = back(own, (a[0] - fall[0], a[1] - fall[1], a[2] - fall[2]))
+                h = cross(w, v)
+                result = back(own, spin)
+                put3(qdd, first, nv, (linear[0] - h[0], linear[1] - h[1], linear[2] - h[2]))
+                put3(qdd, first + 3, nv, result)
+                total += 0.0 * (linear[0] + linear[1] + linear[2] - h[0] - h[1] - h[2])
+            else:
+                r = constants(table, seat + PLACE)
+                a = plus(back(E, plus(a, cross(spin, r))), load3(work, row + 12, zero))
+                h = times(load9(work, row + 21, zero), a)
+                carried = plus(back(E, spin), load3(work, row + 9, zero))
+                spin = (y[0] - h[0], y[1] - h[1], y[2] - h[2])
+                result = back(
+                    own, (spin[0] - carried[0], spin[1] - carried[1], spin[2] - carried[2])
+                )
+                put3(qdd, first, nv, result)
+            total += 0.0 * (result[0] + result[1] + result[2])
+    return above(1.0 + zero, total)
+
+
+# --- drivers -------------------------------------------------------------------------------------
+
+
+@inlined
+def one(table, places, q, qd, tau, loads, frame, work, qdd, zero):
+    if not outwards(table, places, q, qd, loads, frame, work, zero):
+        return NOT_USABLE
+    body = inwards(table, places, tau, frame, work, zero)
+    if body >= 0:
+        return body
+    if not accelerations(table, places, qd, loads, frame, work, qdd, zero):
+        return NOT_USABLE
+    return DONE
+
+
+@inlined
+def places_of(table):
+    n = (table.size - 4) // (LINK + FRAME + 4)
+    return table[n * (LINK + FRAME) :].view(np.int64).reshape((n + 1, 4))
+
+
+@jit
+def state(table, q, qd, tau, loads, qdd):
+    """q̈ of one state; DONE, or why not, or the body whose pivot is lost."""
+    places = places_of(table)
+    n = places.shape[0] - 1
+    if q.size != places[n, 1] or qd.size != places[n, 2] or tau.size != places[n, 2]:
+        return WRONG_SIZE
+    work = np.empty(places[n, 3])
+    return one(table, places, q, qd, tau, loads, 0, work, qdd, 0.0)
+
+
+@jit
+def states(table, q, qd, tau, loads, first, last, qdd):
+    """q̈ of the states from ``first`` to ``last`` of at least eight.
+
+    Returns the first of eight states one of which has no answer, or DONE, and why.
+    """
+    places = places_of(table)
+    units = LANES * places[-1, 3]
+    memory = np.empty(units + LANES)
+    skip = (-memory.ctypes.data // 8) % LANES  # registers of 64 bytes are aligned
+    work = memory[skip : skip + units]
+    for begin in range(first, last, LANES):
+        frame = min(begin, last - LANES)
+        code = one(table, places, q, qd, tau, loads, frame, work, qdd, eight(0.0))
+        if code != DONE:
+            return frame, code
+    return DONE, DONE
+
+
+@jit
+def pivots(table, q, starts, out):
+    """Blocks pᵀ M̂ p of every state and joint, in the user's axes, one after the other; as `states`.
+
+    The block of joint i begins at ``starts[i]`` of a state's ``starts[n]`` numbers.
+    """
+    places = places_of(table)
+    n = places.shape[0] - 1
+    nq, nv = places[n, 1], places[n, 2]
+    count = q.size // nq
+    still = np.zeros(nv * count)
+    none = np.zeros(3)
+    work = np.empty(places[n, 3])
+    for frame in range(count):
+        if not outwards(table, places, q, still, none, frame, work, 0.0):
+            return frame, NOT_USABLE
+        body = inwards(table, places, still, frame, work, 0.0)
+        if body >= 0:
+            return frame, body
+        for i in range(n):
+            at = LINK * n + FRAME * i
+            kind, row, to = places[i, 0], places[i, 3], starts[n] * frame + starts[i]
+            if kind <= PRISMATIC:
+                out[to] = work[row + 12]
+            elif kind == SPHERICAL:
+                block(table, at, full(load6(work, row + 30, 0.0)), out, to, 3)
+            else:
+                for half in range(4):
+                    # ours is angular before linear
+                    r, c = half // 2, half % 2
+                    k = row + 66 + 18 * (1 - r) + 3 * (1 - c)
+                    S = (
+                        work[k], work[k + 1], work[k + 2],
+                        work[k + 6], work[k + 7], work[k + 8],
+                        work[k + 12], work[k + 13], work[k + 14],
+                    )  # fmt: skip
+                    block(table, at, S, out, to + 18 * r + 3 * c, 6)
+    return DONE, DONE
+
+
+@inlined
+def block(table, at, S, out, to, width):
+    own = matrix(table, at + TURN)
+    T = product(transposed(own), product(S, own))
+    store3(out, to, (T[0], T[1], T[2]))
+    store3(out, to + width, (T[3], T[4], T[5]))
+    store3(out, to + 2 * width, (T[6], T[7], T[8]))
+
+
+def prepare() -> None:
+    """Compile `state` for the arrays that it takes; then it refuses others with a TypeError."""
+    if state.signatures:
+        return
+    floats = types.Array(types.float64, 1, "C")
+    state.compile((floats,) * 6)
+    state.disable_compile()

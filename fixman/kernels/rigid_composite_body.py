@@ -1,0 +1,296 @@
+"""Composite bodies of a serial chain: inertia matrix and matrix of convective terms.
+
+``index`` and ``table`` as in `rigid_newton_euler`.  Bodies i, i + 1, … rigidly joined have mass m,
+mass centre c and inertia I about it, all in body i's frame.  Adding two such bodies adds positive
+terms only, which adding inertias about a common origin would not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fixman.kernels import jit
+from fixman.kernels.geometry import cross, dot
+from fixman.kernels.rigid_newton_euler import (
+    FREE,
+    PRISMATIC,
+    REVOLUTE,
+    SPHERICAL,
+    add,
+    place,
+    scale,
+    triple,
+    turn,
+    turn_back,
+)
+
+RATES = (1, 1, 3, 6)
+
+
+@jit
+def joint_twist(kind, a):
+    """Column a of p_i, as angular velocity and velocity of the origin."""
+    zero = (0.0, 0.0, 0.0)
+    if kind == REVOLUTE:
+        return (0.0, 0.0, 1.0), zero
+    if kind == PRISMATIC:
+        return zero, (0.0, 0.0, 1.0)
+    k = a % 3
+    unit = (1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0)
+    if kind == SPHERICAL or a >= 3:
+        return unit, zero
+    return zero, unit
+
+
+@jit
+def component(kind, b, f, moment):
+    """Column b of p_i times a wrench."""
+    if kind == REVOLUTE:
+        return moment[2]
+    if kind == PRISMATIC:
+        return f[2]
+    if kind == FREE and b < 3:
+        return f[b]
+    return moment[b % 3]
+
+
+@jit
+def add_turned(R, A, B):
+    """B += R A Rᵀ, all (9,)."""
+    for i in range(0, 9, 3):
+        row = turn_back(A, triple(R, i))
+        for j in range(3):
+            B[i + j] += row[0] * R[3 * j] + row[1] * R[3 * j + 1] + row[2] * R[3 * j + 2]
+
+
+@jit
+def add_deviation(s, u, v, B):
+    """B += s [(u·v) 1 − u vᵀ]."""
+    trace = s * dot(u, v)
+    for i in range(3):
+        B[4 * i] += trace
+        for j in range(3):
+            B[3 * i + j] -= s * u[i] * v[j]
+
+
+@jit
+def compose(table, R, p, m, c, inertia):
+    """Composite bodies M̃_i = M_i + B_{i+1,i}ᵀ M̃_{i+1} B_{i+1,i} (eq. 23b)."""
+    n = m.size
+    for i in range(n - 1, -1, -1):
+        m[i] = table[i, 12]
+        own = triple(table[i], 13)
+        inertia[i] = table[i, 16:25]
+        centre = own
+        if i < n - 1:
+            other = add(triple(p[i + 1], 0), turn(R[i + 1], triple(c[i + 1], 0)))
+            total = m[i] + m[i + 1]
+            add_turned(R[i + 1], inertia[i + 1], inertia[i])
+            if total > 0.0:
+                share = m[i + 1] / total
+                d = add(other, scale(-1.0, own))
+                centre = add(own, scale(share, d))
+                add_deviation(share * m[i], d, d, inertia[i])
+            m[i] = total
+        for k in range(3):
+            c[i, k] = centre[k]
+
+
+@jit
+def momentum(m, c, inertia, angular, linear):
+    """M̃ times a twist or its rate: force, and moment about the origin."""
+    f = scale(m, add(linear, cross(angular, c)))
+    return f, add(turn(inertia, angular), cross(c, f))
+
+
+@jit
+def inertia_frames(index, table, q, out):
+    """I into ``out (frames, nv, nv)``; the first frame that is not finite, or -1."""
+    n = index.shape[0]
+    R = np.empty((n, 9))
+    p = np.empty((n, 3))
+    m = np.empty(n)
+    c = np.empty((n, 3))
+    inertia = np.empty((n, 9))
+    for frame in range(out.shape[0]):
+        A = out[frame]
+        for i in range(n):
+            if not place(index, table, i, q[frame], R[i], p[i]):
+                return frame
+        compose(table, R, p, m, c, inertia)
+        check = 0.0
+        for k in range(q.shape[1]):  # not every coordinate has a part in I
+            check += 0.0 * q[frame, k]
+        for j in range(n):
+            kind = index[j, 0]
+            for a in range(RATES[kind]):
+                column = index[j, 2] + a
+                e, v = joint_twist(kind, a)
+                f, moment = momentum(m[j], triple(c[j], 0), inertia[j], e, v)
+                for b in range(a + 1):
+                    # eq. 24: i_ji = p_jᵀ M̃_j B_ji p_i
+                    value = component(kind, b, f, moment)
+                    A[index[j, 2] + b, column] = value
+                    A[column, index[j, 2] + b] = value
+                for i in range(j - 1, -1, -1):
+                    f = turn(R[i + 1], f)
+                    moment = add(turn(R[i + 1], moment), cross(triple(p[i + 1], 0), f))
+                    for b in range(RATES[index[i, 0]]):
+                        value = component(index[i, 0], b, f, moment)
+                        A[index[i, 2] + b, column] = value
+                        A[column, index[i, 2] + b] = value
+                check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])
+        if check != 0.0:  # NaN
+            return frame
+    return -1
+
+
+@jit
+def rates(index, table, qd, R, p, ω, ṡ):
+    """Angular velocities ω_i, and velocities ṡ_i of body i's origin relative to that of i − 1.
+
+    ω_i in body i's frame, ṡ_i in body i − 1's.
+    """
+    last = (0.0, 0.0, 0.0)
+    for i in range(ω.shape[0]):
+        kind = index[i, 0]
+        at = index[i, 2]
+        velocity = cross(last, triple(p[i], 0))
+        last = turn_back(R[i], last)
+        if kind == REVOLUTE:
+            last = (last[0], last[1], last[2] + qd[at])
+        elif kind == PRISMATIC:
+            velocity = add(velocity, turn(R[i], (0.0, 0.0, qd[at])))
+        elif kind == SPHERICAL:
+            last = add(last, triple(qd, at))
+        else:
+            velocity = add(velocity, turn(R[i], triple(qd, at)))
+            last = add(last, triple(qd, at + 3))
+        for k in range(3):
+            ω[i, k] = last[k]
+            ṡ[i, k] = velocity[k]
+
+
+@jit
+def compose_rates(table, R, p, m, c, ω, ṡ, christoffel, ḣ, Z):
+    """Y_i = Σ_{k≥i} B_kiᵀ (M_k Ḃ_ki + Ṁ_k B_ki), which takes [w; u] to [ḣ; Z] w.
+
+    With d_k from body i's origin to mass centre k, h = Σ m d and
+    Z = Σ m [(d·ḋ) 1 − ḋ dᵀ] + ω_k × I_k.
+    """
+    n = m.size
+    for i in range(n - 1, -1, -1):
+        w = triple(ω[i], 0)
+        own = triple(table[i], 13)
+        ḋ = cross(w, own)
+        first = scale(table[i, 12], ḋ)
+        half = 0.0
+        if christoffel:
+            half = 0.5 * (table[i, 16] + table[i, 20] + table[i, 24])
+        for k in range(3):
+            column = cross(w, triple(table[i], 16 + 3 * k))
+            for j in range(3):
+                Z[i, 3 * j + k] = column[j]
+        if half != 0.0:
+            Z[i, 1] += half * w[2]
+            Z[i, 2] -= half * w[1]
+            Z[i, 3] -= half * w[2]
+            Z[i, 5] += half * w[0]
+            Z[i, 6] += half * w[1]
+            Z[i, 7] -= half * w[0]
+        add_deviation(table[i, 12], ḋ, own, Z[i])
+        if i < n - 1:
+            s = triple(p[i + 1], 0)
+            v = triple(ṡ[i + 1], 0)
+            other = turn(R[i + 1], triple(c[i + 1], 0))
+            moved = turn(R[i + 1], triple(ḣ[i + 1], 0))
+            add_turned(R[i + 1], Z[i + 1], Z[i])
+            add_deviation(m[i + 1], v, s, Z[i])
+            add_deviation(1.0, moved, s, Z[i])
+            add_deviation(m[i + 1], v, other, Z[i])
+            first = add(first, add(moved, scale(m[i + 1], v)))
+        for k in range(3):
+            ḣ[i, k] = first[k]
+
+
+@jit
+def convective_frames(index, table, q, qd, christoffel, out):
+    """C into ``out (frames, nv, nv)``; the first frame that is not finite, or -1."""
+    n = index.shape[0]
+    R = np.empty((n, 9))
+    p = np.empty((n, 3))
+    m = np.empty(n)
+    c = np.empty((n, 3))
+    inertia = np.empty((n, 9))
+    ω = np.empty((n, 3))
+    ṡ = np.empty((n, 3))
+    ḣ = np.empty((n, 3))
+    Z = np.empty((n, 9))
+    for frame in range(out.shape[0]):
+        A = out[frame]
+        for i in range(n):
+            if not place(index, table, i, q[frame], R[i], p[i]):
+                return frame
+        compose(table, R, p, m, c, inertia)
+        rates(index, table, qd[frame], R, p, ω, ṡ)
+        compose_rates(table, R, p, m, c, ω, ṡ, christoffel, ḣ, Z)
+        check = 0.0
+        for k in range(q.shape[1]):  # not every coordinate or rate has a part in C
+            check += 0.0 * q[frame, k]
+        for k in range(qd.shape[1]):
+            check += 0.0 * qd[frame, k]
+        for j in range(n):
+            kind = index[j, 0]
+            for a in range(RATES[kind]):
+                column = index[j, 2] + a
+                w, u = joint_twist(kind, a)  # B_ij p_j, and its rate
+                dw = cross(triple(ω[j], 0), w)
+                du = cross(triple(ω[j], 0), u)
+                f = (0.0, 0.0, 0.0)
+                moment = (0.0, 0.0, 0.0)
+                for i in range(j, n):
+                    if i > j:
+                        s = triple(p[i], 0)
+                        du = add(du, add(cross(dw, s), cross(w, triple(ṡ[i], 0))))
+                        w = turn_back(R[i], w)
+                        dw = turn_back(R[i], dw)
+                        du = turn_back(R[i], du)
+                    force, torque = momentum(m[i], triple(c[i], 0), inertia[i], dw, du)
+                    force = add(force, cross(w, triple(ḣ[i], 0)))
+                    torque = add(torque, turn(Z[i], w))
+                    for b in range(RATES[index[i, 0]]):
+                        A[index[i, 2] + b, column] = component(index[i, 0], b, force, torque)
+                    if i == j:
+                        f = force
+                        moment = torque
+                    check += 0.0 * (force[0] + force[1] + force[2])
+                    check += 0.0 * (torque[0] + torque[1] + torque[2])
+                for i in range(j - 1, -1, -1):
+                    f = turn(R[i + 1], f)
+                    moment = add(turn(R[i + 1], moment), cross(triple(p[i + 1], 0), f))
+                    for b in range(RATES[index[i, 0]]):
+                        A[index[i, 2] + b, column] = component(index[i, 0], b, f, moment)
+                check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])
+        if check != 0.0:  # NaN
+            return frame
+    return -1
+
+
+@jit
+def substitute(L, A, b):
+    """Overwrite ``b (frames, nv)`` with (L Lᵀ)⁻¹ b; frame · nv + row of a lost pivot, or -1."""
+    nv = b.shape[1]
+    for frame in range(b.shape[0]):
+        x = b[frame]
+        for k in range(nv):
+            # A pivot that is all rounding; a comparison that NaN fails too.
+            if not L[frame, k, k] ** 2 > 4.0 * 2.0**-52 * nv * A[frame, k, k]:
+                return frame * nv + k
+            for j in range(k):
+                x[k] -= L[frame, k, j] * x[j]
+            x[k] /= L[frame, k, k]
+        for k in range(nv - 1, -1, -1):
+            x[k] /= L[frame, k, k]
+            for j in range(k):
+                x[j] -= L[frame, k, j] * x[k]
+    return -1

@@ -1,0 +1,181 @@
+"""Recursive Newton–Euler equations of a serial chain of rigid bodies, in body frames.
+
+``index (n, 3)``: kind of the joint, its first coordinate, its first rate.  ``table (n, 25)``:
+rotation of the joint frame by rows, translation, mass, mass centre, inertia about it by rows.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fixman.kernels import jit
+from fixman.kernels.geometry import cross
+
+REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
+
+
+@jit
+def place(index, table, i, q, R, p):
+    """Body i's frame in that of body i − 1: R by rows, p; False where a quaternion is no unit."""
+    kind = index[i, 0]
+    at = index[i, 1]
+    p[0] = table[i, 9]
+    p[1] = table[i, 10]
+    p[2] = table[i, 11]
+    if kind == REVOLUTE:
+        c = math.cos(q[at])
+        s = math.sin(q[at])
+        for row in range(0, 9, 3):
+            R[row] = c * table[i, row] + s * table[i, row + 1]
+            R[row + 1] = c * table[i, row + 1] - s * table[i, row]
+            R[row + 2] = table[i, row + 2]
+        return True
+    if kind == PRISMATIC:
+        for k in range(9):
+            R[k] = table[i, k]
+        for k in range(3):
+            p[k] += table[i, 3 * k + 2] * q[at]
+        return True
+    if kind == FREE:
+        for k in range(3):
+            p[k] += table[i, 3 * k] * q[at] + table[i, 3 * k + 1] * q[at + 1]
+            p[k] += table[i, 3 * k + 2] * q[at + 2]
+        at += 3
+    x = q[at]
+    y = q[at + 1]
+    z = q[at + 2]
+    w = q[at + 3]
+    norm = x * x + y * y + z * z + w * w
+    if not abs(norm - 1.0) <= 2e-6:
+        return False
+    s = 2.0 / norm  # a rotation matrix to rounding, whatever rounding the quaternion has
+    E = (
+        (1.0 - s * (y * y + z * z), s * (x * y - z * w), s * (x * z + y * w)),
+        (s * (x * y + z * w), 1.0 - s * (x * x + z * z), s * (y * z - x * w)),
+        (s * (x * z - y * w), s * (y * z + x * w), 1.0 - s * (x * x + y * y)),
+    )
+    for row in range(0, 9, 3):
+        for k in range(3):
+            R[row + k] = (
+                table[i, row] * E[0][k] + table[i, row + 1] * E[1][k] + table[i, row + 2] * E[2][k]
+            )
+    return True
+
+
+@jit
+def triple(a, k):
+    return (a[k], a[k + 1], a[k + 2])
+
+
+@jit
+def add(u, v):
+    return (u[0] + v[0], u[1] + v[1], u[2] + v[2])
+
+
+@jit
+def scale(s, v):
+    return (s * v[0], s * v[1], s * v[2])
+
+
+@jit
+def turn(R, v):
+    """R v."""
+    return (
+        R[0] * v[0] + R[1] * v[1] + R[2] * v[2],
+        R[3] * v[0] + R[4] * v[1] + R[5] * v[2],
+        R[6] * v[0] + R[7] * v[1] + R[8] * v[2],
+    )
+
+
+@jit
+def turn_back(R, v):
+    """Rᵀ v."""
+    return (
+        R[0] * v[0] + R[3] * v[1] + R[6] * v[2],
+        R[1] * v[0] + R[4] * v[1] + R[7] * v[2],
+        R[2] * v[0] + R[5] * v[1] + R[8] * v[2],
+    )
+
+
+@jit
+def newton_euler_frames(index, table, q, qd, qdd, gravity, W, tau, G):
+    """Joint forces into ``tau (frames, nv)``; the first frame that is not finite, or -1.
+
+    ``G (frames, n, 6)`` receives the joint wrenches, or is room for those of one frame.
+    """
+    n = index.shape[0]
+    R = np.empty((n, 9))
+    p = np.empty((n, 3))
+    for frame in range(q.shape[0]):
+        γ = G[frame if G.shape[0] > 1 else 0]
+        ω = (0.0, 0.0, 0.0)
+        dω = (0.0, 0.0, 0.0)
+        a = (-gravity[0], -gravity[1], -gravity[2])  # eq. 32
+        for i in range(n):
+            if not place(index, table, i, q[frame], R[i], p[i]):
+                return frame
+            # B_{i,i−1} ξ_{i−1} + Ḃ_{i,i−1} ν_{i−1}, which needs no linear velocity
+            s = triple(p[i], 0)
+            a = turn_back(R[i], add(a, add(cross(dω, s), cross(ω, cross(ω, s)))))
+            ω = turn_back(R[i], ω)
+            dω = turn_back(R[i], dω)
+            # p_i θ̈_i + Ω_i p_i θ̇_i
+            kind = index[i, 0]
+            at = index[i, 2]
+            if kind == REVOLUTE:
+                rate = qd[frame, at]
+                dω = (dω[0] + ω[1] * rate, dω[1] - ω[0] * rate, dω[2] + qdd[frame, at])
+                ω = (ω[0], ω[1], ω[2] + rate)
+            elif kind == PRISMATIC:
+                rate = 2.0 * qd[frame, at]
+                a = (a[0] + ω[1] * rate, a[1] - ω[0] * rate, a[2] + qdd[frame, at])
+            else:
+                turning = at if kind == SPHERICAL else at + 3
+                relative = triple(qd[frame], turning)
+                dω = add(dω, add(cross(ω, relative), triple(qdd[frame], turning)))
+                ω = add(ω, relative)
+                if kind == FREE:
+                    a = add(a, add(cross(ω, triple(qd[frame], at)), triple(qdd[frame], at)))
+            # M_i ξ_i + Ṁ_i ν_i, with the moment about the frame's origin
+            c = triple(table[i], 13)
+            f = scale(table[i, 12], add(a, add(cross(dω, c), cross(ω, cross(ω, c)))))
+            inertia = table[i, 16:25]
+            moment = add(turn(inertia, dω), cross(ω, turn(inertia, ω)))
+            moment = add(moment, cross(c, f))
+            for k in range(3):
+                γ[i, k] = f[k]
+                γ[i, 3 + k] = moment[k]
+            if W.shape[0] > 0:
+                for k in range(6):
+                    γ[i, k] -= W[frame, i, k]
+        check = 0.0
+        for i in range(n - 1, -1, -1):
+            f = triple(γ[i], 0)
+            moment = triple(γ[i], 3)
+            kind = index[i, 0]
+            at = index[i, 2]
+            # τ_i = p_iᵀ γ_i
+            if kind == REVOLUTE:
+                tau[frame, at] = moment[2]
+            elif kind == PRISMATIC:
+                tau[frame, at] = f[2]
+            else:
+                if kind == FREE:
+                    for k in range(3):
+                        tau[frame, at + k] = f[k]
+                    at += 3
+                for k in range(3):
+                    tau[frame, at + k] = moment[k]
+            check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])
+            if i > 0:
+                # γ_{i−1} + B_{i,i−1}ᵀ γ_i
+                f = turn(R[i], f)
+                moment = add(turn(R[i], moment), cross(triple(p[i], 0), f))
+                for k in range(3):
+                    γ[i - 1, k] += f[k]
+                    γ[i - 1, 3 + k] += moment[k]
+        if check != 0.0:  # NaN
+            return frame
+    return -1

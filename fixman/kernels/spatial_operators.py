@@ -1,0 +1,469 @@
+"""Sweeps of Rodriguez and Kreutz (1988) over serial chains, in body frames.
+
+Bodies are numbered base to tip here, i = N − k; the report's "causal" sweeps run i = n − 1 … 0.
+P(k) is the triple (A, B, C) of `links`.  Per rate, ``G[rate]`` is a column of G(k) = P Hᵀ D⁻¹
+(5.12) and ``D[rate]`` a row of D(k), of which the first f(k) elements count.
+
+L(k) = φ(k+1,k) G(k) (a.12) is never formed: what it multiplies is carried inwards together with
+the rest, e.g. ψ z + L T = φ (z + G (T − H z)).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fixman.kernels import jit
+from fixman.kernels.links import (
+    add,
+    carried,
+    cross,
+    factor_block,
+    felt,
+    inertia_tuple,
+    place,
+    rotate,
+    rotate_back,
+    rotation_tuple,
+    solve_block,
+    symmetric,
+)
+
+RATES = (1, 1, 3, 6)
+FIRST = (2, 5, 0, 3)  # H(k) picks these elements of a spatial vector; a free base 3, 4, 5, 0, 1, 2
+
+# Where a pivot is this much smaller than what it was added up from, θ̈ can lose its eighth digit.
+LOST = 2e-7
+
+
+@jit
+def about_origin(links, i):
+    """(A, B) of M(k), eq. 2.15: inertia about the body's origin, and m p̃."""
+    m, x, y, z = links[i, 12], links[i, 13], links[i, 14], links[i, 15]
+    I = inertia_tuple(links, i)  # noqa: E741
+    A = (
+        I[0] + m * (y * y + z * z), I[1] - m * x * y, I[2] - m * x * z,
+        I[3] + m * (x * x + z * z), I[4] - m * y * z, I[5] + m * (x * x + y * y),
+    )  # fmt: skip
+    return A, (0.0, -m * z, m * y, m * z, 0.0, -m * x, -m * y, m * x, 0.0)
+
+
+@jit
+def bias_loads(qd, g, wrenches, kinds, links, X, loads):
+    """M(k) ζ(k) + b(k) − w(k) into ``loads (n, 6)`` with ζ = φᵀ a: eqs. 5.8, 2.19, 2.23, 2.32.
+
+    The base accelerates by −g (3.21), and the wrench w(k) on a body generalizes −B f(0).
+    ``wrenches (n, 6)`` may be empty.
+    """
+    w = (0.0, 0.0, 0.0)
+    zeta = (0.0, 0.0, 0.0)
+    acceleration = (-g[0], -g[1], -g[2])
+    at = 0
+    for i in range(kinds.size):
+        R = rotation_tuple(X, i)
+        l = (X[i, 9], X[i, 10], X[i, 11])  # noqa: E741
+        # φᵀ(k+1,k) ζ(k+1), and ω(k+1) × (ω(k+1) × ℓ(k+1,k))
+        acceleration = add(acceleration, add(cross(zeta, l), cross(w, cross(w, l))))
+        zeta, acceleration, w = (
+            rotate_back(R, zeta),
+            rotate_back(R, acceleration),
+            rotate_back(R, w),
+        )
+        kind = kinds[i]
+        if kind == 1:
+            turned = cross(w, (0.0, 0.0, 2.0 * qd[at]))
+            acceleration = add(acceleration, turned)
+            at += 1
+        else:
+            if kind == 0:
+                turn = (0.0, 0.0, qd[at])
+                at += 1
+            else:
+                if kind == 3:
+                    # rates of a free base are in its own axes, which turn
+                    acceleration = add(
+                        acceleration,
+                        cross((qd[3], qd[4], qd[5]), (qd[0], qd[1], qd[2])),
+                    )
+                    at += 3
+                turn = (qd[at], qd[at + 1], qd[at + 2])
+                at += 3
+            zeta = add(zeta, cross(w, turn))
+            w = add(w, turn)
+        m = links[i, 12]
+        p = (links[i, 13], links[i, 14], links[i, 15])
+        A, _ = about_origin(links, i)
+        # M ζ + b with the mass centre's acceleration taken out: m (v̇ + ω̇ × p + ω × (ω × p))
+        centre = add(cross(zeta, p), cross(w, cross(w, p)))
+        force = (
+            m * (acceleration[0] + centre[0]),
+            m * (acceleration[1] + centre[1]),
+            m * (acceleration[2] + centre[2]),
+        )
+        moment = add(symmetric(A, zeta), cross(w, symmetric(A, w)))
+        lever = cross(p, acceleration)
+        loads[i, 0] = moment[0] + m * lever[0]
+        loads[i, 1] = moment[1] + m * lever[1]
+        loads[i, 2] = moment[2] + m * lever[2]
+        loads[i, 3], loads[i, 4], loads[i, 5] = force
+        if wrenches.size:
+            for j in range(6):
+                loads[i, j] -= wrenches[i, (j + 3) % 6]
+
+
+@jit
+def pick(A, B, C, kind, f, G, D, at):
+    """P(k) Hᵀ(k) into rows ``G[at : at + f]``, and D(k) = H P Hᵀ (4.6) into ``D[at : at + f]``."""
+    for j in range(f):
+        e = (FIRST[kind] + j) % 6
+        if e == 0:
+            G[at + j, 0], G[at + j, 1], G[at + j, 2] = A[0], A[1], A[2]
+            G[at + j, 3], G[at + j, 4], G[at + j, 5] = B[0], B[1], B[2]
+        elif e == 1:
+            G[at + j, 0], G[at + j, 1], G[at + j, 2] = A[1], A[3], A[4]
+            G[at + j, 3], G[at + j, 4], G[at + j, 5] = B[3], B[4], B[5]
+        elif e == 2:
+            G[at + j, 0], G[at + j, 1], G[at + j, 2] = A[2], A[4], A[5]
+            G[at + j, 3], G[at + j, 4], G[at + j, 5] = B[6], B[7], B[8]
+        elif e == 3:
+            G[at + j, 0], G[at + j, 1], G[at + j, 2] = B[0], B[3], B[6]
+            G[at + j, 3], G[at + j, 4], G[at + j, 5] = C[0], C[1], C[2]
+        elif e == 4:
+            G[at + j, 0], G[at + j, 1], G[at + j, 2] = B[1], B[4], B[7]
+            G[at + j, 3], G[at + j, 4], G[at + j, 5] = C[1], C[3], C[4]
+        else:
+            G[at + j, 0], G[at + j, 1], G[at + j, 2] = B[2], B[5], B[8]
+            G[at + j, 3], G[at + j, 4], G[at + j, 5] = C[2], C[4], C[5]
+    for j in range(f):
+        for i in range(f):
+            D[at + j, i] = G[at + j, (FIRST[kind] + i) % 6]
+
+
+@jit
+def axis(kind, j):
+    """Row j of H(k) as two triples."""
+    k = (FIRST[kind] + j) % 6
+    e = (1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0)
+    return e, (1.0 if k == 3 else 0.0, 1.0 if k == 4 else 0.0, 1.0 if k == 5 else 0.0)
+
+
+@jit
+def past_revolute(A, B, C, G):
+    """P − G D Gᵀ for a turning about z, and ``G (6,)``: row and column of the axis become zero."""
+    r = 1.0 / A[5]
+    gx, gy = A[2] * r, A[4] * r
+    fx, fy, fz = B[6] * r, B[7] * r, B[8] * r
+    G[0], G[1], G[2], G[3], G[4], G[5] = gx, gy, 1.0, fx, fy, fz
+    return (
+        (A[0] - A[2] * gx, A[1] - A[2] * gy, 0.0, A[3] - A[4] * gy, 0.0, 0.0),
+        (
+            B[0] - A[2] * fx, B[1] - A[2] * fy, B[2] - A[2] * fz,
+            B[3] - A[4] * fx, B[4] - A[4] * fy, B[5] - A[4] * fz,
+            0.0, 0.0, 0.0,
+        ),
+        (
+            C[0] - B[6] * fx, C[1] - B[6] * fy, C[2] - B[6] * fz,
+            C[3] - B[7] * fy, C[4] - B[7] * fz, C[5] - B[8] * fz,
+        ),
+    )  # fmt: skip
+
+
+@jit
+def past_prismatic(A, B, C, G):
+    """P − G D Gᵀ for a sliding along z, and ``G (6,)``."""
+    r = 1.0 / C[5]
+    gx, gy, gz = B[2] * r, B[5] * r, B[8] * r
+    fx, fy = C[2] * r, C[4] * r
+    G[0], G[1], G[2], G[3], G[4], G[5] = gx, gy, gz, fx, fy, 1.0
+    return (
+        (
+            A[0] - B[2] * gx, A[1] - B[2] * gy, A[2] - B[2] * gz,
+            A[3] - B[5] * gy, A[4] - B[5] * gz, A[5] - B[8] * gz,
+        ),
+        (
+            B[0] - B[2] * fx, B[1] - B[2] * fy, 0.0,
+            B[3] - B[5] * fx, B[4] - B[5] * fy, 0.0,
+            B[6] - B[8] * fx, B[7] - B[8] * fy, 0.0,
+        ),
+        (C[0] - C[2] * fx, C[1] - C[2] * fy, 0.0, C[3] - C[4] * fy, 0.0, 0.0),
+    )  # fmt: skip
+
+
+@jit
+def past_spherical(A, B, C, block, F, G, at):
+    """P − G D Gᵀ for a ball joint, which passes on nothing but forces: C − Bᵀ A⁻¹ B.
+
+    ``block`` is A factored, G = [1; Bᵀ A⁻¹] goes into rows ``G[at : at + 3]``; F is room.
+    """
+    zero = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    for j in range(3):  # rows of F are columns of A⁻¹ B
+        F[j, 0], F[j, 1], F[j, 2] = B[j], B[3 + j], B[6 + j]
+        solve_block(block, 3, F[j])
+    for j in range(3):
+        for k in range(3):
+            G[at + j, k] = 1.0 if j == k else 0.0
+            G[at + j, 3 + k] = F[k, j]
+    C = (
+        C[0] - (B[0] * F[0, 0] + B[3] * F[0, 1] + B[6] * F[0, 2]),
+        C[1] - (B[0] * F[1, 0] + B[3] * F[1, 1] + B[6] * F[1, 2]),
+        C[2] - (B[0] * F[2, 0] + B[3] * F[2, 1] + B[6] * F[2, 2]),
+        C[3] - (B[1] * F[1, 0] + B[4] * F[1, 1] + B[7] * F[1, 2]),
+        C[4] - (B[1] * F[2, 0] + B[4] * F[2, 1] + B[7] * F[2, 2]),
+        C[5] - (B[2] * F[2, 0] + B[5] * F[2, 1] + B[8] * F[2, 2]),
+    )
+    return zero, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), C
+
+
+@jit
+def filter_sweep(T, loads, kinds, links, X, G, D, nu):
+    """The causal sweep, eqs. 4.4–4.6 and 4.13: P, D, G, ε(k) = T(k) − H(k) z(k), ν = D⁻¹ ε.
+
+    z(k) = φ (z + G ε)(k−1) + loads(k).  ``loads (n, 6)`` may be empty, and ``T (nv,)`` too.
+    The body whose pivot is lost, or -1.
+    """
+    block = np.empty((6, 6))
+    scale = np.empty(6)
+    F = np.empty((3, 3))
+    n = kinds.size
+    at = G.shape[0]
+    A = C = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    B = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    A0, B0, C0 = A, B, C  # P before its joint is taken out: what the digits are counted against
+    zn = zf = (0.0, 0.0, 0.0)
+    for i in range(n - 1, -1, -1):
+        kind = kinds[i]
+        f = RATES[kind]
+        for j in range(f):
+            scale[j] = 0.0
+        if i < n - 1:
+            R = rotation_tuple(X, i + 1)
+            l = (X[i + 1, 9], X[i + 1, 10], X[i + 1, 11])  # noqa: E741
+            if kind == 0:
+                scale[0] = felt(R, l, A0, B0, C0, (0.0, 0.0, 1.0), (0.0, 0.0, 0.0))
+            elif kind == 1:
+                scale[0] = felt(R, l, A0, B0, C0, (0.0, 0.0, 0.0), (0.0, 0.0, 1.0))
+            else:
+                for j in range(f):
+                    e, v = axis(kind, j)
+                    scale[j] = felt(R, l, A0, B0, C0, e, v)
+            A, B, C = carried(R, l, A, B, C)
+            zf = rotate(R, zf)
+            zn = add(rotate(R, zn), cross(l, zf))
+        m = links[i, 12]
+        Am, Bm = about_origin(links, i)
+        A = (A[0] + Am[0], A[1] + Am[1], A[2] + Am[2], A[3] + Am[3], A[4] + Am[4], A[5] + Am[5])
+        B = (
+            B[0], B[1] + Bm[1], B[2] + Bm[2], B[3] + Bm[3], B[4], B[5] + Bm[5],
+            B[6] + Bm[6], B[7] + Bm[7], B[8],
+        )  # fmt: skip
+        C = (C[0] + m, C[1], C[2], C[3] + m, C[4], C[5] + m)
+        if loads.size:
+            zn = add(zn, (loads[i, 0], loads[i, 1], loads[i, 2]))
+            zf = add(zf, (loads[i, 3], loads[i, 4], loads[i, 5]))
+        A0, B0, C0 = A, B, C
+        at -= f
+        if kind < 2:
+            d = A[5] if kind == 0 else C[5]
+            if not d > LOST * scale[0] or d == math.inf:
+                return i
+            e = -zn[2] if kind == 0 else -zf[2]
+            if T.size:
+                e += T[at]
+            D[at, 0] = d
+            nu[at] = e / d
+            if kind == 0:
+                A, B, C = past_revolute(A, B, C, G[at])
+            else:
+                A, B, C = past_prismatic(A, B, C, G[at])
+            zn = (zn[0] + G[at, 0] * e, zn[1] + G[at, 1] * e, zn[2] + G[at, 2] * e)
+            zf = (zf[0] + G[at, 3] * e, zf[1] + G[at, 4] * e, zf[2] + G[at, 5] * e)
+        else:
+            pick(A, B, C, kind, f, G, D, at)
+            for j in range(f):
+                e = -zf[j] if kind == 3 and j < 3 else -zn[j % 3]
+                if T.size:
+                    e += T[at + j]
+                nu[at + j] = e
+                for k in range(f):
+                    block[j, k] = D[at + j, k]
+            if not factor_block(block, f, scale, LOST):
+                return i
+            if kind == 2:
+                A, B, C = past_spherical(A, B, C, block, F, G, at)
+                for j in range(3):
+                    e = nu[at + j]
+                    zn = (
+                        zn[0] + G[at + j, 0] * e,
+                        zn[1] + G[at + j, 1] * e,
+                        zn[2] + G[at + j, 2] * e,
+                    )
+                    zf = (
+                        zf[0] + G[at + j, 3] * e,
+                        zf[1] + G[at + j, 4] * e,
+                        zf[2] + G[at + j, 5] * e,
+                    )
+            else:
+                for j in range(6):
+                    for k in range(6):
+                        G[at + j, k] = 1.0 if k == (3 + j) % 6 else 0.0
+            solve_block(block, f, nu[at : at + f])
+    return -1
+
+
+@jit
+def smoother_sweep(kinds, X, G, nu, out):
+    """The anticausal sweep, eq. 4.22: θ̈(k) = ν(k) − Gᵀ y, λ(k) = y + Hᵀ θ̈ with y = φᵀ λ(k+1)."""
+    yn = yf = (0.0, 0.0, 0.0)
+    at = 0
+    for i in range(kinds.size):
+        R = rotation_tuple(X, i)
+        l = (X[i, 9], X[i, 10], X[i, 11])  # noqa: E741
+        yf = rotate_back(R, add(yf, cross(yn, l)))
+        yn = rotate_back(R, yn)
+        kind = kinds[i]
+        for j in range(RATES[kind]):
+            out[at + j] = nu[at + j] - (
+                (G[at + j, 0] * yn[0] + G[at + j, 1] * yn[1] + G[at + j, 2] * yn[2])
+                + (G[at + j, 3] * yf[0] + G[at + j, 4] * yf[1] + G[at + j, 5] * yf[2])
+            )
+        if kind == 0:
+            yn = (yn[0], yn[1], yn[2] + out[at])
+            at += 1
+        elif kind == 1:
+            yf = (yf[0], yf[1], yf[2] + out[at])
+            at += 1
+        else:
+            if kind == 3:
+                yf = add(yf, (out[at], out[at + 1], out[at + 2]))
+                at += 3
+            yn = add(yn, (out[at], out[at + 1], out[at + 2]))
+            at += 3
+
+
+@jit
+def forward_frames(q, qd, T, g, wrenches, kinds, links, biased, out):
+    """FD3 (5.8–5.10) of every frame into ``out (frames, nv)``; FD1's (4.18) if not ``biased``.
+
+    The first frame without an answer times (n + 1), plus the body whose pivot is lost or n where
+    something else is not finite; or -1.
+    """
+    n = kinds.size
+    nv = out.shape[1]
+    X = np.empty((n, 12))
+    loads = np.empty((n if biased else 0, 6))
+    G = np.empty((nv, 6))
+    D = np.empty((nv, 6))
+    nu = np.empty(nv)
+    none = np.empty((0, 6))
+    for frame in range(q.shape[0]):
+        if not place(q[frame], kinds, links, X):
+            return frame * (n + 1) + n
+        if biased:
+            pushes = wrenches[frame] if wrenches.size else none
+            bias_loads(qd[frame], g, pushes, kinds, links, X, loads)
+        body = filter_sweep(T[frame], loads, kinds, links, X, G, D, nu)
+        if body >= 0:
+            return frame * (n + 1) + body
+        smoother_sweep(kinds, X, G, nu, out[frame])
+        check = 0.0
+        for j in range(nv):
+            check += 0.0 * out[frame, j]
+        if check != 0.0:  # NaN
+            return frame * (n + 1) + n
+    return -1
+
+
+@jit
+def seen_from(X, i, Y, F, point):
+    """Overwrite Y by φᵀ Y φ, from body i − 1 to body i, or to ``point`` of the last body."""
+    for _ in range(2):
+        for c in range(6):
+            yn = (Y[0, c], Y[1, c], Y[2, c])
+            yf = (Y[3, c], Y[4, c], Y[5, c])
+            if i < X.shape[0]:
+                R = rotation_tuple(X, i)
+                yf = rotate_back(R, add(yf, cross(yn, (X[i, 9], X[i, 10], X[i, 11]))))
+                yn = rotate_back(R, yn)
+            else:
+                yf = add(yf, cross(yn, (point[0], point[1], point[2])))
+            F[c, 0], F[c, 1], F[c, 2] = yn
+            F[c, 3], F[c, 4], F[c, 5] = yf
+        Y[:] = F
+
+
+@jit
+def tip_inertia_frames(q, point, kinds, links, out):
+    """Λ⁻¹ = J M⁻¹ Jᵀ at ``point (3,)`` of the last body into ``out (frames, 6, 6)``, linear first.
+
+    With J = Bᵀ φᵀ Hᵀ (3.13), eqs. 4.16 and 5.4 give Λ⁻¹ = Bᵀ ψᵀ Hᵀ D⁻¹ H ψ B = φᵀ(1,0) Υ(1) φ(1,0):
+
+        Υ(k) = ψᵀ(k+1,k) Υ(k+1) ψ(k+1,k) + Hᵀ(k) D⁻¹(k) H(k),  Υ(N+1) = 0.
+
+    Returns as `forward_frames` does.
+    """
+    n = kinds.size
+    nv = 0
+    for i in range(n):
+        nv += RATES[kinds[i]]
+    X = np.empty((n, 12))
+    G = np.empty((nv, 6))
+    D = np.empty((nv, 6))
+    nu = np.empty(nv)
+    none = np.empty(0)
+    unloaded = np.empty((0, 6))
+    Y = np.empty((6, 6))
+    F = np.empty((6, 6))
+    block = np.empty((6, 6))
+    scale = np.zeros(6)
+    for frame in range(q.shape[0]):
+        if not place(q[frame], kinds, links, X):
+            return frame * (n + 1) + n
+        body = filter_sweep(none, unloaded, kinds, links, X, G, D, nu)
+        if body >= 0:
+            return frame * (n + 1) + body
+        Y[:] = 0.0
+        at = 0
+        for i in range(n + 1):
+            if i > 0:
+                seen_from(X, i, Y, F, point)
+            if i == n:
+                break
+            kind = kinds[i]
+            f = RATES[kind]
+            # (1 − G H)ᵀ Y (1 − G H), rows first: row e of a rate's element loses Gᵀ Y
+            for _ in range(2):
+                for j in range(f):
+                    e = (FIRST[kind] + j) % 6
+                    for c in range(6):
+                        total = 0.0
+                        for r in range(6):
+                            total += G[at + j, r] * Y[r, c]
+                        F[j, c] = total
+                for j in range(f):
+                    e = (FIRST[kind] + j) % 6
+                    for c in range(6):
+                        Y[e, c] -= F[j, c]
+                for r in range(6):
+                    for c in range(r):
+                        Y[r, c], Y[c, r] = Y[c, r], Y[r, c]
+            for j in range(f):
+                for c in range(f):
+                    block[j, c] = D[at + j, c]
+            factor_block(block, f, scale, 0.0)
+            for j in range(f):
+                for c in range(f):
+                    F[j, c] = 1.0 if c == j else 0.0
+                solve_block(block, f, F[j])
+            for j in range(f):
+                for c in range(f):
+                    Y[(FIRST[kind] + j) % 6, (FIRST[kind] + c) % 6] += 0.5 * (F[j, c] + F[c, j])
+            at += f
+        check = 0.0
+        for r in range(6):
+            for c in range(6):
+                out[frame, r, c] = 0.5 * (Y[(r + 3) % 6, (c + 3) % 6] + Y[(c + 3) % 6, (r + 3) % 6])
+                check += 0.0 * Y[r, c]
+        if check != 0.0:
+            return frame * (n + 1) + n
+    return -1

@@ -1,0 +1,364 @@
+"""Featherstone's articulated-body algorithm: q̈ of a serial chain in O(n).
+
+The articulated inertia M̂_i of body i is what a force on it feels when all joints further out are
+free to move.  From tip to base, with p_i the directions in which joint i moves,
+
+    D_i = p_iᵀ M̂_i p_i,   M̂_{i−1} = M_{i−1} + Xᵀ (M̂_i − M̂_i p_i D_i⁻¹ p_iᵀ M̂_i) X
+
+and from base to tip q̈_i = D_i⁻¹ (u_i − p_iᵀ M̂_i a′_i) (Featherstone, Rigid Body Dynamics
+Algorithms, 2008, section 7.3; the D_i are the m̂_i of saha_1996 and D(k) of rodriguez_kreutz_1988).
+
+Where this leaves the book: transforms are split into screws about the z axis of a joint and the x
+axis before it (modified Denavit–Hartenberg frames, chosen here whatever frames the user has), which
+takes half the operations; and the velocity terms have their reference points on the joints
+(rodriguez_kreutz_1988, eqs. 2.27–2.32), which needs no linear velocities and keeps more digits.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+
+import numpy as np
+from numpy import empty
+from numpy.typing import ArrayLike
+
+from fixman import _arrays
+from fixman._arrays import Array, Lead
+from fixman.kernels import articulated_body as kernel
+from fixman.kernels.articulated_body import DONE, state
+from fixman.kernels.lanes import LANES
+from fixman.rigid import model
+from fixman.rigid.model import PRISMATIC, RATES, SerialChain
+
+__all__ = ["forward_dynamics", "pivots"]
+
+_FLOAT64 = np.dtype(np.float64)
+
+
+def forward_dynamics(
+    arm: SerialChain,
+    q: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    *,
+    gravity: ArrayLike = (0.0, 0.0, 0.0),
+    wrenches: ArrayLike | None = None,
+    workers: int = 1,
+) -> Array:
+    """Accelerations of the joints by Featherstone's articulated-body algorithm.
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+        Coordinates.
+    qd, tau : (..., nv)
+        Rates, and generalized forces conjugate to them.
+    gravity : (3,)
+        Acceleration of free fall in the base frame.
+    wrenches : (..., n, 6), optional
+        Force, then moment about the origin of the body's frame, on each body in that frame.
+    workers : int
+        Threads over a batch of states.  The results are the same for any number.
+
+    Returns
+    -------
+    qdd : (..., nv)
+
+    Raises
+    ------
+    SingularConstraintError
+        If a joint can move without moving any mass: it names the body.
+    ValueError
+        If a number is not finite, a quaternion not a unit one or a shape wrong.
+
+    Notes
+    -----
+    O(n) in time and memory.  Batches are computed eight states at a time, so that the last digit
+    of a state may differ from what it has alone, but not with its place in the batch.
+    """
+    if wrenches is None and workers == 1:
+        # One state in arrays that need no gate, which would cost as much as twenty links.  Sizes
+        # are left to the kernel, and so are axes: it refuses any but one with a TypeError.
+        try:
+            if (
+                q.dtype is qd.dtype is tau.dtype is _FLOAT64  # type: ignore[union-attr]
+                and q.ndim == 1  # type: ignore[union-attr]
+                and q.flags.carray  # type: ignore[union-attr]
+                and qd.flags.carray  # type: ignore[union-attr]
+                and tau.flags.carray  # type: ignore[union-attr]
+            ):
+                plan = arm._tables["articulated_body"]
+                loads = _constant(gravity) if isinstance(gravity, tuple) else _vector(gravity)
+                qdd = empty(plan.nv)
+                if state(plan.table, q, qd, tau, loads, qdd) == DONE:
+                    return qdd
+        except (AttributeError, KeyError, TypeError):
+            pass
+    return _forward_dynamics(arm, (q, qd, tau), gravity, wrenches, workers)
+
+
+def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
+    """Blocks D_i = p_iᵀ M̂_i p_i of every joint: the inertia that its motion feels.
+
+    Their determinants multiply to that of the generalized inertia matrix.
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+
+    Returns
+    -------
+    tuple of n arrays (..., f, f)
+        f = 1, 3 or 6 degrees of freedom of the joint; rows and columns in the order of its rates.
+
+    Raises
+    ------
+    SingularConstraintError, ValueError
+        As `forward_dynamics`.
+
+    Notes
+    -----
+    O(n).
+    """
+    plan = _plan(arm)
+    q = _arrays.real(q, (arm.nq,), "q", "coordinate")
+    lead = q.shape[:-1]
+    sizes = RATES[arm.kinds]
+    starts = np.concatenate([[0], np.cumsum(sizes**2)])
+    out = np.empty((*lead, int(starts[-1])))
+    still = np.zeros((q.size // arm.nq, arm.nv))
+    given = (q.reshape(-1, arm.nq), still, still, np.zeros(3), np.empty(0))
+    model.refuse_not_finite(arm, *given, lead, "tau")
+    frame, code = kernel.pivots(plan.table, q.reshape(-1), starts, out.reshape(-1))
+    if code != DONE:
+        _refuse(arm, given, lead, frame, code)
+    shapes = [(*lead, int(f), int(f)) for f in sizes]
+    blocks = zip(starts[:-1], starts[1:], shapes, strict=True)
+    return tuple(out[..., a:b].reshape(shape) for a, b, shape in blocks)
+
+
+# --- states in a batch --------------------------------------------------------------------------
+
+
+def _forward_dynamics(
+    arm: SerialChain,
+    given: tuple[ArrayLike, ArrayLike, ArrayLike],
+    gravity: ArrayLike,
+    wrenches: ArrayLike | None,
+    workers: int,
+) -> Array:
+    workers = _arrays.positive_int(workers, "workers")
+    q, qd, tau, g, W, lead = model.gate(arm, *given, gravity, wrenches, name="tau")
+    loads = np.concatenate([g, W.reshape(-1)])
+    flat = (q.reshape(-1), qd.reshape(-1), tau.reshape(-1), loads)
+    plan = _plan(arm)
+    qdd = np.empty((q.shape[0], arm.nv))
+    frame, code = 0, DONE
+    if not lead:
+        code = state(plan.table, *flat, qdd.reshape(-1))
+    elif q.shape[0]:
+        frame, code = _states(plan, flat, qdd, workers)
+    if code != DONE:
+        _refuse(arm, (q, qd, tau, g, W), lead, frame, code)
+    return qdd.reshape(*lead, arm.nv)
+
+
+def _states(
+    plan: _Plan, given: tuple[Array, Array, Array, Array], qdd: Array, workers: int
+) -> tuple[int, int]:
+    """Run the kernel over all states; the first that fails, and why."""
+    frames = qdd.shape[0]
+    if frames < LANES:
+        # What is missing of a register is filled with the last state.
+        index = np.minimum(np.arange(LANES), frames - 1)
+        *flat, loads = given
+        q, qd, tau = (array.reshape(frames, -1)[index].reshape(-1) for array in flat)
+        if loads.size > 3:
+            loads = np.append(loads[:3], loads[3:].reshape(frames, -1)[index])
+        full = np.empty((LANES, qdd.shape[1]))
+        frame, code = _states(plan, (q, qd, tau, loads), full, 1)
+        qdd[:] = full[:frames]
+        return frame, code
+    out = qdd.reshape(-1)
+
+    def run(first: int, last: int) -> tuple[int, int]:
+        return kernel.states(plan.table, *given, first, last, out)  # type: ignore[no-any-return]
+
+    # Pieces of whole registers; the last one of all reaches back over states done already.
+    registers = -(-frames // LANES)
+    pieces = min(workers, registers)
+    edges = [min(frames, LANES * (registers * k // pieces)) for k in range(pieces + 1)]
+    if pieces == 1:
+        results = [run(0, frames)]
+    else:
+        with ThreadPoolExecutor(pieces) as pool:
+            results = list(pool.map(run, edges[:-1], edges[1:]))
+    for frame, code in results:
+        if code != DONE:
+            return _culprit(plan, given, frame, code)
+    return 0, DONE
+
+
+def _culprit(
+    plan: _Plan, given: tuple[Array, Array, Array, Array], frame: int, code: int
+) -> tuple[int, int]:
+    """Which of eight states failed, and why, by computing each alone."""
+    q, qd, tau, loads = given
+    nq, nv, size = plan.nq, plan.nv, 6 * plan.n
+    qdd = np.empty(nv)
+    for k in range(frame, frame + LANES):
+        wrenches = loads[3 + k * size : 3 + (k + 1) * size]
+        alone = state(
+            plan.table, q[k * nq : (k + 1) * nq], qd[k * nv : (k + 1) * nv],
+            tau[k * nv : (k + 1) * nv], np.append(loads[:3], wrenches), qdd,
+        )  # fmt: skip
+        if alone != DONE:
+            return k, int(alone)
+    return frame, code
+
+
+def _refuse(
+    arm: SerialChain,
+    given: tuple[Array, Array, Array, Array, Array],
+    lead: Lead,
+    frame: int,
+    code: int,
+) -> None:
+    """Raise the error for a state without an answer."""
+    model.refuse_not_finite(arm, *given, lead, "tau")
+    if code >= 0:
+        raise model.lost_pivot(code, frame, lead)
+    raise model.overflow("accelerations", frame, lead)
+
+
+def _vector(gravity: ArrayLike) -> Array:
+    g = _arrays.real(gravity, (3,), "gravity", "component")
+    if g.ndim != 1:
+        raise ValueError(f"gravity must have shape (3,), got {g.shape}")
+    return g
+
+
+_constant = lru_cache(_vector)  # a gravity that is written out in the call is coerced once
+
+
+# --- the chain in modified Denavit–Hartenberg frames ---------------------------------------------
+
+
+class _Plan:
+    """Tables of a chain for the kernels."""
+
+    def __init__(self, arm: SerialChain) -> None:
+        n = arm.n
+        rows = np.array([kernel.ROW, kernel.ROW, kernel.BALL, kernel.FLOAT])[arm.kinds]
+        starts = 2 * kernel.padded(n) + np.concatenate([[0], np.cumsum(rows)])
+        places = np.empty((n + 1, 4), dtype=np.int64)
+        places[:, 0] = np.append(arm.kinds, -1)
+        places[:, 1] = arm.position_offsets
+        places[:, 2] = arm.rate_offsets
+        places[:, 3] = starts
+        parts = (*_denavit_hartenberg(arm), places.view(np.float64))
+        self.table = np.concatenate([part.reshape(-1) for part in parts])
+        self.n, self.nq, self.nv = n, arm.nq, arm.nv
+
+
+def _plan(arm: SerialChain) -> _Plan:
+    if "articulated_body" not in arm._tables:
+        kernel.prepare()
+        arm._tables["articulated_body"] = _Plan(arm)
+    return arm._tables["articulated_body"]  # type: ignore[no-any-return]
+
+
+def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
+    """Constants of each body in frames of our own, and where those lie in the user's."""
+    n, R, m = arm.n, arm.rotations, arm.masses
+    own, lift, links = _screws(arm)
+    into = own.swapaxes(1, 2)
+    shift = np.zeros((n, 3))  # the user's origin in our frame
+    shift[:, 2] = -lift
+    c = _each(into, arm.centres) + shift
+    inertia = into @ arm.inertias @ own
+    inertia += (m * _dot(c, c))[:, None, None] * np.eye(3)
+    inertia -= m[:, None, None] * c[:, :, None] * c[:, None, :]
+    links[:, kernel.MASS] = m
+    links[:, kernel.MOMENT : kernel.MOMENT + 3] = m[:, None] * c
+    links[:, kernel.INERTIA :] = inertia[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
+    joint, place = R.copy(), arm.translations.copy()  # of joint 0 in the base
+    joint[1:] = into[:-1] @ R[1:]
+    place[1:] = _each(into[:-1], place[1:]) + shift[:-1]
+    frames = np.empty((n, kernel.FRAME))
+    frames[:, kernel.TURN : kernel.TURN + 9] = into.reshape(n, 9)
+    frames[:, kernel.SHIFT : kernel.SHIFT + 3] = shift
+    frames[:, kernel.JOINT : kernel.JOINT + 9] = joint.reshape(n, 9)
+    frames[:, kernel.PLACE :] = place
+    return links, frames
+
+
+def _screws(arm: SerialChain) -> tuple[Array, Array, Array]:
+    """Choose the frames: their axes in the user's, height over the user's, and the screws.
+
+    A body's frame keeps the z axis of its joint; its x axis becomes the common normal to the next
+    joint's axis and its origin the foot of that.  Where two axes are so nearly parallel that the
+    foot would be far away (twice the joints' distance), a displacement b along y remains instead.
+    A body on a spherical or free joint keeps its origin and takes the next joint's axis as z.
+    """
+    n, R = arm.n, arm.rotations
+    own = np.broadcast_to(np.eye(3), (n, 3, 3)).copy()
+    lift, end = np.zeros(n), np.zeros(n)  # the screw about x ends at this height over the joint
+    links = np.zeros((n, kernel.LINK))
+    links[:, kernel.COS_X] = 1.0
+    single = arm.kinds <= PRISMATIC
+    after = 1 + np.flatnonzero(single[1:])  # joints for which the body before makes room
+    before = after - 1
+    axis, r = R[after, :, 2], arm.translations[after]
+    hinged = single[before]
+    z = np.where(hinged[:, None], [0.0, 0.0, 1.0], axis)
+    x = _normals(z, axis, r)
+    y = np.cross(z, x)
+    own[before] = np.stack([x, y, z], axis=2)
+    sine, cosine = np.where(hinged, -_dot(axis, y), 0.0), _dot(axis, z)
+    norm = np.hypot(sine, cosine)
+    sine, cosine = sine / norm, cosine / norm
+    distance, b = np.linalg.norm(r, axis=1), _dot(r, y)
+    b[np.abs(b) <= 4.0 * np.finfo(float).eps * distance] = 0.0
+    near = np.abs(b) <= 2.0 * distance * np.abs(sine)
+    foot = np.divide(b, sine, out=np.zeros_like(b), where=near & (sine != 0))
+    lift[before] = np.where(hinged, _dot(r, z) + foot * cosine, 0.0)
+    # The frame of a ball cannot be lifted; the screw ends level with its origin instead.
+    end[after] = np.where(hinged, foot, -_dot(r, axis))
+    links[after, kernel.COS_X], links[after, kernel.SIN_X] = cosine, sine
+    links[after, kernel.ALONG_X] = _dot(r, x)
+    links[after, kernel.ALONG_Y] = np.where(near, 0.0, b)
+    links[:, kernel.SLIDE] = lift - end
+    # What is left of the way to our frame at q = 0 is a turn about z.
+    zero = np.zeros_like(sine)
+    screw = np.array([[zero + 1, zero, zero], [zero, cosine, -sine], [zero, sine, cosine]])
+    left = own.copy()
+    left[after] = (own[before] @ screw.transpose(2, 0, 1)).swapaxes(1, 2) @ R[after] @ own[after]
+    links[:, kernel.THETA] = np.where(single, np.arctan2(left[:, 1, 0], left[:, 0, 0]), 0.0)
+    return own, lift, links
+
+
+def _normals(z: Array, axis: Array, r: Array) -> Array:
+    """Return unit vectors normal to z and to the next axis, along r where these are parallel."""
+    x = np.cross(z, axis)
+    parallel = (x == 0).all(axis=1)
+    across = r - _dot(r, z)[:, None] * z
+    x = np.where(parallel[:, None], across, x)
+    # Of an r along z nothing but rounding may be left.
+    short = parallel & (np.linalg.norm(x, axis=1) <= 1e-12 * np.linalg.norm(r, axis=1))
+    x = np.where(short[:, None], np.eye(3)[np.argmin(np.abs(z), axis=1)], x)
+    for _ in range(2):
+        x = x - _dot(x, z)[:, None] * z
+        x = x / np.linalg.norm(x, axis=1)[:, None]
+    return x
+
+
+def _dot(x: Array, y: Array) -> Array:
+    return np.asarray(np.einsum("ni,ni->n", x, y))
+
+
+def _each(R: Array, x: Array) -> Array:
+    return np.asarray(np.einsum("nij,nj->ni", R, x))

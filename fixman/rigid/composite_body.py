@@ -1,0 +1,174 @@
+"""Inertia matrix, matrix of convective terms, and O(n³) forward dynamics from composite bodies.
+
+The composite body i is the rigid body made of links i, …, n − 1 (Saha 1999, sec. 4):
+
+    M̃_i = M_i + B_{i+1,i}ᵀ M̃_{i+1} B_{i+1,i}                                       (23b)
+    i_ij = p_iᵀ M̃_i B_ij p_j,     j ≤ i                                             (24)
+    c_ij = p_iᵀ (M̃_i B_ij Ω_j + H̃_ij + ~Ṁ_i) p_j,     j ≤ i                         (29)
+    c_ij = p_iᵀ B_jiᵀ (M̃_j Ω_j + B_{j+1,j}ᵀ H̃_{j+1,j} + ~Ṁ_j) p_j,     i < j        (29)
+    H̃_ij = Σ_{k≥i} B_kiᵀ M_k Ḃ_kj,     ~Ṁ_i = Σ_{k≥i} B_kiᵀ Ṁ_k B_ki               (27, 28)
+
+C is computed in O(n²) from sums of one index.  Since Ḃ_kj = Ḃ_ki B_ij + B_ki Ḃ_ij,
+
+    c_ij = p_iᵀ [M̃_i (B_ij p_j)˙ + Y_i B_ij p_j],     Y_i = Σ_{k≥i} B_kiᵀ (M_k Ḃ_ki + Ṁ_k B_ki),
+
+and Y_i has a recursion like that of M̃_i.  Nothing in this needs p_j to be a single column, nor
+the rates to be derivatives of coordinates: spherical joints and a free base are covered.
+
+With Ṁ_i = diag(ω_i × I_i, 0), as in the paper, İ − 2C is skew and Cθ̇ right, as they are for any
+C + Nᵀ diag(s_i ω_i × 1, 0) N.  The choice s_i = −½ tr I_i gives C the Christoffel symbols of I
+where rates are derivatives of coordinates.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import lapack
+
+from fixman._arrays import Array, Lead
+from fixman.kernels.rigid_composite_body import convective_frames, inertia_frames, substitute
+from fixman.kernels.rigid_newton_euler import newton_euler_frames
+from fixman.rigid.model import SerialChain, gate, lost_pivot, overflow, refuse_not_finite
+
+__all__ = ["convective_matrix", "forward_dynamics", "inertia_matrix"]
+
+
+def inertia_matrix(arm: SerialChain, q: ArrayLike) -> Array:
+    """Generalized inertia matrix I = Nᵀ M N (saha_1999, eq. 24).
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+
+    Returns
+    -------
+    ndarray (..., nv, nv)
+        Symmetric; O(n²) a frame.
+
+    Raises
+    ------
+    ValueError
+        For wrong shapes, values that are not finite, and quaternions that are not unit ones.
+    """
+    rest = np.zeros(arm.nv)
+    q, qd, qdd, g, W, lead = gate(arm, q, rest, rest, (0, 0, 0), None, name="qdd")
+    out = np.empty((q.shape[0], arm.nv, arm.nv))
+    bad = inertia_frames(arm._index, arm._table, q, out)
+    if bad >= 0:
+        refuse_not_finite(arm, q, qd, qdd, g, W, lead, "qdd")
+        raise overflow("inertia matrix", bad, lead)
+    return out.reshape(*lead, arm.nv, arm.nv)
+
+
+def convective_matrix(
+    arm: SerialChain, q: ArrayLike, qd: ArrayLike, *, christoffel: bool = False
+) -> Array:
+    """Matrix of convective inertia terms C = Nᵀ (M Ṅ + Ṁ N) (saha_1999, eqs. 25–29).
+
+    The equations of motion are I θ̈ + C θ̇ = τ, and İ − 2C is skew-symmetric.
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+    qd : (..., nv)
+    christoffel : bool
+        The paper's matrix, or the one of Christoffel symbols, which other programs return.  They
+        differ by a skew matrix that annihilates θ̇.
+
+    Returns
+    -------
+    ndarray (..., nv, nv)
+        O(n²) a frame.
+
+    Raises
+    ------
+    ValueError
+        For wrong shapes, values that are not finite, and quaternions that are not unit ones.
+    """
+    rest = np.zeros(arm.nv)
+    q, qd, qdd, g, W, lead = gate(arm, q, qd, rest, (0, 0, 0), None, name="qdd")
+    out = np.empty((q.shape[0], arm.nv, arm.nv))
+    bad = convective_frames(arm._index, arm._table, q, qd, bool(christoffel), out)
+    if bad >= 0:
+        refuse_not_finite(arm, q, qd, qdd, g, W, lead, "qdd")
+        raise overflow("matrix of convective terms", bad, lead)
+    return out.reshape(*lead, arm.nv, arm.nv)
+
+
+def forward_dynamics(
+    arm: SerialChain,
+    q: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    *,
+    gravity: ArrayLike = (0, 0, 0),
+    wrenches: ArrayLike | None = None,
+) -> Array:
+    """Accelerations θ̈ = I⁻¹ (τ − bias) by a Cholesky factorization of the inertia matrix.
+
+    The bias is the inverse dynamics at θ̈ = 0 (Walker & Orin 1982, method 1's force vector, with
+    the composite bodies of their method 3).
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+    qd, tau : (..., nv)
+    gravity : (3,)
+        Acceleration of gravity in the base frame.
+    wrenches : (..., n, 6), optional
+        External force, then moment about the origin of the body's frame, on each body in its own
+        frame.
+
+    Returns
+    -------
+    ndarray (..., nv)
+        O(n³) time and O(n²) memory a frame.
+
+    Raises
+    ------
+    ValueError
+        For wrong shapes, values that are not finite, and quaternions that are not unit ones.
+    SingularConstraintError
+        If the inertia matrix is singular to rounding: joints move nothing, or a body too light.
+    """
+    lead: Lead
+    q, qd, tau, g, W, lead = gate(arm, q, qd, tau, gravity, wrenches, name="tau")
+    φ = np.empty_like(tau)
+    matrix = np.empty((q.shape[0], arm.nv, arm.nv))
+    γ = np.empty((1, arm.n, 6))
+    bad = newton_euler_frames(arm._index, arm._table, q, qd, np.zeros_like(tau), g, W, φ, γ)
+    bad = max(bad, inertia_frames(arm._index, arm._table, q, matrix))
+    if bad >= 0:
+        refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
+        raise overflow("inertia matrix or bias", bad, lead)
+    np.subtract(tau, φ, out=φ)
+    try:
+        lower = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        frame, row = _lost_row(matrix)
+        raise lost_pivot(_body(arm, row), frame, lead) from None
+    bad = substitute(lower, matrix, φ)
+    if bad >= 0:
+        frame, row = divmod(bad, arm.nv)
+        raise lost_pivot(_body(arm, row), frame, lead)
+    if not np.isfinite(φ).all():
+        refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
+        raise overflow("accelerations", int(np.argmin(np.isfinite(φ).all(1))), lead)
+    return φ.reshape(*lead, arm.nv)
+
+
+def _lost_row(matrices: Array) -> tuple[int, int]:
+    """Frame and row at which a Cholesky factorization breaks down."""
+    for frame, matrix in enumerate(matrices):
+        info = lapack.dpotrf(matrix)[1]
+        if info > 0:
+            return frame, info - 1
+    raise AssertionError("every matrix is positive definite")
+
+
+def _body(arm: SerialChain, row: int) -> int:
+    return int(np.searchsorted(arm.rate_offsets, row, side="right")) - 1

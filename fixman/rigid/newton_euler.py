@@ -1,0 +1,111 @@
+"""Recursive inverse dynamics by the decoupled natural orthogonal complement (Saha 1999, sec. 5.1).
+
+Forward, twists ν_i and twist rates ξ_i, base to tip:
+
+    ν_i = p_i θ̇_i + B_{i,i−1} ν_{i−1}
+    ξ_i = p_i θ̈_i + Ω_i p_i θ̇_i + B_{i,i−1} ξ_{i−1} + Ḃ_{i,i−1} ν_{i−1},     ξ_0 = [0; −g]
+
+backward, wrenches γ_i that link i − 1 exerts on link i through joint i, tip to base:
+
+    γ_i = M_i ξ_i + Ṁ_i ν_i − w_i^E + B_{i+1,i}ᵀ γ_{i+1},     τ_i = p_iᵀ γ_i
+
+Where this leaves the paper: twists are taken at the origin of the body's frame, on the joint axis,
+not at the mass centre, and everything is resolved in the body's own frame.  So p_i is constant,
+Ḃ ν needs angular velocities only, and rounding stays local however long the chain is.  (The paper
+prints the recursion of ν_i without its B.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman._arrays import Array, Lead
+from fixman.kernels.rigid_newton_euler import newton_euler_frames
+from fixman.rigid.model import SerialChain, gate, overflow, refuse_not_finite
+
+__all__ = ["inverse_dynamics", "joint_wrenches"]
+
+
+def inverse_dynamics(
+    arm: SerialChain,
+    q: ArrayLike,
+    qd: ArrayLike,
+    qdd: ArrayLike,
+    *,
+    gravity: ArrayLike = (0, 0, 0),
+    wrenches: ArrayLike | None = None,
+) -> Array:
+    """Joint forces τ = I θ̈ + C θ̇ − (gravity and wrenches) that produce given accelerations.
+
+    The recursion of saha_1999, section 5.1; O(n) time and memory.
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+        Coordinates; quaternions are scalar last.
+    qd, qdd : (..., nv)
+        Rates and accelerations.
+    gravity : (3,)
+        Acceleration of gravity in the base frame.
+    wrenches : (..., n, 6), optional
+        External force, then moment about the origin of the body's frame, on each body in its own
+        frame.
+
+    Returns
+    -------
+    ndarray (..., nv)
+        Forces along prismatic and moments about revolute joints; moments of spherical joints, and
+        force then moment of a free base, in the body's frame.
+
+    Raises
+    ------
+    ValueError
+        For wrong shapes, values that are not finite, and quaternions that are not unit ones.
+    """
+    return _recursion(arm, q, qd, qdd, gravity, wrenches, joints=False)
+
+
+def joint_wrenches(
+    arm: SerialChain,
+    q: ArrayLike,
+    qd: ArrayLike,
+    qdd: ArrayLike,
+    *,
+    gravity: ArrayLike = (0, 0, 0),
+    wrenches: ArrayLike | None = None,
+) -> Array:
+    """Wrenches γ_i that the joints transmit: all six components, not only those along p_i.
+
+    Arguments, cost and errors as in `inverse_dynamics`.
+
+    Returns
+    -------
+    ndarray (..., n, 6)
+        Exerted on body i through joint i by body i − 1 (the base for i = 0): force, then moment
+        about the origin of body i's frame, in that frame.
+    """
+    return _recursion(arm, q, qd, qdd, gravity, wrenches, joints=True)
+
+
+def _recursion(
+    arm: SerialChain,
+    q: ArrayLike,
+    qd: ArrayLike,
+    qdd: ArrayLike,
+    gravity: ArrayLike,
+    wrenches: ArrayLike | None,
+    *,
+    joints: bool,
+) -> Array:
+    lead: Lead
+    q, qd, qdd, g, W, lead = gate(arm, q, qd, qdd, gravity, wrenches, name="qdd")
+    frames = q.shape[0]
+    tau = np.empty((frames, arm.nv))
+    γ = np.empty((frames if joints else 1, arm.n, 6))
+    bad = newton_euler_frames(arm._index, arm._table, q, qd, qdd, g, W, tau, γ)
+    if bad >= 0:
+        refuse_not_finite(arm, q, qd, qdd, g, W, lead, "qdd")
+        raise overflow("joint forces", bad, lead)
+    return γ.reshape(*lead, arm.n, 6) if joints else tau.reshape(*lead, arm.nv)

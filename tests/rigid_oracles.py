@@ -1,0 +1,220 @@
+"""Rigid chains from first principles, in extended precision, and Pinocchio's model of them.
+
+Nothing here imports ``fixman``: a chain is anything with its attributes.  Motions are truncated
+Taylor series (value, first and second derivative) of world-frame poses, so that no formula for
+twist rates, Coriolis or centripetal terms is needed; forces are sums over the outer bodies.
+"""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+
+DIGITS = 40
+SIZES = {"revolute": (1, 1), "prismatic": (1, 1), "spherical": (4, 3), "free": (7, 6)}
+
+
+def random_q(arm, rng, scale=1.0):
+    """Return normal coordinates with unit quaternions."""
+    q, at = rng.normal(size=arm.nq) * scale, 0
+    for joint in arm.joints:
+        end = at + SIZES[joint][0]
+        if joint in ("spherical", "free"):
+            q[end - 4 : end] /= np.linalg.norm(q[end - 4 : end])
+        at = end
+    return q
+
+
+def move(arm, q, qd, dt):
+    """Follow the rates qd, constant in the bodies' frames, for a short time."""
+    out, at, rate = q.copy(), 0, 0
+    for joint in arm.joints:
+        nq, nv = SIZES[joint]
+        v = qd[rate : rate + nv]
+        if nv == 1:
+            out[at] += v[0] * dt
+        if nv == 6:
+            out[at : at + 3] += quaternion_matrix(q[at + 3 : at + 7]) @ v[:3] * dt
+        if nv >= 3:
+            w, e = v[-3:] * dt / 2, q[at + nq - 4 : at + nq]
+            angle = np.linalg.norm(w)
+            d = np.append(w * np.sinc(angle / np.pi), np.cos(angle))
+            turned = np.append(e[3] * d[:3] + d[3] * e[:3] + np.cross(e[:3], d[:3]), 0.0)
+            turned[3] = e[3] * d[3] - e[:3] @ d[:3]
+            out[at + nq - 4 : at + nq] = turned
+        at, rate = at + nq, rate + nv
+    return out
+
+
+def quaternion_matrix(e):
+    """Rotation matrix of a unit quaternion, scalar last."""
+    x, y, z, w = e
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+# --- extended precision ----------------------------------------------------------------------
+
+
+def _exact(array):
+    return np.vectorize(mpmath.mpf, otypes=[object])(np.asarray(array))
+
+
+def _skew(w):
+    zero = mpmath.mpf(0)
+    return np.array([[zero, -w[2], w[1]], [w[2], zero, -w[0]], [-w[1], w[0], zero]])
+
+
+def _times(a, b):
+    """Product of two series (value, first, second derivative)."""
+    return (a[0] @ b[0], a[1] @ b[0] + a[0] @ b[1], a[2] @ b[0] + 2 * a[1] @ b[1] + a[0] @ b[2])
+
+
+def _joint_series(joint, q, qd, qdd):
+    """Series of the rotation and of the shift of one joint, in its frame."""
+    eye, zero = _exact(np.eye(3)), _exact(np.zeros(3))
+    z = _exact([0, 0, 1])
+    still = (eye, 0 * eye, 0 * eye)
+    if joint == "prismatic":
+        return still, (z * q[0], z * qd[0], z * qdd[0])
+    if joint == "revolute":
+        c, s = mpmath.cos(q[0]), mpmath.sin(q[0])
+        R = _exact(np.eye(3))
+        R[0, 0], R[0, 1], R[1, 0], R[1, 1] = c, -s, s, c
+        w, dw = z * qd[0], z * qdd[0]
+    else:
+        e = q[-4:]
+        R = quaternion_matrix(e / mpmath.sqrt((e * e).sum()))
+        w, dw = qd[-3:], qdd[-3:]
+    turn = (R, R @ _skew(w), R @ (_skew(w) @ _skew(w) + _skew(dw)))
+    if joint != "free":
+        return turn, (zero, zero, zero)
+    v, dv = qd[:3], qdd[:3]  # in the body's frame: ṗ = R v
+    return turn, (q[:3], turn[0] @ v, turn[1] @ v + turn[0] @ dv)
+
+
+def exact_dynamics(arm, q, qd, qdd, gravity=(0, 0, 0), wrenches=None):
+    """Joint forces (nv,) and joint wrenches (n, 6) from Newton's and Euler's laws, as mpf.
+
+    The second law for each mass centre in the base frame, d/dt (R I Rᵀ ω) for its moment.
+    """
+    with mpmath.workdps(DIGITS):
+        q, qd, qdd, g = (_exact(a) for a in (q, qd, qdd, gravity))
+        eye, zero = _exact(np.eye(3)), _exact(np.zeros(3))
+        R, x = (eye, 0 * eye, 0 * eye), (zero, zero, zero)
+        bodies, at, rate = [], 0, 0
+        for i, joint in enumerate(arm.joints):
+            nq, nv = SIZES[joint]
+            turn, shift = _joint_series(
+                joint, q[at : at + nq], qd[rate : rate + nv], qdd[rate : rate + nv]
+            )
+            fixed = _exact(arm.rotations[i])
+            step = tuple(fixed @ s for s in shift)
+            step = (step[0] + _exact(arm.translations[i]), *step[1:])
+            x = tuple(a + b for a, b in zip(x, _times(R, step), strict=True))
+            R = _times(R, tuple(fixed @ t for t in turn))
+            centre = tuple(x[k] + R[k] @ _exact(arm.centres[i]) for k in range(3))
+            body = _exact(arm.inertias[i])
+            S, dS = R[1] @ R[0].T, R[2] @ R[0].T + R[1] @ R[1].T  # [ω×] and its derivative
+            w, dw = S[[2, 0, 1], [1, 2, 0]], dS[[2, 0, 1], [1, 2, 0]]
+            inertia = R[0] @ body @ R[0].T
+            moment = (S @ inertia - inertia @ S) @ w + inertia @ dw
+            bodies.append((R[0], x[0], centre[0], _exact(arm.masses[i]) * (centre[2] - g), moment))
+            at, rate = at + nq, rate + nv
+        tau, joints = [], []
+        force, about_base = zero, zero  # of everything outwards, moment about the base's origin
+        for i in reversed(range(len(bodies))):
+            R, x, centre, f, moment = bodies[i]
+            force = force + f
+            about_base = about_base + moment + np.cross(centre, f)
+            if wrenches is not None:
+                w = _exact(wrenches[i])
+                force = force - R @ w[:3]
+                about_base = about_base - R @ w[3:] - np.cross(x, R @ w[:3])
+            wrench = np.concatenate([R.T @ force, R.T @ (about_base - np.cross(x, force))])
+            joints.insert(0, wrench)
+            pick = {"revolute": [5], "prismatic": [2], "spherical": [3, 4, 5], "free": range(6)}
+            tau = [wrench[k] for k in pick[arm.joints[i]]] + tau
+        return np.array(tau), np.array(joints)
+
+
+def exact_acceleration(arm, q, qd, tau, start, inverse, gravity=(0, 0, 0), wrenches=None):
+    """Refine the accelerations ``start`` until `exact_dynamics` returns tau; rounded at the end.
+
+    ``inverse`` is the inverse of the inertia matrix to a few digits: each pass gains as many.
+    """
+    with mpmath.workdps(DIGITS):
+        qdd = _exact(start)
+        for _ in range(20):
+            r = _exact(tau) - exact_dynamics(arm, q, qd, qdd, gravity, wrenches)[0]
+            step = inverse @ r.astype(float)
+            qdd = qdd + _exact(step)
+            if np.abs(step).max() <= 1e-22 * np.abs(qdd).max():
+                return qdd.astype(float)
+    raise AssertionError("the refinement does not converge")
+
+
+# --- Pinocchio -------------------------------------------------------------------------------
+
+
+class Referee:
+    """Pinocchio's model of a chain, in the same conventions."""
+
+    def __init__(self, pin, arm, gravity=(0, 0, 0)):
+        kinds = {
+            "revolute": pin.JointModelRZ,
+            "prismatic": pin.JointModelPZ,
+            "spherical": pin.JointModelSpherical,
+            "free": pin.JointModelFreeFlyer,
+        }
+        self.pin, self.model, parent = pin, pin.Model(), 0
+        self.weight = pin.Motion(np.asarray(gravity, dtype=float), np.zeros(3))
+        for i, joint in enumerate(arm.joints):
+            place = pin.SE3(arm.rotations[i], arm.translations[i])
+            parent = self.model.addJoint(parent, kinds[joint](), place, f"joint {i}")
+            body = pin.Inertia(arm.masses[i], arm.centres[i], arm.inertias[i])
+            self.model.appendBodyToJoint(parent, body, pin.SE3.Identity())
+        self.model.gravity = self.weight
+        self.data = self.model.createData()
+
+    def inverse(self, q, qd, qdd, wrenches):
+        return self.pin.rnea(self.model, self.data, q, qd, qdd, self._forces(wrenches)).copy()
+
+    def joint_wrenches(self, q, qd, qdd, wrenches):
+        self.inverse(q, qd, qdd, wrenches)
+        return np.array([self.data.f[i].vector for i in range(1, self.model.njoints)])
+
+    def inertia(self, q):
+        upper = np.triu(self.pin.crba(self.model, self.data, q))
+        return upper + np.triu(upper, 1).T
+
+    def coriolis(self, q, qd):
+        return self.pin.computeCoriolisMatrix(self.model, self.data, q, qd).copy()
+
+    def aba(self, q, qd, tau, wrenches):
+        return self.pin.aba(self.model, self.data, q, qd, tau, self._forces(wrenches)).copy()
+
+    def forward(self, q, qd, tau, wrenches):
+        """ABA with one refinement by Pinocchio's own inverse dynamics.
+
+        Without it, ABA loses up to nine digits on chains with many spherical joints, and its own
+        inverse dynamics says so.
+        """
+        qdd = self.aba(q, qd, tau, wrenches)
+        residual = tau - self.inverse(q, qd, qdd, wrenches)
+        self.model.gravity = self.pin.Motion.Zero()
+        qdd += self.pin.aba(self.model, self.data, q, 0 * qd, residual)
+        self.model.gravity = self.weight
+        return qdd
+
+    def _forces(self, wrenches):
+        forces = self.pin.StdVec_Force()
+        forces.append(self.pin.Force.Zero())
+        for w in wrenches:
+            forces.append(self.pin.Force(w[:3], w[3:]))
+        return forces

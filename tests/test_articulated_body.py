@@ -1,0 +1,414 @@
+"""Featherstone's algorithm: digits, batches, degenerate chains, pivots, and what it refuses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rigid_oracles as oracles
+from fixman.errors import SingularConstraintError
+from fixman.kernels.lanes import fill_sines
+from fixman.rigid import articulated_body, newton_euler
+from fixman.rigid.model import SerialChain
+
+forward_dynamics = articulated_body.forward_dynamics
+GRAVITY = (0.3, -0.5, -9.81)
+SINGLE = ("revolute", "prismatic")
+
+
+def changed(arm, **parts):
+    """Return the chain with other tables."""
+    names = ("joints", "rotations", "translations", "masses", "centres", "inertias")
+    return SerialChain(**{name: parts.get(name, getattr(arm, name)) for name in names})
+
+
+def state(arm, rng):
+    return oracles.random_q(arm, rng), rng.normal(size=arm.nv), rng.normal(size=arm.nv)
+
+
+def inertia_matrix(arm, q):
+    """Return the inertia matrix, one inverse dynamics a column."""
+    columns = np.eye(arm.nv)
+    still = np.zeros(arm.nv)
+    return np.array([newton_euler.inverse_dynamics(arm, q, still, c) for c in columns]).T
+
+
+def error(arm, q, qd, tau, wrenches=None):
+    """Return the largest error of q̈ relative to the largest q̈."""
+    got = forward_dynamics(arm, q, qd, tau, gravity=GRAVITY, wrenches=wrenches)
+    inverse = np.linalg.inv(inertia_matrix(arm, q))
+    exact = oracles.exact_acceleration(arm, q, qd, tau, got, inverse, GRAVITY, wrenches)
+    return np.abs(got - exact).max() / np.abs(exact).max()
+
+
+def small_turns(n, size, rng):
+    """Return rotation matrices by angles of the order of ``size``."""
+    half = rng.normal(size=(n, 3)) * size / 2
+    w = np.sqrt(1 - (half**2).sum(axis=1)) if size < 1 else np.ones(n)
+    return np.array([oracles.quaternion_matrix((*h, s)) for h, s in zip(half, w, strict=True)])
+
+
+# --- digits --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("free_base", [False, True])
+@pytest.mark.parametrize("n", [1, 2, 3, 9, 50])
+def test_mixed_chains_against_extended_precision(n, free_base):
+    rng = np.random.default_rng(n)
+    arm = SerialChain.random(n, rng, free_base=free_base)
+    assert error(arm, *state(arm, rng), rng.normal(size=(n, 6))) < 1e-13
+
+
+@pytest.mark.parametrize("joints", [("revolute",), ("prismatic",), ("spherical",), SINGLE])
+def test_each_kind_of_joint_against_extended_precision(joints):
+    rng = np.random.default_rng(5)
+    arm = SerialChain.random(12, rng, joints=joints)
+    assert error(arm, *state(arm, rng), rng.normal(size=(12, 6))) < 1e-13
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-15, 1e-9, 1e-6, 1e-3, 0.1])
+@pytest.mark.parametrize("joints", [("revolute",), SINGLE, ("spherical", "revolute")])
+def test_nearly_parallel_axes(size, joints):
+    # The common normal of two axes is then very far away.
+    rng = np.random.default_rng(6)
+    arm = changed(SerialChain.random(15, rng, joints=joints), rotations=small_turns(15, size, rng))
+    assert error(arm, *state(arm, rng)) < 1e-12
+
+
+def test_joints_in_one_place_and_along_their_axes():
+    rng = np.random.default_rng(7)
+    arm = SerialChain.random(12, rng, joints=("revolute", "spherical"))
+    places = arm.translations.copy()
+    places[::3] = 0.0
+    places[1::3] = arm.rotations[1::3, :, 2]
+    places[2::3, :2] = 0.0
+    arm = changed(arm, translations=places)
+    assert error(arm, *state(arm, rng)) < 1e-13
+
+
+def test_mass_ratios_and_bodies_without_rotational_inertia():
+    rng = np.random.default_rng(8)
+    arm = SerialChain.random(20, rng, joints=SINGLE)
+    heavy = arm.masses.copy()
+    heavy[-1] *= 1e6
+    assert error(changed(arm, masses=heavy), *state(arm, rng)) < 1e-9
+    spread = 10.0 ** rng.uniform(-3, 3, size=20)
+    tables = {"masses": arm.masses * spread, "inertias": arm.inertias * spread[:, None, None]}
+    assert error(changed(arm, **tables), *state(arm, rng)) < 1e-10
+    assert error(changed(arm, inertias=1e-10 * arm.inertias), *state(arm, rng)) < 1e-10
+    points = changed(arm, joints=("revolute",) * 20, inertias=0 * arm.inertias)
+    assert error(points, *state(points, rng)) < 1e-10
+
+
+def test_angles_of_any_size():
+    rng = np.random.default_rng(9)
+    for scale in (1.0, 1e3, 1e6, 1e12):
+        angles = rng.normal(size=1000) * scale
+        work = np.concatenate([angles, np.empty(1000)])
+        fill_sines(work, 1000)
+        exact = [[f(x) for x in angles.tolist()] for f in (math.cos, math.sin)]
+        np.testing.assert_allclose(work.reshape(2, -1), exact, atol=4e-16, rtol=0)
+
+
+@pytest.mark.peer
+def test_random_chains_against_pinocchio(peer):
+    pin = peer("pinocchio")
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(1, 61))
+        arm = SerialChain.random(n, rng, free_base=bool(seed % 2))
+        q, qd, tau = state(arm, rng)
+        W = rng.normal(size=(n, 6))
+        got = forward_dynamics(arm, q, qd, tau, gravity=GRAVITY, wrenches=W)
+        exact = oracles.Referee(pin, arm, GRAVITY).forward(q, qd, tau, W)
+        assert np.abs(got - exact).max() <= 1e-10 * np.abs(exact).max()
+
+
+def long_chains():
+    rng = np.random.default_rng(10)
+    for n in (100, 1000, 10_000):
+        arm = SerialChain.random(n, rng, joints=SINGLE)
+        yield f"random {n}", arm, *state(arm, rng)
+        arm = SerialChain.planar(np.ones(n), np.ones(n), np.full(n, 0.1))
+        yield f"straight {n}", arm, np.zeros(n), *rng.normal(size=(2, n))
+        yield f"folded {n}", arm, np.full(n, np.pi), *rng.normal(size=(2, n))
+        yield f"parallel {n}", arm, *rng.normal(size=(3, n))
+
+
+@pytest.mark.parametrize("case", list(long_chains()), ids=lambda case: case[0])
+def test_inverse_undoes_forward_on_long_chains(case):
+    _, arm, q, qd, tau = case
+    qdd = forward_dynamics(arm, q, qd, tau, gravity=GRAVITY)
+    back = newton_euler.inverse_dynamics(arm, q, qd, qdd, gravity=GRAVITY)
+    still = np.zeros(arm.nv)
+    # Both terms of τ = M q̈ + bias are rounded, at the size of what they are sums of.
+    bias = newton_euler.inverse_dynamics(arm, q, qd, still, gravity=GRAVITY)
+    pull = newton_euler.inverse_dynamics(arm, q, still, np.abs(qdd))
+    scale = max(np.abs(a).max() for a in (tau, bias, pull))
+    assert np.abs(back - tau).max() <= 1e-12 * scale
+
+
+# --- batches -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("frames", [1, 2, 7, 8, 9, 16, 29])
+def test_batches_of_states(frames):
+    rng = np.random.default_rng(frames)
+    arm = SerialChain.random(9, rng, free_base=True)
+    Q, V, T = (np.array(a) for a in zip(*(state(arm, rng) for _ in range(frames)), strict=True))
+    W = rng.normal(size=(frames, 9, 6))
+    for wrenches in (None, W):
+        got = forward_dynamics(arm, Q, V, T, gravity=GRAVITY, wrenches=wrenches)
+        assert got.shape == (frames, arm.nv)
+        for k in range(frames):
+            one = None if wrenches is None else W[k]
+            alone = forward_dynamics(arm, Q[k], V[k], T[k], gravity=GRAVITY, wrenches=one)
+            assert np.abs(got[k] - alone).max() <= 1e-13 * np.abs(alone).max()
+
+
+def test_results_do_not_depend_on_workers_or_neighbours():
+    rng = np.random.default_rng(11)
+    arm = SerialChain.random(6, rng, joints=("revolute", "prismatic", "spherical"))
+    Q, V, T = (np.array(a) for a in zip(*(state(arm, rng) for _ in range(101)), strict=True))
+    whole = forward_dynamics(arm, Q, V, T)
+    for workers in (2, 3, 5, 64):
+        assert np.array_equal(forward_dynamics(arm, Q, V, T, workers=workers), whole)
+    order = rng.permutation(101)
+    assert np.array_equal(forward_dynamics(arm, Q[order], V[order], T[order]), whole[order])
+    assert np.array_equal(forward_dynamics(arm, Q[3:6], V[3:6], T[3:6]), whole[3:6])
+
+
+def test_leading_axes_broadcast():
+    rng = np.random.default_rng(12)
+    arm = SerialChain.random(4, rng, joints=SINGLE)
+    q, V, T = rng.normal(size=4), rng.normal(size=(3, 1, 4)), rng.normal(size=(5, 4))
+    got = forward_dynamics(arm, q, V, T)
+    assert got.shape == (3, 5, 4)
+    np.testing.assert_allclose(got[2, 4], forward_dynamics(arm, q, V[2, 0], T[4]), rtol=1e-12)
+    assert forward_dynamics(arm, np.empty((0, 4)), q, q).shape == (0, 4)
+
+
+def test_whatever_numpy_accepts():
+    rng = np.random.default_rng(13)
+    arm = SerialChain.random(5, rng, joints=SINGLE)
+    q, qd, tau = (a.astype(np.float32).astype(float) for a in rng.normal(size=(3, 5)))
+    expected = forward_dynamics(arm, q, qd, tau, gravity=GRAVITY)
+    locked = tau.copy()
+    locked.flags.writeable = False
+    wide = np.repeat(qd, 2)[::2]
+    for args in (
+        (q.tolist(), qd, tau),
+        (q, qd.astype(np.float32), tau),
+        (q, wide, tau),
+        (q, qd, locked),
+    ):
+        assert np.array_equal(forward_dynamics(arm, *args, gravity=GRAVITY), expected)
+    for gravity in (list(GRAVITY), np.array(GRAVITY)):
+        assert np.array_equal(forward_dynamics(arm, q, qd, tau, gravity=gravity), expected)
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("argument", range(4))
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_every_number_must_be_finite(argument, bad):
+    rng = np.random.default_rng(14)
+    arm = SerialChain.random(5, rng, free_base=True)
+    args = [*state(arm, rng), rng.normal(size=(5, 6))]
+    names = ("q", "qd", "tau", "wrenches")
+    for k in range(args[argument].size):
+        broken = [a.copy() for a in args]
+        broken[argument].flat[k] = bad
+        *three, W = broken
+        with pytest.raises(ValueError, match=rf"{names[argument]} is (nan|inf)"):
+            forward_dynamics(arm, *three, wrenches=W if argument == 3 else None)
+        many = [np.stack([a] * 10) for a in args]
+        many[argument][9].flat[k] = bad
+        *three, W = many
+        with pytest.raises(ValueError, match=r"in frame 9"):
+            forward_dynamics(arm, *three, wrenches=W if argument == 3 else None)
+
+
+@pytest.mark.parametrize("joint", [*SINGLE, "spherical"])
+def test_numbers_of_a_first_joint_must_be_finite(joint):
+    # Nothing is accelerated by the position of the first joint.
+    rng = np.random.default_rng(15)
+    arm = SerialChain.random(1, rng, joints=(joint,))
+    q, qd, tau = state(arm, rng)
+    for k in range(arm.nq):
+        broken = q.copy()
+        broken[k] = np.nan
+        with pytest.raises(ValueError, match="q is nan"):
+            forward_dynamics(arm, broken, qd, tau)
+        with pytest.raises(ValueError, match="q is nan"):
+            articulated_body.pivots(arm, broken)
+    with pytest.raises(ValueError, match="qd is nan"):
+        forward_dynamics(arm, q, qd * np.nan, tau)
+    for k in range(3):
+        gravity = np.zeros(3)
+        gravity[k] = np.inf
+        with pytest.raises(ValueError, match="gravity is inf"):
+            forward_dynamics(arm, q, qd, tau, gravity=gravity)
+        with pytest.raises(ValueError, match="gravity is inf"):
+            forward_dynamics(arm, q, qd, tau, gravity=tuple(gravity))
+
+
+def test_shapes_quaternions_and_workers():
+    rng = np.random.default_rng(16)
+    arm = SerialChain.random(4, rng, joints=("spherical",))
+    q, qd, tau = state(arm, rng)
+    forward_dynamics(arm, q, qd, tau)
+    for k, args in enumerate(((q[1:], qd, tau), (q, qd[1:], tau), (q, qd, tau[1:]))):
+        with pytest.raises(ValueError, match=("q", "qd", "tau")[k] + " must have shape"):
+            forward_dynamics(arm, *args)
+    with pytest.raises(ValueError, match="gravity must have shape"):
+        forward_dynamics(arm, q, qd, tau, gravity=(0.0, 1.0))
+    with pytest.raises(ValueError, match="wrenches must have shape"):
+        forward_dynamics(arm, q, qd, tau, wrenches=np.zeros((4, 3)))
+    with pytest.raises(ValueError, match="workers"):
+        forward_dynamics(arm, q, qd, tau, workers=0)
+    with pytest.raises(ValueError, match=r"quaternion of joint 2 .* unit"):
+        forward_dynamics(arm, np.where(np.arange(16) // 4 == 2, 1.1 * q, q), qd, tau)
+
+
+def test_overflow_is_an_error():
+    arm = SerialChain.planar([1.0, 1.0], [1.0, 1.0], [0.1, 0.1])
+    with pytest.raises(ValueError, match="overflow"):
+        forward_dynamics(arm, [0.1, 0.2], [1e200, 1e200], [0.0, 0.0])
+
+
+@pytest.mark.parametrize("joint", [*SINGLE, "spherical"])
+def test_a_massless_tip_is_named(joint):
+    rng = np.random.default_rng(17)
+    arm = SerialChain.random(4, rng, joints=(joint,))
+    kept = np.array([1.0, 1.0, 1.0, 0.0])
+    bare = changed(arm, masses=arm.masses * kept, inertias=arm.inertias * kept[:, None, None])
+    args = state(arm, rng)
+    with pytest.raises(SingularConstraintError, match="joint 3 moves is zero"):
+        forward_dynamics(bare, *args)
+    with pytest.raises(SingularConstraintError, match="body 3"):
+        articulated_body.pivots(bare, args[0])
+    with pytest.raises(SingularConstraintError, match="joint 3 moves in frame 0 "):
+        forward_dynamics(bare, *(np.stack([a] * 9) for a in args))
+
+
+def test_a_massless_body_inside_is_an_answer_unless_nothing_opposes_it():
+    rng = np.random.default_rng(18)
+    arm = SerialChain.random(4, rng, joints=("revolute",))
+    kept = np.array([1.0, 0.0, 1.0, 1.0])
+    tables = {"masses": arm.masses * kept, "inertias": arm.inertias * kept[:, None, None]}
+    bare = changed(arm, **tables)
+    assert error(bare, *state(arm, rng)) < 1e-11
+    # Two joints about one axis, nothing between them.
+    rotations, places = arm.rotations.copy(), arm.translations.copy()
+    rotations[2] = oracles.quaternion_matrix((0.0, 0.0, 0.6, 0.8))
+    places[2] = (0.0, 0.0, 0.7)
+    same = changed(arm, **tables, rotations=rotations, translations=places)
+    with pytest.raises(SingularConstraintError, match="joint 1"):
+        forward_dynamics(same, *state(arm, rng))
+
+
+def test_a_pivot_lost_to_rounding_is_not_an_answer():
+    # A point mass on a slide, moved onto the axis of the joint before: its m a² cancels.
+    slide = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])  # its z is our x
+    arm = SerialChain(
+        ("revolute", "prismatic"),
+        np.stack([np.eye(3), slide]),
+        np.zeros((2, 3)),
+        np.array([0.0, 1.0]),
+        np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.3]]),
+        np.zeros((2, 3, 3)),
+    )
+    still = np.zeros(2)
+    assert forward_dynamics(arm, [0.2, 0.7], still, [1.0, 2.0]) == pytest.approx([1.0, 2.0])
+    for q in (-0.3, np.nextafter(-0.3, 0), np.nextafter(-0.3, -1)):
+        with pytest.raises(SingularConstraintError, match="joint 0"):
+            forward_dynamics(arm, [0.2, q], still, [1.0, 2.0])
+
+
+def test_the_first_singular_state_of_a_batch_is_named():
+    rng = np.random.default_rng(19)
+    arm = SerialChain.planar([1.0, 1.0], [0.0, 1.0], [0.0, 0.0])
+    # The inner body weighs nothing; folded back by half, the outer mass sits on the inner axis.
+    q = rng.uniform(0.5, 1.0, size=(5, 6, 2))
+    q[3, 2:, 1] = np.pi
+    arm = changed(arm, centres=np.array([[0.5, 0, 0], [1.0, 0, 0]]))
+    still = np.zeros(2)
+    for workers in (1, 2):
+        with pytest.raises(SingularConstraintError, match=r"joint 0 moves in frame \(3, 2\)"):
+            forward_dynamics(arm, q, still, still, workers=workers)
+
+
+# --- pivots --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("free_base", [False, True])
+def test_pivots_are_those_of_the_inertia_matrix_eliminated_from_the_tip(free_base):
+    rng = np.random.default_rng(20)
+    arm = SerialChain.random(8, rng, free_base=free_base)
+    Q = np.array([oracles.random_q(arm, rng) for _ in range(3)])
+    blocks = articulated_body.pivots(arm, Q)
+    assert len(blocks) == arm.n
+    for k, q in enumerate(Q):
+        M = inertia_matrix(arm, q)
+        for i in reversed(range(arm.n)):
+            a, b = arm.rate_offsets[i : i + 2]
+            D = M[a:b, a:b].copy()
+            np.testing.assert_allclose(blocks[i][k], D, rtol=0, atol=1e-12 * np.abs(D).max())
+            M[:a, :a] -= M[:a, a:b] @ np.linalg.solve(D, M[a:b, :a])
+
+
+def test_pivots_multiply_to_the_determinant():
+    rng = np.random.default_rng(21)
+    arm = SerialChain.random(30, rng)
+    q = oracles.random_q(arm, rng)
+    total = sum(np.linalg.slogdet(D)[1] for D in articulated_body.pivots(arm, q))
+    assert total == pytest.approx(np.linalg.slogdet(inertia_matrix(arm, q))[1], abs=1e-11)
+
+
+# --- laws ----------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 40), st.integers(0, 2**32 - 1), st.booleans())
+def test_the_frames_chosen_for_a_body_do_not_matter(n, seed, free_base):
+    """Turn every body's frame about its joint's axis; the joint's position absorbs it."""
+    rng = np.random.default_rng(seed)
+    arm = SerialChain.random(n, rng, joints=SINGLE, free_base=free_base)
+    q, qd, tau = state(arm, rng)
+    angle = np.where(arm.kinds == 0, rng.uniform(-3, 3, size=n), 0.0)
+    turn = np.zeros((n, 3, 3))
+    turn[:, 0, 0] = turn[:, 1, 1] = np.cos(angle)
+    turn[:, 1, 0], turn[:, 0, 1], turn[:, 2, 2] = np.sin(angle), -np.sin(angle), 1.0
+    back = turn.swapaxes(1, 2)
+    rotations, places = arm.rotations.copy(), arm.translations.copy()
+    rotations[1:] = back[:-1] @ rotations[1:]
+    places[1:] = np.einsum("nij,nj->ni", back[:-1], places[1:])
+    other = changed(
+        arm,
+        rotations=rotations,
+        translations=places,
+        centres=np.einsum("nij,nj->ni", back, arm.centres),
+        inertias=back @ arm.inertias @ turn,
+    )
+    shifted = q.copy()
+    shifted[arm.position_offsets[:-1]] += angle
+    expected = forward_dynamics(arm, q, qd, tau, gravity=GRAVITY)
+    got = forward_dynamics(other, shifted, qd, tau, gravity=GRAVITY)
+    assert np.abs(got - expected).max() <= 1e-11 * np.abs(expected).max()
+
+
+@given(st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_inverse_undoes_forward(n, seed):
+    rng = np.random.default_rng(seed)
+    arm = SerialChain.random(n, rng, free_base=bool(seed % 2))
+    q, qd, tau = state(arm, rng)
+    W = rng.normal(size=(n, 6))
+    qdd = forward_dynamics(arm, q, qd, tau, gravity=GRAVITY, wrenches=W)
+    back = newton_euler.inverse_dynamics(arm, q, qd, qdd, gravity=GRAVITY, wrenches=W)
+    bias = newton_euler.inverse_dynamics(arm, q, qd, 0 * qd, gravity=GRAVITY, wrenches=W)
+    assert np.abs(back - tau).max() <= 1e-11 * max(1.0, np.abs(bias).max())
