@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         arguments.run(arguments)
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, RuntimeError, OSError, ImportError) as error:
         print(f"fixman: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,24 +126,49 @@ def blocks(ax: Axes, part: Partition) -> Axes:
     return ax
 
 
+def accuracy(ax: Axes, series: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> Axes:
+    """Relative errors against the number of beads, log–log, with a line at the promised 1e-12.
+
+    No error at all is drawn at 1e-17.
+    """
+    ax.axhline(1e-12, color="0.6", linewidth=0.6, linestyle="--")
+    for color, marker, (name, (n, error)) in zip(PALETTE, MARKERS, series.items(), strict=False):
+        shown = np.maximum(error, 1e-17)
+        ax.loglog(n, shown, marker=marker, markersize=2.5, linewidth=0.8, color=color, label=name)
+    ax.yaxis.set_major_locator(mpl.ticker.LogLocator(10.0, numticks=7))
+    ax.minorticks_off()
+    return ax
+
+
 def _label_ends(ax: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Write (x, y, text, colour) to the right of the lines' last points, none over another."""
+    """Write (x, y, text, colour) beside the lines' last points, none over another.
+
+    Right of them where the line goes all the way, left of them otherwise.
+    """
     fig = ax.get_figure(root=True)
     assert fig is not None
     low, high = ax.get_ylim()
     height = 72.0 * fig.get_figheight() * ax.get_position().height / np.log(high / low)  # pt per e
-    spacing = 1.15 * mpl.rcParams["legend.fontsize"] / height
-    floors: dict[float, float] = {}
-    for x, y, text, color in sorted(ends, key=lambda end: end[1]):
-        place = max(np.log(y), floors.get(x, -np.inf))
-        floors[x] = place + spacing
+    size = mpl.rcParams["legend.fontsize"]
+    furthest = max(x for x, *_ in ends)
+    places = np.log([y for _, y, *_ in ends])
+    complete = [number for number, end in enumerate(ends) if end[0] == furthest]
+    complete.sort(key=lambda number: places[number])
+    for _ in range(200):
+        for below, above in pairwise(complete):
+            missing = 1.3 * size / height - (places[above] - places[below])
+            if missing > 0.0:
+                places[[below, above]] += 0.5 * missing * np.array([-1.0, 1.0])
+    for (x, _, text, color), place in zip(ends, places, strict=True):
+        right = x == furthest
         ax.annotate(
             text,
             (x, float(np.exp(place))),
-            xytext=(5, 0),
+            xytext=(5 if right else -5, 0),
             textcoords="offset points",
             color=color,
-            size=mpl.rcParams["legend.fontsize"],
+            size=size,
+            ha="left" if right else "right",
             va="center",
             annotation_clip=False,
         )

@@ -1,0 +1,31 @@
+"""Hypothesis profiles and the rule for referees that may be absent."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import ModuleType
+
+import pytest
+from hypothesis import settings
+
+pytest.register_assert_rewrite("oracles", "strategies")
+
+# Derandomized: a red build is red again on the next machine. HYPOTHESIS_PROFILE=ci looks longer.
+_COMMON = {"derandomize": True, "deadline": None, "database": None, "print_blob": False}
+settings.register_profile("default", max_examples=25, **_COMMON)
+settings.register_profile("ci", max_examples=60, **_COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def load_peer(name: str) -> ModuleType:
+    """Import a referee: absent means skip for a user, and failure where it is required."""
+    if os.environ.get("FIXMAN_REQUIRE_PEERS") == "1":
+        return importlib.import_module(name)
+    return pytest.importorskip(name)
+
+
+@pytest.fixture(scope="session")
+def peer():
+    """Return the function that imports a referee or skips the test."""
+    return load_peer
