@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
+from fixman import _arrays
 from fixman.chain import Chain
-from fixman.errors import SingularConstraintError, SingularCoordinateError
+from fixman.errors import SingularConstraintError
 from fixman.io.groups import ChainGroup
 from fixman.metric import logdet
 
@@ -202,11 +203,15 @@ def audit(
     memory; intermediates are blocks of about 10⁵ beads. O(n) per sample. `notes` (the reader's)
     join the report's own.
 
-    Raises ValueError where no group has a hard coordinate, and what `Chain` and `logdet` raise.
+    Raises ValueError where no group has a hard coordinate or a group has no samples, and what
+    `Chain` and `logdet` raise.
     """
+    if isinstance(hard, str) or not len(hard):
+        raise ValueError(f"hard must be a tuple of kinds such as ('length', 'angle'), got {hard!r}")
     reports, remarks = [], list(notes)
-    for group in groups:
-        _, chains, n, _ = group.x.shape
+    for number, group in enumerate(groups):
+        x = _samples(group, number)
+        _, chains, n, _ = x.shape
         chain = Chain.linear(n, masses=group.masses, hard=tuple(hard))
         if not len(chain.hard):
             remarks.append(
@@ -214,13 +219,13 @@ def audit(
                 f"too short for {', '.join(hard)}"
             )
             continue
-        means, scattered = (np.empty(0), 0) if as_is else pooled_means(chain, group.x)
-        half = np.empty(group.x.shape[:2])
+        means, scattered = (np.empty(0), 0) if as_is else pooled_means(chain, x)
+        half = np.empty(x.shape[:2])
         bonds = 0.0
-        for block, x in _blocks(group.x):
-            bonds += float(np.sum(np.linalg.norm(np.diff(x, axis=-2), axis=-1)))
+        for block, part in _blocks(x):
+            bonds += float(np.sum(np.linalg.norm(np.diff(part, axis=-2), axis=-1)))
             with _counting_from(block.start):
-                half[block] = 0.5 * logdet(chain, x if as_is else set_hard(chain, x, means))
+                half[block] = 0.5 * logdet(chain, part if as_is else set_hard(chain, part, means))
         if scattered:
             remarks.append(
                 f"{_count(scattered, 'hard torsion')} scattered over the circle: the mean says "
@@ -230,6 +235,25 @@ def audit(
     if not reports:
         raise ValueError(f"no chain has a hard coordinate among {', '.join(hard)}")
     return AuditReport(tuple(hard), as_is, tuple(reports), tuple(remarks))
+
+
+def _samples(group: ChainGroup, number: int) -> Floats:
+    """Refuse what no later step could explain: shapes, no samples, NaN, coincident neighbours."""
+    x = _arrays.real(group.x, (np.size(group.masses), 3), f"x of group {number}")
+    if x.ndim != 4 or not x.size:
+        raise ValueError(
+            f"x of group {number} must have shape (frames, chains, n, 3) with at least one of each"
+            f", got {x.shape}"
+        )
+    _arrays.require_finite(x, x.shape[2:], f"x of group {number}")
+    coincide = np.argwhere(~np.any(np.diff(x, axis=2), axis=3))
+    if coincide.size:
+        frame, chain, bead = coincide[0]
+        raise SingularConstraintError(
+            f"bead {bead} and bead {bead + 1} of chain {chain} in frame {frame} of group {number} "
+            "coincide: their bond has no direction"
+        )
+    return x
 
 
 def pooled_means(chain: Chain, x: Floats) -> tuple[Floats, int]:
@@ -272,7 +296,7 @@ def _counting_from(frame: int) -> Iterator[None]:
     """Say in errors where a block's (frame, chain) are counted from."""
     try:
         yield
-    except (SingularConstraintError, SingularCoordinateError) as error:
+    except ValueError as error:
         counted = f"{error} (frame, chain; counting from frame {frame} of those read)"
         raise type(error)(counted) from error
 

@@ -451,7 +451,10 @@ def _hard_mask(
     if hard is None:
         raise ValueError("hard is None: give a tuple of kinds, () for no constraint at all")
     external = table.external if base == "free" else np.zeros(len(table), dtype=bool)
-    listed = np.asarray(hard)
+    try:
+        listed = np.asarray(hard)
+    except ValueError:  # ragged
+        listed = np.empty((1, 1))
     if listed.dtype == bool:
         if listed.shape != (len(table),):
             raise ValueError(

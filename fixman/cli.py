@@ -95,11 +95,19 @@ def _demo(arguments: argparse.Namespace) -> None:
 
 def _audit(arguments: argparse.Namespace) -> None:
     # What can fail for want of a package or a folder fails before the long part.
+    taken = [Path(path).resolve() for path in (arguments.topology, arguments.trajectory) if path]
     for path in (arguments.out, arguments.plot):
-        if path is not None and not path.parent.is_dir():
+        if path is None:
+            continue
+        if not path.parent.is_dir():
             raise FileNotFoundError(f"no such folder: {path.parent}")
+        if path.resolve() in taken:
+            raise ValueError(f"{path} is an input or another output: choose another name")
+        taken.append(path.resolve())
     if arguments.plot is not None:
-        import fixman.plot  # noqa: F401
+        from fixman import plot
+
+        plot.require_format(arguments.plot)
     from fixman.audit import audit
     from fixman.io.mdanalysis import read_chains
 

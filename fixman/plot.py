@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 try:
     import matplotlib as mpl
     from matplotlib.axes import Axes
+    from matplotlib.backend_bases import FigureCanvasBase
     from matplotlib.figure import Figure
 except ImportError as error:
     raise ImportError('figures need matplotlib: pip install "fixman-chains[plot]"') from error
@@ -46,6 +48,13 @@ def figure(columns: float = 1.0, aspect: float = 0.72) -> Figure:
     """
     width = columns * COLUMN_WIDTH
     return Figure(figsize=(width, aspect * width), layout="constrained")
+
+
+def require_format(path: Path) -> None:
+    """Refuse a file name whose suffix names no format that matplotlib writes."""
+    known = sorted(FigureCanvasBase.get_supported_filetypes())
+    if path.suffix.removeprefix(".").lower() not in known:
+        raise ValueError(f"{path.name!r} must end in a figure format, one of {', '.join(known)}")
 
 
 def style() -> Any:

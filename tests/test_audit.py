@@ -240,3 +240,32 @@ def test_report_as_dict_is_json_without_nan(rng):
 @pytest.fixture
 def rng():
     return np.random.default_rng(12345)
+
+
+@pytest.mark.parametrize(
+    ("x", "what"),
+    [
+        (np.zeros((0, 2, 3, 3)), "at least one of each"),
+        (np.zeros((2, 0, 3, 3)), "at least one of each"),
+        (np.zeros((2, 3, 3)), "at least one of each"),
+        (np.zeros((2, 2, 4, 3)), "has 3 beads"),
+        (np.full((2, 2, 3, 3), np.nan), r"nan at bead 0 in frame \(0, 0\)"),
+        (np.zeros((2, 2, 3, 3)), "bead 0 and bead 1 of chain 0 in frame 0"),
+    ],
+)
+def test_samples_that_mean_nothing_are_refused(x, what):
+    group = ChainGroup(masses=np.ones(3), atoms=np.zeros((1, 3), dtype=int), x=x)
+    with pytest.raises(ValueError, match=what):
+        audit([group])
+
+
+def test_lists_and_integers_are_samples_too():
+    x = [[[[0, 0, 0], [1, 0, 0], [1, 1, 0]]]]
+    report = audit([ChainGroup(masses=np.ones(3), atoms=np.zeros((1, 3), dtype=int), x=x)])
+    assert report.groups[0].half_logdet[0, 0] == pytest.approx(0.5 * np.log(4))
+
+
+@pytest.mark.parametrize("hard", ["length", ()])
+def test_hard_must_be_kinds(hard):
+    with pytest.raises(ValueError, match="tuple of kinds"):
+        audit([], hard)

@@ -206,3 +206,29 @@ def test_progress_only_on_a_terminal(monkeypatch, peer):
     assert cli._progress(quiet=True) is iter
     bar = cli._progress(quiet=False)([1, 2, 3])
     assert list(bar) == [1, 2, 3]
+
+
+def test_outputs_never_replace_inputs_or_each_other(run, melt, tmp_path):
+    before = melt.read_text()
+    code, _, err = run("audit", melt, *MELT, "--out", melt)
+    assert code == 2
+    assert "choose another name" in err
+    assert melt.read_text() == before
+    same = tmp_path / "same.png"
+    code, _, err = run("audit", melt, *MELT, "--out", same, "--plot", same)
+    assert code == 2
+    assert not same.exists()
+
+
+def test_figure_formats_are_refused_before_the_work(run, melt, tmp_path, peer):
+    peer("matplotlib")
+    code, _, err = run("audit", melt, *MELT, "--plot", tmp_path / "histogram.foo")
+    assert code == 2
+    assert "figure format" in err
+
+
+def test_the_module_runs():
+    run = [sys.executable, "-m", "fixman", "--version"]
+    assert subprocess.run(run, capture_output=True, check=True, text=True).stdout.startswith(
+        "fixman"
+    )

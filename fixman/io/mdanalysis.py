@@ -98,13 +98,17 @@ def _open(
 ) -> tuple[Any, tuple[str, ...]]:
     paths = [str(path) for path in (topology, trajectory) if path is not None]
     for path in paths:
-        if not Path(path).is_file():
+        if not Path(path).exists():
             raise FileNotFoundError(f"no such file: {path}")
+        if Path(path).is_dir():
+            raise IsADirectoryError(f"a folder, not a file: {path}")
     options = {} if atom_style is None else {"atom_style": atom_style}
     try:
         universe = MDAnalysis.Universe(*paths, to_guess=(), **options)
     except Exception as error:  # its parsers raise whatever a broken line made them raise
-        raise ValueError(f"MDAnalysis cannot read {' with '.join(paths)}: {error}") from error
+        raise ValueError(
+            f"MDAnalysis cannot read {' with '.join(paths)}: {error or type(error).__name__}"
+        ) from error
     notes: tuple[str, ...] = ()
     if not hasattr(universe.atoms, "masses"):
         notes = ("masses are not in the topology: MDAnalysis guessed them from the atom types",)
