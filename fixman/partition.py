@@ -92,6 +92,7 @@ class Partition:
         """B M⁻¹ Cᵀ, read-only since later answers use it."""
         with np.errstate(all="ignore"):
             product: Sparse = B @ sparse.diags_array(self._w).tocsr() @ C.T
+        product.sum_duplicates()  # and sorts, which SciPy would otherwise do in place, later
         product.data.flags.writeable = False
         return _finite(product, product.data)
 
