@@ -37,33 +37,10 @@ def scaled(s, a):
 
 
 @jit
-def place(x, frame, n, dim, fixed, P):
-    """Fill the padded points of one frame; the ghosts of a free chain ride on its first bead.
-
-    False if a position is not finite.
-    """
-    first = frame * n
-    check = 0.0
-    for k in range(n):
-        for a in range(dim):
-            P[k + 3, a] = x[first + k, a]
-            check += 0.0 * x[first + k, a]
-        if dim == 2:
-            P[k + 3, 2] = 0.0
-    for g in range(3):
-        for a in range(3):
-            P[g, a] = 0.0 if fixed else P[3, a]
-    P[1, 0] -= 1.0
-    P[0, 0] -= 1.0
-    P[0, 1] -= 1.0
-    return check == 0.0
-
-
-@jit
 def place_velocities(v, frame, n, dim, fixed, V):
     """Fill the padded velocities of one frame; ghosts move with what they ride on.
 
-    False if a velocity is not finite.
+    False if one is not finite.
     """
     first = frame * n
     check = 0.0
@@ -77,6 +54,19 @@ def place_velocities(v, frame, n, dim, fixed, V):
         for a in range(3):
             V[g, a] = 0.0 if fixed else V[3, a]
     return check == 0.0
+
+
+@jit
+def place(x, frame, n, dim, fixed, P):
+    """Fill the padded points of one frame; the ghosts of a free chain ride on its first bead.
+
+    False if a position is not finite.
+    """
+    finite = place_velocities(x, frame, n, dim, fixed, P)
+    P[1, 0] -= 1.0
+    P[0, 0] -= 1.0
+    P[0, 1] -= 1.0
+    return finite
 
 
 @jit
