@@ -47,6 +47,8 @@ def real(value: Any, tail: tuple[int, ...], name: str, what: str = "bead") -> Ar
 def _hint(array: NDArray[Any], tail: tuple[int, ...], what: str) -> str:
     if len(tail) == 2 and array.shape[-2:] == tail[::-1]:
         return f"; the last two axes are ({what}, component), is it transposed?"
+    if len(tail) == 2 and array.shape == tail[1:]:
+        return f"; one row per {what}: repeat it, for instance with np.tile"
     if len(tail) == 2 and array.ndim >= 2 and array.shape[-1] == tail[1]:
         return f"; the chain has {tail[0]} {what}s, the array {array.shape[-2]}"
     if len(tail) == 2 and array.ndim >= 2 and array.shape[-2] == tail[0]:

@@ -36,6 +36,12 @@ class Motion:
         self._v = v
         self._qdd = qdd
 
+    def __repr__(self) -> str:
+        """``<Motion of 100 beads in 3-D: acceleration, tension, qdd>``."""
+        frames = f", frames {self._lead}" if self._lead else ""
+        chain = self._chain
+        return f"<Motion of {chain.n} beads in {chain.dim}-D{frames}: acceleration, tension, qdd>"
+
     @property
     def acceleration(self) -> Array:
         """Accelerations of the beads ẍ, (..., n, dim)."""
@@ -97,7 +103,8 @@ def forward_dynamics(
     ----------
     chain : Chain
     x, v : (..., n, dim)
-        Positions and velocities.  The velocities should satisfy the constraints, B_b v = 0.
+        Positions and velocities.  Velocities that change hard coordinates, B_b v ≠ 0, are taken
+        as they are: the answer keeps q̈_b = 0 for them; `project` removes that part.
     torque : (..., n_soft), optional
         Generalized forces conjugate to the soft coordinates.
     force : (..., n, dim), optional
@@ -241,7 +248,7 @@ def project(
     ----------
     chain : Chain
     x : (..., n, dim)
-    targets : (..., n_hard)
+    targets : (..., n_hard), or one number for all
         In the order of ``chain.hard``; ``chain.internal(x)[..., chain.hard]`` are those of x.
     v : (..., n, dim), optional
 
@@ -264,6 +271,8 @@ def project(
     n, dim, links, hard, _ = chain._sizes
     tail = (n, dim)
     x0 = _arrays.real(x, tail, "x")
+    if np.ndim(targets) == 0:
+        targets = np.full(hard, targets)
     goal = _arrays.real(targets, (hard,), "targets", "hard coordinate")
     speed = x0 if v is None else _arrays.real(v, tail, "v")
     lead = _arrays.common_lead(x0.shape[:-2], goal.shape[:-1], speed.shape[:-2])

@@ -62,6 +62,10 @@ class Partition:
         except SingularConstraintError:
             raise_failure(chain, self._x, 0)
 
+    def __repr__(self) -> str:
+        """``<Partition: 201 soft, 99 hard coordinates>``."""
+        return f"<Partition: {self.chain.soft.size} soft, {self.chain.hard.size} hard coordinates>"
+
     # --- blocks -----------------------------------------------------------------------------
 
     @cached_property

@@ -6,6 +6,7 @@ from itertools import pairwise
 import mpmath
 import numpy as np
 import pytest
+from scipy.sparse.linalg import spsolve
 
 import fixman as fx
 
@@ -187,3 +188,30 @@ def test_overflow_is_an_error_not_inf():
     x = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0]])
     with pytest.raises(ValueError, match="overflowed"):
         fx.Partition(chain, x).tensions(np.full((3, 3), 1e308) * [[1], [-1], [1]])
+
+
+def test_blocks_serve_scipys_own_solvers(rng):
+    chain, x, b = fx.Chain.linear(20), rng.normal(size=(20, 3)), rng.normal(size=19)
+    part = fx.Partition(chain, x)
+    for block in (part.H_aa, part.H_ab, part.H_bb):
+        assert block.count_nonzero() == np.count_nonzero(block.toarray())
+    answer = spsolve(part.H_bb.tocsc(), b)
+    np.testing.assert_allclose(part.H_bb @ spsolve(part.H_bb, b), b, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(part.H_bb @ answer, b, rtol=0, atol=1e-10)
+
+
+def test_one_target_serves_all_bonds(rng):
+    chain, x = fx.Chain.linear(6), rng.normal(size=(6, 3))
+    np.testing.assert_array_equal(fx.project(chain, x, 1.5), fx.project(chain, x, np.full(5, 1.5)))
+
+
+def test_a_single_vector_for_all_beads_gets_a_hint():
+    with pytest.raises(ValueError, match="one row per bead"):
+        fx.forward_dynamics(fx.Chain.linear(4), np.eye(4, 3), np.zeros((4, 3)), force=[0, 0, -9.81])
+
+
+def test_objects_say_what_they_are(rng):
+    chain, x = fx.Chain.linear(4), rng.normal(size=(4, 3))
+    assert repr(chain) == "<Chain: 4 beads, 3-D, free, masses 1, hard: 3 lengths>"
+    assert repr(fx.Partition(chain, x)) == "<Partition: 9 soft, 3 hard coordinates>"
+    assert repr(fx.forward_dynamics(chain, x, x)).startswith("<Motion of 4 beads in 3-D")
