@@ -150,8 +150,7 @@ class Partition:
         w = self._w if b.ndim == 1 else self._w[:, None]
         with np.errstate(all="ignore"):
             F = self._B_a.T @ b
-            push = self._hard_solve(-(self._B_b @ (w * F)))
-            answer: Array = self._B_a @ (w * (F + self._B_b.T @ push))
+            answer: Array = self._B_a @ (w * (F + self._B_b.T @ self._push(F, w)))
         return _finite(answer, answer)
 
     def _solve_lu(self, b: Array) -> Array:
@@ -195,6 +194,13 @@ class Partition:
         qdd = out[:, 2 * n + chain.hard.size :]
         return qdd[0].copy() if b.ndim == 1 else np.ascontiguousarray(qdd.T)
 
+    def _push(self, F: Array, w: Array) -> Array:
+        """λ that makes B_b M⁻¹ (F + B_bᵀ λ) vanish."""
+        push = -self._hard_solve(self._B_b @ (w * F))
+        if isinstance(self._matrix, Banded):  # once more from B: see kernels.motion
+            push -= self._hard_solve(self._B_b @ (w * (F + self._B_b.T @ push)))
+        return push
+
     def _hard_solve(self, b: Array) -> Array:
         """(H^bb)⁻¹ b in public order."""
         answer = np.empty_like(b)
@@ -218,7 +224,7 @@ class Partition:
             raise ValueError(f"force must have shape {self._x.shape}, got {f.shape}")
         _arrays.require_finite(f, self._x.shape, "force")
         with np.errstate(all="ignore"):
-            return self._hard_solve(self._B_b @ (self._w * f.ravel()))
+            return -self._push(f.ravel(), self._w)
 
     # --- determinants -----------------------------------------------------------------------
 

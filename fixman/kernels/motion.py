@@ -116,6 +116,7 @@ def motion_frames(
     B = np.empty((m, 4, 3))
     row = np.empty((4, 3))
     rhs = np.empty((m, 1))
+    kappa = np.empty(m)
     work = workspace(m, h, links)
     for frame in range(out.shape[0]):
         if not (place(x, frame, n, dim, fixed, P) and place_velocities(v, frame, n, dim, fixed, V)):
@@ -138,24 +139,30 @@ def motion_frames(
         for r in range(m):
             if not gradient(hard[r], hard_beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
                 return frame
-            total = curvature(hard[r], hard_beads[r], P, V, dim, fixed)
-            for slot in range(4):
-                j = hard_columns[r, slot]
-                if j >= 0:
-                    total += w[j] * dot(B[r, slot], F[j])
-            rhs[r, 0] = -total
+            kappa[r] = curvature(hard[r], hard_beads[r], P, V, dim, fixed)
+            out[frame, n * dim + order[r]] = 0.0
         if not factor(B, terms, w, links, work):
             return frame
-        solve(work, links, rhs)
         check = 0.0
-        for r in range(m):
-            out[frame, n * dim + order[r]] = -rhs[r, 0]
-            check += 0.0 * rhs[r, 0]
-            for slot in range(4):
-                j = hard_columns[r, slot]
-                if j >= 0:
-                    for a in range(dim):
-                        F[j, a] += rhs[r, 0] * B[r, slot, a]
+        # The second sweep solves for what B_b ẍ + κ_b still is.  Formed from B and not from H^bb,
+        # it sees errors of λ before they are squared: the condition number of B_b M^-½ is what
+        # remains of that of H^bb (Björck 1987).  The tridiagonal pivots have no need of it.
+        for _ in range(1 if links.size else 2):
+            for r in range(m):
+                rhs[r, 0] = -kappa[r]
+                for slot in range(4):
+                    j = hard_columns[r, slot]
+                    if j >= 0:
+                        rhs[r, 0] -= w[j] * dot(B[r, slot], F[j])
+            solve(work, links, rhs)
+            for r in range(m):
+                out[frame, n * dim + order[r]] -= rhs[r, 0]
+                check += 0.0 * rhs[r, 0]
+                for slot in range(4):
+                    j = hard_columns[r, slot]
+                    if j >= 0:
+                        for a in range(dim):
+                            F[j, a] += rhs[r, 0] * B[r, slot, a]
         for k in range(n):
             for a in range(dim):
                 out[frame, k * dim + a] = w[k] * F[k, a]
