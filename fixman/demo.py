@@ -39,17 +39,22 @@ def main(out: str | Path | None = None, *, quick: bool = False) -> None:
     """
     start = time.perf_counter()
     folder = Path("fixman-demo" if out is None else out)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise NotADirectoryError(f"no folder can be made at {folder}: a file is there") from error
     n = 100 if quick else 1000
     rng = np.random.default_rng(2005)
     report = Report()
-    print("The first call of each function compiles it; a second run starts at once.\n", flush=True)
+    print("Most of a first run is compiling, which later runs need not repeat.\n", flush=True)
     _long_chains(n, rng, report)
     _against_dense(n // 5, rng, report)
     timings = _timings(n, rng)
     _write_csv(folder / "timing.csv", timings)
     written = ["timing.csv", *_write_figures(folder, timings, rng)]
     print(f"Wrote {', '.join(written)} into the folder {folder.resolve()}")
+    if "blocks.png" in written:
+        print("blocks.png: dark is large, on each block's own scale of three decades; white is 0.")
     print(f"{report.passed} checks passed in {time.perf_counter() - start:.0f} s.")
     if report.failed:
         raise RuntimeError(f"{report.failed} checks failed: please report this output")
@@ -270,7 +275,8 @@ def _timings(n: int, rng: np.random.Generator) -> Timings:
             line += f"{1e3 * best:>20.3g}"
         print(line, flush=True)
     exponents = [_exponent(*timings[name], longest=3) for name in METHODS]
-    print(f"  {'':>8}" + "".join(f"{f'~ n^{exponent:.2f}':>20}" for exponent in exponents), "\n")
+    print(f"  {'':>8}" + "".join(f"{f'~ n^{exponent:.2f}':>20}" for exponent in exponents))
+    print("  Exponents: of the three longest chains; other work on the machine moves them.\n")
     return timings
 
 

@@ -72,12 +72,13 @@ def audit_histogram(ax: Axes, samples: Mapping[str, npt.ArrayLike]) -> Axes:
         deviation = half - np.mean(half)
         weights = np.exp(np.min(deviation) - deviation)
         edges = np.histogram_bin_edges(deviation, bins=min(50, max(5, int(np.sqrt(half.size)))))
-        color = f"C{number % 10}"
+        color = PALETTE[number % len(PALETTE)]
         rigid, _ = np.histogram(deviation, edges, density=True)
         stiff, _ = np.histogram(deviation, edges, density=True, weights=weights)
         ax.stairs(rigid, edges, color=color, label=label)
         ax.stairs(stiff, edges, color=color, linestyle="--")
-    ax.plot([], [], color="0.4", linestyle="--", label="reweighted to stiff")
+    key = PALETTE[0] if len(samples) == 1 else "0.4"  # grey stands for every colour
+    ax.plot([], [], color=key, linestyle="--", label="reweighted to stiff")
     ax.set_xlabel(r"$\frac{1}{2}\ln\det H^{bb}$ − mean  (kT)")
     ax.set_ylabel("density  (1/kT)")
     ax.legend()
@@ -105,7 +106,8 @@ def timing(
 def blocks(ax: Axes, part: Partition) -> Axes:
     """Elements of H that are not zero, soft rows above hard ones (Lee & Chirikjian 2005, eq. 24).
 
-    The darker, the larger: shades follow the logarithm of |H_ij|, four decades in each block.
+    The darker, the larger: shades follow the logarithm of |H_ij|, down to the lightest at a
+    thousandth of the block's largest element and below.  White is zero.
     """
     soft, hard = part.H_ab.shape
     starts, sizes = (0, soft), (soft, hard)

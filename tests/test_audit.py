@@ -93,8 +93,13 @@ def test_scattered_torsions_are_noted(rng):
     x = walk(rng, frames=30)
     report = audit([group(x)], ALL)
     assert report.groups[0].scattered == 4
-    assert "scattered over the circle" in report.notes[0]
-    assert audit([group(x)], ALL, as_is=True).notes == ()
+    assert report.verdict.startswith("nothing can vary: every internal coordinate of a chain of 7 ")
+    assert "; but 4 hard torsions are scattered over the circle: " in report.verdict
+    assert "pieces" not in report.verdict
+    torsions = audit([group(x), group(walk(rng, frames=30, n=9))], ("torsion",))
+    assert "(the worst group: " in torsions.verdict
+    assert torsions.verdict.count("; but 10 hard torsions are scattered") == 1
+    assert "scattered" not in audit([group(x)], ALL, as_is=True).verdict
 
 
 @pytest.mark.parametrize("as_is", [False, True])
@@ -182,10 +187,37 @@ def test_groups_are_not_pooled_and_the_worst_speaks(rng):
     report = audit([group(short), group(long)])
     quiet, loud = report.groups
     assert quiet.spread < 1e-12
-    assert quiet.verdict.startswith("negligible")
+    assert quiet.verdict.startswith("nothing can vary: ")
     assert report.verdict == f"{loud.verdict} (the worst group: 4 chains of 40 beads)"
-    assert str(report).count("negligible") == 1
+    assert str(report).count("nothing can vary") == 1
     assert "half_logdet" not in repr(report)
+
+
+@pytest.mark.parametrize(
+    ("n", "hard", "constant"),
+    [
+        (2, ("length",), True),
+        (3, ("length",), False),
+        (3, ("angle",), False),  # the lengths are soft
+        (3, ("length", "angle"), True),
+        (4, ("length", "angle"), False),
+        (4, ALL, True),
+        (4, ("angle", "torsion"), False),
+    ],
+)
+def test_where_nothing_can_vary_the_verdict_says_so(rng, n, hard, constant):
+    report = audit([group(walk(rng, frames=2, n=n))], hard)
+    (one,) = report.groups
+    assert one.constant == constant
+    assert (one.spread < 1e-12) == constant
+    assert report.verdict.startswith("nothing can vary" if constant else "cannot tell")
+    assert ("fell into pieces" in report.verdict) == (constant and n < 4)
+
+
+def test_constant_groups_do_not_hide_what_cannot_be_told(rng):
+    pair, few = (audit([group(walk(rng, frames=2, n=n))]).groups[0] for n in (2, 9))
+    assert AuditReport(("length",), False, (pair, pair)).verdict.startswith("nothing can vary")
+    assert AuditReport(("length",), False, (pair, few)).verdict.startswith("cannot tell: 1 of 2")
 
 
 def test_chains_without_hard_coordinates(rng):
@@ -206,6 +238,7 @@ def test_unknown_kind(rng):
     ("spread", "samples", "words"),
     [
         (0.05, 20, "negligible: no average moves by more than about 0.05 of its own"),
+        (1e-5, 20, "negligible: no average moves by more than 0.001 of its own"),
         (5.0, 19, "cannot tell: 19 samples, 20 or more are needed"),
         (0.3, 40, "noticeable, 0.3 kT between rigid and stiff: reweight the frames"),
         (2.0, 40, "large, 2 kT between rigid and stiff: add the Fixman potential"),
@@ -233,7 +266,9 @@ def test_report_as_dict_is_json_without_nan(rng):
     assert document["notes"] == ["read"]
     (one,) = document["groups"]
     assert (one["frames"], one["chains"], one["beads"], one["hard_rows"]) == (1, 1, 7, 11)
-    assert one["spread_kT"] == 0.0
+    for name in ("spread_kT", "range_kT", "effective_fraction"):
+        assert one[name] is None
+    assert str(report).count("n/a\n") == 3
     assert document["verdict"].startswith("cannot tell")
 
 

@@ -96,7 +96,7 @@ def test_text_report(run, melt):
     assert (code, err) == (0, "")
     assert "25 chains of 16 beads, 1 frame: 25 samples, 15 hard rows" in out
     assert "3 chains of 2 beads, 1 frame: 3 samples, 1 hard row\n" in out
-    assert "cannot tell: 3 samples, 20 or more are needed" in out
+    assert "nothing can vary: every internal coordinate of a chain of 2 beads is hard" in out
     assert out.splitlines()[-1].startswith("verdict: noticeable, ")
     assert out.endswith("(the worst group: 25 chains of 16 beads)\n")
 
@@ -135,7 +135,7 @@ def test_plot(run, melt, tmp_path, peer):
 
 
 def test_histogram_shows_every_group_and_the_weights(peer):
-    peer("matplotlib")
+    mpl = peer("matplotlib")
     from fixman import plot
 
     half = np.random.default_rng(0).normal(5.0, 1.0, 4000)
@@ -145,6 +145,8 @@ def test_histogram_shows_every_group_and_the_weights(peer):
         "b",
         "reweighted to stiff",
     ]
+    one = plot.audit_histogram(plot.figure().subplots(), {"a": half})
+    assert mpl.colors.same_color(one.lines[0].get_color(), one.patches[1].get_edgecolor())
     rigid, stiff = ax.patches[:2]
     values, edges, _ = stiff.get_data()
     middle = (edges[1:] + edges[:-1]) / 2
@@ -159,7 +161,16 @@ def test_histogram_shows_every_group_and_the_weights(peer):
     ("arguments", "words"),
     [
         (["absent.data", "--select", "all"], "no such file: absent.data"),
-        (["{melt}", *MELT, "--hard", "bend"], "bend"),
+        (
+            ["{melt}", *MELT, "--hard", "lenght"],
+            "--hard: unknown kind 'lenght'; choose from length, angle, torsion",
+        ),
+        (["{melt}", *MELT, "--hard", ""], "--hard: unknown kind ''; choose from"),
+        (["{melt}", *MELT, "--step", "0"], "step must not be 0"),
+        (
+            ["{melt}", *MELT, "--start", "9"],
+            "none of the 1 frames, counted from 0, is left by start 9",
+        ),
         (["{melt}", *MELT, "--select", "type 9"], "matches none of the 406 atoms"),
         (["{melt}", *MELT, "--out", "no/such/folder/a.csv"], "no such folder: no/such/folder"),
         (["{melt}", *MELT, "--atom-style", "id x y z"], "cannot read"),
@@ -218,6 +229,17 @@ def test_outputs_never_replace_inputs_or_each_other(run, melt, tmp_path):
     code, _, err = run("audit", melt, *MELT, "--out", same, "--plot", same)
     assert code == 2
     assert not same.exists()
+
+
+def test_the_plot_says_what_is_hard(monkeypatch, run, melt, tmp_path, peer):
+    peer("matplotlib")
+    from fixman import plot
+
+    drawn = []
+    figure = plot.figure
+    monkeypatch.setattr(plot, "figure", lambda: drawn.append(figure()) or drawn[-1])
+    assert run("audit", melt, *MELT, "--hard", "length,angle", "--plot", tmp_path / "a.png")[0] == 0
+    assert drawn[0].axes[0].get_title() == "hard: length, angle"
 
 
 def test_figure_formats_are_refused_before_the_work(run, melt, tmp_path, peer):

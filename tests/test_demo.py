@@ -34,6 +34,13 @@ def test_without_matplotlib_it_says_how_to_get_figures(tmp_path, capsys, monkeyp
     assert [path.name for path in tmp_path.iterdir()] == ["timing.csv"]
 
 
+@pytest.mark.parametrize("below", ["", "folder"])
+def test_a_file_in_place_of_the_folder(tmp_path, below):
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(NotADirectoryError, match="a file is there"):
+        demo.main(tmp_path / "taken" / below, quick=True)
+
+
 def test_a_disagreement_is_an_error(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(demo, "_error", lambda a, b: 1e-3)
     monkeypatch.setattr(demo, "_seconds", lambda method: 1.0)

@@ -2,16 +2,27 @@
 
 import doctest
 import importlib
+import inspect
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 import fixman as fx
+from fixman import cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+CONSOLE = re.compile(r"^```console\n\$ fixman (.*?)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SIGNATURE = re.compile(r"`fixman\.([\w.]+)(\([^`]*\))`")
+FILES = {  # names in the pages: names in MDAnalysisTests.datafiles
+    "adk.psf": "PSF",
+    "adk_dims.dcd": "DCD",
+    "adk_open.pdb": "PDB_small",
+    "datatest.data": "LAMMPSdata",
+}
 
 PACKAGE = Path(fx.__file__).parent
 MODULES = sorted(
@@ -41,6 +52,35 @@ def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch):
     namespace = {"__name__": "__main__"}
     for block in python_blocks(page):
         exec(compile(block, str(page), "exec"), namespace)
+
+
+@pytest.mark.filterwarnings("ignore:::MDAnalysis")
+def test_the_commands_of_the_audit_page_print_what_it_shows(peer, capsys):
+    files = peer("MDAnalysisTests.datafiles")
+    shown = CONSOLE.findall((ROOT / "docs" / "audit.md").read_text(encoding="utf-8"))
+    assert len(shown) == 6
+    for command, output in shown:
+        words = shlex.split(command)
+        cli.main([getattr(files, FILES[word]) if word in FILES else word for word in words])
+        assert "".join(capsys.readouterr()) == output
+    assert shown[0][1] in PAGES[0].read_text(encoding="utf-8")
+
+
+def test_the_api_page_shows_the_signatures():
+    found = SIGNATURE.findall((ROOT / "docs" / "api.md").read_text(encoding="utf-8"))
+    assert len(found) > 15
+    for name, shown in found:
+        value = fx
+        for part in name.split("."):
+            value = getattr(value, part)
+        signature = inspect.signature(value)
+        plain = [
+            parameter.replace(annotation=inspect.Parameter.empty)
+            for parameter in signature.parameters.values()
+            if parameter.name != "self"
+        ]
+        actual = inspect.Signature(plain)
+        assert shown.replace('"', "'") == str(actual), name
 
 
 @pytest.mark.parametrize("name", MODULES)

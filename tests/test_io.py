@@ -185,7 +185,11 @@ def test_massless_atoms_are_named(read, tmp_path):
 
 @pytest.mark.parametrize(
     ("select", "words"),
-    [("name ZZ", "matches none of the 6 atoms"), ("nmae CA", "selection 'nmae CA'")],
+    [
+        ("name ZZ", "matches none of the 6 atoms"),
+        ("nmae CA", "selection 'nmae CA'"),
+        ("prop mass", "selection 'prop mass'"),  # a TypeError within MDAnalysis
+    ],
 )
 def test_selections_that_select_nothing(read, tmp_path, select, words):
     path = pdb(tmp_path / "chain.pdb", backbone(6))
@@ -207,6 +211,18 @@ def test_files_that_cannot_be_read(read, tmp_path):
         read(tmp_path / "broken.data", select="all", atom_style=STYLE)
 
 
+def test_long_explanations_are_cut_and_the_order_is_said(read, tmp_path, peer):
+    files = peer("MDAnalysisTests.datafiles")
+    with pytest.raises(ValueError, match=r"; the order is topology first, then traj") as swapped:
+        read(files.DCD, files.PSF, select="all")
+    assert "FORMATs" not in str(swapped.value)
+    (tmp_path / "chain.foo").write_text("of no format")
+    with pytest.raises(ValueError, match=r"'FOO' isn't .* minimally inferred$") as unknown:
+        read(tmp_path / "chain.foo", select="all")
+    assert len(str(unknown.value)) < 400
+    assert "order" not in str(unknown.value)
+
+
 def test_bond_near_half_the_box(read, tmp_path):
     x = [[1.0, 1, 1], [5.8, 1, 1], [6.8, 1, 1]]
     path = lammps(tmp_path / "small.data", x, [(0, 1), (1, 2)], np.diag([10.0, 90.0, 90.0]))
@@ -226,8 +242,11 @@ def test_frames(read, tmp_path):
     data = read(path, select="all", bonds="guess", start=1, step=2)
     assert data.frames.tolist() == [1, 3, 5]
     assert data.groups[0].x.shape == (3, 1, 6, 3)
-    with pytest.raises(ValueError, match="no frame left of 7"):
-        read(path, select="all", bonds="guess", start=9)
+    words = "none of the 7 frames, counted from 0, is left by start 3, stop 3"
+    with pytest.raises(ValueError, match=words):
+        read(path, select="all", bonds="guess", start=3, stop=3)
+    with pytest.raises(ValueError, match="step must not be 0"):
+        read(path, select="all", bonds="guess", step=0)
 
 
 def test_adenylate_kinase(read, peer):
