@@ -26,6 +26,8 @@ def real(value: Any, tail: tuple[int, ...], name: str, what: str = "bead") -> Ar
         and value.flags.carray
     ):
         return value
+    if np.ma.isMaskedArray(value) and np.ma.getmaskarray(value).any():
+        raise TypeError(f"{name} has masked values: fill them or leave those frames out")
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -38,12 +40,15 @@ def real(value: Any, tail: tuple[int, ...], name: str, what: str = "bead") -> Ar
             f"{name} must have shape ({expected}), got {array.shape}" + _hint(array, tail, what)
         )
     # Kernels are compiled for writeable arrays only, so a read-only one is copied.
-    return np.require(array, np.float64, ["C", "A", "W"])
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf, and is refused
+        return np.require(array, np.float64, ["C", "A", "W"])
 
 
 def _hint(array: NDArray[Any], tail: tuple[int, ...], what: str) -> str:
     if len(tail) == 2 and array.shape[-2:] == tail[::-1]:
         return f"; the last two axes are ({what}, component), is it transposed?"
+    if len(tail) == 2 and array.shape == tail[1:]:
+        return f"; one row per {what}: repeat it, for instance with np.tile"
     if len(tail) == 2 and array.ndim >= 2 and array.shape[-1] == tail[1]:
         return f"; the chain has {tail[0]} {what}s, the array {array.shape[-2]}"
     if len(tail) == 2 and array.ndim >= 2 and array.shape[-2] == tail[0]:
@@ -99,18 +104,17 @@ def positive_int(value: Any, name: str) -> int:
 
 
 def masses(value: Any, n: int) -> Array:
-    """Return n positive, finite masses with finite inverses; a scalar is repeated."""
+    """Return n masses within 1e±100; a scalar is repeated."""
     array = np.array(real(value, (), "masses"), dtype=np.float64)
     if array.ndim == 0:
         array = np.full(n, float(array))
     if array.shape != (n,):
         raise ValueError(f"masses must be one number or have shape ({n},), got {array.shape}")
-    with np.errstate(all="ignore"):
-        good = (array > 0) & np.isfinite(array) & np.isfinite(1 / array) & (1 / array > 0)
+    good = (array >= 1e-100) & (array <= 1e100)
     if not good.all():
         k = int(np.argmin(good))
         raise ValueError(
-            f"the mass of bead {k} is {array[k]}: masses must be positive and finite"
-            " (a base point that cannot move is base='fixed', not a mass)"
+            f"the mass of bead {k} is {array[k]}: masses must be positive and finite, in a unit "
+            "that keeps them within 1e±100 (a point that cannot move is base='fixed', not a mass)"
         )
     return array

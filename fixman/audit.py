@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
+from fixman import _arrays
 from fixman.chain import Chain
-from fixman.errors import SingularConstraintError, SingularCoordinateError
+from fixman.errors import SingularConstraintError
 from fixman.io.groups import ChainGroup
 from fixman.metric import logdet
 
@@ -27,6 +28,8 @@ Floats = npt.NDArray[np.float64]
 FEWEST_SAMPLES = 20  # fewer do not tell a spread
 NEGLIGIBLE = 0.1  # kT
 LARGE = 1.0  # kT
+SHOWN = 0.001  # smaller spreads are not told from rounding in the printed lines
+WITH_TORSIONS = 4  # beads: shorter chains have no torsion within
 SCATTERED = 0.5  # a resultant below this leaves a circular mean without meaning
 BLOCK = 1 << 17  # beads handled at a time, which bounds the memory beyond the coordinates
 
@@ -70,6 +73,12 @@ class GroupReport:
         return float(np.ptp(self.half_logdet))
 
     @property
+    def constant(self) -> bool:
+        """Whether no internal coordinate is soft, so that constraints leave one shape."""
+        soft = (self.chain.coordinates[row].beads for row in self.chain.soft)
+        return not any(len(beads) > 1 and min(beads) >= 0 for beads in soft)
+
+    @property
     def mean_per_row(self) -> float:
         """Mean ½ ln det H^bb per hard row, free of units.
 
@@ -92,13 +101,29 @@ class GroupReport:
     @property
     def verdict(self) -> str:
         """The spread in words, and what to do about it."""
+        return self._metric_verdict + _warning(self.scattered)
+
+    @property
+    def _metric_verdict(self) -> str:
+        if self.constant:
+            n = self.chain.n
+            told = (
+                f"nothing can vary: every internal coordinate of a chain of {n} beads is hard, so "
+                "that the determinant is constant"
+            )
+            if n >= WITH_TORSIONS:
+                return told
+            return (
+                f"{told}; if longer chains were expected, the selection fell into pieces: select "
+                "the atoms that join them too"
+            )
         if self.samples < FEWEST_SAMPLES:
             have = _count(self.samples, "sample")
             return f"cannot tell: {have}, {FEWEST_SAMPLES} or more are needed"
         if self.spread < NEGLIGIBLE:
-            bound = max(self.spread, 0.001)
+            bound = f"about {self.spread:.1g}" if self.spread >= SHOWN else f"{SHOWN}"
             return (
-                f"negligible: no average moves by more than about {bound:.1g} of its own standard "
+                f"negligible: no average moves by more than {bound} of its own standard "
                 "deviation between rigid and stiff"
             )
         size = f"{self.spread:.2g} kT between rigid and stiff"
@@ -114,8 +139,9 @@ class GroupReport:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything but the samples themselves, ready for JSON."""
+        """Everything but the samples themselves, ready for JSON; None where one is too few."""
         frames, chains = self.half_logdet.shape
+        one = self.samples == 1
         return {
             "beads": self.chain.n,
             "chains": chains,
@@ -123,10 +149,10 @@ class GroupReport:
             "samples": self.samples,
             "hard_rows": len(self.chain.hard),
             "mean_bond": self.mean_bond,
-            "spread_kT": self.spread,
-            "range_kT": self.range,
+            "spread_kT": None if one else self.spread,
+            "range_kT": None if one else self.range,
             "mean_per_row_kT": self.mean_per_row,
-            "effective_fraction": self.effective_fraction,
+            "effective_fraction": None if one else self.effective_fraction,
             "scattered_torsions": self.scattered,
             "verdict": self.verdict,
         }
@@ -144,17 +170,18 @@ class AuditReport:
     @property
     def verdict(self) -> str:
         """The verdict of the group that the constraints change most."""
-        told = [group for group in self.groups if group.samples >= FEWEST_SAMPLES]
-        worst = max(told or self.groups, key=lambda group: group.spread)
+        told = [group for group in self.groups if group.constant or group.samples >= FEWEST_SAMPLES]
+        worst = max(told or self.groups, key=lambda group: (not group.constant, group.spread))
         if len(self.groups) == 1:
             return worst.verdict
+        warning = _warning(sum(group.scattered for group in self.groups))
         untold = len(self.groups) - len(told)
         if untold and (not told or worst.spread < NEGLIGIBLE):
             return (
                 f"cannot tell: {untold} of {len(self.groups)} groups have fewer than "
-                f"{FEWEST_SAMPLES} samples"
+                f"{FEWEST_SAMPLES} samples{warning}"
             )
-        return f"{worst.verdict} (the worst group: {worst.label})"
+        return f"{worst._metric_verdict} (the worst group: {worst.label}){warning}"
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the samples themselves, ready for JSON."""
@@ -175,12 +202,16 @@ class AuditReport:
             frames = _count(group.half_logdet.shape[0], "frame")
             samples = _count(group.samples, "sample")
             rows = _count(len(group.chain.hard), "hard row")
+            one = group.samples == 1
+            spread = "n/a" if one else f"{group.spread:.3f} kT"
+            reach = "n/a" if one else f"{group.range:.3f} kT"
+            effective = "n/a" if one else f"{group.effective_fraction:.3f}"
             lines += [
                 f"{group.label}, {frames}: {samples}, {rows}",
-                f"  spread of ½ ln det H^bb           {group.spread:.3f} kT",
-                f"  range                             {group.range:.3f} kT",
+                f"  spread of ½ ln det H^bb           {spread}",
+                f"  range                             {reach}",
                 f"  mean per hard row, without units  {group.mean_per_row:.4f} kT",
-                f"  effective fraction, reweighted    {group.effective_fraction:.3f}",
+                f"  effective fraction, reweighted    {effective}",
             ]
             if len(self.groups) > 1:
                 lines.append(f"  {group.verdict}")
@@ -202,11 +233,15 @@ def audit(
     memory; intermediates are blocks of about 10⁵ beads. O(n) per sample. `notes` (the reader's)
     join the report's own.
 
-    Raises ValueError where no group has a hard coordinate, and what `Chain` and `logdet` raise.
+    Raises ValueError where no group has a hard coordinate or a group has no samples, and what
+    `Chain` and `logdet` raise.
     """
+    if isinstance(hard, str) or not len(hard):
+        raise ValueError(f"hard must be a tuple of kinds such as ('length', 'angle'), got {hard!r}")
     reports, remarks = [], list(notes)
-    for group in groups:
-        _, chains, n, _ = group.x.shape
+    for number, group in enumerate(groups):
+        x = _samples(group, number)
+        _, chains, n, _ = x.shape
         chain = Chain.linear(n, masses=group.masses, hard=tuple(hard))
         if not len(chain.hard):
             remarks.append(
@@ -214,22 +249,36 @@ def audit(
                 f"too short for {', '.join(hard)}"
             )
             continue
-        means, scattered = (np.empty(0), 0) if as_is else pooled_means(chain, group.x)
-        half = np.empty(group.x.shape[:2])
+        means, scattered = (np.empty(0), 0) if as_is else pooled_means(chain, x)
+        half = np.empty(x.shape[:2])
         bonds = 0.0
-        for block, x in _blocks(group.x):
-            bonds += float(np.sum(np.linalg.norm(np.diff(x, axis=-2), axis=-1)))
+        for block, part in _blocks(x):
+            bonds += float(np.sum(np.linalg.norm(np.diff(part, axis=-2), axis=-1)))
             with _counting_from(block.start):
-                half[block] = 0.5 * logdet(chain, x if as_is else set_hard(chain, x, means))
-        if scattered:
-            remarks.append(
-                f"{_count(scattered, 'hard torsion')} scattered over the circle: the mean says "
-                "little, and constraining would change much more than the metric"
-            )
+                half[block] = 0.5 * logdet(chain, part if as_is else set_hard(chain, part, means))
         reports.append(GroupReport(chain, half, bonds / (half.size * (n - 1)), scattered))
     if not reports:
         raise ValueError(f"no chain has a hard coordinate among {', '.join(hard)}")
     return AuditReport(tuple(hard), as_is, tuple(reports), tuple(remarks))
+
+
+def _samples(group: ChainGroup, number: int) -> Floats:
+    """Refuse what no later step could explain: shapes, no samples, NaN, coincident neighbours."""
+    x = _arrays.real(group.x, (np.size(group.masses), 3), f"x of group {number}")
+    if x.ndim != 4 or not x.size:
+        raise ValueError(
+            f"x of group {number} must have shape (frames, chains, n, 3) with at least one of each"
+            f", got {x.shape}"
+        )
+    _arrays.require_finite(x, x.shape[2:], f"x of group {number}")
+    coincide = np.argwhere(~np.any(np.diff(x, axis=2), axis=3))
+    if coincide.size:
+        frame, chain, bead = coincide[0]
+        raise SingularConstraintError(
+            f"bead {bead} and bead {bead + 1} of chain {chain} in frame {frame} of group {number} "
+            "coincide: their bond has no direction"
+        )
+    return x
 
 
 def pooled_means(chain: Chain, x: Floats) -> tuple[Floats, int]:
@@ -272,9 +321,20 @@ def _counting_from(frame: int) -> Iterator[None]:
     """Say in errors where a block's (frame, chain) are counted from."""
     try:
         yield
-    except (SingularConstraintError, SingularCoordinateError) as error:
+    except ValueError as error:
         counted = f"{error} (frame, chain; counting from frame {frame} of those read)"
         raise type(error)(counted) from error
+
+
+def _warning(scattered: int) -> str:
+    """Qualify a verdict where constraining torsions means more than the metric."""
+    if not scattered:
+        return ""
+    are = "is" if scattered == 1 else "are"
+    return (
+        f"; but {_count(scattered, 'hard torsion')} {are} scattered over the circle: constraining "
+        "to a mean would change much more than the metric"
+    )
 
 
 def _count(number: int, noun: str) -> str:

@@ -19,7 +19,7 @@ from fixman._arrays import Array, Lead
 from fixman.coordinates import KINDS, POSITIONS, Coordinate, HardPattern, Rows
 from fixman.errors import SingularConstraintError, SingularCoordinateError
 from fixman.kernels import charts
-from fixman.kernels.geometry import LENGTH, SMALLEST_SINE, TORSION
+from fixman.kernels.geometry import LENGTH, TORSION
 
 Base = Literal["free", "fixed"]
 Index = NDArray[np.int64]
@@ -88,9 +88,9 @@ class Chain:
         Costs O(n) in time and memory.
         """
         n = _arrays.positive_int(n, "n")
-        if dim not in (2, 3):
+        if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or dim not in (2, 3):
             raise ValueError(f"dim must be 2 or 3, got {dim!r}")
-        if base not in ("free", "fixed"):
+        if not isinstance(base, str) or base not in ("free", "fixed"):
             raise ValueError(f"base must be 'free' or 'fixed', got {base!r}")
         references = coordinates.linear_references(n, dim, base == "fixed")
         table = coordinates.chart(references, (), base == "fixed")
@@ -220,16 +220,17 @@ class Chain:
                 raise ValueError(f"dim {dim!r}, base {base!r}")
             masses = _arrays.masses(data["masses"], len(data["masses"]))
             n = masses.size
-            references = np.array(data["references"], dtype=np.int64).reshape(n, dim)
-            if (references[:, 0] >= np.arange(n)).any() or references.min() < -3:
-                raise ValueError("a bead's references must come before it")
-            extra = tuple(Coordinate(kind, tuple(beads)) for kind, beads in data["extra"])
-            mask = np.zeros(n * dim + len(extra), dtype=bool)
+            references = coordinates.linear_references(n, dim, base == "fixed")
+            if data["references"] != references.tolist() or data["extra"]:
+                raise ValueError("branches, closures and extra rows are not read by this version")
+            if any(type(row) is not int or not 0 <= row < n * dim for row in data["hard"]):
+                raise ValueError(f"hard must list coordinates 0 to {n * dim - 1}")
+            mask = np.zeros(n * dim, dtype=bool)
             mask[data["hard"]] = True
         except (KeyError, TypeError, IndexError, json.JSONDecodeError, ValueError) as error:
             raise ValueError(f"not a chain written by Chain.to_json: {error!r}") from None
-        table = coordinates.chart(references, extra, base == "fixed")
-        return cls(n, dim, base, masses, references, extra, _hard_mask(mask, table, dim, base))
+        table = coordinates.chart(references, (), base == "fixed")
+        return cls(n, dim, base, masses, references, (), _hard_mask(mask, table, dim, base))
 
     # --- charts -----------------------------------------------------------------------------
 
@@ -330,8 +331,8 @@ class Chain:
     def _explain_positions(self, x: Array, frame: int) -> None:
         """Raise if positions are not finite or bonded beads coincide."""
         _arrays.require_finite(x, (self.n, self.dim), "x")
-        self._hard_pattern.rows.refuse_coincident(x, frame, SingularConstraintError)
-        self._soft_rows.refuse_coincident(x, frame, SingularCoordinateError)
+        self._hard_pattern.rows.refuse_lengths(x, frame, SingularConstraintError)
+        self._soft_rows.refuse_lengths(x, frame, SingularCoordinateError)
 
     def _refuse_extra(self, what: str) -> None:
         if self.extra:
@@ -360,8 +361,8 @@ def wilson_b(chain: Chain, x: ArrayLike) -> sparse.csr_array[Any, Any]:
         Where a coordinate has no gradient: a straight 3-D angle, or a torsion next to one.
     """
     x = single(chain, x)
-    gradients, sines = chain._rows.gradients(x)
-    if not (sines > SMALLEST_SINE).all() or not np.isfinite(gradients).all():
+    gradients, exist = chain._rows.gradients(x)
+    if not exist.all():
         chain._explain_positions(x, 0)
         chain._rows.refuse_singular(x, 0, SingularCoordinateError)
         raise overflow("Wilson rows", 0, ())
@@ -386,31 +387,37 @@ def velocity_terms(chain: Chain, x: ArrayLike, v: ArrayLike) -> Array:
     SingularCoordinateError
         Where a coordinate has no gradient: a straight 3-D angle, or a torsion next to one.
     """
+    require_chain(chain)
     tail = (chain.n, chain.dim)
     x, v = _arrays.real(x, tail, "x"), _arrays.real(v, tail, "v")
     lead = _arrays.common_lead(x.shape[:-2], v.shape[:-2])
     x, v = _arrays.spread(x, lead, tail), _arrays.spread(v, lead, tail)
     table = chain._rows
     kappa = np.empty((count(lead), len(table)))
-    charts.curvature_frames(
+    bad = charts.curvature_frames(
         x.reshape(-1, chain.dim), v.reshape(-1, chain.dim), chain.n, chain.dim, chain._fixed,
         table.kinds, table.beads, kappa,
     )  # fmt: skip
-    bad = np.flatnonzero(~np.isfinite(kappa).all(axis=1))
-    if bad.size:
-        frame = int(bad[0])
+    if bad >= 0:
         _arrays.require_finite(v, tail, "v")
-        chain._explain_positions(x, frame)
-        table.refuse_singular(x, frame, SingularCoordinateError)
-        raise overflow("velocity terms", frame, lead)
+        chain._explain_positions(x, bad)
+        table.refuse_singular(x, bad, SingularCoordinateError)
+        raise overflow("velocity terms", bad, lead)
     return kappa.reshape(*lead, len(table))
 
 
 # --- shared with the rooms below ----------------------------------------------------------------
 
 
+def require_chain(chain: Chain) -> None:
+    """Refuse anything but a `Chain`, swapped arguments first of all."""
+    if not isinstance(chain, Chain):
+        raise TypeError(f"chain must be a fixman.Chain, got {type(chain).__name__}")
+
+
 def single(chain: Chain, x: ArrayLike) -> Array:
     """Gate for functions of one configuration."""
+    require_chain(chain)
     array = _arrays.real(x, (chain.n, chain.dim), "x")
     if array.ndim != 2:
         raise ValueError(f"x must be one configuration ({chain.n}, {chain.dim}), got {array.shape}")
@@ -441,8 +448,13 @@ def _hard_mask(
         raise ValueError(
             f"hard must be a tuple of kinds, got the string {hard!r}: write ({hard!r},)"
         )
+    if hard is None:
+        raise ValueError("hard is None: give a tuple of kinds, () for no constraint at all")
     external = table.external if base == "free" else np.zeros(len(table), dtype=bool)
-    listed = np.asarray(hard)
+    try:
+        listed = np.asarray(hard)
+    except ValueError:  # ragged
+        listed = np.empty((1, 1))
     if listed.dtype == bool:
         if listed.shape != (len(table),):
             raise ValueError(
@@ -454,7 +466,12 @@ def _hard_mask(
                 f"{table[row]} cannot be hard: it places the free chain in space; fix the base"
             )
         return listed.copy()
-    kinds = [str(kind) for kind in np.atleast_1d(listed)] if listed.size else []
+    if listed.size and (listed.dtype.kind != "U" or listed.ndim != 1):
+        raise ValueError(
+            f"hard must be a tuple of kinds {KINDS[POSITIONS:]} or a mask of booleans, "
+            f"got {hard!r:.80}"
+        )
+    kinds = listed.tolist()
     for kind in kinds:
         if kind not in KINDS[POSITIONS:]:
             raise ValueError(f"hard names the kinds {KINDS[POSITIONS:]}, got {kind!r}")

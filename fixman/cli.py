@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         arguments.run(arguments)
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, RuntimeError, OSError, ImportError) as error:
         print(f"fixman: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     return 0
@@ -58,8 +58,10 @@ class _Version(argparse.Action):
 
 
 def _add_demo(commands: Any) -> None:
-    demo = commands.add_parser("demo", help="solve, check and time two long chains; writes figures")
-    demo.add_argument("--out", type=Path, metavar="DIR", help="folder for figures and the CSV")
+    about = "solve, check and time two long chains; writes figures"
+    demo = commands.add_parser("demo", help=about, description=about.capitalize() + ".")
+    add = demo.add_argument
+    add("--out", type=Path, metavar="DIR", help="folder for figures and CSV (default: fixman-demo)")
     demo.set_defaults(run=_demo)
 
 
@@ -67,19 +69,25 @@ def _add_audit(commands: Any) -> None:
     audit = commands.add_parser(
         "audit",
         help="does constraining these coordinates change my ensemble?",
-        description="Spread of ½ ln det H^bb (kT) over a trajectory: what separates rigid "
+        formatter_class=argparse.RawDescriptionHelpFormatter,  # keeps the example on one line
+        description="Spread of ½ ln det H^bb (kT) over a trajectory: what separates rigid\n"
         "constraints from the limit of equally stiff springs. Linear chains only.",
+        epilog="example:\n"
+        '  fixman audit top.psf run.dcd --select "name N CA C" --hard length,angle',
     )
     add = audit.add_argument
     add("topology", metavar="TOPOLOGY", help="any topology that MDAnalysis reads")
-    add("trajectory", metavar="TRAJECTORY", nargs="?", help="any trajectory that MDAnalysis reads")
+    add("trajectory", metavar="TRAJECTORY", nargs="?", help="one trajectory; may be left out")
     add("--select", required=True, metavar="SELECTION", help="MDAnalysis selection of the chains")
-    add("--hard", default="length", metavar="KINDS", help="length,angle,torsion (default: length)")
+    kinds = "what is constrained: one or more of length,angle,torsion (default: length)"
+    add("--hard", default="length", metavar="KINDS", help=kinds)
     add("--as-is", action="store_true", help="do not set hard coordinates to their means first")
     add("--atom-style", metavar="STYLE", help='LAMMPS columns, such as "id resid type x y z"')
-    add("--bonds", choices=("topology", "guess"), default="topology", help="where bonds come from")
-    for limit in ("start", "stop", "step"):
-        add(f"--{limit}", type=int, metavar="FRAME", help=f"{limit} of the range of frames")
+    bonds = "where bonds come from (default: topology); guess: distances in the first frame"
+    add("--bonds", choices=("topology", "guess"), default="topology", help=bonds)
+    add("--start", type=int, metavar="FRAME", help="first frame, counted from 0 (default: 0)")
+    add("--stop", type=int, metavar="FRAME", help="frame to stop before (default: the end)")
+    add("--step", type=int, metavar="FRAMES", help="from one frame to the next (default: 1)")
     add("--out", type=Path, metavar="CSV", help="write ½ ln det H^bb of every frame and chain")
     add("--plot", type=Path, metavar="PNG", help="write its histogram")
     add("--json", action="store_true", help="print one JSON document instead of text")
@@ -95,11 +103,20 @@ def _demo(arguments: argparse.Namespace) -> None:
 
 def _audit(arguments: argparse.Namespace) -> None:
     # What can fail for want of a package or a folder fails before the long part.
+    taken = [Path(path).resolve() for path in (arguments.topology, arguments.trajectory) if path]
     for path in (arguments.out, arguments.plot):
-        if path is not None and not path.parent.is_dir():
+        if path is None:
+            continue
+        if not path.parent.is_dir():
             raise FileNotFoundError(f"no such folder: {path.parent}")
+        if path.resolve() in taken:
+            raise ValueError(f"{path} is an input or another output: choose another name")
+        taken.append(path.resolve())
+    hard = _hard(arguments.hard)
     if arguments.plot is not None:
-        import fixman.plot  # noqa: F401
+        from fixman import plot
+
+        plot.require_format(arguments.plot)
     from fixman.audit import audit
     from fixman.io.mdanalysis import read_chains
 
@@ -116,7 +133,6 @@ def _audit(arguments: argparse.Namespace) -> None:
             step=arguments.step,
             progress=_progress(arguments.quiet),
         )
-    hard = tuple(kind.strip() for kind in arguments.hard.split(","))
     report = audit(data.groups, hard, as_is=arguments.as_is, notes=data.notes)
     if arguments.out is not None:
         _write_csv(arguments.out, data, report)
@@ -129,6 +145,17 @@ def _audit(arguments: argparse.Namespace) -> None:
         print(report)
         for path in written:
             print(f"wrote {path}")
+
+
+def _hard(text: str) -> tuple[str, ...]:
+    from fixman.coordinates import KINDS, POSITIONS
+
+    hard = tuple(kind.strip() for kind in text.split(","))
+    for kind in hard:
+        if kind not in KINDS[POSITIONS:]:
+            choices = ", ".join(KINDS[POSITIONS:])
+            raise ValueError(f"--hard: unknown kind {kind!r}; choose from {choices}")
+    return hard
 
 
 def _progress(quiet: bool) -> Callable[[Any], Iterable[Any]]:
@@ -160,5 +187,6 @@ def _write_plot(path: Path, report: AuditReport) -> None:
     samples = {group.label: group.half_logdet for group in report.groups}
     with plot.style():
         fig = plot.figure()
-        plot.audit_histogram(fig.subplots(), samples)
+        ax = plot.audit_histogram(fig.subplots(), samples)
+        ax.set_title(f"hard: {', '.join(report.hard)}")
         fig.savefig(path)

@@ -18,7 +18,12 @@ from scipy import sparse
 from fixman._arrays import Array, frame_text
 from fixman.errors import SingularConstraintError
 from fixman.kernels import charts
-from fixman.kernels.geometry import LENGTH, SMALLEST_SINE
+from fixman.kernels.geometry import (
+    LARGEST_SQUARE,
+    LENGTH,
+    SMALLEST_SINE,
+    SMALLEST_SQUARE,
+)
 
 KINDS = ("x", "y", "z", "length", "angle", "torsion")
 POSITIONS = 3  # the first kinds
@@ -77,18 +82,16 @@ class Rows:
         """Values (frames, m) in configurations (..., n, d), and the first bad frame or −1."""
         flat = x.reshape(-1, self.dim)
         q = np.empty((flat.shape[0] // self.n, len(self)))
-        bad = charts.internal_frames(
-            flat, self.n, self.dim, self.fixed, self.kinds, self.beads, SMALLEST_SINE, q
-        )
+        bad = charts.internal_frames(flat, self.n, self.dim, self.fixed, self.kinds, self.beads, q)
         return q, bad
 
-    def gradients(self, x: Array) -> tuple[Array, Array]:
-        """Wilson rows (m, 4, 3) in one configuration, and the sines they were divided by."""
+    def gradients(self, x: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Wilson rows (m, 4, 3) in one configuration, and which of them there are."""
         gradients, sines = np.empty((len(self), 4, 3)), np.empty(len(self))
-        charts.gradient_rows(
+        finite = charts.gradient_rows(
             x, self.n, self.dim, self.fixed, self.kinds, self.beads, gradients, sines
         )
-        return gradients, sines
+        return gradients, (sines > SMALLEST_SINE) & finite
 
     def to_sparse(self, gradients: Array) -> sparse.csr_array[Any, Any]:
         """Wilson rows as a matrix (m, n·d); the columns of ghosts join their bead's, or vanish."""
@@ -100,21 +103,28 @@ class Rows:
         matrix.sum_duplicates()
         return matrix
 
-    def refuse_coincident(self, x: Array, frame: int, error: type[ValueError]) -> None:
-        """Raise if beads of a length coincide in frame number ``frame`` of x (..., n, d)."""
+    def refuse_lengths(self, x: Array, frame: int, error: type[ValueError]) -> None:
+        """Raise if beads of a length coincide, or cannot be told apart or squared."""
         lengths = self.take(np.flatnonzero(self.kinds == LENGTH))
         q = lengths.values(_one(self, x, frame))[0][0]
         with np.errstate(all="ignore"):
-            coincide = np.flatnonzero(q * q == 0)  # as the kernels see it: underflow included
-        if coincide.size:
-            i, j = lengths[int(coincide[0])].beads
-            first = f"bead {i}" if i >= 0 else "the base point"
-            where = frame_text(frame, x.shape[:-2])
+            bad = np.flatnonzero(~((q * q > SMALLEST_SQUARE) & (q * q < LARGEST_SQUARE)))
+        if not bad.size:
+            return
+        row = int(bad[np.argmin(q[bad])])
+        i, j = lengths[row].beads
+        first = f"bead {i}" if i >= 0 else "the base point"
+        where = frame_text(frame, x.shape[:-2])
+        if q[row] == 0:
             raise error(f"{first} and bead {j} coincide{where}: their bond has no direction")
+        raise ValueError(
+            f"the bond between {first} and bead {j} has length {q[row]:.3g}{where}: choose a unit "
+            "of length that brings bonds nearer to 1"
+        )
 
     def refuse_singular(self, x: Array, frame: int, error: type[ValueError]) -> None:
         """Raise if a row has no gradient in frame number ``frame`` of x (..., n, d)."""
-        singular = np.flatnonzero(~(self.gradients(_one(self, x, frame))[1] > SMALLEST_SINE))
+        singular = np.flatnonzero(~self.gradients(_one(self, x, frame))[1])
         if not singular.size:
             return
         names = ", ".join(str(self[int(row)]) for row in singular[:3])

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fixman import _arrays
 from fixman._arrays import Array, Lead
-from fixman.chain import Chain, count, overflow, velocity_terms
+from fixman.chain import Chain, count, overflow, require_chain, velocity_terms
 from fixman.errors import ConstraintSolveError, SingularCoordinateError
 from fixman.kernels import charts, freely_jointed, motion, projection
 from fixman.kernels.geometry import LENGTH
@@ -22,31 +22,37 @@ _NO_FORCE = np.empty((0, 2))
 
 
 class Motion:
-    """What `forward_dynamics` found: accelerations and tensions."""
+    """What `forward_dynamics` found: accelerations and tensions, as read-only arrays."""
 
-    __slots__ = ("_chain", "_lead", "_out", "_qdd_known", "_v", "_x")
+    __slots__ = ("_chain", "_lead", "_out", "_qdd", "_v", "_x")
 
     def __init__(
-        self, chain: Chain, lead: Lead, x: Array, v: Array, out: Array, qdd_known: bool
+        self, chain: Chain, lead: Lead, out: Array, x: Array, v: Array, qdd: Array | None
     ) -> None:
         self._chain = chain
         self._lead = lead
+        self._out = out  # (frames, n·d + hard + …)
         self._x = x
         self._v = v
-        self._out = out  # (frames, n·d + hard + soft)
-        self._qdd_known = qdd_known
+        self._qdd = qdd
+
+    def __repr__(self) -> str:
+        """``<Motion of 100 beads in 3-D: acceleration, tension, qdd>``."""
+        frames = f", frames {self._lead}" if self._lead else ""
+        chain = self._chain
+        return f"<Motion of {chain.n} beads in {chain.dim}-D{frames}: acceleration, tension, qdd>"
 
     @property
     def acceleration(self) -> Array:
         """Accelerations of the beads ẍ, (..., n, dim)."""
         n, dim = self._chain.n, self._chain.dim
-        return self._out[:, : n * dim].reshape(*self._lead, n, dim)
+        return _view(self._out[:, : n * dim], (*self._lead, n, dim))
 
     @property
     def tension(self) -> Array:
         """Tensions, (..., n_hard): force in a bond (stretched > 0), torque for other kinds."""
         first, hard = self._chain.n * self._chain.dim, self._chain.hard.size
-        return self._out[:, first : first + hard].reshape(*self._lead, hard)
+        return _view(self._out[:, first : first + hard], (*self._lead, hard))
 
     @property
     def qdd(self) -> Array:
@@ -58,19 +64,26 @@ class Motion:
             If a soft coordinate has no gradient: alone among the answers, this one is singular
             on straight 3-D chains.
         """
-        chain, lead, soft = self._chain, self._lead, self._chain.soft.size
-        if not self._qdd_known:
+        chain = self._chain
+        if self._qdd is None:
             table = chain._soft_rows
+            qdd = np.empty((self._out.shape[0], len(table)))
             bad = motion.soft_accelerations(
-                self._x.reshape(-1, chain.dim), self._v.reshape(-1, chain.dim), chain.n, chain.dim,
-                chain._fixed, table.kinds, table.beads, table.columns, self._out,
+                self._x.reshape(-1, chain.dim), self._v.reshape(-1, chain.dim), self._out,
+                chain.n, chain.dim, chain._fixed, table.kinds, table.beads, table.columns, qdd,
             )  # fmt: skip
             if bad >= 0:
                 chain._explain_positions(self._x, bad)
                 table.refuse_singular(self._x, bad, SingularCoordinateError)
-                raise overflow("soft accelerations", bad, lead)
-            self._qdd_known = True
-        return self._out[:, chain.n * chain.dim + chain.hard.size :].reshape(*lead, soft)
+                raise overflow("soft accelerations", bad, self._lead)
+            self._qdd = qdd
+        return _view(self._qdd, (*self._lead, chain.soft.size))
+
+
+def _view(array: Array, shape: Lead) -> Array:
+    view = array.reshape(shape)
+    view.flags.writeable = False  # later answers are computed from it
+    return view
 
 
 def forward_dynamics(
@@ -90,7 +103,8 @@ def forward_dynamics(
     ----------
     chain : Chain
     x, v : (..., n, dim)
-        Positions and velocities.  The velocities should satisfy the constraints, B_b v = 0.
+        Positions and velocities.  Velocities that change hard coordinates, B_b v ≠ 0, are taken
+        as they are: the answer keeps q̈_b = 0 for them; `project` removes that part.
     torque : (..., n_soft), optional
         Generalized forces conjugate to the soft coordinates.
     force : (..., n, dim), optional
@@ -113,6 +127,7 @@ def forward_dynamics(
     O(n) in time and memory a frame.  Planar chains of bonds take a fused kernel that keeps its
     digits on nearly straight chains.
     """
+    require_chain(chain)
     n, dim, links, hard, soft = chain._sizes
     tail = (n, dim)
     lead: Lead = ()
@@ -131,8 +146,9 @@ def forward_dynamics(
             tau = _arrays.spread(tau, lead, (soft,)).reshape(-1)
         if force is not None:
             f = _arrays.spread(f, lead, tail).reshape(-1, dim)
-    out = np.empty((count(lead) if lead else 1, n * dim + hard + soft))
     planar = dim == 2 and links.size > 0
+    columns = n * dim + hard
+    out = np.empty((count(lead) if lead else 1, columns + soft if planar else columns))
     if planar:
         bad = freely_jointed.planar_motion(flat_x, flat_v, tau, f, links, n, chain._fixed, out)
     else:
@@ -144,11 +160,13 @@ def forward_dynamics(
             *chain._band, links, out,
         )  # fmt: skip
     if bad >= 0:
-        raise_failure(
-            chain, x, bad, None if torque is None else tau.reshape(*lead, soft),
-            v=v, force=f.reshape(*lead, *tail) if force is not None else x,
-        )  # fmt: skip
-    return Motion(chain, lead, x, v, out, planar)
+        others = {"v": v} if force is None else {"v": v, "force": f.reshape(*lead, *tail)}
+        pushes = None if torque is None else tau.reshape(*lead, soft)
+        raise_failure(chain, x, bad, pushes, **others)
+    if planar:
+        return Motion(chain, lead, out, x, v, out[:, columns:])
+    # q̈ comes later, from this configuration: the caller may change its arrays until then.
+    return Motion(chain, lead, out, x.copy(), v.copy(), None)
 
 
 def inverse_dynamics(
@@ -182,6 +200,7 @@ def inverse_dynamics(
     SingularCoordinateError
         Where the chart is singular: B has no inverse on a straight 3-D chain.
     """
+    require_chain(chain)
     chain._refuse_extra("inverse dynamics")
     n, dim, soft = chain.n, chain.dim, chain.soft.size
     tail = (n, dim)
@@ -229,7 +248,7 @@ def project(
     ----------
     chain : Chain
     x : (..., n, dim)
-    targets : (..., n_hard)
+    targets : (..., n_hard), or one number for all
         In the order of ``chain.hard``; ``chain.internal(x)[..., chain.hard]`` are those of x.
     v : (..., n, dim), optional
 
@@ -248,9 +267,12 @@ def project(
     -----
     O(n) a frame and iteration.
     """
+    require_chain(chain)
     n, dim, links, hard, _ = chain._sizes
     tail = (n, dim)
     x0 = _arrays.real(x, tail, "x")
+    if np.ndim(targets) == 0:
+        targets = np.full(hard, targets)
     goal = _arrays.real(targets, (hard,), "targets", "hard coordinate")
     speed = x0 if v is None else _arrays.real(v, tail, "v")
     lead = _arrays.common_lead(x0.shape[:-2], goal.shape[:-1], speed.shape[:-2])
@@ -260,14 +282,20 @@ def project(
     _arrays.require_finite(goal, (hard,), "targets", "hard coordinate")
     pattern = chain._hard_pattern
     rows = pattern.rows
-    lengths = goal[..., pattern.order[rows.kinds == LENGTH]]
-    if not (lengths > 0).all():
-        raise ValueError(f"targets: lengths must be positive, got {lengths.min()}")
+    is_length = chain._rows.kinds[chain.hard] == LENGTH
+    wrong = np.argwhere(is_length & ~(goal > 0))
+    if wrong.size:
+        *index, row = wrong[0]
+        where = _arrays.frame_text(int(np.ravel_multi_index(index, lead)) if lead else 0, lead)
+        raise ValueError(
+            f"the target of {chain._rows[int(chain.hard[row])]} is {goal[tuple(wrong[0])]}{where}: "
+            "lengths must be positive"
+        )
     shape = (n, dim, chain._fixed, chain._inverse_masses, rows.kinds, rows.beads, rows.columns)
     near = np.empty_like(x0)
     code = projection.project_frames(
-        x0.reshape(-1, dim), goal.reshape(-1, hard)[:, pattern.order], *shape, *chain._band,
-        links, near.reshape(-1, dim),
+        x0.reshape(-1, dim), goal.reshape(count(lead), hard)[:, pattern.order], *shape,
+        *chain._band, links, near.reshape(-1, dim),
     )  # fmt: skip
     if code >= 0 and code % 2 == 0:
         raise_failure(chain, near, code // 2)
@@ -286,4 +314,6 @@ def project(
     )
     if bad >= 0:
         raise_failure(chain, near, bad)
+    if not np.isfinite(speed).all():
+        raise overflow("velocities", 0, ())
     return near, speed

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from fixman import _arrays
 from fixman._arrays import Array
-from fixman.chain import Chain, count
+from fixman.chain import Chain, count, require_chain
 from fixman.kernels import freely_jointed, motion
 from fixman.partition import raise_failure
 
@@ -43,6 +43,7 @@ def logdet(chain: Chain, x: ArrayLike) -> Array:
     O(n h²) a frame for half-bandwidth h, without a Python loop over frames; bonds alone are
     factored without subtraction.
     """
+    require_chain(chain)
     n, dim, links, _, _ = chain._sizes
     x = _arrays.real(x, (n, dim), "x")
     lead = x.shape[:-2]
@@ -58,4 +59,5 @@ def logdet(chain: Chain, x: ArrayLike) -> Array:
         )  # fmt: skip
     if bad >= 0:
         raise_failure(chain, x, bad)
-    return out.reshape(lead)
+    answer: Array = out.reshape(lead)[()]  # one configuration: a number
+    return answer

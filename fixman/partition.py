@@ -9,7 +9,7 @@ H = B M⁻¹ Bᵀ is band-limited, and with soft coordinates a and hard coordina
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,15 +17,15 @@ from scipy import linalg, sparse
 
 from fixman import _arrays
 from fixman._arrays import Array
-from fixman.chain import Chain, overflow, single
+from fixman.chain import Chain, count, overflow, single
+from fixman.coordinates import SLOTS, Rows
 from fixman.errors import SingularConstraintError, SingularCoordinateError
 from fixman.kernels import banded, freely_jointed, motion
-from fixman.kernels.geometry import ANGLE, LENGTH, SMALLEST_SINE
 from fixman.structured import Banded, Factor, Tridiagonal
 
 __all__ = ["Partition"]
 
-Sparse = sparse.csr_array[Any, Any]
+Sparse: TypeAlias = "sparse.csr_array[Any, Any]"
 
 
 class Partition:
@@ -50,17 +50,21 @@ class Partition:
 
     def __init__(self, chain: Chain, x: ArrayLike) -> None:
         self.chain = chain
-        self.x = single(chain, x).copy()
+        self._x = single(chain, x).copy()
         self._narrow, self._order = chain._hard_pattern.rows, chain._hard_pattern.order
-        gradients, sines = self._narrow.gradients(self.x)
-        if not (sines > SMALLEST_SINE).all() or not np.isfinite(self.x).all():
-            raise_failure(chain, self.x, 0)
+        gradients, exist = self._narrow.gradients(self._x)
+        if not exist.all() or not np.isfinite(self._x).all():
+            raise_failure(chain, self._x, 0)
         self._gradients = gradients
         self._matrix = _hard_matrix(chain, gradients)
         try:
             self._factor: Factor = self._matrix.factor()
         except SingularConstraintError:
-            raise_failure(chain, self.x, 0)
+            raise_failure(chain, self._x, 0)
+
+    def __repr__(self) -> str:
+        """``<Partition: 201 soft, 99 hard coordinates>``."""
+        return f"<Partition: {self.chain.soft.size} soft, {self.chain.hard.size} hard coordinates>"
 
     # --- blocks -----------------------------------------------------------------------------
 
@@ -71,18 +75,17 @@ class Partition:
         return self._narrow.take(back).to_sparse(self._gradients[back])
 
     @cached_property
-    def _soft_gradients(self) -> tuple[Array, Array]:
-        chain = self.chain
-        gradients, sines = chain._soft_rows.gradients(self.x)
-        if not (sines > SMALLEST_SINE).all():
-            chain._explain_positions(self.x, 0)
-            chain._soft_rows.refuse_singular(self.x, 0, SingularCoordinateError)
-        return gradients, sines
-
-    @cached_property
     def _B_a(self) -> Sparse:
         """Soft Wilson rows."""
-        return self.chain._soft_rows.to_sparse(self._soft_gradients[0])
+        table = self.chain._soft_rows
+        gradients, exist = table.gradients(self._x)
+        if not exist.all():
+            self._refuse_chart(table)
+        return table.to_sparse(gradients)
+
+    def _refuse_chart(self, table: Rows) -> None:
+        self.chain._explain_positions(self._x, 0)
+        table.refuse_singular(self._x, 0, SingularCoordinateError)
 
     @cached_property
     def _w(self) -> Array:
@@ -90,9 +93,12 @@ class Partition:
         return np.repeat(self.chain._inverse_masses, self.chain.dim)
 
     def _inner(self, B: Sparse, C: Sparse) -> Sparse:
-        """B M⁻¹ Cᵀ."""
-        product: Sparse = B @ sparse.diags_array(self._w).tocsr() @ C.T
-        return product
+        """B M⁻¹ Cᵀ, read-only since later answers use it."""
+        with np.errstate(all="ignore"):
+            product: Sparse = B @ sparse.diags_array(self._w).tocsr() @ C.T
+        product.sum_duplicates()  # and sorts, which SciPy would otherwise do in place, later
+        product.data.flags.writeable = False
+        return _finite(product, product.data)
 
     @cached_property
     def H_aa(self) -> Sparse:
@@ -142,16 +148,18 @@ class Partition:
         if self.chain.dim == 2 and self.chain._links.size and b.size:
             return self._solve_planar(b)
         w = self._w if b.ndim == 1 else self._w[:, None]
-        F = self._B_a.T @ b
-        push = self._hard_solve(-(self._B_b @ (w * F)))
-        answer: Array = self._B_a @ (w * (F + self._B_b.T @ push))
-        return answer
+        with np.errstate(all="ignore"):
+            F = self._B_a.T @ b
+            answer: Array = self._B_a @ (w * (F + self._B_b.T @ self._push(F, w)))
+        return _finite(answer, answer)
 
     def _solve_lu(self, b: Array) -> Array:
-        c = self.H_aa @ b
+        with np.errstate(all="ignore"):
+            c = np.asarray(self.H_aa @ b)
+            d = np.asarray(self.H_ab.T @ b)[self._order]  # in the narrow order of the band
         if not self.chain.hard.size:
-            return np.asarray(c)
-        d = (self.H_ab.T @ b)[self._order]  # in the narrow order of the band
+            return _finite(c, c)
+        _finite(d, d)
         bands = _bands(self._matrix)
         h, m = bands.shape[0] - 1, bands.shape[1]
         both = np.zeros((2 * h + 1, m))
@@ -160,14 +168,16 @@ class Partition:
             both[h - j, j:] = bands[j, : m - j]
         e = np.empty_like(d)
         e[self._order] = linalg.solve_banded((h, h), both, d)
-        f = self.H_ab @ e
-        return np.asarray(c - f)
+        with np.errstate(all="ignore"):
+            f = self.H_ab @ e
+            answer = np.asarray(c - f)
+        return _finite(answer, answer)
 
     def _solve_planar(self, b: Array) -> Array:
         chain = self.chain
         columns = np.ascontiguousarray(b.reshape(b.shape[0], -1).T)
         k, n = columns.shape[0], chain.n
-        x = _arrays.spread(self.x, (k,), self.x.shape).reshape(-1, 2)
+        x = _arrays.spread(self._x, (k,), self._x.shape).reshape(-1, 2)
         out = np.empty((k, 2 * n + chain.hard.size + chain.soft.size))
         bad = freely_jointed.planar_motion(
             x,
@@ -180,14 +190,21 @@ class Partition:
             out,
         )
         if bad >= 0:
-            raise overflow("accelerations", 0, ())
+            raise overflow("answer", 0, ())
         qdd = out[:, 2 * n + chain.hard.size :]
         return qdd[0].copy() if b.ndim == 1 else np.ascontiguousarray(qdd.T)
+
+    def _push(self, F: Array, w: Array) -> Array:
+        """λ that makes B_b M⁻¹ (F + B_bᵀ λ) vanish."""
+        push = -self._hard_solve(self._B_b @ (w * F))
+        if isinstance(self._matrix, Banded):  # once more from B: see kernels.motion
+            push -= self._hard_solve(self._B_b @ (w * (F + self._B_b.T @ push)))
+        return push
 
     def _hard_solve(self, b: Array) -> Array:
         """(H^bb)⁻¹ b in public order."""
         answer = np.empty_like(b)
-        answer[self._order] = self._factor.solve(b[self._order])
+        answer[self._order] = self._factor.solve(_finite(b, b)[self._order])
         return answer
 
     def tensions(self, force: ArrayLike) -> Array:
@@ -204,9 +221,10 @@ class Partition:
         """
         f = _arrays.real(force, (self.chain.n, self.chain.dim), "force")
         if f.ndim != 2:
-            raise ValueError(f"force must have shape {self.x.shape}, got {f.shape}")
-        _arrays.require_finite(f, self.x.shape, "force")
-        return self._hard_solve(self._B_b @ (self._w * f.ravel()))
+            raise ValueError(f"force must have shape {self._x.shape}, got {f.shape}")
+        _arrays.require_finite(f, self._x.shape, "force")
+        with np.errstate(all="ignore"):
+            return -self._push(f.ravel(), self._w)
 
     # --- determinants -----------------------------------------------------------------------
 
@@ -219,18 +237,18 @@ class Partition:
     def logdet_free(self) -> float:
         """ln det G of the unconstrained chain: d Σ ln m − 2 ln |det B| (theory.md section 4).
 
-        |det ∂x/∂q| is Π L in the plane and Π L² |sin θ| in space.
+        B of the chart is block triangular, and the rows of a bead are orthogonal on that bead:
+        |det B| is the product of their norms there, Π 1/L in the plane, Π 1/(L² |sin θ|) in space.
         """
         chain = self.chain
         chain._refuse_extra("ln det G")
-        self._soft_gradients  # noqa: B018  the refusal of singular charts
-        kinds = chain._chart.kinds
-        q = chain.internal(self.x)
-        volume = (chain.dim - 1) * np.log(q[kinds == LENGTH]).sum()
-        if chain.dim == 3:
-            _, sines = chain._chart.take(np.flatnonzero(kinds == ANGLE)).gradients(self.x)
-            volume += np.log(sines).sum()
-        return float(chain.dim * np.log(chain.masses).sum() + 2.0 * volume)
+        table = chain._chart
+        gradients, exist = table.gradients(self._x)
+        if not exist.all():
+            self._refuse_chart(table)
+        own = gradients[np.arange(len(table)), SLOTS[table.kinds] - 1]
+        log_det_B = 0.5 * np.log((own * own).sum(axis=1)).sum()
+        return float(chain.dim * np.log(chain.masses).sum() - 2.0 * log_det_B)
 
     @property
     def logdet_mass(self) -> float:
@@ -243,9 +261,21 @@ class Partition:
         chain._refuse_extra("the mass matrix")
         unit = np.zeros((chain.soft.size, chain.n * chain.dim))
         unit[np.arange(chain.soft.size), chain.soft] = 1.0
-        _, J = chain.cartesian(chain.internal(self.x), unit)
+        _, J = chain.cartesian(chain.internal(self._x), unit)
         J = J.reshape(chain.soft.size, chain.n * chain.dim)
-        return (J / self._w) @ J.T
+        with np.errstate(all="ignore"):
+            G: Array = (J / self._w) @ J.T
+        return _finite(G, G)
+
+
+_T = TypeVar("_T")
+
+
+def _finite(answer: _T, values: Array) -> _T:
+    """Pass an answer on if its values are finite."""
+    if not np.isfinite(values).all():
+        raise overflow("answer", 0, ())
+    return answer
 
 
 def _hard_matrix(chain: Chain, gradients: Array) -> Tridiagonal | Banded:
@@ -286,7 +316,7 @@ def raise_failure(
     chain._hard_pattern.rows.refuse_singular(x, frame, SingularConstraintError)
     if torque is not None:
         _arrays.require_finite(torque, (chain.soft.size,), "torque", "soft coordinate")
-        pushed = np.flatnonzero(torque.reshape(-1, chain.soft.size)[frame])
+        pushed = np.flatnonzero(torque.reshape(count(lead), -1)[frame])
         chain._soft_rows.take(pushed).refuse_singular(x, frame, SingularCoordinateError)
     table = chain._hard_pattern.rows
     gradients, _ = table.gradients(x.reshape(-1, chain.n, chain.dim)[frame].copy())
@@ -298,4 +328,4 @@ def raise_failure(
             f"{table[row]} depends on the other hard coordinates{where}, or the masses beside it "
             "differ by so much that rounding hides the difference: make it soft"
         )
-    raise overflow("accelerations", frame, lead)
+    raise overflow("answer", frame, lead)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy.typing as npt
 try:
     import matplotlib as mpl
     from matplotlib.axes import Axes
+    from matplotlib.backend_bases import FigureCanvasBase
     from matplotlib.figure import Figure
 except ImportError as error:
     raise ImportError('figures need matplotlib: pip install "fixman-chains[plot]"') from error
@@ -47,6 +50,13 @@ def figure(columns: float = 1.0, aspect: float = 0.72) -> Figure:
     return Figure(figsize=(width, aspect * width), layout="constrained")
 
 
+def require_format(path: Path) -> None:
+    """Refuse a file name whose suffix names no format that matplotlib writes."""
+    known = sorted(FigureCanvasBase.get_supported_filetypes())
+    if path.suffix.removeprefix(".").lower() not in known:
+        raise ValueError(f"{path.name!r} must end in a figure format, one of {', '.join(known)}")
+
+
 def style() -> Any:
     """Return the context manager under which figures are drawn and saved."""
     return mpl.rc_context(STYLE)
@@ -62,12 +72,13 @@ def audit_histogram(ax: Axes, samples: Mapping[str, npt.ArrayLike]) -> Axes:
         deviation = half - np.mean(half)
         weights = np.exp(np.min(deviation) - deviation)
         edges = np.histogram_bin_edges(deviation, bins=min(50, max(5, int(np.sqrt(half.size)))))
-        color = f"C{number % 10}"
+        color = PALETTE[number % len(PALETTE)]
         rigid, _ = np.histogram(deviation, edges, density=True)
         stiff, _ = np.histogram(deviation, edges, density=True, weights=weights)
         ax.stairs(rigid, edges, color=color, label=label)
         ax.stairs(stiff, edges, color=color, linestyle="--")
-    ax.plot([], [], color="0.4", linestyle="--", label="reweighted to stiff")
+    key = PALETTE[0] if len(samples) == 1 else "0.4"  # grey stands for every colour
+    ax.plot([], [], color=key, linestyle="--", label="reweighted to stiff")
     ax.set_xlabel(r"$\frac{1}{2}\ln\det H^{bb}$ − mean  (kT)")
     ax.set_ylabel("density  (1/kT)")
     ax.legend()
@@ -95,7 +106,8 @@ def timing(
 def blocks(ax: Axes, part: Partition) -> Axes:
     """Elements of H that are not zero, soft rows above hard ones (Lee & Chirikjian 2005, eq. 24).
 
-    The darker, the larger: shades follow the logarithm of |H_ij|, four decades in each block.
+    The darker, the larger: shades follow the logarithm of |H_ij|, down to the lightest at a
+    thousandth of the block's largest element and below.  White is zero.
     """
     soft, hard = part.H_ab.shape
     starts, sizes = (0, soft), (soft, hard)
@@ -125,24 +137,49 @@ def blocks(ax: Axes, part: Partition) -> Axes:
     return ax
 
 
+def accuracy(ax: Axes, series: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> Axes:
+    """Relative errors against the number of beads, log–log, with a line at the promised 1e-12.
+
+    No error at all is drawn at 1e-17.
+    """
+    ax.axhline(1e-12, color="0.6", linewidth=0.6, linestyle="--")
+    for color, marker, (name, (n, error)) in zip(PALETTE, MARKERS, series.items(), strict=False):
+        shown = np.maximum(error, 1e-17)
+        ax.loglog(n, shown, marker=marker, markersize=2.5, linewidth=0.8, color=color, label=name)
+    ax.yaxis.set_major_locator(mpl.ticker.LogLocator(10.0, numticks=7))
+    ax.minorticks_off()
+    return ax
+
+
 def _label_ends(ax: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Write (x, y, text, colour) to the right of the lines' last points, none over another."""
+    """Write (x, y, text, colour) beside the lines' last points, none over another.
+
+    Right of them where the line goes all the way, left of them otherwise.
+    """
     fig = ax.get_figure(root=True)
     assert fig is not None
     low, high = ax.get_ylim()
     height = 72.0 * fig.get_figheight() * ax.get_position().height / np.log(high / low)  # pt per e
-    spacing = 1.15 * mpl.rcParams["legend.fontsize"] / height
-    floors: dict[float, float] = {}
-    for x, y, text, color in sorted(ends, key=lambda end: end[1]):
-        place = max(np.log(y), floors.get(x, -np.inf))
-        floors[x] = place + spacing
+    size = mpl.rcParams["legend.fontsize"]
+    furthest = max(x for x, *_ in ends)
+    places = np.log([y for _, y, *_ in ends])
+    complete = [number for number, end in enumerate(ends) if end[0] == furthest]
+    complete.sort(key=lambda number: places[number])
+    for _ in range(200):
+        for below, above in pairwise(complete):
+            missing = 1.3 * size / height - (places[above] - places[below])
+            if missing > 0.0:
+                places[[below, above]] += 0.5 * missing * np.array([-1.0, 1.0])
+    for (x, _, text, color), place in zip(ends, places, strict=True):
+        right = x == furthest
         ax.annotate(
             text,
             (x, float(np.exp(place))),
-            xytext=(5, 0),
+            xytext=(5 if right else -5, 0),
             textcoords="offset points",
             color=color,
-            size=mpl.rcParams["legend.fontsize"],
+            size=size,
+            ha="left" if right else "right",
             va="center",
             annotation_clip=False,
         )

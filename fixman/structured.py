@@ -55,6 +55,18 @@ class Tridiagonal:
         joints = max(self.weights.size - 2, 0)
         self.cosines = _vector(cosines, "cosines", joints)
         self.sines = _vector(sines, "sines", joints)
+        if (self.weights < 0).any():
+            row = int(np.argmin(self.weights))
+            raise ValueError(
+                f"weight {row} is {self.weights[row]}: inverse masses are not negative"
+            )
+        odd = np.abs(self.cosines**2 + self.sines**2 - 1) > 1e-6
+        if odd.any():
+            row = int(np.argmax(odd))
+            raise ValueError(
+                f"joint {row} has cosine {self.cosines[row]} and sine {self.sines[row]}: they must "
+                "belong to one angle"
+            )
 
     def to_dense(self) -> Array:
         """Return the matrix as a dense array, for tests."""
@@ -93,13 +105,13 @@ class TridiagonalFactor:
         """Return A⁻¹ b for b (m,) or (m, r), in O(m r)."""
         y = _right_hand_side(b, self._inverse.size)
         tridiagonal.solve(self._inverse, self._multipliers, y if y.ndim == 2 else y[:, None])
-        return y
+        return _finite(y)
 
     def inverse_on_pattern(self) -> Array:
         """Return diagonal and off-diagonal of A⁻¹ as (2, m), in O(m)."""
         S = np.empty((self._inverse.size, 2))
         tridiagonal.inverse_on_pattern(self._inverse, self._multipliers, S)
-        return S.T
+        return _finite(S.T)
 
 
 class Banded:
@@ -161,13 +173,19 @@ class BandedFactor:
         """Return A⁻¹ b for b (m,) or (m, r), in O(m h r)."""
         y = _right_hand_side(b, self._T.shape[0])
         banded.solve(self._T, y if y.ndim == 2 else y[:, None])
-        return y
+        return _finite(y)
 
     def inverse_on_pattern(self) -> Array:
         """Return the band of A⁻¹ as (h + 1, m) by the Takahashi recurrence, in O(m h²)."""
         S = np.empty_like(self._T)
         banded.inverse_on_pattern(self._T, S)
-        return S.T
+        return _finite(S.T)
+
+
+def _finite(answer: Array) -> Array:
+    if not np.isfinite(answer).all():
+        raise ValueError("the answer overflowed: scale the matrix or the right-hand side")
+    return answer
 
 
 class BlockTridiagonal:

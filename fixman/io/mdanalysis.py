@@ -6,6 +6,7 @@ with array operations; the only Python loop is over the frames that MDAnalysis y
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -20,7 +21,7 @@ from fixman.io.groups import ChainData, ChainGroup
 
 try:
     import MDAnalysis
-    from MDAnalysis.exceptions import NoDataError, SelectionError
+    from MDAnalysis.exceptions import NoDataError
     from MDAnalysis.guesser.default_guesser import DefaultGuesser
     from MDAnalysis.lib.distances import minimize_vectors
     from MDAnalysis.lib.mdamath import triclinic_vectors
@@ -59,11 +60,13 @@ def read_chains(
     Raises FileNotFoundError or ValueError: nothing selected, no bonds, a branched or cyclic
     selection, atoms without mass, no coordinates, a bond near half the box.
     """
+    if step == 0:
+        raise ValueError("step must not be 0")
     universe, notes = _open(topology, trajectory, atom_style)
     try:
         selected = universe.select_atoms(select)
-    except (SelectionError, AttributeError, ValueError) as error:
-        raise ValueError(f"selection {select!r}: {error}") from error
+    except Exception as error:  # its parser raises TypeErrors and more
+        raise ValueError(f"selection {select!r}: {_brief(error)}") from error
     if len(selected) == 0:
         raise ValueError(
             f"selection {select!r} matches none of the {len(universe.atoms)} atoms of {topology}"
@@ -87,7 +90,11 @@ def read_chains(
     except AttributeError as error:
         raise ValueError(f"{topology} holds no coordinates: give a trajectory as well") from error
     if len(frames) == 0:
-        raise ValueError(f"no frame left of {len(universe.trajectory)} by start, stop and step")
+        limits = {"start": start, "stop": stop, "step": step}
+        given = ", ".join(f"{name} {limit}" for name, limit in limits.items() if limit is not None)
+        raise ValueError(
+            f"none of the {len(universe.trajectory)} frames, counted from 0, is left by {given}"
+        )
     numbers, times, xs = _coordinates(universe, frames, blocks, progress)
     groups = tuple(ChainGroup(m, atoms, x) for (m, atoms), x in zip(blocks, xs, strict=True))
     return ChainData(groups, numbers, times, notes)
@@ -98,18 +105,29 @@ def _open(
 ) -> tuple[Any, tuple[str, ...]]:
     paths = [str(path) for path in (topology, trajectory) if path is not None]
     for path in paths:
-        if not Path(path).is_file():
+        if not Path(path).exists():
             raise FileNotFoundError(f"no such file: {path}")
+        if Path(path).is_dir():
+            raise IsADirectoryError(f"a folder, not a file: {path}")
     options = {} if atom_style is None else {"atom_style": atom_style}
     try:
         universe = MDAnalysis.Universe(*paths, to_guess=(), **options)
     except Exception as error:  # its parsers raise whatever a broken line made them raise
-        raise ValueError(f"MDAnalysis cannot read {' with '.join(paths)}: {error}") from error
+        order = "; the order is topology first, then trajectory" if trajectory is not None else ""
+        raise ValueError(
+            f"MDAnalysis cannot read {' with '.join(paths)}: {_brief(error)}{order}"
+        ) from error
     notes: tuple[str, ...] = ()
     if not hasattr(universe.atoms, "masses"):
         notes = ("masses are not in the topology: MDAnalysis guessed them from the atom types",)
     universe.guess_TopologyAttrs(to_guess=("types", "masses"))
     return universe, notes
+
+
+def _brief(error: Exception) -> str:
+    """First sentence of what MDAnalysis says, which may list every format it knows."""
+    sentence = re.split(r"(?<=[.!]) ", " ".join(str(error).split()))[0].rstrip(".!")
+    return f"{sentence[:200]} …" if len(sentence) > 200 else sentence or type(error).__name__
 
 
 def _name(atom: Any) -> str:
@@ -138,7 +156,7 @@ def _bonds(universe: Any, selected: Any, bonds: str) -> Indices:
             guesser = DefaultGuesser(None, box=universe.dimensions)
             found = guesser.guess_bonds(selected, selected.positions)
         except (NoDataError, ValueError) as error:
-            raise ValueError(f"the bonds cannot be guessed: {error}") from error
+            raise ValueError(f"the bonds cannot be guessed: {_brief(error)}") from error
     elif not hasattr(universe, "bonds"):
         raise ValueError(
             "the topology has no bonds: guess them from distances with --bonds guess, "

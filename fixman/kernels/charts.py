@@ -12,7 +12,8 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.geometry import (
-    LENGTH,
+    ANGLE,
+    SMALLEST_SINE,
     cross,
     curvature,
     gradient,
@@ -24,39 +25,55 @@ from fixman.kernels.geometry import (
 
 
 @jit
-def internal_frames(x, n, dim, fixed, kinds, beads, smallest_sine, q):
-    """Coordinates of every frame into ``q (frames, m)``; the first singular or bad frame, or -1."""
+def internal_frames(x, n, dim, fixed, kinds, beads, q):
+    """Coordinates of every frame into ``q (frames, m)``; the first bad frame, or -1.
+
+    A frame is bad if a bond cannot be measured or a torsion is undefined.
+    """
     P = np.empty((n + 3, 3))
     bad = -1
     for frame in range(q.shape[0]):
-        place(x, frame, n, dim, fixed, P)
+        good = place(x, frame, n, dim, fixed, P)
         for r in range(kinds.size):
             q[frame, r], sine = value(kinds[r], beads[r], P, dim, fixed)
-            wrong = not math.isfinite(q[frame, r]) or not sine > smallest_sine
-            if (wrong or (kinds[r] == LENGTH and q[frame, r] == 0.0)) and bad < 0:
-                bad = frame
+            # A straight angle has a value; bonds that cannot be measured are lengths as well.
+            good = good and (sine > SMALLEST_SINE or kinds[r] == ANGLE)
+        if not good and bad < 0:
+            bad = frame
     return bad
 
 
 @jit
 def curvature_frames(x, v, n, dim, fixed, kinds, beads, kappa):
-    """κ of every frame into ``kappa (frames, m)``."""
+    """κ of every frame into ``kappa (frames, m)``; the first frame without an answer, or -1."""
     P = np.empty((n + 3, 3))
     V = np.empty((n + 3, 3))
     for frame in range(kappa.shape[0]):
-        place(x, frame, n, dim, fixed, P)
-        place_velocities(v, frame, n, dim, fixed, V)
+        good = place(x, frame, n, dim, fixed, P)
+        good = place_velocities(v, frame, n, dim, fixed, V) and good
+        check = 0.0
         for r in range(kinds.size):
+            _, sine = value(kinds[r], beads[r], P, dim, fixed)
+            if not sine > SMALLEST_SINE:
+                return frame
             kappa[frame, r] = curvature(kinds[r], beads[r], P, V, dim, fixed)
+            check += 0.0 * kappa[frame, r]
+        if not good or check != 0.0:
+            return frame
+    return -1
 
 
 @jit
 def gradient_rows(x, n, dim, fixed, kinds, beads, B, sines):
-    """Wilson rows ``B (m, 4, 3)`` and the sines they were divided by, for one frame."""
+    """Wilson rows ``B (m, 4, 3)`` and the sines they were divided by, for one frame.
+
+    False if a position is not finite.
+    """
     P = np.empty((n + 3, 3))
-    place(x, 0, n, dim, fixed, P)
+    finite = place(x, 0, n, dim, fixed, P)
     for r in range(kinds.size):
         sines[r] = gradient(kinds[r], beads[r], P, dim, fixed, B[r])
+    return finite
 
 
 @jit
@@ -161,7 +178,7 @@ def chart_solve(x, r, n, dim, fixed, kinds, beads, columns, y):
             for a in range(dim):
                 y[first + k, a] = 0.0
             for c in range(k * dim, k * dim + dim):
-                if gradient(kinds[c], beads[c], P, dim, fixed, B) == 0.0:
+                if not gradient(kinds[c], beads[c], P, dim, fixed, B) > SMALLEST_SINE:
                     return frame
                 residual = r[frame, c]
                 own = 0.0
@@ -190,7 +207,7 @@ def chart_solve_transposed(x, F, n, dim, fixed, kinds, beads, columns, t):
         first = frame * n
         for k in range(n - 1, -1, -1):
             for c in range(k * dim, k * dim + dim):
-                if gradient(kinds[c], beads[c], P, dim, fixed, B) == 0.0:
+                if not gradient(kinds[c], beads[c], P, dim, fixed, B) > SMALLEST_SINE:
                     return frame
                 own = 0.0
                 along = 0.0

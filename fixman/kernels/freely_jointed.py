@@ -21,6 +21,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from fixman.kernels import jit
+from fixman.kernels.geometry import measurable
 
 HUGE = 1e100
 
@@ -65,7 +66,7 @@ def logdet_frames(x, links, n, dim, fixed, out):
                     uz -= x[bead - 1, 2]
             bead += 1
             square = ux * ux + uy * uy + uz * uz
-            if not 0.0 < square < math.inf:
+            if not measurable(square):
                 return frame
             inverse_square = 1.0 / square
             a = uyp * uz - uzp * uy
@@ -161,7 +162,7 @@ def planar_motion(x, v, torque, force, links, n, fixed, out):
             px, py = x[j, 0], x[j, 1]
             vx, vy = v[j, 0], v[j, 1]
             square = dx * dx + dy * dy
-            if not 0.0 < square < math.inf:
+            if not measurable(square):
                 return frame
             r = 1.0 / math.sqrt(square)
             ux = dx * r

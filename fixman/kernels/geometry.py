@@ -13,6 +13,8 @@ from fixman.kernels import jit
 
 LENGTH, ANGLE, TORSION = 3, 4, 5  # 0, 1, 2 are the positions x, y, z
 SMALLEST_SINE = 4.0 * 2.0**-52  # a gradient divided by less than this is not one
+# Squares of bond lengths in between leave room for the eighth powers in the four-point forms.
+SMALLEST_SQUARE, LARGEST_SQUARE = 1e-70, 1e70
 
 
 @jit
@@ -35,34 +37,36 @@ def scaled(s, a):
 
 
 @jit
-def place(x, frame, n, dim, fixed, P):
-    """Fill the padded points of one frame; the ghosts of a free chain ride on its first bead."""
-    first = frame * n
-    for k in range(n):
-        for a in range(dim):
-            P[k + 3, a] = x[first + k, a]
-        if dim == 2:
-            P[k + 3, 2] = 0.0
-    for g in range(3):
-        for a in range(3):
-            P[g, a] = 0.0 if fixed else P[3, a]
-    P[1, 0] -= 1.0
-    P[0, 0] -= 1.0
-    P[0, 1] -= 1.0
-
-
-@jit
 def place_velocities(v, frame, n, dim, fixed, V):
-    """Fill the padded velocities of one frame; ghosts move with what they ride on."""
+    """Fill the padded velocities of one frame; ghosts move with what they ride on.
+
+    False if one is not finite.
+    """
     first = frame * n
+    check = 0.0
     for k in range(n):
         for a in range(dim):
             V[k + 3, a] = v[first + k, a]
+            check += 0.0 * v[first + k, a]
         if dim == 2:
             V[k + 3, 2] = 0.0
     for g in range(3):
         for a in range(3):
             V[g, a] = 0.0 if fixed else V[3, a]
+    return check == 0.0
+
+
+@jit
+def place(x, frame, n, dim, fixed, P):
+    """Fill the padded points of one frame; the ghosts of a free chain ride on its first bead.
+
+    False if a position is not finite.
+    """
+    finite = place_velocities(x, frame, n, dim, fixed, P)
+    P[1, 0] -= 1.0
+    P[0, 0] -= 1.0
+    P[0, 1] -= 1.0
+    return finite
 
 
 @jit
@@ -80,24 +84,42 @@ def bond(P, i, j, fixed):
 
 
 @jit
+def measurable(square):
+    """Whether a squared bond length is neither zero nor lost to over- or underflow."""
+    return SMALLEST_SQUARE < square < LARGEST_SQUARE
+
+
+@jit
 def value(kind, row, P, dim, fixed):
-    """Return the coordinate and the sine on which it depends (1 where it is always regular)."""
+    """Return the coordinate and the sine that its gradient is divided by, 1 if none.
+
+    The sine is 0 where a bond cannot be measured.
+    """
     if kind < LENGTH:
         return P[row[0], kind], 1.0
     u = bond(P, row[0], row[1], fixed)
+    uu = dot(u, u)
+    if not measurable(uu):
+        return math.sqrt(uu), 0.0
     if kind == LENGTH:
-        return math.sqrt(dot(u, u)), 1.0
+        return math.sqrt(uu), 1.0
     v = bond(P, row[1], row[2], fixed)
+    vv = dot(v, v)
+    if not measurable(vv):
+        return 0.0, 0.0
     if kind == ANGLE:
         w = cross(u, v)
         if dim == 2:
             return math.atan2(w[2], dot(u, v)), 1.0
-        return math.atan2(math.sqrt(dot(w, w)), dot(u, v)), 1.0
+        ww = dot(w, w)
+        return math.atan2(math.sqrt(ww), dot(u, v)), math.sqrt(ww / (uu * vv))
     r = bond(P, row[2], row[3], fixed)
+    rr = dot(r, r)
+    if not measurable(rr):
+        return 0.0, 0.0
     m = cross(u, v)
     n = cross(v, r)
-    vv = dot(v, v)
-    sine = math.sqrt(min(dot(m, m) / (dot(u, u) * vv), dot(n, n) / (vv * dot(r, r))))
+    sine = math.sqrt(min(dot(m, m) / (uu * vv), dot(n, n) / (vv * rr)))
     return math.atan2(math.sqrt(vv) * dot(u, n), dot(m, n)), sine
 
 
@@ -112,25 +134,27 @@ def put(B, slot, sign, g):
 def gradient(kind, row, P, dim, fixed, B):
     """Write the Wilson row into ``B (4, 3)``; return the sine it was divided by, 1 if none.
 
-    The sine is 0 where a bond has no length.
+    The sine is 0 where a bond cannot be measured.
     """
     B[:] = 0.0
     if kind < LENGTH:
         B[0, kind] = 1.0
         return 1.0
     u = bond(P, row[0], row[1], fixed)
-    lu = math.sqrt(dot(u, u))
-    if lu == 0.0:
+    uu = dot(u, u)
+    if not measurable(uu):
         return 0.0
+    lu = math.sqrt(uu)
     if kind == LENGTH:
         g = scaled(1.0 / lu, u)
         put(B, 0, -1.0, g)
         put(B, 1, 1.0, g)
         return 1.0
     v = bond(P, row[1], row[2], fixed)
-    lv = math.sqrt(dot(v, v))
-    if lv == 0.0:
+    vv = dot(v, v)
+    if not measurable(vv):
         return 0.0
+    lv = math.sqrt(vv)
     if kind == ANGLE:
         eu = scaled(1.0 / lu, u)
         ev = scaled(1.0 / lv, v)
@@ -149,60 +173,84 @@ def gradient(kind, row, P, dim, fixed, B):
         put(B, 1, 1.0, gu)
         put(B, 1, -1.0, gv)
         put(B, 2, 1.0, gv)
-        return sine
-    r = bond(P, row[2], row[3], fixed)
-    lr = math.sqrt(dot(r, r))
-    m = cross(u, v)
-    n = cross(v, r)
-    mm = dot(m, m)
-    nn = dot(n, n)
-    if mm == 0.0 or nn == 0.0:
-        return 0.0
-    gi = scaled(-lv / mm, m)
-    gl = scaled(lv / nn, n)
-    p = dot(u, v) / (lv * lv)
-    q = dot(r, v) / (lv * lv)
-    put(B, 0, 1.0, gi)
-    put(B, 1, -1.0 - p, gi)
-    put(B, 1, q, gl)
-    put(B, 2, p, gi)
-    put(B, 2, -1.0 - q, gl)
-    put(B, 3, 1.0, gl)
-    return min(math.sqrt(mm) / (lu * lv), math.sqrt(nn) / (lv * lr))
+    else:
+        r = bond(P, row[2], row[3], fixed)
+        rr = dot(r, r)
+        if not measurable(rr):
+            return 0.0
+        m = cross(u, v)
+        n = cross(v, r)
+        mm = dot(m, m)
+        nn = dot(n, n)
+        if mm == 0.0 or nn == 0.0:
+            return 0.0
+        sine = min(math.sqrt(mm) / (lu * lv), math.sqrt(nn) / (lv * math.sqrt(rr)))
+        gi = scaled(-lv / mm, m)
+        gl = scaled(lv / nn, n)
+        p = dot(u, v) / vv
+        q = dot(r, v) / vv
+        put(B, 0, 1.0, gi)
+        put(B, 1, -1.0 - p, gi)
+        put(B, 1, q, gl)
+        put(B, 2, p, gi)
+        put(B, 2, -1.0 - q, gl)
+        put(B, 3, 1.0, gl)
+    if not fixed and row[0] < 3:
+        ride(kind, row, B)
+    return sine
+
+
+@jit
+def ride(kind, row, B):
+    """Give bead 0 of a free chain what the ghosts that ride on it would get, without cancellation.
+
+    Moved all together nothing changes, so bead 0 and its ghosts take minus the other beads' sum.
+    """
+    root = 0
+    for slot in range(kind - LENGTH + 2):
+        if row[slot] <= 3:
+            root = slot
+    for a in range(3):
+        rest = 0.0
+        for slot in range(kind - LENGTH + 2):
+            if row[slot] <= 3:
+                B[slot, a] = 0.0
+            else:
+                rest += B[slot, a]
+        B[root, a] = -rest
+
+
+@jit
+def unit(i, j, P, V, fixed):
+    """Direction of a bond, its length, and its rate over its length."""
+    u = bond(P, i, j, fixed)
+    length = math.sqrt(dot(u, u))
+    s = 1.0 / length
+    rate = (s * (V[j, 0] - V[i, 0]), s * (V[j, 1] - V[i, 1]), s * (V[j, 2] - V[i, 2]))
+    return scaled(s, u), length, rate
 
 
 @jit
 def curvature(kind, row, P, V, dim, fixed):
-    """κ = ẋᵀ (∂²q/∂x²) ẋ: the second time derivative of q along x + ẋ t."""
+    """κ = ẋᵀ (∂²q/∂x²) ẋ: the second time derivative of q along x + ẋ t.
+
+    Angles depend on directions only, so bonds are scaled to unit length first.
+    """
     if kind < LENGTH:
         return 0.0
-    u = bond(P, row[0], row[1], fixed)
-    du = (V[row[1], 0] - V[row[0], 0], V[row[1], 1] - V[row[0], 1], V[row[1], 2] - V[row[0], 2])
+    u, length, du = unit(row[0], row[1], P, V, fixed)
     if kind == LENGTH:
         w = cross(u, du)
-        uu = dot(u, u)
-        return dot(w, w) / (uu * math.sqrt(uu))
-    v = bond(P, row[1], row[2], fixed)
-    dv = (V[row[2], 0] - V[row[1], 0], V[row[2], 1] - V[row[1], 1], V[row[2], 2] - V[row[1], 2])
+        return length * dot(w, w)
+    v, _, dv = unit(row[1], row[2], P, V, fixed)
     if kind == ANGLE:
         if dim == 2:
-            uu = dot(u, u)
-            vv = dot(v, v)
-            turn_v = dot(v, dv) * (v[0] * dv[1] - v[1] * dv[0]) / (vv * vv)
-            turn_u = dot(u, du) * (u[0] * du[1] - u[1] * du[0]) / (uu * uu)
+            turn_v = dot(v, dv) * (v[0] * dv[1] - v[1] * dv[0])
+            turn_u = dot(u, du) * (u[0] * du[1] - u[1] * du[0])
             return -2.0 * (turn_v - turn_u)
         return _angle_curvature(u, v, du, dv)
-    r = bond(P, row[2], row[3], fixed)
-    dr = (V[row[3], 0] - V[row[2], 0], V[row[3], 1] - V[row[2], 1], V[row[3], 2] - V[row[2], 2])
-    return _torsion_curvature(u, v, r, du, dv, dr)
-
-
-@jit
-def _atan2_second_derivative(y, y1, y2, x, x1, x2):
-    """(d²/dt²) atan2(y, x) from the derivatives of y and x."""
-    rr = x * x + y * y
-    rate = (x * y1 - y * x1) / rr
-    return (x * y2 - y * x2) / rr - 2.0 * rate * (x * x1 + y * y1) / rr
+    r, _, dr = unit(row[2], row[3], P, V, fixed)
+    return _turning(v, dv, r, dr) - _turning(v, dv, scaled(-1.0, u), scaled(-1.0, du))
 
 
 @jit
@@ -213,36 +261,32 @@ def _angle_curvature(u, v, du, dv):
     a = cross(du, v)
     b = cross(u, dv)
     w1 = (a[0] + b[0], a[1] + b[1], a[2] + b[2])
-    w2 = scaled(2.0, cross(du, dv))
     across = cross(w, w1)
     y1 = dot(w, w1) / y
-    y2 = (dot(across, across) / (y * y) + dot(w, w2)) / y
+    y2 = (dot(across, across) / (y * y) + 2.0 * dot(w, cross(du, dv))) / y
+    c = dot(u, v)
     c1 = dot(du, v) + dot(u, dv)
-    return _atan2_second_derivative(y, y1, y2, dot(u, v), c1, 2.0 * dot(du, dv))
+    c2 = 2.0 * dot(du, dv)
+    rr = c * c + y * y
+    rate = (c * y1 - y * c1) / rr
+    return (c * y2 - y * c2) / rr - 2.0 * rate * (c * c1 + y * y1) / rr
 
 
 @jit
-def _torsion_curvature(u, v, r, du, dv, dr):
-    # φ = atan2(|v| u·n, m·n), m = u × v, n = v × r.
-    m = cross(u, v)
+def _turning(v, dv, r, dr):
+    """Angular acceleration about v of the half plane from v towards r.
+
+    A torsion is the difference of two such angles.  Each has only its own sine in the
+    denominator; the four-point form would have the product of both.
+    """
     n = cross(v, r)
-    a = cross(du, v)
-    b = cross(u, dv)
-    m1 = (a[0] + b[0], a[1] + b[1], a[2] + b[2])
-    m2 = scaled(2.0, cross(du, dv))
+    nn = dot(n, n)
     a = cross(dv, r)
     b = cross(v, dr)
     n1 = (a[0] + b[0], a[1] + b[1], a[2] + b[2])
     n2 = scaled(2.0, cross(dv, dr))
-    g = math.sqrt(dot(v, v))
-    g1 = dot(v, dv) / g
-    turn = cross(v, dv)
-    g2 = dot(turn, turn) / (g * g * g)
-    t = dot(u, n)
-    t1 = dot(du, n) + dot(u, n1)
-    t2 = 2.0 * dot(du, n1) + dot(u, n2)
-    y1 = g1 * t + g * t1
-    y2 = g2 * t + 2.0 * g1 * t1 + g * t2
-    x1 = dot(m1, n) + dot(m, n1)
-    x2 = dot(m2, n) + 2.0 * dot(m1, n1) + dot(m, n2)
-    return _atan2_second_derivative(g * t, y1, y2, dot(m, n), x1, x2)
+    spin = cross(n, n1)
+    axis1 = dot(v, dv)
+    axis_rate = (dv[0] - axis1 * v[0], dv[1] - axis1 * v[1], dv[2] - axis1 * v[2])
+    turn = dot(cross(n, n2), v) + dot(spin, axis_rate)
+    return (turn - 2.0 * dot(n, n1) * dot(spin, v) / nn) / nn

@@ -86,7 +86,8 @@ def logdet_frames(x, n, dim, fixed, kinds, beads, terms, h, w, out):
     B = np.empty((m, 4, 3))
     T = np.empty((m, h + 1))
     for frame in range(out.size):
-        place(x, frame, n, dim, fixed, P)
+        if not place(x, frame, n, dim, fixed, P):
+            return frame
         for r in range(m):
             if not gradient(kinds[r], beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
                 return frame
@@ -105,7 +106,7 @@ def motion_frames(
     """Motion of every frame; the first frame without an answer, or -1.
 
     ``torque`` (flat) and ``force`` may be empty.  ``order`` is the public place of each hard row.
-    ``out (frames, n d + hard + soft)`` receives ẍ and the tensions; q̈ is left to
+    ``out (frames, n d + hard)`` receives ẍ and the tensions; q̈ is left to
     `soft_accelerations`, since it alone can be singular.
     """
     m = hard.size
@@ -115,10 +116,11 @@ def motion_frames(
     B = np.empty((m, 4, 3))
     row = np.empty((4, 3))
     rhs = np.empty((m, 1))
+    kappa = np.empty(m)
     work = workspace(m, h, links)
     for frame in range(out.shape[0]):
-        place(x, frame, n, dim, fixed, P)
-        place_velocities(v, frame, n, dim, fixed, V)
+        if not (place(x, frame, n, dim, fixed, P) and place_velocities(v, frame, n, dim, fixed, V)):
+            return frame
         for k in range(n):
             for a in range(dim):
                 F[k, a] = force[frame * n + k, a] if force.size else 0.0
@@ -137,41 +139,49 @@ def motion_frames(
         for r in range(m):
             if not gradient(hard[r], hard_beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
                 return frame
-            total = curvature(hard[r], hard_beads[r], P, V, dim, fixed)
-            for slot in range(4):
-                j = hard_columns[r, slot]
-                if j >= 0:
-                    total += w[j] * dot(B[r, slot], F[j])
-            rhs[r, 0] = -total
+            kappa[r] = curvature(hard[r], hard_beads[r], P, V, dim, fixed)
+            out[frame, n * dim + order[r]] = 0.0
         if not factor(B, terms, w, links, work):
             return frame
-        solve(work, links, rhs)
         check = 0.0
-        for r in range(m):
-            out[frame, n * dim + order[r]] = -rhs[r, 0]
-            check += 0.0 * rhs[r, 0]
-            for slot in range(4):
-                j = hard_columns[r, slot]
-                if j >= 0:
-                    for a in range(dim):
-                        F[j, a] += rhs[r, 0] * B[r, slot, a]
+        # The second sweep solves for what B_b ẍ + κ_b still is.  Formed from B and not from H^bb,
+        # it sees errors of λ before they are squared: the condition number of B_b M^-½ is what
+        # remains of that of H^bb (Björck 1987).  The tridiagonal pivots have no need of it.
+        for _ in range(1 if links.size else 2):
+            for r in range(m):
+                rhs[r, 0] = -kappa[r]
+                for slot in range(4):
+                    j = hard_columns[r, slot]
+                    if j >= 0:
+                        rhs[r, 0] -= w[j] * dot(B[r, slot], F[j])
+            solve(work, links, rhs)
+            for r in range(m):
+                out[frame, n * dim + order[r]] -= rhs[r, 0]
+                check += 0.0 * rhs[r, 0]
+                for slot in range(4):
+                    j = hard_columns[r, slot]
+                    if j >= 0:
+                        for a in range(dim):
+                            F[j, a] += rhs[r, 0] * B[r, slot, a]
         for k in range(n):
             for a in range(dim):
                 out[frame, k * dim + a] = w[k] * F[k, a]
-                check += 0.0 * out[frame, k * dim + a] + 0.0 * V[k + 3, a] + 0.0 * P[k + 3, a]
+                check += 0.0 * out[frame, k * dim + a]
         if check != 0.0:  # NaN: something in this frame was not finite
             return frame
     return -1
 
 
 @jit
-def soft_accelerations(x, v, n, dim, fixed, kinds, beads, columns, out):
-    """q̈_a = B_a ẍ + κ_a into the last columns of ``out``; the first singular frame, or -1."""
+def soft_accelerations(x, v, motion, n, dim, fixed, kinds, beads, columns, qdd):
+    """q̈_a = B_a ẍ + κ_a of every frame; the first frame without an answer, or -1.
+
+    ``motion (frames, n d + …)`` starts with ẍ, as `motion_frames` leaves it.
+    """
     P = np.empty((n + 3, 3))
     V = np.empty((n + 3, 3))
     row = np.empty((4, 3))
-    first = out.shape[1] - kinds.size
-    for frame in range(out.shape[0]):
+    for frame in range(qdd.shape[0]):
         place(x, frame, n, dim, fixed, P)
         place_velocities(v, frame, n, dim, fixed, V)
         check = 0.0
@@ -183,8 +193,8 @@ def soft_accelerations(x, v, n, dim, fixed, kinds, beads, columns, out):
                 j = columns[r, slot]
                 if j >= 0:
                     for a in range(dim):
-                        total += row[slot, a] * out[frame, j * dim + a]
-            out[frame, first + r] = total
+                        total += row[slot, a] * motion[frame, j * dim + a]
+            qdd[frame, r] = total
             check += 0.0 * total
         if check != 0.0:
             return frame

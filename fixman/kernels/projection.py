@@ -1,8 +1,9 @@
 """Projection onto given values of the hard coordinates, frame by frame.
 
-The nearest point in the metric of the masses satisfies x = x₀ + M⁻¹ B_b(x)ᵀ λ.  Linearized about
-the last iterate this is one solve with H^bb; it converges to the nearest point at a linear rate.
-Newton's method onto the manifold, quadratic, then removes what is left.
+The nearest point in the metric of the masses: Newton's method onto the manifold, then descent of
+½ Σ m |x − x₀|² along it.  A step goes against the tangential part of x − x₀, scaled after Barzilai
+and Borwein (1988), and returns to the manifold by Newton's method; it is halved until the
+objective is below the largest of the last few, which is what keeps such steps safe.
 """
 
 from __future__ import annotations
@@ -15,9 +16,67 @@ from fixman.kernels import jit
 from fixman.kernels.geometry import LENGTH, SMALLEST_SINE, dot, gradient, place, value
 from fixman.kernels.motion import factor, solve, workspace
 
-NEAREST = 40  # iterations towards the nearest point
-NEWTON = 40  # and onto the manifold
+DESCENT = 2000  # steps along the manifold
+NEWTON = 40  # iterations onto it
+HALVINGS = 30
+MEMORY = 8
+STATIONARY = 1e-9  # tangential part of the displacement, relative to all of it
 EPS = 2.0**-52
+
+MET, SINGULAR, MISSED = 0, 1, 2
+
+
+@jit
+def remove_rows(rhs, B, columns, w, y):
+    """y ← y − M⁻¹ B_bᵀ rhs."""
+    for r in range(B.shape[0]):
+        for slot in range(4):
+            j = columns[r, slot]
+            if j >= 0:
+                for a in range(y.shape[1]):
+                    y[j, a] -= w[j] * rhs[r, 0] * B[r, slot, a]
+
+
+@jit
+def apply_rows(B, columns, y, rhs):
+    """Rhs ← B_b y."""
+    for r in range(B.shape[0]):
+        rhs[r, 0] = 0.0
+        for slot in range(4):
+            j = columns[r, slot]
+            if j >= 0:
+                for a in range(y.shape[1]):
+                    rhs[r, 0] += B[r, slot, a] * y[j, a]
+
+
+@jit
+def onto_manifold(
+    x, targets, size, fixed, w, kinds, beads, columns, terms, h, links, P, B, rhs, work
+):
+    """Newton's method for q_b(x) = targets on one configuration; B and its factor are left at x."""
+    n, dim = x.shape
+    for _ in range(NEWTON):
+        place(x, 0, n, dim, fixed, P)
+        met = True
+        for r in range(kinds.size):
+            q, _ = value(kinds[r], beads[r], P, dim, fixed)
+            if not gradient(kinds[r], beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
+                return SINGULAR
+            residual = q - targets[r]
+            if kinds[r] > LENGTH:
+                residual -= 2.0 * math.pi * round(residual / (2.0 * math.pi))
+            stiffness = 0.0
+            for slot in range(4):
+                stiffness += math.sqrt(dot(B[r, slot], B[r, slot]))
+            met = met and abs(residual) <= 4.0 * EPS * (size * stiffness + abs(q))
+            rhs[r, 0] = residual
+        if not factor(B, terms, w, links, work):
+            return SINGULAR
+        if met:
+            return MET
+        solve(work, links, rhs)
+        remove_rows(rhs, B, columns, w, x)
+    return MISSED
 
 
 @jit
@@ -34,60 +93,82 @@ def project_frames(
     B = np.empty((m, 4, 3))
     rhs = np.empty((m, 1))
     work = workspace(m, h, links)
-    step = np.empty((n, dim))
+    tangent = np.empty((n, dim))
+    tangent_before = np.empty((n, dim))
+    before = np.empty((n, dim))
+    recent = np.empty(MEMORY)
     for frame in range(targets.shape[0]):
-        first = frame * n
+        start = x0[frame * n : (frame + 1) * n]
+        here = x[frame * n : (frame + 1) * n]
+        goal = targets[frame]
+        here[:] = start
         size = 0.0
-        for k in range(first, first + n):
+        for k in range(n):
             for a in range(dim):
-                x[k, a] = x0[k, a]
-                size = max(size, abs(x[k, a]))
-        nearest = True
-        for iteration in range(NEAREST + NEWTON):
-            place(x, frame, n, dim, fixed, P)
-            met = True
-            for r in range(m):
-                q, _ = value(kinds[r], beads[r], P, dim, fixed)
-                if not gradient(kinds[r], beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
-                    return 2 * frame
-                residual = q - targets[frame, r]
-                if kinds[r] > LENGTH:
-                    residual -= 2.0 * math.pi * round(residual / (2.0 * math.pi))
-                stiffness = 0.0
-                for slot in range(4):
-                    stiffness += math.sqrt(dot(B[r, slot], B[r, slot]))
-                met = met and abs(residual) <= 4.0 * EPS * (size * stiffness + abs(q))
-                if nearest:
-                    for slot in range(4):
-                        j = columns[r, slot]
-                        if j >= 0:
-                            for a in range(dim):
-                                residual += B[r, slot, a] * (x0[first + j, a] - x[first + j, a])
-                rhs[r, 0] = residual
-            if met and not nearest:
-                break
-            if not factor(B, terms, w, links, work):
-                return 2 * frame
+                size = max(size, abs(start[k, a]))
+        state = onto_manifold(
+            here, goal, size, fixed, w, kinds, beads, columns, terms, h, links, P, B, rhs, work
+        )
+        if state != MET:
+            return 2 * frame + (state == MISSED)
+        recent[:] = -math.inf
+        step = 1.0
+        found = False
+        for iteration in range(DESCENT):
+            # The tangential part of the displacement.
+            for k in range(n):
+                for a in range(dim):
+                    tangent[k, a] = here[k, a] - start[k, a]
+            apply_rows(B, columns, tangent, rhs)
             solve(work, links, rhs)
+            remove_rows(rhs, B, columns, w, tangent)
+            distance = 0.0
+            slope = 0.0
+            moved = 0.0
+            turned = 0.0
+            inertia = 0.0
             for k in range(n):
+                mass = 1.0 / w[k]
                 for a in range(dim):
-                    step[k, a] = x0[first + k, a] - x[first + k, a] if nearest else 0.0
-            for r in range(m):
-                for slot in range(4):
-                    j = columns[r, slot]
-                    if j >= 0:
+                    distance += mass * (here[k, a] - start[k, a]) ** 2
+                    slope += mass * tangent[k, a] ** 2
+                    inertia += mass
+                    if iteration > 0:
+                        change = here[k, a] - before[k, a]
+                        moved += mass * change * change
+                        turned += mass * change * (tangent[k, a] - tangent_before[k, a])
+            if math.sqrt(slope) <= STATIONARY * math.sqrt(distance) + EPS * size * math.sqrt(
+                inertia
+            ):
+                found = True
+                break
+            if iteration > 0:
+                step = min(max(moved / turned, 0.01), 100.0) if turned > 0.0 else 1.0
+            recent[iteration % MEMORY] = distance
+            highest = recent.max()
+            before[:] = here
+            tangent_before[:] = tangent
+            accepted = False
+            for _ in range(HALVINGS):
+                for k in range(n):
+                    for a in range(dim):
+                        here[k, a] = before[k, a] - step * tangent[k, a]
+                state = onto_manifold(
+                    here, goal, size, fixed, w, kinds, beads, columns, terms, h, links, P, B, rhs,
+                    work,
+                )  # fmt: skip
+                if state == MET:
+                    distance = 0.0
+                    for k in range(n):
                         for a in range(dim):
-                            step[j, a] -= w[j] * rhs[r, 0] * B[r, slot, a]
-            change = 0.0
-            for k in range(n):
-                for a in range(dim):
-                    x[first + k, a] += step[k, a]
-                    change += abs(step[k, a])
-            if not change < math.inf:
+                            distance += (here[k, a] - start[k, a]) ** 2 / w[k]
+                    if distance <= highest - 1e-4 * step * slope:
+                        accepted = True
+                        break
+                step *= 0.5
+            if not accepted:
                 return 2 * frame + 1
-            if change <= n * 16.0 * EPS * size or iteration == NEAREST - 1:
-                nearest = False
-        else:
+        if not found:
             return 2 * frame + 1
     return -1
 
@@ -108,19 +189,9 @@ def project_velocities(
         for r in range(m):
             if not gradient(kinds[r], beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
                 return frame
-            rhs[r, 0] = 0.0
-            for slot in range(4):
-                j = columns[r, slot]
-                if j >= 0:
-                    for a in range(dim):
-                        rhs[r, 0] += B[r, slot, a] * v[first + j, a]
+        apply_rows(B, columns, v[first : first + n], rhs)
         if not factor(B, terms, w, links, work):
             return frame
         solve(work, links, rhs)
-        for r in range(m):
-            for slot in range(4):
-                j = columns[r, slot]
-                if j >= 0:
-                    for a in range(dim):
-                        v[first + j, a] -= w[j] * rhs[r, 0] * B[r, slot, a]
+        remove_rows(rhs, B, columns, w, v[first : first + n])
     return -1

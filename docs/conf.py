@@ -1,0 +1,41 @@
+import re
+
+from sphinx.application import Sphinx
+
+from fixman import __version__
+
+project = "fixman"
+author = "The fixman developers"
+copyright = "2026, The fixman developers"
+version = release = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_enable_extensions = ["amsmath", "dollarmath"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the docstrings say shapes
+napoleon_google_docstring = False
+
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = f"fixman {__version__}"
+
+
+def escape_bars(_app, _what, _name, _obj, _options, lines: list[str]) -> None:
+    """Let docstrings write |x| for a norm, which reStructuredText takes for a substitution."""
+    lines[:] = [re.sub(r"(`[^`]*`)|\|", lambda m: m[1] or r"\|", line) for line in lines]
+
+
+def join_colon(_app, what, _name, _obj, _options, lines: list[str]) -> None:
+    """Undo what napoleon makes of "Tensions: positive if …" on a property, a type "Tensions"."""
+    types = [line for line in lines if line.startswith(":type:")]
+    if what == "property" and types:
+        lines.remove(types[0])
+        lines[0] = f"{types[0].removeprefix(':type: ')}: {lines[0]}"
+
+
+def setup(app: Sphinx) -> None:
+    """Register the hooks on the two sides of napoleon's."""
+    app.connect("autodoc-process-docstring", escape_bars, priority=400)
+    app.connect("autodoc-process-docstring", join_colon, priority=600)

@@ -1,0 +1,56 @@
+"""Arguments and files that every experiment shares."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fixman import plot
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where one experiment writes, and whether it is to take seconds."""
+
+    quick: bool
+    csv: Path
+    figure: Path
+
+    @classmethod
+    def from_arguments(cls, script: str, description: str | None) -> Output:
+        """Read ``--quick`` and ``--out``; files are named after the script."""
+        parser = argparse.ArgumentParser(description=description)
+        parser.add_argument("--quick", action="store_true", help="small sizes, seconds in all")
+        parser.add_argument(
+            "--out", type=Path, metavar="DIR", help="folder for the CSV and the PNG"
+        )
+        arguments = parser.parse_args()
+        name = Path(script).stem
+        results = arguments.out or HERE / "results"
+        figures = arguments.out or HERE.parent / "figures"
+        for folder in (results, figures):
+            folder.mkdir(parents=True, exist_ok=True)
+        return cls(arguments.quick, results / f"{name}.csv", figures / f"{name}.png")
+
+    def write_csv(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write one line a row, columns from the first one's keys."""
+        rows = list(rows)
+        with self.csv.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        print(f"wrote {self.csv}")
+
+    def save(self, fig: Any) -> None:
+        """Write the figure; call it inside `plot.style`, which sets the resolution."""
+        fig.savefig(self.figure)
+        print(f"wrote {self.figure}")
+
+
+__all__ = ["Output", "plot"]

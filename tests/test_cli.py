@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fixman import cli
+
+pytestmark = pytest.mark.filterwarnings("ignore:::MDAnalysis")
+
+MELT = ["--select", "all", "--atom-style", "id resid type x y z"]
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command in this process: exit code, stdout, stderr."""
+
+    def run(*arguments):
+        code = cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def melt(peer, tmp_path):
+    """Write a LAMMPS file of 25 chains of 16 beads and 3 dimers, wrapped into a tilted box."""
+    peer("MDAnalysis")
+    rng = np.random.default_rng(3)
+    cell = np.array([[6.0, 0, 0], [2.0, 5.0, 0], [1.0, -2.0, 7.0]])
+    lines, bonds, first = [], [], 1
+    for n in [16] * 25 + [2] * 3:
+        steps = rng.normal(size=(n, 3))
+        steps *= 0.97 / np.linalg.norm(steps, axis=1, keepdims=True)
+        fraction = (np.cumsum(steps, axis=0) + rng.uniform(0, 6, 3)) @ np.linalg.inv(cell)
+        for x, y, z in (fraction - np.floor(fraction)) @ cell:
+            lines.append(f"{len(lines) + 1} 1 1 {x:.8f} {y:.8f} {z:.8f}")
+        bonds += [(k, k + 1) for k in range(first, first + n - 1)]
+        first += n
+    text = f"melt\n\n{len(lines)} atoms\n{len(bonds)} bonds\n1 atom types\n1 bond types\n\n"
+    text += "0.0 6.0 xlo xhi\n0.0 5.0 ylo yhi\n0.0 7.0 zlo zhi\n2.0 1.0 -2.0 xy xz yz\n\n"
+    text += "Masses\n\n1 1.0\n\nAtoms\n\n" + "\n".join(lines) + "\n\nBonds\n\n"
+    text += "\n".join(f"{k + 1} 1 {i} {j}" for k, (i, j) in enumerate(bonds)) + "\n"
+    path = tmp_path / "melt.data"
+    path.write_text(text)
+    return path
+
+
+def test_version_is_the_packages(capsys):
+    from fixman import __version__
+
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"fixman {__version__}\n"
+
+
+def test_terminals_that_know_only_ascii(melt):
+    code = "import sys; from fixman.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "audit", str(melt), *MELT]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "verdict: " in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["audit", "--help"], ["demo", "--help"]])
+def test_help_imports_nothing_heavy(arguments):
+    code = (
+        "import sys\n"
+        "from fixman import cli\n"
+        f"try: cli.main({arguments!r})\n"
+        "finally: print(sorted({'numpy', 'scipy', 'numba', 'matplotlib', 'MDAnalysis'} "
+        "& sys.modules.keys()), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+    assert "usage: fixman" in done.stdout
+
+
+def test_a_command_is_required(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([])
+    assert stop.value.code == 2
+    assert "COMMAND" in capsys.readouterr().err
+
+
+def test_text_report(run, melt):
+    code, out, err = run("audit", melt, *MELT, "--hard", "length")
+    assert (code, err) == (0, "")
+    assert "25 chains of 16 beads, 1 frame: 25 samples, 15 hard rows" in out
+    assert "3 chains of 2 beads, 1 frame: 3 samples, 1 hard row\n" in out
+    assert "nothing can vary: every internal coordinate of a chain of 2 beads is hard" in out
+    assert out.splitlines()[-1].startswith("verdict: noticeable, ")
+    assert out.endswith("(the worst group: 25 chains of 16 beads)\n")
+
+
+def test_json_is_the_only_thing_on_stdout(run, melt, tmp_path):
+    table = tmp_path / "table.csv"
+    code, out, err = run("audit", melt, *MELT, "--hard", "length, angle", "--json", "--out", table)
+    document = json.loads(out)
+    assert (code, err) == (0, "")
+    assert document["hard"] == ["length", "angle"]
+    assert [group["hard_rows"] for group in document["groups"]] == [29, 1]
+    assert document["written"] == [str(table)]
+
+
+def test_table_has_a_row_a_frame_and_chain(run, melt, tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("old")
+    _, out, _ = run("audit", melt, *MELT, "--out", table)
+    assert f"wrote {table}" in out
+    with table.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["group", "chain", "frame", "time", "half_logdet"]
+    assert len(rows) == 28
+    half = [float(row["half_logdet"]) for row in rows if row["group"] == "0"]
+    assert f"{np.std(half):.3f} kT" in out
+    assert [row["chain"] for row in rows if row["group"] == "1"] == ["0", "1", "2"]
+
+
+def test_plot(run, melt, tmp_path, peer):
+    peer("matplotlib")
+    picture = tmp_path / "audit.png"
+    code, out, _ = run("audit", melt, *MELT, "--plot", picture)
+    assert code == 0
+    assert f"wrote {picture}" in out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_histogram_shows_every_group_and_the_weights(peer):
+    mpl = peer("matplotlib")
+    from fixman import plot
+
+    half = np.random.default_rng(0).normal(5.0, 1.0, 4000)
+    ax = plot.audit_histogram(plot.figure().subplots(), {"a": half, "b": half[:900]})
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "a",
+        "b",
+        "reweighted to stiff",
+    ]
+    one = plot.audit_histogram(plot.figure().subplots(), {"a": half})
+    assert mpl.colors.same_color(one.lines[0].get_color(), one.patches[1].get_edgecolor())
+    rigid, stiff = ax.patches[:2]
+    values, edges, _ = stiff.get_data()
+    middle = (edges[1:] + edges[:-1]) / 2
+    assert rigid.get_data().values @ np.diff(edges) == pytest.approx(1.0)
+    # A Gaussian of unit variance under weights e^{-u} moves by -1.
+    assert np.sum(middle * values * np.diff(edges)) == pytest.approx(-1.0, abs=0.15)
+    assert "kT" in ax.get_xlabel()
+    assert "1/kT" in ax.get_ylabel()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["absent.data", "--select", "all"], "no such file: absent.data"),
+        (
+            ["{melt}", *MELT, "--hard", "lenght"],
+            "--hard: unknown kind 'lenght'; choose from length, angle, torsion",
+        ),
+        (["{melt}", *MELT, "--hard", ""], "--hard: unknown kind ''; choose from"),
+        (["{melt}", *MELT, "--step", "0"], "step must not be 0"),
+        (
+            ["{melt}", *MELT, "--start", "9"],
+            "none of the 1 frames, counted from 0, is left by start 9",
+        ),
+        (["{melt}", *MELT, "--select", "type 9"], "matches none of the 406 atoms"),
+        (["{melt}", *MELT, "--out", "no/such/folder/a.csv"], "no such folder: no/such/folder"),
+        (["{melt}", *MELT, "--atom-style", "id x y z"], "cannot read"),
+    ],
+)
+def test_errors_are_one_line_and_exit_2(run, melt, arguments, words):
+    code, out, err = run("audit", *(a.replace("{melt}", str(melt)) for a in arguments))
+    assert (code, out) == (2, "")
+    assert err.startswith("fixman: error: ")
+    assert err.count("\n") == 1
+    assert words in err
+
+
+def test_range_of_frames_and_as_is(run, peer):
+    files = peer("MDAnalysisTests.datafiles")
+    command = ["audit", files.PSF, files.DCD, "--select", "name N CA C and resid 1:9", "--json"]
+    _, out, err = run(*command, "--hard", "length,angle", "--start", 10, "--stop", 60, "--step", 2)
+    assert err == ""
+    (means,) = json.loads(out)["groups"]
+    assert (means["frames"], means["beads"]) == (25, 27)
+    _, out, _ = run(*command, "--hard", "length,angle", "--as-is", "--step", "2")
+    (as_read,) = json.loads(out)["groups"]
+    assert as_read["frames"] == 49
+    assert as_read["spread_kT"] > means["spread_kT"]
+
+
+def test_adenylate_kinase_and_polyamide(run, peer):
+    files = peer("MDAnalysisTests.datafiles")
+    code, out, err = run(
+        "audit", files.PSF, files.DCD, "--select", "name N CA C", "--hard", "length,angle"
+    )
+    assert (code, err) == (0, "")
+    assert "1 chain of 642 beads, 98 frames: 98 samples, 1281 hard rows" in out
+    code, out, err = run("audit", files.LAMMPSdata, "--select", "type 3 4 5", "--hard", "length")
+    assert (code, err) == (0, "")
+    assert "24 chains of 281 beads, 1 frame: 24 samples, 280 hard rows" in out
+
+
+def test_progress_only_on_a_terminal(monkeypatch, peer):
+    peer("tqdm")
+    assert cli._progress(quiet=True) is iter
+    assert cli._progress(quiet=False) is iter
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert cli._progress(quiet=True) is iter
+    bar = cli._progress(quiet=False)([1, 2, 3])
+    assert list(bar) == [1, 2, 3]
+
+
+def test_outputs_never_replace_inputs_or_each_other(run, melt, tmp_path):
+    before = melt.read_text()
+    code, _, err = run("audit", melt, *MELT, "--out", melt)
+    assert code == 2
+    assert "choose another name" in err
+    assert melt.read_text() == before
+    same = tmp_path / "same.png"
+    code, _, err = run("audit", melt, *MELT, "--out", same, "--plot", same)
+    assert code == 2
+    assert not same.exists()
+
+
+def test_the_plot_says_what_is_hard(monkeypatch, run, melt, tmp_path, peer):
+    peer("matplotlib")
+    from fixman import plot
+
+    drawn = []
+    figure = plot.figure
+    monkeypatch.setattr(plot, "figure", lambda: drawn.append(figure()) or drawn[-1])
+    assert run("audit", melt, *MELT, "--hard", "length,angle", "--plot", tmp_path / "a.png")[0] == 0
+    assert drawn[0].axes[0].get_title() == "hard: length, angle"
+
+
+def test_figure_formats_are_refused_before_the_work(run, melt, tmp_path, peer):
+    peer("matplotlib")
+    code, _, err = run("audit", melt, *MELT, "--plot", tmp_path / "histogram.foo")
+    assert code == 2
+    assert "figure format" in err
+
+
+def test_the_module_runs():
+    run = [sys.executable, "-m", "fixman", "--version"]
+    assert subprocess.run(run, capture_output=True, check=True, text=True).stdout.startswith(
+        "fixman"
+    )

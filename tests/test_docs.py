@@ -1,0 +1,110 @@
+"""The prose runs: Python blocks of the README and of the pages, doctests, the table of names."""
+
+import doctest
+import importlib
+import inspect
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import fixman as fx
+from fixman import cli
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+CONSOLE = re.compile(r"^```console\n\$ fixman (.*?)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SIGNATURE = re.compile(r"`fixman\.([\w.]+)(\([^`]*\))`")
+FILES = {  # names in the pages: names in MDAnalysisTests.datafiles
+    "adk.psf": "PSF",
+    "adk_dims.dcd": "DCD",
+    "adk_open.pdb": "PDB_small",
+    "datatest.data": "LAMMPSdata",
+}
+
+PACKAGE = Path(fx.__file__).parent
+MODULES = sorted(
+    ".".join(("fixman", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+    for path in PACKAGE.rglob("*.py")
+    if path.name != "__main__.py"
+)
+NEEDS = {
+    "fixman.audit": "MDAnalysis",
+    "fixman.demo": "matplotlib",
+    "fixman.io.mdanalysis": "MDAnalysis",
+    "fixman.plot": "matplotlib",
+}
+
+
+def python_blocks(page: Path) -> list[str]:
+    """Return the blocks, each padded so that a traceback shows the line of the page."""
+    text = page.read_text(encoding="utf-8")
+    return ["\n" * text.count("\n", 0, m.start(1)) + m[1] for m in BLOCK.finditer(text)]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if python_blocks(page)], ids=lambda page: page.name
+)
+def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    for block in python_blocks(page):
+        exec(compile(block, str(page), "exec"), namespace)
+
+
+@pytest.mark.filterwarnings("ignore:::MDAnalysis")
+def test_the_commands_of_the_audit_page_print_what_it_shows(peer, capsys):
+    files = peer("MDAnalysisTests.datafiles")
+    shown = CONSOLE.findall((ROOT / "docs" / "audit.md").read_text(encoding="utf-8"))
+    assert len(shown) == 6
+    for command, output in shown:
+        words = shlex.split(command)
+        cli.main([getattr(files, FILES[word]) if word in FILES else word for word in words])
+        assert "".join(capsys.readouterr()) == output
+    assert shown[0][1] in PAGES[0].read_text(encoding="utf-8")
+
+
+def test_the_api_page_shows_the_signatures():
+    found = SIGNATURE.findall((ROOT / "docs" / "api.md").read_text(encoding="utf-8"))
+    assert len(found) > 15
+    for name, shown in found:
+        value = fx
+        for part in name.split("."):
+            value = getattr(value, part)
+        signature = inspect.signature(value)
+        plain = [
+            parameter.replace(annotation=inspect.Parameter.empty)
+            for parameter in signature.parameters.values()
+            if parameter.name != "self"
+        ]
+        actual = inspect.Signature(plain)
+        assert shown.replace('"', "'") == str(actual), name
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_doctests(name, peer):
+    if name in NEEDS:
+        peer(NEEDS[name])
+    module = importlib.import_module(name)
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    assert doctest.testmod(module, optionflags=flags).failed == 0
+
+
+@pytest.mark.parametrize("page", [PAGES[0], ROOT / "docs" / "api.md"], ids=lambda page: page.name)
+def test_every_public_name_is_described(page):
+    text = page.read_text(encoding="utf-8")
+    missing = [
+        name
+        for name in fx.__all__
+        if name != "__version__" and not re.search(rf"(`|fixman\.){name}\b", text)
+    ]
+    assert not missing
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"

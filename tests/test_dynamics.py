@@ -1,0 +1,527 @@
+"""Forward and inverse dynamics and projection, against dense multipliers and 40 digits."""
+
+import json
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import fixman as fx
+import oracles
+from oracles import Spec, error
+from strategies import BASES, CASES, GEOMETRIES, SHAPES, make_system, random_system, seeds, systems
+
+
+def rotation(dim, rng):
+    q, _ = np.linalg.qr(rng.normal(size=(dim, dim)))
+    return q * np.linalg.det(q) if dim == 3 else q @ np.diag([1.0, np.linalg.det(q)])
+
+
+def check_forward(s, tol=1e-10, with_torque=True):
+    torque = s.torque if with_torque else None
+    dense = oracles.forward_dynamics(s.spec, s.x, s.v, torque, s.force)
+    motion = fx.forward_dynamics(s.chain, s.x, s.v, torque=torque, force=s.force)
+    assert error(motion.acceleration, dense.acceleration, dense.acceleration_scale) < tol
+    assert error(motion.tension, dense.tension, dense.tension_scale) < tol
+    assert error(motion.qdd, dense.qdd, dense.qdd_scale) < tol
+
+
+# --- against dense multipliers ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 100])
+@pytest.mark.parametrize(("dim", "base", "hard"), CASES)
+def test_forward_dynamics_equals_dense_multipliers(dim, base, hard, n):
+    check_forward(random_system(dim, base, hard, n, seed=n))
+
+
+@given(systems(shapes=("random", "zigzag")))
+def test_forward_dynamics_for_any_mask(s):
+    check_forward(s)
+    check_forward(s, with_torque=False)
+
+
+@given(systems(dims=(2,), shapes=SHAPES))
+def test_planar_forward_dynamics_for_every_shape(s):
+    check_forward(s)
+
+
+@pytest.mark.parametrize("n", [2, 7])
+@pytest.mark.parametrize(("dim", "base", "hard"), CASES)
+def test_velocities_that_break_the_constraints_obey_the_same_formula(dim, base, hard, n):
+    s = random_system(dim, base, hard, n, seed=n)
+    s.v = np.random.default_rng(n).normal(size=s.x.shape)
+    check_forward(s)
+
+
+@given(systems(), seeds)
+def test_any_velocities_and_any_mask(s, seed):
+    s.v = np.random.default_rng(seed).normal(size=s.x.shape)
+    check_forward(s)
+
+
+@given(systems(shapes=("random", "zigzag")))
+def test_torques_and_forces_default_to_zero(s):
+    bare = fx.forward_dynamics(s.chain, s.x, s.v)
+    zero = fx.forward_dynamics(s.chain, s.x, s.v, torque=0 * s.torque, force=0 * s.force)
+    np.testing.assert_allclose(bare.acceleration, zero.acceleration, rtol=1e-13, atol=1e-13)
+    dense = oracles.forward_dynamics(s.spec, s.x, s.v)
+    scale = max(dense.acceleration_scale, 1.0)  # κ of a torsion that does not move is rounding
+    assert error(bare.acceleration, dense.acceleration, scale) < 1e-10
+
+
+@given(systems(shapes=("random", "zigzag")))
+def test_hard_coordinates_have_no_acceleration(s):
+    motion = fx.forward_dynamics(s.chain, s.x, s.v, torque=s.torque, force=s.force)
+    b, kappa = fx.wilson_b(s.chain, s.x), fx.velocity_terms(s.chain, s.x, s.v)
+    qdd = b @ motion.acceleration.ravel() + kappa
+    scale = np.abs(b) @ np.abs(motion.acceleration.ravel()) + np.abs(kappa) + 1.0
+    hard = s.spec.hard
+    assert (np.abs(qdd[hard]) < 1e-10 * scale.max()).all()
+    assert error(qdd[s.spec.soft], motion.qdd, scale.max()) < 1e-10
+
+
+@given(systems())
+def test_at_rest_forward_dynamics_is_the_partition(s):
+    motion = fx.forward_dynamics(s.chain, s.x, 0 * s.v, torque=s.torque)
+    solved = fx.Partition(s.chain, s.x).solve(s.torque)
+    dense = oracles.forward_dynamics(s.spec, s.x, 0 * s.v, s.torque)
+    assert error(motion.qdd, solved, dense.qdd_scale) < 1e-11
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_a_fully_hard_chain_does_not_move(dim):
+    s = random_system(dim, "fixed", ("length", "angle", "torsion")[:dim], 5)
+    motion = fx.forward_dynamics(s.chain, s.x, 0 * s.v, torque=s.torque, force=s.force)
+    assert motion.qdd.shape == (0,)
+    assert motion.tension.shape == (5 * dim,)
+    assert np.abs(motion.acceleration).max() < 1e-10
+    assert fx.inverse_dynamics(s.chain, s.x, 0 * s.v, np.zeros(0)).shape == (0,)
+
+
+def test_a_pendulum():
+    chain = fx.Chain.linear(1, dim=2, base="fixed", masses=2.0)
+    motion = fx.forward_dynamics(chain, [[3.0, 0.0]], [[0.0, 6.0]], force=[[0.0, -20.0]])
+    np.testing.assert_allclose(motion.acceleration, [[-12.0, -10.0]], rtol=1e-15)
+    np.testing.assert_allclose(motion.tension, [24.0], rtol=1e-15)  # m v²/L
+    np.testing.assert_allclose(motion.qdd, [-10.0 / 3.0], rtol=1e-15)
+
+
+# --- inverse dynamics ------------------------------------------------------------------------
+
+
+@given(systems())
+def test_inverse_undoes_forward(s):
+    motion = fx.forward_dynamics(s.chain, s.x, s.v, torque=s.torque, force=s.force)
+    torque = fx.inverse_dynamics(s.chain, s.x, s.v, motion.qdd, force=s.force)
+    # G^aa times the rounding of q̈ is what may remain.
+    scale = np.abs(oracles.mass_matrix(s.spec, s.x)) @ np.full(
+        len(s.torque), np.abs(motion.qdd).max(initial=0.0)
+    )
+    assert error(torque, s.torque, scale.max(initial=1.0)) < 1e-10
+
+
+@given(systems(), seeds)
+def test_inverse_dynamics_equals_dense(s, seed):
+    qdd = np.random.default_rng(seed).normal(size=len(s.spec.soft))
+    bias = oracles.forward_dynamics(s.spec, s.x, s.v, None, s.force).qdd
+    mass = oracles.mass_matrix(s.spec, s.x)
+    got = fx.inverse_dynamics(s.chain, s.x, s.v, qdd, force=s.force)
+    scale = np.abs(mass) @ np.abs(qdd - bias)
+    assert error(got, mass @ (qdd - bias), scale.max(initial=1.0)) < 1e-9
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_inverse_undoes_forward_on_long_planar_chains(base):
+    s = random_system(2, base, ("length",), 300, seed=4)
+    motion = fx.forward_dynamics(s.chain, s.x, s.v, torque=s.torque, force=s.force)
+    torque = fx.inverse_dynamics(s.chain, s.x, s.v, motion.qdd, force=s.force)
+    scale = np.abs(oracles.mass_matrix(s.spec, s.x)).sum(axis=1).max() * np.abs(motion.qdd).max()
+    assert np.abs(torque - s.torque).max() < 1e-13 * scale
+
+
+# --- batches ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [(1,), (3,), (2, 2), (0,)])
+@pytest.mark.parametrize("hard", [("length",), ("length", "angle"), ("angle",), ()])
+@pytest.mark.parametrize(("dim", "base"), [(2, "free"), (2, "fixed"), (3, "free"), (3, "fixed")])
+def test_batches_equal_singles(dim, base, hard, batch):
+    spec = Spec(6, dim, base, 1.3, hard)
+    singles = {i: make_system(spec, seed=k) for k, i in enumerate(np.ndindex(batch))}
+    model = make_system(spec)
+    stacks = {}
+    for name in ("x", "v", "torque", "force"):
+        stacks[name] = np.zeros((*batch, *getattr(model, name).shape))
+        for index, s in singles.items():
+            stacks[name][index] = getattr(s, name)
+    x, v, torque, force = stacks.values()
+    motion = fx.forward_dynamics(model.chain, x, v, torque=torque, force=force)
+    back = fx.inverse_dynamics(model.chain, x, v, motion.qdd, force=force)
+    assert motion.acceleration.shape == x.shape
+    assert motion.tension.shape == (*batch, len(spec.hard))
+    assert motion.qdd.shape == back.shape == (*batch, len(spec.soft))
+    for index, s in singles.items():
+        one = fx.forward_dynamics(s.chain, s.x, s.v, torque=s.torque, force=s.force)
+        # The same up to rounding: a batch may run through another kernel.
+        assert error(motion.acceleration[index], one.acceleration) < 1e-12
+        assert error(motion.tension[index], one.tension) < 1e-12
+        assert error(motion.qdd[index], one.qdd) < 1e-12
+        single = fx.inverse_dynamics(s.chain, s.x, s.v, one.qdd, force=s.force)
+        assert error(back[index], single) < 1e-10
+
+
+# --- arrays of the caller ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("hard", [("length",), ("length", "angle")])
+def test_late_answers_belong_to_the_state_that_was_given(dim, hard):
+    """An integrator moves x and v in place before it asks for q̈."""
+    s = random_system(dim, "free", hard, 5)
+    expected = fx.forward_dynamics(s.chain, s.x, s.v, torque=s.torque).qdd.copy()
+    x, v, torque = s.x.copy(), s.v.copy(), s.torque.copy()
+    motion = fx.forward_dynamics(s.chain, x, v, torque=torque)
+    x += 1.0 * v
+    v *= 2.0
+    torque[:] = 0.0
+    np.testing.assert_array_equal(motion.qdd, expected)
+    # and scales the accelerations in place, if it may.
+    motion = fx.forward_dynamics(s.chain, s.x, s.v, torque=s.torque)
+    acceleration = motion.acceleration
+    if acceleration.flags.writeable:
+        acceleration *= 0.5
+    np.testing.assert_array_equal(motion.qdd, expected)
+
+
+# --- invariance ------------------------------------------------------------------------------
+
+
+@given(systems(bases=("free",), min_n=2, shapes=("random", "zigzag")), seeds)
+def test_rigid_motion_turns_the_answer_with_it(s, seed):
+    rng = np.random.default_rng(seed)
+    turn, shift, drift = rotation(s.spec.dim, rng), *rng.normal(size=(2, s.spec.dim))
+    one = fx.forward_dynamics(s.chain, s.x, s.v, force=s.force)
+    two = fx.forward_dynamics(
+        s.chain, s.x @ turn.T + shift, s.v @ turn.T + drift, force=s.force @ turn.T
+    )
+    dense = oracles.forward_dynamics(s.spec, s.x, s.v, None, s.force)
+    assert error(two.acceleration, one.acceleration @ turn.T, dense.acceleration_scale) < 1e-10
+    assert error(two.tension, one.tension, dense.tension_scale) < 1e-10
+
+
+@given(systems(shapes=("random", "zigzag")))
+def test_mass_length_and_time_are_units(s):
+    mass, length, time = 3.0, 0.7, 5.0
+    chain = fx.Chain.linear(
+        s.spec.n, dim=s.spec.dim, base=s.spec.base, masses=mass * s.spec.m, hard=s.spec.hard_kinds
+    )
+    one = fx.forward_dynamics(s.chain, s.x, s.v, force=s.force)
+    two = fx.forward_dynamics(
+        chain, length * s.x, length / time * s.v, force=mass * length / time**2 * s.force
+    )
+    dense = oracles.forward_dynamics(s.spec, s.x, s.v, None, s.force)
+    size = dense.acceleration_scale
+    assert error(two.acceleration * time**2 / length, one.acceleration, size) < 1e-10
+    dimensions = np.array([length if s.spec.rows[i][0] == "length" else 1.0 for i in s.spec.hard])
+    # λ multiplies ∂q/∂x, so its unit is an energy over the unit of q.
+    unit = mass * length**2 / time**2 / dimensions
+    assert error(two.tension / unit, one.tension, dense.tension_scale) < 1e-10
+
+
+@given(systems(bases=("free",), min_n=2))
+def test_internal_forces_neither_push_nor_turn(s):
+    motion = fx.forward_dynamics(s.chain, s.x, s.v, force=s.force)
+    net = motion.acceleration * s.spec.m[:, None]
+    scale = 1e-10 * (1 + np.abs(net).sum() + np.abs(s.force).sum())
+    assert np.abs((net - s.force).sum(axis=0)).max() < scale
+    lever = s.x - s.x.mean(axis=0)
+    moment = np.einsum("ki,kj->ij", lever, net - s.force)
+    assert np.abs(moment - moment.T).max() < scale * (1 + np.abs(lever).max())
+
+
+@given(systems(max_n=8))
+def test_energy_is_conserved_to_first_order(s):
+    """d/dt ½ ẋ M ẋ = q̇·τ + ẋ·f for consistent velocities."""
+    motion = fx.forward_dynamics(s.chain, s.x, s.v, torque=s.torque, force=s.force)
+    terms = s.spec.m[:, None] * s.v * motion.acceleration
+    work = s.qd[s.spec.soft] * s.torque
+    push = s.v * s.force
+    scale = 1 + sum(np.abs(a).sum() for a in (terms, work, push))
+    assert abs(terms.sum() - work.sum() - push.sum()) < 1e-10 * scale
+
+
+# --- straight chains in space ----------------------------------------------------------------
+
+
+def straight_system(base, n=6, direction=(1.0, 0.0, 0.0), hard=("length",)):
+    """Return an exactly straight chain along an axis, with bonds that float64 holds exactly."""
+    s = make_system(Spec(n, 3, base, 1.0, hard), seed=2)
+    s.x = np.cumsum([1.0, 0.5, 2.0, 1.0, 0.25, 1.0][:n])[:, None] * np.array(direction)
+    s.v = np.random.default_rng(0).normal(size=s.x.shape)
+    return s
+
+
+AXES = [(1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, -1.0, 0.0)]
+
+
+@pytest.mark.parametrize("direction", AXES)
+@pytest.mark.parametrize("base", BASES)
+def test_straight_chains_have_accelerations_tensions_and_determinants(base, direction):
+    s = straight_system(base, direction=direction)
+    motion = fx.forward_dynamics(s.chain, s.x, s.v, force=s.force)
+    dense = oracles.forward_dynamics(s.spec, s.x, s.v, None, s.force, with_soft=False)
+    assert error(motion.acceleration, dense.acceleration) < 1e-12
+    assert error(motion.tension, dense.tension) < 1e-12
+    part = fx.Partition(s.chain, s.x)
+    tensions = oracles.forward_dynamics(
+        s.spec, s.x, 0 * s.v, None, s.force, with_soft=False
+    ).tension
+    assert error(part.tensions(s.force), tensions) < 1e-12
+    expected = np.log(6.0) if base == "free" else 0.0
+    assert part.logdet_hard == pytest.approx(expected, abs=1e-14)
+    assert fx.logdet(s.chain, s.x) == pytest.approx(expected, abs=1e-14)
+
+
+@pytest.mark.parametrize("direction", AXES)
+@pytest.mark.parametrize("base", BASES)
+def test_soft_answers_of_straight_chains_name_the_coordinates(base, direction):
+    s = straight_system(base, direction=direction)
+    motion = fx.forward_dynamics(s.chain, s.x, s.v, force=s.force)
+    part = fx.Partition(s.chain, s.x)
+    for function in (
+        lambda: motion.qdd,
+        lambda: s.chain.internal(s.x),
+        lambda: part.solve(s.torque),
+        lambda: part.solve(s.torque, method="lu"),
+        lambda: part.H_aa,
+        lambda: part.H_ab,
+        lambda: part.logdet_free,
+        lambda: part.logdet_mass,
+        lambda: part.mass_matrix(),
+        lambda: fx.inverse_dynamics(s.chain, s.x, s.v, s.torque),
+        lambda: fx.wilson_b(s.chain, s.x),
+        lambda: fx.velocity_terms(s.chain, s.x, s.v),
+    ):
+        with pytest.raises(fx.SingularCoordinateError, match=r"angle|torsion"):
+            function()
+
+
+def singular_rows(spec, x):
+    """Return the rows that are singular by definition: an angle of theirs has sin θ = 0."""
+    beads = {k: x[0] * 0 + p for k, p in enumerate(x)}
+    origin = x[0] if spec.base == "free" else 0 * x[0]
+    beads[-1], beads[-2], beads[-3] = origin, origin - [1, 0, 0], origin - [1, 1, 0]
+    rows = []
+    for i, (kind, indices) in enumerate(spec.rows):
+        points = np.array([beads[k] for k in indices])
+        bonds = np.diff(points, axis=0)
+        turns = np.cross(bonds[:-1], bonds[1:]) if kind in ("angle", "torsion") else np.ones((1, 3))
+        if (np.linalg.norm(turns, axis=1) == 0).any():
+            rows.append(i)
+    return rows
+
+
+@pytest.mark.parametrize("direction", AXES)
+@pytest.mark.parametrize("base", BASES)
+def test_torques_are_refused_only_on_singular_rows(base, direction):
+    s = straight_system(base, direction=direction)
+    # one corner, so that some angles and torsions are regular
+    s.x[3:] += [0.3, 0.4, -0.2]
+    singular = singular_rows(s.spec, s.x)
+    assert 0 < len(singular) < len(s.spec.soft)
+    bad = np.isin(s.spec.soft, singular)
+    for k in range(len(s.spec.soft)):
+        torque = np.zeros(len(s.spec.soft))
+        torque[k] = 1.0
+        if bad[k]:
+            kind = s.spec.rows[s.spec.soft[k]][0]
+            with pytest.raises(fx.SingularCoordinateError, match=kind):
+                fx.forward_dynamics(s.chain, s.x, s.v, torque=torque)
+            continue
+        motion = fx.forward_dynamics(s.chain, s.x, s.v, torque=torque)
+        # that row's B is regular: put its torque in by hand
+        row = oracles.wilson_b(s.spec, s.x, [s.spec.soft[k]])
+        dense = oracles.forward_dynamics(
+            s.spec, s.x, s.v, None, row.reshape(s.x.shape), with_soft=False
+        )
+        assert error(motion.acceleration, dense.acceleration, dense.acceleration_scale) < 1e-11
+        assert error(motion.tension, dense.tension, dense.tension_scale) < 1e-11
+
+
+def test_the_singular_coordinate_is_named_by_its_beads():
+    s = make_system(Spec(6, 3, "free"), seed=1)
+    s.x[4] = 2 * s.x[3] - s.x[2]
+    s.x = np.round(s.x * 64) / 64  # so that the doubled bond is exactly the same
+    s.x[4] = 2 * s.x[3] - s.x[2]
+    with pytest.raises(fx.SingularCoordinateError, match=r"2\D+3\D+4"):
+        _ = fx.forward_dynamics(s.chain, s.x, s.v).qdd
+    batch = np.stack([make_system(Spec(6, 3, "free"), seed=k).x for k in range(4)])
+    batch[2] = s.x
+    motion = fx.forward_dynamics(s.chain, batch, 0 * batch)
+    assert np.isfinite(motion.acceleration).all()
+    with pytest.raises(fx.SingularCoordinateError, match=r"frame\D*2\b"):
+        _ = motion.qdd
+
+
+@pytest.mark.parametrize("hard", [("angle",), ("length", "angle"), ("length", "angle", "torsion")])
+@pytest.mark.parametrize("base", BASES)
+def test_hard_angles_of_straight_chains_are_singular_constraints(base, hard):
+    s = straight_system(base, hard=hard)
+    for function in (
+        lambda: fx.logdet(s.chain, s.x),
+        lambda: fx.forward_dynamics(s.chain, s.x, s.v),
+        lambda: fx.Partition(s.chain, s.x).tensions(s.force),
+        lambda: fx.Partition(s.chain, s.x).logdet_hard,
+    ):
+        with pytest.raises(fx.SingularConstraintError, match=r"angle|torsion"):
+            function()
+
+
+# --- accuracy against 40 digits --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize(("shape", "bend"), GEOMETRIES)
+@pytest.mark.parametrize("n", [10, 300, 10_000])
+def test_planar_accelerations_keep_twelve_digits(n, shape, bend, base):
+    s = random_system(2, base, ("length",), n, seed=11, shape=shape, bend=bend)
+    _, s.v = s.chain.cartesian(s.q, s.qd)
+    acceleration, tension, qdd = oracles.mp_forward_dynamics(s.spec, s.x, s.v, s.torque, s.force)
+    motion = fx.forward_dynamics(s.chain, s.x, s.v, torque=s.torque, force=s.force)
+    assert error(motion.qdd, qdd) <= 1e-12
+    assert error(motion.tension, tension) <= 1e-12
+    # Along a straight chain large tensions cancel in ẍ = M⁻¹(F + B_bᵀ λ), bead by bead.
+    scale = oracles.largest_pull(s.spec, tension)
+    assert error(motion.acceleration, acceleration, scale) <= 1e-13
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize(("shape", "bend"), GEOMETRIES)
+def test_accelerations_in_space_keep_twelve_digits(shape, bend, base):
+    s = random_system(3, base, ("length",), 1000, seed=12, shape=shape, bend=bend)
+    acceleration, tension, _ = oracles.mp_forward_dynamics(s.spec, s.x, s.v, None, s.force)
+    motion = fx.forward_dynamics(s.chain, s.x, s.v, force=s.force)
+    assert error(motion.tension, tension) <= 1e-12
+    # Along a straight chain large tensions cancel in ẍ = M⁻¹(F + B_bᵀ λ), bead by bead.
+    scale = oracles.largest_pull(s.spec, tension)
+    assert error(motion.acceleration, acceleration, scale) <= 1e-13
+
+
+# --- projection ------------------------------------------------------------------------------
+
+
+def perturbed(s, size, seed=0):
+    rng = np.random.default_rng(seed)
+    return s.x + size * rng.normal(size=s.x.shape), rng.normal(size=s.x.shape)
+
+
+@given(systems(max_n=8), seeds)
+def test_projection_meets_its_targets_and_is_the_nearest(s, seed):
+    x, v = perturbed(s, 0.01, seed)
+    targets = s.q[s.spec.hard]
+    got, rate = fx.project(s.chain, x, targets, v)
+    turns = np.array([s.spec.rows[i][0] != "length" for i in s.spec.hard], dtype=bool)
+    miss = oracles.internal(s.spec, got)[s.spec.hard] - targets
+    miss[turns] = oracles.wrapped(miss[turns])
+    assert np.abs(miss).max(initial=0.0) < 1e-10
+    # Nearest in the metric of the masses: M (x' − x) lies in the row space of B_b(x').
+    rows = oracles.wilson_b(s.spec, got, s.spec.hard) / np.sqrt(s.spec.mm)
+    columns, _ = np.linalg.qr(rows.T)
+    for move in (got - x, rate - v):
+        weighted = move.ravel() * np.sqrt(s.spec.mm)
+        rest = weighted - columns @ (columns.T @ weighted)
+        assert np.abs(rest).max() < 1e-8 * max(np.abs(weighted).max(), 1e-3)
+    scale = np.abs(rows).max(initial=1.0) * np.abs(rate.ravel() * np.sqrt(s.spec.mm)).max()
+    assert np.abs(rows @ (rate.ravel() * np.sqrt(s.spec.mm))).max(initial=0.0) < 1e-10 * max(
+        scale, 1
+    )
+
+
+@given(systems(shapes=("random", "zigzag")))
+def test_projection_of_what_already_fits_changes_nothing(s):
+    got = fx.project(s.chain, s.x, s.q[s.spec.hard])
+    assert error(got, s.x, 1.0) < 1e-12
+    got, v = fx.project(s.chain, s.x, s.q[s.spec.hard], s.v)
+    assert error(got, s.x, 1.0) < 1e-12
+    assert error(v, s.v, 1.0) < 1e-10
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("dim", [2, 3])
+def test_projection_of_straight_and_long_chains(dim, base):
+    for shape in ("straight", "zigzag", "random"):
+        s = random_system(dim, base, ("length",), 1000, shape=shape)
+        x, _ = perturbed(s, 1e-3)
+        got = fx.project(s.chain, x, s.q[s.spec.hard])
+        assert error(oracles.internal(s.spec, got, s.spec.hard), s.q[s.spec.hard]) < 1e-11
+
+
+def test_projected_batches_equal_singles():
+    s = make_system(Spec(6, 3, "free", 1.0, ("length", "angle")), seed=1)
+    batch = s.x + 0.01 * np.random.default_rng(0).normal(size=(2, 3, 6, 3))
+    targets = s.q[s.spec.hard]
+    got = fx.project(s.chain, batch, targets)
+    assert got.shape == batch.shape
+    for index in np.ndindex(2, 3):
+        np.testing.assert_allclose(
+            got[index], fx.project(s.chain, batch[index], targets), atol=1e-11
+        )
+
+
+def test_projection_that_cannot_succeed_is_a_typed_error():
+    chain = fx.Chain.linear(3, dim=2, base="fixed")
+    x = np.array([[1.0, 0.0], [2.0, 0.1], [3.0, 0.0]])
+    for targets in ([1.0, -1.0, 1.0], [0.0, 1.0, 1.0]):
+        with pytest.raises((ValueError, fx.ConstraintSolveError)):
+            fx.project(chain, x, targets)
+
+
+# --- memory ----------------------------------------------------------------------------------
+
+
+def peak(dim, n):
+    rng = np.random.default_rng(0)
+    chain = fx.Chain.linear(n, dim=dim)
+    x = np.cumsum(rng.normal(size=(n, dim)), axis=0)
+    v, force = rng.normal(size=(2, n, dim))
+    tracemalloc.start()
+    motion = fx.forward_dynamics(chain, x, v, force=force)
+    _ = motion.qdd
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_memory_is_linear_in_n(dim):
+    peak(dim, 100)  # compiled, tables imported
+    assert peak(dim, 40_000) < 2.3 * peak(dim, 20_000)
+
+
+MILLION = """
+import json, resource
+import numpy as np
+import fixman as fx
+n = 10**6
+rng = np.random.default_rng(0)
+chain = fx.Chain.linear(n, dim=2, base="fixed")
+x, v = chain.cartesian(np.stack([np.ones(n), rng.normal(size=n)], 1).ravel(),
+                       np.stack([np.zeros(n), rng.normal(size=n)], 1).ravel())
+qdd = fx.forward_dynamics(chain, x, v, torque=rng.normal(size=n)).qdd
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(json.dumps([bool(np.isfinite(qdd).all()), peak]))
+"""
+
+
+def test_a_million_planar_links_fit_in_a_gigabyte():
+    pytest.importorskip("resource")
+    run = subprocess.run(
+        [sys.executable, "-c", MILLION], capture_output=True, text=True, check=True
+    )
+    finite, peak_bytes = json.loads(run.stdout)
+    assert finite
+    assert peak_bytes < 1e9

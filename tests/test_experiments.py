@@ -1,0 +1,80 @@
+"""Every experiment runs with ``--quick`` and leaves a table and a figure for one column."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = sorted((Path(__file__).parents[1] / "experiments").glob("[0-9]*.py"))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, peer):
+    """Return a function that runs a script once and gives its table, its figure and its text."""
+    peer("matplotlib")
+    peer("mpmath")
+    done = {}
+
+    def run(script):
+        if script not in done:
+            out = tmp_path_factory.mktemp(script.stem)
+            command = [sys.executable, str(script), "--quick", "--out", str(out)]
+            answer = subprocess.run(command, capture_output=True, text=True, cwd=out)
+            assert answer.returncode == 0, answer.stderr
+            with (out / f"{script.stem}.csv").open(encoding="utf-8") as file:
+                rows = list(csv.DictReader(file))
+            done[script] = rows, (out / f"{script.stem}.png").read_bytes(), answer.stdout
+        return done[script]
+
+    return run
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_it_runs(script, run):
+    rows, png, text = run(script)
+    assert rows
+    assert f"{script.stem}.csv" in text
+    assert f"{script.stem}.png" in text
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    width = int.from_bytes(png[16:20])
+    assert width == pytest.approx(3.4 * 300, abs=2)
+    assert len(png) < 200_000
+
+
+def by_name(stem):
+    return next(script for script in SCRIPTS if script.stem == stem)
+
+
+def test_timing_covers_the_methods(run):
+    rows, _, _ = run(by_name("01_timing_vs_n"))
+    assert len({row["method"] for row in rows}) == 6
+    assert all(float(row["seconds"]) > 0 for row in rows)
+
+
+def test_bands_are_those_of_equation_24(run):
+    rows, _, _ = run(by_name("02_band_structure"))
+    reach = {
+        (row["chain"], row["block"]): (
+            int(row["beads_below_diagonal"]),
+            int(row["beads_above_diagonal"]),
+        )
+        for row in rows
+    }
+    assert reach["planar arm", "H_aa"] == (2, 2)
+    assert reach["planar arm", "H_ab"] == (2, 1)
+    assert reach["planar arm", "H_ba"] == (1, 2)
+    assert reach["planar arm", "H_bb"] == (1, 1)
+    assert reach["polymer in space", "H_aa"] == (3, 3)
+    assert reach["polymer in space", "H_bb"] == (1, 1)
+
+
+def test_the_fused_kernel_keeps_twelve_digits(run):
+    rows, _, _ = run(by_name("03_accuracy_vs_n"))
+    fused = [row for row in rows if row["arithmetic"].startswith("fused")]
+    assert len({row["shape"] for row in fused}) == 6
+    assert max(float(row["qdd_error"]) for row in fused) <= 1e-12
+    assert max(float(row["logdet_error_per_link"]) * int(row["n"]) for row in fused) <= 1e-12
+    plain = [row for row in rows if "plain" in row["arithmetic"] and row["shape"] == "straight"]
+    assert max(float(row["qdd_error"]) for row in plain) > 1e-12

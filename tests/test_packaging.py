@@ -1,0 +1,59 @@
+"""What an installation promises: one version, types, and an import that costs nearly nothing."""
+
+import importlib.metadata
+import importlib.resources
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import fixman as fx
+
+ROOT = Path(__file__).parents[1]
+
+IMPORT = """
+import json, sys, time
+start = time.perf_counter()
+import numpy
+middle = time.perf_counter()
+import fixman
+end = time.perf_counter()
+print(json.dumps({"numpy": middle - start, "fixman": end - middle, "modules": list(sys.modules)}))
+"""
+
+
+def import_once():
+    run = [sys.executable, "-c", IMPORT]
+    return json.loads(subprocess.run(run, capture_output=True, check=True, text=True).stdout)
+
+
+def test_there_is_one_version():
+    assert importlib.metadata.version("fixman-chains") == fx.__version__
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^version: (.+)$", citation, re.MULTILINE)[1] == fx.__version__
+    assert fx.__version__ in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_package_is_marked_as_typed():
+    assert importlib.resources.files("fixman").joinpath("py.typed").is_file()
+
+
+def test_importing_loads_no_heavy_module():
+    heavy = {"numba", "scipy", "scipy.sparse", "matplotlib", "MDAnalysis", "tqdm"}
+    assert not heavy & set(import_once()["modules"])
+
+
+def test_importing_costs_little_beside_numpy():
+    runs = [import_once() for _ in range(3)]
+    assert min(run["fixman"] for run in runs) < 0.5 * min(run["numpy"] for run in runs)
+
+
+def test_public_names_resolve_and_are_listed():
+    for name in fx.__all__:
+        assert getattr(fx, name) is not None
+    assert set(fx.__all__) <= set(dir(fx))
+
+
+def test_a_mistyped_name_is_an_attribute_error():
+    assert not hasattr(fx, "no_such_name")
