@@ -1,8 +1,13 @@
 """Figure 2 of Lee & Chirikjian (2005), continued: time against the number of links.
 
 Every time includes all work from positions to q̈ (in space: to accelerations and tensions), on one
-core.  The dense baseline is a strong one: O(n²) assembly of G^aa, then Cholesky.  Exponents are
-fitted from n = 1000 on, and to three points at least.
+core.  The dense baselines are strong ones: of point masses O(n²) assembly of G^aa, then Cholesky;
+of rigid bodies composite bodies, then Cholesky.  Exponents are fitted from n = 1000 on, and to
+three points at least.
+
+The second panel has arms of rigid bodies with revolute and prismatic joints in random directions,
+moving and in gravity.  FD2 and FD4 of Rodriguez and Kreutz, which are loops in Python, there to be
+read, and the refined partition are in the table only.
 """
 
 from __future__ import annotations
@@ -20,6 +25,16 @@ from _output import Output, plot
 from scipy import linalg
 
 import fixman as fx
+from fixman.rigid import (
+    SerialChain,
+    articulated_body,
+    composite_body,
+    denoc,
+    spatial_operators,
+)
+from fixman.rigid import (
+    partition as rigid_partition,
+)
 
 State = tuple[fx.Chain, np.ndarray, np.ndarray, np.ndarray]
 
@@ -69,8 +84,22 @@ def dynamics_3d(chain: fx.Chain, x: np.ndarray, v: np.ndarray, force: np.ndarray
     return fx.forward_dynamics(chain, x, v, force=force).acceleration
 
 
+Rigid = tuple[SerialChain, np.ndarray, np.ndarray, np.ndarray]
+
+
+def bodies(n: int, rng: np.random.Generator) -> Rigid:
+    """Return a random arm of rigid bodies, its motion and joint forces."""
+    arm = SerialChain.random(n, rng, joints=("revolute", "prismatic"))
+    return (arm, *rng.normal(size=(3, n)))
+
+
+def falling(algorithm: Callable[..., np.ndarray], **options: object) -> Callable[..., np.ndarray]:
+    return partial(algorithm, gravity=(0.0, 0.0, -9.81), **options)
+
+
 # name, system, method, longest chain
-METHODS: tuple[tuple[str, Callable[..., State], Callable[..., np.ndarray], int], ...] = (
+Method = tuple[str, Callable[..., State | Rigid], Callable[..., np.ndarray], int]
+POINT_MASSES: tuple[Method, ...] = (
     ("dense", arm, dense, 3200),
     ("published LU", arm, partial(partition, "lu"), 10**6),
     ("fused partition", arm, partial(partition, "fused"), 10**6),
@@ -78,6 +107,19 @@ METHODS: tuple[tuple[str, Callable[..., State], Callable[..., np.ndarray], int],
     ("3-D dynamics", partial(polymer, ("length",)), dynamics_3d, 10**6),
     ("3-D, hard angles", partial(polymer, ("length", "angle")), dynamics_3d, 10**6),
 )
+fd = spatial_operators.forward_dynamics
+RIGID_BODIES: tuple[Method, ...] = (
+    ("articulated body", bodies, falling(articulated_body.forward_dynamics), 10**5),
+    ("FD3", bodies, falling(fd, method="fd3"), 10**5),
+    ("FD1", bodies, falling(fd, method="fd1"), 10**5),
+    ("Saha", bodies, falling(denoc.forward_dynamics), 10**5),
+    ("partition", bodies, falling(rigid_partition.forward_dynamics), 10**5),
+    ("composite", bodies, falling(composite_body.forward_dynamics), 3200),
+    ("FD2 (Python)", bodies, falling(fd, method="fd2"), 3200),
+    ("FD4 (Python)", bodies, falling(fd, method="fd4"), 3200),
+    ("partition, refine=1", bodies, falling(rigid_partition.forward_dynamics, refine=1), 10**5),
+)
+UNSEEN = ("FD2 (Python)", "FD4 (Python)", "partition, refine=1")  # not drawn
 
 
 def seconds(function: Callable[[], object], budget: float) -> float:
@@ -91,32 +133,53 @@ def seconds(function: Callable[[], object], budget: float) -> float:
     return best
 
 
-def main() -> None:
-    out = Output.from_arguments(__file__, __doc__)
+def measure(
+    methods: tuple[Method, ...], quick: bool
+) -> tuple[dict[str, tuple[list[int], list[float]]], dict[str, float]]:
+    """Return the times of each method and their exponents."""
     rng = np.random.default_rng(2005)
-    decades = 3 if out.quick else 6
+    decades = 3 if quick else 6
     sizes = [round(10 ** (k / 2)) for k in range(2, 2 * decades + 1)]
-    rows, series, exponents = [], {}, {}
-    for name, system, method, longest in METHODS:
-        used = [n for n in sizes if n <= longest * (0.1 if out.quick else 1)]
+    series, exponents = {}, {}
+    for name, system, method, longest in methods:
+        used = [n for n in sizes if n <= longest * (0.1 if quick else 1)]
         times = []
         for n in used:
             state = system(n, rng)
-            times.append(seconds(partial(method, *state), 0.05 if out.quick else 0.5))
+            times.append(seconds(partial(method, *state), 0.05 if quick else 0.5))
         fitted = max(sum(n >= 1000 for n in used), 3)
         slope, _ = np.polyfit(np.log(used[-fitted:]), np.log(times[-fitted:]), 1)
         series[name], exponents[name] = (used, times), float(slope)
         print(
             f"{name:<20} n = {used[-1]:>9,}: {1e3 * times[-1]:9.3f} ms, ~ n^{exponents[name]:.2f}"
         )
-        rows += [
-            {"method": name, "n": n, "seconds": f"{t:.4g}", "exponent": f"{exponents[name]:.3f}"}
-            for n, t in zip(used, times, strict=True)
-        ]
-    out.write_csv(rows)
+    return series, exponents
+
+
+def main() -> None:
+    out = Output.from_arguments(__file__, __doc__)
+    measured = {
+        "point masses": measure(POINT_MASSES, out.quick),
+        "rigid bodies": measure(RIGID_BODIES, out.quick),
+    }
+    out.write_csv(
+        {
+            "links": links,
+            "method": name,
+            "n": n,
+            "seconds": f"{t:.4g}",
+            "exponent": f"{exponents[name]:.3f}",
+        }
+        for links, (series, exponents) in measured.items()
+        for name, (sizes, times) in series.items()
+        for n, t in zip(sizes, times, strict=True)
+    )
     with plot.style():
-        fig = plot.figure(aspect=0.85)
-        plot.timing(fig.subplots(), series, exponents)
+        fig = plot.figure(aspect=1.6)
+        for ax, (links, (series, exponents)) in zip(fig.subplots(2), measured.items(), strict=True):
+            drawn = {name: values for name, values in series.items() if name not in UNSEEN}
+            plot.timing(ax, drawn, exponents).set_title(links, loc="left")
+            ax.set_xlabel("number of links  $n$")
         out.save(fig)
 
 

@@ -3,6 +3,7 @@
 The inverse mass matrix H = B M⁻¹ Bᵀ of the chain *without* constraints is band-limited.  Fixman's
 partition of it into soft coordinates a and hard coordinates b gives, from one factorization of
 H^bb, the accelerations, the tensions and the determinant of the chain *with* constraints.
+`rigid` has serial chains of rigid bodies: the same partition, beside the other O(n) algorithms.
 
 Names load on first use: ``import fixman`` costs little more than NumPy's own import.
 """
@@ -13,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fixman import structured
+    from fixman import rigid, structured
     from fixman.chain import Chain, velocity_terms, wilson_b
     from fixman.coordinates import Coordinate
     from fixman.dynamics import Motion, forward_dynamics, inverse_dynamics, project
@@ -56,6 +57,7 @@ __all__ = [
     "inverse_dynamics",
     "logdet",
     "project",
+    "rigid",
     "structured",
     "velocity_terms",
     "wilson_b",
@@ -63,8 +65,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "structured":
-        return import_module("fixman.structured")
+    if name in ("rigid", "structured"):
+        return import_module(f"fixman.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'fixman' has no attribute {name!r}")
     value = getattr(import_module(f"fixman.{_HOMES[name]}"), name)

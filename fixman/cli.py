@@ -58,7 +58,7 @@ class _Version(argparse.Action):
 
 
 def _add_demo(commands: Any) -> None:
-    about = "solve, check and time two long chains; writes figures"
+    about = "solve, check and time long chains; writes figures"
     demo = commands.add_parser("demo", help=about, description=about.capitalize() + ".")
     add = demo.add_argument
     add("--out", type=Path, metavar="DIR", help="folder for figures and CSV (default: fixman-demo)")

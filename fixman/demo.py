@@ -1,4 +1,4 @@
-"""`fixman demo`: solve, check and time two long chains, and leave figures and numbers behind."""
+"""`fixman demo`: solve, check and time three long chains, and leave figures and numbers behind."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def main(out: str | Path | None = None, *, quick: bool = False) -> None:
     print("Most of a first run is compiling, which later runs need not repeat.\n", flush=True)
     _long_chains(n, rng, report)
     _against_dense(n // 5, rng, report)
+    _rigid_links(n, rng, report)
     timings = _timings(n, rng)
     _write_csv(folder / "timing.csv", timings)
     written = ["timing.csv", *_write_figures(folder, timings, rng)]
@@ -225,6 +226,43 @@ def dense_jacobian(chain: fx.Chain, x: Array) -> Array:
 def _error(a: Array, b: Array) -> float:
     """Return the largest difference over the largest element."""
     return float(np.abs(a - b).max() / np.abs(b).max())
+
+
+# --- rigid links ---------------------------------------------------------------------------------
+
+
+def _rigid_links(n: int, rng: np.random.Generator, report: Report) -> None:
+    """Compare the partition of a chain of rigid bodies with articulated bodies."""
+    print(f"An arm of {n:,} rigid links in space with motors in revolute and prismatic joints")
+    rigid = fx.rigid
+    arm = rigid.SerialChain.random(n, rng, joints=("revolute", "prismatic"))
+    q, qd, torque = rng.normal(size=(3, n))
+    loads = {"gravity": (0.0, 0.0, -9.81)}
+    algorithms: dict[str, Callable[..., Array]] = {
+        "articulated body": rigid.articulated_body.forward_dynamics,
+        "partition": rigid.partition.forward_dynamics,
+    }
+    solves = {
+        name: partial(algorithm, arm, q, qd, torque, **loads)
+        for name, algorithm in algorithms.items()
+    }
+    qdd = {name: solve() for name, solve in solves.items()}
+    report.check("q̈ in motion: partition, articulated body", _error(*qdd.values()), 1e-11)
+    # The torque behind an error of q̈ depends on where it is: what is missing is turned into
+    # accelerations, by the other algorithm.
+    for name, judge in zip(algorithms, reversed(algorithms.values()), strict=True):
+        missing = torque - rigid.newton_euler.inverse_dynamics(arm, q, qd, qdd[name], **loads)
+        step = judge(arm, q, np.zeros(n), missing)
+        what = f"torques behind it by inverse dynamics, as q̈: {name}"
+        report.check(what, _error(step + qdd[name], qdd[name]), 1e-11)
+    hard = float(rigid.partition.logdet_hard(arm, q))
+    whole = float(rigid.partition.logdet(arm, q))
+    pivots = sum(float(np.linalg.slogdet(D)[1]) for D in rigid.articulated_body.pivots(arm, q))
+    what = "determinants: ln(Π det M_i · det H^bb), ln Π D_i"
+    report.check(what, abs(whole - pivots), 1e-10 * n)
+    print(f"    {whole - hard:.10f} + {hard:.10f} = {pivots:.10f}")
+    times = ", ".join(f"{name} {1e6 * _seconds(solve):.0f} µs" for name, solve in solves.items())
+    print(f"    one q̈: {times}\n", flush=True)
 
 
 # --- timing --------------------------------------------------------------------------------------

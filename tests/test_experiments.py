@@ -49,7 +49,9 @@ def by_name(stem):
 
 def test_timing_covers_the_methods(run):
     rows, _, _ = run(by_name("01_timing_vs_n"))
-    assert len({row["method"] for row in rows}) == 6
+    methods = {(row["links"], row["method"]) for row in rows}
+    assert len([links for links, _ in methods if links == "point masses"]) == 6
+    assert len([links for links, _ in methods if links == "rigid bodies"]) == 9
     assert all(float(row["seconds"]) > 0 for row in rows)
 
 
@@ -78,3 +80,16 @@ def test_the_fused_kernel_keeps_twelve_digits(run):
     assert max(float(row["logdet_error_per_link"]) * int(row["n"]) for row in fused) <= 1e-12
     plain = [row for row in rows if "plain" in row["arithmetic"] and row["shape"] == "straight"]
     assert max(float(row["qdd_error"]) for row in plain) > 1e-12
+
+
+def test_of_the_rigid_algorithms_only_those_that_subtract_the_bias_lose_digits(run):
+    rows, _, _ = run(by_name("04_rigid_accuracy"))
+    worst = {}
+    for row in rows:
+        if row["shape"] != "masses over 1e6":
+            found = worst.setdefault(row["method"], [])
+            found.append(float(row["scaled_residual"]))
+    for name in ("articulated body", "FD3", "partition, refine=1"):
+        assert max(worst[name]) <= 1e-12, name
+    for name in ("FD1", "Saha"):
+        assert max(worst[name]) > 1e-12, name

@@ -41,7 +41,16 @@ def test_the_package_is_marked_as_typed():
 
 def test_importing_loads_no_heavy_module():
     heavy = {"numba", "scipy", "scipy.sparse", "matplotlib", "MDAnalysis", "tqdm"}
-    assert not heavy & set(import_once()["modules"])
+    assert not (heavy | {"fixman.rigid", "fixman.structured"}) & set(import_once()["modules"])
+
+
+def test_rigid_bodies_load_when_they_are_used():
+    lines = ["import sys, fixman as fx", "fx.rigid", "print('numba' in sys.modules)"]
+    lines += ["fx.rigid.SerialChain.random(2)", "fx.rigid.partition.forward_dynamics"]
+    lines += ["print('numba' in sys.modules, 'fixman.rigid.denoc' in sys.modules)"]
+    run = [sys.executable, "-c", "\n".join(lines)]
+    answer = subprocess.run(run, capture_output=True, check=True, text=True).stdout
+    assert answer.split() == ["False", "True", "False"]
 
 
 def test_importing_costs_little_beside_numpy():
@@ -50,10 +59,12 @@ def test_importing_costs_little_beside_numpy():
 
 
 def test_public_names_resolve_and_are_listed():
-    for name in fx.__all__:
-        assert getattr(fx, name) is not None
-    assert set(fx.__all__) <= set(dir(fx))
+    for module in (fx, fx.rigid):
+        for name in module.__all__:
+            assert getattr(module, name) is not None
+        assert set(module.__all__) <= set(dir(module))
 
 
 def test_a_mistyped_name_is_an_attribute_error():
     assert not hasattr(fx, "no_such_name")
+    assert not hasattr(fx.rigid, "no_such_name")

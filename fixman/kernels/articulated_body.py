@@ -59,9 +59,13 @@ from fixman.kernels.triples import (
 
 REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
 
-# columns of the first rows: θ, d, cos β, sin β, a, b; m, h = m c, and I_O as xx, xy, xz, yy, yz, zz
-THETA, SLIDE, COS_X, SIN_X, ALONG_X, ALONG_Y, MASS, MOMENT, INERTIA = 0, 1, 2, 3, 4, 5, 6, 7, 10
-LINK = 16
+# columns of the first rows: cos θ, sin θ, d, cos β, sin β, a, b at q = 0; m, h = m c, and I_O as
+# xx, xy, xz, yy, yz, zz.  Not θ itself: the sines of right angles would not be exact, and a
+# straight arm of n links multiplies that error by n².
+COS_Z, SIN_Z, SLIDE, COS_X, SIN_X, ALONG_X, ALONG_Y, MASS, MOMENT, INERTIA = (
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 11,
+)  # fmt: skip
+LINK = 17
 # columns of the second rows: rotation from the user's body frame and its origin in ours; axes and
 # place of the joint in our frame of the body before
 TURN, SHIFT, JOINT, PLACE = 0, 9, 12, 21
@@ -219,9 +223,9 @@ def outwards(table, places, q, qd, loads, frame, work, zero):
     m = padded(n)
     at_q, at_v = frame * nq, frame * nv
     for i in range(n):
-        theta = table[LINK * i + THETA] + zero
+        theta = zero
         if places[i, 0] == REVOLUTE:
-            theta += take(q, at_q + places[i, 1], nq, zero)
+            theta = take(q, at_q + places[i, 1], nq, zero)
         store(work, i, theta)
     for i in range(n, m):
         store(work, i, zero)
@@ -239,6 +243,12 @@ def outwards(table, places, q, qd, loads, frame, work, zero):
             row += 15
         else:
             c, s = load(work, i, zero), load(work, m + i, zero)
+            c, s = (
+                table[at + COS_Z] * c - table[at + SIN_Z] * s,
+                table[at + COS_Z] * s + table[at + SIN_Z] * c,
+            )
+            store(work, i, c)
+            store(work, m + i, s)
             rate = take(qd, at_v + places[i, 2], nv, zero)
             a, b = table[at + ALONG_X], table[at + ALONG_Y]
             # ω×(ω×r), first r = (a, b, 0) in the frame of the body before

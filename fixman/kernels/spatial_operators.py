@@ -34,7 +34,7 @@ RATES = (1, 1, 3, 6)
 FIRST = (2, 5, 0, 3)  # H(k) picks these elements of a spatial vector; a free base 3, 4, 5, 0, 1, 2
 
 # Where a pivot is this much smaller than what it was added up from, θ̈ can lose its eighth digit.
-LOST = 2e-7
+LOST = 1e-7
 
 
 @jit

@@ -21,7 +21,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fixman.rigid import (
+    from fixman.rigid.model import SerialChain
+
+    from . import (  # relative, or mypy does not find what nothing else imports
         articulated_body,
         composite_body,
         denoc,
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
         partition,
         spatial_operators,
     )
-    from fixman.rigid.model import SerialChain
 
 __all__ = [
     "SerialChain",

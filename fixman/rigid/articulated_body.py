@@ -308,7 +308,7 @@ def _screws(arm: SerialChain) -> tuple[Array, Array, Array]:
     own = np.broadcast_to(np.eye(3), (n, 3, 3)).copy()
     lift, end = np.zeros(n), np.zeros(n)  # the screw about x ends at this height over the joint
     links = np.zeros((n, kernel.LINK))
-    links[:, kernel.COS_X] = 1.0
+    links[:, kernel.COS_Z] = links[:, kernel.COS_X] = 1.0
     single = arm.kinds <= PRISMATIC
     after = 1 + np.flatnonzero(single[1:])  # joints for which the body before makes room
     before = after - 1
@@ -337,7 +337,10 @@ def _screws(arm: SerialChain) -> tuple[Array, Array, Array]:
     screw = np.array([[zero + 1, zero, zero], [zero, cosine, -sine], [zero, sine, cosine]])
     left = own.copy()
     left[after] = (own[before] @ screw.transpose(2, 0, 1)).swapaxes(1, 2) @ R[after] @ own[after]
-    links[:, kernel.THETA] = np.where(single, np.arctan2(left[:, 1, 0], left[:, 0, 0]), 0.0)
+    sine, cosine = left[:, 1, 0], left[:, 0, 0]
+    norm = np.where(single, np.hypot(sine, cosine), 1.0)
+    links[:, kernel.COS_Z] = np.where(single, cosine / norm, 1.0)
+    links[:, kernel.SIN_Z] = np.where(single, sine / norm, 0.0)
     return own, lift, links
 
 

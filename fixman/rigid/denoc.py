@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike
 from fixman import _arrays
 from fixman._arrays import Array, Lead
 from fixman.kernels import denoc as kernels
-from fixman.rigid import newton_euler
 from fixman.rigid.model import RATES, SerialChain, gate, lost_pivot, overflow, refuse_not_finite
+from fixman.rigid.newton_euler import inverse_dynamics
 
 __all__ = ["forward_dynamics", "logdet", "n_d", "n_l", "udut"]
 
@@ -77,7 +77,7 @@ def forward_dynamics(
     lead: Lead
     q, qd, tau, g, W, lead = gate(arm, q, qd, tau, gravity, wrenches, name="tau")
     # With the batch axes as given, because complaints about q, qd, … come from there.
-    bias = newton_euler.inverse_dynamics(
+    bias = inverse_dynamics(
         arm,
         q.reshape(*lead, arm.nq),
         qd.reshape(*lead, arm.nv),

@@ -129,7 +129,8 @@ class SerialChain:
         centres = np.zeros((n, 3))
         centres[:, 0] = lengths / 2
         eye = np.broadcast_to(np.eye(3), (n, 3, 3))
-        return cls(("revolute",) * n, eye, shift, masses, centres, tensors)
+        hinge: Joint = "revolute"
+        return cls((hinge,) * n, eye, shift, masses, centres, tensors)
 
     @classmethod
     def random(

@@ -19,8 +19,8 @@ m ℓ² / I for a body of lever arms ℓ.  The relative error of θ̈ is eps ove
 (measured: within a factor of 5); a body at which it is less than 1e-7 is refused.
 
 Three kernels share the work: one for joints of any kind, the same unrolled for arms of revolute and
-prismatic joints, and one for revolute arms with parallel axes, which needs no inertia where the mass
-is off the joint and refuses only links too light for their neighbours.
+prismatic joints, and one for revolute arms with parallel axes.  The last needs no inertia where the
+mass is off the joint, and refuses only links that are too light for their neighbours.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ from fixman import _arrays
 from fixman._arrays import Array, Lead
 from fixman.kernels import links
 from fixman.kernels import spatial_operators as kernels
-from fixman.rigid import newton_euler
 from fixman.rigid.model import SerialChain, gate, lost_pivot, overflow, refuse_not_finite
+from fixman.rigid.newton_euler import inverse_dynamics
 
 __all__ = [
     "Operators",
@@ -116,7 +116,7 @@ def forward_dynamics(
     T = tau
     if method == "fd1":
         # With the batch axes as given, because complaints about q, qd, … come from there.
-        bias = newton_euler.inverse_dynamics(
+        bias = inverse_dynamics(
             arm,
             q.reshape(*lead, arm.nq),
             qd.reshape(*lead, arm.nv),

@@ -227,3 +227,28 @@ def _present(name):
     except ModuleNotFoundError:
         return False
     return True
+
+
+@pytest.mark.parametrize("n", [100, 10_000])
+def test_straight_arms_whose_axes_alternate_keep_their_digits(n):
+    """Right angles must be exact: a straight arm multiplies an error of its shape by n²."""
+    from fixman.rigid import articulated_body, newton_euler, partition
+
+    rng = np.random.default_rng(n)
+    up = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])
+    rotations = np.tile(np.eye(3), (n, 1, 1))
+    rotations[1::2], rotations[2::2] = up, up.T
+    translations, centres = np.zeros((2, n, 3))
+    translations[1:, 0], centres[:, 0] = 1.0, 0.5
+    inertias = np.tile(0.1 * np.eye(3), (n, 1, 1))
+    masses = rng.uniform(0.5, 2.0, n)
+    arm = SerialChain(("revolute",) * n, rotations, translations, masses, centres, inertias)
+    q, qd, tau = np.zeros(n), rng.normal(size=n) / np.sqrt(n), rng.normal(size=n)
+    gravity = (0, 0, -9.81)
+    for answer in (
+        articulated_body.forward_dynamics(arm, q, qd, tau, gravity=gravity),
+        partition.forward_dynamics(arm, q, qd, tau, gravity=gravity, refine=1),
+    ):
+        residual = tau - newton_euler.inverse_dynamics(arm, q, qd, answer, gravity=gravity)
+        correction = partition.forward_dynamics(arm, q, 0 * qd, residual)
+        assert np.abs(correction).max() <= 1e-13 * np.abs(answer).max()
