@@ -151,7 +151,10 @@ def test_non_finite_numbers_are_refused(call, dim, bad):
 @pytest.mark.parametrize("call", CALLS)
 def test_wrong_shapes_are_refused(call):
     function, good = calls(single())[call]
-    for array in (good[:-1], good[..., :-1], np.concatenate([good, good]), good.ravel()[0]):
+    arrays = [good[:-1], good[..., :-1], np.concatenate([good, good]), good.ravel()[0]]
+    if call == "project targets":
+        arrays.pop()  # one number serves all
+    for array in arrays:
         with pytest.raises(ValueError, match=r"shape|expected"):
             function(array)
 

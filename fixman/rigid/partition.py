@@ -69,8 +69,8 @@ def forward_dynamics(
         frame.
     refine : 0 or 1
         1 adds the answer to what torques the first answer leaves unexplained,
-        τ − `newton_euler.inverse_dynamics` (θ̈): full precision on long straight arms too, at
-        more than twice the cost.
+        τ − `newton_euler.inverse_dynamics` (θ̈): full precision where masses or axes make it
+        hard, at several times the cost.
 
     Returns
     -------
