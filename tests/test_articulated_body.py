@@ -104,6 +104,30 @@ def test_mass_ratios_and_bodies_without_rotational_inertia():
     assert error(points, *state(points, rng)) < 1e-10
 
 
+@pytest.mark.parametrize(("decades", "tolerance"), [(3, 1e-9), (5, 1e-6)])
+def test_balls_between_bodies_of_very_uneven_mass(decades, tolerance):
+    for seed in (7, 18, 38):
+        arm = SerialChain.random(6, seed, joints=("spherical",))
+        ratio = 10 ** np.random.default_rng(seed).uniform(-decades, decades, 6)
+        arm = changed(arm, masses=arm.masses * ratio, inertias=arm.inertias * ratio[:, None, None])
+        rng = np.random.default_rng(seed + 1000)
+        assert error(arm, *state(arm, rng)) < tolerance
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("tilt", [1e-150, 1e-170, 1e-300, 5e-324])
+def test_axes_tilted_by_less_than_can_be_squared(tilt):
+    def arm(alpha):
+        return SerialChain.from_dh(
+            [0.3, 1.0], [0.1, 0.2], [alpha, 0.0], [0.2, 0.0], joints=("revolute",) * 2,
+            masses=np.ones(2), r=np.full((2, 3), 0.1), inertias=np.ones((2, 3)),
+        )  # fmt: skip
+
+    args = [[0.3, 0.4], [1.0, 2.0], [1.0, -1.0]]
+    got, parallel = (forward_dynamics(arm(a), *args, gravity=GRAVITY) for a in (tilt, 0.0))
+    assert got == pytest.approx(parallel, rel=1e-13)
+
+
 def test_angles_of_any_size():
     rng = np.random.default_rng(9)
     for scale in (1.0, 1e3, 1e6, 1e12):
@@ -214,6 +238,19 @@ def test_whatever_numpy_accepts():
 # --- refusals ------------------------------------------------------------------------------------
 
 
+def test_masks_are_not_ignored():
+    arm = SerialChain.random(3, 0, joints=("revolute",))
+    x = np.ones(3)
+    forward_dynamics(arm, x, x, x)  # what follows must not take the way of plain arrays
+    for k in range(3):
+        args = [x, x, x]
+        args[k] = np.ma.array(x, mask=[1, 0, 0])
+        with pytest.raises(TypeError, match="masked"):
+            forward_dynamics(arm, *args)
+    with pytest.raises(TypeError, match="gravity must be real numbers"):
+        forward_dynamics(arm, x, x, x, gravity=("0", "0", "1"))
+
+
 @pytest.mark.parametrize("argument", range(4))
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_every_number_must_be_finite(argument, bad):
@@ -280,6 +317,22 @@ def test_overflow_is_an_error():
     arm = SerialChain.planar([1.0, 1.0], [1.0, 1.0], [0.1, 0.1])
     with pytest.raises(ValueError, match="overflow"):
         forward_dynamics(arm, [0.1, 0.2], [1e200, 1e200], [0.0, 0.0])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("part", ["translations", "centres"])
+@pytest.mark.parametrize("size", [1e160, 1e200, 1e307])
+def test_lengths_that_overflow_are_an_error(part, size):
+    rng = np.random.default_rng(20)
+    for joints in (("revolute",), ("revolute", "prismatic", "spherical")):
+        arm = SerialChain.random(4, rng, joints=joints, free_base=len(joints) > 1)
+        arm = changed(arm, **{part: size * getattr(arm, part)})
+        args = state(arm, rng)
+        for batch in (args, [np.stack([a] * 9) for a in args]):
+            with pytest.raises(ValueError, match="overflow"):
+                forward_dynamics(arm, *batch)
+            with pytest.raises(ValueError, match="overflow"):
+                articulated_body.pivots(arm, batch[0])
 
 
 @pytest.mark.parametrize("joint", [*SINGLE, "spherical"])
@@ -361,6 +414,14 @@ def test_pivots_are_those_of_the_inertia_matrix_eliminated_from_the_tip(free_bas
             D = M[a:b, a:b].copy()
             np.testing.assert_allclose(blocks[i][k], D, rtol=0, atol=1e-12 * np.abs(D).max())
             M[:a, :a] -= M[:a, a:b] @ np.linalg.solve(D, M[a:b, :a])
+
+
+def test_pivots_of_no_state():
+    arm = SerialChain.random(3, 5, free_base=True)
+    for lead in ((0,), (2, 0)):
+        blocks = articulated_body.pivots(arm, np.zeros((*lead, arm.nq)))
+        sizes = [{"free": 6, "spherical": 3}.get(joint, 1) for joint in arm.joints]
+        assert [block.shape for block in blocks] == [(*lead, f, f) for f in sizes]
 
 
 def test_pivots_multiply_to_the_determinant():

@@ -166,6 +166,37 @@ def test_lost_pivots_name_the_body():
         denoc.forward_dynamics(on_axis, np.zeros((2, 4)), zero, zero)
 
 
+@pytest.mark.parametrize("free_base", [False, True])
+@pytest.mark.parametrize("joint", ["revolute", "prismatic", "spherical"])
+def test_coordinates_without_a_part_in_the_inertia_must_be_finite(joint, free_base):
+    arm = SerialChain.random(2, 0, joints=(joint,), free_base=free_base)
+    q = random_q(arm, np.random.default_rng(1))
+    for k in range(arm.nq):
+        for bad in (np.nan, np.inf):
+            broken = np.where(np.arange(arm.nq) == k, bad, q)
+            for call in (denoc.udut, denoc.logdet, denoc.n_l):
+                with pytest.raises(ValueError, match=f"q is {bad} at coordinate {k}"):
+                    call(arm, broken)
+
+
+def test_logdet_of_one_state_is_a_number():
+    arm = SerialChain.random(3, 0)
+    value = denoc.logdet(arm, random_q(arm, np.random.default_rng(1)))
+    assert isinstance(value, float)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("part", ["translations", "centres"])
+def test_lengths_that_overflow_are_an_error(part):
+    for size in (1e160, 1e200, 1e307):
+        arm = SerialChain.random(4, 1, free_base=True)
+        arm = changed(arm, **{part: size * getattr(arm, part)})
+        q, ones = random_q(arm, np.random.default_rng(1)), np.ones(arm.nv)
+        for call, *rest in [(denoc.udut,), (denoc.logdet,), (denoc.forward_dynamics, ones, ones)]:
+            with pytest.raises(ValueError, match="overflow"):
+                call(arm, q, *rest)
+
+
 def test_bad_input_is_named():
     arm = SerialChain.random(3, 0, joints=("spherical",), free_base=True)
     rng = np.random.default_rng(1)

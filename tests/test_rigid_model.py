@@ -61,8 +61,28 @@ def test_sizes_and_content():
     assert hash(same) == hash(arm)
     assert arm != SerialChain(**body(4, joints=joints, masses=[1, 1, 1, 2]))
     assert arm != "arm"
-    with pytest.raises(ValueError, match="read-only"):
-        arm.masses[0] = 2.0
+    for array in (arm.masses, arm.kinds, arm.position_offsets, arm.rate_offsets):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 2
+    # Kernels are compiled for arrays that are not.
+    assert arm._kinds.flags.writeable
+    assert arm._index.flags.writeable
+
+
+def test_the_sign_of_zero_is_no_content():
+    plain, negative = SerialChain(**body()), SerialChain(**body(translations=[[-0.0, 0.0, -0.0]]))
+    assert plain == negative
+    assert hash(plain) == hash(negative)
+
+
+def test_joints_can_come_one_by_one():
+    joints = ("revolute", "prismatic")
+    assert SerialChain(**body(2, joints=iter(joints))) == SerialChain(**body(2, joints=joints))
+
+
+def test_inertias_up_to_the_largest_number():
+    largest = 1.7e308 * np.eye(3)
+    np.testing.assert_array_equal(SerialChain(**body(inertias=[largest])).inertias[0], largest)
 
 
 def test_arrays_are_copied():
@@ -89,17 +109,22 @@ def test_rough_rotations_are_made_exact_and_exact_ones_are_kept():
         ({"joints": "revolute"}, "sequence of names"),
         ({"joints": ("hinge",)}, "joint 0 is 'hinge'"),
         ({"joints": (3,)}, "joint 0 is 3"),
+        ({"joints": None}, "sequence of names, got None"),
+        ({"joints": {"revolute"}}, "sequence of names"),
         ({"masses": [-1.0]}, "the mass of body 0"),
         ({"masses": [np.nan]}, "masses is nan at body 0"),
         ({"masses": [1.0, 2.0]}, r"masses must have shape \(1,\)"),
         ({"rotations": [np.diag([1.0, 1.0, -1.0])]}, "the rotation of joint 0"),
         ({"rotations": [2 * np.eye(3)]}, "the rotation of joint 0"),
+        ({"rotations": [1e200 * np.eye(3)]}, "the rotation of joint 0"),
         ({"centres": np.zeros(3)}, r"centres must have shape \(1, 3\)"),
         ({"translations": [[0, np.inf, 0]]}, "translations is inf at body 0"),
         ({"inertias": [np.diag([1.0, 1.0, -1.0])]}, "negative principal moment"),
         ({"inertias": [np.triu(np.ones((3, 3)))]}, "not symmetric"),
+        ({"inertias": [[[1e308, 1e308, 0], [-1e308, 1e308, 0], [0, 0, 1e308]]]}, "not symmetric"),
     ],
 )
+@pytest.mark.filterwarnings("error")
 def test_refusals(changes, message):
     with pytest.raises(ValueError, match=message):
         SerialChain(**body(**changes))
@@ -191,6 +216,7 @@ def test_stanford_arm_at_rest():
     np.testing.assert_allclose(abs(tau[1]), lever * G * np.cos(np.pi / 3), rtol=1e-14)
 
 
+@pytest.mark.filterwarnings("error")
 def test_refusals_of_from_dh():
     good = {
         "a": [0], "b": [0], "alpha": [0], "theta": [0],
@@ -203,9 +229,24 @@ def test_refusals_of_from_dh():
         ({"r": np.zeros(3)}, r"r must have shape \(1, 3\)"),
         ({"inertias": np.zeros((2, 3))}, "inertias must have shape"),
         ({"masses": [-1]}, "the mass of body 0"),
+        ({"a": [np.inf]}, "a is inf at joint 0"),
+        ({"alpha": [np.inf]}, "alpha is inf at joint 0"),
+        ({"theta": [np.nan]}, "theta is nan at joint 0"),
+        ({"masses": [np.inf]}, "masses is inf at body 0"),
+        ({"r": [[0, np.inf, 0]]}, "r is inf at body 0"),
+        ({"inertias": [[1, 1, np.inf]]}, "inertias is inf at body 0"),
+        ({"a": [1.7e308], "r": [[-1.7e308, 0, 0]]}, "parameters of body 0 overflowed"),
     ]:
         with pytest.raises(ValueError, match=message):
             SerialChain.from_dh(**(good | changes))
+
+
+def test_planar_arms_of_finite_numbers_only():
+    for k, name in enumerate(("lengths", "masses", "inertias")):
+        arguments = [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
+        arguments[k][1] = np.inf
+        with pytest.raises(ValueError, match=f"^{name} is inf at body 1"):
+            SerialChain.planar(*arguments)
 
 
 # --- closed forms ----------------------------------------------------------------------------
@@ -376,12 +417,63 @@ def test_matrices_refuse_what_is_not_finite(case):
             composite_body.convective_matrix(arm, q, bad)
 
 
+@pytest.mark.parametrize("joint", ["revolute", "prismatic", "spherical", "free"])
+@pytest.mark.parametrize("call", CALLS)
+def test_every_number_must_be_finite_whether_it_is_felt_or_not(joint, call):
+    free = joint == "free"
+    kinds = ("revolute",) if free else (joint,)
+    arm = SerialChain.random(2, 6, joints=kinds, free_base=free)
+    arm = replace(arm, rotations=np.broadcast_to(np.eye(3), (2, 3, 3)))
+    rest = np.zeros(arm.nv)
+    given = [random_q(arm, np.random.default_rng(7)), rest, rest, np.zeros((2, 6)), np.zeros(3)]
+    for k, array in enumerate(given):
+        for place in range(array.size):
+            for bad in (np.nan, np.inf):
+                q, qd, last, W, g = (a.copy() for a in given)
+                (q, qd, last, W, g)[k].flat[place] = bad
+                with pytest.raises(ValueError, match=f"is {bad}"):
+                    call(arm, q, qd, last, wrenches=W, gravity=g)
+
+
 def test_quaternions_are_taken_to_rounding(case):
     arm, q, qd, qdd, _ = case
     tau = newton_euler.inverse_dynamics(arm, q, qd, qdd)
     q = q.copy()
     q[..., 3:7] *= 1 + 4e-7
     assert error(newton_euler.inverse_dynamics(arm, q, qd, qdd), tau) <= 1e-14
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_norm_of_a_quaternion_is_bounded_alike_everywhere(call):
+    arm = SerialChain.random(2, 8, joints=("spherical",))
+    q, rest = random_q(arm, np.random.default_rng(9)), np.zeros(arm.nv)
+    for excess in (0.999999e-6, -0.999999e-6):
+        call(arm, np.concatenate([q[:4], (1 + excess) * q[4:]]), rest, rest)
+    for excess in (1e-6, 1.000001e-6, -1.000001e-6, 1e200):
+        with pytest.raises(
+            ValueError, match=r"quaternion of joint 1 has norm (0.99999\d|1.000001|1e)"
+        ):
+            call(arm, np.concatenate([q[:4], (1 + excess) * q[4:]]), rest, rest)
+
+
+def test_point_masses_on_balls_are_singular_however_that_is_rounded():
+    # NumPy's Cholesky factorization can fail where another one just gets through, or pass.
+    for seed in range(30):
+        arm = SerialChain.random(4, seed, joints=("spherical",))
+        arm = replace(arm, inertias=np.zeros((4, 3, 3)))
+        q, rest = random_q(arm, np.random.default_rng(seed)), np.zeros(arm.nv)
+        with pytest.raises(SingularConstraintError, match="body 3"):
+            composite_body.forward_dynamics(arm, q, rest, rest)
+
+
+def test_a_massless_body_on_a_ball_is_singular():
+    kept = np.array([1.0, 0.0, 1.0, 1.0])
+    for seed in range(20):
+        arm = SerialChain.random(4, seed, joints=("spherical",))
+        arm = replace(arm, masses=arm.masses * kept, inertias=arm.inertias * kept[:, None, None])
+        q, rest = random_q(arm, np.random.default_rng(seed)), np.zeros(arm.nv)
+        with pytest.raises(SingularConstraintError, match=r"the inertia that joint \d moves"):
+            composite_body.forward_dynamics(arm, q, rest, rest)
 
 
 @pytest.mark.parametrize("last", [1, 2])

@@ -326,6 +326,52 @@ def test_bad_input_is_named(method):
         call(arm, bad, qd, tau, method=method)
 
 
+@pytest.mark.parametrize("joint", ["revolute", "prismatic", "spherical", "free"])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_number_must_be_finite_whether_it_is_felt_or_not(joint, method):
+    free = joint == "free"
+    kinds = ("revolute",) if free else (joint,)
+    for n in (1, 2):
+        arm = SerialChain.random(n, 6, joints=kinds, free_base=free)
+        arm = changed(arm, rotations=np.broadcast_to(np.eye(3), (n, 3, 3)))
+        rest = np.zeros(arm.nv)
+        q = random_q(arm, np.random.default_rng(7))
+        given = [q, rest, rest, np.zeros((n, 6)), np.zeros(3)]
+        for k, array in enumerate(given):
+            for place in range(array.size):
+                broken = [a.copy() for a in given]
+                broken[k].flat[place] = np.nan
+                *state, W, g = broken
+                with pytest.raises(ValueError, match="is nan"):
+                    spatial_operators.forward_dynamics(
+                        arm, *state, wrenches=W, gravity=g, method=method
+                    )
+        for k in range(arm.nq):
+            broken = np.where(np.arange(arm.nq) == k, np.inf, q)
+            for call in (
+                spatial_operators.operators,
+                spatial_operators.operational_inertia_inverse,
+            ):
+                with pytest.raises(ValueError, match=f"q is inf at coordinate {k}"):
+                    call(arm, broken)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("part", ["translations", "centres"])
+def test_lengths_that_overflow_are_an_error(part):
+    for size in (1e160, 1e200, 1e307):
+        arm = SerialChain.random(4, 1, free_base=True)
+        arm = changed(arm, **{part: size * getattr(arm, part)})
+        q, ones = random_q(arm, np.random.default_rng(1)), np.ones(arm.nv)
+        calls = [(spatial_operators.forward_dynamics, {"method": method}) for method in METHODS]
+        for call, options in [*calls, (spatial_operators.link_accelerations, {})]:
+            with pytest.raises(ValueError, match="overflow"):
+                call(arm, q, ones, ones, **options)
+        for call in (spatial_operators.operators, spatial_operators.operational_inertia_inverse):
+            with pytest.raises(ValueError, match="overflow"):
+                call(arm, q)
+
+
 def test_other_bad_input_is_named():
     arm = SerialChain.random(3, 0, joints=("spherical",))
     q = random_q(arm, np.random.default_rng(1))

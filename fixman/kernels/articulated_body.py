@@ -76,7 +76,8 @@ ROW = 13  # cα (2), cl (3), wrench (6) → U/D (5) and u/D, d, D
 BALL = 36  # E (9), cα (3), cl (3), wrench (6) → α at rest (3), A⁻¹B (9), A (6)
 FLOAT = 102  # E (9), –, wrench at 15 → [α; a], at 30 the factor (36) of the inertia (36) at 66
 EPS = 2.0**-52
-UNIT = 2.00001e-6  # how far the square of a quaternion's norm may be from 1
+UNIT = 2e-6  # how far the square of a quaternion's norm may be from 1
+INF = np.inf
 DONE, NOT_USABLE, WRONG_SIZE = -1, -2, -3
 
 
@@ -373,47 +374,63 @@ def free_z_slide(A, B, C, n, f, tau, row, work):
 
 
 @inlined
-def inverse_symmetric(S):
-    """Inverse of a positive definite 3×3 matrix and its pivots."""
+def factor_symmetric(S):
+    """L (l21, l31, l32) and D of a positive definite 3×3 matrix L D Lᵀ."""
     l21, l31 = S[1] / S[0], S[2] / S[0]
     d2 = S[3] - l21 * S[1]
     t = S[4] - l21 * S[2]
     l32 = t / d2
-    d3 = S[5] - l31 * S[2] - l32 * t
-    m31 = l21 * l32 - l31
-    i2, i3 = 1.0 / d2, 1.0 / d3
-    return (
-        1.0 / S[0] + l21 * l21 * i2 + m31 * m31 * i3,
-        -l21 * i2 - m31 * l32 * i3,
-        m31 * i3,
-        i2 + l32 * l32 * i3,
-        -l32 * i3,
-        i3,
-    ), (S[0], d2, d3)
+    return (l21, l31, l32), (S[0], d2, S[5] - l31 * S[2] - l32 * t)
+
+
+@inlined
+def halfway(L, x):
+    """L⁻¹ x."""
+    y = x[1] - L[0] * x[0]
+    return x[0], y, x[2] - L[1] * x[0] - L[2] * y
+
+
+@inlined
+def rest_of_way(L, inverse, x):
+    """L⁻ᵀ D⁻¹ x."""
+    z = x[2] * inverse[2]
+    y = x[1] * inverse[1] - L[2] * z
+    return x[0] * inverse[0] - L[0] * y - L[1] * z, y, z
+
+
+@inlined
+def scaled(a, x):
+    return a[0] * x[0], a[1] * x[1], a[2] * x[2]
 
 
 @inlined
 def ball_inwards(table, at, A, B, C, n, f, tau, least, row, work):
     """Take the turns of a spherical joint out and go to the body before."""
-    inverse, d = inverse_symmetric(A)
+    L, d = factor_symmetric(A)
     good = above(d[0], least) and above(d[1], least) and above(d[2], least)
-    G = product(full(inverse), B)
-    y = times_symmetric(inverse, (tau[0] - n[0], tau[1] - n[1], tau[2] - n[2]))
-    c = load3(work, row + 12, y[0])
-    store3(work, row + 15, y)
-    store9(work, row + 21, G)
+    inverse = (1.0 / d[0], 1.0 / d[1], 1.0 / d[2])
+    # C − Bᵀ A⁻¹ B by elimination.  A⁻¹ itself would be large where a heavy body hangs on a light
+    # one, which nothing but that one's own inertia keeps from turning about the line between the
+    # joints, and its rounding would be multiplied by the heavy one's mass twice.
+    X = halfway(L, (B[0], B[3], B[6]))
+    Y = halfway(L, (B[1], B[4], B[7]))
+    Z = halfway(L, (B[2], B[5], B[8]))
+    u = halfway(L, (tau[0] - n[0], tau[1] - n[1], tau[2] - n[2]))
+    x, y, z = rest_of_way(L, inverse, X), rest_of_way(L, inverse, Y), rest_of_way(L, inverse, Z)
+    spin = rest_of_way(L, inverse, u)
+    c = load3(work, row + 12, u[0])
+    store3(work, row + 15, spin)
+    store9(work, row + 21, (x[0], y[0], z[0], x[1], y[1], z[1], x[2], y[2], z[2]))
     store6(work, row + 30, A)
+    x, y, z = scaled(inverse, X), scaled(inverse, Y), scaled(inverse, Z)
     S = (
-        C[0] - (B[0] * G[0] + B[3] * G[3] + B[6] * G[6]),
-        C[1] - (B[0] * G[1] + B[3] * G[4] + B[6] * G[7]),
-        C[2] - (B[0] * G[2] + B[3] * G[5] + B[6] * G[8]),
-        C[3] - (B[1] * G[1] + B[4] * G[4] + B[7] * G[7]),
-        C[4] - (B[1] * G[2] + B[4] * G[5] + B[7] * G[8]),
-        C[5] - (B[2] * G[2] + B[5] * G[5] + B[8] * G[8]),
-    )
-    E = load9(work, row, y[0])
+        C[0] - dot(X, x), C[1] - dot(X, y), C[2] - dot(X, z),
+        C[3] - dot(Y, y), C[4] - dot(Y, z), C[5] - dot(Z, z),
+    )  # fmt: skip
+    passed = (dot(x, u), dot(y, u), dot(z, u))
+    E = load9(work, row, u[0])
     r = constants(table, at + PLACE)
-    f = times(E, plus(plus(f, back(B, y)), times_symmetric(S, c)))
+    f = times(E, plus(plus(f, passed), times_symmetric(S, c)))
     n = plus(times(E, tau), cross(r, f))
     T = product(product(E, full(S)), transposed(E))
     B = (
@@ -473,9 +490,15 @@ def float_inwards(A, B, C, n, f, turn, force, row, work):
     return True
 
 
+@inlined
+def lost(body, size):
+    """Why there is no pivot: numbers of this ``size`` cancelled, or they overflowed."""
+    return body if above(INF + 0.0 * size, size) else NOT_USABLE
+
+
 @jit
 def inwards(table, places, tau, frame, work, zero):
-    """Articulated inertias from tip to base; the first body without a pivot, or -1."""
+    """Articulated inertias from tip to base; DONE, or why not, or the first body without pivot."""
     n_bodies = places.shape[0] - 1
     nv = places[n_bodies, 2]
     m = padded(n_bodies)
@@ -497,11 +520,11 @@ def inwards(table, places, tau, frame, work, zero):
             torque = take(tau, at_v + places[i, 2], nv, zero)
             if kind == REVOLUTE:
                 if not above(A[5], least):
-                    return i
+                    return lost(i, least)
                 A, B, C, n, f = free_z_turn(A, B, C, n, f, torque, row, work)
             else:
                 if not above(C[5], 4.0 * EPS * trace_C):
-                    return i
+                    return lost(i, trace_C)
                 A, B, C, n, f = free_z_slide(A, B, C, n, f, torque, row, work)
             if i > 0:
                 d = load(work, row + 11, zero)
@@ -525,16 +548,16 @@ def inwards(table, places, tau, frame, work, zero):
                 force = times(own, take3(tau, first, nv, zero))
                 moment = times(own, take3(tau, first + 3, nv, zero))
                 if not float_inwards(A, B, C, n, f, moment, force, row, work):
-                    return i
+                    return lost(i, trace_A + trace_C)
             else:
                 moment = times(own, take3(tau, first, nv, zero))
                 A, B, C, n, f, lever, good = ball_inwards(
                     table, LINK * n_bodies + FRAME * i, A, B, C, n, f, moment, least, row, work
                 )
                 if not good:
-                    return i
+                    return lost(i, least)
                 size = trace_A + lever * trace_C
-    return -1
+    return DONE
 
 
 # --- outwards: accelerations ---------------------------------------------------------------------
@@ -618,7 +641,7 @@ def one(table, places, q, qd, tau, loads, frame, work, qdd, zero):
     if not outwards(table, places, q, qd, loads, frame, work, zero):
         return NOT_USABLE
     body = inwards(table, places, tau, frame, work, zero)
-    if body >= 0:
+    if body != DONE:
         return body
     if not accelerations(table, places, qd, loads, frame, work, qdd, zero):
         return NOT_USABLE
@@ -678,7 +701,7 @@ def pivots(table, q, starts, out):
         if not outwards(table, places, q, still, none, frame, work, 0.0):
             return frame, NOT_USABLE
         body = inwards(table, places, still, frame, work, 0.0)
-        if body >= 0:
+        if body != DONE:
             return frame, body
         for i in range(n):
             at = LINK * n + FRAME * i

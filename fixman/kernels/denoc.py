@@ -19,6 +19,8 @@ from fixman.kernels.links import (
     factor_block,
     felt,
     inertia_tuple,
+    lost_pivot,
+    not_a_number,
     place,
     rotate,
     rotate_back,
@@ -86,7 +88,7 @@ def outwards(X, i, w, v):
 
 @jit
 def decompose(kinds, links, X, psi, psi_hat, m_hat):
-    """Eqs. 32, 33 and 35, tip to base.  The body whose pivot is lost, or -1."""
+    """Eqs. 32, 33 and 35, tip to base.  The body whose pivot is lost, n for overflow, or -1."""
     n = kinds.size
     block = np.empty((6, 6))
     scale = np.empty(6)
@@ -125,7 +127,7 @@ def decompose(kinds, links, X, psi, psi_hat, m_hat):
         if f == 1:
             d = m_hat[at, 0]
             if not d > LOST * scale[0] or d == math.inf:
-                return i
+                return lost_pivot(i, n, m_hat[at : at + 1], 1, scale)
             r = 1.0 / d
             for j in range(6):
                 psi_hat[at, j] = psi[at, j] * r
@@ -134,7 +136,7 @@ def decompose(kinds, links, X, psi, psi_hat, m_hat):
                 for k in range(f):
                     block[j, k] = m_hat[at + j, k]
             if not factor_block(block, f, scale, LOST):
-                return i
+                return lost_pivot(i, n, m_hat[at : at + f], f, scale)
             for row in range(6):
                 for j in range(f):
                     scale[j] = psi[at + j, row]
@@ -230,10 +232,7 @@ def forward_frames(q, tau, kinds, links, out):
         if body >= 0:
             return frame * (n + 1) + body
         solve(tau[frame], kinds, links, X, psi_hat, m_hat, out[frame])
-        check = 0.0
-        for j in range(nv):
-            check += 0.0 * out[frame, j]
-        if check != 0.0:  # NaN
+        if not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1
 
@@ -244,7 +243,8 @@ def factor_frames(q, kinds, links, X, psi_hat, m_hat):
     n = kinds.size
     psi = np.empty(psi_hat.shape[1:])
     for frame in range(q.shape[0]):
-        if not place_centres(q[frame], kinds, links, X[frame]):
+        # The inertia matrix does not depend on the first joint's coordinate.
+        if not_a_number(q[frame]) != 0.0 or not place_centres(q[frame], kinds, links, X[frame]):
             return frame * (n + 1) + n
         body = decompose(kinds, links, X[frame], psi, psi_hat[frame], m_hat[frame])
         if body >= 0:

@@ -228,6 +228,24 @@ def place_frames(q, kinds, links, X):
 
 
 @jit
+def not_a_number(a):
+    """0, or NaN if an element of ``a`` of one axis is NaN or infinite."""
+    check = 0.0
+    for x in a:
+        check += 0.0 * x
+    return check
+
+
+@jit
+def lost_pivot(body, n, D, f, scale):
+    """``body``, or n where its pivot ``D (f, f)`` is not lost but overflowed."""
+    check = not_a_number(scale[:f])
+    for j in range(f):
+        check += not_a_number(D[j, :f])
+    return body if check == 0.0 else n
+
+
+@jit
 def factor_block(D, f, scale, lost):
     """LDLᵀ of ``D (f, f)`` below its diagonal; above it L⁻¹.
 

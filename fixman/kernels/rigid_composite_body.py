@@ -26,6 +26,10 @@ from fixman.kernels.rigid_newton_euler import (
 
 RATES = (1, 1, 3, 6)
 
+# Where less than this is left of a diagonal element, the pivot is mostly rounding: EPS over it is
+# 2e-5, and earlier pivots that are small have added to that.
+LOST = 1e-11
+
 
 @jit
 def joint_twist(kind, a):
@@ -283,8 +287,7 @@ def substitute(L, A, b):
     for frame in range(b.shape[0]):
         x = b[frame]
         for k in range(nv):
-            # A pivot that is all rounding; a comparison that NaN fails too.
-            if not L[frame, k, k] ** 2 > 4.0 * 2.0**-52 * nv * A[frame, k, k]:
+            if not L[frame, k, k] ** 2 > LOST * A[frame, k, k]:  # NaN fails too
                 return frame * nv + k
             for j in range(k):
                 x[k] -= L[frame, k, j] * x[j]

@@ -22,6 +22,8 @@ from fixman.kernels.links import (
     factor_block,
     felt,
     inertia_tuple,
+    lost_pivot,
+    not_a_number,
     place,
     rotate,
     rotate_back,
@@ -220,7 +222,7 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu):
     """The causal sweep, eqs. 4.4–4.6 and 4.13: P, D, G, ε(k) = T(k) − H(k) z(k), ν = D⁻¹ ε.
 
     z(k) = φ (z + G ε)(k−1) + loads(k).  ``loads (n, 6)`` may be empty, and ``T (nv,)`` too.
-    The body whose pivot is lost, or -1.
+    The body whose pivot is lost, n for overflow, or -1.
     """
     block = np.empty((6, 6))
     scale = np.empty(6)
@@ -266,7 +268,8 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu):
         if kind < 2:
             d = A[5] if kind == 0 else C[5]
             if not d > LOST * scale[0] or d == math.inf:
-                return i
+                D[at, 0] = d
+                return lost_pivot(i, n, D[at : at + 1], 1, scale)
             e = -zn[2] if kind == 0 else -zf[2]
             if T.size:
                 e += T[at]
@@ -288,7 +291,7 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu):
                 for k in range(f):
                     block[j, k] = D[at + j, k]
             if not factor_block(block, f, scale, LOST):
-                return i
+                return lost_pivot(i, n, D[at : at + f], f, scale)
             if kind == 2:
                 A, B, C = past_spherical(A, B, C, block, F, G, at)
                 for j in range(3):
@@ -357,7 +360,11 @@ def forward_frames(q, qd, T, g, wrenches, kinds, links, biased, out):
     nu = np.empty(nv)
     none = np.empty((0, 6))
     for frame in range(q.shape[0]):
-        if not place(q[frame], kinds, links, X):
+        # Joints do not feel all of them, but each must be a number.
+        check = not_a_number(g) + not_a_number(q[frame]) + not_a_number(qd[frame])
+        if wrenches.size:
+            check += not_a_number(wrenches[frame].reshape(-1))
+        if check != 0.0 or not place(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         if biased:
             pushes = wrenches[frame] if wrenches.size else none
@@ -366,10 +373,7 @@ def forward_frames(q, qd, T, g, wrenches, kinds, links, biased, out):
         if body >= 0:
             return frame * (n + 1) + body
         smoother_sweep(kinds, X, G, nu, out[frame])
-        check = 0.0
-        for j in range(nv):
-            check += 0.0 * out[frame, j]
-        if check != 0.0:  # NaN
+        if not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1
 
@@ -417,7 +421,7 @@ def tip_inertia_frames(q, point, kinds, links, out):
     block = np.empty((6, 6))
     scale = np.zeros(6)
     for frame in range(q.shape[0]):
-        if not place(q[frame], kinds, links, X):
+        if not_a_number(q[frame]) != 0.0 or not place(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         body = filter_sweep(none, unloaded, kinds, links, X, G, D, nu)
         if body >= 0:

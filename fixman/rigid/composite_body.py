@@ -145,7 +145,8 @@ def forward_dynamics(
     if bad >= 0:
         refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
         raise overflow("inertia matrix or bias", bad, lead)
-    np.subtract(tau, φ, out=φ)
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.subtract(tau, φ, out=φ)
     try:
         lower = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
@@ -162,12 +163,19 @@ def forward_dynamics(
 
 
 def _lost_row(matrices: Array) -> tuple[int, int]:
-    """Frame and row at which a Cholesky factorization breaks down."""
+    """Frame and row at which a Cholesky factorization breaks down.
+
+    LAPACK here may round otherwise than the one in NumPy, and just get through; then it is the row
+    with least left of its diagonal element.
+    """
+    left = np.empty(matrices.shape[:2])
     for frame, matrix in enumerate(matrices):
-        info = lapack.dpotrf(matrix)[1]
+        factor, info = lapack.dpotrf(matrix)
         if info > 0:
             return frame, info - 1
-    raise AssertionError("every matrix is positive definite")
+        left[frame] = np.diag(factor) ** 2 / np.diag(matrix)
+    frame, row = divmod(int(np.argmin(left)), matrices.shape[1])
+    return frame, row
 
 
 def _body(arm: SerialChain, row: int) -> int:

@@ -86,7 +86,9 @@ def forward_dynamics(
         wrenches=W.reshape(*lead, arm.n, 6) if W.size else None,
     )
     out = np.empty_like(tau)
-    bad = kernels.forward_frames(q, tau - bias.reshape(tau.shape), arm.kinds, arm._table, out)
+    with np.errstate(over="ignore", invalid="ignore"):
+        left = tau - bias.reshape(tau.shape)
+    bad = kernels.forward_frames(q, left, arm._kinds, arm._table, out)
     if bad >= 0:
         frame, body = divmod(bad, arm.n + 1)
         refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
@@ -122,7 +124,9 @@ def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
     U = np.zeros((frames, nv, nv))
     D = np.zeros((frames, nv, nv))
     U[:] = np.eye(nv)
-    kernels.upper_frames(arm.kinds, arm._table, X, psi_hat, U)
+    kernels.upper_frames(arm._kinds, arm._table, X, psi_hat, U)
+    if not np.isfinite(U).all():
+        raise overflow("factor U", int(np.argmin(np.isfinite(U).all(axis=(1, 2)))), lead)
     for at, f in zip(arm.rate_offsets[:-1], RATES[arm.kinds], strict=True):
         D[:, at : at + f, at : at + f] = m_hat[:, at : at + f, :f]
     return U.reshape(*lead, nv, nv), D.reshape(*lead, nv, nv)
@@ -138,7 +142,7 @@ def logdet(arm: SerialChain, q: ArrayLike) -> Array:
 
     Returns
     -------
-    ndarray (...)
+    float or ndarray (...)
 
     Raises
     ------
@@ -147,8 +151,8 @@ def logdet(arm: SerialChain, q: ArrayLike) -> Array:
     """
     _, _, m_hat, lead = _factor(arm, q)
     out = np.empty(m_hat.shape[0])
-    kernels.logdet_frames(arm.kinds, m_hat, out)
-    return out.reshape(lead)
+    kernels.logdet_frames(arm._kinds, m_hat, out)
+    return out.reshape(lead)[()]
 
 
 def n_l(arm: SerialChain, q: ArrayLike) -> Array:
@@ -162,7 +166,7 @@ def n_l(arm: SerialChain, q: ArrayLike) -> Array:
         raise ValueError(f"q must be one configuration here, ({arm.nq},), got {q.shape}")
     _refuse(arm, q.reshape(1, -1), ())
     X = np.empty((arm.n, 12))
-    kernels.place_centres(q, arm.kinds, arm._table, X)
+    kernels.place_centres(q, arm._kinds, arm._table, X)
     N = np.zeros((arm.n, 6, arm.n, 6))
     for i, row in enumerate(X):
         R, c = row[:9].reshape(3, 3), -row[9:]
@@ -195,7 +199,7 @@ def _factor(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array, Array, Lead]:
     frames = q.shape[0]
     X = np.empty((frames, arm.n, 12))
     psi_hat, m_hat = np.empty((frames, arm.nv, 6)), np.empty((frames, arm.nv, 6))
-    bad = kernels.factor_frames(q, arm.kinds, arm._table, X, psi_hat, m_hat)
+    bad = kernels.factor_frames(q, arm._kinds, arm._table, X, psi_hat, m_hat)
     if bad >= 0:
         frame, body = divmod(bad, arm.n + 1)
         _refuse(arm, q, lead)

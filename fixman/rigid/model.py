@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -30,6 +30,10 @@ JOINTS = ("revolute", "prismatic", "spherical", "free")
 REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
 POSITIONS = np.array([1, 1, 4, 7])  # coordinates of each kind of joint
 RATES = np.array([1, 1, 3, 6])
+
+# How far the square of a quaternion's norm may be from 1: less, by rounding, than the 2e-6 of the
+# kernels, so that what they refuse is refused here, with its name.
+UNIT = 2e-6 - 1e-14
 
 Joint = Literal["revolute", "prismatic", "spherical", "free"]
 Index = NDArray[np.int64]
@@ -81,7 +85,8 @@ class SerialChain:
         }
         object.__setattr__(self, "joints", joints)
         for name, shape in tails.items():
-            array = _arrays.real(getattr(self, name), (), name).copy()
+            # A copy, in which −0 has become 0, so that equal chains have equal bytes.
+            array = _arrays.real(getattr(self, name), (), name) + 0.0
             if array.shape != shape:
                 hint = f"{shape} for {n} joints"
                 raise ValueError(f"{name} must have shape {hint}, got {array.shape}")
@@ -89,22 +94,24 @@ class SerialChain:
             object.__setattr__(self, name, array)
         _require(self.masses >= 0, "the mass of body {}: it must not be negative", self.masses)
         R = self.rotations
-        defect = np.abs(R.swapaxes(1, 2) @ R - np.eye(3)).max((1, 2))
-        proper = (defect < 1e-9) & (np.linalg.det(R) > 0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            defect = np.abs(R.swapaxes(1, 2) @ R - np.eye(3)).max((1, 2))
+            proper = (defect < 1e-9) & (np.linalg.det(R) > 0)
         _require(proper, "the rotation of joint {} is not a proper rotation matrix", R)
         # One Newton step to the nearest rotation: transposes serve as inverses everywhere, so what
         # was rounded to nine digits would cost agreement.  Rotations that are exact stay as given.
         rough = defect > 1e-14
         if rough.any():
-            R[rough] = R[rough] @ (3 * np.eye(3) - R[rough].swapaxes(1, 2) @ R[rough]) / 2
+            R[rough] = R[rough] @ (3 * np.eye(3) - R[rough].swapaxes(1, 2) @ R[rough]) / 2 + 0.0
         inertia = self.inertias
         scale = np.abs(inertia).max((1, 2)) + np.finfo(float).tiny
-        skew = np.abs(inertia - inertia.swapaxes(1, 2)).max((1, 2))
-        _require(skew <= 1e-9 * scale, "the inertia of body {} is not symmetric", inertia)
-        least = np.linalg.eigvalsh(inertia)[:, 0]
+        relative = inertia / scale[:, None, None]
+        skew = np.abs(relative - relative.swapaxes(1, 2)).max((1, 2))
+        _require(skew <= 1e-9, "the inertia of body {} is not symmetric", inertia)
+        least = np.linalg.eigvalsh(relative)[:, 0]
         negative = "the inertia of body {} has a negative principal moment"
-        _require(least >= -1e-9 * scale, negative, inertia)
-        inertia[:] = (inertia + inertia.swapaxes(1, 2)) / 2
+        _require(least >= -1e-9, negative, inertia)
+        inertia[:] = inertia / 2 + inertia.swapaxes(1, 2) / 2
         for name in tails:
             getattr(self, name).flags.writeable = False
 
@@ -120,9 +127,10 @@ class SerialChain:
             Inertias about the mass centre and the z axis; the other two principal inertias are
             set equal, which a planar motion does not see.
         """
-        lengths = _vector(lengths, "lengths")
+        lengths = _vector(lengths, "lengths", "body")
         n = lengths.size
-        masses, about_z = _vector(masses, "masses", n), _vector(inertias, "inertias", n)
+        masses = _vector(masses, "masses", "body", n)
+        about_z = _vector(inertias, "inertias", "body", n)
         shift = np.zeros((n, 3))
         shift[1:, 0] = lengths[:-1]
         tensors = about_z[:, None, None] * np.eye(3)
@@ -218,11 +226,14 @@ class SerialChain:
             if joint not in ("revolute", "prismatic"):
                 known = "only revolute and prismatic joints have Denavit–Hartenberg parameters"
                 raise ValueError(f"joint {i} is {joint}: {known}")
-        a, b = _vector(a, "a", n), _vector(b, "b", n)
-        alpha, theta = _vector(alpha, "alpha", n), _vector(theta, "theta", n)
+        a, b = _vector(a, "a", "joint", n), _vector(b, "b", "joint", n)
+        alpha, theta = _vector(alpha, "alpha", "joint", n), _vector(theta, "theta", "joint", n)
+        masses = _vector(masses, "masses", "body", n)
         r, tensors = _arrays.real(r, (), "r"), _arrays.real(inertias, (), "inertias")
         if r.shape != (n, 3):
             raise ValueError(f"r must have shape ({n}, 3), got {r.shape}")
+        _arrays.require_finite(r, (n, 3), "r", "body")
+        _arrays.require_finite(tensors, tensors.shape, "inertias", "body")
         if tensors.shape == (n, 3):
             tensors = tensors[:, :, None] * np.eye(3)
         if tensors.shape != (n, 3, 3):
@@ -234,11 +245,16 @@ class SerialChain:
         at = np.column_stack([a, np.zeros(n), np.zeros(n)])  # its origin, likewise
         rotations, translations = _turns(theta, 2), np.zeros((n, 3))
         translations[:, 2] = b
-        translations[1:] = at[:-1] + np.einsum("nij,nj->ni", Q[:-1], translations[1:])
         rotations[1:] = Q[:-1] @ rotations[1:]
-        centres = at - np.einsum("nij,nj->ni", Q, r)
-        tensors = Q @ tensors @ Q.swapaxes(1, 2)
-        return cls(kinds, rotations, translations, _vector(masses, "masses", n), centres, tensors)
+        with np.errstate(over="ignore", invalid="ignore"):
+            translations[1:] = at[:-1] + np.einsum("nij,nj->ni", Q[:-1], translations[1:])
+            centres = at - np.einsum("nij,nj->ni", Q, r)
+            tensors = Q @ tensors @ Q.swapaxes(1, 2)
+        for part in (translations, centres, tensors):
+            if not np.isfinite(part).all():
+                i = int(np.argwhere(~np.isfinite(part))[0, 0])
+                raise overflow(f"parameters of body {i}", 0, ())
+        return cls(kinds, rotations, translations, masses, centres, tensors)
 
     # --- sizes and tables -------------------------------------------------------------------
 
@@ -250,17 +266,17 @@ class SerialChain:
     @cached_property
     def kinds(self) -> Index:
         """Kind of each joint as a number into ``JOINTS``, (n,)."""
-        return np.array([JOINTS.index(joint) for joint in self.joints], dtype=np.int64)
+        return _locked(self._kinds)
 
     @cached_property
     def position_offsets(self) -> Index:
         """Joint i's coordinates are q[offsets[i]:offsets[i + 1]], (n + 1,)."""
-        return np.concatenate([[0], np.cumsum(POSITIONS[self.kinds])])
+        return _locked(np.concatenate([[0], np.cumsum(POSITIONS[self._kinds])]))
 
     @cached_property
     def rate_offsets(self) -> Index:
         """Joint i's rates are qd[offsets[i]:offsets[i + 1]], (n + 1,)."""
-        return np.concatenate([[0], np.cumsum(RATES[self.kinds])])
+        return _locked(np.concatenate([[0], np.cumsum(RATES[self._kinds])]))
 
     @property
     def nq(self) -> int:
@@ -273,11 +289,17 @@ class SerialChain:
         return int(self.rate_offsets[-1])
 
     # --- tables of the algorithms -----------------------------------------------------------
+    # Writeable, because kernels would be compiled once more for arrays that are not.
 
     @cached_property
     def _tables(self) -> dict[str, Any]:
         """What each algorithm builds once for this chain, under the name of its module."""
         return {}
+
+    @cached_property
+    def _kinds(self) -> Index:
+        """`kinds`, for kernels."""
+        return np.array([JOINTS.index(joint) for joint in self.joints], dtype=np.int64)
 
     @cached_property
     def _index(self) -> Index:
@@ -322,13 +344,23 @@ def _require(good: NDArray[np.bool_], text: str, values: Array) -> None:
         raise ValueError(f"{text.format(i)}; got {values[i].tolist()}")
 
 
-def _joints(joints: Sequence[Joint]) -> tuple[Joint, ...]:
+def _locked(array: Index) -> Index:
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def _joints(joints: Iterable[Joint]) -> tuple[Joint, ...]:
     if isinstance(joints, str):
         raise ValueError(f"joints must be a sequence of names, got the string {joints!r}")
+    # A set has no order, and what a dictionary is meant to say would be a guess.
+    if not isinstance(joints, Iterable) or isinstance(joints, (Set, Mapping)):
+        raise ValueError(f"joints must be a sequence of names, got {joints!r}")
+    joints = tuple(joints)
     for i, joint in enumerate(joints):
         if not isinstance(joint, str) or joint not in JOINTS:
             raise ValueError(f"joint {i} is {joint!r}: expected one of {JOINTS}")
-    return tuple(joints)
+    return joints
 
 
 def _turns(angles: Array, axis: int) -> Array:
@@ -342,11 +374,12 @@ def _turns(angles: Array, axis: int) -> Array:
     return R
 
 
-def _vector(value: ArrayLike, name: str, size: int | None = None) -> Array:
+def _vector(value: ArrayLike, name: str, what: str, size: int | None = None) -> Array:
     array = _arrays.real(value, (), name)
     if array.ndim != 1 or (size is not None and array.size != size):
         expected = "(n,)" if size is None else f"({size},)"
         raise ValueError(f"{name} must have shape {expected}, got {array.shape}")
+    _arrays.require_finite(array, array.shape, name, what)
     return array
 
 
@@ -404,13 +437,15 @@ def refuse_not_finite(
         _arrays.require_finite(W.reshape(*lead, arm.n, 6), (arm.n, 6), "wrenches", "body")
     for i in np.flatnonzero(arm.kinds >= SPHERICAL):
         end = arm.position_offsets[i + 1]
-        norm = np.linalg.norm(q[:, end - 4 : end], axis=1)
-        if (np.abs(norm - 1) > 1e-6).any():
-            frame = int(np.argmax(np.abs(norm - 1)))
+        norm = np.hypot.reduce(q[:, end - 4 : end], axis=1)
+        with np.errstate(over="ignore"):
+            defect = np.abs(norm**2 - 1)
+        if (defect > UNIT).any():
+            frame = int(np.argmax(defect))
             where = _arrays.frame_text(frame, lead)
             raise ValueError(
-                f"the quaternion of joint {i}{where} has norm {norm[frame]:.6g}: it must be a unit "
-                "quaternion, scalar last"
+                f"the quaternion of joint {i}{where} has norm {norm[frame]:.15g}: it must be a "
+                "unit quaternion, scalar last"
             )
 
 

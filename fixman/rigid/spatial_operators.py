@@ -109,7 +109,8 @@ def forward_dynamics(
         for frame in range(tau.shape[0]):
             link = _Links(arm, q[frame], frame, lead)
             given = (qd[frame], tau[frame], g, W[frame] if W.size else np.zeros((arm.n, 6)))
-            out[frame] = _fd2(link, *given)[0] if method == "fd2" else _fd4(link, *given)
+            with _unchecked():
+                out[frame] = _fd2(link, *given)[0] if method == "fd2" else _fd4(link, *given)
         if not np.isfinite(out).all():
             raise overflow("θ̈", int(np.argmin(np.isfinite(out).all(axis=1))), lead)
         return out.reshape(*lead, arm.nv)
@@ -124,9 +125,10 @@ def forward_dynamics(
             gravity=g,
             wrenches=W.reshape(*lead, arm.n, 6) if W.size else None,
         )
-        T = tau - bias.reshape(tau.shape)
+        with np.errstate(over="ignore", invalid="ignore"):
+            T = tau - bias.reshape(tau.shape)
     out = np.empty_like(tau)
-    bad = kernels.forward_frames(q, qd, T, g, W, arm.kinds, arm._table, method == "fd3", out)
+    bad = kernels.forward_frames(q, qd, T, g, W, arm._kinds, arm._table, method == "fd3", out)
     if bad >= 0:
         frame, body = divmod(bad, arm.n + 1)
         refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
@@ -160,7 +162,8 @@ def link_accelerations(
     for frame in range(tau.shape[0]):
         link = _Links(arm, q[frame], frame, lead)
         loads = W[frame] if W.size else np.zeros((arm.n, 6))
-        alpha = _fd2(link, qd[frame], tau[frame], g, loads)[1]
+        with _unchecked():
+            alpha = _fd2(link, qd[frame], tau[frame], g, loads)[1]
         out[frame] = np.roll(alpha[::-1], 3, axis=1)
     if not np.isfinite(out).all():
         raise overflow("α", int(np.argmin(np.isfinite(out).all(axis=(1, 2)))), lead)
@@ -200,7 +203,7 @@ def operational_inertia_inverse(
         raise ValueError(f"point must have shape (3,), got {at.shape}")
     _arrays.require_finite(at, (3,), "point", "component")
     out = np.empty((q.shape[0], 6, 6))
-    bad = kernels.tip_inertia_frames(q, at, arm.kinds, arm._table, out)
+    bad = kernels.tip_inertia_frames(q, at, arm._kinds, arm._table, out)
     if bad >= 0:
         frame, body = divmod(bad, arm.n + 1)
         _refuse(arm, q, lead)
@@ -283,8 +286,9 @@ def operators(arm: SerialChain, q: ArrayLike) -> Operators:
     _refuse(arm, q.reshape(1, -1), ())
     link = _Links(arm, q, 0, ())
     N = link.N
-    P, D, G, L = _riccati(link)
-    psi = [link.phi[k] - L[k] @ link.H[k] for k in range(N)]
+    with _unchecked():
+        P, D, G, L = _riccati(link)
+        psi = [link.phi[k] - L[k] @ link.H[k] for k in range(N)]
     delta_phi, delta_psi = _diagonal(link.phi), _diagonal(psi)
     S = np.asarray(np.kron(np.eye(N, k=-1), np.eye(6)), dtype=np.float64)
     one = np.eye(6 * N)
@@ -294,8 +298,11 @@ def operators(arm: SerialChain, q: ArrayLike) -> Operators:
     phi, psi_all = one.copy(), one.copy()
     for k in range(1, N):
         row, before = slice(6 * k, 6 * k + 6), slice(6 * k - 6, 6 * k)
-        phi[row, : 6 * k] = link.phi[k - 1] @ phi[before, : 6 * k]
-        psi_all[row, : 6 * k] = psi[k - 1] @ psi_all[before, : 6 * k]
+        with _unchecked():
+            phi[row, : 6 * k] = link.phi[k - 1] @ phi[before, : 6 * k]
+            psi_all[row, : 6 * k] = psi[k - 1] @ psi_all[before, : 6 * k]
+    if not (np.isfinite(phi).all() and np.isfinite(psi_all).all()):
+        raise overflow("operators", 0, ())
     return Operators(
         order=np.concatenate(link.rates),
         phi=phi,
@@ -323,7 +330,7 @@ class _Links:
 
     def __init__(self, arm: SerialChain, q: Array, frame: int, lead: Lead) -> None:
         X = np.empty((arm.n, 12))
-        links.place(q, arm.kinds, arm._table, X)
+        links.place(q, arm._kinds, arm._table, X)
         tip_to_base = range(arm.n - 1, -1, -1)
         self.N = arm.n
         self.frame, self.lead = frame, lead
@@ -334,9 +341,10 @@ class _Links:
         self.kind = [arm.joints[i] for i in tip_to_base]
         ends = arm.rate_offsets
         self.rates = [np.arange(ends[i], ends[i + 1]) for i in tip_to_base]
-        self.phi = [_phi(*pair) for pair in zip(self.rotation, self.l, strict=True)]
         self.H = [_h(arm.kinds[i]) for i in tip_to_base]
-        self.M = [_spatial_inertia(arm, i) for i in tip_to_base]
+        with _unchecked():
+            self.phi = [_phi(*pair) for pair in zip(self.rotation, self.l, strict=True)]
+            self.M = [_spatial_inertia(arm, i) for i in tip_to_base]
 
     def velocities(self, thetadot: list[Array]) -> list[Array]:
         """V(k), eq. 2.25."""
@@ -465,11 +473,18 @@ def _riccati(link: _Links) -> tuple[list[Array], list[Array], list[Array], list[
             P[k] += 0.5 * (carried + carried.T)
             size = np.diag(abs(link.phi[k - 1]) @ abs(P[k - 1]) @ abs(link.phi[k - 1]).T)
         D.append(np.asarray(H @ P[k] @ H.T, dtype=np.float64))
+        if not (np.isfinite(P[k]).all() and np.isfinite(size).all()):
+            raise overflow("articulated inertia P", link.frame, link.lead)
         if not links.factor_block(D[k].copy(), D[k].shape[0], H @ size, kernels.LOST):
             raise lost_pivot(link.N - 1 - k, link.frame, link.lead)
         G.append(np.asarray(np.linalg.solve(D[k], H @ P[k]).T, dtype=np.float64))
         L.append(link.phi[k] @ G[k])
     return P, D, G, L
+
+
+def _unchecked() -> np.errstate:
+    """Ignore overflow here: results tell."""
+    return np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
 def _tilde(v: Array) -> Array:
