@@ -271,13 +271,13 @@ class BlockTridiagonalFactor:
         """Return A⁻¹ b for b (rows,) or (rows, r), in O(m k² r)."""
         y = _right_hand_side(b, self._rows)
         block_tridiagonal.solve(self._D, self._B, self._sizes, y if y.ndim == 2 else y[:, None])
-        return y
+        return _finite(y)
 
     def inverse_on_pattern(self) -> tuple[Array, Array]:
         """Return the blocks of A⁻¹ where A has blocks, as ``(diagonal, lower)``, in O(m k³)."""
         S, T = np.zeros_like(self._D), np.zeros_like(self._B)
         block_tridiagonal.inverse_on_pattern(self._D, self._B, self._sizes, S, T)
-        return S, T
+        return _finite(S), _finite(T)
 
 
 def _vector(value: ArrayLike, name: str, size: int | None = None) -> Array:

@@ -109,3 +109,14 @@ def test_right_hand_side_of_wrong_size_is_refused():
     factor = BlockTridiagonal(np.ones((1, 1, 1)), np.ones((0, 1, 1))).factor()
     with pytest.raises(ValueError, match=r"\(1,\)"):
         factor.solve(np.ones(2))
+
+
+def test_answers_that_overflow_are_errors():
+    tiny = BlockTridiagonal(np.full((2, 1, 1), 1e-300), np.zeros((1, 1, 1))).factor()
+    for b in (np.full(2, 1e200), np.full((2, 3), 1e200)):
+        with pytest.raises(ValueError, match="overflowed"):
+            tiny.solve(b)
+    with pytest.raises(ValueError, match="overflowed"):
+        BlockTridiagonal(
+            np.full((2, 1, 1), 1e-310), np.zeros((1, 1, 1))
+        ).factor().inverse_on_pattern()

@@ -1,7 +1,7 @@
 """The Fixman partition of a serial chain of rigid bodies, joints of any kind.
 
 The relative twist of joint i, (ω, v), is taken at the origin of body i's frame and in its axes,
-so that the soft rates are some of its components and T of theory.md section 6 is a permutation.
+so that the soft rates are some of its components and T of theory.md section 8 is a permutation.
 With J = I_c⁻¹, c the mass centre, r from there to the next joint frame's origin and R that
 frame's rotation, a body at rest answers wrenches by three constant blocks:
 
@@ -50,6 +50,8 @@ HARD = np.array([5, 5, 3, 0], dtype=np.int64)
 POSITIONS = np.array([1, 1, 4, 7], dtype=np.int64)
 # What a joint's neighbours must leave of the mobility in a pivot, for about eight digits.
 LEAST = 1e-7
+# How far the square of a quaternion's norm may be from 1.
+UNIT = 2e-6
 
 
 def strict(kernel: Any) -> Any:
@@ -69,7 +71,7 @@ def strict(kernel: Any) -> Any:
 def motion_of_joint(kind, q, at, X, p):
     """X (3, 3 as 9), from the joint frame's axes to the body's, and the body's origin p.
 
-    False for a quaternion that is not a unit one.
+    False for a quaternion that is not a unit one, and a position that is not finite.
     """
     for j in range(9):
         X[j] = 0.0
@@ -88,10 +90,12 @@ def motion_of_joint(kind, q, at, X, p):
         if kind == FREE:
             for j in range(3):
                 p[j] = q[at + j]
+                if not abs(p[j]) < math.inf:  # nothing that H^bb depends on: looked at here only
+                    return False
             at += 3
         x, y, z, w = q[at], q[at + 1], q[at + 2], q[at + 3]
         square = x * x + y * y + z * z + w * w
-        if not abs(square - 1.0) <= 2e-6:
+        if not abs(square - 1.0) <= UNIT:
             return False
         t = 2.0 / square
         X[0] = 1.0 - t * (y * y + z * z)
@@ -155,6 +159,11 @@ def factor_frame(table, index, q, factor):
         for j in range(3):
             scale += row[A + 7 * j] + (table[i - 1, C + 7 * j] if i > 0 else 0.0)
             scale_v += row[A + 7 * j + 21] + (table[i - 1, C + 7 * j + 21] if i > 0 else 0.0)
+        if kind == PRISMATIC and i > 0:  # the trace of 𝒥 C 𝒥ᵀ
+            before = table[i - 1]
+            d = q[index[i, 1]]
+            scale_v += 2.0 * d * (before[C + 19] - before[C + 24])
+            scale_v += d * d * (before[C] + before[C + 7])
         # S = A + 𝒥 Ĉ 𝒥ᵀ
         for j in range(6):
             carry(f[X : X + 9], f[P : P + 3], mobility[j], half[j])

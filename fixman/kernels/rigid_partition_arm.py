@@ -157,6 +157,10 @@ def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints):
                 x2 = d * ox * oz + 2.0 * rate * oy
                 x3 = d * oy * oz - 2.0 * rate * ox
                 x5 = -d * (ox * ox + oy * oy)
+                if i > 0:  # the trace of 𝒥 C 𝒥ᵀ
+                    b = (at - UNITS + 12) * 8
+                    moved = 2.0 * (table[b + 17] - table[b + 24]) + d * (table[b] + table[b + 9])
+                    sizes = (sizes[0], sizes[1] + d * moved)
             else:
                 c = turns[i]
                 s = turns[n + i]

@@ -349,6 +349,9 @@ def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints):
             out[first + i] = answer
             check += 0.0 * answer
             before = alpha
+        if wrenches is not None:  # of which half is not used in the plane
+            for k in range(6 * first, 6 * (first + n)):
+                check += 0.0 * wrenches[k]
         if check != 0.0:
             return frame * (n + 1) + n
     return -1

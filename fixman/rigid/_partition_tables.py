@@ -10,7 +10,7 @@ import numpy as np
 from fixman._arrays import Array
 from fixman.errors import SingularConstraintError
 from fixman.kernels import rigid_partition, rigid_partition_arm, rigid_partition_planar
-from fixman.rigid.model import SerialChain
+from fixman.rigid.model import SerialChain, overflow
 
 
 def tables(arm: SerialChain) -> Tables:
@@ -33,11 +33,12 @@ class Tables:
         self.rates = (arm.nv,)
         self.width = arm.nv + 6 * arm.n  # of accelerations and joint wrenches
         self.planar = _planar_table(arm)
+        self.uneven = _uneven(arm)
         self.gravity: tuple[Any, Array] = (), np.zeros(3)  # as given, and as an array
         self.quick: Any = None  # a kernel for one frame, with its table
         if self.planar is not None:
             self.quick, self.quick_table = _strict_planar(), self.planar
-        elif self.rows is not None:
+        elif self.rows is not None and not self.uneven:
             self.quick, self.quick_table = _strict_arm(), self.rows
 
     def run(
@@ -63,6 +64,7 @@ class Tables:
         return float(3 * np.log(arm.masses).sum() + np.log(moments).sum())
 
     @cached_property
+    @np.errstate(all="ignore")
     def blocks(self) -> Array:
         """Of `fixman.kernels.rigid_partition`."""
         arm, n = self._arm, self._arm.n
@@ -86,9 +88,10 @@ class Tables:
         GM_O, GM_P = G_O @ M_inverse, G_P @ M_inverse
         A, K, C = GM_O @ G_O.swapaxes(1, 2), GM_O @ G_P.swapaxes(1, 2), GM_P @ G_P.swapaxes(1, 2)
         parts = (A, K, C, J, arm.inertias, R, c, r, light, arm.rotations)
-        return np.concatenate([part.reshape(n, -1) for part in parts], axis=1)
+        return _finite(np.concatenate([part.reshape(n, -1) for part in parts], axis=1))
 
     @cached_property
+    @np.errstate(all="ignore")
     def rows(self) -> Array | None:
         """Of `fixman.kernels.rigid_partition_arm`, which takes joints of one rate only."""
         arm, n = self._arm, self._arm.n
@@ -113,7 +116,7 @@ class Tables:
         for k, block in enumerate((A, C)):
             flat[:, at + 28 + 2 * k] = np.trace(block[:, :3, :3], axis1=1, axis2=2)
             flat[:, at + 29 + 2 * k] = np.trace(block[:, 3:, 3:], axis1=1, axis2=2)
-        return np.concatenate([flat.reshape(-1), arm.rotations[0].reshape(-1)])
+        return _finite(np.concatenate([flat.reshape(-1), arm.rotations[0].reshape(-1)]))
 
 
 @cache
@@ -126,6 +129,7 @@ def _strict_arm() -> Any:
     return rigid_partition.strict(rigid_partition_arm.motion_frames)
 
 
+@np.errstate(all="ignore")
 def _planar_table(arm: SerialChain) -> Array | None:
     """Of `fixman.kernels.rigid_partition_planar`, if all joints turn about parallel axes."""
     n, eps = arm.n, np.finfo(float).eps
@@ -146,10 +150,10 @@ def _planar_table(arm: SerialChain) -> Array | None:
     cosine, sine = np.cos(towards), np.sin(towards)
     about = arm.inertias[:, 2, 2]
     around = about + arm.masses * (c * c).sum(axis=1)
-    with np.errstate(all="ignore"):
-        good = np.isfinite(1 / around)
+    good = np.isfinite(1 / around)
     if not good.all():
         raise unsuited(int(np.argmin(good)), "no inertia about its joint")
+    _finite(around)
     angle = np.arctan2(turned[:, 1, 0], turned[:, 0, 0]) + np.diff(towards, prepend=0.0)
     columns = (
         cosine * c[:, 0] + sine * c[:, 1], cosine * c[:, 1] - sine * c[:, 0],
@@ -165,6 +169,12 @@ def _planar_table(arm: SerialChain) -> Array | None:
     return np.concatenate([lanes.reshape(-1), angle, sense, [n], axes.reshape(-1)])
 
 
+def _finite(table: Array) -> Array:
+    if not np.isfinite(table).all():
+        raise overflow("mobilities of the bodies", 0, ())
+    return table
+
+
 def _skew(a: Array) -> Array:
     """Return [a] of a × b = [a] b, (n, 3, 3)."""
     out = np.zeros((len(a), 3, 3))
@@ -176,6 +186,18 @@ def _skew(a: Array) -> Array:
 def _moments(arm: SerialChain) -> Array:
     """Principal moments of inertia, (n, 3), least first."""
     return np.asarray(np.linalg.eigvalsh(arm.inertias), dtype=np.float64)
+
+
+def _uneven(arm: SerialChain) -> bool:
+    """Whether accelerations can be small differences of much larger ones, at light bodies.
+
+    Pivots do not show it: the heavy neighbour may come later.  Moments may differ by more, as
+    bodies of one shape have them when their masses differ.
+    """
+    masses, moments = arm.masses, _moments(arm)
+    return bool(
+        masses.min() < 1e-7 * masses.max() or moments[:, 0].min() < 1e-9 * moments[:, 2].max()
+    )
 
 
 def _refuse_singular(arm: SerialChain, moments: Array) -> None:

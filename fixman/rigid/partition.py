@@ -1,4 +1,4 @@
-"""The Fixman partition of a serial chain of rigid bodies (theory.md, section 6).
+"""The Fixman partition of a serial chain of rigid bodies (theory.md, section 8).
 
 Cut every joint.  The relative twists of successive bodies are unconstrained coordinates' rates, and
 their inverse mass matrix H = B diag(M)⁻¹ Bᵀ is block tridiagonal, because B = N_l⁻¹ up to an order
@@ -17,6 +17,9 @@ this is an answer.  It asks that every body has mass and inertia, and not too li
 eliminations lose of H^bb the digits by which a pivot is smaller than the blocks it came from, about
 m ℓ² / I for a body of lever arms ℓ.  The relative error of θ̈ is eps over the smallest such ratio
 (measured: within a factor of 5); a body at which it is less than 1e-7 is refused.
+
+A light body between heavy ones can accelerate by a small difference of large terms, which no pivot
+shows.  Where masses differ by 1e7 or moments of inertia by 1e9, inverse dynamics checks the answer.
 
 Three kernels share the work: one for joints of any kind, the same unrolled for arms of revolute and
 prismatic joints, and one for revolute arms with parallel axes.  The last needs no inertia where the
@@ -70,7 +73,8 @@ def forward_dynamics(
     refine : 0 or 1
         1 adds the answer to what torques the first answer leaves unexplained,
         τ − `newton_euler.inverse_dynamics` (θ̈): full precision where masses or axes make it
-        hard, at several times the cost.
+        hard, at several times the cost.  Where masses differ by 1e7 the residual is looked at
+        anyway.
 
     Returns
     -------
@@ -79,7 +83,8 @@ def forward_dynamics(
     Raises
     ------
     SingularConstraintError
-        For a body whose inertia is zero, or too small for the mass it swings (I ≪ m ℓ²).
+        For a body whose inertia is zero, or too small for the mass it swings (I ≪ m ℓ²), or
+        whose acceleration is lost to rounding between much heavier ones.
     ValueError
         For wrong shapes, values that are not finite, and quaternions that are not unit ones.
 
@@ -185,6 +190,8 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
 
 
 _AT_REST = np.zeros(3)
+# What a correction may be of the answer: one that is added; that of an arm of uneven bodies.
+_SMALL, _DIGITS = 1e-3, 1e-7
 _THREE = (3,)
 
 
@@ -195,11 +202,15 @@ def _quick(arm: SerialChain, q: Any, qd: Any, tau: Any, gravity: Any) -> Array |
         return None
     try:
         g = gravity
-        if isinstance(gravity, tuple):  # the same one is not converted again
+        if type(gravity) is tuple:  # the same one is not converted again
             given = known.gravity
             if given[0] is not gravity:
+                if not all(type(component) in (int, float) for component in gravity):
+                    return None
                 given = known.gravity = gravity, np.array(gravity, dtype=float)
             g = given[1]
+        if not (type(q) is type(qd) is type(tau) is type(g) is np.ndarray):
+            return None  # a subclass may mean something else by its values
         if not (q.shape == known.rates == qd.shape == tau.shape and g.shape == _THREE):
             return None
         out = np.empty(known.rates)
@@ -228,16 +239,53 @@ def _motion(
     bad = known.run(q, qd, tau, g, W, out, joints)
     if bad >= 0:
         raise _failure(arm, bad, q, qd, tau, g, W, lead, joints)
-    if refine:
+    doubtful = known.uneven and (known.planar is None or joints)
+    for small in (_SMALL,) * refine + (_DIGITS,) * doubtful:
         given = None if W is None else W.reshape(-1, arm.n, 6)
-        frames = q.reshape(-1, arm.nq), qd.reshape(-1, arm.nv), out.reshape(-1, arm.nv)
+        answer = out.reshape(-1, known.width if joints else arm.nv)[:, : arm.nv]
+        frames = q.reshape(-1, arm.nq), qd.reshape(-1, arm.nv), answer
         rest = tau - inverse_dynamics(arm, *frames, gravity=g, wrenches=given).reshape(-1)
-        more = np.empty_like(out)
+        more = np.empty_like(tau)
         bad = known.run(q, np.zeros_like(qd), rest, _AT_REST, None, more, False)
-        out += more
-        if bad >= 0 or not np.isfinite(out).all():
-            raise overflow("accelerations", max(bad, 0) // (arm.n + 1), lead)
+        if bad >= 0:
+            raise _failure(arm, bad, q, qd, tau, g, W, lead, False)
+        _refuse_large(arm, (q, qd, tau, g, W), answer, more.reshape(answer.shape), small, lead)
+        if small == _SMALL:
+            out += more
+            if not np.isfinite(out).all():
+                raise overflow("accelerations", 0, lead)
     return out, lead
+
+
+def _refuse_large(
+    arm: SerialChain,
+    given: tuple[Array, Array, Array, Array, Array | None],
+    answer: Array,
+    more: Array,
+    small: float,
+    lead: Lead,
+) -> None:
+    """Raise where a correction says that the answer is no approximation.
+
+    It is compared with the answer and, because that is zero in equilibrium, with what the torques
+    and all the rest would do alone.
+    """
+    size = np.abs(answer).max(axis=1)
+    off = np.abs(more)
+    if (off.max(axis=1) <= small * size).all():
+        return
+    q, qd, tau, g, W = given
+    alone = np.zeros((2, *answer.shape))
+    known = tables(arm)
+    known.run(q, np.zeros_like(qd), tau, _AT_REST, None, alone[0].reshape(-1), False)
+    known.run(q, qd, np.zeros_like(tau), g, W, alone[1].reshape(-1), False)
+    large = off.max(axis=1) > small * np.maximum(size, np.abs(alone).max(axis=(0, 2)))
+    if large.any():
+        frame = int(np.argmax(large))
+        rate = int(off[frame].argmax())
+        body = int(np.searchsorted(arm.rate_offsets, rate, side="right")) - 1
+        where = _arrays.frame_text(frame, lead)
+        raise unsuited(body, f"its acceleration is lost to rounding{where}")
 
 
 def _failure(
