@@ -11,6 +11,7 @@ from fixman._arrays import Array
 from fixman.errors import SingularConstraintError
 from fixman.kernels import rigid_partition, rigid_partition_arm, rigid_partition_planar
 from fixman.rigid.model import SerialChain, overflow
+from fixman.rigid.spatial import skew
 
 
 def tables(arm: SerialChain) -> Tables:
@@ -82,9 +83,9 @@ class Tables:
         # Twists at the body's origin, and at the next joint in its axes, from the mass centre's.
         G_O, G_P = np.zeros((2, n, 6, 6))
         G_O[:, range(6), range(6)] = 1.0
-        G_O[:, 3:, :3] = _skew(c)
+        G_O[:, 3:, :3] = skew(c)
         G_P[:, :3, :3] = G_P[:, 3:, 3:] = R.swapaxes(1, 2)
-        G_P[:, 3:, :3] = -R.swapaxes(1, 2) @ _skew(r)
+        G_P[:, 3:, :3] = -R.swapaxes(1, 2) @ skew(r)
         GM_O, GM_P = G_O @ M_inverse, G_P @ M_inverse
         A, K, C = GM_O @ G_O.swapaxes(1, 2), GM_O @ G_P.swapaxes(1, 2), GM_P @ G_P.swapaxes(1, 2)
         parts = (A, K, C, J, arm.inertias, R, c, r, light, arm.rotations)
@@ -173,14 +174,6 @@ def _finite(table: Array) -> Array:
     if not np.isfinite(table).all():
         raise overflow("mobilities of the bodies", 0, ())
     return table
-
-
-def _skew(a: Array) -> Array:
-    """Return [a] of a × b = [a] b, (n, 3, 3)."""
-    out = np.zeros((len(a), 3, 3))
-    out[:, [2, 0, 1], [1, 2, 0]] = a[:, [0, 1, 2]]
-    out[:, [1, 2, 0], [2, 0, 1]] = -a[:, [0, 1, 2]]
-    return out
 
 
 def _moments(arm: SerialChain) -> Array:

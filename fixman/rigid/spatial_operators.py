@@ -35,6 +35,7 @@ from fixman import _arrays
 from fixman._arrays import Array, Lead
 from fixman.kernels import links
 from fixman.kernels import spatial_operators as kernels
+from fixman.rigid import spatial
 from fixman.rigid.model import SerialChain, gate, lost_pivot, overflow, refuse_not_finite
 from fixman.rigid.newton_euler import inverse_dynamics
 
@@ -341,10 +342,13 @@ class _Links:
         self.kind = [arm.joints[i] for i in tip_to_base]
         ends = arm.rate_offsets
         self.rates = [np.arange(ends[i], ends[i + 1]) for i in tip_to_base]
-        self.H = [_h(arm.kinds[i]) for i in tip_to_base]
+        # H(k) of eqs. 2.16, 2.31, b.2; φ(k+1,k) of eq. 2.16; M(k) of eq. 2.15 about link origins
+        self.H = [spatial.joint_axes(arm.kinds[i]).T for i in tip_to_base]
         with _unchecked():
-            self.phi = [_phi(*pair) for pair in zip(self.rotation, self.l, strict=True)]
-            self.M = [_spatial_inertia(arm, i) for i in tip_to_base]
+            steps = zip(self.rotation, self.l, strict=True)
+            self.phi = [spatial.propagation(*step).T for step in steps]
+            M = spatial.inertia(arm.masses, arm.centres, arm.inertias)
+            self.M = [M[i] for i in tip_to_base]
 
     def velocities(self, thetadot: list[Array]) -> list[Array]:
         """V(k), eq. 2.25."""
@@ -485,29 +489,6 @@ def _riccati(link: _Links) -> tuple[list[Array], list[Array], list[Array], list[
 def _unchecked() -> np.errstate:
     """Ignore overflow here: results tell."""
     return np.errstate(over="ignore", invalid="ignore", divide="ignore")
-
-
-def _tilde(v: Array) -> Array:
-    """ṽ, with ṽ x = v × x."""
-    return np.array([[0, -v[2], v[1]], [v[2], 0, -v[0]], [-v[1], v[0], 0]])
-
-
-def _phi(R: Array, shift: Array) -> Array:
-    """φ(k+1,k), eq. 2.16, from the axes of link k to those of link k + 1."""
-    return np.block([[R, _tilde(shift) @ R], [np.zeros((3, 3)), R]])
-
-
-def _h(kind: int) -> Array:
-    """H(k), eqs. 2.16, 2.31, b.2: rates of a free base are linear before angular."""
-    unit = np.eye(6)
-    return (unit[2:3], unit[5:6], unit[:3], np.roll(unit, 3, axis=1))[kind]
-
-
-def _spatial_inertia(arm: SerialChain, i: int) -> Array:
-    """M(k), eq. 2.15, about the link's origin."""
-    mp = arm.masses[i] * _tilde(arm.centres[i])
-    about_origin = arm.inertias[i] - mp @ _tilde(arm.centres[i])
-    return np.block([[about_origin, mp], [-mp, arm.masses[i] * np.eye(3)]])
 
 
 def _diagonal(blocks: list[Array]) -> Array:
