@@ -16,35 +16,15 @@ os.environ.update(
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from _timing import medians
 
 import fixman as fx
 from fixman.kernels import freely_jointed
 
 RNG = np.random.default_rng(2005)
-
-
-def medians(functions: dict[str, Callable[[], object]], budget: float = 2.0) -> dict[str, float]:
-    """Return the median seconds of each function, called in turn in blocks of about 1 ms."""
-    calls = {}
-    for name, function in functions.items():
-        function()
-        start = time.perf_counter()
-        function()
-        calls[name] = max(1, int(1e-3 / (time.perf_counter() - start)))
-    times: dict[str, list[float]] = {name: [] for name in functions}
-    end = time.perf_counter() + budget
-    while time.perf_counter() < end or len(times[name]) < 3:
-        for name, function in functions.items():
-            start = time.perf_counter()
-            for _ in range(calls[name]):
-                function()
-            times[name].append((time.perf_counter() - start) / calls[name])
-    return {name: float(np.median(values)) for name, values in times.items()}
 
 
 def arm_state(n: int) -> tuple[fx.Chain, np.ndarray, np.ndarray, np.ndarray]:
@@ -119,6 +99,7 @@ def scaling() -> None:
 MEMORY = """
 import resource
 import numpy as np
+from _timing import medians
 import fixman as fx
 
 n = 1_000_000

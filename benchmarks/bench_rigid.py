@@ -25,6 +25,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 import numpy as np
+from _timing import medians
 
 from fixman.kernels.lanes import fill_sines
 from fixman.rigid import articulated_body
@@ -51,25 +52,6 @@ WANTED = {  # ratio to Pinocchio
 }
 
 State = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-def medians(functions: dict[str, Callable[[], object]], budget: float) -> dict[str, float]:
-    """Return the median seconds of each function, called in turn in blocks of about 1 ms."""
-    calls = {}
-    for name, function in functions.items():
-        function()
-        start = time.perf_counter()
-        function()
-        calls[name] = max(1, int(1e-3 / (time.perf_counter() - start)))
-    times: dict[str, list[float]] = {name: [] for name in functions}
-    end = time.perf_counter() + budget
-    while time.perf_counter() < end or len(times[name]) < 3:
-        for name, function in functions.items():
-            start = time.perf_counter()
-            for _ in range(calls[name]):
-                function()
-            times[name].append((time.perf_counter() - start) / calls[name])
-    return {name: float(np.median(values)) for name, values in times.items()}
 
 
 def chain(n: int) -> tuple[SerialChain, State]:

@@ -13,21 +13,17 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.links import (
-    add,
     carried,
-    cross,
     factor_block,
     felt,
     inertia_tuple,
     lost_pivot,
     not_a_number,
     place,
-    rotate,
-    rotate_back,
     rotation_tuple,
     solve_block,
-    symmetric,
 )
+from fixman.kernels.triples import back, cross, plus, times, times_symmetric
 
 RATES = (1, 1, 3, 6)
 
@@ -41,7 +37,7 @@ def place_centres(q, kinds, links, X):
     if not place(q, kinds, links, X):
         return False
     for i in range(kinds.size):
-        d = rotate(rotation_tuple(X, i), (links[i, 13], links[i, 14], links[i, 15]))
+        d = times(rotation_tuple(X, i), (links[i, 13], links[i, 14], links[i, 15]))
         for j in range(3):
             X[i, 9 + j] += d[j]
             if i > 0:
@@ -74,16 +70,16 @@ def column(a, at):
 def inwards(X, i, n, f):
     """B_{i,i−1}ᵀ [n; f]."""
     R = rotation_tuple(X, i)
-    f = rotate(R, f)
-    return add(rotate(R, n), cross((X[i, 9], X[i, 10], X[i, 11]), f)), f
+    f = times(R, f)
+    return plus(times(R, n), cross((X[i, 9], X[i, 10], X[i, 11]), f)), f
 
 
 @jit
 def outwards(X, i, w, v):
     """B_{i,i−1} [w; v]."""
     R = rotation_tuple(X, i)
-    v = rotate_back(R, add(v, cross(w, (X[i, 9], X[i, 10], X[i, 11]))))
-    return rotate_back(R, w), v
+    v = back(R, plus(v, cross(w, (X[i, 9], X[i, 10], X[i, 11]))))
+    return back(R, w), v
 
 
 @jit
@@ -116,8 +112,8 @@ def decompose(kinds, links, X, psi, psi_hat, m_hat):
         C = (C[0] + m, C[1], C[2], C[3] + m, C[4], C[5] + m)
         for j in range(f):
             e, v = joint_rate(kind, j, links, i)
-            x = add(symmetric(A, e), rotate(B, v))
-            y = add(rotate_back(B, e), symmetric(C, v))
+            x = plus(times_symmetric(A, e), times(B, v))
+            y = plus(back(B, e), times_symmetric(C, v))
             psi[at + j, 0], psi[at + j, 1], psi[at + j, 2] = x
             psi[at + j, 3], psi[at + j, 4], psi[at + j, 5] = y
             for k in range(j + 1):

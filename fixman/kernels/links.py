@@ -14,75 +14,15 @@ from __future__ import annotations
 import math
 
 from fixman.kernels import jit
-
-
-@jit
-def cross(a, b):
-    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
-
-
-@jit
-def add(a, b):
-    return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
-
-
-@jit
-def rotate(R, v):
-    """R v."""
-    return (
-        R[0] * v[0] + R[1] * v[1] + R[2] * v[2],
-        R[3] * v[0] + R[4] * v[1] + R[5] * v[2],
-        R[6] * v[0] + R[7] * v[1] + R[8] * v[2],
-    )
-
-
-@jit
-def rotate_back(R, v):
-    """Rᵀ v."""
-    return (
-        R[0] * v[0] + R[3] * v[1] + R[6] * v[2],
-        R[1] * v[0] + R[4] * v[1] + R[7] * v[2],
-        R[2] * v[0] + R[5] * v[1] + R[8] * v[2],
-    )
-
-
-@jit
-def symmetric(A, v):
-    """A v for a symmetric A."""
-    return (
-        A[0] * v[0] + A[1] * v[1] + A[2] * v[2],
-        A[1] * v[0] + A[3] * v[1] + A[4] * v[2],
-        A[2] * v[0] + A[4] * v[1] + A[5] * v[2],
-    )
-
-
-@jit
-def product(R, S):
-    """R S."""
-    return (
-        R[0] * S[0] + R[1] * S[3] + R[2] * S[6],
-        R[0] * S[1] + R[1] * S[4] + R[2] * S[7],
-        R[0] * S[2] + R[1] * S[5] + R[2] * S[8],
-        R[3] * S[0] + R[4] * S[3] + R[5] * S[6],
-        R[3] * S[1] + R[4] * S[4] + R[5] * S[7],
-        R[3] * S[2] + R[4] * S[5] + R[5] * S[8],
-        R[6] * S[0] + R[7] * S[3] + R[8] * S[6],
-        R[6] * S[1] + R[7] * S[4] + R[8] * S[7],
-        R[6] * S[2] + R[7] * S[5] + R[8] * S[8],
-    )
-
-
-@jit
-def transposed(R):
-    return (R[0], R[3], R[6], R[1], R[4], R[7], R[2], R[5], R[8])
+from fixman.kernels.triples import back, cross, plus, product, times, times_symmetric, transposed
 
 
 @jit
 def turned(R, A):
     """R A Rᵀ for a symmetric A."""
-    x = symmetric(A, (R[0], R[1], R[2]))
-    y = symmetric(A, (R[3], R[4], R[5]))
-    z = symmetric(A, (R[6], R[7], R[8]))
+    x = times_symmetric(A, (R[0], R[1], R[2]))
+    y = times_symmetric(A, (R[3], R[4], R[5]))
+    z = times_symmetric(A, (R[6], R[7], R[8]))
     return (
         R[0] * x[0] + R[1] * x[1] + R[2] * x[2],
         R[3] * x[0] + R[4] * x[1] + R[5] * x[2],
@@ -129,8 +69,8 @@ def felt(R, s, A, B, C, e, v):
     A pivot is compared with those of the inertia before the last joint was taken out of it, to
     tell how many of its digits are left.
     """
-    a = rotate_back(R, e)
-    b = rotate_back(R, add(v, cross(e, s)))
+    a = back(R, e)
+    b = back(R, plus(v, cross(e, s)))
     a0, a1, a2 = abs(a[0]), abs(a[1]), abs(a[2])
     b0, b1, b2 = abs(b[0]), abs(b[1]), abs(b[2])
     turning = a0 * a0 * A[0] + a1 * a1 * A[3] + a2 * a2 * A[5]
@@ -194,7 +134,7 @@ def place(q, kinds, links, X):
             at += 1
         else:
             if kind == 3:
-                a, b, c = rotate(R, (q[at], q[at + 1], q[at + 2]))
+                a, b, c = times(R, (q[at], q[at + 1], q[at + 2]))
                 x += a
                 y += b
                 z += c

@@ -10,19 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.geometry import cross, dot
-from fixman.kernels.rigid_newton_euler import (
-    FREE,
-    PRISMATIC,
-    REVOLUTE,
-    SPHERICAL,
-    add,
-    place,
-    scale,
-    triple,
-    turn,
-    turn_back,
-)
+from fixman.kernels.geometry import scaled
+from fixman.kernels.rigid_newton_euler import FREE, PRISMATIC, REVOLUTE, SPHERICAL, place
+from fixman.kernels.triples import back, constants, cross, dot, plus, times
 
 RATES = (1, 1, 3, 6)
 
@@ -62,7 +52,7 @@ def component(kind, b, f, moment):
 def add_turned(R, A, B):
     """B += R A Rᵀ, all (9,)."""
     for i in range(0, 9, 3):
-        row = turn_back(A, triple(R, i))
+        row = back(A, constants(R, i))
         for j in range(3):
             B[i + j] += row[0] * R[3 * j] + row[1] * R[3 * j + 1] + row[2] * R[3 * j + 2]
 
@@ -83,17 +73,17 @@ def compose(table, R, p, m, c, inertia):
     n = m.size
     for i in range(n - 1, -1, -1):
         m[i] = table[i, 12]
-        own = triple(table[i], 13)
+        own = constants(table[i], 13)
         inertia[i] = table[i, 16:25]
         centre = own
         if i < n - 1:
-            other = add(triple(p[i + 1], 0), turn(R[i + 1], triple(c[i + 1], 0)))
+            other = plus(constants(p[i + 1], 0), times(R[i + 1], constants(c[i + 1], 0)))
             total = m[i] + m[i + 1]
             add_turned(R[i + 1], inertia[i + 1], inertia[i])
             if total > 0.0:
                 share = m[i + 1] / total
-                d = add(other, scale(-1.0, own))
-                centre = add(own, scale(share, d))
+                d = plus(other, scaled(-1.0, own))
+                centre = plus(own, scaled(share, d))
                 add_deviation(share * m[i], d, d, inertia[i])
             m[i] = total
         for k in range(3):
@@ -103,8 +93,8 @@ def compose(table, R, p, m, c, inertia):
 @jit
 def momentum(m, c, inertia, angular, linear):
     """M̃ times a twist or its rate: force, and moment about the origin."""
-    f = scale(m, add(linear, cross(angular, c)))
-    return f, add(turn(inertia, angular), cross(c, f))
+    f = scaled(m, plus(linear, cross(angular, c)))
+    return f, plus(times(inertia, angular), cross(c, f))
 
 
 @jit
@@ -130,15 +120,15 @@ def inertia_frames(index, table, q, out):
             for a in range(RATES[kind]):
                 column = index[j, 2] + a
                 e, v = joint_twist(kind, a)
-                f, moment = momentum(m[j], triple(c[j], 0), inertia[j], e, v)
+                f, moment = momentum(m[j], constants(c[j], 0), inertia[j], e, v)
                 for b in range(a + 1):
                     # eq. 24: i_ji = p_jᵀ M̃_j B_ji p_i
                     value = component(kind, b, f, moment)
                     A[index[j, 2] + b, column] = value
                     A[column, index[j, 2] + b] = value
                 for i in range(j - 1, -1, -1):
-                    f = turn(R[i + 1], f)
-                    moment = add(turn(R[i + 1], moment), cross(triple(p[i + 1], 0), f))
+                    f = times(R[i + 1], f)
+                    moment = plus(times(R[i + 1], moment), cross(constants(p[i + 1], 0), f))
                     for b in range(RATES[index[i, 0]]):
                         value = component(index[i, 0], b, f, moment)
                         A[index[i, 2] + b, column] = value
@@ -159,17 +149,17 @@ def rates(index, table, qd, R, p, ω, ṡ):
     for i in range(ω.shape[0]):
         kind = index[i, 0]
         at = index[i, 2]
-        velocity = cross(last, triple(p[i], 0))
-        last = turn_back(R[i], last)
+        velocity = cross(last, constants(p[i], 0))
+        last = back(R[i], last)
         if kind == REVOLUTE:
             last = (last[0], last[1], last[2] + qd[at])
         elif kind == PRISMATIC:
-            velocity = add(velocity, turn(R[i], (0.0, 0.0, qd[at])))
+            velocity = plus(velocity, times(R[i], (0.0, 0.0, qd[at])))
         elif kind == SPHERICAL:
-            last = add(last, triple(qd, at))
+            last = plus(last, constants(qd, at))
         else:
-            velocity = add(velocity, turn(R[i], triple(qd, at)))
-            last = add(last, triple(qd, at + 3))
+            velocity = plus(velocity, times(R[i], constants(qd, at)))
+            last = plus(last, constants(qd, at + 3))
         for k in range(3):
             ω[i, k] = last[k]
             ṡ[i, k] = velocity[k]
@@ -184,15 +174,15 @@ def compose_rates(table, R, p, m, c, ω, ṡ, christoffel, ḣ, Z):
     """
     n = m.size
     for i in range(n - 1, -1, -1):
-        w = triple(ω[i], 0)
-        own = triple(table[i], 13)
+        w = constants(ω[i], 0)
+        own = constants(table[i], 13)
         ḋ = cross(w, own)
-        first = scale(table[i, 12], ḋ)
+        first = scaled(table[i, 12], ḋ)
         half = 0.0
         if christoffel:
             half = 0.5 * (table[i, 16] + table[i, 20] + table[i, 24])
         for k in range(3):
-            column = cross(w, triple(table[i], 16 + 3 * k))
+            column = cross(w, constants(table[i], 16 + 3 * k))
             for j in range(3):
                 Z[i, 3 * j + k] = column[j]
         if half != 0.0:
@@ -204,15 +194,15 @@ def compose_rates(table, R, p, m, c, ω, ṡ, christoffel, ḣ, Z):
             Z[i, 7] -= half * w[0]
         add_deviation(table[i, 12], ḋ, own, Z[i])
         if i < n - 1:
-            s = triple(p[i + 1], 0)
-            v = triple(ṡ[i + 1], 0)
-            other = turn(R[i + 1], triple(c[i + 1], 0))
-            moved = turn(R[i + 1], triple(ḣ[i + 1], 0))
+            s = constants(p[i + 1], 0)
+            v = constants(ṡ[i + 1], 0)
+            other = times(R[i + 1], constants(c[i + 1], 0))
+            moved = times(R[i + 1], constants(ḣ[i + 1], 0))
             add_turned(R[i + 1], Z[i + 1], Z[i])
             add_deviation(m[i + 1], v, s, Z[i])
             add_deviation(1.0, moved, s, Z[i])
             add_deviation(m[i + 1], v, other, Z[i])
-            first = add(first, add(moved, scale(m[i + 1], v)))
+            first = plus(first, plus(moved, scaled(m[i + 1], v)))
         for k in range(3):
             ḣ[i, k] = first[k]
 
@@ -248,20 +238,20 @@ def convective_frames(index, table, q, qd, christoffel, out):
             for a in range(RATES[kind]):
                 column = index[j, 2] + a
                 w, u = joint_twist(kind, a)  # B_ij p_j, and its rate
-                dw = cross(triple(ω[j], 0), w)
-                du = cross(triple(ω[j], 0), u)
+                dw = cross(constants(ω[j], 0), w)
+                du = cross(constants(ω[j], 0), u)
                 f = (0.0, 0.0, 0.0)
                 moment = (0.0, 0.0, 0.0)
                 for i in range(j, n):
                     if i > j:
-                        s = triple(p[i], 0)
-                        du = add(du, add(cross(dw, s), cross(w, triple(ṡ[i], 0))))
-                        w = turn_back(R[i], w)
-                        dw = turn_back(R[i], dw)
-                        du = turn_back(R[i], du)
-                    force, torque = momentum(m[i], triple(c[i], 0), inertia[i], dw, du)
-                    force = add(force, cross(w, triple(ḣ[i], 0)))
-                    torque = add(torque, turn(Z[i], w))
+                        s = constants(p[i], 0)
+                        du = plus(du, plus(cross(dw, s), cross(w, constants(ṡ[i], 0))))
+                        w = back(R[i], w)
+                        dw = back(R[i], dw)
+                        du = back(R[i], du)
+                    force, torque = momentum(m[i], constants(c[i], 0), inertia[i], dw, du)
+                    force = plus(force, cross(w, constants(ḣ[i], 0)))
+                    torque = plus(torque, times(Z[i], w))
                     for b in range(RATES[index[i, 0]]):
                         A[index[i, 2] + b, column] = component(index[i, 0], b, force, torque)
                     if i == j:
@@ -270,8 +260,8 @@ def convective_frames(index, table, q, qd, christoffel, out):
                     check += 0.0 * (force[0] + force[1] + force[2])
                     check += 0.0 * (torque[0] + torque[1] + torque[2])
                 for i in range(j - 1, -1, -1):
-                    f = turn(R[i + 1], f)
-                    moment = add(turn(R[i + 1], moment), cross(triple(p[i + 1], 0), f))
+                    f = times(R[i + 1], f)
+                    moment = plus(times(R[i + 1], moment), cross(constants(p[i + 1], 0), f))
                     for b in range(RATES[index[i, 0]]):
                         A[index[i, 2] + b, column] = component(index[i, 0], b, f, moment)
                 check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])

@@ -11,7 +11,8 @@ import math
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.geometry import cross
+from fixman.kernels.geometry import scaled
+from fixman.kernels.triples import back, constants, cross, plus, times
 
 REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
 
@@ -65,41 +66,6 @@ def place(index, table, i, q, R, p):
 
 
 @jit
-def triple(a, k):
-    return (a[k], a[k + 1], a[k + 2])
-
-
-@jit
-def add(u, v):
-    return (u[0] + v[0], u[1] + v[1], u[2] + v[2])
-
-
-@jit
-def scale(s, v):
-    return (s * v[0], s * v[1], s * v[2])
-
-
-@jit
-def turn(R, v):
-    """R v."""
-    return (
-        R[0] * v[0] + R[1] * v[1] + R[2] * v[2],
-        R[3] * v[0] + R[4] * v[1] + R[5] * v[2],
-        R[6] * v[0] + R[7] * v[1] + R[8] * v[2],
-    )
-
-
-@jit
-def turn_back(R, v):
-    """Rᵀ v."""
-    return (
-        R[0] * v[0] + R[3] * v[1] + R[6] * v[2],
-        R[1] * v[0] + R[4] * v[1] + R[7] * v[2],
-        R[2] * v[0] + R[5] * v[1] + R[8] * v[2],
-    )
-
-
-@jit
 def newton_euler_frames(index, table, q, qd, qdd, gravity, W, tau, G):
     """Joint forces into ``tau (frames, nv)``; the first frame that is not finite, or -1.
 
@@ -117,10 +83,10 @@ def newton_euler_frames(index, table, q, qd, qdd, gravity, W, tau, G):
             if not place(index, table, i, q[frame], R[i], p[i]):
                 return frame
             # B_{i,i−1} ξ_{i−1} + Ḃ_{i,i−1} ν_{i−1}, which needs no linear velocity
-            s = triple(p[i], 0)
-            a = turn_back(R[i], add(a, add(cross(dω, s), cross(ω, cross(ω, s)))))
-            ω = turn_back(R[i], ω)
-            dω = turn_back(R[i], dω)
+            s = constants(p[i], 0)
+            a = back(R[i], plus(a, plus(cross(dω, s), cross(ω, cross(ω, s)))))
+            ω = back(R[i], ω)
+            dω = back(R[i], dω)
             # p_i θ̈_i + Ω_i p_i θ̇_i
             kind = index[i, 0]
             at = index[i, 2]
@@ -133,17 +99,17 @@ def newton_euler_frames(index, table, q, qd, qdd, gravity, W, tau, G):
                 a = (a[0] + ω[1] * rate, a[1] - ω[0] * rate, a[2] + qdd[frame, at])
             else:
                 turning = at if kind == SPHERICAL else at + 3
-                relative = triple(qd[frame], turning)
-                dω = add(dω, add(cross(ω, relative), triple(qdd[frame], turning)))
-                ω = add(ω, relative)
+                relative = constants(qd[frame], turning)
+                dω = plus(dω, plus(cross(ω, relative), constants(qdd[frame], turning)))
+                ω = plus(ω, relative)
                 if kind == FREE:
-                    a = add(a, add(cross(ω, triple(qd[frame], at)), triple(qdd[frame], at)))
+                    a = plus(a, plus(cross(ω, constants(qd[frame], at)), constants(qdd[frame], at)))
             # M_i ξ_i + Ṁ_i ν_i, with the moment about the frame's origin
-            c = triple(table[i], 13)
-            f = scale(table[i, 12], add(a, add(cross(dω, c), cross(ω, cross(ω, c)))))
+            c = constants(table[i], 13)
+            f = scaled(table[i, 12], plus(a, plus(cross(dω, c), cross(ω, cross(ω, c)))))
             inertia = table[i, 16:25]
-            moment = add(turn(inertia, dω), cross(ω, turn(inertia, ω)))
-            moment = add(moment, cross(c, f))
+            moment = plus(times(inertia, dω), cross(ω, times(inertia, ω)))
+            moment = plus(moment, cross(c, f))
             for k in range(3):
                 γ[i, k] = f[k]
                 γ[i, 3 + k] = moment[k]
@@ -152,8 +118,8 @@ def newton_euler_frames(index, table, q, qd, qdd, gravity, W, tau, G):
                     γ[i, k] -= W[frame, i, k]
         check = 0.0
         for i in range(n - 1, -1, -1):
-            f = triple(γ[i], 0)
-            moment = triple(γ[i], 3)
+            f = constants(γ[i], 0)
+            moment = constants(γ[i], 3)
             kind = index[i, 0]
             at = index[i, 2]
             # τ_i = p_iᵀ γ_i
@@ -171,8 +137,8 @@ def newton_euler_frames(index, table, q, qd, qdd, gravity, W, tau, G):
             check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])
             if i > 0:
                 # γ_{i−1} + B_{i,i−1}ᵀ γ_i
-                f = turn(R[i], f)
-                moment = add(turn(R[i], moment), cross(triple(p[i], 0), f))
+                f = times(R[i], f)
+                moment = plus(times(R[i], moment), cross(constants(p[i], 0), f))
                 for k in range(3):
                     γ[i - 1, k] += f[k]
                     γ[i - 1, 3 + k] += moment[k]

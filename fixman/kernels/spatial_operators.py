@@ -16,21 +16,17 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.links import (
-    add,
     carried,
-    cross,
     factor_block,
     felt,
     inertia_tuple,
     lost_pivot,
     not_a_number,
     place,
-    rotate,
-    rotate_back,
     rotation_tuple,
     solve_block,
-    symmetric,
 )
+from fixman.kernels.triples import back, cross, plus, times, times_symmetric
 
 RATES = (1, 1, 3, 6)
 FIRST = (2, 5, 0, 3)  # H(k) picks these elements of a spatial vector; a free base 3, 4, 5, 0, 1, 2
@@ -66,16 +62,16 @@ def bias_loads(qd, g, wrenches, kinds, links, X, loads):
         R = rotation_tuple(X, i)
         l = (X[i, 9], X[i, 10], X[i, 11])  # noqa: E741
         # φᵀ(k+1,k) ζ(k+1), and ω(k+1) × (ω(k+1) × ℓ(k+1,k))
-        acceleration = add(acceleration, add(cross(zeta, l), cross(w, cross(w, l))))
+        acceleration = plus(acceleration, plus(cross(zeta, l), cross(w, cross(w, l))))
         zeta, acceleration, w = (
-            rotate_back(R, zeta),
-            rotate_back(R, acceleration),
-            rotate_back(R, w),
+            back(R, zeta),
+            back(R, acceleration),
+            back(R, w),
         )
         kind = kinds[i]
         if kind == 1:
             turned = cross(w, (0.0, 0.0, 2.0 * qd[at]))
-            acceleration = add(acceleration, turned)
+            acceleration = plus(acceleration, turned)
             at += 1
         else:
             if kind == 0:
@@ -84,26 +80,26 @@ def bias_loads(qd, g, wrenches, kinds, links, X, loads):
             else:
                 if kind == 3:
                     # rates of a free base are in its own axes, which turn
-                    acceleration = add(
+                    acceleration = plus(
                         acceleration,
                         cross((qd[3], qd[4], qd[5]), (qd[0], qd[1], qd[2])),
                     )
                     at += 3
                 turn = (qd[at], qd[at + 1], qd[at + 2])
                 at += 3
-            zeta = add(zeta, cross(w, turn))
-            w = add(w, turn)
+            zeta = plus(zeta, cross(w, turn))
+            w = plus(w, turn)
         m = links[i, 12]
         p = (links[i, 13], links[i, 14], links[i, 15])
         A, _ = about_origin(links, i)
         # M ζ + b with the mass centre's acceleration taken out: m (v̇ + ω̇ × p + ω × (ω × p))
-        centre = add(cross(zeta, p), cross(w, cross(w, p)))
+        centre = plus(cross(zeta, p), cross(w, cross(w, p)))
         force = (
             m * (acceleration[0] + centre[0]),
             m * (acceleration[1] + centre[1]),
             m * (acceleration[2] + centre[2]),
         )
-        moment = add(symmetric(A, zeta), cross(w, symmetric(A, w)))
+        moment = plus(times_symmetric(A, zeta), cross(w, times_symmetric(A, w)))
         lever = cross(p, acceleration)
         loads[i, 0] = moment[0] + m * lever[0]
         loads[i, 1] = moment[1] + m * lever[1]
@@ -250,8 +246,8 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu):
                     e, v = axis(kind, j)
                     scale[j] = felt(R, l, A0, B0, C0, e, v)
             A, B, C = carried(R, l, A, B, C)
-            zf = rotate(R, zf)
-            zn = add(rotate(R, zn), cross(l, zf))
+            zf = times(R, zf)
+            zn = plus(times(R, zn), cross(l, zf))
         m = links[i, 12]
         Am, Bm = about_origin(links, i)
         A = (A[0] + Am[0], A[1] + Am[1], A[2] + Am[2], A[3] + Am[3], A[4] + Am[4], A[5] + Am[5])
@@ -261,8 +257,8 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu):
         )  # fmt: skip
         C = (C[0] + m, C[1], C[2], C[3] + m, C[4], C[5] + m)
         if loads.size:
-            zn = add(zn, (loads[i, 0], loads[i, 1], loads[i, 2]))
-            zf = add(zf, (loads[i, 3], loads[i, 4], loads[i, 5]))
+            zn = plus(zn, (loads[i, 0], loads[i, 1], loads[i, 2]))
+            zf = plus(zf, (loads[i, 3], loads[i, 4], loads[i, 5]))
         A0, B0, C0 = A, B, C
         at -= f
         if kind < 2:
@@ -322,8 +318,8 @@ def smoother_sweep(kinds, X, G, nu, out):
     for i in range(kinds.size):
         R = rotation_tuple(X, i)
         l = (X[i, 9], X[i, 10], X[i, 11])  # noqa: E741
-        yf = rotate_back(R, add(yf, cross(yn, l)))
-        yn = rotate_back(R, yn)
+        yf = back(R, plus(yf, cross(yn, l)))
+        yn = back(R, yn)
         kind = kinds[i]
         for j in range(RATES[kind]):
             out[at + j] = nu[at + j] - (
@@ -338,9 +334,9 @@ def smoother_sweep(kinds, X, G, nu, out):
             at += 1
         else:
             if kind == 3:
-                yf = add(yf, (out[at], out[at + 1], out[at + 2]))
+                yf = plus(yf, (out[at], out[at + 1], out[at + 2]))
                 at += 3
-            yn = add(yn, (out[at], out[at + 1], out[at + 2]))
+            yn = plus(yn, (out[at], out[at + 1], out[at + 2]))
             at += 3
 
 
@@ -387,10 +383,10 @@ def seen_from(X, i, Y, F, point):
             yf = (Y[3, c], Y[4, c], Y[5, c])
             if i < X.shape[0]:
                 R = rotation_tuple(X, i)
-                yf = rotate_back(R, add(yf, cross(yn, (X[i, 9], X[i, 10], X[i, 11]))))
-                yn = rotate_back(R, yn)
+                yf = back(R, plus(yf, cross(yn, (X[i, 9], X[i, 10], X[i, 11]))))
+                yn = back(R, yn)
             else:
-                yf = add(yf, cross(yn, (point[0], point[1], point[2])))
+                yf = plus(yf, cross(yn, (point[0], point[1], point[2])))
             F[c, 0], F[c, 1], F[c, 2] = yn
             F[c, 3], F[c, 4], F[c, 5] = yf
         Y[:] = F

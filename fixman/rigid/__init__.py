@@ -1,7 +1,8 @@
 """Serial chains of rigid bodies, one file for each published algorithm.
 
 ``SerialChain`` describes a chain; the submodules answer questions about it in the symbols of
-their papers.  They share no code beyond the model, so that each can be tested against the others.
+their papers.  None imports another: beyond the model they share vector algebra and, between `denoc`
+and `spatial_operators`, the sweep of inertias inwards; tests make them agree.
 
 ============================  ==================================================================
 `newton_euler`                inverse dynamics and joint wrenches
