@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, overload
@@ -14,22 +14,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from fixman import _arrays, coordinates
+from fixman import _arrays, coordinates, topology
 from fixman._arrays import Array, Lead
-from fixman.coordinates import KINDS, POSITIONS, Coordinate, HardPattern, Rows
+from fixman.coordinates import KINDS, Coordinate, HardPattern, Index, Rows
 from fixman.errors import SingularConstraintError, SingularCoordinateError
-from fixman.kernels import charts
-from fixman.kernels.geometry import LENGTH, TORSION
+from fixman.kernels import charts, motion
+from fixman.kernels.geometry import ANGLE, LENGTH, TORSION
+from fixman.kernels.redundancy import dependent_rows
 
 Base = Literal["free", "fixed"]
-Index = NDArray[np.int64]
+DEPENDENT = 1e-8  # pivot over diagonal: rounding of a dependent row stays far below, others above
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Chain:
     """Point masses, their internal coordinates, and which of these are hard.
 
-    Immutable, hashable and comparable by content.  Make one with `Chain.linear`.
+    Immutable, hashable and comparable by content.  Make one with `Chain.linear`,
+    `Chain.branched`, `Chain.ring` or `Chain.from_bonds`.
 
     Attributes
     ----------
@@ -42,8 +44,11 @@ class Chain:
         Parent, angle reference and (in 3-D) torsion reference of every bead; negative numbers
         are ghosts, see `Coordinate`.
     extra : tuple of Coordinate
-        Hard rows beyond the chart: bonds that close rings and other extra constraints.
+        Hard rows beyond the chart: bonds that close rings, angles at these where angles are
+        hard, and further constraints as given.
     hard_mask : ndarray (len(coordinates),) of bool
+    redundant : tuple of Coordinate
+        Extra rows that were left out because they depend on the other hard rows.
     """
 
     n: int
@@ -53,6 +58,7 @@ class Chain:
     references: Index
     extra: tuple[Coordinate, ...]
     hard_mask: NDArray[np.bool_]
+    redundant: tuple[Coordinate, ...] = ()
 
     def __post_init__(self) -> None:
         for array in (self.masses, self.references, self.hard_mask):
@@ -88,14 +94,136 @@ class Chain:
         Costs O(n) in time and memory.
         """
         n = _arrays.positive_int(n, "n")
-        if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or dim not in (2, 3):
-            raise ValueError(f"dim must be 2 or 3, got {dim!r}")
-        if not isinstance(base, str) or base not in ("free", "fixed"):
-            raise ValueError(f"base must be 'free' or 'fixed', got {base!r}")
+        _require_space(dim, base)
         references = coordinates.linear_references(n, dim, base == "fixed")
-        table = coordinates.chart(references, (), base == "fixed")
-        mask = _hard_mask(hard, table, dim, base)
-        return cls(n, int(dim), base, _arrays.masses(masses, n), references, (), mask)
+        return _assemble(references, _NO_BONDS, (), base, masses, hard)
+
+    @classmethod
+    def branched(
+        cls,
+        parents: ArrayLike,
+        *,
+        dim: int = 3,
+        base: Base = "free",
+        masses: ArrayLike = 1.0,
+        hard: str | Sequence[str] | ArrayLike = ("length",),
+        extra: Iterable[Any] = (),
+        rotatable: ArrayLike | None = None,
+        hydrogens: ArrayLike | None = None,
+        drop_redundant: bool = False,
+    ) -> Chain:
+        """Make a tree: a star, a comb, a dendrimer (theory.md section 1).
+
+        Parameters
+        ----------
+        parents : (n,)
+            The bead that each bead hangs on, before it in number; parents[0] = −1 is the root.
+        dim, base, masses
+            As for `Chain.linear`.
+        hard : tuple of kinds, bool mask over ``coordinates``, "torsional" or "h-bonds"
+            "torsional": every length and angle, and every torsion but one about each of the
+            ``rotatable`` bonds.  "h-bonds": lengths to ``hydrogens``.
+        extra : iterable of Coordinate, or (kind, beads)
+            Further coordinates, always hard; a bead of degree k has only k − 1 of its angles in
+            the chart, and may be given others here.
+        rotatable : (bonds, 2), optional
+            For "torsional"; by default every bond that is neither in a ring nor terminal.
+        hydrogens : (n,) of bool, optional
+            For "h-bonds"; by default masses up to 1.2.
+        drop_redundant : bool
+            Leave out extra rows that depend on the other hard rows, which changes no motion; they
+            are listed in ``redundant``.
+
+        Raises
+        ------
+        SingularConstraintError
+            If extra rows depend on the other hard rows, unless these are dropped.
+
+        Notes
+        -----
+        Costs O(n); a bead of degree k costs O(k³) in every later factorization.
+        """
+        table = topology.tree(parents)
+        _require_space(dim, base)
+        references = topology.references(table, dim, base == "fixed")
+        return _assemble(
+            references, _NO_BONDS, extra, base, masses, hard, rotatable, hydrogens, drop_redundant
+        )
+
+    @classmethod
+    def ring(
+        cls,
+        n: int,
+        *,
+        dim: int = 3,
+        base: Base = "free",
+        masses: ArrayLike = 1.0,
+        hard: Sequence[str] | ArrayLike = ("length",),
+        extra: Iterable[Any] = (),
+        drop_redundant: bool = False,
+    ) -> Chain:
+        """Make a ring: a linear chain whose last bead is bonded to bead 0.
+
+        The arguments are those of `Chain.branched`.  The closing bond is a further hard length,
+        and where angles are hard so are the two angles beside it.
+        """
+        n = _arrays.positive_int(n, "n")
+        if n < 3:
+            raise ValueError(f"a ring has at least 3 beads, got {n}")
+        _require_space(dim, base)
+        references = coordinates.linear_references(n, dim, base == "fixed")
+        closure = np.array([[0, n - 1]])
+        return _assemble(
+            references, closure, extra, base, masses, hard, drop_redundant=drop_redundant
+        )
+
+    @classmethod
+    def from_bonds(
+        cls,
+        n: int,
+        bonds: ArrayLike,
+        *,
+        dim: int = 3,
+        base: Base = "free",
+        masses: ArrayLike = 1.0,
+        hard: str | Sequence[str] | ArrayLike = ("length",),
+        extra: Iterable[Any] = (),
+        rotatable: ArrayLike | None = None,
+        hydrogens: ArrayLike | None = None,
+        drop_redundant: bool = False,
+    ) -> Chain:
+        """Make a chain of any connected set of bonds: trees, rings, molecules.
+
+        A breadth-first tree from bead 0 gives the chart; bonds that it leaves out close rings and
+        become extra rows where lengths are hard, with the angles at their ends where angles are.
+
+        Parameters
+        ----------
+        n : int
+        bonds : (bonds, 2)
+            Pairs of beads in any order.
+        dim, base, masses, hard, extra, rotatable, hydrogens, drop_redundant
+            As for `Chain.branched`.
+
+        Raises
+        ------
+        ValueError
+            If the bonds leave several components, with their sizes.
+        SingularConstraintError
+            If extra rows depend on the other hard rows, as they do in the rings of rigid
+            molecules, unless these are dropped.
+
+        Notes
+        -----
+        Costs O(n + rings · beads of a ring).
+        """
+        n = _arrays.positive_int(n, "n")
+        _require_space(dim, base)
+        parents, closures = topology.spanning_tree(n, bonds)
+        references = topology.references(parents, dim, base == "fixed")
+        return _assemble(
+            references, closures, extra, base, masses, hard, rotatable, hydrogens, drop_redundant
+        )
 
     # --- index tables -----------------------------------------------------------------------
 
@@ -123,8 +251,28 @@ class Chain:
         return self._rows.take(self.soft)
 
     @cached_property
+    def _sequence(self) -> Index:
+        """Beads from the root outwards."""
+        return topology.outwards(self.references[:, 0].copy())
+
+    @cached_property
+    def _linear(self) -> bool:
+        """Whether the beads stand in a line and nothing else is held."""
+        line = coordinates.linear_references(self.n, self.dim, self._fixed)
+        return not self.extra and np.array_equal(self.references[:, 0], line[:, 0])
+
+    @cached_property
     def _hard_pattern(self) -> HardPattern:
-        return coordinates.hard_pattern(self._rows, self.hard)
+        if self._linear:
+            return coordinates.outward_pattern(self._rows, self.hard)
+        rank = np.argsort(self._sequence)
+        height = np.repeat(rank, self.dim)
+        # A row beyond the chart waits for all rows that it can depend on: those of the beads below
+        # the common ancestor of its own.  Later it would only fill more of the factor.
+        parents = self.references[:, 0]
+        tops = [topology.common_ancestor(row.beads, parents, rank)[0] for row in self.extra]
+        after = [rank[top] + 0.5 if top >= 0 else -0.5 for top in tops]
+        return coordinates.inward_pattern(self._rows, self.hard, np.concatenate([height, after]))
 
     @cached_property
     def _fixed(self) -> bool:
@@ -140,11 +288,8 @@ class Chain:
 
         Empty, (2, 0), unless the hard rows are exactly the bonds of a linear chain.
         """
-        linear = coordinates.linear_references(self.n, self.dim, self._fixed)
         bonds = self._rows.kinds == LENGTH
-        if self.extra or not bonds.any() or not np.array_equal(self.hard_mask, bonds):
-            return np.empty((2, 0))
-        if not np.array_equal(self.references[:, 0], linear[:, 0]):
+        if not (self._linear and bonds.any() and np.array_equal(self.hard_mask, bonds)):
             return np.empty((2, 0))
         beads = np.stack([self._inverse_masses, self.masses])
         return np.concatenate([np.zeros((2, int(self._fixed))), beads], axis=1)
@@ -154,7 +299,7 @@ class Chain:
         """What assembles the band of H^bb; nothing where `_links` serve instead."""
         if self._links.size:
             return np.empty((0, 4), dtype=np.int32), 1
-        return self._hard_pattern.terms, self._hard_pattern.bandwidth
+        return self._hard_pattern.band_terms, self._hard_pattern.bandwidth
 
     @cached_property
     def _sizes(self) -> tuple[int, int, Array, int, int]:
@@ -167,7 +312,7 @@ class Chain:
         digest = hashlib.blake2b(digest_size=16)
         for array in (self.masses, self.references, self.hard_mask):
             digest.update(array.tobytes())
-        return self.n, self.dim, self.base, self.extra, digest.digest()
+        return self.n, self.dim, self.base, self.extra, self.redundant, digest.digest()
 
     def __eq__(self, other: object) -> bool:
         return self._content == other._content if isinstance(other, Chain) else NotImplemented
@@ -177,7 +322,7 @@ class Chain:
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = (self.masses.copy(), self.references.copy(), self.extra, self.hard_mask.copy())
-        return Chain, (self.n, self.dim, self.base, *fields)
+        return Chain, (self.n, self.dim, self.base, *fields, self.redundant)
 
     def __repr__(self) -> str:
         """``<Chain: 100 beads, 3-D, free, masses 1, hard: 99 lengths>``."""
@@ -198,6 +343,7 @@ class Chain:
                 "masses": self.masses.tolist(),
                 "references": self.references.tolist(),
                 "extra": [[c.kind, list(c.beads)] for c in self.extra],
+                "redundant": [[c.kind, list(c.beads)] for c in self.redundant],
                 "hard": self.hard.tolist(),
             }
         )
@@ -216,21 +362,29 @@ class Chain:
             if data["fixman_chain"] != 1:
                 raise ValueError(f"format {data['fixman_chain']} is not known")
             dim, base = data["dim"], data["base"]
-            if dim not in (2, 3) or base not in ("free", "fixed"):
-                raise ValueError(f"dim {dim!r}, base {base!r}")
+            _require_space(dim, base)
             masses = _arrays.masses(data["masses"], len(data["masses"]))
             n = masses.size
-            references = coordinates.linear_references(n, dim, base == "fixed")
-            if data["references"] != references.tolist() or data["extra"]:
-                raise ValueError("branches, closures and extra rows are not read by this version")
-            if any(type(row) is not int or not 0 <= row < n * dim for row in data["hard"]):
-                raise ValueError(f"hard must list coordinates 0 to {n * dim - 1}")
-            mask = np.zeros(n * dim, dtype=bool)
+            references = np.array(data["references"], dtype=np.int64)
+            line = coordinates.linear_references(n, dim, base == "fixed")
+            if not np.array_equal(references, line) and not np.array_equal(
+                references, topology.references(references[:, 0].copy(), dim, base == "fixed")
+            ):
+                raise ValueError("the references are not those of a tree of these beads")
+            extra, redundant = (
+                topology.extra_rows(data.get(name, ()), n, dim, base == "fixed")
+                for name in ("extra", "redundant")
+            )
+            rows = n * dim + len(extra)
+            if any(type(row) is not int or not 0 <= row < rows for row in data["hard"]):
+                raise ValueError(f"hard must list coordinates 0 to {rows - 1}")
+            mask = np.zeros(rows, dtype=bool)
             mask[data["hard"]] = True
+            table = coordinates.chart(references, extra, base == "fixed")
+            mask = topology.hard_mask(mask, table, n * dim)
         except (KeyError, TypeError, IndexError, json.JSONDecodeError, ValueError) as error:
             raise ValueError(f"not a chain written by Chain.to_json: {error!r}") from None
-        table = coordinates.chart(references, (), base == "fixed")
-        return cls(n, dim, base, masses, references, (), _hard_mask(mask, table, dim, base))
+        return cls(n, dim, base, masses, references, extra, mask, redundant)
 
     # --- charts -----------------------------------------------------------------------------
 
@@ -256,16 +410,26 @@ class Chain:
         -----
         Costs O(n) a frame; theory.md section 2.
         """
+        return self._evaluate(self._chart, x)
+
+    def values(self, x: ArrayLike) -> Array:
+        """Return the values (..., len(coordinates)) of all coordinates, extra rows included.
+
+        The first n·d are `internal`; ``values(x)[..., chain.hard]`` are what `project` takes as
+        targets.  Arguments, errors and cost are those of `internal`.
+        """
+        return self._evaluate(self._rows, x)
+
+    def _evaluate(self, table: Rows, x: ArrayLike) -> Array:
         x = _arrays.real(x, (self.n, self.dim), "x")
         lead = x.shape[:-2]
-        m = self.n * self.dim
-        q, bad = self._chart.values(x)
+        q, bad = table.values(x)
         if bad >= 0:
             self._explain_positions(x, bad)
-            torsions = self._chart.take(np.flatnonzero(self._chart.kinds == TORSION))
+            torsions = table.take(np.flatnonzero(table.kinds == TORSION))
             torsions.refuse_singular(x, bad, SingularCoordinateError)
             raise overflow("internal coordinates", bad, lead)
-        return q.reshape(*lead, m)
+        return q.reshape(*lead, len(table))
 
     @overload
     def cartesian(self, q: ArrayLike) -> Array: ...
@@ -312,7 +476,7 @@ class Chain:
         v = np.empty(x.shape if qd is not None else (0, self.dim))
         charts.cartesian_frames(
             q.reshape(-1, m), rates, self.n, self.dim, self._fixed, self._own_references,
-            x.reshape(-1, self.dim), v.reshape(-1, self.dim),
+            self._sequence, x.reshape(-1, self.dim), v.reshape(-1, self.dim),
         )  # fmt: skip
         if not (np.isfinite(x).all() and np.isfinite(v).all()):
             raise ValueError("positions overflowed: lengths or rates are too large")
@@ -440,42 +604,86 @@ def _read_only(array: Index) -> Index:
     return array
 
 
-def _hard_mask(
-    hard: Sequence[str] | ArrayLike, table: Rows, dim: int, base: Base
-) -> NDArray[np.bool_]:
-    """Resolve ``hard``: kinds, or a mask over the coordinates."""
-    if isinstance(hard, str):
-        raise ValueError(
-            f"hard must be a tuple of kinds, got the string {hard!r}: write ({hard!r},)"
+_NO_BONDS = np.empty((0, 2), dtype=np.int64)
+
+
+def _require_space(dim: Any, base: Any) -> None:
+    if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or dim not in (2, 3):
+        raise ValueError(f"dim must be 2 or 3, got {dim!r}")
+    if not isinstance(base, str) or base not in ("free", "fixed"):
+        raise ValueError(f"base must be 'free' or 'fixed', got {base!r}")
+
+
+def _assemble(
+    references: Index,
+    closures: Index,
+    extra: Iterable[Any],
+    base: Base,
+    masses: ArrayLike,
+    hard: str | Sequence[str] | ArrayLike,
+    rotatable: ArrayLike | None = None,
+    hydrogens: ArrayLike | None = None,
+    drop_redundant: bool = False,
+) -> Chain:
+    """Put a chain together: closures and extra rows behind the chart, then what is hard."""
+    n, dim = references.shape
+    fixed = base == "fixed"
+    weights = _arrays.masses(masses, n)
+    named = hard if isinstance(hard, str) else ""
+    for value, name, use in (
+        (rotatable, "rotatable", "torsional"),
+        (hydrogens, "hydrogens", "h-bonds"),
+    ):
+        if value is not None and named != use:
+            raise ValueError(f"{name}=… goes with hard={use!r}, got hard={hard!r:.80}")
+    light = topology.hydrogen_mask(hydrogens, weights) if named == "h-bonds" else None
+    kinds = ("length", "angle") if named == "torsional" else hard
+    rows = topology.closing_rows(closures, references[:, 0], kinds, light)
+    rows += topology.extra_rows(extra, n, dim, fixed)
+    table = coordinates.chart(references, rows, fixed)
+    if named == "torsional":
+        mask = topology.torsional(table, references, closures, rotatable)
+    elif light is not None:
+        mask = topology.hydrogen_bonds(table, n * dim, light)
+    else:
+        mask = topology.hard_mask(hard, table, n * dim)
+    chain = Chain(n, int(dim), base, weights, references, rows, mask)
+    if not rows:
+        return chain
+    dependent = _dependent_rows(chain)
+    if not dependent.size:
+        return chain
+    lost = tuple(table[int(row)] for row in dependent)
+    if not drop_redundant:
+        names = ", ".join(map(str, lost[:6])) + (f" and {len(lost) - 6} more" if lost[6:] else "")
+        verb = "depends" if len(lost) == 1 else "depend"
+        raise SingularConstraintError(
+            f"{names} {verb} on the other hard coordinates in every configuration: "
+            "drop_redundant=True leaves out such rows, which changes no motion"
         )
-    if hard is None:
-        raise ValueError("hard is None: give a tuple of kinds, () for no constraint at all")
-    external = table.external if base == "free" else np.zeros(len(table), dtype=bool)
-    try:
-        listed = np.asarray(hard)
-    except ValueError:  # ragged
-        listed = np.empty((1, 1))
-    if listed.dtype == bool:
-        if listed.shape != (len(table),):
-            raise ValueError(
-                f"a hard mask needs one entry per coordinate, ({len(table)},), got {listed.shape}"
-            )
-        if (listed & external).any():
-            row = int(np.argmax(listed & external))
-            raise ValueError(
-                f"{table[row]} cannot be hard: it places the free chain in space; fix the base"
-            )
-        return listed.copy()
-    if listed.size and (listed.dtype.kind != "U" or listed.ndim != 1):
-        raise ValueError(
-            f"hard must be a tuple of kinds {KINDS[POSITIONS:]} or a mask of booleans, "
-            f"got {hard!r:.80}"
-        )
-    kinds = listed.tolist()
-    for kind in kinds:
-        if kind not in KINDS[POSITIONS:]:
-            raise ValueError(f"hard names the kinds {KINDS[POSITIONS:]}, got {kind!r}")
-        if kind == "torsion" and dim == 2:
-            raise ValueError("there are no torsions in the plane: dim=2 has lengths and angles")
-    mask = np.isin(table.kinds, [KINDS.index(kind) for kind in kinds]) & ~external
-    return np.asarray(mask, dtype=bool)
+    kept = tuple(row for k, row in enumerate(rows, n * dim) if k not in set(dependent.tolist()))
+    mask = np.delete(mask, dependent)
+    return Chain(n, int(dim), base, weights, references, kept, mask, lost)
+
+
+def _dependent_rows(chain: Chain) -> Index:
+    """Extra rows that depend on the hard rows before them, whatever the configuration.
+
+    Tried in two configurations that have nothing special about them.
+    """
+    rng = np.random.default_rng(0)
+    pattern = chain._hard_pattern
+    lost = np.ones(len(pattern.rows), dtype=bool)
+    kinds = chain._chart.kinds
+    for _ in range(2):
+        q = rng.uniform(-np.pi, np.pi, kinds.size)
+        q[kinds == LENGTH] = rng.uniform(0.9, 1.1, np.count_nonzero(kinds == LENGTH))
+        angles = rng.uniform(0.9, 1.6, np.count_nonzero(kinds == ANGLE))
+        q[kinds == ANGLE] = angles * (1 if chain.dim == 3 else rng.choice([-1, 1], angles.size))
+        gradients, _ = pattern.rows.gradients(chain.cartesian(q))
+        H = np.empty(pattern.symbolic.nnz)
+        motion.hard_matrix(gradients, pattern.terms, chain._inverse_masses, H[:, None])
+        here = np.empty_like(lost)
+        dependent_rows(H, *pattern.symbolic, DEPENDENT, here)
+        lost &= here
+    return np.sort(chain.hard[pattern.order[lost]])

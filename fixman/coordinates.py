@@ -24,6 +24,7 @@ from fixman.kernels.geometry import (
     SMALLEST_SINE,
     SMALLEST_SQUARE,
 )
+from fixman.kernels.sparse import Symbolic, analyse, places
 
 KINDS = ("x", "y", "z", "length", "angle", "torsion")
 POSITIONS = 3  # the first kinds
@@ -182,8 +183,7 @@ def chart(references: Index, extra: tuple[Coordinate, ...], fixed: bool) -> Rows
 class HardPattern:
     """The hard rows in factor order, and which products make up their H^bb.
 
-    From base to tip, within a bead torsion, angle, length: the narrowest band (theory.md section
-    5).  ``order`` is the place of each among the hard coordinates in public order.
+    ``order`` is the place of each among the hard coordinates in public order.
     """
 
     rows: Rows
@@ -215,17 +215,45 @@ class HardPattern:
         return int((j // 4 - i // 4).max(initial=0))
 
     @cached_property
-    def terms(self) -> NDArray[np.int32]:
+    def band_terms(self) -> NDArray[np.int32]:
         """Place in the band storage (m, h + 1), the two flat (row, slot), the bead."""
+        i, j, _ = self._pairs
+        return self._terms((i // 4) * (self.bandwidth + 1) + (j // 4 - i // 4))
+
+    @cached_property
+    def symbolic(self) -> Symbolic:
+        """The pattern of the factor of H^bb."""
+        i, j, _ = self._pairs
+        return analyse(len(self.rows), j // 4, i // 4)
+
+    @cached_property
+    def terms(self) -> NDArray[np.int32]:
+        """Place in the value storage of `symbolic`, the two flat (row, slot), the bead."""
+        i, j, _ = self._pairs
+        return self._terms(places(self.symbolic, j // 4, i // 4))
+
+    def _terms(self, place: Index) -> NDArray[np.int32]:
         i, j, bead = self._pairs
-        place = (i // 4) * (self.bandwidth + 1) + (j // 4 - i // 4)
         order = np.argsort(place, kind="stable")
         return np.stack([place, i, j, bead], axis=1)[order].astype(np.int32)
 
 
-def hard_pattern(table: Rows, hard: Index) -> HardPattern:
-    """Put the hard rows in factor order."""
+def outward_pattern(table: Rows, hard: Index) -> HardPattern:
+    """Hard rows of a linear chain from base to tip, within a bead torsion, angle, length.
+
+    This is the narrowest band (theory.md section 5).
+    """
     kinds = table.kinds[hard]
     outermost = table.beads[hard].max(axis=1, initial=0)
     order = np.lexsort((-kinds.astype(np.int64), outermost))
+    return HardPattern(table.take(hard[order]), order)
+
+
+def inward_pattern(table: Rows, hard: Index, height: Array) -> HardPattern:
+    """Hard rows from the leaves to the root, within a bead length, angle, torsion.
+
+    ``height`` is where each row of the table stands, larger further out.  Bonds of a tree then
+    create no fill (theory.md section 5).
+    """
+    order = np.lexsort((table.kinds[hard], -height[hard]))
     return HardPattern(table.take(hard[order]), order)

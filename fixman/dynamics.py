@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,8 +17,20 @@ from fixman.partition import raise_failure
 
 __all__ = ["Motion", "forward_dynamics", "inverse_dynamics", "project"]
 
+Pattern: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any]
+
 _NO_TORQUE = np.empty(0)
 _NO_FORCE = np.empty((0, 2))
+_NO_PATTERN = tuple(np.zeros(size, dtype=np.int32) for size in ((0, 4), 1, 0, 1, 0, 0))
+
+
+def _pattern(chain: Chain) -> Pattern:
+    """Return what assembles and factors H^bb: terms and symbolic factor, or only the links."""
+    links = chain._links
+    if links.size:
+        return *_NO_PATTERN, links
+    pattern = chain._hard_pattern
+    return pattern.terms, *pattern.symbolic, links
 
 
 class Motion:
@@ -157,7 +169,7 @@ def forward_dynamics(
             flat_x, flat_v, tau, f, n, dim, chain._fixed, chain._inverse_masses,
             rows.kinds, rows.beads, rows.columns,
             pattern.rows.kinds, pattern.rows.beads, pattern.rows.columns, pattern.order,
-            *chain._band, links, out,
+            *_pattern(chain), out,
         )  # fmt: skip
     if bad >= 0:
         others = {"v": v} if force is None else {"v": v, "force": f.reshape(*lead, *tail)}
@@ -215,7 +227,7 @@ def inverse_dynamics(
     r = -velocity_terms(chain, x, v).reshape(frames, n * dim)
     r[:, chain.soft] += _arrays.spread(qdd, lead, (soft,)).reshape(frames, soft)
     table = chain._chart
-    shape = (n, dim, chain._fixed, table.kinds, table.beads, table.columns)
+    shape = (n, dim, chain._fixed, table.kinds, table.beads, table.columns, chain._sequence)
     flat = x.reshape(-1, dim)
     acceleration, t = np.empty_like(flat), np.empty_like(r)
     bad = charts.chart_solve(flat, r, *shape, acceleration)
@@ -268,7 +280,7 @@ def project(
     O(n) a frame and iteration.
     """
     require_chain(chain)
-    n, dim, links, hard, _ = chain._sizes
+    n, dim, _, hard, _ = chain._sizes
     tail = (n, dim)
     x0 = _arrays.real(x, tail, "x")
     if np.ndim(targets) == 0:
@@ -295,7 +307,7 @@ def project(
     near = np.empty_like(x0)
     code = projection.project_frames(
         x0.reshape(-1, dim), goal.reshape(count(lead), hard)[:, pattern.order], *shape,
-        *chain._band, links, near.reshape(-1, dim),
+        *_pattern(chain), near.reshape(-1, dim),
     )  # fmt: skip
     if code >= 0 and code % 2 == 0:
         raise_failure(chain, near, code // 2)
@@ -310,7 +322,7 @@ def project(
     speed = _arrays.spread(speed, lead, tail).copy()
     _arrays.require_finite(speed, tail, "v")
     bad = projection.project_velocities(
-        near.reshape(-1, dim), speed.reshape(-1, dim), count(lead), *shape, *chain._band, links
+        near.reshape(-1, dim), speed.reshape(-1, dim), count(lead), *shape, *_pattern(chain)
     )
     if bad >= 0:
         raise_failure(chain, near, bad)

@@ -287,7 +287,7 @@ def _hard_matrix(chain: Chain, gradients: Array) -> Tridiagonal | Banded:
         return Tridiagonal(chain._links[0], cosines, sines)
     pattern = chain._hard_pattern
     T = np.empty((len(pattern.rows), pattern.bandwidth + 1))
-    motion.hard_matrix(gradients, pattern.terms, chain._inverse_masses, T)
+    motion.hard_matrix(gradients, pattern.band_terms, chain._inverse_masses, T)
     return Banded(T.T)
 
 
@@ -321,7 +321,7 @@ def raise_failure(
     table = chain._hard_pattern.rows
     gradients, _ = table.gradients(x.reshape(-1, chain.n, chain.dim)[frame].copy())
     T = np.empty((len(table), chain._hard_pattern.bandwidth + 1))
-    motion.hard_matrix(gradients, chain._hard_pattern.terms, chain._inverse_masses, T)
+    motion.hard_matrix(gradients, chain._hard_pattern.band_terms, chain._inverse_masses, T)
     row = banded.factor(T)
     if row >= 0 and np.isfinite(T).all():
         raise SingularConstraintError(

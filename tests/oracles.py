@@ -45,7 +45,10 @@ def external(row: tuple[str, tuple[int, ...]], base: str) -> bool:
 
 @dataclass(frozen=True)
 class Spec:
-    """The arguments of a linear chain, with its index sets worked out from the definition."""
+    """The arguments of a linear chain, with its index sets worked out from the definition.
+
+    `of` takes any other chain at its word about which coordinates it has.
+    """
 
     n: int
     dim: int = 3
@@ -56,6 +59,14 @@ class Spec:
 
     def __post_init__(self):
         object.__setattr__(self, "rows", chart(self.n, self.dim, self.base))
+
+    @classmethod
+    def of(cls, chain) -> Spec:
+        """Read trees, rings and extra rows off a chain; `cartesian` is not for these."""
+        mask = np.array(chain.hard_mask)
+        spec = cls(chain.n, chain.dim, chain.base, np.array(chain.masses), mask)
+        object.__setattr__(spec, "rows", [(c.kind, c.beads) for c in chain.coordinates])
+        return spec
 
     @cached_property
     def hard(self) -> np.ndarray:
@@ -189,7 +200,7 @@ def _value(row, beads, dim, base):
     """Return one coordinate; ``beads[k][c]`` may be numbers, arrays, complex or Taylor."""
     kind, indices = row
     if kind in "xyz":
-        return beads[0]["xyz".index(kind)]
+        return beads[indices[0]]["xyz".index(kind)]
     points = [_point(k, beads, dim, base) for k in indices]
     bonds = [minus(b, a) for a, b in itertools.pairwise(points)]
     if kind == "length":

@@ -1,7 +1,8 @@
 """Whole charts, frame by frame: x → q, q → x with velocities, and solves with B and Bᵀ.
 
-``references (n, d)`` holds for each bead its parent, angle reference and torsion reference; the
-chart rows of bead k are rows k d … k d + d − 1 of the coordinate table.
+``references (n, d)`` holds for each bead its parent, angle reference and torsion reference, which
+come before it in ``sequence (n,)``; the chart rows of bead k are rows k d … k d + d − 1 of the
+coordinate table.
 """
 
 from __future__ import annotations
@@ -77,17 +78,45 @@ def gradient_rows(x, n, dim, fixed, kinds, beads, B, sines):
 
 
 @jit
-def cartesian_frames(q, qd, n, dim, fixed, references, x, v):
+def hinge(references, k, dim, fixed):
+    """Where bead k turns: the bead whose bond is its axis, and whose half plane its torsion counts.
+
+    The axis runs along that bond, or against it (−1) where bead k hangs on the root of a free
+    chain beside its first child.  A torsion counts from the bead returned last, which has the same
+    axis, or (−1) from the bond before the axis.
+    """
+    parent = references[k, 0]
+    angle = references[k, 1]
+    host = parent
+    along = 1.0
+    if not fixed and parent == 0 and angle >= 0:
+        host = angle
+        along = -1.0
+    if dim == 3:
+        t = references[k, 2]
+        if t >= 0:
+            one = references[t, 0]
+            two = references[t, 1]
+            if (one == parent and two == angle) or (one == angle and two == parent):
+                return host, along, t
+    return host, along, -1
+
+
+@jit
+def cartesian_frames(q, qd, n, dim, fixed, references, sequence, x, v):
     """Positions, and velocities where ``qd`` is not empty, from chart coordinates.
 
-    Each bond carries a frame (ê along it, ŷ in the plane of it and the bond before, away from
-    that bond's start), so nothing is singular here, not even on a straight chain; the frame is
-    made orthonormal again at every bead, else rounding grows along the chain.
+    Each bond carries a frame (ê along it, ŷ in the plane of it and its axis, away from the start
+    of the axis) and remembers the half plane r̂ beside its axis that it lies in, so nothing is
+    singular here, not even on a straight chain; the frame is made orthonormal again at every bead,
+    else rounding grows along the chain.
     """
     moving = qd.shape[0] > 0
     E = np.zeros((n + 3, 3))
     Y = np.zeros((n + 3, 3))
+    R = np.zeros((n + 3, 3))
     omega = np.zeros((n + 3, 3))  # angular velocity of each bond's frame
+    Omega = np.zeros((n + 3, 3))  # of its axis and half plane
     # Summing positions loses a digit every hundred bonds; the rounding of each sum is kept.
     low = np.zeros((n + 3, 3))
     root = 2 if fixed else 3
@@ -96,7 +125,7 @@ def cartesian_frames(q, qd, n, dim, fixed, references, x, v):
     P = np.zeros((n + 3, 3))
     V = np.zeros((n + 3, 3))
     for frame in range(q.shape[0]):
-        for k in range(n):
+        for k in sequence:
             c = k * dim
             if not fixed and k == 0:
                 for a in range(dim):
@@ -108,27 +137,29 @@ def cartesian_frames(q, qd, n, dim, fixed, references, x, v):
                 low[3] = 0.0
                 continue
             p = references[k, 0] + 3
-            e = (E[p, 0], E[p, 1], E[p, 2])
-            y = (Y[p, 0], Y[p, 1], Y[p, 2])
+            host, along, same = hinge(references, k, dim, fixed)
+            host += 3
+            e = (along * E[host, 0], along * E[host, 1], along * E[host, 2])
             length = q[frame, c]
             ct = math.cos(q[frame, c + 1])
             st = math.sin(q[frame, c + 1])
-            z = cross(e, y)
             if dim == 2:
                 radial = (-e[1], e[0], 0.0)
                 normal = (0.0, 0.0, 1.0)
             else:
+                if same >= 0:
+                    r = (R[same + 3, 0], R[same + 3, 1], R[same + 3, 2])
+                else:
+                    r = (-Y[host, 0], -Y[host, 1], -Y[host, 2])
+                z = cross(e, r)
                 cp = math.cos(q[frame, c + 2])
                 sp = math.sin(q[frame, c + 2])
-                radial = (
-                    -cp * y[0] - sp * z[0],
-                    -cp * y[1] - sp * z[1],
-                    -cp * y[2] - sp * z[2],
-                )
+                radial = (cp * r[0] + sp * z[0], cp * r[1] + sp * z[1], cp * r[2] + sp * z[2])
                 normal = cross(e, radial)
             i = k + 3
             norm = 0.0
             for a in range(3):
+                R[i, a] = radial[a]
                 E[i, a] = ct * e[a] + st * radial[a]
                 norm += E[i, a] * E[i, a]
             norm = 1.0 / math.sqrt(norm)
@@ -155,7 +186,9 @@ def cartesian_frames(q, qd, n, dim, fixed, references, x, v):
                 bend = qd[frame, c + 1]
                 twist = qd[frame, c + 2] if dim == 3 else 0.0
                 for a in range(3):
-                    omega[i, a] = omega[p, a] + twist * e[a] + bend * normal[a]
+                    turned = Omega[same + 3, a] if same >= 0 else omega[host, a]
+                    Omega[i, a] = turned + twist * e[a]
+                    omega[i, a] = Omega[i, a] + bend * normal[a]
                 turn = cross((omega[i, 0], omega[i, 1], omega[i, 2]), (E[i, 0], E[i, 1], E[i, 2]))
                 for a in range(dim):
                     V[i, a] = V[p, a] + qd[frame, c] * E[i, a] + length * turn[a]
@@ -163,7 +196,7 @@ def cartesian_frames(q, qd, n, dim, fixed, references, x, v):
 
 
 @jit
-def chart_solve(x, r, n, dim, fixed, kinds, beads, columns, y):
+def chart_solve(x, r, n, dim, fixed, kinds, beads, columns, sequence, y):
     """Solve B y = r on the chart, bead by bead outwards.
 
     The rows of bead k are orthogonal on bead k itself and otherwise touch earlier beads only.
@@ -174,7 +207,7 @@ def chart_solve(x, r, n, dim, fixed, kinds, beads, columns, y):
     for frame in range(r.shape[0]):
         place(x, frame, n, dim, fixed, P)
         first = frame * n
-        for k in range(n):
+        for k in sequence:
             for a in range(dim):
                 y[first + k, a] = 0.0
             for c in range(k * dim, k * dim + dim):
@@ -198,14 +231,14 @@ def chart_solve(x, r, n, dim, fixed, kinds, beads, columns, y):
 
 
 @jit
-def chart_solve_transposed(x, F, n, dim, fixed, kinds, beads, columns, t):
+def chart_solve_transposed(x, F, n, dim, fixed, kinds, beads, columns, sequence, t):
     """Solve Bᵀ t = F on the chart, from the tip inwards; F is overwritten."""
     P = np.empty((n + 3, 3))
     B = np.empty((4, 3))
     for frame in range(t.shape[0]):
         place(x, frame, n, dim, fixed, P)
         first = frame * n
-        for k in range(n - 1, -1, -1):
+        for k in sequence[::-1]:
             for c in range(k * dim, k * dim + dim):
                 if not gradient(kinds[c], beads[c], P, dim, fixed, B) > SMALLEST_SINE:
                     return frame

@@ -6,8 +6,11 @@ scalar code where that is a float and to one vector instruction an operation whe
 A unit is one double or eight; memory is a flat float64 array and unit k begins at k or 8 k.
 
     load, store           unit k of a work array
+    entry                 element k of an index array
     take, put             component of one state, or of eight states that lie ``stride`` apart
     above(x, y)           whether x > y in every lane; false where one is NaN
+    root(x), ln(x)        square root and natural logarithm
+    lane(x, k)            the value in lane k; of a float, itself
 """
 
 from __future__ import annotations
@@ -165,6 +168,16 @@ def store(typing: Any, work: Any, k: Any, value: Any) -> Any:
 
 
 @intrinsic
+def entry(typing: Any, array: Any, k: Any) -> Any:
+    """Return ``array[k]`` without asking, as a plain index does, whether k counts from the end."""
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.load(_address(context, builder, sig.args[0], args[0], args[1]))
+
+    return array.dtype(array, types.intp), lower
+
+
+@intrinsic
 def take(typing: Any, states: Any, first: Any, stride: Any, like: Any) -> Any:
     """Return ``states[first]``, or the eight values from there that lie ``stride`` apart."""
 
@@ -209,6 +222,44 @@ def above(typing: Any, x: Any, y: Any) -> Any:
         return builder.icmp_unsigned("==", bits, bits.type(2**LANES - 1))
 
     return types.boolean(x, x), lower
+
+
+def _function(name: str, x: Any) -> Any:
+    """Signature and code of one of LLVM's functions, in every lane."""
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = args[0].type
+        suffix = f"v{LANES}f64" if x is EIGHT else "f64"
+        function = builder.module.declare_intrinsic(
+            f"llvm.{name}.{suffix}", (), ir.FunctionType(kind, [kind])
+        )
+        return builder.call(function, [args[0]])
+
+    return x(x), lower
+
+
+@intrinsic
+def root(typing: Any, x: Any) -> Any:
+    """Return the square root."""
+    return _function("sqrt", x)
+
+
+@intrinsic
+def ln(typing: Any, x: Any) -> Any:
+    """Return the natural logarithm; eight cost eight."""
+    return _function("log", x)
+
+
+@intrinsic
+def lane(typing: Any, x: Any, k: Any) -> Any:
+    """Return the value in lane k; of a float, itself."""
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        if sig.args[0] is not EIGHT:
+            return args[0]
+        return builder.extract_element(args[0], builder.trunc(args[1], INDEX))
+
+    return types.float64(x, types.intp), lower
 
 
 @jit

@@ -1,0 +1,278 @@
+"""LDLᵀ of sparse symmetric positive definite matrices, eliminated in the order of their rows.
+
+What can be known from the pattern alone is found once, `analyse`; the numeric kernels then look
+for nothing.  Column j of L occupies ``first[j]:first[j + 1]`` of a storage of values, in which
+``row`` ascends from the diagonal.  The matrix, zeros at fill included, is put there (`places`);
+the factor replaces it: d_j on the diagonal, L below it.
+
+The kernels take the arrays of the pattern as ``*symbolic`` and a finite value ``like`` those they
+shall work on, a float or eight lanes (see `lanes`); values and work are made of units of its kind.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fixman.kernels import jit
+from fixman.kernels.banded import SMALLEST_PIVOT
+from fixman.kernels.lanes import above, entry, inlined, ln, load, store
+
+Places = NDArray[np.int32]
+
+
+class Symbolic(NamedTuple):
+    """The pattern of L (m, m), fill included, by columns and by rows.
+
+    ``first (m + 1,)`` and ``row (nnz,)``, the columns with their diagonals; ``left_first (m + 1,)``
+    and ``left_place``, ``left_column``, the elements to the left of the diagonal of each row: where
+    they are stored, and in which column they stand.
+    """
+
+    first: Places
+    row: Places
+    left_first: Places
+    left_place: Places
+    left_column: Places
+
+    @property
+    def size(self) -> int:
+        """Return the number of rows m."""
+        return self.first.size - 1
+
+    @property
+    def nnz(self) -> int:
+        """Return the number of elements of L, its diagonal included."""
+        return self.row.size
+
+
+def analyse(m: int, i: NDArray[np.integer], j: NDArray[np.integer]) -> Symbolic:
+    """Find the pattern of L from that of the lower triangle, i ≥ j, in O(nnz(L)).
+
+    Elements may be named repeatedly and diagonal ones left out.
+    """
+    start, column = _by_rows(m, np.asarray(i, dtype=np.int64), np.asarray(j, dtype=np.int64))
+    parent = np.empty(m, dtype=np.int64)
+    first = np.empty(m + 1, dtype=np.int64)
+    count_columns(start, column, parent, first)
+    if first[m] >= 2**31:
+        raise MemoryError(f"the factor of {m} rows would fill in to {first[m]} elements")
+    row = np.empty(first[m], dtype=np.int32)
+    left_first = np.empty(m + 1, dtype=np.int32)
+    left = np.empty((2, first[m] - m), dtype=np.int32)
+    fill_columns(start, column, parent, first, row, left_first, left)
+    return Symbolic(first.astype(np.int32), row, left_first, left[0], left[1])
+
+
+def _by_rows(
+    m: int, i: NDArray[np.int64], j: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    start = np.zeros(m + 1, dtype=np.int64)
+    np.cumsum(np.bincount(i, minlength=m), out=start[1:])
+    column = np.empty(i.size, dtype=np.int64)
+    sort_rows(i, j, start.copy(), column)
+    return start, column
+
+
+@jit
+def sort_rows(i, j, end, column):
+    for t in range(i.size):
+        column[end[i[t]]] = j[t]
+        end[i[t]] += 1
+
+
+@jit
+def count_columns(start, column, parent, first):
+    """Elimination tree, and where each column of L begins (Davis 2005, LDL).
+
+    Row i of L is the part of the tree below i that its elements of A reach.
+    """
+    m = parent.size
+    reached = np.empty(m, np.int64)
+    first[:] = 1
+    for i in range(m):
+        parent[i] = -1
+        reached[i] = i
+        for t in range(start[i], start[i + 1]):
+            k = column[t]
+            while reached[k] != i:
+                if parent[k] < 0:
+                    parent[k] = i
+                first[k] += 1
+                reached[k] = i
+                k = parent[k]
+    total = 0
+    for k in range(m):
+        size = first[k]
+        first[k] = total
+        total += size
+    first[m] = total
+
+
+@jit
+def fill_columns(start, column, parent, first, row, left_first, left):
+    m = parent.size
+    reached = np.empty(m, np.int64)
+    end = first[:m].copy()
+    total = 0
+    for i in range(m):
+        reached[i] = i
+        row[end[i]] = i
+        end[i] += 1
+        left_first[i] = total
+        for t in range(start[i], start[i + 1]):
+            k = column[t]
+            while reached[k] != i:
+                row[end[k]] = i
+                end[k] += 1
+                total += 1
+                reached[k] = i
+                k = parent[k]
+    left_first[m] = total
+    for i in range(m):
+        end[i] = left_first[i]
+    for k in range(m):
+        for p in range(first[k] + 1, first[k + 1]):
+            i = row[p]
+            left[0, end[i]] = p
+            left[1, end[i]] = k
+            end[i] += 1
+
+
+def places(symbolic: Symbolic, i: NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return where the elements (i, j), i ≥ j, are stored; −1 for those outside the pattern."""
+    found = np.empty(np.shape(i), dtype=np.int64)
+    find(
+        symbolic.first,
+        symbolic.row,
+        np.asarray(i, dtype=np.int64).ravel(),
+        np.asarray(j, dtype=np.int64).ravel(),
+        found.reshape(-1),
+    )
+    return found
+
+
+@jit
+def find(first, row, i, j, found):
+    for t in range(i.size):
+        low = first[j[t]]
+        high = first[j[t] + 1] - 1
+        while low < high:
+            middle = (low + high) >> 1
+            if row[middle] < i[t]:
+                low = middle + 1
+            else:
+                high = middle
+        found[t] = low if row[low] == i[t] else -1
+
+
+@inlined
+def factor(V, first, row, left_first, left_place, left_column, work, like):
+    """Factor in place, with m units of work; the first row whose pivot is lost, or -1.
+
+    Column by column: what the columns to the left take from it is gathered in a dense column.
+    A row is lost where it is so in any lane.
+    """
+    for j in range(first.size - 1):
+        begin = entry(first, j)
+        end = entry(first, j + 1)
+        diagonal = load(V, begin, like)
+        for p in range(begin, end):
+            store(work, entry(row, p), load(V, p, like))
+        for t in range(entry(left_first, j), entry(left_first, j + 1)):
+            q = entry(left_place, t)
+            k = entry(left_column, t)
+            ratio = load(V, q, like) * load(V, entry(first, k), like)
+            for p in range(q, entry(first, k + 1)):
+                i = entry(row, p)
+                store(work, i, load(work, i, like) - ratio * load(V, p, like))
+        d = load(work, j, like)
+        # Not so where d is NaN; an infinite one comes of a diagonal that was.
+        if not above(d, SMALLEST_PIVOT * diagonal):
+            return j
+        inverse = 1.0 / d
+        store(V, begin, d)
+        for p in range(begin + 1, end):
+            store(V, p, inverse * load(work, entry(row, p), like))
+    return -1
+
+
+@inlined
+def log_product(V, first, row, left_first, left_place, left_column, like):
+    """Σ ln d of a factor; factors are multiplied, and logarithms taken only near overflow."""
+    total = 0.0 * like
+    one = total + 1.0
+    product = one
+    for j in range(first.size - 1):
+        d = load(V, entry(first, j), like)
+        if _moderate(d):
+            product *= d
+        else:
+            total += ln(d)
+        if not _moderate(product):
+            total += ln(product)
+            product = one
+    return total + ln(product)
+
+
+@inlined
+def _moderate(x):
+    return above(x, 0.0 * x + 1e-140) and above(0.0 * x + 1e140, x)
+
+
+@inlined
+def inverse_on_pattern(V, S, first, row, left_first, left_place, left_column, work, like):
+    """Elements of A⁻¹ on the pattern of L into S, with 2 m units of work.
+
+    The Takahashi recurrence, last column first: S_ij = −Σ_k S_ik L_kj over the k in column j.
+    """
+    m = first.size - 1
+    zero = 0.0 * like
+    for i in range(m):
+        store(work, m + i, zero)
+    for j in range(m - 1, -1, -1):
+        begin = entry(first, j) + 1
+        end = entry(first, j + 1)
+        if end > begin:
+            last = entry(row, end - 1)
+        for p in range(begin, end):
+            store(work, entry(row, p), zero)
+            store(work, m + entry(row, p), load(V, p, like))
+        # Column k > j holds every row of column j below k; where it holds others, L_ij is zero.
+        for p in range(begin, end):
+            k = entry(row, p)
+            below = load(V, p, like)
+            total = below * load(S, entry(first, k), like)
+            for q in range(entry(first, k) + 1, entry(first, k + 1)):
+                i = entry(row, q)
+                if i > last:
+                    break
+                s = load(S, q, like)
+                total += s * load(work, m + i, like)
+                store(work, i, load(work, i, like) + s * below)
+            store(work, k, load(work, k, like) + total)
+        total = 1.0 / load(V, entry(first, j), like)
+        for p in range(begin, end):
+            s = -load(work, entry(row, p), like)
+            store(S, p, s)
+            store(work, m + entry(row, p), zero)
+            total -= s * load(V, p, like)
+        store(S, entry(first, j), total)
+
+
+@jit
+def solve(V, first, row, left_first, left_place, left_column, b):
+    """Overwrite ``b (m, r)`` with A⁻¹ b, given the factor."""
+    m = first.size - 1
+    for j in range(m):
+        for p in range(entry(first, j) + 1, entry(first, j + 1)):
+            for r in range(b.shape[1]):
+                b[entry(row, p), r] -= V[p] * b[j, r]
+    for j in range(m - 1, -1, -1):
+        for r in range(b.shape[1]):
+            b[j, r] /= V[entry(first, j)]
+        for p in range(entry(first, j) + 1, entry(first, j + 1)):
+            for r in range(b.shape[1]):
+                b[j, r] -= V[p] * b[entry(row, p), r]
