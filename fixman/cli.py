@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fixman import cli_simulate
+
 if TYPE_CHECKING:
     from fixman.audit import AuditReport
     from fixman.io.groups import ChainData
@@ -41,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_audit(commands)
+    cli_simulate.add_commands(commands)
     return parser
 
 

@@ -11,6 +11,15 @@ A unit is one double or eight; memory is a flat float64 array and unit k begins 
     above(x, y)           whether x > y in every lane; false where one is NaN
     root(x), ln(x)        square root and natural logarithm
     lane(x, k)            the value in lane k; of a float, itself
+    fma(x, y, z)          x y + z, rounded once
+    larger, smaller       of x and y; x where x is NaN
+    beyond(x, y)          the lanes in which x > y is not false (NaN counts), bit k for lane k
+    choose(bits, x, y)    x in the lanes of ``bits``, y in the others
+    everywhere(like)      all lanes, as bits
+    memory(units, like)   work array of zeros
+
+Kernels that are `exact` (or, whole, `exact_kernel`) give the same bits for one state and for
+eight: nothing is contracted there but by `fma`.
 """
 
 from __future__ import annotations
@@ -20,6 +29,7 @@ import operator
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core.imputils import lower_builtin
@@ -41,6 +51,9 @@ inlined = numba.njit(
     fastmath={"contract", "nsz"},
     forceinline=True,
 )
+
+exact = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+exact_kernel = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 class Eight(types.Type):
@@ -260,6 +273,90 @@ def lane(typing: Any, x: Any, k: Any) -> Any:
         return builder.extract_element(args[0], builder.trunc(args[1], INDEX))
 
     return types.float64(x, types.intp), lower
+
+
+@intrinsic
+def fma(typing: Any, x: Any, y: Any, z: Any) -> Any:
+    """Return x y + z with one rounding."""
+    kind = EIGHT if EIGHT in (x, y, z) else types.float64
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        if kind is EIGHT:
+            spread = [_cast(context, builder, v, t) for v, t in zip(args, sig.args, strict=True)]
+            function = builder.module.declare_intrinsic(
+                f"llvm.fma.v{LANES}f64", (), ir.FunctionType(VECTOR, [VECTOR] * 3)
+            )
+            return builder.call(function, spread)
+        return builder.fma(*args)
+
+    given = (v if v is EIGHT else types.float64 for v in (x, y, z))
+    return kind(*given), lower
+
+
+def _pick(predicate: str) -> Any:
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(predicate, *args), args[1], args[0])
+
+    return lower
+
+
+@intrinsic
+def larger(typing: Any, x: Any, y: Any) -> Any:
+    """Return the larger of x and y, in every lane; x where x is NaN."""
+    return x(x, x), _pick("<")
+
+
+@intrinsic
+def smaller(typing: Any, x: Any, y: Any) -> Any:
+    """Return the smaller of x and y, in every lane; x where x is NaN."""
+    return x(x, x), _pick(">")
+
+
+@intrinsic
+def beyond(typing: Any, x: Any, y: Any) -> Any:
+    """Return the lanes in which x > y or one of them is NaN, as bits."""
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        mask = builder.fcmp_unordered(">", args[0], args[1])
+        if sig.args[0] is EIGHT:
+            mask = builder.bitcast(mask, ir.IntType(LANES))
+        return builder.zext(mask, ir.IntType(64))
+
+    return types.int64(x, x), lower
+
+
+@intrinsic
+def choose(typing: Any, bits: Any, x: Any, y: Any) -> Any:
+    """Return x in the lanes of ``bits``, y in the others."""
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        if x is EIGHT:
+            mask = builder.trunc(args[0], ir.IntType(LANES))
+            mask = builder.bitcast(mask, ir.VectorType(ir.IntType(1), LANES))
+        else:
+            mask = builder.trunc(args[0], ir.IntType(1))
+        return builder.select(mask, args[1], args[2])
+
+    return x(types.int64, x, x), lower
+
+
+@intrinsic
+def everywhere(typing: Any, like: Any) -> Any:
+    """Return all lanes as bits."""
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return ir.Constant(ir.IntType(64), 2**LANES - 1 if like is EIGHT else 1)
+
+    return types.int64(like), lower
+
+
+@exact
+def memory(units, like):
+    """Return units of zeros that begin at a multiple of 64 bytes."""
+    size = units * lanes(like)
+    whole = np.zeros(size + LANES)
+    skip = (-whole.ctypes.data // 8) % LANES
+    return whole[skip : skip + size]
 
 
 @jit

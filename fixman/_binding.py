@@ -1,0 +1,440 @@
+"""Potentials on a chain: tables for compiled code, energies and forces, and what went wrong."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.spatial import cKDTree
+
+from fixman import _arrays
+from fixman._arrays import Array
+from fixman.chain import Chain, count, overflow, require_chain
+from fixman.coordinates import GHOSTS, Index, Rows
+from fixman.errors import SingularCoordinateError
+from fixman.kernels import forces
+from fixman.kernels.forces import COSINE, HARMONIC, TORSION, WIDTH, Tables
+from fixman.kernels.geometry import LENGTH, SMALLEST_SINE
+from fixman.kernels.geometry import TORSION as TORSION_ROW
+from fixman.kernels.lanes import LANES
+
+__all__ = ["Assembly", "Bound", "bead_rows", "bind", "named_terms", "require_beads", "spread"]
+
+Beads = tuple[tuple[int, ...], ...]
+
+
+def bind(chain: Chain, potential: Any) -> Bound:
+    """Put a potential on a chain, where it has energies and forces.
+
+    Parameters
+    ----------
+    chain : Chain
+    potential : a potential of this module, an object with energy(x) and force(x), or None
+
+    Raises
+    ------
+    ValueError
+        If the potential names beads or bends that the chain does not have.
+
+    Notes
+    -----
+    O(n) for every bond that ``exclude`` reaches over.
+    """
+    require_chain(chain)
+    return Bound(chain, potential)
+
+
+class Bound:
+    """A potential on a chain; made by `bind`.
+
+    Attributes
+    ----------
+    chain : Chain
+    potential
+    tables : Tables
+        What compiled steppers read.  They hold addresses of functions that live as long as this.
+    """
+
+    def __init__(self, chain: Chain, potential: Any) -> None:
+        self.chain = chain
+        self.potential = potential
+        assembly = Assembly(chain)
+        if potential is not None:
+            assembly.add(potential)
+        self.tables: Tables = assembly.tables()
+        self._energies = assembly.energies
+        self._failures = assembly.failures
+        self._alive = assembly.alive
+
+    def energy(self, x: ArrayLike) -> Array:
+        """Return the energies (...) of configurations (..., n, dim).
+
+        Raises
+        ------
+        SingularCoordinateError
+            Where there is none: beads that coincide, a torsion about a straight bend.
+        ValueError
+            For positions that are not finite, and for a `Compiled` potential without an energy.
+
+        Notes
+        -----
+        O(n) a frame, for a bounded number of neighbours.
+        """
+        tail = (self.chain.n, self.chain.dim)
+        x = _arrays.real(x, tail, "x")
+        lead = x.shape[:-2]
+        out = np.empty(count(lead))
+        bad = self._frames(forces.energy_frames, forces.energy_eights, x, out)
+        if bad >= 0:
+            raise self._failed(x, bad, "energy")
+        for energy in self._energies:
+            for frame, one in enumerate(x.reshape(-1, *tail)):
+                out[frame] += _energy(energy, one)
+        answer: Array = out.reshape(lead)[()]
+        return answer
+
+    def force(self, x: ArrayLike) -> Array:
+        """Return the forces −∂U/∂x (..., n, dim) in configurations (..., n, dim).
+
+        Raises
+        ------
+        SingularCoordinateError
+            Where there is none: as `energy`, and where a bend has no direction to push to.
+        """
+        tail = (self.chain.n, self.chain.dim)
+        x = _arrays.real(x, tail, "x")
+        out = np.empty(x.size)
+        bad = self._frames(forces.force_frames, forces.force_eights, x, out)
+        if bad >= 0:
+            raise self._failed(x, bad, "forces")
+        return out.reshape(x.shape)
+
+    def check(self, x: ArrayLike | None = None) -> None:
+        """Raise what a potential of the user's own raised when a stepper called it.
+
+        With a configuration x (n, dim), raise also if there is no force in it.
+        """
+        if self._failures:
+            raise self._failures.pop(0)
+        if x is not None:
+            self.force(x)
+
+    def _frames(self, one: Any, eights: Any, x: Array, out: Array) -> int:
+        """Fill ``out`` for all frames, eight at a time; return the first bad one or −1."""
+        n, dim = self.chain.n, self.chain.dim
+        frames = x.size // (n * dim)
+        whole = frames - frames % LANES
+        kernels = ((eights, 0, whole), (one, whole, frames))
+        for kernel, start, end in kernels:
+            part, size = x.reshape(-1)[start * n * dim : end * n * dim], out.size // max(frames, 1)
+            if start < end:
+                bad = kernel(part, n, dim, self.tables, out[start * size : end * size])
+                if bad >= 0:
+                    return start + int(bad)
+        return -1
+
+    def _failed(self, x: Array, frame: int, what: str) -> Exception:
+        """Return what went wrong in a frame of x."""
+        if self._failures:
+            return self._failures.pop(0)
+        tail = (self.chain.n, self.chain.dim)
+        _arrays.require_finite(x, tail, "x")
+        one, lead = x.reshape(-1, *tail)[frame], x.shape[:-2]
+        found = self._singular_terms(one) or self._overlap(one)
+        if found:
+            return SingularCoordinateError(found + _arrays.frame_text(frame, lead))
+        return overflow(what, frame, lead)
+
+    def _singular_terms(self, x: Array) -> str:
+        """Describe the first bonded term without a force, if there is one."""
+        dim = self.chain.dim
+        ghosts = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])[:, :dim]
+        points = np.pad(np.concatenate([ghosts, x]), ((0, 0), (0, 3 - dim)))
+        beads = self.tables.beads.reshape(-1, 4)
+        four = self.tables.kinds >= TORSION
+        bonds = np.diff(points[beads + GHOSTS], axis=1)
+        lengths = np.linalg.norm(bonds, axis=-1)
+        used = np.stack([np.full(four.size, True), np.full(four.size, True), four], axis=1)
+        for term, bond in np.argwhere((lengths == 0.0) & used)[:1]:
+            i, j = beads[term, bond : bond + 2]
+            return f"{_bead_text(i)} and {_bead_text(j)} coincide"
+        parameters = self.tables.parameters.reshape(-1, WIDTH)[self.tables.types]
+        with np.errstate(all="ignore"):
+            units = bonds / lengths[..., None]
+        crosses = np.cross(units[:, :-1], units[:, 1:])
+        sines = np.linalg.norm(crosses, axis=-1)
+        sines[~four, 1] = 1.0
+        flat = sines.min(axis=1) <= SMALLEST_SINE
+        kinked = (self.tables.kinds == COSINE) & (parameters[:, 3] != 0.0)
+        cosines = (units[:, 0] * units[:, 1]).sum(axis=1)
+        kinked |= (self.tables.kinds == HARMONIC) & ((parameters[:, 1] != 0.0) | (cosines < 0.0))
+        bad = flat & ((self.tables.kinds == TORSION) | (kinked & (dim == 3)))
+        for term in np.flatnonzero(bad)[:1]:
+            name = "torsion" if four[term] else "bend"
+            row = tuple(int(b) for b in beads[term, : 4 if four[term] else 3])
+            remedy = "BendingTorsion is regular there" if four[term] else "it can push to no side"
+            return f"{name}{row} has three beads in line: {remedy}"
+        return ""
+
+    def _overlap(self, x: Array) -> str:
+        """Describe the closest pair."""
+        if not self.tables.sizes.size or self.chain.n < 2:
+            return ""
+        tree = cKDTree(x)
+        first = self.tables.excluded_first
+        for radius in (0.0, 1e-3 * float(self.tables.sizes.min())):
+            for i, j in sorted(tree.query_pairs(radius)):
+                if j in self.tables.excluded[first[i] : first[i + 1]]:
+                    continue
+                distance = float(np.linalg.norm(x[i] - x[j]))
+                if distance == 0.0:
+                    return f"bead {i} and bead {j} coincide"
+                return f"bead {i} and bead {j} are {distance:.3g} apart: their repulsion overflows"
+        return ""
+
+
+class Assembly:
+    """The tables of a chain in the making."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+        self.kinds: list[NDArray[np.int8]] = []
+        self.beads: list[NDArray[np.int32]] = []
+        self.types: list[NDArray[np.int32]] = []
+        self.rows: list[Array] = []
+        self.field = np.zeros((0, chain.dim))
+        self.tethered: list[Index] = []
+        self.tethers: list[Array] = []
+        self.pair: tuple[Any, ...] = ()
+        self.addresses: list[int] = []
+        self.energies: list[Any] = []
+        self.failures: list[Exception] = []
+        self.alive: list[Any] = []
+
+    def add(self, term: Any) -> None:
+        """Add a potential of any kind."""
+        if hasattr(term, "_write"):
+            term._write(self)
+            return
+        for name in ("energy", "force"):
+            if not callable(getattr(term, name, None)):
+                raise TypeError(
+                    "a potential is one of fixman.potentials, or has energy(x) and force(x); "
+                    f"got {term!r:.80}"
+                )
+        self._call_python(term)
+
+    def bonded(self, kind: int, beads: Index, rows: Array) -> None:
+        """Add terms (T, 3 or 4) with one row of parameters each, or one for all."""
+        start = sum(len(block) for block in self.rows)
+        terms = np.zeros((len(beads), 4), dtype=np.int32)
+        terms[:, : beads.shape[1]] = beads
+        self.beads.append(terms)
+        self.kinds.append(np.full(len(beads), kind, dtype=np.int8))
+        uniform = bool((rows == rows[:1]).all())
+        rows = rows[:1] if uniform else rows
+        places = np.zeros(len(beads)) if uniform else np.arange(len(beads))
+        self.types.append((start + places).astype(np.int32))
+        self.rows.append(np.pad(rows, ((0, 0), (0, WIDTH - rows.shape[1]))))
+
+    def push(self, beads: Index, force: Array) -> None:
+        """Add constant forces."""
+        if not self.field.size:
+            self.field = np.zeros((self.chain.n, self.chain.dim))
+        self.field[beads] += force
+
+    def tether(self, beads: Index, points: Array, stiffness: Array) -> None:
+        """Add springs to points."""
+        self.tethered.append(beads)
+        rows = np.zeros((beads.size, 4))
+        rows[:, : points.shape[1]], rows[:, 3] = points, stiffness
+        self.tethers.append(rows)
+
+    def pairs(
+        self,
+        epsilon: Array,
+        sigma: Array,
+        cut: tuple[float, float, float],
+        skin: float,
+        exclude: int,
+    ) -> None:
+        """Set the interaction of beads that are not bonded.
+
+        ``cut`` is the cutoff over σ, and in units of ε and σ the energy and its slope there.
+        """
+        if self.pair:
+            raise ValueError("only one pair potential, WCA or LennardJones, can be in a sum")
+        largest = float(sigma.max())
+        reach = (cut[0] + skin) * largest
+        constants = np.array([cut[0] ** 2, *cut[1:], reach, skin * largest])
+        self.pair = (0.5 * sigma, np.sqrt(epsilon), constants, *_near(self.chain, exclude))
+
+    def call(self, address: int, function: Any, energy: Any) -> None:
+        """Add a function at an address, and the energy that belongs to it."""
+        self.addresses.append(address)
+        self.alive.append(function)
+        self.energies.append(energy)
+
+    def _call_python(self, term: Any) -> None:
+        def function(x: Any, out: Any, n: int, dim: int) -> None:
+            forces_out = np.ctypeslib.as_array(out, (n, dim))
+            try:
+                # A copy, since the memory is not theirs to keep.
+                found = _arrays.real(
+                    term.force(np.ctypeslib.as_array(x, (n, dim)).copy()), (n, dim), "force(x)"
+                )
+                if found.shape != (n, dim):
+                    raise ValueError(f"force(x) must have shape {(n, dim)}, got {found.shape}")
+                _arrays.require_finite(found, (n, dim), "force(x)")
+                forces_out[:] = found
+            except Exception as error:  # it cannot pass through compiled code
+                self.failures.append(error)
+                forces_out[:] = np.nan
+
+        pointer = ctypes.POINTER(ctypes.c_double)
+        kind = ctypes.CFUNCTYPE(None, pointer, pointer, ctypes.c_int64, ctypes.c_int64)
+        callback = kind(function)
+        address = ctypes.cast(callback, ctypes.c_void_p).value
+        assert address is not None
+        self.call(address, callback, term.energy)
+
+    def named(self, beads: Beads | None, kind: int, name: str) -> Index:
+        """Return the beads (terms, 3 or 4) of the terms that are named, or else of all."""
+        table = named_terms(self.chain, beads, kind, name)
+        terms: Index = table.beads[:, : kind - LENGTH + 2].astype(np.int64) - GHOSTS
+        return terms
+
+    def vector(self, value: Any, name: str) -> Array:
+        """Return a vector of the chain's dimension."""
+        array = np.array(value)
+        if array.shape != (self.chain.dim,):
+            raise ValueError(f"{name} must have {self.chain.dim} components, got {array.size}")
+        return array
+
+    def tables(self) -> Tables:
+        """Return what the kernels read."""
+
+        def joined(blocks: list[Any], kind: Any) -> Any:
+            return np.concatenate([np.empty(0), *(b.ravel() for b in blocks)]).astype(kind)
+
+        empty = np.empty(0)
+        none = np.empty(0, dtype=np.int32)
+        sizes, depths, pair, first, excluded = self.pair or (empty, empty, empty, none, none)
+        return Tables(
+            kinds=joined(self.kinds, np.int8),
+            beads=joined(self.beads, np.int32),
+            types=joined(self.types, np.int32),
+            parameters=joined(self.rows, np.float64),
+            field=self.field.reshape(-1),
+            tethered=joined(self.tethered, np.int32),
+            tethers=joined(self.tethers, np.float64),
+            sizes=sizes,
+            depths=depths,
+            pair=pair,
+            excluded_first=first,
+            excluded=excluded,
+            external=np.array(self.addresses, dtype=np.int64),
+        )
+
+
+def spread(value: float | tuple[float, ...], size: int, name: str, what: str) -> Array:
+    """Return one number for each of so many."""
+    if isinstance(value, tuple) and len(value) != size:
+        raise ValueError(f"{name} needs one number for each {what}, {size}, got {len(value)}")
+    return np.array(np.broadcast_to(value, (size,)), dtype=np.float64)
+
+
+def bead_rows(beads: Any, size: int, name: str) -> Beads | None:
+    """Read terms that are named by their beads or as `Coordinate`s."""
+    if beads is None:
+        return None
+    rows = []
+    for item in beads:
+        row = np.asarray(getattr(item, "beads", item))
+        if row.shape != (size,) or row.dtype.kind not in "iu" or len(set(row.tolist())) < size:
+            numbers = "a bead number" if size == 1 else f"{size} different bead numbers"
+            raise ValueError(f"a {name} is {numbers}, got {item!r:.80}")
+        rows.append(tuple(row.tolist()))
+    return tuple(rows)
+
+
+def _energy(energy: Any, x: Array) -> float:
+    if energy is None:
+        raise ValueError("this potential has no energy: give Compiled one, energy=…")
+    value = float(energy(x.copy()))
+    if not np.isfinite(value):
+        raise ValueError(f"energy(x) returned {value}: every value must be finite")
+    return value
+
+
+def _bead_text(bead: int) -> str:
+    return f"bead {bead}" if bead >= 0 else "the base point"
+
+
+# --- what a chain has -----------------------------------------------------------------------------
+
+
+def _bonds(chain: Chain) -> Index:
+    """Pairs of bonded beads (bonds, 2): the tree and what closes its rings."""
+    parents = chain.references[:, 0]
+    tree = np.stack([parents, np.arange(chain.n)], axis=1)[parents >= 0]
+    closures = [row.beads for row in chain.extra if row.kind == "length" and min(row.beads) >= 0]
+    return np.concatenate([tree, np.array(closures, dtype=np.int64).reshape(-1, 2)])
+
+
+def chart_terms(chain: Chain, kind: int) -> Index:
+    """Places, in the chart, of the bends or torsions that touch no ghost and follow bonds."""
+    table = chain._chart
+    size = kind - LENGTH + 2
+    places = np.flatnonzero(table.kinds == kind)
+    beads = table.beads[places, :size].astype(np.int64) - GHOSTS
+    parents = chain.references[:, 0]
+    i, j = beads[:, :-1], beads[:, 1:]
+    along = (parents[np.maximum(j, 0)] == i) | (parents[np.maximum(i, 0)] == j)
+    found: Index = places[along.all(axis=1) & (beads >= 0).all(axis=1)]
+    return found
+
+
+def named_terms(chain: Chain, beads: Beads | None, kind: int, name: str) -> Rows:
+    """Return the bends or torsions that are named, or else those of `chart_terms`."""
+    if kind == TORSION_ROW and chain.dim == 2:
+        raise ValueError("there are no torsions in the plane: dim=2 has bends only")
+    if beads is None:
+        return chain._chart.take(chart_terms(chain, kind))
+    require_beads(chain, beads, name)
+    rows = np.zeros((len(beads), 4), dtype=np.int64)
+    rows[:, : kind - LENGTH + 2] = np.array(beads, dtype=np.int64).reshape(len(beads), -1) + GHOSTS
+    kinds = np.full(len(beads), kind, dtype=np.int8)
+    columns = np.full_like(rows, -1, dtype=np.int32)  # for derivatives only
+    fixed = chain.base == "fixed"
+    return Rows(chain.n, chain.dim, fixed, kinds, rows.astype(np.int32), columns)
+
+
+def require_beads(chain: Chain, rows: Iterable[Any], name: str) -> None:
+    """Refuse beads that there are not; the points of a fixed base count."""
+    lowest = -chain.dim if chain.base == "fixed" else 0
+    for row in rows:
+        if min(row) < lowest or max(row) >= chain.n:
+            beads = ", ".join(str(int(bead)) for bead in row)
+            raise ValueError(
+                f"{name}({beads}) names a bead that is not among {lowest} to {chain.n - 1}"
+            )
+
+
+def _near(chain: Chain, most: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Pairs i < j of beads joined by up to so many bonds, as rows of a sparse matrix."""
+    i, j = _bonds(chain).T
+    shape = (chain.n, chain.n)
+    bonds = sparse.coo_array((np.ones(i.size), (i, j)), shape=shape).tocsr()
+    step = bonds + bonds.T + sparse.eye_array(chain.n, format="csr")
+    reached = sparse.eye_array(chain.n, format="csr")
+    for _ in range(most):
+        reached = reached @ step
+        reached.data[:] = 1.0
+    above = sparse.triu(reached, 1, format="csr")
+    above.sort_indices()
+    return above.indptr.astype(np.int32), above.indices.astype(np.int32)

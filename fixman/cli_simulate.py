@@ -1,0 +1,248 @@
+"""`fixman simulate`, `resume` and `export`: parse, call, print."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import secrets
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fixman.chain import Chain
+    from fixman.steppers import Stepper
+    from fixman.trajectory import Run
+
+# Heavy imports live inside the subcommands: `fixman --help` answers at once.
+
+INTERRUPTED = 130  # what shells say of a program that Ctrl-C ended
+GSD = (".gsd",)
+HDF5 = (".h5", ".hdf5", ".h5md")
+WALKS = (2**32 - 1,)  # a stream that no replica has
+
+
+def add_commands(commands: Any) -> None:
+    """Add the subcommands to the parser of `fixman`."""
+    _add_simulate(commands)
+    _add_resume(commands)
+    _add_export(commands)
+
+
+def _add_simulate(commands: Any) -> None:
+    simulate = commands.add_parser(
+        "simulate",
+        help="run a constrained chain; restartable bit for bit",
+        formatter_class=argparse.RawDescriptionHelpFormatter,  # keeps the example on one line
+        description="Run replicas of a constrained chain, from random walks, in reduced units.\n"
+        "Ctrl-C ends a run after the block that it is at; `fixman resume` goes on.",
+        epilog="example:\n  fixman simulate --beads 50 --hard length --ensemble stiff --dt 0.02 "
+        "--steps 1e6 --replicas 64 --seed 3 --out run",
+    )
+    add = simulate.add_argument_group("chain").add_argument
+    add("--beads", type=_whole, metavar="N", help="beads of a linear chain, or of a ring")
+    add("--ring", action="store_true", help="bond the last bead to the first")
+    add("--dim", type=int, choices=(2, 3), default=3, help="dimension of space (default: 3)")
+    add("--base", choices=("free", "fixed"), default="free", help="whether the chain is held")
+    kinds = "what is constrained: one or more of length,angle,torsion (default: length)"
+    add("--hard", metavar="KINDS", help=kinds)
+    add("--chain", type=Path, metavar="JSON", help="in place of these, what Chain.to_json wrote")
+    add("--length", type=float, default=1.0, help="of the bonds (default: 1)")
+    degrees = "in degrees, 0 is straight (default: 70.53, tetrahedral bonds)"
+    add("--angle", type=float, metavar="DEGREES", help=f"hard bending angles {degrees}")
+    add(
+        "--torsion", type=float, default=180.0, metavar="DEGREES", help="hard torsions (180: trans)"
+    )
+    add = simulate.add_argument_group("dynamics").add_argument
+    add("--method", choices=("langevin", "newton"), default="langevin", help="(default: langevin)")
+    limits = "of the constraints, or of equally stiff springs in their place (default: rigid)"
+    add("--ensemble", choices=("rigid", "stiff"), help=limits)
+    add("--dt", type=float, default=0.02, help="time step (default: 0.02)")
+    add("--kT", type=float, default=1.0, help="temperature (default: 1)")
+    add("--friction", type=float, help="rate at which velocities are forgotten (default: 1)")
+    add = simulate.add_argument_group("run").add_argument
+    add(
+        "--steps",
+        type=_whole,
+        required=True,
+        metavar="N",
+        help="a multiple of --every; 1e6 will do",
+    )
+    add("--every", type=_whole, metavar="N", help="steps per frame (default: about 1000 frames)")
+    add("--replicas", type=_whole, default=1, metavar="N", help="independent copies (default: 1)")
+    add("--seed", type=int, metavar="N", help="of all random numbers (default: a new one)")
+    add("--out", type=Path, required=True, metavar="DIR", help="folder to be made for the run")
+    add("--overwrite", action="store_true", help="replace a run of that name")
+    _add_running(add)
+    simulate.set_defaults(run=_simulate)
+
+
+def _add_resume(commands: Any) -> None:
+    about = "go on with a run that was interrupted, or extend one"
+    resume = commands.add_parser("resume", help=about, description=about.capitalize() + ".")
+    add = resume.add_argument
+    add("folder", type=Path, metavar="RUN", help="folder of the run")
+    add("--steps", type=_whole, metavar="N", help="new total number of steps")
+    _add_running(add)
+    resume.set_defaults(run=_resume)
+
+
+def _add_export(commands: Any) -> None:
+    export = commands.add_parser(
+        "export",
+        help="write a run to GSD or HDF5",
+        description="Write the frames of a run to a file: .gsd for OVITO, MDAnalysis and HOOMD, in "
+        "single precision and with bonds; .h5 for all numbers in double precision (H5MD).",
+    )
+    add = export.add_argument
+    add("folder", type=Path, metavar="RUN", help="folder of the run, finished or not")
+    add("--to", type=Path, required=True, metavar="FILE", help="file to write, .gsd or .h5")
+    only = "one replica only, counted from 0 (GSD; default: all, one molecule each)"
+    add("--replica", type=int, metavar="N", help=only)
+    add("--start", type=int, metavar="FRAME", help="first frame, counted from 0 (default: 0)")
+    add("--stop", type=int, metavar="FRAME", help="frame to stop before (default: the end)")
+    add("--step", type=int, metavar="FRAMES", help="from one frame to the next (default: 1)")
+    add("--overwrite", action="store_true", help="replace an existing file")
+    export.set_defaults(run=_export)
+
+
+def _add_running(add: Any) -> None:
+    add("--workers", type=_whole, default=1, metavar="N", help="threads; the results do not depend")
+    add("--quiet", action="store_true", help="no progress bar")
+
+
+def _whole(text: str) -> int:
+    """Read 1000000, 1e6 or 1_000_000."""
+    try:
+        number = int(text)
+    except ValueError:
+        value = float(text)
+        if not value.is_integer():
+            raise ValueError(text) from None
+        number = int(value)
+    return number
+
+
+_whole.__name__ = "whole number"  # argparse: "invalid whole number value: '1.5'"
+
+
+def _simulate(arguments: argparse.Namespace) -> None:
+    import numpy as np
+
+    from fixman import simulation, store
+    from fixman.walks import TETRAHEDRAL, random_walks
+
+    store.require_free(arguments.out, arguments.overwrite)
+    chain = _chain(arguments)
+    stepper = _stepper(arguments)
+    if arguments.seed is not None and arguments.seed < 0:
+        raise ValueError(f"--seed must not be negative, got {arguments.seed}")
+    seed = secrets.randbits(64) if arguments.seed is None else arguments.seed
+    angle = TETRAHEDRAL if arguments.angle is None else math.radians(arguments.angle)
+    x0 = random_walks(
+        chain,
+        arguments.replicas,
+        lengths=arguments.length,
+        angles=angle,
+        torsions=math.radians(arguments.torsion),
+        rng=np.random.default_rng(np.random.SeedSequence(seed, spawn_key=WALKS)),
+    )
+    run = simulation.simulate(
+        chain,
+        x0,
+        stepper,
+        arguments.steps,
+        every=arguments.every,
+        replicas=arguments.replicas,
+        workers=arguments.workers,
+        rng=seed,
+        out=arguments.out,
+        progress=_progress(arguments),
+        overwrite=arguments.overwrite,
+    )
+    print(f"{chain!r}, seed {seed}")
+    _report(run)
+
+
+def _resume(arguments: argparse.Namespace) -> None:
+    from fixman import simulation
+    from fixman.store import RunVersionWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", RunVersionWarning)
+        warnings.showwarning = _show
+        run = simulation.resume(
+            arguments.folder,
+            arguments.steps,
+            workers=arguments.workers,
+            progress=_progress(arguments),
+        )
+    _report(run)
+
+
+def _show(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"fixman: warning: {message}", file=sys.stderr)
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    from fixman.store import load_run
+
+    path, suffix = arguments.to, arguments.to.suffix.lower()
+    if suffix not in (*GSD, *HDF5):
+        raise ValueError(f"--to must end in .gsd or .h5, got {path}")
+    if suffix in HDF5 and arguments.replica is not None:
+        raise ValueError("--replica is for GSD: HDF5 files hold all replicas")
+    run = load_run(arguments.folder)[arguments.start : arguments.stop : arguments.step]
+    if not len(run):
+        raise ValueError(f"no frame of {arguments.folder} is chosen: {run}")
+    if suffix in GSD:
+        from fixman.io.gsd import write_gsd
+
+        write_gsd(run, path, replica=arguments.replica, overwrite=arguments.overwrite)
+    else:
+        from fixman.io.hdf5 import write_hdf5
+
+        write_hdf5(run, path, overwrite=arguments.overwrite)
+    print(f"wrote {path}: {len(run)} frame{'s' * (len(run) != 1)}")
+
+
+def _chain(arguments: argparse.Namespace) -> Chain:
+    from fixman.chain import Chain
+
+    if arguments.chain is None:
+        if arguments.beads is None:
+            raise ValueError("say which chain: --beads N, or --chain FILE")
+        make = Chain.ring if arguments.ring else Chain.linear
+        hard = tuple(kind.strip() for kind in (arguments.hard or "length").split(","))
+        return make(arguments.beads, dim=arguments.dim, base=arguments.base, hard=hard)
+    for name in ("beads", "ring", "hard"):
+        if getattr(arguments, name):
+            raise ValueError(f"--{name} is for chains without a file: leave it out with --chain")
+    return Chain.from_json(arguments.chain.read_text(encoding="utf-8"))
+
+
+def _stepper(arguments: argparse.Namespace) -> Stepper:
+    from fixman.steppers import Langevin, Newton
+
+    if arguments.method == "newton":
+        for name in ("ensemble", "friction"):
+            if getattr(arguments, name) is not None:
+                raise ValueError(f"--{name} is for --method langevin")
+        return Newton(arguments.dt, kT=arguments.kT)
+    given = {name: getattr(arguments, name) for name in ("ensemble", "friction")}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return Langevin(arguments.dt, kT=arguments.kT, **chosen)
+
+
+def _progress(arguments: argparse.Namespace) -> bool | None:
+    return False if arguments.quiet else None
+
+
+def _report(run: Run) -> None:
+    replicas = f"{run.replicas} replica{'s' * (run.replicas != 1)}"
+    print(f"{len(run)} frame{'s' * (len(run) != 1)} of {replicas} in {run.path}")
+    if not run.finished:
+        total = run.about["steps"]
+        print(f"interrupted at step {run.steps_done} of {total}: fixman resume {run.path}")
+        raise SystemExit(INTERRUPTED)

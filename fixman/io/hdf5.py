@@ -1,0 +1,124 @@
+"""Runs to HDF5 and back without losing a bit, in the layout of H5MD (https://nongnu.org/h5md).
+
+The one file that imports h5py.
+
+    particles/chains/position    step, time, value (frames, replicas · n, d), float64
+    particles/chains/velocity    the same
+    particles/chains/mass        (replicas · n,)
+    connectivity/bonds           (bonds, 2), bead k of replica r is particle r·n + k
+    observables/NAME             step, time, value (frames, replicas, ...)
+    fixman                       run.json, and which of its frames these are
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fixman import __version__, store
+from fixman.chain import Chain
+from fixman.trajectory import OBSERVABLE, Part, Run, bonds
+
+try:
+    import h5py
+except ImportError as error:
+    raise ImportError('HDF5 files need h5py: pip install "fixman-chains[store]"') from error
+
+CHAINS = "particles/chains"
+PLACES = {"x": f"{CHAINS}/position", "v": f"{CHAINS}/velocity"}
+
+
+def write_hdf5(run: Run, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write the frames of a run in float64, with all that is known of it.
+
+    Parameters
+    ----------
+    run : Run
+        Slice it to write fewer frames: ``run[::10]``.
+    path : path
+    overwrite : bool
+        Whether an existing file gives way.
+
+    Raises
+    ------
+    FileExistsError
+        If there is a file already.
+    """
+    with store.new_file(path, overwrite) as temporary, h5py.File(temporary, "w") as file:
+        _write_constants(file, run)
+        names = ["x", "v", *(OBSERVABLE + name for name in run.about["observables"])]
+        for name in names:
+            group = file.create_group(_place(name))
+            group["step"] = run.steps if name == "x" else file[f"{PLACES['x']}/step"]
+            group["time"] = run.times if name == "x" else file[f"{PLACES['x']}/time"]
+        first = 0
+        for part in run.blocks():
+            for name in names:
+                rows = part.array(name)
+                if name in PLACES:
+                    rows = rows.reshape(len(part), -1, run.chain.dim)
+                group = file[_place(name)]
+                if "value" not in group:
+                    group.create_dataset("value", (len(run), *rows.shape[1:]), rows.dtype)
+                group["value"][first : first + len(part)] = rows
+            first += len(part)
+
+
+def read_hdf5(path: str | os.PathLike[str]) -> Run:
+    """Read what `write_hdf5` wrote; frames only when they are asked for.
+
+    Raises
+    ------
+    ValueError
+        If the file is something else.
+    """
+    path = Path(path).absolute()
+    try:
+        with h5py.File(path, "r") as file:
+            kept = file["fixman"]
+            about = json.loads(kept["run"].asstr()[()])
+            numbers = range(*kept["frames"][()].tolist())
+            steps_done = int(kept["steps_done"][()])
+        chain = Chain.from_json(json.dumps(about["chain"]))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"no such file: {path}") from None
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        raise ValueError(f"{path} was not written by write_hdf5: {error}") from None
+    size = int(about["block"]["frames"])
+    cuts = [range(a, min(a + size, len(numbers))) for a in range(0, len(numbers), size)]
+    shape = (int(about["replicas"]), chain.n, chain.dim)
+    parts = [Part(len(cut), partial(_load, path, cut.start, cut.stop, shape)) for cut in cuts]
+    return Run(about, chain, steps_done, parts, numbers=numbers)
+
+
+def _place(name: str) -> str:
+    return PLACES.get(name) or f"observables/{name.removeprefix(OBSERVABLE)}"
+
+
+def _load(path: Path, start: int, stop: int, shape: tuple[int, ...], name: str) -> NDArray[Any]:
+    with h5py.File(path, "r") as file:
+        rows: NDArray[Any] = file[f"{_place(name)}/value"][start:stop]
+    return rows.reshape(len(rows), *shape) if name in PLACES else rows
+
+
+def _write_constants(file: h5py.File, run: Run) -> None:
+    chain = run.chain
+    meta = file.create_group("h5md")
+    meta.attrs["version"] = np.array([1, 1])
+    meta.create_group("author").attrs["name"] = "unknown"
+    meta.create_group("creator").attrs.update({"name": "fixman", "version": __version__})
+    box = file.create_group(f"{CHAINS}/box")
+    box.attrs.update({"dimension": chain.dim, "boundary": ["none"] * chain.dim})
+    file[f"{CHAINS}/mass"] = np.tile(chain.masses, run.replicas)
+    shifts = chain.n * np.arange(run.replicas)[:, None, None]
+    file["connectivity/bonds"] = (bonds(chain) + shifts).reshape(-1, 2)
+    numbers = run.numbers
+    file["fixman/run"] = json.dumps(run.about)  # an attribute could not hold a long chain
+    file["fixman/frames"] = np.array([numbers.start, numbers.stop, numbers.step])
+    file["fixman/steps_done"] = run.steps_done

@@ -1,0 +1,82 @@
+"""The projections of each kind of hard rows under one name, chosen by the type of ``system``.
+
+    room(system, targets, like)                            what depends on the targets, and work
+    hold(system, room, X0, X, V, rate, tolerance, like)    X onto the manifold, along B(X0)ᵀ
+    project(system, room, X, V, like)                      V along the manifold at X
+    factor(system, room, X, like)                          factor H^bb at X, then in any order
+    add_metric_force(system, room, F, X, kT, like)            F += −½ kT ∂ ln det H^bb / ∂x, and
+    project_along(system, room, V, X, like)                   as project
+
+The choice is made when a kernel is compiled and costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.extending import overload
+
+from fixman.kernels import jointed_steps, rotating_steps
+from fixman.kernels.jointed_steps import Jointed
+from fixman.kernels.rotating_steps import Rotating
+
+KINDS: dict[Any, Any] = {Jointed: jointed_steps, Rotating: rotating_steps}
+OPTIONS = {"nogil": True, "error_model": "numpy", "forceinline": True}
+
+
+def _chosen(system: Any, name: str) -> Any:
+    return getattr(KINDS[system.instance_class], name).py_func
+
+
+def room(system, targets, like):
+    """See above."""
+
+
+def hold(system, room, X0, X, V, rate, tolerance, like):
+    """See above."""
+
+
+def project(system, room, X, V, like):
+    """See above."""
+
+
+def factor(system, room, X, like):
+    """See above."""
+
+
+def add_metric_force(system, room, F, X, kT, like):
+    """See above."""
+
+
+def project_along(system, room, V, X, like):
+    """See above."""
+
+
+@overload(room, jit_options=OPTIONS)
+def _(system, targets, like):
+    return _chosen(system, "room")
+
+
+@overload(hold, jit_options=OPTIONS)
+def _(system, room, X0, X, V, rate, tolerance, like):
+    return _chosen(system, "hold")
+
+
+@overload(project, jit_options=OPTIONS)
+def _(system, room, X, V, like):
+    return _chosen(system, "project")
+
+
+@overload(factor, jit_options=OPTIONS)
+def _(system, room, X, like):
+    return _chosen(system, "factor")
+
+
+@overload(add_metric_force, jit_options=OPTIONS)
+def _(system, room, F, X, kT, like):
+    return _chosen(system, "add_metric_force")
+
+
+@overload(project_along, jit_options=OPTIONS)
+def _(system, room, V, X, like):
+    return _chosen(system, "project_along")

@@ -1,0 +1,376 @@
+"""Projections of freely jointed linear chains that move: positions, velocities, Fixman force.
+
+Joints are beads, after the base point (w = 0) where the base is fixed; bond k joins joints k and
+k + 1, both from 0.  Arrays are flat and of units (see `lanes`): joint k occupies ``dim`` units from
+k·dim.  ``w`` and ``m`` are inverse masses and masses of the joints in a unit that makes w L² of
+order 1: multipliers come out in the inverse unit, and no determinant overflows within `STRIDE`
+bonds.
+
+Both tridiagonal matrices are eliminated without a division in the recurrence.  Leading minors D
+satisfy D_k = A_kk D_{k−1} − A_{k,k−1} A_{k−1,k} D_{k−2}, and D_{k−1} / D_k is the reciprocal of the
+pivot, so that the division of one bond overlaps with those of its neighbours.  The symmetric matrix
+of the velocities has positive terms only, as in `freely_jointed`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fixman.kernels.lanes import (
+    beyond,
+    choose,
+    everywhere,
+    exact,
+    fma,
+    larger,
+    load,
+    smaller,
+    memory,
+    store,
+    take,
+)
+
+STRIDE = 16  # bonds between two scalings of the minors
+ITERATIONS = 12  # of Newton's method, which needs two or three where there is a solution near
+
+
+@exact
+def vector(X, k, dim, like):
+    """Return joint or bond k."""
+    at = k * dim
+    z = 0.0 * like
+    if dim == 3:
+        z = load(X, at + 2, like)
+    return load(X, at, like), load(X, at + 1, like), z
+
+
+@exact
+def put_vector(X, k, dim, a):
+    at = k * dim
+    store(X, at, a[0])
+    store(X, at + 1, a[1])
+    if dim == 3:
+        store(X, at + 2, a[2])
+
+
+@exact
+def inner(a, b):
+    return fma(a[0], b[0], fma(a[1], b[1], a[2] * b[2]))
+
+
+@exact
+def minus(a, b):
+    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
+
+
+@exact
+def plus(a, b):
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
+
+
+@exact
+def scaled(s, a):
+    return s * a[0], s * a[1], s * a[2]
+
+
+@exact
+def along(s, a, b):
+    """S a + b."""
+    return fma(s, a[0], b[0]), fma(s, a[1], b[1]), fma(s, a[2], b[2])
+
+
+@exact
+def outer(a, b):
+    return (
+        fma(a[1], b[2], -(a[2] * b[1])),
+        fma(a[2], b[0], -(a[0] * b[2])),
+        fma(a[0], b[1], -(a[1] * b[0])),
+    )
+
+
+# One zero an axis: the number of axes is then part of a type, and known when code is compiled.
+Axes = tuple[int, ...]
+
+
+class Jointed(NamedTuple):
+    """Constants of the joints: ``w`` and ``m`` (bonds + 1,) scaled as described above."""
+
+    w: np.ndarray[Any, np.dtype[np.float64]]
+    m: np.ndarray[Any, np.dtype[np.float64]]
+    axes: Axes
+
+
+@exact
+def room(system, targets, like):
+    """Half the square and the reciprocal of every length, and work: six units a bond."""
+    bonds = system.w.size - 1
+    half = memory(bonds, like)
+    shrink = memory(bonds, like)
+    work = memory(6 * bonds, like)
+    for k in range(bonds):
+        length = take(targets, k, bonds, like)
+        store(half, k, 0.5 * length * length)
+        store(shrink, k, 1.0 / length)
+    return half, shrink, work
+
+
+@exact
+def hold(system, room, X0, X, V, rate, tolerance, like):
+    """Newton's method for the lengths of X along the bonds e of X0; returns the lanes it lost.
+
+    x ← x + w Σ λ e until every bond has its length; what x gains, times ``rate``, is added to the
+    velocities V.  An iteration solves b·δb = ½ (L² − b²), which leaves an error of ½ |δb|²: it is
+    over, without looking at the bonds again, where this is at most ``tolerance`` L².
+    """
+    w = system.w
+    dim = len(system.axes)
+    half, _, work = room
+    bonds = w.size - 1
+    zero = 0.0 * like
+    one = zero + 1.0
+    none = zero, zero, zero
+    limit = 4.0 * tolerance
+    busy = everywhere(like)
+    lost = 0
+    for _ in range(ITERATIONS):
+        smallest = one
+        x = vector(X, 1, dim, like)
+        b = minus(x, vector(X, 0, dim, like))
+        x0 = vector(X0, 1, dim, like)
+        e = minus(x0, vector(X0, 0, dim, like))
+        before = none
+        D0 = zero
+        D1 = one
+        coupling = zero  # −A_{k−1,k}
+        y = zero
+        for first in range(0, bonds, STRIDE):
+            for k in range(first, min(first + STRIDE, bonds)):
+                # b and e are those of bond k, ``before`` is the e before it.
+                lower = w[k] * inner(b, before)
+                diagonal = (w[k] + w[k + 1]) * inner(b, e)
+                r = fma(-0.5, inner(b, b), load(half, k, like))
+                D = fma(diagonal, D1, -((lower * coupling) * D0))
+                inverse = 1.0 / D
+                pivot = D1 * inverse
+                smallest = smaller(D, smallest)
+                y = pivot * fma(lower, y, r)
+                store(work, 2 * k, y)
+                before = e
+                if k + 1 < bonds:
+                    x1 = vector(X0, k + 2, dim, like)
+                    e = minus(x1, x0)
+                    x0 = x1
+                    coupling = w[k + 1] * inner(b, e)
+                    store(work, 2 * k + 1, pivot * coupling)
+                    x1 = vector(X, k + 2, dim, like)
+                    b = minus(x1, x)
+                    x = x1
+                D0 = D1
+                D1 = D
+            D0 *= inverse
+            D1 = one
+        positive = busy & ~beyond(zero, smallest)
+        lost |= busy & ~positive
+        busy = positive
+        change = zero
+        push = zero
+        above = none  # e λ of bond k + 1
+        step1 = none  # of joint k + 2
+        x1 = vector(X0, bonds, dim, like)
+        for k in range(bonds - 1, -2, -1):
+            here = none
+            if k >= 0:
+                y = load(work, 2 * k, like)
+                if k + 1 < bonds:
+                    y = fma(load(work, 2 * k + 1, like), push, y)
+                push = y
+                x0 = vector(X0, k, dim, like)
+                here = scaled(choose(busy, push, zero), minus(x1, x0))
+                x1 = x0
+            # joint k + 1
+            step = scaled(w[k + 1] + zero, minus(here, above))
+            put_vector(X, k + 1, dim, plus(vector(X, k + 1, dim, like), step))
+            put_vector(V, k + 1, dim, along(rate + zero, step, vector(V, k + 1, dim, like)))
+            if k + 1 < bonds:
+                d = minus(step1, step)
+                excess = fma(-limit, load(half, k + 1, like), inner(d, d))
+                change = larger(excess, change)
+            above = here
+            step1 = step
+        busy &= beyond(change, zero)
+        if busy == 0:
+            break
+    return lost | busy
+
+
+@exact
+def project(system, room, X, V, like):
+    """Remove from V what changes lengths: V ← V + w Σ λ u with H λ = −u·(v_{k+1} − v_k)."""
+    w = system.w
+    m = system.m
+    dim = len(system.axes)
+    _, shrink, work = room
+    bonds = w.size - 1
+    zero = 0.0 * like
+    one = zero + 1.0
+    before = zero, zero, zero
+    x = vector(X, 0, dim, like)
+    v = vector(V, 0, dim, like)
+    p = w[0] + zero
+    q0 = zero
+    q = one
+    rho = zero
+    z = zero
+    for first in range(0, bonds, STRIDE):
+        for k in range(first, min(first + STRIDE, bonds)):
+            x1 = vector(X, k + 1, dim, like)
+            v1 = vector(V, k + 1, dim, like)
+            u = scaled(load(shrink, k, like), minus(x1, x))
+            put_vector(work, k, 3, u)
+            turn = outer(before, u)
+            p = fma(w[k] * inner(turn, turn), q0, p)
+            q0 = q
+            q = fma(m[k + 1] + zero, p, q)
+            g = rho * inner(before, u)
+            if k > 0:
+                store(work, 3 * bonds + 2 * k - 1, g)
+            z = fma(g, z, -inner(u, minus(v1, v)))
+            inverse = 1.0 / q
+            rho = q0 * inverse
+            store(work, 3 * bonds + 2 * k, (m[k + 1] * rho) * z)
+            before = u
+            x = x1
+            v = v1
+        p *= inverse
+        q0 *= inverse
+        q = one
+    push0 = zero
+    above = zero, zero, zero
+    for k in range(bonds - 1, -2, -1):
+        here = zero, zero, zero
+        if k >= 0:
+            push = load(work, 3 * bonds + 2 * k, like)
+            if k + 1 < bonds:
+                push = fma(load(work, 3 * bonds + 2 * k + 1, like), push0, push)
+            push0 = push
+            here = scaled(push, vector(work, k, 3, like))
+        change = minus(here, above)
+        put_vector(V, k + 1, dim, along(w[k + 1] + zero, change, vector(V, k + 1, dim, like)))
+        above = here
+
+
+@exact
+def factor(system, room, X, like):
+    """Directions u of the bonds and the factor of their H, for the two functions below.
+
+    The work receives them, then 1 / d_k and g_k = w_{k+1} u_k·u_{k+1} / d_k in turn.
+    """
+    w = system.w
+    m = system.m
+    dim = len(system.axes)
+    _, shrink, work = room
+    bonds = w.size - 1
+    zero = 0.0 * like
+    one = zero + 1.0
+    before = zero, zero, zero
+    x = vector(X, 0, dim, like)
+    p = w[0] + zero
+    q0 = zero
+    q = one
+    rho = zero
+    for first in range(0, bonds, STRIDE):
+        for k in range(first, min(first + STRIDE, bonds)):
+            x1 = vector(X, k + 1, dim, like)
+            u = scaled(load(shrink, k, like), minus(x1, x))
+            put_vector(work, k, 3, u)
+            turn = outer(before, u)
+            p = fma(w[k] * inner(turn, turn), q0, p)
+            q0 = q
+            q = fma(m[k + 1] + zero, p, q)
+            if k > 0:
+                store(work, 3 * bonds + 2 * k - 1, rho * inner(before, u))
+            inverse = 1.0 / q
+            rho = q0 * inverse
+            store(work, 3 * bonds + 2 * k, m[k + 1] * rho)
+            before = u
+            x = x1
+        p *= inverse
+        q0 *= inverse
+        q = one
+
+
+@exact
+def add_metric_force(system, room, F, X, kT, like):
+    """Add the exact Fixman force to F, but for its part along the bonds.
+
+    kT Σ w_{k+1} S_{k,k+1} ∇(u_k·u_{k+1}), with S = H⁻¹ beside its diagonal by the recurrence of
+    Takahashi, all terms positive.  ∂(u_k·u_{k+1})/∂b_k is (u_{k+1} − c u_k) / L_k, of which the
+    second part pushes along the bond and is taken up by it, whatever its size.
+    """
+    w = system.w
+    dim = len(system.axes)
+    _, shrink, work = room
+    bonds = w.size - 1
+    none = 0.0 * like, 0.0 * like, 0.0 * like
+    S = 0.0 * like
+    outward = none  # u_{k+1}
+    begun = none  # L f of bond k + 1, the part from its coupling with bond k + 2
+    after = none  # f of bond k + 2
+    for k in range(bonds - 1, -2, -1):
+        u = none
+        next_begun = none
+        if k >= 0:
+            u = vector(work, k, 3, like)
+            inverse = load(work, 3 * bonds + 2 * k, like)
+            if k + 1 < bonds:
+                g = load(work, 3 * bonds + 2 * k + 1, like)
+                side = g * S
+                strength = (kT * w[k + 1]) * side
+                next_begun = scaled(strength, outward)
+                begun = along(strength, u, begun)
+                inverse = fma(g, side, inverse)
+            S = inverse
+        f = none
+        if k + 1 < bonds:
+            f = scaled(load(shrink, k + 1, like), begun)
+            pull = minus(f, after)
+            put_vector(F, k + 2, dim, plus(vector(F, k + 2, dim, like), pull))
+        after = f
+        begun = next_begun
+        outward = u
+    put_vector(F, 0, dim, minus(vector(F, 0, dim, like), after))
+
+
+@exact
+def project_along(system, room, V, X, like):
+    """As `project`, given the factor."""
+    w = system.w
+    dim = len(system.axes)
+    work = room[2]
+    bonds = w.size - 1
+    none = 0.0 * like, 0.0 * like, 0.0 * like
+    v = vector(V, 0, dim, like)
+    z = 0.0 * like
+    g = 0.0 * like
+    for k in range(bonds):
+        v1 = vector(V, k + 1, dim, like)
+        z = fma(g, z, -inner(vector(work, k, 3, like), minus(v1, v)))
+        store(work, 5 * bonds + k, load(work, 3 * bonds + 2 * k, like) * z)
+        if k + 1 < bonds:
+            g = load(work, 3 * bonds + 2 * k + 1, like)
+        v = v1
+    push0 = 0.0 * like
+    above = none
+    for k in range(bonds - 1, -2, -1):
+        here = none
+        if k >= 0:
+            push = load(work, 5 * bonds + k, like)
+            if k + 1 < bonds:
+                push = fma(load(work, 3 * bonds + 2 * k + 1, like), push0, push)
+            push0 = push
+            here = scaled(push, vector(work, k, 3, like))
+        change = minus(here, above)
+        put_vector(V, k + 1, dim, along(w[k + 1] + 0.0 * like, change, vector(V, k + 1, dim, like)))
+        above = here

@@ -1,0 +1,376 @@
+"""`simulate` and `resume`: one loop around a stepper, which records frames and can be continued.
+
+The loop stops the stepper at steps that follow from the arguments alone, never from a clock: at
+every frame, and in between where a frame takes long.  So a run is the same bit for bit, however
+often it is interrupted, wherever it is stored, and by however many workers it is computed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman import _arrays, recording, store
+from fixman.chain import Chain, require_chain
+from fixman.recording import Observable, Observables
+from fixman.store import Folder, RunVersionWarning
+from fixman.trajectory import Memory, Run
+
+if TYPE_CHECKING:
+    from fixman.steppers import State, Stepper
+
+__all__ = ["resume", "simulate"]
+
+# A block ends at the first of these: memory, and work that takes a few seconds.
+BLOCK_BYTES = 1 << 23
+BLOCK_WORK = 50_000_000  # beads times steps
+CALL_WORK = 300  # what one call of a stepper costs besides
+FRAMES = 1000  # about as many by default
+MOST_FRAMES = 10_000
+DECISIVE = ("fixman", "numpy", "scipy", "numba")  # versions that bits depend on
+
+
+def simulate(
+    chain: Chain,
+    x0: ArrayLike,
+    stepper: Stepper,
+    steps: int,
+    *,
+    every: int | None = None,
+    v0: ArrayLike | None = None,
+    replicas: int | None = None,
+    workers: int = 1,
+    rng: int | np.random.Generator | None = None,
+    out: str | os.PathLike[str] | None = None,
+    observables: Observables = (),
+    progress: bool | None = None,
+    overwrite: bool = False,
+) -> Run:
+    """Run independent replicas of a chain, and record frames at step 0 and every ``every`` steps.
+
+    Parameters
+    ----------
+    chain : Chain
+    x0 : (n, d), or (replicas, n, d)
+        Hard coordinates keep the values that they have here.
+    stepper : fixman.Newton, fixman.Langevin or another
+    steps : int
+        A multiple of ``every``.
+    every : int, optional
+        Steps from frame to frame; by default a divisor of ``steps`` for about 1000 frames.
+    v0 : as x0, optional
+        Velocities; by default the stepper's choice, drawn for its temperature.
+    replicas : int, optional
+        By default as many as x0 has.
+    workers : int
+        Threads.  The results do not depend on it.
+    rng : int or numpy.random.Generator, optional
+        Every replica has a stream of its own.
+    out : path, optional
+        Folder to be made for the run; without one it stays in memory.
+    observables : functions, or mapping of names to functions, optional
+        Evaluated at every frame: f(chain, x) or f(chain, v), by the name of its second parameter,
+        of read-only (replicas, n, d), gives (replicas, ...).  `fixman.observables` has many.
+    progress : bool, optional
+        Whether to show a progress bar; by default if stderr is a terminal that tqdm can use.
+    overwrite : bool
+        Whether a run that is at ``out`` gives way.
+
+    Returns
+    -------
+    Run
+        Ctrl-C ends it early, at the end of a block (seconds): then ``finished`` is False.  A
+        second Ctrl-C is a KeyboardInterrupt.
+
+    Raises
+    ------
+    FileExistsError
+        If there is something at ``out``.
+    RunStorageError
+        If the disk is full.  What is written stays, to be resumed.
+    ConstraintSolveError
+        If a step has no solution, naming replica and step: ``dt`` is too large.
+    """
+    require_chain(chain)
+    steps = _arrays.positive_int(steps, "steps")
+    every = _every(steps) if every is None else _arrays.positive_int(every, "every")
+    _require_whole(steps, every)
+    workers = _arrays.positive_int(workers, "workers")
+    replicas = _replicas(replicas, x0, v0)
+    recorded = recording.named(observables)
+    if out is not None:
+        store.require_free(out, overwrite)
+    generator, seed = _generator(rng)
+    state = stepper.start(chain, x0, v0, replicas, generator)
+    about = store.identify(
+        {
+            "fixman_run": store.FORMAT,
+            "stepper": stepper.parameters(),
+            "steps": steps,
+            "every": every,
+            "replicas": replicas,
+            "rng": seed,
+            "start": store.digest(state.arrays()),
+            "observables": {name: recording.home(f) for name, f in recorded.items()},
+            "block": _block(chain, replicas, every),
+            "versions": store.versions(),
+            "history": [],
+            "chain": json.loads(chain.to_json()),
+        }
+    )
+    if out is None:
+        memory = Memory(about, chain)
+        _loop(stepper, state, memory, recorded, workers, progress)
+        return memory.run()
+    Folder.create(out, about, chain, state.arrays(), overwrite)
+    with store.writing(out) as folder:
+        _loop(stepper, state, folder, recorded, workers, progress)
+    return folder.run()
+
+
+def resume(
+    path: str | os.PathLike[str],
+    steps: int | None = None,
+    *,
+    stepper: Stepper | None = None,
+    observables: Observables = (),
+    workers: int = 1,
+    progress: bool | None = None,
+) -> Run:
+    """Go on with a run from its last block, bit for bit as if nothing had happened.
+
+    Parameters
+    ----------
+    path : path
+        Folder of a run that was interrupted, killed, or finished.
+    steps : int, optional
+        New total number of steps, to extend or to shorten the run; a multiple of ``every``.
+    stepper : optional
+        Needed, the same as before, if it holds functions or objects of your own.
+    observables : functions, or mapping of names to functions, optional
+        Needed, the same as before, if some are not from `fixman.observables`.
+    workers, progress
+        As for `simulate`; they may differ from before.
+
+    Returns
+    -------
+    Run
+        All frames, those from before included.
+
+    Raises
+    ------
+    RunFolderError
+        If the folder is no run, damaged, or another process is writing to it.
+    RunStorageError, ConstraintSolveError
+        As `simulate`.
+
+    Warns
+    -----
+    RunVersionWarning
+        If fixman, NumPy, SciPy or numba are not those of before: the last bits may differ.
+    """
+    workers = _arrays.positive_int(workers, "workers")
+    with store.writing(path) as folder:
+        about = folder.about
+        total = about["steps"] if steps is None else _arrays.positive_int(steps, "steps")
+        _require_whole(total, about["every"])
+        if total < folder.step:
+            raise ValueError(f"{path} is at step {folder.step} already, beyond {total}")
+        if total == folder.step == about["steps"] and folder.frames:
+            return folder.run()
+        stepper = _same_stepper(about["stepper"], stepper)
+        recorded = recording.found_again(about["observables"], observables)
+        _note_changes(folder, total)
+        from fixman.steppers import State
+
+        state = State.from_arrays(folder.state)
+        _loop(stepper, state, folder, recorded, workers, progress)
+        return folder.run()
+
+
+# --- the loop -----------------------------------------------------------------------------------
+
+
+def _loop(
+    stepper: Stepper,
+    state: State,
+    sink: Memory | Folder,
+    observables: Mapping[str, Observable],
+    workers: int,
+    progress: bool | None,
+) -> None:
+    """Advance to the end, or to the end of a block after Ctrl-C."""
+    chain, steps, every = sink.chain, sink.about["steps"], sink.about["every"]
+    capacity, stride = sink.about["block"]["frames"], sink.about["block"]["steps"]
+    saved = state.step if sink.frames else -1
+    with _interrupts() as interrupted, _bar(progress, steps, state.step) as bar:
+        while True:
+            if state.step == sink.frames * every:
+                sink.record(recording.frame(chain, state, observables))
+            ends = state.step == steps or sink.pending >= capacity or stride < every
+            if ends and saved < state.step:
+                sink.commit(state.step, state.arrays())
+                saved = state.step
+            if state.step == steps or (interrupted() and saved == state.step):
+                return
+            ahead = min(stride, every - state.step % every)
+            try:
+                stepper.advance(chain, state, ahead, workers)
+            except Exception as error:
+                if isinstance(sink, Folder):
+                    error.add_note(f"{sink.path} holds the run up to step {max(saved, 0)}")
+                raise
+            bar(ahead, interrupted())
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Count Ctrl-C instead of raising at once; the second raises as ever."""
+    asked = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or before in (None, signal.SIG_IGN, signal.SIG_DFL):
+        yield asked.is_set
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        if asked.is_set():
+            signal.default_int_handler(number, frame)
+        asked.set()
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _bar(progress: bool | None, steps: int, done: int) -> Iterator[Callable[[int, bool], None]]:
+    """Progress in steps with their rate and the time left: a function of steps and 'stopping'."""
+    wanted = sys.stderr.isatty() if progress is None else progress
+    if wanted:
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            if progress:
+                raise ImportError("a progress bar needs tqdm: pip install tqdm") from None
+            wanted = False
+    if not wanted:
+        yield lambda ahead, stopping: None
+        return
+    with tqdm(
+        total=steps, initial=done, unit="step", unit_scale=True, smoothing=0.1, file=sys.stderr
+    ) as bar:
+
+        def update(ahead: int, stopping: bool) -> None:
+            bar.update(ahead)
+            if stopping:
+                bar.set_description_str("finishing the block")
+
+        yield update
+
+
+# --- arguments ----------------------------------------------------------------------------------
+
+
+def _every(steps: int) -> int:
+    """Divide ``steps`` into about `FRAMES`."""
+    divisors = {d for k in range(1, MOST_FRAMES + 1) if steps % k == 0 for d in (k, steps // k)}
+    every = max(d for d in divisors if d <= max(1, steps // FRAMES))
+    if steps // every > MOST_FRAMES:
+        raise ValueError(f"steps={steps} has no suitable divisor: say every how many to record")
+    return every
+
+
+def _require_whole(steps: int, every: int) -> None:
+    if steps % every:
+        near = max(every, round(steps / every) * every)
+        raise ValueError(
+            f"steps must be a multiple of every, so that a run can be extended: got {steps} and "
+            f"{every}; {near} is one"
+        )
+
+
+def _replicas(replicas: int | None, *given: ArrayLike | None) -> int:
+    """Return what was asked for, or the leading axis of x0 or v0."""
+    if replicas is not None:
+        return _arrays.positive_int(replicas, "replicas")
+    shapes = [np.shape(array) for array in given if array is not None]
+    return max((int(shape[0]) for shape in shapes if len(shape) == 3), default=1)
+
+
+def _block(chain: Chain, replicas: int, every: int) -> dict[str, int]:
+    """Frames of a block, and the most steps between two checkpoints."""
+    beads = replicas * chain.n
+    by_bytes = BLOCK_BYTES // (16 * beads * chain.dim)
+    by_work = BLOCK_WORK // (every * beads + CALL_WORK)
+    stride = min(every, max(1, BLOCK_WORK // beads))
+    return {"frames": max(1, min(by_bytes, by_work)), "steps": stride}
+
+
+def _generator(rng: Any) -> tuple[np.random.Generator, dict[str, Any]]:
+    """Return a generator, and what run.json says of it."""
+    if isinstance(rng, np.random.Generator):
+        bits = rng.bit_generator
+        seeds = getattr(bits, "seed_seq", None)
+        spawned = {
+            key: getattr(seeds, key, None) for key in ("entropy", "spawn_key", "n_children_spawned")
+        }
+        return rng, {"state": bits.state, **spawned}
+    if rng is not None and (isinstance(rng, bool) or not isinstance(rng, (int, np.integer))):
+        raise TypeError(f"rng must be an integer or a numpy.random.Generator, got {rng!r:.80}")
+    seeds = np.random.SeedSequence(rng)
+    return np.random.default_rng(seeds), {"seed": seeds.entropy}
+
+
+# --- what must be as before ---------------------------------------------------------------------
+
+
+def _same_stepper(parameters: dict[str, Any], stepper: Stepper | None) -> Stepper:
+    from fixman import steppers
+
+    if stepper is None:
+        return steppers.from_parameters(parameters)
+    given = store.plain(stepper.parameters())
+    if given != parameters:
+        keys = sorted(set(given) | set(parameters))
+        changed = [
+            f"{key}={given.get(key)!r} instead of {parameters.get(key)!r}"
+            for key in keys
+            if given.get(key) != parameters.get(key)
+        ]
+        raise ValueError(f"the stepper is not that of the run: {', '.join(changed)}")
+    return stepper
+
+
+def _note_changes(folder: Folder, steps: int) -> None:
+    """Write into run.json what differs from now on; warn of other versions."""
+    history = folder.about["history"]
+    before = (history[-1] if history else folder.about)["versions"]
+    now = store.versions()
+    changed = [
+        f"{name} {before.get(name)} → {now[name]}"
+        for name in DECISIVE
+        if before.get(name) != now[name]
+    ]
+    if changed:
+        warnings.warn(
+            f"{folder.path} goes on with other versions, {', '.join(changed)}: not necessarily "
+            "the same bits as without the interruption",
+            RunVersionWarning,
+            stacklevel=3,
+        )
+    if changed or steps != folder.about["steps"]:
+        entry = {"step": folder.step, "steps": steps, "versions": now}
+        folder.change(steps=steps, history=[*history, entry])

@@ -1,0 +1,295 @@
+"""`State`: everything that a bit-exact continuation needs; how it is made and moved."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fixman import _arrays
+from fixman._arrays import Array
+from fixman.chain import Chain, overflow, require_chain
+from fixman.errors import ConstraintSolveError, SingularConstraintError
+from fixman.kernels import stepping
+from fixman.kernels.jointed_steps import Jointed
+from fixman.kernels.rotating_steps import Rotating
+from fixman.kernels.lanes import LANES
+from fixman.kernels.random import WORDS
+from fixman.potentials import bind
+from fixman.potentials import from_parameters as potential_from_parameters
+
+Streams = NDArray[np.uint64]
+
+# One chain alone costs as much as about three in lanes.
+ALONE = 2
+
+
+@dataclass(eq=False)
+class State:
+    """Replicas of a chain at one time.
+
+    Attributes
+    ----------
+    x, v : ndarray (R, n, dim)
+        Positions on the constraint manifold and velocities along it.
+    random : ndarray (R, 4) of uint64
+        The random stream of each replica (xoshiro256++).
+    targets : ndarray (R, n_hard)
+        The values that the hard coordinates keep, in the order of ``chain.hard``.
+    step : int
+        Steps done.
+    """
+
+    x: Array
+    v: Array
+    random: Streams
+    targets: Array
+    step: int = 0
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what a checkpoint holds."""
+        return {
+            "x": self.x,
+            "v": self.v,
+            "random": self.random,
+            "targets": self.targets,
+            "step": np.array(self.step, dtype=np.int64),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> State:
+        """Read what `arrays` returned."""
+        x, v, targets = (np.array(arrays[k], dtype=np.float64) for k in ("x", "v", "targets"))
+        random = np.array(arrays["random"], dtype=np.uint64)
+        return cls(x, v, random, targets, int(arrays["step"]))
+
+
+class Stepper(Protocol):
+    """What `fixman.simulate` runs: see `Newton` and `Langevin`."""
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what `from_parameters` makes the stepper from again, ready for JSON."""
+
+    def start(
+        self, chain: Chain, x0: ArrayLike, v0: ArrayLike | None, replicas: int, rng: Any
+    ) -> State:
+        """Return the state to begin with."""
+
+    def advance(self, chain: Chain, state: State, steps: int, workers: int = 1) -> None:
+        """Move the state on, in place."""
+
+
+def from_parameters(parameters: dict[str, Any], potential: Any = None) -> Stepper:
+    """Make the stepper that `Stepper.parameters` described.
+
+    A potential of the user's own, which its parameters cannot make again, is given anew.
+    """
+    from fixman.steppers.langevin import Langevin
+    from fixman.steppers.newton import Newton
+
+    kinds: dict[str, Any] = {"newton": Newton, "langevin": Langevin}
+    if parameters.get("name") not in kinds:
+        raise ValueError(f"no stepper is called {parameters.get('name')!r}: {sorted(kinds)} are")
+    stepper: Stepper = kinds[parameters["name"]].from_parameters(parameters, potential)
+    return stepper
+
+
+# --- shared by the steppers ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a stepper wants done: Newton has damping 1, Langevin exp(−γ dt)."""
+
+    dt: float
+    damping: float  # v ← damping v + √(kT (1 − damping²) / m) ξ halfway
+    kT: float
+    metric: bool  # whether the Fixman force is added
+    tolerance: float
+    potential: Any
+
+
+def start(
+    chain: Chain,
+    x0: ArrayLike,
+    v0: ArrayLike | None,
+    replicas: int,
+    rng: Any,
+    kT: float | None,
+    drifting: bool,
+) -> State:
+    """Replicate x0, give every replica a stream, and take or draw the velocities."""
+    require_chain(chain)
+    replicas = _arrays.positive_int(replicas, "replicas")
+    tail = (chain.n, chain.dim)
+    x = _replicas(_arrays.real(x0, tail, "x0"), replicas, tail, "x0")
+    generator = np.random.default_rng(rng)
+    seeds: Any = generator.bit_generator.seed_seq
+    if not hasattr(seeds, "spawn"):
+        raise TypeError("rng must have been seeded by a SeedSequence, from which streams spawn")
+    random = np.array([s.generate_state(WORDS, np.uint64) for s in seeds.spawn(replicas)])
+    targets = _hard_values(chain, x)
+    if v0 is not None:
+        v = _replicas(_arrays.real(v0, tail, "v0"), replicas, tail, "v0")
+    else:
+        assert kT is not None
+        v = np.empty_like(x)
+        for r in range(replicas):
+            stepping.fill_normals(random.reshape(-1), WORDS * r, v[r].size, v[r].reshape(-1), 0, 1)
+        v *= np.sqrt(kT * chain._inverse_masses)[:, None]
+        if not drifting:  # before the projection, which leaves the momentum alone
+            v -= np.average(v, axis=1, weights=chain.masses)[:, None]
+    system, ghosts = _system(chain, targets)
+    for r in range(replicas):
+        stepping.project_one(v[r].reshape(-1), x[r].reshape(-1), targets[r], system, ghosts)
+    return State(x, v, random, targets)
+
+
+def _hard_values(chain: Chain, x: Array) -> Array:
+    """Values of the hard coordinates in public order; the others may be singular."""
+    rows = chain._rows.take(chain.hard)
+    targets, bad = rows.values(x)
+    if bad < 0:
+        singular = [r for r in range(len(x)) if not rows.gradients(x[r])[1].all()]
+        bad = singular[0] if singular else -1
+    if bad >= 0:
+        chain._explain_positions(x, bad)
+        rows.refuse_singular(x, bad, SingularConstraintError)
+        raise overflow("hard coordinates", bad, x.shape[:1])
+    return targets
+
+
+def _replicas(array: Array, replicas: int, tail: tuple[int, int], name: str) -> Array:
+    if array.shape[:-2] not in ((), (1,), (replicas,)):
+        raise ValueError(
+            f"{name} must have shape {tail} or {(replicas, *tail)} for {replicas} replicas, "
+            f"got {array.shape}"
+        )
+    _arrays.require_finite(array, tail, name)
+    return np.array(np.broadcast_to(array, (replicas, *tail)), order="C")
+
+
+class Prepared:
+    """A stepper on the chain of a state: what the kernels are given, made once."""
+
+    def __init__(self, chain: Chain, state: State, plan: Plan) -> None:
+        self.key = (chain, plan)
+        self.system, ghosts = _system(chain, state.targets)
+        self.motion = _motion(chain, ghosts, plan)
+        self.bound = bind(chain, plan.potential)
+        self.tables = None if plan.potential is None else self.bound.tables
+
+    @classmethod
+    def of(cls, chain: Chain, state: State, plan: Plan) -> Prepared:
+        """Return what was made for this state before, if chain and stepper are the same."""
+        found = _prepared.get(state)
+        if found is None or found.key[0] is not chain or found.key[1] != plan:
+            found = _prepared[state] = cls(chain, state, plan)
+        return found
+
+    def run(self, state: State, group: NDArray[np.int64], steps: int) -> tuple[int, int]:
+        """Move up to eight replicas; the step and the replica that failed, or −1."""
+        size = 1 if group.size <= ALONE else LANES
+        kernel = stepping.advance_one if size == 1 else stepping.advance_eight
+        for members in group[:, None] if size == 1 else [group]:
+            index = np.resize(members, size)  # what is missing of eight is filled by repetition
+            x, v, random, targets = (
+                array[index].reshape(-1)
+                for array in (state.x, state.v, state.random, state.targets)
+            )
+            step, lane = kernel(x, v, random, targets, self.system, self.motion, self.tables, steps)
+            if step >= 0:
+                return step, int(index[lane])
+            for array, part in ((state.x, x), (state.v, v), (state.random, random)):
+                array[members] = part.reshape(size, *array.shape[1:])[: members.size]
+        return -1, 0
+
+
+_prepared: WeakKeyDictionary[State, Prepared] = WeakKeyDictionary()
+
+
+def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) -> None:
+    """Move all replicas on, in groups over threads; on failure the state stays as it was."""
+    workers = _arrays.positive_int(workers, "workers")
+    steps = _arrays.positive_int(steps, "steps")
+    prepared = Prepared.of(chain, state, plan)
+    moved = State(state.x.copy(), state.v.copy(), state.random.copy(), state.targets)
+    replicas = state.x.shape[0]
+    groups = [np.arange(k, min(k + LANES, replicas)) for k in range(0, replicas, LANES)]
+
+    def run(group: NDArray[np.int64]) -> tuple[int, int]:
+        return prepared.run(moved, group, steps)
+
+    if workers == 1 or len(groups) == 1:
+        results = [run(group) for group in groups]
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            results = list(pool.map(run, groups))
+    prepared.bound.check()
+    failures = [result for result in results if result[0] >= 0]
+    if failures:
+        step, replica = min(failures)
+        prepared.bound.check(state.x[replica])
+        raise ConstraintSolveError(
+            f"step {state.step + step} of replica {replica} has no solution, not even in "
+            f"{2**stepping.RESCUES} pieces: a bead would move further than its bonds let it in "
+            f"dt = {plan.dt:g}; make dt smaller (dt √(2 kT/m) below a tenth of a bond length), or "
+            "look for overlaps and forces that grow without bound"
+        )
+    state.x, state.v, state.random = moved.x, moved.v, moved.random
+    state.step += steps
+
+
+def _system(chain: Chain, targets: Array) -> tuple[Any, int]:
+    """Return what the projections need to know, and how many fixed points precede the beads."""
+    axes = (0,) * chain.dim
+    w, m = chain._links
+    if w.size:
+        # A power of two changes no digit.
+        scale = 2.0 ** -np.round(np.log2(w.max() * targets.max() ** 2))
+        return Jointed(w * scale, m / scale, axes), int(chain._fixed)
+    return Rotating(np.append(chain._inverse_masses, np.zeros(3)), axes), 0
+
+
+def _motion(chain: Chain, ghosts: int, plan: Plan) -> stepping.Motion:
+    w = np.concatenate([np.zeros(ghosts), chain._inverse_masses])
+    c = plan.damping
+    spread = np.sqrt(plan.kT * (1.0 - c * c) * w)
+    kT = plan.kT if plan.metric else 0.0
+    return stepping.Motion(
+        chain.n, plan.dt, c < 1.0, c, kT, plan.tolerance, 0.5 * plan.dt * w, spread
+    )
+
+
+# --- parameters ----------------------------------------------------------------------------------
+
+
+def require_positive(value: float, name: str) -> None:
+    """Refuse what is not a positive finite number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not 0 < value < np.inf:
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+
+
+def potential_parameters(potential: Any) -> Any:
+    """Return the description of a potential, or only the name of a user's own class."""
+    if potential is None:
+        return None
+    if hasattr(potential, "parameters"):
+        return potential.parameters()
+    return {"name": f"{type(potential).__module__}.{type(potential).__qualname__}", "own": True}
+
+
+def arguments(parameters: dict[str, Any], potential: Any) -> dict[str, Any]:
+    """Return the arguments of a stepper's constructor."""
+    given = {key: value for key, value in parameters.items() if key != "name"}
+    if potential is not None:
+        given["potential"] = potential
+    elif given["potential"] is not None:
+        given["potential"] = potential_from_parameters(given["potential"])
+    return given

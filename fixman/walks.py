@@ -1,0 +1,124 @@
+"""Random walks with given hard values: where simulations can start from."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman import _arrays
+from fixman._arrays import Array
+from fixman.chain import Chain, require_chain
+from fixman.coordinates import KINDS
+from fixman.dynamics import project
+from fixman.errors import ConstraintSolveError, SingularConstraintError
+from fixman.kernels.geometry import ANGLE, LENGTH, TORSION
+
+__all__ = ["random_walks"]
+
+TETRAHEDRAL = math.acos(1.0 / 3.0)  # bending angle between tetrahedral bonds
+TRIES = 20  # walks from which a ring is tried to be closed
+FIRST_STRIDE, LAST_STRIDE = 0.25, 1e-3  # of the way to the targets
+
+
+def random_walks(
+    chain: Chain,
+    size: int = 1,
+    *,
+    lengths: ArrayLike = 1.0,
+    angles: ArrayLike = TETRAHEDRAL,
+    torsions: ArrayLike = math.pi,
+    rng: int | np.random.Generator | None = None,
+) -> Array:
+    """Random configurations with given values of the hard coordinates.
+
+    Soft angles and torsions are drawn with the measure of space, dΩ = sin θ dθ dφ.  For chains
+    without closures, extra rows and potentials whose lengths are all hard these are independent
+    samples of the stiff ensemble.  Rings start as open walks, whose closures are then brought to
+    their values in steps.
+
+    Parameters
+    ----------
+    chain : Chain
+    size : int
+        How many.
+    lengths, angles, torsions : float, or one for each coordinate of the kind
+        Values of the hard ones, in the order of ``chain.coordinates``; soft lengths get theirs
+        too.
+    rng : int or numpy.random.Generator, optional
+
+    Returns
+    -------
+    ndarray (size, n, d)
+        O(n) a walk; a free chain has its first bead at the origin.
+
+    Raises
+    ------
+    ConstraintSolveError
+        If closures do not reach their values, because they cannot or because they are far.
+    """
+    require_chain(chain)
+    size = _arrays.positive_int(size, "size")
+    generator = np.random.default_rng(rng)
+    targets = np.zeros(len(chain.coordinates))
+    kinds = chain._rows.kinds
+    for kind, value in ((LENGTH, lengths), (ANGLE, angles), (TORSION, torsions)):
+        rows = np.flatnonzero(kinds == kind)
+        given = _arrays.real(value, (), f"{KINDS[kind]}s")
+        if given.shape not in ((), rows.shape):
+            raise ValueError(
+                f"{KINDS[kind]}s must be one number or have shape {rows.shape}, got {given.shape}"
+            )
+        targets[rows] = given
+    if not chain.extra:
+        return chain.cartesian(_draw(chain, targets, size, generator))
+    return np.stack([_closed(chain, targets, generator) for _ in range(size)])
+
+
+def _draw(chain: Chain, targets: Array, size: int, rng: np.random.Generator) -> Array:
+    """Draw chart coordinates (size, n · d)."""
+    chart = chain.n * chain.dim
+    kinds = chain._rows.kinds[:chart]
+    soft = ~chain.hard_mask[:chart]
+    q = np.tile(targets[:chart], (size, 1))
+    turns = soft & (kinds == (ANGLE if chain.dim == 2 else TORSION))
+    q[:, turns] = rng.uniform(-math.pi, math.pi, (size, int(turns.sum())))
+    if chain.dim == 3:
+        bends = soft & (kinds == ANGLE)
+        q[:, bends] = np.arccos(rng.uniform(-1.0, 1.0, (size, int(bends.sum()))))
+    return q
+
+
+def _closed(chain: Chain, targets: Array, rng: np.random.Generator) -> Array:
+    """Return one walk whose extra rows have their values too."""
+    for _ in range(TRIES):
+        x = chain.cartesian(_draw(chain, targets, 1, rng)[0])
+        try:
+            return _bring(chain, x, targets)
+        except (ConstraintSolveError, SingularConstraintError) as error:
+            last = error
+    raise ConstraintSolveError(
+        f"none of {TRIES} random walks reaches the hard values: can closures and extra rows have "
+        f"theirs together? ({last})"
+    )
+
+
+def _bring(chain: Chain, x: Array, targets: Array) -> Array:
+    """Move hard values to their targets, in strides as long as each projection converges."""
+    start = chain.values(x)
+    way = targets - start
+    turning = chain._rows.kinds == TORSION
+    way[turning] = (way[turning] + math.pi) % (2.0 * math.pi) - math.pi
+    done, stride = 0.0, FIRST_STRIDE
+    while done < 1.0:
+        ahead = min(1.0, done + stride)
+        try:
+            x = project(chain, x, (start + ahead * way)[chain.hard])
+        except (ConstraintSolveError, SingularConstraintError):
+            stride *= 0.5
+            if stride < LAST_STRIDE:
+                raise
+        else:
+            done, stride = ahead, 1.5 * stride
+    return x

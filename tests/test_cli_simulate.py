@@ -1,0 +1,344 @@
+"""`fixman simulate`, `resume` and `export` as a user types them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import fixman as fx
+from fixman import cli, simulation, store
+from fixman.steppers import Langevin, Newton
+from fixman.store import load_run
+
+SHORT = ["--beads", "5", "--dt", "0.02", "--steps", "40", "--every", "4", "--seed", "3"]
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    """Run the command in this process, in an empty folder: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        try:
+            code = cli.main([str(argument) for argument in arguments])
+        except SystemExit as stop:
+            code = stop.code
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def test_the_example_of_the_help(run):
+    code, out, err = run(
+        *("simulate", "--beads", "50", "--hard", "length", "--ensemble", "stiff"),
+        *("--method", "langevin", "--dt", "0.02", "--steps", "1e3", "--replicas", "64"),
+        *("--seed", "3", "--out", "run"),
+    )
+    assert (code, err) == (0, "")
+    assert out == (
+        "<Chain: 50 beads, 3-D, free, masses 1, hard: 49 lengths>, seed 3\n"
+        "1001 frames of 64 replicas in run\n"
+    )
+    result = load_run("run")
+    assert result.x.shape == (1001, 64, 50, 3)
+    assert np.abs(np.linalg.norm(np.diff(result.x, axis=2), axis=-1) - 1.0).max() < 1e-9
+    assert result.about["stepper"] == Langevin(0.02, ensemble="stiff").parameters()
+
+
+def test_a_run_is_repeated_by_its_seed(run):
+    for name, more in (("one", []), ("two", ["--workers", "2"])):
+        assert run("simulate", *SHORT, *more, "--replicas", "17", "--out", name)[0] == 0
+    one, two = load_run("one"), load_run("two")
+    assert one.x.tobytes() == two.x.tobytes()
+    assert not np.array_equal(one.x[0, 0], one.x[0, 1])  # a walk for each
+    assert run("simulate", *SHORT[:-1], "4", "--out", "three")[0] == 0
+    assert not np.array_equal(load_run("three").x[0, 0], one.x[0, 0])
+
+
+def test_without_a_seed_there_is_one_to_repeat_it(run):
+    _, out, _ = run("simulate", *SHORT[:-2], "--out", "one")
+    seed = out.splitlines()[0].split()[-1]
+    assert run("simulate", *SHORT[:-2], "--seed", seed, "--out", "two")[0] == 0
+    assert load_run("one").x.tobytes() == load_run("two").x.tobytes()
+
+
+def test_newton(run):
+    assert run("simulate", *SHORT, "--method", "newton", "--kT", "2", "--out", "run")[0] == 0
+    assert load_run("run").about["stepper"] == Newton(0.02, kT=2.0).parameters()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "chain", "values"),
+    [
+        (["--dim", "2", "--base", "fixed"], fx.Chain.linear(5, dim=2, base="fixed"), [1.0] * 5),
+        (["--length", "2"], fx.Chain.linear(5), [2.0] * 4),
+    ],
+)
+def test_chains(run, arguments, chain, values):
+    code, _, err = run("simulate", *SHORT, *arguments, "--out", "run")
+    assert (code, err) == (0, "")
+    result = load_run("run")
+    assert result.chain == chain
+    assert np.allclose(chain.values(result.x[-1, 0])[chain.hard], values, atol=1e-9)
+
+
+def test_hard_angles_in_degrees(run):
+    code, _, err = run(
+        "simulate", *SHORT, "--hard", "length, angle", "--angle", "60", "--out", "run"
+    )
+    assert (code, err) == (0, "")
+    bonds = np.diff(load_run("run").x, axis=2)
+    assert np.allclose((bonds[..., 1:, :] * bonds[..., :-1, :]).sum(axis=-1), 0.5, atol=1e-9)
+
+
+def test_any_chain_from_a_file(run, tmp_path):
+    chain = fx.Chain.linear(5, masses=[1.0, 2.0, 3.0, 4.0, 5.0])
+    (tmp_path / "chain.json").write_text(chain.to_json())
+    code, _, err = run("simulate", *SHORT[2:], "--chain", "chain.json", "--out", "run")
+    assert (code, err) == (0, "")
+    assert load_run("run").chain == chain
+
+
+def test_rings(run):
+    code, _, err = run("simulate", *SHORT, "--ring", "--out", "run")
+    assert (code, err) == (0, "")
+    assert load_run("run").chain == fx.Chain.ring(5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--steps", "41"], "steps must be a multiple of every"),
+        (["--hard", "bond"], "hard names the kinds"),
+        (["--method", "newton", "--friction", "2"], "--friction is for --method langevin"),
+        (["--method", "newton", "--ensemble", "stiff"], "--ensemble is for --method langevin"),
+        (["--dt", "-1"], "dt must be positive"),
+        (["--replicas", "0"], "size must be at least 1"),
+        (["--seed", "-1"], "--seed must not be negative"),
+        (["--chain", "chain.json"], "--beads is for chains without a file"),
+        (["--out", "nowhere/run"], "no such folder"),
+        (["--out", "taken"], "is not a run: choose another name"),
+    ],
+)
+def test_errors_are_one_line_and_leave_nothing(run, tmp_path, arguments, message):
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").write_text("")
+    code, out, err = run("simulate", *SHORT, "--out", "run", *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("fixman: error: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["taken"]
+
+
+def test_a_chain_has_to_be_named(run):
+    code, _, err = run("simulate", *SHORT[2:], "--out", "run")
+    assert code == 2
+    assert "--beads N, or --chain FILE" in err
+
+
+@pytest.mark.parametrize(("text", "number"), [("1e3", 1000), ("20", 20), ("1_000", 1000)])
+def test_whole_numbers(text, number):
+    from fixman import cli_simulate
+
+    assert cli_simulate._whole(text) == number
+
+
+@pytest.mark.parametrize("text", ["1.5", "many", "inf", "nan"])
+def test_other_numbers_are_refused(run, text):
+    code, _, err = run("simulate", *SHORT, "--out", "run", "--steps", text)
+    assert code == 2
+    assert f"argument --steps: invalid whole number value: '{text}'" in err
+
+
+def test_resume_and_extend(run):
+    run("simulate", *SHORT, "--out", "run")
+    assert run("resume", "run") == (0, "11 frames of 1 replica in run\n", "")
+    assert run("resume", "run", "--steps", "60") == (0, "16 frames of 1 replica in run\n", "")
+    run("simulate", *SHORT, "--steps", "60", "--out", "whole")
+    assert load_run("run").x.tobytes() == load_run("whole").x.tobytes()
+    code, _, err = run("resume", "run", "--steps", "40")
+    assert code == 2
+    assert "is at step 60 already" in err
+    code, _, err = run("resume", "nothing")
+    assert (code, err) == (2, "fixman: error: no such folder: nothing\n")
+
+
+def test_an_existing_run_is_kept_unless_asked(run):
+    run("simulate", *SHORT, "--out", "run")
+    before = load_run("run").x
+    code, _, err = run("simulate", *SHORT, "--seed", "4", "--out", "run")
+    assert code == 2
+    assert "run exists: resume it, choose another name, or overwrite it" in err
+    assert np.array_equal(load_run("run").x, before)
+    assert run("simulate", *SHORT, "--seed", "4", "--out", "run", "--overwrite")[0] == 0
+    assert not np.array_equal(load_run("run").x, before)
+
+
+def test_other_versions_are_a_warning(run, monkeypatch):
+    run("simulate", *SHORT, "--out", "run")
+    monkeypatch.setattr(store, "__version__", "9.9")
+    code, _, err = run("resume", "run", "--steps", "60")
+    assert code == 0
+    assert err.startswith(
+        f"fixman: warning: run goes on with other versions, fixman {fx.__version__}"
+    )
+    assert err.count("\n") == 1
+
+
+def test_a_full_disk_is_one_line(run, monkeypatch):
+    def full(path, content):
+        if "block" in path.name:
+            raise OSError(28, "No space left on device")
+        whole(path, content)
+
+    whole = store.write_whole
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "write_whole", full)
+        code, _, err = run("simulate", *SHORT, "--out", "run")
+    assert code == 2
+    assert err == "fixman: error: cannot write block 0 of run: the disk is full\n"
+    assert run("resume", "run")[0] == 0
+
+
+def test_ctrl_c_is_told_and_can_be_continued(run, monkeypatch):
+    monkeypatch.setattr(simulation, "BLOCK_BYTES", 5 * 3 * 16)
+    advance = Langevin.advance
+
+    def interrupted(self, chain, state, steps, workers=1):
+        advance(self, chain, state, steps, workers)
+        if state.step == 12:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Langevin, "advance", interrupted)
+        code, out, _ = run("simulate", *SHORT, "--out", "run")
+    assert code == 130
+    assert out.splitlines()[1:] == [
+        "4 frames of 1 replica in run",
+        "interrupted at step 12 of 40: fixman resume run",
+    ]
+    assert run("resume", "run") == (0, "11 frames of 1 replica in run\n", "")
+    run("simulate", *SHORT, "--out", "whole")
+    assert load_run("run").x.tobytes() == load_run("whole").x.tobytes()
+
+
+SMALL_BLOCKS = """
+import sys
+from fixman import cli, simulation
+simulation.BLOCK_WORK = 1_000_000
+sys.exit(cli.main())
+"""
+
+
+def test_kill_9_and_resume_from_the_shell(run, tmp_path):
+    """Programs of their own, the first killed while it computes."""
+    options = [*SHORT, "--steps", "1e8", "--every", "1e3", "--out", "run"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    program = {"cwd": tmp_path, "env": environment}
+    child = subprocess.Popen([sys.executable, "-c", SMALL_BLOCKS, "simulate", *options], **program)
+    try:
+        deadline = time.monotonic() + 300.0
+        while not (tmp_path / "run" / "block_000002.npz").exists():
+            assert child.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        child.kill()
+        child.wait()
+    killed = load_run(tmp_path / "run")
+    end = str((len(killed) + 100) * 1000)
+    again = [sys.executable, "-m", "fixman", "resume", "run", "--steps", end]
+    done = subprocess.run(again, capture_output=True, text=True, **program)
+    assert done.returncode == 0, done.stderr
+    whole = [*SHORT, "--steps", end, "--every", "1e3", "--out", "whole"]
+    assert run("simulate", *whole)[0] == 0
+    assert len(load_run("run")) == len(killed) + 101
+    assert load_run("run").x.tobytes() == load_run("whole").x.tobytes()
+
+
+@pytest.mark.filterwarnings("ignore:::MDAnalysis")
+def test_export(run, peer):
+    peer("gsd")
+    peer("h5py")
+    mda = peer("MDAnalysis")
+    from fixman.io.hdf5 import read_hdf5
+
+    run("simulate", *SHORT, "--replicas", "2", "--out", "run")
+    result = load_run("run")
+    assert run("export", "run", "--to", "x.gsd") == (0, "wrote x.gsd: 11 frames\n", "")
+    universe = mda.Universe("x.gsd")
+    assert len(universe.bonds) == 8
+    assert np.allclose(universe.atoms.positions.reshape(2, 5, 3), result.x[0], atol=1e-5)
+    cut = ["--start", "1", "--stop", "-1", "--step", "3"]
+    assert run("export", "run", "--to", "y.gsd", "--replica", "1", *cut)[1] == (
+        "wrote y.gsd: 3 frames\n"
+    )
+    assert len(mda.Universe("y.gsd").atoms) == 5
+    assert run("export", "run", "--to", "x.h5")[0] == 0
+    assert read_hdf5("x.h5").x.tobytes() == result.x.tobytes()
+    code, _, err = run("export", "run", "--to", "x.h5")
+    assert code == 2
+    assert "x.h5 exists" in err
+    assert run("export", "run", "--to", "x.h5", "--overwrite", *cut)[0] == 0
+    assert np.array_equal(read_hdf5("x.h5").x, result.x[1:-1:3])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--to", "x.pdb"], "--to must end in .gsd or .h5"),
+        (["--to", "x.h5", "--replica", "0"], "--replica is for GSD"),
+        (["--to", "x.gsd", "--replica", "2"], "the run has replicas 0 to 0, got 2"),
+        (["--to", "x.gsd", "--start", "20"], "no frame of run is chosen"),
+        (["--to", "x.gsd", "--step", "0"], "step cannot be zero"),
+        (["--to", "nowhere/x.gsd"], "No such file"),
+    ],
+)
+def test_exports_that_cannot_be(run, peer, arguments, message):
+    peer("gsd")
+    run("simulate", *SHORT, "--out", "run")
+    code, _, err = run("export", "run", *arguments)
+    assert code == 2
+    assert message in err
+
+
+def test_export_without_its_package(run, monkeypatch):
+    run("simulate", *SHORT, "--out", "run")
+    monkeypatch.setitem(sys.modules, "gsd", None)
+    monkeypatch.delitem(sys.modules, "fixman.io.gsd", raising=False)
+    code, _, err = run("export", "run", "--to", "x.gsd")
+    assert code == 2
+    assert "pip install" in err
+
+
+@pytest.mark.parametrize("command", ["simulate", "resume", "export"])
+def test_help_imports_nothing_heavy(command):
+    code = (
+        "import sys\n"
+        "from fixman import cli\n"
+        f"try: cli.main([{command!r}, '--help'])\n"
+        "finally: print(sorted({'numpy', 'scipy', 'numba', 'gsd', 'h5py', 'tqdm'} "
+        "& sys.modules.keys()), file=sys.stderr)"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stderr == "[]\n"
+    assert "usage: fixman" in done.stdout
+
+
+def test_run_json_is_readable(run):
+    run("simulate", *SHORT, "--out", "run")
+    with open("run/run.json", encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    assert len(lines) == len(json.loads("\n".join(lines))) + 2
+    assert lines[1] == ' "fixman_run": 1,'

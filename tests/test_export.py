@@ -1,0 +1,190 @@
+"""What other programs read: GSD with bonds, HDF5 with every bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fixman as fx
+from drifting import Drift
+from fixman import simulation
+from fixman.simulation import simulate
+from fixman.trajectory import bonds
+
+CHAINS = {
+    "linear": (fx.Chain.linear(4), [(0, 1), (1, 2), (2, 3)]),
+    "held": (fx.Chain.linear(3, base="fixed"), [(0, 1), (1, 2)]),
+    "planar": (fx.Chain.linear(4, dim=2, masses=[1, 2, 3, 4]), [(0, 1), (1, 2), (2, 3)]),
+    "tree": (fx.Chain.branched([-1, 0, 1, 1, 0]), [(0, 1), (1, 2), (1, 3), (0, 4)]),
+    "ring": (fx.Chain.ring(4), [(0, 1), (1, 2), (2, 3), (0, 3)]),
+    "braced": (
+        fx.Chain.branched([-1, 0, 1, 2], extra=[("length", (2, 0))]),
+        [(0, 1), (1, 2), (2, 3), (0, 2)],
+    ),
+    "bead": (fx.Chain.linear(1), []),
+}
+
+
+@pytest.fixture(params=CHAINS)
+def case(request, tmp_path, monkeypatch):
+    chain, pairs = CHAINS[request.param]
+    monkeypatch.setattr(simulation, "BLOCK_BYTES", 16 * 3 * chain.n * chain.dim * 4)
+    x0 = np.random.default_rng(1).normal(size=(3, chain.n, chain.dim))
+    run = simulate(chain, x0, Drift(), 20, every=2, rng=2, out=tmp_path / "run")
+    return run, pairs
+
+
+def test_bonds_of_trees_and_rings(case):
+    run, pairs = case
+    assert [tuple(pair) for pair in bonds(run.chain)] == pairs
+
+
+def test_bonds_that_were_dropped_as_redundant_are_bonds_still():
+    square = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]
+    chain = fx.Chain.from_bonds(
+        4, [*square, (1, 3)], dim=2, hard=("length", "angle"), drop_redundant=True
+    )
+    assert chain.redundant
+    assert len(bonds(chain)) == 6
+
+
+@pytest.mark.filterwarnings("ignore:::MDAnalysis")
+def test_gsd_opens_in_mdanalysis(case, tmp_path, peer):
+    peer("gsd")
+    mda = peer("MDAnalysis")
+    from fixman.io.gsd import write_gsd
+
+    run, pairs = case
+    n, dim = run.chain.n, run.chain.dim
+    write_gsd(run, tmp_path / "x.gsd")
+    universe = mda.Universe(str(tmp_path / "x.gsd"))
+    expected = {tuple(sorted((i + r * n, j + r * n))) for r in range(3) for i, j in pairs}
+    found = universe.bonds.indices if pairs else []
+    assert {tuple(sorted(map(int, pair))) for pair in found} == expected
+    assert len(universe.atoms) == 3 * n
+    if pairs:
+        assert [len(f) for f in universe.atoms.fragments] == [n] * 3
+    assert np.allclose(universe.atoms.masses.reshape(3, n), run.chain.masses)
+    assert len(universe.trajectory) == len(run)
+    for k, frame in enumerate(universe.trajectory):
+        x = frame.positions.reshape(3, n, 3)
+        assert np.allclose(x[..., :dim], run.x[k], rtol=1e-6, atol=1e-6)
+        assert not x[..., dim:].any()
+        assert frame.data["step"] == run.steps[k]
+        assert np.abs(x).max() < 0.5 * frame.dimensions[0]
+
+
+def test_gsd_of_one_replica_and_some_frames(case, tmp_path, peer):
+    hoomd = peer("gsd.hoomd")
+    from fixman.io.gsd import write_gsd
+
+    run, pairs = case
+    write_gsd(run[1:8:3], tmp_path / "x.gsd", replica=-1)
+    with hoomd.open(str(tmp_path / "x.gsd")) as file:
+        assert len(file) == 3
+        for k, frame in zip((1, 4, 7), file, strict=True):
+            x, v = (a.reshape(-1, 3) for a in (frame.particles.position, frame.particles.velocity))
+            assert np.allclose(x[:, : run.chain.dim], run.x[k, 2], rtol=1e-6, atol=1e-6)
+            assert np.allclose(v[:, : run.chain.dim], run.v[k, 2], rtol=1e-6, atol=1e-6)
+            assert frame.log["fixman/time"] == run.times[k]
+            assert [tuple(pair) for pair in frame.bonds.group] == pairs
+            assert frame.configuration.dimensions == run.chain.dim
+    for wrong in (3, -4):
+        with pytest.raises(ValueError, match=f"replicas 0 to 2, got {wrong}"):
+            write_gsd(run, tmp_path / "y.gsd", replica=wrong)
+
+
+def test_hdf5_keeps_every_bit(case, tmp_path, peer):
+    peer("h5py")
+    from fixman.io.hdf5 import read_hdf5, write_hdf5
+
+    run, _ = case
+    for number, part in enumerate((run, run[2:9:3], run[::-1])):
+        path = tmp_path / f"{number}.h5"
+        write_hdf5(part, path)
+        back = read_hdf5(path)
+        assert back.x.tobytes() == part.x.tobytes()
+        assert back.v.tobytes() == part.v.tobytes()
+        assert back.steps.tolist() == part.steps.tolist()
+        assert back.times.tolist() == part.times.tolist()
+        assert back.chain == run.chain
+        assert back.about == run.about
+        assert back.finished
+        assert np.array_equal(back[1:].x, part[1:].x)
+
+
+def test_hdf5_has_observables_and_long_chains(tmp_path, peer):
+    h5py = peer("h5py")
+    from fixman.io.hdf5 import read_hdf5, write_hdf5
+
+    chain = fx.Chain.linear(3000)
+    x0 = np.random.default_rng(1).normal(size=(2, 3000, 3))
+    run = simulate(
+        chain, x0, Drift(), 4, every=2, rng=1, observables={"end": lambda chain, x: x[:, -1]}
+    )
+    write_hdf5(run, tmp_path / "x.h5")
+    back = read_hdf5(tmp_path / "x.h5")
+    assert np.array_equal(back.observables["end"], run.x[:, :, -1])
+    with h5py.File(tmp_path / "x.h5") as file:  # as others would
+        assert np.array_equal(file["observables/end/value"], run.x[:, :, -1])
+        assert file["observables/end/step"][()].tolist() == [0, 2, 4]
+        assert len(file["connectivity/bonds"]) == 2 * 2999
+        assert file["particles/chains/position/value"].dtype == np.float64
+
+
+@pytest.mark.filterwarnings("ignore:::MDAnalysis")
+def test_hdf5_opens_in_mdanalysis_as_h5md(tmp_path, peer):
+    peer("h5py")
+    mda = peer("MDAnalysis")
+    from fixman.io.hdf5 import write_hdf5
+
+    run = simulate(CHAINS["tree"][0], np.eye(5, 3), Drift(), 20, every=2, rng=1, replicas=2)
+    write_hdf5(run, tmp_path / "x.h5md")
+    universe = mda.Universe.empty(10, trajectory=False)
+    universe.load_new(str(tmp_path / "x.h5md"), convert_units=False)
+    assert len(universe.trajectory) == 11
+    for k, frame in enumerate(universe.trajectory):
+        assert np.allclose(frame.positions.reshape(2, 5, 3), run.x[k], rtol=1e-6, atol=1e-6)
+        assert frame.data["step"] == run.steps[k]
+        assert frame.time == run.times[k]
+
+
+def test_files_are_not_overwritten_unasked_nor_left_half(case, tmp_path, peer, monkeypatch):
+    peer("gsd")
+    peer("h5py")
+    from fixman.io.gsd import write_gsd
+    from fixman.io.hdf5 import write_hdf5
+
+    run, _ = case
+    for write, name in ((write_gsd, "x.gsd"), (write_hdf5, "x.h5")):
+        path = tmp_path / name
+        path.write_text("mine")
+        with pytest.raises(FileExistsError, match="choose another name, or overwrite it"):
+            write(run, path)
+        assert path.read_text() == "mine"
+        write(run, path, overwrite=True)
+        assert path.stat().st_size > 100
+        with pytest.raises(IsADirectoryError):
+            write(run, tmp_path / "run", overwrite=True)
+        with pytest.raises(OSError, match="No such file"):
+            write(run, tmp_path / "nowhere" / name)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(run), "array", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                write(run[:3], tmp_path / f"new{name}")
+        assert sorted(p.name for p in tmp_path.iterdir() if "new" in p.name) == []
+
+
+def test_other_hdf5_files_are_refused(tmp_path, peer):
+    h5py = peer("h5py")
+    from fixman.io.hdf5 import read_hdf5
+
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        read_hdf5(tmp_path / "x.h5")
+    (tmp_path / "x.h5").write_text("text")
+    with pytest.raises(ValueError, match="was not written by write_hdf5"):
+        read_hdf5(tmp_path / "x.h5")
+    with h5py.File(tmp_path / "y.h5", "w") as file:
+        file["data"] = [1, 2]
+    with pytest.raises(ValueError, match="was not written by write_hdf5"):
+        read_hdf5(tmp_path / "y.h5")
