@@ -21,14 +21,14 @@ Pattern: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any]
 
 _NO_TORQUE = np.empty(0)
 _NO_FORCE = np.empty((0, 2))
-_NO_PATTERN = tuple(np.zeros(size, dtype=np.int32) for size in ((0, 4), 1, 0, 1, 0, 0))
+_NO_ROWS: Any = [np.zeros(size, dtype=np.int32) for size in ((0, 4), 1, 0, 1, 0, 0)]
 
 
 def _pattern(chain: Chain) -> Pattern:
     """Return what assembles and factors H^bb: terms and symbolic factor, or only the links."""
     links = chain._links
     if links.size:
-        return *_NO_PATTERN, links
+        return *_NO_ROWS, links
     pattern = chain._hard_pattern
     return pattern.terms, *pattern.symbolic, links
 
@@ -261,7 +261,7 @@ def project(
     chain : Chain
     x : (..., n, dim)
     targets : (..., n_hard), or one number for all
-        In the order of ``chain.hard``; ``chain.internal(x)[..., chain.hard]`` are those of x.
+        In the order of ``chain.hard``; ``chain.values(x)[..., chain.hard]`` are those of x.
     v : (..., n, dim), optional
 
     Returns
