@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import fft
 
 from fixman import _arrays
 from fixman._arrays import Array
@@ -53,12 +52,12 @@ def statistical_inefficiency(series: ArrayLike) -> float:
     if (values == values[0, 0]).all():
         return 1.0
     scaled, _ = _about_mean(values)
-    padded = fft.next_fast_len(2 * frames - 1, real=True)  # so that the end does not meet the start
+    padded = 1 << (2 * frames - 1).bit_length()  # so that the end does not meet the start
     power = np.zeros(padded // 2 + 1)
     for column in scaled.T:  # one copy at a time bounds the memory
-        spectrum = fft.rfft(column, padded)
+        spectrum = np.fft.rfft(column, padded)
         power += spectrum.real**2 + spectrum.imag**2
-    covariance = fft.irfft(power, padded)[:frames]  # Σ over T − t pairs: (1 − t/T) is in it
+    covariance = np.fft.irfft(power, padded)[:frames]  # Σ over T − t pairs: (1 − t/T) is in it
     sums = 2.0 * np.cumsum(covariance / covariance[0]) - 1.0
     closed = np.arange(frames) >= WINDOW * sums / 2.0
     closed[0] = False  # lag 0 alone tells nothing

@@ -24,10 +24,10 @@ from numba import types
 from numba.extending import intrinsic
 
 from fixman.kernels import jit
-from fixman.kernels.geometry import measurable, minus, scaled
-from fixman.kernels.lanes import above, eight, inlined, lanes, load, put, root, store, take
-from fixman.kernels.metric import workspace
-from fixman.kernels.triples import cross, dot, load3, plus, store3
+from fixman.kernels.geometry import cross, dot, exact, measurable, minus, plus, scaled
+from fixman.kernels.lanes import above, eight, lanes, load, put, root, store, take
+from fixman.kernels.metric import aligned
+from fixman.kernels.triples import load3, store3
 
 HUGE = 1e100
 
@@ -93,7 +93,7 @@ def logdet_frames(x, links, n, dim, fixed, first, last, out):
     return -1
 
 
-@inlined
+@exact
 def position(x, at, stride, dim, like):
     z = 0.0 * like
     if dim == 3:
@@ -101,7 +101,7 @@ def position(x, at, stride, dim, like):
     return take(x, at, stride, like), take(x, at + 1, stride, like), z
 
 
-@inlined
+@exact
 def put_position(x, at, stride, dim, value):
     put(x, at, stride, value[0])
     put(x, at + 1, stride, value[1])
@@ -109,7 +109,7 @@ def put_position(x, at, stride, dim, value):
         put(x, at + 2, stride, value[2])
 
 
-@inlined
+@exact
 def factored(x, at, stride, w, dim, fixed, work, like):
     """Directions, inverse lengths, −L and 1/d of the bonds, outwards; false if one has no length.
 
@@ -146,7 +146,7 @@ def factored(x, at, stride, w, dim, fixed, work, like):
     return True
 
 
-@inlined
+@exact
 def put_force(w, kT, dim, fixed, work, out, at, stride, like):
     """kT Σ_k w_k S_{k,k+1} ∇(u_k·u_{k+1}), inwards; false if something is not finite.
 
@@ -179,31 +179,30 @@ def put_force(w, kT, dim, fixed, work, out, at, stride, like):
     return above(1.0 + zero, check)
 
 
-@inlined
-def forces(x, w, dim, fixed, kT, first, last, stride, out, like):
+@exact
+def forces(x, w, dim, fixed, kT, first, last, out, memory, like):
     size = (w.size - 1 if fixed else w.size) * dim
-    work = workspace(6 * (w.size - 1), like)
-    step = lanes(like) if stride else 1
-    for begin in range(first, last, step):
-        frame = min(begin, last - step)  # the last eight reach back
+    work = aligned(memory)
+    for begin in range(first, last, lanes(like)):
+        frame = min(begin, last - lanes(like))  # the last eight reach back
         at = frame * size
-        if not factored(x, at, stride, w, dim, fixed, work, like):
+        if not factored(x, at, size, w, dim, fixed, work, like):
             return frame
-        if not put_force(w, kT, dim, fixed, work, out, at + size, stride, like):
+        if not put_force(w, kT, dim, fixed, work, out, at + size, size, like):
             return frame
     return -1
 
 
 @jit
-def force_frames(x, w, dim, fixed, kT, first, last, stride, out):
+def force_frames(x, w, dim, fixed, kT, first, last, out, memory):
     """Fixman forces of flat frames one by one; the first without an answer, or -1."""
-    return forces(x, w, dim, fixed, kT, first, last, stride, out, 0.0)
+    return forces(x, w, dim, fixed, kT, first, last, out, memory, 0.0)
 
 
 @jit
-def force_lanes(x, w, dim, fixed, kT, first, last, stride, out):
-    """The same in lanes; the first frame of those of which one has no answer, or -1."""
-    return forces(x, w, dim, fixed, kT, first, last, stride, out, eight(0.0))
+def force_lanes(x, w, dim, fixed, kT, first, last, out, memory):
+    """The same in lanes; the first of eight frames one of which has no answer, or -1."""
+    return forces(x, w, dim, fixed, kT, first, last, out, memory, eight(0.0))
 
 
 @jit

@@ -5,9 +5,8 @@
 with i over the hard rows and S = (H^bb)⁻¹ on the pattern of its factor (theory.md section 4).  Row
 i needs W_i only on the beads that it touches, and there S only where H^bb is not zero.
 
-Frames are flat, and those from ``first`` to ``last`` are computed.  Lanes take eight successive
-ones, which lie ``stride`` apart and of which there must be eight, or where that is 0 one at a time
-in all lanes.
+Frames are flat, and those from ``first`` to ``last`` are computed: one by one, or eight successive
+ones at a time in lanes, where there must be eight.  A frame's answer is the same to the last bit.
 """
 
 from __future__ import annotations
@@ -27,10 +26,13 @@ from fixman.kernels.geometry import (
     angle_row,
     direction_rate,
     direction_row,
+    dot,
+    exact,
     length_rate,
     length_row,
     measurable,
     minus,
+    plus,
     scaled,
     torsion_rate,
     torsion_row,
@@ -41,7 +43,6 @@ from fixman.kernels.lanes import (
     above,
     eight,
     entry,
-    inlined,
     intrinsic,
     lanes,
     ln,
@@ -50,7 +51,7 @@ from fixman.kernels.lanes import (
     store,
     take,
 )
-from fixman.kernels.triples import dot, load3, plus, store3
+from fixman.kernels.triples import load3, store3
 
 LN2 = 0.6931471805599453
 GHOSTS = 3  # see `coordinates`
@@ -76,21 +77,28 @@ class Tables(NamedTuple):
 # --- memory ---------------------------------------------------------------------------------------
 
 
-@inlined
-def workspace(units, like):
-    """Units of memory, in one piece: the allocator keeps it for the next call."""
-    size = lanes(like) * units
-    memory = np.empty(size + LANES)
-    skip = (-memory.ctypes.data // 8) % LANES  # registers of 64 bytes are aligned
-    return memory[skip : skip + size]
+def logdet_units(n: int, tables: Tables) -> int:
+    """Units of memory that a determinant takes; LANES numbers more serve to align them."""
+    return 3 * (n + GHOSTS) + 13 * tables.kinds.size + tables.symbolic[1].size
 
 
-@inlined
+def force_units(n: int, tables: Tables) -> int:
+    """Units of memory that a force takes."""
+    return 2 * (3 * (n + GHOSTS) + 12 * tables.kinds.size + tables.symbolic[1].size)
+
+
+@exact
+def aligned(memory):
+    """From where registers of 64 bytes are aligned."""
+    return memory[(-memory.ctypes.data // 8) % LANES :]
+
+
+@exact
 def part(work, first, units, like):
     return work[lanes(like) * first : lanes(like) * (first + units)]
 
 
-@inlined
+@exact
 def clear(work, units, like):
     for k in range(units):
         store(work, k, 0.0 * like)
@@ -99,8 +107,8 @@ def clear(work, units, like):
 # --- the determinant ------------------------------------------------------------------------------
 
 
-@inlined
-def place(x, at, stride, n, dim, P, like):
+@exact
+def place(x, at, n, dim, P, like):
     """Fill the padded points, see `geometry`; false if one is not finite.
 
     Hard rows of a free chain touch no ghost, so these are the fixed base's.
@@ -109,6 +117,7 @@ def place(x, at, stride, n, dim, P, like):
     store3(P, 0, (zero - 1.0, zero - 1.0, zero))
     store3(P, 3, (zero - 1.0, zero, zero))
     store3(P, 6, (zero, zero, zero))
+    stride = n * dim
     check = zero
     z = zero
     for k in range(GHOSTS, n + GHOSTS):
@@ -122,7 +131,7 @@ def place(x, at, stride, n, dim, P, like):
     return above(1.0 + zero, check)
 
 
-@inlined
+@exact
 def between(P, beads, r, slot, like):
     """Return the bond between two successive beads of a row."""
     i = 3 * entry(beads, 4 * r + slot)
@@ -130,7 +139,7 @@ def between(P, beads, r, slot, like):
     return minus(load3(P, j, like), load3(P, i, like))
 
 
-@inlined
+@exact
 def gradients(P, kinds, beads, dim, B, like):
     """Wilson rows, three units for each of four slots; false if there is none."""
     small = 0.0 * like + SMALLEST_SINE
@@ -173,7 +182,7 @@ def gradients(P, kinds, beads, dim, B, like):
     return True
 
 
-@inlined
+@exact
 def hard_matrix(B, terms, w, V, nnz, like):
     """H^bb = B_b M⁻¹ B_bᵀ into the ``nnz`` units of V."""
     clear(V, nnz, like)
@@ -189,11 +198,11 @@ def hard_matrix(B, terms, w, V, nnz, like):
             total = 0.0 * like
 
 
-@inlined
-def factored(x, at, stride, n, dim, tables, w, memory, like):
+@exact
+def factored(x, at, n, dim, tables, w, memory, like):
     """Points, Wilson rows and the factor of H^bb of one frame; false if there is none."""
     P, B, V, work = memory
-    if not place(x, at, stride, n, dim, P, like):
+    if not place(x, at, n, dim, P, like):
         return False
     if not gradients(P, tables.kinds, tables.beads, dim, B, like):
         return False
@@ -237,7 +246,7 @@ def biased_exponent(typing: Any, x: Any) -> Any:
     return _on_bits(x, change)
 
 
-@inlined
+@exact
 def log_product(V, first, like):
     """Σ ln d of a factor: powers of two are added apart, so there is one logarithm.
 
@@ -252,29 +261,28 @@ def log_product(V, first, like):
     return LN2 * power + ln(product)
 
 
-@inlined
-def logdets(x, n, dim, tables, w, first, last, stride, out, like):
+@exact
+def logdets(x, n, dim, tables, w, first, last, out, memory, like):
     m, nnz = tables.kinds.size, tables.symbolic[1].size
     points = 3 * (n + GHOSTS)
-    whole = workspace(points + 13 * m + nnz, like)
+    whole = aligned(memory)
     P = part(whole, 0, points, like)
     B = part(whole, points, 12 * m, like)
     work = part(whole, points + 12 * m, m, like)
     V = part(whole, points + 13 * m, nnz, like)
-    step = lanes(like) if stride else 1
-    for begin in range(first, last, step):
-        frame = min(begin, last - step)  # the last eight reach back
+    for begin in range(first, last, lanes(like)):
+        frame = min(begin, last - lanes(like))  # the last eight reach back
         at = frame * n * dim
-        if not factored(x, at, stride, n, dim, tables, w, (P, B, V, work), like):
+        if not factored(x, at, n, dim, tables, w, (P, B, V, work), like):
             return frame
-        put(out, frame, 1 if stride else 0, log_product(V, tables.symbolic[0], like))
+        put(out, frame, 1, log_product(V, tables.symbolic[0], like))
     return -1
 
 
 # --- the force ------------------------------------------------------------------------------------
 
 
-@inlined
+@exact
 def weigh(B, S, slots, partners, w, W, like):
     """W = S B_b M⁻¹, each row on its own beads."""
     t = 0
@@ -293,17 +301,17 @@ def weigh(B, S, slots, partners, w, W, like):
         store3(W, 3 * entry(slots, 3 * k), (weight * a, weight * b, weight * c))
 
 
-@inlined
+@exact
 def add3(R, k, g, like):
     store3(R, k, plus(load3(R, k, like), g))
 
 
-@inlined
+@exact
 def take_off3(R, k, g, like):
     store3(R, k, minus(load3(R, k, like), g))
 
 
-@inlined
+@exact
 def rates(P, W, kinds, beads, dim, R, like):
     """Σ_i (∂²q_i/∂x∂x) W_i into R, padded as the points are."""
     for r in range(kinds.size):
@@ -341,9 +349,10 @@ def rates(P, W, kinds, beads, dim, R, like):
         add3(R, 3 * entry(beads, 4 * r + 3), gt, like)
 
 
-@inlined
-def put_force(R, kT, n, dim, out, at, stride, like):
+@exact
+def put_force(R, kT, n, dim, out, at, like):
     """−kT R of the beads; false if something is not finite."""
+    stride = n * dim
     check = 0.0 * like
     for k in range(GHOSTS, n + GHOSTS):
         for a in range(dim):
@@ -354,28 +363,27 @@ def put_force(R, kT, n, dim, out, at, stride, like):
     return above(1.0 + 0.0 * like, check)
 
 
-@inlined
-def forces(x, n, dim, tables, w, kT, first, last, stride, out, like):
+@exact
+def forces(x, n, dim, tables, w, kT, first, last, out, memory, like):
     m, nnz = tables.kinds.size, tables.symbolic[1].size
     points = 3 * (n + GHOSTS)
-    whole = workspace(2 * (points + 12 * m + nnz), like)
+    whole = aligned(memory)
     P = part(whole, 0, points, like)
     B = part(whole, points, 12 * m, like)
     V = part(whole, points + 12 * m, nnz, like)
     R = part(whole, points + 12 * m + nnz, points, like)
     W = part(whole, 2 * points + 12 * m + nnz, 12 * m, like)  # and scratch until it is filled
     S = part(whole, 2 * points + 24 * m + nnz, nnz, like)
-    step = lanes(like) if stride else 1
-    for begin in range(first, last, step):
-        frame = min(begin, last - step)  # the last eight reach back
+    for begin in range(first, last, lanes(like)):
+        frame = min(begin, last - lanes(like))  # the last eight reach back
         at = frame * n * dim
-        if not factored(x, at, stride, n, dim, tables, w, (P, B, V, W), like):
+        if not factored(x, at, n, dim, tables, w, (P, B, V, W), like):
             return frame
         sparse.inverse_on_pattern(V, S, *tables.symbolic, W, like)  # type: ignore[call-arg]
         weigh(B, S, tables.slots, tables.partners, w, W, like)
         clear(R, points, like)
         rates(P, W, tables.kinds, tables.beads, dim, R, like)
-        if not put_force(R, kT, n, dim, out, at, stride, like):
+        if not put_force(R, kT, n, dim, out, at, like):
             return frame
     return -1
 
@@ -384,24 +392,24 @@ def forces(x, n, dim, tables, w, kT, first, last, stride, out, like):
 
 
 @jit
-def logdet_frames(x, n, dim, tables, w, first, last, stride, out):
+def logdet_frames(x, n, dim, tables, w, first, last, out, memory):
     """ln det H^bb of frames one by one; the first without an answer, or -1."""
-    return logdets(x, n, dim, tables, w, first, last, stride, out, 0.0)
+    return logdets(x, n, dim, tables, w, first, last, out, memory, 0.0)
 
 
 @jit
-def logdet_lanes(x, n, dim, tables, w, first, last, stride, out):
-    """The same in lanes; the first frame of those of which one has no answer, or -1."""
-    return logdets(x, n, dim, tables, w, first, last, stride, out, eight(0.0))
+def logdet_lanes(x, n, dim, tables, w, first, last, out, memory):
+    """The same in lanes; the first of eight frames one of which has no answer, or -1."""
+    return logdets(x, n, dim, tables, w, first, last, out, memory, eight(0.0))
 
 
 @jit
-def force_frames(x, n, dim, tables, w, kT, first, last, stride, out):
+def force_frames(x, n, dim, tables, w, kT, first, last, out, memory):
     """Fixman forces of frames one by one; the first without an answer, or -1."""
-    return forces(x, n, dim, tables, w, kT, first, last, stride, out, 0.0)
+    return forces(x, n, dim, tables, w, kT, first, last, out, memory, 0.0)
 
 
 @jit
-def force_lanes(x, n, dim, tables, w, kT, first, last, stride, out):
-    """The same in lanes; the first frame of those of which one has no answer, or -1."""
-    return forces(x, n, dim, tables, w, kT, first, last, stride, out, eight(0.0))
+def force_lanes(x, n, dim, tables, w, kT, first, last, out, memory):
+    """The same in lanes; the first of eight frames one of which has no answer, or -1."""
+    return forces(x, n, dim, tables, w, kT, first, last, out, memory, eight(0.0))

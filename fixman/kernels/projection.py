@@ -145,6 +145,7 @@ def project_frames(
             if iteration > 0:
                 step = min(max(moved / turned, 0.01), 100.0) if turned > 0.0 else 1.0
             recent[iteration % MEMORY] = distance
+            distance_before = distance
             highest = recent.max()
             before[:] = here
             tangent_before[:] = tangent
@@ -166,8 +167,10 @@ def project_frames(
                         break
                 step *= 0.5
             if not accepted:
-                return 2 * frame + 1
-        if not found:
+                here[:] = before
+                break
+        # x is rounded, and so is the objective: what is left may be too small to be seen in it.
+        if not found and slope > 1000.0 * EPS * size * math.sqrt(distance_before * inertia):
             return 2 * frame + 1
     return -1
 
