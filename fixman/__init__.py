@@ -4,6 +4,7 @@ The inverse mass matrix H = B M⁻¹ Bᵀ of the chain *without* constraints is 
 partition of it into soft coordinates a and hard coordinates b gives, from one factorization of
 H^bb, the accelerations, the tensions and the determinant of the chain *with* constraints.
 `rigid` has serial chains of rigid bodies: the same partition, beside the other O(n) algorithms.
+`analytic` has closed forms to test this and other codes against.
 
 Names load on first use: ``import fixman`` costs little more than NumPy's own import.
 """
@@ -14,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fixman import rigid, structured
+    from fixman import analytic, rigid, structured
     from fixman.chain import Chain, velocity_terms, wilson_b
     from fixman.coordinates import Coordinate
     from fixman.dynamics import Motion, forward_dynamics, inverse_dynamics, project
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
         SingularConstraintError,
         SingularCoordinateError,
     )
-    from fixman.metric import logdet
+    from fixman.metric import Reweighting, fixman_force, fixman_potential, logdet, reweight
     from fixman.partition import Partition
 
 __version__ = "0.1.0"
@@ -34,12 +35,16 @@ _HOMES = {
     "Coordinate": "coordinates",
     "Motion": "dynamics",
     "Partition": "partition",
+    "Reweighting": "metric",
     "SingularConstraintError": "errors",
     "SingularCoordinateError": "errors",
+    "fixman_force": "metric",
+    "fixman_potential": "metric",
     "forward_dynamics": "dynamics",
     "inverse_dynamics": "dynamics",
     "logdet": "metric",
     "project": "dynamics",
+    "reweight": "metric",
     "velocity_terms": "chain",
     "wilson_b": "chain",
 }
@@ -50,13 +55,18 @@ __all__ = [
     "Coordinate",
     "Motion",
     "Partition",
+    "Reweighting",
     "SingularConstraintError",
     "SingularCoordinateError",
     "__version__",
+    "analytic",
+    "fixman_force",
+    "fixman_potential",
     "forward_dynamics",
     "inverse_dynamics",
     "logdet",
     "project",
+    "reweight",
     "rigid",
     "structured",
     "velocity_terms",
@@ -65,7 +75,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("rigid", "structured"):
+    if name in ("analytic", "rigid", "structured"):
         return import_module(f"fixman.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'fixman' has no attribute {name!r}")

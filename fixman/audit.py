@@ -4,39 +4,77 @@ Constraining hard coordinates samples ρ_rigid; the limit of equally stiff sprin
 ρ_stiff = ρ_rigid (det H^bb)^(-1/2). Only the variation of ½ ln det H^bb from sample to sample
 matters: its standard deviation in kT, the spread, bounds to first order what changes, since an
 average ⟨A⟩ moves by −cov(A, ½ ln det H^bb), at most the spread times the standard deviation of A.
+
+Samples of a flexible molecule, set onto the constraints, stand for the stiff ensemble, and samples
+of a run with constraints, taken as they are, for the rigid one. Weights lead to the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
 
 from fixman import _arrays
+from fixman._statistics import effective_size, standard_error, statistical_inefficiency
 from fixman.chain import Chain
 from fixman.errors import SingularConstraintError
-from fixman.io.groups import ChainGroup
-from fixman.metric import logdet
+from fixman.io.groups import ChainGroup, counted
+from fixman.io.samples import (
+    BEND_EDGES,
+    TORSION_EDGES,
+    Meter,
+    counting_from,
+    hard_names,
+    is_constant,
+    meters,
+)
 
 Floats = npt.NDArray[np.float64]
+Ensemble = Literal["rigid", "stiff"]
 
-FEWEST_SAMPLES = 20  # fewer do not tell a spread
+FEWEST_SAMPLES = 20  # fewer do not tell a spread, nor effective ones an average
 NEGLIGIBLE = 0.1  # kT
 LARGE = 1.0  # kT
 SHOWN = 0.001  # smaller spreads are not told from rounding in the printed lines
 WITH_TORSIONS = 4  # beads: shorter chains have no torsion within
-SCATTERED = 0.5  # a resultant below this leaves a circular mean without meaning
+SIZES = ("square_end_to_end", "square_gyration")
 BLOCK = 1 << 17  # beads handled at a time, which bounds the memory beyond the coordinates
 
-# A half turn about an odd axis, its own inverse: the chart of a free chain is singular where the
-# first bond points along e_x, as it often does in lattices and in structures built by hand.
-_AXIS = np.sqrt([1.0, 2.0, 3.0])
-TURN = 2.0 * np.outer(_AXIS, _AXIS) / 6.0 - np.eye(3)
+
+@dataclass(frozen=True)
+class Mean:
+    """The average of one observable in both ensembles, with standard errors.
+
+    `change` is rigid less stiff; `size` the number of independent samples that the reweighted one
+    is worth. Where that is below 20 the numbers tell nothing, and `told` is false.
+    """
+
+    stiff: tuple[float, float]
+    rigid: tuple[float, float]
+    change: tuple[float, float]
+    size: float
+
+    @property
+    def told(self) -> bool:
+        """Whether there are samples enough."""
+        return self.size >= FEWEST_SAMPLES
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON; None for the numbers that are not told."""
+        names = ("stiff", "rigid", "change")
+        values: dict[str, Any] = {
+            name: dict(zip(("value", "error"), getattr(self, name), strict=True))
+            if self.told
+            else None
+            for name in names
+        }
+        return values | {"effective_size": self.size}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,18 +82,26 @@ class GroupReport:
     """½ ln det H^bb of every frame and chain of one group, and what follows from it.
 
     half_logdet (frames, chains) in kT; mean_bond in the input's unit of length; scattered counts
-    the hard torsions that have no meaningful mean to be constrained to.
+    the hard torsions that have no meaningful mean to be constrained to. sizes are the squared
+    end-to-end distance (of linear chains) and radius of gyration, weighted with the masses, of
+    every frame and chain; counts, if asked for, the histograms of their soft bends and torsions.
+    ensemble is the one that the samples stand for.
     """
 
     chain: Chain
     half_logdet: Floats = field(repr=False)
     mean_bond: float
     scattered: int = 0
+    name: str = ""
+    ensemble: Ensemble = "stiff"
+    sizes: Mapping[str, Floats] = field(default_factory=dict, repr=False)
+    counts: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict, repr=False)
 
     @property
     def label(self) -> str:
         """What the group consists of, in a few words."""
-        return f"{_count(self.half_logdet.shape[1], 'chain')} of {self.chain.n} beads"
+        chains = counted(self.half_logdet.shape[1], "chain")
+        return self.name or f"{chains} of {counted(self.chain.n, 'bead')}"
 
     @property
     def samples(self) -> int:
@@ -75,8 +121,7 @@ class GroupReport:
     @property
     def constant(self) -> bool:
         """Whether no internal coordinate is soft, so that constraints leave one shape."""
-        soft = (self.chain.coordinates[row].beads for row in self.chain.soft)
-        return not any(len(beads) > 1 and min(beads) >= 0 for beads in soft)
+        return is_constant(self.chain.n, len(self.chain.hard))
 
     @property
     def mean_per_row(self) -> float:
@@ -94,9 +139,31 @@ class GroupReport:
     @property
     def effective_fraction(self) -> float:
         """Kish's effective share of the samples under weights (det H^bb)^(-1/2), rigid → stiff."""
-        log_weights = -self.half_logdet.ravel()
-        log_size = 2.0 * logsumexp(log_weights) - logsumexp(2.0 * log_weights)
-        return float(np.exp(log_size)) / self.samples
+        return effective_size(-self.half_logdet) / self.samples
+
+    @cached_property
+    def means(self) -> dict[str, Mean]:
+        """What people publish: ⟨R²⟩ of linear chains and R_g = ⟨R_g²⟩^(1/2), stiff and rigid."""
+        named = {"mean_square_end_to_end": False, "radius_of_gyration": True}
+        return {
+            name: _mean(self.sizes[key], self.half_logdet, self.ensemble, root)
+            for (name, root), key in zip(named.items(), SIZES, strict=True)
+            if key in self.sizes
+        }
+
+    def densities(self, kind: Literal["bends", "torsions"]) -> dict[Ensemble, Floats] | None:
+        """Distribution of the soft bends or torsions in each ensemble, per radian.
+
+        Between the edges of `fixman.io.samples`; None where there are none, or none were counted.
+        """
+        counts = self.counts.get(kind)
+        if counts is None or not np.any(counts):
+            return None
+        edges = BEND_EDGES if kind == "bends" else TORSION_EDGES
+        weights = _weights(self.half_logdet, self.ensemble)
+        weighted = np.einsum("fc,fcb->b", weights, counts)
+        found = {self.ensemble: np.sum(counts, axis=(0, 1)), _other(self.ensemble): weighted}
+        return {name: each / (np.sum(each) * np.diff(edges)) for name, each in found.items()}
 
     @property
     def verdict(self) -> str:
@@ -118,7 +185,7 @@ class GroupReport:
                 "the atoms that join them too"
             )
         if self.samples < FEWEST_SAMPLES:
-            have = _count(self.samples, "sample")
+            have = counted(self.samples, "sample")
             return f"cannot tell: {have}, {FEWEST_SAMPLES} or more are needed"
         if self.spread < NEGLIGIBLE:
             bound = f"about {self.spread:.1g}" if self.spread >= SHOWN else f"{SHOWN}"
@@ -154,8 +221,44 @@ class GroupReport:
             "mean_per_row_kT": self.mean_per_row,
             "effective_fraction": None if one else self.effective_fraction,
             "scattered_torsions": self.scattered,
+            "means": {name: mean.as_dict() for name, mean in self.means.items()},
             "verdict": self.verdict,
         }
+
+    def lines(self) -> list[str]:
+        """Return the report on this group as `fixman audit` prints it, but for the verdict."""
+        frames = counted(self.half_logdet.shape[0], "frame")
+        samples = counted(self.samples, "sample")
+        rows = counted(len(self.chain.hard), "hard row")
+        one = self.samples == 1
+        table = {
+            "spread of ½ ln det H^bb": "n/a" if one else f"{self.spread:.3f} kT",
+            "range": "n/a" if one else f"{self.range:.3f} kT",
+            "mean per hard row, without units": f"{self.mean_per_row:.4f} kT",
+            "effective fraction, reweighted": "n/a" if one else f"{self.effective_fraction:.3f}",
+        }
+        if not self.constant:
+            table |= self._sizes()
+        return [
+            f"{self.label}, {frames}: {samples}, {rows}",
+            *(f"  {name:<34}{value}" for name, value in table.items()),
+        ]
+
+    def _sizes(self) -> dict[str, str]:
+        symbols = {"mean_square_end_to_end": "⟨R²⟩", "radius_of_gyration": "R_g"}
+        table: dict[str, str] = {}
+        other = _other(self.ensemble)
+        for name, mean in self.means.items():
+            if not mean.told:
+                have = counted(max(1, int(mean.size)), "effective sample")
+                table[f"{symbols[name]}, rigid and stiff"] = f"n/a: {have}"
+                continue
+            given, reweighted = getattr(mean, self.ensemble), getattr(mean, other)
+            table[f"{symbols[name]}, {self.ensemble}: the samples"] = _with_error(*given)
+            table[f"{symbols[name]}, {other}: reweighted"] = (
+                f"{_with_error(*reweighted)}; rigid less stiff {_with_error(*mean.change, '+')}"
+            )
+        return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +269,25 @@ class AuditReport:
     as_is: bool
     groups: tuple[GroupReport, ...]
     notes: tuple[str, ...] = ()
+    where: str = ""
+
+    @classmethod
+    def from_analysis(cls, analysis: Any, notes: Sequence[str] = ()) -> AuditReport:
+        """Report on a `fixman.io.mdanalysis.MetricAnalysis` that has run."""
+        if not hasattr(analysis.results, "half_logdet"):
+            raise ValueError("the analysis has not run yet: call its run() first")
+        as_is = analysis.values is None
+        groups = []
+        for number, meter in enumerate(analysis.meters):
+            found = {
+                name: arrays[number]
+                for name, arrays in analysis.results.items()
+                if arrays[number] is not None
+            }
+            groups.append(_report(meter, found, as_is, analysis.scattered[number]))
+        where = "" if as_is or analysis.means else "at given values"
+        remarks = (*notes, *analysis.notes)
+        return cls(analysis.hard, as_is, tuple(groups), remarks, where)
 
     @property
     def verdict(self) -> str:
@@ -188,6 +310,7 @@ class AuditReport:
         return {
             "hard": list(self.hard),
             "as_is": self.as_is,
+            "samples_taken_as": "rigid" if self.as_is else "stiff",
             "limit": "equal-stiffness springs in the hard coordinates, stiffness to infinity",
             "groups": [group.as_dict() for group in self.groups],
             "notes": list(self.notes),
@@ -196,23 +319,10 @@ class AuditReport:
 
     def __str__(self) -> str:
         """Return the report as `fixman audit` prints it."""
-        where = "as read" if self.as_is else "at their pooled means"
+        where = self.where or ("as read" if self.as_is else "at their pooled means")
         lines = [f"hard: {', '.join(self.hard)} ({where}); rigid against equally stiff springs"]
         for group in self.groups:
-            frames = _count(group.half_logdet.shape[0], "frame")
-            samples = _count(group.samples, "sample")
-            rows = _count(len(group.chain.hard), "hard row")
-            one = group.samples == 1
-            spread = "n/a" if one else f"{group.spread:.3f} kT"
-            reach = "n/a" if one else f"{group.range:.3f} kT"
-            effective = "n/a" if one else f"{group.effective_fraction:.3f}"
-            lines += [
-                f"{group.label}, {frames}: {samples}, {rows}",
-                f"  spread of ½ ln det H^bb           {spread}",
-                f"  range                             {reach}",
-                f"  mean per hard row, without units  {group.mean_per_row:.4f} kT",
-                f"  effective fraction, reweighted    {effective}",
-            ]
+            lines += group.lines()
             if len(self.groups) > 1:
                 lines.append(f"  {group.verdict}")
         lines += [f"note: {note}" for note in self.notes]
@@ -221,48 +331,42 @@ class AuditReport:
 
 def audit(
     groups: Sequence[ChainGroup],
-    hard: Sequence[str] = ("length",),
+    hard: str | Sequence[str] = ("length",),
     *,
     as_is: bool = False,
+    histograms: bool = False,
     notes: Sequence[str] = (),
 ) -> AuditReport:
     """Evaluate ½ ln det H^bb of every frame and chain, group by group.
 
-    The hard coordinates are first set to their pooled means (`set_hard`), as constraining them
-    would; `as_is` skips that. Groups are x (frames, chains, n, 3) and masses (n,), and must be in
-    memory; intermediates are blocks of about 10⁵ beads. O(n) per sample. `notes` (the reader's)
-    join the report's own.
+    The hard coordinates are first set to their pooled means, as constraining them would; `as_is`
+    skips that. `hard` are kinds, "torsional" or "h-bonds", as in `Chain.from_bonds`; dependent
+    rows are left out, which is noted. Groups are x (frames, chains, n, 3) and masses (n,), and must
+    be in memory; intermediates are blocks of about 10⁵ beads. O(n) per sample. `histograms` counts
+    soft bends and torsions as well, and `notes` (the reader's) join the report's own.
+    `MetricAnalysis` does the same from a trajectory, frame by frame, in parallel.
 
     Raises ValueError where no group has a hard coordinate or a group has no samples, and what
-    `Chain` and `logdet` raise.
+    `Chain`, `logdet` and `project` raise.
     """
-    if isinstance(hard, str) or not len(hard):
-        raise ValueError(f"hard must be a tuple of kinds such as ('length', 'angle'), got {hard!r}")
-    reports, remarks = [], list(notes)
-    for number, group in enumerate(groups):
-        x = _samples(group, number)
-        _, chains, n, _ = x.shape
-        chain = Chain.linear(n, masses=group.masses, hard=tuple(hard))
-        if not len(chain.hard):
-            remarks.append(
-                f"skipped {_count(chains, 'chain')} of {_count(n, 'bead')}: "
-                f"too short for {', '.join(hard)}"
-            )
-            continue
-        means, scattered = (np.empty(0), 0) if as_is else pooled_means(chain, x)
-        half = np.empty(x.shape[:2])
-        bonds = 0.0
+    names = hard_names(hard)
+    checked = [_checked(group, number) for number, group in enumerate(groups)]
+    found, remarks = meters(checked, hard)
+    reports = []
+    for meter in found:
+        assert isinstance(meter.molecules, ChainGroup)
+        x = meter.molecules.x
+        values, scattered = (None, 0) if as_is else _pooled_means(meter, x)
+        parts = []
         for block, part in _blocks(x):
-            bonds += float(np.sum(np.linalg.norm(np.diff(part, axis=-2), axis=-1)))
-            with _counting_from(block.start):
-                half[block] = 0.5 * logdet(chain, part if as_is else set_hard(chain, part, means))
-        reports.append(GroupReport(chain, half, bonds / (half.size * (n - 1)), scattered))
-    if not reports:
-        raise ValueError(f"no chain has a hard coordinate among {', '.join(hard)}")
-    return AuditReport(tuple(hard), as_is, tuple(reports), tuple(remarks))
+            with _counting(block):
+                parts.append(meter.measure(part, values, histograms=histograms))
+        measured = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        reports.append(_report(meter, measured, as_is, scattered))
+    return AuditReport(names, as_is, tuple(reports), (*notes, *remarks))
 
 
-def _samples(group: ChainGroup, number: int) -> Floats:
+def _checked(group: ChainGroup, number: int) -> ChainGroup:
     """Refuse what no later step could explain: shapes, no samples, NaN, coincident neighbours."""
     x = _arrays.real(group.x, (np.size(group.masses), 3), f"x of group {number}")
     if x.ndim != 4 or not x.size:
@@ -271,59 +375,93 @@ def _samples(group: ChainGroup, number: int) -> Floats:
             f", got {x.shape}"
         )
     _arrays.require_finite(x, x.shape[2:], f"x of group {number}")
-    coincide = np.argwhere(~np.any(np.diff(x, axis=2), axis=3))
+    one, two = group.pairs.T
+    coincide = np.argwhere(~np.any(x[:, :, two] - x[:, :, one], axis=3))
     if coincide.size:
-        frame, chain, bead = coincide[0]
+        frame, chain, bond = coincide[0]
         raise SingularConstraintError(
-            f"bead {bead} and bead {bead + 1} of chain {chain} in frame {frame} of group {number} "
-            "coincide: their bond has no direction"
+            f"bead {one[bond]} and bead {two[bond]} of chain {chain} in frame {frame} of group "
+            f"{number} coincide: their bond has no direction"
         )
-    return x
+    return replace(group, masses=_arrays.masses(group.masses, x.shape[2]), x=x)
 
 
-def pooled_means(chain: Chain, x: Floats) -> tuple[Floats, int]:
-    """Mean of every hard coordinate over x (frames, chains, n, 3), and how many torsions scatter.
-
-    Lengths and angles: arithmetic means. Torsions: circular means arg ⟨e^{iφ}⟩.
-    """
-    torsion = np.array([kind == "torsion" for kind in _kinds(chain)])
-    plain = np.zeros(len(chain.hard))
-    turning = np.zeros(len(chain.hard), dtype=np.complex128)
+def _pooled_means(meter: Meter, x: Floats) -> tuple[Floats, int]:
+    """Means of the hard coordinates over x (frames, chains, n, 3); torsions that scatter."""
+    parts = []
     for block, part in _blocks(x):
-        if _only_lengths(chain):
-            q = np.linalg.norm(np.diff(part, axis=-2), axis=-1)
-        else:
-            with _counting_from(block.start):
-                q = chain.internal(part @ TURN)[..., chain.hard]
-            turning += np.sum(np.exp(1j * q), axis=(0, 1))
-        plain += np.sum(q, axis=(0, 1))
-    samples = x.shape[0] * x.shape[1]
-    scattered = torsion & (np.abs(turning) < SCATTERED * samples)
-    return np.where(torsion, np.angle(turning), plain / samples), int(np.sum(scattered))
+        with _counting(block):
+            sums = meter.sums(part)
+        parts.append({name: np.sum(values, axis=0) for name, values in sums.items()})
+    sums = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+    return meter.means(sums, x.shape[0] * x.shape[1])
 
 
-def set_hard(chain: Chain, x: Floats, values: Floats) -> Floats:
-    """Give x (..., n, 3) the hard values (n_hard,) and keep every other internal coordinate.
+def _counting(block: slice) -> AbstractContextManager[None]:
+    return counting_from(block.start, "those read")
 
-    Where only lengths are hard, bonds keep their directions, which straight chains allow as well.
+
+def _report(
+    meter: Meter, measured: Mapping[str, npt.NDArray[Any]], as_is: bool, scattered: int
+) -> GroupReport:
+    half = measured["half_logdet"]
+    return GroupReport(
+        meter.chain,
+        half,
+        float(np.mean(measured["mean_bond"])),
+        scattered,
+        meter.molecules.label(half.shape[1]),
+        "rigid" if as_is else "stiff",
+        {name: measured[name] for name in SIZES if name in measured},
+        {name: measured[name] for name in ("bends", "torsions") if name in measured},
+    )
+
+
+def _mean(values: Floats, half_logdet: Floats, ensemble: Ensemble, root: bool) -> Mean:
+    """Average `values` (frames, chains), of one ensemble, in both.
+
+    The errors are those of means of series: the influence of each sample on an average, and on the
+    difference of the two.
     """
-    if _only_lengths(chain):
-        bonds = np.diff(x, axis=-2)
-        bonds *= (values / np.linalg.norm(bonds, axis=-1))[..., None]
-        return np.cumsum(np.concatenate([x[..., :1, :], bonds], axis=-2), axis=-2)
-    q = chain.internal(x @ TURN)
-    q[..., chain.hard] = values
-    return chain.cartesian(q) @ TURN
+    weights = _weights(half_logdet, ensemble)
+    samples, reweighted = _influence(values, np.ones(1), root), _influence(values, weights, root)
+    stiff, rigid = (samples, reweighted)[:: 1 if ensemble == "stiff" else -1]
+    change = (rigid[0] - stiff[0], rigid[1] - stiff[1])
+    slowest = max(statistical_inefficiency(series) for _, series in (stiff, rigid))
+    return Mean(
+        stiff=_with_deviation(*stiff),
+        rigid=_with_deviation(*rigid),
+        change=_with_deviation(*change),
+        size=float(np.sum(weights) ** 2 / np.sum(weights**2)) / slowest,
+    )
 
 
-@contextmanager
-def _counting_from(frame: int) -> Iterator[None]:
-    """Say in errors where a block's (frame, chain) are counted from."""
-    try:
-        yield
-    except ValueError as error:
-        counted = f"{error} (frame, chain; counting from frame {frame} of those read)"
-        raise type(error)(counted) from error
+def _weights(half_logdet: Floats, ensemble: Ensemble) -> Floats:
+    """Weights, 1 on average, that lead from the ensemble of the samples to the other one."""
+    log_weights = half_logdet if ensemble == "stiff" else -half_logdet
+    weights: Floats = np.exp(log_weights - np.max(log_weights))
+    return weights / np.mean(weights)
+
+
+def _other(ensemble: Ensemble) -> Ensemble:
+    return "rigid" if ensemble == "stiff" else "stiff"
+
+
+def _with_deviation(value: float, series: Floats) -> tuple[float, float]:
+    return value, standard_error(series) if series.size > 1 else np.inf
+
+
+def _influence(values: Floats, weights: Floats, root: bool) -> tuple[float, Floats]:
+    """Weighted average, or its root, and what each sample adds to it, to first order."""
+    average = float(np.mean(weights * values))
+    added = weights * (values - average)
+    return (float(np.sqrt(average)), added / (2.0 * np.sqrt(average))) if root else (average, added)
+
+
+def _with_error(value: float, error: float, sign: str = "") -> str:
+    """``24.31 ± 0.92``: the error with two digits, the value with as many decimals."""
+    digits = max(0, 1 - int(np.floor(np.log10(error)))) if error > 0.0 else 3
+    return f"{value:{sign}.{digits}f} ± {error:.{digits}f}"
 
 
 def _warning(scattered: int) -> str:
@@ -332,21 +470,13 @@ def _warning(scattered: int) -> str:
         return ""
     are = "is" if scattered == 1 else "are"
     return (
-        f"; but {_count(scattered, 'hard torsion')} {are} scattered over the circle: constraining "
+        f"; but {counted(scattered, 'hard torsion')} {are} scattered over the circle: constraining "
         "to a mean would change much more than the metric"
     )
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s'[: number != 1]}"
-
-
 def _kinds(chain: Chain) -> list[str]:
     return [chain.coordinates[row].kind for row in chain.hard]
-
-
-def _only_lengths(chain: Chain) -> bool:
-    return set(_kinds(chain)) == {"length"}
 
 
 def _blocks(x: Floats) -> Iterator[tuple[slice, Floats]]:

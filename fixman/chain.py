@@ -20,7 +20,7 @@ from fixman.coordinates import KINDS, Coordinate, HardPattern, Index, Rows
 from fixman.errors import SingularConstraintError, SingularCoordinateError
 from fixman.kernels import charts, motion
 from fixman.kernels.geometry import ANGLE, LENGTH, TORSION
-from fixman.kernels.redundancy import dependent_rows
+from fixman.kernels.sparse import dependent_rows
 
 Base = Literal["free", "fixed"]
 DEPENDENT = 1e-8  # pivot over diagonal: rounding of a dependent row stays far below, others above
@@ -293,13 +293,6 @@ class Chain:
             return np.empty((2, 0))
         beads = np.stack([self._inverse_masses, self.masses])
         return np.concatenate([np.zeros((2, int(self._fixed))), beads], axis=1)
-
-    @cached_property
-    def _band(self) -> tuple[NDArray[np.int32], int]:
-        """What assembles the band of H^bb; nothing where `_links` serve instead."""
-        if self._links.size:
-            return np.empty((0, 4), dtype=np.int32), 1
-        return self._hard_pattern.band_terms, self._hard_pattern.bandwidth
 
     @cached_property
     def _sizes(self) -> tuple[int, int, Array, int, int]:
@@ -682,7 +675,7 @@ def _dependent_rows(chain: Chain) -> Index:
         q[kinds == ANGLE] = angles * (1 if chain.dim == 3 else rng.choice([-1, 1], angles.size))
         gradients, _ = pattern.rows.gradients(chain.cartesian(q))
         H = np.empty(pattern.symbolic.nnz)
-        motion.hard_matrix(gradients, pattern.terms, chain._inverse_masses, H[:, None])
+        motion.hard_matrix(gradients, pattern.terms, chain._inverse_masses, H)
         here = np.empty_like(lost)
         dependent_rows(H, *pattern.symbolic, DEPENDENT, here)
         lost &= here

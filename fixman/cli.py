@@ -8,7 +8,8 @@ import io
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from fixman import cli_simulate
 
 if TYPE_CHECKING:
     from fixman.audit import AuditReport
-    from fixman.io.groups import ChainData
+    from fixman.io.mdanalysis import MetricAnalysis
 
 # Heavy imports live inside the subcommands: `fixman --help` answers at once.
 
@@ -74,7 +75,7 @@ def _add_audit(commands: Any) -> None:
         help="does constraining these coordinates change my ensemble?",
         formatter_class=argparse.RawDescriptionHelpFormatter,  # keeps the example on one line
         description="Spread of ½ ln det H^bb (kT) over a trajectory: what separates rigid\n"
-        "constraints from the limit of equally stiff springs. Linear chains only.",
+        "constraints from the limit of equally stiff springs.",
         epilog="example:\n"
         '  fixman audit top.psf run.dcd --select "name N CA C" --hard length,angle',
     )
@@ -82,17 +83,22 @@ def _add_audit(commands: Any) -> None:
     add("topology", metavar="TOPOLOGY", help="any topology that MDAnalysis reads")
     add("trajectory", metavar="TRAJECTORY", nargs="?", help="one trajectory; may be left out")
     add("--select", required=True, metavar="SELECTION", help="MDAnalysis selection of the chains")
-    kinds = "what is constrained: one or more of length,angle,torsion (default: length)"
-    add("--hard", default="length", metavar="KINDS", help=kinds)
-    add("--as-is", action="store_true", help="do not set hard coordinates to their means first")
+    kinds = "what is constrained: one or more of length,angle,torsion; or torsional; or h-bonds"
+    add("--hard", default="length", metavar="KINDS", help=f"{kinds} (default: length)")
+    as_is = "a run with these constraints: do not set hard coordinates to their means first"
+    add("--as-is", action="store_true", help=as_is)
     add("--atom-style", metavar="STYLE", help='LAMMPS columns, such as "id resid type x y z"')
     bonds = "where bonds come from (default: topology); guess: distances in the first frame"
     add("--bonds", choices=("topology", "guess"), default="topology", help=bonds)
     add("--start", type=int, metavar="FRAME", help="first frame, counted from 0 (default: 0)")
     add("--stop", type=int, metavar="FRAME", help="frame to stop before (default: the end)")
     add("--step", type=int, metavar="FRAMES", help="from one frame to the next (default: 1)")
-    add("--out", type=Path, metavar="CSV", help="write ½ ln det H^bb of every frame and chain")
-    add("--plot", type=Path, metavar="PNG", help="write its histogram")
+    where = audit.add_mutually_exclusive_group().add_argument
+    where("--workers", type=int, metavar="N", help="processes on this machine (default: 1)")
+    where("--scheduler", metavar="ADDRESS", help="a running Dask scheduler, tcp://host:8786")
+    table = "write ½ ln det H^bb and the sizes of every frame and chain"
+    add("--out", type=Path, metavar="CSV", help=table)
+    add("--plot", type=Path, metavar="PNG", help="write its histogram, and those of soft angles")
     add("--json", action="store_true", help="print one JSON document instead of text")
     add("--quiet", action="store_true", help="no progress bar")
     audit.set_defaults(run=_audit)
@@ -120,25 +126,26 @@ def _audit(arguments: argparse.Namespace) -> None:
         from fixman import plot
 
         plot.require_format(arguments.plot)
-    from fixman.audit import audit
-    from fixman.io.mdanalysis import read_chains
+    from fixman.audit import AuditReport
+    from fixman.io.mdanalysis import MetricAnalysis, open_universe
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), ExitStack() as stack:
         warnings.filterwarnings("ignore", module="MDAnalysis")
-        data = read_chains(
-            arguments.topology,
-            arguments.trajectory,
-            select=arguments.select,
-            atom_style=arguments.atom_style,
-            bonds=arguments.bonds,
-            start=arguments.start,
-            stop=arguments.stop,
-            step=arguments.step,
-            progress=_progress(arguments.quiet),
+        universe, notes = open_universe(
+            arguments.topology, arguments.trajectory, arguments.atom_style
         )
-    report = audit(data.groups, hard, as_is=arguments.as_is, notes=data.notes)
+        analysis = MetricAnalysis(
+            universe,
+            arguments.select,
+            hard=hard,
+            values="as-is" if arguments.as_is else "means",
+            bonds=arguments.bonds,
+            histograms=arguments.plot is not None,
+        )
+        analysis.run(arguments.start, arguments.stop, arguments.step, **_backend(arguments, stack))
+    report = AuditReport.from_analysis(analysis, notes)
     if arguments.out is not None:
-        _write_csv(arguments.out, data, report)
+        _write_csv(arguments.out, analysis, report)
     if arguments.plot is not None:
         _write_plot(arguments.plot, report)
     written = [str(path) for path in (arguments.out, arguments.plot) if path is not None]
@@ -150,46 +157,67 @@ def _audit(arguments: argparse.Namespace) -> None:
             print(f"wrote {path}")
 
 
-def _hard(text: str) -> tuple[str, ...]:
+def _hard(text: str) -> str | tuple[str, ...]:
     from fixman.coordinates import KINDS, POSITIONS
+    from fixman.io.samples import MOLECULAR
 
+    if text.strip() in MOLECULAR:
+        return text.strip()
     hard = tuple(kind.strip() for kind in text.split(","))
     for kind in hard:
+        if kind in MOLECULAR:
+            raise ValueError(f"--hard: {kind} stands alone, without other kinds")
         if kind not in KINDS[POSITIONS:]:
-            choices = ", ".join(KINDS[POSITIONS:])
+            choices = ", ".join((*KINDS[POSITIONS:], *MOLECULAR))
             raise ValueError(f"--hard: unknown kind {kind!r}; choose from {choices}")
     return hard
 
 
-def _progress(quiet: bool) -> Callable[[Any], Iterable[Any]]:
-    if quiet or not sys.stderr.isatty():
-        return iter
-    from functools import partial
+def _backend(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Any]:
+    """Where the frames are worked on, as arguments of `MetricAnalysis.run`."""
+    if arguments.scheduler is not None:
+        from fixman.io.dask import connect
+        from fixman.io.mdanalysis import DistributedBackend
 
-    from tqdm import tqdm
+        return {"backend": DistributedBackend(stack.enter_context(connect(arguments.scheduler)))}
+    workers = 1 if arguments.workers is None else arguments.workers
+    if workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {workers}")
+    if workers > 1:
+        return {"backend": "multiprocessing", "n_workers": workers}
+    return {"verbose": not arguments.quiet and sys.stderr.isatty()}
 
-    return partial(tqdm, desc="reading", unit="frame", file=sys.stderr)
 
-
-def _write_csv(path: Path, data: ChainData, report: AuditReport) -> None:
+def _write_csv(path: Path, analysis: MetricAnalysis, report: AuditReport) -> None:
     """One row a frame and chain; group and chain count from 0, frames are the trajectory's own."""
+    sizes = ("square_end_to_end", "square_gyration")
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["group", "chain", "frame", "time", "half_logdet"])
+        writer.writerow(["group", "chain", "frame", "time", "half_logdet", *sizes])
         for number, group in enumerate(report.groups):
-            for frame, time, row in zip(data.frames, data.times, group.half_logdet, strict=True):
-                writer.writerows(
-                    [number, chain, frame, time, repr(float(half))]
-                    for chain, half in enumerate(row)
-                )
+            columns = [group.half_logdet, *(group.sizes.get(name) for name in sizes)]
+            for k, (frame, time) in enumerate(zip(analysis.frames, analysis.times, strict=True)):
+                for chain in range(group.half_logdet.shape[1]):
+                    found = ("" if c is None else repr(float(c[k, chain])) for c in columns)
+                    writer.writerow([number, chain, frame, time, *found])
 
 
 def _write_plot(path: Path, report: AuditReport) -> None:
     from fixman import plot
+    from fixman.io.samples import BEND_EDGES, TORSION_EDGES
 
+    angles = (
+        ("bending angle, 0 = straight", BEND_EDGES, [g.densities("bends") for g in report.groups]),
+        ("torsion, ±180 = trans", TORSION_EDGES, [g.densities("torsions") for g in report.groups]),
+    )
+    panels = [panel for panel in angles if any(panel[2])]
     samples = {group.label: group.half_logdet for group in report.groups}
     with plot.style():
-        fig = plot.figure()
-        ax = plot.audit_histogram(fig.subplots(), samples)
-        ax.set_title(f"hard: {', '.join(report.hard)}")
+        fig = plot.figure(aspect=0.72 * (1 + len(panels)))
+        axes = fig.subplots(1 + len(panels), squeeze=False)[:, 0]
+        ensemble = "rigid" if report.as_is else "stiff"
+        plot.audit_histogram(axes[0], samples, ensemble)
+        axes[0].set_title(f"hard: {', '.join(report.hard)}")
+        for ax, (name, edges, densities) in zip(axes[1:], panels, strict=True):
+            plot.angle_histogram(ax, edges, [density or {} for density in densities], name)
         fig.savefig(path)

@@ -19,16 +19,18 @@ __all__ = ["Motion", "forward_dynamics", "inverse_dynamics", "project"]
 
 Pattern: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any]
 
+RUNAWAY = 1e6  # times the largest coordinate or target
+
 _NO_TORQUE = np.empty(0)
 _NO_FORCE = np.empty((0, 2))
-_NO_PATTERN = tuple(np.zeros(size, dtype=np.int32) for size in ((0, 4), 1, 0, 1, 0, 0))
+_NO_ROWS: Any = [np.zeros(size, dtype=np.int32) for size in ((0, 4), 1, 0, 1, 0, 0)]
 
 
 def _pattern(chain: Chain) -> Pattern:
     """Return what assembles and factors H^bb: terms and symbolic factor, or only the links."""
     links = chain._links
     if links.size:
-        return *_NO_PATTERN, links
+        return *_NO_ROWS, links
     pattern = chain._hard_pattern
     return pattern.terms, *pattern.symbolic, links
 
@@ -261,7 +263,7 @@ def project(
     chain : Chain
     x : (..., n, dim)
     targets : (..., n_hard), or one number for all
-        In the order of ``chain.hard``; ``chain.internal(x)[..., chain.hard]`` are those of x.
+        In the order of ``chain.hard``; ``chain.values(x)[..., chain.hard]`` are those of x.
     v : (..., n, dim), optional
 
     Returns
@@ -309,10 +311,14 @@ def project(
         x0.reshape(-1, dim), goal.reshape(count(lead), hard)[:, pattern.order], *shape,
         *_pattern(chain), near.reshape(-1, dim),
     )  # fmt: skip
-    if code >= 0 and code % 2 == 0:
-        raise_failure(chain, near, code // 2)
     if code >= 0:
-        where = _arrays.frame_text(code // 2, lead)
+        frame = code // 2
+        last, first = (y.reshape(-1, *tail)[frame] for y in (near, x0))
+        # An iteration that runs away ends where bonds cannot be measured: nothing singular there.
+        lost = not np.abs(last).max() < RUNAWAY * max(np.abs(first).max(), np.abs(goal).max())
+        if code % 2 == 0 and not lost:
+            raise_failure(chain, near, frame)
+        where = _arrays.frame_text(frame, lead)
         raise ConstraintSolveError(
             f"the hard coordinates do not reach their targets{where}: start nearer to them, or "
             "check that they can be met together"

@@ -14,18 +14,23 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, sparse
+from scipy.sparse.linalg import splu
 
 from fixman import _arrays
 from fixman._arrays import Array
 from fixman.chain import Chain, count, overflow, single
 from fixman.coordinates import SLOTS, Rows
 from fixman.errors import SingularConstraintError, SingularCoordinateError
-from fixman.kernels import banded, freely_jointed, motion
-from fixman.structured import Banded, Factor, Tridiagonal
+from fixman.kernels import freely_jointed, motion
+from fixman.kernels.sparse import factor, null_vector
+from fixman.structured import Banded, Factor, Sparse, Tridiagonal
 
 __all__ = ["Partition"]
 
-Sparse: TypeAlias = "sparse.csr_array[Any, Any]"
+Matrix: TypeAlias = "sparse.csr_array[Any, Any]"
+Structured: TypeAlias = Tridiagonal | Banded | Sparse
+
+NAMED = 5  # rows that a refusal names
 
 
 class Partition:
@@ -69,13 +74,13 @@ class Partition:
     # --- blocks -----------------------------------------------------------------------------
 
     @cached_property
-    def _B_b(self) -> Sparse:
+    def _B_b(self) -> Matrix:
         """Hard Wilson rows in public order."""
         back = np.argsort(self._order)
         return self._narrow.take(back).to_sparse(self._gradients[back])
 
     @cached_property
-    def _B_a(self) -> Sparse:
+    def _B_a(self) -> Matrix:
         """Soft Wilson rows."""
         table = self.chain._soft_rows
         gradients, exist = table.gradients(self._x)
@@ -92,26 +97,26 @@ class Partition:
         """Inverse mass of every Cartesian component."""
         return np.repeat(self.chain._inverse_masses, self.chain.dim)
 
-    def _inner(self, B: Sparse, C: Sparse) -> Sparse:
+    def _inner(self, B: Matrix, C: Matrix) -> Matrix:
         """B M⁻¹ Cᵀ, read-only since later answers use it."""
         with np.errstate(all="ignore"):
-            product: Sparse = B @ sparse.diags_array(self._w).tocsr() @ C.T
+            product: Matrix = B @ sparse.diags_array(self._w).tocsr() @ C.T
         product.sum_duplicates()  # and sorts, which SciPy would otherwise do in place, later
         product.data.flags.writeable = False
         return _finite(product, product.data)
 
     @cached_property
-    def H_aa(self) -> Sparse:
+    def H_aa(self) -> Matrix:
         """Soft block (n_soft, n_soft), the paper's H^θθ (eq. 24); singular where B_a is."""
         return self._inner(self._B_a, self._B_a)
 
     @cached_property
-    def H_ab(self) -> Sparse:
+    def H_ab(self) -> Matrix:
         """Mixed block (n_soft, n_hard), the paper's H^θL; singular where B_a is."""
         return self._inner(self._B_a, self._B_b)
 
     @cached_property
-    def H_bb(self) -> Sparse:
+    def H_bb(self) -> Matrix:
         """Hard block (n_hard, n_hard), the paper's H^LL."""
         return self._inner(self._B_b, self._B_b)
 
@@ -126,8 +131,9 @@ class Partition:
             Torques minus velocity terms, conjugate to the soft coordinates.
         method : "fused" or "lu"
             "lu" is the published route (Lee & Chirikjian 2005, eq. 13) with
-            `scipy.linalg.solve_banded`; "fused" uses H = B M⁻¹ Bᵀ without forming the blocks, and
-            for planar chains of bonds a kernel that stays accurate where they are nearly straight.
+            `scipy.linalg.solve_banded`, or with `scipy.sparse.linalg.splu` where H^bb has no band;
+            "fused" uses H = B M⁻¹ Bᵀ without forming the blocks, and for planar chains of bonds a
+            kernel that stays accurate where they are nearly straight.
 
         Raises
         ------
@@ -160,14 +166,8 @@ class Partition:
         if not self.chain.hard.size:
             return _finite(c, c)
         _finite(d, d)
-        bands = _bands(self._matrix)
-        h, m = bands.shape[0] - 1, bands.shape[1]
-        both = np.zeros((2 * h + 1, m))
-        for j in range(h + 1):
-            both[h + j] = bands[j]
-            both[h - j, j:] = bands[j, : m - j]
         e = np.empty_like(d)
-        e[self._order] = linalg.solve_banded((h, h), both, d)
+        e[self._order] = _lu(self._matrix, d)
         with np.errstate(all="ignore"):
             f = self.H_ab @ e
             answer = np.asarray(c - f)
@@ -197,7 +197,7 @@ class Partition:
     def _push(self, F: Array, w: Array) -> Array:
         """λ that makes B_b M⁻¹ (F + B_bᵀ λ) vanish."""
         push = -self._hard_solve(self._B_b @ (w * F))
-        if isinstance(self._matrix, Banded):  # once more from B: see kernels.motion
+        if not isinstance(self._matrix, Tridiagonal):  # once more from B: see kernels.motion
             push -= self._hard_solve(self._B_b @ (w * (F + self._B_b.T @ push)))
         return push
 
@@ -278,17 +278,37 @@ def _finite(answer: _T, values: Array) -> _T:
     return answer
 
 
-def _hard_matrix(chain: Chain, gradients: Array) -> Tridiagonal | Banded:
-    """H^bb in the narrow order, as the structure that it has."""
+def _hard_matrix(chain: Chain, gradients: Array) -> Structured:
+    """H^bb in factor order, as the structure that it has."""
     if chain._links.size:
         u = gradients[:, 1]  # the Wilson row of a bond ends in its direction
         cosines = (u[:-1] * u[1:]).sum(axis=1)
         sines = np.linalg.norm(np.cross(u[:-1], u[1:]), axis=1)
         return Tridiagonal(chain._links[0], cosines, sines)
     pattern = chain._hard_pattern
-    T = np.empty((len(pattern.rows), pattern.bandwidth + 1))
-    motion.hard_matrix(gradients, pattern.band_terms, chain._inverse_masses, T)
-    return Banded(T.T)
+    if chain._linear:
+        T = np.empty((len(pattern.rows), pattern.bandwidth + 1))
+        motion.hard_matrix(gradients, pattern.band_terms, chain._inverse_masses, T)
+        return Banded(T.T)
+    V = np.empty(pattern.symbolic.nnz)
+    motion.hard_matrix(gradients, pattern.terms, chain._inverse_masses, V)
+    return Sparse.stored(V, pattern.symbolic)
+
+
+def _lu(matrix: Structured, d: Array) -> Array:
+    """Solve with the LU factorization of SciPy."""
+    if isinstance(matrix, Sparse):
+        lower = matrix.to_csc()
+        whole = lower + sparse.tril(lower, -1).T
+        pivots: Any = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+        return np.asarray(splu(whole.tocsc(), permc_spec="NATURAL", **pivots).solve(d))
+    bands = _bands(matrix)
+    h, m = bands.shape[0] - 1, bands.shape[1]
+    both = np.zeros((2 * h + 1, m))
+    for j in range(h + 1):
+        both[h + j] = bands[j]
+        both[h - j, j:] = bands[j, : m - j]
+    return np.asarray(linalg.solve_banded((h, h), both, d))
 
 
 def _bands(matrix: Tridiagonal | Banded) -> Array:
@@ -318,14 +338,33 @@ def raise_failure(
         _arrays.require_finite(torque, (chain.soft.size,), "torque", "soft coordinate")
         pushed = np.flatnonzero(torque.reshape(count(lead), -1)[frame])
         chain._soft_rows.take(pushed).refuse_singular(x, frame, SingularCoordinateError)
-    table = chain._hard_pattern.rows
-    gradients, _ = table.gradients(x.reshape(-1, chain.n, chain.dim)[frame].copy())
-    T = np.empty((len(table), chain._hard_pattern.bandwidth + 1))
-    motion.hard_matrix(gradients, chain._hard_pattern.band_terms, chain._inverse_masses, T)
-    row = banded.factor(T)
-    if row >= 0 and np.isfinite(T).all():
-        raise SingularConstraintError(
-            f"{table[row]} depends on the other hard coordinates{where}, or the masses beside it "
-            "differ by so much that rounding hides the difference: make it soft"
-        )
+    _refuse_dependent(chain, x.reshape(-1, chain.n, chain.dim)[frame].copy(), where)
     raise overflow("answer", frame, lead)
+
+
+def _refuse_dependent(chain: Chain, x: Array, where: str) -> None:
+    """Raise if a pivot of H^bb is lost, naming the rows in the combination that vanishes."""
+    pattern = chain._hard_pattern
+    table, symbolic = pattern.rows, pattern.symbolic
+    gradients, _ = table.gradients(x)
+    V = np.empty(symbolic.nnz)
+    motion.hard_matrix(gradients, pattern.terms, chain._inverse_masses, V)
+    if not np.isfinite(V).all():
+        return
+    scale = np.sqrt(V[symbolic.first[:-1]])
+    row = factor(V, *symbolic, np.empty(symbolic.size), 1.0)
+    if row < 0:
+        return
+    share = np.zeros(symbolic.size)
+    null_vector(V, *symbolic, row, share)
+    share = np.abs(share) * scale
+    share[row] = 0.0
+    others = np.argsort(-share, kind="stable")[: np.count_nonzero(share > 1e-6 * scale[row])]
+    names = ", ".join(str(table[int(other)]) for other in others[:NAMED])
+    if others.size > NAMED:
+        names += f" and {others.size - NAMED} more"
+    raise SingularConstraintError(
+        f"{table[row]} depends on {names or 'the other hard coordinates'}{where}, or the masses "
+        "beside it differ by so much that rounding hides the difference: make one of these soft or "
+        "leave it out, or stay away from this configuration"
+    )

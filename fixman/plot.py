@@ -62,26 +62,96 @@ def style() -> Any:
     return mpl.rc_context(STYLE)
 
 
-def audit_histogram(ax: Axes, samples: Mapping[str, npt.ArrayLike]) -> Axes:
+def audit_histogram(
+    ax: Axes, samples: Mapping[str, npt.ArrayLike], ensemble: str = "rigid"
+) -> Axes:
     """Distribution of ½ ln det H^bb about its mean, in kT, one outline per labelled group.
 
-    Solid: samples as they are (rigid). Dashed: with weights (det H^bb)^(-1/2) (stiff).
+    Solid: samples as they are. Dashed: reweighted, rigid ones by (det H^bb)^(-1/2) to stiff, and
+    samples of the stiff `ensemble` by (det H^bb)^(1/2) to rigid.
     """
+    sign = -1.0 if ensemble == "rigid" else 1.0
+    other = "stiff" if ensemble == "rigid" else "rigid"
     for number, (label, values) in enumerate(samples.items()):
         half = np.ravel(np.asarray(values, dtype=np.float64))
         deviation = half - np.mean(half)
-        weights = np.exp(np.min(deviation) - deviation)
+        weights = np.exp(sign * deviation - np.max(sign * deviation))
         edges = np.histogram_bin_edges(deviation, bins=min(50, max(5, int(np.sqrt(half.size)))))
         color = PALETTE[number % len(PALETTE)]
-        rigid, _ = np.histogram(deviation, edges, density=True)
-        stiff, _ = np.histogram(deviation, edges, density=True, weights=weights)
-        ax.stairs(rigid, edges, color=color, label=label)
-        ax.stairs(stiff, edges, color=color, linestyle="--")
+        plain, _ = np.histogram(deviation, edges, density=True)
+        weighted, _ = np.histogram(deviation, edges, density=True, weights=weights)
+        ax.stairs(plain, edges, color=color, label=label)
+        ax.stairs(weighted, edges, color=color, linestyle="--")
     key = PALETTE[0] if len(samples) == 1 else "0.4"  # grey stands for every colour
-    ax.plot([], [], color=key, linestyle="--", label="reweighted to stiff")
+    ax.plot([], [], color=key, linestyle="--", label=f"reweighted to {other}")
     ax.set_xlabel(r"$\frac{1}{2}\ln\det H^{bb}$ − mean  (kT)")
     ax.set_ylabel("density  (1/kT)")
     ax.legend()
+    return ax
+
+
+def angle_histogram(
+    ax: Axes, edges: npt.ArrayLike, densities: Sequence[Mapping[Any, Any]], name: str
+) -> Axes:
+    """Distributions over an angle, one outline per group and ensemble, in degrees.
+
+    `edges` in radians, `densities` per radian; the first of each mapping is drawn solid, the second
+    dashed, and in another colour where there is only one group.
+    """
+    degrees = np.degrees(np.asarray(edges, dtype=np.float64))
+    one = len(densities) == 1
+    for number, pair in enumerate(densities):
+        for k, (ensemble, density) in enumerate(pair.items()):
+            color = PALETTE[(k if one else number) % len(PALETTE)]
+            values = np.radians(np.asarray(density, dtype=np.float64))
+            ax.stairs(
+                values, degrees, baseline=None, color=color, linestyle=("-", "--")[k],
+                label=ensemble if one else None,
+            )  # fmt: skip
+    ax.set_xlim(degrees[0], degrees[-1])
+    ax.set_xticks(np.linspace(degrees[0], degrees[-1], 7))
+    ax.set_xlabel(f"{name}  (degrees)")
+    ax.set_ylabel("density  (1/degree)")
+    ax.set_ylim(bottom=0.0)
+    if one:
+        ax.legend()
+    return ax
+
+
+def binned(
+    ax: Axes, edges: npt.ArrayLike, series: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]
+) -> Axes:
+    """Densities in bins as points with error bars: the first in the middle, others beside it."""
+    edges = np.asarray(edges, dtype=np.float64)
+    middles, widths = 0.5 * (edges[1:] + edges[:-1]), np.diff(edges)
+    for number, (name, (density, error)) in enumerate(series.items()):
+        ax.errorbar(
+            middles + 0.3 * widths * ((number + 1) // 2) * (-1.0) ** number,
+            np.asarray(density),
+            np.asarray(error),
+            label=name,
+            color=PALETTE[number],
+            marker=MARKERS[number],
+            markersize=2.5,
+            elinewidth=0.6,
+            linestyle="none",
+        )
+    return ax
+
+
+def landscape(
+    ax: Axes, degrees: npt.ArrayLike, values: npt.ArrayLike, levels: npt.ArrayLike
+) -> Axes:
+    """Contours of a function of two torsions, values (first, second) over the full circle.
+
+    The filled contours are ``ax.collections[0]``, for a colour bar.
+    """
+    table, steps = np.asarray(values, dtype=np.float64).T, np.asarray(levels, dtype=np.float64)
+    ax.contourf(degrees, degrees, table, steps, cmap="viridis")
+    ax.contour(degrees, degrees, table, steps, colors="white", linewidths=0.2)
+    ax.set_aspect("equal")
+    ax.set_xticks([-180, 0, 180])
+    ax.set_yticks([-180, 0, 180])
     return ax
 
 

@@ -1,23 +1,24 @@
 """Symmetric positive definite matrices with structure: factor once, ask many questions.
 
 Each type has ``factor() → solve, logdet, inverse_on_pattern`` and, for tests, ``to_dense()``.
-Bands are in SciPy's lower form: ``bands[j, i] = A[i + j, i]``.
+Bands are in SciPy's lower form: ``bands[j, i] = A[i + j, i]``.  Whatever has no band is `Sparse`.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array, csc_array, issparse
 
 from fixman import _arrays
 from fixman._arrays import Array
 from fixman.errors import SingularConstraintError
-from fixman.kernels import banded, block_tridiagonal, tridiagonal
+from fixman.kernels import banded, block_tridiagonal, sparse, tridiagonal
 
-__all__ = ["Banded", "BlockTridiagonal", "Factor", "Tridiagonal"]
+__all__ = ["Banded", "BlockTridiagonal", "Factor", "Sparse", "Tridiagonal"]
 
 
 class Factor(Protocol):
@@ -30,8 +31,8 @@ class Factor(Protocol):
     def solve(self, b: ArrayLike) -> Array:
         """Return A⁻¹ b for b (m,) or (m, r)."""
 
-    def inverse_on_pattern(self) -> Array:
-        """Return the elements of A⁻¹ inside the band of A, in SciPy's lower form."""
+    def inverse_on_pattern(self) -> Any:
+        """Return the elements of A⁻¹ where A has elements, in the form that A has."""
 
 
 class Tridiagonal:
@@ -167,7 +168,7 @@ class BandedFactor:
     @property
     def logdet(self) -> float:
         """Return ln det A."""
-        return float(np.log(self._T[:, 0]).sum())
+        return float(banded.log_product(self._T))
 
     def solve(self, b: ArrayLike) -> Array:
         """Return A⁻¹ b for b (m,) or (m, r), in O(m h r)."""
@@ -278,6 +279,107 @@ class BlockTridiagonalFactor:
         S, T = np.zeros_like(self._D), np.zeros_like(self._B)
         block_tridiagonal.inverse_on_pattern(self._D, self._B, self._sizes, S, T)
         return _finite(S), _finite(T)
+
+
+class Sparse:
+    """A sparse symmetric positive definite matrix, eliminated in the order of its rows.
+
+    The caller chooses that order: a tree from its leaves to its root creates no fill.
+
+    Parameters
+    ----------
+    matrix : scipy.sparse array (m, m)
+        Only the lower triangle is read.
+    symbolic : Symbolic, optional
+        That of a matrix which has elements wherever this one has, ``other.symbolic``: the pattern
+        of the factor is then not looked for again.
+    """
+
+    def __init__(self, matrix: Any, symbolic: sparse.Symbolic | None = None) -> None:
+        shape = np.shape(matrix)
+        fit = issparse(matrix) and len(shape) == 2 and shape[0] == shape[1]
+        if not fit:
+            got = f"{type(matrix).__name__} of shape {shape}"
+            raise ValueError(f"matrix must be a scipy.sparse array (m, m), got a {got}")
+        m = shape[0]
+        elements: Any = coo_array(matrix)
+        i, j = elements.coords
+        low = i >= j
+        i, j, a = i[low], j[low], _arrays.real(elements.data[low], (), "matrix")
+        if not np.isfinite(a).all():
+            bad = int(np.argmin(np.isfinite(a)))
+            raise ValueError(f"element ({i[bad]}, {j[bad]}) of the matrix is {a[bad]}")
+        self.symbolic = sparse.analyse(m, i, j) if symbolic is None else symbolic
+        if self.symbolic.size != m:
+            raise ValueError(f"symbolic is of {self.symbolic.size} rows, the matrix has {m}")
+        place = sparse.places(self.symbolic, i, j)
+        if (place < 0).any():
+            lost = int(np.argmin(place))
+            raise ValueError(f"element ({i[lost]}, {j[lost]}) is outside the pattern of symbolic")
+        self._V: Array = np.zeros(self.symbolic.nnz)
+        np.add.at(self._V, place, a)
+
+    @classmethod
+    def stored(cls, V: Array, symbolic: sparse.Symbolic) -> Sparse:
+        """Take over elements that already stand where `fixman.kernels.sparse` wants them."""
+        matrix = cls.__new__(cls)
+        matrix._V, matrix.symbolic = V, symbolic
+        return matrix
+
+    def to_csc(self) -> csc_array[Any]:
+        """Return the lower triangle, with the zeros that the factor fills."""
+        return _lower(self._V, self.symbolic)
+
+    def to_dense(self) -> Array:
+        """Return the matrix as a dense array, for tests."""
+        lower: Array = self.to_csc().toarray()
+        return lower + np.tril(lower, -1).T
+
+    def factor(self) -> SparseFactor:
+        """LDLᵀ in O(Σ |column of L|²).
+
+        Raises
+        ------
+        SingularConstraintError
+            If a pivot is lost to rounding: the matrix is not positive definite.
+        """
+        V = self._V.copy()
+        row = sparse.factor(V, *self.symbolic, np.empty(self.symbolic.size), 1.0)
+        if row >= 0:
+            raise SingularConstraintError(
+                f"row {row} depends on the rows before it: its pivot is lost to rounding"
+            )
+        return SparseFactor(V, self.symbolic)
+
+
+class SparseFactor:
+    """The LDLᵀ of a `Sparse`."""
+
+    def __init__(self, V: Array, symbolic: sparse.Symbolic) -> None:
+        self._V = V
+        self._symbolic = symbolic
+
+    @property
+    def logdet(self) -> float:
+        """Return ln det A."""
+        return float(sparse.log_product(self._V, *self._symbolic, 1.0))
+
+    def solve(self, b: ArrayLike) -> Array:
+        """Return A⁻¹ b for b (m,) or (m, r), in O(nnz(L) r)."""
+        y = _right_hand_side(b, self._symbolic.size)
+        sparse.solve(self._V, *self._symbolic, y if y.ndim == 2 else y[:, None])
+        return _finite(y)
+
+    def inverse_on_pattern(self) -> csc_array[Any]:
+        """Return the lower triangle of A⁻¹ on the pattern of L, in O(Σ |column of L|²)."""
+        S, work = np.empty_like(self._V), np.empty(2 * self._symbolic.size)
+        sparse.inverse_on_pattern(self._V, S, *self._symbolic, work, 1.0)
+        return _lower(_finite(S), self._symbolic)
+
+
+def _lower(V: Array, symbolic: sparse.Symbolic) -> csc_array[Any]:
+    parts = (V.copy(), symbolic.row.copy(), symbolic.first.copy())
+    return csc_array(parts, shape=(symbolic.size, symbolic.size))
 
 
 def _vector(value: ArrayLike, name: str, size: int | None = None) -> Array:

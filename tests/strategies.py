@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import fixman as fx
@@ -78,11 +79,12 @@ class System:
     v: np.ndarray
     torque: np.ndarray
     force: np.ndarray
+    given: fx.Chain | None = None
 
     @cached_property
     def chain(self) -> fx.Chain:
         """Return the chain under test."""
-        return build(self.spec)
+        return self.given or build(self.spec)
 
 
 def make_system(spec: Spec, shape: str = "random", seed: int = 0, bend: float = 1e-6) -> System:
@@ -126,3 +128,81 @@ def specs(draw, dims=(2, 3), bases=BASES, min_n=1, max_n=9, kinds=None, masks=Tr
 def systems(draw, shapes=("random",), **options):
     """Draw a chain with a state."""
     return make_system(draw(specs(**options)), draw(st.sampled_from(shapes)), draw(seeds))
+
+
+# --- trees and rings -------------------------------------------------------------------------
+
+TREES = ("recursive", "deep", "caterpillar", "star of chains", "dendrimer")
+GRAPHS = (*TREES, "ring", "closures")
+
+
+def random_parents(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return parents[k] < k of a random tree of a kind."""
+    k = np.arange(1, n)
+    if kind == "recursive":
+        rest = rng.integers(0, k)
+    elif kind == "deep":
+        rest = rng.integers(np.maximum(k - 3, 0), k)
+    elif kind == "caterpillar":
+        rest = np.where(k % 2 == 1, k - 1, np.maximum(k - 2, 0))
+    elif kind == "star of chains":
+        rest = np.maximum(k - rng.integers(2, 7), 0)
+    else:  # a dendrimer
+        rest = (k - 1) // 2
+    return np.concatenate([[-1], rest]).astype(int)
+
+
+def random_bonds(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the bonds of a random tree in any order, with a few more that close rings."""
+    parents = random_parents("deep", n, rng)
+    bonds = {(int(p), k) for k, p in enumerate(parents) if k}
+    for _ in range(3):
+        i, j = sorted(rng.choice(n, 2, replace=False).tolist())
+        bonds.add((i, j))
+    pairs = np.array(sorted(bonds))
+    numbers = np.concatenate([[0], rng.permutation(np.arange(1, n))])
+    return numbers[pairs][rng.permutation(len(pairs))]
+
+
+def make_graph(kind: str, n: int, dim: int, base: str, hard, seed: int = 0) -> System:
+    """Return a tree or ring with random masses in a random state; any velocities.
+
+    ``hard`` is a tuple of kinds, or a probability with which each row of a tree is hard.
+    """
+    rng = np.random.default_rng(seed)
+    options = {"dim": dim, "base": base, "masses": random_masses(rng, n)}
+    if kind == "ring":
+        chain = fx.Chain.ring(n, hard=hard, drop_redundant=True, **options)
+    elif kind == "closures":
+        bonds = random_bonds(n, rng)
+        chain = fx.Chain.from_bonds(n, bonds, hard=hard, drop_redundant=True, **options)
+    else:
+        parents = random_parents(kind, n, rng)
+        if isinstance(hard, float):
+            rows = fx.Chain.branched(parents, hard=(), **options).coordinates
+            allowed = np.array([not oracles.external(row, base) for row in rows])
+            hard = (rng.random(len(rows)) < hard) & allowed
+        chain = fx.Chain.branched(parents, hard=hard, **options)
+    x = np.zeros((n, dim))
+    for k in chain._sequence:
+        parent = chain.references[k, 0]
+        step = rng.normal(size=dim)
+        x[k] = (x[parent] if parent >= 0 else 0) + step * rng.uniform(0.5, 2) / np.linalg.norm(step)
+    spec = Spec.of(chain)
+    v, force = rng.normal(size=(2, n, dim))
+    q = oracles.internal(spec, x)
+    qd = oracles.wilson_b(spec, x) @ v.ravel()
+    return System(spec, q, qd, x, v, rng.normal(size=len(spec.soft)), force, chain)
+
+
+@st.composite
+def graphs(draw, kinds=GRAPHS, dims=(2, 3), bases=BASES, max_n=12):
+    """Draw a tree or ring with a state that is not close to a singular one."""
+    kind, dim = draw(st.sampled_from(kinds)), draw(st.sampled_from(dims))
+    hard = draw(st.sampled_from(hard_sets(dim)))
+    if kind in TREES and draw(st.booleans()):
+        hard = draw(st.sampled_from([0.2, 0.5, 0.8]))
+    n = draw(st.integers(3, max_n))
+    s = make_graph(kind, n, dim, draw(st.sampled_from(bases)), hard, draw(seeds))
+    assume(oracles.hard_logdet(s.spec, s.x)[1] < 1e9)
+    return s

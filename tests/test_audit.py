@@ -5,10 +5,14 @@ import json
 import numpy as np
 import pytest
 
+import fixman as fx
 import fixman.audit
-from fixman.audit import AuditReport, GroupReport, audit, pooled_means, set_hard
+from fixman.audit import AuditReport, GroupReport, Mean, audit
 from fixman.chain import Chain
-from fixman.io.groups import ChainGroup
+from fixman.io.groups import ChainGroup, Molecules
+from fixman.io.samples import BEND_EDGES, TORSION_EDGES, Meter, sum_outwards
+from fixman.io.samples import bends as bending
+from fixman.io.samples import torsions as turning
 
 ALL = ("length", "angle", "torsion")
 
@@ -28,6 +32,10 @@ def group(x, masses=None):
     _frames, chains, n, _ = x.shape
     masses = np.ones(n) if masses is None else np.asarray(masses, dtype=float)
     return ChainGroup(masses, np.arange(chains * n).reshape(chains, n), x)
+
+
+def means_of(meter, x):
+    return meter.means(meter.sums(x), x.shape[0] * x.shape[1])
 
 
 def report_of(half):
@@ -63,16 +71,17 @@ def test_trimer_of_unequal_masses(rng):
 def test_hard_coordinates_get_their_pooled_means_and_soft_ones_stay(rng):
     x = walk(rng)
     for hard in (("length",), ("length", "angle"), ("angle",), ALL):
-        chain = Chain.linear(7, hard=hard)
+        meter = Meter(group(x), hard)
+        chain = meter.chain
         before = chain.internal(x)
         kinds = np.array([c.kind for c in chain.coordinates])[chain.hard]
-        means, scattered = pooled_means(chain, x)
+        means, scattered = means_of(meter, x)
         expected = before[..., chain.hard].mean(axis=(0, 1))
         np.testing.assert_allclose(
             means[kinds != "torsion"], expected[kinds != "torsion"], rtol=1e-13
         )
         assert (scattered > 0) == ("torsion" in hard)
-        after = chain.internal(set_hard(chain, x, means))
+        after = chain.internal(meter.set_hard(x, means))
         assert np.max(np.abs(after[..., chain.hard] - means)) < 1e-12
         soft = np.setdiff1d(np.arange(len(chain.coordinates)), chain.hard)
         turn = np.angle(np.exp(1j * (after - before)))[..., soft]
@@ -80,11 +89,12 @@ def test_hard_coordinates_get_their_pooled_means_and_soft_ones_stay(rng):
 
 
 def test_torsion_means_are_circular(rng):
-    chain = Chain.linear(4, hard=("torsion",))
-    (row,) = chain.hard
-    q = np.tile(chain.internal(walk(rng, 1, 1, 4)), (20, 2, 1))
+    x = walk(rng, 1, 1, 4)
+    meter = Meter(group(x), ("torsion",))
+    (row,) = meter.chain.hard
+    q = np.tile(meter.chain.internal(x), (20, 2, 1))
     q[..., row] = 3.1, -3.1
-    means, scattered = pooled_means(chain, chain.cartesian(q))
+    means, scattered = means_of(meter, meter.chain.cartesian(q))
     assert abs(abs(means[0]) - np.pi) < 1e-12
     assert scattered == 0
 
@@ -268,7 +278,15 @@ def test_report_as_dict_is_json_without_nan(rng):
     assert (one["frames"], one["chains"], one["beads"], one["hard_rows"]) == (1, 1, 7, 11)
     for name in ("spread_kT", "range_kT", "effective_fraction"):
         assert one[name] is None
+    assert one["means"]["radius_of_gyration"] == {
+        "stiff": None,
+        "rigid": None,
+        "change": None,
+        "effective_size": 1.0,
+    }
+    assert document["samples_taken_as"] == "stiff"
     assert str(report).count("n/a\n") == 3
+    assert str(report).count("n/a: 1 effective sample\n") == 2
     assert document["verdict"].startswith("cannot tell")
 
 
@@ -304,3 +322,259 @@ def test_lists_and_integers_are_samples_too():
 def test_hard_must_be_kinds(hard):
     with pytest.raises(ValueError, match="tuple of kinds"):
         audit([], hard)
+
+
+# --- trees and rings ----------------------------------------------------------------------------
+
+# A comb with two teeth on one bead, and a lasso: a ring of five with a tail.
+TREE = np.array([(0, 1), (1, 2), (2, 3), (1, 4), (2, 5), (2, 6), (6, 7)])
+LASSO = np.array([(0, 1), (1, 2), (2, 3), (3, 4), (0, 4), (2, 5), (5, 6)])
+
+
+def molecules_at_random(rng, bonds, frames=5, chains=3, scatter=0.1):
+    """Molecules whose bonds are 1.5 up to a scatter, and their group."""
+    n = int(bonds.max()) + 1
+    free = Chain.from_bonds(n, bonds)
+    x = 1.5 * rng.normal(size=(frames, chains, n, 3))
+    targets = 1.5 + scatter * rng.uniform(-1, 1, (frames, chains, len(free.hard)))
+    x = fx.project(free, x, targets)
+    masses = rng.uniform(1.0, 15.0, n)
+    return ChainGroup(masses, np.arange(chains * n).reshape(chains, n), x, bonds=bonds)
+
+
+def dense_half_logdet(chain, x):
+    """½ ln det of B_b M⁻¹ B_bᵀ, dense."""
+    rows = fx.wilson_b(chain, x).toarray()[chain.hard]
+    return 0.5 * np.linalg.slogdet(rows / np.repeat(chain.masses, 3) @ rows.T)[1]
+
+
+@pytest.mark.parametrize("hard", [("length",), ("length", "angle"), "torsional"])
+@pytest.mark.parametrize("bonds", [TREE, LASSO], ids=["tree", "lasso"])
+def test_trees_and_rings_against_dense(rng, bonds, hard):
+    one = molecules_at_random(rng, bonds)
+    for as_is in (True, False):
+        if not as_is and bonds is LASSO and hard == ("length", "angle"):
+            continue  # the means of a floppy ring's angles do not fit together
+        report = audit([one], hard, as_is=as_is)
+        meter = Meter(one, hard)
+        x = one.x if as_is else meter.set_hard(one.x, means_of(meter, one.x)[0])
+        expected = [[dense_half_logdet(meter.chain, chain) for chain in frame] for frame in x]
+        np.testing.assert_allclose(report.groups[0].half_logdet, expected, rtol=1e-9)
+        if not as_is:
+            held = meter.hard_values(x)
+            np.testing.assert_allclose(held, np.broadcast_to(held[0, 0], held.shape), atol=1e-9)
+
+
+def test_bonds_of_a_tree_keep_their_directions(rng):
+    one = molecules_at_random(rng, TREE)
+    meter = Meter(one, ("length",))
+    values = rng.uniform(1.0, 2.0, len(meter.chain.hard))
+    x = meter.set_hard(one.x, values)
+    parents, _ = one.tree
+    outer = np.flatnonzero(parents >= 0)
+    before, after = (y[..., outer, :] - y[..., parents[outer], :] for y in (one.x, x))
+    lengths = np.linalg.norm(after, axis=-1)
+    np.testing.assert_allclose(lengths, np.broadcast_to(values, lengths.shape), rtol=1e-13)
+    np.testing.assert_allclose(
+        after / lengths[..., None], before / np.linalg.norm(before, axis=-1)[..., None], atol=1e-13
+    )
+    np.testing.assert_array_equal(x[..., 0, :], one.x[..., 0, :])
+
+
+def test_rings_that_the_means_cannot_close_say_what_to_do(rng):
+    one = molecules_at_random(rng, np.array([(0, 1), (1, 2), (0, 2)]), scatter=0.0)
+    stretched = np.array([1.0, 1.0, 2.5])
+    with pytest.raises(fx.ConstraintSolveError, match=r"together in the rings: .*\(--as-is\)"):
+        Meter(one, ("length",)).set_hard(one.x, stretched)
+
+
+def test_a_linear_chain_described_by_its_bonds_is_the_same_chain(rng):
+    x, masses = walk(rng), rng.uniform(1.0, 5.0, 7)
+    bonds = np.stack([np.arange(6), np.arange(1, 7)], axis=1)
+    for hard in (("length",), ("length", "angle"), ALL):
+        plain = audit([group(x, masses)], hard).groups[0]
+        named = ChainGroup(masses, np.arange(28).reshape(4, 7), x, bonds=bonds)
+        by_bonds = audit([named], hard).groups[0]
+        np.testing.assert_allclose(plain.half_logdet, by_bonds.half_logdet, rtol=0, atol=1e-11)
+        assert "mean_square_end_to_end" not in by_bonds.means
+
+
+def test_labels_tell_chains_trees_and_rings():
+    def label(bonds, n=None):
+        n = n or int(np.max(bonds)) + 1
+        return Molecules(np.ones(n), np.zeros((2, n), dtype=int), bonds=bonds).label()
+
+    assert label(None, 5) == "2 chains of 5 beads"
+    assert label(TREE) == "2 branched chains of 8 beads"
+    assert label(LASSO) == "2 branched chains of 7 beads and 1 ring"
+    assert label(LASSO[:5]) == "2 rings of 5 beads"
+
+
+def test_dependent_rows_are_left_out_and_noted(rng):
+    benzene = np.array([(k, (k + 1) % 6) for k in range(6)] + [(k, k + 6) for k in range(6)])
+    angle = np.arange(6) * np.pi / 3
+    inner = 1.4 * np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
+    x = np.concatenate([inner, inner * (1.4 + 1.1) / 1.4])
+    x = x + 0.02 * rng.normal(size=(30, 2, 12, 3))
+    masses = np.repeat([12.0, 1.0], 6)
+    atoms = np.arange(100, 124).reshape(2, 12)
+    report = audit([ChainGroup(masses, atoms, x, bonds=benzene)], "torsional")
+    assert report.hard == ("torsional",)
+    assert report.notes == (
+        "2 branched chains of 12 beads and 1 ring: left out 3 hard rows that follow from the "
+        "others, the first is length(103, 104)",
+    )
+    assert report.verdict.startswith("nothing can vary")
+    assert report.groups[0].spread < 1e-9
+
+
+def test_hydrogens_by_mass_or_mask(rng):
+    bonds = np.array([(0, 1), (0, 2), (0, 3), (0, 4)])
+    one = molecules_at_random(rng, bonds)
+    methane = ChainGroup(np.array([12.0, 1, 1, 1, 1]), one.atoms, one.x, bonds=bonds)
+    assert len(audit([methane], "h-bonds").groups[0].chain.hard) == 4
+    heavy = np.array([12.0, 3.0, 3.0, 12.0, 12.0])
+    mask = np.array([False, True, True, False, False])
+    marked = ChainGroup(heavy, one.atoms, one.x, bonds=bonds, hydrogens=mask)
+    assert len(audit([marked], "h-bonds").groups[0].chain.hard) == 2
+    bare = ChainGroup(heavy, one.atoms, one.x, bonds=bonds)
+    with pytest.raises(ValueError, match="no chain has a hard coordinate among h-bonds"):
+        audit([bare], "h-bonds")
+    both = audit([bare, methane], "h-bonds")
+    assert both.notes == ("skipped 3 branched chains of 5 beads: no hydrogen",)
+    grams = ChainGroup(1e-3 * heavy, one.atoms, one.x, bonds=bonds)
+    with pytest.raises(ValueError, match=r"3 branched chains of 5 beads are below 1\.2.* in amu"):
+        audit([grams], "h-bonds")
+
+
+def test_coincident_beads_of_a_tree_are_named(rng):
+    one = molecules_at_random(rng, TREE)
+    one.x[2, 1, 6] = one.x[2, 1, 2]
+    with pytest.raises(ValueError, match="bead 2 and bead 6 of chain 1 in frame 2 of group 0"):
+        audit([one])
+
+
+def test_sums_outwards_by_doubling(rng):
+    parents = np.array([-1, 0, 1, 1, 3, 4, 5, 0, 7])
+    steps = rng.normal(size=(2, 9, 3))
+    expected = steps.copy()
+    for bead in range(1, 9):
+        expected[:, bead] += expected[:, parents[bead]]
+    np.testing.assert_allclose(sum_outwards(parents, steps), expected, atol=1e-14)
+
+
+# --- averages in both ensembles -----------------------------------------------------------------
+
+
+def right_angled(rng, frames, chains, ensemble):
+    """Four beads with unit bonds and right angles; ⟨R²⟩ is 3 + 2⟨cos α⟩, α = 0 at trans."""
+    size = 8 * frames * chains
+    alpha = rng.uniform(-np.pi, np.pi, size)  # uniform torsions are stiff
+    if ensemble == "rigid":
+        c = np.cos(alpha)
+        weight = np.sqrt(2 * (35 + 4 * c - 16 * c**2 + c**4))
+        alpha = alpha[rng.uniform(0, 9.0, size) < weight]
+    q = np.ones((frames, chains, 12))
+    q[..., :3] = 0.0
+    chain = Chain.linear(4)
+    for k, row in enumerate(chain.coordinates):
+        if row.kind == "angle":
+            q[..., k] = np.pi / 2
+    q[..., 11] = np.pi - alpha[: frames * chains].reshape(frames, chains)
+    q[..., 5] = q[..., 8] = 0.3
+    return chain.cartesian(q)
+
+
+# ⟨cos α⟩ of the rigid ensemble is 0.040038 (theory.md section 8).
+@pytest.mark.parametrize("ensemble", ["stiff", "rigid"])
+def test_reweighting_takes_samples_to_the_other_ensemble(rng, ensemble):
+    x = right_angled(rng, 3000, 4, ensemble)
+    report = audit([group(x)], ("length", "angle"), as_is=ensemble == "rigid")
+    (one,) = report.groups
+    assert one.ensemble == ensemble
+    mean = one.means["mean_square_end_to_end"]
+    assert 0.9 < mean.size / one.samples < 1.0
+    for found, expected in (
+        (mean.stiff, 3.0),
+        (mean.rigid, 3.080076),
+        (mean.change, 0.080076),
+    ):
+        assert abs(found[0] - expected) < 4.0 * found[1]
+        assert found[1] < 0.02
+    assert mean.change[1] < 0.5 * mean.stiff[1]  # the same samples: much of the noise cancels
+    assert f"  ⟨R²⟩, {ensemble}: the samples  " in str(report)
+    assert json.loads(json.dumps(one.as_dict()))["means"]["radius_of_gyration"]["change"]
+
+
+def test_sizes_by_hand(rng):
+    x, masses = walk(rng), rng.uniform(1.0, 9.0, 7)
+    (one,) = audit([group(x, masses)]).groups
+    about = x - np.average(x, axis=2, weights=masses)[:, :, None]
+    gyration = np.average(np.sum(about**2, axis=3), axis=2, weights=masses)
+    ends = np.sum((x[:, :, -1] - x[:, :, 0]) ** 2, axis=2)
+    np.testing.assert_allclose(one.sizes["square_gyration"], gyration, rtol=1e-12)
+    np.testing.assert_allclose(one.sizes["square_end_to_end"], ends, rtol=1e-12)
+    weights = np.exp(one.half_logdet - one.half_logdet.max())
+    mean = one.means["radius_of_gyration"]
+    assert mean.stiff[0] == pytest.approx(np.sqrt(gyration.mean()))
+    assert mean.rigid[0] == pytest.approx(np.sqrt(np.average(gyration, weights=weights)))
+    assert mean.change[0] == pytest.approx(mean.rigid[0] - mean.stiff[0])
+
+
+def test_errors_know_that_frames_resemble_each_other(rng):
+    x = walk(rng, frames=400, chains=1)
+    fresh = audit([group(x)]).groups[0].means["radius_of_gyration"]
+    slow = audit([group(np.repeat(x, 10, axis=0))]).groups[0].means["radius_of_gyration"]
+    for name in ("stiff", "rigid", "change"):
+        (value, error), (same, other) = getattr(fresh, name), getattr(slow, name)
+        assert same == pytest.approx(value, rel=1e-9)
+        assert 0.6 < other / error < 1.6
+    assert 0.5 < slow.size / fresh.size < 2.0
+
+
+def test_too_few_effective_samples_tell_no_average(rng):
+    x = np.repeat(walk(rng, frames=5, chains=1), 40, axis=0)
+    report = audit([group(x)])
+    assert "n/a: " in str(report)
+    mean = report.groups[0].means["radius_of_gyration"]
+    assert not mean.told
+    assert mean.as_dict()["stiff"] is None
+    assert Mean((1.0, 0.1), (1.0, 0.1), (0.0, 0.1), 20.0).told
+
+
+def test_histograms_of_soft_angles(rng):
+    x = walk(rng, frames=40)
+    (one,) = audit([group(x)], histograms=True).groups
+    soft = audit([group(x)], ("length", "angle"), histograms=True).groups[0]
+    assert soft.densities("bends") is None
+    assert audit([group(x)]).groups[0].densities("bends") is None
+    weights = np.exp(one.half_logdet - one.half_logdet.max())
+    bend = np.arccos(bends(x))
+    for kind, edges, values in (
+        ("bends", BEND_EDGES, bend),
+        ("torsions", TORSION_EDGES, Chain.linear(7).internal(x)[..., 11::3]),
+    ):
+        found = one.densities(kind)
+        each = np.broadcast_to(weights[..., None], values.shape)
+        stiff, _ = np.histogram(values, edges, density=True)
+        rigid, _ = np.histogram(values, edges, density=True, weights=each)
+        np.testing.assert_allclose(found["stiff"], stiff, atol=1e-12)
+        np.testing.assert_allclose(found["rigid"], rigid, atol=1e-12)
+        assert list(found) == ["stiff", "rigid"]
+
+
+def test_angles_are_those_of_the_chain(rng):
+    x = walk(rng)
+    q = Chain.linear(7).internal(x)
+    three = np.arange(5)[:, None] + np.arange(3)
+    four = np.arange(4)[:, None] + np.arange(4)
+    np.testing.assert_allclose(bending(x, three), q[..., 7::3], atol=1e-12)
+    np.testing.assert_allclose(turning(x, four), q[..., 11::3], atol=1e-12)
+
+
+def test_torsions_of_siblings_are_no_torsions_about_bonds(rng):
+    meter = Meter(molecules_at_random(rng, TREE), ("length",))
+    bonded = set(map(tuple, TREE.tolist()))
+    for row in meter.soft_torsions:
+        assert all(tuple(sorted(row.beads[k : k + 2])) in bonded for k in range(3))
+    assert 0 < len(meter.soft_torsions) < 8 * 3 - 6

@@ -5,13 +5,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fixman import cli
 
-pytestmark = pytest.mark.filterwarnings("ignore:::MDAnalysis")
+pytestmark = pytest.mark.filterwarnings("ignore:::MDAnalysis", "ignore:::distributed")
 
 MELT = ["--select", "all", "--atom-style", "id resid type x y z"]
 
@@ -118,11 +119,16 @@ def test_table_has_a_row_a_frame_and_chain(run, melt, tmp_path):
     assert f"wrote {table}" in out
     with table.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["group", "chain", "frame", "time", "half_logdet"]
+    sizes = ["square_end_to_end", "square_gyration"]
+    assert list(rows[0]) == ["group", "chain", "frame", "time", "half_logdet", *sizes]
     assert len(rows) == 28
     half = [float(row["half_logdet"]) for row in rows if row["group"] == "0"]
     assert f"{np.std(half):.3f} kT" in out
     assert [row["chain"] for row in rows if row["group"] == "1"] == ["0", "1", "2"]
+    ends = [float(row["square_end_to_end"]) for row in rows if row["group"] == "0"]
+    assert f"{np.mean(ends):.1f} ± " in out
+    dimers = [float(row["square_gyration"]) for row in rows if row["group"] == "1"]
+    np.testing.assert_allclose(dimers, 0.25 * 0.97**2, rtol=1e-6)
 
 
 def test_plot(run, melt, tmp_path, peer):
@@ -157,14 +163,34 @@ def test_histogram_shows_every_group_and_the_weights(peer):
     assert "1/kT" in ax.get_ylabel()
 
 
+def test_histograms_of_angles(peer):
+    peer("matplotlib")
+    from fixman import plot
+
+    edges = np.linspace(0.0, np.pi, 4)
+    pair = {"stiff": [0.0, 1.0, 0.0], "rigid": [0.5, 0.5, 0.0]}
+    ax = plot.angle_histogram(plot.figure().subplots(), edges, [pair], "bend")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["stiff", "rigid"]
+    values, degrees, _ = ax.patches[0].get_data()
+    np.testing.assert_allclose(degrees, [0, 60, 120, 180])
+    np.testing.assert_allclose(values, np.radians([0.0, 1.0, 0.0]))
+    two = plot.angle_histogram(plot.figure().subplots(), edges, [pair, {}], "bend")
+    assert two.get_legend() is None
+    assert "degrees" in two.get_xlabel()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["absent.data", "--select", "all"], "no such file: absent.data"),
         (
             ["{melt}", *MELT, "--hard", "lenght"],
-            "--hard: unknown kind 'lenght'; choose from length, angle, torsion",
+            "unknown kind 'lenght'; choose from length, angle, torsion, torsional, h-bonds",
         ),
+        (["{melt}", *MELT, "--hard", "length,torsional"], "--hard: torsional stands alone"),
+        (["{melt}", *MELT, "--hard", "h-bonds"], "below 1.2, so that hydrogens cannot be told"),
+        (["{melt}", *MELT, "--workers", "0"], "--workers must be at least 1, got 0"),
+        (["{melt}", *MELT, "--scheduler", "nowhere"], "'nowhere' is no address of a Dask sched"),
         (["{melt}", *MELT, "--hard", ""], "--hard: unknown kind ''; choose from"),
         (["{melt}", *MELT, "--step", "0"], "step must not be 0"),
         (
@@ -209,14 +235,52 @@ def test_adenylate_kinase_and_polyamide(run, peer):
     assert "24 chains of 281 beads, 1 frame: 24 samples, 280 hard rows" in out
 
 
-def test_progress_only_on_a_terminal(monkeypatch, peer):
-    peer("tqdm")
-    assert cli._progress(quiet=True) is iter
-    assert cli._progress(quiet=False) is iter
+def test_progress_only_on_a_terminal(monkeypatch, run, melt):
+    assert run("audit", melt, *MELT)[2] == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    assert cli._progress(quiet=True) is iter
-    bar = cli._progress(quiet=False)([1, 2, 3])
-    assert list(bar) == [1, 2, 3]
+    assert run("audit", melt, *MELT, "--quiet")[2] == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    shown = run("audit", melt, *MELT)[2]
+    assert "means: 100%" in shown
+    assert "determinants: 100%" in shown
+
+
+def test_workers_change_nothing(run, peer):
+    files = peer("MDAnalysisTests.datafiles")
+    command = ["audit", files.PSF, files.DCD, "--select", "name N CA C and resid 1:9", "--json"]
+    for hard in ("length", "torsional"):
+        serial = run(*command, "--hard", hard)
+        assert serial == run(*command, "--hard", hard, "--workers", 2)
+        assert serial[0] == 0
+    _, _, err = run(*command, "--workers", 3, "--start", 96)  # more than frames
+    assert err == ""
+
+
+@pytest.mark.slow
+def test_a_dask_scheduler_changes_nothing(run, peer, tmp_path, monkeypatch):
+    peer("distributed")
+    from clusters import dask_cluster
+
+    files = peer("MDAnalysisTests.datafiles")
+    monkeypatch.chdir(Path(files.DCD).parent)  # where the workers do not run
+    command = ["audit", files.PSF, Path(files.DCD).name, "--select", "name N CA C and resid 1:9"]
+    with dask_cluster(tmp_path, 2) as address:
+        for _ in range(2):  # it stays
+            assert run(*command) == run(*command, "--scheduler", address)
+
+
+def test_trees_and_molecules(run, peer):
+    files = peer("MDAnalysisTests.datafiles")
+    command = ["audit", files.PSF, files.DCD, "--select", "resid 1:12", "--step", 4]
+    code, out, err = run(*command, "--hard", "torsional")
+    assert (code, err) == (0, "")
+    assert "hard: torsional (at their pooled means)" in out
+    assert "1 branched chain of 174 beads and 1 ring, 25 frames: 25 samples, " in out
+    assert "note: 1 branched chain of 174 beads and 1 ring: left out 3 hard rows that " in out
+    assert "R²" not in out
+    code, out, err = run(*command, "--hard", "h-bonds")
+    assert (code, err) == (0, "")
+    assert "verdict: negligible" in out
 
 
 def test_outputs_never_replace_inputs_or_each_other(run, melt, tmp_path):
@@ -237,9 +301,18 @@ def test_the_plot_says_what_is_hard(monkeypatch, run, melt, tmp_path, peer):
 
     drawn = []
     figure = plot.figure
-    monkeypatch.setattr(plot, "figure", lambda: drawn.append(figure()) or drawn[-1])
-    assert run("audit", melt, *MELT, "--hard", "length,angle", "--plot", tmp_path / "a.png")[0] == 0
-    assert drawn[0].axes[0].get_title() == "hard: length, angle"
+    monkeypatch.setattr(plot, "figure", lambda **_: drawn.append(figure()) or drawn[-1])
+    melt_to = ["audit", melt, *MELT, "--plot", tmp_path / "a.png"]
+    assert run(*melt_to, "--hard", "length,angle")[0] == 0
+    histogram, torsions = drawn[0].axes
+    assert histogram.get_title() == "hard: length, angle"
+    assert torsions.get_xlabel().startswith("torsion")
+    legend = [text.get_text() for text in histogram.get_legend().get_texts()]
+    assert legend[-1] == "reweighted to rigid"
+    assert run(*melt_to, "--hard", "length", "--as-is")[0] == 0
+    histogram, bends, _ = drawn[1].axes
+    assert histogram.get_legend().get_texts()[-1].get_text() == "reweighted to stiff"
+    assert bends.get_xlabel().startswith("bending angle")
 
 
 def test_figure_formats_are_refused_before_the_work(run, melt, tmp_path, peer):

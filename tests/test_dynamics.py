@@ -12,7 +12,20 @@ from hypothesis import given
 import fixman as fx
 import oracles
 from oracles import Spec, error
-from strategies import BASES, CASES, GEOMETRIES, SHAPES, make_system, random_system, seeds, systems
+from strategies import (
+    BASES,
+    CASES,
+    GEOMETRIES,
+    GRAPHS,
+    SHAPES,
+    TREES,
+    graphs,
+    make_graph,
+    make_system,
+    random_system,
+    seeds,
+    systems,
+)
 
 
 def rotation(dim, rng):
@@ -525,3 +538,94 @@ def test_a_million_planar_links_fit_in_a_gigabyte():
     finite, peak_bytes = json.loads(run.stdout)
     assert finite
     assert peak_bytes < 1e9
+
+
+# --- trees and rings -------------------------------------------------------------------------
+
+
+@given(graphs())
+def test_forward_dynamics_of_graphs_equals_dense_multipliers(s):
+    check_forward(s)
+    check_forward(s, with_torque=False)
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+@pytest.mark.parametrize(("dim", "base", "hard"), CASES)
+def test_forward_dynamics_of_graphs_of_fifty_beads(dim, base, hard, kind):
+    check_forward(make_graph(kind, 50, dim, base, hard, seed=1))
+
+
+@given(graphs())
+def test_hard_coordinates_of_graphs_have_no_acceleration(s):
+    motion = fx.forward_dynamics(s.chain, s.x, s.v, torque=s.torque, force=s.force)
+    b, kappa = fx.wilson_b(s.chain, s.x), fx.velocity_terms(s.chain, s.x, s.v)
+    qdd = b @ motion.acceleration.ravel() + kappa
+    scale = np.abs(b) @ np.abs(motion.acceleration.ravel()) + np.abs(kappa) + 1.0
+    assert (np.abs(qdd[s.spec.hard]) < 1e-10 * scale.max()).all()
+
+
+@given(graphs(kinds=TREES))
+def test_inverse_undoes_forward_on_trees(s):
+    s.v = s.v - consistent(s)
+    motion = fx.forward_dynamics(s.chain, s.x, s.v, torque=s.torque, force=s.force)
+    torque = fx.inverse_dynamics(s.chain, s.x, s.v, motion.qdd, force=s.force)
+    chart = np.linalg.inv(oracles.wilson_b(s.spec, s.x))
+    pull = np.abs(chart.T) @ np.abs(s.spec.mm * motion.acceleration.ravel() - s.force.ravel())
+    assert error(torque, s.torque, pull.max(initial=1.0)) < 1e-10
+
+
+def consistent(s):
+    """Return the part of the velocities that changes hard coordinates."""
+    rows = oracles.wilson_b(s.spec, s.x, s.spec.hard) / np.sqrt(s.spec.mm)
+    columns, _ = np.linalg.qr(rows.T)
+    weighted = s.v.ravel() * np.sqrt(s.spec.mm)
+    return ((columns @ (columns.T @ weighted)) / np.sqrt(s.spec.mm)).reshape(s.v.shape)
+
+
+@given(graphs(max_n=8), seeds)
+def test_projection_of_graphs_keeps_every_hard_value(s, seed):
+    targets = s.q[s.spec.hard]
+    x, v = perturbed(s, 1e-3, seed)
+    try:
+        got, rate = fx.project(s.chain, x, targets, v)
+    except fx.ConstraintSolveError:
+        # Where the surface bends sharply even this is far away: from the point itself it must do.
+        x = s.x
+        got, rate = fx.project(s.chain, x, targets, v)
+    turns = np.array([s.spec.rows[i][0] != "length" for i in s.spec.hard], dtype=bool)
+    miss = oracles.internal(s.spec, got)[s.spec.hard] - targets
+    miss[turns] = oracles.wrapped(miss[turns])
+    assert np.abs(miss).max(initial=0.0) < 1e-10
+    rows = oracles.wilson_b(s.spec, got, s.spec.hard) / np.sqrt(s.spec.mm)
+    columns, _ = np.linalg.qr(rows.T)
+    for move in (got - x, rate - v):
+        weighted = move.ravel() * np.sqrt(s.spec.mm)
+        rest = weighted - columns @ (columns.T @ weighted)
+        assert np.abs(rest).max() < 1e-8 * max(np.abs(weighted).max(), 1e-3)
+    speed = rate.ravel() * np.sqrt(s.spec.mm)
+    scale = max(np.abs(rows).max(initial=1.0) * np.abs(speed).max(), 1.0)
+    assert np.abs(rows @ speed).max(initial=0.0) < 1e-9 * scale
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_a_long_ring_is_projected_onto_its_bonds(dim):
+    n = 1000
+    chain = fx.Chain.ring(n, dim=dim)
+    rng = np.random.default_rng(0)
+    turn = 2 * np.pi * np.arange(n) / n
+    x = np.zeros((n, dim))
+    x[:, :2] = 0.5 / np.sin(np.pi / n) * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    got = fx.project(chain, x + 0.01 * rng.normal(size=x.shape), 1.0)
+    bonds = np.linalg.norm(np.roll(got, -1, axis=0) - got, axis=1)
+    assert np.abs(bonds - 1).max() < 1e-11
+
+
+def test_a_spinning_ring_is_held_together_by_its_tensions():
+    """T = m ω² R / (2 sin(π/n)) in every bond of a regular polygon."""
+    n, omega, mass = 7, 3.0, 2.0
+    turn = 2 * np.pi * np.arange(n) / n
+    x = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    v = omega * np.stack([-x[:, 1], x[:, 0]], axis=1)
+    motion = fx.forward_dynamics(fx.Chain.ring(n, dim=2, masses=mass), x, v)
+    np.testing.assert_allclose(motion.tension, mass * omega**2 / (2 * np.sin(np.pi / n)))
+    np.testing.assert_allclose(motion.acceleration, -(omega**2) * x, atol=1e-13)

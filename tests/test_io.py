@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.filterwarnings("ignore:::MDAnalysis", "ignore:::tests")
+from clusters import dask_cluster
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:::MDAnalysis", "ignore:::distributed", "ignore:::tests"
+)
 
 STYLE = "id resid type x y z"  # LAMMPS's atom style "bond"
 
@@ -144,15 +149,79 @@ def test_only_bonds_within_the_selection_count(read, rng, tmp_path):
     )
     (group,) = read(path, select="type 1", atom_style=STYLE).groups
     assert group.atoms.tolist() == [[0, 1, 2]]
-    with pytest.raises(ValueError, match=r"atom index 1 .* has 3 bonds .* linear backbone"):
+    (whole,) = read(path, select="all", atom_style=STYLE).groups
+    assert whole.bonds.tolist() == [[0, 1], [1, 2], [1, 3]]
+
+
+def test_everything_connected_is_read_and_pooled(read, rng, tmp_path):
+    """Two rings, a chain between them, two equal trees and one of other masses."""
+    ring = [(0, 1), (1, 2), (2, 0)]
+    tree = [(0, 1), (0, 2), (2, 3), (2, 4)]
+    bonds, first = [], 0
+    for shape in (ring, [(0, 1)], ring, tree, tree, tree):
+        size = max(map(max, shape)) + 1
+        bonds += [(first + i, first + j) for i, j in rng.permutation(shape)]
+        first += size
+    types = np.ones(first, dtype=int)
+    types[-1] = 2
+    path = lammps(
+        tmp_path / "zoo.data", rng.uniform(0, 1, (first, 3)), bonds, masses=(3.0, 5.0), types=types
+    )
+    groups = read(path, select="all", atom_style=STYLE).groups
+    assert [group.label() for group in groups] == [
+        "2 rings of 3 beads",
+        "1 chain of 2 beads",
+        "2 branched chains of 5 beads",
+        "1 branched chain of 5 beads",
+    ]
+    assert groups[0].atoms.tolist() == [[0, 1, 2], [5, 6, 7]]
+    assert groups[1].bonds is None
+    assert groups[2].atoms.tolist() == [[*range(8, 13)], [*range(13, 18)]]
+    assert groups[2].bonds.tolist() == [[0, 1], [0, 2], [2, 3], [2, 4]]
+    assert groups[3].masses.tolist() == [3.0, 3.0, 3.0, 3.0, 5.0]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_wrapped_trees_and_rings_come_back_whole(read, rng, tmp_path, cell):
+    n = 30
+    parents = np.concatenate([[-1], [rng.integers(max(0, k - 4), k) for k in range(1, n)]])
+    x = np.zeros((6, n, 3))
+    x[:, 0] = rng.uniform(-20, 20, (6, 3))
+    for k in range(1, n):
+        step = rng.normal(size=(6, 3))
+        x[:, k] = x[:, parents[k]] + step / np.linalg.norm(step, axis=1, keepdims=True)
+    one = [(parents[k], k) for k in range(1, n)]
+    one += [(0, parents.tolist().index(1))] if 1 in parents else []  # closes a triangle
+    bonds = [(n * c + i, n * c + j) for c in range(6) for i, j in one]
+    path = lammps(tmp_path / "trees.data", x, bonds, CELLS[cell])
+    (group,) = read(path, select="all", atom_style=STYLE).groups
+    assert group.rings == 1
+    whole = group.x[0] - group.x[0][:, :1]
+    np.testing.assert_allclose(whole, x - x[:, :1], atol=1e-4)
+
+
+def test_rings_around_the_box_are_refused(read, tmp_path):
+    x = [[1.0, 1, 1], [4.0, 1, 1], [7.0, 1, 1], [10.0, 1, 1]]
+    bonds = [(0, 1), (1, 2), (2, 3), (3, 0)]
+    path = lammps(tmp_path / "around.data", x, bonds, np.diag([12.0, 12.0, 12.0]))
+    with pytest.raises(ValueError, match=r"atom index \d .* winds around the box in frame 0"):
         read(path, select="all", atom_style=STYLE)
 
 
-def test_rings_are_refused(read, rng, tmp_path):
-    bonds = [(0, 1), (2, 3), (3, 4), (4, 2)]
-    path = lammps(tmp_path / "ring.data", rng.uniform(0, 1, (5, 3)), bonds)
-    with pytest.raises(ValueError, match=r"atom index 2 .* ring of bonds"):
-        read(path, select="all", atom_style=STYLE)
+def test_hydrogens_are_told_by_element(read, tmp_path, peer):
+    mda = peer("MDAnalysis")
+    universe = mda.Universe.empty(3, trajectory=True)
+    universe.add_TopologyAttr("masses", [10.0, 4.0, 4.0])  # repartitioned
+    universe.add_TopologyAttr("elements", ["O", "H", "H"])
+    universe.add_TopologyAttr("bonds", [(0, 1), (0, 2)])
+    universe.atoms.positions = [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
+    from fixman.io.mdanalysis import MetricAnalysis
+
+    (meter,) = MetricAnalysis(universe, hard="h-bonds").meters
+    assert len(meter.chain.hard) == 2
+    universe.add_TopologyAttr("elements", ["O", "", "H"])
+    with pytest.raises(ValueError, match="no chain has a hard coordinate among h-bonds"):
+        MetricAnalysis(universe, hard="h-bonds")
 
 
 def test_topology_without_bonds_names_the_remedy(read, tmp_path):
@@ -259,8 +328,8 @@ def test_adenylate_kinase(read, peer):
     assert 1.2 < lengths.min() < lengths.max() < 1.8
     with pytest.raises(ValueError, match="holds no coordinates: give a trajectory"):
         read(files.PSF, select="name N CA C")
-    with pytest.raises(ValueError, match=r"name CA, .* has 3 bonds"):
-        read(files.PSF, files.DCD, select="backbone or name CB")
+    (whole,) = read(files.PSF, files.DCD, select="protein", step=50).groups
+    assert whole.label() == "1 branched chain of 3341 beads and 25 rings"
 
 
 def test_polyamide(read, peer):
@@ -275,3 +344,250 @@ def test_without_mdanalysis_the_error_says_what_to_install():
     code = "import sys; sys.modules['MDAnalysis'] = None; import fixman.io.mdanalysis"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert 'pip install "fixman-chains[md]"' in done.stderr
+
+
+# --- MetricAnalysis -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def analysis(peer):
+    peer("MDAnalysis")
+    from fixman.io.mdanalysis import MetricAnalysis
+
+    return MetricAnalysis
+
+
+@pytest.fixture
+def adk(peer):
+    files = peer("MDAnalysisTests.datafiles")
+    return peer("MDAnalysis").Universe(files.PSF, files.DCD)
+
+
+def in_memory(mda, x, bonds, masses, box=None):
+    """Make a universe of x (frames, atoms, 3) without a file."""
+    universe = mda.Universe.empty(x.shape[1], trajectory=True)
+    universe.add_TopologyAttr("masses", masses)
+    universe.add_TopologyAttr("bonds", bonds)
+    universe.load_new(x.astype(np.float32), dimensions=box)
+    return universe
+
+
+def assert_identical(one, other):
+    assert one.results.keys() == other.results.keys()
+    assert "half_logdet" in one.results
+    for name, arrays in one.results.items():
+        for a, b in zip(arrays, other.results[name], strict=True):
+            assert (a is None and b is None) or (a.dtype == b.dtype and np.array_equal(a, b))
+    for a, b in zip(one.values or (), other.values or (), strict=True):
+        assert np.array_equal(a, b)
+    assert np.array_equal(one.frames, other.frames)
+    assert np.array_equal(one.times, other.times)
+
+
+@pytest.mark.parametrize(
+    ("residues", "hard"),
+    [  # residue 9 is a proline, with a ring
+        ("1:12", ("length",)),
+        ("1:8", ("length", "angle")),
+        ("1:12", "torsional"),
+        ("1:12", "h-bonds"),
+    ],
+)
+def test_frame_by_frame_is_the_audit_of_all_frames(analysis, adk, residues, hard):
+    from fixman.audit import AuditReport, audit
+
+    select = f"resid {residues}"
+    run = analysis(adk, select, hard=hard, histograms=True).run(start=5, stop=60, step=3)
+    data = read_at_once(adk, select, slice(5, 60, 3))
+    (group,) = audit(data, hard, histograms=True).groups
+    (same,) = AuditReport.from_analysis(run).groups
+    assert run.results.half_logdet[0].shape == (19, 1)
+    np.testing.assert_array_equal(run.frames, np.arange(5, 60, 3))
+    np.testing.assert_allclose(same.half_logdet, group.half_logdet, rtol=0, atol=1e-9)
+    for name, values in group.sizes.items():
+        np.testing.assert_allclose(same.sizes[name], values, rtol=1e-10)
+    for name, values in group.counts.items():
+        np.testing.assert_array_equal(same.counts[name], values)
+    assert same.mean_bond == pytest.approx(group.mean_bond, rel=1e-12)
+    assert (same.label, same.scattered) == (group.label, group.scattered)
+
+
+def read_at_once(universe, select, frames):
+    """Read the one molecule of a selection, without a reader of ours."""
+    from fixman.io.groups import ChainGroup
+
+    atoms = universe.select_atoms(select)
+    place = {int(atom): k for k, atom in enumerate(atoms.indices)}
+    bonds = np.array(
+        sorted(sorted(place[int(i)] for i in pair) for pair in atoms.intra_bonds.indices)
+    )
+    x = np.array([atoms.positions for _ in universe.trajectory[frames]], dtype=float)
+    return [ChainGroup(atoms.masses, atoms.indices[None], x[:, None], bonds=bonds)]
+
+
+def test_backends_agree_to_the_last_bit(analysis, adk, peer):
+    peer("dask")
+    make = {"hard": ("length", "angle"), "histograms": True}
+    serial = analysis(adk, "name N CA C and resid 1:40", **make).run(stop=31)
+    for backend, workers in (("multiprocessing", 2), ("multiprocessing", 3), ("dask", 2)):
+        other = analysis(adk, "name N CA C and resid 1:40", **make)
+        other.run(stop=31, backend=backend, n_workers=workers)
+        assert_identical(serial, other)
+
+
+def test_universes_in_memory_and_atom_groups(analysis, rng, peer):
+    mda = peer("MDAnalysis")
+    from fixman.audit import audit
+    from fixman.io.groups import ChainGroup
+
+    x = np.stack([chains_at_random(rng, 5, 8).reshape(-1, 3) for _ in range(11)])
+    masses = rng.uniform(1, 5, 8)
+    universe = in_memory(mda, x, linear_bonds(5, 8), np.tile(masses, 5))
+    group = universe.select_atoms("index 8:39")
+    serial = analysis(group).run()
+    assert serial.results.half_logdet[0].shape == (11, 4)
+    assert_identical(serial, analysis(group).run(backend="multiprocessing", n_workers=2))
+    pool = x.astype(np.float32).astype(float).reshape(11, 5, 8, 3)[:, 1:]
+    expected = audit([ChainGroup(masses, np.arange(32).reshape(4, 8), pool)]).groups[0]
+    np.testing.assert_allclose(serial.results.half_logdet[0], expected.half_logdet, atol=1e-12)
+    assert serial.results.square_end_to_end[0].shape == (11, 4)
+
+
+def test_values_may_be_given_or_left_alone(analysis, adk):
+    some = {"select": "name N CA C and resid 1:6", "hard": ("length", "angle")}
+    means = analysis(adk, **some).run(stop=20)
+    given = analysis(adk, **some, values=means.values).run(stop=20)
+    assert_identical(means, given)
+    as_is = analysis(adk, **some, values="as-is").run(stop=20)
+    assert as_is.values is None
+    assert not np.allclose(as_is.results.half_logdet[0], given.results.half_logdet[0])
+    from fixman.audit import AuditReport
+
+    assert "(at given values)" in str(AuditReport.from_analysis(given))
+    assert AuditReport.from_analysis(as_is).groups[0].ensemble == "rigid"
+    with pytest.raises(ValueError, match=r"of shapes \[\(33,\)\], got \[\(3,\)\]"):
+        analysis(adk, **some, values=[np.ones(3)])
+    with pytest.raises(ValueError, match="'means', 'as-is' or arrays, got 'zero'"):
+        analysis(adk, **some, values="zero")
+    with pytest.raises(ValueError, match="has not run yet"):
+        AuditReport.from_analysis(analysis(adk, **some))
+
+
+def test_frames_by_number_or_mask_and_runs_again(analysis, adk):
+    run = analysis(adk, "name N CA C and resid 1:6").run(frames=[3, 50, 7])
+    assert run.frames.tolist() == [3, 50, 7]
+    mask = np.zeros(98, dtype=bool)
+    mask[[3, 7, 50]] = True
+    first = run.results.half_logdet[0].copy()
+    run.run(frames=mask)
+    assert run.frames.tolist() == [3, 7, 50]
+    np.testing.assert_allclose(np.sort(run.results.half_logdet[0][:, 0]), np.sort(first[:, 0]))
+    for nothing in ([], np.zeros(98, dtype=bool)):
+        with pytest.raises(ValueError, match="frames selects no frame"):
+            run.run(frames=nothing)
+    with pytest.raises(ValueError, match="none of the 98 frames"):
+        run.run(start=98)
+    with pytest.raises(ValueError, match="step must not be 0"):
+        run.run(step=0)
+
+
+def test_workers_name_atoms_too(analysis, rng, peer):
+    mda = peer("MDAnalysis")
+    x = np.stack([chains_at_random(rng, 2, 4).reshape(-1, 3) for _ in range(6)])
+    x[4, 6] = x[4, 5]
+    x[5, 1] = np.nan
+    universe = in_memory(mda, x, linear_bonds(2, 4), np.ones(8))
+    universe.add_TopologyAttr("names", [f"B{k}" for k in range(8)])
+    words = (
+        r"atom index 5 \(name B5\) and atom index 6 \(name B6\) are bonded and coincide in frame 4"
+    )
+    for how in ({}, {"backend": "multiprocessing", "n_workers": 2}):
+        with pytest.raises(ValueError, match=words):
+            analysis(universe).run(stop=5, **how)
+        with pytest.raises(ValueError, match=r"\(name B1\) has no finite position in frame 5"):
+            analysis(universe).run(start=5, stop=6, **how)
+
+
+def test_what_a_universe_may_lack(analysis, peer):
+    mda = peer("MDAnalysis")
+    universe = mda.Universe.empty(3)
+    with pytest.raises(ValueError, match="the universe holds no coordinates"):
+        analysis(universe)
+    universe = mda.Universe.empty(3, trajectory=True)
+    with pytest.raises(ValueError, match="the topology has no bonds"):
+        analysis(universe)
+    universe.add_TopologyAttr("bonds", [(0, 1), (1, 2)])
+    with pytest.raises(ValueError, match="the universe has no masses"):
+        analysis(universe)
+    universe.add_TopologyAttr("masses", [1.0, 0.0, 1.0])
+    with pytest.raises(ValueError, match=r"atom index 1 .*has mass 0"):
+        analysis(universe)
+    with pytest.raises(ValueError, match=r"'index 7' matches none of the 3 atoms$"):
+        analysis(universe, "index 7")
+
+
+def test_the_topology_stays_at_home(analysis, adk):
+    import pickle
+
+    full = analysis(adk, "name N CA C")
+    assert pickle.loads(pickle.dumps(full))._universe is None
+    assert len(pickle.dumps(full)) < 0.2 * len(pickle.dumps(adk))
+
+
+@pytest.mark.slow
+def test_adenylate_kinase_on_a_dask_scheduler_with_two_workers(analysis, adk, tmp_path, peer):
+    peer("distributed")
+    from fixman.io.dask import connect
+    from fixman.io.mdanalysis import DistributedBackend
+
+    make = {"hard": ("length", "angle"), "histograms": True}
+    serial = analysis(adk, "name N CA C", **make).run()
+    assert serial.results.half_logdet[0].shape == (98, 1)
+    assert serial.results.half_logdet[0].std() == pytest.approx(1.226, abs=5e-4)
+    with dask_cluster(tmp_path, 2) as address, connect(address, timeout=60) as client:
+        client.wait_for_workers(2, timeout=60)
+        backend = DistributedBackend(client)
+        assert backend.n_workers == 2
+        remote = analysis(adk, "name N CA C", **make).run(backend=backend)
+        assert_identical(serial, remote)
+        ran = client.run(lambda: "MDAnalysis" in __import__("sys").modules)
+        assert list(ran.values()) == [True, True]
+
+
+# MDAnalysis's reader does not survive its own failure to open a file.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_workers_that_cannot_open_the_trajectory_say_so(analysis, tmp_path, peer):
+    import pickle
+
+    files = peer("MDAnalysisTests.datafiles")
+    from fixman.io.mdanalysis import _unpickled
+
+    moved = shutil.copy(files.DCD, tmp_path)
+    one = analysis(peer("MDAnalysis").Universe(files.PSF, moved), "name N CA C")
+    sent = pickle.dumps(one._compute)
+    (tmp_path / "adk_dims.dcd").unlink()
+    with pytest.raises(OSError, match=r"worker cannot open the trajectory: .* same absolute path"):
+        _unpickled(sent, None)
+
+
+def test_schedulers_that_are_not_there(peer, tmp_path):
+    peer("distributed")
+    from fixman.io.dask import connect
+
+    for address in ("127.0.0.1", "pigeon://127.0.0.1:1", ""):
+        with pytest.raises(ConnectionError, match="is no address of a Dask scheduler"):
+            connect(address).__enter__()
+    with pytest.raises(
+        ConnectionError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1:"
+    ):
+        connect("tcp://127.0.0.1:1", timeout=0.5).__enter__()
+    with dask_cluster(tmp_path, 0) as address:
+        words = f"scheduler at {address} has no workers: .*`dask worker {address}`"
+        with pytest.raises(ConnectionError, match=words):
+            connect(address, timeout=2.0).__enter__()
+
+
+def test_without_dask_the_error_says_what_to_install():
+    code = "import sys; sys.modules['distributed'] = None; import fixman.io.dask"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert 'pip install "fixman-chains[dask]"' in done.stderr

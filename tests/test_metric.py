@@ -10,13 +10,19 @@ from hypothesis import strategies as st
 
 import fixman as fx
 import oracles
+from fixman._statistics import statistical_inefficiency
+from fixman.metric import fixman_potential, reweight
 from oracles import Spec
 from strategies import (
     BASES,
     CASES,
     GEOMETRIES,
+    GRAPHS,
     SHAPES,
     build,
+    graphs,
+    hard_sets,
+    make_graph,
     make_system,
     random_masses,
     random_system,
@@ -92,8 +98,32 @@ def test_batches_have_their_own_shape(dim, base, hard, batch):
     values = fx.logdet(chain, frames)
     assert np.shape(values) == batch
     for index in np.ndindex(batch):
-        one = fx.logdet(chain, frames[index])
-        assert np.asarray(values)[index] == pytest.approx(one, abs=1e-13)
+        assert np.asarray(values)[index] == fx.logdet(chain, frames[index])
+
+
+@given(graphs())
+def test_logdet_of_trees_and_rings(s):
+    value = fx.logdet(s.chain, s.x)
+    assert value == dense(s, 1e-10)
+    assert fx.Partition(s.chain, s.x).logdet_hard == pytest.approx(value, abs=1e-10)
+
+
+@pytest.mark.slow
+def test_five_hundred_trees_and_rings():
+    rng = np.random.default_rng(500)
+    well_conditioned = 0
+    for k in range(500):
+        dim = 2 + k // len(GRAPHS) % 2
+        choices = [(base, hard) for base in BASES for hard in hard_sets(dim) if hard]
+        base, hard = choices[k // (2 * len(GRAPHS)) % len(choices)]
+        n = int(np.exp(rng.uniform(np.log(4), np.log(201))))
+        s = make_graph(GRAPHS[k % len(GRAPHS)], n, dim, base, hard, seed=k)
+        expected, condition = oracles.hard_logdet(s.spec, s.x)
+        error = abs(fx.logdet(s.chain, s.x) - expected) / max(1.0, abs(expected))
+        # Angles that happen to be nearly straight cost digits, dense or not.
+        assert error <= max(1e-11, 1e-16 * condition)
+        well_conditioned += condition <= 1e5
+    assert well_conditioned >= 200
 
 
 def test_one_frame_gives_a_number():
@@ -287,3 +317,88 @@ def test_equal_masses_and_straight_where_plain_pivots_cancel(bend, base):
     s = make_system(Spec(10_000, 2, base), "nearly straight", seed=5, bend=bend)
     reference = oracles.mp_logdet(s.spec, s.x)
     assert abs(fx.logdet(s.chain, s.x) - reference) <= 1e-12 * max(1.0, abs(reference))
+
+
+# --- potential and weights -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("hard", [(), ("length",), ("length", "angle")])
+def test_the_potential_is_half_of_it(hard, workers):
+    s = random_system(3, "free", hard, 6, seed=1)
+    x = s.x + 0.1 * np.random.default_rng(2).normal(size=(21, 6, 3))
+    half = fx.logdet(s.chain, x) / 2
+    np.testing.assert_array_equal(fixman_potential(s.chain, x, workers=workers), half)
+    np.testing.assert_allclose(fixman_potential(s.chain, x, 2.5), 2.5 * half, rtol=1e-15)
+    one = fixman_potential(s.chain, x[0])
+    assert np.ndim(one) == 0
+    assert one == half[0]
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_the_mobility_metric_of_a_trimer(dim):
+    # What Brownian dynamics samples, whatever the masses; inverse frictions 1, 5, 1.
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    theta = (nodes + 1) * np.pi / 2
+    measure = weights * (np.sin(theta) if dim == 3 else 1.0)
+    chain, x = bent(theta[:, None], dim, masses=np.array([3.0, 1.0, 2.0]))
+    metric = fx.logdet(chain, x, inverse_masses=[1.0, 5.0, 1.0])
+    np.testing.assert_allclose(np.exp(metric), 36 - 25 * np.cos(theta) ** 2, rtol=1e-13)
+    if dim == 3:
+        rigid = measure * np.exp(metric / 2)
+        average = (np.cos(theta) ** 2 @ rigid) / rigid.sum()
+        close_to_reference("trimer, 3-D, rigid <c^2>, inverse masses 1, 5, 1", average)
+
+
+@pytest.mark.parametrize("shape", [(400,), (100, 4), (100, 2, 2)])
+def test_weights_of_rigid_samples(shape):
+    rng = np.random.default_rng(3)
+    theta = np.arccos(rng.uniform(-1, 1, 4000))
+    chain, x = bent(theta[:, None], 3)
+    keep = rng.random(4000) < np.sqrt(1 - np.cos(theta) ** 2 / 4)  # rigid: √(4 − c²)
+    x, c = x[keep][:400].reshape(*shape, 3, 3), np.cos(theta)[keep][:400].reshape(shape)
+    found = reweight(chain, x)
+    weights = np.exp(found.log_weights)
+    assert found.log_weights.shape == shape
+    assert weights.sum() == pytest.approx(1.0, abs=1e-14)
+    expected = (4 - c**2) ** -0.5
+    np.testing.assert_allclose(weights, expected / expected.sum(), rtol=1e-12)
+    kish = 1 / (weights**2).sum()
+    g = statistical_inefficiency(fixman_potential(chain, x))
+    assert found.effective_size == pytest.approx(kish / g, rel=1e-12)
+    assert 1 <= found.effective_size <= 400
+
+
+def test_samples_that_do_not_move_are_worth_one():
+    rng = np.random.default_rng(4)
+    chain = fx.Chain.linear(5)
+    walk = rng.normal(size=(5, 3)).cumsum(axis=0)
+    slow = walk + np.linspace(0, 0.3, 100)[:, None, None] * rng.normal(size=(5, 3))
+    fast = walk + 0.1 * rng.normal(size=(100, 5, 3))
+    assert reweight(chain, slow).effective_size < 10
+    assert reweight(chain, fast).effective_size > 50
+    one = reweight(chain, walk[None])
+    assert one.effective_size == pytest.approx(1.0)
+    np.testing.assert_allclose(one.log_weights, 0.0, atol=1e-15)
+
+
+def test_weights_need_frames():
+    chain = fx.Chain.linear(3)
+    with pytest.raises(ValueError, match="time as first axis, got one configuration"):
+        reweight(chain, np.eye(3))
+    with pytest.raises(ValueError, match="x has no frames"):
+        reweight(chain, np.empty((0, 3, 3)))
+    bad = np.stack([np.eye(3)] * 4)
+    bad[2, 1] = bad[2, 0]
+    with pytest.raises(fx.SingularConstraintError, match="frame 2"):
+        reweight(chain, bad)
+
+
+def test_weights_of_lazy_arrays(peer):
+    peer("dask")
+    array = peer("dask.array")
+    x = np.random.default_rng(5).normal(size=(40, 4, 3)).cumsum(axis=1)
+    chain = fx.Chain.linear(4, hard=("length", "angle"))
+    found = reweight(chain, array.from_array(x, chunks=(12, 4, 3)))
+    np.testing.assert_array_equal(found.log_weights, reweight(chain, x).log_weights)
+    assert found.effective_size == reweight(chain, x).effective_size

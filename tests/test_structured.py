@@ -1,13 +1,17 @@
-"""Tridiagonal and banded SPD types against dense linear algebra."""
+"""Tridiagonal, banded and sparse SPD types against dense linear algebra."""
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fixman as fx
+from fixman.kernels import jit
+from fixman.kernels import sparse as kernel
+from fixman.kernels.lanes import eight, store
 from oracles import error
-from strategies import seeds
+from strategies import TREES, random_parents, seeds
 
 structured = fx.structured
 
@@ -185,3 +189,186 @@ def test_wrong_shapes_are_a_value_error():
     for shape in ((3,), (5,), (3, 2), (4, 2, 2), ()):
         with pytest.raises(ValueError):  # noqa: PT011
             good.solve(np.ones(shape))
+
+
+# --- sparse ----------------------------------------------------------------------------------
+
+
+def sparse_dense(k, density, rng):
+    """Return a dense diagonally dominant matrix with a random pattern."""
+    dense = np.tril(rng.normal(size=(k, k)) * (rng.random((k, k)) < density), -1)
+    dense += dense.T
+    return dense + np.diag(np.abs(dense).sum(axis=1) + rng.uniform(0.5, 2.0, k))
+
+
+def line_graph(parents, rng):
+    """Return a matrix with the pattern of H^bb of a tree's bonds, leaf to root."""
+    bonds = [{k, int(p)} for k, p in enumerate(parents) if p >= 0][::-1]
+    k = len(bonds)
+    touch = np.array([[bool(a & b) for b in bonds] for a in bonds]).reshape(k, k)
+    dense = np.where(touch, rng.uniform(-1, 1, (k, k)), 0.0)
+    dense = np.tril(dense, -1) + np.tril(dense, -1).T
+    return dense + np.diag(np.abs(dense).sum(axis=1) + 1.0)
+
+
+def check_sparse(dense, rng):
+    k = len(dense)
+    matrix = structured.Sparse(sp.csr_array(np.tril(dense)))
+    np.testing.assert_array_equal(matrix.to_dense(), dense)
+    factor = matrix.factor()
+    for b in (rng.normal(size=k), rng.normal(size=(k, 1)), rng.normal(size=(k, 7))):
+        got = factor.solve(b)
+        assert got.shape == b.shape
+        assert error(got, np.linalg.solve(dense, b)) < 1e-13
+    assert factor.logdet == pytest.approx(np.linalg.slogdet(dense)[1], abs=1e-13 * k)
+    inverse, pattern = np.linalg.inv(dense), factor.inverse_on_pattern()
+    assert pattern.shape == (k, k)
+    assert pattern.nnz == matrix.symbolic.nnz
+    i, j = pattern.tocoo().coords
+    assert (i >= j).all()
+    assert error(pattern.tocoo().data, inverse[i, j], 1e-300) < 1e-12
+    np.testing.assert_array_equal(matrix.to_dense(), dense)
+    return matrix
+
+
+def filled(dense):
+    """Return the pattern of L by elimination, column after column."""
+    L = np.tril(dense) != 0
+    for j in range(len(L)):
+        below = np.flatnonzero(L[:, j])[1:]
+        L[np.ix_(below, below)] |= np.tri(len(below), dtype=bool)
+    return L
+
+
+@given(st.integers(1, 40), st.sampled_from([0.0, 0.03, 0.1, 0.3, 1.0]), seeds)
+def test_sparse_agrees_with_dense(k, density, seed):
+    rng = np.random.default_rng(seed)
+    dense = sparse_dense(k, density, rng)
+    matrix = check_sparse(dense, rng)
+    np.testing.assert_array_equal(matrix.to_csc().toarray() != 0, np.tril(dense) != 0)
+    stored = np.zeros((k, k), dtype=bool)
+    stored[matrix.to_csc().tocoo().coords] = True
+    np.testing.assert_array_equal(stored, filled(dense))
+
+
+@pytest.mark.parametrize("kind", TREES)
+def test_bonds_of_a_tree_create_no_fill(kind):
+    rng = np.random.default_rng(2)
+    dense = line_graph(random_parents(kind, 60, rng), rng)
+    assert check_sparse(dense, rng).symbolic.nnz == np.count_nonzero(np.tril(dense))
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 30])
+def test_a_ring_fills_one_row(n):
+    rng = np.random.default_rng(0)
+    dense = line_graph(np.arange(-1, n - 1), rng)
+    ring = np.pad(dense, (0, 1))
+    ring[-1, [0, -2]] = ring[[0, -2], -1] = 0.1  # the closing bond meets the first and the last
+    ring[-1, -1] = 2.0
+    matrix = check_sparse(ring, rng)
+    assert matrix.symbolic.nnz - np.count_nonzero(np.tril(ring)) == n - 3
+
+
+def test_a_hub_is_a_clique():
+    rng = np.random.default_rng(0)
+    hub = np.concatenate([[-1], np.zeros(30, dtype=int)])
+    assert check_sparse(line_graph(hub, rng), rng).symbolic.nnz == 30 * 31 // 2
+
+
+@jit
+def eightfold(V, S, symbolic, work, out):
+    like = eight(1.0)
+    bad = kernel.factor(V, *symbolic, work, like)
+    if bad < 0:
+        store(out, 0, kernel.log_product(V, *symbolic, like))
+        kernel.inverse_on_pattern(V, S, *symbolic, work, like)
+    return bad
+
+
+def in_lanes(matrices):
+    """Factor eight matrices of one pattern in the lanes of a register."""
+    symbolic = structured.Sparse(sp.csr_array(sum(np.abs(a) for a in matrices))).symbolic
+    stored = [structured.Sparse(sp.csr_array(a), symbolic)._V for a in matrices]
+    V = np.stack(stored, axis=1).ravel()
+    S, work, out = np.empty_like(V), np.empty(16 * symbolic.size), np.empty(8)
+    bad = eightfold(V, S, tuple(symbolic), work, out)
+    return bad, symbolic, stored, V.reshape(-1, 8), S.reshape(-1, 8), out
+
+
+@given(st.integers(1, 30), st.sampled_from([0.03, 0.1, 0.5]), st.floats(-200, 200), seeds)
+def test_eight_lanes_are_eight_scalars(k, density, exponent, seed):
+    rng = np.random.default_rng(seed)
+    dense = sparse_dense(k, density, rng)
+    matrices = [dense * rng.uniform(1, 2) for _ in range(7)] + [dense * 10.0**exponent]
+    bad, symbolic, stored, V, S, out = in_lanes(matrices)
+    assert bad == -1
+    for lane, one in enumerate(stored):
+        assert kernel.factor(one, *symbolic, np.empty(k), 1.0) == -1
+        inverse = np.empty_like(one)
+        kernel.inverse_on_pattern(one, inverse, *symbolic, np.empty(2 * k), 1.0)
+        np.testing.assert_array_equal(V[:, lane], one)
+        np.testing.assert_array_equal(S[:, lane], inverse)
+        total = kernel.log_product(one, *symbolic, 1.0)
+        assert out[lane] == pytest.approx(total, rel=1e-15, abs=1e-14 * k)
+        expected = np.linalg.slogdet(matrices[lane] / matrices[lane].max())[1]
+        expected += k * np.log(matrices[lane].max())
+        assert total == pytest.approx(expected, rel=1e-14, abs=1e-13 * k)
+
+
+@pytest.mark.parametrize("lane", [0, 7])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0, -1.0])
+def test_a_pivot_lost_in_one_lane_is_lost(bad, lane):
+    dense = sparse_dense(9, 0.3, np.random.default_rng(0))
+    matrices = [dense.copy() for _ in range(8)]
+    matrices[lane][4, 4] = bad if np.isfinite(bad) else 1.0
+    symbolic = structured.Sparse(sp.csr_array(dense)).symbolic
+    V = np.stack([structured.Sparse(sp.csr_array(a), symbolic)._V for a in matrices], axis=1)
+    V[symbolic.first[4], lane] = bad
+    work, out = np.empty(16 * 9), np.empty(8)
+    assert eightfold(V.ravel(), V.ravel().copy(), tuple(symbolic), work, out) == 4
+
+
+def test_one_analysis_serves_matrices_of_one_pattern_or_less():
+    rng = np.random.default_rng(0)
+    dense = sparse_dense(12, 0.3, rng)
+    symbolic = structured.Sparse(sp.csr_array(dense)).symbolic
+    less = np.diag(np.diag(dense))
+    for other in (2 * dense, less):
+        factor = structured.Sparse(sp.csc_array(other), symbolic=symbolic).factor()
+        assert factor.logdet == pytest.approx(np.linalg.slogdet(other)[1], abs=1e-12)
+    with pytest.raises(ValueError, match=r"outside the pattern"):
+        structured.Sparse(sp.csr_array(np.ones((12, 12))), symbolic)
+    with pytest.raises(ValueError, match=r"12 rows"):
+        structured.Sparse(sp.csr_array(np.eye(5)), symbolic)
+
+
+def test_sparse_edges():
+    empty = structured.Sparse(sp.csr_array((0, 0)))
+    assert empty.to_dense().shape == (0, 0)
+    assert empty.factor().logdet == 0.0
+    assert empty.factor().solve(np.zeros(0)).shape == (0,)
+    assert empty.factor().inverse_on_pattern().shape == (0, 0)
+    one = structured.Sparse(sp.coo_array(([3.0, 1.0], ([0, 0], [0, 0])), shape=(1, 1))).factor()
+    np.testing.assert_allclose(one.solve(np.array([2.0])), [0.5])  # duplicates are added
+    for matrix in (np.eye(3), sp.csr_array(np.ones((2, 3))), sp.coo_array(np.ones(3)), None):
+        with pytest.raises(ValueError, match="matrix must be"):
+            structured.Sparse(matrix)
+    with pytest.raises(ValueError, match=r"\(2, 1\)"):
+        structured.Sparse(sp.csr_array([[1.0, 0, 0], [0, 1, 0], [0, np.nan, 1]]))
+    for dense, row in (([[1.0, 1.0], [1.0, 1.0]], 1), ([[0.0, 0.0], [0.0, 1.0]], 0)):
+        with pytest.raises(fx.SingularConstraintError, match=rf"\b{row}\b"):
+            structured.Sparse(sp.csr_array(dense)).factor()
+    with pytest.raises(ValueError, match="overflowed"):
+        structured.Sparse(sp.csr_array([[1e-300]])).factor().solve(np.array([1e300]))
+
+
+def test_the_multiples_of_a_dependent_row():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5, 8))
+    rows[3] = 2 * rows[0] - 3 * rows[2]
+    symbolic = structured.Sparse(sp.csr_array(np.ones((5, 5)))).symbolic
+    V = structured.Sparse(sp.csr_array(rows @ rows.T), symbolic)._V
+    y = np.zeros(5)
+    assert kernel.factor(V, *symbolic, np.empty(5), 1.0) == 3
+    kernel.null_vector(V, *symbolic, 3, y)
+    np.testing.assert_allclose(y, [-2, 0, 3, 1, 0], atol=1e-12)

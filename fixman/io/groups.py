@@ -1,24 +1,103 @@
-"""What a reader hands over: chains of equal length and masses, pooled, as arrays."""
+"""What a reader hands over: equal molecules, pooled, as arrays, and how bonds make them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+from fixman import topology
+from fixman.chain import Chain
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class ChainGroup:
-    """Chains with the same number of beads and the same masses, over the same frames.
+class Molecules:
+    """Molecules of the same masses and the same bonds.
 
-    masses (n,); atoms (chains, n), the input's atom indices in chain order;
-    x (frames, chains, n, 3).
+    masses (n,); atoms (molecules, n), the input's atom indices in the order of the beads; bonds
+    (m, 2), pairs of beads, or None for the linear chain 0, 1, …, n − 1; hydrogens (n,), a mask, or
+    None to tell them by their mass.
     """
 
-    masses: npt.NDArray[np.float64]
-    atoms: npt.NDArray[np.intp]
-    x: npt.NDArray[np.float64]
+    masses: Floats
+    atoms: Indices
+    bonds: Indices | None = field(default=None, kw_only=True)
+    hydrogens: Mask | None = field(default=None, kw_only=True)
+
+    @cached_property
+    def pairs(self) -> Indices:
+        """All bonds, (m, 2)."""
+        if self.bonds is not None:
+            return np.asarray(self.bonds, dtype=np.intp)
+        first = np.arange(len(self.masses) - 1)
+        return np.stack([first, first + 1], axis=1)
+
+    @cached_property
+    def tree(self) -> tuple[Indices, Indices]:
+        """Parents (n,) of a spanning tree, −1 for its root, and the bonds that it leaves out."""
+        if self.bonds is None:
+            return np.arange(len(self.masses)) - 1, np.empty((0, 2), dtype=np.intp)
+        parents, closures = topology.spanning_tree(len(self.masses), self.pairs)
+        return parents.astype(np.intp), closures.astype(np.intp)
+
+    @cached_property
+    def rings(self) -> int:
+        """How many bonds have to be cut for a tree to be left."""
+        return len(self.pairs) - len(self.masses) + 1
+
+    def label(self, molecules: int | None = None) -> str:
+        """Say in a few words what they are, such as ``24 chains of 281 beads``."""
+        n = len(self.masses)
+        ring = bool(self.rings == 1 and np.all(np.bincount(self.pairs.ravel()) == 2))
+        kind = "chain" if self.bonds is None else "ring" if ring else "branched chain"
+        words = f"{counted(len(self.atoms) if molecules is None else molecules, kind)} of "
+        words += counted(n, "bead")
+        return words if ring or not self.rings else f"{words} and {counted(self.rings, 'ring')}"
+
+    def chain(self, hard: str | Sequence[str]) -> Chain:
+        """Describe one of them, free in space, without the hard rows that follow from others.
+
+        `hard` as in `Chain.from_bonds`; where nothing of a molecule is hard, nothing is refused.
+        """
+        n = len(self.masses)
+        if self.bonds is None and not isinstance(hard, str):
+            return Chain.linear(n, masses=self.masses, hard=tuple(hard))
+        hydrogens = self._hydrogens() if hard == "h-bonds" else None
+        if hydrogens is not None and not np.any(hydrogens):
+            hard, hydrogens = (), None
+        wanted = hard if isinstance(hard, str) else tuple(hard)
+        return Chain.from_bonds(
+            n, self.pairs, masses=self.masses, hard=wanted, hydrogens=hydrogens,
+            drop_redundant=True,
+        )  # fmt: skip
+
+    def _hydrogens(self) -> Mask:
+        if self.hydrogens is not None:
+            return np.asarray(self.hydrogens, dtype=bool)
+        mask = self.masses <= topology.HYDROGEN
+        if np.all(mask) and len(mask) > 2:
+            raise ValueError(
+                f"all masses of {self.label()} are below {topology.HYDROGEN}, so that hydrogens "
+                "cannot be told by them: are the masses in amu?"
+            )
+        return np.asarray(mask, dtype=bool)
+
+
+@dataclass(frozen=True, eq=False)
+class ChainGroup(Molecules):
+    """Equal molecules over the same frames: x (frames, chains, n, 3), whole."""
+
+    x: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,3 +111,111 @@ class ChainData:
     frames: npt.NDArray[np.intp]
     times: npt.NDArray[np.float64]
     notes: tuple[str, ...] = ()
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 chain``, ``2 chains``."""
+    return f"{number} {noun}{'s'[: number != 1]}"
+
+
+def find_molecules(pairs: Indices, masses: Floats, hydrogens: Mask | None) -> list[Molecules]:
+    """Pool the connected molecules of a graph of bonds, first atom first.
+
+    pairs (bonds, 2), each bond once, of atoms 0 … len(masses) − 1; atoms without a bond are left
+    out. A linear chain starts at its end of lower index, unless its masses equal those of an
+    earlier chain read backwards. Of anything else the atoms keep their order, and molecules are
+    equal where masses and bonds are in that order.
+    """
+    size = len(masses)
+    count, label = connected_components(_graph(pairs, size), directed=False)
+    atoms = np.bincount(label, minlength=count)
+    bonds = np.bincount(label[pairs[:, 0]], minlength=count)
+    most = np.zeros(count, dtype=np.intp)
+    np.maximum.at(most, label, np.bincount(pairs.ravel(), minlength=size))
+    linear = (most <= 2) & (bonds == atoms - 1)
+    found: list[Molecules] = []
+    order, lengths = _end_to_end(pairs[linear[label[pairs[:, 0]]]], size)
+    offsets = np.cumsum(lengths) - lengths
+    for n in np.unique(lengths):
+        beads = order[offsets[lengths == n, None] + np.arange(n)]
+        found += _pool_linear(beads, masses, hydrogens)
+    rest = np.flatnonzero(~linear & (atoms > 1))
+    for n, m in np.unique(np.stack([atoms[rest], bonds[rest]], axis=1), axis=0):
+        alike = np.isin(label, rest[(atoms[rest] == n) & (bonds[rest] == m)])
+        found += _pool_others(pairs[alike[pairs[:, 0]]], label, alike, n, masses, hydrogens)
+    return sorted(found, key=lambda molecules: int(molecules.atoms[0, 0]))
+
+
+def _end_to_end(pairs: Indices, size: int) -> tuple[Indices, Indices]:
+    """Chains end to end, one after the other: order (beads,), lengths (chains,)."""
+    count, label = connected_components(_graph(pairs, size), directed=False)
+    ends = np.flatnonzero(np.bincount(pairs.ravel(), minlength=size) == 1)
+    starts = ends[np.unique(label[ends], return_index=True)[1]]
+    # Breadth first from one virtual atom bonded to every start walks all chains in step, end to
+    # end; a stable sort by chain then puts them one after the other.
+    root = np.column_stack([np.full(len(starts), size), starts])
+    rooted = _graph(np.concatenate([pairs, root]), size + 1)
+    walk = breadth_first_order(rooted, size, directed=False, return_predecessors=False)[1:]
+    start_of = np.full(count, -1, dtype=np.intp)
+    start_of[label[starts]] = starts
+    chain = start_of[label[walk]]
+    order = walk[np.argsort(chain, kind="stable")].astype(np.intp)
+    return order, np.unique(chain, return_counts=True)[1].astype(np.intp)
+
+
+def _pool_linear(beads: Indices, masses: Floats, hydrogens: Mask | None) -> list[Molecules]:
+    """Pool chains of one length, beads (chains, n), by their masses."""
+    m = masses[beads]
+    # Reading a chain backwards changes no physics; compare all in the direction whose
+    # masses sort first, then read each group's chains the way its first chain runs.
+    difference = m - m[:, ::-1]
+    decisive = np.argmax(difference != 0.0, axis=1)
+    backwards = difference[np.arange(len(m)), decisive] > 0.0
+    key = np.where(backwards[:, None], m[:, ::-1], m)
+    _, first, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    turned = backwards != backwards[first][inverse]
+    beads = np.where(turned[:, None], beads[:, ::-1], beads)
+    return [
+        Molecules(masses[same[0]], same, hydrogens=_of(hydrogens, same[0]))
+        for same in _members(beads, inverse)
+    ]
+
+
+def _pool_others(
+    pairs: Indices,
+    label: npt.NDArray[np.integer[Any]],
+    alike: Mask,
+    n: int,
+    masses: Floats,
+    hydrogens: Mask | None,
+) -> list[Molecules]:
+    """Pool molecules with rings or branches of n atoms and equally many bonds each."""
+    atoms = np.flatnonzero(alike)
+    atoms = atoms[np.argsort(label[atoms], kind="stable")]
+    place = np.empty(len(label), dtype=np.intp)
+    place[atoms] = np.arange(len(atoms)) % n
+    bonds = np.sort(place[pairs], axis=1)
+    bonds = bonds[np.lexsort((bonds[:, 1], bonds[:, 0], label[pairs[:, 0]]))]
+    beads = atoms.reshape(-1, n)
+    bonds = bonds.reshape(len(beads), -1, 2)
+    key = np.concatenate([masses[beads], bonds.reshape(len(beads), -1)], axis=1)
+    _, first, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    return [
+        Molecules(masses[same[0]], same, bonds=bonds[one], hydrogens=_of(hydrogens, same[0]))
+        for one, same in zip(first, _members(beads, inverse), strict=True)
+    ]
+
+
+def _members(beads: Indices, group: npt.NDArray[np.integer[Any]]) -> list[Indices]:
+    """Cut rows by their group, in which they keep their order."""
+    ends = np.cumsum(np.bincount(group))[:-1]
+    return np.split(beads[np.argsort(group, kind="stable")], ends)
+
+
+def _of(mask: Mask | None, beads: Indices) -> Mask | None:
+    return None if mask is None else mask[beads]
+
+
+def _graph(pairs: Indices, size: int) -> sparse.csr_array[Any, Any]:
+    ones = np.ones(len(pairs), dtype=np.int8)
+    return sparse.csr_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(size, size))

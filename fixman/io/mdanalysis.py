@@ -1,26 +1,30 @@
-"""Linear chains from any topology and trajectory that MDAnalysis reads.
+"""Molecules from any topology and trajectory that MDAnalysis reads.
 
-The one file that imports MDAnalysis. Chains are found from the bonds, put in order and unwrapped
-with array operations; the only Python loop is over the frames that MDAnalysis yields one by one.
+The one file that imports MDAnalysis. Molecules are found from the bonds and made whole with array
+operations; the only Python loop is over the frames that MDAnalysis yields one by one.
 """
 
 from __future__ import annotations
 
+import pickle
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from fixman.io.groups import ChainData, ChainGroup
+from fixman.io.groups import ChainData, ChainGroup, Molecules, find_molecules
+from fixman.io.samples import Meter, counting_from, hard_names, meters, sum_outwards
 
 try:
     import MDAnalysis
+    from MDAnalysis.analysis.backends import BackendBase
+    from MDAnalysis.analysis.base import AnalysisBase
+    from MDAnalysis.analysis.results import Results, ResultsGroup
     from MDAnalysis.exceptions import NoDataError
     from MDAnalysis.guesser.default_guesser import DefaultGuesser
     from MDAnalysis.lib.distances import minimize_vectors
@@ -36,6 +40,237 @@ Indices = npt.NDArray[np.intp]
 # A bond this close to half a box edge may as well be its own periodic image.
 AMBIGUOUS_FRACTION = 0.4
 
+SUMS = ("plain", "turning")
+MEASURES = (
+    "half_logdet", "square_gyration", "square_end_to_end", "mean_bond", "bends", "torsions",
+)  # fmt: skip
+
+
+class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no types
+    """½ ln det H^bb of every frame and molecule of a selection, in parallel if wanted.
+
+    The molecules are the connected pieces of the selection, bonded through selected atoms only,
+    each described as a free `Chain` in space. Frames are made whole through their bonds; lengths
+    and masses keep MDAnalysis's units.
+
+    Parameters
+    ----------
+    atomgroup : AtomGroup or Universe
+    select : str
+        Selection within it. The atoms are fixed here, and in the order of their indices.
+    hard : tuple of kinds, "torsional" or "h-bonds"
+        As in `Chain.from_bonds`. Rows that follow from others are left out, which is noted.
+    values : "means", "as-is", or one array (n_hard,) per group
+        What the hard coordinates are set to before anything is measured: their means over all
+        frames and molecules of a group, which takes a second pass over the trajectory; nothing, for
+        a trajectory that was rigid already; or given values, in the order of ``chain.hard``.
+    bonds : "topology" or "guess"
+        Where bonds come from; guessed ones from the distances in the current frame.
+    histograms : bool
+        Whether to count the soft bends and torsions of every configuration as well.
+    verbose : bool
+        Show MDAnalysis's progress bar.
+
+    Attributes
+    ----------
+    meters : tuple of Meter
+        One per group: equal masses, equal bonds. Each has ``.chain`` and ``.molecules``.
+    notes : tuple of str
+        What was skipped, left out or guessed.
+    values : tuple of arrays, or None
+        What the hard coordinates were set to, after `run`; `means` tells whether to their means,
+        and ``scattered`` how many torsions of each group have none.
+    frames, times : ndarray (frames,)
+    results.half_logdet : list of ndarray (frames, molecules)
+        In kT, one array a group.
+    results.square_gyration, results.square_end_to_end : lists of ndarray (frames, molecules)
+        Mass-weighted R_g²; R² of linear chains, None for others.
+    results.mean_bond : list of ndarray (frames,)
+        Before anything is set.
+    results.bends, results.torsions : lists of ndarray (frames, molecules, bins), if asked for
+        Counts between `samples.BEND_EDGES` and `samples.TORSION_EDGES`.
+
+    Raises
+    ------
+    ValueError
+        Nothing selected, no bonds, atoms without mass, no coordinates, a bond near half the box,
+        a ring that winds around the box.
+
+    Notes
+    -----
+    O(n) a frame and molecule. ``run(backend="multiprocessing", n_workers=2)`` and MDAnalysis's
+    other backends split the frames; `DistributedBackend` takes them to a Dask scheduler. All give
+    the same numbers to the last bit. The means keep 8 bytes a frame and hard row.
+    """
+
+    _analysis_algorithm_is_parallelizable = True
+
+    @classmethod
+    def get_supported_backends(cls) -> tuple[str, ...]:
+        """Return MDAnalysis's own backends; `DistributedBackend` is accepted as well."""
+        return "serial", "multiprocessing", "dask"
+
+    def __init__(
+        self,
+        atomgroup: Any,
+        select: str = "all",
+        *,
+        hard: str | Sequence[str] = ("length",),
+        values: Literal["means", "as-is"] | Sequence[npt.ArrayLike] = "means",
+        bonds: Literal["topology", "guess"] = "topology",
+        histograms: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        self._universe = atomgroup.universe
+        super().__init__(_trajectory(self._universe), **kwargs)
+        self._histograms = histograms
+        molecules, skipped = _molecules(atomgroup, select, bonds)
+        self.hard = hard_names(hard)
+        found, notes = meters(molecules, hard, _short_names(self._universe))
+        self.meters: tuple[Meter, ...] = tuple(found)
+        self.notes: tuple[str, ...] = (*skipped, *notes)
+        self.values: tuple[Floats, ...] | None = None
+        self.scattered: tuple[int, ...] = (0,) * len(found)
+        self.means = isinstance(values, str) and values == "means"
+        if isinstance(values, str):
+            if values not in ("means", "as-is"):
+                raise ValueError(f"values must be 'means', 'as-is' or arrays, got {values!r}")
+        else:
+            self.values = self._given(values)
+        self._pass: tuple[str, ...] = MEASURES
+
+    def _given(self, values: Sequence[npt.ArrayLike]) -> tuple[Floats, ...]:
+        arrays = tuple(np.asarray(array, dtype=np.float64) for array in values)
+        expected = [(len(meter.chain.hard),) for meter in self.meters]
+        if [array.shape for array in arrays] != expected:
+            raise ValueError(
+                f"values must be one array per group, of shapes {expected}, got "
+                f"{[array.shape for array in arrays]}"
+            )
+        return arrays
+
+    def run(
+        self,
+        start: int | None = None,
+        stop: int | None = None,
+        step: int | None = None,
+        frames: Iterable[Any] | None = None,
+        verbose: bool | None = None,
+        n_workers: int | None = None,
+        n_parts: int | None = None,
+        backend: str | BackendBase | None = None,
+        *,
+        unsupported_backend: bool = False,
+        progressbar_kwargs: dict[str, Any] | None = None,
+    ) -> MetricAnalysis:
+        """Go through the trajectory, twice if means are wanted.
+
+        Parameters are those of MDAnalysis's ``AnalysisBase.run``.
+        """
+        if frames is None:
+            _frames(self._trajectory, start, stop, step)
+        else:
+            frames = np.asarray(frames if isinstance(frames, np.ndarray) else list(frames))
+            if not (np.any(frames) if frames.dtype == bool else frames.size):
+                raise ValueError("frames selects no frame")
+
+        shown = progressbar_kwargs or {}
+        titles = ({"desc": "means"}, {"desc": "determinants"})
+        if not (backend is None or backend == "serial"):
+            titles = ({}, {})  # others have no progress bar
+        arguments: dict[str, Any] = {
+            "start": start, "stop": stop, "step": step, "frames": frames, "verbose": verbose,
+            "n_workers": n_workers, "n_parts": n_parts, "backend": backend,
+            "unsupported_backend": unsupported_backend or isinstance(backend, DistributedBackend),
+        }  # fmt: skip
+        with _naming(self._universe):
+            if self.means:
+                self._pass = SUMS
+                super().run(progressbar_kwargs=titles[0] | shown, **arguments)
+                self._find_means()
+            self._pass = MEASURES
+            super().run(progressbar_kwargs=titles[1] | shown, **arguments)
+        return self
+
+    def _find_means(self) -> None:
+        found = []
+        for number, meter in enumerate(self.meters):
+            sums = {name: self.results[name][number] for name in SUMS}
+            found.append(meter.means(sums, len(self.frames) * len(meter.molecules.atoms)))
+        self.values = tuple(values for values, _ in found)
+        self.scattered = tuple(scattered for _, scattered in found)
+
+    def _prepare(self) -> None:
+        self.results = Results({name: [None] * len(self.meters) for name in self._pass})
+
+    def _single_frame(self) -> None:
+        for number, meter in enumerate(self.meters):
+            x = _whole(self._ts, meter.molecules)[None]
+            with counting_from(self._ts.frame, "the trajectory"):
+                if self._pass == SUMS:
+                    found = meter.sums(x)
+                else:
+                    values = None if self.values is None else self.values[number]
+                    found = meter.measure(x, values, histograms=self._histograms)
+            for name, value in found.items():
+                if self._frame_index == 0:
+                    shape = (self.n_frames, *value.shape[1:])
+                    self.results[name][number] = np.empty(shape, dtype=value.dtype)
+                self.results[name][number][self._frame_index] = value[0]
+
+    def _get_aggregator(self) -> ResultsGroup:
+        return ResultsGroup(lookup=dict.fromkeys(self._pass, _concatenate))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the universe behind: workers need its trajectory, not its topology."""
+        return self.__dict__ | {"_universe": None}
+
+
+class DistributedBackend(BackendBase):  # type: ignore[misc]
+    """Runs an MDAnalysis analysis on the workers of a Dask scheduler, wherever these are.
+
+    MDAnalysis's own backend "dask" only starts processes on this machine. Workers need the same
+    packages, and the trajectory under the same absolute path.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    n_workers : int, optional
+        Into how many parts the frames are split; all the workers of the client by default.
+    """
+
+    def __init__(self, client: Any, n_workers: int | None = None) -> None:
+        self.client = client
+        workers = len(client.nthreads())
+        if not workers:
+            raise ValueError("the Dask scheduler has no workers: start one with `dask worker`")
+        super().__init__(workers if n_workers is None else n_workers)
+
+    def apply(self, func: Callable[..., Any], computations: list[Any]) -> list[Any]:
+        """Return ``[func(part) for part in computations]``."""
+        # Bytes, so that two tasks in one worker do not share a reader.
+        sent = self.client.scatter(pickle.dumps(func), broadcast=True, hash=False)
+        parts = [self.client.submit(_unpickled, sent, part, pure=False) for part in computations]
+        answer: list[Any] = self.client.gather(parts)
+        return answer
+
+
+def _unpickled(function: bytes, part: Any) -> Any:
+    try:
+        work = pickle.loads(function)
+    except OSError as error:
+        raise OSError(
+            f"a Dask worker cannot open the trajectory: {error}; every worker needs the files "
+            "under the same absolute path"
+        ) from error
+    return work(part)
+
+
+def _concatenate(parts: Sequence[Sequence[Any]]) -> list[Any]:
+    """Join what workers return for each group."""
+    groups = zip(*parts, strict=True)
+    return [None if group[0] is None else np.concatenate(group) for group in groups]
+
 
 def read_chains(
     topology: str | Path,
@@ -49,60 +284,47 @@ def read_chains(
     step: int | None = None,
     progress: Callable[[Any], Iterable[Any]] = iter,
 ) -> ChainData:
-    """Read the connected linear chains of a selection, unwrapped through their bonds.
+    """Read the connected molecules of a selection, unwrapped through their bonds.
 
-    Only bonds between selected atoms count. A chain starts at its end of lower atom index, unless
-    its masses equal those of an earlier chain read backwards; chains of equal length and masses
-    are pooled. `atom_style` goes to MDAnalysis's LAMMPS reader; `bonds="guess"` guesses the bonds
-    of the selection from distances in the first frame. Lengths and masses keep MDAnalysis's units.
-    All coordinates of the selection are held at once, as float64: 24 bytes an atom and frame.
+    Only bonds between selected atoms count. A linear chain starts at its end of lower atom index,
+    unless its masses equal those of an earlier chain read backwards; with branches or rings, atoms
+    keep the order of their indices. Molecules of equal masses and bonds are pooled. `atom_style`
+    goes to MDAnalysis's LAMMPS reader; `bonds="guess"` guesses the bonds of the selection from
+    distances in the first frame. Lengths and masses keep MDAnalysis's units. All coordinates of the
+    selection are held at once, as float64: 24 bytes an atom and frame (`MetricAnalysis` holds one
+    frame).
 
-    Raises FileNotFoundError or ValueError: nothing selected, no bonds, a branched or cyclic
-    selection, atoms without mass, no coordinates, a bond near half the box.
+    Raises FileNotFoundError or ValueError: nothing selected, no bonds, atoms without mass, no
+    coordinates, a bond near half the box, a ring that winds around the box.
     """
-    if step == 0:
-        raise ValueError("step must not be 0")
-    universe, notes = _open(topology, trajectory, atom_style)
-    try:
-        selected = universe.select_atoms(select)
-    except Exception as error:  # its parser raises TypeErrors and more
-        raise ValueError(f"selection {select!r}: {_brief(error)}") from error
-    if len(selected) == 0:
-        raise ValueError(
-            f"selection {select!r} matches none of the {len(universe.atoms)} atoms of {topology}"
-        )
-    pairs = _bonds(universe, selected, bonds)
-    order, lengths, isolated = _linear_chains(selected, pairs)
-    if not len(lengths):
-        raise ValueError(
-            f"no two of the {len(selected)} atoms of {select!r} are bonded to each other: select "
-            "a connected backbone, or try --bonds guess if the topology lacks its bonds"
-        )
-    if len(isolated):
-        notes += (
-            f"skipped {len(isolated)} selected atom(s) without a bond to another selected atom, "
-            f"the first is {_name(selected[isolated[0]])}",
-        )
-    masses = _masses(selected, order)
-    blocks = _pool(selected.indices, masses, order, lengths)
-    try:
-        frames = universe.trajectory[slice(start, stop, step)]
-    except AttributeError as error:
-        raise ValueError(f"{topology} holds no coordinates: give a trajectory as well") from error
-    if len(frames) == 0:
-        limits = {"start": start, "stop": stop, "step": step}
-        given = ", ".join(f"{name} {limit}" for name, limit in limits.items() if limit is not None)
-        raise ValueError(
-            f"none of the {len(universe.trajectory)} frames, counted from 0, is left by {given}"
-        )
-    numbers, times, xs = _coordinates(universe, frames, blocks, progress)
-    groups = tuple(ChainGroup(m, atoms, x) for (m, atoms), x in zip(blocks, xs, strict=True))
-    return ChainData(groups, numbers, times, notes)
+    universe, notes = open_universe(topology, trajectory, atom_style)
+    groups, skipped = _molecules(universe, select, bonds)
+    frames = _frames(_trajectory(universe), start, stop, step)
+    xs = [np.empty((len(frames), *group.atoms.shape, 3)) for group in groups]
+    numbers = np.empty(len(frames), dtype=np.intp)
+    times = np.empty(len(frames))
+    with _naming(universe):
+        for k, now in enumerate(progress(frames)):
+            numbers[k] = now.frame
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Reader has no dt")  # then frames are 1 apart
+                times[k] = now.time
+            for x, group in zip(xs, groups, strict=True):
+                x[k] = _whole(now, group)
+    read = (
+        ChainGroup(group.masses, group.atoms, x, bonds=group.bonds, hydrogens=group.hydrogens)
+        for group, x in zip(groups, xs, strict=True)
+    )
+    return ChainData(tuple(read), numbers, times, (*notes, *skipped))
 
 
-def _open(
-    topology: str | Path, trajectory: str | Path | None, atom_style: str | None
+def open_universe(
+    topology: str | Path, trajectory: str | Path | None = None, atom_style: str | None = None
 ) -> tuple[Any, tuple[str, ...]]:
+    """Open files as an MDAnalysis Universe that has masses, and say whether these were guessed.
+
+    Paths are made absolute, so that workers that run elsewhere find them.
+    """
     paths = [str(path) for path in (topology, trajectory) if path is not None]
     for path in paths:
         if not Path(path).exists():
@@ -111,7 +333,8 @@ def _open(
             raise IsADirectoryError(f"a folder, not a file: {path}")
     options = {} if atom_style is None else {"atom_style": atom_style}
     try:
-        universe = MDAnalysis.Universe(*paths, to_guess=(), **options)
+        absolute = [str(Path(path).absolute()) for path in paths]
+        universe = MDAnalysis.Universe(*absolute, to_guess=(), **options)
     except Exception as error:  # its parsers raise whatever a broken line made them raise
         order = "; the order is topology first, then trajectory" if trajectory is not None else ""
         raise ValueError(
@@ -130,6 +353,29 @@ def _brief(error: Exception) -> str:
     return f"{sentence[:200]} …" if len(sentence) > 200 else sentence or type(error).__name__
 
 
+# --- names --------------------------------------------------------------------------------------
+
+
+class _AtomsError(ValueError):
+    """What is wrong with atoms of known indices: a text with their names left open.
+
+    Workers do not have the topology; the process that has it puts the names in.
+    """
+
+
+@contextmanager
+def _naming(universe: Any) -> Iterator[None]:
+    try:
+        yield
+    except _AtomsError as error:
+        text, *atoms = error.args
+        names = (
+            f"atom index {atom}" if universe is None else _name(universe.atoms[atom])
+            for atom in atoms
+        )  # fmt: skip
+        raise ValueError(text.format(*names)) from None
+
+
 def _name(atom: Any) -> str:
     """Name an atom as its owner knows it; `index` is MDAnalysis's, from 0."""
     known = [
@@ -140,11 +386,47 @@ def _name(atom: Any) -> str:
     return f"atom index {atom.ix} ({', '.join(known)})"
 
 
-def _bond_names(universe: Any, atoms: Indices, flags: npt.NDArray[np.bool_]) -> tuple[str, str]:
-    """Names of the two atoms of the first flagged bond; flags (chains, n − 1)."""
-    chain, bond = np.argwhere(flags)[0]
-    one, two = atoms[chain, bond : bond + 2]
-    return _name(universe.atoms[int(one)]), _name(universe.atoms[int(two)])
+def _short_names(universe: Any) -> Callable[[int], str]:
+    """Name atoms in a few letters, such as ``CA 5``."""
+    names = getattr(universe.atoms, "names", None)
+    return lambda atom: str(atom) if names is None else f"{names[atom]} {atom}"
+
+
+# --- molecules ----------------------------------------------------------------------------------
+
+
+def _molecules(atomgroup: Any, select: str, bonds: str) -> tuple[list[Molecules], tuple[str, ...]]:
+    """Molecules of a selection, and what was left out."""
+    try:
+        selected = atomgroup.select_atoms(select)
+    except Exception as error:  # its parser raises TypeErrors and more
+        raise ValueError(f"selection {select!r}: {_brief(error)}") from error
+    if len(selected) == 0:
+        universe = atomgroup.universe
+        of = f" of {Path(universe.filename).name}" if universe.filename else ""
+        raise ValueError(
+            f"selection {select!r} matches none of the {len(atomgroup.atoms)} atoms{of}"
+        )
+    pairs = _bonds(atomgroup.universe, selected, bonds)
+    if not len(pairs):
+        raise ValueError(
+            f"no two of the {len(selected)} atoms of {select!r} are bonded to each other: select "
+            "a connected backbone, or try --bonds guess if the topology lacks its bonds"
+        )
+    bonded = np.zeros(len(selected), dtype=bool)
+    bonded[pairs] = True
+    notes: tuple[str, ...] = ()
+    if not np.all(bonded):
+        first = int(np.argmin(bonded))
+        notes = (
+            f"skipped {np.sum(~bonded)} selected atom(s) without a bond to another selected atom, "
+            f"the first is {_name(selected[first])}",
+        )
+    found = find_molecules(pairs, _masses(selected, bonded), _hydrogens(selected))
+    return [
+        Molecules(one.masses, selected.indices[one.atoms], bonds=one.bonds, hydrogens=one.hydrogens)
+        for one in found
+    ], notes
 
 
 def _bonds(universe: Any, selected: Any, bonds: str) -> Indices:
@@ -170,55 +452,14 @@ def _bonds(universe: Any, selected: Any, bonds: str) -> Indices:
     return np.unique(np.sort(position[pairs], axis=1), axis=0)
 
 
-def _linear_chains(selected: Any, pairs: Indices) -> tuple[Indices, Indices, Indices]:
-    """Chains end to end, one after the other: order (beads,), lengths (chains,), isolated atoms."""
-    size = len(selected)
-    degree = np.bincount(pairs.ravel(), minlength=size)
-    if np.any(degree > 2):
-        hub = int(np.argmax(degree > 2))
+def _masses(selected: Any, bonded: npt.NDArray[np.bool_]) -> Floats:
+    if not hasattr(selected, "masses"):
         raise ValueError(
-            f"{_name(selected[hub])} has {degree[hub]} bonds within the selection: branched chains "
-            "are not read yet (trees come in a later version); select a linear backbone, "
-            "such as 'name N CA C'"
+            "the universe has no masses: guess them from the elements with "
+            'universe.guess_TopologyAttrs(to_guess=["types", "masses"])'
         )
-    graph = _graph(pairs, size)
-    count, label = connected_components(graph, directed=False)
-    ends = np.flatnonzero(degree == 1)
-    closed = (np.bincount(label[ends], minlength=count) == 0) & (degree[_first(label)] > 0)
-    if np.any(closed):
-        atom = selected[int(_first(label)[np.argmax(closed)])]
-        raise ValueError(
-            f"{_name(atom)} lies on a ring of bonds within the selection: rings are not read yet; "
-            "select a linear backbone that leaves one of the ring's atoms out"
-        )
-    starts = ends[_first(label[ends])]
-    # Breadth first from one virtual atom bonded to every start walks all chains in step, end to
-    # end; a stable sort by chain then puts them one after the other.
-    root = np.column_stack([np.full(len(starts), size), starts])
-    rooted = _graph(np.concatenate([pairs, root]), size + 1)
-    walk = breadth_first_order(rooted, size, directed=False, return_predecessors=False)[1:]
-    start_of = np.full(count, -1, dtype=np.intp)
-    start_of[label[starts]] = starts
-    chain = start_of[label[walk]]
-    order = walk[np.argsort(chain, kind="stable")].astype(np.intp)
-    _, lengths = np.unique(chain, return_counts=True)
-    return order, lengths.astype(np.intp), np.flatnonzero(degree == 0)
-
-
-def _graph(pairs: Indices, size: int) -> sparse.csr_array:
-    ones = np.ones(len(pairs), dtype=np.int8)
-    return sparse.csr_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(size, size))
-
-
-def _first(label: npt.NDArray[np.integer[Any]]) -> Indices:
-    """Positions of the first member of every label."""
-    return np.asarray(np.unique(label, return_index=True)[1], dtype=np.intp)
-
-
-def _masses(selected: Any, order: Indices) -> Floats:
     masses = np.array(selected.masses, dtype=np.float64)
-    bad = ~(np.isfinite(masses) & (masses > 0.0))
-    bad &= np.isin(np.arange(len(masses)), order)
+    bad = ~(np.isfinite(masses) & (masses > 0.0)) & bonded
     if np.any(bad):
         atom = selected[int(np.argmax(bad))]
         raise ValueError(
@@ -228,79 +469,102 @@ def _masses(selected: Any, order: Indices) -> Floats:
     return masses
 
 
-def _pool(
-    indices: Indices, masses: Floats, order: Indices, lengths: Indices
-) -> list[tuple[Floats, Indices]]:
-    """Group chains by length and masses: (masses (n,), atoms (chains, n)), first atom first."""
-    offsets = np.cumsum(lengths) - lengths
-    groups = []
-    for n in np.unique(lengths):
-        beads = order[offsets[lengths == n, None] + np.arange(n)]
-        m = masses[beads]
-        # Reading a chain backwards changes no physics; compare all in the direction whose
-        # masses sort first, then read each group's chains the way its first chain runs.
-        difference = m - m[:, ::-1]
-        decisive = np.argmax(difference != 0.0, axis=1)
-        backwards = difference[np.arange(len(m)), decisive] > 0.0
-        key = np.where(backwards[:, None], m[:, ::-1], m)
-        _, first, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
-        turned = backwards != backwards[first][inverse]
-        beads = np.where(turned[:, None], beads[:, ::-1], beads)
-        members = np.split(
-            beads[np.argsort(inverse, kind="stable")], np.cumsum(np.bincount(inverse))[:-1]
+def _hydrogens(selected: Any) -> npt.NDArray[np.bool_] | None:
+    """Hydrogens by element where every atom has one: their masses may have been repartitioned."""
+    elements = np.asarray(getattr(selected, "elements", []), dtype=str)
+    if not elements.size or np.any(elements == ""):
+        return None
+    return np.isin(np.char.upper(elements), ("H", "D", "T"))
+
+
+# --- frames -------------------------------------------------------------------------------------
+
+
+def _trajectory(universe: Any) -> Any:
+    try:
+        return universe.trajectory
+    except AttributeError as error:
+        name = Path(universe.filename).name if universe.filename else "the universe"
+        raise ValueError(f"{name} holds no coordinates: give a trajectory as well") from error
+
+
+def _frames(trajectory: Any, start: int | None, stop: int | None, step: int | None) -> Any:
+    if step == 0:
+        raise ValueError("step must not be 0")
+    frames = trajectory[slice(start, stop, step)]
+    if len(frames) == 0:
+        limits = {"start": start, "stop": stop, "step": step}
+        given = ", ".join(f"{name} {limit}" for name, limit in limits.items() if limit is not None)
+        raise ValueError(
+            f"none of the {len(trajectory)} frames, counted from 0, is left by {given}"
         )
-        groups += [(masses[group[0]], indices[group]) for group in members]
-    return sorted(groups, key=lambda group: int(group[1][0, 0]))
+    return frames
 
 
-def _coordinates(
-    universe: Any,
-    frames: Any,
-    blocks: list[tuple[Floats, Indices]],
-    progress: Callable[[Any], Iterable[Any]],
-) -> tuple[Indices, Floats, list[Floats]]:
-    xs = [np.empty((len(frames), *atoms.shape, 3)) for _, atoms in blocks]
-    numbers = np.empty(len(frames), dtype=np.intp)
-    times = np.empty(len(frames))
-    for k, step in enumerate(progress(frames)):
-        numbers[k] = step.frame
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Reader has no dt")  # then frames are 1 apart
-            times[k] = step.time
-        for x, (_, atoms) in zip(xs, blocks, strict=True):
-            raw = step.positions[atoms].astype(np.float64)
-            if not np.all(np.isfinite(raw)):
-                broken = int(atoms[~np.all(np.isfinite(raw), axis=2)][0])
-                atom = _name(universe.atoms[broken])
-                raise ValueError(f"{atom} has no finite position in frame {step.frame}")
-            x[k] = _unwrap(raw, step.dimensions, universe, atoms, step.frame)
-            coincident = ~np.any(np.diff(x[k], axis=1), axis=2)
-            if np.any(coincident):
-                one, two = _bond_names(universe, atoms, coincident)
-                raise ValueError(f"{one} and {two} are bonded and coincide in frame {step.frame}")
-    return numbers, times, xs
+def _whole(now: Any, molecules: Molecules) -> Floats:
+    """Positions (molecules, n, 3) in the current frame, every bond its shortest periodic image."""
+    atoms = molecules.atoms
+    x: Floats = now.positions[atoms].astype(np.float64)
+    finite = np.all(np.isfinite(x), axis=2)
+    if not np.all(finite):
+        broken = int(atoms[~finite][0])
+        raise _AtomsError(f"{{}} has no finite position in frame {now.frame}", broken)
+    parents, closures = molecules.tree
+    outer = np.flatnonzero(parents >= 0)
+    joined = np.concatenate([np.stack([parents[outer], outer], axis=1), closures])
+    bonds = x[:, joined[:, 1]] - x[:, joined[:, 0]]
+    coincident = ~np.any(bonds, axis=2)
+    if now.dimensions is not None and np.any(now.dimensions[:3]):
+        bonds = _shortest(bonds, now, joined, atoms)
+        steps = x.copy()
+        steps[:, outer] = bonds[:, : len(outer)]
+        x = np.cumsum(steps, axis=1) if molecules.bonds is None else sum_outwards(parents, steps)
+        _refuse_winding(x, bonds[:, len(outer) :], closures, atoms, now.frame)
+        coincident = ~np.any(x[:, joined[:, 1]] - x[:, joined[:, 0]], axis=2)
+    if np.any(coincident):
+        text = f"{{}} and {{}} are bonded and coincide in frame {now.frame}"
+        raise _AtomsError(text, *_first_bond(atoms, joined, coincident))
+    return x
 
 
-def _unwrap(x: Floats, box: Any, universe: Any, atoms: Indices, frame: int) -> Floats:
-    """Make chains whole: every bond its shortest periodic image. x (chains, n, 3)."""
-    if box is None or not np.any(box[:3]):
-        return x
-    bonds = np.diff(x, axis=1)
-    shortest = minimize_vectors(bonds.reshape(-1, 3), box).reshape(bonds.shape)
+def _shortest(bonds: Floats, now: Any, joined: Indices, atoms: Indices) -> Floats:
+    """Shortest periodic images of bonds (molecules, m, 3)."""
+    box = now.dimensions
+    shortest: Floats = minimize_vectors(bonds.reshape(-1, 3), box).reshape(bonds.shape)
     if np.all(box[3:] == 90.0):  # an edge of zero length is a direction without periodicity
         fraction = shortest / np.where(box[:3] > 0.0, box[:3], np.inf)
     else:
         cell = triclinic_vectors(box).astype(np.float64)
         if not np.any(cell):
-            raise ValueError(f"frame {frame} has an impossible box {list(map(float, box))}")
+            raise ValueError(f"frame {now.frame} has an impossible box {list(map(float, box))}")
         fraction = shortest @ np.linalg.inv(cell)
     ambiguous = np.any(np.abs(fraction) > AMBIGUOUS_FRACTION, axis=2)
     if np.any(ambiguous):
-        one, two = _bond_names(universe, atoms, ambiguous)
-        raise ValueError(
-            f"the bond between {one} and {two} is close to half the box long in frame {frame}, so "
-            "that its periodic image cannot be told: check box and units, or write whole molecules "
-            "without a box"
+        raise _AtomsError(
+            f"the bond between {{}} and {{}} is close to half the box long in frame {now.frame}, "
+            "so that its periodic image cannot be told: check box and units, or write whole "
+            "molecules without a box",
+            *_first_bond(atoms, joined, ambiguous),
         )
-    whole = np.concatenate([x[:, :1], shortest], axis=1)
-    return np.cumsum(whole, axis=1)
+    return shortest
+
+
+def _refuse_winding(
+    x: Floats, bonds: Floats, closures: Indices, atoms: Indices, frame: int
+) -> None:
+    """Refuse rings that close only through the box: their bonds miss by a box vector."""
+    missed = x[:, closures[:, 1]] - x[:, closures[:, 0]] - bonds
+    winding = np.linalg.norm(missed, axis=2) > 0.5 * np.linalg.norm(bonds, axis=2)
+    if np.any(winding):
+        raise _AtomsError(
+            f"the ring of bonds that {{}} and {{}} close winds around the box in frame {frame}: "
+            "such a molecule has no end, and is no chain",
+            *_first_bond(atoms, closures, winding),
+        )
+
+
+def _first_bond(atoms: Indices, joined: Indices, flags: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """Atoms of the first flagged bond; flags (molecules, m)."""
+    molecule, bond = np.argwhere(flags)[0]
+    one, two = atoms[molecule, joined[bond]]
+    return int(one), int(two)

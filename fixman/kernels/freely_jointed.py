@@ -10,6 +10,9 @@ with e = p / q
 
 sums of positive numbers as before.  Only the ratio of p and q matters, so both are scaled down
 before q overflows.
+
+The Fixman force needs all pivots, so it keeps the division; it is computed of one frame or of
+eight in lanes, of frames that `metric` describes.
 """
 
 from __future__ import annotations
@@ -21,7 +24,10 @@ from numba import types
 from numba.extending import intrinsic
 
 from fixman.kernels import jit
-from fixman.kernels.geometry import measurable
+from fixman.kernels.geometry import cross, dot, exact, measurable, minus, plus, scaled
+from fixman.kernels.lanes import above, eight, lanes, load, put, root, store, take
+from fixman.kernels.metric import aligned
+from fixman.kernels.triples import load3, store3
 
 HUGE = 1e100
 
@@ -37,8 +43,8 @@ def fma(typingctx, a, b, c):
 
 
 @jit
-def logdet_frames(x, links, n, dim, fixed, out):
-    """ln det H^bb of every frame into ``out``; the first frame without an answer, or -1.
+def logdet_frames(x, links, n, dim, fixed, first, last, out):
+    """ln det H^bb of some frames into ``out``; the first without an answer, or -1.
 
     The pivots telescope: d_k = w_k q_{k+1} / q_k, so det H^bb = q_{N+1} Π w_k.
     """
@@ -46,7 +52,7 @@ def logdet_frames(x, links, n, dim, fixed, out):
     constant = 0.0
     for k in range(1, w.size):
         constant += math.log(w[k])
-    for frame in range(out.size):
+    for frame in range(first, last):
         bead = frame * n if fixed else frame * n + 1
         ux = uy = uz = 0.0
         inverse_square = 0.0
@@ -85,6 +91,118 @@ def logdet_frames(x, links, n, dim, fixed, out):
         if not out[frame] < math.inf:
             return frame
     return -1
+
+
+@exact
+def position(x, at, stride, dim, like):
+    z = 0.0 * like
+    if dim == 3:
+        z = take(x, at + 2, stride, like)
+    return take(x, at, stride, like), take(x, at + 1, stride, like), z
+
+
+@exact
+def put_position(x, at, stride, dim, value):
+    put(x, at, stride, value[0])
+    put(x, at + 1, stride, value[1])
+    if dim == 3:
+        put(x, at + 2, stride, value[2])
+
+
+@exact
+def factored(x, at, stride, w, dim, fixed, work, like):
+    """Directions, inverse lengths, −L and 1/d of the bonds, outwards; false if one has no length.
+
+    d_k = w_k + e_k, e_{k+1} = (w_k / d_k) (e_k + w_k s_{k+1}²), as in `tridiagonal`.
+    """
+    zero = 0.0 * like
+    before = (zero, zero, zero)
+    if not fixed:
+        before = position(x, at, stride, dim, like)
+        at += dim
+    u0 = (zero, zero, zero)
+    ratio = zero
+    e = zero + w[0]
+    for k in range(w.size - 1):
+        here = position(x, at, stride, dim, like)
+        at += dim
+        d = minus(here, before)
+        before = here
+        square = dot(d, d)
+        if not measurable(square):
+            return False
+        inverse_length = 1.0 / root(square)
+        u = scaled(inverse_length, d)
+        if k > 0:
+            across = cross(u0, u)
+            e = ratio * (e + w[k] * dot(across, across))
+        inverse = 1.0 / (w[k + 1] + e)
+        store3(work, 6 * k, u)
+        store(work, 6 * k + 3, inverse_length)
+        store(work, 6 * k + 4, ratio * dot(u0, u))
+        store(work, 6 * k + 5, inverse)
+        ratio = w[k + 1] * inverse
+        u0 = u
+    return True
+
+
+@exact
+def put_force(w, kT, dim, fixed, work, out, at, stride, like):
+    """kT Σ_k w_k S_{k,k+1} ∇(u_k·u_{k+1}), inwards; false if something is not finite.
+
+    S_kk = 1/d_k + L_{k+1,k}² S_{k+1,k+1} and S_{k,k+1} = −L_{k+1,k} S_{k+1,k+1}: no subtraction
+    here either.  ``at`` is one bead behind the last.
+    """
+    zero = 0.0 * like
+    S = g = pull = check = zero
+    outer = pull_outer = (zero, zero, zero)
+    u = load3(work, 6 * (w.size - 2), like)
+    for k in range(w.size - 2, -1, -1):
+        S = load(work, 6 * k + 5, like) + g * g * S
+        a = scaled(pull, outer)
+        g = load(work, 6 * k + 4, like)
+        inner = outer
+        if k > 0:
+            pull = kT * (w[k] * (g * S))
+            inner = load3(work, 6 * k - 6, like)
+            a = plus(a, scaled(pull, inner))
+        pull_here = scaled(load(work, 6 * k + 3, like), minus(a, scaled(dot(a, u), u)))
+        force = minus(pull_here, pull_outer)
+        at -= dim
+        put_position(out, at, stride, dim, force)
+        check += 0.0 * force[0] + 0.0 * force[1] + 0.0 * force[2]
+        outer = u
+        u = inner
+        pull_outer = pull_here
+    if not fixed:
+        put_position(out, at - dim, stride, dim, scaled(-1.0, pull_outer))
+    return above(1.0 + zero, check)
+
+
+@exact
+def forces(x, w, dim, fixed, kT, first, last, out, memory, like):
+    size = (w.size - 1 if fixed else w.size) * dim
+    work = aligned(memory)
+    for begin in range(first, last, lanes(like)):
+        frame = min(begin, last - lanes(like))  # the last eight reach back
+        at = frame * size
+        if not factored(x, at, size, w, dim, fixed, work, like):
+            return frame
+        if not put_force(w, kT, dim, fixed, work, out, at + size, size, like):
+            return frame
+    return -1
+
+
+@jit
+def force_frames(x, w, dim, fixed, kT, first, last, out, memory):
+    """Fixman forces of flat frames one by one; the first without an answer, or -1."""
+    return forces(x, w, dim, fixed, kT, first, last, out, memory, 0.0)
+
+
+@jit
+def force_lanes(x, w, dim, fixed, kT, first, last, out, memory):
+    """The same in lanes; the first of eight frames one of which has no answer, or -1."""
+    return forces(x, w, dim, fixed, kT, first, last, out, memory, eight(0.0))
 
 
 @jit

@@ -3,13 +3,19 @@
 Points are padded, ``P (n + 3, 3)``: rows 0, 1, 2 hold the ghosts x₋₂, x₋₁, x₀ and row 3 + k bead
 k; planar chains leave the third column zero.  ``beads (m, 4)`` index into these rows.  theory.md
 section 2 gives the formulas.
+
+What is written on bonds, ``length_row`` to ``torsion_rate``, serves floats and `eight` states in
+lanes alike, to the last digit.
 """
 
 from __future__ import annotations
 
 import math
 
+import numba
+
 from fixman.kernels import jit
+from fixman.kernels.lanes import above, root
 
 LENGTH, ANGLE, TORSION = 3, 4, 5  # 0, 1, 2 are the positions x, y, z
 SMALLEST_SINE = 4.0 * 2.0**-52  # a gradient divided by less than this is not one
@@ -17,7 +23,12 @@ SMALLEST_SINE = 4.0 * 2.0**-52  # a gradient divided by less than this is not on
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-70, 1e70
 
 
-@jit
+# Inlined, and nothing is contracted: of a b + c d a compiler may fuse either product, and does not
+# choose the same one in lanes.
+exact = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"nsz"}, forceinline=True)
+
+
+@exact
 def cross(a, b):
     return (
         a[1] * b[2] - a[2] * b[1],
@@ -26,14 +37,156 @@ def cross(a, b):
     )
 
 
-@jit
+@exact
 def dot(a, b):
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-@jit
+@exact
+def plus(a, b):
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
+
+
+@exact
 def scaled(s, a):
     return s * a[0], s * a[1], s * a[2]
+
+
+@exact
+def minus(a, b):
+    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
+
+
+@exact
+def measurable(square):
+    """Whether a squared bond length is neither zero nor lost to over- or underflow."""
+    zero = 0.0 * square
+    return above(square, zero + SMALLEST_SQUARE) and above(zero + LARGEST_SQUARE, square)
+
+
+# --- gradients with respect to bonds, and their rates when the bonds change ----------------------
+#
+# A coordinate depends on positions through at most three bonds u, v, r.  ∂q/∂x of its outermost
+# bead is the gradient with respect to the last of them, of any other bead that with respect to the
+# bond that ends there minus that with respect to the bond that begins there.  A rate is
+# (∂²q/∂u∂u) u̇, row by row.
+
+
+@exact
+def length_row(u):
+    """∂L/∂u."""
+    return scaled(1.0 / root(dot(u, u)), u)
+
+
+@exact
+def length_rate(u, du):
+    s = 1.0 / root(dot(u, u))
+    e = scaled(s, u)
+    along = dot(e, du)
+    return scaled(s, minus(du, scaled(along, e)))
+
+
+@exact
+def direction_row(u):
+    """∂α/∂u of the direction α of a bond in the plane."""
+    s = 1.0 / dot(u, u)
+    return -s * u[1], s * u[0], 0.0 * s
+
+
+@exact
+def direction_rate(u, du):
+    s = 1.0 / dot(u, u)
+    a = (s + s) * (s * dot(u, du))
+    return a * u[1] - s * du[1], s * du[0] - a * u[0], 0.0 * s
+
+
+@exact
+def angle_row(u, v):
+    """Sine of an angle in space, ∂θ/∂u and ∂θ/∂v."""
+    lu = 1.0 / root(dot(u, u))
+    lv = 1.0 / root(dot(v, v))
+    eu = scaled(lu, u)
+    ev = scaled(lv, v)
+    w = cross(eu, ev)
+    sine = root(dot(w, w))
+    axis = scaled(1.0 / sine, w)
+    return sine, scaled(lu, cross(eu, axis)), scaled(lv, cross(axis, ev))
+
+
+@exact
+def angle_rate(u, v, du, dv):
+    lu = 1.0 / root(dot(u, u))
+    lv = 1.0 / root(dot(v, v))
+    eu = scaled(lu, u)
+    ev = scaled(lv, v)
+    du = scaled(lu, du)
+    dv = scaled(lv, dv)
+    stretch_u = dot(eu, du)
+    stretch_v = dot(ev, dv)
+    turn_u = minus(du, scaled(stretch_u, eu))
+    turn_v = minus(dv, scaled(stretch_v, ev))
+    w = cross(eu, ev)
+    inverse = 1.0 / root(dot(w, w))
+    axis = scaled(inverse, w)
+    tilt = scaled(inverse, plus(cross(turn_u, ev), cross(eu, turn_v)))
+    tilt = minus(tilt, scaled(dot(axis, tilt), axis))
+    gu = cross(eu, axis)
+    gv = cross(axis, ev)
+    rate_u = plus(cross(turn_u, axis), cross(eu, tilt))
+    rate_v = plus(cross(axis, turn_v), cross(tilt, ev))
+    return (
+        scaled(lu, minus(rate_u, scaled(stretch_u, gu))),
+        scaled(lv, minus(rate_v, scaled(stretch_v, gv))),
+    )
+
+
+@exact
+def torsion_row(u, v, r):
+    """Sines of the two angles, ∂φ/∂u, ∂φ/∂v and ∂φ/∂r."""
+    m = cross(u, v)
+    n = cross(v, r)
+    mm = dot(m, m)
+    nn = dot(n, n)
+    vv = dot(v, v)
+    lv = root(vv)
+    gu = scaled(lv / mm, m)
+    gr = scaled(lv / nn, n)
+    p = dot(u, v) / vv
+    q = dot(r, v) / vv
+    gv = (-p * gu[0] - q * gr[0], -p * gu[1] - q * gr[1], -p * gu[2] - q * gr[2])
+    return root(mm / (vv * dot(u, u))), root(nn / (vv * dot(r, r))), gu, gv, gr
+
+
+@exact
+def torsion_rate(u, v, r, du, dv, dr):
+    m = cross(u, v)
+    n = cross(v, r)
+    vv = dot(v, v)
+    lv = root(vv)
+    a = lv / dot(m, m)
+    b = lv / dot(n, n)
+    gu = scaled(a, m)
+    gr = scaled(b, n)
+    inverse = 1.0 / vv
+    stretch = dot(v, dv) * inverse
+    dm = plus(cross(du, v), cross(u, dv))
+    dn = plus(cross(dv, r), cross(v, dr))
+    # of lv / mm, over itself
+    fade_u = stretch - (a + a) * (dot(m, dm) / lv)
+    fade_r = stretch - (b + b) * (dot(n, dn) / lv)
+    rate_u = plus(scaled(a, dm), scaled(fade_u, gu))
+    rate_r = plus(scaled(b, dn), scaled(fade_r, gr))
+    p = dot(u, v) * inverse
+    q = dot(r, v) * inverse
+    dp = (dot(du, v) + dot(u, dv)) * inverse - (stretch + stretch) * p
+    dq = (dot(dr, v) + dot(r, dv)) * inverse - (stretch + stretch) * q
+    rate_v = plus(
+        plus(scaled(-p, rate_u), scaled(-dp, gu)), plus(scaled(-q, rate_r), scaled(-dq, gr))
+    )
+    return rate_u, rate_v, rate_r
+
+
+# --- one configuration ---------------------------------------------------------------------------
 
 
 @jit
@@ -84,12 +237,6 @@ def bond(P, i, j, fixed):
 
 
 @jit
-def measurable(square):
-    """Whether a squared bond length is neither zero nor lost to over- or underflow."""
-    return SMALLEST_SQUARE < square < LARGEST_SQUARE
-
-
-@jit
 def value(kind, row, P, dim, fixed):
     """Return the coordinate and the sine that its gradient is divided by, 1 if none.
 
@@ -131,6 +278,13 @@ def put(B, slot, sign, g):
 
 
 @jit
+def put_bond(B, slot, g):
+    """Add a gradient with respect to the bond that begins at the bead in ``slot``."""
+    put(B, slot, -1.0, g)
+    put(B, slot + 1, 1.0, g)
+
+
+@jit
 def gradient(kind, row, P, dim, fixed, B):
     """Write the Wilson row into ``B (4, 3)``; return the sine it was divided by, 1 if none.
 
@@ -140,61 +294,34 @@ def gradient(kind, row, P, dim, fixed, B):
     if kind < LENGTH:
         B[0, kind] = 1.0
         return 1.0
+    sine = 1.0
     u = bond(P, row[0], row[1], fixed)
-    uu = dot(u, u)
-    if not measurable(uu):
+    if not measurable(dot(u, u)):
         return 0.0
-    lu = math.sqrt(uu)
     if kind == LENGTH:
-        g = scaled(1.0 / lu, u)
-        put(B, 0, -1.0, g)
-        put(B, 1, 1.0, g)
+        put_bond(B, 0, length_row(u))
         return 1.0
     v = bond(P, row[1], row[2], fixed)
-    vv = dot(v, v)
-    if not measurable(vv):
+    if not measurable(dot(v, v)):
         return 0.0
-    lv = math.sqrt(vv)
-    if kind == ANGLE:
-        eu = scaled(1.0 / lu, u)
-        ev = scaled(1.0 / lv, v)
-        if dim == 2:
-            sine = 1.0
-            axis = (0.0, 0.0, 1.0)
-        else:
-            w = cross(eu, ev)
-            sine = math.sqrt(dot(w, w))
-            if sine == 0.0:
-                return 0.0
-            axis = scaled(1.0 / sine, w)
-        gu = scaled(1.0 / lu, cross(eu, axis))
-        gv = scaled(1.0 / lv, cross(axis, ev))
-        put(B, 0, -1.0, gu)
-        put(B, 1, 1.0, gu)
-        put(B, 1, -1.0, gv)
-        put(B, 2, 1.0, gv)
+    if kind == ANGLE and dim == 2:
+        put_bond(B, 0, scaled(-1.0, direction_row(u)))
+        put_bond(B, 1, direction_row(v))
+    elif kind == ANGLE:
+        sine, gu, gv = angle_row(u, v)
+        put_bond(B, 0, gu)
+        put_bond(B, 1, gv)
     else:
         r = bond(P, row[2], row[3], fixed)
-        rr = dot(r, r)
-        if not measurable(rr):
+        if not measurable(dot(r, r)):
             return 0.0
-        m = cross(u, v)
-        n = cross(v, r)
-        mm = dot(m, m)
-        nn = dot(n, n)
-        if mm == 0.0 or nn == 0.0:
-            return 0.0
-        sine = min(math.sqrt(mm) / (lu * lv), math.sqrt(nn) / (lv * math.sqrt(rr)))
-        gi = scaled(-lv / mm, m)
-        gl = scaled(lv / nn, n)
-        p = dot(u, v) / vv
-        q = dot(r, v) / vv
-        put(B, 0, 1.0, gi)
-        put(B, 1, -1.0 - p, gi)
-        put(B, 1, q, gl)
-        put(B, 2, p, gi)
-        put(B, 2, -1.0 - q, gl)
-        put(B, 3, 1.0, gl)
+        first, second, gu, gv, gr = torsion_row(u, v, r)
+        sine = min(first, second)
+        put_bond(B, 0, gu)
+        put_bond(B, 1, gv)
+        put_bond(B, 2, gr)
+    if sine == 0.0:
+        B[:] = 0.0
     if not fixed and row[0] < 3:
         ride(kind, row, B)
     return sine

@@ -1,9 +1,10 @@
-"""Constrained motion and ln det H^bb for any hard set, frame by frame (theory.md section 3).
+"""Constrained motion for any hard set, frame by frame (theory.md section 3).
 
 Hard rows come in factor order.  ``terms (t, 4)`` lists the products that make up H^bb: place in
-the band storage, the two (row, slot) pairs as flat numbers, and the bead whose inverse mass
-weighs them.  A chain whose hard rows are exactly its bonds passes the masses of its joints
-as ``links`` (see `freely_jointed`) and is factored without subtractions instead.
+the storage of its elements, the two (row, slot) pairs as flat numbers, and the bead whose inverse
+mass weighs them.  H^bb is stored and factored as in `sparse`, on the pattern ``symbolic``.  A
+linear chain whose hard rows are exactly its bonds passes the masses of its joints as ``links``
+(see `freely_jointed`) and is factored without subtractions instead.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 
 import numpy as np
 
-from fixman.kernels import banded, jit, tridiagonal
+from fixman.kernels import jit, sparse, tridiagonal
 from fixman.kernels.geometry import (
     SMALLEST_SINE,
     cross,
@@ -25,15 +26,15 @@ from fixman.kernels.geometry import (
 
 
 @jit
-def hard_matrix(B, terms, w, T):
-    """H^bb = B_b M⁻¹ B_bᵀ into band storage ``T (m, h + 1)``."""
+def hard_matrix(B, terms, w, H):
+    """H^bb = B_b M⁻¹ B_bᵀ into the storage that the terms are for."""
     slots = B.reshape(-1, 3)
-    T[:] = 0.0
-    flat = T.reshape(-1)
+    V = H.reshape(-1)
+    V[:] = 0.0
     for t in range(terms.shape[0]):
         a = terms[t, 1]
         b = terms[t, 2]
-        flat[terms[t, 0]] += w[terms[t, 3]] * (
+        V[terms[t, 0]] += w[terms[t, 3]] * (
             slots[a, 0] * slots[b, 0] + slots[a, 1] * slots[b, 1] + slots[a, 2] * slots[b, 2]
         )
 
@@ -48,60 +49,48 @@ def joint(B, k):
 
 
 @jit
-def workspace(m, h, links):
-    """Arrays for one factor of H^bb: the band, or what the tridiagonal kernels need."""
+def workspace(pattern):
+    """Arrays for one factor of H^bb: elements of L, or what the tridiagonal kernels need.
+
+    The ``pattern`` is (terms, symbolic, links).
+    """
+    _, symbolic, links = pattern
     bonds = max(links.shape[1] - 1, 0)
     joints = max(bonds - 1, 0)
-    T = np.empty((0 if links.size else m, h + 1))
-    return T, np.empty(joints), np.empty(joints), np.empty(bonds), np.empty(joints)
+    V = np.empty(symbolic[1].size)
+    column = np.empty(symbolic[0].size - 1)
+    return V, column, np.empty(joints), np.empty(joints), np.empty(bonds), np.empty(joints)
 
 
 @jit
-def factor(B, terms, w, links, work):
+def factor(B, w, pattern, work):
     """Factor H^bb; False where a pivot is lost."""
-    T, cosines, sines, inverse, g = work
+    terms, symbolic, links = pattern
+    V, column, cosines, sines, inverse, g = work
     if links.size == 0:
-        hard_matrix(B, terms, w, T)
-        return banded.factor(T) < 0
+        hard_matrix(B, terms, w, V)
+        return sparse.factor(V, *symbolic, column, 1.0) < 0  # type: ignore[call-arg]
     for k in range(cosines.size):
         cosines[k], sines[k] = joint(B, k)
     return tridiagonal.factor(links[0], cosines, sines, inverse, g)
 
 
 @jit
-def solve(work, links, rhs):
+def solve(pattern, work, rhs):
     """Overwrite ``rhs (m, 1)`` with (H^bb)⁻¹ rhs."""
-    T, _, _, inverse, g = work
+    _, symbolic, links = pattern
+    V, _, _, _, inverse, g = work
     if links.size == 0:
-        banded.solve(T, rhs)
+        sparse.solve(V, *symbolic, rhs)  # type: ignore[call-arg]
     else:
         tridiagonal.solve(inverse, g, rhs)
 
 
 @jit
-def logdet_frames(x, n, dim, fixed, kinds, beads, terms, h, w, out):
-    """ln det H^bb of every frame into ``out``; the first frame without an answer, or -1."""
-    m = kinds.size
-    P = np.empty((n + 3, 3))
-    B = np.empty((m, 4, 3))
-    T = np.empty((m, h + 1))
-    for frame in range(out.size):
-        if not place(x, frame, n, dim, fixed, P):
-            return frame
-        for r in range(m):
-            if not gradient(kinds[r], beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
-                return frame
-        hard_matrix(B, terms, w, T)
-        if banded.factor(T) >= 0:
-            return frame
-        out[frame] = banded.log_product(T)
-    return -1
-
-
-@jit
 def motion_frames(
     x, v, torque, force, n, dim, fixed, w, soft, soft_beads, soft_columns,
-    hard, hard_beads, hard_columns, order, terms, h, links, out,
+    hard, hard_beads, hard_columns, order,
+    terms, first, row, left_first, left_place, left_column, links, out,
 ):  # fmt: skip
     """Motion of every frame; the first frame without an answer, or -1.
 
@@ -114,10 +103,11 @@ def motion_frames(
     V = np.empty((n + 3, 3))
     F = np.zeros((n, 3))
     B = np.empty((m, 4, 3))
-    row = np.empty((4, 3))
+    pushed = np.empty((4, 3))
     rhs = np.empty((m, 1))
     kappa = np.empty(m)
-    work = workspace(m, h, links)
+    pattern = (terms, (first, row, left_first, left_place, left_column), links)
+    work = workspace(pattern)
     for frame in range(out.shape[0]):
         if not (place(x, frame, n, dim, fixed, P) and place_velocities(v, frame, n, dim, fixed, V)):
             return frame
@@ -129,19 +119,19 @@ def motion_frames(
                 tau = torque[frame * soft.size + r]
                 if tau == 0.0:
                     continue
-                if not gradient(soft[r], soft_beads[r], P, dim, fixed, row) > SMALLEST_SINE:
+                if not gradient(soft[r], soft_beads[r], P, dim, fixed, pushed) > SMALLEST_SINE:
                     return frame
                 for slot in range(4):
                     j = soft_columns[r, slot]
                     if j >= 0:
                         for a in range(dim):
-                            F[j, a] += tau * row[slot, a]
+                            F[j, a] += tau * pushed[slot, a]
         for r in range(m):
             if not gradient(hard[r], hard_beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
                 return frame
             kappa[r] = curvature(hard[r], hard_beads[r], P, V, dim, fixed)
             out[frame, n * dim + order[r]] = 0.0
-        if not factor(B, terms, w, links, work):
+        if not factor(B, w, pattern, work):
             return frame
         check = 0.0
         # The second sweep solves for what B_b ẍ + κ_b still is.  Formed from B and not from H^bb,
@@ -154,7 +144,7 @@ def motion_frames(
                     j = hard_columns[r, slot]
                     if j >= 0:
                         rhs[r, 0] -= w[j] * dot(B[r, slot], F[j])
-            solve(work, links, rhs)
+            solve(pattern, work, rhs)
             for r in range(m):
                 out[frame, n * dim + order[r]] -= rhs[r, 0]
                 check += 0.0 * rhs[r, 0]

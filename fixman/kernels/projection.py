@@ -50,9 +50,7 @@ def apply_rows(B, columns, y, rhs):
 
 
 @jit
-def onto_manifold(
-    x, targets, size, fixed, w, kinds, beads, columns, terms, h, links, P, B, rhs, work
-):
+def onto_manifold(x, targets, size, fixed, w, kinds, beads, columns, pattern, P, B, rhs, work):
     """Newton's method for q_b(x) = targets on one configuration; B and its factor are left at x."""
     n, dim = x.shape
     for _ in range(NEWTON):
@@ -70,18 +68,19 @@ def onto_manifold(
                 stiffness += math.sqrt(dot(B[r, slot], B[r, slot]))
             met = met and abs(residual) <= 4.0 * EPS * (size * stiffness + abs(q))
             rhs[r, 0] = residual
-        if not factor(B, terms, w, links, work):
+        if not factor(B, w, pattern, work):
             return SINGULAR
         if met:
             return MET
-        solve(work, links, rhs)
+        solve(pattern, work, rhs)
         remove_rows(rhs, B, columns, w, x)
     return MISSED
 
 
 @jit
 def project_frames(
-    x0, targets, n, dim, fixed, w, kinds, beads, columns, terms, h, links, x
+    x0, targets, n, dim, fixed, w, kinds, beads, columns,
+    terms, first, row, left_first, left_place, left_column, links, x,
 ):  # fmt: skip
     """Nearest positions with the targets into ``x``; targets come in factor order.
 
@@ -92,7 +91,8 @@ def project_frames(
     P = np.empty((n + 3, 3))
     B = np.empty((m, 4, 3))
     rhs = np.empty((m, 1))
-    work = workspace(m, h, links)
+    pattern = (terms, (first, row, left_first, left_place, left_column), links)
+    work = workspace(pattern)
     tangent = np.empty((n, dim))
     tangent_before = np.empty((n, dim))
     before = np.empty((n, dim))
@@ -107,7 +107,7 @@ def project_frames(
             for a in range(dim):
                 size = max(size, abs(start[k, a]))
         state = onto_manifold(
-            here, goal, size, fixed, w, kinds, beads, columns, terms, h, links, P, B, rhs, work
+            here, goal, size, fixed, w, kinds, beads, columns, pattern, P, B, rhs, work
         )
         if state != MET:
             return 2 * frame + (state == MISSED)
@@ -120,7 +120,7 @@ def project_frames(
                 for a in range(dim):
                     tangent[k, a] = here[k, a] - start[k, a]
             apply_rows(B, columns, tangent, rhs)
-            solve(work, links, rhs)
+            solve(pattern, work, rhs)
             remove_rows(rhs, B, columns, w, tangent)
             distance = 0.0
             slope = 0.0
@@ -145,6 +145,7 @@ def project_frames(
             if iteration > 0:
                 step = min(max(moved / turned, 0.01), 100.0) if turned > 0.0 else 1.0
             recent[iteration % MEMORY] = distance
+            distance_before = distance
             highest = recent.max()
             before[:] = here
             tangent_before[:] = tangent
@@ -154,9 +155,8 @@ def project_frames(
                     for a in range(dim):
                         here[k, a] = before[k, a] - step * tangent[k, a]
                 state = onto_manifold(
-                    here, goal, size, fixed, w, kinds, beads, columns, terms, h, links, P, B, rhs,
-                    work,
-                )  # fmt: skip
+                    here, goal, size, fixed, w, kinds, beads, columns, pattern, P, B, rhs, work
+                )
                 if state == MET:
                     distance = 0.0
                     for k in range(n):
@@ -167,31 +167,35 @@ def project_frames(
                         break
                 step *= 0.5
             if not accepted:
-                return 2 * frame + 1
-        if not found:
+                here[:] = before
+                break
+        # x is rounded, and so is the objective: what is left may be too small to be seen in it.
+        if not found and slope > 1000.0 * EPS * size * math.sqrt(distance_before * inertia):
             return 2 * frame + 1
     return -1
 
 
 @jit
 def project_velocities(
-    x, v, frames, n, dim, fixed, w, kinds, beads, columns, terms, h, links
+    x, v, frames, n, dim, fixed, w, kinds, beads, columns,
+    terms, first, row, left_first, left_place, left_column, links,
 ):  # fmt: skip
     """Remove from ``v`` what changes hard coordinates; the first singular frame, or -1."""
     m = kinds.size
     P = np.empty((n + 3, 3))
     B = np.empty((m, 4, 3))
     rhs = np.empty((m, 1))
-    work = workspace(m, h, links)
+    pattern = (terms, (first, row, left_first, left_place, left_column), links)
+    work = workspace(pattern)
     for frame in range(frames):
-        first = frame * n
+        moving = v[frame * n : (frame + 1) * n]
         place(x, frame, n, dim, fixed, P)
         for r in range(m):
             if not gradient(kinds[r], beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
                 return frame
-        apply_rows(B, columns, v[first : first + n], rhs)
-        if not factor(B, terms, w, links, work):
+        apply_rows(B, columns, moving, rhs)
+        if not factor(B, w, pattern, work):
             return frame
-        solve(work, links, rhs)
-        remove_rows(rhs, B, columns, w, v[first : first + n])
+        solve(pattern, work, rhs)
+        remove_rows(rhs, B, columns, w, moving)
     return -1

@@ -169,34 +169,55 @@ def find(first, row, i, j, found):
 
 
 @inlined
+def gather(V, j, first, row, left_first, left_place, left_column, work, like):
+    """Column j less what the columns to its left take from it, in ``work`` at its rows."""
+    for p in range(entry(first, j), entry(first, j + 1)):
+        store(work, entry(row, p), load(V, p, like))
+    for t in range(entry(left_first, j), entry(left_first, j + 1)):
+        q = entry(left_place, t)
+        k = entry(left_column, t)
+        ratio = load(V, q, like) * load(V, entry(first, k), like)
+        for p in range(q, entry(first, k + 1)):
+            i = entry(row, p)
+            store(work, i, load(work, i, like) - ratio * load(V, p, like))
+
+
+@inlined
 def factor(V, first, row, left_first, left_place, left_column, work, like):
     """Factor in place, with m units of work; the first row whose pivot is lost, or -1.
 
-    Column by column: what the columns to the left take from it is gathered in a dense column.
     A row is lost where it is so in any lane.
     """
     for j in range(first.size - 1):
         begin = entry(first, j)
-        end = entry(first, j + 1)
         diagonal = load(V, begin, like)
-        for p in range(begin, end):
-            store(work, entry(row, p), load(V, p, like))
-        for t in range(entry(left_first, j), entry(left_first, j + 1)):
-            q = entry(left_place, t)
-            k = entry(left_column, t)
-            ratio = load(V, q, like) * load(V, entry(first, k), like)
-            for p in range(q, entry(first, k + 1)):
-                i = entry(row, p)
-                store(work, i, load(work, i, like) - ratio * load(V, p, like))
+        gather(V, j, first, row, left_first, left_place, left_column, work, like)
         d = load(work, j, like)
         # Not so where d is NaN; an infinite one comes of a diagonal that was.
         if not above(d, SMALLEST_PIVOT * diagonal):
             return j
         inverse = 1.0 / d
         store(V, begin, d)
-        for p in range(begin + 1, end):
+        for p in range(begin + 1, entry(first, j + 1)):
             store(V, p, inverse * load(work, entry(row, p), like))
     return -1
+
+
+@jit
+def dependent_rows(V, first, row, left_first, left_place, left_column, tolerance, lost):
+    """Mark in ``lost (m,)`` the rows whose pivots fall below ``tolerance`` of their diagonals.
+
+    The factorization, in place, goes on without them.
+    """
+    work = np.empty(lost.size)
+    for j in range(lost.size):
+        begin = first[j]
+        diagonal = V[begin]
+        gather(V, j, first, row, left_first, left_place, left_column, work, 0.0)
+        lost[j] = not work[j] > tolerance * diagonal
+        V[begin] = 1.0 if lost[j] else work[j]
+        for p in range(begin + 1, first[j + 1]):
+            V[p] = 0.0 if lost[j] else work[row[p]] / V[begin]
 
 
 @inlined
@@ -276,3 +297,16 @@ def solve(V, first, row, left_first, left_place, left_column, b):
         for p in range(entry(first, j) + 1, entry(first, j + 1)):
             for r in range(b.shape[1]):
                 b[j, r] -= V[p] * b[entry(row, p), r]
+
+
+@jit
+def null_vector(V, first, row, left_first, left_place, left_column, lost, y):
+    """Multiples of the rows before ``lost`` that add up to minus that row, and 1 there, into y.
+
+    Lᵀ y = e, from the columns that `factor` has done when it loses that row.
+    """
+    y[lost] = 1.0
+    for j in range(lost - 1, -1, -1):
+        for p in range(first[j] + 1, first[j + 1]):
+            if row[p] <= lost:
+                y[j] -= V[p] * y[row[p]]

@@ -1,0 +1,47 @@
+"""A running Dask scheduler. The one file that imports Dask's distributed package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+try:
+    import distributed
+    from distributed.comm.addressing import resolve_address
+except ImportError as error:
+    raise ImportError(
+        'a Dask scheduler needs dask and distributed: pip install "fixman-chains[dask]"'
+    ) from error
+
+
+@contextmanager
+def connect(address: str, *, timeout: float = 10.0) -> Iterator[Any]:
+    """Connect to a running scheduler, such as ``tcp://127.0.0.1:8786``, and leave it running.
+
+    `timeout` in seconds, for the scheduler to answer and for a first worker to join it. Raises
+    ConnectionError if either does not happen.
+    """
+    try:
+        resolve_address(address)
+    except (OSError, ValueError) as error:
+        raise ConnectionError(
+            f"{address!r} is no address of a Dask scheduler, such as tcp://127.0.0.1:8786: {error}"
+        ) from error
+    open_client: Any = distributed.Client  # some versions have types, some have not
+    try:
+        client = open_client(address, timeout=timeout, set_as_default=False)
+    except OSError as error:
+        raise ConnectionError(
+            f"no Dask scheduler answers at {address}: start one with `dask scheduler`, which "
+            "prints its address"
+        ) from error
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=timeout)
+        except TimeoutError as error:
+            raise ConnectionError(
+                f"the Dask scheduler at {address} has no workers: start some with "
+                f"`dask worker {address}`"
+            ) from error
+        yield client

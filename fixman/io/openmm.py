@@ -1,0 +1,249 @@
+"""The Fixman potential of every constrained molecule of an OpenMM simulation.
+
+The one file that imports OpenMM.  Particles that constraints connect make one chain; equal ones
+are evaluated together, so that the cost in Python does not grow with the number of molecules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fixman import metric
+from fixman.chain import Chain
+from fixman.io.constraints import (
+    ConnectedSets,
+    Floats,
+    Group,
+    Held,
+    Indices,
+    explicit_groups,
+    is_rigid,
+    whole,
+)
+
+try:
+    import openmm
+    from openmm import app, unit
+except ImportError as error:
+    raise ImportError(
+        'forces for OpenMM need it installed: pip install "fixman-chains[openmm]"'
+    ) from error
+if not hasattr(getattr(openmm, "PythonForce", None), "setParticles"):
+    raise ImportError(
+        f"forces for OpenMM need version 8.6 or later, this is {openmm.__version__}: "
+        'pip install -U "fixman-chains[openmm]"'
+    )
+
+PARAMETER = "FixmanTemperature"  # in K, of the Context
+GAS_CONSTANT = unit.MOLAR_GAS_CONSTANT_R.value_in_unit(unit.kilojoule_per_mole / unit.kelvin)
+
+
+def fixman_force(
+    system_or_topology: Any,
+    temperature: Any,
+    chains: Iterable[tuple[Any, Chain]] | None = None,
+) -> Any:
+    """Return an OpenMM force that adds U_F = ½ kT ln det H^bb to a simulation with constraints.
+
+    With it, constrained dynamics samples the ensemble of equally stiff springs in the place of
+    the constraints (Fixman 1974; theory.md section 4).  Add it to the System after every other
+    force: ``system.addForce(fixman_force(system, 300))``.
+
+    Parameters
+    ----------
+    system_or_topology : openmm.System or openmm.app.Topology
+        Of a System: its constraints and masses, and whether it is periodic.  Of a Topology: its
+        bonds, all of them hard but those of water (residue HOH), which is taken as rigid, and the
+        masses of the elements.
+    temperature : float or openmm Quantity
+        In K.  It is the default of the Context's parameter "FixmanTemperature".
+    chains : iterable of (particles, Chain), optional
+        What gets a term, instead of each connected set of constraints.  Bead k of the chain is
+        ``particles[k]``, and of copy c ``particles[c, k]``.  A chain must hold what the System's
+        constraints hold, in whatever coordinates; masses count up to a common factor.
+
+    Returns
+    -------
+    openmm.PythonForce
+        Energies in kJ/mol, forces in kJ/mol/nm.  Acts on the particles of its chains alone;
+        a set whose constraints leave it rigid has a constant determinant and is skipped.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If nothing that can vary is constrained, a constrained particle is massless, or ``chains``
+        disagree with the System.
+    SingularConstraintError
+        While the simulation runs, then wrapped in an OpenMMException, if the constraints cannot be
+        held in some configuration.  Positions that are not finite are a ValueError likewise.
+
+    Notes
+    -----
+    O(n) a step, plus 20 µs for the call and 20 µs for every *kind* of molecule.  It runs on the
+    host whatever the platform.
+    """
+    held = _held(system_or_topology)
+    kelvin = _kelvin(temperature)
+    sets = ConnectedSets(held)
+    groups = sets.groups() if chains is None else explicit_groups(chains, held, sets)
+    terms = [group for group in groups if not is_rigid(group.chain)]
+    if not terms:
+        raise ValueError(_nothing(held, groups, chains is not None))
+    force = openmm.PythonForce(_Potential(tuple(terms), held.periodic), {PARAMETER: kelvin})
+    force.setParticles([int(p) for group in terms for p in group.particles.ravel()])
+    force.setUsesPeriodicBoundaryConditions(held.periodic)
+    force.setName("FixmanForce")
+    return force
+
+
+# --- while the simulation runs ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Potential:
+    """What OpenMM calls in every step; pickled when a System is serialized."""
+
+    groups: tuple[Group, ...]
+    periodic: bool
+
+    def __call__(self, state: Any) -> tuple[float, Floats]:
+        """Energy and forces on the particles of the groups, one group after the other."""
+        x = state.getPositions(asNumpy=True).value_in_unit(unit.nanometer)
+        kT = GAS_CONSTANT * state.getParameters()[PARAMETER]
+        box = None
+        if self.periodic:
+            box = state.getPeriodicBoxVectors(asNumpy=True).value_in_unit(unit.nanometer)
+        energy, forces, first = 0.0, np.empty_like(x), 0
+        for group in self.groups:
+            part = slice(first, first + group.particles.size)
+            first = part.stop
+            copies = x[part].reshape(*group.particles.shape, 3)
+            if box is not None:
+                copies = whole(group.chain, copies, box)
+            try:
+                energy += float(np.sum(metric.fixman_potential(group.chain, copies, kT)))
+                forces[part] = metric.fixman_force(group.chain, copies, kT).reshape(-1, 3)
+            except ValueError as error:
+                raise _explained(group, copies, error) from error
+        return energy, forces
+
+
+def _explained(group: Group, x: Floats, error: ValueError) -> ValueError:
+    """Name the particles behind an error of one molecule."""
+    lost = group.particles[~np.isfinite(x).all(axis=2)]
+    if lost.size:
+        return ValueError(
+            f"particle {lost[0]} has no finite position: the simulation has blown up, or the "
+            "positions were never set"
+        )
+    for particles, copy in zip(group.particles, x, strict=True):
+        try:
+            metric.fixman_force(group.chain, copy)
+        except ValueError as own:
+            return type(own)(f"{own}; {_beads(particles)}")
+    return error
+
+
+def _beads(particles: Indices) -> str:
+    """``beads 0, 1, 2 are particles 6, 7, 9``."""
+    if particles.size > 8:
+        return f"bead 0 is particle {particles[0]}, of {particles.size}"
+    numbers = ", ".join(map(str, range(particles.size)))
+    return f"beads {numbers} are particles {', '.join(map(str, particles))}"
+
+
+# --- what is held -------------------------------------------------------------------------------
+
+
+def _held(source: Any) -> Held:
+    if isinstance(source, openmm.System):
+        held = _of_system(source)
+    elif isinstance(source, app.Topology):
+        held = _of_topology(source)
+    else:
+        hint = next((f": pass its .{name}" for name in ("system", "topology")
+                     if hasattr(source, name)), "")  # fmt: skip
+        raise TypeError(
+            "expected an openmm.System or an openmm.app.Topology, got "
+            f"{type(source).__name__}{hint}"
+        )
+    massless = held.masses[held.pairs] == 0.0
+    if massless.any():
+        first = int(held.pairs[massless][0])
+        kind = "constrained" if held.names is None else "bonded"
+        raise ValueError(
+            f"{held.name(first)} is {kind} and has no mass: neither virtual sites nor frozen "
+            "particles can be constrained to moving ones"
+        )
+    return held
+
+
+def _of_system(system: Any) -> Held:
+    particles, constraints = system.getNumParticles(), system.getNumConstraints()
+    masses = np.array([system.getParticleMass(k).value_in_unit(unit.dalton)
+                       for k in range(particles)], dtype=np.float64)  # fmt: skip
+    pairs = np.array(
+        [system.getConstraintParameters(k)[:2] for k in range(constraints)], dtype=np.intp
+    ).reshape(-1, 2)
+    if constraints:
+        # Between two frozen particles OpenMM ignores constraints.
+        pairs = pairs[masses[pairs].any(axis=1)]
+    return Held(masses, pairs, system.usesPeriodicBoundaryConditions(), None)
+
+
+def _of_topology(topology: Any) -> Held:
+    atoms = list(topology.atoms())
+    masses = np.array(
+        [0.0 if atom.element is None else atom.element.mass.value_in_unit(unit.dalton)
+         for atom in atoms], dtype=np.float64,
+    )  # fmt: skip
+    pairs = [(one.index, two.index) for one, two in topology.bonds()]
+    for residue in topology.residues():
+        if residue.name == "HOH":
+            elements = {atom.index: atom.element for atom in residue.atoms()}
+            pair = tuple(k for k, element in elements.items() if element is app.element.hydrogen)
+            pairs += [pair] if len(pair) == 2 else []
+    names = [f"atom {a.index} ({a.name} of {a.residue.name} {a.residue.id})" for a in atoms]
+    periodic = topology.getPeriodicBoxVectors() is not None
+    return Held(masses, np.array(pairs, dtype=np.intp).reshape(-1, 2), periodic, names)
+
+
+def _kelvin(temperature: Any) -> float:
+    if unit.is_quantity(temperature):
+        if not temperature.unit.is_compatible(unit.kelvin):
+            raise TypeError(f"temperature must be in kelvin, got {temperature}")
+        temperature = temperature.value_in_unit(unit.kelvin)
+    try:
+        kelvin = float(temperature)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"temperature must be a number of kelvin or a Quantity, got {temperature!r:.80}"
+        ) from None
+    if not (0.0 < kelvin < np.inf):
+        raise ValueError(f"temperature must be positive, got {kelvin} K")
+    return kelvin
+
+
+def _nothing(held: Held, groups: list[Group], explicit: bool) -> str:
+    """Say why there is no term."""
+    if groups:
+        copies = sum(len(group.particles) for group in groups)
+        return (
+            f"the {copies} constrained set(s) of particles are rigid, such as single bonds and "
+            "rigid waters: their determinants are constant, and there is no force to add"
+        )
+    if explicit:
+        return "chains is empty: leave it out to have one chain per connected set of constraints"
+    if held.names is not None:
+        return "the Topology has no bonds: create them, or pass the System with its constraints"
+    return (
+        "the System has no constraints, and a simulation without them needs no Fixman potential: "
+        "create it with constraints=app.HBonds or app.AllBonds, or add them by "
+        "System.addConstraint, before this call"
+    )

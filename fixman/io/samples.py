@@ -1,0 +1,275 @@
+"""From positions to what an audit collects: hard values, their means, determinants, sizes.
+
+Everything takes x (frames, chains, n, 3) and keeps the first axis, so that the numbers of a frame
+are the same, to the last bit, wherever and together with which others it is evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fixman.coordinates import Coordinate
+from fixman.dynamics import project
+from fixman.errors import ConstraintSolveError
+from fixman.io.groups import Indices, Molecules, counted
+from fixman.metric import logdet
+
+Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[Any]
+
+MOLECULAR = ("torsional", "h-bonds")  # hard sets for molecules, by name
+SCATTERED = 0.5  # a resultant below this leaves a circular mean without meaning
+BEND_EDGES = np.linspace(0.0, np.pi, 61)
+TORSION_EDGES = np.linspace(-np.pi, np.pi, 61)
+
+# A half turn about an odd axis, its own inverse: the chart of a free chain is singular where the
+# first bond points along e_x, as it often does in lattices and in structures built by hand.
+_AXIS = np.sqrt([1.0, 2.0, 3.0])
+TURN = 2.0 * np.outer(_AXIS, _AXIS) / 6.0 - np.eye(3)
+
+
+class Meter:
+    """Measures molecules of one kind: their `Chain`, and tables of what to look at.
+
+    Attributes
+    ----------
+    molecules : Molecules
+    chain : Chain
+    soft_bends, soft_torsions : tuple of Coordinate
+        Bends, and torsions about bonds, that stay free.
+    """
+
+    def __init__(self, molecules: Molecules, hard: str | Sequence[str]) -> None:
+        self.molecules = molecules
+        self.chain = chain = molecules.chain(hard)
+        rows = [chain.coordinates[row] for row in chain.hard]
+        self._turns = np.array([row.kind == "torsion" for row in rows], dtype=bool)
+        self._only_lengths = all(row.kind == "length" for row in rows)
+        self._joined = _table(rows, 2) if self._only_lengths else np.empty((0, 2), dtype=np.intp)
+        soft = [chain.coordinates[row] for row in chain.soft if row < 3 * chain.n]
+        bonded = set(map(tuple, np.sort(molecules.pairs, axis=1).tolist()))
+        self.soft_bends = _inside(soft, "angle")
+        self.soft_torsions = tuple(
+            row for row in _inside(soft, "torsion") if _follows_bonds(row, bonded)
+        )
+
+    @property
+    def constant(self) -> bool:
+        """Whether the hard coordinates leave one shape."""
+        return is_constant(self.chain.n, len(self.chain.hard))
+
+    def hard_values(self, x: Floats) -> Floats:
+        """Values of the hard coordinates (..., n_hard)."""
+        if self._only_lengths:
+            return _norms(x, self._joined)
+        values: Floats = self.chain.values(_turned(x))[..., self.chain.hard]
+        return values
+
+    def sums(self, x: Floats) -> dict[str, Numbers]:
+        """Sum over the chains of a frame: hard values, and e^{iφ} for the torsions among them."""
+        q = self.hard_values(x)
+        answer: dict[str, Numbers] = {"plain": np.sum(q, axis=1)}
+        if np.any(self._turns):
+            answer["turning"] = np.sum(np.exp(1j * q[..., self._turns]), axis=1)
+        return answer
+
+    def means(self, sums: Mapping[str, Numbers], samples: int) -> tuple[Floats, int]:
+        """Mean of every hard coordinate, from the sums of all frames; torsions that scatter.
+
+        Lengths and angles: arithmetic means. Torsions: circular means arg ⟨e^{iφ}⟩.
+        """
+        values: Floats = np.sum(sums["plain"], axis=0) / samples
+        if not np.any(self._turns):
+            return values, 0
+        turning = np.sum(sums["turning"], axis=0)
+        values[self._turns] = np.angle(turning)
+        return values, int(np.sum(np.abs(turning) < SCATTERED * samples))
+
+    def set_hard(self, x: Floats, values: Floats) -> Floats:
+        """Give x (..., n, 3) the hard values (n_hard,) and keep every other internal coordinate.
+
+        Where only lengths are hard, bonds keep their directions, which straight chains allow as
+        well. Where hard coordinates close rings, the nearest configuration in the metric of the
+        masses is taken (`fixman.project`): coordinates that close a ring have no others to keep.
+        """
+        chain = self.chain
+        if chain.extra:
+            try:
+                return project(chain, x, values)
+            except (ConstraintSolveError, ValueError) as error:  # where it runs away
+                raise ConstraintSolveError(
+                    f"the means of the hard coordinates do not fit together in the rings: {error}; "
+                    "constrain fewer kinds, or audit a run with these constraints (--as-is)"
+                ) from error
+        if self._only_lengths:
+            return self._set_lengths(x, values)
+        q = chain.internal(_turned(x))
+        q[..., chain.hard] = values
+        return _turned(chain.cartesian(q))
+
+    def _set_lengths(self, x: Floats, values: Floats) -> Floats:
+        if self.molecules.bonds is None:  # every bond, from end to end
+            bonds = np.diff(x, axis=-2)
+            bonds *= (values / np.linalg.norm(bonds, axis=-1))[..., None]
+            return np.cumsum(np.concatenate([x[..., :1, :], bonds], axis=-2), axis=-2)
+        parents, _ = self.molecules.tree
+        inner, outer = self._joined.T
+        bonds = x[..., outer, :] - x[..., inner, :]
+        shift = np.zeros(x.shape)
+        shift[..., outer, :] = (values / np.linalg.norm(bonds, axis=-1) - 1.0)[..., None] * bonds
+        return x + sum_outwards(parents, shift)
+
+    def measure(
+        self, x: Floats, values: Floats | None = None, *, histograms: bool = False
+    ) -> dict[str, Numbers]:
+        """Return what frames x (frames, chains, n, 3) contribute to an audit.
+
+        Sizes and angles are those of the configurations as they are; ½ ln det H^bb is evaluated
+        with the hard `values`. Setting angles along a chain moves its far end by much more than
+        they fluctuate, so that its size then would be that of another configuration.
+        """
+        masses = self.chain.masses / np.sum(self.chain.masses)
+        about = x - np.einsum("...nd,n->...d", x, masses)[..., None, :]
+        answer: dict[str, Numbers] = {
+            "mean_bond": np.mean(_norms(x, self.molecules.pairs), axis=(1, 2)),
+            "square_gyration": np.einsum("...nd,...nd,n->...", about, about, masses),
+        }
+        if self.molecules.bonds is None:
+            answer["square_end_to_end"] = np.sum((x[..., -1, :] - x[..., 0, :]) ** 2, axis=-1)
+        if histograms:
+            answer["bends"] = _counts(bends(x, _table(self.soft_bends, 3)), BEND_EDGES)
+            torsional = torsions(x, _table(self.soft_torsions, 4))
+            answer["torsions"] = _counts(torsional, TORSION_EDGES)
+        there = x if values is None else self.set_hard(x, values)
+        answer["half_logdet"] = 0.5 * logdet(self.chain, there)
+        return answer
+
+
+def meters(
+    molecules: Sequence[Molecules],
+    hard: str | Sequence[str],
+    name: Callable[[int], str] = str,
+) -> tuple[list[Meter], list[str]]:
+    """One meter for each kind of molecule that has a hard coordinate, and notes on the others.
+
+    ``name`` turns the index of an atom into what its owner calls it.
+    """
+    kinds = hard_names(hard)
+    found, notes = [], []
+    for one in molecules:
+        meter = Meter(one, hard)
+        if not len(meter.chain.hard):
+            lack = "no hydrogen" if hard == "h-bonds" else f"too short for {', '.join(kinds)}"
+            notes.append(f"skipped {one.label()}: {lack}")
+            continue
+        found.append(meter)
+        dropped = meter.chain.redundant
+        if dropped:
+            kind, beads = dropped[0]
+            first = f"{kind}({', '.join(name(int(one.atoms[0, bead])) for bead in beads)})"
+            follow = "follows" if len(dropped) == 1 else "follow"
+            notes.append(
+                f"{one.label()}: left out {counted(len(dropped), 'hard row')} that {follow} from "
+                f"the others, the first is {first}"
+            )
+    if not found:
+        raise ValueError(f"no chain has a hard coordinate among {', '.join(kinds)}")
+    return found, notes
+
+
+def hard_names(hard: str | Sequence[str]) -> tuple[str, ...]:
+    """Check a hard set by name: kinds, or one of the words for molecules."""
+    if isinstance(hard, str) and hard in MOLECULAR:
+        return (hard,)
+    if isinstance(hard, str) or not len(hard):
+        raise ValueError(
+            f"hard must be a tuple of kinds such as ('length', 'angle'), or one of "
+            f"{', '.join(map(repr, MOLECULAR))}, got {hard!r}"
+        )
+    return tuple(hard)
+
+
+def is_constant(n: int, hard: int) -> bool:
+    """Whether so many independent hard coordinates leave one shape of n beads."""
+    return hard >= (3 * n - 6 if n > 2 else 1)
+
+
+def sum_outwards(parents: Indices, steps: Floats) -> Floats:
+    """Sum steps (..., n, 3) from the root (parent −1) of a tree to every bead, itself included.
+
+    By doubling: each pass adds what is gathered at an ancestor twice as far away, so the number of
+    passes is the logarithm of the depth.
+    """
+    total = steps.copy()
+    above = parents.copy()
+    while True:
+        (moved,) = np.nonzero(above >= 0)
+        if not moved.size:
+            return total
+        total[..., moved, :] += total[..., above[moved], :]
+        above[moved] = above[above[moved]]
+
+
+def bends(x: Floats, beads: Indices) -> Floats:
+    """Bending angles (..., m) at beads (m, 3), 0 where three beads are in line."""
+    u = x[..., beads[:, 1], :] - x[..., beads[:, 0], :]
+    v = x[..., beads[:, 2], :] - x[..., beads[:, 1], :]
+    sine = np.linalg.norm(np.cross(u, v), axis=-1)
+    return np.asarray(np.arctan2(sine, np.sum(u * v, axis=-1)), dtype=np.float64)
+
+
+def torsions(x: Floats, beads: Indices) -> Floats:
+    """Torsion angles (..., m) of beads (m, 4), ±π for trans; 0 where there is none."""
+    u, v, w = (x[..., beads[:, k + 1], :] - x[..., beads[:, k], :] for k in range(3))
+    a, b = np.cross(u, v), np.cross(v, w)
+    sine = np.linalg.norm(v, axis=-1) * np.sum(u * b, axis=-1)
+    return np.asarray(np.arctan2(sine, np.sum(a * b, axis=-1)), dtype=np.float64)
+
+
+@contextmanager
+def counting_from(frame: int, of: str) -> Iterator[None]:
+    """Say in errors where the (frame, chain) of a block are counted from."""
+    try:
+        yield
+    except (ValueError, ConstraintSolveError) as error:
+        counted = f"{error} (frame, chain; counting from frame {frame} of {of})"
+        raise type(error)(counted) from error
+
+
+def _turned(x: Floats) -> Floats:
+    # Not x @ TURN: how BLAS adds may depend on its number of threads.
+    return np.asarray(np.einsum("...i,ij->...j", x, TURN))
+
+
+def _norms(x: Floats, pairs: Indices) -> Floats:
+    return np.asarray(np.linalg.norm(x[..., pairs[:, 1], :] - x[..., pairs[:, 0], :], axis=-1))
+
+
+def _inside(rows: Sequence[Coordinate], kind: str) -> tuple[Coordinate, ...]:
+    return tuple(row for row in rows if row.kind == kind and min(row.beads) >= 0)
+
+
+def _follows_bonds(row: Coordinate, bonded: set[tuple[int, ...]]) -> bool:
+    """Whether successive beads are bonded: the torsions of siblings place branches instead."""
+    return all(tuple(sorted(row.beads[k : k + 2])) in bonded for k in range(3))
+
+
+def _table(rows: Sequence[Coordinate], width: int) -> Indices:
+    beads = [row.beads for row in rows]
+    return np.array(beads, dtype=np.intp).reshape(-1, width)
+
+
+def _counts(values: Floats, edges: Floats) -> Numbers:
+    """Histogram the last axis: (..., m) to (..., bins)."""
+    bins = len(edges) - 1
+    width = (edges[-1] - edges[0]) / bins
+    place = np.clip(((values - edges[0]) / width).astype(np.intp), 0, bins - 1)
+    first = bins * np.arange(int(np.prod(values.shape[:-1])))
+    flat = (place.reshape(len(first), -1) + first[:, None]).ravel()
+    counts = np.bincount(flat, minlength=bins * len(first)).astype(np.int32)
+    return counts.reshape(*values.shape[:-1], bins)

@@ -1,0 +1,601 @@
+"""The Fixman force inside OpenMM: energies, forces, what gets a term, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import fixman as fx
+
+KELVIN = 300.0
+KT = 8.31446261815324e-3 * KELVIN  # kJ/mol
+BOND = 0.15  # nm
+
+
+@pytest.fixture(scope="module")
+def mm(peer):
+    peer("openmm.app")
+    return peer("openmm")
+
+
+@pytest.fixture(scope="module")
+def fixman_force(mm):
+    from fixman.io import openmm
+
+    return openmm.fixman_force
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(8)
+
+
+def system_of(mm, masses, constraints):
+    """Return a System; constraints are (i, j) or (i, j, distance)."""
+    system = mm.System()
+    for mass in masses:
+        system.addParticle(float(mass))
+    for i, j, *distance in constraints:
+        system.addConstraint(i, j, *(distance or [BOND]))
+    return system
+
+
+def context_of(mm, system, x):
+    platform = mm.Platform.getPlatformByName("Reference")
+    context = mm.Context(system, mm.VerletIntegrator(0.001), platform)
+    context.setPositions(x)
+    return context
+
+
+def evaluate(context, x=None):
+    """Potential energy in kJ/mol and forces in kJ/mol/nm."""
+    if x is not None:
+        context.setPositions(x)
+    state = context.getState(energy=True, forces=True)
+    return state.getPotentialEnergy()._value, state.getForces(asNumpy=True)._value
+
+
+def linear(first, n):
+    return list(itertools.pairwise(range(first, first + n)))
+
+
+def coil(rng, n, copies=()):
+    """Return random walks of bonds of about the constrained length."""
+    steps = rng.normal(size=(*copies, n, 3))
+    steps *= BOND / np.linalg.norm(steps, axis=-1, keepdims=True)
+    return np.cumsum(steps, axis=-2)
+
+
+def dense_potential(x, masses, constraints):
+    """½ ln det (B M⁻¹ Bᵀ) of distances, by slogdet; coordinate by coordinate."""
+    B = np.zeros((len(constraints), x.size))
+    for row, (i, j) in enumerate(constraints):
+        u = (x[j] - x[i]) / np.linalg.norm(x[j] - x[i])
+        B[row, 3 * j : 3 * j + 3] = u
+        B[row, 3 * i : 3 * i + 3] = -u
+    sign, value = np.linalg.slogdet(B / np.repeat(masses, 3) @ B.T)
+    assert sign == 1
+    return 0.5 * value
+
+
+METHYLENE = [(0, 1), (0, 2), (1, 2)]  # two hydrogens at one carbon, with their distance
+WHEEL = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 4)]
+SHAPES = {
+    "trimer": (3, linear(0, 3)),
+    "chain": (9, linear(0, 9)),
+    "star": (5, [(0, 2), (1, 2), (3, 2), (4, 2)]),
+    "ring with a tail": (5, WHEEL),
+    "hinged triangles": (5, [*METHYLENE, (2, 3), (3, 4), (2, 4)]),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_energy_is_that_of_the_dense_determinant(mm, fixman_force, rng, shape):
+    n, constraints = SHAPES[shape]
+    masses, x = rng.uniform(1, 30, n), rng.normal(size=(n, 3))
+    system = system_of(mm, masses, constraints)
+    system.addForce(fixman_force(system, KELVIN))
+    energy, _ = evaluate(context_of(mm, system, x))
+    assert energy == pytest.approx(KT * dense_potential(x, masses, constraints), rel=1e-11)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_forces_are_the_gradient_of_the_energy(mm, fixman_force, rng, shape):
+    n, constraints = SHAPES[shape]
+    masses, x = rng.uniform(1, 30, n), rng.normal(size=(n, 3))
+    system = system_of(mm, masses, constraints)
+    system.addForce(fixman_force(system, KELVIN))
+    context = context_of(mm, system, x)
+    _, forces = evaluate(context)
+    numbers, h = np.empty((n, 3)), 1e-5
+    for k in np.ndindex(n, 3):
+        step = np.zeros((n, 3))
+        step[k] = h
+        numbers[k] = (evaluate(context, x - step)[0] - evaluate(context, x + step)[0]) / (2 * h)
+    np.testing.assert_allclose(forces, numbers, atol=1e-6 * np.abs(forces).max())
+    np.testing.assert_allclose(forces.sum(axis=0), 0, atol=1e-12 * np.abs(forces).sum())
+    torque = np.cross(x, forces).sum(axis=0)
+    np.testing.assert_allclose(torque, 0, atol=1e-12 * np.abs(forces).sum())
+
+
+def test_equal_molecules_share_a_chain_wherever_their_particles_are(mm, fixman_force, rng):
+    # Two kinds of chain, scattered over the particles, with free ones between.
+    place = rng.permutation(40)
+    trimers, tetramers = np.sort(place[:15].reshape(5, 3)), np.sort(place[15:35].reshape(5, 4))
+    masses = np.full(40, 12.0)
+    masses[tetramers[:, 0]] = 16.0
+    constraints = [pair for row in trimers for pair in itertools.pairwise(row.tolist())]
+    constraints += [pair for row in tetramers for pair in itertools.pairwise(row.tolist())]
+    constraints = [constraints[k] for k in rng.permutation(len(constraints))]
+    x = rng.normal(size=(40, 3))
+    system = system_of(mm, masses, constraints)
+    force = fixman_force(system, KELVIN)
+    assert sorted(force.getParticles()) == sorted(place[:35].tolist())
+    system.addForce(force)
+    energy, forces = evaluate(context_of(mm, system, x))
+    expected = np.zeros((40, 3))
+    potential = 0.0
+    for rows, n in ((trimers, 3), (tetramers, 4)):
+        chain = fx.Chain.linear(n, masses=masses[rows[0]])
+        expected[rows] = fx.fixman_force(chain, x[rows], KT)
+        potential += fx.fixman_potential(chain, x[rows], KT).sum()
+    assert energy == pytest.approx(potential, rel=1e-13)
+    np.testing.assert_allclose(forces, expected, rtol=1e-12, atol=1e-12)
+
+
+# --- what gets a term ---------------------------------------------------------------------------
+
+RIGID = {
+    "bond": (2, linear(0, 2)),
+    "water": (3, METHYLENE),
+    "methyl with all H-C-H": (4, [*itertools.combinations(range(4), 2)]),
+    "methane by ten distances, one too many": (5, [*itertools.combinations(range(5), 2)]),
+    "tetrahedron and a fifth bead": (5, [*itertools.combinations(range(5), 2)][:-1]),
+}
+
+
+@pytest.mark.parametrize("shape", RIGID)
+def test_rigid_sets_get_no_term(mm, fixman_force, shape):
+    n, constraints = RIGID[shape]
+    trimer = [(n + i, n + j) for i, j in linear(0, 3)]
+    system = system_of(mm, [12.0] * (n + 3), [*constraints, *trimer])
+    force = fixman_force(system, KELVIN)
+    assert list(force.getParticles()) == [n, n + 1, n + 2]
+    alone = system_of(mm, [12.0] * n, constraints)
+    with pytest.raises(ValueError, match=r"1 constrained set\(s\) of particles are rigid"):
+        fixman_force(alone, KELVIN)
+
+
+def test_a_set_with_one_soft_coordinate_gets_a_term(mm, fixman_force, rng):
+    # Methane without one of the nine distances it needs, and with one counted twice instead.
+    pairs = [*itertools.combinations(range(5), 2)][:-2]
+    system = system_of(mm, [12.0, 1, 1, 1, 1], [*pairs, (0, 1)])
+    force = fixman_force(system, KELVIN)
+    assert list(force.getParticles()) == [0, 1, 2, 3, 4]
+
+
+def test_only_the_chain_in_a_box_of_rigid_water_gets_a_term(mm, fixman_force, rng):
+    app = mm.app
+    field = app.ForceField("amber14/tip3p.xml")
+    modeller = app.Modeller(app.Topology(), [] * mm.unit.nanometer)
+    modeller.addSolvent(field, boxSize=mm.Vec3(2, 2, 2) * mm.unit.nanometer)
+    system = field.createSystem(modeller.topology, nonbondedMethod=app.PME,
+                                nonbondedCutoff=0.8 * mm.unit.nanometer)  # fmt: skip
+    waters = system.getNumParticles()
+    assert waters > 600
+    assert system.getNumConstraints() == waters
+    nonbonded = next(f for f in system.getForces() if isinstance(f, mm.NonbondedForce))
+    n = 8
+    for k in range(n):
+        system.addParticle(14.0)
+        nonbonded.addParticle(0.0, 0.3, 0.0)
+        if k:
+            system.addConstraint(waters + k - 1, waters + k, BOND)
+    force = fixman_force(system, KELVIN)
+    assert list(force.getParticles()) == list(range(waters, waters + n))
+    assert force.usesPeriodicBoundaryConditions()
+    force.setForceGroup(5)
+    system.addForce(force)
+    chain = coil(rng, n) + 1.0
+    x = np.concatenate([modeller.positions.value_in_unit(mm.unit.nanometer), chain])
+    context = context_of(mm, system, x)
+    state = context.getState(energy=True, forces=True, groups={5})
+    expected = fx.fixman_potential(fx.Chain.linear(n, masses=14.0), chain, KT)
+    assert state.getPotentialEnergy()._value == pytest.approx(expected, rel=1e-12)
+    forces = state.getForces(asNumpy=True)._value
+    assert not forces[:waters].any()
+    assert np.abs(forces[waters:]).min(axis=1).max() > 0
+    context.applyConstraints(1e-6)
+    context.getIntegrator().step(2)
+
+
+def test_virtual_sites_and_frozen_particles_are_left_alone(mm, fixman_force, rng):
+    system = system_of(mm, [12, 12, 12, 0, 0, 0], [(0, 1), (1, 2), (4, 5)])
+    system.setVirtualSite(3, mm.TwoParticleAverageSite(0, 2, 0.5, 0.5))
+    force = fixman_force(system, KELVIN)
+    assert list(force.getParticles()) == [0, 1, 2]
+    system.addForce(force)
+    energy, _ = evaluate(context_of(mm, system, rng.normal(size=(6, 3))))
+    assert np.isfinite(energy)
+
+
+@pytest.mark.parametrize("massless", [0, 2])
+def test_massless_particles_cannot_be_constrained(mm, fixman_force, massless):
+    masses = np.full(3, 12.0)
+    masses[massless] = 0.0
+    with pytest.raises(ValueError, match=f"particle {massless} is constrained and has no mass"):
+        fixman_force(system_of(mm, masses, linear(0, 3)), KELVIN)
+
+
+# --- periodic boxes -----------------------------------------------------------------------------
+
+BOXES = {
+    "orthogonal": np.diag([2.0, 2.2, 1.9]),
+    "triclinic": np.array([[2.0, 0, 0], [0.9, 2.1, 0], [-0.8, 1.0, 1.9]]),
+}
+
+
+def periodic_force(mm, particles):
+    """Return a force that makes a System periodic and does nothing else."""
+    force = mm.NonbondedForce()
+    force.setNonbondedMethod(mm.NonbondedForce.CutoffPeriodic)
+    force.setCutoffDistance(0.9)
+    for _ in range(particles):
+        force.addParticle(0.0, 0.1, 0.0)
+    return force
+
+
+@pytest.mark.parametrize("box", BOXES)
+def test_wrapped_positions_are_made_whole(mm, fixman_force, rng, box):
+    cell = BOXES[box]
+    constraints = [*linear(0, 6), (0, 6), (6, 7), *linear(8, 3)]
+    system = system_of(mm, rng.uniform(1, 20, 11), constraints)
+    system.setDefaultPeriodicBoxVectors(*cell)
+    system.addForce(periodic_force(mm, 11))
+    force = fixman_force(system, KELVIN)
+    assert force.usesPeriodicBoundaryConditions()
+    system.addForce(force)
+    # Bonds twice as long as they should be are still shorter than half the box.
+    x = np.cumsum(rng.normal(size=(11, 3)) * 0.1, axis=0)
+    context = context_of(mm, system, x)
+    energy, forces = evaluate(context)
+    wrapped = x + rng.integers(-2, 3, size=(11, 3)) @ cell
+    again, again_forces = evaluate(context, wrapped)
+    assert again == pytest.approx(energy, rel=1e-11)
+    np.testing.assert_allclose(again_forces, forces, rtol=1e-9, atol=1e-9)
+
+
+def test_without_a_periodic_force_the_default_box_means_nothing(mm, fixman_force, rng):
+    system = system_of(mm, [1.0] * 3, [(0, 1, 3.0), (1, 2, 3.0)])  # longer than OpenMM's 2 nm
+    system.addForce(fixman_force(system, KELVIN))
+    assert not system.usesPeriodicBoundaryConditions()
+    x = 20 * coil(rng, 3)
+    energy, _ = evaluate(context_of(mm, system, x))
+    assert energy == pytest.approx(fx.fixman_potential(fx.Chain.linear(3), x, KT), rel=1e-12)
+
+
+# --- temperature --------------------------------------------------------------------------------
+
+
+def test_temperature_is_a_parameter_of_the_context(mm, fixman_force, rng):
+    system = system_of(mm, [12.0] * 4, linear(0, 4))
+    system.addForce(fixman_force(system, KELVIN * mm.unit.kelvin))
+    context = context_of(mm, system, coil(rng, 4))
+    assert context.getParameter("FixmanTemperature") == KELVIN
+    energy, forces = evaluate(context)
+    context.setParameter("FixmanTemperature", 2 * KELVIN)
+    doubled, doubled_forces = evaluate(context)
+    assert doubled == pytest.approx(2 * energy, rel=1e-13)
+    np.testing.assert_allclose(doubled_forces, 2 * forces, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -3, np.nan, np.inf])
+def test_impossible_temperatures(mm, fixman_force, temperature):
+    with pytest.raises(ValueError, match="temperature must be positive"):
+        fixman_force(system_of(mm, [1, 1, 1], linear(0, 3)), temperature)
+
+
+def test_a_temperature_is_no_energy(mm, fixman_force):
+    system = system_of(mm, [1, 1, 1], linear(0, 3))
+    for wrong in (2.5 * mm.unit.kilojoule_per_mole, "hot", None):
+        with pytest.raises(TypeError, match="temperature"):
+            fixman_force(system, wrong)
+
+
+# --- what goes wrong while it runs --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("periodic", [False, True])
+def test_positions_that_are_not_finite_raise(mm, fixman_force, rng, periodic):
+    system = system_of(mm, [12.0] * 9, [*linear(1, 3), *linear(4, 3)])
+    if periodic:
+        system.addForce(periodic_force(mm, 9))
+    force = fixman_force(system, KELVIN)
+    assert force.usesPeriodicBoundaryConditions() == periodic
+    if periodic:
+        system.removeForce(0)  # whatever that one does with such positions
+    system.addForce(force)
+    x = rng.normal(size=(9, 3))
+    for bad in (np.nan, np.inf):
+        context = context_of(mm, system, x)
+        context.getIntegrator().step(1)
+        broken = x.copy()
+        broken[5, 1] = bad
+        context.setPositions(broken)
+        with pytest.raises(mm.OpenMMException, match="particle 5 has no finite position"):
+            context.getIntegrator().step(1)
+        with pytest.raises(mm.OpenMMException, match="particle 5 has no finite position"):
+            evaluate(context)
+    context = context_of(mm, system, x)
+    broken = x.copy()
+    broken[8] = np.nan  # of no chain, so none of our business
+    evaluate(context, broken)
+
+
+def test_the_function_itself_raises_typed_errors(mm, rng):
+    from fixman.io.constraints import Group
+    from fixman.io.openmm import _Potential
+
+    group = Group(fx.Chain.linear(3), np.arange(6).reshape(2, 3))
+    function = pickle.loads(pickle.dumps(_Potential((group,), periodic=False)))
+    x = rng.normal(size=(6, 3))
+    state = SimpleNamespace(
+        getPositions=lambda asNumpy: x * mm.unit.nanometer,
+        getParameters=lambda: {"FixmanTemperature": KELVIN},
+    )
+    function(state)
+    x[4] = x[5]
+    with pytest.raises(fx.SingularConstraintError, match="beads 0, 1, 2 are particles 3, 4, 5"):
+        function(state)
+    x[4] = np.nan
+    with pytest.raises(ValueError, match="particle 4 has no finite position"):
+        function(state)
+
+
+def test_constraints_that_cannot_be_held_name_the_particles(mm, fixman_force, rng):
+    system = system_of(mm, [12.0] * 8, [*linear(0, 4), *linear(4, 4), (4, 7)])
+    system.addForce(fixman_force(system, KELVIN))
+    x = rng.normal(size=(8, 3))
+    x[4:] = [[0, 0, 0], [1, 0, 0], [2, 0, 0], [1, 0, 0]]  # a ring folded flat on a line
+    with pytest.raises(mm.OpenMMException, match="beads 0, 1, 2, 3 are particles 4, 5, 6, 7"):
+        evaluate(context_of(mm, system, x))
+
+
+# --- serialization ------------------------------------------------------------------------------
+
+ELSEWHERE = """
+import sys
+import numpy as np
+import openmm as mm
+
+with open(sys.argv[1]) as file:
+    system = mm.XmlSerializer.deserialize(file.read())
+x = np.load(sys.argv[2])
+context = mm.Context(system, mm.VerletIntegrator(0.001), mm.Platform.getPlatformByName("Reference"))
+context.setPositions(x)
+print(repr(context.getState(energy=True).getPotentialEnergy()._value))
+"""
+
+
+def test_a_system_serializes(mm, fixman_force, rng, tmp_path):
+    masses, constraints = rng.uniform(1, 20, 9), [*linear(0, 4), *linear(4, 4), (4, 7), (7, 8)]
+    system = system_of(mm, masses, constraints)
+    system.addForce(fixman_force(system, KELVIN))
+    x = rng.normal(size=(9, 3))
+    energy, forces = evaluate(context_of(mm, system, x))
+    text = mm.XmlSerializer.serialize(system)
+    for copy in (mm.XmlSerializer.deserialize(text), pickle.loads(pickle.dumps(system))):
+        again, again_forces = evaluate(context_of(mm, copy, x))
+        assert again == energy
+        np.testing.assert_array_equal(again_forces, forces)
+        (force,) = copy.getForces()
+        assert force.getName() == "FixmanForce"
+    (tmp_path / "system.xml").write_text(text)
+    np.save(tmp_path / "x.npy", x)
+    command = [sys.executable, "-c", ELSEWHERE, tmp_path / "system.xml", tmp_path / "x.npy"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) == energy
+
+
+# --- topologies ---------------------------------------------------------------------------------
+
+
+def topology_of(mm, residues):
+    """Residues are (name, elements, bonds)."""
+    app = mm.app
+    topology = app.Topology()
+    chain = topology.addChain()
+    for name, elements, bonds in residues:
+        residue = topology.addResidue(name, chain)
+        atoms = [
+            topology.addAtom(f"{symbol}{k}", symbol and app.Element.getBySymbol(symbol), residue)
+            for k, symbol in enumerate(elements)
+        ]
+        for i, j in bonds:
+            topology.addBond(atoms[i], atoms[j])
+    return topology
+
+
+def test_bonds_of_a_topology_are_hard_but_water_is_rigid(mm, fixman_force, rng):
+    propane = ("LIG", ["C", "C", "C", "O"], linear(0, 4))
+    water = ("HOH", ["O", "H", "H"], [(0, 1), (0, 2)])
+    force = fixman_force(topology_of(mm, [water, propane, water]), KELVIN)
+    assert list(force.getParticles()) == [3, 4, 5, 6]
+    assert not force.usesPeriodicBoundaryConditions()
+    system = system_of(mm, np.ones(10), [])
+    system.addForce(force)
+    x = rng.normal(size=(10, 3))
+    chain = fx.Chain.linear(4, masses=[12.01078, 12.01078, 12.01078, 15.99943])
+    energy, _ = evaluate(context_of(mm, system, x))
+    assert energy == pytest.approx(fx.fixman_potential(chain, x[3:7], KT), rel=1e-9)
+
+
+def test_a_periodic_topology_makes_a_periodic_force(mm, fixman_force):
+    topology = topology_of(mm, [("LIG", ["C", "C", "C"], linear(0, 3))])
+    topology.setUnitCellDimensions((3, 3, 3))
+    assert fixman_force(topology, KELVIN).usesPeriodicBoundaryConditions()
+
+
+def test_bonded_atoms_of_a_topology_need_an_element(mm, fixman_force):
+    topology = topology_of(mm, [("LIG", ["C", "C", None], linear(0, 3))])
+    with pytest.raises(ValueError, match=r"atom 2 \(None2 of LIG 1\) is bonded and has no mass"):
+        fixman_force(topology, KELVIN)
+
+
+def test_a_topology_without_bonds(mm, fixman_force):
+    with pytest.raises(ValueError, match="the Topology has no bonds"):
+        fixman_force(topology_of(mm, [("LIG", ["C", "C"], [])]), KELVIN)
+
+
+# --- chains that users describe -----------------------------------------------------------------
+
+
+def freely_rotating(first, n):
+    """Return bonds and, in the place of the angles, 1–3 distances."""
+    return [*linear(first, n), *((first + k, first + k + 2) for k in range(n - 2))]
+
+
+def test_angles_held_by_distances_or_as_angles_differ_by_a_constant(mm, fixman_force, rng):
+    n, masses = 7, rng.uniform(1, 20, 7)
+    chain = fx.Chain.linear(n, masses=masses, hard=("length", "angle"))
+    system = system_of(mm, masses, freely_rotating(0, n))
+    energies = []
+    frames = []
+    for chains in (None, [(np.arange(n), chain)]):
+        copy = mm.XmlSerializer.clone(system)
+        copy.addForce(fixman_force(copy, KELVIN, chains))
+        frames.append(context_of(mm, copy, np.zeros((n, 3))))
+    q = chain.internal(coil(rng, n))
+    turning = [k for k in chain.soft if chain.coordinates[k].kind == "torsion"]
+    for _ in range(5):
+        q[turning] = rng.uniform(-np.pi, np.pi, len(turning))
+        energies.append([evaluate(context, chain.cartesian(q))[0] for context in frames])
+    difference = np.diff(energies, axis=1)[:, 0]
+    np.testing.assert_allclose(difference, difference[0], rtol=1e-9)
+    assert np.std(energies, axis=0).min() > 0.1
+
+
+def test_chains_say_what_gets_a_term(mm, fixman_force, rng):
+    constraints = [pair for k in range(4) for pair in linear(3 * k, 3)]
+    system = system_of(mm, [12.0] * 12, constraints)
+    chain = fx.Chain.linear(3)  # masses count up to a common factor
+    for particles in ([0, 1, 2], [[2, 1, 0], [6, 7, 8]]):
+        force = fixman_force(system, KELVIN, chains=[(particles, chain)])
+        assert list(force.getParticles()) == np.ravel(particles).tolist()
+        copy = mm.XmlSerializer.clone(system)
+        copy.addForce(force)
+        x = rng.normal(size=(12, 3))
+        energy, _ = evaluate(context_of(mm, copy, x))
+        expected = fx.fixman_potential(chain, x[np.array(particles)], KT).sum()
+        assert energy == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_chain_may_span_several_sets(mm, fixman_force, rng):
+    # One molecule of which bonds to hydrogens alone are constrained.
+    bonds = [(0, 1), (1, 2), (1, 3), (3, 4), (3, 5)]
+    masses = np.array([1.0, 12, 1, 12, 1, 1])
+    hydrogens = [pair for pair in bonds if pair != (1, 3)]
+    system = system_of(mm, masses, hydrogens)
+    chain = fx.Chain.from_bonds(6, bonds, masses=masses, hard="h-bonds")
+    energies = []
+    x = rng.normal(size=(6, 3))
+    for chains in (None, [(range(6), chain)]):
+        copy = mm.XmlSerializer.clone(system)
+        copy.addForce(fixman_force(copy, KELVIN, chains))
+        energies.append(evaluate(context_of(mm, copy, x))[0])
+    assert energies[0] == pytest.approx(energies[1], rel=1e-12)
+
+
+def test_a_ring_said_twice(mm, fixman_force, rng):
+    """The same ring rooted at another bead, with another closure."""
+    masses = rng.uniform(1, 20, 5)
+    order = [3, 2, 4, 0, 1]  # beads of the chain as particles
+    bonds = [(order.index(i), order.index(j)) for i, j in WHEEL]
+    chain = fx.Chain.from_bonds(5, bonds, masses=masses[order])
+    system = system_of(mm, masses, WHEEL)
+    x, answers = rng.normal(size=(5, 3)), []
+    for chains in (None, [(order, chain)]):
+        copy = mm.XmlSerializer.clone(system)
+        copy.addForce(fixman_force(copy, KELVIN, chains))
+        answers.append(evaluate(context_of(mm, copy, x)))
+    assert answers[0][0] == pytest.approx(answers[1][0], rel=1e-12)
+    np.testing.assert_allclose(answers[0][1], answers[1][1], rtol=1e-9, atol=1e-9)
+
+
+def test_chains_of_a_topology_are_taken_at_their_word(mm, fixman_force):
+    topology = topology_of(mm, [("LIG", ["C", "C", "C", "H"], linear(0, 4))])
+    force = fixman_force(topology, KELVIN, [([2, 0, 1], fx.Chain.linear(3, masses=[1, 2, 3]))])
+    assert list(force.getParticles()) == [2, 0, 1]
+
+
+def test_chains_of_massless_particles(mm, fixman_force):
+    system = system_of(mm, [12.0, 12, 12, 0], linear(0, 3))
+    with pytest.raises(ValueError, match=r"particle 3 of chains\[0\] has no mass"):
+        fixman_force(system, KELVIN, [([0, 1, 2, 3], fx.Chain.linear(4))])
+
+
+def refusals():
+    trimer, heavy = fx.Chain.linear(3), fx.Chain.linear(3, masses=[1, 2, 1])
+    rotating = fx.Chain.linear(3, hard=("length", "angle"))
+    star = fx.Chain.from_bonds(4, [(1, 0), (2, 0), (3, 0)])
+    return {
+        "a chain alone": ([trimer], TypeError, r"must be \(particles, Chain\)"),
+        "the wrong order": ([(trimer, [0, 1, 2])], TypeError, "its second is list"),
+        "planar": ([([0, 1, 2], fx.Chain.linear(3, dim=2))], ValueError, "three-dimensional"),
+        "fixed": ([([0, 1, 2], fx.Chain.linear(3, base="fixed"))], ValueError, "must be free"),
+        "floats": ([([0.0, 1, 2], trimer)], TypeError, "must be integers"),
+        "too few": ([([0, 1], trimer)], ValueError, r"must have shape \(3,\)"),
+        "out of range": ([([0, 1, 12], trimer)], ValueError, "names particle 12, there are 12"),
+        "shared": ([([0, 1, 2], trimer), ([0, 1, 2], trimer)], ValueError, "more than once"),
+        "twice in one": ([([0, 1, 1], trimer)], ValueError, "particle 1 is in chains more"),
+        "masses": ([([0, 1, 2], heavy)], ValueError, "bead 1 has 2 times the mass of bead 0"),
+        "outside": ([([3, 4, 5], trimer)], ValueError, "constraints join particle 6 to"),
+        "too much": ([([0, 1, 2], rotating)], ValueError, "holds 3 coordinates, .* 2 independent"),
+        "other bonds": ([([3, 4, 5, 6], star)], ValueError, "does not hold the distance"),
+        "order": ([([0, 2, 1], trimer)], ValueError, "in the order of the beads"),
+        "none": ([], ValueError, "chains is empty"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("case", refusals())
+def test_chains_that_disagree_with_the_system_are_refused(mm, fixman_force, case):
+    chains, error, text = refusals()[case]
+    system = system_of(mm, [12.0] * 12, [*linear(0, 3), *linear(3, 4), *linear(7, 5)])
+    with pytest.raises(error, match=text):
+        fixman_force(system, KELVIN, chains)
+
+
+# --- refusals -----------------------------------------------------------------------------------
+
+
+def test_no_constraints(mm, fixman_force):
+    with pytest.raises(ValueError, match=r"no constraints.*constraints=app\.HBonds"):
+        fixman_force(system_of(mm, [1, 1, 1], []), KELVIN)
+
+
+def test_wrong_types(mm, fixman_force):
+    system = system_of(mm, [1, 1, 1], linear(0, 3))
+    with pytest.raises(TypeError, match=r"expected an openmm\.System .* got list"):
+        fixman_force([system], KELVIN)
+    holder = SimpleNamespace(system=system)
+    with pytest.raises(TypeError, match=r"got SimpleNamespace: pass its \.system"):
+        fixman_force(holder, KELVIN)
+
+
+def test_fixman_does_not_import_openmm_by_itself():
+    code = "import fixman, fixman.metric, sys; print('openmm' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_without_openmm_the_error_says_what_to_install():
+    code = "import sys; sys.modules['openmm'] = None; import fixman.io.openmm"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert 'pip install "fixman-chains[openmm]"' in done.stderr
