@@ -4,6 +4,7 @@ The inverse mass matrix H = B M⁻¹ Bᵀ of the chain *without* constraints is 
 partition of it into soft coordinates a and hard coordinates b gives, from one factorization of
 H^bb, the accelerations, the tensions and the determinant of the chain *with* constraints.
 `rigid` has serial chains of rigid bodies: the same partition, beside the other O(n) algorithms.
+`simulate` runs constrained chains in the ensemble asked for, with `potentials` and `observables`;
 `analytic` has closed forms to test this and other codes against.
 
 Names load on first use: ``import fixman`` costs little more than NumPy's own import.
@@ -15,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fixman import analytic, rigid, structured
+    from fixman import analytic, observables, potentials, rigid, structured
     from fixman.chain import Chain, velocity_terms, wilson_b
     from fixman.coordinates import Coordinate
     from fixman.dynamics import Motion, forward_dynamics, inverse_dynamics, project
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     )
     from fixman.metric import Reweighting, fixman_force, fixman_potential, logdet, reweight
     from fixman.partition import Partition
+    from fixman.simulation import resume, simulate
+    from fixman.steppers import Langevin, Newton
+    from fixman.store import RunFolderError, RunStorageError, RunVersionWarning, load_run
+    from fixman.trajectory import Run
+    from fixman.walks import random_walks
 
 __version__ = "0.1.0"
 
@@ -33,18 +39,28 @@ _HOMES = {
     "Chain": "chain",
     "ConstraintSolveError": "errors",
     "Coordinate": "coordinates",
+    "Langevin": "steppers",
     "Motion": "dynamics",
+    "Newton": "steppers",
     "Partition": "partition",
     "Reweighting": "metric",
+    "Run": "trajectory",
+    "RunFolderError": "store",
+    "RunStorageError": "store",
+    "RunVersionWarning": "store",
     "SingularConstraintError": "errors",
     "SingularCoordinateError": "errors",
     "fixman_force": "metric",
     "fixman_potential": "metric",
     "forward_dynamics": "dynamics",
     "inverse_dynamics": "dynamics",
+    "load_run": "store",
     "logdet": "metric",
     "project": "dynamics",
+    "random_walks": "walks",
+    "resume": "simulation",
     "reweight": "metric",
+    "simulate": "simulation",
     "velocity_terms": "chain",
     "wilson_b": "chain",
 }
@@ -53,9 +69,15 @@ __all__ = [
     "Chain",
     "ConstraintSolveError",
     "Coordinate",
+    "Langevin",
     "Motion",
+    "Newton",
     "Partition",
     "Reweighting",
+    "Run",
+    "RunFolderError",
+    "RunStorageError",
+    "RunVersionWarning",
     "SingularConstraintError",
     "SingularCoordinateError",
     "__version__",
@@ -64,10 +86,16 @@ __all__ = [
     "fixman_potential",
     "forward_dynamics",
     "inverse_dynamics",
+    "load_run",
     "logdet",
+    "observables",
+    "potentials",
     "project",
+    "random_walks",
+    "resume",
     "reweight",
     "rigid",
+    "simulate",
     "structured",
     "velocity_terms",
     "wilson_b",
@@ -75,7 +103,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("analytic", "rigid", "structured"):
+    if name in ("analytic", "observables", "potentials", "rigid", "structured"):
         return import_module(f"fixman.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'fixman' has no attribute {name!r}")

@@ -34,6 +34,8 @@ NEEDS = {
     "fixman.audit": "MDAnalysis",
     "fixman.demo": "matplotlib",
     "fixman.io.dask": "distributed",
+    "fixman.io.gsd": "gsd",
+    "fixman.io.hdf5": "h5py",
     "fixman.io.mdanalysis": "MDAnalysis",
     "fixman.io.openmm": "openmm",
     "fixman.plot": "matplotlib",
