@@ -102,17 +102,17 @@ def draw(out: Output, series: dict[tuple[str, str], tuple], orders: dict) -> Non
             middle = np.average(np.log(np.abs(value)) - slope * np.log(dt), weights=weights**2)
             ends = np.array([dt.min(), dt.max()])
             ax.plot(ends, np.exp(middle) * ends**slope, color=color, linewidth=0.8)
-        for ax, title, label in (
-            (axes[0], "RATTLE", "error"),
-            (axes[1], "g-BAOAB", r"bias of $\langle\cos^2\theta\rangle$"),
+        for ax, title, label, ticks in (
+            (axes[0], "RATTLE", "error", (0.003, 0.01, 0.03)),
+            (axes[1], "g-BAOAB", r"bias of $\langle\cos^2\theta\rangle$", (0.14, 0.2, 0.28, 0.4)),
         ):
             ax.set_xscale("log")
             ax.set_yscale("log")
             ax.set_title(title, loc="left")
             ax.set_ylabel(label)
+            ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+            ax.xaxis.minorticks_off()
             ax.legend()
-        axes[1].set_xticks([0.14, 0.2, 0.28, 0.4], ["0.14", "0.2", "0.28", "0.4"])
-        axes[1].minorticks_off()
         axes[1].set_xlabel(r"time step  $\Delta t$")
         out.save(fig)
 

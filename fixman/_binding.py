@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,8 @@ from fixman.chain import Chain, count, overflow, require_chain
 from fixman.coordinates import GHOSTS, Index, Rows
 from fixman.errors import SingularCoordinateError
 from fixman.kernels import forces
-from fixman.kernels.forces import COSINE, HARMONIC, TORSION, WIDTH, Tables
+from fixman.kernels.bonded import COSINE, HARMONIC, TORSION, WIDTH
+from fixman.kernels.forces import Tables
 from fixman.kernels.geometry import LENGTH, SMALLEST_SINE
 from fixman.kernels.geometry import TORSION as TORSION_ROW
 from fixman.kernels.lanes import LANES
@@ -118,10 +118,15 @@ class Bound:
 
         With a configuration x (n, dim), raise also if there is no force in it.
         """
-        if self._failures:
-            raise self._failures.pop(0)
+        self._reraise()
         if x is not None:
             self.force(x)
+
+    def _reraise(self) -> None:
+        if self._failures:
+            first = self._failures[0]
+            self._failures.clear()  # other threads may have met the same
+            raise first
 
     def _frames(self, one: Any, eights: Any, x: Array, out: Array) -> int:
         """Fill ``out`` for all frames, eight at a time; return the first bad one or −1."""
@@ -137,10 +142,9 @@ class Bound:
                     return start + int(bad)
         return -1
 
-    def _failed(self, x: Array, frame: int, what: str) -> Exception:
+    def _failed(self, x: Array, frame: int, what: str) -> ValueError:
         """Return what went wrong in a frame of x."""
-        if self._failures:
-            return self._failures.pop(0)
+        self._reraise()
         tail = (self.chain.n, self.chain.dim)
         _arrays.require_finite(x, tail, "x")
         one, lead = x.reshape(-1, *tail)[frame], x.shape[:-2]
@@ -212,7 +216,7 @@ class Assembly:
         self.pair: tuple[Any, ...] = ()
         self.addresses: list[int] = []
         self.energies: list[Any] = []
-        self.failures: list[Exception] = []
+        self.failures: list[BaseException] = []
         self.alive: list[Any] = []
 
     def add(self, term: Any) -> None:
@@ -291,7 +295,7 @@ class Assembly:
                     raise ValueError(f"force(x) must have shape {(n, dim)}, got {found.shape}")
                 _arrays.require_finite(found, (n, dim), "force(x)")
                 forces_out[:] = found
-            except Exception as error:  # it cannot pass through compiled code
+            except BaseException as error:  # none can pass through compiled code, Ctrl-C neither
                 self.failures.append(error)
                 forces_out[:] = np.nan
 
@@ -352,14 +356,19 @@ def bead_rows(beads: Any, size: int, name: str) -> Beads | None:
     """Read terms that are named by their beads or as `Coordinate`s."""
     if beads is None:
         return None
-    rows = []
-    for item in beads:
-        row = np.asarray(getattr(item, "beads", item))
-        if row.shape != (size,) or row.dtype.kind not in "iu" or len(set(row.tolist())) < size:
-            numbers = "a bead number" if size == 1 else f"{size} different bead numbers"
-            raise ValueError(f"a {name} is {numbers}, got {item!r:.80}")
-        rows.append(tuple(row.tolist()))
-    return tuple(rows)
+    rows = [getattr(item, "beads", item) for item in beads]
+    try:
+        table = np.asarray(rows) if rows else np.empty((0, size), dtype=np.int64)
+    except ValueError:  # ragged
+        table = np.empty((1, 0))
+    good = table.ndim == 2 and table.shape[1] == size and table.dtype.kind in "iu"
+    if good:
+        same = np.flatnonzero((np.diff(np.sort(table, axis=1), axis=1) == 0).any(axis=1))
+        rows, good = [rows[k] for k in same[:1]] or rows, not same.size
+    if not good:
+        numbers = "a bead number" if size == 1 else f"{size} different bead numbers"
+        raise ValueError(f"a {name} is {numbers}, got {rows[0]!r:.80}")
+    return tuple(map(tuple, table.tolist()))
 
 
 def _energy(energy: Any, x: Array) -> float:
@@ -414,15 +423,16 @@ def named_terms(chain: Chain, beads: Beads | None, kind: int, name: str) -> Rows
     return Rows(chain.n, chain.dim, fixed, kinds, rows.astype(np.int32), columns)
 
 
-def require_beads(chain: Chain, rows: Iterable[Any], name: str) -> None:
+def require_beads(chain: Chain, rows: ArrayLike, name: str) -> None:
     """Refuse beads that there are not; the points of a fixed base count."""
     lowest = -chain.dim if chain.base == "fixed" else 0
-    for row in rows:
-        if min(row) < lowest or max(row) >= chain.n:
-            beads = ", ".join(str(int(bead)) for bead in row)
-            raise ValueError(
-                f"{name}({beads}) names a bead that is not among {lowest} to {chain.n - 1}"
-            )
+    table = np.asarray(rows)
+    bad = np.flatnonzero(((table < lowest) | (table >= chain.n)).any(axis=1)) if table.size else ()
+    for row in bad[:1]:
+        beads = ", ".join(map(str, table[row].tolist()))
+        raise ValueError(
+            f"{name}({beads}) names a bead that is not among {lowest} to {chain.n - 1}"
+        )
 
 
 def _near(chain: Chain, most: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -20,7 +20,8 @@ from fixman import _arrays
 from fixman._arrays import Array
 from fixman._binding import Assembly, Beads, Bound, bead_rows, bind, require_beads, spread
 from fixman.kernels import forces
-from fixman.kernels.forces import COMBINED, COSINE, HARMONIC, ORDER, SQUARED, TORSION, Tables
+from fixman.kernels.bonded import COMBINED, COSINE, HARMONIC, ORDER, SQUARED, TORSION
+from fixman.kernels.forces import Tables
 from fixman.kernels.geometry import ANGLE
 from fixman.kernels.geometry import TORSION as TORSION_ROW
 
@@ -247,7 +248,7 @@ class LennardJones(_Term):
     cutoff: float = 2.5
     shift: Literal["energy", "force"] = "energy"
     exclude: int = 1
-    skin: float = 0.3
+    skin: float = 0.8
 
     def __post_init__(self) -> None:
         _set_pair(self)
@@ -271,7 +272,7 @@ class WCA(_Term):
     epsilon: float | tuple[float, ...] = 1.0
     sigma: float | tuple[float, ...] = 1.0
     exclude: int = 1
-    skin: float = 0.3
+    skin: float = 0.8
 
     def __post_init__(self) -> None:
         _set_pair(self)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial import cKDTree
+from scipy.special import i0, i1
 
 import fixman as fx
 import oracles
@@ -16,6 +17,7 @@ import strategies
 from fixman import potentials
 from fixman.kernels import forces
 from fixman.kernels.lanes import LANES
+from fixman.observables import bends, torsions
 from fixman.potentials import (
     WCA,
     Bending,
@@ -31,6 +33,7 @@ from fixman.potentials import (
     bind,
     from_parameters,
 )
+from fixman.steppers import Langevin, Newton
 
 STEP = 1e-40
 
@@ -538,10 +541,19 @@ def test_what_ones_own_raises_comes_through():
     bound = bind(chain, Bad())
     with pytest.raises(ZeroDivisionError, match="mine"):
         bound.force(frames(chain, 9))
-    bound._failures.clear()
-    bound.check()
+    bound.check()  # eight at once have failed, but this is over
     with pytest.raises(ZeroDivisionError):
         bound.check(frames(chain, 1)[0])
+
+
+def test_ctrl_c_in_ones_own_comes_through():
+    class Stopped(Quartic):
+        def force(self, x):
+            raise KeyboardInterrupt
+
+    chain = fx.Chain.linear(4)
+    with pytest.raises(KeyboardInterrupt):
+        bind(chain, Stopped()).force(frames(chain, 1))
 
 
 @pytest.mark.parametrize(
@@ -734,6 +746,149 @@ def test_bad_arguments(make, text):
 def test_what_does_not_fit_the_chain(chain, potential, text):
     with pytest.raises(ValueError, match=text):
         bind(chain, potential)
+
+
+# --- in a stepper ---------------------------------------------------------------------------------
+
+
+def boltzmann(energy, density, value):
+    """⟨value(c)⟩ of c = cos θ in −1 … 1 with weight density(c) e^(−energy(c)), by quadrature."""
+    c, w = np.polynomial.legendre.leggauss(200)
+    w = w * density(c) * np.exp(-energy(c))
+    return (w * value(c)).sum() / w.sum()
+
+
+def wca(c):
+    r = np.sqrt(2 + 2 * c) / 1.6
+    return np.where(r < 2 ** (1 / 6), 4 * (r**-12 - r**-6) + 1, 0.0)
+
+
+def bend_cosine(x):
+    return (np.diff(x, axis=-2)[..., 0, :] * np.diff(x, axis=-2)[..., 1, :]).sum(-1)
+
+
+def bond_component(x):
+    return x[..., -1, 2] - (x[..., 0, 2] if x.shape[-2] > 1 else 0.0)
+
+
+UP = (0.0, 0.0, 1.5)
+ONE = np.ones_like
+SAMPLED = {
+    "bending, rigid": (3, "free", Bending(2.0), bend_cosine, lambda c: -2 * c, "rigid"),
+    "bending, stiff": (3, "free", Bending(2.0), bend_cosine, lambda c: -2 * c, "stiff"),
+    "harmonic": (
+        3, "free", Bending(3.0, 1.0, "harmonic"), bend_cosine,
+        lambda c: 1.5 * (np.arccos(c) - 1.0) ** 2, "stiff",
+    ),
+    "WCA": (3, "free", WCA(sigma=1.6), bend_cosine, wca, "stiff"),
+    "tension": (2, "free", Tension(UP), bond_component, lambda c: -1.5 * c, "rigid"),
+    "gravity": (1, "fixed", Gravity(UP), bond_component, lambda c: -3 * c, "rigid"),
+    "tether": (
+        1, "fixed", Tether(0, (0, 0, 1), 2.0), bond_component, lambda c: -2 * c, "rigid",
+    ),
+}  # fmt: skip
+
+
+def sampled(chain, x0, potential, ensemble, observable):
+    """Return the means of an observable in independent replicas."""
+    stepper = Langevin(0.05, ensemble=ensemble, potential=potential)
+    state = stepper.start(chain, x0, replicas=256, rng=1)
+    stepper.advance(chain, state, 200)
+    total = 0.0
+    for _ in range(200):
+        stepper.advance(chain, state, 40)
+        total = total + observable(state.x)
+    return total / 200
+
+
+def agree(means, exact):
+    error = means.std(ddof=1) / np.sqrt(means.size)
+    assert error < 0.006
+    assert abs(means.mean() - exact) < 4 * error + 5e-4  # and the bias of the step
+
+
+@pytest.mark.parametrize("case", SAMPLED)
+def test_langevin_samples_boltzmanns_distribution(case):
+    n, base, potential, observable, energy, ensemble = SAMPLED[case]
+    chain = fx.Chain.linear(n, base=base, masses=2.0)
+    rng = np.random.default_rng(0)
+    u = np.array([0.0, 0.0, 1.0]) + 0.2 * rng.normal(size=(256, n, 3))  # without overlaps
+    x0 = np.cumsum(u / np.linalg.norm(u, axis=-1, keepdims=True), axis=1)
+    means = sampled(chain, x0, potential, ensemble, observable)
+    density = (lambda c: np.sqrt(4 - c * c)) if (n, ensemble) == (3, "rigid") else ONE
+    agree(means, boltzmann(energy, density, lambda c: c))
+
+
+@pytest.mark.parametrize("ensemble", ["rigid", "stiff"])
+@pytest.mark.parametrize("potential", [Torsion(1.5), BendingTorsion((0.0, 1.5))])
+def test_langevin_samples_torsions_between_hard_bends(potential, ensemble):
+    chain = fx.Chain.linear(4, hard=("length", "angle"))
+    x0 = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [1.8, 1, 0.6]])
+    means = sampled(chain, x0, potential, ensemble, lambda x: np.cos(torsions(chain, x))[:, 0])
+    phi = np.linspace(-np.pi, np.pi, 2001)[1:]
+    c = -np.cos(phi)  # 0 at trans, as in theory.md section 8
+    weight = np.exp(-1.5 * np.cos(phi))
+    if ensemble == "rigid":
+        weight *= np.sqrt(35 + 4 * c - 16 * c**2 + c**4)
+    agree(means, (weight * np.cos(phi)).sum() / weight.sum())
+
+
+def test_langevin_samples_bends_in_the_plane():
+    chain = fx.Chain.linear(3, dim=2)
+    x0 = np.array([[0.0, 0.0], [1.0, 0.0], [1.8, 0.6]])
+    means = sampled(chain, x0, Bending(1.5, 0.7), "stiff", lambda x: np.sin(bends(chain, x))[:, 0])
+    agree(means, np.sin(0.7) * i1(1.5) / i0(1.5))
+
+
+@pytest.mark.parametrize("own", [Quartic(), Compiled(quartic_force)])
+def test_ones_own_in_a_stepper_is_as_good_as_a_table(own):
+    chain = fx.Chain.linear(6)
+    x0 = np.arange(6)[:, None] * np.array([1.0, 0.0, 0.0])
+    answers = []
+    for potential in (Bending(1.0) + own, own):
+        stepper = Newton(0.01, potential, kT=0.1)
+        state = stepper.start(chain, x0, replicas=9, rng=1)
+        stepper.advance(chain, state, 50)
+        half = stepper.start(chain, x0, replicas=9, rng=1)
+        for _ in range(5):
+            stepper.advance(chain, half, 10, workers=2)
+        assert np.array_equal(half.x, state.x)
+        answers.append(state.x)
+    assert not np.allclose(*answers)
+
+
+def test_what_ones_own_raises_in_a_stepper_comes_through():
+    class Sometimes(Quartic):
+        calls = 0
+
+        def force(self, x):
+            self.calls += 1
+            if self.calls > 20:
+                raise ZeroDivisionError("mine")
+            return super().force(x)
+
+    chain = fx.Chain.linear(3)
+    stepper = Newton(0.01, Sometimes(), kT=1.0)
+    state = stepper.start(chain, np.arange(3)[:, None] * [1.0, 0, 0], rng=1)
+    before = state.x.copy()
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        stepper.advance(chain, state, 100)
+    assert np.array_equal(state.x, before)
+
+
+def test_lists_in_a_stepper_change_no_bit():
+    chain = fx.Chain.linear(40)
+    x0 = np.zeros((40, 3))
+    x0[:, 0], x0[1::2, 1] = 0.95 * np.arange(40), np.sqrt(1 - 0.95**2)
+    states = []
+    for skin, pieces in ((0.8, 1), (0.8, 10), (0.05, 1), (4.0, 2)):
+        stepper = Langevin(0.005, potential=WCA(skin=skin) + Bending(1.0))
+        state = stepper.start(chain, x0, replicas=9, rng=1)
+        for _ in range(pieces):
+            stepper.advance(chain, state, 400 // pieces)
+        states.append(state.x)
+    for other in states[1:]:
+        assert np.array_equal(other, states[0])
 
 
 # --- descriptions ---------------------------------------------------------------------------------

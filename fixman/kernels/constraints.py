@@ -2,10 +2,10 @@
 
     room(system, targets, like)                            what depends on the targets, and work
     hold(system, room, X0, X, V, rate, tolerance, like)    X onto the manifold, along B(X0)ᵀ
-    project(system, room, X, V, like)                      V along the manifold at X
-    factor(system, room, X, like)                          factor H^bb at X, then in any order
-    add_metric_force(system, room, F, X, kT, like)            F += −½ kT ∂ ln det H^bb / ∂x, and
-    project_along(system, room, V, X, like)                   as project
+    factor(system, room, X, like)                          factor H^bb at X, which serves to
+    project(system, room, V, X, like)                      V along the manifold,
+    add_metric_force(system, room, F, X, kT, like)         F += −½ kT ∂ ln det H^bb / ∂x, and
+                                                           to hold after a drift from X
 
 The choice is made when a kernel is compiled and costs nothing.
 """
@@ -16,12 +16,17 @@ from typing import Any
 
 from numba.extending import overload
 
-from fixman.kernels import jointed_steps, rotating_steps
+from fixman.kernels import general_steps, jointed_steps, rotating_steps
+from fixman.kernels.general_steps import General
 from fixman.kernels.jointed_steps import Jointed
 from fixman.kernels.rotating_steps import Rotating
 
-KINDS: dict[Any, Any] = {Jointed: jointed_steps, Rotating: rotating_steps}
-OPTIONS = {"nogil": True, "error_model": "numpy", "forceinline": True}
+KINDS: dict[Any, Any] = {
+    Jointed: jointed_steps,
+    Rotating: rotating_steps,
+    General: general_steps,
+}
+OPTIONS: Any = {"nogil": True, "error_model": "numpy", "forceinline": True}
 
 
 def _chosen(system: Any, name: str) -> Any:
@@ -36,10 +41,6 @@ def hold(system, room, X0, X, V, rate, tolerance, like):
     """See above."""
 
 
-def project(system, room, X, V, like):
-    """See above."""
-
-
 def factor(system, room, X, like):
     """See above."""
 
@@ -48,7 +49,7 @@ def add_metric_force(system, room, F, X, kT, like):
     """See above."""
 
 
-def project_along(system, room, V, X, like):
+def project(system, room, V, X, like):
     """See above."""
 
 
@@ -62,11 +63,6 @@ def _(system, room, X0, X, V, rate, tolerance, like):
     return _chosen(system, "hold")
 
 
-@overload(project, jit_options=OPTIONS)
-def _(system, room, X, V, like):
-    return _chosen(system, "project")
-
-
 @overload(factor, jit_options=OPTIONS)
 def _(system, room, X, like):
     return _chosen(system, "factor")
@@ -77,6 +73,6 @@ def _(system, room, F, X, kT, like):
     return _chosen(system, "add_metric_force")
 
 
-@overload(project_along, jit_options=OPTIONS)
+@overload(project, jit_options=OPTIONS)
 def _(system, room, V, X, like):
-    return _chosen(system, "project_along")
+    return _chosen(system, "project")

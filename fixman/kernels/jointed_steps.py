@@ -1,10 +1,9 @@
 """Projections of freely jointed linear chains that move: positions, velocities, Fixman force.
 
 Joints are beads, after the base point (w = 0) where the base is fixed; bond k joins joints k and
-k + 1, both from 0.  Arrays are flat and of units (see `lanes`): joint k occupies ``dim`` units from
-k·dim.  ``w`` and ``m`` are inverse masses and masses of the joints in a unit that makes w L² of
-order 1: multipliers come out in the inverse unit, and no determinant overflows within `STRIDE`
-bonds.
+k + 1, both from 0.  X, V and F are flat arrays of vectors, one a joint (see `vectors`).  ``w`` and
+``m`` are inverse masses and masses of the joints in a unit that makes w L² of order 1: multipliers
+come out in the inverse unit, and no determinant overflows within `STRIDE` bonds.
 
 Both tridiagonal matrices are eliminated without a division in the recurrence.  Leading minors D
 satisfy D_k = A_kk D_{k−1} − A_{k,k−1} A_{k−1,k} D_{k−2}, and D_{k−1} / D_k is the reciprocal of the
@@ -26,72 +25,25 @@ from fixman.kernels.lanes import (
     fma,
     larger,
     load,
-    smaller,
     memory,
+    smaller,
     store,
     take,
+)
+from fixman.kernels.vectors import (
+    Axes,
+    along,
+    inner,
+    minus,
+    outer,
+    plus,
+    put_vector,
+    scaled,
+    vector,
 )
 
 STRIDE = 16  # bonds between two scalings of the minors
 ITERATIONS = 12  # of Newton's method, which needs two or three where there is a solution near
-
-
-@exact
-def vector(X, k, dim, like):
-    """Return joint or bond k."""
-    at = k * dim
-    z = 0.0 * like
-    if dim == 3:
-        z = load(X, at + 2, like)
-    return load(X, at, like), load(X, at + 1, like), z
-
-
-@exact
-def put_vector(X, k, dim, a):
-    at = k * dim
-    store(X, at, a[0])
-    store(X, at + 1, a[1])
-    if dim == 3:
-        store(X, at + 2, a[2])
-
-
-@exact
-def inner(a, b):
-    return fma(a[0], b[0], fma(a[1], b[1], a[2] * b[2]))
-
-
-@exact
-def minus(a, b):
-    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
-
-
-@exact
-def plus(a, b):
-    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
-
-
-@exact
-def scaled(s, a):
-    return s * a[0], s * a[1], s * a[2]
-
-
-@exact
-def along(s, a, b):
-    """S a + b."""
-    return fma(s, a[0], b[0]), fma(s, a[1], b[1]), fma(s, a[2], b[2])
-
-
-@exact
-def outer(a, b):
-    return (
-        fma(a[1], b[2], -(a[2] * b[1])),
-        fma(a[2], b[0], -(a[0] * b[2])),
-        fma(a[0], b[1], -(a[1] * b[0])),
-    )
-
-
-# One zero an axis: the number of axes is then part of a type, and known when code is compiled.
-Axes = tuple[int, ...]
 
 
 class Jointed(NamedTuple):
@@ -206,62 +158,6 @@ def hold(system, room, X0, X, V, rate, tolerance, like):
 
 
 @exact
-def project(system, room, X, V, like):
-    """Remove from V what changes lengths: V ← V + w Σ λ u with H λ = −u·(v_{k+1} − v_k)."""
-    w = system.w
-    m = system.m
-    dim = len(system.axes)
-    _, shrink, work = room
-    bonds = w.size - 1
-    zero = 0.0 * like
-    one = zero + 1.0
-    before = zero, zero, zero
-    x = vector(X, 0, dim, like)
-    v = vector(V, 0, dim, like)
-    p = w[0] + zero
-    q0 = zero
-    q = one
-    rho = zero
-    z = zero
-    for first in range(0, bonds, STRIDE):
-        for k in range(first, min(first + STRIDE, bonds)):
-            x1 = vector(X, k + 1, dim, like)
-            v1 = vector(V, k + 1, dim, like)
-            u = scaled(load(shrink, k, like), minus(x1, x))
-            put_vector(work, k, 3, u)
-            turn = outer(before, u)
-            p = fma(w[k] * inner(turn, turn), q0, p)
-            q0 = q
-            q = fma(m[k + 1] + zero, p, q)
-            g = rho * inner(before, u)
-            if k > 0:
-                store(work, 3 * bonds + 2 * k - 1, g)
-            z = fma(g, z, -inner(u, minus(v1, v)))
-            inverse = 1.0 / q
-            rho = q0 * inverse
-            store(work, 3 * bonds + 2 * k, (m[k + 1] * rho) * z)
-            before = u
-            x = x1
-            v = v1
-        p *= inverse
-        q0 *= inverse
-        q = one
-    push0 = zero
-    above = zero, zero, zero
-    for k in range(bonds - 1, -2, -1):
-        here = zero, zero, zero
-        if k >= 0:
-            push = load(work, 3 * bonds + 2 * k, like)
-            if k + 1 < bonds:
-                push = fma(load(work, 3 * bonds + 2 * k + 1, like), push0, push)
-            push0 = push
-            here = scaled(push, vector(work, k, 3, like))
-        change = minus(here, above)
-        put_vector(V, k + 1, dim, along(w[k + 1] + zero, change, vector(V, k + 1, dim, like)))
-        above = here
-
-
-@exact
 def factor(system, room, X, like):
     """Directions u of the bonds and the factor of their H, for the two functions below.
 
@@ -344,8 +240,8 @@ def add_metric_force(system, room, F, X, kT, like):
 
 
 @exact
-def project_along(system, room, V, X, like):
-    """As `project`, given the factor."""
+def project(system, room, V, X, like):
+    """V ← V + w Σ λ u with H λ = −u·(v_{k+1} − v_k), given the factor at X."""
     w = system.w
     dim = len(system.axes)
     work = room[2]

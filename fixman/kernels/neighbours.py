@@ -23,9 +23,9 @@ FAR = 2.0**60  # cells beyond are not told apart
 class Neighbours(NamedTuple):
     """Lists, one a lane, and the scratch that makes them.
 
-    ``first (lanes, n + 1)`` and ``partners (lanes, capacity)``; ``where (lanes · n · d,)``, units
-    of the positions when the list was made, and ``known (lanes,)``, whether there is one; the
-    first bead in each bucket, the next one in it after each bead; the beads' cells.
+    ``first (lanes, n + 1)`` and ``partners (lanes, capacity)``; ``where (lanes, n · d)``, the
+    positions when the list was made, and ``known (lanes,)``, whether there is one; the first bead
+    in each bucket, the next one in it after each bead; the beads' cells.
     """
 
     first: np.ndarray
@@ -47,7 +47,7 @@ def no_lists(n, dim, width, used):
     return Neighbours(
         np.zeros((width, n + 1), np.int32),
         np.empty((width, 16 * n), np.int32),
-        np.empty(width * n * dim),
+        np.empty((width, n * dim)),
         np.zeros(width, np.bool_),
         np.empty(buckets, np.int32),
         np.empty(n, np.int32),
@@ -56,13 +56,34 @@ def no_lists(n, dim, width, used):
 
 
 @exact_kernel
-def moved(X, where, lane, width, n, dim, limit):
-    """Whether a bead of a lane has moved by more than the root of ``limit``."""
+def refresh(x, lane, lists, n, dim, reach, skin, excluded_first, excluded):
+    """Bring the list of a lane up to date with the positions ``x (n · d,)`` of its chain.
+
+    Returns the partners, in a larger array if need be.  ``reach`` is cutoff and skin;
+    ``excluded_first (n + 1,)`` and ``excluded`` name, like a list, the pairs that do not act.
+    """
+    first, partners, where, known, heads, following, cells = lists
+    if known[lane] and not moved(x, where, lane, n, dim, 0.25 * skin * skin):
+        return partners
+    known[lane] = sort_beads(x, where, lane, n, dim, (1.0 - 1e-9) / reach, cells)
+    for k in range(n + 1):
+        first[lane, k] = 0
+    if known[lane]:  # not finite: there are no neighbours, and the caller will find out
+        while not find_partners(
+            x, lane, n, dim, reach * reach, heads, following, cells, excluded_first, excluded,
+            first, partners,
+        ):  # fmt: skip
+            partners = enlarged(partners)
+    return partners
+
+
+@exact_kernel
+def moved(x, where, lane, n, dim, limit):
+    """Whether a bead has moved by more than the root of ``limit``."""
     for k in range(n):
         square = 0.0
         for a in range(dim):
-            at = (k * dim + a) * width + lane
-            step = X[at] - where[at]
+            step = x[k * dim + a] - where[lane, k * dim + a]
             square += step * step
         if not square <= limit:
             return True
@@ -70,96 +91,65 @@ def moved(X, where, lane, width, n, dim, limit):
 
 
 @exact_kernel
-def bucket(i, j, k, mask):
-    return (i * 73856093 ^ j * 19349663 ^ k * 83492791) & mask
-
-
-@exact_kernel
-def refresh(X, lists, n, dim, width, reach, skin, excluded_first, excluded):
-    """Bring the lists of all lanes up to date; return the partners, in a larger array if need be.
-
-    ``reach`` is cutoff and skin; ``excluded_first (n + 1,)`` and ``excluded`` name, like a list,
-    the pairs that do not act.
-    """
-    first, partners, where, known, heads, following, cells = lists
-    for lane in range(width):
-        if known[lane] and not moved(X, where, lane, width, n, dim, 0.25 * skin * skin):
-            continue
-        known[lane] = sort_beads(
-            X, where, lane, n, dim, width, (1.0 - 1e-9) / reach, heads, following, cells
-        )
-        for k in range(n):
-            first[lane, k + 1] = 0
-        if not known[lane]:  # not finite: there are no neighbours, and the caller will find out
-            continue
-        while not find_partners(
-            X, lane, n, dim, width, reach * reach, heads, following, cells, excluded_first,
-            excluded, first, partners,
-        ):  # fmt: skip
-            partners = enlarged(partners)
-    return partners
-
-
-@exact_kernel
-def enlarged(partners):
-    rows, columns = partners.shape
-    more = np.empty((rows, 2 * columns), np.int32)
-    for row in range(rows):
-        for column in range(columns):
-            more[row, column] = partners[row, column]
-    return more
-
-
-@exact_kernel
-def sort_beads(X, where, lane, n, dim, width, inverse, heads, following, cells):
-    """Put the beads of one lane into cells and note where they are; false if that is not finite."""
-    for b in range(heads.size):
-        heads[b] = -1
+def sort_beads(x, where, lane, n, dim, inverse, cells):
+    """Note where the beads are and in which cells; false if that is not finite."""
     check = 0.0
-    for k in range(n - 1, -1, -1):
+    for k in range(n):
         for a in range(dim):
-            at = (k * dim + a) * width + lane
-            where[at] = X[at]
-            check += 0.0 * X[at]
-            cells[k, a] = np.int64(min(max(math.floor(X[at] * inverse), -FAR), FAR))
-        b = bucket(cells[k, 0], cells[k, 1], cells[k, 2], heads.size - 1)
-        following[k] = heads[b]
-        heads[b] = k
+            here = x[k * dim + a]
+            where[lane, k * dim + a] = here
+            check += 0.0 * here
+            cells[k, a] = np.int64(min(max(math.floor(here * inverse), -FAR), FAR))
     return check == 0.0
 
 
 @exact_kernel
 def find_partners(
-    X, lane, n, dim, width, square_reach, heads, following, cells, excluded_first, excluded,
-    first, partners,
+    x, lane, n, dim, square_reach, heads, following, cells, excluded_first, excluded, first,
+    partners,
 ):  # fmt: skip
-    """List the partners of every bead of one lane; false if there is no room for them."""
-    count = 0
+    """List the partners of every bead; false if there is no room for them.
+
+    From the last bead to the first, each is put into its bucket when it has looked around, and so
+    finds higher numbers only.  The lists fill their array from its end.
+    """
+    for b in range(heads.size):
+        heads[b] = -1
+    mask = heads.size - 1
+    start = partners.shape[1]
+    first[lane, n] = start
     depth = 1 if dim == 3 else 0
-    for i in range(n):
-        start = count
-        for neighbour in range(9 * (2 * depth + 1)):
-            cx = cells[i, 0] + neighbour % 3 - 1
-            cy = cells[i, 1] + neighbour // 3 % 3 - 1
-            cz = cells[i, 2] + neighbour // 9 - depth
-            j = heads[bucket(cx, cy, cz, heads.size - 1)]
-            while j >= 0:
-                # Other cells may share the bucket.
-                if j > i and cells[j, 0] == cx and cells[j, 1] == cy and cells[j, 2] == cz:
-                    square = 0.0
-                    for a in range(dim):
-                        at = a * width + lane
-                        away = X[j * dim * width + at] - X[i * dim * width + at]
-                        square += away * away
-                    if square < square_reach and not listed(excluded_first, excluded, i, j):
-                        if count == partners.shape[1]:
-                            return False
-                        partners[lane, count] = j
-                        count += 1
-                j = following[j]
-        ascend(partners, lane, start, count)
-        first[lane, i + 1] = count
+    for i in range(n - 1, -1, -1):
+        end = start
+        cell = cells[i]
+        for cx in range(cell[0] - 1, cell[0] + 2):
+            for cy in range(cell[1] - 1, cell[1] + 2):
+                for cz in range(cell[2] - depth, cell[2] + depth + 1):
+                    j = heads[bucket(cx, cy, cz, mask)]
+                    while j >= 0:
+                        # Other cells may share the bucket.
+                        if cells[j, 0] == cx and cells[j, 1] == cy and cells[j, 2] == cz:
+                            square = 0.0
+                            for a in range(dim):
+                                away = x[j * dim + a] - x[i * dim + a]
+                                square += away * away
+                            if square < square_reach and not listed(excluded_first, excluded, i, j):
+                                if start == 0:
+                                    return False
+                                start -= 1
+                                partners[lane, start] = j
+                        j = following[j]
+        ascend(partners, lane, start, end)
+        first[lane, i] = start
+        b = bucket(cell[0], cell[1], cell[2], mask)
+        following[i] = heads[b]
+        heads[b] = i
     return True
+
+
+@exact_kernel
+def bucket(i, j, k, mask):
+    return (i * 73856093 ^ j * 19349663 ^ k * 83492791) & mask
 
 
 @exact_kernel
@@ -179,3 +169,13 @@ def ascend(values, lane, start, end):
             values[lane, place] = values[lane, place - 1]
             place -= 1
         values[lane, place] = value
+
+
+@exact_kernel
+def enlarged(partners):
+    rows, columns = partners.shape
+    more = np.empty((rows, 2 * columns), np.int32)
+    for row in range(rows):
+        for column in range(columns):
+            more[row, column] = partners[row, column]
+    return more

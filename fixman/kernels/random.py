@@ -66,7 +66,7 @@ def fraction(bits):
 
 @exact_kernel
 def fill_normals(streams, at, count, out, first, stride):
-    """Put ``count`` normal numbers of the stream at ``at`` into out[first], out[first + stride] …"""
+    """Put ``count`` normal numbers of the stream at ``at`` into ``out[first::stride]``."""
     a = streams[at]
     b = streams[at + 1]
     c = streams[at + 2]

@@ -22,17 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels.jointed_steps import (
-    ITERATIONS,
-    Axes,
-    along,
-    inner,
-    minus,
-    plus,
-    put_vector,
-    scaled,
-    vector,
-)
+from fixman.kernels.jointed_steps import ITERATIONS
 from fixman.kernels.lanes import (
     beyond,
     choose,
@@ -45,6 +35,16 @@ from fixman.kernels.lanes import (
     memory,
     smaller,
     store,
+)
+from fixman.kernels.vectors import (
+    Axes,
+    along,
+    inner,
+    minus,
+    plus,
+    put_vector,
+    scaled,
+    vector,
 )
 
 FACTOR = 9  # units a bond: L below the two pivots, and the reciprocals of these
@@ -102,7 +102,6 @@ def hold(system, room, X0, X, V, rate, tolerance, like):
     bonds = w.size - 4
     zero = 0.0 * like
     one = zero + 1.0
-    none = zero, zero, zero
     limit = 2.0 * tolerance
     busy = everywhere(like)
     lost = 0
@@ -337,7 +336,7 @@ def factor(system, room, X, like):
 
 
 @exact
-def project_along(system, room, V, X, like):
+def project(system, room, V, X, like):
     """V ← V + M⁻¹ Bᵀ λ with H λ = −B V, given the factor at X."""
     w = system.w
     dim = len(system.axes)
@@ -393,13 +392,6 @@ def project_along(system, room, V, X, like):
         y2 = y1
         x1 = x0
         y1 = y0
-
-
-@exact
-def project(system, room, X, V, like):
-    """Remove from V what changes lengths and spans."""
-    factor(system, room, X, like)
-    project_along(system, room, V, X, like)
 
 
 @exact

@@ -32,10 +32,8 @@ from fixman.kernels.constraints import (
     factor,
     hold,
     project,
-    project_along,
     room,
 )
-from fixman.kernels.jointed_steps import along, put_vector, scaled, vector
 from fixman.kernels.lanes import (
     eight,
     exact,
@@ -49,6 +47,7 @@ from fixman.kernels.lanes import (
     take,
 )
 from fixman.kernels.random import WORDS, fill_normals
+from fixman.kernels.vectors import along, put_vector, scaled, vector
 
 RESCUES = 10  # halvings of a drift
 
@@ -78,15 +77,24 @@ def read(x, X, at, size, like):
 
 
 @exact
+def place_ghosts(X, front, dim, like):
+    """The points x₋₂, x₋₁ and x₀ of a fixed base, where there are all three; x₀ is 0."""
+    if front == 3 * dim:
+        store(X, 0, 0.0 * like - 1.0)
+        store(X, 1, 0.0 * like - 1.0)
+        store(X, dim, 0.0 * like - 1.0)
+
+
+@exact
 def write(x, X, at, size, like):
     for k in range(size):
         put(x, k, size, load(X, at + k, like))
 
 
 @exact
-def depart(X, V, X1, V1, h, joints, dim, like):
+def depart(X, V, X1, V1, h, like):
     """X + h V and V into X1 and V1."""
-    for k in range(joints * dim):
+    for k in range(X.size // lanes(like)):
         v = load(V, k, like)
         store(V1, k, v)
         store(X1, k, fma(h, v, load(X, k, like)))
@@ -110,7 +118,6 @@ def collide(V, noise, c, spread, dim, ghosts, like):
 @exact_kernel
 def rescue(system, targets, X, V, X1, V1, h, tolerance, lane, width):
     """Drift of one lane of ``width`` in pieces; false if even the smallest have no solution."""
-    dim = len(system.axes)
     size = X.size // width
     x = np.empty(size)
     v = np.empty(size)
@@ -127,8 +134,9 @@ def rescue(system, targets, X, V, X1, V1, h, tolerance, lane, width):
             v[k] = V[width * k + lane]
         met = True
         for _ in range(pieces):
-            project(system, space, x, v, 0.0)
-            depart(x, v, x1, v1, piece, size // dim, dim, 0.0)
+            factor(system, space, x, 0.0)
+            project(system, space, v, x, 0.0)
+            depart(x, v, x1, v1, piece, 0.0)
             if hold(system, space, x, x1, v1, 1.0 / piece, tolerance, 0.0):
                 met = False
                 break
@@ -151,9 +159,8 @@ def advance(x, v, streams, targets, system, motion, tables, steps, like):
     """
     n = motion.n
     dim = len(system.axes)
-    joints = motion.kicks.size
-    ghosts = joints - n
-    size = joints * dim
+    ghosts = motion.kicks.size - n
+    size = motion.kicks.size * dim
     front = ghosts * dim
     width = lanes(like)
     X = memory(size, like)
@@ -165,6 +172,7 @@ def advance(x, v, streams, targets, system, motion, tables, steps, like):
     space = room(system, targets, like)
     if tables is not None:
         work = forces.workspace(tables, n, dim, like)
+    place_ghosts(X, front, dim, like)
     read(x, X, front, n * dim, like)
     read(v, V, front, n * dim, like)
     metric = motion.kT > 0.0
@@ -173,11 +181,14 @@ def advance(x, v, streams, targets, system, motion, tables, steps, like):
     h = motion.dt / halves
     for step in range(-1, steps):
         # The forces of the last step are lost between two calls: step −1 finds them again.
-        if step >= 0:
-            if forced:
-                kick(V, F, motion.kicks, dim, like)
-            for half in range(halves):
-                depart(X, V, X1, V1, h, joints, dim, like)
+        moving = step >= 0
+        if moving and forced:
+            kick(V, F, motion.kicks, dim, like)
+        parts = halves if moving else 1
+        for part in range(parts):
+            last = part + 1 == parts
+            if moving:
+                depart(X, V, X1, V1, h, like)
                 lost = hold(system, space, X, X1, V1, 1.0 / h, motion.tolerance, like)
                 if lost:
                     for lane in range(width):
@@ -187,26 +198,23 @@ def advance(x, v, streams, targets, system, motion, tables, steps, like):
                             return step, lane
                 X, X1 = X1, X
                 V, V1 = V1, V
-                if half + 1 < halves:
-                    for lane in range(width):
-                        fill_normals(streams, WORDS * lane, n * dim, noise, lane, width)
-                    collide(V, noise, motion.c, motion.spread, dim, ghosts, like)
-                    project(system, space, X, V, like)
-        if not forced:
-            if step >= 0:
-                project(system, space, X, V, like)
-            continue
-        for k in range(size):
-            store(F, k, 0.0 * like)
-        if tables is not None:
-            beads = width * front
-            work = forces.add_forces(X[beads:], F[beads:], n, dim, tables, work, like)
-        factor(system, space, X, like)
-        if metric:
-            add_metric_force(system, space, F, X, motion.kT, like)
-        if step >= 0:
-            kick(V, F, motion.kicks, dim, like)
-            project_along(system, space, V, X, like)
+            if not last:
+                for lane in range(width):
+                    fill_normals(streams, WORDS * lane, n * dim, noise, lane, width)
+                collide(V, noise, motion.c, motion.spread, dim, ghosts, like)
+            factor(system, space, X, like)
+            if last and forced:
+                for k in range(size):
+                    store(F, k, 0.0 * like)
+                if tables is not None:
+                    beads = width * front
+                    work = forces.add_forces(X[beads:], F[beads:], n, dim, tables, work, like)
+                if metric:
+                    add_metric_force(system, space, F, X, motion.kT, like)
+                if moving:
+                    kick(V, F, motion.kicks, dim, like)
+            if moving:
+                project(system, space, V, X, like)
     write(x, X, front, n * dim, like)
     write(v, V, front, n * dim, like)
     for lane in range(width):
@@ -224,17 +232,43 @@ def project_one(v, x, targets, system, ghosts):
     front = ghosts * len(system.axes)
     X = memory(front + x.size, 0.0)
     V = memory(front + v.size, 0.0)
+    place_ghosts(X, front, len(system.axes), 0.0)
     read(x, X, front, x.size, 0.0)
     read(v, V, front, v.size, 0.0)
-    project(system, room(system, targets, 0.0), X, V, 0.0)
+    space = room(system, targets, 0.0)
+    factor(system, space, X, 0.0)
+    project(system, space, V, X, 0.0)
     write(v, V, front, v.size, 0.0)
 
 
-@exact_kernel
-def advance_one(x, v, streams, targets, system, motion, tables, steps):
-    return advance(x, v, streams, targets, system, motion, tables, steps, 0.0)
+@exact
+def advance_groups(x, v, streams, targets, system, motion, tables, steps, first, last, like):
+    """`advance` for the replicas from ``first`` to ``last``; the step and replica that failed."""
+    width = lanes(like)
+    size = motion.n * len(system.axes)
+    own = targets.size // (x.size // size)
+    for k in range(first, last, width):
+        step, lane = advance(
+            x[k * size : (k + width) * size],
+            v[k * size : (k + width) * size],
+            streams[k * WORDS : (k + width) * WORDS],
+            targets[k * own : (k + width) * own],
+            system, motion, tables, steps, like,
+        )  # fmt: skip
+        if step >= 0:
+            return step, k + lane
+    return -1, 0
 
 
 @exact_kernel
-def advance_eight(x, v, streams, targets, system, motion, tables, steps):
-    return advance(x, v, streams, targets, system, motion, tables, steps, eight(0.0))
+def advance_each(x, v, streams, targets, system, motion, tables, steps, first, last):
+    """Replicas one by one."""
+    return advance_groups(x, v, streams, targets, system, motion, tables, steps, first, last, 0.0)
+
+
+@exact_kernel
+def advance_eights(x, v, streams, targets, system, motion, tables, steps, first, last):
+    """Replicas in lanes."""
+    return advance_groups(
+        x, v, streams, targets, system, motion, tables, steps, first, last, eight(0.0)
+    )

@@ -9,8 +9,24 @@ any division of the steps into calls.
 
 from __future__ import annotations
 
+from typing import Any
+
 from fixman.steppers.langevin import Langevin
 from fixman.steppers.newton import Newton
-from fixman.steppers.state import State, Stepper, from_parameters
+from fixman.steppers.state import State, Stepper
 
 __all__ = ["Langevin", "Newton", "State", "Stepper", "from_parameters"]
+
+KINDS: dict[Any, Any] = {"newton": Newton, "langevin": Langevin}
+
+
+def from_parameters(parameters: dict[str, Any], potential: Any = None) -> Stepper:
+    """Make the stepper that `Stepper.parameters` described.
+
+    A potential of the user's own, which its parameters cannot make again, is given anew.
+    """
+    name = parameters.get("name")
+    if name not in KINDS:
+        raise ValueError(f"no stepper is called {name!r}: {sorted(KINDS)} are")
+    stepper: Stepper = KINDS[name].from_parameters(parameters, potential)
+    return stepper

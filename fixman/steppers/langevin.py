@@ -47,8 +47,7 @@ class Langevin:
     tolerance: float = 1e-12
 
     def __post_init__(self) -> None:
-        for name in ("dt", "kT", "friction", "tolerance"):
-            _state.require_positive(getattr(self, name), name)
+        _state.make_positive(self, "dt", "kT", "friction", "tolerance")
         if self.ensemble not in ("rigid", "stiff"):
             raise ValueError(f"ensemble must be 'rigid' or 'stiff', got {self.ensemble!r}")
 
@@ -96,7 +95,3 @@ class Langevin:
             self.dt, damping, self.kT, self.ensemble == "stiff", self.tolerance, self.potential
         )
         _state.advance(chain, state, steps, workers, plan)
-
-    def degrees_of_freedom(self, chain: Chain) -> int:
-        """Return the number of quadratic terms in the kinetic energy that share kT / 2 each."""
-        return chain.n * chain.dim - chain.hard.size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -12,20 +13,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman import _arrays
 from fixman._arrays import Array
-from fixman.chain import Chain, overflow, require_chain
-from fixman.errors import ConstraintSolveError, SingularConstraintError
+from fixman.chain import Chain, require_chain
+from fixman.errors import ConstraintSolveError
 from fixman.kernels import stepping
-from fixman.kernels.jointed_steps import Jointed
-from fixman.kernels.rotating_steps import Rotating
 from fixman.kernels.lanes import LANES
-from fixman.kernels.random import WORDS
+from fixman.kernels.random import WORDS, fill_normals
+from fixman.partition import raise_failure
 from fixman.potentials import bind
 from fixman.potentials import from_parameters as potential_from_parameters
+from fixman.steppers.systems import projections
 
 Streams = NDArray[np.uint64]
 
-# One chain alone costs as much as about three in lanes.
-ALONE = 2
+# Replicas left over from eight that are moved alone: eight in lanes take less time than two alone.
+ALONE = 1
 
 
 @dataclass(eq=False)
@@ -83,21 +84,6 @@ class Stepper(Protocol):
         """Move the state on, in place."""
 
 
-def from_parameters(parameters: dict[str, Any], potential: Any = None) -> Stepper:
-    """Make the stepper that `Stepper.parameters` described.
-
-    A potential of the user's own, which its parameters cannot make again, is given anew.
-    """
-    from fixman.steppers.langevin import Langevin
-    from fixman.steppers.newton import Newton
-
-    kinds: dict[str, Any] = {"newton": Newton, "langevin": Langevin}
-    if parameters.get("name") not in kinds:
-        raise ValueError(f"no stepper is called {parameters.get('name')!r}: {sorted(kinds)} are")
-    stepper: Stepper = kinds[parameters["name"]].from_parameters(parameters, potential)
-    return stepper
-
-
 # --- shared by the steppers ----------------------------------------------------------------------
 
 
@@ -139,13 +125,15 @@ def start(
         assert kT is not None
         v = np.empty_like(x)
         for r in range(replicas):
-            stepping.fill_normals(random.reshape(-1), WORDS * r, v[r].size, v[r].reshape(-1), 0, 1)
+            fill_normals(random.reshape(-1), WORDS * r, v[r].size, v[r].reshape(-1), 0, 1)
         v *= np.sqrt(kT * chain._inverse_masses)[:, None]
         if not drifting:  # before the projection, which leaves the momentum alone
             v -= np.average(v, axis=1, weights=chain.masses)[:, None]
-    system, ghosts = _system(chain, targets)
+    system, ghosts = projections(chain, targets)
     for r in range(replicas):
         stepping.project_one(v[r].reshape(-1), x[r].reshape(-1), targets[r], system, ghosts)
+        if not np.isfinite(v[r]).all():
+            raise_failure(chain, x, r)
     return State(x, v, random, targets)
 
 
@@ -153,13 +141,8 @@ def _hard_values(chain: Chain, x: Array) -> Array:
     """Values of the hard coordinates in public order; the others may be singular."""
     rows = chain._rows.take(chain.hard)
     targets, bad = rows.values(x)
-    if bad < 0:
-        singular = [r for r in range(len(x)) if not rows.gradients(x[r])[1].all()]
-        bad = singular[0] if singular else -1
     if bad >= 0:
-        chain._explain_positions(x, bad)
-        rows.refuse_singular(x, bad, SingularConstraintError)
-        raise overflow("hard coordinates", bad, x.shape[:1])
+        raise_failure(chain, x, bad)
     return targets
 
 
@@ -178,7 +161,7 @@ class Prepared:
 
     def __init__(self, chain: Chain, state: State, plan: Plan) -> None:
         self.key = (chain, plan)
-        self.system, ghosts = _system(chain, state.targets)
+        self.system, ghosts = projections(chain, state.targets)
         self.motion = _motion(chain, ghosts, plan)
         self.bound = bind(chain, plan.potential)
         self.tables = None if plan.potential is None else self.bound.tables
@@ -191,22 +174,34 @@ class Prepared:
             found = _prepared[state] = cls(chain, state, plan)
         return found
 
-    def run(self, state: State, group: NDArray[np.int64], steps: int) -> tuple[int, int]:
-        """Move up to eight replicas; the step and the replica that failed, or −1."""
-        size = 1 if group.size <= ALONE else LANES
-        kernel = stepping.advance_one if size == 1 else stepping.advance_eight
-        for members in group[:, None] if size == 1 else [group]:
-            index = np.resize(members, size)  # what is missing of eight is filled by repetition
-            x, v, random, targets = (
-                array[index].reshape(-1)
-                for array in (state.x, state.v, state.random, state.targets)
-            )
-            step, lane = kernel(x, v, random, targets, self.system, self.motion, self.tables, steps)
-            if step >= 0:
-                return step, int(index[lane])
-            for array, part in ((state.x, x), (state.v, v), (state.random, random)):
-                array[members] = part.reshape(size, *array.shape[1:])[: members.size]
-        return -1, 0
+    def run(self, state: State, steps: int, workers: int) -> tuple[State, list[tuple[int, int]]]:
+        """Return what the state becomes, and step and replica of what failed."""
+        replicas = state.x.shape[0]
+        alone = replicas % LANES if replicas % LANES <= ALONE else 0
+        # What is missing of eight is filled by repetition.
+        index = np.resize(np.arange(replicas), replicas + -(replicas - alone) % LANES)
+        arrays: list[Any] = [
+            array[index] for array in (state.x, state.v, state.random, state.targets)
+        ]
+        given = (*(array.reshape(-1) for array in arrays), self.system, self.motion, self.tables)
+        tasks = [(stepping.advance_each, k, k + 1) for k in range(replicas - alone, replicas)]
+        groups = (index.size - alone) // LANES
+        pieces = min(workers, groups)
+        edges = [LANES * (groups * k // pieces) for k in range(pieces + 1)] if groups else []
+        tasks += [(stepping.advance_eights, *edge) for edge in pairwise(edges)]
+
+        def task(given_task: tuple[Any, int, int]) -> tuple[int, int]:
+            kernel, first, last = given_task
+            return kernel(*given, steps, first, last)  # type: ignore[no-any-return]
+
+        if workers == 1 or len(tasks) == 1:
+            results = [task(one) for one in tasks]
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                results = list(pool.map(task, tasks))
+        x, v, random = (array[:replicas] for array in arrays[:3])
+        moved = State(x, v, random, state.targets, state.step + steps)
+        return moved, [(step, k % replicas) for step, k in results if step >= 0]
 
 
 _prepared: WeakKeyDictionary[State, Prepared] = WeakKeyDictionary()
@@ -217,42 +212,19 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
     workers = _arrays.positive_int(workers, "workers")
     steps = _arrays.positive_int(steps, "steps")
     prepared = Prepared.of(chain, state, plan)
-    moved = State(state.x.copy(), state.v.copy(), state.random.copy(), state.targets)
-    replicas = state.x.shape[0]
-    groups = [np.arange(k, min(k + LANES, replicas)) for k in range(0, replicas, LANES)]
-
-    def run(group: NDArray[np.int64]) -> tuple[int, int]:
-        return prepared.run(moved, group, steps)
-
-    if workers == 1 or len(groups) == 1:
-        results = [run(group) for group in groups]
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            results = list(pool.map(run, groups))
+    moved, failures = prepared.run(state, steps, workers)
     prepared.bound.check()
-    failures = [result for result in results if result[0] >= 0]
     if failures:
         step, replica = min(failures)
-        prepared.bound.check(state.x[replica])
+        if plan.potential is not None:
+            prepared.bound.check(state.x[replica])
         raise ConstraintSolveError(
             f"step {state.step + step} of replica {replica} has no solution, not even in "
             f"{2**stepping.RESCUES} pieces: a bead would move further than its bonds let it in "
             f"dt = {plan.dt:g}; make dt smaller (dt √(2 kT/m) below a tenth of a bond length), or "
             "look for overlaps and forces that grow without bound"
         )
-    state.x, state.v, state.random = moved.x, moved.v, moved.random
-    state.step += steps
-
-
-def _system(chain: Chain, targets: Array) -> tuple[Any, int]:
-    """Return what the projections need to know, and how many fixed points precede the beads."""
-    axes = (0,) * chain.dim
-    w, m = chain._links
-    if w.size:
-        # A power of two changes no digit.
-        scale = 2.0 ** -np.round(np.log2(w.max() * targets.max() ** 2))
-        return Jointed(w * scale, m / scale, axes), int(chain._fixed)
-    return Rotating(np.append(chain._inverse_masses, np.zeros(3)), axes), 0
+    state.x, state.v, state.random, state.step = moved.x, moved.v, moved.random, moved.step
 
 
 def _motion(chain: Chain, ghosts: int, plan: Plan) -> stepping.Motion:
@@ -268,12 +240,15 @@ def _motion(chain: Chain, ghosts: int, plan: Plan) -> stepping.Motion:
 # --- parameters ----------------------------------------------------------------------------------
 
 
-def require_positive(value: float, name: str) -> None:
-    """Refuse what is not a positive finite number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    if not 0 < value < np.inf:
-        raise ValueError(f"{name} must be positive and finite, got {value}")
+def make_positive(stepper: Any, *names: str) -> None:
+    """Turn fields of a frozen stepper into floats; refuse what is not positive and finite."""
+    for name in names:
+        value = getattr(stepper, name)
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+            raise TypeError(f"{name} must be a number, got {value!r}")
+        if not 0 < value < np.inf:
+            raise ValueError(f"{name} must be positive and finite, got {value}")
+        object.__setattr__(stepper, name, float(value))
 
 
 def potential_parameters(potential: Any) -> Any:

@@ -1,0 +1,76 @@
+"""Lennard-Jones forces between the beads of one chain that are near each other.
+
+``sizes`` and ``depths (n,)`` are σ/2 and √ε of each bead.  ``pair`` holds the squared cutoff over
+σ², the energy there over ε, the slope there over ε/σ if it is to be taken off, how far the
+neighbour lists reach, and the skin that is in it.  ``x`` and ``out (n · d,)`` are positions and
+forces.
+"""
+
+from __future__ import annotations
+
+import math
+
+from fixman.kernels.lanes import exact, exact_kernel
+
+
+@exact
+def lennard_jones(square, size, depth, pair):
+    """Energy of a pair and force over distance, −U′(r)/r, from the squared distance."""
+    inverse = 1.0 / square
+    ratio = size * size * inverse
+    sixth = ratio * ratio * ratio
+    energy = 4.0 * sixth * (sixth - 1.0) - pair[1]
+    pull = 24.0 * sixth * (2.0 * sixth - 1.0)
+    if pair[2] != 0.0:
+        r = math.sqrt(square) / size
+        energy -= pair[2] * (r - math.sqrt(pair[0]))
+        pull += pair[2] * r
+    return depth * energy, depth * pull * inverse
+
+
+@exact_kernel
+def add_pair_forces(x, out, n, dim, lane, lists, sizes, depths, pair):
+    first = lists.first[lane]
+    partners = lists.partners[lane]
+    for i in range(n):
+        x0 = x[i * dim]
+        x1 = x[i * dim + 1]
+        x2 = x[i * dim + 2] if dim == 3 else 0.0
+        f0 = f1 = f2 = 0.0
+        for place in range(first[i], first[i + 1]):
+            j = partners[place]
+            to = j * dim
+            d0 = x0 - x[to]
+            d1 = x1 - x[to + 1]
+            d2 = x2 - x[to + 2] if dim == 3 else 0.0
+            square = d0 * d0 + d1 * d1 + d2 * d2
+            size = sizes[i] + sizes[j]
+            if square < pair[0] * size * size:
+                _, pull = lennard_jones(square, size, depths[i] * depths[j], pair)
+                f0 += pull * d0
+                f1 += pull * d1
+                out[to] -= pull * d0
+                out[to + 1] -= pull * d1
+                if dim == 3:
+                    f2 += pull * d2
+                    out[to + 2] -= pull * d2
+        out[i * dim] += f0
+        out[i * dim + 1] += f1
+        if dim == 3:
+            out[i * dim + 2] += f2
+
+
+@exact_kernel
+def pair_energy(x, n, dim, lane, lists, sizes, depths, pair):
+    total = 0.0
+    for i in range(n):
+        for place in range(lists.first[lane, i], lists.first[lane, i + 1]):
+            j = lists.partners[lane, place]
+            square = 0.0
+            for a in range(dim):
+                away = x[i * dim + a] - x[j * dim + a]
+                square += away * away
+            size = sizes[i] + sizes[j]
+            if square < pair[0] * size * size:
+                total += lennard_jones(square, size, depths[i] * depths[j], pair)[0]
+    return total
