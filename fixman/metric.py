@@ -17,17 +17,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from math import inf
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman import _arrays, _statistics
 from fixman._arrays import Array
-from fixman.chain import Chain, count, overflow, require_chain
-from fixman.coordinates import SLOTS, HardPattern
+from fixman.chain import Chain, count, require_chain
 from fixman.kernels import freely_jointed
 from fixman.kernels import metric as kernels
 from fixman.kernels.lanes import LANES
@@ -227,8 +224,8 @@ def _energy(kT: Any) -> float:
     value = _arrays.real(kT, (), "kT")
     if value.ndim:
         raise ValueError(f"kT must be one number, got an array {value.shape}")
-    if not 0.0 < value < inf:
-        raise ValueError(f"kT must be positive and finite, got {value}")
+    if not 1e-100 <= value <= 1e100:
+        raise ValueError(f"kT must be positive, in a unit that keeps it within 1e±100, got {value}")
     return float(value)
 
 
@@ -292,17 +289,13 @@ def _logdets(chain: Chain, weights: _Weights, workers: int, factor: float, x: Ar
 
         bad = _spread(run, out.size, workers)
     else:
-        tables = _tables(chain._hard_pattern)
+        tables = chain._hard_pattern.tables
         units = kernels.logdet_units(n, tables)
         given = (x.reshape(-1), n, dim, tables, weights.beads)
         bad = _run((kernels.logdet_frames, kernels.logdet_lanes), given, x, out, units, workers)
     if bad >= 0:
         _refuse(chain, weights, x, bad)
-    if factor != 1.0:
-        with np.errstate(over="ignore"):
-            out *= factor
-        if not np.isfinite(out).all():
-            raise overflow("Fixman potential", int(np.argmin(np.isfinite(out))), lead)
+    out *= factor
     answer: Array = out.reshape(lead)[()]  # one configuration: a number
     return answer
 
@@ -322,7 +315,7 @@ def _forces(chain: Chain, weights: _Weights, workers: int, kT: float, x: Array) 
         given = (x.reshape(-1), weights.links[0], dim, chain._fixed, kT)
         bad = _run(routes, given, x, out.reshape(-1), 6 * n, workers)
     else:
-        tables = _tables(chain._hard_pattern)
+        tables = chain._hard_pattern.tables
         units = kernels.force_units(n, tables)
         given = (x.reshape(-1), n, dim, tables, weights.beads, kT)
         routes = (kernels.force_frames, kernels.force_lanes)
@@ -369,8 +362,9 @@ def _spread(run: Callable[[int, int], int], frames: int, workers: int) -> int:
         return run(0, frames)
     # Whole registers; the last one of all reaches back over frames done already.
     edges = [min(frames, LANES * (registers * k // pieces)) for k in range(pieces + 1)]
-    with ThreadPoolExecutor(pieces) as pool:
-        results = list(pool.map(run, edges[:-1], edges[1:]))
+    with ThreadPoolExecutor(pieces - 1) as pool:
+        others = pool.map(run, edges[1:-1], edges[2:])
+        results = [run(0, edges[1]), *others]
     return next((bad for bad in results if bad >= 0), -1)
 
 
@@ -379,33 +373,6 @@ def _refuse(chain: Chain, weights: _Weights, x: Array, bad: int) -> None:
     if weights.given:
         chain = replace(chain, masses=1.0 / weights.beads)
     raise_failure(chain, x, bad)
-
-
-_known: WeakKeyDictionary[HardPattern, kernels.Tables] = WeakKeyDictionary()
-
-
-def _tables(pattern: HardPattern) -> kernels.Tables:
-    """Return what the kernels read of a chain, made once."""
-    tables = _known.get(pattern)
-    if tables is None:
-        rows, terms = pattern.rows, pattern.terms
-        place, i, j, _ = terms.T
-        apart = i // 4 != j // 4  # within a row both orders are listed
-        owner = np.concatenate([i, j[apart]])
-        order = np.argsort(owner, kind="stable")
-        partners = [np.concatenate([place, place[apart]]), np.concatenate([j, i[apart]])]
-        used = np.flatnonzero(np.arange(4) < SLOTS[rows.kinds][:, None])
-        bead = np.maximum(rows.columns.ravel()[used], 0)
-        end = np.searchsorted(owner[order], used, side="right")
-        tables = _known[pattern] = kernels.Tables(
-            rows.kinds,
-            rows.beads,
-            tuple(pattern.symbolic),
-            terms,
-            np.stack([used, bead, end], axis=1).astype(np.int32),
-            np.ascontiguousarray(np.stack(partners, axis=1)[order]),
-        )
-    return tables
 
 
 # --- lazy arrays ---------------------------------------------------------------------------------

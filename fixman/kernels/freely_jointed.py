@@ -24,8 +24,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from fixman.kernels import jit
-from fixman.kernels.geometry import cross, dot, exact, measurable, minus, plus, scaled
-from fixman.kernels.lanes import above, eight, lanes, load, put, root, store, take
+from fixman.kernels.geometry import cross, dot, measurable, minus, plus, scaled
+from fixman.kernels.lanes import above, eight, exact, lanes, load, put, root, store, take
 from fixman.kernels.metric import aligned
 from fixman.kernels.triples import load3, store3
 
