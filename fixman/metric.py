@@ -13,6 +13,7 @@ potential then corrects such a simulation.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -160,7 +161,7 @@ class Reweighting(NamedTuple):
     """From the rigid to the stiff ensemble.
 
     ``log_weights (...)`` are normalized: their exponentials sum to 1.  ``effective_size`` is the
-    number of independent samples that the weighted ones are worth.
+    number of independent samples that the weighted ones are worth, for the observable given.
     """
 
     log_weights: Array
@@ -168,7 +169,12 @@ class Reweighting(NamedTuple):
 
 
 def reweight(
-    chain: Chain, x: ArrayLike, *, inverse_masses: ArrayLike | None = None, workers: int = 1
+    chain: Chain,
+    x: ArrayLike,
+    *,
+    observable: ArrayLike | None = None,
+    inverse_masses: ArrayLike | None = None,
+    workers: int = 1,
 ) -> Reweighting:
     """Weights (det H^bb)^{−½} that turn samples of the rigid ensemble into the stiff one's.
 
@@ -179,6 +185,9 @@ def reweight(
     chain : Chain
     x : (frames, ..., n, dim)
         Axis 0 is time; further leading axes are independent chains.
+    observable : (frames, ...), optional
+        What is to be averaged, for ``effective_size``.  Some quantities forget much more slowly
+        than the weights do, the end-to-end vector of a long chain above all.
     inverse_masses, workers
         As `logdet`; with them the samples are taken to be of the rigid mobility metric.
 
@@ -186,20 +195,21 @@ def reweight(
     -------
     Reweighting
         ``log_weights (frames, ...)``, and ``effective_size``: Kish's (Σw)²/Σw² over the statistical
-        inefficiency of ½ ln det H^bb along time.  Kish's share of the samples falls like e^{−N/340}
-        for N freely jointed bonds of equal masses and faster where more is hard: weights are for
-        short chains, forces for long ones.
+        inefficiency along time of what the weighted mean of the observable A adds up, w (A − ⟨A⟩);
+        without one, of ½ ln det H^bb, which holds for that quantity alone.  Kish's share of the
+        samples falls like e^{−N/340} for N freely jointed bonds of equal masses and faster where
+        more is hard: weights are for short chains, forces for long ones.
 
     Raises
     ------
     SingularConstraintError
         As `logdet`.
     ValueError
-        If there is no time axis or no frame.
+        If there is no time axis or no frame, or the observable has another shape than these.
 
     Notes
     -----
-    Costs what `logdet` does, and O(frames ln frames).
+    Costs what `logdet` does, and O(frames ln frames).  Of a Dask array the weights are computed.
     """
     half = 0.5 * np.asarray(logdet(chain, x, inverse_masses=inverse_masses, workers=workers))
     if half.ndim == 0:
@@ -211,9 +221,18 @@ def reweight(
         raise ValueError(f"x has no frames: its leading axes are {half.shape}")
     log_weights = half.min() - half
     log_weights -= np.log(np.exp(log_weights).sum())
+    series = half
+    if observable is not None:
+        values = _arrays.real(observable, (), "observable")
+        if values.shape != half.shape:
+            raise ValueError(
+                f"observable must have one value a sample, {half.shape}, got {values.shape}"
+            )
+        _arrays.require_finite(values, half.shape, "observable", "frame")
+        weights = np.exp(log_weights)
+        series = weights * (values - (weights * values).sum())
     kish = _statistics.effective_size(log_weights)
-    size = max(1.0, kish / _statistics.statistical_inefficiency(half))
-    return Reweighting(log_weights, size)
+    return Reweighting(log_weights, max(1.0, kish / _statistics.statistical_inefficiency(series)))
 
 
 # --- gates ---------------------------------------------------------------------------------------
@@ -406,7 +425,14 @@ def _block(chain: Chain, compute: _Compute, x: ArrayLike, block_info: Any = None
         return compute(_arrays.real(x, (chain.n, chain.dim), "x"))
     except ValueError as error:
         starts = [first for first, _ in block_info[0]["array-location"][:-2]]
-        if not any(starts):
-            raise
-        origin = starts[0] if len(starts) == 1 else tuple(starts)
-        raise type(error)(f"{error} (frames are counted from frame {origin})") from None
+        raise type(error)(_counted_from(starts, str(error))) from None
+
+
+def _counted_from(starts: list[int], message: str) -> str:
+    """Count the frame that a message names from the beginning of all blocks."""
+
+    def number(match: re.Match[str]) -> str:
+        index = [int(k) + first for k, first in zip(match[1].split(","), starts, strict=True)]
+        return f"in frame {index[0] if len(index) == 1 else tuple(index)}"
+
+    return re.sub(r"in frame \(?(\d[\d, ]*)\)?", number, message)
