@@ -6,7 +6,7 @@ Needs OpenMM.  Blocks of steps of the two systems in turn; medians.  The Referen
 this thread, so that its processor time is counted, which a busy machine disturbs least; the CPU
 platform is timed by the clock.  Reduced units: bonds of 1 nm, masses of 1 amu at a temperature
 where kT is 1 kJ/mol; dt is 0.02 τ.  Springs between second neighbours give the constraint solver
-as much to do without the force as with it.
+forces to work against in both systems.
 """
 
 from __future__ import annotations

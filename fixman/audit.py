@@ -12,7 +12,6 @@ of a run with constraints, taken as they are, for the rigid one. Weights lead to
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -21,77 +20,57 @@ import numpy as np
 import numpy.typing as npt
 
 from fixman import _arrays
-from fixman._statistics import effective_size, standard_error, statistical_inefficiency
+from fixman._statistics import effective_size, statistical_inefficiency
 from fixman.chain import Chain
 from fixman.errors import SingularConstraintError
-from fixman.io.groups import ChainGroup, counted
+from fixman.io.averages import (
+    FEWEST_SAMPLES,
+    Ensemble,
+    Mean,
+    average,
+    other_ensemble,
+    weights_to_other,
+    with_error,
+)
+from fixman.io.groups import ChainData, ChainGroup, counted
 from fixman.io.samples import (
     BEND_EDGES,
     TORSION_EDGES,
     Meter,
-    counting_from,
+    Scatter,
     hard_names,
     is_constant,
     meters,
+    numbered,
 )
 
 Floats = npt.NDArray[np.float64]
-Ensemble = Literal["rigid", "stiff"]
+Numbers = Sequence[int] | npt.NDArray[np.intp]
 
-FEWEST_SAMPLES = 20  # fewer do not tell a spread, nor effective ones an average
 NEGLIGIBLE = 0.1  # kT
 LARGE = 1.0  # kT
 SHOWN = 0.001  # smaller spreads are not told from rounding in the printed lines
 WITH_TORSIONS = 4  # beads: shorter chains have no torsion within
+READY = "for OpenMM: docs/openmm.md"
 SIZES = ("square_end_to_end", "square_gyration")
 BLOCK = 1 << 17  # beads handled at a time, which bounds the memory beyond the coordinates
-
-
-@dataclass(frozen=True)
-class Mean:
-    """The average of one observable in both ensembles, with standard errors.
-
-    `change` is rigid less stiff; `size` the number of independent samples that the reweighted one
-    is worth. Where that is below 20 the numbers tell nothing, and `told` is false.
-    """
-
-    stiff: tuple[float, float]
-    rigid: tuple[float, float]
-    change: tuple[float, float]
-    size: float
-
-    @property
-    def told(self) -> bool:
-        """Whether there are samples enough."""
-        return self.size >= FEWEST_SAMPLES
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON; None for the numbers that are not told."""
-        names = ("stiff", "rigid", "change")
-        values: dict[str, Any] = {
-            name: dict(zip(("value", "error"), getattr(self, name), strict=True))
-            if self.told
-            else None
-            for name in names
-        }
-        return values | {"effective_size": self.size}
 
 
 @dataclass(frozen=True, eq=False)
 class GroupReport:
     """½ ln det H^bb of every frame and chain of one group, and what follows from it.
 
-    half_logdet (frames, chains) in kT; mean_bond in the input's unit of length; scattered counts
-    the hard torsions that have no meaningful mean to be constrained to. sizes are the squared
+    half_logdet (frames, chains) in kT; mean_bond in the input's unit of length; scatter tells how
+    much the hard coordinates vary in the samples as they were read. sizes are the squared
     end-to-end distance (of linear chains) and radius of gyration, weighted with the masses, of
     every frame and chain; counts, if asked for, the histograms of their soft bends and torsions.
-    ensemble is the one that the samples stand for.
+    ensemble is the one that the samples are taken for.
     """
 
     chain: Chain
     half_logdet: Floats = field(repr=False)
     mean_bond: float
-    scattered: int = 0
+    scatter: Scatter | None = None
     name: str = ""
     ensemble: Ensemble = "stiff"
     sizes: Mapping[str, Floats] = field(default_factory=dict, repr=False)
@@ -142,11 +121,56 @@ class GroupReport:
         return effective_size(-self.half_logdet) / self.samples
 
     @cached_property
+    def independent(self) -> float:
+        """How many independent samples the spread rests on: frames resemble their neighbours."""
+        return self.samples / statistical_inefficiency(self.half_logdet)
+
+    @property
+    def reweightable(self) -> bool:
+        """Whether the samples tell distributions of the other ensemble."""
+        if self.contradicted:
+            return False
+        sign = 1.0 if self.ensemble == "stiff" else -1.0
+        share = effective_size(sign * self.half_logdet) / self.samples
+        return share * self.independent >= FEWEST_SAMPLES
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether samples taken for rigid vary in what they would have to hold."""
+        scatter = self.scatter
+        return self.ensemble == "rigid" and scatter is not None and scatter.held < scatter.rows
+
+    @property
+    def told(self) -> bool:
+        """Whether there is a finding."""
+        enough = self.constant or self.samples >= FEWEST_SAMPLES
+        return enough and not self.contradicted
+
+    @property
+    def note(self) -> str:
+        """What samples taken for stiff give away of constraints, or nothing."""
+        scatter = self.scatter
+        few = self.samples < FEWEST_SAMPLES
+        if scatter is None or self.ensemble == "rigid" or not scatter.held or few:
+            return ""
+        if scatter.held == scatter.rows:
+            return (
+                f"{self.label}: no hard coordinate varies more than rounding does "
+                f"({scatter.loosest}): was this run constrained, without Fixman's potential? "
+                "then audit it as-is"
+            )
+        return (
+            f"{self.label}: {scatter.held} of {scatter.rows} hard coordinates vary no more than "
+            "rounding does: a run with constraints on these is rigid in them, and counts as stiff "
+            "only where an audit of them alone, as-is, finds little"
+        )
+
+    @cached_property
     def means(self) -> dict[str, Mean]:
         """What people publish: ⟨R²⟩ of linear chains and R_g = ⟨R_g²⟩^(1/2), stiff and rigid."""
         named = {"mean_square_end_to_end": False, "radius_of_gyration": True}
         return {
-            name: _mean(self.sizes[key], self.half_logdet, self.ensemble, root)
+            name: average(self.sizes[key], self.half_logdet, self.ensemble, root)
             for (name, root), key in zip(named.items(), SIZES, strict=True)
             if key in self.sizes
         }
@@ -155,33 +179,48 @@ class GroupReport:
         """Distribution of the soft bends or torsions in each ensemble, per radian.
 
         Between the edges of `fixman.io.samples`; None where there are none, or none were counted.
+        The reweighted one is left out where the samples are too few.
         """
         counts = self.counts.get(kind)
         if counts is None or not np.any(counts):
             return None
         edges = BEND_EDGES if kind == "bends" else TORSION_EDGES
-        weights = _weights(self.half_logdet, self.ensemble)
-        weighted = np.einsum("fc,fcb->b", weights, counts)
-        found = {self.ensemble: np.sum(counts, axis=(0, 1)), _other(self.ensemble): weighted}
+        found = {self.ensemble: np.sum(counts, axis=(0, 1))}
+        if self.reweightable:
+            weights = weights_to_other(self.half_logdet, self.ensemble)
+            found[other_ensemble(self.ensemble)] = np.einsum("fc,fcb->b", weights, counts)
         return {name: each / (np.sum(each) * np.diff(edges)) for name, each in found.items()}
 
     @property
     def verdict(self) -> str:
         """The spread in words, and what to do about it."""
-        return self._metric_verdict + _warning(self.scattered)
+        return self._finding + self._caveat + _warning([self])
 
     @property
-    def _metric_verdict(self) -> str:
+    def _caveat(self) -> str:
+        """Qualify a finding from frames that resemble each other."""
+        if not self.told or self.constant or self.independent >= FEWEST_SAMPLES:
+            return ""
+        worth = counted(max(1, int(self.independent)), "independent sample")
+        return f"; but all are worth {worth}: a longer run may have another spread"
+
+    @property
+    def _finding(self) -> str:
+        if self.contradicted and self.scatter:
+            return (
+                "cannot tell: these samples are not of a run with these constraints "
+                f"({self.scatter.loosest}); audit them without as-is, as those of a flexible run"
+            )
         if self.constant:
             n = self.chain.n
-            told = (
+            found = (
                 f"nothing can vary: every internal coordinate of a chain of {n} beads is hard, so "
                 "that the determinant is constant"
             )
             if n >= WITH_TORSIONS:
-                return told
+                return found
             return (
-                f"{told}; if longer chains were expected, the selection fell into pieces: select "
+                f"{found}; if longer chains were expected, the selection fell into pieces: select "
                 "the atoms that join them too"
             )
         if self.samples < FEWEST_SAMPLES:
@@ -198,11 +237,11 @@ class GroupReport:
         if self.spread < LARGE:
             return (
                 f"noticeable, {size}: reweight the frames of a rigid run by (det H^bb)^(-1/2), "
-                f"which leaves {share}, or add the Fixman potential to the run"
+                f"which leaves {share}, or add the Fixman potential to the run ({READY})"
             )
         return (
-            f"large, {size}: add the Fixman potential ½ kT ln det H^bb to a rigid run, or do not "
-            f"constrain these coordinates; reweighting would leave {share}"
+            f"large, {size}: add the Fixman potential ½ kT ln det H^bb to a rigid run ({READY}), "
+            f"or do not constrain these coordinates; reweighting would leave {share}"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -220,8 +259,9 @@ class GroupReport:
             "range_kT": None if one else self.range,
             "mean_per_row_kT": self.mean_per_row,
             "effective_fraction": None if one else self.effective_fraction,
-            "scattered_torsions": self.scattered,
-            "means": {name: mean.as_dict() for name, mean in self.means.items()},
+            "independent_samples": self.independent,
+            "scatter": self.scatter._asdict() if self.scatter else None,
+            "means": {} if self.contradicted else {k: m.as_dict() for k, m in self.means.items()},
             "verdict": self.verdict,
         }
 
@@ -234,10 +274,13 @@ class GroupReport:
         table = {
             "spread of ½ ln det H^bb": "n/a" if one else f"{self.spread:.3f} kT",
             "range": "n/a" if one else f"{self.range:.3f} kT",
+            "independent samples behind them": f"{self.independent:.0f}",
             "mean per hard row, without units": f"{self.mean_per_row:.4f} kT",
             "effective fraction, reweighted": "n/a" if one else f"{self.effective_fraction:.3f}",
         }
-        if not self.constant:
+        if self.constant:
+            del table["independent samples behind them"]
+        else:
             table |= self._sizes()
         return [
             f"{self.label}, {frames}: {samples}, {rows}",
@@ -247,16 +290,18 @@ class GroupReport:
     def _sizes(self) -> dict[str, str]:
         symbols = {"mean_square_end_to_end": "⟨R²⟩", "radius_of_gyration": "R_g"}
         table: dict[str, str] = {}
-        other = _other(self.ensemble)
+        other = other_ensemble(self.ensemble)
         for name, mean in self.means.items():
-            if not mean.told:
-                have = counted(max(1, int(mean.size)), "effective sample")
-                table[f"{symbols[name]}, rigid and stiff"] = f"n/a: {have}"
+            if self.contradicted or not mean.told:
+                have = counted(max(1, int(mean.size)), "independent sample")
+                why = "not of these constraints" if self.contradicted else f"worth {have}"
+                table[f"{symbols[name]}, rigid and stiff"] = f"n/a: {why}"
                 continue
             given, reweighted = getattr(mean, self.ensemble), getattr(mean, other)
-            table[f"{symbols[name]}, {self.ensemble}: the samples"] = _with_error(*given)
+            table[f"{symbols[name]}, {self.ensemble}: the samples"] = with_error(*given)
+            change = with_error(*mean.change, "+", given[0])
             table[f"{symbols[name]}, {other}: reweighted"] = (
-                f"{_with_error(*reweighted)}; rigid less stiff {_with_error(*mean.change, '+')}"
+                f"{with_error(*reweighted)}; rigid less stiff {change}"
             )
         return table
 
@@ -284,26 +329,34 @@ class AuditReport:
                 for name, arrays in analysis.results.items()
                 if arrays[number] is not None
             }
-            groups.append(_report(meter, found, as_is, analysis.scattered[number]))
+            groups.append(_report(meter, found, as_is, analysis.scatter[number]))
         where = "" if as_is or analysis.means else "at given values"
         remarks = (*notes, *analysis.notes)
         return cls(analysis.hard, as_is, tuple(groups), remarks, where)
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """The notes, and what the samples of each group give away."""
+        return (*self.notes, *(group.note for group in self.groups if group.note))
+
+    @property
     def verdict(self) -> str:
         """The verdict of the group that the constraints change most."""
-        told = [group for group in self.groups if group.constant or group.samples >= FEWEST_SAMPLES]
-        worst = max(told or self.groups, key=lambda group: (not group.constant, group.spread))
+        found = [group for group in self.groups if group.told]
+        untold = [group for group in self.groups if not group.told]
+        worst = max(found or self.groups, key=lambda group: (not group.constant, group.spread))
+        contradicted = [group for group in untold if group.contradicted]
+        if contradicted:
+            worst = contradicted[0]
         if len(self.groups) == 1:
             return worst.verdict
-        warning = _warning(sum(group.scattered for group in self.groups))
-        untold = len(self.groups) - len(told)
-        if untold and (not told or worst.spread < NEGLIGIBLE):
+        warning = _warning(self.groups)
+        if untold and not contradicted and (not found or worst.spread < NEGLIGIBLE):
+            have = f"{len(self.groups)} groups {'has' if len(untold) == 1 else 'have'}"
             return (
-                f"cannot tell: {untold} of {len(self.groups)} groups have fewer than "
-                f"{FEWEST_SAMPLES} samples{warning}"
+                f"cannot tell: {len(untold)} of {have} fewer than {FEWEST_SAMPLES} samples{warning}"
             )
-        return f"{worst._metric_verdict} (the worst group: {worst.label}){warning}"
+        return f"{worst._finding} (the worst group: {worst.label}){worst._caveat}{warning}"
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the samples themselves, ready for JSON."""
@@ -313,24 +366,32 @@ class AuditReport:
             "samples_taken_as": "rigid" if self.as_is else "stiff",
             "limit": "equal-stiffness springs in the hard coordinates, stiffness to infinity",
             "groups": [group.as_dict() for group in self.groups],
-            "notes": list(self.notes),
+            "notes": list(self.remarks),
             "verdict": self.verdict,
         }
 
     def __str__(self) -> str:
         """Return the report as `fixman audit` prints it."""
         where = self.where or ("as read" if self.as_is else "at their pooled means")
-        lines = [f"hard: {', '.join(self.hard)} ({where}); rigid against equally stiff springs"]
+        taken = (
+            "rigid, of a run with these constraints"
+            if self.as_is
+            else "stiff, of flexible molecules"
+        )
+        lines = [
+            f"hard: {', '.join(self.hard)} ({where}); rigid against equally stiff springs",
+            f"samples taken for {taken}",
+        ]
         for group in self.groups:
             lines += group.lines()
             if len(self.groups) > 1:
                 lines.append(f"  {group.verdict}")
-        lines += [f"note: {note}" for note in self.notes]
+        lines += [f"note: {note}" for note in self.remarks]
         return "\n".join([*lines, f"verdict: {self.verdict}"])
 
 
 def audit(
-    groups: Sequence[ChainGroup],
+    groups: ChainData | Sequence[ChainGroup],
     hard: str | Sequence[str] = ("length",),
     *,
     as_is: bool = False,
@@ -341,32 +402,42 @@ def audit(
 
     The hard coordinates are first set to their pooled means, as constraining them would; `as_is`
     skips that. `hard` are kinds, "torsional" or "h-bonds", as in `Chain.from_bonds`; dependent
-    rows are left out, which is noted. Groups are x (frames, chains, n, 3) and masses (n,), and must
-    be in memory; intermediates are blocks of about 10⁵ beads. O(n) per sample. `histograms` counts
-    soft bends and torsions as well, and `notes` (the reader's) join the report's own.
-    `MetricAnalysis` does the same from a trajectory, frame by frame, in parallel.
+    rows are left out, which is noted. `groups` is what `read_chains` returns, or groups of x
+    (frames, chains, n, 3) and masses (n,), in memory; intermediates are blocks of about 10⁵ beads.
+    O(n) per sample. `histograms` counts soft bends and torsions as well, and `notes` join the
+    report's own. `MetricAnalysis` does the same from a trajectory, frame by frame, in parallel.
 
     Raises ValueError where no group has a hard coordinate or a group has no samples, and what
     `Chain`, `logdet` and `project` raise.
     """
     names = hard_names(hard)
-    checked = [_checked(group, number) for number, group in enumerate(groups)]
+    frames: Numbers = ()
+    if isinstance(groups, ChainData):
+        notes, frames, groups = (*groups.notes, *notes), groups.frames, groups.groups
+    checked = [_checked(group, number, frames) for number, group in enumerate(groups)]
     found, remarks = meters(checked, hard)
     reports = []
     for meter in found:
         assert isinstance(meter.molecules, ChainGroup)
         x = meter.molecules.x
-        values, scattered = (None, 0) if as_is else _pooled_means(meter, x)
+        own = _own(frames, x)
+        means, deviations = _pooled_means(meter, x, own)
         parts = []
-        for block, part in _blocks(x):
-            with _counting(block):
-                parts.append(meter.measure(part, values, histograms=histograms))
+        for block in _blocks(x):
+            with numbered(own[block]):
+                values = None if as_is else means
+                parts.append(meter.measure(x[block], values, histograms=histograms))
         measured = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-        reports.append(_report(meter, measured, as_is, scattered))
+        reports.append(_report(meter, measured, as_is, meter.scatter(means, deviations)))
     return AuditReport(names, as_is, tuple(reports), (*notes, *remarks))
 
 
-def _checked(group: ChainGroup, number: int) -> ChainGroup:
+def _own(frames: Numbers, x: Floats) -> Numbers:
+    """Numbers of the frames of x, from 0 where they have none of their own."""
+    return frames if len(frames) else range(len(x))
+
+
+def _checked(group: ChainGroup, number: int, frames: Numbers) -> ChainGroup:
     """Refuse what no later step could explain: shapes, no samples, NaN, coincident neighbours."""
     x = _arrays.real(group.x, (np.size(group.masses), 3), f"x of group {number}")
     if x.ndim != 4 or not x.size:
@@ -374,42 +445,39 @@ def _checked(group: ChainGroup, number: int) -> ChainGroup:
             f"x of group {number} must have shape (frames, chains, n, 3) with at least one of each"
             f", got {x.shape}"
         )
-    _arrays.require_finite(x, x.shape[2:], f"x of group {number}")
-    one, two = group.pairs.T
-    coincide = np.argwhere(~np.any(x[:, :, two] - x[:, :, one], axis=3))
-    if coincide.size:
-        frame, chain, bond = coincide[0]
-        raise SingularConstraintError(
-            f"bead {one[bond]} and bead {two[bond]} of chain {chain} in frame {frame} of group "
-            f"{number} coincide: their bond has no direction"
-        )
+    with numbered(_own(frames, x)):
+        _arrays.require_finite(x, x.shape[2:], f"x of group {number}")
+        one, two = group.pairs.T
+        coincide = np.argwhere(~np.any(x[:, :, two] - x[:, :, one], axis=3))
+        if coincide.size:
+            frame, chain, bond = coincide[0]
+            raise SingularConstraintError(
+                f"bead {one[bond]} and bead {two[bond]} of group {number} in frame "
+                f"({frame}, {chain}) coincide: their bond has no direction"
+            )
     return replace(group, masses=_arrays.masses(group.masses, x.shape[2]), x=x)
 
 
-def _pooled_means(meter: Meter, x: Floats) -> tuple[Floats, int]:
-    """Means of the hard coordinates over x (frames, chains, n, 3); torsions that scatter."""
+def _pooled_means(meter: Meter, x: Floats, own: Numbers) -> tuple[Floats, Floats]:
+    """Means and deviations of the hard coordinates over x (frames, chains, n, 3)."""
     parts = []
-    for block, part in _blocks(x):
-        with _counting(block):
-            sums = meter.sums(part)
+    for block in _blocks(x):
+        with numbered(own[block]):
+            sums = meter.sums(x[block])
         parts.append({name: np.sum(values, axis=0) for name, values in sums.items()})
     sums = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
     return meter.means(sums, x.shape[0] * x.shape[1])
 
 
-def _counting(block: slice) -> AbstractContextManager[None]:
-    return counting_from(block.start, "those read")
-
-
 def _report(
-    meter: Meter, measured: Mapping[str, npt.NDArray[Any]], as_is: bool, scattered: int
+    meter: Meter, measured: Mapping[str, npt.NDArray[Any]], as_is: bool, scatter: Scatter
 ) -> GroupReport:
     half = measured["half_logdet"]
     return GroupReport(
         meter.chain,
         half,
         float(np.mean(measured["mean_bond"])),
-        scattered,
+        scatter,
         meter.molecules.label(half.shape[1]),
         "rigid" if as_is else "stiff",
         {name: measured[name] for name in SIZES if name in measured},
@@ -417,61 +485,14 @@ def _report(
     )
 
 
-def _mean(values: Floats, half_logdet: Floats, ensemble: Ensemble, root: bool) -> Mean:
-    """Average `values` (frames, chains), of one ensemble, in both.
-
-    The errors are those of means of series: the influence of each sample on an average, and on the
-    difference of the two.
-    """
-    weights = _weights(half_logdet, ensemble)
-    samples, reweighted = _influence(values, np.ones(1), root), _influence(values, weights, root)
-    stiff, rigid = (samples, reweighted)[:: 1 if ensemble == "stiff" else -1]
-    change = (rigid[0] - stiff[0], rigid[1] - stiff[1])
-    slowest = max(statistical_inefficiency(series) for _, series in (stiff, rigid))
-    return Mean(
-        stiff=_with_deviation(*stiff),
-        rigid=_with_deviation(*rigid),
-        change=_with_deviation(*change),
-        size=float(np.sum(weights) ** 2 / np.sum(weights**2)) / slowest,
-    )
-
-
-def _weights(half_logdet: Floats, ensemble: Ensemble) -> Floats:
-    """Weights, 1 on average, that lead from the ensemble of the samples to the other one."""
-    log_weights = half_logdet if ensemble == "stiff" else -half_logdet
-    weights: Floats = np.exp(log_weights - np.max(log_weights))
-    return weights / np.mean(weights)
-
-
-def _other(ensemble: Ensemble) -> Ensemble:
-    return "rigid" if ensemble == "stiff" else "stiff"
-
-
-def _with_deviation(value: float, series: Floats) -> tuple[float, float]:
-    return value, standard_error(series) if series.size > 1 else np.inf
-
-
-def _influence(values: Floats, weights: Floats, root: bool) -> tuple[float, Floats]:
-    """Weighted average, or its root, and what each sample adds to it, to first order."""
-    average = float(np.mean(weights * values))
-    added = weights * (values - average)
-    return (float(np.sqrt(average)), added / (2.0 * np.sqrt(average))) if root else (average, added)
-
-
-def _with_error(value: float, error: float, sign: str = "") -> str:
-    """``24.31 ± 0.92``: the error with two digits, the value with as many decimals."""
-    digits = max(0, 1 - int(np.floor(np.log10(error)))) if error > 0.0 else 3
-    return f"{value:{sign}.{digits}f} ± {error:.{digits}f}"
-
-
-def _warning(scattered: int) -> str:
+def _warning(groups: Sequence[GroupReport]) -> str:
     """Qualify a verdict where constraining torsions means more than the metric."""
-    if not scattered:
+    turning = sum(g.scatter.turning for g in groups if g.scatter and g.ensemble == "stiff")
+    if not turning:
         return ""
-    are = "is" if scattered == 1 else "are"
     return (
-        f"; but {counted(scattered, 'hard torsion')} {are} scattered over the circle: constraining "
-        "to a mean would change much more than the metric"
+        f"; but {counted(turning, 'hard torsion')} {'is' if turning == 1 else 'are'} scattered "
+        "over the circle: constraining to a mean would change much more than the metric"
     )
 
 
@@ -479,8 +500,7 @@ def _kinds(chain: Chain) -> list[str]:
     return [chain.coordinates[row].kind for row in chain.hard]
 
 
-def _blocks(x: Floats) -> Iterator[tuple[slice, Floats]]:
-    """Cut x (frames, chains, n, 3) into blocks of frames."""
+def _blocks(x: Floats) -> Iterator[slice]:
+    """Cut the frames of x (frames, chains, n, 3) into blocks."""
     size = max(1, BLOCK // (x.shape[1] * x.shape[2]))
-    slices = (slice(k, k + size) for k in range(0, len(x), size))
-    return ((block, x[block]) for block in slices)
+    return (slice(k, k + size) for k in range(0, len(x), size))

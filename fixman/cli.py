@@ -6,6 +6,7 @@ import argparse
 import csv
 import io
 import json
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -31,7 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments.run(arguments)
     except (ValueError, RuntimeError, OSError, ImportError) as error:
-        print(f"fixman: error: {' '.join(str(error).split())}", file=sys.stderr)
+        # The library speaks of its arguments, which here are flags.
+        flags = re.sub(r'\b(hard|bonds)="(\S+)"', r"--\1 \2", " ".join(str(error).split()))
+        print(f"fixman: error: {flags}", file=sys.stderr)
         return 2
     return 0
 
@@ -158,18 +161,11 @@ def _audit(arguments: argparse.Namespace) -> None:
 
 
 def _hard(text: str) -> str | tuple[str, ...]:
-    from fixman.coordinates import KINDS, POSITIONS
-    from fixman.io.samples import MOLECULAR
+    from fixman.io.samples import MOLECULAR, hard_names
 
-    if text.strip() in MOLECULAR:
-        return text.strip()
-    hard = tuple(kind.strip() for kind in text.split(","))
-    for kind in hard:
-        if kind in MOLECULAR:
-            raise ValueError(f"--hard: {kind} stands alone, without other kinds")
-        if kind not in KINDS[POSITIONS:]:
-            choices = ", ".join((*KINDS[POSITIONS:], *MOLECULAR))
-            raise ValueError(f"--hard: unknown kind {kind!r}; choose from {choices}")
+    kinds = tuple(kind.strip() for kind in text.split(","))
+    hard = kinds[0] if kinds[0] in MOLECULAR and len(kinds) == 1 else kinds
+    hard_names(hard)
     return hard
 
 
@@ -216,7 +212,8 @@ def _write_plot(path: Path, report: AuditReport) -> None:
         fig = plot.figure(aspect=0.72 * (1 + len(panels)))
         axes = fig.subplots(1 + len(panels), squeeze=False)[:, 0]
         ensemble = "rigid" if report.as_is else "stiff"
-        plot.audit_histogram(axes[0], samples, ensemble)
+        reweighted = [group.label for group in report.groups if group.reweightable]
+        plot.audit_histogram(axes[0], samples, ensemble, reweighted=reweighted)
         axes[0].set_title(f"hard: {', '.join(report.hard)}")
         for ax, (name, edges, densities) in zip(axes[1:], panels, strict=True):
             plot.angle_histogram(ax, edges, [density or {} for density in densities], name)

@@ -24,6 +24,7 @@ from fixman.kernels.geometry import (
     SMALLEST_SINE,
     SMALLEST_SQUARE,
 )
+from fixman.kernels.metric import Tables
 from fixman.kernels.sparse import Symbolic, analyse, places
 
 KINDS = ("x", "y", "z", "length", "angle", "torsion")
@@ -104,16 +105,28 @@ class Rows:
         matrix.sum_duplicates()
         return matrix
 
+    @cached_property
+    def _bonds(self) -> Rows:
+        """Lengths between the successive beads that each row is made of."""
+        row, slot = np.nonzero(np.arange(1, 4) < SLOTS[self.kinds][:, None])
+        kinds = np.full(row.size, LENGTH, dtype=np.int8)
+        beads, columns = np.zeros((2, row.size, 4), dtype=np.int32)
+        columns[:] = -1
+        for k in range(2):
+            beads[:, k] = self.beads[row, slot + k]
+            columns[:, k] = self.columns[row, slot + k]
+        return Rows(self.n, self.dim, self.fixed, kinds, beads, columns)
+
     def refuse_lengths(self, x: Array, frame: int, error: type[ValueError]) -> None:
-        """Raise if beads of a length coincide, or cannot be told apart or squared."""
-        lengths = self.take(np.flatnonzero(self.kinds == LENGTH))
+        """Raise if successive beads of a row coincide, or cannot be told apart or squared."""
+        lengths = self._bonds
         q = lengths.values(_one(self, x, frame))[0][0]
         with np.errstate(all="ignore"):
             bad = np.flatnonzero(~((q * q > SMALLEST_SQUARE) & (q * q < LARGEST_SQUARE)))
         if not bad.size:
             return
         row = int(bad[np.argmin(q[bad])])
-        i, j = lengths[row].beads
+        i, j = sorted(lengths[row].beads)
         first = f"bead {i}" if i >= 0 else "the base point"
         where = frame_text(frame, x.shape[:-2])
         if q[row] == 0:
@@ -231,6 +244,26 @@ class HardPattern:
         """Place in the value storage of `symbolic`, the two flat (row, slot), the bead."""
         i, j, _ = self._pairs
         return self._terms(places(self.symbolic, j // 4, i // 4))
+
+    @cached_property
+    def tables(self) -> Tables:
+        """What the kernels of the metric read."""
+        place, i, j, _ = self.terms.T
+        apart = i // 4 != j // 4  # within a row both orders are listed
+        owner = np.concatenate([i, j[apart]])
+        order = np.argsort(owner, kind="stable")
+        partners = [np.concatenate([place, place[apart]]), np.concatenate([j, i[apart]])]
+        used = np.flatnonzero(np.arange(4) < SLOTS[self.rows.kinds][:, None])
+        bead = np.maximum(self.rows.columns.ravel()[used], 0)
+        end = np.searchsorted(owner[order], used, side="right")
+        return Tables(
+            self.rows.kinds,
+            self.rows.beads,
+            tuple(self.symbolic),
+            self.terms,
+            np.stack([used, bead, end], axis=1).astype(np.int32),
+            np.ascontiguousarray(np.stack(partners, axis=1)[order]),
+        )
 
     def _terms(self, place: Index) -> NDArray[np.int32]:
         i, j, bead = self._pairs

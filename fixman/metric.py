@@ -13,21 +13,19 @@ potential then corrects such a simulation.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from math import inf
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman import _arrays, _statistics
 from fixman._arrays import Array
-from fixman.chain import Chain, count, overflow, require_chain
-from fixman.coordinates import SLOTS, HardPattern
+from fixman.chain import Chain, count, require_chain
 from fixman.kernels import freely_jointed
 from fixman.kernels import metric as kernels
 from fixman.kernels.lanes import LANES
@@ -163,7 +161,7 @@ class Reweighting(NamedTuple):
     """From the rigid to the stiff ensemble.
 
     ``log_weights (...)`` are normalized: their exponentials sum to 1.  ``effective_size`` is the
-    number of independent samples that the weighted ones are worth.
+    number of independent samples that the weighted ones are worth, for the observable given.
     """
 
     log_weights: Array
@@ -171,7 +169,12 @@ class Reweighting(NamedTuple):
 
 
 def reweight(
-    chain: Chain, x: ArrayLike, *, inverse_masses: ArrayLike | None = None, workers: int = 1
+    chain: Chain,
+    x: ArrayLike,
+    *,
+    observable: ArrayLike | None = None,
+    inverse_masses: ArrayLike | None = None,
+    workers: int = 1,
 ) -> Reweighting:
     """Weights (det H^bb)^{−½} that turn samples of the rigid ensemble into the stiff one's.
 
@@ -182,6 +185,9 @@ def reweight(
     chain : Chain
     x : (frames, ..., n, dim)
         Axis 0 is time; further leading axes are independent chains.
+    observable : (frames, ...), optional
+        What is to be averaged, for ``effective_size``.  Some quantities forget much more slowly
+        than the weights do, the end-to-end vector of a long chain above all.
     inverse_masses, workers
         As `logdet`; with them the samples are taken to be of the rigid mobility metric.
 
@@ -189,20 +195,21 @@ def reweight(
     -------
     Reweighting
         ``log_weights (frames, ...)``, and ``effective_size``: Kish's (Σw)²/Σw² over the statistical
-        inefficiency of ½ ln det H^bb along time.  Kish's share of the samples falls like e^{−N/340}
-        for N freely jointed bonds of equal masses and faster where more is hard: weights are for
-        short chains, forces for long ones.
+        inefficiency along time of what the weighted mean of the observable A adds up, w (A − ⟨A⟩);
+        without one, of ½ ln det H^bb, which holds for that quantity alone.  Kish's share of the
+        samples falls like e^{−N/340} for N freely jointed bonds of equal masses and faster where
+        more is hard: weights are for short chains, forces for long ones.
 
     Raises
     ------
     SingularConstraintError
         As `logdet`.
     ValueError
-        If there is no time axis or no frame.
+        If there is no time axis or no frame, or the observable has another shape than these.
 
     Notes
     -----
-    Costs what `logdet` does, and O(frames ln frames).
+    Costs what `logdet` does, and O(frames ln frames).  Of a Dask array the weights are computed.
     """
     half = 0.5 * np.asarray(logdet(chain, x, inverse_masses=inverse_masses, workers=workers))
     if half.ndim == 0:
@@ -214,9 +221,18 @@ def reweight(
         raise ValueError(f"x has no frames: its leading axes are {half.shape}")
     log_weights = half.min() - half
     log_weights -= np.log(np.exp(log_weights).sum())
+    series = half
+    if observable is not None:
+        values = _arrays.real(observable, (), "observable")
+        if values.shape != half.shape:
+            raise ValueError(
+                f"observable must have one value a sample, {half.shape}, got {values.shape}"
+            )
+        _arrays.require_finite(values, half.shape, "observable", "frame")
+        weights = np.exp(log_weights)
+        series = weights * (values - (weights * values).sum())
     kish = _statistics.effective_size(log_weights)
-    size = max(1.0, kish / _statistics.statistical_inefficiency(half))
-    return Reweighting(log_weights, size)
+    return Reweighting(log_weights, max(1.0, kish / _statistics.statistical_inefficiency(series)))
 
 
 # --- gates ---------------------------------------------------------------------------------------
@@ -227,8 +243,8 @@ def _energy(kT: Any) -> float:
     value = _arrays.real(kT, (), "kT")
     if value.ndim:
         raise ValueError(f"kT must be one number, got an array {value.shape}")
-    if not 0.0 < value < inf:
-        raise ValueError(f"kT must be positive and finite, got {value}")
+    if not 1e-100 <= value <= 1e100:
+        raise ValueError(f"kT must be positive, in a unit that keeps it within 1e±100, got {value}")
     return float(value)
 
 
@@ -292,17 +308,13 @@ def _logdets(chain: Chain, weights: _Weights, workers: int, factor: float, x: Ar
 
         bad = _spread(run, out.size, workers)
     else:
-        tables = _tables(chain._hard_pattern)
+        tables = chain._hard_pattern.tables
         units = kernels.logdet_units(n, tables)
         given = (x.reshape(-1), n, dim, tables, weights.beads)
         bad = _run((kernels.logdet_frames, kernels.logdet_lanes), given, x, out, units, workers)
     if bad >= 0:
         _refuse(chain, weights, x, bad)
-    if factor != 1.0:
-        with np.errstate(over="ignore"):
-            out *= factor
-        if not np.isfinite(out).all():
-            raise overflow("Fixman potential", int(np.argmin(np.isfinite(out))), lead)
+    out *= factor
     answer: Array = out.reshape(lead)[()]  # one configuration: a number
     return answer
 
@@ -322,7 +334,7 @@ def _forces(chain: Chain, weights: _Weights, workers: int, kT: float, x: Array) 
         given = (x.reshape(-1), weights.links[0], dim, chain._fixed, kT)
         bad = _run(routes, given, x, out.reshape(-1), 6 * n, workers)
     else:
-        tables = _tables(chain._hard_pattern)
+        tables = chain._hard_pattern.tables
         units = kernels.force_units(n, tables)
         given = (x.reshape(-1), n, dim, tables, weights.beads, kT)
         routes = (kernels.force_frames, kernels.force_lanes)
@@ -369,8 +381,9 @@ def _spread(run: Callable[[int, int], int], frames: int, workers: int) -> int:
         return run(0, frames)
     # Whole registers; the last one of all reaches back over frames done already.
     edges = [min(frames, LANES * (registers * k // pieces)) for k in range(pieces + 1)]
-    with ThreadPoolExecutor(pieces) as pool:
-        results = list(pool.map(run, edges[:-1], edges[1:]))
+    with ThreadPoolExecutor(pieces - 1) as pool:
+        others = pool.map(run, edges[1:-1], edges[2:])
+        results = [run(0, edges[1]), *others]
     return next((bad for bad in results if bad >= 0), -1)
 
 
@@ -379,33 +392,6 @@ def _refuse(chain: Chain, weights: _Weights, x: Array, bad: int) -> None:
     if weights.given:
         chain = replace(chain, masses=1.0 / weights.beads)
     raise_failure(chain, x, bad)
-
-
-_known: WeakKeyDictionary[HardPattern, kernels.Tables] = WeakKeyDictionary()
-
-
-def _tables(pattern: HardPattern) -> kernels.Tables:
-    """Return what the kernels read of a chain, made once."""
-    tables = _known.get(pattern)
-    if tables is None:
-        rows, terms = pattern.rows, pattern.terms
-        place, i, j, _ = terms.T
-        apart = i // 4 != j // 4  # within a row both orders are listed
-        owner = np.concatenate([i, j[apart]])
-        order = np.argsort(owner, kind="stable")
-        partners = [np.concatenate([place, place[apart]]), np.concatenate([j, i[apart]])]
-        used = np.flatnonzero(np.arange(4) < SLOTS[rows.kinds][:, None])
-        bead = np.maximum(rows.columns.ravel()[used], 0)
-        end = np.searchsorted(owner[order], used, side="right")
-        tables = _known[pattern] = kernels.Tables(
-            rows.kinds,
-            rows.beads,
-            tuple(pattern.symbolic),
-            terms,
-            np.stack([used, bead, end], axis=1).astype(np.int32),
-            np.ascontiguousarray(np.stack(partners, axis=1)[order]),
-        )
-    return tables
 
 
 # --- lazy arrays ---------------------------------------------------------------------------------
@@ -439,7 +425,14 @@ def _block(chain: Chain, compute: _Compute, x: ArrayLike, block_info: Any = None
         return compute(_arrays.real(x, (chain.n, chain.dim), "x"))
     except ValueError as error:
         starts = [first for first, _ in block_info[0]["array-location"][:-2]]
-        if not any(starts):
-            raise
-        origin = starts[0] if len(starts) == 1 else tuple(starts)
-        raise type(error)(f"{error} (frames are counted from frame {origin})") from None
+        raise type(error)(_counted_from(starts, str(error))) from None
+
+
+def _counted_from(starts: list[int], message: str) -> str:
+    """Count the frame that a message names from the beginning of all blocks."""
+
+    def number(match: re.Match[str]) -> str:
+        index = [int(k) + first for k, first in zip(match[1].split(","), starts, strict=True)]
+        return f"in frame {index[0] if len(index) == 1 else tuple(index)}"
+
+    return re.sub(r"in frame \(?(\d[\d, ]*)\)?", number, message)

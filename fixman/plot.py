@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,13 +63,19 @@ def style() -> Any:
 
 
 def audit_histogram(
-    ax: Axes, samples: Mapping[str, npt.ArrayLike], ensemble: str = "rigid"
+    ax: Axes,
+    samples: Mapping[str, npt.ArrayLike],
+    ensemble: str = "rigid",
+    *,
+    reweighted: Collection[str] | None = None,
 ) -> Axes:
     """Distribution of ½ ln det H^bb about its mean, in kT, one outline per labelled group.
 
     Solid: samples as they are. Dashed: reweighted, rigid ones by (det H^bb)^(-1/2) to stiff, and
-    samples of the stiff `ensemble` by (det H^bb)^(1/2) to rigid.
+    samples of the stiff `ensemble` by (det H^bb)^(1/2) to rigid; of the `reweighted` labels only,
+    where given, and the legend says what was left out.
     """
+    told = samples.keys() if reweighted is None else set(reweighted)
     sign = -1.0 if ensemble == "rigid" else 1.0
     other = "stiff" if ensemble == "rigid" else "rigid"
     for number, (label, values) in enumerate(samples.items()):
@@ -80,10 +86,13 @@ def audit_histogram(
         color = PALETTE[number % len(PALETTE)]
         plain, _ = np.histogram(deviation, edges, density=True)
         weighted, _ = np.histogram(deviation, edges, density=True, weights=weights)
-        ax.stairs(plain, edges, color=color, label=label)
-        ax.stairs(weighted, edges, color=color, linestyle="--")
+        more = "" if label in told else ", too few to reweight"
+        ax.stairs(plain, edges, color=color, label=f"{label}{more}")
+        if label in told:
+            ax.stairs(weighted, edges, color=color, linestyle="--")
     key = PALETTE[0] if len(samples) == 1 else "0.4"  # grey stands for every colour
-    ax.plot([], [], color=key, linestyle="--", label=f"reweighted to {other}")
+    if told:
+        ax.plot([], [], color=key, linestyle="--", label=f"reweighted to {other}")
     ax.set_xlabel(r"$\frac{1}{2}\ln\det H^{bb}$ − mean  (kT)")
     ax.set_ylabel("density  (1/kT)")
     ax.legend()

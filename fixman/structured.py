@@ -362,7 +362,7 @@ class SparseFactor:
     @property
     def logdet(self) -> float:
         """Return ln det A."""
-        return float(sparse.log_product(self._V, *self._symbolic, 1.0))
+        return float(sparse.log_product(self._V, self._symbolic.first, 1.0))
 
     def solve(self, b: ArrayLike) -> Array:
         """Return A⁻¹ b for b (m,) or (m, r), in O(nnz(L) r)."""

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 import fixman as fx
 import fixman.audit
-from fixman.audit import AuditReport, GroupReport, Mean, audit
+from fixman.audit import AuditReport, GroupReport, audit
 from fixman.chain import Chain
-from fixman.io.groups import ChainGroup, Molecules
+from fixman.io.averages import Mean, with_error
+from fixman.io.groups import ChainData, ChainGroup, Molecules
 from fixman.io.samples import BEND_EDGES, TORSION_EDGES, Meter, sum_outwards
 from fixman.io.samples import bends as bending
 from fixman.io.samples import torsions as turning
@@ -75,12 +77,17 @@ def test_hard_coordinates_get_their_pooled_means_and_soft_ones_stay(rng):
         chain = meter.chain
         before = chain.internal(x)
         kinds = np.array([c.kind for c in chain.coordinates])[chain.hard]
-        means, scattered = means_of(meter, x)
+        means, deviations = means_of(meter, x)
+        turning = meter.scatter(means, deviations).turning
         expected = before[..., chain.hard].mean(axis=(0, 1))
         np.testing.assert_allclose(
             means[kinds != "torsion"], expected[kinds != "torsion"], rtol=1e-13
         )
-        assert (scattered > 0) == ("torsion" in hard)
+        spread = before[..., chain.hard].std(axis=(0, 1))
+        np.testing.assert_allclose(
+            deviations[kinds != "torsion"], spread[kinds != "torsion"], rtol=1e-10
+        )
+        assert (turning > 0) == ("torsion" in hard)
         after = chain.internal(meter.set_hard(x, means))
         assert np.max(np.abs(after[..., chain.hard] - means)) < 1e-12
         soft = np.setdiff1d(np.arange(len(chain.coordinates)), chain.hard)
@@ -94,15 +101,16 @@ def test_torsion_means_are_circular(rng):
     (row,) = meter.chain.hard
     q = np.tile(meter.chain.internal(x), (20, 2, 1))
     q[..., row] = 3.1, -3.1
-    means, scattered = means_of(meter, meter.chain.cartesian(q))
+    means, deviations = means_of(meter, meter.chain.cartesian(q))
     assert abs(abs(means[0]) - np.pi) < 1e-12
-    assert scattered == 0
+    assert deviations[0] == pytest.approx(np.sqrt(-2 * np.log(np.cos(np.pi - 3.1))))
+    assert meter.scatter(means, deviations).turning == 0
 
 
 def test_scattered_torsions_are_noted(rng):
     x = walk(rng, frames=30)
     report = audit([group(x)], ALL)
-    assert report.groups[0].scattered == 4
+    assert report.groups[0].scatter.turning == 4
     assert report.verdict.startswith("nothing can vary: every internal coordinate of a chain of 7 ")
     assert "; but 4 hard torsions are scattered over the circle: " in report.verdict
     assert "pieces" not in report.verdict
@@ -186,10 +194,13 @@ def test_straight_angles_are_named_with_their_frame(rng, monkeypatch):
     monkeypatch.setattr(fixman.audit, "BLOCK", 2 * 28)
     x = walk(rng)
     x[5, 2, 2] = 2 * x[5, 2, 1] - x[5, 2, 0]
-    words = r"in line.*\(frame, chain; counting from frame 4 of those read\)"
+    data = ChainData((group(x),), np.arange(40, 100, 10), np.zeros(6))
     for as_is in (False, True):
-        with pytest.raises(ValueError, match=r"\(0, 1, 2.* in frame \(1, 2\).*" + words):
-            audit([group(x)], ("length", "angle"), as_is=as_is)
+        for given, frame in (([group(x)], 5), (data, 90)):
+            with pytest.raises(
+                ValueError, match=rf"\(0, 1, 2.* in frame {frame}, chain 2: .* line"
+            ):
+                audit(given, ("length", "angle"), as_is=as_is)
 
 
 def test_groups_are_not_pooled_and_the_worst_speaks(rng):
@@ -263,7 +274,7 @@ def test_verdicts(spread, samples, words):
 def test_overall_verdict_does_not_hide_what_cannot_be_told():
     few, still, wild = report_of([[9.0], [0.0]]), report_of(np.zeros((30, 1))), 30 * [[0.0, 4.0]]
     assert AuditReport(("length",), False, (few, still)).verdict == (
-        "cannot tell: 1 of 2 groups have fewer than 20 samples"
+        "cannot tell: 1 of 2 groups has fewer than 20 samples"
     )
     assert AuditReport(("length",), False, (few, report_of(wild))).verdict.startswith("large, 2 kT")
     assert AuditReport(("length",), False, (few, few)).verdict.startswith("cannot tell: 2 of 2")
@@ -286,7 +297,8 @@ def test_report_as_dict_is_json_without_nan(rng):
     }
     assert document["samples_taken_as"] == "stiff"
     assert str(report).count("n/a\n") == 3
-    assert str(report).count("n/a: 1 effective sample\n") == 2
+    assert str(report).count("n/a: worth 1 independent sample\n") == 2
+    assert str(report).splitlines()[1] == "samples taken for stiff, of flexible molecules"
     assert document["verdict"].startswith("cannot tell")
 
 
@@ -302,8 +314,8 @@ def rng():
         (np.zeros((2, 0, 3, 3)), "at least one of each"),
         (np.zeros((2, 3, 3)), "at least one of each"),
         (np.zeros((2, 2, 4, 3)), "has 3 beads"),
-        (np.full((2, 2, 3, 3), np.nan), r"nan at bead 0 in frame \(0, 0\)"),
-        (np.zeros((2, 2, 3, 3)), "bead 0 and bead 1 of chain 0 in frame 0"),
+        (np.full((2, 2, 3, 3), np.nan), r"nan at bead 0 in frame 0, chain 0"),
+        (np.zeros((2, 2, 3, 3)), "bead 0 and bead 1 of group 0 in frame 0, chain 0"),
     ],
 )
 def test_samples_that_mean_nothing_are_refused(x, what):
@@ -318,9 +330,24 @@ def test_lists_and_integers_are_samples_too():
     assert report.groups[0].half_logdet[0, 0] == pytest.approx(0.5 * np.log(4))
 
 
-@pytest.mark.parametrize("hard", ["length", ()])
-def test_hard_must_be_kinds(hard):
-    with pytest.raises(ValueError, match="tuple of kinds"):
+@pytest.mark.parametrize(
+    ("hard", "words"),
+    [
+        ("length", "tuple of kinds"),
+        ((), "tuple of kinds"),
+        (
+            "hbonds",
+            r"got 'hbonds' \(did you mean h-bonds\?\): choose from length, angle, torsion; ",
+        ),
+        (("angles",), r"'angles' \(did you mean angle\?\): .* one of torsional, h-bonds, alone"),
+        (("length", "Bonds"), r"'Bonds' \(did you mean length\?\)"),
+        (("dihedral",), r"'dihedral' \(did you mean torsion\?\)"),
+        (("xyz",), "'xyz': choose"),
+        (("torsional",), "'torsional' stands alone"),
+    ],
+)
+def test_hard_must_be_kinds(hard, words):
+    with pytest.raises(ValueError, match=words):
         audit([], hard)
 
 
@@ -384,7 +411,8 @@ def test_bonds_of_a_tree_keep_their_directions(rng):
 def test_rings_that_the_means_cannot_close_say_what_to_do(rng):
     one = molecules_at_random(rng, np.array([(0, 1), (1, 2), (0, 2)]), scatter=0.0)
     stretched = np.array([1.0, 1.0, 2.5])
-    with pytest.raises(fx.ConstraintSolveError, match=r"together in the rings: .*\(--as-is\)"):
+    words = r'in the rings in frame \(0, 0\): .*, hard="torsional", or hold fewer kinds$'
+    with pytest.raises(fx.ConstraintSolveError, match=words):
         Meter(one, ("length",)).set_hard(one.x, stretched)
 
 
@@ -450,7 +478,7 @@ def test_hydrogens_by_mass_or_mask(rng):
 def test_coincident_beads_of_a_tree_are_named(rng):
     one = molecules_at_random(rng, TREE)
     one.x[2, 1, 6] = one.x[2, 1, 2]
-    with pytest.raises(ValueError, match="bead 2 and bead 6 of chain 1 in frame 2 of group 0"):
+    with pytest.raises(ValueError, match="bead 2 and bead 6 of group 0 in frame 2, chain 1 coin"):
         audit([one])
 
 
@@ -461,6 +489,78 @@ def test_sums_outwards_by_doubling(rng):
     for bead in range(1, 9):
         expected[:, bead] += expected[:, parents[bead]]
     np.testing.assert_allclose(sum_outwards(parents, steps), expected, atol=1e-14)
+
+
+# --- samples that contradict what they are taken for --------------------------------------------
+
+
+@pytest.mark.parametrize("rounding", [0.0, 1e-3, 1e-2])
+def test_constraints_show_through_the_rounding_of_files(rng, rounding):
+    """Positions rounded to 0.01 Å, as in XTC files, are still those of a constrained run."""
+    x = walk(rng, frames=40, scatter=0.0)
+    x = np.round(x / rounding) * rounding if rounding else x
+    hard = ("length", "angle")
+    flexible, as_is = (audit([group(x)], hard, as_is=as_is) for as_is in (False, True))
+    (note,) = flexible.remarks
+    assert "no hard coordinate varies more than rounding does" in note
+    assert "was this run constrained, without Fixman's potential? then audit it as-is" in note
+    assert f"note: {note}\n" in str(flexible)
+    assert as_is.remarks == ()
+    assert "rigid: the samples" in str(as_is)
+    assert "samples taken for rigid, of a run with these constraints\n" in str(as_is)
+    assert not as_is.groups[0].contradicted
+
+
+def test_flexible_samples_are_not_those_of_a_constrained_run(rng):
+    x = walk(rng, frames=40, scatter=0.03)  # a uniform distribution of bonds, 0.017 wide
+    report = audit([group(x)], as_is=True)
+    assert re.match(
+        r"cannot tell: these samples are not of a run with these constraints "
+        r"\(length\(\d, \d\) varies by 1\.\d %\); audit them without as-is",
+        report.verdict,
+    )
+    assert str(report).count("n/a: not of these constraints") == 2
+    assert report.as_dict()["groups"][0]["means"] == {}
+    assert not report.groups[0].reweightable
+    assert audit([group(x)]).remarks == ()
+    both = audit([group(walk(rng, frames=40, scatter=0.0, n=9)), group(x)], as_is=True)
+    assert both.verdict == f"{report.verdict} (the worst group: 4 chains of 7 beads)"
+
+
+def test_a_run_that_held_some_of_the_coordinates_is_told(rng):
+    x = walk(rng, frames=40, scatter=0.0)
+    steps = np.diff(x, axis=2)
+    steps[:, :, 3:] *= rng.normal(1.0, 0.02, (40, 4, 3, 1))  # hydrogens are usual; any will do
+    x = np.cumsum(np.concatenate([x[:, :, :1], steps], axis=2), axis=2)
+    (note,) = audit([group(x)]).remarks
+    assert note.startswith("4 chains of 7 beads: 3 of 6 hard coordinates vary no more than round")
+    assert audit([group(x[:1])]).remarks == ()  # 4 samples tell nothing
+
+
+def test_what_a_reader_returns_is_audited_as_it_is(rng):
+    data = ChainData((group(walk(rng)),), np.arange(6), np.zeros(6), ("guessed",))
+    report = audit(data, notes=["read"])
+    assert report.notes == ("guessed", "read")
+    np.testing.assert_array_equal(
+        report.groups[0].half_logdet, audit(data.groups).groups[0].half_logdet
+    )
+    assert repr(data) == "ChainData(4 chains of 7 beads; 6 frames; 1 note)"
+    assert repr(data.groups[0]) == "ChainGroup(4 chains of 7 beads)"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ((24.314, 0.92), "24.31 ± 0.92"),
+        ((0.286, 0.271, "+", 31.5), "+0.29 ± 0.27"),
+        ((-2.794e-8, 4.3e-10, "+", 21.4), "0.000 ± 0.000"),
+        ((-1e-6, 0.27, "+", 31.5), "0.00 ± 0.27"),
+        ((1234.0, 147.3, "+", 6339.0), "+1234 ± 147"),
+        ((1.0, 0.0), "1.000 ± 0.000"),
+    ],
+)
+def test_numbers_have_the_digits_that_they_tell(numbers, text):
+    assert with_error(*numbers) == text
 
 
 # --- averages in both ensembles -----------------------------------------------------------------
@@ -535,7 +635,10 @@ def test_errors_know_that_frames_resemble_each_other(rng):
 def test_too_few_effective_samples_tell_no_average(rng):
     x = np.repeat(walk(rng, frames=5, chains=1), 40, axis=0)
     report = audit([group(x)])
-    assert "n/a: " in str(report)
+    assert "n/a: worth " in str(report)
+    assert report.groups[0].independent < 20
+    assert not report.groups[0].reweightable
+    assert re.search(r"; but all are worth \d+ independent samples?: a longer run ", report.verdict)
     mean = report.groups[0].means["radius_of_gyration"]
     assert not mean.told
     assert mean.as_dict()["stiff"] is None

@@ -185,13 +185,14 @@ def test_histograms_of_angles(peer):
         (["absent.data", "--select", "all"], "no such file: absent.data"),
         (
             ["{melt}", *MELT, "--hard", "lenght"],
-            "unknown kind 'lenght'; choose from length, angle, torsion, torsional, h-bonds",
+            "'lenght' (did you mean length?): choose from length, angle, torsion; or one of",
         ),
-        (["{melt}", *MELT, "--hard", "length,torsional"], "--hard: torsional stands alone"),
+        (["{melt}", *MELT, "--hard", "length,torsional"], "'torsional' stands alone"),
         (["{melt}", *MELT, "--hard", "h-bonds"], "below 1.2, so that hydrogens cannot be told"),
+        (["absent.pdb", "--select", "all", "--hard", "AllBonds"], "did you mean length?"),
         (["{melt}", *MELT, "--workers", "0"], "--workers must be at least 1, got 0"),
         (["{melt}", *MELT, "--scheduler", "nowhere"], "'nowhere' is no address of a Dask sched"),
-        (["{melt}", *MELT, "--hard", ""], "--hard: unknown kind ''; choose from"),
+        (["{melt}", *MELT, "--hard", ""], "unknown kind of hard coordinate '': choose from"),
         (["{melt}", *MELT, "--step", "0"], "step must not be 0"),
         (
             ["{melt}", *MELT, "--start", "9"],
@@ -308,9 +309,14 @@ def test_the_plot_says_what_is_hard(monkeypatch, run, melt, tmp_path, peer):
     assert histogram.get_title() == "hard: length, angle"
     assert torsions.get_xlabel().startswith("torsion")
     legend = [text.get_text() for text in histogram.get_legend().get_texts()]
-    assert legend[-1] == "reweighted to rigid"
+    few = ["25 chains of 16 beads, too few to reweight", "3 chains of 2 beads, too few to reweight"]
+    assert legend == few
+    assert len(torsions.patches) == 1
+    assert run(*melt_to, "--hard", "length")[0] == 0
+    legend = [text.get_text() for text in drawn[1].axes[0].get_legend().get_texts()]
+    assert legend == ["25 chains of 16 beads", few[1], "reweighted to rigid"]
     assert run(*melt_to, "--hard", "length", "--as-is")[0] == 0
-    histogram, bends, _ = drawn[1].axes
+    histogram, bends, _ = drawn[2].axes
     assert histogram.get_legend().get_texts()[-1].get_text() == "reweighted to stiff"
     assert bends.get_xlabel().startswith("bending angle")
 

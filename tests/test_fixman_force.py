@@ -363,7 +363,7 @@ def test_a_ring_folded_flat_is_refused(function):
 @pytest.mark.parametrize("function", [fixman_potential, fixman_force])
 @pytest.mark.parametrize("kT", [0.0, -1.0, np.nan, np.inf])
 def test_a_temperature_is_positive(function, kT):
-    with pytest.raises(ValueError, match="kT must be positive and finite"):
+    with pytest.raises(ValueError, match="kT must be positive"):
         function(fx.Chain.linear(3), np.eye(3), kT)
 
 
@@ -387,10 +387,11 @@ def test_other_refusals():
         fixman_force(chain, x, workers=1.5)
     with pytest.raises(TypeError, match="chain must be"):
         fixman_force(x, chain)
-    with pytest.raises(ValueError, match="overflowed"):
-        fixman_potential(chain, 1e30 * x, 1e308, inverse_masses=1e90)
-    with pytest.raises(ValueError, match="overflowed"):
-        fixman_force(fx.Chain.linear(3, hard=("length", "angle")), 1e-30 * x, 1e300)
+    for evaluate in (fixman_potential, fixman_force):
+        with pytest.raises(ValueError, match="kT must be positive, in a unit that keeps it within"):
+            evaluate(chain, x, 1e300)
+    assert np.isfinite(fixman_potential(chain, 1e30 * x, 1e100, inverse_masses=1e90))
+    assert np.isfinite(fixman_force(chain, 1e-30 * x, 1e100)).all()
 
 
 # --- lazy arrays -----------------------------------------------------------------------------
@@ -467,7 +468,9 @@ def test_lazy_refusals(lazy):
     x = frames_of(chain, 12)
     x[9, 3] = x[9, 2]
     bad = logdet(chain, lazy.from_array(x, chunks=(4, 5, 3)))
-    with pytest.raises(
-        fx.SingularConstraintError, match=r"coincide in frame 1: .* counted from frame 8"
-    ):
+    with pytest.raises(fx.SingularConstraintError, match=r"coincide in frame 9: "):
+        bad.compute()
+    several = np.stack([frames_of(chain, 12), x])
+    bad = logdet(chain, lazy.from_array(several, chunks=(1, 4, 5, 3)))
+    with pytest.raises(fx.SingularConstraintError, match=r"coincide in frame \(1, 9\): "):
         bad.compute()

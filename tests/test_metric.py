@@ -382,6 +382,24 @@ def test_samples_that_do_not_move_are_worth_one():
     np.testing.assert_allclose(one.log_weights, 0.0, atol=1e-15)
 
 
+def test_the_effective_size_is_that_of_the_observable():
+    rng = np.random.default_rng(3)
+    chain = fx.Chain.linear(3)
+    x = rng.normal(size=(4000, 3, 3)).cumsum(axis=1)  # every frame is a new draw
+    assert reweight(chain, x).effective_size > 2500
+    slow = rng.normal(size=4000)
+    for k in range(1, 4000):
+        slow[k] = 0.98 * slow[k - 1] + 0.2 * slow[k]
+    size = reweight(chain, x, observable=slow).effective_size
+    assert 15 < size < 90  # (1 + 0.98)/(1 − 0.98) = 99 frames for one
+    fresh = reweight(chain, x, observable=rng.normal(size=4000)).effective_size
+    assert fresh > 2500
+    with pytest.raises(ValueError, match=r"one value a sample, \(4000,\), got \(3,\)"):
+        reweight(chain, x, observable=np.ones(3))
+    with pytest.raises(ValueError, match="observable is nan at frame 7"):
+        reweight(chain, x, observable=np.where(np.arange(4000) == 7, np.nan, 1.0))
+
+
 def test_weights_need_frames():
     chain = fx.Chain.linear(3)
     with pytest.raises(ValueError, match="time as first axis, got one configuration"):

@@ -328,14 +328,28 @@ def test_positions_that_are_not_finite_raise(mm, fixman_force, rng, periodic):
         broken = x.copy()
         broken[5, 1] = bad
         context.setPositions(broken)
-        with pytest.raises(mm.OpenMMException, match="particle 5 has no finite position"):
+        with pytest.raises(mm.OpenMMException, match=r"particle 5 is at .* blown up"):
             context.getIntegrator().step(1)
-        with pytest.raises(mm.OpenMMException, match="particle 5 has no finite position"):
+        with pytest.raises(mm.OpenMMException, match=r"particle 5 is at .* blown up"):
             evaluate(context)
+    if not periodic:  # else the shortest image is near again
+        far = x.copy()
+        far[5, 1] = 1e37
+        with pytest.raises(mm.OpenMMException, match=r"particle 5 is at .* blown up"):
+            evaluate(context_of(mm, system, x), far)
     context = context_of(mm, system, x)
     broken = x.copy()
     broken[8] = np.nan  # of no chain, so none of our business
     evaluate(context, broken)
+
+
+def test_a_second_one_is_refused(mm, fixman_force):
+    system = system_of(mm, [12.0] * 5, linear(0, 5))
+    system.addForce(fixman_force(system, KELVIN))
+    with pytest.raises(ValueError, match=r"a second would double it.*removeForce\(0\)"):
+        fixman_force(system, KELVIN)
+    system.removeForce(0)
+    fixman_force(system, KELVIN)
 
 
 def test_the_function_itself_raises_typed_errors(mm, rng):
@@ -354,7 +368,7 @@ def test_the_function_itself_raises_typed_errors(mm, rng):
     with pytest.raises(fx.SingularConstraintError, match="beads 0, 1, 2 are particles 3, 4, 5"):
         function(state)
     x[4] = np.nan
-    with pytest.raises(ValueError, match="particle 4 has no finite position"):
+    with pytest.raises(ValueError, match=r"particle 4 is at \[nan nan nan\] nm"):
         function(state)
 
 

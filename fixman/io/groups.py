@@ -20,7 +20,7 @@ Indices = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Molecules:
     """Molecules of the same masses and the same bonds.
 
@@ -54,6 +54,9 @@ class Molecules:
     def rings(self) -> int:
         """How many bonds have to be cut for a tree to be left."""
         return len(self.pairs) - len(self.masses) + 1
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.label()})"
 
     def label(self, molecules: int | None = None) -> str:
         """Say in a few words what they are, such as ``24 chains of 281 beads``."""
@@ -93,14 +96,14 @@ class Molecules:
         return np.asarray(mask, dtype=bool)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ChainGroup(Molecules):
     """Equal molecules over the same frames: x (frames, chains, n, 3), whole."""
 
     x: Floats
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ChainData:
     """All groups of a selection, the frames they were read from, and what the reader has to say.
 
@@ -111,6 +114,11 @@ class ChainData:
     frames: npt.NDArray[np.intp]
     times: npt.NDArray[np.float64]
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        groups = ", ".join(group.label() for group in self.groups)
+        more = f"; {counted(len(self.notes), 'note')}" if self.notes else ""
+        return f"ChainData({groups}; {counted(len(self.frames), 'frame')}{more})"
 
 
 def counted(number: int, noun: str) -> str:

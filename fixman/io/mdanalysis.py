@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fixman.io.groups import ChainData, ChainGroup, Molecules, find_molecules
-from fixman.io.samples import Meter, counting_from, hard_names, meters, sum_outwards
+from fixman.io.samples import Meter, Scatter, hard_names, meters, numbered, sum_outwards
 
 try:
     import MDAnalysis
@@ -40,7 +41,7 @@ Indices = npt.NDArray[np.intp]
 # A bond this close to half a box edge may as well be its own periodic image.
 AMBIGUOUS_FRACTION = 0.4
 
-SUMS = ("plain", "turning")
+SUMS = ("plain", "turning", "squares")
 MEASURES = (
     "half_logdet", "square_gyration", "square_end_to_end", "mean_bond", "bends", "torsions",
 )  # fmt: skip
@@ -62,8 +63,8 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         As in `Chain.from_bonds`. Rows that follow from others are left out, which is noted.
     values : "means", "as-is", or one array (n_hard,) per group
         What the hard coordinates are set to before anything is measured: their means over all
-        frames and molecules of a group, which takes a second pass over the trajectory; nothing, for
-        a trajectory that was rigid already; or given values, in the order of ``chain.hard``.
+        frames and molecules of a group; nothing, for a trajectory that was rigid already; or given
+        values, in the order of ``chain.hard``. A single group takes the bare array as well.
     bonds : "topology" or "guess"
         Where bonds come from; guessed ones from the distances in the current frame.
     histograms : bool
@@ -78,8 +79,9 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     notes : tuple of str
         What was skipped, left out or guessed.
     values : tuple of arrays, or None
-        What the hard coordinates were set to, after `run`; `means` tells whether to their means,
-        and ``scattered`` how many torsions of each group have none.
+        What the hard coordinates were set to, after `run`; `means` tells whether to their means.
+    scatter : tuple of `samples.Scatter`
+        How much they vary from sample to sample, after `run`.
     frames, times : ndarray (frames,)
     results.half_logdet : list of ndarray (frames, molecules)
         In kT, one array a group.
@@ -92,15 +94,18 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
 
     Raises
     ------
+    TypeError
+        Something that is no Universe or AtomGroup, such as the name of a file.
     ValueError
         Nothing selected, no bonds, atoms without mass, no coordinates, a bond near half the box,
         a ring that winds around the box.
 
     Notes
     -----
-    O(n) a frame and molecule. ``run(backend="multiprocessing", n_workers=2)`` and MDAnalysis's
-    other backends split the frames; `DistributedBackend` takes them to a Dask scheduler. All give
-    the same numbers to the last bit. The means keep 8 bytes a frame and hard row.
+    O(n) a frame and molecule, in two passes over the trajectory, of which the first keeps 8 bytes a
+    frame and hard row. ``run(backend="multiprocessing", n_workers=2)`` and MDAnalysis's other
+    backends split the frames, `DistributedBackend` takes them to a Dask scheduler; `results` are
+    the same to the last bit. Backends that spawn need ``if __name__ == "__main__":`` in scripts.
     """
 
     _analysis_algorithm_is_parallelizable = True
@@ -121,16 +126,21 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         histograms: bool = False,
         **kwargs: Any,
     ) -> None:
+        if not hasattr(atomgroup, "select_atoms"):
+            raise TypeError(
+                f"expected a Universe or an AtomGroup of MDAnalysis, got {atomgroup!r}: "
+                "MDAnalysis.Universe(topology, trajectory) makes one from files"
+            )
         self._universe = atomgroup.universe
         super().__init__(_trajectory(self._universe), **kwargs)
         self._histograms = histograms
         molecules, skipped = _molecules(atomgroup, select, bonds)
         self.hard = hard_names(hard)
-        found, notes = meters(molecules, hard, _short_names(self._universe))
+        found, notes = meters(molecules, hard, self._name_atom)
         self.meters: tuple[Meter, ...] = tuple(found)
         self.notes: tuple[str, ...] = (*skipped, *notes)
         self.values: tuple[Floats, ...] | None = None
-        self.scattered: tuple[int, ...] = (0,) * len(found)
+        self.scatter: tuple[Scatter, ...] = ()
         self.means = isinstance(values, str) and values == "means"
         if isinstance(values, str):
             if values not in ("means", "as-is"):
@@ -140,14 +150,21 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         self._pass: tuple[str, ...] = MEASURES
 
     def _given(self, values: Sequence[npt.ArrayLike]) -> tuple[Floats, ...]:
+        if len(values) and all(np.ndim(value) == 0 for value in values):
+            values = [np.asarray(values)]
         arrays = tuple(np.asarray(array, dtype=np.float64) for array in values)
         expected = [(len(meter.chain.hard),) for meter in self.meters]
         if [array.shape for array in arrays] != expected:
             raise ValueError(
-                f"values must be one array per group, of shapes {expected}, got "
+                f"values must be a list of one array per group, of shapes {expected}, got "
                 f"{[array.shape for array in arrays]}"
             )
         return arrays
+
+    def _name_atom(self, atom: int) -> str:
+        """Name an atom in a few letters, such as ``CA 5``."""
+        names = getattr(getattr(self._universe, "atoms", None), "names", None)
+        return str(atom) if names is None else f"{names[atom]} {atom}"
 
     def run(
         self,
@@ -163,7 +180,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         unsupported_backend: bool = False,
         progressbar_kwargs: dict[str, Any] | None = None,
     ) -> MetricAnalysis:
-        """Go through the trajectory, twice if means are wanted.
+        """Go through the trajectory twice: for means and scatter, and for the determinants.
 
         Parameters are those of MDAnalysis's ``AnalysisBase.run``.
         """
@@ -184,10 +201,9 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
             "unsupported_backend": unsupported_backend or isinstance(backend, DistributedBackend),
         }  # fmt: skip
         with _naming(self._universe):
-            if self.means:
-                self._pass = SUMS
-                super().run(progressbar_kwargs=titles[0] | shown, **arguments)
-                self._find_means()
+            self._pass = SUMS
+            super().run(progressbar_kwargs=titles[0] | shown, **arguments)
+            self._find_means()
             self._pass = MEASURES
             super().run(progressbar_kwargs=titles[1] | shown, **arguments)
         return self
@@ -197,8 +213,12 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         for number, meter in enumerate(self.meters):
             sums = {name: self.results[name][number] for name in SUMS}
             found.append(meter.means(sums, len(self.frames) * len(meter.molecules.atoms)))
-        self.values = tuple(values for values, _ in found)
-        self.scattered = tuple(scattered for _, scattered in found)
+        if self.means:
+            self.values = tuple(values for values, _ in found)
+        self.scatter = tuple(
+            meter.scatter(*each, self._name_atom)
+            for meter, each in zip(self.meters, found, strict=True)
+        )
 
     def _prepare(self) -> None:
         self.results = Results({name: [None] * len(self.meters) for name in self._pass})
@@ -206,13 +226,17 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     def _single_frame(self) -> None:
         for number, meter in enumerate(self.meters):
             x = _whole(self._ts, meter.molecules)[None]
-            with counting_from(self._ts.frame, "the trajectory"):
+            with numbered([self._ts.frame]):
                 if self._pass == SUMS:
                     found = meter.sums(x)
                 else:
                     values = None if self.values is None else self.values[number]
                     found = meter.measure(x, values, histograms=self._histograms)
             for name, value in found.items():
+                if name == "squares":  # no one asks for their last bit: one sum a worker will do
+                    before = self.results[name][number]
+                    self.results[name][number] = value if before is None else before + value
+                    continue
                 if self._frame_index == 0:
                     shape = (self.n_frames, *value.shape[1:])
                     self.results[name][number] = np.empty(shape, dtype=value.dtype)
@@ -325,6 +349,11 @@ def open_universe(
 
     Paths are made absolute, so that workers that run elsewhere find them.
     """
+    for path in (topology, trajectory):
+        if not isinstance(path, str | PathLike | None):
+            raise TypeError(
+                f"expected the path of a file, got {path!r}: MetricAnalysis takes a Universe"
+            )
     paths = [str(path) for path in (topology, trajectory) if path is not None]
     for path in paths:
         if not Path(path).exists():
@@ -386,12 +415,6 @@ def _name(atom: Any) -> str:
     return f"atom index {atom.ix} ({', '.join(known)})"
 
 
-def _short_names(universe: Any) -> Callable[[int], str]:
-    """Name atoms in a few letters, such as ``CA 5``."""
-    names = getattr(universe.atoms, "names", None)
-    return lambda atom: str(atom) if names is None else f"{names[atom]} {atom}"
-
-
 # --- molecules ----------------------------------------------------------------------------------
 
 
@@ -411,7 +434,7 @@ def _molecules(atomgroup: Any, select: str, bonds: str) -> tuple[list[Molecules]
     if not len(pairs):
         raise ValueError(
             f"no two of the {len(selected)} atoms of {select!r} are bonded to each other: select "
-            "a connected backbone, or try --bonds guess if the topology lacks its bonds"
+            'a connected backbone, or try bonds="guess" if the topology lacks its bonds'
         )
     bonded = np.zeros(len(selected), dtype=bool)
     bonded[pairs] = True
@@ -441,7 +464,7 @@ def _bonds(universe: Any, selected: Any, bonds: str) -> Indices:
             raise ValueError(f"the bonds cannot be guessed: {_brief(error)}") from error
     elif not hasattr(universe, "bonds"):
         raise ValueError(
-            "the topology has no bonds: guess them from distances with --bonds guess, "
+            'the topology has no bonds: guess them from distances with bonds="guess", '
             "or give a topology that has them"
         )
     else:

@@ -38,7 +38,9 @@ if not hasattr(getattr(openmm, "PythonForce", None), "setParticles"):
         'pip install -U "fixman-chains[openmm]"'
     )
 
+NAME = "FixmanForce"
 PARAMETER = "FixmanTemperature"  # in K, of the Context
+FAR = 1e6  # nm
 GAS_CONSTANT = unit.MOLAR_GAS_CONSTANT_R.value_in_unit(unit.kilojoule_per_mole / unit.kelvin)
 
 
@@ -77,8 +79,8 @@ def fixman_force(
     TypeError
         If an argument is of another type.
     ValueError
-        If nothing that can vary is constrained, a constrained particle is massless, or ``chains``
-        disagree with the System.
+        If nothing that can vary is constrained, a constrained particle is massless, the System
+        has such a force already, or ``chains`` disagree with the System.
     SingularConstraintError
         While the simulation runs, then wrapped in an OpenMMException, if the constraints cannot be
         held in some configuration.  Positions that are not finite are a ValueError likewise.
@@ -88,6 +90,7 @@ def fixman_force(
     O(n) a step, plus 20 µs for the call and 20 µs for every *kind* of molecule.  It runs on the
     host whatever the platform.
     """
+    _refuse_second(system_or_topology)
     held = _held(system_or_topology)
     kelvin = _kelvin(temperature)
     sets = ConnectedSets(held)
@@ -98,7 +101,7 @@ def fixman_force(
     force = openmm.PythonForce(_Potential(tuple(terms), held.periodic), {PARAMETER: kelvin})
     force.setParticles([int(p) for group in terms for p in group.particles.ravel()])
     force.setUsesPeriodicBoundaryConditions(held.periodic)
-    force.setName("FixmanForce")
+    force.setName(NAME)
     return force
 
 
@@ -136,11 +139,12 @@ class _Potential:
 
 def _explained(group: Group, x: Floats, error: ValueError) -> ValueError:
     """Name the particles behind an error of one molecule."""
-    lost = group.particles[~np.isfinite(x).all(axis=2)]
+    lost = group.particles[~(np.abs(x) < FAR).all(axis=2)]
     if lost.size:
+        where = x[np.nonzero(group.particles == lost[0])][0]
         return ValueError(
-            f"particle {lost[0]} has no finite position: the simulation has blown up, or the "
-            "positions were never set"
+            f"particle {lost[0]} is at {where} nm: the simulation has blown up (try a shorter time "
+            "step), or the positions were never set"
         )
     for particles, copy in zip(group.particles, x, strict=True):
         try:
@@ -159,6 +163,16 @@ def _beads(particles: Indices) -> str:
 
 
 # --- what is held -------------------------------------------------------------------------------
+
+
+def _refuse_second(source: Any) -> None:
+    forces = source.getForces() if isinstance(source, openmm.System) else ()
+    for k, force in enumerate(forces):
+        if force.getName() == NAME:
+            raise ValueError(
+                f"the System has a Fixman potential already, and a second would double it: call "
+                f"removeForce({k}) first, for instance if its constraints have changed"
+            )
 
 
 def _held(source: Any) -> Held:

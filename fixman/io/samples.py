@@ -6,14 +6,16 @@ are the same, to the last bit, wherever and together with which others it is eva
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from fixman.coordinates import Coordinate
+from fixman.coordinates import KINDS, POSITIONS, Coordinate
 from fixman.dynamics import project
 from fixman.errors import ConstraintSolveError
 from fixman.io.groups import Indices, Molecules, counted
@@ -23,7 +25,19 @@ Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
 
 MOLECULAR = ("torsional", "h-bonds")  # hard sets for molecules, by name
-SCATTERED = 0.5  # a resultant below this leaves a circular mean without meaning
+INTERNAL = KINDS[POSITIONS:]
+OTHER_NAMES = {
+    "bond": "length", "bonds": "length", "allbonds": "length", "all-bonds": "length",
+    "dihedral": "torsion", "dihedrals": "torsion",
+}  # fmt: skip
+
+SCATTERED = np.sqrt(2.0 * np.log(2.0))  # rad: a resultant of ½, beyond it no circular mean
+
+# Springs of force fields let bonds vary by 1.4 % and angles by 0.03 rad or more at room
+# temperature; positions rounded to 0.01 Å, as in XTC files, give 0.4 % and 0.01 rad.
+HELD_LENGTH = 0.01  # of its mean
+HELD_ANGLE = 0.02  # rad, torsions too
+FINEST = 1e-6  # nearer to constant than this is the rounding of single precision
 BEND_EDGES = np.linspace(0.0, np.pi, 61)
 TORSION_EDGES = np.linspace(-np.pi, np.pi, 61)
 
@@ -31,6 +45,19 @@ TORSION_EDGES = np.linspace(-np.pi, np.pi, 61)
 # first bond points along e_x, as it often does in lattices and in structures built by hand.
 _AXIS = np.sqrt([1.0, 2.0, 3.0])
 TURN = 2.0 * np.outer(_AXIS, _AXIS) / 6.0 - np.eye(3)
+
+
+class Scatter(NamedTuple):
+    """How much the hard coordinates vary over all samples, before anything is set.
+
+    held counts those of the `rows` that vary no more than rounding makes them, and turning the
+    torsions scattered over the circle; loosest names the one that varies most, and by how much.
+    """
+
+    rows: int
+    held: int
+    turning: int
+    loosest: str
 
 
 class Meter:
@@ -46,6 +73,7 @@ class Meter:
 
     def __init__(self, molecules: Molecules, hard: str | Sequence[str]) -> None:
         self.molecules = molecules
+        self._torsional = hard == "torsional"
         self.chain = chain = molecules.chain(hard)
         rows = [chain.coordinates[row] for row in chain.hard]
         self._turns = np.array([row.kind == "torsion" for row in rows], dtype=bool)
@@ -71,24 +99,44 @@ class Meter:
         return values
 
     def sums(self, x: Floats) -> dict[str, Numbers]:
-        """Sum over the chains of a frame: hard values, and e^{iφ} for the torsions among them."""
+        """Sum over the chains of a frame: hard values, squares, and e^{iφ} of the torsions."""
         q = self.hard_values(x)
-        answer: dict[str, Numbers] = {"plain": np.sum(q, axis=1)}
+        answer: dict[str, Numbers] = {"plain": np.sum(q, axis=1), "squares": np.sum(q**2, axis=1)}
         if np.any(self._turns):
             answer["turning"] = np.sum(np.exp(1j * q[..., self._turns]), axis=1)
         return answer
 
-    def means(self, sums: Mapping[str, Numbers], samples: int) -> tuple[Floats, int]:
-        """Mean of every hard coordinate, from the sums of all frames; torsions that scatter.
+    def means(self, sums: Mapping[str, Numbers], samples: int) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of every hard coordinate, from the sums of all frames.
 
-        Lengths and angles: arithmetic means. Torsions: circular means arg ⟨e^{iφ}⟩.
+        Lengths and angles: arithmetic means. Torsions: circular means arg ⟨e^{iφ}⟩, and
+        √(−2 ln |⟨e^{iφ}⟩|).
         """
         values: Floats = np.sum(sums["plain"], axis=0) / samples
-        if not np.any(self._turns):
-            return values, 0
-        turning = np.sum(sums["turning"], axis=0)
-        values[self._turns] = np.angle(turning)
-        return values, int(np.sum(np.abs(turning) < SCATTERED * samples))
+        variances = np.sum(sums["squares"], axis=0) / samples - values**2
+        if np.any(self._turns):
+            turning = np.sum(sums["turning"], axis=0) / samples
+            values[self._turns] = np.angle(turning)
+            variances[self._turns] = -2.0 * np.log(np.maximum(np.abs(turning), 1e-300))
+        return values, np.sqrt(np.maximum(variances, 0.0))
+
+    def scatter(
+        self, values: Floats, deviations: Floats, name: Callable[[int], str] = str
+    ) -> Scatter:
+        """Judge the deviations of the hard coordinates from their means."""
+        rows = [self.chain.coordinates[row] for row in self.chain.hard]
+        lengths = np.array([row.kind == "length" for row in rows], dtype=bool)
+        varies = np.where(lengths, deviations / np.where(lengths, values, 1.0), deviations)
+        share = varies / np.where(lengths, HELD_LENGTH, HELD_ANGLE)
+        worst = int(np.argmax(share))
+        size = max(float(varies[worst]), FINEST)
+        by = f"{100.0 * size:.2g} %" if lengths[worst] else f"{size:.2g} rad"
+        return Scatter(
+            len(rows),
+            held=int(np.sum(share <= 1.0)),
+            turning=int(np.sum(deviations[self._turns] > SCATTERED)),
+            loosest=f"{row_name(rows[worst], self.molecules, name)} varies by {by}",
+        )
 
     def set_hard(self, x: Floats, values: Floats) -> Floats:
         """Give x (..., n, 3) the hard values (n_hard,) and keep every other internal coordinate.
@@ -102,9 +150,12 @@ class Meter:
             try:
                 return project(chain, x, values)
             except (ConstraintSolveError, ValueError) as error:  # where it runs away
+                where = re.search(r" in frame \(.*?\)", str(error))
+                whole = 'hold all but the torsions about rotatable bonds, hard="torsional", or '
                 raise ConstraintSolveError(
-                    f"the means of the hard coordinates do not fit together in the rings: {error}; "
-                    "constrain fewer kinds, or audit a run with these constraints (--as-is)"
+                    "the values that the hard coordinates are set to cannot all be met in the rings"
+                    f"{where[0] if where else ''}: {'' if self._torsional else whole}"
+                    "hold fewer kinds"
                 ) from error
         if self._only_lengths:
             return self._set_lengths(x, values)
@@ -170,8 +221,7 @@ def meters(
         found.append(meter)
         dropped = meter.chain.redundant
         if dropped:
-            kind, beads = dropped[0]
-            first = f"{kind}({', '.join(name(int(one.atoms[0, bead])) for bead in beads)})"
+            first = row_name(dropped[0], one, name)
             follow = "follows" if len(dropped) == 1 else "follow"
             notes.append(
                 f"{one.label()}: left out {counted(len(dropped), 'hard row')} that {follow} from "
@@ -186,12 +236,31 @@ def hard_names(hard: str | Sequence[str]) -> tuple[str, ...]:
     """Check a hard set by name: kinds, or one of the words for molecules."""
     if isinstance(hard, str) and hard in MOLECULAR:
         return (hard,)
+    choices = f"choose from {', '.join(INTERNAL)}; or one of {', '.join(MOLECULAR)}, alone"
     if isinstance(hard, str) or not len(hard):
+        near = _near(hard) if isinstance(hard, str) else ""
         raise ValueError(
-            f"hard must be a tuple of kinds such as ('length', 'angle'), or one of "
-            f"{', '.join(map(repr, MOLECULAR))}, got {hard!r}"
+            f"hard must be a tuple of kinds such as ('length', 'angle'), or a word for molecules, "
+            f"got {hard!r}{near}: {choices}"
         )
+    for kind in hard:
+        if kind in MOLECULAR:
+            raise ValueError(f"{kind!r} stands alone, not in a tuple or with other kinds")
+        if kind not in INTERNAL:
+            raise ValueError(f"unknown kind of hard coordinate {kind!r}{_near(kind)}: {choices}")
     return tuple(hard)
+
+
+def _near(word: object) -> str:
+    word = str(word).lower()
+    near = difflib.get_close_matches(word, (*INTERNAL, *MOLECULAR), 1)
+    meant = OTHER_NAMES.get(word, near[0] if near else "")
+    return f" (did you mean {meant}?)" if meant else ""
+
+
+def row_name(row: Coordinate, molecules: Molecules, name: Callable[[int], str] = str) -> str:
+    """Name a coordinate by the atoms of the first molecule, such as ``length(CA 5, C 6)``."""
+    return f"{row.kind}({', '.join(name(int(molecules.atoms[0, bead])) for bead in row.beads)})"
 
 
 def is_constant(n: int, hard: int) -> bool:
@@ -232,13 +301,17 @@ def torsions(x: Floats, beads: Indices) -> Floats:
 
 
 @contextmanager
-def counting_from(frame: int, of: str) -> Iterator[None]:
-    """Say in errors where the (frame, chain) of a block are counted from."""
+def numbered(frames: Sequence[int] | Indices) -> Iterator[None]:
+    """Give the frames of a block x (frames, chains, ...) their own numbers in errors."""
     try:
         yield
     except (ValueError, ConstraintSolveError) as error:
-        counted = f"{error} (frame, chain; counting from frame {frame} of {of})"
-        raise type(error)(counted) from error
+        own = re.sub(
+            r"in frame \((\d+), (\d+)\)",
+            lambda place: f"in frame {frames[int(place[1])]}, chain {place[2]}",
+            str(error),
+        )
+        raise type(error)(own) from error
 
 
 def _turned(x: Floats) -> Floats:

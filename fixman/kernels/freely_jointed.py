@@ -20,26 +20,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
 
 from fixman.kernels import jit
-from fixman.kernels.geometry import cross, dot, exact, measurable, minus, plus, scaled
-from fixman.kernels.lanes import above, eight, lanes, load, put, root, store, take
+from fixman.kernels.geometry import cross, dot, measurable, minus, plus, scaled
+from fixman.kernels.lanes import above, eight, exact, fma, lanes, load, put, root, store, take
 from fixman.kernels.metric import aligned
 from fixman.kernels.triples import load3, store3
 
 HUGE = 1e100
-
-
-@intrinsic
-def fma(typingctx, a, b, c):
-    """a b + c with one rounding."""
-
-    def codegen(context, builder, signature, args):
-        return builder.fma(*args)
-
-    return types.float64(types.float64, types.float64, types.float64), codegen
 
 
 @jit
@@ -218,7 +206,7 @@ def accurate_cross(a, alow, b, blow):
     """a × b to full relative precision, low parts of the vectors included."""
     p = a[0] * b[1]
     q = a[1] * b[0]
-    rounding = fma(a[0], b[1], -p) - fma(a[1], b[0], -q)  # type: ignore[call-arg, var-annotated]
+    rounding = fma(a[0], b[1], -p) - fma(a[1], b[0], -q)
     low = (a[0] * blow[1] - a[1] * blow[0]) + (alow[0] * b[1] - alow[1] * b[0])
     return (p - q) + (rounding + low)
 

@@ -12,20 +12,13 @@ from __future__ import annotations
 
 import math
 
-import numba
-
 from fixman.kernels import jit
-from fixman.kernels.lanes import above, root
+from fixman.kernels.lanes import above, exact, root
 
 LENGTH, ANGLE, TORSION = 3, 4, 5  # 0, 1, 2 are the positions x, y, z
 SMALLEST_SINE = 4.0 * 2.0**-52  # a gradient divided by less than this is not one
 # Squares of bond lengths in between leave room for the eighth powers in the four-point forms.
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-70, 1e70
-
-
-# Inlined, and nothing is contracted: of a b + c d a compiler may fuse either product, and does not
-# choose the same one in lanes.
-exact = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"nsz"}, forceinline=True)
 
 
 @exact

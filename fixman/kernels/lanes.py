@@ -11,6 +11,7 @@ A unit is one double or eight; memory is a flat float64 array and unit k begins 
     above(x, y)           whether x > y in every lane; false where one is NaN
     root(x), ln(x)        square root and natural logarithm
     lane(x, k)            the value in lane k; of a float, itself
+    mantissa(x), biased_exponent(x)   of a positive normal number
     fma(x, y, z)          x y + z, rounded once
     larger, smaller       of x and y; x where x is NaN
     beyond(x, y)          the lanes in which x > y is not false (NaN counts), bit k for lane k
@@ -51,7 +52,8 @@ inlined = numba.njit(
     fastmath={"contract", "nsz"},
     forceinline=True,
 )
-
+# The same where a float and a lane must agree to the last bit.  Of a b + c d a compiler may fuse
+# either product with the sum, and does not choose the same one in lanes: nothing is fused.
 exact = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
 exact_kernel = numba.njit(cache=True, nogil=True, error_model="numpy")
 
@@ -357,6 +359,42 @@ def memory(units, like):
     whole = np.zeros(size + LANES)
     skip = (-whole.ctypes.data // 8) % LANES
     return whole[skip : skip + size]
+
+
+def _on_bits(x: Any, change: Any) -> Any:
+    """Signature and code of a function of the bits of a positive value, in every lane."""
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        one = ir.IntType(64)
+        kind = ir.VectorType(one, LANES) if x is EIGHT else one
+
+        def constant(value: int) -> Any:
+            return ir.Constant(kind, [value] * LANES if x is EIGHT else value)
+
+        bits = builder.bitcast(args[0], kind)
+        return builder.bitcast(change(builder, bits, constant), args[0].type)
+
+    return x(x), lower
+
+
+@intrinsic
+def mantissa(typing: Any, x: Any) -> Any:
+    """Return x over a power of two, from 1 to 2, for a positive normal number."""
+
+    def change(builder: Any, bits: Any, constant: Any) -> Any:
+        return builder.or_(builder.and_(bits, constant(2**52 - 1)), constant(1023 << 52))
+
+    return _on_bits(x, change)
+
+
+@intrinsic
+def biased_exponent(typing: Any, x: Any) -> Any:
+    """Return 2⁵² + 1023 + the exponent of that power of two."""
+
+    def change(builder: Any, bits: Any, constant: Any) -> Any:
+        return builder.or_(builder.lshr(bits, constant(52)), constant(1075 << 52))
+
+    return _on_bits(x, change)
 
 
 @jit

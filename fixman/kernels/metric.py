@@ -11,10 +11,9 @@ ones at a time in lanes, where there must be eight.  A frame's answer is the sam
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from fixman.kernels import jit, sparse
@@ -27,7 +26,6 @@ from fixman.kernels.geometry import (
     direction_rate,
     direction_row,
     dot,
-    exact,
     length_rate,
     length_row,
     measurable,
@@ -38,14 +36,12 @@ from fixman.kernels.geometry import (
     torsion_row,
 )
 from fixman.kernels.lanes import (
-    EIGHT,
     LANES,
     above,
     eight,
     entry,
-    intrinsic,
+    exact,
     lanes,
-    ln,
     load,
     put,
     store,
@@ -53,7 +49,6 @@ from fixman.kernels.lanes import (
 )
 from fixman.kernels.triples import load3, store3
 
-LN2 = 0.6931471805599453
 GHOSTS = 3  # see `coordinates`
 
 
@@ -210,57 +205,6 @@ def factored(x, at, n, dim, tables, w, memory, like):
     return sparse.factor(V, *tables.symbolic, work, like) < 0  # type: ignore[call-arg]
 
 
-def _on_bits(x: Any, change: Any) -> Any:
-    """Signature and code of a function of the bits of a positive value, in every lane."""
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        one = ir.IntType(64)
-        kind = ir.VectorType(one, LANES) if x is EIGHT else one
-
-        def constant(value: int) -> Any:
-            return ir.Constant(kind, [value] * LANES if x is EIGHT else value)
-
-        bits = builder.bitcast(args[0], kind)
-        return builder.bitcast(change(builder, bits, constant), args[0].type)
-
-    return x(x), lower
-
-
-@intrinsic
-def mantissa(typing: Any, x: Any) -> Any:
-    """Return x over a power of two, from 1 to 2, for a positive normal number."""
-
-    def change(builder: Any, bits: Any, constant: Any) -> Any:
-        return builder.or_(builder.and_(bits, constant(2**52 - 1)), constant(1023 << 52))
-
-    return _on_bits(x, change)
-
-
-@intrinsic
-def biased_exponent(typing: Any, x: Any) -> Any:
-    """Return 2⁵² + 1023 + the exponent of that power of two."""
-
-    def change(builder: Any, bits: Any, constant: Any) -> Any:
-        return builder.or_(builder.lshr(bits, constant(52)), constant(1075 << 52))
-
-    return _on_bits(x, change)
-
-
-@exact
-def log_product(V, first, like):
-    """Σ ln d of a factor: powers of two are added apart, so there is one logarithm.
-
-    And no case distinction: a lane's last digit would depend on the others.
-    """
-    product = 0.0 * like + 1.0
-    power = 0.0 * like
-    for j in range(first.size - 1):
-        product *= load(V, entry(first, j), like)
-        power += biased_exponent(product) - (2.0**52 + 1023.0)
-        product = mantissa(product)
-    return LN2 * power + ln(product)
-
-
 @exact
 def logdets(x, n, dim, tables, w, first, last, out, memory, like):
     m, nnz = tables.kinds.size, tables.symbolic[1].size
@@ -275,7 +219,7 @@ def logdets(x, n, dim, tables, w, first, last, out, memory, like):
         at = frame * n * dim
         if not factored(x, at, n, dim, tables, w, (P, B, V, work), like):
             return frame
-        put(out, frame, 1, log_product(V, tables.symbolic[0], like))
+        put(out, frame, 1, sparse.log_product(V, tables.symbolic[0], like))
     return -1
 
 

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from fixman.kernels import jit
 from fixman.kernels.banded import SMALLEST_PIVOT
-from fixman.kernels.lanes import above, entry, inlined, ln, load, store
+from fixman.kernels.lanes import above, biased_exponent, entry, exact, ln, load, mantissa, store
 
 Places = NDArray[np.int32]
+
+LN2 = 0.6931471805599453
 
 
 class Symbolic(NamedTuple):
@@ -168,7 +170,7 @@ def find(first, row, i, j, found):
         found[t] = low if row[low] == i[t] else -1
 
 
-@inlined
+@exact
 def gather(V, j, first, row, left_first, left_place, left_column, work, like):
     """Column j less what the columns to its left take from it, in ``work`` at its rows."""
     for p in range(entry(first, j), entry(first, j + 1)):
@@ -182,7 +184,7 @@ def gather(V, j, first, row, left_first, left_place, left_column, work, like):
             store(work, i, load(work, i, like) - ratio * load(V, p, like))
 
 
-@inlined
+@exact
 def factor(V, first, row, left_first, left_place, left_column, work, like):
     """Factor in place, with m units of work; the first row whose pivot is lost, or -1.
 
@@ -220,30 +222,22 @@ def dependent_rows(V, first, row, left_first, left_place, left_column, tolerance
             V[p] = 0.0 if lost[j] else work[row[p]] / V[begin]
 
 
-@inlined
-def log_product(V, first, row, left_first, left_place, left_column, like):
-    """Σ ln d of a factor; factors are multiplied, and logarithms taken only near overflow."""
-    total = 0.0 * like
-    one = total + 1.0
-    product = one
+@exact
+def log_product(V, first, like):
+    """Σ ln d of a factor: powers of two are added apart, so there is one logarithm.
+
+    And no case distinction: a lane's last digit would depend on the others.
+    """
+    product = 0.0 * like + 1.0
+    power = 0.0 * like
     for j in range(first.size - 1):
-        d = load(V, entry(first, j), like)
-        if _moderate(d):
-            product *= d
-        else:
-            total += ln(d)
-        if not _moderate(product):
-            total += ln(product)
-            product = one
-    return total + ln(product)
+        product *= load(V, entry(first, j), like)
+        power += biased_exponent(product) - (2.0**52 + 1023.0)
+        product = mantissa(product)
+    return LN2 * power + ln(product)
 
 
-@inlined
-def _moderate(x):
-    return above(x, 0.0 * x + 1e-140) and above(0.0 * x + 1e140, x)
-
-
-@inlined
+@exact
 def inverse_on_pattern(V, S, first, row, left_first, left_place, left_column, work, like):
     """Elements of A⁻¹ on the pattern of L into S, with 2 m units of work.
 
