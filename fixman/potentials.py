@@ -88,10 +88,10 @@ class _Term:
 class Bending(_Term):
     """Resistance of the bends θ, which are 0 where the chain is straight.
 
-    "cosine"          U = k (1 − cos(θ − θ₀)), for θ₀ = 0 the discrete worm-like chain: k/kT bond
-                      lengths are its persistence length if it is stiff
-    "harmonic"        U = ½ k (θ − θ₀)²
-    "squared cosine"  U = ½ k (cos θ − cos θ₀)²
+    - "cosine": U = k (1 − cos(θ − θ₀)), for θ₀ = 0 the discrete worm-like chain, whose persistence
+      length is k/kT bonds if it is stiff;
+    - "harmonic": U = ½ k (θ − θ₀)²;
+    - "squared cosine": U = ½ k (cos θ − cos θ₀)².
 
     In the plane θ is signed, and so is θ₀.  In space a bend that is exactly straight or folded back
     has no direction in which to push: this is an error where U has a kink there, which is where
