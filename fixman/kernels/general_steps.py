@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels.exact_rows import (
+from fixman.kernels.geometry import (
     angle_rate,
     angle_row,
     torsion_rate,

@@ -94,6 +94,17 @@ def direction_rate(u, du):
 
 
 @exact
+def turn_row(u, v):
+    """∂θ/∂u and ∂θ/∂v of an angle in the plane."""
+    return scaled(-1.0, direction_row(u)), direction_row(v)
+
+
+@exact
+def turn_rate(u, v, du, dv):
+    return scaled(-1.0, direction_rate(u, du)), direction_rate(v, dv)
+
+
+@exact
 def angle_row(u, v):
     """Sine of an angle in space, ∂θ/∂u and ∂θ/∂v."""
     lu = 1.0 / root(dot(u, u))
@@ -298,8 +309,9 @@ def gradient(kind, row, P, dim, fixed, B):
     if not measurable(dot(v, v)):
         return 0.0
     if kind == ANGLE and dim == 2:
-        put_bond(B, 0, scaled(-1.0, direction_row(u)))
-        put_bond(B, 1, direction_row(v))
+        gu, gv = turn_row(u, v)
+        put_bond(B, 0, gu)
+        put_bond(B, 1, gv)
     elif kind == ANGLE:
         sine, gu, gv = angle_row(u, v)
         put_bond(B, 0, gu)

@@ -53,8 +53,9 @@ inlined = numba.njit(
     forceinline=True,
 )
 # The same where a float and a lane must agree to the last bit.  Of a b + c d a compiler may fuse
-# either product with the sum, and does not choose the same one in lanes: nothing is fused.
-exact = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+# either product with the sum, and does not choose the same one in lanes: nothing is fused.  Without
+# any flag of its own such a function would take on those of the kernel that it is inlined into.
+exact = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"nsz"}, forceinline=True)
 exact_kernel = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 

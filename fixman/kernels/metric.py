@@ -23,8 +23,6 @@ from fixman.kernels.geometry import (
     SMALLEST_SINE,
     angle_rate,
     angle_row,
-    direction_rate,
-    direction_row,
     dot,
     length_rate,
     length_row,
@@ -34,6 +32,8 @@ from fixman.kernels.geometry import (
     scaled,
     torsion_rate,
     torsion_row,
+    turn_rate,
+    turn_row,
 )
 from fixman.kernels.lanes import (
     LANES,
@@ -154,8 +154,7 @@ def gradients(P, kinds, beads, dim, B, like):
             return False
         if kind == ANGLE:
             if dim == 2:
-                gu = scaled(-1.0, direction_row(u))
-                gv = direction_row(v)
+                gu, gv = turn_row(u, v)
             else:
                 sine, gu, gv = angle_row(u, v)
                 if not above(sine, small):
@@ -276,8 +275,7 @@ def rates(P, W, kinds, beads, dim, R, like):
         dv = minus(w2, w1)
         if kind == ANGLE:
             if dim == 2:
-                gu = scaled(-1.0, direction_rate(u, du))
-                gv = direction_rate(v, dv)
+                gu, gv = turn_rate(u, v, du, dv)
             else:
                 gu, gv = angle_rate(u, v, du, dv)
             take_off3(R, i, gu, like)

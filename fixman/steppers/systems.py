@@ -1,4 +1,7 @@
-"""What the compiled projections need to know of a chain's hard rows."""
+"""What the compiled projections need to know of a chain's hard rows.
+
+The rows that stand for hard angles are chosen for all replicas together, by the straightest.
+"""
 
 from __future__ import annotations
 
