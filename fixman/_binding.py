@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.spatial import cKDTree
 
-from fixman import _arrays
+from fixman import _arrays, topology
 from fixman._arrays import Array
 from fixman.chain import Chain, count, overflow, require_chain
 from fixman.coordinates import GHOSTS, Index, Rows
@@ -18,7 +18,7 @@ from fixman.errors import SingularCoordinateError
 from fixman.kernels import forces
 from fixman.kernels.bonded import COSINE, HARMONIC, TORSION, WIDTH
 from fixman.kernels.forces import Tables
-from fixman.kernels.geometry import LENGTH, SMALLEST_SINE
+from fixman.kernels.geometry import ANGLE, LENGTH, SMALLEST_SINE
 from fixman.kernels.geometry import TORSION as TORSION_ROW
 from fixman.kernels.lanes import LANES
 
@@ -68,6 +68,7 @@ class Bound:
         self.tables: Tables = assembly.tables()
         self._energies = assembly.energies
         self._failures = assembly.failures
+        self._watched = assembly.watched
         self._alive = assembly.alive
 
     def energy(self, x: ArrayLike) -> Array:
@@ -127,6 +128,11 @@ class Bound:
             first = self._failures[0]
             self._failures.clear()  # other threads may have met the same
             raise first
+        for force, record in self._watched:
+            kind, x = record[0], record[1:].reshape(self.chain.n, self.chain.dim).copy()
+            record[0] = 0.0
+            if kind:
+                raise _compiled_failure(force, x)
 
     def _frames(self, one: Any, eights: Any, x: Array, out: Array) -> int:
         """Fill ``out`` for all frames, eight at a time; return the first bad one or −1."""
@@ -217,6 +223,7 @@ class Assembly:
         self.addresses: list[int] = []
         self.energies: list[Any] = []
         self.failures: list[BaseException] = []
+        self.watched: list[tuple[Any, Array]] = []
         self.alive: list[Any] = []
 
     def add(self, term: Any) -> None:
@@ -276,6 +283,12 @@ class Assembly:
         reach = (cut[0] + skin) * largest
         constants = np.array([cut[0] ** 2, *cut[1:], reach, skin * largest])
         self.pair = (0.5 * sigma, np.sqrt(epsilon), constants, *_near(self.chain, exclude))
+
+    def compiled(self, force: Any, energy: Any) -> None:
+        """Add a compiled function of the user's, watched for what it raises and for NaN."""
+        record = np.zeros(1 + self.chain.n * self.chain.dim)
+        self.watched.append((force, record))
+        self.call(*forces.compiled_address(force, record), energy)
 
     def call(self, address: int, function: Any, energy: Any) -> None:
         """Add a function at an address, and the energy that belongs to it."""
@@ -380,6 +393,23 @@ def _energy(energy: Any, x: Array) -> float:
     return value
 
 
+def _compiled_failure(force: Any, x: Array) -> Exception:
+    """Return what is wrong with a compiled force in a configuration, by calling it again."""
+    name = f"the compiled force {force.__name__}"
+    out = np.zeros_like(x)
+    try:
+        force(x, out)
+    except Exception as error:
+        failure = RuntimeError(f"{name} raised {type(error).__name__}: {error}")
+        failure.__cause__ = error
+        return failure
+    try:
+        _arrays.require_finite(out, out.shape, "force(x)")
+    except ValueError as error:
+        return ValueError(f"{error}, in {name}")
+    return RuntimeError(f"{name} raised an error or gave NaN, but not when called again")
+
+
 def _bead_text(bead: int) -> str:
     return f"bead {bead}" if bead >= 0 else "the base point"
 
@@ -391,33 +421,77 @@ def _bonds(chain: Chain) -> Index:
     """Pairs of bonded beads (bonds, 2): the tree and what closes its rings."""
     parents = chain.references[:, 0]
     tree = np.stack([parents, np.arange(chain.n)], axis=1)[parents >= 0]
-    closures = [row.beads for row in chain.extra if row.kind == "length" and min(row.beads) >= 0]
-    return np.concatenate([tree, np.array(closures, dtype=np.int64).reshape(-1, 2)])
+    return np.concatenate([tree, _closures(chain)])
+
+
+def _closures(chain: Chain) -> Index:
+    """Pairs of beads (closures, 2) whose bonds close rings: held lengths that the tree has not."""
+    parents = chain.references[:, 0]
+    pairs = {
+        (min(row.beads), max(row.beads)): None
+        for row in (*chain.extra, *chain.redundant)
+        if row.kind == "length" and min(row.beads) >= 0
+    }
+    found = [(i, j) for i, j in pairs if parents[i] != j and parents[j] != i]
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
+
+
+def _closing_terms(chain: Chain, kind: int) -> Index:
+    """Beads of the bends or torsions at closures that touch no ghost.
+
+    At each closure (i, j) these are the two bends that hard sets have there, and the torsions about
+    the closure and about the bonds inwards from it.
+    """
+    closures, parents = _closures(chain), chain.references[:, 0]
+    rows = topology.closing_rows(closures, parents, ("angle",), None)
+    ends = [row.beads for row in rows]
+    if kind == ANGLE:
+        # At the root the bond inwards leads to a child: turned round, so that a planar ring that
+        # is numbered along the line has one sign throughout.
+        terms = [row[::-1] if parents[row[0]] == row[1] else row for row in ends]
+    else:
+        terms = []
+        for (a, i, j), (b, *_) in zip(ends[::2], ends[1::2], strict=True):
+            before, after = (_before(chain, *bond) for bond in ((a, i), (b, j)))
+            terms += [(a, i, j, b), (before, a, i, j), (after, b, j, i)]
+    size = kind - LENGTH + 2
+    found = [term for term in terms if min(term) >= 0 and len(set(term)) == size]
+    return np.array(found, dtype=np.int64).reshape(-1, size)
+
+
+def _before(chain: Chain, inner: int, bead: int) -> int:
+    """Return what the chart would have before the bond from ``inner`` to a bead; −1: nothing."""
+    parents = chain.references[:, 0]
+    if parents[inner] != bead and (parents[inner] >= 0 or chain.base == "fixed"):
+        return int(parents[inner])
+    others = np.flatnonzero(parents == inner)
+    return int(next(iter(others[others != bead]), -1))
 
 
 def chart_terms(chain: Chain, kind: int) -> Index:
-    """Places, in the chart, of the bends or torsions that touch no ghost and follow bonds."""
+    """Beads, in the chart, of the bends or torsions that touch no ghost and follow bonds."""
     table = chain._chart
     size = kind - LENGTH + 2
-    places = np.flatnonzero(table.kinds == kind)
-    beads = table.beads[places, :size].astype(np.int64) - GHOSTS
+    beads = table.beads[table.kinds == kind, :size].astype(np.int64) - GHOSTS
     parents = chain.references[:, 0]
     i, j = beads[:, :-1], beads[:, 1:]
     along = (parents[np.maximum(j, 0)] == i) | (parents[np.maximum(i, 0)] == j)
-    found: Index = places[along.all(axis=1) & (beads >= 0).all(axis=1)]
+    found: Index = beads[along.all(axis=1) & (beads >= 0).all(axis=1)]
     return found
 
 
 def named_terms(chain: Chain, beads: Beads | None, kind: int, name: str) -> Rows:
-    """Return the bends or torsions that are named, or else those of `chart_terms`."""
+    """Return the bends or torsions that are named, or else those of the chart and at closures."""
     if kind == TORSION_ROW and chain.dim == 2:
         raise ValueError("there are no torsions in the plane: dim=2 has bends only")
     if beads is None:
-        return chain._chart.take(chart_terms(chain, kind))
-    require_beads(chain, beads, name)
-    rows = np.zeros((len(beads), 4), dtype=np.int64)
-    rows[:, : kind - LENGTH + 2] = np.array(beads, dtype=np.int64).reshape(len(beads), -1) + GHOSTS
-    kinds = np.full(len(beads), kind, dtype=np.int8)
+        terms = np.concatenate([chart_terms(chain, kind), _closing_terms(chain, kind)])
+    else:
+        require_beads(chain, beads, name)
+        terms = np.array(beads, dtype=np.int64).reshape(len(beads), -1)
+    rows = np.zeros((len(terms), 4), dtype=np.int64)
+    rows[:, : kind - LENGTH + 2] = terms + GHOSTS
+    kinds = np.full(len(terms), kind, dtype=np.int8)
     columns = np.full_like(rows, -1, dtype=np.int32)  # for derivatives only
     fixed = chain.base == "fixed"
     return Rows(chain.n, chain.dim, fixed, kinds, rows.astype(np.int32), columns)
@@ -443,8 +517,11 @@ def _near(chain: Chain, most: int) -> tuple[NDArray[np.int32], NDArray[np.int32]
     step = bonds + bonds.T + sparse.eye_array(chain.n, format="csr")
     reached = sparse.eye_array(chain.n, format="csr")
     for _ in range(most):
+        before = reached.nnz
         reached = reached @ step
         reached.data[:] = 1.0
+        if reached.nnz == before:
+            break
     above = sparse.triu(reached, 1, format="csr")
     above.sort_indices()
     return above.indptr.astype(np.int32), above.indices.astype(np.int32)

@@ -18,12 +18,10 @@ from fixman import _arrays, coordinates, topology
 from fixman._arrays import Array, Lead
 from fixman.coordinates import KINDS, Coordinate, HardPattern, Index, Rows
 from fixman.errors import SingularConstraintError, SingularCoordinateError
-from fixman.kernels import charts, motion
+from fixman.kernels import charts
 from fixman.kernels.geometry import ANGLE, LENGTH, TORSION
-from fixman.kernels.sparse import dependent_rows
 
 Base = Literal["free", "fixed"]
-DEPENDENT = 1e-8  # pivot over diagonal: rounding of a dependent row stays far below, others above
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -265,14 +263,9 @@ class Chain:
     def _hard_pattern(self) -> HardPattern:
         if self._linear:
             return coordinates.outward_pattern(self._rows, self.hard)
-        rank = np.argsort(self._sequence)
-        height = np.repeat(rank, self.dim)
-        # A row beyond the chart waits for all rows that it can depend on: those of the beads below
-        # the common ancestor of its own.  Later it would only fill more of the factor.
-        parents = self.references[:, 0]
-        tops = [topology.common_ancestor(row.beads, parents, rank)[0] for row in self.extra]
-        after = [rank[top] + 0.5 if top >= 0 else -0.5 for top in tops]
-        return coordinates.inward_pattern(self._rows, self.hard, np.concatenate([height, after]))
+        if self.extra or (self._rows.kinds[self.hard] != LENGTH).any():
+            return coordinates.minimum_degree_pattern(self._rows, self.hard)
+        return coordinates.inward_pattern(self._rows, self.hard, np.argsort(self._sequence))
 
     @cached_property
     def _fixed(self) -> bool:
@@ -640,43 +633,41 @@ def _assemble(
         mask = topology.hydrogen_bonds(table, n * dim, light)
     else:
         mask = topology.hard_mask(hard, table, n * dim)
-    chain = Chain(n, int(dim), base, weights, references, rows, mask)
-    if not rows:
-        return chain
-    dependent = _dependent_rows(chain)
-    if not dependent.size:
-        return chain
-    lost = tuple(table[int(row)] for row in dependent)
-    if not drop_redundant:
-        names = ", ".join(map(str, lost[:6])) + (f" and {len(lost) - 6} more" if lost[6:] else "")
-        verb = "depends" if len(lost) == 1 else "depend"
+    lost = _dependent_rows(references, rows, mask, base)
+    kept = np.delete(np.arange(len(rows)), lost)
+    if not drop_redundant and lost.size:
+        first = ", ".join(str(rows[k]) for k in lost[:6])
+        names = first + (f" and {lost.size - 6} more" if lost.size > 6 else "")
+        verb = "depends" if lost.size == 1 else "depend"
         raise SingularConstraintError(
             f"{names} {verb} on the other hard coordinates in every configuration: "
             "drop_redundant=True leaves out such rows, which changes no motion"
         )
-    kept = tuple(row for k, row in enumerate(rows, n * dim) if k not in set(dependent.tolist()))
-    mask = np.delete(mask, dependent)
-    return Chain(n, int(dim), base, weights, references, kept, mask, lost)
+    extra, redundant = (tuple(rows[k] for k in some) for some in (kept, lost))
+    mask = mask[np.concatenate([np.arange(n * dim), n * dim + kept])]
+    return Chain(n, int(dim), base, weights, references, extra, mask, redundant)
 
 
-def _dependent_rows(chain: Chain) -> Index:
-    """Extra rows that depend on the hard rows before them, whatever the configuration.
+def _dependent_rows(
+    references: Index, rows: tuple[Coordinate, ...], mask: NDArray[np.bool_], base: Base
+) -> Index:
+    """Extra rows that depend on the chart's hard rows and those before, whatever the configuration.
 
-    Tried in two configurations that have nothing special about them.
+    In terms of the chart an extra row is ∂q/∂q_chart, of which only the soft part counts.  That is
+    tried in two configurations that have nothing special about them.
     """
-    rng = np.random.default_rng(0)
-    pattern = chain._hard_pattern
-    lost = np.ones(len(pattern.rows), dtype=bool)
+    if not rows:
+        return np.empty(0, dtype=np.int64)
+    n, dim = references.shape
+    chain = Chain(n, dim, base, np.ones(n), references, rows, mask)
     kinds = chain._chart.kinds
+    rng = np.random.default_rng(0)
+    soft = []
     for _ in range(2):
         q = rng.uniform(-np.pi, np.pi, kinds.size)
         q[kinds == LENGTH] = rng.uniform(0.9, 1.1, np.count_nonzero(kinds == LENGTH))
         angles = rng.uniform(0.9, 1.6, np.count_nonzero(kinds == ANGLE))
-        q[kinds == ANGLE] = angles * (1 if chain.dim == 3 else rng.choice([-1, 1], angles.size))
-        gradients, _ = pattern.rows.gradients(chain.cartesian(q))
-        H = np.empty(pattern.symbolic.nnz)
-        motion.hard_matrix(gradients, pattern.terms, chain._inverse_masses, H)
-        here = np.empty_like(lost)
-        dependent_rows(H, *pattern.symbolic, DEPENDENT, here)
-        lost &= here
-    return np.sort(chain.hard[pattern.order[lost]])
+        q[kinds == ANGLE] = angles * (1 if dim == 3 else rng.choice([-1, 1], angles.size))
+        soft.append(topology.in_chart(chain._rows, chain._sequence, references, chain.cartesian(q)))
+    free = ~mask[: n * dim]
+    return topology.dependent(*(matrix[:, free] for matrix in soft))

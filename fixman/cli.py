@@ -24,16 +24,22 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand; 0 on success, 2 with one line on stderr for anything a user can mend."""
+    """Run one subcommand; 0 on success, 2 with one line on stderr for anything a user can mend.
+
+    Ctrl-C is 130, without a word.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # where the terminal knows no ½
     arguments = _parser().parse_args(argv)
     try:
         arguments.run(arguments)
+    except KeyboardInterrupt:
+        return cli_simulate.INTERRUPTED
     except (ValueError, RuntimeError, OSError, ImportError) as error:
         # The library speaks of its arguments, which here are flags.
         flags = re.sub(r'\b(hard|bonds)="(\S+)"', r"--\1 \2", " ".join(str(error).split()))
+        flags = flags.replace("overwrite=True", "--overwrite")
         print(f"fixman: error: {flags}", file=sys.stderr)
         return 2
     return 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import secrets
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,9 +53,8 @@ def _add_simulate(commands: Any) -> None:
     add("--length", type=float, default=1.0, help="of the bonds (default: 1)")
     degrees = "in degrees, 0 is straight (default: 70.53, tetrahedral bonds)"
     add("--angle", type=float, metavar="DEGREES", help=f"hard bending angles {degrees}")
-    add(
-        "--torsion", type=float, default=180.0, metavar="DEGREES", help="hard torsions (180: trans)"
-    )
+    trans = "hard torsions (default: 180, trans)"
+    add("--torsion", type=float, metavar="DEGREES", help=trans)
     add = simulate.add_argument_group("dynamics").add_argument
     add("--method", choices=("langevin", "newton"), default="langevin", help="(default: langevin)")
     limits = "of the constraints, or of equally stiff springs in their place (default: rigid)"
@@ -139,39 +140,36 @@ def _simulate(arguments: argparse.Namespace) -> None:
     if arguments.seed is not None and arguments.seed < 0:
         raise ValueError(f"--seed must not be negative, got {arguments.seed}")
     seed = secrets.randbits(64) if arguments.seed is None else arguments.seed
-    angle = TETRAHEDRAL if arguments.angle is None else math.radians(arguments.angle)
     x0 = random_walks(
         chain,
         arguments.replicas,
         lengths=arguments.length,
-        angles=angle,
-        torsions=math.radians(arguments.torsion),
+        angles=_radians(arguments, chain, "angle", TETRAHEDRAL),
+        torsions=_radians(arguments, chain, "torsion", math.pi),
         rng=np.random.default_rng(np.random.SeedSequence(seed, spawn_key=WALKS)),
     )
-    run = simulation.simulate(
-        chain,
-        x0,
-        stepper,
-        arguments.steps,
-        every=arguments.every,
-        replicas=arguments.replicas,
-        workers=arguments.workers,
-        rng=seed,
-        out=arguments.out,
-        progress=_progress(arguments),
-        overwrite=arguments.overwrite,
-    )
+    with _warnings_in_a_line():
+        run = simulation.simulate(
+            chain,
+            x0,
+            stepper,
+            arguments.steps,
+            every=arguments.every,
+            replicas=arguments.replicas,
+            workers=arguments.workers,
+            rng=seed,
+            out=arguments.out,
+            progress=_progress(arguments),
+            overwrite=arguments.overwrite,
+        )
     print(f"{chain!r}, seed {seed}")
     _report(run)
 
 
 def _resume(arguments: argparse.Namespace) -> None:
     from fixman import simulation
-    from fixman.store import RunVersionWarning
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", RunVersionWarning)
-        warnings.showwarning = _show
+    with _warnings_in_a_line():
         run = simulation.resume(
             arguments.folder,
             arguments.steps,
@@ -179,6 +177,18 @@ def _resume(arguments: argparse.Namespace) -> None:
             progress=_progress(arguments),
         )
     _report(run)
+
+
+@contextlib.contextmanager
+def _warnings_in_a_line() -> Iterator[None]:
+    """Print what the library warns of as the command line does."""
+    from fixman.store import RunVersionWarning
+
+    with warnings.catch_warnings():
+        for category in (RunVersionWarning, RuntimeWarning):
+            warnings.filterwarnings("always", category=category)
+        warnings.showwarning = _show
+        yield
 
 
 def _show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -219,7 +229,22 @@ def _chain(arguments: argparse.Namespace) -> Chain:
     for name in ("beads", "ring", "hard"):
         if getattr(arguments, name):
             raise ValueError(f"--{name} is for chains without a file: leave it out with --chain")
+    if not arguments.chain.is_file():
+        raise FileNotFoundError(f"no such file: {arguments.chain}")
     return Chain.from_json(arguments.chain.read_text(encoding="utf-8"))
+
+
+def _radians(arguments: argparse.Namespace, chain: Chain, kind: str, otherwise: float) -> float:
+    """Return the value that --angle or --torsion gives the hard coordinates of that kind."""
+    degrees = getattr(arguments, kind)
+    if degrees is None:
+        return otherwise
+    if not any(chain.coordinates[row].kind == kind for row in chain.hard):
+        raise ValueError(f"--{kind} is for hard {kind}s, and this chain has none: see --hard")
+    most = 180.0 if kind == "angle" else 360.0
+    if not abs(degrees) <= most:
+        raise ValueError(f"--{kind} must be up to {most:g} degrees either way, got {degrees:g}")
+    return math.radians(degrees)
 
 
 def _stepper(arguments: argparse.Namespace) -> Stepper:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.sparse import linalg
 
 from fixman._arrays import Array, frame_text
 from fixman.errors import SingularConstraintError
@@ -282,11 +283,30 @@ def outward_pattern(table: Rows, hard: Index) -> HardPattern:
     return HardPattern(table.take(hard[order]), order)
 
 
-def inward_pattern(table: Rows, hard: Index, height: Array) -> HardPattern:
-    """Hard rows from the leaves to the root, within a bead length, angle, torsion.
+def inward_pattern(table: Rows, hard: Index, rank: Index) -> HardPattern:
+    """Bonds of a tree from the leaves to the root, which creates no fill (theory.md section 5).
 
-    ``height`` is where each row of the table stands, larger further out.  Bonds of a tree then
-    create no fill (theory.md section 5).
+    ``rank (n,)`` numbers the beads from the root outwards.
     """
-    order = np.lexsort((table.kinds[hard], -height[hard]))
+    outermost = np.where(table.columns[hard] >= 0, rank[table.columns[hard]], -1).max(axis=1)
+    order = np.argsort(-outermost, kind="stable")
+    return HardPattern(table.take(hard[order]), order)
+
+
+def minimum_degree_pattern(table: Rows, hard: Index) -> HardPattern:
+    """Any hard rows, those first that touch the fewest others (theory.md section 5)."""
+    given = HardPattern(table.take(hard), np.arange(hard.size))
+    i, j, _ = given._pairs
+    m = hard.size
+    touching = sparse.coo_array((np.full(i.size, -1.0), (i // 4, j // 4)), shape=(m, m)).tocsc()
+    touching = touching + touching.T
+    # Any matrix of this pattern will do; a dominant diagonal keeps its factorization plain.
+    dominant = 1.0 + abs(touching).sum(axis=0)
+    factor = linalg.splu(
+        (touching + 2.0 * sparse.diags_array(dominant)).tocsc(),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+    order = np.argsort(factor.perm_c).astype(np.int64)
     return HardPattern(table.take(hard[order]), order)

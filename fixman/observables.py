@@ -103,7 +103,8 @@ def radius_of_gyration(chain: Chain, x: ArrayLike) -> Array:
 def bends(chain: Chain, x: ArrayLike, beads: Any = None) -> Array:
     """Bends θ in radians, 0 where straight and signed in the plane, (..., bends).
 
-    By default all of the chain's chart that touch no ghost, as in `fixman.potentials`.
+    By default all of the chain's chart that touch no ghost, then those at closures, as in
+    `fixman.potentials`.
     """
     return _values(chain, x, beads, ANGLE, "bend")
 
@@ -111,7 +112,8 @@ def bends(chain: Chain, x: ArrayLike, beads: Any = None) -> Array:
 def torsions(chain: Chain, x: ArrayLike, beads: Any = None) -> Array:
     """Torsions φ in radians, ±π at trans (IUPAC), (..., torsions).
 
-    By default all of the chain's chart that touch no ghost and follow three bonds.
+    By default all of the chain's chart that touch no ghost and follow three bonds, then those
+    across closures.
 
     Raises
     ------
@@ -328,7 +330,9 @@ def correlation_time(series: ArrayLike) -> float:
 def mean_with_error(series: ArrayLike, *, log_weights: ArrayLike | None = None) -> Mean:
     """Mean of a series (frames, ...), and its standard error with regard to correlations.
 
-    With weights of the frames, Σ w f / Σ w, and the error of that ratio to first order.
+    With weights of the frames, Σ w f / Σ w, and the error of that ratio to first order.  The error
+    of a series shorter than some fifty of its `correlation_time`s is too small, and so may that
+    time itself be.
 
     Parameters
     ----------

@@ -22,6 +22,7 @@ from fixman.chain import Chain, count, overflow, single
 from fixman.coordinates import SLOTS, Rows
 from fixman.errors import SingularConstraintError, SingularCoordinateError
 from fixman.kernels import freely_jointed, motion
+from fixman.kernels.banded import SMALLEST_PIVOT
 from fixman.kernels.sparse import factor, null_vector
 from fixman.structured import Banded, Factor, Sparse, Tridiagonal
 
@@ -268,6 +269,8 @@ class Partition:
         return _finite(G, G)
 
 
+NEARLY_LOST = 1e3 * SMALLEST_PIVOT
+
 _T = TypeVar("_T")
 
 
@@ -351,10 +354,14 @@ def _refuse_dependent(chain: Chain, x: Array, where: str) -> None:
     motion.hard_matrix(gradients, pattern.terms, chain._inverse_masses, V)
     if not np.isfinite(V).all():
         return
-    scale = np.sqrt(V[symbolic.first[:-1]])
+    diagonal = V[symbolic.first[:-1]]
+    scale = np.sqrt(diagonal)
     row = factor(V, *symbolic, np.empty(symbolic.size), 1.0)
-    if row < 0:
-        return
+    if row < 0:  # just so, in this arithmetic; then the row that comes nearest
+        share = V[symbolic.first[:-1]] / diagonal
+        row = int(np.argmin(share))
+        if not share[row] < NEARLY_LOST:
+            return
     share = np.zeros(symbolic.size)
     null_vector(V, *symbolic, row, share)
     share = np.abs(share) * scale

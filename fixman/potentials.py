@@ -19,7 +19,6 @@ import numpy as np
 from fixman import _arrays
 from fixman._arrays import Array
 from fixman._binding import Assembly, Beads, Bound, bead_rows, bind, require_beads, spread
-from fixman.kernels import forces
 from fixman.kernels.bonded import COMBINED, COSINE, HARMONIC, ORDER, SQUARED, TORSION
 from fixman.kernels.forces import Tables
 from fixman.kernels.geometry import ANGLE
@@ -105,8 +104,8 @@ class Bending(_Term):
         θ₀ in radians; from 0 to π in space.
     kind : "cosine", "harmonic" or "squared cosine"
     beads : iterable of three beads or of Coordinate, optional
-        By default all bends of the chain's chart that touch no ghost.  Those of a fixed base may be
-        named.
+        By default all bends of the chain's chart that touch no ghost, then those at closures: a
+        ring of n has n.  Those of a fixed base may be named.
     """
 
     stiffness: float | tuple[float, ...]
@@ -151,8 +150,9 @@ class Torsion(_Term):
     phases : float or (m,)
         δ_1, δ_2, … in radians.
     beads : iterable of four beads or of Coordinate, optional
-        By default all torsions of the chain's chart that touch no ghost and follow three bonds; in
-        branched chains, not those from one branch to the next.
+        By default all torsions of the chain's chart that touch no ghost and follow three bonds,
+        then those across closures: a ring of n > 3 has n.  In branched chains, not those from one
+        branch to the next.
     """
 
     amplitudes: float | tuple[float, ...]
@@ -394,7 +394,8 @@ class Compiled(_Term):
     ----------
     force : function (x, out)
         Decorated by ``numba.njit``; writes the forces into ``out`` from positions ``x``, both
-        C-contiguous float64 arrays (n, dim) of one chain.
+        C-contiguous float64 arrays (n, dim) of one chain.  If it raises an error, a RuntimeError
+        that names it comes out of the stepper's call or of `Bound.force`.
     energy : function of x, optional
         The energy of one chain; compiled or not.
     """
@@ -408,8 +409,7 @@ class Compiled(_Term):
         return {"name": f"{function.__module__}.{function.__qualname__}", "own": True}
 
     def _write(self, tables: Assembly) -> None:
-        address, function = forces.compiled_address(self.force)
-        tables.call(address, function, self.energy)
+        tables.compiled(self.force, self.energy)
 
 
 def from_parameters(description: dict[str, Any]) -> Any:

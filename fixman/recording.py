@@ -98,16 +98,19 @@ def found_again(homes: Mapping[str, str | None], given: Observables) -> dict[str
 
 
 def _takes(name: str, function: Observable) -> str:
-    """Whether an observable is one of positions or of velocities."""
+    """Whether an observable is one of positions or of velocities: the name of its argument."""
     try:
-        parameters = list(inspect.signature(function).parameters.values())
+        signature = inspect.signature(function)
     except ValueError:  # written in C
-        return "x"
+        raise TypeError(
+            f"the observable {name} has no signature: wrap it, lambda chain, x: ..."
+        ) from None
+    parameters = signature.parameters.values()
     places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = [p for p in places if p.default is p.empty]
-    if len(places) < 2 or len(required) > 2:
+    if len(places) < 2 or len(required) > 2 or places[1].name not in ("x", "v"):
         raise TypeError(
             f"the observable {name} must be a function of (chain, x) or (chain, v), got "
-            f"{inspect.signature(function)}"
+            f"{signature}: the second argument is called x to get positions, v to get velocities"
         )
-    return "v" if places[1].name == "v" else "x"
+    return places[1].name

@@ -34,6 +34,7 @@ __all__ = ["resume", "simulate"]
 # A block ends at the first of these: memory, and work that takes a few seconds.
 BLOCK_BYTES = 1 << 23
 BLOCK_WORK = 50_000_000  # beads times steps
+SLOW = 1000  # how much more a potential of the user's own may cost, in Python
 CALL_WORK = 300  # what one call of a stepper costs besides
 FRAMES = 1000  # about as many by default
 MOST_FRAMES = 10_000
@@ -99,7 +100,14 @@ def simulate(
     RunStorageError
         If the disk is full.  What is written stays, to be resumed.
     ConstraintSolveError
-        If a step has no solution, naming replica and step: ``dt`` is too large.
+        If a step has no solution, naming replica and step: beads overlap, or ``dt`` is too large.
+    SingularConstraintError
+        If the hard coordinates cannot be held in x0: a straight hard angle in space.
+
+    Warns
+    -----
+    RuntimeWarning
+        If ``dt`` is so long that averages suffer: dt √(kT/m) above 0.15 of the shortest bond.
     """
     require_chain(chain)
     steps = _arrays.positive_int(steps, "steps")
@@ -122,7 +130,7 @@ def simulate(
             "rng": seed,
             "start": store.digest(state.arrays()),
             "observables": {name: recording.home(f) for name, f in recorded.items()},
-            "block": _block(chain, replicas, every),
+            "block": _block(chain, replicas, every, stepper),
             "versions": store.versions(),
             "history": [],
             "chain": json.loads(chain.to_json()),
@@ -170,7 +178,8 @@ def resume(
     Raises
     ------
     RunFolderError
-        If the folder is no run, damaged, or another process is writing to it.
+        If the folder is no run, or another process is writing to it, or a block is damaged: all
+        are read once, to see.
     RunStorageError, ConstraintSolveError
         As `simulate`.
 
@@ -181,6 +190,7 @@ def resume(
     """
     workers = _arrays.positive_int(workers, "workers")
     with store.writing(path) as folder:
+        folder.verify()
         about = folder.about
         total = about["steps"] if steps is None else _arrays.positive_int(steps, "steps")
         _require_whole(total, about["every"])
@@ -310,12 +320,14 @@ def _replicas(replicas: int | None, *given: ArrayLike | None) -> int:
     return max((int(shape[0]) for shape in shapes if len(shape) == 3), default=1)
 
 
-def _block(chain: Chain, replicas: int, every: int) -> dict[str, int]:
+def _block(chain: Chain, replicas: int, every: int, stepper: Stepper) -> dict[str, int]:
     """Frames of a block, and the most steps between two checkpoints."""
     beads = replicas * chain.n
+    own = '"own": true' in json.dumps(stepper.parameters())
+    work = BLOCK_WORK // SLOW if own else BLOCK_WORK
     by_bytes = BLOCK_BYTES // (16 * beads * chain.dim)
-    by_work = BLOCK_WORK // (every * beads + CALL_WORK)
-    stride = min(every, max(1, BLOCK_WORK // beads))
+    by_work = work // (every * beads + CALL_WORK)
+    stride = min(every, max(1, work // beads))
     return {"frames": max(1, min(by_bytes, by_work)), "steps": stride}
 
 
@@ -341,7 +353,13 @@ def _same_stepper(parameters: dict[str, Any], stepper: Stepper | None) -> Steppe
     from fixman import steppers
 
     if stepper is None:
-        return steppers.from_parameters(parameters)
+        try:
+            return steppers.from_parameters(parameters)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}; a folder cannot hold it: resume from Python, fixman.resume(…, "
+                "stepper=…), with the stepper of before"
+            ) from None
     given = store.plain(stepper.parameters())
     if given != parameters:
         keys = sorted(set(given) | set(parameters))

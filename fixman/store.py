@@ -209,6 +209,23 @@ class Folder:
                 )
         return folder
 
+    def verify(self) -> None:
+        """See that every block is what was written: its checksums, identity and steps.
+
+        Raises RunFolderError naming the first that is not; costs one reading of the folder.
+        """
+        first = 0
+        for number, count in enumerate(self.counts):
+            steps = self._load(number, "step")
+            if not np.array_equal(steps, np.arange(first, first + count) * self.about["every"]):
+                raise RunFolderError(
+                    f"{self._block(number)} is damaged: its frames are not those from {first} on"
+                )
+            first += count
+            broken = self._broken(self._block(number))
+            if broken:
+                raise RunFolderError(f"{self._block(number)} is damaged: {broken}")
+
     @property
     def frames(self) -> int:
         """Frames recorded, pending ones included."""
@@ -288,6 +305,18 @@ class Folder:
         return arrays
 
     @staticmethod
+    def _broken(path: Path) -> str:
+        """Say what is wrong with the arrays of a file; nothing is kept of them."""
+        try:
+            with zipfile.ZipFile(path) as archive:
+                member = archive.testzip()
+        except OSError:
+            raise
+        except Exception as error:  # zipfile raises several kinds
+            return f"{type(error).__name__}: {error}"
+        return "" if member is None else f"the checksum of {member} is another"
+
+    @staticmethod
     def _read_about(path: Path) -> dict[str, Any]:
         if not path.exists():
             raise FileNotFoundError(f"no such folder: {path}")
@@ -350,10 +379,12 @@ def new_file(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator[
     path = Path(path)
     if os.path.lexists(path) and not overwrite:
         raise FileExistsError(
-            f"{path} exists: choose another name, or overwrite it (overwrite=True, --overwrite)"
+            f"{path} exists: choose another name, or overwrite it (overwrite=True)"
         )
     if path.is_dir():
         raise IsADirectoryError(f"a folder, not a file: {path}")
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"no such folder: {path.absolute().parent}")
     temporary = path.with_name(path.name + TEMPORARY)
     try:
         yield temporary
@@ -426,8 +457,7 @@ def _move_folder(scratch: Path, path: Path, overwrite: bool) -> None:
 def _taken(path: Path) -> FileExistsError:
     if (path / ABOUT).is_file():
         return FileExistsError(
-            f"{path} exists: resume it, choose another name, or overwrite it (overwrite=True, "
-            "--overwrite)"
+            f"{path} exists: resume it, choose another name, or overwrite it (overwrite=True)"
         )
     return FileExistsError(f"{path} exists and is not a run: choose another name")
 

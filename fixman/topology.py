@@ -7,6 +7,7 @@ it hangs on; ``sequence (n,)`` lists the beads from the root outwards.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,11 +18,13 @@ from scipy.sparse import csgraph
 
 from fixman._arrays import Array
 from fixman.coordinates import KINDS, POSITIONS, SLOTS, Coordinate, Index, Rows
+from fixman.kernels import charts
 from fixman.kernels.geometry import ANGLE, LENGTH, TORSION
 
 Mask = NDArray[np.bool_]
 
 HYDROGEN = 1.2  # amu
+DEPENDENT = 1e-7
 
 
 # --- graphs -------------------------------------------------------------------------------------
@@ -29,10 +32,7 @@ HYDROGEN = 1.2  # amu
 
 def spanning_tree(n: int, bonds: ArrayLike) -> tuple[Index, Index]:
     """Parents of a breadth-first tree from bead 0, and the bonds it leaves out (closures, 2)."""
-    pairs = integers(bonds, "bonds")
-    pairs = np.unique(np.sort(pairs if pairs.size else pairs.reshape(-1, 2), axis=-1), axis=0)
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise ValueError(f"bonds must be pairs of beads (bonds, 2), got shape {np.shape(bonds)}")
+    pairs = np.unique(np.sort(pairs_of(bonds, "bonds"), axis=1), axis=0)
     if pairs.size and (pairs[0, 0] < 0 or pairs.max() >= n):
         k = int(np.argmax(((pairs < 0) | (pairs >= n)).any(axis=1)))
         i, j = map(int, pairs[k])
@@ -156,6 +156,70 @@ def common_ancestor(beads: Sequence[int], parents: Index, rank: Index) -> tuple[
     return top, paths
 
 
+# --- dependence ---------------------------------------------------------------------------------
+
+
+def in_chart(
+    table: Rows, sequence: Index, references: Index, x: Array
+) -> sparse.csr_array[Any, Any]:
+    """Gradients (extra, n·d) of the rows beyond the chart with respect to it, each of norm 1.
+
+    O(beads of the ring) a row.
+    """
+    n, dim = references.shape
+    rank = np.argsort(sequence)
+    extra = np.arange(n * dim, len(table))
+    parents = references[:, 0].copy()
+    tops = np.array([common_ancestor(table[int(r)].beads, parents, rank)[0] for r in extra])
+    entries = np.zeros(extra.size + 1, dtype=np.int64)
+    room = 64 * extra.size + 16
+    while True:
+        column, value = np.empty(room, dtype=np.int64), np.empty(room)
+        found = charts.express(
+            x, n, dim, table.fixed, table.kinds, table.beads, table.columns, rank, extra, tops,
+            entries, column, value,
+        )  # fmt: skip
+        if found <= room:
+            break
+        room = found
+    shape = (extra.size, n * dim)
+    return sparse.csr_array((value[:found], column[:found], entries), shape=shape)
+
+
+def dependent(*soft: sparse.csr_array[Any, Any]) -> Index:
+    """Rows that depend on those before them in each of some matrices (rows, columns) alike.
+
+    Rows are of norm 1 before their hard columns were left out, so the sizes of remainders are
+    sines: rounding stays far below `DEPENDENT`, and what is independent does not come near.
+    """
+    share = [abs(matrix) > DEPENDENT for matrix in soft]
+    touching = sum(pattern.astype(float) @ pattern.T.astype(float) for pattern in share)
+    _, label = csgraph.connected_components(touching, directed=False)
+    order = np.argsort(label, kind="stable")
+    lost: list[int] = []
+    for group in np.split(order, np.flatnonzero(np.diff(label[order])) + 1):
+        dense = []
+        for matrix in soft:
+            part = matrix[group].tocsc()
+            dense.append(part[:, np.flatnonzero(np.diff(part.indptr))].toarray())
+        bases: list[list[Array]] = [[] for _ in soft]
+        for k, row in enumerate(group):
+            rests = []
+            for rows, basis in zip(dense, bases, strict=True):
+                rest = rows[k]
+                for _ in range(2 if basis else 0):  # twice is enough
+                    done = np.array(basis)
+                    rest = rest - (done @ rest) @ done
+                rests.append(rest)
+            sizes = [float(np.linalg.norm(rest)) for rest in rests]
+            if max(sizes) <= DEPENDENT:
+                lost.append(int(row))
+                continue
+            for rest, length, basis in zip(rests, sizes, bases, strict=True):
+                basis.append(rest / length if length else rest)
+    return np.sort(np.array(lost, dtype=np.int64))
+
+
 # --- hard sets ----------------------------------------------------------------------------------
 
 
@@ -193,16 +257,22 @@ def _names_kinds(hard: Any) -> bool:
 
 def extra_rows(extra: Iterable[Any], n: int, dim: int, fixed: bool) -> tuple[Coordinate, ...]:
     """Check further hard rows, given as `Coordinate` or (kind, beads)."""
+    if isinstance(extra, str) or not isinstance(extra, Iterable):
+        raise TypeError(f"extra must be a list of coordinates, got {extra!r:.80}")
     rows = []
     for item in extra:
         try:
             kind, beads = item
-            beads = tuple(int(bead) for bead in beads)
+            beads = tuple(operator.index(bead) for bead in beads)
         except (TypeError, ValueError):
             raise ValueError(
                 f"extra rows are Coordinate('angle', (0, 1, 2)) and the like, got {item!r:.80}"
             ) from None
-        if kind not in KINDS[POSITIONS:] or (kind == "torsion" and dim == 2):
+        if (
+            not isinstance(kind, str)
+            or kind not in KINDS[POSITIONS:]
+            or (kind == "torsion" and dim == 2)
+        ):
             raise ValueError(
                 f"extra rows are of kind {KINDS[POSITIONS : POSITIONS + dim]} in {dim}-D, "
                 f"got {kind!r}"
@@ -238,11 +308,11 @@ def torsional(table: Rows, tree: Index, closures: Index, rotatable: ArrayLike | 
         free[0] &= table.fixed
         free[_in_rings(parents, closures)] = False
     else:
-        pairs = integers(rotatable, "rotatable").reshape(-1, 2)
-        for i, j in pairs.tolist():
-            if 0 <= i < n and parents[i] == j:
+        lowest = -1 if table.fixed else 0
+        for i, j in pairs_of(rotatable, "rotatable").tolist():
+            if 0 <= i < n and lowest <= j == parents[i]:
                 free[i] = True
-            elif 0 <= j < n and parents[j] == i:
+            elif 0 <= j < n and lowest <= i == parents[j]:
                 free[j] = True
             else:
                 raise ValueError(
@@ -288,6 +358,8 @@ def hydrogen_mask(hydrogens: ArrayLike | None, masses: Array) -> Mask:
     if hydrogens is None:
         found: Mask = masses <= HYDROGEN
     else:
+        if np.ma.isMaskedArray(hydrogens):
+            raise TypeError("hydrogens must be a plain array of booleans, not a masked one")
         found = np.asarray(hydrogens)
         if found.dtype != bool or found.shape != masses.shape:
             raise ValueError(
@@ -309,6 +381,8 @@ def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
             f"hard must be a tuple of kinds, 'torsional' or 'h-bonds', got the string {hard!r}"
             + (f": write ({hard!r},)" if hard in KINDS[POSITIONS:] else "")
         )
+    if np.ma.isMaskedArray(hard):
+        raise TypeError("hard must be a plain array of booleans, not a masked one")
     if hard is None:
         raise ValueError("hard is None: give a tuple of kinds, () for no constraint at all")
     external = np.zeros(len(table), dtype=bool) if table.fixed else table.external
@@ -350,10 +424,24 @@ def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
 
 def integers(value: ArrayLike, name: str) -> Index:
     """Coerce to an array of integers."""
+    if np.ma.isMaskedArray(value) and np.ma.getmaskarray(value).any():
+        raise TypeError(f"{name} has masked values: leave these out")
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name} must be an array of integers: {error}") from None
     if array.size and array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, got dtype {array.dtype}")
+    if array.size and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{name} has {array.max()}, which is no number of a bead")
     return array.astype(np.int64)
+
+
+def pairs_of(value: ArrayLike, name: str) -> Index:
+    """Coerce to pairs of beads (pairs, 2); an empty list has none."""
+    array = integers(value, name)
+    if array.ndim == 1 and not array.size:
+        return array.reshape(0, 2)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValueError(f"{name} must be pairs of beads ({name}, 2), got shape {array.shape}")
+    return array

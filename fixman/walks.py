@@ -18,6 +18,7 @@ from fixman.kernels.geometry import ANGLE, LENGTH, TORSION
 __all__ = ["random_walks"]
 
 TETRAHEDRAL = math.acos(1.0 / 3.0)  # bending angle between tetrahedral bonds
+TURNS = {LENGTH: math.inf, ANGLE: math.pi, TORSION: 2.0 * math.pi}  # furthest from 0
 TRIES = 20  # walks from which a ring is tried to be closed
 FIRST_STRIDE, LAST_STRIDE = 0.25, 1e-3  # of the way to the targets
 
@@ -44,8 +45,8 @@ def random_walks(
     size : int
         How many.
     lengths, angles, torsions : float, or one for each coordinate of the kind
-        Values of the hard ones, in the order of ``chain.coordinates``; soft lengths get theirs
-        too.
+        Values of the hard ones, angles in radians, in the order of ``chain.coordinates``; soft
+        lengths get theirs too.
     rng : int or numpy.random.Generator, optional
 
     Returns
@@ -55,6 +56,8 @@ def random_walks(
 
     Raises
     ------
+    ValueError
+        If angles are beyond π: degrees, most likely.
     ConstraintSolveError
         If closures do not reach their values, because they cannot or because they are far.
     """
@@ -69,6 +72,11 @@ def random_walks(
         if given.shape not in ((), rows.shape):
             raise ValueError(
                 f"{KINDS[kind]}s must be one number or have shape {rows.shape}, got {given.shape}"
+            )
+        if np.abs(given).max(initial=0.0) > TURNS[kind]:
+            raise ValueError(
+                f"{KINDS[kind]}s are in radians, up to {TURNS[kind]:.5g} either way: got "
+                f"{np.ravel(given)[np.abs(given).argmax()]:g}; np.radians converts degrees"
             )
         targets[rows] = given
     if not chain.extra:

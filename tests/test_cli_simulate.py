@@ -124,6 +124,11 @@ def test_rings(run):
         (["--replicas", "0"], "size must be at least 1"),
         (["--seed", "-1"], "--seed must not be negative"),
         (["--chain", "chain.json"], "--beads is for chains without a file"),
+        (["--angle", "60"], "--angle is for hard angles, and this chain has none"),
+        (["--hard", "length,angle", "--torsion", "60"], "--torsion is for hard torsions"),
+        (["--hard", "length,angle", "--angle", "200"], "--angle must be up to 180 degrees"),
+        (["--hard", "length,angle", "--angle", "0"], "a straight angle cannot be hard in 3-D"),
+        (["--hard", "length,angle", "--angle", "180"], "a straight angle cannot be hard in 3-D"),
         (["--out", "nowhere/run"], "no such folder"),
         (["--out", "taken"], "is not a run: choose another name"),
     ],
@@ -143,6 +148,41 @@ def test_a_chain_has_to_be_named(run):
     code, _, err = run("simulate", *SHORT[2:], "--out", "run")
     assert code == 2
     assert "--beads N, or --chain FILE" in err
+    code, _, err = run("simulate", *SHORT[2:], "--chain", "nope.json", "--out", "run")
+    assert (code, err) == (2, "fixman: error: no such file: nope.json\n")
+
+
+def test_long_steps_are_warned_of_in_a_line(run):
+    code, _, err = run("simulate", *SHORT, "--dt", "0.5", "--out", "run")
+    assert code == 0
+    assert err.startswith("fixman: warning: dt=0.5 is long")
+    assert err.count("\n") == 1
+
+
+def test_a_potential_of_ones_own_is_resumed_from_python(run):
+    class Spring:
+        def energy(self, x):
+            return 0.5 * float((x**2).sum())
+
+        def force(self, x):
+            return -x
+
+    chain = fx.Chain.linear(5)
+    stepper = Langevin(0.02, potential=fx.potentials.Bending(1.0) + Spring())
+    fx.simulate(chain, fx.random_walks(chain, rng=1), stepper, 40, every=4, rng=1, out="run")
+    code, _, err = run("resume", "run", "--steps", "80")
+    assert code == 2
+    assert "Spring is not built in" in err
+    assert "resume from Python" in err
+    assert "steps must be a multiple" in run("resume", "run", "--steps", "41")[2]
+
+
+def test_ctrl_c_before_the_run_is_quiet(run, monkeypatch):
+    def interrupted(arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fixman.cli_simulate._chain", interrupted)
+    assert run("simulate", *SHORT, "--out", "run") == (130, "", "")
 
 
 @pytest.mark.parametrize(("text", "number"), [("1e3", 1000), ("20", 20), ("1_000", 1000)])
@@ -177,7 +217,7 @@ def test_an_existing_run_is_kept_unless_asked(run):
     before = load_run("run").x
     code, _, err = run("simulate", *SHORT, "--seed", "4", "--out", "run")
     assert code == 2
-    assert "run exists: resume it, choose another name, or overwrite it" in err
+    assert "run exists: resume it, choose another name, or overwrite it (--overwrite)" in err
     assert np.array_equal(load_run("run").x, before)
     assert run("simulate", *SHORT, "--seed", "4", "--out", "run", "--overwrite")[0] == 0
     assert not np.array_equal(load_run("run").x, before)
@@ -300,7 +340,7 @@ def test_export(run, peer):
         (["--to", "x.gsd", "--replica", "2"], "the run has replicas 0 to 0, got 2"),
         (["--to", "x.gsd", "--start", "20"], "no frame of run is chosen"),
         (["--to", "x.gsd", "--step", "0"], "step cannot be zero"),
-        (["--to", "nowhere/x.gsd"], "No such file"),
+        (["--to", "nowhere/x.gsd"], "no such folder"),
     ],
 )
 def test_exports_that_cannot_be(run, peer, arguments, message):

@@ -78,6 +78,13 @@ def test_bends_and_torsions_are_the_coordinates(chain):
     assert np.array_equal(ob.torsions(chain, x, named), ob.torsions(chain, x)[:, 2:4])
 
 
+def test_planar_rings_have_the_bends_all_round():
+    chain = fx.Chain.ring(7, dim=2)
+    angle = 2 * np.pi * np.arange(7) / 7
+    x = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    assert np.allclose(ob.bends(chain, x), np.full(7, 2 * np.pi / 7))
+
+
 def bend(x, i, j, k):
     u, v = x[:, j] - x[:, i], x[:, k] - x[:, j]
     c = (u * v).sum(-1)

@@ -445,6 +445,81 @@ def test_rings_know_that_their_ends_are_bonded():
     assert list(others[first[0] : first[1]]) == [1, 5]
 
 
+def around(n, size, start=0):
+    return [tuple((k + m) % n for m in range(size)) for k in range(start, n + start)]
+
+
+@pytest.mark.parametrize("hard", [("length",), ("length", "angle")])
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("n", [3, 4, 5, 30])
+def test_rings_have_every_bend(n, dim, hard):
+    chain = fx.Chain.ring(n, dim=dim, hard=hard, drop_redundant=True)
+    x = frames(chain, 3)
+    beads = around(n, 3)
+    # Turned off the straight in the plane too: all bends of a ring have one sign.
+    for angle, kind in ((0.0, "cosine"), (0.7, "cosine"), (0.7, "harmonic")):
+        default, named = (bind(chain, Bending(5.0, angle, kind, b)) for b in (None, beads))
+        assert np.allclose(default.energy(x), named.energy(x), rtol=1e-12)
+        assert np.allclose(default.force(x), named.force(x), rtol=1e-9, atol=1e-9)
+    assert np.allclose(np.sort(bends(chain, x)), np.sort(bends(chain, x, beads)), atol=1e-12)
+    bind(chain, Bending(tuple(range(n))))
+
+
+@pytest.mark.parametrize("n", [4, 5, 6, 30])
+def test_rings_have_every_torsion(n):
+    bonds = np.array(around(n, 2))
+    shuffled = np.random.default_rng(n).permutation(n)
+    for chain, order in (
+        (fx.Chain.ring(n), np.arange(n)),
+        (fx.Chain.from_bonds(n, bonds), np.arange(n)),
+        (fx.Chain.from_bonds(n, shuffled[bonds]), shuffled),
+    ):
+        x = frames(chain, 3)
+        beads = order[np.array(around(n, 4))]
+        p, q = Torsion((1.0, 0.5), (0.3, 0.2)), BendingTorsion((1.0, 0.5))
+        for default, named in (
+            (p, Torsion(p.amplitudes, p.phases, beads)),
+            (q, BendingTorsion(q.coefficients, beads)),
+        ):
+            wanted = bind(chain, named)
+            assert np.allclose(bind(chain, default).energy(x), wanted.energy(x), rtol=1e-9)
+            assert np.allclose(bind(chain, default).force(x), wanted.force(x), rtol=1e-6, atol=1e-6)
+        found = np.sort(torsions(chain, x))
+        assert np.allclose(found, np.sort(torsions(chain, x, beads)), atol=1e-12)
+    assert torsions(fx.Chain.ring(3), np.eye(3)).shape == (0,)
+
+
+def test_lassos_have_the_bends_and_torsions_at_the_closure():
+    # A ring of five, 0 to 4, with a tail 5, 6 on bead 2, where its tree is closed.
+    bonds = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (2, 5), (5, 6)]
+    chain = fx.Chain.from_bonds(7, bonds)
+    assert [row.beads for row in chain.extra] == [(2, 3)]
+    x = frames(chain, 4)
+    bent = [*around(5, 3), (1, 2, 5), (2, 5, 6)]
+    turned = [*around(5, 4), (0, 1, 2, 5), (1, 2, 5, 6)]
+    for default, named in (
+        (Bending(2.0), Bending(2.0, beads=bent)),
+        (Torsion(1.0), Torsion(1.0, beads=turned)),
+    ):
+        assert np.allclose(bind(chain, default).energy(x), bind(chain, named).energy(x))
+    assert np.allclose(np.sort(np.cos(bends(chain, x))), np.sort(np.cos(bends(chain, x, bent))))
+    # A closure that was left out as redundant is one all the same, and further lengths count once.
+    rigid = [(k, (k + 1) % 6) for k in range(6)]
+    options = {"hard": "torsional", "drop_redundant": True}
+    chain = fx.Chain.from_bonds(6, rigid, **options)
+    assert "length" in {row.kind for row in chain.redundant}
+    assert bends(chain, frames(chain, 1)).shape == (1, 6)
+    first, others = bind(chain, LennardJones()).tables[-3:-1]
+    assert sorted(others[first[2] : first[3]]) == [3]
+
+
+def test_rings_on_a_base_have_them_too():
+    chain = fx.Chain.ring(6, base="fixed")
+    x = frames(chain, 2)
+    assert bends(chain, x).shape == (2, 6)
+    assert torsions(chain, x).shape == (2, 6)
+
+
 def test_everything_excluded_is_nothing():
     chain = fx.Chain.linear(5)
     x = frames(chain, 2, spread=0.1)
@@ -586,6 +661,84 @@ def test_energies_of_ones_own_are_looked_at():
         bind(chain, Bad()).energy(x)
     with pytest.raises(ValueError, match="no energy"):
         bind(chain, Compiled(quartic_force)).energy(x)
+
+
+@numba.njit
+def raising_force(x, out):
+    if x[0, 0] > 0.5:
+        raise ZeroDivisionError("mine")
+    out[:] = 0.5
+
+
+@numba.njit
+def nan_force(x, out):
+    out[:] = 0.0
+    if x[0, 0] > 0.5:
+        out[2, 0] = np.nan
+
+
+FAILING = [
+    (raising_force, RuntimeError, "compiled force raising_force raised ZeroDivisionError: mine"),
+    (nan_force, ValueError, r"force\(x\) is nan at bead 2: .*, in the compiled force nan_force"),
+]
+
+
+@pytest.mark.parametrize(("force", "error", "message"), FAILING)
+def test_what_compiled_forces_raise_comes_through(force, error, message, capfd):
+    chain = fx.Chain.linear(4)
+    x = np.zeros((9, 4, 3))
+    x[:, :, 0] = 0.3 * np.arange(4)
+    bound = bind(chain, Compiled(force, lambda x: 0.0))
+    assert np.isfinite(bound.force(x)).all()
+    x[4, 0, 0] = 0.6
+    for _ in range(2):
+        with pytest.raises(error, match=message) as caught:
+            bound.force(x)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError) is (force is raising_force)
+    bound.check()
+    x[4, 0, 0] = np.nan
+    with pytest.raises(ValueError, match=r"overflowed|x is nan"):
+        bind(chain, Compiled(nan_force) + Gravity((np.pi, 0, 0))).force(x)
+    stepper = Newton(0.05, Compiled(force) + Gravity((1.0, 0.0, 0.0)), kT=1e-6)
+    state = stepper.start(chain, x[0], replicas=9, rng=1)
+    before = state.x.copy()
+    with pytest.raises(error, match=message):
+        stepper.advance(chain, state, 100, workers=2)
+    assert np.array_equal(state.x, before)
+    assert "ignored" not in capfd.readouterr().err
+
+
+def test_compiled_energies_come_through():
+    @numba.njit
+    def energy(x):
+        raise ZeroDivisionError("mine")
+
+    chain = fx.Chain.linear(4)
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        bind(chain, Compiled(quartic_force, energy)).energy(frames(chain, 1))
+
+
+def test_compiled_forces_of_another_form_are_refused():
+    @numba.njit
+    def one(x):
+        return x
+
+    @numba.njit
+    def text(x, out):
+        out[0] = "text"
+
+    chain = fx.Chain.linear(4)
+    with pytest.raises(TypeError, match=r"force one must be a function of \(x, out\), got \(x\)"):
+        bind(chain, Compiled(one))
+    with pytest.raises(TypeError, match="cannot compile the compiled force text") as caught:
+        bind(chain, Compiled(text))
+    assert len(str(caught.value)) < 200
+
+
+def test_two_of_ones_own_are_a_sum():
+    chain = fx.Chain.linear(5)
+    x = frames(chain, 2)
+    assert np.allclose(bind(chain, Sum((Quartic(), Quartic()))).force(x), -2 * x**3)
 
 
 def test_ones_own_cannot_change_the_positions():

@@ -7,6 +7,7 @@ import json
 import signal
 import sys
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -263,6 +264,9 @@ def test_observables_of_the_library_are_found_again(tmp_path):
         ({"a": lambda chain, x: ["text"] * 9}, ValueError, "must give numbers"),
         ({"a": lambda chain, x: [[1], [1, 2]]}, ValueError, "must give numbers"),
         ({"a": lambda x: x}, TypeError, r"function of \(chain, x\) or \(chain, v\), got \(x\)"),
+        ({"a": lambda chain, vel: vel}, TypeError, "called x to get positions, v to get"),
+        ({"a": lambda chain, X: X}, TypeError, r"got \(chain, X\)"),
+        ({"a": np.add}, TypeError, "a has no signature|must be a function"),
         ([observables.structure_factor], TypeError, "the observable structure_factor must be"),
         ([observables.persistence_length], ValueError, "must give numbers"),
     ],
@@ -270,6 +274,15 @@ def test_observables_of_the_library_are_found_again(tmp_path):
 def test_observables_that_cannot_be(given, error, message):
     with pytest.raises(error, match=message):
         run_it(observables=given)
+
+
+def test_the_name_of_an_argument_decides():
+    run = run_it(observables={"x": lambda c, x: x, "v": lambda c, v: v})
+    assert np.array_equal(run.observables["x"], run.x)
+    assert np.array_equal(run.observables["v"], run.v)
+    conserved = partial(observables.temperature, conserved=3)
+    run = run_it(observables={"temperature": conserved})
+    assert np.allclose(run.observables["temperature"], conserved(CHAIN, run.v), rtol=1e-12)
 
 
 def test_observables_cannot_move_the_chain():

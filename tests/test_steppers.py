@@ -1,6 +1,7 @@
 """Newton and Langevin dynamics: the same bits, the manifold, order, errors; ensembles elsewhere."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -66,6 +67,9 @@ def walks(chain, size, seed=0):
     return random_walks(chain, size, angles=angles, torsions=torsions, rng=rng)
 
 
+long = pytest.mark.filterwarnings("ignore:dt=.* is long:RuntimeWarning")  # on purpose
+
+
 def same(a, b, which=slice(None)):
     return all(np.array_equal(a.arrays()[k][which], b.arrays()[k]) for k in ("x", "v", "random"))
 
@@ -88,6 +92,7 @@ def energy(chain, v):
     + [(name, "langevin") for name in CHAINS]
     + [(name, "long steps") for name in ("jointed", "jointed, plane", "arm", "rotating", "ring")],
 )
+@long
 def test_the_same_bits_in_any_company_and_on_the_manifold(name, stepper):
     chain, stepper = CHAINS[name], STEPPERS[stepper]
     start = stepper.start(chain, walks(chain, 11), None, 11, 3)
@@ -128,7 +133,7 @@ def metric_force(x, targets, system, out):
     add_metric_force(system, space, out, X, 2.0, 0.0)
 
 
-@pytest.mark.parametrize("name", set(CHAINS) - {"free"})
+@pytest.mark.parametrize("name", sorted(set(CHAINS) - {"free"}))
 def test_the_fixman_force_of_a_step(name):
     # It may differ by pushes along the hard rows, which move nothing.
     chain = CHAINS[name]
@@ -213,6 +218,7 @@ def test_the_energy_does_not_drift():
 # --- long steps -----------------------------------------------------------------------------------
 
 
+@long
 @pytest.mark.parametrize("name", ["jointed", "rotating", "ring"])
 def test_a_drift_without_solution_is_done_in_pieces(name):
     chain = CHAINS[name]
@@ -231,6 +237,7 @@ def test_a_drift_without_solution_is_done_in_pieces(name):
         assert same(together, alone, one)
 
 
+@long
 def test_a_step_without_any_solution_is_an_error_that_names_it():
     chain, stepper = CHAINS["jointed"], Newton(1.0)
     x0 = walks(chain, 3)
@@ -242,6 +249,23 @@ def test_a_step_without_any_solution_is_an_error_that_names_it():
         stepper.advance(chain, state, 5)
     assert same(state, kept)
     assert state.step == 0
+
+
+def test_overlaps_are_named_where_a_step_has_no_solution():
+    chain, stepper = fx.Chain.linear(6), Langevin(0.01, potential=WCA())
+    x = np.zeros((6, 3))
+    x[:, 0] = np.arange(6.0)
+    x[3:] = x[2] + [[0.0, 1.0, 0.0], [-1.0, 1.0, 0.0], [-1.0, 0.001, 0.0]]  # bead 5 on bead 1
+    with pytest.raises(fx.ConstraintSolveError, match=r"beads overlap.* on bead [15], bead [15]:"):
+        stepper.advance(chain, stepper.start(chain, x, rng=1), 5)
+
+
+@pytest.mark.parametrize("angle", [1e-9, 1e-6])
+def test_hard_angles_that_are_nearly_straight_are_named(angle):
+    chain, stepper = fx.Chain.linear(20, hard=("length", "angle")), Langevin(0.01)
+    x = random_walks(chain, angles=angle, rng=1)
+    with pytest.raises(fx.ConstraintSolveError, match=r"angle\(0, 1, 2\).* 13 more hardly bend"):
+        stepper.advance(chain, stepper.start(chain, x, rng=1), 50)
 
 
 def test_far_from_the_origin_only_rounding_is_left():
@@ -307,6 +331,10 @@ def test_what_cannot_start_is_refused():
         Langevin(0.01).start(chain, x[[0, 1, 1, 3]])
     with pytest.raises(fx.SingularConstraintError, match="in line"):
         Langevin(0.01).start(fx.Chain.linear(4, hard=("length", "angle")), x)
+    rotating = fx.Chain.linear(9, hard=("length", "angle"))
+    folded = [random_walks(rotating, angles=angle, rng=1)[0] for angle in (1.0, np.pi)]
+    with pytest.raises(fx.SingularConstraintError, match=r"in frame 1: .* in line"):
+        Langevin(0.01).start(rotating, folded, None, 2)
     ring = fx.Chain.ring(4, dim=2)
     with pytest.raises(fx.SingularConstraintError):  # folded onto a line
         Langevin(0.01).start(ring, [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [1.0, 1e-17]])
@@ -319,6 +347,30 @@ def test_what_cannot_start_is_refused():
         Newton("0.1")
     with pytest.raises(ValueError, match="'rigid' or 'stiff'"):
         Langevin(0.1, ensemble="soft")
+
+
+@pytest.mark.parametrize(
+    ("stepper", "v", "would_do"),
+    [
+        (Langevin(0.2), None, 0.1),
+        (Langevin(0.1, kT=4.0), None, 0.07),
+        (Newton(0.2, kT=1.0), None, 0.1),
+        (Newton(0.1), 3.0, None),
+    ],
+)
+def test_steps_that_bias_averages_are_warned_of(stepper, v, would_do):
+    """One that does as is said is silent, and so are lengths and masses in other units."""
+    chain = fx.Chain.linear(20)
+    x = random_walks(chain, 8, rng=1)
+    v0 = None if v is None else v * RNG.normal(size=x.shape)
+    with pytest.warns(RuntimeWarning, match=r"dt=0\.\d is long.*the temperature is right") as found:
+        stepper.start(chain, x, v0, 8, 1)
+    if would_do is not None:
+        assert f"dt={would_do:g} or less would do" in str(found[0].message)
+        replace(stepper, dt=would_do).start(chain, x, v0, 8, 1)
+    heavy = fx.Chain.linear(20, masses=np.full(20, 4.0))
+    drift = None if v is None else 0.5 * v0 + 1e3  # as a whole: no matter
+    replace(stepper, dt=stepper.dt).start(heavy, 4.0 * x, drift, 8, 1)
 
 
 def test_parameters_make_the_stepper_again():

@@ -402,6 +402,21 @@ def test_missing_files_are_named(tmp_path):
         resume(tmp_path / "run")
 
 
+def test_a_run_with_a_damaged_block_is_not_gone_on_with(tmp_path):
+    start(tmp_path / "run")
+    file = tmp_path / "run" / "block_000001.npz"
+    content = bytearray(file.read_bytes())
+    content[content.index(b"x.npy") + 200] ^= 1
+    checkpoint = (tmp_path / "run" / "checkpoint.npz").read_bytes()
+    file.write_bytes(content)
+    with pytest.raises(RunFolderError, match=r"block_000001\.npz is damaged"):
+        resume(tmp_path / "run", 80)
+    shutil.copy(tmp_path / "run" / "block_000002.npz", file)
+    with pytest.raises(RunFolderError, match=r"block_000001\.npz is damaged: its frames are not"):
+        resume(tmp_path / "run", 80)
+    assert (tmp_path / "run" / "checkpoint.npz").read_bytes() == checkpoint
+
+
 @pytest.mark.parametrize("name", ["checkpoint.npz", "block_000000.npz"])
 def test_no_damage_goes_unnoticed(tmp_path, name):
     """A byte changed or the end cut off: an error of our own, or the same numbers."""

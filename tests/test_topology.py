@@ -223,6 +223,52 @@ def test_dependent_rows_are_those_that_do_not_raise_the_rank(n, more, dim, seed)
     assert np.linalg.matrix_rank(oracles.wilson_b(spec, x, chain.hard), tol=1e-8) == rank
 
 
+def ladder(n):
+    rails = [(k, k + 1) for k in range(n - 1)] + [(n + k, n + k + 1) for k in range(n - 1)]
+    return rails + [(k, n + k) for k in range(n)]
+
+
+@pytest.mark.parametrize("n", [3, 20, 80])
+def test_dependent_rows_of_ladders(n):
+    chain = fx.Chain.from_bonds(2 * n, ladder(n), hard=("length", "angle"), drop_redundant=True)
+    x = np.random.default_rng(3).normal(size=(2 * n, 3))
+    rows = fx.wilson_b(chain, x).toarray()[chain.hard]
+    sizes = np.linalg.svd(rows, compute_uv=False)
+    assert sizes[-1] > 1e-6 * sizes[0]
+    assert fx.logdet(chain, x) == pytest.approx(2 * np.log(sizes).sum(), abs=1e-7)
+    everything = Spec.of(chain)
+    rows = [*chain.coordinates, *chain.redundant]
+    object.__setattr__(everything, "rows", [(c.kind, c.beads) for c in rows])
+    hard = np.array([*chain.hard, *range(len(chain.coordinates), len(rows))])
+    rank = np.linalg.matrix_rank(oracles.wilson_b(everything, x, hard), tol=1e-9)
+    assert rank == len(chain.hard)
+
+
+@pytest.mark.parametrize("mass", [1e-12, 1e-9, 1e9])
+def test_which_rows_depend_is_no_question_of_mass(mass):
+    bonds = [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 2)]
+    chain = fx.Chain.from_bonds(6, bonds, masses=[mass, 1, 1, 1, 1, 1], drop_redundant=True)
+    assert len(chain.hard) == 6
+    assert not chain.redundant
+
+
+@pytest.mark.parametrize("hard", [("length",), ("length", "angle"), "torsional"])
+def test_the_factor_stays_sparse(hard):
+    def fill(chain):
+        return chain._hard_pattern.symbolic.nnz / len(chain.hard)
+
+    def comb(n):
+        return fx.Chain.branched(np.append(np.arange(-1, n - 1), np.arange(n)), hard=hard)
+
+    assert fill(comb(800)) < 1.1 * fill(comb(100))
+    tree = fx.Chain.branched(random_parents(np.random.default_rng(0), 500, 500))
+    bonds = tree._hard_pattern
+    assert bonds.symbolic.nnz == np.unique(bonds.terms[:, 0]).size  # nothing is filled in
+    assert fill(fx.Chain.ring(400)) < 3
+    narrow = [fx.Chain.from_bonds(2 * n, ladder(n)) for n in (50, 400)]
+    assert fill(narrow[1]) < 1.2 * fill(narrow[0])
+
+
 def test_extra_rows_are_hard_and_last():
     extra = [("angle", (1, 0, 3)), fx.Coordinate("length", (2, 3))]
     chain = fx.Chain.branched([-1, 0, 0, 0], extra=extra)
@@ -275,7 +321,17 @@ def test_json_and_pickle(chain):
         (lambda: fx.Chain.from_bonds(3, [(0.0, 1.0)]), TypeError, "must be integers"),
         (lambda: fx.Chain.from_bonds(3, [(0, 1), (2,)]), ValueError, "array of integers"),
         (lambda: fx.Chain.from_bonds(0, []), ValueError, "at least 1"),
+        (lambda: fx.Chain.from_bonds(3, 5), ValueError, "pairs of beads"),
         (lambda: fx.Chain.branched([]), ValueError, r"shape \(n,\)"),
+        (lambda: fx.Chain.branched(np.array([2**64 - 1], np.uint64)), ValueError, "no number"),
+        (lambda: fx.Chain.branched(np.ma.array([-1, 0], mask=[0, 1])), TypeError, "masked"),
+        (lambda: fx.Chain.branched([-1, 0], extra=None), TypeError, "list of coordinates"),
+        (lambda: fx.Chain.branched([-1, 0], extra=[("length", (0, 1.7))]), ValueError, "the like"),
+        (
+            lambda: fx.Chain.branched([-1, 0, 1], hard="torsional", rotatable=[0, 1, 1, 2]),
+            ValueError,
+            "rotatable must be pairs",
+        ),
         (lambda: fx.Chain.branched([0, 0]), ValueError, "must be -1"),
         (lambda: fx.Chain.branched([-1, 2, 0]), ValueError, "comes before its children"),
         (lambda: fx.Chain.branched([-1, -1]), ValueError, "comes before its children"),

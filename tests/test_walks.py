@@ -64,6 +64,12 @@ def test_open_walks_are_those_of_the_stiff_ensemble(dim):
     assert abs((c**2).mean() - 1.0 / dim) < 4.0 * (c**2).std() / c.size**0.5
 
 
+def test_degrees_are_refused():
+    for kinds, given in ((BOTH, {"angles": 70.53}), ((*BOTH, "torsion"), {"torsions": 180})):
+        with pytest.raises(ValueError, match=r"in radians, up to .*np\.radians"):
+            random_walks(fx.Chain.linear(5, hard=kinds), **given)
+
+
 def test_rings_that_cannot_close(monkeypatch):
     monkeypatch.setattr(walks, "TRIES", 3)
     with pytest.raises(fx.ConstraintSolveError, match="none of 3 random walks"):

@@ -12,8 +12,9 @@ import numpy as np
 
 from fixman.kernels import jit
 
-# A pivot this much smaller than its diagonal element has no correct digit left to speak of.
-SMALLEST_PIVOT = 64.0 * 2.0**-52
+# A pivot this much smaller than its diagonal element has three correct digits left, at best: its
+# rounding is that of the diagonal element, and of what was taken from it.
+SMALLEST_PIVOT = 4096.0 * 2.0**-52
 
 
 @jit

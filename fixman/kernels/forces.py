@@ -15,6 +15,8 @@ A configuration without an answer, coincident beads for example, leaves values t
 
 from __future__ import annotations
 
+import inspect
+import math
 from typing import Any, NamedTuple
 
 import numba
@@ -94,20 +96,69 @@ def call(typing: Any, address: Any, x: Any, n: Any, dim: Any) -> Any:
     return types.void(types.int64, x, types.int64, types.int64), lower
 
 
-def compiled_address(force: Any) -> tuple[int, Any]:
-    """Return the address of a compiled ``force(x, out)``, for `call`, and what keeps it alive."""
+@intrinsic
+def pointer(typing: Any, address: Any) -> Any:
+    """Return the address of a float64 as a pointer."""
+    kind = types.CPointer(types.float64)
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
+
+    return kind(types.int64), lower
+
+
+def compiled_address(force: Any, record: np.ndarray[Any, Any]) -> tuple[int, Any]:
+    """Return the address of a compiled ``force(x, out)``, for `call`, and what keeps it alive.
+
+    No exception can pass through compiled code.  Where ``force`` raises one, or forces of finite
+    positions are not finite, the forces are NaN and ``record`` (1 + n d,) holds a 1 and the
+    positions, unless it holds others.
+    """
     if not isinstance(force, numba.core.dispatcher.Dispatcher):
         raise TypeError(
             f"force must be compiled by numba.njit, got {type(force).__name__}: an object with "
             "energy(x) and force(x) in plain Python is a potential without Compiled"
         )
-    pointer = types.CPointer(types.float64)
+    called = force.py_func.__name__
+    name = f"the compiled force {called}"
+    parameters = inspect.signature(force.py_func)
+    try:
+        parameters.bind(None, None)
+    except TypeError:
+        raise TypeError(f"{name} must be a function of (x, out), got {parameters}") from None
+    address = record.ctypes.data
 
     def function(x: Any, out: Any, n: Any, dim: Any) -> None:
-        force(carray(x, (n, dim)), carray(out, (n, dim)))
+        known = carray(pointer(address), 1 + n * dim)
+        X, F = carray(x, n * dim), carray(out, n * dim)
+        for m in range(n * dim):
+            F[m] = 0.0
+        raised = False
+        try:
+            force(carray(x, (n, dim)), carray(out, (n, dim)))
+        except Exception:
+            raised = True
+        check = 0.0
+        for m in range(n * dim):
+            check += 0.0 * F[m]
+        if raised or check != 0.0:
+            usual = True
+            for m in range(n * dim):
+                usual &= math.isfinite(X[m])
+                F[m] = math.nan
+            if known[0] == 0.0 and (raised or usual):
+                known[0] = 1.0
+                known[1:] = X
 
-    signature = types.void(pointer, pointer, types.int64, types.int64)
-    compiled: Any = numba.cfunc(signature)(function)
+    double = types.CPointer(types.float64)
+    signature = types.void(double, double, types.int64, types.int64)
+    try:
+        compiled: Any = numba.cfunc(signature)(function)
+    except numba.core.errors.NumbaError:
+        raise TypeError(
+            f"numba cannot compile {name} for x and out, two float64 arrays (n, dim): "
+            f"{called}(x, np.empty_like(x)) says why"
+        ) from None
     return compiled.address, compiled
 
 
@@ -154,7 +205,7 @@ def add_others(X, F, n, dim, tables, work, like):
         for e in range(tables.external.size):
             for m in range(size):
                 copy[m] = X[m * width + which]  # whatever the one before has done to it
-                copy[size + m] = 0.0
+                copy[size + m] = math.nan  # which stays if Ctrl-C gets in before the function
             call(tables.external[e], copy, n, dim)
             for m in range(size):
                 F[m * width + which] += copy[size + m]

@@ -205,23 +205,6 @@ def factor(V, first, row, left_first, left_place, left_column, work, like):
     return -1
 
 
-@jit
-def dependent_rows(V, first, row, left_first, left_place, left_column, tolerance, lost):
-    """Mark in ``lost (m,)`` the rows whose pivots fall below ``tolerance`` of their diagonals.
-
-    The factorization, in place, goes on without them.
-    """
-    work = np.empty(lost.size)
-    for j in range(lost.size):
-        begin = first[j]
-        diagonal = V[begin]
-        gather(V, j, first, row, left_first, left_place, left_column, work, 0.0)
-        lost[j] = not work[j] > tolerance * diagonal
-        V[begin] = 1.0 if lost[j] else work[j]
-        for p in range(begin + 1, first[j + 1]):
-            V[p] = 0.0 if lost[j] else work[row[p]] / V[begin]
-
-
 @exact
 def log_product(V, first, like):
     """Σ ln d of a factor: powers of two are added apart, so there is one logarithm.

@@ -28,7 +28,8 @@ class Langevin:
     ----------
     dt : float
         Time step, up to 0.1 in units of L √(m/kT); the bias of a trimer's ⟨c²⟩ is −0.02 dt² (rigid)
-        or −0.04 dt² (stiff) in these units.
+        or −0.04 dt² (stiff) in these units.  Above 0.15 there is a warning: the temperature is
+        right even where the ensemble is not.
     kT : float
     friction : float
         The rate γ at which velocities are forgotten.
@@ -80,7 +81,9 @@ class Langevin:
 
         Arguments and errors are those of `Newton.start`.
         """
-        return _state.start(chain, x0, v0, replicas, rng, self.kT, True)
+        state = _state.start(chain, x0, v0, replicas, rng, self.kT, True)
+        _state.warn_of_long_steps(chain, state, self.dt, self.kT)
+        return state
 
     def advance(self, chain: Chain, state: State, steps: int, workers: int = 1) -> None:
         """Do ``steps`` steps on every replica, in place.

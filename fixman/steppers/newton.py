@@ -89,11 +89,18 @@ class Newton:
             If there are neither velocities nor a temperature.
         SingularConstraintError
             If the hard coordinates cannot be held in x0.
+
+        Warns
+        -----
+        RuntimeWarning
+            If dt √(kT/m) is more than 0.15 of the shortest hard bond.
         """
         if v0 is None and self.kT is None:
             raise ValueError("Newton needs velocities to start with: give v0, or kT to draw them")
         drifting = self.drifting or chain.base == "fixed"
-        return _state.start(chain, x0, v0, replicas, rng, self.kT, drifting)
+        state = _state.start(chain, x0, v0, replicas, rng, self.kT, drifting)
+        _state.warn_of_long_steps(chain, state, self.dt)
+        return state
 
     def advance(self, chain: Chain, state: State, steps: int, workers: int = 1) -> None:
         """Do ``steps`` steps on every replica, in place.

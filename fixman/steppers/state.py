@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,6 +17,7 @@ from fixman._arrays import Array
 from fixman.chain import Chain, require_chain
 from fixman.errors import ConstraintSolveError
 from fixman.kernels import stepping
+from fixman.kernels.geometry import ANGLE, LENGTH
 from fixman.kernels.lanes import LANES
 from fixman.kernels.random import WORDS, fill_normals
 from fixman.partition import raise_failure
@@ -27,6 +29,14 @@ Streams = NDArray[np.uint64]
 
 # Replicas left over from eight that are moved alone: eight in lanes take less time than two alone.
 ALONE = 1
+
+# Of the shortest bond, the thermal way of a step from which a warning is due: there ⟨cos²θ⟩ of two
+# bonds is off by 0.5 % or so, and the error grows with the square.
+LONG_STEP = 0.15
+FAR = 0.1  # of the shortest bond, by which forces move a bead in one step if there is an overlap
+STRAIGHT = 0.01  # sine of a bend in space below which a hard one turns faster than steps can follow
+NAMED = 5  # beads that a refusal names
+FARTHEST = 1e8  # shortest bonds from the origin
 
 
 @dataclass(eq=False)
@@ -132,9 +142,54 @@ def start(
     system, ghosts = projections(chain, targets)
     for r in range(replicas):
         stepping.project_one(v[r].reshape(-1), x[r].reshape(-1), targets[r], system, ghosts)
-        if not np.isfinite(v[r]).all():
+        if not (np.isfinite(v[r]).all() and chain._hard_pattern.rows.gradients(x[r])[1].all()):
             raise_failure(chain, x, r)
     return State(x, v, random, targets)
+
+
+def warn_of_long_steps(chain: Chain, state: State, dt: float, kT: float | None = None) -> None:
+    """Warn if a step moves beads so far that averages suffer; kT by default that of state.v."""
+    shortest = _shortest(chain, state.targets)
+    if kT is None:
+        v = state.v
+        if chain.base == "free":
+            v = v - np.average(v, axis=1, weights=chain.masses)[:, None]
+        freedom = max(1, v[0].size - chain.hard.size)
+        kT = float(np.einsum("rka,rka,k->", v, v, chain.masses)) / (len(v) * freedom)
+    way = dt * float(np.sqrt(kT * chain._inverse_masses.max()))
+    if way > LONG_STEP * shortest:
+        warnings.warn(
+            f"dt={dt:g} is long: in one step the lightest bead moves {way / shortest:.2g} of the "
+            "shortest bond, dt √(kT/m), so that averages are of another ensemble, although the "
+            f"temperature is right; dt={_round_down(dt * LONG_STEP * shortest / way):g} or less "
+            "would do",
+            RuntimeWarning,
+            stacklevel=4,  # who called simulate
+        )
+
+
+def _round_down(value: float) -> float:
+    """One digit of a positive number."""
+    digit = 10.0 ** np.floor(np.log10(value))
+    return float(f"{np.floor(value / digit) * digit:.0e}")
+
+
+def _shortest(chain: Chain, targets: Array) -> float:
+    lengths = targets[:, chain._rows.kinds[chain.hard] == LENGTH]
+    return float(lengths.min(initial=np.inf))
+
+
+def _require_near(chain: Chain, state: State) -> None:
+    """Refuse positions so large that a step is lost in their rounding."""
+    shortest = _shortest(chain, state.targets)
+    far = np.abs(state.x).max(axis=(1, 2))
+    replica = int(np.argmax(far))
+    if far[replica] > FARTHEST * shortest:
+        raise ValueError(
+            f"replica {replica} has coordinates of {far[replica]:.2g} at step {state.step}, more "
+            f"than {FARTHEST:g} bonds from the origin: steps would be lost in rounding; start "
+            "nearer to the origin"
+        )
 
 
 def _hard_values(chain: Chain, x: Array) -> Array:
@@ -211,6 +266,7 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
     """Move all replicas on, in groups over threads; on failure the state stays as it was."""
     workers = _arrays.positive_int(workers, "workers")
     steps = _arrays.positive_int(steps, "steps")
+    _require_near(chain, state)
     prepared = Prepared.of(chain, state, plan)
     moved, failures = prepared.run(state, steps, workers)
     prepared.bound.check()
@@ -220,11 +276,46 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
             prepared.bound.check(state.x[replica])
         raise ConstraintSolveError(
             f"step {state.step + step} of replica {replica} has no solution, not even in "
-            f"{2**stepping.RESCUES} pieces: a bead would move further than its bonds let it in "
-            f"dt = {plan.dt:g}; make dt smaller (dt √(2 kT/m) below a tenth of a bond length), or "
-            "look for overlaps and forces that grow without bound"
+            f"{2**stepping.RESCUES} pieces: {_cause(prepared, state, replica, plan)}"
         )
     state.x, state.v, state.random, state.step = moved.x, moved.v, moved.random, moved.step
+
+
+def _cause(prepared: Prepared, state: State, replica: int, plan: Plan) -> str:
+    """Say what the positions before the call tell of a step without solution."""
+    chain = prepared.bound.chain
+    targets = state.targets[replica : replica + 1]
+    if plan.potential is not None:
+        pull = np.linalg.norm(prepared.bound.force(state.x[replica]), axis=1)
+        ways = 0.5 * plan.dt**2 * pull * chain._inverse_masses
+        far = np.flatnonzero(ways > FAR * _shortest(chain, targets))
+        if far.size:
+            far = far[np.argsort(-ways[far], kind="stable")]
+            names = _listed([f"bead {k}" for k in far])
+            return (
+                f"beads overlap, or nearly so; the forces at step {state.step} are enormous, up to "
+                f"{pull.max():.2g} on {names}: start from positions without overlaps, or, if these "
+                f"forces are meant, make dt smaller than {plan.dt:g}"
+            )
+    angles = chain._rows.kinds[chain.hard] == ANGLE
+    if chain.dim == 3:
+        flat = chain.hard[angles][np.abs(np.sin(targets[0, angles])) < STRAIGHT]
+        if flat.size:
+            names = _listed([str(chain.coordinates[row]) for row in flat])
+            return (
+                f"{names} hardly bend, and in space a straight angle cannot be hard: leave them "
+                "soft, or give them values away from 0 and π"
+            )
+    return (
+        f"a bead would move further than its bonds let it in dt = {plan.dt:g}; make dt smaller "
+        "(dt √(2 kT/m) below a tenth of a bond length), or look for overlaps and forces that grow "
+        "without bound"
+    )
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def _motion(chain: Chain, ghosts: int, plan: Plan) -> stepping.Motion:
