@@ -278,7 +278,7 @@ def express(
     for e in range(extra.size):
         r = extra[e]
         gradient(kinds[r], beads[r], P, dim, fixed, B)
-        heap = [(0, -1)]
+        heap = [(np.int64(0), np.int64(-1))]
         heap.pop()
         for slot in range(4):
             j = columns[r, slot]
@@ -287,7 +287,7 @@ def express(
                     F[j, a] += B[slot, a]
                 if not waiting[j]:
                     waiting[j] = True
-                    heapq.heappush(heap, (-rank[j], int(j)))
+                    heapq.heappush(heap, (np.int64(-rank[j]), np.int64(j)))
         highest = -1 if tops[e] < 0 else rank[tops[e]]
         first = count
         square = 0.0
@@ -319,7 +319,7 @@ def express(
                             F[j, a] -= t * B[slot, a]
                         if not waiting[j]:
                             waiting[j] = True
-                            heapq.heappush(heap, (-rank[j], int(j)))
+                            heapq.heappush(heap, (np.int64(-rank[j]), np.int64(j)))
             F[k] = 0.0
         for p in range(first, min(count, column.size)):
             value[p] /= math.sqrt(square)
