@@ -323,12 +323,18 @@ def _replicas(replicas: int | None, *given: ArrayLike | None) -> int:
 def _block(chain: Chain, replicas: int, every: int, stepper: Stepper) -> dict[str, int]:
     """Frames of a block, and the most steps between two checkpoints."""
     beads = replicas * chain.n
-    own = '"own": true' in json.dumps(stepper.parameters())
-    work = BLOCK_WORK // SLOW if own else BLOCK_WORK
+    work = BLOCK_WORK // SLOW if _holds_own(stepper.parameters()) else BLOCK_WORK
     by_bytes = BLOCK_BYTES // (16 * beads * chain.dim)
     by_work = work // (every * beads + CALL_WORK)
     stride = min(every, max(1, work // beads))
     return {"frames": max(1, min(by_bytes, by_work)), "steps": stride}
+
+
+def _holds_own(described: Any) -> bool:
+    """Whether parameters describe something that is the user's own, and may be slow."""
+    if isinstance(described, dict):
+        return bool(described.get("own")) or any(map(_holds_own, described.values()))
+    return isinstance(described, list) and any(map(_holds_own, described))
 
 
 def _generator(rng: Any) -> tuple[np.random.Generator, dict[str, Any]]:
