@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -619,3 +620,13 @@ def test_without_dask_the_error_says_what_to_install():
     code = "import sys; sys.modules['distributed'] = None; import fixman.io.dask"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert 'pip install "fixman-chains[dask]"' in done.stderr
+
+
+@pytest.mark.parametrize("angles", [(0, 0, 0), (np.nan, 90, 90), (30, 30, 170)])
+def test_an_impossible_box_is_refused(angles, peer):
+    peer("MDAnalysis")
+    from fixman.io.mdanalysis import _shortest
+
+    now = SimpleNamespace(dimensions=np.array([10, 10, 10, *angles], np.float32), frame=3)
+    with pytest.raises(ValueError, match="frame 3 has an impossible box"):
+        _shortest(np.ones((1, 2, 3)), now, np.array([[0, 1], [1, 2]]), np.arange(3)[None])

@@ -553,13 +553,15 @@ def _whole(now: Any, molecules: Molecules) -> Floats:
 def _shortest(bonds: Floats, now: Any, joined: Indices, atoms: Indices) -> Floats:
     """Shortest periodic images of bonds (molecules, m, 3)."""
     box = now.dimensions
+    rectangular = bool(np.all(box[3:] == 90.0))
+    with np.errstate(invalid="ignore"):
+        cell = np.empty(0) if rectangular else triclinic_vectors(box).astype(np.float64)
+    if not np.isfinite(box).all() or not (rectangular or np.any(cell)):
+        raise ValueError(f"frame {now.frame} has an impossible box {list(map(float, box))}")
     shortest: Floats = minimize_vectors(bonds.reshape(-1, 3), box).reshape(bonds.shape)
-    if np.all(box[3:] == 90.0):  # an edge of zero length is a direction without periodicity
+    if rectangular:  # an edge of zero length is a direction without periodicity
         fraction = shortest / np.where(box[:3] > 0.0, box[:3], np.inf)
     else:
-        cell = triclinic_vectors(box).astype(np.float64)
-        if not np.any(cell):
-            raise ValueError(f"frame {now.frame} has an impossible box {list(map(float, box))}")
         fraction = shortest @ np.linalg.inv(cell)
     ambiguous = np.any(np.abs(fraction) > AMBIGUOUS_FRACTION, axis=2)
     if np.any(ambiguous):
