@@ -15,6 +15,7 @@ import pytest
 import fixman as fx
 from drifting import Drift
 from fixman import observables, simulation
+from fixman.potentials import WCA
 from fixman.simulation import resume, simulate
 from fixman.steppers import Langevin, Newton
 from fixman.store import load_run
@@ -158,10 +159,23 @@ def test_blocks_are_of_some_megabytes_and_some_seconds(n, replicas, every, frame
 
     size = Size()
     size.n = n
-    assert simulation._block(size, replicas, every) == {"frames": frames, "steps": steps}
+    stepper = fx.Langevin(0.01)
+    found = simulation._block(size, replicas, every, stepper)
+    assert found == {"frames": frames, "steps": steps}
     assert frames == 1 or frames * n * replicas * 48 <= 2**23
     assert frames == 1 or frames * every * n * replicas <= 5e7
     assert steps == 1 or steps * n * replicas <= 5e7
+
+    class Own:
+        def energy(self, x):
+            return 0.0
+
+        def force(self, x):
+            return 0.0 * x
+
+    slow = simulation._block(size, replicas, every, fx.Langevin(0.01, potential=Own() + WCA()))
+    assert slow["frames"] == 1 or slow["frames"] * every * n * replicas <= 5e4
+    assert slow["steps"] == 1 or slow["steps"] * n * replicas <= 5e4
 
 
 def test_a_stepper_is_called_at_the_same_steps_whatever_happens(tmp_path, monkeypatch):
