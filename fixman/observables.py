@@ -331,7 +331,7 @@ def mean_with_error(series: ArrayLike, *, log_weights: ArrayLike | None = None) 
     """Mean of a series (frames, ...), and its standard error with regard to correlations.
 
     With weights of the frames, Σ w f / Σ w, and the error of that ratio to first order.  The error
-    of a series shorter than some fifty of its `correlation_time`s is too small, and so may that
+    of a series shorter than some fifty times its `correlation_time` is too small, and so may that
     time itself be.
 
     Parameters
