@@ -87,10 +87,11 @@ def require_finite(array: Array, tail: tuple[int, ...], name: str, what: str = "
     where = np.argwhere(~np.isfinite(array))[0]
     lead = array.shape[: array.ndim - len(tail)]
     index = where[len(lead) :]
+    place = f" at {what} {index[0]}" if index.size else ""  # a single number has no place
     frame = int(np.ravel_multi_index(tuple(where[: len(lead)]), lead)) if lead else 0
+    value = array[tuple(where)]
     raise ValueError(
-        f"{name} is {array[tuple(where)]} at {what} {index[0]}{frame_text(frame, lead)}: "
-        "every value must be finite"
+        f"{name} is {value}{place}{frame_text(frame, lead)}: every value must be finite"
     )
 
 

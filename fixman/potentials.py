@@ -348,8 +348,11 @@ class Tether(_Term):
         listed = self.beads if np.ndim(self.beads) else (self.beads,)
         rows = bead_rows([(bead,) for bead in listed], 1, "tether") or ()  # type: ignore[union-attr]
         points = _arrays.real(self.points, (), "points")
-        if points.ndim not in (1, 2):
-            raise ValueError(f"points must have shape (dim,) or (tethers, dim), got {points.shape}")
+        if points.ndim not in (1, 2) or points.shape[:-1] not in ((), (1,), (len(rows),)):
+            raise ValueError(
+                f"points must have shape (dim,) or (tethers, dim), got {points.shape} for "
+                f"{len(rows)} tethers"
+            )
         points = np.broadcast_to(points, (len(rows), points.shape[-1]))
         _arrays.require_finite(points, points.shape, "points", "tether")
         self._set(
@@ -359,11 +362,13 @@ class Tether(_Term):
         )
 
     def _write(self, tables: Assembly) -> None:
+        if not self.beads:
+            return
         beads, points = np.array(self.beads), np.array(self.points)
         require_beads(tables.chain, beads[:, None], "tether")
-        if beads.min(initial=0) < 0:
+        if beads.min() < 0:
             raise ValueError("tether names beads from 0 on: the base point cannot move")
-        tables.vector(points[0] if len(points) else np.zeros(tables.chain.dim), "a point")
+        tables.vector(points[0], "a point")
         k = spread(self.stiffness, beads.size, "stiffness", "tether")
         tables.tether(beads, points, k)
 

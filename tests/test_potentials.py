@@ -869,6 +869,7 @@ def test_overflow_is_an_error():
         (lambda: Tension((0, 1), ends=(1, 1)), "pair of ends is 2 different bead numbers"),
         (lambda: Tether(1.5, (0, 0)), "tether is a bead number"),
         (lambda: Tether(0, 1.0), "points must have shape"),
+        (lambda: Tether(0, [(0, 0, 1), (0, 0, 2)]), r"got \(2, 3\) for 1 tethers"),
     ],
 )
 def test_bad_arguments(make, text):
@@ -899,6 +900,11 @@ def test_bad_arguments(make, text):
 def test_what_does_not_fit_the_chain(chain, potential, text):
     with pytest.raises(ValueError, match=text):
         bind(chain, potential)
+
+
+def test_no_tethers_pull_nothing():
+    bound = bind(fx.Chain.linear(4), Tether((), (0.0, 0.0, 1.0)))
+    assert bound.energy(frames(bound.chain, 1)[0]) == 0.0
 
 
 # --- in a stepper ---------------------------------------------------------------------------------

@@ -228,6 +228,7 @@ def test_refusals_of_from_dh():
         ({"a": [0, 1]}, r"a must have shape \(1,\)"),
         ({"r": np.zeros(3)}, r"r must have shape \(1, 3\)"),
         ({"inertias": np.zeros((2, 3))}, "inertias must have shape"),
+        ({"inertias": np.nan}, "inertias is nan: every value must be finite"),
         ({"masses": [-1]}, "the mass of body 0"),
         ({"a": [np.inf]}, "a is inf at joint 0"),
         ({"alpha": [np.inf]}, "alpha is inf at joint 0"),
