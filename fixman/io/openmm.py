@@ -6,9 +6,10 @@ cost in Python does not grow with the number of molecules.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,6 +53,17 @@ NAME = "FixmanForce"
 FAR = 1e6  # nm
 VERSION = 1  # of what a serialized System holds
 Names = Sequence[str] | Mapping[int, str]
+
+
+class MadeFor(NamedTuple):
+    """The constraints and masses that a force was made for.
+
+    ``whole`` tells whether all of the System's count, or those among the particles of its chains.
+    """
+
+    whole: bool
+    constraints: int
+    digest: str
 
 
 def fixman_force(
@@ -104,7 +116,11 @@ def fixman_force(
     terms = [group for group in groups if not is_rigid(group.chain)]
     if not terms:
         raise ValueError(_nothing(held, groups, chains is not None))
-    potential = FixmanPotential(terms, held.periodic, held.names)
+    made_for = None
+    if held.names is None:
+        within = None if chains is None else [group.particles for group in terms]
+        made_for = _fingerprint(held, within)
+    potential = FixmanPotential(terms, held.periodic, held.names, made_for)
     force = openmm.PythonForce(potential, {PARAMETER: 0.0, MARK: 0.0})
     force.setParticles([int(p) for group in terms for p in group.particles.ravel()])
     force.setUsesPeriodicBoundaryConditions(held.periodic)
@@ -122,9 +138,21 @@ class FixmanPotential:
     `Chain.to_json`.  Its older formats stay readable.
     """
 
-    def __init__(self, groups: Iterable[Group], periodic: bool, names: Names | None = None) -> None:
+    def __init__(
+        self,
+        groups: Iterable[Group],
+        periodic: bool,
+        names: Names | None = None,
+        made_for: MadeFor | None = None,
+    ) -> None:
         self.groups, self.periodic, self.names = tuple(groups), periodic, names
+        self.made_for, self._size = made_for, sum(g.particles.size for g in self.groups)
         self._unreadable: tuple[str, Any] | None = None  # why, and what was read
+
+    @property
+    def particles(self) -> Indices:
+        """Particles of the groups, one group after the other."""
+        return np.concatenate([np.empty(0, np.intp), *(g.particles.ravel() for g in self.groups)])
 
     def __getstate__(self) -> Any:
         if self._unreadable is not None:
@@ -132,32 +160,62 @@ class FixmanPotential:
         terms = [(group.chain.to_json(), group.particles.tolist()) for group in self.groups]
         names = None
         if self.names is not None:
-            particles = np.concatenate([group.particles.ravel() for group in self.groups])
-            names = {int(k): self.names[k] for k in particles}
-        return {"version": VERSION, "periodic": self.periodic, "terms": terms, "names": names}
+            names = {int(k): self.names[k] for k in self.particles}
+        return {
+            "version": VERSION,
+            "periodic": self.periodic,
+            "terms": terms,
+            "names": names,
+            "made for": None if self.made_for is None else tuple(self.made_for),
+        }
 
     def __setstate__(self, state: Any) -> None:
         # OpenMM dies of a segmentation fault if reading a pickle raises, so the first call does.
-        self.groups, self.periodic, self.names, self._unreadable = (), False, None, None
+        FixmanPotential.__init__(self, (), False)
         try:
             if state["version"] != VERSION:
                 raise ValueError(f"its version is {state['version']}, this fixman reads {VERSION}")
-            self.groups = tuple(
-                Group(Chain.from_json(text), np.array(particles, dtype=np.intp))
-                for text, particles in state["terms"]
-            )
-            self.periodic, self.names = bool(state["periodic"]), state["names"]
+            groups = tuple(_read_term(*term) for term in state["terms"])
+            periodic, names, made_for = state["periodic"], state["names"], state["made for"]
+            _require_plain(groups, periodic, names)
+            if made_for is not None:
+                made_for = MadeFor(bool(made_for[0]), int(made_for[1]), str(made_for[2]))
+            FixmanPotential.__init__(self, groups, periodic, names, made_for)
         except Exception as error:
             self._unreadable = f"{type(error).__name__}: {error}", state
 
-    def __call__(self, state: Any) -> tuple[float, Floats]:
-        """Energy in kJ/mol, and forces on the particles of the groups, one after the other."""
+    def _require_fit(self, system: Any) -> None:
+        """Refuse a System that has changed since its force was made."""
+        own = [force.getParticles() for force in system.getForces() if force.getName() == NAME]
+        if own and all(list(particles) != self.particles.tolist() for particles in own):
+            raise ValueError(
+                "the Fixman force of this System acts on other particles than those it was made "
+                "for: remove it, and add fixman_force(system) again"
+            )
+        if self.made_for is None:  # of a Topology
+            return
+        within = None if self.made_for.whole else [group.particles for group in self.groups]
+        found = _fingerprint(_of_system(system), within)
+        if found != self.made_for:
+            where = "" if self.made_for.whole else " among the particles of its chains"
+            raise ValueError(
+                f"the constraints or masses of this System have changed since its Fixman force was "
+                f"made ({self.made_for.constraints} constraints{where} then, "
+                f"{found.constraints} now): remove that force, and add fixman_force(system) again "
+                "after everything else"
+            )
+
+    def _require_readable(self) -> None:
         if self._unreadable is not None:
             raise ValueError(
-                "the Fixman force of this System was serialized by another version of fixman "
-                f"({self._unreadable[0]}): remove it, and add fixman_force(system) again"
+                "the Fixman force of this System was serialized by another version of fixman, or "
+                f"is damaged ({self._unreadable[0]}): remove it, and add fixman_force(system) again"
             )
-        kT = GAS_CONSTANT * temperature_of(state)
+
+    def __call__(self, state: Any) -> tuple[float, Floats]:
+        """Energy in kJ/mol, and forces on the particles of the groups, one after the other."""
+        self._require_readable()
+        kT = GAS_CONSTANT * temperature_of(state, self._require_fit)
         x = state.getPositions(asNumpy=True).value_in_unit(unit.nanometer)
         box = None
         if self.periodic:
@@ -166,6 +224,11 @@ class FixmanPotential:
 
     def evaluate(self, x: Floats, kT: float, box: Floats | None = None) -> tuple[float, Floats]:
         """Energy and forces at positions x (particles of the groups, 3)."""
+        if len(x) != self._size:
+            raise ValueError(
+                f"the Fixman force of this System is damaged: it acts on {len(x)} particles and "
+                f"its chains have {self._size}; remove it, and add fixman_force(system) again"
+            )
         energy, forces, first = 0.0, np.empty_like(x), 0
         for group in self.groups:
             part = slice(first, first + group.particles.size)
@@ -218,6 +281,32 @@ class FixmanPotential:
 _Potential = FixmanPotential  # its name before there were versions, which old files contain
 
 
+def _read_term(text: str, particles: Any) -> Group:
+    """Chain and particles of one kind, from the plain data of a pickle."""
+    chain, array = Chain.from_json(text), np.array(particles)
+    if chain.dim != 3 or chain.base != "free":
+        raise ValueError(f"{chain!r} is not free and three-dimensional")
+    if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != chain.n:
+        raise ValueError(f"particles of {chain!r} are {array.dtype} of shape {array.shape}")
+    if array.size and array.min() < 0:
+        raise ValueError(f"there is no particle {array.min()}")
+    return Group(chain, array.astype(np.intp))
+
+
+def _require_plain(groups: Sequence[Group], periodic: Any, names: Any) -> None:
+    if not isinstance(periodic, bool):
+        raise TypeError(f"periodic is {periodic!r:.80}")
+    particles = [int(k) for group in groups for k in group.particles.ravel()]
+    if not particles:
+        raise ValueError("it has no particles")
+    if len(set(particles)) < len(particles):
+        raise ValueError("a particle is in its chains more than once")
+    if names is not None and not (
+        isinstance(names, dict) and all(isinstance(names.get(k), str) for k in particles)
+    ):
+        raise TypeError("atoms without names")
+
+
 # --- what is held -------------------------------------------------------------------------------
 
 
@@ -265,6 +354,19 @@ def _of_system(system: Any) -> Held:
         # Between two frozen particles OpenMM ignores constraints.
         pairs = pairs[masses[pairs].any(axis=1)]
     return Held(masses, pairs, system.usesPeriodicBoundaryConditions(), None)
+
+
+def _fingerprint(held: Held, within: Sequence[Indices] | None) -> MadeFor:
+    """Constraints and masses of a System, or those that touch the particles ``within``."""
+    pairs = np.unique(np.sort(held.pairs, axis=1), axis=0)
+    particles = np.unique(pairs)
+    if within is not None:
+        particles = np.unique(np.concatenate([part.ravel() for part in within]))
+        pairs = pairs[np.isin(pairs, particles).any(axis=1)]
+    digest = hashlib.sha256()
+    for array in (pairs.astype("<i8"), particles.astype("<i8"), held.masses[particles]):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return MadeFor(within is None, len(pairs), digest.hexdigest())
 
 
 def _of_topology(topology: Any) -> Held:

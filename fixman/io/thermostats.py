@@ -13,6 +13,7 @@ import re
 import secrets
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -48,11 +49,13 @@ class _Thermostat(NamedTuple):
         self.set(kelvin * self.per_kelvin)
 
 
-class _Known(NamedTuple):
+@dataclass
+class _Known:
     """A Context for which `set_temperature` was called, and the thermostats of its integrator."""
 
     context: Callable[[], Any]  # weakly
     thermostats: list[_Thermostat]
+    looked: bool = False  # whether the force has looked at the System since then
 
 
 # By their marks.  A mark is a random number, so that it means nothing in another process.
@@ -108,10 +111,15 @@ def set_temperature(context: Any, temperature: Any = None) -> None:
         _KNOWN[mark] = _Known(weakref.ref(context), integrated)
         weakref.finalize(context, _KNOWN.pop, mark)
         context.setParameter(MARK, mark)
+    else:
+        known.looked = False
 
 
-def temperature_of(state: Any) -> float:
-    """Temperature of the Context that a State is of, if its thermostats have it too."""
+def temperature_of(state: Any, look: Callable[[Any], None]) -> float:
+    """Temperature of the Context that a State is of, if its thermostats have it too.
+
+    The first time after `set_temperature`, ``look`` is given the System.
+    """
     parameters = dict(state.getParameters())
     known = _KNOWN.get(parameters.get(MARK, 0.0))
     context = None if known is None else known.context()
@@ -122,6 +130,9 @@ def temperature_of(state: Any) -> float:
             "fixman.io.openmm.set_temperature(context) once it is made, and again when parameters "
             "were reset or loaded from elsewhere"
         )
+    if not known.looked:
+        look(context.getSystem())
+        known.looked = True
     kelvin: float = parameters[PARAMETER]
     others = [(one.name, one.read()) for one in known.thermostats]
     others += [(name, parameters[name]) for name in _OWN if name in parameters]
