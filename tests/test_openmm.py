@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import pickle
 import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -326,7 +328,9 @@ def custom(mm, **variables):
     integrator = mm.CustomIntegrator(0.001)
     for name, value in variables.items():
         integrator.addGlobalVariable(name, value)
-    integrator.addComputePerDof("v", "v + 0.001 * gaussian")
+    integrator.addComputePerDof("v", "v + dt * f / m + 0.001 * gaussian")
+    integrator.addComputePerDof("x", "x + dt * v")
+    integrator.addConstrainPositions()
     integrator.addConstrainVelocities()
     return integrator
 
@@ -658,6 +662,113 @@ def test_a_system_serializes(mm, fixman_force, rng, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) == energy
+
+
+WHEEL_OF_V1 = [(0, 1), (1, 2), (2, 3), (3, 0), (3, 4)]
+V1 = Path(__file__).parent / "reference" / "openmm_system_v1.xml"
+
+
+def test_files_of_version_1_are_read(mm, tmp_path):
+    """The file was written by the first public version: five particles, masses 12 1 16 1 12.
+
+    Its constraints are 0-1, 1-2, 2-3, 0-3 and 3-4.
+    """
+    x = np.random.default_rng(31).normal(size=(5, 3))
+    np.save(tmp_path / "x.npy", x)
+    command = [sys.executable, "-c", ELSEWHERE, V1, tmp_path / "x.npy"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    expected = KT * dense_potential(x, np.array([12.0, 1, 16, 1, 12]), WHEEL_OF_V1)
+    assert float(done.stdout) == pytest.approx(expected, rel=1e-11)
+
+
+def test_a_serialized_force_names_no_private_class(mm, fixman_force):
+    """What other versions have to know by name is one class; the rest is plain data."""
+    assert global_names(potential_of(mm)) == {"fixman.io.openmm FixmanPotential"}
+
+
+def potential_of(mm):
+    from fixman.io.constraints import Group
+    from fixman.io.openmm import FixmanPotential, MadeFor
+
+    group = Group(fx.Chain.linear(3), np.arange(6).reshape(2, 3))
+    return FixmanPotential((group,), False, [f"atom {k}" for k in range(6)], MadeFor(True, 4, "0f"))
+
+
+def global_names(value):
+    """Names of the classes and functions that reading a pickle looks up."""
+    found = set()
+
+    class Reader(pickle.Unpickler):
+        def find_class(self, module, name):
+            if module != "copyreg":  # Python's own protocol
+                found.add(f"{module} {name}")
+            return super().find_class(module, name)
+
+    Reader(io.BytesIO(pickle.dumps(value, 2))).load()
+    return found
+
+
+def forged(state, **changes):
+    return {**state, **changes}
+
+
+DAMAGES = {
+    "no dictionary": lambda s: [1, 2],
+    "nothing": lambda s: None,
+    "a newer version": lambda s: forged(s, version=2),
+    "no version": lambda s: {k: v for k, v in s.items() if k != "version"},
+    "no terms": lambda s: forged(s, terms=[]),
+    "terms of one": lambda s: forged(s, terms=[s["terms"][0][:1]]),
+    "a chain that is no JSON": lambda s: forged(s, terms=[("{", s["terms"][0][1])]),
+    "a chain in the plane": lambda s: forged(
+        s, terms=[(fx.Chain.linear(3, dim=2).to_json(), s["terms"][0][1])]
+    ),
+    "a chain on a base": lambda s: forged(
+        s, terms=[(fx.Chain.linear(3, base="fixed").to_json(), s["terms"][0][1])]
+    ),
+    "too few beads": lambda s: forged(
+        s, terms=[(fx.Chain.linear(2).to_json(), s["terms"][0][1])]
+    ),
+    "one copy, not in a list": lambda s: forged(s, terms=[(s["terms"][0][0], [0, 1, 2])]),
+    "negative particles": lambda s: forged(s, terms=[(s["terms"][0][0], [[0, 1, -2]])]),
+    "particles that are no integers": lambda s: forged(s, terms=[(s["terms"][0][0], [[0, 1, 2.5]])]),
+    "a particle twice": lambda s: forged(s, terms=[s["terms"][0], s["terms"][0]]),
+    "a box of words": lambda s: forged(s, periodic="no"),
+    "names of few": lambda s: forged(s, names={0: "atom 0"}),
+    "names that are numbers": lambda s: forged(s, names=dict.fromkeys(range(6), 7)),
+    "made for nothing": lambda s: forged(s, **{"made for": 5}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_data_are_refused_on_the_first_call(mm, rng, damage):
+    """Not while it is read: there OpenMM would die of a segmentation fault."""
+    potential = potential_of(mm)
+    state = DAMAGES[damage](potential.__getstate__())
+    broken = type(potential).__new__(type(potential))
+    broken.__setstate__(state)
+    assert broken.__getstate__() == state  # written again as it was read
+    force = mm.PythonForce(broken, {"FixmanTemperature": 0.0, "FixmanContext": 0.0})
+    force.setParticles(list(range(6)))
+    system = system_of(mm, [1.0] * 6, [*linear(0, 3), *linear(3, 3)])
+    system.addForce(force)
+    again = mm.XmlSerializer.deserialize(mm.XmlSerializer.serialize(system))
+    context = context_of(mm, again, rng.normal(size=(6, 3)))
+    with pytest.raises(mm.OpenMMException, match=r"another version of fixman, or is damaged \("):
+        evaluate(context)
+
+
+def test_particles_of_the_force_that_are_not_those_of_its_chains(mm, fixman_force, rng):
+    system = system_of(mm, [12.0] * 5, linear(0, 5))
+    force = fixman_force(system)
+    for particles in ([4, 1, 2, 3, 0], [0, 1, 2]):
+        wrong = mm.XmlSerializer.clone(force)
+        wrong.setParticles(particles)
+        copy = mm.XmlSerializer.clone(system)
+        copy.addForce(wrong)
+        with pytest.raises(mm.OpenMMException, match="other particles"):
+            evaluate(context_of(mm, copy, rng.normal(size=(5, 3))))
 
 
 # --- topologies ---------------------------------------------------------------------------------

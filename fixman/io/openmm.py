@@ -138,6 +138,9 @@ class FixmanPotential:
     `Chain.to_json`.  Its older formats stay readable.
     """
 
+    # Of an instance made from a pickle that holds nothing.
+    _unreadable: tuple[str, Any] | None = ("it holds nothing", None)
+
     def __init__(
         self,
         groups: Iterable[Group],
@@ -147,7 +150,7 @@ class FixmanPotential:
     ) -> None:
         self.groups, self.periodic, self.names = tuple(groups), periodic, names
         self.made_for, self._size = made_for, sum(g.particles.size for g in self.groups)
-        self._unreadable: tuple[str, Any] | None = None  # why, and what was read
+        self._unreadable = None  # or why, and what was read
 
     @property
     def particles(self) -> Indices:
