@@ -12,6 +12,7 @@ Array = NDArray[np.float64]
 Lead = tuple[int, ...]
 
 _FLOAT64 = np.dtype(np.float64)
+TEMPERATURES = ("k", "kelvin", "degk", "degree_kelvin")
 _TO_NUMBERS = ("value_in_unit", "to_value", "magnitude")  # in openmm; unyt, astropy; pint
 
 
@@ -113,9 +114,12 @@ def refuse_units(value: Any, name: str) -> None:
     if unit is None or how is None:
         return
     call = f"{how}({unit})" if callable(getattr(value, how)) else how
+    energy = ""
+    if name == "kT" and str(unit).lower() in TEMPERATURES:
+        energy = "; kT is an energy, k_B·T"
     raise TypeError(
         f"{name} carries a unit ({unit}), and fixman knows none: pass plain numbers, all of one "
-        f"system of units, such as {name}.{call}"
+        f"system of units, such as {name}.{call}{energy}"
     )
 
 
@@ -152,6 +156,7 @@ def positive(value: Any, name: str) -> float:
 def positive_int(value: Any, name: str) -> int:
     """Return an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        refuse_units(value, name)
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")

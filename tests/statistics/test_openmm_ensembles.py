@@ -136,10 +136,10 @@ def tempered_trimers(mm, chains, steps, time, seed):
     integrator.setRandomNumberSeed(seed)
     platform = mm.Platform.getPlatformByName("Reference")
     simulation = app.Simulation(topology, system, integrator, platform)
+    set_temperature(simulation.context)
     x = fx.random_walks(fx.Chain.linear(3), chains, lengths=BOND, rng=seed)
     simulation.context.setPositions(x.reshape(-1, 3))
     simulation.context.setVelocitiesToTemperature(KELVINS[0], seed)
-    set_temperature(simulation.context)
     states = [{"temperature": T * mm.unit.kelvin, "FixmanTemperature": T} for T in KELVINS]
     sampler = app.ExpandedEnsembleSampler(states, simulation, steps // 8, weights=[0.0, 0.0])
     simulation.step(4 * steps)
