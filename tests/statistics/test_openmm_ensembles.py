@@ -158,7 +158,7 @@ def test_tempering(mm):
     """
     random.seed(31)  # of the sampler
     np.random.seed(31)  # noqa: NPY002
-    frames = list(tempered_trimers(mm, chains=1000, steps=800, time=16, seed=31))
+    frames = list(tempered_trimers(mm, chains=1000, steps=800, time=18, seed=31))
     for k, kelvin in enumerate(KELVINS):
         squares = np.array([square for state, square in frames if state == k])
         mean, error = mean_and_error(squares.mean(axis=0))
