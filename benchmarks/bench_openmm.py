@@ -20,10 +20,12 @@ from typing import Any
 import numpy as np
 import openmm
 from _timing import medians
+from openmm import unit
 
 import fixman as fx
-from fixman.io.openmm import GAS_CONSTANT, fixman_force
+from fixman.io.openmm import fixman_force, set_temperature
 
+GAS_CONSTANT = unit.MOLAR_GAS_CONSTANT_R.value_in_unit(unit.kilojoule_per_mole / unit.kelvin)
 KELVIN = 1 / GAS_CONSTANT
 RNG = np.random.default_rng(8)
 
@@ -42,11 +44,13 @@ def integrator_of(n: int, copies: int, platform: str, corrected: bool) -> tuple[
             springs.addBond(i, i + 2, 1.4, 2.0)
     system.addForce(springs)
     if corrected:
-        system.addForce(fixman_force(system, KELVIN))
+        system.addForce(fixman_force(system))
     integrator = openmm.LangevinMiddleIntegrator(KELVIN, 1.0, 0.02)
     integrator.setConstraintTolerance(1e-6)
     integrator.setRandomNumberSeed(1)
     context = openmm.Context(system, integrator, openmm.Platform.getPlatformByName(platform))
+    if corrected:
+        set_temperature(context)
     u = RNG.normal(size=(copies, n, 3))
     u /= np.linalg.norm(u, axis=2, keepdims=True)
     context.setPositions(np.cumsum(u, axis=1).reshape(-1, 3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ Array = NDArray[np.float64]
 Lead = tuple[int, ...]
 
 _FLOAT64 = np.dtype(np.float64)
+TEMPERATURES = ("k", "kelvin", "degk", "degree_kelvin")
+_TO_NUMBERS = ("value_in_unit", "to_value", "magnitude")  # in openmm; unyt, astropy; pint
 
 
 def real(value: Any, tail: tuple[int, ...], name: str, what: str = "bead") -> Array:
@@ -26,13 +29,14 @@ def real(value: Any, tail: tuple[int, ...], name: str, what: str = "bead") -> Ar
         and value.flags.carray
     ):
         return value
+    refuse_units(value, name)
     if np.ma.isMaskedArray(value) and np.ma.getmaskarray(value).any():
         raise TypeError(f"{name} has masked values: fill them or leave those frames out")
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name} must be an array of numbers: {error}") from None
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind not in "fiub" or (array.dtype.kind == "b" and not array.ndim):
         raise TypeError(f"{name} must be real numbers, got dtype {array.dtype}")
     if array.shape[array.ndim - len(tail) :] != tail or array.ndim < len(tail):
         expected = ", ".join(["...", *map(str, tail)])
@@ -95,9 +99,65 @@ def require_finite(array: Array, tail: tuple[int, ...], name: str, what: str = "
     )
 
 
+def refuse_units(value: Any, name: str) -> None:
+    """Refuse quantities of openmm, pint, unyt, astropy and the like, and lists of them.
+
+    NumPy would take their numbers and drop the unit, whichever that is.
+    """
+    if type(value) is np.ndarray and value.dtype.kind != "O":
+        return
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    if isinstance(value, np.ndarray) and value.dtype.kind == "O" and value.size:
+        value = value.flat[0]
+    unit = getattr(value, "units", getattr(value, "unit", None))
+    how = next((word for word in _TO_NUMBERS if hasattr(value, word)), None)
+    if unit is None or how is None:
+        return
+    call = f"{how}({unit})" if callable(getattr(value, how)) else how
+    energy = ""
+    if name == "kT" and str(unit).lower() in TEMPERATURES:
+        energy = "; kT is an energy, k_B·T"
+    raise TypeError(
+        f"{name} carries a unit ({unit}), and fixman knows none: pass plain numbers, all of one "
+        f"system of units, such as {name}.{call}{energy}"
+    )
+
+
+def number(value: Any, name: str) -> float:
+    """Return one finite number."""
+    if type(value) is float and math.isfinite(value):
+        return value
+    refuse_units(value, name)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # ragged
+        array = np.empty(1)
+    if array.ndim or array.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must be one number, got {value!r:.80}")
+    found = float(array)
+    if not math.isfinite(found):
+        raise ValueError(f"{name} must be finite, got {value!r:.80}")
+    return found
+
+
+def positive(value: Any, name: str) -> float:
+    """Return one positive number within 1e±100."""
+    try:
+        found = number(value, name)
+    except ValueError:
+        found = math.nan
+    if not 1e-100 <= found <= 1e100:
+        raise ValueError(
+            f"{name} must be positive, in a unit that keeps it within 1e±100, got {value!r:.80}"
+        )
+    return found
+
+
 def positive_int(value: Any, name: str) -> int:
     """Return an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        refuse_units(value, name)
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")

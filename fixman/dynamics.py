@@ -285,6 +285,7 @@ def project(
     n, dim, _, hard, _ = chain._sizes
     tail = (n, dim)
     x0 = _arrays.real(x, tail, "x")
+    _arrays.refuse_units(targets, "targets")
     if np.ndim(targets) == 0:
         targets = np.full(hard, targets)
     goal = _arrays.real(targets, (hard,), "targets", "hard coordinate")

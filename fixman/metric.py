@@ -110,7 +110,7 @@ def fixman_potential(
     -----
     Costs what `logdet` does.
     """
-    half = 0.5 * _energy(kT)
+    half = 0.5 * _arrays.positive(kT, "kT")
     weights = _Weights.of(chain, inverse_masses)
     workers = _arrays.positive_int(workers, "workers")
     return _each(chain, x, partial(_logdets, chain, weights, workers, half), keep=False)
@@ -151,7 +151,7 @@ def fixman_force(
     O(n) a frame where `logdet` is, for two to three times its cost: (H^bb)⁻¹ is needed on the
     pattern of the factor only (theory.md section 4).
     """
-    kT = _energy(kT)
+    kT = _arrays.positive(kT, "kT")
     weights = _Weights.of(chain, inverse_masses)
     workers = _arrays.positive_int(workers, "workers")
     return _each(chain, x, partial(_forces, chain, weights, workers, kT), keep=True)
@@ -236,16 +236,6 @@ def reweight(
 
 
 # --- gates ---------------------------------------------------------------------------------------
-
-
-def _energy(kT: Any) -> float:
-    """Return kT as a float that is positive and finite."""
-    value = _arrays.real(kT, (), "kT")
-    if value.ndim:
-        raise ValueError(f"kT must be one number, got an array {value.shape}")
-    if not 1e-100 <= value <= 1e100:
-        raise ValueError(f"kT must be positive, in a unit that keeps it within 1e±100, got {value}")
-    return float(value)
 
 
 class _Weights(NamedTuple):

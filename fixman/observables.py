@@ -150,7 +150,7 @@ def histogram(
     if array.ndim < 2 or not array.size:
         raise ValueError(f"values must have shape (frames, ..., items), got {array.shape}")
     _arrays.require_finite(array, array.shape, "values", "frame")
-    bounds = np.histogram_bin_edges(array, edges)
+    bounds = np.histogram_bin_edges(array, _edges(edges))
     bins = bounds.size - 1
     lead = array.shape[:-1]
     place = np.searchsorted(bounds, array, side="right") - 1
@@ -164,6 +164,22 @@ def histogram(
     means = [mean_with_error(shares[..., k], log_weights=log_weights) for k in range(bins)]
     density, error = np.array(means).T
     return Histogram(bounds, density, error)
+
+
+def _edges(edges: Any) -> Any:
+    """Return the number of bins, or their edges."""
+    _arrays.refuse_units(edges, "edges")
+    if np.ndim(edges) == 0:
+        return _arrays.positive_int(edges, "edges")
+    bounds = _arrays.real(edges, (), "edges")
+    if bounds.ndim != 1 or bounds.size < 2:
+        raise ValueError(
+            f"edges must be a number of bins or have shape (bins + 1,), got {bounds.shape}"
+        )
+    _arrays.require_finite(bounds, bounds.shape, "edges", "place")
+    if not (np.diff(bounds) > 0.0).all():
+        raise ValueError("edges must ascend")
+    return bounds
 
 
 # --- stiffness and scattering ---------------------------------------------------------------------
@@ -302,6 +318,7 @@ def degrees_of_freedom(chain: Chain, conserved: int = 0) -> int:
     """
     require_chain(chain)
     if isinstance(conserved, bool) or not isinstance(conserved, (int, np.integer)) or conserved < 0:
+        _arrays.refuse_units(conserved, "conserved")
         raise ValueError(f"conserved must be 0 or a positive integer, got {conserved!r}")
     free = chain.n * chain.dim - chain.hard.size - int(conserved)
     if free < 1:

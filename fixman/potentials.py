@@ -254,7 +254,7 @@ class LennardJones(_Term):
         _set_pair(self)
         if self.shift not in ("energy", "force"):
             raise ValueError(f"shift must be 'energy' or 'force', got {self.shift!r}")
-        self._set(cutoff=_positive(self.cutoff, "cutoff"))
+        self._set(cutoff=_arrays.positive(self.cutoff, "cutoff"))
 
     def _write(self, tables: Assembly) -> None:
         sixth = self.cutoff**-6
@@ -460,13 +460,6 @@ def _numbers(value: Any, name: str) -> float | tuple[float, ...]:
     return tuple(array.tolist()) if array.ndim else float(array)
 
 
-def _positive(value: Any, name: str) -> float:
-    number = _numbers(value, name)
-    if isinstance(number, tuple) or not number > 0.0:
-        raise ValueError(f"{name} must be a positive number, got {value!r}")
-    return number
-
-
 def _vector(value: Any, name: str) -> tuple[float, ...]:
     numbers = _numbers(value, name)
     if isinstance(numbers, float) or len(numbers) not in (2, 3):
@@ -488,10 +481,11 @@ def _set_pair(term: LennardJones | WCA) -> None:
             raise ValueError(f"{name} must be positive, got {getattr(term, name)!r:.80}")
         term._set(**{name: numbers})
     if isinstance(term.exclude, bool) or not isinstance(term.exclude, (int, np.integer)):
+        _arrays.refuse_units(term.exclude, "exclude")
         raise TypeError(f"exclude must be an integer, got {term.exclude!r}")
     if term.exclude < 0:
         raise ValueError(f"exclude must not be negative, got {term.exclude}")
-    term._set(exclude=int(term.exclude), skin=_positive(term.skin, "skin"))
+    term._set(exclude=int(term.exclude), skin=_arrays.positive(term.skin, "skin"))
 
 
 def _write_pairs(

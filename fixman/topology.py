@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from fixman import _arrays
 from fixman._arrays import Array
 from fixman.coordinates import KINDS, POSITIONS, SLOTS, Coordinate, Index, Rows
 from fixman.kernels import charts
@@ -424,6 +425,7 @@ def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
 
 def integers(value: ArrayLike, name: str) -> Index:
     """Coerce to an array of integers."""
+    _arrays.refuse_units(value, name)
     if np.ma.isMaskedArray(value) and np.ma.getmaskarray(value).any():
         raise TypeError(f"{name} has masked values: leave these out")
     try:

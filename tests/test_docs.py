@@ -5,6 +5,7 @@ import importlib
 import inspect
 import re
 import shlex
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ NEEDS = {
     "fixman.io.hdf5": "h5py",
     "fixman.io.mdanalysis": "MDAnalysis",
     "fixman.io.openmm": "openmm",
+    "fixman.io.thermostats": "openmm",
     "fixman.plot": "matplotlib",
 }
 
@@ -51,11 +53,48 @@ def python_blocks(page: Path) -> list[str]:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if python_blocks(page)], ids=lambda page: page.name
 )
-def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch):
+def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, peer):
     monkeypatch.chdir(tmp_path)
+    blocks = "".join(python_blocks(page))
+    with systems_are_stepped(peer("openmm"), monkeypatch) if "openmm" in blocks else nullcontext():
+        run_blocks(page)
+
+
+def run_blocks(page):
     namespace = {"__name__": "__main__"}
     for block in python_blocks(page):
         exec(compile(block, str(page), "exec"), namespace)
+
+
+@contextmanager
+def systems_are_stepped(mm, monkeypatch):
+    """Require steps of every System that is built meanwhile, and finite positions after them.
+
+    OpenMM cannot run every set of constraints, and a page should not show one that it cannot.
+    """
+    systems, contexts = recorded(mm.System, monkeypatch), recorded(mm.Context, monkeypatch)
+    yield
+    assert systems
+    stepped = [context for context in contexts if context.getStepCount() > 0]
+    for context in stepped:
+        x = context.getState(positions=True).getPositions(asNumpy=True)._value
+        assert (abs(x) < 1e3).all()  # nm; false for NaN
+    run = {int(context.getSystem().this) for context in stepped}
+    for system in systems:
+        particles = system.getNumParticles()
+        assert int(system.this) in run, f"a System of {particles} particles is never stepped"
+
+
+def recorded(kind, monkeypatch):
+    """Return a list that every new instance of a class is added to."""
+    instances, make = [], kind.__init__
+
+    def initialize(self, *arguments, **named):
+        make(self, *arguments, **named)
+        instances.append(self)
+
+    monkeypatch.setattr(kind, "__init__", initialize)
+    return instances
 
 
 @pytest.mark.filterwarnings("ignore:::MDAnalysis")

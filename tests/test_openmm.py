@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import pickle
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -46,10 +49,20 @@ def system_of(mm, masses, constraints):
     return system
 
 
-def context_of(mm, system, x):
+def bare_context(mm, system, x, integrator=None):
+    """Return a Context that was told no temperature."""
     platform = mm.Platform.getPlatformByName("Reference")
-    context = mm.Context(system, mm.VerletIntegrator(0.001), platform)
+    context = mm.Context(system, integrator or mm.VerletIntegrator(0.001), platform)
     context.setPositions(x)
+    return context
+
+
+def context_of(mm, system, x, integrator=None):
+    """Return a Context at the temperature of its thermostat, or at 300 K."""
+    from fixman.io.openmm import set_temperature
+
+    context = bare_context(mm, system, x, integrator)
+    set_temperature(context, KELVIN if integrator is None else None)
     return context
 
 
@@ -100,7 +113,7 @@ def test_energy_is_that_of_the_dense_determinant(mm, fixman_force, rng, shape):
     n, constraints = SHAPES[shape]
     masses, x = rng.uniform(1, 30, n), rng.normal(size=(n, 3))
     system = system_of(mm, masses, constraints)
-    system.addForce(fixman_force(system, KELVIN))
+    system.addForce(fixman_force(system))
     energy, _ = evaluate(context_of(mm, system, x))
     assert energy == pytest.approx(KT * dense_potential(x, masses, constraints), rel=1e-11)
 
@@ -110,7 +123,7 @@ def test_forces_are_the_gradient_of_the_energy(mm, fixman_force, rng, shape):
     n, constraints = SHAPES[shape]
     masses, x = rng.uniform(1, 30, n), rng.normal(size=(n, 3))
     system = system_of(mm, masses, constraints)
-    system.addForce(fixman_force(system, KELVIN))
+    system.addForce(fixman_force(system))
     context = context_of(mm, system, x)
     _, forces = evaluate(context)
     numbers, h = np.empty((n, 3)), 1e-5
@@ -135,7 +148,7 @@ def test_equal_molecules_share_a_chain_wherever_their_particles_are(mm, fixman_f
     constraints = [constraints[k] for k in rng.permutation(len(constraints))]
     x = rng.normal(size=(40, 3))
     system = system_of(mm, masses, constraints)
-    force = fixman_force(system, KELVIN)
+    force = fixman_force(system)
     assert sorted(force.getParticles()) == sorted(place[:35].tolist())
     system.addForce(force)
     energy, forces = evaluate(context_of(mm, system, x))
@@ -165,18 +178,18 @@ def test_rigid_sets_get_no_term(mm, fixman_force, shape):
     n, constraints = RIGID[shape]
     trimer = [(n + i, n + j) for i, j in linear(0, 3)]
     system = system_of(mm, [12.0] * (n + 3), [*constraints, *trimer])
-    force = fixman_force(system, KELVIN)
+    force = fixman_force(system)
     assert list(force.getParticles()) == [n, n + 1, n + 2]
     alone = system_of(mm, [12.0] * n, constraints)
     with pytest.raises(ValueError, match=r"1 constrained set\(s\) of particles are rigid"):
-        fixman_force(alone, KELVIN)
+        fixman_force(alone)
 
 
 def test_a_set_with_one_soft_coordinate_gets_a_term(mm, fixman_force, rng):
     # Methane without one of the nine distances it needs, and with one counted twice instead.
     pairs = [*itertools.combinations(range(5), 2)][:-2]
     system = system_of(mm, [12.0, 1, 1, 1, 1], [*pairs, (0, 1)])
-    force = fixman_force(system, KELVIN)
+    force = fixman_force(system)
     assert list(force.getParticles()) == [0, 1, 2, 3, 4]
 
 
@@ -197,7 +210,7 @@ def test_only_the_chain_in_a_box_of_rigid_water_gets_a_term(mm, fixman_force, rn
         nonbonded.addParticle(0.0, 0.3, 0.0)
         if k:
             system.addConstraint(waters + k - 1, waters + k, BOND)
-    force = fixman_force(system, KELVIN)
+    force = fixman_force(system)
     assert list(force.getParticles()) == list(range(waters, waters + n))
     assert force.usesPeriodicBoundaryConditions()
     force.setForceGroup(5)
@@ -218,7 +231,7 @@ def test_only_the_chain_in_a_box_of_rigid_water_gets_a_term(mm, fixman_force, rn
 def test_virtual_sites_and_frozen_particles_are_left_alone(mm, fixman_force, rng):
     system = system_of(mm, [12, 12, 12, 0, 0, 0], [(0, 1), (1, 2), (4, 5)])
     system.setVirtualSite(3, mm.TwoParticleAverageSite(0, 2, 0.5, 0.5))
-    force = fixman_force(system, KELVIN)
+    force = fixman_force(system)
     assert list(force.getParticles()) == [0, 1, 2]
     system.addForce(force)
     energy, _ = evaluate(context_of(mm, system, rng.normal(size=(6, 3))))
@@ -230,7 +243,7 @@ def test_massless_particles_cannot_be_constrained(mm, fixman_force, massless):
     masses = np.full(3, 12.0)
     masses[massless] = 0.0
     with pytest.raises(ValueError, match=f"particle {massless} is constrained and has no mass"):
-        fixman_force(system_of(mm, masses, linear(0, 3)), KELVIN)
+        fixman_force(system_of(mm, masses, linear(0, 3)))
 
 
 # --- periodic boxes -----------------------------------------------------------------------------
@@ -258,7 +271,7 @@ def test_wrapped_positions_are_made_whole(mm, fixman_force, rng, box):
     system = system_of(mm, rng.uniform(1, 20, 11), constraints)
     system.setDefaultPeriodicBoxVectors(*cell)
     system.addForce(periodic_force(mm, 11))
-    force = fixman_force(system, KELVIN)
+    force = fixman_force(system)
     assert force.usesPeriodicBoundaryConditions()
     system.addForce(force)
     # Bonds twice as long as they should be are still shorter than half the box.
@@ -273,7 +286,7 @@ def test_wrapped_positions_are_made_whole(mm, fixman_force, rng, box):
 
 def test_without_a_periodic_force_the_default_box_means_nothing(mm, fixman_force, rng):
     system = system_of(mm, [1.0] * 3, [(0, 1, 3.0), (1, 2, 3.0)])  # longer than OpenMM's 2 nm
-    system.addForce(fixman_force(system, KELVIN))
+    system.addForce(fixman_force(system))
     assert not system.usesPeriodicBoundaryConditions()
     x = 20 * coil(rng, 3)
     energy, _ = evaluate(context_of(mm, system, x))
@@ -283,29 +296,222 @@ def test_without_a_periodic_force_the_default_box_means_nothing(mm, fixman_force
 # --- temperature --------------------------------------------------------------------------------
 
 
-def test_temperature_is_a_parameter_of_the_context(mm, fixman_force, rng):
+def langevin(mm, kelvin=KELVIN):
+    return mm.LangevinMiddleIntegrator(kelvin, 1.0, 0.001)
+
+
+def tetramer(mm, fixman_force):
     system = system_of(mm, [12.0] * 4, linear(0, 4))
-    system.addForce(fixman_force(system, KELVIN * mm.unit.kelvin))
-    context = context_of(mm, system, coil(rng, 4))
+    system.addForce(fixman_force(system))
+    return system
+
+
+@pytest.fixture
+def set_temperature(fixman_force):
+    from fixman.io import openmm
+
+    return openmm.set_temperature
+
+
+def test_the_energy_is_proportional_to_the_temperature(mm, fixman_force, set_temperature, rng):
+    context = context_of(mm, tetramer(mm, fixman_force), coil(rng, 4))
     assert context.getParameter("FixmanTemperature") == KELVIN
     energy, forces = evaluate(context)
-    context.setParameter("FixmanTemperature", 2 * KELVIN)
+    set_temperature(context, 2 * KELVIN * mm.unit.kelvin)
     doubled, doubled_forces = evaluate(context)
     assert doubled == pytest.approx(2 * energy, rel=1e-13)
     np.testing.assert_allclose(doubled_forces, 2 * forces, rtol=1e-13, atol=1e-13)
 
 
+def custom(mm, **variables):
+    """Return an integrator of one's own, Langevin-like if it draws random numbers."""
+    integrator = mm.CustomIntegrator(0.001)
+    for name, value in variables.items():
+        integrator.addGlobalVariable(name, value)
+    integrator.addComputePerDof("v", "v + dt * f / m + 0.001 * gaussian")
+    integrator.addComputePerDof("x", "x + dt * v")
+    integrator.addConstrainPositions()
+    integrator.addConstrainVelocities()
+    return integrator
+
+
+def compound(mm):
+    integrator = mm.CompoundIntegrator()
+    integrator.addIntegrator(langevin(mm))
+    integrator.addIntegrator(mm.VerletIntegrator(0.001))
+    integrator.addIntegrator(mm.NoseHooverIntegrator(KELVIN, 1.0, 0.001))
+    return integrator
+
+
+# Integrators at 300 K, how something else moves them to 310 K, and what the refusal calls them.
+THERMOSTATS = {
+    "Langevin": (langevin, lambda i: i.setTemperature(310), "the LangevinMiddleIntegrator at 310 K"),
+    "Brownian": (
+        lambda mm: mm.BrownianIntegrator(KELVIN, 1.0, 0.001),
+        lambda i: i.setTemperature(310),
+        "the BrownianIntegrator at 310 K",
+    ),
+    "Nosé and Hoover": (
+        lambda mm: mm.NoseHooverIntegrator(KELVIN, 1.0, 0.001),
+        lambda i: i.setTemperature(310),
+        "chain 0 of the NoseHooverIntegrator at 310 K",
+    ),
+    "custom, temperature": (
+        lambda mm: custom(mm, temperature=KELVIN),
+        lambda i: i.setGlobalVariableByName("temperature", 310),
+        "temperature of the CustomIntegrator at 310 K",
+    ),
+    "custom, kT": (
+        lambda mm: custom(mm, kT=KT),
+        lambda i: i.setGlobalVariableByName("kT", KT * 310 / KELVIN),
+        "kT of the CustomIntegrator at 310 K",
+    ),
+    "compound": (
+        compound,
+        lambda i: i.getIntegrator(2).setTemperature(310),
+        "chain 0 of the NoseHooverIntegrator at 310 K",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", THERMOSTATS)
+def test_a_thermostat_that_moves_alone_stops_the_run(
+    mm, fixman_force, set_temperature, rng, kind
+):
+    make, move, text = THERMOSTATS[kind]
+    context = context_of(mm, tetramer(mm, fixman_force), coil(rng, 4), make(mm))
+    assert context.getParameter("FixmanTemperature") == pytest.approx(KELVIN, rel=1e-12)
+    integrator = context.getIntegrator()
+    energy, _ = evaluate(context)
+    integrator.step(3)
+    move(integrator)
+    with pytest.raises(mm.OpenMMException, match=f"force is at 300 K and {text}: move both"):
+        integrator.step(1)
+    with pytest.raises(mm.OpenMMException, match="FixmanTemperature"):
+        evaluate(context)
+    if kind != "compound":  # of which another is at 300 K still
+        context.setParameter("FixmanTemperature", 310)  # as samplers do from their states
+        integrator.step(3)
+    set_temperature(context, 600)
+    integrator.step(3)
+    context.setParameter("FixmanTemperature", KELVIN)
+    with pytest.raises(mm.OpenMMException, match="force is at 300 K and .* at 600 K"):
+        integrator.step(1)
+    set_temperature(context, KELVIN)
+    assert evaluate(context, coil(np.random.default_rng(8), 4))[0] == pytest.approx(energy)
+
+
+def test_parameters_of_thermostats_that_are_forces(mm, fixman_force, set_temperature, rng):
+    system = tetramer(mm, fixman_force)
+    system.addForce(mm.AndersenThermostat(KELVIN, 1.0))
+    context = context_of(mm, system, coil(rng, 4))
+    context.getIntegrator().step(2)
+    context.setParameter(mm.AndersenThermostat.Temperature(), 310)
+    with pytest.raises(mm.OpenMMException, match="300 K and AndersenTemperature at 310 K"):
+        context.getIntegrator().step(1)
+    set_temperature(context, 320)
+    assert context.getParameter(mm.AndersenThermostat.Temperature()) == 320
+    context.getIntegrator().step(2)
+
+
+def test_a_context_that_was_not_told_stops(mm, fixman_force, set_temperature, rng):
+    system, x = tetramer(mm, fixman_force), coil(rng, 4)
+    context = bare_context(mm, system, x, langevin(mm))
+    for run in (lambda: context.getIntegrator().step(1), lambda: evaluate(context)):
+        with pytest.raises(mm.OpenMMException, match=r"call fixman\.io\.openmm\.set_temperature"):
+            run()
+    set_temperature(context)
+    context.getIntegrator().step(1)
+    context.reinitialize(preserveState=False)
+    context.setPositions(x)
+    with pytest.raises(mm.OpenMMException, match="again when parameters were reset"):
+        evaluate(context)
+    set_temperature(context)
+    evaluate(context)
+
+
+def test_parameters_of_another_context_are_noticed(mm, fixman_force, set_temperature, rng):
+    """A copied mark would have one Context look at the thermostat of the other."""
+    system, x = tetramer(mm, fixman_force), coil(rng, 4)
+    cold, hot = (context_of(mm, system, x, langevin(mm, kelvin)) for kelvin in (300, 600))
+    cold.getIntegrator().step(2)
+    hot.getIntegrator().step(2)
+    hot.setState(cold.getState(positions=True, parameters=True))
+    with pytest.raises(mm.OpenMMException, match="does not know the thermostat"):
+        hot.getIntegrator().step(3)
+    set_temperature(hot)
+    assert hot.getParameter("FixmanTemperature") == 600
+    hot.getIntegrator().step(3)
+    cold.getIntegrator().step(3)
+
+
+def test_temperatures_that_cannot_be_told(mm, fixman_force, set_temperature, rng):
+    system, x = tetramer(mm, fixman_force), coil(rng, 4)
+    with pytest.raises(ValueError, match=r"say which, set_temperature\(context, 300\)"):
+        set_temperature(bare_context(mm, system, x))
+    with pytest.raises(ValueError, match="CustomIntegrator draws random numbers"):
+        set_temperature(bare_context(mm, system, x, custom(mm)), KELVIN)
+    both = mm.CompoundIntegrator()
+    both.addIntegrator(langevin(mm, 300))
+    both.addIntegrator(langevin(mm, 310))
+    with pytest.raises(ValueError, match="differ, .*300 K, .*310 K: say which"):
+        set_temperature(bare_context(mm, system, x, both))
+    with pytest.raises(ValueError, match="has no Fixman force"):
+        set_temperature(bare_context(mm, system_of(mm, [1.0], []), np.zeros((1, 3))), KELVIN)
+    with pytest.raises(TypeError, match=r"expected an openmm\.Context, got SimpleNamespace: pass"):
+        set_temperature(SimpleNamespace(context=None), KELVIN)
+
+
 @pytest.mark.parametrize("temperature", [0.0, -3, np.nan, np.inf])
-def test_impossible_temperatures(mm, fixman_force, temperature):
+def test_impossible_temperatures(mm, fixman_force, set_temperature, rng, temperature):
+    context = bare_context(mm, tetramer(mm, fixman_force), coil(rng, 4))
     with pytest.raises(ValueError, match="temperature must be positive"):
-        fixman_force(system_of(mm, [1, 1, 1], linear(0, 3)), temperature)
+        set_temperature(context, temperature)
 
 
-def test_a_temperature_is_no_energy(mm, fixman_force):
-    system = system_of(mm, [1, 1, 1], linear(0, 3))
-    for wrong in (2.5 * mm.unit.kilojoule_per_mole, "hot", None):
+def test_a_temperature_is_no_energy(mm, fixman_force, set_temperature, rng):
+    context = bare_context(mm, tetramer(mm, fixman_force), coil(rng, 4))
+    for wrong in (2.5 * mm.unit.kilojoule_per_mole, "hot", [300]):
         with pytest.raises(TypeError, match="temperature"):
-            fixman_force(system, wrong)
+            set_temperature(context, wrong)
+
+
+# --- Systems that change ------------------------------------------------------------------------
+
+CHANGES = {
+    "a constraint": lambda system: system.addConstraint(3, 4, BOND),
+    "a molecule": lambda system: system.addConstraint(4, 5, BOND),
+    "a constraint less": lambda system: system.removeConstraint(0),
+    "a mass": lambda system: system.setParticleMass(1, 13.0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_system_that_changed_after_the_force_is_refused(
+    mm, fixman_force, set_temperature, rng, change
+):
+    system = system_of(mm, [12.0] * 6, linear(0, 4))
+    system.addForce(fixman_force(system))
+    context_of(mm, mm.XmlSerializer.clone(system), coil(rng, 6))
+    CHANGES[change](system)
+    context = bare_context(mm, system, coil(rng, 6))
+    set_temperature(context, KELVIN)
+    with pytest.raises(mm.OpenMMException, match=r"changed since its Fixman force.*3 constraints"):
+        evaluate(context)
+
+
+def test_changes_outside_of_explicit_chains_do_not_matter(mm, fixman_force, set_temperature, rng):
+    system = system_of(mm, [12.0] * 6, linear(0, 3))
+    system.addForce(fixman_force(system, chains=[([0, 1, 2], fx.Chain.linear(3))]))
+    system.addConstraint(3, 4, BOND)
+    system.setParticleMass(5, 1.0)
+    context = context_of(mm, system, coil(rng, 6))
+    evaluate(context)
+    system.addConstraint(2, 3, BOND)
+    context.reinitialize(preserveState=True)
+    set_temperature(context, KELVIN)
+    with pytest.raises(mm.OpenMMException, match="2 constraints among the .* then, 3 now"):
+        evaluate(context)
 
 
 # --- what goes wrong while it runs --------------------------------------------------------------
@@ -316,7 +522,7 @@ def test_positions_that_are_not_finite_raise(mm, fixman_force, rng, periodic):
     system = system_of(mm, [12.0] * 9, [*linear(1, 3), *linear(4, 3)])
     if periodic:
         system.addForce(periodic_force(mm, 9))
-    force = fixman_force(system, KELVIN)
+    force = fixman_force(system)
     assert force.usesPeriodicBoundaryConditions() == periodic
     if periodic:
         system.removeForce(0)  # whatever that one does with such positions
@@ -345,40 +551,76 @@ def test_positions_that_are_not_finite_raise(mm, fixman_force, rng, periodic):
 
 def test_a_second_one_is_refused(mm, fixman_force):
     system = system_of(mm, [12.0] * 5, linear(0, 5))
-    system.addForce(fixman_force(system, KELVIN))
+    system.addForce(fixman_force(system))
     with pytest.raises(ValueError, match=r"a second would double it.*removeForce\(0\)"):
-        fixman_force(system, KELVIN)
+        fixman_force(system)
     system.removeForce(0)
-    fixman_force(system, KELVIN)
+    fixman_force(system)
 
 
 def test_the_function_itself_raises_typed_errors(mm, rng):
     from fixman.io.constraints import Group
-    from fixman.io.openmm import _Potential
+    from fixman.io.openmm import FixmanPotential
 
     group = Group(fx.Chain.linear(3), np.arange(6).reshape(2, 3))
-    function = pickle.loads(pickle.dumps(_Potential((group,), periodic=False)))
+    function = pickle.loads(pickle.dumps(FixmanPotential((group,), periodic=False)))
     x = rng.normal(size=(6, 3))
-    state = SimpleNamespace(
-        getPositions=lambda asNumpy: x * mm.unit.nanometer,
-        getParameters=lambda: {"FixmanTemperature": KELVIN},
-    )
-    function(state)
+    energy, _ = function.evaluate(x, KT)
+    expected = fx.fixman_potential(group.chain, x.reshape(2, 3, 3), KT).sum()
+    assert energy == pytest.approx(expected, rel=1e-13)
     x[4] = x[5]
-    with pytest.raises(fx.SingularConstraintError, match="beads 0, 1, 2 are particles 3, 4, 5"):
-        function(state)
+    with pytest.raises(fx.SingularConstraintError, match=r"4 .*5 .*numbers are those of particles"):
+        function.evaluate(x, KT)
     x[4] = np.nan
     with pytest.raises(ValueError, match=r"particle 4 is at \[nan nan nan\] nm"):
-        function(state)
+        function.evaluate(x, KT)
 
 
-def test_constraints_that_cannot_be_held_name_the_particles(mm, fixman_force, rng):
-    system = system_of(mm, [12.0] * 8, [*linear(0, 4), *linear(4, 4), (4, 7)])
-    system.addForce(fixman_force(system, KELVIN))
-    x = rng.normal(size=(8, 3))
-    x[4:] = [[0, 0, 0], [1, 0, 0], [2, 0, 0], [1, 0, 0]]  # a ring folded flat on a line
-    with pytest.raises(mm.OpenMMException, match="beads 0, 1, 2, 3 are particles 4, 5, 6, 7"):
+TRIANGLE = [(0, 1), (1, 2), (0, 2)]
+SINGULAR = {  # constraints of five particles, positions, and rows that depend on each other
+    "a ring folded flat on a line": (
+        [*linear(0, 4), (0, 3)],
+        [[0, 0, 0], [1, 0, 0], [2, 0, 0], [1, 0, 0]],
+        {(0, 1), (1, 2), (2, 3), (0, 3)},
+    ),
+    "a planar tetrahedron with a tail": (
+        [*itertools.combinations(range(4), 2), (3, 4)],
+        [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 2, 0.5]],
+        set(itertools.combinations(range(4), 2)),
+    ),
+    "three in line with a tail": (
+        [*TRIANGLE, (2, 3)],
+        [[0, 0, 0], [1, 0, 0], [2, 0, 0], [2, 1, 0.5]],
+        set(TRIANGLE),
+    ),
+}
+
+
+@pytest.mark.parametrize("source", ["System", "Topology"])
+@pytest.mark.parametrize("shape", SINGULAR)
+def test_constraints_that_cannot_be_held_name_the_particles(mm, fixman_force, rng, shape, source):
+    constraints, places, dependent = SINGULAR[shape]
+    n, first = len(places), 3
+    moved = [(first + i, first + j) for i, j in constraints]
+    system = system_of(mm, [12.0] * (first + n), [*linear(0, 3), *moved])
+    given = system
+    if source == "Topology":
+        trimer = ("PRO", ["C"] * 3, linear(0, 3))
+        given = topology_of(mm, [trimer, ("LIG", ["C"] * n, constraints)])
+    system.addForce(fixman_force(given))
+    x = rng.normal(size=(first + n, 3))
+    x[first:] = places
+    with pytest.raises(mm.OpenMMException) as caught:
         evaluate(context_of(mm, system, x))
+    text = str(caught.value)
+    rows = re.findall(r"length\((\d+), (\d+)\)", text)
+    assert len(rows) >= 2
+    assert {tuple(sorted((int(i) - first, int(j) - first))) for i, j in rows} <= dependent
+    if source == "System":
+        assert "the numbers are those of particles" in text
+    else:
+        for number in {number for row in rows for number in row}:
+            assert f"atom {number} (C{int(number) - first} of LIG 2)" in text
 
 
 # --- serialization ------------------------------------------------------------------------------
@@ -388,11 +630,15 @@ import sys
 import numpy as np
 import openmm as mm
 
+assert "fixman" not in sys.modules
 with open(sys.argv[1]) as file:
     system = mm.XmlSerializer.deserialize(file.read())
 x = np.load(sys.argv[2])
 context = mm.Context(system, mm.VerletIntegrator(0.001), mm.Platform.getPlatformByName("Reference"))
 context.setPositions(x)
+from fixman.io.openmm import set_temperature
+
+set_temperature(context, 300)
 print(repr(context.getState(energy=True).getPotentialEnergy()._value))
 """
 
@@ -400,7 +646,7 @@ print(repr(context.getState(energy=True).getPotentialEnergy()._value))
 def test_a_system_serializes(mm, fixman_force, rng, tmp_path):
     masses, constraints = rng.uniform(1, 20, 9), [*linear(0, 4), *linear(4, 4), (4, 7), (7, 8)]
     system = system_of(mm, masses, constraints)
-    system.addForce(fixman_force(system, KELVIN))
+    system.addForce(fixman_force(system))
     x = rng.normal(size=(9, 3))
     energy, forces = evaluate(context_of(mm, system, x))
     text = mm.XmlSerializer.serialize(system)
@@ -416,6 +662,113 @@ def test_a_system_serializes(mm, fixman_force, rng, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) == energy
+
+
+WHEEL_OF_V1 = [(0, 1), (1, 2), (2, 3), (3, 0), (3, 4)]
+V1 = Path(__file__).parent / "reference" / "openmm_system_v1.xml"
+
+
+def test_files_of_version_1_are_read(mm, tmp_path):
+    """The file was written by the first public version: five particles, masses 12 1 16 1 12.
+
+    Its constraints are 0-1, 1-2, 2-3, 0-3 and 3-4.
+    """
+    x = np.random.default_rng(31).normal(size=(5, 3))
+    np.save(tmp_path / "x.npy", x)
+    command = [sys.executable, "-c", ELSEWHERE, V1, tmp_path / "x.npy"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    expected = KT * dense_potential(x, np.array([12.0, 1, 16, 1, 12]), WHEEL_OF_V1)
+    assert float(done.stdout) == pytest.approx(expected, rel=1e-11)
+
+
+def test_a_serialized_force_names_no_private_class(mm, fixman_force):
+    """What other versions have to know by name is one class; the rest is plain data."""
+    assert global_names(potential_of(mm)) == {"fixman.io.openmm FixmanPotential"}
+
+
+def potential_of(mm):
+    from fixman.io.constraints import Group
+    from fixman.io.openmm import FixmanPotential, MadeFor
+
+    group = Group(fx.Chain.linear(3), np.arange(6).reshape(2, 3))
+    return FixmanPotential((group,), False, [f"atom {k}" for k in range(6)], MadeFor(True, 4, "0f"))
+
+
+def global_names(value):
+    """Names of the classes and functions that reading a pickle looks up."""
+    found = set()
+
+    class Reader(pickle.Unpickler):
+        def find_class(self, module, name):
+            if module != "copyreg":  # Python's own protocol
+                found.add(f"{module} {name}")
+            return super().find_class(module, name)
+
+    Reader(io.BytesIO(pickle.dumps(value, 2))).load()
+    return found
+
+
+def forged(state, **changes):
+    return {**state, **changes}
+
+
+DAMAGES = {
+    "no dictionary": lambda s: [1, 2],
+    "nothing": lambda s: None,
+    "a newer version": lambda s: forged(s, version=2),
+    "no version": lambda s: {k: v for k, v in s.items() if k != "version"},
+    "no terms": lambda s: forged(s, terms=[]),
+    "terms of one": lambda s: forged(s, terms=[s["terms"][0][:1]]),
+    "a chain that is no JSON": lambda s: forged(s, terms=[("{", s["terms"][0][1])]),
+    "a chain in the plane": lambda s: forged(
+        s, terms=[(fx.Chain.linear(3, dim=2).to_json(), s["terms"][0][1])]
+    ),
+    "a chain on a base": lambda s: forged(
+        s, terms=[(fx.Chain.linear(3, base="fixed").to_json(), s["terms"][0][1])]
+    ),
+    "too few beads": lambda s: forged(
+        s, terms=[(fx.Chain.linear(2).to_json(), s["terms"][0][1])]
+    ),
+    "one copy, not in a list": lambda s: forged(s, terms=[(s["terms"][0][0], [0, 1, 2])]),
+    "negative particles": lambda s: forged(s, terms=[(s["terms"][0][0], [[0, 1, -2]])]),
+    "particles that are no integers": lambda s: forged(s, terms=[(s["terms"][0][0], [[0, 1, 2.5]])]),
+    "a particle twice": lambda s: forged(s, terms=[s["terms"][0], s["terms"][0]]),
+    "a box of words": lambda s: forged(s, periodic="no"),
+    "names of few": lambda s: forged(s, names={0: "atom 0"}),
+    "names that are numbers": lambda s: forged(s, names=dict.fromkeys(range(6), 7)),
+    "made for nothing": lambda s: forged(s, **{"made for": 5}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_data_are_refused_on_the_first_call(mm, rng, damage):
+    """Not while it is read: there OpenMM would die of a segmentation fault."""
+    potential = potential_of(mm)
+    state = DAMAGES[damage](potential.__getstate__())
+    broken = type(potential).__new__(type(potential))
+    broken.__setstate__(state)
+    assert broken.__getstate__() == state  # written again as it was read
+    force = mm.PythonForce(broken, {"FixmanTemperature": 0.0, "FixmanContext": 0.0})
+    force.setParticles(list(range(6)))
+    system = system_of(mm, [1.0] * 6, [*linear(0, 3), *linear(3, 3)])
+    system.addForce(force)
+    again = mm.XmlSerializer.deserialize(mm.XmlSerializer.serialize(system))
+    context = context_of(mm, again, rng.normal(size=(6, 3)))
+    with pytest.raises(mm.OpenMMException, match=r"another version of fixman, or is damaged \("):
+        evaluate(context)
+
+
+def test_particles_of_the_force_that_are_not_those_of_its_chains(mm, fixman_force, rng):
+    system = system_of(mm, [12.0] * 5, linear(0, 5))
+    force = fixman_force(system)
+    for particles in ([4, 1, 2, 3, 0], [0, 1, 2]):
+        wrong = mm.XmlSerializer.clone(force)
+        wrong.setParticles(particles)
+        copy = mm.XmlSerializer.clone(system)
+        copy.addForce(wrong)
+        with pytest.raises(mm.OpenMMException, match="other particles"):
+            evaluate(context_of(mm, copy, rng.normal(size=(5, 3))))
 
 
 # --- topologies ---------------------------------------------------------------------------------
@@ -440,7 +793,7 @@ def topology_of(mm, residues):
 def test_bonds_of_a_topology_are_hard_but_water_is_rigid(mm, fixman_force, rng):
     propane = ("LIG", ["C", "C", "C", "O"], linear(0, 4))
     water = ("HOH", ["O", "H", "H"], [(0, 1), (0, 2)])
-    force = fixman_force(topology_of(mm, [water, propane, water]), KELVIN)
+    force = fixman_force(topology_of(mm, [water, propane, water]))
     assert list(force.getParticles()) == [3, 4, 5, 6]
     assert not force.usesPeriodicBoundaryConditions()
     system = system_of(mm, np.ones(10), [])
@@ -454,18 +807,18 @@ def test_bonds_of_a_topology_are_hard_but_water_is_rigid(mm, fixman_force, rng):
 def test_a_periodic_topology_makes_a_periodic_force(mm, fixman_force):
     topology = topology_of(mm, [("LIG", ["C", "C", "C"], linear(0, 3))])
     topology.setUnitCellDimensions((3, 3, 3))
-    assert fixman_force(topology, KELVIN).usesPeriodicBoundaryConditions()
+    assert fixman_force(topology).usesPeriodicBoundaryConditions()
 
 
 def test_bonded_atoms_of_a_topology_need_an_element(mm, fixman_force):
     topology = topology_of(mm, [("LIG", ["C", "C", None], linear(0, 3))])
     with pytest.raises(ValueError, match=r"atom 2 \(None2 of LIG 1\) is bonded and has no mass"):
-        fixman_force(topology, KELVIN)
+        fixman_force(topology)
 
 
 def test_a_topology_without_bonds(mm, fixman_force):
     with pytest.raises(ValueError, match="the Topology has no bonds"):
-        fixman_force(topology_of(mm, [("LIG", ["C", "C"], [])]), KELVIN)
+        fixman_force(topology_of(mm, [("LIG", ["C", "C"], [])]))
 
 
 # --- chains that users describe -----------------------------------------------------------------
@@ -484,7 +837,7 @@ def test_angles_held_by_distances_or_as_angles_differ_by_a_constant(mm, fixman_f
     frames = []
     for chains in (None, [(np.arange(n), chain)]):
         copy = mm.XmlSerializer.clone(system)
-        copy.addForce(fixman_force(copy, KELVIN, chains))
+        copy.addForce(fixman_force(copy, chains=chains))
         frames.append(context_of(mm, copy, np.zeros((n, 3))))
     q = chain.internal(coil(rng, n))
     turning = [k for k in chain.soft if chain.coordinates[k].kind == "torsion"]
@@ -501,7 +854,7 @@ def test_chains_say_what_gets_a_term(mm, fixman_force, rng):
     system = system_of(mm, [12.0] * 12, constraints)
     chain = fx.Chain.linear(3)  # masses count up to a common factor
     for particles in ([0, 1, 2], [[2, 1, 0], [6, 7, 8]]):
-        force = fixman_force(system, KELVIN, chains=[(particles, chain)])
+        force = fixman_force(system, chains=[(particles, chain)])
         assert list(force.getParticles()) == np.ravel(particles).tolist()
         copy = mm.XmlSerializer.clone(system)
         copy.addForce(force)
@@ -522,7 +875,7 @@ def test_a_chain_may_span_several_sets(mm, fixman_force, rng):
     x = rng.normal(size=(6, 3))
     for chains in (None, [(range(6), chain)]):
         copy = mm.XmlSerializer.clone(system)
-        copy.addForce(fixman_force(copy, KELVIN, chains))
+        copy.addForce(fixman_force(copy, chains=chains))
         energies.append(evaluate(context_of(mm, copy, x))[0])
     assert energies[0] == pytest.approx(energies[1], rel=1e-12)
 
@@ -537,7 +890,7 @@ def test_a_ring_said_twice(mm, fixman_force, rng):
     x, answers = rng.normal(size=(5, 3)), []
     for chains in (None, [(order, chain)]):
         copy = mm.XmlSerializer.clone(system)
-        copy.addForce(fixman_force(copy, KELVIN, chains))
+        copy.addForce(fixman_force(copy, chains=chains))
         answers.append(evaluate(context_of(mm, copy, x)))
     assert answers[0][0] == pytest.approx(answers[1][0], rel=1e-12)
     np.testing.assert_allclose(answers[0][1], answers[1][1], rtol=1e-9, atol=1e-9)
@@ -545,14 +898,14 @@ def test_a_ring_said_twice(mm, fixman_force, rng):
 
 def test_chains_of_a_topology_are_taken_at_their_word(mm, fixman_force):
     topology = topology_of(mm, [("LIG", ["C", "C", "C", "H"], linear(0, 4))])
-    force = fixman_force(topology, KELVIN, [([2, 0, 1], fx.Chain.linear(3, masses=[1, 2, 3]))])
+    force = fixman_force(topology, chains=[([2, 0, 1], fx.Chain.linear(3, masses=[1, 2, 3]))])
     assert list(force.getParticles()) == [2, 0, 1]
 
 
 def test_chains_of_massless_particles(mm, fixman_force):
     system = system_of(mm, [12.0, 12, 12, 0], linear(0, 3))
     with pytest.raises(ValueError, match=r"particle 3 of chains\[0\] has no mass"):
-        fixman_force(system, KELVIN, [([0, 1, 2, 3], fx.Chain.linear(4))])
+        fixman_force(system, chains=[([0, 1, 2, 3], fx.Chain.linear(4))])
 
 
 def refusals():
@@ -583,7 +936,7 @@ def test_chains_that_disagree_with_the_system_are_refused(mm, fixman_force, case
     chains, error, text = refusals()[case]
     system = system_of(mm, [12.0] * 12, [*linear(0, 3), *linear(3, 4), *linear(7, 5)])
     with pytest.raises(error, match=text):
-        fixman_force(system, KELVIN, chains)
+        fixman_force(system, chains=chains)
 
 
 # --- refusals -----------------------------------------------------------------------------------
@@ -591,16 +944,16 @@ def test_chains_that_disagree_with_the_system_are_refused(mm, fixman_force, case
 
 def test_no_constraints(mm, fixman_force):
     with pytest.raises(ValueError, match=r"no constraints.*constraints=app\.HBonds"):
-        fixman_force(system_of(mm, [1, 1, 1], []), KELVIN)
+        fixman_force(system_of(mm, [1, 1, 1], []))
 
 
 def test_wrong_types(mm, fixman_force):
     system = system_of(mm, [1, 1, 1], linear(0, 3))
     with pytest.raises(TypeError, match=r"expected an openmm\.System .* got list"):
-        fixman_force([system], KELVIN)
+        fixman_force([system])
     holder = SimpleNamespace(system=system)
     with pytest.raises(TypeError, match=r"got SimpleNamespace: pass its \.system"):
-        fixman_force(holder, KELVIN)
+        fixman_force(holder)
 
 
 def test_fixman_does_not_import_openmm_by_itself():

@@ -343,7 +343,7 @@ def test_what_cannot_start_is_refused():
     for options in ({"dt": 0.0}, {"dt": np.nan}, {"dt": 0.1, "kT": -1}, {"dt": 0.1, "friction": 0}):
         with pytest.raises(ValueError, match="must be positive"):
             Langevin(**options)
-    with pytest.raises(TypeError, match="dt must be a number"):
+    with pytest.raises(TypeError, match="dt must be one number"):
         Newton("0.1")
     with pytest.raises(ValueError, match="'rigid' or 'stiff'"):
         Langevin(0.1, ensemble="soft")

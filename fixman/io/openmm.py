@@ -1,14 +1,15 @@
 """The Fixman potential of every constrained molecule of an OpenMM simulation.
 
-The one file that imports OpenMM.  Particles that constraints connect make one chain; equal ones
-are evaluated together, so that the cost in Python does not grow with the number of molecules.
+Particles that constraints connect make one chain; equal ones are evaluated together, so that the
+cost in Python does not grow with the number of molecules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,22 +39,41 @@ if not hasattr(getattr(openmm, "PythonForce", None), "setParticles"):
         'pip install -U "fixman-chains[openmm]"'
     )
 
+from fixman.io.thermostats import (
+    GAS_CONSTANT,
+    MARK,
+    PARAMETER,
+    set_temperature,
+    temperature_of,
+)
+
+__all__ = ["FixmanPotential", "fixman_force", "set_temperature"]
+
 NAME = "FixmanForce"
-PARAMETER = "FixmanTemperature"  # in K, of the Context
 FAR = 1e6  # nm
-GAS_CONSTANT = unit.MOLAR_GAS_CONSTANT_R.value_in_unit(unit.kilojoule_per_mole / unit.kelvin)
+VERSION = 1  # of what a serialized System holds
+Names = Sequence[str] | Mapping[int, str]
+
+
+class MadeFor(NamedTuple):
+    """The constraints and masses that a force was made for.
+
+    ``whole`` tells whether all of the System's count, or those among the particles of its chains.
+    """
+
+    whole: bool
+    constraints: int
+    digest: str
 
 
 def fixman_force(
-    system_or_topology: Any,
-    temperature: Any,
-    chains: Iterable[tuple[Any, Chain]] | None = None,
+    system_or_topology: Any, *, chains: Iterable[tuple[Any, Chain]] | None = None
 ) -> Any:
     """Return an OpenMM force that adds U_F = ½ kT ln det H^bb to a simulation with constraints.
 
     With it, constrained dynamics samples the ensemble of equally stiff springs in the place of
     the constraints (Fixman 1974; theory.md section 4).  Add it to the System after every other
-    force: ``system.addForce(fixman_force(system, 300))``.
+    force, ``system.addForce(fixman_force(system))``, and call `set_temperature` for every Context.
 
     Parameters
     ----------
@@ -61,8 +81,6 @@ def fixman_force(
         Of a System: its constraints and masses, and whether it is periodic.  Of a Topology: its
         bonds, all of them hard but those of water (residue HOH), which is taken as rigid, and the
         masses of the elements.
-    temperature : float or openmm Quantity
-        In K.  It is the default of the Context's parameter "FixmanTemperature".
     chains : iterable of (particles, Chain), optional
         What gets a term, instead of each connected set of constraints.  Bead k of the chain is
         ``particles[k]``, and of copy c ``particles[c, k]``.  A chain must hold what the System's
@@ -83,7 +101,8 @@ def fixman_force(
         has such a force already, or ``chains`` disagree with the System.
     SingularConstraintError
         While the simulation runs, then wrapped in an OpenMMException, if the constraints cannot be
-        held in some configuration.  Positions that are not finite are a ValueError likewise.
+        held in some configuration; their particles are named.  Likewise a ValueError where
+        positions are not finite, or the temperature is not that of the thermostat.
 
     Notes
     -----
@@ -92,13 +111,17 @@ def fixman_force(
     """
     _refuse_second(system_or_topology)
     held = _held(system_or_topology)
-    kelvin = _kelvin(temperature)
     sets = ConnectedSets(held)
     groups = sets.groups() if chains is None else explicit_groups(chains, held, sets)
     terms = [group for group in groups if not is_rigid(group.chain)]
     if not terms:
         raise ValueError(_nothing(held, groups, chains is not None))
-    force = openmm.PythonForce(_Potential(tuple(terms), held.periodic), {PARAMETER: kelvin})
+    made_for = None
+    if held.names is None:
+        within = None if chains is None else [group.particles for group in terms]
+        made_for = _fingerprint(held, within)
+    potential = FixmanPotential(terms, held.periodic, held.names, made_for)
+    force = openmm.PythonForce(potential, {PARAMETER: 0.0, MARK: 0.0})
     force.setParticles([int(p) for group in terms for p in group.particles.ravel()])
     force.setUsesPeriodicBoundaryConditions(held.periodic)
     force.setName(NAME)
@@ -108,20 +131,107 @@ def fixman_force(
 # --- while the simulation runs ------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Potential:
-    """What OpenMM calls in every step; pickled when a System is serialized."""
+class FixmanPotential:
+    """What OpenMM calls in every step, and what a serialized System holds, as a pickle.
 
-    groups: tuple[Group, ...]
-    periodic: bool
+    The pickle names this class and contains plain data of a numbered format: lists, numbers and
+    `Chain.to_json`.  Its older formats stay readable.
+    """
+
+    # Of an instance made from a pickle that holds nothing.
+    _unreadable: tuple[str, Any] | None = ("it holds nothing", None)
+
+    def __init__(
+        self,
+        groups: Iterable[Group],
+        periodic: bool,
+        names: Names | None = None,
+        made_for: MadeFor | None = None,
+    ) -> None:
+        self.groups, self.periodic, self.names = tuple(groups), periodic, names
+        self.made_for, self._size = made_for, sum(g.particles.size for g in self.groups)
+        self._unreadable = None  # or why, and what was read
+
+    @property
+    def particles(self) -> Indices:
+        """Particles of the groups, one group after the other."""
+        return np.concatenate([np.empty(0, np.intp), *(g.particles.ravel() for g in self.groups)])
+
+    def __getstate__(self) -> Any:
+        if self._unreadable is not None:
+            return self._unreadable[1]
+        terms = [(group.chain.to_json(), group.particles.tolist()) for group in self.groups]
+        names = None
+        if self.names is not None:
+            names = {int(k): self.names[k] for k in self.particles}
+        return {
+            "version": VERSION,
+            "periodic": self.periodic,
+            "terms": terms,
+            "names": names,
+            "made for": None if self.made_for is None else tuple(self.made_for),
+        }
+
+    def __setstate__(self, state: Any) -> None:
+        # OpenMM dies of a segmentation fault if reading a pickle raises, so the first call does.
+        FixmanPotential.__init__(self, (), False)
+        try:
+            if state["version"] != VERSION:
+                raise ValueError(f"its version is {state['version']}, this fixman reads {VERSION}")
+            groups = tuple(_read_term(*term) for term in state["terms"])
+            periodic, names, made_for = state["periodic"], state["names"], state["made for"]
+            _require_plain(groups, periodic, names)
+            if made_for is not None:
+                made_for = MadeFor(bool(made_for[0]), int(made_for[1]), str(made_for[2]))
+            FixmanPotential.__init__(self, groups, periodic, names, made_for)
+        except Exception as error:
+            self._unreadable = f"{type(error).__name__}: {error}", state
+
+    def _require_fit(self, system: Any) -> None:
+        """Refuse a System that has changed since its force was made."""
+        own = [force.getParticles() for force in system.getForces() if force.getName() == NAME]
+        if own and all(list(particles) != self.particles.tolist() for particles in own):
+            raise ValueError(
+                "the Fixman force of this System acts on other particles than those it was made "
+                "for: remove it, and add fixman_force(system) again"
+            )
+        if self.made_for is None:  # of a Topology
+            return
+        within = None if self.made_for.whole else [group.particles for group in self.groups]
+        found = _fingerprint(_of_system(system), within)
+        if found != self.made_for:
+            where = "" if self.made_for.whole else " among the particles of its chains"
+            raise ValueError(
+                f"the constraints or masses of this System have changed since its Fixman force was "
+                f"made ({self.made_for.constraints} constraints{where} then, "
+                f"{found.constraints} now): remove that force, and add fixman_force(system) again "
+                "after everything else"
+            )
+
+    def _require_readable(self) -> None:
+        if self._unreadable is not None:
+            raise ValueError(
+                "the Fixman force of this System was serialized by another version of fixman, or "
+                f"is damaged ({self._unreadable[0]}): remove it, and add fixman_force(system) again"
+            )
 
     def __call__(self, state: Any) -> tuple[float, Floats]:
-        """Energy and forces on the particles of the groups, one group after the other."""
+        """Energy in kJ/mol, and forces on the particles of the groups, one after the other."""
+        self._require_readable()
+        kT = GAS_CONSTANT * temperature_of(state, self._require_fit)
         x = state.getPositions(asNumpy=True).value_in_unit(unit.nanometer)
-        kT = GAS_CONSTANT * state.getParameters()[PARAMETER]
         box = None
         if self.periodic:
             box = state.getPeriodicBoxVectors(asNumpy=True).value_in_unit(unit.nanometer)
+        return self.evaluate(x, kT, box)
+
+    def evaluate(self, x: Floats, kT: float, box: Floats | None = None) -> tuple[float, Floats]:
+        """Energy and forces at positions x (particles of the groups, 3)."""
+        if len(x) != self._size:
+            raise ValueError(
+                f"the Fixman force of this System is damaged: it acts on {len(x)} particles and "
+                f"its chains have {self._size}; remove it, and add fixman_force(system) again"
+            )
         energy, forces, first = 0.0, np.empty_like(x), 0
         for group in self.groups:
             part = slice(first, first + group.particles.size)
@@ -133,33 +243,71 @@ class _Potential:
                 energy += float(np.sum(metric.fixman_potential(group.chain, copies, kT)))
                 forces[part] = metric.fixman_force(group.chain, copies, kT).reshape(-1, 3)
             except ValueError as error:
-                raise _explained(group, copies, error) from error
+                raise self._explained(group, copies, error) from error
         return energy, forces
 
+    def _explained(self, group: Group, x: Floats, error: ValueError) -> ValueError:
+        """Name the particles behind an error of one molecule."""
+        lost = group.particles[~(np.abs(x) < FAR).all(axis=2)]
+        if lost.size:
+            where = x[np.nonzero(group.particles == lost[0])][0]
+            return ValueError(
+                f"{self._name(lost[0])} is at {where} nm: the simulation has blown up (try a "
+                "shorter time step), or the positions were never set"
+            )
+        for particles, copy in zip(group.particles, x, strict=True):
+            try:
+                metric.fixman_force(group.chain, copy)
+            except ValueError as own:
+                return type(own)(self._of_particles(str(own), particles))
+        return error
 
-def _explained(group: Group, x: Floats, error: ValueError) -> ValueError:
-    """Name the particles behind an error of one molecule."""
-    lost = group.particles[~(np.abs(x) < FAR).all(axis=2)]
-    if lost.size:
-        where = x[np.nonzero(group.particles == lost[0])][0]
-        return ValueError(
-            f"particle {lost[0]} is at {where} nm: the simulation has blown up (try a shorter time "
-            "step), or the positions were never set"
-        )
-    for particles, copy in zip(group.particles, x, strict=True):
-        try:
-            metric.fixman_force(group.chain, copy)
-        except ValueError as own:
-            return type(own)(f"{own}; {_beads(particles)}")
-    return error
+    def _of_particles(self, text: str, particles: Indices) -> str:
+        """Put particles in the place of the beads that a text names: length(0, 1), bead 0."""
+        named: dict[int, None] = {}  # in the order of the text
+
+        def renumbered(match: re.Match[str]) -> str:
+            for bead in re.findall(r"\d+", match[0]):
+                named[int(particles[int(bead)])] = None
+            numbers = re.sub(r"\d+", lambda bead: str(particles[int(bead[0])]), match[0])
+            return numbers.replace("bead", "particle")
+
+        text = re.sub(r"\b(?:length|angle|torsion)\(\d[\d, ]*\)|\bbeads? \d+", renumbered, text)
+        if self.names is None:
+            return f"{text}; the numbers are those of particles"
+        return f"{text}; the numbers are those of {', '.join(map(self._name, named))}"
+
+    def _name(self, particle: int) -> str:
+        return f"particle {particle}" if self.names is None else self.names[particle]
 
 
-def _beads(particles: Indices) -> str:
-    """``beads 0, 1, 2 are particles 6, 7, 9``."""
-    if particles.size > 8:
-        return f"bead 0 is particle {particles[0]}, of {particles.size}"
-    numbers = ", ".join(map(str, range(particles.size)))
-    return f"beads {numbers} are particles {', '.join(map(str, particles))}"
+_Potential = FixmanPotential  # its name before there were versions, which old files contain
+
+
+def _read_term(text: str, particles: Any) -> Group:
+    """Chain and particles of one kind, from the plain data of a pickle."""
+    chain, array = Chain.from_json(text), np.array(particles)
+    if chain.dim != 3 or chain.base != "free":
+        raise ValueError(f"{chain!r} is not free and three-dimensional")
+    if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != chain.n:
+        raise ValueError(f"particles of {chain!r} are {array.dtype} of shape {array.shape}")
+    if array.size and array.min() < 0:
+        raise ValueError(f"there is no particle {array.min()}")
+    return Group(chain, array.astype(np.intp))
+
+
+def _require_plain(groups: Sequence[Group], periodic: Any, names: Any) -> None:
+    if not isinstance(periodic, bool):
+        raise TypeError(f"periodic is {periodic!r:.80}")
+    particles = [int(k) for group in groups for k in group.particles.ravel()]
+    if not particles:
+        raise ValueError("it has no particles")
+    if len(set(particles)) < len(particles):
+        raise ValueError("a particle is in its chains more than once")
+    if names is not None and not (
+        isinstance(names, dict) and all(isinstance(names.get(k), str) for k in particles)
+    ):
+        raise TypeError("atoms without names")
 
 
 # --- what is held -------------------------------------------------------------------------------
@@ -211,6 +359,19 @@ def _of_system(system: Any) -> Held:
     return Held(masses, pairs, system.usesPeriodicBoundaryConditions(), None)
 
 
+def _fingerprint(held: Held, within: Sequence[Indices] | None) -> MadeFor:
+    """Constraints and masses of a System, or those that touch the particles ``within``."""
+    pairs = np.unique(np.sort(held.pairs, axis=1), axis=0)
+    particles = np.unique(pairs)
+    if within is not None:
+        particles = np.unique(np.concatenate([part.ravel() for part in within]))
+        pairs = pairs[np.isin(pairs, particles).any(axis=1)]
+    digest = hashlib.sha256()
+    for array in (pairs.astype("<i8"), particles.astype("<i8"), held.masses[particles]):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return MadeFor(within is None, len(pairs), digest.hexdigest())
+
+
 def _of_topology(topology: Any) -> Held:
     atoms = list(topology.atoms())
     masses = np.array(
@@ -226,22 +387,6 @@ def _of_topology(topology: Any) -> Held:
     names = [f"atom {a.index} ({a.name} of {a.residue.name} {a.residue.id})" for a in atoms]
     periodic = topology.getPeriodicBoxVectors() is not None
     return Held(masses, np.array(pairs, dtype=np.intp).reshape(-1, 2), periodic, names)
-
-
-def _kelvin(temperature: Any) -> float:
-    if unit.is_quantity(temperature):
-        if not temperature.unit.is_compatible(unit.kelvin):
-            raise TypeError(f"temperature must be in kelvin, got {temperature}")
-        temperature = temperature.value_in_unit(unit.kelvin)
-    try:
-        kelvin = float(temperature)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"temperature must be a number of kelvin or a Quantity, got {temperature!r:.80}"
-        ) from None
-    if not (0.0 < kelvin < np.inf):
-        raise ValueError(f"temperature must be positive, got {kelvin} K")
-    return kelvin
 
 
 def _nothing(held: Held, groups: list[Group], explicit: bool) -> str:

@@ -332,14 +332,9 @@ def _motion(chain: Chain, ghosts: int, plan: Plan) -> stepping.Motion:
 
 
 def make_positive(stepper: Any, *names: str) -> None:
-    """Turn fields of a frozen stepper into floats; refuse what is not positive and finite."""
+    """Turn fields of a frozen stepper into floats; refuse what is not positive."""
     for name in names:
-        value = getattr(stepper, name)
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-            raise TypeError(f"{name} must be a number, got {value!r}")
-        if not 0 < value < np.inf:
-            raise ValueError(f"{name} must be positive and finite, got {value}")
-        object.__setattr__(stepper, name, float(value))
+        object.__setattr__(stepper, name, _arrays.positive(getattr(stepper, name), name))
 
 
 def potential_parameters(potential: Any) -> Any:

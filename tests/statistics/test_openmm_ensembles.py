@@ -8,10 +8,12 @@ one call a step serves all of them.  The time step is 0.04 τ, τ = a √(m/kT),
 from __future__ import annotations
 
 import itertools
+import random
 
 import numpy as np
 import pytest
 
+import fixman as fx
 from fixman import analytic
 
 pytestmark = pytest.mark.slow
@@ -25,6 +27,7 @@ DT = 0.04  # τ
 
 @pytest.fixture(scope="module")
 def mm(peer):
+    peer("openmm.app")
     return peer("openmm")
 
 
@@ -33,7 +36,7 @@ def sampled_cosines(mm, n, chains, time, corrected, seed):
 
     The chains start with bends of 90° each, which neither ensemble has, and get 20 τ to forget it.
     """
-    from fixman.io.openmm import fixman_force
+    from fixman.io.openmm import fixman_force, set_temperature
 
     system = mm.System()
     for _ in range(chains * n):
@@ -42,12 +45,14 @@ def sampled_cosines(mm, n, chains, time, corrected, seed):
         for i, j in itertools.pairwise(range(chain * n, chain * n + n)):
             system.addConstraint(i, j, BOND)
     if corrected:
-        system.addForce(fixman_force(system, KELVIN))
+        system.addForce(fixman_force(system))
     integrator = mm.LangevinMiddleIntegrator(KELVIN, 1 / TAU, DT * TAU)
     integrator.setConstraintTolerance(1e-8)
     integrator.setRandomNumberSeed(seed)
     platform = mm.Platform.getPlatformByName("Reference")
     context = mm.Context(system, integrator, platform)
+    if corrected:
+        set_temperature(context)
     staircase = np.cumsum(BOND * np.eye(3)[np.arange(n) % 3], axis=0)
     context.setPositions(np.tile(staircase, (chains, 1)))
     context.setVelocitiesToTemperature(KELVIN, seed)
@@ -101,3 +106,62 @@ def test_bends_of_a_freely_jointed_chain(mm, corrected):
         assert np.all(np.abs(share - 0.1) < 4 * share_error)
     else:
         assert share[[0, -1]].max() < 0.1 < share[[4, 5]].min()
+
+
+KELVINS = (300.0, 600.0)
+
+
+def tempered_trimers(mm, chains, steps, time, seed):
+    """Bends of trimers of masses 1 : 0.01 : 1 between two temperatures, ``steps`` to a τ of 300 K.
+
+    Returns the number of the temperature and cos² θ (chains,) of every frame, two a τ.  The chains
+    start in the stiff ensemble and get 4 τ to leave it.
+    """
+    from fixman.io.openmm import fixman_force, set_temperature
+
+    app = mm.app
+    system, topology = mm.System(), app.Topology()
+    molecules = topology.addChain()
+    for first in range(0, 3 * chains, 3):
+        residue = topology.addResidue("TRI", molecules)
+        for mass in (1.0, 0.01, 1.0):
+            system.addParticle(mass)
+            topology.addAtom("X", None, residue)
+        system.addConstraint(first, first + 1, BOND)
+        system.addConstraint(first + 1, first + 2, BOND)
+    system.addForce(fixman_force(system))
+    tau = BOND / np.sqrt(KT)
+    integrator = mm.LangevinMiddleIntegrator(KELVINS[0], 1 / tau, tau / steps)
+    integrator.setConstraintTolerance(1e-8)
+    integrator.setRandomNumberSeed(seed)
+    platform = mm.Platform.getPlatformByName("Reference")
+    simulation = app.Simulation(topology, system, integrator, platform)
+    set_temperature(simulation.context)
+    x = fx.random_walks(fx.Chain.linear(3), chains, lengths=BOND, rng=seed)
+    simulation.context.setPositions(x.reshape(-1, 3))
+    simulation.context.setVelocitiesToTemperature(KELVINS[0], seed)
+    states = [{"temperature": T * mm.unit.kelvin, "FixmanTemperature": T} for T in KELVINS]
+    sampler = app.ExpandedEnsembleSampler(states, simulation, steps // 8, weights=[0.0, 0.0])
+    simulation.step(4 * steps)
+    for _ in range(2 * time):
+        simulation.step(steps // 2)
+        x = simulation.context.getState(positions=True).getPositions(asNumpy=True)._value
+        u = np.diff(x.reshape(chains, 3, 3), axis=1)
+        cosines = np.einsum("ca,ca->c", u[:, 0], u[:, 1])
+        yield sampler.currentStateIndex, cosines**2 / (u**2).sum(axis=2).prod(axis=1)
+
+
+def test_tempering(mm):
+    """Both temperatures of simulated tempering sample the stiff ensemble.
+
+    Rigid, ⟨cos² θ⟩ is 0.254.  The light bead wants short steps: τ/400 gives 0.35 at both.
+    """
+    random.seed(31)  # of the sampler
+    np.random.seed(31)  # noqa: NPY002
+    frames = list(tempered_trimers(mm, chains=1000, steps=800, time=18, seed=31))
+    for k, kelvin in enumerate(KELVINS):
+        squares = np.array([square for state, square in frames if state == k])
+        mean, error = mean_and_error(squares.mean(axis=0))
+        print(f"{kelvin:g} K: {mean:.4f} ± {error:.4f} of {len(squares)} frames")
+        assert error < 3e-3
+        assert abs(mean - 1 / 3) < 4 * error
