@@ -160,7 +160,7 @@ class SerialChain:
             Whether the first joint is a floating base.
         """
         n = _arrays.positive_int(n, "n")
-        rng = np.random.default_rng(rng)
+        rng = _arrays.generator(rng)
         choice = _joints(joints)
         if not choice:
             raise ValueError("joints must name at least one kind, got none")
