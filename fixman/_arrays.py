@@ -104,7 +104,7 @@ def positive_int(value: Any, name: str) -> int:
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
     if value > _LARGEST:
-        raise ValueError(f"{name} must be below 2⁶³, about 9.2e18, got {_short(value)}")
+        raise ValueError(f"{name} must be below 2⁶³, about 9.2e18, got {_short(int(value))}")
     return int(value)
 
 
@@ -137,7 +137,7 @@ def generator(rng: Any) -> np.random.Generator:
     if rng is not None and (isinstance(rng, bool) or not isinstance(rng, (int, np.integer))):
         raise TypeError(f"rng must be an integer or a numpy.random.Generator, got {rng!r:.80}")
     if rng is not None and rng < 0:
-        raise ValueError(f"rng must not be negative, got {rng}")
+        raise ValueError(f"rng must be non-negative, got {rng}")
     return np.random.default_rng(rng)
 
 

@@ -150,6 +150,12 @@ def histogram(
     if array.ndim < 2 or not array.size:
         raise ValueError(f"values must have shape (frames, ..., items), got {array.shape}")
     _arrays.require_finite(array, array.shape, "values", "frame")
+    if isinstance(edges, (int, np.integer)):
+        edges = _arrays.positive_int(edges, "edges")
+    else:
+        edges = _arrays.real(edges, (), "edges")
+        if edges.ndim != 1 or edges.size < 2 or not (np.diff(edges) > 0.0).all():
+            raise ValueError(f"edges must be ascending, (bins + 1,), got shape {edges.shape}")
     bounds = np.histogram_bin_edges(array, edges)
     bins = bounds.size - 1
     lead = array.shape[:-1]

@@ -200,10 +200,12 @@ def resume(
         require_stepper(stepper)
     if progress is not None:
         progress = _arrays.flag(progress, "progress")
+    steps = None if steps is None else _arrays.positive_int(steps, "steps")
+    recording.named(observables)
     with store.writing(path) as folder:
         folder.verify()
         about = folder.about
-        total = about["steps"] if steps is None else _arrays.positive_int(steps, "steps")
+        total = about["steps"] if steps is None else steps
         _require_whole(total, about["every"])
         if total < folder.step:
             raise ValueError(f"{path} is at step {folder.step} already, beyond {total}")
@@ -368,8 +370,8 @@ def _generator(rng: Any) -> tuple[np.random.Generator, dict[str, Any]]:
         }
         return rng, {"state": bits.state, **spawned}
     generator = _arrays.generator(rng)
-    seeds: Any = generator.bit_generator.seed_seq
-    return generator, {"seed": seeds.entropy}
+    made: Any = generator.bit_generator.seed_seq
+    return generator, {"seed": made.entropy}
 
 
 # --- what must be as before ---------------------------------------------------------------------
