@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ Lead = tuple[int, ...]
 _FLOAT64 = np.dtype(np.float64)
 TEMPERATURES = ("k", "kelvin", "degk", "degree_kelvin")
 _TO_NUMBERS = ("value_in_unit", "to_value", "magnitude")  # in openmm; unyt, astropy; pint
+_LARGEST = np.iinfo(np.int64).max
 
 
 def real(value: Any, tail: tuple[int, ...], name: str, what: str = "bead") -> Array:
@@ -161,7 +164,42 @@ def positive_int(value: Any, name: str) -> int:
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
+    if value > _LARGEST:
+        raise ValueError(f"{name} must be below 2⁶³, about 9.2e18, got {_short(int(value))}")
     return int(value)
+
+
+def _short(value: int) -> str:
+    """Write 10³⁰⁰ as 1e300: no float, and too long for a line."""
+    return f"{str(value)[0]}e{len(str(value)) - 1}" if value < 10**400 else "far more"
+
+
+def flag(value: Any, name: str) -> bool:
+    """Return True or False; numbers and strings such as "no" are neither."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r:.80}")
+    return bool(value)
+
+
+def path(value: Any, name: str) -> Path:
+    """Return the path of a file or folder; an empty one would be the current folder."""
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
+    if not isinstance(text, str):
+        raise TypeError(f"{name} must be a path, a str or a pathlib.Path, got {value!r:.80}")
+    if not text or "\0" in text:
+        raise ValueError(f"{name} must be the name of a file or folder, got {text!r:.80}")
+    return Path(text)
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """Return a generator for None, a seed or a generator."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if rng is not None and (isinstance(rng, bool) or not isinstance(rng, (int, np.integer))):
+        raise TypeError(f"rng must be an integer or a numpy.random.Generator, got {rng!r:.80}")
+    if rng is not None and rng < 0:
+        raise ValueError(f"rng must be non-negative, got {rng}")
+    return np.random.default_rng(rng)
 
 
 def masses(value: Any, n: int) -> Array:

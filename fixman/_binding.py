@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -369,6 +370,8 @@ def bead_rows(beads: Any, size: int, name: str) -> Beads | None:
     """Read terms that are named by their beads or as `Coordinate`s."""
     if beads is None:
         return None
+    if isinstance(beads, str) or not isinstance(beads, Iterable):
+        raise TypeError(f"beads must be a list of {name}s, each by its beads, got {beads!r:.80}")
     rows = [getattr(item, "beads", item) for item in beads]
     try:
         table = np.asarray(rows) if rows else np.empty((0, size), dtype=np.int64)
@@ -380,7 +383,7 @@ def bead_rows(beads: Any, size: int, name: str) -> Beads | None:
         rows, good = [rows[k] for k in same[:1]] or rows, not same.size
     if not good:
         numbers = "a bead number" if size == 1 else f"{size} different bead numbers"
-        raise ValueError(f"a {name} is {numbers}, got {rows[0]!r:.80}")
+        raise ValueError(f"beads: a {name} is {numbers}, got {rows[0]!r:.80}")
     return tuple(map(tuple, table.tolist()))
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,12 @@ from fixman.kernels import charts
 from fixman.kernels.geometry import ANGLE, LENGTH, TORSION
 
 Base = Literal["free", "fixed"]
+
+_FIELDS = 7  # of a Chain that have no default
+_CONSTRUCTORS = (
+    "a Chain is made by Chain.linear(n), Chain.branched(parents), Chain.ring(n) or "
+    "Chain.from_bonds(n, bonds)"
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,7 +64,16 @@ class Chain:
     hard_mask: NDArray[np.bool_]
     redundant: tuple[Coordinate, ...] = ()
 
+    def __new__(cls, *fields: Any, **named: Any) -> Self:
+        """Refuse what is not made by a constructor; copy, pickle and replace give every field."""
+        if len(fields) + len(named) < _FIELDS:
+            raise TypeError(_CONSTRUCTORS)
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
+        arrays = (self.masses, self.references, self.hard_mask)
+        if not all(isinstance(array, np.ndarray) for array in arrays):
+            raise TypeError(_CONSTRUCTORS)
         for array in (self.masses, self.references, self.hard_mask):
             array.flags.writeable = False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+import os
 import secrets
 import sys
 import warnings
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 # Heavy imports live inside the subcommands: `fixman --help` answers at once.
 
+BEAD_BYTES, REPLICA_BYTES = 2700, 350  # of a chain while it is made; of a bead of a replica
 INTERRUPTED = 130  # what shells say of a program that Ctrl-C ended
 GSD = (".gsd",)
 HDF5 = (".h5", ".hdf5", ".h5md")
@@ -49,7 +51,7 @@ def _add_simulate(commands: Any) -> None:
     add("--base", choices=("free", "fixed"), default="free", help="whether the chain is held")
     kinds = "what is constrained: one or more of length,angle,torsion (default: length)"
     add("--hard", metavar="KINDS", help=kinds)
-    add("--chain", type=Path, metavar="JSON", help="in place of these, what Chain.to_json wrote")
+    add("--chain", type=_path, metavar="JSON", help="in place of these, what Chain.to_json wrote")
     add("--length", type=float, default=1.0, help="of the bonds (default: 1)")
     degrees = "in degrees, 0 is straight (default: 70.53, tetrahedral bonds)"
     add("--angle", type=float, metavar="DEGREES", help=f"hard bending angles {degrees}")
@@ -73,7 +75,7 @@ def _add_simulate(commands: Any) -> None:
     add("--every", type=_whole, metavar="N", help="steps per frame (default: about 1000 frames)")
     add("--replicas", type=_whole, default=1, metavar="N", help="independent copies (default: 1)")
     add("--seed", type=int, metavar="N", help="of all random numbers (default: a new one)")
-    add("--out", type=Path, required=True, metavar="DIR", help="folder to be made for the run")
+    add("--out", type=_path, required=True, metavar="DIR", help="folder to be made for the run")
     add("--overwrite", action="store_true", help="replace a run of that name")
     _add_running(add)
     simulate.set_defaults(run=_simulate)
@@ -83,7 +85,7 @@ def _add_resume(commands: Any) -> None:
     about = "go on with a run that was interrupted, or extend one"
     resume = commands.add_parser("resume", help=about, description=about.capitalize() + ".")
     add = resume.add_argument
-    add("folder", type=Path, metavar="RUN", help="folder of the run")
+    add("folder", type=_path, metavar="RUN", help="folder of the run")
     add("--steps", type=_whole, metavar="N", help="new total number of steps")
     _add_running(add)
     resume.set_defaults(run=_resume)
@@ -97,8 +99,8 @@ def _add_export(commands: Any) -> None:
         "single precision and with bonds; .h5 for all numbers in double precision (H5MD).",
     )
     add = export.add_argument
-    add("folder", type=Path, metavar="RUN", help="folder of the run, finished or not")
-    add("--to", type=Path, required=True, metavar="FILE", help="file to write, .gsd or .h5")
+    add("folder", type=_path, metavar="RUN", help="folder of the run, finished or not")
+    add("--to", type=_path, required=True, metavar="FILE", help="file to write, .gsd or .h5")
     only = "one replica only, counted from 0 (GSD; default: all, one molecule each)"
     add("--replica", type=int, metavar="N", help=only)
     add("--start", type=int, metavar="FRAME", help="first frame, counted from 0 (default: 0)")
@@ -128,6 +130,31 @@ def _whole(text: str) -> int:
 _whole.__name__ = "whole number"  # argparse: "invalid whole number value: '1.5'"
 
 
+def _path(text: str) -> Path:
+    """Read a path; an empty one, of a variable that is not set, would be the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty")
+    return Path(text)
+
+
+def _require_memory(beads: int, replicas: int) -> None:
+    """Refuse what this machine cannot hold before it tries to."""
+    from fixman import _arrays
+
+    beads = _arrays.positive_int(beads, "--beads")
+    replicas = _arrays.positive_int(replicas, "--replicas")
+    needed = beads * (BEAD_BYTES + REPLICA_BYTES * replicas)
+    try:
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not a POSIX system
+        return
+    if needed > there:
+        raise ValueError(
+            f"{beads} beads in {replicas} replica{'s' * (replicas != 1)} would take about "
+            f"{needed / 1e9:.3g} GB of memory, and this machine has {there / 1e9:.3g} GB"
+        )
+
+
 def _simulate(arguments: argparse.Namespace) -> None:
     import numpy as np
 
@@ -135,7 +162,10 @@ def _simulate(arguments: argparse.Namespace) -> None:
     from fixman.walks import TETRAHEDRAL, random_walks
 
     store.require_free(arguments.out, arguments.overwrite)
+    if arguments.beads is not None:
+        _require_memory(arguments.beads, arguments.replicas)
     chain = _chain(arguments)
+    _require_memory(chain.n, arguments.replicas)
     stepper = _stepper(arguments)
     if arguments.seed is not None and arguments.seed < 0:
         raise ValueError(f"--seed must not be negative, got {arguments.seed}")
@@ -231,7 +261,11 @@ def _chain(arguments: argparse.Namespace) -> Chain:
             raise ValueError(f"--{name} is for chains without a file: leave it out with --chain")
     if not arguments.chain.is_file():
         raise FileNotFoundError(f"no such file: {arguments.chain}")
-    return Chain.from_json(arguments.chain.read_text(encoding="utf-8"))
+    try:
+        return Chain.from_json(arguments.chain.read_text(encoding="utf-8"))
+    except ValueError as error:
+        what = "it is no text" if isinstance(error, UnicodeDecodeError) else error
+        raise ValueError(f"{arguments.chain}: {what}") from None
 
 
 def _radians(arguments: argparse.Namespace, chain: Chain, kind: str, otherwise: float) -> float:

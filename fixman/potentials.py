@@ -11,6 +11,7 @@ A potential of your own is any object with ``energy(x)`` and ``force(x)`` of one
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol
 
@@ -425,6 +426,11 @@ def from_parameters(description: dict[str, Any]) -> Any:
     ValueError
         If it is, or contains, one of the user's own: only its name is known.
     """
+    if not isinstance(description, Mapping):
+        raise TypeError(
+            "description must be what a potential's parameters() returned, a dict, got "
+            f"{description!r:.80}"
+        )
     given = dict(description)
     name = given.pop("name", None)
     if given.get("own"):

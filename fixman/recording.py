@@ -52,6 +52,8 @@ def named(observables: Observables) -> dict[str, Observable]:
     if isinstance(observables, Mapping):
         found = dict(observables)
     else:
+        if not callable(observables) and not isinstance(observables, Iterable):
+            raise TypeError(f"observables must be functions of (chain, x), got {observables!r:.80}")
         functions = [observables] if callable(observables) else list(observables)
         names = [getattr(function, "__name__", "") for function in functions]
         found = dict(zip(names, functions, strict=True))

@@ -38,6 +38,7 @@ SLOW = 1000  # how much more a potential of the user's own may cost, in Python
 CALL_WORK = 300  # what one call of a stepper costs besides
 FRAMES = 1000  # about as many by default
 MOST_FRAMES = 10_000
+_STEPPER = ("parameters", "start", "advance")  # what a stepper can do
 DECISIVE = ("fixman", "numpy", "scipy", "numba")  # versions that bits depend on
 
 
@@ -110,6 +111,10 @@ def simulate(
         If ``dt`` is so long that averages suffer: dt √(kT/m) above 0.15 of the shortest bond.
     """
     require_chain(chain)
+    require_stepper(stepper)
+    overwrite = _arrays.flag(overwrite, "overwrite")
+    if progress is not None:
+        progress = _arrays.flag(progress, "progress")
     steps = _arrays.positive_int(steps, "steps")
     every = _every(steps) if every is None else _arrays.positive_int(every, "every")
     _require_whole(steps, every)
@@ -117,6 +122,7 @@ def simulate(
     replicas = _replicas(replicas, x0, v0)
     recorded = recording.named(observables)
     if out is not None:
+        out = _arrays.path(out, "out")
         store.require_free(out, overwrite)
     generator, seed = _generator(rng)
     state = stepper.start(chain, x0, v0, replicas, generator)
@@ -189,10 +195,17 @@ def resume(
         If fixman, NumPy, SciPy or numba are not those of before: the last bits may differ.
     """
     workers = _arrays.positive_int(workers, "workers")
+    path = _arrays.path(path, "path")
+    if stepper is not None:
+        require_stepper(stepper)
+    if progress is not None:
+        progress = _arrays.flag(progress, "progress")
+    steps = None if steps is None else _arrays.positive_int(steps, "steps")
+    recording.named(observables)
     with store.writing(path) as folder:
         folder.verify()
         about = folder.about
-        total = about["steps"] if steps is None else _arrays.positive_int(steps, "steps")
+        total = about["steps"] if steps is None else steps
         _require_whole(total, about["every"])
         if total < folder.step:
             raise ValueError(f"{path} is at step {folder.step} already, beyond {total}")
@@ -294,6 +307,16 @@ def _bar(progress: bool | None, steps: int, done: int) -> Iterator[Callable[[int
 # --- arguments ----------------------------------------------------------------------------------
 
 
+def require_stepper(stepper: Any) -> None:
+    """Refuse what cannot be run, a class that wants its arguments first of all."""
+    text = "stepper must be fixman.Langevin(dt), fixman.Newton(dt) or another stepper"
+    if isinstance(stepper, type):
+        name = stepper.__name__
+        raise TypeError(f"{text}, got the class {name}: make one, {name}(dt)")
+    if not all(callable(getattr(stepper, name, None)) for name in _STEPPER):
+        raise TypeError(f"{text}, got {stepper!r:.80}")
+
+
 def _every(steps: int) -> int:
     """Divide ``steps`` into about `FRAMES`."""
     divisors = {d for k in range(1, MOST_FRAMES + 1) if steps % k == 0 for d in (k, steps // k)}
@@ -346,10 +369,9 @@ def _generator(rng: Any) -> tuple[np.random.Generator, dict[str, Any]]:
             key: getattr(seeds, key, None) for key in ("entropy", "spawn_key", "n_children_spawned")
         }
         return rng, {"state": bits.state, **spawned}
-    if rng is not None and (isinstance(rng, bool) or not isinstance(rng, (int, np.integer))):
-        raise TypeError(f"rng must be an integer or a numpy.random.Generator, got {rng!r:.80}")
-    seeds = np.random.SeedSequence(rng)
-    return np.random.default_rng(seeds), {"seed": seeds.entropy}
+    generator = _arrays.generator(rng)
+    made: Any = generator.bit_generator.seed_seq
+    return generator, {"seed": made.entropy}
 
 
 # --- what must be as before ---------------------------------------------------------------------

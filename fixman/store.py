@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fixman import __version__
+from fixman import __version__, _arrays
 from fixman.chain import Chain
 from fixman.trajectory import Arrays, Part, Run, fill, rows_like
 
@@ -126,7 +126,7 @@ def load_run(path: str | os.PathLike[str]) -> Run:
     -----
     Reads run.json and the checkpoint; frames are read when they are asked for.
     """
-    return Folder.open(path).run()
+    return Folder.open(_arrays.path(path, "path")).run()
 
 
 @contextlib.contextmanager
@@ -376,7 +376,7 @@ class Folder:
 @contextlib.contextmanager
 def new_file(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator[Path]:
     """Give a temporary name to write to, and rename it at the end; for formats of others."""
-    path = Path(path)
+    path, overwrite = _arrays.path(path, "path"), _arrays.flag(overwrite, "overwrite")
     if os.path.lexists(path) and not overwrite:
         raise FileExistsError(
             f"{path} exists: choose another name, or overwrite it (overwrite=True)"

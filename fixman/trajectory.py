@@ -153,6 +153,14 @@ class Run:
         return np.empty((0, self.replicas, self.chain.n, self.chain.dim))
 
 
+def require_run(run: Run) -> None:
+    """Refuse anything but a `Run`, a path first of all."""
+    if not isinstance(run, Run):
+        raise TypeError(
+            f"run must be a fixman.Run, from simulate or load_run, got {type(run).__name__}"
+        )
+
+
 class Memory:
     """Frames of a run that no folder was given for."""
 

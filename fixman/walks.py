@@ -63,7 +63,7 @@ def random_walks(
     """
     require_chain(chain)
     size = _arrays.positive_int(size, "size")
-    generator = np.random.default_rng(rng)
+    generator = _arrays.generator(rng)
     targets = np.zeros(len(chain.coordinates))
     kinds = chain._rows.kinds
     for kind, value in ((LENGTH, lengths), (ANGLE, angles), (TORSION, torsions)):
@@ -73,6 +73,8 @@ def random_walks(
             raise ValueError(
                 f"{KINDS[kind]}s must be one number or have shape {rows.shape}, got {given.shape}"
             )
+        if not np.isfinite(given).all():
+            raise ValueError(f"{KINDS[kind]}s must be finite, got {given[~np.isfinite(given)][0]}")
         if np.abs(given).max(initial=0.0) > TURNS[kind]:
             raise ValueError(
                 f"{KINDS[kind]}s are in radians, up to {TURNS[kind]:.5g} either way: got "

@@ -121,7 +121,7 @@ def test_rings(run):
         (["--method", "newton", "--friction", "2"], "--friction is for --method langevin"),
         (["--method", "newton", "--ensemble", "stiff"], "--ensemble is for --method langevin"),
         (["--dt", "-1"], "dt must be positive"),
-        (["--replicas", "0"], "size must be at least 1"),
+        (["--replicas", "0"], "--replicas must be at least 1"),
         (["--seed", "-1"], "--seed must not be negative"),
         (["--chain", "chain.json"], "--beads is for chains without a file"),
         (["--angle", "60"], "--angle is for hard angles, and this chain has none"),
@@ -382,3 +382,50 @@ def test_run_json_is_readable(run):
         lines = file.read().splitlines()
     assert len(lines) == len(json.loads("\n".join(lines))) + 2
     assert lines[1] == ' "fixman_run": 1,'
+
+
+@pytest.mark.parametrize("flag", ["--beads", "--replicas"])
+def test_what_does_not_fit_into_memory_is_refused(flag, tmp_path, capsys):
+    sizes = {"--beads": "10", "--replicas": "1"} | {flag: "1e12"}
+    flags = [word for pair in sizes.items() for word in pair]
+    assert cli.main(["simulate", *flags, "--steps", "10", "--out", str(tmp_path / "run")]) == 2
+    line = capsys.readouterr().err
+    assert "000000000000 " in line
+    assert "GB of memory, and this machine has" in line
+    assert line.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--steps", "1e300"], "steps must be below 2⁶³, about 9.2e18, got 1e300"),
+        (["--beads", "1e300"], "--beads must be below 2⁶³"),
+        (["--length", "nan"], "lengths must be finite, got nan"),
+        (["--hard", "angle", "--dt", "0.1", "--replicas", "64"], "hold the lengths too"),
+    ],
+)
+def test_nonsense_is_one_line(flags, text, tmp_path, capsys):
+    given = ["simulate", "--beads", "10", "--steps", "100", "--seed", "3", *flags]
+    assert cli.main([*given, "--out", str(tmp_path / "run"), "--quiet"]) == 2
+    line = capsys.readouterr().err
+    assert text in line
+    assert line.splitlines()[-1].startswith("fixman: error: ")
+    assert "Traceback" not in line
+
+
+def test_an_empty_name_is_no_folder(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["simulate", "--beads", "3", "--steps", "10", "--out", ""])
+    assert "--out: it is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "text"), [(b"\xff\xfe\x00", "it is no text"), (b"{}", "not a chain written by")]
+)
+def test_a_file_that_is_no_chain_is_named(content, text, tmp_path, capsys):
+    file = tmp_path / "chain.json"
+    file.write_bytes(content)
+    out = str(tmp_path / "run")
+    assert cli.main(["simulate", "--chain", str(file), "--steps", "10", "--out", out]) == 2
+    assert f"chain.json: {text}" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import os
 import numpy as np
 
 from fixman import store
-from fixman.trajectory import Run, bonds
+from fixman.trajectory import Run, bonds, require_run
 
 try:
     import gsd.hoomd
@@ -51,6 +51,7 @@ def write_gsd(
     them; HDF5 keeps every digit.  The box is that of all frames and not periodic in any sense of
     the run.  A planar run has z = 0 and a box without height.  A fixed base point is no particle.
     """
+    require_run(run)
     rows = slice(None)
     if replica is not None:
         if not -run.replicas <= replica < run.replicas:

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fixman import __version__, store
+from fixman import __version__, _arrays, store
 from fixman.chain import Chain
-from fixman.trajectory import OBSERVABLE, Part, Run, bonds
+from fixman.trajectory import OBSERVABLE, Part, Run, bonds, require_run
 
 try:
     import h5py
@@ -50,6 +50,7 @@ def write_hdf5(run: Run, path: str | os.PathLike[str], *, overwrite: bool = Fals
     FileExistsError
         If there is a file already.
     """
+    require_run(run)
     with store.new_file(path, overwrite) as temporary, h5py.File(temporary, "w") as file:
         _write_constants(file, run)
         names = ["x", "v", *(OBSERVABLE + name for name in run.about["observables"])]
@@ -78,7 +79,7 @@ def read_hdf5(path: str | os.PathLike[str]) -> Run:
     ValueError
         If the file is something else.
     """
-    path = Path(path).absolute()
+    path = _arrays.path(path, "path").absolute()
     try:
         with h5py.File(path, "r") as file:
             kept = file["fixman"]

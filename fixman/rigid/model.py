@@ -160,7 +160,7 @@ class SerialChain:
             Whether the first joint is a floating base.
         """
         n = _arrays.positive_int(n, "n")
-        rng = np.random.default_rng(rng)
+        rng = _arrays.generator(rng)
         choice = _joints(joints)
         if not choice:
             raise ValueError("joints must name at least one kind, got none")
@@ -386,6 +386,12 @@ def _vector(value: ArrayLike, name: str, what: str, size: int | None = None) -> 
 # --- the gate of every algorithm ----------------------------------------------------------------
 
 
+def require_arm(arm: SerialChain) -> None:
+    """Refuse anything but a `SerialChain`, swapped arguments first of all."""
+    if not isinstance(arm, SerialChain):
+        raise TypeError(f"arm must be a fixman.rigid.SerialChain, got {type(arm).__name__}")
+
+
 def gate(
     arm: SerialChain,
     q: ArrayLike,
@@ -402,6 +408,7 @@ def gate(
     (0, n, 6) where there are none, and the batch axes.  Values are looked at by
     `refuse_not_finite`, after a kernel has noticed.
     """
+    require_arm(arm)
     nq, nv, n = arm.nq, arm.nv, arm.n
     q = _arrays.real(q, (nq,), "q", "coordinate")
     qd = _arrays.real(qd, (nv,), "qd", "rate")

@@ -37,7 +37,7 @@ from fixman import _arrays
 from fixman._arrays import Array, Lead
 from fixman.kernels import rigid_partition
 from fixman.rigid._partition_tables import Tables, tables, unsuited
-from fixman.rigid.model import SerialChain, gate, overflow, refuse_not_finite
+from fixman.rigid.model import SerialChain, gate, overflow, refuse_not_finite, require_arm
 from fixman.rigid.newton_euler import inverse_dynamics
 from fixman.structured import BlockTridiagonal
 
@@ -197,7 +197,7 @@ _THREE = (3,)
 
 def _quick(arm: SerialChain, q: Any, qd: Any, tau: Any, gravity: Any) -> Array | None:
     """Answer for one frame of plain arrays, as a loop over time steps passes them; else None."""
-    known: Tables | None = arm.__dict__.get("_partition")
+    known: Tables | None = getattr(arm, "__dict__", {}).get("_partition")
     if known is None or known.quick is None:
         return None
     try:
@@ -231,6 +231,7 @@ def _motion(
     joints: bool,
 ) -> tuple[Array, Lead]:
     """Accelerations of every frame, each followed by its wrenches if ``joints``; flat."""
+    require_arm(arm)
     known = tables(arm)
     q, qd, tau, g, loads, lead = gate(arm, q, qd, tau, gravity, wrenches, name="tau")
     out = np.empty(q.shape[0] * (known.width if joints else arm.nv))

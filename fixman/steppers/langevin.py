@@ -48,6 +48,7 @@ class Langevin:
     tolerance: float = 1e-12
 
     def __post_init__(self) -> None:
+        _state.require_potential(self.potential)
         _state.make_positive(self, "dt", "kT", "friction", "tolerance")
         if self.ensemble not in ("rigid", "stiff"):
             raise ValueError(f"ensemble must be 'rigid' or 'stiff', got {self.ensemble!r}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from fixman import _arrays
 from fixman.chain import Chain
 from fixman.steppers import state as _state
 from fixman.steppers.state import Plan, State
@@ -46,6 +47,9 @@ class Newton:
     tolerance: float = 1e-12
 
     def __post_init__(self) -> None:
+        _state.require_potential(self.potential)
+        drifting = _arrays.flag(self.drifting, "drifting")
+        object.__setattr__(self, "drifting", drifting)
         _state.make_positive(self, "dt", "tolerance", *(["kT"] if self.kT is not None else []))
 
     def parameters(self) -> dict[str, Any]:

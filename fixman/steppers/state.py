@@ -123,7 +123,7 @@ def start(
     replicas = _arrays.positive_int(replicas, "replicas")
     tail = (chain.n, chain.dim)
     x = _replicas(_arrays.real(x0, tail, "x0"), replicas, tail, "x0")
-    generator = np.random.default_rng(rng)
+    generator = _arrays.generator(rng)
     seeds: Any = generator.bit_generator.seed_seq
     if not hasattr(seeds, "spawn"):
         raise TypeError("rng must have been seeded by a SeedSequence, from which streams spawn")
@@ -306,6 +306,11 @@ def _cause(prepared: Prepared, state: State, replica: int, plan: Plan) -> str:
                 f"{names} hardly bend, and in space a straight angle cannot be hard: leave them "
                 "soft, or give them values away from 0 and π"
             )
+    if plan.potential is None and LENGTH not in chain._rows.kinds[chain.hard]:
+        return (
+            "no bond has a hard length and there is no potential, so that beads fly apart or meet: "
+            "hold the lengths too, or add a potential that does"
+        )
     return (
         f"a bead would move further than its bonds let it in dt = {plan.dt:g}; make dt smaller "
         "(dt √(2 kT/m) below a tenth of a bond length), or look for overlaps and forces that grow "
@@ -329,6 +334,17 @@ def _motion(chain: Chain, ghosts: int, plan: Plan) -> stepping.Motion:
 
 
 # --- parameters ----------------------------------------------------------------------------------
+
+
+def require_potential(potential: Any) -> None:
+    """Refuse a class, which wants its arguments, and what has neither energy nor force."""
+    text = "potential must be one of fixman.potentials, or an object with energy(x) and force(x)"
+    if isinstance(potential, type):
+        name = potential.__name__
+        raise TypeError(f"{text}, got the class {name}: make one, {name}(…)")
+    own = all(callable(getattr(potential, name, None)) for name in ("energy", "force"))
+    if not (potential is None or own or hasattr(potential, "_write")):
+        raise TypeError(f"{text}, got {potential!r:.80}")
 
 
 def make_positive(stepper: Any, *names: str) -> None:

@@ -1,0 +1,331 @@
+"""Every argument of every public function, replaced by what it cannot be, is refused by name."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import io
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import fixman as fx
+from fixman import analytic, observables, potentials, rigid, structured
+from fixman.rigid import (
+    articulated_body,
+    composite_body,
+    denoc,
+    newton_euler,
+    partition,
+    spatial_operators,
+)
+
+N = 4
+CHAIN = fx.Chain.linear(N)
+X = fx.random_walks(CHAIN, rng=1)[0]
+V = np.zeros_like(X)
+ARM = rigid.SerialChain.planar(np.ones(3), np.ones(3), np.ones(3))
+ROW = np.ones(3)
+STEPPER = fx.Langevin(0.02)
+
+
+class Thing:
+    def __repr__(self) -> str:
+        return "a thing"
+
+
+BAD = {"None": None, "str": "wrong", "class": fx.Langevin, "object": Thing()}
+
+# Function, and a call that is right.
+CALLS = {
+    "Chain.linear": (fx.Chain.linear, {"n": 4, "dim": 3, "base": "free", "masses": 1.0}),
+    "Chain.linear, hard": (fx.Chain.linear, {"hard": ("length",), "n": 4}),
+    "Chain.branched": (fx.Chain.branched, {"parents": [-1, 0, 0], "dim": 3, "base": "free"}),
+    "Chain.ring": (fx.Chain.ring, {"n": 4, "dim": 3, "masses": 1.0, "hard": ("length",)}),
+    "Chain.from_bonds": (fx.Chain.from_bonds, {"n": 3, "bonds": [(0, 1), (1, 2)], "extra": ()}),
+    "Chain.from_json": (fx.Chain.from_json, {"text": CHAIN.to_json()}),
+    "Chain.internal": (CHAIN.internal, {"x": X}),
+    "Chain.cartesian": (CHAIN.cartesian, {"q": CHAIN.internal(X)}),
+    "Langevin": (
+        fx.Langevin,
+        {"dt": 0.02, "kT": 1.0, "friction": 1.0, "ensemble": "rigid", "tolerance": 1e-12},
+    ),
+    "Langevin, potential": (fx.Langevin, {"potential": potentials.WCA(), "dt": 0.02}),
+    "Newton": (fx.Newton, {"dt": 0.02, "kT": 1.0, "drifting": False, "tolerance": 1e-12}),
+    "Newton, potential": (fx.Newton, {"potential": potentials.WCA(), "dt": 0.02}),
+    "Langevin.start": (STEPPER.start, {"chain": CHAIN, "x0": X, "v0": V, "replicas": 1, "rng": 1}),
+    "Partition": (fx.Partition, {"chain": CHAIN, "x": X}),
+    "fixman_force": (fx.fixman_force, {"chain": CHAIN, "x": X, "kT": 1.0, "workers": 1}),
+    "fixman_potential": (fx.fixman_potential, {"chain": CHAIN, "x": X, "kT": 1.0, "workers": 1}),
+    "forward_dynamics": (fx.forward_dynamics, {"chain": CHAIN, "x": X, "v": V, "force": V}),
+    "forward_dynamics, torque": (
+        fx.forward_dynamics,
+        {"torque": np.zeros(CHAIN.soft.size), "chain": CHAIN, "x": X, "v": V},
+    ),
+    "inverse_dynamics": (
+        fx.inverse_dynamics,
+        {"chain": CHAIN, "x": X, "v": V, "qdd": np.zeros(CHAIN.soft.size), "force": V},
+    ),
+    "load_run": (fx.load_run, {"path": Path("run")}),
+    "logdet": (fx.logdet, {"chain": CHAIN, "x": X, "workers": 1, "inverse_masses": np.ones(N)}),
+    "project": (fx.project, {"chain": CHAIN, "x": X, "targets": np.ones(N - 1), "v": V}),
+    "random_walks": (
+        fx.random_walks,
+        {
+            "chain": CHAIN,
+            "size": 1,
+            "lengths": 1.0,
+            "angles": 1.0,
+            "torsions": 1.0,
+            "rng": 1,
+        },
+    ),
+    "resume": (
+        fx.resume,
+        {
+            "path": Path("run"),
+            "steps": 10,
+            "stepper": STEPPER,
+            "observables": (),
+            "workers": 1,
+            "progress": False,
+        },
+    ),
+    "reweight": (fx.reweight, {"chain": CHAIN, "x": X[None], "workers": 1, "observable": ROW[:1]}),
+    "simulate": (
+        fx.simulate,
+        {
+            "chain": CHAIN,
+            "x0": X,
+            "stepper": STEPPER,
+            "steps": 2,
+            "every": 1,
+            "v0": V,
+            "replicas": 1,
+            "workers": 1,
+            "rng": 1,
+            "out": None,
+            "observables": (),
+            "progress": False,
+            "overwrite": False,
+        },
+    ),
+    "velocity_terms": (fx.velocity_terms, {"chain": CHAIN, "x": X, "v": V}),
+    "wilson_b": (fx.wilson_b, {"chain": CHAIN, "x": X}),
+    "WCA": (potentials.WCA, {"epsilon": 1.0, "sigma": 1.0, "exclude": 1, "skin": 0.8}),
+    "LennardJones": (
+        potentials.LennardJones,
+        {"epsilon": 1.0, "sigma": 1.0, "cutoff": 2.5, "shift": "energy", "exclude": 1},
+    ),
+    "Bending": (potentials.Bending, {"stiffness": 1.0, "angle": 0.0, "kind": "cosine"}),
+    "Bending, beads": (potentials.Bending, {"beads": [(0, 1, 2)], "stiffness": 1.0}),
+    "Torsion": (potentials.Torsion, {"amplitudes": 1.0, "phases": 0.0}),
+    "RyckaertBellemans": (potentials.RyckaertBellemans, {"coefficients": (1.0, 2.0)}),
+    "BendingTorsion": (potentials.BendingTorsion, {"coefficients": (1.0, 2.0)}),
+    "Gravity": (potentials.Gravity, {"acceleration": (0.0, 0.0, -1.0)}),
+    "Tension": (potentials.Tension, {"force": (0.0, 0.0, 1.0), "ends": (0, 3)}),
+    "Tether": (
+        potentials.Tether,
+        {"beads": 0, "points": (0.0, 0.0, 0.0), "stiffness": 1.0},
+    ),
+    "bind": (potentials.bind, {"chain": CHAIN, "potential": potentials.WCA()}),
+    "from_parameters": (
+        potentials.from_parameters,
+        {"description": potentials.WCA().parameters()},
+    ),
+    "bends": (observables.bends, {"chain": CHAIN, "x": X, "beads": None}),
+    "correlation_time": (observables.correlation_time, {"series": np.arange(9.0)}),
+    "degrees_of_freedom": (observables.degrees_of_freedom, {"chain": CHAIN, "conserved": 0}),
+    "end_to_end": (observables.end_to_end, {"chain": CHAIN, "x": X}),
+    "gyration_tensor": (observables.gyration_tensor, {"chain": CHAIN, "x": X}),
+    "histogram": (observables.histogram, {"values": np.ones((9, 2)), "edges": 3}),
+    "kinetic_energy": (observables.kinetic_energy, {"chain": CHAIN, "v": V}),
+    "mean_with_error": (observables.mean_with_error, {"series": np.arange(9.0)}),
+    "persistence_length": (observables.persistence_length, {"chain": CHAIN, "x": X[None]}),
+    "potential_energy": (
+        observables.potential_energy,
+        {"chain": CHAIN, "x": X, "potential": potentials.WCA()},
+    ),
+    "radius_of_gyration": (observables.radius_of_gyration, {"chain": CHAIN, "x": X}),
+    "structure_factor": (
+        observables.structure_factor,
+        {"chain": CHAIN, "x": X, "q": ROW, "directions": 8},
+    ),
+    "temperature": (observables.temperature, {"chain": CHAIN, "v": V, "conserved": 0}),
+    "torsions": (observables.torsions, {"chain": CHAIN, "x": X, "beads": None}),
+    "equal_bends_logdet": (
+        analytic.equal_bends_logdet,
+        {"cosine": 0.5, "bonds": 3, "base": "free"},
+    ),
+    "four_beads_density": (
+        analytic.four_beads_density,
+        {"torsion": 0.5, "angle": 1.5, "ensemble": "rigid"},
+    ),
+    "four_beads_logdet": (analytic.four_beads_logdet, {"torsion": 0.5, "angle": 1.5}),
+    "four_beads_mean_cosine": (analytic.four_beads_mean_cosine, {"angle": 1.5}),
+    "freely_jointed_logdet": (
+        analytic.freely_jointed_logdet,
+        {"cosines": np.zeros(2), "masses": 1.0, "base": "free"},
+    ),
+    "mean_square_cosines": (
+        analytic.mean_square_cosines,
+        {"bonds": 3, "dim": 3, "masses": 1.0, "base": "free"},
+    ),
+    "mean_square_end_to_end": (
+        analytic.mean_square_end_to_end,
+        {"bonds": 3, "cosine": 0.0, "length": 1.0},
+    ),
+    "mean_square_gyration": (
+        analytic.mean_square_gyration,
+        {"bonds": 3, "cosine": 0.0, "length": 1.0},
+    ),
+    "trimer_density": (
+        analytic.trimer_density,
+        {"theta": 0.5, "dim": 3, "masses": 1.0, "base": "free", "ensemble": "rigid"},
+    ),
+    "trimer_cumulative": (
+        analytic.trimer_cumulative,
+        {"theta": 0.5, "dim": 3, "masses": 1.0, "base": "free", "ensemble": "rigid"},
+    ),
+    "Banded": (structured.Banded, {"bands": np.ones((1, 3))}),
+    "BlockTridiagonal": (
+        structured.BlockTridiagonal,
+        {"diagonal": np.ones((2, 1, 1)), "lower": np.zeros((1, 1, 1))},
+    ),
+    "Sparse": (structured.Sparse, {"matrix": sparse.eye_array(3)}),
+    "Tridiagonal": (
+        structured.Tridiagonal,
+        {"weights": np.ones(4), "cosines": np.zeros(2), "sines": np.ones(2)},
+    ),
+    "newton_euler": (
+        newton_euler.inverse_dynamics,
+        {"arm": ARM, "q": ROW, "qd": ROW, "qdd": ROW, "gravity": (0.0, 0.0, 0.0)},
+    ),
+    **{
+        module.__name__.rsplit(".", 1)[-1]: (
+            module.forward_dynamics,
+            {"arm": ARM, "q": ROW, "qd": ROW, "tau": ROW, "gravity": (0.0, 0.0, 0.0)},
+        )
+        for module in (articulated_body, composite_body, denoc, partition, spatial_operators)
+    },
+    "SerialChain.random": (rigid.SerialChain.random, {"n": 3, "rng": 1}),
+}
+
+# What None or a word may be.
+FREE = {
+    (name, key, "None")
+    for name, keys in {
+        "Chain.linear": "", "Newton": "kT", "Langevin.start": "v0 rng",
+        "Langevin, potential": "potential", "Newton, potential": "potential",
+        "Bending, beads": "beads", "fixman_force": "", "forward_dynamics": "force",
+        "forward_dynamics, torque": "torque", "inverse_dynamics": "force",
+        "logdet": "inverse_masses", "project": "v", "random_walks": "rng",
+        "resume": "steps stepper progress", "reweight": "observable",
+        "simulate": "every v0 replicas rng out progress", "Tension": "ends", "bind": "potential",
+        "bends": "beads", "torsions": "beads", "potential_energy": "potential",
+        "SerialChain.random": "rng",
+    }.items()
+    for key in keys.split()
+}  # fmt: skip
+FREE |= {("load_run", "path", "str"), ("resume", "path", "str"), ("simulate", "out", "str")}
+
+CASES = [
+    pytest.param(function, call, key, bad, id=f"{name}-{key}-{kind}")
+    for name, (function, call) in CALLS.items()
+    for key in call
+    for kind, bad in BAD.items()
+    if (name, key, kind) not in FREE
+]
+
+
+# Errors that speak of the argument in other words.
+WORDS = {"text": "to_json", "arm": "SerialChain", "observables": "observable"}
+
+
+@pytest.mark.parametrize(("function", "call", "key", "bad"), CASES)
+def test_the_argument_is_named(function, call, key, bad):
+    with pytest.raises((TypeError, ValueError)) as raised:
+        function(**call | {key: bad})
+    assert WORDS.get(key, key) in str(raised.value)
+    assert "unexpected keyword" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_call_is_right_otherwise(name):
+    function, call = CALLS[name]
+    if "path" in call:  # load_run, resume: there is no such run
+        with pytest.raises(FileNotFoundError):
+            function(**call)
+    else:
+        function(**call)
+
+
+def test_a_stepper_is_not_its_time_step_nor_its_class():
+    with pytest.raises(TypeError, match=r"fixman.Langevin\(dt\).*, got 0.02"):
+        fx.simulate(CHAIN, X, 0.02, 100)
+    with pytest.raises(TypeError, match=r"the class Langevin: make one, Langevin\(dt\)"):
+        fx.simulate(CHAIN, X, fx.Langevin, 100)
+    with pytest.raises(TypeError, match=r"the class WCA: make one, WCA\("):
+        fx.Langevin(0.02, potential=potentials.WCA)
+
+
+def test_a_chain_is_made_by_its_constructors_and_copied():
+    with pytest.raises(TypeError, match=r"made by Chain.linear\(n\), .*from_bonds"):
+        fx.Chain(10)
+    with pytest.raises(TypeError, match=r"made by Chain.linear"):
+        fx.Chain(4, 3, "free", 1.0, None, (), None)
+    assert copy.copy(CHAIN) == copy.deepcopy(CHAIN) == CHAIN
+    assert pickle.loads(pickle.dumps(CHAIN)) == CHAIN
+    heavy = dataclasses.replace(CHAIN, masses=np.full(N, 2.0))
+    assert heavy.masses.tolist() == [2.0] * N
+    assert heavy.hard.tolist() == CHAIN.hard.tolist()
+
+
+@pytest.mark.parametrize("value", ["no", 0, 1, "False", None])
+def test_a_flag_is_true_or_false(value):
+    with pytest.raises(TypeError, match="overwrite must be True or False"):
+        fx.simulate(CHAIN, X, STEPPER, 2, overwrite=value)
+    with pytest.raises(TypeError, match="drifting must be True or False"):
+        fx.Newton(0.02, drifting=value)
+
+
+@pytest.mark.parametrize("value", ["", "a\0b"])
+def test_a_path_has_a_name(value):
+    with pytest.raises(ValueError, match="out must be the name of a file or folder"):
+        fx.simulate(CHAIN, X, STEPPER, 2, out=value)
+    with pytest.raises(ValueError, match="path must be the name"):
+        fx.load_run(value)
+
+
+@pytest.mark.parametrize("value", [b"run", 3, io.BytesIO()])
+def test_a_path_is_text(value):
+    with pytest.raises(TypeError, match="must be a path"):
+        fx.load_run(value)
+
+
+@pytest.mark.parametrize("rng", ["seed", 1.5, True, [1, 2]])
+def test_a_seed_is_an_integer(rng):
+    with pytest.raises(TypeError, match="rng must be an integer or a"):
+        fx.random_walks(CHAIN, rng=rng)
+    with pytest.raises(ValueError, match="rng must be non-negative"):
+        fx.random_walks(CHAIN, rng=-1)
+
+
+def test_a_whole_number_has_a_size_that_is():
+    with pytest.raises(ValueError, match=r"steps must be below 2⁶³, about 9.2e18, got 1e300"):
+        fx.simulate(CHAIN, X, STEPPER, 10**300)
+
+
+def test_lengths_of_walks_are_finite():
+    with pytest.raises(ValueError, match="lengths must be finite, got nan"):
+        fx.random_walks(CHAIN, lengths=np.nan)
+
+
+@pytest.mark.parametrize("write", ["gsd", "hdf5"])
+def test_what_is_exported_is_a_run(write, tmp_path):
+    module = pytest.importorskip(f"fixman.io.{write}")
+    with pytest.raises(TypeError, match=r"run must be a fixman.Run.*got str"):
+        getattr(module, f"write_{write}")("run", tmp_path / "file")
