@@ -263,7 +263,7 @@ def project(
     chain : Chain
     x : (..., n, dim)
     targets : (..., n_hard), or one number for all
-        In the order of ``chain.hard``; ``chain.values(x)[..., chain.hard]`` are those of x.
+        In the order of ``chain.hard``; ``chain.hard_values(x)`` are those of x.
     v : (..., n, dim), optional
 
     Returns
