@@ -22,7 +22,7 @@ import numpy as np
 from _timing import medians
 
 import fixman as fx
-from fixman.kernels import freely_jointed
+from fixman.kernels import jointed_motion
 
 RNG = np.random.default_rng(2005)
 
@@ -86,7 +86,7 @@ def scaling() -> None:
         x, v = chain.cartesian(q, qd)
         no_force, out = np.empty((0, 2)), np.empty((1, 4 * n))
         kernel = partial(
-            freely_jointed.planar_motion, x, v, torque, no_force, chain._links, n, True, out
+            jointed_motion.planar_motion, x, v, torque, no_force, chain._links, n, True, out
         )
         found = medians({"kernel": kernel, "public": partial(public_call, chain, x, v, torque)})
         times.append(found["public"])

@@ -264,6 +264,11 @@ class Chain:
         return self._rows.take(self.soft)
 
     @cached_property
+    def _hard_rows(self) -> Rows:
+        """In public order; `_hard_pattern` has them in that of the factor."""
+        return self._rows.take(self.hard)
+
+    @cached_property
     def _sequence(self) -> Index:
         """Beads from the root outwards."""
         return topology.outwards(self.references[:, 0].copy())
@@ -416,19 +421,48 @@ class Chain:
     def values(self, x: ArrayLike) -> Array:
         """Return the values (..., len(coordinates)) of all coordinates, extra rows included.
 
-        The first n·d are `internal`; ``values(x)[..., chain.hard]`` are what `project` takes as
-        targets.  Arguments, errors and cost are those of `internal`.
+        The first n·d are `internal`; `hard_values` are the hard ones alone.  Arguments, errors
+        and cost are those of `internal`.
         """
         return self._evaluate(self._rows, x)
 
-    def _evaluate(self, table: Rows, x: ArrayLike) -> Array:
+    def hard_values(self, x: ArrayLike) -> Array:
+        """Values of the hard coordinates, which `project` takes as targets.
+
+        Soft coordinates are not looked at: there is an answer wherever the hard ones have values.
+
+        Parameters
+        ----------
+        x : (..., n, dim)
+
+        Returns
+        -------
+        ndarray (..., n_hard)
+            In the order of ``chain.hard``: lengths in the unit of x, angles and torsions in
+            radians.
+
+        Raises
+        ------
+        SingularConstraintError
+            Where a hard torsion is undefined (its bonds are straight) or the beads of a hard
+            coordinate coincide.
+
+        Notes
+        -----
+        Costs O(n_hard) a frame; theory.md section 2.
+        """
+        return self._evaluate(self._hard_rows, x, SingularConstraintError)
+
+    def _evaluate(
+        self, table: Rows, x: ArrayLike, error: type[ValueError] = SingularCoordinateError
+    ) -> Array:
         x = _arrays.real(x, (self.n, self.dim), "x")
         lead = x.shape[:-2]
         q, bad = table.values(x)
         if bad >= 0:
             self._explain_positions(x, bad)
             torsions = table.take(np.flatnonzero(table.kinds == TORSION))
-            torsions.refuse_singular(x, bad, SingularCoordinateError)
+            torsions.refuse_singular(x, bad, error)
             raise overflow("internal coordinates", bad, lead)
         return q.reshape(*lead, len(table))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,28 +11,16 @@ from fixman import _arrays
 from fixman._arrays import Array, Lead
 from fixman.chain import Chain, count, overflow, require_chain, velocity_terms
 from fixman.errors import ConstraintSolveError, SingularCoordinateError
-from fixman.kernels import charts, freely_jointed, motion, projection
+from fixman.kernels import charts, jointed_motion, motion, projection
 from fixman.kernels.geometry import LENGTH
-from fixman.partition import raise_failure
+from fixman.partition import motion_pattern, raise_failure
 
 __all__ = ["Motion", "forward_dynamics", "inverse_dynamics", "project"]
-
-Pattern: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any]
 
 RUNAWAY = 1e6  # times the largest coordinate or target
 
 _NO_TORQUE = np.empty(0)
 _NO_FORCE = np.empty((0, 2))
-_NO_ROWS: Any = [np.zeros(size, dtype=np.int32) for size in ((0, 4), 1, 0, 1, 0, 0)]
-
-
-def _pattern(chain: Chain) -> Pattern:
-    """Return what assembles and factors H^bb: terms and symbolic factor, or only the links."""
-    links = chain._links
-    if links.size:
-        return *_NO_ROWS, links
-    pattern = chain._hard_pattern
-    return pattern.terms, *pattern.symbolic, links
 
 
 class Motion:
@@ -138,8 +126,9 @@ def forward_dynamics(
 
     Notes
     -----
-    O(n) in time and memory a frame.  Planar chains of bonds take a fused kernel that keeps its
-    digits on nearly straight chains.
+    O(n) in time and memory a frame.  Linear chains of bonds take fused kernels that subtract
+    nothing from what came from the same source: ẍ and the tensions are exact to rounding for any
+    masses and any bends, and so is q̈ in the plane, on nearly straight chains too.
     """
     require_chain(chain)
     n, dim, links, hard, soft = chain._sizes
@@ -164,14 +153,14 @@ def forward_dynamics(
     columns = n * dim + hard
     out = np.empty((count(lead) if lead else 1, columns + soft if planar else columns))
     if planar:
-        bad = freely_jointed.planar_motion(flat_x, flat_v, tau, f, links, n, chain._fixed, out)
+        bad = jointed_motion.planar_motion(flat_x, flat_v, tau, f, links, n, chain._fixed, out)
     else:
         rows, pattern = chain._soft_rows, chain._hard_pattern
         bad = motion.motion_frames(
             flat_x, flat_v, tau, f, n, dim, chain._fixed, chain._inverse_masses,
             rows.kinds, rows.beads, rows.columns,
             pattern.rows.kinds, pattern.rows.beads, pattern.rows.columns, pattern.order,
-            *_pattern(chain), out,
+            *motion_pattern(chain), out,
         )  # fmt: skip
     if bad >= 0:
         others = {"v": v} if force is None else {"v": v, "force": f.reshape(*lead, *tail)}
@@ -263,7 +252,7 @@ def project(
     chain : Chain
     x : (..., n, dim)
     targets : (..., n_hard), or one number for all
-        In the order of ``chain.hard``; ``chain.values(x)[..., chain.hard]`` are those of x.
+        In the order of ``chain.hard``; ``chain.hard_values(x)`` are those of x.
     v : (..., n, dim), optional
 
     Returns
@@ -273,7 +262,8 @@ def project(
     Raises
     ------
     ConstraintSolveError
-        If the iteration does not converge: the targets are too far, or cannot be met.
+        If the iteration does not converge: the targets are too far, or cannot be met.  If the
+        chain is so far from the origin that rounded positions miss them by more than 1e-6.
     SingularConstraintError
         If the hard coordinates cannot be held here: see `fixman.SingularConstraintError`.
 
@@ -310,16 +300,23 @@ def project(
     near = np.empty_like(x0)
     code = projection.project_frames(
         x0.reshape(-1, dim), goal.reshape(count(lead), hard)[:, pattern.order], *shape,
-        *_pattern(chain), near.reshape(-1, dim),
+        *motion_pattern(chain), near.reshape(-1, dim),
     )  # fmt: skip
     if code >= 0:
-        frame = code // 2
+        frame, state = divmod(code, 4)
         last, first = (y.reshape(-1, *tail)[frame] for y in (near, x0))
         # An iteration that runs away ends where bonds cannot be measured: nothing singular there.
-        lost = not np.abs(last).max() < RUNAWAY * max(np.abs(first).max(), np.abs(goal).max())
-        if code % 2 == 0 and not lost:
+        far = float(np.abs(last).max())
+        lost = not far < RUNAWAY * float(max(np.abs(first).max(), np.abs(goal).max()))
+        if state == projection.SINGULAR and not lost:
             raise_failure(chain, near, frame)
         where = _arrays.frame_text(frame, lead)
+        if state == projection.FAR and not lost:
+            raise ConstraintSolveError(
+                f"positions lie up to {far:.3g} from the origin{where}, where float64 numbers are "
+                f"{np.spacing(far):.2g} apart: the hard coordinates cannot have their targets to "
+                f"{projection.COARSE:g}; move the chain nearer to the origin"
+            )
         raise ConstraintSolveError(
             f"the hard coordinates do not reach their targets{where}: start nearer to them, or "
             "check that they can be met together"
@@ -329,7 +326,7 @@ def project(
     speed = _arrays.spread(speed, lead, tail).copy()
     _arrays.require_finite(speed, tail, "v")
     bad = projection.project_velocities(
-        near.reshape(-1, dim), speed.reshape(-1, dim), count(lead), *shape, *_pattern(chain)
+        near.reshape(-1, dim), speed.reshape(-1, dim), count(lead), *shape, *motion_pattern(chain)
     )
     if bad >= 0:
         raise_failure(chain, near, bad)

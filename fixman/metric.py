@@ -321,8 +321,8 @@ def _forces(chain: Chain, weights: _Weights, workers: int, kT: float, x: Array) 
         out[:] = 0.0
     elif links.size:
         routes = (freely_jointed.force_frames, freely_jointed.force_lanes)
-        given = (x.reshape(-1), weights.links[0], dim, chain._fixed, kT)
-        bad = _run(routes, given, x, out.reshape(-1), 6 * n, workers)
+        given = (x.reshape(-1), weights.links, dim, chain._fixed, kT)
+        bad = _run(routes, given, x, out.reshape(-1), 9 * n, workers)
     else:
         tables = chain._hard_pattern.tables
         units = kernels.force_units(n, tables)

@@ -21,7 +21,7 @@ from fixman._arrays import Array
 from fixman.chain import Chain, count, overflow, single
 from fixman.coordinates import SLOTS, Rows
 from fixman.errors import SingularConstraintError, SingularCoordinateError
-from fixman.kernels import freely_jointed, motion
+from fixman.kernels import freely_jointed, jointed_motion, motion
 from fixman.kernels.banded import SMALLEST_PIVOT
 from fixman.kernels.sparse import factor, null_vector
 from fixman.structured import Banded, Factor, Sparse, Tridiagonal
@@ -62,7 +62,7 @@ class Partition:
         if not exist.all() or not np.isfinite(self._x).all():
             raise_failure(chain, self._x, 0)
         self._gradients = gradients
-        self._matrix = _hard_matrix(chain, gradients)
+        self._matrix = _hard_matrix(chain, self._x, gradients)
         try:
             self._factor: Factor = self._matrix.factor()
         except SingularConstraintError:
@@ -133,8 +133,9 @@ class Partition:
         method : "fused" or "lu"
             "lu" is the published route (Lee & Chirikjian 2005, eq. 13) with
             `scipy.linalg.solve_banded`, or with `scipy.sparse.linalg.splu` where H^bb has no band;
-            "fused" uses H = B M⁻¹ Bᵀ without forming the blocks, and for planar chains of bonds a
-            kernel that stays accurate where they are nearly straight.
+            "fused" uses H = B M⁻¹ Bᵀ without forming the blocks, and for linear chains of bonds
+            the kernels of `fixman.forward_dynamics`, which stay accurate where masses differ by
+            orders of magnitude; "lu" loses as many digits there as the ratio of masses has.
 
         Raises
         ------
@@ -154,6 +155,8 @@ class Partition:
             raise ValueError(f"method must be 'fused' or 'lu', got {method!r}")
         if self.chain.dim == 2 and self.chain._links.size and b.size:
             return self._solve_planar(b)
+        if self.chain._links.size and b.size:
+            return self._solve_spatial(b)
         w = self._w if b.ndim == 1 else self._w[:, None]
         with np.errstate(all="ignore"):
             F = self._B_a.T @ b
@@ -175,32 +178,46 @@ class Partition:
         return _finite(answer, answer)
 
     def _solve_planar(self, b: Array) -> Array:
-        chain = self.chain
         columns = np.ascontiguousarray(b.reshape(b.shape[0], -1).T)
-        k, n = columns.shape[0], chain.n
-        x = _arrays.spread(self._x, (k,), self._x.shape).reshape(-1, 2)
-        out = np.empty((k, 2 * n + chain.hard.size + chain.soft.size))
-        bad = freely_jointed.planar_motion(
-            x,
-            np.zeros_like(x),
-            columns.ravel(),
-            np.empty((0, 2)),
-            chain._links,
-            n,
-            chain._fixed,
-            out,
-        )
+        out = self._at_rest(columns.ravel(), np.empty((0, 2)), columns.shape[0])
+        qdd = out[:, out.shape[1] - b.shape[0] :]
+        return qdd[0].copy() if b.ndim == 1 else np.ascontiguousarray(qdd.T)
+
+    def _solve_spatial(self, b: Array) -> Array:
+        B = self._B_a
+        with np.errstate(all="ignore"):
+            F = _finite(pushed := (B.T @ b.reshape(b.shape[0], -1)).T, pushed)
+            out = self._at_rest(np.empty(0), np.ascontiguousarray(F).reshape(-1, 3), len(F))
+            answer: Array = B @ out[:, : F.shape[1]].T
+        return _finite(answer, answer).reshape(b.shape)
+
+    def _at_rest(self, torque: Array, force: Array, frames: int) -> Array:
+        """Motion of a linear chain of bonds from rest, one frame per load; see `dynamics`."""
+        chain = self.chain
+        n, dim, links, hard, soft = chain._sizes
+        x = _arrays.spread(self._x, (frames,), self._x.shape).reshape(-1, dim)
+        out = np.empty((frames, n * dim + hard + (soft if dim == 2 else 0)))
+        if dim == 2:
+            bad = jointed_motion.planar_motion(
+                x, np.zeros_like(x), torque, force, links, n, chain._fixed, out
+            )
+        else:
+            rows, hold = chain._soft_rows, chain._hard_pattern
+            bad = motion.motion_frames(
+                x, np.zeros_like(x), torque, force, n, dim, chain._fixed, chain._inverse_masses,
+                rows.kinds, rows.beads, rows.columns,
+                hold.rows.kinds, hold.rows.beads, hold.rows.columns, hold.order,
+                *motion_pattern(chain), out,
+            )  # fmt: skip
         if bad >= 0:
             raise overflow("answer", 0, ())
-        qdd = out[:, 2 * n + chain.hard.size :]
-        return qdd[0].copy() if b.ndim == 1 else np.ascontiguousarray(qdd.T)
+        return out
 
     def _push(self, F: Array, w: Array) -> Array:
         """λ that makes B_b M⁻¹ (F + B_bᵀ λ) vanish."""
         push = -self._hard_solve(self._B_b @ (w * F))
-        if not isinstance(self._matrix, Tridiagonal):  # once more from B: see kernels.motion
-            push -= self._hard_solve(self._B_b @ (w * (F + self._B_b.T @ push)))
-        return push
+        # once more from B: see kernels.motion
+        return push - self._hard_solve(self._B_b @ (w * (F + self._B_b.T @ push)))
 
     def _hard_solve(self, b: Array) -> Array:
         """(H^bb)⁻¹ b in public order."""
@@ -224,6 +241,9 @@ class Partition:
         if f.ndim != 2:
             raise ValueError(f"force must have shape {self._x.shape}, got {f.shape}")
         _arrays.require_finite(f, self._x.shape, "force")
+        if self.chain._links.size:
+            first = f.size
+            return self._at_rest(np.empty(0), f, 1)[0, first : first + self.chain.hard.size].copy()
         with np.errstate(all="ignore"):
             return -self._push(f.ravel(), self._w)
 
@@ -269,6 +289,20 @@ class Partition:
         return _finite(G, G)
 
 
+Pattern: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any]
+
+_NO_ROWS: Any = [np.zeros(size, dtype=np.int32) for size in ((0, 4), 1, 0, 1, 0, 0)]
+
+
+def motion_pattern(chain: Chain) -> Pattern:
+    """Return what assembles and factors H^bb: terms and symbolic factor, or only the links."""
+    links = chain._links
+    if links.size:
+        return *_NO_ROWS, links
+    pattern = chain._hard_pattern
+    return pattern.terms, *pattern.symbolic, links
+
+
 NEARLY_LOST = 1e3 * SMALLEST_PIVOT
 
 _T = TypeVar("_T")
@@ -281,13 +315,13 @@ def _finite(answer: _T, values: Array) -> _T:
     return answer
 
 
-def _hard_matrix(chain: Chain, gradients: Array) -> Structured:
+def _hard_matrix(chain: Chain, x: Array, gradients: Array) -> Structured:
     """H^bb in factor order, as the structure that it has."""
-    if chain._links.size:
-        u = gradients[:, 1]  # the Wilson row of a bond ends in its direction
-        cosines = (u[:-1] * u[1:]).sum(axis=1)
-        sines = np.linalg.norm(np.cross(u[:-1], u[1:]), axis=1)
-        return Tridiagonal(chain._links[0], cosines, sines)
+    links = chain._links
+    if links.size:
+        cosines, sines = np.empty((2, max(links.shape[1] - 2, 0)))
+        freely_jointed.bends(x, chain.n, chain.dim, chain._fixed, links, cosines, sines)
+        return Tridiagonal(links[0], cosines, sines)
     pattern = chain._hard_pattern
     if chain._linear:
         T = np.empty((len(pattern.rows), pattern.bandwidth + 1))

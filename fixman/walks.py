@@ -116,15 +116,15 @@ def _closed(chain: Chain, targets: Array, rng: np.random.Generator) -> Array:
 
 def _bring(chain: Chain, x: Array, targets: Array) -> Array:
     """Move hard values to their targets, in strides as long as each projection converges."""
-    start = chain.values(x)
-    way = targets - start
-    turning = chain._rows.kinds == TORSION
+    start = chain.hard_values(x)
+    way = targets[chain.hard] - start
+    turning = chain._hard_rows.kinds == TORSION
     way[turning] = (way[turning] + math.pi) % (2.0 * math.pi) - math.pi
     done, stride = 0.0, FIRST_STRIDE
     while done < 1.0:
         ahead = min(1.0, done + stride)
         try:
-            x = project(chain, x, (start + ahead * way)[chain.hard])
+            x = project(chain, x, start + ahead * way)
         except (ConstraintSolveError, SingularConstraintError):
             stride *= 0.5
             if stride < LAST_STRIDE:

@@ -50,6 +50,45 @@ def test_planar_angles_are_signed_and_zero_when_straight():
         np.testing.assert_allclose(chain.internal(x), [2, 1, 1, 0, 2, bend], atol=1e-15)
 
 
+def test_hard_values_are_those_of_the_hard_coordinates_alone():
+    rng = np.random.default_rng(3)
+    for hard in (("length",), ("length", "angle"), ()):
+        chain = fx.Chain.linear(6, hard=hard)
+        x = rng.normal(size=(2, 3, 6, 3))
+        expected = chain.values(x)[..., chain.hard]
+        assert np.array_equal(chain.hard_values(x), expected)
+        assert chain.hard_values(x).shape == (2, 3, chain.hard.size)
+        assert np.array_equal(chain.hard_values(x[0, 1]), expected[0, 1])
+
+
+def test_hard_values_need_no_soft_coordinate():
+    x = np.arange(4.0)[:, None] * [1.0, 0.0, 0.0]  # along e_x: no soft torsion, no azimuth
+    chain = fx.Chain.linear(4)
+    with pytest.raises(fx.SingularCoordinateError):
+        chain.values(x)
+    assert np.array_equal(chain.hard_values(x), [1.0, 1.0, 1.0])
+    held = fx.Chain.linear(4, hard=("length", "angle"))
+    assert np.array_equal(held.hard_values(x), [1.0, 1.0, 0.0, 1.0, 0.0])
+    assert [held.coordinates[row].kind for row in held.hard] == [
+        "length", "length", "angle", "length", "angle",
+    ]  # fmt: skip
+    # Beads that coincide, but in no hard coordinate.
+    loose = fx.Chain.from_bonds(3, [(0, 1), (1, 2)], hard=[False] * 3 + [True] + [False] * 5)
+    assert np.array_equal(loose.hard_values([[0.0, 0, 0], [2, 0, 0], [2, 0, 0]]), [2.0])
+
+
+def test_hard_values_name_what_cannot_be_held():
+    x = np.arange(4.0)[:, None] * [1.0, 0.0, 0.0]
+    with pytest.raises(fx.SingularConstraintError, match=r"torsion\(0, 1, 2, 3\)"):
+        fx.Chain.linear(4, hard=("torsion",)).hard_values(x)
+    x[2] = x[1]
+    with pytest.raises(fx.SingularConstraintError, match="bead 1 and bead 2 coincide"):
+        fx.Chain.linear(4).hard_values(x)
+    x[2] = np.nan
+    with pytest.raises(ValueError, match="finite"):
+        fx.Chain.linear(4).hard_values(x)
+
+
 def test_the_first_planar_angle_is_measured_from_the_x_axis():
     for base in BASES:
         chain = fx.Chain.linear(2, dim=2, base=base)

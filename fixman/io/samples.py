@@ -95,7 +95,7 @@ class Meter:
         """Values of the hard coordinates (..., n_hard)."""
         if self._only_lengths:
             return _norms(x, self._joined)
-        values: Floats = self.chain.values(_turned(x))[..., self.chain.hard]
+        values: Floats = self.chain.hard_values(x)
         return values
 
     def sums(self, x: Floats) -> dict[str, Numbers]:

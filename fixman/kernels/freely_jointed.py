@@ -11,6 +11,9 @@ with e = p / q
 sums of positive numbers as before.  Only the ratio of p and q matters, so both are scaled down
 before q overflows.
 
+Sines come from rounded bonds unless masses are `uneven`: then ln det and the force hang on sines
+far below the rounding of a cross product, and take them from positions without any rounding.
+
 The Fixman force needs all pivots, so it keeps the division; it is computed of one frame or of
 eight in lanes, of frames that `metric` describes.
 """
@@ -22,12 +25,114 @@ import math
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.geometry import cross, dot, measurable, minus, plus, scaled
+from fixman.kernels.geometry import cross, dot, measurable, minus, scaled
 from fixman.kernels.lanes import above, eight, exact, fma, lanes, load, put, root, store, take
 from fixman.kernels.metric import aligned
 from fixman.kernels.triples import load3, store3
 
 HUGE = 1e100
+UNEVEN = 1e4  # ratio of masses: an error of ln det, per bond, of eps times its square root
+
+
+# --- differences and products without rounding ---------------------------------------------------
+
+
+@exact
+def two_rest(s, a, b):
+    t = s - a
+    return (a - (s - t)) - (b + t)
+
+
+@exact
+def two_difference(a, b):
+    """a − b as a rounded value and its exact remainder."""
+    s = a - b
+    return s, two_rest(s, a, b)
+
+
+@exact
+def remainder(d, a, b):
+    """a − b − d for the rounded difference d of two vectors, exactly."""
+    return two_rest(d[0], a[0], b[0]), two_rest(d[1], a[1], b[1]), two_rest(d[2], a[2], b[2])
+
+
+@exact
+def accurate_cross(a, alow, b, blow):
+    """a × b to full relative precision, low parts of the vectors included; 0 if parallel."""
+    p = a[0] * b[1]
+    q = a[1] * b[0]
+    rounding = fma(a[0], b[1], -p) - fma(a[1], b[0], -q)
+    low = fma(a[0], blow[1], -(a[1] * blow[0])) + fma(alow[0], b[1], -(alow[1] * b[0]))
+    return (p - q) + (rounding + low)
+
+
+@exact
+def accurate_cross3(a, alow, b, blow):
+    x = accurate_cross((a[1], a[2]), (alow[1], alow[2]), (b[1], b[2]), (blow[1], blow[2]))
+    y = accurate_cross((a[2], a[0]), (alow[2], alow[0]), (b[2], b[0]), (blow[2], blow[0]))
+    z = accurate_cross((a[0], a[1]), (alow[0], alow[1]), (b[0], b[1]), (blow[0], blow[1]))
+    return x, y, z
+
+
+@exact
+def bend(d0, low0, r0, d, low, r):
+    """u₀ × u to full relative precision: of bonds with their low parts and inverse lengths."""
+    return scaled(r0 * r, accurate_cross3(d0, low0, d, low))
+
+
+@jit
+def turned(x, bead, dim, rooted):
+    """Square of u × v for the bonds that meet in the bead before, to full relative precision.
+
+    ``rooted`` where the first of them begins in the base point.
+    """
+    a, alow = two_difference(x[bead - 1, 0], 0.0 if rooted else x[bead - 2, 0])
+    b, blow = two_difference(x[bead - 1, 1], 0.0 if rooted else x[bead - 2, 1])
+    d, dlow = two_difference(x[bead, 0], x[bead - 1, 0])
+    e, elow = two_difference(x[bead, 1], x[bead - 1, 1])
+    if dim == 2:
+        across = accurate_cross((a, b), (alow, blow), (d, e), (dlow, elow))
+        return across * across
+    c, clow = two_difference(x[bead - 1, 2], 0.0 if rooted else x[bead - 2, 2])
+    f, flow = two_difference(x[bead, 2], x[bead - 1, 2])
+    axis = accurate_cross3((a, b, c), (alow, blow, clow), (d, e, f), (dlow, elow, flow))
+    return dot(axis, axis)
+
+
+@jit
+def bends(x, n, dim, fixed, links, cosines, sines):
+    """Cosines, and sines to full relative precision, between successive bonds of one frame."""
+    first = 0 if fixed else 1
+    before = before_low = (0.0, 0.0, 0.0)
+    r0 = 0.0
+    for k in range(links.shape[1] - 1):
+        here = there = (0.0, 0.0, 0.0)
+        j = first + k
+        here = (x[j, 0], x[j, 1], x[j, 2] if dim == 3 else 0.0)
+        if j > 0:
+            there = (x[j - 1, 0], x[j - 1, 1], x[j - 1, 2] if dim == 3 else 0.0)
+        d = minus(here, there)
+        low = remainder(d, here, there)
+        r = 1.0 / math.sqrt(dot(d, d))
+        if k > 0:
+            cosines[k - 1] = (r0 * r) * dot(before, d)
+            turn = bend(before, before_low, r0, d, low, r)
+            sines[k - 1] = math.sqrt(dot(turn, turn))
+        before, before_low, r0 = d, low, r
+
+
+@jit
+def uneven(links):
+    """Whether masses differ so much that the rounding of sines, of order eps, may show."""
+    w, m = links
+    lightest = heaviest = 0.0
+    for k in range(w.size):
+        lightest = w[k] if w[k] > lightest else lightest
+        heaviest = m[k] if m[k] > heaviest else heaviest
+    return lightest * heaviest > UNEVEN
+
+
+# --- determinants ---------------------------------------------------------------------------------
 
 
 @jit
@@ -37,6 +142,7 @@ def logdet_frames(x, links, n, dim, fixed, first, last, out):
     The pivots telescope: d_k = w_k q_{k+1} / q_k, so det H^bb = q_{N+1} Π w_k.
     """
     w, m = links
+    apart = uneven(links)
     constant = 0.0
     for k in range(1, w.size):
         constant += math.log(w[k])
@@ -66,7 +172,10 @@ def logdet_frames(x, links, n, dim, fixed, first, last, out):
             a = uyp * uz - uzp * uy
             b = uzp * ux - uxp * uz
             c = uxp * uy - uyp * ux
-            ss = (a * a + b * b + c * c) * (inverse_square * inverse_square_p)
+            ss = a * a + b * b + c * c
+            if apart and k > 1:
+                ss = turned(x, bead - 1, dim, fixed and k == 2)
+            ss *= inverse_square * inverse_square_p
             p += w[k - 1] * ss * q_before
             q_before = q
             q += m[k] * p
@@ -79,6 +188,9 @@ def logdet_frames(x, links, n, dim, fixed, first, last, out):
         if not out[frame] < math.inf:
             return frame
     return -1
+
+
+# --- forces ---------------------------------------------------------------------------------------
 
 
 @exact
@@ -98,9 +210,10 @@ def put_position(x, at, stride, dim, value):
 
 
 @exact
-def factored(x, at, stride, w, dim, fixed, work, like):
-    """Directions, inverse lengths, −L and 1/d of the bonds, outwards; false if one has no length.
+def factored(x, at, stride, w, apart, dim, fixed, work, like):
+    """What `put_force` needs of the bonds, outwards; false if one has no length.
 
+    Nine units a bond: its direction, 1/L, −L_{k+1,k}, 1/d and its bend u_{k−1} × u_k.
     d_k = w_k + e_k, e_{k+1} = (w_k / d_k) (e_k + w_k s_{k+1}²), as in `tridiagonal`.
     """
     zero = 0.0 * like
@@ -108,29 +221,35 @@ def factored(x, at, stride, w, dim, fixed, work, like):
     if not fixed:
         before = position(x, at, stride, dim, like)
         at += dim
-    u0 = (zero, zero, zero)
+    u0 = d0 = low0 = low = (zero, zero, zero)
+    inverse_length0 = zero
     ratio = zero
     e = zero + w[0]
     for k in range(w.size - 1):
         here = position(x, at, stride, dim, like)
         at += dim
         d = minus(here, before)
+        if apart:
+            low = remainder(d, here, before)
         before = here
         square = dot(d, d)
         if not measurable(square):
             return False
         inverse_length = 1.0 / root(square)
         u = scaled(inverse_length, d)
+        turn = cross(u0, u)
+        if apart:
+            turn = bend(d0, low0, inverse_length0, d, low, inverse_length)
         if k > 0:
-            across = cross(u0, u)
-            e = ratio * (e + w[k] * dot(across, across))
+            e = ratio * (e + w[k] * dot(turn, turn))
         inverse = 1.0 / (w[k + 1] + e)
-        store3(work, 6 * k, u)
-        store(work, 6 * k + 3, inverse_length)
-        store(work, 6 * k + 4, ratio * dot(u0, u))
-        store(work, 6 * k + 5, inverse)
+        store3(work, 9 * k, u)
+        store(work, 9 * k + 3, inverse_length)
+        store(work, 9 * k + 4, ratio * dot(u0, u))
+        store(work, 9 * k + 5, inverse)
+        store3(work, 9 * k + 6, turn)
         ratio = w[k + 1] * inverse
-        u0 = u
+        u0, d0, low0, inverse_length0 = u, d, low, inverse_length
     return True
 
 
@@ -139,28 +258,27 @@ def put_force(w, kT, dim, fixed, work, out, at, stride, like):
     """kT Σ_k w_k S_{k,k+1} ∇(u_k·u_{k+1}), inwards; false if something is not finite.
 
     S_kk = 1/d_k + L_{k+1,k}² S_{k+1,k+1} and S_{k,k+1} = −L_{k+1,k} S_{k+1,k+1}: no subtraction
-    here either.  ``at`` is one bead behind the last.
+    here either, and the part of a bond across its neighbour is a product with their bend.  ``at``
+    is one bead behind the last.
     """
     zero = 0.0 * like
     S = g = pull = check = zero
-    outer = pull_outer = (zero, zero, zero)
-    u = load3(work, 6 * (w.size - 2), like)
+    turn_outer = pull_outer = (zero, zero, zero)
     for k in range(w.size - 2, -1, -1):
-        S = load(work, 6 * k + 5, like) + g * g * S
-        a = scaled(pull, outer)
-        g = load(work, 6 * k + 4, like)
-        inner = outer
+        S = load(work, 9 * k + 5, like) + g * g * S
+        u = load3(work, 9 * k, like)
+        turn = load3(work, 9 * k + 6, like)
+        a = scaled(pull, turn_outer)
+        g = load(work, 9 * k + 4, like)
         if k > 0:
             pull = kT * (w[k] * (g * S))
-            inner = load3(work, 6 * k - 6, like)
-            a = plus(a, scaled(pull, inner))
-        pull_here = scaled(load(work, 6 * k + 3, like), minus(a, scaled(dot(a, u), u)))
+            a = minus(a, scaled(pull, turn))
+        pull_here = scaled(load(work, 9 * k + 3, like), cross(a, u))
         force = minus(pull_here, pull_outer)
         at -= dim
         put_position(out, at, stride, dim, force)
         check += 0.0 * force[0] + 0.0 * force[1] + 0.0 * force[2]
-        outer = u
-        u = inner
+        turn_outer = turn
         pull_outer = pull_here
     if not fixed:
         put_position(out, at - dim, stride, dim, scaled(-1.0, pull_outer))
@@ -168,13 +286,15 @@ def put_force(w, kT, dim, fixed, work, out, at, stride, like):
 
 
 @exact
-def forces(x, w, dim, fixed, kT, first, last, out, memory, like):
+def forces(x, links, dim, fixed, kT, first, last, out, memory, like):
+    w, _ = links
+    apart = uneven(links)
     size = (w.size - 1 if fixed else w.size) * dim
     work = aligned(memory)
     for begin in range(first, last, lanes(like)):
         frame = min(begin, last - lanes(like))  # the last eight reach back
         at = frame * size
-        if not factored(x, at, size, w, dim, fixed, work, like):
+        if not factored(x, at, size, w, apart, dim, fixed, work, like):
             return frame
         if not put_force(w, kT, dim, fixed, work, out, at + size, size, like):
             return frame
@@ -182,179 +302,13 @@ def forces(x, w, dim, fixed, kT, first, last, out, memory, like):
 
 
 @jit
-def force_frames(x, w, dim, fixed, kT, first, last, out, memory):
+def force_frames(x, links, dim, fixed, kT, first, last, out, memory):
     """Fixman forces of flat frames one by one; the first without an answer, or -1."""
-    return forces(x, w, dim, fixed, kT, first, last, out, memory, 0.0)
+    return forces(x, links, dim, fixed, kT, first, last, out, memory, 0.0)
 
 
 @jit
-def force_lanes(x, w, dim, fixed, kT, first, last, out, memory):
+def force_lanes(x, links, dim, fixed, kT, first, last, out, memory):
     """The same in lanes; the first of eight frames one of which has no answer, or -1."""
-    return forces(x, w, dim, fixed, kT, first, last, out, memory, eight(0.0))
+    return forces(x, links, dim, fixed, kT, first, last, out, memory, eight(0.0))
 
-
-@jit
-def two_difference(a, b):
-    """a − b as a rounded value and its exact remainder."""
-    s = a - b
-    t = s - a
-    return s, (a - (s - t)) - (b + t)
-
-
-@jit
-def accurate_cross(a, alow, b, blow):
-    """a × b to full relative precision, low parts of the vectors included."""
-    p = a[0] * b[1]
-    q = a[1] * b[0]
-    rounding = fma(a[0], b[1], -p) - fma(a[1], b[0], -q)
-    low = (a[0] * blow[1] - a[1] * blow[0]) + (alow[0] * b[1] - alow[1] * b[0])
-    return (p - q) + (rounding + low)
-
-
-@jit
-def planar_motion(x, v, torque, force, links, n, fixed, out):
-    """Full forward dynamics of planar chains; the first frame without an answer, or -1.
-
-    Everything is written in the angles between successive bonds, whose sines are computed without
-    cancellation: q̈ keeps its digits on nearly straight chains.  In absolute angles α_k all of
-    H^αα, H^αL and H^LL are tridiagonal, with the elements of theory.md section 3; rows of θ are
-    differences of rows of α.  A torque on α_k is h_k L_k, the push in bond k is λ_k:
-
-        H^LL λ = −κ^L_k − u_k·(w_k f_k − w_{k−1} f_{k−1})
-                 − w_k h_{k+1} s_{k+1} + w_{k−1} h_{k−1} s_k
-        L_k α̈_k = n_k·(w_k f_k − w_{k−1} f_{k−1}) + w_k (h_k − h_{k+1} c_{k+1} − λ_{k+1} s_{k+1})
-                  + w_{k−1} (h_k − h_{k−1} c_k + λ_{k−1} s_k) + L_k κ^α_k
-
-    ``torque`` and ``force`` may be empty.  ``out (frames, 2 n + N + soft)`` receives ẍ, the
-    tensions and q̈.  One sweep out, one back; until its answer replaces it, each place of ``out``
-    holds what the second sweep needs of the first: u, the eliminated right-hand side, α̈ so far.
-    """
-    w, m = links
-    N = w.size - 1
-    first = 0 if fixed else 2  # soft coordinates before θ₁
-    soft = N + first
-    shift = n - N - 1  # joint k is bead k + shift of its frame
-    sines = np.zeros(N + 2)  # s_k, between bonds k − 1 and k
-    rho = np.zeros(N + 1)  # q_k / q_{k+1}
-    inverse_length = np.zeros(N + 2)
-    for frame in range(out.shape[0]):
-        acceleration = out[frame, : 2 * n]
-        tension = out[frame, 2 * n : 2 * n + N]
-        qdd = out[frame, 2 * n + N :]
-        bead = frame * n + shift
-        px = py = vx = vy = fx = fy = 0.0  # of the joint before
-        if not fixed:
-            px, py = x[bead, 0], x[bead, 1]
-            vx, vy = v[bead, 0], v[bead, 1]
-            if force.size:
-                fx, fy = force[bead, 0], force[bead, 1]
-            if torque.size:
-                fx += torque[frame * soft]
-                fy += torque[frame * soft + 1]
-        base_x, base_y = fx, fy
-        ax, ay = w[0] * fx, w[0] * fy
-        # Outwards: geometry, velocity terms, pivots, elimination.
-        dx0 = dy0 = lx0 = ly0 = ux0 = uy0 = 0.0
-        z = h = h0 = 0.0
-        p = w[0]
-        q = 1.0
-        q0 = 0.0
-        for k in range(1, N + 1):
-            j = bead + k
-            dx, lx = two_difference(x[j, 0], px)
-            dy, ly = two_difference(x[j, 1], py)
-            ex, mx = two_difference(v[j, 0], vx)
-            ey, my = two_difference(v[j, 1], vy)
-            px, py = x[j, 0], x[j, 1]
-            vx, vy = v[j, 0], v[j, 1]
-            square = dx * dx + dy * dy
-            if not measurable(square):
-                return frame
-            r = 1.0 / math.sqrt(square)
-            ux = dx * r
-            uy = dy * r
-            c = ux0 * ux + uy0 * uy
-            s = accurate_cross((dx0, dy0), (lx0, ly0), (dx, dy), (lx, ly)) * r
-            s *= inverse_length[k - 1]
-            inverse_length[k] = r
-            sines[k] = s
-            turn = (dx * ey - dy * ex) * r
-            # d·ḋ, zero but for rounding where the velocities satisfy the constraints; on straight
-            # chains it is all that q̈ consists of.
-            rate = accurate_cross((dx, dy), (lx, ly), (-ey, ex), (-my, mx)) * r
-            if torque.size:
-                t = frame * soft + first + k - 1
-                h = (torque[t] - (torque[t + 1] if k < N else 0.0)) * r
-            bx = -ax
-            by = -ay
-            if force.size:
-                ax, ay = w[k] * force[j, 0], w[k] * force[j, 1]
-                bx += ax
-                by += ay
-            else:
-                ax = ay = 0.0
-            # The bond before now knows its neighbour: its right-hand side is complete.
-            z -= w[k - 1] * h * s
-            if k > 1:
-                tension[k - 2] = z
-            z = rho[k - 1] * c * z + w[k - 1] * h0 * s - turn * turn * r - (ux * bx + uy * by)
-            p += w[k - 1] * s * s * q0
-            q0 = q
-            q += m[k] * p
-            rho[k] = q0 / q
-            if q > HUGE:
-                p /= q
-                q0 /= q
-                q = 1.0
-            qdd[first + k - 1] = (ux * by - uy * bx - 2.0 * turn * rate * r) * r
-            acceleration[2 * (k + shift)] = ux
-            acceleration[2 * (k + shift) + 1] = uy
-            dx0, dy0, lx0, ly0, ux0, uy0, h0 = dx, dy, lx, ly, ux, uy, h
-        tension[N - 1] = z
-        # Inwards: back substitution; α̈ of a bond once the push before it is known.
-        push1 = push = 0.0  # λ_{k+2}, λ_{k+1}
-        ux0 = uy0 = 0.0  # u_{k+1}
-        c1 = c = 0.0  # c_{k+2}, c_{k+1}
-        h1 = h0 = 0.0  # h_{k+2}, h_{k+1}
-        alpha1 = 0.0  # α̈_{k+2}
-        check = 0.0
-        for k in range(N, -1, -1):
-            if k > 0:
-                ux = acceleration[2 * (k + shift)]
-                uy = acceleration[2 * (k + shift) + 1]
-                c = ux0 * ux + uy0 * uy
-                back = rho[k] * (m[k] * tension[k - 1] + c * push)
-                tension[k - 1] = -back
-                h = 0.0
-                if torque.size:
-                    t = frame * soft + first + k - 1
-                    h = (torque[t] - (torque[t + 1] if k < N else 0.0)) * inverse_length[k]
-            else:
-                ux = uy = c = back = h = 0.0
-            if k < N:  # bond k + 1
-                alpha = qdd[first + k] + inverse_length[k + 1] * (
-                    w[k + 1] * (h0 - h1 * c1 - push1 * sines[k + 2])
-                    + w[k] * (h0 - h * c + back * sines[k + 1])
-                )
-                qdd[first + k] = alpha
-                if k < N - 1:
-                    qdd[first + k + 1] = alpha1 - alpha
-                alpha1 = alpha
-                check += 0.0 * alpha
-            if k + shift >= 0:  # joint k is a bead
-                fx, fy = base_x, base_y
-                if k > 0:
-                    fx = force[bead + k, 0] if force.size else 0.0
-                    fy = force[bead + k, 1] if force.size else 0.0
-                fx = w[k] * (fx - h * uy + h0 * uy0 + back * ux - push * ux0)
-                fy = w[k] * (fy + h * ux - h0 * ux0 + back * uy - push * uy0)
-                acceleration[2 * (k + shift)] = fx
-                acceleration[2 * (k + shift) + 1] = fy
-                check += 0.0 * (fx + fy)
-            push1, push, c1, h1, h0, ux0, uy0 = push, back, c, h0, h, ux, uy
-        if not fixed:
-            qdd[0] = acceleration[0]
-            qdd[1] = acceleration[1]
-        if check != 0.0:  # NaN: something in this frame was not finite
-            return frame
-    return -1

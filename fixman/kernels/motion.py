@@ -4,7 +4,8 @@ Hard rows come in factor order.  ``terms (t, 4)`` lists the products that make u
 the storage of its elements, the two (row, slot) pairs as flat numbers, and the bead whose inverse
 mass weighs them.  H^bb is stored and factored as in `sparse`, on the pattern ``symbolic``.  A
 linear chain whose hard rows are exactly its bonds passes the masses of its joints as ``links``
-(see `freely_jointed`) and is factored without subtractions instead.
+(see `freely_jointed`) and is factored without subtractions instead; its motion in space is that of
+`jointed_motion`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 
 import numpy as np
 
-from fixman.kernels import jit, sparse, tridiagonal
+from fixman.kernels import jit, jointed_motion, sparse, tridiagonal
 from fixman.kernels.geometry import (
     SMALLEST_SINE,
     cross,
@@ -108,6 +109,7 @@ def motion_frames(
     kappa = np.empty(m)
     pattern = (terms, (first, row, left_first, left_place, left_column), links)
     work = workspace(pattern)
+    room = np.empty((max(links.shape[1], 1), 11))
     for frame in range(out.shape[0]):
         if not (place(x, frame, n, dim, fixed, P) and place_velocities(v, frame, n, dim, fixed, V)):
             return frame
@@ -126,6 +128,20 @@ def motion_frames(
                     if j >= 0:
                         for a in range(dim):
                             F[j, a] += tau * pushed[slot, a]
+        check = 0.0
+        if links.size:  # bonds of a linear chain, in space
+            tension = out[frame, n * dim :]
+            if not jointed_motion.spatial_motion(P, V, F, links, fixed, room, tension):  # type: ignore[call-arg]
+                return frame
+            for r in range(m):
+                check += 0.0 * tension[r]
+            for k in range(n):
+                for a in range(dim):
+                    out[frame, k * dim + a] = F[k, a]
+                    check += 0.0 * F[k, a]
+            if check != 0.0:
+                return frame
+            continue
         for r in range(m):
             if not gradient(hard[r], hard_beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
                 return frame
@@ -133,11 +149,10 @@ def motion_frames(
             out[frame, n * dim + order[r]] = 0.0
         if not factor(B, w, pattern, work):
             return frame
-        check = 0.0
         # The second sweep solves for what B_b ẍ + κ_b still is.  Formed from B and not from H^bb,
         # it sees errors of λ before they are squared: the condition number of B_b M^-½ is what
-        # remains of that of H^bb (Björck 1987).  The tridiagonal pivots have no need of it.
-        for _ in range(1 if links.size else 2):
+        # remains of that of H^bb (Björck 1987).
+        for _ in range(2):
             for r in range(m):
                 rhs[r, 0] = -kappa[r]
                 for slot in range(4):

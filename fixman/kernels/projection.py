@@ -22,8 +22,9 @@ HALVINGS = 30
 MEMORY = 8
 STATIONARY = 1e-9  # tangential part of the displacement, relative to all of it
 EPS = 2.0**-52
+COARSE = 1e-6  # of a length, or rad: what rounded positions must be able to represent
 
-MET, SINGULAR, MISSED = 0, 1, 2
+MET, SINGULAR, MISSED, FAR = 0, 1, 2, 3
 
 
 @jit
@@ -50,12 +51,29 @@ def apply_rows(B, columns, y, rhs):
 
 
 @jit
-def onto_manifold(x, targets, size, fixed, w, kinds, beads, columns, pattern, P, B, rhs, work):
-    """Newton's method for q_b(x) = targets on one configuration; B and its factor are left at x."""
+def largest(x):
+    """Return the largest coordinate."""
+    size = 0.0
+    for k in range(x.shape[0]):
+        for a in range(x.shape[1]):
+            size = max(size, abs(x[k, a]))
+    return size
+
+
+@jit
+def onto_manifold(x, targets, fixed, w, kinds, beads, columns, pattern, P, B, rhs, work):
+    """Newton's method for q_b(x) = targets on one configuration; B and its factor are left at x.
+
+    Rows are met to the rounding of the positions found.  That is `FAR` from any answer where it is
+    more than `COARSE`.
+    """
     n, dim = x.shape
+    coarse = False
     for _ in range(NEWTON):
         place(x, 0, n, dim, fixed, P)
+        size = largest(x)
         met = True
+        coarse = False
         for r in range(kinds.size):
             q, _ = value(kinds[r], beads[r], P, dim, fixed)
             if not gradient(kinds[r], beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
@@ -66,15 +84,17 @@ def onto_manifold(x, targets, size, fixed, w, kinds, beads, columns, pattern, P,
             stiffness = 0.0
             for slot in range(4):
                 stiffness += math.sqrt(dot(B[r, slot], B[r, slot]))
+            share = abs(targets[r]) if kinds[r] == LENGTH else 1.0
+            coarse = coarse or 0.5 * EPS * size * stiffness > COARSE * share
             met = met and abs(residual) <= 4.0 * EPS * (size * stiffness + abs(q))
             rhs[r, 0] = residual
         if not factor(B, w, pattern, work):
             return SINGULAR
         if met:
-            return MET
+            return FAR if coarse else MET
         solve(pattern, work, rhs)
         remove_rows(rhs, B, columns, w, x)
-    return MISSED
+    return FAR if coarse else MISSED
 
 
 @jit
@@ -84,8 +104,7 @@ def project_frames(
 ):  # fmt: skip
     """Nearest positions with the targets into ``x``; targets come in factor order.
 
-    Returns -1, or twice the first failing frame, plus one if it was not singular but did not
-    converge.
+    Returns -1, or four times the first failing frame plus its state.
     """
     m = kinds.size
     P = np.empty((n + 3, 3))
@@ -102,15 +121,12 @@ def project_frames(
         here = x[frame * n : (frame + 1) * n]
         goal = targets[frame]
         here[:] = start
-        size = 0.0
-        for k in range(n):
-            for a in range(dim):
-                size = max(size, abs(start[k, a]))
+        size = largest(start)
         state = onto_manifold(
-            here, goal, size, fixed, w, kinds, beads, columns, pattern, P, B, rhs, work
+            here, goal, fixed, w, kinds, beads, columns, pattern, P, B, rhs, work
         )
         if state != MET:
-            return 2 * frame + (state == MISSED)
+            return 4 * frame + state
         recent[:] = -math.inf
         step = 1.0
         found = False
@@ -155,7 +171,7 @@ def project_frames(
                     for a in range(dim):
                         here[k, a] = before[k, a] - step * tangent[k, a]
                 state = onto_manifold(
-                    here, goal, size, fixed, w, kinds, beads, columns, pattern, P, B, rhs, work
+                    here, goal, fixed, w, kinds, beads, columns, pattern, P, B, rhs, work
                 )
                 if state == MET:
                     distance = 0.0
@@ -171,7 +187,7 @@ def project_frames(
                 break
         # x is rounded, and so is the objective: what is left may be too small to be seen in it.
         if not found and slope > 1000.0 * EPS * size * math.sqrt(distance_before * inertia):
-            return 2 * frame + 1
+            return 4 * frame + MISSED
     return -1
 
 
