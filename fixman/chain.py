@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from fixman import _arrays, coordinates, topology
+from fixman import _arrays, coordinates, redundancy, topology
 from fixman._arrays import Array, Lead
 from fixman.coordinates import KINDS, Coordinate, HardPattern, Index, Rows
 from fixman.errors import SingularConstraintError, SingularCoordinateError
@@ -123,7 +123,7 @@ class Chain:
         extra: Iterable[Any] = (),
         rotatable: ArrayLike | None = None,
         hydrogens: ArrayLike | None = None,
-        drop_redundant: bool = False,
+        drop_redundant: bool | ArrayLike = False,
     ) -> Chain:
         """Make a tree: a star, a comb, a dendrimer (theory.md section 1).
 
@@ -143,9 +143,10 @@ class Chain:
             For "torsional"; by default every bond that is neither in a ring nor terminal.
         hydrogens : (n,) of bool, optional
             For "h-bonds"; by default masses up to 1.2.
-        drop_redundant : bool
+        drop_redundant : bool, or (n, dim)
             Leave out extra rows that depend on the other hard rows, which changes no motion; they
-            are listed in ``redundant``.
+            are listed in ``redundant``.  Positions in the place of True make the rows that stay
+            well conditioned there; without, in a configuration drawn at random.
 
         Raises
         ------
@@ -173,7 +174,7 @@ class Chain:
         masses: ArrayLike = 1.0,
         hard: Sequence[str] | ArrayLike = ("length",),
         extra: Iterable[Any] = (),
-        drop_redundant: bool = False,
+        drop_redundant: bool | ArrayLike = False,
     ) -> Chain:
         """Make a ring: a linear chain whose last bead is bonded to bead 0.
 
@@ -203,7 +204,7 @@ class Chain:
         extra: Iterable[Any] = (),
         rotatable: ArrayLike | None = None,
         hydrogens: ArrayLike | None = None,
-        drop_redundant: bool = False,
+        drop_redundant: bool | ArrayLike = False,
     ) -> Chain:
         """Make a chain of any connected set of bonds: trees, rings, molecules.
 
@@ -658,7 +659,7 @@ def _assemble(
     hard: str | Sequence[str] | ArrayLike,
     rotatable: ArrayLike | None = None,
     hydrogens: ArrayLike | None = None,
-    drop_redundant: bool = False,
+    drop_redundant: bool | ArrayLike = False,
 ) -> Chain:
     """Put a chain together: closures and extra rows behind the chart, then what is hard."""
     n, dim = references.shape
@@ -682,9 +683,12 @@ def _assemble(
         mask = topology.hydrogen_bonds(table, n * dim, light)
     else:
         mask = topology.hard_mask(hard, table, n * dim)
-    lost = _dependent_rows(references, rows, mask, base)
-    kept = np.delete(np.arange(len(rows)), lost)
-    if not drop_redundant and lost.size:
+    near = _near(drop_redundant, n, int(dim))
+    chain = Chain(n, int(dim), base, weights, references, rows, mask)
+    lost = _redundant(chain, near)
+    if not lost.size:
+        return chain
+    if isinstance(drop_redundant, (bool, np.bool_)) and not drop_redundant:
         first = ", ".join(str(rows[k]) for k in lost[:6])
         names = first + (f" and {lost.size - 6} more" if lost.size > 6 else "")
         verb = "depends" if lost.size == 1 else "depend"
@@ -692,31 +696,54 @@ def _assemble(
             f"{names} {verb} on the other hard coordinates in every configuration: "
             "drop_redundant=True leaves out such rows, which changes no motion"
         )
+    kept = np.delete(np.arange(len(rows)), lost)
     extra, redundant = (tuple(rows[k] for k in some) for some in (kept, lost))
     mask = mask[np.concatenate([np.arange(n * dim), n * dim + kept])]
     return Chain(n, int(dim), base, weights, references, extra, mask, redundant)
 
 
-def _dependent_rows(
-    references: Index, rows: tuple[Coordinate, ...], mask: NDArray[np.bool_], base: Base
-) -> Index:
-    """Extra rows that depend on the chart's hard rows and those before, whatever the configuration.
+def _near(drop_redundant: bool | ArrayLike, n: int, dim: int) -> Array | None:
+    """Return the positions where rows shall be well conditioned, if given."""
+    if isinstance(drop_redundant, (bool, np.bool_)):
+        return None
+    if drop_redundant is None or isinstance(drop_redundant, (str, bytes, int, float, np.number)):
+        raise TypeError(
+            f"drop_redundant is True, False or positions ({n}, {dim}) where the rows that stay "
+            f"shall be well conditioned, got {drop_redundant!r:.80}"
+        )
+    near = _arrays.real(drop_redundant, (n, dim), "drop_redundant")
+    if near.ndim != 2:
+        raise ValueError(f"drop_redundant takes one configuration ({n}, {dim}), got {near.shape}")
+    _arrays.require_finite(near, (n, dim), "drop_redundant")
+    return near
 
-    In terms of the chart an extra row is ∂q/∂q_chart, of which only the soft part counts.  That is
-    tried in two configurations that have nothing special about them.
-    """
-    if not rows:
+
+def _redundant(chain: Chain, near: Array | None) -> Index:
+    """Extra rows to leave out because they depend on the others, whatever the configuration."""
+    if not chain.extra:
         return np.empty(0, dtype=np.int64)
-    n, dim = references.shape
-    chain = Chain(n, dim, base, np.ones(n), references, rows, mask)
+    pattern = chain._hard_pattern
+    place = chain.hard[pattern.order]
+    rank = np.argsort(chain._sequence)
+    columns = pattern.rows.columns
+    depth = np.where(columns >= 0, rank[columns], -1).max(axis=1)
+    if near is None:
+        near = _generic(chain)
+    elif not pattern.rows.gradients(near)[1].all():
+        chain._explain_positions(near, 0)
+        pattern.rows.refuse_singular(near, 0, SingularConstraintError)
+        raise overflow("Wilson rows", 0, ())
+    tree = place < chain.n * chain.dim
+    lost: Index = place[redundancy.redundant(pattern, tree, depth, near)] - chain.n * chain.dim
+    return np.sort(lost)
+
+
+def _generic(chain: Chain) -> Array:
+    """Return a configuration that has nothing special about it."""
     kinds = chain._chart.kinds
     rng = np.random.default_rng(0)
-    soft = []
-    for _ in range(2):
-        q = rng.uniform(-np.pi, np.pi, kinds.size)
-        q[kinds == LENGTH] = rng.uniform(0.9, 1.1, np.count_nonzero(kinds == LENGTH))
-        angles = rng.uniform(0.9, 1.6, np.count_nonzero(kinds == ANGLE))
-        q[kinds == ANGLE] = angles * (1 if dim == 3 else rng.choice([-1, 1], angles.size))
-        soft.append(topology.in_chart(chain._rows, chain._sequence, references, chain.cartesian(q)))
-    free = ~mask[: n * dim]
-    return topology.dependent(*(matrix[:, free] for matrix in soft))
+    q = rng.uniform(-np.pi, np.pi, kinds.size)
+    q[kinds == LENGTH] = rng.uniform(0.9, 1.1, np.count_nonzero(kinds == LENGTH))
+    angles = rng.uniform(0.9, 1.6, np.count_nonzero(kinds == ANGLE))
+    q[kinds == ANGLE] = angles * (1 if chain.dim == 3 else rng.choice([-1, 1], angles.size))
+    return chain.cartesian(q)

@@ -19,13 +19,11 @@ from scipy.sparse import csgraph
 from fixman import _arrays
 from fixman._arrays import Array
 from fixman.coordinates import KINDS, POSITIONS, SLOTS, Coordinate, Index, Rows
-from fixman.kernels import charts
 from fixman.kernels.geometry import ANGLE, LENGTH, TORSION
 
 Mask = NDArray[np.bool_]
 
 HYDROGEN = 1.2  # amu
-DEPENDENT = 1e-7
 
 
 # --- graphs -------------------------------------------------------------------------------------
@@ -155,70 +153,6 @@ def common_ancestor(beads: Sequence[int], parents: Index, rank: Index) -> tuple[
                 one = two = -1
         top = one
     return top, paths
-
-
-# --- dependence ---------------------------------------------------------------------------------
-
-
-def in_chart(
-    table: Rows, sequence: Index, references: Index, x: Array
-) -> sparse.csr_array[Any, Any]:
-    """Gradients (extra, n·d) of the rows beyond the chart with respect to it, each of norm 1.
-
-    O(beads of the ring) a row.
-    """
-    n, dim = references.shape
-    rank = np.argsort(sequence)
-    extra = np.arange(n * dim, len(table))
-    parents = references[:, 0].copy()
-    tops = np.array([common_ancestor(table[int(r)].beads, parents, rank)[0] for r in extra])
-    entries = np.zeros(extra.size + 1, dtype=np.int64)
-    room = 64 * extra.size + 16
-    while True:
-        column, value = np.empty(room, dtype=np.int64), np.empty(room)
-        found = charts.express(
-            x, n, dim, table.fixed, table.kinds, table.beads, table.columns, rank, extra, tops,
-            entries, column, value,
-        )  # fmt: skip
-        if found <= room:
-            break
-        room = found
-    shape = (extra.size, n * dim)
-    return sparse.csr_array((value[:found], column[:found], entries), shape=shape)
-
-
-def dependent(*soft: sparse.csr_array[Any, Any]) -> Index:
-    """Rows that depend on those before them in each of some matrices (rows, columns) alike.
-
-    Rows are of norm 1 before their hard columns were left out, so the sizes of remainders are
-    sines: rounding stays far below `DEPENDENT`, and what is independent does not come near.
-    """
-    share = [abs(matrix) > DEPENDENT for matrix in soft]
-    touching = sum(pattern.astype(float) @ pattern.T.astype(float) for pattern in share)
-    _, label = csgraph.connected_components(touching, directed=False)
-    order = np.argsort(label, kind="stable")
-    lost: list[int] = []
-    for group in np.split(order, np.flatnonzero(np.diff(label[order])) + 1):
-        dense = []
-        for matrix in soft:
-            part = matrix[group].tocsc()
-            dense.append(part[:, np.flatnonzero(np.diff(part.indptr))].toarray())
-        bases: list[list[Array]] = [[] for _ in soft]
-        for k, row in enumerate(group):
-            rests = []
-            for rows, basis in zip(dense, bases, strict=True):
-                rest = rows[k]
-                for _ in range(2 if basis else 0):  # twice is enough
-                    done = np.array(basis)
-                    rest = rest - (done @ rest) @ done
-                rests.append(rest)
-            sizes = [float(np.linalg.norm(rest)) for rest in rests]
-            if max(sizes) <= DEPENDENT:
-                lost.append(int(row))
-                continue
-            for rest, length, basis in zip(rests, sizes, bases, strict=True):
-                basis.append(rest / length if length else rest)
-    return np.sort(np.array(lost, dtype=np.int64))
 
 
 # --- hard sets ----------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ coordinate table.
 
 from __future__ import annotations
 
-import heapq
 import math
 
 import numpy as np
@@ -257,71 +256,3 @@ def chart_solve_transposed(x, F, n, dim, fixed, kinds, beads, columns, sequence,
                         for a in range(dim):
                             F[first + j, a] -= t[frame, c] * B[slot, a]
     return -1
-
-
-@jit
-def express(
-    x, n, dim, fixed, kinds, beads, columns, rank, extra, tops, entries, column, value
-):  # fmt: skip
-    """Gradients of rows with respect to the chart: Bᵀ t = g for each of the rows ``extra``.
-
-    Only beads below the common ancestor ``tops`` of a row have a part in it.  Row e is normalized
-    to 1 and ends at ``entries[e + 1]`` of ``column`` and ``value``; the number of entries, which
-    may be more than there is room for.
-    """
-    P = np.empty((n + 3, 3))
-    place(x, 0, n, dim, fixed, P)
-    F = np.zeros((n, 3))
-    waiting = np.zeros(n, np.bool_)
-    B = np.empty((4, 3))
-    count = 0
-    for e in range(extra.size):
-        r = extra[e]
-        gradient(kinds[r], beads[r], P, dim, fixed, B)
-        heap = [(np.int64(0), np.int64(-1))]
-        heap.pop()
-        for slot in range(4):
-            j = columns[r, slot]
-            if j >= 0:
-                for a in range(3):
-                    F[j, a] += B[slot, a]
-                if not waiting[j]:
-                    waiting[j] = True
-                    heapq.heappush(heap, (np.int64(-rank[j]), np.int64(j)))
-        highest = -1 if tops[e] < 0 else rank[tops[e]]
-        first = count
-        square = 0.0
-        while len(heap) > 0:
-            level, k = heapq.heappop(heap)
-            waiting[k] = False
-            if -level <= highest:  # what is left there is rounding
-                F[k] = 0.0
-                continue
-            for c in range(k * dim, k * dim + dim):
-                gradient(kinds[c], beads[c], P, dim, fixed, B)
-                own = 0.0
-                along = 0.0
-                for slot in range(4):
-                    if columns[c, slot] == k:
-                        for a in range(3):
-                            own += B[slot, a] * B[slot, a]
-                            along += B[slot, a] * F[k, a]
-                t = along / own
-                if count < column.size:
-                    column[count] = c
-                    value[count] = t
-                count += 1
-                square += t * t
-                for slot in range(4):
-                    j = columns[c, slot]
-                    if j >= 0 and j != k:
-                        for a in range(3):
-                            F[j, a] -= t * B[slot, a]
-                        if not waiting[j]:
-                            waiting[j] = True
-                            heapq.heappush(heap, (np.int64(-rank[j]), np.int64(j)))
-            F[k] = 0.0
-        for p in range(first, min(count, column.size)):
-            value[p] /= math.sqrt(square)
-        entries[e + 1] = count
-    return count

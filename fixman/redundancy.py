@@ -1,0 +1,167 @@
+"""Which hard rows depend on the others in every configuration, and which of them to leave out.
+
+How many are too many is decided without a tolerance, by elimination in the field of the integers
+modulo 2⁶¹ − 1, at random positions (theory.md section 5).  Which of them go is a choice, and is
+made by size, so that H^bb of those that stay is well conditioned.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import isqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+from scipy.sparse import csgraph
+
+from fixman import coordinates
+from fixman._arrays import Array
+from fixman.coordinates import GHOSTS, HardPattern, Index
+from fixman.kernels import modular
+
+Mask = NDArray[np.bool_]
+
+# Choosing by size is dense: so many rows at once, in bigger clusters fewer, so that the work
+# (rows · piece²) stays near WORK up to where pieces are of SMALL rows, and is linear from there.
+WHOLE, SMALL, WORK = 2048, 128, 4 * 10**9
+
+
+def redundant(pattern: HardPattern, tree: Mask, depth: Index, x: Array) -> Index:
+    """Places of hard rows to leave out, so that the others are independent and span the same.
+
+    Parameters
+    ----------
+    pattern : HardPattern
+        Of all hard rows, in any order.
+    tree : (m,)
+        Which rows, in factor order, belong to the chart: these are independent, and stay.
+    depth : (m,)
+        Of the deepest bead of each row, counted from the root outwards.  Tree rows of one depth
+        are independent of all rows that are less deep.
+    x : (n, dim)
+        Where the rows that stay shall be well conditioned.
+
+    Returns
+    -------
+    ndarray of int
+        Places in factor order, ascending.
+
+    Notes
+    -----
+    Of m rows the number left out is the right one but for a probability below m (m + 36) / 2⁶²,
+    by which it may be too large; rows that stay are independent.  Costs O(m) where the factor of
+    H^bb is sparse.
+    """
+    dependent, share = _eliminate(pattern, True)
+    if not dependent.any():
+        return np.empty(0, dtype=np.int64)
+    rows = _unit_rows(pattern, x)
+    outwards = np.lexsort((~tree, depth))  # at equal depth those of the tree first
+    clusters = _clusters(pattern, share, outwards)
+    lost = np.zeros(tree.size, dtype=bool)
+    for cluster in clusters:
+        surplus = np.count_nonzero(dependent[cluster])
+        if np.count_nonzero(~tree[cluster]) == surplus:
+            lost[cluster] = ~tree[cluster]
+        else:
+            lost[cluster] = ~_chosen(pattern, cluster, tree[cluster], surplus, rows)
+    kept = np.flatnonzero(~lost)
+    rest = coordinates.minimum_degree_pattern(pattern.rows, kept)
+    wrong = np.zeros(tree.size, dtype=bool)
+    wrong[kept[rest.order]] = _eliminate(rest)[0]
+    for cluster in clusters:
+        if wrong[cluster].any():  # by size they looked independent; the first that are, then
+            lost[cluster] = _exactly(pattern, cluster)
+    return np.flatnonzero(lost)
+
+
+def _eliminate(pattern: HardPattern, shares: bool = False) -> tuple[Mask, Mask]:
+    """Which rows depend on those before them, and which have part in any vanishing combination."""
+    rows, symbolic = pattern.rows, pattern.symbolic
+    rng = np.random.default_rng(0)
+    X = _random(rng, (rows.n + GHOSTS, 3))
+    D = _random(rng, (rows.n, 3))
+    away = modular.PRIME - 1
+    X[:GHOSTS] = [(away, away, 0), (away, 0, 0), (0, 0, 0)]
+    if rows.dim == 2:
+        X[:, 2] = 0
+    V = np.empty(symbolic.nnz, dtype=np.uint64)
+    modular.hard_matrix(rows.kinds, rows.beads, pattern.terms, X, D, V)
+    dependent = np.empty(symbolic.size, dtype=bool)
+    modular.factor(V, *symbolic, dependent)
+    if not shares:
+        return dependent, dependent
+    share = np.where(dependent, _random(rng, dependent.shape), np.uint64(0))
+    modular.combine(V, *symbolic, share)
+    return dependent, share != 0
+
+
+def _random(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.uint64]:
+    return rng.integers(1, modular.PRIME, shape, dtype=np.uint64)
+
+
+def _unit_rows(pattern: HardPattern, x: Array) -> sparse.csr_array:
+    """Wilson rows (m, n·d) of norm 1."""
+    rows = pattern.rows.to_sparse(pattern.rows.gradients(x)[0])
+    size = sparse.linalg.norm(rows, axis=1)
+    return (sparse.diags_array(1.0 / size) @ rows).tocsr()
+
+
+def _clusters(pattern: HardPattern, share: Mask, outwards: Index) -> list[Index]:
+    """Rows that depend on each other, in sets that share no bead; each from the root outwards."""
+    columns = pattern.rows.columns
+    row, slot = np.nonzero((columns >= 0) & share[:, None])
+    m, n = share.size, pattern.rows.n
+    touch = (np.ones(row.size, dtype=np.int8), (row, m + columns[row, slot]))
+    graph = sparse.coo_array(touch, shape=(m + n, m + n))
+    label = csgraph.connected_components(graph, directed=False)[1]
+    some = outwards[share[outwards]]
+    some = some[np.argsort(label[some], kind="stable")]
+    return np.split(some, np.flatnonzero(np.diff(label[some])) + 1)
+
+
+def _exactly(pattern: HardPattern, cluster: Index) -> Mask:
+    """Which rows of a cluster depend on those before them."""
+    part = HardPattern(pattern.rows.take(cluster), np.arange(cluster.size))
+    return _eliminate(part)[0]
+
+
+def _chosen(
+    pattern: HardPattern, cluster: Index, tree: Mask, surplus: int, rows: sparse.csr_array
+) -> Mask:
+    """Which rows of a cluster stay: those of the tree, and others by size.
+
+    What rows up to some place span is the same whatever is chosen of them, so each piece may
+    choose as many as it has independent of all pieces before; of these it looks at the last.
+    """
+    kept = tree.copy()
+    if cluster.size <= WHOLE:
+        edges = np.array([0, cluster.size])
+        counts = [cluster.size - surplus - np.count_nonzero(tree)]
+    else:
+        size = min(WHOLE, max(SMALL, isqrt(WORK // cluster.size)))
+        edges = np.append(np.arange(0, cluster.size, size), cluster.size)
+        fresh = ~_exactly(pattern, cluster) & ~tree
+        counts = [np.count_nonzero(fresh[a:b]) for a, b in pairwise(edges)]
+    before = 0
+    for first, last, count in zip(edges[:-1], edges[1:], counts, strict=True):
+        others = first + np.flatnonzero(~tree[first:last])
+        if count == others.size:
+            kept[others] = True
+        elif count:
+            held = before + np.flatnonzero(kept[before:last])
+            kept[others[_largest(rows[cluster[held]], rows[cluster[others]], count)]] = True
+        before = first
+    return kept
+
+
+def _largest(held: sparse.csr_array, others: sparse.csr_array, count: int) -> Index:
+    """Which of the other rows to add, each the one that is farthest from all before."""
+    used = np.flatnonzero(np.bincount(np.concatenate([held.indices, others.indices])))
+    basis = linalg.qr(held[:, used].toarray().T, mode="economic")[0]
+    rest = others[:, used].toarray().T
+    for _ in range(2):  # twice is enough
+        rest = rest - basis @ (basis.T @ rest)
+    places: Index = linalg.qr(rest, mode="r", pivoting=True)[1][:count]
+    return places
