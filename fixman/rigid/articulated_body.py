@@ -86,25 +86,23 @@ def forward_dynamics(
     """
     if wrenches is None and workers == 1:
         # One state in arrays that need no gate, which would cost as much as twenty links.  Sizes
-        # are left to the kernel, and so are axes: it refuses any but one with a TypeError.  (A
-        # masked array it would take for what is beneath.)
+        # are left to the kernel, and so are the axes of qd and tau: it refuses any but one with a
+        # TypeError.  (A masked array it would take for what is beneath.)
         try:
             if (
                 type(q) is type(qd) is type(tau) is ndarray
                 and q.dtype is qd.dtype is tau.dtype is _FLOAT64
+                and (q.ndim == 1 or (q.ndim == 2 and q.shape[0] == qd.shape[0] == tau.shape[0] == 1))
                 and q.flags.carray
                 and qd.flags.carray
                 and tau.flags.carray
             ):
                 plan = arm._tables["articulated_body"]
-                one = q, qd, tau
-                batch = q.ndim == 2 and q.shape[0] == qd.shape[0] == tau.shape[0] == 1
-                if batch:
-                    one = q[0], qd[0], tau[0]
+                one = (q, qd, tau) if q.ndim == 1 else (q[0], qd[0], tau[0])
                 loads = _constant(gravity) if isinstance(gravity, tuple) else _vector(gravity)
                 qdd = empty(plan.nv)
                 if state(plan.table, *one, loads, qdd) == DONE:
-                    return qdd[None] if batch else qdd
+                    return qdd if q.ndim == 1 else qdd[None]
         except (AttributeError, KeyError, TypeError):
             pass
     return _forward_dynamics(arm, (q, qd, tau), gravity, wrenches, workers)
