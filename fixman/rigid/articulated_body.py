@@ -34,7 +34,9 @@ from fixman.rigid.model import PRISMATIC, RATES, SerialChain
 __all__ = ["forward_dynamics", "pivots"]
 
 _FLOAT64 = np.dtype(np.float64)
-CACHE = 6e6  # bytes: with more of them under way eight states at a time are slower than in turn
+# Bytes: work arrays larger than this are new memory in every call (glibc's malloc), and the first
+# touch of it costs more than what eight states at a time gain, unless many follow.
+REUSED = 2**25
 
 
 def forward_dynamics(
@@ -77,9 +79,8 @@ def forward_dynamics(
     Notes
     -----
     O(n) in time and memory.  Batches are computed eight states at a time, so that the last digit
-    of a state may differ from what it has alone, but not with its place in the batch.  A batch of
-    one, and batches of chains so long that eight do not fit into a processor's cache (about 6000
-    links), are computed state by state.
+    of a state may differ from what it has alone, but not with its place in the batch.  One state
+    is computed as alone, and so are up to eight of chains longer than about 35,000 links.
 
     Digits are lost where heavy bodies hang on light ones: of max |q̈| up to 1e-9 if masses range
     over six powers of ten at random, 1e-6 if over ten.
@@ -180,7 +181,7 @@ def _states(
 ) -> tuple[int, int]:
     """Run the kernel over all states; the first that fails, and why."""
     frames = qdd.shape[0]
-    if frames == 1 or plan.spills:
+    if frames == 1 or (frames <= LANES and plan.large):
         return _one_by_one(plan, given, range(frames), qdd)
     if frames < LANES:
         # What is missing of a register is filled with the last state.
@@ -281,7 +282,7 @@ class _Plan:
         parts = (links, frames, places.view(np.float64))
         self.table = np.concatenate([part.reshape(-1) for part in parts])
         self.n, self.nq, self.nv = n, arm.nq, arm.nv
-        self.spills = 8 * LANES * int(starts[-1]) > CACHE
+        self.large = 8 * LANES * int(starts[-1]) > REUSED
 
 
 def _plan(arm: SerialChain) -> _Plan:
