@@ -1,7 +1,20 @@
-"""``python -m fixman``, the same as ``fixman``."""
+"""``fixman`` and ``python -m fixman``: Ctrl-C ends it quietly from the first import on."""
+
+from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from fixman.cli import main
 
-sys.exit(main())
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `fixman.cli.main`; 130 if Ctrl-C came before it or where it does not look."""
+    try:
+        from fixman import cli
+
+        return cli.main(argv)
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

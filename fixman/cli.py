@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import csv
 import io
 import json
 import re
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # where the terminal knows no ½
     arguments = _parser().parse_args(argv)
     try:
-        arguments.run(arguments)
+        with _no_interrupt_is_lost():
+            arguments.run(arguments)
     except KeyboardInterrupt:
         return cli_simulate.INTERRUPTED
     except (ValueError, RuntimeError, OSError, ImportError) as error:
@@ -43,6 +47,52 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"fixman: error: {flags}", file=sys.stderr)
         return 2
     return 0
+
+
+@contextmanager
+def _no_interrupt_is_lost() -> Iterator[None]:
+    """Raise KeyboardInterrupt for every Ctrl-C, where Python or a package dropped it as well.
+
+    Raised in a callback of a weak reference or of ctypes, as imports and compiling run them by the
+    thousand, it is printed and forgotten: it is raised again a moment later.  Raised inside an
+    import it can come out as another error.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or (
+        threading.current_thread() is not threading.main_thread()
+    ):
+        yield
+        return
+    interrupted = False
+    again: list[threading.Timer] = []
+    hook = sys.unraisablehook
+
+    def note(number: int, frame: Any) -> None:
+        nonlocal interrupted
+        interrupted = True
+        signal.default_int_handler(number, frame)
+
+    def raise_again(unraisable: Any) -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            hook(unraisable)
+            return
+        timer = threading.Timer(0.02, _thread.interrupt_main)
+        timer.daemon = True
+        again.append(timer)
+        timer.start()
+
+    signal.signal(signal.SIGINT, note)
+    sys.unraisablehook = raise_again
+    try:
+        yield
+    except Exception as error:
+        if interrupted:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        for timer in again:
+            timer.cancel()
+        sys.unraisablehook = hook
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import rigid_oracles as oracles
 from fixman.errors import SingularConstraintError
 from fixman.kernels.lanes import fill_sines
-from fixman.rigid import articulated_body, newton_euler
+from fixman.rigid import articulated_body, newton_euler, partition
 from fixman.rigid.model import SerialChain
 
 forward_dynamics = articulated_body.forward_dynamics
@@ -192,6 +192,52 @@ def test_batches_of_states(frames):
             one = None if wrenches is None else W[k]
             alone = forward_dynamics(arm, Q[k], V[k], T[k], gravity=GRAVITY, wrenches=one)
             assert np.abs(got[k] - alone).max() <= 1e-13 * np.abs(alone).max()
+
+
+@pytest.mark.parametrize("joints", [SINGLE, (*SINGLE, "spherical")])
+def test_a_batch_of_one_is_the_state(joints):
+    rng = np.random.default_rng(10)
+    arm = SerialChain.random(9, rng, joints=joints)
+    given = state(arm, rng)
+    wrenches = rng.normal(size=(9, 6))
+    for room in (articulated_body, partition):
+        for options in ({}, {"gravity": GRAVITY}, {"wrenches": wrenches}):
+            for _ in range(2):  # the first call of a chain makes its tables
+                alone = room.forward_dynamics(arm, *given, **options)
+                for lead in ((1,), (1, 1)):
+                    stacked = [np.reshape(a, lead + a.shape) for a in given]
+                    got = room.forward_dynamics(arm, *stacked, **options)
+                    assert got.shape == (*lead, arm.nv)
+                    assert np.array_equal(got.reshape(-1), alone)
+
+
+def test_a_batch_of_one_names_its_frame_and_checks_its_shapes():
+    rng = np.random.default_rng(15)
+    arm = SerialChain.random(4, rng, joints=SINGLE)
+    q, qd, tau = rng.normal(size=(3, 1, 4))
+    for room in (articulated_body, partition):
+        room.forward_dynamics(arm, q, qd, tau)
+        with pytest.raises(ValueError, match="qd"):
+            room.forward_dynamics(arm, q, qd[:, :3], tau)
+        with pytest.raises(ValueError, match="frame 0"):
+            room.forward_dynamics(arm, q, qd * np.nan, tau)
+        assert room.forward_dynamics(arm, q, qd[0], tau).shape == (1, 4)
+        assert room.forward_dynamics(arm, q, qd[None], tau).shape == (1, 1, 4)
+
+
+def test_few_states_of_a_long_chain(monkeypatch):
+    rng = np.random.default_rng(16)
+    monkeypatch.setattr(articulated_body, "REUSED", 0)
+    arm = SerialChain.random(5, rng, joints=SINGLE)
+    q, qd, tau = rng.normal(size=(3, 4, 5))
+    W = rng.normal(size=(4, 5, 6))
+    got = forward_dynamics(arm, q, qd, tau, wrenches=W)
+    for k in range(4):
+        alone = forward_dynamics(arm, q[k], qd[k], tau[k], wrenches=W[k])
+        assert np.array_equal(got[k], alone)
+    q[2, 1] = np.inf
+    with pytest.raises(ValueError, match="frame 2"):
+        forward_dynamics(arm, q, qd, tau)
 
 
 def test_results_do_not_depend_on_workers_or_neighbours():

@@ -80,6 +80,22 @@ def test_joints_can_come_one_by_one():
     assert SerialChain(**body(2, joints=iter(joints))) == SerialChain(**body(2, joints=joints))
 
 
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_no_body_has_a_moment_larger_than_the_other_two_together(size):
+    rng = np.random.default_rng(13)
+    turn, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    for moments in ([1.0, 1.0, 3.0], [1.0, 1.0, 2.00001], [0.0, 0.0, 1.0]):
+        tensor = size * turn @ np.diag(moments) @ turn.T
+        three = [np.eye(3), (tensor + tensor.T) / 2, np.eye(3)]
+        with pytest.raises(ValueError, match=r"principal moments of body 1 are .*no masses"):
+            SerialChain(**body(3, inertias=three))
+    with pytest.raises(ValueError, match=r"body 0 are 1, 1 and 3"):
+        SerialChain(**body(inertias=[np.diag([1.0, 3.0, 1.0])]))
+    for moments in ([1.0, 1.0, 0.0], [1.0, 1.0, 2.0], [1.0, 1.0, 2.0 + 5e-10], [1.0, 1.0, 1e-14]):
+        tensor = size * turn @ np.diag(moments) @ turn.T
+        SerialChain(**body(inertias=[(tensor + tensor.T) / 2]))
+
+
 def test_inertias_up_to_the_largest_number():
     largest = 1.7e308 * np.eye(3)
     np.testing.assert_array_equal(SerialChain(**body(inertias=[largest])).inertias[0], largest)

@@ -34,6 +34,7 @@ from fixman.kernels.lanes import (
     store,
     take,
 )
+from fixman.kernels.links import LOST
 from fixman.kernels.triples import (
     back,
     constants,
@@ -408,6 +409,8 @@ def ball_inwards(table, at, A, B, C, n, f, tau, least, row, work):
     """Take the turns of a spherical joint out and go to the body before."""
     L, d = factor_symmetric(A)
     good = above(d[0], least) and above(d[1], least) and above(d[2], least)
+    # (the first pivot is its own diagonal element)
+    good = good and above(d[1], LOST * A[3]) and above(d[2], LOST * A[5])
     inverse = (1.0 / d[0], 1.0 / d[1], 1.0 / d[2])
     # C − Bᵀ A⁻¹ B by elimination.  A⁻¹ itself would be large where a heavy body hangs on a light
     # one, which nothing but that one's own inertia keeps from turning about the line between the
@@ -474,7 +477,7 @@ def float_inwards(A, B, C, n, f, turn, force, row, work):
             # the upper triangle holds D Lᵀ, the lower one L
             store(work, L + 6 * j + i, x)
             if i == j:
-                if not above(x, 8.0 * EPS * load(work, M + 7 * i, zero)):
+                if not above(x, LOST * load(work, M + 7 * i, zero)):
                     return False
             else:
                 x = x / load(work, L + 7 * j, zero)

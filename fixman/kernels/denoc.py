@@ -13,6 +13,7 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.links import (
+    LOST_INVERSE,
     carried,
     factor_block,
     felt,
@@ -26,9 +27,6 @@ from fixman.kernels.links import (
 from fixman.kernels.triples import back, cross, plus, times, times_symmetric
 
 RATES = (1, 1, 3, 6)
-
-# Where a pivot is this much smaller than what it was added up from, θ̈ can lose its eighth digit.
-LOST = 2e-7
 
 
 @jit
@@ -122,7 +120,7 @@ def decompose(kinds, links, X, psi, psi_hat, m_hat):
                 m_hat[at + k, j] = m_hat[at + j, k]
         if f == 1:
             d = m_hat[at, 0]
-            if not d > LOST * scale[0] or d == math.inf:
+            if not d > LOST_INVERSE * scale[0] or d == math.inf:
                 return lost_pivot(i, n, m_hat[at : at + 1], 1, scale)
             r = 1.0 / d
             for j in range(6):
@@ -131,7 +129,7 @@ def decompose(kinds, links, X, psi, psi_hat, m_hat):
             for j in range(f):
                 for k in range(f):
                     block[j, k] = m_hat[at + j, k]
-            if not factor_block(block, f, scale, LOST):
+            if not factor_block(block, f, scale, LOST_INVERSE):
                 return lost_pivot(i, n, m_hat[at : at + f], f, scale)
             for row in range(6):
                 for j in range(f):

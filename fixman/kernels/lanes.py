@@ -38,25 +38,19 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import intrinsic as _intrinsic
 from numba.extending import models, register_model
 
-from fixman.kernels import jit
+from fixman.kernels import jit, njit
 
 LANES = 8
 
 intrinsic: Any = _intrinsic  # whose first argument, the typing context, is not for callers
 
 # Steps of a kernel: nothing of them is left as a call, whatever their size.
-inlined = numba.njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    fastmath={"contract", "nsz"},
-    forceinline=True,
-)
+inlined = njit(nogil=True, error_model="numpy", fastmath={"contract", "nsz"}, forceinline=True)
 # The same where a float and a lane must agree to the last bit.  Of a b + c d a compiler may fuse
 # either product with the sum, and does not choose the same one in lanes: nothing is fused.  Without
 # any flag of its own such a function would take on those of the kernel that it is inlined into.
-exact = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"nsz"}, forceinline=True)
-exact_kernel = numba.njit(cache=True, nogil=True, error_model="numpy")
+exact = njit(nogil=True, error_model="numpy", fastmath={"nsz"}, forceinline=True)
+exact_kernel = njit(nogil=True, error_model="numpy")
 
 
 class Eight(types.Type):

@@ -16,6 +16,12 @@ import math
 from fixman.kernels import jit
 from fixman.kernels.triples import back, cross, plus, product, times, times_symmetric, transposed
 
+# A pivot of a spherical joint or a free base of which less than this is left of its diagonal
+# element is mostly rounding: EPS over it is the relative error of what is divided by it.
+LOST = 1e-11
+# The same where a pivot's inverse is multiplied back: below this θ̈ can lose its eighth digit.
+LOST_INVERSE = 1e-7
+
 
 @jit
 def turned(R, A):

@@ -11,14 +11,11 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.geometry import scaled
+from fixman.kernels.links import LOST
 from fixman.kernels.rigid_newton_euler import FREE, PRISMATIC, REVOLUTE, SPHERICAL, place
 from fixman.kernels.triples import back, constants, cross, dot, plus, times
 
 RATES = (1, 1, 3, 6)
-
-# Where less than this is left of a diagonal element, the pivot is mostly rounding: EPS over it is
-# 2e-5, and earlier pivots that are small have added to that.
-LOST = 1e-11
 
 
 @jit

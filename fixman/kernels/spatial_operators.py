@@ -16,6 +16,7 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.links import (
+    LOST_INVERSE,
     carried,
     factor_block,
     felt,
@@ -30,9 +31,6 @@ from fixman.kernels.triples import back, cross, plus, times, times_symmetric
 
 RATES = (1, 1, 3, 6)
 FIRST = (2, 5, 0, 3)  # H(k) picks these elements of a spatial vector; a free base 3, 4, 5, 0, 1, 2
-
-# Where a pivot is this much smaller than what it was added up from, θ̈ can lose its eighth digit.
-LOST = 1e-7
 
 
 @jit
@@ -263,7 +261,7 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu):
         at -= f
         if kind < 2:
             d = A[5] if kind == 0 else C[5]
-            if not d > LOST * scale[0] or d == math.inf:
+            if not d > LOST_INVERSE * scale[0] or d == math.inf:
                 D[at, 0] = d
                 return lost_pivot(i, n, D[at : at + 1], 1, scale)
             e = -zn[2] if kind == 0 else -zf[2]
@@ -286,7 +284,7 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu):
                 nu[at + j] = e
                 for k in range(f):
                     block[j, k] = D[at + j, k]
-            if not factor_block(block, f, scale, LOST):
+            if not factor_block(block, f, scale, LOST_INVERSE):
                 return lost_pivot(i, n, D[at : at + f], f, scale)
             if kind == 2:
                 A, B, C = past_spherical(A, B, C, block, F, G, at)

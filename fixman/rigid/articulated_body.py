@@ -34,6 +34,9 @@ from fixman.rigid.model import PRISMATIC, RATES, SerialChain
 __all__ = ["forward_dynamics", "pivots"]
 
 _FLOAT64 = np.dtype(np.float64)
+# Bytes: work arrays larger than this are new memory in every call (glibc's malloc), and the first
+# touch of it costs more than what eight states at a time gain, unless many follow.
+REUSED = 2**25
 
 
 def forward_dynamics(
@@ -76,29 +79,31 @@ def forward_dynamics(
     Notes
     -----
     O(n) in time and memory.  Batches are computed eight states at a time, so that the last digit
-    of a state may differ from what it has alone, but not with its place in the batch.
+    of a state may differ from what it has alone, but not with its place in the batch.  One state
+    is computed as alone, and so are up to eight of chains longer than about 35,000 links.
 
     Digits are lost where heavy bodies hang on light ones: of max |q̈| up to 1e-9 if masses range
     over six powers of ten at random, 1e-6 if over ten.
     """
     if wrenches is None and workers == 1:
         # One state in arrays that need no gate, which would cost as much as twenty links.  Sizes
-        # are left to the kernel, and so are axes: it refuses any but one with a TypeError.  (A
-        # masked array it would take for what is beneath.)
+        # are left to the kernel, and so are the axes of qd and tau: it refuses any but one with a
+        # TypeError.  (A masked array it would take for what is beneath.)
         try:
             if (
                 type(q) is type(qd) is type(tau) is ndarray
                 and q.dtype is qd.dtype is tau.dtype is _FLOAT64
-                and q.ndim == 1
+                and (q.ndim == 1 or (q.ndim == 2 and q.shape[0] == qd.shape[0] == tau.shape[0] == 1))
                 and q.flags.carray
                 and qd.flags.carray
                 and tau.flags.carray
             ):
                 plan = arm._tables["articulated_body"]
+                one = (q, qd, tau) if q.ndim == 1 else (q[0], qd[0], tau[0])
                 loads = _constant(gravity) if isinstance(gravity, tuple) else _vector(gravity)
                 qdd = empty(plan.nv)
-                if state(plan.table, q, qd, tau, loads, qdd) == DONE:
-                    return qdd
+                if state(plan.table, *one, loads, qdd) == DONE:
+                    return qdd if q.ndim == 1 else qdd[None]
         except (AttributeError, KeyError, TypeError):
             pass
     return _forward_dynamics(arm, (q, qd, tau), gravity, wrenches, workers)
@@ -176,6 +181,8 @@ def _states(
 ) -> tuple[int, int]:
     """Run the kernel over all states; the first that fails, and why."""
     frames = qdd.shape[0]
+    if frames == 1 or (frames <= LANES and plan.large):
+        return _one_by_one(plan, given, range(frames), qdd)
     if frames < LANES:
         # What is missing of a register is filled with the last state.
         index = np.minimum(np.arange(LANES), frames - 1)
@@ -203,26 +210,29 @@ def _states(
             results = list(pool.map(run, edges[:-1], edges[1:]))
     for frame, code in results:
         if code != DONE:
-            return _culprit(plan, given, frame, code)
+            # Which of eight it was, and why.
+            found, why = _one_by_one(plan, given, range(frame, frame + LANES), np.empty_like(qdd))
+            return (frame, code) if why == DONE else (found, why)
     return 0, DONE
 
 
-def _culprit(
-    plan: _Plan, given: tuple[Array, Array, Array, Array], frame: int, code: int
+def _one_by_one(
+    plan: _Plan, given: tuple[Array, Array, Array, Array], frames: range, qdd: Array
 ) -> tuple[int, int]:
-    """Which of eight states failed, and why, by computing each alone."""
+    """Compute each of these states alone; the first that fails, and why."""
     q, qd, tau, loads = given
     nq, nv, size = plan.nq, plan.nv, 6 * plan.n
-    qdd = np.empty(nv)
-    for k in range(frame, frame + LANES):
-        wrenches = loads[3 + k * size : 3 + (k + 1) * size]
-        alone = state(
+    for k in frames:
+        felt = loads
+        if loads.size > 3:
+            felt = np.append(loads[:3], loads[3 + k * size : 3 + (k + 1) * size])
+        code = state(
             plan.table, q[k * nq : (k + 1) * nq], qd[k * nv : (k + 1) * nv],
-            tau[k * nv : (k + 1) * nv], np.append(loads[:3], wrenches), qdd,
+            tau[k * nv : (k + 1) * nv], felt, qdd[k],
         )  # fmt: skip
-        if alone != DONE:
-            return k, int(alone)
-    return frame, code
+        if code != DONE:
+            return k, int(code)
+    return 0, DONE
 
 
 def _refuse(
@@ -272,6 +282,7 @@ class _Plan:
         parts = (links, frames, places.view(np.float64))
         self.table = np.concatenate([part.reshape(-1) for part in parts])
         self.n, self.nq, self.nv = n, arm.nq, arm.nv
+        self.large = 8 * LANES * int(starts[-1]) > REUSED
 
 
 def _plan(arm: SerialChain) -> _Plan:

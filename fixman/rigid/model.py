@@ -58,7 +58,8 @@ class SerialChain:
     centres : ndarray (n, 3)
         Mass centres in the body's frame.
     inertias : ndarray (n, 3, 3)
-        About the mass centre, in the axes of the body's frame; symmetric, not negative.
+        About the mass centre, in the axes of the body's frame; symmetric, not negative, and no
+        principal moment larger than the other two together.
     """
 
     joints: tuple[Joint, ...]
@@ -108,9 +109,20 @@ class SerialChain:
         relative = inertia / scale[:, None, None]
         skew = np.abs(relative - relative.swapaxes(1, 2)).max((1, 2))
         _require(skew <= 1e-9, "the inertia of body {} is not symmetric", inertia)
-        least = np.linalg.eigvalsh(relative)[:, 0]
+        moments = np.linalg.eigvalsh(relative)
         negative = "the inertia of body {} has a negative principal moment"
-        _require(least >= -1e-9, negative, inertia)
+        _require(moments[:, 0] >= -1e-9, negative, inertia)
+        # I = tr(S) 1 − S for second moments S ≥ 0 of any masses.  Of rods and plates, equality;
+        # they may come rounded.
+        excess = moments[:, 2] - moments[:, 0] - moments[:, 1]
+        if (excess > 1e-9).any():
+            body = int(np.argmax(excess > 1e-9))
+            a, b, c = (f"{moment:.6g}" for moment in moments[body] * scale[body])
+            raise ValueError(
+                f"the principal moments of body {body} are {a}, {b} and {c}: no masses have them, "
+                "of which any two must add up to the third or more (for a rod about z they are "
+                "a, a, 0)"
+            )
         inertia[:] = inertia / 2 + inertia.swapaxes(1, 2) / 2
         for name in tails:
             getattr(self, name).flags.writeable = False

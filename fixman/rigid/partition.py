@@ -211,13 +211,18 @@ def _quick(arm: SerialChain, q: Any, qd: Any, tau: Any, gravity: Any) -> Array |
             g = given[1]
         if not (type(q) is type(qd) is type(tau) is type(g) is np.ndarray):
             return None  # a subclass may mean something else by its values
+        one = q.ndim == 2 and q.shape[0] == qd.shape[0] == tau.shape[0] == 1
+        if one:  # a batch of it costs what the state alone does
+            q, qd, tau = q[0], qd[0], tau[0]
         if not (q.shape == known.rates == qd.shape == tau.shape and g.shape == _THREE):
             return None
         out = np.empty(known.rates)
         bad = known.quick(known.quick_table, q, qd, tau, g, None, out, False)
     except (AttributeError, TypeError, ValueError):  # other arrays, or none
         return None
-    return out if bad < 0 else None
+    if bad >= 0:
+        return None
+    return out[None] if one else out
 
 
 def _motion(

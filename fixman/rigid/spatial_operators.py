@@ -479,7 +479,7 @@ def _riccati(link: _Links) -> tuple[list[Array], list[Array], list[Array], list[
         D.append(np.asarray(H @ P[k] @ H.T, dtype=np.float64))
         if not (np.isfinite(P[k]).all() and np.isfinite(size).all()):
             raise overflow("articulated inertia P", link.frame, link.lead)
-        if not links.factor_block(D[k].copy(), D[k].shape[0], H @ size, kernels.LOST):
+        if not links.factor_block(D[k].copy(), D[k].shape[0], H @ size, links.LOST_INVERSE):
             raise lost_pivot(link.N - 1 - k, link.frame, link.lead)
         G.append(np.asarray(np.linalg.solve(D[k], H @ P[k]).T, dtype=np.float64))
         L.append(link.phi[k] @ G[k])

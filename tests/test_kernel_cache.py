@@ -1,0 +1,209 @@
+"""Compiled kernels on disk: never old ones, and whatever happens to the files costs time only."""
+
+import importlib
+import json
+import math
+import os
+import pkgutil
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from numba.core.dispatcher import Dispatcher
+
+from fixman import kernels
+from fixman.kernels import _cache
+
+PACKAGE = Path(kernels.__file__).parents[1]
+NOWHERE = "/proc" if sys.platform == "linux" else "/dev"  # a folder that takes no files, even root's
+
+HELPER = "from fixman.kernels import jit\n\n@jit\ndef factor():\n    return 2.0\n"
+KERNEL = """from fixman.kernels import jit
+from fixman.kernels.helper import factor
+
+@jit
+def scaled(x):
+    return factor() * x
+"""
+CALL = """
+import json, warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    from fixman.kernels.kernel import scaled
+    value = scaled(1.0)
+print(json.dumps([value, sum(scaled.stats.cache_hits.values()), [str(w.message) for w in caught]]))
+"""
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A package with this cache and two small kernels, one inlined into the other."""
+    folder = tmp_path / "package" / "fixman" / "kernels"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    for name in ("__init__.py", "_cache.py"):
+        shutil.copy(PACKAGE / "kernels" / name, folder)
+    (folder / "helper.py").write_text(HELPER)
+    (folder / "kernel.py").write_text(KERNEL)
+    return folder
+
+
+def start(code, root, cache, **environment):
+    # No bytecode: it goes by the times of files, which these tests forge.
+    own = {"PYTHONPATH": str(root), "NUMBA_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=os.environ | own | environment,
+        cwd=root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def answer(process):
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return json.loads(out)
+
+
+def call(package, cache):
+    return answer(start(CALL, package.parents[1], cache))
+
+
+def change_helper(package):
+    """Make it another one of the same length and time."""
+    path = package / "helper.py"
+    before = path.stat()
+    path.write_text(HELPER.replace("2.0", "3.0"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_old_code_is_not_found_when_another_file_changes(package, tmp_path):
+    cache = tmp_path / "cache"
+    assert call(package, cache) == [2.0, 0, []]
+    assert call(package, cache) == [2.0, 1, []]
+    change_helper(package)
+    assert call(package, cache) == [3.0, 0, []]
+
+
+def test_it_would_be_if_contents_did_not_count(package, tmp_path):
+    guard = "        known.update(content)\n"
+    code = (package / "_cache.py").read_text(encoding="utf-8")
+    assert code.count(guard) == 1
+    (package / "_cache.py").write_text(code.replace(guard, ""), encoding="utf-8")
+    cache = tmp_path / "cache"
+    assert call(package, cache)[0] == 2.0
+    change_helper(package)
+    assert call(package, cache)[0] == 2.0
+
+
+DAMAGE = """
+import json, warnings
+from pathlib import Path
+warnings.simplefilter("error")
+from fixman.kernels import jit
+from fixman.kernels._cache import folder
+from fixman.kernels.kernel import scaled
+scaled(1.0)
+path, = folder().glob("scaled-*")
+whole = path.read_bytes()
+size = len(whole)
+damaged = [whole[:k] for k in (0, 1, 15, 16, 17, size // 2, size - 1)] + [whole + b"x"]
+for k in (0, 15, 16, 17, 40, size // 3, size // 2, size - 2, size - 1):
+    damaged.append(whole[:k] + bytes([whole[k] ^ 1]) + whole[k + 1 :])
+found = []
+for content in (whole, *damaged):
+    path.write_bytes(content)
+    again = jit(scaled.py_func)
+    value = again(1.5)
+    third = jit(scaled.py_func)
+    third(1.5)
+    found.append([value, *(sum(f.stats.cache_hits.values()) for f in (again, third))])
+print(json.dumps(found))
+"""
+
+
+def test_damaged_files_are_replaced(package, tmp_path):
+    whole, *damaged = answer(start(DAMAGE, package.parents[1], tmp_path / "cache"))
+    assert whole == [3.0, 1, 1]
+    assert len(damaged) == 17
+    assert all(result == [3.0, 0, 1] for result in damaged)
+
+
+LOGDET = """
+import json, warnings
+import numpy as np
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import fixman as fx
+    value = fx.logdet(fx.Chain.linear(3), np.eye(3))
+print(json.dumps([value, [[w.category.__name__, str(w.message)] for w in caught]]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["a file", "not to be written to"])
+def test_without_a_folder_it_works_and_warns_once(tmp_path, kind):
+    root = tmp_path / "package"
+    ignored = shutil.ignore_patterns("__pycache__")
+    copied = shutil.copytree(PACKAGE, root / "fixman", ignore=ignored)
+    beside, elsewhere = copied / "kernels" / "__pycache__", NOWHERE
+    if kind == "a file":
+        beside.touch()
+        elsewhere = str(beside)
+    else:
+        beside.symlink_to(NOWHERE)
+    homes = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"), elsewhere)
+    value, caught = answer(start(LOGDET, root, elsewhere, **homes))
+    assert value == pytest.approx(math.log(3.75), rel=1e-15)
+    assert [category for category, _ in caught] == ["RuntimeWarning"]
+    assert "Set the environment variable NUMBA_CACHE_DIR to a folder" in caught[0][1]
+
+
+def test_processes_that_race(package, tmp_path):
+    cache = tmp_path / "cache"
+    racing = [start(CALL, package.parents[1], cache) for _ in range(2)]
+    assert [answer(process)[::2] for process in racing] == [[2.0, []]] * 2
+    (folder,) = cache.iterdir()
+    assert sorted(path.name.split("-")[0] for path in folder.iterdir()) == ["factor", "scaled"]
+    assert call(package, cache) == [2.0, 1, []]
+
+
+def test_every_kernel_is_kept_so():
+    names = [module.name for module in pkgutil.iter_modules(kernels.__path__)]
+    found = {}
+    for name in names:
+        module = importlib.import_module(f"fixman.kernels.{name}")
+        kinds = vars(module).values()
+        found |= {id(kernel): kernel for kernel in kinds if isinstance(kernel, Dispatcher)}
+    assert len(found) > 300
+    assert all(isinstance(kernel._cache, _cache.Cache) for kernel in found.values())
+
+
+@pytest.mark.parametrize("setting", _cache.SETTINGS)
+def test_settings_are_in_the_digest(setting, monkeypatch):
+    before = _cache.digest()
+    assert _cache.digest() == before
+    monkeypatch.setattr(_cache.config, setting, "another")
+    assert _cache.digest() != before
+
+
+def test_the_oldest_folders_are_forgotten(tmp_path):
+    for k in range(_cache.KEPT + 3):
+        (tmp_path / f"fixman-{k}").mkdir()
+        os.utime(tmp_path / f"fixman-{k}", (k, k))
+    (tmp_path / "another").mkdir()
+    _cache._forget_old(tmp_path, "fixman-0")
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"another", "fixman-0", "fixman-3", "fixman-4", "fixman-5"}
+
+
+def test_a_command_without_compiling_says_so_in_a_line(tmp_path):
+    command = [sys.executable, "-m", "fixman", "demo", "--out", str(tmp_path)]
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("fixman: error: fixman's kernels run compiled only")
+    assert done.stderr.count("\n") == 1
