@@ -20,7 +20,7 @@ import pytest
 
 import fixman as fx
 from drifting import Drift
-from fixman import simulation, store
+from fixman import places, runfiles, simulation, writer
 from fixman.simulation import resume, simulate
 from fixman.steppers import Langevin, Newton
 from fixman.store import RunFolderError, RunStorageError, RunVersionWarning, load_run
@@ -98,7 +98,13 @@ def test_kill_9_a_hundred_times(memory_disk, stepper):
         assert os.WEXITSTATUS(status) == 0
         assert load_run(path).finished
         assert same(load_run(path), whole)
-        assert names(path) == [".lock", *blocks(7), "checkpoint.npz", "run.json"]
+        assert names(path) == [
+            ".lock",
+            *blocks(7),
+            "checkpoint.npz",
+            "checkpoint_previous.npz",
+            "run.json",
+        ]
         shutil.rmtree(path)
         kills.append(0)
     assert max(kills) > 2
@@ -142,8 +148,8 @@ def test_death_at_every_system_call(memory_disk, monkeypatch, longer):
                 function = getattr(os, name)
                 patch.setattr(os, name, dying(function, calls, last))
             # A dead process does not clean up.
-            patch.setattr(store.Path, "unlink", lambda *a, **k: None)
-            patch.setattr(store.shutil, "rmtree", lambda *a, **k: None)
+            patch.setattr(places.Place, "remove", lambda *a, **k: None)
+            patch.setattr(writer.shutil, "rmtree", lambda *a, **k: None)
             try:
                 start(path, steps=12)
             except Death:
@@ -214,11 +220,11 @@ def test_storage_errors_leave_a_run_that_goes_on(tmp_path, monkeypatch, call, re
     whole, path = start(None), tmp_path / "run"
     count, function = [0], getattr(os, call)
 
-    def fails(*arguments):
+    def fails(*arguments, **options):
         count[0] += 1
         if count[0] == 17:
             raise OSError(reason, os.strerror(reason))
-        return function(*arguments)
+        return function(*arguments, **options)
 
     monkeypatch.setattr(os, call, fails)
     if call == "replace":
@@ -306,9 +312,9 @@ def test_a_failing_step_says_what_is_kept(tmp_path):
 def test_two_writers_are_told_apart(tmp_path):
     path = tmp_path / "run"
     start(path)
-    with store.writing(path), pytest.raises(RunFolderError, match="another process is writing"):
+    with writer.writing(path), pytest.raises(RunFolderError, match="another process is writing"):
         resume(path, 80, stepper=Drift())
-    with store.writing(path), pytest.raises(RunFolderError, match="another process is writing"):
+    with writer.writing(path), pytest.raises(RunFolderError, match="another process is writing"):
         start(path, overwrite=True)
     assert same(resume(path, 80, stepper=Drift()), start(None, steps=80))
 
@@ -348,7 +354,7 @@ def test_an_empty_folder_is_as_good_as_none(tmp_path):
 
 
 def test_a_place_that_is_taken_in_the_meantime(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "require_free", lambda *_: None)
+    monkeypatch.setattr(writer, "require_free", lambda *_: None)
     start(tmp_path / "run")
     with pytest.raises(FileExistsError, match="exists"):
         start(tmp_path / "run")
@@ -437,7 +443,7 @@ def test_no_damage_goes_unnoticed(tmp_path, name):
         try:
             run = load_run(path)
             assert same(run, whole)
-            with store.writing(path) as folder:
+            with writer.writing(path) as folder:
                 assert folder.state["x"].tobytes() == whole.x[-1].tobytes()
         except RunFolderError:
             noticed += 1
@@ -464,7 +470,7 @@ def test_another_version_warns(tmp_path, monkeypatch):
             signal.raise_signal(signal.SIGINT)
 
     start(path, stepper=Drift(delay=delay))
-    monkeypatch.setattr(store, "__version__", "9.9")
+    monkeypatch.setattr(runfiles, "__version__", "9.9")
     steps[0] = 0
     with pytest.warns(RunVersionWarning, match=f"fixman {fx.__version__} → 9.9") as caught:
         resume(path, stepper=Drift(delay=delay))
@@ -526,7 +532,7 @@ def test_file_systems_without_locks(tmp_path, monkeypatch):
     def without(*_):
         raise OSError(errno.ENOLCK, "no locks")
 
-    monkeypatch.setattr(store.fcntl, "flock", without)
+    monkeypatch.setattr(places.fcntl, "flock", without)
     assert same(start(tmp_path / "run"), start(None))
-    monkeypatch.setattr(store, "fcntl", None)
+    monkeypatch.setattr(places, "fcntl", None)
     assert same(start(tmp_path / "other"), start(None))

@@ -9,8 +9,8 @@ import os
 
 import numpy as np
 
-from fixman import store
 from fixman.trajectory import Run, bonds
+from fixman.writer import new_file
 
 try:
     import gsd.hoomd
@@ -58,7 +58,7 @@ def write_gsd(
         rows = slice(replica % run.replicas, replica % run.replicas + 1)
     reach = max((float(np.abs(part.x[:, rows]).max()) for part in run.blocks()), default=0.0)
     frame = _first_frame(run, 1 if replica is not None else run.replicas, 2.0 * (reach + MARGIN))
-    with store.new_file(path, overwrite) as temporary, gsd.hoomd.open(str(temporary), "w") as file:
+    with new_file(path, overwrite) as temporary, gsd.hoomd.open(str(temporary), "w") as file:
         for part in run.blocks():
             x, v = part.x[:, rows], part.v[:, rows]
             for k, step in enumerate(part.steps):

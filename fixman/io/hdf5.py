@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fixman import __version__, store
+from fixman import __version__
 from fixman.chain import Chain
 from fixman.trajectory import OBSERVABLE, Part, Run, bonds
+from fixman.writer import new_file
 
 try:
     import h5py
@@ -50,7 +51,7 @@ def write_hdf5(run: Run, path: str | os.PathLike[str], *, overwrite: bool = Fals
     FileExistsError
         If there is a file already.
     """
-    with store.new_file(path, overwrite) as temporary, h5py.File(temporary, "w") as file:
+    with new_file(path, overwrite) as temporary, h5py.File(temporary, "w") as file:
         _write_constants(file, run)
         names = ["x", "v", *(OBSERVABLE + name for name in run.about["observables"])]
         for name in names:
