@@ -147,8 +147,8 @@ class Folder:
     """A run folder as it was when it was opened.
 
     Attributes: path, about (run.json), chain, place; point, the checkpoint that was chosen,
-    without a state if all are damaged; spans, the frames of every block; problems, what is damaged of checkpoints
-    and the last block, one text each, and damage, the warning that is due.
+    without a state if all are damaged; spans, the frames of every block; problems, what is damaged
+    of checkpoints and the last block, one text each, and damage, the warning that is due.
     """
 
     def __init__(
