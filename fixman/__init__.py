@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from fixman.dynamics import Motion, forward_dynamics, inverse_dynamics, project
     from fixman.errors import (
         ConstraintSolveError,
+        RunDamageWarning,
+        RunFolderError,
+        RunStorageError,
+        RunVersionWarning,
         SingularConstraintError,
         SingularCoordinateError,
     )
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from fixman.partition import Partition
     from fixman.simulation import resume, simulate
     from fixman.steppers import Langevin, Newton
-    from fixman.store import RunFolderError, RunStorageError, RunVersionWarning, load_run
+    from fixman.store import RunCheck, check_run, load_run
     from fixman.trajectory import Run
     from fixman.walks import random_walks
 
@@ -45,11 +49,14 @@ _HOMES = {
     "Partition": "partition",
     "Reweighting": "metric",
     "Run": "trajectory",
-    "RunFolderError": "store",
-    "RunStorageError": "store",
-    "RunVersionWarning": "store",
+    "RunCheck": "store",
+    "RunDamageWarning": "errors",
+    "RunFolderError": "errors",
+    "RunStorageError": "errors",
+    "RunVersionWarning": "errors",
     "SingularConstraintError": "errors",
     "SingularCoordinateError": "errors",
+    "check_run": "store",
     "fixman_force": "metric",
     "fixman_potential": "metric",
     "forward_dynamics": "dynamics",
@@ -75,6 +82,8 @@ __all__ = [
     "Partition",
     "Reweighting",
     "Run",
+    "RunCheck",
+    "RunDamageWarning",
     "RunFolderError",
     "RunStorageError",
     "RunVersionWarning",
@@ -82,6 +91,7 @@ __all__ = [
     "SingularCoordinateError",
     "__version__",
     "analytic",
+    "check_run",
     "fixman_force",
     "fixman_potential",
     "forward_dynamics",

@@ -365,8 +365,8 @@ class Chain:
             If the document is not such a chain.
         """
         try:
-            data = json.loads(text)
-            if data["fixman_chain"] != 1:
+            data = json.loads(text, parse_constant=_no_number)
+            if type(data["fixman_chain"]) is not int or data["fixman_chain"] != 1:
                 raise ValueError(f"format {data['fixman_chain']} is not known")
             dim, base = data["dim"], data["base"]
             _require_space(dim, base)
@@ -389,8 +389,15 @@ class Chain:
             mask[data["hard"]] = True
             table = coordinates.chart(references, extra, base == "fixed")
             mask = topology.hard_mask(mask, table, n * dim)
-        except (KeyError, TypeError, IndexError, json.JSONDecodeError, ValueError) as error:
-            raise ValueError(f"not a chain written by Chain.to_json: {error!r}") from None
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+        ) as error:
+            raise ValueError(f"text is not a chain written by Chain.to_json: {error!r}") from None
         return cls(n, dim, base, masses, references, extra, mask, redundant)
 
     # --- charts -----------------------------------------------------------------------------
@@ -747,3 +754,7 @@ def _generic(chain: Chain) -> Array:
     angles = rng.uniform(0.9, 1.6, np.count_nonzero(kinds == ANGLE))
     q[kinds == ANGLE] = angles * (1 if chain.dim == 3 else rng.choice([-1, 1], angles.size))
     return chain.cartesian(q)
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")

@@ -1,4 +1,4 @@
-"""`fixman simulate`, `resume` and `export`: parse, call, print."""
+"""`fixman simulate`, `resume`, `export` and `check`: parse, call, print."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BEAD_BYTES, REPLICA_BYTES = 2700, 350  # of a chain while it is made; of a bead of a replica
 INTERRUPTED = 130  # what shells say of a program that Ctrl-C ended
+DAMAGED = 1
 GSD = (".gsd",)
 HDF5 = (".h5", ".hdf5", ".h5md")
 WALKS = (2**32 - 1,)  # a stream that no replica has
@@ -32,6 +33,7 @@ def add_commands(commands: Any) -> None:
     _add_simulate(commands)
     _add_resume(commands)
     _add_export(commands)
+    _add_check(commands)
 
 
 def _add_simulate(commands: Any) -> None:
@@ -110,6 +112,13 @@ def _add_export(commands: Any) -> None:
     export.set_defaults(run=_export)
 
 
+def _add_check(commands: Any) -> None:
+    about = "read a run in whole, and say what is damaged and which frames can be read"
+    check = commands.add_parser("check", help=about, description=about.capitalize() + ".")
+    check.add_argument("folder", type=Path, metavar="RUN", help="folder of the run")
+    check.set_defaults(run=_check)
+
+
 def _add_running(add: Any) -> None:
     add("--workers", type=_whole, default=1, metavar="N", help="threads; the results do not depend")
     add("--quiet", action="store_true", help="no progress bar")
@@ -158,10 +167,10 @@ def _require_memory(beads: int, replicas: int) -> None:
 def _simulate(arguments: argparse.Namespace) -> None:
     import numpy as np
 
-    from fixman import simulation, store
+    from fixman import simulation, writer
     from fixman.walks import TETRAHEDRAL, random_walks
 
-    store.require_free(arguments.out, arguments.overwrite)
+    writer.require_free(arguments.out, arguments.overwrite)
     if arguments.beads is not None:
         _require_memory(arguments.beads, arguments.replicas)
     chain = _chain(arguments)
@@ -212,10 +221,10 @@ def _resume(arguments: argparse.Namespace) -> None:
 @contextlib.contextmanager
 def _warnings_in_a_line() -> Iterator[None]:
     """Print what the library warns of as the command line does."""
-    from fixman.store import RunVersionWarning
+    from fixman.errors import RunDamageWarning, RunVersionWarning
 
     with warnings.catch_warnings():
-        for category in (RunVersionWarning, RuntimeWarning):
+        for category in (RunDamageWarning, RunVersionWarning, RuntimeWarning):
             warnings.filterwarnings("always", category=category)
         warnings.showwarning = _show
         yield
@@ -233,7 +242,9 @@ def _export(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--to must end in .gsd or .h5, got {path}")
     if suffix in HDF5 and arguments.replica is not None:
         raise ValueError("--replica is for GSD: HDF5 files hold all replicas")
-    run = load_run(arguments.folder)[arguments.start : arguments.stop : arguments.step]
+    with _warnings_in_a_line():
+        whole = load_run(arguments.folder)
+    run = whole[arguments.start : arguments.stop : arguments.step]
     if not len(run):
         raise ValueError(f"no frame of {arguments.folder} is chosen: {run}")
     if suffix in GSD:
@@ -245,6 +256,15 @@ def _export(arguments: argparse.Namespace) -> None:
 
         write_hdf5(run, path, overwrite=arguments.overwrite)
     print(f"wrote {path}: {len(run)} frame{'s' * (len(run) != 1)}")
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    from fixman.store import check_run
+
+    found = check_run(arguments.folder)
+    print(found)
+    if not found.whole:
+        raise SystemExit(DAMAGED)
 
 
 def _chain(arguments: argparse.Namespace) -> Chain:

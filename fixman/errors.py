@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["ConstraintSolveError", "SingularConstraintError", "SingularCoordinateError"]
+__all__ = [
+    "ConstraintSolveError",
+    "RunDamageWarning",
+    "RunFolderError",
+    "RunStorageError",
+    "RunVersionWarning",
+    "SingularConstraintError",
+    "SingularCoordinateError",
+]
 
 
 class SingularConstraintError(ValueError):
@@ -23,3 +31,19 @@ class SingularCoordinateError(ValueError):
 
 class ConstraintSolveError(RuntimeError):
     """An iterative projection onto the constraints did not converge."""
+
+
+class RunFolderError(ValueError):
+    """A folder that is not a run, is damaged, is of another run, or is in use."""
+
+
+class RunStorageError(OSError):
+    """A run could not be written on: the disk is full, or its folder was moved or removed."""
+
+
+class RunVersionWarning(UserWarning):
+    """A run goes on with other versions than it began with, so perhaps not bit for bit."""
+
+
+class RunDamageWarning(UserWarning):
+    """A run is damaged, and is read from what is whole; the text says what is lost."""

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman import _arrays, recording, store
+from fixman import _arrays, recording, runfiles, writer
 from fixman.chain import Chain, require_chain
+from fixman.errors import RunFolderError, RunVersionWarning
 from fixman.recording import Observable, Observables
-from fixman.store import Folder, RunVersionWarning
 from fixman.trajectory import Memory, Run
+from fixman.writer import Writer
 
 if TYPE_CHECKING:
     from fixman.steppers import State, Stepper
@@ -99,7 +100,8 @@ def simulate(
     FileExistsError
         If there is something at ``out``.
     RunStorageError
-        If the disk is full.  What is written stays, to be resumed.
+        If the disk is full.  What is written stays, to be resumed.  Or if the folder was renamed
+        or removed while the run was going on; the text says where its frames are.
     ConstraintSolveError
         If a step has no solution, naming replica and step: beads overlap, or ``dt`` is too large.
     SingularConstraintError
@@ -123,21 +125,21 @@ def simulate(
     recorded = recording.named(observables)
     if out is not None:
         out = _arrays.path(out, "out")
-        store.require_free(out, overwrite)
+        writer.require_free(out, overwrite)
     generator, seed = _generator(rng)
     state = stepper.start(chain, x0, v0, replicas, generator)
-    about = store.identify(
+    about = runfiles.identify(
         {
-            "fixman_run": store.FORMAT,
+            "fixman_run": runfiles.FORMAT,
             "stepper": stepper.parameters(),
             "steps": steps,
             "every": every,
             "replicas": replicas,
             "rng": seed,
-            "start": store.digest(state.arrays()),
+            "start": runfiles.digest(state.arrays()),
             "observables": {name: recording.home(f) for name, f in recorded.items()},
             "block": _block(chain, replicas, every, stepper),
-            "versions": store.versions(),
+            "versions": runfiles.versions(),
             "history": [],
             "chain": json.loads(chain.to_json()),
         }
@@ -146,8 +148,8 @@ def simulate(
         memory = Memory(about, chain)
         _loop(stepper, state, memory, recorded, workers, progress)
         return memory.run()
-    Folder.create(out, about, chain, state.arrays(), overwrite)
-    with store.writing(out) as folder:
+    writer.create(out, about, chain, state.arrays(), overwrite)
+    with writer.writing(out) as folder:
         _loop(stepper, state, folder, recorded, workers, progress)
     return folder.run()
 
@@ -185,12 +187,15 @@ def resume(
     ------
     RunFolderError
         If the folder is no run, or another process is writing to it, or a block is damaged: all
-        are read once, to see.
+        are read once, to see.  If only the checkpoint or the last block is damaged, the run goes
+        on from the checkpoint before, with the same bits.
     RunStorageError, ConstraintSolveError
         As `simulate`.
 
     Warns
     -----
+    RunDamageWarning
+        If the checkpoint or the last block is damaged, and what it held is computed again.
     RunVersionWarning
         If fixman, NumPy, SciPy or numba are not those of before: the last bits may differ.
     """
@@ -202,7 +207,7 @@ def resume(
         progress = _arrays.flag(progress, "progress")
     steps = None if steps is None else _arrays.positive_int(steps, "steps")
     recording.named(observables)
-    with store.writing(path) as folder:
+    with writer.writing(path) as folder:
         folder.verify()
         about = folder.about
         total = about["steps"] if steps is None else steps
@@ -211,7 +216,7 @@ def resume(
             raise ValueError(f"{path} is at step {folder.step} already, beyond {total}")
         if total == folder.step == about["steps"] and folder.frames:
             return folder.run()
-        stepper = _same_stepper(about["stepper"], stepper)
+        stepper = _same_stepper(path, about["stepper"], stepper)
         recorded = recording.found_again(about["observables"], observables)
         _note_changes(folder, total)
         from fixman.steppers import State
@@ -227,7 +232,7 @@ def resume(
 def _loop(
     stepper: Stepper,
     state: State,
-    sink: Memory | Folder,
+    sink: Memory | Writer,
     observables: Mapping[str, Observable],
     workers: int,
     progress: bool | None,
@@ -250,7 +255,7 @@ def _loop(
             try:
                 stepper.advance(chain, state, ahead, workers)
             except Exception as error:
-                if isinstance(sink, Folder):
+                if isinstance(sink, Writer):
                     error.add_note(f"{sink.path} holds the run up to step {max(saved, 0)}")
                 raise
             bar(ahead, interrupted())
@@ -377,18 +382,24 @@ def _generator(rng: Any) -> tuple[np.random.Generator, dict[str, Any]]:
 # --- what must be as before ---------------------------------------------------------------------
 
 
-def _same_stepper(parameters: dict[str, Any], stepper: Stepper | None) -> Stepper:
+def _same_stepper(
+    path: str | os.PathLike[str], parameters: dict[str, Any], stepper: Stepper | None
+) -> Stepper:
     from fixman import steppers
 
     if stepper is None:
         try:
             return steppers.from_parameters(parameters)
-        except ValueError as error:
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            if parameters["name"] in steppers.KINDS and not _holds_own(parameters):
+                raise RunFolderError(
+                    f"{os.fspath(path)}/{runfiles.ABOUT} is damaged: stepper: {error!r}"
+                ) from None
             raise ValueError(
                 f"{error}; a folder cannot hold it: resume from Python, fixman.resume(…, "
                 "stepper=…), with the stepper of before"
             ) from None
-    given = store.plain(stepper.parameters())
+    given = runfiles.plain(stepper.parameters())
     if given != parameters:
         keys = sorted(set(given) | set(parameters))
         changed = [
@@ -400,11 +411,11 @@ def _same_stepper(parameters: dict[str, Any], stepper: Stepper | None) -> Steppe
     return stepper
 
 
-def _note_changes(folder: Folder, steps: int) -> None:
+def _note_changes(folder: Writer, steps: int) -> None:
     """Write into run.json what differs from now on; warn of other versions."""
     history = folder.about["history"]
     before = (history[-1] if history else folder.about)["versions"]
-    now = store.versions()
+    now = runfiles.versions()
     changed = [
         f"{name} {before.get(name)} → {now[name]}"
         for name in DECISIVE

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fixman as fx
-from fixman import cli, simulation, store
+from fixman import cli, places, runfiles, simulation
 from fixman.steppers import Langevin, Newton
 from fixman.store import load_run
 
@@ -225,7 +225,7 @@ def test_an_existing_run_is_kept_unless_asked(run):
 
 def test_other_versions_are_a_warning(run, monkeypatch):
     run("simulate", *SHORT, "--out", "run")
-    monkeypatch.setattr(store, "__version__", "9.9")
+    monkeypatch.setattr(runfiles, "__version__", "9.9")
     code, _, err = run("resume", "run", "--steps", "60")
     assert code == 0
     assert err.startswith(
@@ -235,14 +235,14 @@ def test_other_versions_are_a_warning(run, monkeypatch):
 
 
 def test_a_full_disk_is_one_line(run, monkeypatch):
-    def full(path, content):
-        if "block" in path.name:
+    def full(place, name, content):
+        if "block" in name:
             raise OSError(28, "No space left on device")
-        whole(path, content)
+        whole(place, name, content)
 
-    whole = store.write_whole
+    whole = places.Place.write
     with monkeypatch.context() as patch:
-        patch.setattr(store, "write_whole", full)
+        patch.setattr(places.Place, "write", full)
         code, _, err = run("simulate", *SHORT, "--out", "run")
     assert code == 2
     assert err == "fixman: error: cannot write block 0 of run: the disk is full\n"

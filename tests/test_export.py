@@ -64,6 +64,10 @@ def test_gsd_opens_in_mdanalysis(case, tmp_path, peer):
     assert len(universe.atoms) == 3 * n
     if pairs:
         assert [len(f) for f in universe.atoms.fragments] == [n] * 3
+    assert [len(residue.atoms) for residue in universe.residues] == [n] * 3
+    assert [residue.atoms.indices.tolist() for residue in universe.residues] == [
+        list(range(r * n, r * n + n)) for r in range(3)
+    ]
     assert np.allclose(universe.atoms.masses.reshape(3, n), run.chain.masses)
     assert len(universe.trajectory) == len(run)
     for k, frame in enumerate(universe.trajectory):
@@ -89,6 +93,14 @@ def test_gsd_of_one_replica_and_some_frames(case, tmp_path, peer):
             assert frame.log["fixman/time"] == run.times[k]
             assert [tuple(pair) for pair in frame.bonds.group] == pairs
             assert frame.configuration.dimensions == run.chain.dim
+            assert frame.configuration.step == run.steps[k]
+            assert (frame.particles.body == -2).all()
+            held = np.array(frame.constraints.group)
+            assert sorted(map(tuple, held.tolist())) == sorted(pairs)  # every bond is hard
+            if pairs:
+                x0 = run.x[1, 2]
+                lengths = np.linalg.norm(x0[held[:, 0]] - x0[held[:, 1]], axis=-1)
+                assert np.allclose(frame.constraints.value, lengths, rtol=1e-6)
     for wrong in (3, -4):
         with pytest.raises(ValueError, match=f"replicas 0 to 2, got {wrong}"):
             write_gsd(run, tmp_path / "y.gsd", replica=wrong)
@@ -133,20 +145,42 @@ def test_hdf5_has_observables_and_long_chains(tmp_path, peer):
 
 
 @pytest.mark.filterwarnings("ignore:::MDAnalysis")
-def test_hdf5_opens_in_mdanalysis_as_h5md(tmp_path, peer):
+def test_hdf5_opens_in_mdanalysis_as_h5md(case, tmp_path, peer):
     peer("h5py")
     mda = peer("MDAnalysis")
     from fixman.io.hdf5 import write_hdf5
 
-    run = simulate(CHAINS["tree"][0], np.eye(5, 3), Drift(), 20, every=2, rng=1, replicas=2)
+    run, _ = case
+    n, dim = run.chain.n, run.chain.dim
     write_hdf5(run, tmp_path / "x.h5md")
-    universe = mda.Universe.empty(10, trajectory=False)
+    universe = mda.Universe.empty(3 * n, trajectory=False)
     universe.load_new(str(tmp_path / "x.h5md"), convert_units=False)
     assert len(universe.trajectory) == 11
     for k, frame in enumerate(universe.trajectory):
-        assert np.allclose(frame.positions.reshape(2, 5, 3), run.x[k], rtol=1e-6, atol=1e-6)
+        x = frame.positions.reshape(3, n, 3)
+        assert np.allclose(x[..., :dim], run.x[k], rtol=1e-6, atol=1e-6)
+        assert not x[..., dim:].any()
         assert frame.data["step"] == run.steps[k]
         assert frame.time == run.times[k]
+
+
+def test_hdf5_of_planar_runs_with_two_components_is_read(tmp_path, peer):
+    """As it was written once."""
+    h5py = peer("h5py")
+    from fixman.io.hdf5 import read_hdf5, write_hdf5
+
+    run = simulate(CHAINS["planar"][0], np.eye(4, 2), Drift(), 20, every=2, rng=1, replicas=2)
+    write_hdf5(run, tmp_path / "x.h5")
+    with h5py.File(tmp_path / "x.h5", "a") as file:
+        for name in ("position", "velocity"):
+            group = file[f"particles/chains/{name}"]
+            flat = group["value"][..., :2]
+            assert group["value"].shape == (11, 8, 3)
+            del group["value"]
+            group["value"] = flat
+    back = read_hdf5(tmp_path / "x.h5")
+    assert back.x.tobytes() == run.x.tobytes()
+    assert back.v.tobytes() == run.v.tobytes()
 
 
 def test_files_are_not_overwritten_unasked_nor_left_half(case, tmp_path, peer, monkeypatch):

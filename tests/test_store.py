@@ -20,10 +20,16 @@ import pytest
 
 import fixman as fx
 from drifting import Drift
-from fixman import simulation, store
+from fixman import places, runfiles, simulation, store, writer
 from fixman.simulation import resume, simulate
 from fixman.steppers import Langevin, Newton
-from fixman.store import RunFolderError, RunStorageError, RunVersionWarning, load_run
+from fixman.store import (
+    RunDamageWarning,
+    RunFolderError,
+    RunStorageError,
+    RunVersionWarning,
+    load_run,
+)
 
 CHAIN = fx.Chain.linear(4)
 X0 = np.arange(12.0).reshape(4, 3)
@@ -98,7 +104,13 @@ def test_kill_9_a_hundred_times(memory_disk, stepper):
         assert os.WEXITSTATUS(status) == 0
         assert load_run(path).finished
         assert same(load_run(path), whole)
-        assert names(path) == [".lock", *blocks(7), "checkpoint.npz", "run.json"]
+        assert names(path) == [
+            ".lock",
+            *blocks(7),
+            "checkpoint.npz",
+            "checkpoint_previous.npz",
+            "run.json",
+        ]
         shutil.rmtree(path)
         kills.append(0)
     assert max(kills) > 2
@@ -142,8 +154,8 @@ def test_death_at_every_system_call(memory_disk, monkeypatch, longer):
                 function = getattr(os, name)
                 patch.setattr(os, name, dying(function, calls, last))
             # A dead process does not clean up.
-            patch.setattr(store.Path, "unlink", lambda *a, **k: None)
-            patch.setattr(store.shutil, "rmtree", lambda *a, **k: None)
+            patch.setattr(places.Place, "remove", lambda *a, **k: None)
+            patch.setattr(writer.shutil, "rmtree", lambda *a, **k: None)
             try:
                 start(path, steps=12)
             except Death:
@@ -214,11 +226,11 @@ def test_storage_errors_leave_a_run_that_goes_on(tmp_path, monkeypatch, call, re
     whole, path = start(None), tmp_path / "run"
     count, function = [0], getattr(os, call)
 
-    def fails(*arguments):
+    def fails(*arguments, **options):
         count[0] += 1
         if count[0] == 17:
             raise OSError(reason, os.strerror(reason))
-        return function(*arguments)
+        return function(*arguments, **options)
 
     monkeypatch.setattr(os, call, fails)
     if call == "replace":
@@ -306,9 +318,9 @@ def test_a_failing_step_says_what_is_kept(tmp_path):
 def test_two_writers_are_told_apart(tmp_path):
     path = tmp_path / "run"
     start(path)
-    with store.writing(path), pytest.raises(RunFolderError, match="another process is writing"):
+    with writer.writing(path), pytest.raises(RunFolderError, match="another process is writing"):
         resume(path, 80, stepper=Drift())
-    with store.writing(path), pytest.raises(RunFolderError, match="another process is writing"):
+    with writer.writing(path), pytest.raises(RunFolderError, match="another process is writing"):
         start(path, overwrite=True)
     assert same(resume(path, 80, stepper=Drift()), start(None, steps=80))
 
@@ -348,7 +360,7 @@ def test_an_empty_folder_is_as_good_as_none(tmp_path):
 
 
 def test_a_place_that_is_taken_in_the_meantime(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "require_free", lambda *_: None)
+    monkeypatch.setattr(writer, "require_free", lambda *_: None)
     start(tmp_path / "run")
     with pytest.raises(FileExistsError, match="exists"):
         start(tmp_path / "run")
@@ -386,18 +398,28 @@ def test_an_edited_run_is_refused(tmp_path):
 def test_files_of_another_run_are_refused(tmp_path):
     start(tmp_path / "one")
     start(tmp_path / "two", rng=8)
-    for name in ("block_000001.npz", "checkpoint.npz"):
+    shutil.copy(tmp_path / "two" / "block_000001.npz", tmp_path / "one" / "block_000001.npz")
+    with pytest.raises(RunFolderError, match=r"block_000001\.npz belongs to another run"):
+        _ = load_run(tmp_path / "one").x
+    for name in ("checkpoint.npz", "checkpoint_previous.npz"):
         shutil.copy(tmp_path / "two" / name, tmp_path / "one" / name)
-        with pytest.raises(RunFolderError, match=f"{name} belongs to another run"):
-            _ = load_run(tmp_path / "one").x
+        with pytest.warns(RunDamageWarning, match=f"{name} belongs to another run"):
+            run = load_run(tmp_path / "one")
+    assert same(run[6:], start(None)[6:])
+    with pytest.raises(RunFolderError, match="belongs to another run"):
+        resume(tmp_path / "one", stepper=Drift())
 
 
 def test_missing_files_are_named(tmp_path):
     start(tmp_path / "run")
     (tmp_path / "run" / "block_000002.npz").unlink()
-    with pytest.raises(RunFolderError, match=r"block_000002\.npz is missing, of 7 blocks"):
-        load_run(tmp_path / "run")
-    (tmp_path / "run" / "checkpoint.npz").unlink()
+    message = r"block_000002\.npz is missing; the frames of run\[0:6\] and run\[9:21\] can be read"
+    with pytest.raises(RunFolderError, match=message):
+        _ = load_run(tmp_path / "run").x
+    with pytest.raises(RunFolderError, match=message):
+        resume(tmp_path / "run", 80, stepper=Drift())
+    for name in ("checkpoint.npz", "checkpoint_previous.npz"):
+        (tmp_path / "run" / name).unlink()
     with pytest.raises(RunFolderError, match=r"checkpoint\.npz is missing"):
         resume(tmp_path / "run")
 
@@ -435,10 +457,14 @@ def test_no_damage_goes_unnoticed(tmp_path, name):
             broken = broken[: rng.integers(len(broken))]
         file.write_bytes(bytes(broken))
         try:
-            run = load_run(path)
-            assert same(run, whole)
-            with store.writing(path) as folder:
-                assert folder.state["x"].tobytes() == whole.x[-1].tobytes()
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                run = load_run(path)
+            noticed += len(caught)
+            assert same(run, whole[: len(run)])
+            assert len(run) == len(whole) - FRAMES * len(caught)  # 21 frames, seven blocks
+            folder = store.Folder.open(path)
+            assert folder.point.state["x"].tobytes() == run.x[-1].tobytes()
         except RunFolderError:
             noticed += 1
     assert noticed > 250
@@ -450,7 +476,7 @@ def test_a_block_that_is_too_short(tmp_path, monkeypatch):
     with np.load(path / "block_000000.npz") as file:
         arrays = {name: file[name] for name in file.files}
     np.savez(path / "block_000000.npz", **arrays | {"x": arrays["x"][:2]})
-    with pytest.raises(RunFolderError, match="x has 2 frames where the checkpoint counts 3"):
+    with pytest.raises(RunFolderError, match=r"x has shape \(2, 3, 4, 3\), expected \(3, 3"):
         _ = load_run(path).x
 
 
@@ -464,7 +490,7 @@ def test_another_version_warns(tmp_path, monkeypatch):
             signal.raise_signal(signal.SIGINT)
 
     start(path, stepper=Drift(delay=delay))
-    monkeypatch.setattr(store, "__version__", "9.9")
+    monkeypatch.setattr(runfiles, "__version__", "9.9")
     steps[0] = 0
     with pytest.warns(RunVersionWarning, match=f"fixman {fx.__version__} → 9.9") as caught:
         resume(path, stepper=Drift(delay=delay))
@@ -526,7 +552,7 @@ def test_file_systems_without_locks(tmp_path, monkeypatch):
     def without(*_):
         raise OSError(errno.ENOLCK, "no locks")
 
-    monkeypatch.setattr(store.fcntl, "flock", without)
+    monkeypatch.setattr(places.fcntl, "flock", without)
     assert same(start(tmp_path / "run"), start(None))
-    monkeypatch.setattr(store, "fcntl", None)
+    monkeypatch.setattr(places, "fcntl", None)
     assert same(start(tmp_path / "other"), start(None))

@@ -9,8 +9,9 @@ import os
 
 import numpy as np
 
-from fixman import store
+from fixman.chain import Chain
 from fixman.trajectory import Run, bonds, require_run
+from fixman.writer import new_file
 
 try:
     import gsd.hoomd
@@ -27,7 +28,7 @@ def write_gsd(
     replica: int | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write the frames of a run with bonds, masses and velocities.
+    """Write the frames of a run with bonds, constraints, masses and velocities.
 
     Parameters
     ----------
@@ -49,7 +50,9 @@ def write_gsd(
     -----
     Positions are what they are in the run, rounded to single precision, as GSD readers expect
     them; HDF5 keeps every digit.  The box is that of all frames and not periodic in any sense of
-    the run.  A planar run has z = 0 and a box without height.  A fixed base point is no particle.
+    the run.  Every replica is a body of its own, by a number below −1: a residue for MDAnalysis,
+    and not rigid for HOOMD.  Hard lengths are constraints, with the values of the first frame.
+    A planar run has z = 0 and a box without height.  A fixed base point is no particle.
     """
     require_run(run)
     rows = slice(None)
@@ -58,8 +61,8 @@ def write_gsd(
             raise ValueError(f"the run has replicas 0 to {run.replicas - 1}, got {replica}")
         rows = slice(replica % run.replicas, replica % run.replicas + 1)
     reach = max((float(np.abs(part.x[:, rows]).max()) for part in run.blocks()), default=0.0)
-    frame = _first_frame(run, 1 if replica is not None else run.replicas, 2.0 * (reach + MARGIN))
-    with store.new_file(path, overwrite) as temporary, gsd.hoomd.open(str(temporary), "w") as file:
+    frame = _first_frame(run, rows, 2.0 * (reach + MARGIN))
+    with new_file(path, overwrite) as temporary, gsd.hoomd.open(str(temporary), "w") as file:
         for part in run.blocks():
             x, v = part.x[:, rows], part.v[:, rows]
             for k, step in enumerate(part.steps):
@@ -70,9 +73,10 @@ def write_gsd(
                 file.append(frame)
 
 
-def _first_frame(run: Run, replicas: int, edge: float) -> gsd.hoomd.Frame:
+def _first_frame(run: Run, rows: slice, edge: float) -> gsd.hoomd.Frame:
     """Everything that stays the same; GSD stores it once."""
     chain = run.chain
+    replicas = len(range(run.replicas)[rows])
     pairs = bonds(chain)
     all_pairs = pairs + chain.n * np.arange(replicas)[:, None, None]
     frame = gsd.hoomd.Frame()
@@ -81,10 +85,27 @@ def _first_frame(run: Run, replicas: int, edge: float) -> gsd.hoomd.Frame:
     frame.particles.N = replicas * chain.n
     frame.particles.types = ["bead"]
     frame.particles.mass = np.tile(chain.masses, replicas)
+    # MDAnalysis takes bodies for residues; HOOMD takes those from 0 on for rigid, and −1 for none.
+    frame.particles.body = np.repeat(np.arange(replicas) - replicas - 1, chain.n)
+    held = _hard_lengths(chain)
+    if len(held) and len(run):
+        x = run[:1].x[0, rows]
+        lengths = np.linalg.norm(x[:, held[:, 0]] - x[:, held[:, 1]], axis=-1)
+        frame.constraints.N = lengths.size
+        frame.constraints.value = lengths.reshape(-1)
+        groups = held + chain.n * np.arange(replicas)[:, None, None]
+        frame.constraints.group = groups.reshape(-1, 2)
     frame.bonds.N = replicas * len(pairs)
     frame.bonds.types = ["bond"]
     frame.bonds.group = all_pairs.reshape(-1, 2)
     return frame
+
+
+def _hard_lengths(chain: Chain) -> np.ndarray:
+    """Pairs of beads whose distance is hard (pairs, 2); a fixed base point is no bead."""
+    rows = (chain.coordinates[row] for row in chain.hard)
+    pairs = [sorted(row.beads) for row in rows if row.kind == "length" and min(row.beads) >= 0]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 def _flat(x: np.ndarray) -> np.ndarray:

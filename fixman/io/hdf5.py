@@ -2,7 +2,7 @@
 
 The one file that imports h5py.
 
-    particles/chains/position    step, time, value (frames, replicas · n, d), float64
+    particles/chains/position    step, time, value (frames, replicas · n, 3), float64; planar: z = 0
     particles/chains/velocity    the same
     particles/chains/mass        (replicas · n,)
     connectivity/bonds           (bonds, 2), bead k of replica r is particle r·n + k
@@ -21,15 +21,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fixman import __version__, _arrays, store
+from fixman import __version__, _arrays
 from fixman.chain import Chain
 from fixman.trajectory import OBSERVABLE, Part, Run, bonds, require_run
+from fixman.writer import new_file
 
 try:
     import h5py
 except ImportError as error:
     raise ImportError('HDF5 files need h5py: pip install "fixman-chains[store]"') from error
 
+SPACE = 3  # dimension of every file
 CHAINS = "particles/chains"
 PLACES = {"x": f"{CHAINS}/position", "v": f"{CHAINS}/velocity"}
 
@@ -51,7 +53,7 @@ def write_hdf5(run: Run, path: str | os.PathLike[str], *, overwrite: bool = Fals
         If there is a file already.
     """
     require_run(run)
-    with store.new_file(path, overwrite) as temporary, h5py.File(temporary, "w") as file:
+    with new_file(path, overwrite) as temporary, h5py.File(temporary, "w") as file:
         _write_constants(file, run)
         names = ["x", "v", *(OBSERVABLE + name for name in run.about["observables"])]
         for name in names:
@@ -63,7 +65,7 @@ def write_hdf5(run: Run, path: str | os.PathLike[str], *, overwrite: bool = Fals
             for name in names:
                 rows = part.array(name)
                 if name in PLACES:
-                    rows = rows.reshape(len(part), -1, run.chain.dim)
+                    rows = _in_space(rows.reshape(len(part), -1, run.chain.dim))
                 group = file[_place(name)]
                 if "value" not in group:
                     group.create_dataset("value", (len(run), *rows.shape[1:]), rows.dtype)
@@ -105,7 +107,16 @@ def _place(name: str) -> str:
 def _load(path: Path, start: int, stop: int, shape: tuple[int, ...], name: str) -> NDArray[Any]:
     with h5py.File(path, "r") as file:
         rows: NDArray[Any] = file[f"{_place(name)}/value"][start:stop]
-    return rows.reshape(len(rows), *shape) if name in PLACES else rows
+    if name not in PLACES:
+        return rows
+    # Files of planar runs have z = 0; older ones have two components.
+    return np.ascontiguousarray(rows[..., : shape[-1]]).reshape(len(rows), *shape)
+
+
+def _in_space(rows: NDArray[Any]) -> NDArray[Any]:
+    """Add z = 0 to vectors in the plane: MDAnalysis reads three components only."""
+    missing = SPACE - rows.shape[-1]
+    return np.pad(rows, ((0, 0), (0, 0), (0, missing))) if missing else rows
 
 
 def _write_constants(file: h5py.File, run: Run) -> None:
@@ -115,7 +126,7 @@ def _write_constants(file: h5py.File, run: Run) -> None:
     meta.create_group("author").attrs["name"] = "unknown"
     meta.create_group("creator").attrs.update({"name": "fixman", "version": __version__})
     box = file.create_group(f"{CHAINS}/box")
-    box.attrs.update({"dimension": chain.dim, "boundary": ["none"] * chain.dim})
+    box.attrs.update({"dimension": SPACE, "boundary": ["none"] * SPACE})
     file[f"{CHAINS}/mass"] = np.tile(chain.masses, run.replicas)
     shifts = chain.n * np.arange(run.replicas)[:, None, None]
     file["connectivity/bonds"] = (bonds(chain) + shifts).reshape(-1, 2)
