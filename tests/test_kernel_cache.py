@@ -17,7 +17,9 @@ from fixman import kernels
 from fixman.kernels import _cache
 
 PACKAGE = Path(kernels.__file__).parents[1]
-NOWHERE = "/proc" if sys.platform == "linux" else "/dev"  # a folder that takes no files, even root's
+NOWHERE = (
+    "/proc" if sys.platform == "linux" else "/dev"
+)  # a folder that takes no files, even root's
 
 HELPER = "from fixman.kernels import jit\n\n@jit\ndef factor():\n    return 2.0\n"
 KERNEL = """from fixman.kernels import jit

@@ -152,7 +152,9 @@ CALLS = [
 PART_VALUES = CHAIN.values(X)[CHAIN.hard]
 
 
-@pytest.mark.parametrize("number", range(len(CALLS)), ids=[f"{k} {c[0]}" for k, c in enumerate(CALLS)])
+@pytest.mark.parametrize(
+    "number", range(len(CALLS)), ids=[f"{k} {c[0]}" for k, c in enumerate(CALLS)]
+)
 def test_units_are_refused(dimensional, number):
     name, value, call = CALLS[number]
     call(value)

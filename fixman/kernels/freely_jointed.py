@@ -22,8 +22,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from fixman.kernels import jit
 from fixman.kernels.geometry import cross, dot, measurable, minus, scaled
 from fixman.kernels.lanes import above, eight, exact, fma, lanes, load, put, root, store, take
@@ -311,4 +309,3 @@ def force_frames(x, links, dim, fixed, kT, first, last, out, memory):
 def force_lanes(x, links, dim, fixed, kT, first, last, out, memory):
     """The same in lanes; the first of eight frames one of which has no answer, or -1."""
     return forces(x, links, dim, fixed, kT, first, last, out, memory, eight(0.0))
-
