@@ -345,7 +345,11 @@ def compound(mm):
 
 # Integrators at 300 K, how something else moves them to 310 K, and what the refusal calls them.
 THERMOSTATS = {
-    "Langevin": (langevin, lambda i: i.setTemperature(310), "the LangevinMiddleIntegrator at 310 K"),
+    "Langevin": (
+        langevin,
+        lambda i: i.setTemperature(310),
+        "the LangevinMiddleIntegrator at 310 K",
+    ),
     "Brownian": (
         lambda mm: mm.BrownianIntegrator(KELVIN, 1.0, 0.001),
         lambda i: i.setTemperature(310),
@@ -375,9 +379,7 @@ THERMOSTATS = {
 
 
 @pytest.mark.parametrize("kind", THERMOSTATS)
-def test_a_thermostat_that_moves_alone_stops_the_run(
-    mm, fixman_force, set_temperature, rng, kind
-):
+def test_a_thermostat_that_moves_alone_stops_the_run(mm, fixman_force, set_temperature, rng, kind):
     make, move, text = THERMOSTATS[kind]
     context = context_of(mm, tetramer(mm, fixman_force), coil(rng, 4), make(mm))
     assert context.getParameter("FixmanTemperature") == pytest.approx(KELVIN, rel=1e-12)
@@ -395,7 +397,7 @@ def test_a_thermostat_that_moves_alone_stops_the_run(
     set_temperature(context, 600)
     integrator.step(3)
     context.setParameter("FixmanTemperature", KELVIN)
-    with pytest.raises(mm.OpenMMException, match="force is at 300 K and .* at 600 K"):
+    with pytest.raises(mm.OpenMMException, match=r"force is at 300 K and .* at 600 K"):
         integrator.step(1)
     set_temperature(context, KELVIN)
     assert evaluate(context, coil(np.random.default_rng(8), 4))[0] == pytest.approx(energy)
@@ -454,7 +456,7 @@ def test_temperatures_that_cannot_be_told(mm, fixman_force, set_temperature, rng
     both = mm.CompoundIntegrator()
     both.addIntegrator(langevin(mm, 300))
     both.addIntegrator(langevin(mm, 310))
-    with pytest.raises(ValueError, match="differ, .*300 K, .*310 K: say which"):
+    with pytest.raises(ValueError, match=r"differ, .*300 K, .*310 K: say which"):
         set_temperature(bare_context(mm, system, x, both))
     with pytest.raises(ValueError, match="has no Fixman force"):
         set_temperature(bare_context(mm, system_of(mm, [1.0], []), np.zeros((1, 3))), KELVIN)
@@ -510,7 +512,7 @@ def test_changes_outside_of_explicit_chains_do_not_matter(mm, fixman_force, set_
     system.addConstraint(2, 3, BOND)
     context.reinitialize(preserveState=True)
     set_temperature(context, KELVIN)
-    with pytest.raises(mm.OpenMMException, match="2 constraints among the .* then, 3 now"):
+    with pytest.raises(mm.OpenMMException, match=r"2 constraints among the .* then, 3 now"):
         evaluate(context)
 
 
@@ -727,12 +729,12 @@ DAMAGES = {
     "a chain on a base": lambda s: forged(
         s, terms=[(fx.Chain.linear(3, base="fixed").to_json(), s["terms"][0][1])]
     ),
-    "too few beads": lambda s: forged(
-        s, terms=[(fx.Chain.linear(2).to_json(), s["terms"][0][1])]
-    ),
+    "too few beads": lambda s: forged(s, terms=[(fx.Chain.linear(2).to_json(), s["terms"][0][1])]),
     "one copy, not in a list": lambda s: forged(s, terms=[(s["terms"][0][0], [0, 1, 2])]),
     "negative particles": lambda s: forged(s, terms=[(s["terms"][0][0], [[0, 1, -2]])]),
-    "particles that are no integers": lambda s: forged(s, terms=[(s["terms"][0][0], [[0, 1, 2.5]])]),
+    "particles that are no integers": lambda s: forged(
+        s, terms=[(s["terms"][0][0], [[0, 1, 2.5]])]
+    ),
     "a particle twice": lambda s: forged(s, terms=[s["terms"][0], s["terms"][0]]),
     "a box of words": lambda s: forged(s, periodic="no"),
     "names of few": lambda s: forged(s, names={0: "atom 0"}),
