@@ -5,7 +5,6 @@ import importlib
 import inspect
 import re
 import shlex
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -55,34 +54,15 @@ def python_blocks(page: Path) -> list[str]:
 )
 def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, peer):
     monkeypatch.chdir(tmp_path)
-    blocks = "".join(python_blocks(page))
-    with systems_are_stepped(peer("openmm"), monkeypatch) if "openmm" in blocks else nullcontext():
-        run_blocks(page)
-
-
-def run_blocks(page):
-    namespace = {"__name__": "__main__"}
+    mm = peer("openmm") if "import openmm" in "".join(python_blocks(page)) else None
+    contexts = recorded(mm.Context, monkeypatch) if mm else []
+    namespace, systems = {"__name__": "__main__"}, []
     for block in python_blocks(page):
         exec(compile(block, str(page), "exec"), namespace)
-
-
-@contextmanager
-def systems_are_stepped(mm, monkeypatch):
-    """Require steps of every System that is built meanwhile, and finite positions after them.
-
-    OpenMM cannot run every set of constraints, and a page should not show one that it cannot.
-    """
-    systems, contexts = recorded(mm.System, monkeypatch), recorded(mm.Context, monkeypatch)
-    yield
-    assert systems
-    stepped = [context for context in contexts if context.getStepCount() > 0]
-    for context in stepped:
-        x = context.getState(positions=True).getPositions(asNumpy=True)._value
-        assert (abs(x) < 1e3).all()  # nm; false for NaN
-    run = {int(context.getSystem().this) for context in stepped}
-    for system in systems:
-        particles = system.getNumParticles()
-        assert int(system.this) in run, f"a System of {particles} particles is never stepped"
+        systems += [value for value in namespace.values() if mm and isinstance(value, mm.System)]
+    if mm:
+        assert systems
+        require_steps(systems, contexts)
 
 
 def recorded(kind, monkeypatch):
@@ -95,6 +75,21 @@ def recorded(kind, monkeypatch):
 
     monkeypatch.setattr(kind, "__init__", initialize)
     return instances
+
+
+def require_steps(systems, contexts):
+    """Require steps of every System that a page builds, and finite positions after them.
+
+    OpenMM cannot run every set of constraints, and a page should not show one that it cannot.
+    """
+    stepped = [context for context in contexts if context.getStepCount() > 0]
+    for context in stepped:
+        x = context.getState(positions=True).getPositions(asNumpy=True)._value
+        assert (abs(x) < 1e3).all()  # nm; false for NaN
+    run = {int(context.getSystem().this) for context in stepped}
+    for system in systems:
+        particles = system.getNumParticles()
+        assert int(system.this) in run, f"a System of {particles} particles is never stepped"
 
 
 @pytest.mark.filterwarnings("ignore:::MDAnalysis")

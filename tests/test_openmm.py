@@ -397,7 +397,7 @@ def test_a_thermostat_that_moves_alone_stops_the_run(mm, fixman_force, set_tempe
     set_temperature(context, 600)
     integrator.step(3)
     context.setParameter("FixmanTemperature", KELVIN)
-    with pytest.raises(mm.OpenMMException, match="force is at 300 K and .* at 600 K"):
+    with pytest.raises(mm.OpenMMException, match=r"force is at 300 K and .* at 600 K"):
         integrator.step(1)
     set_temperature(context, KELVIN)
     assert evaluate(context, coil(np.random.default_rng(8), 4))[0] == pytest.approx(energy)
@@ -456,7 +456,7 @@ def test_temperatures_that_cannot_be_told(mm, fixman_force, set_temperature, rng
     both = mm.CompoundIntegrator()
     both.addIntegrator(langevin(mm, 300))
     both.addIntegrator(langevin(mm, 310))
-    with pytest.raises(ValueError, match="differ, .*300 K, .*310 K: say which"):
+    with pytest.raises(ValueError, match=r"differ, .*300 K, .*310 K: say which"):
         set_temperature(bare_context(mm, system, x, both))
     with pytest.raises(ValueError, match="has no Fixman force"):
         set_temperature(bare_context(mm, system_of(mm, [1.0], []), np.zeros((1, 3))), KELVIN)
@@ -512,7 +512,7 @@ def test_changes_outside_of_explicit_chains_do_not_matter(mm, fixman_force, set_
     system.addConstraint(2, 3, BOND)
     context.reinitialize(preserveState=True)
     set_temperature(context, KELVIN)
-    with pytest.raises(mm.OpenMMException, match="2 constraints among the .* then, 3 now"):
+    with pytest.raises(mm.OpenMMException, match=r"2 constraints among the .* then, 3 now"):
         evaluate(context)
 
 

@@ -162,7 +162,7 @@ def test_units_are_refused(dimensional, number):
         call(dimensional(value))
 
 
-def test_a_temperature_is_no_kT():
+def test_a_temperature_is_no_energy():
     unit = pytest.importorskip("openmm").unit
     for kelvin in (300 * unit.kelvin, Quantity(300, "kelvin"), Quantity(300, "K")):
         for call in (lambda v: fx.fixman_potential(CHAIN, X, v), lambda v: fx.Langevin(0.01, v)):
