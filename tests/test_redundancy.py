@@ -115,9 +115,7 @@ def _wilson(chain, rows, x):
         if row in chain.coordinates:
             yield fx.wilson_b(chain, x).toarray()[chain.coordinates.index(row)]
             continue
-        bare = fx.Chain.branched(
-            [-1, *range(chain.n - 1)], dim=chain.dim, hard=(), extra=[row]
-        )
+        bare = fx.Chain.branched([-1, *range(chain.n - 1)], dim=chain.dim, hard=(), extra=[row])
         yield fx.wilson_b(bare, x).toarray()[-1]
 
 
