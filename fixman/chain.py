@@ -731,7 +731,7 @@ def _redundant(chain: Chain, near: Array | None) -> Index:
         return np.empty(0, dtype=np.int64)
     pattern = chain._hard_pattern
     place = chain.hard[pattern.order]
-    rank = np.argsort(chain._sequence)
+    rank = topology.by_level(chain.references, chain._sequence)
     columns = pattern.rows.columns
     depth = np.where(columns >= 0, rank[columns], -1).max(axis=1)
     if near is None:

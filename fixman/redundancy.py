@@ -22,9 +22,10 @@ from fixman.kernels import modular
 
 Mask = NDArray[np.bool_]
 
-# Choosing by size is dense: so many rows at once, in bigger clusters fewer, so that the work
+# Choosing by size is dense: so many rows at once, in bigger clusters pieces, so that the work
 # (rows · piece²) stays near WORK up to where pieces are of SMALL rows, and is linear from there.
-WHOLE, SMALL, WORK = 2048, 128, 4 * 10**9
+WHOLE, SMALL, WORK = 2048, 128, 4 * 10**8
+LOST = 1e-10  # of the largest; a wrong guess costs digits, not independence, which is verified
 
 
 def redundant(pattern: HardPattern, tree: Mask, depth: Index, x: Array) -> Index:
@@ -37,8 +38,8 @@ def redundant(pattern: HardPattern, tree: Mask, depth: Index, x: Array) -> Index
     tree : (m,)
         Which rows, in factor order, belong to the chart: these are independent, and stay.
     depth : (m,)
-        Of the deepest bead of each row, counted from the root outwards.  Tree rows of one depth
-        are independent of all rows that are less deep.
+        Of the deepest bead of each row, all beads numbered outwards such that the references of
+        each come before it: a tree row is independent of all rows that are less deep.
     x : (n, dim)
         Where the rows that stay shall be well conditioned.
 
@@ -133,35 +134,55 @@ def _chosen(
     """Which rows of a cluster stay: those of the tree, and others by size.
 
     What rows up to some place span is the same whatever is chosen of them, so each piece may
-    choose as many as it has independent of all pieces before; of these it looks at the last.
+    choose as many as it has independent of all pieces before.  Of these it sees the front: what of
+    their span lies wholly in columns that rows to come still touch.
     """
     kept = tree.copy()
     if cluster.size <= WHOLE:
         edges = np.array([0, cluster.size])
         counts = [cluster.size - surplus - np.count_nonzero(tree)]
     else:
-        size = min(WHOLE, max(SMALL, isqrt(WORK // cluster.size)))
+        size = max(SMALL, isqrt(WORK // cluster.size))
         edges = np.append(np.arange(0, cluster.size, size), cluster.size)
         fresh = ~_exactly(pattern, cluster) & ~tree
         counts = [np.count_nonzero(fresh[a:b]) for a, b in pairwise(edges)]
-    before = 0
+    own = rows[cluster]
+    last_use = np.zeros(own.shape[1], dtype=np.int64)
+    last_use[own.indices] = np.repeat(np.arange(cluster.size), np.diff(own.indptr))
+    open_columns, front = np.empty(0, dtype=np.int64), np.empty((0, 0))
     for first, last, count in zip(edges[:-1], edges[1:], counts, strict=True):
-        others = first + np.flatnonzero(~tree[first:last])
-        if count == others.size:
-            kept[others] = True
-        elif count:
-            held = before + np.flatnonzero(kept[before:last])
-            kept[others[_largest(rows[cluster[held]], rows[cluster[others]], count)]] = True
-        before = first
+        piece = own[first:last]
+        columns = np.union1d(open_columns, piece.indices)
+        dense = piece[:, columns].toarray()
+        before = np.zeros((len(front), columns.size))
+        before[:, np.searchsorted(columns, open_columns)] = front
+        others = np.flatnonzero(~tree[first:last])
+        held = np.concatenate([before, dense[tree[first:last]]])
+        kept[first + others[_largest(held, dense[others], count)]] = True
+        if last < cluster.size:
+            ends = last_use[columns] < last
+            open_columns = columns[~ends]
+            front = _front(np.concatenate([before, dense[kept[first:last]]]), ends)
     return kept
 
 
-def _largest(held: sparse.csr_array, others: sparse.csr_array, count: int) -> Index:
+def _largest(held: Array, others: Array, count: int) -> Index:
     """Which of the other rows to add, each the one that is farthest from all before."""
-    used = np.flatnonzero(np.bincount(np.concatenate([held.indices, others.indices])))
-    basis = linalg.qr(held[:, used].toarray().T, mode="economic")[0]
-    rest = others[:, used].toarray().T
+    if count in (0, len(others)):
+        return np.arange(count)
+    basis = linalg.qr(held.T, mode="economic")[0]
+    rest = others.T
     for _ in range(2):  # twice is enough
         rest = rest - basis @ (basis.T @ rest)
     places: Index = linalg.qr(rest, mode="r", pivoting=True)[1][:count]
     return places
+
+
+def _front(held: Array, ends: Mask) -> Array:
+    """Rows that span what of the span of some vanishes in the columns that end."""
+    if not ends.any():
+        return held
+    Q, R, _ = linalg.qr(held[:, ends], pivoting=True)
+    size = np.abs(np.diagonal(R))
+    front: Array = Q[:, np.count_nonzero(size > LOST * size[0]) :].T @ held[:, ~ends]
+    return front

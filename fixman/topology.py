@@ -87,6 +87,22 @@ def outwards(parents: Index) -> Index:
     return np.asarray(order, dtype=np.int64)
 
 
+def by_level(references: Index, sequence: Index) -> Index:
+    """Rank of each bead by its distance from the root, behind all of its references.
+
+    Unlike ``sequence``, which may run down one branch first, this keeps neighbours together.
+    """
+    level = [0] * len(references)
+    table = references.tolist()
+    for k in sequence.tolist():
+        parent, *others = table[k]
+        if parent >= 0:
+            level[k] = max(level[parent] + 1, *(level[j] for j in others if j >= 0), 0)
+    order = np.lexsort((np.argsort(sequence), np.array(level)))
+    rank: Index = np.argsort(order)
+    return rank
+
+
 def _graph(n: int, bonds: Index) -> sparse.csr_array[Any, Any]:
     ones = np.ones(len(bonds), dtype=np.int8)
     return sparse.csr_array((ones, (bonds[:, 0], bonds[:, 1])), shape=(n, n))
