@@ -29,7 +29,6 @@ import math
 import operator
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types

@@ -93,7 +93,9 @@ def forward_dynamics(
             if (
                 type(q) is type(qd) is type(tau) is ndarray
                 and q.dtype is qd.dtype is tau.dtype is _FLOAT64
-                and (q.ndim == 1 or (q.ndim == 2 and q.shape[0] == qd.shape[0] == tau.shape[0] == 1))
+                and (
+                    q.ndim == 1 or (q.ndim == 2 and q.shape[0] == qd.shape[0] == tau.shape[0] == 1)
+                )
                 and q.flags.carray
                 and qd.flags.carray
                 and tau.flags.carray
