@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
 
@@ -25,3 +26,10 @@ def medians(functions: dict[str, Callable[[], object]], budget: float = 2.0) -> 
                 function()
             times[name].append((time.perf_counter() - start) / calls[name])
     return {name: float(np.median(values)) for name, values in times.items()}
+
+
+def is_quick(description: str) -> bool:
+    """Read the command line: whether ``--quick`` is there."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a few seconds, rough numbers")
+    return bool(parser.parse_args().quick)

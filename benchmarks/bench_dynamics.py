@@ -1,6 +1,6 @@
 """Forward dynamics and ln det H^bb: ratios to peers in one run, on one core.
 
-    python benchmarks/bench_dynamics.py
+    python benchmarks/bench_dynamics.py [--quick]
 
 Needs Pinocchio for the first rows.  Peers are interleaved with us, so that a busy machine slows
 both; times are medians.
@@ -19,7 +19,7 @@ import sys
 from functools import partial
 
 import numpy as np
-from _timing import medians
+from _timing import is_quick, medians
 
 import fixman as fx
 from fixman.kernels import jointed_motion
@@ -51,7 +51,7 @@ def pinocchio_model(pin, lengths: np.ndarray, masses: np.ndarray):
     return model
 
 
-def against_pinocchio() -> None:
+def against_pinocchio(sizes: tuple[int, ...], budget: float) -> None:
     try:
         import pinocchio as pin
     except ImportError:
@@ -59,7 +59,7 @@ def against_pinocchio() -> None:
         return
     print("Planar arm, full forward dynamics from Python (wanted: 5× at n = 100, 25 µs at n = 10)")
     print(f"{'n':>10}{'fixman, µs':>14}{'ABA, µs':>14}{'ratio':>10}{'agreement':>12}")
-    for n in (10, 30, 100):
+    for n in sizes:
         chain, q, qd, torque = arm_state(n)
         x, v = chain.cartesian(q, qd)
         model = pinocchio_model(pin, q[chain.hard], chain.masses)
@@ -67,7 +67,7 @@ def against_pinocchio() -> None:
         ours = partial(public_call, chain, x, v, torque)
         theirs = partial(pin.aba, model, model.createData(), theta, rate, torque)
         error = np.abs(ours() - theirs()).max() / np.abs(theirs()).max()
-        found = medians({"ours": ours, "theirs": theirs})
+        found = medians({"ours": ours, "theirs": theirs}, budget)
         us, them = 1e6 * found["ours"], 1e6 * found["theirs"]
         print(f"{n:>10}{us:>14.2f}{them:>14.2f}{them / us:>9.1f}×{error:>12.0e}", flush=True)
     print()
@@ -77,10 +77,10 @@ def public_call(chain: fx.Chain, x: np.ndarray, v: np.ndarray, torque: np.ndarra
     return fx.forward_dynamics(chain, x, v, torque=torque).qdd
 
 
-def scaling() -> None:
+def scaling(sizes: tuple[int, ...], budget: float) -> None:
     print("The same, ns per link (wanted: 60 at most for the kernel alone)")
     print(f"{'n':>10}{'kernel':>14}{'public call':>14}")
-    sizes, times = (1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000), []
+    times = []
     for n in sizes:
         chain, q, qd, torque = arm_state(n)
         x, v = chain.cartesian(q, qd)
@@ -88,21 +88,23 @@ def scaling() -> None:
         kernel = partial(
             jointed_motion.planar_motion, x, v, torque, no_force, chain._links, n, True, out
         )
-        found = medians({"kernel": kernel, "public": partial(public_call, chain, x, v, torque)})
+        public = partial(public_call, chain, x, v, torque)
+        found = medians({"kernel": kernel, "public": public}, budget)
         times.append(found["public"])
         kernel_ns, public_ns = (1e9 * found[name] / n for name in ("kernel", "public"))
         print(f"{n:>10,}{kernel_ns:>14.1f}{public_ns:>14.1f}", flush=True)
-    exponent = np.polyfit(np.log(sizes), np.log(times), 1)[0]
-    print(f"cost exponent of the public call: {exponent:.3f} (wanted: 0.95 to 1.1)\n")
+    if len(sizes) > 2:
+        exponent = np.polyfit(np.log(sizes), np.log(times), 1)[0]
+        print(f"cost exponent of the public call: {exponent:.3f} (wanted: 0.95 to 1.1)")
+    print()
 
 
 MEMORY = """
-import resource
+import resource, sys
 import numpy as np
-from _timing import medians
 import fixman as fx
 
-n = 1_000_000
+n = int(sys.argv[1])
 rng = np.random.default_rng(1)
 chain = fx.Chain.linear(n, dim=2, base="fixed", masses=rng.uniform(0.1, 10, n))
 direction = np.cumsum(rng.uniform(-np.pi, np.pi, n))
@@ -116,35 +118,43 @@ print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
-def memory() -> None:
+def memory(n: int) -> None:
     answer = subprocess.run(
-        [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True
+        [sys.executable, "-c", MEMORY, str(n)], capture_output=True, text=True, check=True
     )
     before, after = (int(kilobytes) * 1024 / 1e9 for kilobytes in answer.stdout.split())
-    print("Peak memory of a process that solves a planar arm of 1,000,000 links")
+    print(f"Peak memory of a process that solves a planar arm of {n:,} links")
     print(f"{after:.2f} GB, {before:.2f} GB of it before the solve (wanted: less than 1 GB)\n")
 
 
-def determinants() -> None:
+def determinants(sizes: tuple[tuple[int, int], ...], budget: float) -> None:
     print("ln det H^bb of chains in space, against slogdet of the assembled dense matrix")
     print(f"{'hard':>18}{'beads':>8}{'frames':>8}{'ns per bead and frame':>24}{'slogdet':>10}")
     for hard in (("length",), ("length", "angle")):
-        for n, frames in ((100, 10_000), (1000, 1000)):
+        for n, frames in sizes:
             chain = fx.Chain.linear(n, hard=hard)
             X = RNG.normal(size=(frames, n, 3)).cumsum(axis=1)
             H = fx.Partition(chain, X[0]).H_bb.toarray()
             found = medians(
-                {"ours": partial(fx.logdet, chain, X), "dense": partial(np.linalg.slogdet, H)}
+                {"ours": partial(fx.logdet, chain, X), "dense": partial(np.linalg.slogdet, H)},
+                budget,
             )
             one = found["ours"] / frames
             kinds, ratio = " + ".join(hard), found["dense"] / one
             print(f"{kinds:>18}{n:>8}{frames:>8}{1e9 * one / n:>24.1f}{ratio:>9.0f}×", flush=True)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    quick = is_quick(__doc__)
+    budget = 0.05 if quick else 2.0
     print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
-    against_pinocchio()
-    scaling()
-    memory()
-    determinants()
+    against_pinocchio((10, 30) if quick else (10, 30, 100), budget)
+    decades = (1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+    scaling(decades[:2] if quick else decades, budget)
+    memory(10_000 if quick else 1_000_000)
+    determinants(((100, 100),) if quick else ((100, 10_000), (1000, 1000)), budget)
     print(f"\nload average after: {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 """ln det H^bb and Fixman forces: time per bead, threads, ratios to dense algebra, cost exponents.
 
-    python benchmarks/bench_metric.py
+    python benchmarks/bench_metric.py [--quick]
 
 One core but where threads are named; what is compared is interleaved, and times are medians.
 """
@@ -17,7 +17,7 @@ import time
 from functools import partial
 
 import numpy as np
-from _timing import medians
+from _timing import is_quick, medians
 
 import fixman as fx
 from fixman.metric import fixman_force, logdet
@@ -37,13 +37,13 @@ def walks(n: int, frames: int, parents: np.ndarray | None = None) -> np.ndarray:
     return steps
 
 
-def batches() -> None:
+def batches(sizes: tuple[tuple[int, int], ...], budget: float) -> None:
     print("Chains in space, ns per bead and frame (wanted: freely jointed ln det at most 8,")
     print("freely rotating 120, force at most 3×, two threads at least 1.6× as fast)")
     names = ("ln det", "force", "ratio", "2 threads", "ln det", "force")
     print(f"{'hard':>24}{'beads':>7}{'frames':>8}" + "".join(f"{name:>10}" for name in names))
     for hard in (BONDS, ROTATING, TORSIONAL):
-        for n, frames in ((100, 10_000), (1000, 1000)):
+        for n, frames in sizes:
             chain, X = fx.Chain.linear(n, hard=hard), walks(n, frames)
             found = medians(
                 {
@@ -51,7 +51,7 @@ def batches() -> None:
                     for name, function in (("ln det", logdet), ("force", fixman_force))
                     for workers in (1, 2)
                 },
-                budget=4.0,
+                budget=2.0 * budget,
             )
             value, force = found["ln det", 1], found["force", 1]
             ns = 1e9 / (n * frames)
@@ -81,12 +81,12 @@ def dense_force(H: np.ndarray, x: np.ndarray) -> np.ndarray:
     return force
 
 
-def against_dense() -> None:
+def against_dense(sizes: tuple[int, ...], budget: float) -> None:
     print("One configuration at a time, µs, and a frame of a batch, against dense H^bb, given")
     names = ("ln det", "slogdet", "ratio", "in batch", "force", "inverse", "ratio", "in batch")
     print(f"{'hard':>18}{'beads':>7}" + "".join(f"{name:>10}" for name in names))
     for hard in (BONDS, ROTATING):
-        for n in (100, 1000):
+        for n in sizes:
             chain, X = fx.Chain.linear(n, hard=hard), walks(n, 64)
             H = fx.Partition(chain, X[0]).H_bb.toarray()
             inverse = partial(np.linalg.inv, H)  # alone, where angles are hard
@@ -101,7 +101,8 @@ def against_dense() -> None:
                     "inverse": inverse,
                     "ln dets": partial(logdet, chain, X),
                     "forces": partial(fixman_force, chain, X),
-                }
+                },
+                budget,
             )
             row = f"{' + '.join(hard):>18}{n:>7}"
             for ours, dense, many in (
@@ -133,10 +134,9 @@ def topologies(n: int, hard: tuple[str, ...]) -> dict[str, tuple[fx.Chain, np.nd
     return found
 
 
-def exponents() -> None:
-    print("Fitted cost exponents of five frames, one by one, 1000 to 100,000 beads (wanted: 0.95")
-    print("to 1.1), and ns per bead and frame of the longest")
-    sizes = (1000, 3000, 10_000, 30_000, 100_000)
+def exponents(sizes: tuple[int, ...]) -> None:
+    print(f"Fitted cost exponents of five frames, one by one, {sizes[0]} to {sizes[-1]:,} beads")
+    print("(wanted: 0.95 to 1.1), and ns per bead and frame of the longest")
     names = ("ln det", "force", "ln det, ns", "force, ns")
     print(f"{'hard':>18}{'topology':>18}" + "".join(f"{name:>13}" for name in names))
     for hard in (BONDS, ROTATING):
@@ -164,9 +164,16 @@ def exponents() -> None:
             )
 
 
-if __name__ == "__main__":
+def main() -> None:
+    quick = is_quick(__doc__)
+    budget = 0.05 if quick else 2.0
     print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
-    batches()
-    against_dense()
-    exponents()
+    batches(((100, 100),) if quick else ((100, 10_000), (1000, 1000)), budget)
+    against_dense((100,) if quick else (100, 1000), budget)
+    if not quick:  # short chains have no exponent
+        exponents((1000, 3000, 10_000, 30_000, 100_000))
     print(f"\nload average after: {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

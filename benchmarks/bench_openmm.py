@@ -1,6 +1,6 @@
 """A step of constrained Langevin dynamics in OpenMM, without and with the Fixman force.
 
-    python benchmarks/bench_openmm.py
+    python benchmarks/bench_openmm.py [--quick]
 
 Needs OpenMM.  Blocks of steps of the two systems in turn; medians.  The Reference platform runs in
 this thread, so that its processor time is counted, which a busy machine disturbs least; the CPU
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import openmm
-from _timing import medians
+from _timing import is_quick, medians
 from openmm import unit
 
 import fixman as fx
@@ -66,15 +66,17 @@ def seconds(clock: Callable[[], float], function: Any, *arguments: Any) -> float
 
 
 def main() -> None:
+    quick = is_quick(__doc__)
+    cases = ((1, 10), (100, 3)) if quick else ((1, 10), (1, 100), (1, 1000), (1000, 3), (100, 20))
     print("µs per step; ours is fx.fixman_potential and fx.fixman_force, the rest is OpenMM's call")
     print(f"{'platform':>10}{'chains':>8}{'n':>6}{'without':>10}{'overhead':>10}{'of it ours':>12}")
     for platform, clock in (("Reference", time.thread_time), ("CPU", time.perf_counter)):
-        for copies, n in ((1, 10), (1, 100), (1, 1000), (1000, 3), (100, 20)):
+        for copies, n in cases:
             bare, corrected = (integrator_of(n, copies, platform, flag) for flag in (False, True))
-            steps = max(1, 20_000 // (n * copies))
+            steps = max(1, (500 if quick else 20_000) // (n * copies))
             blocks = np.array(
                 [(seconds(clock, bare[0].step, steps), seconds(clock, corrected[0].step, steps))
-                 for _ in range(100)]
+                 for _ in range(3 if quick else 100)]
             )  # fmt: skip
             without = 1e6 * np.median(blocks[:, 0]) / steps
             overhead = 1e6 * np.median(blocks[:, 1] - blocks[:, 0]) / steps
@@ -86,7 +88,7 @@ def main() -> None:
                         "energy": partial(fx.fixman_potential, chain, x),
                         "force": partial(fx.fixman_force, chain, x),
                     },
-                    budget=0.5,
+                    budget=0.05 if quick else 0.5,
                 ).values()
             )
             print(f"{platform:>10}{copies:>8}{n:>6}{without:>10.1f}{overhead:>10.1f}"

@@ -16,7 +16,6 @@ os.environ.update(
     dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 )
 
-import argparse
 import importlib
 import threading
 import time
@@ -25,7 +24,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 import numpy as np
-from _timing import medians
+from _timing import is_quick, medians
 
 from fixman.kernels.lanes import fill_sines
 from fixman.rigid import articulated_body
@@ -230,9 +229,7 @@ def free_cores() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a few seconds, rough numbers")
-    quick = parser.parse_args().quick
+    quick = is_quick(__doc__)
     budget = 0.05 if quick else 2.0
     against_peers((6, 30) if quick else (6, 30, 100, 300, 1000), budget)
     long_chains((1_000,) if quick else (1_000, 10_000, 100_000), budget)

@@ -1,6 +1,6 @@
 """Steps of constrained dynamics: ratios to OpenMM in one run, and nanoseconds a bead, on one core.
 
-    python benchmarks/bench_simulation.py
+    python benchmarks/bench_simulation.py [--quick]
 
 Needs OpenMM for the ratios.  Its Reference platform, at constraint tolerance 1e-8, runs in this
 thread; blocks of its steps and ours take turns, and processor time is counted, which a busy machine
@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from _timing import is_quick
 
 import fixman as fx
 from fixman.potentials import WCA, Bending
@@ -29,7 +30,7 @@ from fixman.walks import random_walks
 
 KELVIN = 1 / 0.00831446261815324
 DT = 0.02
-BLOCKS = 60
+BLOCKS, FEW = 60, 3  # FEW if quick, and then a tenth of the
 WORK = 40_000  # beads times steps of a block of ours
 NEWTON = fx.Newton(DT, kT=1.0)
 LANGEVIN = fx.Langevin(DT, ensemble="stiff")
@@ -48,7 +49,7 @@ def timed(function: Callable[[int], object], steps: int) -> Steps:
     return block
 
 
-def ours(chain: fx.Chain, stepper: fx.Newton | fx.Langevin, replicas: int) -> Steps:
+def ours(chain: fx.Chain, stepper: fx.Newton | fx.Langevin, replicas: int, work: int) -> Steps:
     x0 = random_walks(chain, replicas, angles=1.2, rng=1)
     if stepper.potential is not None:  # stretched out, without overlaps
         x0 = np.zeros_like(x0)
@@ -56,11 +57,11 @@ def ours(chain: fx.Chain, stepper: fx.Newton | fx.Langevin, replicas: int) -> St
         x0[:, 1::2, 1] = np.sin(0.3)
     state = stepper.start(chain, x0, None, replicas, 1)
     stepper.advance(chain, state, 20)
-    steps = max(2, WORK // (chain.n * max(1, replicas // 4)))
+    steps = max(2, work // (chain.n * max(1, replicas // 4)))
     return timed(lambda count: stepper.advance(chain, state, count), steps)
 
 
-def theirs(n: int, integrator) -> Steps:
+def theirs(n: int, integrator, work: int) -> Steps:
     import openmm
 
     system = openmm.System()
@@ -74,16 +75,16 @@ def theirs(n: int, integrator) -> Steps:
     context.setVelocitiesToTemperature(KELVIN, 1)
     integrator.step(20)
     integrator.context = context  # which it does not keep alive
-    return timed(integrator.step, max(2, WORK // (10 * n)))
+    return timed(integrator.step, max(2, work // (10 * n)))
 
 
-def interleaved(functions: dict[str, Steps]) -> dict[str, np.ndarray]:
+def interleaved(functions: dict[str, Steps], blocks: int) -> dict[str, np.ndarray]:
     """Return the seconds a step (blocks,) of each, block by block in turn."""
-    times = [[function() for function in functions.values()] for _ in range(BLOCKS)]
+    times = [[function() for function in functions.values()] for _ in range(blocks)]
     return dict(zip(functions, np.array(times).T, strict=True))
 
 
-def against_openmm() -> None:
+def against_openmm(sizes: tuple[int, ...], work: int, blocks: int) -> None:
     try:
         import openmm
     except ImportError:
@@ -96,14 +97,15 @@ def against_openmm() -> None:
         ("RATTLE", NEWTON, lambda: openmm.VerletIntegrator(DT)),
         ("Langevin", LANGEVIN, lambda: openmm.LangevinMiddleIntegrator(KELVIN, 1.0, DT)),
     ):
-        for n in (10, 100, 1000):
+        for n in sizes:
             chain = fx.Chain.linear(n)
             found = interleaved(
                 {
-                    "theirs": theirs(n, make()),
-                    "one": ours(chain, stepper, 1),
-                    "eight": ours(chain, stepper, 8),
-                }
+                    "theirs": theirs(n, make(), work),
+                    "one": ours(chain, stepper, 1, work),
+                    "eight": ours(chain, stepper, 8, work),
+                },
+                blocks,
             )
             them, one, replica = found["theirs"], found["one"], found["eight"] / 8
             ratios = np.median(them / one), np.median(them / replica)
@@ -117,7 +119,7 @@ def against_openmm() -> None:
     print()
 
 
-def a_bead() -> None:
+def a_bead(work: int, blocks: int) -> None:
     print("ns a bead and step, n = 100 (wanted: 60 and 15 for RATTLE, 120 and 45 for Langevin, 300")
     print("for bonds and angles)")
     print(f"{'':>26}{'RATTLE':>9}{'replica':>9}{'Langevin':>10}{'replica':>9}")
@@ -138,16 +140,22 @@ def a_bead() -> None:
             fx.Langevin(dt, ensemble="stiff", potential=potential),
         )
         functions = {
-            f"{k} {replicas}": ours(chain, stepper, replicas)
+            f"{k} {replicas}": ours(chain, stepper, replicas, work)
             for k, stepper in enumerate(steppers)
             for replicas in (1, 8)
         }
-        found = interleaved(functions)
+        found = interleaved(functions, blocks)
         row = [1e9 * np.median(t) / 100 / int(key[2:]) for key, t in found.items()]
         print(f"{name:>26}{row[0]:>9.0f}{row[1]:>9.1f}{row[2]:>10.0f}{row[3]:>9.1f}", flush=True)
     print()
 
 
+def main() -> None:
+    quick = is_quick(__doc__)
+    work, blocks = (WORK // 10, FEW) if quick else (WORK, BLOCKS)
+    against_openmm((10, 100) if quick else (10, 100, 1000), work, blocks)
+    a_bead(work, blocks)
+
+
 if __name__ == "__main__":
-    against_openmm()
-    a_bead()
+    main()

@@ -3,7 +3,7 @@
 Every time includes all work from positions to q̈ (in space: to accelerations and tensions), on one
 core.  The dense baselines are strong ones: of point masses O(n²) assembly of G^aa, then Cholesky;
 of rigid bodies composite bodies, then Cholesky.  Exponents are fitted from n = 1000 on, and to
-three points at least.
+three points at least; ``--quick``, whose chains are shorter, fits none.
 
 The second panel has arms of rigid bodies with revolute and prismatic joints in random directions,
 moving and in gravity.  FD2 and FD4 of Rodriguez and Kreutz, which are loops in Python, there to be
@@ -136,7 +136,7 @@ def seconds(function: Callable[[], object], budget: float) -> float:
 def measure(
     methods: tuple[Method, ...], quick: bool
 ) -> tuple[dict[str, tuple[list[int], list[float]]], dict[str, float]]:
-    """Return the times of each method and their exponents."""
+    """Return the times of each method and, unless quick, their exponents."""
     rng = np.random.default_rng(2005)
     decades = 3 if quick else 6
     sizes = [round(10 ** (k / 2)) for k in range(2, 2 * decades + 1)]
@@ -147,12 +147,14 @@ def measure(
         for n in used:
             state = system(n, rng)
             times.append(seconds(partial(method, *state), 0.05 if quick else 0.5))
-        fitted = max(sum(n >= 1000 for n in used), 3)
-        slope, _ = np.polyfit(np.log(used[-fitted:]), np.log(times[-fitted:]), 1)
-        series[name], exponents[name] = (used, times), float(slope)
-        print(
-            f"{name:<20} n = {used[-1]:>9,}: {1e3 * times[-1]:9.3f} ms, ~ n^{exponents[name]:.2f}"
-        )
+        series[name] = used, times
+        line = f"{name:<20} n = {used[-1]:>9,}: {1e3 * times[-1]:9.3f} ms"
+        if not quick:
+            fitted = max(sum(n >= 1000 for n in used), 3)
+            slope, _ = np.polyfit(np.log(used[-fitted:]), np.log(times[-fitted:]), 1)
+            exponents[name] = float(slope)
+            line += f", ~ n^{slope:.2f}"
+        print(line)
     return series, exponents
 
 
@@ -168,7 +170,7 @@ def main() -> None:
             "method": name,
             "n": n,
             "seconds": f"{t:.4g}",
-            "exponent": f"{exponents[name]:.3f}",
+            "exponent": f"{exponents[name]:.3f}" if exponents else "",
         }
         for links, (series, exponents) in measured.items()
         for name, (sizes, times) in series.items()

@@ -26,7 +26,10 @@ class Output:
 
     @classmethod
     def from_arguments(cls, script: str, description: str | None) -> Output:
-        """Read ``--quick`` and ``--out``; files are named after the script."""
+        """Read ``--quick`` and ``--out``; files are named after the script.
+
+        What quick runs write is for nobody to publish, and git does not see it.
+        """
         parser = argparse.ArgumentParser(description=description)
         parser.add_argument("--quick", action="store_true", help="small sizes, seconds in all")
         parser.add_argument(
@@ -34,8 +37,11 @@ class Output:
         )
         arguments = parser.parse_args()
         name = Path(script).stem
-        results = arguments.out or HERE / "results"
-        figures = arguments.out or HERE.parent / "figures"
+        results, figures = HERE / "results", HERE.parent / "figures"
+        if arguments.quick:
+            results = figures = results / "quick"
+        if arguments.out:
+            results = figures = arguments.out
         for folder in (results, figures):
             folder.mkdir(parents=True, exist_ok=True)
         return cls(arguments.quick, results / f"{name}.csv", figures / f"{name}.png")

@@ -169,12 +169,13 @@ def timing(
     series: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]],
     exponents: Mapping[str, float],
 ) -> Axes:
-    """Seconds against the number of beads, log–log; labels at the ends give fitted exponents."""
+    """Seconds against the number of beads, log–log; labels at the ends give the exponents given."""
     ends = []
     for color, marker, (name, (n, seconds)) in zip(PALETTE, MARKERS, series.items(), strict=False):
         n, seconds = np.asarray(n), np.asarray(seconds)
         ax.loglog(n, seconds, marker=marker, color=color)
-        ends.append((n[-1], seconds[-1], f"{name}, $n^{{{exponents[name]:.2f}}}$", color))
+        label = f"{name}, $n^{{{exponents[name]:.2f}}}$" if name in exponents else name
+        ends.append((n[-1], seconds[-1], label, color))
     ax.set_xlabel("number of beads  $n$")
     ax.set_ylabel("time for one solve  (s)")
     ax.xaxis.set_major_locator(mpl.ticker.LogLocator(numticks=12))

@@ -1,6 +1,7 @@
 """Every experiment runs with ``--quick`` and leaves a table and a figure for one column."""
 
 import csv
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,29 @@ def test_timing_covers_the_methods(run):
     assert len([links for links, _ in methods if links == "point masses"]) == 6
     assert len([links for links, _ in methods if links == "rigid bodies"]) == 9
     assert all(float(row["seconds"]) > 0 for row in rows)
+
+
+def test_exponents_of_small_sizes_are_not_printed(run):
+    rows, _, text = run(by_name("01_timing_vs_n"))
+    assert "n^" not in text
+    assert {row["exponent"] for row in rows} == {""}
+
+
+def test_quick_runs_leave_what_is_published_alone(peer, monkeypatch):
+    peer("matplotlib")
+    folder = SCRIPTS[0].parent
+    monkeypatch.syspath_prepend(str(folder))
+    output = importlib.import_module("_output").Output
+    published = folder / "results", folder.parent / "figures"
+    for arguments, results, figures in (
+        ([], *published),
+        (["--quick"], published[0] / "quick", published[0] / "quick"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["01.py", *arguments])
+        out = output.from_arguments("01.py", "One.")
+        assert (out.csv, out.figure) == (results / "01.csv", figures / "01.png")
+    ignored = (folder.parent / ".gitignore").read_text(encoding="utf-8").splitlines()
+    assert "experiments/results/quick/" in ignored
 
 
 def test_bands_are_those_of_equation_24(run):

@@ -17,9 +17,7 @@ from fixman import kernels
 from fixman.kernels import _cache
 
 PACKAGE = Path(kernels.__file__).parents[1]
-NOWHERE = (
-    "/proc" if sys.platform == "linux" else "/dev"
-)  # a folder that takes no files, even root's
+NOWHERE = "/proc" if sys.platform == "linux" else "/dev"  # takes no files, even root's
 
 HELPER = "from fixman.kernels import jit\n\n@jit\ndef factor():\n    return 2.0\n"
 KERNEL = """from fixman.kernels import jit
@@ -41,7 +39,7 @@ print(json.dumps([value, sum(scaled.stats.cache_hits.values()), [str(w.message) 
 
 @pytest.fixture
 def package(tmp_path):
-    """A package with this cache and two small kernels, one inlined into the other."""
+    """Return the folder of a package with two small kernels, one inlined into the other."""
     folder = tmp_path / "package" / "fixman" / "kernels"
     folder.mkdir(parents=True)
     (folder.parent / "__init__.py").touch()

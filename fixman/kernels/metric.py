@@ -201,7 +201,7 @@ def factored(x, at, n, dim, tables, w, memory, like):
     if not gradients(P, tables.kinds, tables.beads, dim, B, like):
         return False
     hard_matrix(B, tables.terms, w, V, tables.symbolic[1].size, like)
-    return sparse.factor(V, *tables.symbolic, work, like) < 0  # type: ignore[call-arg]
+    return sparse.factor(V, *tables.symbolic, work, like) < 0
 
 
 @exact
@@ -321,7 +321,7 @@ def forces(x, n, dim, tables, w, kT, first, last, out, memory, like):
         at = frame * n * dim
         if not factored(x, at, n, dim, tables, w, (P, B, V, W), like):
             return frame
-        sparse.inverse_on_pattern(V, S, *tables.symbolic, W, like)  # type: ignore[call-arg]
+        sparse.inverse_on_pattern(V, S, *tables.symbolic, W, like)
         weigh(B, S, tables.slots, tables.partners, w, W, like)
         clear(R, points, like)
         rates(P, W, tables.kinds, tables.beads, dim, R, like)

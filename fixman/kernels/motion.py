@@ -70,7 +70,7 @@ def factor(B, w, pattern, work):
     V, column, cosines, sines, inverse, g = work
     if links.size == 0:
         hard_matrix(B, terms, w, V)
-        return sparse.factor(V, *symbolic, column, 1.0) < 0  # type: ignore[call-arg]
+        return sparse.factor(V, *symbolic, column, 1.0) < 0
     for k in range(cosines.size):
         cosines[k], sines[k] = joint(B, k)
     return tridiagonal.factor(links[0], cosines, sines, inverse, g)
@@ -82,7 +82,7 @@ def solve(pattern, work, rhs):
     _, symbolic, links = pattern
     V, _, _, _, inverse, g = work
     if links.size == 0:
-        sparse.solve(V, *symbolic, rhs)  # type: ignore[call-arg]
+        sparse.solve(V, *symbolic, rhs)
     else:
         tridiagonal.solve(inverse, g, rhs)
 
