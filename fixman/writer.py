@@ -101,15 +101,17 @@ def writing(path: str | os.PathLike[str]) -> Iterator[Writer]:
             raise RunFolderError(folder.damage)
         if folder.damage:
             warnings.warn(folder.damage, RunDamageWarning, stacklevel=5)
+        for name in place.names():
+            known = name.removesuffix(TEMPORARY)
+            if (known in _OWN or BLOCK.fullmatch(known)) and place.has_folder(name):
+                raise RunFolderError(
+                    f"{path / name} is a folder in the place of a file: move it away, and resume"
+                )
         if folder.chosen == PREVIOUS:  # never the damaged one in its place
             _guarded(folder, "the checkpoint", lambda: place.rename(PREVIOUS, CHECKPOINT))
         for left in place.names():
             if left.endswith(TEMPORARY):
                 place.remove(left)
-                if left in place.names():
-                    raise RunFolderError(
-                        f"{path / left} cannot be removed: a folder in the place of a file"
-                    )
         yield Writer(folder)
 
 
