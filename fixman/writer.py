@@ -37,6 +37,7 @@ from fixman.runfiles import (
     checkpoint_arrays,
     expected_steps,
     read_about,
+    require_entries,
 )
 from fixman.store import Folder
 from fixman.trajectory import Run, fill, rows_like
@@ -78,6 +79,7 @@ def create(
     Raises FileExistsError if the path is taken, unless ``overwrite`` is set and it is a run.
     """
     require_free(path, overwrite)
+    require_entries(about, Path(path))  # a stepper of the user's own may say strange things
     real = _target(path)
     _sweep(real)
     point = Checkpoint(0, [], 0, state)
@@ -100,7 +102,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[Writer]:
         if folder.lost:
             raise RunFolderError(folder.damage)
         if folder.damage:
-            warnings.warn(folder.damage, RunDamageWarning, stacklevel=5)
+            warnings.warn(folder.damage, RunDamageWarning, stacklevel=4)  # who called resume
         for name in place.names():
             known = name.removesuffix(TEMPORARY)
             if (known in _OWN or BLOCK.fullmatch(known)) and place.has_folder(name):
