@@ -51,6 +51,13 @@ class Place:
         """Return what is in it, sorted."""
         return sorted(os.listdir(self.path if self._handle is None else self._handle))
 
+    def has_folder(self, name: str) -> bool:
+        """Whether a folder has that name; a link is none."""
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(self._name(name), dir_fd=self._handle, follow_symlinks=False)
+            return stat.S_ISDIR(found.st_mode)
+        return False
+
     def open(self, name: str) -> IO[bytes]:
         """Open a file for reading; RunFolderError if it is missing or is no file."""
         shown = self.path / name

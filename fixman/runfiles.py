@@ -100,7 +100,8 @@ def _stepper(value: Any) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         return False
     dt = value.get("dt", 1.0)
-    return type(dt) in (int, float) and 0 < dt < float("inf")
+    # A stepper of the user's own may go backwards.
+    return type(dt) in (int, float) and (dt > 0 or value["name"] not in OURS) and abs(dt) < np.inf
 
 
 def _event(value: Any) -> bool:
@@ -144,7 +145,7 @@ _SCHEMA: dict[str, tuple[Callable[[Any], bool], str]] = {
     "replicas": (_whole, "a whole number from 1 to 2^53"),
     "rng": (lambda value: isinstance(value, dict), "the seed, {...}"),
     "start": (_hex, "32 hexadecimal digits"),
-    "stepper": (_stepper, "a stepper with a name, and with dt > 0 if it has one"),
+    "stepper": (_stepper, "a stepper with a name, and with a number dt > 0 if it has one"),
     "steps": (_whole, "a whole number from 1 to 2^53"),
     "versions": (_words, "names and versions"),
 }
@@ -167,14 +168,7 @@ def read_about(place: Place, shown: Path) -> tuple[dict[str, Any], Chain]:
     except OSError as error:
         raise RunFolderError(f"{shown / ABOUT} cannot be read: {error.strerror}") from None
     about = _document(text, shown)
-    missing = sorted(_SCHEMA.keys() - about.keys())
-    if missing:
-        raise RunFolderError(f"{shown / ABOUT} is damaged: it has no {', '.join(missing)}")
-    for name, (check, expected) in _SCHEMA.items():
-        if not check(about[name]):
-            raise _entry(shown, name, about[name], expected)
-    if about["steps"] % about["every"]:
-        raise _entry(shown, "steps", about["steps"], f"a multiple of every, {about['every']}")
+    require_entries(about, shown)
     try:
         identity = identify(about)["id"]
         chain = Chain.from_json(json.dumps(about["chain"]))
@@ -188,6 +182,18 @@ def read_about(place: Place, shown: Path) -> tuple[dict[str, Any], Chain]:
     if frames > 1 and 16 * chain.n * chain.dim * about["replicas"] * frames > MOST_BYTES:
         raise _entry(shown, "block", about["block"], "blocks of less than a gigabyte")
     return about, chain
+
+
+def require_entries(about: dict[str, Any], shown: Path) -> None:
+    """Compare what run.json holds, or is about to, with the table."""
+    missing = sorted(_SCHEMA.keys() - about.keys())
+    if missing:
+        raise RunFolderError(f"{shown / ABOUT} is damaged: it has no {', '.join(missing)}")
+    for name, (check, expected) in _SCHEMA.items():
+        if not check(about[name]):
+            raise _entry(shown, name, about[name], expected)
+    if about["steps"] % about["every"]:
+        raise _entry(shown, "steps", about["steps"], f"a multiple of every, {about['every']}")
 
 
 def _document(text: bytes, shown: Path) -> dict[str, Any]:

@@ -127,6 +127,11 @@ def check_run(path: str | os.PathLike[str]) -> RunCheck:
     except RunFolderError as error:
         return RunCheck(path, 0, (), (str(error),), False)
     problems = list(folder.problems)
+    if folder.chosen == CHECKPOINT and place_has(folder.place, PREVIOUS) and not folder.lost:
+        try:
+            read_checkpoint(folder.place, PREVIOUS, folder.about, folder.chain)
+        except RunFolderError as error:
+            problems.append(str(error))
     readable: list[range] = []
     for span in folder.spans:
         try:

@@ -38,6 +38,7 @@ from fixman.runfiles import (
     checkpoint_arrays,
     expected_steps,
     read_about,
+    require_entries,
 )
 from fixman.store import Folder
 from fixman.trajectory import Run, fill, rows_like
@@ -79,6 +80,7 @@ def create(
     Raises FileExistsError if the path is taken, unless ``overwrite`` is set and it is a run.
     """
     require_free(path, overwrite)
+    require_entries(about, Path(path))  # a stepper of the user's own may say strange things
     real = _target(path)
     _sweep(real)
     point = Checkpoint(0, [], 0, state)
@@ -101,16 +103,18 @@ def writing(path: str | os.PathLike[str]) -> Iterator[Writer]:
         if folder.lost:
             raise RunFolderError(folder.damage)
         if folder.damage:
-            warnings.warn(folder.damage, RunDamageWarning, stacklevel=5)
+            warnings.warn(folder.damage, RunDamageWarning, stacklevel=4)  # who called resume
+        for name in place.names():
+            known = name.removesuffix(TEMPORARY)
+            if (known in _OWN or BLOCK.fullmatch(known)) and place.has_folder(name):
+                raise RunFolderError(
+                    f"{path / name} is a folder in the place of a file: move it away, and resume"
+                )
         if folder.chosen == PREVIOUS:  # never the damaged one in its place
             _guarded(folder, "the checkpoint", lambda: place.rename(PREVIOUS, CHECKPOINT))
         for left in place.names():
             if left.endswith(TEMPORARY):
                 place.remove(left)
-                if left in place.names():
-                    raise RunFolderError(
-                        f"{path / left} cannot be removed: a folder in the place of a file"
-                    )
         yield Writer(folder)
 
 

@@ -89,13 +89,13 @@ def read_hdf5(path: str | os.PathLike[str]) -> Run:
             numbers = range(*kept["frames"][()].tolist())
             steps_done = int(kept["steps_done"][()])
         chain = Chain.from_json(json.dumps(about["chain"]))
+        size, replicas = int(about["block"]["frames"]), int(about["replicas"])
+        cuts = [range(a, min(a + size, len(numbers))) for a in range(0, len(numbers), size)]
     except FileNotFoundError:
         raise FileNotFoundError(f"no such file: {path}") from None
-    except (OSError, KeyError, ValueError, TypeError) as error:
+    except (OSError, LookupError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{path} was not written by write_hdf5: {error}") from None
-    size = int(about["block"]["frames"])
-    cuts = [range(a, min(a + size, len(numbers))) for a in range(0, len(numbers), size)]
-    shape = (int(about["replicas"]), chain.n, chain.dim)
+    shape = (replicas, chain.n, chain.dim)
     parts = [Part(len(cut), partial(_load, path, cut.start, cut.stop, shape)) for cut in cuts]
     return Run(about, chain, steps_done, parts, numbers=numbers)
 
