@@ -74,7 +74,7 @@ class Chain:
         arrays = (self.masses, self.references, self.hard_mask)
         if not all(isinstance(array, np.ndarray) for array in arrays):
             raise TypeError(_CONSTRUCTORS)
-        for array in (self.masses, self.references, self.hard_mask):
+        for array in arrays:
             array.flags.writeable = False
 
     @classmethod

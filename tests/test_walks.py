@@ -81,3 +81,21 @@ def test_tetrahedral_by_default():
     q = chain.internal(random_walks(chain, rng=1))[0]
     angles = [q[row] for row in chain.hard if chain.coordinates[row].kind == "angle"]
     assert np.cos(angles) == pytest.approx([1 / 3] * 3)
+
+
+def test_torsions_turn_the_short_way(monkeypatch):
+    chain = fx.Chain.branched([-1, 0, 1, 2], extra=[("torsion", (0, 1, 2, 3))])
+    q = chain.internal(random_walks(chain, rng=1)[0])
+    q[-1] = -3.0
+    x = chain.cartesian(q)
+    goal = chain.values(x)
+    goal[-1] = 3.0
+    steps = []
+
+    def project(chain, x, targets):
+        steps.append(targets[-1])
+        return fx.project(chain, x, targets)
+
+    monkeypatch.setattr(walks, "project", project)
+    assert chain.values(walks._bring(chain, x, goal))[-1] == pytest.approx(3.0)
+    assert np.ptp([-3.0, *steps]) == pytest.approx(2 * np.pi - 6.0)

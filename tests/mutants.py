@@ -1,0 +1,383 @@
+"""Hand-made faults, and the tests that find them: `python tests/mutants.py` tries every one.
+
+Each mutant changes one place of one file, in a scratch copy of the repository, and the tests named
+beside it must then fail.  One that stays alive is a test without teeth.
+
+    python tests/mutants.py                     all; those in kernels compile them anew (minutes)
+    python tests/mutants.py --only metric       one room; --skip kernels leaves one out
+    python tests/mutants.py --match friction    those whose text or file has a word
+    python tests/mutants.py --check             whether every old text is found exactly once
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+COPIED = ("fixman", "tests", "pyproject.toml", "README.md", "docs")
+
+
+class Mutant(NamedTuple):
+    """One fault: ``file`` below fixman/, what is replaced by what, the tests that must notice.
+
+    ``equivalent`` says why a mutant changes nothing that could be seen.
+    """
+
+    room: str
+    file: str
+    old: str
+    new: str
+    tests: str
+    equivalent: str = ""
+
+
+M = Mutant
+MUTANTS = [
+    # --- coordinates and chains
+    M("coordinates", "coordinates.py", "references[1:] -= references[1:] < 0",
+      "references[1:] -= references[1:] < -1", "test_coordinates.py test_chain.py"),
+    M("coordinates", "coordinates.py", "np.where(beads < 0, -1 if fixed else 0, beads)",
+      "np.where(beads < 0, -1, beads)", "test_coordinates.py test_chain.py test_dynamics.py"),
+    M("coordinates", "coordinates.py", "(sines > SMALLEST_SINE) & finite",
+      "(sines >= 0.0) & finite", "test_coordinates.py test_chain.py test_robustness.py"),
+    M("coordinates", "coordinates.py", "if singular.size > 3:", "if singular.size > 2:",
+      "test_coordinates.py test_chain.py test_robustness.py"),
+    M("coordinates", "coordinates.py", "same = first[-1] // 4 == second[-1] // 4",
+      "same = first[-1] // 4 != second[-1] // 4", "test_partition.py test_metric.py"),
+    M("coordinates", "coordinates.py", "apart = i // 4 != j // 4", "apart = i // 4 == j // 4",
+      "test_fixman_force.py test_metric.py"),
+    M("coordinates", "coordinates.py", "order = np.argsort(-outermost, kind=\"stable\")",
+      "order = np.argsort(outermost, kind=\"stable\")", "test_partition.py test_topology.py"),
+    M("coordinates", "coordinates.py", "(-kinds.astype(np.int64), outermost)",
+      "(kinds.astype(np.int64), outermost)", "test_partition.py test_coordinates.py"),
+    M("chain", "chain.py", "if n < 3:\n            raise ValueError(f\"a ring",
+      "if n < 2:\n            raise ValueError(f\"a ring", "test_chain.py test_topology.py"),
+    M("chain", "chain.py", "return 1.0 / self.masses", "return 1.0 * self.masses",
+      "test_partition.py"),
+    M("chain", "chain.py", "np.zeros((2, int(self._fixed)))", "np.ones((2, int(self._fixed)))",
+      "test_partition.py test_metric.py"),
+    M("chain", "chain.py", "if len(fields) + len(named) < _FIELDS:",
+      "if len(fields) + len(named) < 0:", "test_wrong_types.py -k constructors"),
+    M("chain", "chain.py", "for array in arrays:\n            array.flags",
+      "for array in arrays[:2]:\n            array.flags", "test_chain.py"),
+    M("arrays", "_arrays.py", "if not isinstance(value, (bool, np.bool_)):",
+      "if value is None:", "test_wrong_types.py -k flag"),
+    M("arrays", "_arrays.py", "good = (array >= 1e-100) & (array <= 1e100)",
+      "good = (array >= 0.0) & (array <= 1e100)", "test_arrays.py test_chain.py"),
+    # --- structured, partition, dynamics
+    M("structured", "structured.py", "off = -self.weights[1:-1] * self.cosines",
+      "off = self.weights[1:-1] * self.cosines", "test_structured.py test_partition.py"),
+    M("structured", "structured.py", "return float(-np.log(self._inverse).sum())",
+      "return float(np.log(self._inverse).sum())", "test_structured.py"),
+    M("structured", "structured.py", "D += np.tril(D, -1).swapaxes(1, 2)",
+      "D += np.tril(D, -1)", "test_block_tridiagonal.py test_structured.py"),
+    M("structured", "structured.py", "self.bands[j, max(array.shape[1] - j, 0) :] = 0.0",
+      "self.bands[j, max(array.shape[1] - j + 1, 0) :] = 0.0", "test_structured.py"),
+    M("partition", "partition.py", "push -= self._hard_solve(self._B_b @ (w * (F",
+      "push += self._hard_solve(self._B_b @ (w * (F", "test_partition.py"),
+    M("partition", "partition.py", "return -self._push(f.ravel(), self._w)",
+      "return self._push(f.ravel(), self._w)", "test_partition.py test_dynamics.py"),
+    M("partition", "partition.py", "return self.logdet_free + self.logdet_hard",
+      "return self.logdet_free - self.logdet_hard", "test_partition.py"),
+    M("partition", "partition.py", "chain.dim * np.log(chain.masses).sum() - 2.0 * log_det_B",
+      "3 * np.log(chain.masses).sum() - 2.0 * log_det_B", "test_partition.py"),
+    M("partition", "partition.py", "both[h - j, j:] = bands[j, : m - j]",
+      "both[h - j, j:] = bands[j, j:]", "test_partition.py"),
+    M("partition", "partition.py", "e[self._order] = _lu(self._matrix, d)",
+      "e[:] = _lu(self._matrix, d)", "test_partition.py"),
+    M("dynamics", "dynamics.py", "F = chain.masses[:, None] * acceleration",
+      "F = 1.0 * acceleration", "test_dynamics.py"),
+    M("dynamics", "dynamics.py", "r = -velocity_terms(chain, x, v)",
+      "r = velocity_terms(chain, x, v)", "test_dynamics.py"),
+    M("dynamics", "dynamics.py", "wrong = np.argwhere(is_length & ~(goal > 0))",
+      "wrong = np.argwhere(is_length & ~(goal > -1e300))", "test_dynamics.py"),
+    M("dynamics", "dynamics.py", "goal.reshape(count(lead), hard)[:, pattern.order]",
+      "goal.reshape(count(lead), hard)", "test_dynamics.py"),
+    M("dynamics", "dynamics.py", "return Motion(chain, lead, out, x.copy(), v.copy(), None)",
+      "return Motion(chain, lead, out, x, v, None)", "test_dynamics.py"),
+    # --- metric, analytic
+    M("metric", "metric.py", "log_weights = half.min() - half", "log_weights = half - half.min()",
+      "test_metric.py"),
+    M("metric", "metric.py",
+      "half = 0.5 * _energy(kT)", "half = _energy(kT)", "test_metric.py"),
+    M("metric", "metric.py", "links[:, links.shape[1] - chain.n :] = w, 1.0 / w",
+      "links[:, links.shape[1] - chain.n :] = w, w", "test_metric.py"),
+    M("metric", "metric.py", "series = weights * (values - (weights * values).sum())",
+      "series = weights * values", "test_metric.py"),
+    M("metric", "metric.py", "log_weights -= np.log(np.exp(log_weights).sum())",
+      "log_weights -= np.log(np.exp(log_weights).max())", "test_metric.py"),
+    M("analytic", "analytic.py", "return _number(root / (4.0 * special.ellipe(m)))",
+      "return _number(root / (2.0 * special.ellipe(m)))", "test_analytic.py"),
+    M("analytic", "analytic.py", "even = 2.0 + (1.0 + c) * p", "even = 2.0 + (1.0 - c) * p",
+      "test_analytic.py"),
+    M("analytic", "analytic.py", "powers = N + 1 if base == \"free\" else N",
+      "powers = N", "test_analytic.py"),
+    M("analytic", "analytic.py", "squares @ np.arange(N, 0.0, -1.0) / (N + 1.0) ** 2",
+      "squares @ np.arange(N, 0.0, -1.0) / N**2", "test_analytic.py"),
+    M("analytic", "analytic.py", "np.sin(theta) ** (dim - 2) * np.exp(after / 2.0)",
+      "np.sin(theta) ** (dim - 2) * np.exp(after)", "test_analytic.py"),
+    M("analytic", "analytic.py", "to_coefficients[0] /= 2.0", "to_coefficients[0] /= 1.0",
+      "test_analytic.py"),
+    # --- rigid
+    M("rigid", "rigid/spatial.py", "B[..., 3:, :3] = -back @ skew(p)",
+      "B[..., 3:, :3] = back @ skew(p)",
+      "test_rigid_model.py test_spatial_operators.py test_denoc.py test_articulated_body.py"),
+    M("rigid", "rigid/spatial.py", "about_centre - mass * c @ c", "about_centre + mass * c @ c",
+      "test_rigid_model.py test_spatial_operators.py test_denoc.py"),
+    M("rigid", "rigid/model.py", "rotations[1:] = Q[:-1] @ rotations[1:]",
+      "rotations[1:] = rotations[1:] @ Q[:-1]", "test_rigid_model.py"),
+    M("rigid", "rigid/model.py", "centres = at - np.einsum", "centres = at + np.einsum",
+      "test_rigid_model.py"),
+    M("rigid", "rigid/model.py", "tensors = Q @ tensors @ Q.swapaxes(1, 2)",
+      "tensors = Q.swapaxes(1, 2) @ tensors @ Q", "test_rigid_model.py"),
+    M("rigid", "rigid/model.py", "if not isinstance(arm, SerialChain):", "if arm is None:",
+      "test_wrong_types.py -k newton_euler"),
+    # --- potentials, observables, statistics
+    M("potentials", "potentials.py", "slope = -24.0 * sixth * (2.0 * sixth - 1.0)",
+      "slope = 24.0 * sixth * (2.0 * sixth - 1.0)", "test_potentials.py"),
+    M("potentials", "potentials.py", "(-1.0) ** np.arange(len(self.coefficients))",
+      "(1.0) ** np.arange(len(self.coefficients))", "test_potentials.py"),
+    M("potentials", "potentials.py", "[k * np.cos(delta), k * np.sin(delta)]",
+      "[k * np.cos(delta), -k * np.sin(delta)]", "test_potentials.py"),
+    M("potentials", "potentials.py", "(-1 if fixed else 0, chain.n - 1)",
+      "(0, chain.n - 1)", "test_potentials.py"),
+    M("potentials", "potentials.py", "if isinstance(other, int) and other == 0",
+      "if other is None", "test_potentials.py"),
+    M("observables", "observables.py", "weights = (chain.masses / chain.masses.sum())[:, None]",
+      "weights = np.full((chain.n, 1), 1.0 / chain.n)", "test_observables.py"),
+    M("observables", "observables.py", "energy = 0.5 * np.einsum(\"k,", "energy = np.einsum(\"k,",
+      "test_observables.py"),
+    M("observables", "observables.py", "chain.hard.size - int(conserved)",
+      "chain.hard.size + int(conserved)", "test_observables.py"),
+    M("observables", "observables.py", "weights /= weights.mean()", "weights /= weights.max()",
+      "test_observables.py"),
+    M("observables", "observables.py", "place[array == bounds[-1]] = bins - 1",
+      "place[array == bounds[-1]] = bins", "test_observables.py"),
+    M("observables", "observables.py", "square.mean(axis=1) / chain.n",
+      "square.mean(axis=1) / chain.n**2", "test_observables.py"),
+    M("observables", "observables.py", "np.pi * (3.0 - np.sqrt(5.0)) * k",
+      "np.pi * (3.0 - np.sqrt(4.0)) * k", "test_observables.py"),
+    M("observables", "observables.py", "return 0.5 * _statistics", "return 1.0 * _statistics",
+      "test_observables.py"),
+    M("_statistics", "_statistics.py", "closed[0] = False", "closed[0] = closed[0]",
+      "test_statistics.py"),
+    M("_statistics", "_statistics.py", "1 << (2 * frames - 1).bit_length()",
+      "1 << (frames - 1).bit_length()", "test_statistics.py"),
+    M("_statistics", "_statistics.py", "np.std(scaled) / np.sqrt(size - 1.0)",
+      "np.std(scaled) / np.sqrt(size)", "test_statistics.py"),
+    M("_statistics", "_statistics.py", "weights.sum() ** 2 / (weights @ weights)",
+      "weights.sum() / (weights @ weights)", "test_statistics.py"),
+    M("_statistics", "_statistics.py", "2.0 * np.cumsum(covariance / covariance[0]) - 1.0",
+      "1.0 * np.cumsum(covariance / covariance[0])", "test_statistics.py"),
+    # --- steppers, walks
+    M("steppers", "steppers/langevin.py", "math.exp(-self.friction * self.dt)",
+      "math.exp(-1.05 * self.friction * self.dt)", "test_friction.py"),
+    M("steppers", "steppers/langevin.py", "self.ensemble == \"stiff\", self.tol",
+      "self.ensemble == \"rigid\", self.tol", "test_steppers.py"),
+    M("steppers", "steppers/langevin.py", "replicas, rng, self.kT, True)",
+      "replicas, rng, self.kT, False)", "test_friction.py test_steppers.py"),
+    M("steppers", "steppers/newton.py", "drifting = self.drifting or chain.base == \"fixed\"",
+      "drifting = True", "test_steppers.py"),
+    M("steppers", "steppers/state.py", "np.sqrt(plan.kT * (1.0 - c * c) * w)",
+      "np.sqrt(plan.kT * (1.0 - c) * w)", "test_friction.py"),
+    M("steppers", "steppers/state.py", "v *= np.sqrt(kT * chain._inverse_masses)[:, None]",
+      "v *= np.sqrt(kT * chain.masses)[:, None]", "test_steppers.py test_friction.py"),
+    M("steppers", "steppers/state.py", "0.5 * plan.dt * w, spread",
+      "1.0 * plan.dt * w, spread", "test_steppers.py"),
+    M("steppers", "steppers/state.py", "state.x, state.v, state.random, state.step = moved.x,",
+      "state.x, state.v, state.random, _ = moved.x,", "test_simulate.py test_steppers.py"),
+    M("steppers", "steppers/state.py", "if plan.potential is None and LENGTH not in",
+      "if False and LENGTH not in", "test_cli_simulate.py -k nonsense"),
+    M("steppers", "steppers/state.py", "way > LONG_STEP * shortest", "way > 2.0 * shortest",
+      "test_steppers.py test_simulate.py"),
+    M("walks", "walks.py", "np.arccos(rng.uniform(-1.0, 1.0,",
+      "np.pi * (rng.uniform(0.0, 1.0,", "test_walks.py"),
+    M("walks", "walks.py", "rng.uniform(-math.pi, math.pi,", "rng.uniform(-math.pi, 0.0,",
+      "test_walks.py"),
+    M("walks", "walks.py", "(way[turning] + math.pi) % (2.0 * math.pi) - math.pi",
+      "way[turning]", "test_walks.py"),
+    M("walks", "walks.py", "if not np.isfinite(given).all():", "if False:",
+      "test_wrong_types.py -k lengths_of_walks"),
+    # --- runs
+    M("recording", "recording.py", "array.flags.writeable = False", "array.flags.writeable = True",
+      "test_simulate.py"),
+    M("recording", "recording.py", "if len(found) < len(functions):", "if False:",
+      "test_simulate.py"),
+    M("recording", "recording.py", "kind = np.complex128 if array.dtype.kind == \"c\"",
+      "kind = np.float64 if array.dtype.kind == \"c\"", "test_simulate.py"),
+    M("trajectory", "trajectory.py", "np.searchsorted(ends, chosen, side=\"right\")",
+      "np.searchsorted(ends, chosen, side=\"left\")", "test_simulate.py test_store.py"),
+    M("trajectory", "trajectory.py", "np.asarray(self.steps * dt, dtype",
+      "np.asarray(self.steps * 1.0, dtype", "test_simulate.py"),
+    M("trajectory", "trajectory.py", "if min(pair) >= 0)", "if min(pair) > 0)",
+      "test_export.py"),
+    M("simulation", "simulation.py", "if steps % every:", "if False:", "test_simulate.py"),
+    M("simulation", "simulation.py", "if ends and saved < state.step:", "if ends:",
+      "test_simulate.py test_store.py"),
+    M("simulation", "simulation.py", "if total < folder.step:", "if total <= -1:",
+      "test_simulate.py test_store.py"),
+    M("simulation", "simulation.py", "if given != parameters:", "if False:",
+      "test_simulate.py test_store.py"),
+    M("simulation", "simulation.py", "signal.signal(signal.SIGINT, before)", "pass",
+      "test_simulate.py"),
+    M("store", "store.py", "            os.fsync(file.fileno())\n", "            file.fileno()\n",
+      "test_durability.py"),
+    M("store", "store.py", "        os.fsync(handle)\n", "        pass\n", "test_durability.py"),
+    # --- input and output
+    M("io/constraints", "io/constraints.py", "3 * chain.n - 6 if chain.n > 2 else chain.n - 1",
+      "3 * chain.n - 5 if chain.n > 2 else chain.n - 1", "test_openmm.py"),
+    M("io/constraints", "io/constraints.py", "for k in (2, 1, 0):", "for k in (0, 1, 2):",
+      "test_openmm.py"),
+    M("io/constraints", "io/constraints.py", "if rank != chain.hard.size:",
+      "if rank > chain.hard.size:", "test_openmm.py"),
+    M("io/groups", "io/groups.py", "linear = (most <= 2) & (bonds == atoms - 1)",
+      "linear = most <= 2", "test_molecules.py test_io.py"),
+    M("io/groups", "io/groups.py", "turned = backwards != backwards[first][inverse]",
+      "turned = backwards", "test_molecules.py test_io.py"),
+    M("io/groups", "io/groups.py", "key = np.where(backwards[:, None], m[:, ::-1], m)",
+      "key = m", "test_molecules.py test_io.py"),
+    M("io/groups", "io/groups.py", "if np.all(mask) and len(mask) > 2:", "if False:",
+      "test_molecules.py test_io.py test_audit.py"),
+    M("io/samples", "io/samples.py", "answer[\"half_logdet\"] = 0.5 * logdet",
+      "answer[\"half_logdet\"] = 1.0 * logdet", "test_molecules.py test_audit.py test_io.py"),
+    M("io/samples", "io/samples.py", "above[moved] = above[above[moved]]",
+      "above[moved] = -1", "test_molecules.py test_audit.py test_io.py"),
+    M("io/samples", "io/samples.py", "np.linalg.norm(v, axis=-1) * np.sum(u * b, axis=-1)",
+      "np.sum(u * b, axis=-1)", "test_molecules.py test_audit.py test_io.py"),
+    M("io/averages", "io/averages.py", "half_logdet if ensemble == \"stiff\" else -half_logdet",
+      "-half_logdet if ensemble == \"stiff\" else half_logdet", "test_audit.py test_io.py"),
+    M("io/averages", "io/averages.py", "added / (2.0 * np.sqrt(average))",
+      "added / np.sqrt(average)", "test_audit.py test_io.py"),
+    M("cli", "cli_simulate.py", "if needed > there:", "if False:",
+      "test_cli_simulate.py -k memory"),
+    # --- kernels
+    M("kernels", "kernels/nonbonded.py", "24.0 * sixth * (2.0 * sixth - 1.0)",
+      "24.0 * sixth * (2.0 * sixth - 0.99)", "test_potentials.py"),
+    M("kernels", "kernels/nonbonded.py", "energy = 4.0 * sixth * (sixth - 1.0) - pair[1]",
+      "energy = 4.0 * sixth * (sixth - 1.0)", "test_potentials.py"),
+    M("kernels", "kernels/nonbonded.py", "energy -= pair[2] * (r - math.sqrt(pair[0]))",
+      "energy -= pair[2] * r", "test_potentials.py"),
+    M("kernels", "kernels/bonded.py", "slope = slope + (m + 1.0) * (b * cm - a * sm)",
+      "slope = slope + (m + 1.0) * (b * cm + a * sm)", "test_potentials.py"),
+    M("kernels", "kernels/bonded.py", "return 0.5 * k * away * away, -k * away * s",
+      "return 0.5 * k * away * away, k * away * s", "test_potentials.py"),
+    M("kernels", "kernels/bonded.py", "angle = pick(-math.pi, angle, angle + 2.0 * math.pi, angle)",
+      "angle = pick(-math.pi, angle, angle, angle)", "test_potentials.py"),
+    M("kernels", "kernels/random.py", "d = rotated(d, 45)", "d = rotated(d, 44)",
+      "test_steppers.py"),
+    M("kernels", "kernels/random.py", "if y + y > excess * excess:", "if y > excess * excess:",
+      "test_steppers.py"),
+    M("kernels", "kernels/random.py", "x = math.copysign(TAIL + excess, x)",
+      "x = TAIL + excess", "test_steppers.py"),
+    M("kernels", "kernels/stepping.py", "piece = h / pieces", "piece = h / (pieces + 1)",
+      "test_steppers.py"),
+    M("kernels", "kernels/stepping.py", "for k in range(ghosts, spread.size):",
+      "for k in range(ghosts + 1, spread.size):", "test_friction.py test_steppers.py"),
+    M("kernels", "kernels/motion.py", "return dot(u, v), math.sqrt(dot(w, w))",
+      "return dot(u, v), dot(w, w)", "test_dynamics.py"),
+    M("kernels", "kernels/motion.py", "V[terms[t, 0]] += w[terms[t, 3]] * (",
+      "V[terms[t, 0]] += 1.0 * (", "test_partition.py"),
+]  # fmt: skip
+
+
+def places(mutant: Mutant) -> int:
+    """How often the old text stands in its file."""
+    file = ROOT / "fixman" / mutant.file
+    return file.read_text(encoding="utf-8").count(mutant.old) if file.is_file() else 0
+
+
+def check(mutants: list[Mutant]) -> int:
+    """Print every mutant whose place is not found exactly once; the number of them."""
+    lost = [(mutant, places(mutant)) for mutant in mutants if places(mutant) != 1]
+    for mutant, number in lost:
+        print(f"{mutant.file}: found {number} times: {mutant.old!r}")
+    return len(lost)
+
+
+def passes(tests: str, copy: Path) -> bool:
+    """Whether a selection of tests passes in a copy of the repository."""
+    words = [f"tests/{word}" if word.endswith(".py") else word for word in tests.split()]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, "-m", "not slow", *words],
+        cwd=copy,
+        env=os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode not in (0, 1, 2):  # no tests, or pytest itself went wrong
+        raise SystemExit(f"{tests}: pytest ended with {done.returncode}\n{done.stdout}")
+    return done.returncode == 0
+
+
+def killed(mutant: Mutant, copy: Path) -> bool:
+    """Whether the tests notice the mutant."""
+    file = copy / "fixman" / mutant.file
+    right, times = file.read_bytes(), file.stat()
+    wrong = right.decode("utf-8").replace(mutant.old, mutant.new)
+    try:
+        file.write_bytes(wrong.encode("utf-8"))
+        return not passes(mutant.tests, copy)
+    finally:
+        file.write_bytes(right)
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def chosen(arguments: argparse.Namespace) -> list[Mutant]:
+    def wanted(mutant: Mutant) -> bool:
+        text = f"{mutant.file} {mutant.old} {mutant.new} {mutant.tests}"
+        return (
+            arguments.only in ("", mutant.room)
+            and arguments.skip != mutant.room
+            and arguments.match in text
+        )
+
+    return [mutant for mutant in MUTANTS if wanted(mutant)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser.add_argument("--only", default="", metavar="ROOM")
+    parser.add_argument("--skip", default="", metavar="ROOM")
+    parser.add_argument("--match", default="", metavar="TEXT")
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    mutants = chosen(arguments)
+    if check(mutants):
+        return 1
+    if arguments.check:
+        print(f"{len(mutants)} mutants, each found once")
+        return 0
+    counts = dict.fromkeys(("killed", "equivalent", "alive"), 0)
+    with tempfile.TemporaryDirectory(prefix="fixman-mutants-") as folder:
+        copy = Path(folder)
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, copy / name)  # with times, so that caches stay good
+            else:
+                shutil.copy2(source, copy / name)
+        files = {word for mutant in mutants for word in mutant.tests.split()}
+        if not passes(" ".join(sorted(file for file in files if file.endswith(".py"))), copy):
+            print("the tests fail without a mutant: mend that first")
+            return 1
+        for mutant in mutants:
+            verdict = (
+                "killed" if killed(mutant, copy) else "equivalent" if mutant.equivalent else "alive"
+            )
+            counts[verdict] += 1
+            print(f"{verdict:10} {mutant.file}: {mutant.old!r} -> {mutant.new!r}", flush=True)
+    print(f"tried {len(mutants)}: " + ", ".join(f"{n} {what}" for what, n in counts.items()))
+    return int(counts["alive"] > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
