@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from fixman import _arrays, coordinates, redundancy, topology
+from fixman import _arrays, coordinates, hard_sets, redundancy, topology
 from fixman._arrays import Array, Lead
 from fixman.coordinates import KINDS, Coordinate, HardPattern, Index, Rows
 from fixman.errors import SingularConstraintError, SingularCoordinateError
@@ -85,7 +85,7 @@ class Chain:
         dim: int = 3,
         base: Base = "free",
         masses: ArrayLike = 1.0,
-        hard: Sequence[str] | ArrayLike = ("length",),
+        hard: str | Sequence[str] | ArrayLike = ("length",),
     ) -> Chain:
         """Make a linear chain of ``n`` mobile beads (theory.md section 1).
 
@@ -98,8 +98,9 @@ class Chain:
             A fixed base is the point x₀ = 0; the first link's angle is then measured from e_x.
         masses : float or (n,)
             In any unit; the results are in the matching ones.
-        hard : tuple of kinds, or bool mask over ``coordinates``
-            ``("length",)`` is freely jointed, ``("length", "angle")`` freely rotating.  On a free
+        hard : kinds, or bool mask over ``coordinates``
+            "length" or ``("length",)`` is freely jointed, ``("length", "angle")`` freely rotating;
+            other words are those of `Chain.branched` and of GROMACS ("all-bonds").  On a free
             chain positions and rows that touch a ghost stay soft.
 
         Notes
@@ -133,16 +134,18 @@ class Chain:
             The bead that each bead hangs on, before it in number; parents[0] = −1 is the root.
         dim, base, masses
             As for `Chain.linear`.
-        hard : tuple of kinds, bool mask over ``coordinates``, "torsional" or "h-bonds"
+        hard : kinds, bool mask over ``coordinates``, "torsional", "h-bonds" or "h-angles"
             "torsional": every length and angle, and every torsion but one about each of the
-            ``rotatable`` bonds.  "h-bonds": lengths to ``hydrogens``.
+            ``rotatable`` bonds.  "h-bonds": lengths to ``hydrogens``.  "h-angles": every length,
+            and the angles H–X–H and H–O–X; masses in amu tell the oxygens.
         extra : iterable of Coordinate, or (kind, beads)
             Further coordinates, always hard; a bead of degree k has only k − 1 of its angles in
             the chart, and may be given others here.
         rotatable : (bonds, 2), optional
             For "torsional"; by default every bond that is neither in a ring nor terminal.
         hydrogens : (n,) of bool, optional
-            For "h-bonds"; by default masses up to 1.2.
+            For "h-bonds" and "h-angles"; by default masses of 0.95 to 1.2.  Masses of 1.2 to 4.1,
+            deuterium or repartitioned, are refused without it.
         drop_redundant : bool, or (n, dim)
             Leave out extra rows that depend on the other hard rows, which changes no motion; they
             are listed in ``redundant``.  Positions in the place of True make the rows that stay
@@ -172,7 +175,7 @@ class Chain:
         dim: int = 3,
         base: Base = "free",
         masses: ArrayLike = 1.0,
-        hard: Sequence[str] | ArrayLike = ("length",),
+        hard: str | Sequence[str] | ArrayLike = ("length",),
         extra: Iterable[Any] = (),
         drop_redundant: bool | ArrayLike = False,
     ) -> Chain:
@@ -672,22 +675,32 @@ def _assemble(
     n, dim = references.shape
     fixed = base == "fixed"
     weights = _arrays.masses(masses, n)
+    hard = hard_sets.named(hard)
     named = hard if isinstance(hard, str) else ""
-    for value, name, use in (
-        (rotatable, "rotatable", "torsional"),
-        (hydrogens, "hydrogens", "h-bonds"),
+    for value, name, uses in (
+        (rotatable, "rotatable", ("torsional",)),
+        (hydrogens, "hydrogens", hard_sets.WITH_HYDROGENS),
     ):
-        if value is not None and named != use:
-            raise ValueError(f"{name}=… goes with hard={use!r}, got hard={hard!r:.80}")
-    light = topology.hydrogen_mask(hydrogens, weights) if named == "h-bonds" else None
-    kinds = ("length", "angle") if named == "torsional" else hard
+        if value is not None and named not in uses:
+            wanted = " or ".join(map(repr, uses))
+            raise ValueError(f"{name}=… goes with hard={wanted}, got hard={hard!r:.80}")
+    light, angles = None, []
+    if named in hard_sets.WITH_HYDROGENS:
+        light = hard_sets.hydrogen_mask(hydrogens, weights, named)
+    if named == "h-angles" and light is not None:
+        angles = hard_sets.hydrogen_angles(references[:, 0], closures, light, weights)
+        light = None
+    kinds = {"torsional": ("length", "angle"), "h-angles": ("length",)}.get(named, hard)
     rows = topology.closing_rows(closures, references[:, 0], kinds, light)
+    rows += hard_sets.angles_beyond(angles, references)
     rows += topology.extra_rows(extra, n, dim, fixed)
     table = coordinates.chart(references, rows, fixed)
     if named == "torsional":
         mask = topology.torsional(table, references, closures, rotatable)
+    elif named == "h-angles":
+        mask = hard_sets.bonds_and_angles(table, n * dim, angles)
     elif light is not None:
-        mask = topology.hydrogen_bonds(table, n * dim, light)
+        mask = hard_sets.hydrogen_bonds(table, n * dim, light)
     else:
         mask = topology.hard_mask(hard, table, n * dim)
     near = _near(drop_redundant, n, int(dim))

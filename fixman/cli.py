@@ -142,8 +142,9 @@ def _add_audit(commands: Any) -> None:
     add("topology", metavar="TOPOLOGY", help="any topology that MDAnalysis reads")
     add("trajectory", metavar="TRAJECTORY", nargs="?", help="one trajectory; may be left out")
     add("--select", required=True, metavar="SELECTION", help="MDAnalysis selection of the chains")
-    kinds = "what is constrained: one or more of length,angle,torsion; or torsional; or h-bonds"
-    add("--hard", default="length", metavar="KINDS", help=f"{kinds} (default: length)")
+    kinds = "what is constrained: one or more of length,angle,torsion; or one of torsional, h-bonds"
+    kinds += ", h-angles; all-bonds, all-angles, HBonds and the like are understood"
+    add("--hard", default="length", metavar="WORDS", help=f"{kinds} (default: length)")
     as_is = "a run with these constraints: do not set hard coordinates to their means first"
     add("--as-is", action="store_true", help=as_is)
     add("--atom-style", metavar="STYLE", help='LAMMPS columns, such as "id resid type x y z"')
@@ -180,7 +181,9 @@ def _audit(arguments: argparse.Namespace) -> None:
         if path.resolve() in taken:
             raise ValueError(f"{path} is an input or another output: choose another name")
         taken.append(path.resolve())
-    hard = _hard(arguments.hard)
+    from fixman import hard_sets
+
+    hard = hard_sets.named(arguments.hard)
     if arguments.plot is not None:
         from fixman import plot
 
@@ -214,15 +217,6 @@ def _audit(arguments: argparse.Namespace) -> None:
         print(report)
         for path in written:
             print(f"wrote {path}")
-
-
-def _hard(text: str) -> str | tuple[str, ...]:
-    from fixman.io.samples import MOLECULAR, hard_names
-
-    kinds = tuple(kind.strip() for kind in text.split(","))
-    hard = kinds[0] if kinds[0] in MOLECULAR and len(kinds) == 1 else kinds
-    hard_names(hard)
-    return hard
 
 
 def _backend(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Any]:

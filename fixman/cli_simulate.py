@@ -51,8 +51,8 @@ def _add_simulate(commands: Any) -> None:
     add("--ring", action="store_true", help="bond the last bead to the first")
     add("--dim", type=int, choices=(2, 3), default=3, help="dimension of space (default: 3)")
     add("--base", choices=("free", "fixed"), default="free", help="whether the chain is held")
-    kinds = "what is constrained: one or more of length,angle,torsion (default: length)"
-    add("--hard", metavar="KINDS", help=kinds)
+    kinds = "what is constrained: one or more of length,angle,torsion, or torsional"
+    add("--hard", metavar="WORDS", help=f"{kinds} (default: length)")
     add("--chain", type=_path, metavar="JSON", help="in place of these, what Chain.to_json wrote")
     add("--length", type=float, default=1.0, help="of the bonds (default: 1)")
     degrees = "in degrees, 0 is straight (default: 70.53, tetrahedral bonds)"
@@ -274,7 +274,7 @@ def _chain(arguments: argparse.Namespace) -> Chain:
         if arguments.beads is None:
             raise ValueError("say which chain: --beads N, or --chain FILE")
         make = Chain.ring if arguments.ring else Chain.linear
-        hard = tuple(kind.strip() for kind in (arguments.hard or "length").split(","))
+        hard = arguments.hard or "length"
         return make(arguments.beads, dim=arguments.dim, base=arguments.base, hard=hard)
     for name in ("beads", "ring", "hard"):
         if getattr(arguments, name):

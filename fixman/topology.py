@@ -16,14 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from fixman import _arrays
+from fixman import _arrays, hard_sets
 from fixman._arrays import Array
 from fixman.coordinates import KINDS, POSITIONS, SLOTS, Coordinate, Index, Rows
 from fixman.kernels.geometry import ANGLE, LENGTH, TORSION
 
 Mask = NDArray[np.bool_]
 
-HYDROGEN = 1.2  # amu
 
 
 # --- graphs -------------------------------------------------------------------------------------
@@ -296,42 +295,11 @@ def _in_rings(parents: Index, closures: Index) -> Index:
     return np.array(sorted(beads), dtype=np.int64)
 
 
-def hydrogen_bonds(table: Rows, chart: int, hydrogens: Mask) -> Mask:
-    """Lengths to hydrogens, and whatever stands beyond the ``chart``."""
-    mask: Mask = (table.kinds == LENGTH) & (table.columns[:, :2] >= 0).all(axis=1)
-    mask &= hydrogens[table.columns[:, :2]].any(axis=1)
-    mask[chart:] = True
-    return mask
-
-
-def hydrogen_mask(hydrogens: ArrayLike | None, masses: Array) -> Mask:
-    """Which beads are hydrogens: by a mask, or by mass in amu."""
-    if hydrogens is None:
-        found: Mask = masses <= HYDROGEN
-    else:
-        if np.ma.isMaskedArray(hydrogens):
-            raise TypeError("hydrogens must be a plain array of booleans, not a masked one")
-        found = np.asarray(hydrogens)
-        if found.dtype != bool or found.shape != masses.shape:
-            raise ValueError(
-                f"hydrogens must be a mask of booleans {masses.shape}, got {found.dtype} "
-                f"{found.shape}"
-            )
-    if not found.any():
-        raise ValueError(
-            f"hard='h-bonds' finds no hydrogen: none of the masses is below {HYDROGEN}; give "
-            "masses in amu, or a mask, hydrogens=…"
-        )
-    return found
-
-
 def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
     """Resolve kinds, or a mask over the coordinates; rows beyond the ``chart`` are hard anyway."""
+    hard = hard_sets.named(hard)
     if isinstance(hard, str):
-        raise ValueError(
-            f"hard must be a tuple of kinds, 'torsional' or 'h-bonds', got the string {hard!r}"
-            + (f": write ({hard!r},)" if hard in KINDS[POSITIONS:] else "")
-        )
+        raise ValueError(f"hard={hard!r} needs bonds: a word for molecules is no set of kinds")
     if np.ma.isMaskedArray(hard):
         raise TypeError("hard must be a plain array of booleans, not a masked one")
     if hard is None:
@@ -359,13 +327,10 @@ def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
         return mask
     if listed.size and (listed.dtype.kind != "U" or listed.ndim != 1):
         raise ValueError(
-            f"hard must be a tuple of kinds {KINDS[POSITIONS:]}, a mask of booleans, 'torsional' "
-            f"or 'h-bonds', got {hard!r:.80}"
+            f"hard must be words or a mask of booleans, got {hard!r:.80}: {hard_sets.choices()}"
         )
     kinds = listed.tolist()
     for kind in kinds:
-        if kind not in KINDS[POSITIONS:]:
-            raise ValueError(f"hard names the kinds {KINDS[POSITIONS:]}, got {kind!r}")
         if kind == "torsion" and table.dim == 2:
             raise ValueError("there are no torsions in the plane: dim=2 has lengths and angles")
     mask = np.isin(table.kinds, [KINDS.index(kind) for kind in kinds]) & ~external

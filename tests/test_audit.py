@@ -333,17 +333,12 @@ def test_lists_and_integers_are_samples_too():
 @pytest.mark.parametrize(
     ("hard", "words"),
     [
-        ("length", "tuple of kinds"),
-        ((), "tuple of kinds"),
-        (
-            "hbonds",
-            r"got 'hbonds' \(did you mean h-bonds\?\): choose from length, angle, torsion; ",
-        ),
-        (("angles",), r"'angles' \(did you mean angle\?\): .* one of torsional, h-bonds, alone"),
-        (("length", "Bonds"), r"'Bonds' \(did you mean length\?\)"),
-        (("dihedral",), r"'dihedral' \(did you mean torsion\?\)"),
+        ((), "must be words, got"),
+        (np.ones(6, dtype=bool), "must be words, got"),
+        ("hbond", r"'hbond' \(did you mean h-bonds\?\): choose one or more of length, angle, "),
+        (("length", "Bndos"), r"'Bndos' \(did you mean bonds\?\).* torsional, h-bonds, h-angles"),
         (("xyz",), "'xyz': choose"),
-        (("torsional",), "'torsional' stands alone"),
+        (("torsional", "length"), "'torsional' stands alone"),
     ],
 )
 def test_hard_must_be_kinds(hard, words):
@@ -466,8 +461,12 @@ def test_hydrogens_by_mass_or_mask(rng):
     marked = ChainGroup(heavy, one.atoms, one.x, bonds=bonds, hydrogens=mask)
     assert len(audit([marked], "h-bonds").groups[0].chain.hard) == 2
     bare = ChainGroup(heavy, one.atoms, one.x, bonds=bonds)
+    with pytest.raises(ValueError, match=r"mass of 3, by which .* hydrogens="):
+        audit([bare], "h-bonds")
+    bare = ChainGroup(np.full(5, 12.0), one.atoms, one.x, bonds=bonds)
     with pytest.raises(ValueError, match="no chain has a hard coordinate among h-bonds"):
         audit([bare], "h-bonds")
+    assert len(audit([bare], "h-angles").groups[0].chain.hard) == 4
     both = audit([bare, methane], "h-bonds")
     assert both.notes == ("skipped 3 branched chains of 5 beads: no hydrogen",)
     grams = ChainGroup(1e-3 * heavy, one.atoms, one.x, bonds=bonds)

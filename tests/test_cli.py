@@ -185,14 +185,14 @@ def test_histograms_of_angles(peer):
         (["absent.data", "--select", "all"], "no such file: absent.data"),
         (
             ["{melt}", *MELT, "--hard", "lenght"],
-            "'lenght' (did you mean length?): choose from length, angle, torsion; or one of",
+            "'lenght' (did you mean length?): choose one or more of length, angle, torsion",
         ),
         (["{melt}", *MELT, "--hard", "length,torsional"], "'torsional' stands alone"),
         (["{melt}", *MELT, "--hard", "h-bonds"], "below 1.2, so that hydrogens cannot be told"),
-        (["absent.pdb", "--select", "all", "--hard", "AllBonds"], "did you mean length?"),
+        (["absent.pdb", "--select", "all", "--hard", "AlBonds"], "did you mean all-bonds?"),
         (["{melt}", *MELT, "--workers", "0"], "--workers must be at least 1, got 0"),
         (["{melt}", *MELT, "--scheduler", "nowhere"], "'nowhere' is no address of a Dask sched"),
-        (["{melt}", *MELT, "--hard", ""], "unknown kind of hard coordinate '': choose from"),
+        (["{melt}", *MELT, "--hard", ""], "unknown hard coordinates '': choose one or more"),
         (["{melt}", *MELT, "--step", "0"], "step must not be 0"),
         (
             ["{melt}", *MELT, "--start", "9"],

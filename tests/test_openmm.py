@@ -866,6 +866,47 @@ def test_chains_say_what_gets_a_term(mm, fixman_force, rng):
         assert energy == pytest.approx(expected, rel=1e-12)
 
 
+METHANOL = """<ForceField><AtomTypes>
+<Type name="C" class="C" element="C" mass="12.011"/>
+<Type name="O" class="O" element="O" mass="15.999"/>
+<Type name="H" class="H" element="H" mass="1.008"/></AtomTypes>
+<Residues><Residue name="MOH"><Atom name="C" type="C"/><Atom name="O" type="O"/>
+<Atom name="H1" type="H"/><Atom name="H2" type="H"/><Atom name="H3" type="H"/>
+<Atom name="HO" type="H"/><Bond from="0" to="1"/><Bond from="0" to="2"/><Bond from="0" to="3"/>
+<Bond from="0" to="4"/><Bond from="1" to="5"/></Residue></Residues>
+<HarmonicBondForce><Bond class1="C" class2="O" length="0.14" k="1"/>
+<Bond class1="C" class2="H" length="0.11" k="1"/><Bond class1="O" class2="H" length="0.1" k="1"/>
+</HarmonicBondForce><HarmonicAngleForce>
+<Angle class1="H" class2="C" class3="H" angle="1.91" k="1"/>
+<Angle class1="H" class2="C" class3="O" angle="1.91" k="1"/>
+<Angle class1="C" class2="O" class3="H" angle="1.91" k="1"/></HarmonicAngleForce></ForceField>"""
+
+
+def test_h_angles_hold_what_openmm_holds(mm):
+    from io import StringIO
+
+    from openmm import app
+
+    topology = app.Topology()
+    residue = topology.addResidue("MOH", topology.addChain())
+    symbols = {"C": "C", "O": "O", "H1": "H", "H2": "H", "H3": "H", "HO": "H"}
+    atoms = [
+        topology.addAtom(name, app.Element.getBySymbol(symbol), residue)
+        for name, symbol in symbols.items()
+    ]
+    bonds = [(0, 1), (0, 2), (0, 3), (0, 4), (1, 5)]
+    for i, j in bonds:
+        topology.addBond(atoms[i], atoms[j])
+    system = app.ForceField(StringIO(METHANOL)).createSystem(topology, constraints=app.HAngles)
+    held = {frozenset(system.getConstraintParameters(k)[:2]) for k in range(9)}
+    assert system.getNumConstraints() == 9
+    masses = [system.getParticleMass(k)._value for k in range(6)]
+    chain = fx.Chain.from_bonds(6, bonds, masses=masses, hard="HAngles")
+    rows = [chain.coordinates[row] for row in chain.hard]
+    assert {frozenset((row.beads[0], row.beads[-1])) for row in rows} == held
+    assert len(rows) == len(held)
+
+
 def test_a_chain_may_span_several_sets(mm, fixman_force, rng):
     # One molecule of which bonds to hydrogens alone are constrained.
     bonds = [(0, 1), (1, 2), (1, 3), (3, 4), (3, 5)]

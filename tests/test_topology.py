@@ -199,6 +199,60 @@ def test_benzene_is_rigid_and_three_of_its_rows_depend_on_the_others():
     assert masked.hard.tolist() == bonds.hard.tolist()
 
 
+@pytest.mark.parametrize(
+    ("words", "kinds"),
+    [
+        ("length", ("length",)),
+        ("bonds", ("length",)),
+        ("AllBonds", ("length",)),
+        ("all-angles", ("length", "angle")),
+        ("length, angle", ("length", "angle")),
+        (("bonds", "angles"), ("length", "angle")),
+        (np.array(["length", "dihedrals"]), ("length", "torsion")),
+    ],
+)
+def test_words_of_other_programs_name_kinds(words, kinds):
+    assert fx.Chain.linear(6, hard=words) == fx.Chain.linear(6, hard=kinds)
+    assert fx.Chain.ring(6, hard=words, drop_redundant=True) == fx.Chain.ring(
+        6, hard=kinds, drop_redundant=True
+    )
+
+
+def test_a_drude_particle_is_no_hydrogen():
+    masses = [11.611, 1.008, 0.4]
+    chain = fx.Chain.from_bonds(3, [(0, 1), (0, 2)], masses=masses, hard="HBonds")
+    assert [chain.coordinates[row] for row in chain.hard] == [("length", (0, 1))]
+
+
+# Methanol: C 0, O 1, H of C 2 to 4, H of O 5.
+METHANOL = [(0, 1), (0, 2), (0, 3), (0, 4), (1, 5)]
+
+
+@pytest.mark.parametrize("order", [range(6), [5, 1, 0, 2, 3, 4], [2, 0, 3, 4, 1, 5]])
+def test_h_angles_are_those_of_openmm(order):
+    order = list(order)
+    weights = np.array([12.011, 15.999, 1.008, 1.008, 1.008, 1.008])
+    place = np.argsort(order)
+    bonds = [(place[i], place[j]) for i, j in METHANOL]
+    chain = fx.Chain.from_bonds(
+        6, bonds, masses=weights[order], hard="HAngles", drop_redundant=True
+    )
+    rows = [chain.coordinates[row] for row in chain.hard]
+    found = {(row.kind, row.beads[1], frozenset(row.beads)) for row in rows if row.kind == "angle"}
+    held = [(2, 0, 3), (2, 0, 4), (3, 0, 4), (0, 1, 5)]
+    assert found == {
+        ("angle", place[j], frozenset(int(place[b]) for b in (i, j, k))) for i, j, k in held
+    }
+    assert sum(row.kind == "length" for row in rows) == 5
+    assert len(rows) == 9
+    # What was taken from the heavy neighbours is known where the hydrogens are.
+    heavy = weights + np.array([-6.0, -2.0, 2.0, 2.0, 2.0, 2.0])
+    again = fx.Chain.from_bonds(
+        6, bonds, masses=heavy[order], hard="h-angles", hydrogens=(weights < 2)[order]
+    )
+    assert again.hard.tolist() == chain.hard.tolist()
+
+
 @pytest.mark.parametrize(("dim", "count"), [(2, 3), (3, 2)])
 def test_a_ring_of_four_with_all_its_angles(dim, count):
     chain = fx.Chain.ring(4, dim=dim, hard=("length", "angle"), drop_redundant=True)
@@ -340,8 +394,11 @@ def test_json_and_pickle(chain):
         (lambda: fx.Chain.ring(3, dim=4), ValueError, "dim must be 2 or 3"),
         (lambda: fx.Chain.ring(3, base="x"), ValueError, "base must be"),
         (lambda: fx.Chain.linear(4, dim=2, hard="torsional"), ValueError, "needs dim=3"),
-        (lambda: fx.Chain.linear(4, hard="rigid"), ValueError, "'torsional' or 'h-bonds'"),
-        (lambda: fx.Chain.linear(4, hard="length"), ValueError, r"write \('length',\)"),
+        (lambda: fx.Chain.linear(4, hard="rigid"), ValueError, "'rigid': choose .* h-bonds"),
+        (lambda: fx.Chain.linear(4, hard="all-bond"), ValueError, "did you mean all-bonds"),
+        (lambda: fx.Chain.linear(4, hard=("length", "h-bonds")), ValueError, "stands alone"),
+        (lambda: fx.Chain.linear(4, hard=("length", 3)), ValueError, "unknown hard .* '3'"),
+        (lambda: fx.Chain.linear(4, masses=3.0, hard="h-bonds"), ValueError, "hydrogens=…"),
         (lambda: fx.Chain.linear(4, masses=14.0, hard="h-bonds"), ValueError, "no hydrogen"),
         (lambda: fx.Chain.branched([-1, 0], rotatable=[(0, 1)]), ValueError, "hard='torsional'"),
         (lambda: fx.Chain.branched([-1, 0], hydrogens=[True, False]), ValueError, "'h-bonds'"),

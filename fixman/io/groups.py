@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from fixman import topology
+from fixman import hard_sets, topology
 from fixman.chain import Chain
 
 Floats = npt.NDArray[np.float64]
@@ -73,27 +73,26 @@ class Molecules:
         `hard` as in `Chain.from_bonds`; where nothing of a molecule is hard, nothing is refused.
         """
         n = len(self.masses)
+        hard = hard_sets.named(hard)
         if self.bonds is None and not isinstance(hard, str):
-            return Chain.linear(n, masses=self.masses, hard=tuple(hard))
-        hydrogens = self._hydrogens() if hard == "h-bonds" else None
+            return Chain.linear(n, masses=self.masses, hard=hard)
+        hydrogens = self._hydrogens() if hard in hard_sets.WITH_HYDROGENS else None
         if hydrogens is not None and not np.any(hydrogens):
-            hard, hydrogens = (), None
-        wanted = hard if isinstance(hard, str) else tuple(hard)
+            hard, hydrogens = () if hard == "h-bonds" else ("length",), None
         return Chain.from_bonds(
-            n, self.pairs, masses=self.masses, hard=wanted, hydrogens=hydrogens,
+            n, self.pairs, masses=self.masses, hard=hard, hydrogens=hydrogens,
             drop_redundant=True,
         )  # fmt: skip
 
     def _hydrogens(self) -> Mask:
         if self.hydrogens is not None:
             return np.asarray(self.hydrogens, dtype=bool)
-        mask = self.masses <= topology.HYDROGEN
-        if np.all(mask) and len(mask) > 2:
+        if np.all(self.masses <= hard_sets.HYDROGEN) and len(self.masses) > 2:
             raise ValueError(
-                f"all masses of {self.label()} are below {topology.HYDROGEN}, so that hydrogens "
+                f"all masses of {self.label()} are below {hard_sets.HYDROGEN}, so that hydrogens "
                 "cannot be told by them: are the masses in amu?"
             )
-        return np.asarray(mask, dtype=bool)
+        return hard_sets.by_mass(np.asarray(self.masses, dtype=np.float64))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,7 +6,6 @@ are the same, to the last bit, wherever and together with which others it is eva
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fixman.coordinates import KINDS, POSITIONS, Coordinate
+from fixman import hard_sets
+from fixman.coordinates import Coordinate
 from fixman.dynamics import project
 from fixman.errors import ConstraintSolveError
 from fixman.io.groups import Indices, Molecules, counted
@@ -23,13 +23,6 @@ from fixman.metric import logdet
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
-
-MOLECULAR = ("torsional", "h-bonds")  # hard sets for molecules, by name
-INTERNAL = KINDS[POSITIONS:]
-OTHER_NAMES = {
-    "bond": "length", "bonds": "length", "allbonds": "length", "all-bonds": "length",
-    "dihedral": "torsion", "dihedrals": "torsion",
-}  # fmt: skip
 
 SCATTERED = np.sqrt(2.0 * np.log(2.0))  # rad: a resultant of ½, beyond it no circular mean
 
@@ -211,6 +204,7 @@ def meters(
     ``name`` turns the index of an atom into what its owner calls it.
     """
     kinds = hard_names(hard)
+    hard = hard_sets.named(hard)
     found, notes = [], []
     for one in molecules:
         meter = Meter(one, hard)
@@ -234,28 +228,12 @@ def meters(
 
 def hard_names(hard: str | Sequence[str]) -> tuple[str, ...]:
     """Check a hard set by name: kinds, or one of the words for molecules."""
-    if isinstance(hard, str) and hard in MOLECULAR:
-        return (hard,)
-    choices = f"choose from {', '.join(INTERNAL)}; or one of {', '.join(MOLECULAR)}, alone"
-    if isinstance(hard, str) or not len(hard):
-        near = _near(hard) if isinstance(hard, str) else ""
-        raise ValueError(
-            f"hard must be a tuple of kinds such as ('length', 'angle'), or a word for molecules, "
-            f"got {hard!r}{near}: {choices}"
-        )
-    for kind in hard:
-        if kind in MOLECULAR:
-            raise ValueError(f"{kind!r} stands alone, not in a tuple or with other kinds")
-        if kind not in INTERNAL:
-            raise ValueError(f"unknown kind of hard coordinate {kind!r}{_near(kind)}: {choices}")
-    return tuple(hard)
-
-
-def _near(word: object) -> str:
-    word = str(word).lower()
-    near = difflib.get_close_matches(word, (*INTERNAL, *MOLECULAR), 1)
-    meant = OTHER_NAMES.get(word, near[0] if near else "")
-    return f" (did you mean {meant}?)" if meant else ""
+    found = hard_sets.named(hard)
+    if isinstance(found, str):
+        return (found,)
+    if not isinstance(found, tuple) or not found or not all(isinstance(k, str) for k in found):
+        raise ValueError(f"hard must be words, got {hard!r:.80}: {hard_sets.choices()}")
+    return found
 
 
 def row_name(row: Coordinate, molecules: Molecules, name: Callable[[int], str] = str) -> str:

@@ -1,0 +1,332 @@
+"""What kind of file a file is, told by its content; and LAMMPS's own files before MDAnalysis.
+
+Formats have MDAnalysis's names, which the caller hands in: nothing here imports it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+NEEDS_MDANALYSIS = (
+    'reading topologies and trajectories needs MDAnalysis: pip install "fixman-chains[md]"'
+)
+
+COMPRESSED = (".gz", ".bz2")
+MAGIC = {
+    b"\xdf\x65\xdf\x65\xdf\x65\xdf\x65": "GSD",
+    b"\x89HDF\r\n\x1a\n": "H5MD",
+    b"CDF\x01": "NCDF",
+    b"CDF\x02": "NCDF",
+    b"\x00\x00\x07\xcb": "XTC",
+    b"\x00\x00\x07\xc9": "TRR",
+}
+# Extensions that a content goes by as well.
+ALSO = {
+    "PDB": ("ENT", "XPDB", "PDBQT", "PQR"),
+    "NCDF": ("NC", "NCRST"),
+    "H5MD": ("H5",),
+    "DCD": ("LAMMPS",),
+    "XYZ": ("TXYZ", "ARC"),
+    "TOP": ("PRMTOP", "PARM7"),
+}
+SAID = {"LAMMPS": "DATA", "DUMP": "LAMMPSDUMP", "LAMMPSTRJ": "LAMMPSDUMP"}  # by users
+ONLY_FRAMES = ("DCD", "XTC", "TRR", "NCDF", "H5MD")
+NO_FRAMES = ("PSF", "TPR", "ITP", "TOP")
+
+# LAMMPS's atom styles as columns of its data files, in MDAnalysis's words.
+STYLES = {
+    "atomic": "id type x y z",
+    "charge": "id type charge x y z",
+    "bond": "id resid type x y z",
+    "angle": "id resid type x y z",
+    "molecular": "id resid type x y z",
+    "full": "id resid type charge x y z",
+    "dipole": "id type charge x y z",
+    "sphere": "id type diameter density x y z",
+}
+NEEDED = ("id", "type", "x", "y", "z")
+AXES = (("x", "y", "z"), ("xu", "yu", "zu"), ("xs", "ys", "zs"), ("xsu", "ysu", "zsu"))
+PREAMBLE = 9  # lines of a frame of a dump before its atoms
+
+
+class DataHeader(NamedTuple):
+    """What a LAMMPS data file says of itself: numbers of atoms and bonds, and its atoms' columns.
+
+    columns counts those of the first atom without image flags; style is the hint "Atoms # style";
+    first is the first atom's line in pieces.
+    """
+
+    atoms: int
+    bonds: int
+    columns: int
+    style: str
+    first: tuple[str, ...]
+
+
+def extension(path: Path) -> str:
+    """Extension in capitals, without that of a compression."""
+    path = path.with_suffix("") if path.suffix in COMPRESSED else path
+    return path.suffix[1:].upper()
+
+
+def content(path: Path) -> str | None:
+    """Format that a file's first bytes or lines are of; None where they do not tell."""
+    with path.open("rb") as file:
+        start = file.read(20_000)
+    for magic, name in MAGIC.items():
+        if start.startswith(magic):
+            return name
+    if start[4:8] == b"CORD" or start[8:12] == b"CORD":
+        return "DCD"
+    if b"VERSION" in start[:24] and b"\0" in start[:24]:
+        return "TPR"
+    if b"\0" in start:
+        return None
+    lines = start.decode("utf-8", "replace").splitlines()
+    return _of_lines(lines[: -1 if len(start) == 20_000 else None])
+
+
+def _of_lines(lines: list[str]) -> str | None:
+    first = next((line.strip() for line in lines if line.strip()), "")
+    if first.startswith("ITEM: "):
+        return "LAMMPSDUMP"
+    if re.match(r"PSF\b", first):
+        return "PSF"
+    if first.startswith("%VERSION"):
+        return "TOP"
+    stripped = [line.strip() for line in lines]
+    if any(line.startswith("@<TRIPOS>") for line in stripped):
+        return "MOL2"
+    if any(re.match(r"\[\s*(moleculetype|atoms|defaults)\s*\]", line) for line in stripped):
+        return "ITP"
+    if any(_is_pdb_atom(line) for line in lines):
+        return "PDB"
+    if any(re.match(r"\d+\s+atoms\b", line) for line in stripped[1:40]):
+        return "DATA"
+    if len(lines) > 2 and stripped[0].isdigit() and _numbers(stripped[2].split()[1:4]) == 3:
+        return "XYZ"
+    if len(lines) > 2 and stripped[1].isdigit() and _is_gro_atom(lines[2]):
+        return "GRO"
+    return None
+
+
+def _is_pdb_atom(line: str) -> bool:
+    places = [line[k : k + 8] for k in (30, 38, 46)]
+    return line.startswith(("ATOM  ", "HETATM")) and _numbers(places) == 3
+
+
+def _is_gro_atom(line: str) -> bool:
+    return line[:5].strip().isdigit() and _numbers(line[20:].split()[:3]) == 3
+
+
+def _numbers(words: Iterable[str]) -> int:
+    return sum(bool(re.fullmatch(r"\s*[-+]?\d*\.?\d+([eE][-+]?\d+)?\s*", word)) for word in words)
+
+
+def choose_format(path: Path, given: str | None, known: Iterable[str], use: str) -> str | None:
+    """Format of a file: the one given, that of its extension, or that of its content.
+
+    Parameters
+    ----------
+    path : Path
+    given : str, optional
+        By MDAnalysis's names, or LAMMPS's: "data", "dump".
+    known : iterable of str
+        Formats that MDAnalysis reads for this use.
+    use : "topology" or "trajectory"
+
+    Returns
+    -------
+    str or None
+        None where nothing tells, and MDAnalysis is left to decide.
+
+    Raises
+    ------
+    ValueError
+        An unknown name of a format; a trajectory in the place of a topology, or the reverse.
+    """
+    known = set(known)
+    if given is not None:
+        name = given.upper()
+        name = name if name in known else SAID.get(name, name)
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            raise ValueError(
+                f"MDAnalysis knows no {use} of format {given!r}{meant}: {', '.join(sorted(known))}"
+            )
+        return name
+    found, named = content(path), extension(path)
+    if use == "topology" and found in ONLY_FRAMES:
+        raise ValueError(
+            f"{path.name} is a trajectory ({found}), which knows neither bonds nor masses: the "
+            "order is topology first, then trajectory"
+        )
+    if use == "trajectory" and found in NO_FRAMES:
+        raise ValueError(
+            f"{path.name} is a topology ({found}) without coordinates: the order is topology "
+            "first, then trajectory"
+        )
+    if named in known and (found is None or named == found or named in ALSO.get(found, ())):
+        return named
+    return found if found in known else named if named in known else None
+
+
+# --- LAMMPS data files --------------------------------------------------------------------------
+
+
+def data_header(path: Path) -> DataHeader:
+    """Read a LAMMPS data file up to its first atom.
+
+    Raises
+    ------
+    ValueError
+        If it has no atoms, or does not say how many.
+    """
+    counts = {"atoms": 0, "bonds": 0}
+    style = None
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        next(lines, "")  # a title
+        for line in lines:
+            text, _, comment = line.partition("#")
+            words = text.split()
+            if style is not None and words:
+                flags = 3 if len(words) >= 8 and all(map(_is_whole, words[-3:])) else 0
+                size = len(words) - flags
+                return DataHeader(counts["atoms"], counts["bonds"], size, style, tuple(words))
+            if words == ["Atoms"]:
+                style = comment.strip().lower()
+            elif len(words) == 2 and words[1] in counts and words[0].isdigit():
+                counts[words[1]] = int(words[0])
+    raise ValueError(f"{path.name} is no LAMMPS data file, or was cut off: it has no atoms")
+
+
+def _is_whole(word: str) -> bool:
+    return bool(re.fullmatch(r"[-+]?\d+", word))
+
+
+def columns_of(style: str) -> str:
+    """Columns of an atom style by LAMMPS's name; columns are returned as they are.
+
+    Raises
+    ------
+    ValueError
+        An unknown style, or columns without id, type, x, y and z.
+    """
+    words = style.split()
+    if len(words) == 1:
+        if style.strip().lower() in STYLES:
+            return STYLES[style.strip().lower()]
+        near = difflib.get_close_matches(style.lower(), STYLES, 1)
+        raise ValueError(
+            f"unknown atom style {style!r}{f' (did you mean {near[0]}?)' if near else ''}: choose "
+            f"from {', '.join(STYLES)}, or list its columns, such as 'id resid type x y z'"
+        )
+    lacking = [name for name in NEEDED if name not in words]
+    if lacking:
+        raise ValueError(f"atom style {style!r} lacks the columns {', '.join(lacking)}")
+    return " ".join(words)
+
+
+def atom_style(path: Path, header: DataHeader) -> tuple[str, str]:
+    """Columns of a data file's atoms, and a note where they had to be guessed.
+
+    Raises
+    ------
+    ValueError
+        Where the file names a style that is not known here or has other columns, or neither it
+        nor the number of columns tells.
+    """
+    if header.style:
+        if header.style not in STYLES:
+            raise ValueError(
+                f"{path.name} is of atom style {header.style!r}, whose columns are not known "
+                "here: list them, atom_style='id resid type x y z'"
+            )
+        return STYLES[header.style], ""
+    name = None
+    whole = [_is_whole(word) for word in header.first]
+    if header.columns == 5 and all(whole[:2]):
+        name = "atomic"
+    elif header.columns == 6 and all(whole[:2]):
+        name = "molecular" if whole[2] else "charge"
+    elif header.columns == 7 and all(whole[:3]):
+        name = "full"
+    if name is None:
+        raise ValueError(
+            f"{path.name} does not name its atom style, and its {header.columns} columns do not "
+            "tell: give it, atom_style='full', or its columns, 'id resid type x y z'"
+        )
+    columns = STYLES[name]
+    return columns, (
+        f"{path.name} does not name its atom style: by its {header.columns} columns it is taken "
+        f"for {name} ({columns})"
+    )
+
+
+# --- LAMMPS dumps -------------------------------------------------------------------------------
+
+
+def dump_columns(path: Path) -> tuple[str, ...]:
+    """Columns of a dump's first frame.
+
+    Raises
+    ------
+    ValueError
+        Without ids or positions, or written so that MDAnalysis does not read it.
+    """
+    if path.suffix in COMPRESSED:
+        return ("id",)
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in islice(lines, 40):
+            if line.startswith(("ITEM: UNITS", "ITEM: TIME\n")):
+                raise ValueError(
+                    f"{path.name} begins with {line.strip()!r}, which MDAnalysis does not read: "
+                    "write it with dump_modify units no time no, or remove these lines"
+                )
+            if line.startswith("ITEM: ATOMS"):
+                columns = tuple(line.split()[2:])
+                break
+        else:
+            raise ValueError(f"{path.name} has no 'ITEM: ATOMS': was it cut off?")
+    if "id" not in columns:
+        raise ValueError(
+            f"{path.name} has no column id, and LAMMPS writes atoms in any order: dump id and "
+            "positions"
+        )
+    if not any(set(axes) <= set(columns) for axes in AXES):
+        raise ValueError(f"{path.name} has no positions: its columns are {' '.join(columns)}")
+    return columns
+
+
+def dump_end(path: Path, atoms: int) -> str:
+    """Note where the last frame of a dump was cut off, so that it is left out.
+
+    Raises
+    ------
+    ValueError
+        Without a whole frame; where the last line of the last frame was cut, perhaps in a number.
+    """
+    if path.suffix in COMPRESSED:
+        return ""
+    lines, last = 0, b"\n"
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            lines += block.count(b"\n")
+            last = block[-1:]
+    frames, rest = divmod(lines, atoms + PREAMBLE)
+    if last != b"\n" and rest == atoms + PREAMBLE - 1:
+        raise ValueError(
+            f"{path.name} ends within its last line, perhaps in a number: it was cut off, remove "
+            "its last frame"
+        )
+    if not frames:
+        raise ValueError(f"{path.name} has no whole frame of {atoms} atoms: was it cut off?")
+    if rest or last != b"\n":
+        return f"the last frame of {path.name} is cut off and left out: {frames} are whole"
+    return ""

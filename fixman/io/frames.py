@@ -1,0 +1,152 @@
+"""Frames of a trajectory: which ones, of the same atoms throughout, with whole molecules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fixman.io import formats
+from fixman.io.groups import Molecules
+from fixman.io.samples import sum_outwards
+from fixman.io.universe import AtomsError
+
+try:
+    from MDAnalysis.lib.distances import minimize_vectors
+    from MDAnalysis.lib.mdamath import triclinic_vectors
+except ImportError as error:
+    raise ImportError(formats.NEEDS_MDANALYSIS) from error
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+# A bond this close to half a box edge may as well be its own periodic image.
+AMBIGUOUS_FRACTION = 0.4
+
+
+def dump_ids(universe: Any) -> npt.NDArray[np.int64] | None:
+    """Ids that the atoms of every frame of a LAMMPS dump must have; None for other trajectories.
+
+    Those of a LAMMPS topology; other files number atoms otherwise, so then those of the frame at
+    hand.
+    """
+    here = universe.trajectory.ts.data.get("id")
+    if here is None:
+        return None
+    ids = getattr(universe.atoms, "ids", None)
+    path = Path(universe.filename or "")
+    if ids is None or not path.is_file() or formats.content(path) not in ("DATA", "LAMMPSDUMP"):
+        ids = here
+    return np.array(ids, dtype=np.int64)
+
+
+def require_same_atoms(now: Any, ids: npt.NDArray[np.int64]) -> None:
+    """Refuse a frame of a dump whose atoms, sorted by id, are not those of the topology."""
+    own = np.asarray(now.data["id"]).astype(np.int64)
+    if not np.array_equal(own, ids):
+        place = int(np.argmax(own != ids)) if own.shape == ids.shape else 0
+        raise ValueError(
+            f"frame {now.frame} has an atom of id {own[place]} where the topology has id "
+            f"{ids[place]}: are these files of one run, and does the dump hold all atoms?"
+        )
+
+
+def trajectory_of(universe: Any) -> Any:
+    """Return the trajectory of a universe, or say that it has none."""
+    try:
+        return universe.trajectory
+    except AttributeError as error:
+        name = Path(universe.filename).name if universe.filename else "the universe"
+        raise ValueError(f"{name} holds no coordinates: give a trajectory as well") from error
+
+
+def frames_of(trajectory: Any, start: int | None, stop: int | None, step: int | None) -> Any:
+    """Slice a trajectory; some frame must be left."""
+    if step == 0:
+        raise ValueError("step must not be 0")
+    frames = trajectory[slice(start, stop, step)]
+    if len(frames) == 0:
+        limits = {"start": start, "stop": stop, "step": step}
+        given = ", ".join(f"{name} {limit}" for name, limit in limits.items() if limit is not None)
+        raise ValueError(
+            f"none of the {len(trajectory)} frames, counted from 0, is left by {given}"
+        )
+    return frames
+
+
+def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = None) -> Floats:
+    """Positions (molecules, n, 3) in the current frame, every bond its shortest periodic image.
+
+    ids are those that the atoms of a dump must have.
+    """
+    if ids is not None:
+        require_same_atoms(now, ids)
+    atoms = molecules.atoms
+    x: Floats = now.positions[atoms].astype(np.float64)
+    finite = np.all(np.isfinite(x), axis=2)
+    if not np.all(finite):
+        broken = int(atoms[~finite][0])
+        raise AtomsError(f"{{}} has no finite position in frame {now.frame}", broken)
+    parents, closures = molecules.tree
+    outer = np.flatnonzero(parents >= 0)
+    joined = np.concatenate([np.stack([parents[outer], outer], axis=1), closures])
+    bonds = x[:, joined[:, 1]] - x[:, joined[:, 0]]
+    coincident = ~np.any(bonds, axis=2)
+    if now.dimensions is not None and np.any(now.dimensions[:3]):
+        bonds = _shortest(bonds, now, joined, atoms)
+        steps = x.copy()
+        steps[:, outer] = bonds[:, : len(outer)]
+        x = np.cumsum(steps, axis=1) if molecules.bonds is None else sum_outwards(parents, steps)
+        _refuse_winding(x, bonds[:, len(outer) :], closures, atoms, now.frame)
+        coincident = ~np.any(x[:, joined[:, 1]] - x[:, joined[:, 0]], axis=2)
+    if np.any(coincident):
+        text = f"{{}} and {{}} are bonded and coincide in frame {now.frame}"
+        raise AtomsError(text, *_first_bond(atoms, joined, coincident))
+    return x
+
+
+def _shortest(bonds: Floats, now: Any, joined: Indices, atoms: Indices) -> Floats:
+    """Shortest periodic images of bonds (molecules, m, 3)."""
+    box = now.dimensions
+    rectangular = bool(np.all(box[3:] == 90.0))
+    with np.errstate(invalid="ignore"):
+        cell = np.empty(0) if rectangular else triclinic_vectors(box).astype(np.float64)
+    if not np.isfinite(box).all() or not (rectangular or np.any(cell)):
+        raise ValueError(f"frame {now.frame} has an impossible box {list(map(float, box))}")
+    shortest: Floats = minimize_vectors(bonds.reshape(-1, 3), box).reshape(bonds.shape)
+    if rectangular:  # an edge of zero length is a direction without periodicity
+        fraction = shortest / np.where(box[:3] > 0.0, box[:3], np.inf)
+    else:
+        fraction = shortest @ np.linalg.inv(cell)
+    ambiguous = np.any(np.abs(fraction) > AMBIGUOUS_FRACTION, axis=2)
+    if np.any(ambiguous):
+        raise AtomsError(
+            f"the bond between {{}} and {{}} is close to half the box long in frame {now.frame}, "
+            "so that its periodic image cannot be told: check box and units, or write whole "
+            "molecules without a box",
+            *_first_bond(atoms, joined, ambiguous),
+        )
+    return shortest
+
+
+def _refuse_winding(
+    x: Floats, bonds: Floats, closures: Indices, atoms: Indices, frame: int
+) -> None:
+    """Refuse rings that close only through the box: their bonds miss by a box vector."""
+    missed = x[:, closures[:, 1]] - x[:, closures[:, 0]] - bonds
+    winding = np.linalg.norm(missed, axis=2) > 0.5 * np.linalg.norm(bonds, axis=2)
+    if np.any(winding):
+        raise AtomsError(
+            f"the ring of bonds that {{}} and {{}} close winds around the box in frame {frame}: "
+            "such a molecule has no end, and is no chain",
+            *_first_bond(atoms, closures, winding),
+        )
+
+
+def _first_bond(atoms: Indices, joined: Indices, flags: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """Atoms of the first flagged bond; flags (molecules, m)."""
+    molecule, bond = np.argwhere(flags)[0]
+    one, two = atoms[molecule, joined[bond]]
+    return int(one), int(two)
