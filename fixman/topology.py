@@ -17,12 +17,10 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from fixman import _arrays, hard_sets
-from fixman._arrays import Array
 from fixman.coordinates import KINDS, POSITIONS, SLOTS, Coordinate, Index, Rows
 from fixman.kernels.geometry import ANGLE, LENGTH, TORSION
 
 Mask = NDArray[np.bool_]
-
 
 
 # --- graphs -------------------------------------------------------------------------------------
