@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import fixman as fx
-import fixman.audit
 from fixman.audit import AuditReport, GroupReport, audit
 from fixman.chain import Chain
 from fixman.io.averages import Mean, with_error
+from fixman.io import measuring
 from fixman.io.groups import ChainData, ChainGroup, Molecules
 from fixman.io.samples import BEND_EDGES, TORSION_EDGES, Meter, sum_outwards
 from fixman.io.samples import bends as bending
@@ -159,7 +159,7 @@ def test_frames_and_chains_are_one_pool(rng):
 def test_blocks_change_nothing(rng, monkeypatch):
     x = walk(rng, frames=11, chains=3)
     (whole,) = audit([group(x)], ("length", "angle")).groups
-    monkeypatch.setattr(fixman.audit, "BLOCK", 4 * 21)
+    monkeypatch.setattr(measuring, "BLOCK", 4 * 21)
     (split,) = audit([group(x)], ("length", "angle")).groups
     np.testing.assert_allclose(whole.half_logdet, split.half_logdet, rtol=0, atol=1e-12)
     assert split.mean_bond == pytest.approx(whole.mean_bond, rel=1e-14)
@@ -191,7 +191,7 @@ def test_first_bond_along_x_is_no_obstacle(rng):
 
 
 def test_straight_angles_are_named_with_their_frame(rng, monkeypatch):
-    monkeypatch.setattr(fixman.audit, "BLOCK", 2 * 28)
+    monkeypatch.setattr(measuring, "BLOCK", 2 * 28)
     x = walk(rng)
     x[5, 2, 2] = 2 * x[5, 2, 1] - x[5, 2, 0]
     data = ChainData((group(x),), np.arange(40, 100, 10), np.zeros(6))
