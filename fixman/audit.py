@@ -175,7 +175,8 @@ class GroupReport:
     def _repeated(self) -> str:
         if self.constant or self.distinct >= min(MANY * self.samples, self.independence.size):
             return ""
-        return f"{self.samples - self.distinct} of {self.samples} samples repeat others, and count once"
+        copies = self.samples - self.distinct
+        return f"{copies} of {self.samples} samples repeat others, and count once"
 
     @property
     def _moved(self) -> str:
@@ -460,11 +461,12 @@ def audit(
 
     The hard coordinates are first set to their pooled means, as constraining them would; `as_is`
     skips that. `hard` are kinds, "torsional" or "h-bonds", as in `Chain.from_bonds`; dependent
-    rows are left out, which is noted. So are frames that cannot be set onto the constraints, for
-    all groups of as many frames, while they are no more than 5 %. `groups` is what `read_chains` returns, or groups of x
-    (frames, chains, n, 3) and masses (n,), in memory; intermediates are blocks of about 10⁵ beads.
-    O(n) per sample. `histograms` counts soft bends and torsions as well, and `notes` join the
-    report's own. `MetricAnalysis` does the same from a trajectory, frame by frame, in parallel.
+    rows are left out, which is noted. So are frames that cannot be set onto the constraints, in all
+    groups of as many frames, while they are 5 % or less. `groups` is what `read_chains` returns, or
+    groups of x (frames, chains, n, 3) and masses (n,), in memory; intermediates are blocks of about
+    10⁵ beads. O(n) per sample. `histograms` counts soft bends and torsions as well, and `notes`
+    join the report's own. `MetricAnalysis` does the same from a trajectory, frame by frame, in
+    parallel.
 
     Raises ValueError where no group has a hard coordinate or a group has no samples, and what
     `Chain`, `logdet` and `project` raise in more than 5 % of the frames.

@@ -85,10 +85,9 @@ def share_left(half_logdet: Floats, ensemble: Ensemble) -> Share:
     From samples that are stiff themselves, ρ_stiff ∝ w ρ_rigid, it is 1/(⟨e^h⟩⟨e^(−h)⟩). The error
     is that of the mean of each sample's influence on its logarithm.
     """
-    if ensemble == "stiff":
-        tilts = ((1.0, -1.0), (-1.0, -1.0))  # e^(t h), and its power in the share
-    else:
-        tilts = ((-1.0, 2.0), (-2.0, -1.0))
+    # A product of powers p of ⟨e^(t h)⟩: pairs of t and p.
+    stiff = ensemble == "stiff"
+    tilts = ((1.0, -1.0), (-1.0, -1.0)) if stiff else ((-1.0, 2.0), (-2.0, -1.0))
     logarithm, influence = 0.0, np.zeros(half_logdet.shape)
     deciding = float(half_logdet.size)
     for tilt, power in tilts:
@@ -101,8 +100,8 @@ def share_left(half_logdet: Floats, ensemble: Ensemble) -> Share:
         deciding = min(deciding, effective_size(logs))
     value = float(np.exp(min(logarithm, 0.0)))
     error = value * standard_error(influence) if half_logdet.size > 1 else np.inf
-    share = min(independence(each).size for each in (half_logdet, influence)) / half_logdet.size
-    return Share(value, error, deciding * share >= FEWEST_SAMPLES)
+    deciding *= independence(influence).size / half_logdet.size
+    return Share(value, error, deciding >= FEWEST_SAMPLES)
 
 
 def distinct(half_logdet: Floats, *sizes: Floats) -> int:
