@@ -277,8 +277,8 @@ class GroupReport:
             differ = f"{self.distinct} {'is' if self.distinct == 1 else 'are'} distinct"
             return (
                 f"cannot tell: {self.samples} samples, of which {differ} and the others identical, "
-                f"as repeated frames or copies of one chain; {FEWEST_SAMPLES} distinct ones or more "
-                "are needed"
+                f"as repeated frames or copies of one chain; {FEWEST_SAMPLES} distinct ones or "
+                "more are needed"
             )
         if self.spread < NEGLIGIBLE:
             bound = f"about {self.spread:.1g}" if self.spread >= SHOWN else f"{SHOWN}"

@@ -275,7 +275,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
             if too_many(len(self.results["lost"]), self._most):
                 raise
             return
-        place = sum(self._there) if self.results["lost"] else self._frame_index
+        place = self._frame_index - len(self.results["lost"])
         self._there.append(True)
         for number, found in enumerate(measured):
             for name, value in found.items():
