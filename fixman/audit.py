@@ -11,28 +11,32 @@ of a run with constraints, taken as they are, for the rigid one. Weights lead to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from fixman import _arrays
-from fixman._statistics import effective_size, statistical_inefficiency
+from fixman._statistics import Independence, effective_size, independence
 from fixman.chain import Chain
 from fixman.errors import SingularConstraintError
 from fixman.io.averages import (
     FEWEST_SAMPLES,
     Ensemble,
     Mean,
+    Share,
     average,
+    distinct,
     other_ensemble,
+    share_left,
     weights_to_other,
     with_error,
 )
 from fixman.io.groups import ChainData, ChainGroup, counted
+from fixman.io.measuring import Lost, Rows, by_frame, kept, lost_note, numbered
 from fixman.io.samples import (
     BEND_EDGES,
     TORSION_EDGES,
@@ -41,7 +45,6 @@ from fixman.io.samples import (
     hard_names,
     is_constant,
     meters,
-    numbered,
 )
 
 Floats = npt.NDArray[np.float64]
@@ -49,11 +52,11 @@ Numbers = Sequence[int] | npt.NDArray[np.intp]
 
 NEGLIGIBLE = 0.1  # kT
 LARGE = 1.0  # kT
+MANY = 0.9  # of the samples: where fewer differ, that is worth a note
 SHOWN = 0.001  # smaller spreads are not told from rounding in the printed lines
 WITH_TORSIONS = 4  # beads: shorter chains have no torsion within
 READY = "for OpenMM: docs/openmm.md"
 SIZES = ("square_end_to_end", "square_gyration")
-BLOCK = 1 << 17  # beads handled at a time, which bounds the memory beyond the coordinates
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,15 +118,31 @@ class GroupReport:
         units = 0.5 * len(kinds) * log_mass + angular * np.log(self.mean_bond)
         return float(np.mean(self.half_logdet) + units) / len(kinds)
 
+    @cached_property
+    def share(self) -> Share:
+        """What weights (det H^bb)^(-1/2), rigid → stiff, would leave of a rigid run (Kish)."""
+        share = share_left(self.half_logdet, self.ensemble)
+        return share._replace(told=share.told and self.distinct >= FEWEST_SAMPLES)
+
     @property
     def effective_fraction(self) -> float:
-        """Kish's effective share of the samples under weights (det H^bb)^(-1/2), rigid → stiff."""
-        return effective_size(-self.half_logdet) / self.samples
+        """Value of `share`."""
+        return self.share.value
 
     @cached_property
+    def distinct(self) -> int:
+        """How many samples differ: repeated frames and copies of one chain count once."""
+        return distinct(self.half_logdet, *self.sizes.values())
+
+    @cached_property
+    def independence(self) -> Independence:
+        """How the samples hang together: neighbours in time, frames as wholes, a drift."""
+        return independence(self.half_logdet)
+
+    @property
     def independent(self) -> float:
-        """How many independent samples the spread rests on: frames resemble their neighbours."""
-        return self.samples / statistical_inefficiency(self.half_logdet)
+        """How many independent samples the spread rests on."""
+        return min(self.independence.size, float(self.distinct))
 
     @property
     def reweightable(self) -> bool:
@@ -131,7 +150,7 @@ class GroupReport:
         if self.contradicted:
             return False
         sign = 1.0 if self.ensemble == "stiff" else -1.0
-        share = effective_size(sign * self.half_logdet) / self.samples
+        share = effective_size(sign * self.half_logdet) / self.samples  # of these samples
         return share * self.independent >= FEWEST_SAMPLES
 
     @property
@@ -143,24 +162,51 @@ class GroupReport:
     @property
     def told(self) -> bool:
         """Whether there is a finding."""
-        enough = self.constant or self.samples >= FEWEST_SAMPLES
+        enough = self.constant or self.distinct >= FEWEST_SAMPLES
         return enough and not self.contradicted
 
     @property
-    def note(self) -> str:
-        """What samples taken for stiff give away of constraints, or nothing."""
+    def notes(self) -> tuple[str, ...]:
+        """What the samples give away: constraints, copies, a drift."""
+        found = (self._held, self._repeated, self._moved)
+        return tuple(f"{self.label}: {note}" for note in found if note)
+
+    @property
+    def _repeated(self) -> str:
+        if self.constant or self.distinct >= min(MANY * self.samples, self.independence.size):
+            return ""
+        copies = self.samples - self.distinct
+        return f"{copies} of {self.samples} samples repeat others, and count once"
+
+    @property
+    def _moved(self) -> str:
+        drift, apart = self.independence.drift, self.independence.apart
+        if self.constant or max(abs(drift), apart) < SHOWN:
+            return ""
+        if abs(drift) >= SHOWN:
+            return (
+                f"the frames drift: ½ ln det H^bb moves by {drift:+.2g} kT from the first to the "
+                "last: leave out the equilibration (--start), or run longer"
+            )
+        return (
+            f"the frames differ as wholes, their means by {apart:.2g} kT: the chains of a frame "
+            "are not independent"
+        )
+
+    @property
+    def _held(self) -> str:
         scatter = self.scatter
         few = self.samples < FEWEST_SAMPLES
         if scatter is None or self.ensemble == "rigid" or not scatter.held or few:
             return ""
         if scatter.held == scatter.rows:
             return (
-                f"{self.label}: no hard coordinate varies more than rounding does "
+                f"no hard coordinate varies more than rounding does "
                 f"({scatter.loosest}): was this run constrained, without Fixman's potential? "
                 "then audit it as-is"
             )
         return (
-            f"{self.label}: {scatter.held} of {scatter.rows} hard coordinates vary no more than "
+            f"{scatter.held} of {scatter.rows} hard coordinates vary no more than "
             "rounding does: a run with constraints on these is rigid in them, and counts as stiff "
             "only where an audit of them alone, as-is, finds little"
         )
@@ -170,7 +216,7 @@ class GroupReport:
         """What people publish: ⟨R²⟩ of linear chains and R_g = ⟨R_g²⟩^(1/2), stiff and rigid."""
         named = {"mean_square_end_to_end": False, "radius_of_gyration": True}
         return {
-            name: average(self.sizes[key], self.half_logdet, self.ensemble, root)
+            name: average(self.sizes[key], self.half_logdet, self.ensemble, root, self.distinct)
             for (name, root), key in zip(named.items(), SIZES, strict=True)
             if key in self.sizes
         }
@@ -202,7 +248,8 @@ class GroupReport:
         if not self.told or self.constant or self.independent >= FEWEST_SAMPLES:
             return ""
         worth = counted(max(1, int(self.independent)), "independent sample")
-        return f"; but all are worth {worth}: a longer run may have another spread"
+        drift = "the frames drift, and " if abs(self.independence.drift) >= SHOWN else ""
+        return f"; but {drift}all are worth {worth}: a longer run may have another spread"
 
     @property
     def _finding(self) -> str:
@@ -226,6 +273,13 @@ class GroupReport:
         if self.samples < FEWEST_SAMPLES:
             have = counted(self.samples, "sample")
             return f"cannot tell: {have}, {FEWEST_SAMPLES} or more are needed"
+        if self.distinct < FEWEST_SAMPLES:
+            differ = f"{self.distinct} {'is' if self.distinct == 1 else 'are'} distinct"
+            return (
+                f"cannot tell: {self.samples} samples, of which {differ} and the others identical, "
+                f"as repeated frames or copies of one chain; {FEWEST_SAMPLES} distinct ones or "
+                "more are needed"
+            )
         if self.spread < NEGLIGIBLE:
             bound = f"about {self.spread:.1g}" if self.spread >= SHOWN else f"{SHOWN}"
             return (
@@ -233,7 +287,7 @@ class GroupReport:
                 "deviation between rigid and stiff"
             )
         size = f"{self.spread:.2g} kT between rigid and stiff"
-        share = f"{self.effective_fraction:.0%} of the samples"
+        share = f"{self.share.percent} of the samples"
         if self.spread < LARGE:
             return (
                 f"noticeable, {size}: reweight the frames of a rigid run by (det H^bb)^(-1/2), "
@@ -259,7 +313,10 @@ class GroupReport:
             "range_kT": None if one else self.range,
             "mean_per_row_kT": self.mean_per_row,
             "effective_fraction": None if one else self.effective_fraction,
+            "effective_fraction_error": self.share.error if self.share.told else None,
             "independent_samples": self.independent,
+            "distinct_samples": self.distinct,
+            "drift_kT": self.independence.drift,
             "scatter": self.scatter._asdict() if self.scatter else None,
             "means": {} if self.contradicted else {k: m.as_dict() for k, m in self.means.items()},
             "verdict": self.verdict,
@@ -276,9 +333,10 @@ class GroupReport:
             "range": "n/a" if one else f"{self.range:.3f} kT",
             "independent samples behind them": f"{self.independent:.0f}",
             "mean per hard row, without units": f"{self.mean_per_row:.4f} kT",
-            "effective fraction, reweighted": "n/a" if one else f"{self.effective_fraction:.3f}",
+            "effective fraction, reweighted": "n/a" if one else str(self.share),
         }
         if self.constant:
+            table["effective fraction, reweighted"] = f"{self.share.value:.3f}"
             del table["independent samples behind them"]
         else:
             table |= self._sizes()
@@ -337,7 +395,7 @@ class AuditReport:
     @property
     def remarks(self) -> tuple[str, ...]:
         """The notes, and what the samples of each group give away."""
-        return (*self.notes, *(group.note for group in self.groups if group.note))
+        return (*self.notes, *(note for group in self.groups for note in group.notes))
 
     @property
     def verdict(self) -> str:
@@ -354,7 +412,8 @@ class AuditReport:
         if untold and not contradicted and (not found or worst.spread < NEGLIGIBLE):
             have = f"{len(self.groups)} groups {'has' if len(untold) == 1 else 'have'}"
             return (
-                f"cannot tell: {len(untold)} of {have} fewer than {FEWEST_SAMPLES} samples{warning}"
+                f"cannot tell: {len(untold)} of {have} fewer than {FEWEST_SAMPLES} distinct samples"
+                f"{warning}"
             )
         return f"{worst._finding} (the worst group: {worst.label}){worst._caveat}{warning}"
 
@@ -402,13 +461,15 @@ def audit(
 
     The hard coordinates are first set to their pooled means, as constraining them would; `as_is`
     skips that. `hard` are kinds, "torsional" or "h-bonds", as in `Chain.from_bonds`; dependent
-    rows are left out, which is noted. `groups` is what `read_chains` returns, or groups of x
-    (frames, chains, n, 3) and masses (n,), in memory; intermediates are blocks of about 10⁵ beads.
-    O(n) per sample. `histograms` counts soft bends and torsions as well, and `notes` join the
-    report's own. `MetricAnalysis` does the same from a trajectory, frame by frame, in parallel.
+    rows are left out, which is noted. So are frames that cannot be set onto the constraints, in all
+    groups of as many frames, while they are 5 % or less. `groups` is what `read_chains` returns, or
+    groups of x (frames, chains, n, 3) and masses (n,), in memory; intermediates are blocks of about
+    10⁵ beads. O(n) per sample. `histograms` counts soft bends and torsions as well, and `notes`
+    join the report's own. `MetricAnalysis` does the same from a trajectory, frame by frame, in
+    parallel.
 
     Raises ValueError where no group has a hard coordinate or a group has no samples, and what
-    `Chain`, `logdet` and `project` raise.
+    `Chain`, `logdet` and `project` raise in more than 5 % of the frames.
     """
     names = hard_names(hard)
     frames: Numbers = ()
@@ -416,20 +477,51 @@ def audit(
         notes, frames, groups = (*groups.notes, *notes), groups.frames, groups.groups
     checked = [_checked(group, number, frames) for number, group in enumerate(groups)]
     found, remarks = meters(checked, hard)
-    reports = []
-    for meter in found:
-        assert isinstance(meter.molecules, ChainGroup)
-        x = meter.molecules.x
-        own = _own(frames, x)
-        means, deviations = _pooled_means(meter, x, own)
-        parts = []
-        for block in _blocks(x):
-            with numbered(own[block]):
-                values = None if as_is else means
-                parts.append(meter.measure(x[block], values, histograms=histograms))
-        measured = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-        reports.append(_report(meter, measured, as_is, meter.scatter(means, deviations)))
-    return AuditReport(names, as_is, tuple(reports), (*notes, *remarks))
+    reports: dict[int, GroupReport] = {}
+    for length in dict.fromkeys(len(_x(meter)) for meter in found):
+        these = {k: meter for k, meter in enumerate(found) if len(_x(meter)) == length}
+        lost: Lost = {}
+        measured = _measured(list(these.values()), frames, as_is, histograms, lost)
+        reports |= dict(zip(these, measured, strict=True))
+        if lost:
+            remarks.append(lost_note(lost, length))
+    ordered = tuple(reports[k] for k in range(len(found)))
+    return AuditReport(names, as_is, ordered, (*notes, *remarks))
+
+
+def _measured(
+    found: Sequence[Meter], frames: Numbers, as_is: bool, histograms: bool, lost: Lost
+) -> list[GroupReport]:
+    """Report on groups of equally many frames, and add to `lost` those that cannot be measured.
+
+    Means are over the frames that stay, so that losing some in the second pass starts anew.
+    """
+    while True:
+        sums: list[Rows] = []
+        for meter in found:
+            x = _x(meter)
+            sums.append(by_frame(x, _own(frames, x), meter.sums, lost))
+        before = len(lost)
+        rows: list[Rows] = []
+        pooled = []
+        for meter, each in zip(found, sums, strict=True):
+            x = _x(meter)
+            kept_sums = kept(each, lost)
+            samples = len(kept_sums["plain"]) * x.shape[1]
+            means, deviations = meter.means(kept_sums, samples)
+            pooled.append(meter.scatter(means, deviations))
+            act = partial(meter.measure, values=None if as_is else means, histograms=histograms)
+            rows.append(by_frame(x, _own(frames, x), act, lost))
+        if len(lost) == before:
+            return [
+                _report(meter, kept(row, lost), as_is, scatter)
+                for meter, row, scatter in zip(found, rows, pooled, strict=True)
+            ]
+
+
+def _x(meter: Meter) -> Floats:
+    assert isinstance(meter.molecules, ChainGroup)
+    return meter.molecules.x
 
 
 def _own(frames: Numbers, x: Floats) -> Numbers:
@@ -456,17 +548,6 @@ def _checked(group: ChainGroup, number: int, frames: Numbers) -> ChainGroup:
                 f"({frame}, {chain}) coincide: their bond has no direction"
             )
     return replace(group, masses=_arrays.masses(group.masses, x.shape[2]), x=x)
-
-
-def _pooled_means(meter: Meter, x: Floats, own: Numbers) -> tuple[Floats, Floats]:
-    """Means and deviations of the hard coordinates over x (frames, chains, n, 3)."""
-    parts = []
-    for block in _blocks(x):
-        with numbered(own[block]):
-            sums = meter.sums(x[block])
-        parts.append({name: np.sum(values, axis=0) for name, values in sums.items()})
-    sums = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
-    return meter.means(sums, x.shape[0] * x.shape[1])
 
 
 def _report(
@@ -498,9 +579,3 @@ def _warning(groups: Sequence[GroupReport]) -> str:
 
 def _kinds(chain: Chain) -> list[str]:
     return [chain.coordinates[row].kind for row in chain.hard]
-
-
-def _blocks(x: Floats) -> Iterator[slice]:
-    """Cut the frames of x (frames, chains, n, 3) into blocks."""
-    size = max(1, BLOCK // (x.shape[1] * x.shape[2]))
-    return (slice(k, k + size) for k in range(0, len(x), size))

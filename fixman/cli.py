@@ -7,13 +7,15 @@ import argparse
 import csv
 import io
 import json
+import os
 import re
 import signal
+import struct
 import sys
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,22 +27,42 @@ if TYPE_CHECKING:
 
 # Heavy imports live inside the subcommands: `fixman --help` answers at once.
 
+UNWRITTEN = 1
+BROKEN_PIPE = 141  # what a shell tells of a program that SIGPIPE ended
+CORRUPT = (EOFError, IndexError, KeyError, struct.error)  # of readers that meet what they must not
+
+
+class UnwrittenError(Exception):
+    """Files that could not be written, after a report that was printed."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand; 0 on success, 2 with one line on stderr for anything a user can mend.
 
-    Ctrl-C is 130, without a word.
+    1 where the report was printed but its files could not be written. Ctrl-C is 130, and a pipe
+    that its reader closed 141, without a word.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # where the terminal knows no ½
-    arguments = _parser().parse_args(argv)
     try:
-        with _no_interrupt_is_lost():
-            arguments.run(arguments)
+        try:
+            arguments = _parser().parse_args(argv)
+            with _no_interrupt_is_lost():
+                arguments.run(arguments)
+        except SystemExit:  # after help or version
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return cli_simulate.INTERRUPTED
+    except UnwrittenError as error:
+        print(f"fixman: error: {error}", file=sys.stderr)
+        return UNWRITTEN
     except (ValueError, RuntimeError, OSError, ImportError) as error:
+        _give_up_broken_output()
+        if isinstance(error, BrokenPipeError):
+            return BROKEN_PIPE
         # The library speaks of its arguments, which here are flags.
         flags = re.sub(r'\b(hard|bonds)="(\S+)"', r"--\1 \2", " ".join(str(error).split()))
         flags = flags.replace("overwrite=True", "--overwrite")
@@ -93,6 +115,15 @@ def _no_interrupt_is_lost() -> Iterator[None]:
             timer.cancel()
         sys.unraisablehook = hook
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _give_up_broken_output() -> None:
+    """Keep the interpreter from trying again, at its end, to write what could not be written."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):  # no file behind it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -159,6 +190,7 @@ def _add_audit(commands: Any) -> None:
     table = "write ½ ln det H^bb and the sizes of every frame and chain"
     add("--out", type=Path, metavar="CSV", help=table)
     add("--plot", type=Path, metavar="PNG", help="write its histogram, and those of soft angles")
+    add("--overwrite", action="store_true", help="replace files of these names")
     add("--json", action="store_true", help="print one JSON document instead of text")
     add("--quiet", action="store_true", help="no progress bar")
     audit.set_defaults(run=_audit)
@@ -178,8 +210,14 @@ def _audit(arguments: argparse.Namespace) -> None:
             continue
         if not path.parent.is_dir():
             raise FileNotFoundError(f"no such folder: {path.parent}")
+        if path.is_dir():
+            raise IsADirectoryError(f"a folder, not a file: {path}")
         if path.resolve() in taken:
             raise ValueError(f"{path} is an input or another output: choose another name")
+        if os.path.lexists(path) and not (arguments.overwrite or _is_device(path)):
+            raise FileExistsError(
+                f"{path} exists: choose another name, or overwrite it (overwrite=True)"
+            )
         taken.append(path.resolve())
     from fixman import hard_sets
 
@@ -204,19 +242,61 @@ def _audit(arguments: argparse.Namespace) -> None:
             bonds=arguments.bonds,
             histograms=arguments.plot is not None,
         )
-        analysis.run(arguments.start, arguments.stop, arguments.step, **_backend(arguments, stack))
+        backend = _backend(arguments, stack)
+        with _naming(arguments.trajectory or arguments.topology):
+            analysis.run(arguments.start, arguments.stop, arguments.step, **backend)
     report = AuditReport.from_analysis(analysis, notes)
-    if arguments.out is not None:
-        _write_csv(arguments.out, analysis, report)
-    if arguments.plot is not None:
-        _write_plot(arguments.plot, report)
-    written = [str(path) for path in (arguments.out, arguments.plot) if path is not None]
+    written, failed = [], []
+    for path in (arguments.out, arguments.plot):
+        if path is None:
+            continue
+        try:
+            with _new_file(path, arguments.overwrite) as temporary:
+                if path is arguments.out:
+                    _write_csv(temporary, analysis, report)
+                else:
+                    _write_plot(temporary, report, path.suffix[1:])
+        except OSError as error:
+            failed.append(f"cannot write {path}: {error.strerror or error}")
+        else:
+            written.append(str(path))
     if arguments.json:
         print(json.dumps(report.as_dict() | {"written": written}, indent=2))
     else:
         print(report)
         for path in written:
             print(f"wrote {path}")
+    if failed:
+        raise UnwrittenError("; ".join(failed))
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Name the file in errors of readers that do not."""
+    try:
+        yield
+    except (*CORRUPT, OSError) as error:
+        if str(path) in str(error) and not isinstance(error, BrokenPipeError):
+            raise
+        what = f"{type(error).__name__}: {error}" if isinstance(error, CORRUPT) else str(error)
+        raise ValueError(f"{path} cannot be read; is it damaged or cut off? ({what})") from error
+
+
+@contextmanager
+def _new_file(path: Path, overwrite: bool) -> Iterator[Path]:
+    """Give a name to write to that becomes `path` when all is written; what a link points to."""
+    from fixman.writer import new_file
+
+    if _is_device(path):
+        yield path
+        return
+    with new_file(path.resolve(), overwrite) as temporary:
+        yield temporary
+
+
+def _is_device(path: Path) -> bool:
+    """Whether this is something like /dev/stdout, which cannot be replaced by a file."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _backend(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Any]:
@@ -248,7 +328,7 @@ def _write_csv(path: Path, analysis: MetricAnalysis, report: AuditReport) -> Non
                     writer.writerow([number, chain, frame, time, *found])
 
 
-def _write_plot(path: Path, report: AuditReport) -> None:
+def _write_plot(path: Path, report: AuditReport, kind: str) -> None:
     from fixman import plot
     from fixman.io.samples import BEND_EDGES, TORSION_EDGES
 
@@ -267,4 +347,4 @@ def _write_plot(path: Path, report: AuditReport) -> None:
         axes[0].set_title(f"hard: {', '.join(report.hard)}")
         for ax, (name, edges, densities) in zip(axes[1:], panels, strict=True):
             plot.angle_histogram(ax, edges, [density or {} for density in densities], name)
-        fig.savefig(path)
+        fig.savefig(path, format=kind)

@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import fixman as fx
-import fixman.audit
 from fixman.audit import AuditReport, GroupReport, audit
 from fixman.chain import Chain
-from fixman.io.averages import Mean, with_error
+from fixman.io import measuring
+from fixman.io.averages import Mean, distinct, share_left, with_error
 from fixman.io.groups import ChainData, ChainGroup, Molecules
 from fixman.io.samples import BEND_EDGES, TORSION_EDGES, Meter, sum_outwards
 from fixman.io.samples import bends as bending
@@ -143,10 +144,63 @@ def test_mean_per_row_by_hand(rng):
 def test_effective_fraction_against_plain_weights(rng):
     half = 500.0 + rng.normal(size=(25, 4))
     weights = np.exp(-(half - half.mean()))
-    expected = weights.sum() ** 2 / (weights**2).sum() / 100
-    assert report_of(half).effective_fraction == pytest.approx(expected, rel=1e-12)
-    assert report_of(np.zeros((3, 9))).effective_fraction == pytest.approx(1.0, rel=1e-14)
-    assert 0.0 < report_of([[0.0, 3000.0]]).effective_fraction == pytest.approx(0.5)
+    rigid = replace(report_of(half), ensemble="rigid")
+    kish = weights.sum() ** 2 / (weights**2).sum() / 100
+    assert rigid.effective_fraction == pytest.approx(kish, rel=1e-12)
+    stiff = 1.0 / (weights.mean() * (1.0 / weights).mean())
+    assert report_of(half).effective_fraction == pytest.approx(stiff, rel=1e-12)
+    for ensemble in ("stiff", "rigid"):
+        still = replace(report_of(np.zeros((3, 9))), ensemble=ensemble)
+        assert still.effective_fraction == pytest.approx(1.0, rel=1e-14)
+    far = report_of([[0.0, 3000.0]])
+    assert far.effective_fraction == 0.0  # 4 e⁻³⁰⁰⁰
+    assert replace(far, ensemble="rigid").effective_fraction == pytest.approx(0.5)
+
+
+def test_the_share_of_stiff_samples_is_that_of_rigid_ones():
+    """Ten beads, bonds and bends of 1.2 rad hard; rigid samples by rejection of stiff ones."""
+    rng = np.random.default_rng(5)
+    chain = Chain.linear(10, hard=("length", "angle"))
+    q = np.zeros((60_000, 1, 30))
+    for k, row in enumerate(chain.coordinates):
+        q[..., k] = {"length": 1.0, "angle": 1.2}.get(row.kind, 0.3)
+        if row.kind == "torsion":
+            q[..., k] = rng.uniform(-np.pi, np.pi, q.shape[:2])  # stiff: √det G is constant
+    half = 0.5 * fx.logdet(chain, chain.cartesian(q))
+    half -= half.max()
+    kept = half[rng.uniform(size=half.shape) < np.exp(half)][:, None]
+    stiff, rigid = share_left(half, "stiff"), share_left(kept, "rigid")
+    assert stiff.told
+    assert rigid.told
+    assert 0.7 < rigid.value < 0.97
+    assert stiff.error < 0.01
+    assert abs(stiff.value - rigid.value) < 4.0 * np.hypot(stiff.error, rigid.error)
+    plain = share_left(half, "rigid")  # the wrong formula for them
+    assert abs(plain.value - rigid.value) > 4.0 * np.hypot(plain.error, rigid.error)
+
+
+def test_the_error_of_a_share_is_its_scatter():
+    rng = np.random.default_rng(6)
+    for ensemble, expected in (("stiff", np.exp(-0.25)), ("rigid", np.exp(-0.25))):
+        found = [share_left(rng.normal(0.0, 0.5, (400, 1)), ensemble) for _ in range(200)]
+        values, errors, _ = np.array(found).T
+        assert np.mean(values) == pytest.approx(expected, abs=4 * np.std(values) / np.sqrt(200))
+        assert np.median(errors) == pytest.approx(np.std(values), rel=0.25)
+
+
+def test_a_share_that_few_samples_decide_has_no_error():
+    half = np.random.default_rng(7).normal(size=(97, 1))
+    told = share_left(half, "stiff")
+    assert told.told
+    assert re.fullmatch(r"0\.\d+ ± 0\.\d+", str(told))
+    assert re.fullmatch(r"\d\d ± \d+ %", told.percent)
+    one = share_left(np.append(half, -12.0)[:, None], "stiff")
+    assert not one.told
+    assert str(one).startswith("about 0.0")
+    assert one.percent == "less than 1 %"
+    report = report_of(np.append(half, -5.0)[:, None])
+    assert re.search(r"which leaves about \d+ % of the samples", report.verdict)
+    assert report.as_dict()["effective_fraction_error"] is None
 
 
 def test_frames_and_chains_are_one_pool(rng):
@@ -159,7 +213,7 @@ def test_frames_and_chains_are_one_pool(rng):
 def test_blocks_change_nothing(rng, monkeypatch):
     x = walk(rng, frames=11, chains=3)
     (whole,) = audit([group(x)], ("length", "angle")).groups
-    monkeypatch.setattr(fixman.audit, "BLOCK", 4 * 21)
+    monkeypatch.setattr(measuring, "BLOCK", 4 * 21)
     (split,) = audit([group(x)], ("length", "angle")).groups
     np.testing.assert_allclose(whole.half_logdet, split.half_logdet, rtol=0, atol=1e-12)
     assert split.mean_bond == pytest.approx(whole.mean_bond, rel=1e-14)
@@ -191,7 +245,7 @@ def test_first_bond_along_x_is_no_obstacle(rng):
 
 
 def test_straight_angles_are_named_with_their_frame(rng, monkeypatch):
-    monkeypatch.setattr(fixman.audit, "BLOCK", 2 * 28)
+    monkeypatch.setattr(measuring, "BLOCK", 2 * 28)
     x = walk(rng)
     x[5, 2, 2] = 2 * x[5, 2, 1] - x[5, 2, 0]
     data = ChainData((group(x),), np.arange(40, 100, 10), np.zeros(6))
@@ -266,15 +320,22 @@ def test_unknown_kind(rng):
     ],
 )
 def test_verdicts(spread, samples, words):
-    half = np.zeros(samples)
-    half[::2], half[1::2] = spread, -spread
-    assert report_of(half[:, None]).verdict.startswith(words)
+    half = standard(samples)[:, None]
+    report = replace(report_of(spread * half), sizes={"square_gyration": 5.0 + half})
+    assert report.verdict.startswith(words)
+
+
+def standard(samples):
+    """Values of variance 1 about 0, all different, in no order."""
+    values = np.random.default_rng(4).permutation(np.linspace(-1.0, 1.0, samples))
+    return values / np.std(values)
 
 
 def test_overall_verdict_does_not_hide_what_cannot_be_told():
-    few, still, wild = report_of([[9.0], [0.0]]), report_of(np.zeros((30, 1))), 30 * [[0.0, 4.0]]
+    few, still = report_of([[9.0], [0.0]]), report_of(0.05 * standard(30)[:, None])
+    wild = 2.0 * standard(60).reshape(30, 2)
     assert AuditReport(("length",), False, (few, still)).verdict == (
-        "cannot tell: 1 of 2 groups has fewer than 20 samples"
+        "cannot tell: 1 of 2 groups has fewer than 20 distinct samples"
     )
     assert AuditReport(("length",), False, (few, report_of(wild))).verdict.startswith("large, 2 kT")
     assert AuditReport(("length",), False, (few, few)).verdict.startswith("cannot tell: 2 of 2")
@@ -586,7 +647,8 @@ def right_angled(rng, frames, chains, ensemble):
 
 # ⟨cos α⟩ of the rigid ensemble is 0.040038 (theory.md section 8).
 @pytest.mark.parametrize("ensemble", ["stiff", "rigid"])
-def test_reweighting_takes_samples_to_the_other_ensemble(rng, ensemble):
+def test_reweighting_takes_samples_to_the_other_ensemble(ensemble):
+    rng = np.random.default_rng(1)  # one of the 95 % in which chance draws no line
     x = right_angled(rng, 3000, 4, ensemble)
     report = audit([group(x)], ("length", "angle"), as_is=ensemble == "rigid")
     (one,) = report.groups
@@ -633,11 +695,13 @@ def test_errors_know_that_frames_resemble_each_other(rng):
 
 def test_too_few_effective_samples_tell_no_average(rng):
     x = np.repeat(walk(rng, frames=5, chains=1), 40, axis=0)
+    x += 1e-3 * rng.normal(size=x.shape)  # no copies
     report = audit([group(x)])
     assert "n/a: worth " in str(report)
     assert report.groups[0].independent < 20
     assert not report.groups[0].reweightable
-    assert re.search(r"; but all are worth \d+ independent samples?: a longer run ", report.verdict)
+    worth = r"; but (the frames drift, and )?all are worth \d+ independent samples?: a longer run "
+    assert re.search(worth, report.verdict)
     mean = report.groups[0].means["radius_of_gyration"]
     assert not mean.told
     assert mean.as_dict()["stiff"] is None
@@ -680,3 +744,88 @@ def test_torsions_of_siblings_are_no_torsions_about_bonds(rng):
     for row in meter.soft_torsions:
         assert all(tuple(sorted(row.beads[k : k + 2])) in bonded for k in range(3))
     assert 0 < len(meter.soft_torsions) < 8 * 3 - 6
+
+
+# --- samples that are fewer than they look ------------------------------------------------------
+
+
+@pytest.mark.parametrize("scatter", [0.1, 0.3])
+def test_chains_that_drift_together_are_not_independent(rng, scatter):
+    x = np.zeros((3, 49, 10, 3))
+    x[..., 0] = np.arange(10.0)
+    for frame in range(3):
+        x[frame, ..., 1:] += frame * scatter * rng.normal(size=(49, 10, 2))
+    report = audit([group(x)])
+    (one,) = report.groups
+    assert one.samples == 147
+    assert one.independent < 20
+    assert "; but the frames drift, and all are worth " in report.verdict
+    (note,) = (note for note in report.remarks if "drift" in note)
+    assert re.search(r"the frames drift: ½ ln det H\^bb moves by \+\d\.\d+ kT from the first", note)
+    assert one.as_dict()["drift_kT"] == pytest.approx(np.ptp(one.half_logdet.mean(1)), rel=0.1)
+    assert np.isfinite(one.independent)
+
+
+def test_chains_that_do_not_drift_are_independent(rng):
+    x = walk(rng, frames=3, chains=49, n=10)
+    (one,) = audit([group(x)]).groups
+    assert one.independence.drift == one.independence.apart == 0.0
+    assert one.independent > 70
+    assert one.notes == ()
+
+
+def test_copies_count_once(rng):
+    x = np.zeros((1, 49, 10, 3))
+    x[..., 0] = np.arange(10.0)
+    report = audit([group(x)])
+    assert report.verdict == (
+        "cannot tell: 49 samples, of which 1 is distinct and the others identical, as repeated "
+        "frames or copies of one chain; 20 distinct ones or more are needed"
+    )
+    assert report.groups[0].as_dict()["distinct_samples"] == 1
+    copied = audit([group(np.repeat(walk(rng, frames=6, chains=4), 20, axis=1))])
+    assert copied.groups[0].distinct == 24
+    assert copied.groups[0].independent <= 24
+    assert copied.remarks == (
+        "80 chains of 7 beads: 456 of 480 samples repeat others, and count once",
+    )
+    assert distinct(np.array([0.0, 1e-6, 1.0]), np.array([2.0, 2.0, 2.0])) == 2
+    assert distinct(np.zeros(3), np.array([2.0, 2.001, 2.0])) == 2
+
+
+# --- frames that cannot be measured --------------------------------------------------------------
+
+
+def with_one_straight_bend(rng, frames=60):
+    x = walk(rng, frames=frames)
+    x[7, 2, 2] = 2 * x[7, 2, 1] - x[7, 2, 0]
+    return x
+
+
+@pytest.mark.parametrize("as_is", [False, True])
+def test_one_bad_frame_does_not_lose_the_others(rng, as_is):
+    x, other = with_one_straight_bend(rng), walk(rng, frames=60, n=9)
+    data = ChainData((group(x), group(other)), np.arange(100, 160), np.zeros(60))
+    report = audit(data, ("length", "angle"), as_is=as_is)
+    (note,) = (note for note in report.notes if note.startswith("left out"))
+    assert re.match(r"left out 1 of 60 frames; the first: .* in frame 107, chain 2: ", note)
+    rest = [group(np.delete(each, 7, axis=0)) for each in (x, other)]
+    for found, expected in zip(
+        report.groups, audit(rest, ("length", "angle"), as_is=as_is).groups, strict=True
+    ):
+        np.testing.assert_allclose(found.half_logdet, expected.half_logdet, rtol=0, atol=1e-12)
+        assert found.scatter == expected.scatter
+        assert found.mean_bond == pytest.approx(expected.mean_bond, rel=1e-14)
+
+
+def test_many_bad_frames_are_an_error(rng):
+    x = with_one_straight_bend(rng)
+    x[10:13] = x[7]
+    with pytest.raises(ValueError, match=r"in frame 7, chain 2: .* line"):
+        audit([group(x)], ("length", "angle"))
+
+
+def test_groups_of_other_lengths_keep_their_frames(rng):
+    x, other = with_one_straight_bend(rng), walk(rng, frames=30, n=9)
+    report = audit([group(other), group(x)], ("length", "angle"))
+    assert [len(one.half_logdet) for one in report.groups] == [30, 59]

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -115,7 +117,7 @@ def test_json_is_the_only_thing_on_stdout(run, melt, tmp_path):
 def test_table_has_a_row_a_frame_and_chain(run, melt, tmp_path):
     table = tmp_path / "table.csv"
     table.write_text("old")
-    _, out, _ = run("audit", melt, *MELT, "--out", table)
+    _, out, _ = run("audit", melt, *MELT, "--out", table, "--overwrite")
     assert f"wrote {table}" in out
     with table.open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -296,6 +298,85 @@ def test_outputs_never_replace_inputs_or_each_other(run, melt, tmp_path):
     assert not same.exists()
 
 
+def test_files_are_replaced_only_when_told_so(run, melt, tmp_path, peer):
+    peer("matplotlib")
+    table, picture = tmp_path / "a.csv", tmp_path / "a.png"
+    link = tmp_path / "link.csv"
+    link.symlink_to(table)
+    for option, path in (("--out", table), ("--plot", picture), ("--out", link)):
+        table.write_text("mine")
+        picture.write_text("mine")
+        code, out, err = run("audit", melt, *MELT, option, path)
+        assert (code, out) == (2, "")
+        assert err == (
+            f"fixman: error: {path} exists: choose another name, or overwrite it (--overwrite)\n"
+        )
+        assert table.read_text() == picture.read_text() == "mine"
+    code, out, _ = run("audit", melt, *MELT, "--out", link, "--plot", picture, "--overwrite")
+    assert code == 0
+    assert f"wrote {link}\n" in out
+    assert link.is_symlink()
+    assert table.read_text().startswith("group,chain,frame")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "a.csv", "a.png", "link.csv", "melt.data"
+    }  # fmt: skip
+
+
+def test_a_report_is_printed_even_if_its_files_cannot_be_written(run, melt, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(cli, "_write_csv", full)
+    code, out, err = run("audit", melt, *MELT, "--out", tmp_path / "a.csv")
+    assert code == 1
+    assert "\nverdict: " in out
+    assert "wrote" not in out
+    assert err == f"fixman: error: cannot write {tmp_path / 'a.csv'}: No space left on device\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["melt.data"]
+    code, out, _ = run("audit", melt, *MELT, "--out", tmp_path / "a.csv", "--json")
+    assert json.loads(out)["written"] == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
+@pytest.mark.parametrize(
+    ("arguments", "unbuffered"),
+    [
+        (["audit", "{melt}", *MELT], ""),
+        (["audit", "{melt}", *MELT, "--json"], "1"),
+        (["--help"], ""),
+        (["simulate", "--help"], ""),
+    ],
+)
+def test_a_closed_pipe_ends_in_silence(melt, arguments, unbuffered):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [a.replace("{melt}", str(melt)) for a in arguments]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "fixman", *command],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("error", [IndexError, KeyError, EOFError, struct.error, OSError])
+def test_readers_that_stumble_are_errors_that_name_the_file(run, melt, monkeypatch, error):
+    from fixman.io.mdanalysis import MetricAnalysis
+
+    def stumble(*_, **__):
+        raise error("7")
+
+    monkeypatch.setattr(MetricAnalysis, "run", stumble)
+    code, out, err = run("audit", melt, *MELT)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"fixman: error: {melt} cannot be read; is it damaged or cut off? (")
+    assert err.count("\n") == 1
+
+
 def test_the_plot_says_what_is_hard(monkeypatch, run, melt, tmp_path, peer):
     peer("matplotlib")
     from fixman import plot
@@ -303,7 +384,7 @@ def test_the_plot_says_what_is_hard(monkeypatch, run, melt, tmp_path, peer):
     drawn = []
     figure = plot.figure
     monkeypatch.setattr(plot, "figure", lambda **_: drawn.append(figure()) or drawn[-1])
-    melt_to = ["audit", melt, *MELT, "--plot", tmp_path / "a.png"]
+    melt_to = ["audit", melt, *MELT, "--plot", tmp_path / "a.png", "--overwrite"]
     assert run(*melt_to, "--hard", "length,angle")[0] == 0
     histogram, torsions = drawn[0].axes
     assert histogram.get_title() == "hard: length, angle"

@@ -504,6 +504,67 @@ def test_errors_name_the_frames_of_the_trajectory(analysis, adk):
             run.run(start=20, step=10, **how)
 
 
+def bad_frames(mda, rng, bad=(7,), frames=60):
+    """Return chains of two kinds, one with a straight bend in these frames, and their analysis."""
+    short = [chains_at_random(rng, 3, 5).reshape(-1, 3) for _ in range(frames)]
+    long = [chains_at_random(rng, 2, 7).reshape(-1, 3) for _ in range(frames)]
+    x = np.concatenate([np.stack(short), np.stack(long)], axis=1)
+    x = np.round(64.0 * x) / 64.0  # exact in single precision
+    for frame in bad:
+        x[frame, 5:10] -= x[frame, 5].copy()
+        x[frame, 7] = 2 * x[frame, 6]
+    pairs = linear_bonds(3, 5) + [(15 + i, 15 + j) for i, j in linear_bonds(2, 7)]
+    return in_memory(mda, x, pairs, np.ones(29)), np.delete(np.arange(frames), bad)
+
+
+@pytest.mark.parametrize("values", ["means", "as-is"])
+def test_one_bad_frame_does_not_lose_the_others(analysis, rng, peer, values):
+    universe, rest = bad_frames(peer("MDAnalysis"), rng)
+    hard = ("length", "angle")
+    expected = analysis(universe, hard=hard, values=values).run(frames=rest)
+    run = analysis(universe, hard=hard, values=values)
+    for how in ({}, {"backend": "multiprocessing", "n_workers": 2, "n_parts": 30}):
+        run.run(**how)
+        assert run.frames.tolist() == rest.tolist()
+        assert len(run.times) == 59
+        assert_identical(expected, run)
+        (note,) = run.notes
+        assert note.startswith("left out 1 of 60 frames; the first: ")
+        assert "in frame 7, chain 1" in note
+    universe, _ = bad_frames(peer("MDAnalysis"), rng, bad=(7, 20, 30, 31))
+    for how in ({}, {"backend": "multiprocessing", "n_workers": 2}):
+        with pytest.raises(ValueError, match=r"in frame \d+, chain 1"):
+            analysis(universe, hard=hard, values=values).run(**how)
+
+
+def test_frames_lost_in_the_second_pass_do_not_count_in_the_means(analysis, rng, peer, monkeypatch):
+    from fixman import ConstraintSolveError
+    from fixman.io.samples import Meter
+
+    universe, _ = bad_frames(peer("MDAnalysis"), rng, bad=())
+    expected = analysis(universe).run(frames=np.delete(np.arange(60), 11))
+    measure, bad = Meter.measure, universe.trajectory[11].positions[0].astype(float)
+
+    def refuse(self, x, values=None, **options):
+        if np.array_equal(x[0, 0, 0], bad):
+            raise ConstraintSolveError("no way in frame (0, 0)")
+        return measure(self, x, values, **options)
+
+    monkeypatch.setattr(Meter, "measure", refuse)
+    run = analysis(universe).run()
+    assert run.notes == ("left out 1 of 60 frames; the first: no way in frame 11, chain 0",)
+    assert 11 not in run.frames
+    assert_identical(expected, run)
+
+
+def test_more_parts_than_workers_repeat_nothing(analysis, adk):
+    some = {"select": "name N CA C and resid 1:6"}
+    serial = analysis(adk, **some).run(stop=20)
+    run = analysis(adk, **some).run(stop=20, backend="multiprocessing", n_workers=2, n_parts=9)
+    assert run.frames.tolist() == list(range(20))
+    assert_identical(serial, run)
+
+
 def test_frames_by_number_or_mask_and_runs_again(analysis, adk):
     run = analysis(adk, "name N CA C and resid 1:6").run(frames=[3, 50, 7])
     assert run.frames.tolist() == [3, 50, 7]

@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 
-from fixman._statistics import effective_size, standard_error, statistical_inefficiency
+from fixman._statistics import (
+    Independence,
+    effective_size,
+    independence,
+    standard_error,
+    statistical_inefficiency,
+)
 from strategies import seeds
 
 
@@ -98,6 +104,87 @@ def test_the_error_of_a_mean_is_its_spread_over_repetitions():
     wanted = np.sqrt(exact(phi, frames) / (frames * copies))
     assert np.mean(errors) == pytest.approx(wanted, rel=0.05)
     assert np.std(means) == pytest.approx(wanted, rel=4 / np.sqrt(2 * 200))
+
+
+# --- independence -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copies", [1, 5, 100])
+@pytest.mark.parametrize("frames", [2, 5, 20, 100, 1000])
+def test_the_count_of_independent_samples_is_calibrated(frames, copies):
+    """Median of the estimate over the closed form of AR(1), from short series to long ones."""
+    repeats = 40 if frames * copies < 10_000 else 9
+    for phi in (0.0, 0.5, 0.9, 0.99):
+        rng = np.random.default_rng(3)
+        found = [
+            independence(autoregressive(phi, frames, copies, rng)).size for _ in range(repeats)
+        ]
+        truth = frames * copies / exact(phi, frames)
+        if frames == 2 and copies == 1:  # two values tell nothing: they count as one
+            assert found == [1.0] * repeats
+            assert 1.0 <= truth <= 2.0
+            continue
+        assert 0.5 < np.median(found) / truth < 2.0, phi
+        assert min(found) >= 1.0
+        assert max(found) <= frames * copies
+
+
+@pytest.mark.parametrize(
+    ("frames", "copies", "phi"), [(3, 49, 0.0), (50, 4, 0.0), (200, 1, 0.0), (100, 10, 0.8)]
+)
+def test_honest_series_are_seldom_said_to_drift(frames, copies, phi):
+    rng = np.random.default_rng(4)
+    found = [independence(autoregressive(phi, frames, copies, rng)) for _ in range(300)]
+    assert sum(one.drift != 0.0 for one in found) <= 3  # expected: 0.3
+    assert sum(one.apart != 0.0 for one in found) <= 6
+
+
+@pytest.mark.parametrize(
+    ("frames", "copies", "drift", "power"),
+    [(3, 49, 1.0, 0.86), (50, 4, 2.0, 0.7), (200, 1, 2.0, 0.9)],
+)
+def test_a_drift_is_found_and_measured(frames, copies, drift, power):
+    rng = np.random.default_rng(5)
+    line = drift * np.linspace(0.0, 1.0, frames)[:, None]
+    found = [independence(rng.normal(size=(frames, copies)) - line) for _ in range(100)]
+    seen = [one for one in found if one.drift]
+    assert len(seen) / 100 > power
+    assert np.mean([one.drift for one in seen]) == pytest.approx(-drift, rel=0.15)
+    assert all(one.apart > 0.0 for one in seen)
+    assert np.median([one.size for one in found]) < 0.5 * frames * copies
+
+
+def test_frames_that_jump_as_wholes_are_told_from_a_drift():
+    rng = np.random.default_rng(6)
+    jumps = rng.permutation(np.repeat([-1.0, 1.0], 20))[:, None]
+    found = independence(rng.normal(size=(40, 50)) + jumps)
+    assert found.drift == 0.0
+    assert found.apart == pytest.approx(1.0, rel=0.1)
+    assert 30 < found.size < 110  # σ² = 2, var(mean) = 1/40: about 80, of 2000
+
+
+def test_independence_where_there_is_little_to_count():
+    assert independence(np.full((7, 3), 0.1)) == Independence(21.0)
+    assert independence([[3.0, 4.0, 5.0]]) == Independence(3.0)
+    assert independence([3.0]) == Independence(1.0)
+    stuck = np.tile(np.random.default_rng(7).normal(size=20), (50, 1))
+    assert independence(stuck).size == pytest.approx(20.0, rel=1e-9)
+    assert independence(stuck).drift == 0.0
+    steps = np.tile(np.arange(5.0)[:, None], (1, 30))  # every copy makes the same steps
+    assert independence(steps).drift == pytest.approx(4.0)
+    assert independence(steps).size < 5.0
+
+
+@given(seeds, st.integers(1, 30), st.integers(1, 4), st.sampled_from([-3.0, 1e-200, 1e200]))
+def test_independence_has_bounds_and_no_unit(seed, frames, copies, scale):
+    rng = np.random.default_rng(seed)
+    series = np.cumsum(rng.normal(size=(frames, copies)), axis=0)
+    found, scaled = independence(series), independence(scale * series)
+    assert 1.0 <= found.size <= frames * copies
+    assert scaled.size == pytest.approx(found.size, rel=1e-6)
+    assert scaled.drift == pytest.approx(scale * found.drift, rel=1e-6)
+    assert scaled.apart == pytest.approx(abs(scale) * found.apart, rel=1e-6)
+    assert independence(series + 1e3).size == pytest.approx(found.size, rel=1e-6)
 
 
 @given(st.lists(st.floats(-700, 700), min_size=1, max_size=30), st.floats(-1e6, 1e6))

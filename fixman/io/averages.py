@@ -3,17 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from fixman._statistics import standard_error, statistical_inefficiency
+from fixman._statistics import effective_size, independence, standard_error
 
 Floats = npt.NDArray[np.float64]
 Ensemble = Literal["rigid", "stiff"]
 
 FEWEST_SAMPLES = 20  # fewer do not tell a spread, nor independent ones an average
+
+# Samples that differ by less are copies: what single precision and rounded files leave of them.
+SAME_LOGDET = 1e-4  # kT
+SAME_SIZE = 1e-5  # of the mean
+
+
+class Share(NamedTuple):
+    """What reweighting would leave of the samples of a rigid run, between 0 and 1.
+
+    error is its standard error. Where fewer than 20 independent samples decide, told is False and
+    the error means nothing.
+    """
+
+    value: float
+    error: float
+    told: bool
+
+    def __str__(self) -> str:
+        """Return a number between 0 and 1."""
+        if self.told:
+            return with_error(self.value, self.error, of=1.0)
+        return f"about {self.value:.2g}"
+
+    @property
+    def percent(self) -> str:
+        """The same in per cent, in words."""
+        value, error = 100.0 * self.value, 100.0 * self.error
+        if value < 1.0:
+            return "less than 1 %"
+        if not self.told:
+            return f"about {value:.0f} %"
+        return f"{value:.0f} ± {error:.0f} %" if error >= 0.5 else f"{value:.0f} %"
 
 
 @dataclass(frozen=True)
@@ -47,8 +79,43 @@ class Mean:
         return values | {"effective_size": self.size}
 
 
-def average(values: Floats, half_logdet: Floats, ensemble: Ensemble, root: bool) -> Mean:
-    """Average `values` (frames, chains), of one ensemble, in both.
+def share_left(half_logdet: Floats, ensemble: Ensemble) -> Share:
+    """Kish's share ⟨w⟩²/⟨w²⟩ of rigid samples under w = e^(−h), h = ½ ln det H^bb (frames, ...).
+
+    From samples that are stiff themselves, ρ_stiff ∝ w ρ_rigid, it is 1/(⟨e^h⟩⟨e^(−h)⟩). The error
+    is that of the mean of each sample's influence on its logarithm.
+    """
+    # A product of powers p of ⟨e^(t h)⟩: pairs of t and p.
+    stiff = ensemble == "stiff"
+    tilts = ((1.0, -1.0), (-1.0, -1.0)) if stiff else ((-1.0, 2.0), (-2.0, -1.0))
+    logarithm, influence = 0.0, np.zeros(half_logdet.shape)
+    deciding = float(half_logdet.size)
+    for tilt, power in tilts:
+        logs = tilt * half_logdet
+        largest = np.max(logs)
+        weights = np.exp(logs - largest)
+        mean = np.mean(weights)
+        logarithm += power * (largest + np.log(mean))
+        influence += power * (weights / mean - 1.0)
+        deciding = min(deciding, effective_size(logs))
+    value = float(np.exp(min(logarithm, 0.0)))
+    error = value * standard_error(influence) if half_logdet.size > 1 else np.inf
+    deciding *= independence(influence).size / half_logdet.size
+    return Share(value, error, deciding >= FEWEST_SAMPLES)
+
+
+def distinct(half_logdet: Floats, *sizes: Floats) -> int:
+    """Count samples that differ, in ½ ln det H^bb by 1e-4 kT or in a size by 1e-5 of its mean."""
+    columns = [half_logdet / SAME_LOGDET]
+    columns += [size / (SAME_SIZE * max(float(np.mean(size)), 1e-300)) for size in sizes]
+    rounded = np.stack([np.rint(column).ravel() for column in columns], axis=1)
+    return len(np.unique(rounded, axis=0))
+
+
+def average(
+    values: Floats, half_logdet: Floats, ensemble: Ensemble, root: bool, differ: int
+) -> Mean:
+    """Average `values` (frames, chains), of one ensemble, in both; `differ` samples are distinct.
 
     The errors are those of means of series: the influence of each sample on an average, and on the
     difference of the two.
@@ -57,12 +124,13 @@ def average(values: Floats, half_logdet: Floats, ensemble: Ensemble, root: bool)
     samples, reweighted = _influence(values, np.ones(1), root), _influence(values, weights, root)
     stiff, rigid = (samples, reweighted)[:: 1 if ensemble == "stiff" else -1]
     change = (rigid[0] - stiff[0], rigid[1] - stiff[1])
-    slowest = max(statistical_inefficiency(series) for _, series in (stiff, rigid))
+    kish = float(np.sum(weights) ** 2 / np.sum(weights**2))
+    fewest = min(independence(series).size for _, series in (stiff, rigid))
     return Mean(
         stiff=_with_deviation(*stiff),
         rigid=_with_deviation(*rigid),
         change=_with_deviation(*change),
-        size=float(np.sum(weights) ** 2 / np.sum(weights**2)) / slowest,
+        size=min(float(differ), kish * fewest / weights.size),
     )
 
 

@@ -6,6 +6,7 @@ array operations; the only Python loop is over the frames that MDAnalysis yields
 
 from __future__ import annotations
 
+import copy
 import pickle
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +20,8 @@ from fixman.io import formats, molecules
 from fixman.io.elements import Masses
 from fixman.io.frames import dump_ids, frames_of, trajectory_of, whole
 from fixman.io.groups import ChainData, ChainGroup
-from fixman.io.samples import Meter, Scatter, hard_names, meters, numbered
+from fixman.io.measuring import UNUSABLE, Lost, lost_note, numbered, too_many
+from fixman.io.samples import Meter, Scatter, hard_names, meters
 from fixman.io.universe import naming, open_universe
 
 try:
@@ -73,7 +75,8 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     meters : tuple of Meter
         One per group: equal masses, equal bonds. Each has ``.chain`` and ``.molecules``.
     notes : tuple of str
-        What was skipped, left out or guessed.
+        What was skipped, left out or guessed; after `run` also frames that were left out, for all
+        groups, because they cannot be set onto the constraints.
     values : tuple of arrays, or None
         What the hard coordinates were set to, after `run`; `means` tells whether to their means.
     scatter : tuple of `samples.Scatter`
@@ -95,6 +98,8 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     ValueError
         Nothing selected, no bonds, atoms without mass, no coordinates, a bond near half the box,
         a ring that winds around the box.
+    SingularConstraintError, SingularCoordinateError, ConstraintSolveError
+        In `run`, where more than 5 % of the frames cannot be set onto the constraints.
 
     Notes
     -----
@@ -137,6 +142,9 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         found, notes = meters(found_molecules, hard, self._name_atom)
         self.meters: tuple[Meter, ...] = tuple(found)
         self.notes: tuple[str, ...] = (*skipped, *notes)
+        self._found = self.notes
+        self._lost: Lost = {}
+        self._total = 0
         self.values: tuple[Floats, ...] | None = None
         self.scatter: tuple[Scatter, ...] = ()
         self.means = isinstance(values, str) and values == "means"
@@ -198,13 +206,32 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
             "n_workers": n_workers, "n_parts": n_parts, "backend": backend,
             "unsupported_backend": unsupported_backend or isinstance(backend, DistributedBackend),
         }  # fmt: skip
+        self._lost, self._total = {}, 0
         with naming(self._universe):
-            self._pass = SUMS
-            super().run(progressbar_kwargs=titles[0] | shown, **arguments)
-            self._find_means()
-            self._pass = MEASURES
-            super().run(progressbar_kwargs=titles[1] | shown, **arguments)
+            while True:
+                self._pass = SUMS
+                super().run(progressbar_kwargs=titles[0] | shown, **arguments)
+                self._find_means()
+                if self._lost:  # they need no second look
+                    arguments |= dict.fromkeys(("start", "stop", "step")) | {"frames": self.frames}
+                before = len(self._lost)
+                self._pass = MEASURES
+                super().run(progressbar_kwargs=titles[1] | shown, **arguments)
+                if len(self._lost) == before:
+                    break
+                # The means are those of the frames that stay.
+                arguments |= dict.fromkeys(("start", "stop", "step")) | {"frames": self.frames}
+        lost = (lost_note(self._lost, self._total),) if self._lost else ()
+        self.notes = (*self._found, *lost)
         return self
+
+    def _conclude(self) -> None:
+        """Take what was lost out of the results; refuse where it is too much."""
+        lost = self.results.pop("lost")
+        self._total = self._total or len(self.frames) + len(lost)
+        self._lost |= dict(lost)
+        if too_many(len(self._lost), self._total):
+            raise self._lost[min(self._lost)]
 
     def _find_means(self) -> None:
         found = []
@@ -218,30 +245,60 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
             for meter, each in zip(self.meters, found, strict=True)
         )
 
+    def _compute(self, indexed_frames: Indices, *args: Any, **kwargs: Any) -> MetricAnalysis:
+        # A worker that is given several parts has one object for all of them.
+        part = copy.copy(self)
+        part._most = max(self._total, self.n_frames)
+        super(MetricAnalysis, part)._compute(indexed_frames, *args, **kwargs)
+        if part.results["lost"]:
+            there = np.array(part._there, dtype=bool)
+            part.frames, part.times = part.frames[there], part.times[there]
+            for name in part._pass:
+                if name != "squares":
+                    arrays = part.results[name]
+                    arrays[:] = [None if a is None else a[: len(part.frames)] for a in arrays]
+        return part
+
     def _prepare(self) -> None:
         self.results = Results({name: [None] * len(self.meters) for name in self._pass})
+        self.results["lost"] = []
+        self._there: list[bool] = []
 
     def _single_frame(self) -> None:
-        for number, meter in enumerate(self.meters):
-            x = whole(self._ts, meter.molecules, self._ids)[None]
-            with numbered([self._ts.frame]):
-                if self._pass == SUMS:
-                    found = meter.sums(x)
-                else:
-                    values = None if self.values is None else self.values[number]
-                    found = meter.measure(x, values, histograms=self._histograms)
+        try:
+            measured = [self._measure(number) for number in range(len(self.meters))]
+        except UNUSABLE as error:
+            self._there.append(False)
+            self.results["lost"].append((int(self._ts.frame), error))
+            if too_many(len(self.results["lost"]), self._most):
+                raise
+            return
+        place = self._frame_index - len(self.results["lost"])
+        self._there.append(True)
+        for number, found in enumerate(measured):
             for name, value in found.items():
+                before = self.results[name][number]
                 if name == "squares":  # no one asks for their last bit: one sum a worker will do
-                    before = self.results[name][number]
                     self.results[name][number] = value if before is None else before + value
                     continue
-                if self._frame_index == 0:
+                if before is None:
                     shape = (self.n_frames, *value.shape[1:])
                     self.results[name][number] = np.empty(shape, dtype=value.dtype)
-                self.results[name][number][self._frame_index] = value[0]
+                self.results[name][number][place] = value[0]
+
+    def _measure(self, number: int) -> dict[str, npt.NDArray[Any]]:
+        """Return what the current frame contributes to a group."""
+        meter = self.meters[number]
+        x = whole(self._ts, meter.molecules, self._ids)[None]
+        with numbered([self._ts.frame]):
+            if self._pass == SUMS:
+                return meter.sums(x)
+            values = None if self.values is None else self.values[number]
+            return meter.measure(x, values, histograms=self._histograms)
 
     def _get_aggregator(self) -> ResultsGroup:
-        return ResultsGroup(lookup=dict.fromkeys(self._pass, _concatenate))
+        lookup: dict[str, Callable[..., Any]] = dict.fromkeys(self._pass, _concatenate)
+        return ResultsGroup(lookup=lookup | {"lost": ResultsGroup.flatten_sequence})
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the universe behind: workers need its trajectory, not its topology."""
@@ -290,8 +347,8 @@ def _unpickled(function: bytes, part: Any) -> Any:
 
 def _concatenate(parts: Sequence[Sequence[Any]]) -> list[Any]:
     """Join what workers return for each group."""
-    groups = zip(*parts, strict=True)
-    return [None if group[0] is None else np.concatenate(group) for group in groups]
+    groups = ([a for a in group if a is not None] for group in zip(*parts, strict=True))
+    return [np.concatenate(group) if group else None for group in groups]
 
 
 def read_chains(

@@ -7,8 +7,7 @@ are the same, to the last bit, wherever and together with which others it is eva
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -276,20 +275,6 @@ def torsions(x: Floats, beads: Indices) -> Floats:
     a, b = np.cross(u, v), np.cross(v, w)
     sine = np.linalg.norm(v, axis=-1) * np.sum(u * b, axis=-1)
     return np.asarray(np.arctan2(sine, np.sum(a * b, axis=-1)), dtype=np.float64)
-
-
-@contextmanager
-def numbered(frames: Sequence[int] | Indices) -> Iterator[None]:
-    """Give the frames of a block x (frames, chains, ...) their own numbers in errors."""
-    try:
-        yield
-    except (ValueError, ConstraintSolveError) as error:
-        own = re.sub(
-            r"in frame \((\d+), (\d+)\)",
-            lambda place: f"in frame {frames[int(place[1])]}, chain {place[2]}",
-            str(error),
-        )
-        raise type(error)(own) from error
 
 
 def _turned(x: Floats) -> Floats:
