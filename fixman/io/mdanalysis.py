@@ -34,6 +34,7 @@ except ImportError as error:
 __all__ = ["DistributedBackend", "MetricAnalysis", "open_universe", "read_chains"]
 
 Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
 
 SUMS = ("plain", "turning", "squares")
 MEASURES = (
