@@ -97,6 +97,10 @@ def independence(series: ArrayLike) -> Independence:
         common = max(outside - inside * (1.0 + deviation), 0.0) / copies
         shared = common * _inefficiency(means[:, None]) / frames if common else 0.0
     drifts = _chance(line, by_chance, 1.0, free) < SIGNIFICANT
+    if drifts and copies > 1 and frames >= FEWEST_FOR_LINE:
+        # Frames that differ as wholes lie about some line by chance.
+        about, free = _noise(means, slope)
+        drifts = _chance(line, about, 1.0, free) < SIGNIFICANT
     shared = max(shared, line - 4.0 * by_chance)  # two standard deviations of the slope
     size = variance / (variance * g / total + shared)
     return Independence(
