@@ -311,4 +311,3 @@ def force_frames(x, links, dim, fixed, kT, first, last, out, memory):
 def force_lanes(x, links, dim, fixed, kT, first, last, out, memory):
     """The same in lanes; the first of eight frames one of which has no answer, or -1."""
     return forces(x, links, dim, fixed, kT, first, last, out, memory, eight(0.0))
-

@@ -122,9 +122,7 @@ def project_frames(
         goal = targets[frame]
         here[:] = start
         size = largest(start)
-        state = onto_manifold(
-            here, goal, fixed, w, kinds, beads, columns, pattern, P, B, rhs, work
-        )
+        state = onto_manifold(here, goal, fixed, w, kinds, beads, columns, pattern, P, B, rhs, work)
         if state != MET:
             return 4 * frame + state
         recent[:] = -math.inf
