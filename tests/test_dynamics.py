@@ -573,8 +573,9 @@ def test_projected_batches_equal_singles():
 
 
 def test_projection_far_from_the_origin_says_so():
-    x = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
-    for chain, x in ((fx.Chain.linear(3, dim=2), x), (fx.Chain.linear(3), x @ np.eye(2, 3))):
+    flat = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+    for dim in (2, 3):
+        chain, x = fx.Chain.linear(3, dim=dim), flat @ np.eye(2, dim)
         for far in (1e10, 3e14):
             with pytest.raises(
                 fx.ConstraintSolveError, match=r"lie up to .* from the origin, where .* apart"

@@ -22,8 +22,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from fixman.kernels import jit
 from fixman.kernels.geometry import cross, dot, measurable, minus, scaled
 from fixman.kernels.lanes import above, eight, exact, fma, lanes, load, put, root, store, take
