@@ -378,6 +378,32 @@ def wrapped(difference):
     return np.angle(np.exp(1j * np.asarray(difference)))
 
 
+# --- chains of very unequal masses ---------------------------------------------------------------
+
+UNEVEN = ("light middle 6", "light middle 10", "light middle 12", "alternating", "log-uniform")
+SHAPES = ("bent", "nearly straight")
+
+
+def uneven_chain(masses, shape, dim, base, seed):
+    """Return a freely jointed chain of at most 10 beads with such masses, positions, velocities.
+
+    Nearly straight chains fold here and there, and bend by 1e-8.
+    """
+    rng = np.random.default_rng(seed)
+    n = 3 if masses.startswith("light") else int(rng.integers(2, 11))
+    if masses.startswith("light"):
+        m = np.array([1.0, 10.0 ** -float(masses.split()[-1]), 1.0])
+    elif masses == "alternating":
+        m = np.where(np.arange(n) % 2 == seed % 2, 1.0, 10.0 ** -rng.uniform(3, 12))
+    else:
+        m = 10.0 ** rng.uniform(-6, 6, n)
+    bonds = rng.normal(size=(n, dim))
+    if shape == "nearly straight":
+        along = rng.choice([-1.0, 1.0], n)[:, None] * np.eye(dim)[0]
+        bonds = rng.uniform(0.5, 2.0, n)[:, None] * (along + 1e-8 * bonds)
+    return Spec(n, dim, base, masses=m), bonds.cumsum(axis=0), rng.normal(size=(n, dim))
+
+
 # --- extended precision, freely jointed chains, O(n) -----------------------------------------
 
 

@@ -20,6 +20,7 @@ from strategies import (
     GRAPHS,
     SHAPES,
     TREES,
+    build,
     graphs,
     make_graph,
     make_system,
@@ -425,6 +426,91 @@ def test_accelerations_in_space_keep_twelve_digits(shape, bend, base):
     assert error(motion.acceleration, acceleration, scale) <= 1e-13
 
 
+# --- any masses ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("shape", oracles.SHAPES)
+@pytest.mark.parametrize("masses", oracles.UNEVEN)
+def test_any_masses_move_to_twelve_digits(masses, shape, base, dim, monkeypatch):
+    monkeypatch.setattr(oracles, "DIGITS", 120)
+    for seed in range(5):
+        spec, x, v = oracles.uneven_chain(masses, shape, dim, base, seed)
+        chain = build(spec)
+        # Not the seed of the bonds: forces exactly along the bonds of a light bead in space leave
+        # nothing across them but their own rounding, times 1/m.
+        rng = np.random.default_rng(100 + seed)
+        force = rng.normal(size=x.shape)
+        torque = rng.normal(size=chain.soft.size) if dim == 2 else None
+        expected = oracles.mp_forward_dynamics(spec, x, v, torque, force)
+        motion = fx.forward_dynamics(chain, x, v, torque=torque, force=force)
+        assert error(motion.acceleration, expected[0]) <= 1e-12
+        assert error(motion.tension, expected[1]) <= 1e-12
+        if dim == 2:
+            assert error(motion.qdd, expected[2]) <= 1e-12
+        at_rest = oracles.mp_forward_dynamics(spec, x, 0 * v, torque, 0 * force)
+        part = fx.Partition(chain, x)
+        if dim == 2:
+            assert error(part.solve(torque), at_rest[2]) <= 1e-12
+        held = oracles.mp_forward_dynamics(spec, x, 0 * v, None, force)[1]
+        assert error(part.tensions(force), held) <= 1e-12
+
+
+@pytest.mark.parametrize("middle", [1e-6, 1e-12, 1e-15, 1e-30])
+@pytest.mark.parametrize("dim", [2, 3])
+def test_a_straight_rod_with_a_light_middle_bead(dim, middle):
+    # Along the rod all move together: a = ΣF / Σm, and tensions are what each part needs.
+    m = np.array([1.0, middle, 2.0])
+    x = np.zeros((3, dim))
+    x[1:, 0] = 1.0, 1.75
+    force = np.zeros((3, dim))
+    force[:, 0] = -0.3, 0.2, 1.1
+    motion = fx.forward_dynamics(fx.Chain.linear(3, dim=dim, masses=m), x, 0 * x, force=force)
+    a = force[:, 0].sum() / m.sum()
+    expected = np.array([m[0] * a - force[0, 0], force[2, 0] - m[2] * a])
+    assert error(motion.tension, expected) <= 1e-15
+    assert error(motion.acceleration[:, 0], np.full(3, a)) <= 1e-15
+    assert not motion.acceleration[:, 1:].any()
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_light_beads_in_space_have_the_soft_accelerations_of_the_plane(base):
+    spec, x, v = oracles.uneven_chain("alternating", "bent", 2, base, 4)
+    force = np.random.default_rng(4).normal(size=x.shape)
+    flat = fx.forward_dynamics(build(spec), x, v, force=force)
+    embed = np.eye(2, 3)
+    space = fx.Chain.linear(spec.n, base=base, masses=spec.m)
+    plane = build(spec)
+    motion = fx.forward_dynamics(space, x @ embed, v @ embed, force=force @ embed)
+    assert error(motion.acceleration, flat.acceleration @ embed) <= 1e-13
+    assert error(motion.tension, flat.tension) <= 1e-13
+    # Angles between three beads; in the plane alone they have a sign.
+    bends = [c for c in plane.coordinates if c.kind == "angle" and min(c.beads) >= 0]
+    assert bends
+    own, same = ([c.coordinates.index(b) for b in bends] for c in (space, plane))
+    found = motion.qdd[np.searchsorted(space.soft, own)]
+    expected = np.sign(plane.internal(x)[same]) * flat.qdd[np.searchsorted(plane.soft, same)]
+    assert error(found, expected) <= 1e-12
+
+
+STIFF = [(2, ("length", "angle")), (3, ("length", "angle", "torsion"))]
+
+
+@pytest.mark.parametrize("n", [30, 100])
+@pytest.mark.parametrize(("dim", "hard"), STIFF)
+def test_stiff_sets_lose_the_condition_of_their_rows_and_not_its_square(dim, hard, n):
+    # With every coordinate hard nothing moves, and B_bᵀ t = f has a square matrix.
+    s = random_system(dim, "fixed", hard, n, seed=3)
+    B = fx.wilson_b(s.chain, s.x).toarray()[s.chain.hard]
+    expected = np.linalg.solve(B.T, s.force.ravel())
+    motion = fx.forward_dynamics(s.chain, s.x, 0 * s.v, force=s.force)
+    assert error(motion.tension, expected) <= 1e-13
+    held = (motion.acceleration * s.chain.masses[:, None]).ravel()
+    assert np.abs(held).max() <= 1e-13 * np.abs(s.force).max()
+    assert error(fx.Partition(s.chain, s.x).tensions(s.force), expected) <= 1e-13
+
+
 # --- projection ------------------------------------------------------------------------------
 
 
@@ -484,6 +570,27 @@ def test_projected_batches_equal_singles():
         np.testing.assert_allclose(
             got[index], fx.project(s.chain, batch[index], targets), atol=1e-11
         )
+
+
+def test_projection_far_from_the_origin_says_so():
+    flat = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+    for dim in (2, 3):
+        chain, x = fx.Chain.linear(3, dim=dim), flat @ np.eye(2, dim)
+        for far in (1e10, 3e14):
+            with pytest.raises(
+                fx.ConstraintSolveError, match=r"lie up to .* from the origin, where .* apart"
+            ):
+                fx.project(chain, x + far, 1.1)
+        near = fx.project(chain, x + 1e6, 1.1)
+        assert np.abs(chain.hard_values(near) - 1.1).max() < 4e-10
+        with pytest.raises(fx.ConstraintSolveError, match=r"origin in frame 1, where"):
+            fx.project(chain, np.array([x, x + 3e14]), 1.1)
+
+
+def test_projection_is_judged_where_it_arrives():
+    # The bead comes from afar; what counts is the rounding of where it lands.
+    pendulum = fx.Chain.linear(1, dim=2, base="fixed")
+    assert np.array_equal(fx.project(pendulum, [[1e15, 0.0]], 1.5), [[1.5, 0.0]])
 
 
 def test_projection_that_cannot_succeed_is_a_typed_error():

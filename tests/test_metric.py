@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fixman as fx
+import force_oracles
 import oracles
 from fixman._statistics import statistical_inefficiency
 from fixman.metric import fixman_potential, reweight
-from oracles import Spec
+from oracles import Spec, error
 from strategies import (
     BASES,
     CASES,
@@ -317,6 +318,47 @@ def test_equal_masses_and_straight_where_plain_pivots_cancel(bend, base):
     s = make_system(Spec(10_000, 2, base), "nearly straight", seed=5, bend=bend)
     reference = oracles.mp_logdet(s.spec, s.x)
     assert abs(fx.logdet(s.chain, s.x) - reference) <= 1e-12 * max(1.0, abs(reference))
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("shape", oracles.SHAPES)
+@pytest.mark.parametrize("masses", oracles.UNEVEN)
+def test_determinant_and_force_for_any_masses(masses, shape, base, dim, monkeypatch):
+    monkeypatch.setattr(oracles, "DIGITS", 120)
+    monkeypatch.setattr(force_oracles, "DIGITS", 120)
+    for seed in range(5):
+        spec, x, _ = oracles.uneven_chain(masses, shape, dim, base, seed)
+        chain, reference = build(spec), oracles.mp_logdet(spec, x)
+        tolerance = 1e-12 * max(1.0, abs(reference))
+        assert abs(fx.logdet(chain, x) - reference) <= tolerance
+        assert abs(fx.Partition(chain, x).logdet_hard - reference) <= tolerance
+        expected = force_oracles.mp_fixman_force(spec, x)
+        assert error(fx.fixman_force(chain, x), expected) <= 1e-12
+        # and of eight frames in lanes
+        assert error(fx.fixman_force(chain, np.array([x] * 8))[3], expected) <= 1e-12
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_the_sine_of_exactly_folded_bonds_is_zero(dim):
+    # Heavy, light, heavy: any rest of a sine, times the ratio of masses, would be the answer.
+    bond = np.array([0.1, 0.3, 0.7])[:dim]
+    x = np.array([bond, 2.0 * bond, bond, 3.0 * bond, bond])
+    m = np.array([1e27, 1e-30, 1e27, 1e-30, 1e27])
+    spec = Spec(5, dim, "free", masses=m)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(oracles, "DIGITS", 200)
+        # 2 bond and 3 bond are rounded: positions, and not what was meant, are folded or not.
+        reference = oracles.mp_logdet(spec, x)
+    assert abs(fx.logdet(build(spec), x) - reference) <= 1e-12 * abs(reference)
+    line = np.zeros((3, dim))
+    line[:, :] = np.array([3.0, 1.0, 7.0])[:dim]
+    line[1] = 0.0
+    w = 1.0 / np.array([1e27, 1e-30, 1e27])
+    # A straight trimer: det = (w₀ + w₁)(w₁ + w₂) − w₁² = w₀w₁ + w₀w₂ + w₁w₂.
+    expected = np.log(w[0] * w[1] + w[0] * w[2] + w[1] * w[2])
+    got = fx.logdet(fx.Chain.linear(3, dim=dim, masses=1.0 / w), line)
+    assert abs(got - expected) <= 1e-14 * max(1.0, abs(expected))
 
 
 # --- potential and weights -------------------------------------------------------------------

@@ -180,6 +180,46 @@ def test_a_tridiagonal_matrix_is_that_of_a_chain():
         fx.structured.Tridiagonal([1, 1, 1], [2], [0])
 
 
+ASKED = (
+    lambda c, x, v, f, torque, goal: fx.forward_dynamics(c, x, v, torque=torque, force=f).qdd,
+    lambda c, x, v, f, torque, goal: fx.inverse_dynamics(c, x, v, torque, force=f),
+    lambda c, x, v, f, torque, goal: fx.project(c, x, goal),
+    lambda c, x, v, f, torque, goal: fx.project(c, x, goal, v)[1],
+    lambda c, x, v, f, torque, goal: fx.logdet(c, x),
+    lambda c, x, v, f, torque, goal: fx.fixman_force(c, x),
+    lambda c, x, v, f, torque, goal: fx.Partition(c, x).tensions(f),
+    lambda c, x, v, f, torque, goal: fx.Partition(c, x).solve(torque),
+    lambda c, x, v, f, torque, goal: fx.Partition(c, x).solve(torque, method="lu"),
+    lambda c, x, v, f, torque, goal: fx.Partition(c, x).logdet_mass,
+    lambda c, x, v, f, torque, goal: fx.wilson_b(c, x).data,
+    lambda c, x, v, f, torque, goal: fx.velocity_terms(c, x, v),
+    lambda c, x, v, f, torque, goal: c.hard_values(x),
+)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e150, 1e300, 1e-300])
+@pytest.mark.parametrize("hard", [("length",), ("length", "angle")])
+@pytest.mark.parametrize("dim", [2, 3])
+def test_overflow_is_never_a_warning(dim, hard, scale, rng):
+    chain = fx.Chain.linear(5, dim=dim, hard=hard)
+    x, v, f = rng.normal(size=(3, 5, dim))
+    torque, goal = rng.normal(size=chain.soft.size), np.abs(chain.hard_values(x))
+    plain = (x, v, f, torque, goal)
+    given = [tuple(a * scale if i == k else a for i, a in enumerate(plain)) for k in range(5)]
+    given += [tuple(a * scale for a in plain), (x + scale, v, f, torque, goal)]
+    answers = 0
+    for state in given:
+        for ask in ASKED:
+            try:
+                answer = ask(chain, *state)
+            except (ValueError, fx.ConstraintSolveError):
+                continue
+            assert np.isfinite(answer).all()
+            answers += 1
+    assert answers > 20
+
+
 def test_overflow_is_an_error_not_inf():
     factor = fx.structured.Tridiagonal([1e-300] * 3, [0.6], [0.8]).factor()
     with pytest.raises(ValueError, match="overflowed"):

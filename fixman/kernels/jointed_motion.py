@@ -210,8 +210,8 @@ def planar_motion(x, v, torque, force, links, n, fixed, out):
 def spatial_motion(P, V, F, links, fixed, work, tension):
     """The same in space, on one padded configuration; false if a bond has no length.
 
-    ``F (n, 3)`` is all that is applied to the beads; ẍ replaces it.  With t = u_{k+1} − c u_k, which
-    is s n_k in the plane, and r = u_k × u_{k+1}, the part of A across u_k is
+    ``F (n, 3)`` is all that is applied to the beads; ẍ replaces it.  With t = u_{k+1} − c u_k,
+    which is s n_k in the plane, and r = u_k × u_{k+1}, the part of A across u_k is
 
         d A_⊥ = w F_⊥ (ē + w σ c²) + w r (r·w F) − w t (c Y − B − κ)
 
