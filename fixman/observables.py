@@ -313,13 +313,24 @@ def degrees_of_freedom(chain: Chain, conserved: int = 0) -> int:
     """How many quadratic terms of the kinetic energy have ½ kT each.
 
     n·d less the hard coordinates, and less ``conserved``: the number of components of the momentum
-    that are zero throughout.  For `fixman.Langevin` it is 0; for `fixman.Newton` of a free chain
-    whose centre of mass rests, d.
+    that are zero throughout, angular momentum included, which a fixed base has none of.  For
+    `fixman.Langevin` it is 0; for `fixman.Newton` of a free chain whose centre of mass rests, d.
     """
     require_chain(chain)
     if isinstance(conserved, bool) or not isinstance(conserved, (int, np.integer)) or conserved < 0:
         _arrays.refuse_units(conserved, "conserved")
         raise ValueError(f"conserved must be 0 or a positive integer, got {conserved!r}")
+    if chain.base == "fixed" and conserved:
+        raise ValueError(
+            f"conserved={conserved}, but the base of this chain is fixed: its support takes up "
+            "momentum, so that no component is conserved; leave it 0"
+        )
+    most = chain.dim * (chain.dim + 1) // 2
+    if conserved > most:
+        raise ValueError(
+            f"conserved={conserved}, but a free chain in {chain.dim}-D conserves at most {most}: "
+            f"{chain.dim} components of the momentum and {most - chain.dim} of the angular momentum"
+        )
     free = chain.n * chain.dim - chain.hard.size - int(conserved)
     if free < 1:
         raise ValueError(f"no degree of freedom is left of {chain!r}: it has no temperature")

@@ -381,21 +381,37 @@ def raise_failure(
 
 def _refuse_dependent(chain: Chain, x: Array, where: str) -> None:
     """Raise if a pivot of H^bb is lost, naming the rows in the combination that vanishes."""
+    nearest = nearest_dependence(chain, x)
+    if nearest is None or not nearest[0] < NEARLY_LOST:
+        return
+    _, row, names = nearest
+    raise SingularConstraintError(
+        f"{row} depends on {names}{where}, or the masses "
+        "beside it differ by so much that rounding hides the difference: make one of these soft or "
+        "leave it out, or stay away from this configuration"
+    )
+
+
+def nearest_dependence(chain: Chain, x: Array) -> tuple[float, str, str] | None:
+    """Return the smallest pivot of H^bb over its diagonal, its row, and those it depends on.
+
+    The share is 0 where a pivot is lost.  None if there are no hard rows, or H^bb is not finite.
+    """
     pattern = chain._hard_pattern
     table, symbolic = pattern.rows, pattern.symbolic
     gradients, _ = table.gradients(x)
     V = np.empty(symbolic.nnz)
     motion.hard_matrix(gradients, pattern.terms, chain._inverse_masses, V)
-    if not np.isfinite(V).all():
-        return
+    if not symbolic.size or not np.isfinite(V).all():
+        return None
     diagonal = V[symbolic.first[:-1]]
     scale = np.sqrt(diagonal)
     row = factor(V, *symbolic, np.empty(symbolic.size), 1.0)
+    smallest = 0.0
     if row < 0:  # just so, in this arithmetic; then the row that comes nearest
-        share = V[symbolic.first[:-1]] / diagonal
-        row = int(np.argmin(share))
-        if not share[row] < NEARLY_LOST:
-            return
+        pivots = V[symbolic.first[:-1]] / diagonal
+        row = int(np.argmin(pivots))
+        smallest = float(pivots[row])
     share = np.zeros(symbolic.size)
     null_vector(V, *symbolic, row, share)
     share = np.abs(share) * scale
@@ -404,8 +420,4 @@ def _refuse_dependent(chain: Chain, x: Array, where: str) -> None:
     names = ", ".join(str(table[int(other)]) for other in others[:NAMED])
     if others.size > NAMED:
         names += f" and {others.size - NAMED} more"
-    raise SingularConstraintError(
-        f"{table[row]} depends on {names or 'the other hard coordinates'}{where}, or the masses "
-        "beside it differ by so much that rounding hides the difference: make one of these soft or "
-        "leave it out, or stay away from this configuration"
-    )
+    return smallest, str(table[row]), names or "the other hard coordinates"

@@ -62,7 +62,7 @@ def redundant(pattern: HardPattern, tree: Mask, depth: Index, x: Array) -> Index
     clusters = _clusters(pattern, share, outwards)
     lost = np.zeros(tree.size, dtype=bool)
     for cluster in clusters:
-        surplus = np.count_nonzero(dependent[cluster])
+        surplus = int(np.count_nonzero(dependent[cluster]))
         if np.count_nonzero(~tree[cluster]) == surplus:
             lost[cluster] = ~tree[cluster]
         else:
@@ -106,7 +106,8 @@ def _unit_rows(pattern: HardPattern, x: Array) -> sparse.csr_array:
     """Wilson rows (m, n·d) of norm 1."""
     rows = pattern.rows.to_sparse(pattern.rows.gradients(x)[0])
     size = sparse.linalg.norm(rows, axis=1)
-    return (sparse.diags_array(1.0 / size) @ rows).tocsr()
+    unit: sparse.csr_array = (sparse.diags_array(1.0 / size) @ rows).tocsr()
+    return unit
 
 
 def _clusters(pattern: HardPattern, share: Mask, outwards: Index) -> list[Index]:
@@ -158,7 +159,7 @@ def _chosen(
         before[:, np.searchsorted(columns, open_columns)] = front
         others = np.flatnonzero(~tree[first:last])
         held = np.concatenate([before, dense[tree[first:last]]])
-        kept[first + others[_largest(held, dense[others], count)]] = True
+        kept[first + others[_largest(held, dense[others], int(count))]] = True
         if last < cluster.size:
             ends = last_use[columns] < last
             open_columns = columns[~ends]
@@ -169,13 +170,13 @@ def _chosen(
 def _largest(held: Array, others: Array, count: int) -> Index:
     """Which of the other rows to add, each the one that is farthest from all before."""
     if count in (0, len(others)):
-        return np.arange(count)
+        return np.arange(count, dtype=np.int64)
     basis = linalg.qr(held.T, mode="economic")[0]
     rest = others.T
     for _ in range(2):  # twice is enough
         rest = rest - basis @ (basis.T @ rest)
-    places: Index = linalg.qr(rest, mode="r", pivoting=True)[1][:count]
-    return places
+    places = linalg.qr(rest, mode="r", pivoting=True)[1][:count]
+    return np.asarray(places, dtype=np.int64)
 
 
 def _front(held: Array, ends: Mask) -> Array:

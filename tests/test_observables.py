@@ -399,3 +399,15 @@ def test_bad_configurations(function):
 def test_public_names():
     for name in ob.__all__:
         assert getattr(ob, name).__doc__
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_no_more_is_conserved_than_there_is(dim):
+    fixed = fx.Chain.linear(5, dim=dim, base="fixed")
+    with pytest.raises(ValueError, match="conserved=3, but the base of this chain is fixed"):
+        ob.degrees_of_freedom(fixed, 3)
+    free = fx.Chain.linear(5, dim=dim)
+    most = dim * (dim + 1) // 2
+    with pytest.raises(ValueError, match=f"conserved={most + 1}, but .* at most {most}: "):
+        ob.degrees_of_freedom(free, most + 1)
+    assert ob.degrees_of_freedom(free, most) == 5 * dim - 4 - most

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fixman import _arrays
+from fixman import _arrays, partition
 from fixman._arrays import Array
 from fixman.chain import Chain, require_chain
 from fixman.errors import ConstraintSolveError
@@ -35,6 +35,7 @@ ALONE = 1
 LONG_STEP = 0.15
 FAR = 0.1  # of the shortest bond, by which forces move a bead in one step if there is an overlap
 STRAIGHT = 0.01  # sine of a bend in space below which a hard one turns faster than steps can follow
+COLLAPSED = 1e-3  # of the start's smallest pivot of H^bb, by its diagonal: rows became dependent
 NAMED = 5  # beads that a refusal names
 FARTHEST = 1e8  # shortest bonds from the origin
 
@@ -274,15 +275,16 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
         step, replica = min(failures)
         if plan.potential is not None:
             prepared.bound.check(state.x[replica])
+        cause = _cause(prepared, state, moved.x[replica], replica, plan)
         raise ConstraintSolveError(
             f"step {state.step + step} of replica {replica} has no solution, not even in "
-            f"{2**stepping.RESCUES} pieces: {_cause(prepared, state, replica, plan)}"
+            f"{2**stepping.RESCUES} pieces: {cause}"
         )
     state.x, state.v, state.random, state.step = moved.x, moved.v, moved.random, moved.step
 
 
-def _cause(prepared: Prepared, state: State, replica: int, plan: Plan) -> str:
-    """Say what the positions before the call tell of a step without solution."""
+def _cause(prepared: Prepared, state: State, stuck: Array, replica: int, plan: Plan) -> str:
+    """Say what positions before the call, and where it got stuck, tell of a step that failed."""
     chain = prepared.bound.chain
     targets = state.targets[replica : replica + 1]
     if plan.potential is not None:
@@ -311,10 +313,33 @@ def _cause(prepared: Prepared, state: State, replica: int, plan: Plan) -> str:
             "no bond has a hard length and there is no potential, so that beads fly apart or meet: "
             "hold the lengths too, or add a potential that does"
         )
+    dependent = _became_dependent(chain, state.x[replica], stuck)
+    if dependent:
+        return dependent
     return (
         f"a bead would move further than its bonds let it in dt = {plan.dt:g}; make dt smaller "
         "(dt √(2 kT/m) below a tenth of a bond length), or look for overlaps and forces that grow "
         "without bound"
+    )
+
+
+def _became_dependent(chain: Chain, before: Array, stuck: Array) -> str:
+    """Say which hard rows have become dependent on the way, if any."""
+    if not np.isfinite(stuck).all():
+        return ""
+    rows = chain._hard_pattern.rows
+    straight = np.flatnonzero(~rows.gradients(stuck)[1])
+    if straight.size:
+        names = _listed([str(rows[int(row)]) for row in straight])
+        return f"bends came to be straight, where {names} cannot be held; no time step helps"
+    start, end = (partition.nearest_dependence(chain, x) for x in (before, stuck))
+    if start is None or end is None or not end[0] < COLLAPSED * start[0]:
+        return ""
+    return (
+        f"{end[1]} depends on {end[2]} there; no time step helps: in such configurations the hard "
+        "coordinates cannot be held, the rigid ensemble has a corner and the weight of the stiff "
+        "one, which grows like 1/|sin β| for a rhombus of angle β, cannot be normalized; make one "
+        "of these rows soft, or keep away by a potential"
     )
 
 
