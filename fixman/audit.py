@@ -42,6 +42,7 @@ from fixman.io.samples import (
     TORSION_EDGES,
     Meter,
     Scatter,
+    few_of_a_kind,
     hard_names,
     is_constant,
     meters,
@@ -53,6 +54,7 @@ Numbers = Sequence[int] | npt.NDArray[np.intp]
 NEGLIGIBLE = 0.1  # kT
 LARGE = 1.0  # kT
 MANY = 0.9  # of the samples: where fewer differ, that is worth a note
+SHOWN_GROUPS = 3  # in the printed report
 SHOWN = 0.001  # smaller spreads are not told from rounding in the printed lines
 WITH_TORSIONS = 4  # beads: shorter chains have no torsion within
 READY = "for OpenMM: docs/openmm.md"
@@ -441,12 +443,37 @@ class AuditReport:
             f"hard: {', '.join(self.hard)} ({where}); rigid against equally stiff springs",
             f"samples taken for {taken}",
         ]
-        for group in self.groups:
+        largest, rest = _largest(self.groups)
+        for group in largest:
             lines += group.lines()
             if len(self.groups) > 1:
                 lines.append(f"  {group.verdict}")
-        lines += [f"note: {note}" for note in self.remarks]
+        lines += _rest(rest)
+        lines += [f"note: {note}" for note in few_of_a_kind(self.remarks)]
         return "\n".join([*lines, f"verdict: {self.verdict}"])
+
+
+def _largest(groups: Sequence[GroupReport]) -> tuple[list[GroupReport], list[GroupReport]]:
+    """Return the groups with most atoms, in their order, and the others."""
+    atoms = [group.chain.n * group.half_logdet.shape[1] for group in groups]
+    first = sorted(range(len(groups)), key=lambda k: -atoms[k])[:SHOWN_GROUPS]
+    chosen = [groups[k] for k in sorted(first)]
+    return chosen, [group for k, group in enumerate(groups) if k not in first]
+
+
+def _rest(groups: Sequence[GroupReport]) -> list[str]:
+    """Say in one line what was audited as well."""
+    if not groups:
+        return []
+    beads = [group.chain.n for group in groups]
+    molecules = sum(group.half_logdet.shape[1] for group in groups)
+    sizes = f"{min(beads)} to {max(beads)}" if min(beads) < max(beads) else f"{beads[0]}"
+    spreads = [group.spread for group in groups if group.samples > 1]
+    found = f"spread up to {max(spreads):.3f} kT" if spreads else "one sample each"
+    return [
+        f"and {counted(len(groups), 'kind')} more, {counted(molecules, 'molecule')} of {sizes} "
+        f"beads, {found}; --json lists them all"
+    ]
 
 
 def audit(

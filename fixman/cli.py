@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fixman import cli_simulate
 
@@ -63,10 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _give_up_broken_output()
         if isinstance(error, BrokenPipeError):
             return BROKEN_PIPE
-        # The library speaks of its arguments, which here are flags.
-        flags = re.sub(r'\b(hard|bonds)="(\S+)"', r"--\1 \2", " ".join(str(error).split()))
-        flags = flags.replace("overwrite=True", "--overwrite")
-        print(f"fixman: error: {flags}", file=sys.stderr)
+        print(f"fixman: error: {_in_flags(str(error))}", file=sys.stderr)
         return 2
     return 0
 
@@ -126,10 +123,25 @@ def _give_up_broken_output() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _in_flags(text: str) -> str:
+    """Put an error of the library, which speaks of its arguments, in one line and in flags."""
+    text = " ".join(text.split()).replace("overwrite=True", "--overwrite")
+    text = re.sub(r"""\b(hard|bonds)=(["'])(\S+?)\2""", r"--\1 \3", text)
+    text = re.sub(r"\batom_style=('[^']*')", r"--atom-style \1", text)
+    text = text.replace("hydrogens=…", '--hydrogens "name H*"')
+    return text.replace("masses=…", "--masses 1=12.011,2=1.008")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with 2 and without the usage, which can be asked for."""
+        self.exit(2, f"fixman: error: {' '.join(message.split())}; see {self.prog} --help\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="fixman", description="Constrained chains: dynamics, metrics, ensembles."
-    )
+    parser = _Parser(prog="fixman", description="Constrained chains: dynamics, metrics, ensembles.")
     parser.add_argument("--version", action=_Version, help="print the version and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands)
@@ -172,15 +184,26 @@ def _add_audit(commands: Any) -> None:
     add = audit.add_argument
     add("topology", metavar="TOPOLOGY", help="any topology that MDAnalysis reads")
     add("trajectory", metavar="TRAJECTORY", nargs="?", help="one trajectory; may be left out")
-    add("--select", required=True, metavar="SELECTION", help="MDAnalysis selection of the chains")
+    select = "MDAnalysis selection of the chains (default: all)"
+    add("--select", default="all", metavar="SELECTION", help=select)
     kinds = "what is constrained: one or more of length,angle,torsion; or one of torsional, h-bonds"
     kinds += ", h-angles; all-bonds, all-angles, HBonds and the like are understood"
     add("--hard", default="length", metavar="WORDS", help=f"{kinds} (default: length)")
     as_is = "a run with these constraints: do not set hard coordinates to their means first"
     add("--as-is", action="store_true", help=as_is)
-    add("--atom-style", metavar="STYLE", help='LAMMPS columns, such as "id resid type x y z"')
-    bonds = "where bonds come from (default: topology); guess: distances in the first frame"
-    add("--bonds", choices=("topology", "guess"), default="topology", help=bonds)
+    bonds = (
+        "which bonds count (default: topology); guess: by distances in the first frame; or types"
+    )
+    add("--bonds", default="topology", metavar="TYPES", help=f"{bonds} of bonds, 1,2, or C-H")
+    hydrogens = 'selection of the hydrogens, "name H*" (default: by element, else by mass)'
+    add("--hydrogens", metavar="SELECTION", help=hydrogens)
+    masses = "of all atoms, or by type, 1=12.011,2=1.008 (default: those of the topology)"
+    add("--masses", metavar="MASSES", help=masses)
+    style = "of a LAMMPS data file: full, molecular, …; or its columns, as MDAnalysis names them"
+    add("--atom-style", metavar="STYLE", help=style)
+    told = "by MDAnalysis's name (default: by extension and content)"
+    add("--topology-format", metavar="FORMAT", help=f"of the topology, {told}")
+    add("--format", metavar="FORMAT", help=f"of the trajectory, {told}")
     add("--start", type=int, metavar="FRAME", help="first frame, counted from 0 (default: 0)")
     add("--stop", type=int, metavar="FRAME", help="frame to stop before (default: the end)")
     add("--step", type=int, metavar="FRAMES", help="from one frame to the next (default: 1)")
@@ -232,7 +255,12 @@ def _audit(arguments: argparse.Namespace) -> None:
     with warnings.catch_warnings(), ExitStack() as stack:
         warnings.filterwarnings("ignore", module="MDAnalysis")
         universe, notes = open_universe(
-            arguments.topology, arguments.trajectory, arguments.atom_style
+            arguments.topology,
+            arguments.trajectory,
+            arguments.atom_style,
+            topology_format=arguments.topology_format,
+            format=arguments.format,
+            masses=arguments.masses,
         )
         analysis = MetricAnalysis(
             universe,
@@ -240,6 +268,7 @@ def _audit(arguments: argparse.Namespace) -> None:
             hard=hard,
             values="as-is" if arguments.as_is else "means",
             bonds=arguments.bonds,
+            hydrogens=arguments.hydrogens,
             histograms=arguments.plot is not None,
         )
         backend = _backend(arguments, stack)

@@ -202,7 +202,14 @@ def test_histograms_of_angles(peer):
         ),
         (["{melt}", *MELT, "--select", "type 9"], "matches none of the 406 atoms"),
         (["{melt}", *MELT, "--out", "no/such/folder/a.csv"], "no such folder: no/such/folder"),
-        (["{melt}", *MELT, "--atom-style", "id x y z"], "cannot read"),
+        (["{melt}", *MELT, "--atom-style", "id x y z"], "lacks the columns type"),
+        (["{melt}", "--atom-style", "moleculer"], "did you mean molecular?"),
+        (["{melt}", "--topology-format", "PBD"], "no topology of format 'PBD' (did you mean PDB?)"),
+        (["{melt}", "--format", "DCD"], "that of a trajectory, and there is none"),
+        (["{melt}", "--masses", "2=3"], "masses are given for 2, but the types of atoms are 1"),
+        (["{melt}", "--masses", "heavy"], "one positive number, or by type"),
+        (["{melt}", "--bonds", "2"], "types of bonds, got 2: the selection has 1, 1-1"),
+        (["{melt}", "--masses", "3", "--hard", "h-bonds"], 'say which are, --hydrogens "name H*"'),
     ],
 )
 def test_errors_are_one_line_and_exit_2(run, melt, arguments, words):
@@ -211,6 +218,118 @@ def test_errors_are_one_line_and_exit_2(run, melt, arguments, words):
     assert err.startswith("fixman: error: ")
     assert err.count("\n") == 1
     assert words in err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["audit"], ["audit", "a.pdb", "--start", "x"], ["simulate", "--frobnicate"], []]
+)
+def test_wrong_options_are_one_line_too(capsys, arguments):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    err = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert err.startswith("fixman: error: ")
+    assert err.count("\n") == 1
+    assert "--help" in err
+
+
+def dump(path, melt, frames=3, columns="id type xs ys zs", shift=0):
+    """Write the melt's atoms as a LAMMPS dump: shuffled, scaled."""
+    rng = np.random.default_rng(5)
+    lines = melt.read_text().splitlines()
+    first = lines.index("Atoms") + 2
+    atoms = [line.split() for line in lines[first : lines.index("Bonds") - 1]]
+    cell = np.array([[6.0, 0, 0], [2.0, 5.0, 0], [1.0, -2.0, 7.0]])
+    text = ""
+    for frame in range(frames):
+        text += f"ITEM: TIMESTEP\n{frame}\nITEM: NUMBER OF ATOMS\n{len(atoms)}\n"
+        text += "ITEM: BOX BOUNDS xy xz yz pp pp pp\n0 9 2\n-2 5 1\n0 7 -2\n"
+        text += f"ITEM: ATOMS {columns}\n"
+        for k in rng.permutation(len(atoms)):
+            s = np.array(atoms[k][3:], dtype=float) @ np.linalg.inv(cell)
+            text += f"{int(atoms[k][0]) + shift * (frame == 1)} 1 "
+            text += " ".join(f"{c:.9f}" for c in s) + "\n"
+    path.write_text(text)
+    return path
+
+
+def test_lammps_under_its_own_names_just_works(run, melt, tmp_path):
+    data = melt.rename(tmp_path / "data.melt")
+    lammpstrj = dump(tmp_path / "melt.lammpstrj", data)
+    code, out, err = run("audit", data, lammpstrj)
+    assert (code, err) == (0, "")
+    assert "25 chains of 16 beads, 3 frames: 75 samples, 15 hard rows" in out
+    assert "note: read by content, not by extension: data.melt as DATA, melt.lammpstrj as" in out
+    assert "by its 6 columns it is taken for molecular (id resid type x y z)" in out
+    alone = json.loads(run("audit", data, "--json")[1])["groups"][0]
+    thrice = json.loads(run("audit", data, lammpstrj, "--json")[1])["groups"][0]
+    assert thrice["spread_kT"] == pytest.approx(alone["spread_kT"], rel=1e-4)
+    said = ["--topology-format", "DATA", "--format", "dump", "--atom-style", "bond"]
+    code, out, _ = run("audit", data, lammpstrj, *said)
+    assert code == 0
+    assert "note: read by" not in out
+    assert "note: data.melt" not in out
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda path, text: path.write_text(text.replace(" ATOMS id", " ATOMS no")),
+            "no column id",
+        ),
+        (lambda path, text: path.write_text("ITEM: UNITS\nlj\n" + text), "'ITEM: UNITS'"),
+        (lambda path, text: path.write_text(text[:-4]), "perhaps in a number"),
+        (lambda path, text: path.write_text(text[:900]), "no whole frame of 406 atoms"),
+    ],
+)
+def test_broken_dumps(run, melt, tmp_path, change, words):
+    path = dump(tmp_path / "dump.melt", melt)
+    change(path, path.read_text())
+    code, out, err = run("audit", melt, path)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_frames_of_other_atoms_are_refused(run, melt, tmp_path):
+    code, _, err = run("audit", melt, dump(tmp_path / "dump.melt", melt, shift=1))
+    assert code == 2
+    assert "frame 1 has an atom of id 2 where the topology has id 1" in err
+
+
+def test_a_frame_that_was_cut_off_is_left_out(run, melt, tmp_path):
+    path = dump(tmp_path / "dump.melt", melt)
+    path.write_text(path.read_text()[:-900])
+    code, out, _ = run("audit", melt, path)
+    assert code == 0
+    assert "2 frames: 50 samples" in out
+    assert "the last frame of dump.melt is cut off and left out: 2 are whole" in out
+
+
+def test_files_in_the_wrong_order(run, melt, tmp_path, peer):
+    files = peer("MDAnalysisTests.datafiles")
+    for command in (
+        [dump(tmp_path / "dump.melt", melt), melt], [files.DCD, files.PSF], [files.XTC, files.GRO],
+    ):  # fmt: skip
+        code, _, err = run("audit", *command)
+        assert code == 2
+        assert "topology" in err
+        assert "first" in err
+
+
+def test_many_kinds_are_one_line(run, melt):
+    text = melt.read_text().splitlines()
+    bonds = text.index("Bonds") + 2
+    cut = {bonds + 15 * c + c % 9 for c in range(25)}  # pieces of many lengths
+    left = [line for k, line in enumerate(text) if k not in cut]
+    melt.write_text("\n".join(left).replace("378 bonds", f"{378 - len(cut)} bonds"))
+    code, out, _ = run("audit", melt)
+    document = json.loads(run("audit", melt, "--json")[1])
+    assert code == 0
+    assert len(document["groups"]) > 10
+    assert len([line for line in out.splitlines() if "1 frame: " in line]) == 3
+    assert f"and {len(document['groups']) - 3} kinds more, " in out
 
 
 def test_range_of_frames_and_as_is(run, peer):

@@ -70,6 +70,15 @@ def test_without_a_seed_there_is_one_to_repeat_it(run):
     assert load_run("one").x.tobytes() == load_run("two").x.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("word", "rows"), [("torsional", "4 lengths, 3 angles"), ("all-angles", "4 lengths, 3 angles")]
+)
+def test_words_for_hard_sets(run, word, rows):
+    code, out, err = run("simulate", *SHORT, "--hard", word, "--out", "one")
+    assert (code, err) == (0, "")
+    assert f"hard: {rows}>" in out
+
+
 def test_newton(run):
     assert run("simulate", *SHORT, "--method", "newton", "--kT", "2", "--out", "run")[0] == 0
     assert load_run("run").about["stepper"] == Newton(0.02, kT=2.0).parameters()

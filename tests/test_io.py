@@ -5,12 +5,15 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from clusters import dask_cluster
+from fixman.io import formats
+from fixman.io.elements import element, parse_masses
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:::MDAnalysis", "ignore:::distributed", "ignore:::tests"
@@ -347,6 +350,135 @@ def test_without_mdanalysis_the_error_says_what_to_install():
     code = "import sys; sys.modules['MDAnalysis'] = None; import fixman.io.mdanalysis"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert 'pip install "fixman-chains[md]"' in done.stderr
+
+
+# --- what files do not say ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "resname", "symbol"),
+    [
+        ("CA", "ALA", "C"), ("CA", "CA", "CA"), ("CAL", "CAL", "CA"), ("na", "", "N"),
+        ("NA", "HEM", "N"), ("NA", "NA+", "NA"), ("Na", "", "NA"), ("SOD", "SOD", "NA"),
+        ("cl", "", "CL"), ("CL", "CL-", "CL"), ("1HB2", "ALA", "H"), ("HG", "SER", "H"),
+        ("c3", "", "C"), ("OW", "SOL", "O"), ("SE", "MSE", "SE"), ("MW", "SOL", ""),
+        ("W", "W", ""), ("1", "", ""), ("FE", "HEM", "FE"),
+    ],
+)  # fmt: skip
+def test_elements_by_name(name, resname, symbol):
+    assert element(name, resname) == symbol
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("72", 72.0),
+        (2, 2.0),
+        ("1=12.011, 2=1.008", {"1": 12.011, "2": 1.008}),
+        ({1: 3}, {"1": 3.0}),
+    ],
+)
+def test_masses_as_users_say_them(given, found):
+    assert parse_masses(given) == found
+
+
+@pytest.mark.parametrize(
+    "given", ["0", "-1", "nan", "heavy", "1=", "1=2,1=3", {"1": 0}, {"1": None}, True]
+)
+def test_masses_that_are_none(given):
+    with pytest.raises((TypeError, ValueError), match="masses"):
+        parse_masses(given)
+
+
+def test_formats_by_content(peer):
+    files = peer("MDAnalysisTests.datafiles")
+    known = {
+        "PSF": files.PSF, "DCD": files.DCD, "XTC": files.XTC, "TRR": files.TRR, "GRO": files.GRO,
+        "PDB": files.PDB_small, "TPR": files.TPR, "MOL2": files.mol2_molecules,
+        "DATA": files.LAMMPSdata, "LAMMPSDUMP": files.LAMMPSDUMP_chain1, "XYZ": files.XYZ_mini,
+        "TOP": files.PRM, "ITP": files.ITP_tip5p, "NCDF": files.NCDF, "GSD": files.GSD,
+        "H5MD": files.H5MD_xvf,
+    }  # fmt: skip
+    assert {name: formats.content(Path(path)) for name, path in known.items()} == {
+        name: name for name in known
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "hint", "columns"),
+    [
+        ("1 1 0.5 0.5 0.5", "", "id type x y z"),
+        ("1 1 0.5 0.5 0.5 0 0 -1", "", "id type x y z"),
+        ("1 1 2 0.5 0.5 0.5", "", "id resid type x y z"),
+        ("1 1 -0.8 0.5 0.5 0.5", "", "id type charge x y z"),
+        ("1 1 2 -0.8 0.5 0.5 0.5", "", "id resid type charge x y z"),
+        ("1 1 2 0.5 0.5 0.5", " # charge", "id type charge x y z"),
+    ],
+)
+def test_atom_styles(tmp_path, line, hint, columns):
+    path = tmp_path / "data.x"
+    path.write_text(f"title\n\n1 atoms\n\nAtoms{hint}\n\n{line}\n")
+    found, note = formats.atom_style(path, formats.data_header(path))
+    assert found == columns
+    assert ("does not name its atom style: by its" in note) == (not hint)
+
+
+@pytest.mark.parametrize(("line", "hint"), [("1 1 1.0 2.0 0 0 0", ""), ("1 1 0 0 0", " # body")])
+def test_atom_styles_that_cannot_be_told(tmp_path, line, hint):
+    path = tmp_path / "data.x"
+    path.write_text(f"title\n\n1 atoms\n\nAtoms{hint}\n\n{line}\n")
+    with pytest.raises(ValueError, match="atom style"):
+        formats.atom_style(path, formats.data_header(path))
+
+
+def test_a_data_file_that_was_cut_off(read, rng, tmp_path):
+    path = lammps(tmp_path / "data.cut", rng.uniform(0, 1, (6, 3)), linear_bonds(1, 6))
+    path.write_text(path.read_text()[:-16])
+    with pytest.raises(ValueError, match=r"data\.cut"):
+        read(path)
+
+
+def test_masses_bonds_and_hydrogens_can_be_said(read, rng, tmp_path):
+    x = chains_at_random(rng, 1, 6)
+    path = lammps(tmp_path / "data.six", x, linear_bonds(1, 6), masses=(1, 1), types=[1, 2] * 3)
+    (group,) = read(path, masses="1=12.011,2=3.0", hydrogens="type 2").groups
+    assert group.masses.tolist() == [12.011, 3.0] * 3
+    assert group.hydrogens.tolist() == [False, True] * 3
+    (group,) = read(path, masses=2.5, bonds="1-2").groups
+    assert group.masses.tolist() == [2.5] * 6
+    text = path.read_text().replace("1 1 1 2\n", "1 7 1 2\n")
+    path.write_text(text)
+    assert [group.atoms.shape for group in read(path, bonds="1").groups] == [(1, 5)]
+    with pytest.raises(ValueError, match="got 8: the selection has 1, 7, 1-2, 2-1"):
+        read(path, bonds="1,8")
+
+
+def test_guessed_bonds_are_counted_and_doubted(read, rng, tmp_path):
+    path = pdb(tmp_path / "chain.pdb", backbone(9))
+    assert "8 bonds guessed from distances in the first frame" in read(path, bonds="guess").notes
+    crowd = [("C", "C", xyz) for xyz in rng.uniform(0, 2.0, (12, 3))]
+    notes = read(pdb(tmp_path / "crowd.pdb", crowd), bonds="guess").notes
+    assert any("with more bonds than the element has: atom index" in note for note in notes)
+
+
+def test_equal_residues_bonded_differently(analysis, peer):
+    universe = peer("MDAnalysis").Universe.empty(
+        6, n_residues=2, atom_resindex=[0, 0, 0, 1, 1, 1], trajectory=True
+    )
+    universe.add_TopologyAttr("masses", [12.0] * 6)
+    universe.add_TopologyAttr("names", ["A", "B", "C"] * 2)
+    universe.add_TopologyAttr("resnames", ["ALA", "ALA"])
+    universe.add_TopologyAttr("bonds", [(0, 1), (1, 2), (3, 4), (3, 5)])
+    (note,) = analysis(universe).notes
+    assert note.startswith("2 residues ALA of the same atoms are bonded in 2 different ways")
+
+
+def test_two_bonded_atoms_of_many(analysis, peer):
+    universe = peer("MDAnalysis").Universe.empty(92, trajectory=True)
+    universe.add_TopologyAttr("masses", [12.0] * 92)
+    universe.add_TopologyAttr("bonds", [(3, 70)])
+    with pytest.raises(ValueError, match=r'only 2 of 92 atoms are bonded.*bonds="guess"'):
+        analysis(universe)
 
 
 # --- MetricAnalysis -----------------------------------------------------------------------------

@@ -304,7 +304,7 @@ def dump_columns(path: Path) -> tuple[str, ...]:
     return columns
 
 
-def dump_end(path: Path, atoms: int) -> str:
+def dump_end(path: Path) -> str:
     """Note where the last frame of a dump was cut off, so that it is left out.
 
     Raises
@@ -316,6 +316,11 @@ def dump_end(path: Path, atoms: int) -> str:
         return ""
     lines, last = 0, b"\n"
     with path.open("rb") as file:
+        head = [file.readline() for _ in range(4)]
+        if not head[3].strip().isdigit():
+            raise ValueError(f"{path.name} does not say its number of atoms in line 4")
+        atoms = int(head[3])
+        file.seek(0)
         while block := file.read(1 << 20):
             lines += block.count(b"\n")
             last = block[-1:]

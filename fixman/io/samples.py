@@ -235,6 +235,20 @@ def hard_names(hard: str | Sequence[str]) -> tuple[str, ...]:
     return found
 
 
+def few_of_a_kind(notes: Sequence[str], most: int = 3) -> list[str]:
+    """Keep the first of the notes that differ in numbers and names alone, and count the others."""
+    kinds: dict[str, list[str]] = {}
+    for note in notes:
+        plain = re.sub(r"\(.*?\)|\S*\d\S*", "", note.split(": ", 1)[-1])
+        kinds.setdefault(re.sub(r"s\b", "", plain), []).append(note)
+    shown: list[str] = []
+    for alike in kinds.values():
+        shown += alike[:most]
+        if len(alike) > most:
+            shown.append(f"{len(alike) - most} more notes like the last")
+    return shown
+
+
 def row_name(row: Coordinate, molecules: Molecules, name: Callable[[int], str] = str) -> str:
     """Name a coordinate by the atoms of the first molecule, such as ``length(CA 5, C 6)``."""
     return f"{row.kind}({', '.join(name(int(molecules.atoms[0, bead])) for bead in row.beads)})"

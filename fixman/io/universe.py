@@ -93,14 +93,13 @@ def open_universe(
         columns = formats.dump_columns(paths[-1])
         # Atoms are sorted by their id, which is compared in every frame; and times are steps.
         options |= {"additional_columns": ["id"], "dt": 1.0}
+        note = formats.dump_end(paths[-1])
+        notes += [note] if note else []
         if len(paths) == 1 and masses is None and "mass" not in columns:
             notes.append(f"{paths[0].name} has no masses: MDAnalysis takes 1, or the elements'")
     universe = _universe(paths, options)
     if header is not None:
         _agrees(paths[0], header, universe)
-    if chosen[-1] == "LAMMPSDUMP":
-        note = formats.dump_end(paths[-1], len(universe.atoms))
-        notes += [note] if note else []
     return universe, (*notes, *_give_masses(universe, masses))
 
 
