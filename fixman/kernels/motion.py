@@ -131,7 +131,7 @@ def motion_frames(
         check = 0.0
         if links.size:  # bonds of a linear chain, in space
             tension = out[frame, n * dim :]
-            if not jointed_motion.spatial_motion(P, V, F, links, fixed, room, tension):  # type: ignore[call-arg]
+            if not jointed_motion.spatial_motion(P, V, F, links, fixed, room, tension):
                 return frame
             for r in range(m):
                 check += 0.0 * tension[r]
