@@ -181,7 +181,7 @@ MUTANTS = [
     M("_statistics", "_statistics.py", "square * g / (frames * (frames - 2))",
       "square / (frames * (frames - 2))", "test_statistics.py"),
     M("_statistics", "_statistics.py", "closed[0] = False", "closed[0] = closed[0]",
-      "test_statistics.py"),
+      "test_statistics.py", "the sum up to lag 0 is 1, and 0 is below 5/2 of it already"),
     M("_statistics", "_statistics.py", "1 << (2 * frames - 1).bit_length()",
       "1 << (frames - 1).bit_length()", "test_statistics.py"),
     M("_statistics", "_statistics.py", "np.std(scaled) / np.sqrt(size - 1.0)",
@@ -255,16 +255,14 @@ MUTANTS = [
     M("disk", "places.py", "fcntl.LOCK_EX | fcntl.LOCK_NB", "fcntl.LOCK_SH | fcntl.LOCK_NB",
       "test_store.py::test_two_writers_are_told_apart"),
     M("disk", "archives.py", "if size > info.file_size:", "if False:",
-      "test_forged_runs.py test_damaged_runs.py",
-      "the loop that follows then finds the member too short, a chunk at a time"),
-    M("disk", "archives.py", "if member.read(1):", "if False:",
-      "test_forged_runs.py test_damaged_runs.py"),
+      "test_archives.py"),
+    M("disk", "archives.py", "if member.read(1):", "if False:", "test_archives.py"),
     M("disk", "archives.py", "if len(members) < len(listed):", "if False:",
-      "test_forged_runs.py test_damaged_runs.py"),
+      "test_archives.py"),
     M("disk", "archives.py", "if not fits or not agree or", "if not fits or",
       "test_forged_runs.py test_damaged_runs.py"),
     M("disk", "archives.py", "flat.reshape(shape[::-1]).T if fortran",
-      "flat.reshape(shape) if fortran", "test_forged_runs.py test_damaged_runs.py"),
+      "flat.reshape(shape) if fortran", "test_archives.py"),
     M("disk", "runfiles.py", "if identity != about[\"id\"]:", "if False:",
       "test_store.py::test_an_edited_run_is_refused"),
     M("disk", "runfiles.py", "if str(arrays[\"run\"]) != about[\"id\"]:", "if False:",
@@ -284,20 +282,19 @@ MUTANTS = [
     M("disk", "writer.py", "        if where == MOVED:", "        if False:",
       "test_moved_runs.py"),
     M("disk", "writer.py", "if left.endswith(TEMPORARY):", "if False:",
-      "test_store.py test_damaged_runs.py"),
+      "test_damaged_runs.py"),
     M("disk", "writer.py", "        _require_run(real, path)\n", "        pass\n",
       "test_damaged_runs.py test_store.py::test_foreign_folders"),
     # --- words for hard sets, dependent rows
     M("hard_sets", "hard_sets.py", "return word.casefold().replace(\"-\", \"\")",
-      "return word.casefold().replace(\" \", \"\")", "test_topology.py"),
+      "return word.casefold().replace(\" \", \"\")", "test_hard_sets.py"),
     M("hard_sets", "hard_sets.py", "LIGHTEST = 0.95", "LIGHTEST = 0.0",
       "test_topology.py::test_a_drude_particle_is_no_hydrogen"),
     M("hard_sets", "hard_sets.py", "if hydrogens[one] or hydrogens[two]", "if hydrogens[one]",
       "test_topology.py::test_h_angles_are_those_of_openmm"),
     M("hard_sets", "hard_sets.py", "taken = sum(masses[end] - 1.008 for", "taken = sum(0.0 for",
       "test_topology.py test_openmm.py::test_h_angles_hold_what_openmm_holds"),
-    M("hard_sets", "hard_sets.py", "if len(words) > 1:", "if False:",
-      "test_topology.py::test_words_of_other_programs_name_kinds"),
+    M("hard_sets", "hard_sets.py", "if len(words) > 1:", "if False:", "test_hard_sets.py"),
     M("hard_sets", "hard_sets.py", "mask &= hydrogens[table.columns[:, :2]].any(axis=1)",
       "mask &= hydrogens[table.columns[:, :2]].all(axis=1)", "test_topology.py"),
     M("redundancy", "redundancy.py", "np.lexsort((~tree, depth))", "np.lexsort((tree, depth))",
@@ -456,7 +453,7 @@ def passes(tests: str, copy: Path) -> bool:
         )
     except subprocess.TimeoutExpired:  # a mutant may turn for ever
         return False
-    if done.returncode not in (0, 1, 2):  # no tests, or pytest itself went wrong
+    if done.returncode > 2:  # no tests, or pytest itself went wrong; crashes are negative
         raise SystemExit(f"{tests}: pytest ended with {done.returncode}\n{done.stdout}")
     return done.returncode == 0
 
