@@ -190,6 +190,27 @@ def test_no_checkpoint_is_believed(tmp_path, name, forged, message):
         assert fx.load_run(tmp_path / "run").x.tobytes() == run.x.tobytes()
 
 
+def test_a_beginning_that_is_another_one(tmp_path):
+    langevin(tmp_path / "run")
+    for block in (tmp_path / "run").glob("block_*.npz"):
+        block.unlink()
+    for point in ("checkpoint.npz", "checkpoint_previous.npz"):
+        arrays = arrays_of(tmp_path / "run" / point)
+        arrays |= {name: arrays[name] * 0 for name in ("step", "state_step")}
+        arrays["frames"] = arrays["frames"][:0]
+        (tmp_path / "run" / point).write_bytes(pack(arrays))
+    with pytest.raises(fx.RunFolderError, match=r"not the one that run.json says the run began"):
+        fx.resume(tmp_path / "run", 40, progress=False)
+
+
+def test_what_was_half_written_is_removed(tmp_path):
+    langevin(tmp_path / "run")
+    left = tmp_path / "run" / "block_000009.npz.tmp"
+    left.write_bytes(b"half")
+    fx.resume(tmp_path / "run", 40, progress=False)
+    assert not left.exists()
+
+
 # --- run.json -------------------------------------------------------------------------------------
 
 

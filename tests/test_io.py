@@ -362,7 +362,7 @@ def test_without_mdanalysis_the_error_says_what_to_install():
         ("NA", "HEM", "N"), ("NA", "NA+", "NA"), ("Na", "", "NA"), ("SOD", "SOD", "NA"),
         ("cl", "", "CL"), ("CL", "CL-", "CL"), ("1HB2", "ALA", "H"), ("HG", "SER", "H"),
         ("c3", "", "C"), ("OW", "SOL", "O"), ("SE", "MSE", "SE"), ("MW", "SOL", ""),
-        ("W", "W", ""), ("1", "", ""), ("FE", "HEM", "FE"),
+        ("W", "W", ""), ("1", "", ""), ("FE", "HEM", "FE"), ("C1", "CO", "C"),
     ],
 )  # fmt: skip
 def test_elements_by_name(name, resname, symbol):
@@ -402,6 +402,13 @@ def test_formats_by_content(peer):
     assert {name: formats.content(Path(path)) for name, path in known.items()} == {
         name: name for name in known
     }
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_dcd_files_of_either_length_of_markers(tmp_path, size):
+    path = tmp_path / "frames"
+    path.write_bytes((84).to_bytes(size, "little") + b"CORD" + bytes(80))
+    assert formats.content(path) == "DCD"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 import scipy.linalg
 
 import fixman as fx
+from fixman import redundancy
 from fixman.io.constraints import is_rigid
 
 PRIME = 2**31 - 1  # not the library's, so that the two have nothing in common
@@ -158,6 +159,20 @@ def test_clusters_in_pieces(n):
     chain = fx.Chain.from_bonds(n, within(n, 5), drop_redundant=x)
     assert chain.hard.size == 3 * n - 6
     assert np.isfinite(fx.logdet(chain, x))
+
+
+def test_bodies_on_hinges_in_pieces(monkeypatch):
+    """Braced too much each, with a bead in common: what ends in a piece is not held everywhere."""
+    bodies, asked = 150, []
+    exactly = redundancy._exactly
+    monkeypatch.setattr(
+        redundancy, "_exactly", lambda *given: asked.append(given) or exactly(*given)
+    )
+    bonds = [(5 * k + i, 5 * k + j) for k in range(bodies) for j in range(6) for i in range(j)]
+    x = np.random.default_rng(1).normal(size=(5 * bodies + 1, 3)).cumsum(axis=0)
+    chain = fx.Chain.from_bonds(len(x), bonds, drop_redundant=x)
+    assert chain.hard.size == 12 * bodies
+    assert len(asked) == 1  # to count them; those chosen by size were independent
 
 
 def test_rows_far_apart_that_depend_on_each_other():
