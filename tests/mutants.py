@@ -6,6 +6,7 @@ beside it must then fail.  One that stays alive is a test without teeth.
     python tests/mutants.py                     all; those in kernels compile them anew (minutes)
     python tests/mutants.py --only metric       one room; --skip kernels leaves one out
     python tests/mutants.py --match friction    those whose text or file has a word
+    python tests/mutants.py --trust             the tests are known to pass without a mutant
     python tests/mutants.py --check             whether every old text is found exactly once
 """
 
@@ -337,11 +338,13 @@ MUTANTS = [
     M("io/universe", "io/universe.py", "if found != promised:", "if found > promised:",
       "test_io.py::test_a_data_file_that_was_cut_off"),
     M("io/universe", "io/universe.py", "for spelled in (symbol.upper(), symbol.capitalize()):",
-      "for spelled in (symbol.upper(),):", "test_io.py"),
+      "for spelled in (symbol.upper(),):", "test_io.py -k masses or guessed"),
     M("io/molecules", "io/molecules.py", "np.isin(np.char.upper(elements), (\"H\", \"D\", \"T\"))",
-      "np.isin(np.char.upper(elements), (\"H\",))", "test_io.py"),
+      "np.isin(np.char.upper(elements), (\"H\",))",
+      "test_io.py::test_hydrogens_are_told_by_element"),
     M("io/molecules", "io/molecules.py", "counted_pairs = pairs[~np.all(symbols[pairs]",
-      "counted_pairs = pairs[~np.any(symbols[pairs]", "test_io.py"),
+      "counted_pairs = pairs[~np.any(symbols[pairs]",
+      "test_io.py::test_guessed_bonds_are_counted_and_doubted"),
     M("io/molecules", "io/molecules.py", "if len(kinds) > 1 and name]", "if len(kinds) > 2]",
       "test_io.py::test_equal_residues_bonded_differently"),
     M("io/frames", "io/frames.py", "AMBIGUOUS_FRACTION = 0.4", "AMBIGUOUS_FRACTION = 0.49",
@@ -352,11 +355,12 @@ MUTANTS = [
     M("io/frames", "io/frames.py", "if not np.array_equal(own, ids):", "if False:",
       "test_io.py test_cli.py"),
     M("io/measuring", "io/measuring.py", "for k in range(len(x))[block] if k not in lost]",
-      "for k in range(len(x))[block]]", "test_io.py"),
+      "for k in range(len(x))[block]]", "test_io.py::test_one_bad_frame_does_not_lose_the_others",
+      "a lost frame fails once more, or is left out by `kept`; it costs time"),
     M("io/measuring", "io/measuring.py", "return lost > MOST_UNUSABLE * frames",
-      "return lost > frames", "test_io.py"),
+      "return lost > frames", "test_io.py -k errors_name_the_frames or bad_frame"),
     M("io/measuring", "io/measuring.py", "in frame {frames[int(place[1])]}",
-      "in frame {int(place[1])}", "test_io.py"),
+      "in frame {int(place[1])}", "test_io.py -k errors_name_the_frames or bad_frame"),
     M("io/elements", "io/elements.py", "ion is not None and letters.upper() in (ion, residue)",
       "ion is not None", "test_io.py::test_elements_by_name"),
     M("io/elements", "io/elements.py", "if letters in SPELLED:", "if False:",
@@ -372,12 +376,11 @@ MUTANTS = [
     M("io/thermostats", "io/thermostats.py", "or context.getStepCount() != state.getStepCount()",
       "or False", "test_openmm.py::test_parameters_of_another_context_are_noticed"),
     M("io/thermostats", "io/thermostats.py", "\"kT\": GAS_CONSTANT}", "\"kT\": 1.0}",
-      "test_openmm.py -k temper or thermostat"),
-    M("io/thermostats", "io/thermostats.py", "move = partial(integrator.setTemperature, chainID=k)",
-      "move = partial(integrator.setTemperature, chainID=0)",
-      "test_openmm.py"),
+      "test_openmm.py -k thermostat_that_moves"),
+    M("io/thermostats", "io/thermostats.py", "kelvin * self.per_kelvin)", "kelvin)",
+      "test_openmm.py -k thermostat_that_moves"),
     M("io/thermostats", "io/thermostats.py", "        known.looked = False\n", "        pass\n",
-      "test_openmm.py"),
+      "test_openmm.py -k temper or changes or context"),
     M("cli", "cli_simulate.py", "if needed > there:", "if False:",
       "test_cli_simulate.py -k memory"),
     # --- kernels
@@ -488,6 +491,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="ROOM")
     parser.add_argument("--skip", default="", metavar="ROOM")
     parser.add_argument("--match", default="", metavar="TEXT")
+    parser.add_argument("--trust", action="store_true")
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     mutants = chosen(arguments)
@@ -508,7 +512,7 @@ def main() -> int:
         words = {word for mutant in mutants for word in mutant.tests.partition(" -k ")[0].split()}
         whole = {word for word in words if word.endswith(".py")}
         apart = {word for word in words if word.partition("::")[0] not in whole}
-        if not passes(" ".join(sorted(whole | apart)), copy):
+        if not arguments.trust and not passes(" ".join(sorted(whole | apart)), copy):
             print("the tests fail without a mutant: mend that first")
             return 1
         for mutant in mutants:
