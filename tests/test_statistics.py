@@ -8,6 +8,7 @@ from scipy.signal import lfilter
 
 from fixman._statistics import (
     Independence,
+    _autocovariance,
     effective_size,
     independence,
     standard_error,
@@ -52,6 +53,12 @@ def test_copies_that_are_stuck_count_as_one_each():
     assert standard_error(stuck) == pytest.approx(np.std(stuck[0], ddof=1) / np.sqrt(20))
     trembling = stuck + 0.1 * rng.normal(size=stuck.shape)
     assert statistical_inefficiency(trembling) > 40
+
+
+def test_the_end_of_a_series_does_not_meet_its_start():
+    series = np.random.default_rng(2).normal(size=(64, 2))
+    sums = [(series[lag:] * series[: 64 - lag]).sum() for lag in range(64)]
+    np.testing.assert_allclose(_autocovariance(series), sums, atol=1e-12)
 
 
 def test_series_of_independent_values():
@@ -152,6 +159,15 @@ def test_a_drift_is_found_and_measured(frames, copies, drift, power):
     assert np.mean([one.drift for one in seen]) == pytest.approx(-drift, rel=0.15)
     assert all(one.apart > 0.0 for one in seen)
     assert np.median([one.size for one in found]) < 0.5 * frames * copies
+
+
+def test_a_line_below_the_noise_is_one_sample():
+    frames = 1000
+    noise = np.random.default_rng(3).normal(size=frames)
+    line = np.linspace(-0.25, 0.25, frames)  # which explains 1/48 of the variance
+    assert independence(noise).size > 0.8 * frames
+    # Chance explains 1/1000, and four times that is forgiven.
+    assert 20 < independence(line + noise).size < 120
 
 
 def test_frames_that_jump_as_wholes_are_told_from_a_drift():
