@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UnwrittenError as error:
         print(f"fixman: error: {error}", file=sys.stderr)
         return UNWRITTEN
-    except (ValueError, RuntimeError, OSError, ImportError) as error:
+    except (ValueError, RuntimeError, OSError, ImportError, MemoryError) as error:
         _give_up_broken_output()
         if isinstance(error, BrokenPipeError):
             return BROKEN_PIPE

@@ -79,7 +79,7 @@ class RunCheck:
 
     Attributes
     ----------
-    path : Path
+    folder : Path
     frames : int
         Frames that the run has, or had.
     readable : tuple of range
@@ -90,7 +90,7 @@ class RunCheck:
         Whether `fixman.resume` can go on with it.
     """
 
-    path: Path
+    folder: Path
     frames: int
     readable: tuple[range, ...]
     problems: tuple[str, ...]
@@ -103,7 +103,7 @@ class RunCheck:
 
     def __str__(self) -> str:
         if self.whole:
-            return f"{self.path} is whole: {self.frames} frame{'s' * (self.frames != 1)}"
+            return f"{self.folder} is whole: {self.frames} frame{'s' * (self.frames != 1)}"
         pieces = ", ".join(f"{piece.start} to {piece.stop - 1}" for piece in self.readable)
         goes = "can be resumed" if self.resumable else "cannot be resumed"
         return "\n".join(

@@ -156,8 +156,8 @@ def test_numpy_integers_count_beads():
         {"dim": "3"},
         {"base": "loose"},
         {"base": None},
-        {"hard": "length"},
-        {"hard": ("bond",)},
+        {"hard": "lenght"},
+        {"hard": ("lenght",)},
         {"hard": ("length", "length ")},
         {"hard": ("x",)},
         {"hard": 3},
@@ -177,9 +177,10 @@ def test_torsions_in_the_plane_are_a_value_error():
         fx.Chain.linear(5, dim=2, hard=("length", "torsion"))
 
 
-def test_a_bare_word_is_a_value_error():
-    with pytest.raises(ValueError, match="length"):
-        fx.Chain.linear(5, hard="length")
+def test_a_bare_word_is_one_kind():
+    assert fx.Chain.linear(5, hard="length") == fx.Chain.linear(5)
+    with pytest.raises(ValueError, match="did you mean length"):
+        fx.Chain.linear(5, hard="lenght")
 
 
 @pytest.mark.parametrize("dim", [2, 3])

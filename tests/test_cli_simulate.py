@@ -126,7 +126,7 @@ def test_rings(run):
     ("arguments", "message"),
     [
         (["--steps", "41"], "steps must be a multiple of every"),
-        (["--hard", "bond"], "hard names the kinds"),
+        (["--hard", "bound"], "choose one or more of length"),
         (["--method", "newton", "--friction", "2"], "--friction is for --method langevin"),
         (["--method", "newton", "--ensemble", "stiff"], "--ensemble is for --method langevin"),
         (["--dt", "-1"], "dt must be positive"),
@@ -430,7 +430,8 @@ def test_an_empty_name_is_no_folder(capsys):
 
 
 @pytest.mark.parametrize(
-    ("content", "text"), [(b"\xff\xfe\x00", "it is no text"), (b"{}", "not a chain written by")]
+    ("content", "text"),
+    [(b"\xff\xfe\x00", "it is no text"), (b"{}", "text is not a chain written by")],
 )
 def test_a_file_that_is_no_chain_is_named(content, text, tmp_path, capsys):
     file = tmp_path / "chain.json"

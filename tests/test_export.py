@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -222,3 +224,51 @@ def test_other_hdf5_files_are_refused(tmp_path, peer):
         file["data"] = [1, 2]
     with pytest.raises(ValueError, match="was not written by write_hdf5"):
         read_hdf5(tmp_path / "y.h5")
+
+
+def test_hdf5_files_that_were_changed_are_refused(tmp_path, peer):
+    """Nothing that a file claims is read before its shape is that of the run."""
+    h5py = peer("h5py")
+    from fixman.io.hdf5 import read_hdf5, write_hdf5
+
+    position = "particles/chains/position"
+    path = tmp_path / "x.h5"
+    x0 = np.random.default_rng(1).normal(size=(3, 4, 3))
+    run = simulate(fx.Chain.linear(4), x0, Drift(), 20, every=2, rng=2)
+
+    def changed(place, make):
+        write_hdf5(run, path, overwrite=True)
+        with h5py.File(path, "a") as file:
+            make(file, place)
+        with pytest.raises(ValueError, match=r"x\.h5 was not written by write_hdf5: "):
+            read_hdf5(path)
+
+    def claims_terabytes(file, place):
+        del file[place]
+        file.create_dataset(place, (2**50,), "f8", chunks=(1000,))  # takes no space
+
+    def is_gone(file, place):
+        del file[place]
+
+    def is_single(file, place):
+        whole = file[place][()]
+        del file[place]
+        file[place] = whole.astype(np.float32)
+
+    def is_shuffled(file, place):
+        file[place][...] = file[place][()][::-1].copy()
+
+    for place in ("fixman/run", "fixman/frames", "fixman/steps_done", f"{position}/step"):
+        changed(place, claims_terabytes)
+    for place in ("fixman/run", f"{position}/value", "particles/chains/velocity/value"):
+        changed(place, is_gone)
+    changed(f"{position}/value", claims_terabytes)
+    changed(f"{position}/value", is_single)
+    changed(f"{position}/step", is_shuffled)
+    for text in ("[]", "{}", "1", json.dumps(run.about | {"steps": -1})):
+
+        def says(file, place, text=text):
+            del file[place]
+            file[place] = text
+
+        changed("fixman/run", says)

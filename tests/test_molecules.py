@@ -203,10 +203,10 @@ def dense_of_constraints(mm, system, particles, x):
 @pytest.mark.parametrize(("constraints", "moving"), [("HBonds", 12), ("AllBonds", 22),
                                                       ("HAngles", 22)])  # fmt: skip
 def test_alanine_dipeptide_in_openmm(mm, dipeptide, field, constraints, moving):
-    from fixman.io.openmm import fixman_force
+    from fixman.io.openmm import fixman_force, set_temperature
 
     system = field.createSystem(dipeptide.topology, constraints=getattr(mm.app, constraints))
-    force = fixman_force(system, KELVIN)
+    force = fixman_force(system)
     # Under HBonds three methyls get a term, N–H and Cα–H do not.
     assert len(force.getParticles()) == moving
     force.setForceGroup(7)
@@ -216,6 +216,7 @@ def test_alanine_dipeptide_in_openmm(mm, dipeptide, field, constraints, moving):
     integrator.setRandomNumberSeed(5)
     context = mm.Context(system, integrator, mm.Platform.getPlatformByName("Reference"))
     context.setPositions(dipeptide.positions)
+    set_temperature(context, KELVIN)
     mm.LocalEnergyMinimizer.minimize(context, 10.0, 50)
     context.setVelocitiesToTemperature(KELVIN, 5)
     integrator.step(200)
@@ -230,18 +231,21 @@ def test_alanine_dipeptide_in_openmm(mm, dipeptide, field, constraints, moving):
 
 @pytest.mark.parametrize("constraints", ["HBonds", "AllBonds"])
 def test_villin_in_openmm(mm, villin, field, constraints):
-    from fixman.io.openmm import fixman_force
+    from fixman.io.openmm import fixman_force, set_temperature
 
     system = field.createSystem(villin.topology, constraints=getattr(mm.app, constraints))
-    force = fixman_force(system, KELVIN)
+    force = fixman_force(system)
     alone = mm.System()
     for k in range(system.getNumParticles()):
         alone.addParticle(system.getParticleMass(k))
+    for k in range(system.getNumConstraints()):
+        alone.addConstraint(*system.getConstraintParameters(k))
     alone.addForce(force)
     context = mm.Context(
         alone, mm.VerletIntegrator(0.001), mm.Platform.getPlatformByName("Reference")
     )
     context.setPositions(villin.positions)
+    set_temperature(context, KELVIN)
     energy = context.getState(energy=True).getPotentialEnergy()._value
     x = nanometres(mm, villin)
     dense = KT * dense_of_constraints(mm, system, set(force.getParticles()), x)

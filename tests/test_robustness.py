@@ -158,7 +158,7 @@ def test_a_chain_is_asked_for_by_name(rng):
 
 @pytest.mark.parametrize("hard", [None, [0, 1, 0], [fx.Coordinate("length", (0, 1))]])
 def test_hard_sets_that_are_neither_kinds_nor_masks(hard):
-    with pytest.raises(ValueError, match=r"tuple of kinds|None"):
+    with pytest.raises(ValueError, match=r"words or a mask|None"):
         fx.Chain.linear(3, hard=hard)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fixman import __version__, _arrays
+from fixman import __version__, _arrays, runfiles
 from fixman.chain import Chain
 from fixman.trajectory import OBSERVABLE, Part, Run, bonds, require_run
 from fixman.writer import new_file
@@ -34,6 +34,9 @@ except ImportError as error:
 SPACE = 3  # dimension of every file
 CHAINS = "particles/chains"
 PLACES = {"x": f"{CHAINS}/position", "v": f"{CHAINS}/velocity"}
+CONSTANTS: dict[str, tuple[int, ...]] = {
+    "fixman/run": (), "fixman/frames": (3,), "fixman/steps_done": ()
+}  # fmt: skip
 
 
 def write_hdf5(run: Run, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -79,25 +82,54 @@ def read_hdf5(path: str | os.PathLike[str]) -> Run:
     Raises
     ------
     ValueError
-        If the file is something else.
+        If the file is something else, or its arrays are not those of the run that it names.
     """
     path = _arrays.path(path, "path").absolute()
     try:
         with h5py.File(path, "r") as file:
-            kept = file["fixman"]
-            about = json.loads(kept["run"].asstr()[()])
-            numbers = range(*kept["frames"][()].tolist())
-            steps_done = int(kept["steps_done"][()])
-        chain = Chain.from_json(json.dumps(about["chain"]))
+            run, frames, done = (_shaped(file[name], shape) for name, shape in CONSTANTS.items())
+            about = json.loads(run.asstr()[()])
+            numbers, steps_done = range(*frames[()].tolist()), int(done[()])
+            runfiles.require_entries(about, path)
+            chain = Chain.from_json(json.dumps(about["chain"]))
+            _require_frames(file, about, chain, numbers)
         size, replicas = int(about["block"]["frames"]), int(about["replicas"])
         cuts = [range(a, min(a + size, len(numbers))) for a in range(0, len(numbers), size)]
     except FileNotFoundError:
         raise FileNotFoundError(f"no such file: {path}") from None
-    except (OSError, LookupError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
+    except (
+        OSError, LookupError, ValueError, TypeError, ArithmeticError, AttributeError,
+        RecursionError, MemoryError,
+    ) as error:  # fmt: skip
         raise ValueError(f"{path} was not written by write_hdf5: {error}") from None
     shape = (replicas, chain.n, chain.dim)
     parts = [Part(len(cut), partial(_load, path, cut.start, cut.stop, shape)) for cut in cuts]
     return Run(about, chain, steps_done, parts, numbers=numbers)
+
+
+def _shaped(found: h5py.Dataset, shape: tuple[int, ...]) -> h5py.Dataset:
+    """Refuse another shape before anything is read: a file may claim terabytes."""
+    if found.shape != shape:
+        raise ValueError(f"{found.name} has shape {found.shape}, expected {shape}")
+    return found
+
+
+def _require_frames(file: h5py.File, about: dict[str, Any], chain: Chain, numbers: range) -> None:
+    """Compare shapes and steps of the frames with the run that the file is of."""
+    rows, replicas = len(numbers), about["replicas"]
+    for place in PLACES.values():
+        found = file[f"{place}/value"]
+        if found.shape != (rows, replicas * chain.n, chain.dim):  # of older planar files
+            _shaped(found, (rows, replicas * chain.n, SPACE))
+        if found.dtype != np.float64:
+            raise ValueError(f"{found.name} has {found.dtype} numbers, expected float64")
+    for name in about["observables"]:
+        found = file[f"{_place(OBSERVABLE + name)}/value"]
+        if found.shape[:2] != (rows, replicas):
+            raise ValueError(f"{found.name} has shape {found.shape}, expected {rows, replicas} …")
+    steps = _shaped(file[f"{PLACES['x']}/step"], (rows,))
+    if not np.array_equal(steps[()], np.array(numbers, dtype=np.int64) * about["every"]):
+        raise ValueError(f"{steps.name} are not the steps of its frames")
 
 
 def _place(name: str) -> str:
