@@ -344,7 +344,7 @@ MUTANTS = [
       "test_io.py::test_hydrogens_are_told_by_element"),
     M("io/molecules", "io/molecules.py", "counted_pairs = pairs[~np.all(symbols[pairs]",
       "counted_pairs = pairs[~np.any(symbols[pairs]",
-      "test_io.py::test_guessed_bonds_are_counted_and_doubted"),
+      "test_io.py::test_bonds_to_hydrogens_are_counted"),
     M("io/molecules", "io/molecules.py", "if len(kinds) > 1 and name]", "if len(kinds) > 2]",
       "test_io.py::test_equal_residues_bonded_differently"),
     M("io/frames", "io/frames.py", "AMBIGUOUS_FRACTION = 0.4", "AMBIGUOUS_FRACTION = 0.49",

@@ -223,6 +223,9 @@ def test_hydrogens_are_told_by_element(read, tmp_path, peer):
 
     (meter,) = MetricAnalysis(universe, hard="h-bonds").meters
     assert len(meter.chain.hard) == 2
+    universe.add_TopologyAttr("elements", ["O", "D", "T"])
+    (meter,) = MetricAnalysis(universe, hard="h-bonds").meters
+    assert len(meter.chain.hard) == 2
     universe.add_TopologyAttr("elements", ["O", "", "H"])
     with pytest.raises(ValueError, match=r"mass of 4, by which .* hydrogens=…"):
         MetricAnalysis(universe, hard="h-bonds")
@@ -466,6 +469,16 @@ def test_guessed_bonds_are_counted_and_doubted(read, rng, tmp_path):
     crowd = [("C", "C", xyz) for xyz in rng.uniform(0, 2.0, (12, 3))]
     notes = read(pdb(tmp_path / "crowd.pdb", crowd), bonds="guess").notes
     assert any("with more bonds than the element has: atom index" in note for note in notes)
+
+
+@pytest.mark.parametrize(("hydrogens", "doubted"), [(4, False), (5, True)])
+def test_bonds_to_hydrogens_are_counted(analysis, peer, hydrogens, doubted):
+    universe = peer("MDAnalysis").Universe.empty(1 + hydrogens, trajectory=True)
+    universe.add_TopologyAttr("masses", [12.011] + [1.008] * hydrogens)
+    universe.add_TopologyAttr("names", ["C"] + ["H"] * hydrogens)
+    universe.add_TopologyAttr("bonds", [(0, k) for k in range(1, 1 + hydrogens)])
+    notes = analysis(universe).notes
+    assert any("with more bonds than the element has" in note for note in notes) == doubted
 
 
 def test_equal_residues_bonded_differently(analysis, peer):
