@@ -471,6 +471,18 @@ def test_guessed_bonds_are_counted_and_doubted(read, rng, tmp_path):
     assert any("with more bonds than the element has: atom index" in note for note in notes)
 
 
+@pytest.mark.parametrize(
+    ("name", "mass"), [("ZN", 65.38), ("SI", 28.0855), ("NA", 22.98977), ("CL", 35.45)]
+)
+def test_masses_of_elements_of_two_letters(peer, tmp_path, name, mass):
+    peer("MDAnalysis")
+    from fixman.io.universe import open_universe
+
+    path = pdb(tmp_path / "ion.pdb", [(name, name, (0.0, 0.0, 0.0))])
+    universe, _ = open_universe(path)
+    assert universe.atoms.masses == pytest.approx([mass], abs=0.01)
+
+
 @pytest.mark.parametrize(("hydrogens", "doubted"), [(4, False), (5, True)])
 def test_bonds_to_hydrogens_are_counted(analysis, peer, hydrogens, doubted):
     universe = peer("MDAnalysis").Universe.empty(1 + hydrogens, trajectory=True)
