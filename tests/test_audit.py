@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fixman as fx
+from fixman._statistics import standard_error
 from fixman.audit import AuditReport, GroupReport, audit
 from fixman.chain import Chain
 from fixman.io import measuring
@@ -829,3 +830,11 @@ def test_groups_of_other_lengths_keep_their_frames(rng):
     x, other = with_one_straight_bend(rng), walk(rng, frames=30, n=9)
     report = audit([group(other), group(x)], ("length", "angle"))
     assert [len(one.half_logdet) for one in report.groups] == [30, 59]
+
+
+def test_the_error_of_a_root_is_half_that_of_its_square_over_it(rng):
+    (one,) = audit([group(walk(rng, frames=200))]).groups
+    radius, error = one.means["radius_of_gyration"].stiff
+    assert radius == pytest.approx(np.sqrt(np.mean(one.sizes["square_gyration"])), rel=1e-12)
+    expected = standard_error(one.sizes["square_gyration"]) / (2.0 * radius)
+    assert error == pytest.approx(expected, rel=1e-12)
