@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 from types import ModuleType
 
 import pytest
 from hypothesis import settings
 
 pytest.register_assert_rewrite("oracles", "strategies")
+
+# Shells make what they run in the background ignore Ctrl-C, which some tests press.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Derandomized: a red build is red again on the next machine. HYPOTHESIS_PROFILE=ci looks longer.
 _COMMON = {"derandomize": True, "deadline": None, "database": None, "print_blob": False}
