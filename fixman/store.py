@@ -127,7 +127,7 @@ def check_run(path: str | os.PathLike[str]) -> RunCheck:
     except RunFolderError as error:
         return RunCheck(path, 0, (), (str(error),), False)
     problems = list(folder.problems)
-    if folder.chosen == CHECKPOINT and place_has(folder.place, PREVIOUS) and not folder.lost:
+    if folder.chosen == CHECKPOINT and PREVIOUS in folder.place.names() and not folder.lost:
         try:
             read_checkpoint(folder.place, PREVIOUS, folder.about, folder.chain)
         except RunFolderError as error:
@@ -194,7 +194,7 @@ class Folder:
             try:
                 point = read_checkpoint(place, name, about, chain)
             except RunFolderError as error:
-                problems += [str(error)] if name == CHECKPOINT or place_has(place, name) else []
+                problems += [str(error)] if name == CHECKPOINT or name in place.names() else []
                 continue
             folder = cls(path, place, about, chain, point)
             folder.chosen = name
@@ -297,11 +297,6 @@ class Folder:
 
     def _load(self, span: Span, name: str) -> NDArray[Any]:
         return self.read(span, name)[name]
-
-
-def place_has(place: Place, name: str) -> bool:
-    """Whether there is anything under that name."""
-    return name in place.names()
 
 
 def _between(place: Place) -> bool:
