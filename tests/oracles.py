@@ -384,17 +384,24 @@ UNEVEN = ("light middle 6", "light middle 10", "light middle 12", "alternating",
 SHAPES = ("bent", "nearly straight")
 
 
-def uneven_chain(masses, shape, dim, base, seed):
-    """Return a freely jointed chain of at most 10 beads with such masses, positions, velocities.
+def uneven_chain(masses, shape, dim, base, seed, n=None):
+    """Return a freely jointed chain with such masses, positions and velocities.
+
+    Without ``n`` it has three beads if the middle one is light, else at most ten.
 
     Nearly straight chains fold here and there, and bend by 1e-8.
     """
     rng = np.random.default_rng(seed)
-    n = 3 if masses.startswith("light") else int(rng.integers(2, 11))
+    n = n or (3 if masses.startswith("light") else int(rng.integers(2, 11)))
     if masses.startswith("light"):
-        m = np.array([1.0, 10.0 ** -float(masses.split()[-1]), 1.0])
+        m = np.ones(n)
+        m[n // 2] = 10.0 ** -float(masses.split()[-1])
     elif masses == "alternating":
         m = np.where(np.arange(n) % 2 == seed % 2, 1.0, 10.0 ** -rng.uniform(3, 12))
+    elif masses == "rising":
+        m = np.logspace(-12, 0, n)
+    elif masses == "blocks":
+        m = np.where(np.arange(n) // 10 % 2, 1.0, 1e-12)
     else:
         m = 10.0 ** rng.uniform(-6, 6, n)
     bonds = rng.normal(size=(n, dim))

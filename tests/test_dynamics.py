@@ -457,6 +457,21 @@ def test_any_masses_move_to_twelve_digits(masses, shape, base, dim, monkeypatch)
         assert error(part.tensions(force), held) <= 1e-12
 
 
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("shape", oracles.SHAPES)
+@pytest.mark.parametrize("masses", [*oracles.UNEVEN, "rising", "blocks"])
+def test_long_planar_chains_of_any_masses_move_to_twelve_digits(masses, shape, base, monkeypatch):
+    monkeypatch.setattr(oracles, "DIGITS", 120)
+    spec, x, v = oracles.uneven_chain(masses, shape, 2, base, 6, n=100)
+    chain, rng = build(spec), np.random.default_rng(106)
+    for torque, force in ((rng.normal(size=chain.soft.size), None), (None, rng.normal(size=x.shape))):
+        expected = oracles.mp_forward_dynamics(spec, x, v, torque, force)
+        motion = fx.forward_dynamics(chain, x, v, torque=torque, force=force)
+        assert error(motion.acceleration, expected[0]) <= 1e-12
+        assert error(motion.tension, expected[1]) <= 1e-12
+        assert error(motion.qdd, expected[2]) <= 1e-12
+
+
 @pytest.mark.parametrize("middle", [1e-6, 1e-12, 1e-15, 1e-30])
 @pytest.mark.parametrize("dim", [2, 3])
 def test_a_straight_rod_with_a_light_middle_bead(dim, middle):
