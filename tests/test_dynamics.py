@@ -464,12 +464,35 @@ def test_long_planar_chains_of_any_masses_move_to_twelve_digits(masses, shape, b
     monkeypatch.setattr(oracles, "DIGITS", 120)
     spec, x, v = oracles.uneven_chain(masses, shape, 2, base, 6, n=100)
     chain, rng = build(spec), np.random.default_rng(106)
-    for torque, force in ((rng.normal(size=chain.soft.size), None), (None, rng.normal(size=x.shape))):
+    drives = (rng.normal(size=chain.soft.size), None), (None, rng.normal(size=x.shape))
+    for torque, force in drives:
         expected = oracles.mp_forward_dynamics(spec, x, v, torque, force)
         motion = fx.forward_dynamics(chain, x, v, torque=torque, force=force)
         assert error(motion.acceleration, expected[0]) <= 1e-12
         assert error(motion.tension, expected[1]) <= 1e-12
         assert error(motion.qdd, expected[2]) <= 1e-12
+
+
+@pytest.mark.parametrize("push", ["falls", "along a light bead's bond"])
+@pytest.mark.parametrize("dim", [2, 3])
+def test_where_forces_cancel_their_last_digits_decide(dim, push, monkeypatch):
+    monkeypatch.setattr(oracles, "DIGITS", 120)
+    spec, x, _ = oracles.uneven_chain("light middle 12", "nearly straight", dim, "free", 3, n=20)
+    force = np.multiply.outer(spec.m, 9.81 * np.eye(dim)[0])
+    if push != "falls":
+        light = np.argmin(spec.m)
+        force = np.zeros_like(x)
+        force[light] = x[light] - x[light - 1]
+    rng = np.random.default_rng(5)
+    last = np.spacing(np.abs(force).max(axis=1, keepdims=True))
+    nudged = [force + last * rng.choice([-1.0, 1.0], x.shape) for _ in range(3)]
+    expected, *others = (
+        oracles.mp_forward_dynamics(spec, x, 0 * x, None, f)[0] for f in (force, *nudged)
+    )
+    motion = fx.forward_dynamics(build(spec), x, 0 * x, force=force)
+    digits = max(error(other, expected) for other in others)
+    assert digits > 1e-13  # the question is a hard one
+    assert error(motion.acceleration, expected) <= spec.n * digits
 
 
 @pytest.mark.parametrize("middle", [1e-6, 1e-12, 1e-15, 1e-30])
