@@ -406,7 +406,8 @@ def uneven_chain(masses, shape, dim, base, seed, n=None):
         m = 10.0 ** rng.uniform(-6, 6, n)
     bonds = rng.normal(size=(n, dim))
     if shape == "nearly straight":
-        along = rng.choice([-1.0, 1.0], n)[:, None] * np.eye(dim)[0]
+        # Askew: along an axis rounded bonds give sines without cancellation.
+        along = rng.choice([-1.0, 1.0], n)[:, None] * np.arange(1.0, dim + 1.0)
         bonds = rng.uniform(0.5, 2.0, n)[:, None] * (along + 1e-8 * bonds)
     return Spec(n, dim, base, masses=m), bonds.cumsum(axis=0), rng.normal(size=(n, dim))
 

@@ -477,7 +477,7 @@ def test_long_planar_chains_of_any_masses_move_to_twelve_digits(masses, shape, b
 @pytest.mark.parametrize("dim", [2, 3])
 def test_where_forces_cancel_their_last_digits_decide(dim, push, monkeypatch):
     monkeypatch.setattr(oracles, "DIGITS", 120)
-    spec, x, _ = oracles.uneven_chain("light middle 12", "nearly straight", dim, "free", 3, n=20)
+    spec, x, _ = oracles.uneven_chain("light middle 12", "nearly straight", dim, "free", 0, n=20)
     force = np.multiply.outer(spec.m, 9.81 * np.eye(dim)[0])
     if push != "falls":
         light = np.argmin(spec.m)
