@@ -154,7 +154,8 @@ def test_only_bonds_within_the_selection_count(read, rng, tmp_path):
     (group,) = read(path, select="type 1", atom_style=STYLE).groups
     assert group.atoms.tolist() == [[0, 1, 2]]
     (whole,) = read(path, select="all", atom_style=STYLE).groups
-    assert whole.bonds.tolist() == [[0, 1], [1, 2], [1, 3]]
+    assert whole.atoms[0, 0] == 1  # from the centre outwards
+    assert whole.bonds.tolist() == [[0, 1], [0, 2], [0, 3]]
 
 
 def test_everything_connected_is_read_and_pooled(read, rng, tmp_path):
@@ -178,11 +179,14 @@ def test_everything_connected_is_read_and_pooled(read, rng, tmp_path):
         "2 branched chains of 5 beads",
         "1 branched chain of 5 beads",
     ]
-    assert groups[0].atoms.tolist() == [[0, 1, 2], [5, 6, 7]]
+    assert np.sort(groups[0].atoms).tolist() == [[0, 1, 2], [5, 6, 7]]
     assert groups[1].bonds is None
-    assert groups[2].atoms.tolist() == [[*range(8, 13)], [*range(13, 18)]]
-    assert groups[2].bonds.tolist() == [[0, 1], [0, 2], [2, 3], [2, 4]]
-    assert groups[3].masses.tolist() == [3.0, 3.0, 3.0, 3.0, 5.0]
+    assert np.sort(groups[2].atoms).tolist() == [[*range(8, 13)], [*range(13, 18)]]
+    for group in groups[2:]:
+        for atoms in group.atoms - group.atoms.min(axis=1, keepdims=True):
+            assert sorted(tuple(sorted(pair)) for pair in atoms[group.bonds].tolist()) == tree
+    assert sorted(groups[3].masses.tolist()) == [3.0, 3.0, 3.0, 3.0, 5.0]
+    assert groups[3].atoms[0, np.argmax(groups[3].masses)] == 22
 
 
 @pytest.mark.parametrize("cell", CELLS)

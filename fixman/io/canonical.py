@@ -1,0 +1,317 @@
+"""One order of the atoms of a molecule, whatever order they come in: equal molecules look equal.
+
+Atoms are coloured by mass and mark, then by the colours of their neighbours until nothing new is
+told: 64-bit numbers, mixed over the bonds of all molecules at once.  Branches that still look
+alike are alike.  Atoms of rings need not be, so one of a tied colour is singled out, the one whose
+neighbourhood then splits first in order; this search is bounded, by `VISITS`.  Where it fails, or
+where two numbers collide, equal molecules are not found to be equal; different ones never are the
+same, since masses and bonds in the order found are compared exactly.
+
+python-igraph has the same (BLISS) but is GPL; networkx compares two graphs and gives no order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse import csgraph
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint64]
+
+# Neighbours looked at in a search, per molecule and per bond; then any atom of a colour is taken.
+VISITS = (5000, 20)
+
+
+def pool(masses: Floats, marks: Mask, bonds: Indices) -> tuple[Indices, Indices]:
+    """Tell kinds of molecules apart, and order the atoms of each kind alike.
+
+    Parameters
+    ----------
+    masses, marks : (molecules, n)
+        What atoms are told by.
+    bonds : (molecules, m, 2)
+        Pairs of 0 … n − 1, each once; every molecule is connected.
+
+    Returns
+    -------
+    kinds : (molecules,)
+        Numbers from 0, in the order of the first molecules.
+    order : (molecules, n)
+        Atoms from the centre of each molecule outwards, breadth first.
+
+    Notes
+    -----
+    Two molecules are of one kind where masses, marks and bonds are the same in these orders.
+    O(molecules n log n), and molecules that are the same already are looked at once.
+    """
+    first, same = _alike(masses, marks, in_order(bonds))
+    masses, marks, bonds = masses[first], marks[first], bonds[first]
+    order = _orders(masses, marks, bonds)
+    rank = np.argsort(order, axis=1)
+    one = np.arange(len(first))[:, None]
+    _, kinds = _alike(masses[one, order], marks[one, order], in_order(rank[one[:, :, None], bonds]))
+    return kinds[same], order[same]
+
+
+def _alike(*tables: npt.NDArray[Any]) -> tuple[Indices, Indices]:
+    """Find equal rows of tables: the first of each kind, and the kind of every row."""
+    numbers: dict[tuple[bytes, ...], int] = {}
+    rows = zip(*(np.ascontiguousarray(table) for table in tables), strict=True)
+    keys = (tuple(part.tobytes() for part in row) for row in rows)
+    kinds = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
+    return np.unique(kinds, return_index=True)[1], kinds
+
+
+def in_order(bonds: Indices) -> Indices:
+    """Sort bonds (..., m, 2): both ends of each, and all among each other."""
+    bonds = np.sort(bonds, axis=-1)
+    by = np.lexsort((bonds[..., 1], bonds[..., 0]), axis=-1)
+    return np.take_along_axis(bonds, by[..., None], axis=-2)
+
+
+def _orders(masses: Floats, marks: Mask, bonds: Indices) -> Indices:
+    count, n = masses.shape
+    pairs = (bonds + n * np.arange(count)[:, None, None]).reshape(-1, 2)
+    graph = _graph(pairs, count * n)
+    rank = _refined(graph, masses.ravel(), marks.ravel())
+    fine, core = np.zeros_like(rank), np.zeros(count * n, dtype=bool)
+    if bonds.shape[1] >= n:  # there are rings
+        core = _core(graph)
+        _tell_apart(graph, rank, core, n, fine)
+    # With atoms renumbered by colour, those of rings first, a walk in the order of the numbers
+    # meets atoms that are alike as it pleases, and all others in one order.
+    molecule = np.arange(count * n) // n
+    walk = np.lexsort((fine, rank, ~core, molecule))
+    walk = walk[_walk(_renumbered(pairs, walk), np.zeros(count, dtype=np.intp), n)]
+    pairs = _renumbered(pairs, walk)
+    # In the middle between an atom that is far from the first and the atom farthest from that.
+    one = _distances(pairs, np.zeros(count, dtype=np.intp), n).argmax(axis=1)
+    to_one = _distances(pairs, one, n)
+    to_other = _distances(pairs, to_one.argmax(axis=1), n)
+    centre = np.maximum(to_one, to_other).argmin(axis=1)
+    order: Indices = walk[_walk(pairs, centre, n)].reshape(count, n) % n
+    return order
+
+
+def _graph(pairs: Indices, size: int) -> sparse.csr_array[Any, Any]:
+    """Both directions of all bonds, neighbours in the order of their numbers."""
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+    ones = np.ones(len(both), dtype=np.uint64)
+    graph = sparse.csr_array((ones, (both[:, 0], both[:, 1])), shape=(size, size))
+    graph.sort_indices()
+    return graph
+
+
+def _renumbered(pairs: Indices, walk: Indices) -> Indices:
+    place = np.empty(len(walk), dtype=np.intp)
+    place[walk] = np.arange(len(walk))
+    return place[pairs]
+
+
+# --- walks --------------------------------------------------------------------------------------
+
+
+def _rooted(pairs: Indices, start: Indices, n: int) -> sparse.csr_array[Any, Any]:
+    """Join a further atom, the last, to one atom of each molecule of n."""
+    size = n * len(start)
+    root = np.column_stack([np.full(len(start), size), start + n * np.arange(len(start))])
+    return _graph(np.concatenate([pairs, root]), size + 1)
+
+
+def _walk(pairs: Indices, start: Indices, n: int) -> Indices:
+    """Walk all molecules breadth first, neighbours by number: atoms, one molecule after another."""
+    size = n * len(start)
+    order = csgraph.breadth_first_order(
+        _rooted(pairs, start, n), size, directed=True, return_predecessors=False
+    )[1:]
+    walk: Indices = order[np.argsort(order // n, kind="stable")].astype(np.intp)
+    return walk
+
+
+def _distances(pairs: Indices, start: Indices, n: int) -> Floats:
+    """Count bonds from one atom of each molecule: (molecules, n)."""
+    size = n * len(start)
+    rooted = _rooted(pairs, start, n)
+    steps = csgraph.dijkstra(rooted, indices=np.array([size]), unweighted=True)
+    distances: Floats = steps[0, :size].reshape(-1, n)
+    return distances
+
+
+# --- colours ------------------------------------------------------------------------------------
+
+
+def _mixed(words: Words) -> Words:
+    """Scramble 64-bit numbers one by one (SplitMix64)."""
+    words = words + np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def _refined(graph: sparse.csr_array[Any, Any], masses: Floats, marks: Mask) -> Indices:
+    """Rank atoms by mass and mark, and equal ones by their neighbourhoods.
+
+    What is told apart stays in order, so that no rank within a molecule depends on other molecules.
+    """
+    words = np.ascontiguousarray(masses).view(np.uint64) ^ marks
+    rank = _ranked(masses, marks)
+    rounds = 1
+    while True:
+        for _ in range(rounds):
+            words = _mixed(words)
+            words = np.uint64(3) * words + graph @ words
+        finer = _ranked(rank, words)
+        if finer.max() == rank.max():
+            return rank
+        rank, rounds = finer, 2 * rounds
+
+
+def _ranked(*keys: npt.NDArray[Any]) -> Indices:
+    """Ranks by several keys, the first counts most; equal ones share theirs."""
+    by = np.lexsort(keys[::-1])
+    differs = np.zeros(len(by), dtype=bool)
+    for key in keys:
+        differs[1:] |= key[by[1:]] != key[by[:-1]]
+    rank = np.empty(len(by), dtype=np.intp)
+    rank[by] = np.cumsum(differs)
+    return rank
+
+
+# --- rings --------------------------------------------------------------------------------------
+
+
+def _core(graph: sparse.csr_array[Any, Any]) -> Mask:
+    """Atoms on rings or between them: what is left when loose ends are cut off again and again."""
+    degree = np.diff(graph.indptr)
+    left = np.ones(len(degree), dtype=bool)
+    while (ends := left & (degree <= 1)).any():
+        left &= ~ends
+        degree = degree - (graph @ ends.astype(np.uint64)).astype(degree.dtype)
+    return left
+
+
+def _tell_apart(
+    graph: sparse.csr_array[Any, Any], rank: Indices, core: Mask, n: int, fine: Indices
+) -> None:
+    """Set `fine` of all atoms of the core to different numbers, which refine `rank`."""
+    atoms = np.flatnonzero(core)
+    inner = graph[atoms][:, atoms]
+    inner.sort_indices()
+    neighbours = np.split(inner.indices, inner.indptr[1:-1])
+    molecule = atoms // n
+    for part in np.split(np.arange(len(atoms)), np.flatnonzero(np.diff(molecule)) + 1):
+        colour = rank[atoms[part]]
+        if len(np.unique(colour)) < len(colour):
+            own = [(neighbours[k] - part[0]).tolist() for k in part]
+            fine[atoms[part]] = _Cells(own, colour.tolist()).all_apart()
+
+
+class _Cells:
+    """Atoms in an order whose cells, named by their first place, are the colours."""
+
+    def __init__(self, neighbours: list[list[int]], colour: list[int]) -> None:
+        n = len(colour)
+        self.neighbours = neighbours
+        self.atoms = sorted(range(n), key=colour.__getitem__)
+        self.place, self.cell = [0] * n, [0] * n
+        self.size: dict[int, int] = {}
+        for place, atom in enumerate(self.atoms):
+            before = self.atoms[place - 1]
+            new = not place or colour[atom] != colour[before]
+            self.place[atom], self.cell[atom] = place, place if new else self.cell[before]
+            self.size[self.cell[atom]] = self.size.get(self.cell[atom], 0) + 1
+        self.visits = VISITS[0] + VISITS[1] * sum(map(len, neighbours)) // 2
+
+    def all_apart(self) -> list[int]:
+        """Single out atoms until each has a cell to itself; their places."""
+        for cell in range(len(self.atoms)):
+            while self.size.get(cell, 1) > 1:
+                self.single_out(self._choice(cell))
+        return self.place
+
+    def _choice(self, cell: int) -> int:
+        """Find the member of a cell whose singling out comes first in order."""
+        best, choice = None, self.atoms[cell]
+        for atom in self._members(cell):
+            if self.visits < 0:
+                break
+            trace, splits = self.single_out(atom)
+            for start, pieces in reversed(splits):
+                for piece in pieces:
+                    for member in self._members(piece):
+                        self.cell[member] = start
+                    self.size[start] += self.size.pop(piece)
+            if best is None or trace < best:
+                best, choice = trace, atom
+        return choice
+
+    def single_out(self, atom: int) -> tuple[list[Any], list[tuple[int, list[int]]]]:
+        """Give an atom its own cell, and split cells by their bonds to new ones until none splits.
+
+        Returns the numbers of bonds met, which do not depend on how atoms are numbered, and the
+        splits, cells and what was cut from them.
+        """
+        trace: list[Any] = []
+        splits: list[tuple[int, list[int]]] = []
+        queue: deque[int] = deque()
+        waiting: set[int] = set()
+        bonds = {atom: 1}
+        while True:
+            for start, by_number in self._touched(bonds):
+                trace.append((start, [(number, len(some)) for number, some in by_number]))
+                pieces = self._cut(start, [some for _, some in by_number])
+                if not pieces:
+                    continue
+                splits.append((start, pieces))
+                parts = [start, *pieces]
+                if start not in waiting:  # bonds to the largest follow from those to all
+                    parts.remove(max(parts, key=self.size.__getitem__))
+                queue.extend(part for part in parts if part not in waiting)
+                waiting.update(parts)
+            if not queue:
+                return trace, splits
+            start = queue.popleft()
+            waiting.remove(start)
+            trace.append((start, []))
+            bonds = {}
+            for member in self._members(start):
+                self.visits -= len(self.neighbours[member])
+                for other in self.neighbours[member]:
+                    bonds[other] = bonds.get(other, 0) + 1
+
+    def _members(self, cell: int) -> list[int]:
+        return self.atoms[cell : cell + self.size[cell]]
+
+    def _touched(self, bonds: dict[int, int]) -> list[tuple[int, list[tuple[int, list[int]]]]]:
+        """Sort atoms by cell and number of bonds, the most first."""
+        touched: dict[int, dict[int, list[int]]] = {}
+        for atom, number in bonds.items():
+            touched.setdefault(self.cell[atom], {}).setdefault(number, []).append(atom)
+        return [(cell, sorted(touched[cell].items(), reverse=True)) for cell in sorted(touched)]
+
+    def _cut(self, cell: int, parts: list[list[int]]) -> list[int]:
+        """Move parts of a cell to its end, into cells of their own, unless nothing would be left.
+
+        Only what moves is looked at.
+        """
+        left, pieces = self.size[cell], []
+        for part in parts:
+            if len(part) < left:
+                left -= len(part)
+                start = cell + left
+                for place, atom in enumerate(part, start):
+                    other, hole = self.atoms[place], self.place[atom]
+                    self.atoms[hole], self.place[other] = other, hole
+                    self.atoms[place], self.place[atom] = atom, place
+                    self.cell[atom] = start
+                self.size[start] = len(part)
+                pieces.append(start)
+        self.size[cell] = left
+        return pieces
