@@ -44,7 +44,7 @@ def pool(masses: Floats, marks: Mask, bonds: Indices) -> tuple[Indices, Indices]
     kinds : (molecules,)
         Numbers from 0, in the order of the first molecules.
     order : (molecules, n)
-        Atoms from the centre of each molecule outwards, breadth first.
+        Atoms from the centre of each molecule outwards, breadth first, heavy ones before light.
 
     Notes
     -----
@@ -156,12 +156,12 @@ def _mixed(words: Words) -> Words:
 
 
 def _refined(graph: sparse.csr_array[Any, Any], masses: Floats, marks: Mask) -> Indices:
-    """Rank atoms by mass and mark, and equal ones by their neighbourhoods.
+    """Rank atoms by mass, the heaviest first, and mark, and equal ones by their neighbourhoods.
 
     What is told apart stays in order, so that no rank within a molecule depends on other molecules.
     """
     words = np.ascontiguousarray(masses).view(np.uint64) ^ marks
-    rank = _ranked(masses, marks)
+    rank = _ranked(-masses, marks)
     rounds = 1
     while True:
         for _ in range(rounds):
