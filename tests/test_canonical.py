@@ -147,6 +147,20 @@ def test_a_search_cut_short_never_pools_what_differs(monkeypatch):
     assert pooled(copies_of(rng, MIXED, copies=40))[0].max() > 0  # here it costs pooling
 
 
+@pytest.mark.parametrize("shape", ["polymer", "lasso", "rings"])
+def test_long_molecules(shape):
+    """Their ends are met only after many rounds."""
+    line = list(pairwise(range(150)))
+    bonds = {
+        "polymer": [*line, *((k, k + 150) for k in range(150))],
+        "lasso": [*line, (0, 10)],
+        "rings": [*line, (0, 2), (147, 149)],
+    }[shape]
+    rng = np.random.default_rng(9)
+    kinds, _ = pooled(copies_of(rng, bonds, copies=5))
+    assert kinds.max() == 0
+
+
 def test_marks_tell_atoms_apart():
     masses, bonds = np.ones((3, 4)), np.array([STAR[:3]] * 3)
     marks = np.zeros((3, 4), dtype=bool)
@@ -239,6 +253,7 @@ def test_equal_molecules_between_others_keep_their_atoms():
     pairs, all_masses, _ = file_of(rng, bonds, masses, np.zeros((1, 10, 6, 3)), order)
     (found,) = find_molecules(pairs, all_masses, None)
     assert found.atoms.shape == (10, 6)
+    assert found.masses[:2].tolist() == [16.0, 12.0]  # two atoms in the middle, the heavier first
     assert (all_masses[found.atoms] == found.masses).all()
     mine = np.sort(found.atoms[:, found.pairs].reshape(-1, 2), axis=1)
     assert sorted(mine.tolist()) == sorted(pairs.tolist())

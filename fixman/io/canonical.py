@@ -1,11 +1,12 @@
 """One order of the atoms of a molecule, whatever order they come in: equal molecules look equal.
 
 Atoms are coloured by mass and mark, then by the colours of their neighbours until nothing new is
-told: 64-bit numbers, mixed over the bonds of all molecules at once.  Branches that still look
-alike are alike.  Atoms of rings need not be, so one of a tied colour is singled out, the one whose
-neighbourhood then splits first in order; this search is bounded, by `VISITS`.  Where it fails, or
-where two numbers collide, equal molecules are not found to be equal; different ones never are the
-same, since masses and bonds in the order found are compared exactly.
+told: at first by 64-bit numbers, mixed over the bonds of all molecules at once, then, in molecules
+so long that this does not end soon, colour by colour.  Branches that still look alike are alike.
+Atoms of rings need not be, so one of a tied colour is singled out, the one whose neighbourhood then
+splits first in order; this search is bounded, by `VISITS`.  Where it fails, or where two numbers
+collide, equal molecules are not found to be equal; different ones never are the same, since masses
+and bonds in the order found are compared exactly.
 
 python-igraph has the same (BLISS) but is GPL; networkx compares two graphs and gives no order.
 """
@@ -13,6 +14,7 @@ python-igraph has the same (BLISS) but is GPL; networkx compares two graphs and 
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,8 @@ Mask = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 
 # Neighbours looked at in a search, per molecule and per bond; then any atom of a colour is taken.
-VISITS = (5000, 20)
+VISITS = (5000, 8)
+ROUNDS = 32  # of mixing at a time, at most
 
 
 def pool(masses: Floats, marks: Mask, bonds: Indices) -> tuple[Indices, Indices]:
@@ -80,15 +83,14 @@ def _orders(masses: Floats, marks: Mask, bonds: Indices) -> Indices:
     count, n = masses.shape
     pairs = (bonds + n * np.arange(count)[:, None, None]).reshape(-1, 2)
     graph = _graph(pairs, count * n)
-    rank = _refined(graph, masses.ravel(), marks.ravel())
-    fine, core = np.zeros_like(rank), np.zeros(count * n, dtype=bool)
-    if bonds.shape[1] >= n:  # there are rings
-        core = _core(graph)
-        _tell_apart(graph, rank, core, n, fine)
+    rank, stable = _refined(graph, masses.ravel(), marks.ravel())
+    rings = bonds.shape[1] >= n
+    core = _core(pairs, count * n) if rings else np.zeros(count * n, dtype=bool)
+    if rings or not stable:
+        rank = _tell_apart(graph, rank, core, n, stable)
     # With atoms renumbered by colour, those of rings first, a walk in the order of the numbers
     # meets atoms that are alike as it pleases, and all others in one order.
-    molecule = np.arange(count * n) // n
-    walk = np.lexsort((fine, rank, ~core, molecule))
+    walk = np.lexsort((rank, ~core, np.arange(count * n) // n))
     walk = walk[_walk(_renumbered(pairs, walk), np.zeros(count, dtype=np.intp), n)]
     pairs = _renumbered(pairs, walk)
     # In the middle between an atom that is far from the first and the atom farthest from that.
@@ -155,22 +157,26 @@ def _mixed(words: Words) -> Words:
     return words ^ (words >> np.uint64(31))
 
 
-def _refined(graph: sparse.csr_array[Any, Any], masses: Floats, marks: Mask) -> Indices:
+def _refined(
+    graph: sparse.csr_array[Any, Any], masses: Floats, marks: Mask
+) -> tuple[Indices, bool]:
     """Rank atoms by mass, the heaviest first, and mark, and equal ones by their neighbourhoods.
 
     What is told apart stays in order, so that no rank within a molecule depends on other molecules.
+    Returns also whether all neighbourhoods are told.
     """
     words = np.ascontiguousarray(masses).view(np.uint64) ^ marks
     rank = _ranked(-masses, marks)
     rounds = 1
-    while True:
+    while rounds <= ROUNDS:
         for _ in range(rounds):
             words = _mixed(words)
             words = np.uint64(3) * words + graph @ words
         finer = _ranked(rank, words)
         if finer.max() == rank.max():
-            return rank
+            return rank, True
         rank, rounds = finer, 2 * rounds
+    return rank, False
 
 
 def _ranked(*keys: npt.NDArray[Any]) -> Indices:
@@ -184,33 +190,41 @@ def _ranked(*keys: npt.NDArray[Any]) -> Indices:
     return rank
 
 
-# --- rings --------------------------------------------------------------------------------------
+# --- rings, and long molecules ------------------------------------------------------------------
 
 
-def _core(graph: sparse.csr_array[Any, Any]) -> Mask:
+def _core(pairs: Indices, size: int) -> Mask:
     """Atoms on rings or between them: what is left when loose ends are cut off again and again."""
-    degree = np.diff(graph.indptr)
-    left = np.ones(len(degree), dtype=bool)
-    while (ends := left & (degree <= 1)).any():
-        left &= ~ends
-        degree = degree - (graph @ ends.astype(np.uint64)).astype(degree.dtype)
-    return left
+    degree = np.bincount(pairs.ravel(), minlength=size)
+    neighbours = np.zeros(size, dtype=np.intp)  # their sum, which for an end is the only one
+    np.add.at(neighbours, pairs, pairs[:, ::-1])
+    ends = np.flatnonzero(degree == 1)
+    while ends.size:
+        inner = neighbours[ends]
+        degree[ends] = 0
+        np.subtract.at(degree, inner, 1)
+        np.subtract.at(neighbours, inner, ends)
+        ends = np.unique(inner[degree[inner] == 1])
+    core: Mask = degree > 0
+    return core
 
 
 def _tell_apart(
-    graph: sparse.csr_array[Any, Any], rank: Indices, core: Mask, n: int, fine: Indices
-) -> None:
-    """Set `fine` of all atoms of the core to different numbers, which refine `rank`."""
-    atoms = np.flatnonzero(core)
-    inner = graph[atoms][:, atoms]
-    inner.sort_indices()
-    neighbours = np.split(inner.indices, inner.indptr[1:-1])
-    molecule = atoms // n
-    for part in np.split(np.arange(len(atoms)), np.flatnonzero(np.diff(molecule)) + 1):
-        colour = rank[atoms[part]]
-        if len(np.unique(colour)) < len(colour):
-            own = [(neighbours[k] - part[0]).tolist() for k in part]
-            fine[atoms[part]] = _Cells(own, colour.tolist()).all_apart()
+    graph: sparse.csr_array[Any, Any], rank: Indices, core: Mask, n: int, stable: bool
+) -> Indices:
+    """Refine ranks until they are stable, and all atoms of the core have different ones."""
+    finer = np.empty_like(rank)
+    for first in range(0, len(rank), n):
+        own = slice(first, first + n)
+        tied = core[own]
+        if stable and len(np.unique(rank[own][tied])) == np.count_nonzero(tied):
+            finer[own] = rank[own]
+            continue
+        start = graph.indptr[first : first + n + 1]
+        flat = (graph.indices[start[0] : start[-1]] - first).tolist()
+        neighbours = [flat[i:j] for i, j in pairwise((start - start[0]).tolist())]
+        finer[own] = _Cells(neighbours, rank[own].tolist()).all_apart(tied.tolist())
+    return finer
 
 
 class _Cells:
@@ -227,14 +241,16 @@ class _Cells:
             new = not place or colour[atom] != colour[before]
             self.place[atom], self.cell[atom] = place, place if new else self.cell[before]
             self.size[self.cell[atom]] = self.size.get(self.cell[atom], 0) + 1
-        self.visits = VISITS[0] + VISITS[1] * sum(map(len, neighbours)) // 2
+        self.visits = 0
 
-    def all_apart(self) -> list[int]:
-        """Single out atoms until each has a cell to itself; their places."""
+    def all_apart(self, core: list[bool]) -> list[int]:
+        """Single out atoms until each of the core has a cell to itself; the cells of all."""
+        self._refine({}, list(self.size))
+        self.visits = VISITS[0] + VISITS[1] * sum(map(len, self.neighbours)) // 2
         for cell in range(len(self.atoms)):
-            while self.size.get(cell, 1) > 1:
-                self.single_out(self._choice(cell))
-        return self.place
+            while self.size.get(cell, 1) > 1 and core[self.atoms[cell]]:
+                self._refine({self._choice(cell): 1}, [])
+        return self.cell
 
     def _choice(self, cell: int) -> int:
         """Find the member of a cell whose singling out comes first in order."""
@@ -242,7 +258,7 @@ class _Cells:
         for atom in self._members(cell):
             if self.visits < 0:
                 break
-            trace, splits = self.single_out(atom)
+            trace, splits = self._refine({atom: 1}, [])
             for start, pieces in reversed(splits):
                 for piece in pieces:
                     for member in self._members(piece):
@@ -252,17 +268,17 @@ class _Cells:
                 best, choice = trace, atom
         return choice
 
-    def single_out(self, atom: int) -> tuple[list[Any], list[tuple[int, list[int]]]]:
-        """Give an atom its own cell, and split cells by their bonds to new ones until none splits.
+    def _refine(
+        self, bonds: dict[int, int], cells: list[int]
+    ) -> tuple[list[Any], list[tuple[int, list[int]]]]:
+        """Split cells by numbers of bonds, by those to some cells, and by those to new cells.
 
-        Returns the numbers of bonds met, which do not depend on how atoms are numbered, and the
-        splits, cells and what was cut from them.
+        Returns the numbers met, which do not depend on how atoms are numbered, and the splits:
+        cells and what was cut from them.
         """
         trace: list[Any] = []
         splits: list[tuple[int, list[int]]] = []
-        queue: deque[int] = deque()
-        waiting: set[int] = set()
-        bonds = {atom: 1}
+        queue, waiting = deque(cells), set(cells)
         while True:
             for start, by_number in self._touched(bonds):
                 trace.append((start, [(number, len(some)) for number, some in by_number]))
