@@ -147,11 +147,13 @@ def test_a_search_cut_short_never_pools_what_differs(monkeypatch):
     assert pooled(copies_of(rng, MIXED, copies=40))[0].max() > 0  # here it costs pooling
 
 
-@pytest.mark.parametrize("shape", ["polymer", "lasso", "rings"])
+@pytest.mark.parametrize("shape", ["arms", "polymer", "lasso", "rings"])
 def test_long_molecules(shape):
     """Their ends are met only after many rounds."""
     line = list(pairwise(range(150)))
     bonds = {
+        # Three arms of 100 from atom 100, the third with a fork at its end.
+        "arms": [*pairwise(range(201)), (100, 201), *pairwise(range(201, 301)), (299, 301)],
         "polymer": [*line, *((k, k + 150) for k in range(150))],
         "lasso": [*line, (0, 10)],
         "rings": [*line, (0, 2), (147, 149)],
