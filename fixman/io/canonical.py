@@ -1,12 +1,11 @@
 """One order of the atoms of a molecule, whatever order they come in: equal molecules look equal.
 
-Atoms are coloured by mass and mark, then by the colours of their neighbours until nothing new is
-told: at first by 64-bit numbers, mixed over the bonds of all molecules at once, then, in molecules
-so long that this does not end soon, colour by colour.  Branches that still look alike are alike.
-Atoms of rings need not be, so one of a tied colour is singled out, the one whose neighbourhood then
-splits first in order; this search is bounded, by `VISITS`.  Where it fails, or where two numbers
-collide, equal molecules are not found to be equal; different ones never are the same, since masses
-and bonds in the order found are compared exactly.
+Atoms are coloured by mass and mark, and colours are split by the numbers of bonds to others until
+nothing new is told.  Branches that still look alike are alike.  Atoms of rings need not be, so one
+of a colour is singled out, the one after which the colours split first in order, and so on until
+each has a colour of its own.  This search is bounded, by `VISITS`.  Where it fails, equal molecules
+are not found to be equal; different ones never are, since masses and bonds in the order found are
+compared exactly.
 
 python-igraph has the same (BLISS) but is GPL; networkx compares two graphs and gives no order.
 """
@@ -25,11 +24,9 @@ from scipy.sparse import csgraph
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
-Words = npt.NDArray[np.uint64]
 
 # Neighbours looked at in a search, per molecule and per bond; then any atom of a colour is taken.
 VISITS = (5000, 8)
-ROUNDS = 32  # of mixing at a time, at most
 
 
 def pool(masses: Floats, marks: Mask, bonds: Indices) -> tuple[Indices, Indices]:
@@ -82,12 +79,8 @@ def in_order(bonds: Indices) -> Indices:
 def _orders(masses: Floats, marks: Mask, bonds: Indices) -> Indices:
     count, n = masses.shape
     pairs = (bonds + n * np.arange(count)[:, None, None]).reshape(-1, 2)
-    graph = _graph(pairs, count * n)
-    rank, stable = _refined(graph, masses.ravel(), marks.ravel())
-    rings = bonds.shape[1] >= n
-    core = _core(pairs, count * n) if rings else np.zeros(count * n, dtype=bool)
-    if rings or not stable:
-        rank = _tell_apart(graph, rank, core, n, stable)
+    core = _core(pairs, count * n) if bonds.shape[1] >= n else np.zeros(count * n, dtype=bool)
+    rank = _coloured(_graph(pairs, count * n), masses.ravel(), marks.ravel(), core, n)
     # With atoms renumbered by colour, those of rings first, a walk in the order of the numbers
     # meets atoms that are alike as it pleases, and all others in one order.
     walk = np.lexsort((rank, ~core, np.arange(count * n) // n))
@@ -105,7 +98,7 @@ def _orders(masses: Floats, marks: Mask, bonds: Indices) -> Indices:
 def _graph(pairs: Indices, size: int) -> sparse.csr_array[Any, Any]:
     """Both directions of all bonds, neighbours in the order of their numbers."""
     both = np.concatenate([pairs, pairs[:, ::-1]])
-    ones = np.ones(len(both), dtype=np.uint64)
+    ones = np.ones(len(both), dtype=np.int8)
     graph = sparse.csr_array((ones, (both[:, 0], both[:, 1])), shape=(size, size))
     graph.sort_indices()
     return graph
@@ -149,50 +142,6 @@ def _distances(pairs: Indices, start: Indices, n: int) -> Floats:
 # --- colours ------------------------------------------------------------------------------------
 
 
-def _mixed(words: Words) -> Words:
-    """Scramble 64-bit numbers one by one (SplitMix64)."""
-    words = words + np.uint64(0x9E3779B97F4A7C15)
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
-
-
-def _refined(
-    graph: sparse.csr_array[Any, Any], masses: Floats, marks: Mask
-) -> tuple[Indices, bool]:
-    """Rank atoms by mass, the heaviest first, and mark, and equal ones by their neighbourhoods.
-
-    What is told apart stays in order, so that no rank within a molecule depends on other molecules.
-    Returns also whether all neighbourhoods are told.
-    """
-    words = np.ascontiguousarray(masses).view(np.uint64) ^ marks
-    rank = _ranked(-masses, marks)
-    rounds = 1
-    while rounds <= ROUNDS:
-        for _ in range(rounds):
-            words = _mixed(words)
-            words = np.uint64(3) * words + graph @ words
-        finer = _ranked(rank, words)
-        if finer.max() == rank.max():
-            return rank, True
-        rank, rounds = finer, 2 * rounds
-    return rank, False
-
-
-def _ranked(*keys: npt.NDArray[Any]) -> Indices:
-    """Ranks by several keys, the first counts most; equal ones share theirs."""
-    by = np.lexsort(keys[::-1])
-    differs = np.zeros(len(by), dtype=bool)
-    for key in keys:
-        differs[1:] |= key[by[1:]] != key[by[:-1]]
-    rank = np.empty(len(by), dtype=np.intp)
-    rank[by] = np.cumsum(differs)
-    return rank
-
-
-# --- rings, and long molecules ------------------------------------------------------------------
-
-
 def _core(pairs: Indices, size: int) -> Mask:
     """Atoms on rings or between them: what is left when loose ends are cut off again and again."""
     degree = np.bincount(pairs.ravel(), minlength=size)
@@ -209,22 +158,22 @@ def _core(pairs: Indices, size: int) -> Mask:
     return core
 
 
-def _tell_apart(
-    graph: sparse.csr_array[Any, Any], rank: Indices, core: Mask, n: int, stable: bool
+def _coloured(
+    graph: sparse.csr_array[Any, Any], masses: Floats, marks: Mask, core: Mask, n: int
 ) -> Indices:
-    """Refine ranks until they are stable, and all atoms of the core have different ones."""
-    finer = np.empty_like(rank)
-    for first in range(0, len(rank), n):
+    """Rank atoms by mass, the heaviest first, mark and neighbourhood; of the core, all of them.
+
+    What is told apart stays in order.
+    """
+    kinds = np.stack([-masses, marks], axis=1)
+    colour: Indices = np.unique(kinds, axis=0, return_inverse=True)[1]
+    for first in range(0, len(colour), n):
         own = slice(first, first + n)
-        tied = core[own]
-        if stable and len(np.unique(rank[own][tied])) == np.count_nonzero(tied):
-            finer[own] = rank[own]
-            continue
         start = graph.indptr[first : first + n + 1]
         flat = (graph.indices[start[0] : start[-1]] - first).tolist()
         neighbours = [flat[i:j] for i, j in pairwise((start - start[0]).tolist())]
-        finer[own] = _Cells(neighbours, rank[own].tolist()).all_apart(tied.tolist())
-    return finer
+        colour[own] = _Cells(neighbours, colour[own].tolist()).all_apart(core[own].tolist())
+    return colour
 
 
 class _Cells:
