@@ -99,6 +99,19 @@ def test_random_molecules(make, seed):
     assert both[2] == both[3] == forms[0]
 
 
+@pytest.mark.parametrize(("n", "graphs"), [(8, 50), (14, 150), (40, 10)])
+def test_random_networks_of_three_bonds_an_atom(n, graphs):
+    """One colour for all atoms, and seldom a symmetry."""
+    rng = np.random.default_rng(n)
+    for _ in range(graphs):
+        while True:
+            bonds = rng.permutation(np.repeat(np.arange(n), 3)).reshape(-1, 2)
+            simple = len(np.unique(np.sort(bonds, axis=1), axis=0)) == len(bonds)
+            if simple and (bonds[:, 0] != bonds[:, 1]).all() and connected(n, bonds):
+                break
+        assert pooled(copies_of(rng, bonds, copies=3))[0].max() == 0
+
+
 @pytest.mark.parametrize("n", [3, 4, 5, 6])
 def test_against_all_permutations(n):
     """Connected graphs of n atoms of two masses: all of them, but for six a sample."""
@@ -109,8 +122,7 @@ def test_against_all_permutations(n):
     by_size = {}
     for word in chosen:
         bonds = pairs[[bool(int(word) >> k & 1) for k in range(len(pairs))]]
-        reached = np.linalg.matrix_power(adjacency(n, bonds) + np.eye(n), n)
-        if reached.all():
+        if connected(n, bonds):
             masses = rng.integers(1, 3, n).astype(float)
             by_size.setdefault(len(bonds), []).append((masses, bonds))
     assert len(by_size) > 1
@@ -118,6 +130,10 @@ def test_against_all_permutations(n):
         kinds = pooled(molecules)[0].tolist()
         smallest = [brute(masses, bonds, every) for masses, bonds in molecules]
         assert len(set(zip(kinds, smallest, strict=True))) == len(set(kinds)) == len(set(smallest))
+
+
+def connected(n, bonds):
+    return np.linalg.matrix_power(adjacency(n, bonds) + np.eye(n), n).all()
 
 
 def adjacency(n, bonds):

@@ -2,10 +2,10 @@
 
 Atoms are coloured by mass and mark, and colours are split by the numbers of bonds to others until
 nothing new is told.  Branches that still look alike are alike.  Atoms of rings need not be, so one
-of a colour is singled out, the one after which the colours split first in order, and so on until
-each has a colour of its own.  This search is bounded, by `VISITS`.  Where it fails, equal molecules
-are not found to be equal; different ones never are, since masses and bonds in the order found are
-compared exactly.
+of a colour is singled out, the one after which the colours split most, and so on until each has a
+colour of its own.  This search is bounded, by `VISITS`.  Where it fails, equal molecules are not
+found to be equal; different ones never are, since masses and bonds in the order found are compared
+exactly.
 
 python-igraph has the same (BLISS) but is GPL; networkx compares two graphs and gives no order.
 """
@@ -26,7 +26,7 @@ Indices = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 
 # Neighbours looked at in a search, per molecule and per bond; then any atom of a colour is taken.
-VISITS = (5000, 8)
+VISITS = (20000, 8)
 
 
 def pool(masses: Floats, marks: Mask, bonds: Indices) -> tuple[Indices, Indices]:
@@ -202,19 +202,23 @@ class _Cells:
         return self.cell
 
     def _choice(self, cell: int) -> int:
-        """Find the member of a cell whose singling out comes first in order."""
+        """Find the member after whose singling out there are most cells; then, the first in order.
+
+        Where that leaves one atom a cell, members with the same trace are exchanged by a symmetry.
+        """
         best, choice = None, self.atoms[cell]
         for atom in self._members(cell):
             if self.visits < 0:
                 break
             trace, splits = self._refine({atom: 1}, [])
+            found = (-len(self.size), trace)
             for start, pieces in reversed(splits):
                 for piece in pieces:
                     for member in self._members(piece):
                         self.cell[member] = start
                     self.size[start] += self.size.pop(piece)
-            if best is None or trace < best:
-                best, choice = trace, atom
+            if best is None or found < best:
+                best, choice = found, atom
         return choice
 
     def _refine(
