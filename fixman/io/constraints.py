@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from fixman.chain import Chain
 from fixman.dynamics import forward_dynamics
+from fixman.io import canonical
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -67,25 +69,41 @@ class ConnectedSets:
         owner = self.label[self.pairs[:, 0]]
         order = np.argsort(owner, kind="stable")
         self.own_pairs = _split(self.pairs[order], owner[order])
-        self._chains: dict[tuple[bytes, bytes], Chain] = {}
+        self._chains: dict[int, Chain] = {}
 
-    def _key(self, number: int) -> tuple[bytes, bytes]:
-        """Masses and bonds of a set, its particles counted from 0."""
-        members = self.members[number]
-        bonds = np.searchsorted(members, self.own_pairs[number])
-        return self.masses[members].tobytes(), bonds.tobytes()
+    @cached_property
+    def _equal(self) -> list[tuple[int, Indices]]:
+        """Of each set, the first one that it equals, and its particles in the order of that one."""
+        shapes: dict[tuple[int, int], list[int]] = {}
+        for number, pair in enumerate(zip(self.members, self.own_pairs, strict=True)):
+            shapes.setdefault((len(pair[0]), len(pair[1])), []).append(number)
+        found: dict[int, tuple[int, Indices]] = {}
+        for numbers in shapes.values():
+            particles = np.array([self.members[k] for k in numbers])
+            bonds = np.array([self._bonds(k) for k in numbers])
+            masses = self.masses[particles]
+            kinds, order = canonical.pool(masses, np.zeros(masses.shape, dtype=bool), bonds)
+            first = np.unique(kinds, return_index=True)[1][kinds]
+            from_first = np.take_along_axis(order, np.argsort(order[first], axis=1), axis=1)
+            particles = np.take_along_axis(particles, from_first, axis=1)
+            for number, one, row in zip(numbers, first.tolist(), particles, strict=True):
+                found[number] = numbers[one], row
+        return [found[number] for number in range(len(self.members))]
+
+    def _bonds(self, number: int) -> Indices:
+        """Pairs of a set, its particles counted from 0."""
+        return np.searchsorted(self.members[number], self.own_pairs[number])
 
     def chain(self, number: int) -> Chain:
-        """Chain of a set; equal sets share theirs."""
-        key = self._key(number)
-        if key not in self._chains:
-            masses = np.frombuffer(key[0])
-            bonds = np.frombuffer(key[1], dtype=np.intp).reshape(-1, 2)
+        """Chain of a set; equal sets share theirs, whatever the order of their particles."""
+        first, _ = self._equal[number]
+        if first not in self._chains:
+            masses = self.masses[self.members[first]]
             # Whoever constrains CH₄ by all its ten distances holds one too many.
-            self._chains[key] = Chain.from_bonds(
-                masses.size, bonds, masses=masses, drop_redundant=True
+            self._chains[first] = Chain.from_bonds(
+                masses.size, self._bonds(first), masses=masses, drop_redundant=True
             )
-        return self._chains[key]
+        return self._chains[first]
 
     def union(self, numbers: Indices) -> tuple[Indices, Indices, int]:
         """Particles and pairs of several sets, and how many of their constraints count."""
@@ -95,10 +113,10 @@ class ConnectedSets:
 
     def groups(self) -> list[Group]:
         """Equal sets together."""
-        found: dict[Chain, list[Indices]] = {}
-        for number, members in enumerate(self.members):
-            found.setdefault(self.chain(number), []).append(members)
-        return [Group(chain, np.array(members)) for chain, members in found.items()]
+        found: dict[int, list[Indices]] = {}
+        for first, particles in self._equal:
+            found.setdefault(first, []).append(particles)
+        return [Group(self.chain(first), np.array(copies)) for first, copies in found.items()]
 
 
 def _split(values: Indices, label: Indices) -> list[Indices]:

@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from fixman import hard_sets, topology
 from fixman.chain import Chain
+from fixman.io import canonical
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -129,28 +130,36 @@ def find_molecules(pairs: Indices, masses: Floats, hydrogens: Mask | None) -> li
     """Pool the connected molecules of a graph of bonds, first atom first.
 
     pairs (bonds, 2), each bond once, of atoms 0 … len(masses) − 1; atoms without a bond are left
-    out. A linear chain starts at its end of lower index, unless its masses equal those of an
-    earlier chain read backwards. Of anything else the atoms keep their order, and molecules are
-    equal where masses and bonds are in that order.
+    out. Molecules are equal where masses, hydrogens and bonds are, whatever the order of their
+    atoms. A linear chain starts at its end of lower index, unless it equals an earlier chain read
+    backwards. Atoms of anything else are in canonical order, from the centre outwards.
     """
     size = len(masses)
+    marks = np.zeros(size, dtype=bool) if hydrogens is None else hydrogens
     count, label = connected_components(_graph(pairs, size), directed=False)
     atoms = np.bincount(label, minlength=count)
     bonds = np.bincount(label[pairs[:, 0]], minlength=count)
     most = np.zeros(count, dtype=np.intp)
     np.maximum.at(most, label, np.bincount(pairs.ravel(), minlength=size))
     linear = (most <= 2) & (bonds == atoms - 1)
-    found: list[Molecules] = []
+    kinds: list[tuple[Indices, Indices | None]] = []  # beads of all copies, bonds
     order, lengths = _end_to_end(pairs[linear[label[pairs[:, 0]]]], size)
     offsets = np.cumsum(lengths) - lengths
     for n in np.unique(lengths):
         beads = order[offsets[lengths == n, None] + np.arange(n)]
-        found += _pool_linear(beads, masses, hydrogens)
+        kinds += [(same, None) for same in _pool_linear(beads, masses, marks)]
     rest = np.flatnonzero(~linear & (atoms > 1))
     for n, m in np.unique(np.stack([atoms[rest], bonds[rest]], axis=1), axis=0):
         alike = np.isin(label, rest[(atoms[rest] == n) & (bonds[rest] == m)])
-        found += _pool_others(pairs[alike[pairs[:, 0]]], label, alike, n, masses, hydrogens)
-    return sorted(found, key=lambda molecules: int(molecules.atoms[0, 0]))
+        kinds += _pool_others(pairs[alike[pairs[:, 0]]], label, alike, n, masses, marks)
+    found = [
+        Molecules(
+            masses[beads[0]], beads, bonds=some,
+            hydrogens=None if hydrogens is None else hydrogens[beads[0]],
+        )
+        for beads, some in kinds
+    ]  # fmt: skip
+    return sorted(found, key=lambda molecules: int(molecules.atoms[0].min()))
 
 
 def _end_to_end(pairs: Indices, size: int) -> tuple[Indices, Indices]:
@@ -170,22 +179,19 @@ def _end_to_end(pairs: Indices, size: int) -> tuple[Indices, Indices]:
     return order, np.unique(chain, return_counts=True)[1].astype(np.intp)
 
 
-def _pool_linear(beads: Indices, masses: Floats, hydrogens: Mask | None) -> list[Molecules]:
-    """Pool chains of one length, beads (chains, n), by their masses."""
-    m = masses[beads]
-    # Reading a chain backwards changes no physics; compare all in the direction whose
-    # masses sort first, then read each group's chains the way its first chain runs.
-    difference = m - m[:, ::-1]
+def _pool_linear(beads: Indices, masses: Floats, marks: Mask) -> list[Indices]:
+    """Pool chains of one length, beads (chains, n), by masses and marks."""
+    m = np.concatenate([masses[beads], marks[beads]], axis=1)
+    # Reading a chain backwards changes no physics; compare all in the direction that
+    # sorts first, then read each group's chains the way its first chain runs.
+    turned_m = np.concatenate([masses[beads[:, ::-1]], marks[beads[:, ::-1]]], axis=1)
+    difference = m - turned_m
     decisive = np.argmax(difference != 0.0, axis=1)
     backwards = difference[np.arange(len(m)), decisive] > 0.0
-    key = np.where(backwards[:, None], m[:, ::-1], m)
+    key = np.where(backwards[:, None], turned_m, m)
     _, first, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
     turned = backwards != backwards[first][inverse]
-    beads = np.where(turned[:, None], beads[:, ::-1], beads)
-    return [
-        Molecules(masses[same[0]], same, hydrogens=_of(hydrogens, same[0]))
-        for same in _members(beads, inverse)
-    ]
+    return _members(np.where(turned[:, None], beads[:, ::-1], beads), inverse)
 
 
 def _pool_others(
@@ -194,22 +200,23 @@ def _pool_others(
     alike: Mask,
     n: int,
     masses: Floats,
-    hydrogens: Mask | None,
-) -> list[Molecules]:
+    marks: Mask,
+) -> list[tuple[Indices, Indices]]:
     """Pool molecules with rings or branches of n atoms and equally many bonds each."""
     atoms = np.flatnonzero(alike)
     atoms = atoms[np.argsort(label[atoms], kind="stable")]
     place = np.empty(len(label), dtype=np.intp)
     place[atoms] = np.arange(len(atoms)) % n
-    bonds = np.sort(place[pairs], axis=1)
-    bonds = bonds[np.lexsort((bonds[:, 1], bonds[:, 0], label[pairs[:, 0]]))]
     beads = atoms.reshape(-1, n)
-    bonds = bonds.reshape(len(beads), -1, 2)
-    key = np.concatenate([masses[beads], bonds.reshape(len(beads), -1)], axis=1)
-    _, first, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    by_molecule = np.argsort(label[pairs[:, 0]], kind="stable")
+    bonds = place[pairs[by_molecule]].reshape(len(beads), -1, 2)
+    kinds, order = canonical.pool(masses[beads], marks[beads], bonds)
+    beads = np.take_along_axis(beads, order, axis=1)
+    first = np.unique(kinds, return_index=True)[1]
+    rank = np.argsort(order[first], axis=1)
     return [
-        Molecules(masses[same[0]], same, bonds=bonds[one], hydrogens=_of(hydrogens, same[0]))
-        for one, same in zip(first, _members(beads, inverse), strict=True)
+        (same, canonical.in_order(places[bonds[one]]))
+        for one, places, same in zip(first, rank, _members(beads, kinds), strict=True)
     ]
 
 
@@ -217,10 +224,6 @@ def _members(beads: Indices, group: npt.NDArray[np.integer[Any]]) -> list[Indice
     """Cut rows by their group, in which they keep their order."""
     ends = np.cumsum(np.bincount(group))[:-1]
     return np.split(beads[np.argsort(group, kind="stable")], ends)
-
-
-def _of(mask: Mask | None, beads: Indices) -> Mask | None:
-    return None if mask is None else mask[beads]
 
 
 def _graph(pairs: Indices, size: int) -> sparse.csr_array[Any, Any]:
