@@ -25,6 +25,7 @@ Mask = NDArray[np.bool_]
 # Choosing by size is dense: so many rows at once, in bigger clusters pieces, so that the work
 # (rows · piece²) stays near WORK up to where pieces are of SMALL rows, and is linear from there.
 WHOLE, SMALL, WORK = 2048, 128, 4 * 10**8
+LIKED = 8.0  # times, so that a row of the chart goes only where others hold much more of it
 LOST = 1e-10  # of the largest; a wrong guess costs digits, not independence, which is verified
 
 
@@ -36,10 +37,11 @@ def redundant(pattern: HardPattern, tree: Mask, depth: Index, x: Array) -> Index
     pattern : HardPattern
         Of all hard rows, in any order.
     tree : (m,)
-        Which rows, in factor order, belong to the chart: these are independent, and stay.
+        Which rows, in factor order, belong to the chart: these are independent, and stay unless
+        they nearly depend on each other.
     depth : (m,)
         Of the deepest bead of each row, all beads numbered outwards such that the references of
-        each come before it: a tree row is independent of all rows that are less deep.
+        each come before it.
     x : (n, dim)
         Where the rows that stay shall be well conditioned.
 
@@ -58,15 +60,13 @@ def redundant(pattern: HardPattern, tree: Mask, depth: Index, x: Array) -> Index
     if not dependent.any():
         return np.empty(0, dtype=np.int64)
     rows = _unit_rows(pattern, x)
+    rows = (sparse.diags_array(np.where(tree, LIKED, 1.0)) @ rows).tocsr()
     outwards = np.lexsort((~tree, depth))  # at equal depth those of the tree first
     clusters = _clusters(pattern, share, outwards)
     lost = np.zeros(tree.size, dtype=bool)
     for cluster in clusters:
         surplus = int(np.count_nonzero(dependent[cluster]))
-        if np.count_nonzero(~tree[cluster]) == surplus:
-            lost[cluster] = ~tree[cluster]
-        else:
-            lost[cluster] = ~_chosen(pattern, cluster, tree[cluster], surplus, rows)
+        lost[cluster] = ~_chosen(pattern, cluster, surplus, rows)
     kept = np.flatnonzero(~lost)
     rest = coordinates.minimum_degree_pattern(pattern.rows, kept)
     wrong = np.zeros(tree.size, dtype=bool)
@@ -130,22 +130,22 @@ def _exactly(pattern: HardPattern, cluster: Index) -> Mask:
 
 
 def _chosen(
-    pattern: HardPattern, cluster: Index, tree: Mask, surplus: int, rows: sparse.csr_array
+    pattern: HardPattern, cluster: Index, surplus: int, rows: sparse.csr_array
 ) -> Mask:
-    """Which rows of a cluster stay: those of the tree, and others by size.
+    """Which rows of a cluster stay, by size.
 
     What rows up to some place span is the same whatever is chosen of them, so each piece may
     choose as many as it has independent of all pieces before.  Of these it sees the front: what of
     their span lies wholly in columns that rows to come still touch.
     """
-    kept = tree.copy()
+    kept = np.zeros(cluster.size, dtype=bool)
     if cluster.size <= WHOLE:
         edges = np.array([0, cluster.size])
-        counts = [cluster.size - surplus - np.count_nonzero(tree)]
+        counts = [cluster.size - surplus]
     else:
         size = max(SMALL, isqrt(WORK // cluster.size))
         edges = np.append(np.arange(0, cluster.size, size), cluster.size)
-        fresh = ~_exactly(pattern, cluster) & ~tree
+        fresh = ~_exactly(pattern, cluster)
         counts = [np.count_nonzero(fresh[a:b]) for a, b in pairwise(edges)]
     own = rows[cluster]
     last_use = np.zeros(own.shape[1], dtype=np.int64)
@@ -157,9 +157,7 @@ def _chosen(
         dense = piece[:, columns].toarray()
         before = np.zeros((len(front), columns.size))
         before[:, np.searchsorted(columns, open_columns)] = front
-        others = np.flatnonzero(~tree[first:last])
-        held = np.concatenate([before, dense[tree[first:last]]])
-        kept[first + others[_largest(held, dense[others], int(count))]] = True
+        kept[first + _largest(before, dense, int(count))] = True
         if last < cluster.size:
             ends = last_use[columns] < last
             open_columns = columns[~ends]
