@@ -25,7 +25,7 @@ Mask = NDArray[np.bool_]
 # Choosing by size is dense: so many rows at once, in bigger clusters pieces, so that the work
 # (rows · piece²) stays near WORK up to where pieces are of SMALL rows, and is linear from there.
 WHOLE, SMALL, WORK = 2048, 128, 4 * 10**8
-LIKED = 8.0  # times, so that a row of the chart goes only where others hold much more of it
+LIKED = 4.0  # times, so that a row of the chart goes only where others hold much more of it
 LOST = 1e-10  # of the largest; a wrong guess costs digits, not independence, which is verified
 
 
