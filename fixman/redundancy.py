@@ -22,9 +22,10 @@ from fixman.kernels import modular
 
 Mask = NDArray[np.bool_]
 
-# Choosing by size is dense: so many rows at once, in bigger clusters pieces, so that the work
-# (rows · piece²) stays near WORK up to where pieces are of SMALL rows, and is linear from there.
-WHOLE, SMALL, WORK = 2048, 128, 4 * 10**8
+# Choosing by size is dense, all rows of a cluster at once up to a work (rows · columns²) of WHOLE,
+# which covers 300 beads.  Bigger clusters go in pieces, so that the work (rows · piece²) stays near
+# PIECES up to where pieces are of SMALL rows, and is linear from there.
+WHOLE, PIECES, SMALL = 10**10, 10**8, 64
 LIKED = 4.0  # times, so that a row of the chart goes only where others hold much more of it
 LOST = 1e-10  # of the largest; a wrong guess costs digits, not independence, which is verified
 
@@ -129,9 +130,7 @@ def _exactly(pattern: HardPattern, cluster: Index) -> Mask:
     return _eliminate(part)[0]
 
 
-def _chosen(
-    pattern: HardPattern, cluster: Index, surplus: int, rows: sparse.csr_array
-) -> Mask:
+def _chosen(pattern: HardPattern, cluster: Index, surplus: int, rows: sparse.csr_array) -> Mask:
     """Which rows of a cluster stay, by size.
 
     What rows up to some place span is the same whatever is chosen of them, so each piece may
@@ -139,15 +138,15 @@ def _chosen(
     their span lies wholly in columns that rows to come still touch.
     """
     kept = np.zeros(cluster.size, dtype=bool)
-    if cluster.size <= WHOLE:
+    own = rows[cluster]
+    if cluster.size * np.unique(own.indices).size ** 2 <= WHOLE:
         edges = np.array([0, cluster.size])
         counts = [cluster.size - surplus]
     else:
-        size = max(SMALL, isqrt(WORK // cluster.size))
+        size = max(SMALL, isqrt(PIECES // cluster.size))
         edges = np.append(np.arange(0, cluster.size, size), cluster.size)
         fresh = ~_exactly(pattern, cluster)
         counts = [np.count_nonzero(fresh[a:b]) for a, b in pairwise(edges)]
-    own = rows[cluster]
     last_use = np.zeros(own.shape[1], dtype=np.int64)
     last_use[own.indices] = np.repeat(np.arange(cluster.size), np.diff(own.indptr))
     open_columns, front = np.empty(0, dtype=np.int64), np.empty((0, 0))
