@@ -2,7 +2,8 @@
 
 How many are too many is decided without a tolerance, by elimination in the field of the integers
 modulo 2⁶¹ − 1, at random positions (theory.md section 5).  Which of them go is a choice, and is
-made by size, so that H^bb of those that stay is well conditioned.
+made by size, so that H^bb of those that stay is well conditioned: pivoted QR of rows of norm 1, to
+which those of the chart count LIKED times their size.
 """
 
 from __future__ import annotations
@@ -60,10 +61,8 @@ def redundant(pattern: HardPattern, tree: Mask, depth: Index, x: Array) -> Index
     dependent, share = _eliminate(pattern, True)
     if not dependent.any():
         return np.empty(0, dtype=np.int64)
-    rows = _unit_rows(pattern, x)
-    rows = (sparse.diags_array(np.where(tree, LIKED, 1.0)) @ rows).tocsr()
-    outwards = np.lexsort((~tree, depth))  # at equal depth those of the tree first
-    clusters = _clusters(pattern, share, outwards)
+    rows = _rows_of_size(np.where(tree, LIKED, 1.0), pattern, x)
+    clusters = _clusters(pattern, share, np.argsort(depth, kind="stable"))
     lost = np.zeros(tree.size, dtype=bool)
     for cluster in clusters:
         surplus = int(np.count_nonzero(dependent[cluster]))
@@ -103,12 +102,12 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.uint
     return rng.integers(1, modular.PRIME, shape, dtype=np.uint64)
 
 
-def _unit_rows(pattern: HardPattern, x: Array) -> sparse.csr_array:
-    """Wilson rows (m, n·d) of norm 1."""
+def _rows_of_size(size: Array, pattern: HardPattern, x: Array) -> sparse.csr_array:
+    """Wilson rows (m, n·d) of given norms."""
     rows = pattern.rows.to_sparse(pattern.rows.gradients(x)[0])
-    size = sparse.linalg.norm(rows, axis=1)
-    unit: sparse.csr_array = (sparse.diags_array(1.0 / size) @ rows).tocsr()
-    return unit
+    scale = size / sparse.linalg.norm(rows, axis=1)
+    scaled: sparse.csr_array = (sparse.diags_array(scale) @ rows).tocsr()
+    return scaled
 
 
 def _clusters(pattern: HardPattern, share: Mask, outwards: Index) -> list[Index]:
