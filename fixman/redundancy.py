@@ -145,7 +145,7 @@ def _chosen(pattern: HardPattern, cluster: Index, surplus: int, rows: sparse.csr
         size = max(SMALL, isqrt(PIECES // cluster.size))
         edges = np.append(np.arange(0, cluster.size, size), cluster.size)
         fresh = ~_exactly(pattern, cluster)
-        counts = [np.count_nonzero(fresh[a:b]) for a, b in pairwise(edges)]
+        counts = [int(np.count_nonzero(fresh[a:b])) for a, b in pairwise(edges)]
     last_use = np.zeros(own.shape[1], dtype=np.int64)
     last_use[own.indices] = np.repeat(np.arange(cluster.size), np.diff(own.indptr))
     open_columns, front = np.empty(0, dtype=np.int64), np.empty((0, 0))
@@ -155,7 +155,7 @@ def _chosen(pattern: HardPattern, cluster: Index, surplus: int, rows: sparse.csr
         dense = piece[:, columns].toarray()
         before = np.zeros((len(front), columns.size))
         before[:, np.searchsorted(columns, open_columns)] = front
-        kept[first + _largest(before, dense, int(count))] = True
+        kept[first + _largest(before, dense, count)] = True
         if last < cluster.size:
             ends = last_use[columns] < last
             open_columns = columns[~ends]
