@@ -52,7 +52,8 @@ class Chain:
         hard, and further constraints as given.
     hard_mask : ndarray (len(coordinates),) of bool
     redundant : tuple of Coordinate
-        Extra rows that were left out because they depend on the other hard rows.
+        Hard rows that were left out because they depend on the others: extra rows, and seldom a
+        row of the chart, which is then not in ``hard_mask`` though it does not move.
     """
 
     n: int
@@ -147,9 +148,10 @@ class Chain:
             For "h-bonds" and "h-angles"; by default masses of 0.95 to 1.2.  Masses of 1.2 to 4.1,
             deuterium or repartitioned, are refused without it.
         drop_redundant : bool, or (n, dim)
-            Leave out extra rows that depend on the other hard rows, which changes no motion; they
-            are listed in ``redundant``.  Positions in the place of True make the rows that stay
-            well conditioned there; without, in a configuration drawn at random.
+            Leave out hard rows that depend on the others, which changes no motion; they are listed
+            in ``redundant``.  Positions in the place of True make the rows that stay well
+            conditioned there; without, in a configuration drawn at random.  Rows of the chart go
+            only where these alone would be badly conditioned.
 
         Raises
         ------
@@ -709,16 +711,19 @@ def _assemble(
     if not lost.size:
         return chain
     if isinstance(drop_redundant, (bool, np.bool_)) and not drop_redundant:
-        first = ", ".join(str(rows[k]) for k in lost[:6])
+        first = ", ".join(str(table[int(k)]) for k in lost[:6])
         names = first + (f" and {lost.size - 6} more" if lost.size > 6 else "")
         verb = "depends" if lost.size == 1 else "depend"
         raise SingularConstraintError(
             f"{names} {verb} on the other hard coordinates in every configuration: "
             "drop_redundant=True leaves out such rows, which changes no motion"
         )
-    kept = np.delete(np.arange(len(rows)), lost)
-    extra, redundant = (tuple(rows[k] for k in some) for some in (kept, lost))
-    mask = mask[np.concatenate([np.arange(n * dim), n * dim + kept])]
+    chart = n * dim
+    stay = np.ones(mask.size, dtype=bool)
+    stay[lost] = False
+    redundant = tuple(table[int(k)] for k in lost)
+    extra = tuple(row for row, stays in zip(rows, stay[chart:], strict=True) if stays)
+    mask = np.concatenate([(mask & stay)[:chart], mask[chart:][stay[chart:]]])
     return Chain(n, int(dim), base, weights, references, extra, mask, redundant)
 
 
@@ -739,7 +744,7 @@ def _near(drop_redundant: bool | ArrayLike, n: int, dim: int) -> Array | None:
 
 
 def _redundant(chain: Chain, near: Array | None) -> Index:
-    """Extra rows to leave out because they depend on the others, whatever the configuration."""
+    """Hard rows to leave out because they depend on the others, whatever the configuration."""
     if not chain.extra:
         return np.empty(0, dtype=np.int64)
     pattern = chain._hard_pattern
@@ -754,8 +759,7 @@ def _redundant(chain: Chain, near: Array | None) -> Index:
         pattern.rows.refuse_singular(near, 0, SingularConstraintError)
         raise overflow("Wilson rows", 0, ())
     tree = place < chain.n * chain.dim
-    lost: Index = place[redundancy.redundant(pattern, tree, depth, near)] - chain.n * chain.dim
-    return np.sort(lost)
+    return np.sort(place[redundancy.redundant(pattern, tree, depth, near)])
 
 
 def _generic(chain: Chain) -> Array:

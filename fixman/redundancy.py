@@ -2,7 +2,8 @@
 
 How many are too many is decided without a tolerance, by elimination in the field of the integers
 modulo 2⁶¹ − 1, at random positions (theory.md section 5).  Which of them go is a choice, and is
-made by size, so that H^bb of those that stay is well conditioned.
+made by size, so that H^bb of those that stay is well conditioned: pivoted QR of rows of norm 1, to
+which those of the chart count LIKED times their size.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from fixman.kernels import modular
 
 Mask = NDArray[np.bool_]
 
-# Choosing by size is dense: so many rows at once, in bigger clusters pieces, so that the work
-# (rows · piece²) stays near WORK up to where pieces are of SMALL rows, and is linear from there.
-WHOLE, SMALL, WORK = 2048, 128, 4 * 10**8
+# Choosing by size is dense, all rows of a cluster at once up to a work (rows · columns²) of WHOLE,
+# which covers 300 beads.  Bigger clusters go in pieces, so that the work (rows · piece²) stays near
+# PIECES up to where pieces are of SMALL rows, and is linear from there.
+WHOLE, PIECES, SMALL = 10**10, 10**8, 64
+LIKED = 4.0  # times, so that a row of the chart goes only where others hold much more of it
 LOST = 1e-10  # of the largest; a wrong guess costs digits, not independence, which is verified
 
 
@@ -36,10 +39,11 @@ def redundant(pattern: HardPattern, tree: Mask, depth: Index, x: Array) -> Index
     pattern : HardPattern
         Of all hard rows, in any order.
     tree : (m,)
-        Which rows, in factor order, belong to the chart: these are independent, and stay.
+        Which rows, in factor order, belong to the chart: these are independent, and stay unless
+        they nearly depend on each other.
     depth : (m,)
         Of the deepest bead of each row, all beads numbered outwards such that the references of
-        each come before it: a tree row is independent of all rows that are less deep.
+        each come before it.
     x : (n, dim)
         Where the rows that stay shall be well conditioned.
 
@@ -57,16 +61,12 @@ def redundant(pattern: HardPattern, tree: Mask, depth: Index, x: Array) -> Index
     dependent, share = _eliminate(pattern, True)
     if not dependent.any():
         return np.empty(0, dtype=np.int64)
-    rows = _unit_rows(pattern, x)
-    outwards = np.lexsort((~tree, depth))  # at equal depth those of the tree first
-    clusters = _clusters(pattern, share, outwards)
+    rows = _rows_of_size(np.where(tree, LIKED, 1.0), pattern, x)
+    clusters = _clusters(pattern, share, np.argsort(depth, kind="stable"))
     lost = np.zeros(tree.size, dtype=bool)
     for cluster in clusters:
         surplus = int(np.count_nonzero(dependent[cluster]))
-        if np.count_nonzero(~tree[cluster]) == surplus:
-            lost[cluster] = ~tree[cluster]
-        else:
-            lost[cluster] = ~_chosen(pattern, cluster, tree[cluster], surplus, rows)
+        lost[cluster] = ~_chosen(pattern, cluster, surplus, rows)
     kept = np.flatnonzero(~lost)
     rest = coordinates.minimum_degree_pattern(pattern.rows, kept)
     wrong = np.zeros(tree.size, dtype=bool)
@@ -102,12 +102,12 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.uint
     return rng.integers(1, modular.PRIME, shape, dtype=np.uint64)
 
 
-def _unit_rows(pattern: HardPattern, x: Array) -> sparse.csr_array:
-    """Wilson rows (m, n·d) of norm 1."""
+def _rows_of_size(size: Array, pattern: HardPattern, x: Array) -> sparse.csr_array:
+    """Wilson rows (m, n·d) of given norms."""
     rows = pattern.rows.to_sparse(pattern.rows.gradients(x)[0])
-    size = sparse.linalg.norm(rows, axis=1)
-    unit: sparse.csr_array = (sparse.diags_array(1.0 / size) @ rows).tocsr()
-    return unit
+    scale = size / sparse.linalg.norm(rows, axis=1)
+    scaled: sparse.csr_array = (sparse.diags_array(scale) @ rows).tocsr()
+    return scaled
 
 
 def _clusters(pattern: HardPattern, share: Mask, outwards: Index) -> list[Index]:
@@ -129,25 +129,23 @@ def _exactly(pattern: HardPattern, cluster: Index) -> Mask:
     return _eliminate(part)[0]
 
 
-def _chosen(
-    pattern: HardPattern, cluster: Index, tree: Mask, surplus: int, rows: sparse.csr_array
-) -> Mask:
-    """Which rows of a cluster stay: those of the tree, and others by size.
+def _chosen(pattern: HardPattern, cluster: Index, surplus: int, rows: sparse.csr_array) -> Mask:
+    """Which rows of a cluster stay, by size.
 
     What rows up to some place span is the same whatever is chosen of them, so each piece may
     choose as many as it has independent of all pieces before.  Of these it sees the front: what of
     their span lies wholly in columns that rows to come still touch.
     """
-    kept = tree.copy()
-    if cluster.size <= WHOLE:
-        edges = np.array([0, cluster.size])
-        counts = [cluster.size - surplus - np.count_nonzero(tree)]
-    else:
-        size = max(SMALL, isqrt(WORK // cluster.size))
-        edges = np.append(np.arange(0, cluster.size, size), cluster.size)
-        fresh = ~_exactly(pattern, cluster) & ~tree
-        counts = [np.count_nonzero(fresh[a:b]) for a, b in pairwise(edges)]
+    kept = np.zeros(cluster.size, dtype=bool)
     own = rows[cluster]
+    if cluster.size * np.unique(own.indices).size ** 2 <= WHOLE:
+        edges = np.array([0, cluster.size])
+        counts = [cluster.size - surplus]
+    else:
+        size = max(SMALL, isqrt(PIECES // cluster.size))
+        edges = np.append(np.arange(0, cluster.size, size), cluster.size)
+        fresh = ~_exactly(pattern, cluster)
+        counts = [int(np.count_nonzero(fresh[a:b])) for a, b in pairwise(edges)]
     last_use = np.zeros(own.shape[1], dtype=np.int64)
     last_use[own.indices] = np.repeat(np.arange(cluster.size), np.diff(own.indptr))
     open_columns, front = np.empty(0, dtype=np.int64), np.empty((0, 0))
@@ -157,9 +155,7 @@ def _chosen(
         dense = piece[:, columns].toarray()
         before = np.zeros((len(front), columns.size))
         before[:, np.searchsorted(columns, open_columns)] = front
-        others = np.flatnonzero(~tree[first:last])
-        held = np.concatenate([before, dense[tree[first:last]]])
-        kept[first + others[_largest(held, dense[others], int(count))]] = True
+        kept[first + _largest(before, dense, count)] = True
         if last < cluster.size:
             ends = last_use[columns] < last
             open_columns = columns[~ends]

@@ -13,6 +13,7 @@ from fixman.kernels.constraints import add_metric_force, factor, room
 from fixman.kernels.lanes import exact_kernel, memory
 from fixman.potentials import WCA, Bending, Gravity, Tension
 from fixman.steppers import Langevin, Newton, State, from_parameters
+from fixman.steppers.state import _became_dependent
 from fixman.steppers.systems import projections
 from fixman.walks import random_walks
 
@@ -266,6 +267,16 @@ def test_hard_angles_that_are_nearly_straight_are_named(angle):
     x = random_walks(chain, angles=angle, rng=1)
     with pytest.raises(fx.ConstraintSolveError, match=r"angle\(0, 1, 2\).* 13 more hardly bend"):
         stepper.advance(chain, stepper.start(chain, x, rng=1), 50)
+
+
+def test_bends_that_came_to_be_straight_are_named():
+    chain = fx.Chain.linear(4, hard=("length", "angle"))
+    bent = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 1.0, 0.0], [3.0, 1.0, 0.5]])
+    stuck = bent.copy()
+    stuck[2] = 2.0, 0.0, 0.0
+    assert _became_dependent(chain, bent, bent) == ""
+    said = _became_dependent(chain, bent, stuck)
+    assert said.startswith("bends came to be straight, where angle(0, 1, 2) cannot be held")
 
 
 def test_far_from_the_origin_only_rounding_is_left():

@@ -72,6 +72,7 @@ class Meter:
         self._only_lengths = all(row.kind == "length" for row in rows)
         self._joined = _table(rows, 2) if self._only_lengths else np.empty((0, 2), dtype=np.intp)
         soft = [chain.coordinates[row] for row in chain.soft if row < 3 * chain.n]
+        soft = [row for row in soft if row not in chain.redundant]
         bonded = set(map(tuple, np.sort(molecules.pairs, axis=1).tolist()))
         self.soft_bends = _inside(soft, "angle")
         self.soft_torsions = tuple(
