@@ -30,6 +30,7 @@ from typing import Any
 
 import llvmlite  # type: ignore[import-untyped]
 import numba
+from numba import types
 from numba.core import caching, compiler, serialize
 
 NullCache: Any = getattr(caching, "NullCache", None)
@@ -50,6 +51,7 @@ def njit(**options: Any) -> Callable[[Any], Any]:
 
     def decorate(function: Any) -> Any:
         dispatcher = compiled(function)
+        _forget_constants(dispatcher)
         found = folder()
         if found is not None:
             if NullCache and isinstance(getattr(dispatcher, "_cache", None), NullCache):
@@ -59,6 +61,16 @@ def njit(**options: Any) -> Callable[[Any], Any]:
         return dispatcher
 
     return decorate
+
+
+def _forget_constants(dispatcher: Any) -> None:
+    """Let kernels that call this one with constants share what is compiled for any number."""
+    resolve = dispatcher.get_call_template
+
+    def resolve_any(args: Any, kws: Any) -> Any:
+        return resolve([types.unliteral(arg) for arg in args], kws)
+
+    dispatcher.get_call_template = resolve_any
 
 
 class Cache(NullCache or object):  # type: ignore[misc]

@@ -23,10 +23,11 @@ from __future__ import annotations
 import math
 
 from fixman.kernels import jit
-from fixman.kernels.geometry import cross, dot, measurable, minus, scaled
+from fixman.kernels.geometry import measurable
 from fixman.kernels.lanes import above, eight, exact, fma, lanes, load, put, root, store, take
 from fixman.kernels.metric import aligned
 from fixman.kernels.triples import load3, store3
+from fixman.kernels.vectors import cross, dot, minus, scaled
 
 HUGE = 1e100
 UNEVEN = 1e4  # ratio of masses: an error of ln det, per bond, of eps times its square root

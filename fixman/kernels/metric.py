@@ -23,13 +23,9 @@ from fixman.kernels.geometry import (
     SMALLEST_SINE,
     angle_rate,
     angle_row,
-    dot,
     length_rate,
     length_row,
     measurable,
-    minus,
-    plus,
-    scaled,
     torsion_rate,
     torsion_row,
     turn_rate,
@@ -48,6 +44,7 @@ from fixman.kernels.lanes import (
     take,
 )
 from fixman.kernels.triples import load3, store3
+from fixman.kernels.vectors import dot, minus, plus, scaled
 
 GHOSTS = 3  # see `coordinates`
 
