@@ -78,7 +78,7 @@ def _forget_constants(dispatcher: Any) -> None:
     dispatcher.get_call_template = resolve_any
 
 
-class Notice(event.Listener):  # type: ignore[misc]
+class Notice(event.Listener):
     """Say why a first call takes long, once a process and only if it does."""
 
     def __init__(self) -> None:

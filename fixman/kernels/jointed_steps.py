@@ -269,5 +269,7 @@ def project(system, room, V, X, like):
             push0 = push
             here = scaled(push, vector(work, k, SPACE, like))
         change = minus(here, above)
-        put_vector(V, k + 1, axes, along(w[k + 1] + 0.0 * like, change, vector(V, k + 1, axes, like)))
+        put_vector(
+            V, k + 1, axes, along(w[k + 1] + 0.0 * like, change, vector(V, k + 1, axes, like))
+        )
         above = here

@@ -83,9 +83,7 @@ def onto_manifold(x, targets, fixed, w, kinds, beads, columns, pattern, P, B, rh
                 residual -= 2.0 * math.pi * round(residual / (2.0 * math.pi))
             stiffness = 0.0
             for slot in range(4):
-                stiffness += math.sqrt(
-                    B[r, slot, 0] ** 2 + B[r, slot, 1] ** 2 + B[r, slot, 2] ** 2
-                )
+                stiffness += math.sqrt(B[r, slot, 0] ** 2 + B[r, slot, 1] ** 2 + B[r, slot, 2] ** 2)
             share = abs(targets[r]) if kinds[r] == LENGTH else 1.0
             coarse = coarse or 0.5 * EPS * size * stiffness > COARSE * share
             met = met and abs(residual) <= 4.0 * EPS * (size * stiffness + abs(q))

@@ -198,7 +198,7 @@ def advance(replicas, system, motion, tables, steps, first, last, states):
         held = replicas.held
         space = room(system, replicas.targets[group * held : (group + width) * held], like)
         if tables is not None:
-            work = forces.workspace(tables, n, dim, like)
+            work, partners = forces.workspace(tables, n, dim, like)
         place_ghosts(X, front, dim, like)
         read(x, X, front, own, like)
         read(v, V, front, own, like)
@@ -214,16 +214,16 @@ def advance(replicas, system, motion, tables, steps, first, last, states):
                     depart(X, V, X1, V1, h, like)
                     lost = hold(system, space, X, X1, V1, 1.0 / h, motion.tolerance, like)
                     if lost:
-                        lost = rescue(
-                            system, space, X, V, X1, V1, h, motion.tolerance, lost, like
-                        )
+                        lost = rescue(system, space, X, V, X1, V1, h, motion.tolerance, lost, like)
                     if lost:
                         return step, group + lowest(lost)
                     X, X1 = X1, X
                     V, V1 = V1, V
                 if not end:
                     for lane in range(width):
-                        fill_normals(replicas.random, WORDS * (group + lane), own, noise, lane, width)
+                        fill_normals(
+                            replicas.random, WORDS * (group + lane), own, noise, lane, width
+                        )
                     collide(V, noise, motion.c, motion.spread, system.axes, ghosts, like)
                 factor(system, space, X, like)
                 if end and forced:
@@ -231,7 +231,9 @@ def advance(replicas, system, motion, tables, steps, first, last, states):
                         store(F, k, 0.0 * like)
                     if tables is not None:
                         beads = width * front
-                        work = forces.add_forces(X[beads:], F[beads:], n, dim, tables, work, like)
+                        partners = forces.add_forces(
+                            X[beads:], F[beads:], n, dim, tables, work, partners, like
+                        )
                     if metric:
                         add_metric_force(system, space, F, X, motion.kT, like)
                     if moving:

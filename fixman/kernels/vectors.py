@@ -15,8 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
-from numba.extending import _Intrinsic
+from numba import extending, types
 
 from fixman.kernels.lanes import EIGHT, LANES, VECTOR, address, cast, intrinsic
 
@@ -92,10 +91,16 @@ def root(x: Number) -> Number:
     return x.call("sqrt")
 
 
-class Formula(_Intrinsic):  # type: ignore[misc]
+INTRINSIC: Any = extending._Intrinsic  # type: ignore[attr-defined]
+
+
+class Formula(INTRINSIC):  # type: ignore[misc]
     """A function of numbers and vectors, for kernels and for other formulas."""
 
+    formula: Callable[..., Any]
+
     def __call__(self, *numbers: Any) -> Any:
+        """Work it out on numbers, within another one."""
         return self.formula(*numbers)
 
 
@@ -112,7 +117,7 @@ def formula(function: Callable[..., Any]) -> Any:
                 return Number(builder, context.cast(builder, value, its, types.float64))
 
             numbers = [
-                tuple(number(builder.extract_value(arg, k), t) for k, t in enumerate(its))
+                tuple(number(builder.extract_value(arg, k), t) for k, t in enumerate(_parts(its)))
                 if isinstance(its, types.BaseTuple)
                 else number(arg, its)
                 for arg, its in zip(args, sig.args, strict=True)
@@ -138,7 +143,8 @@ def formula(function: Callable[..., Any]) -> Any:
 
 
 def _parts(given: Any) -> tuple[Any, ...]:
-    return tuple(given) if isinstance(given, types.BaseTuple) else (given,)
+    many: Any = given
+    return tuple(many) if isinstance(given, types.BaseTuple) else (given,)
 
 
 def _shape(answer: Any, kind: Any) -> Any:

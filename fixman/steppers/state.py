@@ -241,16 +241,18 @@ class Prepared:
         arrays: list[Any] = [
             array[index] for array in (state.x, state.v, state.random, state.targets)
         ]
-        flat = (array.reshape(-1) for array in arrays)
-        given = (stepping.Replicas(*flat, state.targets.shape[1]), self.system, self.motion)
-        tasks = [(k, k + 1, ONE) for k in range(replicas - alone, replicas)]
+        x, v, random, targets = (array.reshape(-1) for array in arrays)
+        states = stepping.Replicas(x, v, random, targets, state.targets.shape[1])
+        given = states, self.system, self.motion, self.tables, steps
         groups = (index.size - alone) // LANES
         pieces = min(workers, groups)
         edges = [LANES * (groups * k // pieces) for k in range(pieces + 1)] if groups else []
+        tasks: list[tuple[int, int, tuple[int, ...]]]
+        tasks = [(k, k + 1, ONE) for k in range(replicas - alone, replicas)]
         tasks += [(*edge, EIGHTS) for edge in pairwise(edges)]
 
-        def task(range_and_states: tuple[int, int, tuple[int, ...]]) -> tuple[int, int]:
-            return stepping.advance(*given, self.tables, steps, *range_and_states)  # type: ignore[no-any-return]
+        def task(one: tuple[int, int, tuple[int, ...]]) -> tuple[int, int]:
+            return stepping.advance(*given, *one)  # type: ignore[no-any-return]
 
         if workers == 1 or len(tasks) == 1:
             results = [task(one) for one in tasks]
