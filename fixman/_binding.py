@@ -21,7 +21,7 @@ from fixman.kernels.bonded import COSINE, HARMONIC, TORSION, WIDTH
 from fixman.kernels.forces import Tables
 from fixman.kernels.geometry import ANGLE, LENGTH, SMALLEST_SINE
 from fixman.kernels.geometry import TORSION as TORSION_ROW
-from fixman.kernels.lanes import LANES
+from fixman.kernels.lanes import EIGHTS, LANES, ONE
 
 __all__ = ["Assembly", "Bound", "bead_rows", "bind", "named_terms", "require_beads", "spread"]
 
@@ -90,7 +90,7 @@ class Bound:
         x = _arrays.real(x, tail, "x")
         lead = x.shape[:-2]
         out = np.empty(count(lead))
-        bad = self._frames(forces.energy_frames, forces.energy_eights, x, out)
+        bad = self._frames(forces.energy_frames, x, out)
         if bad >= 0:
             raise self._failed(x, bad, "energy")
         for energy in self._energies:
@@ -110,7 +110,7 @@ class Bound:
         tail = (self.chain.n, self.chain.dim)
         x = _arrays.real(x, tail, "x")
         out = np.empty(x.size)
-        bad = self._frames(forces.force_frames, forces.force_eights, x, out)
+        bad = self._frames(forces.force_frames, x, out)
         if bad >= 0:
             raise self._failed(x, bad, "forces")
         return out.reshape(x.shape)
@@ -135,16 +135,15 @@ class Bound:
             if kind:
                 raise _compiled_failure(force, x)
 
-    def _frames(self, one: Any, eights: Any, x: Array, out: Array) -> int:
+    def _frames(self, kernel: Any, x: Array, out: Array) -> int:
         """Fill ``out`` for all frames, eight at a time; return the first bad one or −1."""
         n, dim = self.chain.n, self.chain.dim
         frames = x.size // (n * dim)
         whole = frames - frames % LANES
-        kernels = ((eights, 0, whole), (one, whole, frames))
-        for kernel, start, end in kernels:
+        for states, start, end in ((EIGHTS, 0, whole), (ONE, whole, frames)):
             part, size = x.reshape(-1)[start * n * dim : end * n * dim], out.size // max(frames, 1)
             if start < end:
-                bad = kernel(part, n, dim, self.tables, out[start * size : end * size])
+                bad = kernel(part, n, dim, self.tables, out[start * size : end * size], states)
                 if bad >= 0:
                     return start + int(bad)
         return -1

@@ -155,13 +155,21 @@ def forward_dynamics(
     if planar:
         bad = jointed_motion.planar_motion(flat_x, flat_v, tau, f, links, n, chain._fixed, out)
     else:
-        rows, pattern = chain._soft_rows, chain._hard_pattern
-        bad = motion.motion_frames(
-            flat_x, flat_v, tau, f, n, dim, chain._fixed, chain._inverse_masses,
-            rows.kinds, rows.beads, rows.columns,
-            pattern.rows.kinds, pattern.rows.beads, pattern.rows.columns, pattern.order,
-            *motion_pattern(chain), out,
-        )  # fmt: skip
+        F = np.zeros_like(flat_x) if force is None else f.copy()
+        bad = -1
+        if torque is not None:
+            rows = chain._soft_rows
+            bad = motion.add_torques(
+                flat_x, tau, n, dim, chain._fixed, rows.kinds, rows.beads, rows.columns, F
+            )
+        if bad < 0 and links.size:
+            bad = jointed_motion.spatial_frames(flat_x, flat_v, F, links, n, chain._fixed, out)
+        elif bad < 0:
+            rows, order = chain._hard_pattern.rows, chain._hard_pattern.order
+            bad = motion.motion_frames(
+                flat_x, flat_v, F, n, dim, chain._fixed, chain._inverse_masses,
+                rows.kinds, rows.beads, rows.columns, order, *motion_pattern(chain), out,
+            )  # fmt: skip
     if bad >= 0:
         others = {"v": v} if force is None else {"v": v, "force": f.reshape(*lead, *tail)}
         pushes = None if torque is None else tau.reshape(*lead, soft)

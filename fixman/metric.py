@@ -28,7 +28,7 @@ from fixman._arrays import Array
 from fixman.chain import Chain, count, require_chain
 from fixman.kernels import freely_jointed
 from fixman.kernels import metric as kernels
-from fixman.kernels.lanes import LANES
+from fixman.kernels.lanes import EIGHTS, LANES, ONE
 from fixman.partition import raise_failure
 
 __all__ = ["Reweighting", "fixman_force", "fixman_potential", "logdet", "reweight"]
@@ -276,8 +276,6 @@ class _Weights(NamedTuple):
 
 # --- frames --------------------------------------------------------------------------------------
 
-_Routes = tuple[Callable[..., int], Callable[..., int]]  # one by one, and in lanes
-
 
 def _logdets(chain: Chain, weights: _Weights, workers: int, factor: float, x: Array) -> Array:
     """Return ``factor`` ln det H^bb of frames x (..., n, dim)."""
@@ -301,7 +299,7 @@ def _logdets(chain: Chain, weights: _Weights, workers: int, factor: float, x: Ar
         tables = chain._hard_pattern.tables
         units = kernels.logdet_units(n, tables)
         given = (x.reshape(-1), n, dim, tables, weights.beads)
-        bad = _run((kernels.logdet_frames, kernels.logdet_lanes), given, x, out, units, workers)
+        bad = _run(kernels.logdet_frames, given, x, out, units, workers)
     if bad >= 0:
         _refuse(chain, weights, x, bad)
     out *= factor
@@ -314,28 +312,26 @@ def _forces(chain: Chain, weights: _Weights, workers: int, kT: float, x: Array) 
     n, dim, links, hard, _ = chain._sizes
     out = np.empty(x.shape)
     bad = -1
-    routes: _Routes
     given: tuple[Any, ...]
     if not hard:
         _arrays.require_finite(x, (n, dim), "x")
         out[:] = 0.0
     elif links.size:
-        routes = (freely_jointed.force_frames, freely_jointed.force_lanes)
+        kernel, units = freely_jointed.force_frames, 9 * n
         given = (x.reshape(-1), weights.links, dim, chain._fixed, kT)
-        bad = _run(routes, given, x, out.reshape(-1), 9 * n, workers)
+        bad = _run(kernel, given, x, out.reshape(-1), units, workers)
     else:
         tables = chain._hard_pattern.tables
         units = kernels.force_units(n, tables)
         given = (x.reshape(-1), n, dim, tables, weights.beads, kT)
-        routes = (kernels.force_frames, kernels.force_lanes)
-        bad = _run(routes, given, x, out.reshape(-1), units, workers)
+        bad = _run(kernels.force_frames, given, x, out.reshape(-1), units, workers)
     if bad >= 0:
         _refuse(chain, weights, x, bad)
     return out
 
 
 def _run(
-    routes: _Routes,
+    kernel: Callable[..., int],
     given: tuple[Any, ...],
     x: Array,
     out: Array,
@@ -348,16 +344,16 @@ def _run(
     """
     frames = x.size // (x.shape[-2] * x.shape[-1])
     in_lanes = frames >= LANES and units * LANES * 8 <= LARGEST_WORKSPACE
-    kernel = routes[in_lanes]
+    states = EIGHTS if in_lanes else ONE
     size = units * (LANES if in_lanes else 1) + LANES
 
     def run(first: int, last: int) -> int:
         # From NumPy, which asks for large pages: touching new ones can cost more than the frame.
-        return kernel(*given, first, last, out, np.empty(size))
+        return kernel(*given, first, last, out, np.empty(size), states)
 
     bad = _spread(run, frames, workers)
     if bad >= 0 and in_lanes:  # one of eight
-        bad = routes[0](*given, bad, frames, out, np.empty(size))
+        bad = kernel(*given, bad, frames, out, np.empty(size), ONE)
     return bad
 
 

@@ -202,13 +202,9 @@ class Partition:
                 x, np.zeros_like(x), torque, force, links, n, chain._fixed, out
             )
         else:
-            rows, hold = chain._soft_rows, chain._hard_pattern
-            bad = motion.motion_frames(
-                x, np.zeros_like(x), torque, force, n, dim, chain._fixed, chain._inverse_masses,
-                rows.kinds, rows.beads, rows.columns,
-                hold.rows.kinds, hold.rows.beads, hold.rows.columns, hold.order,
-                *motion_pattern(chain), out,
-            )  # fmt: skip
+            bad = jointed_motion.spatial_frames(
+                x, np.zeros_like(x), force, links, n, chain._fixed, out
+            )
         if bad >= 0:
             raise overflow("answer", 0, ())
         return out

@@ -15,6 +15,9 @@ pytest.register_assert_rewrite("oracles", "strategies")
 # Shells make what they run in the background ignore Ctrl-C, which some tests press.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# What a test compiles says nothing of the output that it looks at.
+os.environ["FIXMAN_QUIET"] = "1"
+
 # Derandomized: a red build is red again on the next machine. HYPOTHESIS_PROFILE=ci looks longer.
 _COMMON = {"derandomize": True, "deadline": None, "database": None, "print_blob": False}
 settings.register_profile("default", max_examples=25, **_COMMON)

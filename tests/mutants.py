@@ -196,7 +196,7 @@ MUTANTS = [
       "math.exp(-1.05 * self.friction * self.dt)", "test_friction.py"),
     M("steppers", "steppers/langevin.py", "self.ensemble == \"stiff\", self.tol",
       "self.ensemble == \"rigid\", self.tol", "test_steppers.py"),
-    M("steppers", "steppers/langevin.py", "replicas, rng, self.kT, True)",
+    M("steppers", "steppers/langevin.py", "replicas, rng, self._plan(), self.kT, True)",
       "replicas, rng, self.kT, False)", "test_friction.py test_steppers.py"),
     M("steppers", "steppers/newton.py", "drifting = self.drifting or chain.base == \"fixed\"",
       "drifting = True", "test_steppers.py"),

@@ -178,7 +178,7 @@ def test_every_kernel_is_kept_so():
         module = importlib.import_module(f"fixman.kernels.{name}")
         kinds = vars(module).values()
         found |= {id(kernel): kernel for kernel in kinds if isinstance(kernel, Dispatcher)}
-    assert len(found) > 300
+    assert len(found) > 100
     assert all(isinstance(kernel._cache, _cache.Cache) for kernel in found.values())
 
 
@@ -207,3 +207,28 @@ def test_a_command_without_compiling_says_so_in_a_line(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("fixman: error: fixman's kernels run compiled only")
     assert done.stderr.count("\n") == 1
+
+
+IMPATIENT = """
+from fixman.kernels import _cache
+_cache.PATIENCE = 0.0
+from fixman.kernels.kernel import scaled
+scaled(1.0)
+scaled(1)
+"""
+
+
+def test_whoever_waits_for_compilation_is_told_once(package, tmp_path):
+    def told(**environment):
+        root, cache = package.parents[1], tmp_path / "cache"
+        process = start(IMPATIENT, root, cache, **environment)
+        _, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        return err
+
+    assert told(FIXMAN_QUIET="1") == ""  # and nothing is left to compile
+    shutil.rmtree(tmp_path / "cache")
+    line = told(FIXMAN_QUIET="")
+    assert line.startswith("fixman: compiling for this processor, once on this machine")
+    assert line.count("\n") == 1
+    assert told(FIXMAN_QUIET="") == ""

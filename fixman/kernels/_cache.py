@@ -9,6 +9,8 @@ folder and whatever installers do with the times of files.  Each file is one ker
 signature, checks itself, and replaces another whole: what is damaged, gone or cannot be written
 costs time and nothing else.
 
+Whoever waits for compilation is told so once, on standard error: see `Notice`.
+
 Of numba this needs a dispatcher's ``_cache`` and how a result of compilation is taken apart and put
 together.  Where a version does these otherwise, kernels are compiled in every process.
 """
@@ -21,6 +23,7 @@ import pickle
 import shutil
 import sys
 import tempfile
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -30,7 +33,8 @@ from typing import Any
 
 import llvmlite  # type: ignore[import-untyped]
 import numba
-from numba.core import caching, compiler, serialize
+from numba import types
+from numba.core import caching, compiler, event, serialize
 
 NullCache: Any = getattr(caching, "NullCache", None)
 config: Any = numba.config
@@ -38,6 +42,8 @@ config: Any = numba.config
 SOURCES = Path(__file__).parent
 KEPT = 3  # folders of other digests: branches and versions that take turns
 CHECK = 16  # bytes of a check sum
+PATIENCE = 2.0  # seconds of compilation before anything is said
+QUIET = "FIXMAN_QUIET"  # environment variable: 1 to say nothing
 SETTINGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE")
 
 
@@ -50,6 +56,7 @@ def njit(**options: Any) -> Callable[[Any], Any]:
 
     def decorate(function: Any) -> Any:
         dispatcher = compiled(function)
+        _forget_constants(dispatcher)
         found = folder()
         if found is not None:
             if NullCache and isinstance(getattr(dispatcher, "_cache", None), NullCache):
@@ -59,6 +66,54 @@ def njit(**options: Any) -> Callable[[Any], Any]:
         return dispatcher
 
     return decorate
+
+
+def _forget_constants(dispatcher: Any) -> None:
+    """Let kernels that call this one with constants share what is compiled for any number."""
+    resolve = dispatcher.get_call_template
+
+    def resolve_any(args: Any, kws: Any) -> Any:
+        return resolve([types.unliteral(arg) for arg in args], kws)
+
+    dispatcher.get_call_template = resolve_any
+
+
+class Notice(event.Listener):
+    """Say why a first call takes long, once a process and only if it does."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.since = self.spent = 0.0
+        self.said = False
+
+    def on_start(self, event: Any) -> None:
+        if not _ours(event):
+            return
+        now = time.perf_counter()
+        if self.depth == 0:
+            self.since = now
+        self.depth += 1
+        if self.said or self.spent + now - self.since < PATIENCE:
+            return
+        self.said = True
+        if os.environ.get(QUIET, "") in ("", "0"):
+            sys.stderr.write(
+                "fixman: compiling for this processor, once on this machine; the next time takes "
+                f"no such wait ({QUIET}=1 hides this line)\n"
+            )
+
+    def on_end(self, event: Any) -> None:
+        if _ours(event):
+            self.depth -= 1
+            if self.depth == 0:
+                self.spent += time.perf_counter() - self.since
+
+
+def _ours(event: Any) -> bool:
+    return str(event.data["dispatcher"].py_func.__module__).startswith(__package__)
+
+
+event.register("numba:compile", Notice())
 
 
 class Cache(NullCache or object):  # type: ignore[misc]

@@ -16,7 +16,7 @@ from numba import types
 from fixman.kernels.geometry import SMALLEST_SINE
 from fixman.kernels.lanes import (
     EIGHT,
-    _cast,
+    cast,
     entry,
     exact,
     intrinsic,
@@ -24,7 +24,7 @@ from fixman.kernels.lanes import (
     root,
     store,
 )
-from fixman.kernels.vectors import inner, minus, plus, scaled
+from fixman.kernels.vectors import cross, formula, inner, minus, plus, scaled
 
 COSINE, HARMONIC, SQUARED, TORSION, COMBINED = range(5)
 ORDER = 6
@@ -40,7 +40,7 @@ def pick(typing: Any, x: Any, y: Any, a: Any, b: Any) -> Any:
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         if sig.return_type is EIGHT:
-            values = [_cast(context, builder, *pair) for pair in zip(args, sig.args, strict=True)]
+            values = [cast(context, builder, *pair) for pair in zip(args, sig.args, strict=True)]
         else:
             values = [
                 context.cast(builder, value, given, types.float64)
@@ -51,13 +51,7 @@ def pick(typing: Any, x: Any, y: Any, a: Any, b: Any) -> Any:
     return kind(x, y, a, b), lower
 
 
-@exact
-def cross(a, b):
-    """a × b, exactly 0 for parallel vectors: nothing is fused."""
-    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
-
-
-@exact
+@formula
 def combined(p, a, q, b):
     """p a + q b."""
     return p * a[0] + q * b[0], p * a[1] + q * b[1], p * a[2] + q * b[2]

@@ -15,14 +15,13 @@ from fixman.kernels import jit
 from fixman.kernels.geometry import (
     ANGLE,
     SMALLEST_SINE,
-    cross,
     curvature,
     gradient,
     place,
     place_velocities,
-    scaled,
     value,
 )
+from fixman.kernels.vectors import cross, scaled
 
 
 @jit

@@ -5,11 +5,11 @@ forces F are flat arrays of units, component a of bead k in unit k·dim + a, and
 the same rounding in either kind.  `Tables` holds everything that does not depend on positions;
 `workspace` makes what does.
 
-    work = workspace(tables, n, dim, like)
-    work = add_forces(X, F, n, dim, tables, work, like)     # F += −∂U/∂x
-    U, work = energy(X, n, dim, tables, work, like)
+    work, partners = workspace(tables, n, dim, like)
+    partners = add_forces(X, F, n, dim, tables, work, partners, like)     # F += −∂U/∂x
+    U, partners = energy(X, n, dim, tables, work, partners, like)
 
-Neighbour lists are in ``work`` and are brought up to date by the calls, so take what is returned.
+Neighbour lists are brought up to date by the calls, so take the ``partners`` that are returned.
 A configuration without an answer, coincident beads for example, leaves values that are not finite.
 """
 
@@ -27,7 +27,6 @@ from numba.np.numpy_support import carray
 
 from fixman.kernels.bonded import TORSION, WIDTH, add_bonded, bend, four_beads
 from fixman.kernels.lanes import (
-    eight,
     exact,
     exact_kernel,
     intrinsic,
@@ -37,6 +36,7 @@ from fixman.kernels.lanes import (
     put,
     store,
     take,
+    zeros,
 )
 from fixman.kernels.neighbours import Neighbours, no_lists, refresh
 from fixman.kernels.nonbonded import add_pair_forces, pair_energy
@@ -71,7 +71,7 @@ class Tables(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What changes with the positions: neighbour lists, and positions and forces of one chain."""
+    """Neighbour lists but for the partners, and positions and forces of one chain."""
 
     lists: Neighbours
     copy: np.ndarray[Any, np.dtype[np.float64]]
@@ -169,23 +169,22 @@ def compiled_address(force: Any, record: np.ndarray[Any, Any]) -> tuple[int, Any
 def workspace(tables, n, dim, like):
     """Make the neighbour lists, empty as yet, and the copy of one chain."""
     paired = tables.sizes.size > 0
-    lists = no_lists(n, dim, lanes(like), paired)
-    return Work(lists, np.empty(2 * n * dim if paired or tables.external.size else 0))
+    lists, partners = no_lists(n, dim, lanes(like), paired)
+    work = Work(lists, np.empty(2 * n * dim if paired or tables.external.size else 0))
+    return work, partners
 
 
-@exact
-def current(which, n, dim, tables, work):
-    """Return the work with a neighbour list of one lane that holds for the copy."""
-    first, _, where, known, heads, following, cells = work.lists
-    partners = refresh(
-        work.copy, which, work.lists, n, dim, tables.pair[3], tables.pair[4],
+@exact_kernel
+def current(which, n, dim, tables, work, partners):
+    """Bring the neighbour list of one lane up to date with the copy; return the partners."""
+    return refresh(
+        work.copy, which, work.lists, partners, n, dim, tables.pair[3], tables.pair[4],
         tables.excluded_first, tables.excluded,
     )  # fmt: skip
-    return Work(Neighbours(first, partners, where, known, heads, following, cells), work.copy)
 
 
 @exact
-def add_others(X, F, n, dim, tables, work, like):
+def add_others(X, F, n, dim, tables, work, partners, like):
     """Forces that are found one chain after the other: pairs and external functions."""
     width = lanes(like)
     size = n * dim
@@ -195,10 +194,10 @@ def add_others(X, F, n, dim, tables, work, like):
             copy[m] = X[m * width + which]
             copy[size + m] = 0.0
         if tables.sizes.size:
-            work = current(which, n, dim, tables, work)
+            partners = current(which, n, dim, tables, work, partners)
             add_pair_forces(
-                copy, copy[size:], n, dim, which, work.lists, tables.sizes, tables.depths,
-                tables.pair,
+                copy, copy[size:], n, dim, which, work.lists.first, partners, tables.sizes,
+                tables.depths, tables.pair,
             )  # fmt: skip
         for m in range(size):
             F[m * width + which] += copy[size + m]
@@ -209,12 +208,12 @@ def add_others(X, F, n, dim, tables, work, like):
             call(tables.external[e], copy, n, dim)
             for m in range(size):
                 F[m * width + which] += copy[size + m]
-    return work
+    return partners
 
 
 @exact_kernel
-def add_forces(X, F, n, dim, tables, work, like):
-    """F += −∂U/∂x; return the work, to be passed to the next call."""
+def add_forces(X, F, n, dim, tables, work, partners, like):
+    """F += −∂U/∂x; return the partners, to be passed to the next call."""
     for m in range(tables.field.size):
         store(F, m, load(F, m, like) + tables.field[m])
     add_bonded(X, F, dim, tables, like)
@@ -224,13 +223,13 @@ def add_forces(X, F, n, dim, tables, work, like):
             m = tables.tethered[t] * dim + a
             store(F, m, load(F, m, like) - k * (load(X, m, like) - tables.tethers[4 * t + a]))
     if work.copy.size:
-        work = add_others(X, F, n, dim, tables, work, like)
-    return work
+        partners = add_others(X, F, n, dim, tables, work, partners, like)
+    return partners
 
 
 @exact_kernel
-def energy(X, n, dim, tables, work, like):
-    """U, without that of external functions, and the work."""
+def energy(X, n, dim, tables, work, partners, like):
+    """U, without that of external functions, and the partners."""
     total = like * 0.0
     for m in range(tables.field.size):
         total = total - tables.field[m] * load(X, m, like)
@@ -253,24 +252,30 @@ def energy(X, n, dim, tables, work, like):
         for which in range(width):
             for m in range(n * dim):
                 work.copy[m] = X[m * width + which]
-            work = current(which, n, dim, tables, work)
+            partners = current(which, n, dim, tables, work, partners)
             extra[which] = pair_energy(
-                work.copy, n, dim, which, work.lists, tables.sizes, tables.depths, tables.pair
-            )
+                work.copy, n, dim, which, work.lists.first, partners, tables.sizes, tables.depths,
+                tables.pair,
+            )  # fmt: skip
         total = total + load(extra, 0, like)
-    return total, work
+    return total, partners
 
 
 # --- of many configurations -----------------------------------------------------------------------
 
 
-@exact
-def all_forces(x, n, dim, tables, out, like):
+@exact_kernel
+def force_frames(x, n, dim, tables, out, states):
+    """Forces of configurations (frames · n · d,); the first frame without an answer, or −1.
+
+    One by one or, in multiples of eight, in lanes (`states`).
+    """
+    like = zeros(states)
     width = lanes(like)
     size = n * dim
     X = np.empty(size * width)
     F = np.empty(size * width)
-    work = workspace(tables, n, dim, like)
+    work, partners = workspace(tables, n, dim, like)
     for first in range(0, out.size // size, width):
         check = like * 0.0
         for m in range(size):
@@ -278,7 +283,7 @@ def all_forces(x, n, dim, tables, out, like):
             store(X, m, value)
             store(F, m, like * 0.0)
             check = check + 0.0 * value
-        work = add_forces(X, F, n, dim, tables, work, like)
+        partners = add_forces(X, F, n, dim, tables, work, partners, like)
         for m in range(size):
             value = load(F, m, like)
             put(out, first * size + m, size, value)
@@ -289,46 +294,24 @@ def all_forces(x, n, dim, tables, out, like):
     return -1
 
 
-@exact
-def all_energies(x, n, dim, tables, out, like):
+@exact_kernel
+def energy_frames(x, n, dim, tables, out, states):
+    """Energies of configurations, as `force_frames`."""
+    like = zeros(states)
     width = lanes(like)
     size = n * dim
     X = np.empty(size * width)
-    work = workspace(tables, n, dim, like)
+    work, partners = workspace(tables, n, dim, like)
     for first in range(0, out.size, width):
         check = like * 0.0
         for m in range(size):
             value = take(x, first * size + m, size, like)
             store(X, m, value)
             check = check + 0.0 * value
-        value, work = energy(X, n, dim, tables, work, like)
+        value, partners = energy(X, n, dim, tables, work, partners, like)
         put(out, first, 1, value)
         check = check + 0.0 * value
         for k in range(width):
             if lane(check, k) != 0.0:
                 return first + k
     return -1
-
-
-@exact_kernel
-def force_frames(x, n, dim, tables, out):
-    """Forces of configurations (frames · n · d,); the first frame without an answer, or −1."""
-    return all_forces(x, n, dim, tables, out, 0.0)
-
-
-@exact_kernel
-def force_eights(x, n, dim, tables, out):
-    """The same for frames in multiples of eight, faster."""
-    return all_forces(x, n, dim, tables, out, eight(0.0))
-
-
-@exact_kernel
-def energy_frames(x, n, dim, tables, out):
-    """Energies of configurations (frames · n · d,); the first frame without an answer, or −1."""
-    return all_energies(x, n, dim, tables, out, 0.0)
-
-
-@exact_kernel
-def energy_eights(x, n, dim, tables, out):
-    """The same for frames in multiples of eight, faster."""
-    return all_energies(x, n, dim, tables, out, eight(0.0))

@@ -23,10 +23,23 @@ from __future__ import annotations
 import math
 
 from fixman.kernels import jit
-from fixman.kernels.geometry import cross, dot, measurable, minus, scaled
-from fixman.kernels.lanes import above, eight, exact, fma, lanes, load, put, root, store, take
+from fixman.kernels.geometry import measurable
+from fixman.kernels.lanes import (
+    above,
+    exact,
+    exact_kernel,
+    fma,
+    lanes,
+    load,
+    put,
+    root,
+    store,
+    take,
+    zeros,
+)
 from fixman.kernels.metric import aligned
 from fixman.kernels.triples import load3, store3
+from fixman.kernels.vectors import cross, dot, minus, scaled
 
 HUGE = 1e100
 UNEVEN = 1e4  # ratio of masses: an error of ln det, per bond, of eps times its square root
@@ -283,8 +296,10 @@ def put_force(w, kT, dim, fixed, work, out, at, stride, like):
     return above(1.0 + zero, check)
 
 
-@exact
-def forces(x, links, dim, fixed, kT, first, last, out, memory, like):
+@exact_kernel
+def force_frames(x, links, dim, fixed, kT, first, last, out, memory, states):
+    """Fixman forces of flat frames; the first without an answer, or of eight with one, or -1."""
+    like = zeros(states)
     w, _ = links
     apart = uneven(links)
     size = (w.size - 1 if fixed else w.size) * dim
@@ -297,15 +312,3 @@ def forces(x, links, dim, fixed, kT, first, last, out, memory, like):
         if not put_force(w, kT, dim, fixed, work, out, at + size, size, like):
             return frame
     return -1
-
-
-@jit
-def force_frames(x, links, dim, fixed, kT, first, last, out, memory):
-    """Fixman forces of flat frames one by one; the first without an answer, or -1."""
-    return forces(x, links, dim, fixed, kT, first, last, out, memory, 0.0)
-
-
-@jit
-def force_lanes(x, links, dim, fixed, kT, first, last, out, memory):
-    """The same in lanes; the first of eight frames one of which has no answer, or -1."""
-    return forces(x, links, dim, fixed, kT, first, last, out, memory, eight(0.0))

@@ -116,7 +116,6 @@ class Room(NamedTuple):
 def room(system, targets, like):
     """½ d² and d of a distance row, cosine and sine of an angle."""
     m = system.kinds.size
-    dim = len(system.axes)
     width = lanes(like)
     goals = memory(2 * m, like)
     own = targets.size // width
@@ -138,22 +137,22 @@ def room(system, targets, like):
     nnz = system.row.size
     return Room(
         goals,
-        memory(system.total * dim, like),
+        memory(system.total * len(system.axes), like),
         memory(nnz, like),
         memory(m, like),
         memory(nnz, like),
         memory(m, like),
         memory(m, like),
         memory(2 * m, like),
-        memory(system.total * dim, like),
+        memory(system.total * len(system.axes), like),
     )
 
 
 @exact
-def between(X, joints, r, slot, dim, like):
+def between(X, joints, r, slot, axes, like):
     """Return the vector between two successive joints of a row."""
-    begin = vector(X, entry(joints, 4 * r + slot), dim, like)
-    return minus(vector(X, entry(joints, 4 * r + slot + 1), dim, like), begin)
+    begin = vector(X, entry(joints, 4 * r + slot), axes, like)
+    return minus(vector(X, entry(joints, 4 * r + slot + 1), axes, like), begin)
 
 
 @exact
@@ -167,20 +166,20 @@ def residual(system, goals, r, X, size, like):
 
     The sine of the difference stands for that of angles.
     """
-    dim = len(system.axes)
+    axes = system.axes
     joints = system.joints
     kind = entry(system.kinds, r)
     a = load(goals, 2 * r, like)
     b = load(goals, 2 * r + 1, like)
-    u = between(X, joints, r, 0, dim, like)
+    u = between(X, joints, r, 0, axes, like)
     uu = inner(u, u)
     if kind == DISTANCE:
         return fma(-0.5, uu, a), a + a, size * b
-    v = between(X, joints, r, 1, dim, like)
+    v = between(X, joints, r, 1, axes, like)
     vv = inner(v, v)
     w = outer(u, v)
     if kind == TORSION:
-        t = between(X, joints, r, 2, dim, like)
+        t = between(X, joints, r, 2, axes, like)
         n = outer(v, t)
         s = root(vv) * inner(u, n)
         c = inner(w, n)
@@ -198,7 +197,7 @@ def residual(system, goals, r, X, size, like):
 def hold(system, room, X0, X, V, rate, tolerance, like):
     """Newton's method with the factor of H at X0 for the hard values of X; the lanes it lost."""
     m = system.kinds.size
-    dim = len(system.axes)
+    axes = system.axes
     zero = 0.0 * like
     busy = everywhere(like)
     if m == 0:
@@ -223,20 +222,20 @@ def hold(system, room, X0, X, V, rate, tolerance, like):
             push = choose(busy, load(room.rhs, r, like), zero)
             store(room.rhs, r, push)
             store(room.total, r, load(room.total, r, like) + push)
-        push_apart(system, room.B, room.rhs, X, zero + 1.0, dim, like)
-    push_apart(system, room.B, room.total, V, zero + rate, dim, like)
+        push_apart(system, room.B, room.rhs, X, zero + 1.0, axes, like)
+    push_apart(system, room.B, room.total, V, zero + rate, axes, like)
     return busy
 
 
 @exact
-def push_apart(system, B, multipliers, Y, factor, dim, like):
+def push_apart(system, B, multipliers, Y, factor, axes, like):
     """Y ← Y + factor M⁻¹ Bᵀ λ."""
     for s in range(system.owners.size):
         push = load(multipliers, entry(system.owners, s), like)
         k = entry(system.movers, s)
         push = push * (factor * entry(system.shares, s))
-        g = vector(B, entry(system.carriers, s), dim, like)
-        put_vector(Y, k, dim, along(push, g, vector(Y, k, dim, like)))
+        g = vector(B, entry(system.carriers, s), axes, like)
+        put_vector(Y, k, axes, along(push, g, vector(Y, k, axes, like)))
 
 
 @exact
@@ -259,29 +258,29 @@ def solve(system, H, b, like):
 
 
 @exact
-def gradients(system, B, X, dim, like):
+def gradients(system, B, X, axes, like):
     """Fill the vectors."""
     for r in range(system.kinds.size):
         kind = entry(system.kinds, r)
         at = entry(system.vectors, r)
-        u = between(X, system.joints, r, 0, dim, like)
+        u = between(X, system.joints, r, 0, axes, like)
         if kind == DISTANCE:
-            put_vector(B, at, dim, u)
+            put_vector(B, at, axes, u)
             continue
-        v = between(X, system.joints, r, 1, dim, like)
+        v = between(X, system.joints, r, 1, axes, like)
         if kind == TORSION:
-            t = between(X, system.joints, r, 2, dim, like)
+            t = between(X, system.joints, r, 2, axes, like)
             _, _, gu, gv, gt = torsion_row(u, v, t)
-            put_vector(B, at + 2, dim, minus(gv, gt))
-            put_vector(B, at + 3, dim, gt)
+            put_vector(B, at + 2, axes, minus(gv, gt))
+            put_vector(B, at + 3, axes, gt)
         else:
-            if dim == 2:
+            if len(axes) == 2:
                 gu, gv = turn_row(u, v)
             else:
                 _, gu, gv = angle_row(u, v)
-            put_vector(B, at + 2, dim, gv)
-        put_vector(B, at, dim, scaled(-1.0, gu))
-        put_vector(B, at + 1, dim, minus(gu, gv))
+            put_vector(B, at + 2, axes, gv)
+        put_vector(B, at, axes, scaled(-1.0, gu))
+        put_vector(B, at + 1, axes, minus(gu, gv))
 
 
 @exact
@@ -289,15 +288,15 @@ def factor(system, room, X, like):
     """Vectors at X and LDLᵀ of H; a pivot that is lost becomes NaN, and so does what follows."""
     H = room.H
     work = room.work
-    dim = len(system.axes)
+    axes = system.axes
     zero = 0.0 * like
-    gradients(system, room.B, X, dim, like)
+    gradients(system, room.B, X, axes, like)
     for p in range(system.row.size):
         store(H, p, zero)
     for t in range(system.places.size):
         p = entry(system.places, t)
-        a = vector(room.B, entry(system.left, t), dim, like)
-        b = vector(room.B, entry(system.right, t), dim, like)
+        a = vector(room.B, entry(system.left, t), axes, like)
+        b = vector(room.B, entry(system.right, t), axes, like)
         weight = entry(system.weights, t) + zero
         store(H, p, fma(weight, inner(a, b), load(H, p, like)))
     first = system.first
@@ -327,18 +326,18 @@ def factor(system, room, X, like):
 @exact
 def project(system, room, V, X, like):
     """V ← V + M⁻¹ Bᵀ λ with H λ = −B V, given the factor at X."""
-    dim = len(system.axes)
+    axes = system.axes
     zero = 0.0 * like
     for r in range(system.kinds.size):
         store(room.rhs, r, zero)
     for s in range(system.owners.size):
         r = entry(system.owners, s)
-        g = vector(room.B, entry(system.carriers, s), dim, like)
-        v = vector(V, entry(system.movers, s), dim, like)
+        g = vector(room.B, entry(system.carriers, s), axes, like)
+        v = vector(V, entry(system.movers, s), axes, like)
         sign = entry(system.signs, s) + zero
         store(room.rhs, r, fma(-sign, inner(g, v), load(room.rhs, r, like)))
     solve(system, room.H, room.rhs, like)
-    push_apart(system, room.B, room.rhs, V, zero + 1.0, dim, like)
+    push_apart(system, room.B, room.rhs, V, zero + 1.0, axes, like)
 
 
 @exact
@@ -385,49 +384,49 @@ def add_metric_force(system, room, F, X, kT, like):
 
     −kT Σ S_ij ∂H_ij/∂x, first with respect to the vectors, G, then to the positions.
     """
-    dim = len(system.axes)
+    axes = system.axes
     zero = 0.0 * like
     none = zero, zero, zero
     inverse_on_pattern(system, room, like)
     for k in range(system.total):
-        put_vector(room.G, k, dim, none)
+        put_vector(room.G, k, axes, none)
     for t in range(system.places.size):
         i = entry(system.left, t)
         j = entry(system.right, t)
         s = (kT * entry(system.weights, t)) * load(room.S, entry(system.places, t), like)
-        b = vector(room.B, j, dim, like)
-        put_vector(room.G, i, dim, along(s, b, vector(room.G, i, dim, like)))
+        b = vector(room.B, j, axes, like)
+        put_vector(room.G, i, axes, along(s, b, vector(room.G, i, axes, like)))
         if i != j:
-            a = vector(room.B, i, dim, like)
-            put_vector(room.G, j, dim, along(s, a, vector(room.G, j, dim, like)))
+            a = vector(room.B, i, axes, like)
+            put_vector(room.G, j, axes, along(s, a, vector(room.G, j, axes, like)))
     for r in range(system.kinds.size):
         kind = entry(system.kinds, r)
         at = entry(system.vectors, r)
-        g = vector(room.G, at, dim, like)
+        g = vector(room.G, at, axes, like)
         if kind == DISTANCE:
-            pull(F, system.joints, 4 * r, g, dim, like)
+            pull(F, system.joints, 4 * r, g, axes, like)
             continue
-        u = between(X, system.joints, r, 0, dim, like)
-        v = between(X, system.joints, r, 1, dim, like)
-        g1 = vector(room.G, at + 1, dim, like)
-        g2 = vector(room.G, at + 2, dim, like)
+        u = between(X, system.joints, r, 0, axes, like)
+        v = between(X, system.joints, r, 1, axes, like)
+        g1 = vector(room.G, at + 1, axes, like)
+        g2 = vector(room.G, at + 2, axes, like)
         du = minus(g1, g)
         dv = minus(g2, g1)
         if kind == TORSION:
-            t = between(X, system.joints, r, 2, dim, like)
-            dt = minus(vector(room.G, at + 3, dim, like), g2)
+            t = between(X, system.joints, r, 2, axes, like)
+            dt = minus(vector(room.G, at + 3, axes, like), g2)
             gu, gv, gt = torsion_rate(u, v, t, du, dv, dt)
-            pull(F, system.joints, 4 * r + 2, gt, dim, like)
+            pull(F, system.joints, 4 * r + 2, gt, axes, like)
         else:
-            gu, gv = turn_rate(u, v, du, dv) if dim == 2 else angle_rate(u, v, du, dv)
-        pull(F, system.joints, 4 * r, gu, dim, like)
-        pull(F, system.joints, 4 * r + 1, gv, dim, like)
+            gu, gv = turn_rate(u, v, du, dv) if len(axes) == 2 else angle_rate(u, v, du, dv)
+        pull(F, system.joints, 4 * r, gu, axes, like)
+        pull(F, system.joints, 4 * r + 1, gv, axes, like)
 
 
 @exact
-def pull(F, joints, k, g, dim, like):
+def pull(F, joints, k, g, axes, like):
     """Force −g on the bond that begins at ``joints[k]``."""
     i = entry(joints, k)
     j = entry(joints, k + 1)
-    put_vector(F, i, dim, plus(vector(F, i, dim, like), g))
-    put_vector(F, j, dim, minus(vector(F, j, dim, like), g))
+    put_vector(F, i, axes, plus(vector(F, i, axes, like), g))
+    put_vector(F, j, axes, minus(vector(F, j, axes, like), g))

@@ -13,41 +13,13 @@ from __future__ import annotations
 import math
 
 from fixman.kernels import jit
-from fixman.kernels.lanes import above, exact, root
+from fixman.kernels.lanes import above, exact
+from fixman.kernels.vectors import cross, dot, formula, minus, plus, root, scaled
 
 LENGTH, ANGLE, TORSION = 3, 4, 5  # 0, 1, 2 are the positions x, y, z
 SMALLEST_SINE = 4.0 * 2.0**-52  # a gradient divided by less than this is not one
 # Squares of bond lengths in between leave room for the eighth powers in the four-point forms.
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-70, 1e70
-
-
-@exact
-def cross(a, b):
-    return (
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
-    )
-
-
-@exact
-def dot(a, b):
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-@exact
-def plus(a, b):
-    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
-
-
-@exact
-def scaled(s, a):
-    return s * a[0], s * a[1], s * a[2]
-
-
-@exact
-def minus(a, b):
-    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
 
 
 @exact
@@ -65,13 +37,13 @@ def measurable(square):
 # (∂²q/∂u∂u) u̇, row by row.
 
 
-@exact
+@formula
 def length_row(u):
     """∂L/∂u."""
     return scaled(1.0 / root(dot(u, u)), u)
 
 
-@exact
+@formula
 def length_rate(u, du):
     s = 1.0 / root(dot(u, u))
     e = scaled(s, u)
@@ -79,32 +51,32 @@ def length_rate(u, du):
     return scaled(s, minus(du, scaled(along, e)))
 
 
-@exact
+@formula
 def direction_row(u):
     """∂α/∂u of the direction α of a bond in the plane."""
     s = 1.0 / dot(u, u)
     return -s * u[1], s * u[0], 0.0 * s
 
 
-@exact
+@formula
 def direction_rate(u, du):
     s = 1.0 / dot(u, u)
     a = (s + s) * (s * dot(u, du))
     return a * u[1] - s * du[1], s * du[0] - a * u[0], 0.0 * s
 
 
-@exact
+@formula
 def turn_row(u, v):
     """∂θ/∂u and ∂θ/∂v of an angle in the plane."""
     return scaled(-1.0, direction_row(u)), direction_row(v)
 
 
-@exact
+@formula
 def turn_rate(u, v, du, dv):
     return scaled(-1.0, direction_rate(u, du)), direction_rate(v, dv)
 
 
-@exact
+@formula
 def angle_row(u, v):
     """Sine of an angle in space, ∂θ/∂u and ∂θ/∂v."""
     lu = 1.0 / root(dot(u, u))
@@ -117,7 +89,7 @@ def angle_row(u, v):
     return sine, scaled(lu, cross(eu, axis)), scaled(lv, cross(axis, ev))
 
 
-@exact
+@formula
 def angle_rate(u, v, du, dv):
     lu = 1.0 / root(dot(u, u))
     lv = 1.0 / root(dot(v, v))
@@ -144,7 +116,7 @@ def angle_rate(u, v, du, dv):
     )
 
 
-@exact
+@formula
 def torsion_row(u, v, r):
     """Sines of the two angles, ∂φ/∂u, ∂φ/∂v and ∂φ/∂r."""
     m = cross(u, v)
@@ -161,7 +133,7 @@ def torsion_row(u, v, r):
     return root(mm / (vv * dot(u, u))), root(nn / (vv * dot(r, r))), gu, gv, gr
 
 
-@exact
+@formula
 def torsion_rate(u, v, r, du, dv, dr):
     m = cross(u, v)
     n = cross(v, r)
@@ -289,12 +261,19 @@ def put_bond(B, slot, g):
 
 
 @jit
+def clear(B):
+    for slot in range(4):
+        for a in range(3):
+            B[slot, a] = 0.0
+
+
+@jit
 def gradient(kind, row, P, dim, fixed, B):
     """Write the Wilson row into ``B (4, 3)``; return the sine it was divided by, 1 if none.
 
     The sine is 0 where a bond cannot be measured.
     """
-    B[:] = 0.0
+    clear(B)
     if kind < LENGTH:
         B[0, kind] = 1.0
         return 1.0
@@ -326,7 +305,7 @@ def gradient(kind, row, P, dim, fixed, B):
         put_bond(B, 1, gv)
         put_bond(B, 2, gr)
     if sine == 0.0:
-        B[:] = 0.0
+        clear(B)
     if not fixed and row[0] < 3:
         ride(kind, row, B)
     return sine

@@ -11,7 +11,8 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.freely_jointed import accurate_cross, bend, two_difference
-from fixman.kernels.geometry import cross, dot, measurable, minus, plus, scaled
+from fixman.kernels.geometry import measurable, place, place_velocities
+from fixman.kernels.vectors import cross, dot, minus, plus, scaled
 
 LARGE = 1e30  # so that products of two of them with masses can be formed
 
@@ -207,8 +208,41 @@ def planar_motion(x, v, torque, force, links, n, fixed, out):
 
 
 @jit
+def spatial_frames(x, v, force, links, n, fixed, out):
+    """The same in space, for Cartesian forces; ``out (frames, 3 n + N)`` receives ẍ and tensions.
+
+    The first frame without an answer, or -1.
+    """
+    bonds = links.shape[1] - 1
+    P = np.empty((n + 3, 3))
+    V = np.empty((n + 3, 3))
+    F = np.empty((n, 3))
+    tension = np.empty(bonds)
+    work = np.empty((bonds + 1, 11))
+    for frame in range(out.shape[0]):
+        if not (place(x, frame, n, 3, fixed, P) and place_velocities(v, frame, n, 3, fixed, V)):
+            return frame
+        for k in range(n):
+            for a in range(3):
+                F[k, a] = force[frame * n + k, a]
+        if not spatial_motion(P, V, F, links, fixed, work, tension):
+            return frame
+        check = 0.0
+        for k in range(n):
+            for a in range(3):
+                out[frame, 3 * k + a] = F[k, a]
+                check += 0.0 * F[k, a]
+        for k in range(bonds):
+            out[frame, 3 * n + k] = tension[k]
+            check += 0.0 * tension[k]
+        if check != 0.0:  # NaN: something in this frame was not finite
+            return frame
+    return -1
+
+
+@jit
 def spatial_motion(P, V, F, links, fixed, work, tension):
-    """The same in space, on one padded configuration; false if a bond has no length.
+    """Motion of one padded configuration; false if a bond has no length.
 
     ``F (n, 3)`` is all that is applied to the beads; ẍ replaces it.  With t = u_{k+1} − c u_k,
     which is s n_k in the plane, and r = u_k × u_{k+1}, the part of A across u_k is

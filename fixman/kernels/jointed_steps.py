@@ -31,6 +31,7 @@ from fixman.kernels.lanes import (
     take,
 )
 from fixman.kernels.vectors import (
+    SPACE,
     Axes,
     along,
     inner,
@@ -77,7 +78,7 @@ def hold(system, room, X0, X, V, rate, tolerance, like):
     over, without looking at the bonds again, where this is at most ``tolerance`` L².
     """
     w = system.w
-    dim = len(system.axes)
+    axes = system.axes
     half, _, work = room
     bonds = w.size - 1
     zero = 0.0 * like
@@ -88,10 +89,10 @@ def hold(system, room, X0, X, V, rate, tolerance, like):
     lost = 0
     for _ in range(ITERATIONS):
         smallest = one
-        x = vector(X, 1, dim, like)
-        b = minus(x, vector(X, 0, dim, like))
-        x0 = vector(X0, 1, dim, like)
-        e = minus(x0, vector(X0, 0, dim, like))
+        x = vector(X, 1, axes, like)
+        b = minus(x, vector(X, 0, axes, like))
+        x0 = vector(X0, 1, axes, like)
+        e = minus(x0, vector(X0, 0, axes, like))
         before = none
         D0 = zero
         D1 = one
@@ -111,12 +112,12 @@ def hold(system, room, X0, X, V, rate, tolerance, like):
                 store(work, 2 * k, y)
                 before = e
                 if k + 1 < bonds:
-                    x1 = vector(X0, k + 2, dim, like)
+                    x1 = vector(X0, k + 2, axes, like)
                     e = minus(x1, x0)
                     x0 = x1
                     coupling = w[k + 1] * inner(b, e)
                     store(work, 2 * k + 1, pivot * coupling)
-                    x1 = vector(X, k + 2, dim, like)
+                    x1 = vector(X, k + 2, axes, like)
                     b = minus(x1, x)
                     x = x1
                 D0 = D1
@@ -130,7 +131,7 @@ def hold(system, room, X0, X, V, rate, tolerance, like):
         push = zero
         above = none  # e λ of bond k + 1
         step1 = none  # of joint k + 2
-        x1 = vector(X0, bonds, dim, like)
+        x1 = vector(X0, bonds, axes, like)
         for k in range(bonds - 1, -2, -1):
             here = none
             if k >= 0:
@@ -138,13 +139,13 @@ def hold(system, room, X0, X, V, rate, tolerance, like):
                 if k + 1 < bonds:
                     y = fma(load(work, 2 * k + 1, like), push, y)
                 push = y
-                x0 = vector(X0, k, dim, like)
+                x0 = vector(X0, k, axes, like)
                 here = scaled(choose(busy, push, zero), minus(x1, x0))
                 x1 = x0
             # joint k + 1
             step = scaled(w[k + 1] + zero, minus(here, above))
-            put_vector(X, k + 1, dim, plus(vector(X, k + 1, dim, like), step))
-            put_vector(V, k + 1, dim, along(rate + zero, step, vector(V, k + 1, dim, like)))
+            put_vector(X, k + 1, axes, plus(vector(X, k + 1, axes, like), step))
+            put_vector(V, k + 1, axes, along(rate + zero, step, vector(V, k + 1, axes, like)))
             if k + 1 < bonds:
                 d = minus(step1, step)
                 excess = fma(-limit, load(half, k + 1, like), inner(d, d))
@@ -165,22 +166,22 @@ def factor(system, room, X, like):
     """
     w = system.w
     m = system.m
-    dim = len(system.axes)
+    axes = system.axes
     _, shrink, work = room
     bonds = w.size - 1
     zero = 0.0 * like
     one = zero + 1.0
     before = zero, zero, zero
-    x = vector(X, 0, dim, like)
+    x = vector(X, 0, axes, like)
     p = w[0] + zero
     q0 = zero
     q = one
     rho = zero
     for first in range(0, bonds, STRIDE):
         for k in range(first, min(first + STRIDE, bonds)):
-            x1 = vector(X, k + 1, dim, like)
+            x1 = vector(X, k + 1, axes, like)
             u = scaled(load(shrink, k, like), minus(x1, x))
-            put_vector(work, k, 3, u)
+            put_vector(work, k, SPACE, u)
             turn = outer(before, u)
             p = fma(w[k] * inner(turn, turn), q0, p)
             q0 = q
@@ -206,7 +207,7 @@ def add_metric_force(system, room, F, X, kT, like):
     second part pushes along the bond and is taken up by it, whatever its size.
     """
     w = system.w
-    dim = len(system.axes)
+    axes = system.axes
     _, shrink, work = room
     bonds = w.size - 1
     none = 0.0 * like, 0.0 * like, 0.0 * like
@@ -218,7 +219,7 @@ def add_metric_force(system, room, F, X, kT, like):
         u = none
         next_begun = none
         if k >= 0:
-            u = vector(work, k, 3, like)
+            u = vector(work, k, SPACE, like)
             inverse = load(work, 3 * bonds + 2 * k, like)
             if k + 1 < bonds:
                 g = load(work, 3 * bonds + 2 * k + 1, like)
@@ -232,27 +233,27 @@ def add_metric_force(system, room, F, X, kT, like):
         if k + 1 < bonds:
             f = scaled(load(shrink, k + 1, like), begun)
             pull = minus(f, after)
-            put_vector(F, k + 2, dim, plus(vector(F, k + 2, dim, like), pull))
+            put_vector(F, k + 2, axes, plus(vector(F, k + 2, axes, like), pull))
         after = f
         begun = next_begun
         outward = u
-    put_vector(F, 0, dim, minus(vector(F, 0, dim, like), after))
+    put_vector(F, 0, axes, minus(vector(F, 0, axes, like), after))
 
 
 @exact
 def project(system, room, V, X, like):
     """V ← V + w Σ λ u with H λ = −u·(v_{k+1} − v_k), given the factor at X."""
     w = system.w
-    dim = len(system.axes)
+    axes = system.axes
     work = room[2]
     bonds = w.size - 1
     none = 0.0 * like, 0.0 * like, 0.0 * like
-    v = vector(V, 0, dim, like)
+    v = vector(V, 0, axes, like)
     z = 0.0 * like
     g = 0.0 * like
     for k in range(bonds):
-        v1 = vector(V, k + 1, dim, like)
-        z = fma(g, z, -inner(vector(work, k, 3, like), minus(v1, v)))
+        v1 = vector(V, k + 1, axes, like)
+        z = fma(g, z, -inner(vector(work, k, SPACE, like), minus(v1, v)))
         store(work, 5 * bonds + k, load(work, 3 * bonds + 2 * k, like) * z)
         if k + 1 < bonds:
             g = load(work, 3 * bonds + 2 * k + 1, like)
@@ -266,7 +267,9 @@ def project(system, room, V, X, like):
             if k + 1 < bonds:
                 push = fma(load(work, 3 * bonds + 2 * k + 1, like), push0, push)
             push0 = push
-            here = scaled(push, vector(work, k, 3, like))
+            here = scaled(push, vector(work, k, SPACE, like))
         change = minus(here, above)
-        put_vector(V, k + 1, dim, along(w[k + 1] + 0.0 * like, change, vector(V, k + 1, dim, like)))
+        put_vector(
+            V, k + 1, axes, along(w[k + 1] + 0.0 * like, change, vector(V, k + 1, axes, like))
+        )
         above = here

@@ -76,7 +76,8 @@ def _spread(builder: Any, scalar: Any) -> Any:
     return builder.shuffle_vector(one, ir.Constant(VECTOR, ir.Undefined), zeros)
 
 
-def _cast(context: Any, builder: Any, value: Any, given: Any) -> Any:
+def cast(context: Any, builder: Any, value: Any, given: Any) -> Any:
+    """Return a number in every lane."""
     if given is EIGHT:
         return value
     return _spread(builder, context.cast(builder, value, given, types.float64))
@@ -91,7 +92,7 @@ def _binary(op: Any, instruction: str) -> None:
     infer_global(op)(Template)
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        x, y = (_cast(context, builder, v, t) for v, t in zip(args, sig.args, strict=True))
+        x, y = (cast(context, builder, v, t) for v, t in zip(args, sig.args, strict=True))
         return getattr(builder, instruction)(x, y)
 
     for left, right in ((Eight, Eight), (Eight, types.Number), (types.Number, Eight)):
@@ -125,9 +126,24 @@ def eight(typing: Any, value: Any) -> Any:
     """Return a number in every lane."""
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _cast(context, builder, args[0], sig.args[0])
+        return cast(context, builder, args[0], sig.args[0])
 
     return EIGHT(value), lower
+
+
+# The number of states as a type, for kernels that are called from Python.
+ONE, EIGHTS = (0,), (0,) * LANES
+
+
+@intrinsic
+def zeros(typing: Any, states: Any) -> Any:
+    """Return 0 for one or eight states, `ONE` or `EIGHTS`."""
+    kind = EIGHT if len(states) == LANES else types.float64
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return ir.Constant(context.get_value_type(kind), None)
+
+    return kind(states), lower
 
 
 @intrinsic
@@ -140,7 +156,8 @@ def lanes(typing: Any, like: Any) -> Any:
     return types.int64(like), lower
 
 
-def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+def address(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    """Return where an element of a flat array is."""
     data = context.make_array(array_type)(context, builder, array).data
     return builder.gep(data, [index])
 
@@ -150,9 +167,9 @@ def _unit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     k = args[1]
     if sig.args[-1] is EIGHT:
         k = builder.mul(k, k.type(LANES))
-        address = _address(context, builder, sig.args[0], args[0], k)
-        return builder.bitcast(address, VECTOR.as_pointer())
-    return _address(context, builder, sig.args[0], args[0], k)
+        first = address(context, builder, sig.args[0], args[0], k)
+        return builder.bitcast(first, VECTOR.as_pointer())
+    return address(context, builder, sig.args[0], args[0], k)
 
 
 @intrinsic
@@ -181,7 +198,7 @@ def entry(typing: Any, array: Any, k: Any) -> Any:
     """Return ``array[k]`` without asking, as a plain index does, whether k counts from the end."""
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load(_address(context, builder, sig.args[0], args[0], args[1]))
+        return builder.load(address(context, builder, sig.args[0], args[0], args[1]))
 
     return array.dtype(array, types.intp), lower
 
@@ -193,10 +210,10 @@ def take(typing: Any, states: Any, first: Any, stride: Any, like: Any) -> Any:
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         states, at, stride, _ = args
         if like is not EIGHT:
-            return builder.load(_address(context, builder, sig.args[0], states, at), align=8)
+            return builder.load(address(context, builder, sig.args[0], states, at), align=8)
         value = ir.Constant(VECTOR, ir.Undefined)
         for lane in range(LANES):
-            one = builder.load(_address(context, builder, sig.args[0], states, at), align=8)
+            one = builder.load(address(context, builder, sig.args[0], states, at), align=8)
             value = builder.insert_element(value, one, INDEX(lane))
             at = builder.add(at, stride)
         return value
@@ -212,7 +229,7 @@ def put(typing: Any, states: Any, first: Any, stride: Any, value: Any) -> Any:
         states, at, stride, given = args
         for lane in range(LANES if value is EIGHT else 1):
             one = builder.extract_element(given, INDEX(lane)) if value is EIGHT else given
-            builder.store(one, _address(context, builder, sig.args[0], states, at), align=8)
+            builder.store(one, address(context, builder, sig.args[0], states, at), align=8)
             at = builder.add(at, stride)
         return context.get_dummy_value()
 
@@ -278,7 +295,7 @@ def fma(typing: Any, x: Any, y: Any, z: Any) -> Any:
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         if kind is EIGHT:
-            spread = [_cast(context, builder, v, t) for v, t in zip(args, sig.args, strict=True)]
+            spread = [cast(context, builder, v, t) for v, t in zip(args, sig.args, strict=True)]
             function = builder.module.declare_intrinsic(
                 f"llvm.fma.v{LANES}f64", (), ir.FunctionType(VECTOR, [VECTOR] * 3)
             )

@@ -16,20 +16,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fixman.kernels import jit, sparse
+from fixman.kernels import sparse
 from fixman.kernels.geometry import (
     ANGLE,
     LENGTH,
     SMALLEST_SINE,
     angle_rate,
     angle_row,
-    dot,
     length_rate,
     length_row,
     measurable,
-    minus,
-    plus,
-    scaled,
     torsion_rate,
     torsion_row,
     turn_rate,
@@ -38,16 +34,18 @@ from fixman.kernels.geometry import (
 from fixman.kernels.lanes import (
     LANES,
     above,
-    eight,
     entry,
     exact,
+    exact_kernel,
     lanes,
     load,
     put,
     store,
     take,
+    zeros,
 )
 from fixman.kernels.triples import load3, store3
+from fixman.kernels.vectors import dot, minus, plus, scaled
 
 GHOSTS = 3  # see `coordinates`
 
@@ -204,8 +202,10 @@ def factored(x, at, n, dim, tables, w, memory, like):
     return sparse.factor(V, *tables.symbolic, work, like) < 0
 
 
-@exact
-def logdets(x, n, dim, tables, w, first, last, out, memory, like):
+@exact_kernel
+def logdet_frames(x, n, dim, tables, w, first, last, out, memory, states):
+    """ln det H^bb of frames; the first without an answer, or of eight with one, or -1."""
+    like = zeros(states)
     m, nnz = tables.kinds.size, tables.symbolic[1].size
     points = 3 * (n + GHOSTS)
     whole = aligned(memory)
@@ -305,8 +305,10 @@ def put_force(R, kT, n, dim, out, at, like):
     return above(1.0 + 0.0 * like, check)
 
 
-@exact
-def forces(x, n, dim, tables, w, kT, first, last, out, memory, like):
+@exact_kernel
+def force_frames(x, n, dim, tables, w, kT, first, last, out, memory, states):
+    """Fixman forces of frames, as `logdet_frames`."""
+    like = zeros(states)
     m, nnz = tables.kinds.size, tables.symbolic[1].size
     points = 3 * (n + GHOSTS)
     whole = aligned(memory)
@@ -328,30 +330,3 @@ def forces(x, n, dim, tables, w, kT, first, last, out, memory, like):
         if not put_force(R, kT, n, dim, out, at, like):
             return frame
     return -1
-
-
-# --- drivers --------------------------------------------------------------------------------------
-
-
-@jit
-def logdet_frames(x, n, dim, tables, w, first, last, out, memory):
-    """ln det H^bb of frames one by one; the first without an answer, or -1."""
-    return logdets(x, n, dim, tables, w, first, last, out, memory, 0.0)
-
-
-@jit
-def logdet_lanes(x, n, dim, tables, w, first, last, out, memory):
-    """The same in lanes; the first of eight frames one of which has no answer, or -1."""
-    return logdets(x, n, dim, tables, w, first, last, out, memory, eight(0.0))
-
-
-@jit
-def force_frames(x, n, dim, tables, w, kT, first, last, out, memory):
-    """Fixman forces of frames one by one; the first without an answer, or -1."""
-    return forces(x, n, dim, tables, w, kT, first, last, out, memory, 0.0)
-
-
-@jit
-def force_lanes(x, n, dim, tables, w, kT, first, last, out, memory):
-    """The same in lanes; the first of eight frames one of which has no answer, or -1."""
-    return forces(x, n, dim, tables, w, kT, first, last, out, memory, eight(0.0))

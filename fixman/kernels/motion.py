@@ -14,16 +14,15 @@ import math
 
 import numpy as np
 
-from fixman.kernels import jit, jointed_motion, sparse, tridiagonal
+from fixman.kernels import jit, sparse, tridiagonal
 from fixman.kernels.geometry import (
     SMALLEST_SINE,
-    cross,
     curvature,
-    dot,
     gradient,
     place,
     place_velocities,
 )
+from fixman.kernels.vectors import cross, dot
 
 
 @jit
@@ -31,7 +30,8 @@ def hard_matrix(B, terms, w, H):
     """H^bb = B_b M⁻¹ B_bᵀ into the storage that the terms are for."""
     slots = B.reshape(-1, 3)
     V = H.reshape(-1)
-    V[:] = 0.0
+    for p in range(V.size):
+        V[p] = 0.0
     for t in range(terms.shape[0]):
         a = terms[t, 1]
         b = terms[t, 2]
@@ -88,64 +88,53 @@ def solve(pattern, work, rhs):
 
 
 @jit
+def add_torques(x, torque, n, dim, fixed, kinds, beads, columns, F):
+    """F ← F + B_aᵀ τ of every frame; the first frame whose τ acts on a row that is none, or -1."""
+    m = kinds.size
+    P = np.empty((n + 3, 3))
+    row = np.empty((4, 3))
+    for frame in range(torque.size // m):
+        place(x, frame, n, dim, fixed, P)
+        for r in range(m):
+            tau = torque[frame * m + r]
+            if tau == 0.0:
+                continue
+            if not gradient(kinds[r], beads[r], P, dim, fixed, row) > SMALLEST_SINE:
+                return frame
+            for slot in range(4):
+                j = columns[r, slot]
+                if j >= 0:
+                    for a in range(dim):
+                        F[frame * n + j, a] += tau * row[slot, a]
+    return -1
+
+
+@jit
 def motion_frames(
-    x, v, torque, force, n, dim, fixed, w, soft, soft_beads, soft_columns,
-    hard, hard_beads, hard_columns, order,
+    x, v, F, n, dim, fixed, w, kinds, beads, columns, order,
     terms, first, row, left_first, left_place, left_column, links, out,
 ):  # fmt: skip
-    """Motion of every frame; the first frame without an answer, or -1.
+    """Motion of every frame under Cartesian forces; the first frame without an answer, or -1.
 
-    ``torque`` (flat) and ``force`` may be empty.  ``order`` is the public place of each hard row.
-    ``out (frames, n d + hard)`` receives ẍ and the tensions; q̈ is left to
-    `soft_accelerations`, since it alone can be singular.
+    ``order`` is the public place of each hard row.  ``out (frames, n d + hard)`` receives ẍ and the
+    tensions; q̈ is left to `soft_accelerations`, since it alone can be singular.  F is spent.
     """
-    m = hard.size
+    m = kinds.size
     P = np.empty((n + 3, 3))
     V = np.empty((n + 3, 3))
-    F = np.zeros((n, 3))
     B = np.empty((m, 4, 3))
-    pushed = np.empty((4, 3))
     rhs = np.empty((m, 1))
     kappa = np.empty(m)
     pattern = (terms, (first, row, left_first, left_place, left_column), links)
     work = workspace(pattern)
-    room = np.empty((max(links.shape[1], 1), 11))
     for frame in range(out.shape[0]):
         if not (place(x, frame, n, dim, fixed, P) and place_velocities(v, frame, n, dim, fixed, V)):
             return frame
-        for k in range(n):
-            for a in range(dim):
-                F[k, a] = force[frame * n + k, a] if force.size else 0.0
-        if torque.size:
-            for r in range(soft.size):
-                tau = torque[frame * soft.size + r]
-                if tau == 0.0:
-                    continue
-                if not gradient(soft[r], soft_beads[r], P, dim, fixed, pushed) > SMALLEST_SINE:
-                    return frame
-                for slot in range(4):
-                    j = soft_columns[r, slot]
-                    if j >= 0:
-                        for a in range(dim):
-                            F[j, a] += tau * pushed[slot, a]
         check = 0.0
-        if links.size:  # bonds of a linear chain, in space
-            tension = out[frame, n * dim :]
-            if not jointed_motion.spatial_motion(P, V, F, links, fixed, room, tension):
-                return frame
-            for r in range(m):
-                check += 0.0 * tension[r]
-            for k in range(n):
-                for a in range(dim):
-                    out[frame, k * dim + a] = F[k, a]
-                    check += 0.0 * F[k, a]
-            if check != 0.0:
-                return frame
-            continue
         for r in range(m):
-            if not gradient(hard[r], hard_beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
+            if not gradient(kinds[r], beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
                 return frame
-            kappa[r] = curvature(hard[r], hard_beads[r], P, V, dim, fixed)
+            kappa[r] = curvature(kinds[r], beads[r], P, V, dim, fixed)
             out[frame, n * dim + order[r]] = 0.0
         if not factor(B, w, pattern, work):
             return frame
@@ -156,21 +145,24 @@ def motion_frames(
             for r in range(m):
                 rhs[r, 0] = -kappa[r]
                 for slot in range(4):
-                    j = hard_columns[r, slot]
+                    j = columns[r, slot]
                     if j >= 0:
-                        rhs[r, 0] -= w[j] * dot(B[r, slot], F[j])
+                        along = 0.0
+                        for a in range(dim):
+                            along += B[r, slot, a] * F[frame * n + j, a]
+                        rhs[r, 0] -= w[j] * along
             solve(pattern, work, rhs)
             for r in range(m):
                 out[frame, n * dim + order[r]] -= rhs[r, 0]
                 check += 0.0 * rhs[r, 0]
                 for slot in range(4):
-                    j = hard_columns[r, slot]
+                    j = columns[r, slot]
                     if j >= 0:
                         for a in range(dim):
-                            F[j, a] += rhs[r, 0] * B[r, slot, a]
+                            F[frame * n + j, a] += rhs[r, 0] * B[r, slot, a]
         for k in range(n):
             for a in range(dim):
-                out[frame, k * dim + a] = w[k] * F[k, a]
+                out[frame, k * dim + a] = w[k] * F[frame * n + k, a]
                 check += 0.0 * out[frame, k * dim + a]
         if check != 0.0:  # NaN: something in this frame was not finite
             return frame

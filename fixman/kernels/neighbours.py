@@ -23,13 +23,13 @@ FAR = 2.0**60  # cells beyond are not told apart
 class Neighbours(NamedTuple):
     """Lists, one a lane, and the scratch that makes them.
 
-    ``first (lanes, n + 1)`` and ``partners (lanes, capacity)``; ``where (lanes, n · d)``, the
+    ``first (lanes, n + 1)``, where the partners of each bead begin in ``partners (lanes,
+    capacity)``, which are kept apart because they may have to grow; ``where (lanes, n · d)``, the
     positions when the list was made, and ``known (lanes,)``, whether there is one; the first bead
     in each bucket, the next one in it after each bead; the beads' cells.
     """
 
     first: np.ndarray
-    partners: np.ndarray
     where: np.ndarray
     known: np.ndarray
     heads: np.ndarray
@@ -39,30 +39,30 @@ class Neighbours(NamedTuple):
 
 @exact_kernel
 def no_lists(n, dim, width, used):
-    """Make empty lists for ``width`` chains; nothing at all unless they are ``used``."""
+    """Make empty lists and partners for ``width`` chains; nothing unless they are ``used``."""
     n = n if used else 0
     buckets = 1
     while buckets < n:
         buckets *= 2
-    return Neighbours(
+    lists = Neighbours(
         np.zeros((width, n + 1), np.int32),
-        np.empty((width, 16 * n), np.int32),
         np.empty((width, n * dim)),
         np.zeros(width, np.bool_),
         np.empty(buckets, np.int32),
         np.empty(n, np.int32),
         np.zeros((n, 3), np.int64),
     )
+    return lists, np.empty((width, 16 * n), np.int32)
 
 
 @exact_kernel
-def refresh(x, lane, lists, n, dim, reach, skin, excluded_first, excluded):
+def refresh(x, lane, lists, partners, n, dim, reach, skin, excluded_first, excluded):
     """Bring the list of a lane up to date with the positions ``x (n · d,)`` of its chain.
 
     Returns the partners, in a larger array if need be.  ``reach`` is cutoff and skin;
     ``excluded_first (n + 1,)`` and ``excluded`` name, like a list, the pairs that do not act.
     """
-    first, partners, where, known, heads, following, cells = lists
+    first, where, known, heads, following, cells = lists
     if known[lane] and not moved(x, where, lane, n, dim, 0.25 * skin * skin):
         return partners
     known[lane] = sort_beads(x, where, lane, n, dim, (1.0 - 1e-9) / reach, cells)

@@ -29,16 +29,14 @@ def lennard_jones(square, size, depth, pair):
 
 
 @exact_kernel
-def add_pair_forces(x, out, n, dim, lane, lists, sizes, depths, pair):
-    first = lists.first[lane]
-    partners = lists.partners[lane]
+def add_pair_forces(x, out, n, dim, lane, first, partners, sizes, depths, pair):
     for i in range(n):
         x0 = x[i * dim]
         x1 = x[i * dim + 1]
         x2 = x[i * dim + 2] if dim == 3 else 0.0
         f0 = f1 = f2 = 0.0
-        for place in range(first[i], first[i + 1]):
-            j = partners[place]
+        for place in range(first[lane, i], first[lane, i + 1]):
+            j = partners[lane, place]
             to = j * dim
             d0 = x0 - x[to]
             d1 = x1 - x[to + 1]
@@ -61,11 +59,11 @@ def add_pair_forces(x, out, n, dim, lane, lists, sizes, depths, pair):
 
 
 @exact_kernel
-def pair_energy(x, n, dim, lane, lists, sizes, depths, pair):
+def pair_energy(x, n, dim, lane, first, partners, sizes, depths, pair):
     total = 0.0
     for i in range(n):
-        for place in range(lists.first[lane, i], lists.first[lane, i + 1]):
-            j = lists.partners[lane, place]
+        for place in range(first[lane, i], first[lane, i + 1]):
+            j = partners[lane, place]
             square = 0.0
             for a in range(dim):
                 away = x[i * dim + a] - x[j * dim + a]

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.geometry import LENGTH, SMALLEST_SINE, dot, gradient, place, value
+from fixman.kernels.geometry import LENGTH, SMALLEST_SINE, gradient, place, value
 from fixman.kernels.motion import factor, solve, workspace
 
 DESCENT = 2000  # steps along the manifold
@@ -83,7 +83,7 @@ def onto_manifold(x, targets, fixed, w, kinds, beads, columns, pattern, P, B, rh
                 residual -= 2.0 * math.pi * round(residual / (2.0 * math.pi))
             stiffness = 0.0
             for slot in range(4):
-                stiffness += math.sqrt(dot(B[r, slot], B[r, slot]))
+                stiffness += math.sqrt(B[r, slot, 0] ** 2 + B[r, slot, 1] ** 2 + B[r, slot, 2] ** 2)
             share = abs(targets[r]) if kinds[r] == LENGTH else 1.0
             coarse = coarse or 0.5 * EPS * size * stiffness > COARSE * share
             met = met and abs(residual) <= 4.0 * EPS * (size * stiffness + abs(q))
@@ -95,6 +95,16 @@ def onto_manifold(x, targets, fixed, w, kinds, beads, columns, pattern, P, B, rh
         solve(pattern, work, rhs)
         remove_rows(rhs, B, columns, w, x)
     return FAR if coarse else MISSED
+
+
+@jit
+def remoteness(x, start, w):
+    """Σ m |x − x₀|²."""
+    total = 0.0
+    for k in range(x.shape[0]):
+        for a in range(x.shape[1]):
+            total += (x[k, a] - start[k, a]) ** 2 / w[k]
+    return total
 
 
 @jit
@@ -113,76 +123,82 @@ def project_frames(
     pattern = (terms, (first, row, left_first, left_place, left_column), links)
     work = workspace(pattern)
     tangent = np.empty((n, dim))
-    tangent_before = np.empty((n, dim))
+    fresh = np.empty((n, dim))
     before = np.empty((n, dim))
     recent = np.empty(MEMORY)
+    inertia = 0.0
+    for k in range(n):
+        inertia += dim / w[k]
     for frame in range(targets.shape[0]):
         start = x0[frame * n : (frame + 1) * n]
         here = x[frame * n : (frame + 1) * n]
         goal = targets[frame]
-        here[:] = start
         size = largest(start)
-        state = onto_manifold(here, goal, fixed, w, kinds, beads, columns, pattern, P, B, rhs, work)
-        if state != MET:
-            return 4 * frame + state
-        recent[:] = -math.inf
+        for k in range(n):
+            for a in range(dim):
+                before[k, a] = start[k, a]
+                tangent[k, a] = 0.0
+        for k in range(MEMORY):
+            recent[k] = -math.inf
+        highest = math.inf
+        distance_before = 0.0
+        slope = 0.0
         step = 1.0
+        iteration = 0
+        halvings = 0
         found = False
-        for iteration in range(DESCENT):
+        while iteration < DESCENT:
+            for k in range(n):
+                for a in range(dim):
+                    here[k, a] = before[k, a] - step * tangent[k, a]
+            state = onto_manifold(
+                here, goal, fixed, w, kinds, beads, columns, pattern, P, B, rhs, work
+            )
+            if iteration == 0 and state != MET:
+                return 4 * frame + state
+            distance = remoteness(here, start, w) if state == MET else math.inf
+            if iteration > 0 and not distance <= highest - 1e-4 * step * slope:
+                step *= 0.5
+                halvings += 1
+                if halvings < HALVINGS:
+                    continue
+                for k in range(n):
+                    for a in range(dim):
+                        here[k, a] = before[k, a]
+                break
+            halvings = 0
             # The tangential part of the displacement.
             for k in range(n):
                 for a in range(dim):
-                    tangent[k, a] = here[k, a] - start[k, a]
-            apply_rows(B, columns, tangent, rhs)
+                    fresh[k, a] = here[k, a] - start[k, a]
+            apply_rows(B, columns, fresh, rhs)
             solve(pattern, work, rhs)
-            remove_rows(rhs, B, columns, w, tangent)
-            distance = 0.0
+            remove_rows(rhs, B, columns, w, fresh)
             slope = 0.0
             moved = 0.0
             turned = 0.0
-            inertia = 0.0
             for k in range(n):
                 mass = 1.0 / w[k]
                 for a in range(dim):
-                    distance += mass * (here[k, a] - start[k, a]) ** 2
-                    slope += mass * tangent[k, a] ** 2
-                    inertia += mass
-                    if iteration > 0:
-                        change = here[k, a] - before[k, a]
-                        moved += mass * change * change
-                        turned += mass * change * (tangent[k, a] - tangent_before[k, a])
-            if math.sqrt(slope) <= STATIONARY * math.sqrt(distance) + EPS * size * math.sqrt(
-                inertia
-            ):
+                    slope += mass * fresh[k, a] ** 2
+                    change = here[k, a] - before[k, a]
+                    moved += mass * change * change
+                    turned += mass * change * (fresh[k, a] - tangent[k, a])
+                    before[k, a] = here[k, a]
+                    tangent[k, a] = fresh[k, a]
+            rounding = EPS * size * math.sqrt(inertia)
+            if math.sqrt(slope) <= STATIONARY * math.sqrt(distance) + rounding:
                 found = True
                 break
-            if iteration > 0:
-                step = min(max(moved / turned, 0.01), 100.0) if turned > 0.0 else 1.0
+            step = 1.0
+            if iteration > 0 and turned > 0.0:
+                step = min(max(moved / turned, 0.01), 100.0)
             recent[iteration % MEMORY] = distance
+            highest = -math.inf
+            for k in range(MEMORY):
+                highest = max(highest, recent[k])
             distance_before = distance
-            highest = recent.max()
-            before[:] = here
-            tangent_before[:] = tangent
-            accepted = False
-            for _ in range(HALVINGS):
-                for k in range(n):
-                    for a in range(dim):
-                        here[k, a] = before[k, a] - step * tangent[k, a]
-                state = onto_manifold(
-                    here, goal, fixed, w, kinds, beads, columns, pattern, P, B, rhs, work
-                )
-                if state == MET:
-                    distance = 0.0
-                    for k in range(n):
-                        for a in range(dim):
-                            distance += (here[k, a] - start[k, a]) ** 2 / w[k]
-                    if distance <= highest - 1e-4 * step * slope:
-                        accepted = True
-                        break
-                step *= 0.5
-            if not accepted:
-                here[:] = before
-                break
+            iteration += 1
         # x is rounded, and so is the objective: what is left may be too small to be seen in it.
         if not found and slope > 1000.0 * EPS * size * math.sqrt(distance_before * inertia):
             return 4 * frame + MISSED

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.geometry import scaled
 from fixman.kernels.links import LOST
 from fixman.kernels.rigid_newton_euler import FREE, PRISMATIC, REVOLUTE, SPHERICAL, place
 from fixman.kernels.triples import back, constants, cross, dot, plus, times
+from fixman.kernels.vectors import scaled
 
 RATES = (1, 1, 3, 6)
 

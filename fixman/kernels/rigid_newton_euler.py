@@ -11,8 +11,8 @@ import math
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.geometry import scaled
 from fixman.kernels.triples import back, constants, cross, plus, times
+from fixman.kernels.vectors import scaled
 
 REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
 

@@ -82,11 +82,11 @@ def room(system, targets, like):
 
 
 @exact
-def bond(X, k, bonds, dim, like):
+def bond(X, k, bonds, axes, like):
     """Return x_{k+1} − x_k, nothing before the first bond and behind the last."""
     # Without a branch, in which numba would count references to X.
-    begin = vector(X, min(max(k, 0), bonds), dim, like)
-    return minus(vector(X, min(max(k + 1, 0), bonds), dim, like), begin)
+    begin = vector(X, min(max(k, 0), bonds), axes, like)
+    return minus(vector(X, min(max(k + 1, 0), bonds), axes, like), begin)
 
 
 @exact
@@ -97,7 +97,7 @@ def hold(system, room, X0, X, V, rate, tolerance, like):
     pivots of a bond and of a span, l and q those below.
     """
     w = system.w
-    dim = len(system.axes)
+    axes = system.axes
     squares, products, work = room
     bonds = w.size - 4
     zero = 0.0 * like
@@ -107,12 +107,12 @@ def hold(system, room, X0, X, V, rate, tolerance, like):
     lost = 0
     for _ in range(ITERATIONS):
         smallest = one
-        b0 = bond(X, 0, bonds, dim, like)
-        b1 = bond(X, 1, bonds, dim, like)
-        b2 = bond(X, 2, bonds, dim, like)
-        e0 = bond(X0, 0, bonds, dim, like)
-        e1 = bond(X0, 1, bonds, dim, like)
-        e2 = bond(X0, 2, bonds, dim, like)
+        b0 = bond(X, 0, bonds, axes, like)
+        b1 = bond(X, 1, bonds, axes, like)
+        b2 = bond(X, 2, bonds, axes, like)
+        e0 = bond(X0, 0, bonds, axes, like)
+        e1 = bond(X0, 1, bonds, axes, like)
+        e2 = bond(X0, 2, bonds, axes, like)
         # b_i·e_j, i and j counted from the bond at hand
         d00 = inner(b0, e0)
         d01, d10 = inner(b0, e1), inner(b1, e0)
@@ -131,8 +131,8 @@ def hold(system, room, X0, X, V, rate, tolerance, like):
         z_a = z_g = z_h = z_k = zero
         for i in range(bonds):
             w0, w1, w2 = w[i], w[i + 1], w[i + 2]
-            b3 = bond(X, i + 3, bonds, dim, like)
-            e3 = bond(X0, i + 3, bonds, dim, like)
+            b3 = bond(X, i + 3, bonds, axes, like)
+            e3 = bond(X0, i + 3, bonds, axes, like)
             d12, d21 = inner(b1, e2), inner(b2, e1)
             d13, d31 = inner(b1, e3), inner(b3, e1)
             d03, d30 = inner(b0, e3), inner(b3, e0)
@@ -222,7 +222,7 @@ def push_back(system, work, X0, X, V, squares, rate, limit, busy, like):
     e_k λ_k + (e_{k−1} + e_k) μ_{k−1} + (e_k + e_{k+1}) μ_k.
     """
     w = system.w
-    dim = len(system.axes)
+    axes = system.axes
     bonds = w.size - 4
     zero = 0.0 * like
     none = zero, zero, zero
@@ -232,7 +232,7 @@ def push_back(system, work, X0, X, V, squares, rate, limit, busy, like):
     step1 = none  # of joint i + 3
     e1 = e2 = none
     for i in range(bonds - 1, -3, -1):
-        e0 = bond(X0, i, bonds, dim, like)
+        e0 = bond(X0, i, bonds, axes, like)
         x0 = y0 = zero
         if i >= 0:
             at = FACTOR * i
@@ -250,8 +250,8 @@ def push_back(system, work, X0, X, V, squares, rate, limit, busy, like):
         push = along(y1, e2, along(y0, e0, push))
         if i + 2 <= bonds:
             step = scaled(w[i + 2] + zero, minus(push, pushed))
-            put_vector(X, i + 2, dim, plus(vector(X, i + 2, dim, like), step))
-            put_vector(V, i + 2, dim, along(rate + zero, step, vector(V, i + 2, dim, like)))
+            put_vector(X, i + 2, axes, plus(vector(X, i + 2, axes, like), step))
+            put_vector(V, i + 2, axes, along(rate + zero, step, vector(V, i + 2, axes, like)))
             if i + 3 <= bonds:
                 moved = minus(step1, step)
                 excess = fma(-limit, load(squares, i + 2, like), inner(moved, moved))
@@ -271,14 +271,14 @@ def push_back(system, work, X0, X, V, squares, rate, limit, busy, like):
 def factor(system, room, X, like):
     """LDLᵀ of H: for each bond l1, l2, l3, 1 / d, then k1, … k4, 1 / d of its span."""
     w = system.w
-    dim = len(system.axes)
+    axes = system.axes
     squares, products, work = room
     bonds = w.size - 4
     zero = 0.0 * like
     one = zero + 1.0
-    b0 = bond(X, 0, bonds, dim, like)
-    b1 = bond(X, 1, bonds, dim, like)
-    b2 = bond(X, 2, bonds, dim, like)
+    b0 = bond(X, 0, bonds, axes, like)
+    b1 = bond(X, 1, bonds, axes, like)
+    b2 = bond(X, 2, bonds, axes, like)
     t = inner(b0, b2)
     square = load(squares, 0, like)
     product = load(products, 0, like)
@@ -290,7 +290,7 @@ def factor(system, room, X, like):
         span = i + 1 < bonds
         span1 = i + 2 < bonds
         span2 = i + 3 < bonds
-        b3 = bond(X, i + 3, bonds, dim, like)
+        b3 = bond(X, i + 3, bonds, axes, like)
         t1 = inner(b1, b3)
         far = inner(b0, b3)
         square1 = load(squares, i + 1, like)
@@ -339,18 +339,18 @@ def factor(system, room, X, like):
 def project(system, room, V, X, like):
     """V ← V + M⁻¹ Bᵀ λ with H λ = −B V, given the factor at X."""
     w = system.w
-    dim = len(system.axes)
+    axes = system.axes
     _, _, work = room
     bonds = w.size - 4
     zero = 0.0 * like
     none = zero, zero, zero
     rest = FACTOR * bonds
-    b0 = bond(X, 0, bonds, dim, like)
-    v0 = bond(V, 0, bonds, dim, like)
+    b0 = bond(X, 0, bonds, axes, like)
+    v0 = bond(V, 0, bonds, axes, like)
     z_a = z_g = z_h = z_k = zero
     for i in range(bonds):
-        b1 = bond(X, i + 1, bonds, dim, like)
-        v1 = bond(V, i + 1, bonds, dim, like)
+        b1 = bond(X, i + 1, bonds, axes, like)
+        v1 = bond(V, i + 1, bonds, axes, like)
         at = FACTOR * i
         z = -inner(b0, v0) - z_a
         z1 = zero
@@ -368,7 +368,7 @@ def project(system, room, V, X, like):
     pushed = none
     e1 = e2 = none
     for i in range(bonds - 1, -3, -1):
-        e0 = bond(X, i, bonds, dim, like)
+        e0 = bond(X, i, bonds, axes, like)
         x0 = y0 = zero
         if i >= 0:
             at = FACTOR * i
@@ -384,7 +384,7 @@ def project(system, room, V, X, like):
         if i + 2 <= bonds:
             s = w[i + 2] + zero
             change = minus(push, pushed)
-            put_vector(V, i + 2, dim, along(s, change, vector(V, i + 2, dim, like)))
+            put_vector(V, i + 2, axes, along(s, change, vector(V, i + 2, axes, like)))
         pushed = push
         e2 = e1
         e1 = e0
@@ -407,7 +407,7 @@ def add_metric_force(system, room, F, X, kT, like):
     with S = H⁻¹ on the pattern of its factor, by the recurrence of Takahashi from the end.
     """
     w = system.w
-    dim = len(system.axes)
+    axes = system.axes
     _, _, work = room
     bonds = w.size - 4
     zero = 0.0 * like
@@ -448,13 +448,13 @@ def add_metric_force(system, room, F, X, kT, like):
     for i in range(bonds):
         b = none
         if i + 2 < bonds:
-            b = scaled(load(work, rest + 2 * i, like), bond(X, i + 2, bonds, dim, like))
+            b = scaled(load(work, rest + 2 * i, like), bond(X, i + 2, bonds, axes, like))
         if i + 3 < bonds:
-            b = along(load(work, rest + 2 * i + 1, like), bond(X, i + 3, bonds, dim, like), b)
+            b = along(load(work, rest + 2 * i + 1, like), bond(X, i + 3, bonds, axes, like), b)
         if i >= 2:
-            b = along(load(work, rest + 2 * i - 4, like), bond(X, i - 2, bonds, dim, like), b)
+            b = along(load(work, rest + 2 * i - 4, like), bond(X, i - 2, bonds, axes, like), b)
         if i >= 3:
-            b = along(load(work, rest + 2 * i - 5, like), bond(X, i - 3, bonds, dim, like), b)
-        put_vector(F, i, dim, plus(vector(F, i, dim, like), minus(before, b)))
+            b = along(load(work, rest + 2 * i - 5, like), bond(X, i - 3, bonds, axes, like), b)
+        put_vector(F, i, axes, plus(vector(F, i, axes, like), minus(before, b)))
         before = b
-    put_vector(F, bonds, dim, plus(vector(F, bonds, dim, like), before))
+    put_vector(F, bonds, axes, plus(vector(F, bonds, axes, like), before))

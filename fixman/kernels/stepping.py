@@ -13,7 +13,7 @@ the two ends of the step, so that positions and velocities belong to one time). 
 the manifold before a drift is taken up by λ, which saves a projection.
 
 A drift may be too long to have a λ.  It is then redone in 2, 4, 8, … pieces, which are projected
-between them: that of the chain concerned alone, and without another random number.
+between them, for the chains concerned and without another random number.
 
 Joints are the beads, behind the points that do not move; arrays are flat and of units, joint k from
 unit k·dim (see `lanes`).  What depends on the kind of hard rows is done by the functions that
@@ -35,7 +35,7 @@ from fixman.kernels.constraints import (
     room,
 )
 from fixman.kernels.lanes import (
-    eight,
+    choose,
     exact,
     exact_kernel,
     fma,
@@ -45,6 +45,7 @@ from fixman.kernels.lanes import (
     put,
     store,
     take,
+    zeros,
 )
 from fixman.kernels.random import WORDS, fill_normals
 from fixman.kernels.vectors import along, put_vector, scaled, vector
@@ -67,6 +68,19 @@ class Motion(NamedTuple):
     tolerance: float
     kicks: np.ndarray[Any, np.dtype[np.float64]]
     spread: np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Replicas(NamedTuple):
+    """States as flat arrays: positions and velocities, four words of a random stream each.
+
+    ``held`` is the number of the ``targets`` of each.
+    """
+
+    x: np.ndarray[Any, np.dtype[np.float64]]
+    v: np.ndarray[Any, np.dtype[np.float64]]
+    random: np.ndarray[Any, np.dtype[np.uint64]]
+    targets: np.ndarray[Any, np.dtype[np.float64]]
+    held: int
 
 
 @exact
@@ -101,174 +115,146 @@ def depart(X, V, X1, V1, h, like):
 
 
 @exact
-def kick(V, F, kicks, dim, like):
+def kick(V, F, kicks, axes, like):
     for k in range(kicks.size):
         s = kicks[k] + 0.0 * like
-        put_vector(V, k, dim, along(s, vector(F, k, dim, like), vector(V, k, dim, like)))
+        put_vector(V, k, axes, along(s, vector(F, k, axes, like), vector(V, k, axes, like)))
 
 
 @exact
-def collide(V, noise, c, spread, dim, ghosts, like):
+def collide(V, noise, c, spread, axes, ghosts, like):
     """v ← c v + spread ξ."""
     for k in range(ghosts, spread.size):
-        xi = scaled(spread[k] + 0.0 * like, vector(noise, k - ghosts, dim, like))
-        put_vector(V, k, dim, along(c + 0.0 * like, vector(V, k, dim, like), xi))
+        xi = scaled(spread[k] + 0.0 * like, vector(noise, k - ghosts, axes, like))
+        put_vector(V, k, axes, along(c + 0.0 * like, vector(V, k, axes, like), xi))
 
 
 @exact_kernel
-def rescue(system, targets, X, V, X1, V1, h, tolerance, lane, width):
-    """Drift of one lane of ``width`` in pieces; false if even the smallest have no solution."""
-    size = X.size // width
-    x = np.empty(size)
-    v = np.empty(size)
-    x1 = np.empty(size)
-    v1 = np.empty(size)
-    own = targets.size // width
-    space = room(system, targets[lane * own : (lane + 1) * own], 0.0)
+def rescue(system, space, X, V, X1, V1, h, tolerance, lost, like):
+    """Redo the drift of the lanes ``lost``, in pieces; those that even the smallest do not move.
+
+    All lanes go the way in pieces, but what the others find is not used.
+    """
+    size = X.size // lanes(like)
+    x = memory(size, like)
+    v = memory(size, like)
+    x1 = memory(size, like)
+    v1 = memory(size, like)
     pieces = 1
     for _ in range(RESCUES):
         pieces *= 2
         piece = h / pieces
         for k in range(size):
-            x[k] = X[width * k + lane]
-            v[k] = V[width * k + lane]
-        met = True
+            store(x, k, load(X, k, like))
+            store(v, k, load(V, k, like))
+        stuck = 0
         for _ in range(pieces):
-            factor(system, space, x, 0.0)
-            project(system, space, v, x, 0.0)
-            depart(x, v, x1, v1, piece, 0.0)
-            if hold(system, space, x, x1, v1, 1.0 / piece, tolerance, 0.0):
-                met = False
+            factor(system, space, x, like)
+            project(system, space, v, x, like)
+            depart(x, v, x1, v1, piece, like)
+            stuck |= hold(system, space, x, x1, v1, 1.0 / piece, tolerance, like)
+            if lost & ~stuck == 0:
                 break
             x, x1 = x1, x
             v, v1 = v1, v
-        if met:
-            for k in range(size):
-                X1[width * k + lane] = x[k]
-                V1[width * k + lane] = v[k]
-            return True
-    return False
+        met = lost & ~stuck
+        for k in range(size):
+            store(X1, k, choose(met, load(x, k, like), load(X1, k, like)))
+            store(V1, k, choose(met, load(v, k, like), load(V1, k, like)))
+        lost &= ~met
+        if lost == 0:
+            break
+    return lost
 
 
-@exact
-def advance(x, v, streams, targets, system, motion, tables, steps, like):
-    """Do ``steps`` steps; returns the step and the lane that failed, or −1.
+@exact_kernel
+def advance(replicas, system, motion, tables, steps, first, last, states):
+    """Do ``steps`` steps on replicas from ``first`` to ``last``, one by one or in lanes (`states`).
 
-    ``x``, ``v`` and ``streams``, of one chain or of eight, are replaced.  Without ``tables`` of a
-    potential, None, the code is compiled without it.
+    Returns the step and the replica that failed, or −1.  Without ``tables`` of a potential, None,
+    the code is compiled without it.  No steps at all project the velocities.
     """
+    like = zeros(states)
     n = motion.n
     dim = len(system.axes)
-    ghosts = motion.kicks.size - n
     size = motion.kicks.size * dim
-    front = ghosts * dim
+    own = n * dim
+    front = size - own
+    ghosts = motion.kicks.size - n
     width = lanes(like)
-    X = memory(size, like)
-    V = memory(size, like)
-    X1 = memory(size, like)
-    V1 = memory(size, like)
-    F = memory(size, like)
-    noise = memory(n * dim if motion.thermostat else 0, like)
-    space = room(system, targets, like)
-    if tables is not None:
-        work = forces.workspace(tables, n, dim, like)
-    place_ghosts(X, front, dim, like)
-    read(x, X, front, n * dim, like)
-    read(v, V, front, n * dim, like)
     metric = motion.kT > 0.0
-    forced = metric or tables is not None
+    forced = (metric or tables is not None) and steps > 0
     halves = 2 if motion.thermostat else 1
     h = motion.dt / halves
-    for step in range(-1, steps):
+    for group in range(first, last, width):
+        x = replicas.x[group * own : (group + width) * own]
+        v = replicas.v[group * own : (group + width) * own]
+        X = memory(size, like)
+        V = memory(size, like)
+        X1 = memory(size, like)
+        V1 = memory(size, like)
+        F = memory(size, like)
+        noise = memory(own if motion.thermostat else 0, like)
+        held = replicas.held
+        space = room(system, replicas.targets[group * held : (group + width) * held], like)
+        if tables is not None:
+            work, partners = forces.workspace(tables, n, dim, like)
+        place_ghosts(X, front, dim, like)
+        read(x, X, front, own, like)
+        read(v, V, front, own, like)
         # The forces of the last step are lost between two calls: step −1 finds them again.
-        moving = step >= 0
-        if moving and forced:
-            kick(V, F, motion.kicks, dim, like)
-        parts = halves if moving else 1
-        for part in range(parts):
-            last = part + 1 == parts
-            if moving:
-                depart(X, V, X1, V1, h, like)
-                lost = hold(system, space, X, X1, V1, 1.0 / h, motion.tolerance, like)
-                if lost:
-                    for lane in range(width):
-                        if (lost >> lane) & 1 and not rescue(
-                            system, targets, X, V, X1, V1, h, motion.tolerance, lane, width
-                        ):
-                            return step, lane
-                X, X1 = X1, X
-                V, V1 = V1, V
-            if not last:
-                for lane in range(width):
-                    fill_normals(streams, WORDS * lane, n * dim, noise, lane, width)
-                collide(V, noise, motion.c, motion.spread, dim, ghosts, like)
-            factor(system, space, X, like)
-            if last and forced:
-                for k in range(size):
-                    store(F, k, 0.0 * like)
-                if tables is not None:
-                    beads = width * front
-                    work = forces.add_forces(X[beads:], F[beads:], n, dim, tables, work, like)
-                if metric:
-                    add_metric_force(system, space, F, X, motion.kT, like)
+        for step in range(-1, steps):
+            moving = step >= 0
+            if moving and forced:
+                kick(V, F, motion.kicks, system.axes, like)
+            parts = halves if moving else 1
+            for part in range(parts):
+                end = part + 1 == parts
                 if moving:
-                    kick(V, F, motion.kicks, dim, like)
-            if moving:
-                project(system, space, V, X, like)
-    write(x, X, front, n * dim, like)
-    write(v, V, front, n * dim, like)
-    for lane in range(width):
-        check = 0.0
-        for k in range(n * dim):
-            check += 0.0 * x[lane * n * dim + k] + 0.0 * v[lane * n * dim + k]
-        if check != 0.0:
-            return steps - 1, lane
+                    depart(X, V, X1, V1, h, like)
+                    lost = hold(system, space, X, X1, V1, 1.0 / h, motion.tolerance, like)
+                    if lost:
+                        lost = rescue(system, space, X, V, X1, V1, h, motion.tolerance, lost, like)
+                    if lost:
+                        return step, group + lowest(lost)
+                    X, X1 = X1, X
+                    V, V1 = V1, V
+                if not end:
+                    for lane in range(width):
+                        fill_normals(
+                            replicas.random, WORDS * (group + lane), own, noise, lane, width
+                        )
+                    collide(V, noise, motion.c, motion.spread, system.axes, ghosts, like)
+                factor(system, space, X, like)
+                if end and forced:
+                    for k in range(size):
+                        store(F, k, 0.0 * like)
+                    if tables is not None:
+                        beads = width * front
+                        partners = forces.add_forces(
+                            X[beads:], F[beads:], n, dim, tables, work, partners, like
+                        )
+                    if metric:
+                        add_metric_force(system, space, F, X, motion.kT, like)
+                    if moving:
+                        kick(V, F, motion.kicks, system.axes, like)
+                if moving or steps == 0:
+                    project(system, space, V, X, like)
+        write(x, X, front, own, like)
+        write(v, V, front, own, like)
+        for lane in range(width):
+            check = 0.0
+            for k in range(lane * own, (lane + 1) * own):
+                check += 0.0 * x[k] + 0.0 * v[k]
+            if check != 0.0:
+                return steps - 1, group + lane
     return -1, 0
-
-
-@exact_kernel
-def project_one(v, x, targets, system, ghosts):
-    """Project the velocities of one chain."""
-    front = ghosts * len(system.axes)
-    X = memory(front + x.size, 0.0)
-    V = memory(front + v.size, 0.0)
-    place_ghosts(X, front, len(system.axes), 0.0)
-    read(x, X, front, x.size, 0.0)
-    read(v, V, front, v.size, 0.0)
-    space = room(system, targets, 0.0)
-    factor(system, space, X, 0.0)
-    project(system, space, V, X, 0.0)
-    write(v, V, front, v.size, 0.0)
 
 
 @exact
-def advance_groups(x, v, streams, targets, system, motion, tables, steps, first, last, like):
-    """`advance` for the replicas from ``first`` to ``last``; the step and replica that failed."""
-    width = lanes(like)
-    size = motion.n * len(system.axes)
-    own = targets.size // (x.size // size)
-    for k in range(first, last, width):
-        step, lane = advance(
-            x[k * size : (k + width) * size],
-            v[k * size : (k + width) * size],
-            streams[k * WORDS : (k + width) * WORDS],
-            targets[k * own : (k + width) * own],
-            system, motion, tables, steps, like,
-        )  # fmt: skip
-        if step >= 0:
-            return step, k + lane
-    return -1, 0
-
-
-@exact_kernel
-def advance_each(x, v, streams, targets, system, motion, tables, steps, first, last):
-    """Replicas one by one."""
-    return advance_groups(x, v, streams, targets, system, motion, tables, steps, first, last, 0.0)
-
-
-@exact_kernel
-def advance_eights(x, v, streams, targets, system, motion, tables, steps, first, last):
-    """Replicas in lanes."""
-    return advance_groups(
-        x, v, streams, targets, system, motion, tables, steps, first, last, eight(0.0)
-    )
+def lowest(bits):
+    """Return the first of the lanes."""
+    lane = 0
+    while not (bits >> lane) & 1:
+        lane += 1
+    return lane

@@ -82,7 +82,7 @@ class Langevin:
 
         Arguments and errors are those of `Newton.start`.
         """
-        state = _state.start(chain, x0, v0, replicas, rng, self.kT, True)
+        state = _state.start(chain, x0, v0, replicas, rng, self._plan(), self.kT, True)
         _state.warn_of_long_steps(chain, state, self.dt, self.kT)
         return state
 
@@ -94,8 +94,10 @@ class Langevin:
         ConstraintSolveError
             As `Newton.advance`.
         """
+        _state.advance(chain, state, steps, workers, self._plan())
+
+    def _plan(self) -> Plan:
         damping = math.exp(-self.friction * self.dt)
-        plan = Plan(
+        return Plan(
             self.dt, damping, self.kT, self.ensemble == "stiff", self.tolerance, self.potential
         )
-        _state.advance(chain, state, steps, workers, plan)

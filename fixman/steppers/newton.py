@@ -102,7 +102,7 @@ class Newton:
         if v0 is None and self.kT is None:
             raise ValueError("Newton needs velocities to start with: give v0, or kT to draw them")
         drifting = self.drifting or chain.base == "fixed"
-        state = _state.start(chain, x0, v0, replicas, rng, self.kT, drifting)
+        state = _state.start(chain, x0, v0, replicas, rng, self._plan(), self.kT, drifting)
         _state.warn_of_long_steps(chain, state, self.dt)
         return state
 
@@ -115,5 +115,7 @@ class Newton:
             If a step has no solution even in the smallest pieces, naming step and replica; the
             state is then what it was before the call.
         """
-        plan = Plan(self.dt, 1.0, 0.0, False, self.tolerance, self.potential)
-        _state.advance(chain, state, steps, workers, plan)
+        _state.advance(chain, state, steps, workers, self._plan())
+
+    def _plan(self) -> Plan:
+        return Plan(self.dt, 1.0, 0.0, False, self.tolerance, self.potential)

@@ -18,7 +18,7 @@ from fixman.chain import Chain, require_chain
 from fixman.errors import ConstraintSolveError
 from fixman.kernels import stepping
 from fixman.kernels.geometry import ANGLE, LENGTH
-from fixman.kernels.lanes import LANES
+from fixman.kernels.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.random import WORDS, fill_normals
 from fixman.partition import raise_failure
 from fixman.potentials import bind
@@ -116,6 +116,7 @@ def start(
     v0: ArrayLike | None,
     replicas: int,
     rng: Any,
+    plan: Plan,
     kT: float | None,
     drifting: bool,
 ) -> State:
@@ -140,12 +141,13 @@ def start(
         v *= np.sqrt(kT * chain._inverse_masses)[:, None]
         if not drifting:  # before the projection, which leaves the momentum alone
             v -= np.average(v, axis=1, weights=chain.masses)[:, None]
-    system, ghosts = projections(chain, targets)
+    state = State(x, v, random, targets)
+    state.v = Prepared.of(chain, state, plan).run(state, 0, 1)[0].v
     for r in range(replicas):
-        stepping.project_one(v[r].reshape(-1), x[r].reshape(-1), targets[r], system, ghosts)
-        if not (np.isfinite(v[r]).all() and chain._hard_pattern.rows.gradients(x[r])[1].all()):
+        finite = np.isfinite(state.v[r]).all()
+        if not (finite and chain._hard_pattern.rows.gradients(x[r])[1].all()):
             raise_failure(chain, x, r)
-    return State(x, v, random, targets)
+    return state
 
 
 def warn_of_long_steps(chain: Chain, state: State, dt: float, kT: float | None = None) -> None:
@@ -239,16 +241,18 @@ class Prepared:
         arrays: list[Any] = [
             array[index] for array in (state.x, state.v, state.random, state.targets)
         ]
-        given = (*(array.reshape(-1) for array in arrays), self.system, self.motion, self.tables)
-        tasks = [(stepping.advance_each, k, k + 1) for k in range(replicas - alone, replicas)]
+        x, v, random, targets = (array.reshape(-1) for array in arrays)
+        states = stepping.Replicas(x, v, random, targets, state.targets.shape[1])
+        given = states, self.system, self.motion, self.tables, steps
         groups = (index.size - alone) // LANES
         pieces = min(workers, groups)
         edges = [LANES * (groups * k // pieces) for k in range(pieces + 1)] if groups else []
-        tasks += [(stepping.advance_eights, *edge) for edge in pairwise(edges)]
+        tasks: list[tuple[int, int, tuple[int, ...]]]
+        tasks = [(k, k + 1, ONE) for k in range(replicas - alone, replicas)]
+        tasks += [(*edge, EIGHTS) for edge in pairwise(edges)]
 
-        def task(given_task: tuple[Any, int, int]) -> tuple[int, int]:
-            kernel, first, last = given_task
-            return kernel(*given, steps, first, last)  # type: ignore[no-any-return]
+        def task(one: tuple[int, int, tuple[int, ...]]) -> tuple[int, int]:
+            return stepping.advance(*given, *one)  # type: ignore[no-any-return]
 
         if workers == 1 or len(tasks) == 1:
             results = [task(one) for one in tasks]
