@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import struct
 import sys
 import threading
 import warnings
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 UNWRITTEN = 1
 BROKEN_PIPE = 141  # what a shell tells of a program that SIGPIPE ended
-CORRUPT = (EOFError, IndexError, KeyError, struct.error)  # of readers that meet what they must not
 
 
 class UnwrittenError(Exception):
@@ -272,8 +270,7 @@ def _audit(arguments: argparse.Namespace) -> None:
             histograms=arguments.plot is not None,
         )
         backend = _backend(arguments, stack)
-        with _naming(arguments.trajectory or arguments.topology):
-            analysis.run(arguments.start, arguments.stop, arguments.step, **backend)
+        analysis.run(arguments.start, arguments.stop, arguments.step, **backend)
     report = AuditReport.from_analysis(analysis, notes)
     written, failed = [], []
     for path in (arguments.out, arguments.plot):
@@ -297,18 +294,6 @@ def _audit(arguments: argparse.Namespace) -> None:
             print(f"wrote {path}")
     if failed:
         raise UnwrittenError("; ".join(failed))
-
-
-@contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Name the file in errors of readers that do not."""
-    try:
-        yield
-    except (*CORRUPT, OSError) as error:
-        if str(path) in str(error) and not isinstance(error, BrokenPipeError):
-            raise
-        what = f"{type(error).__name__}: {error}" if isinstance(error, CORRUPT) else str(error)
-        raise ValueError(f"{path} cannot be read; is it damaged or cut off? ({what})") from error
 
 
 @contextmanager

@@ -4,7 +4,6 @@ import csv
 import errno
 import json
 import os
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -480,20 +479,6 @@ def test_a_closed_pipe_ends_in_silence(melt, arguments, unbuffered):
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
-
-
-@pytest.mark.parametrize("error", [IndexError, KeyError, EOFError, struct.error, OSError])
-def test_readers_that_stumble_are_errors_that_name_the_file(run, melt, monkeypatch, error):
-    from fixman.io.mdanalysis import MetricAnalysis
-
-    def stumble(*_, **__):
-        raise error("7")
-
-    monkeypatch.setattr(MetricAnalysis, "run", stumble)
-    code, out, err = run("audit", melt, *MELT)
-    assert (code, out) == (2, "")
-    assert err.startswith(f"fixman: error: {melt} cannot be read; is it damaged or cut off? (")
-    assert err.count("\n") == 1
 
 
 def test_the_plot_says_what_is_hard(monkeypatch, run, melt, tmp_path, peer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from fixman.io import formats
 from fixman.io.groups import Molecules
 from fixman.io.samples import sum_outwards
-from fixman.io.universe import AtomsError
+from fixman.io.universe import AtomsError, reading
 
 try:
     from MDAnalysis.lib.distances import minimize_vectors
@@ -62,18 +63,39 @@ def trajectory_of(universe: Any) -> Any:
         raise ValueError(f"{name} holds no coordinates: give a trajectory as well") from error
 
 
-def frames_of(trajectory: Any, start: int | None, stop: int | None, step: int | None) -> Any:
-    """Slice a trajectory; some frame must be left."""
+class Frames:
+    """Frames of a trajectory, whose file is named in whatever its reader raises."""
+
+    def __init__(self, frames: Any, trajectory: Any) -> None:
+        self._frames = frames
+        self._file = getattr(trajectory, "filename", None) or "the trajectory"
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def __iter__(self) -> Iterator[Any]:
+        frames = iter(self._frames)
+        while True:
+            with reading(self._file):
+                now = next(frames, None)
+            if now is None:
+                return
+            yield now
+
+
+def frames_of(trajectory: Any, start: int | None, stop: int | None, step: int | None) -> Frames:
+    """Slice a trajectory into `Frames`; some must be left."""
     if step == 0:
         raise ValueError("step must not be 0")
-    frames = trajectory[slice(start, stop, step)]
-    if len(frames) == 0:
+    numbers = np.arange(len(trajectory))[start:stop:step]
+    if not numbers.size:
         limits = {"start": start, "stop": stop, "step": step}
         given = ", ".join(f"{name} {limit}" for name, limit in limits.items() if limit is not None)
         raise ValueError(
             f"none of the {len(trajectory)} frames, counted from 0, is left by {given}"
         )
-    return frames
+    # By number: read one after another, a damaged frame of some formats is the end, and no error.
+    return Frames(trajectory[numbers], trajectory)
 
 
 def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = None) -> Floats:

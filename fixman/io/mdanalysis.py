@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from fixman.io import formats, molecules
 from fixman.io.elements import Masses
-from fixman.io.frames import dump_ids, frames_of, trajectory_of, whole
+from fixman.io.frames import Frames, dump_ids, frames_of, trajectory_of, whole
 from fixman.io.groups import ChainData, ChainGroup
 from fixman.io.measuring import UNUSABLE, Lost, lost_note, numbered, too_many
 from fixman.io.samples import Meter, Scatter, hard_names, meters
@@ -259,6 +259,10 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
                     arrays = part.results[name]
                     arrays[:] = [None if a is None else a[: len(part.frames)] for a in arrays]
         return part
+
+    def _prepare_sliced_trajectory(self, slicer: slice | Indices) -> None:
+        super()._prepare_sliced_trajectory(slicer)
+        self._sliced_trajectory = Frames(self._sliced_trajectory, self._trajectory)
 
     def _prepare(self) -> None:
         self.results = Results({name: [None] * len(self.meters) for name in self._pass})

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fixman.io import formats
 from fixman.io.groups import Molecules, counted, find_molecules
-from fixman.io.universe import brief, name_atom, some, symbols_of
+from fixman.io.universe import brief, name_atom, reading, require_text, some, symbols_of
 
 try:
     from MDAnalysis.exceptions import NoDataError
@@ -77,6 +77,7 @@ def find(
 
 
 def _select(atomgroup: Any, select: str) -> Any:
+    require_text(select, "a selection", "in MDAnalysis's words, such as 'name CA'")
     try:
         selected = atomgroup.select_atoms(select)
     except Exception as error:  # its parser raises TypeErrors and more
@@ -98,9 +99,11 @@ def _bonds(universe: Any, selected: Any, bonds: str) -> tuple[Indices, tuple[str
     if not isinstance(bonds, str) or not bonds.strip():
         raise ValueError(f"bonds must be 'topology', 'guess' or types of bonds, got {bonds!r}")
     notes: tuple[str, ...] = ()
+    with reading(universe.filename or "the topology"):
+        there = hasattr(universe, "bonds")  # made at the first look, out of any numbers
     if bonds == "guess":
         found = _guessed(universe, selected)
-    elif not hasattr(universe, "bonds"):
+    elif not there:
         raise ValueError(
             'the topology has no bonds: guess them from distances with bonds="guess", '
             "or give a topology that has them"

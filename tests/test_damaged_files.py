@@ -1,0 +1,188 @@
+"""Damaged and mistaken topologies and trajectories are named, with the cause, in one line."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fixman import cli
+
+pytestmark = pytest.mark.filterwarnings("ignore:::MDAnalysis", "ignore:Reader has no dt")
+
+BEADS = 6
+
+
+def data(path, chains, frame=0):
+    """Write a LAMMPS data file of straight chains."""
+    atoms, bonds = [], []
+    for k in range(chains * BEADS):
+        chain, bead = divmod(k, BEADS)
+        atoms.append(f"{k + 1} {chain + 1} 1 {bead + 0.1 * frame} {3 * chain} {bead % 2}")
+        if bead:
+            bonds.append(f"{len(bonds) + 1} 1 {k} {k + 1}")
+    box = "0 90 xlo xhi\n0 90 ylo yhi\n0 90 zlo zhi"
+    path.write_text(
+        f"chains\n\n{len(atoms)} atoms\n{len(bonds)} bonds\n1 atom types\n1 bond types\n\n{box}\n"
+        "\nMasses\n\n1 12.0\n\nAtoms # molecular\n\n" + "\n".join(atoms) + "\n\nBonds\n\n"
+        "" + "\n".join(bonds) + "\n"
+    )
+    return path
+
+
+def xyz(path, frames=4, chains=3):
+    lines = []
+    for frame in range(frames):
+        lines += [str(chains * BEADS), "chains"]
+        for k in range(chains * BEADS):
+            chain, bead = divmod(k, BEADS)
+            lines.append(f"C {bead + 0.1 * frame:.3f} {3 * chain:.3f} {bead % 2:.3f}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def files(peer, tmp_path):
+    peer("MDAnalysis")
+    return data(tmp_path / "top.data", 3), xyz(tmp_path / "run.xyz")
+
+
+@pytest.fixture
+def run(capsys):
+    def run(*arguments):
+        code = cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def spoil(path, frame):
+    """Put a letter into a number of the last atom of a frame."""
+    lines = path.read_text().splitlines()
+    lines[(frame + 1) * (3 * BEADS + 2) - 1] = "C 5x0 6.000 1.000"
+    path.write_text("\n".join(lines))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_later_frame_that_cannot_be_read_names_the_file(run, files, workers):
+    spoil(files[1], 2)
+    code, out, err = run("audit", *files, "--workers", workers)
+    assert (code, out) == (2, "")
+    assert err == (
+        f"fixman: error: {files[1]} cannot be read; is it damaged or cut off? (could not convert "
+        "string to float: '5x0')\n"
+    )
+
+
+def test_python_names_the_file_as_well(files):
+    from fixman.io.mdanalysis import MetricAnalysis, open_universe, read_chains
+
+    spoil(files[1], 2)
+    text = rf"{files[1]} cannot be read; .*'5x0'"
+    with pytest.raises(ValueError, match=text):
+        MetricAnalysis(open_universe(*files)[0]).run()
+    with pytest.raises(ValueError, match=text):
+        read_chains(*files)
+    assert MetricAnalysis(open_universe(*files)[0]).run(stop=2).frames.size == 2
+    assert read_chains(*files, step=3).frames.tolist() == [0, 3]
+
+
+@pytest.mark.parametrize(
+    "error", [IndexError, KeyError, EOFError, struct.error, OSError, TypeError, AttributeError]
+)
+def test_whatever_a_reader_raises_names_the_file(run, files, monkeypatch, error):
+    from MDAnalysis.coordinates import XYZ
+
+    def stumble(*_, **__):
+        raise error("7")
+
+    monkeypatch.setattr(XYZ.XYZReader, "_read_frame", stumble)
+    code, out, err = run("audit", *files)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"fixman: error: {files[1]} cannot be read; is it damaged or cut off? (")
+    assert err.count("\n") == 1
+
+
+def test_errors_about_chains_are_not_those_of_a_reader(run, files):
+    path = files[1]
+    path.write_text(path.read_text().replace("C 1.100 0.000 1.000", "C 0.100 0.000 0.000"))
+    code, _, err = run("audit", *files)
+    assert code == 2
+    assert "are bonded and coincide in frame 1" in err
+    assert "cannot be read" not in err
+
+
+def test_bonds_of_atoms_that_are_not_there(run, files, tmp_path):
+    bonds = "@<TRIPOS>BOND\n1 1 2 1\n2 2 99999 1\n"
+    atoms = "".join(f"{k} C{k} {k}.0 0.0 0.0 C.3 1 POL 0.0\n" for k in range(1, 4))
+    path = tmp_path / "a.mol2"
+    path.write_text(f"@<TRIPOS>MOLECULE\nx\n3 2\nSMALL\nUSER_CHARGES\n\n@<TRIPOS>ATOM\n{atoms}{bonds}")
+    code, _, err = run("audit", path)
+    assert code == 2
+    assert err.startswith(f"fixman: error: {path} cannot be read; is it damaged or cut off? (index")
+
+
+@pytest.mark.parametrize("name", ["run.dcd", "run.xtc", "run.trr", "run.ncdf", "run.xyz"])
+def test_readers_that_never_open_a_file_leave_no_traceback(files, tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"\n")
+    command = [sys.executable, "-W", "ignore", "-m", "fixman", "audit", str(files[0]), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("fixman: error: MDAnalysis cannot read ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", ["data", "xyz", "pdb", "dcd"])
+@pytest.mark.parametrize("chains", [2, 4])
+def test_files_of_other_sizes_are_told_so(run, files, tmp_path, kind, chains):
+    import MDAnalysis
+
+    path = tmp_path / f"other.{kind}"
+    if kind == "data":
+        data(path, chains, frame=1)
+    elif kind == "xyz":
+        xyz(path, chains=chains)
+    else:
+        universe = MDAnalysis.Universe(str(xyz(tmp_path / "other.xyz", chains=chains)), to_guess=())
+        universe.atoms.write(str(path))
+    code, out, err = run("audit", files[0], path)
+    assert (code, out) == (2, "")
+    assert err == (
+        f"fixman: error: {path} has {chains * BEADS} atoms, and the topology {files[0]} has "
+        f"{3 * BEADS}: are these files of one system?\n"
+    )
+
+
+def test_a_data_file_of_the_same_size_is_a_trajectory_of_one_frame(run, files, tmp_path):
+    code, out, _ = run("audit", files[0], data(tmp_path / "later.data", 3, frame=1))
+    assert code == 0
+    assert "3 chains of 6 beads, 1 frame" in out
+
+
+def test_empty_files_and_pipes(run, files, tmp_path):
+    (tmp_path / "empty.pdb").touch()
+    assert run("audit", tmp_path / "empty.pdb")[2] == (
+        f"fixman: error: {tmp_path / 'empty.pdb'} is empty\n"
+    )
+    os.mkfifo(tmp_path / "pipe")
+    _, _, err = run("audit", files[0], tmp_path / "pipe")
+    assert err == (
+        f"fixman: error: {tmp_path / 'pipe'} is a pipe or a device, and files are read more than "
+        "once\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["topology_format", "format", "atom_style", "select", "hydrogens"])
+@pytest.mark.parametrize("value", [1.5, np.zeros(3), ("all",)])
+def test_names_that_are_no_text_are_type_errors(files, name, value):
+    from fixman.io.mdanalysis import read_chains
+
+    what = "a selection" if name in ("select", "hydrogens") else name
+    with pytest.raises(TypeError, match=f"^{what} must be .*, got "):
+        read_chains(*files, **{name: value})
