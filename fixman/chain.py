@@ -336,8 +336,8 @@ class Chain:
 
     def __repr__(self) -> str:
         """``<Chain: 100 beads, 3-D, free, masses 1, hard: 99 lengths>``."""
-        low, high = self.masses.min(), self.masses.max()
-        masses = f"masses {low:g}" if low == high else f"masses {low:g} to {high:g}"
+        low, high = f"{self.masses.min():g}", f"{self.masses.max():g}"
+        masses = f"masses {low}" if low == high else f"masses {low} to {high}"
         counts = Counter(KINDS[kind] for kind in self._rows.kinds[self.hard])
         hard = ", ".join(f"{m} {kind}{'s' * (m > 1)}" for kind, m in counts.items())
         beads = f"{self.n} bead{'s' * (self.n > 1)}"

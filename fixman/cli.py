@@ -125,6 +125,7 @@ def _in_flags(text: str) -> str:
     """Put an error of the library, which speaks of its arguments, in one line and in flags."""
     text = " ".join(text.split()).replace("overwrite=True", "--overwrite")
     text = re.sub(r"""\b(hard|bonds)=(["'])(\S+?)\2""", r"--\1 \3", text)
+    text = re.sub(r"\brun\[(\d+):(\d+)\]", r"fixman export --start \1 --stop \2", text)
     text = re.sub(r"\batom_style=('[^']*')", r"--atom-style \1", text)
     text = text.replace("hydrogens=…", '--hydrogens "name H*"')
     return text.replace("masses=…", "--masses 1=12.011,2=1.008")
@@ -136,6 +137,13 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Exit with 2 and without the usage, which can be asked for."""
         self.exit(2, f"fixman: error: {' '.join(message.split())}; see {self.prog} --help\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse what a subcommand does not know here, where its own help can be named."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -206,7 +214,8 @@ def _add_audit(commands: Any) -> None:
     add("--stop", type=int, metavar="FRAME", help="frame to stop before (default: the end)")
     add("--step", type=int, metavar="FRAMES", help="from one frame to the next (default: 1)")
     where = audit.add_mutually_exclusive_group().add_argument
-    where("--workers", type=int, metavar="N", help="processes on this machine (default: 1)")
+    workers = "processes on this machine (default: 1)"
+    where("--workers", type=cli_simulate.workers, metavar="N", help=workers)
     where("--scheduler", metavar="ADDRESS", help="a running Dask scheduler, tcp://host:8786")
     table = "write ½ ln det H^bb and the sizes of every frame and chain"
     add("--out", type=Path, metavar="CSV", help=table)
@@ -321,8 +330,6 @@ def _backend(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Any]:
 
         return {"backend": DistributedBackend(stack.enter_context(connect(arguments.scheduler)))}
     workers = 1 if arguments.workers is None else arguments.workers
-    if workers < 1:
-        raise ValueError(f"--workers must be at least 1, got {workers}")
     if workers > 1:
         return {"backend": "multiprocessing", "n_workers": workers}
     return {"verbose": not arguments.quiet and sys.stderr.isatty()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
-import os
 import secrets
 import sys
 import warnings
@@ -120,7 +119,9 @@ def _add_check(commands: Any) -> None:
 
 
 def _add_running(add: Any) -> None:
-    add("--workers", type=_whole, default=1, metavar="N", help="threads; the results do not depend")
+    add(
+        "--workers", type=workers, default=1, metavar="N", help="threads; the results do not depend"
+    )
     add("--quiet", action="store_true", help="no progress bar")
 
 
@@ -139,6 +140,17 @@ def _whole(text: str) -> int:
 _whole.__name__ = "whole number"  # argparse: "invalid whole number value: '1.5'"
 
 
+def workers(text: str) -> int:
+    """Read a number of threads or processes."""
+    number = _whole(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
+workers.__name__ = _whole.__name__
+
+
 def _path(text: str) -> Path:
     """Read a path; an empty one, of a variable that is not set, would be the current folder."""
     if not text:
@@ -152,16 +164,10 @@ def _require_memory(beads: int, replicas: int) -> None:
 
     beads = _arrays.positive_int(beads, "--beads")
     replicas = _arrays.positive_int(replicas, "--replicas")
-    needed = beads * (BEAD_BYTES + REPLICA_BYTES * replicas)
-    try:
-        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not a POSIX system
-        return
-    if needed > there:
-        raise ValueError(
-            f"{beads} beads in {replicas} replica{'s' * (replicas != 1)} would take about "
-            f"{needed / 1e9:.3g} GB of memory, and this machine has {there / 1e9:.3g} GB"
-        )
+    _arrays.require_memory(
+        beads * (BEAD_BYTES + REPLICA_BYTES * replicas),
+        f"{beads} beads in {replicas} replica{'s' * (replicas != 1)}",
+    )
 
 
 def _simulate(arguments: argparse.Namespace) -> None:
@@ -187,6 +193,9 @@ def _simulate(arguments: argparse.Namespace) -> None:
         torsions=_radians(arguments, chain, "torsion", math.pi),
         rng=np.random.default_rng(np.random.SeedSequence(seed, spawn_key=WALKS)),
     )
+    # Said before the run, which may be killed; a pipe that is closed is met at the end.
+    with contextlib.suppress(BrokenPipeError):
+        print(f"{chain!r}, seed {seed}", flush=True)
     with _warnings_in_a_line():
         run = simulation.simulate(
             chain,
@@ -201,7 +210,6 @@ def _simulate(arguments: argparse.Namespace) -> None:
             progress=_progress(arguments),
             overwrite=arguments.overwrite,
         )
-    print(f"{chain!r}, seed {seed}")
     _report(run)
 
 
@@ -242,6 +250,8 @@ def _export(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--to must end in .gsd or .h5, got {path}")
     if suffix in HDF5 and arguments.replica is not None:
         raise ValueError("--replica is for GSD: HDF5 files hold all replicas")
+    if arguments.step == 0:
+        raise ValueError("--step must not be 0")
     with _warnings_in_a_line():
         whole = load_run(arguments.folder)
     run = whole[arguments.start : arguments.stop : arguments.step]

@@ -121,7 +121,9 @@ def test_bonds_of_atoms_that_are_not_there(run, files, tmp_path):
     bonds = "@<TRIPOS>BOND\n1 1 2 1\n2 2 99999 1\n"
     atoms = "".join(f"{k} C{k} {k}.0 0.0 0.0 C.3 1 POL 0.0\n" for k in range(1, 4))
     path = tmp_path / "a.mol2"
-    path.write_text(f"@<TRIPOS>MOLECULE\nx\n3 2\nSMALL\nUSER_CHARGES\n\n@<TRIPOS>ATOM\n{atoms}{bonds}")
+    path.write_text(
+        f"@<TRIPOS>MOLECULE\nx\n3 2\nSMALL\nUSER_CHARGES\n\n@<TRIPOS>ATOM\n{atoms}{bonds}"
+    )
     code, _, err = run("audit", path)
     assert code == 2
     assert err.startswith(f"fixman: error: {path} cannot be read; is it damaged or cut off? (index")
@@ -138,10 +140,33 @@ def test_readers_that_never_open_a_file_leave_no_traceback(files, tmp_path, name
     assert done.stderr.count("\n") == 1
 
 
+def test_a_bond_of_an_atom_with_itself(run, files):
+    path = files[0]
+    path.write_text(path.read_text().replace("\n3 1 3 4\n", "\n3 1 3 3\n"))
+    assert run("audit", path)[2] == (
+        "fixman: error: atom index 2 (type 1, resid 1) is bonded to itself\n"
+    )
+
+
+def test_bonds_are_guessed_by_elements(run, files):
+    path = files[0]
+    path.write_text(path.read_text().split("\nBonds\n")[0].replace("15 bonds", "0 bonds"))
+    assert run("audit", path, "--bonds", "guess")[2] == (
+        "fixman: error: the bonds cannot be guessed: the elements of atoms of types 1 are told by "
+        "neither names nor types\n"
+    )
+
+
 @pytest.mark.parametrize("kind", ["data", "xyz", "pdb", "dcd"])
 @pytest.mark.parametrize("chains", [2, 4])
-def test_files_of_other_sizes_are_told_so(run, files, tmp_path, kind, chains):
+@pytest.mark.parametrize("topology", ["data", "pdb"])
+def test_files_of_other_sizes_are_told_so(run, files, tmp_path, topology, kind, chains):
     import MDAnalysis
+
+    first = files[0]
+    if topology == "pdb":
+        first = tmp_path / "top.pdb"
+        MDAnalysis.Universe(str(files[1]), to_guess=()).atoms.write(str(first))
 
     path = tmp_path / f"other.{kind}"
     if kind == "data":
@@ -151,10 +176,10 @@ def test_files_of_other_sizes_are_told_so(run, files, tmp_path, kind, chains):
     else:
         universe = MDAnalysis.Universe(str(xyz(tmp_path / "other.xyz", chains=chains)), to_guess=())
         universe.atoms.write(str(path))
-    code, out, err = run("audit", files[0], path)
+    code, out, err = run("audit", first, path)
     assert (code, out) == (2, "")
     assert err == (
-        f"fixman: error: {path} has {chains * BEADS} atoms, and the topology {files[0]} has "
+        f"fixman: error: {path} has {chains * BEADS} atoms, and the topology {first} has "
         f"{3 * BEADS}: are these files of one system?\n"
     )
 
@@ -186,3 +211,34 @@ def test_names_that_are_no_text_are_type_errors(files, name, value):
     what = "a selection" if name in ("select", "hydrogens") else name
     with pytest.raises(TypeError, match=f"^{what} must be .*, got "):
         read_chains(*files, **{name: value})
+
+
+@pytest.mark.parametrize("name", ["start", "stop", "step"])
+@pytest.mark.parametrize("value", [1.0, "1", np.zeros(1)])
+def test_frames_are_chosen_by_integers(files, name, value):
+    from fixman.io.mdanalysis import read_chains
+
+    with pytest.raises(TypeError, match=f"^{name} must be an integer, the number of a frame, got "):
+        read_chains(*files, **{name: value})
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_data_file_that_lost_an_atom(run, files, tmp_path, workers):
+    path = data(tmp_path / "later.data", 3)
+    path.write_text(path.read_text().replace("\n7 2 1 0.0 3 0\n", "\n"))
+    assert run("audit", files[0], path, "--workers", workers)[2] == (
+        f"fixman: error: {path} has 17 atoms, and the topology {files[0]} has 18: are these files "
+        "of one system?\n"
+    )
+
+
+def test_a_frame_of_another_size_is_named(files, monkeypatch):
+    from MDAnalysis.coordinates import XYZ
+
+    from fixman.io.mdanalysis import open_universe, read_chains
+
+    universe, _ = open_universe(*files)
+    short = universe.trajectory.ts.copy_slice(slice(0, 17))
+    monkeypatch.setattr(XYZ.XYZReader, "_read_frame_with_aux", lambda *_: short)
+    with pytest.raises(ValueError, match=r"run\.xyz has 17 atoms in frame 0, expected 18$"):
+        read_chains(*files)

@@ -69,6 +69,7 @@ class Frames:
     def __init__(self, frames: Any, trajectory: Any) -> None:
         self._frames = frames
         self._file = getattr(trajectory, "filename", None) or "the trajectory"
+        self._atoms = trajectory.n_atoms
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -80,16 +81,24 @@ class Frames:
                 now = next(frames, None)
             if now is None:
                 return
+            if now.n_atoms != self._atoms:
+                raise ValueError(
+                    f"{self._file} has {now.n_atoms} atoms in frame {now.frame}, expected "
+                    f"{self._atoms}"
+                )
             yield now
 
 
 def frames_of(trajectory: Any, start: int | None, stop: int | None, step: int | None) -> Frames:
     """Slice a trajectory into `Frames`; some must be left."""
+    limits = {"start": start, "stop": stop, "step": step}
+    for name, limit in limits.items():
+        if limit is not None and not isinstance(limit, int | np.integer):
+            raise TypeError(f"{name} must be an integer, the number of a frame, got {limit!r:.80}")
     if step == 0:
         raise ValueError("step must not be 0")
     numbers = np.arange(len(trajectory))[start:stop:step]
     if not numbers.size:
-        limits = {"start": start, "stop": stop, "step": step}
         given = ", ".join(f"{name} {limit}" for name, limit in limits.items() if limit is not None)
         raise ValueError(
             f"none of the {len(trajectory)} frames, counted from 0, is left by {given}"

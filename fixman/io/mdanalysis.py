@@ -111,6 +111,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     """
 
     _analysis_algorithm_is_parallelizable = True
+    _sliced_trajectory: Any
 
     @classmethod
     def get_supported_backends(cls) -> tuple[str, ...]:

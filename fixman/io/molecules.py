@@ -113,6 +113,9 @@ def _bonds(universe: Any, selected: Any, bonds: str) -> tuple[Indices, tuple[str
     else:
         found = _of_types(universe, selected, bonds)
     pairs = np.asarray(found, dtype=np.intp).reshape(-1, 2)
+    itself = pairs[:, 0] == pairs[:, 1]
+    if itself.any():
+        raise ValueError(f"{name_atom(universe.atoms[pairs[itself][0, 0]])} is bonded to itself")
     position = np.full(len(universe.atoms), -1, dtype=np.intp)
     position[selected.indices] = np.arange(len(selected))
     pairs = np.unique(np.sort(position[pairs], axis=1), axis=0)
@@ -143,7 +146,12 @@ def _guessed(universe: Any, selected: Any) -> Any:
         atoms = _Named(selected, symbols.astype(str)) if known else selected
         return guesser.guess_bonds(atoms, selected.positions)
     except (NoDataError, ValueError) as error:
-        raise ValueError(f"the bonds cannot be guessed: {brief(error)}") from error
+        unknown = "vdw radii for types: "
+        what = brief(error)
+        if unknown in what:
+            types = what.partition(unknown)[2] or "''"
+            what = f"the elements of atoms of types {types} are told by neither names nor types"
+        raise ValueError(f"the bonds cannot be guessed: {what}") from error
 
 
 def _of_types(universe: Any, selected: Any, bonds: str) -> Indices:

@@ -104,8 +104,8 @@ def open_universe(
     universe = _universe(paths, options)
     if header is not None:
         _agrees(paths[0], header, universe)
-    if chosen[1:] == ["DATA"]:  # whose atoms MDAnalysis does not count
-        _require_size(paths, len(universe.atoms), formats.data_header(paths[1]).atoms)
+    if len(paths) > 1:  # MDAnalysis does not count those of data files
+        _require_size(paths, len(universe.atoms), universe.trajectory.ts.n_atoms)
     return universe, (*notes, *_give_masses(universe, masses))
 
 
@@ -153,7 +153,7 @@ def _universe(paths: Sequence[Path], options: dict[str, Any]) -> Any:
             what, text = brief(error), str(error)
     sizes = re.findall(r"[Nn]umber of atoms:? (\d+)", text)
     if len(paths) == 2:
-        _require_size(paths, *(sizes if len(sizes) == 2 else _sizes(absolute, options)))
+        _require_size(paths, *(sizes if len(sizes) == 2 else _sizes(paths, options)))
     named = " with ".join(str(path) for path in paths)
     hint = "; name their formats if these are not what they look like" if (
         None in (options["topology_format"], options.get("format", ""))
@@ -161,15 +161,17 @@ def _universe(paths: Sequence[Path], options: dict[str, Any]) -> Any:
     raise ValueError(f"MDAnalysis cannot read {named}: {what}{hint}")
 
 
-def _sizes(paths: Sequence[str], options: dict[str, Any]) -> list[int]:
+def _sizes(paths: Sequence[Path], options: dict[str, Any]) -> list[int]:
     """Count the atoms of files that do not go together, one by one, as far as that works."""
     counts = []
     kinds = (options["topology_format"], options.get("format"))
     for path, kind in zip(paths, kinds, strict=True):
-        style = {"atom_style": options["atom_style"]} if kind == "DATA" else {}
         try:
+            if kind == "DATA":
+                counts.append(formats.data_header(path).atoms)
+                continue
             with _no_last_words():
-                alone = MDAnalysis.Universe(path, topology_format=kind, to_guess=(), **style)
+                alone = MDAnalysis.Universe(str(path), topology_format=kind, to_guess=())
         except Exception:  # it is not the number of atoms that is wrong
             return [0, 0]
         counts.append(len(alone.atoms))
@@ -306,7 +308,7 @@ def _said_masses(universe: Any, given: float | dict[str, float]) -> Floats:
     unknown = sorted(set(given) - set(types.tolist()))
     if unknown:
         raise ValueError(
-            f"masses are given for {', '.join(unknown)}, but the types of atoms are "
+            f"masses are given for {', '.join(map(repr, unknown))}, but the types of atoms are "
             f"{some(sorted(set(types.tolist())))}"
         )
     return np.array([given.get(kind, np.nan) for kind in types.tolist()], dtype=np.float64)
