@@ -360,12 +360,13 @@ def _write_plot(path: Path, report: AuditReport, kind: str) -> None:
     panels = [panel for panel in angles if any(panel[2])]
     samples = {group.label: group.half_logdet for group in report.groups}
     with plot.style():
-        fig = plot.figure(aspect=0.72 * (1 + len(panels)))
+        lines = 1 + len(samples) + len(panels)  # of legends
+        fig = plot.figure(aspect=0.72 * (1 + len(panels)) + 0.045 * lines)
         axes = fig.subplots(1 + len(panels), squeeze=False)[:, 0]
         ensemble = "rigid" if report.as_is else "stiff"
         reweighted = [group.label for group in report.groups if group.reweightable]
         plot.audit_histogram(axes[0], samples, ensemble, reweighted=reweighted)
-        axes[0].set_title(f"hard: {', '.join(report.hard)}")
+        fig.suptitle(f"hard: {', '.join(report.hard)}", size=plot.STYLE["axes.titlesize"])
         for ax, (name, edges, densities) in zip(axes[1:], panels, strict=True):
             plot.angle_histogram(ax, edges, [density or {} for density in densities], name)
         fig.savefig(path, format=kind)

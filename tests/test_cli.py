@@ -164,6 +164,23 @@ def test_histogram_shows_every_group_and_the_weights(peer):
     assert "1/kT" in ax.get_ylabel()
 
 
+def test_legends_cover_no_distribution(peer):
+    peer("matplotlib")
+    from fixman import plot
+
+    half = np.random.default_rng(0).normal(5.0, 1.0, 4000)
+    one, two = plot.figure().subplots(), plot.figure().subplots()
+    plot.audit_histogram(one, {f"{n} chains of 16 beads": half[:n] for n in (4000, 3000, 2000)})
+    plot.angle_histogram(two, np.linspace(0.0, np.pi, 3), [{"stiff": [1, 1], "rigid": [1, 1]}], "a")
+    for ax in (one, two):
+        figure = ax.get_figure()
+        figure.draw_without_rendering()
+        legend, frame = ax.get_legend().get_window_extent(), ax.get_window_extent()
+        assert legend.y0 >= frame.y1 - 0.5  # of a pixel
+        assert legend.y1 <= figure.bbox.y1
+        assert frame.height > 0.4 * figure.bbox.height
+
+
 def test_histograms_of_angles(peer):
     peer("matplotlib")
     from fixman import plot
@@ -490,7 +507,7 @@ def test_the_plot_says_what_is_hard(monkeypatch, run, melt, tmp_path, peer):
     melt_to = ["audit", melt, *MELT, "--plot", tmp_path / "a.png", "--overwrite"]
     assert run(*melt_to, "--hard", "length,angle")[0] == 0
     histogram, torsions = drawn[0].axes
-    assert histogram.get_title() == "hard: length, angle"
+    assert drawn[0].get_suptitle() == "hard: length, angle"
     assert torsions.get_xlabel().startswith("torsion")
     legend = [text.get_text() for text in histogram.get_legend().get_texts()]
     few = ["25 chains of 16 beads, too few to reweight", "3 chains of 2 beads, too few to reweight"]
