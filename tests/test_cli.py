@@ -178,7 +178,7 @@ def test_legends_cover_no_distribution(peer):
         legend, frame = ax.get_legend().get_window_extent(), ax.get_window_extent()
         assert legend.y0 >= frame.y1 - 0.5  # of a pixel
         assert legend.y1 <= figure.bbox.y1
-        assert frame.height > 0.4 * figure.bbox.height
+        assert frame.height > figure.bbox.height / 3
 
 
 def test_histograms_of_angles(peer):
