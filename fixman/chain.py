@@ -400,7 +400,8 @@ class Chain:
             OverflowError,
             RecursionError,
         ) as error:
-            raise ValueError(f"text is not a chain written by Chain.to_json: {error!r}") from None
+            what = error if isinstance(error, ValueError) else repr(error)
+            raise ValueError(f"text is not a chain written by Chain.to_json: {what}") from None
         return cls(n, dim, base, masses, references, extra, mask, redundant)
 
     # --- charts -----------------------------------------------------------------------------

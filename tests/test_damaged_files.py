@@ -240,5 +240,64 @@ def test_a_frame_of_another_size_is_named(files, monkeypatch):
     universe, _ = open_universe(*files)
     short = universe.trajectory.ts.copy_slice(slice(0, 17))
     monkeypatch.setattr(XYZ.XYZReader, "_read_frame_with_aux", lambda *_: short)
-    with pytest.raises(ValueError, match=r"run\.xyz has 17 atoms in frame 0, expected 18$"):
+    with pytest.raises(
+        ValueError, match=r"run\.xyz has positions of 17 atoms in frame 0, expected"
+    ):
         read_chains(*files)
+
+
+def test_a_trajectory_of_velocities_alone(run, files, tmp_path):
+    import MDAnalysis
+
+    universe = MDAnalysis.Universe(str(files[1]), to_guess=())
+    path = tmp_path / "moving.trr"
+    with MDAnalysis.Writer(str(path), universe.atoms.n_atoms) as writer:
+        for frame in universe.trajectory:
+            frame.has_velocities = True
+            frame.has_positions = frame.frame < 2
+            writer.write(universe.atoms)
+    assert run("audit", files[0], path)[2] == (
+        f"fixman: error: {path} has positions of 0 atoms in frame 2, expected 18\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("frames", "error", "message"),
+    [
+        (3, TypeError, "frames must be numbers of frames or a mask, got 3"),
+        ([0.5], TypeError, r"frames must be .*, got \[0\.5\]"),
+        ([[1, 2], [3]], TypeError, "frames must be numbers"),
+        ([], ValueError, "frames selects no frame"),
+        ([False] * 4, ValueError, "frames selects no frame"),
+        ([True] * 3, ValueError, "frames must be a mask of all 4 frames, got 3"),
+        ([0, 4], ValueError, "there is no frame 4: there are 4, counted from 0"),
+        ([-5], ValueError, "there is no frame -5"),
+    ],
+)
+def test_frames_that_cannot_be_chosen(files, frames, error, message):
+    from fixman.io.mdanalysis import MetricAnalysis, open_universe
+
+    analysis = MetricAnalysis(open_universe(*files)[0])
+    with pytest.raises(error, match=message):
+        analysis.run(frames=frames)
+    assert analysis.run(frames=[True, False, True, True]).frames.tolist() == [0, 2, 3]
+    assert analysis.run(frames=(3, 0)).frames.tolist() == [3, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "message"),
+    [
+        (2, TypeError, "values must be 'means', 'as-is' or arrays, got 2"),
+        (["x"], TypeError, "values must be real numbers"),
+        ([None] * 5, TypeError, "values must be real numbers"),
+        ([1.0], ValueError, r"of shapes \[\(5,\)\], got \[\(1,\)\]"),
+        ([np.nan] * 5, ValueError, "values is nan"),
+    ],
+)
+def test_values_that_cannot_be_set(files, values, error, message):
+    from fixman.io.mdanalysis import MetricAnalysis, open_universe
+
+    universe, _ = open_universe(*files)
+    with pytest.raises(error, match=message):
+        MetricAnalysis(universe, values=values)
+    assert MetricAnalysis(universe, values=[1.1] * 5).values[0].tolist() == [1.1] * 5

@@ -81,9 +81,10 @@ class Frames:
                 now = next(frames, None)
             if now is None:
                 return
-            if now.n_atoms != self._atoms:
+            atoms = now.n_atoms if now.has_positions else 0
+            if atoms != self._atoms:
                 raise ValueError(
-                    f"{self._file} has {now.n_atoms} atoms in frame {now.frame}, expected "
+                    f"{self._file} has positions of {atoms} atoms in frame {now.frame}, expected "
                     f"{self._atoms}"
                 )
             yield now
@@ -105,6 +106,25 @@ def frames_of(trajectory: Any, start: int | None, stop: int | None, step: int | 
         )
     # By number: read one after another, a damaged frame of some formats is the end, and no error.
     return Frames(trajectory[numbers], trajectory)
+
+
+def chosen(frames: Any, total: int) -> Indices:
+    """Numbers of frames out of a list of numbers or a mask, which must be there."""
+    try:
+        array = np.asarray(frames if isinstance(frames, np.ndarray) else list(frames))
+    except (TypeError, ValueError):  # a number, or ragged
+        array = np.empty(1)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
+        raise TypeError(f"frames must be numbers of frames or a mask, got {frames!r:.80}")
+    if array.dtype.kind == "b" and array.shape != (total,):
+        raise ValueError(f"frames must be a mask of all {total} frames, got {array.size}")
+    numbers = np.flatnonzero(array) if array.dtype.kind == "b" else array.astype(np.intp)
+    if not numbers.size:
+        raise ValueError("frames selects no frame")
+    beyond = numbers[(numbers < -total) | (numbers >= total)]
+    if beyond.size:
+        raise ValueError(f"there is no frame {beyond[0]}: there are {total}, counted from 0")
+    return numbers
 
 
 def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = None) -> Floats:

@@ -16,9 +16,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from fixman import _arrays
 from fixman.io import formats, molecules
 from fixman.io.elements import Masses
-from fixman.io.frames import Frames, dump_ids, frames_of, trajectory_of, whole
+from fixman.io.frames import Frames, chosen, dump_ids, frames_of, trajectory_of, whole
 from fixman.io.groups import ChainData, ChainGroup
 from fixman.io.measuring import UNUSABLE, Lost, lost_note, numbered, too_many
 from fixman.io.samples import Meter, Scatter, hard_names, meters
@@ -158,9 +159,13 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         self._pass: tuple[str, ...] = MEASURES
 
     def _given(self, values: Sequence[npt.ArrayLike]) -> tuple[Floats, ...]:
-        if len(values) and all(np.ndim(value) == 0 for value in values):
-            values = [np.asarray(values)]
-        arrays = tuple(np.asarray(array, dtype=np.float64) for array in values)
+        if not np.iterable(values):
+            raise TypeError(f"values must be 'means', 'as-is' or arrays, got {values!r:.80}")
+        if len(values) and not any(map(np.iterable, values)):
+            values = [values]  # type: ignore[list-item]
+        arrays = tuple(_arrays.real(array, (), "values") for array in values)
+        for array in arrays:
+            _arrays.require_finite(array, (), "values")
         expected = [(len(meter.chain.hard),) for meter in self.meters]
         if [array.shape for array in arrays] != expected:
             raise ValueError(
@@ -195,10 +200,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         if frames is None:
             frames_of(self._trajectory, start, stop, step)
         else:
-            frames = np.asarray(frames if isinstance(frames, np.ndarray) else list(frames))
-            if not (np.any(frames) if frames.dtype == bool else frames.size):
-                raise ValueError("frames selects no frame")
-
+            frames = chosen(frames, len(self._trajectory))
         shown = progressbar_kwargs or {}
         titles = ({"desc": "means"}, {"desc": "determinants"})
         if not (backend is None or backend == "serial"):
