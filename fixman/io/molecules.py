@@ -99,8 +99,8 @@ def _bonds(universe: Any, selected: Any, bonds: str) -> tuple[Indices, tuple[str
     if not isinstance(bonds, str) or not bonds.strip():
         raise ValueError(f"bonds must be 'topology', 'guess' or types of bonds, got {bonds!r}")
     notes: tuple[str, ...] = ()
-    with reading(universe.filename or "the topology"):
-        there = hasattr(universe, "bonds")  # made at the first look, out of any numbers
+    with reading(universe.filename or "the topology"):  # bonds are made at the first look
+        there = bonds == "guess" or hasattr(universe, "bonds")
     if bonds == "guess":
         found = _guessed(universe, selected)
     elif not there:
