@@ -173,7 +173,8 @@ def _add_demo(commands: Any) -> None:
     about = "solve, check and time long chains; writes figures"
     demo = commands.add_parser("demo", help=about, description=about.capitalize() + ".")
     add = demo.add_argument
-    add("--out", type=Path, metavar="DIR", help="folder for figures and CSV (default: fixman-demo)")
+    where = "folder for figures and CSV (default: fixman-demo)"
+    add("--out", type=cli_simulate.named_path, metavar="DIR", help=where)
     demo.set_defaults(run=_demo)
 
 
@@ -188,8 +189,10 @@ def _add_audit(commands: Any) -> None:
         '  fixman audit top.psf run.dcd --select "name N CA C" --hard length,angle',
     )
     add = audit.add_argument
-    add("topology", metavar="TOPOLOGY", help="any topology that MDAnalysis reads")
-    add("trajectory", metavar="TRAJECTORY", nargs="?", help="one trajectory; may be left out")
+    a_path = cli_simulate.named_path
+    add("topology", type=a_path, metavar="TOPOLOGY", help="any topology that MDAnalysis reads")
+    one = "one trajectory; may be left out"
+    add("trajectory", type=a_path, metavar="TRAJECTORY", nargs="?", help=one)
     select = "MDAnalysis selection of the chains (default: all)"
     add("--select", default="all", metavar="SELECTION", help=select)
     kinds = "what is constrained: one or more of length,angle,torsion; or one of torsional, h-bonds"
@@ -218,8 +221,8 @@ def _add_audit(commands: Any) -> None:
     where("--workers", type=cli_simulate.workers, metavar="N", help=workers)
     where("--scheduler", metavar="ADDRESS", help="a running Dask scheduler, tcp://host:8786")
     table = "write ½ ln det H^bb and the sizes of every frame and chain"
-    add("--out", type=Path, metavar="CSV", help=table)
-    add("--plot", type=Path, metavar="PNG", help="write its histogram, and those of soft angles")
+    add("--out", type=a_path, metavar="CSV", help=table)
+    add("--plot", type=a_path, metavar="PNG", help="write its histogram, and those of soft angles")
     add("--overwrite", action="store_true", help="replace files of these names")
     add("--json", action="store_true", help="print one JSON document instead of text")
     add("--quiet", action="store_true", help="no progress bar")
@@ -234,7 +237,7 @@ def _demo(arguments: argparse.Namespace) -> None:
 
 def _audit(arguments: argparse.Namespace) -> None:
     # What can fail for want of a package or a folder fails before the long part.
-    taken = [Path(path).resolve() for path in (arguments.topology, arguments.trajectory) if path]
+    taken = [path.resolve() for path in (arguments.topology, arguments.trajectory) if path]
     for path in (arguments.out, arguments.plot):
         if path is None:
             continue

@@ -52,7 +52,12 @@ def _add_simulate(commands: Any) -> None:
     add("--base", choices=("free", "fixed"), default="free", help="whether the chain is held")
     kinds = "what is constrained: one or more of length,angle,torsion, or torsional"
     add("--hard", metavar="WORDS", help=f"{kinds} (default: length)")
-    add("--chain", type=_path, metavar="JSON", help="in place of these, what Chain.to_json wrote")
+    add(
+        "--chain",
+        type=named_path,
+        metavar="JSON",
+        help="in place of these, what Chain.to_json wrote",
+    )
     add("--length", type=float, default=1.0, help="of the bonds (default: 1)")
     degrees = "in degrees, 0 is straight (default: 70.53, tetrahedral bonds)"
     add("--angle", type=float, metavar="DEGREES", help=f"hard bending angles {degrees}")
@@ -76,7 +81,9 @@ def _add_simulate(commands: Any) -> None:
     add("--every", type=_whole, metavar="N", help="steps per frame (default: about 1000 frames)")
     add("--replicas", type=_whole, default=1, metavar="N", help="independent copies (default: 1)")
     add("--seed", type=int, metavar="N", help="of all random numbers (default: a new one)")
-    add("--out", type=_path, required=True, metavar="DIR", help="folder to be made for the run")
+    add(
+        "--out", type=named_path, required=True, metavar="DIR", help="folder to be made for the run"
+    )
     add("--overwrite", action="store_true", help="replace a run of that name")
     _add_running(add)
     simulate.set_defaults(run=_simulate)
@@ -86,7 +93,7 @@ def _add_resume(commands: Any) -> None:
     about = "go on with a run that was interrupted, or extend one"
     resume = commands.add_parser("resume", help=about, description=about.capitalize() + ".")
     add = resume.add_argument
-    add("folder", type=_path, metavar="RUN", help="folder of the run")
+    add("folder", type=named_path, metavar="RUN", help="folder of the run")
     add("--steps", type=_whole, metavar="N", help="new total number of steps")
     _add_running(add)
     resume.set_defaults(run=_resume)
@@ -100,8 +107,8 @@ def _add_export(commands: Any) -> None:
         "single precision and with bonds; .h5 for all numbers in double precision (H5MD).",
     )
     add = export.add_argument
-    add("folder", type=_path, metavar="RUN", help="folder of the run, finished or not")
-    add("--to", type=_path, required=True, metavar="FILE", help="file to write, .gsd or .h5")
+    add("folder", type=named_path, metavar="RUN", help="folder of the run, finished or not")
+    add("--to", type=named_path, required=True, metavar="FILE", help="file to write, .gsd or .h5")
     only = "one replica only, counted from 0 (GSD; default: all, one molecule each)"
     add("--replica", type=int, metavar="N", help=only)
     add("--start", type=int, metavar="FRAME", help="first frame, counted from 0 (default: 0)")
@@ -114,7 +121,7 @@ def _add_export(commands: Any) -> None:
 def _add_check(commands: Any) -> None:
     about = "read a run in whole, and say what is damaged and which frames can be read"
     check = commands.add_parser("check", help=about, description=about.capitalize() + ".")
-    check.add_argument("folder", type=Path, metavar="RUN", help="folder of the run")
+    check.add_argument("folder", type=named_path, metavar="RUN", help="folder of the run")
     check.set_defaults(run=_check)
 
 
@@ -151,7 +158,7 @@ def workers(text: str) -> int:
 workers.__name__ = _whole.__name__
 
 
-def _path(text: str) -> Path:
+def named_path(text: str) -> Path:
     """Read a path; an empty one, of a variable that is not set, would be the current folder."""
     if not text:
         raise argparse.ArgumentTypeError("it is empty")

@@ -470,10 +470,27 @@ def test_nonsense_is_one_line(flags, text, tmp_path, capsys):
     assert "Traceback" not in line
 
 
-def test_an_empty_name_is_no_folder(capsys):
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["simulate", "--beads", "3", "--steps", "10", "--out", ""], "--out"),
+        (["simulate", "--chain", "", "--steps", "10", "--out", "run"], "--chain"),
+        (["resume", ""], "RUN"),
+        (["check", ""], "RUN"),
+        (["export", "run", "--to", ""], "--to"),
+        (["demo", "--out", ""], "--out"),
+        (["audit", ""], "TOPOLOGY"),
+        (["audit", "a.pdb", ""], "TRAJECTORY"),
+        (["audit", "a.pdb", "--out", ""], "--out"),
+        (["audit", "a.pdb", "--plot", ""], "--plot"),
+    ],
+)
+def test_an_empty_name_is_not_the_current_folder(capsys, arguments, what):
     with pytest.raises(SystemExit, match="2"):
-        cli.main(["simulate", "--beads", "3", "--steps", "10", "--out", ""])
-    assert "--out: it is empty" in capsys.readouterr().err
+        cli.main(arguments)
+    assert f"argument {what}: it is empty; see fixman {arguments[0]} --help" in (
+        capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
