@@ -99,7 +99,8 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         Something that is no Universe or AtomGroup, such as the name of a file.
     ValueError
         Nothing selected, no bonds, atoms without mass, no coordinates, a bond near half the box,
-        a ring that winds around the box.
+        a ring that winds around the box. In `run` a frame that cannot be read, or of other atoms,
+        by the name of its file.
     SingularConstraintError, SingularCoordinateError, ConstraintSolveError
         In `run`, where more than 5 % of the frames cannot be set onto the constraints.
 
@@ -385,7 +386,8 @@ def read_chains(
     are held at once, as float64: 24 bytes an atom and frame (`MetricAnalysis` holds one frame).
 
     Raises FileNotFoundError or ValueError: nothing selected, no bonds, atoms without mass, no
-    coordinates, a bond near half the box, a ring that winds around the box.
+    coordinates, a bond near half the box, a ring that winds around the box, a frame that cannot be
+    read or is of other atoms.
     """
     universe, notes = open_universe(
         topology,
