@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import os
 import struct
 import subprocess
@@ -301,3 +303,48 @@ def test_values_that_cannot_be_set(files, values, error, message):
     with pytest.raises(error, match=message):
         MetricAnalysis(universe, values=values)
     assert MetricAnalysis(universe, values=[1.1] * 5).values[0].tolist() == [1.1] * 5
+
+
+PACKERS = {"gz": gzip.compress, "bz2": bz2.compress}
+
+
+def packed(path, kind, cut=None):
+    whole = PACKERS[kind](path.read_bytes())
+    there = path.with_name(f"{path.name}.{kind}")
+    there.write_bytes(whole[:cut])
+    return there
+
+
+def dump(path):
+    frames = []
+    for frame in range(4):
+        atoms = (f"{k + 1} {k % BEADS + 0.1 * frame} {3 * (k // BEADS)} {k % 2}" for k in range(18))
+        box = "ITEM: BOX BOUNDS pp pp pp\n0 90\n0 90\n0 90\nITEM: ATOMS id x y z\n"
+        head = f"ITEM: TIMESTEP\n{frame}\nITEM: NUMBER OF ATOMS\n18\n{box}"
+        frames.append(head + "\n".join(atoms) + "\n")
+    path.write_text("".join(frames))
+    return path
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_compressed_files_are_read_as_the_files_in_them(run, files, tmp_path, kind):
+    for name in (files[1], dump(tmp_path / "run.dump")):
+        plain = run("audit", files[0], name)
+        assert plain[0] == 0
+        both = run("audit", packed(files[0], kind), packed(name, kind))
+        assert (both[0], both[2]) == (0, "")
+        assert plain[1].splitlines()[-1] == both[1].splitlines()[-1]
+        assert "3 chains of 6 beads, 4 frames" in both[1]
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+@pytest.mark.parametrize("which", ["topology", "xyz", "dump"])
+@pytest.mark.parametrize("cut", [5, 40, -20])
+def test_compressed_files_that_are_cut_off_are_named(run, files, tmp_path, kind, which, cut):
+    arguments = [files[0], dump(tmp_path / "run.dump") if which == "dump" else files[1]]
+    place = 0 if which == "topology" else 1
+    arguments[place] = packed(arguments[place], kind, cut)
+    code, out, err = run("audit", *arguments)
+    assert (code, out) == (2, "")
+    assert arguments[place].name in err
+    assert err.count("\n") == 1

@@ -68,7 +68,7 @@ class Frames:
 
     def __init__(self, frames: Any, trajectory: Any) -> None:
         self._frames = frames
-        self._file = getattr(trajectory, "filename", None) or "the trajectory"
+        self._file = _file_of(trajectory)
         self._atoms = trajectory.n_atoms
 
     def __len__(self) -> int:
@@ -90,6 +90,16 @@ class Frames:
             yield now
 
 
+def _file_of(trajectory: Any) -> Any:
+    return getattr(trajectory, "filename", None) or "the trajectory"
+
+
+def _count(trajectory: Any) -> int:
+    """Count the frames, for which some readers go through the file."""
+    with reading(_file_of(trajectory)):
+        return len(trajectory)
+
+
 def frames_of(trajectory: Any, start: int | None, stop: int | None, step: int | None) -> Frames:
     """Slice a trajectory into `Frames`; some must be left."""
     limits = {"start": start, "stop": stop, "step": step}
@@ -98,18 +108,18 @@ def frames_of(trajectory: Any, start: int | None, stop: int | None, step: int | 
             raise TypeError(f"{name} must be an integer, the number of a frame, got {limit!r:.80}")
     if step == 0:
         raise ValueError("step must not be 0")
-    numbers = np.arange(len(trajectory))[start:stop:step]
+    total = _count(trajectory)
+    numbers = np.arange(total)[start:stop:step]
     if not numbers.size:
         given = ", ".join(f"{name} {limit}" for name, limit in limits.items() if limit is not None)
-        raise ValueError(
-            f"none of the {len(trajectory)} frames, counted from 0, is left by {given}"
-        )
+        raise ValueError(f"none of the {total} frames, counted from 0, is left by {given}")
     # By number: read one after another, a damaged frame of some formats is the end, and no error.
     return Frames(trajectory[numbers], trajectory)
 
 
-def chosen(frames: Any, total: int) -> Indices:
+def chosen(frames: Any, trajectory: Any) -> Indices:
     """Numbers of frames out of a list of numbers or a mask, which must be there."""
+    total = _count(trajectory)
     try:
         array = np.asarray(frames if isinstance(frames, np.ndarray) else list(frames))
     except (TypeError, ValueError):  # a number, or ragged

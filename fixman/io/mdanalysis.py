@@ -201,7 +201,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         if frames is None:
             frames_of(self._trajectory, start, stop, step)
         else:
-            frames = chosen(frames, len(self._trajectory))
+            frames = chosen(frames, self._trajectory)
         shown = progressbar_kwargs or {}
         titles = ({"desc": "means"}, {"desc": "determinants"})
         if not (backend is None or backend == "serial"):
