@@ -348,3 +348,21 @@ def test_compressed_files_that_are_cut_off_are_named(run, files, tmp_path, kind,
     assert (code, out) == (2, "")
     assert arguments[place].name in err
     assert err.count("\n") == 1
+
+
+def test_a_signalling_nan_is_a_position_that_is_not_finite(run, files, tmp_path):
+    import MDAnalysis
+
+    universe = MDAnalysis.Universe(str(files[1]), to_guess=())
+    path = tmp_path / "nan.dcd"
+    with MDAnalysis.Writer(str(path), universe.atoms.n_atoms) as writer:
+        for frame in universe.trajectory:
+            if frame.frame == 2:
+                frame.positions[7, 1] = 77.25
+            writer.write(universe.atoms)
+    marked = struct.pack("<f", 77.25)
+    assert path.read_bytes().count(marked) == 1
+    path.write_bytes(path.read_bytes().replace(marked, struct.pack("<I", 0x7FA00000)))
+    assert run("audit", files[0], path)[2] == (
+        "fixman: error: atom index 7 (type 1, resid 2) has no finite position in frame 2\n"
+    )

@@ -145,7 +145,8 @@ def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = No
     if ids is not None:
         require_same_atoms(now, ids)
     atoms = molecules.atoms
-    x: Floats = now.positions[atoms].astype(np.float64)
+    with np.errstate(invalid="ignore"):  # some NaNs of damaged files signal
+        x: Floats = now.positions[atoms].astype(np.float64)
     finite = np.all(np.isfinite(x), axis=2)
     if not np.all(finite):
         broken = int(atoms[~finite][0])
