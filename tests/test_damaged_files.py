@@ -234,6 +234,17 @@ def test_a_data_file_that_lost_an_atom(run, files, tmp_path, workers):
     )
 
 
+def test_a_topology_that_lost_an_atom(run, files, tmp_path):
+    import MDAnalysis
+
+    path = files[0]
+    path.write_text(path.read_text().replace("\n18 3 1 5.0 6 1\n", "\n"))
+    other = tmp_path / "run.pdb"
+    MDAnalysis.Universe(str(files[1]), to_guess=()).atoms.write(str(other))
+    err = run("audit", path, other)[2]
+    assert f"{other} has 18 atoms, and the topology {path} has 17" in err
+
+
 def test_a_frame_of_another_size_is_named(files, monkeypatch):
     from MDAnalysis.coordinates import XYZ
 

@@ -166,12 +166,10 @@ def _sizes(paths: Sequence[Path], options: dict[str, Any]) -> list[int]:
     counts = []
     kinds = (options["topology_format"], options.get("format"))
     for path, kind in zip(paths, kinds, strict=True):
+        style = {"atom_style": options.get("atom_style")} if kind == "DATA" else {}
         try:
-            if kind == "DATA":
-                counts.append(formats.data_header(path).atoms)
-                continue
             with _no_last_words():
-                alone = MDAnalysis.Universe(str(path), topology_format=kind, to_guess=())
+                alone = MDAnalysis.Universe(str(path), topology_format=kind, to_guess=(), **style)
         except Exception:  # it is not the number of atoms that is wrong
             return [0, 0]
         counts.append(len(alone.atoms))
