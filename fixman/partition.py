@@ -300,6 +300,7 @@ def motion_pattern(chain: Chain) -> Pattern:
 
 
 NEARLY_LOST = 1e3 * SMALLEST_PIVOT
+UNEVEN = 1e6  # ratio of masses beside a lost pivot from which they may be why it is lost
 
 _T = TypeVar("_T")
 
@@ -380,18 +381,22 @@ def _refuse_dependent(chain: Chain, x: Array, where: str) -> None:
     nearest = nearest_dependence(chain, x)
     if nearest is None or not nearest[0] < NEARLY_LOST:
         return
-    _, row, names = nearest
+    _, row, names, ratio = nearest
+    masses = (
+        f", or seems to, as the masses of their beads differ by a factor of {ratio:.0e} (beside "
+        "hard angles and torsions, keep a bead between others within about 1e10 of them)"
+    )
     raise SingularConstraintError(
-        f"{row} depends on {names}{where}, or the masses "
-        "beside it differ by so much that rounding hides the difference: make one of these soft or "
-        "leave it out, or stay away from this configuration"
+        f"{row} depends on {names}{where}{masses if ratio > UNEVEN else ''}: make one of these "
+        "soft or leave it out, or stay away from this configuration"
     )
 
 
-def nearest_dependence(chain: Chain, x: Array) -> tuple[float, str, str] | None:
+def nearest_dependence(chain: Chain, x: Array) -> tuple[float, str, str, float] | None:
     """Return the smallest pivot of H^bb over its diagonal, its row, and those it depends on.
 
-    The share is 0 where a pivot is lost.  None if there are no hard rows, or H^bb is not finite.
+    And the ratio of the masses of their beads.  The share is 0 where a pivot is lost.  None if
+    there are no hard rows, or H^bb is not finite.
     """
     pattern = chain._hard_pattern
     table, symbolic = pattern.rows, pattern.symbolic
@@ -413,7 +418,11 @@ def nearest_dependence(chain: Chain, x: Array) -> tuple[float, str, str] | None:
     share = np.abs(share) * scale
     share[row] = 0.0
     others = np.argsort(-share, kind="stable")[: np.count_nonzero(share > 1e-6 * scale[row])]
-    names = ", ".join(str(table[int(other)]) for other in others[:NAMED])
+    shown = [table[int(other)] for other in others[:NAMED]]
+    beads = np.array([bead for each in (table[row], *shown) for bead in each.beads])
+    masses = chain.masses[beads[beads >= 0]]
+    names = ", ".join(map(str, shown))
     if others.size > NAMED:
         names += f" and {others.size - NAMED} more"
-    return smallest, str(table[row]), names or "the other hard coordinates"
+    ratio = float(masses.max() / masses.min())
+    return smallest, str(table[row]), names or "the other hard coordinates", ratio
