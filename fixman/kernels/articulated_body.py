@@ -669,12 +669,33 @@ def state(table, q, qd, tau, loads, qdd):
 
 
 @jit
+def filled(given, skip, frames):
+    """``given``, ``skip`` numbers and ``frames`` states, with the last state again up to eight."""
+    width = (given.size - skip) // frames
+    out = np.empty(skip + LANES * width)
+    for k in range(given.size):
+        out[k] = given[k]
+    for k in range(given.size, out.size):
+        out[k] = out[k - width]
+    return out
+
+
+@jit
 def states(table, q, qd, tau, loads, first, last, qdd):
-    """q̈ of the states from ``first`` to ``last`` of at least eight.
+    """q̈ of the states from ``first`` to ``last``.
 
     Returns the first of eight states one of which has no answer, or DONE, and why.
     """
     places = places_of(table)
+    frames = qdd.size // places[-1, 2]
+    few = frames < LANES
+    answers = qdd
+    if few:
+        q, qd, tau = filled(q, 0, frames), filled(qd, 0, frames), filled(tau, 0, frames)
+        if loads.size > 3:
+            loads = filled(loads, 3, frames)
+        qdd = np.empty(qd.size)
+        last = LANES
     units = LANES * places[-1, 3]
     memory = np.empty(units + LANES)
     skip = (-memory.ctypes.data // 8) % LANES  # registers of 64 bytes are aligned
@@ -684,6 +705,9 @@ def states(table, q, qd, tau, loads, first, last, qdd):
         code = one(table, places, q, qd, tau, loads, frame, work, qdd, eight(0.0))
         if code != DONE:
             return frame, code
+    if few:
+        for k in range(answers.size):
+            answers[k] = qdd[k]
     return DONE, DONE
 
 
