@@ -13,10 +13,14 @@ p = [ω×I_O ω; m ω×(ω×c)] and the bias acceleration [ω×z q̇; ω×(ω×r
 Tables (see `fixman.rigid.articulated_body`).  ``table`` holds a row of LINK constants for every
 body; after those a row of FRAME more, that only wrenches and joints of many freedoms need; and
 after those the bits of ``places`` (n + 1, 4), integers: the joint's kind, its first coordinate and
-rate, and the start of its row of units in ``work``.  It is one array because each costs 40 ns.
+rate, and the start of its row of units in ``work``; at the end the numbers of all.  It is one array
+because each costs 40 ns.
 """
 
 from __future__ import annotations
+
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -83,16 +87,25 @@ INF = np.inf
 DONE, NOT_USABLE, WRONG_SIZE = -1, -2, -3
 
 
-@jit
-def bodies(size):
-    """Number of bodies of a table of this size."""
-    return (size - 4) // (LINK + FRAME + 4)
-
-
-@jit
 def padded(n):
     """Angles come in full registers: a loop's remainder would cost as much as four of them."""
-    return (n + LANES - 1) // LANES * LANES
+    return (n + LANES - 1) & -LANES
+
+
+angles = step(padded)
+
+
+@step
+def sizes(table, size):
+    """Numbers of bodies, coordinates, rates and units of work, from the end of a table."""
+    return tuple(integer(table, size - 4 + k) for k in range(4))
+
+
+@step
+def place_of(table, n, i):
+    """Kind of joint, first coordinate, first rate and row of body i."""
+    at = n * (LINK + FRAME) + 4 * i
+    return tuple(integer(table, at + k) for k in range(4))
 
 
 # --- screws on articulated inertias -------------------------------------------------------------
@@ -261,18 +274,6 @@ def loaded(table, at, loads, first, stride, row, work, like):
 
 
 @step
-def place_of(table, n, i):
-    """Kind of joint, first coordinate, first rate and row of body i; of n, the sizes of all."""
-    at = n * (LINK + FRAME) + 4 * i
-    return (
-        integer(table, at),
-        integer(table, at + 1),
-        integer(table, at + 2),
-        integer(table, at + 3),
-    )
-
-
-@step
 def zeros3(zero):
     return zero, zero, zero
 
@@ -283,9 +284,8 @@ def outwards(table, q, qd, loads, frame, work, zero):
 
     Values are of the type of ``zero``: of one state, ``frame``, or of eight states from there.
     """
-    n = bodies(table.size)
-    _, nq, nv, _ = place_of(table, n, n)
-    m = padded(n)
+    n, nq, nv, _ = sizes(table, table.size)
+    m = angles(n)
     for i in range(m):
         store(work, i, zero)
     for i in range(n):
@@ -586,14 +586,13 @@ def nothing(zero):
 @jit
 def inwards(table, tau, frame, work, zero):
     """Articulated inertias from tip to base; DONE, or why not, or the first body without pivot."""
-    bodies_ = bodies(table.size)
-    _, _, nv, _ = place_of(table, bodies_, bodies_)
-    m = padded(bodies_)
+    bodies, _, nv, _ = sizes(table, table.size)
+    m = angles(bodies)
     inertia = nothing(zero)
     size = zero  # of the numbers whose difference A is: rounding leaves EPS of it
-    for i in range(bodies_ - 1, -1, -1):
-        kind, _, at_v, row = place_of(table, bodies_, i)
-        at, seat = LINK * i, LINK * bodies_ + FRAME * i
+    for i in range(bodies - 1, -1, -1):
+        kind, _, at_v, row = place_of(table, bodies, i)
+        at, seat = LINK * i, LINK * bodies + FRAME * i
         at_v += frame * nv
         inertia, trace_A, trace_C = add_body(table, at, inertia)
         least = 4.0 * EPS * (size + trace_A)
@@ -723,9 +722,8 @@ def aside(spin, a, y):
 @jit
 def accelerations(table, qd, loads, frame, work, qdd, zero):
     """Joint accelerations from base to tip; whether all are finite."""
-    n = bodies(table.size)
-    _, _, nv, _ = place_of(table, n, n)
-    m = padded(n)
+    n, _, nv, _ = sizes(table, table.size)
+    m = angles(n)
     spin = zeros3(zero)
     up = rising(loads, zero)
     kind, _, _, _ = place_of(table, n, 0)
@@ -763,8 +761,7 @@ def accelerations(table, qd, loads, frame, work, qdd, zero):
 @jit
 def state(table, q, qd, tau, loads, qdd):
     """q̈ of one state; DONE, or why not, or the body whose pivot is lost."""
-    n = bodies(table.size)
-    _, nq, nv, units = place_of(table, n, n)
+    _, nq, nv, units = sizes(table, table.size)
     if q.size != nq or qd.size != nv or tau.size != nv:
         return WRONG_SIZE
     work = np.empty(units)
@@ -777,10 +774,9 @@ def state(table, q, qd, tau, loads, qdd):
 
 
 @jit
-def filled(given, skip, frames):
-    """``given``, ``skip`` numbers and ``frames`` states, with the last state again up to eight."""
-    width = (given.size - skip) // frames
-    out = np.empty(skip + LANES * width)
+def filled(given, frames, width):
+    """``given``, ending with ``width`` numbers a state, and the last state again up to eight."""
+    out = np.empty(given.size + (LANES - frames) * width)
     for k in range(given.size):
         out[k] = given[k]
     for k in range(given.size, out.size):
@@ -794,15 +790,14 @@ def states(table, q, qd, tau, loads, first, last, qdd):
 
     Returns the first of eight states one of which has no answer, or DONE, and why.
     """
-    n = bodies(table.size)
-    _, _, nv, units = place_of(table, n, n)
+    n, nq, nv, units = sizes(table, table.size)
     frames = qdd.size // nv
     few = frames < LANES
     answers = qdd
     if few:
-        q, qd, tau = filled(q, 0, frames), filled(qd, 0, frames), filled(tau, 0, frames)
+        q, qd, tau = filled(q, frames, nq), filled(qd, frames, nv), filled(tau, frames, nv)
         if loads.size > 3:
-            loads = filled(loads, 3, frames)
+            loads = filled(loads, frames, 6 * n)
         qdd = np.empty(qd.size)
         last = LANES
     zero = eight(0.0)
@@ -850,8 +845,7 @@ def pivots(table, q, starts, out):
 
     The block of joint i begins at ``starts[i]`` of a state's ``starts[n]`` numbers.
     """
-    n = bodies(table.size)
-    _, nq, nv, units = place_of(table, n, n)
+    n, nq, nv, units = sizes(table, table.size)
     count = q.size // nq
     still = np.zeros(nv * count)
     none = np.zeros(3)
@@ -879,10 +873,20 @@ def pivots(table, q, starts, out):
     return DONE, DONE
 
 
-def prepare() -> None:
-    """Compile `state` for the arrays that it takes; then it refuses others with a TypeError."""
-    if state.signatures:
-        return
-    floats = types.Array(types.float64, 1, "C")
-    state.compile((floats,) * 6)
+FLOATS = types.Array(types.float64, 1, "C")
+
+
+@cache
+def only_state() -> Any:
+    """Return `state` for the arrays that it takes: it refuses others with a TypeError."""
+    state.compile((FLOATS,) * 6)
     state.disable_compile()
+    return state
+
+
+@cache
+def only_states() -> Any:
+    """Return `states`, as `only_state` does."""
+    states.compile((*(FLOATS,) * 5, types.int64, types.int64, FLOATS))
+    states.disable_compile()
+    return states

@@ -71,7 +71,8 @@ def compose(table, R, p, m, c, inertia):
     for i in range(n - 1, -1, -1):
         m[i] = table[i, 12]
         own = constants(table[i], 13)
-        inertia[i] = table[i, 16:25]
+        for k in range(9):
+            inertia[i, k] = table[i, 16 + k]
         centre = own
         if i < n - 1:
             other = plus(constants(p[i + 1], 0), times(R[i + 1], constants(c[i + 1], 0)))

@@ -24,9 +24,10 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 
 from fixman.kernels import jit
-from fixman.kernels.lanes import EIGHT, INDEX, VECTOR, eight, fill_sines, inlined, load, store
+from fixman.kernels.lanes import EIGHT, INDEX, VECTOR, eight, fill_sines, load, store
 from fixman.kernels.pairs import intrinsic
 from fixman.kernels.rigid_partition import LEAST
+from fixman.kernels.steps import step
 
 UNITS = 22
 NUMBERS = 18 * 8
@@ -80,17 +81,19 @@ def lane(typing: Any, x: Any, k: Any) -> Any:
     return types.float64(x, k), lower
 
 
-@inlined
-def eliminate(w, W, C, j):
-    """C less Σ_t w_t[j] W_t."""
-    C = C - lane(w[0], j) * W[0]
-    C = C - lane(w[1], j) * W[1]
-    C = C - lane(w[2], j) * W[2]
-    C = C - lane(w[3], j) * W[3]
-    return C - lane(w[4], j) * W[4]
+@step
+def eliminated(w, W, C, table, at, g, carried):
+    """Rows of C, unit ``at`` of the table on, g carried along, less Σ_t w_t[j] W_t."""
+    rows = []
+    for j in range(6):
+        row = load(table, at + j, C) + g[j] * carried
+        for t in range(5):
+            row = row - lane(w[t], j) * W[t]
+        rows.append(row)
+    return tuple(rows)
 
 
-@inlined
+@step
 def dot_row(work, at, u):
     """Row of `work` times (u, −1)."""
     return (
@@ -98,6 +101,18 @@ def dot_row(work, at, u):
         + (work[at + 2] * u[2] + work[at + 3] * u[3])
         + (work[at + 4] * u[4] + work[at + 5] * u[5] - work[at + 6])
     )
+
+
+@step
+def rising(table, base, gravity):
+    """Minus gravity in the first joint frame."""
+    x, y, z = (
+        -table[base + k] * gravity[0]
+        - table[base + 3 + k] * gravity[1]
+        - table[base + 6 + k] * gravity[2]
+        for k in range(3)
+    )
+    return x, y, z
 
 
 @jit
@@ -114,10 +129,7 @@ def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints):
     work = np.empty(n * SPACE)
     turns = np.empty(2 * n)
     base = n * UNITS * 8
-    g = (gravity[0], gravity[1], gravity[2])
-    gx = -table[base] * g[0] - table[base + 3] * g[1] - table[base + 6] * g[2]
-    gy = -table[base + 1] * g[0] - table[base + 4] * g[1] - table[base + 7] * g[2]
-    gz = -table[base + 2] * g[0] - table[base + 5] * g[1] - table[base + 8] * g[2]
+    gx, gy, gz = rising(table, base, gravity)
     like = eight(0.0)
     carried = load(PATTERNS, 0, like)
     turning = load(PATTERNS, 1, like)
@@ -294,12 +306,8 @@ def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints):
             g3 += table[soft + 3] * torque
             g4 += table[soft + 4] * torque
             g5 += table[soft + 5] * torque
-            m0 = eliminate(w, W, load(table, at + 12, like) + g0 * carried, 0)
-            m1 = eliminate(w, W, load(table, at + 13, like) + g1 * carried, 1)
-            m2 = eliminate(w, W, load(table, at + 14, like) + g2 * carried, 2)
-            m3 = eliminate(w, W, load(table, at + 15, like) + g3 * carried, 3)
-            m4 = eliminate(w, W, load(table, at + 16, like) + g4 * carried, 4)
-            m5 = eliminate(w, W, load(table, at + 17, like) + g5 * carried, 5)
+            g = (g0, g1, g2, g3, g4, g5)
+            m0, m1, m2, m3, m4, m5 = eliminated(w, W, like, table, at + 12, g, carried)
             to = i * SPACE
             store(work, i * 8, W[0])
             store(work, i * 8 + 1, W[1])

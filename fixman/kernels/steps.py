@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -112,9 +112,10 @@ def _translated(x: Any) -> Any:
 @cache
 def _plain(function: Any) -> Any:
     """Return the function for `Value` objects: so is all that it calls."""
-    known = function.__globals__
-    names = {name: _translated(known[name]) for name in function.__code__.co_names if name in known}
-    return FunctionType(function.__code__, names, function.__name__)
+    known, code = function.__globals__, function.__code__
+    inner = [part.co_names for part in code.co_consts if isinstance(part, CodeType)]
+    names = {name for part in (code.co_names, *inner) for name in part if name in known}
+    return FunctionType(code, {name: _translated(known[name]) for name in names}, code.co_name)
 
 
 def _taken_apart(kind: Any, code: Any, writer: Any) -> Any:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy import empty, ndarray
@@ -26,7 +27,7 @@ from numpy.typing import ArrayLike
 from fixman import _arrays
 from fixman._arrays import Array, Lead
 from fixman.kernels import articulated_body as kernel
-from fixman.kernels.articulated_body import DONE, state, states
+from fixman.kernels.articulated_body import DONE
 from fixman.kernels.lanes import LANES
 from fixman.rigid import model
 from fixman.rigid.model import PRISMATIC, RATES, SerialChain
@@ -103,12 +104,12 @@ def forward_dynamics(
                 if q.ndim == 1 or (q.ndim == 2 and len(q) == len(qd) == len(tau) == 1):
                     one = (q, qd, tau) if q.ndim == 1 else (q[0], qd[0], tau[0])
                     qdd = empty(plan.nv)
-                    if state(plan.table, *one, loads, qdd) == DONE:
+                    if plan.state(plan.table, *one, loads, qdd) == DONE:
                         return qdd if q.ndim == 1 else qdd[None]
                 elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1] == plan.nq:
                     qdd, frames = empty(qd.shape), qd.size // plan.nv
                     flat = q.ravel(), qd.ravel(), tau.ravel(), loads, 0, frames, qdd.ravel()
-                    if frames > plan.few and states(plan.table, *flat)[1] == DONE:
+                    if frames > plan.few and plan.states(plan.table, *flat)[1] == DONE:
                         return qdd
         except (AttributeError, KeyError, TypeError):
             pass
@@ -186,8 +187,10 @@ def _states(
     if frames <= plan.few:
         return _one_by_one(plan, given, range(frames), out)
 
+    plan.states = kernel.only_states()
+
     def run(first: int, last: int) -> tuple[int, int]:
-        return states(plan.table, *given, first, last, out)  # type: ignore[no-any-return]
+        return plan.states(plan.table, *given, first, last, out)  # type: ignore[no-any-return]
 
     # Pieces of whole registers; the last one of all reaches back over states done already.
     registers = -(-frames // LANES)
@@ -211,13 +214,14 @@ def _one_by_one(
     plan: _Plan, given: tuple[Array, Array, Array, Array], frames: range, qdd: Array
 ) -> tuple[int, int]:
     """Compute each of these states alone; the first that fails, and why."""
+    plan.state = kernel.only_state()
     q, qd, tau, loads = given
     nq, nv, size = plan.nq, plan.nv, 6 * plan.n
     for k in frames:
         felt = loads
         if loads.size > 3:
             felt = np.append(loads[:3], loads[3 + k * size : 3 + (k + 1) * size])
-        code = state(
+        code = plan.state(
             plan.table, q[k * nq : (k + 1) * nq], qd[k * nv : (k + 1) * nv],
             tau[k * nv : (k + 1) * nv], felt, qdd[k * nv : (k + 1) * nv],
         )  # fmt: skip
@@ -254,14 +258,17 @@ _constant = lru_cache(_vector)  # a gravity that is written out in the call is c
 
 
 class _Plan:
-    """Tables of a chain for the kernels."""
+    """Tables of a chain for the kernels, and the kernels that have been compiled."""
+
+    state: Any = None
+    states: Any = None
 
     def __init__(self, arm: SerialChain) -> None:
         n = arm.n
         rows = np.array([kernel.ROW, kernel.ROW, kernel.BALL, kernel.FLOAT])[arm.kinds]
         starts = 2 * kernel.padded(n) + np.concatenate([[0], np.cumsum(rows)])
         places = np.empty((n + 1, 4), dtype=np.int64)
-        places[:, 0] = np.append(arm.kinds, -1)
+        places[:, 0] = np.append(arm.kinds, n)
         places[:, 1] = arm.position_offsets
         places[:, 2] = arm.rate_offsets
         places[:, 3] = starts
@@ -280,7 +287,6 @@ class _Plan:
 
 def _plan(arm: SerialChain) -> _Plan:
     if "articulated_body" not in arm._tables:
-        kernel.prepare()
         with np.errstate(over="ignore", invalid="ignore"):
             arm._tables["articulated_body"] = _Plan(arm)
     return arm._tables["articulated_body"]  # type: ignore[no-any-return]
