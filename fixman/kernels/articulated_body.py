@@ -87,7 +87,7 @@ INF = np.inf
 DONE, NOT_USABLE, WRONG_SIZE = -1, -2, -3
 
 
-def padded(n):
+def padded(n: Any) -> Any:
     """Angles come in full registers: a loop's remainder would cost as much as four of them."""
     return (n + LANES - 1) & -LANES
 

@@ -37,6 +37,13 @@ class Value:
         self.code = code
         self.writer = writer  # numba's context and builder, or None where only types are asked for
 
+    __iter__ = None  # which Python would make of indexing, without an end
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a step cannot branch on what a kernel computes: `and`, `or`, `if`, `while`"
+        )
+
     def __getitem__(self, k: Any) -> Any:
         return _call(entry, self, k)
 
@@ -121,8 +128,9 @@ def _plain(function: Any) -> Any:
 def _taken_apart(kind: Any, code: Any, writer: Any) -> Any:
     if not isinstance(kind, types.BaseTuple):
         return Value(kind, code, writer)
-    parts = cgutils.unpack_tuple(writer[1], code, len(kind)) if writer else [None] * len(kind)
-    return tuple(_taken_apart(k, part, writer) for k, part in zip(kind, parts, strict=True))
+    kinds: Any = kind
+    parts = cgutils.unpack_tuple(writer[1], code, len(kinds)) if writer else [None] * len(kinds)
+    return tuple(_taken_apart(k, part, writer) for k, part in zip(kinds, parts, strict=True))
 
 
 def _put_together(x: Any, writer: Any) -> Value:
@@ -136,7 +144,8 @@ def _put_together(x: Any, writer: Any) -> Value:
 
 
 def step(function: Any) -> Any:
-    """Return the function as part of the kernels that call it."""
+    """Return a function, or one that is compiled elsewhere, as part of the kernels that call it."""
+    function = getattr(function, "py_func", function)
 
     def run(kinds: Any, codes: Any, writer: Any) -> Any:
         given = zip(kinds, codes, strict=True)
