@@ -5,10 +5,9 @@ compiles what a kernel calls before the kernel.  A `step` it never sees: the fun
 with `Value` objects, each of whose operations writes one instruction into the kernel that calls it.
 Kernels keep what steps cannot have: loops over bodies, branches on numbers, early returns.
 
-Inside a step, numbers are floats, integers or `eight` states in lanes, tuples nest, arrays of one
-axis are read by index (not from the end), ``&`` joins conditions, and loops over constants are
-unrolled.  It may call other steps, functions of `fixman.kernels.triples` and the intrinsics of
-`fixman.kernels.lanes`.
+Inside a step, numbers are floats, integers or `eight` states in lanes, tuples nest, elements of
+arrays are read and set by index (not from the end), ``&`` joins conditions, and loops over
+constants are unrolled.  It may call other steps and the intrinsics of `fixman.kernels.lanes`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.dispatcher import Dispatcher
 
-from fixman.kernels.lanes import EIGHT, _cast, entry, intrinsic
+from fixman.kernels.lanes import EIGHT, _cast, intrinsic
 
 DOUBLE, INTEGER = types.float64, types.int64
 
@@ -44,8 +43,28 @@ class Value:
             "a step cannot branch on what a kernel computes: `and`, `or`, `if`, `while`"
         )
 
-    def __getitem__(self, k: Any) -> Any:
-        return _call(entry, self, k)
+    def _place(self, index: Any) -> Any:
+        context, builder = self.writer
+        indices = index if isinstance(index, tuple) else (index,)
+        codes = [_number(k, self.writer).code for k in indices]
+        array = context.make_array(self.kind)(context, builder, self.code)
+        return cgutils.get_item_pointer(context, builder, self.kind, array, codes)
+
+    def __getitem__(self, index: Any) -> Value:
+        code = self.writer and self.writer[1].load(self._place(index))
+        return Value(self.kind.dtype, code, self.writer)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if self.writer is not None:
+            code = _as(_number(value, self.writer), self.kind.dtype)
+            self.writer[1].store(code, self._place(index))
+
+    def __abs__(self) -> Value:
+        if self.writer is None:
+            return self
+        kind = self.code.type
+        function = self.writer[1].module.declare_intrinsic("llvm.fabs", [kind])
+        return Value(self.kind, self.writer[1].call(function, [self.code]), self.writer)
 
     def __neg__(self) -> Value:
         code = self.writer and self.writer[1].fneg(self.code)
