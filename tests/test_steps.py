@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from fixman.kernels.lanes import above, eight, exact_kernel, load, store
+from fixman.kernels.lanes import above, eight, exact_kernel, inlined, load, store
 from fixman.kernels.steps import step
 from fixman.kernels.triples import cross
 
@@ -58,12 +58,14 @@ def test_a_step_is_the_function():
             assert (out[lane], out[8 + lane]) == (expected[0][1][1], expected[1])
 
 
-vector = step(cross)
+@inlined
+def doubled(x):
+    return 2.0 * x[0], 2.0 * x[1], 2.0 * x[2]
 
 
 @step
 def turned(x, y, least):
-    z = vector(x, y)
+    z = cross(x, doubled(y))
     return z, above(z[0], least) & above(z[2], least)
 
 
@@ -77,7 +79,7 @@ def test_steps_call_what_kernels_call():
     for _ in range(20):
         x, y = rng.normal(size=(2, 3))
         z, good = turn(x, y, 0.1)
-        assert z == pytest.approx(np.cross(x, y), rel=1e-12, abs=1e-15)
+        assert z == pytest.approx(np.cross(x, 2 * y), rel=1e-12, abs=1e-15)
         assert good == (z[0] > 0.1 and z[2] > 0.1)
 
 
@@ -91,6 +93,32 @@ def first(x):
 
 def whole(x):
     return sum(x)
+
+
+@step
+def added(flat, square, i):
+    for j in range(3):
+        flat[j] += abs(square[i, j])
+        square[i, j] = 2 * flat[j]
+    return square[i, 0] - flat[2]
+
+
+@exact_kernel
+def add(flat, square, i):
+    return added(flat, square, i)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_elements_of_arrays(transposed):
+    rng = np.random.default_rng(2)
+    flat, square = rng.normal(size=3), rng.normal(size=(3, 3))
+    square = square.T if transposed else square
+    expected = square.copy()
+    total = flat + np.abs(square[1])
+    expected[1] = 2 * total
+    assert add(flat, square, 1) == expected[1, 0] - total[2]
+    assert np.array_equal(flat, total)
+    assert np.array_equal(square, expected)
 
 
 @pytest.mark.parametrize(

@@ -163,8 +163,7 @@ def _put_together(x: Any, writer: Any) -> Value:
 
 
 def step(function: Any) -> Any:
-    """Return a function, or one that is compiled elsewhere, as part of the kernels that call it."""
-    function = getattr(function, "py_func", function)
+    """Return the function as part of the kernels that call it."""
 
     def run(kinds: Any, codes: Any, writer: Any) -> Any:
         given = zip(kinds, codes, strict=True)
