@@ -184,6 +184,9 @@ def _states(
 ) -> tuple[int, int]:
     """Run the kernel over all states; the first that fails, and why."""
     frames, out = qdd.size // plan.nv, qdd.ravel()
+    if frames == 1:
+        plan.state = kernel.only_state()
+        return 0, int(plan.state(plan.table, *given, out))
     if frames <= plan.few:
         return _one_by_one(plan, given, range(frames), out)
 
