@@ -217,10 +217,10 @@ def _quick(arm: SerialChain, q: Any, qd: Any, tau: Any, gravity: Any) -> Array |
         if q.shape == known.rates:
             bad = known.quick(known.quick_table, q, qd, tau, g, None, out, False)
         else:
-            if not (q.shape[-1:] == known.rates and q.flags.carray):
+            if q.shape[-1:] != known.rates:
                 return None
-            if not (qd.flags.carray and tau.flags.carray):
-                return None
+            if len(q) > 1 and not (q.flags.carray and qd.flags.carray and tau.flags.carray):
+                return None  # the kernel would refuse them, but that takes long
             flat = q.ravel(), qd.ravel(), tau.ravel(), g, None, out.ravel()
             bad = known.quick(known.quick_table, *flat, False)
     except (AttributeError, TypeError, ValueError):  # other arrays, or none
