@@ -208,8 +208,8 @@ def integer(typing: Any, table: Any, k: Any) -> Any:
     """Return the bits of ``table[k]`` as an integer."""
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        address = _address(context, builder, sig.args[0], args[0], args[1])
-        return builder.load(builder.bitcast(address, ir.IntType(64).as_pointer()))
+        at = address(context, builder, sig.args[0], args[0], args[1])
+        return builder.load(builder.bitcast(at, ir.IntType(64).as_pointer()))
 
     return types.int64(table, types.intp), lower
 

@@ -8,6 +8,9 @@ Kernels keep what steps cannot have: loops over bodies, branches on numbers, ear
 Inside a step, numbers are floats, integers or `eight` states in lanes, tuples nest, elements of
 arrays are read and set by index (not from the end), ``&`` joins conditions, and loops over
 constants are unrolled.  It may call other steps and the intrinsics of `fixman.kernels.lanes`.
+
+Of an `exact_step` nothing is contracted but by `fma`, whatever kernel it is in: a float and a lane
+agree to the last bit.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.dispatcher import Dispatcher
 
-from fixman.kernels.lanes import EIGHT, _cast, intrinsic
+from fixman.kernels.lanes import EIGHT, cast, intrinsic
 
 DOUBLE, INTEGER = types.float64, types.int64
 
@@ -34,7 +37,9 @@ class Value:
     def __init__(self, kind: Any, code: Any, writer: Any) -> None:
         self.kind = kind
         self.code = code
-        self.writer = writer  # numba's context and builder, or None where only types are asked for
+        # numba's context and builder, and the flags of what is written; or None where only types
+        # are asked for
+        self.writer = writer
 
     __iter__ = None  # which Python would make of indexing, without an end
 
@@ -44,7 +49,7 @@ class Value:
         )
 
     def _place(self, index: Any) -> Any:
-        context, builder = self.writer
+        context, builder, _ = self.writer
         indices = index if isinstance(index, tuple) else (index,)
         codes = [_number(k, self.writer).code for k in indices]
         array = context.make_array(self.kind)(context, builder, self.code)
@@ -67,7 +72,7 @@ class Value:
         return Value(self.kind, self.writer[1].call(function, [self.code]), self.writer)
 
     def __neg__(self) -> Value:
-        code = self.writer and self.writer[1].fneg(self.code)
+        code = self.writer and self.writer[1].fneg(self.code, flags=self.writer[2])
         return Value(self.kind, code, self.writer)
 
 
@@ -81,9 +86,9 @@ def _number(x: Any, writer: Any) -> Value:
 
 def _as(x: Value, kind: Any) -> Any:
     """LLVM's value of x as another type of number."""
-    context, builder = x.writer
+    context, builder, _ = x.writer
     if kind is EIGHT:
-        return _cast(context, builder, x.code, x.kind)
+        return cast(context, builder, x.code, x.kind)
     return x.code if kind == x.kind else context.cast(builder, x.code, x.kind, kind)
 
 
@@ -96,9 +101,11 @@ def _operator(name: str, swapped: bool) -> Callable[[Value, Any], Value]:
         kind = EIGHT if EIGHT in kinds else DOUBLE if DOUBLE in kinds else x.kind
         if left.writer is None:
             return Value(kind, None, None)
-        prefix = "f" if kind in (EIGHT, DOUBLE) else ""
-        write = getattr(left.writer[1], prefix + name)
-        return Value(kind, write(_as(x, kind), _as(y, kind)), left.writer)
+        _, builder, flags = left.writer
+        codes = _as(x, kind), _as(y, kind)
+        if kind in (EIGHT, DOUBLE):
+            return Value(kind, getattr(builder, "f" + name)(*codes, flags=flags), left.writer)
+        return Value(kind, getattr(builder, name)(*codes), left.writer)
 
     return method
 
@@ -118,18 +125,18 @@ def _call(function: Any, *args: Any) -> Any:
     code = None
     if writer is not None:
         pairs = zip(values, signature.args, strict=True)
-        code = write(*writer, signature, [_as(x, kind) for x, kind in pairs])
+        code = write(*writer[:2], signature, [_as(x, kind) for x, kind in pairs])
     return (
         None if signature.return_type == types.void else Value(signature.return_type, code, writer)
     )
 
 
-_STEPS: dict[int, Any] = {}  # the Python function of each step
+_STEPS: dict[int, Any] = {}  # of each step the function for `Value` objects
 
 
 def _translated(x: Any) -> Any:
     if id(x) in _STEPS:
-        return _plain(_STEPS[id(x)])
+        return _STEPS[id(x)]
     if isinstance(x, Dispatcher):
         return _plain(x.py_func)
     return (lambda *args: _call(x, *args)) if hasattr(x, "_defn") else x
@@ -162,19 +169,47 @@ def _put_together(x: Any, writer: Any) -> Value:
     return Value(kind, writer[0].make_tuple(writer[1], kind, [part.code for part in parts]), writer)
 
 
+def _written_by(x: Any, writer: Any) -> Any:
+    if isinstance(x, tuple):
+        return tuple(_written_by(part, writer) for part in x)
+    return Value(x.kind, x.code, writer) if isinstance(x, Value) else x
+
+
+def _writer(x: Any) -> Any:
+    """Return the writer of the first value in a tuple."""
+    while isinstance(x, tuple):
+        x = next(part for part in x if isinstance(part, (tuple, Value)))
+    return x.writer
+
+
+def exact_step(function: Any) -> Any:
+    """Return the function as part of the kernels that call it, to the last bit as it stands."""
+
+    def run(*args: Any) -> Any:
+        writer = _writer(args)
+        # With a flag of its own an instruction does not take on those of its kernel.
+        exact = writer and (*writer[:2], ("nsz",))
+        return _written_by(_plain(function)(*(_written_by(x, exact) for x in args)), writer)
+
+    return _made(function, run)
+
+
 def step(function: Any) -> Any:
     """Return the function as part of the kernels that call it."""
+    return _made(function, lambda *args: _plain(function)(*args))
 
+
+def _made(function: Any, values: Any) -> Any:
     def run(kinds: Any, codes: Any, writer: Any) -> Any:
         given = zip(kinds, codes, strict=True)
-        result = _plain(function)(*(_taken_apart(kind, code, writer) for kind, code in given))
+        result = values(*(_taken_apart(kind, code, writer) for kind, code in given))
         return None if result is None else _put_together(result, writer)
 
     def define(typing: Any, *kinds: Any) -> Any:
         result = run(kinds, [None] * len(kinds), None)
 
         def write(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            written = run(sig.args, args, (context, builder))
+            written = run(sig.args, args, (context, builder, ()))
             return context.get_dummy_value() if written is None else written.code
 
         return (types.void if result is None else result.kind)(*kinds), write
@@ -184,5 +219,5 @@ def step(function: Any) -> Any:
     define.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     define.__name__ = function.__name__
     made = intrinsic(define)
-    _STEPS[id(made)] = function
+    _STEPS[id(made)] = values
     return made
