@@ -45,8 +45,8 @@ MUTANTS = [
     # --- coordinates and chains
     M("coordinates", "coordinates.py", "references[1:] -= references[1:] < 0",
       "references[1:] -= references[1:] < -1", "test_coordinates.py test_chain.py"),
-    M("coordinates", "coordinates.py", "np.where(beads < 0, -1 if fixed else 0, beads)",
-      "np.where(beads < 0, -1, beads)", "test_coordinates.py test_chain.py test_dynamics.py"),
+    M("coordinates", "coordinates.py", "np.where(used & (beads >= 0), beads, -1)",
+      "np.where(used & (beads > 0), beads, -1)", "test_coordinates.py"),
     M("coordinates", "coordinates.py", "(sines > SMALLEST_SINE) & finite",
       "(sines >= 0.0) & finite", "test_coordinates.py test_chain.py test_robustness.py"),
     M("coordinates", "coordinates.py", "if singular.size > 3:", "if singular.size > 2:",
