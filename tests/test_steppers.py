@@ -415,6 +415,7 @@ def test_an_object_of_the_users_own_is_called_every_step():
         stepper.advance(chain, state, 40)
         states.append(state)
     assert same(*states)
+    assert [state.step for state in states] == [40, 40]
     assert Spring.calls == 41
     stepper = Langevin(0.02, potential=Spring())
     with pytest.raises(RuntimeError, match="sixty"):
