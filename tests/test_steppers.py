@@ -463,3 +463,14 @@ def test_normal_numbers_are_normal():
             assert abs(side.sum() - p * x.size) < 4.0 * np.sqrt(p * x.size)
     lag = (x[1:] * x[:-1]).mean() * np.sqrt(x.size)
     assert abs(lag) < 4.0
+
+
+def test_the_tail_of_normal_numbers_is_theirs():
+    state = np.random.SeedSequence(2).generate_state(4, np.uint64)
+    x, tail = np.empty(2_000_000), []
+    for _ in range(10):
+        streams.fill_normals(state, 0, x.size, x, 0, 1)
+        tail.append(np.abs(x[np.abs(x) > streams.TAIL]))
+    beyond = stats.norm.sf(streams.TAIL)
+    found = stats.kstest(np.concatenate(tail), lambda t: 1.0 - stats.norm.sf(t) / beyond)
+    assert found.pvalue > 1e-3
