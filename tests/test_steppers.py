@@ -238,6 +238,18 @@ def test_a_drift_without_solution_is_done_in_pieces(name):
 
 
 @long
+def test_a_drift_in_pieces_takes_no_less_time():
+    # Whatever the constraints do, the centre of mass goes straight on.
+    chain = CHAINS["jointed"]
+    share = chain.masses / chain.masses.sum()
+    fast = Newton(0.02, kT=400.0, drifting=True)
+    state = fast.start(chain, walks(chain, 1)[0], None, 4, rng=2)
+    expected = share @ (state.x + 50 * 0.02 * state.v)
+    fast.advance(chain, state, 50)
+    assert np.abs(share @ state.x - expected).max() < 1e-11
+
+
+@long
 def test_a_step_without_any_solution_is_an_error_that_names_it():
     chain, stepper = CHAINS["jointed"], Newton(1.0)
     x0 = walks(chain, 3)
