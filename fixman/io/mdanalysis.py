@@ -6,6 +6,7 @@ array operations; the only Python loop is over the frames that MDAnalysis yields
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import pickle
 import warnings
@@ -398,12 +399,13 @@ def read_chains(
         masses=masses,
     )
     groups, skipped = molecules.find(universe, select, bonds, hydrogens)
-    frames = frames_of(trajectory_of(universe), start, stop, step)
+    reader = trajectory_of(universe)
+    frames = frames_of(reader, start, stop, step)
     ids = dump_ids(universe)
     xs = [np.empty((len(frames), *group.atoms.shape, 3)) for group in groups]
     numbers = np.empty(len(frames), dtype=np.intp)
     times = np.empty(len(frames))
-    with naming(universe):
+    with contextlib.closing(reader), naming(universe):
         for k, now in enumerate(progress(frames)):
             numbers[k] = now.frame
             with warnings.catch_warnings():
