@@ -390,13 +390,13 @@ def read_chains(
         masses=masses,
     )
     groups, skipped = molecules.find(universe, select, bonds, hydrogens)
-    trajectory = trajectory_of(universe)
-    frames = frames_of(trajectory, start, stop, step)
+    reader = trajectory_of(universe)
+    frames = frames_of(reader, start, stop, step)
     ids = dump_ids(universe)
     xs = [np.empty((len(frames), *group.atoms.shape, 3)) for group in groups]
     numbers = np.empty(len(frames), dtype=np.intp)
     times = np.empty(len(frames))
-    with contextlib.closing(trajectory), naming(universe):
+    with contextlib.closing(reader), naming(universe):
         for k, now in enumerate(progress(frames)):
             numbers[k] = now.frame
             with warnings.catch_warnings():
