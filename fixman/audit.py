@@ -170,7 +170,7 @@ class GroupReport:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the samples give away: constraints, copies, a drift."""
-        found = (self._held, self._repeated, self._moved)
+        found = (self._held, self._loose, self._repeated, self._moved)
         return tuple(f"{self.label}: {note}" for note in found if note)
 
     @property
@@ -211,6 +211,17 @@ class GroupReport:
             f"{scatter.held} of {scatter.rows} hard coordinates vary no more than "
             "rounding does: a run with constraints on these is rigid in them, and counts as stiff "
             "only where an audit of them alone, as-is, finds little"
+        )
+
+    @property
+    def _loose(self) -> str:
+        scatter = self.scatter
+        if scatter is None or self.ensemble == "rigid" or not scatter.loose:
+            return ""
+        return (
+            f"{scatter.loose} of {scatter.rows} hard coordinates vary as under no stiff spring "
+            f"({scatter.loosest}): constraining to a mean would change more than the metric, and "
+            "this is about the metric alone"
         )
 
     @cached_property

@@ -17,6 +17,7 @@ from fixman.partition import motion_pattern, raise_failure
 
 __all__ = ["Motion", "forward_dynamics", "inverse_dynamics", "project"]
 
+UNEVEN = 1e2  # ratio of masses from which the nearest configuration is harder to find
 RUNAWAY = 1e6  # times the largest coordinate or target
 
 _NO_TORQUE = np.empty(0)
@@ -325,9 +326,16 @@ def project(
                 f"{np.spacing(far):.2g} apart: the hard coordinates cannot have their targets to "
                 f"{projection.COARSE:g}; move the chain nearer to the origin"
             )
+        masses = chain.masses.max() / chain.masses.min()
         raise ConstraintSolveError(
             f"the hard coordinates do not reach their targets{where}: start nearer to them, or "
             "check that they can be met together"
+            + (
+                f"; masses that differ by a factor of {masses:.1g} leave the way to the lightest "
+                "beads alone: project with equal masses first"
+                if masses > UNEVEN
+                else ""
+            )
         )
     if v is None:
         return near

@@ -389,6 +389,10 @@ def _refuse_dependent(chain: Chain, x: Array, where: str) -> None:
     raise SingularConstraintError(
         f"{row} depends on {names}{where}{masses if ratio > UNEVEN else ''}: make one of these "
         "soft or leave it out, or stay away from this configuration"
+        + (
+            ", or choose which rows stay by positions like these, drop_redundant=x"
+            * bool(chain.redundant)
+        )
     )
 
 

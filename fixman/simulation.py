@@ -264,8 +264,11 @@ def _loop(
             ahead = min(stride, every - state.step % every)
             try:
                 stepper.advance(chain, state, ahead, workers)
-            except Exception as error:
+            except Exception as error:  # which leaves the state as it was
                 if isinstance(sink, Writer):
+                    if saved < state.step:
+                        sink.commit(state.step, state.arrays())
+                        saved = state.step
                     error.add_note(f"{sink.path} holds the run up to step {max(saved, 0)}")
                 raise
             bar(ahead, interrupted())

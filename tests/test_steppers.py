@@ -396,6 +396,25 @@ def test_steps_that_bias_averages_are_warned_of(stepper, v, would_do):
     replace(stepper, dt=stepper.dt).start(heavy, 4.0 * x, drift, 8, 1)
 
 
+def test_steps_that_light_beads_or_hard_angles_make_long_are_warned_of():
+    """Between heavy beads a light one has a steep Fixman force; hard angles leave light motions."""
+    light = fx.Chain.linear(3, masses=[1.0, 1e-4, 1.0])
+    x = random_walks(light, 1, rng=1)
+    unit = 1e-2  # L √(m/kT) of the light bead
+    with pytest.warns(RuntimeWarning, match="bead 1 moves 0.025 .* its Fixman force is steep"):
+        Langevin(0.025 * unit, ensemble="stiff").start(light, x, None, 1, 1)
+    Langevin(0.007 * unit, ensemble="stiff").start(light, x, None, 1, 1)
+    Langevin(0.025 * unit).start(light, x, None, 1, 1)
+    rotating = fx.Chain.linear(5, hard=("length", "angle"))
+    x = random_walks(rotating, 1, rng=1)
+    for stepper, fine in ((Newton(0.1, kT=1.0), 0.02), (Langevin(0.1), 0.05)):
+        with pytest.warns(RuntimeWarning, match=r"dt=0\.1 is long.*dt=0\.0\d or less") as found:
+            stepper.start(rotating, x, None, 1, 1)
+        would_do = float(str(found[0].message).split("dt=")[-1].split()[0])
+        assert 0.5 * fine < would_do < 1.5 * fine
+
+
+
 def test_parameters_make_the_stepper_again():
     potential = Bending(2.0) + Tension((1.0, 0.0, 0.0))
     for stepper in (Newton(0.1, potential, kT=1.5), Langevin(0.1, 2.0, 3.0, "stiff", potential)):

@@ -29,6 +29,8 @@ SCATTERED = np.sqrt(2.0 * np.log(2.0))  # rad: a resultant of ½, beyond it no c
 # temperature; positions rounded to 0.01 Å, as in XTC files, give 0.4 % and 0.01 rad.
 HELD_LENGTH = 0.01  # of its mean
 HELD_ANGLE = 0.02  # rad, torsions too
+# The softest springs of molecules: √(kT/k) of a bond, and of an angle.
+LOOSE_LENGTH, LOOSE_ANGLE = 0.1, 0.25
 FINEST = 1e-6  # nearer to constant than this is the rounding of single precision
 BEND_EDGES = np.linspace(0.0, np.pi, 61)
 TORSION_EDGES = np.linspace(-np.pi, np.pi, 61)
@@ -43,12 +45,14 @@ class Scatter(NamedTuple):
     """How much the hard coordinates vary over all samples, before anything is set.
 
     held counts those of the `rows` that vary no more than rounding makes them, and turning the
-    torsions scattered over the circle; loosest names the one that varies most, and by how much.
+    torsions scattered over the circle; loose counts the lengths and angles that no stiff spring
+    holds; loosest names the one that varies most, and by how much.
     """
 
     rows: int
     held: int
     turning: int
+    loose: int
     loosest: str
 
 
@@ -128,6 +132,9 @@ class Meter:
             len(rows),
             held=int(np.sum(share <= 1.0)),
             turning=int(np.sum(deviations[self._turns] > SCATTERED)),
+            loose=int(
+                np.sum((varies > np.where(lengths, LOOSE_LENGTH, LOOSE_ANGLE)) & ~self._turns)
+            ),
             loosest=f"{row_name(rows[worst], self.molecules, name)} varies by {by}",
         )
 

@@ -158,7 +158,8 @@ class Cache(NullCache or object):  # type: ignore[misc]
             content = serialize.dumps((sig, data._reduce()))
             _write(self._path(sig, data.codegen), _check(content) + content)
         except Exception as error:
-            _warn(str(error))
+            if "no compiled object" not in str(error):  # which Ctrl-C leaves behind
+                _warn(str(error))
 
     @property
     def _digest(self) -> str:

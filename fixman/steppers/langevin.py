@@ -83,7 +83,7 @@ class Langevin:
         Arguments and errors are those of `Newton.start`.
         """
         state = _state.start(chain, x0, v0, replicas, rng, self._plan(), self.kT, True)
-        _state.warn_of_long_steps(chain, state, self.dt, self.kT)
+        _state.warn_of_long_steps(chain, state, self._plan(), self.kT)
         return state
 
     def advance(self, chain: Chain, state: State, steps: int, workers: int = 1) -> None:

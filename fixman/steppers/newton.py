@@ -97,13 +97,13 @@ class Newton:
         Warns
         -----
         RuntimeWarning
-            If dt √(kT/m) is more than 0.15 of the shortest hard bond.
+            If dt √(kT/m) is more than 0.15 of the shortest hard bond, 0.02 with hard angles.
         """
         if v0 is None and self.kT is None:
             raise ValueError("Newton needs velocities to start with: give v0, or kT to draw them")
         drifting = self.drifting or chain.base == "fixed"
         state = _state.start(chain, x0, v0, replicas, rng, self._plan(), self.kT, drifting)
-        _state.warn_of_long_steps(chain, state, self.dt)
+        _state.warn_of_long_steps(chain, state, self._plan())
         return state
 
     def advance(self, chain: Chain, state: State, steps: int, workers: int = 1) -> None:

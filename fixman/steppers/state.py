@@ -33,6 +33,7 @@ ALONE = 1
 # Of the shortest bond, the thermal way of a step from which a warning is due: there ⟨cos²θ⟩ of two
 # bonds is off by 0.5 % or so, and the error grows with the square.
 LONG_STEP = 0.15
+LONG_TURN, LONG_NEWTON = 0.05, 0.02  # with hard angles, whose chains have lighter motions left
 FAR = 0.1  # of the shortest bond, by which forces move a bead in one step if there is an overlap
 STRAIGHT = 0.01  # sine of a bend in space below which a hard one turns faster than steps can follow
 COLLAPSED = 1e-3  # of the start's smallest pivot of H^bb, by its diagonal: rows became dependent
@@ -150,7 +151,7 @@ def start(
     return state
 
 
-def warn_of_long_steps(chain: Chain, state: State, dt: float, kT: float | None = None) -> None:
+def warn_of_long_steps(chain: Chain, state: State, plan: Plan, kT: float | None = None) -> None:
     """Warn if a step moves beads so far that averages suffer; kT by default that of state.v."""
     shortest = _shortest(chain, state.targets)
     if kT is None:
@@ -159,16 +160,39 @@ def warn_of_long_steps(chain: Chain, state: State, dt: float, kT: float | None =
             v = v - np.average(v, axis=1, weights=chain.masses)[:, None]
         freedom = max(1, v[0].size - chain.hard.size)
         kT = float(np.einsum("rka,rka,k->", v, v, chain.masses)) / (len(v) * freedom)
-    way = dt * float(np.sqrt(kT * chain._inverse_masses.max()))
-    if way > LONG_STEP * shortest:
+    ways = plan.dt * np.sqrt(kT * chain._inverse_masses) / shortest
+    turning = bool(np.any(chain._hard_rows.kinds != LENGTH))
+    usual = LONG_STEP if not turning else LONG_TURN if plan.damping < 1.0 else LONG_NEWTON
+    limits = np.minimum(usual, _steep_ways(chain) if plan.metric else np.inf) + 0.0 * ways
+    bead = int(np.argmax(ways / limits))
+    if ways[bead] > limits[bead]:
+        fine = _round_down(plan.dt * float(limits[bead] / ways[bead]))
+        steep = limits[bead] < usual
         warnings.warn(
-            f"dt={dt:g} is long: in one step the lightest bead moves {way / shortest:.2g} of the "
-            "shortest bond, dt √(kT/m), so that averages are of another ensemble, although the "
-            f"temperature is right; dt={_round_down(dt * LONG_STEP * shortest / way):g} or less "
-            "would do",
+            f"dt={plan.dt:g} is long: in one step bead {bead} moves {ways[bead]:.2g} of the "
+            "shortest bond, dt √(kT/m)"
+            + (", and it is so light that its Fixman force is steep" if steep else "")
+            + ", so that averages are of another ensemble, although the temperature is right; "
+            f"dt={fine:g} or less would do",
             RuntimeWarning,
             stacklevel=4,  # who called simulate
         )
+
+
+def _steep_ways(chain: Chain) -> Array:
+    """Of a bond, how far each bead (n,) may move in a step for the sake of its Fixman force.
+
+    Bending by an angle of √(m_k Σ 1/m) changes ln det H^bb of a light bead k, the sum being over
+    the beads that hard bonds join it to; where it has one bond only, nothing.
+    """
+    rows = chain._hard_rows
+    ends_of = rows.columns[rows.kinds == LENGTH, :2]
+    ends = ends_of[(ends_of >= 0).all(axis=1)]
+    one, other = np.concatenate([ends, ends[:, ::-1]]).T
+    w = chain._inverse_masses
+    angles = np.sqrt(np.bincount(one, w[other], chain.n) / w)
+    bonds = np.bincount(ends_of[ends_of >= 0], minlength=chain.n)  # to the base as well
+    return np.where(bonds > 1, 0.5 * angles, np.inf)
 
 
 def _round_down(value: float) -> float:
