@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fixman.errors import Frame, FrameError
+
 Array = NDArray[np.float64]
 Lead = tuple[int, ...]
 
@@ -79,12 +81,16 @@ def spread(array: Array, lead: Lead, tail: tuple[int, ...]) -> Array:
     return np.require(np.broadcast_to(array, (*lead, *tail)), requirements=["C", "W"])
 
 
-def frame_text(frame: int, lead: Lead) -> str:
-    """`` in frame 3``, or nothing where there is only one configuration."""
-    if not lead:
-        return ""
-    index = tuple(int(i) for i in np.unravel_index(frame, lead))
-    return f" in frame {index[0] if len(index) == 1 else index}"
+def frame_index(frame: int, lead: Lead) -> Frame:
+    """Index of a frame along the leading axes; None where there is only one configuration."""
+    index = tuple(int(i) for i in np.unravel_index(frame, lead)) if lead else (None,)
+    return index[0] if len(index) == 1 else index
+
+
+def overflow(what: str, frame: int, lead: Lead) -> FrameError:
+    """Return the error for results that are not finite though every argument is."""
+    rest = ": choose units that bring values nearer to 1"
+    return FrameError(f"the {what} overflowed", rest, frame=frame_index(frame, lead))
 
 
 def require_finite(array: Array, tail: tuple[int, ...], name: str, what: str = "bead") -> None:
@@ -97,8 +103,11 @@ def require_finite(array: Array, tail: tuple[int, ...], name: str, what: str = "
     place = f" at {what} {index[0]}" if index.size else ""  # a single number has no place
     frame = int(np.ravel_multi_index(tuple(where[: len(lead)]), lead)) if lead else 0
     value = array[tuple(where)]
-    raise ValueError(
-        f"{name} is {value}{place}{frame_text(frame, lead)}: every value must be finite"
+    raise FrameError(
+        f"{name} is {value}{place}",
+        ": every value must be finite",
+        frame=frame_index(frame, lead),
+        beads=index[:1] if what == "bead" else (),
     )
 
 

@@ -12,8 +12,8 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from fixman import _arrays, topology
-from fixman._arrays import Array
-from fixman.chain import Chain, count, overflow, require_chain
+from fixman._arrays import Array, overflow
+from fixman.chain import Chain, count, require_chain
 from fixman.coordinates import GHOSTS, Index, Rows
 from fixman.errors import SingularCoordinateError
 from fixman.kernels import forces
@@ -156,11 +156,12 @@ class Bound:
         one, lead = x.reshape(-1, *tail)[frame], x.shape[:-2]
         found = self._singular_terms(one) or self._overlap(one)
         if found:
-            return SingularCoordinateError(found + _arrays.frame_text(frame, lead))
+            where = _arrays.frame_index(frame, lead)
+            return SingularCoordinateError(found[0], frame=where, beads=found[1])
         return overflow(what, frame, lead)
 
-    def _singular_terms(self, x: Array) -> str:
-        """Describe the first bonded term without a force, if there is one."""
+    def _singular_terms(self, x: Array) -> tuple[str, tuple[int, ...]] | None:
+        """Describe the first bonded term without a force, if there is one, and its beads."""
         dim = self.chain.dim
         ghosts = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])[:, :dim]
         points = np.pad(np.concatenate([ghosts, x]), ((0, 0), (0, 3 - dim)))
@@ -171,7 +172,7 @@ class Bound:
         used = np.stack([np.full(four.size, True), np.full(four.size, True), four], axis=1)
         for term, bond in np.argwhere((lengths == 0.0) & used)[:1]:
             i, j = beads[term, bond : bond + 2]
-            return f"{_bead_text(i)} and {_bead_text(j)} coincide"
+            return f"{_bead_text(i)} and {_bead_text(j)} coincide", (i, j)
         parameters = self.tables.parameters.reshape(-1, WIDTH)[self.tables.types]
         with np.errstate(all="ignore"):
             units = bonds / lengths[..., None]
@@ -187,13 +188,13 @@ class Bound:
             name = "torsion" if four[term] else "bend"
             row = tuple(int(b) for b in beads[term, : 4 if four[term] else 3])
             remedy = "BendingTorsion is regular there" if four[term] else "it can push to no side"
-            return f"{name}{row} has three beads in line: {remedy}"
-        return ""
+            return f"{name}{row} has three beads in line: {remedy}", row
+        return None
 
-    def _overlap(self, x: Array) -> str:
+    def _overlap(self, x: Array) -> tuple[str, tuple[int, ...]] | None:
         """Describe the closest pair."""
         if not self.tables.sizes.size or self.chain.n < 2:
-            return ""
+            return None
         tree = cKDTree(x)
         first = self.tables.excluded_first
         for radius in (0.0, 1e-3 * float(self.tables.sizes.min())):
@@ -201,10 +202,9 @@ class Bound:
                 if j in self.tables.excluded[first[i] : first[i + 1]]:
                     continue
                 distance = float(np.linalg.norm(x[i] - x[j]))
-                if distance == 0.0:
-                    return f"bead {i} and bead {j} coincide"
-                return f"bead {i} and bead {j} are {distance:.3g} apart: their repulsion overflows"
-        return ""
+                found = f"are {distance:.3g} apart: their repulsion overflows"
+                return f"bead {i} and bead {j} {found if distance else 'coincide'}", (i, j)
+        return None
 
 
 class Assembly:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import linalg
 
-from fixman._arrays import Array, frame_text
-from fixman.errors import SingularConstraintError
+from fixman._arrays import Array, frame_index
+from fixman.errors import FrameError, SingularConstraintError
 from fixman.kernels import charts
 from fixman.kernels.geometry import (
     LARGEST_SQUARE,
@@ -118,7 +118,7 @@ class Rows:
             columns[:, k] = self.columns[row, slot + k]
         return Rows(self.n, self.dim, self.fixed, kinds, beads, columns)
 
-    def refuse_lengths(self, x: Array, frame: int, error: type[ValueError]) -> None:
+    def refuse_lengths(self, x: Array, frame: int, error: type[FrameError]) -> None:
         """Raise if successive beads of a row coincide, or cannot be told apart or squared."""
         lengths = self._bonds
         q = lengths.values(_one(self, x, frame))[0][0]
@@ -129,20 +129,24 @@ class Rows:
         row = int(bad[np.argmin(q[bad])])
         i, j = sorted(lengths[row].beads)
         first = f"bead {i}" if i >= 0 else "the base point"
-        where = frame_text(frame, x.shape[:-2])
+        where = frame_index(frame, x.shape[:-2])
         if q[row] == 0:
-            raise error(f"{first} and bead {j} coincide{where}: their bond has no direction")
-        raise ValueError(
-            f"the bond between {first} and bead {j} has length {q[row]:.3g}{where}: choose a unit "
-            "of length that brings bonds nearer to 1"
+            rest = ": their bond has no direction"
+            raise error(f"{first} and bead {j} coincide", rest, frame=where, beads=(i, j))
+        raise FrameError(
+            f"the bond between {first} and bead {j} has length {q[row]:.3g}",
+            ": choose a unit of length that brings bonds nearer to 1",
+            frame=where,
+            beads=(i, j),
         )
 
-    def refuse_singular(self, x: Array, frame: int, error: type[ValueError]) -> None:
+    def refuse_singular(self, x: Array, frame: int, error: type[FrameError]) -> None:
         """Raise if a row has no gradient in frame number ``frame`` of x (..., n, d)."""
         singular = np.flatnonzero(~self.gradients(_one(self, x, frame))[1])
         if not singular.size:
             return
-        names = ", ".join(str(self[int(row)]) for row in singular[:3])
+        rows = [self[int(row)] for row in singular]
+        names = ", ".join(map(str, rows[:3]))
         if singular.size > 3:
             names += f" and {singular.size - 3} more"
         remedy = (
@@ -151,8 +155,12 @@ class Rows:
             else "Cartesian accelerations, tensions and ln det H^bb do not need them"
         )
         verb = "is" if singular.size == 1 else "are"
-        where = frame_text(frame, x.shape[:-2])
-        raise error(f"{names} {verb} singular{where}: three successive beads are in line; {remedy}")
+        raise error(
+            f"{names} {verb} singular",
+            f": three successive beads are in line; {remedy}",
+            frame=frame_index(frame, x.shape[:-2]),
+            coordinates=rows,
+        )
 
 
 def _one(rows: Rows, x: Array, frame: int) -> Array:

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman import _arrays
-from fixman._arrays import Array, Lead
+from fixman._arrays import Array, Lead, overflow
 from fixman.kernels import denoc as kernels
-from fixman.rigid.model import RATES, SerialChain, gate, lost_pivot, overflow, refuse_not_finite
+from fixman.rigid.model import RATES, SerialChain, gate, lost_pivot, refuse_not_finite
 from fixman.rigid.newton_euler import inverse_dynamics
 
 __all__ = ["forward_dynamics", "logdet", "n_d", "n_l", "udut"]

@@ -34,10 +34,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman import _arrays
-from fixman._arrays import Array, Lead
+from fixman._arrays import Array, Lead, overflow
 from fixman.kernels import rigid_partition
 from fixman.rigid._partition_tables import Tables, tables, unsuited
-from fixman.rigid.model import SerialChain, gate, overflow, refuse_not_finite, require_arm
+from fixman.rigid.model import SerialChain, gate, refuse_not_finite, require_arm
 from fixman.rigid.newton_euler import inverse_dynamics
 from fixman.structured import BlockTridiagonal
 
@@ -290,8 +290,8 @@ def _refuse_large(
         frame = int(np.argmax(large))
         rate = int(off[frame].argmax())
         body = int(np.searchsorted(arm.rate_offsets, rate, side="right")) - 1
-        where = _arrays.frame_text(frame, lead)
-        raise unsuited(body, f"its acceleration is lost to rounding{where}")
+        where = _arrays.frame_index(frame, lead)
+        raise unsuited(body, "its acceleration is lost to rounding", where)
 
 
 def _failure(
@@ -317,6 +317,6 @@ def _failure(
         # In the other kernels an overflow can spoil pivots too: look at the configuration alone.
         or rigid_partition.logdet_frames(known.blocks, arm._index, q[frame], np.empty(1)) >= 0
     ):
-        where = _arrays.frame_text(frame, lead)
-        return unsuited(body, f"its joint's pivot is lost to rounding{where}")
+        where = _arrays.frame_index(frame, lead)
+        return unsuited(body, "its joint's pivot is lost to rounding", where)
     return overflow("accelerations", frame, lead)
