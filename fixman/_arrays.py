@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,12 @@ def spread(array: Array, lead: Lead, tail: tuple[int, ...]) -> Array:
     if array.shape == (*lead, *tail):
         return array
     return np.require(np.broadcast_to(array, (*lead, *tail)), requirements=["C", "W"])
+
+
+def listed(names: Sequence[Any], most: int) -> str:
+    """Name the first few."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
 
 
 def frame_index(frame: int, lead: Lead) -> Frame:

@@ -704,19 +704,17 @@ def _assemble(
     lost = _redundant(chain, near)
     if not lost.size:
         return chain
+    redundant = tuple(table[int(k)] for k in lost)
     if isinstance(drop_redundant, (bool, np.bool_)) and not drop_redundant:
-        first = ", ".join(str(table[int(k)]) for k in lost[:6])
-        names = first + (f" and {lost.size - 6} more" if lost.size > 6 else "")
-        verb = "depends" if lost.size == 1 else "depend"
+        names, verb = _arrays.listed(redundant, 6), "depends" if lost.size == 1 else "depend"
         raise SingularConstraintError(
             f"{names} {verb} on the other hard coordinates in every configuration: "
             "drop_redundant=True leaves out such rows, which changes no motion",
-            coordinates=[table[int(k)] for k in lost],
+            coordinates=redundant,
         )
     chart = n * dim
     stay = np.ones(mask.size, dtype=bool)
     stay[lost] = False
-    redundant = tuple(table[int(k)] for k in lost)
     extra = tuple(row for row, stays in zip(rows, stay[chart:], strict=True) if stays)
     mask = np.concatenate([(mask & stay)[:chart], mask[chart:][stay[chart:]]])
     return Chain(n, int(dim), base, weights, references, extra, mask, redundant)

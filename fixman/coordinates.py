@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import linalg
 
-from fixman._arrays import Array, frame_index
+from fixman._arrays import Array, frame_index, listed
 from fixman.errors import FrameError, SingularConstraintError
 from fixman.kernels import charts
 from fixman.kernels.geometry import (
@@ -146,9 +146,6 @@ class Rows:
         if not singular.size:
             return
         rows = [self[int(row)] for row in singular]
-        names = ", ".join(map(str, rows[:3]))
-        if singular.size > 3:
-            names += f" and {singular.size - 3} more"
         remedy = (
             "a straight angle cannot be hard in 3-D; leave it soft"
             if error is SingularConstraintError
@@ -156,7 +153,7 @@ class Rows:
         )
         verb = "is" if singular.size == 1 else "are"
         raise error(
-            f"{names} {verb} singular",
+            f"{listed(rows, 3)} {verb} singular",
             f": three successive beads are in line; {remedy}",
             frame=frame_index(frame, x.shape[:-2]),
             coordinates=rows,

@@ -20,7 +20,6 @@ __all__ = [
     "SingularCoordinateError",
 ]
 
-
 Frame = int | tuple[int, ...] | None
 
 
@@ -39,7 +38,7 @@ class _LocatedError(Exception):
         step: int | None = None,
         replica: int | None = None,
     ) -> None:
-        super().__init__(text + ("" if frame is None else f" in frame {frame}") + rest)
+        super().__init__(text + _where(frame) + rest)
         self._text, self._rest = text, rest
         self.frame = frame
         self.coordinates = tuple(coordinates)
@@ -51,9 +50,12 @@ class _LocatedError(Exception):
         """Return the same error in another frame, in words ``where`` if `` in frame 3`` is not."""
         other = copy(self)
         other.frame = frame
-        where = where or ("" if frame is None else f" in frame {frame}")
-        other.args = (self._text + where + self._rest,)
+        other.args = (self._text + (where or _where(frame)) + self._rest,)
         return other
+
+
+def _where(frame: Frame) -> str:
+    return "" if frame is None else f" in frame {frame}"
 
 
 class FrameError(_LocatedError, ValueError):

@@ -17,7 +17,7 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import splu
 
 from fixman import _arrays
-from fixman._arrays import Array, overflow
+from fixman._arrays import Array, listed, overflow
 from fixman.chain import Chain, count, single
 from fixman.coordinates import SLOTS, Coordinate, Rows
 from fixman.errors import SingularConstraintError, SingularCoordinateError
@@ -395,10 +395,7 @@ class Dependence(NamedTuple):
     def __str__(self) -> str:
         """``length(0, 1) depends on length(1, 2)``."""
         first, *others = map(str, self.rows)
-        names = ", ".join(others[:NAMED]) or "the other hard coordinates"
-        if len(others) > NAMED:
-            names += f" and {len(others) - NAMED} more"
-        return f"{first} depends on {names}"
+        return f"{first} depends on {listed(others, NAMED) or 'the other hard coordinates'}"
 
 
 def nearest_dependence(chain: Chain, x: Array) -> Dependence | None:

@@ -1,5 +1,6 @@
 """Newton and Langevin dynamics: the same bits, the manifold, order, errors; ensembles elsewhere."""
 
+import inspect
 import json
 from dataclasses import replace
 
@@ -384,9 +385,21 @@ def test_steps_that_bias_averages_are_warned_of(stepper, v, would_do):
     replace(stepper, dt=stepper.dt).start(heavy, 4.0 * x, drift, 8, 1)
 
 
+@pytest.mark.parametrize("stepper", [Newton, Langevin])
+def test_only_the_time_step_goes_without_its_name(stepper):
+    order = ("kT", "friction", "ensemble", "potential", "drifting", "tolerance")
+    names = list(inspect.signature(stepper).parameters)
+    assert names == ["dt", *(name for name in order if name in names)]
+    with pytest.raises(TypeError, match="positional argument"):
+        stepper(0.1, 1.0)
+
+
 def test_parameters_make_the_stepper_again():
     potential = Bending(2.0) + Tension((1.0, 0.0, 0.0))
-    for stepper in (Newton(0.1, potential, kT=1.5), Langevin(0.1, 2.0, 3.0, "stiff", potential)):
+    for stepper in (
+        Newton(0.1, kT=1.5, potential=potential),
+        Langevin(0.1, kT=2.0, friction=3.0, ensemble="stiff", potential=potential),
+    ):
         text = json.loads(json.dumps(stepper.parameters()))
         assert from_parameters(text).parameters() == stepper.parameters()
     own = Newton(0.1, potential=Spring()).parameters()

@@ -41,7 +41,7 @@ from fixman.rigid.model import SerialChain, gate, refuse_not_finite, require_arm
 from fixman.rigid.newton_euler import inverse_dynamics
 from fixman.structured import BlockTridiagonal
 
-__all__ = ["forward_dynamics", "hard_block", "joint_wrenches", "logdet", "logdet_hard"]
+__all__ = ["forward_dynamics", "hard_block", "joint_wrenches", "logdet_hard", "logdet_mass"]
 
 
 def forward_dynamics(
@@ -124,7 +124,7 @@ def joint_wrenches(
     return out.reshape(-1, arm.nv + 6 * arm.n)[:, arm.nv :].reshape(*lead, arm.n, 6)
 
 
-def logdet(arm: SerialChain, q: ArrayLike) -> Array:
+def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
     """ln det of the generalized inertia matrix, Σ ln det M_i + ln det H^bb.
 
     Parameters

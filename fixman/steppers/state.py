@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -291,12 +290,10 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
     state.x, state.v, state.random, state.step = moved.x, moved.v, moved.random, moved.step
 
 
-_At = dict[str, Any]  # beads or coordinates
+_Cause = tuple[str, dict[str, Any]]  # and the coordinates or beads that it names
 
 
-def _cause(
-    prepared: Prepared, state: State, stuck: Array, replica: int, plan: Plan
-) -> tuple[str, _At]:
+def _cause(prepared: Prepared, state: State, stuck: Array, replica: int, plan: Plan) -> _Cause:
     """Say what positions before the call, and where it got stuck, tell of a step that failed."""
     chain = prepared.bound.chain
     targets = state.targets[replica : replica + 1]
@@ -306,7 +303,7 @@ def _cause(
         far = np.flatnonzero(ways > FAR * _shortest(chain, targets))
         if far.size:
             far = far[np.argsort(-ways[far], kind="stable")]
-            names = _listed([f"bead {k}" for k in far])
+            names = _arrays.listed([f"bead {k}" for k in far], NAMED)
             return (
                 f"beads overlap, or nearly so; the forces at step {state.step} are enormous, up to "
                 f"{pull.max():.2g} on {names}: start from positions without overlaps, or, if these "
@@ -318,8 +315,8 @@ def _cause(
         if flat.size:
             rows = [chain.coordinates[row] for row in flat]
             return (
-                f"{_listed(rows)} hardly bend, and in space a straight angle cannot be hard: leave "
-                "them soft, or give them values away from 0 and π"
+                f"{_arrays.listed(rows, NAMED)} hardly bend, and in space a straight angle cannot "
+                "be hard: leave them soft, or give them values away from 0 and π"
             ), {"coordinates": rows}
     if plan.potential is None and LENGTH not in chain._rows.kinds[chain.hard]:
         return (
@@ -335,31 +332,25 @@ def _cause(
     )
 
 
-def _became_dependent(chain: Chain, before: Array, stuck: Array) -> tuple[str, _At] | None:
+def _became_dependent(chain: Chain, before: Array, stuck: Array) -> _Cause | None:
     """Say which hard rows have become dependent on the way, if any."""
     if not np.isfinite(stuck).all():
         return None
     rows = chain._hard_pattern.rows
     straight = [rows[int(row)] for row in np.flatnonzero(~rows.gradients(stuck)[1])]
     if straight:
-        names = _listed(straight)
+        names = _arrays.listed(straight, NAMED)
         cause = f"bends came to be straight, where {names} cannot be held; no time step helps"
         return cause, {"coordinates": straight}
     start, end = (partition.nearest_dependence(chain, x) for x in (before, stuck))
     if start is None or end is None or not end.share < COLLAPSED * start.share:
         return None
     return (
-        f"{end} there; no time step helps: in such configurations the hard "
-        "coordinates cannot be held, the rigid ensemble has a corner and the weight of the stiff "
-        "one, which grows like 1/|sin β| for a rhombus of angle β, cannot be normalized; make one "
+        f"{end} there; no time step helps: in such configurations the hard coordinates cannot be "
+        "held, the rigid ensemble has a corner and the weight of the stiff one, which grows like 1/|sin β| for a rhombus of angle β, cannot be normalized; make one "
         "of these rows soft, or keep away by a potential",
         {"coordinates": end.rows},
     )
-
-
-def _listed(names: Sequence[Any]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(map(str, names[:NAMED])) + more
 
 
 def _motion(chain: Chain, ghosts: int, plan: Plan) -> stepping.Motion:
