@@ -275,9 +275,10 @@ def test_bends_that_came_to_be_straight_are_named():
     bent = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 1.0, 0.0], [3.0, 1.0, 0.5]])
     stuck = bent.copy()
     stuck[2] = 2.0, 0.0, 0.0
-    assert _became_dependent(chain, bent, bent) == ""
-    said = _became_dependent(chain, bent, stuck)
+    assert _became_dependent(chain, bent, bent) is None
+    said, at = _became_dependent(chain, bent, stuck)
     assert said.startswith("bends came to be straight, where angle(0, 1, 2) cannot be held")
+    assert fx.Coordinate("angle", (0, 1, 2)) in at["coordinates"]
 
 
 def test_far_from_the_origin_only_rounding_is_left():

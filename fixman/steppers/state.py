@@ -347,8 +347,9 @@ def _became_dependent(chain: Chain, before: Array, stuck: Array) -> _Cause | Non
         return None
     return (
         f"{end} there; no time step helps: in such configurations the hard coordinates cannot be "
-        "held, the rigid ensemble has a corner and the weight of the stiff one, which grows like 1/|sin β| for a rhombus of angle β, cannot be normalized; make one "
-        "of these rows soft, or keep away by a potential",
+        "held, the rigid ensemble has a corner and the weight of the stiff one, which grows like "
+        "1/|sin β| for a rhombus of angle β, cannot be normalized; make one of these rows soft, or "
+        "keep away by a potential",
         {"coordinates": end.rows},
     )
 
