@@ -142,16 +142,16 @@ class Rows:
 
     def refuse_singular(self, x: Array, frame: int, error: type[FrameError]) -> None:
         """Raise if a row has no gradient in frame number ``frame`` of x (..., n, d)."""
-        singular = np.flatnonzero(~self.gradients(_one(self, x, frame))[1])
-        if not singular.size:
+        _, exist = self.gradients(_one(self, x, frame))
+        rows = [self[int(row)] for row in np.flatnonzero(~exist)]
+        if not rows:
             return
-        rows = [self[int(row)] for row in singular]
         remedy = (
             "a straight angle cannot be hard in 3-D; leave it soft"
             if error is SingularConstraintError
             else "Cartesian accelerations, tensions and ln det H^bb do not need them"
         )
-        verb = "is" if singular.size == 1 else "are"
+        verb = "is" if len(rows) == 1 else "are"
         raise error(
             f"{listed(rows, 3)} {verb} singular",
             f": three successive beads are in line; {remedy}",
