@@ -115,7 +115,7 @@ def require_finite(array: Array, tail: tuple[int, ...], name: str, what: str = "
         ": every value must be finite",
         frame=frame_index(frame, lead),
         beads=index[:1] if what == "bead" else (),
-        body=int(index[0]) if what == "body" else None,
+        body=int(index[0]) if what == "body" and index.size else None,
     )
 
 
