@@ -18,7 +18,7 @@ from fixman.coordinates import GHOSTS, Index, Rows
 from fixman.errors import SingularCoordinateError
 from fixman.kernels import forces
 from fixman.kernels.bonded import COSINE, HARMONIC, TORSION, WIDTH
-from fixman.kernels.forces import Tables
+from fixman.kernels.forces import PotentialTables
 from fixman.kernels.geometry import ANGLE, LENGTH, SMALLEST_SINE
 from fixman.kernels.geometry import TORSION as TORSION_ROW
 from fixman.kernels.lanes import EIGHTS, LANES, ONE
@@ -56,7 +56,7 @@ class Bound:
     ----------
     chain : Chain
     potential
-    tables : Tables
+    tables : PotentialTables
         What compiled steppers read.  They hold addresses of functions that live as long as this.
     """
 
@@ -66,7 +66,7 @@ class Bound:
         assembly = Assembly(chain)
         if potential is not None:
             assembly.add(potential)
-        self.tables: Tables = assembly.tables()
+        self.tables: PotentialTables = assembly.tables()
         self._energies = assembly.energies
         self._failures = assembly.failures
         self._watched = assembly.watched
@@ -332,7 +332,7 @@ class Assembly:
             raise ValueError(f"{name} must have {self.chain.dim} components, got {array.size}")
         return array
 
-    def tables(self) -> Tables:
+    def tables(self) -> PotentialTables:
         """Return what the kernels read."""
 
         def joined(blocks: list[Any], kind: Any) -> Any:
@@ -341,7 +341,7 @@ class Assembly:
         empty = np.empty(0)
         none = np.empty(0, dtype=np.int32)
         sizes, depths, pair, first, excluded = self.pair or (empty, empty, empty, none, none)
-        return Tables(
+        return PotentialTables(
             kinds=joined(self.kinds, np.int8),
             beads=joined(self.beads, np.int32),
             types=joined(self.types, np.int32),

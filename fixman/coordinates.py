@@ -25,7 +25,7 @@ from fixman.kernels.geometry import (
     SMALLEST_SINE,
     SMALLEST_SQUARE,
 )
-from fixman.kernels.metric import Tables
+from fixman.kernels.metric import HardTables
 from fixman.kernels.sparse import Symbolic, analyse, places
 
 KINDS = ("x", "y", "z", "length", "angle", "torsion")
@@ -252,7 +252,7 @@ class HardPattern:
         return self._terms(places(self.symbolic, j // 4, i // 4))
 
     @cached_property
-    def tables(self) -> Tables:
+    def tables(self) -> HardTables:
         """What the kernels of the metric read."""
         place, i, j, _ = self.terms.T
         apart = i // 4 != j // 4  # within a row both orders are listed
@@ -262,7 +262,7 @@ class HardPattern:
         used = np.flatnonzero(np.arange(4) < SLOTS[self.rows.kinds][:, None])
         bead = np.maximum(self.rows.columns.ravel()[used], 0)
         end = np.searchsorted(owner[order], used, side="right")
-        return Tables(
+        return HardTables(
             self.rows.kinds,
             self.rows.beads,
             tuple(self.symbolic),

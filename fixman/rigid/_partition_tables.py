@@ -14,19 +14,19 @@ from fixman.rigid.model import SerialChain
 from fixman.rigid.spatial import skew
 
 
-def tables(arm: SerialChain) -> Tables:
+def tables(arm: SerialChain) -> PartitionTables:
     """Return the tables of an arm.
 
     Kept with the arm, as a cached property would be: hashing it costs more than a short solve.
     """
-    known: Tables | None = arm.__dict__.get("_partition")
+    known: PartitionTables | None = arm.__dict__.get("_partition")
     if known is None:
-        known = Tables(arm)
+        known = PartitionTables(arm)
         arm.__dict__["_partition"] = known
     return known
 
 
-class Tables:
+class PartitionTables:
     """Constants of an arm, as its kernels want them; each table is built when first asked for."""
 
     def __init__(self, arm: SerialChain) -> None:

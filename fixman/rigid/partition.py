@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike
 from fixman import _arrays
 from fixman._arrays import Array, Lead, overflow
 from fixman.kernels import rigid_partition
-from fixman.rigid._partition_tables import Tables, tables, unsuited
+from fixman.rigid._partition_tables import PartitionTables, tables, unsuited
 from fixman.rigid.model import SerialChain, gate, refuse_not_finite, require_arm
 from fixman.rigid.newton_euler import inverse_dynamics
 from fixman.structured import BlockTridiagonal
@@ -197,7 +197,7 @@ _THREE = (3,)
 
 def _quick(arm: SerialChain, q: Any, qd: Any, tau: Any, gravity: Any) -> Array | None:
     """Answer for one frame of plain arrays, as a loop over time steps passes them; else None."""
-    known: Tables | None = getattr(arm, "__dict__", {}).get("_partition")
+    known: PartitionTables | None = getattr(arm, "__dict__", {}).get("_partition")
     if known is None or known.quick is None:
         return None
     try:
