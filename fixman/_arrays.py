@@ -191,6 +191,19 @@ def _short(value: int) -> str:
     return f"{str(value)[0]}e{len(str(value)) - 1}" if value < 10**400 else "far more"
 
 
+def require_memory(needed: int, what: str) -> None:
+    """Refuse what this machine cannot hold before it tries to; ``needed`` in bytes."""
+    try:
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not a POSIX system
+        return
+    if needed > there:
+        raise MemoryError(
+            f"{what} would take about {needed / 1e9:.3g} GB of memory, and this machine has "
+            f"{there / 1e9:.3g} GB"
+        )
+
+
 def flag(value: Any, name: str) -> bool:
     """Return True or False; numbers and strings such as "no" are neither."""
     if not isinstance(value, (bool, np.bool_)):
@@ -215,7 +228,7 @@ def generator(rng: Any) -> np.random.Generator:
     if rng is not None and (isinstance(rng, bool) or not isinstance(rng, (int, np.integer))):
         raise TypeError(f"rng must be an integer or a numpy.random.Generator, got {rng!r:.80}")
     if rng is not None and rng < 0:
-        raise ValueError(f"rng must be non-negative, got {rng}")
+        raise ValueError(f"rng must be non-negative, got {rng}: a seed is an integer from 0 on")
     return np.random.default_rng(rng)
 
 

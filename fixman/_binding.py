@@ -22,6 +22,7 @@ from fixman.kernels.forces import PotentialTables
 from fixman.kernels.geometry import ANGLE, LENGTH, SMALLEST_SINE
 from fixman.kernels.geometry import TORSION as TORSION_ROW
 from fixman.kernels.lanes import EIGHTS, LANES, ONE
+from fixman.kernels.nonbonded import Pairs
 
 __all__ = ["Assembly", "Bound", "bead_rows", "bind", "named_terms", "require_beads", "spread"]
 
@@ -193,13 +194,14 @@ class Bound:
 
     def _overlap(self, x: Array) -> tuple[str, tuple[int, ...]] | None:
         """Describe the closest pair."""
-        if not self.tables.sizes.size or self.chain.n < 2:
+        pairs = self.tables.pairs
+        if pairs is None or self.chain.n < 2:
             return None
         tree = cKDTree(x)
-        first = self.tables.excluded_first
-        for radius in (0.0, 1e-3 * float(self.tables.sizes.min())):
+        first = pairs.excluded_first
+        for radius in (0.0, 1e-3 * float(pairs.sizes.min())):
             for i, j in sorted(tree.query_pairs(radius)):
-                if j in self.tables.excluded[first[i] : first[i + 1]]:
+                if j in pairs.excluded[first[i] : first[i + 1]]:
                     continue
                 distance = float(np.linalg.norm(x[i] - x[j]))
                 found = f"are {distance:.3g} apart: their repulsion overflows"
@@ -219,7 +221,7 @@ class Assembly:
         self.field = np.zeros((0, chain.dim))
         self.tethered: list[Index] = []
         self.tethers: list[Array] = []
-        self.pair: tuple[Any, ...] = ()
+        self.pair: Pairs | None = None
         self.addresses: list[int] = []
         self.energies: list[Any] = []
         self.failures: list[BaseException] = []
@@ -282,7 +284,7 @@ class Assembly:
         largest = float(sigma.max())
         reach = (cut[0] + skin) * largest
         constants = np.array([cut[0] ** 2, *cut[1:], reach, skin * largest])
-        self.pair = (0.5 * sigma, np.sqrt(epsilon), constants, *_near(self.chain, exclude))
+        self.pair = Pairs(0.5 * sigma, np.sqrt(epsilon), constants, *_near(self.chain, exclude))
 
     def compiled(self, force: Any, energy: Any) -> None:
         """Add a compiled function of the user's, watched for what it raises and for NaN."""
@@ -338,9 +340,6 @@ class Assembly:
         def joined(blocks: list[Any], kind: Any) -> Any:
             return np.concatenate([np.empty(0), *(b.ravel() for b in blocks)]).astype(kind)
 
-        empty = np.empty(0)
-        none = np.empty(0, dtype=np.int32)
-        sizes, depths, pair, first, excluded = self.pair or (empty, empty, empty, none, none)
         return PotentialTables(
             kinds=joined(self.kinds, np.int8),
             beads=joined(self.beads, np.int32),
@@ -349,11 +348,7 @@ class Assembly:
             field=self.field.reshape(-1),
             tethered=joined(self.tethered, np.int32),
             tethers=joined(self.tethers, np.float64),
-            sizes=sizes,
-            depths=depths,
-            pair=pair,
-            excluded_first=first,
-            excluded=excluded,
+            pairs=self.pair,
             external=np.array(self.addresses, dtype=np.int64),
         )
 

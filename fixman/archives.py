@@ -59,7 +59,7 @@ def read(
     except ArchiveError:
         raise
     except Exception as error:  # zipfile and NumPy raise a dozen kinds for a broken file
-        raise ArchiveError(f"{type(error).__name__}: {error}") from None
+        raise ArchiveError(f"it is not a whole archive ({error})") from error
 
 
 def _members(

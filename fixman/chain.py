@@ -338,8 +338,8 @@ class Chain:
 
     def __repr__(self) -> str:
         """``<Chain: 100 beads, 3-D, free, masses 1, hard: 99 lengths>``."""
-        low, high = self.masses.min(), self.masses.max()
-        masses = f"masses {low:g}" if low == high else f"masses {low:g} to {high:g}"
+        low, high = f"{self.masses.min():g}", f"{self.masses.max():g}"
+        masses = f"masses {low}" if low == high else f"masses {low} to {high}"
         counts = Counter(KINDS[kind] for kind in self._rows.kinds[self.hard])
         hard = ", ".join(f"{m} {kind}{'s' * (m > 1)}" for kind, m in counts.items())
         beads = f"{self.n} bead{'s' * (self.n > 1)}"
@@ -402,7 +402,8 @@ class Chain:
             OverflowError,
             RecursionError,
         ) as error:
-            raise ValueError(f"text is not a chain written by Chain.to_json: {error!r}") from None
+            what = error if isinstance(error, ValueError) else repr(error)
+            raise ValueError(f"text is not a chain written by Chain.to_json: {what}") from None
         return cls(n, dim, base, masses, references, extra, mask, redundant)
 
     # --- charts -----------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import struct
 import sys
 import threading
 import warnings
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 UNWRITTEN = 1
 BROKEN_PIPE = 141  # what a shell tells of a program that SIGPIPE ended
-CORRUPT = (EOFError, IndexError, KeyError, struct.error)  # of readers that meet what they must not
 
 
 class UnwrittenError(Exception):
@@ -127,6 +125,7 @@ def _in_flags(text: str) -> str:
     """Put an error of the library, which speaks of its arguments, in one line and in flags."""
     text = " ".join(text.split()).replace("overwrite=True", "--overwrite")
     text = re.sub(r"""\b(hard|bonds)=(["'])(\S+?)\2""", r"--\1 \3", text)
+    text = re.sub(r"\brun\[(\d+):(\d+)\]", r"fixman export --start \1 --stop \2", text)
     text = re.sub(r"\batom_style=('[^']*')", r"--atom-style \1", text)
     text = text.replace("hydrogens=…", '--hydrogens "name H*"')
     return text.replace("masses=…", "--masses 1=12.011,2=1.008")
@@ -138,6 +137,13 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Exit with 2 and without the usage, which can be asked for."""
         self.exit(2, f"fixman: error: {' '.join(message.split())}; see {self.prog} --help\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse what a subcommand does not know here, where its own help can be named."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -167,7 +173,8 @@ def _add_demo(commands: Any) -> None:
     about = "solve, check and time long chains; writes figures"
     demo = commands.add_parser("demo", help=about, description=about.capitalize() + ".")
     add = demo.add_argument
-    add("--out", type=Path, metavar="DIR", help="folder for figures and CSV (default: fixman-demo)")
+    where = "folder for figures and CSV (default: fixman-demo)"
+    add("--out", type=cli_simulate.named_path, metavar="DIR", help=where)
     demo.set_defaults(run=_demo)
 
 
@@ -182,8 +189,10 @@ def _add_audit(commands: Any) -> None:
         '  fixman audit top.psf run.dcd --select "name N CA C" --hard length,angle',
     )
     add = audit.add_argument
-    add("topology", metavar="TOPOLOGY", help="any topology that MDAnalysis reads")
-    add("trajectory", metavar="TRAJECTORY", nargs="?", help="one trajectory; may be left out")
+    a_path = cli_simulate.named_path
+    add("topology", type=a_path, metavar="TOPOLOGY", help="any topology that MDAnalysis reads")
+    one = "one trajectory; may be left out"
+    add("trajectory", type=a_path, metavar="TRAJECTORY", nargs="?", help=one)
     select = "MDAnalysis selection of the chains (default: all)"
     add("--select", default="all", metavar="SELECTION", help=select)
     kinds = "what is constrained: one or more of length,angle,torsion; or one of torsional, h-bonds"
@@ -208,11 +217,12 @@ def _add_audit(commands: Any) -> None:
     add("--stop", type=int, metavar="FRAME", help="frame to stop before (default: the end)")
     add("--step", type=int, metavar="FRAMES", help="from one frame to the next (default: 1)")
     where = audit.add_mutually_exclusive_group().add_argument
-    where("--workers", type=int, metavar="N", help="processes on this machine (default: 1)")
+    workers = "processes on this machine (default: 1)"
+    where("--workers", type=cli_simulate.workers, metavar="N", help=workers)
     where("--scheduler", metavar="ADDRESS", help="a running Dask scheduler, tcp://host:8786")
     table = "write ½ ln det H^bb and the sizes of every frame and chain"
-    add("--out", type=Path, metavar="CSV", help=table)
-    add("--plot", type=Path, metavar="PNG", help="write its histogram, and those of soft angles")
+    add("--out", type=a_path, metavar="CSV", help=table)
+    add("--plot", type=a_path, metavar="PNG", help="write its histogram, and those of soft angles")
     add("--overwrite", action="store_true", help="replace files of these names")
     add("--json", action="store_true", help="print one JSON document instead of text")
     add("--quiet", action="store_true", help="no progress bar")
@@ -227,7 +237,7 @@ def _demo(arguments: argparse.Namespace) -> None:
 
 def _audit(arguments: argparse.Namespace) -> None:
     # What can fail for want of a package or a folder fails before the long part.
-    taken = [Path(path).resolve() for path in (arguments.topology, arguments.trajectory) if path]
+    taken = [path.resolve() for path in (arguments.topology, arguments.trajectory) if path]
     for path in (arguments.out, arguments.plot):
         if path is None:
             continue
@@ -272,8 +282,7 @@ def _audit(arguments: argparse.Namespace) -> None:
             histograms=arguments.plot is not None,
         )
         backend = _backend(arguments, stack)
-        with _naming(arguments.trajectory or arguments.topology):
-            analysis.run(arguments.start, arguments.stop, arguments.step, **backend)
+        analysis.run(arguments.start, arguments.stop, arguments.step, **backend)
     report = AuditReport.from_analysis(analysis, notes)
     written, failed = [], []
     for path in (arguments.out, arguments.plot):
@@ -297,18 +306,6 @@ def _audit(arguments: argparse.Namespace) -> None:
             print(f"wrote {path}")
     if failed:
         raise UnwrittenError("; ".join(failed))
-
-
-@contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Name the file in errors of readers that do not."""
-    try:
-        yield
-    except (*CORRUPT, OSError) as error:
-        if str(path) in str(error) and not isinstance(error, BrokenPipeError):
-            raise
-        what = f"{type(error).__name__}: {error}" if isinstance(error, CORRUPT) else str(error)
-        raise ValueError(f"{path} cannot be read; is it damaged or cut off? ({what})") from error
 
 
 @contextmanager
@@ -336,8 +333,6 @@ def _backend(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Any]:
 
         return {"backend": DistributedBackend(stack.enter_context(connect(arguments.scheduler)))}
     workers = 1 if arguments.workers is None else arguments.workers
-    if workers < 1:
-        raise ValueError(f"--workers must be at least 1, got {workers}")
     if workers > 1:
         return {"backend": "multiprocessing", "n_workers": workers}
     return {"verbose": not arguments.quiet and sys.stderr.isatty()}
@@ -368,12 +363,13 @@ def _write_plot(path: Path, report: AuditReport, kind: str) -> None:
     panels = [panel for panel in angles if any(panel[2])]
     samples = {group.label: group.half_logdet for group in report.groups}
     with plot.style():
-        fig = plot.figure(aspect=0.72 * (1 + len(panels)))
+        lines = 1 + len(samples) + len(panels)  # of legends
+        fig = plot.figure(aspect=0.72 * (1 + len(panels)) + 0.045 * lines)
         axes = fig.subplots(1 + len(panels), squeeze=False)[:, 0]
         ensemble = "rigid" if report.as_is else "stiff"
         reweighted = [group.label for group in report.groups if group.reweightable]
         plot.audit_histogram(axes[0], samples, ensemble, reweighted=reweighted)
-        axes[0].set_title(f"hard: {', '.join(report.hard)}")
+        fig.suptitle(f"hard: {', '.join(report.hard)}", size=plot.STYLE["axes.titlesize"])
         for ax, (name, edges, densities) in zip(axes[1:], panels, strict=True):
             plot.angle_histogram(ax, edges, [density or {} for density in densities], name)
         fig.savefig(path, format=kind)

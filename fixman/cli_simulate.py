@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
-import os
 import secrets
 import sys
 import warnings
@@ -53,7 +52,12 @@ def _add_simulate(commands: Any) -> None:
     add("--base", choices=("free", "fixed"), default="free", help="whether the chain is held")
     kinds = "what is constrained: one or more of length,angle,torsion, or torsional"
     add("--hard", metavar="WORDS", help=f"{kinds} (default: length)")
-    add("--chain", type=_path, metavar="JSON", help="in place of these, what Chain.to_json wrote")
+    add(
+        "--chain",
+        type=named_path,
+        metavar="JSON",
+        help="in place of these, what Chain.to_json wrote",
+    )
     add("--length", type=float, default=1.0, help="of the bonds (default: 1)")
     degrees = "in degrees, 0 is straight (default: 70.53, tetrahedral bonds)"
     add("--angle", type=float, metavar="DEGREES", help=f"hard bending angles {degrees}")
@@ -77,7 +81,9 @@ def _add_simulate(commands: Any) -> None:
     add("--every", type=_whole, metavar="N", help="steps per frame (default: about 1000 frames)")
     add("--replicas", type=_whole, default=1, metavar="N", help="independent copies (default: 1)")
     add("--seed", type=int, metavar="N", help="of all random numbers (default: a new one)")
-    add("--out", type=_path, required=True, metavar="DIR", help="folder to be made for the run")
+    add(
+        "--out", type=named_path, required=True, metavar="DIR", help="folder to be made for the run"
+    )
     add("--overwrite", action="store_true", help="replace a run of that name")
     _add_running(add)
     simulate.set_defaults(run=_simulate)
@@ -87,7 +93,7 @@ def _add_resume(commands: Any) -> None:
     about = "go on with a run that was interrupted, or extend one"
     resume = commands.add_parser("resume", help=about, description=about.capitalize() + ".")
     add = resume.add_argument
-    add("folder", type=_path, metavar="RUN", help="folder of the run")
+    add("folder", type=named_path, metavar="RUN", help="folder of the run")
     add("--steps", type=_whole, metavar="N", help="new total number of steps")
     _add_running(add)
     resume.set_defaults(run=_resume)
@@ -101,8 +107,8 @@ def _add_export(commands: Any) -> None:
         "single precision and with bonds; .h5 for all numbers in double precision (H5MD).",
     )
     add = export.add_argument
-    add("folder", type=_path, metavar="RUN", help="folder of the run, finished or not")
-    add("--to", type=_path, required=True, metavar="FILE", help="file to write, .gsd or .h5")
+    add("folder", type=named_path, metavar="RUN", help="folder of the run, finished or not")
+    add("--to", type=named_path, required=True, metavar="FILE", help="file to write, .gsd or .h5")
     only = "one replica only, counted from 0 (GSD; default: all, one molecule each)"
     add("--replica", type=int, metavar="N", help=only)
     add("--start", type=int, metavar="FRAME", help="first frame, counted from 0 (default: 0)")
@@ -115,12 +121,14 @@ def _add_export(commands: Any) -> None:
 def _add_check(commands: Any) -> None:
     about = "read a run in whole, and say what is damaged and which frames can be read"
     check = commands.add_parser("check", help=about, description=about.capitalize() + ".")
-    check.add_argument("folder", type=Path, metavar="RUN", help="folder of the run")
+    check.add_argument("folder", type=named_path, metavar="RUN", help="folder of the run")
     check.set_defaults(run=_check)
 
 
 def _add_running(add: Any) -> None:
-    add("--workers", type=_whole, default=1, metavar="N", help="threads; the results do not depend")
+    add(
+        "--workers", type=workers, default=1, metavar="N", help="threads; the results do not depend"
+    )
     add("--quiet", action="store_true", help="no progress bar")
 
 
@@ -139,7 +147,18 @@ def _whole(text: str) -> int:
 _whole.__name__ = "whole number"  # argparse: "invalid whole number value: '1.5'"
 
 
-def _path(text: str) -> Path:
+def workers(text: str) -> int:
+    """Read a number of threads or processes."""
+    number = _whole(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
+workers.__name__ = _whole.__name__
+
+
+def named_path(text: str) -> Path:
     """Read a path; an empty one, of a variable that is not set, would be the current folder."""
     if not text:
         raise argparse.ArgumentTypeError("it is empty")
@@ -152,16 +171,10 @@ def _require_memory(beads: int, replicas: int) -> None:
 
     beads = _arrays.positive_int(beads, "--beads")
     replicas = _arrays.positive_int(replicas, "--replicas")
-    needed = beads * (BEAD_BYTES + REPLICA_BYTES * replicas)
-    try:
-        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not a POSIX system
-        return
-    if needed > there:
-        raise ValueError(
-            f"{beads} beads in {replicas} replica{'s' * (replicas != 1)} would take about "
-            f"{needed / 1e9:.3g} GB of memory, and this machine has {there / 1e9:.3g} GB"
-        )
+    _arrays.require_memory(
+        beads * (BEAD_BYTES + REPLICA_BYTES * replicas),
+        f"{beads} beads in {replicas} replica{'s' * (replicas != 1)}",
+    )
 
 
 def _simulate(arguments: argparse.Namespace) -> None:
@@ -187,6 +200,9 @@ def _simulate(arguments: argparse.Namespace) -> None:
         torsions=_radians(arguments, chain, "torsion", math.pi),
         rng=np.random.default_rng(np.random.SeedSequence(seed, spawn_key=WALKS)),
     )
+    # Said before the run, which may be killed; a pipe that is closed is met at the end.
+    with contextlib.suppress(BrokenPipeError):
+        print(f"{chain!r}, seed {seed}", flush=True)
     with _warnings_in_a_line():
         run = simulation.simulate(
             chain,
@@ -201,7 +217,6 @@ def _simulate(arguments: argparse.Namespace) -> None:
             progress=_progress(arguments),
             overwrite=arguments.overwrite,
         )
-    print(f"{chain!r}, seed {seed}")
     _report(run)
 
 
@@ -242,6 +257,8 @@ def _export(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--to must end in .gsd or .h5, got {path}")
     if suffix in HDF5 and arguments.replica is not None:
         raise ValueError("--replica is for GSD: HDF5 files hold all replicas")
+    if arguments.step == 0:
+        raise ValueError("--step must not be 0")
     with _warnings_in_a_line():
         whole = load_run(arguments.folder)
     run = whole[arguments.start : arguments.stop : arguments.step]

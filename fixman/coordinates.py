@@ -97,7 +97,7 @@ class Rows:
         return gradients, (sines > SMALLEST_SINE) & finite
 
     def to_sparse(self, gradients: Array) -> sparse.csr_array[Any, Any]:
-        """Wilson rows as a matrix (m, n·d); the columns of ghosts join their bead's, or vanish."""
+        """Wilson rows as a matrix (m, n·d); ghosts have no column."""
         row, slot = np.nonzero(self.columns >= 0)
         first = self.columns[row, slot].astype(np.int64) * self.dim
         columns = (first[:, None] + np.arange(self.dim)).ravel()
@@ -192,8 +192,8 @@ def chart(references: Index, extra: tuple[Coordinate, ...], fixed: bool) -> Rows
     kinds = np.concatenate([kinds.ravel(), more_kinds])
     beads = np.concatenate([beads.reshape(-1, 4), more_beads])
     used = np.arange(4) < SLOTS[kinds][:, None]
-    # A ghost is massless on a fixed base and rides on bead 0 of a free chain.
-    columns = np.where(used, np.where(beads < 0, -1 if fixed else 0, beads), -1)
+    # Ghosts have none: on a fixed base they stay, on a free chain bead 0 has their gradients.
+    columns = np.where(used & (beads >= 0), beads, -1)
     padded = np.where(used, beads + GHOSTS, 0)
     return Rows(n, dim, fixed, kinds, padded.astype(np.int32), columns.astype(np.int32))
 

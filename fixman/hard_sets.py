@@ -36,6 +36,8 @@ WORDS: dict[str, tuple[str, ...] | str] = {
     "h-angles": "h-angles", "HAngles": "h-angles",
 }  # fmt: skip
 
+NOTHING = ("none", "no", "nothing", "off", "")
+
 # Hydrogen is 1.008 amu, with its electrons moved to a Drude particle or a core–shell pair
 # somewhat less. Between hydrogen and lithium stand deuterium, tritium and hydrogens whose masses
 # were repartitioned; but coarse beads as well, so that someone has to say which it is.
@@ -109,6 +111,8 @@ def _words(hard: Any) -> list[str] | None:
 
 
 def _nearest(word: str) -> str:
+    if _plain(word) in NOTHING:
+        return " (without constraints there is nothing to correct: hold length at least)"
     spelled = {_plain(each): each for each in reversed(WORDS)}
     near = difflib.get_close_matches(_plain(word), spelled, 1)
     return f" (did you mean {spelled[near[0]]}?)" if near else ""

@@ -300,6 +300,7 @@ def motion_pattern(chain: Chain) -> Pattern:
 
 
 NEARLY_LOST = 1e3 * SMALLEST_PIVOT
+UNEVEN = 1e6  # ratio of masses beside a lost pivot from which they may be why it is lost
 
 _T = TypeVar("_T")
 
@@ -374,10 +375,16 @@ def raise_failure(
     nearest = nearest_dependence(chain, x.reshape(-1, chain.n, chain.dim)[frame].copy())
     if nearest is None or not nearest.share < NEARLY_LOST:
         raise overflow("answer", frame, lead)
+    shown = [bead for row in nearest.rows[: NAMED + 1] for bead in row.beads if bead >= 0]
+    ratio = float(chain.masses[shown].max() / chain.masses[shown].min())
+    masses = (
+        f", or seems to, as the masses of their beads differ by a factor of {ratio:.0e} (beside "
+        "hard angles and torsions, keep a bead between others within about 1e10 of them)"
+    )
     raise SingularConstraintError(
         str(nearest),
-        ", or the masses beside it differ by so much that rounding hides the difference: make one "
-        "of these soft or leave it out, or stay away from this configuration",
+        f"{masses if ratio > UNEVEN else ''}: make one of these soft or leave it out, or stay away "
+        "from this configuration",
         frame=_arrays.frame_index(frame, lead),
         coordinates=nearest.rows,
     )

@@ -73,7 +73,7 @@ def audit_histogram(
 
     Solid: samples as they are. Dashed: reweighted, rigid ones by (det H^bb)^(-1/2) to stiff, and
     samples of the stiff `ensemble` by (det H^bb)^(1/2) to rigid; of the `reweighted` labels only,
-    where given, and the legend says what was left out.
+    where given, and the legend, above the frame, says what was left out.
     """
     told = samples.keys() if reweighted is None else set(reweighted)
     sign = -1.0 if ensemble == "rigid" else 1.0
@@ -95,7 +95,7 @@ def audit_histogram(
         ax.plot([], [], color=key, linestyle="--", label=f"reweighted to {other}")
     ax.set_xlabel(r"$\frac{1}{2}\ln\det H^{bb}$ − mean  (kT)")
     ax.set_ylabel("density  (1/kT)")
-    ax.legend()
+    _legend_above(ax)
     return ax
 
 
@@ -123,7 +123,7 @@ def angle_histogram(
     ax.set_ylabel("density  (1/degree)")
     ax.set_ylim(bottom=0.0)
     if one:
-        ax.legend()
+        _legend_above(ax, columns=2)
     return ax
 
 
@@ -229,6 +229,11 @@ def accuracy(ax: Axes, series: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]
     ax.yaxis.set_major_locator(mpl.ticker.LogLocator(10.0, numticks=7))
     ax.minorticks_off()
     return ax
+
+
+def _legend_above(ax: Axes, columns: int = 1) -> None:
+    """Put the legend above the frame: inside, some distribution passes wherever it is."""
+    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, ncols=columns)
 
 
 def _label_ends(ax: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:

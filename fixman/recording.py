@@ -49,6 +49,8 @@ def frame(
 
 def named(observables: Observables) -> dict[str, Observable]:
     """Give every observable a name, its own unless a mapping says otherwise."""
+    from fixman import observables as library
+
     if isinstance(observables, Mapping):
         found = dict(observables)
     else:
@@ -61,7 +63,11 @@ def named(observables: Observables) -> dict[str, Observable]:
             raise ValueError("two observables have one name: give a mapping of names to functions")
     for name, function in found.items():
         if not callable(function):
-            raise TypeError(f"observables must be functions of (chain, x), got {function!r:.80}")
+            own = isinstance(function, str) and hasattr(library, function)
+            hint = f": pass the function, {LIBRARY}.{function}" if own else ""
+            raise TypeError(
+                f"observables must be functions of (chain, x), got {function!r:.80}{hint}"
+            )
         if not isinstance(name, str) or not name.isidentifier():
             raise ValueError(
                 f"{name!r} is no name for an observable: give a mapping of names to functions"

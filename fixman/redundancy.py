@@ -19,7 +19,8 @@ from scipy.sparse import csgraph
 from fixman import coordinates
 from fixman._arrays import Array
 from fixman.coordinates import GHOSTS, HardPattern, Index
-from fixman.kernels import modular
+from fixman.kernels import modular, motion
+from fixman.kernels import sparse as sparse_factor
 
 Mask = NDArray[np.bool_]
 
@@ -28,6 +29,7 @@ Mask = NDArray[np.bool_]
 # PIECES up to where pieces are of SMALL rows, and is linear from there.
 WHOLE, PIECES, SMALL = 10**10, 10**8, 64
 LIKED = 4.0  # times, so that a row of the chart goes only where others hold much more of it
+APART = 1e-3  # far above the rounding of what is factored
 LOST = 1e-10  # of the largest; a wrong guess costs digits, not independence, which is verified
 
 
@@ -58,9 +60,12 @@ def redundant(pattern: HardPattern, tree: Mask, depth: Index, x: Array) -> Index
     by which it may be too large; rows that stay are independent.  Costs O(m) where the factor of
     H^bb is sparse.
     """
+    none = np.empty(0, dtype=np.int64)
+    if _clearly_independent(pattern, x):
+        return none
     dependent, share = _eliminate(pattern, True)
     if not dependent.any():
-        return np.empty(0, dtype=np.int64)
+        return none
     rows = _rows_of_size(np.where(tree, LIKED, 1.0), pattern, x)
     clusters = _clusters(pattern, share, np.argsort(depth, kind="stable"))
     lost = np.zeros(tree.size, dtype=bool)
@@ -75,6 +80,25 @@ def redundant(pattern: HardPattern, tree: Mask, depth: Index, x: Array) -> Index
         if wrong[cluster].any():  # by size they looked independent; the first that are, then
             lost[cluster] = _exactly(pattern, cluster)
     return np.flatnonzero(lost)
+
+
+def _clearly_independent(pattern: HardPattern, x: Array) -> bool:
+    """Whether at x each row, of norm 1, is farther than `APART` from the span of all others.
+
+    These distances are (A⁻¹)_kk^-½ for A = B Bᵀ.  Then no elimination is needed, nor compiled.
+    """
+    B, exist = pattern.rows.gradients(x)
+    size = np.sqrt((B * B).sum(axis=(1, 2)))
+    if not exist.all() or not np.all((size > 0.0) & np.isfinite(size)):
+        return False
+    symbolic = pattern.symbolic
+    V, S = np.empty((2, symbolic.nnz))
+    work = np.empty(2 * symbolic.size)
+    motion.hard_matrix(B / size[:, None, None], pattern.terms, np.ones(pattern.rows.n), V)
+    if sparse_factor.factor(V, *symbolic, work, 1.0) >= 0:
+        return False
+    sparse_factor.inverse_on_pattern(V, S, *symbolic, work, 1.0)
+    return bool((S[symbolic.first[:-1]] < APART**-2).all())
 
 
 def _eliminate(pattern: HardPattern, shares: bool = False) -> tuple[Mask, Mask]:

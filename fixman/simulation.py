@@ -99,6 +99,8 @@ def simulate(
     ------
     FileExistsError
         If there is something at ``out``.
+    MemoryError
+        If this machine cannot hold the replicas.
     RunStorageError
         If the disk is full.  What is written stays, to be resumed.  Or if the folder was renamed
         or removed while the run was going on; the text says where its frames are.
@@ -113,6 +115,11 @@ def simulate(
         If ``dt`` is so long that averages suffer: dt √(kT/m) above 0.15 of the shortest bond.
     """
     require_chain(chain)
+    if x0 is None:
+        raise TypeError(
+            "x0 must be positions (n, d) or (replicas, n, d), got None: fixman.random_walks(chain) "
+            "draws some"
+        )
     require_stepper(stepper)
     overwrite = _arrays.flag(overwrite, "overwrite")
     if progress is not None:
@@ -122,6 +129,9 @@ def simulate(
     _require_whole(steps, every)
     workers = _arrays.positive_int(workers, "workers")
     replicas = _replicas(replicas, x0, v0)
+    _arrays.require_memory(
+        16 * replicas * chain.n * chain.dim, f"{replicas} replicas of {chain.n} beads"
+    )
     recorded = recording.named(observables)
     if out is not None:
         out = _arrays.path(out, "out")

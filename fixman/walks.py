@@ -58,12 +58,16 @@ def random_walks(
     ------
     ValueError
         If angles are beyond π: degrees, most likely.
+    MemoryError
+        If this machine cannot hold them.
     ConstraintSolveError
         If closures do not reach their values, because they cannot or because they are far.
     """
     require_chain(chain)
     size = _arrays.positive_int(size, "size")
     generator = _arrays.generator(rng)
+    # Chart coordinates and positions.
+    _arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} walks of {chain.n} beads")
     targets = np.zeros(len(chain.coordinates))
     kinds = chain._rows.kinds
     for kind, value in ((LENGTH, lengths), (ANGLE, angles), (TORSION, torsions)):

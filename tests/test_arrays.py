@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fixman as fx
-from fixman._arrays import listed
 from oracles import Spec, error
 from strategies import make_system, systems
 
@@ -340,7 +339,3 @@ def test_errors_are_value_errors_and_runtime_errors():
     assert issubclass(fx.SingularConstraintError, ValueError)
     assert issubclass(fx.SingularCoordinateError, ValueError)
     assert issubclass(fx.ConstraintSolveError, RuntimeError)
-
-
-def test_only_the_first_of_many_are_listed():
-    assert [listed("abcd"[:n], 3) for n in (0, 3, 4)] == ["", "a, b, c", "a, b, c and 1 more"]

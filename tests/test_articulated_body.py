@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -225,9 +226,57 @@ def test_a_batch_of_one_names_its_frame_and_checks_its_shapes():
         assert room.forward_dynamics(arm, q, qd[None], tau).shape == (1, 1, 4)
 
 
+@pytest.mark.parametrize("room", [articulated_body, partition])
+def test_few_states_need_no_gate(room, monkeypatch):
+    rng = np.random.default_rng(17)
+    for arm in (SerialChain.random(6, rng, joints=SINGLE), SerialChain.planar(*np.ones((3, 6)))):
+        q, qd, tau = rng.normal(size=(3, 3, 4, 6))
+        expected = room.forward_dynamics(arm, q, qd, tau, gravity=GRAVITY)
+        for k in np.ndindex(3, 4):
+            alone = room.forward_dynamics(arm, q[k], qd[k], tau[k], gravity=GRAVITY)
+            assert np.abs(expected[k] - alone).max() <= 1e-12 * np.abs(alone).max()
+        with monkeypatch.context() as patched:
+            patched.setattr(room, "_forward_dynamics", None, raising=False)
+            patched.setattr(room, "_motion", None, raising=False)
+            for cut in np.s_[:], np.s_[:1], np.s_[1], np.s_[1, :2], np.s_[2, 1:2]:
+                got = room.forward_dynamics(arm, q[cut], qd[cut], tau[cut], gravity=GRAVITY)
+                if got.size > 6:
+                    assert np.array_equal(got, expected[cut])
+                else:
+                    assert np.allclose(got, expected[cut], rtol=1e-12)
+        locked = np.broadcast_to(tau[0, 0], (2, 6))
+        got = room.forward_dynamics(arm, q[0, :2], qd[0, :2], locked)
+        assert np.array_equal(got, room.forward_dynamics(arm, q[0, :2], qd[0, :2], locked.copy()))
+        assert room.forward_dynamics(arm, q[0], qd[:1, :1], tau[0]).shape == (1, 4, 6)
+        assert room.forward_dynamics(arm, *np.empty((3, 0, 6))).shape == (0, 6)
+        for wrong in (qd[0, :, :5], qd[0, :2]):
+            with pytest.raises(ValueError, match=r"qd|axes"):
+                room.forward_dynamics(arm, q[0], wrong, tau[0])
+        qd[0, 2, 1] = np.nan
+        with pytest.raises(ValueError, match=r"qd is nan .*frame 2"):
+            room.forward_dynamics(arm, q[0], qd[0], tau[0])
+
+
+@pytest.mark.parametrize("room", [articulated_body, partition])
+def test_two_states_cost_no_more_than_two_alone(room):
+    rng = np.random.default_rng(18)
+    arm = SerialChain.random(6, rng, joints=SINGLE)
+    two = rng.normal(size=(3, 2, 6))
+    one = two[:, 0].copy()
+    best = {}
+    for _ in range(100):
+        for states in (one, two):
+            start = time.perf_counter()
+            for _ in range(20):
+                room.forward_dynamics(arm, *states, gravity=GRAVITY)
+            seconds = time.perf_counter() - start
+            best[states.ndim] = min(seconds, best.get(states.ndim, seconds))
+    assert best[3] <= 2 * 2 * best[2]  # measured: 1.4 to 1.8 times one
+
+
 def test_few_states_of_a_long_chain(monkeypatch):
     rng = np.random.default_rng(16)
-    monkeypatch.setattr(articulated_body, "REUSED", 0)
+    monkeypatch.setattr(articulated_body, "REUSED", 1)
     arm = SerialChain.random(5, rng, joints=SINGLE)
     q, qd, tau = rng.normal(size=(3, 4, 5))
     W = rng.normal(size=(4, 5, 6))

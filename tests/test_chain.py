@@ -268,7 +268,7 @@ def test_nothing_can_be_changed():
     for name in ("n", "dim", "base", "masses", "hard", "soft"):
         with pytest.raises((AttributeError, dataclasses.FrozenInstanceError)):
             setattr(chain, name, None)
-    for array in (chain.masses, chain.hard, chain.soft):
+    for array in (chain.masses, chain.references, chain.hard_mask, chain.hard, chain.soft):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 5
     with pytest.raises((AttributeError, dataclasses.FrozenInstanceError)):

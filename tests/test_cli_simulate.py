@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -68,6 +69,51 @@ def test_without_a_seed_there_is_one_to_repeat_it(run):
     seed = out.splitlines()[0].split()[-1]
     assert run("simulate", *SHORT[:-2], "--seed", seed, "--out", "two")[0] == 0
     assert load_run("one").x.tobytes() == load_run("two").x.tobytes()
+
+
+def test_the_seed_is_said_before_the_run(monkeypatch, run, capsys):
+    from fixman import simulation
+
+    said = []
+    monkeypatch.setattr(simulation, "simulate", lambda *_, **__: said.append(capsys.readouterr()))
+    with pytest.raises(AttributeError):  # there is no run to report on
+        run("simulate", *SHORT, "--out", "run")
+    assert said[0].out == "<Chain: 5 beads, 3-D, free, masses 1, hard: 4 lengths>, seed 3\n"
+
+
+def test_a_closed_pipe_does_not_keep_a_run_from_running(tmp_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "fixman", "simulate", *SHORT, "--out", str(tmp_path / "run")]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+    assert load_run(tmp_path / "run").finished
+
+
+@pytest.mark.parametrize("command", ["audit a.pdb", "simulate --steps 4 --out r", "resume r"])
+@pytest.mark.parametrize("given", ["0", "-1", "1.5", "nan", "--bogus"])
+def test_what_a_subcommand_cannot_mean_names_its_own_help(capsys, command, given):
+    more = [given] if given == "--bogus" else [f"--workers={given}"]
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*command.split(), *more])
+    assert stop.value.code == 2
+    what = {
+        "0": "argument --workers: must be at least 1, got 0",
+        "-1": "argument --workers: must be at least 1, got -1",
+        "--bogus": "unrecognized arguments: --bogus",
+    }.get(given, f"argument --workers: invalid whole number value: '{given}'")
+    name = command.split()[0]
+    assert capsys.readouterr().err == f"fixman: error: {what}; see fixman {name} --help\n"
+
+
+@pytest.mark.parametrize("word", ["none", "None", "no", "nothing", ""])
+def test_no_constraints_get_a_hint(run, word):
+    hint = "(without constraints there is nothing to correct: hold length at least): choose one or"
+    if word:
+        assert hint in run("simulate", *SHORT, "--out", "run", "--hard", word)[2]
+    with pytest.raises(ValueError, match=re.escape(hint)):
+        fx.Chain.linear(5, hard=word)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +192,8 @@ def test_errors_are_one_line_and_leave_nothing(run, tmp_path, arguments, message
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").write_text("")
     code, out, err = run("simulate", *SHORT, "--out", "run", *arguments)
-    assert (code, out) == (2, "")
+    assert code == 2
+    assert out == "" or (out.startswith("<Chain: ") and out.count("\n") == 1)  # with the seed
     assert err.startswith("fixman: error: ")
     assert err.count("\n") == 1
     assert message in err
@@ -348,7 +395,7 @@ def test_export(run, peer):
         (["--to", "x.h5", "--replica", "0"], "--replica is for GSD"),
         (["--to", "x.gsd", "--replica", "2"], "the run has replicas 0 to 0, got 2"),
         (["--to", "x.gsd", "--start", "20"], "no frame of run is chosen"),
-        (["--to", "x.gsd", "--step", "0"], "step cannot be zero"),
+        (["--to", "x.gsd", "--step", "0"], "--step must not be 0"),
         (["--to", "nowhere/x.gsd"], "no such folder"),
     ],
 )
@@ -423,10 +470,27 @@ def test_nonsense_is_one_line(flags, text, tmp_path, capsys):
     assert "Traceback" not in line
 
 
-def test_an_empty_name_is_no_folder(capsys):
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["simulate", "--beads", "3", "--steps", "10", "--out", ""], "--out"),
+        (["simulate", "--chain", "", "--steps", "10", "--out", "run"], "--chain"),
+        (["resume", ""], "RUN"),
+        (["check", ""], "RUN"),
+        (["export", "run", "--to", ""], "--to"),
+        (["demo", "--out", ""], "--out"),
+        (["audit", ""], "TOPOLOGY"),
+        (["audit", "a.pdb", ""], "TRAJECTORY"),
+        (["audit", "a.pdb", "--out", ""], "--out"),
+        (["audit", "a.pdb", "--plot", ""], "--plot"),
+    ],
+)
+def test_an_empty_name_is_not_the_current_folder(capsys, arguments, what):
     with pytest.raises(SystemExit, match="2"):
-        cli.main(["simulate", "--beads", "3", "--steps", "10", "--out", ""])
-    assert "--out: it is empty" in capsys.readouterr().err
+        cli.main(arguments)
+    assert f"argument {what}: it is empty; see fixman {arguments[0]} --help" in (
+        capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

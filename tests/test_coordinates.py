@@ -89,6 +89,26 @@ def test_hard_values_name_what_cannot_be_held():
         fx.Chain.linear(4).hard_values(x)
 
 
+def test_singular_rows_are_named_up_to_three():
+    for n, named in ((5, r"angle\(2, 3, 4\) are"), (6, r"angle\(2, 3, 4\) and 1 more are")):
+        with pytest.raises(fx.SingularConstraintError, match=named):
+            fx.logdet(fx.Chain.linear(n, hard=("angle",)), np.eye(1, 3) * np.arange(n)[:, None])
+
+
+@pytest.mark.parametrize(
+    ("dim", "hard", "narrowest"),
+    [
+        (2, ("length",), 1),
+        (2, ("length", "angle"), 4),
+        (3, ("length", "angle"), 4),
+        (3, ("length", "angle", "torsion"), 9),
+    ],
+)
+def test_hard_rows_of_a_linear_chain_stand_in_the_narrowest_band(dim, hard, narrowest):
+    """In the order of the public coordinates it is 5 with angles and 11 with torsions."""
+    assert fx.Chain.linear(12, dim=dim, hard=hard)._hard_pattern.bandwidth == narrowest
+
+
 def test_the_first_planar_angle_is_measured_from_the_x_axis():
     for base in BASES:
         chain = fx.Chain.linear(2, dim=2, base=base)

@@ -140,7 +140,13 @@ def test_blocks_in_the_wrong_place_are_never_read(path, swapped, capsys):
         _ = run[:2].x
     assert run[6:].x.tobytes() == start(None).x[6:].tobytes()
     assert cli.main(["export", str(path), "--to", str(path.parent / "x.gsd")]) == 2
-    assert "its frames are not those from 0 on" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "its frames are not those from 0 on; the frames of fixman export --start 3 --st" in err
+    one.write_bytes(one.read_bytes()[:-9])
+    assert cli.main(["export", str(path), "--to", str(path.parent / "x.gsd")]) == 2
+    assert (
+        "is damaged: it is not a whole archive (File is not a zip file);" in capsys.readouterr().err
+    )
     with pytest.raises(SystemExit, match=r"^1$"):
         cli.main(["check", str(path)])
     assert "block_000000.npz is damaged" in capsys.readouterr().out

@@ -166,6 +166,21 @@ def test_lost_pivots_name_the_body():
         denoc.forward_dynamics(on_axis, np.zeros((2, 4)), zero, zero)
 
 
+def test_pivots_that_are_rounding_are_refused():
+    # A body in a plane has three freedoms: five joints that move it alone are two too many.
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        arm = SerialChain.planar(*rng.uniform(0.5, 2.0, (3, 5)))
+        masses, inertias = arm.masses.copy(), arm.inertias.copy()
+        masses[:-1], inertias[:-1] = 0.0, 0.0
+        light = changed(arm, masses=masses, inertias=inertias)
+        q = rng.uniform(-2.0, 2.0, 5)
+        with pytest.raises(SingularConstraintError, match="joint 1 moves"):
+            denoc.logdet_mass(light, q)
+        with pytest.raises(SingularConstraintError, match="joint 1 moves"):
+            spatial_operators.forward_dynamics(light, q, q, q)
+
+
 @pytest.mark.parametrize("free_base", [False, True])
 @pytest.mark.parametrize("joint", ["revolute", "prismatic", "spherical"])
 def test_coordinates_without_a_part_in_the_inertia_must_be_finite(joint, free_base):

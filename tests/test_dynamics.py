@@ -634,9 +634,11 @@ def test_projection_is_judged_where_it_arrives():
 def test_projection_that_cannot_succeed_is_a_typed_error():
     chain = fx.Chain.linear(3, dim=2, base="fixed")
     x = np.array([[1.0, 0.0], [2.0, 0.1], [3.0, 0.0]])
-    for targets in ([1.0, -1.0, 1.0], [0.0, 1.0, 1.0]):
-        with pytest.raises((ValueError, fx.ConstraintSolveError)):
+    for targets, got in (([1.0, -1.0, 1.0], "-1.0"), ([0.0, 1.0, 1.0], "0.0")):
+        with pytest.raises(ValueError, match=f"is {got}: lengths must be positive"):
             fx.project(chain, x, targets)
+    with pytest.raises(ValueError, match=r"length\(0, 1\) is -1.0 in frame 1: lengths"):
+        fx.project(chain, x, [[1.0, 1.0, 1.0], [1.0, -1.0, 1.0]])
 
 
 # --- memory ----------------------------------------------------------------------------------

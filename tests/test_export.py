@@ -106,6 +106,9 @@ def test_gsd_of_one_replica_and_some_frames(case, tmp_path, peer):
     for wrong in (3, -4):
         with pytest.raises(ValueError, match=f"replicas 0 to 2, got {wrong}"):
             write_gsd(run, tmp_path / "y.gsd", replica=wrong)
+    for wrong in (1.0, True, "0", [0]):
+        with pytest.raises(TypeError, match="replica must be an integer or None, got "):
+            write_gsd(run, tmp_path / "y.gsd", replica=wrong)
 
 
 def test_hdf5_keeps_every_bit(case, tmp_path, peer):

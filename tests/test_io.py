@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -450,6 +451,22 @@ def test_a_data_file_that_was_cut_off(read, rng, tmp_path):
     path.write_text(path.read_text()[:-16])
     with pytest.raises(ValueError, match=r"data\.cut"):
         read(path)
+
+
+def test_the_times_of_a_lammps_dump_are_its_steps(read, tmp_path):
+    data = lammps(tmp_path / "data.pair", [[1.0, 1, 1], [2, 1, 1]], [(0, 1)])
+    dump = tmp_path / "pair.lammpstrj"
+    dump.write_text(
+        "".join(
+            f"ITEM: TIMESTEP\n{step}\nITEM: NUMBER OF ATOMS\n2\n"
+            "ITEM: BOX BOUNDS pp pp pp\n0 9\n0 9\n0 9\nITEM: ATOMS id type x y z\n"
+            "1 1 1 1 1\n2 1 2 1 1\n"
+            for step in (500, 750, 1000)
+        )
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "Reader has no dt")
+        assert read(data, dump).times.tolist() == [500.0, 750.0, 1000.0]
 
 
 def test_masses_bonds_and_hydrogens_can_be_said(read, rng, tmp_path):

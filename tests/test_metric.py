@@ -434,6 +434,8 @@ def test_the_effective_size_is_that_of_the_observable():
         slow[k] = 0.98 * slow[k - 1] + 0.2 * slow[k]
     size = reweight(chain, x, observable=slow).effective_size
     assert 15 < size < 90  # (1 + 0.98)/(1 − 0.98) = 99 frames for one
+    risen = reweight(chain, x, observable=slow + 1e4).effective_size
+    assert risen == pytest.approx(size, rel=1e-9)
     fresh = reweight(chain, x, observable=rng.normal(size=4000)).effective_size
     assert fresh > 2500
     with pytest.raises(ValueError, match=r"one value a sample, \(4000,\), got \(3,\)"):

@@ -1,5 +1,6 @@
 """The partition: blocks, solve, determinants, tensions and mass matrix against dense algebra."""
 
+import mpmath as mp
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -299,8 +300,10 @@ def test_solve_of_graphs_is_dense(method, s):
 
 
 def rigid(s):
-    """Tell whether nothing can change: no internal coordinate is soft."""
-    return all(oracles.external(s.spec.rows[i], s.spec.base) for i in s.spec.soft)
+    """Tell whether nothing can change: no internal coordinate is soft, but for dependent ones."""
+    held = [(c.kind, c.beads) for c in s.chain.redundant]
+    soft = [s.spec.rows[i] for i in s.spec.soft]
+    return all(oracles.external(row, s.spec.base) or row in held for row in soft)
 
 
 @pytest.mark.parametrize("kind", GRAPHS)
@@ -354,7 +357,7 @@ def test_a_folded_ring_names_its_dependent_rows():
     chain = fx.Chain.from_bonds(8, [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7)])
     x = np.random.default_rng(0).normal(size=(8, 3))
     x[1] = 0.25 * x[0] + 0.75 * x[2]
-    rows = r"length\([01], [12]\) depends on length\([01], [12]\), length\([01], [12]\), or"
+    rows = r"length\([01], [12]\) depends on length\([01], [12]\), length\([01], [12]\): make"
     with pytest.raises(fx.SingularConstraintError, match=rows):
         fx.Partition(chain, x)
     many = fx.Chain.ring(20)
@@ -364,3 +367,28 @@ def test_a_folded_ring_names_its_dependent_rows():
         fx.SingularConstraintError, match=r"length\(\d+, \d+\) depends on .*and 14 more"
     ):
         fx.Partition(many, x)
+
+
+@pytest.mark.parametrize("hard", [("length", "angle"), ("length", "angle", "torsion")])
+def test_a_light_bead_between_others_is_refused_with_the_ratio(hard):
+    light = fx.Chain.linear(6, hard=hard, masses=[1, 1, 1, 2e-14, 1, 1])
+    x = fx.random_walks(light, angles=[0.5, 1.0, 0.7, 1.2, 0.9], torsions=1.0, rng=1)[0]
+    ratio = r"or seems to, as the masses of their beads differ by a factor of 5e\+13 \(beside hard"
+    with pytest.raises(fx.SingularConstraintError, match=ratio):
+        fx.logdet(light, x)
+    for masses in ([1, 1, 1, 1e-10, 1, 1], [1, 1, 1, 1, 1, 1e-14], [1, 1, 1, 1e14, 1, 1]):
+        assert np.isfinite(fx.logdet(fx.Chain.linear(6, hard=hard, masses=masses), x))
+
+
+@pytest.mark.parametrize("r", [1e4, 1e6, 1e8])
+def test_what_a_light_bead_costs_beside_hard_angles(r):
+    hard = ("length", "angle")
+    chain = fx.Chain.linear(6, hard=hard, masses=[1, 1, 1, 1 / r, 1, 1])
+    x = fx.random_walks(chain, angles=[0.5, 1.0, 0.7, 1.2, 0.9], rng=1)[0]
+    rows = fx.wilson_b(chain, x).toarray()[chain.hard]
+    with mp.workdps(60):
+        B = mp.matrix(rows.tolist())
+        weights = [1 / mp.mpf(m) for m in np.repeat(chain.masses, 3).tolist()]
+        exact = float(mp.log(mp.det(B * mp.diag(weights) * B.T)))
+    off = abs(fx.logdet(chain, x) - exact)
+    assert off <= 5e-16 * r

@@ -442,7 +442,7 @@ def test_rings_know_that_their_ends_are_bonded():
         p = LennardJones(sigma=1.2, exclude=exclude)
         x = frames(chain, 3)
         assert np.allclose(bind(chain, p).energy(x), exact_energy(chain, p, x), rtol=1e-12)
-    first, others = bind(chain, LennardJones()).tables[-3:-1]
+    first, others = bind(chain, LennardJones()).tables.pairs[-2:]
     assert list(others[first[0] : first[1]]) == [1, 5]
 
 
@@ -510,7 +510,7 @@ def test_lassos_have_the_bends_and_torsions_at_the_closure():
     chain = fx.Chain.from_bonds(6, rigid, **options)
     assert "length" in {row.kind for row in chain.redundant}
     assert bends(chain, frames(chain, 1)).shape == (1, 6)
-    first, others = bind(chain, LennardJones()).tables[-3:-1]
+    first, others = bind(chain, LennardJones()).tables.pairs[-2:]
     assert sorted(others[first[2] : first[3]]) == [3]
 
 

@@ -29,7 +29,7 @@ STEPPERS = [Langevin(0.02, ensemble="stiff"), Newton(0.02, kT=1.0)]
 
 def run_it(stepper=STEPPERS[0], steps=60, **options):
     options = {"every": 4, "rng": 5} | options
-    return simulate(CHAIN, X0, stepper, steps, **options)
+    return simulate(CHAIN, options.pop("x0", X0), stepper, steps, **options)
 
 
 def same(one, two):
@@ -344,13 +344,25 @@ def test_about_a_thousand_frames_by_default(steps, every):
         ({"workers": 0}, ValueError, "workers must be at least 1"),
         ({"replicas": 4}, ValueError, "x0 must have shape"),
         ({"rng": "seed"}, TypeError, "rng must be an integer"),
-        ({"rng": -1}, ValueError, "non-negative"),
+        ({"rng": -1}, ValueError, "rng must be non-negative, got -1: a seed is an integer"),
+        ({"replicas": 10**13, "x0": X0[0]}, MemoryError, "10000000000000 replicas of 6 beads"),
+        (
+            {"observables": ["end_to_end"]},
+            TypeError,
+            r"got 'end_to_end': pass the function, fixman\.observables\.end_to_end$",
+        ),
+        ({"observables": ["mine"]}, TypeError, r"got 'mine'$"),
         ({"v0": np.zeros((5, 3))}, ValueError, "v0 must have shape"),
     ],
 )
 def test_what_cannot_be_run(change, error, message):
     with pytest.raises(error, match=message):
         run_it(**change)
+
+
+def test_positions_to_start_from_are_needed():
+    with pytest.raises(TypeError, match=r"got None: fixman\.random_walks\(chain\) draws some"):
+        simulate(CHAIN, None, STEPPERS[0], 4)
 
 
 def test_only_chains_are_simulated():

@@ -240,6 +240,18 @@ def test_a_drift_without_solution_is_done_in_pieces(name):
 
 
 @long
+def test_a_drift_in_pieces_takes_no_less_time():
+    # Whatever the constraints do, the centre of mass goes straight on.
+    chain = CHAINS["jointed"]
+    share = chain.masses / chain.masses.sum()
+    fast = Newton(0.02, kT=400.0, drifting=True)
+    state = fast.start(chain, walks(chain, 1)[0], None, 4, rng=2)
+    expected = share @ (state.x + 50 * 0.02 * state.v)
+    fast.advance(chain, state, 50)
+    assert np.abs(share @ state.x - expected).max() < 1e-11
+
+
+@long
 def test_a_step_without_any_solution_is_an_error_that_names_it():
     chain, stepper = CHAINS["jointed"], Newton(1.0)
     x0 = walks(chain, 3)
@@ -440,6 +452,7 @@ def test_an_object_of_the_users_own_is_called_every_step():
         stepper.advance(chain, state, 40)
         states.append(state)
     assert same(*states)
+    assert [state.step for state in states] == [40, 40]
     assert Spring.calls == 41
     stepper = Langevin(0.02, potential=Spring())
     with pytest.raises(RuntimeError, match="sixty"):
@@ -487,3 +500,14 @@ def test_normal_numbers_are_normal():
             assert abs(side.sum() - p * x.size) < 4.0 * np.sqrt(p * x.size)
     lag = (x[1:] * x[:-1]).mean() * np.sqrt(x.size)
     assert abs(lag) < 4.0
+
+
+def test_the_tail_of_normal_numbers_is_theirs():
+    state = np.random.SeedSequence(2).generate_state(4, np.uint64)
+    x, tail = np.empty(2_000_000), []
+    for _ in range(10):
+        streams.fill_normals(state, 0, x.size, x, 0, 1)
+        tail.append(np.abs(x[np.abs(x) > streams.TAIL]))
+    beyond = stats.norm.sf(streams.TAIL)
+    found = stats.kstest(np.concatenate(tail), lambda t: 1.0 - stats.norm.sf(t) / beyond)
+    assert found.pvalue > 1e-3

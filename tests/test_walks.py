@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -74,6 +76,15 @@ def test_rings_that_cannot_close(monkeypatch):
     monkeypatch.setattr(walks, "TRIES", 3)
     with pytest.raises(fx.ConstraintSolveError, match="none of 3 random walks"):
         random_walks(fx.Chain.ring(8, hard=BOTH), angles=0.1, rng=1)
+
+
+@pytest.mark.parametrize("size", [10**12, 10**18])
+def test_more_walks_than_this_machine_can_hold(size):
+    gigabytes = f"{size * 16 * 9 / 1e9:.3g}"
+    with pytest.raises(
+        MemoryError, match=rf"^{size} walks of 3 beads would take about {re.escape(gigabytes)} GB"
+    ):
+        random_walks(fx.Chain.linear(3), size)
 
 
 def test_tetrahedral_by_default():

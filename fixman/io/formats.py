@@ -5,12 +5,17 @@ Formats have MDAnalysis's names, which the caller hands in: nothing here imports
 
 from __future__ import annotations
 
+import bz2
 import difflib
+import gzip
+import io
 import re
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 NEEDS_MDANALYSIS = (
     'reading topologies and trajectories needs MDAnalysis: pip install "fixman-chains[md]"'
@@ -74,9 +79,28 @@ def extension(path: Path) -> str:
     return path.suffix[1:].upper()
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a file for its bytes, decompressed if it ends in .gz or .bz2."""
+    open_: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix, open)
+    try:
+        with open_(path, "rb") as file:
+            yield file
+    except (EOFError, OSError, zlib.error) as error:
+        if path.suffix not in COMPRESSED:
+            raise
+        raise ValueError(f"{path} cannot be decompressed; is it cut off? ({error})") from error
+
+
+@contextmanager
+def _lines(path: Path) -> Iterator[Iterator[str]]:
+    with _opened(path) as file:
+        yield iter(io.TextIOWrapper(file, encoding="utf-8", errors="replace"))
+
+
 def content(path: Path) -> str | None:
     """Format that a file's first bytes or lines are of; None where they do not tell."""
-    with path.open("rb") as file:
+    with _opened(path) as file:
         start = file.read(20_000)
     for magic, name in MAGIC.items():
         if start.startswith(magic):
@@ -190,7 +214,7 @@ def data_header(path: Path) -> DataHeader:
     """
     counts = {"atoms": 0, "bonds": 0}
     style = None
-    with path.open(encoding="utf-8", errors="replace") as lines:
+    with _lines(path) as lines:
         next(lines, "")  # a title
         for line in lines:
             text, _, comment = line.partition("#")
@@ -280,9 +304,7 @@ def dump_columns(path: Path) -> tuple[str, ...]:
     ValueError
         Without ids or positions, or written so that MDAnalysis does not read it.
     """
-    if path.suffix in COMPRESSED:
-        return ("id",)
-    with path.open(encoding="utf-8", errors="replace") as lines:
+    with _lines(path) as lines:
         for line in islice(lines, 40):
             if line.startswith(("ITEM: UNITS", "ITEM: TIME\n")):
                 raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from fixman.io import formats
 from fixman.io.groups import Molecules
 from fixman.io.samples import sum_outwards
-from fixman.io.universe import AtomsError
+from fixman.io.universe import AtomsError, reading
 
 try:
     from MDAnalysis.lib.distances import minimize_vectors
@@ -62,18 +63,78 @@ def trajectory_of(universe: Any) -> Any:
         raise ValueError(f"{name} holds no coordinates: give a trajectory as well") from error
 
 
-def frames_of(trajectory: Any, start: int | None, stop: int | None, step: int | None) -> Any:
-    """Slice a trajectory; some frame must be left."""
+class Frames:
+    """Frames of a trajectory, whose file is named in whatever its reader raises."""
+
+    def __init__(self, frames: Any, trajectory: Any) -> None:
+        self._frames = frames
+        self._file = _file_of(trajectory)
+        self._atoms = trajectory.n_atoms
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def __iter__(self) -> Iterator[Any]:
+        frames = iter(self._frames)
+        while True:
+            with reading(self._file):
+                now = next(frames, None)
+            if now is None:
+                return
+            atoms = now.n_atoms if now.has_positions else 0
+            if atoms != self._atoms:
+                raise ValueError(
+                    f"{self._file} has positions of {atoms} atoms in frame {now.frame}, expected "
+                    f"{self._atoms}"
+                )
+            yield now
+
+
+def _file_of(trajectory: Any) -> Any:
+    return getattr(trajectory, "filename", None) or "the trajectory"
+
+
+def _count(trajectory: Any) -> int:
+    """Count the frames, for which some readers go through the file."""
+    with reading(_file_of(trajectory)):
+        return len(trajectory)
+
+
+def frames_of(trajectory: Any, start: int | None, stop: int | None, step: int | None) -> Frames:
+    """Slice a trajectory into `Frames`; some must be left."""
+    limits = {"start": start, "stop": stop, "step": step}
+    for name, limit in limits.items():
+        if limit is not None and not isinstance(limit, int | np.integer):
+            raise TypeError(f"{name} must be an integer, the number of a frame, got {limit!r:.80}")
     if step == 0:
         raise ValueError("step must not be 0")
-    frames = trajectory[slice(start, stop, step)]
-    if len(frames) == 0:
-        limits = {"start": start, "stop": stop, "step": step}
+    total = _count(trajectory)
+    numbers = np.arange(total)[start:stop:step]
+    if not numbers.size:
         given = ", ".join(f"{name} {limit}" for name, limit in limits.items() if limit is not None)
-        raise ValueError(
-            f"none of the {len(trajectory)} frames, counted from 0, is left by {given}"
-        )
-    return frames
+        raise ValueError(f"none of the {total} frames, counted from 0, is left by {given}")
+    # By number: read one after another, a damaged frame of some formats is the end, and no error.
+    return Frames(trajectory[numbers], trajectory)
+
+
+def chosen(frames: Any, trajectory: Any) -> Indices:
+    """Numbers of frames out of a list of numbers or a mask, which must be there."""
+    total = _count(trajectory)
+    try:
+        array = np.asarray(frames if isinstance(frames, np.ndarray) else list(frames))
+    except (TypeError, ValueError):  # a number, or ragged
+        array = np.empty(1)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
+        raise TypeError(f"frames must be numbers of frames or a mask, got {frames!r:.80}")
+    if array.dtype.kind == "b" and array.shape != (total,):
+        raise ValueError(f"frames must be a mask of all {total} frames, got {array.size}")
+    numbers = np.flatnonzero(array) if array.dtype.kind == "b" else array.astype(np.intp)
+    if not numbers.size:
+        raise ValueError("frames selects no frame")
+    beyond = numbers[(numbers < -total) | (numbers >= total)]
+    if beyond.size:
+        raise ValueError(f"there is no frame {beyond[0]}: there are {total}, counted from 0")
+    return numbers
 
 
 def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = None) -> Floats:
@@ -84,7 +145,8 @@ def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = No
     if ids is not None:
         require_same_atoms(now, ids)
     atoms = molecules.atoms
-    x: Floats = now.positions[atoms].astype(np.float64)
+    with np.errstate(invalid="ignore"):  # some NaNs of damaged files signal
+        x: Floats = now.positions[atoms].astype(np.float64)
     finite = np.all(np.isfinite(x), axis=2)
     if not np.all(finite):
         broken = int(atoms[~finite][0])

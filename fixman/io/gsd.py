@@ -57,6 +57,8 @@ def write_gsd(
     require_run(run)
     rows = slice(None)
     if replica is not None:
+        if isinstance(replica, bool) or not isinstance(replica, int | np.integer):
+            raise TypeError(f"replica must be an integer or None, got {replica!r:.80}")
         if not -run.replicas <= replica < run.replicas:
             raise ValueError(f"the run has replicas 0 to {run.replicas - 1}, got {replica}")
         rows = slice(replica % run.replicas, replica % run.replicas + 1)

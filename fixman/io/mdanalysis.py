@@ -6,6 +6,7 @@ array operations; the only Python loop is over the frames that MDAnalysis yields
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import pickle
 import warnings
@@ -16,9 +17,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from fixman import _arrays
 from fixman.io import formats, molecules
 from fixman.io.elements import Masses
-from fixman.io.frames import dump_ids, frames_of, trajectory_of, whole
+from fixman.io.frames import Frames, chosen, dump_ids, frames_of, trajectory_of, whole
 from fixman.io.groups import ChainData, ChainGroup
 from fixman.io.measuring import UNUSABLE, Lost, lost_note, numbered, too_many
 from fixman.io.samples import Meter, Scatter, hard_names, meters
@@ -98,7 +100,8 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         Something that is no Universe or AtomGroup, such as the name of a file.
     ValueError
         Nothing selected, no bonds, atoms without mass, no coordinates, a bond near half the box,
-        a ring that winds around the box.
+        a ring that winds around the box. In `run` a frame that cannot be read, or of other atoms,
+        by the name of its file.
     SingularConstraintError, SingularCoordinateError, ConstraintSolveError
         In `run`, where more than 5 % of the frames cannot be set onto the constraints.
 
@@ -111,6 +114,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     """
 
     _analysis_algorithm_is_parallelizable = True
+    _sliced_trajectory: Any
 
     @classmethod
     def get_supported_backends(cls) -> tuple[str, ...]:
@@ -157,9 +161,13 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         self._pass: tuple[str, ...] = MEASURES
 
     def _given(self, values: Sequence[npt.ArrayLike]) -> tuple[Floats, ...]:
-        if len(values) and all(np.ndim(value) == 0 for value in values):
-            values = [np.asarray(values)]
-        arrays = tuple(np.asarray(array, dtype=np.float64) for array in values)
+        if not np.iterable(values):
+            raise TypeError(f"values must be 'means', 'as-is' or arrays, got {values!r:.80}")
+        if len(values) and not any(map(np.iterable, values)):
+            values = [values]  # type: ignore[list-item]
+        arrays = tuple(_arrays.real(array, (), "values") for array in values)
+        for array in arrays:
+            _arrays.require_finite(array, (), "values")
         expected = [(len(meter.chain.hard),) for meter in self.meters]
         if [array.shape for array in arrays] != expected:
             raise ValueError(
@@ -194,10 +202,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         if frames is None:
             frames_of(self._trajectory, start, stop, step)
         else:
-            frames = np.asarray(frames if isinstance(frames, np.ndarray) else list(frames))
-            if not (np.any(frames) if frames.dtype == bool else frames.size):
-                raise ValueError("frames selects no frame")
-
+            frames = chosen(frames, self._trajectory)
         shown = progressbar_kwargs or {}
         titles = ({"desc": "means"}, {"desc": "determinants"})
         if not (backend is None or backend == "serial"):
@@ -259,6 +264,10 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
                     arrays = part.results[name]
                     arrays[:] = [None if a is None else a[: len(part.frames)] for a in arrays]
         return part
+
+    def _prepare_sliced_trajectory(self, slicer: slice | Indices) -> None:
+        super()._prepare_sliced_trajectory(slicer)
+        self._sliced_trajectory = Frames(self._sliced_trajectory, self._trajectory)
 
     def _prepare(self) -> None:
         self.results = Results({name: [None] * len(self.meters) for name in self._pass})
@@ -378,7 +387,8 @@ def read_chains(
     are held at once, as float64: 24 bytes an atom and frame (`MetricAnalysis` holds one frame).
 
     Raises FileNotFoundError or ValueError: nothing selected, no bonds, atoms without mass, no
-    coordinates, a bond near half the box, a ring that winds around the box.
+    coordinates, a bond near half the box, a ring that winds around the box, a frame that cannot be
+    read or is of other atoms.
     """
     universe, notes = open_universe(
         topology,
@@ -389,12 +399,13 @@ def read_chains(
         masses=masses,
     )
     groups, skipped = molecules.find(universe, select, bonds, hydrogens)
-    frames = frames_of(trajectory_of(universe), start, stop, step)
+    reader = trajectory_of(universe)
+    frames = frames_of(reader, start, stop, step)
     ids = dump_ids(universe)
     xs = [np.empty((len(frames), *group.atoms.shape, 3)) for group in groups]
     numbers = np.empty(len(frames), dtype=np.intp)
     times = np.empty(len(frames))
-    with naming(universe):
+    with contextlib.closing(reader), naming(universe):
         for k, now in enumerate(progress(frames)):
             numbers[k] = now.frame
             with warnings.catch_warnings():

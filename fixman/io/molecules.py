@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fixman.io import formats
 from fixman.io.groups import Molecules, counted, find_molecules
-from fixman.io.universe import brief, name_atom, some, symbols_of
+from fixman.io.universe import brief, name_atom, reading, require_text, some, symbols_of
 
 try:
     from MDAnalysis.exceptions import NoDataError
@@ -77,6 +77,7 @@ def find(
 
 
 def _select(atomgroup: Any, select: str) -> Any:
+    require_text(select, "a selection", "in MDAnalysis's words, such as 'name CA'")
     try:
         selected = atomgroup.select_atoms(select)
     except Exception as error:  # its parser raises TypeErrors and more
@@ -98,9 +99,11 @@ def _bonds(universe: Any, selected: Any, bonds: str) -> tuple[Indices, tuple[str
     if not isinstance(bonds, str) or not bonds.strip():
         raise ValueError(f"bonds must be 'topology', 'guess' or types of bonds, got {bonds!r}")
     notes: tuple[str, ...] = ()
+    with reading(universe.filename or "the topology"):  # bonds are made at the first look
+        there = bonds == "guess" or hasattr(universe, "bonds")
     if bonds == "guess":
         found = _guessed(universe, selected)
-    elif not hasattr(universe, "bonds"):
+    elif not there:
         raise ValueError(
             'the topology has no bonds: guess them from distances with bonds="guess", '
             "or give a topology that has them"
@@ -110,6 +113,9 @@ def _bonds(universe: Any, selected: Any, bonds: str) -> tuple[Indices, tuple[str
     else:
         found = _of_types(universe, selected, bonds)
     pairs = np.asarray(found, dtype=np.intp).reshape(-1, 2)
+    itself = pairs[:, 0] == pairs[:, 1]
+    if itself.any():
+        raise ValueError(f"{name_atom(universe.atoms[pairs[itself][0, 0]])} is bonded to itself")
     position = np.full(len(universe.atoms), -1, dtype=np.intp)
     position[selected.indices] = np.arange(len(selected))
     pairs = np.unique(np.sort(position[pairs], axis=1), axis=0)
@@ -140,7 +146,12 @@ def _guessed(universe: Any, selected: Any) -> Any:
         atoms = _Named(selected, symbols.astype(str)) if known else selected
         return guesser.guess_bonds(atoms, selected.positions)
     except (NoDataError, ValueError) as error:
-        raise ValueError(f"the bonds cannot be guessed: {brief(error)}") from error
+        unknown = "vdw radii for types: "
+        what = brief(error)
+        if unknown in what:
+            types = what.partition(unknown)[2] or "''"
+            what = f"the elements of atoms of types {types} are told by neither names nor types"
+        raise ValueError(f"the bonds cannot be guessed: {what}") from error
 
 
 def _of_types(universe: Any, selected: Any, bonds: str) -> Indices:

@@ -7,6 +7,7 @@ every guess comes back as a note.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
@@ -67,6 +68,9 @@ def open_universe(
     ValueError
         Files that cannot be read, are of another kind, or contradict themselves or each other.
     """
+    said = {"atom_style": atom_style, "topology_format": topology_format, "format": format}
+    for name, value in said.items():
+        require_text(value, name, "a name, such as 'full' or 'PDB'")
     paths = [_path(path) for path in (topology, trajectory) if path is not None]
     known = (MDAnalysis._PARSERS, MDAnalysis._READERS)
     chosen = [
@@ -100,6 +104,8 @@ def open_universe(
     universe = _universe(paths, options)
     if header is not None:
         _agrees(paths[0], header, universe)
+    if len(paths) > 1:  # MDAnalysis does not count those of data files
+        _require_size(paths, len(universe.atoms), universe.trajectory.ts.n_atoms)
     return universe, (*notes, *_give_masses(universe, masses))
 
 
@@ -113,6 +119,10 @@ def _path(path: str | Path) -> Path:
         raise FileNotFoundError(f"no such file: {path}")
     if path.is_dir():
         raise IsADirectoryError(f"a folder, not a file: {path}")
+    if not path.is_file():
+        raise ValueError(f"{path} is a pipe or a device, and files are read more than once")
+    if not path.stat().st_size:
+        raise ValueError(f"{path} is empty")
     return path
 
 
@@ -135,15 +145,43 @@ def _lammps_data(path: Path, style: str | None) -> tuple[formats.DataHeader, str
 
 
 def _universe(paths: Sequence[Path], options: dict[str, Any]) -> Any:
-    try:
-        absolute = [str(path.absolute()) for path in paths]
-        return MDAnalysis.Universe(*absolute, to_guess=(), **options)
-    except Exception as error:  # its parsers raise whatever a broken line made them raise
-        named = " with ".join(str(path) for path in paths)
-        hint = "; name their formats if these are not what they look like" if (
-            None in (options["topology_format"], options.get("format", ""))
-        ) else ""  # fmt: skip
-        raise ValueError(f"MDAnalysis cannot read {named}: {brief(error)}{hint}") from error
+    absolute = [str(path.absolute()) for path in paths]
+    with _no_last_words():
+        try:
+            return MDAnalysis.Universe(*absolute, to_guess=(), **options)
+        except Exception as error:  # its parsers raise whatever a broken line made them raise
+            what, text = brief(error), str(error)
+    sizes = re.findall(r"[Nn]umber of atoms:? (\d+)", text)
+    if len(paths) == 2:
+        _require_size(paths, *(sizes if len(sizes) == 2 else _sizes(paths, options)))
+    named = " with ".join(str(path) for path in paths)
+    hint = "; name their formats if these are not what they look like" if (
+        None in (options["topology_format"], options.get("format", ""))
+    ) else ""  # fmt: skip
+    raise ValueError(f"MDAnalysis cannot read {named}: {what}{hint}")
+
+
+def _sizes(paths: Sequence[Path], options: dict[str, Any]) -> list[int]:
+    """Count the atoms of files that do not go together, one by one, as far as that works."""
+    counts = []
+    kinds = (options["topology_format"], options.get("format"))
+    for path, kind in zip(paths, kinds, strict=True):
+        style = {"atom_style": options.get("atom_style")} if kind == "DATA" else {}
+        try:
+            with _no_last_words():
+                alone = MDAnalysis.Universe(str(path), topology_format=kind, to_guess=(), **style)
+        except Exception:  # it is not the number of atoms that is wrong
+            return [0, 0]
+        counts.append(len(alone.atoms))
+    return counts
+
+
+def _require_size(paths: Sequence[Path], topology: int | str, trajectory: int | str) -> None:
+    if topology != trajectory:
+        raise ValueError(
+            f"{paths[1]} has {trajectory} atoms, and the topology {paths[0]} has {topology}: are "
+            "these files of one system?"
+        )
 
 
 def _agrees(path: Path, header: formats.DataHeader, universe: Any) -> None:
@@ -165,7 +203,40 @@ def brief(error: Exception) -> str:
     return f"{sentence[:200]} …" if len(sentence) > 200 else sentence or type(error).__name__
 
 
+def require_text(value: Any, name: str, example: str) -> None:
+    """Refuse what is neither a text nor None."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name} must be {example}, got {value!r:.80}")
+
+
 # --- names --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def reading(path: Any) -> Iterator[None]:
+    """Name the file in whatever its reader raises, which for a damaged one is anything."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(
+            f"{path} cannot be read; is it damaged or cut off? ({brief(error)})"
+        ) from error
+
+
+@contextmanager
+def _no_last_words() -> Iterator[None]:
+    """Keep readers that were never opened from printing tracebacks when they are closed."""
+    hook = sys.unraisablehook
+
+    def listen(unraisable: Any) -> None:
+        if not str(getattr(unraisable.object, "__module__", "")).startswith("MDAnalysis"):
+            hook(unraisable)
+
+    sys.unraisablehook = listen
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
 
 
 class AtomsError(ValueError):
@@ -235,7 +306,7 @@ def _said_masses(universe: Any, given: float | dict[str, float]) -> Floats:
     unknown = sorted(set(given) - set(types.tolist()))
     if unknown:
         raise ValueError(
-            f"masses are given for {', '.join(unknown)}, but the types of atoms are "
+            f"masses are given for {', '.join(map(repr, unknown))}, but the types of atoms are "
             f"{some(sorted(set(types.tolist())))}"
         )
     return np.array([given.get(kind, np.nan) for kind in types.tolist()], dtype=np.float64)

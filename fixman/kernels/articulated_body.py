@@ -13,10 +13,14 @@ p = [ω×I_O ω; m ω×(ω×c)] and the bias acceleration [ω×z q̇; ω×(ω×r
 Tables (see `fixman.rigid.articulated_body`).  ``table`` holds a row of LINK constants for every
 body; after those a row of FRAME more, that only wrenches and joints of many freedoms need; and
 after those the bits of ``places`` (n + 1, 4), integers: the joint's kind, its first coordinate and
-rate, and the start of its row of units in ``work``.  It is one array because each costs 40 ns.
+rate, and the start of its row of units in ``work``; at the end the numbers of all.  It is one array
+because each costs 40 ns.
 """
 
 from __future__ import annotations
+
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -27,7 +31,7 @@ from fixman.kernels.lanes import (
     above,
     eight,
     fill_sines,
-    inlined,
+    integer,
     lanes,
     load,
     put,
@@ -35,6 +39,7 @@ from fixman.kernels.lanes import (
     take,
 )
 from fixman.kernels.links import LOST
+from fixman.kernels.steps import step
 from fixman.kernels.triples import (
     back,
     constants,
@@ -82,16 +87,31 @@ INF = np.inf
 DONE, NOT_USABLE, WRONG_SIZE = -1, -2, -3
 
 
-@inlined
-def padded(n):
+def padded(n: Any) -> Any:
     """Angles come in full registers: a loop's remainder would cost as much as four of them."""
-    return (n + LANES - 1) // LANES * LANES
+    return (n + LANES - 1) & -LANES
+
+
+angles = step(padded)
+
+
+@step
+def sizes(table, size):
+    """Numbers of bodies, coordinates, rates and units of work, from the end of a table."""
+    return tuple(integer(table, size - 4 + k) for k in range(4))
+
+
+@step
+def place_of(table, n, i):
+    """Kind of joint, first coordinate, first rate and row of body i."""
+    at = n * (LINK + FRAME) + 4 * i
+    return tuple(integer(table, at + k) for k in range(4))
 
 
 # --- screws on articulated inertias -------------------------------------------------------------
 
 
-@inlined
+@step
 def cycle(A, B, C, n, f):
     """Rename the axes: y becomes x, z becomes y, x becomes z."""
     return (
@@ -103,13 +123,13 @@ def cycle(A, B, C, n, f):
     )
 
 
-@inlined
+@step
 def turn_symmetric(S, c, s):
     w = s * (S[0] - S[3]) + (c + c) * S[1]
     return S[0] - s * w, c * w - S[1], c * S[2] - s * S[4], S[3] + s * w, s * S[2] + c * S[4], S[5]
 
 
-@inlined
+@step
 def turn(A, B, C, n, f, c, s):
     """The same in axes from which these follow by a turn about z."""
     w = s * (B[0] - B[4]) + c * (B[1] + B[3])
@@ -123,7 +143,7 @@ def turn(A, B, C, n, f, c, s):
     return turn_symmetric(A, c, s), B, turn_symmetric(C, c, s), n, f
 
 
-@inlined
+@step
 def slide(A, B, C, n, f, d):
     """The same about a point from which this one lies d along z."""
     new = (
@@ -145,18 +165,18 @@ def slide(A, B, C, n, f, d):
 # --- outwards: velocities -----------------------------------------------------------------------
 
 
-@inlined
+@step
 def forwards(x, c, s):
     """Components after a turn of the axes about z."""
     return c * x[0] + s * x[1], c * x[1] - s * x[0], x[2]
 
 
-@inlined
+@step
 def forwards_x(x, c, s):
     return x[0], c * x[1] + s * x[2], c * x[2] - s * x[1]
 
 
-@inlined
+@step
 def bias_wrench(table, at, w):
     """[ω×I_O ω; ω×(ω×h)]."""
     h = constants(table, at + MOMENT)
@@ -164,7 +184,7 @@ def bias_wrench(table, at, w):
     return n, cross(w, cross(w, h))
 
 
-@inlined
+@step
 def outside(table, at, loads, first, stride, like):
     """The wrench on a body from outside, in its frame with Denavit–Hartenberg parameters."""
     R = matrix(table, at + TURN)
@@ -173,7 +193,7 @@ def outside(table, at, loads, first, stride, like):
     return plus(n, cross(constants(table, at + SHIFT), f)), f
 
 
-@inlined
+@step
 def rotation(x, y, z, w):
     """Rotation matrix of a quaternion that is nearly a unit one, and whether it is."""
     norm = x * x + y * y + z * z + w * w
@@ -183,25 +203,18 @@ def rotation(x, y, z, w):
         t * (x * y + w * z), 1.0 - t * (x * x + z * z), t * (y * z - w * x),
         t * (x * z - w * y), t * (y * z + w * x), 1.0 - t * (x * x + y * y),
     )  # fmt: skip
-    return R, above(norm, 1.0 - UNIT + 0.0 * norm) and above(1.0 + UNIT + 0.0 * norm, norm)
+    return R, above(norm, 1.0 - UNIT + 0.0 * norm) & above(1.0 + UNIT + 0.0 * norm, norm)
 
 
-@inlined
-def ball_outwards(table, at, kind, q, at_q, nq, qd, at_v, nv, row, w, work):
-    """Orientation E and bias accelerations of a spherical or free joint; ω of its body."""
+@step
+def ball_outwards(table, at, q, at_q, nq, qd, at_v, nv, row, w, work):
+    """Orientation E and bias accelerations of a joint with a quaternion; ω of its body."""
     zero = 0.0 * w[0]
-    start = at_q
-    good = True
-    if kind == FREE:
-        x = take3(q, at_q, nq, zero)
-        good = above(1.0 + zero, 0.0 * (x[0] + x[1] + x[2]))
-        start += 3
-        at_v += 3
     R, unit = rotation(
-        take(q, start, nq, zero),
-        take(q, start + 1, nq, zero),
-        take(q, start + 2, nq, zero),
-        take(q, start + 3, nq, zero),
+        take(q, at_q, nq, zero),
+        take(q, at_q + 1, nq, zero),
+        take(q, at_q + 2, nq, zero),
+        take(q, at_q + 3, nq, zero),
     )
     own = matrix(table, at + TURN)
     E = product(product(matrix(table, at + JOINT), R), transposed(own))
@@ -211,89 +224,117 @@ def ball_outwards(table, at, kind, q, at_q, nq, qd, at_v, nv, row, w, work):
     store9(work, row, E)
     store3(work, row + 9, cross(carried, rate))
     store3(work, row + 12, back(E, cross(w, cross(w, r))))
-    return plus(carried, rate), good and unit
+    return plus(carried, rate), unit
+
+
+@step
+def hinge_outwards(table, at, turns, sines, row, w, turning, sliding, b, d, work):
+    """Turn and bias accelerations of a joint of one degree of freedom; ω of its body."""
+    c, s = load(work, turns, turning), load(work, sines, turning)
+    c, s = (
+        table[at + COS_Z] * c - table[at + SIN_Z] * s,
+        table[at + COS_Z] * s + table[at + SIN_Z] * c,
+    )
+    store(work, turns, c)
+    store(work, sines, s)
+    a = table[at + ALONG_X]
+    # ω×(ω×r), first r = (a, b, 0) in the frame of the body before
+    g = (-a * (w[1] * w[1] + w[2] * w[2]), a * w[0] * w[1], a * w[0] * w[2])
+    h = (b * w[0] * w[1], -b * (w[0] * w[0] + w[2] * w[2]), b * w[1] * w[2])
+    g = plus(g, h)
+    cx, sx = table[at + COS_X], table[at + SIN_X]
+    w, g = forwards_x(w, cx, sx), forwards_x(g, cx, sx)
+    d = d + table[at + SLIDE]
+    h = (d * w[0] * w[2], d * w[1] * w[2], -d * (w[0] * w[0] + w[1] * w[1]))
+    w, g = forwards(w, c, s), forwards(plus(g, h), c, s)
+    store(work, row, turning * w[1])
+    store(work, row + 1, -turning * w[0])
+    store3(work, row + 2, (g[0] + sliding * w[1], g[1] - sliding * w[0], g[2]))
+    store(work, row + 11, d)
+    return w[0], w[1], w[2] + turning
+
+
+@step
+def biased(table, at, w, row, work):
+    """Write the bias wrench of a body."""
+    n, f = bias_wrench(table, at, w)
+    store3(work, row, n)
+    store3(work, row + 3, f)
+
+
+@step
+def loaded(table, at, loads, first, stride, row, work, like):
+    """Take the wrench from outside off that; zero, or NaN where a component is no number."""
+    n, f = outside(table, at, loads, first, stride, like)
+    b, c = load3(work, row, like), load3(work, row + 3, like)
+    store3(work, row, (b[0] - n[0], b[1] - n[1], b[2] - n[2]))
+    store3(work, row + 3, (c[0] - f[0], c[1] - f[1], c[2] - f[2]))
+    # A joint does not feel every component, but each must be a number.
+    return 0.0 * (n[0] + n[1] + n[2] + f[0] + f[1] + f[2])
+
+
+@step
+def zeros3(zero):
+    return zero, zero, zero
 
 
 @jit
-def outwards(table, places, q, qd, loads, frame, work, zero):
+def outwards(table, q, qd, loads, frame, work, zero):
     """Turns, bias accelerations and bias wrenches into ``work``; whether the numbers can be used.
 
     Values are of the type of ``zero``: of one state, ``frame``, or of eight states from there.
     """
-    n = places.shape[0] - 1
-    nq, nv = places[n, 1], places[n, 2]
-    m = padded(n)
-    at_q, at_v = frame * nq, frame * nv
-    for i in range(n):
-        theta = zero
-        if places[i, 0] == REVOLUTE:
-            theta = take(q, at_q + places[i, 1], nq, zero)
-        store(work, i, theta)
-    for i in range(n, m):
+    n, nq, nv, _ = sizes(table, table.size)
+    m = angles(n)
+    for i in range(m):
         store(work, i, zero)
+    for i in range(n):
+        kind, at_q, _, _ = place_of(table, n, i)
+        if kind == REVOLUTE:
+            store(work, i, take(q, frame * nq + at_q, nq, zero))
     fill_sines(work, m * lanes(zero))
     good = True
-    w = (zero, zero, zero)
+    total = zero
+    w = zeros3(zero)
     for i in range(n):
-        kind, row, at = places[i, 0], places[i, 3], LINK * i
+        kind, at_q, at_v, row = place_of(table, n, i)
+        at, seat = LINK * i, LINK * n + FRAME * i
+        at_q += frame * nq
+        at_v += frame * nv
         if kind >= SPHERICAL:
-            w, fine = ball_outwards(
-                table, LINK * n + FRAME * i, kind, q, at_q + places[i, 1], nq,
-                qd, at_v + places[i, 2], nv, row, w, work,
-            )  # fmt: skip
-            good = good and fine
+            if kind == FREE:
+                for k in range(3):
+                    total = total + 0.0 * take(q, at_q + k, nq, zero)
+                at_q += 3
+                at_v += 3
+            w, unit = ball_outwards(table, seat, q, at_q, nq, qd, at_v, nv, row, w, work)
+            good = good and unit
             row += 15
         else:
-            c, s = load(work, i, zero), load(work, m + i, zero)
-            c, s = (
-                table[at + COS_Z] * c - table[at + SIN_Z] * s,
-                table[at + COS_Z] * s + table[at + SIN_Z] * c,
-            )
-            store(work, i, c)
-            store(work, m + i, s)
-            rate = take(qd, at_v + places[i, 2], nv, zero)
-            a, b = table[at + ALONG_X], table[at + ALONG_Y]
-            # ω×(ω×r), first r = (a, b, 0) in the frame of the body before
-            g = (-a * (w[1] * w[1] + w[2] * w[2]), a * w[0] * w[1], a * w[0] * w[2])
-            if b != 0.0:
-                h = (b * w[0] * w[1], -b * (w[0] * w[0] + w[2] * w[2]), b * w[1] * w[2])
-                g = plus(g, h)
-            cx, sx = table[at + COS_X], table[at + SIN_X]
-            w, g = forwards_x(w, cx, sx), forwards_x(g, cx, sx)
-            d = table[at + SLIDE] + zero
-            turning = rate
+            turning = take(qd, at_v, nv, zero)
             sliding = zero
+            d = zero
             if kind == PRISMATIC:
-                d += take(q, at_q + places[i, 1], nq, zero)
+                d = take(q, at_q, nq, zero)
+                sliding = turning + turning
                 turning = zero
-                sliding = rate + rate
-            h = (d * w[0] * w[2], d * w[1] * w[2], -d * (w[0] * w[0] + w[1] * w[1]))
-            w, g = forwards(w, c, s), forwards(plus(g, h), c, s)
-            store(work, row, turning * w[1])
-            store(work, row + 1, -turning * w[0])
-            store3(work, row + 2, (g[0] + sliding * w[1], g[1] - sliding * w[0], g[2]))
-            store(work, row + 11, d)
-            w = (w[0], w[1], w[2] + turning)
+            b = table[at + ALONG_Y]
+            w = hinge_outwards(table, at, i, m + i, row, w, turning, sliding, b, d, work)
             row += 5
-        n_b, f_b = bias_wrench(table, at, w)
+        biased(table, at, w, row, work)
         if loads.size > 3:
             first = 3 + 6 * (n * frame + i)
-            # A joint does not feel every component, but each must be a number.
-            n_o, f_o = outside(table, LINK * n + FRAME * i, loads, first, 6 * n, zero)
-            felt = n_o[0] + n_o[1] + n_o[2] + f_o[0] + f_o[1] + f_o[2]
-            good = good and above(1.0 + zero, 0.0 * felt)
-            n_b = (n_b[0] - n_o[0], n_b[1] - n_o[1], n_b[2] - n_o[2])
-            f_b = (f_b[0] - f_o[0], f_b[1] - f_o[1], f_b[2] - f_o[2])
-        store3(work, row, n_b)
-        store3(work, row + 3, f_b)
-    return good
+            total = total + loaded(table, seat, loads, first, 6 * n, row, work, zero)
+    return good and above(1.0 + zero, total)
 
 
 # --- inwards: articulated inertias ---------------------------------------------------------------
 
 
-@inlined
-def add_body(table, at, A, B, C):
+@step
+def add_body(table, at, inertia):
+    """Add body to what hangs on it; the traces of A and C too."""
+    A, B, C, n, f = inertia
     m = table[at + MASS]
     h = constants(table, at + MOMENT)
     S = constants6(table, at + INERTIA)
@@ -303,12 +344,22 @@ def add_body(table, at, A, B, C):
         B[3] + h[2], B[4], B[5] - h[0],
         B[6] - h[1], B[7] + h[0], B[8],
     )  # fmt: skip
-    return A, B, (C[0] + m, C[1], C[2], C[3] + m, C[4], C[5] + m)
+    C = (C[0] + m, C[1], C[2], C[3] + m, C[4], C[5] + m)
+    return (A, B, C, n, f), A[0] + A[3] + A[5], C[0] + C[3] + C[5]
 
 
-@inlined
-def free_z_turn(A, B, C, n, f, tau, row, work):
+@step
+def push(inertia, work, row):
+    """Add the wrench on the body to the bias force."""
+    A, B, C, n, f = inertia
+    like = n[0]
+    return A, B, C, plus(n, load3(work, row, like)), plus(f, load3(work, row + 3, like))
+
+
+@step
+def free_z_turn(inertia, tau, row, work):
     """Take the motion about z out; n_z is then the torque."""
+    A, B, C, n, f = inertia
     inverse = 1.0 / A[5]
     ux, uy = A[2] * inverse, A[4] * inverse
     vx, vy, vz = B[6] * inverse, B[7] * inverse, B[8] * inverse
@@ -343,9 +394,10 @@ def free_z_turn(A, B, C, n, f, tau, row, work):
     return A, B, C, n, f
 
 
-@inlined
-def free_z_slide(A, B, C, n, f, tau, row, work):
+@step
+def free_z_slide(inertia, tau, row, work):
     """Take the motion along z out; f_z is then the joint's force."""
+    A, B, C, n, f = inertia
     inverse = 1.0 / C[5]
     ux, uy, uz = B[2] * inverse, B[5] * inverse, B[8] * inverse
     vx, vy = C[2] * inverse, C[4] * inverse
@@ -374,7 +426,7 @@ def free_z_slide(A, B, C, n, f, tau, row, work):
     return A, B, C, n, (fx + C[0] * c[0] + C[1] * c[1], fy + C[1] * c[0] + C[3] * c[1], tau)
 
 
-@inlined
+@step
 def factor_symmetric(S):
     """L (l21, l31, l32) and D of a positive definite 3×3 matrix L D Lᵀ."""
     l21, l31 = S[1] / S[0], S[2] / S[0]
@@ -384,14 +436,14 @@ def factor_symmetric(S):
     return (l21, l31, l32), (S[0], d2, S[5] - l31 * S[2] - l32 * t)
 
 
-@inlined
+@step
 def halfway(L, x):
     """L⁻¹ x."""
     y = x[1] - L[0] * x[0]
     return x[0], y, x[2] - L[1] * x[0] - L[2] * y
 
 
-@inlined
+@step
 def rest_of_way(L, inverse, x):
     """L⁻ᵀ D⁻¹ x."""
     z = x[2] * inverse[2]
@@ -399,18 +451,19 @@ def rest_of_way(L, inverse, x):
     return x[0] * inverse[0] - L[0] * y - L[1] * z, y, z
 
 
-@inlined
+@step
 def scaled(a, x):
     return a[0] * x[0], a[1] * x[1], a[2] * x[2]
 
 
-@inlined
-def ball_inwards(table, at, A, B, C, n, f, tau, least, row, work):
+@step
+def ball_inwards(table, at, inertia, tau, least, row, work):
     """Take the turns of a spherical joint out and go to the body before."""
+    A, B, C, n, f = inertia
     L, d = factor_symmetric(A)
-    good = above(d[0], least) and above(d[1], least) and above(d[2], least)
+    good = above(d[0], least) & above(d[1], least) & above(d[2], least)
     # (the first pivot is its own diagonal element)
-    good = good and above(d[1], LOST * A[3]) and above(d[2], LOST * A[5])
+    good = good & above(d[1], LOST * A[3]) & above(d[2], LOST * A[5])
     inverse = (1.0 / d[0], 1.0 / d[1], 1.0 / d[2])
     # C − Bᵀ A⁻¹ B by elimination.  A⁻¹ itself would be large where a heavy body hangs on a light
     # one, which nothing but that one's own inertia keeps from turning about the line between the
@@ -450,284 +503,323 @@ def ball_inwards(table, at, A, B, C, n, f, tau, least, row, work):
         r[2] * B[6] - r[0] * B[8],
         r[0] * B[7] - r[1] * B[6],
     )
-    return A, B, (T[0], T[1], T[2], T[4], T[5], T[8]), n, f, dot(r, r), good
+    return (A, B, (T[0], T[1], T[2], T[4], T[5], T[8]), n, f), dot(r, r), good
+
+
+@step
+def screw_inwards(table, at, turns, sines, inertia, work, row):
+    """Go from a joint of one degree of freedom to the body before, but for the way along y."""
+    like = inertia[3][0]
+    moved = turn(*inertia, load(work, turns, like), load(work, sines, like))
+    moved = cycle(*slide(*moved, load(work, row + 11, like)))
+    moved = turn(*moved, table[at + COS_X], table[at + SIN_X])
+    return cycle(*slide(*moved, table[at + ALONG_X]))
+
+
+@step
+def along_y(inertia, b):
+    return slide(*inertia, b)
+
+
+@step
+def renamed(inertia):
+    return cycle(*inertia)
+
+
+@step
+def lever(table, at, work, row, like):
+    """Square of the distance of the two joints."""
+    a, b, d = table[at + ALONG_X], table[at + ALONG_Y], load(work, row + 11, like)
+    return a * a + b * b + d * d
+
+
+@step
+def turned(table, at, states, first, stride, like):
+    """Three components of states in our axes of a body."""
+    return times(matrix(table, at + TURN), take3(states, first, stride, like))
+
+
+@step
+def float_inwards(inertia, moment, force, row, work):
+    """Solve for the acceleration of a free base; whether every pivot is positive."""
+    A, B, C, n, f = inertia
+    S, T = full(A), full(C)
+    M = [[S[3 * i + k] for k in range(3)] + [B[3 * i + k] for k in range(3)] for i in range(3)]
+    M += [[B[3 * k + i] for k in range(3)] + [T[3 * i + k] for k in range(3)] for i in range(3)]
+    x = [moment[k] - n[k] for k in range(3)] + [force[k] - f[k] for k in range(3)]
+    good = above(M[0][0], LOST * M[0][0])
+    # the upper triangle of F holds D Lᵀ, the lower one L
+    F = [[M[0][0]] * 6 for i in range(6)]
+    for i in range(6):
+        for j in range(i + 1):
+            y = M[i][j]
+            for k in range(j):
+                y = y - F[i][k] * F[k][j]
+            F[j][i] = y
+            if i == j:
+                good = good & above(y, LOST * M[i][i])
+            else:
+                F[i][j] = y / F[j][j]
+                x[i] = x[i] - F[i][j] * x[j]
+    for i in range(5, -1, -1):
+        x[i] = x[i] / F[i][i]
+        for j in range(i + 1, 6):
+            x[i] = x[i] - F[j][i] * x[j]
+    for i in range(6):
+        store6(work, row + 66 + 6 * i, M[i])
+    store6(work, row + 15, x)
+    return good
 
 
 @jit
-def float_inwards(A, B, C, n, f, turn, force, row, work):
-    """Solve for the acceleration of a free base; whether every pivot is positive."""
-    zero = 0.0 * n[0]
-    M, L = row + 66, row + 30
-    S, T = full(A), full(C)
-    for i in range(3):
-        for j in range(3):
-            k = 3 * i + j
-            store(work, M + 6 * i + j, S[k])
-            store(work, M + 6 * i + 3 + j, B[k])
-            store(work, M + 6 * (3 + j) + i, B[k])
-            store(work, M + 6 * (3 + i) + 3 + j, T[k])
-        store(work, row + 15 + i, turn[i] - n[i])
-        store(work, row + 18 + i, force[i] - f[i])
-    for i in range(6):
-        y = load(work, row + 15 + i, zero)
-        for j in range(i + 1):
-            x = load(work, M + 6 * i + j, zero)
-            for k in range(j):
-                x -= load(work, L + 6 * i + k, zero) * load(work, L + 6 * k + j, zero)
-            # the upper triangle holds D Lᵀ, the lower one L
-            store(work, L + 6 * j + i, x)
-            if i == j:
-                if not above(x, LOST * load(work, M + 7 * i, zero)):
-                    return False
-            else:
-                x = x / load(work, L + 7 * j, zero)
-                store(work, L + 6 * i + j, x)
-                y -= x * load(work, row + 15 + j, zero)
-        store(work, row + 15 + i, y)
-    for back_i in range(6):
-        i = 5 - back_i
-        y = load(work, row + 15 + i, zero) / load(work, L + 7 * i, zero)
-        for j in range(i + 1, 6):
-            y -= load(work, L + 6 * j + i, zero) * load(work, row + 15 + j, zero)
-        store(work, row + 15 + i, y)
-    return True
-
-
-@inlined
 def lost(body, size):
     """Why there is no pivot: numbers of this ``size`` cancelled, or they overflowed."""
     return body if above(INF + 0.0 * size, size) else NOT_USABLE
 
 
+@step
+def nothing(zero):
+    """Inertia and bias force of no body."""
+    return (zero,) * 6, (zero,) * 9, (zero,) * 6, (zero,) * 3, (zero,) * 3
+
+
 @jit
-def inwards(table, places, tau, frame, work, zero):
+def inwards(table, tau, frame, work, zero):
     """Articulated inertias from tip to base; DONE, or why not, or the first body without pivot."""
-    n_bodies = places.shape[0] - 1
-    nv = places[n_bodies, 2]
-    m = padded(n_bodies)
-    at_v = frame * nv
-    A = (zero, zero, zero, zero, zero, zero)
-    B = (zero, zero, zero, zero, zero, zero, zero, zero, zero)
-    C = (zero, zero, zero, zero, zero, zero)
-    n = (zero, zero, zero)
-    f = (zero, zero, zero)
+    bodies, _, nv, _ = sizes(table, table.size)
+    m = angles(bodies)
+    inertia = nothing(zero)
     size = zero  # of the numbers whose difference A is: rounding leaves EPS of it
-    for i in range(n_bodies - 1, -1, -1):
-        kind, row, at = places[i, 0], places[i, 3], LINK * i
-        A, B, C = add_body(table, at, A, B, C)
-        trace_A, trace_C = A[0] + A[3] + A[5], C[0] + C[3] + C[5]
+    for i in range(bodies - 1, -1, -1):
+        kind, _, at_v, row = place_of(table, bodies, i)
+        at, seat = LINK * i, LINK * bodies + FRAME * i
+        at_v += frame * nv
+        inertia, trace_A, trace_C = add_body(table, at, inertia)
         least = 4.0 * EPS * (size + trace_A)
         if kind <= PRISMATIC:
-            n = plus(n, load3(work, row + 5, zero))
-            f = plus(f, load3(work, row + 8, zero))
-            torque = take(tau, at_v + places[i, 2], nv, zero)
+            inertia = push(inertia, work, row + 5)
+            torque = take(tau, at_v, nv, zero)
             if kind == REVOLUTE:
-                if not above(A[5], least):
+                if not above(inertia[0][5], least):
                     return lost(i, least)
-                A, B, C, n, f = free_z_turn(A, B, C, n, f, torque, row, work)
+                inertia = free_z_turn(inertia, torque, row, work)
             else:
-                if not above(C[5], 4.0 * EPS * trace_C):
+                if not above(inertia[2][5], 4.0 * EPS * trace_C):
                     return lost(i, trace_C)
-                A, B, C, n, f = free_z_slide(A, B, C, n, f, torque, row, work)
+                inertia = free_z_slide(inertia, torque, row, work)
             if i > 0:
-                d = load(work, row + 11, zero)
-                A, B, C, n, f = turn(A, B, C, n, f, load(work, i, zero), load(work, m + i, zero))
-                A, B, C, n, f = slide(A, B, C, n, f, d)
-                A, B, C, n, f = cycle(A, B, C, n, f)
-                A, B, C, n, f = turn(A, B, C, n, f, table[at + COS_X], table[at + SIN_X])
-                a, b = table[at + ALONG_X], table[at + ALONG_Y]
-                A, B, C, n, f = slide(A, B, C, n, f, a)
-                A, B, C, n, f = cycle(A, B, C, n, f)
+                inertia = screw_inwards(table, at, i, m + i, inertia, work, row)
+                b = table[at + ALONG_Y]
                 if b != 0.0:
-                    A, B, C, n, f = slide(A, B, C, n, f, b)
-                A, B, C, n, f = cycle(A, B, C, n, f)
-                size = trace_A + (a * a + b * b + d * d) * trace_C
+                    inertia = along_y(inertia, b)
+                inertia = renamed(inertia)
+                size = trace_A + lever(table, at, work, row, zero) * trace_C
         else:
-            n = plus(n, load3(work, row + 15, zero))
-            f = plus(f, load3(work, row + 18, zero))
-            own = matrix(table, LINK * n_bodies + FRAME * i + TURN)
-            first = at_v + places[i, 2]
+            inertia = push(inertia, work, row + 15)
+            moment = turned(table, seat, tau, at_v, nv, zero)
             if kind == FREE:
-                force = times(own, take3(tau, first, nv, zero))
-                moment = times(own, take3(tau, first + 3, nv, zero))
-                if not float_inwards(A, B, C, n, f, moment, force, row, work):
+                force = moment
+                moment = turned(table, seat, tau, at_v + 3, nv, zero)
+                if not float_inwards(inertia, moment, force, row, work):
                     return lost(i, trace_A + trace_C)
             else:
-                moment = times(own, take3(tau, first, nv, zero))
-                A, B, C, n, f, lever, good = ball_inwards(
-                    table, LINK * n_bodies + FRAME * i, A, B, C, n, f, moment, least, row, work
-                )
+                inertia, square, good = ball_inwards(table, seat, inertia, moment, least, row, work)
                 if not good:
                     return lost(i, least)
-                size = trace_A + lever * trace_C
+                size = trace_A + square * trace_C
     return DONE
 
 
 # --- outwards: accelerations ---------------------------------------------------------------------
 
 
+@step
+def hinge_accelerates(table, at, turns, sines, spin, a, row, work):
+    """Motion of a body but for its own joint's."""
+    like = a[0]
+    x = table[at + ALONG_X]
+    a = (a[0], a[1] + x * spin[2], a[2] - x * spin[1])
+    cx, sx = table[at + COS_X], table[at + SIN_X]
+    spin, a = forwards_x(spin, cx, sx), forwards_x(a, cx, sx)
+    d = load(work, row + 11, like)
+    a = (a[0] + d * spin[1], a[1] - d * spin[0], a[2])
+    c, s = load(work, turns, like), load(work, sines, like)
+    spin, a = forwards(spin, c, s), forwards(a, c, s)
+    a = plus(a, load3(work, row + 2, like))
+    x, y = spin[0] + load(work, row, like), spin[1] + load(work, row + 1, like)
+    return (x, y, spin[2]), a
+
+
+@step
+def turns_freely(spin, a, row, work):
+    """Motion with that of a revolute joint; its acceleration."""
+    ux, uy, vx, vy, vz, k = load6(work, row + 5, a[0])
+    z = k - (ux * spin[0] + uy * spin[1]) - (vx * a[0] + vy * a[1] + vz * a[2])
+    return (spin[0], spin[1], z), a, z - spin[2]
+
+
+@step
+def slides_freely(spin, a, row, work):
+    """Motion with that of a prismatic joint; its acceleration."""
+    ux, uy, uz, vx, vy, k = load6(work, row + 5, a[0])
+    z = k - (ux * spin[0] + uy * spin[1] + uz * spin[2]) - (vx * a[0] + vy * a[1])
+    return spin, (a[0], a[1], z), z - a[2]
+
+
+@step
+def floats_freely(table, at, up, qd, first, nv, row, work, qdd):
+    """Motion of a free base; zero, or NaN where it is not finite."""
+    like = up[0]
+    own = matrix(table, at + TURN)
+    spin, a = load3(work, row + 15, like), load3(work, row + 18, like)
+    v, w = take3(qd, first, nv, like), take3(qd, first + 3, nv, like)
+    fall = back(load9(work, row, like), up)
+    linear = back(own, (a[0] - fall[0], a[1] - fall[1], a[2] - fall[2]))
+    h = cross(w, v)
+    result = back(own, spin)
+    linear = (linear[0] - h[0], linear[1] - h[1], linear[2] - h[2])
+    put3(qdd, first, nv, linear)
+    put3(qdd, first + 3, nv, result)
+    total = linear[0] + linear[1] + linear[2] + result[0] + result[1] + result[2]
+    return spin, a, 0.0 * total
+
+
+@step
+def rolls_freely(table, at, spin, a, first, nv, row, work, qdd):
+    """Motion with that of a spherical joint; zero, or NaN where it is not finite."""
+    like = a[0]
+    E = load9(work, row, like)
+    y = load3(work, row + 15, like)
+    r = constants(table, at + PLACE)
+    a = plus(back(E, plus(a, cross(spin, r))), load3(work, row + 12, like))
+    h = times(load9(work, row + 21, like), a)
+    carried = plus(back(E, spin), load3(work, row + 9, like))
+    spin = (y[0] - h[0], y[1] - h[1], y[2] - h[2])
+    result = back(
+        matrix(table, at + TURN),
+        (spin[0] - carried[0], spin[1] - carried[1], spin[2] - carried[2]),
+    )
+    put3(qdd, first, nv, result)
+    return spin, a, 0.0 * (result[0] + result[1] + result[2])
+
+
+@step
+def rising(loads, like):
+    """Acceleration against which the base would be at rest."""
+    return like - loads[0], like - loads[1], like - loads[2]
+
+
+@step
+def joint_axes(table, at, x):
+    return back(matrix(table, at + JOINT), x)
+
+
+@step
+def aside(spin, a, y):
+    return a[0] - y * spin[2], a[1], a[2] + y * spin[0]
+
+
 @jit
-def accelerations(table, places, qd, loads, frame, work, qdd, zero):
+def accelerations(table, qd, loads, frame, work, qdd, zero):
     """Joint accelerations from base to tip; whether all are finite."""
-    n = places.shape[0] - 1
-    nv = places[n, 2]
-    m = padded(n)
-    at_v = frame * nv
-    spin = (zero, zero, zero)
-    up = (zero - loads[0], zero - loads[1], zero - loads[2])
-    if places[0, 0] <= PRISMATIC:
-        up = back(matrix(table, LINK * n + JOINT), up)
+    n, _, nv, _ = sizes(table, table.size)
+    m = angles(n)
+    spin = zeros3(zero)
+    up = rising(loads, zero)
+    kind, _, _, _ = place_of(table, n, 0)
+    if kind <= PRISMATIC:
+        up = joint_axes(table, LINK * n, up)
     a = up
     total = zero
     for i in range(n):
-        kind, row, at, first = places[i, 0], places[i, 3], LINK * i, at_v + places[i, 2]
+        kind, _, first, row = place_of(table, n, i)
+        at, seat = LINK * i, LINK * n + FRAME * i
+        first += frame * nv
         if kind <= PRISMATIC:
-            x, y = table[at + ALONG_X], table[at + ALONG_Y]
-            a = (a[0], a[1] + x * spin[2], a[2] - x * spin[1])
+            y = table[at + ALONG_Y]
             if y != 0.0:
-                a = (a[0] - y * spin[2], a[1], a[2] + y * spin[0])
-            cx, sx = table[at + COS_X], table[at + SIN_X]
-            spin, a = forwards_x(spin, cx, sx), forwards_x(a, cx, sx)
-            d = load(work, row + 11, zero)
-            a = (a[0] + d * spin[1], a[1] - d * spin[0], a[2])
-            c, s = load(work, i, zero), load(work, m + i, zero)
-            spin, a = forwards(spin, c, s), forwards(a, c, s)
-            ux, uy, vx, vy, vz, k = load6(work, row + 5, zero)
-            a = plus(a, load3(work, row + 2, zero))
-            sx = spin[0] + load(work, row, zero)
-            sy = spin[1] + load(work, row + 1, zero)
+                a = aside(spin, a, y)
+            spin, a = hinge_accelerates(table, at, i, m + i, spin, a, row, work)
             if kind == REVOLUTE:
-                sz = k - (ux * sx + uy * sy) - (vx * a[0] + vy * a[1] + vz * a[2])
-                acceleration = sz - spin[2]
-                spin = (sx, sy, sz)
+                spin, a, acceleration = turns_freely(spin, a, row, work)
             else:
-                spin = (sx, sy, spin[2])
-                az = k - (ux * sx + uy * sy + vx * spin[2]) - (vy * a[0] + vz * a[1])
-                acceleration = az - a[2]
-                a = (a[0], a[1], az)
+                spin, a, acceleration = slides_freely(spin, a, row, work)
             put(qdd, first, nv, acceleration)
-            total += 0.0 * acceleration
+            total = total + 0.0 * acceleration
+        elif kind == FREE:
+            spin, a, check = floats_freely(table, seat, up, qd, first, nv, row, work, qdd)
+            total = total + check
         else:
-            seat = LINK * n + FRAME * i
-            own = matrix(table, seat + TURN)
-            E = load9(work, row, zero)
-            y = load3(work, row + 15, zero)
-            if kind == FREE:
-                spin, a = y, load3(work, row + 18, zero)
-                v, w = take3(qd, first, nv, zero), take3(qd, first + 3, nv, zero)
-                fall = back(E, up)
-                linear = back(own, (a[0] - fall[0], a[1] - fall[1], a[2] - fall[2]))
-                h = cross(w, v)
-                result = back(own, spin)
-                put3(qdd, first, nv, (linear[0] - h[0], linear[1] - h[1], linear[2] - h[2]))
-                put3(qdd, first + 3, nv, result)
-                total += 0.0 * (linear[0] + linear[1] + linear[2] - h[0] - h[1] - h[2])
-            else:
-                r = constants(table, seat + PLACE)
-                a = plus(back(E, plus(a, cross(spin, r))), load3(work, row + 12, zero))
-                h = times(load9(work, row + 21, zero), a)
-                carried = plus(back(E, spin), load3(work, row + 9, zero))
-                spin = (y[0] - h[0], y[1] - h[1], y[2] - h[2])
-                result = back(
-                    own, (spin[0] - carried[0], spin[1] - carried[1], spin[2] - carried[2])
-                )
-                put3(qdd, first, nv, result)
-            total += 0.0 * (result[0] + result[1] + result[2])
+            spin, a, check = rolls_freely(table, seat, spin, a, first, nv, row, work, qdd)
+            total = total + check
     return above(1.0 + zero, total)
 
 
 # --- drivers -------------------------------------------------------------------------------------
 
 
-@inlined
-def one(table, places, q, qd, tau, loads, frame, work, qdd, zero):
-    if not outwards(table, places, q, qd, loads, frame, work, zero):
-        return NOT_USABLE
-    body = inwards(table, places, tau, frame, work, zero)
-    if body != DONE:
-        return body
-    if not accelerations(table, places, qd, loads, frame, work, qdd, zero):
-        return NOT_USABLE
-    return DONE
-
-
-@inlined
-def places_of(table):
-    n = (table.size - 4) // (LINK + FRAME + 4)
-    return table[n * (LINK + FRAME) :].view(np.int64).reshape((n + 1, 4))
-
-
 @jit
 def state(table, q, qd, tau, loads, qdd):
     """q̈ of one state; DONE, or why not, or the body whose pivot is lost."""
-    places = places_of(table)
-    n = places.shape[0] - 1
-    if q.size != places[n, 1] or qd.size != places[n, 2] or tau.size != places[n, 2]:
+    _, nq, nv, units = sizes(table, table.size)
+    if q.size != nq or qd.size != nv or tau.size != nv:
         return WRONG_SIZE
-    work = np.empty(places[n, 3])
-    return one(table, places, q, qd, tau, loads, 0, work, qdd, 0.0)
+    work = np.empty(units)
+    if not outwards(table, q, qd, loads, 0, work, 0.0):
+        return NOT_USABLE
+    body = inwards(table, tau, 0, work, 0.0)
+    if body != DONE:
+        return body
+    return DONE if accelerations(table, qd, loads, 0, work, qdd, 0.0) else NOT_USABLE
+
+
+@jit
+def filled(given, frames, width):
+    """``given``, ending with ``width`` numbers a state, and the last state again up to eight."""
+    out = np.empty(given.size + (LANES - frames) * width)
+    for k in range(given.size):
+        out[k] = given[k]
+    for k in range(given.size, out.size):
+        out[k] = out[k - width]
+    return out
 
 
 @jit
 def states(table, q, qd, tau, loads, first, last, qdd):
-    """q̈ of the states from ``first`` to ``last`` of at least eight.
+    """q̈ of the states from ``first`` to ``last``.
 
     Returns the first of eight states one of which has no answer, or DONE, and why.
     """
-    places = places_of(table)
-    units = LANES * places[-1, 3]
-    memory = np.empty(units + LANES)
+    n, nq, nv, units = sizes(table, table.size)
+    frames = qdd.size // nv
+    few = frames < LANES
+    answers = qdd
+    if few:
+        q, qd, tau = filled(q, frames, nq), filled(qd, frames, nv), filled(tau, frames, nv)
+        if loads.size > 3:
+            loads = filled(loads, frames, 6 * n)
+        qdd = np.empty(qd.size)
+        last = LANES
+    zero = eight(0.0)
+    memory = np.empty(LANES * units + LANES)
     skip = (-memory.ctypes.data // 8) % LANES  # registers of 64 bytes are aligned
-    work = memory[skip : skip + units]
+    work = memory[skip:]
     for begin in range(first, last, LANES):
         frame = min(begin, last - LANES)
-        code = one(table, places, q, qd, tau, loads, frame, work, qdd, eight(0.0))
-        if code != DONE:
-            return frame, code
-    return DONE, DONE
-
-
-@jit
-def pivots(table, q, starts, out):
-    """Blocks pᵀ M̂ p of every state and joint, in the user's axes, one after the other; as `states`.
-
-    The block of joint i begins at ``starts[i]`` of a state's ``starts[n]`` numbers.
-    """
-    places = places_of(table)
-    n = places.shape[0] - 1
-    nq, nv = places[n, 1], places[n, 2]
-    count = q.size // nq
-    still = np.zeros(nv * count)
-    none = np.zeros(3)
-    work = np.empty(places[n, 3])
-    for frame in range(count):
-        if not outwards(table, places, q, still, none, frame, work, 0.0):
+        if not outwards(table, q, qd, loads, frame, work, zero):
             return frame, NOT_USABLE
-        body = inwards(table, places, still, frame, work, 0.0)
+        body = inwards(table, tau, frame, work, zero)
         if body != DONE:
             return frame, body
-        for i in range(n):
-            at = LINK * n + FRAME * i
-            kind, row, to = places[i, 0], places[i, 3], starts[n] * frame + starts[i]
-            if kind <= PRISMATIC:
-                out[to] = work[row + 12]
-            elif kind == SPHERICAL:
-                block(table, at, full(load6(work, row + 30, 0.0)), out, to, 3)
-            else:
-                for half in range(4):
-                    # ours is angular before linear
-                    r, c = half // 2, half % 2
-                    k = row + 66 + 18 * (1 - r) + 3 * (1 - c)
-                    S = (
-                        work[k], work[k + 1], work[k + 2],
-                        work[k + 6], work[k + 7], work[k + 8],
-                        work[k + 12], work[k + 13], work[k + 14],
-                    )  # fmt: skip
-                    block(table, at, S, out, to + 18 * r + 3 * c, 6)
+        if not accelerations(table, qd, loads, frame, work, qdd, zero):
+            return frame, NOT_USABLE
+    if few:
+        for k in range(answers.size):
+            answers[k] = qdd[k]
     return DONE, DONE
 
 
-@inlined
+@step
 def block(table, at, S, out, to, width):
     own = matrix(table, at + TURN)
     T = product(transposed(own), product(S, own))
@@ -736,10 +828,65 @@ def block(table, at, S, out, to, width):
     store3(out, to + 2 * width, (T[6], T[7], T[8]))
 
 
-def prepare() -> None:
-    """Compile `state` for the arrays that it takes; then it refuses others with a TypeError."""
-    if state.signatures:
-        return
-    floats = types.Array(types.float64, 1, "C")
-    state.compile((floats,) * 6)
+@step
+def ball_block(table, at, work, row, out, to):
+    block(table, at, full(load6(work, row, 0.0)), out, to, 3)
+
+
+@step
+def rows_of(work, k):
+    """3×3 block of a 6×6 matrix."""
+    return (*constants(work, k), *constants(work, k + 6), *constants(work, k + 12))
+
+
+@jit
+def pivots(table, q, starts, out):
+    """Blocks pᵀ M̂ p of every state and joint, in the user's axes, one after the other; as `states`.
+
+    The block of joint i begins at ``starts[i]`` of a state's ``starts[n]`` numbers.
+    """
+    n, nq, nv, units = sizes(table, table.size)
+    count = q.size // nq
+    still = np.zeros(nv * count)
+    none = np.zeros(3)
+    work = np.empty(units)
+    for frame in range(count):
+        if not outwards(table, q, still, none, frame, work, 0.0):
+            return frame, NOT_USABLE
+        body = inwards(table, still, frame, work, 0.0)
+        if body != DONE:
+            return frame, body
+        for i in range(n):
+            at = LINK * n + FRAME * i
+            kind, _, _, row = place_of(table, n, i)
+            to = starts[n] * frame + starts[i]
+            if kind <= PRISMATIC:
+                out[to] = work[row + 12]
+            elif kind == SPHERICAL:
+                ball_block(table, at, work, row + 30, out, to)
+            else:
+                for half in range(4):
+                    # ours is angular before linear
+                    r, c = half // 2, half % 2
+                    k = row + 66 + 18 * (1 - r) + 3 * (1 - c)
+                    block(table, at, rows_of(work, k), out, to + 18 * r + 3 * c, 6)
+    return DONE, DONE
+
+
+FLOATS = types.Array(types.float64, 1, "C")
+
+
+@cache
+def only_state() -> Any:
+    """Return `state` for the arrays that it takes: it refuses others with a TypeError."""
+    state.compile((FLOATS,) * 6)
     state.disable_compile()
+    return state
+
+
+@cache
+def only_states() -> Any:
+    """Return `states`, as `only_state` does."""
+    states.compile((*(FLOATS,) * 5, types.int64, types.int64, FLOATS))
+    states.disable_compile()
+    return states

@@ -24,7 +24,8 @@ from fixman.kernels.lanes import (
     root,
     store,
 )
-from fixman.kernels.vectors import cross, formula, inner, minus, plus, scaled
+from fixman.kernels.steps import exact_step
+from fixman.kernels.vectors import cross, inner, minus, plus, scaled
 
 COSINE, HARMONIC, SQUARED, TORSION, COMBINED = range(5)
 ORDER = 6
@@ -51,7 +52,7 @@ def pick(typing: Any, x: Any, y: Any, a: Any, b: Any) -> Any:
     return kind(x, y, a, b), lower
 
 
-@formula
+@exact_step
 def combined(p, a, q, b):
     """p a + q b."""
     return p * a[0] + q * b[0], p * a[1] + q * b[1], p * a[2] + q * b[2]

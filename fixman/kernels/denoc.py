@@ -24,6 +24,7 @@ from fixman.kernels.links import (
     rotation_tuple,
     solve_block,
 )
+from fixman.kernels.steps import step
 from fixman.kernels.triples import back, cross, plus, times, times_symmetric
 
 RATES = (1, 1, 3, 6)
@@ -53,18 +54,18 @@ def joint_rate(kind, j, links, i):
     return e, cross(e, (links[i, 13], links[i, 14], links[i, 15]))
 
 
-@jit
+@step
 def dot(a, b):
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-@jit
+@step
 def column(a, at):
     """The two halves of row ``a[at]``."""
     return (a[at, 0], a[at, 1], a[at, 2]), (a[at, 3], a[at, 4], a[at, 5])
 
 
-@jit
+@step
 def inwards(X, i, n, f):
     """B_{i,i−1}ᵀ [n; f]."""
     R = rotation_tuple(X, i)
@@ -72,7 +73,7 @@ def inwards(X, i, n, f):
     return plus(times(R, n), cross((X[i, 9], X[i, 10], X[i, 11]), f)), f
 
 
-@jit
+@step
 def outwards(X, i, w, v):
     """B_{i,i−1} [w; v]."""
     R = rotation_tuple(X, i)
@@ -103,7 +104,8 @@ def decompose(kinds, links, X, psi, psi_hat, m_hat):
                 scale[j] = felt(R, s, A0, B0, C0, e, v)
             A, B, C = carried(R, s, A, B, C)
         else:
-            scale[:] = 0.0
+            for j in range(f):
+                scale[j] = 0.0
         m = links[i, 12]
         I = inertia_tuple(links, i)  # noqa: E741
         A = (A[0] + I[0], A[1] + I[1], A[2] + I[2], A[3] + I[3], A[4] + I[4], A[5] + I[5])

@@ -39,7 +39,7 @@ from fixman.kernels.lanes import (
     zeros,
 )
 from fixman.kernels.neighbours import Neighbours, no_lists, refresh
-from fixman.kernels.nonbonded import add_pair_forces, pair_energy
+from fixman.kernels.nonbonded import Pairs, add_pair_forces, pair_energy
 
 
 class PotentialTables(NamedTuple):
@@ -50,8 +50,7 @@ class PotentialTables(NamedTuple):
     parameters (P · WIDTH,)
     field (n · d,) or (0,) : constant forces
     tethered (K,), tethers (K · 4,) : beads on springs; the points that these lead to, and stiffness
-    sizes (n,), depths (n,), pair : see `nonbonded`; empty without pairs
-    excluded_first (n + 1,), excluded : pairs i < j that do not act, the j of each i
+    pairs : see `nonbonded`, or None
     external (E,) : addresses of functions (double* x, double* out, int64 n, int64 d) of one chain
     """
 
@@ -62,11 +61,7 @@ class PotentialTables(NamedTuple):
     field: np.ndarray[Any, np.dtype[np.float64]]
     tethered: np.ndarray[Any, np.dtype[np.int32]]
     tethers: np.ndarray[Any, np.dtype[np.float64]]
-    sizes: np.ndarray[Any, np.dtype[np.float64]]
-    depths: np.ndarray[Any, np.dtype[np.float64]]
-    pair: np.ndarray[Any, np.dtype[np.float64]]
-    excluded_first: np.ndarray[Any, np.dtype[np.int32]]
-    excluded: np.ndarray[Any, np.dtype[np.int32]]
+    pairs: Pairs | None
     external: np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -168,19 +163,20 @@ def compiled_address(force: Any, record: np.ndarray[Any, Any]) -> tuple[int, Any
 @exact_kernel
 def workspace(tables, n, dim, like):
     """Make the neighbour lists, empty as yet, and the copy of one chain."""
-    paired = tables.sizes.size > 0
+    paired = tables.pairs is not None
     lists, partners = no_lists(n, dim, lanes(like), paired)
     work = Work(lists, np.empty(2 * n * dim if paired or tables.external.size else 0))
     return work, partners
 
 
 @exact_kernel
-def current(which, n, dim, tables, work, partners):
-    """Bring the neighbour list of one lane up to date with the copy; return the partners."""
-    return refresh(
-        work.copy, which, work.lists, partners, n, dim, tables.pair[3], tables.pair[4],
-        tables.excluded_first, tables.excluded,
-    )  # fmt: skip
+def add_pairs(copy, which, n, dim, pairs, lists, partners):
+    """Add the forces of pairs of one chain to its copy; return the partners."""
+    if pairs is not None:
+        partners = refresh(copy, which, lists, partners, n, dim, pairs)
+        out = copy[n * dim :]
+        add_pair_forces(copy, out, n, dim, which, lists.first, partners, pairs)
+    return partners
 
 
 @exact
@@ -193,12 +189,7 @@ def add_others(X, F, n, dim, tables, work, partners, like):
         for m in range(size):
             copy[m] = X[m * width + which]
             copy[size + m] = 0.0
-        if tables.sizes.size:
-            partners = current(which, n, dim, tables, work, partners)
-            add_pair_forces(
-                copy, copy[size:], n, dim, which, work.lists.first, partners, tables.sizes,
-                tables.depths, tables.pair,
-            )  # fmt: skip
+        partners = add_pairs(copy, which, n, dim, tables.pairs, work.lists, partners)
         for m in range(size):
             F[m * width + which] += copy[size + m]
         for e in range(tables.external.size):
@@ -246,17 +237,20 @@ def energy(X, n, dim, tables, work, partners, like):
         for a in range(dim):
             away = load(X, tables.tethered[t] * dim + a, like) - tables.tethers[4 * t + a]
             total = total + 0.5 * tables.tethers[4 * t + 3] * away * away
-    if tables.sizes.size:
+    return add_pair_energies(total, X, n, dim, tables.pairs, work, partners, like)
+
+
+@exact
+def add_pair_energies(total, X, n, dim, pairs, work, partners, like):
+    if pairs is not None:
         width = lanes(like)
         extra = np.empty(width)
         for which in range(width):
             for m in range(n * dim):
                 work.copy[m] = X[m * width + which]
-            partners = current(which, n, dim, tables, work, partners)
-            extra[which] = pair_energy(
-                work.copy, n, dim, which, work.lists.first, partners, tables.sizes, tables.depths,
-                tables.pair,
-            )  # fmt: skip
+            partners = refresh(work.copy, which, work.lists, partners, n, dim, pairs)
+            first = work.lists.first
+            extra[which] = pair_energy(work.copy, n, dim, which, first, partners, pairs)
         total = total + load(extra, 0, like)
     return total, partners
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fixman.kernels import sparse
 from fixman.kernels.geometry import (
     angle_rate,
     angle_row,
@@ -97,7 +98,7 @@ class General(NamedTuple):
 class Room(NamedTuple):
     """What the targets are, and work.
 
-    Two constants a row; vectors B; H, then its factor L with 1 / d on the diagonal, and d; S = H⁻¹;
+    Two constants a row; vectors B; H, then its factor (see `sparse`), and 1 / d; S = H⁻¹;
     multipliers, and their sum over iterations; two units a row; ∂U/∂B.
     """
 
@@ -217,7 +218,7 @@ def hold(system, room, X0, X, V, rate, tolerance, like):
         busy &= beyond(worst, zero)
         if busy == 0:
             break
-        solve(system, room.H, room.rhs, like)
+        solve(system, room, room.rhs, like)
         for r in range(m):
             push = choose(busy, load(room.rhs, r, like), zero)
             store(room.rhs, r, push)
@@ -239,8 +240,9 @@ def push_apart(system, B, multipliers, Y, factor, axes, like):
 
 
 @exact
-def solve(system, H, b, like):
-    """Overwrite b with H⁻¹ b, given the factor, whose diagonal is inverted."""
+def solve(system, room, b, like):
+    """Overwrite b with H⁻¹ b, given the factor."""
+    H = room.H
     first = system.first
     row = system.row
     m = first.size - 1
@@ -251,7 +253,7 @@ def solve(system, H, b, like):
             store(b, i, fma(-load(H, p, like), z, load(b, i, like)))
     for j in range(m - 1, -1, -1):
         begin = entry(first, j)
-        z = load(b, j, like) * load(H, begin, like)
+        z = load(b, j, like) * load(room.D, j, like)
         for p in range(begin + 1, entry(first, j + 1)):
             z = fma(-load(H, p, like), load(b, entry(row, p), like), z)
         store(b, j, z)
@@ -299,28 +301,25 @@ def factor(system, room, X, like):
         b = vector(room.B, entry(system.right, t), axes, like)
         weight = entry(system.weights, t) + zero
         store(H, p, fma(weight, inner(a, b), load(H, p, like)))
-    first = system.first
-    row = system.row
-    for j in range(first.size - 1):
-        begin = entry(first, j)
-        end = entry(first, j + 1)
-        for p in range(begin, end):
-            store(work, entry(row, p), load(H, p, like))
-        for t in range(entry(system.left_first, j), entry(system.left_first, j + 1)):
-            q = entry(system.left_place, t)
-            k = entry(system.left_column, t)
-            ratio = load(H, q, like) * load(room.D, k, like)
-            for p in range(q, entry(first, k + 1)):
-                i = entry(row, p)
-                store(work, i, fma(-ratio, load(H, p, like), load(work, i, like)))
+    symbolic = pattern(system)
+    for j in range(system.first.size - 1):
+        begin = entry(system.first, j)
+        diagonal = load(H, begin, like)
+        sparse.gather(H, j, *symbolic, work, like)
         d = load(work, j, like)
-        lost = ~beyond(d, 64.0 * EPS * load(H, begin, like))
+        lost = ~beyond(d, 64.0 * EPS * diagonal)
         d = choose(lost, d * math.nan, d)
         inverse = 1.0 / d
-        store(room.D, j, d)
-        store(H, begin, inverse)
-        for p in range(begin + 1, end):
-            store(H, p, inverse * load(work, entry(row, p), like))
+        store(room.D, j, inverse)
+        store(H, begin, d)
+        for p in range(begin + 1, entry(system.first, j + 1)):
+            store(H, p, inverse * load(work, entry(system.row, p), like))
+
+
+@exact
+def pattern(system):
+    """Return the arrays of `sparse.Symbolic`."""
+    return system.first, system.row, system.left_first, system.left_place, system.left_column
 
 
 @exact
@@ -336,46 +335,8 @@ def project(system, room, V, X, like):
         v = vector(V, entry(system.movers, s), axes, like)
         sign = entry(system.signs, s) + zero
         store(room.rhs, r, fma(-sign, inner(g, v), load(room.rhs, r, like)))
-    solve(system, room.H, room.rhs, like)
+    solve(system, room, room.rhs, like)
     push_apart(system, room.B, room.rhs, V, zero + 1.0, axes, like)
-
-
-@exact
-def inverse_on_pattern(system, room, like):
-    """Elements of H⁻¹ on the pattern of the factor, by the recurrence of Takahashi."""
-    H = room.H
-    S = room.S
-    work = room.work
-    first = system.first
-    row = system.row
-    m = first.size - 1
-    zero = 0.0 * like
-    for i in range(m):
-        store(work, m + i, zero)
-    for j in range(m - 1, -1, -1):
-        begin = entry(first, j) + 1
-        end = entry(first, j + 1)
-        for p in range(begin, end):
-            store(work, entry(row, p), zero)
-            store(work, m + entry(row, p), load(H, p, like))
-        # Column k > j holds every row of column j below k; where it holds others, L_ij is zero.
-        for p in range(begin, end):
-            k = entry(row, p)
-            below = load(H, p, like)
-            total = below * load(S, entry(first, k), like)
-            for q in range(entry(first, k) + 1, entry(first, k + 1)):
-                i = entry(row, q)
-                s = load(S, q, like)
-                total = fma(s, load(work, m + i, like), total)
-                store(work, i, fma(s, below, load(work, i, like)))
-            store(work, k, load(work, k, like) + total)
-        total = load(H, begin - 1, like)
-        for p in range(begin, end):
-            s = -load(work, entry(row, p), like)
-            store(S, p, s)
-            store(work, m + entry(row, p), zero)
-            total = fma(-s, load(H, p, like), total)
-        store(S, begin - 1, total)
 
 
 @exact
@@ -387,7 +348,7 @@ def add_metric_force(system, room, F, X, kT, like):
     axes = system.axes
     zero = 0.0 * like
     none = zero, zero, zero
-    inverse_on_pattern(system, room, like)
+    sparse.inverse_on_pattern(room.H, room.S, *pattern(system), room.work, like)
     for k in range(system.total):
         put_vector(room.G, k, axes, none)
     for t in range(system.places.size):

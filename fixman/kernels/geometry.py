@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 
 from fixman.kernels import jit
-from fixman.kernels.lanes import above, exact
-from fixman.kernels.vectors import cross, dot, formula, minus, plus, root, scaled
+from fixman.kernels.lanes import above, exact, root
+from fixman.kernels.steps import exact_step
+from fixman.kernels.vectors import cross, dot, minus, plus, scaled
 
 LENGTH, ANGLE, TORSION = 3, 4, 5  # 0, 1, 2 are the positions x, y, z
 SMALLEST_SINE = 4.0 * 2.0**-52  # a gradient divided by less than this is not one
@@ -37,13 +38,13 @@ def measurable(square):
 # (∂²q/∂u∂u) u̇, row by row.
 
 
-@formula
+@exact_step
 def length_row(u):
     """∂L/∂u."""
     return scaled(1.0 / root(dot(u, u)), u)
 
 
-@formula
+@exact_step
 def length_rate(u, du):
     s = 1.0 / root(dot(u, u))
     e = scaled(s, u)
@@ -51,32 +52,32 @@ def length_rate(u, du):
     return scaled(s, minus(du, scaled(along, e)))
 
 
-@formula
+@exact_step
 def direction_row(u):
     """∂α/∂u of the direction α of a bond in the plane."""
     s = 1.0 / dot(u, u)
     return -s * u[1], s * u[0], 0.0 * s
 
 
-@formula
+@exact_step
 def direction_rate(u, du):
     s = 1.0 / dot(u, u)
     a = (s + s) * (s * dot(u, du))
     return a * u[1] - s * du[1], s * du[0] - a * u[0], 0.0 * s
 
 
-@formula
+@exact_step
 def turn_row(u, v):
     """∂θ/∂u and ∂θ/∂v of an angle in the plane."""
     return scaled(-1.0, direction_row(u)), direction_row(v)
 
 
-@formula
+@exact_step
 def turn_rate(u, v, du, dv):
     return scaled(-1.0, direction_rate(u, du)), direction_rate(v, dv)
 
 
-@formula
+@exact_step
 def angle_row(u, v):
     """Sine of an angle in space, ∂θ/∂u and ∂θ/∂v."""
     lu = 1.0 / root(dot(u, u))
@@ -89,7 +90,7 @@ def angle_row(u, v):
     return sine, scaled(lu, cross(eu, axis)), scaled(lv, cross(axis, ev))
 
 
-@formula
+@exact_step
 def angle_rate(u, v, du, dv):
     lu = 1.0 / root(dot(u, u))
     lv = 1.0 / root(dot(v, v))
@@ -116,7 +117,7 @@ def angle_rate(u, v, du, dv):
     )
 
 
-@formula
+@exact_step
 def torsion_row(u, v, r):
     """Sines of the two angles, ∂φ/∂u, ∂φ/∂v and ∂φ/∂r."""
     m = cross(u, v)
@@ -133,7 +134,7 @@ def torsion_row(u, v, r):
     return root(mm / (vv * dot(u, u))), root(nn / (vv * dot(r, r))), gu, gv, gr
 
 
-@formula
+@exact_step
 def torsion_rate(u, v, r, du, dv, dr):
     m = cross(u, v)
     n = cross(v, r)

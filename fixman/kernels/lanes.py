@@ -204,6 +204,17 @@ def entry(typing: Any, array: Any, k: Any) -> Any:
 
 
 @intrinsic
+def integer(typing: Any, table: Any, k: Any) -> Any:
+    """Return the bits of ``table[k]`` as an integer."""
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        at = address(context, builder, sig.args[0], args[0], args[1])
+        return builder.load(builder.bitcast(at, ir.IntType(64).as_pointer()))
+
+    return types.int64(table, types.intp), lower
+
+
+@intrinsic
 def take(typing: Any, states: Any, first: Any, stride: Any, like: Any) -> Any:
     """Return ``states[first]``, or the eight values from there that lie ``stride`` apart."""
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 
 from fixman.kernels import jit
+from fixman.kernels.steps import step
 from fixman.kernels.triples import back, cross, plus, product, times, times_symmetric, transposed
 
 # A pivot of a spherical joint or a free base of which less than this is left of its diagonal
@@ -23,7 +24,7 @@ LOST = 1e-11
 LOST_INVERSE = 1e-7
 
 
-@jit
+@step
 def turned(R, A):
     """R A Rᵀ for a symmetric A."""
     x = times_symmetric(A, (R[0], R[1], R[2]))
@@ -39,7 +40,7 @@ def turned(R, A):
     )
 
 
-@jit
+@step
 def carried(R, s, A, B, C):
     """φ (A, B, C) φᵀ with φ = [[1, s×], [0, 1]] diag(R, R): an inertia seen from a body inwards."""
     A = turned(R, A)
@@ -68,7 +69,7 @@ def carried(R, s, A, B, C):
     return An, Bn, C
 
 
-@jit
+@step
 def felt(R, s, A, B, C, e, v):
     """Absolute values of all that adds up to [e; v]ᵀ φ (A, B, C) φᵀ [e; v].
 
@@ -89,19 +90,19 @@ def felt(R, s, A, B, C, e, v):
     return turning + sliding + 2.0 * across
 
 
-@jit
+@step
 def inertia_tuple(links, i):
     return (
         links[i, 16], links[i, 17], links[i, 18], links[i, 20], links[i, 21], links[i, 24],
     )  # fmt: skip
 
 
-@jit
+@step
 def rotation_tuple(X, i):
     return (X[i, 0], X[i, 1], X[i, 2], X[i, 3], X[i, 4], X[i, 5], X[i, 6], X[i, 7], X[i, 8])
 
 
-@jit
+@step
 def quaternion_rotation(q, at):
     """Rotation matrix of the quaternion q[at : at + 4], scalar last, whatever its norm."""
     x, y, z, w = q[at], q[at + 1], q[at + 2], q[at + 3]
@@ -246,7 +247,7 @@ def full(A, B, C, P):
             P[i, j] = P[j, i]
 
 
-@jit
+@step
 def packed(P):
     """Return (A, B, C) of ``P (6, 6)``, upper triangle."""
     A = (P[0, 0], P[0, 1], P[0, 2], P[1, 1], P[1, 2], P[2, 2])

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from fixman.kernels import jit, sparse, tridiagonal
+from fixman.kernels import jit, metric, sparse, tridiagonal
 from fixman.kernels.geometry import (
     SMALLEST_SINE,
     curvature,
@@ -28,16 +28,7 @@ from fixman.kernels.vectors import cross, dot
 @jit
 def hard_matrix(B, terms, w, H):
     """H^bb = B_b M⁻¹ B_bᵀ into the storage that the terms are for."""
-    slots = B.reshape(-1, 3)
-    V = H.reshape(-1)
-    for p in range(V.size):
-        V[p] = 0.0
-    for t in range(terms.shape[0]):
-        a = terms[t, 1]
-        b = terms[t, 2]
-        V[terms[t, 0]] += w[terms[t, 3]] * (
-            slots[a, 0] * slots[b, 0] + slots[a, 1] * slots[b, 1] + slots[a, 2] * slots[b, 2]
-        )
+    metric.hard_matrix(B, terms, w, H, H.size, 0.0)
 
 
 @jit

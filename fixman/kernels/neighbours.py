@@ -56,12 +56,12 @@ def no_lists(n, dim, width, used):
 
 
 @exact_kernel
-def refresh(x, lane, lists, partners, n, dim, reach, skin, excluded_first, excluded):
+def refresh(x, lane, lists, partners, n, dim, pairs):
     """Bring the list of a lane up to date with the positions ``x (n · d,)`` of its chain.
 
-    Returns the partners, in a larger array if need be.  ``reach`` is cutoff and skin;
-    ``excluded_first (n + 1,)`` and ``excluded`` name, like a list, the pairs that do not act.
+    Returns the partners, in a larger array if need be.
     """
+    reach, skin = pairs.constants[3], pairs.constants[4]
     first, where, known, heads, following, cells = lists
     if known[lane] and not moved(x, where, lane, n, dim, 0.25 * skin * skin):
         return partners
@@ -70,8 +70,8 @@ def refresh(x, lane, lists, partners, n, dim, reach, skin, excluded_first, exclu
         first[lane, k] = 0
     if known[lane]:  # not finite: there are no neighbours, and the caller will find out
         while not find_partners(
-            x, lane, n, dim, reach * reach, heads, following, cells, excluded_first, excluded,
-            first, partners,
+            x, lane, n, dim, reach * reach, heads, following, cells, pairs.excluded_first,
+            pairs.excluded, first, partners,
         ):  # fmt: skip
             partners = enlarged(partners)
     return partners

@@ -1,16 +1,32 @@
 """Lennard-Jones forces between the beads of one chain that are near each other.
 
-``sizes`` and ``depths (n,)`` are σ/2 and √ε of each bead.  ``pair`` holds the squared cutoff over
-σ², the energy there over ε, the slope there over ε/σ if it is to be taken off, how far the
-neighbour lists reach, and the skin that is in it.  ``x`` and ``out (n · d,)`` are positions and
-forces.
+``x`` and ``out (n · d,)`` are positions and forces.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from fixman.kernels.lanes import exact, exact_kernel
+
+
+class Pairs(NamedTuple):
+    """What the beads of a chain are for each other.
+
+    sizes, depths (n,) : σ/2 and √ε of each bead
+    constants : the squared cutoff over σ², the energy there over ε, the slope there over ε/σ if it
+        is to be taken off, how far the neighbour lists reach, and the skin that is in it
+    excluded_first (n + 1,), excluded : pairs i < j that do not act, the j of each i
+    """
+
+    sizes: np.ndarray[Any, np.dtype[np.float64]]
+    depths: np.ndarray[Any, np.dtype[np.float64]]
+    constants: np.ndarray[Any, np.dtype[np.float64]]
+    excluded_first: np.ndarray[Any, np.dtype[np.int32]]
+    excluded: np.ndarray[Any, np.dtype[np.int32]]
 
 
 @exact
@@ -29,7 +45,8 @@ def lennard_jones(square, size, depth, pair):
 
 
 @exact_kernel
-def add_pair_forces(x, out, n, dim, lane, first, partners, sizes, depths, pair):
+def add_pair_forces(x, out, n, dim, lane, first, partners, pairs):
+    sizes, depths, pair = pairs.sizes, pairs.depths, pairs.constants
     for i in range(n):
         x0 = x[i * dim]
         x1 = x[i * dim + 1]
@@ -59,7 +76,8 @@ def add_pair_forces(x, out, n, dim, lane, first, partners, sizes, depths, pair):
 
 
 @exact_kernel
-def pair_energy(x, n, dim, lane, first, partners, sizes, depths, pair):
+def pair_energy(x, n, dim, lane, first, partners, pairs):
+    sizes, depths, pair = pairs.sizes, pairs.depths, pairs.constants
     total = 0.0
     for i in range(n):
         for place in range(first[lane, i], first[lane, i + 1]):

@@ -12,6 +12,7 @@ import numpy as np
 from fixman.kernels import jit
 from fixman.kernels.links import LOST
 from fixman.kernels.rigid_newton_euler import FREE, PRISMATIC, REVOLUTE, SPHERICAL, place
+from fixman.kernels.steps import step
 from fixman.kernels.triples import back, constants, cross, dot, plus, times
 from fixman.kernels.vectors import scaled
 
@@ -45,7 +46,7 @@ def component(kind, b, f, moment):
     return moment[b % 3]
 
 
-@jit
+@step
 def add_turned(R, A, B):
     """B += R A Rᵀ, all (9,)."""
     for i in range(0, 9, 3):
@@ -54,7 +55,7 @@ def add_turned(R, A, B):
             B[i + j] += row[0] * R[3 * j] + row[1] * R[3 * j + 1] + row[2] * R[3 * j + 2]
 
 
-@jit
+@step
 def add_deviation(s, u, v, B):
     """B += s [(u·v) 1 − u vᵀ]."""
     trace = s * dot(u, v)
@@ -71,7 +72,8 @@ def compose(table, R, p, m, c, inertia):
     for i in range(n - 1, -1, -1):
         m[i] = table[i, 12]
         own = constants(table[i], 13)
-        inertia[i] = table[i, 16:25]
+        for k in range(9):
+            inertia[i, k] = table[i, 16 + k]
         centre = own
         if i < n - 1:
             other = plus(constants(p[i + 1], 0), times(R[i + 1], constants(c[i + 1], 0)))
@@ -87,7 +89,7 @@ def compose(table, R, p, m, c, inertia):
             c[i, k] = centre[k]
 
 
-@jit
+@step
 def momentum(m, c, inertia, angular, linear):
     """M̃ times a twist or its rate: force, and moment about the origin."""
     f = scaled(m, plus(linear, cross(angular, c)))

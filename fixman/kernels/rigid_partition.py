@@ -28,6 +28,7 @@ from numba import types
 
 from fixman.kernels import jit
 from fixman.kernels.banded import times
+from fixman.kernels.steps import step
 
 REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
 
@@ -110,7 +111,7 @@ def motion_of_joint(kind, q, at, X, p):
     return True
 
 
-@jit
+@step
 def carry(X, p, a, b):
     """b = 𝒥 a for twists (6) in the joint frame: X ω and X (v + ω × p)."""
     u = a[3] + a[1] * p[2] - a[2] * p[1]
@@ -121,7 +122,7 @@ def carry(X, p, a, b):
         b[3 + j] = X[3 * j] * u + X[3 * j + 1] * v + X[3 * j + 2] * w
 
 
-@jit
+@step
 def carry_wrench(X, p, a, b):
     """b = 𝒥ᵀ a for wrenches (moment, force) in the body's axes: back to the joint frame."""
     for j in range(6):
@@ -199,7 +200,7 @@ def factor_frame(table, index, q, factor):
     return total + math.log(product), -1
 
 
-@jit
+@step
 def cross(a, b, c):
     """c = a × b."""
     x = a[1] * b[2] - a[2] * b[1]
@@ -209,7 +210,7 @@ def cross(a, b, c):
     c[1] = y
 
 
-@jit
+@step
 def rotate_back(M, a, b):
     """b = Mᵀ a for a rotation stored by rows."""
     x, y, z = a[0], a[1], a[2]

@@ -24,9 +24,19 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 
 from fixman.kernels import jit
-from fixman.kernels.lanes import EIGHT, INDEX, VECTOR, eight, fill_sines, inlined, load, store
+from fixman.kernels.lanes import EIGHT, INDEX, VECTOR, eight, fill_sines, load, store
 from fixman.kernels.pairs import intrinsic
 from fixman.kernels.rigid_partition import LEAST
+from fixman.kernels.steps import step
+from fixman.kernels.triples import (
+    back,
+    constants,
+    constants6,
+    cross,
+    matrix,
+    plus,
+    times_symmetric,
+)
 
 UNITS = 22
 NUMBERS = 18 * 8
@@ -80,17 +90,19 @@ def lane(typing: Any, x: Any, k: Any) -> Any:
     return types.float64(x, k), lower
 
 
-@inlined
-def eliminate(w, W, C, j):
-    """C less Σ_t w_t[j] W_t."""
-    C = C - lane(w[0], j) * W[0]
-    C = C - lane(w[1], j) * W[1]
-    C = C - lane(w[2], j) * W[2]
-    C = C - lane(w[3], j) * W[3]
-    return C - lane(w[4], j) * W[4]
+@step
+def eliminated(w, W, C, table, at, g, carried):
+    """Rows of C, unit ``at`` of the table on, g carried along, less Σ_t w_t[j] W_t."""
+    rows = []
+    for j in range(6):
+        row = load(table, at + j, C) + g[j] * carried
+        for t in range(5):
+            row = row - lane(w[t], j) * W[t]
+        rows.append(row)
+    return tuple(rows)
 
 
-@inlined
+@step
 def dot_row(work, at, u):
     """Row of `work` times (u, −1)."""
     return (
@@ -98,6 +110,101 @@ def dot_row(work, at, u):
         + (work[at + 2] * u[2] + work[at + 3] * u[3])
         + (work[at + 4] * u[4] + work[at + 5] * u[5] - work[at + 6])
     )
+
+
+@step
+def substituted(work, to, table, soft, u):
+    """The hard part of λ of a joint, and its acceleration."""
+    low = [work[to + 40 + k] for k in range(10)]
+    t = [work[to + 50 + k] for k in range(6)]
+    a4 = dot_row(work, to + 32, u)
+    a3 = dot_row(work, to + 24, u) - low[9] * a4
+    a2 = dot_row(work, to + 16, u) - low[8] * a4 - low[7] * a3
+    a1 = dot_row(work, to + 8, u) - low[6] * a4 - low[5] * a3 - low[4] * a2
+    a0 = dot_row(work, to, u) - low[3] * a4 - low[2] * a3 - low[1] * a2 - low[0] * a1
+    answer = (t[0] * a0 + t[1] * a1) + (t[2] * a2 + t[3] * a3) + (t[4] * a4 + t[5])
+    answer = answer - (
+        (table[soft] * u[0] + table[soft + 1] * u[1])
+        + (table[soft + 2] * u[2] + table[soft + 3] * u[3])
+        + (table[soft + 4] * u[4] + table[soft + 5] * u[5])
+    )
+    return a0, a1, a2, a3, a4, answer
+
+
+@step
+def kept(work, at, values):
+    for k in range(16):
+        work[at + k] = values[k]
+
+
+@step
+def pushed(table, b, wrenches, k):
+    """Moment about the mass centre and acceleration that a wrench on a body causes."""
+    c = constants(table, b + 21)
+    f = constants(wrenches, k)
+    m = plus(constants(wrenches, k + 3), cross(f, c))
+    light = table[b + 27]
+    return (*m, light * f[0], light * f[1], light * f[2])
+
+
+@step
+def alone(table, b, w, push):
+    """The body cut loose: ε, accelerations of its origin and of the next joint, and ω there.
+
+    What concerns the next joint is in its axes.
+    """
+    J, I_c = constants6(table, b + 9), constants6(table, b + 15)
+    c, r = constants(table, b + 21), constants(table, b + 24)
+    f = push[3:]
+    e = times_symmetric(J, plus(cross(times_symmetric(I_c, w), w), push[:3]))
+    # Σ = ω ωᵀ − ω², so that ω × (ω × a) = Σ a
+    xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
+    S = (-yy - zz, w[0] * w[1], w[0] * w[2], -xx - zz, w[1] * w[2], -xx - yy)
+    near, far = times_symmetric(S, c), times_symmetric(S, r)
+    a, p = plus(f, cross(c, e)), plus(plus(f, cross(e, r)), far)
+    R = matrix(table, b)
+    turning, moving = back(R, e), back(R, p)
+    ahead = (turning[0], turning[1], *moving, turning[2])
+    return e, (a[0] - near[0], a[1] - near[1], a[2] - near[2]), ahead, back(R, w)
+
+
+@step
+def factored(s0, s1, s2, s3, s4):
+    """L D Lᵀ of S_hh: D, its inverse, and L by columns."""
+    d0 = lane(s0, 0)
+    i0 = 1.0 / d0
+    v10, v20, v30, v40 = lane(s1, 0), lane(s2, 0), lane(s3, 0), lane(s4, 0)
+    l10, l20, l30, l40 = v10 * i0, v20 * i0, v30 * i0, v40 * i0
+    d1 = lane(s1, 1) - l10 * v10
+    i1 = 1.0 / d1
+    v21 = lane(s2, 1) - l20 * v10
+    v31 = lane(s3, 1) - l30 * v10
+    v41 = lane(s4, 1) - l40 * v10
+    l21, l31, l41 = v21 * i1, v31 * i1, v41 * i1
+    d2 = lane(s2, 2) - l20 * v20 - l21 * v21
+    i2 = 1.0 / d2
+    v32 = lane(s3, 2) - l30 * v20 - l31 * v21
+    v42 = lane(s4, 2) - l40 * v20 - l41 * v21
+    l32, l42 = v32 * i2, v42 * i2
+    d3 = lane(s3, 3) - l30 * v30 - l31 * v31 - l32 * v32
+    i3 = 1.0 / d3
+    v43 = lane(s4, 3) - l40 * v30 - l41 * v31 - l42 * v32
+    l43 = v43 * i3
+    d4 = lane(s4, 4) - l40 * v40 - l41 * v41 - l42 * v42 - l43 * v43
+    inverse = (i0, i1, i2, i3, 1.0 / d4)
+    return (d0, d1, d2, d3, d4), inverse, (l10, l20, l30, l40, l21, l31, l41, l32, l42, l43)
+
+
+@step
+def rising(table, base, gravity):
+    """Minus gravity in the first joint frame."""
+    x, y, z = (
+        -table[base + k] * gravity[0]
+        - table[base + 3 + k] * gravity[1]
+        - table[base + 6 + k] * gravity[2]
+        for k in range(3)
+    )
+    return x, y, z
 
 
 @jit
@@ -114,10 +221,7 @@ def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints):
     work = np.empty(n * SPACE)
     turns = np.empty(2 * n)
     base = n * UNITS * 8
-    g = (gravity[0], gravity[1], gravity[2])
-    gx = -table[base] * g[0] - table[base + 3] * g[1] - table[base + 6] * g[2]
-    gy = -table[base + 1] * g[0] - table[base + 4] * g[1] - table[base + 7] * g[2]
-    gz = -table[base + 2] * g[0] - table[base + 5] * g[1] - table[base + 8] * g[2]
+    gx, gy, gz = rising(table, base, gravity)
     like = eight(0.0)
     carried = load(PATTERNS, 0, like)
     turning = load(PATTERNS, 1, like)
@@ -189,52 +293,11 @@ def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints):
             s5 = load(table, at + 5, like) + m5
             # The body cut loose: ε, accelerations of its origin and of the next joint.
             b = at * 8 + NUMBERS
-            I0, I1, I2 = table[b + 15], table[b + 16], table[b + 17]
-            I3, I4, I5 = table[b + 18], table[b + 19], table[b + 20]
-            cx, cy, cz = table[b + 21], table[b + 22], table[b + 23]
-            rx, ry, rz = table[b + 24], table[b + 25], table[b + 26]
-            hx = I0 * ox + I1 * oy + I2 * oz
-            hy = I1 * ox + I3 * oy + I4 * oz
-            hz = I2 * ox + I4 * oy + I5 * oz
-            tx = hy * oz - hz * oy
-            ty = hz * ox - hx * oz
-            tz = hx * oy - hy * ox
-            fx = fy = fz = 0.0
+            push = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
             if wrenches is not None:
-                k = 6 * (first + i)
-                fx, fy, fz = wrenches[k], wrenches[k + 1], wrenches[k + 2]
-                tx += wrenches[k + 3] + fy * cz - fz * cy
-                ty += wrenches[k + 4] + fz * cx - fx * cz
-                tz += wrenches[k + 5] + fx * cy - fy * cx
-                fx *= table[b + 27]
-                fy *= table[b + 27]
-                fz *= table[b + 27]
-            ex = table[b + 9] * tx + table[b + 10] * ty + table[b + 11] * tz
-            ey = table[b + 10] * tx + table[b + 12] * ty + table[b + 13] * tz
-            ez = table[b + 11] * tx + table[b + 13] * ty + table[b + 14] * tz
-            # Σ = ω ωᵀ − ω², so that ω × (ω × a) = Σ a
-            xx, yy, zz = ox * ox, oy * oy, oz * oz
-            xy, xz, yz = ox * oy, ox * oz, oy * oz
-            sx, sy, sz = -yy - zz, -xx - zz, -xx - yy
-            ax = fx + (cy * ez - cz * ey) - (sx * cx + xy * cy + xz * cz)
-            ay = fy + (cz * ex - cx * ez) - (xy * cx + sy * cy + yz * cz)
-            az = fz + (cx * ey - cy * ex) - (xz * cx + yz * cy + sz * cz)
-            px = fx + (ey * rz - ez * ry) + (sx * rx + xy * ry + xz * rz)
-            py = fy + (ez * rx - ex * rz) + (xy * rx + sy * ry + yz * rz)
-            pz = fz + (ex * ry - ey * rx) + (xz * rx + yz * ry + sz * rz)
-            R0, R1, R2 = table[b], table[b + 1], table[b + 2]
-            R3, R4, R5 = table[b + 3], table[b + 4], table[b + 5]
-            R6, R7, R8 = table[b + 6], table[b + 7], table[b + 8]
-            g0 = R0 * ex + R3 * ey + R6 * ez
-            g1 = R1 * ex + R4 * ey + R7 * ez
-            g5 = R2 * ex + R5 * ey + R8 * ez
-            g2 = R0 * px + R3 * py + R6 * pz
-            g3 = R1 * px + R4 * py + R7 * pz
-            g4 = R2 * px + R5 * py + R8 * pz
-            ox, oy, oz = (
-                R0 * ox + R3 * oy + R6 * oz,
-                R1 * ox + R4 * oy + R7 * oz,
-                R2 * ox + R5 * oy + R8 * oz,
+                push = pushed(table, b, wrenches, 6 * (first + i))
+            (ex, ey, ez), (ax, ay, az), (g0, g1, g2, g3, g4, g5), (ox, oy, oz) = alone(
+                table, b, (ox, oy, oz), push
             )
             if i + 1 < n and table[(at + UNITS) * 8 + 7]:
                 g4, g5 = g5, g4
@@ -253,27 +316,8 @@ def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints):
             k3 = load(table, at + 9, like) - s3 * carried + x3 * carried
             k4 = load(table, at + 10, like) - s4 * carried + x4 * carried
             # S_hh = L D Lᵀ
-            d0 = lane(s0, 0)
-            i0 = 1.0 / d0
-            v10, v20, v30, v40 = lane(s1, 0), lane(s2, 0), lane(s3, 0), lane(s4, 0)
-            l10, l20, l30, l40 = v10 * i0, v20 * i0, v30 * i0, v40 * i0
-            d1 = lane(s1, 1) - l10 * v10
-            i1 = 1.0 / d1
-            v21 = lane(s2, 1) - l20 * v10
-            v31 = lane(s3, 1) - l30 * v10
-            v41 = lane(s4, 1) - l40 * v10
-            l21, l31, l41 = v21 * i1, v31 * i1, v41 * i1
-            d2 = lane(s2, 2) - l20 * v20 - l21 * v21
-            i2 = 1.0 / d2
-            v32 = lane(s3, 2) - l30 * v20 - l31 * v21
-            v42 = lane(s4, 2) - l40 * v20 - l41 * v21
-            l32, l42 = v32 * i2, v42 * i2
-            d3 = lane(s3, 3) - l30 * v30 - l31 * v31 - l32 * v32
-            i3 = 1.0 / d3
-            v43 = lane(s4, 3) - l40 * v30 - l41 * v31 - l42 * v32
-            l43 = v43 * i3
-            d4 = lane(s4, 4) - l40 * v40 - l41 * v41 - l42 * v42 - l43 * v43
-            i4 = 1.0 / d4
+            (d0, d1, d2, d3, d4), (i0, i1, i2, i3, i4), low = factored(s0, s1, s2, s3, s4)
+            l10, l20, l30, l40, l21, l31, l41, l32, l42, l43 = low
             turn_scale = LEAST * (table[b + 28] + sizes[0])
             move_scale = LEAST * (table[b + 29] + sizes[1])
             sizes = (table[b + 30], table[b + 31])
@@ -294,46 +338,22 @@ def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints):
             g3 += table[soft + 3] * torque
             g4 += table[soft + 4] * torque
             g5 += table[soft + 5] * torque
-            m0 = eliminate(w, W, load(table, at + 12, like) + g0 * carried, 0)
-            m1 = eliminate(w, W, load(table, at + 13, like) + g1 * carried, 1)
-            m2 = eliminate(w, W, load(table, at + 14, like) + g2 * carried, 2)
-            m3 = eliminate(w, W, load(table, at + 15, like) + g3 * carried, 3)
-            m4 = eliminate(w, W, load(table, at + 16, like) + g4 * carried, 4)
-            m5 = eliminate(w, W, load(table, at + 17, like) + g5 * carried, 5)
+            g = (g0, g1, g2, g3, g4, g5)
+            m0, m1, m2, m3, m4, m5 = eliminated(w, W, like, table, at + 12, g, carried)
             to = i * SPACE
             store(work, i * 8, W[0])
             store(work, i * 8 + 1, W[1])
             store(work, i * 8 + 2, W[2])
             store(work, i * 8 + 3, W[3])
             store(work, i * 8 + 4, W[4])
-            work[to + 40], work[to + 41], work[to + 42], work[to + 43] = l10, l20, l30, l40
-            work[to + 44], work[to + 45], work[to + 46] = l21, l31, l41
-            work[to + 47], work[to + 48], work[to + 49] = l32, l42, l43
-            work[to + 50], work[to + 51], work[to + 52] = t50, t51, t52
-            work[to + 53], work[to + 54], work[to + 55] = t53, t54, x5
+            kept(work, to + 40, (*low, t50, t51, t52, t53, t54, x5))
         # Back: u is the wrench of the next joint in its frame.
         u = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
         check = 0.0
         for i in range(n - 1, -1, -1):
             to = i * SPACE
             slides = table[i * UNITS * 8 + 7] != 0.0
-            a4 = dot_row(work, to + 32, u)
-            a3 = dot_row(work, to + 24, u) - work[to + 49] * a4
-            a2 = dot_row(work, to + 16, u) - work[to + 48] * a4 - work[to + 47] * a3
-            a1 = dot_row(work, to + 8, u) - work[to + 46] * a4 - work[to + 45] * a3
-            a1 -= work[to + 44] * a2
-            a0 = dot_row(work, to, u) - work[to + 43] * a4 - work[to + 42] * a3
-            a0 = a0 - work[to + 41] * a2 - work[to + 40] * a1
-            soft = i * UNITS * 8 + 88
-            answer = (
-                (work[to + 50] * a0 + work[to + 51] * a1)
-                + (work[to + 52] * a2 + work[to + 53] * a3)
-                + (work[to + 54] * a4 + work[to + 55])
-            ) - (
-                (table[soft] * u[0] + table[soft + 1] * u[1])
-                + (table[soft + 2] * u[2] + table[soft + 3] * u[3])
-                + (table[soft + 4] * u[4] + table[soft + 5] * u[5])
-            )
+            a0, a1, a2, a3, a4, answer = substituted(work, to, table, i * UNITS * 8 + 88, u)
             out[frame * width + i] = answer
             check += 0.0 * answer
             a5 = tau[first + i]

@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 
 from fixman.kernels import jit
 from fixman.kernels.banded import SMALLEST_PIVOT
-from fixman.kernels.lanes import above, biased_exponent, entry, exact, ln, load, mantissa, store
+from fixman.kernels.lanes import (
+    above,
+    biased_exponent,
+    entry,
+    exact,
+    fma,
+    ln,
+    load,
+    mantissa,
+    store,
+)
 
 Places = NDArray[np.int32]
 
@@ -181,7 +191,7 @@ def gather(V, j, first, row, left_first, left_place, left_column, work, like):
         ratio = load(V, q, like) * load(V, entry(first, k), like)
         for p in range(q, entry(first, k + 1)):
             i = entry(row, p)
-            store(work, i, load(work, i, like) - ratio * load(V, p, like))
+            store(work, i, fma(-ratio, load(V, p, like), load(work, i, like)))
 
 
 @exact
@@ -248,15 +258,15 @@ def inverse_on_pattern(V, S, first, row, left_first, left_place, left_column, wo
                 if i > last:
                     break
                 s = load(S, q, like)
-                total += s * load(work, m + i, like)
-                store(work, i, load(work, i, like) + s * below)
+                total = fma(s, load(work, m + i, like), total)
+                store(work, i, fma(s, below, load(work, i, like)))
             store(work, k, load(work, k, like) + total)
         total = 1.0 / load(V, entry(first, j), like)
         for p in range(begin, end):
             s = -load(work, entry(row, p), like)
             store(S, p, s)
             store(work, m + entry(row, p), zero)
-            total -= s * load(V, p, like)
+            total = fma(-s, load(V, p, like), total)
         store(S, entry(first, j), total)
 
 

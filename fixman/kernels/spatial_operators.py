@@ -27,13 +27,14 @@ from fixman.kernels.links import (
     rotation_tuple,
     solve_block,
 )
+from fixman.kernels.steps import step
 from fixman.kernels.triples import back, cross, plus, times, times_symmetric
 
 RATES = (1, 1, 3, 6)
 FIRST = (2, 5, 0, 3)  # H(k) picks these elements of a spatial vector; a free base 3, 4, 5, 0, 1, 2
 
 
-@jit
+@step
 def about_origin(links, i):
     """(A, B) of M(k), eq. 2.15: inertia about the body's origin, and m p̃."""
     m, x, y, z = links[i, 12], links[i, 13], links[i, 14], links[i, 15]
@@ -144,7 +145,7 @@ def axis(kind, j):
     return e, (1.0 if k == 3 else 0.0, 1.0 if k == 4 else 0.0, 1.0 if k == 5 else 0.0)
 
 
-@jit
+@step
 def past_revolute(A, B, C, G):
     """P − G D Gᵀ for a turning about z, and ``G (6,)``: row and column of the axis become zero."""
     r = 1.0 / A[5]
@@ -165,7 +166,7 @@ def past_revolute(A, B, C, G):
     )  # fmt: skip
 
 
-@jit
+@step
 def past_prismatic(A, B, C, G):
     """P − G D Gᵀ for a sliding along z, and ``G (6,)``."""
     r = 1.0 / C[5]

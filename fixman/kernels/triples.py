@@ -6,25 +6,26 @@ work arrays and states that `fixman.kernels.lanes` describes.
 
 from __future__ import annotations
 
-from fixman.kernels.lanes import inlined, load, put, store, take
+from fixman.kernels.lanes import load, put, store, take
+from fixman.kernels.steps import step
 
 
-@inlined
+@step
 def cross(x, y):
     return x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0]
 
 
-@inlined
+@step
 def dot(x, y):
     return x[0] * y[0] + x[1] * y[1] + x[2] * y[2]
 
 
-@inlined
+@step
 def plus(x, y):
     return x[0] + y[0], x[1] + y[1], x[2] + y[2]
 
 
-@inlined
+@step
 def times(R, x):
     return (
         R[0] * x[0] + R[1] * x[1] + R[2] * x[2],
@@ -33,7 +34,7 @@ def times(R, x):
     )
 
 
-@inlined
+@step
 def back(R, x):
     """Rᵀ x."""
     return (
@@ -43,7 +44,7 @@ def back(R, x):
     )
 
 
-@inlined
+@step
 def times_symmetric(S, x):
     return (
         S[0] * x[0] + S[1] * x[1] + S[2] * x[2],
@@ -52,17 +53,17 @@ def times_symmetric(S, x):
     )
 
 
-@inlined
+@step
 def constants(table, k):
     return table[k], table[k + 1], table[k + 2]
 
 
-@inlined
+@step
 def constants6(table, k):
     return table[k], table[k + 1], table[k + 2], table[k + 3], table[k + 4], table[k + 5]
 
 
-@inlined
+@step
 def matrix(table, k):
     return (
         table[k], table[k + 1], table[k + 2], table[k + 3], table[k + 4], table[k + 5],
@@ -70,12 +71,12 @@ def matrix(table, k):
     )  # fmt: skip
 
 
-@inlined
+@step
 def load3(work, k, like):
     return load(work, k, like), load(work, k + 1, like), load(work, k + 2, like)
 
 
-@inlined
+@step
 def load6(work, k, like):
     return (
         load(work, k, like), load(work, k + 1, like), load(work, k + 2, like),
@@ -83,7 +84,7 @@ def load6(work, k, like):
     )  # fmt: skip
 
 
-@inlined
+@step
 def load9(work, k, like):
     return (
         load(work, k, like), load(work, k + 1, like), load(work, k + 2, like),
@@ -92,14 +93,14 @@ def load9(work, k, like):
     )  # fmt: skip
 
 
-@inlined
+@step
 def store3(work, k, x):
     store(work, k, x[0])
     store(work, k + 1, x[1])
     store(work, k + 2, x[2])
 
 
-@inlined
+@step
 def store6(work, k, x):
     store(work, k, x[0])
     store(work, k + 1, x[1])
@@ -109,13 +110,13 @@ def store6(work, k, x):
     store(work, k + 5, x[5])
 
 
-@inlined
+@step
 def store9(work, k, x):
     store6(work, k, (x[0], x[1], x[2], x[3], x[4], x[5]))
     store3(work, k + 6, (x[6], x[7], x[8]))
 
 
-@inlined
+@step
 def take3(states, k, stride, like):
     return (
         take(states, k, stride, like),
@@ -124,14 +125,14 @@ def take3(states, k, stride, like):
     )
 
 
-@inlined
+@step
 def put3(states, k, stride, x):
     put(states, k, stride, x[0])
     put(states, k + 1, stride, x[1])
     put(states, k + 2, stride, x[2])
 
 
-@inlined
+@step
 def product(R, S):
     """R S of 3×3 matrices."""
     return (
@@ -147,11 +148,11 @@ def product(R, S):
     )
 
 
-@inlined
+@step
 def transposed(R):
     return R[0], R[3], R[6], R[1], R[4], R[7], R[2], R[5], R[8]
 
 
-@inlined
+@step
 def full(S):
     return S[0], S[1], S[2], S[1], S[3], S[4], S[2], S[4], S[5]

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy import empty, ndarray
@@ -26,7 +27,7 @@ from numpy.typing import ArrayLike
 from fixman import _arrays
 from fixman._arrays import Array, Lead
 from fixman.kernels import articulated_body as kernel
-from fixman.kernels.articulated_body import DONE, state
+from fixman.kernels.articulated_body import DONE
 from fixman.kernels.lanes import LANES
 from fixman.rigid import model
 from fixman.rigid.model import PRISMATIC, RATES, SerialChain
@@ -80,32 +81,36 @@ def forward_dynamics(
     -----
     O(n) in time and memory.  Batches are computed eight states at a time, so that the last digit
     of a state may differ from what it has alone, but not with its place in the batch.  One state
-    is computed as alone, and so are up to eight of chains longer than about 35,000 links.
+    is computed as alone, and so are a few of chains longer than about 17,000 links, up to eight
+    beyond 35,000.  Fewer than eight cost what eight do, less than two alone.
 
     Digits are lost where heavy bodies hang on light ones: of max |q̈| up to 1e-9 if masses range
     over six powers of ten at random, 1e-6 if over ten.
     """
     if wrenches is None and workers == 1:
-        # One state in arrays that need no gate, which would cost as much as twenty links.  Sizes
-        # are left to the kernel, and so are the axes of qd and tau: it refuses any but one with a
-        # TypeError.  (A masked array it would take for what is beneath.)
+        # Arrays that need no gate, which would cost as much as twenty links.  Sizes of one state
+        # are left to the kernel, and so are the axes of its qd and tau: it refuses any but one
+        # with a TypeError.  (A masked array it would take for what is beneath.)
         try:
             if (
                 type(q) is type(qd) is type(tau) is ndarray
                 and q.dtype is qd.dtype is tau.dtype is _FLOAT64
-                and (
-                    q.ndim == 1 or (q.ndim == 2 and q.shape[0] == qd.shape[0] == tau.shape[0] == 1)
-                )
                 and q.flags.carray
                 and qd.flags.carray
                 and tau.flags.carray
             ):
                 plan = arm._tables["articulated_body"]
-                one = (q, qd, tau) if q.ndim == 1 else (q[0], qd[0], tau[0])
                 loads = _constant(gravity) if isinstance(gravity, tuple) else _vector(gravity)
-                qdd = empty(plan.nv)
-                if state(plan.table, *one, loads, qdd) == DONE:
-                    return qdd if q.ndim == 1 else qdd[None]
+                if q.ndim == 1 or (q.ndim == 2 and len(q) == len(qd) == len(tau) == 1):
+                    one = (q, qd, tau) if q.ndim == 1 else (q[0], qd[0], tau[0])
+                    qdd = empty(plan.nv)
+                    if plan.state(plan.table, *one, loads, qdd) == DONE:
+                        return qdd if q.ndim == 1 else qdd[None]
+                elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1] == plan.nq:
+                    qdd, frames = empty(qd.shape), qd.size // plan.nv
+                    flat = q.ravel(), qd.ravel(), tau.ravel(), loads, 0, frames, qdd.ravel()
+                    if frames > plan.few and plan.states(plan.table, *flat)[1] == DONE:
+                        return qdd
         except (AttributeError, KeyError, TypeError):
             pass
     return _forward_dynamics(arm, (q, qd, tau), gravity, wrenches, workers)
@@ -167,39 +172,28 @@ def _forward_dynamics(
     loads = np.concatenate([g, W.reshape(-1)])
     flat = (q.reshape(-1), qd.reshape(-1), tau.reshape(-1), loads)
     plan = _plan(arm)
-    qdd = np.empty((q.shape[0], arm.nv))
-    frame, code = 0, DONE
-    if not lead:
-        code = state(plan.table, *flat, qdd.reshape(-1))
-    elif q.shape[0]:
-        frame, code = _states(plan, flat, qdd, workers)
+    qdd = np.empty((*lead, arm.nv))
+    frame, code = _states(plan, flat, qdd, workers)
     if code != DONE:
         _refuse(arm, (q, qd, tau, g, W), lead, frame, code)
-    return qdd.reshape(*lead, arm.nv)
+    return qdd
 
 
 def _states(
     plan: _Plan, given: tuple[Array, Array, Array, Array], qdd: Array, workers: int
 ) -> tuple[int, int]:
     """Run the kernel over all states; the first that fails, and why."""
-    frames = qdd.shape[0]
-    if frames == 1 or (frames <= LANES and plan.large):
-        return _one_by_one(plan, given, range(frames), qdd)
-    if frames < LANES:
-        # What is missing of a register is filled with the last state.
-        index = np.minimum(np.arange(LANES), frames - 1)
-        *flat, loads = given
-        q, qd, tau = (array.reshape(frames, -1)[index].reshape(-1) for array in flat)
-        if loads.size > 3:
-            loads = np.append(loads[:3], loads[3:].reshape(frames, -1)[index])
-        full = np.empty((LANES, qdd.shape[1]))
-        frame, code = _states(plan, (q, qd, tau, loads), full, 1)
-        qdd[:] = full[:frames]
-        return frame, code
-    out = qdd.reshape(-1)
+    frames, out = qdd.size // plan.nv, qdd.ravel()
+    if frames == 1:
+        plan.state = kernel.only_state()
+        return 0, int(plan.state(plan.table, *given, out))
+    if frames <= plan.few:
+        return _one_by_one(plan, given, range(frames), out)
+
+    plan.states = kernel.only_states()
 
     def run(first: int, last: int) -> tuple[int, int]:
-        return kernel.states(plan.table, *given, first, last, out)  # type: ignore[no-any-return]
+        return plan.states(plan.table, *given, first, last, out)  # type: ignore[no-any-return]
 
     # Pieces of whole registers; the last one of all reaches back over states done already.
     registers = -(-frames // LANES)
@@ -213,7 +207,8 @@ def _states(
     for frame, code in results:
         if code != DONE:
             # Which of eight it was, and why.
-            found, why = _one_by_one(plan, given, range(frame, frame + LANES), np.empty_like(qdd))
+            eight = range(frame, min(frame + LANES, frames))
+            found, why = _one_by_one(plan, given, eight, np.empty_like(out))
             return (frame, code) if why == DONE else (found, why)
     return 0, DONE
 
@@ -222,15 +217,16 @@ def _one_by_one(
     plan: _Plan, given: tuple[Array, Array, Array, Array], frames: range, qdd: Array
 ) -> tuple[int, int]:
     """Compute each of these states alone; the first that fails, and why."""
+    plan.state = kernel.only_state()
     q, qd, tau, loads = given
     nq, nv, size = plan.nq, plan.nv, 6 * plan.n
     for k in frames:
         felt = loads
         if loads.size > 3:
             felt = np.append(loads[:3], loads[3 + k * size : 3 + (k + 1) * size])
-        code = state(
+        code = plan.state(
             plan.table, q[k * nq : (k + 1) * nq], qd[k * nv : (k + 1) * nv],
-            tau[k * nv : (k + 1) * nv], felt, qdd[k],
+            tau[k * nv : (k + 1) * nv], felt, qdd[k * nv : (k + 1) * nv],
         )  # fmt: skip
         if code != DONE:
             return k, int(code)
@@ -265,14 +261,17 @@ _constant = lru_cache(_vector)  # a gravity that is written out in the call is c
 
 
 class _Plan:
-    """Tables of a chain for the kernels."""
+    """Tables of a chain for the kernels, and the kernels that have been compiled."""
+
+    state: Any = None
+    states: Any = None
 
     def __init__(self, arm: SerialChain) -> None:
         n = arm.n
         rows = np.array([kernel.ROW, kernel.ROW, kernel.BALL, kernel.FLOAT])[arm.kinds]
         starts = 2 * kernel.padded(n) + np.concatenate([[0], np.cumsum(rows)])
         places = np.empty((n + 1, 4), dtype=np.int64)
-        places[:, 0] = np.append(arm.kinds, -1)
+        places[:, 0] = np.append(arm.kinds, n)
         places[:, 1] = arm.position_offsets
         places[:, 2] = arm.rate_offsets
         places[:, 3] = starts
@@ -284,12 +283,13 @@ class _Plan:
         parts = (links, frames, places.view(np.float64))
         self.table = np.concatenate([part.reshape(-1) for part in parts])
         self.n, self.nq, self.nv = n, arm.nq, arm.nv
-        self.large = 8 * LANES * int(starts[-1]) > REUSED
+        memory = 8 * LANES * int(starts[-1])
+        # So many states at most are computed one by one.
+        self.few = LANES if memory > REUSED else max(1, 4 * memory // REUSED)
 
 
 def _plan(arm: SerialChain) -> _Plan:
     if "articulated_body" not in arm._tables:
-        kernel.prepare()
         with np.errstate(over="ignore", invalid="ignore"):
             arm._tables["articulated_body"] = _Plan(arm)
     return arm._tables["articulated_body"]  # type: ignore[no-any-return]

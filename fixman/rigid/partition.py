@@ -196,7 +196,7 @@ _THREE = (3,)
 
 
 def _quick(arm: SerialChain, q: Any, qd: Any, tau: Any, gravity: Any) -> Array | None:
-    """Answer for one frame of plain arrays, as a loop over time steps passes them; else None."""
+    """Answer for plain arrays, as a loop over time steps passes them; else None."""
     known: PartitionTables | None = getattr(arm, "__dict__", {}).get("_partition")
     if known is None or known.quick is None:
         return None
@@ -211,18 +211,21 @@ def _quick(arm: SerialChain, q: Any, qd: Any, tau: Any, gravity: Any) -> Array |
             g = given[1]
         if not (type(q) is type(qd) is type(tau) is type(g) is np.ndarray):
             return None  # a subclass may mean something else by its values
-        one = q.ndim == 2 and q.shape[0] == qd.shape[0] == tau.shape[0] == 1
-        if one:  # a batch of it costs what the state alone does
-            q, qd, tau = q[0], qd[0], tau[0]
-        if not (q.shape == known.rates == qd.shape == tau.shape and g.shape == _THREE):
+        if not (q.shape == qd.shape == tau.shape and g.shape == _THREE):
             return None
-        out = np.empty(known.rates)
-        bad = known.quick(known.quick_table, q, qd, tau, g, None, out, False)
+        out = np.empty(q.shape)
+        if q.shape == known.rates:
+            bad = known.quick(known.quick_table, q, qd, tau, g, None, out, False)
+        else:
+            if q.shape[-1:] != known.rates:
+                return None
+            if len(q) > 1 and not (q.flags.carray and qd.flags.carray and tau.flags.carray):
+                return None  # the kernel would refuse them, but that takes long
+            flat = q.ravel(), qd.ravel(), tau.ravel(), g, None, out.ravel()
+            bad = known.quick(known.quick_table, *flat, False)
     except (AttributeError, TypeError, ValueError):  # other arrays, or none
         return None
-    if bad >= 0:
-        return None
-    return out[None] if one else out
+    return None if bad >= 0 else out
 
 
 def _motion(
