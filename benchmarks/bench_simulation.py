@@ -136,7 +136,7 @@ def a_bead(work: int, blocks: int) -> None:
     for name, (chain, potential) in cases.items():
         dt = 0.005 if name.endswith("WCA") else DT
         steppers = (
-            fx.Newton(dt, potential, kT=1.0),
+            fx.Newton(dt, kT=1.0, potential=potential),
             fx.Langevin(dt, ensemble="stiff", potential=potential),
         )
         functions = {

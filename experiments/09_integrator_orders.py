@@ -42,7 +42,7 @@ def rattle(quick: bool) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     dts = 0.05 / 2.0 ** np.arange(5)
 
     def run(dt: float) -> tuple[np.ndarray, np.ndarray]:
-        stepper = Newton(dt, potential, kT=1.0)
+        stepper = Newton(dt, kT=1.0, potential=potential)
         state = stepper.start(chain, x0, replicas=replicas, rng=2)
         energies = []
         for _ in range(round(TIME / 0.1)):

@@ -43,7 +43,7 @@ def measure(name: str, steps: int) -> dict[str, np.ndarray]:
     """Return steps, relative energies (frames, replicas), bond errors and roundings (frames,)."""
     chain, potential, dt = CASES[name]
     rng = np.random.default_rng([10, chain.n])
-    stepper = Newton(dt, potential, kT=1.0, tolerance=TOLERANCE)
+    stepper = Newton(dt, kT=1.0, potential=potential, tolerance=TOLERANCE)
     state = stepper.start(chain, start(chain, name.endswith("WCA"), rng), None, REPLICAS, rng)
     energies, errors, roundings = [], [], []
     for frame in range(FRAMES + 1):

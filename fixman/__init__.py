@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fixman.dynamics import Motion, forward_dynamics, inverse_dynamics, project
     from fixman.errors import (
         ConstraintSolveError,
+        FrameError,
         RunDamageWarning,
         RunFolderError,
         RunStorageError,
@@ -42,6 +43,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Chain": "chain",
     "ConstraintSolveError": "errors",
+    "FrameError": "errors",
     "Coordinate": "coordinates",
     "Langevin": "steppers",
     "Motion": "dynamics",
@@ -76,6 +78,7 @@ __all__ = [
     "Chain",
     "ConstraintSolveError",
     "Coordinate",
+    "FrameError",
     "Langevin",
     "Motion",
     "Newton",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fixman.errors import Frame, FrameError
 
 Array = NDArray[np.float64]
 Lead = tuple[int, ...]
@@ -79,12 +82,22 @@ def spread(array: Array, lead: Lead, tail: tuple[int, ...]) -> Array:
     return np.require(np.broadcast_to(array, (*lead, *tail)), requirements=["C", "W"])
 
 
-def frame_text(frame: int, lead: Lead) -> str:
-    """`` in frame 3``, or nothing where there is only one configuration."""
-    if not lead:
-        return ""
-    index = tuple(int(i) for i in np.unravel_index(frame, lead))
-    return f" in frame {index[0] if len(index) == 1 else index}"
+def listed(names: Sequence[Any], most: int) -> str:
+    """Name the first few."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
+
+
+def frame_index(frame: int, lead: Lead) -> Frame:
+    """Index of a frame along the leading axes; None where there is only one configuration."""
+    index = tuple(int(i) for i in np.unravel_index(frame, lead)) if lead else (None,)
+    return index[0] if len(index) == 1 else index
+
+
+def overflow(what: str, frame: int, lead: Lead) -> FrameError:
+    """Return the error for results that are not finite though every argument is."""
+    rest = ": choose units that bring values nearer to 1"
+    return FrameError(f"the {what} overflowed", rest, frame=frame_index(frame, lead))
 
 
 def require_finite(array: Array, tail: tuple[int, ...], name: str, what: str = "bead") -> None:
@@ -97,8 +110,12 @@ def require_finite(array: Array, tail: tuple[int, ...], name: str, what: str = "
     place = f" at {what} {index[0]}" if index.size else ""  # a single number has no place
     frame = int(np.ravel_multi_index(tuple(where[: len(lead)]), lead)) if lead else 0
     value = array[tuple(where)]
-    raise ValueError(
-        f"{name} is {value}{place}{frame_text(frame, lead)}: every value must be finite"
+    raise FrameError(
+        f"{name} is {value}{place}",
+        ": every value must be finite",
+        frame=frame_index(frame, lead),
+        beads=index[:1] if what == "bead" else (),
+        body=int(index[0]) if what == "body" and index.size else None,
     )
 
 

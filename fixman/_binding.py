@@ -12,13 +12,13 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from fixman import _arrays, topology
-from fixman._arrays import Array
-from fixman.chain import Chain, count, overflow, require_chain
+from fixman._arrays import Array, overflow
+from fixman.chain import Chain, count, require_chain
 from fixman.coordinates import GHOSTS, Index, Rows
 from fixman.errors import SingularCoordinateError
 from fixman.kernels import forces
 from fixman.kernels.bonded import COSINE, HARMONIC, TORSION, WIDTH
-from fixman.kernels.forces import Tables
+from fixman.kernels.forces import PotentialTables
 from fixman.kernels.geometry import ANGLE, LENGTH, SMALLEST_SINE
 from fixman.kernels.geometry import TORSION as TORSION_ROW
 from fixman.kernels.lanes import EIGHTS, LANES, ONE
@@ -57,7 +57,7 @@ class Bound:
     ----------
     chain : Chain
     potential
-    tables : Tables
+    tables : PotentialTables
         What compiled steppers read.  They hold addresses of functions that live as long as this.
     """
 
@@ -67,7 +67,7 @@ class Bound:
         assembly = Assembly(chain)
         if potential is not None:
             assembly.add(potential)
-        self.tables: Tables = assembly.tables()
+        self.tables: PotentialTables = assembly.tables()
         self._energies = assembly.energies
         self._failures = assembly.failures
         self._watched = assembly.watched
@@ -157,11 +157,12 @@ class Bound:
         one, lead = x.reshape(-1, *tail)[frame], x.shape[:-2]
         found = self._singular_terms(one) or self._overlap(one)
         if found:
-            return SingularCoordinateError(found + _arrays.frame_text(frame, lead))
+            where = _arrays.frame_index(frame, lead)
+            return SingularCoordinateError(found[0], frame=where, beads=found[1])
         return overflow(what, frame, lead)
 
-    def _singular_terms(self, x: Array) -> str:
-        """Describe the first bonded term without a force, if there is one."""
+    def _singular_terms(self, x: Array) -> tuple[str, tuple[int, ...]] | None:
+        """Describe the first bonded term without a force, if there is one, and its beads."""
         dim = self.chain.dim
         ghosts = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])[:, :dim]
         points = np.pad(np.concatenate([ghosts, x]), ((0, 0), (0, 3 - dim)))
@@ -172,7 +173,7 @@ class Bound:
         used = np.stack([np.full(four.size, True), np.full(four.size, True), four], axis=1)
         for term, bond in np.argwhere((lengths == 0.0) & used)[:1]:
             i, j = beads[term, bond : bond + 2]
-            return f"{_bead_text(i)} and {_bead_text(j)} coincide"
+            return f"{_bead_text(i)} and {_bead_text(j)} coincide", (i, j)
         parameters = self.tables.parameters.reshape(-1, WIDTH)[self.tables.types]
         with np.errstate(all="ignore"):
             units = bonds / lengths[..., None]
@@ -188,14 +189,14 @@ class Bound:
             name = "torsion" if four[term] else "bend"
             row = tuple(int(b) for b in beads[term, : 4 if four[term] else 3])
             remedy = "BendingTorsion is regular there" if four[term] else "it can push to no side"
-            return f"{name}{row} has three beads in line: {remedy}"
-        return ""
+            return f"{name}{row} has three beads in line: {remedy}", row
+        return None
 
-    def _overlap(self, x: Array) -> str:
+    def _overlap(self, x: Array) -> tuple[str, tuple[int, ...]] | None:
         """Describe the closest pair."""
         pairs = self.tables.pairs
         if pairs is None or self.chain.n < 2:
-            return ""
+            return None
         tree = cKDTree(x)
         first = pairs.excluded_first
         for radius in (0.0, 1e-3 * float(pairs.sizes.min())):
@@ -203,10 +204,9 @@ class Bound:
                 if j in pairs.excluded[first[i] : first[i + 1]]:
                     continue
                 distance = float(np.linalg.norm(x[i] - x[j]))
-                if distance == 0.0:
-                    return f"bead {i} and bead {j} coincide"
-                return f"bead {i} and bead {j} are {distance:.3g} apart: their repulsion overflows"
-        return ""
+                found = f"are {distance:.3g} apart: their repulsion overflows"
+                return f"bead {i} and bead {j} {found if distance else 'coincide'}", (i, j)
+        return None
 
 
 class Assembly:
@@ -334,13 +334,13 @@ class Assembly:
             raise ValueError(f"{name} must have {self.chain.dim} components, got {array.size}")
         return array
 
-    def tables(self) -> Tables:
+    def tables(self) -> PotentialTables:
         """Return what the kernels read."""
 
         def joined(blocks: list[Any], kind: Any) -> Any:
             return np.concatenate([np.empty(0), *(b.ravel() for b in blocks)]).astype(kind)
 
-        return Tables(
+        return PotentialTables(
             kinds=joined(self.kinds, np.int8),
             beads=joined(self.beads, np.int32),
             types=joined(self.types, np.int32),

@@ -582,8 +582,10 @@ def _checked(group: ChainGroup, number: int, frames: Numbers) -> ChainGroup:
         if coincide.size:
             frame, chain, bond = coincide[0]
             raise SingularConstraintError(
-                f"bead {one[bond]} and bead {two[bond]} of group {number} in frame "
-                f"({frame}, {chain}) coincide: their bond has no direction"
+                f"bead {one[bond]} and bead {two[bond]} of group {number}",
+                " coincide: their bond has no direction",
+                frame=(int(frame), int(chain)),
+                beads=(one[bond], two[bond]),
             )
     return replace(group, masses=_arrays.masses(group.masses, x.shape[2]), x=x)
 

@@ -17,7 +17,7 @@ from scipy import sparse
 from fixman import _arrays, coordinates, hard_sets, redundancy, topology
 from fixman._arrays import Array, Lead
 from fixman.coordinates import KINDS, Coordinate, HardPattern, Index, Rows
-from fixman.errors import SingularConstraintError, SingularCoordinateError
+from fixman.errors import FrameError, SingularConstraintError, SingularCoordinateError
 from fixman.kernels import charts
 from fixman.kernels.geometry import ANGLE, LENGTH, TORSION
 
@@ -468,7 +468,7 @@ class Chain:
         return self._evaluate(self._hard_rows, x, SingularConstraintError)
 
     def _evaluate(
-        self, table: Rows, x: ArrayLike, error: type[ValueError] = SingularCoordinateError
+        self, table: Rows, x: ArrayLike, error: type[FrameError] = SingularCoordinateError
     ) -> Array:
         x = _arrays.real(x, (self.n, self.dim), "x")
         lead = x.shape[:-2]
@@ -477,7 +477,7 @@ class Chain:
             self._explain_positions(x, bad)
             torsions = table.take(np.flatnonzero(table.kinds == TORSION))
             torsions.refuse_singular(x, bad, error)
-            raise overflow("internal coordinates", bad, lead)
+            raise _arrays.overflow("internal coordinates", bad, lead)
         return q.reshape(*lead, len(table))
 
     @overload
@@ -578,7 +578,7 @@ def wilson_b(chain: Chain, x: ArrayLike) -> sparse.csr_array[Any, Any]:
     if not exist.all():
         chain._explain_positions(x, 0)
         chain._rows.refuse_singular(x, 0, SingularCoordinateError)
-        raise overflow("Wilson rows", 0, ())
+        raise _arrays.overflow("Wilson rows", 0, ())
     return chain._rows.to_sparse(gradients)
 
 
@@ -615,7 +615,7 @@ def velocity_terms(chain: Chain, x: ArrayLike, v: ArrayLike) -> Array:
         _arrays.require_finite(v, tail, "v")
         chain._explain_positions(x, bad)
         table.refuse_singular(x, bad, SingularCoordinateError)
-        raise overflow("velocity terms", bad, lead)
+        raise _arrays.overflow("velocity terms", bad, lead)
     return kappa.reshape(*lead, len(table))
 
 
@@ -635,12 +635,6 @@ def single(chain: Chain, x: ArrayLike) -> Array:
     if array.ndim != 2:
         raise ValueError(f"x must be one configuration ({chain.n}, {chain.dim}), got {array.shape}")
     return array
-
-
-def overflow(what: str, frame: int, lead: Lead) -> ValueError:
-    """Return the error for results that are not finite though every argument is."""
-    where = _arrays.frame_text(frame, lead)
-    return ValueError(f"the {what} overflowed{where}: choose units that bring values nearer to 1")
 
 
 def count(lead: Lead) -> int:
@@ -711,18 +705,17 @@ def _assemble(
     lost = _redundant(chain, near)
     if not lost.size:
         return chain
+    redundant = tuple(table[int(k)] for k in lost)
     if isinstance(drop_redundant, (bool, np.bool_)) and not drop_redundant:
-        first = ", ".join(str(table[int(k)]) for k in lost[:6])
-        names = first + (f" and {lost.size - 6} more" if lost.size > 6 else "")
-        verb = "depends" if lost.size == 1 else "depend"
+        names, verb = _arrays.listed(redundant, 6), "depends" if lost.size == 1 else "depend"
         raise SingularConstraintError(
             f"{names} {verb} on the other hard coordinates in every configuration: "
-            "drop_redundant=True leaves out such rows, which changes no motion"
+            "drop_redundant=True leaves out such rows, which changes no motion",
+            coordinates=redundant,
         )
     chart = n * dim
     stay = np.ones(mask.size, dtype=bool)
     stay[lost] = False
-    redundant = tuple(table[int(k)] for k in lost)
     extra = tuple(row for row, stays in zip(rows, stay[chart:], strict=True) if stays)
     mask = np.concatenate([(mask & stay)[:chart], mask[chart:][stay[chart:]]])
     return Chain(n, int(dim), base, weights, references, extra, mask, redundant)
@@ -758,7 +751,7 @@ def _redundant(chain: Chain, near: Array | None) -> Index:
     elif not pattern.rows.gradients(near)[1].all():
         chain._explain_positions(near, 0)
         pattern.rows.refuse_singular(near, 0, SingularConstraintError)
-        raise overflow("Wilson rows", 0, ())
+        raise _arrays.overflow("Wilson rows", 0, ())
     tree = place < chain.n * chain.dim
     return np.sort(place[redundancy.redundant(pattern, tree, depth, near)])
 

@@ -264,6 +264,8 @@ def _audit(arguments: argparse.Namespace) -> None:
 
     with warnings.catch_warnings(), ExitStack() as stack:
         warnings.filterwarnings("ignore", module="MDAnalysis")
+        # It is also said where a reader is pickled for a worker, under another module's name.
+        warnings.filterwarnings("ignore", "Reader has no dt")
         universe, notes = open_universe(
             arguments.topology,
             arguments.trajectory,

@@ -110,7 +110,7 @@ def _add_export(commands: Any) -> None:
     add("folder", type=named_path, metavar="RUN", help="folder of the run, finished or not")
     add("--to", type=named_path, required=True, metavar="FILE", help="file to write, .gsd or .h5")
     only = "one replica only, counted from 0 (GSD; default: all, one molecule each)"
-    add("--replica", type=int, metavar="N", help=only)
+    add("--replica", type=_replica, metavar="N", help=only)
     add("--start", type=int, metavar="FRAME", help="first frame, counted from 0 (default: 0)")
     add("--stop", type=int, metavar="FRAME", help="frame to stop before (default: the end)")
     add("--step", type=int, metavar="FRAMES", help="from one frame to the next (default: 1)")
@@ -155,7 +155,14 @@ def workers(text: str) -> int:
     return number
 
 
-workers.__name__ = _whole.__name__
+def _replica(text: str) -> int:
+    number = _whole(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"is counted from 0, got {number}")
+    return number
+
+
+workers.__name__ = _replica.__name__ = _whole.__name__
 
 
 def named_path(text: str) -> Path:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import linalg
 
-from fixman._arrays import Array, frame_text
-from fixman.errors import SingularConstraintError
+from fixman._arrays import Array, frame_index, listed
+from fixman.errors import FrameError, SingularConstraintError
 from fixman.kernels import charts
 from fixman.kernels.geometry import (
     LARGEST_SQUARE,
@@ -25,7 +25,7 @@ from fixman.kernels.geometry import (
     SMALLEST_SINE,
     SMALLEST_SQUARE,
 )
-from fixman.kernels.metric import Tables
+from fixman.kernels.metric import HardTables
 from fixman.kernels.sparse import Symbolic, analyse, places
 
 KINDS = ("x", "y", "z", "length", "angle", "torsion")
@@ -118,7 +118,7 @@ class Rows:
             columns[:, k] = self.columns[row, slot + k]
         return Rows(self.n, self.dim, self.fixed, kinds, beads, columns)
 
-    def refuse_lengths(self, x: Array, frame: int, error: type[ValueError]) -> None:
+    def refuse_lengths(self, x: Array, frame: int, error: type[FrameError]) -> None:
         """Raise if successive beads of a row coincide, or cannot be told apart or squared."""
         lengths = self._bonds
         q = lengths.values(_one(self, x, frame))[0][0]
@@ -129,30 +129,35 @@ class Rows:
         row = int(bad[np.argmin(q[bad])])
         i, j = sorted(lengths[row].beads)
         first = f"bead {i}" if i >= 0 else "the base point"
-        where = frame_text(frame, x.shape[:-2])
+        where = frame_index(frame, x.shape[:-2])
         if q[row] == 0:
-            raise error(f"{first} and bead {j} coincide{where}: their bond has no direction")
-        raise ValueError(
-            f"the bond between {first} and bead {j} has length {q[row]:.3g}{where}: choose a unit "
-            "of length that brings bonds nearer to 1"
+            rest = ": their bond has no direction"
+            raise error(f"{first} and bead {j} coincide", rest, frame=where, beads=(i, j))
+        raise FrameError(
+            f"the bond between {first} and bead {j} has length {q[row]:.3g}",
+            ": choose a unit of length that brings bonds nearer to 1",
+            frame=where,
+            beads=(i, j),
         )
 
-    def refuse_singular(self, x: Array, frame: int, error: type[ValueError]) -> None:
+    def refuse_singular(self, x: Array, frame: int, error: type[FrameError]) -> None:
         """Raise if a row has no gradient in frame number ``frame`` of x (..., n, d)."""
-        singular = np.flatnonzero(~self.gradients(_one(self, x, frame))[1])
-        if not singular.size:
+        _, exist = self.gradients(_one(self, x, frame))
+        rows = [self[int(row)] for row in np.flatnonzero(~exist)]
+        if not rows:
             return
-        names = ", ".join(str(self[int(row)]) for row in singular[:3])
-        if singular.size > 3:
-            names += f" and {singular.size - 3} more"
         remedy = (
             "a straight angle cannot be hard in 3-D; leave it soft"
             if error is SingularConstraintError
             else "Cartesian accelerations, tensions and ln det H^bb do not need them"
         )
-        verb = "is" if singular.size == 1 else "are"
-        where = frame_text(frame, x.shape[:-2])
-        raise error(f"{names} {verb} singular{where}: three successive beads are in line; {remedy}")
+        verb = "is" if len(rows) == 1 else "are"
+        raise error(
+            f"{listed(rows, 3)} {verb} singular",
+            f": three successive beads are in line; {remedy}",
+            frame=frame_index(frame, x.shape[:-2]),
+            coordinates=rows,
+        )
 
 
 def _one(rows: Rows, x: Array, frame: int) -> Array:
@@ -247,7 +252,7 @@ class HardPattern:
         return self._terms(places(self.symbolic, j // 4, i // 4))
 
     @cached_property
-    def tables(self) -> Tables:
+    def tables(self) -> HardTables:
         """What the kernels of the metric read."""
         place, i, j, _ = self.terms.T
         apart = i // 4 != j // 4  # within a row both orders are listed
@@ -257,7 +262,7 @@ class HardPattern:
         used = np.flatnonzero(np.arange(4) < SLOTS[self.rows.kinds][:, None])
         bead = np.maximum(self.rows.columns.ravel()[used], 0)
         end = np.searchsorted(owner[order], used, side="right")
-        return Tables(
+        return HardTables(
             self.rows.kinds,
             self.rows.beads,
             tuple(self.symbolic),

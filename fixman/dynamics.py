@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman import _arrays
-from fixman._arrays import Array, Lead
-from fixman.chain import Chain, count, overflow, require_chain, velocity_terms
-from fixman.errors import ConstraintSolveError, SingularCoordinateError
+from fixman._arrays import Array, Lead, overflow
+from fixman.chain import Chain, count, require_chain, velocity_terms
+from fixman.errors import ConstraintSolveError, FrameError, SingularCoordinateError
 from fixman.kernels import charts, jointed_motion, motion, projection
 from fixman.kernels.geometry import LENGTH
 from fixman.partition import motion_pattern, raise_failure
@@ -300,10 +300,12 @@ def project(
     wrong = np.argwhere(is_length & ~(goal > 0))
     if wrong.size:
         *index, row = wrong[0]
-        where = _arrays.frame_text(int(np.ravel_multi_index(index, lead)) if lead else 0, lead)
-        raise ValueError(
-            f"the target of {chain._rows[int(chain.hard[row])]} is {goal[tuple(wrong[0])]}{where}: "
-            "lengths must be positive"
+        length = chain._rows[int(chain.hard[row])]
+        raise FrameError(
+            f"the target of {length} is {goal[tuple(wrong[0])]}",
+            ": lengths must be positive",
+            frame=_arrays.frame_index(int(np.ravel_multi_index(index, lead)) if lead else 0, lead),
+            coordinates=[length],
         )
     shape = (n, dim, chain._fixed, chain._inverse_masses, rows.kinds, rows.beads, rows.columns)
     near = np.empty_like(x0)
@@ -319,23 +321,26 @@ def project(
         lost = not far < RUNAWAY * float(max(np.abs(first).max(), np.abs(goal).max()))
         if state == projection.SINGULAR and not lost:
             raise_failure(chain, near, frame)
-        where = _arrays.frame_text(frame, lead)
+        where = _arrays.frame_index(frame, lead)
         if state == projection.FAR and not lost:
             raise ConstraintSolveError(
-                f"positions lie up to {far:.3g} from the origin{where}, where float64 numbers are "
-                f"{np.spacing(far):.2g} apart: the hard coordinates cannot have their targets to "
-                f"{projection.COARSE:g}; move the chain nearer to the origin"
+                f"positions lie up to {far:.3g} from the origin",
+                f", where float64 numbers are {np.spacing(far):.2g} apart: the hard coordinates "
+                f"cannot have their targets to {projection.COARSE:g}; move the chain nearer to the "
+                "origin",
+                frame=where,
             )
         masses = chain.masses.max() / chain.masses.min()
         raise ConstraintSolveError(
-            f"the hard coordinates do not reach their targets{where}: start nearer to them, or "
-            "check that they can be met together"
+            "the hard coordinates do not reach their targets",
+            ": start nearer to them, or check that they can be met together"
             + (
                 f"; masses that differ by a factor of {masses:.1g} leave the way to the lightest "
                 "beads alone: project with equal masses first"
                 if masses > UNEVEN
                 else ""
-            )
+            ),
+            frame=where,
         )
     if v is None:
         return near

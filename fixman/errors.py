@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from copy import copy
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from fixman.coordinates import Coordinate
+
 __all__ = [
     "ConstraintSolveError",
+    "FrameError",
     "RunDamageWarning",
     "RunFolderError",
     "RunStorageError",
@@ -12,8 +20,65 @@ __all__ = [
     "SingularCoordinateError",
 ]
 
+Frame = int | tuple[int, ...] | None
 
-class SingularConstraintError(ValueError):
+
+class _LocatedError(Exception):
+    """An error that holds as data what its text says; ``in frame 3`` stands behind ``text``."""
+
+    def __init__(
+        self,
+        text: str = "",
+        rest: str = "",
+        *,
+        frame: Frame = None,
+        coordinates: Iterable[Coordinate] = (),
+        beads: Iterable[int] = (),
+        body: int | None = None,
+        step: int | None = None,
+        replica: int | None = None,
+    ) -> None:
+        super().__init__(text + _where(frame) + rest)
+        self._text, self._rest = text, rest
+        self.frame = frame
+        self.coordinates = tuple(coordinates)
+        named = tuple(beads) or tuple(bead for row in self.coordinates for bead in row.beads)
+        self.beads = tuple(dict.fromkeys(int(bead) for bead in named if bead >= 0))
+        self.body, self.step, self.replica = body, step, replica
+
+    def moved(self, frame: Frame, where: str | None = None) -> Self:
+        """Return the same error in another frame, in words ``where`` if `` in frame 3`` is not."""
+        other = copy(self)
+        other.frame = frame
+        other.args = (self._text + (where or _where(frame)) + self._rest,)
+        return other
+
+
+def _where(frame: Frame) -> str:
+    return "" if frame is None else f" in frame {frame}"
+
+
+class FrameError(_LocatedError, ValueError):
+    """A configuration, or other argument of numbers, that has no answer.
+
+    Itself where numbers are not finite or overflow.
+
+    Attributes
+    ----------
+    frame : int, tuple of int or None
+        Which of many along the leading axes, one number for each of them; None of one alone.
+    coordinates : tuple of Coordinate
+        Those that are singular or depend on each other.
+    beads : tuple of int
+        Those at fault, by default all that the coordinates are made of; without the base point.
+    body : int or None
+        Of a `fixman.rigid.SerialChain`.
+    step, replica : int or None
+        Where a stepper failed, see `ConstraintSolveError`.
+    """
+
+
+class SingularConstraintError(FrameError):
     """Hard coordinates that cannot be held independently in this configuration.
 
     Raised where H^bb has no inverse: bonded beads coincide, a hard angle is straight, or hard
@@ -21,7 +86,7 @@ class SingularConstraintError(ValueError):
     """
 
 
-class SingularCoordinateError(ValueError):
+class SingularCoordinateError(FrameError):
     """An answer in soft coordinates was asked where those coordinates are singular.
 
     A 3-D angle has no gradient where it is 0 or π, and a torsion has none where one of its two
@@ -29,8 +94,12 @@ class SingularCoordinateError(ValueError):
     """
 
 
-class ConstraintSolveError(RuntimeError):
-    """An iterative projection onto the constraints did not converge."""
+class ConstraintSolveError(_LocatedError, RuntimeError):
+    """An iterative projection onto the constraints did not converge.
+
+    The attributes are those of `FrameError`.  ``step`` and ``replica`` say where a stepper failed,
+    counted from the start of the state; ``frame`` is None there.
+    """
 
 
 class RunFolderError(ValueError):

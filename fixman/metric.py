@@ -13,7 +13,6 @@ potential then corrects such a simulation.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -26,6 +25,7 @@ from numpy.typing import ArrayLike
 from fixman import _arrays, _statistics
 from fixman._arrays import Array
 from fixman.chain import Chain, count, require_chain
+from fixman.errors import FrameError
 from fixman.kernels import freely_jointed
 from fixman.kernels import metric as kernels
 from fixman.kernels.lanes import EIGHTS, LANES, ONE
@@ -409,16 +409,9 @@ def _each(chain: Chain, x: ArrayLike, compute: _Compute, *, keep: bool) -> Array
 def _block(chain: Chain, compute: _Compute, x: ArrayLike, block_info: Any = None) -> Array:
     try:
         return compute(_arrays.real(x, (chain.n, chain.dim), "x"))
-    except ValueError as error:
+    except FrameError as error:  # counted from the beginning of all blocks
+        if error.frame is None:
+            raise
         starts = [first for first, _ in block_info[0]["array-location"][:-2]]
-        raise type(error)(_counted_from(starts, str(error))) from None
-
-
-def _counted_from(starts: list[int], message: str) -> str:
-    """Count the frame that a message names from the beginning of all blocks."""
-
-    def number(match: re.Match[str]) -> str:
-        index = [int(k) + first for k, first in zip(match[1].split(","), starts, strict=True)]
-        return f"in frame {index[0] if len(index) == 1 else tuple(index)}"
-
-    return re.sub(r"in frame \(?(\d[\d, ]*)\)?", number, message)
+        index = tuple(int(k) for k in np.ravel(error.frame) + starts)
+        raise error.moved(index[0] if len(index) == 1 else index) from None

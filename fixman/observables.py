@@ -16,6 +16,7 @@ from fixman import _arrays, _statistics
 from fixman._arrays import Array
 from fixman._binding import bead_rows, bind, named_terms
 from fixman.chain import Chain, require_chain
+from fixman.errors import FrameError
 from fixman.kernels.geometry import ANGLE, TORSION
 
 __all__ = [
@@ -216,8 +217,9 @@ def persistence_length(chain: Chain, x: ArrayLike) -> Persistence:
         raise ValueError(f"a persistence length needs at least two bonds, the chain has {N}")
     if not lengths.all():
         frame, bond = np.argwhere(lengths.reshape(-1, N) == 0.0)[0]
-        where = _arrays.frame_text(int(frame), lengths.shape[:-1])
-        raise ValueError(f"bond {bond} has no direction{where}: the beads at its ends coincide")
+        where = _arrays.frame_index(int(frame), lengths.shape[:-1])
+        rest = ": the beads at its ends coincide"
+        raise FrameError(f"bond {bond} has no direction", rest, frame=where)
     u = (bonds / lengths[..., None]).reshape(-1, N, chain.dim)
     power = np.zeros(N + 1)
     for block in np.array_split(u, max(1, u.size // CHUNK)):

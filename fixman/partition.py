@@ -9,7 +9,7 @@ H = B M⁻¹ Bᵀ is band-limited, and with soft coordinates a and hard coordina
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,9 +17,9 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import splu
 
 from fixman import _arrays
-from fixman._arrays import Array
-from fixman.chain import Chain, count, overflow, single
-from fixman.coordinates import SLOTS, Rows
+from fixman._arrays import Array, listed, overflow
+from fixman.chain import Chain, count, single
+from fixman.coordinates import SLOTS, Coordinate, Rows
 from fixman.errors import SingularConstraintError, SingularCoordinateError
 from fixman.kernels import freely_jointed, jointed_motion, motion
 from fixman.kernels.banded import SMALLEST_PIVOT
@@ -363,7 +363,6 @@ def raise_failure(
     ``others`` are further (..., n, d) inputs by name; torques are refused on singular rows.
     """
     lead = x.shape[:-2]
-    where = _arrays.frame_text(frame, lead)
     for name, array in others.items():
         _arrays.require_finite(array, (chain.n, chain.dim), name)
     chain._explain_positions(x, frame)
@@ -372,36 +371,43 @@ def raise_failure(
         _arrays.require_finite(torque, (chain.soft.size,), "torque", "soft coordinate")
         pushed = np.flatnonzero(torque.reshape(count(lead), -1)[frame])
         chain._soft_rows.take(pushed).refuse_singular(x, frame, SingularCoordinateError)
-    _refuse_dependent(chain, x.reshape(-1, chain.n, chain.dim)[frame].copy(), where)
-    raise overflow("answer", frame, lead)
-
-
-def _refuse_dependent(chain: Chain, x: Array, where: str) -> None:
-    """Raise if a pivot of H^bb is lost, naming the rows in the combination that vanishes."""
-    nearest = nearest_dependence(chain, x)
-    if nearest is None or not nearest[0] < NEARLY_LOST:
-        return
-    _, row, names, ratio = nearest
+    # A pivot of H^bb is lost: name the rows in the combination that vanishes.
+    nearest = nearest_dependence(chain, x.reshape(-1, chain.n, chain.dim)[frame].copy())
+    if nearest is None or not nearest.share < NEARLY_LOST:
+        raise overflow("answer", frame, lead)
+    shown = [bead for row in nearest.rows[: NAMED + 1] for bead in row.beads if bead >= 0]
+    ratio = float(chain.masses[shown].max() / chain.masses[shown].min())
     masses = (
         f", or seems to, as the masses of their beads differ by a factor of {ratio:.0e} (beside "
         "hard angles and torsions, keep a bead between others within about 1e10 of them)"
     )
+    choice = ", or choose which rows stay by positions like these, drop_redundant=x"
     raise SingularConstraintError(
-        f"{row} depends on {names}{where}{masses if ratio > UNEVEN else ''}: make one of these "
-        "soft or leave it out, or stay away from this configuration"
-        + (
-            ", or choose which rows stay by positions like these, drop_redundant=x"
-            * bool(chain.redundant)
-        )
+        str(nearest),
+        f"{masses if ratio > UNEVEN else ''}: make one of these soft or leave it out, or stay away "
+        f"from this configuration{choice if chain.redundant else ''}",
+        frame=_arrays.frame_index(frame, lead),
+        coordinates=nearest.rows,
     )
 
 
-def nearest_dependence(chain: Chain, x: Array) -> tuple[float, str, str, float] | None:
-    """Return the smallest pivot of H^bb over its diagonal, its row, and those it depends on.
+class Dependence(NamedTuple):
+    """The smallest pivot of H^bb over its diagonal, its row, and behind it those it depends on.
 
-    And the ratio of the masses of their beads.  The share is 0 where a pivot is lost.  None if
-    there are no hard rows, or H^bb is not finite.
+    The share is 0 where a pivot is lost.
     """
+
+    share: float
+    rows: list[Coordinate]
+
+    def __str__(self) -> str:
+        """``length(0, 1) depends on length(1, 2)``."""
+        first, *others = map(str, self.rows)
+        return f"{first} depends on {listed(others, NAMED) or 'the other hard coordinates'}"
+
+
+def nearest_dependence(chain: Chain, x: Array) -> Dependence | None:
+    """Return the nearest dependence; None if no row is hard, or H^bb is not finite."""
     pattern = chain._hard_pattern
     table, symbolic = pattern.rows, pattern.symbolic
     gradients, _ = table.gradients(x)
@@ -422,11 +428,4 @@ def nearest_dependence(chain: Chain, x: Array) -> tuple[float, str, str, float] 
     share = np.abs(share) * scale
     share[row] = 0.0
     others = np.argsort(-share, kind="stable")[: np.count_nonzero(share > 1e-6 * scale[row])]
-    shown = [table[int(other)] for other in others[:NAMED]]
-    beads = np.array([bead for each in (table[row], *shown) for bead in each.beads])
-    masses = chain.masses[beads[beads >= 0]]
-    names = ", ".join(map(str, shown))
-    if others.size > NAMED:
-        names += f" and {others.size - NAMED} more"
-    ratio = float(masses.max() / masses.min())
-    return smallest, str(table[row]), names or "the other hard coordinates", ratio
+    return Dependence(smallest, [table[int(k)] for k in (row, *others)])

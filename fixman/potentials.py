@@ -21,7 +21,7 @@ from fixman import _arrays
 from fixman._arrays import Array
 from fixman._binding import Assembly, Beads, Bound, bead_rows, bind, require_beads, spread
 from fixman.kernels.bonded import COMBINED, COSINE, HARMONIC, ORDER, SQUARED, TORSION
-from fixman.kernels.forces import Tables
+from fixman.kernels.forces import PotentialTables
 from fixman.kernels.geometry import ANGLE
 from fixman.kernels.geometry import TORSION as TORSION_ROW
 
@@ -34,9 +34,9 @@ __all__ = [
     "Gravity",
     "LennardJones",
     "Potential",
+    "PotentialTables",
     "RyckaertBellemans",
     "Sum",
-    "Tables",
     "Tension",
     "Tether",
     "Torsion",

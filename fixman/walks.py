@@ -114,7 +114,9 @@ def _closed(chain: Chain, targets: Array, rng: np.random.Generator) -> Array:
             last = error
     raise ConstraintSolveError(
         f"none of {TRIES} random walks reaches the hard values: can closures and extra rows have "
-        f"theirs together? ({last})"
+        f"theirs together? ({last})",
+        coordinates=last.coordinates,
+        beads=last.beads,
     )
 
 

@@ -732,7 +732,7 @@ def test_frames_lost_in_the_second_pass_do_not_count_in_the_means(analysis, rng,
 
     def refuse(self, x, values=None, **options):
         if np.array_equal(x[0, 0, 0], bad):
-            raise ConstraintSolveError("no way in frame (0, 0)")
+            raise ConstraintSolveError("no way", frame=(0, 0))
         return measure(self, x, values, **options)
 
     monkeypatch.setattr(Meter, "measure", refuse)

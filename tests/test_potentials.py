@@ -700,7 +700,7 @@ def test_what_compiled_forces_raise_comes_through(force, error, message, capfd):
     x[4, 0, 0] = np.nan
     with pytest.raises(ValueError, match=r"overflowed|x is nan"):
         bind(chain, Compiled(nan_force) + Gravity((np.pi, 0, 0))).force(x)
-    stepper = Newton(0.05, Compiled(force) + Gravity((1.0, 0.0, 0.0)), kT=1e-6)
+    stepper = Newton(0.05, kT=1e-6, potential=Compiled(force) + Gravity((1.0, 0.0, 0.0)))
     state = stepper.start(chain, x[0], replicas=9, rng=1)
     before = state.x.copy()
     with pytest.raises(error, match=message):
@@ -1006,7 +1006,7 @@ def test_ones_own_in_a_stepper_is_as_good_as_a_table(own):
     x0 = np.arange(6)[:, None] * np.array([1.0, 0.0, 0.0])
     answers = []
     for potential in (Bending(1.0) + own, own):
-        stepper = Newton(0.01, potential, kT=0.1)
+        stepper = Newton(0.01, kT=0.1, potential=potential)
         state = stepper.start(chain, x0, replicas=9, rng=1)
         stepper.advance(chain, state, 50)
         half = stepper.start(chain, x0, replicas=9, rng=1)
@@ -1028,7 +1028,7 @@ def test_what_ones_own_raises_in_a_stepper_comes_through():
             return super().force(x)
 
     chain = fx.Chain.linear(3)
-    stepper = Newton(0.01, Sometimes(), kT=1.0)
+    stepper = Newton(0.01, kT=1.0, potential=Sometimes())
     state = stepper.start(chain, np.arange(3)[:, None] * [1.0, 0, 0], rng=1)
     before = state.x.copy()
     with pytest.raises(ZeroDivisionError, match="mine"):

@@ -123,7 +123,7 @@ def test_hard_block_and_logdet_agree_with_dense(n, free_base, seed):
     if hard:
         H_ab = H[np.ix_(soft, hard)]
         rest = rest - H_ab @ np.linalg.solve(H_bb, H_ab.T)
-    assert partition.logdet(arm, q) == pytest.approx(-np.linalg.slogdet(rest)[1], abs=1e-9 * n)
+    assert partition.logdet_mass(arm, q) == pytest.approx(-np.linalg.slogdet(rest)[1], abs=1e-9 * n)
     zero = np.zeros(arm.nv)
     answers = partition.forward_dynamics(arm, q, zero, np.eye(arm.nv))
     assert error(answers, rest) < 1e-10
@@ -179,7 +179,7 @@ def check_pinocchio(pin, arm, rng):
     inertia = np.triu(pin.crba(model, data, q))
     inertia += np.triu(inertia, 1).T
     expected = np.linalg.slogdet(inertia)[1]
-    assert partition.logdet(arm, q) == pytest.approx(expected, abs=1e-10 * arm.n)
+    assert partition.logdet_mass(arm, q) == pytest.approx(expected, abs=1e-10 * arm.n)
 
 
 @pytest.mark.peer
@@ -215,14 +215,14 @@ def test_batches_are_their_frames(n):
             qdd = partition.forward_dynamics(arm, q, qd, tau, **loads, refine=refine)
             assert qdd.shape == (2, 3, arm.nv)
         γ = partition.joint_wrenches(arm, q, qd, tau, **loads)
-        both = partition.logdet(arm, q), partition.logdet_hard(arm, q)
+        both = partition.logdet_mass(arm, q), partition.logdet_hard(arm, q)
         for j in np.ndindex(2, 3):
             loads = {"gravity": gravity, "wrenches": wrenches[j]}
             one = partition.forward_dynamics(arm, q[j], qd[j], tau[j], **loads, refine=1)
             np.testing.assert_array_equal(qdd[j], one)
             one = partition.joint_wrenches(arm, q[j], qd[j], tau[j], **loads)
             np.testing.assert_array_equal(γ[j], one)
-            assert both[0][j] == partition.logdet(arm, q[j])
+            assert both[0][j] == partition.logdet_mass(arm, q[j])
             assert both[1][j] == partition.logdet_hard(arm, q[j])
         spread = partition.forward_dynamics(arm, q, qd[0, 0], tau[0, 0], gravity=gravity)
         one = partition.forward_dynamics(arm, q[1, 2], qd[0, 0], tau[0, 0], gravity=gravity)
@@ -385,7 +385,7 @@ def test_zero_inertia_and_mass_are_refused_by_name():
         for ask in (
             lambda: partition.forward_dynamics(bad, q, qd, tau),  # noqa: B023
             lambda: partition.joint_wrenches(bad, q, qd, tau),  # noqa: B023
-            lambda: partition.logdet(bad, q),  # noqa: B023
+            lambda: partition.logdet_mass(bad, q),  # noqa: B023
             lambda: partition.logdet_hard(bad, q),  # noqa: B023
             lambda: partition.hard_block(bad, q),  # noqa: B023
         ):
@@ -417,7 +417,7 @@ def test_values_that_are_not_finite_are_refused(make):
                 with pytest.raises(ValueError, match=rf"^{name} is (nan|inf)"):
                     ask(arm, q, qd, tau, **loads)
             if name == "q":
-                for ask in (partition.logdet, partition.logdet_hard):
+                for ask in (partition.logdet_mass, partition.logdet_hard):
                     with pytest.raises(ValueError, match=r"^q is"):
                         ask(arm, q)
     with pytest.raises(ValueError, match="overflow"):
@@ -434,7 +434,7 @@ def test_quaternions_must_be_unit_ones():
     zero = np.zeros(9)
     for ask in (
         lambda: partition.forward_dynamics(arm, q, zero, zero),
-        lambda: partition.logdet(arm, q),
+        lambda: partition.logdet_mass(arm, q),
         lambda: partition.hard_block(arm, q),
     ):
         with pytest.raises(ValueError, match="quaternion of joint 1"):
@@ -553,7 +553,7 @@ def test_a_long_slide_is_a_lever(joints):
                     refused += 1
                     assert abs(slide) > 1
                     with pytest.raises(fx.SingularConstraintError, match="body"):
-                        partition.logdet(arm, q)
+                        partition.logdet_mass(arm, q)
                 else:
                     assert error(answer, expected) < (1e-12 if refine else 1e-8)
     assert refused > 6
@@ -648,7 +648,7 @@ def test_a_free_position_is_looked_at(bad):
     for component in range(3):
         wrong = q.copy()
         wrong[1, component] = bad
-        for ask in (partition.logdet, partition.logdet_hard):
+        for ask in (partition.logdet_mass, partition.logdet_hard):
             with pytest.raises(ValueError, match=rf"^q is .* {component} in frame 1"):
                 ask(arm, wrong)
 
@@ -668,7 +668,7 @@ def test_enormous_levers_are_an_error(joints, name, factor):
     for ask in (
         lambda: partition.forward_dynamics(arm, q, qd, tau),
         lambda: partition.joint_wrenches(arm, q, qd, tau),
-        lambda: partition.logdet(arm, q),
+        lambda: partition.logdet_mass(arm, q),
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -689,7 +689,7 @@ def test_a_quaternion_at_the_limit_is_taken_or_named(off):
     zero = np.zeros(9)
     for ask in (
         lambda: partition.forward_dynamics(arm, q, zero, zero),
-        lambda: partition.logdet(arm, q),
+        lambda: partition.logdet_mass(arm, q),
     ):
         try:
             ask()

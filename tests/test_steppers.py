@@ -1,6 +1,8 @@
 """Newton and Langevin dynamics: the same bits, the manifold, order, errors; ensembles elsewhere."""
 
+import inspect
 import json
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -286,9 +288,10 @@ def test_bends_that_came_to_be_straight_are_named():
     bent = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 1.0, 0.0], [3.0, 1.0, 0.5]])
     stuck = bent.copy()
     stuck[2] = 2.0, 0.0, 0.0
-    assert _became_dependent(chain, bent, bent) == ""
-    said = _became_dependent(chain, bent, stuck)
+    assert _became_dependent(chain, bent, bent) is None
+    said, at = _became_dependent(chain, bent, stuck)
     assert said.startswith("bends came to be straight, where angle(0, 1, 2) cannot be held")
+    assert fx.Coordinate("angle", (0, 1, 2)) in at["coordinates"]
 
 
 def test_far_from_the_origin_only_rounding_is_left():
@@ -414,10 +417,21 @@ def test_steps_that_light_beads_or_hard_angles_make_long_are_warned_of():
         assert 0.5 * fine < would_do < 1.5 * fine
 
 
+@pytest.mark.parametrize("stepper", [Newton, Langevin])
+def test_only_the_time_step_goes_without_its_name(stepper):
+    order = ("kT", "friction", "ensemble", "potential", "drifting", "tolerance")
+    names = list(inspect.signature(stepper).parameters)
+    assert names == ["dt", *(name for name in order if name in names)]
+    with pytest.raises(TypeError, match="positional argument"):
+        stepper(0.1, 1.0)
+
 
 def test_parameters_make_the_stepper_again():
     potential = Bending(2.0) + Tension((1.0, 0.0, 0.0))
-    for stepper in (Newton(0.1, potential, kT=1.5), Langevin(0.1, 2.0, 3.0, "stiff", potential)):
+    for stepper in (
+        Newton(0.1, kT=1.5, potential=potential),
+        Langevin(0.1, kT=2.0, friction=3.0, ensemble="stiff", potential=potential),
+    ):
         text = json.loads(json.dumps(stepper.parameters()))
         assert from_parameters(text).parameters() == stepper.parameters()
     own = Newton(0.1, potential=Spring()).parameters()
@@ -516,3 +530,20 @@ def test_the_tail_of_normal_numbers_is_theirs():
     beyond = stats.norm.sf(streams.TAIL)
     found = stats.kstest(np.concatenate(tail), lambda t: 1.0 - stats.norm.sf(t) / beyond)
     assert found.pvalue > 1e-3
+
+
+def test_the_earliest_failure_is_named_whatever_the_workers():
+    rng = np.random.default_rng(22)
+    chain = fx.Chain.linear(3)
+    x0 = random_walks(chain, 16, rng=22)
+    v0 = rng.normal(size=x0.shape) * 10 ** rng.uniform(0.0, 4.5, 16)[:, None, None]
+    stepper, said = Newton(0.3), []
+    for workers in (1, 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            state = stepper.start(chain, x0, v0, 16, 0)
+        with pytest.raises(fx.ConstraintSolveError) as error:
+            stepper.advance(chain, state, 2000, workers)
+        said.append(str(error.value))
+    assert said[0] == said[1]
+    assert said[0].startswith("step 0 of replica 8 ")

@@ -93,7 +93,7 @@ CALLS = [
     ("dt", 0.01, fx.Newton),
     ("kT", 1.0, lambda v: fx.Newton(0.01, kT=v)),
     ("dt", 0.01, fx.Langevin),
-    ("kT", 1.0, lambda v: fx.Langevin(0.01, v)),
+    ("kT", 1.0, lambda v: fx.Langevin(0.01, kT=v)),
     ("friction", 1.0, lambda v: fx.Langevin(0.01, friction=v)),
     ("tolerance", 1e-9, lambda v: fx.Langevin(0.01, tolerance=v)),
     ("x0", X, lambda v: fx.simulate(CHAIN, v, fx.Langevin(0.01), 2)),
@@ -165,7 +165,7 @@ def test_units_are_refused(dimensional, number):
 def test_a_temperature_is_no_energy():
     unit = pytest.importorskip("openmm").unit
     for kelvin in (300 * unit.kelvin, Quantity(300, "kelvin"), Quantity(300, "K")):
-        for call in (lambda v: fx.fixman_potential(CHAIN, X, v), lambda v: fx.Langevin(0.01, v)):
+        for call in (lambda v: fx.fixman_potential(CHAIN, X, v), lambda v: fx.Langevin(0.01, kT=v)):
             with pytest.raises(TypeError, match=r"^kT carries a unit .*; kT is an energy, k_B·T$"):
                 call(kelvin)
     with pytest.raises(TypeError, match=r"kT\.value_in_unit\(kilojoule/mole\)$"):
@@ -175,12 +175,12 @@ def test_a_temperature_is_no_energy():
 def test_numbers_of_any_kind_are_no_quantities():
     """A scalar of NumPy has neither a unit nor a magnitude; bool is no number."""
     for value in (1, 1.0, np.float32(1.0), np.int64(1), np.array(1.0)):
-        assert fx.Langevin(value, value).kT == 1.0
-        assert type(fx.Langevin(value, value).dt) is float
+        assert fx.Langevin(value, kT=value).kT == 1.0
+        assert type(fx.Langevin(value, kT=value).dt) is float
         assert fx.fixman_potential(CHAIN, X, value) == fx.fixman_potential(CHAIN, X)
     for wrong in (True, np.True_, "1", None, 1j, [1.0], [[1.0], 2.0]):
         with pytest.raises(TypeError, match="kT must be one number"):
-            fx.Langevin(0.01, wrong)
+            fx.Langevin(0.01, kT=wrong)
     for far in (np.nan, np.inf, 0.0, -1.0, 1e-101, 1e101):
         with pytest.raises(ValueError, match="kT must be positive, in a unit that keeps it within"):
-            fx.Langevin(0.01, far)
+            fx.Langevin(0.01, kT=far)

@@ -6,7 +6,6 @@ not lose the others: its frame is left out, for all groups, while such frames ar
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fixman.errors import ConstraintSolveError, SingularConstraintError, SingularCoordinateError
+from fixman.errors import (
+    ConstraintSolveError,
+    FrameError,
+    SingularConstraintError,
+    SingularCoordinateError,
+)
 from fixman.io.groups import counted
 
 Floats = npt.NDArray[np.float64]
@@ -79,13 +83,12 @@ def numbered(frames: Sequence[int] | Indices) -> Iterator[None]:
     """Give the frames of a block x (frames, chains, ...) their own numbers in errors."""
     try:
         yield
-    except (ValueError, ConstraintSolveError) as error:
-        own = re.sub(
-            r"in frame \((\d+), (\d+)\)",
-            lambda place: f"in frame {frames[int(place[1])]}, chain {place[2]}",
-            str(error),
-        )
-        raise type(error)(own) from error
+    except (FrameError, ConstraintSolveError) as error:
+        if not isinstance(error.frame, tuple):
+            raise
+        number, chain = int(frames[error.frame[0]]), error.frame[1]
+        where = f" in frame {number}, chain {chain}"
+        raise error.moved((number, chain), where) from error
 
 
 def _blocks(x: Floats) -> Iterator[slice]:

@@ -7,7 +7,6 @@ cost in Python does not grow with the number of molecules.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from fixman import metric
 from fixman.chain import Chain
+from fixman.errors import FrameError
 from fixman.io.constraints import (
     ConnectedSets,
     Floats,
@@ -51,6 +51,7 @@ __all__ = ["FixmanPotential", "fixman_force", "set_temperature"]
 
 NAME = "FixmanForce"
 FAR = 1e6  # nm
+NAMED = 12  # beads whose particles an error names
 VERSION = 1  # of what a serialized System holds
 Names = Sequence[str] | Mapping[int, str]
 
@@ -258,24 +259,11 @@ class FixmanPotential:
         for particles, copy in zip(group.particles, x, strict=True):
             try:
                 metric.fixman_force(group.chain, copy)
-            except ValueError as own:
-                return type(own)(self._of_particles(str(own), particles))
+            except FrameError as own:
+                names = [f"bead {k} is {self._name(particles[k])}" for k in own.beads[:NAMED]]
+                text = "; ".join([str(own), *names]) + "; …" * (len(own.beads) > NAMED)
+                return type(own)(text, coordinates=own.coordinates, beads=own.beads)
         return error
-
-    def _of_particles(self, text: str, particles: Indices) -> str:
-        """Put particles in the place of the beads that a text names: length(0, 1), bead 0."""
-        named: dict[int, None] = {}  # in the order of the text
-
-        def renumbered(match: re.Match[str]) -> str:
-            for bead in re.findall(r"\d+", match[0]):
-                named[int(particles[int(bead)])] = None
-            numbers = re.sub(r"\d+", lambda bead: str(particles[int(bead[0])]), match[0])
-            return numbers.replace("bead", "particle")
-
-        text = re.sub(r"\b(?:length|angle|torsion)\(\d[\d, ]*\)|\bbeads? \d+", renumbered, text)
-        if self.names is None:
-            return f"{text}; the numbers are those of particles"
-        return f"{text}; the numbers are those of {', '.join(map(self._name, named))}"
 
     def _name(self, particle: int) -> str:
         return f"particle {particle}" if self.names is None else self.names[particle]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fixman import hard_sets
 from fixman.coordinates import Coordinate
 from fixman.dynamics import project
-from fixman.errors import ConstraintSolveError
+from fixman.errors import ConstraintSolveError, FrameError
 from fixman.io.groups import Indices, Molecules, counted
 from fixman.metric import logdet
 
@@ -149,13 +149,15 @@ class Meter:
         if chain.extra:
             try:
                 return project(chain, x, values)
-            except (ConstraintSolveError, ValueError) as error:  # where it runs away
-                where = re.search(r" in frame \(.*?\)", str(error))
+            except (ConstraintSolveError, FrameError) as error:  # where it runs away
                 whole = 'hold all but the torsions about rotatable bonds, hard="torsional", or '
                 raise ConstraintSolveError(
-                    "the values that the hard coordinates are set to cannot all be met in the rings"
-                    f"{where[0] if where else ''}: {'' if self._torsional else whole}"
-                    "hold fewer kinds"
+                    "the values that the hard coordinates are set to cannot all be met in the "
+                    "rings",
+                    f": {'' if self._torsional else whole}hold fewer kinds",
+                    frame=error.frame,
+                    coordinates=error.coordinates,
+                    beads=error.beads,
                 ) from error
         if self._only_lengths:
             return self._set_lengths(x, values)

@@ -2,8 +2,8 @@
 
 Kernels are generic over ``like``, a finite float or eight lanes (see `lanes`): positions X and
 forces F are flat arrays of units, component a of bead k in unit k·dim + a, and what they do has
-the same rounding in either kind.  `Tables` holds everything that does not depend on positions;
-`workspace` makes what does.
+the same rounding in either kind.  `PotentialTables` holds everything that does not depend on
+positions; `workspace` makes what does.
 
     work, partners = workspace(tables, n, dim, like)
     partners = add_forces(X, F, n, dim, tables, work, partners, like)     # F += −∂U/∂x
@@ -42,7 +42,7 @@ from fixman.kernels.neighbours import Neighbours, no_lists, refresh
 from fixman.kernels.nonbonded import Pairs, add_pair_forces, pair_energy
 
 
-class Tables(NamedTuple):
+class PotentialTables(NamedTuple):
     """A potential as the kernels read it.
 
     kinds (T,), beads (T · 4,), types (T,) : bonded terms (see `bonded`) and the rows of

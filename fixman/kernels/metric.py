@@ -50,7 +50,7 @@ from fixman.kernels.vectors import dot, minus, plus, scaled
 GHOSTS = 3  # see `coordinates`
 
 
-class Tables(NamedTuple):
+class HardTables(NamedTuple):
     """The hard rows in factor order, and what of them meets on which bead.
 
     ``terms (t, 4)`` are the products that make up H^bb, by place (see `coordinates`).  For the
@@ -70,12 +70,12 @@ class Tables(NamedTuple):
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def logdet_units(n: int, tables: Tables) -> int:
+def logdet_units(n: int, tables: HardTables) -> int:
     """Units of memory that a determinant takes; LANES numbers more serve to align them."""
     return 3 * (n + GHOSTS) + 13 * tables.kinds.size + tables.symbolic[1].size
 
 
-def force_units(n: int, tables: Tables) -> int:
+def force_units(n: int, tables: HardTables) -> int:
     """Units of memory that a force takes."""
     return 2 * (3 * (n + GHOSTS) + 12 * tables.kinds.size + tables.symbolic[1].size)
 

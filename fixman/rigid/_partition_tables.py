@@ -7,26 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from fixman._arrays import Array
-from fixman.errors import SingularConstraintError
+from fixman._arrays import Array, overflow
+from fixman.errors import Frame, SingularConstraintError
 from fixman.kernels import rigid_partition, rigid_partition_arm, rigid_partition_planar
-from fixman.rigid.model import SerialChain, overflow
+from fixman.rigid.model import SerialChain
 from fixman.rigid.spatial import skew
 
 
-def tables(arm: SerialChain) -> Tables:
+def tables(arm: SerialChain) -> PartitionTables:
     """Return the tables of an arm.
 
     Kept with the arm, as a cached property would be: hashing it costs more than a short solve.
     """
-    known: Tables | None = arm.__dict__.get("_partition")
+    known: PartitionTables | None = arm.__dict__.get("_partition")
     if known is None:
-        known = Tables(arm)
+        known = PartitionTables(arm)
         arm.__dict__["_partition"] = known
     return known
 
 
-class Tables:
+class PartitionTables:
     """Constants of an arm, as its kernels want them; each table is built when first asked for."""
 
     def __init__(self, arm: SerialChain) -> None:
@@ -202,9 +202,11 @@ def _refuse_singular(arm: SerialChain, moments: Array) -> None:
         raise unsuited(i, f"mass {arm.masses[i]:g}, least moment of inertia {moments[i, 0]:g}")
 
 
-def unsuited(body: int, reason: str) -> SingularConstraintError:
+def unsuited(body: int, reason: str, frame: Frame = None) -> SingularConstraintError:
     return SingularConstraintError(
-        f"the partition cannot take body {body} ({reason}): its mass or its inertia is zero, or "
-        "too small beside m ℓ² and its neighbours; use fixman.rigid.articulated_body, or for point "
-        "masses fixman.Partition"
+        f"the partition cannot take body {body} ({reason}",
+        "): its mass or its inertia is zero, or too small beside m ℓ² and its neighbours; use "
+        "fixman.rigid.articulated_body, or for point masses fixman.Partition",
+        frame=frame,
+        body=int(body),
     )

@@ -244,7 +244,7 @@ def _refuse(
     model.refuse_not_finite(arm, *given, lead, "tau")
     if code >= 0:
         raise model.lost_pivot(code, frame, lead)
-    raise model.overflow("accelerations", frame, lead)
+    raise _arrays.overflow("accelerations", frame, lead)
 
 
 def _vector(gravity: ArrayLike) -> Array:
@@ -279,7 +279,7 @@ class _Plan:
         for rows in (links, frames):
             if not np.isfinite(rows).all():
                 body = int(np.argmin(np.isfinite(rows).all(axis=1)))
-                raise model.overflow(f"constants of body {body}", 0, ())
+                raise _arrays.overflow(f"constants of body {body}", 0, ())
         parts = (links, frames, places.view(np.float64))
         self.table = np.concatenate([part.reshape(-1) for part in parts])
         self.n, self.nq, self.nv = n, arm.nq, arm.nv

@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
-from fixman._arrays import Array, Lead
+from fixman._arrays import Array, Lead, overflow
 from fixman.kernels.rigid_composite_body import convective_frames, inertia_frames, substitute
 from fixman.kernels.rigid_newton_euler import newton_euler_frames
-from fixman.rigid.model import SerialChain, gate, lost_pivot, overflow, refuse_not_finite
+from fixman.rigid.model import SerialChain, gate, lost_pivot, refuse_not_finite
 
 __all__ = ["convective_matrix", "forward_dynamics", "inertia_matrix"]
 

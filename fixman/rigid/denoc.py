@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman import _arrays
-from fixman._arrays import Array, Lead
+from fixman._arrays import Array, Lead, overflow
 from fixman.kernels import denoc as kernels
-from fixman.rigid.model import RATES, SerialChain, gate, lost_pivot, overflow, refuse_not_finite
+from fixman.rigid.model import RATES, SerialChain, gate, lost_pivot, refuse_not_finite
 from fixman.rigid.newton_euler import inverse_dynamics
 
-__all__ = ["forward_dynamics", "logdet", "n_d", "n_l", "udut"]
+__all__ = ["forward_dynamics", "logdet_mass", "n_d", "n_l", "udut"]
 
 
 def forward_dynamics(
@@ -132,7 +132,7 @@ def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
     return U.reshape(*lead, nv, nv), D.reshape(*lead, nv, nv)
 
 
-def logdet(arm: SerialChain, q: ArrayLike) -> Array:
+def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
     """Ln det I = Σ ln det m̂_i (saha_1996, eq. 20), in O(n) a frame.
 
     Parameters

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman import _arrays
 from fixman._arrays import Array, Lead
-from fixman.errors import SingularConstraintError
+from fixman.errors import FrameError, SingularConstraintError
 
 JOINTS = ("revolute", "prismatic", "spherical", "free")
 REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
@@ -265,7 +265,7 @@ class SerialChain:
         for part in (translations, centres, tensors):
             if not np.isfinite(part).all():
                 i = int(np.argwhere(~np.isfinite(part))[0, 0])
-                raise overflow(f"parameters of body {i}", 0, ())
+                raise _arrays.overflow(f"parameters of body {i}", 0, ())
         return cls(kinds, rotations, translations, masses, centres, tensors)
 
     # --- sizes and tables -------------------------------------------------------------------
@@ -461,23 +461,20 @@ def refuse_not_finite(
             defect = np.abs(norm**2 - 1)
         if (defect > UNIT).any():
             frame = int(np.argmax(defect))
-            where = _arrays.frame_text(frame, lead)
-            raise ValueError(
-                f"the quaternion of joint {i}{where} has norm {norm[frame]:.15g}: it must be a "
-                "unit quaternion, scalar last"
+            raise FrameError(
+                f"the quaternion of joint {i}",
+                f" has norm {norm[frame]:.15g}: it must be a unit quaternion, scalar last",
+                frame=_arrays.frame_index(frame, lead),
+                body=int(i),
             )
-
-
-def overflow(what: str, frame: int, lead: Lead) -> ValueError:
-    """Return the error for results that are not finite though every argument is."""
-    where = _arrays.frame_text(frame, lead)
-    return ValueError(f"the {what} overflowed{where}: choose units that bring values nearer to 1")
 
 
 def lost_pivot(body: int, frame: int, lead: Lead) -> SingularConstraintError:
     """Return the error for a body whose joint moves no inertia, up to rounding."""
-    where = _arrays.frame_text(frame, lead)
     return SingularConstraintError(
-        f"the inertia that joint {body} moves{where} is zero or lost to rounding: body {body} and "
-        "those after it have no mass, or no inertia about the joint's axis"
+        f"the inertia that joint {body} moves",
+        f" is zero or lost to rounding: body {body} and those after it have no mass, or no inertia "
+        "about the joint's axis",
+        frame=_arrays.frame_index(frame, lead),
+        body=int(body),
     )

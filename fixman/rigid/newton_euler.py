@@ -20,9 +20,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman._arrays import Array, Lead
+from fixman._arrays import Array, Lead, overflow
 from fixman.kernels.rigid_newton_euler import newton_euler_frames
-from fixman.rigid.model import SerialChain, gate, overflow, refuse_not_finite
+from fixman.rigid.model import SerialChain, gate, refuse_not_finite
 
 __all__ = ["inverse_dynamics", "joint_wrenches"]
 

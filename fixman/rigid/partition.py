@@ -34,14 +34,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman import _arrays
-from fixman._arrays import Array, Lead
+from fixman._arrays import Array, Lead, overflow
 from fixman.kernels import rigid_partition
-from fixman.rigid._partition_tables import Tables, tables, unsuited
-from fixman.rigid.model import SerialChain, gate, overflow, refuse_not_finite, require_arm
+from fixman.rigid._partition_tables import PartitionTables, tables, unsuited
+from fixman.rigid.model import SerialChain, gate, refuse_not_finite, require_arm
 from fixman.rigid.newton_euler import inverse_dynamics
 from fixman.structured import BlockTridiagonal
 
-__all__ = ["forward_dynamics", "hard_block", "joint_wrenches", "logdet", "logdet_hard"]
+__all__ = ["forward_dynamics", "hard_block", "joint_wrenches", "logdet_hard", "logdet_mass"]
 
 
 def forward_dynamics(
@@ -124,7 +124,7 @@ def joint_wrenches(
     return out.reshape(-1, arm.nv + 6 * arm.n)[:, arm.nv :].reshape(*lead, arm.n, 6)
 
 
-def logdet(arm: SerialChain, q: ArrayLike) -> Array:
+def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
     """ln det of the generalized inertia matrix, Σ ln det M_i + ln det H^bb.
 
     Parameters
@@ -197,7 +197,7 @@ _THREE = (3,)
 
 def _quick(arm: SerialChain, q: Any, qd: Any, tau: Any, gravity: Any) -> Array | None:
     """Answer for plain arrays, as a loop over time steps passes them; else None."""
-    known: Tables | None = getattr(arm, "__dict__", {}).get("_partition")
+    known: PartitionTables | None = getattr(arm, "__dict__", {}).get("_partition")
     if known is None or known.quick is None:
         return None
     try:
@@ -293,8 +293,8 @@ def _refuse_large(
         frame = int(np.argmax(large))
         rate = int(off[frame].argmax())
         body = int(np.searchsorted(arm.rate_offsets, rate, side="right")) - 1
-        where = _arrays.frame_text(frame, lead)
-        raise unsuited(body, f"its acceleration is lost to rounding{where}")
+        where = _arrays.frame_index(frame, lead)
+        raise unsuited(body, "its acceleration is lost to rounding", where)
 
 
 def _failure(
@@ -320,6 +320,6 @@ def _failure(
         # In the other kernels an overflow can spoil pivots too: look at the configuration alone.
         or rigid_partition.logdet_frames(known.blocks, arm._index, q[frame], np.empty(1)) >= 0
     ):
-        where = _arrays.frame_text(frame, lead)
-        return unsuited(body, f"its joint's pivot is lost to rounding{where}")
+        where = _arrays.frame_index(frame, lead)
+        return unsuited(body, "its joint's pivot is lost to rounding", where)
     return overflow("accelerations", frame, lead)

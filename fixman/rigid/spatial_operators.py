@@ -32,11 +32,11 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from fixman import _arrays
-from fixman._arrays import Array, Lead
+from fixman._arrays import Array, Lead, overflow
 from fixman.kernels import links
 from fixman.kernels import spatial_operators as kernels
 from fixman.rigid import spatial
-from fixman.rigid.model import SerialChain, gate, lost_pivot, overflow, refuse_not_finite
+from fixman.rigid.model import SerialChain, gate, lost_pivot, refuse_not_finite
 from fixman.rigid.newton_euler import inverse_dynamics
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from numpy.typing import ArrayLike
@@ -41,6 +41,7 @@ class Langevin:
     """
 
     dt: float
+    _: KW_ONLY
     kT: float = 1.0
     friction: float = 1.0
     ensemble: Literal["rigid", "stiff"] = "rigid"

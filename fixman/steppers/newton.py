@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -29,11 +29,11 @@ class Newton:
     dt : float
         Time step; 0.02 in units of L √(m/kT) is careful, 0.1 still stable.  Hard angles leave
         lighter and faster motions, which want half of that.
+    kT : float, optional
+        Temperature of the velocities that are drawn where none are given.
     potential : optional
         Energies and forces, see `fixman.potentials`; an object of your own with ``energy(x)`` and
         ``force(x)`` works as well, at the price of a call to Python every step.
-    kT : float, optional
-        Temperature of the velocities that are drawn where none are given.
     drifting : bool
         Whether drawn velocities of a free chain keep the motion of the centre of mass.
     tolerance : float
@@ -41,8 +41,9 @@ class Newton:
     """
 
     dt: float
-    potential: Any = None
+    _: KW_ONLY
     kT: float | None = None
+    potential: Any = None
     drifting: bool = False
     tolerance: float = 1e-12
 

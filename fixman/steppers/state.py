@@ -275,8 +275,17 @@ class Prepared:
         tasks = [(k, k + 1, ONE) for k in range(replicas - alone, replicas)]
         tasks += [(*edge, EIGHTS) for edge in pairwise(edges)]
 
-        def task(one: tuple[int, int, tuple[int, ...]]) -> tuple[int, int]:
-            return stepping.advance(*given, *one)  # type: ignore[no-any-return]
+        def task(one: tuple[int, int, tuple[int, ...]]) -> list[tuple[int, int]]:
+            first, last, width = one
+            failed = []
+            while first < last:
+                step, k = stepping.advance(*given, first, last, width)
+                if step < 0:
+                    break
+                failed.append((step, k % replicas))
+                # Others behind it may fail earlier, and the earliest is named.
+                first = k - (k - first) % len(width) + len(width)
+            return failed
 
         if workers == 1 or len(tasks) == 1:
             results = [task(one) for one in tasks]
@@ -285,7 +294,7 @@ class Prepared:
                 results = list(pool.map(task, tasks))
         x, v, random = (array[:replicas] for array in arrays[:3])
         moved = State(x, v, random, state.targets, state.step + steps)
-        return moved, [(step, k % replicas) for step, k in results if step >= 0]
+        return moved, [failure for failed in results for failure in failed]
 
 
 _prepared: WeakKeyDictionary[State, Prepared] = WeakKeyDictionary()
@@ -303,15 +312,21 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
         step, replica = min(failures)
         if plan.potential is not None:
             prepared.bound.check(state.x[replica])
-        cause = _cause(prepared, state, moved.x[replica], replica, plan)
+        cause, at = _cause(prepared, state, moved.x[replica], replica, plan)
         raise ConstraintSolveError(
             f"step {state.step + step} of replica {replica} has no solution, not even in "
-            f"{2**stepping.RESCUES} pieces: {cause}"
+            f"{2**stepping.RESCUES} pieces: {cause}",
+            step=state.step + step,
+            replica=replica,
+            **at,
         )
     state.x, state.v, state.random, state.step = moved.x, moved.v, moved.random, moved.step
 
 
-def _cause(prepared: Prepared, state: State, stuck: Array, replica: int, plan: Plan) -> str:
+_Cause = tuple[str, dict[str, Any]]  # and the coordinates or beads that it names
+
+
+def _cause(prepared: Prepared, state: State, stuck: Array, replica: int, plan: Plan) -> _Cause:
     """Say what positions before the call, and where it got stuck, tell of a step that failed."""
     chain = prepared.bound.chain
     targets = state.targets[replica : replica + 1]
@@ -321,59 +336,55 @@ def _cause(prepared: Prepared, state: State, stuck: Array, replica: int, plan: P
         far = np.flatnonzero(ways > FAR * _shortest(chain, targets))
         if far.size:
             far = far[np.argsort(-ways[far], kind="stable")]
-            names = _listed([f"bead {k}" for k in far])
+            names = _arrays.listed([f"bead {k}" for k in far], NAMED)
             return (
                 f"beads overlap, or nearly so; the forces at step {state.step} are enormous, up to "
                 f"{pull.max():.2g} on {names}: start from positions without overlaps, or, if these "
                 f"forces are meant, make dt smaller than {plan.dt:g}"
-            )
+            ), {"beads": far}
     angles = chain._rows.kinds[chain.hard] == ANGLE
     if chain.dim == 3:
         flat = chain.hard[angles][np.abs(np.sin(targets[0, angles])) < STRAIGHT]
         if flat.size:
-            names = _listed([str(chain.coordinates[row]) for row in flat])
+            rows = [chain.coordinates[row] for row in flat]
             return (
-                f"{names} hardly bend, and in space a straight angle cannot be hard: leave them "
-                "soft, or give them values away from 0 and π"
-            )
+                f"{_arrays.listed(rows, NAMED)} hardly bend, and in space a straight angle cannot "
+                "be hard: leave them soft, or give them values away from 0 and π"
+            ), {"coordinates": rows}
     if plan.potential is None and LENGTH not in chain._rows.kinds[chain.hard]:
         return (
             "no bond has a hard length and there is no potential, so that beads fly apart or meet: "
             "hold the lengths too, or add a potential that does"
-        )
+        ), {}
     dependent = _became_dependent(chain, state.x[replica], stuck)
-    if dependent:
-        return dependent
-    return (
+    return dependent or (
         f"a bead would move further than its bonds let it in dt = {plan.dt:g}; make dt smaller "
         "(dt √(2 kT/m) below a tenth of a bond length), or look for overlaps and forces that grow "
-        "without bound"
+        "without bound",
+        {},
     )
 
 
-def _became_dependent(chain: Chain, before: Array, stuck: Array) -> str:
+def _became_dependent(chain: Chain, before: Array, stuck: Array) -> _Cause | None:
     """Say which hard rows have become dependent on the way, if any."""
     if not np.isfinite(stuck).all():
-        return ""
+        return None
     rows = chain._hard_pattern.rows
-    straight = np.flatnonzero(~rows.gradients(stuck)[1])
-    if straight.size:
-        names = _listed([str(rows[int(row)]) for row in straight])
-        return f"bends came to be straight, where {names} cannot be held; no time step helps"
+    straight = [rows[int(row)] for row in np.flatnonzero(~rows.gradients(stuck)[1])]
+    if straight:
+        names = _arrays.listed(straight, NAMED)
+        cause = f"bends came to be straight, where {names} cannot be held; no time step helps"
+        return cause, {"coordinates": straight}
     start, end = (partition.nearest_dependence(chain, x) for x in (before, stuck))
-    if start is None or end is None or not end[0] < COLLAPSED * start[0]:
-        return ""
+    if start is None or end is None or not end.share < COLLAPSED * start.share:
+        return None
     return (
-        f"{end[1]} depends on {end[2]} there; no time step helps: in such configurations the hard "
-        "coordinates cannot be held, the rigid ensemble has a corner and the weight of the stiff "
-        "one, which grows like 1/|sin β| for a rhombus of angle β, cannot be normalized; make one "
-        "of these rows soft, or keep away by a potential"
+        f"{end} there; no time step helps: in such configurations the hard coordinates cannot be "
+        "held, the rigid ensemble has a corner and the weight of the stiff one, which grows like "
+        "1/|sin β| for a rhombus of angle β, cannot be normalized; make one of these rows soft, or "
+        "keep away by a potential",
+        {"coordinates": end.rows},
     )
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
 
 
 def _motion(chain: Chain, ghosts: int, plan: Plan) -> stepping.Motion:

@@ -1,0 +1,216 @@
+"""Errors hold as data what their text says, in every room that raises them, and when pickled."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import fixman as fx
+from fixman import audit, observables, rigid
+from fixman.coordinates import Coordinate
+from fixman.io.samples import Meter
+from fixman.observables import potential_energy
+from fixman.potentials import WCA, Torsion
+from rigid_cases import changed
+from rigid_oracles import random_q
+
+BONDS = fx.Chain.linear(5)
+BENDS = fx.Chain.linear(5, hard=("length", "angle"))
+SQUARE = fx.Chain.ring(4)
+X = np.random.default_rng(0).normal(size=(2, 3, 5, 3)).cumsum(axis=2)
+FOLDED = np.array([[0.0, 0, 0], [1, 0, 0], [2, 0, 0], [1, 0, 0]])
+NOTHING = {"coordinates": (), "beads": (), "body": None, "step": None, "replica": None}
+BEND = Coordinate("angle", (0, 1, 2))
+TURNS = Coordinate("torsion", (-2, 0, 1, 2)), Coordinate("torsion", (0, 1, 2, 3))
+
+
+def moved(bead, place):
+    """Return X with a bead elsewhere in frame (1, 2)."""
+    x = X.copy()
+    x[1, 2, bead] = place
+    return x
+
+
+MET = moved(3, X[1, 2, 2])
+STRAIGHT = moved(2, 2.0 * X[1, 2, 1] - X[1, 2, 0])
+NAN, FAR = moved(3, np.nan), moved(3, 1e200)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "frame", "data"),
+    [
+        (lambda: fx.logdet(BONDS, MET), fx.SingularConstraintError, (1, 2), {"beads": (2, 3)}),
+        (lambda: fx.logdet(BONDS, MET[1]), fx.SingularConstraintError, 2, {"beads": (2, 3)}),
+        (lambda: fx.Partition(BONDS, MET[1, 2]), fx.SingularConstraintError, None,
+         {"beads": (2, 3)}),
+        (lambda: fx.logdet(BENDS, MET, inverse_masses=2.0), fx.SingularConstraintError, (1, 2),
+         {"beads": (2, 3)}),
+        (lambda: fx.fixman_force(BENDS, STRAIGHT), fx.SingularConstraintError, (1, 2),
+         {"coordinates": (BEND,), "beads": (0, 1, 2)}),
+        (lambda: fx.logdet(BENDS, NAN), fx.FrameError, (1, 2), {"beads": (3,)}),
+        (lambda: fx.logdet(BENDS, FAR), fx.FrameError, (1, 2), {"beads": (2, 3)}),
+        (lambda: BONDS.internal(STRAIGHT), fx.SingularCoordinateError, (1, 2),
+         {"coordinates": TURNS, "beads": (0, 1, 2, 3)}),
+        (lambda: fx.wilson_b(BONDS, STRAIGHT[1, 2]), fx.SingularCoordinateError, None,
+         {"coordinates": (BEND, *TURNS), "beads": (0, 1, 2, 3)}),
+        (lambda: fx.velocity_terms(BONDS, STRAIGHT, X), fx.SingularCoordinateError, (1, 2),
+         {"coordinates": (BEND, *TURNS), "beads": (0, 1, 2, 3)}),
+        (lambda: fx.forward_dynamics(BONDS, STRAIGHT, X).qdd, fx.SingularCoordinateError, (1, 2),
+         {"coordinates": (BEND, *TURNS), "beads": (0, 1, 2, 3)}),
+        (lambda: fx.inverse_dynamics(BONDS, STRAIGHT, X, np.ones(11)), fx.SingularCoordinateError,
+         (1, 2), {"coordinates": (BEND, *TURNS), "beads": (0, 1, 2, 3)}),
+        (lambda: fx.project(BONDS, X, [1, 1, -1, 1]), fx.FrameError, (0, 0),
+         {"coordinates": (Coordinate("length", (2, 3)),), "beads": (2, 3)}),
+        (lambda: fx.project(SQUARE, X[:, :, :4], [1, 1, 1, 9]), fx.ConstraintSolveError, (0, 0),
+         {}),
+        (lambda: potential_energy(BONDS, MET, Torsion(1.0)), fx.SingularCoordinateError, (1, 2),
+         {"beads": (2, 3)}),
+        (lambda: potential_energy(BONDS, STRAIGHT, Torsion(1.0)), fx.SingularCoordinateError,
+         (1, 2), {"beads": (0, 1, 2, 3)}),
+        (lambda: potential_energy(BONDS, moved(4, X[1, 2, 1]), WCA()), fx.SingularCoordinateError,
+         (1, 2), {"beads": (1, 4)}),
+        (lambda: observables.persistence_length(BONDS, MET), fx.FrameError, (1, 2), {}),
+        (lambda: fx.Newton(0.01, kT=1.0).start(BENDS, STRAIGHT[1], replicas=3),
+         fx.SingularConstraintError, 2, {"coordinates": (BEND,), "beads": (0, 1, 2)}),
+        (lambda: audit.audit([audit.ChainGroup(np.ones(5), np.arange(15).reshape(3, 5), MET)]),
+         fx.SingularConstraintError, (1, 2), {"beads": (2, 3)}),
+    ],
+)  # fmt: skip
+def test_the_data_are_those_of_the_text(call, kind, frame, data):
+    with pytest.raises(kind) as caught:
+        call()
+    error = caught.value
+    assert type(error) is kind
+    assert error.frame == frame
+    expected = NOTHING | data
+    assert {name: getattr(error, name) for name in expected} == expected
+    assert all(type(bead) is int for bead in error.beads)
+    for row in error.coordinates:
+        assert str(row) in str(error)
+    if isinstance(frame, int):
+        assert f" in frame {frame}" in str(error)
+
+
+def test_dependent_rows_are_data():
+    with pytest.raises(
+        fx.SingularConstraintError, match=r"depends on .* in frame 0: make"
+    ) as caught:
+        fx.logdet(SQUARE, FOLDED[None])
+    assert set(caught.value.coordinates) == {SQUARE.coordinates[row] for row in SQUARE.hard}
+    assert caught.value.beads == (
+        *dict.fromkeys(np.ravel([c.beads for c in caught.value.coordinates])),
+    )
+    with pytest.raises(fx.SingularConstraintError, match="in every configuration") as caught:
+        fx.Chain.branched([-1, 0], extra=[("length", (0, 1))])
+    assert caught.value.coordinates == (Coordinate("length", (0, 1)),)
+    assert caught.value.beads == (0, 1)
+
+
+def test_a_step_without_a_solution_says_when_and_who():
+    flat = fx.Chain.linear(20, hard=("length", "angle"))
+    corner = np.array([[0.0, 0, 0], [1, 0, 0], [2, 0, 0], [2, 1, 0], [1, 1, 0], [1, 0.001, 0]])
+    for chain, x, options in (
+        (flat, np.tile(fx.random_walks(flat, angles=1e-9, rng=1), (2, 1, 1)), {}),
+        (
+            fx.Chain.linear(6),
+            np.stack([np.arange(18.0).reshape(6, 3), corner]),
+            {"potential": WCA()},
+        ),
+    ):
+        stepper = fx.Langevin(0.01, **options)
+        state = stepper.start(chain, x, replicas=2, rng=1)
+        state.step = 70
+        with pytest.raises(fx.ConstraintSolveError) as caught:
+            stepper.advance(chain, state, 50)
+        error = caught.value
+        assert str(error).startswith(f"step {error.step} of replica {error.replica} has no")
+        assert 70 <= error.step < 120
+        assert error.frame is None
+        if options:
+            assert error.replica == 1
+            assert set(error.beads) == {1, 5}
+        else:
+            assert error.coordinates == tuple(
+                flat.coordinates[r] for r in flat.hard if flat.coordinates[r].kind == "angle"
+            )
+
+
+def test_rigid_errors_name_body_and_frame():
+    arm = rigid.SerialChain.random(4, 0, joints=("revolute",))
+    there = np.array([1.0, 1.0, 0.0, 0.0])
+    light = changed(arm, masses=arm.masses * there, inertias=arm.inertias * there[:, None, None])
+    q, ones = np.stack([random_q(arm, np.random.default_rng(0))] * 2), np.ones(4)
+    for room in (
+        rigid.articulated_body, rigid.composite_body, rigid.denoc, rigid.spatial_operators,
+    ):  # fmt: skip
+        with pytest.raises(fx.SingularConstraintError, match="in frame 0") as caught:
+            room.forward_dynamics(light, q, ones, ones)
+        error = caught.value
+        assert (error.frame, error.beads) == (0, ())
+        assert error.body == (2 if room is rigid.composite_body else 3)
+        assert f"joint {error.body} moves in frame 0 is zero" in str(error)
+    with pytest.raises(fx.SingularConstraintError, match="cannot take body 2") as caught:
+        rigid.partition.logdet_mass(light, q)
+    assert (caught.value.frame, caught.value.body) == (None, 2)
+    q[1, 2] = np.inf
+    with pytest.raises(fx.FrameError, match="q is inf at coordinate 2 in frame 1") as caught:
+        rigid.partition.logdet_mass(arm, q)
+    assert caught.value.frame == 1
+    loads = np.zeros((4, 6))
+    loads[3, 1] = np.nan
+    with pytest.raises(fx.FrameError, match="wrenches is nan at body 3") as caught:
+        rigid.partition.forward_dynamics(arm, q[0], ones, ones, wrenches=loads)
+    assert caught.value.body == 3
+
+
+def test_blocks_of_lazy_arrays_count_frames_from_the_beginning(peer):
+    array = peer("dask.array")
+    for x, chunks, frame in (
+        (STRAIGHT, (1, 2, 5, 3), (1, 2)),
+        (STRAIGHT.reshape(6, 5, 3), (2, 5, 3), 5),
+        (STRAIGHT[1, 2], (5, 3), None),
+    ):
+        with pytest.raises(fx.SingularConstraintError) as caught:
+            fx.logdet(BENDS, array.from_array(x, chunks=chunks)).compute(scheduler="synchronous")
+        with pytest.raises(fx.SingularConstraintError) as now:
+            fx.logdet(BENDS, x)
+        assert str(caught.value) == str(now.value)
+        assert caught.value.frame == now.value.frame == frame
+        assert caught.value.coordinates == (BEND,)
+
+
+def test_a_ring_that_cannot_close_passes_its_frame_on():
+    bonds = np.array([(0, 1), (1, 2), (0, 2)])
+    group = audit.ChainGroup(np.ones(3), np.arange(9).reshape(3, 3), X[:, :, :3], bonds=bonds)
+    with pytest.raises(
+        fx.ConstraintSolveError, match=r"in the rings in frame \(0, 0\): "
+    ) as caught:
+        Meter(group, ("length",)).set_hard(group.x, np.array([1.0, 1.0, 2.5]))
+    assert caught.value.frame == (0, 0)
+
+
+def test_an_error_is_moved_and_pickled_with_its_data():
+    error = fx.ConstraintSolveError(
+        "no way", ": sorry", frame=(1, 2), coordinates=[BEND], step=7, replica=3
+    )
+    assert str(error) == "no way in frame (1, 2): sorry"
+    for moved, text in (
+        (error.moved(4), "no way in frame 4: sorry"),
+        (error.moved((4, 5), " in frame 4, chain 5"), "no way in frame 4, chain 5: sorry"),
+        (error.moved((4, 5)).moved(None), "no way: sorry"),
+    ):
+        assert str(moved) == text
+        assert vars(moved) == vars(error) | {"frame": moved.frame}
+    for kind in (fx.FrameError, fx.SingularConstraintError, fx.SingularCoordinateError):
+        one = kind("no way", ": sorry", frame=2, beads=np.array([3, -1, 4]), body=1)
+        for same in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one), one.moved(2)):
+            assert type(same) is kind
+            assert (str(same), repr(same)) == (str(one), repr(one))
+            assert vars(same) == vars(one)
+        assert one.beads == (3, 4)
+    same = pickle.loads(pickle.dumps(error.moved(4)))
+    assert (str(same), vars(same)) == ("no way in frame 4: sorry", vars(error.moved(4)))
+    plain = fx.SingularConstraintError("in words alone")
+    assert (str(plain), plain.frame) == ("in words alone", None)
+    assert {name: getattr(plain, name) for name in NOTHING} == NOTHING
