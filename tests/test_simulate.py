@@ -394,9 +394,10 @@ def test_an_unfinished_run_can_be_shortened(tmp_path, monkeypatch):
     monkeypatch.setattr(simulation, "BLOCK_BYTES", 1)
     with pytest.raises(RuntimeError):
         run_it(Drift(break_at=33), out=tmp_path / "run")
-    run = resume(tmp_path / "run", 32, stepper=Drift())
+    assert same(load_run(tmp_path / "run"), run_it(Drift())[:9])  # nothing is lost
+    run = resume(tmp_path / "run", 36, stepper=Drift())
     assert run.finished
-    assert same(run, run_it(Drift())[:9])
+    assert same(run, run_it(Drift())[:10])
 
 
 # --- progress -------------------------------------------------------------------------------------

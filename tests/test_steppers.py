@@ -414,7 +414,7 @@ def test_steps_that_light_beads_or_hard_angles_make_long_are_warned_of():
         with pytest.warns(RuntimeWarning, match=r"dt=0\.1 is long.*dt=0\.0\d or less") as found:
             stepper.start(rotating, x, None, 1, 1)
         would_do = float(str(found[0].message).split("dt=")[-1].split()[0])
-        assert 0.5 * fine < would_do < 1.5 * fine
+        assert 0.5 * fine <= would_do <= fine  # one digit, of the temperature that v has
 
 
 @pytest.mark.parametrize("stepper", [Newton, Langevin])

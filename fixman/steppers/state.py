@@ -164,6 +164,7 @@ def warn_of_long_steps(chain: Chain, state: State, plan: Plan, kT: float | None 
     turning = bool(np.any(chain._hard_rows.kinds != LENGTH))
     usual = LONG_STEP if not turning else LONG_TURN if plan.damping < 1.0 else LONG_NEWTON
     limits = np.minimum(usual, _steep_ways(chain) if plan.metric else np.inf) + 0.0 * ways
+    limits *= 1.0 + 1e-9  # so that what is advised is not warned of
     bead = int(np.argmax(ways / limits))
     if ways[bead] > limits[bead]:
         fine = _round_down(plan.dt * float(limits[bead] / ways[bead]))
