@@ -588,6 +588,15 @@ def test_flexible_samples_are_not_those_of_a_constrained_run(rng):
     assert both.verdict == f"{report.verdict} (the worst group: 4 chains of 7 beads)"
 
 
+def test_hard_coordinates_that_are_not_hard_are_noted(rng):
+    for scatter, loose in ((0.05, 0), (0.6, 11)):
+        groups = audit([group(walk(rng, 40, scatter=scatter))], hard=("length", "angle")).groups
+        assert groups[0].scatter.loose == loose
+        assert any("vary as under no stiff spring" in note for note in groups[0].notes) == bool(
+            loose
+        )
+
+
 def test_a_run_that_held_some_of_the_coordinates_is_told(rng):
     x = walk(rng, frames=40, scatter=0.0)
     steps = np.diff(x, axis=2)

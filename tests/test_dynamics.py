@@ -631,6 +631,19 @@ def test_projection_is_judged_where_it_arrives():
     assert np.array_equal(fx.project(pendulum, [[1e15, 0.0]], 1.5), [[1.5, 0.0]])
 
 
+def test_projection_of_uneven_masses_says_what_helps():
+    turn = np.arange(20) * np.pi / 10
+    ring = np.stack([np.cos(turn), np.sin(turn), 0 * turn], axis=1) * 0.5 / np.sin(np.pi / 20)
+    far = ring + 0.05 * np.random.default_rng(0).normal(size=ring.shape)
+    uneven = fx.Chain.ring(20, masses=np.where(np.arange(20) % 2, 1e-6, 1.0))
+    with pytest.raises(
+        fx.ConstraintSolveError, match=r"by a factor of 1e\+06 .* equal masses first"
+    ):
+        fx.project(uneven, far, 1.0)
+    near = fx.project(fx.Chain.ring(20), far, 1.0)
+    assert np.allclose(uneven.hard_values(fx.project(uneven, near, 1.0)), 1.0, rtol=1e-12)
+
+
 def test_projection_that_cannot_succeed_is_a_typed_error():
     chain = fx.Chain.linear(3, dim=2, base="fixed")
     x = np.array([[1.0, 0.0], [2.0, 0.1], [3.0, 0.0]])

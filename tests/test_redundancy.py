@@ -214,6 +214,16 @@ def test_bonds_up_to_five_apart_make_a_rigid_body(n):
     assert is_rigid(chain)
 
 
+def test_a_choice_that_fails_where_it_is_used_says_how_to_choose():
+    pairs = [(i, j) for i in range(6) for j in range(i + 1, 6)]
+    flat = np.pad(np.random.default_rng(0).normal(size=(6, 2)), ((0, 0), (0, 1)))
+    chain = fx.Chain.from_bonds(6, pairs, drop_redundant=True)
+    with pytest.raises(fx.SingularConstraintError, match=r"drop_redundant=x$"):
+        fx.logdet(chain, flat)
+    with pytest.raises(fx.SingularConstraintError, match=r"stay away from this configuration$"):
+        fx.logdet(fx.Chain.ring(4), np.zeros((4, 3)) + np.array([0.0, 1.0, 2.0, 1.0])[:, None])
+
+
 def test_the_determinant_of_what_stays_is_a_number():
     x = helix(60)
     chain = fx.Chain.from_bonds(60, within(60, 5), drop_redundant=x)
