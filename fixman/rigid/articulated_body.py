@@ -7,6 +7,7 @@ free to move.  From tip to base, with p_i the directions in which joint i moves,
 
 and from base to tip q̈_i = D_i⁻¹ (u_i − p_iᵀ M̂_i a′_i) (Featherstone, Rigid Body Dynamics
 Algorithms, 2008, section 7.3; the D_i are the m̂_i of saha_1996 and D(k) of rodriguez_kreutz_1988).
+The same pass as it stands in the book is `articulated_body` in ``tests/rigid_oracles.py``.
 
 Where this leaves the book: transforms are split into screws about the z axis of a joint and the x
 axis before it (modified Denavit–Hartenberg frames, chosen here whatever frames the user has), which
