@@ -142,17 +142,14 @@ def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
     O(n).
     """
     plan = _plan(arm)
-    q = _arrays.real(q, (arm.nq,), "q", "coordinate")
-    lead = q.shape[:-1]
+    q, lead = model.configurations(arm, q)
+    model.refuse_coordinates(arm, q, lead)
     sizes = RATES[arm.kinds]
     starts = np.concatenate([[0], np.cumsum(sizes**2)])
     out = np.empty((*lead, int(starts[-1])))
-    still = np.zeros((q.size // arm.nq, arm.nv))
-    given = (q.reshape(-1, arm.nq), still, still, np.zeros(3), np.empty(0))
-    model.refuse_not_finite(arm, *given, lead, "tau")
     frame, code = kernel.pivots(plan.table, q.reshape(-1), starts, out.reshape(-1))
     if code != DONE:
-        _refuse(arm, given, lead, frame, code)
+        raise _failure(code, frame, lead)
     shapes = [(*lead, int(f), int(f)) for f in sizes]
     blocks = zip(starts[:-1], starts[1:], shapes, strict=True)
     return tuple(out[..., a:b].reshape(shape) for a, b, shape in blocks)
@@ -176,7 +173,8 @@ def _forward_dynamics(
     qdd = np.empty((*lead, arm.nv))
     frame, code = _states(plan, flat, qdd, workers)
     if code != DONE:
-        _refuse(arm, (q, qd, tau, g, W), lead, frame, code)
+        model.refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
+        raise _failure(code, frame, lead)
     return qdd
 
 
@@ -234,18 +232,11 @@ def _one_by_one(
     return 0, DONE
 
 
-def _refuse(
-    arm: SerialChain,
-    given: tuple[Array, Array, Array, Array, Array],
-    lead: Lead,
-    frame: int,
-    code: int,
-) -> None:
-    """Raise the error for a state without an answer."""
-    model.refuse_not_finite(arm, *given, lead, "tau")
+def _failure(code: int, frame: int, lead: Lead) -> ValueError:
+    """Return the error for a state without an answer."""
     if code >= 0:
-        raise model.lost_pivot(code, frame, lead)
-    raise model.overflow("accelerations", frame, lead)
+        return model.lost_pivot(code, frame, lead)
+    return model.overflow("accelerations", frame, lead)
 
 
 def _vector(gravity: ArrayLike) -> Array:
