@@ -569,7 +569,7 @@ MUTANTS = [
     M("kernels", "kernels/rigid_composite_body.py",
       "f = scaled(m, plus(linear, cross(angular, c)))", "f = scaled(m, linear)",
       "test_rigid_model.py::test_inertia_matrix_from_dense_spatial_matrices"),
-    M("kernels", "kernels/denoc.py", "back(R, plus(v, cross(w, (X[i, 9], X[i, 10], X[i, 11]))))",
+    M("kernels", "kernels/links.py", "back(R, plus(v, cross(w, (X[i, 9], X[i, 10], X[i, 11]))))",
       "back(R, v)", "test_denoc.py"),
     M("kernels", "kernels/spatial_operators.py", "I[3] + m * (x * x + z * z)",
       "I[3] + m * (x * x - z * z)", "test_spatial_operators.py"),

@@ -16,13 +16,16 @@ from fixman.kernels.links import (
     LOST_INVERSE,
     RATES,
     added,
+    axis,
     carried,
     factor_block,
     felt,
     inertia_tuple,
+    inwards,
     less,
     lost_pivot,
     not_a_number,
+    outwards,
     place,
     rotation_tuple,
     solve_block,
@@ -48,33 +51,14 @@ def place_centres(q, kinds, links, X):
 @jit
 def joint_rate(kind, j, links, i):
     """Column j of p_i, eq. 4: [e; e × d_i] of a turning, [0; e] of a sliding motion."""
-    axis = 2 if kind < 2 else j % 3
-    e = (1.0 if axis == 0 else 0.0, 1.0 if axis == 1 else 0.0, 1.0 if axis == 2 else 0.0)
-    if kind == 1 or (kind == 3 and j < 3):
-        return (0.0, 0.0, 0.0), e
-    return e, cross(e, (links[i, 13], links[i, 14], links[i, 15]))
+    e, v = axis(kind, j)
+    return e, plus(v, cross(e, (links[i, 13], links[i, 14], links[i, 15])))
 
 
 @step
 def column(a, at):
     """The two halves of row ``a[at]``."""
     return (a[at, 0], a[at, 1], a[at, 2]), (a[at, 3], a[at, 4], a[at, 5])
-
-
-@step
-def inwards(X, i, n, f):
-    """B_{i,i−1}ᵀ [n; f]."""
-    R = rotation_tuple(X, i)
-    f = times(R, f)
-    return plus(times(R, n), cross((X[i, 9], X[i, 10], X[i, 11]), f)), f
-
-
-@step
-def outwards(X, i, w, v):
-    """B_{i,i−1} [w; v]."""
-    R = rotation_tuple(X, i)
-    v = back(R, plus(v, cross(w, (X[i, 9], X[i, 10], X[i, 11]))))
-    return back(R, w), v
 
 
 @jit

@@ -23,6 +23,7 @@ from fixman.kernels.triples import (
     dot,
     plus,
     product,
+    times,
     times_symmetric,
     transposed,
 )
@@ -30,6 +31,9 @@ from fixman.kernels.triples import (
 REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
 POSITIONS = (1, 1, 4, 7)  # coordinates of each kind of joint
 RATES = (1, 1, 3, 6)
+# A joint moves by these elements of a twist, angular before linear, and by those after; a free base
+# by 3, 4, 5, 0, 1, 2.
+FIRST = (2, 5, 0, 3)
 # How far the square of a quaternion's norm may be from 1.
 UNIT = 2e-6
 
@@ -176,6 +180,30 @@ def place(q, kinds, links, X):
         put_frame(links, i, E, x, X)
         at += POSITIONS[kinds[i]]
     return True
+
+
+@jit
+def axis(kind, j):
+    """Direction j of a joint: angular velocity, and velocity of the origin of the body's frame."""
+    k = (FIRST[kind] + j) % 6
+    e = (1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0)
+    return e, (1.0 if k == 3 else 0.0, 1.0 if k == 4 else 0.0, 1.0 if k == 5 else 0.0)
+
+
+@step
+def inwards(X, i, n, f):
+    """B_{i,i−1}ᵀ [n; f]."""
+    R = rotation_tuple(X, i)
+    f = times(R, f)
+    return plus(times(R, n), cross((X[i, 9], X[i, 10], X[i, 11]), f)), f
+
+
+@step
+def outwards(X, i, w, v):
+    """B_{i,i−1} [w; v]."""
+    R = rotation_tuple(X, i)
+    v = back(R, plus(v, cross(w, (X[i, 9], X[i, 10], X[i, 11]))))
+    return back(R, w), v
 
 
 # --- articulated inertias -------------------------------------------------------------------------

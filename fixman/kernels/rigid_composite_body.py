@@ -10,25 +10,20 @@ from __future__ import annotations
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.links import FREE, LOST, PRISMATIC, RATES, REVOLUTE, SPHERICAL, place
+from fixman.kernels.links import (
+    FREE,
+    LOST,
+    PRISMATIC,
+    RATES,
+    REVOLUTE,
+    SPHERICAL,
+    axis,
+    inwards,
+    place,
+)
 from fixman.kernels.steps import step
 from fixman.kernels.triples import back, constants, cross, dot, plus, times
 from fixman.kernels.vectors import scaled
-
-
-@jit
-def joint_twist(kind, a):
-    """Column a of p_i, as angular velocity and velocity of the origin."""
-    zero = (0.0, 0.0, 0.0)
-    if kind == REVOLUTE:
-        return (0.0, 0.0, 1.0), zero
-    if kind == PRISMATIC:
-        return zero, (0.0, 0.0, 1.0)
-    k = a % 3
-    unit = (1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0)
-    if kind == SPHERICAL or a >= 3:
-        return unit, zero
-    return zero, unit
 
 
 @jit
@@ -113,7 +108,7 @@ def inertia_frames(index, table, q, out):
             kind = index[j, 0]
             for a in range(RATES[kind]):
                 column = index[j, 2] + a
-                e, v = joint_twist(kind, a)
+                e, v = axis(kind, a)
                 f, moment = momentum(m[j], constants(c[j], 0), inertia[j], e, v)
                 for b in range(a + 1):
                     # eq. 24: i_ji = p_jᵀ M̃_j B_ji p_i
@@ -121,8 +116,7 @@ def inertia_frames(index, table, q, out):
                     A[index[j, 2] + b, column] = value
                     A[column, index[j, 2] + b] = value
                 for i in range(j - 1, -1, -1):
-                    f = times(X[i + 1], f)
-                    moment = plus(times(X[i + 1], moment), cross(constants(X[i + 1], 9), f))
+                    moment, f = inwards(X, i + 1, moment, f)
                     for b in range(RATES[index[i, 0]]):
                         value = component(index[i, 0], b, f, moment)
                         A[index[i, 2] + b, column] = value
@@ -229,7 +223,7 @@ def convective_frames(index, table, q, qd, christoffel, out):
             kind = index[j, 0]
             for a in range(RATES[kind]):
                 column = index[j, 2] + a
-                w, u = joint_twist(kind, a)  # B_ij p_j, and its rate
+                w, u = axis(kind, a)  # B_ij p_j, and its rate
                 dw = cross(constants(ω[j], 0), w)
                 du = cross(constants(ω[j], 0), u)
                 f = (0.0, 0.0, 0.0)
@@ -252,8 +246,7 @@ def convective_frames(index, table, q, qd, christoffel, out):
                     check += 0.0 * (force[0] + force[1] + force[2])
                     check += 0.0 * (torque[0] + torque[1] + torque[2])
                 for i in range(j - 1, -1, -1):
-                    f = times(X[i + 1], f)
-                    moment = plus(times(X[i + 1], moment), cross(constants(X[i + 1], 9), f))
+                    moment, f = inwards(X, i + 1, moment, f)
                     for b in range(RATES[index[i, 0]]):
                         A[index[i, 2] + b, column] = component(index[i, 0], b, f, moment)
                 check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])

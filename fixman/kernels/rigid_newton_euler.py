@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.links import FREE, PRISMATIC, REVOLUTE, SPHERICAL, place
+from fixman.kernels.links import FREE, PRISMATIC, REVOLUTE, SPHERICAL, inwards, place
 from fixman.kernels.triples import back, constants, cross, plus, times
 from fixman.kernels.vectors import scaled
 
@@ -85,8 +85,7 @@ def newton_euler_frames(index, table, q, qd, qdd, gravity, W, tau, G):
             check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])
             if i > 0:
                 # γ_{i−1} + B_{i,i−1}ᵀ γ_i
-                f = times(X[i], f)
-                moment = plus(times(X[i], moment), cross(constants(X[i], 9), f))
+                moment, f = inwards(X, i, moment, f)
                 for k in range(3):
                     γ[i - 1, k] += f[k]
                     γ[i - 1, 3 + k] += moment[k]

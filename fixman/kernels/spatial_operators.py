@@ -16,15 +16,19 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.links import (
+    FIRST,
     LOST_INVERSE,
     RATES,
     added,
+    axis,
     carried,
     factor_block,
     felt,
     inertia_tuple,
+    inwards,
     lost_pivot,
     not_a_number,
+    outwards,
     past_ball,
     past_slide,
     past_turn,
@@ -33,9 +37,7 @@ from fixman.kernels.links import (
     solve_block,
 )
 from fixman.kernels.steps import step
-from fixman.kernels.triples import back, cross, plus, times, times_symmetric
-
-FIRST = (2, 5, 0, 3)  # H(k) picks these elements of a spatial vector; a free base 3, 4, 5, 0, 1, 2
+from fixman.kernels.triples import back, cross, full, plus, times_symmetric, transposed
 
 
 @step
@@ -112,40 +114,12 @@ def bias_loads(qd, g, wrenches, kinds, links, X, loads):
                 loads[i, j] -= wrenches[i, (j + 3) % 6]
 
 
-@jit
-def pick(A, B, C, kind, f, G, D, at):
-    """P(k) Hᵀ(k) into rows ``G[at : at + f]``, and D(k) = H P Hᵀ (4.6) into ``D[at : at + f]``."""
-    for j in range(f):
-        e = (FIRST[kind] + j) % 6
-        if e == 0:
-            G[at + j, 0], G[at + j, 1], G[at + j, 2] = A[0], A[1], A[2]
-            G[at + j, 3], G[at + j, 4], G[at + j, 5] = B[0], B[1], B[2]
-        elif e == 1:
-            G[at + j, 0], G[at + j, 1], G[at + j, 2] = A[1], A[3], A[4]
-            G[at + j, 3], G[at + j, 4], G[at + j, 5] = B[3], B[4], B[5]
-        elif e == 2:
-            G[at + j, 0], G[at + j, 1], G[at + j, 2] = A[2], A[4], A[5]
-            G[at + j, 3], G[at + j, 4], G[at + j, 5] = B[6], B[7], B[8]
-        elif e == 3:
-            G[at + j, 0], G[at + j, 1], G[at + j, 2] = B[0], B[3], B[6]
-            G[at + j, 3], G[at + j, 4], G[at + j, 5] = C[0], C[1], C[2]
-        elif e == 4:
-            G[at + j, 0], G[at + j, 1], G[at + j, 2] = B[1], B[4], B[7]
-            G[at + j, 3], G[at + j, 4], G[at + j, 5] = C[1], C[3], C[4]
-        else:
-            G[at + j, 0], G[at + j, 1], G[at + j, 2] = B[2], B[5], B[8]
-            G[at + j, 3], G[at + j, 4], G[at + j, 5] = C[2], C[4], C[5]
-    for j in range(f):
-        for i in range(f):
-            D[at + j, i] = G[at + j, (FIRST[kind] + i) % 6]
-
-
-@jit
-def axis(kind, j):
-    """Row j of H(k) as two triples."""
-    k = (FIRST[kind] + j) % 6
-    e = (1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0)
-    return e, (1.0 if k == 3 else 0.0, 1.0 if k == 4 else 0.0, 1.0 if k == 5 else 0.0)
+@step
+def keep_block(D, at, k, block):
+    """3×3 block of D(k) = H P Hᵀ (4.6), columns k to k + 2 of rows ``D[at : at + 3]``."""
+    for i in range(3):
+        for j in range(3):
+            D[at + i, k + j] = block[3 * i + j]
 
 
 @step
@@ -195,8 +169,7 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu):
                     e, v = axis(kind, j)
                     scale[j] = felt(R, l, A0, B0, C0, e, v)
             A, B, C = carried(R, l, A, B, C)
-            zf = times(R, zf)
-            zn = plus(times(R, zn), cross(l, zf))
+            zn, zf = inwards(X, i + 1, zn, zf)
         m, h, Am = about_origin(links, i)
         A, B, C = added(A, B, C, m, h, Am)
         if loads.size:
@@ -206,10 +179,9 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu):
         at -= f
         if kind < 2:
             d = A[5] if kind == 0 else C[5]
-            if not d > LOST_INVERSE * scale[0] or d == math.inf:
-                D[at, 0] = d
-                return lost_pivot(i, n, D[at : at + 1], 1, scale)
             D[at, 0] = d
+            if not d > LOST_INVERSE * scale[0] or d == math.inf:
+                return lost_pivot(i, n, D[at : at + 1], 1, scale)
             torque = T[at] if T.size else 0.0
             if kind == 0:
                 (A, B, C, zn, zf), g, h, nu[at] = past_turn(A, B, C, zn, zf, torque)
@@ -217,7 +189,13 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu):
                 (A, B, C, zn, zf), g, h, nu[at] = past_slide(A, B, C, zn, zf, torque)
             keep(G, at, g, h)
         else:
-            pick(A, B, C, kind, f, G, D, at)
+            if kind == 2:
+                keep_block(D, at, 0, full(A))
+            else:
+                keep_block(D, at, 0, full(C))
+                keep_block(D, at, 3, transposed(B))
+                keep_block(D, at + 3, 0, B)
+                keep_block(D, at + 3, 3, full(A))
             for j in range(f):
                 nu[at + j] = T[at + j] if T.size else 0.0
                 for k in range(f):
@@ -247,10 +225,7 @@ def smoother_sweep(kinds, X, G, nu, out):
     yn = yf = (0.0, 0.0, 0.0)
     at = 0
     for i in range(kinds.size):
-        R = rotation_tuple(X, i)
-        l = (X[i, 9], X[i, 10], X[i, 11])  # noqa: E741
-        yf = back(R, plus(yf, cross(yn, l)))
-        yn = back(R, yn)
+        yn, yf = outwards(X, i, yn, yf)
         kind = kinds[i]
         for j in range(RATES[kind]):
             out[at + j] = nu[at + j] - (
@@ -313,9 +288,7 @@ def seen_from(X, i, Y, F, point):
             yn = (Y[0, c], Y[1, c], Y[2, c])
             yf = (Y[3, c], Y[4, c], Y[5, c])
             if i < X.shape[0]:
-                R = rotation_tuple(X, i)
-                yf = back(R, plus(yf, cross(yn, (X[i, 9], X[i, 10], X[i, 11]))))
-                yn = back(R, yn)
+                yn, yf = outwards(X, i, yn, yf)
             else:
                 yf = plus(yf, cross(yn, (point[0], point[1], point[2])))
             F[c, 0], F[c, 1], F[c, 2] = yn
