@@ -34,6 +34,7 @@ RATES = (1, 1, 3, 6)
 # A joint moves by these elements of a twist, angular before linear, and by those after; a free base
 # by 3, 4, 5, 0, 1, 2.
 FIRST = (2, 5, 0, 3)
+UPPER = (0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)  # elements of a symmetric matrix
 # How far the square of a quaternion's norm may be from 1.
 UNIT = 2e-6
 
@@ -223,11 +224,10 @@ def added(A, B, C, m, h, S):
 @step
 def less(A, B, C, g, h, x, y):
     """[[A, B], [Bᵀ, C]] − [g; h] [x; y]ᵀ, of which both are symmetric."""
-    upper = (0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)
     return (
-        tuple(A[k] - g[i] * x[j] for k, (i, j) in enumerate(upper)),
+        tuple(A[k] - g[i] * x[j] for k, (i, j) in enumerate(UPPER)),
         tuple(B[k] - g[k // 3] * y[k % 3] for k in range(9)),
-        tuple(C[k] - h[i] * y[j] for k, (i, j) in enumerate(upper)),
+        tuple(C[k] - h[i] * y[j] for k, (i, j) in enumerate(UPPER)),
     )
 
 
@@ -288,8 +288,7 @@ def past_ball(A, B, C, n, f, moment):
     half = [halfway(L, (B[k], B[3 + k], B[6 + k])) for k in range(3)]
     whole = [rest_of_way(L, inverse, column) for column in half]
     over = [tuple(inverse[k] * column[k] for k in range(3)) for column in half]
-    upper = (0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)
-    C = tuple(C[k] - dot(half[i], over[j]) for k, (i, j) in enumerate(upper))
+    C = tuple(C[k] - dot(half[i], over[j]) for k, (i, j) in enumerate(UPPER))
     f = tuple(f[k] + dot(over[k], u) for k in range(3))
     return C, f, tuple(whole[k % 3][k // 3] for k in range(9)), rest_of_way(L, inverse, u), d
 

@@ -197,13 +197,7 @@ def symmetric(row, k):
 
 
 @step
-def turned(f, omega, turn):
-    """ω of a body, given that of the one before in the joint frame's axes."""
-    return plus(back(matrix(f, TURN), omega), turn)
-
-
-@step
-def right_side(row, f, ahead, y, before, omega, turn, slide, push):
+def right_side(row, f, ahead, y, before, turn, slide, push):
     """Write y, less torques, and the acceleration of the next joint frame; ω there.
 
     ``y``: acceleration of the body cut loose in its joint's rows, less that of the joint's frame
@@ -214,8 +208,10 @@ def right_side(row, f, ahead, y, before, omega, turn, slide, push):
     carry(f, ahead, y)
     c, r = constants(row, CENTRE), constants(row, LEVER)
     body = matrix(row, ROTATION), symmetric(row, INVERSE), symmetric(row, INERTIA), c, r
+    omega = back(matrix(f, TURN), before)
+    h, omega = cross(omega, turn), plus(omega, turn)
     e, a, turning, moving, last = alone(*body, omega, push)
-    h, v = cross(omega, turn), cross(omega, slide)
+    v = cross(omega, slide)
     for k in range(3):
         y[k], y[3 + k] = e[k] - (y[k] + h[k]), a[k] - (y[3 + k] + v[k])
     store6(ahead, 0, (*turning, *moving))
@@ -257,8 +253,7 @@ def solve_frame(table, index, qd, tau, gravity, wrenches, factor, vectors, qdd, 
         push = (zero, zero)
         if wrenches.size:
             push = pushed(constants(row, CENTRE), row[LIGHT], wrenches, 6 * i)
-        omega = turned(f, before, turn)
-        before = right_side(row, f, ahead, y, before, omega, turn, slide, push)
+        before = right_side(row, f, ahead, y, before, turn, slide, push)
         # Torques, then L⁻¹.
         for s in range(hard, 6):
             torque = tau[at + s - hard]
