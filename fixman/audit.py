@@ -219,8 +219,8 @@ class GroupReport:
         if scatter is None or self.ensemble == "rigid" or not scatter.loose:
             return ""
         return (
-            f"{scatter.loose} of {scatter.rows} hard coordinates vary as under no stiff spring "
-            f"({scatter.loosest}): constraining to a mean would change more than the metric, and "
+            f"{scatter.loose} of {scatter.rows} hard coordinates vary as under no stiff spring, by "
+            f"up to {scatter.loose_by}: constraining to a mean would change more than the metric, and "
             "this is about the metric alone"
         )
 

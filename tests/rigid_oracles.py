@@ -1,8 +1,9 @@
-"""Rigid chains from first principles, in extended precision, and Pinocchio's model of them.
+"""Rigid chains from first principles in extended precision, Featherstone's pass, Pinocchio.
 
-Nothing here imports ``fixman``: a chain is anything with its attributes.  Motions are truncated
-Taylor series (value, first and second derivative) of world-frame poses, so that no formula for
-twist rates, Coriolis or centripetal terms is needed; forces are sums over the outer bodies.
+Nothing here imports ``fixman``: a chain is anything with its attributes.  Motions from first
+principles are truncated Taylor series (value, first and second derivative) of world-frame poses,
+so that no formula for twist rates, Coriolis or centripetal terms is needed; forces are sums over
+the outer bodies.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _exact(array):
 
 
 def _skew(w):
-    zero = mpmath.mpf(0)
+    zero = 0 * w[0]
     return np.array([[zero, -w[2], w[1]], [w[2], zero, -w[0]], [-w[1], w[0], zero]])
 
 
@@ -157,6 +158,75 @@ def exact_acceleration(arm, q, qd, tau, start, inverse, gravity=(0, 0, 0), wrenc
             if np.abs(step).max() <= 1e-22 * np.abs(qdd).max():
                 return qdd.astype(float)
     raise AssertionError("the refinement does not converge")
+
+
+# --- Featherstone's book ---------------------------------------------------------------------
+
+
+def _motion(E, r):
+    """ⁱXλ: motion vectors from λ to axes turned by E about a point displaced by r."""
+    return np.block([[E, np.zeros((3, 3))], [-E @ _skew(r), E]])
+
+
+def _cross_motion(v):
+    """v × of motion vectors; −(v ×)ᵀ is v ×* of forces."""
+    return np.block([[_skew(v[:3]), np.zeros((3, 3))], [_skew(v[3:]), _skew(v[:3])]])
+
+
+def _jcalc(joint, q):
+    """X_J and S of a joint; S does not change in the axes of the body, so c_J = 0."""
+    e, still = np.eye(6), np.zeros(3)
+    if joint == "revolute":
+        c, s = np.cos(q[0]), np.sin(q[0])
+        return _motion(np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]]), still), e[:, 2:3]
+    if joint == "prismatic":
+        return _motion(np.eye(3), np.array([0.0, 0.0, q[0]])), e[:, 5:6]
+    E = quaternion_matrix(q[-4:]).T
+    if joint == "spherical":
+        return _motion(E, still), e[:, :3]
+    return _motion(E, q[:3]), e[:, [3, 4, 5, 0, 1, 2]]  # rates come linear before angular
+
+
+def articulated_body(arm, q, qd, tau, gravity=(0, 0, 0), wrenches=None):
+    """q̈ of one state by table 7.1 of Featherstone (2008), with 6×6 matrices as they stand there."""
+    N = len(arm.joints)
+    X, S, c, I_A, p_A, U, D, u = ([None] * N for _ in range(8))
+    ends = np.cumsum([SIZES[joint] for joint in arm.joints], axis=0)
+    q, qd, tau = (np.split(x, ends[:-1, k]) for x, k in ((q, 0), (qd, 1), (tau, 1)))
+
+    # First sweep, outwards: velocities, and the bias of each body alone.
+    v = np.zeros(6)
+    for i in range(N):
+        X_J, S[i] = _jcalc(arm.joints[i], q[i])
+        X[i] = X_J @ _motion(arm.rotations[i].T, arm.translations[i])
+        v_J = S[i] @ qd[i]
+        v = X[i] @ v + v_J
+        c[i] = _cross_motion(v) @ v_J
+        m, mc = arm.masses[i], arm.masses[i] * _skew(arm.centres[i])
+        about_origin = arm.inertias[i] + mc @ _skew(arm.centres[i]).T
+        I_A[i] = np.block([[about_origin, mc], [mc.T, m * np.eye(3)]])
+        p_A[i] = -_cross_motion(v).T @ I_A[i] @ v
+        if wrenches is not None:
+            p_A[i] -= np.roll(wrenches[i], 3)  # moment before force
+
+    # Second sweep, inwards: articulated inertias.  Take a joint out of its body's, go on to λ.
+    for i in reversed(range(N)):
+        U[i] = I_A[i] @ S[i]
+        D[i] = S[i].T @ U[i]
+        u[i] = tau[i] - S[i].T @ p_A[i]
+        if i > 0:
+            I_a = I_A[i] - U[i] @ np.linalg.solve(D[i], U[i].T)
+            p_a = p_A[i] + I_a @ c[i] + U[i] @ np.linalg.solve(D[i], u[i])
+            I_A[i - 1] += X[i].T @ I_a @ X[i]
+            p_A[i - 1] += X[i].T @ p_a
+
+    # Third sweep, outwards: accelerations, of a base that rises where gravity points down.
+    a, qdd = np.append(np.zeros(3), np.negative(gravity)), [None] * N
+    for i in range(N):
+        a = X[i] @ a + c[i]
+        qdd[i] = np.linalg.solve(D[i], u[i] - U[i].T @ a)
+        a = a + S[i] @ qdd[i]
+    return np.concatenate(qdd)
 
 
 # --- Pinocchio -------------------------------------------------------------------------------

@@ -80,6 +80,29 @@ def test_nearly_parallel_axes(size, joints):
     assert error(arm, *state(arm, rng)) < 1e-12
 
 
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    joints=st.lists(st.sampled_from((*SINGLE, "spherical")), min_size=1, max_size=12),
+    free_base=st.booleans(),
+    loaded=st.booleans(),
+)
+def test_any_chain_against_the_pass_of_the_book(seed, joints, free_base, loaded):
+    rng = np.random.default_rng(seed)
+    n = len(joints)
+    arm = changed(
+        SerialChain.random(n, rng), joints=("free" if free_base else joints[0], *joints[1:])
+    )
+    q, qd, tau = (np.array(a) for a in zip(*(state(arm, rng) for _ in range(3)), strict=True))
+    gravity = 5 * rng.normal(size=3)
+    W = rng.normal(size=(3, n, 6)) if loaded else [None] * 3
+    lanes = forward_dynamics(arm, q, qd, tau, gravity=gravity, wrenches=W if loaded else None)
+    for k in range(3):
+        book = oracles.articulated_body(arm, q[k], qd[k], tau[k], gravity, W[k])
+        alone = forward_dynamics(arm, q[k], qd[k], tau[k], gravity=gravity, wrenches=W[k])
+        for got in (alone, lanes[k]):
+            assert np.abs(got - book).max() <= 1e-10 * np.abs(book).max()
+
+
 def test_joints_in_one_place_and_along_their_axes():
     rng = np.random.default_rng(7)
     arm = SerialChain.random(12, rng, joints=("revolute", "spherical"))

@@ -311,7 +311,7 @@ def test_ctrl_c_in_the_last_block_changes_nothing(tmp_path):
 def test_a_failing_step_says_what_is_kept(tmp_path):
     with pytest.raises(RuntimeError, match="step 23 has no solution") as error:
         start(tmp_path / "run", stepper=Drift(break_at=23))
-    assert error.value.__notes__ == [f"{tmp_path / 'run'} holds the run up to step 22"]
+    assert error.value.__notes__ == [f"{tmp_path / 'run'} holds the run up to step 23"]
     assert same(resume(tmp_path / "run", stepper=Drift()), start(None))
 
 

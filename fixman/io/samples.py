@@ -46,13 +46,15 @@ class Scatter(NamedTuple):
 
     held counts those of the `rows` that vary no more than rounding makes them, and turning the
     torsions scattered over the circle; loose counts the lengths and angles that no stiff spring
-    holds; loosest names the one that varies most, and by how much.
+    holds, and loose_by says how much they vary at most; loosest names the coordinate that varies
+    most, and by how much.
     """
 
     rows: int
     held: int
     turning: int
     loose: int
+    loose_by: str
     loosest: str
 
 
@@ -125,9 +127,13 @@ class Meter:
         lengths = np.array([row.kind == "length" for row in rows], dtype=bool)
         varies = np.where(lengths, deviations / np.where(lengths, values, 1.0), deviations)
         share = varies / np.where(lengths, HELD_LENGTH, HELD_ANGLE)
+
+        def amount(row: int) -> str:
+            size = max(float(varies[row]), FINEST)
+            return f"{100.0 * size:.2g} %" if lengths[row] else f"{size:.2g} rad"
+
+        loose = (varies > np.where(lengths, LOOSE_LENGTH, LOOSE_ANGLE)) & ~self._turns
         worst = int(np.argmax(share))
-        size = max(float(varies[worst]), FINEST)
-        by = f"{100.0 * size:.2g} %" if lengths[worst] else f"{size:.2g} rad"
         return Scatter(
             len(rows),
             held=int(np.sum(share <= 1.0)),
@@ -135,7 +141,7 @@ class Meter:
             loose=int(
                 np.sum((varies > np.where(lengths, LOOSE_LENGTH, LOOSE_ANGLE)) & ~self._turns)
             ),
-            loosest=f"{row_name(rows[worst], self.molecules, name)} varies by {by}",
+            loosest=f"{row_name(rows[worst], self.molecules, name)} varies by {amount(worst)}",
         )
 
     def set_hard(self, x: Floats, values: Floats) -> Floats:

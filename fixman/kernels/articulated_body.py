@@ -38,7 +38,18 @@ from fixman.kernels.lanes import (
     store,
     take,
 )
-from fixman.kernels.links import LOST
+from fixman.kernels.links import (
+    FREE,
+    LOST,
+    PRISMATIC,
+    REVOLUTE,
+    SPHERICAL,
+    added,
+    past_ball,
+    past_slide,
+    past_turn,
+    rotation,
+)
 from fixman.kernels.steps import step
 from fixman.kernels.triples import (
     back,
@@ -63,8 +74,6 @@ from fixman.kernels.triples import (
     transposed,
 )
 
-REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
-
 # columns of the first rows: cos θ, sin θ, d, cos β, sin β, a, b at q = 0; m, h = m c, and I_O as
 # xx, xy, xz, yy, yz, zz.  Not θ itself: the sines of right angles would not be exact, and a
 # straight arm of n links multiplies that error by n².
@@ -82,7 +91,6 @@ ROW = 13  # cα (2), cl (3), wrench (6) → U/D (5) and u/D, d, D
 BALL = 36  # E (9), cα (3), cl (3), wrench (6) → α at rest (3), A⁻¹B (9), A (6)
 FLOAT = 102  # E (9), –, wrench at 15 → [α; a], at 30 the factor (36) of the inertia (36) at 66
 EPS = 2.0**-52
-UNIT = 2e-6  # how far the square of a quaternion's norm may be from 1
 INF = np.inf
 DONE, NOT_USABLE, WRONG_SIZE = -1, -2, -3
 
@@ -191,19 +199,6 @@ def outside(table, at, loads, first, stride, like):
     f = times(R, take3(loads, first, stride, like))
     n = times(R, take3(loads, first + 3, stride, like))
     return plus(n, cross(constants(table, at + SHIFT), f)), f
-
-
-@step
-def rotation(x, y, z, w):
-    """Rotation matrix of a quaternion that is nearly a unit one, and whether it is."""
-    norm = x * x + y * y + z * z + w * w
-    t = 2.0 / norm
-    R = (
-        1.0 - t * (y * y + z * z), t * (x * y - w * z), t * (x * z + w * y),
-        t * (x * y + w * z), 1.0 - t * (x * x + z * z), t * (y * z - w * x),
-        t * (x * z - w * y), t * (y * z + w * x), 1.0 - t * (x * x + y * y),
-    )  # fmt: skip
-    return R, above(norm, 1.0 - UNIT + 0.0 * norm) & above(1.0 + UNIT + 0.0 * norm, norm)
 
 
 @step
@@ -335,16 +330,8 @@ def outwards(table, q, qd, loads, frame, work, zero):
 def add_body(table, at, inertia):
     """Add body to what hangs on it; the traces of A and C too."""
     A, B, C, n, f = inertia
-    m = table[at + MASS]
-    h = constants(table, at + MOMENT)
-    S = constants6(table, at + INERTIA)
-    A = (A[0] + S[0], A[1] + S[1], A[2] + S[2], A[3] + S[3], A[4] + S[4], A[5] + S[5])
-    B = (
-        B[0], B[1] - h[2], B[2] + h[1],
-        B[3] + h[2], B[4], B[5] - h[0],
-        B[6] - h[1], B[7] + h[0], B[8],
-    )  # fmt: skip
-    C = (C[0] + m, C[1], C[2], C[3] + m, C[4], C[5] + m)
+    body = table[at + MASS], constants(table, at + MOMENT), constants6(table, at + INERTIA)
+    A, B, C = added(A, B, C, *body)
     return (A, B, C, n, f), A[0] + A[3] + A[5], C[0] + C[3] + C[5]
 
 
@@ -359,30 +346,13 @@ def push(inertia, work, row):
 @step
 def free_z_turn(inertia, tau, row, work):
     """Take the motion about z out; n_z is then the torque."""
-    A, B, C, n, f = inertia
-    inverse = 1.0 / A[5]
-    ux, uy = A[2] * inverse, A[4] * inverse
-    vx, vy, vz = B[6] * inverse, B[7] * inverse, B[8] * inverse
-    k = (tau - n[2]) * inverse
+    store(work, row + 12, inertia[0][5])
+    (A, B, C, n, f), g, h, k = past_turn(*inertia, tau)
     cx, cy, c = load(work, row, k), load(work, row + 1, k), load3(work, row + 2, k)
-    store6(work, row + 5, (ux, uy, vx, vy, vz, k))
-    store(work, row + 12, A[5])
-    zero = 0.0 * k
-    nx, ny = n[0] + A[2] * k, n[1] + A[4] * k
-    f = (f[0] + B[6] * k, f[1] + B[7] * k, f[2] + B[8] * k)
-    A = (A[0] - ux * A[2], A[1] - ux * A[4], zero, A[3] - uy * A[4], zero, zero)
-    C = (
-        C[0] - vx * B[6], C[1] - vx * B[7], C[2] - vx * B[8],
-        C[3] - vy * B[7], C[4] - vy * B[8], C[5] - vz * B[8],
-    )  # fmt: skip
-    B = (
-        B[0] - ux * B[6], B[1] - ux * B[7], B[2] - ux * B[8],
-        B[3] - uy * B[6], B[4] - uy * B[7], B[5] - uy * B[8],
-        zero, zero, zero,
-    )  # fmt: skip
+    store6(work, row + 5, (g[0], g[1], *h, k))
     n = (
-        nx + A[0] * cx + A[1] * cy + (B[0] * c[0] + B[1] * c[1] + B[2] * c[2]),
-        ny + A[1] * cx + A[3] * cy + (B[3] * c[0] + B[4] * c[1] + B[5] * c[2]),
+        n[0] + A[0] * cx + A[1] * cy + (B[0] * c[0] + B[1] * c[1] + B[2] * c[2]),
+        n[1] + A[1] * cx + A[3] * cy + (B[3] * c[0] + B[4] * c[1] + B[5] * c[2]),
         tau,
     )
     h = times_symmetric(C, c)
@@ -397,96 +367,32 @@ def free_z_turn(inertia, tau, row, work):
 @step
 def free_z_slide(inertia, tau, row, work):
     """Take the motion along z out; f_z is then the joint's force."""
-    A, B, C, n, f = inertia
-    inverse = 1.0 / C[5]
-    ux, uy, uz = B[2] * inverse, B[5] * inverse, B[8] * inverse
-    vx, vy = C[2] * inverse, C[4] * inverse
-    k = (tau - f[2]) * inverse
+    store(work, row + 12, inertia[2][5])
+    (A, B, C, n, f), g, h, k = past_slide(*inertia, tau)
     c = load3(work, row + 2, k)
-    store6(work, row + 5, (ux, uy, uz, vx, vy, k))
-    store(work, row + 12, C[5])
-    zero = 0.0 * k
-    n = (n[0] + B[2] * k, n[1] + B[5] * k, n[2] + B[8] * k)
-    fx, fy = f[0] + C[2] * k, f[1] + C[4] * k
-    A = (
-        A[0] - ux * B[2], A[1] - ux * B[5], A[2] - ux * B[8],
-        A[3] - uy * B[5], A[4] - uy * B[8], A[5] - uz * B[8],
-    )  # fmt: skip
-    B = (
-        B[0] - ux * C[2], B[1] - ux * C[4], zero,
-        B[3] - uy * C[2], B[4] - uy * C[4], zero,
-        B[6] - uz * C[2], B[7] - uz * C[4], zero,
-    )  # fmt: skip
-    C = (C[0] - vx * C[2], C[1] - vx * C[4], zero, C[3] - vy * C[4], zero, zero)
+    store6(work, row + 5, (*g, h[0], h[1], k))
     n = (
         n[0] + B[0] * c[0] + B[1] * c[1],
         n[1] + B[3] * c[0] + B[4] * c[1],
         n[2] + B[6] * c[0] + B[7] * c[1],
     )
-    return A, B, C, n, (fx + C[0] * c[0] + C[1] * c[1], fy + C[1] * c[0] + C[3] * c[1], tau)
-
-
-@step
-def factor_symmetric(S):
-    """L (l21, l31, l32) and D of a positive definite 3×3 matrix L D Lᵀ."""
-    l21, l31 = S[1] / S[0], S[2] / S[0]
-    d2 = S[3] - l21 * S[1]
-    t = S[4] - l21 * S[2]
-    l32 = t / d2
-    return (l21, l31, l32), (S[0], d2, S[5] - l31 * S[2] - l32 * t)
-
-
-@step
-def halfway(L, x):
-    """L⁻¹ x."""
-    y = x[1] - L[0] * x[0]
-    return x[0], y, x[2] - L[1] * x[0] - L[2] * y
-
-
-@step
-def rest_of_way(L, inverse, x):
-    """L⁻ᵀ D⁻¹ x."""
-    z = x[2] * inverse[2]
-    y = x[1] * inverse[1] - L[2] * z
-    return x[0] * inverse[0] - L[0] * y - L[1] * z, y, z
-
-
-@step
-def scaled(a, x):
-    return a[0] * x[0], a[1] * x[1], a[2] * x[2]
+    return A, B, C, n, (f[0] + C[0] * c[0] + C[1] * c[1], f[1] + C[1] * c[0] + C[3] * c[1], tau)
 
 
 @step
 def ball_inwards(table, at, inertia, tau, least, row, work):
     """Take the turns of a spherical joint out and go to the body before."""
-    A, B, C, n, f = inertia
-    L, d = factor_symmetric(A)
+    A = inertia[0]
+    S, f, K, spin, d = past_ball(*inertia, tau)
     good = above(d[0], least) & above(d[1], least) & above(d[2], least)
     # (the first pivot is its own diagonal element)
     good = good & above(d[1], LOST * A[3]) & above(d[2], LOST * A[5])
-    inverse = (1.0 / d[0], 1.0 / d[1], 1.0 / d[2])
-    # C − Bᵀ A⁻¹ B by elimination.  A⁻¹ itself would be large where a heavy body hangs on a light
-    # one, which nothing but that one's own inertia keeps from turning about the line between the
-    # joints, and its rounding would be multiplied by the heavy one's mass twice.
-    X = halfway(L, (B[0], B[3], B[6]))
-    Y = halfway(L, (B[1], B[4], B[7]))
-    Z = halfway(L, (B[2], B[5], B[8]))
-    u = halfway(L, (tau[0] - n[0], tau[1] - n[1], tau[2] - n[2]))
-    x, y, z = rest_of_way(L, inverse, X), rest_of_way(L, inverse, Y), rest_of_way(L, inverse, Z)
-    spin = rest_of_way(L, inverse, u)
-    c = load3(work, row + 12, u[0])
     store3(work, row + 15, spin)
-    store9(work, row + 21, (x[0], y[0], z[0], x[1], y[1], z[1], x[2], y[2], z[2]))
+    c, E = load3(work, row + 12, d[0]), load9(work, row, d[0])
+    store9(work, row + 21, K)
     store6(work, row + 30, A)
-    x, y, z = scaled(inverse, X), scaled(inverse, Y), scaled(inverse, Z)
-    S = (
-        C[0] - dot(X, x), C[1] - dot(X, y), C[2] - dot(X, z),
-        C[3] - dot(Y, y), C[4] - dot(Y, z), C[5] - dot(Z, z),
-    )  # fmt: skip
-    passed = (dot(x, u), dot(y, u), dot(z, u))
-    E = load9(work, row, u[0])
     r = constants(table, at + PLACE)
-    f = times(E, plus(plus(f, passed), times_symmetric(S, c)))
+    f = times(E, plus(f, times_symmetric(S, c)))
     n = plus(times(E, tau), cross(r, f))
     T = product(product(E, full(S)), transposed(E))
     B = (

@@ -14,20 +14,24 @@ import numpy as np
 from fixman.kernels import jit
 from fixman.kernels.links import (
     LOST_INVERSE,
+    RATES,
+    added,
+    axis,
     carried,
     factor_block,
     felt,
     inertia_tuple,
+    inwards,
+    less,
     lost_pivot,
     not_a_number,
+    outwards,
     place,
     rotation_tuple,
     solve_block,
 )
 from fixman.kernels.steps import step
-from fixman.kernels.triples import back, cross, plus, times, times_symmetric
-
-RATES = (1, 1, 3, 6)
+from fixman.kernels.triples import back, cross, dot, plus, times, times_symmetric
 
 
 @jit
@@ -47,38 +51,14 @@ def place_centres(q, kinds, links, X):
 @jit
 def joint_rate(kind, j, links, i):
     """Column j of p_i, eq. 4: [e; e × d_i] of a turning, [0; e] of a sliding motion."""
-    axis = 2 if kind < 2 else j % 3
-    e = (1.0 if axis == 0 else 0.0, 1.0 if axis == 1 else 0.0, 1.0 if axis == 2 else 0.0)
-    if kind == 1 or (kind == 3 and j < 3):
-        return (0.0, 0.0, 0.0), e
-    return e, cross(e, (links[i, 13], links[i, 14], links[i, 15]))
-
-
-@step
-def dot(a, b):
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+    e, v = axis(kind, j)
+    return e, plus(v, cross(e, (links[i, 13], links[i, 14], links[i, 15])))
 
 
 @step
 def column(a, at):
     """The two halves of row ``a[at]``."""
     return (a[at, 0], a[at, 1], a[at, 2]), (a[at, 3], a[at, 4], a[at, 5])
-
-
-@step
-def inwards(X, i, n, f):
-    """B_{i,i−1}ᵀ [n; f]."""
-    R = rotation_tuple(X, i)
-    f = times(R, f)
-    return plus(times(R, n), cross((X[i, 9], X[i, 10], X[i, 11]), f)), f
-
-
-@step
-def outwards(X, i, w, v):
-    """B_{i,i−1} [w; v]."""
-    R = rotation_tuple(X, i)
-    v = back(R, plus(v, cross(w, (X[i, 9], X[i, 10], X[i, 11]))))
-    return back(R, w), v
 
 
 @jit
@@ -106,10 +86,7 @@ def decompose(kinds, links, X, psi, psi_hat, m_hat):
         else:
             for j in range(f):
                 scale[j] = 0.0
-        m = links[i, 12]
-        I = inertia_tuple(links, i)  # noqa: E741
-        A = (A[0] + I[0], A[1] + I[1], A[2] + I[2], A[3] + I[3], A[4] + I[4], A[5] + I[5])
-        C = (C[0] + m, C[1], C[2], C[3] + m, C[4], C[5] + m)
+        A, B, C = added(A, B, C, links[i, 12], (0.0, 0.0, 0.0), inertia_tuple(links, i))
         for j in range(f):
             e, v = joint_rate(kind, j, links, i)
             x = plus(times_symmetric(A, e), times(B, v))
@@ -144,19 +121,7 @@ def decompose(kinds, links, X, psi, psi_hat, m_hat):
         for j in range(f):
             g, h = column(psi_hat, at + j)
             x, y = column(psi, at + j)
-            A = (
-                A[0] - g[0] * x[0], A[1] - g[0] * x[1], A[2] - g[0] * x[2],
-                A[3] - g[1] * x[1], A[4] - g[1] * x[2], A[5] - g[2] * x[2],
-            )  # fmt: skip
-            B = (
-                B[0] - g[0] * y[0], B[1] - g[0] * y[1], B[2] - g[0] * y[2],
-                B[3] - g[1] * y[0], B[4] - g[1] * y[1], B[5] - g[1] * y[2],
-                B[6] - g[2] * y[0], B[7] - g[2] * y[1], B[8] - g[2] * y[2],
-            )  # fmt: skip
-            C = (
-                C[0] - h[0] * y[0], C[1] - h[0] * y[1], C[2] - h[0] * y[2],
-                C[3] - h[1] * y[1], C[4] - h[1] * y[2], C[5] - h[2] * y[2],
-            )  # fmt: skip
+            A, B, C = less(A, B, C, g, h, x, y)
     return -1
 
 

@@ -14,8 +14,29 @@ from __future__ import annotations
 import math
 
 from fixman.kernels import jit
+from fixman.kernels.lanes import above
 from fixman.kernels.steps import step
-from fixman.kernels.triples import back, cross, plus, product, times, times_symmetric, transposed
+from fixman.kernels.triples import (
+    back,
+    constants,
+    cross,
+    dot,
+    plus,
+    product,
+    times,
+    times_symmetric,
+    transposed,
+)
+
+REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
+POSITIONS = (1, 1, 4, 7)  # coordinates of each kind of joint
+RATES = (1, 1, 3, 6)
+# A joint moves by these elements of a twist, angular before linear, and by those after; a free base
+# by 3, 4, 5, 0, 1, 2.
+FIRST = (2, 5, 0, 3)
+UPPER = (0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)  # elements of a symmetric matrix
+# How far the square of a quaternion's norm may be from 1.
+UNIT = 2e-6
 
 # A pivot of a spherical joint or a free base of which less than this is left of its diagonal
 # element is mostly rounding: EPS over it is the relative error of what is divided by it.
@@ -103,75 +124,173 @@ def rotation_tuple(X, i):
 
 
 @step
-def quaternion_rotation(q, at):
-    """Rotation matrix of the quaternion q[at : at + 4], scalar last, whatever its norm."""
-    x, y, z, w = q[at], q[at + 1], q[at + 2], q[at + 3]
-    s = 2.0 / (x * x + y * y + z * z + w * w)
-    return (
-        1.0 - s * (y * y + z * z), s * (x * y - w * z), s * (x * z + w * y),
-        s * (x * y + w * z), 1.0 - s * (x * x + z * z), s * (y * z - w * x),
-        s * (x * z - w * y), s * (y * z + w * x), 1.0 - s * (x * x + y * y),
+def rotation(x, y, z, w):
+    """Rotation matrix of a quaternion that is nearly a unit one, and whether it is."""
+    norm = x * x + y * y + z * z + w * w
+    t = 2.0 / norm  # a rotation to rounding, whatever rounding the quaternion has
+    R = (
+        1.0 - t * (y * y + z * z), t * (x * y - w * z), t * (x * z + w * y),
+        t * (x * y + w * z), 1.0 - t * (x * x + z * z), t * (y * z - w * x),
+        t * (x * z - w * y), t * (y * z + w * x), 1.0 - t * (x * x + y * y),
     )  # fmt: skip
+    return R, above(norm, 1.0 - UNIT + 0.0 * norm) & above(1.0 + UNIT + 0.0 * norm, norm)
+
+
+@jit
+def joint_motion(kind, q, at):
+    """Rotation and origin of the body's frame in the joint's, and whether they can be used.
+
+    They cannot where a quaternion is not a unit one or the place of a free base is not finite.
+    """
+    x = (0.0, 0.0, 0.0)
+    if kind == REVOLUTE:
+        c, s = math.cos(q[at]), math.sin(q[at])
+        return (c, -s, 0.0, s, c, 0.0, 0.0, 0.0, 1.0), x, True
+    if kind == PRISMATIC:
+        return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), (0.0, 0.0, q[at]), True
+    finite = True
+    if kind == FREE:
+        x = constants(q, at)
+        finite = 0.0 * x[0] + 0.0 * x[1] + 0.0 * x[2] == 0.0
+        at += 3
+    E, unit = rotation(q[at], q[at + 1], q[at + 2], q[at + 3])
+    return E, x, finite and unit
+
+
+@step
+def put_frame(links, i, E, x, X):
+    """Frame of a body in the one before, given that in its joint's."""
+    for r in range(3):
+        x_axis, y_axis, z_axis = (links[i, 3 * r + k] for k in range(3))
+        for k in range(3):
+            X[i, 3 * r + k] = z_axis * E[6 + k] + y_axis * E[3 + k] + x_axis * E[k]
+        X[i, 9 + r] = links[i, 9 + r] + x_axis * x[0] + y_axis * x[1] + z_axis * x[2]
 
 
 @jit
 def place(q, kinds, links, X):
     """Frame of every body in the one before, ``X (n, 12)``: rotation by rows, then origin.
 
-    ``q (nq,)``.  False if a quaternion is not a unit one.
+    ``q (nq,)``.  False where `joint_motion` cannot be used.
     """
     at = 0
     for i in range(kinds.size):
-        R = rotation_tuple(links, i)
-        x, y, z = links[i, 9], links[i, 10], links[i, 11]
-        kind = kinds[i]
-        if kind == 0:
-            c = math.cos(q[at])
-            s = math.sin(q[at])
-            R = (
-                R[0] * c + R[1] * s, R[1] * c - R[0] * s, R[2],
-                R[3] * c + R[4] * s, R[4] * c - R[3] * s, R[5],
-                R[6] * c + R[7] * s, R[7] * c - R[6] * s, R[8],
-            )  # fmt: skip
-            at += 1
-        elif kind == 1:
-            x += R[2] * q[at]
-            y += R[5] * q[at]
-            z += R[8] * q[at]
-            at += 1
-        else:
-            if kind == 3:
-                a, b, c = times(R, (q[at], q[at + 1], q[at + 2]))
-                x += a
-                y += b
-                z += c
-                at += 3
-            square = 0.0
-            for j in range(at, at + 4):
-                square += q[j] * q[j]
-            if not abs(square - 1.0) <= 2e-6:
-                return False
-            R = product(R, quaternion_rotation(q, at))
-            at += 4
-        for j in range(9):
-            X[i, j] = R[j]
-        X[i, 9] = x
-        X[i, 10] = y
-        X[i, 11] = z
+        E, x, usable = joint_motion(kinds[i], q, at)
+        if not usable:
+            return False
+        put_frame(links, i, E, x, X)
+        at += POSITIONS[kinds[i]]
     return True
 
 
 @jit
-def place_frames(q, kinds, links, X):
-    """`place` for ``q (frames, nq)`` into ``X (frames, n, 12)``; the first bad frame, or -1."""
-    for frame in range(q.shape[0]):
-        if not place(q[frame], kinds, links, X[frame]):
-            return frame
-        for i in range(kinds.size):
-            for j in range(12):
-                if not math.isfinite(X[frame, i, j]):
-                    return frame
-    return -1
+def axis(kind, j):
+    """Direction j of a joint: angular velocity, and velocity of the origin of the body's frame."""
+    k = (FIRST[kind] + j) % 6
+    e = (1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0)
+    return e, (1.0 if k == 3 else 0.0, 1.0 if k == 4 else 0.0, 1.0 if k == 5 else 0.0)
+
+
+@step
+def inwards(X, i, n, f):
+    """B_{i,i−1}ᵀ [n; f]."""
+    R = rotation_tuple(X, i)
+    f = times(R, f)
+    return plus(times(R, n), cross((X[i, 9], X[i, 10], X[i, 11]), f)), f
+
+
+@step
+def outwards(X, i, w, v):
+    """B_{i,i−1} [w; v]."""
+    R = rotation_tuple(X, i)
+    v = back(R, plus(v, cross(w, (X[i, 9], X[i, 10], X[i, 11]))))
+    return back(R, w), v
+
+
+# --- articulated inertias -------------------------------------------------------------------------
+
+
+@step
+def added(A, B, C, m, h, S):
+    """(A, B, C) and a body of mass m, h = m c and inertia S about the same point."""
+    B = (
+        B[0], B[1] - h[2], B[2] + h[1],
+        B[3] + h[2], B[4], B[5] - h[0],
+        B[6] - h[1], B[7] + h[0], B[8],
+    )  # fmt: skip
+    return tuple(A[k] + S[k] for k in range(6)), B, (C[0] + m, C[1], C[2], C[3] + m, C[4], C[5] + m)
+
+
+@step
+def less(A, B, C, g, h, x, y):
+    """[[A, B], [Bᵀ, C]] − [g; h] [x; y]ᵀ, of which both are symmetric."""
+    return (
+        tuple(A[k] - g[i] * x[j] for k, (i, j) in enumerate(UPPER)),
+        tuple(B[k] - g[k // 3] * y[k % 3] for k in range(9)),
+        tuple(C[k] - h[i] * y[j] for k, (i, j) in enumerate(UPPER)),
+    )
+
+
+@step
+def past_turn(A, B, C, n, f, torque):
+    """Take a turning about z out: P − G D Gᵀ, [n; f] + G u with u = torque − n_z; G and u/D.
+
+    The row and column of the axis become zero.  Values are floats or lanes.
+    """
+    inverse = 1.0 / A[5]
+    zero = 0.0 * inverse
+    u = torque - n[2]
+    x, y = (A[2], A[4], A[5]), (B[6], B[7], B[8])
+    g, h = (A[2] * inverse, A[4] * inverse, 1.0 + zero), tuple(b * inverse for b in y)
+    A, B, C = less(A, B, C, g, h, x, y)
+    P = (A[0], A[1], zero, A[3], zero, zero), (*B[:6], zero, zero, zero), C
+    n = (n[0] + g[0] * u, n[1] + g[1] * u, torque)
+    return (*P, n, tuple(f[k] + h[k] * u for k in range(3))), g, h, u * inverse
+
+
+@step
+def past_slide(A, B, C, n, f, force):
+    """The same for a sliding along z."""
+    (C, B, A, f, n), h, g, rate = past_turn(C, transposed(B), A, f, n, force)
+    return (A, transposed(B), C, n, f), g, h, rate
+
+
+@step
+def halfway(L, x):
+    """L⁻¹ x for a unit lower triangle of l21, l31, l32."""
+    y = x[1] - L[0] * x[0]
+    return x[0], y, x[2] - L[1] * x[0] - L[2] * y
+
+
+@step
+def rest_of_way(L, inverse, x):
+    """L⁻ᵀ D⁻¹ x."""
+    z = x[2] * inverse[2]
+    y = x[1] * inverse[1] - L[2] * z
+    return x[0] * inverse[0] - L[0] * y - L[1] * z, y, z
+
+
+@step
+def past_ball(A, B, C, n, f, moment):
+    """Take all turns out: C − Bᵀ A⁻¹ B, f + Bᵀ A⁻¹ u with u = moment − n; A⁻¹ B, A⁻¹ u and pivots.
+
+    By elimination.  A⁻¹ itself would be large where a heavy body hangs on a light one, which
+    nothing but that one's own inertia keeps from turning about the line between the joints, and its
+    rounding would be multiplied by the heavy one's mass twice.
+    """
+    l21, l31 = A[1] / A[0], A[2] / A[0]
+    d2 = A[3] - l21 * A[1]
+    t = A[4] - l21 * A[2]
+    l32 = t / d2
+    L, d = (l21, l31, l32), (A[0], d2, A[5] - l31 * A[2] - l32 * t)
+    inverse = tuple(1.0 / pivot for pivot in d)
+    u = halfway(L, tuple(moment[k] - n[k] for k in range(3)))
+    half = [halfway(L, (B[k], B[3 + k], B[6 + k])) for k in range(3)]
+    whole = [rest_of_way(L, inverse, column) for column in half]
+    over = [tuple(inverse[k] * column[k] for k in range(3)) for column in half]
+    C = tuple(C[k] - dot(half[i], over[j]) for k, (i, j) in enumerate(UPPER))
+    f = tuple(f[k] + dot(over[k], u) for k in range(3))
+    return C, f, tuple(whole[k % 3][k // 3] for k in range(9)), rest_of_way(L, inverse, u), d
 
 
 @jit
@@ -234,24 +353,3 @@ def solve_block(D, f, b):
         b[i] /= D[i, i]
         for k in range(i + 1, f):
             b[i] -= D[k, i] * b[k]
-
-
-@jit
-def full(A, B, C, P):
-    """Write [[A, B], [Bᵀ, C]] into ``P (6, 6)``."""
-    P[0, 0], P[0, 1], P[0, 2], P[1, 1], P[1, 2], P[2, 2] = A
-    P[3, 3], P[3, 4], P[3, 5], P[4, 4], P[4, 5], P[5, 5] = C
-    P[0, 3], P[0, 4], P[0, 5], P[1, 3], P[1, 4], P[1, 5], P[2, 3], P[2, 4], P[2, 5] = B
-    for i in range(6):
-        for j in range(i):
-            P[i, j] = P[j, i]
-
-
-@step
-def packed(P):
-    """Return (A, B, C) of ``P (6, 6)``, upper triangle."""
-    A = (P[0, 0], P[0, 1], P[0, 2], P[1, 1], P[1, 2], P[2, 2])
-    B = (
-        P[0, 3], P[0, 4], P[0, 5], P[1, 3], P[1, 4], P[1, 5], P[2, 3], P[2, 4], P[2, 5],
-    )  # fmt: skip
-    return A, B, (P[3, 3], P[3, 4], P[3, 5], P[4, 4], P[4, 5], P[5, 5])

@@ -10,28 +10,20 @@ from __future__ import annotations
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.links import LOST
-from fixman.kernels.rigid_newton_euler import FREE, PRISMATIC, REVOLUTE, SPHERICAL, place
+from fixman.kernels.links import (
+    FREE,
+    LOST,
+    PRISMATIC,
+    RATES,
+    REVOLUTE,
+    SPHERICAL,
+    axis,
+    inwards,
+    place,
+)
 from fixman.kernels.steps import step
 from fixman.kernels.triples import back, constants, cross, dot, plus, times
 from fixman.kernels.vectors import scaled
-
-RATES = (1, 1, 3, 6)
-
-
-@jit
-def joint_twist(kind, a):
-    """Column a of p_i, as angular velocity and velocity of the origin."""
-    zero = (0.0, 0.0, 0.0)
-    if kind == REVOLUTE:
-        return (0.0, 0.0, 1.0), zero
-    if kind == PRISMATIC:
-        return zero, (0.0, 0.0, 1.0)
-    k = a % 3
-    unit = (1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0)
-    if kind == SPHERICAL or a >= 3:
-        return unit, zero
-    return zero, unit
 
 
 @jit
@@ -66,7 +58,7 @@ def add_deviation(s, u, v, B):
 
 
 @jit
-def compose(table, R, p, m, c, inertia):
+def compose(table, X, m, c, inertia):
     """Composite bodies M̃_i = M_i + B_{i+1,i}ᵀ M̃_{i+1} B_{i+1,i} (eq. 23b)."""
     n = m.size
     for i in range(n - 1, -1, -1):
@@ -76,9 +68,9 @@ def compose(table, R, p, m, c, inertia):
             inertia[i, k] = table[i, 16 + k]
         centre = own
         if i < n - 1:
-            other = plus(constants(p[i + 1], 0), times(R[i + 1], constants(c[i + 1], 0)))
+            other = plus(constants(X[i + 1], 9), times(X[i + 1], constants(c[i + 1], 0)))
             total = m[i] + m[i + 1]
-            add_turned(R[i + 1], inertia[i + 1], inertia[i])
+            add_turned(X[i + 1], inertia[i + 1], inertia[i])
             if total > 0.0:
                 share = m[i + 1] / total
                 d = plus(other, scaled(-1.0, own))
@@ -100,17 +92,15 @@ def momentum(m, c, inertia, angular, linear):
 def inertia_frames(index, table, q, out):
     """I into ``out (frames, nv, nv)``; the first frame that is not finite, or -1."""
     n = index.shape[0]
-    R = np.empty((n, 9))
-    p = np.empty((n, 3))
+    X = np.empty((n, 12))
     m = np.empty(n)
     c = np.empty((n, 3))
     inertia = np.empty((n, 9))
     for frame in range(out.shape[0]):
         A = out[frame]
-        for i in range(n):
-            if not place(index, table, i, q[frame], R[i], p[i]):
-                return frame
-        compose(table, R, p, m, c, inertia)
+        if not place(q[frame], index[:, 0], table, X):
+            return frame
+        compose(table, X, m, c, inertia)
         check = 0.0
         for k in range(q.shape[1]):  # not every coordinate has a part in I
             check += 0.0 * q[frame, k]
@@ -118,7 +108,7 @@ def inertia_frames(index, table, q, out):
             kind = index[j, 0]
             for a in range(RATES[kind]):
                 column = index[j, 2] + a
-                e, v = joint_twist(kind, a)
+                e, v = axis(kind, a)
                 f, moment = momentum(m[j], constants(c[j], 0), inertia[j], e, v)
                 for b in range(a + 1):
                     # eq. 24: i_ji = p_jᵀ M̃_j B_ji p_i
@@ -126,8 +116,7 @@ def inertia_frames(index, table, q, out):
                     A[index[j, 2] + b, column] = value
                     A[column, index[j, 2] + b] = value
                 for i in range(j - 1, -1, -1):
-                    f = times(R[i + 1], f)
-                    moment = plus(times(R[i + 1], moment), cross(constants(p[i + 1], 0), f))
+                    moment, f = inwards(X, i + 1, moment, f)
                     for b in range(RATES[index[i, 0]]):
                         value = component(index[i, 0], b, f, moment)
                         A[index[i, 2] + b, column] = value
@@ -139,7 +128,7 @@ def inertia_frames(index, table, q, out):
 
 
 @jit
-def rates(index, table, qd, R, p, ω, ṡ):
+def rates(index, table, qd, X, ω, ṡ):
     """Angular velocities ω_i, and velocities ṡ_i of body i's origin relative to that of i − 1.
 
     ω_i in body i's frame, ṡ_i in body i − 1's.
@@ -148,16 +137,16 @@ def rates(index, table, qd, R, p, ω, ṡ):
     for i in range(ω.shape[0]):
         kind = index[i, 0]
         at = index[i, 2]
-        velocity = cross(last, constants(p[i], 0))
-        last = back(R[i], last)
+        velocity = cross(last, constants(X[i], 9))
+        last = back(X[i], last)
         if kind == REVOLUTE:
             last = (last[0], last[1], last[2] + qd[at])
         elif kind == PRISMATIC:
-            velocity = plus(velocity, times(R[i], (0.0, 0.0, qd[at])))
+            velocity = plus(velocity, times(X[i], (0.0, 0.0, qd[at])))
         elif kind == SPHERICAL:
             last = plus(last, constants(qd, at))
         else:
-            velocity = plus(velocity, times(R[i], constants(qd, at)))
+            velocity = plus(velocity, times(X[i], constants(qd, at)))
             last = plus(last, constants(qd, at + 3))
         for k in range(3):
             ω[i, k] = last[k]
@@ -165,7 +154,7 @@ def rates(index, table, qd, R, p, ω, ṡ):
 
 
 @jit
-def compose_rates(table, R, p, m, c, ω, ṡ, christoffel, ḣ, Z):
+def compose_rates(table, X, m, c, ω, ṡ, christoffel, ḣ, Z):
     """Y_i = Σ_{k≥i} B_kiᵀ (M_k Ḃ_ki + Ṁ_k B_ki), which takes [w; u] to [ḣ; Z] w.
 
     With d_k from body i's origin to mass centre k, h = Σ m d and
@@ -193,11 +182,11 @@ def compose_rates(table, R, p, m, c, ω, ṡ, christoffel, ḣ, Z):
             Z[i, 7] -= half * w[0]
         add_deviation(table[i, 12], ḋ, own, Z[i])
         if i < n - 1:
-            s = constants(p[i + 1], 0)
+            s = constants(X[i + 1], 9)
             v = constants(ṡ[i + 1], 0)
-            other = times(R[i + 1], constants(c[i + 1], 0))
-            moved = times(R[i + 1], constants(ḣ[i + 1], 0))
-            add_turned(R[i + 1], Z[i + 1], Z[i])
+            other = times(X[i + 1], constants(c[i + 1], 0))
+            moved = times(X[i + 1], constants(ḣ[i + 1], 0))
+            add_turned(X[i + 1], Z[i + 1], Z[i])
             add_deviation(m[i + 1], v, s, Z[i])
             add_deviation(1.0, moved, s, Z[i])
             add_deviation(m[i + 1], v, other, Z[i])
@@ -210,8 +199,7 @@ def compose_rates(table, R, p, m, c, ω, ṡ, christoffel, ḣ, Z):
 def convective_frames(index, table, q, qd, christoffel, out):
     """C into ``out (frames, nv, nv)``; the first frame that is not finite, or -1."""
     n = index.shape[0]
-    R = np.empty((n, 9))
-    p = np.empty((n, 3))
+    X = np.empty((n, 12))
     m = np.empty(n)
     c = np.empty((n, 3))
     inertia = np.empty((n, 9))
@@ -221,12 +209,11 @@ def convective_frames(index, table, q, qd, christoffel, out):
     Z = np.empty((n, 9))
     for frame in range(out.shape[0]):
         A = out[frame]
-        for i in range(n):
-            if not place(index, table, i, q[frame], R[i], p[i]):
-                return frame
-        compose(table, R, p, m, c, inertia)
-        rates(index, table, qd[frame], R, p, ω, ṡ)
-        compose_rates(table, R, p, m, c, ω, ṡ, christoffel, ḣ, Z)
+        if not place(q[frame], index[:, 0], table, X):
+            return frame
+        compose(table, X, m, c, inertia)
+        rates(index, table, qd[frame], X, ω, ṡ)
+        compose_rates(table, X, m, c, ω, ṡ, christoffel, ḣ, Z)
         check = 0.0
         for k in range(q.shape[1]):  # not every coordinate or rate has a part in C
             check += 0.0 * q[frame, k]
@@ -236,18 +223,18 @@ def convective_frames(index, table, q, qd, christoffel, out):
             kind = index[j, 0]
             for a in range(RATES[kind]):
                 column = index[j, 2] + a
-                w, u = joint_twist(kind, a)  # B_ij p_j, and its rate
+                w, u = axis(kind, a)  # B_ij p_j, and its rate
                 dw = cross(constants(ω[j], 0), w)
                 du = cross(constants(ω[j], 0), u)
                 f = (0.0, 0.0, 0.0)
                 moment = (0.0, 0.0, 0.0)
                 for i in range(j, n):
                     if i > j:
-                        s = constants(p[i], 0)
+                        s = constants(X[i], 9)
                         du = plus(du, plus(cross(dw, s), cross(w, constants(ṡ[i], 0))))
-                        w = back(R[i], w)
-                        dw = back(R[i], dw)
-                        du = back(R[i], du)
+                        w = back(X[i], w)
+                        dw = back(X[i], dw)
+                        du = back(X[i], du)
                     force, torque = momentum(m[i], constants(c[i], 0), inertia[i], dw, du)
                     force = plus(force, cross(w, constants(ḣ[i], 0)))
                     torque = plus(torque, times(Z[i], w))
@@ -259,8 +246,7 @@ def convective_frames(index, table, q, qd, christoffel, out):
                     check += 0.0 * (force[0] + force[1] + force[2])
                     check += 0.0 * (torque[0] + torque[1] + torque[2])
                 for i in range(j - 1, -1, -1):
-                    f = times(R[i + 1], f)
-                    moment = plus(times(R[i + 1], moment), cross(constants(p[i + 1], 0), f))
+                    moment, f = inwards(X, i + 1, moment, f)
                     for b in range(RATES[index[i, 0]]):
                         A[index[i, 2] + b, column] = component(index[i, 0], b, f, moment)
                 check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])

@@ -6,63 +6,12 @@ rotation of the joint frame by rows, translation, mass, mass centre, inertia abo
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from fixman.kernels import jit
+from fixman.kernels.links import FREE, PRISMATIC, REVOLUTE, SPHERICAL, inwards, place
 from fixman.kernels.triples import back, constants, cross, plus, times
 from fixman.kernels.vectors import scaled
-
-REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
-
-
-@jit
-def place(index, table, i, q, R, p):
-    """Body i's frame in that of body i − 1: R by rows, p; False where a quaternion is no unit."""
-    kind = index[i, 0]
-    at = index[i, 1]
-    p[0] = table[i, 9]
-    p[1] = table[i, 10]
-    p[2] = table[i, 11]
-    if kind == REVOLUTE:
-        c = math.cos(q[at])
-        s = math.sin(q[at])
-        for row in range(0, 9, 3):
-            R[row] = c * table[i, row] + s * table[i, row + 1]
-            R[row + 1] = c * table[i, row + 1] - s * table[i, row]
-            R[row + 2] = table[i, row + 2]
-        return True
-    if kind == PRISMATIC:
-        for k in range(9):
-            R[k] = table[i, k]
-        for k in range(3):
-            p[k] += table[i, 3 * k + 2] * q[at]
-        return True
-    if kind == FREE:
-        for k in range(3):
-            p[k] += table[i, 3 * k] * q[at] + table[i, 3 * k + 1] * q[at + 1]
-            p[k] += table[i, 3 * k + 2] * q[at + 2]
-        at += 3
-    x = q[at]
-    y = q[at + 1]
-    z = q[at + 2]
-    w = q[at + 3]
-    norm = x * x + y * y + z * z + w * w
-    if not abs(norm - 1.0) <= 2e-6:
-        return False
-    s = 2.0 / norm  # a rotation matrix to rounding, whatever rounding the quaternion has
-    E = (
-        (1.0 - s * (y * y + z * z), s * (x * y - z * w), s * (x * z + y * w)),
-        (s * (x * y + z * w), 1.0 - s * (x * x + z * z), s * (y * z - x * w)),
-        (s * (x * z - y * w), s * (y * z + x * w), 1.0 - s * (x * x + y * y)),
-    )
-    for row in range(0, 9, 3):
-        for k in range(3):
-            R[row + k] = (
-                table[i, row] * E[0][k] + table[i, row + 1] * E[1][k] + table[i, row + 2] * E[2][k]
-            )
-    return True
 
 
 @jit
@@ -72,21 +21,20 @@ def newton_euler_frames(index, table, q, qd, qdd, gravity, W, tau, G):
     ``G (frames, n, 6)`` receives the joint wrenches, or is room for those of one frame.
     """
     n = index.shape[0]
-    R = np.empty((n, 9))
-    p = np.empty((n, 3))
+    X = np.empty((n, 12))
     for frame in range(q.shape[0]):
+        if not place(q[frame], index[:, 0], table, X):
+            return frame
         γ = G[frame if G.shape[0] > 1 else 0]
         ω = (0.0, 0.0, 0.0)
         dω = (0.0, 0.0, 0.0)
         a = (-gravity[0], -gravity[1], -gravity[2])  # eq. 32
         for i in range(n):
-            if not place(index, table, i, q[frame], R[i], p[i]):
-                return frame
             # B_{i,i−1} ξ_{i−1} + Ḃ_{i,i−1} ν_{i−1}, which needs no linear velocity
-            s = constants(p[i], 0)
-            a = back(R[i], plus(a, plus(cross(dω, s), cross(ω, cross(ω, s)))))
-            ω = back(R[i], ω)
-            dω = back(R[i], dω)
+            s = constants(X[i], 9)
+            a = back(X[i], plus(a, plus(cross(dω, s), cross(ω, cross(ω, s)))))
+            ω = back(X[i], ω)
+            dω = back(X[i], dω)
             # p_i θ̈_i + Ω_i p_i θ̇_i
             kind = index[i, 0]
             at = index[i, 2]
@@ -137,8 +85,7 @@ def newton_euler_frames(index, table, q, qd, qdd, gravity, W, tau, G):
             check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])
             if i > 0:
                 # γ_{i−1} + B_{i,i−1}ᵀ γ_i
-                f = times(R[i], f)
-                moment = plus(times(R[i], moment), cross(constants(p[i], 0), f))
+                moment, f = inwards(X, i, moment, f)
                 for k in range(3):
                     γ[i - 1, k] += f[k]
                     γ[i - 1, 3 + k] += moment[k]

@@ -10,7 +10,7 @@ frame's rotation, a body at rest answers wrenches by three constant blocks:
     C = diag(R, R)ᵀ [[J, J[r]], [−[r]J, 1/m − [r]J[r]]] diag(R, R)   next joint ← next joint
 
 and H_ii = A_i + 𝒥_i C_{i−1} 𝒥_iᵀ, H_{i,i+1} = −K_i 𝒥_{i+1}ᵀ, where 𝒥_i carries a twist from the
-joint frame to the body's: v_O = X (v + ω × p), ω_O = X ω.  Elimination of the hard directions of
+joint frame to the body's: v_O = Eᵀ (v + ω × p), ω_O = Eᵀ ω.  Elimination of the hard directions of
 joint i leaves Ĉ_i = C_i − K_hᵀ S_hh⁻¹ K_h in C_i's place, the mobility at the next joint of all
 that is between it and the base: nothing is accumulated along the chain but that.
 
@@ -27,18 +27,28 @@ import numpy as np
 from numba import types
 
 from fixman.kernels import jit
-from fixman.kernels.banded import times
+from fixman.kernels.banded import times as multiplied
+from fixman.kernels.links import POSITIONS, PRISMATIC, REVOLUTE, SPHERICAL, joint_motion
 from fixman.kernels.steps import step
-
-REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
+from fixman.kernels.triples import (
+    back,
+    constants,
+    cross,
+    matrix,
+    plus,
+    store3,
+    store6,
+    times,
+    times_symmetric,
+)
 
 # Columns of a body's row: the three blocks, then what velocities and loads want: J, I_c, R, c, r,
 # 1/m, and the rotation of the body's own joint frame, of which only the first is used.
 A, K, C, INVERSE, INERTIA, ROTATION, CENTRE, LEVER, LIGHT = 0, 36, 72, 108, 117, 126, 135, 138, 141
 BASE = 142
 TABLE = 151
-# Columns of a joint's factor: S before elimination, L and pivots, L⁻¹K over the pivots, X, p.
-S, L, W, X, P = 0, 36, 72, 108, 117
+# Columns of a joint's factor: S before elimination, L and pivots, L⁻¹K over the pivots, E, p.
+S, L, W, TURN, PLACE = 0, 36, 72, 108, 117
 FACTOR = 120
 # Columns of a joint's vectors: L⁻¹y over the pivots, ω, soft part of y.
 VECTORS = 18
@@ -48,11 +58,8 @@ ORDER = np.array(
     [[0, 1, 3, 4, 5, 2], [0, 1, 3, 4, 2, 5], [3, 4, 5, 0, 1, 2], [3, 4, 5, 0, 1, 2]], dtype=np.int64
 )
 HARD = np.array([5, 5, 3, 0], dtype=np.int64)
-POSITIONS = np.array([1, 1, 4, 7], dtype=np.int64)
 # What a joint's neighbours must leave of the mobility in a pivot, for about eight digits.
 LEAST = 1e-7
-# How far the square of a quaternion's norm may be from 1.
-UNIT = 2e-6
 
 
 def strict(kernel: Any) -> Any:
@@ -68,72 +75,30 @@ def strict(kernel: Any) -> Any:
     return only
 
 
-@jit
-def motion_of_joint(kind, q, at, X, p):
-    """X (3, 3 as 9), from the joint frame's axes to the body's, and the body's origin p.
-
-    False for a quaternion that is not a unit one, and a position that is not finite.
-    """
-    for j in range(9):
-        X[j] = 0.0
-    X[0] = X[4] = X[8] = 1.0
-    for j in range(3):
-        p[j] = 0.0
-    if kind == REVOLUTE:
-        c = math.cos(q[at])
-        s = math.sin(q[at])
-        X[0] = X[4] = c
-        X[1] = s
-        X[3] = -s
-    elif kind == PRISMATIC:
-        p[2] = q[at]
-    else:
-        if kind == FREE:
-            for j in range(3):
-                p[j] = q[at + j]
-                if not abs(p[j]) < math.inf:  # nothing that H^bb depends on: looked at here only
-                    return False
-            at += 3
-        x, y, z, w = q[at], q[at + 1], q[at + 2], q[at + 3]
-        square = x * x + y * y + z * z + w * w
-        if not abs(square - 1.0) <= UNIT:
-            return False
-        t = 2.0 / square
-        X[0] = 1.0 - t * (y * y + z * z)
-        X[1] = t * (x * y + z * w)
-        X[2] = t * (x * z - y * w)
-        X[3] = t * (x * y - z * w)
-        X[4] = 1.0 - t * (x * x + z * z)
-        X[5] = t * (y * z + x * w)
-        X[6] = t * (x * z + y * w)
-        X[7] = t * (y * z - x * w)
-        X[8] = 1.0 - t * (x * x + y * y)
-    return True
+@step
+def keep(f, E, p):
+    """Where the coordinates of a joint have moved the body's frame."""
+    for k in range(9):
+        f[TURN + k] = E[k]
+    store3(f, PLACE, p)
 
 
 @step
-def carry(X, p, a, b):
-    """b = 𝒥 a for twists (6) in the joint frame: X ω and X (v + ω × p)."""
-    u = a[3] + a[1] * p[2] - a[2] * p[1]
-    v = a[4] + a[2] * p[0] - a[0] * p[2]
-    w = a[5] + a[0] * p[1] - a[1] * p[0]
-    for j in range(3):
-        b[j] = X[3 * j] * a[0] + X[3 * j + 1] * a[1] + X[3 * j + 2] * a[2]
-        b[3 + j] = X[3 * j] * u + X[3 * j + 1] * v + X[3 * j + 2] * w
+def carry(f, a, b):
+    """b = 𝒥 a for twists (6) in the joint frame: Eᵀ ω and Eᵀ (v + ω × p)."""
+    E, w = matrix(f, TURN), constants(a, 0)
+    v = plus(constants(a, 3), cross(w, constants(f, PLACE)))
+    store3(b, 0, back(E, w))
+    store3(b, 3, back(E, v))
 
 
 @step
-def carry_wrench(X, p, a, b):
+def carry_wrench(f, a, b):
     """b = 𝒥ᵀ a for wrenches (moment, force) in the body's axes: back to the joint frame."""
-    for j in range(6):
-        b[j] = 0.0
-    for k in range(3):
-        for j in range(3):
-            b[j] += X[3 * k + j] * a[k]
-            b[3 + j] += X[3 * k + j] * a[3 + k]
-    b[0] += p[1] * b[5] - p[2] * b[4]
-    b[1] += p[2] * b[3] - p[0] * b[5]
-    b[2] += p[0] * b[4] - p[1] * b[3]
+    E = matrix(f, TURN)
+    force = times(E, constants(a, 3))
+    store3(b, 0, plus(times(E, constants(a, 0)), cross(constants(f, PLACE), force)))
+    store3(b, 3, force)
 
 
 @jit
@@ -154,8 +119,10 @@ def factor_frame(table, index, q, factor):
         kind = index[i, 0]
         hard = HARD[kind]
         order = ORDER[kind]
-        if not motion_of_joint(kind, q, index[i, 1], f[X : X + 9], f[P : P + 3]):
+        E, p, usable = joint_motion(kind, q, index[i, 1])
+        if not usable:
             return 0.0, i
+        keep(f, E, p)
         scale = scale_v = 0.0
         for j in range(3):
             scale += row[A + 7 * j] + (table[i - 1, C + 7 * j] if i > 0 else 0.0)
@@ -167,9 +134,9 @@ def factor_frame(table, index, q, factor):
             scale_v += d * d * (before[C] + before[C + 7])
         # S = A + 𝒥 Ĉ 𝒥ᵀ
         for j in range(6):
-            carry(f[X : X + 9], f[P : P + 3], mobility[j], half[j])
+            carry(f, mobility[j], half[j])
         for j in range(6):
-            carry(f[X : X + 9], f[P : P + 3], half[:, j], column)
+            carry(f, half[:, j], column)
             for k in range(6):
                 f[S + 6 * k + j] = row[A + 6 * k + j] + column[k]
         # L D Lᵀ of its hard rows, in their order; W = D⁻¹ L⁻¹ K_h.
@@ -183,7 +150,7 @@ def factor_frame(table, index, q, factor):
             d = f[L + 7 * a]
             if not d > LEAST * (scale if ra < 3 else scale_v) or d == math.inf:
                 return 0.0, i
-            product, total = times(product, d, total)
+            product, total = multiplied(product, d, total)
             for k in range(6):
                 y = row[K + 6 * ra + k]
                 for t in range(a):
@@ -201,40 +168,70 @@ def factor_frame(table, index, q, factor):
 
 
 @step
-def cross(a, b, c):
-    """c = a × b."""
-    x = a[1] * b[2] - a[2] * b[1]
-    y = a[2] * b[0] - a[0] * b[2]
-    c[2] = a[0] * b[1] - a[1] * b[0]
-    c[0] = x
-    c[1] = y
+def pushed(c, light, wrenches, k):
+    """Moment about the mass centre and acceleration that a wrench on a body causes."""
+    f = constants(wrenches, k)
+    m = plus(constants(wrenches, k + 3), cross(f, c))
+    return m, (light * f[0], light * f[1], light * f[2])
 
 
 @step
-def rotate_back(M, a, b):
-    """b = Mᵀ a for a rotation stored by rows."""
-    x, y, z = a[0], a[1], a[2]
-    for j in range(3):
-        b[j] = M[j] * x + M[3 + j] * y + M[6 + j] * z
+def alone(R, J, I_c, c, r, w, push):
+    """The body cut loose: ε, accelerations of its origin and of the next joint, and ω there.
+
+    What concerns the next joint is in its axes.
+    """
+    m, f = push
+    e = times_symmetric(J, plus(cross(times_symmetric(I_c, w), w), m))
+    # Σ = ω ωᵀ − ω², so that ω × (ω × a) = Σ a
+    xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
+    S = (-yy - zz, w[0] * w[1], w[0] * w[2], -xx - zz, w[1] * w[2], -xx - yy)
+    a, near = plus(f, cross(c, e)), times_symmetric(S, c)
+    p = plus(plus(f, cross(e, r)), times_symmetric(S, r))
+    return e, (a[0] - near[0], a[1] - near[1], a[2] - near[2]), back(R, e), back(R, p), back(R, w)
+
+
+@step
+def symmetric(row, k):
+    return row[k], row[k + 1], row[k + 2], row[k + 4], row[k + 5], row[k + 8]
+
+
+@step
+def right_side(row, f, ahead, y, before, turn, slide, push):
+    """Write y, less torques, and the acceleration of the next joint frame; ω there.
+
+    ``y``: acceleration of the body cut loose in its joint's rows, less that of the joint's frame
+    and what velocities add.
+    """
+    joint = cross(before, cross(before, constants(f, PLACE)))
+    store3(ahead, 3, plus(constants(ahead, 3), joint))
+    carry(f, ahead, y)
+    c, r = constants(row, CENTRE), constants(row, LEVER)
+    body = matrix(row, ROTATION), symmetric(row, INVERSE), symmetric(row, INERTIA), c, r
+    omega = back(matrix(f, TURN), before)
+    h, omega = cross(omega, turn), plus(omega, turn)
+    e, a, turning, moving, last = alone(*body, omega, push)
+    v = cross(omega, slide)
+    for k in range(3):
+        y[k], y[3 + k] = e[k] - (y[k] + h[k]), a[k] - (y[3 + k] + v[k])
+    store6(ahead, 0, (*turning, *moving))
+    return last
 
 
 @jit
 def solve_frame(table, index, qd, tau, gravity, wrenches, factor, vectors, qdd, forces):
     """Joint rates' accelerations, and wrenches of the joints, of one factored configuration.
 
-    The base accelerates by minus gravity.  ``wrenches`` and ``forces`` are (n, 6), force before
-    moment, or empty.
+    The base accelerates by minus gravity.  ``wrenches`` (6 n) and ``forces`` (n, 6), force before
+    moment, may be empty.
     """
     n = index.shape[0]
     ahead = np.zeros(6)  # acceleration of the next joint frame, its λ not yet at work
-    omega = np.zeros(3)
     y = np.zeros(6)
-    own = np.zeros(6)
-    t1 = np.zeros(3)
-    t2 = np.zeros(3)
-    for j in range(3):
-        for k in range(3):
-            ahead[3 + j] -= table[0, BASE + 3 * k + j] * gravity[k]
+    zero = (0.0, 0.0, 0.0)
+    before = zero  # ω of the body before, in the joint frame's axes
+    g = back(table[0, BASE:], gravity)
+    ahead[3], ahead[4], ahead[5] = -g[0], -g[1], -g[2]
     at = 0
     for i in range(n):
         row = table[i]
@@ -243,76 +240,20 @@ def solve_frame(table, index, qd, tau, gravity, wrenches, factor, vectors, qdd, 
         kind = index[i, 0]
         hard = HARD[kind]
         order = ORDER[kind]
-        X_i = f[X : X + 9]
-        p = f[P : P + 3]
-        # Velocity terms of the joint; ω is that of the body before, in the joint frame's axes.
-        cross(omega, p, t1)
-        cross(omega, t1, t1)
-        for j in range(3):
-            ahead[3 + j] += t1[j]
-        carry(X_i, p, ahead, y)
-        for j in range(3):
-            t1[j] = omega[j]
-        for j in range(3):
-            omega[j] = X_i[3 * j] * t1[0] + X_i[3 * j + 1] * t1[1] + X_i[3 * j + 2] * t1[2]
-        for j in range(3):
-            t1[j] = t2[j] = 0.0
-        if kind == PRISMATIC:
-            t1[2] = 2.0 * qd[at]
-            cross(omega, t1, t2)
-            for j in range(3):
-                y[3 + j] += t2[j]
+        turn = slide = zero
+        if kind == REVOLUTE:
+            turn = (0.0, 0.0, qd[at])
+        elif kind == PRISMATIC:
+            slide = (0.0, 0.0, 2.0 * qd[at])
+        elif kind == SPHERICAL:
+            turn = constants(qd, at)
         else:
-            if kind == REVOLUTE:
-                t1[2] = qd[at]
-            else:
-                for j in range(3):
-                    t1[j] = qd[at + (3 if kind == FREE else 0) + j]
-            cross(omega, t1, t2)
-            for j in range(3):
-                y[j] += t2[j]
-                omega[j] += t1[j]
-            if kind == FREE:
-                cross(omega, qd[at : at + 3], t2)
-                for j in range(3):
-                    y[3 + j] += t2[j]
-        # The body alone: ε and the accelerations of its origin and of the next joint.
-        centre = row[CENTRE : CENTRE + 3]
-        lever = row[LEVER : LEVER + 3]
-        for j in range(3):
-            t1[j] = (
-                row[INERTIA + 3 * j] * omega[0]
-                + row[INERTIA + 3 * j + 1] * omega[1]
-                + row[INERTIA + 3 * j + 2] * omega[2]
-            )
-        cross(t1, omega, t1)
-        for j in range(6):
-            own[j] = 0.0
+            slide = constants(qd, at)
+            turn = constants(qd, at + 3)
+        push = (zero, zero)
         if wrenches.size:
-            cross(wrenches[i, :3], centre, t2)
-            for j in range(3):
-                t1[j] += wrenches[i, 3 + j] + t2[j]
-                own[3 + j] = row[LIGHT] * wrenches[i, j]
-        for j in range(3):
-            own[j] = (
-                row[INVERSE + 3 * j] * t1[0]
-                + row[INVERSE + 3 * j + 1] * t1[1]
-                + row[INVERSE + 3 * j + 2] * t1[2]
-            )
-        cross(omega, lever, t1)
-        cross(omega, t1, t1)
-        cross(own, lever, t2)
-        for j in range(3):
-            t1[j] += t2[j] + own[3 + j]
-        rotate_back(row[ROTATION : ROTATION + 9], own, ahead)
-        rotate_back(row[ROTATION : ROTATION + 9], t1, ahead[3:])
-        cross(omega, centre, t1)
-        cross(omega, t1, t1)
-        cross(centre, own, t2)
-        for j in range(3):
-            own[3 + j] += t2[j] - t1[j]
-        for j in range(6):
-            y[j] = own[j] - y[j]
+            push = pushed(constants(row, CENTRE), row[LIGHT], wrenches, 6 * i)
+        before = right_side(row, f, ahead, y, before, turn, slide, push)
         # Torques, then L⁻¹.
         for s in range(hard, 6):
             torque = tau[at + s - hard]
@@ -328,8 +269,6 @@ def solve_frame(table, index, qd, tau, gravity, wrenches, factor, vectors, qdd, 
             for j in range(6):
                 ahead[j] -= f[W + 6 * a + j] * d
             z[a] = d / f[L + 7 * a]
-        # ω of the body in the next joint frame's axes.
-        rotate_back(row[ROTATION : ROTATION + 9], omega, omega)
         at += 6 - hard
     # Back: u is the wrench of the next joint in its frame, taken from the body.
     u = np.zeros(6)
@@ -363,7 +302,7 @@ def solve_frame(table, index, qd, tau, gravity, wrenches, factor, vectors, qdd, 
             for j in range(3):
                 forces[i, j] = w[3 + j]
                 forces[i, 3 + j] = w[j]
-        carry_wrench(f[X : X + 9], f[P : P + 3], w, u)
+        carry_wrench(f, w, u)
     return check == 0.0
 
 
@@ -382,6 +321,7 @@ def motion_frames(table, index, q, qd, tau, gravity, wrenches, out, joints):
     vectors = np.empty((n, VECTORS))
     width = nv + 6 * n if joints else nv
     nothing = np.empty((0, 6))
+    none = np.empty(0)
     for frame in range(frames):
         _, body = factor_frame(table, index, q[frame * nq : (frame + 1) * nq], factor)
         if body >= 0:
@@ -389,9 +329,9 @@ def motion_frames(table, index, q, qd, tau, gravity, wrenches, out, joints):
         rates = slice(frame * nv, (frame + 1) * nv)
         answer = out[frame * width : (frame + 1) * width]
         forces = answer[nv:].reshape(n, 6) if joints else nothing
-        W = nothing
+        W = none
         if wrenches is not None:
-            W = wrenches[6 * n * frame : 6 * n * (frame + 1)].reshape(n, 6)
+            W = wrenches[6 * n * frame : 6 * n * (frame + 1)]
         if not solve_frame(
             table, index, qd[rates], tau[rates], gravity, W, factor, vectors,
             answer[:nv], forces,
@@ -418,28 +358,27 @@ def logdet_frames(table, index, q, out):
 @jit
 def assemble(table, index, q, diagonal, lower):
     """Blocks of H^bb of one configuration, (n, 5, 5) and (n − 1, 5, 5)."""
-    frame = np.zeros((2, 12))
+    f = np.empty(FACTOR)
     half = np.zeros((6, 6))
     column = np.zeros(6)
     for i in range(index.shape[0]):
-        X_i = frame[0, :9]
-        p = frame[0, 9:]
         order = ORDER[index[i, 0]]
         hard = HARD[index[i, 0]]
-        motion_of_joint(index[i, 0], q, index[i, 1], X_i, p)
+        E, p, _ = joint_motion(index[i, 0], q, index[i, 1])
+        keep(f, E, p)
         for a in range(hard):
             for b in range(hard):
                 diagonal[i, a, b] = table[i, A + 6 * order[a] + order[b]]
         if i > 0:
             before = table[i - 1]
             for j in range(6):
-                carry(X_i, p, before[C + 6 * j : C + 6 * j + 6], half[j])
+                carry(f, before[C + 6 * j : C + 6 * j + 6], half[j])
             for b in range(hard):
-                carry(X_i, p, half[:, order[b]], column)
+                carry(f, half[:, order[b]], column)
                 for a in range(hard):
                     diagonal[i, a, b] += column[order[a]]
             for b in range(HARD[index[i - 1, 0]]):
                 at = K + 6 * ORDER[index[i - 1, 0], b]
-                carry(X_i, p, before[at : at + 6], column)
+                carry(f, before[at : at + 6], column)
                 for a in range(hard):
                     lower[i - 1, a, b] = -column[order[a]]

@@ -26,17 +26,9 @@ from numba import types
 from fixman.kernels import jit
 from fixman.kernels.lanes import EIGHT, INDEX, VECTOR, eight, fill_sines, load, store
 from fixman.kernels.pairs import intrinsic
-from fixman.kernels.rigid_partition import LEAST
+from fixman.kernels.rigid_partition import LEAST, alone, pushed
 from fixman.kernels.steps import step
-from fixman.kernels.triples import (
-    back,
-    constants,
-    constants6,
-    cross,
-    matrix,
-    plus,
-    times_symmetric,
-)
+from fixman.kernels.triples import constants, constants6, matrix
 
 UNITS = 22
 NUMBERS = 18 * 8
@@ -138,34 +130,12 @@ def kept(work, at, values):
 
 
 @step
-def pushed(table, b, wrenches, k):
-    """Moment about the mass centre and acceleration that a wrench on a body causes."""
-    c = constants(table, b + 21)
-    f = constants(wrenches, k)
-    m = plus(constants(wrenches, k + 3), cross(f, c))
-    light = table[b + 27]
-    return (*m, light * f[0], light * f[1], light * f[2])
-
-
-@step
-def alone(table, b, w, push):
-    """The body cut loose: ε, accelerations of its origin and of the next joint, and ω there.
-
-    What concerns the next joint is in its axes.
-    """
-    J, I_c = constants6(table, b + 9), constants6(table, b + 15)
-    c, r = constants(table, b + 21), constants(table, b + 24)
-    f = push[3:]
-    e = times_symmetric(J, plus(cross(times_symmetric(I_c, w), w), push[:3]))
-    # Σ = ω ωᵀ − ω², so that ω × (ω × a) = Σ a
-    xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
-    S = (-yy - zz, w[0] * w[1], w[0] * w[2], -xx - zz, w[1] * w[2], -xx - yy)
-    near, far = times_symmetric(S, c), times_symmetric(S, r)
-    a, p = plus(f, cross(c, e)), plus(plus(f, cross(e, r)), far)
-    R = matrix(table, b)
-    turning, moving = back(R, e), back(R, p)
-    ahead = (turning[0], turning[1], *moving, turning[2])
-    return e, (a[0] - near[0], a[1] - near[1], a[2] - near[2]), ahead, back(R, w)
+def loose(table, b, w, push):
+    """`alone` of the body whose numbers begin at b."""
+    return alone(
+        matrix(table, b), constants6(table, b + 9), constants6(table, b + 15),
+        constants(table, b + 21), constants(table, b + 24), w, push,
+    )  # fmt: skip
 
 
 @step
@@ -293,10 +263,11 @@ def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints):
             s5 = load(table, at + 5, like) + m5
             # The body cut loose: ε, accelerations of its origin and of the next joint.
             b = at * 8 + NUMBERS
-            push = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+            push = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
             if wrenches is not None:
-                push = pushed(table, b, wrenches, 6 * (first + i))
-            (ex, ey, ez), (ax, ay, az), (g0, g1, g2, g3, g4, g5), (ox, oy, oz) = alone(
+                c = constants(table, b + 21)
+                push = pushed(c, table[b + 27], wrenches, 6 * (first + i))
+            (ex, ey, ez), (ax, ay, az), (g0, g1, g5), (g2, g3, g4), (ox, oy, oz) = loose(
                 table, b, (ox, oy, oz), push
             )
             if i + 1 < n and table[(at + UNITS) * 8 + 7]:

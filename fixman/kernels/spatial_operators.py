@@ -16,34 +16,40 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.links import (
+    FIRST,
     LOST_INVERSE,
+    RATES,
+    added,
+    axis,
     carried,
     factor_block,
     felt,
     inertia_tuple,
+    inwards,
     lost_pivot,
     not_a_number,
+    outwards,
+    past_ball,
+    past_slide,
+    past_turn,
     place,
     rotation_tuple,
     solve_block,
 )
 from fixman.kernels.steps import step
-from fixman.kernels.triples import back, cross, plus, times, times_symmetric
-
-RATES = (1, 1, 3, 6)
-FIRST = (2, 5, 0, 3)  # H(k) picks these elements of a spatial vector; a free base 3, 4, 5, 0, 1, 2
+from fixman.kernels.triples import back, cross, full, plus, times_symmetric, transposed
 
 
 @step
 def about_origin(links, i):
-    """(A, B) of M(k), eq. 2.15: inertia about the body's origin, and m p̃."""
+    """Of M(k), eq. 2.15: mass, m p, and inertia about the body's origin."""
     m, x, y, z = links[i, 12], links[i, 13], links[i, 14], links[i, 15]
     I = inertia_tuple(links, i)  # noqa: E741
     A = (
         I[0] + m * (y * y + z * z), I[1] - m * x * y, I[2] - m * x * z,
         I[3] + m * (x * x + z * z), I[4] - m * y * z, I[5] + m * (x * x + y * y),
     )  # fmt: skip
-    return A, (0.0, -m * z, m * y, m * z, 0.0, -m * x, -m * y, m * x, 0.0)
+    return m, (m * x, m * y, m * z), A
 
 
 @jit
@@ -88,9 +94,8 @@ def bias_loads(qd, g, wrenches, kinds, links, X, loads):
                 at += 3
             zeta = plus(zeta, cross(w, turn))
             w = plus(w, turn)
-        m = links[i, 12]
+        m, _, A = about_origin(links, i)
         p = (links[i, 13], links[i, 14], links[i, 15])
-        A, _ = about_origin(links, i)
         # M ζ + b with the mass centre's acceleration taken out: m (v̇ + ω̇ × p + ω × (ω × p))
         centre = plus(cross(zeta, p), cross(w, cross(w, p)))
         force = (
@@ -109,107 +114,27 @@ def bias_loads(qd, g, wrenches, kinds, links, X, loads):
                 loads[i, j] -= wrenches[i, (j + 3) % 6]
 
 
-@jit
-def pick(A, B, C, kind, f, G, D, at):
-    """P(k) Hᵀ(k) into rows ``G[at : at + f]``, and D(k) = H P Hᵀ (4.6) into ``D[at : at + f]``."""
-    for j in range(f):
-        e = (FIRST[kind] + j) % 6
-        if e == 0:
-            G[at + j, 0], G[at + j, 1], G[at + j, 2] = A[0], A[1], A[2]
-            G[at + j, 3], G[at + j, 4], G[at + j, 5] = B[0], B[1], B[2]
-        elif e == 1:
-            G[at + j, 0], G[at + j, 1], G[at + j, 2] = A[1], A[3], A[4]
-            G[at + j, 3], G[at + j, 4], G[at + j, 5] = B[3], B[4], B[5]
-        elif e == 2:
-            G[at + j, 0], G[at + j, 1], G[at + j, 2] = A[2], A[4], A[5]
-            G[at + j, 3], G[at + j, 4], G[at + j, 5] = B[6], B[7], B[8]
-        elif e == 3:
-            G[at + j, 0], G[at + j, 1], G[at + j, 2] = B[0], B[3], B[6]
-            G[at + j, 3], G[at + j, 4], G[at + j, 5] = C[0], C[1], C[2]
-        elif e == 4:
-            G[at + j, 0], G[at + j, 1], G[at + j, 2] = B[1], B[4], B[7]
-            G[at + j, 3], G[at + j, 4], G[at + j, 5] = C[1], C[3], C[4]
-        else:
-            G[at + j, 0], G[at + j, 1], G[at + j, 2] = B[2], B[5], B[8]
-            G[at + j, 3], G[at + j, 4], G[at + j, 5] = C[2], C[4], C[5]
-    for j in range(f):
-        for i in range(f):
-            D[at + j, i] = G[at + j, (FIRST[kind] + i) % 6]
-
-
-@jit
-def axis(kind, j):
-    """Row j of H(k) as two triples."""
-    k = (FIRST[kind] + j) % 6
-    e = (1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0)
-    return e, (1.0 if k == 3 else 0.0, 1.0 if k == 4 else 0.0, 1.0 if k == 5 else 0.0)
+@step
+def keep_block(D, at, k, block):
+    """3×3 block of D(k) = H P Hᵀ (4.6), columns k to k + 2 of rows ``D[at : at + 3]``."""
+    for i in range(3):
+        for j in range(3):
+            D[at + i, k + j] = block[3 * i + j]
 
 
 @step
-def past_revolute(A, B, C, G):
-    """P − G D Gᵀ for a turning about z, and ``G (6,)``: row and column of the axis become zero."""
-    r = 1.0 / A[5]
-    gx, gy = A[2] * r, A[4] * r
-    fx, fy, fz = B[6] * r, B[7] * r, B[8] * r
-    G[0], G[1], G[2], G[3], G[4], G[5] = gx, gy, 1.0, fx, fy, fz
-    return (
-        (A[0] - A[2] * gx, A[1] - A[2] * gy, 0.0, A[3] - A[4] * gy, 0.0, 0.0),
-        (
-            B[0] - A[2] * fx, B[1] - A[2] * fy, B[2] - A[2] * fz,
-            B[3] - A[4] * fx, B[4] - A[4] * fy, B[5] - A[4] * fz,
-            0.0, 0.0, 0.0,
-        ),
-        (
-            C[0] - B[6] * fx, C[1] - B[6] * fy, C[2] - B[6] * fz,
-            C[3] - B[7] * fy, C[4] - B[7] * fz, C[5] - B[8] * fz,
-        ),
-    )  # fmt: skip
+def keep(G, at, g, h):
+    """[g; h] as row ``G[at]``."""
+    for k in range(3):
+        G[at, k], G[at, 3 + k] = g[k], h[k]
 
 
 @step
-def past_prismatic(A, B, C, G):
-    """P − G D Gᵀ for a sliding along z, and ``G (6,)``."""
-    r = 1.0 / C[5]
-    gx, gy, gz = B[2] * r, B[5] * r, B[8] * r
-    fx, fy = C[2] * r, C[4] * r
-    G[0], G[1], G[2], G[3], G[4], G[5] = gx, gy, gz, fx, fy, 1.0
-    return (
-        (
-            A[0] - B[2] * gx, A[1] - B[2] * gy, A[2] - B[2] * gz,
-            A[3] - B[5] * gy, A[4] - B[5] * gz, A[5] - B[8] * gz,
-        ),
-        (
-            B[0] - B[2] * fx, B[1] - B[2] * fy, 0.0,
-            B[3] - B[5] * fx, B[4] - B[5] * fy, 0.0,
-            B[6] - B[8] * fx, B[7] - B[8] * fy, 0.0,
-        ),
-        (C[0] - C[2] * fx, C[1] - C[2] * fy, 0.0, C[3] - C[4] * fy, 0.0, 0.0),
-    )  # fmt: skip
-
-
-@jit
-def past_spherical(A, B, C, block, F, G, at):
-    """P − G D Gᵀ for a ball joint, which passes on nothing but forces: C − Bᵀ A⁻¹ B.
-
-    ``block`` is A factored, G = [1; Bᵀ A⁻¹] goes into rows ``G[at : at + 3]``; F is room.
-    """
-    zero = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    for j in range(3):  # rows of F are columns of A⁻¹ B
-        F[j, 0], F[j, 1], F[j, 2] = B[j], B[3 + j], B[6 + j]
-        solve_block(block, 3, F[j])
+def keep_ball(G, at, K):
+    """G(k) = [1; Kᵀ] of a ball joint, K = A⁻¹ B."""
     for j in range(3):
         for k in range(3):
-            G[at + j, k] = 1.0 if j == k else 0.0
-            G[at + j, 3 + k] = F[k, j]
-    C = (
-        C[0] - (B[0] * F[0, 0] + B[3] * F[0, 1] + B[6] * F[0, 2]),
-        C[1] - (B[0] * F[1, 0] + B[3] * F[1, 1] + B[6] * F[1, 2]),
-        C[2] - (B[0] * F[2, 0] + B[3] * F[2, 1] + B[6] * F[2, 2]),
-        C[3] - (B[1] * F[1, 0] + B[4] * F[1, 1] + B[7] * F[1, 2]),
-        C[4] - (B[1] * F[2, 0] + B[4] * F[2, 1] + B[7] * F[2, 2]),
-        C[5] - (B[2] * F[2, 0] + B[5] * F[2, 1] + B[8] * F[2, 2]),
-    )
-    return zero, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), C
+            G[at + j, k], G[at + j, 3 + k] = float(j == k), K[3 * j + k]
 
 
 @jit
@@ -221,7 +146,6 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu):
     """
     block = np.empty((6, 6))
     scale = np.empty(6)
-    F = np.empty((3, 3))
     n = kinds.size
     at = G.shape[0]
     A = C = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -245,16 +169,9 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu):
                     e, v = axis(kind, j)
                     scale[j] = felt(R, l, A0, B0, C0, e, v)
             A, B, C = carried(R, l, A, B, C)
-            zf = times(R, zf)
-            zn = plus(times(R, zn), cross(l, zf))
-        m = links[i, 12]
-        Am, Bm = about_origin(links, i)
-        A = (A[0] + Am[0], A[1] + Am[1], A[2] + Am[2], A[3] + Am[3], A[4] + Am[4], A[5] + Am[5])
-        B = (
-            B[0], B[1] + Bm[1], B[2] + Bm[2], B[3] + Bm[3], B[4], B[5] + Bm[5],
-            B[6] + Bm[6], B[7] + Bm[7], B[8],
-        )  # fmt: skip
-        C = (C[0] + m, C[1], C[2], C[3] + m, C[4], C[5] + m)
+            zn, zf = inwards(X, i + 1, zn, zf)
+        m, h, Am = about_origin(links, i)
+        A, B, C = added(A, B, C, m, h, Am)
         if loads.size:
             zn = plus(zn, (loads[i, 0], loads[i, 1], loads[i, 2]))
             zf = plus(zf, (loads[i, 3], loads[i, 4], loads[i, 5]))
@@ -262,50 +179,43 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu):
         at -= f
         if kind < 2:
             d = A[5] if kind == 0 else C[5]
-            if not d > LOST_INVERSE * scale[0] or d == math.inf:
-                D[at, 0] = d
-                return lost_pivot(i, n, D[at : at + 1], 1, scale)
-            e = -zn[2] if kind == 0 else -zf[2]
-            if T.size:
-                e += T[at]
             D[at, 0] = d
-            nu[at] = e / d
+            if not d > LOST_INVERSE * scale[0] or d == math.inf:
+                return lost_pivot(i, n, D[at : at + 1], 1, scale)
+            torque = T[at] if T.size else 0.0
             if kind == 0:
-                A, B, C = past_revolute(A, B, C, G[at])
+                (A, B, C, zn, zf), g, h, nu[at] = past_turn(A, B, C, zn, zf, torque)
             else:
-                A, B, C = past_prismatic(A, B, C, G[at])
-            zn = (zn[0] + G[at, 0] * e, zn[1] + G[at, 1] * e, zn[2] + G[at, 2] * e)
-            zf = (zf[0] + G[at, 3] * e, zf[1] + G[at, 4] * e, zf[2] + G[at, 5] * e)
+                (A, B, C, zn, zf), g, h, nu[at] = past_slide(A, B, C, zn, zf, torque)
+            keep(G, at, g, h)
         else:
-            pick(A, B, C, kind, f, G, D, at)
+            if kind == 2:
+                keep_block(D, at, 0, full(A))
+            else:
+                keep_block(D, at, 0, full(C))
+                keep_block(D, at, 3, transposed(B))
+                keep_block(D, at + 3, 0, B)
+                keep_block(D, at + 3, 3, full(A))
             for j in range(f):
-                e = -zf[j] if kind == 3 and j < 3 else -zn[j % 3]
-                if T.size:
-                    e += T[at + j]
-                nu[at + j] = e
+                nu[at + j] = T[at + j] if T.size else 0.0
                 for k in range(f):
                     block[j, k] = D[at + j, k]
             if not factor_block(block, f, scale, LOST_INVERSE):
                 return lost_pivot(i, n, D[at : at + f], f, scale)
             if kind == 2:
-                A, B, C = past_spherical(A, B, C, block, F, G, at)
-                for j in range(3):
-                    e = nu[at + j]
-                    zn = (
-                        zn[0] + G[at + j, 0] * e,
-                        zn[1] + G[at + j, 1] * e,
-                        zn[2] + G[at + j, 2] * e,
-                    )
-                    zf = (
-                        zf[0] + G[at + j, 3] * e,
-                        zf[1] + G[at + j, 4] * e,
-                        zf[2] + G[at + j, 5] * e,
-                    )
+                moment = (nu[at], nu[at + 1], nu[at + 2])
+                C, zf, K, spin, _ = past_ball(A, B, C, zn, zf, moment)
+                A = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+                B = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+                zn = moment
+                keep_ball(G, at, K)
+                nu[at], nu[at + 1], nu[at + 2] = spin
             else:
                 for j in range(6):
+                    nu[at + j] -= zf[j] if j < 3 else zn[j - 3]
                     for k in range(6):
                         G[at + j, k] = 1.0 if k == (3 + j) % 6 else 0.0
-            solve_block(block, f, nu[at : at + f])
+                solve_block(block, f, nu[at : at + f])
     return -1
 
 
@@ -315,10 +225,7 @@ def smoother_sweep(kinds, X, G, nu, out):
     yn = yf = (0.0, 0.0, 0.0)
     at = 0
     for i in range(kinds.size):
-        R = rotation_tuple(X, i)
-        l = (X[i, 9], X[i, 10], X[i, 11])  # noqa: E741
-        yf = back(R, plus(yf, cross(yn, l)))
-        yn = back(R, yn)
+        yn, yf = outwards(X, i, yn, yf)
         kind = kinds[i]
         for j in range(RATES[kind]):
             out[at + j] = nu[at + j] - (
@@ -381,9 +288,7 @@ def seen_from(X, i, Y, F, point):
             yn = (Y[0, c], Y[1, c], Y[2, c])
             yf = (Y[3, c], Y[4, c], Y[5, c])
             if i < X.shape[0]:
-                R = rotation_tuple(X, i)
-                yf = back(R, plus(yf, cross(yn, (X[i, 9], X[i, 10], X[i, 11]))))
-                yn = back(R, yn)
+                yn, yf = outwards(X, i, yn, yf)
             else:
                 yf = plus(yf, cross(yn, (point[0], point[1], point[2])))
             F[c, 0], F[c, 1], F[c, 2] = yn

@@ -1,8 +1,9 @@
 """Serial chains of rigid bodies, one file for each published algorithm.
 
 ``SerialChain`` describes a chain; the submodules answer questions about it in the symbols of
-their papers.  None imports another: beyond the model they share vector algebra and, between `denoc`
-and `spatial_operators`, the sweep of inertias inwards; tests make them agree.
+their papers.  None imports another: beyond the model they share vector algebra, the placement of
+joints, the bias and how a joint is taken out of an inertia; tests hold them against each other and
+against oracles that share nothing with them.
 
 ============================  ==================================================================
 `newton_euler`                inverse dynamics and joint wrenches

@@ -7,6 +7,7 @@ free to move.  From tip to base, with p_i the directions in which joint i moves,
 
 and from base to tip q̈_i = D_i⁻¹ (u_i − p_iᵀ M̂_i a′_i) (Featherstone, Rigid Body Dynamics
 Algorithms, 2008, section 7.3; the D_i are the m̂_i of saha_1996 and D(k) of rodriguez_kreutz_1988).
+The same pass as it stands in the book is `articulated_body` in ``tests/rigid_oracles.py``.
 
 Where this leaves the book: transforms are split into screws about the z axis of a joint and the x
 axis before it (modified Denavit–Hartenberg frames, chosen here whatever frames the user has), which
@@ -141,17 +142,14 @@ def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
     O(n).
     """
     plan = _plan(arm)
-    q = _arrays.real(q, (arm.nq,), "q", "coordinate")
-    lead = q.shape[:-1]
+    q, lead = model.configurations(arm, q)
+    model.refuse_coordinates(arm, q, lead)
     sizes = RATES[arm.kinds]
     starts = np.concatenate([[0], np.cumsum(sizes**2)])
     out = np.empty((*lead, int(starts[-1])))
-    still = np.zeros((q.size // arm.nq, arm.nv))
-    given = (q.reshape(-1, arm.nq), still, still, np.zeros(3), np.empty(0))
-    model.refuse_not_finite(arm, *given, lead, "tau")
     frame, code = kernel.pivots(plan.table, q.reshape(-1), starts, out.reshape(-1))
     if code != DONE:
-        _refuse(arm, given, lead, frame, code)
+        raise _failure(code, frame, lead)
     shapes = [(*lead, int(f), int(f)) for f in sizes]
     blocks = zip(starts[:-1], starts[1:], shapes, strict=True)
     return tuple(out[..., a:b].reshape(shape) for a, b, shape in blocks)
@@ -175,7 +173,8 @@ def _forward_dynamics(
     qdd = np.empty((*lead, arm.nv))
     frame, code = _states(plan, flat, qdd, workers)
     if code != DONE:
-        _refuse(arm, (q, qd, tau, g, W), lead, frame, code)
+        model.refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
+        raise _failure(code, frame, lead)
     return qdd
 
 
@@ -233,18 +232,11 @@ def _one_by_one(
     return 0, DONE
 
 
-def _refuse(
-    arm: SerialChain,
-    given: tuple[Array, Array, Array, Array, Array],
-    lead: Lead,
-    frame: int,
-    code: int,
-) -> None:
-    """Raise the error for a state without an answer."""
-    model.refuse_not_finite(arm, *given, lead, "tau")
+def _failure(code: int, frame: int, lead: Lead) -> ValueError:
+    """Return the error for a state without an answer."""
     if code >= 0:
-        raise model.lost_pivot(code, frame, lead)
-    raise _arrays.overflow("accelerations", frame, lead)
+        return model.lost_pivot(code, frame, lead)
+    return _arrays.overflow("accelerations", frame, lead)
 
 
 def _vector(gravity: ArrayLike) -> Array:

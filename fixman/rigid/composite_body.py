@@ -28,8 +28,9 @@ from scipy.linalg import lapack
 
 from fixman._arrays import Array, Lead, overflow
 from fixman.kernels.rigid_composite_body import convective_frames, inertia_frames, substitute
-from fixman.kernels.rigid_newton_euler import newton_euler_frames
-from fixman.rigid.model import SerialChain, gate, lost_pivot, refuse_not_finite
+from fixman.rigid import model
+from fixman.rigid.model import SerialChain
+from fixman.rigid.newton_euler import without_bias
 
 __all__ = ["convective_matrix", "forward_dynamics", "inertia_matrix"]
 
@@ -52,12 +53,11 @@ def inertia_matrix(arm: SerialChain, q: ArrayLike) -> Array:
     ValueError
         For wrong shapes, values that are not finite, and quaternions that are not unit ones.
     """
-    rest = np.zeros(arm.nv)
-    q, qd, qdd, g, W, lead = gate(arm, q, rest, rest, (0, 0, 0), None, name="qdd")
+    q, lead = model.configurations(arm, q)
     out = np.empty((q.shape[0], arm.nv, arm.nv))
     bad = inertia_frames(arm._index, arm._table, q, out)
     if bad >= 0:
-        refuse_not_finite(arm, q, qd, qdd, g, W, lead, "qdd")
+        model.refuse_coordinates(arm, q, lead)
         raise overflow("inertia matrix", bad, lead)
     return out.reshape(*lead, arm.nv, arm.nv)
 
@@ -89,11 +89,11 @@ def convective_matrix(
         For wrong shapes, values that are not finite, and quaternions that are not unit ones.
     """
     rest = np.zeros(arm.nv)
-    q, qd, qdd, g, W, lead = gate(arm, q, qd, rest, (0, 0, 0), None, name="qdd")
+    q, qd, qdd, g, W, lead = model.gate(arm, q, qd, rest, (0, 0, 0), None, name="qdd")
     out = np.empty((q.shape[0], arm.nv, arm.nv))
     bad = convective_frames(arm._index, arm._table, q, qd, bool(christoffel), out)
     if bad >= 0:
-        refuse_not_finite(arm, q, qd, qdd, g, W, lead, "qdd")
+        model.refuse_not_finite(arm, q, qd, qdd, g, W, lead, "qdd")
         raise overflow("matrix of convective terms", bad, lead)
     return out.reshape(*lead, arm.nv, arm.nv)
 
@@ -136,28 +136,24 @@ def forward_dynamics(
         If the inertia matrix is singular to rounding: joints move nothing, or a body too light.
     """
     lead: Lead
-    q, qd, tau, g, W, lead = gate(arm, q, qd, tau, gravity, wrenches, name="tau")
-    φ = np.empty_like(tau)
+    q, qd, tau, g, W, lead = model.gate(arm, q, qd, tau, gravity, wrenches, name="tau")
+    φ = without_bias(arm, q, qd, tau, g, W, lead)
     matrix = np.empty((q.shape[0], arm.nv, arm.nv))
-    γ = np.empty((1, arm.n, 6))
-    bad = newton_euler_frames(arm._index, arm._table, q, qd, np.zeros_like(tau), g, W, φ, γ)
-    bad = max(bad, inertia_frames(arm._index, arm._table, q, matrix))
+    bad = inertia_frames(arm._index, arm._table, q, matrix)
     if bad >= 0:
-        refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
-        raise overflow("inertia matrix or bias", bad, lead)
-    with np.errstate(over="ignore", invalid="ignore"):
-        np.subtract(tau, φ, out=φ)
+        model.refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
+        raise overflow("inertia matrix", bad, lead)
     try:
         lower = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         frame, row = _lost_row(matrix)
-        raise lost_pivot(_body(arm, row), frame, lead) from None
+        raise model.lost_pivot(_body(arm, row), frame, lead) from None
     bad = substitute(lower, matrix, φ)
     if bad >= 0:
         frame, row = divmod(bad, arm.nv)
-        raise lost_pivot(_body(arm, row), frame, lead)
+        raise model.lost_pivot(_body(arm, row), frame, lead)
     if not np.isfinite(φ).all():
-        refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
+        model.refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
         raise overflow("accelerations", int(np.argmin(np.isfinite(φ).all(1))), lead)
     return φ.reshape(*lead, arm.nv)
 

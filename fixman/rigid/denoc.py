@@ -21,11 +21,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman import _arrays
 from fixman._arrays import Array, Lead, overflow
 from fixman.kernels import denoc as kernels
-from fixman.rigid.model import RATES, SerialChain, gate, lost_pivot, refuse_not_finite
-from fixman.rigid.newton_euler import inverse_dynamics
+from fixman.rigid import model
+from fixman.rigid.model import SerialChain
+from fixman.rigid.newton_euler import without_bias
+from fixman.rigid.spatial import propagation
 
 __all__ = ["forward_dynamics", "logdet_mass", "n_d", "n_l", "udut"]
 
@@ -75,24 +76,13 @@ def forward_dynamics(
     of `spatial_operators`.
     """
     lead: Lead
-    q, qd, tau, g, W, lead = gate(arm, q, qd, tau, gravity, wrenches, name="tau")
-    # With the batch axes as given, because complaints about q, qd, … come from there.
-    bias = inverse_dynamics(
-        arm,
-        q.reshape(*lead, arm.nq),
-        qd.reshape(*lead, arm.nv),
-        np.zeros(arm.nv),
-        gravity=g,
-        wrenches=W.reshape(*lead, arm.n, 6) if W.size else None,
-    )
+    q, qd, tau, g, W, lead = model.gate(arm, q, qd, tau, gravity, wrenches, name="tau")
+    left = without_bias(arm, q, qd, tau, g, W, lead)
     out = np.empty_like(tau)
-    with np.errstate(over="ignore", invalid="ignore"):
-        left = tau - bias.reshape(tau.shape)
     bad = kernels.forward_frames(q, left, arm._kinds, arm._table, out)
     if bad >= 0:
-        frame, body = divmod(bad, arm.n + 1)
-        refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
-        raise lost_pivot(body, frame, lead) if body < arm.n else overflow("θ̈", frame, lead)
+        model.refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
+        raise model.failure(arm, bad, "θ̈", lead)
     return out.reshape(*lead, arm.nv)
 
 
@@ -127,7 +117,7 @@ def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
     kernels.upper_frames(arm._kinds, arm._table, X, psi_hat, U)
     if not np.isfinite(U).all():
         raise overflow("factor U", int(np.argmin(np.isfinite(U).all(axis=(1, 2)))), lead)
-    for at, f in zip(arm.rate_offsets[:-1], RATES[arm.kinds], strict=True):
+    for at, f in zip(arm.rate_offsets[:-1], model.RATES[arm.kinds], strict=True):
         D[:, at : at + f, at : at + f] = m_hat[:, at : at + f, :f]
     return U.reshape(*lead, nv, nv), D.reshape(*lead, nv, nv)
 
@@ -161,20 +151,14 @@ def n_l(arm: SerialChain, q: ArrayLike) -> Array:
     Block i, j ≤ i is B_ij: the twist that body i has if body j moves and the joints between do
     not.  Twists are of mass centres, angular before linear, in body axes; ``q (nq,)``.
     """
-    q = _arrays.real(q, (arm.nq,), "q", "coordinate")
-    if q.ndim != 1:
-        raise ValueError(f"q must be one configuration here, ({arm.nq},), got {q.shape}")
-    _refuse(arm, q.reshape(1, -1), ())
+    q = model.configuration(arm, q)
     X = np.empty((arm.n, 12))
     kernels.place_centres(q, arm._kinds, arm._table, X)
     N = np.zeros((arm.n, 6, arm.n, 6))
-    for i, row in enumerate(X):
-        R, c = row[:9].reshape(3, 3), -row[9:]
-        B = np.zeros((6, 6))  # B_{i,i−1}, eq. 13, and from the axes of body i − 1 to those of i
-        B[:3, :3] = B[3:, 3:] = R.T
-        B[3:, :3] = R.T @ np.cross(c, np.eye(3)).T
+    B = propagation(X[:, :9].reshape(-1, 3, 3), X[:, 9:])  # B_{i,i−1}, eq. 13
+    for i in range(arm.n):
         if i > 0:
-            N[i] = np.tensordot(B, N[i - 1], 1)
+            N[i] = np.tensordot(B[i], N[i - 1], 1)
         N[i, :, i] = np.eye(6)
     return N.reshape(6 * arm.n, 6 * arm.n)
 
@@ -186,27 +170,19 @@ def n_d(arm: SerialChain) -> Array:
     """
     N = np.zeros((arm.n, 6, arm.nv))
     for i, (kind, at) in enumerate(zip(arm.kinds, arm.rate_offsets[:-1], strict=True)):
-        for j in range(RATES[kind]):
+        for j in range(model.RATES[kind]):
             N[i, :, at + j] = np.concatenate(kernels.joint_rate(kind, j, arm._table, i))
     return N.reshape(6 * arm.n, arm.nv)
 
 
 def _factor(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array, Array, Lead]:
     """Return X (frames, n, 12), ψ̂ and m̂ (frames, nv, 6), and the batch axes."""
-    q = _arrays.real(q, (arm.nq,), "q", "coordinate")
-    lead: Lead = q.shape[:-1]
-    q = q.reshape(-1, arm.nq)
+    q, lead = model.configurations(arm, q)
     frames = q.shape[0]
     X = np.empty((frames, arm.n, 12))
     psi_hat, m_hat = np.empty((frames, arm.nv, 6)), np.empty((frames, arm.nv, 6))
     bad = kernels.factor_frames(q, arm._kinds, arm._table, X, psi_hat, m_hat)
     if bad >= 0:
-        frame, body = divmod(bad, arm.n + 1)
-        _refuse(arm, q, lead)
-        raise lost_pivot(body, frame, lead) if body < arm.n else overflow("pivots", frame, lead)
+        model.refuse_coordinates(arm, q, lead)
+        raise model.failure(arm, bad, "pivots", lead)
     return X, psi_hat, m_hat, lead
-
-
-def _refuse(arm: SerialChain, q: Array, lead: Lead) -> None:
-    rest = np.zeros((q.shape[0], arm.nv))
-    refuse_not_finite(arm, q, rest, rest, np.zeros(3), np.empty((0, arm.n, 6)), lead, "q")

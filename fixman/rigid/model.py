@@ -404,6 +404,22 @@ def require_arm(arm: SerialChain) -> None:
         raise TypeError(f"arm must be a fixman.rigid.SerialChain, got {type(arm).__name__}")
 
 
+def configurations(arm: SerialChain, q: ArrayLike) -> tuple[Array, Lead]:
+    """Coerce coordinates alone: (frames, nq), and the batch axes; values as `gate`."""
+    require_arm(arm)
+    q = _arrays.real(q, (arm.nq,), "q", "coordinate")
+    return q.reshape(-1, arm.nq), q.shape[:-1]
+
+
+def configuration(arm: SerialChain, q: ArrayLike) -> Array:
+    """Coerce the coordinates (nq,) of one configuration, and look at them."""
+    rows, lead = configurations(arm, q)
+    if lead:
+        raise ValueError(f"q must be one configuration here, ({arm.nq},), got {np.shape(q)}")
+    refuse_coordinates(arm, rows, ())
+    return rows.reshape(-1)
+
+
 def gate(
     arm: SerialChain,
     q: ArrayLike,
@@ -448,12 +464,17 @@ def refuse_not_finite(
     arm: SerialChain, q: Array, qd: Array, last: Array, g: Array, W: Array, lead: Lead, name: str
 ) -> None:
     """Raise for the first argument that is not finite, or a quaternion that is not a unit one."""
-    _arrays.require_finite(q.reshape(*lead, arm.nq), (arm.nq,), "q", "coordinate")
+    refuse_coordinates(arm, q, lead)
     _arrays.require_finite(qd.reshape(*lead, arm.nv), (arm.nv,), "qd", "rate")
     _arrays.require_finite(last.reshape(*lead, arm.nv), (arm.nv,), name, "rate")
     _arrays.require_finite(g, (3,), "gravity", "component")
     if W.size:
         _arrays.require_finite(W.reshape(*lead, arm.n, 6), (arm.n, 6), "wrenches", "body")
+
+
+def refuse_coordinates(arm: SerialChain, q: Array, lead: Lead) -> None:
+    """Raise for coordinates (frames, nq) as `refuse_not_finite` does."""
+    _arrays.require_finite(q.reshape(*lead, arm.nq), (arm.nq,), "q", "coordinate")
     for i in np.flatnonzero(arm.kinds >= SPHERICAL):
         end = arm.position_offsets[i + 1]
         norm = np.hypot.reduce(q[:, end - 4 : end], axis=1)
@@ -467,6 +488,12 @@ def refuse_not_finite(
                 frame=_arrays.frame_index(frame, lead),
                 body=int(i),
             )
+
+
+def failure(arm: SerialChain, bad: int, what: str, lead: Lead) -> ValueError:
+    """Return the error for a kernel's frame · (n + 1) + body: a lost pivot, or n for overflow."""
+    frame, body = divmod(bad, arm.n + 1)
+    return lost_pivot(body, frame, lead) if body < arm.n else _arrays.overflow(what, frame, lead)
 
 
 def lost_pivot(body: int, frame: int, lead: Lead) -> SingularConstraintError:

@@ -89,6 +89,19 @@ def joint_wrenches(
     return _recursion(arm, q, qd, qdd, gravity, wrenches, joints=True)
 
 
+def without_bias(
+    arm: SerialChain, q: Array, qd: Array, tau: Array, g: Array, W: Array, lead: Lead
+) -> Array:
+    """τ − C θ̇ + (gravity and wrenches), (frames, nv), of what `model.gate` returns."""
+    bias, γ = np.empty_like(tau), np.empty((1, arm.n, 6))
+    bad = newton_euler_frames(arm._index, arm._table, q, qd, np.zeros_like(tau), g, W, bias, γ)
+    if bad >= 0:
+        refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
+        raise overflow("bias", bad, lead)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return tau - bias
+
+
 def _recursion(
     arm: SerialChain,
     q: ArrayLike,

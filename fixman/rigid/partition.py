@@ -36,8 +36,9 @@ from numpy.typing import ArrayLike
 from fixman import _arrays
 from fixman._arrays import Array, Lead, overflow
 from fixman.kernels import rigid_partition
+from fixman.rigid import model
 from fixman.rigid._partition_tables import PartitionTables, tables, unsuited
-from fixman.rigid.model import SerialChain, gate, refuse_not_finite, require_arm
+from fixman.rigid.model import SerialChain
 from fixman.rigid.newton_euler import inverse_dynamics
 from fixman.structured import BlockTridiagonal
 
@@ -157,9 +158,8 @@ def logdet_hard(arm: SerialChain, q: ArrayLike) -> Array:
         O(n) a frame.  Errors as in `forward_dynamics`.
     """
     known = tables(arm)
-    q = _arrays.real(q, (arm.nq,), "q", "coordinate")
-    lead: Lead = q.shape[:-1]
-    out = np.empty(q.size // arm.nq)
+    q, lead = model.configurations(arm, q)
+    out = np.empty(q.shape[0])
     bad = rigid_partition.logdet_frames(known.blocks, arm._index, q.reshape(-1), out)
     if bad >= 0:
         rates = np.zeros(out.size * arm.nv)
@@ -179,11 +179,7 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     q : (nq,)
     """
     known = tables(arm)
-    q = _arrays.real(q, (arm.nq,), "q", "coordinate")
-    if q.ndim != 1:
-        raise ValueError(f"q must have shape ({arm.nq},), one configuration, got {q.shape}")
-    rates = np.zeros((1, arm.nv))
-    refuse_not_finite(arm, q[None], rates, rates, _AT_REST, np.empty((0, arm.n, 6)), (), "tau")
+    q = model.configuration(arm, q)
     diagonal, lower = np.zeros((arm.n, 5, 5)), np.zeros((arm.n - 1, 5, 5))
     rigid_partition.assemble(known.blocks, arm._index, q, diagonal, lower)
     return BlockTridiagonal(diagonal, lower, rigid_partition.HARD[arm.kinds])
@@ -239,9 +235,9 @@ def _motion(
     joints: bool,
 ) -> tuple[Array, Lead]:
     """Accelerations of every frame, each followed by its wrenches if ``joints``; flat."""
-    require_arm(arm)
+    model.require_arm(arm)
     known = tables(arm)
-    q, qd, tau, g, loads, lead = gate(arm, q, qd, tau, gravity, wrenches, name="tau")
+    q, qd, tau, g, loads, lead = model.gate(arm, q, qd, tau, gravity, wrenches, name="tau")
     out = np.empty(q.shape[0] * (known.width if joints else arm.nv))
     q, qd, tau = q.reshape(-1), qd.reshape(-1), tau.reshape(-1)
     W = loads.reshape(-1) if wrenches is not None else None
@@ -313,7 +309,7 @@ def _failure(
     shapes = ((arm.nq,), (arm.nv,), (arm.nv,))
     q, qd, tau = (a.reshape(-1, *s) for a, s in zip((q, qd, tau), shapes, strict=True))
     loads = np.empty((0, arm.n, 6)) if W is None else W.reshape(-1, arm.n, 6)
-    refuse_not_finite(arm, q, qd, tau, g, loads, lead, "tau")
+    model.refuse_not_finite(arm, q, qd, tau, g, loads, lead, "tau")
     known = tables(arm)
     if body < arm.n and (
         (known.planar is not None and not joints)
@@ -322,4 +318,4 @@ def _failure(
     ):
         where = _arrays.frame_index(frame, lead)
         return unsuited(body, "its joint's pivot is lost to rounding", where)
-    return overflow("accelerations", frame, lead)
+    return _arrays.overflow("accelerations", frame, lead)

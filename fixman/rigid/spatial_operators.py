@@ -35,9 +35,9 @@ from fixman import _arrays
 from fixman._arrays import Array, Lead, overflow
 from fixman.kernels import links
 from fixman.kernels import spatial_operators as kernels
-from fixman.rigid import spatial
-from fixman.rigid.model import SerialChain, gate, lost_pivot, refuse_not_finite
-from fixman.rigid.newton_euler import inverse_dynamics
+from fixman.rigid import model, spatial
+from fixman.rigid.model import SerialChain
+from fixman.rigid.newton_euler import without_bias
 
 __all__ = [
     "Operators",
@@ -103,9 +103,9 @@ def forward_dynamics(
     if method not in METHODS:
         raise ValueError(f"method must be one of {METHODS}, got {method!r}")
     lead: Lead
-    q, qd, tau, g, W, lead = gate(arm, q, qd, tau, gravity, wrenches, name="tau")
+    q, qd, tau, g, W, lead = model.gate(arm, q, qd, tau, gravity, wrenches, name="tau")
     if method in ("fd2", "fd4"):
-        refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
+        model.refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
         out = np.empty_like(tau)
         for frame in range(tau.shape[0]):
             link = _Links(arm, q[frame], frame, lead)
@@ -117,23 +117,12 @@ def forward_dynamics(
         return out.reshape(*lead, arm.nv)
     T = tau
     if method == "fd1":
-        # With the batch axes as given, because complaints about q, qd, … come from there.
-        bias = inverse_dynamics(
-            arm,
-            q.reshape(*lead, arm.nq),
-            qd.reshape(*lead, arm.nv),
-            np.zeros(arm.nv),
-            gravity=g,
-            wrenches=W.reshape(*lead, arm.n, 6) if W.size else None,
-        )
-        with np.errstate(over="ignore", invalid="ignore"):
-            T = tau - bias.reshape(tau.shape)
+        T = without_bias(arm, q, qd, tau, g, W, lead)
     out = np.empty_like(tau)
     bad = kernels.forward_frames(q, qd, T, g, W, arm._kinds, arm._table, method == "fd3", out)
     if bad >= 0:
-        frame, body = divmod(bad, arm.n + 1)
-        refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
-        raise lost_pivot(body, frame, lead) if body < arm.n else overflow("θ̈", frame, lead)
+        model.refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
+        raise model.failure(arm, bad, "θ̈", lead)
     return out.reshape(*lead, arm.nv)
 
 
@@ -157,8 +146,8 @@ def link_accelerations(
         those of the bodies: the report's, with gravity, are relative to free fall.
     """
     lead: Lead
-    q, qd, tau, g, W, lead = gate(arm, q, qd, tau, gravity, wrenches, name="tau")
-    refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
+    q, qd, tau, g, W, lead = model.gate(arm, q, qd, tau, gravity, wrenches, name="tau")
+    model.refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
     out = np.empty((tau.shape[0], arm.n, 6))
     for frame in range(tau.shape[0]):
         link = _Links(arm, q[frame], frame, lead)
@@ -196,9 +185,7 @@ def operational_inertia_inverse(
     ValueError, SingularConstraintError
         As `forward_dynamics`.
     """
-    q = _arrays.real(q, (arm.nq,), "q", "coordinate")
-    lead: Lead = q.shape[:-1]
-    q = q.reshape(-1, arm.nq)
+    q, lead = model.configurations(arm, q)
     at = _arrays.real(point, (3,), "point", "component")
     if at.ndim != 1:
         raise ValueError(f"point must have shape (3,), got {at.shape}")
@@ -206,9 +193,8 @@ def operational_inertia_inverse(
     out = np.empty((q.shape[0], 6, 6))
     bad = kernels.tip_inertia_frames(q, at, arm._kinds, arm._table, out)
     if bad >= 0:
-        frame, body = divmod(bad, arm.n + 1)
-        _refuse(arm, q, lead)
-        raise lost_pivot(body, frame, lead) if body < arm.n else overflow("Λ⁻¹", frame, lead)
+        model.refuse_coordinates(arm, q, lead)
+        raise model.failure(arm, bad, "Λ⁻¹", lead)
     return out.reshape(*lead, 6, 6)
 
 
@@ -281,11 +267,7 @@ def operators(arm: SerialChain, q: ArrayLike) -> Operators:
     ValueError, SingularConstraintError
         As `forward_dynamics`.
     """
-    q = _arrays.real(q, (arm.nq,), "q", "coordinate")
-    if q.ndim != 1:
-        raise ValueError(f"q must be one configuration here, ({arm.nq},), got {q.shape}")
-    _refuse(arm, q.reshape(1, -1), ())
-    link = _Links(arm, q, 0, ())
+    link = _Links(arm, model.configuration(arm, q), 0, ())
     N = link.N
     with _unchecked():
         P, D, G, L = _riccati(link)
@@ -480,7 +462,7 @@ def _riccati(link: _Links) -> tuple[list[Array], list[Array], list[Array], list[
         if not (np.isfinite(P[k]).all() and np.isfinite(size).all()):
             raise overflow("articulated inertia P", link.frame, link.lead)
         if not links.factor_block(D[k].copy(), D[k].shape[0], H @ size, links.LOST_INVERSE):
-            raise lost_pivot(link.N - 1 - k, link.frame, link.lead)
+            raise model.lost_pivot(link.N - 1 - k, link.frame, link.lead)
         G.append(np.asarray(np.linalg.solve(D[k], H @ P[k]).T, dtype=np.float64))
         L.append(link.phi[k] @ G[k])
     return P, D, G, L
@@ -493,8 +475,3 @@ def _unchecked() -> np.errstate:
 
 def _diagonal(blocks: list[Array]) -> Array:
     return np.asarray(scipy.linalg.block_diag(*blocks), dtype=np.float64)
-
-
-def _refuse(arm: SerialChain, q: Array, lead: Lead) -> None:
-    rest = np.zeros((q.shape[0], arm.nv))
-    refuse_not_finite(arm, q, rest, rest, np.zeros(3), np.empty((0, arm.n, 6)), lead, "q")
