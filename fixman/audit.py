@@ -220,8 +220,8 @@ class GroupReport:
             return ""
         return (
             f"{scatter.loose} of {scatter.rows} hard coordinates vary as under no stiff spring, by "
-            f"up to {scatter.loose_by}: constraining to a mean would change more than the metric, and "
-            "this is about the metric alone"
+            f"up to {scatter.loose_by}: constraining to a mean would change more than the metric, "
+            "and this is about the metric alone"
         )
 
     @cached_property

@@ -138,9 +138,8 @@ class Meter:
             len(rows),
             held=int(np.sum(share <= 1.0)),
             turning=int(np.sum(deviations[self._turns] > SCATTERED)),
-            loose=int(
-                np.sum((varies > np.where(lengths, LOOSE_LENGTH, LOOSE_ANGLE)) & ~self._turns)
-            ),
+            loose=int(np.sum(loose)),
+            loose_by=amount(int(np.argmax(np.where(loose, share, 0.0)))) if loose.any() else "",
             loosest=f"{row_name(rows[worst], self.molecules, name)} varies by {amount(worst)}",
         )
 
