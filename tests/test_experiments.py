@@ -32,6 +32,7 @@ def run(tmp_path_factory, peer):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_it_runs(script, run):
     rows, png, text = run(script)
