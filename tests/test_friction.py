@@ -36,7 +36,6 @@ def decay(chain, friction, dt, lag):
 
 @pytest.mark.parametrize(("friction", "dt"), [(1.25, 0.05), (0.5, 0.1)])
 @pytest.mark.parametrize("name", CHAINS)
-@pytest.mark.filterwarnings("ignore:dt=.* is long:RuntimeWarning")  # on purpose
 def test_velocities_are_forgotten_at_the_rate_of_the_friction(name, friction, dt):
     lag = round(1 / (friction * dt))
     slope, error, energy = decay(CHAINS[name], friction, dt, lag)

@@ -33,7 +33,7 @@ ALONE = 1
 # Of the shortest bond, the thermal way of a step from which a warning is due: there ⟨cos²θ⟩ of two
 # bonds is off by 0.5 % or so, and the error grows with the square.
 LONG_STEP = 0.15
-LONG_TURN, LONG_NEWTON = 0.05, 0.02  # with hard angles, whose chains have lighter motions left
+LONG_TURN, LONG_NEWTON = 0.1, 0.02  # with hard angles, whose chains have lighter motions left
 FAR = 0.1  # of the shortest bond, by which forces move a bead in one step if there is an overlap
 STRAIGHT = 0.01  # sine of a bend in space below which a hard one turns faster than steps can follow
 COLLAPSED = 1e-3  # of the start's smallest pivot of H^bb, by its diagonal: rows became dependent
