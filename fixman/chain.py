@@ -139,9 +139,9 @@ class Chain:
             "torsional": every length and angle, and every torsion but one about each of the
             ``rotatable`` bonds.  "h-bonds": lengths to ``hydrogens``.  "h-angles": every length,
             and the angles H–X–H and H–O–X; masses in amu tell the oxygens.
-        extra : iterable of Coordinate, or (kind, beads)
-            Further coordinates, always hard; a bead of degree k has only k − 1 of its angles in
-            the chart, and may be given others here.
+        extra : iterable of Coordinate
+            Further coordinates or (kind, beads), always hard; a bead of degree k has only k − 1 of
+            its angles in the chart, and may be given others here.
         rotatable : (bonds, 2), optional
             For "torsional"; by default every bond that is neither in a ring nor terminal.
         hydrogens : (n,) of bool, optional
