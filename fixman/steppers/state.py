@@ -144,9 +144,11 @@ def start(
             v -= np.average(v, axis=1, weights=chain.masses)[:, None]
     state = State(x, v, random, targets)
     state.v = Prepared.of(chain, state, plan).run(state, 0, 1)[0].v
+    rows = chain._hard_pattern.rows
+    turning = bool(np.any(rows.kinds != LENGTH))  # a length has a gradient wherever it has a value
     for r in range(replicas):
-        finite = np.isfinite(state.v[r]).all()
-        if not (finite and chain._hard_pattern.rows.gradients(x[r])[1].all()):
+        straight = turning and not rows.gradients(x[r])[1].all()
+        if straight or not np.isfinite(state.v[r]).all():
             raise_failure(chain, x, r)
     return state
 
