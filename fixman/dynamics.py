@@ -13,7 +13,7 @@ from fixman.chain import Chain, count, require_chain, velocity_terms
 from fixman.errors import ConstraintSolveError, FrameError, SingularCoordinateError
 from fixman.kernels import charts, jointed_motion, motion, projection
 from fixman.kernels.geometry import LENGTH
-from fixman.partition import motion_pattern, raise_failure
+from fixman.partition import projection_pattern, raise_failure
 
 __all__ = ["Motion", "forward_dynamics", "inverse_dynamics", "project"]
 
@@ -166,10 +166,12 @@ def forward_dynamics(
         if bad < 0 and links.size:
             bad = jointed_motion.spatial_frames(flat_x, flat_v, F, links, n, chain._fixed, out)
         elif bad < 0:
-            rows, order = chain._hard_pattern.rows, chain._hard_pattern.order
+            pattern = chain._hard_pattern
+            rows = pattern.rows
             bad = motion.motion_frames(
                 flat_x, flat_v, F, n, dim, chain._fixed, chain._inverse_masses,
-                rows.kinds, rows.beads, rows.columns, order, *motion_pattern(chain), out,
+                rows.kinds, rows.beads, rows.columns, pattern.order,
+                pattern.terms, *pattern.symbolic, out,
             )  # fmt: skip
     if bad >= 0:
         others = {"v": v} if force is None else {"v": v, "force": f.reshape(*lead, *tail)}
@@ -311,7 +313,7 @@ def project(
     near = np.empty_like(x0)
     code = projection.project_frames(
         x0.reshape(-1, dim), goal.reshape(count(lead), hard)[:, pattern.order], *shape,
-        *motion_pattern(chain), near.reshape(-1, dim),
+        *projection_pattern(chain), near.reshape(-1, dim),
     )  # fmt: skip
     if code >= 0:
         frame, state = divmod(code, 4)
@@ -347,7 +349,11 @@ def project(
     speed = _arrays.spread(speed, lead, tail).copy()
     _arrays.require_finite(speed, tail, "v")
     bad = projection.project_velocities(
-        near.reshape(-1, dim), speed.reshape(-1, dim), count(lead), *shape, *motion_pattern(chain)
+        near.reshape(-1, dim),
+        speed.reshape(-1, dim),
+        count(lead),
+        *shape,
+        *projection_pattern(chain),
     )
     if bad >= 0:
         raise_failure(chain, near, bad)

@@ -290,7 +290,7 @@ Pattern: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any]
 _NO_ROWS: Any = [np.zeros(size, dtype=np.int32) for size in ((0, 4), 1, 0, 1, 0, 0)]
 
 
-def motion_pattern(chain: Chain) -> Pattern:
+def projection_pattern(chain: Chain) -> Pattern:
     """Return what assembles and factors H^bb: terms and symbolic factor, or only the links."""
     links = chain._links
     if links.size:

@@ -491,7 +491,7 @@ MUTANTS = [
     M("kernels", "kernels/stepping.py", "for k in range(ghosts, spread.size):",
       "for k in range(ghosts + 1, spread.size):",
       "test_friction.py::test_velocities_are_forgotten_at_the_rate_of_the_friction"),
-    M("kernels", "kernels/motion.py", "return dot(u, v), math.sqrt(dot(w, w))",
+    M("kernels", "kernels/projection.py", "return dot(u, v), math.sqrt(dot(w, w))",
       "return dot(u, v), dot(w, w)",
       "test_dynamics.py::test_projection_meets_its_targets_and_is_the_nearest"),
     M("kernels", "kernels/modular.py", "dependent[j] = d == _ZERO", "dependent[j] = d == _ONE",

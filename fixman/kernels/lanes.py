@@ -18,6 +18,7 @@ A unit is one double or eight; memory is a flat float64 array and unit k begins 
     choose(bits, x, y)    x in the lanes of ``bits``, y in the others
     everywhere(like)      all lanes, as bits
     memory(units, like)   work array of zeros
+    zeros(states)         0 for `ONE` state or `EIGHTS`, which a caller in Python chooses
 
 Kernels that are `exact` (or, whole, `exact_kernel`) give the same bits for one state and for
 eight: nothing is contracted there but by `fma`.
@@ -43,11 +44,10 @@ LANES = 8
 
 intrinsic: Any = _intrinsic  # whose first argument, the typing context, is not for callers
 
-# Steps of a kernel: nothing of them is left as a call, whatever their size.
-inlined = njit(nogil=True, error_model="numpy", fastmath={"contract", "nsz"}, forceinline=True)
-# The same where a float and a lane must agree to the last bit.  Of a b + c d a compiler may fuse
-# either product with the sum, and does not choose the same one in lanes: nothing is fused.  Without
-# any flag of its own such a function would take on those of the kernel that it is inlined into.
+# Parts of a kernel of which nothing is left as a call, whatever their size, and in which a float
+# and a lane agree to the last bit.  Of a b + c d a compiler may fuse either product with the sum,
+# and does not choose the same one in lanes: nothing is fused.  Without any flag of its own such a
+# function would take on those of the kernel that it is inlined into.
 exact = njit(nogil=True, error_model="numpy", fastmath={"nsz"}, forceinline=True)
 exact_kernel = njit(nogil=True, error_model="numpy")
 

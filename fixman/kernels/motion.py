@@ -2,19 +2,15 @@
 
 Hard rows come in factor order.  ``terms (t, 4)`` lists the products that make up H^bb: place in
 the storage of its elements, the two (row, slot) pairs as flat numbers, and the bead whose inverse
-mass weighs them.  H^bb is stored and factored as in `sparse`, on the pattern ``symbolic``.  A
-linear chain whose hard rows are exactly its bonds passes the masses of its joints as ``links``
-(see `freely_jointed`) and is factored without subtractions instead; its motion in space is that of
-`jointed_motion`.
+mass weighs them.  H^bb is stored and factored as in `sparse`, on the pattern ``symbolic``.  Linear
+chains whose hard rows are exactly their bonds are those of `jointed_motion`.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from fixman.kernels import jit, metric, sparse, tridiagonal
+from fixman.kernels import jit, metric, sparse
 from fixman.kernels.geometry import (
     SMALLEST_SINE,
     curvature,
@@ -22,7 +18,6 @@ from fixman.kernels.geometry import (
     place,
     place_velocities,
 )
-from fixman.kernels.vectors import cross, dot
 
 
 @jit
@@ -32,59 +27,12 @@ def hard_matrix(B, terms, w, H):
 
 
 @jit
-def joint(B, k):
-    """Cosine and |sine| between bonds k and k + 1, whose Wilson rows end in their directions."""
-    u = (B[k, 1, 0], B[k, 1, 1], B[k, 1, 2])
-    v = (B[k + 1, 1, 0], B[k + 1, 1, 1], B[k + 1, 1, 2])
-    w = cross(u, v)
-    return dot(u, v), math.sqrt(dot(w, w))
-
-
-@jit
-def workspace(pattern):
-    """Arrays for one factor of H^bb: elements of L, or what the tridiagonal kernels need.
-
-    The ``pattern`` is (terms, symbolic, links).
-    """
-    _, symbolic, links = pattern
-    bonds = max(links.shape[1] - 1, 0)
-    joints = max(bonds - 1, 0)
-    V = np.empty(symbolic[1].size)
-    column = np.empty(symbolic[0].size - 1)
-    return V, column, np.empty(joints), np.empty(joints), np.empty(bonds), np.empty(joints)
-
-
-@jit
-def factor(B, w, pattern, work):
-    """Factor H^bb; False where a pivot is lost."""
-    terms, symbolic, links = pattern
-    V, column, cosines, sines, inverse, g = work
-    if links.size == 0:
-        hard_matrix(B, terms, w, V)
-        return sparse.factor(V, *symbolic, column, 1.0) < 0
-    for k in range(cosines.size):
-        cosines[k], sines[k] = joint(B, k)
-    return tridiagonal.factor(links[0], cosines, sines, inverse, g)
-
-
-@jit
-def solve(pattern, work, rhs):
-    """Overwrite ``rhs (m, 1)`` with (H^bb)⁻¹ rhs."""
-    _, symbolic, links = pattern
-    V, _, _, _, inverse, g = work
-    if links.size == 0:
-        sparse.solve(V, *symbolic, rhs)
-    else:
-        tridiagonal.solve(inverse, g, rhs)
-
-
-@jit
 def add_torques(x, torque, n, dim, fixed, kinds, beads, columns, F):
     """F ← F + B_aᵀ τ of every frame; the first frame whose τ acts on a row that is none, or -1."""
     m = kinds.size
     P = np.empty((n + 3, 3))
     row = np.empty((4, 3))
-    for frame in range(torque.size // m):
+    for frame in range(x.shape[0] // n):
         place(x, frame, n, dim, fixed, P)
         for r in range(m):
             tau = torque[frame * m + r]
@@ -103,7 +51,7 @@ def add_torques(x, torque, n, dim, fixed, kinds, beads, columns, F):
 @jit
 def motion_frames(
     x, v, F, n, dim, fixed, w, kinds, beads, columns, order,
-    terms, first, row, left_first, left_place, left_column, links, out,
+    terms, first, row, left_first, left_place, left_column, out,
 ):  # fmt: skip
     """Motion of every frame under Cartesian forces; the first frame without an answer, or -1.
 
@@ -116,8 +64,9 @@ def motion_frames(
     B = np.empty((m, 4, 3))
     rhs = np.empty((m, 1))
     kappa = np.empty(m)
-    pattern = (terms, (first, row, left_first, left_place, left_column), links)
-    work = workspace(pattern)
+    symbolic = (first, row, left_first, left_place, left_column)
+    H = np.empty(row.size)
+    column = np.empty(m)
     for frame in range(out.shape[0]):
         if not (place(x, frame, n, dim, fixed, P) and place_velocities(v, frame, n, dim, fixed, V)):
             return frame
@@ -127,7 +76,8 @@ def motion_frames(
                 return frame
             kappa[r] = curvature(kinds[r], beads[r], P, V, dim, fixed)
             out[frame, n * dim + order[r]] = 0.0
-        if not factor(B, w, pattern, work):
+        hard_matrix(B, terms, w, H)
+        if sparse.factor(H, *symbolic, column, 1.0) >= 0:
             return frame
         # The second sweep solves for what B_b ẍ + κ_b still is.  Formed from B and not from H^bb,
         # it sees errors of λ before they are squared: the condition number of B_b M^-½ is what
@@ -142,7 +92,7 @@ def motion_frames(
                         for a in range(dim):
                             along += B[r, slot, a] * F[frame * n + j, a]
                         rhs[r, 0] -= w[j] * along
-            solve(pattern, work, rhs)
+            sparse.solve(H, *symbolic, rhs)
             for r in range(m):
                 out[frame, n * dim + order[r]] -= rhs[r, 0]
                 check += 0.0 * rhs[r, 0]

@@ -4,6 +4,9 @@ The nearest point in the metric of the masses: Newton's method onto the manifold
 ½ Σ m |x − x₀|² along it.  A step goes against the tangential part of x − x₀, scaled after Barzilai
 and Borwein (1988), and returns to the manifold by Newton's method; it is halved until the
 objective is below the largest of the last few, which is what keeps such steps safe.
+
+Tables are those of `motion`.  A linear chain whose hard rows are exactly its bonds passes the
+masses of its joints as ``links`` (see `freely_jointed`) and is factored without subtractions.
 """
 
 from __future__ import annotations
@@ -12,9 +15,10 @@ import math
 
 import numpy as np
 
-from fixman.kernels import jit
+from fixman.kernels import jit, sparse, tridiagonal
 from fixman.kernels.geometry import LENGTH, SMALLEST_SINE, gradient, place, value
-from fixman.kernels.motion import factor, solve, workspace
+from fixman.kernels.motion import hard_matrix
+from fixman.kernels.vectors import cross, dot
 
 DESCENT = 2000  # steps along the manifold
 NEWTON = 40  # iterations onto it
@@ -25,6 +29,53 @@ EPS = 2.0**-52
 COARSE = 1e-6  # of a length, or rad: what rounded positions must be able to represent
 
 MET, SINGULAR, MISSED, FAR = 0, 1, 2, 3
+
+
+@jit
+def joint(B, k):
+    """Cosine and |sine| between bonds k and k + 1, whose Wilson rows end in their directions."""
+    u = (B[k, 1, 0], B[k, 1, 1], B[k, 1, 2])
+    v = (B[k + 1, 1, 0], B[k + 1, 1, 1], B[k + 1, 1, 2])
+    w = cross(u, v)
+    return dot(u, v), math.sqrt(dot(w, w))
+
+
+@jit
+def workspace(pattern):
+    """Arrays for one factor of H^bb: elements of L, or what the tridiagonal kernels need.
+
+    The ``pattern`` is (terms, symbolic, links).
+    """
+    _, symbolic, links = pattern
+    bonds = max(links.shape[1] - 1, 0)
+    joints = max(bonds - 1, 0)
+    V = np.empty(symbolic[1].size)
+    column = np.empty(symbolic[0].size - 1)
+    return V, column, np.empty(joints), np.empty(joints), np.empty(bonds), np.empty(joints)
+
+
+@jit
+def factor(B, w, pattern, work):
+    """Factor H^bb; False where a pivot is lost."""
+    terms, symbolic, links = pattern
+    V, column, cosines, sines, inverse, g = work
+    if links.size == 0:
+        hard_matrix(B, terms, w, V)
+        return sparse.factor(V, *symbolic, column, 1.0) < 0
+    for k in range(cosines.size):
+        cosines[k], sines[k] = joint(B, k)
+    return tridiagonal.factor(links[0], cosines, sines, inverse, g)
+
+
+@jit
+def solve(pattern, work, rhs):
+    """Overwrite ``rhs (m, 1)`` with (H^bb)⁻¹ rhs."""
+    _, symbolic, links = pattern
+    V, _, _, _, inverse, g = work
+    if links.size == 0:
+        sparse.solve(V, *symbolic, rhs)
+    else:
+        tridiagonal.solve(inverse, g, rhs)
 
 
 @jit
