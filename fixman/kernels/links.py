@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 
 from fixman.kernels import jit
-from fixman.kernels.lanes import above
-from fixman.kernels.steps import step
+from fixman.kernels.lanes import above, fma
+from fixman.kernels.steps import exact_step, step
 from fixman.kernels.triples import (
     back,
     constants,
@@ -157,14 +157,14 @@ def joint_motion(kind, q, at):
     return E, x, finite and unit
 
 
-@step
+@exact_step
 def put_frame(links, i, E, x, X):
     """Frame of a body in the one before, given that in its joint's."""
     for r in range(3):
         x_axis, y_axis, z_axis = (links[i, 3 * r + k] for k in range(3))
         for k in range(3):
-            X[i, 3 * r + k] = z_axis * E[6 + k] + y_axis * E[3 + k] + x_axis * E[k]
-        X[i, 9 + r] = links[i, 9 + r] + x_axis * x[0] + y_axis * x[1] + z_axis * x[2]
+            X[i, 3 * r + k] = fma(x_axis, E[k], fma(y_axis, E[3 + k], z_axis * E[6 + k]))
+        X[i, 9 + r] = fma(z_axis, x[2], fma(y_axis, x[1], fma(x_axis, x[0], links[i, 9 + r])))
 
 
 @jit
