@@ -163,7 +163,7 @@ def put_frame(links, i, E, x, X):
     for r in range(3):
         x_axis, y_axis, z_axis = (links[i, 3 * r + k] for k in range(3))
         for k in range(3):
-            X[i, 3 * r + k] = fma(x_axis, E[k], fma(y_axis, E[3 + k], z_axis * E[6 + k]))
+            X[i, 3 * r + k] = fma(z_axis, E[6 + k], fma(y_axis, E[3 + k], x_axis * E[k]))
         X[i, 9 + r] = fma(z_axis, x[2], fma(y_axis, x[1], fma(x_axis, x[0], links[i, 9 + r])))
 
 
