@@ -19,8 +19,8 @@ from fixman.errors import SingularCoordinateError
 from fixman.kernels import forces
 from fixman.kernels.bonded import COSINE, HARMONIC, TORSION, WIDTH
 from fixman.kernels.forces import PotentialTables
-from fixman.kernels.geometry import ANGLE, LENGTH, SMALLEST_SINE
-from fixman.kernels.geometry import TORSION as TORSION_ROW
+from fixman.kernels.rows import ANGLE, LENGTH, SMALLEST_SINE
+from fixman.kernels.rows import TORSION as TORSION_ROW
 from fixman.kernels.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.nonbonded import Pairs
 

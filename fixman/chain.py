@@ -19,7 +19,8 @@ from fixman._arrays import Array, Lead
 from fixman.coordinates import KINDS, Coordinate, HardPattern, Index, Rows
 from fixman.errors import FrameError, SingularConstraintError, SingularCoordinateError
 from fixman.kernels import charts
-from fixman.kernels.geometry import ANGLE, LENGTH, TORSION
+from fixman.kernels.hard import Hard
+from fixman.kernels.rows import ANGLE, LENGTH, TORSION
 
 Base = Literal["free", "fixed"]
 
@@ -292,6 +293,11 @@ class Chain:
         if self.extra or (self._rows.kinds[self.hard] != LENGTH).any():
             return coordinates.minimum_degree_pattern(self._rows, self.hard)
         return coordinates.inward_pattern(self._rows, self.hard, np.argsort(self._sequence))
+
+    @cached_property
+    def _hard_system(self) -> Hard:
+        """The hard rows with their own gradients, as the kernels read them."""
+        return self._hard_pattern.system(self._inverse_masses)
 
     @cached_property
     def _fixed(self) -> bool:
@@ -608,8 +614,8 @@ def velocity_terms(chain: Chain, x: ArrayLike, v: ArrayLike) -> Array:
     table = chain._rows
     kappa = np.empty((count(lead), len(table)))
     bad = charts.curvature_frames(
-        x.reshape(-1, chain.dim), v.reshape(-1, chain.dim), chain.n, chain.dim, chain._fixed,
-        table.kinds, table.beads, kappa,
+        x.reshape(-1), v.reshape(-1), chain.n, chain.dim, chain._fixed,
+        table.formulas, table.beads, kappa,
     )  # fmt: skip
     if bad >= 0:
         _arrays.require_finite(v, tail, "v")

@@ -19,13 +19,16 @@ from scipy.sparse import linalg
 from fixman._arrays import Array, frame_index, listed
 from fixman.errors import FrameError, SingularConstraintError
 from fixman.kernels import charts
-from fixman.kernels.geometry import (
+from fixman.kernels.hard import NONE, Hard
+from fixman.kernels.rows import (
+    ANGLE,
     LARGEST_SQUARE,
     LENGTH,
     SMALLEST_SINE,
     SMALLEST_SQUARE,
+    SQUARE,
+    TURN,
 )
-from fixman.kernels.metric import HardTables
 from fixman.kernels.sparse import Symbolic, analyse, places
 
 KINDS = ("x", "y", "z", "length", "angle", "torsion")
@@ -76,6 +79,17 @@ class Rows:
         return self.kinds.size
 
     @cached_property
+    def formulas(self) -> NDArray[np.int8]:
+        """Kinds as `fixman.kernels.rows` has them: an angle in the plane is another."""
+        turns = (self.kinds == ANGLE) & (self.dim == 2)
+        return np.where(turns, TURN, self.kinds).astype(np.int8)
+
+    @cached_property
+    def tables(self) -> tuple[NDArray[Any], ...]:
+        """Return kinds, points and columns, flat, as kernels read them."""
+        return self.formulas, self.beads, self.columns
+
+    @cached_property
     def external(self) -> NDArray[np.bool_]:
         """Positions, and rows that touch a ghost."""
         used = np.arange(4) < SLOTS[self.kinds][:, None]
@@ -83,17 +97,15 @@ class Rows:
 
     def values(self, x: Array) -> tuple[Array, int]:
         """Values (frames, m) in configurations (..., n, d), and the first bad frame or −1."""
-        flat = x.reshape(-1, self.dim)
-        q = np.empty((flat.shape[0] // self.n, len(self)))
-        bad = charts.internal_frames(flat, self.n, self.dim, self.fixed, self.kinds, self.beads, q)
-        return q, bad
+        q = np.empty((x.size // (self.n * self.dim), len(self)))
+        shape = (self.n, self.dim, self.fixed, self.formulas, self.beads)
+        return q, charts.internal_frames(x.reshape(-1), *shape, q)
 
     def gradients(self, x: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Wilson rows (m, 4, 3) in one configuration, and which of them there are."""
         gradients, sines = np.empty((len(self), 4, 3)), np.empty(len(self))
-        finite = charts.gradient_rows(
-            x, self.n, self.dim, self.fixed, self.kinds, self.beads, gradients, sines
-        )
+        shape = (self.n, self.dim, self.fixed, self.formulas, self.beads)
+        finite = charts.gradient_rows(x.reshape(-1), *shape, gradients.reshape(-1), sines)
         return gradients, (sines > SMALLEST_SINE) & finite
 
     def to_sparse(self, gradients: Array) -> sparse.csr_array[Any, Any]:
@@ -228,18 +240,6 @@ class HardPattern:
         return i, j, self.rows.columns.ravel()[i].astype(np.int64)
 
     @cached_property
-    def bandwidth(self) -> int:
-        """Half-bandwidth of H^bb."""
-        i, j, _ = self._pairs
-        return int((j // 4 - i // 4).max(initial=0))
-
-    @cached_property
-    def band_terms(self) -> NDArray[np.int32]:
-        """Place in the band storage (m, h + 1), the two flat (row, slot), the bead."""
-        i, j, _ = self._pairs
-        return self._terms((i // 4) * (self.bandwidth + 1) + (j // 4 - i // 4))
-
-    @cached_property
     def symbolic(self) -> Symbolic:
         """The pattern of the factor of H^bb."""
         i, j, _ = self._pairs
@@ -248,33 +248,73 @@ class HardPattern:
     @cached_property
     def terms(self) -> NDArray[np.int32]:
         """Place in the value storage of `symbolic`, the two flat (row, slot), the bead."""
-        i, j, _ = self._pairs
-        return self._terms(places(self.symbolic, j // 4, i // 4))
-
-    @cached_property
-    def tables(self) -> HardTables:
-        """What the kernels of the metric read."""
-        place, i, j, _ = self.terms.T
-        apart = i // 4 != j // 4  # within a row both orders are listed
-        owner = np.concatenate([i, j[apart]])
-        order = np.argsort(owner, kind="stable")
-        partners = [np.concatenate([place, place[apart]]), np.concatenate([j, i[apart]])]
-        used = np.flatnonzero(np.arange(4) < SLOTS[self.rows.kinds][:, None])
-        bead = np.maximum(self.rows.columns.ravel()[used], 0)
-        end = np.searchsorted(owner[order], used, side="right")
-        return HardTables(
-            self.rows.kinds,
-            self.rows.beads,
-            tuple(self.symbolic),
-            self.terms,
-            np.stack([used, bead, end], axis=1).astype(np.int32),
-            np.ascontiguousarray(np.stack(partners, axis=1)[order]),
-        )
-
-    def _terms(self, place: Index) -> NDArray[np.int32]:
         i, j, bead = self._pairs
+        place = places(self.symbolic, j // 4, i // 4)
         order = np.argsort(place, kind="stable")
         return np.stack([place, i, j, bead], axis=1)[order].astype(np.int32)
+
+    @cached_property
+    def _vectors(self) -> tuple[Index, Index, Array]:
+        """First vector of each row, and of each flat (row, slot) its vector and sign."""
+        carried = self.rows.kinds == LENGTH  # by one bond
+        first = np.concatenate([[0], np.cumsum(np.where(carried, 1, SLOTS[self.rows.kinds]))])
+        row, slot = np.divmod(np.arange(4 * len(self.rows)), 4)
+        sign = np.where(carried[row] & (slot == 0), -1.0, 1.0)
+        return first, first[row] + np.where(carried[row], 0, slot), sign
+
+    @cached_property
+    def _products(self) -> tuple[Index, Index, Array]:
+        """Place and two vectors of each product in H^bb; for each of `terms` its product, sign."""
+        _, carrier, sign = self._vectors
+        place, a, b, _ = self.terms.T.astype(np.int64)
+        # Both ends of a bond meet in one product.
+        keys, which = np.unique(
+            np.stack([place, carrier[a], carrier[b]], axis=1), axis=0, return_inverse=True
+        )
+        return keys, which.ravel(), sign[a] * sign[b]
+
+    def system(
+        self, inverse_masses: Array, *, squares: bool = False, sides: Index | None = None
+    ) -> Hard:
+        """Return what the kernels read; with ``squares`` lengths are held by these.
+
+        ``sides (m, 2)`` are the rows of the lengths beside an angle that a distance stands for.
+        """
+        rows, m = self.rows, len(self.rows)
+        first, carrier, sign = self._vectors
+        keys, which, signs = self._products
+        front = GHOSTS if rows.fixed else 0
+        moving = np.flatnonzero(rows.columns.ravel() >= 0)
+        mover = rows.columns.ravel()[moving]
+        used = np.arange(4) < SLOTS[rows.kinds][:, None]
+        kinds = np.where((rows.kinds == LENGTH) & squares, SQUARE, rows.formulas)
+        if sides is None:
+            sides = np.full((m, 2), NONE)
+        return Hard(
+            axes=(0,) * rows.dim,
+            n=rows.n,
+            front=front,
+            kinds=kinds.astype(np.int8),
+            points=_int32(np.where(used, rows.beads - GHOSTS + front, 0)),
+            vectors=_int32(first[:-1]),
+            places=_int32(keys[:, 0]),
+            left=_int32(keys[:, 1]),
+            right=_int32(keys[:, 2]),
+            weights=np.bincount(which, signs * inverse_masses[self.terms[:, 3]], len(keys)) + 0.0,
+            owners=_int32(moving // 4),
+            movers=_int32(mover + front),
+            carriers=_int32(carrier[moving]),
+            signs=sign[moving],
+            shares=sign[moving] * inverse_masses[mover],
+            total=int(first[-1]),
+            symbolic=tuple(self.symbolic),
+            public=_int32(self.order),
+            sides=_int32(np.where(sides >= 0, self.order[sides], sides)),
+        )
+
+
+def _int32(array: Any) -> Any:
+    return np.ascontiguousarray(array, dtype=np.int32).reshape(-1)
 
 
 def outward_pattern(table: Rows, hard: Index) -> HardPattern:

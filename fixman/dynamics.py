@@ -7,18 +7,23 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman import _arrays
+from fixman import _arrays, systems
 from fixman._arrays import Array, Lead, overflow
 from fixman.chain import Chain, count, require_chain, velocity_terms
+from fixman.coordinates import GHOSTS
 from fixman.errors import ConstraintSolveError, FrameError, SingularCoordinateError
 from fixman.kernels import charts, jointed_motion, motion, projection
-from fixman.kernels.geometry import LENGTH
-from fixman.partition import projection_pattern, raise_failure
+from fixman.kernels.banded import SMALLEST_PIVOT
+from fixman.kernels.hard import units
+from fixman.kernels.rows import LENGTH
+from fixman.partition import nearest_dependence, raise_failure
 
 __all__ = ["Motion", "forward_dynamics", "inverse_dynamics", "project"]
 
 UNEVEN = 1e2  # ratio of masses from which the nearest configuration is harder to find
 RUNAWAY = 1e6  # times the largest coordinate or target
+COARSE = 1e-6  # of a length: what rounded positions must be able to represent
+EPS = 2.0**-52
 
 _NO_TORQUE = np.empty(0)
 _NO_FORCE = np.empty((0, 2))
@@ -72,8 +77,8 @@ class Motion:
             table = chain._soft_rows
             qdd = np.empty((self._out.shape[0], len(table)))
             bad = motion.soft_accelerations(
-                self._x.reshape(-1, chain.dim), self._v.reshape(-1, chain.dim), self._out,
-                chain.n, chain.dim, chain._fixed, table.kinds, table.beads, table.columns, qdd,
+                self._x.reshape(-1), self._v.reshape(-1), self._out,
+                chain.n, chain.dim, chain._fixed, table.tables, qdd,
             )  # fmt: skip
             if bad >= 0:
                 chain._explain_positions(self._x, bad)
@@ -159,20 +164,19 @@ def forward_dynamics(
         F = np.zeros_like(flat_x) if force is None else f.copy()
         bad = -1
         if torque is not None:
-            rows = chain._soft_rows
+            rows = chain._soft_rows.tables
             bad = motion.add_torques(
-                flat_x, tau, n, dim, chain._fixed, rows.kinds, rows.beads, rows.columns, F
+                x.reshape(-1), tau, n, dim, chain._fixed, rows, F.reshape(-1)
             )
         if bad < 0 and links.size:
             bad = jointed_motion.spatial_frames(flat_x, flat_v, F, links, n, chain._fixed, out)
         elif bad < 0:
-            pattern = chain._hard_pattern
-            rows = pattern.rows
+            system = chain._hard_system
+            w = np.repeat(chain._inverse_masses, dim)
+            memory = np.empty(units(system))
             bad = motion.motion_frames(
-                flat_x, flat_v, F, n, dim, chain._fixed, chain._inverse_masses,
-                rows.kinds, rows.beads, rows.columns, pattern.order,
-                pattern.terms, *pattern.symbolic, out,
-            )  # fmt: skip
+                x.reshape(-1), v.reshape(-1), F.reshape(-1), system, w, out, memory
+            )
     if bad >= 0:
         others = {"v": v} if force is None else {"v": v, "force": f.reshape(*lead, *tail)}
         pushes = None if torque is None else tau.reshape(*lead, soft)
@@ -229,13 +233,13 @@ def inverse_dynamics(
     r = -velocity_terms(chain, x, v).reshape(frames, n * dim)
     r[:, chain.soft] += _arrays.spread(qdd, lead, (soft,)).reshape(frames, soft)
     table = chain._chart
-    shape = (n, dim, chain._fixed, table.kinds, table.beads, table.columns, chain._sequence)
-    flat = x.reshape(-1, dim)
+    shape = (n, dim, chain._fixed, table.tables, chain._sequence)
+    flat = x.reshape(-1)
     acceleration, t = np.empty_like(flat), np.empty_like(r)
     bad = charts.chart_solve(flat, r, *shape, acceleration)
     if bad < 0:
         F = chain.masses[:, None] * acceleration.reshape(frames, *tail) - f.reshape(frames, *tail)
-        bad = charts.chart_solve_transposed(flat, F.reshape(-1, dim), *shape, t)
+        bad = charts.chart_solve_transposed(flat, F.reshape(-1), *shape, t)
     if bad >= 0:
         table.refuse_singular(x, bad, SingularCoordinateError)
     torque = t[:, chain.soft]
@@ -296,8 +300,6 @@ def project(
     goal = _arrays.spread(goal, lead, (hard,))
     _arrays.require_finite(x0, tail, "x")
     _arrays.require_finite(goal, (hard,), "targets", "hard coordinate")
-    pattern = chain._hard_pattern
-    rows = pattern.rows
     is_length = chain._rows.kinds[chain.hard] == LENGTH
     wrong = np.argwhere(is_length & ~(goal > 0))
     if wrong.size:
@@ -309,54 +311,74 @@ def project(
             frame=_arrays.frame_index(int(np.ravel_multi_index(index, lead)) if lead else 0, lead),
             coordinates=[length],
         )
-    shape = (n, dim, chain._fixed, chain._inverse_masses, rows.kinds, rows.beads, rows.columns)
-    near = np.empty_like(x0)
-    code = projection.project_frames(
-        x0.reshape(-1, dim), goal.reshape(count(lead), hard)[:, pattern.order], *shape,
-        *projection_pattern(chain), near.reshape(-1, dim),
+    frames = count(lead)
+    system, front = systems.nearby(chain, goal)
+    masses = np.repeat(np.concatenate([np.zeros(front), chain.masses]), dim)
+    lengths = goal.reshape(frames, hard)[:, is_length]
+    shortest = lengths.min(axis=1) if lengths.size else _shortest_bonds(chain, x0)
+    near, rate = np.empty_like(x0), np.empty(0)
+    if v is not None:
+        speed = _arrays.spread(speed, lead, tail)
+        _arrays.require_finite(speed, tail, "v")
+        rate = np.empty_like(speed)
+    bad = projection.project_frames(
+        x0.reshape(-1), speed.reshape(-1), system, masses, goal.reshape(frames, hard), shortest,
+        near.reshape(-1), rate.reshape(-1),
     )  # fmt: skip
-    if code >= 0:
-        frame, state = divmod(code, 4)
-        last, first = (y.reshape(-1, *tail)[frame] for y in (near, x0))
-        # An iteration that runs away ends where bonds cannot be measured: nothing singular there.
-        far = float(np.abs(last).max())
-        lost = not far < RUNAWAY * float(max(np.abs(first).max(), np.abs(goal).max()))
-        if state == projection.SINGULAR and not lost:
-            raise_failure(chain, near, frame)
-        where = _arrays.frame_index(frame, lead)
-        if state == projection.FAR and not lost:
-            raise ConstraintSolveError(
-                f"positions lie up to {far:.3g} from the origin",
-                f", where float64 numbers are {np.spacing(far):.2g} apart: the hard coordinates "
-                f"cannot have their targets to {projection.COARSE:g}; move the chain nearer to the "
-                "origin",
-                frame=where,
-            )
-        masses = chain.masses.max() / chain.masses.min()
-        raise ConstraintSolveError(
-            "the hard coordinates do not reach their targets",
-            ": start nearer to them, or check that they can be met together"
-            + (
-                f"; masses that differ by a factor of {masses:.1g} leave the way to the lightest "
-                "beads alone: project with equal masses first"
-                if masses > UNEVEN
-                else ""
-            ),
-            frame=where,
-        )
+    done = frames if bad < 0 else bad + 1
+    _require_digits(near.reshape(frames, -1)[:done], shortest, lead)
+    if bad >= 0:
+        _refuse_projection(chain, x0, goal, near, bad)
     if v is None:
         return near
-    speed = _arrays.spread(speed, lead, tail).copy()
-    _arrays.require_finite(speed, tail, "v")
-    bad = projection.project_velocities(
-        near.reshape(-1, dim),
-        speed.reshape(-1, dim),
-        count(lead),
-        *shape,
-        *projection_pattern(chain),
-    )
-    if bad >= 0:
-        raise_failure(chain, near, bad)
-    if not np.isfinite(speed).all():
+    if not np.isfinite(rate).all():
         raise overflow("velocities", 0, ())
-    return near, speed
+    return near, rate
+
+
+def _shortest_bonds(chain: Chain, x: Array) -> Array:
+    """Shortest distance between successive beads of a hard row, in each frame."""
+    beads = chain._hard_pattern.rows.beads.astype(np.int64) - GHOSTS
+    pairs = np.concatenate([beads[:, k : k + 2] for k in range(3)])
+    pairs = pairs[(pairs >= 0).all(axis=1)]
+    flat = x.reshape(-1, chain.n, chain.dim)
+    steps = np.linalg.norm(flat[:, pairs[:, 1]] - flat[:, pairs[:, 0]], axis=-1)
+    found: Array = np.where(steps > 0.0, steps, np.inf).min(axis=1, initial=np.inf)
+    return found
+
+
+def _require_digits(near: Array, shortest: Array, lead: Lead) -> None:
+    """Refuse positions whose rounding is too coarse for the targets."""
+    far = np.abs(near).max(axis=1, initial=0.0)
+    coarse = np.flatnonzero(EPS * far > COARSE * shortest[: far.size])
+    for frame in coarse[:1].tolist():
+        raise ConstraintSolveError(
+            f"positions lie up to {far[frame]:.3g} from the origin",
+            f", where float64 numbers are {np.spacing(far[frame]):.2g} apart: the hard coordinates "
+            f"cannot have their targets to {COARSE:g}; move the chain nearer to the origin",
+            frame=_arrays.frame_index(frame, lead),
+        )
+
+
+def _refuse_projection(chain: Chain, x0: Array, goal: Array, near: Array, frame: int) -> None:
+    """Say why the targets were not reached."""
+    last, first = (y.reshape(-1, chain.n, chain.dim)[frame] for y in (near, x0))
+    # An iteration that runs away ends where bonds cannot be measured: nothing singular there.
+    far = float(np.abs(last).max())
+    if far < RUNAWAY * float(max(np.abs(first).max(), np.abs(goal).max())):
+        rows = chain._hard_pattern.rows
+        nearest = nearest_dependence(chain, last.copy())
+        if not rows.gradients(last)[1].all() or (nearest and nearest.share < SMALLEST_PIVOT):
+            raise_failure(chain, near, frame)
+    masses = chain.masses.max() / chain.masses.min()
+    raise ConstraintSolveError(
+        "the hard coordinates do not reach their targets",
+        ": start nearer to them, or check that they can be met together"
+        + (
+            f"; masses that differ by a factor of {masses:.1g} leave the way to the lightest "
+            "beads alone: project with equal masses first"
+            if masses > UNEVEN
+            else ""
+        ),
+        frame=_arrays.frame_index(frame, x0.shape[:-2]),
+    )

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman._arrays import Array
 from fixman.coordinates import KINDS, POSITIONS, Coordinate, Index, Rows
-from fixman.kernels.geometry import ANGLE, LENGTH
+from fixman.kernels.rows import ANGLE, LENGTH
 
 Mask = NDArray[np.bool_]
 

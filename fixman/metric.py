@@ -28,6 +28,7 @@ from fixman.chain import Chain, count, require_chain
 from fixman.errors import FrameError
 from fixman.kernels import freely_jointed
 from fixman.kernels import metric as kernels
+from fixman.kernels.hard import Hard, units
 from fixman.kernels.lanes import EIGHTS, LANES, ONE
 from fixman.partition import raise_failure
 
@@ -273,6 +274,10 @@ class _Weights(NamedTuple):
             links[:, links.shape[1] - chain.n :] = w, 1.0 / w
         return cls(w, links, True)
 
+    def system(self, chain: Chain) -> Hard:
+        """Return the tables of the hard rows."""
+        return chain._hard_pattern.system(self.beads) if self.given else chain._hard_system
+
 
 # --- frames --------------------------------------------------------------------------------------
 
@@ -296,10 +301,8 @@ def _logdets(chain: Chain, weights: _Weights, workers: int, factor: float, x: Ar
 
         bad = _spread(run, out.size, workers)
     else:
-        tables = chain._hard_pattern.tables
-        units = kernels.logdet_units(n, tables)
-        given = (x.reshape(-1), n, dim, tables, weights.beads)
-        bad = _run(kernels.logdet_frames, given, x, out, units, workers)
+        given = (x.reshape(-1), weights.system(chain))
+        bad = _run(kernels.logdet_frames, given, x, out, units(given[1]), workers)
     if bad >= 0:
         _refuse(chain, weights, x, bad)
     out *= factor
@@ -317,14 +320,13 @@ def _forces(chain: Chain, weights: _Weights, workers: int, kT: float, x: Array) 
         _arrays.require_finite(x, (n, dim), "x")
         out[:] = 0.0
     elif links.size:
-        kernel, units = freely_jointed.force_frames, 9 * n
         given = (x.reshape(-1), weights.links, dim, chain._fixed, kT)
-        bad = _run(kernel, given, x, out.reshape(-1), units, workers)
+        bad = _run(freely_jointed.force_frames, given, x, out.reshape(-1), 9 * n, workers)
     else:
-        tables = chain._hard_pattern.tables
-        units = kernels.force_units(n, tables)
-        given = (x.reshape(-1), n, dim, tables, weights.beads, kT)
-        bad = _run(kernels.force_frames, given, x, out.reshape(-1), units, workers)
+        system = weights.system(chain)
+        given = (x.reshape(-1), system, kT)
+        size = units(system, force=True)
+        bad = _run(kernels.force_frames, given, x, out.reshape(-1), size, workers)
     if bad >= 0:
         _refuse(chain, weights, x, bad)
     return out
@@ -335,17 +337,17 @@ def _run(
     given: tuple[Any, ...],
     x: Array,
     out: Array,
-    units: int,
+    size: int,
     workers: int,
 ) -> int:
     """Run a kernel over all frames, one by one or in lanes; the first bad frame, or −1.
 
-    ``units`` are what it needs of memory.
+    ``size`` is what it needs of memory, in units.
     """
     frames = x.size // (x.shape[-2] * x.shape[-1])
-    in_lanes = frames >= LANES and units * LANES * 8 <= LARGEST_WORKSPACE
+    in_lanes = frames >= LANES and size * LANES * 8 <= LARGEST_WORKSPACE
     states = EIGHTS if in_lanes else ONE
-    size = units * (LANES if in_lanes else 1) + LANES
+    size = size * (LANES if in_lanes else 1) + LANES
 
     def run(first: int, last: int) -> int:
         # From NumPy, which asks for large pages: touching new ones can cost more than the frame.

@@ -17,7 +17,7 @@ from fixman._arrays import Array
 from fixman._binding import bead_rows, bind, named_terms
 from fixman.chain import Chain, require_chain
 from fixman.errors import FrameError
-from fixman.kernels.geometry import ANGLE, TORSION
+from fixman.kernels.rows import ANGLE, TORSION
 
 __all__ = [
     "Histogram",

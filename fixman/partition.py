@@ -21,15 +21,14 @@ from fixman._arrays import Array, listed, overflow
 from fixman.chain import Chain, count, single
 from fixman.coordinates import SLOTS, Coordinate, Rows
 from fixman.errors import SingularConstraintError, SingularCoordinateError
-from fixman.kernels import freely_jointed, jointed_motion, motion
+from fixman.kernels import freely_jointed, hard, jointed_motion
 from fixman.kernels.banded import SMALLEST_PIVOT
 from fixman.kernels.sparse import factor, null_vector
-from fixman.structured import Banded, Factor, Sparse, Tridiagonal
+from fixman.structured import Factor, Sparse, Tridiagonal
 
 __all__ = ["Partition"]
 
 Matrix: TypeAlias = "sparse.csr_array[Any, Any]"
-Structured: TypeAlias = Tridiagonal | Banded | Sparse
 
 NAMED = 5  # rows that a refusal names
 
@@ -57,14 +56,13 @@ class Partition:
     def __init__(self, chain: Chain, x: ArrayLike) -> None:
         self.chain = chain
         self._x = single(chain, x).copy()
-        self._narrow, self._order = chain._hard_pattern.rows, chain._hard_pattern.order
-        gradients, exist = self._narrow.gradients(self._x)
-        if not exist.all() or not np.isfinite(self._x).all():
+        self._order = chain._hard_pattern.order
+        found = _hard_matrix(chain, self._x)
+        if found is None:
             raise_failure(chain, self._x, 0)
-        self._gradients = gradients
-        self._matrix = _hard_matrix(chain, self._x, gradients)
+        self._matrix = found
         try:
-            self._factor: Factor = self._matrix.factor()
+            self._factor: Factor = found.factor()
         except SingularConstraintError:
             raise_failure(chain, self._x, 0)
 
@@ -77,8 +75,8 @@ class Partition:
     @cached_property
     def _B_b(self) -> Matrix:
         """Hard Wilson rows in public order."""
-        back = np.argsort(self._order)
-        return self._narrow.take(back).to_sparse(self._gradients[back])
+        rows = self.chain._hard_rows
+        return rows.to_sparse(rows.gradients(self._x)[0])
 
     @cached_property
     def _B_a(self) -> Matrix:
@@ -171,7 +169,7 @@ class Partition:
             return _finite(c, c)
         _finite(d, d)
         e = np.empty_like(d)
-        e[self._order] = _lu(self._matrix, d)
+        e[self._order] = _lu(self._matrix, self.chain._linear, d)
         with np.errstate(all="ignore"):
             f = self.H_ab @ e
             answer = np.asarray(c - f)
@@ -285,20 +283,6 @@ class Partition:
         return _finite(G, G)
 
 
-Pattern: TypeAlias = tuple[Any, Any, Any, Any, Any, Any, Any]
-
-_NO_ROWS: Any = [np.zeros(size, dtype=np.int32) for size in ((0, 4), 1, 0, 1, 0, 0)]
-
-
-def projection_pattern(chain: Chain) -> Pattern:
-    """Return what assembles and factors H^bb: terms and symbolic factor, or only the links."""
-    links = chain._links
-    if links.size:
-        return *_NO_ROWS, links
-    pattern = chain._hard_pattern
-    return pattern.terms, *pattern.symbolic, links
-
-
 NEARLY_LOST = 1e3 * SMALLEST_PIVOT
 UNEVEN = 1e6  # ratio of masses beside a lost pivot from which they may be why it is lost
 
@@ -312,47 +296,40 @@ def _finite(answer: _T, values: Array) -> _T:
     return answer
 
 
-def _hard_matrix(chain: Chain, x: Array, gradients: Array) -> Structured:
-    """H^bb in factor order, as the structure that it has."""
+def _hard_matrix(chain: Chain, x: Array) -> Tridiagonal | Sparse | None:
+    """H^bb in factor order, as the structure that it has; None if a row has no gradient."""
     links = chain._links
     if links.size:
         cosines, sines = np.empty((2, max(links.shape[1] - 2, 0)))
-        freely_jointed.bends(x, chain.n, chain.dim, chain._fixed, links, cosines, sines)
+        if not freely_jointed.bends(x, chain.n, chain.dim, chain._fixed, links, cosines, sines):
+            return None
         return Tridiagonal(links[0], cosines, sines)
-    pattern = chain._hard_pattern
-    if chain._linear:
-        T = np.empty((len(pattern.rows), pattern.bandwidth + 1))
-        motion.hard_matrix(gradients, pattern.band_terms, chain._inverse_masses, T)
-        return Banded(T.T)
-    V = np.empty(pattern.symbolic.nnz)
-    motion.hard_matrix(gradients, pattern.terms, chain._inverse_masses, V)
-    return Sparse.stored(V, pattern.symbolic)
+    system, symbolic = chain._hard_system, chain._hard_pattern.symbolic
+    B, V = np.empty(system.total * chain.dim), np.empty(symbolic.nnz)
+    if not hard.matrix_frame(x.reshape(-1), system, B, V):
+        return None
+    return Sparse.stored(V, symbolic)
 
 
-def _lu(matrix: Structured, d: Array) -> Array:
+def _lu(matrix: Tridiagonal | Sparse, banded: bool, d: Array) -> Array:
     """Solve with the LU factorization of SciPy."""
-    if isinstance(matrix, Sparse):
+    if isinstance(matrix, Tridiagonal):
+        off = -matrix.weights[1:-1] * matrix.cosines
+        diagonals = [matrix.weights[:-1] + matrix.weights[1:], off]
+        lower = sparse.diags_array(diagonals[: d.shape[0]], offsets=[0, -1][: d.shape[0]]).tocsc()
+    else:
         lower = matrix.to_csc()
+    if not banded:
         whole = lower + sparse.tril(lower, -1).T
         pivots: Any = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
         return np.asarray(splu(whole.tocsc(), permc_spec="NATURAL", **pivots).solve(d))
-    bands = _bands(matrix)
-    h, m = bands.shape[0] - 1, bands.shape[1]
-    both = np.zeros((2 * h + 1, m))
-    for j in range(h + 1):
-        both[h + j] = bands[j]
-        both[h - j, j:] = bands[j, : m - j]
+    elements = lower.tocoo()
+    i, j = elements.coords
+    h = int((i - j).max(initial=0))
+    both = np.zeros((2 * h + 1, lower.shape[0]))
+    both[h + i - j, j] = elements.data
+    both[h + j - i, i] = elements.data
     return np.asarray(linalg.solve_banded((h, h), both, d))
-
-
-def _bands(matrix: Tridiagonal | Banded) -> Array:
-    if isinstance(matrix, Banded):
-        return matrix.bands
-    diagonal = matrix.weights[:-1] + matrix.weights[1:]
-    bands = np.zeros((min(2, diagonal.size), diagonal.size))
-    bands[0] = diagonal
-    bands[1:, :-1] = -matrix.weights[1:-1] * matrix.cosines
-    return bands
 
 
 def raise_failure(
@@ -410,21 +387,22 @@ def nearest_dependence(chain: Chain, x: Array) -> Dependence | None:
     """Return the nearest dependence; None if no row is hard, or H^bb is not finite."""
     pattern = chain._hard_pattern
     table, symbolic = pattern.rows, pattern.symbolic
-    gradients, _ = table.gradients(x)
-    V = np.empty(symbolic.nnz)
-    motion.hard_matrix(gradients, pattern.terms, chain._inverse_masses, V)
+    B, V = np.empty(chain._hard_system.total * chain.dim), np.empty(symbolic.nnz)
+    hard.matrix_frame(x.reshape(-1), chain._hard_system, B, V)
     if not symbolic.size or not np.isfinite(V).all():
         return None
     diagonal = V[symbolic.first[:-1]]
     scale = np.sqrt(diagonal)
-    row = factor(V, *symbolic, np.empty(symbolic.size), 1.0)
+    D, work = np.empty((2, symbolic.size))
+    factor(V, D, tuple(symbolic), work, 0.0)
+    row = int(np.argmax(np.isnan(D)))
     smallest = 0.0
-    if row < 0:  # just so, in this arithmetic; then the row that comes nearest
+    if not np.isnan(D[row]):  # just so, in this arithmetic; then the row that comes nearest
         pivots = V[symbolic.first[:-1]] / diagonal
         row = int(np.argmin(pivots))
         smallest = float(pivots[row])
     share = np.zeros(symbolic.size)
-    null_vector(V, *symbolic, row, share)
+    null_vector(V, symbolic.first, symbolic.row, row, share)
     share = np.abs(share) * scale
     share[row] = 0.0
     others = np.argsort(-share, kind="stable")[: np.count_nonzero(share > 1e-6 * scale[row])]

@@ -22,8 +22,8 @@ from fixman._arrays import Array
 from fixman._binding import Assembly, Beads, Bound, bead_rows, bind, require_beads, spread
 from fixman.kernels.bonded import COMBINED, COSINE, HARMONIC, ORDER, SQUARED, TORSION
 from fixman.kernels.forces import PotentialTables
-from fixman.kernels.geometry import ANGLE
-from fixman.kernels.geometry import TORSION as TORSION_ROW
+from fixman.kernels.rows import ANGLE
+from fixman.kernels.rows import TORSION as TORSION_ROW
 
 __all__ = [
     "WCA",

@@ -19,8 +19,9 @@ from scipy.sparse import csgraph
 from fixman import coordinates
 from fixman._arrays import Array
 from fixman.coordinates import GHOSTS, HardPattern, Index
-from fixman.kernels import modular, motion
+from fixman.kernels import hard, modular
 from fixman.kernels import sparse as sparse_factor
+from fixman.kernels.field import PRIME
 
 Mask = NDArray[np.bool_]
 
@@ -87,17 +88,21 @@ def _clearly_independent(pattern: HardPattern, x: Array) -> bool:
 
     These distances are (A⁻¹)_kk^-½ for A = B Bᵀ.  Then no elimination is needed, nor compiled.
     """
-    B, exist = pattern.rows.gradients(x)
-    size = np.sqrt((B * B).sum(axis=(1, 2)))
-    if not exist.all() or not np.all((size > 0.0) & np.isfinite(size)):
-        return False
     symbolic = pattern.symbolic
-    V, S = np.empty((2, symbolic.nnz))
-    work = np.empty(2 * symbolic.size)
-    motion.hard_matrix(B / size[:, None, None], pattern.terms, np.ones(pattern.rows.n), V)
-    if sparse_factor.factor(V, *symbolic, work, 1.0) >= 0:
+    system = pattern.system(np.ones(pattern.rows.n))
+    B, V, S = np.empty(system.total * pattern.rows.dim), *np.empty((2, symbolic.nnz))
+    D, work = np.empty(symbolic.size), np.empty(2 * symbolic.size)
+    if not hard.matrix_frame(x.reshape(-1), system, B, V):
         return False
-    sparse_factor.inverse_on_pattern(V, S, *symbolic, work, 1.0)
+    size = np.sqrt(V[symbolic.first[:-1]])
+    if not np.all((size > 0.0) & np.isfinite(size)):
+        return False
+    column = np.repeat(np.arange(symbolic.size), np.diff(symbolic.first))
+    V /= size[symbolic.row] * size[column]
+    sparse_factor.factor(V, D, tuple(symbolic), work, 0.0)
+    if np.isnan(D).any():
+        return False
+    sparse_factor.inverse_on_pattern(V, D, S, tuple(symbolic), work, 0.0)
     return bool((S[symbolic.first[:-1]] < APART**-2).all())
 
 
@@ -107,12 +112,12 @@ def _eliminate(pattern: HardPattern, shares: bool = False) -> tuple[Mask, Mask]:
     rng = np.random.default_rng(0)
     X = _random(rng, (rows.n + GHOSTS, 3))
     D = _random(rng, (rows.n, 3))
-    away = modular.PRIME - 1
+    away = PRIME - 1
     X[:GHOSTS] = [(away, away, 0), (away, 0, 0), (0, 0, 0)]
     if rows.dim == 2:
         X[:, 2] = 0
     V = np.empty(symbolic.nnz, dtype=np.uint64)
-    modular.hard_matrix(rows.kinds, rows.beads, pattern.terms, X, D, V)
+    modular.hard_matrix(rows.formulas, rows.beads, pattern.terms, X, D, V)
     dependent = np.empty(symbolic.size, dtype=bool)
     modular.factor(V, *symbolic, dependent)
     if not shares:
@@ -123,7 +128,7 @@ def _eliminate(pattern: HardPattern, shares: bool = False) -> tuple[Mask, Mask]:
 
 
 def _random(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.uint64]:
-    return rng.integers(1, modular.PRIME, shape, dtype=np.uint64)
+    return rng.integers(1, PRIME, shape, dtype=np.uint64)
 
 
 def _rows_of_size(size: Array, pattern: HardPattern, x: Array) -> sparse.csr_array:

@@ -28,7 +28,7 @@ from fixman import __version__
 from fixman.archives import ArchiveError, Arrays, Form, read
 from fixman.chain import Chain
 from fixman.errors import RunFolderError
-from fixman.kernels.geometry import LENGTH
+from fixman.kernels.rows import LENGTH
 from fixman.places import Place
 from fixman.trajectory import OBSERVABLE
 

@@ -344,36 +344,40 @@ class Sparse:
             If a pivot is lost to rounding: the matrix is not positive definite.
         """
         V = self._V.copy()
-        row = sparse.factor(V, *self.symbolic, np.empty(self.symbolic.size), 1.0)
-        if row >= 0:
+        D, work = np.empty((2, self.symbolic.size))
+        sparse.factor(V, D, tuple(self.symbolic), work, 0.0)
+        lost = np.isnan(D)
+        if lost.any():
             raise SingularConstraintError(
-                f"row {row} depends on the rows before it: its pivot is lost to rounding"
+                f"row {int(np.argmax(lost))} depends on the rows before it: its pivot is lost to "
+                "rounding"
             )
-        return SparseFactor(V, self.symbolic)
+        return SparseFactor(V, D, self.symbolic)
 
 
 class SparseFactor:
     """The LDLᵀ of a `Sparse`."""
 
-    def __init__(self, V: Array, symbolic: sparse.Symbolic) -> None:
-        self._V = V
+    def __init__(self, V: Array, D: Array, symbolic: sparse.Symbolic) -> None:
+        self._V, self._D = V, D
         self._symbolic = symbolic
 
     @property
     def logdet(self) -> float:
         """Return ln det A."""
-        return float(sparse.log_product(self._V, self._symbolic.first, 1.0))
+        return float(sparse.log_product(self._V, self._symbolic.first, 0.0))
 
     def solve(self, b: ArrayLike) -> Array:
         """Return A⁻¹ b for b (m,) or (m, r), in O(nnz(L) r)."""
         y = _right_hand_side(b, self._symbolic.size)
-        sparse.solve(self._V, *self._symbolic, y if y.ndim == 2 else y[:, None])
-        return _finite(y)
+        rows = np.ascontiguousarray(y.T).reshape(-1, self._symbolic.size)
+        sparse.solve_each(self._V, self._D, tuple(self._symbolic), rows)
+        return _finite(rows.T.reshape(y.shape))
 
     def inverse_on_pattern(self) -> csc_array[Any]:
         """Return the lower triangle of A⁻¹ on the pattern of L, in O(Σ |column of L|²)."""
         S, work = np.empty_like(self._V), np.empty(2 * self._symbolic.size)
-        sparse.inverse_on_pattern(self._V, S, *self._symbolic, work, 1.0)
+        sparse.inverse_on_pattern(self._V, self._D, S, tuple(self._symbolic), work, 0.0)
         return _lower(_finite(S), self._symbolic)
 
 

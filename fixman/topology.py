@@ -18,7 +18,7 @@ from scipy.sparse import csgraph
 
 from fixman import _arrays, hard_sets
 from fixman.coordinates import KINDS, POSITIONS, SLOTS, Coordinate, Index, Rows
-from fixman.kernels.geometry import ANGLE, LENGTH, TORSION
+from fixman.kernels.rows import ANGLE, LENGTH, TORSION
 
 Mask = NDArray[np.bool_]
 

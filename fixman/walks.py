@@ -13,7 +13,7 @@ from fixman.chain import Chain, require_chain
 from fixman.coordinates import KINDS
 from fixman.dynamics import project
 from fixman.errors import ConstraintSolveError, SingularConstraintError
-from fixman.kernels.geometry import ANGLE, LENGTH, TORSION
+from fixman.kernels.rows import ANGLE, LENGTH, TORSION
 
 __all__ = ["random_walks"]
 

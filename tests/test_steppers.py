@@ -16,7 +16,7 @@ from fixman.kernels.lanes import exact_kernel, memory
 from fixman.potentials import WCA, Bending, Gravity, Tension
 from fixman.steppers import Langevin, Newton, State, from_parameters
 from fixman.steppers.state import _became_dependent
-from fixman.steppers.systems import projections
+from fixman.systems import projections
 from fixman.walks import random_walks
 
 RNG = np.random.default_rng(20)

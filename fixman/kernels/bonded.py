@@ -13,7 +13,7 @@ from typing import Any
 
 from numba import types
 
-from fixman.kernels.geometry import SMALLEST_SINE
+from fixman.kernels.rows import SMALLEST_SINE
 from fixman.kernels.lanes import (
     EIGHT,
     cast,

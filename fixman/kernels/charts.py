@@ -12,51 +12,52 @@ import math
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.geometry import (
+from fixman.kernels.lanes import entry
+from fixman.kernels.rows import (
     ANGLE,
     SMALLEST_SINE,
-    curvature,
-    gradient,
+    TURN,
     place,
     place_velocities,
+    row_curvature,
     value,
+    wilson_row,
 )
-from fixman.kernels.vectors import cross, scaled
+from fixman.kernels.vectors import cross
 
 
 @jit
-def internal_frames(x, n, dim, fixed, kinds, beads, q):
+def internal_frames(x, n, dim, fixed, kinds, points, q):
     """Coordinates of every frame into ``q (frames, m)``; the first bad frame, or -1.
 
     A frame is bad if a bond cannot be measured or a torsion is undefined.
     """
-    P = np.empty((n + 3, 3))
+    P = np.empty(3 * n + 9)
     bad = -1
     for frame in range(q.shape[0]):
         good = place(x, frame, n, dim, fixed, P)
         for r in range(kinds.size):
-            q[frame, r], sine = value(kinds[r], beads[r], P, dim, fixed)
+            q[frame, r], sine = value(P, kinds, points, r, fixed)
             # A straight angle has a value; bonds that cannot be measured are lengths as well.
-            good = good and (sine > SMALLEST_SINE or kinds[r] == ANGLE)
+            good = good and (sine > SMALLEST_SINE or kinds[r] == ANGLE or kinds[r] == TURN)
         if not good and bad < 0:
             bad = frame
     return bad
 
 
 @jit
-def curvature_frames(x, v, n, dim, fixed, kinds, beads, kappa):
+def curvature_frames(x, v, n, dim, fixed, kinds, points, kappa):
     """κ of every frame into ``kappa (frames, m)``; the first frame without an answer, or -1."""
-    P = np.empty((n + 3, 3))
-    V = np.empty((n + 3, 3))
+    P, V = np.empty(3 * n + 9), np.empty(3 * n + 9)
     for frame in range(kappa.shape[0]):
         good = place(x, frame, n, dim, fixed, P)
         good = place_velocities(v, frame, n, dim, fixed, V) and good
         check = 0.0
         for r in range(kinds.size):
-            _, sine = value(kinds[r], beads[r], P, dim, fixed)
+            _, sine = value(P, kinds, points, r, fixed)
             if not sine > SMALLEST_SINE:
                 return frame
-            kappa[frame, r] = curvature(kinds[r], beads[r], P, V, dim, fixed)
+            kappa[frame, r] = row_curvature(P, V, kinds, points, r, fixed)
             check += 0.0 * kappa[frame, r]
         if not good or check != 0.0:
             return frame
@@ -64,15 +65,15 @@ def curvature_frames(x, v, n, dim, fixed, kinds, beads, kappa):
 
 
 @jit
-def gradient_rows(x, n, dim, fixed, kinds, beads, B, sines):
-    """Wilson rows ``B (m, 4, 3)`` and the sines they were divided by, for one frame.
+def gradient_rows(x, n, dim, fixed, kinds, points, B, sines):
+    """Wilson rows ``B (m · 12,)`` and the sines they were divided by, for one frame.
 
     False if a position is not finite.
     """
-    P = np.empty((n + 3, 3))
+    P = np.empty(3 * n + 9)
     finite = place(x, 0, n, dim, fixed, P)
     for r in range(kinds.size):
-        sines[r] = gradient(kinds[r], beads[r], P, dim, fixed, B[r])
+        sines[r] = wilson_row(P, kinds, points, r, fixed, B, 12 * r)
     return finite
 
 
@@ -195,63 +196,63 @@ def cartesian_frames(q, qd, n, dim, fixed, references, sequence, x, v):
 
 
 @jit
-def chart_solve(x, r, n, dim, fixed, kinds, beads, columns, sequence, y):
+def chart_solve(x, r, n, dim, fixed, rows, sequence, y):
     """Solve B y = r on the chart, bead by bead outwards.
 
-    The rows of bead k are orthogonal on bead k itself and otherwise touch earlier beads only.
-    Returns the first frame with a singular row, or -1.
+    ``rows`` are kinds, points and columns.  The rows of bead k are orthogonal on bead k itself and
+    otherwise touch earlier beads only.  Returns the first frame with a singular row, or -1.
     """
-    P = np.empty((n + 3, 3))
-    B = np.empty((4, 3))
+    kinds, points, columns = rows
+    P = np.empty(3 * n + 9)
+    B = np.empty(12)
     for frame in range(r.shape[0]):
         place(x, frame, n, dim, fixed, P)
         first = frame * n
         for k in sequence:
             for a in range(dim):
-                y[first + k, a] = 0.0
+                y[(first + k) * dim + a] = 0.0
             for c in range(k * dim, k * dim + dim):
-                if not gradient(kinds[c], beads[c], P, dim, fixed, B) > SMALLEST_SINE:
+                if not wilson_row(P, kinds, points, c, fixed, B, 0) > SMALLEST_SINE:
                     return frame
                 residual = r[frame, c]
-                own = 0.0
-                own_row = (0.0, 0.0, 0.0)
+                own = 0
                 for slot in range(4):
-                    j = columns[c, slot]
+                    j = entry(columns, 4 * c + slot)
                     if j == k:
-                        own_row = (B[slot, 0], B[slot, 1], B[slot, 2])
-                        own = B[slot, 0] ** 2 + B[slot, 1] ** 2 + B[slot, 2] ** 2
+                        own = 3 * slot
                     elif j >= 0:
                         for a in range(dim):
-                            residual -= B[slot, a] * y[first + j, a]
-                g = scaled(residual / own, own_row)
+                            residual -= B[3 * slot + a] * y[(first + j) * dim + a]
+                norm = B[own] ** 2 + B[own + 1] ** 2 + B[own + 2] ** 2
                 for a in range(dim):
-                    y[first + k, a] += g[a]
+                    y[(first + k) * dim + a] += residual / norm * B[own + a]
     return -1
 
 
 @jit
-def chart_solve_transposed(x, F, n, dim, fixed, kinds, beads, columns, sequence, t):
+def chart_solve_transposed(x, F, n, dim, fixed, rows, sequence, t):
     """Solve Bᵀ t = F on the chart, from the tip inwards; F is overwritten."""
-    P = np.empty((n + 3, 3))
-    B = np.empty((4, 3))
+    kinds, points, columns = rows
+    P = np.empty(3 * n + 9)
+    B = np.empty(12)
     for frame in range(t.shape[0]):
         place(x, frame, n, dim, fixed, P)
         first = frame * n
         for k in sequence[::-1]:
             for c in range(k * dim, k * dim + dim):
-                if not gradient(kinds[c], beads[c], P, dim, fixed, B) > SMALLEST_SINE:
+                if not wilson_row(P, kinds, points, c, fixed, B, 0) > SMALLEST_SINE:
                     return frame
                 own = 0.0
                 along = 0.0
                 for slot in range(4):
-                    if columns[c, slot] == k:
+                    if entry(columns, 4 * c + slot) == k:
                         for a in range(dim):
-                            own += B[slot, a] * B[slot, a]
-                            along += B[slot, a] * F[first + k, a]
+                            own += B[3 * slot + a] * B[3 * slot + a]
+                            along += B[3 * slot + a] * F[(first + k) * dim + a]
                 t[frame, c] = along / own
                 for slot in range(4):
-                    j = columns[c, slot]
+                    j = entry(columns, 4 * c + slot)
                     if j >= 0 and j != k:
                         for a in range(dim):
-                            F[first + j, a] -= t[frame, c] * B[slot, a]
+                            F[(first + j) * dim + a] -= t[frame, c] * B[3 * slot + a]
     return -1

@@ -2,6 +2,7 @@
 
     room(system, targets, like)                            what depends on the targets, and work
     hold(system, room, X0, X, V, rate, tolerance, like)    X onto the manifold, along B(X0)ᵀ
+    approach(system, room, X0, X, V, tolerance, like)      one iteration of that, from anywhere
     factor(system, room, X, like)                          factor H^bb at X, which serves to
     project(system, room, V, X, like)                      V along the manifold,
     add_metric_force(system, room, F, X, kT, like)         F += −½ kT ∂ ln det H^bb / ∂x, and
@@ -17,14 +18,14 @@ from typing import Any
 from numba.extending import overload
 
 from fixman.kernels import general_steps, jointed_steps, rotating_steps
-from fixman.kernels.general_steps import General
+from fixman.kernels.hard import Hard
 from fixman.kernels.jointed_steps import Jointed
 from fixman.kernels.rotating_steps import Rotating
 
 KINDS: dict[Any, Any] = {
     Jointed: jointed_steps,
     Rotating: rotating_steps,
-    General: general_steps,
+    Hard: general_steps,
 }
 OPTIONS: Any = {"nogil": True, "error_model": "numpy", "forceinline": True}
 
@@ -38,6 +39,10 @@ def room(system, targets, like):
 
 
 def hold(system, room, X0, X, V, rate, tolerance, like):
+    """See above."""
+
+
+def approach(system, room, X0, X, V, tolerance, like):
     """See above."""
 
 
@@ -61,6 +66,11 @@ def _(system, targets, like):
 @overload(hold, jit_options=OPTIONS)
 def _(system, room, X0, X, V, rate, tolerance, like):
     return _chosen(system, "hold")
+
+
+@overload(approach, jit_options=OPTIONS)
+def _(system, room, X0, X, V, tolerance, like):
+    return _chosen(system, "approach")
 
 
 @overload(factor, jit_options=OPTIONS)

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 
 from fixman.kernels import jit
-from fixman.kernels.geometry import measurable
+from fixman.kernels.hard import aligned
 from fixman.kernels.lanes import (
     above,
     exact,
@@ -37,7 +37,7 @@ from fixman.kernels.lanes import (
     take,
     zeros,
 )
-from fixman.kernels.metric import aligned
+from fixman.kernels.rows import measurable
 from fixman.kernels.triples import load3, store3
 from fixman.kernels.vectors import cross, dot, minus, scaled
 
@@ -112,7 +112,10 @@ def turned(x, bead, dim, rooted):
 
 @jit
 def bends(x, n, dim, fixed, links, cosines, sines):
-    """Cosines, and sines to full relative precision, between successive bonds of one frame."""
+    """Cosines, and sines to full relative precision, between successive bonds of one frame.
+
+    False where a bond cannot be measured or a position is not finite.
+    """
     first = 0 if fixed else 1
     before = before_low = (0.0, 0.0, 0.0)
     r0 = 0.0
@@ -124,12 +127,15 @@ def bends(x, n, dim, fixed, links, cosines, sines):
             there = (x[j - 1, 0], x[j - 1, 1], x[j - 1, 2] if dim == 3 else 0.0)
         d = minus(here, there)
         low = remainder(d, here, there)
+        if not measurable(dot(d, d)):
+            return False
         r = 1.0 / math.sqrt(dot(d, d))
         if k > 0:
             cosines[k - 1] = (r0 * r) * dot(before, d)
             turn = bend(before, before_low, r0, d, low, r)
             sines[k - 1] = math.sqrt(dot(turn, turn))
         before, before_low, r0 = d, low, r
+    return True
 
 
 @jit

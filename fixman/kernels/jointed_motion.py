@@ -11,7 +11,7 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.freely_jointed import accurate_cross, bend, two_difference
-from fixman.kernels.geometry import measurable, place, place_velocities
+from fixman.kernels.rows import measurable, place, place_velocities
 from fixman.kernels.vectors import cross, dot, minus, plus, scaled
 
 LARGE = 1e30  # so that products of two of them with masses can be formed
@@ -214,13 +214,14 @@ def spatial_frames(x, v, force, links, n, fixed, out):
     The first frame without an answer, or -1.
     """
     bonds = links.shape[1] - 1
-    P = np.empty((n + 3, 3))
-    V = np.empty((n + 3, 3))
+    points, rates = np.empty(3 * n + 9), np.empty(3 * n + 9)
+    P, V = points.reshape((n + 3, 3)), rates.reshape((n + 3, 3))
     F = np.empty((n, 3))
     tension = np.empty(bonds)
     work = np.empty((bonds + 1, 11))
     for frame in range(out.shape[0]):
-        if not (place(x, frame, n, 3, fixed, P) and place_velocities(v, frame, n, 3, fixed, V)):
+        finite = place(x, frame, n, 3, fixed, points)
+        if not (finite and place_velocities(v, frame, n, 3, fixed, rates)):
             return frame
         for k in range(n):
             for a in range(3):

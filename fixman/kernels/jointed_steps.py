@@ -71,12 +71,25 @@ def room(system, targets, like):
 
 @exact
 def hold(system, room, X0, X, V, rate, tolerance, like):
-    """Newton's method for the lengths of X along the bonds e of X0; returns the lanes it lost.
+    """Newton's method for the lengths of X along the bonds of X0; returns the lanes it lost."""
+    return newton(system, room, X0, X, V, rate, (tolerance, ITERATIONS), like)
+
+
+@exact
+def approach(system, room, X0, X, V, tolerance, like):
+    """One step of it; the lanes that have not arrived."""
+    return newton(system, room, X0, X, V, 0.0, (tolerance, 1), like)
+
+
+@exact
+def newton(system, room, X0, X, V, rate, limits, like):
+    """The iterations of `hold`, so many as the second limit says.
 
     x ← x + w Σ λ e until every bond has its length; what x gains, times ``rate``, is added to the
     velocities V.  An iteration solves b·δb = ½ (L² − b²), which leaves an error of ½ |δb|²: it is
     over, without looking at the bonds again, where this is at most ``tolerance`` L².
     """
+    tolerance, iterations = limits
     w = system.w
     axes = system.axes
     half, _, work = room
@@ -87,7 +100,7 @@ def hold(system, room, X0, X, V, rate, tolerance, like):
     limit = 4.0 * tolerance
     busy = everywhere(like)
     lost = 0
-    for _ in range(ITERATIONS):
+    for _ in range(iterations):
         smallest = one
         x = vector(X, 1, axes, like)
         b = minus(x, vector(X, 0, axes, like))

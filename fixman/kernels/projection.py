@@ -5,8 +5,7 @@ The nearest point in the metric of the masses: Newton's method onto the manifold
 and Borwein (1988), and returns to the manifold by Newton's method; it is halved until the
 objective is below the largest of the last few, which is what keeps such steps safe.
 
-Tables are those of `motion`.  A linear chain whose hard rows are exactly its bonds passes the
-masses of its joints as ``links`` (see `freely_jointed`) and is factored without subtractions.
+What depends on the kind of hard rows is done by the functions of `constraints`.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ import math
 
 import numpy as np
 
-from fixman.kernels import jit, sparse, tridiagonal
-from fixman.kernels.geometry import LENGTH, SMALLEST_SINE, gradient, place, value
-from fixman.kernels.motion import hard_matrix
-from fixman.kernels.vectors import cross, dot
+from fixman.kernels.constraints import approach, factor, hold, project, room
+from fixman.kernels.hard import place, read
+from fixman.kernels.lanes import exact, exact_kernel
 
 DESCENT = 2000  # steps along the manifold
 NEWTON = 40  # iterations onto it
@@ -26,257 +24,145 @@ HALVINGS = 30
 MEMORY = 8
 STATIONARY = 1e-9  # tangential part of the displacement, relative to all of it
 EPS = 2.0**-52
-COARSE = 1e-6  # of a length, or rad: what rounded positions must be able to represent
-
-MET, SINGULAR, MISSED, FAR = 0, 1, 2, 3
 
 
-@jit
-def joint(B, k):
-    """Cosine and |sine| between bonds k and k + 1, whose Wilson rows end in their directions."""
-    u = (B[k, 1, 0], B[k, 1, 1], B[k, 1, 2])
-    v = (B[k + 1, 1, 0], B[k + 1, 1, 1], B[k + 1, 1, 2])
-    w = cross(u, v)
-    return dot(u, v), math.sqrt(dot(w, w))
+@exact
+def copy(x, y):
+    for k in range(x.size):
+        y[k] = x[k]
 
 
-@jit
-def workspace(pattern):
-    """Arrays for one factor of H^bb: elements of L, or what the tridiagonal kernels need.
-
-    The ``pattern`` is (terms, symbolic, links).
-    """
-    _, symbolic, links = pattern
-    bonds = max(links.shape[1] - 1, 0)
-    joints = max(bonds - 1, 0)
-    V = np.empty(symbolic[1].size)
-    column = np.empty(symbolic[0].size - 1)
-    return V, column, np.empty(joints), np.empty(joints), np.empty(bonds), np.empty(joints)
-
-
-@jit
-def factor(B, w, pattern, work):
-    """Factor H^bb; False where a pivot is lost."""
-    terms, symbolic, links = pattern
-    V, column, cosines, sines, inverse, g = work
-    if links.size == 0:
-        hard_matrix(B, terms, w, V)
-        return sparse.factor(V, *symbolic, column, 1.0) < 0
-    for k in range(cosines.size):
-        cosines[k], sines[k] = joint(B, k)
-    return tridiagonal.factor(links[0], cosines, sines, inverse, g)
-
-
-@jit
-def solve(pattern, work, rhs):
-    """Overwrite ``rhs (m, 1)`` with (H^bb)⁻¹ rhs."""
-    _, symbolic, links = pattern
-    V, _, _, _, inverse, g = work
-    if links.size == 0:
-        sparse.solve(V, *symbolic, rhs)
-    else:
-        tridiagonal.solve(inverse, g, rhs)
-
-
-@jit
-def remove_rows(rhs, B, columns, w, y):
-    """y ← y − M⁻¹ B_bᵀ rhs."""
-    for r in range(B.shape[0]):
-        for slot in range(4):
-            j = columns[r, slot]
-            if j >= 0:
-                for a in range(y.shape[1]):
-                    y[j, a] -= w[j] * rhs[r, 0] * B[r, slot, a]
-
-
-@jit
-def apply_rows(B, columns, y, rhs):
-    """Rhs ← B_b y."""
-    for r in range(B.shape[0]):
-        rhs[r, 0] = 0.0
-        for slot in range(4):
-            j = columns[r, slot]
-            if j >= 0:
-                for a in range(y.shape[1]):
-                    rhs[r, 0] += B[r, slot, a] * y[j, a]
-
-
-@jit
+@exact
 def largest(x):
-    """Return the largest coordinate."""
+    """Return the size of the largest coordinate."""
     size = 0.0
-    for k in range(x.shape[0]):
-        for a in range(x.shape[1]):
-            size = max(size, abs(x[k, a]))
+    for k in range(x.size):
+        size = max(size, abs(x[k]))
     return size
 
 
-@jit
-def onto_manifold(x, targets, fixed, w, kinds, beads, columns, pattern, P, B, rhs, work):
-    """Newton's method for q_b(x) = targets on one configuration; B and its factor are left at x.
-
-    Rows are met to the rounding of the positions found.  That is `FAR` from any answer where it is
-    more than `COARSE`.
-    """
-    n, dim = x.shape
-    coarse = False
-    for _ in range(NEWTON):
-        place(x, 0, n, dim, fixed, P)
-        size = largest(x)
-        met = True
-        coarse = False
-        for r in range(kinds.size):
-            q, _ = value(kinds[r], beads[r], P, dim, fixed)
-            if not gradient(kinds[r], beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
-                return SINGULAR
-            residual = q - targets[r]
-            if kinds[r] > LENGTH:
-                residual -= 2.0 * math.pi * round(residual / (2.0 * math.pi))
-            stiffness = 0.0
-            for slot in range(4):
-                stiffness += math.sqrt(B[r, slot, 0] ** 2 + B[r, slot, 1] ** 2 + B[r, slot, 2] ** 2)
-            share = abs(targets[r]) if kinds[r] == LENGTH else 1.0
-            coarse = coarse or 0.5 * EPS * size * stiffness > COARSE * share
-            met = met and abs(residual) <= 4.0 * EPS * (size * stiffness + abs(q))
-            rhs[r, 0] = residual
-        if not factor(B, w, pattern, work):
-            return SINGULAR
-        if met:
-            return FAR if coarse else MET
-        solve(pattern, work, rhs)
-        remove_rows(rhs, B, columns, w, x)
-    return FAR if coarse else MISSED
+@exact
+def tolerance(x, shortest):
+    """Largest relative error of a square: rounding, of positions as well."""
+    share = 4.0 * EPS * largest(x) / shortest
+    return max(0.25 * EPS, share * share)
 
 
-@jit
-def remoteness(x, start, w):
+@exact
+def remoteness(x, start, masses):
     """Σ m |x − x₀|²."""
     total = 0.0
-    for k in range(x.shape[0]):
-        for a in range(x.shape[1]):
-            total += (x[k, a] - start[k, a]) ** 2 / w[k]
+    for k in range(x.size):
+        total += masses[k] * (x[k] - start[k]) ** 2
     return total
 
 
-@jit
-def project_frames(
-    x0, targets, n, dim, fixed, w, kinds, beads, columns,
-    terms, first, row, left_first, left_place, left_column, links, x,
-):  # fmt: skip
-    """Nearest positions with the targets into ``x``; targets come in factor order.
+@exact
+def onto_manifold(system, space, shortest, X, X0, idle):
+    """Newton's method from X; false where it does not arrive."""
+    for _ in range(NEWTON):
+        copy(X, X0)
+        factor(system, space, X0, 0.0)
+        if not approach(system, space, X0, X, idle, tolerance(X0, shortest), 0.0):
+            return True
+    return False
 
-    Returns -1, or four times the first failing frame plus its state.
+
+@exact
+def nearest(system, space, masses, shortest, start, work):
+    """Descend along the manifold from ``work[0]``, where the answer is left; whether it is one.
+
+    Vectors in ``work``: positions, the ones before, their tangential displacements, and an idle
+    one.  The factor at the answer is left too.
     """
-    m = kinds.size
-    P = np.empty((n + 3, 3))
-    B = np.empty((m, 4, 3))
-    rhs = np.empty((m, 1))
-    pattern = (terms, (first, row, left_first, left_place, left_column), links)
-    work = workspace(pattern)
-    tangent = np.empty((n, dim))
-    fresh = np.empty((n, dim))
-    before = np.empty((n, dim))
-    recent = np.empty(MEMORY)
-    inertia = 0.0
-    for k in range(n):
-        inertia += dim / w[k]
-    for frame in range(targets.shape[0]):
-        start = x0[frame * n : (frame + 1) * n]
-        here = x[frame * n : (frame + 1) * n]
-        goal = targets[frame]
-        size = largest(start)
-        for k in range(n):
-            for a in range(dim):
-                before[k, a] = start[k, a]
-                tangent[k, a] = 0.0
-        for k in range(MEMORY):
-            recent[k] = -math.inf
-        highest = math.inf
-        distance_before = 0.0
+    X, X0, T, T0, idle = work
+    weight = 0.0
+    for k in range(masses.size):
+        weight += masses[k]
+    recent = np.full(MEMORY, -math.inf)
+    distance = remoteness(X, start, masses)
+    step = 0.0
+    for iteration in range(DESCENT):
+        factor(system, space, X, 0.0)
+        for k in range(X.size):
+            T[k] = X[k] - start[k]
+        project(system, space, T, X, 0.0)
         slope = 0.0
-        step = 1.0
-        iteration = 0
+        for k in range(T.size):
+            slope += masses[k] * T[k] * T[k]
+        rounding = EPS * max(largest(start), largest(X))
+        if math.sqrt(slope) <= STATIONARY * math.sqrt(distance) + rounding * math.sqrt(weight):
+            copy(X, work[0])
+            return True
+        moved = 0.0
+        turned = 0.0
+        for k in range(X.size if iteration > 0 else 0):
+            change = X[k] - X0[k]
+            moved += masses[k] * change * change
+            turned += masses[k] * change * (T[k] - T0[k])
+        step = min(max(moved / turned, 0.01), 100.0) if turned > 0.0 else 1.0
+        recent[iteration % MEMORY] = distance
+        highest = -math.inf
+        for k in range(MEMORY):
+            highest = max(highest, recent[k])
+        X, X0 = X0, X
+        T, T0 = T0, T
+        before = distance
+        distance = math.inf
         halvings = 0
-        found = False
-        while iteration < DESCENT:
-            for k in range(n):
-                for a in range(dim):
-                    here[k, a] = before[k, a] - step * tangent[k, a]
-            state = onto_manifold(
-                here, goal, fixed, w, kinds, beads, columns, pattern, P, B, rhs, work
-            )
-            if iteration == 0 and state != MET:
-                return 4 * frame + state
-            distance = remoteness(here, start, w) if state == MET else math.inf
-            if iteration > 0 and not distance <= highest - 1e-4 * step * slope:
+        while not distance <= highest - 1e-4 * step * slope:
+            if halvings == HALVINGS:
+                # x is rounded, and so is the objective: what is left may be too small to be seen.
+                copy(X0, work[0])
+                factor(system, space, X0, 0.0)
+                return slope <= 1000.0 * rounding * math.sqrt(before * weight)
+            if halvings > 0:
                 step *= 0.5
-                halvings += 1
-                if halvings < HALVINGS:
-                    continue
-                for k in range(n):
-                    for a in range(dim):
-                        here[k, a] = before[k, a]
-                break
-            halvings = 0
-            # The tangential part of the displacement.
-            for k in range(n):
-                for a in range(dim):
-                    fresh[k, a] = here[k, a] - start[k, a]
-            apply_rows(B, columns, fresh, rhs)
-            solve(pattern, work, rhs)
-            remove_rows(rhs, B, columns, w, fresh)
-            slope = 0.0
-            moved = 0.0
-            turned = 0.0
-            for k in range(n):
-                mass = 1.0 / w[k]
-                for a in range(dim):
-                    slope += mass * fresh[k, a] ** 2
-                    change = here[k, a] - before[k, a]
-                    moved += mass * change * change
-                    turned += mass * change * (fresh[k, a] - tangent[k, a])
-                    before[k, a] = here[k, a]
-                    tangent[k, a] = fresh[k, a]
-            rounding = EPS * size * math.sqrt(inertia)
-            if math.sqrt(slope) <= STATIONARY * math.sqrt(distance) + rounding:
-                found = True
-                break
-            step = 1.0
-            if iteration > 0 and turned > 0.0:
-                step = min(max(moved / turned, 0.01), 100.0)
-            recent[iteration % MEMORY] = distance
-            highest = -math.inf
-            for k in range(MEMORY):
-                highest = max(highest, recent[k])
-            distance_before = distance
-            iteration += 1
-        # x is rounded, and so is the objective: what is left may be too small to be seen in it.
-        if not found and slope > 1000.0 * EPS * size * math.sqrt(distance_before * inertia):
-            return 4 * frame + MISSED
-    return -1
+            halvings += 1
+            for k in range(X.size):
+                X[k] = X0[k] - step * T0[k]
+            lost = hold(system, space, X0, X, idle, 0.0, tolerance(X0, shortest), 0.0)
+            distance = math.inf if lost else remoteness(X, start, masses)
+    return False
 
 
-@jit
-def project_velocities(
-    x, v, frames, n, dim, fixed, w, kinds, beads, columns,
-    terms, first, row, left_first, left_place, left_column, links,
-):  # fmt: skip
-    """Remove from ``v`` what changes hard coordinates; the first singular frame, or -1."""
-    m = kinds.size
-    P = np.empty((n + 3, 3))
-    B = np.empty((m, 4, 3))
-    rhs = np.empty((m, 1))
-    pattern = (terms, (first, row, left_first, left_place, left_column), links)
-    work = workspace(pattern)
+@exact_kernel
+def project_frames(x0, v0, system, masses, targets, shortest, x, v):
+    """Nearest positions with the targets into ``x``; the first frame without, or -1.
+
+    ``targets (frames, m)`` are in public order, ``shortest (frames,)`` the shortest bond of each,
+    ``masses`` belong to the coordinates of all points, 0 to those that do not move.  Velocities,
+    where ``v`` is not empty, lose what changes hard coordinates.
+    """
+    axes = system.axes
+    frames = shortest.size
+    size = x.size // frames if frames else 0
+    start = np.empty(masses.size)
+    work = (
+        np.empty(masses.size),
+        np.empty(masses.size),
+        np.empty(masses.size),
+        np.empty(masses.size),
+        np.zeros(masses.size),
+    )
+    X = work[0]
+    front = masses.size - size
     for frame in range(frames):
-        moving = v[frame * n : (frame + 1) * n]
-        place(x, frame, n, dim, fixed, P)
-        for r in range(m):
-            if not gradient(kinds[r], beads[r], P, dim, fixed, B[r]) > SMALLEST_SINE:
-                return frame
-        apply_rows(B, columns, moving, rhs)
-        if not factor(B, w, pattern, work):
+        space = room(system, targets[frame], 0.0)
+        place(x0, frame * size, 0, size, start, axes, 0.0)
+        copy(start, X)
+        found = onto_manifold(system, space, shortest[frame], X, work[1], work[4])
+        if found:
+            found = nearest(system, space, masses, shortest[frame], start, work)
+        for k in range(size):
+            x[frame * size + k] = X[front + k]
+        if not found:
             return frame
-        solve(pattern, work, rhs)
-        remove_rows(rhs, B, columns, w, moving)
+        if v.size:
+            for k in range(front):
+                start[k] = 0.0
+            read(v0, frame * size, 0, size, start, 0.0)
+            project(system, space, start, X, 0.0)
+            for k in range(size):
+                v[frame * size + k] = start[front + k]
     return -1

@@ -3,14 +3,15 @@
 What can be known from the pattern alone is found once, `analyse`; the numeric kernels then look
 for nothing.  Column j of L occupies ``first[j]:first[j + 1]`` of a storage of values, in which
 ``row`` ascends from the diagonal.  The matrix, zeros at fill included, is put there (`places`);
-the factor replaces it: d_j on the diagonal, L below it.
+the factor replaces it: d_j on the diagonal, L below it, and 1 / d_j apart.
 
-The kernels take the arrays of the pattern as ``*symbolic`` and a finite value ``like`` those they
-shall work on, a float or eight lanes (see `lanes`); values and work are made of units of its kind.
+The kernels take the pattern as a plain tuple and a finite value ``like`` those they shall work on,
+a float or eight lanes (see `lanes`); values and work are made of units of its kind.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +20,9 @@ from numpy.typing import NDArray
 from fixman.kernels import jit
 from fixman.kernels.banded import SMALLEST_PIVOT
 from fixman.kernels.lanes import (
-    above,
+    beyond,
     biased_exponent,
+    choose,
     entry,
     exact,
     fma,
@@ -181,8 +183,9 @@ def find(first, row, i, j, found):
 
 
 @exact
-def gather(V, j, first, row, left_first, left_place, left_column, work, like):
+def gather(V, j, symbolic, work, like):
     """Column j less what the columns to its left take from it, in ``work`` at its rows."""
+    first, row, left_first, left_place, left_column = symbolic
     for p in range(entry(first, j), entry(first, j + 1)):
         store(work, entry(row, p), load(V, p, like))
     for t in range(entry(left_first, j), entry(left_first, j + 1)):
@@ -195,24 +198,24 @@ def gather(V, j, first, row, left_first, left_place, left_column, work, like):
 
 
 @exact
-def factor(V, first, row, left_first, left_place, left_column, work, like):
-    """Factor in place, with m units of work; the first row whose pivot is lost, or -1.
+def factor(V, D, symbolic, work, like):
+    """Factor in place, reciprocal pivots into D, with m units of work.
 
-    A row is lost where it is so in any lane.
+    A pivot that is lost becomes NaN, and so does all that follows from it.
     """
+    first, row = symbolic[0], symbolic[1]
     for j in range(first.size - 1):
         begin = entry(first, j)
         diagonal = load(V, begin, like)
-        gather(V, j, first, row, left_first, left_place, left_column, work, like)
+        gather(V, j, symbolic, work, like)
         d = load(work, j, like)
-        # Not so where d is NaN; an infinite one comes of a diagonal that was.
-        if not above(d, SMALLEST_PIVOT * diagonal):
-            return j
+        # Beyond is what is NaN already; an infinite pivot comes of a diagonal that was.
+        d = choose(beyond(d, SMALLEST_PIVOT * diagonal), d, d * math.nan)
         inverse = 1.0 / d
+        store(D, j, inverse)
         store(V, begin, d)
         for p in range(begin + 1, entry(first, j + 1)):
             store(V, p, inverse * load(work, entry(row, p), like))
-    return -1
 
 
 @exact
@@ -224,18 +227,21 @@ def log_product(V, first, like):
     product = 0.0 * like + 1.0
     power = 0.0 * like
     for j in range(first.size - 1):
-        product *= load(V, entry(first, j), like)
-        power += biased_exponent(product) - (2.0**52 + 1023.0)
+        d = load(V, entry(first, j), like)
+        product *= d
+        # NaN has a mantissa too
+        power += biased_exponent(product) - (2.0**52 + 1023.0) + 0.0 * d
         product = mantissa(product)
     return LN2 * power + ln(product)
 
 
 @exact
-def inverse_on_pattern(V, S, first, row, left_first, left_place, left_column, work, like):
+def inverse_on_pattern(V, D, S, symbolic, work, like):
     """Elements of A⁻¹ on the pattern of L into S, with 2 m units of work.
 
     The Takahashi recurrence, last column first: S_ij = −Σ_k S_ik L_kj over the k in column j.
     """
+    first, row = symbolic[0], symbolic[1]
     m = first.size - 1
     zero = 0.0 * like
     for i in range(m):
@@ -261,7 +267,7 @@ def inverse_on_pattern(V, S, first, row, left_first, left_place, left_column, wo
                 total = fma(s, load(work, m + i, like), total)
                 store(work, i, fma(s, below, load(work, i, like)))
             store(work, k, load(work, k, like) + total)
-        total = 1.0 / load(V, entry(first, j), like)
+        total = load(D, j, like)
         for p in range(begin, end):
             s = -load(work, entry(row, p), like)
             store(S, p, s)
@@ -270,27 +276,36 @@ def inverse_on_pattern(V, S, first, row, left_first, left_place, left_column, wo
         store(S, entry(first, j), total)
 
 
-@jit
-def solve(V, first, row, left_first, left_place, left_column, b):
-    """Overwrite ``b (m, r)`` with A⁻¹ b, given the factor."""
+@exact
+def solve(V, D, symbolic, b, like):
+    """Overwrite b with A⁻¹ b, given the factor."""
+    first, row = symbolic[0], symbolic[1]
     m = first.size - 1
     for j in range(m):
+        z = load(b, j, like)
         for p in range(entry(first, j) + 1, entry(first, j + 1)):
-            for r in range(b.shape[1]):
-                b[entry(row, p), r] -= V[p] * b[j, r]
+            i = entry(row, p)
+            store(b, i, fma(-load(V, p, like), z, load(b, i, like)))
     for j in range(m - 1, -1, -1):
-        for r in range(b.shape[1]):
-            b[j, r] /= V[entry(first, j)]
-        for p in range(entry(first, j) + 1, entry(first, j + 1)):
-            for r in range(b.shape[1]):
-                b[j, r] -= V[p] * b[entry(row, p), r]
+        begin = entry(first, j)
+        z = load(b, j, like) * load(D, j, like)
+        for p in range(begin + 1, entry(first, j + 1)):
+            z = fma(-load(V, p, like), load(b, entry(row, p), like), z)
+        store(b, j, z)
 
 
 @jit
-def null_vector(V, first, row, left_first, left_place, left_column, lost, y):
+def solve_each(V, D, symbolic, b):
+    """Overwrite each row of ``b (r, m)`` with A⁻¹ of it."""
+    for r in range(b.shape[0]):
+        solve(V, D, symbolic, b[r], 0.0)
+
+
+@jit
+def null_vector(V, first, row, lost, y):
     """Multiples of the rows before ``lost`` that add up to minus that row, and 1 there, into y.
 
-    Lᵀ y = e, from the columns that `factor` has done when it loses that row.
+    Lᵀ y = e, from the columns before the row that `factor` has lost.
     """
     y[lost] = 1.0
     for j in range(lost - 1, -1, -1):

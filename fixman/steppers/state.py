@@ -17,13 +17,13 @@ from fixman._arrays import Array
 from fixman.chain import Chain, require_chain
 from fixman.errors import ConstraintSolveError
 from fixman.kernels import stepping
-from fixman.kernels.geometry import ANGLE, LENGTH
+from fixman.kernels.rows import ANGLE, LENGTH
 from fixman.kernels.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.random import WORDS, fill_normals
 from fixman.partition import raise_failure
 from fixman.potentials import bind
 from fixman.potentials import from_parameters as potential_from_parameters
-from fixman.steppers.systems import projections
+from fixman.systems import projections
 
 Streams = NDArray[np.uint64]
 
