@@ -370,7 +370,7 @@ class SparseFactor:
     def solve(self, b: ArrayLike) -> Array:
         """Return A⁻¹ b for b (m,) or (m, r), in O(nnz(L) r)."""
         y = _right_hand_side(b, self._symbolic.size)
-        rows = np.ascontiguousarray(y.T).reshape(-1, self._symbolic.size)
+        rows = np.ascontiguousarray(y.T if y.ndim == 2 else y[None])
         sparse.solve_each(self._V, self._D, tuple(self._symbolic), rows)
         return _finite(rows.T.reshape(y.shape))
 

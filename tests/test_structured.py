@@ -276,13 +276,11 @@ def test_a_hub_is_a_clique():
 
 
 @jit
-def eightfold(V, S, symbolic, work, out):
+def eightfold(V, D, S, symbolic, work, out):
     like = eight(1.0)
-    bad = kernel.factor(V, *symbolic, work, like)
-    if bad < 0:
-        store(out, 0, kernel.log_product(V, symbolic[0], like))
-        kernel.inverse_on_pattern(V, S, *symbolic, work, like)
-    return bad
+    kernel.factor(V, D, symbolic, work, like)
+    store(out, 0, kernel.log_product(V, symbolic[0], like))
+    kernel.inverse_on_pattern(V, D, S, symbolic, work, like)
 
 
 def in_lanes(matrices):
@@ -291,8 +289,9 @@ def in_lanes(matrices):
     stored = [structured.Sparse(sp.csr_array(a), symbolic)._V for a in matrices]
     V = np.stack(stored, axis=1).ravel()
     S, work, out = np.empty_like(V), np.empty(16 * symbolic.size), np.empty(8)
-    bad = eightfold(V, S, tuple(symbolic), work, out)
-    return bad, symbolic, stored, V.reshape(-1, 8), S.reshape(-1, 8), out
+    D = np.empty(8 * symbolic.size)
+    eightfold(V, D, S, tuple(symbolic), work, out)
+    return D.reshape(-1, 8), symbolic, stored, V.reshape(-1, 8), S.reshape(-1, 8), out
 
 
 @given(st.integers(1, 30), st.sampled_from([0.03, 0.1, 0.5]), st.floats(-200, 200), seeds)
@@ -300,12 +299,12 @@ def test_eight_lanes_are_eight_scalars(k, density, exponent, seed):
     rng = np.random.default_rng(seed)
     dense = sparse_dense(k, density, rng)
     matrices = [dense * rng.uniform(1, 2) for _ in range(7)] + [dense * 10.0**exponent]
-    bad, symbolic, stored, V, S, out = in_lanes(matrices)
-    assert bad == -1
+    D, symbolic, stored, V, S, out = in_lanes(matrices)
     for lane, one in enumerate(stored):
-        assert kernel.factor(one, *symbolic, np.empty(k), 1.0) == -1
-        inverse = np.empty_like(one)
-        kernel.inverse_on_pattern(one, inverse, *symbolic, np.empty(2 * k), 1.0)
+        pivots, inverse = np.empty(k), np.empty_like(one)
+        kernel.factor(one, pivots, tuple(symbolic), np.empty(k), 1.0)
+        kernel.inverse_on_pattern(one, pivots, inverse, tuple(symbolic), np.empty(2 * k), 1.0)
+        np.testing.assert_array_equal(D[:, lane], pivots)
         np.testing.assert_array_equal(V[:, lane], one)
         np.testing.assert_array_equal(S[:, lane], inverse)
         total = kernel.log_product(one, symbolic[0], 1.0)
@@ -324,8 +323,13 @@ def test_a_pivot_lost_in_one_lane_is_lost(bad, lane):
     symbolic = structured.Sparse(sp.csr_array(dense)).symbolic
     V = np.stack([structured.Sparse(sp.csr_array(a), symbolic)._V for a in matrices], axis=1)
     V[symbolic.first[4], lane] = bad
-    work, out = np.empty(16 * 9), np.empty(8)
-    assert eightfold(V.ravel(), V.ravel().copy(), tuple(symbolic), work, out) == 4
+    D, work, out = np.empty(8 * 9), np.empty(16 * 9), np.empty(8)
+    eightfold(V.ravel(), D, V.ravel().copy(), tuple(symbolic), work, out)
+    lost = np.isnan(D.reshape(9, 8))
+    assert lost[4, lane]
+    assert not lost[:4].any()
+    assert np.array_equal(lost.any(axis=0), np.arange(8) == lane)
+    assert np.array_equal(np.isnan(out), np.arange(8) == lane)
 
 
 def test_one_analysis_serves_matrices_of_one_pattern_or_less():
@@ -369,6 +373,8 @@ def test_the_multiples_of_a_dependent_row():
     symbolic = structured.Sparse(sp.csr_array(np.ones((5, 5)))).symbolic
     V = structured.Sparse(sp.csr_array(rows @ rows.T), symbolic)._V
     y = np.zeros(5)
-    assert kernel.factor(V, *symbolic, np.empty(5), 1.0) == 3
-    kernel.null_vector(V, *symbolic, 3, y)
+    D = np.empty(5)
+    kernel.factor(V, D, tuple(symbolic), np.empty(5), 0.0)
+    assert np.argmax(np.isnan(D)) == 3
+    kernel.null_vector(V, symbolic.first, symbolic.row, 3, y)
     np.testing.assert_allclose(y, [-2, 0, 3, 1, 0], atol=1e-12)

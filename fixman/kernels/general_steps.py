@@ -85,7 +85,7 @@ def magnitude(x):
 
 
 @exact
-def residual(system, goals, r, X0, X, size, like):
+def residual(system, goals, r, X0, X, size, far, like):
     """What a row lacks of its target, its unit, and rounding where positions are of ``size``.
 
     Of angles it is the sine of the difference, and from there on to 2 where that is beyond π/2.
@@ -96,7 +96,11 @@ def residual(system, goals, r, X0, X, size, like):
     u, v, t = bonds(X, system.points, r, kind, system.axes, like)
     one = 1.0 + 0.0 * like
     if kind == SQUARE:
-        return fma(-0.5, dot(u, u), a), a + a, size * b
+        rest = fma(-0.5, dot(u, u), a)
+        if far:  # as if the row were the length and not its square
+            length = root(dot(u, u))
+            rest *= (length + length) / (length + b)
+        return rest, a + a, size * b
     noise = size * (1.0 / root(dot(u, u)) + 1.0 / root(dot(v, v)))
     if kind == STRAIGHT_Y or kind == STRAIGHT_Z:  # across the axis that the rows have
         _, _, t = bonds(X0, system.points, r, kind, system.axes, like)
@@ -141,7 +145,7 @@ def newton(system, room, X0, X, V, rate, limits, like):
     for _ in range(iterations):
         worst = zero
         for r in range(m):
-            rest, unit, noise = residual(system, room.goals, r, X0, X, size, like)
+            rest, unit, noise = residual(system, room.goals, r, X0, X, size, iterations == 1, like)
             store(room.rhs, r, rest)
             worst = larger(magnitude(rest) - fma(tolerance + zero, unit, noise), worst)
         busy &= beyond(worst, zero)

@@ -26,6 +26,7 @@ from fixman.kernels.lanes import (
     larger,
     load,
     memory,
+    root,
     smaller,
     store,
     take,
@@ -117,6 +118,9 @@ def newton(system, room, X0, X, V, rate, limits, like):
                 lower = w[k] * inner(b, before)
                 diagonal = (w[k] + w[k + 1]) * inner(b, e)
                 r = fma(-0.5, inner(b, b), load(half, k, like))
+                if iterations == 1:  # from afar: as if the row were the length and not its square
+                    length = root(inner(b, b))
+                    r *= (length + length) / (length + root(2.0 * load(half, k, like)))
                 D = fma(diagonal, D1, -((lower * coupling) * D0))
                 inverse = 1.0 / D
                 pivot = D1 * inverse
