@@ -230,8 +230,8 @@ class Assembly:
 
     def add(self, term: Any) -> None:
         """Add a potential of any kind."""
-        if hasattr(term, "_write"):
-            term._write(self)
+        if hasattr(term, "tabulate"):
+            term.tabulate(self)
             return
         for name in ("energy", "force"):
             if not callable(getattr(term, name, None)):
@@ -467,7 +467,7 @@ def _before(chain: Chain, inner: int, bead: int) -> int:
 
 def chart_terms(chain: Chain, kind: int) -> Index:
     """Beads, in the chart, of the bends or torsions that touch no ghost and follow bonds."""
-    table = chain._chart
+    table = chain.layout.chart
     size = kind - LENGTH + 2
     beads = table.beads[table.kinds == kind, :size].astype(np.int64) - GHOSTS
     parents = chain.references[:, 0]

@@ -69,14 +69,14 @@ class Motion:
         """
         chain = self._chain
         if self._qdd is None:
-            table = chain._soft_rows
+            table = chain.layout.soft_rows
             qdd = np.empty((self._out.shape[0], len(table)))
             bad = motion.soft_accelerations(
                 self._x.reshape(-1, chain.dim), self._v.reshape(-1, chain.dim), self._out,
-                chain.n, chain.dim, chain._fixed, table.kinds, table.beads, table.columns, qdd,
+                table.n, table.dim, table.fixed, table.kinds, table.beads, table.columns, qdd,
             )  # fmt: skip
             if bad >= 0:
-                chain._explain_positions(self._x, bad)
+                chain.layout.refuse_positions(self._x, bad)
                 table.refuse_singular(self._x, bad, SingularCoordinateError)
                 raise overflow("soft accelerations", bad, self._lead)
             self._qdd = qdd
@@ -132,7 +132,8 @@ def forward_dynamics(
     masses and any bends, and so is q̈ in the plane, on nearly straight chains too.
     """
     require_chain(chain)
-    n, dim, links, hard, soft = chain._sizes
+    layout = chain.layout
+    n, dim, links, hard, soft = layout.sizes
     tail = (n, dim)
     lead: Lead = ()
     x = flat_x = _arrays.real(x, tail, "x")
@@ -154,22 +155,22 @@ def forward_dynamics(
     columns = n * dim + hard
     out = np.empty((count(lead) if lead else 1, columns + soft if planar else columns))
     if planar:
-        bad = jointed_motion.planar_motion(flat_x, flat_v, tau, f, links, n, chain._fixed, out)
+        bad = jointed_motion.planar_motion(flat_x, flat_v, tau, f, links, n, layout.fixed, out)
     else:
         F = np.zeros_like(flat_x) if force is None else f.copy()
         bad = -1
         if torque is not None:
-            rows = chain._soft_rows
+            rows = layout.soft_rows
             bad = motion.add_torques(
-                flat_x, tau, n, dim, chain._fixed, rows.kinds, rows.beads, rows.columns, F
+                flat_x, tau, n, dim, layout.fixed, rows.kinds, rows.beads, rows.columns, F
             )
         if bad < 0 and links.size:
-            bad = jointed_motion.spatial_frames(flat_x, flat_v, F, links, n, chain._fixed, out)
+            bad = jointed_motion.spatial_frames(flat_x, flat_v, F, links, n, layout.fixed, out)
         elif bad < 0:
-            pattern = chain._hard_pattern
+            pattern = layout.pattern
             rows = pattern.rows
             bad = motion.motion_frames(
-                flat_x, flat_v, F, n, dim, chain._fixed, chain._inverse_masses,
+                flat_x, flat_v, F, n, dim, layout.fixed, layout.inverse_masses,
                 rows.kinds, rows.beads, rows.columns, pattern.order,
                 pattern.terms, *pattern.symbolic, out,
             )  # fmt: skip
@@ -215,7 +216,7 @@ def inverse_dynamics(
         Where the chart is singular: B has no inverse on a straight 3-D chain.
     """
     require_chain(chain)
-    chain._refuse_extra("inverse dynamics")
+    chain.layout.refuse_extra("inverse dynamics")
     n, dim, soft = chain.n, chain.dim, chain.soft.size
     tail = (n, dim)
     x, v = _arrays.real(x, tail, "x"), _arrays.real(v, tail, "v")
@@ -228,8 +229,9 @@ def inverse_dynamics(
     frames = count(lead)
     r = -velocity_terms(chain, x, v).reshape(frames, n * dim)
     r[:, chain.soft] += _arrays.spread(qdd, lead, (soft,)).reshape(frames, soft)
-    table = chain._chart
-    shape = (n, dim, chain._fixed, table.kinds, table.beads, table.columns, chain._sequence)
+    table = chain.layout.chart
+    rows = (table.kinds, table.beads, table.columns)
+    shape = (n, dim, table.fixed, *rows, chain.layout.outwards)
     flat = x.reshape(-1, dim)
     acceleration, t = np.empty_like(flat), np.empty_like(r)
     bad = charts.chart_solve(flat, r, *shape, acceleration)
@@ -283,7 +285,7 @@ def project(
     O(n) a frame and iteration.
     """
     require_chain(chain)
-    n, dim, _, hard, _ = chain._sizes
+    n, dim, _, hard, _ = chain.layout.sizes
     tail = (n, dim)
     x0 = _arrays.real(x, tail, "x")
     _arrays.refuse_units(targets, "targets")
@@ -296,20 +298,21 @@ def project(
     goal = _arrays.spread(goal, lead, (hard,))
     _arrays.require_finite(x0, tail, "x")
     _arrays.require_finite(goal, (hard,), "targets", "hard coordinate")
-    pattern = chain._hard_pattern
+    pattern = chain.layout.pattern
     rows = pattern.rows
-    is_length = chain._rows.kinds[chain.hard] == LENGTH
+    is_length = chain.layout.hard_rows.kinds == LENGTH
     wrong = np.argwhere(is_length & ~(goal > 0))
     if wrong.size:
         *index, row = wrong[0]
-        length = chain._rows[int(chain.hard[row])]
+        length = chain.layout.rows[int(chain.hard[row])]
         raise FrameError(
             f"the target of {length} is {goal[tuple(wrong[0])]}",
             ": lengths must be positive",
             frame=_arrays.frame_index(int(np.ravel_multi_index(index, lead)) if lead else 0, lead),
             coordinates=[length],
         )
-    shape = (n, dim, chain._fixed, chain._inverse_masses, rows.kinds, rows.beads, rows.columns)
+    weights = chain.layout.inverse_masses
+    shape = (n, dim, rows.fixed, weights, rows.kinds, rows.beads, rows.columns)
     near = np.empty_like(x0)
     code = projection.project_frames(
         x0.reshape(-1, dim), goal.reshape(count(lead), hard)[:, pattern.order], *shape,

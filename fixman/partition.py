@@ -57,7 +57,7 @@ class Partition:
     def __init__(self, chain: Chain, x: ArrayLike) -> None:
         self.chain = chain
         self._x = single(chain, x).copy()
-        self._narrow, self._order = chain._hard_pattern.rows, chain._hard_pattern.order
+        self._narrow, self._order = chain.layout.pattern.rows, chain.layout.pattern.order
         gradients, exist = self._narrow.gradients(self._x)
         if not exist.all() or not np.isfinite(self._x).all():
             raise_failure(chain, self._x, 0)
@@ -83,20 +83,20 @@ class Partition:
     @cached_property
     def _B_a(self) -> Matrix:
         """Soft Wilson rows."""
-        table = self.chain._soft_rows
+        table = self.chain.layout.soft_rows
         gradients, exist = table.gradients(self._x)
         if not exist.all():
             self._refuse_chart(table)
         return table.to_sparse(gradients)
 
     def _refuse_chart(self, table: Rows) -> None:
-        self.chain._explain_positions(self._x, 0)
+        self.chain.layout.refuse_positions(self._x, 0)
         table.refuse_singular(self._x, 0, SingularCoordinateError)
 
     @cached_property
     def _w(self) -> Array:
         """Inverse mass of every Cartesian component."""
-        return np.repeat(self.chain._inverse_masses, self.chain.dim)
+        return np.repeat(self.chain.layout.inverse_masses, self.chain.dim)
 
     def _inner(self, B: Matrix, C: Matrix) -> Matrix:
         """B M⁻¹ Cᵀ, read-only since later answers use it."""
@@ -153,9 +153,9 @@ class Partition:
             return self._solve_lu(b)
         if method != "fused":
             raise ValueError(f"method must be 'fused' or 'lu', got {method!r}")
-        if self.chain.dim == 2 and self.chain._links.size and b.size:
+        if self.chain.dim == 2 and self.chain.layout.links.size and b.size:
             return self._solve_planar(b)
-        if self.chain._links.size and b.size:
+        if self.chain.layout.links.size and b.size:
             return self._solve_spatial(b)
         w = self._w if b.ndim == 1 else self._w[:, None]
         with np.errstate(all="ignore"):
@@ -193,18 +193,16 @@ class Partition:
 
     def _at_rest(self, torque: Array, force: Array, frames: int) -> Array:
         """Motion of a linear chain of bonds from rest, one frame per load; see `dynamics`."""
-        chain = self.chain
-        n, dim, links, hard, soft = chain._sizes
+        n, dim, links, hard, soft = self.chain.layout.sizes
+        fixed = self.chain.layout.fixed
         x = _arrays.spread(self._x, (frames,), self._x.shape).reshape(-1, dim)
         out = np.empty((frames, n * dim + hard + (soft if dim == 2 else 0)))
         if dim == 2:
             bad = jointed_motion.planar_motion(
-                x, np.zeros_like(x), torque, force, links, n, chain._fixed, out
+                x, np.zeros_like(x), torque, force, links, n, fixed, out
             )
         else:
-            bad = jointed_motion.spatial_frames(
-                x, np.zeros_like(x), force, links, n, chain._fixed, out
-            )
+            bad = jointed_motion.spatial_frames(x, np.zeros_like(x), force, links, n, fixed, out)
         if bad >= 0:
             raise overflow("answer", 0, ())
         return out
@@ -237,7 +235,7 @@ class Partition:
         if f.ndim != 2:
             raise ValueError(f"force must have shape {self._x.shape}, got {f.shape}")
         _arrays.require_finite(f, self._x.shape, "force")
-        if self.chain._links.size:
+        if self.chain.layout.links.size:
             first = f.size
             return self._at_rest(np.empty(0), f, 1)[0, first : first + self.chain.hard.size].copy()
         with np.errstate(all="ignore"):
@@ -258,8 +256,8 @@ class Partition:
         |det B| is the product of their norms there, Π 1/L in the plane, Π 1/(L² |sin θ|) in space.
         """
         chain = self.chain
-        chain._refuse_extra("ln det G")
-        table = chain._chart
+        chain.layout.refuse_extra("ln det G")
+        table = chain.layout.chart
         gradients, exist = table.gradients(self._x)
         if not exist.all():
             self._refuse_chart(table)
@@ -275,7 +273,7 @@ class Partition:
     def mass_matrix(self) -> Array:
         """Dense G^aa = JᵀMJ (n_soft, n_soft), for small n and for tests; O(n³)."""
         chain = self.chain
-        chain._refuse_extra("the mass matrix")
+        chain.layout.refuse_extra("the mass matrix")
         unit = np.zeros((chain.soft.size, chain.n * chain.dim))
         unit[np.arange(chain.soft.size), chain.soft] = 1.0
         _, J = chain.cartesian(chain.internal(self._x), unit)
@@ -292,10 +290,10 @@ _NO_ROWS: Any = [np.zeros(size, dtype=np.int32) for size in ((0, 4), 1, 0, 1, 0,
 
 def projection_pattern(chain: Chain) -> Pattern:
     """Return what assembles and factors H^bb: terms and symbolic factor, or only the links."""
-    links = chain._links
+    links = chain.layout.links
     if links.size:
         return *_NO_ROWS, links
-    pattern = chain._hard_pattern
+    pattern = chain.layout.pattern
     return pattern.terms, *pattern.symbolic, links
 
 
@@ -314,18 +312,18 @@ def _finite(answer: _T, values: Array) -> _T:
 
 def _hard_matrix(chain: Chain, x: Array, gradients: Array) -> Structured:
     """H^bb in factor order, as the structure that it has."""
-    links = chain._links
+    layout = chain.layout
+    links, pattern, weights = layout.links, layout.pattern, layout.inverse_masses
     if links.size:
         cosines, sines = np.empty((2, max(links.shape[1] - 2, 0)))
-        freely_jointed.bends(x, chain.n, chain.dim, chain._fixed, links, cosines, sines)
+        freely_jointed.bends(x, layout.n, layout.dim, layout.fixed, links, cosines, sines)
         return Tridiagonal(links[0], cosines, sines)
-    pattern = chain._hard_pattern
-    if chain._linear:
+    if layout.linear:
         T = np.empty((len(pattern.rows), pattern.bandwidth + 1))
-        motion.hard_matrix(gradients, pattern.band_terms, chain._inverse_masses, T)
+        motion.hard_matrix(gradients, pattern.band_terms, weights, T)
         return Banded(T.T)
     V = np.empty(pattern.symbolic.nnz)
-    motion.hard_matrix(gradients, pattern.terms, chain._inverse_masses, V)
+    motion.hard_matrix(gradients, pattern.terms, weights, V)
     return Sparse.stored(V, pattern.symbolic)
 
 
@@ -365,12 +363,12 @@ def raise_failure(
     lead = x.shape[:-2]
     for name, array in others.items():
         _arrays.require_finite(array, (chain.n, chain.dim), name)
-    chain._explain_positions(x, frame)
-    chain._hard_pattern.rows.refuse_singular(x, frame, SingularConstraintError)
+    chain.layout.refuse_positions(x, frame)
+    chain.layout.pattern.rows.refuse_singular(x, frame, SingularConstraintError)
     if torque is not None:
         _arrays.require_finite(torque, (chain.soft.size,), "torque", "soft coordinate")
         pushed = np.flatnonzero(torque.reshape(count(lead), -1)[frame])
-        chain._soft_rows.take(pushed).refuse_singular(x, frame, SingularCoordinateError)
+        chain.layout.soft_rows.take(pushed).refuse_singular(x, frame, SingularCoordinateError)
     # A pivot of H^bb is lost: name the rows in the combination that vanishes.
     nearest = nearest_dependence(chain, x.reshape(-1, chain.n, chain.dim)[frame].copy())
     if nearest is None or not nearest.share < NEARLY_LOST:
@@ -408,11 +406,11 @@ class Dependence(NamedTuple):
 
 def nearest_dependence(chain: Chain, x: Array) -> Dependence | None:
     """Return the nearest dependence; None if no row is hard, or H^bb is not finite."""
-    pattern = chain._hard_pattern
+    pattern = chain.layout.pattern
     table, symbolic = pattern.rows, pattern.symbolic
     gradients, _ = table.gradients(x)
     V = np.empty(symbolic.nnz)
-    motion.hard_matrix(gradients, pattern.terms, chain._inverse_masses, V)
+    motion.hard_matrix(gradients, pattern.terms, chain.layout.inverse_masses, V)
     if not symbolic.size or not np.isfinite(V).all():
         return None
     diagonal = V[symbolic.first[:-1]]

@@ -137,7 +137,7 @@ def whole(chain: Chain, x: Floats, box: Floats) -> Floats:
     connect, but positions set by users may be wrapped.  What is not finite stays as it is.
     """
     parents = chain.references[:, 0]
-    beads = chain._sequence[1:]
+    beads = chain.layout.outwards[1:]
     with np.errstate(invalid="ignore"):
         bonds = x[:, beads] - x[:, parents[beads]]
         wrapped = np.abs(bonds) > 0.5 * np.diagonal(box)

@@ -26,31 +26,31 @@ SMALLEST_SINE = 0.1
 def projections(chain: Chain, targets: Array) -> tuple[Any, int]:
     """Return the tables of a chain, and how many fixed points precede the beads."""
     axes = (0,) * chain.dim
-    w, m = chain._links
+    w, m = chain.layout.links
     if w.size:
         # A power of two changes no digit.
         scale = 2.0 ** -np.round(np.log2(w.max() * targets.max() ** 2))
-        return Jointed(w * scale, m / scale, axes), int(chain._fixed)
+        return Jointed(w * scale, m / scale, axes), int(chain.layout.fixed)
     if _rotating(chain, targets):
-        return Rotating(np.append(chain._inverse_masses, np.zeros(3)), axes), 0
+        return Rotating(np.append(chain.layout.inverse_masses, np.zeros(3)), axes), 0
     return _general(chain, targets)
 
 
 def _rotating(chain: Chain, targets: Array) -> bool:
     """Whether the chain is free and linear, with hard lengths and hard bends that do bend."""
-    kinds = chain._rows.kinds
-    inner = ((kinds == LENGTH) | (kinds == ANGLE_ROW)) & ~chain._rows.external
-    if chain._fixed or not chain._linear or not np.array_equal(chain.hard_mask, inner):
+    kinds = chain.layout.rows.kinds
+    inner = ((kinds == LENGTH) | (kinds == ANGLE_ROW)) & ~chain.layout.rows.external
+    if chain.layout.fixed or not chain.layout.linear or not np.array_equal(chain.hard_mask, inner):
         return False
     sines = np.sin(targets[:, kinds[chain.hard] == ANGLE_ROW])
     return chain.n >= 3 and bool((np.abs(sines) >= SMALLEST_SINE).all())
 
 
 def _general(chain: Chain, targets: Array) -> tuple[General, int]:
-    pattern = chain._hard_pattern
+    pattern = chain.layout.pattern
     rows, sides = _with_distances(pattern.rows, targets[:, pattern.order])
     pattern = HardPattern(rows, pattern.order)
-    ghosts = GHOSTS if chain._fixed else 0
+    ghosts = GHOSTS if chain.layout.fixed else 0
     m = len(rows)
     kinds = np.select(
         [rows.kinds == LENGTH, rows.kinds == TORSION_ROW],
@@ -65,7 +65,7 @@ def _general(chain: Chain, targets: Array) -> tuple[General, int]:
     carrier = vectors[row] + np.where(distance, 0, slot)
     sign = np.where(distance & (slot == 0), -1.0, 1.0)
     place, a, b, bead = pattern.terms.T.astype(np.int64)
-    weight = sign[a] * sign[b] * chain._inverse_masses[bead]
+    weight = sign[a] * sign[b] * chain.layout.inverse_masses[bead]
     left, right = carrier[a], carrier[b]
     # Both ends of a distance meet in one product.
     keys, which = np.unique(np.stack([place, left, right], axis=1), axis=0, return_inverse=True)
@@ -90,7 +90,7 @@ def _general(chain: Chain, targets: Array) -> tuple[General, int]:
         movers=_int32(mover + ghosts),
         carriers=_int32(carrier[moving]),
         signs=sign[moving],
-        shares=sign[moving] * chain._inverse_masses[mover],
+        shares=sign[moving] * chain.layout.inverse_masses[mover],
         total=int(vectors[-1]),
         first=_int32(symbolic.first),
         row=_int32(symbolic.row),
