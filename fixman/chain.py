@@ -336,7 +336,7 @@ class Chain:
             ):
                 raise ValueError("the references are not those of a tree of these beads")
             extra, redundant = (
-                topology.extra_rows(data.get(name, ()), n, dim, base == "fixed")
+                hard_sets.extra_rows(data.get(name, ()), n, dim, base == "fixed")
                 for name in ("extra", "redundant")
             )
             rows = n * dim + len(extra)
@@ -345,7 +345,7 @@ class Chain:
             mask = np.zeros(rows, dtype=bool)
             mask[data["hard"]] = True
             table = coordinates.chart(references, extra, base == "fixed")
-            mask = topology.hard_mask(mask, table, n * dim)
+            mask = hard_sets.hard_mask(mask, table, n * dim)
         except (
             ValueError,
             TypeError,
@@ -560,6 +560,19 @@ def count(lead: Lead) -> int:
     return int(np.prod(lead, dtype=np.int64))
 
 
+def closures(chain: Chain) -> Index:
+    """Pairs of beads (closures, 2) whose bonds close rings."""
+    return topology.closures(chain.references[:, 0], (*chain.extra, *chain.redundant))
+
+
+def bonds(chain: Chain) -> Index:
+    """Pairs i < j of bonded beads (bonds, 2): the tree's, then what closes rings.
+
+    A bond to a fixed base point is left out, since that is no bead.
+    """
+    return np.sort(topology.bonds(chain.references[:, 0], closures(chain)), axis=1)
+
+
 _NO_BONDS = np.empty((0, 2), dtype=np.int64)
 
 
@@ -582,39 +595,13 @@ def _assemble(
     drop_redundant: bool | ArrayLike = False,
 ) -> Chain:
     """Put a chain together: closures and extra rows behind the chart, then what is hard."""
-    n, dim = references.shape
-    fixed = base == "fixed"
-    weights = _arrays.masses(masses, n)
-    hard = hard_sets.named(hard)
-    named = hard if isinstance(hard, str) else ""
-    for value, name, uses in (
-        (rotatable, "rotatable", ("torsional",)),
-        (hydrogens, "hydrogens", hard_sets.WITH_HYDROGENS),
-    ):
-        if value is not None and named not in uses:
-            wanted = " or ".join(map(repr, uses))
-            raise ValueError(f"{name}=… goes with hard={wanted}, got hard={hard!r:.80}")
-    light, angles = None, []
-    if named in hard_sets.WITH_HYDROGENS:
-        light = hard_sets.hydrogen_mask(hydrogens, weights, named)
-    if named == "h-angles" and light is not None:
-        angles = hard_sets.hydrogen_angles(references[:, 0], closures, light, weights)
-        light = None
-    kinds = {"torsional": ("length", "angle"), "h-angles": ("length",)}.get(named, hard)
-    rows = topology.closing_rows(closures, references[:, 0], kinds, light)
-    rows += hard_sets.angles_beyond(angles, references)
-    rows += topology.extra_rows(extra, n, dim, fixed)
-    table = coordinates.chart(references, rows, fixed)
-    if named == "torsional":
-        mask = topology.torsional(table, references, closures, rotatable)
-    elif named == "h-angles":
-        mask = hard_sets.bonds_and_angles(table, n * dim, angles)
-    elif light is not None:
-        mask = hard_sets.hydrogen_bonds(table, n * dim, light)
-    else:
-        mask = topology.hard_mask(hard, table, n * dim)
-    near = redundancy.nearby(drop_redundant, n, int(dim))
-    chain = Chain(n, int(dim), base, weights, references, rows, mask)
+    n, dim = map(int, references.shape)
+    weights, fixed = _arrays.masses(masses, n), base == "fixed"
+    table, rows, mask = hard_sets.resolve(
+        references, closures, extra, fixed, weights, hard, rotatable, hydrogens
+    )
+    near = redundancy.nearby(drop_redundant, n, dim)
+    chain = Chain(n, dim, base, weights, references, rows, mask)
     lost = redundancy.redundant(chain.layout, near)
     if not lost.size:
         return chain
@@ -631,7 +618,7 @@ def _assemble(
     stay[lost] = False
     extra = tuple(row for row, stays in zip(rows, stay[chart:], strict=True) if stays)
     mask = np.concatenate([(mask & stay)[:chart], mask[chart:][stay[chart:]]])
-    return Chain(n, int(dim), base, weights, references, extra, mask, redundant)
+    return Chain(n, dim, base, weights, references, extra, mask, redundant)
 
 
 def _no_number(name: str) -> None:
