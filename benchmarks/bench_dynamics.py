@@ -86,7 +86,7 @@ def scaling(sizes: tuple[int, ...], budget: float) -> None:
         x, v = chain.cartesian(q, qd)
         no_force, out = np.empty((0, 2)), np.empty((1, 4 * n))
         kernel = partial(
-            jointed_motion.planar_motion, x, v, torque, no_force, chain._links, n, True, out
+            jointed_motion.planar_motion, x, v, torque, no_force, chain.layout.links, n, True, out
         )
         public = partial(public_call, chain, x, v, torque)
         found = medians({"kernel": kernel, "public": public}, budget)

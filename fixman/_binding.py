@@ -8,21 +8,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from scipy.spatial import cKDTree
 
 from fixman import _arrays, topology
 from fixman._arrays import Array, overflow
-from fixman.chain import Chain, count, require_chain
+from fixman.chain import Chain, bonds, closures, count, require_chain
 from fixman.coordinates import GHOSTS, Index, Rows
 from fixman.errors import SingularCoordinateError
 from fixman.kernels import forces
 from fixman.kernels.bonded import COSINE, HARMONIC, TORSION, WIDTH
 from fixman.kernels.forces import PotentialTables
-from fixman.kernels.rows import ANGLE, LENGTH, SMALLEST_SINE
-from fixman.kernels.rows import TORSION as TORSION_ROW
 from fixman.kernels.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.nonbonded import Pairs
+from fixman.kernels.rows import ANGLE, LENGTH, SMALLEST_SINE
+from fixman.kernels.rows import TORSION as TORSION_ROW
 
 __all__ = ["Assembly", "Bound", "bead_rows", "bind", "named_terms", "require_beads", "spread"]
 
@@ -230,8 +229,8 @@ class Assembly:
 
     def add(self, term: Any) -> None:
         """Add a potential of any kind."""
-        if hasattr(term, "_write"):
-            term._write(self)
+        if hasattr(term, "tabulate"):
+            term.tabulate(self)
             return
         for name in ("energy", "force"):
             if not callable(getattr(term, name, None)):
@@ -284,7 +283,8 @@ class Assembly:
         largest = float(sigma.max())
         reach = (cut[0] + skin) * largest
         constants = np.array([cut[0] ** 2, *cut[1:], reach, skin * largest])
-        self.pair = Pairs(0.5 * sigma, np.sqrt(epsilon), constants, *_near(self.chain, exclude))
+        near = topology.near(self.chain.n, bonds(self.chain), exclude)
+        self.pair = Pairs(0.5 * sigma, np.sqrt(epsilon), constants, *near)
 
     def compiled(self, force: Any, energy: Any) -> None:
         """Add a compiled function of the user's, watched for what it raises and for NaN."""
@@ -414,67 +414,27 @@ def _bead_text(bead: int) -> str:
 # --- what a chain has -----------------------------------------------------------------------------
 
 
-def _bonds(chain: Chain) -> Index:
-    """Pairs of bonded beads (bonds, 2): the tree and what closes its rings."""
-    parents = chain.references[:, 0]
-    tree = np.stack([parents, np.arange(chain.n)], axis=1)[parents >= 0]
-    return np.concatenate([tree, _closures(chain)])
+def default_terms(chain: Chain, kind: int) -> Index:
+    """Beads of the bends or torsions of the chart and at closures that touch no ghost.
 
-
-def _closures(chain: Chain) -> Index:
-    """Pairs of beads (closures, 2) whose bonds close rings: held lengths that the tree has not."""
-    parents = chain.references[:, 0]
-    pairs = {
-        (min(row.beads), max(row.beads)): None
-        for row in (*chain.extra, *chain.redundant)
-        if row.kind == "length" and min(row.beads) >= 0
-    }
-    found = [(i, j) for i, j in pairs if parents[i] != j and parents[j] != i]
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
-
-
-def _closing_terms(chain: Chain, kind: int) -> Index:
-    """Beads of the bends or torsions at closures that touch no ghost.
-
-    At each closure (i, j) these are the two bends that hard sets have there, and the torsions about
-    the closure and about the bonds inwards from it.
+    Of the chart those that follow bonds; at each closure the two bends that hard sets have there,
+    and the torsions about the closure and about the bonds inwards from it.
     """
-    closures, parents = _closures(chain), chain.references[:, 0]
-    rows = topology.closing_rows(closures, parents, ("angle",), None)
-    ends = [row.beads for row in rows]
+    table, size = chain.layout.chart, kind - LENGTH + 2
+    parents = chain.references[:, 0]
+    closing = closures(chain)
+    beads = table.beads[table.kinds == kind, :size].astype(np.int64) - GHOSTS
+    beads = beads[topology.along(beads, topology.bonds(parents, closing[:0]))]
+    terms: list[tuple[int, ...]]
     if kind == ANGLE:
         # At the root the bond inwards leads to a child: turned round, so that a planar ring that
         # is numbered along the line has one sign throughout.
+        ends = topology.closing_bends(parents, closing)
         terms = [row[::-1] if parents[row[0]] == row[1] else row for row in ends]
     else:
-        terms = []
-        for (a, i, j), (b, *_) in zip(ends[::2], ends[1::2], strict=True):
-            before, after = (_before(chain, *bond) for bond in ((a, i), (b, j)))
-            terms += [(a, i, j, b), (before, a, i, j), (after, b, j, i)]
-    size = kind - LENGTH + 2
+        terms = list(topology.closing_torsions(parents, closing, chain.layout.fixed))
     found = [term for term in terms if min(term) >= 0 and len(set(term)) == size]
-    return np.array(found, dtype=np.int64).reshape(-1, size)
-
-
-def _before(chain: Chain, inner: int, bead: int) -> int:
-    """Return what the chart would have before the bond from ``inner`` to a bead; −1: nothing."""
-    parents = chain.references[:, 0]
-    if parents[inner] != bead and (parents[inner] >= 0 or chain.base == "fixed"):
-        return int(parents[inner])
-    others = np.flatnonzero(parents == inner)
-    return int(next(iter(others[others != bead]), -1))
-
-
-def chart_terms(chain: Chain, kind: int) -> Index:
-    """Beads, in the chart, of the bends or torsions that touch no ghost and follow bonds."""
-    table = chain._chart
-    size = kind - LENGTH + 2
-    beads = table.beads[table.kinds == kind, :size].astype(np.int64) - GHOSTS
-    parents = chain.references[:, 0]
-    i, j = beads[:, :-1], beads[:, 1:]
-    along = (parents[np.maximum(j, 0)] == i) | (parents[np.maximum(i, 0)] == j)
-    found: Index = beads[along.all(axis=1) & (beads >= 0).all(axis=1)]
-    return found
+    return np.concatenate([beads, np.array(found, dtype=np.int64).reshape(-1, size)])
 
 
 def named_terms(chain: Chain, beads: Beads | None, kind: int, name: str) -> Rows:
@@ -482,7 +442,7 @@ def named_terms(chain: Chain, beads: Beads | None, kind: int, name: str) -> Rows
     if kind == TORSION_ROW and chain.dim == 2:
         raise ValueError("there are no torsions in the plane: dim=2 has bends only")
     if beads is None:
-        terms = np.concatenate([chart_terms(chain, kind), _closing_terms(chain, kind)])
+        terms = default_terms(chain, kind)
     else:
         require_beads(chain, beads, name)
         terms = np.array(beads, dtype=np.int64).reshape(len(beads), -1)
@@ -504,21 +464,3 @@ def require_beads(chain: Chain, rows: ArrayLike, name: str) -> None:
         raise ValueError(
             f"{name}({beads}) names a bead that is not among {lowest} to {chain.n - 1}"
         )
-
-
-def _near(chain: Chain, most: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Pairs i < j of beads joined by up to so many bonds, as rows of a sparse matrix."""
-    i, j = _bonds(chain).T
-    shape = (chain.n, chain.n)
-    bonds = sparse.coo_array((np.ones(i.size), (i, j)), shape=shape).tocsr()
-    step = bonds + bonds.T + sparse.eye_array(chain.n, format="csr")
-    reached = sparse.eye_array(chain.n, format="csr")
-    for _ in range(most):
-        before = reached.nnz
-        reached = reached @ step
-        reached.data[:] = 1.0
-        if reached.nnz == before:
-            break
-    above = sparse.triu(reached, 1, format="csr")
-    above.sort_indices()
-    return above.indptr.astype(np.int32), above.indices.astype(np.int32)

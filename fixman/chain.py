@@ -16,11 +16,11 @@ from scipy import sparse
 
 from fixman import _arrays, coordinates, hard_sets, redundancy, topology
 from fixman._arrays import Array, Lead
-from fixman.coordinates import KINDS, Coordinate, HardPattern, Index, Rows
+from fixman.coordinates import KINDS, Coordinate, Index, Rows
 from fixman.errors import FrameError, SingularConstraintError, SingularCoordinateError
 from fixman.kernels import charts
-from fixman.kernels.hard import Hard
-from fixman.kernels.rows import ANGLE, LENGTH, TORSION
+from fixman.kernels.rows import LENGTH
+from fixman.layout import Layout
 
 Base = Literal["free", "fixed"]
 
@@ -250,78 +250,24 @@ class Chain:
     @cached_property
     def coordinates(self) -> tuple[Coordinate, ...]:
         """Every coordinate: the n·d of the chart, bead by bead, then closures and extra rows."""
-        return tuple(self._rows[row] for row in range(len(self._rows)))
+        return tuple(self.layout.rows[row] for row in range(len(self.layout.rows)))
 
     @cached_property
     def soft(self) -> Index:
         """Places of the soft coordinates; torques and q̈ follow this order."""
-        return _read_only(np.flatnonzero(~self.hard_mask))
+        return self.layout.soft
 
     @cached_property
     def hard(self) -> Index:
         """Places of the hard coordinates; tensions follow this order."""
-        return _read_only(np.flatnonzero(self.hard_mask))
+        return self.layout.hard
 
     @cached_property
-    def _rows(self) -> Rows:
-        return coordinates.chart(self.references, self.extra, self._fixed)
-
-    @cached_property
-    def _soft_rows(self) -> Rows:
-        return self._rows.take(self.soft)
-
-    @cached_property
-    def _hard_rows(self) -> Rows:
-        """In public order; `_hard_pattern` has them in that of the factor."""
-        return self._rows.take(self.hard)
-
-    @cached_property
-    def _sequence(self) -> Index:
-        """Beads from the root outwards."""
-        return topology.outwards(self.references[:, 0].copy())
-
-    @cached_property
-    def _linear(self) -> bool:
-        """Whether the beads stand in a line and nothing else is held."""
-        line = coordinates.linear_references(self.n, self.dim, self._fixed)
-        return not self.extra and np.array_equal(self.references[:, 0], line[:, 0])
-
-    @cached_property
-    def _hard_pattern(self) -> HardPattern:
-        if self._linear:
-            return coordinates.outward_pattern(self._rows, self.hard)
-        if self.extra or (self._rows.kinds[self.hard] != LENGTH).any():
-            return coordinates.minimum_degree_pattern(self._rows, self.hard)
-        return coordinates.inward_pattern(self._rows, self.hard, np.argsort(self._sequence))
-
-    @cached_property
-    def _hard_system(self) -> Hard:
-        """The hard rows with their own gradients, as the kernels read them."""
-        return self._hard_pattern.system(self._inverse_masses)
-
-    @cached_property
-    def _fixed(self) -> bool:
-        return self.base == "fixed"
-
-    @cached_property
-    def _inverse_masses(self) -> Array:
-        return 1.0 / self.masses
-
-    @cached_property
-    def _links(self) -> Array:
-        """Inverse masses and masses (2, bonds + 1) of the joints, the base point included.
-
-        Empty, (2, 0), unless the hard rows are exactly the bonds of a linear chain.
-        """
-        bonds = self._rows.kinds == LENGTH
-        if not (self._linear and bonds.any() and np.array_equal(self.hard_mask, bonds)):
-            return np.empty((2, 0))
-        beads = np.stack([self._inverse_masses, self.masses])
-        return np.concatenate([np.zeros((2, int(self._fixed))), beads], axis=1)
-
-    @cached_property
-    def _sizes(self) -> tuple[int, int, Array, int, int]:
-        return self.n, self.dim, self._links, self.hard.size, self.soft.size
+    def layout(self) -> Layout:
+        """Tables for the library's own rooms, which may change from release to release."""
+        return Layout(
+            self.masses, self.references, self.extra, self.hard_mask, self.base == "fixed"
+        )
 
     # --- content ----------------------------------------------------------------------------
 
@@ -346,7 +292,7 @@ class Chain:
         """``<Chain: 100 beads, 3-D, free, masses 1, hard: 99 lengths>``."""
         low, high = f"{self.masses.min():g}", f"{self.masses.max():g}"
         masses = f"masses {low}" if low == high else f"masses {low} to {high}"
-        counts = Counter(KINDS[kind] for kind in self._rows.kinds[self.hard])
+        counts = Counter(KINDS[kind] for kind in self.layout.hard_rows.kinds)
         hard = ", ".join(f"{m} {kind}{'s' * (m > 1)}" for kind, m in counts.items())
         beads = f"{self.n} bead{'s' * (self.n > 1)}"
         return f"<Chain: {beads}, {self.dim}-D, {self.base}, {masses}, hard: {hard or 'none'}>"
@@ -390,7 +336,7 @@ class Chain:
             ):
                 raise ValueError("the references are not those of a tree of these beads")
             extra, redundant = (
-                topology.extra_rows(data.get(name, ()), n, dim, base == "fixed")
+                hard_sets.extra_rows(data.get(name, ()), n, dim, base == "fixed")
                 for name in ("extra", "redundant")
             )
             rows = n * dim + len(extra)
@@ -399,7 +345,7 @@ class Chain:
             mask = np.zeros(rows, dtype=bool)
             mask[data["hard"]] = True
             table = coordinates.chart(references, extra, base == "fixed")
-            mask = topology.hard_mask(mask, table, n * dim)
+            mask = hard_sets.hard_mask(mask, table, n * dim)
         except (
             ValueError,
             TypeError,
@@ -436,7 +382,7 @@ class Chain:
         -----
         Costs O(n) a frame; theory.md section 2.
         """
-        return self._evaluate(self._chart, x)
+        return self._values(self.layout.chart, x)
 
     def values(self, x: ArrayLike) -> Array:
         """Return the values (..., len(coordinates)) of all coordinates, extra rows included.
@@ -444,7 +390,7 @@ class Chain:
         The first n·d are `internal`; `hard_values` are the hard ones alone.  Arguments, errors
         and cost are those of `internal`.
         """
-        return self._evaluate(self._rows, x)
+        return self._values(self.layout.rows, x)
 
     def hard_values(self, x: ArrayLike) -> Array:
         """Values of the hard coordinates, which `project` takes as targets.
@@ -471,20 +417,12 @@ class Chain:
         -----
         Costs O(n_hard) a frame; theory.md section 2.
         """
-        return self._evaluate(self._hard_rows, x, SingularConstraintError)
+        return self._values(self.layout.hard_rows, x, SingularConstraintError)
 
-    def _evaluate(
+    def _values(
         self, table: Rows, x: ArrayLike, error: type[FrameError] = SingularCoordinateError
     ) -> Array:
-        x = _arrays.real(x, (self.n, self.dim), "x")
-        lead = x.shape[:-2]
-        q, bad = table.values(x)
-        if bad >= 0:
-            self._explain_positions(x, bad)
-            torsions = table.take(np.flatnonzero(table.kinds == TORSION))
-            torsions.refuse_singular(x, bad, error)
-            raise _arrays.overflow("internal coordinates", bad, lead)
-        return q.reshape(*lead, len(table))
+        return self.layout.values(table, _arrays.real(x, (self.n, self.dim), "x"), error)
 
     @overload
     def cartesian(self, q: ArrayLike) -> Array: ...
@@ -521,44 +459,18 @@ class Chain:
             _arrays.require_finite(qd, (m,), "qd", "coordinate")
             rates = _arrays.spread(qd, lead, (m,)).reshape(-1, m)
         _arrays.require_finite(q, (m,), "q", "coordinate")
-        lengths = q[..., self._chart.kinds == LENGTH]
+        is_length = self.layout.chart.kinds == LENGTH
+        lengths = q[..., is_length]
         if not (lengths > 0).all():
             where = tuple(np.argwhere(~(lengths > 0))[0])
-            row = int(np.flatnonzero(self._chart.kinds == LENGTH)[where[-1]])
-            raise ValueError(f"{self._rows[row]} is {lengths[where]}: lengths must be positive")
-        q = _arrays.spread(q, lead, (m,))
-        x = np.empty((*lead, self.n, self.dim))
-        v = np.empty(x.shape if qd is not None else (0, self.dim))
-        charts.cartesian_frames(
-            q.reshape(-1, m), rates, self.n, self.dim, self._fixed, self._own_references,
-            self._sequence, x.reshape(-1, self.dim), v.reshape(-1, self.dim),
-        )  # fmt: skip
-        if not (np.isfinite(x).all() and np.isfinite(v).all()):
-            raise ValueError("positions overflowed: lengths or rates are too large")
-        return (x, v) if qd is not None else x
-
-    @cached_property
-    def _chart(self) -> Rows:
-        return self._rows.take(np.arange(self.n * self.dim))
-
-    @cached_property
-    def _own_references(self) -> Index:
-        return self.references.copy()  # writeable, as the kernels are compiled for
-
-    # --- refusals ---------------------------------------------------------------------------
-
-    def _explain_positions(self, x: Array, frame: int) -> None:
-        """Raise if positions are not finite or bonded beads coincide."""
-        _arrays.require_finite(x, (self.n, self.dim), "x")
-        self._hard_pattern.rows.refuse_lengths(x, frame, SingularConstraintError)
-        self._soft_rows.refuse_lengths(x, frame, SingularCoordinateError)
-
-    def _refuse_extra(self, what: str) -> None:
-        if self.extra:
+            row = int(np.flatnonzero(is_length)[where[-1]])
             raise ValueError(
-                f"{what} is not defined with closures or extra rows: the soft coordinates "
-                f"outnumber the degrees of freedom by {len(self.extra)}"
+                f"{self.layout.rows[row]} is {lengths[where]}: lengths must be positive"
             )
+        q = _arrays.spread(q, lead, (m,))
+        x, v = self.layout.cartesian(q.reshape(-1, m), rates)
+        shape = (*lead, self.n, self.dim)
+        return x.reshape(shape) if qd is None else (x.reshape(shape), v.reshape(shape))
 
 
 def wilson_b(chain: Chain, x: ArrayLike) -> sparse.csr_array[Any, Any]:
@@ -580,12 +492,12 @@ def wilson_b(chain: Chain, x: ArrayLike) -> sparse.csr_array[Any, Any]:
         Where a coordinate has no gradient: a straight 3-D angle, or a torsion next to one.
     """
     x = single(chain, x)
-    gradients, exist = chain._rows.gradients(x)
+    gradients, exist = chain.layout.rows.gradients(x)
     if not exist.all():
-        chain._explain_positions(x, 0)
-        chain._rows.refuse_singular(x, 0, SingularCoordinateError)
+        chain.layout.refuse_positions(x, 0)
+        chain.layout.rows.refuse_singular(x, 0, SingularCoordinateError)
         raise _arrays.overflow("Wilson rows", 0, ())
-    return chain._rows.to_sparse(gradients)
+    return chain.layout.rows.to_sparse(gradients)
 
 
 def velocity_terms(chain: Chain, x: ArrayLike, v: ArrayLike) -> Array:
@@ -611,15 +523,15 @@ def velocity_terms(chain: Chain, x: ArrayLike, v: ArrayLike) -> Array:
     x, v = _arrays.real(x, tail, "x"), _arrays.real(v, tail, "v")
     lead = _arrays.common_lead(x.shape[:-2], v.shape[:-2])
     x, v = _arrays.spread(x, lead, tail), _arrays.spread(v, lead, tail)
-    table = chain._rows
+    table = chain.layout.rows
     kappa = np.empty((count(lead), len(table)))
     bad = charts.curvature_frames(
-        x.reshape(-1), v.reshape(-1), chain.n, chain.dim, chain._fixed,
+        x.reshape(-1), v.reshape(-1), chain.n, chain.dim, chain.layout.fixed,
         table.formulas, table.beads, kappa,
     )  # fmt: skip
     if bad >= 0:
         _arrays.require_finite(v, tail, "v")
-        chain._explain_positions(x, bad)
+        chain.layout.refuse_positions(x, bad)
         table.refuse_singular(x, bad, SingularCoordinateError)
         raise _arrays.overflow("velocity terms", bad, lead)
     return kappa.reshape(*lead, len(table))
@@ -648,9 +560,17 @@ def count(lead: Lead) -> int:
     return int(np.prod(lead, dtype=np.int64))
 
 
-def _read_only(array: Index) -> Index:
-    array.flags.writeable = False
-    return array
+def closures(chain: Chain) -> Index:
+    """Pairs of beads (closures, 2) whose bonds close rings."""
+    return topology.closures(chain.references[:, 0], (*chain.extra, *chain.redundant))
+
+
+def bonds(chain: Chain) -> Index:
+    """Pairs i < j of bonded beads (bonds, 2): the tree's, then what closes rings.
+
+    A bond to a fixed base point is left out, since that is no bead.
+    """
+    return np.sort(topology.bonds(chain.references[:, 0], closures(chain)), axis=1)
 
 
 _NO_BONDS = np.empty((0, 2), dtype=np.int64)
@@ -675,40 +595,14 @@ def _assemble(
     drop_redundant: bool | ArrayLike = False,
 ) -> Chain:
     """Put a chain together: closures and extra rows behind the chart, then what is hard."""
-    n, dim = references.shape
-    fixed = base == "fixed"
-    weights = _arrays.masses(masses, n)
-    hard = hard_sets.named(hard)
-    named = hard if isinstance(hard, str) else ""
-    for value, name, uses in (
-        (rotatable, "rotatable", ("torsional",)),
-        (hydrogens, "hydrogens", hard_sets.WITH_HYDROGENS),
-    ):
-        if value is not None and named not in uses:
-            wanted = " or ".join(map(repr, uses))
-            raise ValueError(f"{name}=… goes with hard={wanted}, got hard={hard!r:.80}")
-    light, angles = None, []
-    if named in hard_sets.WITH_HYDROGENS:
-        light = hard_sets.hydrogen_mask(hydrogens, weights, named)
-    if named == "h-angles" and light is not None:
-        angles = hard_sets.hydrogen_angles(references[:, 0], closures, light, weights)
-        light = None
-    kinds = {"torsional": ("length", "angle"), "h-angles": ("length",)}.get(named, hard)
-    rows = topology.closing_rows(closures, references[:, 0], kinds, light)
-    rows += hard_sets.angles_beyond(angles, references)
-    rows += topology.extra_rows(extra, n, dim, fixed)
-    table = coordinates.chart(references, rows, fixed)
-    if named == "torsional":
-        mask = topology.torsional(table, references, closures, rotatable)
-    elif named == "h-angles":
-        mask = hard_sets.bonds_and_angles(table, n * dim, angles)
-    elif light is not None:
-        mask = hard_sets.hydrogen_bonds(table, n * dim, light)
-    else:
-        mask = topology.hard_mask(hard, table, n * dim)
-    near = _near(drop_redundant, n, int(dim))
-    chain = Chain(n, int(dim), base, weights, references, rows, mask)
-    lost = _redundant(chain, near)
+    n, dim = map(int, references.shape)
+    weights, fixed = _arrays.masses(masses, n), base == "fixed"
+    table, rows, mask = hard_sets.resolve(
+        references, closures, extra, fixed, weights, hard, rotatable, hydrogens
+    )
+    near = redundancy.nearby(drop_redundant, n, dim)
+    chain = Chain(n, dim, base, weights, references, rows, mask)
+    lost = redundancy.redundant(chain.layout, near)
     if not lost.size:
         return chain
     redundant = tuple(table[int(k)] for k in lost)
@@ -724,53 +618,7 @@ def _assemble(
     stay[lost] = False
     extra = tuple(row for row, stays in zip(rows, stay[chart:], strict=True) if stays)
     mask = np.concatenate([(mask & stay)[:chart], mask[chart:][stay[chart:]]])
-    return Chain(n, int(dim), base, weights, references, extra, mask, redundant)
-
-
-def _near(drop_redundant: bool | ArrayLike, n: int, dim: int) -> Array | None:
-    """Return the positions where rows shall be well conditioned, if given."""
-    if isinstance(drop_redundant, (bool, np.bool_)):
-        return None
-    if drop_redundant is None or isinstance(drop_redundant, (str, bytes, int, float, np.number)):
-        raise TypeError(
-            f"drop_redundant is True, False or positions ({n}, {dim}) where the rows that stay "
-            f"shall be well conditioned, got {drop_redundant!r:.80}"
-        )
-    near = _arrays.real(drop_redundant, (n, dim), "drop_redundant")
-    if near.ndim != 2:
-        raise ValueError(f"drop_redundant takes one configuration ({n}, {dim}), got {near.shape}")
-    _arrays.require_finite(near, (n, dim), "drop_redundant")
-    return near
-
-
-def _redundant(chain: Chain, near: Array | None) -> Index:
-    """Hard rows to leave out because they depend on the others, whatever the configuration."""
-    if not chain.extra:
-        return np.empty(0, dtype=np.int64)
-    pattern = chain._hard_pattern
-    place = chain.hard[pattern.order]
-    rank = topology.by_level(chain.references, chain._sequence)
-    columns = pattern.rows.columns
-    depth = np.where(columns >= 0, rank[columns], -1).max(axis=1)
-    if near is None:
-        near = _generic(chain)
-    elif not pattern.rows.gradients(near)[1].all():
-        chain._explain_positions(near, 0)
-        pattern.rows.refuse_singular(near, 0, SingularConstraintError)
-        raise _arrays.overflow("Wilson rows", 0, ())
-    tree = place < chain.n * chain.dim
-    return np.sort(place[redundancy.redundant(pattern, tree, depth, near)])
-
-
-def _generic(chain: Chain) -> Array:
-    """Return a configuration that has nothing special about it."""
-    kinds = chain._chart.kinds
-    rng = np.random.default_rng(0)
-    q = rng.uniform(-np.pi, np.pi, kinds.size)
-    q[kinds == LENGTH] = rng.uniform(0.9, 1.1, np.count_nonzero(kinds == LENGTH))
-    angles = rng.uniform(0.9, 1.6, np.count_nonzero(kinds == ANGLE))
-    q[kinds == ANGLE] = angles * (1 if chain.dim == 3 else rng.choice([-1, 1], angles.size))
-    return chain.cartesian(q)
+    return Chain(n, dim, base, weights, references, extra, mask, redundant)
 
 
 def _no_number(name: str) -> None:

@@ -290,6 +290,8 @@ class HardPattern:
         kinds = np.where((rows.kinds == LENGTH) & squares, SQUARE, rows.formulas)
         if sides is None:
             sides = np.full((m, 2), NONE)
+        weights = np.zeros(len(keys))
+        np.add.at(weights, which, signs * inverse_masses[self.terms[:, 3]])
         return Hard(
             axes=(0,) * rows.dim,
             n=rows.n,
@@ -300,7 +302,7 @@ class HardPattern:
             places=_int32(keys[:, 0]),
             left=_int32(keys[:, 1]),
             right=_int32(keys[:, 2]),
-            weights=np.bincount(which, signs * inverse_masses[self.terms[:, 3]], len(keys)) + 0.0,
+            weights=weights,
             owners=_int32(moving // 4),
             movers=_int32(mover + front),
             carriers=_int32(carrier[moving]),

@@ -74,14 +74,14 @@ class Motion:
         """
         chain = self._chain
         if self._qdd is None:
-            table = chain._soft_rows
+            table = chain.layout.soft_rows
             qdd = np.empty((self._out.shape[0], len(table)))
             bad = motion.soft_accelerations(
                 self._x.reshape(-1), self._v.reshape(-1), self._out,
-                chain.n, chain.dim, chain._fixed, table.tables, qdd,
+                chain.n, chain.dim, chain.layout.fixed, table.tables, qdd,
             )  # fmt: skip
             if bad >= 0:
-                chain._explain_positions(self._x, bad)
+                chain.layout.refuse_positions(self._x, bad)
                 table.refuse_singular(self._x, bad, SingularCoordinateError)
                 raise overflow("soft accelerations", bad, self._lead)
             self._qdd = qdd
@@ -137,7 +137,8 @@ def forward_dynamics(
     masses and any bends, and so is q̈ in the plane, on nearly straight chains too.
     """
     require_chain(chain)
-    n, dim, links, hard, soft = chain._sizes
+    layout = chain.layout
+    n, dim, links, hard, soft = layout.sizes
     tail = (n, dim)
     lead: Lead = ()
     x = flat_x = _arrays.real(x, tail, "x")
@@ -159,20 +160,20 @@ def forward_dynamics(
     columns = n * dim + hard
     out = np.empty((count(lead) if lead else 1, columns + soft if planar else columns))
     if planar:
-        bad = jointed_motion.planar_motion(flat_x, flat_v, tau, f, links, n, chain._fixed, out)
+        bad = jointed_motion.planar_motion(flat_x, flat_v, tau, f, links, n, layout.fixed, out)
     else:
         F = np.zeros_like(flat_x) if force is None else f.copy()
         bad = -1
         if torque is not None:
-            rows = chain._soft_rows.tables
+            rows = chain.layout.soft_rows.tables
             bad = motion.add_torques(
-                x.reshape(-1), tau, n, dim, chain._fixed, rows, F.reshape(-1)
+                x.reshape(-1), tau, n, dim, chain.layout.fixed, rows, F.reshape(-1)
             )
         if bad < 0 and links.size:
-            bad = jointed_motion.spatial_frames(flat_x, flat_v, F, links, n, chain._fixed, out)
+            bad = jointed_motion.spatial_frames(flat_x, flat_v, F, links, n, layout.fixed, out)
         elif bad < 0:
-            system = chain._hard_system
-            w = np.repeat(chain._inverse_masses, dim)
+            system = chain.layout.system
+            w = np.repeat(chain.layout.inverse_masses, dim)
             memory = np.empty(units(system))
             bad = motion.motion_frames(
                 x.reshape(-1), v.reshape(-1), F.reshape(-1), system, w, out, memory
@@ -219,7 +220,7 @@ def inverse_dynamics(
         Where the chart is singular: B has no inverse on a straight 3-D chain.
     """
     require_chain(chain)
-    chain._refuse_extra("inverse dynamics")
+    chain.layout.refuse_extra("inverse dynamics")
     n, dim, soft = chain.n, chain.dim, chain.soft.size
     tail = (n, dim)
     x, v = _arrays.real(x, tail, "x"), _arrays.real(v, tail, "v")
@@ -232,8 +233,8 @@ def inverse_dynamics(
     frames = count(lead)
     r = -velocity_terms(chain, x, v).reshape(frames, n * dim)
     r[:, chain.soft] += _arrays.spread(qdd, lead, (soft,)).reshape(frames, soft)
-    table = chain._chart
-    shape = (n, dim, chain._fixed, table.tables, chain._sequence)
+    table = chain.layout.chart
+    shape = (n, dim, chain.layout.fixed, table.tables, chain.layout.outwards)
     flat = x.reshape(-1)
     acceleration, t = np.empty_like(flat), np.empty_like(r)
     bad = charts.chart_solve(flat, r, *shape, acceleration)
@@ -287,7 +288,7 @@ def project(
     O(n) a frame and iteration.
     """
     require_chain(chain)
-    n, dim, _, hard, _ = chain._sizes
+    n, dim, _, hard, _ = chain.layout.sizes
     tail = (n, dim)
     x0 = _arrays.real(x, tail, "x")
     _arrays.refuse_units(targets, "targets")
@@ -300,11 +301,11 @@ def project(
     goal = _arrays.spread(goal, lead, (hard,))
     _arrays.require_finite(x0, tail, "x")
     _arrays.require_finite(goal, (hard,), "targets", "hard coordinate")
-    is_length = chain._rows.kinds[chain.hard] == LENGTH
+    is_length = chain.layout.rows.kinds[chain.hard] == LENGTH
     wrong = np.argwhere(is_length & ~(goal > 0))
     if wrong.size:
         *index, row = wrong[0]
-        length = chain._rows[int(chain.hard[row])]
+        length = chain.layout.rows[int(chain.hard[row])]
         raise FrameError(
             f"the target of {length} is {goal[tuple(wrong[0])]}",
             ": lengths must be positive",
@@ -338,7 +339,7 @@ def project(
 
 def _shortest_bonds(chain: Chain, x: Array) -> Array:
     """Shortest distance between successive beads of a hard row, in each frame."""
-    beads = chain._hard_pattern.rows.beads.astype(np.int64) - GHOSTS
+    beads = chain.layout.pattern.rows.beads.astype(np.int64) - GHOSTS
     pairs = np.concatenate([beads[:, k : k + 2] for k in range(3)])
     pairs = pairs[(pairs >= 0).all(axis=1)]
     flat = x.reshape(-1, chain.n, chain.dim)
@@ -366,7 +367,7 @@ def _refuse_projection(chain: Chain, x0: Array, goal: Array, near: Array, frame:
     # An iteration that runs away ends where bonds cannot be measured: nothing singular there.
     far = float(np.abs(last).max())
     if far < RUNAWAY * float(max(np.abs(first).max(), np.abs(goal).max())):
-        rows = chain._hard_pattern.rows
+        rows = chain.layout.pattern.rows
         nearest = nearest_dependence(chain, last.copy())
         if not rows.gradients(last)[1].all() or (nearest and nearest.share < SMALLEST_PIVOT):
             raise_failure(chain, near, frame)

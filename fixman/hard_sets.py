@@ -1,4 +1,4 @@
-"""Words for hard sets, and what those that speak of hydrogens mean on a graph of bonds.
+"""Words for hard sets, and what they mean on a graph of bonds.
 
 One table for Python and the command line: the kinds of coordinates, the names that GROMACS,
 LAMMPS and OpenMM give to sets of them, and words that only make sense for a molecule.
@@ -7,16 +7,18 @@ LAMMPS and OpenMM give to sets of them, and words that only make sense for a mol
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fixman import coordinates, topology
 from fixman._arrays import Array
-from fixman.coordinates import KINDS, POSITIONS, Coordinate, Index, Rows
-from fixman.kernels.rows import ANGLE, LENGTH
+from fixman.coordinates import KINDS, POSITIONS, SLOTS, Coordinate, Index, Rows
+from fixman.kernels.rows import ANGLE, LENGTH, TORSION
 
 Mask = NDArray[np.bool_]
 
@@ -118,6 +120,203 @@ def _nearest(word: str) -> str:
     return f" (did you mean {spelled[near[0]]}?)" if near else ""
 
 
+# --- on a graph ---------------------------------------------------------------------------------
+
+
+def resolve(
+    references: Index,
+    closures: Index,
+    extra: Iterable[Any],
+    fixed: bool,
+    masses: Array,
+    hard: Any,
+    rotatable: ArrayLike | None,
+    hydrogens: ArrayLike | None,
+) -> tuple[Rows, tuple[Coordinate, ...], Mask]:
+    """Say what is held: all coordinates, those beyond the chart, and which are hard.
+
+    The arguments are those of `Chain.branched`; the rows beyond the chart are closures, angles that
+    a word holds and the chart has not, and ``extra``.
+    """
+    n, dim = references.shape
+    hard = named(hard)
+    word = hard if isinstance(hard, str) else ""
+    for value, name, uses in (
+        (rotatable, "rotatable", ("torsional",)),
+        (hydrogens, "hydrogens", WITH_HYDROGENS),
+    ):
+        if value is not None and word not in uses:
+            wanted = " or ".join(map(repr, uses))
+            raise ValueError(f"{name}=… goes with hard={wanted}, got hard={hard!r:.80}")
+    light, angles = None, []
+    if word in WITH_HYDROGENS:
+        light = _hydrogen_mask(hydrogens, masses, word)
+    if word == "h-angles" and light is not None:
+        angles = _hydrogen_angles(references[:, 0], closures, light, masses)
+        light = None
+    kinds = {"torsional": ("length", "angle"), "h-angles": ("length",)}.get(word, hard)
+    rows = _closing_rows(closures, references[:, 0], kinds, light)
+    rows += _angles_beyond(angles, references)
+    rows += extra_rows(extra, n, dim, fixed)
+    table = coordinates.chart(references, rows, fixed)
+    if word == "torsional":
+        mask = _torsional(table, references, closures, rotatable)
+    elif word == "h-angles":
+        mask = _bonds_and_angles(table, n * dim, angles)
+    elif light is not None:
+        mask = _hydrogen_bonds(table, n * dim, light)
+    else:
+        mask = hard_mask(hard, table, n * dim)
+    return table, rows, mask
+
+
+def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
+    """Resolve kinds, or a mask over the coordinates; rows beyond the ``chart`` are hard anyway."""
+    hard = named(hard)
+    if isinstance(hard, str):
+        raise ValueError(f"hard={hard!r} needs bonds: a word for molecules is no set of kinds")
+    if np.ma.isMaskedArray(hard):
+        raise TypeError("hard must be a plain array of booleans, not a masked one")
+    if hard is None:
+        raise ValueError("hard is None: give a tuple of kinds, () for no constraint at all")
+    external = np.zeros(len(table), dtype=bool) if table.fixed else table.external
+    try:
+        listed = np.asarray(hard)
+    except ValueError:  # ragged
+        listed = np.empty((1, 1))
+    if listed.dtype == bool:
+        if listed.shape not in ((len(table),), (chart,)):
+            raise ValueError(
+                f"a hard mask needs one entry per coordinate, ({len(table)},), got {listed.shape}"
+            )
+        if not listed[chart:].all():
+            row = chart + int(np.argmin(listed[chart:]))
+            raise ValueError(f"{table[row]} is a closure or an extra row: these are always hard")
+        if (listed & external[: listed.size]).any():
+            row = int(np.argmax(listed & external[: listed.size]))
+            raise ValueError(
+                f"{table[row]} cannot be hard: it places the free chain in space; fix the base"
+            )
+        mask = np.ones(len(table), dtype=bool)
+        mask[:chart] = listed[:chart]
+        return mask
+    if listed.size and (listed.dtype.kind != "U" or listed.ndim != 1):
+        raise ValueError(f"hard must be words or a mask of booleans, got {hard!r:.80}: {choices()}")
+    kinds = listed.tolist()
+    for kind in kinds:
+        if kind == "torsion" and table.dim == 2:
+            raise ValueError("there are no torsions in the plane: dim=2 has lengths and angles")
+    mask = np.isin(table.kinds, [KINDS.index(kind) for kind in kinds]) & ~external
+    mask[chart:] = True
+    return np.asarray(mask, dtype=bool)
+
+
+def _closing_rows(
+    closures: Index, parents: Index, hard: Any, hydrogens: Mask | None
+) -> tuple[Coordinate, ...]:
+    """Rows of the bonds outside the tree, where such rows are hard.
+
+    With the angles at both ends, between the closure and the bond inwards, a bead of degree k has
+    k − 1 hard angles wherever the closure is.
+    """
+    if not len(closures):
+        return ()
+    if hydrogens is not None:
+        held = closures[hydrogens[closures].any(axis=1)]
+        return tuple(Coordinate("length", (i, j)) for i, j in held.tolist())
+    kinds = set(hard) if _names_kinds(hard) else {"length"}
+    rows = [Coordinate("length", (i, j)) for i, j in closures.tolist() if "length" in kinds]
+    if "angle" in kinds:
+        rows += [Coordinate("angle", bend) for bend in topology.closing_bends(parents, closures)]
+    return tuple(rows)
+
+
+def _names_kinds(hard: Any) -> bool:
+    """Whether ``hard`` lists kinds; a mask is none, and anything wrong is refused elsewhere."""
+    if isinstance(hard, str) or not isinstance(hard, Iterable):
+        return False
+    return all(isinstance(kind, str) for kind in hard)
+
+
+def extra_rows(extra: Iterable[Any], n: int, dim: int, fixed: bool) -> tuple[Coordinate, ...]:
+    """Check further hard rows, given as `Coordinate` or (kind, beads)."""
+    if isinstance(extra, str) or not isinstance(extra, Iterable):
+        raise TypeError(f"extra must be a list of coordinates, got {extra!r:.80}")
+    rows = []
+    for item in extra:
+        try:
+            kind, beads = item
+            beads = tuple(operator.index(bead) for bead in beads)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"extra rows are Coordinate('angle', (0, 1, 2)) and the like, got {item!r:.80}"
+            ) from None
+        if (
+            not isinstance(kind, str)
+            or kind not in KINDS[POSITIONS:]
+            or (kind == "torsion" and dim == 2)
+        ):
+            raise ValueError(
+                f"extra rows are of kind {KINDS[POSITIONS : POSITIONS + dim]} in {dim}-D, "
+                f"got {kind!r}"
+            )
+        row = Coordinate(kind, beads)
+        if len(set(beads)) != len(beads) or len(beads) != SLOTS[KINDS.index(kind)]:
+            raise ValueError(f"{row}: a {kind} has {SLOTS[KINDS.index(kind)]} different beads")
+        lowest = -dim if fixed else 0
+        if min(beads) < lowest or max(beads) >= n or max(beads) < 0:
+            ghosts = "" if fixed else " (a free chain has no base point to be held to)"
+            raise ValueError(f"{row} names a bead that is not among {lowest} to {n - 1}{ghosts}")
+        rows.append(row)
+    return tuple(rows)
+
+
+def _torsional(table: Rows, tree: Index, closures: Index, rotatable: ArrayLike | None) -> Mask:
+    """Every length and angle, and every torsion but one about each rotatable bond.
+
+    By default a bond is rotatable if it is neither in a ring nor terminal.  The torsions of
+    siblings, from one branch to the next, place branches side by side and stay hard.
+    """
+    n, dim = tree.shape
+    if dim == 2:
+        raise ValueError("hard='torsional' needs dim=3: there are no torsions in the plane")
+    parents = tree[:, 0]
+    free = np.zeros(n, dtype=bool)  # bond of each bead to its parent
+    if rotatable is None:
+        degree = np.bincount(topology.bonds(parents, closures).ravel(), minlength=n)
+        degree[0] += table.fixed
+        free[:] = degree > 1
+        inner = parents >= 0
+        free[inner] &= degree[parents[inner]] > 1
+        free[0] &= table.fixed
+        free[topology.in_rings(parents, closures)] = False
+    else:
+        lowest = -1 if table.fixed else 0
+        for i, j in topology.pairs_of(rotatable, "rotatable").tolist():
+            if 0 <= i < n and lowest <= j == parents[i]:
+                free[i] = True
+            elif 0 <= j < n and lowest <= i == parents[j]:
+                free[j] = True
+            else:
+                raise ValueError(
+                    f"rotatable names ({i}, {j}), which is no bond of the tree of this chain"
+                )
+    parent, angle, torsion = tree.T
+    # The axis of a torsion is the bond from the angle reference to the parent, whichever of the
+    # two hangs on the other.
+    up = np.where(parent >= 0, parents[parent], -2) == angle
+    axis = np.where(up, parent, angle)
+    turns = np.where(axis >= 0, free[axis], False)
+    beyond = np.where(torsion >= 0, torsion, 0)
+    sibling = (torsion >= 0) & (parent[beyond] == parent) & (angle[beyond] == angle)
+    mask = np.isin(table.kinds, (LENGTH, ANGLE))
+    chart = np.flatnonzero(table.kinds[: n * dim] == TORSION)
+    bead = chart // dim
+    mask[chart] = ~turns[bead] | sibling[bead]
+    mask[n * dim :] = True
+    return mask if table.fixed else mask & ~table.external
+
+
 # --- hydrogens ----------------------------------------------------------------------------------
 
 
@@ -140,7 +339,7 @@ def by_mass(masses: Array) -> Mask:
     return mask
 
 
-def hydrogen_mask(hydrogens: ArrayLike | None, masses: Array, word: str = "h-bonds") -> Mask:
+def _hydrogen_mask(hydrogens: ArrayLike | None, masses: Array, word: str) -> Mask:
     """Which beads are hydrogens: by a mask (n,), or by mass in amu; some must be."""
     if hydrogens is None:
         found = by_mass(masses)
@@ -164,7 +363,7 @@ def hydrogen_mask(hydrogens: ArrayLike | None, masses: Array, word: str = "h-bon
     return found
 
 
-def hydrogen_bonds(table: Rows, chart: int, hydrogens: Mask) -> Mask:
+def _hydrogen_bonds(table: Rows, chart: int, hydrogens: Mask) -> Mask:
     """Lengths to hydrogens, and whatever stands beyond the ``chart``."""
     mask: Mask = (table.kinds == LENGTH) & (table.columns[:, :2] >= 0).all(axis=1)
     mask &= hydrogens[table.columns[:, :2]].any(axis=1)
@@ -172,7 +371,7 @@ def hydrogen_bonds(table: Rows, chart: int, hydrogens: Mask) -> Mask:
     return mask
 
 
-def hydrogen_angles(
+def _hydrogen_angles(
     parents: Index, closures: Index, hydrogens: Mask, masses: Array
 ) -> list[tuple[int, int, int]]:
     """Angles H–X–H and H–O–X as (end, vertex, end): those that "h-angles" holds.
@@ -180,8 +379,7 @@ def hydrogen_angles(
     OpenMM and GROMACS hold the same ones. Oxygens are told by their mass in amu, to which what
     repartitioning took is added. O(n).
     """
-    beads = np.flatnonzero(parents >= 0)
-    pairs = np.concatenate([np.stack([parents[beads], beads], axis=1), closures])
+    pairs = topology.bonds(parents, closures)
     neighbours: dict[int, list[int]] = {}
     for i, j in pairs[hydrogens[pairs].any(axis=1)].tolist():
         for vertex, end in ((i, j), (j, i)):
@@ -206,7 +404,7 @@ def _is_oxygen(vertex: int, ends: Sequence[int], masses: Array) -> bool:
     return bool(abs(own + taken - OXYGEN) < NEAR)
 
 
-def angles_beyond(
+def _angles_beyond(
     angles: Sequence[tuple[int, int, int]], references: Index
 ) -> tuple[Coordinate, ...]:
     """Those of some angles that are not in the chart of a tree, as further rows."""
@@ -218,7 +416,7 @@ def angles_beyond(
     )
 
 
-def bonds_and_angles(table: Rows, chart: int, angles: Sequence[tuple[int, int, int]]) -> Mask:
+def _bonds_and_angles(table: Rows, chart: int, angles: Sequence[tuple[int, int, int]]) -> Mask:
     """Every length, some angles (end, vertex, end), and whatever stands beyond the ``chart``."""
     external = np.zeros(len(table), dtype=bool) if table.fixed else table.external
     mask: Mask = (table.kinds == LENGTH) & ~external

@@ -252,9 +252,9 @@ class _Weights(NamedTuple):
     @classmethod
     def of(cls, chain: Chain, inverse_masses: ArrayLike | None) -> _Weights:
         require_chain(chain)
-        links = chain._links
+        links = chain.layout.links
         if inverse_masses is None:
-            return cls(chain._inverse_masses, links, False)
+            return cls(chain.layout.inverse_masses, links, False)
         w = np.array(_arrays.real(inverse_masses, (), "inverse_masses"))
         if w.ndim == 0:
             w = np.full(chain.n, float(w))
@@ -276,7 +276,7 @@ class _Weights(NamedTuple):
 
     def system(self, chain: Chain) -> Hard:
         """Return the tables of the hard rows."""
-        return chain._hard_pattern.system(self.beads) if self.given else chain._hard_system
+        return chain.layout.pattern.system(self.beads) if self.given else chain.layout.system
 
 
 # --- frames --------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ class _Weights(NamedTuple):
 
 def _logdets(chain: Chain, weights: _Weights, workers: int, factor: float, x: Array) -> Array:
     """Return ``factor`` ln det H^bb of frames x (..., n, dim)."""
-    n, dim, links, hard, _ = chain._sizes
+    n, dim, links, hard, _ = chain.layout.sizes
     lead = x.shape[:-2]
     out = np.empty(count(lead))
     bad = -1
@@ -296,7 +296,7 @@ def _logdets(chain: Chain, weights: _Weights, workers: int, factor: float, x: Ar
 
         def run(first: int, last: int) -> int:
             return freely_jointed.logdet_frames(  # type: ignore[no-any-return]
-                beads, weights.links, n, dim, chain._fixed, first, last, out
+                beads, weights.links, n, dim, chain.layout.fixed, first, last, out
             )
 
         bad = _spread(run, out.size, workers)
@@ -312,7 +312,7 @@ def _logdets(chain: Chain, weights: _Weights, workers: int, factor: float, x: Ar
 
 def _forces(chain: Chain, weights: _Weights, workers: int, kT: float, x: Array) -> Array:
     """Return the Fixman forces on frames x (..., n, dim)."""
-    n, dim, links, hard, _ = chain._sizes
+    n, dim, links, hard, _ = chain.layout.sizes
     out = np.empty(x.shape)
     bad = -1
     given: tuple[Any, ...]
@@ -320,7 +320,7 @@ def _forces(chain: Chain, weights: _Weights, workers: int, kT: float, x: Array) 
         _arrays.require_finite(x, (n, dim), "x")
         out[:] = 0.0
     elif links.size:
-        given = (x.reshape(-1), weights.links, dim, chain._fixed, kT)
+        given = (x.reshape(-1), weights.links, dim, chain.layout.fixed, kT)
         bad = _run(freely_jointed.force_frames, given, x, out.reshape(-1), 9 * n, workers)
     else:
         system = weights.system(chain)

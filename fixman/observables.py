@@ -127,7 +127,7 @@ def torsions(chain: Chain, x: ArrayLike, beads: Any = None) -> Array:
 def _values(chain: Chain, x: ArrayLike, beads: Any, kind: int, name: str) -> Array:
     x = _configurations(chain, x)
     table = named_terms(chain, bead_rows(beads, kind - 1, name), kind, name)
-    return chain._evaluate(table, x)
+    return chain.layout.values(table, x)
 
 
 def histogram(
@@ -398,5 +398,5 @@ def _configurations(chain: Chain, x: ArrayLike, name: str = "x") -> Array:
 
 
 def _require_linear(chain: Chain, what: str) -> None:
-    if not chain._linear:
+    if not chain.layout.linear:
         raise ValueError(f"{what} is of linear chains, which {chain!r} is not")

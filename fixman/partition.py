@@ -9,7 +9,7 @@ H = B M⁻¹ Bᵀ is band-limited, and with soft coordinates a and hard coordina
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,13 +56,10 @@ class Partition:
     def __init__(self, chain: Chain, x: ArrayLike) -> None:
         self.chain = chain
         self._x = single(chain, x).copy()
-        self._order = chain._hard_pattern.order
-        found = _hard_matrix(chain, self._x)
-        if found is None:
-            raise_failure(chain, self._x, 0)
-        self._matrix = found
+        self._order = chain.layout.pattern.order
+        self._matrix = _hard_matrix(chain, self._x)
         try:
-            self._factor: Factor = found.factor()
+            self._factor: Factor = self._matrix.factor()
         except SingularConstraintError:
             raise_failure(chain, self._x, 0)
 
@@ -75,26 +72,26 @@ class Partition:
     @cached_property
     def _B_b(self) -> Matrix:
         """Hard Wilson rows in public order."""
-        rows = self.chain._hard_rows
+        rows = self.chain.layout.hard_rows
         return rows.to_sparse(rows.gradients(self._x)[0])
 
     @cached_property
     def _B_a(self) -> Matrix:
         """Soft Wilson rows."""
-        table = self.chain._soft_rows
+        table = self.chain.layout.soft_rows
         gradients, exist = table.gradients(self._x)
         if not exist.all():
             self._refuse_chart(table)
         return table.to_sparse(gradients)
 
     def _refuse_chart(self, table: Rows) -> None:
-        self.chain._explain_positions(self._x, 0)
+        self.chain.layout.refuse_positions(self._x, 0)
         table.refuse_singular(self._x, 0, SingularCoordinateError)
 
     @cached_property
     def _w(self) -> Array:
         """Inverse mass of every Cartesian component."""
-        return np.repeat(self.chain._inverse_masses, self.chain.dim)
+        return np.repeat(self.chain.layout.inverse_masses, self.chain.dim)
 
     def _inner(self, B: Matrix, C: Matrix) -> Matrix:
         """B M⁻¹ Cᵀ, read-only since later answers use it."""
@@ -151,9 +148,9 @@ class Partition:
             return self._solve_lu(b)
         if method != "fused":
             raise ValueError(f"method must be 'fused' or 'lu', got {method!r}")
-        if self.chain.dim == 2 and self.chain._links.size and b.size:
+        if self.chain.dim == 2 and self.chain.layout.links.size and b.size:
             return self._solve_planar(b)
-        if self.chain._links.size and b.size:
+        if self.chain.layout.links.size and b.size:
             return self._solve_spatial(b)
         w = self._w if b.ndim == 1 else self._w[:, None]
         with np.errstate(all="ignore"):
@@ -169,7 +166,7 @@ class Partition:
             return _finite(c, c)
         _finite(d, d)
         e = np.empty_like(d)
-        e[self._order] = _lu(self._matrix, self.chain._linear, d)
+        e[self._order] = _lu(self._matrix, self.chain.layout.linear, d)
         with np.errstate(all="ignore"):
             f = self.H_ab @ e
             answer = np.asarray(c - f)
@@ -191,18 +188,16 @@ class Partition:
 
     def _at_rest(self, torque: Array, force: Array, frames: int) -> Array:
         """Motion of a linear chain of bonds from rest, one frame per load; see `dynamics`."""
-        chain = self.chain
-        n, dim, links, hard, soft = chain._sizes
+        n, dim, links, hard, soft = self.chain.layout.sizes
+        fixed = self.chain.layout.fixed
         x = _arrays.spread(self._x, (frames,), self._x.shape).reshape(-1, dim)
         out = np.empty((frames, n * dim + hard + (soft if dim == 2 else 0)))
         if dim == 2:
             bad = jointed_motion.planar_motion(
-                x, np.zeros_like(x), torque, force, links, n, chain._fixed, out
+                x, np.zeros_like(x), torque, force, links, n, fixed, out
             )
         else:
-            bad = jointed_motion.spatial_frames(
-                x, np.zeros_like(x), force, links, n, chain._fixed, out
-            )
+            bad = jointed_motion.spatial_frames(x, np.zeros_like(x), force, links, n, fixed, out)
         if bad >= 0:
             raise overflow("answer", 0, ())
         return out
@@ -235,7 +230,7 @@ class Partition:
         if f.ndim != 2:
             raise ValueError(f"force must have shape {self._x.shape}, got {f.shape}")
         _arrays.require_finite(f, self._x.shape, "force")
-        if self.chain._links.size:
+        if self.chain.layout.links.size:
             first = f.size
             return self._at_rest(np.empty(0), f, 1)[0, first : first + self.chain.hard.size].copy()
         with np.errstate(all="ignore"):
@@ -256,8 +251,8 @@ class Partition:
         |det B| is the product of their norms there, Π 1/L in the plane, Π 1/(L² |sin θ|) in space.
         """
         chain = self.chain
-        chain._refuse_extra("ln det G")
-        table = chain._chart
+        chain.layout.refuse_extra("ln det G")
+        table = chain.layout.chart
         gradients, exist = table.gradients(self._x)
         if not exist.all():
             self._refuse_chart(table)
@@ -273,7 +268,7 @@ class Partition:
     def mass_matrix(self) -> Array:
         """Dense G^aa = JᵀMJ (n_soft, n_soft), for small n and for tests; O(n³)."""
         chain = self.chain
-        chain._refuse_extra("the mass matrix")
+        chain.layout.refuse_extra("the mass matrix")
         unit = np.zeros((chain.soft.size, chain.n * chain.dim))
         unit[np.arange(chain.soft.size), chain.soft] = 1.0
         _, J = chain.cartesian(chain.internal(self._x), unit)
@@ -296,29 +291,32 @@ def _finite(answer: _T, values: Array) -> _T:
     return answer
 
 
-def _hard_matrix(chain: Chain, x: Array) -> Tridiagonal | Sparse | None:
-    """H^bb in factor order, as the structure that it has; None if a row has no gradient."""
-    links = chain._links
+def _hard_matrix(chain: Chain, x: Array) -> Tridiagonal | Sparse:
+    """H^bb in factor order, as the structure that it has."""
+    layout = chain.layout
+    links = layout.links
     if links.size:
         cosines, sines = np.empty((2, max(links.shape[1] - 2, 0)))
-        if not freely_jointed.bends(x, chain.n, chain.dim, chain._fixed, links, cosines, sines):
-            return None
+        if not freely_jointed.bends(x, chain.n, chain.dim, layout.fixed, links, cosines, sines):
+            raise_failure(chain, x, 0)
         return Tridiagonal(links[0], cosines, sines)
-    system, symbolic = chain._hard_system, chain._hard_pattern.symbolic
+    system, symbolic = layout.system, layout.pattern.symbolic
     B, V = np.empty(system.total * chain.dim), np.empty(symbolic.nnz)
     if not hard.matrix_frame(x.reshape(-1), system, B, V):
-        return None
+        raise_failure(chain, x, 0)
     return Sparse.stored(V, symbolic)
 
 
 def _lu(matrix: Tridiagonal | Sparse, banded: bool, d: Array) -> Array:
     """Solve with the LU factorization of SciPy."""
-    if isinstance(matrix, Tridiagonal):
-        off = -matrix.weights[1:-1] * matrix.cosines
-        diagonals = [matrix.weights[:-1] + matrix.weights[1:], off]
-        lower = sparse.diags_array(diagonals[: d.shape[0]], offsets=[0, -1][: d.shape[0]]).tocsc()
-    else:
+    if isinstance(matrix, Sparse):
         lower = matrix.to_csc()
+    else:
+        off = -matrix.weights[1:-1] * matrix.cosines
+        k = np.arange(d.shape[0])
+        data = np.concatenate([matrix.weights[:-1] + matrix.weights[1:], off])
+        places = np.concatenate([k, k[1:]]), np.concatenate([k, k[:-1]])
+        lower = sparse.csc_array((data, places))
     if not banded:
         whole = lower + sparse.tril(lower, -1).T
         pivots: Any = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
@@ -334,7 +332,7 @@ def _lu(matrix: Tridiagonal | Sparse, banded: bool, d: Array) -> Array:
 
 def raise_failure(
     chain: Chain, x: Array, frame: int, torque: Array | None = None, **others: Array
-) -> None:
+) -> NoReturn:
     """Say why frame number ``frame`` of x (..., n, d) has no answer, and raise.
 
     ``others`` are further (..., n, d) inputs by name; torques are refused on singular rows.
@@ -342,12 +340,12 @@ def raise_failure(
     lead = x.shape[:-2]
     for name, array in others.items():
         _arrays.require_finite(array, (chain.n, chain.dim), name)
-    chain._explain_positions(x, frame)
-    chain._hard_pattern.rows.refuse_singular(x, frame, SingularConstraintError)
+    chain.layout.refuse_positions(x, frame)
+    chain.layout.pattern.rows.refuse_singular(x, frame, SingularConstraintError)
     if torque is not None:
         _arrays.require_finite(torque, (chain.soft.size,), "torque", "soft coordinate")
         pushed = np.flatnonzero(torque.reshape(count(lead), -1)[frame])
-        chain._soft_rows.take(pushed).refuse_singular(x, frame, SingularCoordinateError)
+        chain.layout.soft_rows.take(pushed).refuse_singular(x, frame, SingularCoordinateError)
     # A pivot of H^bb is lost: name the rows in the combination that vanishes.
     nearest = nearest_dependence(chain, x.reshape(-1, chain.n, chain.dim)[frame].copy())
     if nearest is None or not nearest.share < NEARLY_LOST:
@@ -385,10 +383,10 @@ class Dependence(NamedTuple):
 
 def nearest_dependence(chain: Chain, x: Array) -> Dependence | None:
     """Return the nearest dependence; None if no row is hard, or H^bb is not finite."""
-    pattern = chain._hard_pattern
+    pattern = chain.layout.pattern
     table, symbolic = pattern.rows, pattern.symbolic
-    B, V = np.empty(chain._hard_system.total * chain.dim), np.empty(symbolic.nnz)
-    hard.matrix_frame(x.reshape(-1), chain._hard_system, B, V)
+    B, V = np.empty(chain.layout.system.total * chain.dim), np.empty(symbolic.nnz)
+    hard.matrix_frame(x.reshape(-1), chain.layout.system, B, V)
     if not symbolic.size or not np.isfinite(V).all():
         return None
     diagonal = V[symbolic.first[:-1]]

@@ -72,8 +72,11 @@ class _Term:
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         return {"name": type(self).__name__} | values
 
+    def tabulate(self, tables: Assembly) -> None:
+        """Add this potential to the tables of a chain; for the library's own rooms."""
+        self._write(tables)
+
     def _write(self, tables: Assembly) -> None:
-        """Add this potential to the tables of a chain."""
         raise NotImplementedError
 
     def _set(self, **values: Any) -> None:
@@ -318,7 +321,7 @@ class Tension(_Term):
 
     def _write(self, tables: Assembly) -> None:
         f, chain = tables.vector(self.force, "force"), tables.chain
-        if self.ends is None and not chain._linear:
+        if self.ends is None and not chain.layout.linear:
             raise ValueError("a chain that is not linear has no two ends: name them, ends=(i, j)")
         fixed = chain.base == "fixed"
         first, last = self.ends or (-1 if fixed else 0, chain.n - 1)

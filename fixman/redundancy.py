@@ -12,16 +12,19 @@ from itertools import pairwise
 from math import isqrt
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
 from scipy.sparse import csgraph
 
-from fixman import coordinates
+from fixman import _arrays, coordinates, topology
 from fixman._arrays import Array
 from fixman.coordinates import GHOSTS, HardPattern, Index
+from fixman.errors import SingularConstraintError
 from fixman.kernels import hard, modular
 from fixman.kernels import sparse as sparse_factor
 from fixman.kernels.field import PRIME
+from fixman.kernels.rows import ANGLE, LENGTH
+from fixman.layout import Layout
 
 Mask = NDArray[np.bool_]
 
@@ -34,32 +37,84 @@ APART = 1e-3  # far above the rounding of what is factored
 LOST = 1e-10  # of the largest; a wrong guess costs digits, not independence, which is verified
 
 
-def redundant(pattern: HardPattern, tree: Mask, depth: Index, x: Array) -> Index:
+def redundant(layout: Layout, near: Array | None) -> Index:
     """Places of hard rows to leave out, so that the others are independent and span the same.
+
+    Those of the chart are independent, and stay unless they nearly depend on each other.
 
     Parameters
     ----------
-    pattern : HardPattern
-        Of all hard rows, in any order.
-    tree : (m,)
-        Which rows, in factor order, belong to the chart: these are independent, and stay unless
-        they nearly depend on each other.
-    depth : (m,)
-        Of the deepest bead of each row, all beads numbered outwards such that the references of
-        each come before it.
-    x : (n, dim)
-        Where the rows that stay shall be well conditioned.
+    layout : Layout
+    near : (n, dim), optional
+        Where the rows that stay shall be well conditioned; by default in a configuration drawn at
+        random.
 
     Returns
     -------
     ndarray of int
-        Places in factor order, ascending.
+        Places among the coordinates, ascending.
+
+    Raises
+    ------
+    SingularConstraintError
+        Where a hard row has no gradient in the positions given.
 
     Notes
     -----
     Of m rows the number left out is the right one but for a probability below m (m + 36) / 2⁶²,
     by which it may be too large; rows that stay are independent.  Costs O(m) where the factor of
     H^bb is sparse.
+    """
+    if not layout.extra:
+        return np.empty(0, dtype=np.int64)
+    pattern = layout.pattern
+    rank = topology.by_level(layout.references, layout.outwards)
+    columns = pattern.rows.columns
+    depth = np.where(columns >= 0, rank[columns], -1).max(axis=1)
+    if near is None:
+        near = _generic(layout)
+    elif not pattern.rows.gradients(near)[1].all():
+        layout.refuse_positions(near, 0)
+        pattern.rows.refuse_singular(near, 0, SingularConstraintError)
+        raise _arrays.overflow("Wilson rows", 0, ())
+    place = layout.hard[pattern.order]
+    lost = _dependent(pattern, place < layout.n * layout.dim, depth, near)
+    return np.sort(place[lost])
+
+
+def nearby(drop_redundant: bool | ArrayLike, n: int, dim: int) -> Array | None:
+    """Return the positions where rows shall be well conditioned, if given."""
+    if isinstance(drop_redundant, (bool, np.bool_)):
+        return None
+    if drop_redundant is None or isinstance(drop_redundant, (str, bytes, int, float, np.number)):
+        raise TypeError(
+            f"drop_redundant is True, False or positions ({n}, {dim}) where the rows that stay "
+            f"shall be well conditioned, got {drop_redundant!r:.80}"
+        )
+    near = _arrays.real(drop_redundant, (n, dim), "drop_redundant")
+    if near.ndim != 2:
+        raise ValueError(f"drop_redundant takes one configuration ({n}, {dim}), got {near.shape}")
+    _arrays.require_finite(near, (n, dim), "drop_redundant")
+    return near
+
+
+def _generic(layout: Layout) -> Array:
+    """Return a configuration that has nothing special about it."""
+    kinds = layout.chart.kinds
+    rng = np.random.default_rng(0)
+    q = rng.uniform(-np.pi, np.pi, kinds.size)
+    q[kinds == LENGTH] = rng.uniform(0.9, 1.1, np.count_nonzero(kinds == LENGTH))
+    angles = rng.uniform(0.9, 1.6, np.count_nonzero(kinds == ANGLE))
+    q[kinds == ANGLE] = angles * (1 if layout.dim == 3 else rng.choice([-1, 1], angles.size))
+    x: Array = layout.cartesian(q[None], np.empty((0, q.size)))[0][0]
+    return x
+
+
+def _dependent(pattern: HardPattern, tree: Mask, depth: Index, x: Array) -> Index:
+    """Places, in factor order and ascending, of rows that depend on the others.
+
+    ``tree (m,)`` says which belong to the chart.  ``depth (m,)`` is that of the deepest bead of
+    each row, all beads numbered outwards such that the references of each come before it.
     """
     none = np.empty(0, dtype=np.int64)
     if _clearly_independent(pattern, x):

@@ -305,7 +305,7 @@ def _unphysical(point: Checkpoint, chain: Chain, ours: bool) -> str:
     if dead.size:
         return f"the random stream of replica {dead[0]} is all zeros, which no stream becomes"
     if ours and chain.hard.size:
-        rows = chain._rows.take(chain.hard)
+        rows = chain.layout.hard_rows
         with np.errstate(all="ignore"):
             values, bad = rows.values(state["x"])
             turn = np.remainder(values - state["targets"] + np.pi, 2.0 * np.pi) - np.pi

@@ -23,24 +23,24 @@ SMALLEST_SINE = 0.1
 
 def projections(chain: Chain, targets: Array) -> tuple[Any, int]:
     """Return the tables of a chain, and how many fixed points precede the beads."""
-    if chain._links.size:
-        return _jointed(chain, targets), int(chain._fixed)
+    if chain.layout.links.size:
+        return _jointed(chain, targets), int(chain.layout.fixed)
     if _rotating(chain, targets):
         axes = (0,) * chain.dim
-        return Rotating(np.append(chain._inverse_masses, np.zeros(3)), axes), 0
+        return Rotating(np.append(chain.layout.inverse_masses, np.zeros(3)), axes), 0
     return _general(chain, targets)
 
 
 def nearby(chain: Chain, targets: Array) -> tuple[Any, int]:
-    """The same for positions that are not where they should be, every frame by itself."""
-    if chain._links.size:
-        return _jointed(chain, targets), int(chain._fixed)
-    system = chain._hard_pattern.system(chain._inverse_masses, squares=True)
+    """Return the same for positions far from the targets, where every frame is by itself."""
+    if chain.layout.links.size:
+        return _jointed(chain, targets), int(chain.layout.fixed)
+    system = chain.layout.pattern.system(chain.layout.inverse_masses, squares=True)
     return system, system.front
 
 
 def _jointed(chain: Chain, targets: Array) -> Jointed:
-    w, m = chain._links
+    w, m = chain.layout.links
     # A power of two changes no digit.
     scale = 2.0 ** -np.round(np.log2(w.max() * targets.max() ** 2))
     return Jointed(w * scale, m / scale, (0,) * chain.dim)
@@ -48,19 +48,19 @@ def _jointed(chain: Chain, targets: Array) -> Jointed:
 
 def _rotating(chain: Chain, targets: Array) -> bool:
     """Whether the chain is free and linear, with hard lengths and hard bends that do bend."""
-    kinds = chain._rows.kinds
-    inner = ((kinds == LENGTH) | (kinds == ANGLE)) & ~chain._rows.external
-    if chain._fixed or not chain._linear or not np.array_equal(chain.hard_mask, inner):
+    kinds = chain.layout.rows.kinds
+    inner = ((kinds == LENGTH) | (kinds == ANGLE)) & ~chain.layout.rows.external
+    if chain.layout.fixed or not chain.layout.linear or not np.array_equal(chain.hard_mask, inner):
         return False
     sines = np.sin(targets[:, kinds[chain.hard] == ANGLE])
     return chain.n >= 3 and bool((np.abs(sines) >= SMALLEST_SINE).all())
 
 
 def _general(chain: Chain, targets: Array) -> tuple[Hard, int]:
-    pattern = chain._hard_pattern
+    pattern = chain.layout.pattern
     rows, sides = _with_distances(pattern.rows, targets[:, pattern.order])
     pattern = HardPattern(rows, pattern.order)
-    system = pattern.system(chain._inverse_masses, squares=True, sides=sides)
+    system = pattern.system(chain.layout.inverse_masses, squares=True, sides=sides)
     return system, system.front
 
 

@@ -1,4 +1,4 @@
-"""Trees and rings: the references of every bead, closures, and what hard sets mean on a graph.
+"""Graphs of bonds: trees and rings, the references of every bead, neighbours, closures.
 
 A chain is a spanning tree with bead 0 as its root, and the bonds that the tree leaves out, its
 closures (theory.md sections 1 and 5).  ``parents (n,)`` holds for each bead the bead or base point
@@ -7,8 +7,7 @@ it hangs on; ``sequence (n,)`` lists the beads from the root outwards.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from fixman import _arrays, hard_sets
-from fixman.coordinates import KINDS, POSITIONS, SLOTS, Coordinate, Index, Rows
-from fixman.kernels.rows import ANGLE, LENGTH, TORSION
-
-Mask = NDArray[np.bool_]
-
+from fixman import _arrays
+from fixman.coordinates import Coordinate, Index
 
 # --- graphs -------------------------------------------------------------------------------------
 
@@ -37,8 +32,8 @@ def spanning_tree(n: int, bonds: ArrayLike) -> tuple[Index, Index]:
     if own.any():
         k = int(pairs[np.argmax(own), 0])
         raise ValueError(f"bond ({k}, {k}) joins bead {k} to itself")
-    graph = _graph(n, pairs)
-    pieces, label = csgraph.connected_components(graph, directed=False)
+    joined = graph(n, pairs)
+    pieces, label = csgraph.connected_components(joined, directed=False)
     if pieces > 1:
         sizes = np.bincount(label)
         listed = ", ".join(str(size) for size in sizes[:5]) + (", …" if pieces > 5 else "")
@@ -47,7 +42,7 @@ def spanning_tree(n: int, bonds: ArrayLike) -> tuple[Index, Index]:
             f"the bonds leave {pieces} components of {listed} beads (bead {away} is not connected "
             "to bead 0): make one chain of each"
         )
-    _, before = csgraph.breadth_first_order(graph, 0, directed=False)
+    _, before = csgraph.breadth_first_order(joined, 0, directed=False)
     parents = before.astype(np.int64)
     parents[0] = -1
     in_tree = (parents[pairs[:, 0]] == pairs[:, 1]) | (parents[pairs[:, 1]] == pairs[:, 0])
@@ -78,7 +73,7 @@ def outwards(parents: Index) -> Index:
     if (parents < np.arange(n)).all():
         return np.arange(n)
     bonds = np.stack([parents[1:], np.arange(1, n)], axis=1)
-    order = csgraph.breadth_first_order(_graph(n, bonds), 0, False, return_predecessors=False)
+    order = csgraph.breadth_first_order(graph(n, bonds), 0, False, return_predecessors=False)
     if order.size < n:
         raise ValueError("the parents do not make one tree")
     return np.asarray(order, dtype=np.int64)
@@ -100,7 +95,8 @@ def by_level(references: Index, sequence: Index) -> Index:
     return rank
 
 
-def _graph(n: int, bonds: Index) -> sparse.csr_array[Any, Any]:
+def graph(n: int, bonds: NDArray[np.integer[Any]]) -> sparse.csr_array[Any, Any]:
+    """Sparse matrix (n, n) with a 1 for each bond, one way."""
     ones = np.ones(len(bonds), dtype=np.int8)
     return sparse.csr_array((ones, (bonds[:, 0], bonds[:, 1])), shape=(n, n))
 
@@ -148,192 +144,95 @@ def references(parents: Index, dim: int, fixed: bool) -> Index:
     return table
 
 
-def common_ancestor(beads: Sequence[int], parents: Index, rank: Index) -> tuple[int, list[int]]:
-    """Return the lowest common ancestor of some beads, and the beads on the paths below it."""
-    paths = []
-    top = beads[0]
-    for bead in beads[1:]:
-        one, two = top, bead
-        while one != two:
-            # Whatever hangs lower climbs; ghosts hang above every bead.
-            if one >= 0 and (two < 0 or rank[one] > rank[two]):
-                paths.append(one)
-                one = int(parents[one])
-            elif two >= 0:
-                paths.append(two)
-                two = int(parents[two])
-            else:
-                one = two = -1
-        top = one
-    return top, paths
+# --- chains -------------------------------------------------------------------------------------
 
 
-# --- hard sets ----------------------------------------------------------------------------------
+def bonds(parents: Index, closures: Index) -> Index:
+    """Pairs of bonded beads (bonds, 2): those of the tree, outer bead last, then the closures."""
+    beads = np.flatnonzero(parents >= 0)
+    return np.concatenate([np.stack([parents[beads], beads], axis=1), closures])
 
 
-def closing_rows(
-    closures: Index, parents: Index, hard: Any, hydrogens: Mask | None
-) -> tuple[Coordinate, ...]:
-    """Rows of the bonds outside the tree, where such rows are hard.
-
-    With the angles at both ends, between the closure and the bond inwards, a bead of degree k has
-    k − 1 hard angles wherever the closure is.
-    """
-    if not len(closures):
-        return ()
-    if hydrogens is not None:
-        held = closures[hydrogens[closures].any(axis=1)]
-        return tuple(Coordinate("length", (i, j)) for i, j in held.tolist())
-    kinds = set(hard) if _names_kinds(hard) else {"length"}
-    rows = [Coordinate("length", (i, j)) for i, j in closures.tolist() if "length" in kinds]
-    if "angle" in kinds:
-        children = np.full(parents.size, -1)
-        children[parents[:0:-1]] = np.arange(parents.size - 1, 0, -1)  # the first of each
-        inner = np.where(parents >= 0, parents, children)
-        for pair in closures.tolist():
-            for vertex, end in (pair, pair[::-1]):
-                rows.append(Coordinate("angle", (int(inner[vertex]), vertex, end)))
-    return tuple(rows)
+def closures(parents: Index, rows: Iterable[Coordinate]) -> Index:
+    """Bonds (closures, 2) among some rows that the tree has not: lengths that close rings."""
+    pairs = dict.fromkeys(
+        (min(row.beads), max(row.beads))
+        for row in rows
+        if row.kind == "length" and min(row.beads) >= 0
+    )
+    found = [(i, j) for i, j in pairs if parents[i] != j and parents[j] != i]
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 
-def _names_kinds(hard: Any) -> bool:
-    """Whether ``hard`` lists kinds; a mask is none, and anything wrong is refused elsewhere."""
-    if isinstance(hard, str) or not isinstance(hard, Iterable):
-        return False
-    return all(isinstance(kind, str) for kind in hard)
-
-
-def extra_rows(extra: Iterable[Any], n: int, dim: int, fixed: bool) -> tuple[Coordinate, ...]:
-    """Check further hard rows, given as `Coordinate` or (kind, beads)."""
-    if isinstance(extra, str) or not isinstance(extra, Iterable):
-        raise TypeError(f"extra must be a list of coordinates, got {extra!r:.80}")
-    rows = []
-    for item in extra:
-        try:
-            kind, beads = item
-            beads = tuple(operator.index(bead) for bead in beads)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"extra rows are Coordinate('angle', (0, 1, 2)) and the like, got {item!r:.80}"
-            ) from None
-        if (
-            not isinstance(kind, str)
-            or kind not in KINDS[POSITIONS:]
-            or (kind == "torsion" and dim == 2)
-        ):
-            raise ValueError(
-                f"extra rows are of kind {KINDS[POSITIONS : POSITIONS + dim]} in {dim}-D, "
-                f"got {kind!r}"
-            )
-        row = Coordinate(kind, beads)
-        if len(set(beads)) != len(beads) or len(beads) != SLOTS[KINDS.index(kind)]:
-            raise ValueError(f"{row}: a {kind} has {SLOTS[KINDS.index(kind)]} different beads")
-        lowest = -dim if fixed else 0
-        if min(beads) < lowest or max(beads) >= n or max(beads) < 0:
-            ghosts = "" if fixed else " (a free chain has no base point to be held to)"
-            raise ValueError(f"{row} names a bead that is not among {lowest} to {n - 1}{ghosts}")
-        rows.append(row)
-    return tuple(rows)
-
-
-def torsional(table: Rows, tree: Index, closures: Index, rotatable: ArrayLike | None) -> Mask:
-    """Every length and angle, and every torsion but one about each rotatable bond.
-
-    By default a bond is rotatable if it is neither in a ring nor terminal.  The torsions of
-    siblings, from one branch to the next, place branches side by side and stay hard.
-    """
-    n, dim = tree.shape
-    if dim == 2:
-        raise ValueError("hard='torsional' needs dim=3: there are no torsions in the plane")
-    parents = tree[:, 0]
-    free = np.zeros(n, dtype=bool)  # bond of each bead to its parent
-    if rotatable is None:
-        degree = np.bincount(parents[1:], minlength=n) + (parents >= (-1 if table.fixed else 0))
-        np.add.at(degree, closures.ravel(), 1)
-        free[:] = degree > 1
-        inner = parents >= 0
-        free[inner] &= degree[parents[inner]] > 1
-        free[0] &= table.fixed
-        free[_in_rings(parents, closures)] = False
-    else:
-        lowest = -1 if table.fixed else 0
-        for i, j in pairs_of(rotatable, "rotatable").tolist():
-            if 0 <= i < n and lowest <= j == parents[i]:
-                free[i] = True
-            elif 0 <= j < n and lowest <= i == parents[j]:
-                free[j] = True
-            else:
-                raise ValueError(
-                    f"rotatable names ({i}, {j}), which is no bond of the tree of this chain"
-                )
-    parent, angle, torsion = tree.T
-    # The axis of a torsion is the bond from the angle reference to the parent, whichever of the
-    # two hangs on the other.
-    up = np.where(parent >= 0, parents[parent], -2) == angle
-    axis = np.where(up, parent, angle)
-    turns = np.where(axis >= 0, free[axis], False)
-    beyond = np.where(torsion >= 0, torsion, 0)
-    sibling = (torsion >= 0) & (parent[beyond] == parent) & (angle[beyond] == angle)
-    mask = np.isin(table.kinds, (LENGTH, ANGLE))
-    chart = np.flatnonzero(table.kinds[: n * dim] == TORSION)
-    bead = chart // dim
-    mask[chart] = ~turns[bead] | sibling[bead]
-    mask[n * dim :] = True
-    return mask if table.fixed else mask & ~table.external
-
-
-def _in_rings(parents: Index, closures: Index) -> Index:
+def in_rings(parents: Index, closures: Index) -> Index:
     """Beads whose bond to their parent lies on a ring."""
-    if not len(closures):
-        return np.empty(0, dtype=np.int64)
     rank = np.argsort(outwards(parents))
     beads: set[int] = set()
-    for pair in closures.tolist():
-        beads.update(common_ancestor(pair, parents, rank)[1])
+    for one, two in closures.tolist():
+        while one != two:  # whichever hangs lower climbs, up to where both branches meet
+            if rank[one] < rank[two]:
+                one, two = two, one
+            beads.add(one)
+            one = int(parents[one])
     return np.array(sorted(beads), dtype=np.int64)
 
 
-def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
-    """Resolve kinds, or a mask over the coordinates; rows beyond the ``chart`` are hard anyway."""
-    hard = hard_sets.named(hard)
-    if isinstance(hard, str):
-        raise ValueError(f"hard={hard!r} needs bonds: a word for molecules is no set of kinds")
-    if np.ma.isMaskedArray(hard):
-        raise TypeError("hard must be a plain array of booleans, not a masked one")
-    if hard is None:
-        raise ValueError("hard is None: give a tuple of kinds, () for no constraint at all")
-    external = np.zeros(len(table), dtype=bool) if table.fixed else table.external
-    try:
-        listed = np.asarray(hard)
-    except ValueError:  # ragged
-        listed = np.empty((1, 1))
-    if listed.dtype == bool:
-        if listed.shape not in ((len(table),), (chart,)):
-            raise ValueError(
-                f"a hard mask needs one entry per coordinate, ({len(table)},), got {listed.shape}"
-            )
-        if not listed[chart:].all():
-            row = chart + int(np.argmin(listed[chart:]))
-            raise ValueError(f"{table[row]} is a closure or an extra row: these are always hard")
-        if (listed & external[: listed.size]).any():
-            row = int(np.argmax(listed & external[: listed.size]))
-            raise ValueError(
-                f"{table[row]} cannot be hard: it places the free chain in space; fix the base"
-            )
-        mask = np.ones(len(table), dtype=bool)
-        mask[:chart] = listed[:chart]
-        return mask
-    if listed.size and (listed.dtype.kind != "U" or listed.ndim != 1):
-        raise ValueError(
-            f"hard must be words or a mask of booleans, got {hard!r:.80}: {hard_sets.choices()}"
-        )
-    kinds = listed.tolist()
-    for kind in kinds:
-        if kind == "torsion" and table.dim == 2:
-            raise ValueError("there are no torsions in the plane: dim=2 has lengths and angles")
-    mask = np.isin(table.kinds, [KINDS.index(kind) for kind in kinds]) & ~external
-    mask[chart:] = True
-    return np.asarray(mask, dtype=bool)
+def near(n: int, bonds: Index, most: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Pairs i < j of beads joined by up to so many bonds, as rows of a sparse matrix."""
+    step = graph(n, bonds).astype(np.float64)
+    step = step + step.T + sparse.eye_array(n, format="csr")
+    reached = sparse.eye_array(n, format="csr")
+    for _ in range(most):
+        before = reached.nnz
+        reached = reached @ step
+        reached.data[:] = 1.0
+        if reached.nnz == before:
+            break
+    above = sparse.triu(reached, 1, format="csr")
+    above.sort_indices()
+    return above.indptr.astype(np.int32), above.indices.astype(np.int32)
+
+
+def along(terms: Index, bonds: Index) -> NDArray[np.bool_]:
+    """Which terms (m, k) lead from bead to bead by bonds; no bond leads to a ghost."""
+    steps = np.sort(np.stack([terms[:, :-1], terms[:, 1:]], axis=-1), axis=-1)
+    base = max(terms.max(initial=0), bonds.max(initial=0)) + 1
+    joined = np.isin(steps @ [base, 1], np.sort(bonds, axis=1) @ [base, 1])
+    return np.asarray((joined & (steps[..., 0] >= 0)).all(axis=1))
+
+
+def closing_bends(parents: Index, closures: Index) -> list[tuple[int, int, int]]:
+    """Two bends at each closure (i, j): from the bond inwards at i, then at j."""
+    children = np.full(parents.size, -1)
+    children[parents[:0:-1]] = np.arange(parents.size - 1, 0, -1)  # the first of each
+    inner = np.where(parents >= 0, parents, children)
+    ends = [end for i, j in closures.tolist() for end in ((i, j), (j, i))]
+    return [(int(inner[vertex]), vertex, end) for vertex, end in ends]
+
+
+def closing_torsions(
+    parents: Index, closures: Index, fixed: bool
+) -> list[tuple[int, int, int, int]]:
+    """Torsions about each closure, and about the bonds inwards from both of its ends.
+
+    A −1 stands where there is no bead.
+    """
+    bends, terms = closing_bends(parents, closures), []
+    for (a, i, j), (b, *_) in zip(bends[::2], bends[1::2], strict=True):
+        before, after = (_before(parents, fixed, *bond) for bond in ((a, i), (b, j)))
+        terms += [(a, i, j, b), (before, a, i, j), (after, b, j, i)]
+    return terms
+
+
+def _before(parents: Index, fixed: bool, inner: int, bead: int) -> int:
+    """Return what the chart would have before the bond from ``inner`` to a bead; −1: nothing."""
+    if parents[inner] != bead and (parents[inner] >= 0 or fixed):
+        return int(parents[inner])
+    others = np.flatnonzero(parents == inner)
+    return int(next(iter(others[others != bead]), -1))
+
+
+# --- what is given ------------------------------------------------------------------------------
 
 
 def integers(value: ArrayLike, name: str) -> Index:

@@ -203,15 +203,3 @@ def fill(rows: Arrays, row: int, values: Mapping[str, NDArray[Any]]) -> None:
                 f"{rows[name].shape[1:]} to {value.shape} in the course of the run"
             )
         rows[name][row] = value
-
-
-def bonds(chain: Chain) -> NDArray[np.int64]:
-    """Pairs of bonded beads (bonds, 2): the tree's, then what closes rings, and extra lengths.
-
-    A bond to a fixed base point is left out, since that is no bead.
-    """
-    parents = chain.references[:, 0]
-    tree = [(int(parents[bead]), bead) for bead in range(chain.n)]
-    rest = [row.beads for row in (*chain.extra, *chain.redundant) if row.kind == "length"]
-    pairs = dict.fromkeys(tuple(sorted(pair)) for pair in (*tree, *rest) if min(pair) >= 0)
-    return np.array(list(pairs), dtype=np.int64).reshape(-1, 2)

@@ -69,7 +69,7 @@ def random_walks(
     # Chart coordinates and positions.
     _arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} walks of {chain.n} beads")
     targets = np.zeros(len(chain.coordinates))
-    kinds = chain._rows.kinds
+    kinds = chain.layout.rows.kinds
     for kind, value in ((LENGTH, lengths), (ANGLE, angles), (TORSION, torsions)):
         rows = np.flatnonzero(kinds == kind)
         given = _arrays.real(value, (), f"{KINDS[kind]}s")
@@ -93,7 +93,7 @@ def random_walks(
 def _draw(chain: Chain, targets: Array, size: int, rng: np.random.Generator) -> Array:
     """Draw chart coordinates (size, n · d)."""
     chart = chain.n * chain.dim
-    kinds = chain._rows.kinds[:chart]
+    kinds = chain.layout.rows.kinds[:chart]
     soft = ~chain.hard_mask[:chart]
     q = np.tile(targets[:chart], (size, 1))
     turns = soft & (kinds == (ANGLE if chain.dim == 2 else TORSION))
@@ -124,7 +124,7 @@ def _bring(chain: Chain, x: Array, targets: Array) -> Array:
     """Move hard values to their targets, in strides as long as each projection converges."""
     start = chain.hard_values(x)
     way = targets[chain.hard] - start
-    turning = chain._hard_rows.kinds == TORSION
+    turning = chain.layout.hard_rows.kinds == TORSION
     way[turning] = (way[turning] + math.pi) % (2.0 * math.pi) - math.pi
     done, stride = 0.0, FIRST_STRIDE
     while done < 1.0:

@@ -184,7 +184,7 @@ def make_graph(kind: str, n: int, dim: int, base: str, hard, seed: int = 0) -> S
             hard = (rng.random(len(rows)) < hard) & allowed
         chain = fx.Chain.branched(parents, hard=hard, **options)
     x = np.zeros((n, dim))
-    for k in chain._sequence:
+    for k in chain.layout.outwards:
         parent = chain.references[k, 0]
         step = rng.normal(size=dim)
         x[k] = (x[parent] if parent >= 0 else 0) + step * rng.uniform(0.5, 2) / np.linalg.norm(step)

@@ -10,8 +10,8 @@ import pytest
 import fixman as fx
 from drifting import Drift
 from fixman import simulation
+from fixman.chain import bonds
 from fixman.simulation import simulate
-from fixman.trajectory import bonds
 
 CHAINS = {
     "linear": (fx.Chain.linear(4), [(0, 1), (1, 2), (2, 3)]),

@@ -1,11 +1,13 @@
 """What an installation promises: one version, types, and an import that costs nearly nothing."""
 
+import ast
 import importlib.metadata
 import importlib.resources
 import json
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import fixman as fx
@@ -68,3 +70,20 @@ def test_public_names_resolve_and_are_listed():
 def test_a_mistyped_name_is_an_attribute_error():
     assert not hasattr(fx, "no_such_name")
     assert not hasattr(fx.rigid, "no_such_name")
+
+
+def test_no_room_reads_a_private_attribute_of_another_room():
+    defined, used = defaultdict(set), []
+    for path in sorted((ROOT / "fixman").rglob("*.py")):
+        room = path.relative_to(ROOT / "fixman").parts[0]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef):
+                defined[room].update(part.name for part in node.body if hasattr(part, "name"))
+            elif isinstance(node, ast.Attribute) and re.match(r"_(?!_)", node.attr):
+                if isinstance(node.ctx, ast.Store):
+                    defined[room].add(node.attr)
+                used.append((room, node.attr, f"{path.name}:{node.lineno}"))
+    elsewhere = {name for names in defined.values() for name in names}
+    private = [(name, at) for room, name, at in used if name in elsewhere - defined[room]]
+    assert "_table" in elsewhere
+    assert not private

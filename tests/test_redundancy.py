@@ -15,7 +15,8 @@ import pytest
 import scipy.linalg
 
 import fixman as fx
-from fixman import redundancy, trajectory
+from fixman import redundancy
+from fixman.chain import bonds as bonds_of
 from fixman.io.constraints import is_rigid
 
 PRIME = 2**31 - 1  # not the library's, so that the two have nothing in common
@@ -193,7 +194,7 @@ def test_a_row_of_the_chart_goes_where_the_chart_nearly_depends():
     still = fx.forward_dynamics(chain, x, np.zeros_like(x), force=rng.normal(size=x.shape))
     moved = fx.wilson_b(chain, x)[gone] @ still.acceleration.ravel()
     assert np.abs(moved).max() < 1e-9 * np.abs(still.acceleration).max()
-    assert {tuple(pair) for pair in trajectory.bonds(chain).tolist()} == set(bonds)
+    assert {tuple(pair) for pair in bonds_of(chain).tolist()} == set(bonds)
 
 
 def helix(n):

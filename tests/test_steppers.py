@@ -32,7 +32,7 @@ def mask(kind, n=6, **options):
     rows = [
         c.kind == kind and (chain.base == "fixed" or min(c.beads) >= 0) for c in chain.coordinates
     ]
-    rows = np.array(rows) & ~(chain._rows.external & (chain.base == "free"))
+    rows = np.array(rows) & ~(chain.layout.rows.external & (chain.base == "free"))
     return fx.Chain.linear(n, masses=masses(n), hard=rows, **options)
 
 
@@ -64,7 +64,7 @@ STEPPERS = {
 
 def walks(chain, size, seed=0):
     rng = np.random.default_rng(seed)
-    kinds = chain._rows.kinds
+    kinds = chain.layout.rows.kinds
     angles = rng.uniform(0.9, 1.4, np.count_nonzero(kinds == 4))
     torsions = rng.uniform(-3.0, 3.0, np.count_nonzero(kinds == 5))
     return random_walks(chain, size, angles=angles, torsions=torsions, rng=rng)
@@ -79,7 +79,7 @@ def same(a, b, which=slice(None)):
 
 def hard_error(chain, state):
     """Largest error of the hard coordinates; angles modulo 2π."""
-    rows = chain._rows.take(chain.hard)
+    rows = chain.layout.hard_rows
     error = rows.values(state.x)[0] - state.targets
     error[:, rows.kinds > 3] = np.sin(error[:, rows.kinds > 3])
     return np.abs(error).max(initial=0.0)
@@ -141,7 +141,7 @@ def test_the_fixman_force_of_a_step(name):
     # It may differ by pushes along the hard rows, which move nothing.
     chain = CHAINS[name]
     x = walks(chain, 1, 5)
-    rows = chain._rows.take(chain.hard)
+    rows = chain.layout.hard_rows
     targets = rows.values(x)[0]
     system, ghosts = projections(chain, targets)
     fixed = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
@@ -301,8 +301,8 @@ def test_far_from_the_origin_only_rounding_is_left():
         x0 = walks(chain, 1)[0] + 1e7
         state = stepper.start(chain, x0, rng=1)
         stepper.advance(chain, state, 200)
-        lengths = chain._rows.take(chain.hard).kinds == 3
-        error = chain._rows.take(chain.hard).values(state.x)[0] - state.targets
+        lengths = chain.layout.hard_rows.kinds == 3
+        error = chain.layout.hard_rows.values(state.x)[0] - state.targets
         assert np.abs(error[:, lengths]).max() < 4 * 2.0**-52 * 1e7
 
 

@@ -309,14 +309,14 @@ def test_which_rows_depend_is_no_question_of_mass(mass):
 @pytest.mark.parametrize("hard", [("length",), ("length", "angle"), "torsional"])
 def test_the_factor_stays_sparse(hard):
     def fill(chain):
-        return chain._hard_pattern.symbolic.nnz / len(chain.hard)
+        return chain.layout.pattern.symbolic.nnz / len(chain.hard)
 
     def comb(n):
         return fx.Chain.branched(np.append(np.arange(-1, n - 1), np.arange(n)), hard=hard)
 
     assert fill(comb(800)) < 1.1 * fill(comb(100))
     tree = fx.Chain.branched(random_parents(np.random.default_rng(0), 500, 500))
-    bonds = tree._hard_pattern
+    bonds = tree.layout.pattern
     assert bonds.symbolic.nnz == np.unique(bonds.terms[:, 0]).size  # nothing is filled in
     assert fill(fx.Chain.ring(400)) < 3
     narrow = [fx.Chain.from_bonds(2 * n, ladder(n)) for n in (50, 400)]

@@ -21,6 +21,8 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from fixman import topology
+
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
@@ -97,9 +99,7 @@ def _orders(masses: Floats, marks: Mask, bonds: Indices) -> Indices:
 
 def _graph(pairs: Indices, size: int) -> sparse.csr_array[Any, Any]:
     """Both directions of all bonds, neighbours in the order of their numbers."""
-    both = np.concatenate([pairs, pairs[:, ::-1]])
-    ones = np.ones(len(both), dtype=np.int8)
-    graph = sparse.csr_array((ones, (both[:, 0], both[:, 1])), shape=(size, size))
+    graph = topology.graph(size, np.concatenate([pairs, pairs[:, ::-1]]))
     graph.sort_indices()
     return graph
 

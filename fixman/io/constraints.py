@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from fixman import topology
 from fixman.chain import Chain
 from fixman.dynamics import forward_dynamics
 from fixman.io import canonical
@@ -57,9 +57,7 @@ class ConnectedSets:
     def __init__(self, held: Held) -> None:
         self.masses, size = held.masses, held.masses.size
         self.pairs = np.unique(np.sort(held.pairs, axis=1), axis=0)
-        ones = np.ones(len(self.pairs), dtype=np.int8)
-        graph = sparse.coo_array((ones, self.pairs.T), shape=(size, size))
-        _, label = connected_components(graph, directed=False)
+        _, label = connected_components(topology.graph(size, self.pairs), directed=False)
         counts = np.bincount(label, minlength=0)[label]
         numbered = np.unique(label[counts > 1], return_inverse=True)[1]
         self.label = np.full(size, -1, dtype=np.intp)  # of each particle, −1 for a free one
@@ -137,7 +135,7 @@ def whole(chain: Chain, x: Floats, box: Floats) -> Floats:
     connect, but positions set by users may be wrapped.  What is not finite stays as it is.
     """
     parents = chain.references[:, 0]
-    beads = chain._sequence[1:]
+    beads = chain.layout.outwards[1:]
     with np.errstate(invalid="ignore"):
         bonds = x[:, beads] - x[:, parents[beads]]
         wrapped = np.abs(bonds) > 0.5 * np.diagonal(box)

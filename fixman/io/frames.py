@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fixman import topology
 from fixman.io import formats
 from fixman.io.groups import Molecules
 from fixman.io.samples import sum_outwards
@@ -153,7 +154,7 @@ def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = No
         raise AtomsError(f"{{}} has no finite position in frame {now.frame}", broken)
     parents, closures = molecules.tree
     outer = np.flatnonzero(parents >= 0)
-    joined = np.concatenate([np.stack([parents[outer], outer], axis=1), closures])
+    joined = topology.bonds(parents, closures)
     bonds = x[:, joined[:, 1]] - x[:, joined[:, 0]]
     coincident = ~np.any(bonds, axis=2)
     if now.dimensions is not None and np.any(now.dimensions[:3]):

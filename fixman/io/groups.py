@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from fixman import hard_sets, topology
@@ -136,7 +135,7 @@ def find_molecules(pairs: Indices, masses: Floats, hydrogens: Mask | None) -> li
     """
     size = len(masses)
     marks = np.zeros(size, dtype=bool) if hydrogens is None else hydrogens
-    count, label = connected_components(_graph(pairs, size), directed=False)
+    count, label = connected_components(topology.graph(size, pairs), directed=False)
     atoms = np.bincount(label, minlength=count)
     bonds = np.bincount(label[pairs[:, 0]], minlength=count)
     most = np.zeros(count, dtype=np.intp)
@@ -164,13 +163,13 @@ def find_molecules(pairs: Indices, masses: Floats, hydrogens: Mask | None) -> li
 
 def _end_to_end(pairs: Indices, size: int) -> tuple[Indices, Indices]:
     """Chains end to end, one after the other: order (beads,), lengths (chains,)."""
-    count, label = connected_components(_graph(pairs, size), directed=False)
+    count, label = connected_components(topology.graph(size, pairs), directed=False)
     ends = np.flatnonzero(np.bincount(pairs.ravel(), minlength=size) == 1)
     starts = ends[np.unique(label[ends], return_index=True)[1]]
     # Breadth first from one virtual atom bonded to every start walks all chains in step, end to
     # end; a stable sort by chain then puts them one after the other.
     root = np.column_stack([np.full(len(starts), size), starts])
-    rooted = _graph(np.concatenate([pairs, root]), size + 1)
+    rooted = topology.graph(size + 1, np.concatenate([pairs, root]))
     walk = breadth_first_order(rooted, size, directed=False, return_predecessors=False)[1:]
     start_of = np.full(count, -1, dtype=np.intp)
     start_of[label[starts]] = starts
@@ -224,8 +223,3 @@ def _members(beads: Indices, group: npt.NDArray[np.integer[Any]]) -> list[Indice
     """Cut rows by their group, in which they keep their order."""
     ends = np.cumsum(np.bincount(group))[:-1]
     return np.split(beads[np.argsort(group, kind="stable")], ends)
-
-
-def _graph(pairs: Indices, size: int) -> sparse.csr_array[Any, Any]:
-    ones = np.ones(len(pairs), dtype=np.int8)
-    return sparse.csr_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(size, size))

@@ -9,8 +9,8 @@ import os
 
 import numpy as np
 
-from fixman.chain import Chain
-from fixman.trajectory import Run, bonds, require_run
+from fixman.chain import Chain, bonds
+from fixman.trajectory import Run, require_run
 from fixman.writer import new_file
 
 try:

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fixman import __version__, _arrays, runfiles
-from fixman.chain import Chain
-from fixman.trajectory import OBSERVABLE, Part, Run, bonds, require_run
+from fixman.chain import Chain, bonds
+from fixman.trajectory import OBSERVABLE, Part, Run, require_run
 from fixman.writer import new_file
 
 try:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from fixman import hard_sets
+from fixman import hard_sets, topology
 from fixman.coordinates import Coordinate
 from fixman.dynamics import project
 from fixman.errors import ConstraintSolveError, FrameError
@@ -79,11 +80,11 @@ class Meter:
         self._joined = _table(rows, 2) if self._only_lengths else np.empty((0, 2), dtype=np.intp)
         soft = [chain.coordinates[row] for row in chain.soft if row < 3 * chain.n]
         soft = [row for row in soft if row not in chain.redundant]
-        bonded = set(map(tuple, np.sort(molecules.pairs, axis=1).tolist()))
         self.soft_bends = _inside(soft, "angle")
-        self.soft_torsions = tuple(
-            row for row in _inside(soft, "torsion") if _follows_bonds(row, bonded)
-        )
+        # The torsions of siblings place branches instead of following bonds.
+        torsions = _inside(soft, "torsion")
+        follow = topology.along(_table(torsions, 4), molecules.pairs)
+        self.soft_torsions = tuple(compress(torsions, follow))
 
     @property
     def constant(self) -> bool:
@@ -317,11 +318,6 @@ def _norms(x: Floats, pairs: Indices) -> Floats:
 
 def _inside(rows: Sequence[Coordinate], kind: str) -> tuple[Coordinate, ...]:
     return tuple(row for row in rows if row.kind == kind and min(row.beads) >= 0)
-
-
-def _follows_bonds(row: Coordinate, bonded: set[tuple[int, ...]]) -> bool:
-    """Whether successive beads are bonded: the torsions of siblings place branches instead."""
-    return all(tuple(sorted(row.beads[k : k + 2])) in bonded for k in range(3))
 
 
 def _table(rows: Sequence[Coordinate], width: int) -> Indices:

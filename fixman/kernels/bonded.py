@@ -13,7 +13,6 @@ from typing import Any
 
 from numba import types
 
-from fixman.kernels.rows import SMALLEST_SINE
 from fixman.kernels.lanes import (
     EIGHT,
     cast,
@@ -24,6 +23,7 @@ from fixman.kernels.lanes import (
     root,
     store,
 )
+from fixman.kernels.rows import SMALLEST_SINE
 from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import cross, inner, minus, plus, scaled
 

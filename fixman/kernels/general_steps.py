@@ -31,7 +31,7 @@ from fixman.kernels.lanes import (
     root,
     store,
 )
-from fixman.kernels.rows import ANGLE, SQUARE, STRAIGHT_Y, STRAIGHT_Z, bonds, measure
+from fixman.kernels.rows import SQUARE, TORSION, TURN, bonds, measure
 from fixman.kernels.vectors import dot
 
 CHORDS = 50  # iterations: where the drift is moderate five to eight are needed
@@ -102,7 +102,7 @@ def residual(system, goals, r, X0, X, size, far, like):
             rest *= (length + length) / (length + b)
         return rest, a + a, size * b
     noise = size * (1.0 / root(dot(u, u)) + 1.0 / root(dot(v, v)))
-    if kind == STRAIGHT_Y or kind == STRAIGHT_Z:  # across the axis that the rows have
+    if TORSION < kind < TURN:  # straight: across the axis that the rows have
         _, _, t = bonds(X0, system.points, r, kind, system.axes, like)
         c, _, _ = measure(kind, u, v, t)
         return -c, one, noise

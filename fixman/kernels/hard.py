@@ -15,7 +15,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fixman.kernels import sparse
-from fixman.kernels.lanes import LANES, above, entry, exact, exact_kernel, fma, lanes, load, store, take
+from fixman.kernels.lanes import (
+    LANES,
+    above,
+    entry,
+    exact,
+    exact_kernel,
+    fma,
+    lanes,
+    load,
+    store,
+    take,
+)
 from fixman.kernels.rows import (
     LENGTH,
     SMALLEST_SINE,

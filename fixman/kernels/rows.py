@@ -220,7 +220,7 @@ def bonds(X, points, r, kind, axes, like):
     v = minus(c, b)
     if kind == TORSION:
         return u, v, minus(vector(X, entry(points, 4 * r + 3), axes, like), c)
-    if kind == STRAIGHT_Y or kind == STRAIGHT_Z:
+    if TORSION < kind < TURN:
         return u, v, plus(unit(u), unit(v))
     return u, v, v
 
@@ -470,9 +470,9 @@ def value(P, kinds, points, r, fixed):
     c, s, sine = measure(kind, u, v, t)
     if not measured(kind, u, v, t):
         return root(dot(u, u)) if kind == LENGTH else 0.0, 0.0
-    if kind == ANGLE or kind == TORSION or kind == TURN:
-        return math.atan2(s, c), sine
-    return c, sine
+    if kind == LENGTH or TORSION < kind < TURN:
+        return c, sine
+    return math.atan2(s, c), sine
 
 
 @exact
@@ -558,7 +558,7 @@ def rational_row(kind, points, X, B):
     gu, gv, gt = u, none, none  # L ∂L
     if kind > LENGTH:
         v = field.difference(X, points[2], points[1])
-    if kind == STRAIGHT_Y or kind == STRAIGHT_Z:  # L_u ∂(e·(v̂ − û)), e across u
+    if TORSION < kind < TURN:  # L_u ∂(e·(v̂ − û)), e across u
         e = (u[1], field.less(ZERO, u[0]), ZERO)
         if kind == STRAIGHT_Z:
             e = (u[2], ZERO, field.less(ZERO, u[0]))

@@ -17,9 +17,9 @@ from fixman._arrays import Array
 from fixman.chain import Chain, require_chain
 from fixman.errors import ConstraintSolveError
 from fixman.kernels import stepping
-from fixman.kernels.rows import ANGLE, LENGTH
 from fixman.kernels.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.random import WORDS, fill_normals
+from fixman.kernels.rows import ANGLE, LENGTH
 from fixman.partition import raise_failure
 from fixman.potentials import bind
 from fixman.potentials import from_parameters as potential_from_parameters
@@ -139,12 +139,12 @@ def start(
         v = np.empty_like(x)
         for r in range(replicas):
             fill_normals(random.reshape(-1), WORDS * r, v[r].size, v[r].reshape(-1), 0, 1)
-        v *= np.sqrt(kT * chain._inverse_masses)[:, None]
+        v *= np.sqrt(kT * chain.layout.inverse_masses)[:, None]
         if not drifting:  # before the projection, which leaves the momentum alone
             v -= np.average(v, axis=1, weights=chain.masses)[:, None]
     state = State(x, v, random, targets)
     state.v = Prepared.of(chain, state, plan).run(state, 0, 1)[0].v
-    rows = chain._hard_pattern.rows
+    rows = chain.layout.pattern.rows
     turning = bool(np.any(rows.kinds != LENGTH))  # a length has a gradient wherever it has a value
     for r in range(replicas):
         straight = turning and not rows.gradients(x[r])[1].all()
@@ -162,8 +162,8 @@ def warn_of_long_steps(chain: Chain, state: State, plan: Plan, kT: float | None 
             v = v - np.average(v, axis=1, weights=chain.masses)[:, None]
         freedom = max(1, v[0].size - chain.hard.size)
         kT = float(np.einsum("rka,rka,k->", v, v, chain.masses)) / (len(v) * freedom)
-    ways = plan.dt * np.sqrt(kT * chain._inverse_masses) / shortest
-    turning = bool(np.any(chain._hard_rows.kinds != LENGTH))
+    ways = plan.dt * np.sqrt(kT * chain.layout.inverse_masses) / shortest
+    turning = bool(np.any(chain.layout.hard_rows.kinds != LENGTH))
     usual = LONG_STEP if not turning else LONG_TURN if plan.damping < 1.0 else LONG_NEWTON
     limits = np.minimum(usual, _steep_ways(chain) if plan.metric else np.inf) + 0.0 * ways
     limits *= 1.0 + 1e-9  # so that what is advised is not warned of
@@ -188,11 +188,11 @@ def _steep_ways(chain: Chain) -> Array:
     Bending by an angle of √(m_k Σ 1/m) changes ln det H^bb of a light bead k, the sum being over
     the beads that hard bonds join it to; where it has one bond only, nothing.
     """
-    rows = chain._hard_rows
+    rows = chain.layout.hard_rows
     ends_of = rows.columns[rows.kinds == LENGTH, :2]
     ends = ends_of[(ends_of >= 0).all(axis=1)]
     one, other = np.concatenate([ends, ends[:, ::-1]]).T
-    w = chain._inverse_masses
+    w = chain.layout.inverse_masses
     angles = np.sqrt(np.bincount(one, w[other], chain.n) / w)
     bonds = np.bincount(ends_of[ends_of >= 0], minlength=chain.n)  # to the base as well
     return np.where(bonds > 1, 0.5 * angles, np.inf)
@@ -205,7 +205,7 @@ def _round_down(value: float) -> float:
 
 
 def _shortest(chain: Chain, targets: Array) -> float:
-    lengths = targets[:, chain._rows.kinds[chain.hard] == LENGTH]
+    lengths = targets[:, chain.layout.hard_rows.kinds == LENGTH]
     return float(lengths.min(initial=np.inf))
 
 
@@ -224,7 +224,7 @@ def _require_near(chain: Chain, state: State) -> None:
 
 def _hard_values(chain: Chain, x: Array) -> Array:
     """Values of the hard coordinates in public order; the others may be singular."""
-    rows = chain._rows.take(chain.hard)
+    rows = chain.layout.hard_rows
     targets, bad = rows.values(x)
     if bad >= 0:
         raise_failure(chain, x, bad)
@@ -335,7 +335,7 @@ def _cause(prepared: Prepared, state: State, stuck: Array, replica: int, plan: P
     targets = state.targets[replica : replica + 1]
     if plan.potential is not None:
         pull = np.linalg.norm(prepared.bound.force(state.x[replica]), axis=1)
-        ways = 0.5 * plan.dt**2 * pull * chain._inverse_masses
+        ways = 0.5 * plan.dt**2 * pull * chain.layout.inverse_masses
         far = np.flatnonzero(ways > FAR * _shortest(chain, targets))
         if far.size:
             far = far[np.argsort(-ways[far], kind="stable")]
@@ -345,7 +345,7 @@ def _cause(prepared: Prepared, state: State, stuck: Array, replica: int, plan: P
                 f"{pull.max():.2g} on {names}: start from positions without overlaps, or, if these "
                 f"forces are meant, make dt smaller than {plan.dt:g}"
             ), {"beads": far}
-    angles = chain._rows.kinds[chain.hard] == ANGLE
+    angles = chain.layout.hard_rows.kinds == ANGLE
     if chain.dim == 3:
         flat = chain.hard[angles][np.abs(np.sin(targets[0, angles])) < STRAIGHT]
         if flat.size:
@@ -354,7 +354,7 @@ def _cause(prepared: Prepared, state: State, stuck: Array, replica: int, plan: P
                 f"{_arrays.listed(rows, NAMED)} hardly bend, and in space a straight angle cannot "
                 "be hard: leave them soft, or give them values away from 0 and π"
             ), {"coordinates": rows}
-    if plan.potential is None and LENGTH not in chain._rows.kinds[chain.hard]:
+    if plan.potential is None and LENGTH not in chain.layout.hard_rows.kinds:
         return (
             "no bond has a hard length and there is no potential, so that beads fly apart or meet: "
             "hold the lengths too, or add a potential that does"
@@ -372,7 +372,7 @@ def _became_dependent(chain: Chain, before: Array, stuck: Array) -> _Cause | Non
     """Say which hard rows have become dependent on the way, if any."""
     if not np.isfinite(stuck).all():
         return None
-    rows = chain._hard_pattern.rows
+    rows = chain.layout.pattern.rows
     straight = [rows[int(row)] for row in np.flatnonzero(~rows.gradients(stuck)[1])]
     if straight:
         names = _arrays.listed(straight, NAMED)
@@ -391,7 +391,7 @@ def _became_dependent(chain: Chain, before: Array, stuck: Array) -> _Cause | Non
 
 
 def _motion(chain: Chain, ghosts: int, plan: Plan) -> stepping.Motion:
-    w = np.concatenate([np.zeros(ghosts), chain._inverse_masses])
+    w = np.concatenate([np.zeros(ghosts), chain.layout.inverse_masses])
     c = plan.damping
     spread = np.sqrt(plan.kT * (1.0 - c * c) * w)
     kT = plan.kT if plan.metric else 0.0

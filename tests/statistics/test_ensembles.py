@@ -174,5 +174,5 @@ def test_bonds_and_angles_live_for_a_million_steps():
     chain, stepper = fx.Chain.linear(20, hard=("length", "angle")), Langevin(0.04)
     state = stepper.start(chain, random_walks(chain, 8, rng=1), None, 8, 1)
     stepper.advance(chain, state, 1_000_000)
-    rows = chain._rows.take(chain.hard)
+    rows = chain.layout.hard_rows
     assert np.abs(rows.values(state.x)[0] - state.targets).max() < 1e-9

@@ -1,0 +1,172 @@
+"""What a chain means to the engine: tables that do not depend on positions, each made once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fixman import _arrays, coordinates, topology
+from fixman._arrays import Array
+from fixman.coordinates import Coordinate, HardPattern, Index, Rows
+from fixman.errors import FrameError, SingularConstraintError, SingularCoordinateError
+from fixman.kernels import charts
+from fixman.kernels.hard import Hard
+from fixman.kernels.rows import LENGTH, TORSION
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Layout:
+    """Tables of rows, pattern and order of a chain, for the library's own rooms.
+
+    Attributes
+    ----------
+    masses, references, extra, hard_mask, fixed
+        As of the `Chain`; ``fixed`` says whether its base is.
+    """
+
+    masses: Array
+    references: Index
+    extra: tuple[Coordinate, ...]
+    hard_mask: NDArray[np.bool_]
+    fixed: bool
+
+    @cached_property
+    def n(self) -> int:
+        """Mobile beads."""
+        return self.masses.size
+
+    @cached_property
+    def dim(self) -> int:
+        """Space dimension."""
+        return int(self.references.shape[1])
+
+    @cached_property
+    def soft(self) -> Index:
+        """Places of the soft coordinates."""
+        return _read_only(np.flatnonzero(~self.hard_mask))
+
+    @cached_property
+    def hard(self) -> Index:
+        """Places of the hard coordinates."""
+        return _read_only(np.flatnonzero(self.hard_mask))
+
+    @cached_property
+    def rows(self) -> Rows:
+        """All coordinates: those of the chart, then extra rows."""
+        return coordinates.chart(self.references, self.extra, self.fixed)
+
+    @cached_property
+    def chart(self) -> Rows:
+        """The n·d coordinates of the chart, bead by bead."""
+        return self.rows.take(np.arange(self.n * self.dim))
+
+    @cached_property
+    def soft_rows(self) -> Rows:
+        """Soft coordinates, in public order."""
+        return self.rows.take(self.soft)
+
+    @cached_property
+    def hard_rows(self) -> Rows:
+        """Hard coordinates in public order; `pattern` has them in that of the factor."""
+        return self.rows.take(self.hard)
+
+    @cached_property
+    def outwards(self) -> Index:
+        """Beads from the root outwards."""
+        return topology.outwards(self.references[:, 0].copy())
+
+    @cached_property
+    def linear(self) -> bool:
+        """Whether the beads stand in a line and nothing else is held."""
+        line = coordinates.linear_references(self.n, self.dim, self.fixed)
+        return not self.extra and np.array_equal(self.references[:, 0], line[:, 0])
+
+    @cached_property
+    def pattern(self) -> HardPattern:
+        """Hard rows in factor order, and the pattern of H^bb (theory.md section 5)."""
+        if self.linear:
+            return coordinates.outward_pattern(self.rows, self.hard)
+        if self.extra or (self.hard_rows.kinds != LENGTH).any():
+            return coordinates.minimum_degree_pattern(self.rows, self.hard)
+        return coordinates.inward_pattern(self.rows, self.hard, np.argsort(self.outwards))
+
+    @cached_property
+    def system(self) -> Hard:
+        """The hard rows as the kernels read them."""
+        return self.pattern.system(self.inverse_masses)
+
+    @cached_property
+    def inverse_masses(self) -> Array:
+        """Weights 1/m (n,)."""
+        return 1.0 / self.masses
+
+    @cached_property
+    def links(self) -> Array:
+        """Inverse masses and masses (2, bonds + 1) of the joints, the base point included.
+
+        Empty, (2, 0), unless the hard rows are exactly the bonds of a linear chain.
+        """
+        bonds = self.rows.kinds == LENGTH
+        if not (self.linear and bonds.any() and np.array_equal(self.hard_mask, bonds)):
+            return np.empty((2, 0))
+        beads = np.stack([self.inverse_masses, self.masses])
+        return np.concatenate([np.zeros((2, int(self.fixed))), beads], axis=1)
+
+    @cached_property
+    def sizes(self) -> tuple[int, int, Array, int, int]:
+        """n, dim, `links`, and how many coordinates are hard and soft."""
+        return self.n, self.dim, self.links, self.hard.size, self.soft.size
+
+    # --- charts -----------------------------------------------------------------------------
+
+    def values(
+        self, table: Rows, x: Array, error: type[FrameError] = SingularCoordinateError
+    ) -> Array:
+        """Values (..., len(table)) of some coordinates of configurations x (..., n, dim)."""
+        lead = x.shape[:-2]
+        q, bad = table.values(x)
+        if bad >= 0:
+            self.refuse_positions(x, bad)
+            torsions = table.take(np.flatnonzero(table.kinds == TORSION))
+            torsions.refuse_singular(x, bad, error)
+            raise _arrays.overflow("internal coordinates", bad, lead)
+        return q.reshape(*lead, len(table))
+
+    def cartesian(self, q: Array, rates: Array) -> tuple[Array, Array]:
+        """Positions and velocities (frames, n, dim) from q (frames, n·d) and rates, or (0, n·d)."""
+        x, v = (np.empty((len(part), self.n, self.dim)) for part in (q, rates))
+        charts.cartesian_frames(
+            q, rates, self.n, self.dim, self.fixed, self._writeable_references, self.outwards,
+            x.reshape(-1, self.dim), v.reshape(-1, self.dim),
+        )  # fmt: skip
+        if not (np.isfinite(x).all() and np.isfinite(v).all()):
+            raise ValueError("positions overflowed: lengths or rates are too large")
+        return x, v
+
+    @cached_property
+    def _writeable_references(self) -> Index:
+        return self.references.copy()  # as the kernels are compiled for
+
+    # --- refusals ---------------------------------------------------------------------------
+
+    def refuse_positions(self, x: Array, frame: int) -> None:
+        """Raise if positions are not finite, or bonded beads coincide in a frame."""
+        _arrays.require_finite(x, (self.n, self.dim), "x")
+        self.pattern.rows.refuse_lengths(x, frame, SingularConstraintError)
+        self.soft_rows.refuse_lengths(x, frame, SingularCoordinateError)
+
+    def refuse_extra(self, what: str) -> None:
+        """Raise if there are more coordinates than degrees of freedom."""
+        if self.extra:
+            raise ValueError(
+                f"{what} is not defined with closures or extra rows: the soft coordinates "
+                f"outnumber the degrees of freedom by {len(self.extra)}"
+            )
+
+
+def _read_only(array: Index) -> Index:
+    array.flags.writeable = False
+    return array
