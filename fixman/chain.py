@@ -16,7 +16,7 @@ from scipy import sparse
 
 from fixman import _arrays, coordinates, hard_sets, redundancy, topology
 from fixman._arrays import Array, Lead
-from fixman.coordinates import KINDS, Coordinate, Index, Rows
+from fixman.coordinates import KINDS, STRAIGHT, Coordinate, Index, Rows
 from fixman.errors import FrameError, SingularConstraintError, SingularCoordinateError
 from fixman.kernels import charts
 from fixman.kernels.rows import LENGTH
@@ -88,6 +88,7 @@ class Chain:
         base: Base = "free",
         masses: ArrayLike = 1.0,
         hard: str | Sequence[str] | ArrayLike = ("length",),
+        straight: Iterable[Any] = (),
     ) -> Chain:
         """Make a linear chain of ``n`` mobile beads (theory.md section 1).
 
@@ -104,6 +105,8 @@ class Chain:
             "length" or ``("length",)`` is freely jointed, ``("length", "angle")`` freely rotating;
             other words are those of `Chain.branched` and of GROMACS ("all-bonds").  On a free
             chain positions and rows that touch a ghost stay soft.
+        straight : iterable of (i, j, k)
+            Bends that are held straight, as for `Chain.branched`.
 
         Notes
         -----
@@ -112,7 +115,7 @@ class Chain:
         n = _arrays.positive_int(n, "n")
         _require_space(dim, base)
         references = coordinates.linear_references(n, dim, base == "fixed")
-        return _assemble(references, _NO_BONDS, (), base, masses, hard)
+        return _assemble(references, _NO_BONDS, (), straight, base, masses, hard)
 
     @classmethod
     def branched(
@@ -124,6 +127,7 @@ class Chain:
         masses: ArrayLike = 1.0,
         hard: str | Sequence[str] | ArrayLike = ("length",),
         extra: Iterable[Any] = (),
+        straight: Iterable[Any] = (),
         rotatable: ArrayLike | None = None,
         hydrogens: ArrayLike | None = None,
         drop_redundant: bool | ArrayLike = False,
@@ -143,6 +147,10 @@ class Chain:
         extra : iterable of Coordinate
             Further coordinates or (kind, beads), always hard; a bead of degree k has only k − 1 of
             its angles in the chart, and may be given others here.
+        straight : iterable of (i, j, k)
+            Bends whose beads are held in line, as those of a nitrile or an alkyne, by two extra
+            rows each: the components of v̂ − û across the bonds u and v.  The angle there, and
+            torsions over it, then stay soft, and have no gradient.  In space only.
         rotatable : (bonds, 2), optional
             For "torsional"; by default every bond that is neither in a ring nor terminal.
         hydrogens : (n,) of bool, optional
@@ -167,7 +175,16 @@ class Chain:
         _require_space(dim, base)
         references = topology.references(table, dim, base == "fixed")
         return _assemble(
-            references, _NO_BONDS, extra, base, masses, hard, rotatable, hydrogens, drop_redundant
+            references,
+            _NO_BONDS,
+            extra,
+            straight,
+            base,
+            masses,
+            hard,
+            rotatable,
+            hydrogens,
+            drop_redundant,
         )
 
     @classmethod
@@ -180,6 +197,7 @@ class Chain:
         masses: ArrayLike = 1.0,
         hard: str | Sequence[str] | ArrayLike = ("length",),
         extra: Iterable[Any] = (),
+        straight: Iterable[Any] = (),
         drop_redundant: bool | ArrayLike = False,
     ) -> Chain:
         """Make a ring: a linear chain whose last bead is bonded to bead 0.
@@ -194,7 +212,7 @@ class Chain:
         references = coordinates.linear_references(n, dim, base == "fixed")
         closure = np.array([[0, n - 1]])
         return _assemble(
-            references, closure, extra, base, masses, hard, drop_redundant=drop_redundant
+            references, closure, extra, straight, base, masses, hard, drop_redundant=drop_redundant
         )
 
     @classmethod
@@ -208,6 +226,7 @@ class Chain:
         masses: ArrayLike = 1.0,
         hard: str | Sequence[str] | ArrayLike = ("length",),
         extra: Iterable[Any] = (),
+        straight: Iterable[Any] = (),
         rotatable: ArrayLike | None = None,
         hydrogens: ArrayLike | None = None,
         drop_redundant: bool | ArrayLike = False,
@@ -222,7 +241,7 @@ class Chain:
         n : int
         bonds : (bonds, 2)
             Pairs of beads in any order.
-        dim, base, masses, hard, extra, rotatable, hydrogens, drop_redundant
+        dim, base, masses, hard, extra, straight, rotatable, hydrogens, drop_redundant
             As for `Chain.branched`.
 
         Raises
@@ -242,7 +261,16 @@ class Chain:
         parents, closures = topology.spanning_tree(n, bonds)
         references = topology.references(parents, dim, base == "fixed")
         return _assemble(
-            references, closures, extra, base, masses, hard, rotatable, hydrogens, drop_redundant
+            references,
+            closures,
+            extra,
+            straight,
+            base,
+            masses,
+            hard,
+            rotatable,
+            hydrogens,
+            drop_redundant,
         )
 
     # --- index tables -----------------------------------------------------------------------
@@ -261,6 +289,11 @@ class Chain:
     def hard(self) -> Index:
         """Places of the hard coordinates; tensions follow this order."""
         return self.layout.hard
+
+    @property
+    def straight(self) -> tuple[tuple[int, ...], ...]:
+        """The bends (i, j, k) that are held straight."""
+        return tuple(row.beads for row in self.extra if row.kind == STRAIGHT[0])
 
     @cached_property
     def layout(self) -> Layout:
@@ -292,7 +325,8 @@ class Chain:
         """``<Chain: 100 beads, 3-D, free, masses 1, hard: 99 lengths>``."""
         low, high = f"{self.masses.min():g}", f"{self.masses.max():g}"
         masses = f"masses {low}" if low == high else f"masses {low} to {high}"
-        counts = Counter(KINDS[kind] for kind in self.layout.hard_rows.kinds)
+        names = [*KINDS[:6], "straight bend"]  # of two rows
+        counts = Counter(names[kind] for kind in self.layout.hard_rows.kinds if kind < len(names))
         hard = ", ".join(f"{m} {kind}{'s' * (m > 1)}" for kind, m in counts.items())
         beads = f"{self.n} bead{'s' * (self.n > 1)}"
         return f"<Chain: {beads}, {self.dim}-D, {self.base}, {masses}, hard: {hard or 'none'}>"
@@ -306,7 +340,8 @@ class Chain:
                 "base": self.base,
                 "masses": self.masses.tolist(),
                 "references": self.references.tolist(),
-                "extra": [[c.kind, list(c.beads)] for c in self.extra],
+                "extra": [[c.kind, list(c.beads)] for c in self.extra if c.kind not in STRAIGHT],
+                "straight": [list(bend) for bend in self.straight],
                 "redundant": [[c.kind, list(c.beads)] for c in self.redundant],
                 "hard": self.hard.tolist(),
             }
@@ -339,6 +374,10 @@ class Chain:
                 hard_sets.extra_rows(data.get(name, ()), n, dim, base == "fixed")
                 for name in ("extra", "redundant")
             )
+            pairs, lines = hard_sets.straight_rows(
+                map(tuple, data.get("straight", ())), n, dim, base == "fixed"
+            )
+            extra += pairs
             rows = n * dim + len(extra)
             if any(type(row) is not int or not 0 <= row < rows for row in data["hard"]):
                 raise ValueError(f"hard must list coordinates 0 to {rows - 1}")
@@ -346,6 +385,7 @@ class Chain:
             mask[data["hard"]] = True
             table = coordinates.chart(references, extra, base == "fixed")
             mask = hard_sets.hard_mask(mask, table, n * dim)
+            hard_sets.refuse_over(mask, table, hard_sets.rows_over(lines, table, n * dim))
         except (
             ValueError,
             TypeError,
@@ -587,6 +627,7 @@ def _assemble(
     references: Index,
     closures: Index,
     extra: Iterable[Any],
+    straight: Iterable[Any],
     base: Base,
     masses: ArrayLike,
     hard: str | Sequence[str] | ArrayLike,
@@ -598,7 +639,7 @@ def _assemble(
     n, dim = map(int, references.shape)
     weights, fixed = _arrays.masses(masses, n), base == "fixed"
     table, rows, mask = hard_sets.resolve(
-        references, closures, extra, fixed, weights, hard, rotatable, hydrogens
+        references, closures, extra, straight, fixed, weights, hard, rotatable, hydrogens
     )
     near = redundancy.nearby(drop_redundant, n, dim)
     chain = Chain(n, dim, base, weights, references, rows, mask)
@@ -606,6 +647,13 @@ def _assemble(
     if not lost.size:
         return chain
     redundant = tuple(table[int(k)] for k in lost)
+    if any(row.kind in STRAIGHT for row in redundant):
+        names = _arrays.listed([row for row in redundant if row.kind in STRAIGHT], 6)
+        raise SingularConstraintError(
+            f"{names} would have to be left out, as other rows hold part of a straight bend: leave "
+            "the whole bend out, or these rows",
+            coordinates=redundant,
+        )
     if isinstance(drop_redundant, (bool, np.bool_)) and not drop_redundant:
         names, verb = _arrays.listed(redundant, 6), "depends" if lost.size == 1 else "depend"
         raise SingularConstraintError(

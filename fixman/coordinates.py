@@ -3,6 +3,10 @@
 A coordinate is a kind and up to four beads, outermost last.  Ghost beads are negative: −1 is the
 base point x₀, −2 and −3 are x₋₁ = x₀ − e_x and x₋₂ = x₀ − e_x − e_y; on a free chain the last two
 ride on the first bead (theory.md section 1).
+
+Three beads that are held in line have no angle that could be held: its gradient has no limit there.
+They have two rows, the components of v̂ − û across the axis of their bonds u and v, in any two
+directions: H^bb changes by a rotation, and its determinant not at all.
 """
 
 from __future__ import annotations
@@ -31,9 +35,10 @@ from fixman.kernels.rows import (
 )
 from fixman.kernels.sparse import Symbolic, analyse, places
 
-KINDS = ("x", "y", "z", "length", "angle", "torsion")
+KINDS = ("x", "y", "z", "length", "angle", "torsion", "straight_y", "straight_z")
 POSITIONS = 3  # the first kinds
-SLOTS = np.array([1, 1, 1, 2, 3, 4])
+STRAIGHT = ("straight_y", "straight_z")  # the two rows of a bend that is held straight
+SLOTS = np.array([1, 1, 1, 2, 3, 4, 3, 3])
 GHOSTS = 3  # padded bead index = bead + GHOSTS
 
 Index = NDArray[np.int64]
@@ -159,14 +164,18 @@ class Rows:
         if not rows:
             return
         remedy = (
-            "a straight angle cannot be hard in 3-D; leave it soft"
+            "a straight angle cannot be hard in 3-D; hold such a bend straight=[(i, j, k)], or "
+            "leave it soft"
             if error is SingularConstraintError
             else "Cartesian accelerations, tensions and ln det H^bb do not need them"
         )
+        cause = f"three successive beads are in line; {remedy}"
+        if all(row.kind in STRAIGHT for row in rows):
+            cause = "its beads are folded back, where it should be straight"
         verb = "is" if len(rows) == 1 else "are"
         raise error(
             f"{listed(rows, 3)} {verb} singular",
-            f": three successive beads are in line; {remedy}",
+            f": {cause}",
             frame=frame_index(frame, x.shape[:-2]),
             coordinates=rows,
         )

@@ -15,7 +15,7 @@ from fixman.errors import ConstraintSolveError, FrameError, SingularCoordinateEr
 from fixman.kernels import charts, jointed_motion, motion, projection
 from fixman.kernels.banded import SMALLEST_PIVOT
 from fixman.kernels.hard import units
-from fixman.kernels.rows import LENGTH
+from fixman.kernels.rows import LENGTH, STRAIGHT_Y
 from fixman.partition import nearest_dependence, raise_failure
 
 __all__ = ["Motion", "forward_dynamics", "inverse_dynamics", "project"]
@@ -24,6 +24,7 @@ UNEVEN = 1e2  # ratio of masses from which the nearest configuration is harder t
 RUNAWAY = 1e6  # times the largest coordinate or target
 COARSE = 1e-6  # of a length: what rounded positions must be able to represent
 EPS = 2.0**-52
+SMALLEST_BEND = 1e-6  # of a bend that is called straight: v̂ − û
 
 _NO_TORQUE = np.empty(0)
 _NO_FORCE = np.empty((0, 2))
@@ -268,7 +269,8 @@ def project(
     chain : Chain
     x : (..., n, dim)
     targets : (..., n_hard), or one number for all
-        In the order of ``chain.hard``; ``chain.hard_values(x)`` are those of x.
+        In the order of ``chain.hard``; ``chain.hard_values(x)`` are those of x.  Those of straight
+        bends are 0, whatever one number says.
     v : (..., n, dim), optional
 
     Returns
@@ -292,8 +294,9 @@ def project(
     tail = (n, dim)
     x0 = _arrays.real(x, tail, "x")
     _arrays.refuse_units(targets, "targets")
+    straight = chain.layout.hard_rows.kinds >= STRAIGHT_Y
     if np.ndim(targets) == 0:
-        targets = np.full(hard, targets)
+        targets = np.where(straight, 0.0, targets)
     goal = _arrays.real(targets, (hard,), "targets", "hard coordinate")
     speed = x0 if v is None else _arrays.real(v, tail, "v")
     lead = _arrays.common_lead(x0.shape[:-2], goal.shape[:-1], speed.shape[:-2])
@@ -311,6 +314,11 @@ def project(
             ": lengths must be positive",
             frame=_arrays.frame_index(int(np.ravel_multi_index(index, lead)) if lead else 0, lead),
             coordinates=[length],
+        )
+    if (np.abs(goal[..., straight]) > SMALLEST_BEND).any():
+        raise ValueError(
+            f"targets of straight bends are 0, got {np.abs(goal[..., straight]).max():.3g}: one "
+            "number for all targets leaves them out"
         )
     frames = count(lead)
     system, front = systems.nearby(chain, goal)

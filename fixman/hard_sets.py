@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman import coordinates, topology
 from fixman._arrays import Array
-from fixman.coordinates import KINDS, POSITIONS, SLOTS, Coordinate, Index, Rows
+from fixman.coordinates import KINDS, POSITIONS, SLOTS, STRAIGHT, Coordinate, Index, Rows
 from fixman.kernels.rows import ANGLE, LENGTH, TORSION
 
 Mask = NDArray[np.bool_]
 
-INTERNAL = KINDS[POSITIONS:]
+INTERNAL = KINDS[POSITIONS : POSITIONS + 3]
 MOLECULAR = ("torsional", "h-bonds", "h-angles")  # each stands alone
 WITH_HYDROGENS = ("h-bonds", "h-angles")
 
@@ -127,6 +127,7 @@ def resolve(
     references: Index,
     closures: Index,
     extra: Iterable[Any],
+    straight: Iterable[Any],
     fixed: bool,
     masses: Array,
     hard: Any,
@@ -155,9 +156,15 @@ def resolve(
         angles = _hydrogen_angles(references[:, 0], closures, light, masses)
         light = None
     kinds = {"torsional": ("length", "angle"), "h-angles": ("length",)}.get(word, hard)
+    pairs, lines = straight_rows(straight, n, dim, fixed)
     rows = _closing_rows(closures, references[:, 0], kinds, light)
-    rows += _angles_beyond(angles, references)
-    rows += extra_rows(extra, n, dim, fixed)
+    rows = tuple(row for row in rows if row.beads not in lines)
+    rows += _angles_beyond([bend for bend in angles if bend not in lines], references)
+    given = extra_rows(extra, n, dim, fixed)
+    for row in given:
+        if row.beads in lines:
+            raise ValueError(f"{row} is held straight already, by two rows across it")
+    rows += given + pairs
     table = coordinates.chart(references, rows, fixed)
     if word == "torsional":
         mask = _torsional(table, references, closures, rotatable)
@@ -167,7 +174,54 @@ def resolve(
         mask = _hydrogen_bonds(table, n * dim, light)
     else:
         mask = hard_mask(hard, table, n * dim)
+    over = lines and rows_over(lines, table, n * dim)
+    if over:
+        if not word and not _names_kinds(hard):
+            refuse_over(mask, table, over)
+        mask = mask.copy()
+        mask[over] = False
     return table, rows, mask
+
+
+def straight_rows(
+    straight: Iterable[Any], n: int, dim: int, fixed: bool
+) -> tuple[tuple[Coordinate, ...], set[tuple[int, ...]]]:
+    """Rows of bends (i, j, k) that are held straight, and these bends in both directions."""
+    if isinstance(straight, str) or not isinstance(straight, Iterable):
+        raise TypeError(f"straight must be a list of bends (i, j, k), got {straight!r:.80}")
+    named_bends = [("angle", getattr(bend, "beads", bend)) for bend in straight]
+    bends = [row.beads for row in extra_rows(named_bends, n, dim, fixed)]
+    if bends and dim == 2:
+        raise ValueError(
+            "straight=… is for space: in the plane a straight angle is like any other, "
+            "extra=[('angle', (i, j, k))]"
+        )
+    both: set[tuple[int, ...]] = set()
+    for bend in bends:
+        if bend in both:
+            raise ValueError(f"straight names the bend {bend} twice")
+        both |= {bend, bend[::-1]}
+    topology.lines(bends)  # which refuses what cannot be
+    return tuple(Coordinate(kind, bend) for bend in bends for kind in STRAIGHT), both
+
+
+def rows_over(lines: set[tuple[int, ...]], table: Rows, chart: int) -> list[int]:
+    """Rows of the chart that have no gradient where bends are straight: angles, and torsions."""
+    return [
+        int(row)
+        for row in np.flatnonzero(np.isin(table.kinds[:chart], (ANGLE, TORSION)))
+        if {table[int(row)].beads[:3], table[int(row)].beads[-3:]} & lines
+    ]
+
+
+def refuse_over(mask: Mask, table: Rows, over: list[int]) -> None:
+    """Refuse a mask by which such a row is hard."""
+    for row in over:
+        if mask[row]:
+            raise ValueError(
+                f"{table[row]} cannot be hard: straight=… holds its beads in line, where it has no "
+                "gradient"
+            )
 
 
 def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
@@ -251,11 +305,7 @@ def extra_rows(extra: Iterable[Any], n: int, dim: int, fixed: bool) -> tuple[Coo
             raise ValueError(
                 f"extra rows are Coordinate('angle', (0, 1, 2)) and the like, got {item!r:.80}"
             ) from None
-        if (
-            not isinstance(kind, str)
-            or kind not in KINDS[POSITIONS:]
-            or (kind == "torsion" and dim == 2)
-        ):
+        if not isinstance(kind, str) or kind not in INTERNAL or (kind == "torsion" and dim == 2):
             raise ValueError(
                 f"extra rows are of kind {KINDS[POSITIONS : POSITIONS + dim]} in {dim}-D, "
                 f"got {kind!r}"

@@ -18,12 +18,12 @@ from scipy.sparse import csgraph
 
 from fixman import _arrays, coordinates, topology
 from fixman._arrays import Array
-from fixman.coordinates import GHOSTS, HardPattern, Index
+from fixman.coordinates import GHOSTS, HardPattern, Index, Rows
 from fixman.errors import SingularConstraintError
 from fixman.kernels import hard, modular
 from fixman.kernels import sparse as sparse_factor
 from fixman.kernels.field import PRIME
-from fixman.kernels.rows import ANGLE, LENGTH
+from fixman.kernels.rows import ANGLE, LENGTH, STRAIGHT_Y
 from fixman.layout import Layout
 
 Mask = NDArray[np.bool_]
@@ -106,8 +106,22 @@ def _generic(layout: Layout) -> Array:
     q[kinds == LENGTH] = rng.uniform(0.9, 1.1, np.count_nonzero(kinds == LENGTH))
     angles = rng.uniform(0.9, 1.6, np.count_nonzero(kinds == ANGLE))
     q[kinds == ANGLE] = angles * (1 if layout.dim == 3 else rng.choice([-1, 1], angles.size))
-    x: Array = layout.cartesian(q[None], np.empty((0, q.size)))[0][0]
-    return x
+    x = layout.cartesian(q[None], np.empty((0, q.size)))[0][0]
+    points = np.concatenate([np.zeros((GHOSTS, layout.dim)), x])
+    points[:2, 0] = points[0, 1] = -1.0
+    for line, i, j in _lines(layout.rows):
+        beads = np.array(line) + GHOSTS
+        along = np.cumsum(rng.uniform(0.9, 1.1, beads.size))
+        share = (along - along[i]) / (along[j] - along[i])
+        points[beads] = points[beads[i]] + share[:, None] * (points[beads[j]] - points[beads[i]])
+    straightened: Array = points[GHOSTS:].copy()
+    return straightened
+
+
+def _lines(rows: Rows) -> list[tuple[list[int], int, int]]:
+    """Beads that straight bends put on one line, see `topology.lines`."""
+    found = np.flatnonzero(rows.kinds == STRAIGHT_Y)
+    return topology.lines(rows[int(row)].beads for row in found)
 
 
 def _dependent(pattern: HardPattern, tree: Mask, depth: Index, x: Array) -> Index:
@@ -171,6 +185,12 @@ def _eliminate(pattern: HardPattern, shares: bool = False) -> tuple[Mask, Mask]:
     X[:GHOSTS] = [(away, away, 0), (away, 0, 0), (0, 0, 0)]
     if rows.dim == 2:
         X[:, 2] = 0
+    for line, i, j in _lines(rows):
+        beads = np.array(line) + GHOSTS
+        begin, end = ([int(a) for a in X[beads[k]]] for k in (i, j))
+        for bead, share in zip(beads, _random(rng, beads.shape).tolist(), strict=True):
+            if bead not in (beads[i], beads[j]):
+                X[bead] = [(a + share * (b - a)) % PRIME for a, b in zip(begin, end, strict=True)]
     V = np.empty(symbolic.nnz, dtype=np.uint64)
     modular.hard_matrix(rows.formulas, rows.beads, pattern.terms, X, D, V)
     dependent = np.empty(symbolic.size, dtype=bool)

@@ -7,6 +7,7 @@ it hangs on; ``sequence (n,)`` lists the beads from the root outwards.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -233,6 +234,57 @@ def _before(parents: Index, fixed: bool, inner: int, bead: int) -> int:
 
 
 # --- what is given ------------------------------------------------------------------------------
+
+
+def lines(bends: Iterable[tuple[int, ...]]) -> list[tuple[list[int], int, int]]:
+    """Beads that straight bends (i, j, k) put on one line, for each line from end to end.
+
+    With two places in it, by whose beads the others can be placed: no other line shares these.
+
+    Raises
+    ------
+    ValueError
+        If no configuration has all of them straight, or none that could be found bead by bead.
+    """
+    groups: list[list[tuple[int, ...]]] = []
+    for bend in bends:  # of one line with all that share two beads with it
+        near = [group for group in groups if any(len({*bend} & {*one}) > 1 for one in group)]
+        groups = [group for group in groups if group not in near]
+        groups.append([bend, *(one for group in near for one in group)])
+    ordered = [_in_order(group) for group in groups]
+    uses = Counter(bead for line in ordered for bead in line)
+    found = []
+    for line in ordered:
+        crossing = [k for k, bead in enumerate(line) if uses[bead] > 1 or bead < 0]
+        if len(crossing) > 2:
+            raise ValueError(
+                f"beads {line} are held in line, and {len(crossing)} of them on other lines or on "
+                "the base as well: two is the most that can be placed"
+            )
+        others = [k for k in range(len(line)) if k not in crossing]
+        i, j = (crossing + others)[:2]
+        found.append((line, i, j))
+    return found
+
+
+def _in_order(bends: list[tuple[int, ...]]) -> list[int]:
+    """Beads of one line from end to end."""
+    beside: dict[int, set[int]] = {}
+    for i, j, k in bends:
+        for one, two in ((i, j), (j, k)):
+            beside.setdefault(one, set()).add(two)
+            beside.setdefault(two, set()).add(one)
+    ends = sorted(bead for bead, others in beside.items() if len(others) == 1)
+    line = ends[:1]
+    while line and (following := beside[line[-1]] - set(line[-2:])):
+        line.append(following.pop())
+        if len(line) > len(beside):
+            break
+    if len(ends) != 2 or max(map(len, beside.values())) > 2 or len(line) != len(beside):
+        raise ValueError(
+            f"bends {sorted(bends)} cannot all be straight: their beads are not in a row"
+        )
+    return line
 
 
 def integers(value: ArrayLike, name: str) -> Index:

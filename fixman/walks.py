@@ -101,6 +101,10 @@ def _draw(chain: Chain, targets: Array, size: int, rng: np.random.Generator) -> 
     if chain.dim == 3:
         bends = soft & (kinds == ANGLE)
         q[:, bends] = np.arccos(rng.uniform(-1.0, 1.0, (size, int(bends.sum()))))
+    lines = {*chain.straight, *(bend[::-1] for bend in chain.straight)}
+    if lines:
+        angles = np.flatnonzero(kinds == ANGLE)
+        q[:, [row for row in angles if chain.coordinates[row].beads in lines]] = 0.0
     return q
 
 
@@ -125,12 +129,13 @@ def _bring(chain: Chain, x: Array, targets: Array) -> Array:
     start = chain.hard_values(x)
     way = targets[chain.hard] - start
     turning = chain.layout.hard_rows.kinds == TORSION
+    straight = chain.layout.hard_rows.kinds > TORSION
     way[turning] = (way[turning] + math.pi) % (2.0 * math.pi) - math.pi
     done, stride = 0.0, FIRST_STRIDE
     while done < 1.0:
         ahead = min(1.0, done + stride)
         try:
-            x = project(chain, x, start + ahead * way)
+            x = project(chain, x, np.where(straight, 0.0, start + ahead * way))
         except (ConstraintSolveError, SingularConstraintError):
             stride *= 0.5
             if stride < LAST_STRIDE:

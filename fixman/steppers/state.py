@@ -15,11 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from fixman import _arrays, partition
 from fixman._arrays import Array
 from fixman.chain import Chain, require_chain
-from fixman.errors import ConstraintSolveError
+from fixman.dynamics import SMALLEST_BEND
+from fixman.errors import ConstraintSolveError, SingularConstraintError
 from fixman.kernels import stepping
 from fixman.kernels.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.random import WORDS, fill_normals
-from fixman.kernels.rows import ANGLE, LENGTH
+from fixman.kernels.rows import ANGLE, LENGTH, STRAIGHT_Y
 from fixman.partition import raise_failure
 from fixman.potentials import bind
 from fixman.potentials import from_parameters as potential_from_parameters
@@ -228,6 +229,17 @@ def _hard_values(chain: Chain, x: Array) -> Array:
     targets, bad = rows.values(x)
     if bad >= 0:
         raise_failure(chain, x, bad)
+    straight = rows.kinds >= STRAIGHT_Y
+    bent = np.argwhere(straight & (np.abs(targets) > SMALLEST_BEND))
+    for replica, row in bent[:1]:
+        raise SingularConstraintError(
+            f"the bend {rows[int(row)].beads} is not straight in x0, by "
+            f"{abs(targets[replica, row]):.2g} rad in replica {replica}: project it first, "
+            "fixman.project(chain, x0, …)",
+            coordinates=[rows[int(row)]],
+            replica=int(replica),
+        )
+    targets[:, straight] = 0.0
     return targets
 
 
