@@ -42,7 +42,8 @@ def nearby(chain: Chain, targets: Array) -> tuple[Any, int]:
 def _jointed(chain: Chain, targets: Array) -> Jointed:
     w, m = chain.layout.links
     # A power of two changes no digit.
-    scale = 2.0 ** -np.round(np.log2(w.max() * targets.max() ** 2))
+    size = np.log2(w.max()) + 2.0 * np.log2(targets.max())
+    scale = 2.0 ** np.clip(-np.round(size), -1000.0, 1000.0)
     return Jointed(w * scale, m / scale, (0,) * chain.dim)
 
 
