@@ -492,7 +492,7 @@ class Chain:
         m = self.n * self.dim
         q = _arrays.real(q, (m,), "q", "coordinate")
         lead = q.shape[:-1]
-        rates = np.empty((0, m))
+        rates = None
         if qd is not None:
             qd = _arrays.real(qd, (m,), "qd", "coordinate")
             lead = _arrays.common_lead(lead, qd.shape[:-1])

@@ -23,7 +23,7 @@ from scipy.sparse import linalg
 from fixman._arrays import Array, frame_index, listed
 from fixman.errors import FrameError, SingularConstraintError
 from fixman.kernels import charts
-from fixman.kernels.hard import NONE, Hard
+from fixman.kernels.hard import Hard
 from fixman.kernels.rows import (
     ANGLE,
     LARGEST_SQUARE,
@@ -102,9 +102,24 @@ class Rows:
 
     def values(self, x: Array) -> tuple[Array, int]:
         """Values (frames, m) in configurations (..., n, d), and the first bad frame or −1."""
-        q = np.empty((x.size // (self.n * self.dim), len(self)))
+        frames = x.size // (self.n * self.dim)
+        if np.all(self.kinds == LENGTH) and not self.external.any():
+            return self._lengths(x.reshape(frames, self.n, self.dim))
+        q = np.empty((frames, len(self)))
         shape = (self.n, self.dim, self.fixed, self.formulas, self.beads)
         return q, charts.internal_frames(x.reshape(-1), *shape, q)
+
+    def _lengths(self, x: Array) -> tuple[Array, int]:
+        """Do so for lengths between beads with nothing to compile: many chains have no more."""
+        square = np.zeros((len(x), len(self)))
+        i, j = self.columns[:, 0], self.columns[:, 1]
+        with np.errstate(all="ignore"):
+            for a in range(self.dim):
+                step = x[:, j, a] - x[:, i, a]
+                square += step * step
+            bad = ~((square > SMALLEST_SQUARE) & (square < LARGEST_SQUARE)).all(axis=1)
+            bad |= ~np.isfinite(x).all(axis=(1, 2))
+            return np.sqrt(square), int(np.argmax(bad)) if bad.any() else -1
 
     def gradients(self, x: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Wilson rows (m, 4, 3) in one configuration, and which of them there are."""
@@ -282,14 +297,9 @@ class HardPattern:
         )
         return keys, which.ravel(), sign[a] * sign[b]
 
-    def system(
-        self, inverse_masses: Array, *, squares: bool = False, sides: Index | None = None
-    ) -> Hard:
-        """Return what the kernels read; with ``squares`` lengths are held by these.
-
-        ``sides (m, 2)`` are the rows of the lengths beside an angle that a distance stands for.
-        """
-        rows, m = self.rows, len(self.rows)
+    def system(self, inverse_masses: Array, *, squares: bool = False) -> Hard:
+        """Return what the kernels read; with ``squares`` lengths are held by these."""
+        rows = self.rows
         first, carrier, sign = self._vectors
         keys, which, signs = self._products
         front = GHOSTS if rows.fixed else 0
@@ -297,8 +307,6 @@ class HardPattern:
         mover = rows.columns.ravel()[moving]
         used = np.arange(4) < SLOTS[rows.kinds][:, None]
         kinds = np.where((rows.kinds == LENGTH) & squares, SQUARE, rows.formulas)
-        if sides is None:
-            sides = np.full((m, 2), NONE)
         weights = np.zeros(len(keys))
         np.add.at(weights, which, signs * inverse_masses[self.terms[:, 3]])
         return Hard(
@@ -320,7 +328,6 @@ class HardPattern:
             total=int(first[-1]),
             symbolic=tuple(self.symbolic),
             public=_int32(self.order),
-            sides=_int32(np.where(sides >= 0, self.order[sides], sides)),
         )
 
 

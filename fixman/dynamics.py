@@ -321,7 +321,7 @@ def project(
             "number for all targets leaves them out"
         )
     frames = count(lead)
-    system, front = systems.nearby(chain, goal)
+    system, front, goals = systems.nearby(chain, goal.reshape(frames, hard))
     masses = np.repeat(np.concatenate([np.zeros(front), chain.masses]), dim)
     lengths = goal.reshape(frames, hard)[:, is_length]
     shortest = lengths.min(axis=1) if lengths.size else _shortest_bonds(chain, x0)
@@ -331,7 +331,7 @@ def project(
         _arrays.require_finite(speed, tail, "v")
         rate = np.empty_like(speed)
     bad = projection.project_frames(
-        x0.reshape(-1), speed.reshape(-1), system, masses, goal.reshape(frames, hard), shortest,
+        x0.reshape(-1), speed.reshape(-1), system, masses, goals, shortest,
         near.reshape(-1), rate.reshape(-1),
     )  # fmt: skip
     done = frames if bad < 0 else bad + 1

@@ -135,13 +135,14 @@ class Layout:
             raise _arrays.overflow("internal coordinates", bad, lead)
         return q.reshape(*lead, len(table))
 
-    def cartesian(self, q: Array, rates: Array) -> tuple[Array, Array]:
-        """Positions and velocities (frames, n, dim) from q (frames, n·d) and rates, or (0, n·d)."""
-        x, v = (np.empty((len(part), self.n, self.dim)) for part in (q, rates))
+    def cartesian(self, q: Array, rates: Array | None = None) -> tuple[Array, Array]:
+        """Positions and velocities (frames, n, dim) from q and rates (frames, n·d)."""
+        x = np.empty((len(q), self.n, self.dim))
+        v = np.empty((0 if rates is None else len(q), self.n, self.dim))
+        shape = self.n, self.dim, self.fixed
         charts.cartesian_frames(
-            q, rates, self.n, self.dim, self.fixed, self._writeable_references, self.outwards,
-            x.reshape(-1, self.dim), v.reshape(-1, self.dim),
-        )  # fmt: skip
+            q, rates, shape, self._writeable_references, self.outwards, x.ravel(), v.ravel()
+        )
         if not (np.isfinite(x).all() and np.isfinite(v).all()):
             raise ValueError("positions overflowed: lengths or rates are too large")
         return x, v

@@ -68,6 +68,8 @@ def redundant(layout: Layout, near: Array | None) -> Index:
     if not layout.extra:
         return np.empty(0, dtype=np.int64)
     pattern = layout.pattern
+    if _clearly_bonds(pattern.rows):
+        return np.empty(0, dtype=np.int64)
     rank = topology.by_level(layout.references, layout.outwards)
     columns = pattern.rows.columns
     depth = np.where(columns >= 0, rank[columns], -1).max(axis=1)
@@ -80,6 +82,16 @@ def redundant(layout: Layout, near: Array | None) -> Index:
     place = layout.hard[pattern.order]
     lost = _dependent(pattern, place < layout.n * layout.dim, depth, near)
     return np.sort(place[lost])
+
+
+def _clearly_bonds(rows: Rows) -> bool:
+    """Whether all rows are lengths of which it is known that they are independent."""
+    if np.any(rows.kinds != LENGTH):
+        return False
+    bonds = rows.beads[:, :2].astype(np.int64) - GHOSTS
+    if bonds.min(initial=0) < -1:
+        return False
+    return topology.is_cactus(rows.n + 1, np.where(bonds < 0, rows.n, bonds))  # or the base point
 
 
 def nearby(drop_redundant: bool | ArrayLike, n: int, dim: int) -> Array | None:
@@ -106,7 +118,7 @@ def _generic(layout: Layout) -> Array:
     q[kinds == LENGTH] = rng.uniform(0.9, 1.1, np.count_nonzero(kinds == LENGTH))
     angles = rng.uniform(0.9, 1.6, np.count_nonzero(kinds == ANGLE))
     q[kinds == ANGLE] = angles * (1 if layout.dim == 3 else rng.choice([-1, 1], angles.size))
-    x = layout.cartesian(q[None], np.empty((0, q.size)))[0][0]
+    x = layout.cartesian(q[None])[0][0]
     points = np.concatenate([np.zeros((GHOSTS, layout.dim)), x])
     points[:2, 0] = points[0, 1] = -1.0
     for line, i, j in _lines(layout.rows):

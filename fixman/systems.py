@@ -5,46 +5,79 @@ The rows that stand for hard angles are chosen for all replicas together, by the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fixman._arrays import Array
 from fixman.chain import Chain
 from fixman.coordinates import GHOSTS, HardPattern, Index, Rows
-from fixman.kernels.hard import BASE, NONE, Hard
 from fixman.kernels.jointed_steps import Jointed
 from fixman.kernels.rotating_steps import Rotating
-from fixman.kernels.rows import ANGLE, LENGTH
+from fixman.kernels.rows import ANGLE, LENGTH, SQUARE
 
 # The distance of the outer beads of an angle tells less and less of it as the sine gets smaller.
 SMALLEST_SINE = 0.1
+NONE, BASE = -1, -2  # instead of a side: there is none, or it is the unit between two ghosts
 
 
-def projections(chain: Chain, targets: Array) -> tuple[Any, int]:
-    """Return the tables of a chain, and how many fixed points precede the beads."""
+class Projections(NamedTuple):
+    """Tables of the hard rows, points that do not move before the beads, and what rows shall be.
+
+    ``goals (replicas, …)`` are ½ d² and d of each row that is a distance, and of each other row
+    cosine and sine; where a kernel is special, the targets as they are.
+    """
+
+    system: Any
+    front: int
+    goals: Array
+
+
+def projections(chain: Chain, targets: Array) -> Projections:
+    """Return what holds hard coordinates at targets (replicas, n_hard), step by step."""
     if chain.layout.links.size:
-        return _jointed(chain, targets), int(chain.layout.fixed)
+        return _jointed(chain, targets)
     if _rotating(chain, targets):
-        axes = (0,) * chain.dim
-        return Rotating(np.append(chain.layout.inverse_masses, np.zeros(3)), axes), 0
-    return _general(chain, targets)
+        w = np.append(chain.layout.inverse_masses, np.zeros(3))
+        return Projections(Rotating(w, (0,) * chain.dim), 0, targets)
+    pattern = chain.layout.pattern
+    rows, sides = _with_distances(pattern.rows, targets[:, pattern.order])
+    return _general(chain, HardPattern(rows, pattern.order), targets, sides)
 
 
-def nearby(chain: Chain, targets: Array) -> tuple[Any, int]:
-    """Return the same for positions far from the targets, where every frame is by itself."""
+def nearby(chain: Chain, targets: Array) -> Projections:
+    """Return what brings hard coordinates to targets, from afar and every frame by itself."""
     if chain.layout.links.size:
-        return _jointed(chain, targets), int(chain.layout.fixed)
-    system = chain.layout.pattern.system(chain.layout.inverse_masses, squares=True)
-    return system, system.front
+        return _jointed(chain, targets)
+    return _general(chain, chain.layout.pattern, targets, None)
 
 
-def _jointed(chain: Chain, targets: Array) -> Jointed:
+def _general(
+    chain: Chain, pattern: HardPattern, targets: Array, sides: Index | None
+) -> Projections:
+    """Hold lengths by their squares, and angles with two ``sides`` by the distance across."""
+    system = pattern.system(chain.layout.inverse_masses, squares=True)
+    own = targets[:, pattern.order]
+    distance = own.copy()
+    if sides is not None:
+        across = np.flatnonzero(sides[:, 1] != NONE)
+        a = np.where(sides[across, 0] == BASE, 1.0, own[:, sides[across, 0]])
+        b = own[:, sides[across, 1]]
+        distance[:, across] = np.sqrt(a * a + b * b + 2.0 * a * b * np.cos(own[:, across]))
+    square = system.kinds == SQUARE
+    with np.errstate(over="ignore"):
+        first = np.where(square, 0.5 * distance * distance, np.cos(own))
+    goals = np.stack([first, np.where(square, distance, np.sin(own))], axis=-1)
+    return Projections(system, system.front, goals.reshape(len(targets), -1))
+
+
+def _jointed(chain: Chain, targets: Array) -> Projections:
     w, m = chain.layout.links
     # A power of two changes no digit.
     size = np.log2(w.max()) + 2.0 * np.log2(targets.max())
     scale = 2.0 ** np.clip(-np.round(size), -1000.0, 1000.0)
-    return Jointed(w * scale, m / scale, (0,) * chain.dim)
+    system = Jointed(w * scale, m / scale, (0,) * chain.dim)
+    return Projections(system, int(chain.layout.fixed), targets)
 
 
 def _rotating(chain: Chain, targets: Array) -> bool:
@@ -55,14 +88,6 @@ def _rotating(chain: Chain, targets: Array) -> bool:
         return False
     sines = np.sin(targets[:, kinds[chain.hard] == ANGLE])
     return chain.n >= 3 and bool((np.abs(sines) >= SMALLEST_SINE).all())
-
-
-def _general(chain: Chain, targets: Array) -> tuple[Hard, int]:
-    pattern = chain.layout.pattern
-    rows, sides = _with_distances(pattern.rows, targets[:, pattern.order])
-    pattern = HardPattern(rows, pattern.order)
-    system = pattern.system(chain.layout.inverse_masses, squares=True, sides=sides)
-    return system, system.front
 
 
 def _with_distances(rows: Rows, targets: Array) -> tuple[Rows, Index]:

@@ -178,6 +178,32 @@ def in_rings(parents: Index, closures: Index) -> Index:
     return np.array(sorted(beads), dtype=np.int64)
 
 
+def is_cactus(n: int, bonds: Index) -> bool:
+    """Whether no bond lies on two rings; then the lengths of all are independent.
+
+    Parts of such a graph share single beads, and a ring of k ≥ 3 bonds has at least k degrees of
+    freedom beside those of a rigid body, or is the triangle that has just three.
+    """
+    if len(np.unique(np.sort(bonds, axis=1), axis=0)) < len(bonds):
+        return False
+    _, label = csgraph.connected_components(graph(n, bonds), directed=False)
+    first = np.unique(label, return_index=True)[1]
+    joined = np.concatenate([bonds, np.stack([first, np.full(first.size, n)], axis=1)])
+    order, before = csgraph.breadth_first_order(graph(n + 1, joined), n, directed=False)
+    parents, rank = before[:n].astype(np.int64), np.argsort(order)
+    in_tree = (parents[bonds[:, 0]] == bonds[:, 1]) | (parents[bonds[:, 1]] == bonds[:, 0])
+    used = set()
+    for one, two in bonds[~in_tree].tolist():
+        while one != two:
+            if rank[one] < rank[two]:
+                one, two = two, one
+            if one in used:
+                return False
+            used.add(one)
+            one = int(parents[one])
+    return True
+
+
 def near(n: int, bonds: Index, most: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Pairs i < j of beads joined by up to so many bonds, as rows of a sparse matrix."""
     step = graph(n, bonds).astype(np.float64)

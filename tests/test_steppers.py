@@ -143,11 +143,11 @@ def test_the_fixman_force_of_a_step(name):
     x = walks(chain, 1, 5)
     rows = chain.layout.hard_rows
     targets = rows.values(x)[0]
-    system, ghosts = projections(chain, targets)
+    system, ghosts, goals = projections(chain, targets)
     fixed = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     points = np.concatenate([fixed[3 - ghosts :, : chain.dim], x[0]])
     out = np.zeros(points.size)
-    metric_force(points.ravel(), targets[0], system, out)
+    metric_force(points.ravel(), goals[0], system, out)
     B = fx.wilson_b(chain, x[0])[chain.hard].toarray()
     w = np.repeat(1.0 / chain.masses, chain.dim)
     difference = out[ghosts * chain.dim :] - fx.fixman_force(chain, x[0], 2.0).ravel()

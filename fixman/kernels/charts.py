@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.lanes import entry
+from fixman.kernels.lanes import entry, exact, root
 from fixman.kernels.rows import (
     ANGLE,
     SMALLEST_SINE,
@@ -23,7 +23,8 @@ from fixman.kernels.rows import (
     value,
     wilson_row,
 )
-from fixman.kernels.vectors import cross
+from fixman.kernels.steps import exact_step
+from fixman.kernels.vectors import SPACE, cross, dot, minus, plus, put_vector, scaled, vector
 
 
 @jit
@@ -102,97 +103,112 @@ def hinge(references, k, dim, fixed):
     return host, along, -1
 
 
-@jit
-def cartesian_frames(q, qd, n, dim, fixed, references, sequence, x, v):
-    """Positions, and velocities where ``qd`` is not empty, from chart coordinates.
+@exact_step
+def turned(e, r, c, s):
+    """The half plane beside an axis e at a torsion from r, given its cosine and sine."""
+    z = cross(e, r)
+    return plus(scaled(c, r), scaled(s, z))
 
-    Each bond carries a frame (ê along it, ŷ in the plane of it and its axis, away from the start
-    of the axis) and remembers the half plane r̂ beside its axis that it lies in, so nothing is
-    singular here, not even on a straight chain; the frame is made orthonormal again at every bead,
-    else rounding grows along the chain.
+
+@exact_step
+def bond_frame(e, radial, c, s):
+    """Direction ê and ŷ of a bond at an angle from its axis, in a half plane, made orthonormal."""
+    along = plus(scaled(c, e), scaled(s, radial))
+    along = scaled(1.0 / root(dot(along, along)), along)
+    beside = minus(scaled(s, e), scaled(c, radial))
+    beside = minus(beside, scaled(dot(beside, along), along))
+    return along, scaled(1.0 / root(dot(beside, beside)), beside)
+
+
+@exact_step
+def summed(p, low, step):
+    """p + step, with the rounding of earlier sums, and what is rounded off now."""
+    step = plus(step, low)
+    total = plus(p, step)
+    shift = minus(total, p)
+    return total, plus(minus(p, minus(total, shift)), minus(step, shift))
+
+
+@exact
+def chart_vector(q, frame, c, dim):
+    """The coordinates of a bead from place c on; nothing in the third place in the plane."""
+    return q[frame, c], q[frame, c + 1], q[frame, c + 2] if dim == 3 else 0.0
+
+
+@exact
+def put_position(x, at, dim, p):
+    """Write the components that there are."""
+    x[at], x[at + 1] = p[0], p[1]
+    if dim == 3:
+        x[at + 2] = p[2]
+
+
+@jit
+def cartesian_frames(q, qd, shape, references, sequence, x, v):
+    """Positions, and velocities where there are rates ``qd``, from chart coordinates.
+
+    ``shape`` is n, dim and whether the base is fixed; x and v are flat.  Each bond carries a frame
+    (ê along it, ŷ in the plane of it and its axis, away from the start of the axis) and remembers
+    the half plane r̂ beside its axis that it lies in, so nothing is singular here, not even on a
+    straight chain; the frame is made orthonormal again at every bead, else rounding grows along
+    the chain.
     """
-    moving = qd.shape[0] > 0
-    E = np.zeros((n + 3, 3))
-    Y = np.zeros((n + 3, 3))
-    R = np.zeros((n + 3, 3))
-    omega = np.zeros((n + 3, 3))  # angular velocity of each bond's frame
-    Omega = np.zeros((n + 3, 3))  # of its axis and half plane
+    n, dim, fixed = shape
+    none = (0.0, 0.0, 0.0)
+    E, Y, R = np.zeros(3 * n + 9), np.zeros(3 * n + 9), np.zeros(3 * n + 9)
     # Summing positions loses a digit every hundred bonds; the rounding of each sum is kept.
-    low = np.zeros((n + 3, 3))
-    root = 2 if fixed else 3
-    E[root, 0] = 1.0
-    Y[root, 1] = 1.0
-    P = np.zeros((n + 3, 3))
-    V = np.zeros((n + 3, 3))
+    P, low = np.zeros(3 * n + 9), np.zeros(3 * n + 9)
+    # of frames, and of axes with their half planes
+    V, omega, Omega = np.zeros(3 * n + 9), np.zeros(3 * n + 9), np.zeros(3 * n + 9)
+    E[6 if fixed else 9] = 1.0
+    Y[7 if fixed else 10] = 1.0
     for frame in range(q.shape[0]):
         for k in sequence:
             c = k * dim
-            if not fixed and k == 0:
-                for a in range(dim):
-                    P[3, a] = q[frame, a]
-                    x[frame * n, a] = q[frame, a]
-                    if moving:
-                        V[3, a] = qd[frame, a]
-                        v[frame * n, a] = qd[frame, a]
-                low[3] = 0.0
-                continue
-            p = references[k, 0] + 3
-            host, along, same = hinge(references, k, dim, fixed)
-            host += 3
-            e = (along * E[host, 0], along * E[host, 1], along * E[host, 2])
-            length = q[frame, c]
-            ct = math.cos(q[frame, c + 1])
-            st = math.sin(q[frame, c + 1])
-            if dim == 2:
-                radial = (-e[1], e[0], 0.0)
-                normal = (0.0, 0.0, 1.0)
-            else:
-                if same >= 0:
-                    r = (R[same + 3, 0], R[same + 3, 1], R[same + 3, 2])
-                else:
-                    r = (-Y[host, 0], -Y[host, 1], -Y[host, 2])
-                z = cross(e, r)
-                cp = math.cos(q[frame, c + 2])
-                sp = math.sin(q[frame, c + 2])
-                radial = (cp * r[0] + sp * z[0], cp * r[1] + sp * z[1], cp * r[2] + sp * z[2])
-                normal = cross(e, radial)
+            at = frame * n * dim + c
             i = k + 3
-            norm = 0.0
-            for a in range(3):
-                R[i, a] = radial[a]
-                E[i, a] = ct * e[a] + st * radial[a]
-                norm += E[i, a] * E[i, a]
-            norm = 1.0 / math.sqrt(norm)
-            along = 0.0
-            for a in range(3):
-                E[i, a] *= norm
-                Y[i, a] = st * e[a] - ct * radial[a]
-                along += Y[i, a] * E[i, a]
-            norm = 0.0
-            for a in range(3):
-                Y[i, a] -= along * E[i, a]
-                norm += Y[i, a] * Y[i, a]
-            norm = 1.0 / math.sqrt(norm)
-            for a in range(3):
-                Y[i, a] *= norm
-            for a in range(dim):
-                step = length * E[i, a] + low[p, a]
-                total = P[p, a] + step
-                shift = total - P[p, a]
-                low[i, a] = (P[p, a] - (total - shift)) + (step - shift)
-                P[i, a] = total
-                x[frame * n + k, a] = total
-            if moving:
-                bend = qd[frame, c + 1]
-                twist = qd[frame, c + 2] if dim == 3 else 0.0
-                for a in range(3):
-                    turned = Omega[same + 3, a] if same >= 0 else omega[host, a]
-                    Omega[i, a] = turned + twist * e[a]
-                    omega[i, a] = Omega[i, a] + bend * normal[a]
-                turn = cross((omega[i, 0], omega[i, 1], omega[i, 2]), (E[i, 0], E[i, 1], E[i, 2]))
-                for a in range(dim):
-                    V[i, a] = V[p, a] + qd[frame, c] * E[i, a] + length * turn[a]
-                    v[frame * n + k, a] = V[i, a]
+            if not fixed and k == 0:
+                put_vector(P, i, SPACE, chart_vector(q, frame, c, dim))
+                put_vector(low, i, SPACE, none)
+                put_position(x, at, dim, chart_vector(q, frame, c, dim))
+                if qd is not None:
+                    put_vector(V, i, SPACE, chart_vector(qd, frame, c, dim))
+                    put_position(v, at, dim, chart_vector(qd, frame, c, dim))
+                continue
+            parent = references[k, 0] + 3
+            host, along, same = hinge(references, k, dim, fixed)
+            axis = scaled(along, vector(E, host + 3, SPACE, 0.0))
+            length, angle, torsion = chart_vector(q, frame, c, dim)
+            if dim == 2:
+                radial = (-axis[1], axis[0], 0.0)
+            else:
+                half_plane = scaled(-1.0, vector(Y, host + 3, SPACE, 0.0))
+                if same >= 0:
+                    half_plane = vector(R, same + 3, SPACE, 0.0)
+                radial = turned(axis, half_plane, math.cos(torsion), math.sin(torsion))
+            direction, beside = bond_frame(axis, radial, math.cos(angle), math.sin(angle))
+            put_vector(R, i, SPACE, radial)
+            put_vector(E, i, SPACE, direction)
+            put_vector(Y, i, SPACE, beside)
+            start = vector(P, parent, SPACE, 0.0)
+            begun = vector(low, parent, SPACE, 0.0)
+            place, rest = summed(start, begun, scaled(length, direction))
+            put_vector(P, i, SPACE, place)
+            put_vector(low, i, SPACE, rest)
+            put_position(x, at, dim, place)
+            if qd is not None:
+                stretch, bend, twist = chart_vector(qd, frame, c, dim)
+                turn = vector(omega, host + 3, SPACE, 0.0)
+                if same >= 0:
+                    turn = vector(Omega, same + 3, SPACE, 0.0)
+                turn = plus(turn, scaled(twist, axis))
+                put_vector(Omega, i, SPACE, turn)
+                turn = plus(turn, scaled(bend, cross(axis, radial)))
+                put_vector(omega, i, SPACE, turn)
+                rate = plus(scaled(stretch, direction), scaled(length, cross(turn, direction)))
+                rate = plus(vector(V, parent, SPACE, 0.0), rate)
+                put_vector(V, i, SPACE, rate)
+                put_position(v, at, dim, rate)
 
 
 @jit

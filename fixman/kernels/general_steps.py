@@ -10,13 +10,11 @@ serves in Newton's method in place of B(x) M⁻¹ B(x₀)ᵀ, with an error of f
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fixman.kernels import hard, sparse
-from fixman.kernels.hard import BASE, NONE
 from fixman.kernels.lanes import (
     beyond,
     choose,
@@ -30,6 +28,7 @@ from fixman.kernels.lanes import (
     memory,
     root,
     store,
+    take,
 )
 from fixman.kernels.rows import SQUARE, TORSION, TURN, bonds, measure
 from fixman.kernels.vectors import dot
@@ -49,28 +48,13 @@ class Room(NamedTuple):
 
 @exact
 def room(system, targets, like):
-    """½ d² and d of a distance row, cosine and sine of an angle."""
+    """½ d² and d of a distance row, cosine and sine of an angle, and memory."""
     m = system.kinds.size
-    width = lanes(like)
     vectors = system.total * len(system.axes)
     whole = memory(2 * (vectors + system.symbolic[1].size) + 7 * m, like)
     goals = hard.part(whole, 0, 2 * m, like)
-    own = targets.size // width
-    for r in range(m):
-        for lane in range(width):
-            target = targets[lane * own + system.public[r]]
-            if system.kinds[r] == SQUARE:
-                if system.sides[2 * r + 1] != NONE:
-                    a = 1.0
-                    if system.sides[2 * r] != BASE:
-                        a = targets[lane * own + system.sides[2 * r]]
-                    b = targets[lane * own + system.sides[2 * r + 1]]
-                    target = math.sqrt(a * a + b * b + 2.0 * a * b * math.cos(target))
-                goals[2 * r * width + lane] = 0.5 * target * target
-                goals[(2 * r + 1) * width + lane] = target
-            else:
-                goals[2 * r * width + lane] = math.cos(target)
-                goals[(2 * r + 1) * width + lane] = math.sin(target)
+    for k in range(2 * m):
+        store(goals, k, take(targets, k, 2 * m, like))
     return Room(
         goals,
         hard.block(system, whole, 4 * m, like),

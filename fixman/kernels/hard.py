@@ -58,9 +58,7 @@ class Hard(NamedTuple):
         the sign, and sign over mass
     total : of vectors
     symbolic : `sparse.Symbolic`, as a plain tuple
-    public (m,) : place of the target of each row
-    sides (m · 2,) : places of the lengths beside an angle that is held by a distance, BASE where
-        that is the unit between two ghosts; else NONE
+    public (m,) : place of each row among the hard coordinates
     """
 
     axes: Axes
@@ -81,10 +79,6 @@ class Hard(NamedTuple):
     total: int
     symbolic: tuple[np.ndarray[Any, np.dtype[np.int32]], ...]
     public: np.ndarray[Any, np.dtype[np.int32]]
-    sides: np.ndarray[Any, np.dtype[np.int32]]
-
-
-NONE, BASE = -1, -2
 
 
 # --- memory --------------------------------------------------------------------------------------

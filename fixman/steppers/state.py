@@ -20,7 +20,7 @@ from fixman.errors import ConstraintSolveError, SingularConstraintError
 from fixman.kernels import stepping
 from fixman.kernels.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.random import WORDS, fill_normals
-from fixman.kernels.rows import ANGLE, LENGTH, STRAIGHT_Y
+from fixman.kernels.rows import ANGLE, LENGTH, SMALLEST_SINE, STRAIGHT_Y
 from fixman.partition import raise_failure
 from fixman.potentials import bind
 from fixman.potentials import from_parameters as potential_from_parameters
@@ -145,12 +145,8 @@ def start(
             v -= np.average(v, axis=1, weights=chain.masses)[:, None]
     state = State(x, v, random, targets)
     state.v = Prepared.of(chain, state, plan).run(state, 0, 1)[0].v
-    rows = chain.layout.pattern.rows
-    turning = bool(np.any(rows.kinds != LENGTH))  # a length has a gradient wherever it has a value
-    for r in range(replicas):
-        straight = turning and not rows.gradients(x[r])[1].all()
-        if straight or not np.isfinite(state.v[r]).all():
-            raise_failure(chain, x, r)
+    for r in np.flatnonzero(~np.isfinite(state.v).all(axis=(1, 2)))[:1].tolist():
+        raise_failure(chain, x, r)
     return state
 
 
@@ -229,6 +225,9 @@ def _hard_values(chain: Chain, x: Array) -> Array:
     targets, bad = rows.values(x)
     if bad >= 0:
         raise_failure(chain, x, bad)
+    if chain.dim == 3 and np.any(np.sin(targets[:, rows.kinds == ANGLE]) <= SMALLEST_SINE):
+        for r in range(len(x)):
+            rows.refuse_singular(x, r, SingularConstraintError)
     straight = rows.kinds >= STRAIGHT_Y
     bent = np.argwhere(straight & (np.abs(targets) > SMALLEST_BEND))
     for replica, row in bent[:1]:
@@ -258,7 +257,7 @@ class Prepared:
 
     def __init__(self, chain: Chain, state: State, plan: Plan) -> None:
         self.key = (chain, plan)
-        self.system, ghosts = projections(chain, state.targets)
+        self.system, ghosts, self.goals = projections(chain, state.targets)
         self.motion = _motion(chain, ghosts, plan)
         self.bound = bind(chain, plan.potential)
         self.tables = None if plan.potential is None else self.bound.tables
@@ -277,11 +276,9 @@ class Prepared:
         alone = replicas % LANES if replicas % LANES <= ALONE else 0
         # What is missing of eight is filled by repetition.
         index = np.resize(np.arange(replicas), replicas + -(replicas - alone) % LANES)
-        arrays: list[Any] = [
-            array[index] for array in (state.x, state.v, state.random, state.targets)
-        ]
-        x, v, random, targets = (array.reshape(-1) for array in arrays)
-        states = stepping.Replicas(x, v, random, targets, state.targets.shape[1])
+        arrays: list[Any] = [array[index] for array in (state.x, state.v, state.random, self.goals)]
+        x, v, random, goals = (array.reshape(-1) for array in arrays)
+        states = stepping.Replicas(x, v, random, goals, self.goals.shape[1])
         given = states, self.system, self.motion, self.tables, steps
         groups = (index.size - alone) // LANES
         pieces = min(workers, groups)
