@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from fixman import coordinates, topology
 from fixman._arrays import Array
 from fixman.coordinates import KINDS, POSITIONS, SLOTS, Coordinate, Index, Rows
+from fixman.errors import Advice
 from fixman.kernels.geometry import ANGLE, LENGTH, TORSION
 
 Mask = NDArray[np.bool_]
@@ -54,6 +55,7 @@ def _plain(word: str) -> str:
     return word.casefold().replace("-", "").replace("_", "")
 
 
+_HYDROGENS = Advice(("hydrogens=…", "hydrogens", None))
 _PLAIN = {_plain(word): meaning for word, meaning in WORDS.items()}
 
 
@@ -333,7 +335,7 @@ def by_mass(masses: Array) -> Mask:
         bead = int(np.argmax(doubtful))
         raise ValueError(
             f"bead {bead} has a mass of {masses[bead]:g}, by which it cannot be told whether it is "
-            "a hydrogen (deuterium, or repartitioned): say which are, hydrogens=…"
+            "a hydrogen (deuterium, or repartitioned): say which are, " + _HYDROGENS
         )
     mask: Mask = (masses >= LIGHTEST) & (masses <= HYDROGEN)
     return mask
@@ -353,13 +355,13 @@ def _hydrogen_mask(hydrogens: ArrayLike | None, masses: Array, word: str) -> Mas
                 f"{found.shape}"
             )
     if not found.any():
-        how = "the mask hydrogens=… is False everywhere"
-        if hydrogens is None:
-            how = (
-                f"none of the masses is between {LIGHTEST} and {HYDROGEN}; give masses in amu, or "
-                "a mask, hydrogens=…"
-            )
-        raise ValueError(f"hard={word!r} finds no hydrogen: {how}")
+        finds = f"hard={word!r} finds no hydrogen: "
+        if hydrogens is not None:
+            raise ValueError(f"{finds}the mask hydrogens=… is False everywhere")
+        raise ValueError(
+            f"{finds}none of the masses is between {LIGHTEST} and {HYDROGEN}; give masses in amu, "
+            "or a mask, " + _HYDROGENS
+        )
     return found
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from fixman import hard_sets, topology
 from fixman.coordinates import Coordinate
 from fixman.dynamics import project
-from fixman.errors import ConstraintSolveError, FrameError
+from fixman.errors import Advice, ConstraintSolveError, FrameError
 from fixman.io.groups import Indices, Molecules, counted
 from fixman.metric import logdet
 
@@ -156,11 +156,14 @@ class Meter:
             try:
                 return project(chain, x, values)
             except (ConstraintSolveError, FrameError) as error:  # where it runs away
-                whole = 'hold all but the torsions about rotatable bonds, hard="torsional", or '
+                all_but = ": hold all but the torsions about rotatable bonds, "
+                torsional = ('hard="torsional"', "hard", "torsional")
                 raise ConstraintSolveError(
                     "the values that the hard coordinates are set to cannot all be met in the "
                     "rings",
-                    f": {'' if self._torsional else whole}hold fewer kinds",
+                    ": hold fewer kinds"
+                    if self._torsional
+                    else Advice(all_but, torsional, ", or hold fewer kinds"),
                     frame=error.frame,
                     coordinates=error.coordinates,
                     beads=error.beads,
