@@ -361,10 +361,14 @@ def _write_csv(path: Path, analysis: MetricAnalysis, report: AuditReport) -> Non
 
 def _write_plot(path: Path, report: AuditReport, kind: str) -> None:
     from fixman import plot
-    from fixman.io.samples import BEND_EDGES, TORSION_EDGES
+    from fixman.io.samples import ANGLE_EDGES, TORSION_EDGES
 
     angles = (
-        ("bending angle, 0 = straight", BEND_EDGES, [g.densities("bends") for g in report.groups]),
+        (
+            "bending angle, 0 = straight",
+            ANGLE_EDGES,
+            [g.densities("angles") for g in report.groups],
+        ),
         ("torsion, ±180 = trans", TORSION_EDGES, [g.densities("torsions") for g in report.groups]),
     )
     panels = [panel for panel in angles if any(panel[2])]

@@ -229,7 +229,7 @@ def _closing_rows(
     kinds = set(hard) if _names_kinds(hard) else {"length"}
     rows = [Coordinate("length", (i, j)) for i, j in closures.tolist() if "length" in kinds]
     if "angle" in kinds:
-        rows += [Coordinate("angle", bend) for bend in topology.closing_bends(parents, closures)]
+        rows += [Coordinate("angle", beads) for beads in topology.closing_angles(parents, closures)]
     return tuple(rows)
 
 
