@@ -16,8 +16,8 @@ from scipy import sparse
 
 from fixman import _arrays, coordinates, hard_sets, redundancy, topology
 from fixman._arrays import Array, Lead
-from fixman.coordinates import KINDS, Coordinate, Index, Rows
-from fixman.errors import FrameError, SingularConstraintError, SingularCoordinateError
+from fixman.coordinates import KINDS, Coordinate, Index
+from fixman.errors import SingularConstraintError
 from fixman.kernels import charts
 from fixman.kernels.geometry import LENGTH
 from fixman.layout import Layout
@@ -347,13 +347,8 @@ class Chain:
             table = coordinates.chart(references, extra, base == "fixed")
             mask = hard_sets.hard_mask(mask, table, n * dim)
         except (
-            ValueError,
-            TypeError,
-            LookupError,
-            AttributeError,
-            OverflowError,
-            RecursionError,
-        ) as error:
+            ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError
+        ) as error:  # fmt: skip
             what = error if isinstance(error, ValueError) else repr(error)
             raise ValueError(f"text is not a chain written by Chain.to_json: {what}") from None
         return cls(n, dim, base, masses, references, extra, mask, redundant)
@@ -382,7 +377,7 @@ class Chain:
         -----
         Costs O(n) a frame; theory.md section 2.
         """
-        return self._values(self.layout.chart, x)
+        return self.layout.values(self.layout.chart, x)
 
     def values(self, x: ArrayLike) -> Array:
         """Return the values (..., len(coordinates)) of all coordinates, extra rows included.
@@ -390,7 +385,7 @@ class Chain:
         The first n·d are `internal`; `hard_values` are the hard ones alone.  Arguments, errors
         and cost are those of `internal`.
         """
-        return self._values(self.layout.rows, x)
+        return self.layout.values(self.layout.rows, x)
 
     def hard_values(self, x: ArrayLike) -> Array:
         """Values of the hard coordinates, which `project` takes as targets.
@@ -417,12 +412,7 @@ class Chain:
         -----
         Costs O(n_hard) a frame; theory.md section 2.
         """
-        return self._values(self.layout.hard_rows, x, SingularConstraintError)
-
-    def _values(
-        self, table: Rows, x: ArrayLike, error: type[FrameError] = SingularCoordinateError
-    ) -> Array:
-        return self.layout.values(table, _arrays.real(x, (self.n, self.dim), "x"), error)
+        return self.layout.values(self.layout.hard_rows, x, SingularConstraintError)
 
     @overload
     def cartesian(self, q: ArrayLike) -> Array: ...
@@ -492,12 +482,8 @@ def wilson_b(chain: Chain, x: ArrayLike) -> sparse.csr_array[Any, Any]:
         Where a coordinate has no gradient: a straight 3-D angle, or a torsion next to one.
     """
     x = single(chain, x)
-    gradients, exist = chain.layout.rows.gradients(x)
-    if not exist.all():
-        chain.layout.refuse_positions(x, 0)
-        chain.layout.rows.refuse_singular(x, 0, SingularCoordinateError)
-        raise _arrays.overflow("Wilson rows", 0, ())
-    return chain.layout.rows.to_sparse(gradients)
+    rows = chain.layout.rows
+    return rows.to_sparse(chain.layout.gradients(rows, x))
 
 
 def velocity_terms(chain: Chain, x: ArrayLike, v: ArrayLike) -> Array:
@@ -531,9 +517,7 @@ def velocity_terms(chain: Chain, x: ArrayLike, v: ArrayLike) -> Array:
     )  # fmt: skip
     if bad >= 0:
         _arrays.require_finite(v, tail, "v")
-        chain.layout.refuse_positions(x, bad)
-        table.refuse_singular(x, bad, SingularCoordinateError)
-        raise _arrays.overflow("velocity terms", bad, lead)
+        chain.layout.refuse(table, x, bad, "velocity terms")
     return kappa.reshape(*lead, len(table))
 
 

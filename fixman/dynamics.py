@@ -76,9 +76,7 @@ class Motion:
                 table.n, table.dim, table.fixed, table.kinds, table.beads, table.columns, qdd,
             )  # fmt: skip
             if bad >= 0:
-                chain.layout.refuse_positions(self._x, bad)
-                table.refuse_singular(self._x, bad, SingularCoordinateError)
-                raise overflow("soft accelerations", bad, self._lead)
+                chain.layout.refuse(table, self._x, bad, "soft accelerations")
             self._qdd = qdd
         return _view(self._qdd, (*self._lead, chain.soft.size))
 

@@ -156,7 +156,9 @@ def resolve(
     if word == "h-angles" and light is not None:
         angles = _hydrogen_angles(references[:, 0], closures, light, masses)
         light = None
-    kinds = {"torsional": ("length", "angle"), "h-angles": ("length",)}.get(word, hard)
+    kinds: tuple[str, ...] = ("length", "angle") if word == "torsional" else ("length",)
+    if isinstance(hard, tuple) and all(isinstance(kind, str) for kind in hard):  # no mask
+        kinds = hard
     rows = _closing_rows(closures, references[:, 0], kinds, light)
     rows += _angles_beyond(angles, references)
     rows += extra_rows(extra, n, dim, fixed)
@@ -181,7 +183,7 @@ def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
         raise TypeError("hard must be a plain array of booleans, not a masked one")
     if hard is None:
         raise ValueError("hard is None: give a tuple of kinds, () for no constraint at all")
-    external = np.zeros(len(table), dtype=bool) if table.fixed else table.external
+    external = table.external
     try:
         listed = np.asarray(hard)
     except ValueError:  # ragged
@@ -214,7 +216,7 @@ def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
 
 
 def _closing_rows(
-    closures: Index, parents: Index, hard: Any, hydrogens: Mask | None
+    closures: Index, parents: Index, kinds: Sequence[str], hydrogens: Mask | None
 ) -> tuple[Coordinate, ...]:
     """Rows of the bonds outside the tree, where such rows are hard.
 
@@ -226,18 +228,10 @@ def _closing_rows(
     if hydrogens is not None:
         held = closures[hydrogens[closures].any(axis=1)]
         return tuple(Coordinate("length", (i, j)) for i, j in held.tolist())
-    kinds = set(hard) if _names_kinds(hard) else {"length"}
     rows = [Coordinate("length", (i, j)) for i, j in closures.tolist() if "length" in kinds]
     if "angle" in kinds:
         rows += [Coordinate("angle", beads) for beads in topology.closing_angles(parents, closures)]
     return tuple(rows)
-
-
-def _names_kinds(hard: Any) -> bool:
-    """Whether ``hard`` lists kinds; a mask is none, and anything wrong is refused elsewhere."""
-    if isinstance(hard, str) or not isinstance(hard, Iterable):
-        return False
-    return all(isinstance(kind, str) for kind in hard)
 
 
 def extra_rows(extra: Iterable[Any], n: int, dim: int, fixed: bool) -> tuple[Coordinate, ...]:
@@ -316,7 +310,7 @@ def _torsional(table: Rows, tree: Index, closures: Index, rotatable: ArrayLike |
     bead = chart // dim
     mask[chart] = ~turns[bead] | sibling[bead]
     mask[n * dim :] = True
-    return mask if table.fixed else mask & ~table.external
+    return mask & ~table.external
 
 
 # --- hydrogens ----------------------------------------------------------------------------------
@@ -420,8 +414,7 @@ def _angles_beyond(
 
 def _bonds_and_angles(table: Rows, chart: int, angles: Sequence[tuple[int, int, int]]) -> Mask:
     """Every length, some angles (end, vertex, end), and whatever stands beyond the ``chart``."""
-    external = np.zeros(len(table), dtype=bool) if table.fixed else table.external
-    mask: Mask = (table.kinds == LENGTH) & ~external
+    mask: Mask = (table.kinds == LENGTH) & ~table.external
     chosen = set(angles)
     for row in np.flatnonzero(table.kinds[:chart] == ANGLE):
         i, j, k = table[int(row)].beads

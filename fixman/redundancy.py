@@ -72,10 +72,8 @@ def redundant(layout: Layout, near: Array | None) -> Index:
     depth = np.where(columns >= 0, rank[columns], -1).max(axis=1)
     if near is None:
         near = _generic(layout)
-    elif not pattern.rows.gradients(near)[1].all():
-        layout.refuse_positions(near, 0)
-        pattern.rows.refuse_singular(near, 0, SingularConstraintError)
-        raise _arrays.overflow("Wilson rows", 0, ())
+    else:
+        layout.gradients(pattern.rows, near, SingularConstraintError)
     place = layout.hard[pattern.order]
     lost = _dependent(pattern, place < layout.n * layout.dim, depth, near)
     return np.sort(place[lost])
