@@ -8,17 +8,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from fixman import _arrays, coordinates, hard_sets, redundancy, topology
 from fixman._arrays import Array, Lead
 from fixman.coordinates import KINDS, Coordinate, Index
 from fixman.errors import SingularConstraintError
-from fixman.kernels import charts
 from fixman.kernels.geometry import LENGTH
 from fixman.layout import Layout
 
@@ -463,64 +462,6 @@ class Chain:
         return x.reshape(shape) if qd is None else (x.reshape(shape), v.reshape(shape))
 
 
-def wilson_b(chain: Chain, x: ArrayLike) -> sparse.csr_array[Any, Any]:
-    """Wilson's B = ∂q/∂x of one configuration (theory.md section 2).
-
-    Parameters
-    ----------
-    chain : Chain
-    x : (n, dim)
-
-    Returns
-    -------
-    scipy.sparse.csr_array (len(chain.coordinates), n * dim)
-        At most 4·dim elements a row.  Costs O(n).
-
-    Raises
-    ------
-    SingularCoordinateError
-        Where a coordinate has no gradient: a straight 3-D angle, or a torsion next to one.
-    """
-    x = single(chain, x)
-    rows = chain.layout.rows
-    return rows.to_sparse(chain.layout.gradients(rows, x))
-
-
-def velocity_terms(chain: Chain, x: ArrayLike, v: ArrayLike) -> Array:
-    """κ = ẋᵀ (∂²q/∂x²) ẋ, the part of q̈ that velocities make (theory.md section 3).
-
-    Parameters
-    ----------
-    chain : Chain
-    x, v : (..., n, dim)
-
-    Returns
-    -------
-    ndarray (..., len(chain.coordinates))
-        Costs O(n) a frame.
-
-    Raises
-    ------
-    SingularCoordinateError
-        Where a coordinate has no gradient: a straight 3-D angle, or a torsion next to one.
-    """
-    require_chain(chain)
-    tail = (chain.n, chain.dim)
-    x, v = _arrays.real(x, tail, "x"), _arrays.real(v, tail, "v")
-    lead = _arrays.common_lead(x.shape[:-2], v.shape[:-2])
-    x, v = _arrays.spread(x, lead, tail), _arrays.spread(v, lead, tail)
-    table = chain.layout.rows
-    kappa = np.empty((count(lead), len(table)))
-    bad = charts.curvature_frames(
-        x.reshape(-1, chain.dim), v.reshape(-1, chain.dim), chain.n, chain.dim, chain.layout.fixed,
-        table.kinds, table.beads, kappa,
-    )  # fmt: skip
-    if bad >= 0:
-        _arrays.require_finite(v, tail, "v")
-        chain.layout.refuse(table, x, bad, "velocity terms")
-    return kappa.reshape(*lead, len(table))
-
-
 # --- shared with the rooms below ----------------------------------------------------------------
 
 
@@ -586,23 +527,20 @@ def _assemble(
     )
     near = redundancy.nearby(drop_redundant, n, dim)
     chain = Chain(n, dim, base, weights, references, rows, mask)
-    lost = redundancy.redundant(chain.layout, near)
-    if not lost.size:
+    stays = redundancy.independent(chain.layout, near)
+    if stays.all():
         return chain
-    redundant = tuple(table[int(k)] for k in lost)
-    if isinstance(drop_redundant, (bool, np.bool_)) and not drop_redundant:
-        names, verb = _arrays.listed(redundant, 6), "depends" if lost.size == 1 else "depend"
+    redundant = tuple(table[int(k)] for k in np.flatnonzero(~stays))
+    if near is None and not drop_redundant:
+        names, verb = _arrays.listed(redundant, 6), "depends" if len(redundant) == 1 else "depend"
         raise SingularConstraintError(
             f"{names} {verb} on the other hard coordinates in every configuration: "
             "drop_redundant=True leaves out such rows, which changes no motion",
             coordinates=redundant,
         )
-    chart = n * dim
-    stay = np.ones(mask.size, dtype=bool)
-    stay[lost] = False
-    extra = tuple(row for row, stays in zip(rows, stay[chart:], strict=True) if stays)
-    mask = np.concatenate([(mask & stay)[:chart], mask[chart:][stay[chart:]]])
-    return Chain(n, dim, base, weights, references, extra, mask, redundant)
+    left = stays | (np.arange(stays.size) < n * dim)  # the chart has its rows, hard or not
+    extra = tuple(compress(rows, stays[n * dim :]))
+    return Chain(n, dim, base, weights, references, extra, (mask & stays)[left], redundant)
 
 
 def _no_number(name: str) -> None:

@@ -9,11 +9,12 @@ from numpy.typing import ArrayLike
 
 from fixman import _arrays
 from fixman._arrays import Array, Lead, overflow
-from fixman.chain import Chain, count, require_chain, velocity_terms
+from fixman.chain import Chain, count, require_chain
 from fixman.errors import ConstraintSolveError, FrameError, SingularCoordinateError
 from fixman.kernels import charts, jointed_motion, motion, projection
 from fixman.kernels.geometry import LENGTH
 from fixman.partition import projection_pattern, raise_failure
+from fixman.wilson import velocity_terms
 
 __all__ = ["Motion", "forward_dynamics", "inverse_dynamics", "project"]
 

@@ -36,8 +36,8 @@ APART = 1e-3  # far above the rounding of what is factored
 LOST = 1e-10  # of the largest; a wrong guess costs digits, not independence, which is verified
 
 
-def redundant(layout: Layout, near: Array | None) -> Index:
-    """Places of hard rows to leave out, so that the others are independent and span the same.
+def independent(layout: Layout, near: Array | None) -> Mask:
+    """Which coordinates stay, so that hard rows are independent and span what all of them span.
 
     Those of the chart are independent, and stay unless they nearly depend on each other.
 
@@ -50,8 +50,8 @@ def redundant(layout: Layout, near: Array | None) -> Index:
 
     Returns
     -------
-    ndarray of int
-        Places among the coordinates, ascending.
+    ndarray (coordinates,) of bool
+        True for soft ones as well.
 
     Raises
     ------
@@ -64,8 +64,9 @@ def redundant(layout: Layout, near: Array | None) -> Index:
     by which it may be too large; rows that stay are independent.  Costs O(m) where the factor of
     H^bb is sparse.
     """
+    stays = np.ones(len(layout.rows), dtype=bool)
     if not layout.extra:
-        return np.empty(0, dtype=np.int64)
+        return stays
     pattern = layout.pattern
     rank = topology.by_level(layout.references, layout.outwards)
     columns = pattern.rows.columns
@@ -75,8 +76,8 @@ def redundant(layout: Layout, near: Array | None) -> Index:
     else:
         layout.gradients(pattern.rows, near, SingularConstraintError)
     place = layout.hard[pattern.order]
-    lost = _dependent(pattern, place < layout.n * layout.dim, depth, near)
-    return np.sort(place[lost])
+    stays[place[_dependent(pattern, place < layout.n * layout.dim, depth, near)]] = False
+    return stays
 
 
 def nearby(drop_redundant: bool | ArrayLike, n: int, dim: int) -> Array | None:
