@@ -23,7 +23,7 @@ from _timing import is_quick, medians
 from openmm import unit
 
 import fixman as fx
-from fixman.io.openmm import fixman_force, set_temperature
+from fixman.io.openmm import metric_force, set_temperature
 
 GAS_CONSTANT = unit.MOLAR_GAS_CONSTANT_R.value_in_unit(unit.kilojoule_per_mole / unit.kelvin)
 KELVIN = 1 / GAS_CONSTANT
@@ -44,7 +44,7 @@ def integrator_of(n: int, copies: int, platform: str, corrected: bool) -> tuple[
             springs.addBond(i, i + 2, 1.4, 2.0)
     system.addForce(springs)
     if corrected:
-        system.addForce(fixman_force(system))
+        system.addForce(metric_force(system))
     integrator = openmm.LangevinMiddleIntegrator(KELVIN, 1.0, 0.02)
     integrator.setConstraintTolerance(1e-6)
     integrator.setRandomNumberSeed(1)

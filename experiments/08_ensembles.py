@@ -13,7 +13,7 @@ import numpy as np
 from _output import Output, plot
 
 import fixman as fx
-from fixman.observables import bends, histogram, mean_with_error
+from fixman.observables import angles, histogram, mean_with_error
 from fixman.simulation import simulate
 from fixman.steppers import Langevin
 from fixman.walks import random_walks
@@ -79,7 +79,7 @@ def cosines(chain: fx.Chain, ensemble: str, frames: int) -> tuple[np.ndarray, np
         progress=False,
     )
     x = run.x[SETTLE + 1 :]
-    return np.cos(bends(chain, x)), -0.5 * fx.logdet(chain, x)
+    return np.cos(angles(chain, x)), -0.5 * fx.logdet(chain, x)
 
 
 def measure(n: int, frames: int) -> list[dict[str, object]]:

@@ -13,7 +13,7 @@ import numpy as np
 from _output import Output, plot
 
 import fixman as fx
-from fixman.observables import bends, kinetic_energy, potential_energy
+from fixman.observables import angles, kinetic_energy, potential_energy
 from fixman.potentials import Bending
 from fixman.steppers import Langevin, Newton
 from fixman.walks import random_walks
@@ -79,7 +79,7 @@ def bias(ensemble: str, quick: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray
         total = np.zeros(REPLICAS)
         for _ in range(frames):
             stepper.advance(chain, state, round(BETWEEN / dt), workers=2)
-            total += (np.cos(bends(chain, state.x)) ** 2).mean(axis=-1)
+            total += (np.cos(angles(chain, state.x)) ** 2).mean(axis=-1)
         means = total / frames
         found.append((means.mean() - EXACT[ensemble], means.std(ddof=1) / np.sqrt(REPLICAS)))
         print(f"{ensemble}, dt = {dt:.2f}: <c^2> off by {found[-1][0]:+.6f} ± {found[-1][1]:.6f}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fixman import analytic, observables, potentials, rigid, structured
-    from fixman.chain import Chain, velocity_terms, wilson_b
+    from fixman.chain import Chain
     from fixman.coordinates import Coordinate
     from fixman.dynamics import Motion, forward_dynamics, inverse_dynamics, project
     from fixman.errors import (
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from fixman.store import RunCheck, check_run, load_run
     from fixman.trajectory import Run
     from fixman.walks import random_walks
+    from fixman.wilson import velocity_terms, wilson_b
 
 __version__ = "0.1.0"
 
@@ -70,8 +71,8 @@ _HOMES = {
     "resume": "simulation",
     "reweight": "metric",
     "simulate": "simulation",
-    "velocity_terms": "chain",
-    "wilson_b": "chain",
+    "velocity_terms": "wilson",
+    "wilson_b": "wilson",
 }
 
 __all__ = [

@@ -39,7 +39,7 @@ def bind(chain: Chain, potential: Any) -> Bound:
     Raises
     ------
     ValueError
-        If the potential names beads or bends that the chain does not have.
+        If the potential names beads or angles that the chain does not have.
 
     Notes
     -----
@@ -185,7 +185,7 @@ class Bound:
         kinked |= (self.tables.kinds == HARMONIC) & ((parameters[:, 1] != 0.0) | (cosines < 0.0))
         bad = flat & ((self.tables.kinds == TORSION) | (kinked & (dim == 3)))
         for term in np.flatnonzero(bad)[:1]:
-            name = "torsion" if four[term] else "bend"
+            name = "torsion" if four[term] else "angle"
             row = tuple(int(b) for b in beads[term, : 4 if four[term] else 3])
             remedy = "BendingTorsion is regular there" if four[term] else "it can push to no side"
             return f"{name}{row} has three beads in line: {remedy}", row
@@ -415,9 +415,9 @@ def _bead_text(bead: int) -> str:
 
 
 def default_terms(chain: Chain, kind: int) -> Index:
-    """Beads of the bends or torsions of the chart and at closures that touch no ghost.
+    """Beads of the angles or torsions of the chart and at closures that touch no ghost.
 
-    Of the chart those that follow bonds; at each closure the two bends that hard sets have there,
+    Of the chart those that follow bonds; at each closure the two angles that hard sets have there,
     and the torsions about the closure and about the bonds inwards from it.
     """
     table, size = chain.layout.chart, kind - LENGTH + 2
@@ -429,7 +429,7 @@ def default_terms(chain: Chain, kind: int) -> Index:
     if kind == ANGLE:
         # At the root the bond inwards leads to a child: turned round, so that a planar ring that
         # is numbered along the line has one sign throughout.
-        ends = topology.closing_bends(parents, closing)
+        ends = topology.closing_angles(parents, closing)
         terms = [row[::-1] if parents[row[0]] == row[1] else row for row in ends]
     else:
         terms = list(topology.closing_torsions(parents, closing, chain.layout.fixed))
@@ -438,9 +438,9 @@ def default_terms(chain: Chain, kind: int) -> Index:
 
 
 def named_terms(chain: Chain, beads: Beads | None, kind: int, name: str) -> Rows:
-    """Return the bends or torsions that are named, or else those of the chart and at closures."""
+    """Return the angles or torsions that are named, or else those of the chart and at closures."""
     if kind == TORSION_ROW and chain.dim == 2:
-        raise ValueError("there are no torsions in the plane: dim=2 has bends only")
+        raise ValueError("there are no torsions in the plane: dim=2 has angles only")
     if beads is None:
         terms = default_terms(chain, kind)
     else:

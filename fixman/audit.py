@@ -26,7 +26,7 @@ from fixman.errors import SingularConstraintError
 from fixman.io.averages import (
     FEWEST_SAMPLES,
     Ensemble,
-    Mean,
+    EnsembleMean,
     Share,
     average,
     distinct,
@@ -38,7 +38,7 @@ from fixman.io.averages import (
 from fixman.io.groups import ChainData, ChainGroup, counted
 from fixman.io.measuring import Lost, Rows, by_frame, kept, lost_note, numbered
 from fixman.io.samples import (
-    BEND_EDGES,
+    ANGLE_EDGES,
     TORSION_EDGES,
     Meter,
     Scatter,
@@ -68,7 +68,7 @@ class GroupReport:
     half_logdet (frames, chains) in kT; mean_bond in the input's unit of length; scatter tells how
     much the hard coordinates vary in the samples as they were read. sizes are the squared
     end-to-end distance (of linear chains) and radius of gyration, weighted with the masses, of
-    every frame and chain; counts, if asked for, the histograms of their soft bends and torsions.
+    every frame and chain; counts, if asked for, the histograms of their soft angles and torsions.
     ensemble is the one that the samples are taken for.
     """
 
@@ -124,7 +124,7 @@ class GroupReport:
     def share(self) -> Share:
         """What weights (det H^bb)^(-1/2), rigid → stiff, would leave of a rigid run (Kish)."""
         share = share_left(self.half_logdet, self.ensemble)
-        return share._replace(told=share.told and self.distinct >= FEWEST_SAMPLES)
+        return share._replace(enough=share.enough and self.distinct >= FEWEST_SAMPLES)
 
     @property
     def effective_fraction(self) -> float:
@@ -162,7 +162,7 @@ class GroupReport:
         return self.ensemble == "rigid" and scatter is not None and scatter.held < scatter.rows
 
     @property
-    def told(self) -> bool:
+    def conclusive(self) -> bool:
         """Whether there is a finding."""
         enough = self.constant or self.distinct >= FEWEST_SAMPLES
         return enough and not self.contradicted
@@ -225,7 +225,7 @@ class GroupReport:
         )
 
     @cached_property
-    def means(self) -> dict[str, Mean]:
+    def means(self) -> dict[str, EnsembleMean]:
         """What people publish: ⟨R²⟩ of linear chains and R_g = ⟨R_g²⟩^(1/2), stiff and rigid."""
         named = {"mean_square_end_to_end": False, "radius_of_gyration": True}
         return {
@@ -234,8 +234,8 @@ class GroupReport:
             if key in self.sizes
         }
 
-    def densities(self, kind: Literal["bends", "torsions"]) -> dict[Ensemble, Floats] | None:
-        """Distribution of the soft bends or torsions in each ensemble, per radian.
+    def densities(self, kind: Literal["angles", "torsions"]) -> dict[Ensemble, Floats] | None:
+        """Distribution of the soft angles or torsions in each ensemble, per radian.
 
         Between the edges of `fixman.io.samples`; None where there are none, or none were counted.
         The reweighted one is left out where the samples are too few.
@@ -243,7 +243,7 @@ class GroupReport:
         counts = self.counts.get(kind)
         if counts is None or not np.any(counts):
             return None
-        edges = BEND_EDGES if kind == "bends" else TORSION_EDGES
+        edges = ANGLE_EDGES if kind == "angles" else TORSION_EDGES
         found = {self.ensemble: np.sum(counts, axis=(0, 1))}
         if self.reweightable:
             weights = weights_to_other(self.half_logdet, self.ensemble)
@@ -258,7 +258,7 @@ class GroupReport:
     @property
     def _caveat(self) -> str:
         """Qualify a finding from frames that resemble each other."""
-        if not self.told or self.constant or self.independent >= FEWEST_SAMPLES:
+        if not self.conclusive or self.constant or self.independent >= FEWEST_SAMPLES:
             return ""
         worth = counted(max(1, int(self.independent)), "independent sample")
         drift = "the frames drift, and " if abs(self.independence.drift) >= SHOWN else ""
@@ -326,7 +326,7 @@ class GroupReport:
             "range_kT": None if one else self.range,
             "mean_per_row_kT": self.mean_per_row,
             "effective_fraction": None if one else self.effective_fraction,
-            "effective_fraction_error": self.share.error if self.share.told else None,
+            "effective_fraction_error": self.share.error if self.share.enough else None,
             "independent_samples": self.independent,
             "distinct_samples": self.distinct,
             "drift_kT": self.independence.drift,
@@ -363,7 +363,7 @@ class GroupReport:
         table: dict[str, str] = {}
         other = other_ensemble(self.ensemble)
         for name, mean in self.means.items():
-            if self.contradicted or not mean.told:
+            if self.contradicted or not mean.enough:
                 have = counted(max(1, int(mean.size)), "independent sample")
                 why = "not of these constraints" if self.contradicted else f"worth {have}"
                 table[f"{symbols[name]}, rigid and stiff"] = f"n/a: {why}"
@@ -413,19 +413,19 @@ class AuditReport:
     @property
     def verdict(self) -> str:
         """The verdict of the group that the constraints change most."""
-        found = [group for group in self.groups if group.told]
-        untold = [group for group in self.groups if not group.told]
+        found = [group for group in self.groups if group.conclusive]
+        vague = [group for group in self.groups if not group.conclusive]
         worst = max(found or self.groups, key=lambda group: (not group.constant, group.spread))
-        contradicted = [group for group in untold if group.contradicted]
+        contradicted = [group for group in vague if group.contradicted]
         if contradicted:
             worst = contradicted[0]
         if len(self.groups) == 1:
             return worst.verdict
         warning = _warning(self.groups)
-        if untold and not contradicted and (not found or worst.spread < NEGLIGIBLE):
-            have = f"{len(self.groups)} groups {'has' if len(untold) == 1 else 'have'}"
+        if vague and not contradicted and (not found or worst.spread < NEGLIGIBLE):
+            have = f"{len(self.groups)} groups {'has' if len(vague) == 1 else 'have'}"
             return (
-                f"cannot tell: {len(untold)} of {have} fewer than {FEWEST_SAMPLES} distinct samples"
+                f"cannot tell: {len(vague)} of {have} fewer than {FEWEST_SAMPLES} distinct samples"
                 f"{warning}"
             )
         return f"{worst._finding} (the worst group: {worst.label}){worst._caveat}{warning}"
@@ -502,7 +502,7 @@ def audit(
     rows are left out, which is noted. So are frames that cannot be set onto the constraints, in all
     groups of as many frames, while they are 5 % or less. `groups` is what `read_chains` returns, or
     groups of x (frames, chains, n, 3) and masses (n,), in memory; intermediates are blocks of about
-    10⁵ beads. O(n) per sample. `histograms` counts soft bends and torsions as well, and `notes`
+    10⁵ beads. O(n) per sample. `histograms` counts soft angles and torsions as well, and `notes`
     join the report's own. `MetricAnalysis` does the same from a trajectory, frame by frame, in
     parallel.
 
@@ -602,7 +602,7 @@ def _report(
         meter.molecules.label(half.shape[1]),
         "rigid" if as_is else "stiff",
         {name: measured[name] for name in SIZES if name in measured},
-        {name: measured[name] for name in ("bends", "torsions") if name in measured},
+        {name: measured[name] for name in ("angles", "torsions") if name in measured},
     )
 
 

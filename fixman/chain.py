@@ -8,17 +8,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from fixman import _arrays, coordinates, hard_sets, redundancy, topology
 from fixman._arrays import Array, Lead
-from fixman.coordinates import KINDS, STRAIGHT, Coordinate, Index, Rows
-from fixman.errors import FrameError, SingularConstraintError, SingularCoordinateError
-from fixman.kernels import charts
+from fixman.coordinates import KINDS, STRAIGHT, Coordinate, Index
+from fixman.errors import SingularConstraintError
 from fixman.kernels.rows import LENGTH
 from fixman.layout import Layout
 
@@ -387,13 +386,8 @@ class Chain:
             mask = hard_sets.hard_mask(mask, table, n * dim)
             hard_sets.refuse_over(mask, table, hard_sets.rows_over(lines, table, n * dim))
         except (
-            ValueError,
-            TypeError,
-            LookupError,
-            AttributeError,
-            OverflowError,
-            RecursionError,
-        ) as error:
+            ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError
+        ) as error:  # fmt: skip
             what = error if isinstance(error, ValueError) else repr(error)
             raise ValueError(f"text is not a chain written by Chain.to_json: {what}") from None
         return cls(n, dim, base, masses, references, extra, mask, redundant)
@@ -422,7 +416,7 @@ class Chain:
         -----
         Costs O(n) a frame; theory.md section 2.
         """
-        return self._values(self.layout.chart, x)
+        return self.layout.values(self.layout.chart, x)
 
     def values(self, x: ArrayLike) -> Array:
         """Return the values (..., len(coordinates)) of all coordinates, extra rows included.
@@ -430,7 +424,7 @@ class Chain:
         The first n·d are `internal`; `hard_values` are the hard ones alone.  Arguments, errors
         and cost are those of `internal`.
         """
-        return self._values(self.layout.rows, x)
+        return self.layout.values(self.layout.rows, x)
 
     def hard_values(self, x: ArrayLike) -> Array:
         """Values of the hard coordinates, which `project` takes as targets.
@@ -457,12 +451,7 @@ class Chain:
         -----
         Costs O(n_hard) a frame; theory.md section 2.
         """
-        return self._values(self.layout.hard_rows, x, SingularConstraintError)
-
-    def _values(
-        self, table: Rows, x: ArrayLike, error: type[FrameError] = SingularCoordinateError
-    ) -> Array:
-        return self.layout.values(table, _arrays.real(x, (self.n, self.dim), "x"), error)
+        return self.layout.values(self.layout.hard_rows, x, SingularConstraintError)
 
     @overload
     def cartesian(self, q: ArrayLike) -> Array: ...
@@ -511,70 +500,6 @@ class Chain:
         x, v = self.layout.cartesian(q.reshape(-1, m), rates)
         shape = (*lead, self.n, self.dim)
         return x.reshape(shape) if qd is None else (x.reshape(shape), v.reshape(shape))
-
-
-def wilson_b(chain: Chain, x: ArrayLike) -> sparse.csr_array[Any, Any]:
-    """Wilson's B = ∂q/∂x of one configuration (theory.md section 2).
-
-    Parameters
-    ----------
-    chain : Chain
-    x : (n, dim)
-
-    Returns
-    -------
-    scipy.sparse.csr_array (len(chain.coordinates), n * dim)
-        At most 4·dim elements a row.  Costs O(n).
-
-    Raises
-    ------
-    SingularCoordinateError
-        Where a coordinate has no gradient: a straight 3-D angle, or a torsion next to one.
-    """
-    x = single(chain, x)
-    gradients, exist = chain.layout.rows.gradients(x)
-    if not exist.all():
-        chain.layout.refuse_positions(x, 0)
-        chain.layout.rows.refuse_singular(x, 0, SingularCoordinateError)
-        raise _arrays.overflow("Wilson rows", 0, ())
-    return chain.layout.rows.to_sparse(gradients)
-
-
-def velocity_terms(chain: Chain, x: ArrayLike, v: ArrayLike) -> Array:
-    """κ = ẋᵀ (∂²q/∂x²) ẋ, the part of q̈ that velocities make (theory.md section 3).
-
-    Parameters
-    ----------
-    chain : Chain
-    x, v : (..., n, dim)
-
-    Returns
-    -------
-    ndarray (..., len(chain.coordinates))
-        Costs O(n) a frame.
-
-    Raises
-    ------
-    SingularCoordinateError
-        Where a coordinate has no gradient: a straight 3-D angle, or a torsion next to one.
-    """
-    require_chain(chain)
-    tail = (chain.n, chain.dim)
-    x, v = _arrays.real(x, tail, "x"), _arrays.real(v, tail, "v")
-    lead = _arrays.common_lead(x.shape[:-2], v.shape[:-2])
-    x, v = _arrays.spread(x, lead, tail), _arrays.spread(v, lead, tail)
-    table = chain.layout.rows
-    kappa = np.empty((count(lead), len(table)))
-    bad = charts.curvature_frames(
-        x.reshape(-1), v.reshape(-1), chain.n, chain.dim, chain.layout.fixed,
-        table.formulas, table.beads, kappa,
-    )  # fmt: skip
-    if bad >= 0:
-        _arrays.require_finite(v, tail, "v")
-        chain.layout.refuse_positions(x, bad)
-        table.refuse_singular(x, bad, SingularCoordinateError)
-        raise _arrays.overflow("velocity terms", bad, lead)
-    return kappa.reshape(*lead, len(table))
 
 
 # --- shared with the rooms below ----------------------------------------------------------------
@@ -643,10 +568,10 @@ def _assemble(
     )
     near = redundancy.nearby(drop_redundant, n, dim)
     chain = Chain(n, dim, base, weights, references, rows, mask)
-    lost = redundancy.redundant(chain.layout, near)
-    if not lost.size:
+    stays = redundancy.independent(chain.layout, near)
+    if stays.all():
         return chain
-    redundant = tuple(table[int(k)] for k in lost)
+    redundant = tuple(table[int(k)] for k in np.flatnonzero(~stays))
     if any(row.kind in STRAIGHT for row in redundant):
         names = _arrays.listed([row for row in redundant if row.kind in STRAIGHT], 6)
         raise SingularConstraintError(
@@ -654,19 +579,16 @@ def _assemble(
             "the whole bend out, or these rows",
             coordinates=redundant,
         )
-    if isinstance(drop_redundant, (bool, np.bool_)) and not drop_redundant:
-        names, verb = _arrays.listed(redundant, 6), "depends" if lost.size == 1 else "depend"
+    if near is None and not drop_redundant:
+        names, verb = _arrays.listed(redundant, 6), "depends" if len(redundant) == 1 else "depend"
         raise SingularConstraintError(
             f"{names} {verb} on the other hard coordinates in every configuration: "
             "drop_redundant=True leaves out such rows, which changes no motion",
             coordinates=redundant,
         )
-    chart = n * dim
-    stay = np.ones(mask.size, dtype=bool)
-    stay[lost] = False
-    extra = tuple(row for row, stays in zip(rows, stay[chart:], strict=True) if stays)
-    mask = np.concatenate([(mask & stay)[:chart], mask[chart:][stay[chart:]]])
-    return Chain(n, dim, base, weights, references, extra, mask, redundant)
+    left = stays | (np.arange(stays.size) < n * dim)  # the chart has its rows, hard or not
+    extra = tuple(compress(rows, stays[n * dim :]))
+    return Chain(n, dim, base, weights, references, extra, (mask & stays)[left], redundant)
 
 
 def _no_number(name: str) -> None:

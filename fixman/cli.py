@@ -8,7 +8,7 @@ import csv
 import io
 import json
 import os
-import re
+import shlex
 import signal
 import sys
 import threading
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fixman import cli_simulate
+from fixman.errors import Advice
 
 if TYPE_CHECKING:
     from fixman.audit import AuditReport
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _give_up_broken_output()
         if isinstance(error, BrokenPipeError):
             return BROKEN_PIPE
-        print(f"fixman: error: {_in_flags(str(error))}", file=sys.stderr)
+        print(f"fixman: error: {_text(error)}", file=sys.stderr)
         return 2
     return 0
 
@@ -121,14 +122,18 @@ def _give_up_broken_output() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _in_flags(text: str) -> str:
-    """Put an error of the library, which speaks of its arguments, in one line and in flags."""
-    text = " ".join(text.split()).replace("overwrite=True", "--overwrite")
-    text = re.sub(r"""\b(hard|bonds)=(["'])(\S+?)\2""", r"--\1 \3", text)
-    text = re.sub(r"\brun\[(\d+):(\d+)\]", r"fixman export --start \1 --stop \2", text)
-    text = re.sub(r"\batom_style=('[^']*')", r"--atom-style \1", text)
-    text = text.replace("hydrogens=…", '--hydrogens "name H*"')
-    return text.replace("masses=…", "--masses 1=12.011,2=1.008")
+def _text(error: Exception) -> str:
+    """Put an error of the library in one line, and in flags where it names arguments."""
+    text = error.args[0] if error.args else ""
+    return " ".join((text.spelled(_flag) if isinstance(text, Advice) else str(error)).split())
+
+
+def _flag(name: str, value: Any) -> str:
+    if name == "run":
+        return f"fixman export --start {value.start} --stop {value.stop}"
+    examples = {"hydrogens": '"name H*"', "masses": "1=12.011,2=1.008"}
+    words = "" if value is True else examples[name] if value is None else shlex.quote(value)
+    return f"--{name.replace('_', '-')} {words}".rstrip()
 
 
 class _Parser(argparse.ArgumentParser):
@@ -249,7 +254,7 @@ def _audit(arguments: argparse.Namespace) -> None:
             raise ValueError(f"{path} is an input or another output: choose another name")
         if os.path.lexists(path) and not (arguments.overwrite or _is_device(path)):
             raise FileExistsError(
-                f"{path} exists: choose another name, or overwrite it (overwrite=True)"
+                f"{path} exists: choose another name, or overwrite it (--overwrite)"
             )
         taken.append(path.resolve())
     from fixman import hard_sets
@@ -356,10 +361,14 @@ def _write_csv(path: Path, analysis: MetricAnalysis, report: AuditReport) -> Non
 
 def _write_plot(path: Path, report: AuditReport, kind: str) -> None:
     from fixman import plot
-    from fixman.io.samples import BEND_EDGES, TORSION_EDGES
+    from fixman.io.samples import ANGLE_EDGES, TORSION_EDGES
 
     angles = (
-        ("bending angle, 0 = straight", BEND_EDGES, [g.densities("bends") for g in report.groups]),
+        (
+            "bending angle, 0 = straight",
+            ANGLE_EDGES,
+            [g.densities("angles") for g in report.groups],
+        ),
         ("torsion, ±180 = trans", TORSION_EDGES, [g.densities("torsions") for g in report.groups]),
     )
     panels = [panel for panel in angles if any(panel[2])]

@@ -96,9 +96,10 @@ class Rows:
 
     @cached_property
     def external(self) -> NDArray[np.bool_]:
-        """Positions, and rows that touch a ghost."""
+        """Rows that place a free chain in space: positions, and what touches a ghost."""
         used = np.arange(4) < SLOTS[self.kinds][:, None]
-        return (self.kinds < POSITIONS) | ((self.beads < GHOSTS) & used).any(axis=1)
+        touches = ((self.beads < GHOSTS) & used).any(axis=1)
+        return ((self.kinds < POSITIONS) | touches) & (not self.fixed)
 
     def values(self, x: Array) -> tuple[Array, int]:
         """Values (frames, m) in configurations (..., n, d), and the first bad frame or −1."""

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fixman import _arrays, systems
 from fixman._arrays import Array, Lead, overflow
-from fixman.chain import Chain, count, require_chain, velocity_terms
+from fixman.chain import Chain, count, require_chain
 from fixman.coordinates import GHOSTS
 from fixman.errors import ConstraintSolveError, FrameError, SingularCoordinateError
 from fixman.kernels import charts, jointed_motion, motion, projection
@@ -17,6 +17,7 @@ from fixman.kernels.banded import SMALLEST_PIVOT
 from fixman.kernels.hard import units
 from fixman.kernels.rows import LENGTH, STRAIGHT_Y
 from fixman.partition import nearest_dependence, raise_failure
+from fixman.wilson import velocity_terms
 
 __all__ = ["Motion", "forward_dynamics", "inverse_dynamics", "project"]
 
@@ -82,9 +83,7 @@ class Motion:
                 chain.n, chain.dim, chain.layout.fixed, table.tables, qdd,
             )  # fmt: skip
             if bad >= 0:
-                chain.layout.refuse_positions(self._x, bad)
-                table.refuse_singular(self._x, bad, SingularCoordinateError)
-                raise overflow("soft accelerations", bad, self._lead)
+                chain.layout.refuse(table, self._x, bad, "soft accelerations")
             self._qdd = qdd
         return _view(self._qdd, (*self._lead, chain.soft.size))
 

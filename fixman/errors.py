@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from fixman.coordinates import Coordinate
@@ -21,6 +21,30 @@ __all__ = [
 ]
 
 Frame = int | tuple[int, ...] | None
+
+
+class Advice(str):
+    """Text of an error that names arguments of a call, for those who give them otherwise, as flags.
+
+    Parts are text, or (how Python spells an argument, its name, its value or None for any).
+    """
+
+    parts: tuple[str | tuple[str, str, Any], ...]
+
+    def __new__(cls, *parts: str | tuple[str, str, Any]) -> Self:
+        self = super().__new__(cls, "".join(p if isinstance(p, str) else p[0] for p in parts))
+        self.parts = parts
+        return self
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self.parts
+
+    def __radd__(self, before: str) -> Advice:
+        return Advice(before, *self.parts)
+
+    def spelled(self, argument: Callable[[str, Any], str]) -> str:
+        """Return the text with each argument, of a name and value, spelled otherwise."""
+        return "".join(p if isinstance(p, str) else argument(*p[1:]) for p in self.parts)
 
 
 class _LocatedError(Exception):

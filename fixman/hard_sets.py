@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from fixman import coordinates, topology
 from fixman._arrays import Array
 from fixman.coordinates import KINDS, POSITIONS, SLOTS, STRAIGHT, Coordinate, Index, Rows
+from fixman.errors import Advice
 from fixman.kernels.rows import ANGLE, LENGTH, TORSION
 
 Mask = NDArray[np.bool_]
@@ -54,6 +55,7 @@ def _plain(word: str) -> str:
     return word.casefold().replace("-", "").replace("_", "")
 
 
+_HYDROGENS = Advice(("hydrogens=…", "hydrogens", None))
 _PLAIN = {_plain(word): meaning for word, meaning in WORDS.items()}
 
 
@@ -155,8 +157,10 @@ def resolve(
     if word == "h-angles" and light is not None:
         angles = _hydrogen_angles(references[:, 0], closures, light, masses)
         light = None
-    kinds = {"torsional": ("length", "angle"), "h-angles": ("length",)}.get(word, hard)
     pairs, lines = straight_rows(straight, n, dim, fixed)
+    kinds: tuple[str, ...] = ("length", "angle") if word == "torsional" else ("length",)
+    if isinstance(hard, tuple) and all(isinstance(kind, str) for kind in hard):  # no mask
+        kinds = hard
     rows = _closing_rows(closures, references[:, 0], kinds, light)
     rows = tuple(row for row in rows if row.beads not in lines)
     rows += _angles_beyond([bend for bend in angles if bend not in lines], references)
@@ -176,7 +180,7 @@ def resolve(
         mask = hard_mask(hard, table, n * dim)
     over = lines and rows_over(lines, table, n * dim)
     if over:
-        if not word and not _names_kinds(hard):
+        if not word and kinds is not hard:  # a mask
             refuse_over(mask, table, over)
         mask = mask.copy()
         mask[over] = False
@@ -233,7 +237,7 @@ def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
         raise TypeError("hard must be a plain array of booleans, not a masked one")
     if hard is None:
         raise ValueError("hard is None: give a tuple of kinds, () for no constraint at all")
-    external = np.zeros(len(table), dtype=bool) if table.fixed else table.external
+    external = table.external
     try:
         listed = np.asarray(hard)
     except ValueError:  # ragged
@@ -266,7 +270,7 @@ def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
 
 
 def _closing_rows(
-    closures: Index, parents: Index, hard: Any, hydrogens: Mask | None
+    closures: Index, parents: Index, kinds: Sequence[str], hydrogens: Mask | None
 ) -> tuple[Coordinate, ...]:
     """Rows of the bonds outside the tree, where such rows are hard.
 
@@ -278,18 +282,10 @@ def _closing_rows(
     if hydrogens is not None:
         held = closures[hydrogens[closures].any(axis=1)]
         return tuple(Coordinate("length", (i, j)) for i, j in held.tolist())
-    kinds = set(hard) if _names_kinds(hard) else {"length"}
     rows = [Coordinate("length", (i, j)) for i, j in closures.tolist() if "length" in kinds]
     if "angle" in kinds:
-        rows += [Coordinate("angle", bend) for bend in topology.closing_bends(parents, closures)]
+        rows += [Coordinate("angle", beads) for beads in topology.closing_angles(parents, closures)]
     return tuple(rows)
-
-
-def _names_kinds(hard: Any) -> bool:
-    """Whether ``hard`` lists kinds; a mask is none, and anything wrong is refused elsewhere."""
-    if isinstance(hard, str) or not isinstance(hard, Iterable):
-        return False
-    return all(isinstance(kind, str) for kind in hard)
 
 
 def extra_rows(extra: Iterable[Any], n: int, dim: int, fixed: bool) -> tuple[Coordinate, ...]:
@@ -364,7 +360,7 @@ def _torsional(table: Rows, tree: Index, closures: Index, rotatable: ArrayLike |
     bead = chart // dim
     mask[chart] = ~turns[bead] | sibling[bead]
     mask[n * dim :] = True
-    return mask if table.fixed else mask & ~table.external
+    return mask & ~table.external
 
 
 # --- hydrogens ----------------------------------------------------------------------------------
@@ -383,7 +379,7 @@ def by_mass(masses: Array) -> Mask:
         bead = int(np.argmax(doubtful))
         raise ValueError(
             f"bead {bead} has a mass of {masses[bead]:g}, by which it cannot be told whether it is "
-            "a hydrogen (deuterium, or repartitioned): say which are, hydrogens=…"
+            "a hydrogen (deuterium, or repartitioned): say which are, " + _HYDROGENS
         )
     mask: Mask = (masses >= LIGHTEST) & (masses <= HYDROGEN)
     return mask
@@ -403,13 +399,13 @@ def _hydrogen_mask(hydrogens: ArrayLike | None, masses: Array, word: str) -> Mas
                 f"{found.shape}"
             )
     if not found.any():
-        how = "the mask hydrogens=… is False everywhere"
-        if hydrogens is None:
-            how = (
-                f"none of the masses is between {LIGHTEST} and {HYDROGEN}; give masses in amu, or "
-                "a mask, hydrogens=…"
-            )
-        raise ValueError(f"hard={word!r} finds no hydrogen: {how}")
+        finds = f"hard={word!r} finds no hydrogen: "
+        if hydrogens is not None:
+            raise ValueError(f"{finds}the mask hydrogens=… is False everywhere")
+        raise ValueError(
+            f"{finds}none of the masses is between {LIGHTEST} and {HYDROGEN}; give masses in amu, "
+            "or a mask, " + _HYDROGENS
+        )
     return found
 
 
@@ -468,8 +464,7 @@ def _angles_beyond(
 
 def _bonds_and_angles(table: Rows, chart: int, angles: Sequence[tuple[int, int, int]]) -> Mask:
     """Every length, some angles (end, vertex, end), and whatever stands beyond the ``chart``."""
-    external = np.zeros(len(table), dtype=bool) if table.fixed else table.external
-    mask: Mask = (table.kinds == LENGTH) & ~external
+    mask: Mask = (table.kinds == LENGTH) & ~table.external
     chosen = set(angles)
     for row in np.flatnonzero(table.kinds[:chart] == ANGLE):
         i, j, k = table[int(row)].beads

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fixman import _arrays, coordinates, topology
 from fixman._arrays import Array
@@ -123,17 +124,24 @@ class Layout:
     # --- charts -----------------------------------------------------------------------------
 
     def values(
-        self, table: Rows, x: Array, error: type[FrameError] = SingularCoordinateError
+        self, table: Rows, x: ArrayLike, error: type[FrameError] = SingularCoordinateError
     ) -> Array:
         """Values (..., len(table)) of some coordinates of configurations x (..., n, dim)."""
-        lead = x.shape[:-2]
+        x = _arrays.real(x, (self.n, self.dim), "x")
         q, bad = table.values(x)
         if bad >= 0:
-            self.refuse_positions(x, bad)
             torsions = table.take(np.flatnonzero(table.kinds == TORSION))
-            torsions.refuse_singular(x, bad, error)
-            raise _arrays.overflow("internal coordinates", bad, lead)
-        return q.reshape(*lead, len(table))
+            self.refuse(torsions, x, bad, "internal coordinates", error)
+        return q.reshape(*x.shape[:-2], len(table))
+
+    def gradients(
+        self, table: Rows, x: Array, error: type[FrameError] = SingularCoordinateError
+    ) -> Array:
+        """Wilson rows (len(table), 4, 3) of some coordinates of one configuration x (n, dim)."""
+        gradients, exist = table.gradients(x)
+        if not exist.all():
+            self.refuse(table, x, 0, "Wilson rows", error)
+        return gradients
 
     def cartesian(self, q: Array, rates: Array | None = None) -> tuple[Array, Array]:
         """Positions and velocities (frames, n, dim) from q and rates (frames, n·d)."""
@@ -158,6 +166,19 @@ class Layout:
         _arrays.require_finite(x, (self.n, self.dim), "x")
         self.pattern.rows.refuse_lengths(x, frame, SingularConstraintError)
         self.soft_rows.refuse_lengths(x, frame, SingularCoordinateError)
+
+    def refuse(
+        self,
+        table: Rows,
+        x: Array,
+        frame: int,
+        what: str,
+        error: type[FrameError] = SingularCoordinateError,
+    ) -> NoReturn:
+        """Say why there is no answer in a frame: positions, rows without a gradient, overflow."""
+        self.refuse_positions(x, frame)
+        table.refuse_singular(x, frame, error)
+        raise _arrays.overflow(what, frame, x.shape[:-2])
 
     def refuse_extra(self, what: str) -> None:
         """Raise if there are more coordinates than degrees of freedom."""

@@ -23,7 +23,7 @@ __all__ = [
     "Histogram",
     "Mean",
     "Persistence",
-    "bends",
+    "angles",
     "correlation_time",
     "degrees_of_freedom",
     "end_to_end",
@@ -101,13 +101,13 @@ def radius_of_gyration(chain: Chain, x: ArrayLike) -> Array:
 # --- angles ---------------------------------------------------------------------------------------
 
 
-def bends(chain: Chain, x: ArrayLike, beads: Any = None) -> Array:
-    """Bends θ in radians, 0 where straight and signed in the plane, (..., bends).
+def angles(chain: Chain, x: ArrayLike, beads: Any = None) -> Array:
+    """Bending angles θ in radians, 0 where straight and signed in the plane, (..., angles).
 
     By default all of the chain's chart that touch no ghost, then those at closures, as in
     `fixman.potentials`.
     """
-    return _values(chain, x, beads, ANGLE, "bend")
+    return _values(chain, x, beads, ANGLE, "angle")
 
 
 def torsions(chain: Chain, x: ArrayLike, beads: Any = None) -> Array:
@@ -135,7 +135,7 @@ def histogram(
 ) -> Histogram:
     """Probability density of values (frames, ..., items), with errors that know of correlations.
 
-    All items of a frame count alike: the bends of a chain, for example.  The last axis is theirs,
+    All items of a frame count alike: the angles of a chain, for example.  The last axis is theirs,
     the first is time, those in between are independent copies.
 
     Parameters

@@ -19,7 +19,7 @@ from scipy.sparse.linalg import splu
 from fixman import _arrays
 from fixman._arrays import Array, listed, overflow
 from fixman.chain import Chain, count, single
-from fixman.coordinates import SLOTS, Coordinate, Rows
+from fixman.coordinates import SLOTS, Coordinate
 from fixman.errors import SingularConstraintError, SingularCoordinateError
 from fixman.kernels import freely_jointed, hard, jointed_motion
 from fixman.kernels.banded import SMALLEST_PIVOT
@@ -79,14 +79,7 @@ class Partition:
     def _B_a(self) -> Matrix:
         """Soft Wilson rows."""
         table = self.chain.layout.soft_rows
-        gradients, exist = table.gradients(self._x)
-        if not exist.all():
-            self._refuse_chart(table)
-        return table.to_sparse(gradients)
-
-    def _refuse_chart(self, table: Rows) -> None:
-        self.chain.layout.refuse_positions(self._x, 0)
-        table.refuse_singular(self._x, 0, SingularCoordinateError)
+        return table.to_sparse(self.chain.layout.gradients(table, self._x))
 
     @cached_property
     def _w(self) -> Array:
@@ -253,9 +246,7 @@ class Partition:
         chain = self.chain
         chain.layout.refuse_extra("ln det G")
         table = chain.layout.chart
-        gradients, exist = table.gradients(self._x)
-        if not exist.all():
-            self._refuse_chart(table)
+        gradients = chain.layout.gradients(table, self._x)
         own = gradients[np.arange(len(table)), SLOTS[table.kinds] - 1]
         log_det_B = 0.5 * np.log((own * own).sum(axis=1)).sum()
         return float(chain.dim * np.log(chain.masses).sum() - 2.0 * log_det_B)

@@ -89,7 +89,7 @@ class _Term:
 
 @dataclass(frozen=True)
 class Bending(_Term):
-    """Resistance of the bends θ, which are 0 where the chain is straight.
+    """Resistance of the angles θ, which are 0 where the chain is straight.
 
     - "cosine": U = k (1 − cos(θ − θ₀)), for θ₀ = 0 the discrete worm-like chain, whose persistence
       length is k/kT bonds if it is stiff;
@@ -102,13 +102,13 @@ class Bending(_Term):
 
     Parameters
     ----------
-    stiffness : float or (bends,)
+    stiffness : float or (angles,)
         k, an energy.
-    angle : float or (bends,)
+    angle : float or (angles,)
         θ₀ in radians; from 0 to π in space.
     kind : "cosine", "harmonic" or "squared cosine"
     beads : iterable of three beads or of Coordinate, optional
-        By default all bends of the chain's chart that touch no ghost, then those at closures: a
+        By default all angles of the chain's chart that touch no ghost, then those at closures: a
         ring of n has n.  Those of a fixed base may be named.
     """
 
@@ -123,17 +123,17 @@ class Bending(_Term):
         self._set(
             stiffness=_numbers(self.stiffness, "stiffness"),
             angle=_numbers(self.angle, "angle"),
-            beads=bead_rows(self.beads, 3, "bend"),
+            beads=bead_rows(self.beads, 3, "angle"),
         )
 
     def _write(self, tables: Assembly) -> None:
-        beads = tables.named(self.beads, ANGLE, "bend")
+        beads = tables.named(self.beads, ANGLE, "angle")
         k, angle = (
-            spread(value, len(beads), name, "bend")
+            spread(value, len(beads), name, "angle")
             for value, name in ((self.stiffness, "stiffness"), (self.angle, "angle"))
         )
         if tables.chain.dim == 3 and not np.all((angle >= 0.0) & (angle <= np.pi)):
-            raise ValueError("the angle of a bend in space must be from 0 (straight) to π")
+            raise ValueError("an angle in space must be from 0 (straight) to π")
         sine = np.where(np.abs(np.sin(angle)) < 1e-15, 0.0, np.sin(angle))
         rows = np.stack([k, angle, np.cos(angle), sine], axis=1)
         tables.bonded(BENDS[self.kind], beads, rows)

@@ -37,8 +37,8 @@ APART = 1e-3  # far above the rounding of what is factored
 LOST = 1e-10  # of the largest; a wrong guess costs digits, not independence, which is verified
 
 
-def redundant(layout: Layout, near: Array | None) -> Index:
-    """Places of hard rows to leave out, so that the others are independent and span the same.
+def independent(layout: Layout, near: Array | None) -> Mask:
+    """Which coordinates stay, so that hard rows are independent and span what all of them span.
 
     Those of the chart are independent, and stay unless they nearly depend on each other.
 
@@ -51,8 +51,8 @@ def redundant(layout: Layout, near: Array | None) -> Index:
 
     Returns
     -------
-    ndarray of int
-        Places among the coordinates, ascending.
+    ndarray (coordinates,) of bool
+        True for soft ones as well.
 
     Raises
     ------
@@ -65,23 +65,22 @@ def redundant(layout: Layout, near: Array | None) -> Index:
     by which it may be too large; rows that stay are independent.  Costs O(m) where the factor of
     H^bb is sparse.
     """
+    stays = np.ones(len(layout.rows), dtype=bool)
     if not layout.extra:
-        return np.empty(0, dtype=np.int64)
+        return stays
     pattern = layout.pattern
     if _clearly_bonds(pattern.rows):
-        return np.empty(0, dtype=np.int64)
+        return stays
     rank = topology.by_level(layout.references, layout.outwards)
     columns = pattern.rows.columns
     depth = np.where(columns >= 0, rank[columns], -1).max(axis=1)
     if near is None:
         near = _generic(layout)
-    elif not pattern.rows.gradients(near)[1].all():
-        layout.refuse_positions(near, 0)
-        pattern.rows.refuse_singular(near, 0, SingularConstraintError)
-        raise _arrays.overflow("Wilson rows", 0, ())
+    else:
+        layout.gradients(pattern.rows, near, SingularConstraintError)
     place = layout.hard[pattern.order]
-    lost = _dependent(pattern, place < layout.n * layout.dim, depth, near)
-    return np.sort(place[lost])
+    stays[place[_dependent(pattern, place < layout.n * layout.dim, depth, near)]] = False
+    return stays
 
 
 def _clearly_bonds(rows: Rows) -> bool:

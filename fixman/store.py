@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 
 from fixman import _arrays
 from fixman.chain import Chain
-from fixman.errors import RunDamageWarning, RunFolderError, RunStorageError, RunVersionWarning
+from fixman.errors import (
+    Advice,
+    RunDamageWarning,
+    RunFolderError,
+    RunStorageError,
+    RunVersionWarning,
+)
 from fixman.places import TEMPORARY, Place
 from fixman.runfiles import (
     BLOCK,
@@ -277,15 +283,15 @@ class Folder:
         except RunFolderError as error:
             end, total = span.first + span.count, self.spans[-1].first + self.spans[-1].count
             base = self.spans[0].first
-            rest = [
-                f"run[{a - base}:{b - base}]"
-                for a, b in ((base, span.first), (end, total))
-                if a < b
-            ]
+            rest: list[Any] = []
+            for a, b in ((base, span.first), (end, total)):
+                if a < b:
+                    start, stop = a - base, b - base
+                    rest += [" and ", (f"run[{start}:{stop}]", "run", slice(start, stop))]
             if not rest:
                 raise
             raise RunFolderError(
-                f"{error}; the frames of {' and '.join(rest)} can be read without it"
+                Advice(f"{error}; the frames of ", *rest[1:], " can be read without it")
             ) from None
 
     def run(self) -> Run:

@@ -228,8 +228,8 @@ def along(terms: Index, bonds: Index) -> NDArray[np.bool_]:
     return np.asarray((joined & (steps[..., 0] >= 0)).all(axis=1))
 
 
-def closing_bends(parents: Index, closures: Index) -> list[tuple[int, int, int]]:
-    """Two bends at each closure (i, j): from the bond inwards at i, then at j."""
+def closing_angles(parents: Index, closures: Index) -> list[tuple[int, int, int]]:
+    """Two angles at each closure (i, j): from the bond inwards at i, then at j."""
     children = np.full(parents.size, -1)
     children[parents[:0:-1]] = np.arange(parents.size - 1, 0, -1)  # the first of each
     inner = np.where(parents >= 0, parents, children)
@@ -244,8 +244,8 @@ def closing_torsions(
 
     A −1 stands where there is no bead.
     """
-    bends, terms = closing_bends(parents, closures), []
-    for (a, i, j), (b, *_) in zip(bends[::2], bends[1::2], strict=True):
+    angles, terms = closing_angles(parents, closures), []
+    for (a, i, j), (b, *_) in zip(angles[::2], angles[1::2], strict=True):
         before, after = (_before(parents, fixed, *bond) for bond in ((a, i), (b, j)))
         terms += [(a, i, j, b), (before, a, i, j), (after, b, j, i)]
     return terms

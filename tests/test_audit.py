@@ -12,10 +12,10 @@ from fixman._statistics import standard_error
 from fixman.audit import AuditReport, GroupReport, audit
 from fixman.chain import Chain
 from fixman.io import measuring
-from fixman.io.averages import Mean, distinct, share_left, with_error
+from fixman.io.averages import EnsembleMean, distinct, share_left, with_error
 from fixman.io.groups import ChainData, ChainGroup, Molecules
-from fixman.io.samples import BEND_EDGES, TORSION_EDGES, Meter, sum_outwards
-from fixman.io.samples import bends as bending
+from fixman.io.samples import ANGLE_EDGES, TORSION_EDGES, Meter, sum_outwards
+from fixman.io.samples import angles as bending
 from fixman.io.samples import torsions as turning
 
 ALL = ("length", "angle", "torsion")
@@ -171,8 +171,8 @@ def test_the_share_of_stiff_samples_is_that_of_rigid_ones():
     half -= half.max()
     kept = half[rng.uniform(size=half.shape) < np.exp(half)][:, None]
     stiff, rigid = share_left(half, "stiff"), share_left(kept, "rigid")
-    assert stiff.told
-    assert rigid.told
+    assert stiff.enough
+    assert rigid.enough
     assert 0.7 < rigid.value < 0.97
     assert stiff.error < 0.01
     assert abs(stiff.value - rigid.value) < 4.0 * np.hypot(stiff.error, rigid.error)
@@ -192,11 +192,11 @@ def test_the_error_of_a_share_is_its_scatter():
 def test_a_share_that_few_samples_decide_has_no_error():
     half = np.random.default_rng(7).normal(size=(97, 1))
     told = share_left(half, "stiff")
-    assert told.told
+    assert told.enough
     assert re.fullmatch(r"0\.\d+ ± 0\.\d+", str(told))
     assert re.fullmatch(r"\d\d ± \d+ %", told.percent)
     one = share_left(np.append(half, -12.0)[:, None], "stiff")
-    assert not one.told
+    assert not one.enough
     assert str(one).startswith("about 0.0")
     assert one.percent == "less than 1 %"
     report = report_of(np.append(half, -5.0)[:, None])
@@ -713,21 +713,21 @@ def test_too_few_effective_samples_tell_no_average(rng):
     worth = r"; but (the frames drift, and )?all are worth \d+ independent samples?: a longer run "
     assert re.search(worth, report.verdict)
     mean = report.groups[0].means["radius_of_gyration"]
-    assert not mean.told
+    assert not mean.enough
     assert mean.as_dict()["stiff"] is None
-    assert Mean((1.0, 0.1), (1.0, 0.1), (0.0, 0.1), 20.0).told
+    assert EnsembleMean((1.0, 0.1), (1.0, 0.1), (0.0, 0.1), 20.0).enough
 
 
 def test_histograms_of_soft_angles(rng):
     x = walk(rng, frames=40)
     (one,) = audit([group(x)], histograms=True).groups
     soft = audit([group(x)], ("length", "angle"), histograms=True).groups[0]
-    assert soft.densities("bends") is None
-    assert audit([group(x)]).groups[0].densities("bends") is None
+    assert soft.densities("angles") is None
+    assert audit([group(x)]).groups[0].densities("angles") is None
     weights = np.exp(one.half_logdet - one.half_logdet.max())
     bend = np.arccos(bends(x))
     for kind, edges, values in (
-        ("bends", BEND_EDGES, bend),
+        ("angles", ANGLE_EDGES, bend),
         ("torsions", TORSION_EDGES, Chain.linear(7).internal(x)[..., 11::3]),
     ):
         found = one.densities(kind)

@@ -204,10 +204,10 @@ def dense_of_constraints(mm, system, particles, x):
 @pytest.mark.parametrize(("constraints", "moving"), [("HBonds", 12), ("AllBonds", 22),
                                                       ("HAngles", 22)])  # fmt: skip
 def test_alanine_dipeptide_in_openmm(mm, dipeptide, field, constraints, moving):
-    from fixman.io.openmm import fixman_force, set_temperature
+    from fixman.io.openmm import metric_force, set_temperature
 
     system = field.createSystem(dipeptide.topology, constraints=getattr(mm.app, constraints))
-    force = fixman_force(system)
+    force = metric_force(system)
     # Under HBonds three methyls get a term, N–H and Cα–H do not.
     assert len(force.getParticles()) == moving
     force.setForceGroup(7)
@@ -232,10 +232,10 @@ def test_alanine_dipeptide_in_openmm(mm, dipeptide, field, constraints, moving):
 
 @pytest.mark.parametrize("constraints", ["HBonds", "AllBonds"])
 def test_villin_in_openmm(mm, villin, field, constraints):
-    from fixman.io.openmm import fixman_force, set_temperature
+    from fixman.io.openmm import metric_force, set_temperature
 
     system = field.createSystem(villin.topology, constraints=getattr(mm.app, constraints))
-    force = fixman_force(system)
+    force = metric_force(system)
     alone = mm.System()
     for k in range(system.getNumParticles()):
         alone.addParticle(system.getParticleMass(k))

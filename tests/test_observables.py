@@ -65,9 +65,9 @@ def test_bends_and_torsions_are_the_coordinates(chain):
     inner = [k for k, row in enumerate(spec.rows) if min(row[1]) >= 0]
     q = oracles.internal(spec, x)
     angles = [k for k in inner if spec.rows[k][0] == "angle"]
-    assert np.allclose(ob.bends(chain, x), q[:, angles], atol=1e-12)
-    assert ob.bends(chain, x).shape == (4, chain.n - 2)
-    assert np.allclose(ob.bends(chain, x, [(0, 4, 5)]), bend(x, 0, 4, 5), atol=1e-12)
+    assert np.allclose(ob.angles(chain, x), q[:, angles], atol=1e-12)
+    assert ob.angles(chain, x).shape == (4, chain.n - 2)
+    assert np.allclose(ob.angles(chain, x, [(0, 4, 5)]), bend(x, 0, 4, 5), atol=1e-12)
     if chain.dim == 2:
         with pytest.raises(ValueError, match="no torsions in the plane"):
             ob.torsions(chain, x)
@@ -82,7 +82,7 @@ def test_planar_rings_have_the_bends_all_round():
     chain = fx.Chain.ring(7, dim=2)
     angle = 2 * np.pi * np.arange(7) / 7
     x = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    assert np.allclose(ob.bends(chain, x), np.full(7, 2 * np.pi / 7))
+    assert np.allclose(ob.angles(chain, x), np.full(7, 2 * np.pi / 7))
 
 
 def bend(x, i, j, k):
@@ -97,9 +97,9 @@ def test_conventions():
     chain = fx.Chain.linear(4)
     trans = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [2, 1, 0]], dtype=float)
     assert np.allclose(np.abs(ob.torsions(chain, trans)), np.pi)
-    assert np.allclose(ob.bends(chain, trans), np.pi / 2)
+    assert np.allclose(ob.angles(chain, trans), np.pi / 2)
     straight = np.arange(4)[:, None] * [1.0, 0.0, 0.0]
-    assert not ob.bends(chain, straight).any()
+    assert not ob.angles(chain, straight).any()
     with pytest.raises(fx.SingularCoordinateError):
         ob.torsions(chain, straight)
 
@@ -107,8 +107,8 @@ def test_conventions():
 def test_named_beads_are_looked_at():
     chain = fx.Chain.linear(4)
     x = walks(chain, 2)
-    with pytest.raises(ValueError, match=r"bend\(2, 3, 4\) names a bead"):
-        ob.bends(chain, x, [(2, 3, 4)])
+    with pytest.raises(ValueError, match=r"angle\(2, 3, 4\) names a bead"):
+        ob.angles(chain, x, [(2, 3, 4)])
     with pytest.raises(ValueError, match="4 different bead numbers"):
         ob.torsions(chain, x, [(0, 1, 2)])
 
@@ -312,7 +312,7 @@ def test_there_is_no_temperature_without_freedom():
 def test_potential_energy():
     chain = fx.Chain.linear(5)
     x = walks(chain, 3)
-    cosines = np.cos(ob.bends(chain, x))
+    cosines = np.cos(ob.angles(chain, x))
     assert np.allclose(ob.potential_energy(chain, x, Bending(2.0)), (2 * (1 - cosines)).sum(-1))
 
 
@@ -376,7 +376,7 @@ def test_bad_weights():
         ob.end_to_end,
         ob.gyration_tensor,
         ob.radius_of_gyration,
-        ob.bends,
+        ob.angles,
         ob.torsions,
         ob.persistence_length,
         lambda chain, x: ob.structure_factor(chain, x, 1.0),

@@ -28,10 +28,10 @@ def mm(peer):
 
 
 @pytest.fixture(scope="module")
-def fixman_force(mm):
+def metric_force(mm):
     from fixman.io import openmm
 
-    return openmm.fixman_force
+    return openmm.metric_force
 
 
 @pytest.fixture
@@ -109,21 +109,21 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_energy_is_that_of_the_dense_determinant(mm, fixman_force, rng, shape):
+def test_energy_is_that_of_the_dense_determinant(mm, metric_force, rng, shape):
     n, constraints = SHAPES[shape]
     masses, x = rng.uniform(1, 30, n), rng.normal(size=(n, 3))
     system = system_of(mm, masses, constraints)
-    system.addForce(fixman_force(system))
+    system.addForce(metric_force(system))
     energy, _ = evaluate(context_of(mm, system, x))
     assert energy == pytest.approx(KT * dense_potential(x, masses, constraints), rel=1e-11)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_forces_are_the_gradient_of_the_energy(mm, fixman_force, rng, shape):
+def test_forces_are_the_gradient_of_the_energy(mm, metric_force, rng, shape):
     n, constraints = SHAPES[shape]
     masses, x = rng.uniform(1, 30, n), rng.normal(size=(n, 3))
     system = system_of(mm, masses, constraints)
-    system.addForce(fixman_force(system))
+    system.addForce(metric_force(system))
     context = context_of(mm, system, x)
     _, forces = evaluate(context)
     numbers, h = np.empty((n, 3)), 1e-5
@@ -137,7 +137,7 @@ def test_forces_are_the_gradient_of_the_energy(mm, fixman_force, rng, shape):
     np.testing.assert_allclose(torque, 0, atol=1e-12 * np.abs(forces).sum())
 
 
-def test_equal_molecules_share_a_chain_wherever_their_particles_are(mm, fixman_force, rng):
+def test_equal_molecules_share_a_chain_wherever_their_particles_are(mm, metric_force, rng):
     # Two kinds of chain, scattered over the particles, with free ones between.
     place = rng.permutation(40)
     trimers, tetramers = np.sort(place[:15].reshape(5, 3)), np.sort(place[15:35].reshape(5, 4))
@@ -148,7 +148,7 @@ def test_equal_molecules_share_a_chain_wherever_their_particles_are(mm, fixman_f
     constraints = [constraints[k] for k in rng.permutation(len(constraints))]
     x = rng.normal(size=(40, 3))
     system = system_of(mm, masses, constraints)
-    force = fixman_force(system)
+    force = metric_force(system)
     assert sorted(force.getParticles()) == sorted(place[:35].tolist())
     system.addForce(force)
     energy, forces = evaluate(context_of(mm, system, x))
@@ -174,26 +174,26 @@ RIGID = {
 
 
 @pytest.mark.parametrize("shape", RIGID)
-def test_rigid_sets_get_no_term(mm, fixman_force, shape):
+def test_rigid_sets_get_no_term(mm, metric_force, shape):
     n, constraints = RIGID[shape]
     trimer = [(n + i, n + j) for i, j in linear(0, 3)]
     system = system_of(mm, [12.0] * (n + 3), [*constraints, *trimer])
-    force = fixman_force(system)
+    force = metric_force(system)
     assert list(force.getParticles()) == [n, n + 1, n + 2]
     alone = system_of(mm, [12.0] * n, constraints)
     with pytest.raises(ValueError, match=r"1 constrained set\(s\) of particles are rigid"):
-        fixman_force(alone)
+        metric_force(alone)
 
 
-def test_a_set_with_one_soft_coordinate_gets_a_term(mm, fixman_force, rng):
+def test_a_set_with_one_soft_coordinate_gets_a_term(mm, metric_force, rng):
     # Methane without one of the nine distances it needs, and with one counted twice instead.
     pairs = [*itertools.combinations(range(5), 2)][:-2]
     system = system_of(mm, [12.0, 1, 1, 1, 1], [*pairs, (0, 1)])
-    force = fixman_force(system)
+    force = metric_force(system)
     assert list(force.getParticles()) == [0, 1, 2, 3, 4]
 
 
-def test_only_the_chain_in_a_box_of_rigid_water_gets_a_term(mm, fixman_force, rng):
+def test_only_the_chain_in_a_box_of_rigid_water_gets_a_term(mm, metric_force, rng):
     app = mm.app
     field = app.ForceField("amber14/tip3p.xml")
     modeller = app.Modeller(app.Topology(), [] * mm.unit.nanometer)
@@ -210,7 +210,7 @@ def test_only_the_chain_in_a_box_of_rigid_water_gets_a_term(mm, fixman_force, rn
         nonbonded.addParticle(0.0, 0.3, 0.0)
         if k:
             system.addConstraint(waters + k - 1, waters + k, BOND)
-    force = fixman_force(system)
+    force = metric_force(system)
     assert list(force.getParticles()) == list(range(waters, waters + n))
     assert force.usesPeriodicBoundaryConditions()
     force.setForceGroup(5)
@@ -228,10 +228,10 @@ def test_only_the_chain_in_a_box_of_rigid_water_gets_a_term(mm, fixman_force, rn
     context.getIntegrator().step(2)
 
 
-def test_virtual_sites_and_frozen_particles_are_left_alone(mm, fixman_force, rng):
+def test_virtual_sites_and_frozen_particles_are_left_alone(mm, metric_force, rng):
     system = system_of(mm, [12, 12, 12, 0, 0, 0], [(0, 1), (1, 2), (4, 5)])
     system.setVirtualSite(3, mm.TwoParticleAverageSite(0, 2, 0.5, 0.5))
-    force = fixman_force(system)
+    force = metric_force(system)
     assert list(force.getParticles()) == [0, 1, 2]
     system.addForce(force)
     energy, _ = evaluate(context_of(mm, system, rng.normal(size=(6, 3))))
@@ -239,11 +239,11 @@ def test_virtual_sites_and_frozen_particles_are_left_alone(mm, fixman_force, rng
 
 
 @pytest.mark.parametrize("massless", [0, 2])
-def test_massless_particles_cannot_be_constrained(mm, fixman_force, massless):
+def test_massless_particles_cannot_be_constrained(mm, metric_force, massless):
     masses = np.full(3, 12.0)
     masses[massless] = 0.0
     with pytest.raises(ValueError, match=f"particle {massless} is constrained and has no mass"):
-        fixman_force(system_of(mm, masses, linear(0, 3)))
+        metric_force(system_of(mm, masses, linear(0, 3)))
 
 
 # --- periodic boxes -----------------------------------------------------------------------------
@@ -265,13 +265,13 @@ def periodic_force(mm, particles):
 
 
 @pytest.mark.parametrize("box", BOXES)
-def test_wrapped_positions_are_made_whole(mm, fixman_force, rng, box):
+def test_wrapped_positions_are_made_whole(mm, metric_force, rng, box):
     cell = BOXES[box]
     constraints = [*linear(0, 6), (0, 6), (6, 7), *linear(8, 3)]
     system = system_of(mm, rng.uniform(1, 20, 11), constraints)
     system.setDefaultPeriodicBoxVectors(*cell)
     system.addForce(periodic_force(mm, 11))
-    force = fixman_force(system)
+    force = metric_force(system)
     assert force.usesPeriodicBoundaryConditions()
     system.addForce(force)
     # Bonds twice as long as they should be are still shorter than half the box.
@@ -284,9 +284,9 @@ def test_wrapped_positions_are_made_whole(mm, fixman_force, rng, box):
     np.testing.assert_allclose(again_forces, forces, rtol=1e-9, atol=1e-9)
 
 
-def test_without_a_periodic_force_the_default_box_means_nothing(mm, fixman_force, rng):
+def test_without_a_periodic_force_the_default_box_means_nothing(mm, metric_force, rng):
     system = system_of(mm, [1.0] * 3, [(0, 1, 3.0), (1, 2, 3.0)])  # longer than OpenMM's 2 nm
-    system.addForce(fixman_force(system))
+    system.addForce(metric_force(system))
     assert not system.usesPeriodicBoundaryConditions()
     x = 20 * coil(rng, 3)
     energy, _ = evaluate(context_of(mm, system, x))
@@ -300,21 +300,21 @@ def langevin(mm, kelvin=KELVIN):
     return mm.LangevinMiddleIntegrator(kelvin, 1.0, 0.001)
 
 
-def tetramer(mm, fixman_force):
+def tetramer(mm, metric_force):
     system = system_of(mm, [12.0] * 4, linear(0, 4))
-    system.addForce(fixman_force(system))
+    system.addForce(metric_force(system))
     return system
 
 
 @pytest.fixture
-def set_temperature(fixman_force):
+def set_temperature(metric_force):
     from fixman.io import openmm
 
     return openmm.set_temperature
 
 
-def test_the_energy_is_proportional_to_the_temperature(mm, fixman_force, set_temperature, rng):
-    context = context_of(mm, tetramer(mm, fixman_force), coil(rng, 4))
+def test_the_energy_is_proportional_to_the_temperature(mm, metric_force, set_temperature, rng):
+    context = context_of(mm, tetramer(mm, metric_force), coil(rng, 4))
     assert context.getParameter("FixmanTemperature") == KELVIN
     energy, forces = evaluate(context)
     set_temperature(context, 2 * KELVIN * mm.unit.kelvin)
@@ -379,9 +379,9 @@ THERMOSTATS = {
 
 
 @pytest.mark.parametrize("kind", THERMOSTATS)
-def test_a_thermostat_that_moves_alone_stops_the_run(mm, fixman_force, set_temperature, rng, kind):
+def test_a_thermostat_that_moves_alone_stops_the_run(mm, metric_force, set_temperature, rng, kind):
     make, move, text = THERMOSTATS[kind]
-    context = context_of(mm, tetramer(mm, fixman_force), coil(rng, 4), make(mm))
+    context = context_of(mm, tetramer(mm, metric_force), coil(rng, 4), make(mm))
     assert context.getParameter("FixmanTemperature") == pytest.approx(KELVIN, rel=1e-12)
     integrator = context.getIntegrator()
     energy, _ = evaluate(context)
@@ -403,8 +403,8 @@ def test_a_thermostat_that_moves_alone_stops_the_run(mm, fixman_force, set_tempe
     assert evaluate(context, coil(np.random.default_rng(8), 4))[0] == pytest.approx(energy)
 
 
-def test_parameters_of_thermostats_that_are_forces(mm, fixman_force, set_temperature, rng):
-    system = tetramer(mm, fixman_force)
+def test_parameters_of_thermostats_that_are_forces(mm, metric_force, set_temperature, rng):
+    system = tetramer(mm, metric_force)
     system.addForce(mm.AndersenThermostat(KELVIN, 1.0))
     context = context_of(mm, system, coil(rng, 4))
     context.getIntegrator().step(2)
@@ -416,8 +416,8 @@ def test_parameters_of_thermostats_that_are_forces(mm, fixman_force, set_tempera
     context.getIntegrator().step(2)
 
 
-def test_a_context_that_was_not_told_stops(mm, fixman_force, set_temperature, rng):
-    system, x = tetramer(mm, fixman_force), coil(rng, 4)
+def test_a_context_that_was_not_told_stops(mm, metric_force, set_temperature, rng):
+    system, x = tetramer(mm, metric_force), coil(rng, 4)
     context = bare_context(mm, system, x, langevin(mm))
     for run in (lambda: context.getIntegrator().step(1), lambda: evaluate(context)):
         with pytest.raises(mm.OpenMMException, match=r"call fixman\.io\.openmm\.set_temperature"):
@@ -432,9 +432,9 @@ def test_a_context_that_was_not_told_stops(mm, fixman_force, set_temperature, rn
     evaluate(context)
 
 
-def test_parameters_of_another_context_are_noticed(mm, fixman_force, set_temperature, rng):
+def test_parameters_of_another_context_are_noticed(mm, metric_force, set_temperature, rng):
     """A copied mark would have one Context look at the thermostat of the other."""
-    system, x = tetramer(mm, fixman_force), coil(rng, 4)
+    system, x = tetramer(mm, metric_force), coil(rng, 4)
     cold, hot = (context_of(mm, system, x, langevin(mm, kelvin)) for kelvin in (300, 600))
     cold.getIntegrator().step(2)
     hot.getIntegrator().step(2)
@@ -447,8 +447,8 @@ def test_parameters_of_another_context_are_noticed(mm, fixman_force, set_tempera
     cold.getIntegrator().step(3)
 
 
-def test_temperatures_that_cannot_be_told(mm, fixman_force, set_temperature, rng):
-    system, x = tetramer(mm, fixman_force), coil(rng, 4)
+def test_temperatures_that_cannot_be_told(mm, metric_force, set_temperature, rng):
+    system, x = tetramer(mm, metric_force), coil(rng, 4)
     with pytest.raises(ValueError, match=r"say which, set_temperature\(context, 300\)"):
         set_temperature(bare_context(mm, system, x))
     with pytest.raises(ValueError, match="CustomIntegrator draws random numbers"):
@@ -465,14 +465,14 @@ def test_temperatures_that_cannot_be_told(mm, fixman_force, set_temperature, rng
 
 
 @pytest.mark.parametrize("temperature", [0.0, -3, np.nan, np.inf])
-def test_impossible_temperatures(mm, fixman_force, set_temperature, rng, temperature):
-    context = bare_context(mm, tetramer(mm, fixman_force), coil(rng, 4))
+def test_impossible_temperatures(mm, metric_force, set_temperature, rng, temperature):
+    context = bare_context(mm, tetramer(mm, metric_force), coil(rng, 4))
     with pytest.raises(ValueError, match="temperature must be positive"):
         set_temperature(context, temperature)
 
 
-def test_a_temperature_is_no_energy(mm, fixman_force, set_temperature, rng):
-    context = bare_context(mm, tetramer(mm, fixman_force), coil(rng, 4))
+def test_a_temperature_is_no_energy(mm, metric_force, set_temperature, rng):
+    context = bare_context(mm, tetramer(mm, metric_force), coil(rng, 4))
     for wrong in (2.5 * mm.unit.kilojoule_per_mole, "hot", [300]):
         with pytest.raises(TypeError, match="temperature"):
             set_temperature(context, wrong)
@@ -490,10 +490,10 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_system_that_changed_after_the_force_is_refused(
-    mm, fixman_force, set_temperature, rng, change
+    mm, metric_force, set_temperature, rng, change
 ):
     system = system_of(mm, [12.0] * 6, linear(0, 4))
-    system.addForce(fixman_force(system))
+    system.addForce(metric_force(system))
     context_of(mm, mm.XmlSerializer.clone(system), coil(rng, 6))
     CHANGES[change](system)
     context = bare_context(mm, system, coil(rng, 6))
@@ -502,9 +502,9 @@ def test_a_system_that_changed_after_the_force_is_refused(
         evaluate(context)
 
 
-def test_changes_outside_of_explicit_chains_do_not_matter(mm, fixman_force, set_temperature, rng):
+def test_changes_outside_of_explicit_chains_do_not_matter(mm, metric_force, set_temperature, rng):
     system = system_of(mm, [12.0] * 6, linear(0, 3))
-    system.addForce(fixman_force(system, chains=[([0, 1, 2], fx.Chain.linear(3))]))
+    system.addForce(metric_force(system, chains=[([0, 1, 2], fx.Chain.linear(3))]))
     system.addConstraint(3, 4, BOND)
     system.setParticleMass(5, 1.0)
     context = context_of(mm, system, coil(rng, 6))
@@ -520,11 +520,11 @@ def test_changes_outside_of_explicit_chains_do_not_matter(mm, fixman_force, set_
 
 
 @pytest.mark.parametrize("periodic", [False, True])
-def test_positions_that_are_not_finite_raise(mm, fixman_force, rng, periodic):
+def test_positions_that_are_not_finite_raise(mm, metric_force, rng, periodic):
     system = system_of(mm, [12.0] * 9, [*linear(1, 3), *linear(4, 3)])
     if periodic:
         system.addForce(periodic_force(mm, 9))
-    force = fixman_force(system)
+    force = metric_force(system)
     assert force.usesPeriodicBoundaryConditions() == periodic
     if periodic:
         system.removeForce(0)  # whatever that one does with such positions
@@ -551,13 +551,13 @@ def test_positions_that_are_not_finite_raise(mm, fixman_force, rng, periodic):
     evaluate(context, broken)
 
 
-def test_a_second_one_is_refused(mm, fixman_force):
+def test_a_second_one_is_refused(mm, metric_force):
     system = system_of(mm, [12.0] * 5, linear(0, 5))
-    system.addForce(fixman_force(system))
+    system.addForce(metric_force(system))
     with pytest.raises(ValueError, match=r"a second would double it.*removeForce\(0\)"):
-        fixman_force(system)
+        metric_force(system)
     system.removeForce(0)
-    fixman_force(system)
+    metric_force(system)
 
 
 def test_the_function_itself_raises_typed_errors(mm, rng):
@@ -602,7 +602,7 @@ SINGULAR = {  # constraints of five particles, positions, and rows that depend o
 
 @pytest.mark.parametrize("source", ["System", "Topology"])
 @pytest.mark.parametrize("shape", SINGULAR)
-def test_constraints_that_cannot_be_held_name_the_particles(mm, fixman_force, rng, shape, source):
+def test_constraints_that_cannot_be_held_name_the_particles(mm, metric_force, rng, shape, source):
     constraints, places, dependent = SINGULAR[shape]
     n, first = len(places), 3
     moved = [(first + i, first + j) for i, j in constraints]
@@ -611,7 +611,7 @@ def test_constraints_that_cannot_be_held_name_the_particles(mm, fixman_force, rn
     if source == "Topology":
         trimer = ("PRO", ["C"] * 3, linear(0, 3))
         given = topology_of(mm, [trimer, ("LIG", ["C"] * n, constraints)])
-    system.addForce(fixman_force(given))
+    system.addForce(metric_force(given))
     x = rng.normal(size=(first + n, 3))
     x[first:] = places
     with pytest.raises(mm.OpenMMException) as caught:
@@ -646,10 +646,10 @@ print(repr(context.getState(energy=True).getPotentialEnergy()._value))
 """
 
 
-def test_a_system_serializes(mm, fixman_force, rng, tmp_path):
+def test_a_system_serializes(mm, metric_force, rng, tmp_path):
     masses, constraints = rng.uniform(1, 20, 9), [*linear(0, 4), *linear(4, 4), (4, 7), (7, 8)]
     system = system_of(mm, masses, constraints)
-    system.addForce(fixman_force(system))
+    system.addForce(metric_force(system))
     x = rng.normal(size=(9, 3))
     energy, forces = evaluate(context_of(mm, system, x))
     text = mm.XmlSerializer.serialize(system)
@@ -685,7 +685,7 @@ def test_files_of_version_1_are_read(mm, tmp_path):
     assert float(done.stdout) == pytest.approx(expected, rel=1e-11)
 
 
-def test_a_serialized_force_names_no_private_class(mm, fixman_force):
+def test_a_serialized_force_names_no_private_class(mm, metric_force):
     """What other versions have to know by name is one class; the rest is plain data."""
     assert global_names(potential_of(mm)) == {"fixman.io.openmm FixmanPotential"}
 
@@ -762,9 +762,9 @@ def test_damaged_data_are_refused_on_the_first_call(mm, rng, damage):
         evaluate(context)
 
 
-def test_particles_of_the_force_that_are_not_those_of_its_chains(mm, fixman_force, rng):
+def test_particles_of_the_force_that_are_not_those_of_its_chains(mm, metric_force, rng):
     system = system_of(mm, [12.0] * 5, linear(0, 5))
-    force = fixman_force(system)
+    force = metric_force(system)
     for particles in ([4, 1, 2, 3, 0], [0, 1, 2]):
         wrong = mm.XmlSerializer.clone(force)
         wrong.setParticles(particles)
@@ -793,10 +793,10 @@ def topology_of(mm, residues):
     return topology
 
 
-def test_bonds_of_a_topology_are_hard_but_water_is_rigid(mm, fixman_force, rng):
+def test_bonds_of_a_topology_are_hard_but_water_is_rigid(mm, metric_force, rng):
     propane = ("LIG", ["C", "C", "C", "O"], linear(0, 4))
     water = ("HOH", ["O", "H", "H"], [(0, 1), (0, 2)])
-    force = fixman_force(topology_of(mm, [water, propane, water]))
+    force = metric_force(topology_of(mm, [water, propane, water]))
     assert list(force.getParticles()) == [3, 4, 5, 6]
     assert not force.usesPeriodicBoundaryConditions()
     system = system_of(mm, np.ones(10), [])
@@ -807,21 +807,21 @@ def test_bonds_of_a_topology_are_hard_but_water_is_rigid(mm, fixman_force, rng):
     assert energy == pytest.approx(fx.fixman_potential(chain, x[3:7], KT), rel=1e-9)
 
 
-def test_a_periodic_topology_makes_a_periodic_force(mm, fixman_force):
+def test_a_periodic_topology_makes_a_periodic_force(mm, metric_force):
     topology = topology_of(mm, [("LIG", ["C", "C", "C"], linear(0, 3))])
     topology.setUnitCellDimensions((3, 3, 3))
-    assert fixman_force(topology).usesPeriodicBoundaryConditions()
+    assert metric_force(topology).usesPeriodicBoundaryConditions()
 
 
-def test_bonded_atoms_of_a_topology_need_an_element(mm, fixman_force):
+def test_bonded_atoms_of_a_topology_need_an_element(mm, metric_force):
     topology = topology_of(mm, [("LIG", ["C", "C", None], linear(0, 3))])
     with pytest.raises(ValueError, match=r"atom 2 \(None2 of LIG 1\) is bonded and has no mass"):
-        fixman_force(topology)
+        metric_force(topology)
 
 
-def test_a_topology_without_bonds(mm, fixman_force):
+def test_a_topology_without_bonds(mm, metric_force):
     with pytest.raises(ValueError, match="the Topology has no bonds"):
-        fixman_force(topology_of(mm, [("LIG", ["C", "C"], [])]))
+        metric_force(topology_of(mm, [("LIG", ["C", "C"], [])]))
 
 
 # --- chains that users describe -----------------------------------------------------------------
@@ -832,7 +832,7 @@ def freely_rotating(first, n):
     return [*linear(first, n), *((first + k, first + k + 2) for k in range(n - 2))]
 
 
-def test_angles_held_by_distances_or_as_angles_differ_by_a_constant(mm, fixman_force, rng):
+def test_angles_held_by_distances_or_as_angles_differ_by_a_constant(mm, metric_force, rng):
     n, masses = 7, rng.uniform(1, 20, 7)
     chain = fx.Chain.linear(n, masses=masses, hard=("length", "angle"))
     system = system_of(mm, masses, freely_rotating(0, n))
@@ -840,7 +840,7 @@ def test_angles_held_by_distances_or_as_angles_differ_by_a_constant(mm, fixman_f
     frames = []
     for chains in (None, [(np.arange(n), chain)]):
         copy = mm.XmlSerializer.clone(system)
-        copy.addForce(fixman_force(copy, chains=chains))
+        copy.addForce(metric_force(copy, chains=chains))
         frames.append(context_of(mm, copy, np.zeros((n, 3))))
     q = chain.internal(coil(rng, n))
     turning = [k for k in chain.soft if chain.coordinates[k].kind == "torsion"]
@@ -852,12 +852,12 @@ def test_angles_held_by_distances_or_as_angles_differ_by_a_constant(mm, fixman_f
     assert np.std(energies, axis=0).min() > 0.1
 
 
-def test_chains_say_what_gets_a_term(mm, fixman_force, rng):
+def test_chains_say_what_gets_a_term(mm, metric_force, rng):
     constraints = [pair for k in range(4) for pair in linear(3 * k, 3)]
     system = system_of(mm, [12.0] * 12, constraints)
     chain = fx.Chain.linear(3)  # masses count up to a common factor
     for particles in ([0, 1, 2], [[2, 1, 0], [6, 7, 8]]):
-        force = fixman_force(system, chains=[(particles, chain)])
+        force = metric_force(system, chains=[(particles, chain)])
         assert list(force.getParticles()) == np.ravel(particles).tolist()
         copy = mm.XmlSerializer.clone(system)
         copy.addForce(force)
@@ -908,7 +908,7 @@ def test_h_angles_hold_what_openmm_holds(mm):
     assert len(rows) == len(held)
 
 
-def test_a_chain_may_span_several_sets(mm, fixman_force, rng):
+def test_a_chain_may_span_several_sets(mm, metric_force, rng):
     # One molecule of which bonds to hydrogens alone are constrained.
     bonds = [(0, 1), (1, 2), (1, 3), (3, 4), (3, 5)]
     masses = np.array([1.0, 12, 1, 12, 1, 1])
@@ -919,12 +919,12 @@ def test_a_chain_may_span_several_sets(mm, fixman_force, rng):
     x = rng.normal(size=(6, 3))
     for chains in (None, [(range(6), chain)]):
         copy = mm.XmlSerializer.clone(system)
-        copy.addForce(fixman_force(copy, chains=chains))
+        copy.addForce(metric_force(copy, chains=chains))
         energies.append(evaluate(context_of(mm, copy, x))[0])
     assert energies[0] == pytest.approx(energies[1], rel=1e-12)
 
 
-def test_a_ring_said_twice(mm, fixman_force, rng):
+def test_a_ring_said_twice(mm, metric_force, rng):
     """The same ring rooted at another bead, with another closure."""
     masses = rng.uniform(1, 20, 5)
     order = [3, 2, 4, 0, 1]  # beads of the chain as particles
@@ -934,22 +934,22 @@ def test_a_ring_said_twice(mm, fixman_force, rng):
     x, answers = rng.normal(size=(5, 3)), []
     for chains in (None, [(order, chain)]):
         copy = mm.XmlSerializer.clone(system)
-        copy.addForce(fixman_force(copy, chains=chains))
+        copy.addForce(metric_force(copy, chains=chains))
         answers.append(evaluate(context_of(mm, copy, x)))
     assert answers[0][0] == pytest.approx(answers[1][0], rel=1e-12)
     np.testing.assert_allclose(answers[0][1], answers[1][1], rtol=1e-9, atol=1e-9)
 
 
-def test_chains_of_a_topology_are_taken_at_their_word(mm, fixman_force):
+def test_chains_of_a_topology_are_taken_at_their_word(mm, metric_force):
     topology = topology_of(mm, [("LIG", ["C", "C", "C", "H"], linear(0, 4))])
-    force = fixman_force(topology, chains=[([2, 0, 1], fx.Chain.linear(3, masses=[1, 2, 3]))])
+    force = metric_force(topology, chains=[([2, 0, 1], fx.Chain.linear(3, masses=[1, 2, 3]))])
     assert list(force.getParticles()) == [2, 0, 1]
 
 
-def test_chains_of_massless_particles(mm, fixman_force):
+def test_chains_of_massless_particles(mm, metric_force):
     system = system_of(mm, [12.0, 12, 12, 0], linear(0, 3))
     with pytest.raises(ValueError, match=r"particle 3 of chains\[0\] has no mass"):
-        fixman_force(system, chains=[([0, 1, 2, 3], fx.Chain.linear(4))])
+        metric_force(system, chains=[([0, 1, 2, 3], fx.Chain.linear(4))])
 
 
 def refusals():
@@ -976,28 +976,28 @@ def refusals():
 
 
 @pytest.mark.parametrize("case", refusals())
-def test_chains_that_disagree_with_the_system_are_refused(mm, fixman_force, case):
+def test_chains_that_disagree_with_the_system_are_refused(mm, metric_force, case):
     chains, error, text = refusals()[case]
     system = system_of(mm, [12.0] * 12, [*linear(0, 3), *linear(3, 4), *linear(7, 5)])
     with pytest.raises(error, match=text):
-        fixman_force(system, chains=chains)
+        metric_force(system, chains=chains)
 
 
 # --- refusals -----------------------------------------------------------------------------------
 
 
-def test_no_constraints(mm, fixman_force):
+def test_no_constraints(mm, metric_force):
     with pytest.raises(ValueError, match=r"no constraints.*constraints=app\.HBonds"):
-        fixman_force(system_of(mm, [1, 1, 1], []))
+        metric_force(system_of(mm, [1, 1, 1], []))
 
 
-def test_wrong_types(mm, fixman_force):
+def test_wrong_types(mm, metric_force):
     system = system_of(mm, [1, 1, 1], linear(0, 3))
     with pytest.raises(TypeError, match=r"expected an openmm\.System .* got list"):
-        fixman_force([system])
+        metric_force([system])
     holder = SimpleNamespace(system=system)
     with pytest.raises(TypeError, match=r"got SimpleNamespace: pass its \.system"):
-        fixman_force(holder)
+        metric_force(holder)
 
 
 def test_fixman_does_not_import_openmm_by_itself():

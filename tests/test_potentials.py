@@ -18,7 +18,7 @@ from fixman import potentials
 from fixman.kernels import forces
 from fixman.kernels.lanes import LANES
 from fixman.kernels.lanes import ONE as ONE_STATE
-from fixman.observables import bends, torsions
+from fixman.observables import angles, torsions
 from fixman.potentials import (
     WCA,
     Bending,
@@ -462,7 +462,7 @@ def test_rings_have_every_bend(n, dim, hard):
         default, named = (bind(chain, Bending(5.0, angle, kind, b)) for b in (None, beads))
         assert np.allclose(default.energy(x), named.energy(x), rtol=1e-12)
         assert np.allclose(default.force(x), named.force(x), rtol=1e-9, atol=1e-9)
-    assert np.allclose(np.sort(bends(chain, x)), np.sort(bends(chain, x, beads)), atol=1e-12)
+    assert np.allclose(np.sort(angles(chain, x)), np.sort(angles(chain, x, beads)), atol=1e-12)
     bind(chain, Bending(tuple(range(n))))
 
 
@@ -503,13 +503,13 @@ def test_lassos_have_the_bends_and_torsions_at_the_closure():
         (Torsion(1.0), Torsion(1.0, beads=turned)),
     ):
         assert np.allclose(bind(chain, default).energy(x), bind(chain, named).energy(x))
-    assert np.allclose(np.sort(np.cos(bends(chain, x))), np.sort(np.cos(bends(chain, x, bent))))
+    assert np.allclose(np.sort(np.cos(angles(chain, x))), np.sort(np.cos(angles(chain, x, bent))))
     # A closure that was left out as redundant is one all the same, and further lengths count once.
     rigid = [(k, (k + 1) % 6) for k in range(6)]
     options = {"hard": "torsional", "drop_redundant": True}
     chain = fx.Chain.from_bonds(6, rigid, **options)
     assert "length" in {row.kind for row in chain.redundant}
-    assert bends(chain, frames(chain, 1)).shape == (1, 6)
+    assert angles(chain, frames(chain, 1)).shape == (1, 6)
     first, others = bind(chain, LennardJones()).tables.pairs[-2:]
     assert sorted(others[first[2] : first[3]]) == [3]
 
@@ -517,7 +517,7 @@ def test_lassos_have_the_bends_and_torsions_at_the_closure():
 def test_rings_on_a_base_have_them_too():
     chain = fx.Chain.ring(6, base="fixed")
     x = frames(chain, 2)
-    assert bends(chain, x).shape == (2, 6)
+    assert angles(chain, x).shape == (2, 6)
     assert torsions(chain, x).shape == (2, 6)
 
 
@@ -821,7 +821,7 @@ def test_kinks_are_errors(potential, shape):
     x[:2, 1] += [2.0, 1.0]
     if shape == "folded":
         x[4] = x[2]
-    name = r"bend\(" if isinstance(potential, Bending) else r"torsion\("
+    name = r"angle\(" if isinstance(potential, Bending) else r"torsion\("
     with pytest.raises(fx.SingularCoordinateError, match=name + r".*in line.*in frame 1"):
         bind(chain, potential).force(np.stack([frames(chain, 1)[0], x]))
 
@@ -881,9 +881,9 @@ def test_bad_arguments(make, text):
 @pytest.mark.parametrize(
     ("chain", "potential", "text"),
     [
-        (fx.Chain.linear(4), Bending([1.0]), "stiffness needs one number for each bend, 2"),
+        (fx.Chain.linear(4), Bending([1.0]), "stiffness needs one number for each angle, 2"),
         (fx.Chain.linear(4), Bending(1.0, -0.1), "from 0 .straight. to π"),
-        (fx.Chain.linear(4), Bending(1.0, beads=[(2, 3, 4)]), r"bend\(2, 3, 4\) names a bead"),
+        (fx.Chain.linear(4), Bending(1.0, beads=[(2, 3, 4)]), r"angle\(2, 3, 4\) names a bead"),
         (fx.Chain.linear(4), Bending(1.0, beads=[(-1, 0, 1)]), "not among 0 to 3"),
         (fx.Chain.linear(4, dim=2), Torsion(1.0), "no torsions in the plane"),
         (fx.Chain.linear(4), WCA(sigma=[1.0, 1.0]), "sigma needs one number for each bead, 4"),
@@ -996,7 +996,7 @@ def test_langevin_samples_torsions_between_hard_bends(potential, ensemble):
 def test_langevin_samples_bends_in_the_plane():
     chain = fx.Chain.linear(3, dim=2)
     x0 = np.array([[0.0, 0.0], [1.0, 0.0], [1.8, 0.6]])
-    means = sampled(chain, x0, Bending(1.5, 0.7), "stiff", lambda x: np.sin(bends(chain, x))[:, 0])
+    means = sampled(chain, x0, Bending(1.5, 0.7), "stiff", lambda x: np.sin(angles(chain, x))[:, 0])
     agree(means, np.sin(0.7) * i1(1.5) / i0(1.5))
 
 

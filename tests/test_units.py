@@ -120,7 +120,7 @@ CALLS = [
     ("x", X, BOUND.force),
     ("x", X, lambda v: observables.radius_of_gyration(CHAIN, v)),
     ("x", X, lambda v: observables.end_to_end(CHAIN, v)),
-    ("x", X, lambda v: observables.bends(CHAIN, v)),
+    ("x", X, lambda v: observables.angles(CHAIN, v)),
     ("x", X, lambda v: observables.persistence_length(CHAIN, v)),
     ("q", [1.0, 2.0], lambda v: observables.structure_factor(CHAIN, X, v)),
     ("x", X, lambda v: observables.potential_energy(CHAIN, v, potentials.Bending(1.0))),

@@ -136,7 +136,7 @@ CALLS = {
         potentials.from_parameters,
         {"description": potentials.WCA().parameters()},
     ),
-    "bends": (observables.bends, {"chain": CHAIN, "x": X, "beads": None}),
+    "angles": (observables.angles, {"chain": CHAIN, "x": X, "beads": None}),
     "correlation_time": (observables.correlation_time, {"series": np.arange(9.0)}),
     "degrees_of_freedom": (observables.degrees_of_freedom, {"chain": CHAIN, "conserved": 0}),
     "end_to_end": (observables.end_to_end, {"chain": CHAIN, "x": X}),
@@ -225,7 +225,7 @@ FREE = {
         "logdet": "inverse_masses", "project": "v", "random_walks": "rng",
         "resume": "steps stepper progress", "reweight": "observable",
         "simulate": "every v0 replicas rng out progress", "Tension": "ends", "bind": "potential",
-        "bends": "beads", "torsions": "beads", "potential_energy": "potential",
+        "angles": "beads", "torsions": "beads", "potential_energy": "potential",
         "SerialChain.random": "rng",
     }.items()
     for key in keys.split()

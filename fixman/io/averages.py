@@ -23,17 +23,17 @@ SAME_SIZE = 1e-5  # of the mean
 class Share(NamedTuple):
     """What reweighting would leave of the samples of a rigid run, between 0 and 1.
 
-    error is its standard error. Where fewer than 20 independent samples decide, told is False and
+    error is its standard error. Where fewer than 20 independent samples decide, enough is False and
     the error means nothing.
     """
 
     value: float
     error: float
-    told: bool
+    enough: bool
 
     def __str__(self) -> str:
         """Return a number between 0 and 1."""
-        if self.told:
+        if self.enough:
             return with_error(self.value, self.error, of=1.0)
         return f"about {self.value:.2g}"
 
@@ -43,17 +43,17 @@ class Share(NamedTuple):
         value, error = 100.0 * self.value, 100.0 * self.error
         if value < 1.0:
             return "less than 1 %"
-        if not self.told:
+        if not self.enough:
             return f"about {value:.0f} %"
         return f"{value:.0f} ± {error:.0f} %" if error >= 0.5 else f"{value:.0f} %"
 
 
 @dataclass(frozen=True)
-class Mean:
+class EnsembleMean:
     """The average of one observable in both ensembles: pairs of a value and its standard error.
 
     stiff and rigid are the averages, change is rigid less stiff. size is the number of independent
-    samples that the reweighted average is worth. Below 20 the numbers tell nothing, and told is
+    samples that the reweighted average is worth. Below 20 the numbers tell nothing, and enough is
     False.
     """
 
@@ -63,16 +63,16 @@ class Mean:
     size: float
 
     @property
-    def told(self) -> bool:
+    def enough(self) -> bool:
         """Whether there are samples enough, 20 independent ones."""
         return self.size >= FEWEST_SAMPLES
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON; None for the numbers that are not told."""
+        """Everything, ready for JSON; None for numbers from too few."""
         names = ("stiff", "rigid", "change")
         values: dict[str, Any] = {
             name: dict(zip(("value", "error"), getattr(self, name), strict=True))
-            if self.told
+            if self.enough
             else None
             for name in names
         }
@@ -114,7 +114,7 @@ def distinct(half_logdet: Floats, *sizes: Floats) -> int:
 
 def average(
     values: Floats, half_logdet: Floats, ensemble: Ensemble, root: bool, differ: int
-) -> Mean:
+) -> EnsembleMean:
     """Average `values` (frames, chains), of one ensemble, in both; `differ` samples are distinct.
 
     The errors are those of means of series: the influence of each sample on an average, and on the
@@ -126,7 +126,7 @@ def average(
     change = (rigid[0] - stiff[0], rigid[1] - stiff[1])
     kish = float(np.sum(weights) ** 2 / np.sum(weights**2))
     fewest = min(independence(series).size for _, series in (stiff, rigid))
-    return Mean(
+    return EnsembleMean(
         stiff=_with_deviation(*stiff),
         rigid=_with_deviation(*rigid),
         change=_with_deviation(*change),

@@ -17,6 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fixman.errors import Advice
+
 NEEDS_MDANALYSIS = (
     'reading topologies and trajectories needs MDAnalysis: pip install "fixman-chains[md]"'
 )
@@ -257,6 +259,10 @@ def columns_of(style: str) -> str:
     return " ".join(words)
 
 
+def _styled(style: str, rest: str = "") -> Advice:
+    return Advice((f"atom_style={style!r}", "atom_style", style), rest)
+
+
 def atom_style(path: Path, header: DataHeader) -> tuple[str, str]:
     """Columns of a data file's atoms, and a note where they had to be guessed.
 
@@ -270,7 +276,7 @@ def atom_style(path: Path, header: DataHeader) -> tuple[str, str]:
         if header.style not in STYLES:
             raise ValueError(
                 f"{path.name} is of atom style {header.style!r}, whose columns are not known "
-                "here: list them, atom_style='id resid type x y z'"
+                "here: list them, " + _styled("id resid type x y z")
             )
         return STYLES[header.style], ""
     name = None
@@ -284,7 +290,7 @@ def atom_style(path: Path, header: DataHeader) -> tuple[str, str]:
     if name is None:
         raise ValueError(
             f"{path.name} does not name its atom style, and its {header.columns} columns do not "
-            "tell: give it, atom_style='full', or its columns, 'id resid type x y z'"
+            "tell: give it, " + _styled("full", ", or its columns, 'id resid type x y z'")
         )
     columns = STYLES[name]
     return columns, (

@@ -40,7 +40,7 @@ Indices = npt.NDArray[np.intp]
 
 SUMS = ("plain", "turning", "squares")
 MEASURES = (
-    "half_logdet", "square_gyration", "square_end_to_end", "mean_bond", "bends", "torsions",
+    "half_logdet", "square_gyration", "square_end_to_end", "mean_bond", "angles", "torsions",
 )  # fmt: skip
 
 
@@ -92,7 +92,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     results.mean_bond : list of ndarray (frames,)
         Before anything is set.
     results.bends, results.torsions : lists of ndarray (frames, molecules, bins), if asked for
-        Counts between `samples.BEND_EDGES` and `samples.TORSION_EDGES`.
+        Counts between `samples.ANGLE_EDGES` and `samples.TORSION_EDGES`.
 
     Raises
     ------

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fixman.errors import Advice
 from fixman.io import formats
 from fixman.io.groups import Molecules, counted, find_molecules
 from fixman.io.universe import brief, name_atom, reading, require_text, some, symbols_of
@@ -24,6 +25,7 @@ Mask = npt.NDArray[np.bool_]
 
 # The most bonds that elements have in molecules that chains are made of.
 VALENCES = {"H": 1, "C": 4, "N": 4, "O": 3, "F": 1, "CL": 4, "P": 6, "S": 6}
+_GUESS = ('bonds="guess"', "bonds", "guess")
 FEW = 0.1  # of a selection bonded: the file lists its odd bonds only, as CONECT records do
 
 
@@ -53,12 +55,13 @@ def find(
     if bonds == "topology" and np.sum(bonded) < FEW * len(selected):
         raise ValueError(
             f"only {np.sum(bonded)} of {len(selected)} atoms are bonded to another selected atom: "
-            'the file may list special bonds alone, try bonds="guess", or select a connected piece'
+            "the file may list special bonds alone, try "
+            + Advice(_GUESS, ", or select a connected piece")
         )
     if not len(pairs):
         raise ValueError(
             f"no two of the {len(selected)} atoms of {select!r} are bonded to each other: select "
-            'a connected backbone, or try bonds="guess" if the topology lacks its bonds'
+            "a connected backbone, or try " + Advice(_GUESS, " if the topology lacks its bonds")
         )
     if not np.all(bonded):
         first = int(np.argmin(bonded))
@@ -105,8 +108,8 @@ def _bonds(universe: Any, selected: Any, bonds: str) -> tuple[Indices, tuple[str
         found = _guessed(universe, selected)
     elif not there:
         raise ValueError(
-            'the topology has no bonds: guess them from distances with bonds="guess", '
-            "or give a topology that has them"
+            "the topology has no bonds: guess them from distances with "
+            + Advice(_GUESS, ", or give a topology that has them")
         )
     elif bonds == "topology":
         found = selected.intra_bonds.indices
@@ -241,7 +244,8 @@ def _masses(selected: Any, bonded: Mask) -> Floats:
         atom = selected[int(np.argmax(bad))]
         raise ValueError(
             f"{name_atom(atom)} has mass {atom.mass}: every bead of a chain needs a positive "
-            "mass; leave massless sites out of the selection, or say masses=…"
+            "mass; leave massless sites out of the selection, or say "
+            + Advice(("masses=…", "masses", None))
         )
     return masses
 

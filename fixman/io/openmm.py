@@ -47,7 +47,7 @@ from fixman.io.thermostats import (
     temperature_of,
 )
 
-__all__ = ["FixmanPotential", "fixman_force", "set_temperature"]
+__all__ = ["FixmanPotential", "metric_force", "set_temperature"]
 
 NAME = "FixmanForce"
 FAR = 1e6  # nm
@@ -67,14 +67,14 @@ class MadeFor(NamedTuple):
     digest: str
 
 
-def fixman_force(
+def metric_force(
     system_or_topology: Any, *, chains: Iterable[tuple[Any, Chain]] | None = None
 ) -> Any:
     """Return an OpenMM force that adds U_F = ½ kT ln det H^bb to a simulation with constraints.
 
     With it, constrained dynamics samples the ensemble of equally stiff springs in the place of
     the constraints (Fixman 1974; theory.md section 4).  Add it to the System after every other
-    force, ``system.addForce(fixman_force(system))``, and call `set_temperature` for every Context.
+    force, ``system.addForce(metric_force(system))``, and call `set_temperature` for every Context.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class FixmanPotential:
         if own and all(list(particles) != self.particles.tolist() for particles in own):
             raise ValueError(
                 "the Fixman force of this System acts on other particles than those it was made "
-                "for: remove it, and add fixman_force(system) again"
+                "for: remove it, and add metric_force(system) again"
             )
         if self.made_for is None:  # of a Topology
             return
@@ -205,7 +205,7 @@ class FixmanPotential:
             raise ValueError(
                 f"the constraints or masses of this System have changed since its Fixman force was "
                 f"made ({self.made_for.constraints} constraints{where} then, "
-                f"{found.constraints} now): remove that force, and add fixman_force(system) again "
+                f"{found.constraints} now): remove that force, and add metric_force(system) again "
                 "after everything else"
             )
 
@@ -213,7 +213,7 @@ class FixmanPotential:
         if self._unreadable is not None:
             raise ValueError(
                 "the Fixman force of this System was serialized by another version of fixman, or "
-                f"is damaged ({self._unreadable[0]}): remove it, and add fixman_force(system) again"
+                f"is damaged ({self._unreadable[0]}): remove it, and add metric_force(system) again"
             )
 
     def __call__(self, state: Any) -> tuple[float, Floats]:
@@ -231,7 +231,7 @@ class FixmanPotential:
         if len(x) != self._size:
             raise ValueError(
                 f"the Fixman force of this System is damaged: it acts on {len(x)} particles and "
-                f"its chains have {self._size}; remove it, and add fixman_force(system) again"
+                f"its chains have {self._size}; remove it, and add metric_force(system) again"
             )
         energy, forces, first = 0.0, np.empty_like(x), 0
         for group in self.groups:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from fixman import hard_sets, topology
 from fixman.coordinates import Coordinate
 from fixman.dynamics import project
-from fixman.errors import ConstraintSolveError, FrameError
+from fixman.errors import Advice, ConstraintSolveError, FrameError
 from fixman.io.groups import Indices, Molecules, counted
 from fixman.metric import logdet
 
@@ -33,7 +33,7 @@ HELD_ANGLE = 0.02  # rad, torsions too
 # The softest springs of molecules: √(kT/k) of a bond, and of an angle.
 LOOSE_LENGTH, LOOSE_ANGLE = 0.1, 0.25
 FINEST = 1e-6  # nearer to constant than this is the rounding of single precision
-BEND_EDGES = np.linspace(0.0, np.pi, 61)
+ANGLE_EDGES = np.linspace(0.0, np.pi, 61)
 TORSION_EDGES = np.linspace(-np.pi, np.pi, 61)
 
 # A half turn about an odd axis, its own inverse: the chart of a free chain is singular where the
@@ -66,7 +66,7 @@ class Meter:
     ----------
     molecules : Molecules
     chain : Chain
-    soft_bends, soft_torsions : tuple of Coordinate
+    soft_angles, soft_torsions : tuple of Coordinate
         Bends, and torsions about bonds, that stay free.
     """
 
@@ -80,7 +80,7 @@ class Meter:
         self._joined = _table(rows, 2) if self._only_lengths else np.empty((0, 2), dtype=np.intp)
         soft = [chain.coordinates[row] for row in chain.soft if row < 3 * chain.n]
         soft = [row for row in soft if row not in chain.redundant]
-        self.soft_bends = _inside(soft, "angle")
+        self.soft_angles = _inside(soft, "angle")
         # The torsions of siblings place branches instead of following bonds.
         torsions = _inside(soft, "torsion")
         follow = topology.along(_table(torsions, 4), molecules.pairs)
@@ -156,11 +156,14 @@ class Meter:
             try:
                 return project(chain, x, values)
             except (ConstraintSolveError, FrameError) as error:  # where it runs away
-                whole = 'hold all but the torsions about rotatable bonds, hard="torsional", or '
+                all_but = ": hold all but the torsions about rotatable bonds, "
+                torsional = ('hard="torsional"', "hard", "torsional")
                 raise ConstraintSolveError(
                     "the values that the hard coordinates are set to cannot all be met in the "
                     "rings",
-                    f": {'' if self._torsional else whole}hold fewer kinds",
+                    ": hold fewer kinds"
+                    if self._torsional
+                    else Advice(all_but, torsional, ", or hold fewer kinds"),
                     frame=error.frame,
                     coordinates=error.coordinates,
                     beads=error.beads,
@@ -201,7 +204,7 @@ class Meter:
         if self.molecules.bonds is None:
             answer["square_end_to_end"] = np.sum((x[..., -1, :] - x[..., 0, :]) ** 2, axis=-1)
         if histograms:
-            answer["bends"] = _counts(bends(x, _table(self.soft_bends, 3)), BEND_EDGES)
+            answer["angles"] = _counts(angles(x, _table(self.soft_angles, 3)), ANGLE_EDGES)
             torsional = torsions(x, _table(self.soft_torsions, 4))
             answer["torsions"] = _counts(torsional, TORSION_EDGES)
         there = x if values is None else self.set_hard(x, values)
@@ -291,7 +294,7 @@ def sum_outwards(parents: Indices, steps: Floats) -> Floats:
         above[moved] = above[above[moved]]
 
 
-def bends(x: Floats, beads: Indices) -> Floats:
+def angles(x: Floats, beads: Indices) -> Floats:
     """Bending angles (..., m) at beads (m, 3), 0 where three beads are in line."""
     u = x[..., beads[:, 1], :] - x[..., beads[:, 0], :]
     v = x[..., beads[:, 2], :] - x[..., beads[:, 1], :]

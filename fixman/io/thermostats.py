@@ -65,7 +65,7 @@ _KNOWN: dict[float, _Known] = {}
 def set_temperature(context: Any, temperature: Any = None) -> None:
     """Set the temperature of a Context: of its thermostats, barostats and Fixman force alike.
 
-    To be called for every Context of a System with `fixman_force`, before its first step, and in
+    To be called for every Context of a System with `metric_force`, before its first step, and in
     the place of ``integrator.setTemperature``.  A Context for which it was not called stops, and so
     does one whose thermostat is moved without its parameter "FixmanTemperature".
 
@@ -94,7 +94,7 @@ def set_temperature(context: Any, temperature: Any = None) -> None:
         hint = ": pass its .context" if hasattr(context, "context") else ""
         raise TypeError(f"expected an openmm.Context, got {type(context).__name__}{hint}")
     if MARK not in context.getParameters():
-        raise ValueError("the System of this Context has no Fixman force: add fixman_force(system)")
+        raise ValueError("the System of this Context has no Fixman force: add metric_force(system)")
     integrated = list(_of_integrator(context.getIntegrator()))
     thermostats = integrated + [
         _Thermostat(name, partial(context.getParameter, name), partial(context.setParameter, name))

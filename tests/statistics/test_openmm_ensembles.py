@@ -36,7 +36,7 @@ def sampled_cosines(mm, n, chains, time, corrected, seed):
 
     The chains start with bends of 90° each, which neither ensemble has, and get 20 τ to forget it.
     """
-    from fixman.io.openmm import fixman_force, set_temperature
+    from fixman.io.openmm import metric_force, set_temperature
 
     system = mm.System()
     for _ in range(chains * n):
@@ -45,7 +45,7 @@ def sampled_cosines(mm, n, chains, time, corrected, seed):
         for i, j in itertools.pairwise(range(chain * n, chain * n + n)):
             system.addConstraint(i, j, BOND)
     if corrected:
-        system.addForce(fixman_force(system))
+        system.addForce(metric_force(system))
     integrator = mm.LangevinMiddleIntegrator(KELVIN, 1 / TAU, DT * TAU)
     integrator.setConstraintTolerance(1e-8)
     integrator.setRandomNumberSeed(seed)
@@ -117,7 +117,7 @@ def tempered_trimers(mm, chains, steps, time, seed):
     Returns the number of the temperature and cos² θ (chains,) of every frame, two a τ.  The chains
     start in the stiff ensemble and get 4 τ to leave it.
     """
-    from fixman.io.openmm import fixman_force, set_temperature
+    from fixman.io.openmm import metric_force, set_temperature
 
     app = mm.app
     system, topology = mm.System(), app.Topology()
@@ -129,7 +129,7 @@ def tempered_trimers(mm, chains, steps, time, seed):
             topology.addAtom("X", None, residue)
         system.addConstraint(first, first + 1, BOND)
         system.addConstraint(first + 1, first + 2, BOND)
-    system.addForce(fixman_force(system))
+    system.addForce(metric_force(system))
     tau = BOND / np.sqrt(KT)
     integrator = mm.LangevinMiddleIntegrator(KELVINS[0], 1 / tau, tau / steps)
     integrator.setConstraintTolerance(1e-8)
