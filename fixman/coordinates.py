@@ -104,7 +104,7 @@ class Rows:
     def values(self, x: Array) -> tuple[Array, int]:
         """Values (frames, m) in configurations (..., n, d), and the first bad frame or −1."""
         frames = x.size // (self.n * self.dim)
-        if np.all(self.kinds == LENGTH) and not self.external.any():
+        if np.all(self.kinds == LENGTH) and (self.columns[:, :2] >= 0).all():
             return self._lengths(x.reshape(frames, self.n, self.dim))
         q = np.empty((frames, len(self)))
         shape = (self.n, self.dim, self.fixed, self.formulas, self.beads)
