@@ -13,6 +13,7 @@ from fixman.chain import Chain, count, require_chain
 from fixman.errors import ConstraintSolveError, FrameError, SingularCoordinateError
 from fixman.kernels import charts, jointed_motion, motion, projection
 from fixman.kernels.geometry import LENGTH
+from fixman.layout import Layout
 from fixman.partition import projection_pattern, raise_failure
 from fixman.wilson import velocity_terms
 
@@ -153,26 +154,7 @@ def forward_dynamics(
     planar = dim == 2 and links.size > 0
     columns = n * dim + hard
     out = np.empty((count(lead) if lead else 1, columns + soft if planar else columns))
-    if planar:
-        bad = jointed_motion.planar_motion(flat_x, flat_v, tau, f, links, n, layout.fixed, out)
-    else:
-        F = np.zeros_like(flat_x) if force is None else f.copy()
-        bad = -1
-        if torque is not None:
-            rows = layout.soft_rows
-            bad = motion.add_torques(
-                flat_x, tau, n, dim, layout.fixed, rows.kinds, rows.beads, rows.columns, F
-            )
-        if bad < 0 and links.size:
-            bad = jointed_motion.spatial_frames(flat_x, flat_v, F, links, n, layout.fixed, out)
-        elif bad < 0:
-            pattern = layout.pattern
-            rows = pattern.rows
-            bad = motion.motion_frames(
-                flat_x, flat_v, F, n, dim, layout.fixed, layout.inverse_masses,
-                rows.kinds, rows.beads, rows.columns, pattern.order,
-                pattern.terms, *pattern.symbolic, out,
-            )  # fmt: skip
+    bad = _frames(layout, flat_x, flat_v, tau, f, out)
     if bad >= 0:
         others = {"v": v} if force is None else {"v": v, "force": f.reshape(*lead, *tail)}
         pushes = None if torque is None else tau.reshape(*lead, soft)
@@ -181,6 +163,28 @@ def forward_dynamics(
         return Motion(chain, lead, out, x, v, out[:, columns:])
     # q̈ comes later, from this configuration: the caller may change its arrays until then.
     return Motion(chain, lead, out, x.copy(), v.copy(), None)
+
+
+def _frames(layout: Layout, x: Array, v: Array, tau: Array, f: Array, out: Array) -> int:
+    """Fill ``out`` frame by frame; return the first frame without an answer, or −1."""
+    n, dim, links, fixed = layout.n, layout.dim, layout.links, layout.fixed
+    bad: int = -1
+    if dim == 2 and links.size:
+        bad = jointed_motion.planar_motion(x, v, tau, f, links, n, fixed, out)
+        return bad
+    F = f.copy() if f.size else np.zeros_like(x)
+    if tau.size:
+        rows = layout.soft_rows
+        bad = motion.add_torques(x, tau, n, dim, fixed, rows.kinds, rows.beads, rows.columns, F)
+    if bad < 0 and links.size:
+        bad = jointed_motion.spatial_frames(x, v, F, links, n, fixed, out)
+    elif bad < 0:
+        pattern, rows = layout.pattern, layout.pattern.rows
+        bad = motion.motion_frames(
+            x, v, F, n, dim, fixed, layout.inverse_masses, rows.kinds, rows.beads, rows.columns,
+            pattern.order, pattern.terms, *pattern.symbolic, out,
+        )  # fmt: skip
+    return bad
 
 
 def inverse_dynamics(
