@@ -23,7 +23,7 @@ from fixman.kernels.nonbonded import Pairs
 from fixman.kernels.rows import ANGLE, LENGTH, SMALLEST_SINE
 from fixman.kernels.rows import TORSION as TORSION_ROW
 
-__all__ = ["Assembly", "Bound", "bead_rows", "bind", "named_terms", "require_beads", "spread"]
+__all__ = ["Assembly", "Bound", "bead_rows", "bind", "named_terms", "one_each", "require_beads"]
 
 Beads = tuple[tuple[int, ...], ...]
 
@@ -353,7 +353,7 @@ class Assembly:
         )
 
 
-def spread(value: float | tuple[float, ...], size: int, name: str, what: str) -> Array:
+def one_each(value: float | tuple[float, ...], size: int, name: str, what: str) -> Array:
     """Return one number for each of so many."""
     if isinstance(value, tuple) and len(value) != size:
         raise ValueError(f"{name} needs one number for each {what}, {size}, got {len(value)}")

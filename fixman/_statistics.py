@@ -178,11 +178,11 @@ def _inefficiency(scaled: Array) -> float:
     g = _window(covariance)
     if frames >= LONG * g:
         return g
-    room = 1.0 - 3.0 / total
-    if room <= 0.0:
+    share = 1.0 - 3.0 / total
+    if share <= 0.0:
         return float(frames)
     # The mean that was taken out, and the ratio, take (1 + 3φ)/N off the correlation φ at lag 1.
-    phi = (covariance[1] / covariance[0] * frames / (frames - 1) + 1.0 / total) / room
+    phi = (covariance[1] / covariance[0] * frames / (frames - 1) + 1.0 / total) / share
     return max(g, _autoregressive(float(phi), frames))
 
 

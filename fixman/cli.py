@@ -215,9 +215,9 @@ def _add_audit(commands: Any) -> None:
     add("--masses", metavar="MASSES", help=masses)
     style = "of a LAMMPS data file: full, molecular, …; or its columns, as MDAnalysis names them"
     add("--atom-style", metavar="STYLE", help=style)
-    told = "by MDAnalysis's name (default: by extension and content)"
-    add("--topology-format", metavar="FORMAT", help=f"of the topology, {told}")
-    add("--format", metavar="FORMAT", help=f"of the trajectory, {told}")
+    by_name = "by MDAnalysis's name (default: by extension and content)"
+    add("--topology-format", metavar="FORMAT", help=f"of the topology, {by_name}")
+    add("--format", metavar="FORMAT", help=f"of the trajectory, {by_name}")
     add("--start", type=int, metavar="FRAME", help="first frame, counted from 0 (default: 0)")
     add("--stop", type=int, metavar="FRAME", help="frame to stop before (default: the end)")
     add("--step", type=int, metavar="FRAMES", help="from one frame to the next (default: 1)")

@@ -16,6 +16,7 @@ from fixman.kernels import charts, jointed_motion, motion, projection
 from fixman.kernels.banded import SMALLEST_PIVOT
 from fixman.kernels.hard import units
 from fixman.kernels.rows import LENGTH, STRAIGHT_Y
+from fixman.layout import Layout
 from fixman.partition import nearest_dependence, raise_failure
 from fixman.wilson import velocity_terms
 
@@ -159,25 +160,7 @@ def forward_dynamics(
     planar = dim == 2 and links.size > 0
     columns = n * dim + hard
     out = np.empty((count(lead) if lead else 1, columns + soft if planar else columns))
-    if planar:
-        bad = jointed_motion.planar_motion(flat_x, flat_v, tau, f, links, n, layout.fixed, out)
-    else:
-        F = np.zeros_like(flat_x) if force is None else f.copy()
-        bad = -1
-        if torque is not None:
-            rows = chain.layout.soft_rows.tables
-            bad = motion.add_torques(
-                x.reshape(-1), tau, n, dim, chain.layout.fixed, rows, F.reshape(-1)
-            )
-        if bad < 0 and links.size:
-            bad = jointed_motion.spatial_frames(flat_x, flat_v, F, links, n, layout.fixed, out)
-        elif bad < 0:
-            system = chain.layout.system
-            w = np.repeat(chain.layout.inverse_masses, dim)
-            memory = np.empty(units(system))
-            bad = motion.motion_frames(
-                x.reshape(-1), v.reshape(-1), F.reshape(-1), system, w, out, memory
-            )
+    bad = _frames(layout, flat_x, flat_v, tau, f, out)
     if bad >= 0:
         others = {"v": v} if force is None else {"v": v, "force": f.reshape(*lead, *tail)}
         pushes = None if torque is None else tau.reshape(*lead, soft)
@@ -186,6 +169,26 @@ def forward_dynamics(
         return Motion(chain, lead, out, x, v, out[:, columns:])
     # q̈ comes later, from this configuration: the caller may change its arrays until then.
     return Motion(chain, lead, out, x.copy(), v.copy(), None)
+
+
+def _frames(layout: Layout, x: Array, v: Array, tau: Array, f: Array, out: Array) -> int:
+    """Fill ``out`` frame by frame; return the first frame without an answer, or −1."""
+    n, dim, links, fixed = layout.n, layout.dim, layout.links, layout.fixed
+    bad: int = -1
+    if dim == 2 and links.size:
+        bad = jointed_motion.planar_motion(x, v, tau, f, links, n, fixed, out)
+        return bad
+    F = f.copy() if f.size else np.zeros_like(x)
+    if tau.size:
+        rows = layout.soft_rows.tables
+        bad = motion.add_torques(x.reshape(-1), tau, n, dim, fixed, rows, F.reshape(-1))
+    if bad < 0 and links.size:
+        bad = jointed_motion.spatial_frames(x, v, F, links, n, fixed, out)
+    elif bad < 0:
+        w = np.repeat(layout.inverse_masses, dim)
+        flat = x.reshape(-1), v.reshape(-1), F.reshape(-1)
+        bad = motion.motion_frames(*flat, layout.system, w, out, np.empty(units(layout.system)))
+    return bad
 
 
 def inverse_dynamics(

@@ -75,7 +75,7 @@ def audit_histogram(
     samples of the stiff `ensemble` by (det H^bb)^(1/2) to rigid; of the `reweighted` labels only,
     where given, and the legend, above the frame, says what was left out.
     """
-    told = samples.keys() if reweighted is None else set(reweighted)
+    reweightable = samples.keys() if reweighted is None else set(reweighted)
     sign = -1.0 if ensemble == "rigid" else 1.0
     other = "stiff" if ensemble == "rigid" else "rigid"
     for number, (label, values) in enumerate(samples.items()):
@@ -86,12 +86,12 @@ def audit_histogram(
         color = PALETTE[number % len(PALETTE)]
         plain, _ = np.histogram(deviation, edges, density=True)
         weighted, _ = np.histogram(deviation, edges, density=True, weights=weights)
-        more = "" if label in told else ", too few to reweight"
+        more = "" if label in reweightable else ", too few to reweight"
         ax.stairs(plain, edges, color=color, label=f"{label}{more}")
-        if label in told:
+        if label in reweightable:
             ax.stairs(weighted, edges, color=color, linestyle="--")
     key = PALETTE[0] if len(samples) == 1 else "0.4"  # grey stands for every colour
-    if told:
+    if reweightable:
         ax.plot([], [], color=key, linestyle="--", label=f"reweighted to {other}")
     ax.set_xlabel(r"$\frac{1}{2}\ln\det H^{bb}$ − mean  (kT)")
     ax.set_ylabel("density  (1/kT)")

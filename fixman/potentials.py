@@ -19,7 +19,7 @@ import numpy as np
 
 from fixman import _arrays
 from fixman._arrays import Array
-from fixman._binding import Assembly, Beads, Bound, bead_rows, bind, require_beads, spread
+from fixman._binding import Assembly, Beads, Bound, bead_rows, bind, one_each, require_beads
 from fixman.kernels.bonded import COMBINED, COSINE, HARMONIC, ORDER, SQUARED, TORSION
 from fixman.kernels.forces import PotentialTables
 from fixman.kernels.rows import ANGLE
@@ -129,7 +129,7 @@ class Bending(_Term):
     def _write(self, tables: Assembly) -> None:
         beads = tables.named(self.beads, ANGLE, "angle")
         k, angle = (
-            spread(value, len(beads), name, "angle")
+            one_each(value, len(beads), name, "angle")
             for value, name in ((self.stiffness, "stiffness"), (self.angle, "angle"))
         )
         if tables.chain.dim == 3 and not np.all((angle >= 0.0) & (angle <= np.pi)):
@@ -167,7 +167,7 @@ class Torsion(_Term):
         amplitudes = np.atleast_1d(_numbers(self.amplitudes, "amplitudes"))
         if amplitudes.size > ORDER:
             raise ValueError(f"at most {ORDER} amplitudes, got {amplitudes.size}")
-        phases = spread(_numbers(self.phases, "phases"), amplitudes.size, "phases", "amplitude")
+        phases = one_each(_numbers(self.phases, "phases"), amplitudes.size, "phases", "amplitude")
         self._set(
             amplitudes=tuple(amplitudes.tolist()),
             phases=tuple(phases.tolist()),
@@ -373,7 +373,7 @@ class Tether(_Term):
         if beads.min() < 0:
             raise ValueError("tether names beads from 0 on: the base point cannot move")
         tables.vector(points[0], "a point")
-        k = spread(self.stiffness, beads.size, "stiffness", "tether")
+        k = one_each(self.stiffness, beads.size, "stiffness", "tether")
         tables.tether(beads, points, k)
 
 
@@ -501,6 +501,6 @@ def _write_pairs(
     term: LennardJones | WCA, tables: Assembly, cut: tuple[float, float, float]
 ) -> None:
     n = tables.chain.n
-    epsilon = spread(term.epsilon, n, "epsilon", "bead")
-    sigma = spread(term.sigma, n, "sigma", "bead")
+    epsilon = one_each(term.epsilon, n, "epsilon", "bead")
+    sigma = one_each(term.sigma, n, "sigma", "bead")
     tables.pairs(epsilon, sigma, cut, term.skin, term.exclude)

@@ -93,12 +93,12 @@ def _positive(mass: float, given: object) -> float:
 
 def table(symbols: Sequence[str], names: Sequence[str], mass: Callable[[str], float | None]) -> str:
     """Say which names were taken for which elements, such as ``C 12.011 (C, CA)``."""
-    told: dict[str, list[str]] = {}
+    readings: dict[str, list[str]] = {}
     for symbol, name in sorted(set(zip(symbols, names, strict=True))):
         if symbol:
-            told.setdefault(symbol, []).append(name)
+            readings.setdefault(symbol, []).append(name)
     parts = []
-    for symbol, known in list(told.items())[:SHOWN]:
+    for symbol, known in list(readings.items())[:SHOWN]:
         more = ", …" if len(known) > SHOWN else ""
         parts.append(f"{symbol.capitalize()} {mass(symbol):g} ({', '.join(known[:SHOWN])}{more})")
-    return ", ".join(parts) + (", …" if len(told) > SHOWN else "")
+    return ", ".join(parts) + (", …" if len(readings) > SHOWN else "")

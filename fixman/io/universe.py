@@ -129,12 +129,12 @@ def _path(path: str | Path) -> Path:
 def _told_by_content(
     paths: Sequence[Path], chosen: Sequence[str | None], given: Sequence[str | None]
 ) -> list[str]:
-    told = [
+    by_content = [
         f"{path.name} as {name}"
         for path, name, said in zip(paths, chosen, given, strict=False)
         if said is None and name is not None and name != formats.extension(path)
     ]
-    return [f"read by content, not by extension: {', '.join(told)}"] if told else []
+    return [f"read by content, not by extension: {', '.join(by_content)}"] if by_content else []
 
 
 def _lammps_data(path: Path, style: str | None) -> tuple[formats.DataHeader, str, str]:
@@ -329,9 +329,9 @@ def symbols_of(universe: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     own = _texts(universe, "elements")
     if own is not None:
         weighed = [symbol for symbol in set(own.tolist()) if _mass(symbol) is not None]
-        told = np.isin(own, weighed)
-        symbols[told] = [symbol.upper() for symbol in own[told]]
-        names[told] = own[told]
+        given = np.isin(own, weighed)
+        symbols[given] = [symbol.upper() for symbol in own[given]]
+        names[given] = own[given]
     symbols[~np.isin(symbols, [each for each in set(symbols.tolist()) if _mass(each)])] = ""
     return symbols, names
 
