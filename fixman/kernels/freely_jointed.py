@@ -38,6 +38,7 @@ from fixman.kernels.lanes import (
     zeros,
 )
 from fixman.kernels.metric import aligned
+from fixman.kernels.steps import exact_step
 from fixman.kernels.triples import load3, store3
 from fixman.kernels.vectors import cross, dot, minus, scaled
 
@@ -48,26 +49,26 @@ UNEVEN = 1e4  # ratio of masses: an error of ln det, per bond, of eps times its 
 # --- differences and products without rounding ---------------------------------------------------
 
 
-@exact
+@exact_step
 def two_rest(s, a, b):
     t = s - a
     return (a - (s - t)) - (b + t)
 
 
-@exact
+@exact_step
 def two_difference(a, b):
     """a − b as a rounded value and its exact remainder."""
     s = a - b
     return s, two_rest(s, a, b)
 
 
-@exact
+@exact_step
 def remainder(d, a, b):
     """a − b − d for the rounded difference d of two vectors, exactly."""
     return two_rest(d[0], a[0], b[0]), two_rest(d[1], a[1], b[1]), two_rest(d[2], a[2], b[2])
 
 
-@exact
+@exact_step
 def accurate_cross(a, alow, b, blow):
     """a × b to full relative precision, low parts of the vectors included; 0 if parallel."""
     p = a[0] * b[1]
@@ -77,7 +78,7 @@ def accurate_cross(a, alow, b, blow):
     return (p - q) + (rounding + low)
 
 
-@exact
+@exact_step
 def accurate_cross3(a, alow, b, blow):
     x = accurate_cross((a[1], a[2]), (alow[1], alow[2]), (b[1], b[2]), (blow[1], blow[2]))
     y = accurate_cross((a[2], a[0]), (alow[2], alow[0]), (b[2], b[0]), (blow[2], blow[0]))
@@ -85,7 +86,7 @@ def accurate_cross3(a, alow, b, blow):
     return x, y, z
 
 
-@exact
+@exact_step
 def bend(d0, low0, r0, d, low, r):
     """u₀ × u to full relative precision: of bonds with their low parts and inverse lengths."""
     return scaled(r0 * r, accurate_cross3(d0, low0, d, low))

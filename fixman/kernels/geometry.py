@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from fixman.kernels import jit
-from fixman.kernels.lanes import above, exact, root
+from fixman.kernels.lanes import above, root
 from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import cross, dot, minus, plus, scaled
 
@@ -23,11 +23,11 @@ SMALLEST_SINE = 4.0 * 2.0**-52  # a gradient divided by less than this is not on
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-70, 1e70
 
 
-@exact
+@exact_step
 def measurable(square):
     """Whether a squared bond length is neither zero nor lost to over- or underflow."""
     zero = 0.0 * square
-    return above(square, zero + SMALLEST_SQUARE) and above(zero + LARGEST_SQUARE, square)
+    return above(square, zero + SMALLEST_SQUARE) & above(zero + LARGEST_SQUARE, square)
 
 
 # --- gradients with respect to bonds, and their rates when the bonds change ----------------------
