@@ -318,7 +318,7 @@ def _forces(chain: Chain, weights: _Weights, workers: int, kT: float, x: Array) 
         out[:] = 0.0
     elif links.size:
         kernel, units = freely_jointed.force_frames, 9 * n
-        given = (x.reshape(-1), weights.links, dim, chain._fixed, kT)
+        given = (x.reshape(-1), (weights.links, dim, chain._fixed, kT))
         bad = _run(kernel, given, x, out.reshape(-1), units, workers)
     else:
         tables = chain._hard_pattern.tables

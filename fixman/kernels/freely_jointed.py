@@ -222,12 +222,13 @@ def put_position(x, at, stride, dim, value):
 
 
 @exact
-def factored(x, at, stride, w, apart, dim, fixed, work, like):
+def factored(x, at, stride, chain, apart, work, like):
     """What `put_force` needs of the bonds, outwards; false if one has no length.
 
     Nine units a bond: its direction, 1/L, −L_{k+1,k}, 1/d and its bend u_{k−1} × u_k.
     d_k = w_k + e_k, e_{k+1} = (w_k / d_k) (e_k + w_k s_{k+1}²), as in `tridiagonal`.
     """
+    w, dim, fixed = chain
     zero = 0.0 * like
     before = (zero, zero, zero)
     if not fixed:
@@ -266,13 +267,14 @@ def factored(x, at, stride, w, apart, dim, fixed, work, like):
 
 
 @exact
-def put_force(w, kT, dim, fixed, work, out, at, stride, like):
+def put_force(chain, kT, work, out, at, stride, like):
     """kT Σ_k w_k S_{k,k+1} ∇(u_k·u_{k+1}), inwards; false if something is not finite.
 
     S_kk = 1/d_k + L_{k+1,k}² S_{k+1,k+1} and S_{k,k+1} = −L_{k+1,k} S_{k+1,k+1}: no subtraction
     here either, and the part of a bond across its neighbour is a product with their bend.  ``at``
     is one bead behind the last.
     """
+    w, dim, fixed = chain
     zero = 0.0 * like
     S = g = pull = check = zero
     turn_outer = pull_outer = (zero, zero, zero)
@@ -298,18 +300,23 @@ def put_force(w, kT, dim, fixed, work, out, at, stride, like):
 
 
 @exact_kernel
-def force_frames(x, links, dim, fixed, kT, first, last, out, memory, states):
-    """Fixman forces of flat frames; the first without an answer, or of eight with one, or -1."""
+def force_frames(x, given, first, last, out, memory, states):
+    """Fixman forces of flat frames; the first without an answer, or of eight with one, or -1.
+
+    ``given`` are the links, dim, fixed and kT.
+    """
     like = zeros(states)
+    links, dim, fixed, kT = given
     w, _ = links
     apart = uneven(links)
     size = (w.size - 1 if fixed else w.size) * dim
+    chain = w, dim, fixed
     work = aligned(memory)
     for begin in range(first, last, lanes(like)):
         frame = min(begin, last - lanes(like))  # the last eight reach back
         at = frame * size
-        if not factored(x, at, size, w, apart, dim, fixed, work, like):
+        if not factored(x, at, size, chain, apart, work, like):
             return frame
-        if not put_force(w, kT, dim, fixed, work, out, at + size, size, like):
+        if not put_force(chain, kT, work, out, at + size, size, like):
             return frame
     return -1
