@@ -320,7 +320,7 @@ def _forces(chain: Chain, weights: _Weights, workers: int, kT: float, x: Array) 
         _arrays.require_finite(x, (n, dim), "x")
         out[:] = 0.0
     elif links.size:
-        given = (x.reshape(-1), weights.links, dim, chain.layout.fixed, kT)
+        given = (x.reshape(-1), (weights.links, dim, chain.layout.fixed, kT))
         bad = _run(freely_jointed.force_frames, given, x, out.reshape(-1), 9 * n, workers)
     else:
         system = weights.system(chain)

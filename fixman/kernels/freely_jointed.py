@@ -38,6 +38,7 @@ from fixman.kernels.lanes import (
     zeros,
 )
 from fixman.kernels.rows import measurable
+from fixman.kernels.steps import exact_step
 from fixman.kernels.triples import load3, store3
 from fixman.kernels.vectors import cross, dot, minus, scaled
 
@@ -48,26 +49,26 @@ UNEVEN = 1e4  # ratio of masses: an error of ln det, per bond, of eps times its 
 # --- differences and products without rounding ---------------------------------------------------
 
 
-@exact
+@exact_step
 def two_rest(s, a, b):
     t = s - a
     return (a - (s - t)) - (b + t)
 
 
-@exact
+@exact_step
 def two_difference(a, b):
     """a − b as a rounded value and its exact remainder."""
     s = a - b
     return s, two_rest(s, a, b)
 
 
-@exact
+@exact_step
 def remainder(d, a, b):
     """a − b − d for the rounded difference d of two vectors, exactly."""
     return two_rest(d[0], a[0], b[0]), two_rest(d[1], a[1], b[1]), two_rest(d[2], a[2], b[2])
 
 
-@exact
+@exact_step
 def accurate_cross(a, alow, b, blow):
     """a × b to full relative precision, low parts of the vectors included; 0 if parallel."""
     p = a[0] * b[1]
@@ -77,7 +78,7 @@ def accurate_cross(a, alow, b, blow):
     return (p - q) + (rounding + low)
 
 
-@exact
+@exact_step
 def accurate_cross3(a, alow, b, blow):
     x = accurate_cross((a[1], a[2]), (alow[1], alow[2]), (b[1], b[2]), (blow[1], blow[2]))
     y = accurate_cross((a[2], a[0]), (alow[2], alow[0]), (b[2], b[0]), (blow[2], blow[0]))
@@ -85,7 +86,7 @@ def accurate_cross3(a, alow, b, blow):
     return x, y, z
 
 
-@exact
+@exact_step
 def bend(d0, low0, r0, d, low, r):
     """u₀ × u to full relative precision: of bonds with their low parts and inverse lengths."""
     return scaled(r0 * r, accurate_cross3(d0, low0, d, low))
@@ -227,12 +228,13 @@ def put_position(x, at, stride, dim, value):
 
 
 @exact
-def factored(x, at, stride, w, apart, dim, fixed, work, like):
+def factored(x, at, stride, chain, apart, work, like):
     """What `put_force` needs of the bonds, outwards; false if one has no length.
 
     Nine units a bond: its direction, 1/L, −L_{k+1,k}, 1/d and its bend u_{k−1} × u_k.
     d_k = w_k + e_k, e_{k+1} = (w_k / d_k) (e_k + w_k s_{k+1}²), as in `tridiagonal`.
     """
+    w, dim, fixed = chain
     zero = 0.0 * like
     before = (zero, zero, zero)
     if not fixed:
@@ -271,13 +273,14 @@ def factored(x, at, stride, w, apart, dim, fixed, work, like):
 
 
 @exact
-def put_force(w, kT, dim, fixed, work, out, at, stride, like):
+def put_force(chain, kT, work, out, at, stride, like):
     """kT Σ_k w_k S_{k,k+1} ∇(u_k·u_{k+1}), inwards; false if something is not finite.
 
     S_kk = 1/d_k + L_{k+1,k}² S_{k+1,k+1} and S_{k,k+1} = −L_{k+1,k} S_{k+1,k+1}: no subtraction
     here either, and the part of a bond across its neighbour is a product with their bend.  ``at``
     is one bead behind the last.
     """
+    w, dim, fixed = chain
     zero = 0.0 * like
     S = g = pull = check = zero
     turn_outer = pull_outer = (zero, zero, zero)
@@ -303,18 +306,23 @@ def put_force(w, kT, dim, fixed, work, out, at, stride, like):
 
 
 @exact_kernel
-def force_frames(x, links, dim, fixed, kT, first, last, out, memory, states):
-    """Fixman forces of flat frames; the first without an answer, or of eight with one, or -1."""
+def force_frames(x, given, first, last, out, memory, states):
+    """Fixman forces of flat frames; the first without an answer, or of eight with one, or -1.
+
+    ``given`` are the links, dim, fixed and kT.
+    """
     like = zeros(states)
+    links, dim, fixed, kT = given
     w, _ = links
     apart = uneven(links)
     size = (w.size - 1 if fixed else w.size) * dim
+    chain = w, dim, fixed
     work = aligned(memory)
     for begin in range(first, last, lanes(like)):
         frame = min(begin, last - lanes(like))  # the last eight reach back
         at = frame * size
-        if not factored(x, at, size, w, apart, dim, fixed, work, like):
+        if not factored(x, at, size, chain, apart, work, like):
             return frame
-        if not put_force(w, kT, dim, fixed, work, out, at + size, size, like):
+        if not put_force(chain, kT, work, out, at + size, size, like):
             return frame
     return -1

@@ -1,6 +1,24 @@
 """Motion of linear chains whose hard coordinates are exactly their bonds, whatever their masses.
 
-``links`` are those of `freely_jointed`, and divisions are put off as there.
+Cut at bond k + 1, the chain falls into two halves that answer to a push λ in it.  Joint k, at the
+end of the inner one, then accelerates by A = (Y − w σ c λ) u_k + w (F_n − s λ) n_k in the plane: c
+and s belong to the bend between bonds k and k + 1, F is all that is applied to the joint, w σ what
+the chain before leaves of its mobility along u_k.  Joint k + 1 accelerates along u_{k+1} by
+B + ē λ.  The bond keeps its length, whence
+
+    d λ = c Y + s w F_n − B − κ,    d = ē + w (σ c² + s²)
+    d A·u_k = Y (ē + w s²) − w σ c (s w F_n − B − κ)
+    d A·n_k = w F_n (ē + w σ c²) − w s (c Y − B − κ)
+
+In space, with t = u_{k+1} − c u_k, which is s n_k in the plane, and r = u_k × u_{k+1}, the part of
+A across u_k is
+
+    d A_⊥ = w F_⊥ (ē + w σ c²) + w r (r·w F) − w t (c Y − B − κ)
+
+Nothing here takes away again what came from the same source, as w (F_n − s λ) does for a light bead
+between heavy ones: whatever the masses, ẍ is exact to rounding.  One sweep outwards for σ and Y,
+one back for ē, B and the answer.  Divisions are put off as in `freely_jointed`, whose ``links``
+these are: ē is p / q in the second sweep, σ is S / q and Y is y / q in the first.
 """
 
 from __future__ import annotations
@@ -11,19 +29,245 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.freely_jointed import accurate_cross, bend, two_difference
-from fixman.kernels.rows import measurable, place, place_velocities
+from fixman.kernels.lanes import fma
+from fixman.kernels.rows import measurable
+from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import cross, dot, minus, plus, scaled
 
 LARGE = 1e30  # so that products of two of them with masses can be formed
+PLANAR, SPATIAL = 8, 10  # numbers that the sweep outwards leaves of a joint
+
+
+# --- of both -------------------------------------------------------------------------------------
+#
+# A half is a tuple of numbers that scale with q, and q.
+
+
+@exact_step
+def difference(x, j, before):
+    """Bead j, and the way to it from a point as a rounded vector and its exact remainder."""
+    here = tuple(x[j, a] for a in range(len(before)))
+    ways = [two_difference(here[a], before[a]) for a in range(len(before))]
+    return here, tuple(way for way, _ in ways), tuple(low for _, low in ways)
+
+
+@exact_step
+def reduced(half):
+    """Return a half with q = 1."""
+    numbers, q = half
+    inverse = 1.0 / q
+    return tuple(x * inverse for x in numbers), 1.0
+
+
+@exact_step
+def put(out, frame, at, a):
+    for axis in range(len(a)):
+        out[frame, at + axis] = a[axis]
+
+
+@exact_step
+def keep(work, at, numbers):
+    for i in range(len(numbers)):
+        work[at + i] = numbers[i]
+
+
+@exact_step
+def joined(half, z, turning, mass):
+    """Return the inner half with joint k + 1, of a mass, behind a joint of ``turning`` = w s²."""
+    (p, _, _, before), q = half
+    p = fma(turning, before, p)
+    S = mass * p
+    return (p, S, z, q), q + S
+
+
+@exact_step
+def cut(inner, half, W, c, turning, lack):
+    """Return the tension of bond k + 1, A·u_k, and what A_⊥ is made of.
+
+    ``lack`` is q (B + κ − s w F_n).
+    """
+    Q, S, y = inner
+    (p, b), q = half
+    yielding = W * S * c
+    straight = fma(q, turning, p)
+    bent = fma(Q, p, q * (yielding * c))
+    inverse = 1.0 / fma(Q * q, turning, bent)
+    tension = fma(Q, lack, -(q * (c * y))) * inverse
+    along = fma(y, straight * inverse, (yielding * inverse) * lack)
+    return tension, along, bent * inverse, inverse, fma(-Q, b, q * (c * y))
+
+
+# --- in the plane --------------------------------------------------------------------------------
+
+
+@exact_step
+def pair(array, j):
+    return array[j, 0], array[j, 1]
+
+
+@exact_step
+def product(a, b):
+    return fma(a[0], b[0], a[1] * b[1])
+
+
+@exact_step
+def planar_rates(d, low, r, e, elow):
+    """κ and the velocity term of α̈ of a bond d that changes by e."""
+    turn = fma(d[0], e[1], -(d[1] * e[0])) * r
+    # d·ḋ, zero but for rounding where the velocities satisfy the constraints; on straight chains
+    # it is all that q̈ consists of.
+    rate = accurate_cross(d, low, (-e[1], e[0]), (-elow[1], elow[0])) * r
+    return turn * turn * r, -2.0 * turn * rate * r * r
+
+
+@exact_step
+def planar_bend(before, bond):
+    """Return u_k, and cosine and sine of the bend."""
+    (d0, low0, r0), u0, _ = before
+    (d, low, r), u, _ = bond
+    return u0, product(u0, u), accurate_cross(d0, low0, d, low) * r * r0
+
+
+@exact_step
+def planar_joint(work, at, half, turned, joint, r, h, kappa):
+    """Take joint k and the bond behind it, of 1 / L, couple and κ, into the inner half."""
+    u, c, s = turned
+    W, f, before, mass = joint
+    along = W * fma(h, s, fma(u[1], f[1], u[0] * f[0]))
+    across = W * fma(-h, c, fma(u[0], f[1], -(u[1] * f[0])) + before)
+    (_, S, z, _), q = half
+    y = fma(S, along, z)
+    keep(work, at, (q, S, y, across, along, c, s, r))
+    return joined(half, fma(c, y, q * fma(s, across, -kappa)), W * s * s, mass)
+
+
+@exact_step
+def planar_end(half, W, f, bond):
+    """Return A of joint N, A·n_N and the outer half."""
+    (_, S, z, _), q = half
+    _, u, h = bond
+    b = W * product(u, f)
+    along = fma(S, b, z) / q
+    across = W * (fma(u[0], f[1], -(u[1] * f[0])) + h)
+    a = fma(along, u[0], -(across * u[1])), fma(across, u[0], along * u[1])
+    return a, across, ((W, b), 1.0)
+
+
+@exact_step
+def planar_cut(work, at, half, W, mass, kappa, rate, outer):
+    """Return tension, A·u_k, A·n_k, α̈ and the half with joint k.
+
+    ``rate`` is the velocity term of α̈, ``outer`` A·n_{k+1}.
+    """
+    Q, S, y, across, along, c, s, r = (work[at + i] for i in range(PLANAR))
+    (p, b), q = half
+    b = fma(q, kappa, b)
+    pushed = s * across
+    turning = W * s * s
+    parts = cut((Q, S, y), ((p, b), q), W, c, turning, fma(-q, pushed, b))
+    tension, inner, bent, inverse, rest = parts
+    turned = fma(across, bent, -(W * s * inverse * rest))
+    alpha = fma(outer + fma(s, inner, -(c * turned)), r, rate)
+    S = mass * p
+    b = fma(S, fma(c, along, pushed), b)
+    b = fma(c, b, -((q + S) * s * fma(-s, along, c * across)))
+    return tension, inner, turned, alpha, ((fma(q, turning, p), b), q + S)
+
+
+@exact_step
+def planar_put(out, frame, at, along, across):
+    """Put the acceleration of a joint where its u is."""
+    u, v = out[frame, at], out[frame, at + 1]
+    out[frame, at] = fma(along, u, -(across * v))
+    out[frame, at + 1] = fma(along, v, across * u)
 
 
 @jit
-def accurate_bond(P, j):
-    """P_j − P_{j−1} as a rounded vector and its exact remainder."""
-    x, xlow = two_difference(P[j, 0], P[j - 1, 0])
-    y, ylow = two_difference(P[j, 1], P[j - 1, 1])
-    z, zlow = two_difference(P[j, 2], P[j - 1, 2])
-    return (x, y, z), (xlow, ylow, zlow)
+def planar_motion(x, v, torque, force, links, n, fixed, out):
+    """Full forward dynamics of planar chains; the first frame without an answer, or -1.
+
+    Rates of angles come from A, and sines from positions, without cancellation: q̈ keeps its digits
+    on nearly straight chains.  ``torque`` and ``force`` may be empty; a torque h L on the direction
+    of a bond is a couple ±h n_k on its ends.  ``out (frames, 2 n + N + soft)`` receives ẍ, the
+    tensions and q̈; until then u_k, κ_k and the velocity terms of α̈_k.
+    """
+    w, m = links
+    N = w.size - 1
+    root = n - N - 1  # joint k is bead root + k of its frame
+    first = 0 if fixed else 2  # soft coordinates before θ₁
+    qdd = 2 * n + N + first
+    none = 0.0, 0.0
+    work = np.empty(PLANAR * N)
+    for frame in range(out.shape[0]):
+        bead = frame * n + root
+        t = frame * (N + first) + first
+        point = velocity = f = none  # of the joint before
+        if not fixed:
+            point, velocity = pair(x, bead), pair(v, bead)
+            if force.size:
+                f = pair(force, bead)
+            if torque.size:
+                f = f[0] + torque[t - 2], f[1] + torque[t - 1]
+        before = (none, none, 0.0), none, 0.0
+        half = (w[0], 1.0, 0.0, 0.0), 1.0
+        for k in range(N):
+            point, d, low = difference(x, bead + k + 1, point)
+            square = product(d, d)
+            if not measurable(square):
+                return frame
+            r = 1.0 / math.sqrt(square)
+            velocity, e, elow = difference(v, bead + k + 1, velocity)
+            kappa, rate = planar_rates(d, low, r, e, elow)
+            h = 0.0
+            if torque.size:
+                h = (torque[t + k] - (torque[t + k + 1] if k + 1 < N else 0.0)) * r
+            bond = (d, low, r), (d[0] * r, d[1] * r), h
+            turned = (bond[1][1], -bond[1][0]), 0.0, 1.0  # no bond ends at joint 0: let n_0 be u_1
+            if k > 0:
+                turned = planar_bend(before, bond)
+            joint = w[k], f, before[2], m[k + 1]
+            half = planar_joint(work, PLANAR * k, half, turned, joint, r, h, kappa)
+            if half[1] > LARGE:
+                half = reduced(half)
+            if k == 0 and not fixed:
+                put(out, frame, 2 * root, turned[0])
+            put(out, frame, 2 * (root + k + 1), bond[1])
+            out[frame, 2 * n + k], out[frame, qdd + k] = kappa, rate
+            f = none
+            if force.size:
+                f = pair(force, bead + k + 1)
+            before = bond
+        a, outer, half = planar_end(half, w[N], f, before)
+        put(out, frame, 2 * (root + N), a)
+        check = 0.0 * (a[0] + a[1])
+        alpha = 0.0
+        for k in range(N - 1, -1, -1):
+            after, kappa, rate = alpha, out[frame, 2 * n + k], out[frame, qdd + k]
+            tension, along, outer, alpha, half = planar_cut(
+                work, PLANAR * k, half, w[k], m[k], kappa, rate, outer
+            )
+            if half[1] > LARGE:
+                half = reduced(half)
+            out[frame, 2 * n + k] = tension
+            out[frame, qdd + k] = alpha
+            if k + 1 < N:
+                out[frame, qdd + k + 1] = after - alpha
+            if root + k >= 0:  # joint k is a bead
+                planar_put(out, frame, 2 * (root + k), along, outer)
+            check += 0.0 * (alpha + along + tension)
+        if not fixed:
+            out[frame, qdd - 2], out[frame, qdd - 1] = out[frame, 0], out[frame, 1]
+        if check != 0.0:  # NaN: something in this frame was not finite
+            return frame
+    return -1
+
+
+# --- in space ------------------------------------------------------------------------------------
+
+
+@exact_step
+def triple(array, j):
+    return array[j, 0], array[j, 1], array[j, 2]
 
 
 @jit
@@ -39,172 +283,64 @@ def beside(u):
     return -s * u[1], s * u[0], 0.0
 
 
-@jit
-def planar_motion(x, v, torque, force, links, n, fixed, out):
-    """Full forward dynamics of planar chains; the first frame without an answer, or -1.
+@exact_step
+def swept(u, e, r):
+    """κ of a bond of direction u that changes by e."""
+    across = cross(u, e)
+    return dot(across, across) * r
 
-    Cut at bond k + 1, the chain falls into two halves that answer to a push λ in it.  Joint k, at
-    the end of the inner one, then accelerates by A = (Y − w σ c λ) u_k + w (F_n − s λ) n_k: c and s
-    belong to the bend between bonds k and k + 1, F is all that is applied to the joint, w σ what
-    the chain before leaves of its mobility along u_k.  Joint k + 1 accelerates along u_{k+1} by
-    B + ē λ.  The bond keeps its length, whence
 
-        d λ = c Y + s w F_n − B − κ,    d = ē + w (σ c² + s²)
-        d A·u_k = Y (ē + w s²) − w σ c (s w F_n − B − κ)
-        d A·n_k = w F_n (ē + w σ c²) − w s (c Y − B − κ)
+@exact_step
+def spatial_bend(before, bond):
+    """Return u_k, and cosine and r of the bend."""
+    (d0, low0, r0), u0 = before
+    (d, low, r), u = bond
+    return u0, dot(u0, u), bend(d0, low0, r0, d, low, r)
 
-    Nothing here takes away again what came from the same source, as w (F_n − s λ) does for a light
-    bead between heavy ones: whatever the masses, ẍ is exact to rounding.  One sweep outwards for σ
-    and Y, one back for ē, B and the answer.  As in the pivots above divisions are put off: ē is
-    p / q in the second sweep, σ is S / q and Y is y / q in the first.
 
-    Rates of angles come from A, and sines from positions, without cancellation: q̈ keeps its digits
-    on nearly straight chains.  ``torque`` and ``force`` may be empty; a torque h L on the direction
-    of a bond is a couple ±h n_k on its ends.  ``out (frames, 2 n + N + soft)`` receives ẍ, the
-    tensions and q̈; until then u_k, κ_k and the velocity terms of α̈_k.
-    """
-    w, m = links
-    N = w.size - 1
-    first = 0 if fixed else 2  # soft coordinates before θ₁
-    soft = N + first
-    shift = n - N - 1  # joint k is bead k + shift of its frame
-    work = np.empty((N + 1, 8))  # of joint k: q, S, y, w F_n, w F_u; of bond k + 1: c, s, 1 / L
-    for frame in range(out.shape[0]):
-        acceleration = out[frame, : 2 * n]
-        tension = out[frame, 2 * n : 2 * n + N]
-        qdd = out[frame, 2 * n + N :]
-        bead = frame * n + shift
-        px = py = vx = vy = fx = fy = 0.0  # of the joint before
-        if not fixed:
-            px, py = x[bead, 0], x[bead, 1]
-            vx, vy = v[bead, 0], v[bead, 1]
-            if force.size:
-                fx, fy = force[bead, 0], force[bead, 1]
-            if torque.size:
-                fx += torque[frame * soft]
-                fy += torque[frame * soft + 1]
-        # Outwards.  No bond ends at joint 0: let n_0 be u_1.
-        dx0 = dy0 = lx0 = ly0 = ux0 = uy0 = r0 = h0 = 0.0
-        z = 0.0  # q times the acceleration along u_k of joint k − 1, less κ
-        p = w[0]
-        q = 1.0
-        q0 = 0.0
-        S = 1.0
-        for k in range(1, N + 1):
-            j = bead + k
-            dx, lx = two_difference(x[j, 0], px)
-            dy, ly = two_difference(x[j, 1], py)
-            ex, mx = two_difference(v[j, 0], vx)
-            ey, my = two_difference(v[j, 1], vy)
-            px, py = x[j, 0], x[j, 1]
-            vx, vy = v[j, 0], v[j, 1]
-            square = dx * dx + dy * dy
-            if not measurable(square):
-                return frame
-            r = 1.0 / math.sqrt(square)
-            ux = dx * r
-            uy = dy * r
-            if k == 1:
-                ux0, uy0 = uy, -ux
-                c = 0.0
-                s = 1.0
-            else:
-                c = ux0 * ux + uy0 * uy
-                s = accurate_cross((dx0, dy0), (lx0, ly0), (dx, dy), (lx, ly)) * r * r0
-            turn = (dx * ey - dy * ex) * r
-            # d·ḋ, zero but for rounding where the velocities satisfy the constraints; on straight
-            # chains it is all that q̈ consists of.
-            rate = accurate_cross((dx, dy), (lx, ly), (-ey, ex), (-my, mx)) * r
-            h = 0.0
-            if torque.size:
-                t = frame * soft + first + k - 1
-                h = (torque[t] - (torque[t + 1] if k < N else 0.0)) * r
-            W = w[k - 1]
-            along = W * (ux0 * fx + uy0 * fy + h * s)
-            across = W * (ux0 * fy - uy0 * fx + h0 - h * c)
-            y = z + S * along
-            kappa = turn * turn * r
-            z = c * y + q * (s * across - kappa)
-            row = work[k - 1]
-            row[0], row[1], row[2], row[3], row[4] = q, S, y, across, along
-            row[5], row[6], row[7] = c, s, r
-            p += W * s * s * q0
-            q0 = q
-            S = m[k] * p
-            q += S
-            if q > LARGE:
-                inverse = 1.0 / q
-                p *= inverse
-                S *= inverse
-                z *= inverse
-                q0 *= inverse
-                q = 1.0
-            tension[k - 1] = kappa
-            qdd[first + k - 1] = -2.0 * turn * rate * r * r
-            fx = fy = 0.0
-            if force.size:
-                fx, fy = force[j, 0], force[j, 1]
-            acceleration[2 * (k + shift)] = ux
-            acceleration[2 * (k + shift) + 1] = uy
-            dx0, dy0, lx0, ly0, ux0, uy0, r0, h0 = dx, dy, lx, ly, ux, uy, r, h
-        # Inwards.
-        W = w[N]
-        b = W * (ux0 * fx + uy0 * fy)  # q B
-        along = (z + S * b) / q
-        across0 = W * (ux0 * fy - uy0 * fx + h0)
-        acceleration[2 * (N + shift)] = along * ux0 - across0 * uy0
-        acceleration[2 * (N + shift) + 1] = along * uy0 + across0 * ux0
-        check = 0.0 * (along + across0)
-        p = W
-        q = 1.0
-        alpha0 = 0.0
-        for k in range(N - 1, -1, -1):
-            row = work[k]
-            Q, S, y, across, along = row[0], row[1], row[2], row[3], row[4]
-            c, s, r = row[5], row[6], row[7]
-            W = w[k]
-            b += q * tension[k]
-            pushed = s * across
-            yielding = W * S * c
-            turning = W * s
-            straight = p + q * (turning * s)
-            bent = Q * p + q * (yielding * c)
-            inverse = 1.0 / (bent + (Q * q) * (turning * s))
-            tension[k] = (Q * (b - q * pushed) - q * (c * y)) * inverse
-            inner = y * (straight * inverse) - (yielding * inverse) * (q * pushed - b)
-            outer = across * (bent * inverse) - (turning * inverse) * (q * (c * y) - Q * b)
-            alpha = qdd[first + k] + (across0 + (s * inner - c * outer)) * r
-            qdd[first + k] = alpha
-            if k < N - 1:
-                qdd[first + k + 1] = alpha0 - alpha
-            alpha0 = alpha
-            across0 = outer
-            check += 0.0 * (alpha + inner + tension[k])
-            if k > 0:
-                ux, uy = acceleration[2 * (k + shift)], acceleration[2 * (k + shift) + 1]
-            else:
-                ux, uy = uy0, -ux0
-            if k + shift >= 0:  # joint k is a bead
-                acceleration[2 * (k + shift)] = inner * ux - outer * uy
-                acceleration[2 * (k + shift) + 1] = inner * uy + outer * ux
-            ux0, uy0 = ux, uy
-            # Joint k goes over to the outer half.
-            S = m[k] * p
-            q0 = q
-            q += S
-            b = c * (S * (c * along + pushed) + b) - (q * s) * (c * across - s * along)
-            p += q0 * (turning * s)
-            if q > LARGE:
-                inverse = 1.0 / q
-                p *= inverse
-                b *= inverse
-                q = 1.0
-        if not fixed:
-            qdd[0] = acceleration[0]
-            qdd[1] = acceleration[1]
-        if check != 0.0:  # NaN: something in this frame was not finite
-            return frame
-    return -1
+@exact_step
+def vanishing(a):
+    return 0.0 * a[0] + 0.0 * a[1] + 0.0 * a[2]
+
+
+@exact_step
+def spatial_joint(work, at, half, turned, W, f, mass, kappa):
+    """Take joint k and the bond behind it into the inner half."""
+    u, c, turn = turned
+    (_, S, z, _), q = half
+    y = fma(S, W * dot(f, u), z)
+    keep(work, at, (q, S, y, c, *turn, *u))
+    z = fma(q, fma(W, dot(f, cross(turn, u)), -kappa), c * y)
+    return joined(half, z, W * dot(turn, turn), mass)
+
+
+@exact_step
+def spatial_end(half, W, f, u):
+    """Return A of joint N and the outer half."""
+    (_, S, z, _), q = half
+    f = scaled(W, f)
+    b = dot(f, u)
+    return plus(f, scaled(fma(S, b, z) / q - b, u)), ((W, b), 1.0)
+
+
+@exact_step
+def spatial_cut(work, at, half, W, f, mass, kappa, after):
+    """Return tension, A and u of joint k, and the half with it; ``after`` is u_{k+1}."""
+    Q, S, y, c, rx, ry, rz, ux, uy, uz = (work[at + i] for i in range(SPATIAL))
+    (p, b), q = half
+    u, turn = (ux, uy, uz), (rx, ry, rz)
+    f = scaled(W, f)
+    b = fma(q, kappa, b)
+    t = cross(turn, u)
+    turning = W * dot(turn, turn)
+    parts = cut((Q, S, y), ((p, b), q), W, c, turning, b - q * dot(f, t))
+    tension, inner, bent, inverse, rest = parts
+    a = scaled(bent, minus(f, scaled(dot(f, u), u)))
+    a = plus(a, scaled((W * inverse) * ((Q * q) * dot(turn, f)), turn))
+    a = plus(minus(a, scaled((W * inverse) * rest, t)), scaled(inner, u))
+    S = mass * p
+    b = fma(q + S, dot(f, cross(after, turn)), c * fma(S, dot(f, after), b))
+    return tension, a, u, ((fma(q, turning, p), b), q + S)
 
 
 @jit
@@ -213,138 +349,55 @@ def spatial_frames(x, v, force, links, n, fixed, out):
 
     The first frame without an answer, or -1.
     """
-    bonds = links.shape[1] - 1
-    points, rates = np.empty(3 * n + 9), np.empty(3 * n + 9)
-    P, V = points.reshape((n + 3, 3)), rates.reshape((n + 3, 3))
-    F = np.empty((n, 3))
-    tension = np.empty(bonds)
-    work = np.empty((bonds + 1, 11))
+    w, m = links
+    N = w.size - 1
+    root = n - N - 1  # joint k is bead root + k of its frame
+    none = 0.0, 0.0, 0.0
+    work = np.empty(SPATIAL * N)
     for frame in range(out.shape[0]):
-        finite = place(x, frame, n, 3, fixed, points)
-        if not (finite and place_velocities(v, frame, n, 3, fixed, rates)):
-            return frame
-        for k in range(n):
-            for a in range(3):
-                F[k, a] = force[frame * n + k, a]
-        if not spatial_motion(P, V, F, links, fixed, work, tension):
-            return frame
-        check = 0.0
-        for k in range(n):
-            for a in range(3):
-                out[frame, 3 * k + a] = F[k, a]
-                check += 0.0 * F[k, a]
-        for k in range(bonds):
-            out[frame, 3 * n + k] = tension[k]
-            check += 0.0 * tension[k]
+        bead = frame * n + root
+        point = velocity = f = none  # of the joint before
+        if not fixed:
+            point, velocity, f = triple(x, bead), triple(v, bead), triple(force, bead)
+        before = (none, none, 0.0), none
+        half = (w[0], 1.0, 0.0, 0.0), 1.0
+        for k in range(N):
+            point, d, low = difference(x, bead + k + 1, point)
+            square = dot(d, d)
+            if not measurable(square):
+                return frame
+            r = 1.0 / math.sqrt(square)
+            velocity, e, _ = difference(v, bead + k + 1, velocity)
+            bond = (d, low, r), scaled(r, d)
+            if k > 0:
+                turned = spatial_bend(before, bond)
+            else:
+                side = beside(bond[1])
+                turned = side, 0.0, cross(side, bond[1])
+            kappa = swept(bond[1], e, r)
+            half = spatial_joint(work, SPATIAL * k, half, turned, w[k], f, m[k + 1], kappa)
+            if half[1] > LARGE:
+                half = reduced(half)
+            out[frame, 3 * n + k] = kappa
+            f = triple(force, bead + k + 1)
+            before = bond
+        u = before[1]
+        a, half = spatial_end(half, w[N], f, u)
+        put(out, frame, 3 * (root + N), a)
+        check = vanishing(a)
+        for k in range(N - 1, -1, -1):
+            f = none
+            if root + k >= 0:  # joint k is a bead
+                f = triple(force, bead + k)
+            tension, a, u, half = spatial_cut(
+                work, SPATIAL * k, half, w[k], f, m[k], out[frame, 3 * n + k], u
+            )
+            if half[1] > LARGE:
+                half = reduced(half)
+            out[frame, 3 * n + k] = tension
+            if root + k >= 0:
+                put(out, frame, 3 * (root + k), a)
+            check += vanishing(a) + 0.0 * tension
         if check != 0.0:  # NaN: something in this frame was not finite
             return frame
     return -1
-
-
-@jit
-def spatial_motion(P, V, F, links, fixed, work, tension):
-    """Motion of one padded configuration; false if a bond has no length.
-
-    ``F (n, 3)`` is all that is applied to the beads; ẍ replaces it.  With t = u_{k+1} − c u_k,
-    which is s n_k in the plane, and r = u_k × u_{k+1}, the part of A across u_k is
-
-        d A_⊥ = w F_⊥ (ē + w σ c²) + w r (r·w F) − w t (c Y − B − κ)
-
-    ``work (N + 1, 11)`` holds q, S, y and c, κ of the bond that follows, its r, and u_k.
-    """
-    w, m = links
-    N = w.size - 1
-    root = 2 if fixed else 3  # row of joint 0
-    base = 1 if fixed else 0  # joint k is bead k - base
-    d0 = dlow0 = u0 = (0.0, 0.0, 0.0)
-    z = r0 = 0.0
-    p = w[0]
-    q = 1.0
-    q0 = 0.0
-    S = 1.0
-    for k in range(1, N + 1):
-        d, dlow = accurate_bond(P, root + k)
-        square = dot(d, d)
-        if not measurable(square):
-            return False
-        r = 1.0 / math.sqrt(square)
-        u = scaled(r, d)
-        if k == 1:
-            u0 = beside(u)
-            c = 0.0
-            turn = cross(u0, u)
-        else:
-            c = dot(u0, u)
-            turn = bend(d0, dlow0, r0, d, dlow, r)
-        j = root + k
-        swept = cross(u, (V[j, 0] - V[j - 1, 0], V[j, 1] - V[j - 1, 1], V[j, 2] - V[j - 1, 2]))
-        kappa = dot(swept, swept) * r
-        W = w[k - 1]
-        i = k - 1 - base
-        f = (0.0, 0.0, 0.0)
-        if i >= 0:
-            f = (F[i, 0], F[i, 1], F[i, 2])
-        y = z + S * (W * dot(f, u0))
-        z = c * y + q * (W * dot(f, cross(turn, u0)) - kappa)
-        row = work[k - 1]
-        row[0], row[1], row[2], row[3], row[4] = q, S, y, c, kappa
-        row[5], row[6], row[7] = turn
-        row[8], row[9], row[10] = u0
-        p += W * dot(turn, turn) * q0
-        q0 = q
-        S = m[k] * p
-        q += S
-        if q > LARGE:
-            inverse = 1.0 / q
-            p *= inverse
-            S *= inverse
-            z *= inverse
-            q0 *= inverse
-            q = 1.0
-        d0, dlow0, u0, r0 = d, dlow, u, r
-    W = w[N]
-    f = scaled(W, (F[N - base, 0], F[N - base, 1], F[N - base, 2]))
-    b = dot(f, u0)  # q B
-    a = plus(f, scaled((z + S * b) / q - b, u0))
-    F[N - base, 0], F[N - base, 1], F[N - base, 2] = a
-    p = W
-    q = 1.0
-    for k in range(N - 1, -1, -1):
-        row = work[k]
-        Q, S, y, c, kappa = row[0], row[1], row[2], row[3], row[4]
-        turn = (row[5], row[6], row[7])
-        u = (row[8], row[9], row[10])
-        W = w[k]
-        i = k - base
-        f = (0.0, 0.0, 0.0)
-        if i >= 0:
-            f = scaled(W, (F[i, 0], F[i, 1], F[i, 2]))
-        along = dot(f, u)
-        b += q * kappa
-        t = cross(turn, u)
-        pushed = dot(f, t)
-        turning = W * dot(turn, turn)
-        yielding = W * S * c
-        straight = p + q * turning
-        bent = Q * p + q * (yielding * c)
-        inverse = 1.0 / (bent + (Q * q) * turning)
-        tension[k] = (Q * (b - q * pushed) - q * (c * y)) * inverse
-        if i >= 0:  # joint k is a bead
-            inner = y * (straight * inverse) - (yielding * inverse) * (q * pushed - b)
-            a = scaled(bent * inverse, minus(f, scaled(along, u)))
-            a = plus(a, scaled((W * inverse) * ((Q * q) * dot(turn, f)), turn))
-            a = minus(a, scaled((W * inverse) * (q * (c * y) - Q * b), t))
-            F[i, 0], F[i, 1], F[i, 2] = plus(a, scaled(inner, u))
-        # Joint k goes over to the outer half.
-        S = m[k] * p
-        q0 = q
-        q += S
-        b = c * (S * dot(f, u0) + b) + q * dot(f, cross(u0, turn))
-        p += q0 * turning
-        if q > LARGE:
-            inverse = 1.0 / q
-            p *= inverse
-            b *= inverse
-            q = 1.0
-        u0 = u
-    return True

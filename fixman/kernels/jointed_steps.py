@@ -31,6 +31,7 @@ from fixman.kernels.lanes import (
     store,
     take,
 )
+from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import (
     SPACE,
     Axes,
@@ -70,6 +71,58 @@ def room(system, targets, like):
     return half, shrink, work
 
 
+@exact_step
+def following(X, k, before, axes, like):
+    """Joint k, and the way to it from a point."""
+    x = vector(X, k, axes, like)
+    return x, minus(x, before)
+
+
+@exact_step
+def eliminated(minors, y, w0, w1, b, e, before, r):
+    """Leading minors with a bond, the pivot's reciprocal and y; ``before`` is the e before it.
+
+    r is what the bond lacks.
+    """
+    D0, D1, coupling = minors
+    lower = w0 * inner(b, before)
+    diagonal = (w0 + w1) * inner(b, e)
+    D = fma(diagonal, D1, -((lower * coupling) * D0))
+    inverse = 1.0 / D
+    pivot = D1 * inverse
+    return D, inverse, pivot, pivot * fma(lower, y, r)
+
+
+@exact
+def lacking(b, half, far):
+    """½ (L² − b²); from afar |b| (L − |b|), as if the row were the length and not its square."""
+    rest = fma(-0.5, inner(b, b), half)
+    if far:
+        length = root(inner(b, b))
+        rest *= (length + length) / (length + root(half + half))
+    return rest
+
+
+@exact_step
+def shift(V, k, factor, step, axes, like):
+    """Add a multiple of a vector to that of a joint."""
+    put_vector(V, k, axes, along(factor, step, vector(V, k, axes, like)))
+
+
+@exact_step
+def move(X, V, k, rate, step, axes, like):
+    """Move a joint, and add ``rate`` times the step to its velocity."""
+    put_vector(X, k, axes, plus(vector(X, k, axes, like), step))
+    shift(V, k, rate, step, axes, like)
+
+
+@exact_step
+def excess(change, limit, square, step, step1):
+    """Return how far the change of a bond is beyond a share of its square, or what was so far."""
+    d = minus(step1, step)
+    return larger(fma(-limit, square, inner(d, d)), change)
+
+
 @exact
 def hold(system, room, X0, X, V, rate, tolerance, like):
     """Newton's method for the lengths of X along the bonds of X0; returns the lanes it lost."""
@@ -103,10 +156,8 @@ def newton(system, room, X0, X, V, rate, limits, like):
     lost = 0
     for _ in range(iterations):
         smallest = one
-        x = vector(X, 1, axes, like)
-        b = minus(x, vector(X, 0, axes, like))
-        x0 = vector(X0, 1, axes, like)
-        e = minus(x0, vector(X0, 0, axes, like))
+        x, b = following(X, 1, vector(X, 0, axes, like), axes, like)
+        x0, e = following(X0, 1, vector(X0, 0, axes, like), axes, like)
         before = none
         D0 = zero
         D1 = one
@@ -115,28 +166,18 @@ def newton(system, room, X0, X, V, rate, limits, like):
         for first in range(0, bonds, STRIDE):
             for k in range(first, min(first + STRIDE, bonds)):
                 # b and e are those of bond k, ``before`` is the e before it.
-                lower = w[k] * inner(b, before)
-                diagonal = (w[k] + w[k + 1]) * inner(b, e)
-                r = fma(-0.5, inner(b, b), load(half, k, like))
-                if iterations == 1:  # from afar: as if the row were the length and not its square
-                    length = root(inner(b, b))
-                    r *= (length + length) / (length + root(2.0 * load(half, k, like)))
-                D = fma(diagonal, D1, -((lower * coupling) * D0))
-                inverse = 1.0 / D
-                pivot = D1 * inverse
+                lack = lacking(b, load(half, k, like), iterations == 1)
+                D, inverse, pivot, y = eliminated(
+                    (D0, D1, coupling), y, w[k], w[k + 1], b, e, before, lack
+                )
                 smallest = smaller(D, smallest)
-                y = pivot * fma(lower, y, r)
                 store(work, 2 * k, y)
                 before = e
                 if k + 1 < bonds:
-                    x1 = vector(X0, k + 2, axes, like)
-                    e = minus(x1, x0)
-                    x0 = x1
+                    x0, e = following(X0, k + 2, x0, axes, like)
                     coupling = w[k + 1] * inner(b, e)
                     store(work, 2 * k + 1, pivot * coupling)
-                    x1 = vector(X, k + 2, axes, like)
-                    b = minus(x1, x)
-                    x = x1
+                    x, b = following(X, k + 2, x, axes, like)
                 D0 = D1
                 D1 = D
             D0 *= inverse
@@ -160,19 +201,26 @@ def newton(system, room, X0, X, V, rate, limits, like):
                 here = scaled(choose(busy, push, zero), minus(x1, x0))
                 x1 = x0
             # joint k + 1
-            step = scaled(w[k + 1] + zero, minus(here, above))
-            put_vector(X, k + 1, axes, plus(vector(X, k + 1, axes, like), step))
-            put_vector(V, k + 1, axes, along(rate + zero, step, vector(V, k + 1, axes, like)))
+            step = scaled(w[k + 1], minus(here, above))
+            move(X, V, k + 1, rate, step, axes, like)
             if k + 1 < bonds:
-                d = minus(step1, step)
-                excess = fma(-limit, load(half, k + 1, like), inner(d, d))
-                change = larger(excess, change)
+                change = excess(change, limit, load(half, k + 1, like), step, step1)
             above = here
             step1 = step
         busy &= beyond(change, zero)
         if busy == 0:
             break
     return lost | busy
+
+
+@exact_step
+def joined(half, w, m, before, u):
+    """Take a joint and the bond u behind it into the inner half; also return 1 / q."""
+    p, q0, q = half
+    turn = outer(before, u)
+    p = fma(w * inner(turn, turn), q0, p)
+    q1 = fma(m, p, q)
+    return p, q, q1, 1.0 / q1
 
 
 @exact
@@ -196,20 +244,15 @@ def factor(system, room, X, like):
     rho = zero
     for first in range(0, bonds, STRIDE):
         for k in range(first, min(first + STRIDE, bonds)):
-            x1 = vector(X, k + 1, axes, like)
-            u = scaled(load(shrink, k, like), minus(x1, x))
+            x, d = following(X, k + 1, x, axes, like)
+            u = scaled(load(shrink, k, like), d)
             put_vector(work, k, SPACE, u)
-            turn = outer(before, u)
-            p = fma(w[k] * inner(turn, turn), q0, p)
-            q0 = q
-            q = fma(m[k + 1] + zero, p, q)
             if k > 0:
                 store(work, 3 * bonds + 2 * k - 1, rho * inner(before, u))
-            inverse = 1.0 / q
+            p, q0, q, inverse = joined((p, q0, q), w[k], m[k + 1], before, u)
             rho = q0 * inverse
             store(work, 3 * bonds + 2 * k, m[k + 1] * rho)
             before = u
-            x = x1
         p *= inverse
         q0 *= inverse
         q = one
@@ -285,8 +328,5 @@ def project(system, room, V, X, like):
                 push = fma(load(work, 3 * bonds + 2 * k + 1, like), push0, push)
             push0 = push
             here = scaled(push, vector(work, k, SPACE, like))
-        change = minus(here, above)
-        put_vector(
-            V, k + 1, axes, along(w[k + 1] + 0.0 * like, change, vector(V, k + 1, axes, like))
-        )
+        shift(V, k + 1, w[k + 1], minus(here, above), axes, like)
         above = here

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels.jointed_steps import ITERATIONS
+from fixman.kernels.jointed_steps import ITERATIONS, excess, move, shift
 from fixman.kernels.lanes import (
     beyond,
     choose,
@@ -30,12 +30,12 @@ from fixman.kernels.lanes import (
     exact,
     fma,
     lanes,
-    larger,
     load,
     memory,
     smaller,
     store,
 )
+from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import (
     Axes,
     along,
@@ -89,125 +89,143 @@ def bond(X, k, bonds, axes, like):
     return minus(vector(X, min(max(k + 1, 0), bonds), axes, like), begin)
 
 
+# --- elimination ---------------------------------------------------------------------------------
+#
+# Bonds are counted from the one at hand.  Of a matrix that is not symmetric the same steps make the
+# elements below the pivots, of products b_i·e_j, and those to the right, of e_i·b_j.  ``weights``
+# are w_0 and w_2, which a span has, w_1 if there is a span 1 and w_2 if there is a span 2.
+
+
+@exact_step
+def products(known, bs, es):
+    """Columns of b_i·e_j, rows, c_0·(e_0 + e_1), and what the next bond knows of them."""
+    d00, d01, d10, d11, d02, d20 = known
+    b0, b1, b2, b3 = bs
+    e0, e1, e2, e3 = es
+    d12, d21, d22 = inner(b1, e2), inner(b2, e1), inner(b2, e2)
+    d13, d31 = inner(b1, e3), inner(b3, e1)
+    d03, d30 = inner(b0, e3), inner(b3, e0)
+    below = (d00, d10, d20, d30), (d11, d21, d31)
+    beside = (d00, d01, d02, d03), (d11, d12, d13)
+    return below, beside, (d00 + d01) + (d10 + d11), (d11, d12, d21, d22, d13, d31)
+
+
+@exact_step
+def first_products(bs, es):
+    b0, b1, b2 = bs
+    e0, e1, e2 = es
+    return (
+        inner(b0, e0), inner(b0, e1), inner(b1, e0), inner(b1, e1), inner(b0, e2), inner(b2, e0)
+    )  # fmt: skip
+
+
+@exact_step
+def lacking(b, square):
+    return fma(-0.5, inner(b, b), 0.5 * square)
+
+
+@exact_step
+def bond_column(weights, w1, d, taken):
+    """Elements of the column of a bond: of its span, the next bond and its span."""
+    (d00, d10, d20, _), _ = d
+    a1, a2, a3 = taken
+    return fma(weights[0], d00 + d10, -a1), fma(-w1, d10, -a2), fma(-weights[2], d10 + d20, -a3)
+
+
+@exact_step
+def span_column(weights, column, first, d, taken):
+    """Elements of the column of a span: of the next two bonds and their spans.
+
+    ``first`` is the element of the span in the row of the bond.
+    """
+    (_, d10, d20, d30), (d11, d21, d31) = d
+    _, l2, l3 = column
+    g1, g2 = taken
+    return (
+        fma(-l2, first, fma(weights[1], d10 + d11, -g1)),
+        fma(-l3, first, -g2),
+        -weights[1] * (d20 + d21),
+        -weights[3] * ((d20 + d30) + (d21 + d31)),
+    )
+
+
+@exact_step
+def times(s, a):
+    return tuple(s * x for x in a)
+
+
+@exact_step
+def keep(work, at, numbers):
+    for k in range(len(numbers)):
+        store(work, at + k, numbers[k])
+
+
+@exact_step
+def from_columns(columns, rows, waiting):
+    """What a bond and its span take off the columns of the next bond and span, and of the next."""
+    (_, _, l3), (_, q2, q3, q4) = columns
+    (_, u2, _), (p1, p2, p3, _) = rows
+    return (fma(l3, u2, fma(q2, p1, waiting)), q3 * p1, q4 * p1), (q3 * p2, q4 * p2), q4 * p3
+
+
+@exact_step
+def from_pivots(columns, rows, waiting):
+    """The same of the pivots: of bond and span, and what waits for the next."""
+    (_, l2, l3), (q1, q2, q3, q4) = columns
+    (_, u2, u3), (p1, p2, p3, p4) = rows
+    h, k = waiting
+    return fma(l2, u2, fma(q1, p1, h)), fma(l3, u3, fma(q2, p2, k)), (q3 * p3, q4 * p4)
+
+
+@exact_step
+def from_right_side(columns, y, y1, waiting):
+    (_, l2, l3), (q1, q2, q3, q4) = columns
+    h, k = waiting
+    return fma(l2, y, fma(q1, y1, h)), fma(l3, y, fma(q2, y1, k)), (q3 * y1, q4 * y1)
+
+
+@exact_step
+def kept(work, at, like):
+    """Return the columns of a bond and a span from the factor."""
+    l1, l2, l3, _, k1, k2, k3, k4 = (load(work, at + j, like) for j in range(1, 9))
+    return (l1, l2, l3), (k1, k2, k3, k4)
+
+
+@exact_step
+def substituted(work, at, x0, y0, pushes, like):
+    """λ of a bond and μ of its span: back substitution, given those of the next two."""
+    x1, y1, x2, y2 = pushes
+    y0 = fma(-load(work, at + 8, like), y2, y0)
+    y0 = fma(-load(work, at + 7, like), x2, y0)
+    y0 = fma(-load(work, at + 6, like), y1, y0)
+    y0 = fma(-load(work, at + 5, like), x1, y0)
+    x0 = fma(-load(work, at + 3, like), y1, x0)
+    x0 = fma(-load(work, at + 2, like), x1, x0)
+    return fma(-load(work, at + 1, like), y0, x0), y0
+
+
+@exact_step
+def pushed_through(pushes, y0, e0, e1, e2):
+    """e_1 λ_1 + (e_0 + e_1) μ_0 + (e_1 + e_2) μ_1: what λ and μ push through bond 1."""
+    x1, y1, _, _ = pushes
+    return along(y1, e2, along(y0, e0, scaled(x1 + (y1 + y0), e1)))
+
+
+# --- positions -----------------------------------------------------------------------------------
+
+
 @exact
 def hold(system, room, X0, X, V, rate, tolerance, like):
-    """Newton's method for the lengths and spans of X, as in `jointed_steps.hold`.
-
-    The matrix of B(X) M⁻¹ B(X0)ᵀ is not symmetric: u and p are its elements to the right of the
-    pivots of a bond and of a span, l and q those below.
-    """
-    w = system.w
-    axes = system.axes
-    squares, products, work = room
-    bonds = w.size - 4
+    """Newton's method for the lengths and spans of X, as in `jointed_steps.hold`."""
     zero = 0.0 * like
-    one = zero + 1.0
-    limit = 2.0 * tolerance
     busy = everywhere(like)
     lost = 0
     for _ in range(ITERATIONS):
-        smallest = one
-        b0 = bond(X, 0, bonds, axes, like)
-        b1 = bond(X, 1, bonds, axes, like)
-        b2 = bond(X, 2, bonds, axes, like)
-        e0 = bond(X0, 0, bonds, axes, like)
-        e1 = bond(X0, 1, bonds, axes, like)
-        e2 = bond(X0, 2, bonds, axes, like)
-        # b_i·e_j, i and j counted from the bond at hand
-        d00 = inner(b0, e0)
-        d01, d10 = inner(b0, e1), inner(b1, e0)
-        d11 = inner(b1, e1)
-        d02, d20 = inner(b0, e2), inner(b2, e0)
-        # what is left of squares and products
-        r0 = fma(-0.5, inner(b0, b0), 0.5 * load(squares, 0, like))
-        s0 = load(products, 0, like) - inner(b0, b1)
-        # taken off already: from the columns of bond and span 0 (a, g), and of the next (h, k)
-        a0 = a1 = a2 = a3 = zero
-        al1 = al2 = al3 = zero
-        g0 = g1 = g2 = zero
-        gl1 = gl2 = zero
-        h0 = h1 = hl1 = zero
-        k0 = zero
-        z_a = z_g = z_h = z_k = zero
-        for i in range(bonds):
-            w0, w1, w2 = w[i], w[i + 1], w[i + 2]
-            b3 = bond(X, i + 3, bonds, axes, like)
-            e3 = bond(X0, i + 3, bonds, axes, like)
-            d12, d21 = inner(b1, e2), inner(b2, e1)
-            d13, d31 = inner(b1, e3), inner(b3, e1)
-            d03, d30 = inner(b0, e3), inner(b3, e0)
-            d22 = inner(b2, e2)
-            r1 = fma(-0.5, inner(b1, b1), 0.5 * load(squares, i + 1, like))
-            span = i + 1 < bonds
-            span1 = i + 2 < bonds
-            span2 = i + 3 < bonds
-            # the bond
-            d = fma(w0 + w1, d00, -a0)
-            smallest = smaller(d, smallest)
-            inverse = 1.0 / d
-            u1 = fma(w0 if span else 0.0, d00 + d01, -a1)
-            l1 = fma(w0 if span else 0.0, d00 + d10, -al1)
-            u2 = fma(-w1, d01, -a2)
-            l2 = fma(-w1, d10, -al2)
-            u3 = fma(-w1 if span1 else 0.0, d01 + d02, -a3)
-            l3 = fma(-w1 if span1 else 0.0, d10 + d20, -al3)
-            z = r0 - z_a
-            y = z * inverse
-            at = FACTOR * i
-            store(work, at, y)
-            u1s, u2s, u3s = u1 * inverse, u2 * inverse, u3 * inverse
-            store(work, at + 1, u1s)
-            store(work, at + 2, u2s)
-            store(work, at + 3, u3s)
-            # the span
-            c = fma(w0 + w2, (d00 + d01) + (d10 + d11), -g0) if span else one
-            c = fma(-l1, u1s, c)
-            smallest = smaller(c, smallest)
-            inverse = 1.0 / c
-            p1 = fma(-l1, u2s, fma(w2 if span else 0.0, d01 + d11, -g1))
-            q1 = fma(-l2, u1s, fma(w2 if span else 0.0, d10 + d11, -gl1))
-            p2 = fma(-l1, u3s, -g2)
-            q2 = fma(-l3, u1s, -gl2)
-            p3 = -(w2 if span else 0.0) * (d02 + d12)
-            q3 = -(w2 if span else 0.0) * (d20 + d21)
-            p4 = -(w2 if span2 else 0.0) * ((d02 + d03) + (d12 + d13))
-            q4 = -(w2 if span2 else 0.0) * ((d20 + d30) + (d21 + d31))
-            # ½ (c² − |b₀ + b₁|²)
-            z1 = fma(-l1, y, (r0 + r1) + s0 - z_g) if span else zero
-            y1 = z1 * inverse
-            p1s, p2s, p3s, p4s = p1 * inverse, p2 * inverse, p3 * inverse, p4 * inverse
-            store(work, at + 4, y1)
-            store(work, at + 5, p1s)
-            store(work, at + 6, p2s)
-            store(work, at + 7, p3s)
-            store(work, at + 8, p4s)
-            # what both take off the two bonds and spans that follow
-            a0 = fma(l2, u2s, fma(q1, p1s, h0))
-            a1 = fma(l2, u3s, fma(q1, p2s, h1))
-            al1 = fma(l3, u2s, fma(q2, p1s, hl1))
-            a2, al2 = q1 * p3s, q3 * p1s
-            a3, al3 = q1 * p4s, q4 * p1s
-            g0 = fma(l3, u3s, fma(q2, p2s, k0))
-            g1, gl1 = q2 * p3s, q3 * p2s
-            g2, gl2 = q2 * p4s, q4 * p2s
-            h0 = q3 * p3s
-            h1, hl1 = q3 * p4s, q4 * p3s
-            k0 = q4 * p4s
-            z_a = fma(l2, y, fma(q1, y1, z_h))
-            z_g = fma(l3, y, fma(q2, y1, z_k))
-            z_h = q3 * y1
-            z_k = q4 * y1
-            # on to the next bond
-            s0 = load(products, i + 1, like) - inner(b1, b2)
-            r0 = r1
-            d00, d01, d10, d11 = d11, d12, d21, d22
-            d02, d20 = d13, d31
-            b0, b1, b2 = b1, b2, b3
-            e0, e1, e2 = e1, e2, e3
+        smallest = eliminate(system, room, X0, X, like)
         positive = busy & ~beyond(zero, smallest)
         lost |= busy & ~positive
         busy = positive
-        change = push_back(system, work, X0, X, V, squares, rate, limit, busy, like)
+        change = push_back(system, room, X0, X, V, (rate, 2.0 * tolerance), busy, like)
         busy &= beyond(change, zero)
         if busy == 0:
             break
@@ -215,19 +233,86 @@ def hold(system, room, X0, X, V, rate, tolerance, like):
 
 
 @exact
-def push_back(system, work, X0, X, V, squares, rate, limit, busy, like):
+def eliminate(system, room, X0, X, like):
+    """LU of B(X) M⁻¹ B(X0)ᵀ, which is not symmetric, and L⁻¹ r; returns the smallest pivot."""
+    w = system.w
+    axes = system.axes
+    squares, angles, work = room
+    bonds = w.size - 4
+    zero = 0.0 * like
+    one = zero + 1.0
+    none = zero, zero, zero
+    smallest = one
+    b0 = bond(X, 0, bonds, axes, like)
+    b1 = bond(X, 1, bonds, axes, like)
+    b2 = bond(X, 2, bonds, axes, like)
+    e0 = bond(X0, 0, bonds, axes, like)
+    e1 = bond(X0, 1, bonds, axes, like)
+    e2 = bond(X0, 2, bonds, axes, like)
+    known = first_products((b0, b1, b2), (e0, e1, e2))
+    # what is left of squares and products
+    r0 = lacking(b0, load(squares, 0, like))
+    s0 = load(angles, 0, like) - inner(b0, b1)
+    # taken off already: below the pivots and to the right, of bond 0 and its span; and of the next
+    pivot, pivot1, later = zero, zero, (zero, zero)
+    low, low1, low2 = none, (zero, zero), zero
+    high, high1, high2 = none, (zero, zero), zero
+    z, z1, z2 = zero, zero, (zero, zero)
+    for i in range(bonds):
+        w0, w1, w2 = w[i], w[i + 1], w[i + 2]
+        span = i + 1 < bonds
+        b3 = bond(X, i + 3, bonds, axes, like)
+        e3 = bond(X0, i + 3, bonds, axes, like)
+        below, beside, whole, known = products(known, (b0, b1, b2, b3), (e0, e1, e2, e3))
+        r1 = lacking(b1, load(squares, i + 1, like))
+        weights = (
+            w0 if span else 0.0, w2, w1 if i + 2 < bonds else 0.0, w2 if i + 3 < bonds else 0.0
+        )  # fmt: skip
+        # the bond
+        d = fma(w0 + w1, below[0][0], -pivot)
+        smallest = smaller(d, smallest)
+        inverse = 1.0 / d
+        column = bond_column(weights, w1, below, low)
+        row = scaled(inverse, bond_column(weights, w1, beside, high))
+        y = (r0 - z) * inverse
+        keep(work, FACTOR * i, (y, *row))
+        # the span
+        c = fma(w0 + w2, whole, -pivot1) if span else one
+        c = fma(-column[0], row[0], c)
+        smallest = smaller(c, smallest)
+        inverse = 1.0 / c
+        columns = column, span_column(weights, column, row[0], below, low1)
+        rows = row, times(inverse, span_column(weights, row, column[0], beside, high1))
+        # ½ (c² − |b₀ + b₁|²)
+        y1 = (fma(-column[0], y, (r0 + r1) + s0 - z1) if span else zero) * inverse
+        keep(work, FACTOR * i + 4, (y1, *rows[1]))
+        pivot, pivot1, later = from_pivots(columns, rows, later)
+        low, low1, low2 = from_columns(columns, rows, low2)
+        high, high1, high2 = from_columns(rows, columns, high2)
+        z, z1, z2 = from_right_side(columns, y, y1, z2)
+        # on to the next bond
+        s0 = load(angles, i + 1, like) - inner(b1, b2)
+        r0 = r1
+        b0, b1, b2 = b1, b2, b3
+        e0, e1, e2 = e1, e2, e3
+    return smallest
+
+
+@exact
+def push_back(system, room, X0, X, V, scales, busy, like):
     """Back substitution; moves X and V, and returns how far the move is beyond ``limit`` L².
 
-    A multiplier λ of a bond and μ of a span push through bond k
-    e_k λ_k + (e_{k−1} + e_k) μ_{k−1} + (e_k + e_{k+1}) μ_k.
+    ``scales`` are the factor of what V gets of the move, and the limit.
     """
     w = system.w
     axes = system.axes
+    squares, _, work = room
+    rate, limit = scales
     bonds = w.size - 4
     zero = 0.0 * like
     none = zero, zero, zero
     change = zero
-    x1 = x2 = y1 = y2 = zero  # λ and μ of the next bonds
+    pushes = zero, zero, zero, zero  # λ and μ of the next two bonds
     pushed = none  # through bond i + 2
     step1 = none  # of joint i + 3
     e1 = e2 = none
@@ -236,43 +321,32 @@ def push_back(system, work, X0, X, V, squares, rate, limit, busy, like):
         x0 = y0 = zero
         if i >= 0:
             at = FACTOR * i
-            y0 = fma(-load(work, at + 8, like), y2, load(work, at + 4, like))
-            y0 = fma(-load(work, at + 7, like), x2, y0)
-            y0 = fma(-load(work, at + 6, like), y1, y0)
-            y0 = fma(-load(work, at + 5, like), x1, y0)
-            x0 = fma(-load(work, at + 3, like), y1, load(work, at, like))
-            x0 = fma(-load(work, at + 2, like), x1, x0)
-            x0 = fma(-load(work, at + 1, like), y0, x0)
+            first, second = load(work, at, like), load(work, at + 4, like)
+            x0, y0 = substituted(work, at, first, second, pushes, like)
             x0 = choose(busy, x0, zero)
             y0 = choose(busy, y0, zero)
-        # through bond i + 1, now that span i is known
-        push = scaled(x1 + (y1 + y0), e1)
-        push = along(y1, e2, along(y0, e0, push))
+        push = pushed_through(pushes, y0, e0, e1, e2)
         if i + 2 <= bonds:
-            step = scaled(w[i + 2] + zero, minus(push, pushed))
-            put_vector(X, i + 2, axes, plus(vector(X, i + 2, axes, like), step))
-            put_vector(V, i + 2, axes, along(rate + zero, step, vector(V, i + 2, axes, like)))
+            step = scaled(w[i + 2], minus(push, pushed))
+            move(X, V, i + 2, rate, step, axes, like)
             if i + 3 <= bonds:
-                moved = minus(step1, step)
-                excess = fma(-limit, load(squares, i + 2, like), inner(moved, moved))
-                change = larger(excess, change)
+                change = excess(change, limit, load(squares, i + 2, like), step, step1)
             step1 = step
         pushed = push
-        e2 = e1
-        e1 = e0
-        x2 = x1
-        y2 = y1
-        x1 = x0
-        y1 = y0
+        e1, e2 = e0, e1
+        pushes = x0, y0, pushes[0], pushes[1]
     return change
+
+
+# --- velocities ----------------------------------------------------------------------------------
 
 
 @exact
 def factor(system, room, X, like):
-    """LDLᵀ of H: for each bond l1, l2, l3, 1 / d, then k1, … k4, 1 / d of its span."""
+    """LDLᵀ of H: for each bond 1 / d, l1, l2, l3, then 1 / d, k1, … k4 of its span."""
     w = system.w
     axes = system.axes
-    squares, products, work = room
+    squares, angles, work = room
     bonds = w.size - 4
     zero = 0.0 * like
     one = zero + 1.0
@@ -281,57 +355,32 @@ def factor(system, room, X, like):
     b2 = bond(X, 2, bonds, axes, like)
     t = inner(b0, b2)
     square = load(squares, 0, like)
-    product = load(products, 0, like)
-    a0 = a1 = a2 = a3 = zero
-    g0 = g1 = g2 = zero
-    h0 = h1 = k0 = zero
+    product = load(angles, 0, like)
+    pivot, pivot1, later = zero, zero, (zero, zero)
+    taken, taken1, taken2 = (zero, zero, zero), (zero, zero), zero
     for i in range(bonds):
         w0, w1, w2 = w[i], w[i + 1], w[i + 2]
         span = i + 1 < bonds
-        span1 = i + 2 < bonds
-        span2 = i + 3 < bonds
         b3 = bond(X, i + 3, bonds, axes, like)
         t1 = inner(b1, b3)
-        far = inner(b0, b3)
         square1 = load(squares, i + 1, like)
-        product1 = load(products, i + 1, like)
-        d = fma(w0 + w1, square, -a0)
-        inverse = 1.0 / d
-        u1 = fma(w0 if span else 0.0, square + product, -a1)
-        u2 = fma(-w1, product, -a2)
-        u3 = fma(-w1 if span1 else 0.0, product + t, -a3)
-        l1, l2, l3 = u1 * inverse, u2 * inverse, u3 * inverse
-        at = FACTOR * i
-        store(work, at, inverse)
-        store(work, at + 1, l1)
-        store(work, at + 2, l2)
-        store(work, at + 3, l3)
-        c = fma(w0 + w2, square + (product + product) + square1, -g0) if span else one
-        c = fma(-l1, u1, c)
-        inverse = 1.0 / c
-        p1 = fma(-l1, u2, fma(w2 if span else 0.0, product + square1, -g1))
-        p2 = fma(-l1, u3, -g2)
-        p3 = -(w2 if span else 0.0) * (t + product1)
-        p4 = -(w2 if span2 else 0.0) * ((t + far) + (product1 + t1))
-        k1, k2, k3, k4 = p1 * inverse, p2 * inverse, p3 * inverse, p4 * inverse
-        store(work, at + 4, inverse)
-        store(work, at + 5, k1)
-        store(work, at + 6, k2)
-        store(work, at + 7, k3)
-        store(work, at + 8, k4)
-        a0 = fma(l2, u2, fma(k1, p1, h0))
-        a1 = fma(l2, u3, fma(k1, p2, h1))
-        a2 = k1 * p3
-        a3 = k1 * p4
-        g0 = fma(l3, u3, fma(k2, p2, k0))
-        g1 = k2 * p3
-        g2 = k2 * p4
-        h0 = k3 * p3
-        h1 = k3 * p4
-        k0 = k4 * p4
-        square = square1
-        product = product1
-        t = t1
+        product1 = load(angles, i + 1, like)
+        below = (square, product, t, inner(b0, b3)), (square1, product1, t1)
+        weights = (
+            w0 if span else 0.0, w2, w1 if i + 2 < bonds else 0.0, w2 if i + 3 < bonds else 0.0
+        )  # fmt: skip
+        inverse = 1.0 / fma(w0 + w1, square, -pivot)
+        column = bond_column(weights, w1, below, taken)
+        row = scaled(inverse, column)
+        keep(work, FACTOR * i, (inverse, *row))
+        c = fma(w0 + w2, square + (product + product) + square1, -pivot1) if span else one
+        inverse = 1.0 / fma(-row[0], column[0], c)
+        columns = column, span_column(weights, column, row[0], below, taken1)
+        rows = row, times(inverse, columns[1])
+        keep(work, FACTOR * i + 4, (inverse, *rows[1]))
+        pivot, pivot1, later = from_pivots(columns, rows, later)
+        taken, taken1, taken2 = from_columns(columns, rows, taken2)
+        square, product, t = square1, product1, t1
         b0, b1, b2 = b1, b2, b3
 
 
@@ -347,51 +396,35 @@ def project(system, room, V, X, like):
     rest = FACTOR * bonds
     b0 = bond(X, 0, bonds, axes, like)
     v0 = bond(V, 0, bonds, axes, like)
-    z_a = z_g = z_h = z_k = zero
+    taken, taken1, later = zero, zero, (zero, zero)
     for i in range(bonds):
         b1 = bond(X, i + 1, bonds, axes, like)
         v1 = bond(V, i + 1, bonds, axes, like)
         at = FACTOR * i
-        z = -inner(b0, v0) - z_a
+        z = -inner(b0, v0) - taken
         z1 = zero
         if i + 1 < bonds:
-            z1 = fma(-load(work, at + 1, like), z, -inner(plus(b0, b1), plus(v0, v1)) - z_g)
+            z1 = fma(-load(work, at + 1, like), z, -inner(plus(b0, b1), plus(v0, v1)) - taken1)
         store(work, rest + 2 * i, z * load(work, at, like))
         store(work, rest + 2 * i + 1, z1 * load(work, at + 4, like))
-        z_a = fma(load(work, at + 2, like), z, fma(load(work, at + 5, like), z1, z_h))
-        z_g = fma(load(work, at + 3, like), z, fma(load(work, at + 6, like), z1, z_k))
-        z_h = load(work, at + 7, like) * z1
-        z_k = load(work, at + 8, like) * z1
+        taken, taken1, later = from_right_side(kept(work, at, like), z, z1, later)
         b0 = b1
         v0 = v1
-    x1 = x2 = y1 = y2 = zero
+    pushes = zero, zero, zero, zero
     pushed = none
     e1 = e2 = none
     for i in range(bonds - 1, -3, -1):
         e0 = bond(X, i, bonds, axes, like)
         x0 = y0 = zero
         if i >= 0:
-            at = FACTOR * i
-            y0 = fma(-load(work, at + 8, like), y2, load(work, rest + 2 * i + 1, like))
-            y0 = fma(-load(work, at + 7, like), x2, y0)
-            y0 = fma(-load(work, at + 6, like), y1, y0)
-            y0 = fma(-load(work, at + 5, like), x1, y0)
-            x0 = fma(-load(work, at + 3, like), y1, load(work, rest + 2 * i, like))
-            x0 = fma(-load(work, at + 2, like), x1, x0)
-            x0 = fma(-load(work, at + 1, like), y0, x0)
-        push = scaled(x1 + (y1 + y0), e1)
-        push = along(y1, e2, along(y0, e0, push))
+            first, second = load(work, rest + 2 * i, like), load(work, rest + 2 * i + 1, like)
+            x0, y0 = substituted(work, FACTOR * i, first, second, pushes, like)
+        push = pushed_through(pushes, y0, e0, e1, e2)
         if i + 2 <= bonds:
-            s = w[i + 2] + zero
-            change = minus(push, pushed)
-            put_vector(V, i + 2, axes, along(s, change, vector(V, i + 2, axes, like)))
+            shift(V, i + 2, w[i + 2], minus(push, pushed), axes, like)
         pushed = push
-        e2 = e1
-        e1 = e0
-        x2 = x1
-        y2 = y1
-        x1 = x0
-        y1 = y0
+        e1, e2 = e0, e1
+        pushes = x0, y0, pushes[0], pushes[1]
 
 
 @exact

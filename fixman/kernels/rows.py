@@ -245,7 +245,7 @@ def measured(kind, u, v, t):
     return good & measurable(dot(t, t)) if kind == TORSION else good
 
 
-@exact
+@exact_step
 def measurable(square):
     """Whether a squared bond length is neither zero nor lost to over- or underflow."""
     zero = 0.0 * square
