@@ -280,13 +280,10 @@ class Assembly:
         reach = (cut[0] + skin) * largest
         constants = np.array([cut[0] ** 2, *cut[1:], reach, skin * largest])
         beside = np.meshgrid(*[[-step, 0, step] for step in STEPS[: self.chain.dim]])
+        around = np.sum(beside, axis=0).ravel()
+        buckets = 1 << (self.chain.n - 1).bit_length()
         self.pair = Pairs(
-            sizes=0.5 * sigma,
-            depths=np.sqrt(epsilon),
-            constants=constants,
-            around=np.sum(beside, axis=0).ravel(),
-            buckets=1 << (self.chain.n - 1).bit_length(),
-            **_near(self.chain, exclude),
+            0.5 * sigma, np.sqrt(epsilon), constants, around, buckets, *_near(self.chain, exclude)
         )
 
     def compiled(self, force: Any, energy: Any) -> None:
@@ -530,5 +527,4 @@ def _near(chain: Chain, most: int) -> tuple[NDArray[np.int32], NDArray[np.int32]
             break
     above = sparse.triu(reached, 1, format="csr")
     above.sort_indices()
-    kind = np.int32
-    return {"excluded_first": above.indptr.astype(kind), "excluded": above.indices.astype(kind)}
+    return above.indptr.astype(np.int32), above.indices.astype(np.int32)
