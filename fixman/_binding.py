@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from fixman import _arrays, topology
@@ -16,12 +16,13 @@ from fixman.chain import Chain, bonds, closures, count, require_chain
 from fixman.coordinates import GHOSTS, Index, Rows
 from fixman.errors import SingularCoordinateError
 from fixman.kernels import forces
-from fixman.kernels.bonded import COSINE, HARMONIC, TORSION, WIDTH
-from fixman.kernels.forces import PotentialTables
+from fixman.kernels.bonded import COMBINED, HARMONIC, TILTED, Terms
+from fixman.kernels.forces import PotentialTables, Tethers
 from fixman.kernels.lanes import EIGHTS, LANES, ONE
-from fixman.kernels.nonbonded import Pairs
+from fixman.kernels.neighbours import STEPS, Pairs
 from fixman.kernels.rows import ANGLE, LENGTH, SMALLEST_SINE
 from fixman.kernels.rows import TORSION as TORSION_ROW
+from fixman.kernels.vectors import SPACE
 
 __all__ = ["Assembly", "Bound", "bead_rows", "bind", "named_terms", "one_each", "require_beads"]
 
@@ -90,7 +91,7 @@ class Bound:
         x = _arrays.real(x, tail, "x")
         lead = x.shape[:-2]
         out = np.empty(count(lead))
-        bad = self._frames(forces.energy_frames, x, out)
+        bad = self._frames(x, out, energies=True)
         if bad >= 0:
             raise self._failed(x, bad, "energy")
         for energy in self._energies:
@@ -110,7 +111,7 @@ class Bound:
         tail = (self.chain.n, self.chain.dim)
         x = _arrays.real(x, tail, "x")
         out = np.empty(x.size)
-        bad = self._frames(forces.force_frames, x, out)
+        bad = self._frames(x, out, energies=False)
         if bad >= 0:
             raise self._failed(x, bad, "forces")
         return out.reshape(x.shape)
@@ -135,15 +136,17 @@ class Bound:
             if kind:
                 raise _compiled_failure(force, x)
 
-    def _frames(self, kernel: Any, x: Array, out: Array) -> int:
+    def _frames(self, x: Array, out: Array, energies: bool) -> int:
         """Fill ``out`` for all frames, eight at a time; return the first bad one or −1."""
-        n, dim = self.chain.n, self.chain.dim
-        frames = x.size // (n * dim)
+        tables = self.tables._replace(external=None) if energies else self.tables
+        step = self.chain.n * self.chain.dim
+        frames = x.size // step
         whole = frames - frames % LANES
         for states, start, end in ((EIGHTS, 0, whole), (ONE, whole, frames)):
-            part, size = x.reshape(-1)[start * n * dim : end * n * dim], out.size // max(frames, 1)
+            part, size = x.reshape(-1)[start * step : end * step], out.size // max(frames, 1)
             if start < end:
-                bad = kernel(part, n, dim, self.tables, out[start * size : end * size], states)
+                some = out[start * size : end * size]
+                bad = forces.frames(part, tables, some, energies, states)
                 if bad >= 0:
                     return start + int(bad)
         return -1
@@ -165,30 +168,30 @@ class Bound:
         dim = self.chain.dim
         ghosts = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])[:, :dim]
         points = np.pad(np.concatenate([ghosts, x]), ((0, 0), (0, 3 - dim)))
-        beads = self.tables.beads.reshape(-1, 4)
-        four = self.tables.kinds >= TORSION
-        bonds = np.diff(points[beads + GHOSTS], axis=1)
-        lengths = np.linalg.norm(bonds, axis=-1)
-        used = np.stack([np.full(four.size, True), np.full(four.size, True), four], axis=1)
-        for term, bond in np.argwhere((lengths == 0.0) & used)[:1]:
-            i, j = beads[term, bond : bond + 2]
-            return f"{_bead_text(i)} and {_bead_text(j)} coincide", (i, j)
-        parameters = self.tables.parameters.reshape(-1, WIDTH)[self.tables.types]
-        with np.errstate(all="ignore"):
-            units = bonds / lengths[..., None]
-        crosses = np.cross(units[:, :-1], units[:, 1:])
-        sines = np.linalg.norm(crosses, axis=-1)
-        sines[~four, 1] = 1.0
-        flat = sines.min(axis=1) <= SMALLEST_SINE
-        kinked = (self.tables.kinds == COSINE) & (parameters[:, 3] != 0.0)
-        cosines = (units[:, 0] * units[:, 1]).sum(axis=1)
-        kinked |= (self.tables.kinds == HARMONIC) & ((parameters[:, 1] != 0.0) | (cosines < 0.0))
-        bad = flat & ((self.tables.kinds == TORSION) | (kinked & (dim == 3)))
-        for term in np.flatnonzero(bad)[:1]:
-            name = "torsion" if four[term] else "angle"
-            row = tuple(int(b) for b in beads[term, : 4 if four[term] else 3])
-            remedy = "BendingTorsion is regular there" if four[term] else "it can push to no side"
-            return f"{name}{row} has three beads in line: {remedy}", row
+        for size, terms in ((3, self.tables.bends), (4, self.tables.torsions)):
+            if terms is None:
+                continue
+            table = terms.table.reshape(-1, 2 + size)
+            kinds, joints = table[:, 0], table[:, 2:]
+            bonds = np.diff(points[joints], axis=1)
+            lengths = np.linalg.norm(bonds, axis=-1)
+            for term, bond in np.argwhere(lengths == 0.0)[:1]:
+                i, j = (int(b) for b in joints[term, bond : bond + 2] - GHOSTS)
+                return f"{_bead_text(i)} and {_bead_text(j)} coincide", (i, j)
+            with np.errstate(all="ignore"):
+                units = bonds / lengths[..., None]
+            sines = np.linalg.norm(np.cross(units[:, :-1], units[:, 1:]), axis=-1)
+            flat = sines.min(axis=1) <= SMALLEST_SINE
+            if size == 4:
+                bad, name, remedy = kinds != COMBINED, "torsion", "BendingTorsion is regular there"
+            else:
+                folded = (units[:, 0] * units[:, 1]).sum(axis=1) < 0.0
+                bent = terms.parameters[table[:, 1] + 1] != 0.0
+                bad = (dim == 3) & ((kinds == TILTED) | ((kinds == HARMONIC) & (bent | folded)))
+                name, remedy = "angle", "it can push to no side"
+            for term in np.flatnonzero(flat & bad)[:1]:
+                row = tuple(int(b) for b in joints[term] - GHOSTS)
+                return f"{name}{row} has three beads in line: {remedy}", row
         return None
 
     def _overlap(self, x: Array) -> tuple[str, tuple[int, ...]] | None:
@@ -213,13 +216,9 @@ class Assembly:
 
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
-        self.kinds: list[NDArray[np.int8]] = []
-        self.beads: list[NDArray[np.int32]] = []
-        self.types: list[NDArray[np.int32]] = []
-        self.rows: list[Array] = []
-        self.field = np.zeros((0, chain.dim))
-        self.tethered: list[Index] = []
-        self.tethers: list[Array] = []
+        self.terms: dict[int, list[tuple[Index, Array]]] = {3: [], 4: []}  # by number of beads
+        self.field = np.zeros((chain.n, chain.dim))
+        self.tethers: list[tuple[Index, Array]] = []
         self.pair: Pairs | None = None
         self.addresses: list[int] = []
         self.energies: list[Any] = []
@@ -240,31 +239,27 @@ class Assembly:
                 )
         self._call_python(term)
 
-    def bonded(self, kind: int, beads: Index, rows: Array) -> None:
-        """Add terms (T, 3 or 4) with one row of parameters each, or one for all."""
-        start = sum(len(block) for block in self.rows)
-        terms = np.zeros((len(beads), 4), dtype=np.int32)
-        terms[:, : beads.shape[1]] = beads
-        self.beads.append(terms)
-        self.kinds.append(np.full(len(beads), kind, dtype=np.int8))
+    def bonded(self, kind: Any, beads: Index, rows: Array) -> None:
+        """Add terms (T, 3 or 4) with a kind and a row of parameters each, or one for all."""
+        blocks = self.terms[beads.shape[1]]
+        start = sum(parameters.size for _, parameters in blocks)
         uniform = bool((rows == rows[:1]).all())
         rows = rows[:1] if uniform else rows
-        places = np.zeros(len(beads)) if uniform else np.arange(len(beads))
-        self.types.append((start + places).astype(np.int32))
-        self.rows.append(np.pad(rows, ((0, 0), (0, WIDTH - rows.shape[1]))))
+        table = np.empty((len(beads), 2 + beads.shape[1]), dtype=np.int64)
+        table[:, 0] = kind
+        table[:, 1] = start + (0 if uniform else rows.shape[1] * np.arange(len(beads)))
+        table[:, 2:] = beads + GHOSTS
+        blocks.append((table, rows))
 
     def push(self, beads: Index, force: Array) -> None:
         """Add constant forces."""
-        if not self.field.size:
-            self.field = np.zeros((self.chain.n, self.chain.dim))
         self.field[beads] += force
 
     def tether(self, beads: Index, points: Array, stiffness: Array) -> None:
         """Add springs to points."""
-        self.tethered.append(beads)
         rows = np.zeros((beads.size, 4))
         rows[:, : points.shape[1]], rows[:, 3] = points, stiffness
-        self.tethers.append(rows)
+        self.tethers.append((beads + GHOSTS, rows))
 
     def pairs(
         self,
@@ -283,8 +278,17 @@ class Assembly:
         largest = float(sigma.max())
         reach = (cut[0] + skin) * largest
         constants = np.array([cut[0] ** 2, *cut[1:], reach, skin * largest])
-        near = topology.near(self.chain.n, bonds(self.chain), exclude)
-        self.pair = Pairs(0.5 * sigma, np.sqrt(epsilon), constants, *near)
+        beside = np.meshgrid(*[[-step, 0, step] for step in STEPS[: self.chain.dim]])
+        around = np.sum(beside, axis=0).ravel()
+        buckets = 1 << (self.chain.n - 1).bit_length()
+        self.pair = Pairs(
+            0.5 * sigma,
+            np.sqrt(epsilon),
+            constants,
+            around,
+            buckets,
+            *topology.near(self.chain.n, bonds(self.chain), exclude),
+        )
 
     def compiled(self, force: Any, energy: Any) -> None:
         """Add a compiled function of the user's, watched for what it raises and for NaN."""
@@ -336,21 +340,27 @@ class Assembly:
 
     def tables(self) -> PotentialTables:
         """Return what the kernels read."""
-
-        def joined(blocks: list[Any], kind: Any) -> Any:
-            return np.concatenate([np.empty(0), *(b.ravel() for b in blocks)]).astype(kind)
-
+        n, dim = self.chain.n, self.chain.dim
+        # Of one chain: vectors of joints, one of a bead, and room for 16 neighbours of each.
+        units = (3 * (n + GHOSTS) + 1 + 2 * n) * dim + (11 * n if self.pair else 0)
         return PotentialTables(
-            kinds=joined(self.kinds, np.int8),
-            beads=joined(self.beads, np.int32),
-            types=joined(self.types, np.int32),
-            parameters=joined(self.rows, np.float64),
-            field=self.field.reshape(-1),
-            tethered=joined(self.tethered, np.int32),
-            tethers=joined(self.tethers, np.float64),
+            joints=n + GHOSTS,
+            axes=SPACE[:dim],
+            units=units,
+            field=self.field.ravel(),
+            bends=_joined(Terms, self.terms[3]),
+            torsions=_joined(Terms, self.terms[4]),
+            tethers=_joined(Tethers, self.tethers),
             pairs=self.pair,
-            external=np.array(self.addresses, dtype=np.int64),
+            external=np.array(self.addresses, dtype=np.int64) if self.addresses else None,
         )
+
+
+def _joined(kind: Any, blocks: list[tuple[Index, Array]]) -> Any:
+    """Return tables of the kind from blocks of them; None: there are no terms."""
+    if not sum(first.size for first, _ in blocks):
+        return None
+    return kind(*(np.concatenate([b.ravel() for b in part]) for part in zip(*blocks, strict=True)))
 
 
 def one_each(value: float | tuple[float, ...], size: int, name: str, what: str) -> Array:

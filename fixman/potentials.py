@@ -20,10 +20,9 @@ import numpy as np
 from fixman import _arrays
 from fixman._arrays import Array
 from fixman._binding import Assembly, Beads, Bound, bead_rows, bind, one_each, require_beads
-from fixman.kernels.bonded import COMBINED, COSINE, HARMONIC, ORDER, SQUARED, TORSION
+from fixman.kernels.bonded import COMBINED, COSINE, HARMONIC, ORDER, SQUARED, TILTED
 from fixman.kernels.forces import PotentialTables
-from fixman.kernels.rows import ANGLE
-from fixman.kernels.rows import TORSION as TORSION_ROW
+from fixman.kernels.rows import ANGLE, TORSION
 
 __all__ = [
     "WCA",
@@ -136,7 +135,8 @@ class Bending(_Term):
             raise ValueError("an angle in space must be from 0 (straight) to π")
         sine = np.where(np.abs(np.sin(angle)) < 1e-15, 0.0, np.sin(angle))
         rows = np.stack([k, angle, np.cos(angle), sine], axis=1)
-        tables.bonded(BENDS[self.kind], beads, rows)
+        kind = BENDS[self.kind]
+        tables.bonded(np.where((kind == COSINE) & (sine != 0.0), TILTED, kind), beads, rows)
 
 
 @dataclass(frozen=True)
@@ -177,8 +177,8 @@ class Torsion(_Term):
     def _write(self, tables: Assembly) -> None:
         k, delta = np.array(self.amplitudes), np.array(self.phases)
         waves = np.stack([k * np.cos(delta), k * np.sin(delta)], axis=1)
-        row = np.concatenate([[k.size, k.sum()], waves.ravel()])
-        tables.bonded(TORSION, tables.named(self.beads, TORSION_ROW, "torsion"), row[None])
+        row = np.concatenate([[k.sum()], waves.ravel()])
+        tables.bonded(k.size, tables.named(self.beads, TORSION, "torsion"), row[None])
 
 
 @dataclass(frozen=True)
@@ -199,9 +199,9 @@ class RyckaertBellemans(_Term):
     def _write(self, tables: Assembly) -> None:
         powers = np.array(self.coefficients) * (-1.0) ** np.arange(len(self.coefficients))
         waves = np.polynomial.chebyshev.poly2cheb(powers)  # cosⁿ φ as cos mφ
-        row = np.zeros(2 * waves.size)
-        row[0], row[1], row[2::2] = waves.size - 1, waves[0], waves[1:]
-        tables.bonded(TORSION, tables.named(self.beads, TORSION_ROW, "torsion"), row[None])
+        row = np.zeros(2 * waves.size - 1)
+        row[0], row[1::2] = waves[0], waves[1:]
+        tables.bonded(waves.size - 1, tables.named(self.beads, TORSION, "torsion"), row[None])
 
 
 @dataclass(frozen=True)
@@ -220,8 +220,9 @@ class BendingTorsion(_Term):
         self._set(coefficients=coefficients, beads=bead_rows(self.beads, 4, "torsion"))
 
     def _write(self, tables: Assembly) -> None:
-        beads = tables.named(self.beads, TORSION_ROW, "torsion")
-        tables.bonded(COMBINED, beads, np.array([self.coefficients]))
+        beads = tables.named(self.beads, TORSION, "torsion")
+        row = np.pad(self.coefficients, (0, 4 - len(self.coefficients)))
+        tables.bonded(COMBINED, beads, row[None])
 
 
 # --- between beads that are not bonded ------------------------------------------------------------

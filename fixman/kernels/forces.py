@@ -1,15 +1,16 @@
 """Energies and forces of chain models, for one chain or for eight in lanes.
 
-Kernels are generic over ``like``, a finite float or eight lanes (see `lanes`): positions X and
-forces F are flat arrays of units, component a of bead k in unit k·dim + a, and what they do has
+Kernels are generic over ``like``, a finite float or eight lanes (see `lanes`), and what they do has
 the same rounding in either kind.  `PotentialTables` holds everything that does not depend on
-positions; `workspace` makes what does.
+positions; what does is in a work array, which an empty one becomes:
 
-    work, partners = workspace(tables, n, dim, like)
-    partners = add_forces(X, F, n, dim, tables, work, partners, like)     # F += −∂U/∂x
-    U, partners = energy(X, n, dim, tables, work, partners, like)
+    work = add_forces(X, F, first, tables, memory(0, like), like)     # F += −∂U/∂x
+    work = add_forces(X, F, first, tables, work, like)                # and so on
 
-Neighbour lists are brought up to date by the calls, so take the ``partners`` that are returned.
+X and F are arrays of vectors (see `vectors`), the beads from ``first`` on.  The work begins with
+vectors of the joints, which are three points of a base and the beads: positions, forces, positions
+when the neighbour lists were made; then one whose first component is the energy U, without that of
+external functions.  Behind are positions and forces of one chain, and the lists (see `neighbours`).
 A configuration without an answer, coincident beads for example, leaves values that are not finite.
 """
 
@@ -23,72 +24,78 @@ import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
+from numba.core.imputils import impl_ret_borrowed
 from numba.np.numpy_support import carray
 
-from fixman.kernels.bonded import TORSION, WIDTH, add_bonded, bend, four_beads
+from fixman.kernels.bonded import Terms, add_bends, add_torsions
 from fixman.kernels.lanes import (
-    exact,
     exact_kernel,
     intrinsic,
     lane,
     lanes,
     load,
+    memory,
     put,
     store,
     take,
     zeros,
 )
-from fixman.kernels.neighbours import Neighbours, no_lists, refresh
-from fixman.kernels.nonbonded import Pairs, add_pair_forces, pair_energy
+from fixman.kernels.neighbours import Pairs
+from fixman.kernels.nonbonded import add_pairs, lane_vector, put_lane_vector
+from fixman.kernels.steps import exact_step
+from fixman.kernels.vectors import Axes, plus, put_vector, vector
+
+GHOSTS = 3  # see `coordinates`
+
+
+class Tethers(NamedTuple):
+    """Springs: the joints on them, (K,); the points that these lead to, and stiffness, (K · 4,)."""
+
+    joints: np.ndarray[Any, np.dtype[np.int64]]
+    springs: np.ndarray[Any, np.dtype[np.float64]]
 
 
 class PotentialTables(NamedTuple):
-    """A potential as the kernels read it.
+    """A potential as the kernels read it, compiled without what is None.
 
-    kinds (T,), beads (T · 4,), types (T,) : bonded terms (see `bonded`) and the rows of
-        ``parameters`` that they use; beads −1, −2, −3 are the points x₀, x₋₁, x₋₂ of a fixed base
-    parameters (P · WIDTH,)
-    field (n · d,) or (0,) : constant forces
-    tethered (K,), tethers (K · 4,) : beads on springs; the points that these lead to, and stiffness
-    pairs : see `nonbonded`, or None
+    joints : how many, beads and `GHOSTS`
+    units : of work, for a beginning
+    field (n · d,) : constant forces
     external (E,) : addresses of functions (double* x, double* out, int64 n, int64 d) of one chain
     """
 
-    kinds: np.ndarray[Any, np.dtype[np.int8]]
-    beads: np.ndarray[Any, np.dtype[np.int32]]
-    types: np.ndarray[Any, np.dtype[np.int32]]
-    parameters: np.ndarray[Any, np.dtype[np.float64]]
+    joints: int
+    axes: Axes
+    units: int
     field: np.ndarray[Any, np.dtype[np.float64]]
-    tethered: np.ndarray[Any, np.dtype[np.int32]]
-    tethers: np.ndarray[Any, np.dtype[np.float64]]
+    bends: Terms | None
+    torsions: Terms | None
+    tethers: Tethers | None
     pairs: Pairs | None
-    external: np.ndarray[Any, np.dtype[np.int64]]
-
-
-class Work(NamedTuple):
-    """Neighbour lists but for the partners, and positions and forces of one chain."""
-
-    lists: Neighbours
-    copy: np.ndarray[Any, np.dtype[np.float64]]
+    external: np.ndarray[Any, np.dtype[np.int64]] | None
 
 
 # --- functions of the user's ----------------------------------------------------------------------
 
 
 @intrinsic
-def call(typing: Any, address: Any, x: Any, n: Any, dim: Any) -> Any:
-    """Call the function at an address: positions ``x[: n d]`` in, forces ``x[n d : 2 n d]`` out."""
+def call(typing: Any, address: Any, x: Any, first: Any, n: Any, dim: Any) -> Any:
+    """Call the function at an address: n positions in, vectors of x from ``first`` on; forces out.
+
+    The forces are the next n vectors.
+    """
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        at, x, n, dim = args
+        at, x, first, n, dim = args
         pointer, whole = ir.DoubleType().as_pointer(), ir.IntType(64)
         kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, whole, whole])
         data = context.make_array(sig.args[1])(context, builder, x).data
+        data = builder.gep(data, [builder.mul(first, dim)])
         out = builder.gep(data, [builder.mul(n, dim)])
         builder.call(builder.inttoptr(at, kind.as_pointer()), [data, out, n, dim])
         return context.get_dummy_value()
 
-    return types.void(types.int64, x, types.int64, types.int64), lower
+    return types.void(types.int64, x, types.int64, types.int64, types.int64), lower
 
 
 @intrinsic
@@ -160,151 +167,134 @@ def compiled_address(force: Any, record: np.ndarray[Any, Any]) -> tuple[int, Any
 # --- of one chain or of eight ---------------------------------------------------------------------
 
 
-@exact_kernel
-def workspace(tables, n, dim, like):
-    """Make the neighbour lists, empty as yet, and the copy of one chain."""
-    paired = tables.pairs is not None
-    lists, partners = no_lists(n, dim, lanes(like), paired)
-    work = Work(lists, np.empty(2 * n * dim if paired or tables.external.size else 0))
-    return work, partners
+def given(kernel: Any) -> Any:
+    """Return a kernel of tables for tables or None, for which nothing is compiled."""
+
+    @intrinsic
+    def add(typing: Any, table: Any, work: Any, joints: Any, axes: Any, like: Any) -> Any:
+        kinds = table, work, joints, axes, like
+        if isinstance(table, types.NoneType):
+            return work(*kinds), lambda context, builder, sig, args: impl_ret_borrowed(
+                context, builder, work, args[1]
+            )
+        called = types.Dispatcher(kernel)
+        found = called.get_call_type(typing, kinds, {})
+        return work(*kinds), lambda context, builder, sig, args: context.get_function(
+            called, found
+        )(builder, args)
+
+    return add
 
 
 @exact_kernel
-def add_pairs(copy, which, n, dim, pairs, lists, partners):
-    """Add the forces of pairs of one chain to its copy; return the partners."""
-    if pairs is not None:
-        partners = refresh(copy, which, lists, partners, n, dim, pairs)
-        out = copy[n * dim :]
-        add_pair_forces(copy, out, n, dim, which, lists.first, partners, pairs)
-    return partners
+def add_tethers(tethers, work, joints, axes, like):
+    dim = len(axes)
+    total = load(work, 3 * joints * dim, like)
+    for t in range(tethers.joints.size):
+        k = tethers.springs[4 * t + 3]
+        for a in range(dim):
+            m = tethers.joints[t] * dim + a
+            away = load(work, m, like) - tethers.springs[4 * t + a]
+            total = total + 0.5 * k * away * away
+            store(work, joints * dim + m, load(work, joints * dim + m, like) - k * away)
+    store(work, 3 * joints * dim, total)
+    return work
 
 
-@exact
-def add_others(X, F, n, dim, tables, work, partners, like):
-    """Forces that are found one chain after the other: pairs and external functions."""
+@exact_kernel
+def add_external(external, work, joints, axes, like):
+    """Add the forces of external functions, one chain after the other."""
+    n = joints - GHOSTS
     width = lanes(like)
-    size = n * dim
+    chain = (3 * joints + 1) * width
     for which in range(width):
-        copy = work.copy
-        for m in range(size):
-            copy[m] = X[m * width + which]
-            copy[size + m] = 0.0
-        partners = add_pairs(copy, which, n, dim, tables.pairs, work.lists, partners)
-        for m in range(size):
-            F[m * width + which] += copy[size + m]
-        for e in range(tables.external.size):
-            for m in range(size):
-                copy[m] = X[m * width + which]  # whatever the one before has done to it
-                copy[size + m] = math.nan  # which stays if Ctrl-C gets in before the function
-            call(tables.external[e], copy, n, dim)
-            for m in range(size):
-                F[m * width + which] += copy[size + m]
-    return partners
+        for e in range(external.size):
+            for k in range(n):  # again, whatever the one before has done to it
+                x = lane_vector(work, GHOSTS + k, which, width, axes)
+                put_vector(work, chain + k, axes, x)
+                # stays if Ctrl-C gets in before the function
+                put_vector(work, chain + n + k, axes, (math.nan, math.nan, math.nan))
+            call(external[e], work, chain, n, len(axes))
+            for k in range(n):
+                at = joints + GHOSTS + k
+                f = vector(work, chain + n + k, axes, 0.0)
+                f = plus(lane_vector(work, at, which, width, axes), f)
+                put_lane_vector(work, at, which, width, axes, f)
+    return work
+
+
+bends, torsions, tethers, pairs, external = map(
+    given, (add_bends, add_torsions, add_tethers, add_pairs, add_external)
+)
+
+
+@exact_step
+def begin(work, total, field, X, first, k, joints, axes, like):
+    """Put bead k into the work, with its constant force; return the energy up to it."""
+    x = vector(X, first + k, axes, like)
+    put_vector(work, GHOSTS + k, axes, x)
+    for a in range(len(axes)):
+        f = field[k * len(axes) + a]
+        total = total - f * x[a]
+        store(work, (joints + GHOSTS + k) * len(axes) + a, f + 0.0 * like)
+    return total
 
 
 @exact_kernel
-def add_forces(X, F, n, dim, tables, work, partners, like):
-    """F += −∂U/∂x; return the partners, to be passed to the next call."""
-    for m in range(tables.field.size):
-        store(F, m, load(F, m, like) + tables.field[m])
-    add_bonded(X, F, dim, tables, like)
-    for t in range(tables.tethered.size):
-        k = tables.tethers[4 * t + 3]
-        for a in range(dim):
-            m = tables.tethered[t] * dim + a
-            store(F, m, load(F, m, like) - k * (load(X, m, like) - tables.tethers[4 * t + a]))
-    if work.copy.size:
-        partners = add_others(X, F, n, dim, tables, work, partners, like)
-    return partners
-
-
-@exact_kernel
-def energy(X, n, dim, tables, work, partners, like):
-    """U, without that of external functions, and the partners."""
-    total = like * 0.0
-    for m in range(tables.field.size):
-        total = total - tables.field[m] * load(X, m, like)
-    for t in range(tables.kinds.size):
-        kind = tables.kinds[t]
-        p = WIDTH * tables.types[t]
-        beads = tables.beads
-        if kind >= TORSION:
-            total = total + four_beads(kind, X, beads, 4 * t, tables.parameters, p, dim, like)[0]
-        else:
-            i, j, k = beads[4 * t], beads[4 * t + 1], beads[4 * t + 2]
-            total = total + bend(X, i, j, k, kind, tables.parameters, p, dim, like)[0]
-    for t in range(tables.tethered.size):
-        for a in range(dim):
-            away = load(X, tables.tethered[t] * dim + a, like) - tables.tethers[4 * t + a]
-            total = total + 0.5 * tables.tethers[4 * t + 3] * away * away
-    return add_pair_energies(total, X, n, dim, tables.pairs, work, partners, like)
-
-
-@exact
-def add_pair_energies(total, X, n, dim, pairs, work, partners, like):
-    if pairs is not None:
-        width = lanes(like)
-        extra = np.empty(width)
-        for which in range(width):
-            for m in range(n * dim):
-                work.copy[m] = X[m * width + which]
-            partners = refresh(work.copy, which, work.lists, partners, n, dim, pairs)
-            first = work.lists.first
-            extra[which] = pair_energy(work.copy, n, dim, which, first, partners, pairs)
-        total = total + load(extra, 0, like)
-    return total, partners
+def add_forces(X, F, first, tables, work, like):
+    """F += −∂U/∂x; return the work, to be passed to the next call."""
+    joints, axes = tables.joints, tables.axes
+    dim = len(axes)
+    if work.size == 0:
+        work = memory(tables.units, like)
+        for m in (0, 1, dim):  # the points x₋₂ and x₋₁; x₀ is 0
+            store(work, m, 0.0 * like - 1.0)
+    total = 0.0 * like
+    for k in range(joints - GHOSTS):
+        total = begin(work, total, tables.field, X, first, k, joints, axes, like)
+    store(work, 3 * joints * dim, total)
+    work = bends(tables.bends, work, joints, axes, like)
+    work = torsions(tables.torsions, work, joints, axes, like)
+    work = tethers(tables.tethers, work, joints, axes, like)
+    work = pairs(tables.pairs, work, joints, axes, like)
+    work = external(tables.external, work, joints, axes, like)
+    for k in range(joints - GHOSTS):
+        f = vector(work, joints + GHOSTS + k, axes, like)
+        put_vector(F, first + k, axes, plus(vector(F, first + k, axes, like), f))
+    return work
 
 
 # --- of many configurations -----------------------------------------------------------------------
 
 
 @exact_kernel
-def force_frames(x, n, dim, tables, out, states):
-    """Forces of configurations (frames · n · d,); the first frame without an answer, or −1.
+def frames(x, tables, out, energies, states):
+    """Forces of configurations (frames · n · d,), or ``energies``; the first without, or −1.
 
     One by one or, in multiples of eight, in lanes (`states`).
     """
     like = zeros(states)
     width = lanes(like)
-    size = n * dim
-    X = np.empty(size * width)
-    F = np.empty(size * width)
-    work, partners = workspace(tables, n, dim, like)
-    for first in range(0, out.size // size, width):
+    size = (tables.joints - GHOSTS) * len(tables.axes)
+    X = memory(size, like)
+    F = memory(size, like)
+    work = memory(0, like)
+    for first in range(0, x.size // size, width):
         check = like * 0.0
         for m in range(size):
             value = take(x, first * size + m, size, like)
             store(X, m, value)
             store(F, m, like * 0.0)
             check = check + 0.0 * value
-        partners = add_forces(X, F, n, dim, tables, work, partners, like)
-        for m in range(size):
-            value = load(F, m, like)
-            put(out, first * size + m, size, value)
+        work = add_forces(X, F, 0, tables, work, like)
+        for m in range(1 if energies else size):
+            if energies:
+                value = load(work, 3 * tables.joints * len(tables.axes), like)
+                put(out, first, 1, value)
+            else:
+                value = load(F, m, like)
+                put(out, first * size + m, size, value)
             check = check + 0.0 * value
-        for k in range(width):
-            if lane(check, k) != 0.0:
-                return first + k
-    return -1
-
-
-@exact_kernel
-def energy_frames(x, n, dim, tables, out, states):
-    """Energies of configurations, as `force_frames`."""
-    like = zeros(states)
-    width = lanes(like)
-    size = n * dim
-    X = np.empty(size * width)
-    work, partners = workspace(tables, n, dim, like)
-    for first in range(0, out.size, width):
-        check = like * 0.0
-        for m in range(size):
-            value = take(x, first * size + m, size, like)
-            store(X, m, value)
-            check = check + 0.0 * value
-        value, partners = energy(X, n, dim, tables, work, partners, like)
-        put(out, first, 1, value)
-        check = check + 0.0 * value
         for k in range(width):
             if lane(check, k) != 0.0:
                 return first + k

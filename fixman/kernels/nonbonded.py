@@ -1,92 +1,106 @@
 """Lennard-Jones forces between the beads of one chain that are near each other.
 
-``x`` and ``out (n · d,)`` are positions and forces.
+``work`` is that of `forces`.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
-
-import numpy as np
-
-from fixman.kernels.lanes import exact, exact_kernel
+from fixman.kernels.lanes import beyond, exact_kernel, lanes, memory, root
+from fixman.kernels.neighbours import distance_squared, find_partners, index
+from fixman.kernels.steps import exact_step
+from fixman.kernels.vectors import dot, minus, plus, put_vector, scaled, vector
 
 
-class Pairs(NamedTuple):
-    """What the beads of a chain are for each other.
-
-    sizes, depths (n,) : σ/2 and √ε of each bead
-    constants : the squared cutoff over σ², the energy there over ε, the slope there over ε/σ if it
-        is to be taken off, how far the neighbour lists reach, and the skin that is in it
-    excluded_first (n + 1,), excluded : pairs i < j that do not act, the j of each i
-    """
-
-    sizes: np.ndarray[Any, np.dtype[np.float64]]
-    depths: np.ndarray[Any, np.dtype[np.float64]]
-    constants: np.ndarray[Any, np.dtype[np.float64]]
-    excluded_first: np.ndarray[Any, np.dtype[np.int32]]
-    excluded: np.ndarray[Any, np.dtype[np.int32]]
-
-
-@exact
-def lennard_jones(square, size, depth, pair):
-    """Energy of a pair and force over distance, −U′(r)/r, from the squared distance."""
-    inverse = 1.0 / square
-    ratio = size * size * inverse
+@exact_step
+def lennard_jones(square, size, pair):
+    """Energy of a pair and force times distance, −U′(r) r, from the squared distance; ε = 1."""
+    ratio = size * size * (1.0 / square)
     sixth = ratio * ratio * ratio
     energy = 4.0 * sixth * (sixth - 1.0) - pair[1]
-    pull = 24.0 * sixth * (2.0 * sixth - 1.0)
-    if pair[2] != 0.0:
-        r = math.sqrt(square) / size
-        energy -= pair[2] * (r - math.sqrt(pair[0]))
-        pull += pair[2] * r
-    return depth * energy, depth * pull * inverse
+    return energy, 24.0 * sixth * (2.0 * sixth - 1.0)
+
+
+@exact_step
+def straightened(energy, pull, square, size, pair):
+    """The same without the slope at the cutoff."""
+    r = root(square) / size
+    return energy - pair[2] * (r - root(pair[0])), pull + pair[2] * r
+
+
+@exact_step
+def lane_vector(work, k, lane, width, axes):
+    """Vector k of one of the chains."""
+    values = tuple(work[(k * len(axes) + a) * width + lane] for a in range(len(axes)))
+    return values if len(axes) == 3 else (*values, 0.0)
+
+
+@exact_step
+def put_lane_vector(work, k, lane, width, axes, value):
+    for a in range(len(axes)):
+        work[(k * len(axes) + a) * width + lane] = value[a]
+
+
+@exact_step
+def moved(work, joint, joints, skin, axes, like):
+    """The chains of which a joint has moved by more than half the skin."""
+    x, old = vector(work, joint, axes, like), vector(work, 2 * joints + joint, axes, like)
+    return beyond(distance_squared(x, old), 0.25 * skin * skin + 0.0 * like)
 
 
 @exact_kernel
-def add_pair_forces(x, out, n, dim, lane, first, partners, pairs):
-    sizes, depths, pair = pairs.sizes, pairs.depths, pairs.constants
-    for i in range(n):
-        x0 = x[i * dim]
-        x1 = x[i * dim + 1]
-        x2 = x[i * dim + 2] if dim == 3 else 0.0
-        f0 = f1 = f2 = 0.0
-        for place in range(first[lane, i], first[lane, i + 1]):
-            j = partners[lane, place]
-            to = j * dim
-            d0 = x0 - x[to]
-            d1 = x1 - x[to + 1]
-            d2 = x2 - x[to + 2] if dim == 3 else 0.0
-            square = d0 * d0 + d1 * d1 + d2 * d2
-            size = sizes[i] + sizes[j]
-            if square < pair[0] * size * size:
-                _, pull = lennard_jones(square, size, depths[i] * depths[j], pair)
-                f0 += pull * d0
-                f1 += pull * d1
-                out[to] -= pull * d0
-                out[to + 1] -= pull * d1
-                if dim == 3:
-                    f2 += pull * d2
-                    out[to + 2] -= pull * d2
-        out[i * dim] += f0
-        out[i * dim + 1] += f1
-        if dim == 3:
-            out[i * dim + 2] += f2
-
-
-@exact_kernel
-def pair_energy(x, n, dim, lane, first, partners, pairs):
-    sizes, depths, pair = pairs.sizes, pairs.depths, pairs.constants
-    total = 0.0
-    for i in range(n):
-        for place in range(first[lane, i], first[lane, i + 1]):
-            j = partners[lane, place]
-            square = 0.0
-            for a in range(dim):
-                away = x[i * dim + a] - x[j * dim + a]
-                square += away * away
-            size = sizes[i] + sizes[j]
-            if square < pair[0] * size * size:
-                total += lennard_jones(square, size, depths[i] * depths[j], pair)[0]
-    return total
+def add_pairs(pairs, work, joints, axes, like):
+    """Add the forces of pairs, one chain after the other; return the work, larger if need be."""
+    n = pairs.sizes.size
+    ghosts = joints - n
+    dim = len(axes)
+    width = lanes(like)
+    pair = pairs.constants
+    chain = (3 * joints + 1) * width
+    forces = chain + n
+    start = 2 * (chain + 2 * n) * dim + pairs.buckets + 3 * n
+    stale = 0
+    for k in range(ghosts, joints):
+        stale |= moved(work, k, joints, pair[4], axes, like)
+    for lane in range(width):
+        for k in range(n):
+            put_vector(work, chain + k, axes, lane_vector(work, ghosts + k, lane, width, axes))
+            put_vector(work, forces + k, axes, (0.0, 0.0, 0.0))
+        room = (2 * work.size - start) // width
+        lists = start + lane * room
+        if (stale >> lane) & 1 or index(work, lists + n) == 0:
+            while not find_partners(work, chain, lists, room, axes, pairs):
+                larger = memory(2 * work.size // width, like)
+                for m in range((chain + n) * dim):
+                    larger[m] = work[m]
+                work = larger
+                room = (2 * work.size - start) // width
+                lists = start + lane * room
+            for k in range(n):
+                x = vector(work, chain + k, axes, 0.0)
+                put_lane_vector(work, 2 * joints + ghosts + k, lane, width, axes, x)
+        total = 0.0
+        for i in range(n):
+            x = vector(work, chain + i, axes, 0.0)
+            f = (0.0, 0.0, 0.0)
+            for place in range(index(work, lists + i + 1), index(work, lists + i)):
+                j = index(work, lists + place)
+                d = minus(x, vector(work, chain + j, axes, 0.0))
+                square = dot(d, d)
+                size = pairs.sizes[i] + pairs.sizes[j]
+                if square < pair[0] * size * size:
+                    energy, pull = lennard_jones(square, size, pair)
+                    if pair[2] != 0.0:
+                        energy, pull = straightened(energy, pull, square, size, pair)
+                    depth = pairs.depths[i] * pairs.depths[j]
+                    total += depth * energy
+                    push = scaled(depth * pull * (1.0 / square), d)
+                    f = plus(f, push)
+                    to = forces + j
+                    put_vector(work, to, axes, minus(vector(work, to, axes, 0.0), push))
+            put_vector(work, forces + i, axes, plus(vector(work, forces + i, axes, 0.0), f))
+        work[3 * joints * dim * width + lane] += total
+        for k in range(n):
+            at = joints + ghosts + k
+            f = plus(lane_vector(work, at, lane, width, axes), vector(work, forces + k, axes, 0.0))
+            put_lane_vector(work, at, lane, width, axes, f)
+    return work

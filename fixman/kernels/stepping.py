@@ -198,7 +198,7 @@ def advance(replicas, system, motion, tables, steps, first, last, states):
         held = replicas.held
         space = room(system, replicas.targets[group * held : (group + width) * held], like)
         if tables is not None:
-            work, partners = forces.workspace(tables, n, dim, like)
+            work = memory(0, like)
         place_ghosts(X, front, dim, like)
         read(x, X, front, own, like)
         read(v, V, front, own, like)
@@ -230,10 +230,7 @@ def advance(replicas, system, motion, tables, steps, first, last, states):
                     for k in range(size):
                         store(F, k, 0.0 * like)
                     if tables is not None:
-                        beads = width * front
-                        partners = forces.add_forces(
-                            X[beads:], F[beads:], n, dim, tables, work, partners, like
-                        )
+                        work = forces.add_forces(X, F, ghosts, tables, work, like)
                     if metric:
                         add_metric_force(system, space, F, X, motion.kT, like)
                     if moving:
