@@ -306,7 +306,9 @@ class HardPattern:
         front = GHOSTS if rows.fixed else 0
         moving = np.flatnonzero(rows.columns.ravel() >= 0)
         mover = rows.columns.ravel()[moving]
-        used = np.arange(4) < SLOTS[rows.kinds][:, None]
+        # Points that a row does not have are its last one again.
+        last = np.minimum(np.arange(4), SLOTS[rows.kinds][:, None] - 1)
+        points = np.take_along_axis(rows.beads, last, axis=1)
         kinds = np.where((rows.kinds == LENGTH) & squares, SQUARE, rows.formulas)
         weights = np.zeros(len(keys))
         np.add.at(weights, which, signs * inverse_masses[self.terms[:, 3]])
@@ -315,7 +317,7 @@ class HardPattern:
             n=rows.n,
             front=front,
             kinds=kinds.astype(np.int8),
-            points=_int32(np.where(used, rows.beads - GHOSTS + front, 0)),
+            points=_int32(points - GHOSTS + front),
             vectors=_int32(first[:-1]),
             places=_int32(keys[:, 0]),
             left=_int32(keys[:, 1]),

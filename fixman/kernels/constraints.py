@@ -1,14 +1,15 @@
 """The projections of each kind of hard rows under one name, chosen by the type of ``system``.
 
     room(system, targets, like)                            what depends on the targets, and work
-    hold(system, room, X0, X, V, rate, tolerance, like)    X onto the manifold, along B(X0)ᵀ
-    approach(system, room, X0, X, V, tolerance, like)      one iteration of that, from anywhere
+    hold(system, room, X0, X, V, rate, limits, like)       X onto the manifold, along B(X0)ᵀ, to a
+                                                           tolerance, in so many iterations at most
     factor(system, room, X, like)                          factor H^bb at X, which serves to
     project(system, room, V, X, like)                      V along the manifold,
     add_metric_force(system, room, F, X, kT, like)         F += −½ kT ∂ ln det H^bb / ∂x, and
                                                            to hold after a drift from X
 
-The choice is made when a kernel is compiled and costs nothing.
+With `OFTEN` the system says how many iterations there are at most.  The choice is made when a
+kernel is compiled and costs nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ KINDS: dict[Any, Any] = {
     Rotating: rotating_steps,
     Hard: general_steps,
 }
+OFTEN = 1000
 OPTIONS: Any = {"nogil": True, "error_model": "numpy", "forceinline": True}
 
 
@@ -38,11 +40,7 @@ def room(system, targets, like):
     """See above."""
 
 
-def hold(system, room, X0, X, V, rate, tolerance, like):
-    """See above."""
-
-
-def approach(system, room, X0, X, V, tolerance, like):
+def hold(system, room, X0, X, V, rate, limits, like):
     """See above."""
 
 
@@ -64,13 +62,8 @@ def _(system, targets, like):
 
 
 @overload(hold, jit_options=OPTIONS)
-def _(system, room, X0, X, V, rate, tolerance, like):
+def _(system, room, X0, X, V, rate, limits, like):
     return _chosen(system, "hold")
-
-
-@overload(approach, jit_options=OPTIONS)
-def _(system, room, X0, X, V, tolerance, like):
-    return _chosen(system, "approach")
 
 
 @overload(factor, jit_options=OPTIONS)

@@ -30,8 +30,8 @@ from fixman.kernels.lanes import (
     store,
     take,
 )
-from fixman.kernels.rows import SQUARE, TORSION, TURN, bonds, measure
-from fixman.kernels.vectors import dot
+from fixman.kernels.rows import SQUARE, TORSION, TURN, bonds, measure, straight, unit
+from fixman.kernels.vectors import dot, vector
 
 CHORDS = 50  # iterations: where the drift is moderate five to eight are needed
 EPS = 2.0**-52
@@ -69,81 +69,77 @@ def magnitude(x):
 
 
 @exact
-def residual(system, goals, r, X0, X, size, far, like):
-    """What a row lacks of its target, its unit, and rounding where positions are of ``size``.
+def residual(kind, u, v, t, e, goal, size, far):
+    """What a row lacks of its goal, its unit, and rounding where positions are of ``size``.
 
-    Of angles it is the sine of the difference, and from there on to 2 where that is beyond π/2.
+    Of angles it is the sine of the difference, and from there on to 2 where that is beyond π/2;
+    of a straight bend its component along e.  No arrays: numba would count references to them.
     """
-    kind = entry(system.kinds, r)
-    a = load(goals, 2 * r, like)
-    b = load(goals, 2 * r + 1, like)
-    u, v, t = bonds(X, system.points, r, kind, system.axes, like)
-    one = 1.0 + 0.0 * like
+    a, b = goal
     if kind == SQUARE:
         rest = fma(-0.5, dot(u, u), a)
         if far:  # as if the row were the length and not its square
             length = root(dot(u, u))
             rest *= (length + length) / (length + b)
         return rest, a + a, size * b
+    zero = 0.0 * size
     noise = size * (1.0 / root(dot(u, u)) + 1.0 / root(dot(v, v)))
-    if TORSION < kind < TURN:  # straight: across the axis that the rows have
-        _, _, t = bonds(X0, system.points, r, kind, system.axes, like)
-        c, _, _ = measure(kind, u, v, t)
-        return -c, one, noise
+    if TORSION < kind < TURN:
+        value, _ = straight(u, v, e)
+        return -value, zero + 1.0, noise
     c, s, _ = measure(kind, u, v, t)
     inverse = 1.0 / root(fma(s, s, c * c))
     sine = (b * c - a * s) * inverse
     rest = 2.0 - magnitude(sine)
-    rest = choose(beyond(0.0 * like, sine), -rest, rest)
-    return choose(beyond(0.0 * like, a * c + b * s), rest, sine), one, noise
+    rest = choose(beyond(zero, sine), -rest, rest)
+    return choose(beyond(zero, a * c + b * s), rest, sine), zero + 1.0, noise
 
 
 @exact
-def hold(system, room, X0, X, V, rate, tolerance, like):
-    """Newton's method with the factor of H at X0 for the hard values of X; the lanes it lost."""
-    return newton(system, room, X0, X, V, rate, (tolerance, CHORDS), like)
+def hold(system, room, X0, X, V, rate, limits, like):
+    """Newton's method with the factor of H at X0 for the hard values of X; the lanes it lost.
 
-
-@exact
-def approach(system, room, X0, X, V, tolerance, like):
-    """One step of Newton's method, with the factor at X0; the lanes that were not there before."""
-    return newton(system, room, X0, X, V, 0.0, (tolerance, 1), like)
-
-
-@exact
-def newton(system, room, X0, X, V, rate, limits, like):
+    ``limits`` are the largest relative error and how often it tries; once, it is on its way from
+    afar.
+    """
     m = system.kinds.size
-    axes = system.axes
-    zero = 0.0 * like
-    busy = everywhere(like)
-    if m == 0:
-        return 0
+    axes, kinds, points, vectors = system.axes, system.kinds, system.points, system.vectors
     tolerance, iterations = limits
-    block = room.block
+    goals, block, rhs, total = room
+    B = block.B
+    zero = 0.0 * like
+    none = zero, zero, zero
+    busy = everywhere(like) if m > 0 else 0
     size = zero
     for k in range(X.size // lanes(like)):
         size = larger(magnitude(load(X, k, like)), size)
     size = (4.0 * EPS) * size
     for r in range(m):
-        store(room.total, r, zero)
-    for _ in range(iterations):
+        store(total, r, zero)
+    for _ in range(min(iterations, CHORDS)):
         worst = zero
         for r in range(m):
-            rest, unit, noise = residual(system, room.goals, r, X0, X, size, iterations == 1, like)
-            store(room.rhs, r, rest)
-            worst = larger(magnitude(rest) - fma(tolerance + zero, unit, noise), worst)
+            kind = entry(kinds, r)
+            u, v, t = bonds(X, points, r, axes, like)
+            e = none
+            if TORSION < kind < TURN:  # across the line as the rows have it
+                e = unit(vector(B, entry(vectors, r) + 2, axes, like))
+            goal = load(goals, 2 * r, like), load(goals, 2 * r + 1, like)
+            rest, whole, noise = residual(kind, u, v, t, e, goal, size, iterations == 1)
+            store(rhs, r, rest)
+            worst = larger(magnitude(rest) - fma(tolerance + zero, whole, noise), worst)
         busy &= beyond(worst, zero)
         if busy == 0:
             break
-        sparse.solve(block.H, block.D, system.symbolic, room.rhs, like)
+        sparse.solve(block.H, block.D, system.symbolic, rhs, like)
         for r in range(m):
-            push = choose(busy, load(room.rhs, r, like), zero)
-            store(room.rhs, r, push)
-            store(room.total, r, load(room.total, r, like) + push)
-        hard.push(system, block.B, room.rhs, system.shares, X, axes, like)
+            push = choose(busy, load(rhs, r, like), zero)
+            store(rhs, r, push)
+            store(total, r, load(total, r, like) + push)
+        hard.push(system, B, rhs, system.shares, X, axes, like)
     for r in range(m):
-        store(room.total, r, rate * load(room.total, r, like))
-    hard.push(system, block.B, room.total, system.shares, V, axes, like)
+        store(total, r, rate * load(total, r, like))
+    hard.push(system, B, total, system.shares, V, axes, like)
     return busy
 
 

@@ -168,12 +168,13 @@ def read(x, at, stride, size, X, like):
 def gradients(system, X, B, like):
     """Fill the vectors; false if a row has none, in any lane."""
     axes = system.axes
+    points = system.points
     small = 0.0 * like + SMALLEST_SINE
     exist = True
     for r in range(system.kinds.size):
         kind = entry(system.kinds, r)
         at = entry(system.vectors, r)
-        u, v, t = bonds(X, system.points, r, kind, axes, like)
+        u, v, t = bonds(X, points, r, axes, like)
         sine, gu, gv, gt = gradient(kind, u, v, t)
         exist &= above(sine, small) & measured(kind, u, v, t)
         if kind <= LENGTH:
@@ -266,7 +267,7 @@ def add_metric_force(system, block, F, X, kT, like):
     axes = system.axes
     zero = 0.0 * like
     none = zero, zero, zero
-    B, G = block.B, block.G
+    B, G, points = block.B, block.G, system.points
     sparse.inverse_on_pattern(block.H, block.D, block.S, system.symbolic, block.work, like)
     for k in range(system.total):
         put_vector(G, k, axes, none)
@@ -280,7 +281,7 @@ def add_metric_force(system, block, F, X, kT, like):
     for r in range(system.kinds.size):
         kind = entry(system.kinds, r)
         at = entry(system.vectors, r)
-        u, v, t = bonds(X, system.points, r, kind, axes, like)
+        u, v, t = bonds(X, points, r, axes, like)
         du = vector(G, at, axes, like)
         dv = dt = none
         if kind > LENGTH:
@@ -291,11 +292,11 @@ def add_metric_force(system, block, F, X, kT, like):
             if kind == TORSION:
                 dt = minus(vector(G, at + 3, axes, like), g2)
         gu, gv, gt = rate(kind, u, v, t, du, dv, dt)
-        draw(F, system.points, 4 * r, gu, axes, like)
+        draw(F, points, 4 * r, gu, axes, like)
         if kind > LENGTH:
-            draw(F, system.points, 4 * r + 1, gv, axes, like)
+            draw(F, points, 4 * r + 1, gv, axes, like)
         if kind == TORSION:
-            draw(F, system.points, 4 * r + 2, gt, axes, like)
+            draw(F, points, 4 * r + 2, gt, axes, like)
 
 
 @exact

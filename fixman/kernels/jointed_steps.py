@@ -124,24 +124,13 @@ def excess(change, limit, square, step, step1):
 
 
 @exact
-def hold(system, room, X0, X, V, rate, tolerance, like):
-    """Newton's method for the lengths of X along the bonds of X0; returns the lanes it lost."""
-    return newton(system, room, X0, X, V, rate, (tolerance, ITERATIONS), like)
-
-
-@exact
-def approach(system, room, X0, X, V, tolerance, like):
-    """One step of it; the lanes that have not arrived."""
-    return newton(system, room, X0, X, V, 0.0, (tolerance, 1), like)
-
-
-@exact
-def newton(system, room, X0, X, V, rate, limits, like):
-    """The iterations of `hold`, so many as the second limit says.
+def hold(system, room, X0, X, V, rate, limits, like):
+    """Newton's method for the lengths of X along the bonds e of X0; returns the lanes it lost.
 
     x ← x + w Σ λ e until every bond has its length; what x gains, times ``rate``, is added to the
     velocities V.  An iteration solves b·δb = ½ (L² − b²), which leaves an error of ½ |δb|²: it is
-    over, without looking at the bonds again, where this is at most ``tolerance`` L².
+    over, without looking at the bonds again, where this is at most a tolerance times L².
+    ``limits`` are this and how often it tries; once, it is on its way from afar.
     """
     tolerance, iterations = limits
     w = system.w
@@ -154,7 +143,7 @@ def newton(system, room, X0, X, V, rate, limits, like):
     limit = 4.0 * tolerance
     busy = everywhere(like)
     lost = 0
-    for _ in range(iterations):
+    for _ in range(min(iterations, ITERATIONS)):
         smallest = one
         x, b = following(X, 1, vector(X, 0, axes, like), axes, like)
         x0, e = following(X0, 1, vector(X0, 0, axes, like), axes, like)

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from fixman.kernels.constraints import approach, factor, hold, project, room
+from fixman.kernels.constraints import OFTEN, factor, hold, project, room
 from fixman.kernels.hard import place, read
 from fixman.kernels.lanes import exact, exact_kernel
 
@@ -63,7 +63,7 @@ def onto_manifold(system, space, shortest, X, X0, idle):
     for _ in range(NEWTON):
         copy(X, X0)
         factor(system, space, X0, 0.0)
-        if not approach(system, space, X0, X, idle, tolerance(X0, shortest), 0.0):
+        if not hold(system, space, X0, X, idle, 0.0, (tolerance(X0, shortest), 1), 0.0):
             return True
     return False
 
@@ -121,7 +121,8 @@ def nearest(system, space, masses, shortest, start, work):
             halvings += 1
             for k in range(X.size):
                 X[k] = X0[k] - step * T0[k]
-            lost = hold(system, space, X0, X, idle, 0.0, tolerance(X0, shortest), 0.0)
+            limits = tolerance(X0, shortest), OFTEN
+            lost = hold(system, space, X0, X, idle, 0.0, limits, 0.0)
             distance = math.inf if lost else remoteness(X, start, masses)
     return False
 

@@ -215,12 +215,13 @@ def pushed_through(pushes, y0, e0, e1, e2):
 
 
 @exact
-def hold(system, room, X0, X, V, rate, tolerance, like):
+def hold(system, room, X0, X, V, rate, limits, like):
     """Newton's method for the lengths and spans of X, as in `jointed_steps.hold`."""
+    tolerance, iterations = limits
     zero = 0.0 * like
     busy = everywhere(like)
     lost = 0
-    for _ in range(ITERATIONS):
+    for _ in range(min(iterations, ITERATIONS)):
         smallest = eliminate(system, room, X0, X, like)
         positive = busy & ~beyond(zero, smallest)
         lost |= busy & ~positive

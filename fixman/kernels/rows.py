@@ -177,11 +177,16 @@ def across(axis, third):
 
 
 @exact_step
+def middle(u, v):
+    """The line that the components of a straight bend lie across."""
+    return plus(unit(u), unit(v))
+
+
+@exact_step
 def straight(u, v, e):
     """The component e·(v̂ − û) of a bend across its axis, and how far it is from folding back."""
-    eu, ev = unit(u), unit(v)
-    middle = plus(eu, ev)
-    return dot(e, minus(ev, eu)), 0.5 * root(dot(middle, middle))
+    axis = middle(u, v)
+    return dot(e, minus(unit(v), unit(u))), 0.5 * root(dot(axis, axis))
 
 
 @exact_step
@@ -206,23 +211,17 @@ def flattened_rate(u, du, e):
 # --- the kinds -----------------------------------------------------------------------------------
 
 
-@exact
-def bonds(X, points, r, kind, axes, like):
-    """Bonds u, v, t of row r in units X, as many as its kind has; the others repeat the last.
+@exact_step
+def bonds(X, points, r, axes, like):
+    """Three bonds u, v, t of row r in units X, of which its kind may have fewer.
 
-    Instead of t a straight bend has the line that its components lie across.
+    A step: in a function with branches, numba would count references to the arrays.
     """
+    a = vector(X, entry(points, 4 * r), axes, like)
     b = vector(X, entry(points, 4 * r + 1), axes, like)
-    u = minus(b, vector(X, entry(points, 4 * r), axes, like))
-    if kind <= LENGTH:
-        return u, u, u
     c = vector(X, entry(points, 4 * r + 2), axes, like)
-    v = minus(c, b)
-    if kind == TORSION:
-        return u, v, minus(vector(X, entry(points, 4 * r + 3), axes, like), c)
-    if TORSION < kind < TURN:
-        return u, v, plus(unit(u), unit(v))
-    return u, v, v
+    d = vector(X, entry(points, 4 * r + 3), axes, like)
+    return minus(b, a), minus(c, b), minus(d, c)
 
 
 @exact
@@ -277,7 +276,7 @@ def measure(kind, u, v, t):
         first = dot(w, w) / (uu * vv)
         second = dot(n, n) / (vv * dot(t, t))
         return dot(w, n), root(vv) * dot(u, n), root(smaller(first, second))
-    value, open_ = straight(u, v, across(t, third(kind)))
+    value, open_ = straight(u, v, across(middle(u, v), third(kind)))
     return value, zero, open_
 
 
@@ -300,7 +299,7 @@ def gradient(kind, u, v, t):
     if kind == TORSION:
         first, second, gu, gv, gt = torsion_row(u, v, t)
         return smaller(first, second), gu, gv, gt
-    e = across(t, third(kind))
+    e = across(middle(u, v), third(kind))
     _, open_ = straight(u, v, e)
     return open_, scaled(-1.0, flattened(u, e)), flattened(v, e), none
 
@@ -322,7 +321,7 @@ def rate(kind, u, v, t, du, dv, dt):
         return gu, gv, none
     if kind == TORSION:
         return torsion_rate(u, v, t, du, dv, dt)
-    e = across(t, third(kind))
+    e = across(middle(u, v), third(kind))
     return scaled(-1.0, flattened_rate(u, du, e)), flattened_rate(v, dv, e), none
 
 
@@ -330,7 +329,9 @@ def rate(kind, u, v, t, du, dv, dt):
 def curvature(kind, u, v, t, du, dv, dt):
     """κ = ẋᵀ (∂²q/∂x²) ẋ: the second time derivative of q along x + ẋ t.
 
-    Angles depend on directions only, so bonds are scaled to unit length first.
+    Angles depend on directions only, so bonds are scaled to unit length first.  The line that the
+    components of a straight bend lie across is taken to stay: its motion is multiplied by what
+    vanishes there.
     """
     length = root(dot(u, u))
     s = 1.0 / length
@@ -350,7 +351,7 @@ def curvature(kind, u, v, t, du, dv, dt):
         s = 1.0 / root(dot(t, t))
         t, dt = scaled(s, t), scaled(s, dt)
         return turning(v, dv, t, dt) - turning(v, dv, scaled(-1.0, u), scaled(-1.0, du))
-    e = across(t, third(kind))
+    e = across(middle(u, v), third(kind))
     return bending(v, dv, e) - bending(u, du, e)
 
 
@@ -439,7 +440,7 @@ def place(x, frame, n, dim, fixed, P):
 @exact
 def chart_bonds(P, points, r, kind, fixed):
     """Bonds of a row.  Between ghosts and the bead they ride on they are exact, wherever it is."""
-    u, v, t = bonds(P, points, r, kind, SPACE, 0.0)
+    u, v, t = bonds(P, points, r, SPACE, 0.0)
     if not fixed and entry(points, 4 * r) < 3:
         u = ghost_bond(entry(points, 4 * r), entry(points, 4 * r + 1), u)
         if kind >= ANGLE:
@@ -524,23 +525,13 @@ def ride(points, r, size, B, at):
 
 
 @exact
-def bond_rates(V, points, r, kind, axes, like):
-    """Rates of the bonds of a row, given velocities.
-
-    The line that the components of a straight bend lie across is taken to stay: its motion is
-    multiplied by what vanishes where the bend is straight.
-    """
-    return bonds(V, points, r, kind if kind <= TORSION else ANGLE, axes, like)
-
-
-@exact
 def row_curvature(P, V, kinds, points, r, fixed):
     """κ of a row, given padded velocities as well."""
     kind = entry(kinds, r)
     if kind < LENGTH:
         return 0.0
     u, v, t = chart_bonds(P, points, r, kind, fixed)
-    du, dv, dt = bond_rates(V, points, r, kind, SPACE, 0.0)
+    du, dv, dt = bonds(V, points, r, SPACE, 0.0)
     return curvature(kind, u, v, t, du, dv, dt)
 
 

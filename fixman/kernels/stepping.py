@@ -28,6 +28,7 @@ import numpy as np
 
 from fixman.kernels import forces
 from fixman.kernels.constraints import (
+    OFTEN,
     add_metric_force,
     factor,
     hold,
@@ -152,7 +153,7 @@ def rescue(system, space, X, V, X1, V1, h, tolerance, lost, like):
             factor(system, space, x, like)
             project(system, space, v, x, like)
             depart(x, v, x1, v1, piece, like)
-            stuck |= hold(system, space, x, x1, v1, 1.0 / piece, tolerance, like)
+            stuck |= hold(system, space, x, x1, v1, 1.0 / piece, (tolerance, OFTEN), like)
             if lost & ~stuck == 0:
                 break
             x, x1 = x1, x
@@ -212,7 +213,7 @@ def advance(replicas, system, motion, tables, steps, first, last, states):
                 end = part + 1 == parts
                 if moving:
                     depart(X, V, X1, V1, h, like)
-                    lost = hold(system, space, X, X1, V1, 1.0 / h, motion.tolerance, like)
+                    lost = hold(system, space, X, X1, V1, 1.0 / h, (motion.tolerance, OFTEN), like)
                     if lost:
                         lost = rescue(system, space, X, V, X1, V1, h, motion.tolerance, lost, like)
                     if lost:
