@@ -66,7 +66,7 @@ def test_sizes_and_content():
             array[0] = 2
     # Kernels are compiled for arrays that are not.
     assert arm._kinds.flags.writeable
-    assert arm._index.flags.writeable
+    assert arm._table.flags.writeable
 
 
 def test_the_sign_of_zero_is_no_content():

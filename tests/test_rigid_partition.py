@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fixman as fx
-from fixman.rigid import SerialChain, newton_euler, partition
+from fixman.rigid import SerialChain, model, newton_euler, partition
 from fixman.rigid._partition_tables import tables
 from oracles import error
 from strategies import seeds
@@ -235,7 +235,7 @@ def disagreement(arm, q, qd, tau, refine):
     qdd = partition.forward_dynamics(arm, q, qd, tau, gravity=gravity, refine=refine)
     rest = newton_euler.inverse_dynamics(arm, q, qd, qdd, gravity=gravity) - tau
     more = np.empty(arm.nv)  # by the kernel: of a residual that is rounding no digit need be right
-    assert tables(arm).run(q, 0 * qd, rest, np.zeros(3), None, more, False) < 0
+    assert tables(arm).run(model.gate(arm, q, 0 * qd, rest), more, False) < 0
     return np.abs(more).max() / np.abs(qdd).max()
 
 

@@ -8,7 +8,7 @@ from numba.core.errors import TypingError
 
 from fixman.kernels.lanes import above, eight, exact, exact_kernel, load, store
 from fixman.kernels.steps import step
-from fixman.kernels.triples import cross
+from fixman.kernels.vectors import cross
 
 HALF = 0.5
 

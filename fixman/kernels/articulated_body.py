@@ -52,27 +52,26 @@ from fixman.kernels.links import (
 )
 from fixman.kernels.steps import step
 from fixman.kernels.triples import (
+    across,
     back,
     constants,
     constants6,
-    cross,
-    dot,
     full,
     load3,
     load6,
     load9,
     matrix,
-    plus,
     product,
-    put3,
-    store3,
-    store6,
-    store9,
+    put_all,
+    store_all,
     take3,
     times,
     times_symmetric,
     transposed,
+    turned,
+    upper,
 )
+from fixman.kernels.vectors import inner, minus, outer, plus
 
 # columns of the first rows: cos θ, sin θ, d, cos β, sin β, a, b at q = 0; m, h = m c, and I_O as
 # xx, xy, xz, yy, yz, zz.  Not θ itself: the sines of right angles would not be exact, and a
@@ -188,8 +187,8 @@ def forwards_x(x, c, s):
 def bias_wrench(table, at, w):
     """[ω×I_O ω; ω×(ω×h)]."""
     h = constants(table, at + MOMENT)
-    n = cross(w, times_symmetric(constants6(table, at + INERTIA), w))
-    return n, cross(w, cross(w, h))
+    n = outer(w, times_symmetric(constants6(table, at + INERTIA), w))
+    return n, outer(w, outer(w, h))
 
 
 @step
@@ -198,53 +197,53 @@ def outside(table, at, loads, first, stride, like):
     R = matrix(table, at + TURN)
     f = times(R, take3(loads, first, stride, like))
     n = times(R, take3(loads, first + 3, stride, like))
-    return plus(n, cross(constants(table, at + SHIFT), f)), f
+    return plus(n, outer(constants(table, at + SHIFT), f)), f
 
 
 @step
-def ball_outwards(table, at, q, at_q, nq, qd, at_v, nv, row, w, work):
+def quaternion(q, first, stride, like):
+    return tuple(take(q, first + k, stride, like) for k in range(4))
+
+
+@step
+def ball_outwards(table, at, pose, rate, w, work, row):
     """Orientation E and bias accelerations of a joint with a quaternion; ω of its body."""
-    zero = 0.0 * w[0]
-    R, unit = rotation(
-        take(q, at_q, nq, zero),
-        take(q, at_q + 1, nq, zero),
-        take(q, at_q + 2, nq, zero),
-        take(q, at_q + 3, nq, zero),
-    )
+    R, unit = rotation(*pose)
     own = matrix(table, at + TURN)
     E = product(product(matrix(table, at + JOINT), R), transposed(own))
     r = constants(table, at + PLACE)
-    rate = times(own, take3(qd, at_v, nv, zero))
-    carried = back(E, w)
-    store9(work, row, E)
-    store3(work, row + 9, cross(carried, rate))
-    store3(work, row + 12, back(E, cross(w, cross(w, r))))
+    rate, carried = times(own, rate), back(E, w)
+    bias = (*outer(carried, rate), *back(E, outer(w, outer(w, r))))
+    store_all(work, row, (*E, *bias))
     return plus(carried, rate), unit
 
 
 @step
-def hinge_outwards(table, at, turns, sines, row, w, turning, sliding, b, d, work):
-    """Turn and bias accelerations of a joint of one degree of freedom; ω of its body."""
-    c, s = load(work, turns, turning), load(work, sines, turning)
+def hinge_outwards(table, at, moved, w, work, row, turns):
+    """Turn and bias accelerations of a joint of one degree of freedom; ω of its body.
+
+    ``moved``: rate of turning, twice the rate of sliding, d less that at q = 0; ``turns``: where
+    cosine and sine of its angle are.
+    """
+    turning, sliding, d = moved
+    c, s = load(work, turns[0], turning), load(work, turns[1], turning)
     c, s = (
         table[at + COS_Z] * c - table[at + SIN_Z] * s,
         table[at + COS_Z] * s + table[at + SIN_Z] * c,
     )
-    store(work, turns, c)
-    store(work, sines, s)
-    a = table[at + ALONG_X]
+    store(work, turns[0], c)
+    store(work, turns[1], s)
+    a, b = table[at + ALONG_X], table[at + ALONG_Y]
     # ω×(ω×r), first r = (a, b, 0) in the frame of the body before
     g = (-a * (w[1] * w[1] + w[2] * w[2]), a * w[0] * w[1], a * w[0] * w[2])
     h = (b * w[0] * w[1], -b * (w[0] * w[0] + w[2] * w[2]), b * w[1] * w[2])
-    g = plus(g, h)
     cx, sx = table[at + COS_X], table[at + SIN_X]
-    w, g = forwards_x(w, cx, sx), forwards_x(g, cx, sx)
+    w, g = forwards_x(w, cx, sx), forwards_x(plus(g, h), cx, sx)
     d = d + table[at + SLIDE]
     h = (d * w[0] * w[2], d * w[1] * w[2], -d * (w[0] * w[0] + w[1] * w[1]))
     w, g = forwards(w, c, s), forwards(plus(g, h), c, s)
-    store(work, row, turning * w[1])
-    store(work, row + 1, -turning * w[0])
-    store3(work, row + 2, (g[0] + sliding * w[1], g[1] - sliding * w[0], g[2]))
+    bias = (turning * w[1], -turning * w[0])
+    store_all(work, row, (*bias, g[0] + sliding * w[1], g[1] - sliding * w[0], g[2]))
     store(work, row + 11, d)
     return w[0], w[1], w[2] + turning
 
@@ -253,24 +252,25 @@ def hinge_outwards(table, at, turns, sines, row, w, turning, sliding, b, d, work
 def biased(table, at, w, row, work):
     """Write the bias wrench of a body."""
     n, f = bias_wrench(table, at, w)
-    store3(work, row, n)
-    store3(work, row + 3, f)
+    store_all(work, row, (*n, *f))
+
+
+@step
+def checked(x):
+    """Zero, or NaN where one of these is no number."""
+    total = x[0]
+    for k in range(1, len(x)):
+        total = total + x[k]
+    return 0.0 * total
 
 
 @step
 def loaded(table, at, loads, first, stride, row, work, like):
     """Take the wrench from outside off that; zero, or NaN where a component is no number."""
     n, f = outside(table, at, loads, first, stride, like)
-    b, c = load3(work, row, like), load3(work, row + 3, like)
-    store3(work, row, (b[0] - n[0], b[1] - n[1], b[2] - n[2]))
-    store3(work, row + 3, (c[0] - f[0], c[1] - f[1], c[2] - f[2]))
-    # A joint does not feel every component, but each must be a number.
-    return 0.0 * (n[0] + n[1] + n[2] + f[0] + f[1] + f[2])
-
-
-@step
-def zeros3(zero):
-    return zero, zero, zero
+    given, wrench = load6(work, row, like), (*n, *f)
+    store_all(work, row, tuple(given[k] - wrench[k] for k in range(6)))
+    return checked(wrench)  # a joint does not feel every component, but each must be a number
 
 
 @jit
@@ -290,7 +290,7 @@ def outwards(table, q, qd, loads, frame, work, zero):
     fill_sines(work, m * lanes(zero))
     good = True
     total = zero
-    w = zeros3(zero)
+    w = (zero, zero, zero)
     for i in range(n):
         kind, at_q, at_v, row = place_of(table, n, i)
         at, seat = LINK * i, LINK * n + FRAME * i
@@ -298,23 +298,19 @@ def outwards(table, q, qd, loads, frame, work, zero):
         at_v += frame * nv
         if kind >= SPHERICAL:
             if kind == FREE:
-                for k in range(3):
-                    total = total + 0.0 * take(q, at_q + k, nq, zero)
+                total = total + checked(take3(q, at_q, nq, zero))
                 at_q += 3
                 at_v += 3
-            w, unit = ball_outwards(table, seat, q, at_q, nq, qd, at_v, nv, row, w, work)
+            pose, rate = quaternion(q, at_q, nq, zero), take3(qd, at_v, nv, zero)
+            w, unit = ball_outwards(table, seat, pose, rate, w, work, row)
             good = good and unit
             row += 15
         else:
             turning = take(qd, at_v, nv, zero)
-            sliding = zero
-            d = zero
+            moved = (turning, zero, zero)
             if kind == PRISMATIC:
-                d = take(q, at_q, nq, zero)
-                sliding = turning + turning
-                turning = zero
-            b = table[at + ALONG_Y]
-            w = hinge_outwards(table, at, i, m + i, row, w, turning, sliding, b, d, work)
+                moved = (zero, turning + turning, take(q, at_q, nq, zero))
+            w = hinge_outwards(table, at, moved, w, work, row, (i, m + i))
             row += 5
         biased(table, at, w, row, work)
         if loads.size > 3:
@@ -349,19 +345,10 @@ def free_z_turn(inertia, tau, row, work):
     store(work, row + 12, inertia[0][5])
     (A, B, C, n, f), g, h, k = past_turn(*inertia, tau)
     cx, cy, c = load(work, row, k), load(work, row + 1, k), load3(work, row + 2, k)
-    store6(work, row + 5, (g[0], g[1], *h, k))
-    n = (
-        n[0] + A[0] * cx + A[1] * cy + (B[0] * c[0] + B[1] * c[1] + B[2] * c[2]),
-        n[1] + A[1] * cx + A[3] * cy + (B[3] * c[0] + B[4] * c[1] + B[5] * c[2]),
-        tau,
-    )
-    h = times_symmetric(C, c)
-    f = (
-        f[0] + B[0] * cx + B[3] * cy + h[0],
-        f[1] + B[1] * cx + B[4] * cy + h[1],
-        f[2] + B[2] * cx + B[5] * cy + h[2],
-    )
-    return A, B, C, n, f
+    store_all(work, row + 5, (g[0], g[1], *h, k))
+    g, h = times(B, c), times_symmetric(C, c)
+    n = (n[0] + A[0] * cx + A[1] * cy + g[0], n[1] + A[1] * cx + A[3] * cy + g[1], tau)
+    return A, B, C, n, tuple(f[i] + B[i] * cx + B[3 + i] * cy + h[i] for i in range(3))
 
 
 @step
@@ -370,12 +357,8 @@ def free_z_slide(inertia, tau, row, work):
     store(work, row + 12, inertia[2][5])
     (A, B, C, n, f), g, h, k = past_slide(*inertia, tau)
     c = load3(work, row + 2, k)
-    store6(work, row + 5, (*g, h[0], h[1], k))
-    n = (
-        n[0] + B[0] * c[0] + B[1] * c[1],
-        n[1] + B[3] * c[0] + B[4] * c[1],
-        n[2] + B[6] * c[0] + B[7] * c[1],
-    )
+    store_all(work, row + 5, (*g, h[0], h[1], k))
+    n = tuple(n[i] + B[3 * i] * c[0] + B[3 * i + 1] * c[1] for i in range(3))
     return A, B, C, n, (f[0] + C[0] * c[0] + C[1] * c[1], f[1] + C[1] * c[0] + C[3] * c[1], tau)
 
 
@@ -387,29 +370,15 @@ def ball_inwards(table, at, inertia, tau, least, row, work):
     good = above(d[0], least) & above(d[1], least) & above(d[2], least)
     # (the first pivot is its own diagonal element)
     good = good & above(d[1], LOST * A[3]) & above(d[2], LOST * A[5])
-    store3(work, row + 15, spin)
     c, E = load3(work, row + 12, d[0]), load9(work, row, d[0])
-    store9(work, row + 21, K)
-    store6(work, row + 30, A)
+    store_all(work, row + 15, spin)
+    store_all(work, row + 21, (*K, *A))
     r = constants(table, at + PLACE)
     f = times(E, plus(f, times_symmetric(S, c)))
-    n = plus(times(E, tau), cross(r, f))
-    T = product(product(E, full(S)), transposed(E))
-    B = (
-        r[1] * T[6] - r[2] * T[3], r[1] * T[7] - r[2] * T[4], r[1] * T[8] - r[2] * T[5],
-        r[2] * T[0] - r[0] * T[6], r[2] * T[1] - r[0] * T[7], r[2] * T[2] - r[0] * T[8],
-        r[0] * T[3] - r[1] * T[0], r[0] * T[4] - r[1] * T[1], r[0] * T[5] - r[1] * T[2],
-    )  # fmt: skip
-    # [r] T [r]ᵀ, that is [r] Bᵀ
-    A = (
-        r[1] * B[2] - r[2] * B[1],
-        r[1] * B[5] - r[2] * B[4],
-        r[1] * B[8] - r[2] * B[7],
-        r[2] * B[3] - r[0] * B[5],
-        r[2] * B[6] - r[0] * B[8],
-        r[0] * B[7] - r[1] * B[6],
-    )
-    return (A, B, (T[0], T[1], T[2], T[4], T[5], T[8]), n, f), dot(r, r), good
+    n = plus(times(E, tau), outer(r, f))
+    T = turned(E, full(S))
+    B = across(r, T)
+    return (upper(across(r, transposed(B))), B, upper(T), n, f), inner(r, r), good
 
 
 @step
@@ -440,7 +409,7 @@ def lever(table, at, work, row, like):
 
 
 @step
-def turned(table, at, states, first, stride, like):
+def in_ours(table, at, states, first, stride, like):
     """Three components of states in our axes of a body."""
     return times(matrix(table, at + TURN), take3(states, first, stride, like))
 
@@ -472,8 +441,8 @@ def float_inwards(inertia, moment, force, row, work):
         for j in range(i + 1, 6):
             x[i] = x[i] - F[j][i] * x[j]
     for i in range(6):
-        store6(work, row + 66 + 6 * i, M[i])
-    store6(work, row + 15, x)
+        store_all(work, row + 66 + 6 * i, M[i])
+    store_all(work, row + 15, x)
     return good
 
 
@@ -522,10 +491,10 @@ def inwards(table, tau, frame, work, zero):
                 size = trace_A + lever(table, at, work, row, zero) * trace_C
         else:
             inertia = push(inertia, work, row + 15)
-            moment = turned(table, seat, tau, at_v, nv, zero)
+            moment = in_ours(table, seat, tau, at_v, nv, zero)
             if kind == FREE:
                 force = moment
-                moment = turned(table, seat, tau, at_v + 3, nv, zero)
+                moment = in_ours(table, seat, tau, at_v + 3, nv, zero)
                 if not float_inwards(inertia, moment, force, row, work):
                     return lost(i, trace_A + trace_C)
             else:
@@ -573,46 +542,38 @@ def slides_freely(spin, a, row, work):
 
 
 @step
-def floats_freely(table, at, up, qd, first, nv, row, work, qdd):
-    """Motion of a free base; zero, or NaN where it is not finite."""
+def floats_freely(table, at, up, twist, work, row):
+    """Motion of a free base; its acceleration, linear before angular, at rates (v, ω)."""
     like = up[0]
     own = matrix(table, at + TURN)
     spin, a = load3(work, row + 15, like), load3(work, row + 18, like)
-    v, w = take3(qd, first, nv, like), take3(qd, first + 3, nv, like)
-    fall = back(load9(work, row, like), up)
-    linear = back(own, (a[0] - fall[0], a[1] - fall[1], a[2] - fall[2]))
-    h = cross(w, v)
-    result = back(own, spin)
-    linear = (linear[0] - h[0], linear[1] - h[1], linear[2] - h[2])
-    put3(qdd, first, nv, linear)
-    put3(qdd, first + 3, nv, result)
-    total = linear[0] + linear[1] + linear[2] + result[0] + result[1] + result[2]
-    return spin, a, 0.0 * total
+    linear = back(own, minus(a, back(load9(work, row, like), up)))
+    v, w = twist
+    return spin, a, (*minus(linear, outer(w, v)), *back(own, spin))
 
 
 @step
-def rolls_freely(table, at, spin, a, first, nv, row, work, qdd):
-    """Motion with that of a spherical joint; zero, or NaN where it is not finite."""
+def rolls_freely(table, at, spin, a, work, row):
+    """Motion with that of a spherical joint; its acceleration."""
     like = a[0]
-    E = load9(work, row, like)
-    y = load3(work, row + 15, like)
-    r = constants(table, at + PLACE)
-    a = plus(back(E, plus(a, cross(spin, r))), load3(work, row + 12, like))
-    h = times(load9(work, row + 21, like), a)
+    E, r = load9(work, row, like), constants(table, at + PLACE)
+    a = plus(back(E, plus(a, outer(spin, r))), load3(work, row + 12, like))
     carried = plus(back(E, spin), load3(work, row + 9, like))
-    spin = (y[0] - h[0], y[1] - h[1], y[2] - h[2])
-    result = back(
-        matrix(table, at + TURN),
-        (spin[0] - carried[0], spin[1] - carried[1], spin[2] - carried[2]),
-    )
-    put3(qdd, first, nv, result)
-    return spin, a, 0.0 * (result[0] + result[1] + result[2])
+    spin = minus(load3(work, row + 15, like), times(load9(work, row + 21, like), a))
+    return spin, a, back(matrix(table, at + TURN), minus(spin, carried))
 
 
 @step
 def rising(loads, like):
     """Acceleration against which the base would be at rest."""
-    return like - loads[0], like - loads[1], like - loads[2]
+    return tuple(like - loads[k] for k in range(3))
+
+
+@step
+def answered(qdd, first, stride, acceleration):
+    """Write the acceleration of a joint; zero, or NaN where it is not finite."""
+    put_all(qdd, first, stride, acceleration)
+    return checked(acceleration)
 
 
 @step
@@ -630,7 +591,7 @@ def accelerations(table, qd, loads, frame, work, qdd, zero):
     """Joint accelerations from base to tip; whether all are finite."""
     n, _, nv, _ = sizes(table, table.size)
     m = angles(n)
-    spin = zeros3(zero)
+    spin = (zero, zero, zero)
     up = rising(loads, zero)
     kind, _, _, _ = place_of(table, n, 0)
     if kind <= PRISMATIC:
@@ -653,11 +614,12 @@ def accelerations(table, qd, loads, frame, work, qdd, zero):
             put(qdd, first, nv, acceleration)
             total = total + 0.0 * acceleration
         elif kind == FREE:
-            spin, a, check = floats_freely(table, seat, up, qd, first, nv, row, work, qdd)
-            total = total + check
+            twist = take3(qd, first, nv, zero), take3(qd, first + 3, nv, zero)
+            spin, a, six = floats_freely(table, seat, up, twist, work, row)
+            total = total + answered(qdd, first, nv, six)
         else:
-            spin, a, check = rolls_freely(table, seat, spin, a, first, nv, row, work, qdd)
-            total = total + check
+            spin, a, three = rolls_freely(table, seat, spin, a, work, row)
+            total = total + answered(qdd, first, nv, three)
     return above(1.0 + zero, total)
 
 
@@ -727,11 +689,9 @@ def states(table, q, qd, tau, loads, first, last, qdd):
 
 @step
 def block(table, at, S, out, to, width):
-    own = matrix(table, at + TURN)
-    T = product(transposed(own), product(S, own))
-    store3(out, to, (T[0], T[1], T[2]))
-    store3(out, to + width, (T[3], T[4], T[5]))
-    store3(out, to + 2 * width, (T[6], T[7], T[8]))
+    T = turned(transposed(matrix(table, at + TURN)), S)
+    for k in range(3):
+        store_all(out, to + k * width, T[3 * k : 3 * k + 3])
 
 
 @step

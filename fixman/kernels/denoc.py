@@ -14,6 +14,7 @@ import numpy as np
 from fixman.kernels import jit
 from fixman.kernels.links import (
     LOST_INVERSE,
+    NOTHING,
     RATES,
     added,
     axis,
@@ -31,7 +32,8 @@ from fixman.kernels.links import (
     solve_block,
 )
 from fixman.kernels.steps import step
-from fixman.kernels.triples import back, cross, dot, plus, times, times_symmetric
+from fixman.kernels.triples import back, entries, put_entries, times, times_symmetric
+from fixman.kernels.vectors import along, inner, minus, outer, plus
 
 
 @jit
@@ -40,11 +42,8 @@ def place_centres(q, kinds, links, X):
     if not place(q, kinds, links, X):
         return False
     for i in range(kinds.size):
-        d = times(rotation_tuple(X, i), (links[i, 13], links[i, 14], links[i, 15]))
-        for j in range(3):
-            X[i, 9 + j] += d[j]
-            if i > 0:
-                X[i, 9 + j] -= links[i - 1, 13 + j]
+        moved = plus(entries(X, i, 9), times(rotation_tuple(X, i), entries(links, i, 13)))
+        put_entries(X, i, 9, minus(moved, entries(links, i - 1, 13)) if i > 0 else moved)
     return True
 
 
@@ -52,13 +51,13 @@ def place_centres(q, kinds, links, X):
 def joint_rate(kind, j, links, i):
     """Column j of p_i, eq. 4: [e; e × d_i] of a turning, [0; e] of a sliding motion."""
     e, v = axis(kind, j)
-    return e, plus(v, cross(e, (links[i, 13], links[i, 14], links[i, 15])))
+    return e, plus(v, outer(e, entries(links, i, 13)))
 
 
 @step
 def column(a, at):
     """The two halves of row ``a[at]``."""
-    return (a[at, 0], a[at, 1], a[at, 2]), (a[at, 3], a[at, 4], a[at, 5])
+    return entries(a, at, 0), entries(a, at, 3)
 
 
 @jit
@@ -68,48 +67,39 @@ def decompose(kinds, links, X, psi, psi_hat, m_hat):
     block = np.empty((6, 6))
     scale = np.empty(6)
     at = psi.shape[0]
-    A = C = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    B = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    A0, B0, C0 = A, B, C  # M̂ before its joint is taken out: what the digits are counted against
+    A, B, C = NOTHING
+    A0, B0, C0 = NOTHING  # M̂ before its joint is taken out: what the digits are counted against
     for i in range(n - 1, -1, -1):
         # M̂_{i,i+1} = M_i + B_{i+1,i}ᵀ M̂_{i+1,i+1} B_{i+1,i}
         kind = kinds[i]
         f = RATES[kind]
         at -= f
-        if i < n - 1:
-            R = rotation_tuple(X, i + 1)
-            s = (X[i + 1, 9], X[i + 1, 10], X[i + 1, 11])
-            for j in range(f):
-                e, v = joint_rate(kind, j, links, i)
-                scale[j] = felt(R, s, A0, B0, C0, e, v)
-            A, B, C = carried(R, s, A, B, C)
-        else:
-            for j in range(f):
-                scale[j] = 0.0
+        after = min(i + 1, n - 1)  # (nothing hangs on the last body)
+        for j in range(f):
+            e, v = joint_rate(kind, j, links, i)
+            scale[j] = felt(A0, B0, C0, outwards(X, after, e, v))
+        A, B, C = carried(rotation_tuple(X, after), entries(X, after, 9), A, B, C)
         A, B, C = added(A, B, C, links[i, 12], (0.0, 0.0, 0.0), inertia_tuple(links, i))
         for j in range(f):
             e, v = joint_rate(kind, j, links, i)
             x = plus(times_symmetric(A, e), times(B, v))
             y = plus(back(B, e), times_symmetric(C, v))
-            psi[at + j, 0], psi[at + j, 1], psi[at + j, 2] = x
-            psi[at + j, 3], psi[at + j, 4], psi[at + j, 5] = y
+            put_entries(psi, at + j, 0, x)
+            put_entries(psi, at + j, 3, y)
             for k in range(j + 1):
                 e, v = joint_rate(kind, k, links, i)
-                m_hat[at + j, k] = dot(e, x) + dot(v, y)
+                m_hat[at + j, k] = inner(e, x) + inner(v, y)
                 m_hat[at + k, j] = m_hat[at + j, k]
         if f == 1:
             d = m_hat[at, 0]
             if not d > LOST_INVERSE * scale[0] or d == math.inf:
-                return lost_pivot(i, n, m_hat[at : at + 1], 1, scale)
+                return lost_pivot(i, n, m_hat, at, 1, scale)
             r = 1.0 / d
             for j in range(6):
                 psi_hat[at, j] = psi[at, j] * r
         else:
-            for j in range(f):
-                for k in range(f):
-                    block[j, k] = m_hat[at + j, k]
-            if not factor_block(block, f, scale, LOST_INVERSE):
-                return lost_pivot(i, n, m_hat[at : at + f], f, scale)
+            if not factor_block(m_hat, at, f, scale, LOST_INVERSE, block):
+                return lost_pivot(i, n, m_hat, at, f, scale)
             for row in range(6):
                 for j in range(f):
                     scale[j] = psi[at + j, row]
@@ -141,19 +131,14 @@ def solve(tau, kinds, links, X, psi_hat, m_hat, out):
         at -= f
         for j in range(f):
             e, v = joint_rate(kind, j, links, i)
-            out[at + j] = tau[at + j] - (dot(e, eta_n) + dot(v, eta_f))
+            out[at + j] = tau[at + j] - (inner(e, eta_n) + inner(v, eta_f))
         for j in range(f):
             g, h = column(psi_hat, at + j)
-            t = out[at + j]
-            eta_n = (eta_n[0] + g[0] * t, eta_n[1] + g[1] * t, eta_n[2] + g[2] * t)
-            eta_f = (eta_f[0] + h[0] * t, eta_f[1] + h[1] * t, eta_f[2] + h[2] * t)
+            eta_n, eta_f = along(out[at + j], g, eta_n), along(out[at + j], h, eta_f)
         if f == 1:
             out[at] /= m_hat[at, 0]
         else:
-            for j in range(f):
-                for k in range(f):
-                    block[j, k] = m_hat[at + j, k]
-            factor_block(block, f, scale, 0.0)
+            factor_block(m_hat, at, f, scale, 0.0, block)
             solve_block(block, f, out[at : at + f])
     mu_w = mu_v = (0.0, 0.0, 0.0)
     at = 0
@@ -164,12 +149,10 @@ def solve(tau, kinds, links, X, psi_hat, m_hat, out):
         f = RATES[kind]
         for j in range(f):
             g, h = column(psi_hat, at + j)
-            out[at + j] -= dot(g, mu_w) + dot(h, mu_v)
+            out[at + j] -= inner(g, mu_w) + inner(h, mu_v)
         for j in range(f):
             e, v = joint_rate(kind, j, links, i)
-            t = out[at + j]
-            mu_w = (mu_w[0] + e[0] * t, mu_w[1] + e[1] * t, mu_w[2] + e[2] * t)
-            mu_v = (mu_v[0] + v[0] * t, mu_v[1] + v[1] * t, mu_v[2] + v[2] * t)
+            mu_w, mu_v = along(out[at + j], e, mu_w), along(out[at + j], v, mu_v)
         at += f
 
 
@@ -228,7 +211,7 @@ def upper_frames(kinds, links, X, psi_hat, U):
                     at -= RATES[kinds[i]]
                     for j in range(RATES[kinds[i]]):
                         e, v = joint_rate(kinds[i], j, links, i)
-                        U[frame, at + j, c] = dot(e, x) + dot(v, y)
+                        U[frame, at + j, c] = inner(e, x) + inner(v, y)
             first += RATES[kinds[k]]
 
 
@@ -242,10 +225,7 @@ def logdet_frames(kinds, m_hat, out):
         out[frame] = 0.0
         for i in range(kinds.size):
             f = RATES[kinds[i]]
-            for j in range(f):
-                for k in range(f):
-                    block[j, k] = m_hat[frame, at + j, k]
-            factor_block(block, f, scale, 0.0)
+            factor_block(m_hat[frame], at, f, scale, 0.0, block)
             for j in range(f):
                 out[frame] += math.log(block[j, j])
             at += f

@@ -17,16 +17,18 @@ from fixman.kernels import jit
 from fixman.kernels.lanes import above, fma
 from fixman.kernels.steps import exact_step, step
 from fixman.kernels.triples import (
+    across,
     back,
     constants,
-    cross,
-    dot,
-    plus,
-    product,
+    entries,
+    full,
+    summed,
     times,
-    times_symmetric,
     transposed,
+    turned,
+    upper,
 )
+from fixman.kernels.vectors import inner, outer, plus
 
 REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
 POSITIONS = (1, 1, 4, 7)  # coordinates of each kind of joint
@@ -35,6 +37,7 @@ RATES = (1, 1, 3, 6)
 # by 3, 4, 5, 0, 1, 2.
 FIRST = (2, 5, 0, 3)
 UPPER = (0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)  # elements of a symmetric matrix
+NOTHING = (0.0,) * 6, (0.0,) * 9, (0.0,) * 6  # the inertia (A, B, C) of no body
 # How far the square of a quaternion's norm may be from 1.
 UNIT = 2e-6
 
@@ -46,81 +49,37 @@ LOST_INVERSE = 1e-7
 
 
 @step
-def turned(R, A):
-    """R A Rᵀ for a symmetric A."""
-    x = times_symmetric(A, (R[0], R[1], R[2]))
-    y = times_symmetric(A, (R[3], R[4], R[5]))
-    z = times_symmetric(A, (R[6], R[7], R[8]))
-    return (
-        R[0] * x[0] + R[1] * x[1] + R[2] * x[2],
-        R[3] * x[0] + R[4] * x[1] + R[5] * x[2],
-        R[6] * x[0] + R[7] * x[1] + R[8] * x[2],
-        R[3] * y[0] + R[4] * y[1] + R[5] * y[2],
-        R[6] * y[0] + R[7] * y[1] + R[8] * y[2],
-        R[6] * z[0] + R[7] * z[1] + R[8] * z[2],
-    )
-
-
-@step
 def carried(R, s, A, B, C):
     """φ (A, B, C) φᵀ with φ = [[1, s×], [0, 1]] diag(R, R): an inertia seen from a body inwards."""
-    A = turned(R, A)
-    C = turned(R, C)
-    B = product(product(R, B), transposed(R))
-    # F = s× C and Bn = B + F, then A + s× Bᵀ + Bn (s×)ᵀ
-    Bn = (
-        B[0] + s[1] * C[2] - s[2] * C[1],
-        B[1] + s[1] * C[4] - s[2] * C[3],
-        B[2] + s[1] * C[5] - s[2] * C[4],
-        B[3] + s[2] * C[0] - s[0] * C[2],
-        B[4] + s[2] * C[1] - s[0] * C[4],
-        B[5] + s[2] * C[2] - s[0] * C[5],
-        B[6] + s[0] * C[1] - s[1] * C[0],
-        B[7] + s[0] * C[3] - s[1] * C[1],
-        B[8] + s[0] * C[4] - s[1] * C[2],
-    )
-    An = (
-        A[0] + (s[1] * B[2] - s[2] * B[1]) + (s[1] * Bn[2] - s[2] * Bn[1]),
-        A[1] + (s[1] * B[5] - s[2] * B[4]) + (s[2] * Bn[0] - s[0] * Bn[2]),
-        A[2] + (s[1] * B[8] - s[2] * B[7]) + (s[0] * Bn[1] - s[1] * Bn[0]),
-        A[3] + (s[2] * B[3] - s[0] * B[5]) + (s[2] * Bn[3] - s[0] * Bn[5]),
-        A[4] + (s[2] * B[6] - s[0] * B[8]) + (s[0] * Bn[4] - s[1] * Bn[3]),
-        A[5] + (s[0] * B[7] - s[1] * B[6]) + (s[0] * Bn[7] - s[1] * Bn[6]),
-    )
-    return An, Bn, C
+    A, B, C = turned(R, full(A)), turned(R, B), turned(R, full(C))
+    moved = summed(B, across(s, C))
+    # A + s× Bᵀ + (B + s× C) (s×)ᵀ
+    A = summed(A, across(s, transposed(B)))
+    A = summed(A, transposed(across(s, transposed(moved))))
+    return upper(A), moved, upper(C)
 
 
 @step
-def felt(R, s, A, B, C, e, v):
-    """Absolute values of all that adds up to [e; v]ᵀ φ (A, B, C) φᵀ [e; v].
+def felt(A, B, C, twist):
+    """Absolute values of all that adds up to [a; b]ᵀ (A, B, C) [a; b] for a twist.
 
     A pivot is compared with those of the inertia before the last joint was taken out of it, to
     tell how many of its digits are left.
     """
-    a = back(R, e)
-    b = back(R, plus(v, cross(e, s)))
-    a0, a1, a2 = abs(a[0]), abs(a[1]), abs(a[2])
-    b0, b1, b2 = abs(b[0]), abs(b[1]), abs(b[2])
-    turning = a0 * a0 * A[0] + a1 * a1 * A[3] + a2 * a2 * A[5]
-    sliding = b0 * b0 * C[0] + b1 * b1 * C[3] + b2 * b2 * C[5]
-    across = a0 * a1 * abs(A[1]) + a0 * a2 * abs(A[2]) + a1 * a2 * abs(A[4])
-    across += b0 * b1 * abs(C[1]) + b0 * b2 * abs(C[2]) + b1 * b2 * abs(C[4])
-    across += a0 * (b0 * abs(B[0]) + b1 * abs(B[1]) + b2 * abs(B[2]))
-    across += a1 * (b0 * abs(B[3]) + b1 * abs(B[4]) + b2 * abs(B[5]))
-    across += a2 * (b0 * abs(B[6]) + b1 * abs(B[7]) + b2 * abs(B[8]))
-    return turning + sliding + 2.0 * across
+    a, b = twist
+    a, b, A, B, C = (tuple(abs(x) for x in part) for part in (a, b, full(A), B, full(C)))
+    turning, sliding, both = inner(a, times(A, a)), inner(b, times(C, b)), inner(a, times(B, b))
+    return turning + sliding + 2.0 * both
 
 
 @step
 def inertia_tuple(links, i):
-    return (
-        links[i, 16], links[i, 17], links[i, 18], links[i, 20], links[i, 21], links[i, 24],
-    )  # fmt: skip
+    return tuple(links[i, k] for k in (16, 17, 18, 20, 21, 24))
 
 
 @step
 def rotation_tuple(X, i):
-    return (X[i, 0], X[i, 1], X[i, 2], X[i, 3], X[i, 4], X[i, 5], X[i, 6], X[i, 7], X[i, 8])
+    return tuple(X[i, k] for k in range(9))
 
 
 @step
@@ -191,20 +150,44 @@ def axis(kind, j):
     return e, (1.0 if k == 3 else 0.0, 1.0 if k == 4 else 0.0, 1.0 if k == 5 else 0.0)
 
 
+@jit
+def component(kind, j, n, f):
+    """The part of a wrench [n; f] that direction j of a joint feels."""
+    if kind == REVOLUTE:
+        return n[2]
+    if kind == PRISMATIC:
+        return f[2]
+    if kind == FREE and j < 3:
+        return f[j]
+    return n[j % 3]
+
+
+@jit
+def joint_twist(kind, x, at):
+    """Turning and sliding of a joint by its rates, or accelerations, from ``x[at]`` on."""
+    zero = (0.0, 0.0, 0.0)
+    if kind == REVOLUTE:
+        return (0.0, 0.0, x[at]), zero
+    if kind == PRISMATIC:
+        return zero, (0.0, 0.0, x[at])
+    if kind == SPHERICAL:
+        return constants(x, at), zero
+    return constants(x, at + 3), constants(x, at)
+
+
 @step
 def inwards(X, i, n, f):
     """B_{i,i−1}ᵀ [n; f]."""
     R = rotation_tuple(X, i)
     f = times(R, f)
-    return plus(times(R, n), cross((X[i, 9], X[i, 10], X[i, 11]), f)), f
+    return plus(times(R, n), outer(entries(X, i, 9), f)), f
 
 
 @step
 def outwards(X, i, w, v):
     """B_{i,i−1} [w; v]."""
     R = rotation_tuple(X, i)
-    v = back(R, plus(v, cross(w, (X[i, 9], X[i, 10], X[i, 11]))))
-    return back(R, w), v
+    return back(R, w), back(R, plus(v, outer(w, entries(X, i, 9))))
 
 
 # --- articulated inertias -------------------------------------------------------------------------
@@ -288,8 +271,8 @@ def past_ball(A, B, C, n, f, moment):
     half = [halfway(L, (B[k], B[3 + k], B[6 + k])) for k in range(3)]
     whole = [rest_of_way(L, inverse, column) for column in half]
     over = [tuple(inverse[k] * column[k] for k in range(3)) for column in half]
-    C = tuple(C[k] - dot(half[i], over[j]) for k, (i, j) in enumerate(UPPER))
-    f = tuple(f[k] + dot(over[k], u) for k in range(3))
+    C = tuple(C[k] - inner(half[i], over[j]) for k, (i, j) in enumerate(UPPER))
+    f = tuple(f[k] + inner(over[k], u) for k in range(3))
     return C, f, tuple(whole[k % 3][k // 3] for k in range(9)), rest_of_way(L, inverse, u), d
 
 
@@ -303,26 +286,27 @@ def not_a_number(a):
 
 
 @jit
-def lost_pivot(body, n, D, f, scale):
-    """``body``, or n where its pivot ``D (f, f)`` is not lost but overflowed."""
+def lost_pivot(body, n, D, at, f, scale):
+    """``body``, or n where its pivot, f rows of ``D`` from ``at``, is not lost but overflowed."""
     check = not_a_number(scale[:f])
-    for j in range(f):
+    for j in range(at, at + f):
         check += not_a_number(D[j, :f])
     return body if check == 0.0 else n
 
 
 @jit
-def factor_block(D, f, scale, lost):
-    """LDLᵀ of ``D (f, f)`` below its diagonal; above it L⁻¹.
+def factor_block(given, at, f, scale, lost, D):
+    """LDLᵀ of f rows of ``given``, from ``at``, into ``D`` below its diagonal; above it L⁻¹.
 
-    False if 1 / (D⁻¹)_ii is not even ``lost`` times D_ii or ``scale (f,)``: D is nearly singular.
+    False if 1 / (D⁻¹)_ii is not even ``lost`` times D_ii or ``scale (f,)``: it is nearly singular.
     """
     for i in range(f):
         for j in range(i):
-            total = D[i, j]
+            total = given[at + i, j]
             for k in range(j):
                 total -= D[i, k] * D[k, k] * D[j, k]
             D[i, j] = total / D[j, j]
+        D[i, i] = given[at + i, i]
         for k in range(i):
             D[i, i] -= D[i, k] * D[i, k] * D[k, k]
         if not 0.0 < D[i, i] < math.inf:

@@ -42,7 +42,7 @@ def _join(builder: Any, x: Any, y: Any) -> Any:
     return builder.insert_element(one, y, INDEX(1))
 
 
-def _cast(context: Any, builder: Any, value: Any, given: Any) -> Any:
+def cast(context: Any, builder: Any, value: Any, given: Any) -> Any:
     if given is PAIR:
         return value
     number = context.cast(builder, value, given, types.float64)
@@ -58,7 +58,7 @@ def _binary(op: Any, instruction: str) -> None:
     infer_global(op)(Template)
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        x, y = (_cast(context, builder, v, t) for v, t in zip(args, sig.args, strict=True))
+        x, y = (cast(context, builder, v, t) for v, t in zip(args, sig.args, strict=True))
         return getattr(builder, instruction)(x, y)
 
     for left, right in ((Pair, Pair), (Pair, types.Number), (types.Number, Pair)):

@@ -1,8 +1,8 @@
 """Composite bodies of a serial chain: inertia matrix and matrix of convective terms.
 
-``index`` and ``table`` as in `rigid_newton_euler`.  Bodies i, i + 1, … rigidly joined have mass m,
-mass centre c and inertia I about it, all in body i's frame.  Adding two such bodies adds positive
-terms only, which adding inertias about a common origin would not.
+``kinds`` and ``links`` as in `links`.  Bodies i, i + 1, … rigidly joined have mass m, mass centre c
+and inertia I about it, all in body i's frame: row i of ``M (n, 13)``.  Adding two such bodies adds
+positive terms only, which adding inertias about a common origin would not.
 """
 
 from __future__ import annotations
@@ -11,247 +11,216 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.links import (
-    FREE,
     LOST,
-    PRISMATIC,
     RATES,
-    REVOLUTE,
-    SPHERICAL,
     axis,
+    component,
     inwards,
+    joint_twist,
+    not_a_number,
     place,
+    rotation_tuple,
 )
 from fixman.kernels.steps import step
-from fixman.kernels.triples import back, constants, cross, dot, plus, times
-from fixman.kernels.vectors import scaled
-
-
-@jit
-def component(kind, b, f, moment):
-    """Column b of p_i times a wrench."""
-    if kind == REVOLUTE:
-        return moment[2]
-    if kind == PRISMATIC:
-        return f[2]
-    if kind == FREE and b < 3:
-        return f[b]
-    return moment[b % 3]
+from fixman.kernels.triples import across, back, entries, put_entries, summed, times, turned
+from fixman.kernels.vectors import inner, minus, outer, plus, scaled
 
 
 @step
-def add_turned(R, A, B):
-    """B += R A Rᵀ, all (9,)."""
-    for i in range(0, 9, 3):
-        row = back(A, constants(R, i))
-        for j in range(3):
-            B[i + j] += row[0] * R[3 * j] + row[1] * R[3 * j + 1] + row[2] * R[3 * j + 2]
+def rows(T, i, k):
+    """3×3 matrix in row i of a table, from column k."""
+    return tuple(T[i, k + j] for j in range(9))
 
 
 @step
-def add_deviation(s, u, v, B):
-    """B += s [(u·v) 1 − u vᵀ]."""
-    trace = s * dot(u, v)
-    for i in range(3):
-        B[4 * i] += trace
-        for j in range(3):
-            B[3 * i + j] -= s * u[i] * v[j]
+def deviation(s, u, v):
+    """s [(u·v) 1 − u vᵀ]."""
+    trace = s * inner(u, v)
+    T = [-(s * u[i] * v[j]) for i in range(3) for j in range(3)]
+    return tuple(T[k] + trace if k % 4 == 0 else T[k] for k in range(9))
+
+
+@step
+def joined(links, X, i, share, M):
+    """Body i and the composite body after it, which has ``share`` of the mass of both."""
+    R, own = rotation_tuple(X, i + 1), entries(links, i, 13)
+    d = minus(plus(entries(X, i + 1, 9), times(R, entries(M, i + 1, 1))), own)
+    inertia = summed(rows(links, i, 16), turned(R, rows(M, i + 1, 4)))
+    put_entries(M, i, 1, plus(own, scaled(share, d)))
+    put_entries(M, i, 4, summed(inertia, deviation(share * links[i, 12], d, d)))
 
 
 @jit
-def compose(table, X, m, c, inertia):
+def compose(links, X, M):
     """Composite bodies M̃_i = M_i + B_{i+1,i}ᵀ M̃_{i+1} B_{i+1,i} (eq. 23b)."""
-    n = m.size
+    n = M.shape[0]
     for i in range(n - 1, -1, -1):
-        m[i] = table[i, 12]
-        own = constants(table[i], 13)
-        for k in range(9):
-            inertia[i, k] = table[i, 16 + k]
-        centre = own
-        if i < n - 1:
-            other = plus(constants(X[i + 1], 9), times(X[i + 1], constants(c[i + 1], 0)))
-            total = m[i] + m[i + 1]
-            add_turned(X[i + 1], inertia[i + 1], inertia[i])
-            if total > 0.0:
-                share = m[i + 1] / total
-                d = plus(other, scaled(-1.0, own))
-                centre = plus(own, scaled(share, d))
-                add_deviation(share * m[i], d, d, inertia[i])
-            m[i] = total
-        for k in range(3):
-            c[i, k] = centre[k]
+        if i == n - 1:
+            for k in range(13):
+                M[i, k] = links[i, 12 + k]
+        else:
+            M[i, 0] = links[i, 12] + M[i + 1, 0]
+            joined(links, X, i, M[i + 1, 0] / M[i, 0] if M[i, 0] > 0.0 else 0.0, M)
 
 
 @step
-def momentum(m, c, inertia, angular, linear):
-    """M̃ times a twist or its rate: force, and moment about the origin."""
-    f = scaled(m, plus(linear, cross(angular, c)))
-    return f, plus(times(inertia, angular), cross(c, f))
+def momentum(M, i, angular, linear):
+    """M̃_i times a twist or its rate: moment about the origin, and force."""
+    m, c = M[i, 0], entries(M, i, 1)
+    f = scaled(m, plus(linear, outer(angular, c)))
+    return plus(times(rows(M, i, 4), angular), outer(c, f)), f
 
 
 @jit
-def inertia_frames(index, table, q, out):
-    """I into ``out (frames, nv, nv)``; the first frame that is not finite, or -1."""
-    n = index.shape[0]
+def project(kinds, X, j, at, wrench, A, column, mirrored):
+    """p_iᵀ B_jiᵀ [n; f] for i ≤ j into a column of A, and its row if ``mirrored``; NaN or 0.
+
+    Joint j's rates begin at ``at``.
+    """
+    n, f = wrench
+    for i in range(j, -1, -1):
+        if i < j:
+            n, f = inwards(X, i + 1, n, f)
+            at -= RATES[kinds[i]]
+        for b in range(RATES[kinds[i]]):
+            value = component(kinds[i], b, n, f)
+            A[at + b, column] = value
+            if mirrored:
+                A[column, at + b] = value
+    return 0.0 * (f[0] + f[1] + f[2] + n[0] + n[1] + n[2])
+
+
+@jit
+def inertia_frames(kinds, links, q, out):
+    """I into ``out (frames, nv, nv)``; (n + 1) · (first frame that is not finite) + n, or -1."""
+    n = kinds.size
     X = np.empty((n, 12))
-    m = np.empty(n)
-    c = np.empty((n, 3))
-    inertia = np.empty((n, 9))
+    M = np.empty((n, 13))
     for frame in range(out.shape[0]):
         A = out[frame]
-        if not place(q[frame], index[:, 0], table, X):
-            return frame
-        compose(table, X, m, c, inertia)
-        check = 0.0
-        for k in range(q.shape[1]):  # not every coordinate has a part in I
-            check += 0.0 * q[frame, k]
+        if not place(q[frame], kinds, links, X):
+            return frame * (n + 1) + n
+        compose(links, X, M)
+        check = not_a_number(q[frame])  # not every coordinate has a part in I
+        at = 0
         for j in range(n):
-            kind = index[j, 0]
-            for a in range(RATES[kind]):
-                column = index[j, 2] + a
-                e, v = axis(kind, a)
-                f, moment = momentum(m[j], constants(c[j], 0), inertia[j], e, v)
-                for b in range(a + 1):
-                    # eq. 24: i_ji = p_jᵀ M̃_j B_ji p_i
-                    value = component(kind, b, f, moment)
-                    A[index[j, 2] + b, column] = value
-                    A[column, index[j, 2] + b] = value
-                for i in range(j - 1, -1, -1):
-                    moment, f = inwards(X, i + 1, moment, f)
-                    for b in range(RATES[index[i, 0]]):
-                        value = component(index[i, 0], b, f, moment)
-                        A[index[i, 2] + b, column] = value
-                        A[column, index[i, 2] + b] = value
-                check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])
+            for a in range(RATES[kinds[j]]):
+                # eq. 24: i_ij = p_iᵀ M̃_i B_ij p_j
+                e, v = axis(kinds[j], a)
+                check += project(kinds, X, j, at, momentum(M, j, e, v), A, at + a, True)
+            at += RATES[kinds[j]]
         if check != 0.0:  # NaN
-            return frame
+            return frame * (n + 1) + n
     return -1
 
 
 @jit
-def rates(index, table, qd, X, ω, ṡ):
-    """Angular velocities ω_i, and velocities ṡ_i of body i's origin relative to that of i − 1.
+def rates(kinds, qd, X, V):
+    """ω_i, and velocities ṡ_i of body i's origin relative to that of i − 1, into ``V (n, 6)``.
 
     ω_i in body i's frame, ṡ_i in body i − 1's.
     """
-    last = (0.0, 0.0, 0.0)
-    for i in range(ω.shape[0]):
-        kind = index[i, 0]
-        at = index[i, 2]
-        velocity = cross(last, constants(X[i], 9))
-        last = back(X[i], last)
-        if kind == REVOLUTE:
-            last = (last[0], last[1], last[2] + qd[at])
-        elif kind == PRISMATIC:
-            velocity = plus(velocity, times(X[i], (0.0, 0.0, qd[at])))
-        elif kind == SPHERICAL:
-            last = plus(last, constants(qd, at))
-        else:
-            velocity = plus(velocity, times(X[i], constants(qd, at)))
-            last = plus(last, constants(qd, at + 3))
-        for k in range(3):
-            ω[i, k] = last[k]
-            ṡ[i, k] = velocity[k]
+    ω = (0.0, 0.0, 0.0)
+    at = 0
+    for i in range(kinds.size):
+        turn, slide = joint_twist(kinds[i], qd, at)
+        R = rotation_tuple(X, i)
+        velocity = plus(outer(ω, entries(X, i, 9)), times(R, slide))
+        ω = plus(back(R, ω), turn)
+        put_entries(V, i, 0, ω)
+        put_entries(V, i, 3, velocity)
+        at += RATES[kinds[i]]
+
+
+@step
+def own_rates(links, i, V, s):
+    """Ḣ and Z of body i alone, its I taken as I + s tr I."""
+    ω, c = entries(V, i, 0), entries(links, i, 13)
+    ċ, inertia = outer(ω, c), rows(links, i, 16)
+    s = s * (inertia[0] + inertia[4] + inertia[8])
+    shifted = tuple(inertia[k] + s if k % 4 == 0 else inertia[k] for k in range(9))
+    m = links[i, 12]
+    return scaled(m, ċ), summed(across(ω, shifted), deviation(m, ċ, c))
+
+
+@step
+def with_rates(X, i, M, V, Y, own):
+    """The same with those of the composite body i, given from ``own`` and its neighbours."""
+    ḣ, Z = own
+    R, m, v = rotation_tuple(X, i), M[i, 0], entries(V, i, 3)
+    s, moved = entries(X, i, 9), times(R, entries(Y, i, 0))
+    Z = summed(Z, turned(R, rows(Y, i, 3)))
+    Z = summed(Z, deviation(m, v, plus(s, times(R, entries(M, i, 1)))))
+    return plus(ḣ, plus(moved, scaled(m, v))), summed(Z, deviation(1.0, moved, s))
 
 
 @jit
-def compose_rates(table, X, m, c, ω, ṡ, christoffel, ḣ, Z):
-    """Y_i = Σ_{k≥i} B_kiᵀ (M_k Ḃ_ki + Ṁ_k B_ki), which takes [w; u] to [ḣ; Z] w.
+def compose_rates(links, X, M, V, s, Y):
+    """Y_i = Σ_{k≥i} B_kiᵀ (M_k Ḃ_ki + Ṁ_k B_ki), which takes [w; u] to [ḣ; Z] w; ``Y (n, 12)``.
 
     With d_k from body i's origin to mass centre k, h = Σ m d and
-    Z = Σ m [(d·ḋ) 1 − ḋ dᵀ] + ω_k × I_k.
+    Z = Σ m [(d·ḋ) 1 − ḋ dᵀ] + ω_k × (I_k + s tr I_k).
     """
-    n = m.size
+    n = Y.shape[0]
     for i in range(n - 1, -1, -1):
-        w = constants(ω[i], 0)
-        own = constants(table[i], 13)
-        ḋ = cross(w, own)
-        first = scaled(table[i, 12], ḋ)
-        half = 0.0
-        if christoffel:
-            half = 0.5 * (table[i, 16] + table[i, 20] + table[i, 24])
-        for k in range(3):
-            column = cross(w, constants(table[i], 16 + 3 * k))
-            for j in range(3):
-                Z[i, 3 * j + k] = column[j]
-        if half != 0.0:
-            Z[i, 1] += half * w[2]
-            Z[i, 2] -= half * w[1]
-            Z[i, 3] -= half * w[2]
-            Z[i, 5] += half * w[0]
-            Z[i, 6] += half * w[1]
-            Z[i, 7] -= half * w[0]
-        add_deviation(table[i, 12], ḋ, own, Z[i])
+        ḣ, Z = own_rates(links, i, V, s)
         if i < n - 1:
-            s = constants(X[i + 1], 9)
-            v = constants(ṡ[i + 1], 0)
-            other = times(X[i + 1], constants(c[i + 1], 0))
-            moved = times(X[i + 1], constants(ḣ[i + 1], 0))
-            add_turned(X[i + 1], Z[i + 1], Z[i])
-            add_deviation(m[i + 1], v, s, Z[i])
-            add_deviation(1.0, moved, s, Z[i])
-            add_deviation(m[i + 1], v, other, Z[i])
-            first = plus(first, plus(moved, scaled(m[i + 1], v)))
-        for k in range(3):
-            ḣ[i, k] = first[k]
+            ḣ, Z = with_rates(X, i + 1, M, V, Y, (ḣ, Z))
+        put_entries(Y, i, 0, ḣ)
+        put_entries(Y, i, 3, Z)
+
+
+@step
+def carried_rates(X, V, i, w, dw, du):
+    """B_ij p_j of the next body, and its rate."""
+    R = rotation_tuple(X, i)
+    du = plus(du, plus(outer(dw, entries(X, i, 9)), outer(w, entries(V, i, 3))))
+    return back(R, w), back(R, dw), back(R, du)
+
+
+@step
+def convected(M, Y, i, w, dw, du):
+    """M̃_i (B_ij p_j)˙ + Y_i B_ij p_j."""
+    n, f = momentum(M, i, dw, du)
+    return plus(n, times(rows(Y, i, 3), w)), plus(f, outer(w, entries(Y, i, 0)))
 
 
 @jit
-def convective_frames(index, table, q, qd, christoffel, out):
-    """C into ``out (frames, nv, nv)``; the first frame that is not finite, or -1."""
-    n = index.shape[0]
+def convective_frames(kinds, links, q, qd, christoffel, out):
+    """C into ``out (frames, nv, nv)``; returns as `inertia_frames` does."""
+    n = kinds.size
     X = np.empty((n, 12))
-    m = np.empty(n)
-    c = np.empty((n, 3))
-    inertia = np.empty((n, 9))
-    ω = np.empty((n, 3))
-    ṡ = np.empty((n, 3))
-    ḣ = np.empty((n, 3))
-    Z = np.empty((n, 9))
+    M = np.empty((n, 13))
+    V = np.empty((n, 6))
+    Y = np.empty((n, 12))
     for frame in range(out.shape[0]):
         A = out[frame]
-        if not place(q[frame], index[:, 0], table, X):
-            return frame
-        compose(table, X, m, c, inertia)
-        rates(index, table, qd[frame], X, ω, ṡ)
-        compose_rates(table, X, m, c, ω, ṡ, christoffel, ḣ, Z)
-        check = 0.0
-        for k in range(q.shape[1]):  # not every coordinate or rate has a part in C
-            check += 0.0 * q[frame, k]
-        for k in range(qd.shape[1]):
-            check += 0.0 * qd[frame, k]
+        if not place(q[frame], kinds, links, X):
+            return frame * (n + 1) + n
+        compose(links, X, M)
+        rates(kinds, qd[frame], X, V)
+        compose_rates(links, X, M, V, -0.5 if christoffel else 0.0, Y)
+        # Not every coordinate or rate has a part in C.
+        check = not_a_number(q[frame]) + not_a_number(qd[frame])
+        first = 0
         for j in range(n):
-            kind = index[j, 0]
-            for a in range(RATES[kind]):
-                column = index[j, 2] + a
-                w, u = axis(kind, a)  # B_ij p_j, and its rate
-                dw = cross(constants(ω[j], 0), w)
-                du = cross(constants(ω[j], 0), u)
-                f = (0.0, 0.0, 0.0)
-                moment = (0.0, 0.0, 0.0)
+            for a in range(RATES[kinds[j]]):
+                w, u = axis(kinds[j], a)
+                dw, du = outer(entries(V, j, 0), w), outer(entries(V, j, 0), u)
+                at = first
                 for i in range(j, n):
                     if i > j:
-                        s = constants(X[i], 9)
-                        du = plus(du, plus(cross(dw, s), cross(w, constants(ṡ[i], 0))))
-                        w = back(X[i], w)
-                        dw = back(X[i], dw)
-                        du = back(X[i], du)
-                    force, torque = momentum(m[i], constants(c[i], 0), inertia[i], dw, du)
-                    force = plus(force, cross(w, constants(ḣ[i], 0)))
-                    torque = plus(torque, times(Z[i], w))
-                    for b in range(RATES[index[i, 0]]):
-                        A[index[i, 2] + b, column] = component(index[i, 0], b, force, torque)
+                        w, dw, du = carried_rates(X, V, i, w, dw, du)
+                    moment, f = convected(M, Y, i, w, dw, du)
+                    for b in range(RATES[kinds[i]]):
+                        A[at + b, first + a] = component(kinds[i], b, moment, f)
                     if i == j:
-                        f = force
-                        moment = torque
-                    check += 0.0 * (force[0] + force[1] + force[2])
-                    check += 0.0 * (torque[0] + torque[1] + torque[2])
-                for i in range(j - 1, -1, -1):
-                    moment, f = inwards(X, i + 1, moment, f)
-                    for b in range(RATES[index[i, 0]]):
-                        A[index[i, 2] + b, column] = component(index[i, 0], b, f, moment)
-                check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])
+                        check += project(kinds, X, j, first, (moment, f), A, first + a, False)
+                    at += RATES[kinds[i]]
+                    check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])
+            first += RATES[kinds[j]]
         if check != 0.0:  # NaN
-            return frame
+            return frame * (n + 1) + n
     return -1
 
 

@@ -1,7 +1,6 @@
 """Recursive Newton–Euler equations of a serial chain of rigid bodies, in body frames.
 
-``index (n, 3)``: kind of the joint, its first coordinate, its first rate.  ``table (n, 25)``:
-rotation of the joint frame by rows, translation, mass, mass centre, inertia about it by rows.
+``kinds (n,)`` and ``links (n, 25)`` as in `links`; wrenches have the force before the moment.
 """
 
 from __future__ import annotations
@@ -9,86 +8,102 @@ from __future__ import annotations
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.links import FREE, PRISMATIC, REVOLUTE, SPHERICAL, inwards, place
-from fixman.kernels.triples import back, constants, cross, plus, times
-from fixman.kernels.vectors import scaled
+from fixman.kernels.links import (
+    PRISMATIC,
+    RATES,
+    component,
+    inwards,
+    joint_twist,
+    place,
+    rotation_tuple,
+)
+from fixman.kernels.steps import step
+from fixman.kernels.triples import back, entries, put_entries, times
+from fixman.kernels.vectors import outer, plus, scaled
+
+
+@step
+def onwards(X, i, ω, dω, a):
+    """B_{i,i−1} ξ_{i−1} + Ḃ_{i,i−1} ν_{i−1}, which needs no linear velocity."""
+    R, s = rotation_tuple(X, i), entries(X, i, 9)
+    a = plus(a, plus(outer(dω, s), outer(ω, outer(ω, s))))
+    return back(R, ω), back(R, dω), back(R, a)
+
+
+@step
+def moved(ω, dω, a, turn, slide):
+    """Ω_i p_i θ̇_i added, and the joint's turning."""
+    return plus(ω, turn), plus(dω, outer(ω, turn)), plus(a, outer(plus(ω, turn), slide))
+
+
+@step
+def required(links, i, ω, dω, a):
+    """M_i ξ_i + Ṁ_i ν_i, with the moment about the frame's origin."""
+    c, inertia = entries(links, i, 13), tuple(links[i, 16 + k] for k in range(9))
+    f = scaled(links[i, 12], plus(a, plus(outer(dω, c), outer(ω, outer(ω, c)))))
+    moment = plus(times(inertia, dω), outer(ω, times(inertia, ω)))
+    return (*f, *plus(moment, outer(c, f)))
 
 
 @jit
-def newton_euler_frames(index, table, q, qd, qdd, gravity, W, tau, G):
-    """Joint forces into ``tau (frames, nv)``; the first frame that is not finite, or -1.
+def loosen(qd, qdd, g, W, kinds, links, X, γ):
+    """M_i ξ_i + Ṁ_i ν_i − w_i into ``γ (n, 6)``: what each body needs, cut loose.
 
-    ``G (frames, n, 6)`` receives the joint wrenches, or is room for those of one frame.
+    ``qdd`` may be None where the bias alone is asked for, and ``W (n, 6)`` empty.
     """
-    n = index.shape[0]
+    ω = dω = (0.0, 0.0, 0.0)
+    a = (-g[0], -g[1], -g[2])  # eq. 32
+    at = 0
+    for i in range(kinds.size):
+        ω, dω, a = onwards(X, i, ω, dω, a)
+        turn, slide = joint_twist(kinds[i], qd, at)
+        if kinds[i] == PRISMATIC:
+            slide = scaled(2.0, slide)  # its axis turns too
+        ω, dω, a = moved(ω, dω, a, turn, slide)
+        if qdd is not None:
+            turn, slide = joint_twist(kinds[i], qdd, at)
+            dω, a = plus(dω, turn), plus(a, slide)
+        at += RATES[kinds[i]]
+        put_entries(γ, i, 0, required(links, i, ω, dω, a))
+        if W.size:
+            for k in range(6):
+                γ[i, k] -= W[i, k]
+
+
+@step
+def taken_back(X, i, γ):
+    """γ_{i−1} + B_{i,i−1}ᵀ γ_i."""
+    n, f = inwards(X, i, entries(γ, i, 3), entries(γ, i, 0))
+    put_entries(γ, i - 1, 0, plus(entries(γ, i - 1, 0), f))
+    put_entries(γ, i - 1, 3, plus(entries(γ, i - 1, 3), n))
+
+
+@jit
+def newton_euler_frames(kinds, links, motion, gravity, W, tau, G):
+    """Joint forces into ``tau (frames, nv)`` for a motion q, q̇, q̈.
+
+    ``G (frames, n, 6)`` receives the joint wrenches, or is room for those of one frame.  Returns
+    (n + 1) times the first frame that is not finite, plus n; or -1.
+    """
+    n = kinds.size
+    q, qd, qdd = motion
     X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not place(q[frame], index[:, 0], table, X):
-            return frame
+        if not place(q[frame], kinds, links, X):
+            return frame * (n + 1) + n
         γ = G[frame if G.shape[0] > 1 else 0]
-        ω = (0.0, 0.0, 0.0)
-        dω = (0.0, 0.0, 0.0)
-        a = (-gravity[0], -gravity[1], -gravity[2])  # eq. 32
-        for i in range(n):
-            # B_{i,i−1} ξ_{i−1} + Ḃ_{i,i−1} ν_{i−1}, which needs no linear velocity
-            s = constants(X[i], 9)
-            a = back(X[i], plus(a, plus(cross(dω, s), cross(ω, cross(ω, s)))))
-            ω = back(X[i], ω)
-            dω = back(X[i], dω)
-            # p_i θ̈_i + Ω_i p_i θ̇_i
-            kind = index[i, 0]
-            at = index[i, 2]
-            if kind == REVOLUTE:
-                rate = qd[frame, at]
-                dω = (dω[0] + ω[1] * rate, dω[1] - ω[0] * rate, dω[2] + qdd[frame, at])
-                ω = (ω[0], ω[1], ω[2] + rate)
-            elif kind == PRISMATIC:
-                rate = 2.0 * qd[frame, at]
-                a = (a[0] + ω[1] * rate, a[1] - ω[0] * rate, a[2] + qdd[frame, at])
-            else:
-                turning = at if kind == SPHERICAL else at + 3
-                relative = constants(qd[frame], turning)
-                dω = plus(dω, plus(cross(ω, relative), constants(qdd[frame], turning)))
-                ω = plus(ω, relative)
-                if kind == FREE:
-                    a = plus(a, plus(cross(ω, constants(qd[frame], at)), constants(qdd[frame], at)))
-            # M_i ξ_i + Ṁ_i ν_i, with the moment about the frame's origin
-            c = constants(table[i], 13)
-            f = scaled(table[i, 12], plus(a, plus(cross(dω, c), cross(ω, cross(ω, c)))))
-            inertia = table[i, 16:25]
-            moment = plus(times(inertia, dω), cross(ω, times(inertia, ω)))
-            moment = plus(moment, cross(c, f))
-            for k in range(3):
-                γ[i, k] = f[k]
-                γ[i, 3 + k] = moment[k]
-            if W.shape[0] > 0:
-                for k in range(6):
-                    γ[i, k] -= W[frame, i, k]
+        loads = W[frame * n : (frame + 1) * n]
+        loosen(qd[frame], qdd[frame], gravity, loads, kinds, links, X, γ)
         check = 0.0
+        at = tau.shape[1]
         for i in range(n - 1, -1, -1):
-            f = constants(γ[i], 0)
-            moment = constants(γ[i], 3)
-            kind = index[i, 0]
-            at = index[i, 2]
-            # τ_i = p_iᵀ γ_i
-            if kind == REVOLUTE:
-                tau[frame, at] = moment[2]
-            elif kind == PRISMATIC:
-                tau[frame, at] = f[2]
-            else:
-                if kind == FREE:
-                    for k in range(3):
-                        tau[frame, at + k] = f[k]
-                    at += 3
-                for k in range(3):
-                    tau[frame, at + k] = moment[k]
+            f, moment = entries(γ, i, 0), entries(γ, i, 3)
+            at -= RATES[kinds[i]]
+            for j in range(RATES[kinds[i]]):
+                tau[frame, at + j] = component(kinds[i], j, moment, f)  # p_iᵀ γ_i
             check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])
             if i > 0:
-                # γ_{i−1} + B_{i,i−1}ᵀ γ_i
-                moment, f = inwards(X, i, moment, f)
-                for k in range(3):
-                    γ[i - 1, k] += f[k]
-                    γ[i - 1, 3 + k] += moment[k]
+                taken_back(X, i, γ)
         if check != 0.0:  # NaN
-            return frame
+            return frame * (n + 1) + n
     return -1

@@ -14,8 +14,8 @@ joint frame to the body's: v_O = Eᵀ (v + ω × p), ω_O = Eᵀ ω.  Eliminatio
 joint i leaves Ĉ_i = C_i − K_hᵀ S_hh⁻¹ K_h in C_i's place, the mobility at the next joint of all
 that is between it and the base: nothing is accumulated along the chain but that.
 
-A row of ``table (n, TABLE)`` holds one body, a row of ``factor (n, FACTOR)`` one joint's factor;
-the columns are named below.
+A row of ``table (n, TABLE)`` holds one body, a row of ``work (n, WORK)`` one joint's factor and
+vectors; the columns are named below.
 """
 
 from __future__ import annotations
@@ -28,30 +28,29 @@ from numba import types
 
 from fixman.kernels import jit
 from fixman.kernels.banded import times as multiplied
-from fixman.kernels.links import POSITIONS, PRISMATIC, REVOLUTE, SPHERICAL, joint_motion
+from fixman.kernels.links import POSITIONS, PRISMATIC, joint_motion, joint_twist
 from fixman.kernels.steps import step
 from fixman.kernels.triples import (
     back,
     constants,
-    cross,
     matrix,
-    plus,
-    store3,
-    store6,
+    store_all,
     times,
     times_symmetric,
+    upper,
 )
+from fixman.kernels.vectors import minus, outer, plus, scaled
 
 # Columns of a body's row: the three blocks, then what velocities and loads want: J, I_c, R, c, r,
-# 1/m, and the rotation of the body's own joint frame, of which only the first is used.
+# 1/m, the rotation of the body's own joint frame, of which only the first is used, and the kind of
+# the joint.
 A, K, C, INVERSE, INERTIA, ROTATION, CENTRE, LEVER, LIGHT = 0, 36, 72, 108, 117, 126, 135, 138, 141
-BASE = 142
-TABLE = 151
-# Columns of a joint's factor: S before elimination, L and pivots, L⁻¹K over the pivots, E, p.
-S, L, W, TURN, PLACE = 0, 36, 72, 108, 117
-FACTOR = 120
-# Columns of a joint's vectors: L⁻¹y over the pivots, ω, soft part of y.
-VECTORS = 18
+BASE, KIND = 142, 151
+TABLE = 152
+# Columns of a joint: S before elimination, L and pivots, L⁻¹K over the pivots, E, p; then L⁻¹y over
+# the pivots and the soft part of y.
+S, L, W, TURN, PLACE, Y = 0, 36, 72, 108, 117, 120
+WORK = 126
 
 # Hard directions of each kind of joint first, then the soft ones in the order of its rates.
 ORDER = np.array(
@@ -78,18 +77,16 @@ def strict(kernel: Any) -> Any:
 @step
 def keep(f, E, p):
     """Where the coordinates of a joint have moved the body's frame."""
-    for k in range(9):
-        f[TURN + k] = E[k]
-    store3(f, PLACE, p)
+    store_all(f, TURN, E)
+    store_all(f, PLACE, p)
 
 
 @step
 def carry(f, a, b):
     """b = 𝒥 a for twists (6) in the joint frame: Eᵀ ω and Eᵀ (v + ω × p)."""
     E, w = matrix(f, TURN), constants(a, 0)
-    v = plus(constants(a, 3), cross(w, constants(f, PLACE)))
-    store3(b, 0, back(E, w))
-    store3(b, 3, back(E, v))
+    v = plus(constants(a, 3), outer(w, constants(f, PLACE)))
+    store_all(b, 0, (*back(E, w), *back(E, v)))
 
 
 @step
@@ -97,29 +94,29 @@ def carry_wrench(f, a, b):
     """b = 𝒥ᵀ a for wrenches (moment, force) in the body's axes: back to the joint frame."""
     E = matrix(f, TURN)
     force = times(E, constants(a, 3))
-    store3(b, 0, plus(times(E, constants(a, 0)), cross(constants(f, PLACE), force)))
-    store3(b, 3, force)
+    moment = plus(times(E, constants(a, 0)), outer(constants(f, PLACE), force))
+    store_all(b, 0, (*moment, *force))
 
 
 @jit
-def factor_frame(table, index, q, factor):
+def factor_frame(table, q, work):
     """Factor H^bb of one configuration; ln det H^bb and the first body whose pivot is lost, or -1.
 
     A pivot is lost where less than `LEAST` of the blocks it came from is left in it.
     """
-    n = index.shape[0]
     mobility = np.zeros((6, 6))  # Ĉ
     half = np.zeros((6, 6))
     column = np.zeros(6)
     product = 1.0
     total = 0.0
-    for i in range(n):
+    at = 0
+    for i in range(table.shape[0]):
         row = table[i]
-        f = factor[i]
-        kind = index[i, 0]
+        f = work[i]
+        kind = int(row[KIND])
         hard = HARD[kind]
         order = ORDER[kind]
-        E, p, usable = joint_motion(kind, q, index[i, 1])
+        E, p, usable = joint_motion(kind, q, at)
         if not usable:
             return 0.0, i
         keep(f, E, p)
@@ -129,7 +126,7 @@ def factor_frame(table, index, q, factor):
             scale_v += row[A + 7 * j + 21] + (table[i - 1, C + 7 * j + 21] if i > 0 else 0.0)
         if kind == PRISMATIC and i > 0:  # the trace of 𝒥 C 𝒥ᵀ
             before = table[i - 1]
-            d = q[index[i, 1]]
+            d = q[at]
             scale_v += 2.0 * d * (before[C + 19] - before[C + 24])
             scale_v += d * d * (before[C] + before[C + 7])
         # S = A + 𝒥 Ĉ 𝒥ᵀ
@@ -164,6 +161,7 @@ def factor_frame(table, index, q, factor):
                     y -= f[W + 6 * t + j] * f[L + 7 * t] * f[W + 6 * t + k]
                 mobility[j, k] = y
                 mobility[k, j] = y
+        at += POSITIONS[kind]
     return total + math.log(product), -1
 
 
@@ -171,89 +169,73 @@ def factor_frame(table, index, q, factor):
 def pushed(c, light, wrenches, k):
     """Moment about the mass centre and acceleration that a wrench on a body causes."""
     f = constants(wrenches, k)
-    m = plus(constants(wrenches, k + 3), cross(f, c))
-    return m, (light * f[0], light * f[1], light * f[2])
+    return plus(constants(wrenches, k + 3), outer(f, c)), scaled(light, f)
 
 
 @step
-def alone(R, J, I_c, c, r, w, push):
+def alone(body, w, push):
     """The body cut loose: ε, accelerations of its origin and of the next joint, and ω there.
 
-    What concerns the next joint is in its axes.
+    What concerns the next joint is in its axes.  ``body``: R, J, I_c, c, r.
     """
+    R, J, inertia, c, r = body
     m, f = push
-    e = times_symmetric(J, plus(cross(times_symmetric(I_c, w), w), m))
+    e = times_symmetric(J, plus(outer(times_symmetric(inertia, w), w), m))
     # Σ = ω ωᵀ − ω², so that ω × (ω × a) = Σ a
     xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
     S = (-yy - zz, w[0] * w[1], w[0] * w[2], -xx - zz, w[1] * w[2], -xx - yy)
-    a, near = plus(f, cross(c, e)), times_symmetric(S, c)
-    p = plus(plus(f, cross(e, r)), times_symmetric(S, r))
-    return e, (a[0] - near[0], a[1] - near[1], a[2] - near[2]), back(R, e), back(R, p), back(R, w)
+    a = minus(plus(f, outer(c, e)), times_symmetric(S, c))
+    p = plus(plus(f, outer(e, r)), times_symmetric(S, r))
+    return e, a, back(R, e), back(R, p), back(R, w)
 
 
 @step
-def symmetric(row, k):
-    return row[k], row[k + 1], row[k + 2], row[k + 4], row[k + 5], row[k + 8]
-
-
-@step
-def right_side(row, f, ahead, y, before, turn, slide, push):
+def right_side(row, f, ahead, y, before, twist, push):
     """Write y, less torques, and the acceleration of the next joint frame; ω there.
 
     ``y``: acceleration of the body cut loose in its joint's rows, less that of the joint's frame
     and what velocities add.
     """
-    joint = cross(before, cross(before, constants(f, PLACE)))
-    store3(ahead, 3, plus(constants(ahead, 3), joint))
+    turn, slide = twist
+    joint = outer(before, outer(before, constants(f, PLACE)))
+    store_all(ahead, 3, plus(constants(ahead, 3), joint))
     carry(f, ahead, y)
-    c, r = constants(row, CENTRE), constants(row, LEVER)
-    body = matrix(row, ROTATION), symmetric(row, INVERSE), symmetric(row, INERTIA), c, r
+    J, inertia = upper(matrix(row, INVERSE)), upper(matrix(row, INERTIA))
+    body = matrix(row, ROTATION), J, inertia, constants(row, CENTRE), constants(row, LEVER)
     omega = back(matrix(f, TURN), before)
-    h, omega = cross(omega, turn), plus(omega, turn)
-    e, a, turning, moving, last = alone(*body, omega, push)
-    v = cross(omega, slide)
-    for k in range(3):
-        y[k], y[3 + k] = e[k] - (y[k] + h[k]), a[k] - (y[3 + k] + v[k])
-    store6(ahead, 0, (*turning, *moving))
+    h, omega = outer(omega, turn), plus(omega, turn)
+    e, a, turning, moving, last = alone(body, omega, push)
+    store_all(y, 0, minus(e, plus(constants(y, 0), h)))
+    store_all(y, 3, minus(a, plus(constants(y, 3), outer(omega, slide))))
+    store_all(ahead, 0, (*turning, *moving))
     return last
 
 
 @jit
-def solve_frame(table, index, qd, tau, gravity, wrenches, factor, vectors, qdd, forces):
-    """Joint rates' accelerations, and wrenches of the joints, of one factored configuration.
+def eliminate(table, qd, tau, gravity, wrenches, work):
+    """L⁻¹ y of one factored configuration, from the base on, which accelerates by minus gravity.
 
-    The base accelerates by minus gravity.  ``wrenches`` (6 n) and ``forces`` (n, 6), force before
-    moment, may be empty.
+    ``wrenches`` (6 n) may be empty.
     """
-    n = index.shape[0]
     ahead = np.zeros(6)  # acceleration of the next joint frame, its λ not yet at work
     y = np.zeros(6)
     zero = (0.0, 0.0, 0.0)
     before = zero  # ω of the body before, in the joint frame's axes
-    g = back(table[0, BASE:], gravity)
-    ahead[3], ahead[4], ahead[5] = -g[0], -g[1], -g[2]
+    store_all(ahead, 3, scaled(-1.0, back(table[0, BASE:], gravity)))
     at = 0
-    for i in range(n):
+    for i in range(table.shape[0]):
         row = table[i]
-        f = factor[i]
-        z = vectors[i]
-        kind = index[i, 0]
+        f = work[i]
+        kind = int(row[KIND])
         hard = HARD[kind]
         order = ORDER[kind]
-        turn = slide = zero
-        if kind == REVOLUTE:
-            turn = (0.0, 0.0, qd[at])
-        elif kind == PRISMATIC:
-            slide = (0.0, 0.0, 2.0 * qd[at])
-        elif kind == SPHERICAL:
-            turn = constants(qd, at)
-        else:
-            slide = constants(qd, at)
-            turn = constants(qd, at + 3)
+        turn, slide = joint_twist(kind, qd, at)
+        if kind == PRISMATIC:
+            slide = scaled(2.0, slide)
         push = (zero, zero)
         if wrenches.size:
             push = pushed(constants(row, CENTRE), row[LIGHT], wrenches, 6 * i)
-        before = right_side(row, f, ahead, y, before, turn, slide, push)
+        before = right_side(row, f, ahead, y, before, (turn, slide), push)
         # Torques, then L⁻¹.
         for s in range(hard, 6):
             torque = tau[at + s - hard]
@@ -261,35 +243,42 @@ def solve_frame(table, index, qd, tau, gravity, wrenches, factor, vectors, qdd, 
                 y[j] += f[S + 6 * order[s] + j] * torque
                 ahead[j] += row[K + 6 * order[s] + j] * torque
         for s in range(hard, 6):
-            z[12 + s] = y[order[s]]
+            f[Y + s] = y[order[s]]
         for a in range(hard):
             d = y[order[a]]
             for t in range(a):
-                d -= f[L + 6 * a + t] * f[L + 7 * t] * z[t]
+                d -= f[L + 6 * a + t] * f[L + 7 * t] * f[Y + t]
             for j in range(6):
                 ahead[j] -= f[W + 6 * a + j] * d
-            z[a] = d / f[L + 7 * a]
+            f[Y + a] = d / f[L + 7 * a]
         at += 6 - hard
-    # Back: u is the wrench of the next joint in its frame, taken from the body.
-    u = np.zeros(6)
+
+
+@jit
+def substitute(table, tau, work, qdd, forces):
+    """Accelerations and wrenches of the joints from tip to base; whether those are finite.
+
+    ``forces`` (n, 6), force before moment, may be empty.
+    """
+    u = np.zeros(6)  # wrench of the next joint in its frame, taken from the body
     w = np.zeros(6)
     check = 0.0
-    for i in range(n - 1, -1, -1):
+    at = qdd.size
+    for i in range(table.shape[0] - 1, -1, -1):
         row = table[i]
-        f = factor[i]
-        z = vectors[i]
-        hard = HARD[index[i, 0]]
-        order = ORDER[index[i, 0]]
+        f = work[i]
+        hard = HARD[int(row[KIND])]
+        order = ORDER[int(row[KIND])]
         at -= 6 - hard
         for a in range(hard - 1, -1, -1):
-            d = -z[a]
+            d = -f[Y + a]
             for k in range(6):
                 d += f[W + 6 * a + k] * u[k]
             for t in range(a + 1, hard):
                 d -= f[L + 6 * t + a] * w[order[t]]
             w[order[a]] = d
         for s in range(hard, 6):
-            d = z[12 + s]
+            d = f[Y + s]
             for a in range(hard):
                 d += f[S + 6 * order[s] + order[a]] * w[order[a]]
             for k in range(6):
@@ -299,55 +288,52 @@ def solve_frame(table, index, qd, tau, gravity, wrenches, factor, vectors, qdd, 
         for s in range(hard, 6):
             w[order[s]] = tau[at + s - hard]
         if forces.size:
-            for j in range(3):
-                forces[i, j] = w[3 + j]
-                forces[i, 3 + j] = w[j]
+            for j in range(6):
+                forces[i, j] = w[(3 + j) % 6]
         carry_wrench(f, w, u)
     return check == 0.0
 
 
 @jit
-def motion_frames(table, index, q, qd, tau, gravity, wrenches, out, joints):
+def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints):
     """Solve every frame; frame · (n + 1) + body of the first lost pivot, or -1.
 
     Arrays are flat, frames stacked, ``wrenches`` may be None.  ``out``: the accelerations of a
     frame, and where ``joints`` is true its 6 n joint wrenches.  Body n: a result is not finite.
     """
-    n = index.shape[0]
-    nq = index[n - 1, 1] + POSITIONS[index[n - 1, 0]]
-    nv = index[n - 1, 2] + 6 - HARD[index[n - 1, 0]]
-    frames = q.size // nq
-    factor = np.empty((n, FACTOR))
-    vectors = np.empty((n, VECTORS))
+    n = table.shape[0]
+    nq = nv = 0
+    for i in range(n):
+        nq += POSITIONS[int(table[i, KIND])]
+        nv += 6 - HARD[int(table[i, KIND])]
+    work = np.empty((n, WORK))
     width = nv + 6 * n if joints else nv
     nothing = np.empty((0, 6))
     none = np.empty(0)
-    for frame in range(frames):
-        _, body = factor_frame(table, index, q[frame * nq : (frame + 1) * nq], factor)
+    for frame in range(q.size // nq):
+        _, body = factor_frame(table, q[frame * nq : (frame + 1) * nq], work)
         if body >= 0:
             return frame * (n + 1) + body
         rates = slice(frame * nv, (frame + 1) * nv)
         answer = out[frame * width : (frame + 1) * width]
         forces = answer[nv:].reshape(n, 6) if joints else nothing
-        W = none
+        loads = none
         if wrenches is not None:
-            W = wrenches[6 * n * frame : 6 * n * (frame + 1)]
-        if not solve_frame(
-            table, index, qd[rates], tau[rates], gravity, W, factor, vectors,
-            answer[:nv], forces,
-        ):  # fmt: skip
+            loads = wrenches[6 * n * frame : 6 * n * (frame + 1)]
+        eliminate(table, qd[rates], tau[rates], gravity, loads, work)
+        if not substitute(table, tau[rates], work, answer[:nv], forces):
             return frame * (n + 1) + n
     return -1
 
 
 @jit
-def logdet_frames(table, index, q, out):
+def logdet_frames(table, q, out):
     """ln det H^bb of every frame, ``q`` flat; failures as in `motion_frames`."""
-    n = index.shape[0]
+    n = table.shape[0]
     nq = q.size // out.size
-    factor = np.empty((n, FACTOR))
+    work = np.empty((n, WORK))
     for frame in range(out.size):
-        out[frame], body = factor_frame(table, index, q[frame * nq : (frame + 1) * nq], factor)
+        out[frame], body = factor_frame(table, q[frame * nq : (frame + 1) * nq], work)
         if body >= 0:
             return frame * (n + 1) + body
         if not abs(out[frame]) < math.inf:
@@ -356,19 +342,22 @@ def logdet_frames(table, index, q, out):
 
 
 @jit
-def assemble(table, index, q, diagonal, lower):
+def assemble(table, q, diagonal, lower):
     """Blocks of H^bb of one configuration, (n, 5, 5) and (n − 1, 5, 5)."""
-    f = np.empty(FACTOR)
+    f = np.empty(WORK)
     half = np.zeros((6, 6))
     column = np.zeros(6)
-    for i in range(index.shape[0]):
-        order = ORDER[index[i, 0]]
-        hard = HARD[index[i, 0]]
-        E, p, _ = joint_motion(index[i, 0], q, index[i, 1])
+    at = 0
+    for i in range(table.shape[0]):
+        row = table[i]
+        kind = int(row[KIND])
+        order = ORDER[kind]
+        hard = HARD[kind]
+        E, p, _ = joint_motion(kind, q, at)
         keep(f, E, p)
         for a in range(hard):
             for b in range(hard):
-                diagonal[i, a, b] = table[i, A + 6 * order[a] + order[b]]
+                diagonal[i, a, b] = row[A + 6 * order[a] + order[b]]
         if i > 0:
             before = table[i - 1]
             for j in range(6):
@@ -377,8 +366,10 @@ def assemble(table, index, q, diagonal, lower):
                 carry(f, half[:, order[b]], column)
                 for a in range(hard):
                     diagonal[i, a, b] += column[order[a]]
-            for b in range(HARD[index[i - 1, 0]]):
-                at = K + 6 * ORDER[index[i - 1, 0], b]
-                carry(f, before[at : at + 6], column)
+            last = int(before[KIND])
+            for b in range(HARD[last]):
+                k = K + 6 * ORDER[last, b]
+                carry(f, before[k : k + 6], column)
                 for a in range(hard):
                     lower[i - 1, a, b] = -column[order[a]]
+        at += POSITIONS[kind]

@@ -21,14 +21,14 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
 
 from fixman.kernels import jit
-from fixman.kernels.lanes import EIGHT, INDEX, VECTOR, eight, fill_sines, load, store
+from fixman.kernels.lanes import EIGHT, INDEX, VECTOR, eight, fill_sines, lane, load
 from fixman.kernels.pairs import intrinsic
 from fixman.kernels.rigid_partition import LEAST, alone, pushed
 from fixman.kernels.steps import step
-from fixman.kernels.triples import constants, constants6, matrix
+from fixman.kernels.triples import back, constants, constants6, matrix, store_all
+from fixman.kernels.vectors import scaled
 
 UNITS = 22
 NUMBERS = 18 * 8
@@ -72,16 +72,6 @@ def crossed(typing: Any, x: Any) -> Any:
     return EIGHT(x), lower
 
 
-@intrinsic
-def lane(typing: Any, x: Any, k: Any) -> Any:
-    """Return lane k of x."""
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.extract_element(args[0], args[1])
-
-    return types.float64(x, k), lower
-
-
 @step
 def eliminated(w, W, C, table, at, g, carried):
     """Rows of C, unit ``at`` of the table on, g carried along, less Σ_t w_t[j] W_t."""
@@ -95,86 +85,166 @@ def eliminated(w, W, C, table, at, g, carried):
 
 
 @step
-def dot_row(work, at, u):
-    """Row of `work` times (u, −1)."""
-    return (
-        (work[at] * u[0] + work[at + 1] * u[1])
-        + (work[at + 2] * u[2] + work[at + 3] * u[3])
-        + (work[at + 4] * u[4] + work[at + 5] * u[5] - work[at + 6])
-    )
+def patterns(lanes, like):
+    """The constant vectors."""
+    return tuple(load(lanes, k, like) for k in range(5))
 
 
 @step
-def substituted(work, to, table, soft, u):
-    """The hard part of λ of a joint, and its acceleration."""
-    low = [work[to + 40 + k] for k in range(10)]
-    t = [work[to + 50 + k] for k in range(6)]
-    a4 = dot_row(work, to + 32, u)
-    a3 = dot_row(work, to + 24, u) - low[9] * a4
-    a2 = dot_row(work, to + 16, u) - low[8] * a4 - low[7] * a3
-    a1 = dot_row(work, to + 8, u) - low[6] * a4 - low[5] * a3 - low[4] * a2
-    a0 = dot_row(work, to, u) - low[3] * a4 - low[2] * a3 - low[1] * a2 - low[0] * a1
-    answer = (t[0] * a0 + t[1] * a1) + (t[2] * a2 + t[3] * a3) + (t[4] * a4 + t[5])
-    answer = answer - (
-        (table[soft] * u[0] + table[soft + 1] * u[1])
-        + (table[soft + 2] * u[2] + table[soft + 3] * u[3])
-        + (table[soft + 4] * u[4] + table[soft + 5] * u[5])
-    )
-    return a0, a1, a2, a3, a4, answer
+def exchanged(x):
+    """Six components, the last two in the other order."""
+    return x[0], x[1], x[2], x[3], x[5], x[4]
 
 
 @step
-def kept(work, at, values):
-    for k in range(16):
-        work[at + k] = values[k]
+def rising(table, base, gravity, constant):
+    """Rows of Ĉ before the first joint: nothing but minus gravity in its frame, (ω, v)."""
+    carried, none = constant[0], 0.0 * constant[0]
+    up = scaled(-1.0, back(matrix(table, base), gravity))
+    return none, none, up[0] * carried, up[1] * carried, up[2] * carried, none
+
+
+@step
+def turned(m, c, s, constant):
+    """𝒥 Ĉ 𝒥ᵀ of a revolute joint, the frame's acceleration in lane 6 too."""
+    _, turning, resting, signs, _ = constant
+    v, z = c * turning + resting, s * signs
+    rows = (c * m[0] + s * m[1], c * m[1] - s * m[0], c * m[2] + s * m[3], c * m[3] - s * m[2])
+    return tuple(row * v + swapped(row) * z for row in (*rows, m[4], m[5]))
+
+
+@step
+def slid(m, d, constant):
+    """The same of a prismatic joint."""
+    v = d * constant[4]
+    rows = (m[0], m[1], m[2] + d * m[1], m[3] - d * m[0], m[4], m[5])
+    return tuple(row + crossed(row) * v for row in rows)
+
+
+@step
+def turning_terms(o, c, s, rate):
+    """Velocity terms of a revolute joint in its rows, and ω after it."""
+    x, y = c * o[0] + s * o[1], c * o[1] - s * o[0]
+    return (rate * y, -(rate * x), 0.0, 0.0, 0.0, 0.0), (x, y, o[2] + rate)
+
+
+@step
+def sliding_terms(o, d, rate):
+    """Velocity terms of a prismatic joint."""
+    x = d * o[0] * o[2] + 2.0 * rate * o[1]
+    y = d * o[1] * o[2] - 2.0 * rate * o[0]
+    return 0.0, 0.0, x, y, 0.0, -d * (o[0] * o[0] + o[1] * o[1])
+
+
+@step
+def moved_trace(table, b, d):
+    """What sliding by d adds to the trace of 𝒥 C 𝒥ᵀ, C from ``table[b]`` on."""
+    return d * (2.0 * (table[b + 17] - table[b + 24]) + d * (table[b] + table[b + 9]))
 
 
 @step
 def loose(table, b, w, push):
-    """`alone` of the body whose numbers begin at b."""
-    return alone(
-        matrix(table, b), constants6(table, b + 9), constants6(table, b + 15),
-        constants(table, b + 21), constants(table, b + 24), w, push,
-    )  # fmt: skip
+    """`alone` of the body whose numbers begin at b: a in its joint's rows, then at the next; ω."""
+    inertias = constants6(table, b + 9), constants6(table, b + 15)
+    body = (matrix(table, b), *inertias, constants(table, b + 21), constants(table, b + 24))
+    e, a, (g0, g1, g5), g, last = alone(body, w, push)
+    return (e[0], e[1], a[0], a[1], a[2], e[2]), (g0, g1, *g, g5), last
 
 
 @step
-def factored(s0, s1, s2, s3, s4):
+def coupled(table, at, m, x, torque, carried):
+    """S, the right-hand side y, and K with y carried along."""
+    s = tuple(load(table, at + k, carried) + m[k] for k in range(6))
+    y = [x[k] + lane(s[5], k) * torque for k in range(6)]
+    rows = [load(table, at + 6 + k, carried) - s[k] * carried + y[k] * carried for k in range(5)]
+    return s, (*y[:5], y[5] - lane(s[5], 6)), tuple(rows)
+
+
+@step
+def less(x, y):
+    return tuple(x[k] - y[k] for k in range(6))
+
+
+@step
+def keep(work, at, low, s, y):
+    """L, the soft row of S, the soft y."""
+    store_all(work, at, (*low, *(lane(s, k) for k in range(5)), y))
+
+
+BELOW = tuple((i, j) for j in range(4) for i in range(j + 1, 5))  # of a unit triangle, by columns
+
+
+@step
+def factored(s):
     """L D Lᵀ of S_hh: D, its inverse, and L by columns."""
-    d0 = lane(s0, 0)
-    i0 = 1.0 / d0
-    v10, v20, v30, v40 = lane(s1, 0), lane(s2, 0), lane(s3, 0), lane(s4, 0)
-    l10, l20, l30, l40 = v10 * i0, v20 * i0, v30 * i0, v40 * i0
-    d1 = lane(s1, 1) - l10 * v10
-    i1 = 1.0 / d1
-    v21 = lane(s2, 1) - l20 * v10
-    v31 = lane(s3, 1) - l30 * v10
-    v41 = lane(s4, 1) - l40 * v10
-    l21, l31, l41 = v21 * i1, v31 * i1, v41 * i1
-    d2 = lane(s2, 2) - l20 * v20 - l21 * v21
-    i2 = 1.0 / d2
-    v32 = lane(s3, 2) - l30 * v20 - l31 * v21
-    v42 = lane(s4, 2) - l40 * v20 - l41 * v21
-    l32, l42 = v32 * i2, v42 * i2
-    d3 = lane(s3, 3) - l30 * v30 - l31 * v31 - l32 * v32
-    i3 = 1.0 / d3
-    v43 = lane(s4, 3) - l40 * v30 - l41 * v31 - l42 * v32
-    l43 = v43 * i3
-    d4 = lane(s4, 4) - l40 * v40 - l41 * v41 - l42 * v42 - l43 * v43
-    inverse = (i0, i1, i2, i3, 1.0 / d4)
-    return (d0, d1, d2, d3, d4), inverse, (l10, l20, l30, l40, l21, l31, l41, l32, l42, l43)
+    v = {(i, j): lane(s[i], j) for i in range(5) for j in range(i + 1)}
+    inverse, low = [], dict(v)
+    for j in range(5):
+        for i in range(j, 5):
+            for t in range(j):
+                v[i, j] = v[i, j] - low[i, t] * v[j, t]
+        inverse.append(1.0 / v[j, j])
+        for i in range(j + 1, 5):
+            low[i, j] = v[i, j] * inverse[j]
+    return tuple(v[j, j] for j in range(5)), tuple(inverse), tuple(low[at] for at in BELOW)
 
 
 @step
-def rising(table, base, gravity):
-    """Minus gravity in the first joint frame."""
-    x, y, z = (
-        -table[base + k] * gravity[0]
-        - table[base + 3 + k] * gravity[1]
-        - table[base + 6 + k] * gravity[2]
-        for k in range(3)
+def forwards(low, k):
+    """L⁻¹ K."""
+    rows = list(k)
+    for (i, j), factor in zip(BELOW, low, strict=True):
+        rows[i] = rows[i] - factor * rows[j]
+    return tuple(rows)
+
+
+@step
+def six(table, at, u):
+    return (
+        (table[at] * u[0] + table[at + 1] * u[1])
+        + (table[at + 2] * u[2] + table[at + 3] * u[3])
+        + (table[at + 4] * u[4] + table[at + 5] * u[5])
     )
-    return x, y, z
+
+
+@step
+def substituted(work, to, table, soft, u, torque):
+    """λ and torque of a joint, in its rows, and its acceleration."""
+    hard = [six(work, to + 8 * k, u) - work[to + 8 * k + 6] for k in range(5)]
+    for k in range(9, -1, -1):
+        i, j = BELOW[k]
+        hard[j] = hard[j] - work[to + 40 + k] * hard[i]
+    t = [work[to + 50 + k] for k in range(6)]
+    answer = (t[0] * hard[0] + t[1] * hard[1]) + (t[2] * hard[2] + t[3] * hard[3])
+    return (*hard, torque), answer + (t[4] * hard[4] + t[5]) - six(table, soft, u)
+
+
+@step
+def transmitted(a):
+    """The wrench of a revolute joint, force before moment."""
+    return a[2], a[3], a[4], a[0], a[1], a[5]
+
+
+@step
+def turned_back(a, c, s):
+    """𝒥ᵀ of a revolute joint."""
+    x, y = c * a[0] - s * a[1], s * a[0] + c * a[1]
+    return x, y, c * a[2] - s * a[3], s * a[2] + c * a[3], a[4], a[5]
+
+
+@step
+def slid_back(a, d):
+    return a[0] - d * a[3], a[1] + d * a[2], a[2], a[3], a[4], a[5]
+
+
+@step
+def carried_on(table, at, g, torque, k, factors):
+    """Rows of what is left of C, the next joint's acceleration g carried along; L⁻¹K over D."""
+    inverse, low, carried = factors
+    w = forwards(low, k)
+    W = tuple(inverse[t] * w[t] for t in range(5))
+    g = tuple(g[j] + table[at * 8 + 88 + j] * torque for j in range(6))
+    return eliminated(w, W, carried, table, at + 12, g, carried), W
 
 
 @jit
@@ -186,162 +256,70 @@ def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints):
     result is not finite.
     """
     n = table.size // (8 * UNITS)
-    frames = q.size // n
     width = 7 * n if joints else n
     work = np.empty(n * SPACE)
     turns = np.empty(2 * n)
-    base = n * UNITS * 8
-    gx, gy, gz = rising(table, base, gravity)
-    like = eight(0.0)
-    carried = load(PATTERNS, 0, like)
-    turning = load(PATTERNS, 1, like)
-    resting = load(PATTERNS, 2, like)
-    signs = load(PATTERNS, 3, like)
-    shear = load(PATTERNS, 4, like)
-    for frame in range(frames):
+    constant = patterns(PATTERNS, eight(0.0))
+    start = rising(table, n * UNITS * 8, gravity, constant)
+    if table[7]:
+        start = exchanged(start)
+    for frame in range(q.size // n):
         first = frame * n
         for i in range(n):
             turns[i] = q[first + i]
         fill_sines(turns, n)
-        m0 = m1 = like
-        m2 = gx * carried
-        m3 = gy * carried
-        m4 = like if table[7] else gz * carried
-        m5 = gz * carried if table[7] else like
-        ox = oy = oz = 0.0
-        sizes = (0.0, 0.0)
+        m = start
+        omega = (0.0, 0.0, 0.0)
+        scales = (0.0, 0.0)  # traces of C, of turning and of moving
         for i in range(n):
-            rate = qd[first + i]
-            torque = tau[first + i]
-            at = i * UNITS
+            rate, torque, at = qd[first + i], tau[first + i], i * UNITS
+            b = at * 8 + NUMBERS
             slides = table[at * 8 + 7] != 0.0
-            # 𝒥 Ĉ 𝒥ᵀ, the frame's acceleration in lane 6 too, and velocity terms of the joint
             if slides:
                 d = q[first + i]
-                m2 = m2 + d * m1
-                m3 = m3 - d * m0
-                v = d * shear
-                m0 = m0 + crossed(m0) * v
-                m1 = m1 + crossed(m1) * v
-                m2 = m2 + crossed(m2) * v
-                m3 = m3 + crossed(m3) * v
-                m4 = m4 + crossed(m4) * v
-                m5 = m5 + crossed(m5) * v
-                x0 = x1 = x4 = 0.0
-                x2 = d * ox * oz + 2.0 * rate * oy
-                x3 = d * oy * oz - 2.0 * rate * ox
-                x5 = -d * (ox * ox + oy * oy)
-                if i > 0:  # the trace of 𝒥 C 𝒥ᵀ
-                    b = (at - UNITS + 12) * 8
-                    moved = 2.0 * (table[b + 17] - table[b + 24]) + d * (table[b] + table[b + 9])
-                    sizes = (sizes[0], sizes[1] + d * moved)
+                m = slid(m, d, constant)
+                terms = sliding_terms(omega, d, rate)
+                if i > 0:
+                    scales = scales[0], scales[1] + moved_trace(table, (at - UNITS + 12) * 8, d)
             else:
-                c = turns[i]
-                s = turns[n + i]
-                r0 = c * m0 + s * m1
-                r1 = c * m1 - s * m0
-                r2 = c * m2 + s * m3
-                r3 = c * m3 - s * m2
-                v = c * turning + resting
-                z = s * signs
-                m0 = r0 * v + swapped(r0) * z
-                m1 = r1 * v + swapped(r1) * z
-                m2 = r2 * v + swapped(r2) * z
-                m3 = r3 * v + swapped(r3) * z
-                m4 = m4 * v + swapped(m4) * z
-                m5 = m5 * v + swapped(m5) * z
-                ox, oy = c * ox + s * oy, c * oy - s * ox
-                x0 = rate * oy
-                x1 = -rate * ox
-                x2 = x3 = x4 = x5 = 0.0
-                oz += rate
-            s0 = load(table, at, like) + m0
-            s1 = load(table, at + 1, like) + m1
-            s2 = load(table, at + 2, like) + m2
-            s3 = load(table, at + 3, like) + m3
-            s4 = load(table, at + 4, like) + m4
-            s5 = load(table, at + 5, like) + m5
-            # The body cut loose: ε, accelerations of its origin and of the next joint.
-            b = at * 8 + NUMBERS
+                c, s = turns[i], turns[n + i]
+                m = turned(m, c, s, constant)
+                terms, omega = turning_terms(omega, c, s, rate)
             push = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
             if wrenches is not None:
-                c = constants(table, b + 21)
-                push = pushed(c, table[b + 27], wrenches, 6 * (first + i))
-            (ex, ey, ez), (ax, ay, az), (g0, g1, g5), (g2, g3, g4), (ox, oy, oz) = loose(
-                table, b, (ox, oy, oz), push
-            )
+                push = pushed(constants(table, b + 21), table[b + 27], wrenches, 6 * (first + i))
+            free, g, omega = loose(table, b, omega, push)
+            if slides:
+                free = exchanged(free)
             if i + 1 < n and table[(at + UNITS) * 8 + 7]:
-                g4, g5 = g5, g4
-            # y = s + S τ in the rows of S
-            t50, t51, t52, t53 = lane(s5, 0), lane(s5, 1), lane(s5, 2), lane(s5, 3)
-            t54, t55 = lane(s5, 4), lane(s5, 5)
-            x0 = ex - x0 + t50 * torque
-            x1 = ey - x1 + t51 * torque
-            x2 = ax - x2 + t52 * torque
-            x3 = ay - x3 + t53 * torque
-            x4 = (ez if slides else az) - x4 + t54 * torque
-            x5 = (az if slides else ez) - x5 + t55 * torque - lane(s5, 6)
-            k0 = load(table, at + 6, like) - s0 * carried + x0 * carried
-            k1 = load(table, at + 7, like) - s1 * carried + x1 * carried
-            k2 = load(table, at + 8, like) - s2 * carried + x2 * carried
-            k3 = load(table, at + 9, like) - s3 * carried + x3 * carried
-            k4 = load(table, at + 10, like) - s4 * carried + x4 * carried
-            # S_hh = L D Lᵀ
-            (d0, d1, d2, d3, d4), (i0, i1, i2, i3, i4), low = factored(s0, s1, s2, s3, s4)
-            l10, l20, l30, l40, l21, l31, l41, l32, l42, l43 = low
-            turn_scale = LEAST * (table[b + 28] + sizes[0])
-            move_scale = LEAST * (table[b + 29] + sizes[1])
-            sizes = (table[b + 30], table[b + 31])
-            last_scale = turn_scale if slides else move_scale
-            if not (min(d0, d1) > turn_scale and min(d2, d3) > move_scale and d4 > last_scale):
+                g = exchanged(g)
+            S, y, k = coupled(table, at, m, less(free, terms), torque, constant[0])
+            D, inverse, low = factored(S)
+            turning = LEAST * (table[b + 28] + scales[0])
+            moving = LEAST * (table[b + 29] + scales[1])
+            scales = table[b + 30], table[b + 31]
+            last = turning if slides else moving
+            if not (min(D[0], D[1]) > turning and min(D[2], D[3]) > moving and D[4] > last):
                 return frame * (n + 1) + i
-            # L⁻¹ K, and what is left of C
-            k1 = k1 - l10 * k0
-            k2 = k2 - l20 * k0 - l21 * k1
-            k3 = k3 - l30 * k0 - l31 * k1 - l32 * k2
-            k4 = k4 - l40 * k0 - l41 * k1 - l42 * k2 - l43 * k3
-            w = (k0, k1, k2, k3, k4)
-            W = (i0 * k0, i1 * k1, i2 * k2, i3 * k3, i4 * k4)
-            soft = at * 8 + 88
-            g0 += table[soft] * torque
-            g1 += table[soft + 1] * torque
-            g2 += table[soft + 2] * torque
-            g3 += table[soft + 3] * torque
-            g4 += table[soft + 4] * torque
-            g5 += table[soft + 5] * torque
-            g = (g0, g1, g2, g3, g4, g5)
-            m0, m1, m2, m3, m4, m5 = eliminated(w, W, like, table, at + 12, g, carried)
-            to = i * SPACE
-            store(work, i * 8, W[0])
-            store(work, i * 8 + 1, W[1])
-            store(work, i * 8 + 2, W[2])
-            store(work, i * 8 + 3, W[3])
-            store(work, i * 8 + 4, W[4])
-            kept(work, to + 40, (*low, t50, t51, t52, t53, t54, x5))
+            m, W = carried_on(table, at, g, torque, k, (inverse, low, constant[0]))
+            store_all(work, i * 8, W)
+            keep(work, i * SPACE + 40, low, S[5], y[5])
         # Back: u is the wrench of the next joint in its frame.
         u = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
         check = 0.0
         for i in range(n - 1, -1, -1):
-            to = i * SPACE
-            slides = table[i * UNITS * 8 + 7] != 0.0
-            a0, a1, a2, a3, a4, answer = substituted(work, to, table, i * UNITS * 8 + 88, u)
+            at, torque = i * UNITS * 8, tau[first + i]
+            a, answer = substituted(work, i * SPACE, table, at + 88, u, torque)
             out[frame * width + i] = answer
             check += 0.0 * answer
-            a5 = tau[first + i]
-            if joints:
-                k = frame * width + n + 6 * i
-                out[k], out[k + 1] = a2, a3
-                out[k + 2] = a5 if slides else a4
-                out[k + 3], out[k + 4] = a0, a1
-                out[k + 5] = a4 if slides else a5
             # 𝒥ᵀ, then the order of this joint for the columns of the body before
-            if slides:
-                d = q[first + i]
-                u = (a0 - d * a3, a1 + d * a2, a2, a3, a4, a5)
+            if table[at + 7] != 0.0:
+                u = slid_back(a, q[first + i])
+                a = exchanged(a)
             else:
-                c = turns[i]
-                s = turns[n + i]
-                u = (c * a0 - s * a1, s * a0 + c * a1, c * a2 - s * a3, s * a2 + c * a3, a4, a5)
+                u = turned_back(a, turns[i], turns[n + i])
+            if joints:
+                store_all(out, frame * width + n + 6 * i, transmitted(a))
         if check != 0.0:
             return frame * (n + 1) + n
     return -1

@@ -43,6 +43,7 @@ from fixman.kernels import jit
 from fixman.kernels.lanes import eight, fill_sines, load, store
 from fixman.kernels.pairs import larger, load_pair, pair, part, smaller, store_pair
 from fixman.kernels.rigid_partition import LEAST
+from fixman.kernels.steps import step
 
 # Fields of the table: c and ℓ in the link's axes with ℓ along x, m, I_O, I; cosine and sine of ℓ's
 # direction in the body's frame, turned over if need be.
@@ -70,6 +71,24 @@ def place(i, n, fields):
     return (j >> 3) * fields * 8 + (j & 7)
 
 
+@step
+def directed(work, k, u, turn, rate):
+    """Direction of a link in axes turned by less than u; it and the link's rate are kept."""
+    c, s = turn
+    u = u[0] * c - u[1] * s, u[1] * c + u[0] * s
+    work[k + UX], work[k + UY], work[k + RATE] = u[0], u[1], rate
+    return u
+
+
+@step
+def loaded(table, work, at, k, force):
+    """The force on a link from outside, seen from where its direction is counted from."""
+    c, s = table[at + 8 * COSINE], table[at + 8 * SINE]
+    fx, fy = c * force[0] + s * force[1], c * force[1] - s * force[0]
+    ux, uy = work[k + UX], work[k + UY]
+    work[k + FX], work[k + FY] = ux * fx - uy * fy, uy * fx + ux * fy
+
+
 @jit
 def pose(table, n, q, qd, tau, wrenches, first, work):
     """Directions, angular velocities and loads of the links of one frame.
@@ -86,113 +105,111 @@ def pose(table, n, q, qd, tau, wrenches, first, work):
     turn = work[turns], work[turns + n]
     work[turns], work[turns + n] = 1.0, 0.0
     half = n // 2
-    ux = vx = 1.0
-    uy = vy = rate = spin = 0.0
+    u = v = (1.0, 0.0)
+    rate = spin = 0.0
     for i in range(n - half):
         j = half + i
-        c = work[turns + j]
-        s = work[turns + n + j]
-        vx, vy = vx * c - vy * s, vy * c + vx * s
         spin += table[senses + j] * qd[first + j]
-        k = place(j, n, FIELDS)
-        work[k + UX] = vx
-        work[k + UY] = vy
-        work[k + RATE] = spin
+        v = directed(work, place(j, n, FIELDS), v, (work[turns + j], work[turns + n + j]), spin)
         if i < half:
-            c = work[turns + i]
-            s = work[turns + n + i]
-            ux, uy = ux * c - uy * s, uy * c + ux * s
             rate += table[senses + i] * qd[first + i]
-            k = place(i, n, FIELDS)
-            work[k + UX] = ux
-            work[k + UY] = uy
-            work[k + RATE] = rate
+            u = directed(work, place(i, n, FIELDS), u, (work[turns + i], work[turns + n + i]), rate)
     after = 0.0
     for i in range(n - 1, -1, -1):
-        k = place(i, n, FIELDS)
         torque = table[senses + i] * tau[first + i]
-        work[k + TORQUE] = torque - after
+        work[place(i, n, FIELDS) + TORQUE] = torque - after
         after = torque
     if wrenches is not None:
         for i in range(n):
-            k = place(i, n, FIELDS)
-            j = 6 * (first + i)
-            sense = table[senses + i]
+            k, j, sense = place(i, n, FIELDS), 6 * (first + i), table[senses + i]
             work[k + TORQUE] += sense * wrenches[j + 5]
-            fx = wrenches[j]
-            fy = sense * wrenches[j + 1]
-            at = place(i, n, CONSTANTS)
-            c, s = table[at + 8 * COSINE], table[at + 8 * SINE]
-            fx, fy = c * fx + s * fy, c * fy - s * fx
-            work[k + FX] = work[k + UX] * fx - work[k + UY] * fy
-            work[k + FY] = work[k + UY] * fx + work[k + UX] * fy
-    return (ux, uy, rate), turn
+            force = wrenches[j], sense * wrenches[j + 1]
+            loaded(table, work, place(i, n, CONSTANTS), k, force)
+    return (u[0], u[1], rate), turn
+
+
+@step
+def fields(work, at, names, like):
+    """Fields of eight links."""
+    return tuple(load(work, at + name // 8, like) for name in names)
+
+
+@step
+def put_fields(work, at, names, values):
+    for name, value in zip(names, values, strict=True):
+        store(work, at + name // 8, value)
+
+
+@step
+def symmetric(x, y, s):
+    """S v vᵀ of v = (x, y)."""
+    return s * x * x, s * x * y, s * y * y
+
+
+@step
+def halves(sides, x, y):
+    """Of the base's side x, of the tip's y."""
+    return tuple(sides[0] * a + sides[1] * b for a, b in zip(x, y, strict=True))
+
+
+@step
+def constant(table, work, k, w, middle, sides):
+    """Keep blocks of the recursion for eight links; p and t, but for loads; what turns forces."""
+    base, tip = sides
+    like = 0.0 * base
+    hx, hy = base + middle[0] * tip, middle[1] * tip
+    ux, uy, rate, torque = fields(work, w, (UX, UY, RATE, TORQUE), like)
+    ux, uy, rate = ux * hx - uy * hy, uy * hx + ux * hy, rate + middle[2] * tip
+    cx, cy, length, mass, around, inertia = (load(table, k + name, like) for name in range(6))
+    inverse, square = 1.0 / around, rate * rate
+    kappa = mass * inverse
+    cx, cy = cx * ux - cy * uy, cx * uy + cy * ux
+    kx, ky = -kappa * cy, kappa * cx
+    lx, ly = -length * uy, length * ux
+    b0, b1, b2 = symmetric(cx, cy, kappa * mass)
+    B, K = (kappa * inertia + b0, b1, kappa * inertia + b2), symmetric(lx, ly, inverse)
+    det, none = kappa * mass * inertia, like
+    put_fields(work, w, (P0, P1, P2, DP), halves(sides, (*B, det), (*K, none)))
+    put_fields(work, w, (Q0, Q1, Q2, DQ), halves(sides, (*K, none), (*B, det)))
+    off = halves(sides, (kx * ly, ky * lx), (ky * lx, kx * ly))
+    put_fields(work, w, (M0, M1, M2, M3), (1.0 - kx * lx, -off[0], -off[1], 1.0 - ky * ly))
+    det = 1.0 - kx * lx - ky * ly
+    free = torque * inverse
+    over = (lx * inverse, ly * inverse)
+    put_fields(work, w, (DM, IO, INVERSE, FREE), (det * det, around, inverse, free))
+    put_fields(work, w, (U0, U1), halves(sides, (-kx, -ky), (-over[0], -over[1])))
+    put_fields(work, w, (X0, X1), halves(sides, over, (-kx, -ky)))
+    pull = mass * square
+    px = kx * torque - pull * cx
+    py = ky * torque - pull * cy
+    return (px, py), (free * lx - square * ly, free * ly + square * lx), (hx, hy)
+
+
+@step
+def pushed(work, w, p, h):
+    """p with the forces from outside, which turn by h."""
+    fx, fy = fields(work, w, (FX, FY), p[0])
+    return p[0] - (fx * h[0] - fy * h[1]), p[1] - (fy * h[0] + fx * h[1])
+
+
+@step
+def put_sources(work, w, p, t, sides):
+    less = -p[0], -p[1]
+    put_fields(work, w, (O0, O1), halves(sides, less, t))
+    put_fields(work, w, (I0, I1), halves(sides, t, p))
 
 
 @jit
-def prepare(table, work, n, middle, loaded):
+def prepare(table, work, n, middle, loads):
     """Constants of the recursion, eight links at a time; ``middle`` is what `pose` returned."""
     like = eight(0.0)
-    base, tip = load(SIDES, 0, like), load(SIDES, 1, like)
-    hx, hy, spin = base + middle[0] * tip, middle[1] * tip, middle[2] * tip
+    sides = load(SIDES, 0, like), load(SIDES, 1, like)
     for block in range((n + 8) // 8):
-        k = block * CONSTANTS
         w = block * FIELDS
-        ux, uy = load(work, w + UX // 8, like), load(work, w + UY // 8, like)
-        ux, uy = ux * hx - uy * hy, uy * hx + ux * hy
-        rate, torque = load(work, w + RATE // 8, like) + spin, load(work, w + TORQUE // 8, like)
-        cx, cy = load(table, k + CENTRE_X, like), load(table, k + CENTRE_Y, like)
-        length, mass = load(table, k + LENGTH, like), load(table, k + MASS, like)
-        inertia = load(table, k + INERTIA, like)
-        around = load(table, k + AROUND, like)
-        inverse = 1.0 / around
-        square = rate * rate
-        kappa = mass * inverse
-        km = kappa * mass
-        cx, cy = cx * ux - cy * uy, cx * uy + cy * ux
-        kx, ky = -kappa * cy, kappa * cx
-        lx, ly = -length * uy, length * ux
-        b0 = kappa * inertia + km * cx * cx
-        b1 = km * cx * cy
-        b2 = kappa * inertia + km * cy * cy
-        det = km * inertia
-        lix, liy = lx * inverse, ly * inverse
-        k0, k1, k2 = lx * lix, lx * liy, ly * liy
-        store(work, w + P0 // 8, base * b0 + tip * k0)
-        store(work, w + P1 // 8, base * b1 + tip * k1)
-        store(work, w + P2 // 8, base * b2 + tip * k2)
-        store(work, w + DP // 8, base * det)
-        store(work, w + Q0 // 8, base * k0 + tip * b0)
-        store(work, w + Q1 // 8, base * k1 + tip * b1)
-        store(work, w + Q2 // 8, base * k2 + tip * b2)
-        store(work, w + DQ // 8, tip * det)
-        store(work, w + M0 // 8, 1.0 - kx * lx)
-        store(work, w + M1 // 8, -(base * (kx * ly) + tip * (ky * lx)))
-        store(work, w + M2 // 8, -(base * (ky * lx) + tip * (kx * ly)))
-        store(work, w + M3 // 8, 1.0 - ky * ly)
-        det = 1.0 - kx * lx - ky * ly
-        store(work, w + DM // 8, det * det)
-        pull = mass * square
-        px = kx * torque - pull * cx
-        py = ky * torque - pull * cy
-        if loaded:
-            fx, fy = load(work, w + FX // 8, like), load(work, w + FY // 8, like)
-            px = px - (fx * hx - fy * hy)
-            py = py - (fy * hx + fx * hy)
-        store(work, w + IO // 8, around)
-        store(work, w + INVERSE // 8, inverse)
-        free = torque * inverse
-        tx = free * lx - square * ly
-        ty = free * ly + square * lx
-        store(work, w + O0 // 8, tip * tx - base * px)
-        store(work, w + O1 // 8, tip * ty - base * py)
-        store(work, w + I0 // 8, base * tx + tip * px)
-        store(work, w + I1 // 8, base * ty + tip * py)
-        store(work, w + U0 // 8, -(base * kx + tip * lix))
-        store(work, w + U1 // 8, -(base * ky + tip * liy))
-        store(work, w + X0 // 8, base * lix - tip * kx)
-        store(work, w + X1 // 8, base * liy - tip * ky)
-        store(work, w + FREE // 8, free)
+        p, t, h = constant(table, work, block * CONSTANTS, w, middle, sides)
+        if loads:
+            p = pushed(work, w, p, h)
+        put_sources(work, w, p, t, sides)
 
 
 @jit
@@ -203,6 +220,97 @@ def most(work, n):
         if work[place(i, n, FIELDS) + LOSS] > work[place(body, n, FIELDS) + LOSS]:
             body = i
     return body
+
+
+@step
+def pairs(work, k, names):
+    """Fields of a pair of links."""
+    return tuple(load_pair(work, k + name) for name in names)
+
+
+@step
+def put_pairs(work, k, names, values):
+    for name, value in zip(names, values, strict=True):
+        store_pair(work, k + name, value)
+
+
+@step
+def apply(M, x):
+    """M x of a 2×2 matrix."""
+    return M[0] * x[0] + M[1] * x[1], M[2] * x[0] + M[3] * x[1]
+
+
+@step
+def eliminated(work, k, y, w, d, e):
+    """δ y, δ |y|, δ and ε beyond a pair of links, and 1/δ; the known part of u and X M are kept."""
+    p, (q0, q1, q2) = pairs(work, k, (P0, P1, P2)), pairs(work, k, (Q0, Q1, Q2))
+    m, o = pairs(work, k, (M0, M1, M2, M3)), pairs(work, k, (O0, O1))
+    (z0, z1), (z2, z3) = (
+        (a * p[0] + b * p[1], a * p[1] + b * p[2]) for a, b in ((y[0], y[1]), (y[1], y[2]))
+    )
+    d3, d0 = d + z3, d + z0
+    d = (d3 + z0) + w * load_pair(work, k + DP)
+    r = 1.0 / d
+    # d X, d (1 + y P)⁻¹ ε, and d X M
+    x0, x1, x2 = y[0] + w * p[2], y[1] - w * p[1], y[2] + w * p[0]
+    u0 = ((d3 * e[0] - z1 * e[1]) + (x0 * o[0] + x1 * o[1])) * r
+    u1 = ((d0 * e[1] - z2 * e[0]) + (x1 * o[0] + x2 * o[1])) * r
+    v = (
+        x0 * m[0] + x1 * m[2], x0 * m[1] + x1 * m[3],
+        x1 * m[0] + x2 * m[2], x1 * m[1] + x2 * m[3],
+    )  # fmt: skip
+    put_pairs(work, k, (KNOWN0, KNOWN1), (u0, u1))
+    put_pairs(work, k, (XM0, XM1, XM2, XM3), tuple(r * part for part in v))
+    c0, c1 = m[0] * v[0] + m[2] * v[2], m[0] * v[1] + m[2] * v[3]
+    c2 = m[1] * v[1] + m[3] * v[3]
+    w = w * load_pair(work, k + DM) + d * load_pair(work, k + DQ)
+    w = w + ((q2 * c0 + q0 * c2) - (q1 * c1 + q1 * c1))
+    e0 = (m[0] * u0 + m[2] * u1) + load_pair(work, k + I0)
+    e1 = (m[1] * u0 + m[3] * u1) + load_pair(work, k + I1)
+    return (c0 + d * q0, c1 + d * q1, c2 + d * q2), w, d, (e0, e1), r
+
+
+@step
+def scaled(y, w, r):
+    return tuple(x * r for x in y), w * r
+
+
+@step
+def grown(work, at, g, extremes):
+    """Keep the loss of a pair of links, whose δ grew by g; the largest loss and least inertia."""
+    loss = load_pair(work, at + INVERSE) * g
+    store_pair(work, at + LOSS, loss)
+    return larger(extremes[0], loss), smaller(extremes[1], load_pair(work, at + IO) * g)
+
+
+@step
+def met(y, w, e):
+    """δ where the sides meet, and −f and a there, a and −f: (1 + Y Φ) a = e − Y φ, f = φ + Φ a."""
+    b, t = tuple(part(x, 0) for x in y), tuple(part(x, 1) for x in y)
+    (e0, g0), (e1, g1) = ((part(x, 0), part(x, 1)) for x in e)
+    h0 = e0 - b[0] * g0 - b[1] * g1
+    h1 = e1 - b[1] * g0 - b[2] * g1
+    z0, z3 = b[0] * t[0] + b[1] * t[1], b[1] * t[1] + b[2] * t[2]
+    det = (1.0 + z0 + z3) + part(w, 0) * part(w, 1)
+    s = 1.0 / det
+    a0 = ((1.0 + z3) * h0 - (b[0] * t[1] + b[1] * t[2]) * h1) * s
+    a1 = ((1.0 + z0) * h1 - (b[1] * t[0] + b[2] * t[1]) * h0) * s
+    x0 = pair(-(g0 + t[0] * a0 + t[1] * a1), a0)
+    return pair(det, det), (x0, pair(-(g1 + t[1] * a0 + t[2] * a1), a1))
+
+
+@step
+def substituted(work, k, x):
+    """Keep α of a pair of links, given a or −f on one side of each; those on the other."""
+    u0, u1 = apply(pairs(work, k, (XM0, XM1, XM2, XM3)), x)
+    u0, u1 = load_pair(work, k + KNOWN0) + u0, load_pair(work, k + KNOWN1) + u1
+    f0, f1, g0, g1 = pairs(work, k, (U0, U1, X0, X1))
+    alpha = load_pair(work, k + FREE) + (f0 * u0 + f1 * u1) + (g0 * x[0] + g1 * x[1])
+    store_pair(work, k + ALPHA, alpha)
+    y0, y1 = apply(pairs(work, k, (M0, M1, M2, M3)), x)
+    p0, p1, p2 = pairs(work, k, (P0, P1, P2))
+    y0, y1 = load_pair(work, k + O0) + y0, load_pair(work, k + O1) + y1
+    return y0 - p0 * u0 - p1 * u1, y1 - p1 * u0 - p2 * u1
 
 
 @jit
@@ -216,104 +324,29 @@ def sweeps(work, n, ex, ey):
     times eps of them.  The answer is refused where that reaches eps / `LEAST` of what the same
     torque would do elsewhere, at the link with the least I_O g.
     """
-    pairs = (n + 1) // 2
-    zero = pair(0.0, 0.0)
-    one = pair(1.0, 1.0)
+    last = 2 * ((n + 1) // 2) - 2
+    zero, one = pair(0.0, 0.0), pair(1.0, 1.0)
     d = before = growth = one
-    y0 = y1 = y2 = w = zero
-    e0 = pair(ex, 0.0)
-    e1 = pair(ey, 0.0)
-    around, inverse = load_pair(work, IO), load_pair(work, INVERSE)
-    worst, least = inverse, around
+    y, w, e = (zero, zero, zero), zero, (pair(ex, 0.0), pair(ey, 0.0))
+    extremes = load_pair(work, INVERSE), load_pair(work, IO)
     at = 0
-    for j in range(0, 2 * pairs, 2):
+    for j in range(0, last + 2, 2):
         k = (j >> 3) * FIELDS * 8 + (j & 7)
-        p0, p1, p2 = load_pair(work, k + P0), load_pair(work, k + P1), load_pair(work, k + P2)
-        q0, q1, q2 = load_pair(work, k + Q0), load_pair(work, k + Q1), load_pair(work, k + Q2)
-        m0, m1 = load_pair(work, k + M0), load_pair(work, k + M1)
-        m2, m3 = load_pair(work, k + M2), load_pair(work, k + M3)
-        o0, o1 = load_pair(work, k + O0), load_pair(work, k + O1)
-        z0 = y0 * p0 + y1 * p1
-        z1 = y0 * p1 + y1 * p2
-        z2 = y1 * p0 + y2 * p1
-        z3 = y1 * p1 + y2 * p2
-        d3 = d + z3
-        d0 = d + z0
-        d = (d3 + z0) + w * load_pair(work, k + DP)
-        r = 1.0 / d
+        y, w, d, e, r = eliminated(work, k, y, w, d, e)
         now = d * before
-        g = larger(growth, now)
-        loss = inverse * g
-        worst = larger(worst, loss)
-        least = smaller(least, around * g)
-        store_pair(work, at + LOSS, loss)
+        extremes = grown(work, at, larger(growth, now), extremes)
         at, growth = k, now
-        around, inverse = load_pair(work, k + IO), load_pair(work, k + INVERSE)
-        x0 = y0 + w * p2
-        x1 = y1 - w * p1
-        x2 = y2 + w * p0
-        u0 = ((d3 * e0 - z1 * e1) + (x0 * o0 + x1 * o1)) * r
-        u1 = ((d0 * e1 - z2 * e0) + (x1 * o0 + x2 * o1)) * r
-        v0 = x0 * m0 + x1 * m2
-        v1 = x0 * m1 + x1 * m3
-        v2 = x1 * m0 + x2 * m2
-        v3 = x1 * m1 + x2 * m3
-        store_pair(work, k + KNOWN0, u0)
-        store_pair(work, k + KNOWN1, u1)
-        store_pair(work, k + XM0, r * v0)
-        store_pair(work, k + XM1, r * v1)
-        store_pair(work, k + XM2, r * v2)
-        store_pair(work, k + XM3, r * v3)
-        c0 = m0 * v0 + m2 * v2
-        c1 = m0 * v1 + m2 * v3
-        c2 = m1 * v1 + m3 * v3
-        w = w * load_pair(work, k + DM) + d * load_pair(work, k + DQ)
-        w = w + ((q2 * c0 + q0 * c2) - (q1 * c1 + q1 * c1))
-        y0 = c0 + d * q0
-        y1 = c1 + d * q1
-        y2 = c2 + d * q2
-        e0 = (m0 * u0 + m2 * u1) + load_pair(work, k + I0)
-        e1 = (m1 * u0 + m3 * u1) + load_pair(work, k + I1)
         if max(part(d, 0), part(d, 1)) > HUGE:
-            y0, y1, y2, w, d, r = y0 * r, y1 * r, y2 * r, w * r, d * r, one
+            y, w = scaled(y, w, r)
+            d, r = d * r, one
         before = r
-    # a = e − Y f and f = φ + Φ a where the sides meet: (1 + Y Φ) a = e − Y φ
-    r = 1.0 / d
-    y0, y1, y2, w = y0 * r, y1 * r, y2 * r, w * r
-    b0, b1, b2 = part(y0, 0), part(y1, 0), part(y2, 0)
-    t0, t1, t2 = part(y0, 1), part(y1, 1), part(y2, 1)
-    g0, g1 = part(e0, 1), part(e1, 1)
-    h0 = part(e0, 0) - b0 * g0 - b1 * g1
-    h1 = part(e1, 0) - b1 * g0 - b2 * g1
-    z0 = b0 * t0 + b1 * t1
-    z3 = b1 * t1 + b2 * t2
-    det = (1.0 + z0 + z3) + part(w, 0) * part(w, 1)
-    s = 1.0 / det
-    a0 = ((1.0 + z3) * h0 - (b0 * t1 + b1 * t2) * h1) * s
-    a1 = ((1.0 + z0) * h1 - (b1 * t0 + b2 * t1) * h0) * s
-    g = larger(growth, pair(det, det))
-    store_pair(work, at + LOSS, inverse * g)
-    worst = larger(worst, inverse * g)
-    least = smaller(least, around * g)
+    y, w = scaled(y, w, 1.0 / d)
+    det, x = met(y, w, e)
+    worst, least = grown(work, at, larger(growth, det), extremes)
     if max(part(worst, 0), part(worst, 1)) * min(part(least, 0), part(least, 1)) * LEAST > 1.0:
         return most(work, n)
-    x0 = pair(-(g0 + t0 * a0 + t1 * a1), a0)
-    x1 = pair(-(g1 + t1 * a0 + t2 * a1), a1)
-    for j in range(2 * pairs - 2, -2, -2):
-        k = (j >> 3) * FIELDS * 8 + (j & 7)
-        u0 = load_pair(work, k + KNOWN0)
-        u0 = u0 + load_pair(work, k + XM0) * x0 + load_pair(work, k + XM1) * x1
-        u1 = load_pair(work, k + KNOWN1)
-        u1 = u1 + load_pair(work, k + XM2) * x0 + load_pair(work, k + XM3) * x1
-        alpha = load_pair(work, k + FREE)
-        alpha = alpha + load_pair(work, k + U0) * u0 + load_pair(work, k + U1) * u1
-        alpha = alpha + load_pair(work, k + X0) * x0 + load_pair(work, k + X1) * x1
-        store_pair(work, k + ALPHA, alpha)
-        y0 = load_pair(work, k + O0) + load_pair(work, k + M0) * x0 + load_pair(work, k + M1) * x1
-        y1 = load_pair(work, k + O1) + load_pair(work, k + M2) * x0 + load_pair(work, k + M3) * x1
-        p1 = load_pair(work, k + P1)
-        x0 = y0 - load_pair(work, k + P0) * u0 - p1 * u1
-        x1 = y1 - p1 * u0 - load_pair(work, k + P2) * u1
+    for j in range(last, -2, -2):
+        x = substituted(work, (j >> 3) * FIELDS * 8 + (j & 7), x)
     return -1
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from fixman._arrays import Array, overflow
 from fixman.errors import Frame, SingularConstraintError
 from fixman.kernels import rigid_partition, rigid_partition_arm, rigid_partition_planar
-from fixman.rigid.model import SerialChain
+from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.spatial import skew
 
 
@@ -42,19 +42,18 @@ class PartitionTables:
         elif self.rows is not None and not self.uneven:
             self.quick, self.quick_table = _strict_arm(), self.rows
 
-    def run(
-        self, q: Array, qd: Array, tau: Array, g: Array, W: Array | None, out: Array, joints: bool
-    ) -> int:
+    def run(self, given: Given, out: Array, joints: bool) -> int:
         """Call the kernel that suits the arm; frame · (n + 1) + body where it stopped, or -1."""
+        kernel: Any
         if self.planar is not None and not joints:
-            kernel, table = rigid_partition_planar.motion_frames, self.planar
+            kernel, table = rigid_partition_planar, self.planar
         elif self.rows is not None:
-            kernel, table = rigid_partition_arm.motion_frames, self.rows
+            kernel, table = rigid_partition_arm, self.rows
         else:
-            index = self._arm._index
-            loads = (q, qd, tau, g, W)
-            return int(rigid_partition.motion_frames(self.blocks, index, *loads, out, joints))
-        return int(kernel(table, q, qd, tau, g, W, out, joints))
+            kernel, table = rigid_partition, self.blocks
+        states = (a.reshape(-1) for a in (given.q, given.qd, given.last))
+        W = given.W.reshape(-1) if given.W.size else None
+        return int(kernel.motion_frames(table, *states, given.g, W, out.reshape(-1), joints))
 
     @cached_property
     def log_masses(self) -> float:
@@ -88,7 +87,7 @@ class PartitionTables:
         G_P[:, 3:, :3] = -R.swapaxes(1, 2) @ skew(r)
         GM_O, GM_P = G_O @ M_inverse, G_P @ M_inverse
         A, K, C = GM_O @ G_O.swapaxes(1, 2), GM_O @ G_P.swapaxes(1, 2), GM_P @ G_P.swapaxes(1, 2)
-        parts = (A, K, C, J, arm.inertias, R, c, r, light, arm.rotations)
+        parts = (A, K, C, J, arm.inertias, R, c, r, light, arm.rotations, arm.kinds)
         return _finite(np.concatenate([part.reshape(n, -1) for part in parts], axis=1))
 
     @cached_property

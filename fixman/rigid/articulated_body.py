@@ -18,7 +18,6 @@ takes half the operations; and the velocity terms have their reference points on
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -101,7 +100,7 @@ def forward_dynamics(
                 and tau.flags.carray
             ):
                 plan = arm._tables["articulated_body"]
-                loads = _constant(gravity) if isinstance(gravity, tuple) else _vector(gravity)
+                loads = model.falling(gravity)
                 if q.ndim == 1 or (q.ndim == 2 and len(q) == len(qd) == len(tau) == 1):
                     one = (q, qd, tau) if q.ndim == 1 else (q[0], qd[0], tau[0])
                     qdd = empty(plan.nv)
@@ -142,8 +141,9 @@ def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
     O(n).
     """
     plan = _plan(arm)
-    q, lead = model.configurations(arm, q)
-    model.refuse_coordinates(arm, q, lead)
+    given = model.posture(arm, q)
+    given.require_finite()
+    q, lead = given.q, given.lead
     sizes = RATES[arm.kinds]
     starts = np.concatenate([[0], np.cumsum(sizes**2)])
     out = np.empty((*lead, int(starts[-1])))
@@ -166,16 +166,15 @@ def _forward_dynamics(
     workers: int,
 ) -> Array:
     workers = _arrays.positive_int(workers, "workers")
-    q, qd, tau, g, W, lead = model.gate(arm, *given, gravity, wrenches, name="tau")
-    loads = np.concatenate([g, W.reshape(-1)])
-    flat = (q.reshape(-1), qd.reshape(-1), tau.reshape(-1), loads)
-    plan = _plan(arm)
-    qdd = np.empty((*lead, arm.nv))
-    frame, code = _states(plan, flat, qdd, workers)
+    state = model.gate(arm, *given, gravity, wrenches)
+    loads = np.concatenate([state.g, state.W.reshape(-1)])
+    flat = (state.q.reshape(-1), state.qd.reshape(-1), state.last.reshape(-1), loads)
+    qdd = np.empty(state.last.shape)
+    frame, code = _states(_plan(arm), flat, qdd, workers)
     if code != DONE:
-        model.refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
-        raise _failure(code, frame, lead)
-    return qdd
+        state.require_finite()
+        raise _failure(code, frame, state.lead)
+    return state.batch(qdd)
 
 
 def _states(
@@ -237,16 +236,6 @@ def _failure(code: int, frame: int, lead: Lead) -> ValueError:
     if code >= 0:
         return model.lost_pivot(code, frame, lead)
     return _arrays.overflow("accelerations", frame, lead)
-
-
-def _vector(gravity: ArrayLike) -> Array:
-    g = _arrays.real(gravity, (3,), "gravity", "component")
-    if g.ndim != 1:
-        raise ValueError(f"gravity must have shape (3,), got {g.shape}")
-    return g
-
-
-_constant = lru_cache(_vector)  # a gravity that is written out in the call is coerced once
 
 
 # --- the chain in modified Denavit–Hartenberg frames ---------------------------------------------

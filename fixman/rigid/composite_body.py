@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
-from fixman._arrays import Array, Lead, overflow
+from fixman._arrays import Array, overflow
 from fixman.kernels.rigid_composite_body import convective_frames, inertia_frames, substitute
 from fixman.rigid import model
-from fixman.rigid.model import SerialChain
+from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.newton_euler import without_bias
 
 __all__ = ["convective_matrix", "forward_dynamics", "inertia_matrix"]
@@ -53,13 +53,7 @@ def inertia_matrix(arm: SerialChain, q: ArrayLike) -> Array:
     ValueError
         For wrong shapes, values that are not finite, and quaternions that are not unit ones.
     """
-    q, lead = model.configurations(arm, q)
-    out = np.empty((q.shape[0], arm.nv, arm.nv))
-    bad = inertia_frames(arm._index, arm._table, q, out)
-    if bad >= 0:
-        model.refuse_coordinates(arm, q, lead)
-        raise overflow("inertia matrix", bad, lead)
-    return out.reshape(*lead, arm.nv, arm.nv)
+    return _inertia(model.posture(arm, q))
 
 
 def convective_matrix(
@@ -88,14 +82,12 @@ def convective_matrix(
     ValueError
         For wrong shapes, values that are not finite, and quaternions that are not unit ones.
     """
-    rest = np.zeros(arm.nv)
-    q, qd, qdd, g, W, lead = model.gate(arm, q, qd, rest, (0, 0, 0), None, name="qdd")
-    out = np.empty((q.shape[0], arm.nv, arm.nv))
-    bad = convective_frames(arm._index, arm._table, q, qd, bool(christoffel), out)
-    if bad >= 0:
-        model.refuse_not_finite(arm, q, qd, qdd, g, W, lead, "qdd")
-        raise overflow("matrix of convective terms", bad, lead)
-    return out.reshape(*lead, arm.nv, arm.nv)
+    given = model.gate(arm, q, qd, np.zeros(arm.nv))
+    out = np.empty((given.q.shape[0], arm.nv, arm.nv))
+    flag = bool(christoffel)
+    bad = convective_frames(arm._kinds, arm._table, given.q, given.qd, flag, out)
+    given.require_answer(bad, "matrix of convective terms")
+    return given.batch(out)
 
 
 def forward_dynamics(
@@ -135,27 +127,30 @@ def forward_dynamics(
     SingularConstraintError
         If the inertia matrix is singular to rounding: joints move nothing, or a body too light.
     """
-    lead: Lead
-    q, qd, tau, g, W, lead = model.gate(arm, q, qd, tau, gravity, wrenches, name="tau")
-    φ = without_bias(arm, q, qd, tau, g, W, lead)
-    matrix = np.empty((q.shape[0], arm.nv, arm.nv))
-    bad = inertia_frames(arm._index, arm._table, q, matrix)
-    if bad >= 0:
-        model.refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
-        raise overflow("inertia matrix", bad, lead)
+    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+    φ = without_bias(given)
+    matrix = _inertia(given).reshape(-1, arm.nv, arm.nv)
     try:
         lower = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         frame, row = _lost_row(matrix)
-        raise model.lost_pivot(_body(arm, row), frame, lead) from None
+        raise model.lost_pivot(_body(arm, row), frame, given.lead) from None
     bad = substitute(lower, matrix, φ)
     if bad >= 0:
         frame, row = divmod(bad, arm.nv)
-        raise model.lost_pivot(_body(arm, row), frame, lead)
+        raise model.lost_pivot(_body(arm, row), frame, given.lead)
     if not np.isfinite(φ).all():
-        model.refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
-        raise overflow("accelerations", int(np.argmin(np.isfinite(φ).all(1))), lead)
-    return φ.reshape(*lead, arm.nv)
+        given.require_finite()
+        raise overflow("accelerations", int(np.argmin(np.isfinite(φ).all(1))), given.lead)
+    return given.batch(φ)
+
+
+def _inertia(given: Given) -> Array:
+    arm = given.arm
+    out = np.empty((given.q.shape[0], arm.nv, arm.nv))
+    bad = inertia_frames(arm._kinds, arm._table, given.q, out)
+    given.require_answer(bad, "inertia matrix")
+    return given.batch(out)
 
 
 def _lost_row(matrices: Array) -> tuple[int, int]:

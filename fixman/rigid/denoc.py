@@ -21,10 +21,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman._arrays import Array, Lead, overflow
+from fixman._arrays import Array, overflow
 from fixman.kernels import denoc as kernels
 from fixman.rigid import model
-from fixman.rigid.model import SerialChain
+from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.newton_euler import without_bias
 from fixman.rigid.spatial import propagation
 
@@ -75,15 +75,12 @@ def forward_dynamics(
     times as much in planar arms.  Where that matters take `articulated_body`, or ``method="fd3"``
     of `spatial_operators`.
     """
-    lead: Lead
-    q, qd, tau, g, W, lead = model.gate(arm, q, qd, tau, gravity, wrenches, name="tau")
-    left = without_bias(arm, q, qd, tau, g, W, lead)
-    out = np.empty_like(tau)
-    bad = kernels.forward_frames(q, left, arm._kinds, arm._table, out)
-    if bad >= 0:
-        model.refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
-        raise model.failure(arm, bad, "θ̈", lead)
-    return out.reshape(*lead, arm.nv)
+    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+    out = np.empty_like(given.last)
+    left = without_bias(given)
+    bad = kernels.forward_frames(given.q, left, arm._kinds, arm._table, out)
+    given.require_answer(bad, "θ̈")
+    return given.batch(out)
 
 
 def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
@@ -109,17 +106,18 @@ def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
     ValueError, SingularConstraintError
         As `forward_dynamics`.
     """
-    X, psi_hat, m_hat, lead = _factor(arm, q)
+    given = model.posture(arm, q)
+    X, psi_hat, m_hat = _factor(given)
     frames, nv = m_hat.shape[:2]
     U = np.zeros((frames, nv, nv))
-    D = np.zeros((frames, nv, nv))
+    D = np.zeros_like(U)
     U[:] = np.eye(nv)
     kernels.upper_frames(arm._kinds, arm._table, X, psi_hat, U)
     if not np.isfinite(U).all():
-        raise overflow("factor U", int(np.argmin(np.isfinite(U).all(axis=(1, 2)))), lead)
+        raise overflow("factor U", int(np.argmin(np.isfinite(U).all(axis=(1, 2)))), given.lead)
     for at, f in zip(arm.rate_offsets[:-1], model.RATES[arm.kinds], strict=True):
         D[:, at : at + f, at : at + f] = m_hat[:, at : at + f, :f]
-    return U.reshape(*lead, nv, nv), D.reshape(*lead, nv, nv)
+    return given.batch(U), given.batch(D)
 
 
 def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
@@ -139,10 +137,11 @@ def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
     ValueError, SingularConstraintError
         As `forward_dynamics`.
     """
-    _, _, m_hat, lead = _factor(arm, q)
+    given = model.posture(arm, q)
+    _, _, m_hat = _factor(given)
     out = np.empty(m_hat.shape[0])
     kernels.logdet_frames(arm._kinds, m_hat, out)
-    return out.reshape(lead)[()]
+    return given.batch(out)[()]
 
 
 def n_l(arm: SerialChain, q: ArrayLike) -> Array:
@@ -175,14 +174,11 @@ def n_d(arm: SerialChain) -> Array:
     return N.reshape(6 * arm.n, arm.nv)
 
 
-def _factor(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array, Array, Lead]:
-    """Return X (frames, n, 12), ψ̂ and m̂ (frames, nv, 6), and the batch axes."""
-    q, lead = model.configurations(arm, q)
-    frames = q.shape[0]
+def _factor(given: Given) -> tuple[Array, Array, Array]:
+    """Return X (frames, n, 12), ψ̂ and m̂ (frames, nv, 6)."""
+    arm, frames = given.arm, given.q.shape[0]
     X = np.empty((frames, arm.n, 12))
-    psi_hat, m_hat = np.empty((frames, arm.nv, 6)), np.empty((frames, arm.nv, 6))
-    bad = kernels.factor_frames(q, arm._kinds, arm._table, X, psi_hat, m_hat)
-    if bad >= 0:
-        model.refuse_coordinates(arm, q, lead)
-        raise model.failure(arm, bad, "pivots", lead)
-    return X, psi_hat, m_hat, lead
+    psi_hat, m_hat = np.empty((2, frames, arm.nv, 6))
+    bad = kernels.factor_frames(given.q, arm._kinds, arm._table, X, psi_hat, m_hat)
+    given.require_answer(bad, "pivots")
+    return X, psi_hat, m_hat

@@ -16,8 +16,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal
+from functools import cached_property, lru_cache
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -314,11 +314,6 @@ class SerialChain:
         return np.array([JOINTS.index(joint) for joint in self.joints], dtype=np.int64)
 
     @cached_property
-    def _index(self) -> Index:
-        """Kind, first coordinate and first rate of every joint, (n, 3), for kernels."""
-        return np.column_stack([self.kinds, self.position_offsets[:-1], self.rate_offsets[:-1]])
-
-    @cached_property
     def _table(self) -> Array:
         """Rotation (9, by rows), translation, mass, centre, inertia (9), (n, 25), for kernels."""
         n = self.n
@@ -404,20 +399,48 @@ def require_arm(arm: SerialChain) -> None:
         raise TypeError(f"arm must be a fixman.rigid.SerialChain, got {type(arm).__name__}")
 
 
-def configurations(arm: SerialChain, q: ArrayLike) -> tuple[Array, Lead]:
-    """Coerce coordinates alone: (frames, nq), and the batch axes; values as `gate`."""
-    require_arm(arm)
-    q = _arrays.real(q, (arm.nq,), "q", "coordinate")
-    return q.reshape(-1, arm.nq), q.shape[:-1]
+class Given(NamedTuple):
+    """What an algorithm is given, coerced; frames of a batch are stacked first.
+
+    What it does not take has no frames.
+    """
+
+    arm: SerialChain
+    q: Array  # (frames, nq)
+    qd: Array  # (frames, nv)
+    last: Array  # (frames, nv): accelerations or forces, as ``name`` says
+    g: Array  # (3,)
+    W: Array  # (frames · n, 6)
+    lead: Lead  # the batch axes
+    name: str
+
+    def batch(self, out: Array) -> Array:
+        """Results (frames, …) along the batch axes."""
+        return out.reshape(self.lead + out.shape[1:])
+
+    def require_finite(self) -> None:
+        """Raise for the first argument that is not finite, or a quaternion that is not a unit one.
+
+        Kernels notice, so that values are looked at only then.
+        """
+        arm = self.arm
+        refuse_coordinates(arm, self.q, self.lead)
+        for rates, name in ((self.qd, "qd"), (self.last, self.name)):
+            if rates.size:
+                _arrays.require_finite(self.batch(rates), (arm.nv,), name, "rate")
+        _arrays.require_finite(self.g, (3,), "gravity", "component")
+        if self.W.size:
+            W = self.W.reshape(*self.lead, arm.n, 6)
+            _arrays.require_finite(W, (arm.n, 6), "wrenches", "body")
+
+    def require_answer(self, bad: int, what: str) -> None:
+        """Raise for a kernel's frame · (n + 1) + body where it has no answer, which is no −1."""
+        if bad >= 0:
+            self.require_finite()
+            raise failure(self.arm, bad, what, self.lead)
 
 
-def configuration(arm: SerialChain, q: ArrayLike) -> Array:
-    """Coerce the coordinates (nq,) of one configuration, and look at them."""
-    rows, lead = configurations(arm, q)
-    if lead:
-        raise ValueError(f"q must be one configuration here, ({arm.nq},), got {np.shape(q)}")
-    refuse_coordinates(arm, rows, ())
-    return rows.reshape(-1)
+_AT_REST, _NOTHING = np.zeros(3), np.empty((0, 6))
 
 
 def gate(
@@ -425,55 +448,72 @@ def gate(
     q: ArrayLike,
     qd: ArrayLike,
     last: ArrayLike,
-    gravity: ArrayLike,
-    wrenches: ArrayLike | None,
+    gravity: ArrayLike = _AT_REST,
+    wrenches: ArrayLike | None = None,
     *,
-    name: str,
-) -> tuple[Array, Array, Array, Array, Array, Lead]:
-    """Coerce the arguments that all algorithms share; frames of a batch are stacked first.
-
-    Returns q (frames, nq), qd and last (frames, nv), gravity (3,), wrenches (frames, n, 6) or
-    (0, n, 6) where there are none, and the batch axes.  Values are looked at by
-    `refuse_not_finite`, after a kernel has noticed.
-    """
+    name: str = "tau",
+) -> Given:
+    """Coerce the arguments that all algorithms share."""
     require_arm(arm)
     nq, nv, n = arm.nq, arm.nv, arm.n
     q = _arrays.real(q, (nq,), "q", "coordinate")
     qd = _arrays.real(qd, (nv,), "qd", "rate")
     last = _arrays.real(last, (nv,), name, "rate")
-    g = _arrays.real(gravity, (3,), "gravity", "component")
-    if g.ndim != 1:
-        raise ValueError(f"gravity must have shape (3,), got {g.shape}")
-    W = np.empty((0, n, 6))
-    if wrenches is not None:
-        W = _arrays.real(wrenches, (n, 6), "wrenches", "link")
+    g = falling(gravity)
+    W = _NOTHING if wrenches is None else _arrays.real(wrenches, (n, 6), "wrenches", "link")
     lead: Lead = ()
-    if q.ndim > 1 or qd.ndim > 1 or last.ndim > 1 or (wrenches is not None and W.ndim > 2):
-        given = W.shape[:-2] if wrenches is not None else ()
-        lead = _arrays.common_lead(q.shape[:-1], qd.shape[:-1], last.shape[:-1], given)
+    if q.ndim > 1 or qd.ndim > 1 or last.ndim > 1 or W.ndim > 2:
+        lead = _arrays.common_lead(q.shape[:-1], qd.shape[:-1], last.shape[:-1], W.shape[:-2])
         q, qd = _arrays.spread(q, lead, (nq,)), _arrays.spread(qd, lead, (nv,))
         last = _arrays.spread(last, lead, (nv,))
         if wrenches is not None:
-            W = _arrays.spread(W, lead, (n, 6))
-    if wrenches is not None:
-        W = W.reshape(-1, n, 6)
-    return q.reshape(-1, nq), qd.reshape(-1, nv), last.reshape(-1, nv), g, W, lead
+            W = _arrays.spread(W, lead, (n, 6)).reshape(-1, 6)
+    return Given(
+        arm, q.reshape(-1, nq), qd.reshape(-1, nv), last.reshape(-1, nv), g, W, lead, name
+    )  # fmt: skip
 
 
-def refuse_not_finite(
-    arm: SerialChain, q: Array, qd: Array, last: Array, g: Array, W: Array, lead: Lead, name: str
-) -> None:
-    """Raise for the first argument that is not finite, or a quaternion that is not a unit one."""
-    refuse_coordinates(arm, q, lead)
-    _arrays.require_finite(qd.reshape(*lead, arm.nv), (arm.nv,), "qd", "rate")
-    _arrays.require_finite(last.reshape(*lead, arm.nv), (arm.nv,), name, "rate")
-    _arrays.require_finite(g, (3,), "gravity", "component")
-    if W.size:
-        _arrays.require_finite(W.reshape(*lead, arm.n, 6), (arm.n, 6), "wrenches", "body")
+def posture(arm: SerialChain, q: ArrayLike) -> Given:
+    """Coerce coordinates alone."""
+    require_arm(arm)
+    q = _arrays.real(q, (arm.nq,), "q", "coordinate")
+    rows = q.reshape(-1, arm.nq)
+    return Given(arm, rows, _NOTHING, _NOTHING, _AT_REST, _NOTHING, q.shape[:-1], "")
+
+
+def configuration(arm: SerialChain, q: ArrayLike) -> Array:
+    """Coerce the coordinates (nq,) of one configuration, and look at them."""
+    given = posture(arm, q)
+    if given.lead:
+        raise ValueError(f"q must be one configuration here, ({arm.nq},), got {np.shape(q)}")
+    given.require_finite()
+    return given.q.reshape(-1)
+
+
+def vector(value: ArrayLike, name: str) -> Array:
+    """Coerce three components."""
+    array = _arrays.real(value, (3,), name, "component")
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have shape (3,), got {array.shape}")
+    return array
+
+
+@lru_cache
+def written(gravity: tuple[float, ...]) -> Array:
+    """Coerce what is written out in a call, once."""
+    return vector(gravity, "gravity")
+
+
+def falling(gravity: ArrayLike) -> Array:
+    """Coerce an acceleration of free fall."""
+    try:
+        return written(gravity) if isinstance(gravity, tuple) else vector(gravity, "gravity")
+    except TypeError:  # no numbers, or a tuple of what has no hash
+        return vector(gravity, "gravity")
 
 
 def refuse_coordinates(arm: SerialChain, q: Array, lead: Lead) -> None:
-    """Raise for coordinates (frames, nq) as `refuse_not_finite` does."""
+    """Raise for coordinates (frames, nq) that are not finite, or no unit quaternions."""
     _arrays.require_finite(q.reshape(*lead, arm.nq), (arm.nq,), "q", "coordinate")
     for i in np.flatnonzero(arm.kinds >= SPHERICAL):
         end = arm.position_offsets[i + 1]

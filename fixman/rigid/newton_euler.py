@@ -20,9 +20,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman._arrays import Array, Lead, overflow
+from fixman._arrays import Array
 from fixman.kernels.rigid_newton_euler import newton_euler_frames
-from fixman.rigid.model import SerialChain, gate, refuse_not_finite
+from fixman.rigid.model import Given, SerialChain, gate
 
 __all__ = ["inverse_dynamics", "joint_wrenches"]
 
@@ -64,7 +64,8 @@ def inverse_dynamics(
     ValueError
         For wrong shapes, values that are not finite, and quaternions that are not unit ones.
     """
-    return _recursion(arm, q, qd, qdd, gravity, wrenches, joints=False)
+    given = gate(arm, q, qd, qdd, gravity, wrenches, name="qdd")
+    return given.batch(_recursion(given, given.last, "joint forces")[0])
 
 
 def joint_wrenches(
@@ -86,39 +87,22 @@ def joint_wrenches(
         Exerted on body i through joint i by body i − 1 (the base for i = 0): force, then moment
         about the origin of body i's frame, in that frame.
     """
-    return _recursion(arm, q, qd, qdd, gravity, wrenches, joints=True)
+    given = gate(arm, q, qd, qdd, gravity, wrenches, name="qdd")
+    return given.batch(_recursion(given, given.last, "joint forces", given.q.shape[0])[1])
 
 
-def without_bias(
-    arm: SerialChain, q: Array, qd: Array, tau: Array, g: Array, W: Array, lead: Lead
-) -> Array:
-    """τ − C θ̇ + (gravity and wrenches), (frames, nv), of what `model.gate` returns."""
-    bias, γ = np.empty_like(tau), np.empty((1, arm.n, 6))
-    bad = newton_euler_frames(arm._index, arm._table, q, qd, np.zeros_like(tau), g, W, bias, γ)
-    if bad >= 0:
-        refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
-        raise overflow("bias", bad, lead)
+def without_bias(given: Given) -> Array:
+    """τ − C θ̇ + (gravity and wrenches), (frames, nv)."""
+    bias, _ = _recursion(given, np.zeros_like(given.last), "bias")
     with np.errstate(over="ignore", invalid="ignore"):
-        return tau - bias
+        return given.last - bias
 
 
-def _recursion(
-    arm: SerialChain,
-    q: ArrayLike,
-    qd: ArrayLike,
-    qdd: ArrayLike,
-    gravity: ArrayLike,
-    wrenches: ArrayLike | None,
-    *,
-    joints: bool,
-) -> Array:
-    lead: Lead
-    q, qd, qdd, g, W, lead = gate(arm, q, qd, qdd, gravity, wrenches, name="qdd")
-    frames = q.shape[0]
-    tau = np.empty((frames, arm.nv))
-    γ = np.empty((frames if joints else 1, arm.n, 6))
-    bad = newton_euler_frames(arm._index, arm._table, q, qd, qdd, g, W, tau, γ)
-    if bad >= 0:
-        refuse_not_finite(arm, q, qd, qdd, g, W, lead, "qdd")
-        raise overflow("joint forces", bad, lead)
-    return γ.reshape(*lead, arm.n, 6) if joints else tau.reshape(*lead, arm.nv)
+def _recursion(given: Given, qdd: Array, what: str, kept: int = 1) -> tuple[Array, Array]:
+    """Joint forces, and the joint wrenches of all frames if so many are ``kept``."""
+    arm = given.arm
+    tau, γ = np.empty_like(qdd), np.empty((kept, arm.n, 6))
+    motion = given.q, given.qd, qdd
+    bad = newton_euler_frames(arm._kinds, arm._table, motion, given.g, given.W, tau, γ)
+    given.require_answer(bad, what)
+    return tau, γ

@@ -34,11 +34,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman import _arrays
-from fixman._arrays import Array, Lead, overflow
+from fixman._arrays import Array, overflow
 from fixman.kernels import rigid_partition
 from fixman.rigid import model
 from fixman.rigid._partition_tables import PartitionTables, tables, unsuited
-from fixman.rigid.model import SerialChain
+from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.newton_euler import inverse_dynamics
 from fixman.structured import BlockTridiagonal
 
@@ -98,8 +98,8 @@ def forward_dynamics(
     quick = None if refine or wrenches is not None else _quick(arm, q, qd, tau, gravity)
     if quick is not None:
         return quick
-    out, lead = _motion(arm, q, qd, tau, gravity, wrenches, refine, False)
-    return out.reshape(*lead, arm.nv)
+    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+    return given.batch(_motion(given, refine, False))
 
 
 def joint_wrenches(
@@ -121,8 +121,8 @@ def joint_wrenches(
         Exerted on body i through joint i by body i − 1 (the base for i = 0): force, then moment
         about the origin of body i's frame, in that frame.
     """
-    out, lead = _motion(arm, q, qd, tau, gravity, wrenches, 0, True)
-    return out.reshape(-1, arm.nv + 6 * arm.n)[:, arm.nv :].reshape(*lead, arm.n, 6)
+    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+    return given.batch(_motion(given, 0, True)[:, arm.nv :].reshape(-1, arm.n, 6))
 
 
 def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
@@ -157,14 +157,12 @@ def logdet_hard(arm: SerialChain, q: ArrayLike) -> Array:
     ndarray (...)
         O(n) a frame.  Errors as in `forward_dynamics`.
     """
-    known = tables(arm)
-    q, lead = model.configurations(arm, q)
-    out = np.empty(q.shape[0])
-    bad = rigid_partition.logdet_frames(known.blocks, arm._index, q.reshape(-1), out)
+    given = model.posture(arm, q)
+    out = np.empty(given.q.shape[0])
+    bad = rigid_partition.logdet_frames(tables(arm).blocks, given.q.reshape(-1), out)
     if bad >= 0:
-        rates = np.zeros(out.size * arm.nv)
-        raise _failure(arm, bad, q, rates, rates, _AT_REST, None, lead, True)
-    return out.reshape(lead)[()]
+        raise _failure(given, bad, True)
+    return given.batch(out)[()]
 
 
 def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
@@ -178,14 +176,12 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     arm : SerialChain
     q : (nq,)
     """
-    known = tables(arm)
     q = model.configuration(arm, q)
     diagonal, lower = np.zeros((arm.n, 5, 5)), np.zeros((arm.n - 1, 5, 5))
-    rigid_partition.assemble(known.blocks, arm._index, q, diagonal, lower)
+    rigid_partition.assemble(tables(arm).blocks, q, diagonal, lower)
     return BlockTridiagonal(diagonal, lower, rigid_partition.HARD[arm.kinds])
 
 
-_AT_REST = np.zeros(3)
 # What a correction may be of the answer: one that is added; that of an arm of uneven bodies.
 _SMALL, _DIGITS = 1e-3, 1e-7
 _THREE = (3,)
@@ -224,52 +220,37 @@ def _quick(arm: SerialChain, q: Any, qd: Any, tau: Any, gravity: Any) -> Array |
     return None if bad >= 0 else out
 
 
-def _motion(
-    arm: SerialChain,
-    q: ArrayLike,
-    qd: ArrayLike,
-    tau: ArrayLike,
-    gravity: ArrayLike,
-    wrenches: ArrayLike | None,
-    refine: int,
-    joints: bool,
-) -> tuple[Array, Lead]:
-    """Accelerations of every frame, each followed by its wrenches if ``joints``; flat."""
-    model.require_arm(arm)
-    known = tables(arm)
-    q, qd, tau, g, loads, lead = model.gate(arm, q, qd, tau, gravity, wrenches, name="tau")
-    out = np.empty(q.shape[0] * (known.width if joints else arm.nv))
-    q, qd, tau = q.reshape(-1), qd.reshape(-1), tau.reshape(-1)
-    W = loads.reshape(-1) if wrenches is not None else None
-    bad = known.run(q, qd, tau, g, W, out, joints)
+def _motion(given: Given, refine: int, joints: bool) -> Array:
+    """Accelerations of every frame, followed by its wrenches if ``joints``."""
+    arm, known = given.arm, tables(given.arm)
+    out = np.empty((given.q.shape[0], known.width if joints else arm.nv))
+    bad = known.run(given, out, joints)
     if bad >= 0:
-        raise _failure(arm, bad, q, qd, tau, g, W, lead, joints)
+        raise _failure(given, bad, joints)
     doubtful = known.uneven and (known.planar is None or joints)
     for small in (_SMALL,) * refine + (_DIGITS,) * doubtful:
-        given = None if W is None else W.reshape(-1, arm.n, 6)
-        answer = out.reshape(-1, known.width if joints else arm.nv)[:, : arm.nv]
-        frames = q.reshape(-1, arm.nq), qd.reshape(-1, arm.nv), answer
-        rest = tau - inverse_dynamics(arm, *frames, gravity=g, wrenches=given).reshape(-1)
-        more = np.empty_like(tau)
-        bad = known.run(q, np.zeros_like(qd), rest, _AT_REST, None, more, False)
+        answer = out[:, : arm.nv]
+        W = given.W.reshape(-1, arm.n, 6) if given.W.size else None
+        unexplained = inverse_dynamics(arm, given.q, given.qd, answer, gravity=given.g, wrenches=W)
+        more, bad = _alone(given, given.last - unexplained)
         if bad >= 0:
-            raise _failure(arm, bad, q, qd, tau, g, W, lead, False)
-        _refuse_large(arm, (q, qd, tau, g, W), answer, more.reshape(answer.shape), small, lead)
+            raise _failure(given, bad, False)
+        _refuse_large(given, answer, more, small)
         if small == _SMALL:
             out += more
             if not np.isfinite(out).all():
-                raise overflow("accelerations", 0, lead)
-    return out, lead
+                raise overflow("accelerations", 0, given.lead)
+    return out
 
 
-def _refuse_large(
-    arm: SerialChain,
-    given: tuple[Array, Array, Array, Array, Array | None],
-    answer: Array,
-    more: Array,
-    small: float,
-    lead: Lead,
-) -> None:
+def _alone(given: Given, tau: Array) -> tuple[Array, int]:
+    """Return what torques do to a chain at rest, and where the kernel stopped."""
+    out = np.empty_like(tau)
+    rest = given._replace(qd=np.zeros_like(tau), last=tau, g=np.zeros(3), W=given.W[:0])
+    return out, tables(given.arm).run(rest, out, False)
+
+
+def _refuse_large(given: Given, answer: Array, more: Array, small: float) -> None:
     """Raise where a correction says that the answer is no approximation.
 
     It is compared with the answer and, because that is zero in equilibrium, with what the torques
@@ -279,43 +260,28 @@ def _refuse_large(
     off = np.abs(more)
     if (off.max(axis=1) <= small * size).all():
         return
-    q, qd, tau, g, W = given
-    alone = np.zeros((2, *answer.shape))
-    known = tables(arm)
-    known.run(q, np.zeros_like(qd), tau, _AT_REST, None, alone[0].reshape(-1), False)
-    known.run(q, qd, np.zeros_like(tau), g, W, alone[1].reshape(-1), False)
-    large = off.max(axis=1) > small * np.maximum(size, np.abs(alone).max(axis=(0, 2)))
+    arm, free = given.arm, np.zeros_like(more)
+    tables(arm).run(given._replace(last=np.zeros_like(more)), free, False)
+    alone = np.abs([_alone(given, given.last)[0], free]).max(axis=(0, 2))
+    large = off.max(axis=1) > small * np.maximum(size, alone)
     if large.any():
         frame = int(np.argmax(large))
         rate = int(off[frame].argmax())
         body = int(np.searchsorted(arm.rate_offsets, rate, side="right")) - 1
-        where = _arrays.frame_index(frame, lead)
+        where = _arrays.frame_index(frame, given.lead)
         raise unsuited(body, "its acceleration is lost to rounding", where)
 
 
-def _failure(
-    arm: SerialChain,
-    bad: int,
-    q: Array,
-    qd: Array,
-    tau: Array,
-    g: Array,
-    W: Array | None,
-    lead: Lead,
-    joints: bool,
-) -> ValueError:
+def _failure(given: Given, bad: int, joints: bool) -> ValueError:
     """Return the error for the frame and body at which a kernel stopped."""
-    frame, body = divmod(bad, arm.n + 1)
-    shapes = ((arm.nq,), (arm.nv,), (arm.nv,))
-    q, qd, tau = (a.reshape(-1, *s) for a, s in zip((q, qd, tau), shapes, strict=True))
-    loads = np.empty((0, arm.n, 6)) if W is None else W.reshape(-1, arm.n, 6)
-    model.refuse_not_finite(arm, q, qd, tau, g, loads, lead, "tau")
-    known = tables(arm)
-    if body < arm.n and (
+    frame, body = divmod(bad, given.arm.n + 1)
+    given.require_finite()
+    known = tables(given.arm)
+    if body < given.arm.n and (
         (known.planar is not None and not joints)
         # In the other kernels an overflow can spoil pivots too: look at the configuration alone.
-        or rigid_partition.logdet_frames(known.blocks, arm._index, q[frame], np.empty(1)) >= 0
+        or rigid_partition.logdet_frames(known.blocks, given.q[frame], np.empty(1)) >= 0
     ):
-        where = _arrays.frame_index(frame, lead)
+        where = _arrays.frame_index(frame, given.lead)
         return unsuited(body, "its joint's pivot is lost to rounding", where)
-    return _arrays.overflow("accelerations", frame, lead)
+    return _arrays.overflow("accelerations", frame, given.lead)

@@ -24,6 +24,7 @@ link is subtracted from b(k) and generalizes B f(0).  Gravity is an acceleration
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,7 +37,7 @@ from fixman._arrays import Array, Lead, overflow
 from fixman.kernels import links
 from fixman.kernels import spatial_operators as kernels
 from fixman.rigid import model, spatial
-from fixman.rigid.model import SerialChain
+from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.newton_euler import without_bias
 
 __all__ = [
@@ -102,28 +103,16 @@ def forward_dynamics(
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {METHODS}, got {method!r}")
-    lead: Lead
-    q, qd, tau, g, W, lead = model.gate(arm, q, qd, tau, gravity, wrenches, name="tau")
+    given = model.gate(arm, q, qd, tau, gravity, wrenches)
     if method in ("fd2", "fd4"):
-        model.refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
-        out = np.empty_like(tau)
-        for frame in range(tau.shape[0]):
-            link = _Links(arm, q[frame], frame, lead)
-            given = (qd[frame], tau[frame], g, W[frame] if W.size else np.zeros((arm.n, 6)))
-            with _unchecked():
-                out[frame] = _fd2(link, *given)[0] if method == "fd2" else _fd4(link, *given)
-        if not np.isfinite(out).all():
-            raise overflow("θ̈", int(np.argmin(np.isfinite(out).all(axis=1))), lead)
-        return out.reshape(*lead, arm.nv)
-    T = tau
-    if method == "fd1":
-        T = without_bias(arm, q, qd, tau, g, W, lead)
-    out = np.empty_like(tau)
-    bad = kernels.forward_frames(q, qd, T, g, W, arm._kinds, arm._table, method == "fd3", out)
-    if bad >= 0:
-        model.refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
-        raise model.failure(arm, bad, "θ̈", lead)
-    return out.reshape(*lead, arm.nv)
+        algorithm = _fd4 if method == "fd4" else lambda *frame: _fd2(*frame)[0]
+        return _link_by_link(given, algorithm, (arm.nv,), "θ̈")
+    out = np.empty_like(given.last)
+    T = without_bias(given) if method == "fd1" else given.last
+    bias = None if method == "fd1" else (given.qd, given.g, given.W)
+    bad = kernels.forward_frames(given.q, T, bias, arm._kinds, arm._table, out)
+    given.require_answer(bad, "θ̈")
+    return given.batch(out)
 
 
 def link_accelerations(
@@ -145,19 +134,9 @@ def link_accelerations(
         Of each body's origin, then angular, in the body's axes; bodies base to tip.  They are
         those of the bodies: the report's, with gravity, are relative to free fall.
     """
-    lead: Lead
-    q, qd, tau, g, W, lead = model.gate(arm, q, qd, tau, gravity, wrenches, name="tau")
-    model.refuse_not_finite(arm, q, qd, tau, g, W, lead, "tau")
-    out = np.empty((tau.shape[0], arm.n, 6))
-    for frame in range(tau.shape[0]):
-        link = _Links(arm, q[frame], frame, lead)
-        loads = W[frame] if W.size else np.zeros((arm.n, 6))
-        with _unchecked():
-            alpha = _fd2(link, qd[frame], tau[frame], g, loads)[1]
-        out[frame] = np.roll(alpha[::-1], 3, axis=1)
-    if not np.isfinite(out).all():
-        raise overflow("α", int(np.argmin(np.isfinite(out).all(axis=(1, 2)))), lead)
-    return out.reshape(*lead, arm.n, 6)
+    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+    alpha = _link_by_link(given, lambda *frame: np.stack(_fd2(*frame)[1]), (arm.n, 6), "α")
+    return np.roll(alpha[..., ::-1, :], 3, axis=-1)
 
 
 def operational_inertia_inverse(
@@ -185,17 +164,13 @@ def operational_inertia_inverse(
     ValueError, SingularConstraintError
         As `forward_dynamics`.
     """
-    q, lead = model.configurations(arm, q)
-    at = _arrays.real(point, (3,), "point", "component")
-    if at.ndim != 1:
-        raise ValueError(f"point must have shape (3,), got {at.shape}")
+    given = model.posture(arm, q)
+    at = model.vector(point, "point")
     _arrays.require_finite(at, (3,), "point", "component")
-    out = np.empty((q.shape[0], 6, 6))
-    bad = kernels.tip_inertia_frames(q, at, arm._kinds, arm._table, out)
-    if bad >= 0:
-        model.refuse_coordinates(arm, q, lead)
-        raise model.failure(arm, bad, "Λ⁻¹", lead)
-    return out.reshape(*lead, 6, 6)
+    out = np.empty((given.q.shape[0], 6, 6))
+    bad = kernels.tip_inertia_frames(given.q, at, arm._kinds, arm._table, out)
+    given.require_answer(bad, "Λ⁻¹")
+    return given.batch(out)
 
 
 # --- the operators, dense -------------------------------------------------------------------------
@@ -390,6 +365,26 @@ class _Links:
         return out
 
 
+def _link_by_link(
+    given: Given,
+    algorithm: Callable[[_Links, Array, Array, Array, Array], Array],
+    shape: tuple[int, ...],
+    what: str,
+) -> Array:
+    """Run FD2 or FD4 frame by frame."""
+    given.require_finite()
+    n, frames = given.arm.n, given.q.shape[0]
+    W = given.W.reshape(-1, n, 6) if given.W.size else np.zeros((frames, n, 6))
+    out = np.empty((frames, *shape))
+    for k in range(frames):
+        link = _Links(given.arm, given.q[k], k, given.lead)
+        with _unchecked():
+            out[k] = algorithm(link, given.qd[k], given.last[k], given.g, W[k])
+        if not np.isfinite(out[k]).all():
+            raise overflow(what, k, given.lead)
+    return given.batch(out)
+
+
 def _fd2(
     link: _Links, qd: Array, tau: Array, g: Array, wrenches: Array
 ) -> tuple[Array, list[Array]]:
@@ -461,7 +456,8 @@ def _riccati(link: _Links) -> tuple[list[Array], list[Array], list[Array], list[
         D.append(np.asarray(H @ P[k] @ H.T, dtype=np.float64))
         if not (np.isfinite(P[k]).all() and np.isfinite(size).all()):
             raise overflow("articulated inertia P", link.frame, link.lead)
-        if not links.factor_block(D[k].copy(), D[k].shape[0], H @ size, links.LOST_INVERSE):
+        f, factor = D[k].shape[0], np.empty((6, 6))
+        if not links.factor_block(D[k], 0, f, H @ size, links.LOST_INVERSE, factor):
             raise model.lost_pivot(link.N - 1 - k, link.frame, link.lead)
         G.append(np.asarray(np.linalg.solve(D[k], H @ P[k]).T, dtype=np.float64))
         L.append(link.phi[k] @ G[k])
