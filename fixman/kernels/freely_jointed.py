@@ -14,6 +14,11 @@ before q overflows.
 Sines come from rounded bonds unless masses are `uneven`: then ln det and the force hang on sines
 far below the rounding of a cross product, and take them from positions without any rounding.
 
+Forces are 3 to 3.9 times faster than those of `metric`, ln det of one frame 3.2 to 3.9, of many
+1.1 to 1.8 (eight in lanes there, one by one here).  Where masses differ by 1e8 and bends are of
+1e-6 `metric` would leave seven decimals of ln det, where they differ by 1e12 three; here it is
+exact to rounding.
+
 The Fixman force needs all pivots, so it keeps the division; it is computed of one frame or of
 eight in lanes, of frames that `metric` describes.
 """

