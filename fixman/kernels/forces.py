@@ -168,20 +168,22 @@ def compiled_address(force: Any, record: np.ndarray[Any, Any]) -> tuple[int, Any
 
 
 def given(kernel: Any) -> Any:
-    """Return a kernel of tables for tables or None, for which nothing is compiled."""
+    """Return a kernel of a table as one that may be given None, and then is not compiled."""
 
     @intrinsic
     def add(typing: Any, table: Any, work: Any, joints: Any, axes: Any, like: Any) -> Any:
         kinds = table, work, joints, axes, like
-        if isinstance(table, types.NoneType):
-            return work(*kinds), lambda context, builder, sig, args: impl_ret_borrowed(
-                context, builder, work, args[1]
-            )
-        called = types.Dispatcher(kernel)
-        found = called.get_call_type(typing, kinds, {})
-        return work(*kinds), lambda context, builder, sig, args: context.get_function(
-            called, found
-        )(builder, args)
+        called = None
+        if table != types.none:
+            called = types.Dispatcher(kernel)
+            called.get_call_type(typing, kinds, {})  # compiles it
+
+        def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            if called is None:
+                return impl_ret_borrowed(context, builder, work, args[1])
+            return context.get_function(called, sig)(builder, args)
+
+        return work(*kinds), lower
 
     return add
 
