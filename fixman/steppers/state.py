@@ -309,8 +309,8 @@ class Prepared:
         x[:, :ghosts] = self.front
         x[:, ghosts:], v[:, ghosts:] = state.x[index], state.v[index]
         random, targets = state.random[index], state.targets[index]
-        flat = (array.reshape(-1) for array in (x, v, random, targets))
-        states = stepping.Replicas(*flat, targets.shape[1])
+        given: list[Any] = [array.reshape(-1) for array in (x, v, random, targets)]
+        states = stepping.Replicas(*given, *targets.shape[1:])
         motion = self.motion if steps else self._motion(((PROJECT, 0.0),))
         count = motion.letters.size
         places = -1 if steps and FORCE in motion.letters else 0, max(steps, 1) * count
@@ -365,7 +365,8 @@ class Prepared:
             pieces = 2**halving
             motion = self._motion(((PROJECT, 0.0), (DRIFT, share / pieces)))
             given = motion, self.tables, work, (0, 2 * pieces), (0, width)
-            copy = stepping.Replicas(*(np.tile(row, width) for row in rows), states.held)
+            flat: list[Any] = [*(np.tile(row, width) for row in rows), states.held]
+            copy = stepping.Replicas(*flat)
             if not stepping.advance(copy, self.system, *given)[2]:
                 rows[0][:], rows[1][:] = copy.x[: rows[0].size], copy.v[: rows[1].size]
                 return True
