@@ -241,6 +241,7 @@ def test_another_schedule_is_another_stepper():
     assert np.abs(state.v - by_hand.v).max() < 1e-12
 
 
+@long
 @pytest.mark.parametrize("name", ["jointed", "rotating", "ring"])
 def test_drifts_alone_are_geodesics_that_can_be_reversed(name):
     chain = CHAINS[name]
