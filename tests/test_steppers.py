@@ -13,9 +13,10 @@ import fixman as fx
 from fixman.kernels import random as streams
 from fixman.kernels.constraints import add_metric_force, factor, room
 from fixman.kernels.lanes import exact_kernel, memory
+from fixman.kernels.stepping import DRIFT, FORCE, KICK, NOISE, PROJECT
 from fixman.potentials import WCA, Bending, Gravity, Tension
 from fixman.steppers import Langevin, Newton, State, from_parameters
-from fixman.steppers.state import _became_dependent
+from fixman.steppers.state import Plan, _became_dependent, advance
 from fixman.systems import projections
 from fixman.walks import random_walks
 
@@ -219,6 +220,43 @@ def test_the_energy_does_not_drift():
 
 
 # --- long steps -----------------------------------------------------------------------------------
+
+
+REFRESH = (NOISE, 0.5), (PROJECT, 0.0)
+VERLET = (KICK, 0.5), (DRIFT, 1.0), (FORCE, 0.0), (KICK, 0.5), (PROJECT, 0.0)
+
+
+def test_another_schedule_is_another_stepper():
+    # OBABO, at no temperature: noise only damps, which is done by hand around Newton's steps.
+    chain, dt, friction, field = CHAINS["jointed"], 0.05, 2.0, Gravity((0.3, -0.2, 0.1))
+    state = Newton(dt, kT=1.0).start(chain, walks(chain, 1)[0], None, 9, rng=4)
+    by_hand = State.from_arrays(state.arrays())
+    for _ in range(5):
+        by_hand.v *= np.exp(-0.5 * friction * dt)
+        Newton(dt, potential=field).advance(chain, by_hand, 1)
+        by_hand.v *= np.exp(-0.5 * friction * dt)
+    plan = Plan((*REFRESH, *VERLET, *REFRESH), dt, 1e-12, field, friction=friction)
+    advance(chain, state, 5, 1, plan)
+    assert np.abs(state.x - by_hand.x).max() < 1e-12
+    assert np.abs(state.v - by_hand.v).max() < 1e-12
+
+
+@long
+@pytest.mark.parametrize("name", ["jointed", "rotating", "ring"])
+def test_drifts_alone_are_geodesics_that_can_be_reversed(name):
+    chain = CHAINS[name]
+    start = Newton(0.02, kT=1.0).start(chain, walks(chain, 1)[0], None, 9, rng=4)
+    state = State.from_arrays(start.arrays())
+    plan = Plan(((DRIFT, 0.5), (PROJECT, 0.0)) * 2, 0.02, 1e-12)
+    advance(chain, state, 30, 2, plan)
+    assert hard_error(chain, state) < 1e-10
+    assert np.abs(state.x - start.x).max() > 0.1
+    newton = State.from_arrays(start.arrays())
+    Newton(0.01).advance(chain, newton, 60)
+    assert same(state, newton)
+    state.v *= -1.0
+    advance(chain, state, 30, 1, plan)
+    assert np.abs(state.x - start.x).max() < 1e-9
 
 
 @long

@@ -29,7 +29,8 @@ KINDS: dict[Any, Any] = {
     Hard: general_steps,
 }
 OFTEN = 1000
-OPTIONS: Any = {"nogil": True, "error_model": "numpy", "forceinline": True}
+ARRAYS: Any = {"nogil": True, "error_model": "numpy", "forceinline": True}
+OPTIONS: Any = {**ARRAYS, "_nrt": False}  # as `exact` in `lanes`
 
 
 def _chosen(system: Any, name: str) -> Any:
@@ -56,7 +57,7 @@ def project(system, room, V, X, like):
     """See above."""
 
 
-@overload(room, jit_options=OPTIONS)
+@overload(room, jit_options=ARRAYS)
 def _(system, targets, like):
     return _chosen(system, "room")
 

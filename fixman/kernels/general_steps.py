@@ -21,6 +21,7 @@ from fixman.kernels.lanes import (
     entry,
     everywhere,
     exact,
+    exact_arrays,
     fma,
     lanes,
     larger,
@@ -46,7 +47,7 @@ class Room(NamedTuple):
     total: np.ndarray[Any, np.dtype[np.float64]]
 
 
-@exact
+@exact_arrays
 def room(system, targets, like):
     """½ d² and d of a distance row, cosine and sine of an angle, and memory."""
     m = system.kinds.size

@@ -20,6 +20,7 @@ from fixman.kernels.lanes import (
     above,
     entry,
     exact,
+    exact_arrays,
     exact_kernel,
     fma,
     lanes,
@@ -92,13 +93,13 @@ def units(system: Hard, *, force: bool = False) -> int:
     return points + block + 3 * m + (points + block if force else 0)
 
 
-@exact
+@exact_arrays
 def aligned(memory):
     """From where registers of 64 bytes are aligned."""
     return memory[(-memory.ctypes.data // 8) % LANES :]
 
 
-@exact
+@exact_arrays
 def part(work, first, units, like):
     return work[lanes(like) * first : lanes(like) * (first + units)]
 
@@ -114,7 +115,7 @@ class Block(NamedTuple):
     G: np.ndarray[Any, np.dtype[np.float64]]
 
 
-@exact
+@exact_arrays
 def block(system, memory, first, like):
     """Parts of a memory, from a unit on; of a short one S and G are empty."""
     m = system.kinds.size

@@ -23,6 +23,7 @@ from fixman.kernels.lanes import (
     choose,
     everywhere,
     exact,
+    exact_arrays,
     fma,
     larger,
     load,
@@ -58,7 +59,7 @@ class Jointed(NamedTuple):
     axes: Axes
 
 
-@exact
+@exact_arrays
 def room(system, targets, like):
     """Half the square and the reciprocal of every length, and work: six units a bond."""
     bonds = system.w.size - 1

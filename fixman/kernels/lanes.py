@@ -48,7 +48,11 @@ intrinsic: Any = _intrinsic  # whose first argument, the typing context, is not 
 # and a lane agree to the last bit.  Of a b + c d a compiler may fuse either product with the sum,
 # and does not choose the same one in lanes: nothing is fused.  Without any flag of its own such a
 # function would take on those of the kernel that it is inlined into.
-exact = njit(nogil=True, error_model="numpy", fastmath={"nsz"}, forceinline=True)
+#
+# References to arrays are not counted in them: that would cost more than a short chain's step.  So
+# they neither make arrays nor return any, which `exact_arrays` do.
+exact = njit(nogil=True, error_model="numpy", fastmath={"nsz"}, forceinline=True, _nrt=False)
+exact_arrays = njit(nogil=True, error_model="numpy", fastmath={"nsz"}, forceinline=True)
 exact_kernel = njit(nogil=True, error_model="numpy")
 
 
@@ -374,7 +378,7 @@ def everywhere(typing: Any, like: Any) -> Any:
     return types.int64(like), lower
 
 
-@exact
+@exact_arrays
 def memory(units, like):
     """Return units of zeros that begin at a multiple of 64 bytes."""
     size = units * lanes(like)

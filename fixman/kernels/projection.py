@@ -16,7 +16,7 @@ import numpy as np
 
 from fixman.kernels.constraints import OFTEN, factor, hold, project, room
 from fixman.kernels.hard import place, read
-from fixman.kernels.lanes import exact, exact_kernel
+from fixman.kernels.lanes import exact, exact_arrays, exact_kernel
 
 DESCENT = 2000  # steps along the manifold
 NEWTON = 40  # iterations onto it
@@ -68,7 +68,7 @@ def onto_manifold(system, space, shortest, X, X0, idle):
     return False
 
 
-@exact
+@exact_arrays
 def nearest(system, space, masses, shortest, start, work):
     """Descend along the manifold from ``work[0]``, where the answer is left; whether it is one.
 

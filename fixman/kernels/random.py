@@ -13,7 +13,8 @@ import numpy as np
 from numba import uint64
 from numpy.typing import NDArray
 
-from fixman.kernels.lanes import exact, exact_kernel
+from fixman.kernels.lanes import exact_kernel
+from fixman.kernels.steps import step
 
 TAIL = 3.6541528853610088  # where the bottom layer ends, and the area of each
 AREA = 0.00492867323399
@@ -39,16 +40,16 @@ def _layers() -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.float
 INSIDE, WIDTH, DENSITY = _layers()
 
 
-@exact
+@step
 def rotated(x, k):
-    return (x << uint64(k)) | (x >> uint64(64 - k))
+    return (x << k) | (x >> (64 - k))
 
 
-@exact
+@step
 def following(a, b, c, d):
     """Return the next 64 bits and the four words after them."""
     bits = rotated(a + d, 23) + a
-    t = b << uint64(17)
+    t = b << 17
     c ^= a
     d ^= b
     b ^= c
@@ -58,10 +59,10 @@ def following(a, b, c, d):
     return bits, a, b, c, d
 
 
-@exact
+@step
 def fraction(bits):
     """Return a number in [0, 1) of 53 bits."""
-    return (bits >> uint64(11)) * (1.0 / 9007199254740992.0)
+    return (bits >> 11) * (1.0 / 9007199254740992.0)
 
 
 @exact_kernel

@@ -29,6 +29,7 @@ from fixman.kernels.lanes import (
     choose,
     everywhere,
     exact,
+    exact_arrays,
     fma,
     lanes,
     load,
@@ -58,7 +59,7 @@ class Rotating(NamedTuple):
     axes: Axes
 
 
-@exact
+@exact_arrays
 def room(system, targets, like):
     """Squares of the lengths, products of successive bonds, and work.
 

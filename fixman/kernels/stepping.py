@@ -1,19 +1,18 @@
-"""Constrained dynamics in time: RATTLE and g-BAOAB, one chain or eight at a time.
+"""Constrained dynamics in time: moves of chains, one chain or eight at a time.
 
-A step from positions x on the manifold and velocities v along it, with forces f and h = dt / 2:
+A step is a schedule of moves of positions x on the manifold and velocities v along it, under
+forces f.  A stepper says which, and for how long a time h:
 
-    v ← v + h f / m
-    Newton     drift(dt)
-    Langevin   drift(h), v ← c v + √(kT (1 − c²) / m) ξ, project v, drift(h)      c = exp(−γ dt)
-    f ← forces(x),  v ← v + h f / m,  project v
+    KICK       v ← v + h f / m
+    DRIFT      x ← x + h v + M⁻¹ B(x)ᵀ λ with the λ that keeps the hard values, v ← Δx / h
+    NOISE      v ← c v + √(kT (1 − c²) / m) ξ                                       c = exp(−γ h)
+    FORCE      f ← forces(x), with the Fixman force where it is asked for
+    PROJECT    v along the manifold
 
-A drift moves along the manifold: x ← x + h v + M⁻¹ B(x)ᵀ λ with the λ that keeps the hard values,
-and v ← Δx / h (RATTLE, Andersen 1983; Leimkuhler & Matthews 2016, whose B half steps are here at
-the two ends of the step, so that positions and velocities belong to one time).  What v has across
-the manifold before a drift is taken up by λ, which saves a projection.
+What v has across the manifold before a drift is taken up by λ, which saves a projection.
 
-A drift may be too long to have a λ.  It is then redone in 2, 4, 8, … pieces, which are projected
-between them, for the chains concerned and without another random number.
+A drift may be too long to have a λ.  `advance` then returns, and its caller redoes this drift for
+the chains concerned, in pieces, by a schedule of projections and shorter drifts.
 
 Joints are the beads, behind the points that do not move; arrays are flat and of units, joint k from
 unit k·dim (see `lanes`).  What depends on the kind of hard rows is done by the functions that
@@ -38,6 +37,7 @@ from fixman.kernels.constraints import (
 from fixman.kernels.lanes import (
     choose,
     exact,
+    exact_arrays,
     exact_kernel,
     fma,
     lanes,
@@ -49,30 +49,32 @@ from fixman.kernels.lanes import (
     zeros,
 )
 from fixman.kernels.random import WORDS, fill_normals
+from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import along, put_vector, scaled, vector
 
+# Those behind `NOISE` are made with H^bb at x.
+KICK, NOISE, DRIFT, FORCE, PROJECT = range(5)
 RESCUES = 10  # halvings of a drift
 
 
 class Motion(NamedTuple):
-    """What is to be done, for all chains alike.
+    """The moves of a step, for all chains alike.
 
-    ``kicks`` = dt / 2 m and ``spread`` = √(kT (1 − c²) / m) belong to the joints, ``kT`` to the
-    Fixman force: 0 for none.
+    Of each move the letter, a number (h of a drift, c of a noise) and a weight of every joint
+    (h / m of a kick, √(kT (1 − c²) / m) of a noise).  ``kT`` is that of the Fixman force: 0 for
+    none.
     """
 
     n: int
-    dt: float
-    thermostat: bool
-    c: float
+    letters: np.ndarray[Any, np.dtype[np.int64]]
+    numbers: np.ndarray[Any, np.dtype[np.float64]]
+    weights: np.ndarray[Any, np.dtype[np.float64]]
     kT: float
     tolerance: float
-    kicks: np.ndarray[Any, np.dtype[np.float64]]
-    spread: np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Replicas(NamedTuple):
-    """States as flat arrays: positions and velocities, four words of a random stream each.
+    """States as flat arrays: positions and velocities of all joints, four words of a stream each.
 
     ``held`` is the number of the ``targets`` of each.
     """
@@ -84,175 +86,134 @@ class Replicas(NamedTuple):
     held: int
 
 
-@exact
-def read(x, X, at, size, like):
-    """States (one or eight, size) into units from ``at``."""
+class Work(NamedTuple):
+    """A group under way, `ONE` or `EIGHTS`: units of all joints, aligned, for one thread."""
+
+    states: tuple[int, ...]
+    X: np.ndarray[Any, np.dtype[np.float64]]
+    V: np.ndarray[Any, np.dtype[np.float64]]
+    X1: np.ndarray[Any, np.dtype[np.float64]]
+    V1: np.ndarray[Any, np.dtype[np.float64]]
+    F: np.ndarray[Any, np.dtype[np.float64]]
+    noise: np.ndarray[Any, np.dtype[np.float64]]
+
+
+@exact_step
+def kick(V, F, k, weight, axes, like):
+    put_vector(
+        V, k, axes, along(weight + 0.0 * like, vector(F, k, axes, like), vector(V, k, axes, like))
+    )
+
+
+@exact_step
+def depart(X, V, X1, V1, k, h, like):
+    """Unit k of X + h V and V into X1 and V1."""
+    v = load(V, k, like)
+    store(V1, k, v)
+    store(X1, k, fma(h, v, load(X, k, like)))
+
+
+@exact_step
+def collide(V, noise, k, ghosts, c, weight, axes, like):
+    xi = scaled(weight + 0.0 * like, vector(noise, k - ghosts, axes, like))
+    put_vector(V, k, axes, along(c + 0.0 * like, vector(V, k, axes, like), xi))
+
+
+@exact_step
+def leave(x, at, size, X, X1, k, lost, like):
+    """Unit k of X, or of X1 where it was lost, into states that lie ``size`` apart."""
+    put(x, at, size, choose(lost, load(X1, k, like), load(X, k, like)))
+
+
+def moves(replicas, system, space, motion, tables, work, where, like):
+    """Make the moves of one group; its place where a drift lost some, and their lanes as bits."""
+    begin, end, group = where
+    axes = system.axes
+    count = motion.letters.size
+    joints = motion.weights.size // count
+    size = joints * len(axes)
+    own = motion.n * len(axes)
+    ghosts = joints - motion.n
+    F, noise = work.F, work.noise
+    X, V, X1, V1 = work.X, work.V, work.X1, work.V1
+    letters, numbers, weights = motion.letters, motion.numbers, motion.weights
+    if tables is not None:
+        lists = memory(0, like)
     for k in range(size):
-        store(X, at + k, take(x, k, size, like))
-
-
-@exact
-def place_ghosts(X, front, dim, like):
-    """The points x₋₂, x₋₁ and x₀ of a fixed base, where there are all three; x₀ is 0."""
-    if front == 3 * dim:
-        store(X, 0, 0.0 * like - 1.0)
-        store(X, 1, 0.0 * like - 1.0)
-        store(X, dim, 0.0 * like - 1.0)
-
-
-@exact
-def write(x, X, at, size, like):
-    for k in range(size):
-        put(x, k, size, load(X, at + k, like))
-
-
-@exact
-def depart(X, V, X1, V1, h, like):
-    """X + h V and V into X1 and V1."""
-    for k in range(X.size // lanes(like)):
-        v = load(V, k, like)
-        store(V1, k, v)
-        store(X1, k, fma(h, v, load(X, k, like)))
-
-
-@exact
-def kick(V, F, kicks, axes, like):
-    for k in range(kicks.size):
-        s = kicks[k] + 0.0 * like
-        put_vector(V, k, axes, along(s, vector(F, k, axes, like), vector(V, k, axes, like)))
-
-
-@exact
-def collide(V, noise, c, spread, axes, ghosts, like):
-    """v ← c v + spread ξ."""
-    for k in range(ghosts, spread.size):
-        xi = scaled(spread[k] + 0.0 * like, vector(noise, k - ghosts, axes, like))
-        put_vector(V, k, axes, along(c + 0.0 * like, vector(V, k, axes, like), xi))
-
-
-@exact_kernel
-def rescue(system, space, X, V, X1, V1, h, tolerance, lost, like):
-    """Redo the drift of the lanes ``lost``, in pieces; those that even the smallest do not move.
-
-    All lanes go the way in pieces, but what the others find is not used.
-    """
-    size = X.size // lanes(like)
-    x = memory(size, like)
-    v = memory(size, like)
-    x1 = memory(size, like)
-    v1 = memory(size, like)
-    pieces = 1
-    for _ in range(RESCUES):
-        pieces *= 2
-        piece = h / pieces
-        for k in range(size):
-            store(x, k, load(X, k, like))
-            store(v, k, load(V, k, like))
-        stuck = 0
-        for _ in range(pieces):
-            factor(system, space, x, like)
-            project(system, space, v, x, like)
-            depart(x, v, x1, v1, piece, like)
-            stuck |= hold(system, space, x, x1, v1, 1.0 / piece, (tolerance, OFTEN), like)
-            if lost & ~stuck == 0:
+        store(X, k, take(replicas.x, group * size + k, size, like))
+        store(V, k, take(replicas.v, group * size + k, size, like))
+    lost = 0
+    place = end
+    factored = False
+    at = begin % count
+    for place in range(begin, end):
+        # Forces are lost between two calls.
+        letter = FORCE if place < 0 else letters[at]
+        if letter > NOISE and not factored:
+            factor(system, space, X, like)
+            factored = True
+        if letter == KICK:
+            for k in range(joints):
+                kick(V, F, k, weights[at * joints + k], axes, like)
+        elif letter == NOISE:
+            for lane in range(lanes(like)):
+                stream = WORDS * (group + lane)
+                fill_normals(replicas.random, stream, own, noise, lane, lanes(like))
+            for k in range(ghosts, joints):
+                collide(V, noise, k, ghosts, numbers[at], weights[at * joints + k], axes, like)
+        elif letter == DRIFT:
+            h = numbers[at]
+            for k in range(size):
+                depart(X, V, X1, V1, k, h, like)
+            lost = hold(system, space, X, X1, V1, 1.0 / h, (motion.tolerance, OFTEN), like)
+            X, X1 = X1, X
+            V, V1 = V1, V
+            factored = False
+            if lost:
                 break
-            x, x1 = x1, x
-            v, v1 = v1, v
-        met = lost & ~stuck
-        for k in range(size):
-            store(X1, k, choose(met, load(x, k, like), load(X1, k, like)))
-            store(V1, k, choose(met, load(v, k, like), load(V1, k, like)))
-        lost &= ~met
-        if lost == 0:
-            break
-    return lost
+        elif letter == FORCE:
+            for k in range(size):
+                store(F, k, 0.0 * like)
+            if tables is not None:
+                lists = forces.add_forces(X, F, ghosts, tables, lists, like)
+            if motion.kT > 0.0:
+                add_metric_force(system, space, F, X, motion.kT, like)
+        else:
+            project(system, space, V, X, like)
+        at += 1
+        if at == count:
+            at = 0
+    for k in range(size):
+        # Behind a drift, X1 and V1 are what was before it.
+        leave(replicas.x, group * size + k, size, X, X1, k, lost, like)
+        leave(replicas.v, group * size + k, size, V, V1, k, lost, like)
+    return place, lost
+
+
+# Potentials make arrays; without, references to arrays need not be counted.
+free_moves, forced_moves = exact(moves), exact_arrays(moves)
 
 
 @exact_kernel
-def advance(replicas, system, motion, tables, steps, first, last, states):
-    """Do ``steps`` steps on replicas from ``first`` to ``last``, one by one or in lanes (`states`).
+def advance(replicas, system, motion, tables, work, places, groups):
+    """Make moves on groups of replicas, from ``groups[0]`` to ``groups[1]``.
 
-    Returns the step and the replica that failed, or −1.  Without ``tables`` of a potential, None,
-    the code is compiled without it.  No steps at all project the velocities.
+    Places count moves over all steps; from −1 on, the forces are found first.  Returns where a
+    drift lost replicas: its place, the first of the group and its lanes as bits, which stay where
+    the drift began, while the others have done it.  No bits mean that all is done.  Without
+    ``tables`` of a potential, None, the code is compiled without it.
     """
-    like = zeros(states)
-    n = motion.n
-    dim = len(system.axes)
-    size = motion.kicks.size * dim
-    own = n * dim
-    front = size - own
-    ghosts = motion.kicks.size - n
+    like = zeros(work.states)
+    held = replicas.held
     width = lanes(like)
-    metric = motion.kT > 0.0
-    forced = (metric or tables is not None) and steps > 0
-    halves = 2 if motion.thermostat else 1
-    h = motion.dt / halves
-    for group in range(first, last, width):
-        x = replicas.x[group * own : (group + width) * own]
-        v = replicas.v[group * own : (group + width) * own]
-        X = memory(size, like)
-        V = memory(size, like)
-        X1 = memory(size, like)
-        V1 = memory(size, like)
-        F = memory(size, like)
-        noise = memory(own if motion.thermostat else 0, like)
-        held = replicas.held
+    begin, end = places
+    for group in range(groups[0], groups[1], width):
         space = room(system, replicas.targets[group * held : (group + width) * held], like)
-        if tables is not None:
-            work = memory(0, like)
-        place_ghosts(X, front, dim, like)
-        read(x, X, front, own, like)
-        read(v, V, front, own, like)
-        # The forces of the last step are lost between two calls: step −1 finds them again.
-        for step in range(-1, steps):
-            moving = step >= 0
-            if moving and forced:
-                kick(V, F, motion.kicks, system.axes, like)
-            parts = halves if moving else 1
-            for part in range(parts):
-                end = part + 1 == parts
-                if moving:
-                    depart(X, V, X1, V1, h, like)
-                    lost = hold(system, space, X, X1, V1, 1.0 / h, (motion.tolerance, OFTEN), like)
-                    if lost:
-                        lost = rescue(system, space, X, V, X1, V1, h, motion.tolerance, lost, like)
-                    if lost:
-                        return step, group + lowest(lost)
-                    X, X1 = X1, X
-                    V, V1 = V1, V
-                if not end:
-                    for lane in range(width):
-                        fill_normals(
-                            replicas.random, WORDS * (group + lane), own, noise, lane, width
-                        )
-                    collide(V, noise, motion.c, motion.spread, system.axes, ghosts, like)
-                factor(system, space, X, like)
-                if end and forced:
-                    for k in range(size):
-                        store(F, k, 0.0 * like)
-                    if tables is not None:
-                        work = forces.add_forces(X, F, ghosts, tables, work, like)
-                    if metric:
-                        add_metric_force(system, space, F, X, motion.kT, like)
-                    if moving:
-                        kick(V, F, motion.kicks, system.axes, like)
-                if moving or steps == 0:
-                    project(system, space, V, X, like)
-        write(x, X, front, own, like)
-        write(v, V, front, own, like)
-        for lane in range(width):
-            check = 0.0
-            for k in range(lane * own, (lane + 1) * own):
-                check += 0.0 * x[k] + 0.0 * v[k]
-            if check != 0.0:
-                return steps - 1, group + lane
-    return -1, 0
-
-
-@exact
-def lowest(bits):
-    """Return the first of the lanes."""
-    lane = 0
-    while not (bits >> lane) & 1:
-        lane += 1
-    return lane
+        where = begin, end, group
+        if tables is None:
+            place, lost = free_moves(replicas, system, space, motion, tables, work, where, like)
+        else:
+            place, lost = forced_moves(replicas, system, space, motion, tables, work, where, like)
+        if lost:
+            return place, group, lost
+    return end, groups[1], 0

@@ -6,8 +6,9 @@ with `Value` objects, each of whose operations writes one instruction into the k
 Kernels keep what steps cannot have: loops over bodies, branches on numbers, early returns.
 
 Inside a step, numbers are floats, integers, `pair`s or `eight` states in lanes, tuples nest,
-elements of arrays are read and set by index (not from the end), ``&`` joins conditions, and loops
-over constants are unrolled.  It may call other steps and the intrinsics of `fixman.kernels.lanes`.
+elements of arrays are read and set by index (not from the end), ``&`` joins conditions, ``>>``
+fills with zeros, and loops over constants are unrolled.  It may call other steps and the
+intrinsics of `fixman.kernels.lanes`.
 
 Of an `exact_step` nothing is contracted but by `fma`, whatever kernel it is in: a float and a lane
 agree to the last bit.
@@ -116,6 +117,7 @@ def _operator(name: str, swapped: bool) -> Callable[[Value, Any], Value]:
 
 for _name, _instruction in (
     ("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("and", "and_"),
+    ("or", "or_"), ("xor", "xor"), ("lshift", "shl"), ("rshift", "lshr"),
 ):  # fmt: skip
     setattr(Value, f"__{_name}__", _operator(_instruction, False))
     setattr(Value, f"__r{_name}__", _operator(_instruction, True))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
 from fixman.chain import Chain
+from fixman.kernels.stepping import DRIFT, FORCE, KICK, NOISE, PROJECT
 from fixman.steppers import state as _state
 from fixman.steppers.state import Plan, State
 
 __all__ = ["Langevin"]
+
+# The B half steps are at the two ends, so that positions and velocities belong to one time.
+SCHEDULE = (
+    (KICK, 0.5), (DRIFT, 0.5), (NOISE, 1.0), (PROJECT, 0.0),
+    (DRIFT, 0.5), (FORCE, 0.0), (KICK, 0.5), (PROJECT, 0.0),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,7 @@ class Langevin:
         _state.advance(chain, state, steps, workers, self._plan())
 
     def _plan(self) -> Plan:
-        damping = math.exp(-self.friction * self.dt)
         return Plan(
-            self.dt, damping, self.kT, self.ensemble == "stiff", self.tolerance, self.potential
-        )
+            SCHEDULE, self.dt, self.tolerance, self.potential,
+            kT=self.kT, friction=self.friction, metric=self.ensemble == "stiff",
+        )  # fmt: skip

@@ -9,10 +9,13 @@ from numpy.typing import ArrayLike
 
 from fixman import _arrays
 from fixman.chain import Chain
+from fixman.kernels.stepping import DRIFT, FORCE, KICK, PROJECT
 from fixman.steppers import state as _state
 from fixman.steppers.state import Plan, State
 
 __all__ = ["Newton"]
+
+SCHEDULE = (KICK, 0.5), (DRIFT, 1.0), (FORCE, 0.0), (KICK, 0.5), (PROJECT, 0.0)
 
 
 @dataclass(frozen=True)
@@ -119,4 +122,4 @@ class Newton:
         _state.advance(chain, state, steps, workers, self._plan())
 
     def _plan(self) -> Plan:
-        return Plan(self.dt, 1.0, 0.0, False, self.tolerance, self.potential)
+        return Plan(SCHEDULE, self.dt, self.tolerance, self.potential)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,12 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from fixman import _arrays, partition
 from fixman._arrays import Array
 from fixman.chain import Chain, require_chain
+from fixman.coordinates import GHOSTS
 from fixman.dynamics import SMALLEST_BEND
 from fixman.errors import ConstraintSolveError, SingularConstraintError
 from fixman.kernels import stepping
 from fixman.kernels.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.random import WORDS, fill_normals
 from fixman.kernels.rows import ANGLE, LENGTH, SMALLEST_SINE, STRAIGHT_Y
+from fixman.kernels.stepping import DRIFT, FORCE, KICK, NOISE, PROJECT, RESCUES, Work
 from fixman.partition import raise_failure
 from fixman.potentials import bind
 from fixman.potentials import from_parameters as potential_from_parameters
@@ -100,16 +103,24 @@ class Stepper(Protocol):
 # --- shared by the steppers ----------------------------------------------------------------------
 
 
+Schedule = tuple[tuple[int, float], ...]
+
+
 @dataclass(frozen=True)
 class Plan:
-    """What a stepper wants done: Newton has damping 1, Langevin exp(−γ dt)."""
+    """What a stepper wants done: the moves of a step (`kernels.stepping`), and constants.
 
+    Of each move the schedule has the letter and the time in units of dt, which means nothing to a
+    force or a projection.  Forces must be found again behind a drift, before a kick.
+    """
+
+    schedule: Schedule
     dt: float
-    damping: float  # v ← damping v + √(kT (1 − damping²) / m) ξ halfway
-    kT: float
-    metric: bool  # whether the Fixman force is added
     tolerance: float
-    potential: Any
+    potential: Any = None
+    kT: float = 0.0  # of noise and Fixman force
+    friction: float = 0.0
+    metric: bool = False  # whether the Fixman force is added
 
 
 def start(
@@ -161,7 +172,7 @@ def warn_of_long_steps(chain: Chain, state: State, plan: Plan, kT: float | None 
         kT = float(np.einsum("rka,rka,k->", v, v, chain.masses)) / (len(v) * freedom)
     ways = plan.dt * np.sqrt(kT * chain.layout.inverse_masses) / shortest
     turning = bool(np.any(chain.layout.hard_rows.kinds != LENGTH))
-    usual = LONG_STEP if not turning else LONG_TURN if plan.damping < 1.0 else LONG_NEWTON
+    usual = LONG_STEP if not turning else LONG_TURN if _noisy(plan) else LONG_NEWTON
     limits = np.minimum(usual, _steep_ways(chain) if plan.metric else np.inf) + 0.0 * ways
     limits *= 1.0 + 1e-9  # so that what is advised is not warned of
     bead = int(np.argmax(ways / limits))
@@ -177,6 +188,10 @@ def warn_of_long_steps(chain: Chain, state: State, plan: Plan, kT: float | None 
             RuntimeWarning,
             stacklevel=4,  # who called simulate
         )
+
+
+def _noisy(plan: Plan) -> bool:
+    return any(letter == NOISE for letter, _ in plan.schedule)
 
 
 def _steep_ways(chain: Chain) -> Array:
@@ -258,9 +273,14 @@ class Prepared:
     def __init__(self, chain: Chain, state: State, plan: Plan) -> None:
         self.key = (chain, plan)
         self.system, ghosts, self.goals = projections(chain, state.targets)
-        self.motion = _motion(chain, ghosts, plan)
+        self.front = np.zeros((ghosts, chain.dim))  # points that do not move
+        if ghosts == GHOSTS:
+            self.front[:2, 0] = self.front[0, 1] = -1.0
         self.bound = bind(chain, plan.potential)
         self.tables = None if plan.potential is None else self.bound.tables
+        forced = plan.metric or self.tables is not None
+        self.schedule = tuple(m for m in plan.schedule if forced or m[0] not in (KICK, FORCE))
+        self.motion = self._motion(self.schedule)
 
     @classmethod
     def of(cls, chain: Chain, state: State, plan: Plan) -> Prepared:
@@ -270,16 +290,41 @@ class Prepared:
             found = _prepared[state] = cls(chain, state, plan)
         return found
 
+    def _motion(self, schedule: Schedule) -> stepping.Motion:
+        chain, plan = self.key
+        w = np.concatenate([np.zeros(len(self.front)), chain.layout.inverse_masses])
+        numbers, weights = [], []
+        for letter, share in schedule:
+            time = share * plan.dt
+            c = math.exp(-plan.friction * time)
+            numbers.append(c if letter == NOISE else time)
+            spread = np.sqrt(plan.kT * (1.0 - c * c) * w)
+            weights.append(spread if letter == NOISE else time * w)
+        letters = np.array([letter for letter, _ in schedule], dtype=np.int64)
+        kT = plan.kT if plan.metric else 0.0
+        return stepping.Motion(
+            chain.n, letters, np.array(numbers), np.concatenate(weights), kT, plan.tolerance
+        )
+
     def run(self, state: State, steps: int, workers: int) -> tuple[State, list[tuple[int, int]]]:
-        """Return what the state becomes, and step and replica of what failed."""
+        """Return what the state becomes, and step and replica of what failed.
+
+        No steps at all project the velocities.
+        """
         replicas = state.x.shape[0]
         alone = replicas % LANES if replicas % LANES <= ALONE else 0
         # What is missing of eight is filled by repetition.
         index = np.resize(np.arange(replicas), replicas + -(replicas - alone) % LANES)
-        arrays: list[Any] = [array[index] for array in (state.x, state.v, state.random, self.goals)]
-        x, v, random, goals = (array.reshape(-1) for array in arrays)
-        states = stepping.Replicas(x, v, random, goals, self.goals.shape[1])
-        given = states, self.system, self.motion, self.tables, steps
+        ghosts = len(self.front)
+        x, v = (np.zeros((index.size, ghosts + y.shape[1], y.shape[2])) for y in (state.x, state.v))
+        x[:, :ghosts] = self.front
+        x[:, ghosts:], v[:, ghosts:] = state.x[index], state.v[index]
+        random, goals = state.random[index], self.goals[index]
+        given: list[Any] = [array.reshape(-1) for array in (x, v, random, goals)]
+        states = stepping.Replicas(*given, *goals.shape[1:])
+        motion = self.motion if steps else self._motion(((PROJECT, 0.0),))
+        count = motion.letters.size
+        places = -1 if steps and FORCE in motion.letters else 0, max(steps, 1) * count
         groups = (index.size - alone) // LANES
         pieces = min(workers, groups)
         edges = [LANES * (groups * k // pieces) for k in range(pieces + 1)] if groups else []
@@ -289,14 +334,24 @@ class Prepared:
 
         def task(one: tuple[int, int, tuple[int, ...]]) -> list[tuple[int, int]]:
             first, last, width = one
+            work = _work(x[0].size, width)
             failed = []
+            begin, until = places[0], last
             while first < last:
-                step, k = stepping.advance(*given, first, last, width)
-                if step < 0:
-                    break
-                failed.append((step, k % replicas))
-                # Others behind it may fail earlier, and the earliest is named.
-                first = k - (k - first) % len(width) + len(width)
+                given = motion, self.tables, work, (begin, places[1]), (first, until)
+                place, group, lost = stepping.advance(states, self.system, *given)
+                first, until, begin = group, last, places[0]
+                if lost:
+                    first += len(width)
+                    stuck = [
+                        k for k in range(group, first)
+                        if lost >> (k - group) & 1 and not self._rescue(states, k, place, work)
+                    ]  # fmt: skip
+                    if stuck:
+                        # Others behind it may fail earlier, and the earliest is named.
+                        failed.append((place // count, stuck[0] % replicas))
+                    else:
+                        first, until, begin = group, first, place + 1
             return failed
 
         if workers == 1 or len(tasks) == 1:
@@ -304,9 +359,38 @@ class Prepared:
         else:
             with ThreadPoolExecutor(workers) as pool:
                 results = list(pool.map(task, tasks))
-        x, v, random = (array[:replicas] for array in arrays[:3])
-        moved = State(x, v, random, state.targets, state.step + steps)
-        return moved, [failure for failed in results for failure in failed]
+        failures = [failure for failed in results for failure in failed]
+        x, v = x[:replicas, ghosts:].copy(), v[:replicas, ghosts:].copy()
+        bad = ~np.isfinite(x + v).all(axis=(1, 2))
+        failures += [(steps - 1, int(k)) for k in np.flatnonzero(bad)]
+        return State(x, v, random[:replicas], state.targets, state.step + steps), failures
+
+    def _rescue(self, states: stepping.Replicas, k: int, place: int, work: Work) -> bool:
+        """Redo a drift of replica k in 2, 4, 8, … pieces; whether one of these has a solution."""
+        share = self.schedule[place % len(self.schedule)][1]
+        # In every lane the same, so that what is lost is lost in all.
+        replicas = states.random.size // WORDS
+        rows = [a.reshape(replicas, -1)[k] for a in states[:4]]
+        width = len(work.states)
+        for halving in range(1, RESCUES + 1):
+            pieces = 2**halving
+            motion = self._motion(((PROJECT, 0.0), (DRIFT, share / pieces)))
+            given = motion, self.tables, work, (0, 2 * pieces), (0, width)
+            flat: list[Any] = [*(np.tile(row, width) for row in rows), states.held]
+            copy = stepping.Replicas(*flat)
+            if not stepping.advance(copy, self.system, *given)[2]:
+                rows[0][:], rows[1][:] = copy.x[: rows[0].size], copy.v[: rows[1].size]
+                return True
+        return False
+
+
+def _work(size: int, states: tuple[int, ...]) -> Work:
+    """Make the work of a thread, every array from a multiple of 64 bytes on."""
+    units = size * len(states)
+    stride = -(-units // 8) * 8
+    whole = np.zeros(6 * stride + 8)
+    skip = -whole.ctypes.data // 8 % 8
+    return Work(states, *(whole[skip + k * stride :][:units] for k in range(6)))
 
 
 _prepared: WeakKeyDictionary[State, Prepared] = WeakKeyDictionary()
@@ -327,7 +411,7 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
         cause, at = _cause(prepared, state, moved.x[replica], replica, plan)
         raise ConstraintSolveError(
             f"step {state.step + step} of replica {replica} has no solution, not even in "
-            f"{2**stepping.RESCUES} pieces: {cause}",
+            f"{2**RESCUES} pieces: {cause}",
             step=state.step + step,
             replica=replica,
             **at,
@@ -396,16 +480,6 @@ def _became_dependent(chain: Chain, before: Array, stuck: Array) -> _Cause | Non
         "1/|sin β| for a rhombus of angle β, cannot be normalized; make one of these rows soft, or "
         "keep away by a potential",
         {"coordinates": end.rows},
-    )
-
-
-def _motion(chain: Chain, ghosts: int, plan: Plan) -> stepping.Motion:
-    w = np.concatenate([np.zeros(ghosts), chain.layout.inverse_masses])
-    c = plan.damping
-    spread = np.sqrt(plan.kT * (1.0 - c * c) * w)
-    kT = plan.kT if plan.metric else 0.0
-    return stepping.Motion(
-        chain.n, plan.dt, c < 1.0, c, kT, plan.tolerance, 0.5 * plan.dt * w, spread
     )
 
 
