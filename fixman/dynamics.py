@@ -298,7 +298,7 @@ def project(
     _arrays.refuse_units(targets, "targets")
     straight = chain.layout.hard_rows.kinds >= STRAIGHT_Y
     if np.ndim(targets) == 0:
-        targets = np.where(straight, 0.0, targets)
+        targets = np.where(straight, 0.0, _arrays.real(targets, (), "targets"))
     goal = _arrays.real(targets, (hard,), "targets", "hard coordinate")
     speed = x0 if v is None else _arrays.real(v, tail, "v")
     lead = _arrays.common_lead(x0.shape[:-2], goal.shape[:-1], speed.shape[:-2])

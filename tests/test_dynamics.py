@@ -598,6 +598,16 @@ def test_projection_of_straight_and_long_chains(dim, base):
         assert error(oracles.internal(s.spec, got, s.spec.hard), s.q[s.spec.hard]) < 1e-11
 
 
+def test_projection_from_nearby_always_arrives():
+    # Where the way is so short that rounding of x decides whether the objective falls.
+    chain = fx.Chain.linear(3)
+    for size in (1e-12, 1e-8, 1e-7, 1e-6):
+        rng = np.random.default_rng(0)
+        x = fx.random_walks(chain, 300, rng=rng)
+        near = fx.project(chain, x + size * rng.normal(size=x.shape), 1.0)
+        assert np.abs(chain.hard_values(near) - 1.0).max() < 1e-14
+
+
 def test_projected_batches_equal_singles():
     s = make_system(Spec(6, 3, "free", 1.0, ("length", "angle")), seed=1)
     batch = s.x + 0.01 * np.random.default_rng(0).normal(size=(2, 3, 6, 3))

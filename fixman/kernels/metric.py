@@ -51,10 +51,10 @@ def force_frames(x, system, kT, first, last, out, memory, states):
         found &= hard.factor(system, block, X, like)
         for k in range(points):
             store(F, k, 0.0 * like)
-        hard.add_metric_force(system, block, F, X, kT, like)
+        hard.add_metric_force(system, block, F, X, 1.0, like)
         check = 0.0 * like
         for k in range(size):
-            force = load(F, points - size + k, like)
+            force = kT * load(F, points - size + k, like)
             put(out, frame * size + k, size, force)
             check += 0.0 * force
         if not (found and above(1.0 + 0.0 * like, check)):

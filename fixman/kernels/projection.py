@@ -90,10 +90,11 @@ def nearest(system, space, masses, shortest, start, work):
         slope = 0.0
         for k in range(T.size):
             slope += masses[k] * T[k] * T[k]
-        rounding = EPS * max(largest(start), largest(X))
-        if math.sqrt(slope) <= STATIONARY * math.sqrt(distance) + rounding * math.sqrt(weight):
-            copy(X, work[0])
-            return True
+        rounding = EPS * max(largest(start), largest(X)) * math.sqrt(weight)
+        # x is rounded, and so is the objective: what is left may be too small to be seen in it.
+        noise = 1000.0 * rounding * math.sqrt(distance)
+        if math.sqrt(slope) <= STATIONARY * math.sqrt(distance) + rounding:
+            break
         moved = 0.0
         turned = 0.0
         for k in range(X.size if iteration > 0 else 0):
@@ -108,23 +109,21 @@ def nearest(system, space, masses, shortest, start, work):
         X, X0 = X0, X
         T, T0 = T0, T
         before = distance
-        distance = math.inf
-        halvings = 0
-        while not distance <= highest - 1e-4 * step * slope:
-            if halvings == HALVINGS:
-                # x is rounded, and so is the objective: what is left may be too small to be seen.
-                copy(X0, work[0])
-                factor(system, space, X0, 0.0)
-                return slope <= 1000.0 * rounding * math.sqrt(before * weight)
-            if halvings > 0:
-                step *= 0.5
-            halvings += 1
+        for _ in range(HALVINGS):
             for k in range(X.size):
                 X[k] = X0[k] - step * T0[k]
             limits = tolerance(X0, shortest), OFTEN
             lost = hold(system, space, X0, X, idle, 0.0, limits, 0.0)
             distance = math.inf if lost else remoteness(X, start, masses)
-    return False
+            if distance <= highest - 1e-4 * step * slope:
+                break
+            step *= 0.5
+        else:
+            X, X0, distance = X0, X, before
+            break
+    copy(X, work[0])
+    factor(system, space, X, 0.0)
+    return math.sqrt(slope) <= STATIONARY * math.sqrt(distance) + rounding or slope <= noise
 
 
 @exact_kernel
