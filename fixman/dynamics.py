@@ -306,26 +306,11 @@ def project(
     goal = _arrays.spread(goal, lead, (hard,))
     _arrays.require_finite(x0, tail, "x")
     _arrays.require_finite(goal, (hard,), "targets", "hard coordinate")
-    is_length = chain.layout.rows.kinds[chain.hard] == LENGTH
-    wrong = np.argwhere(is_length & ~(goal > 0))
-    if wrong.size:
-        *index, row = wrong[0]
-        length = chain.layout.rows[int(chain.hard[row])]
-        raise FrameError(
-            f"the target of {length} is {goal[tuple(wrong[0])]}",
-            ": lengths must be positive",
-            frame=_arrays.frame_index(int(np.ravel_multi_index(index, lead)) if lead else 0, lead),
-            coordinates=[length],
-        )
-    if (np.abs(goal[..., straight]) > SMALLEST_BEND).any():
-        raise ValueError(
-            f"targets of straight bends are 0, got {np.abs(goal[..., straight]).max():.3g}: one "
-            "number for all targets leaves them out"
-        )
+    _require_targets(chain, goal, lead)
     frames = count(lead)
     system, front, goals = systems.nearby(chain, goal.reshape(frames, hard))
     masses = np.repeat(np.concatenate([np.zeros(front), chain.masses]), dim)
-    lengths = goal.reshape(frames, hard)[:, is_length]
+    lengths = goal.reshape(frames, hard)[:, chain.layout.hard_rows.kinds == LENGTH]
     shortest = lengths.min(axis=1) if lengths.size else _shortest_bonds(chain, x0)
     near, rate = np.empty_like(x0), np.empty(0)
     if v is not None:
@@ -345,6 +330,27 @@ def project(
     if not np.isfinite(rate).all():
         raise overflow("velocities", 0, ())
     return near, rate
+
+
+def _require_targets(chain: Chain, goal: Array, lead: Lead) -> None:
+    """Refuse lengths that are not positive, and straight bends that are not straight."""
+    rows = chain.layout.hard_rows
+    wrong = np.argwhere((rows.kinds == LENGTH) & ~(goal > 0))
+    if wrong.size:
+        *index, row = wrong[0]
+        length = rows[int(row)]
+        raise FrameError(
+            f"the target of {length} is {goal[tuple(wrong[0])]}",
+            ": lengths must be positive",
+            frame=_arrays.frame_index(int(np.ravel_multi_index(index, lead)) if lead else 0, lead),
+            coordinates=[length],
+        )
+    bends = np.abs(goal[..., rows.kinds >= STRAIGHT_Y]).max(initial=0.0)
+    if bends > SMALLEST_BEND:
+        raise ValueError(
+            f"targets of straight bends are 0, got {bends:.3g}: one number for all targets leaves "
+            "them out"
+        )
 
 
 def _shortest_bonds(chain: Chain, x: Array) -> Array:

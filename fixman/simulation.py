@@ -138,7 +138,29 @@ def simulate(
         writer.require_free(out, overwrite)
     generator, seed = _generator(rng)
     state = stepper.start(chain, x0, v0, replicas, generator)
-    about = runfiles.identify(
+    about = _described(chain, stepper, state, steps, every, seed, recorded)
+    if out is None:
+        memory = Memory(about, chain)
+        _loop(stepper, state, memory, recorded, workers, progress)
+        return memory.run()
+    writer.create(out, about, chain, state.arrays(), overwrite)
+    with writer.writing(out) as folder:
+        _loop(stepper, state, folder, recorded, workers, progress)
+    return folder.run()
+
+
+def _described(
+    chain: Chain,
+    stepper: Stepper,
+    state: State,
+    steps: int,
+    every: int,
+    seed: Any,
+    recorded: dict[str, Any],
+) -> dict[str, Any]:
+    """Return what run.json says of a run before its first step."""
+    replicas = len(state.x)
+    return runfiles.identify(
         {
             "fixman_run": runfiles.FORMAT,
             "stepper": stepper.parameters(),
@@ -154,14 +176,6 @@ def simulate(
             "chain": json.loads(chain.to_json()),
         }
     )
-    if out is None:
-        memory = Memory(about, chain)
-        _loop(stepper, state, memory, recorded, workers, progress)
-        return memory.run()
-    writer.create(out, about, chain, state.arrays(), overwrite)
-    with writer.writing(out) as folder:
-        _loop(stepper, state, folder, recorded, workers, progress)
-    return folder.run()
 
 
 def resume(

@@ -231,9 +231,13 @@ bends, torsions, tethers, pairs, external = map(
 
 
 @exact_step
-def begin(work, total, field, X, first, k, joints, axes, like):
-    """Put bead k into the work, with its constant force; return the energy up to it."""
-    x = vector(X, first + k, axes, like)
+def begin(work, total, field, X, places, axes, like):
+    """Put bead k into the work, with its constant force; return the energy up to it.
+
+    ``places`` are that of the bead in X, k, and how many joints there are.
+    """
+    at, k, joints = places
+    x = vector(X, at, axes, like)
     put_vector(work, GHOSTS + k, axes, x)
     for a in range(len(axes)):
         f = field[k * len(axes) + a]
@@ -253,7 +257,7 @@ def add_forces(X, F, first, tables, work, like):
             store(work, m, 0.0 * like - 1.0)
     total = 0.0 * like
     for k in range(joints - GHOSTS):
-        total = begin(work, total, tables.field, X, first, k, joints, axes, like)
+        total = begin(work, total, tables.field, X, (first + k, k, joints), axes, like)
     store(work, 3 * joints * dim, total)
     work = bends(tables.bends, work, joints, axes, like)
     work = torsions(tables.torsions, work, joints, axes, like)
