@@ -106,7 +106,7 @@ def test_singular_rows_are_named_up_to_three():
 )
 def test_hard_rows_of_a_linear_chain_stand_in_the_narrowest_band(dim, hard, narrowest):
     """In the order of the public coordinates it is 5 with angles and 11 with torsions."""
-    _, i, j, _ = fx.Chain.linear(12, dim=dim, hard=hard)._hard_pattern.terms.T
+    _, i, j, _ = fx.Chain.linear(12, dim=dim, hard=hard).layout.pattern.terms.T
     assert (j // 4 - i // 4).max() == narrowest
 
 

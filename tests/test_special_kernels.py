@@ -8,10 +8,11 @@ from hypothesis import given
 
 import fixman as fx
 import oracles
-from fixman.kernels.general_steps import General
+from fixman import systems
+from fixman.kernels.hard import Hard
 from fixman.kernels.jointed_steps import Jointed
 from fixman.kernels.rotating_steps import Rotating
-from fixman.steppers import Langevin, Newton, State, systems
+from fixman.steppers import Langevin, Newton, State
 from oracles import Spec, error
 from strategies import build, make_system, seeds, specs
 
@@ -22,8 +23,8 @@ FRAMES = 9  # eight in lanes, and one that reaches back
 def general(chain: fx.Chain) -> fx.Chain:
     """Return the same chain, which does not know that its hard rows are the bonds of a line."""
     other = fx.Chain.linear(chain.n, dim=chain.dim, base=chain.base, masses=chain.masses)
-    assert other._links.size
-    other.__dict__["_links"] = np.empty((2, 0))
+    assert other.layout.links.size
+    other.layout.__dict__["links"] = np.empty((2, 0))
     return other
 
 
@@ -85,7 +86,7 @@ def test_steps(name, stepper, replicas, monkeypatch):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(4, 12))
         chain = fx.Chain.linear(n, masses=rng.uniform(0.5, 2.0, n), **options)
-        angles = rng.uniform(0.9, 1.4, np.count_nonzero(chain._rows.kinds == 4))
+        angles = rng.uniform(0.9, 1.4, np.count_nonzero(chain.layout.rows.kinds == 4))
         x0 = fx.random_walks(chain, replicas, angles=angles, rng=rng)
         start = stepper.start(chain, x0, None, replicas, seed)
         assert type(systems.projections(chain, start.targets)[0]) is kind
@@ -96,7 +97,7 @@ def test_steps(name, stepper, replicas, monkeypatch):
         if kind is Jointed:
             other = general(chain)
         monkeypatch.setattr(systems, "_rotating", lambda *_: False)
-        assert type(systems.projections(other, start.targets)[0]) is General
+        assert type(systems.projections(other, start.targets)[0]) is Hard
         expected = State.from_arrays(start.arrays())
         stepper.advance(other, expected, 10)
         monkeypatch.undo()

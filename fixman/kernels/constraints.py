@@ -29,8 +29,9 @@ KINDS: dict[Any, Any] = {
     Hard: general_steps,
 }
 OFTEN = 1000
-ARRAYS: Any = {"nogil": True, "error_model": "numpy", "forceinline": True}
-OPTIONS: Any = {**ARRAYS, "_nrt": False}  # as `exact` in `lanes`
+# as `exact_arrays` and `exact` in `lanes`
+ARRAYS: Any = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": True}
+OPTIONS: Any = {**ARRAYS, "_nrt": False}
 
 
 def _chosen(system: Any, name: str) -> Any:

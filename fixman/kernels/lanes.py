@@ -52,8 +52,8 @@ intrinsic: Any = _intrinsic  # whose first argument, the typing context, is not 
 # References to arrays are not counted in them: that would cost more than a short chain's step.  So
 # they neither make arrays nor return any, which `exact_arrays` do.
 exact = njit(nogil=True, error_model="numpy", fastmath={"nsz"}, forceinline=True, _nrt=False)
-exact_arrays = njit(nogil=True, error_model="numpy", fastmath={"nsz"}, forceinline=True)
-exact_kernel = njit(nogil=True, error_model="numpy")
+exact_arrays = njit(nogil=True, error_model="numpy", fastmath={"nsz"}, forceinline=True, _nrt=True)
+exact_kernel = njit(nogil=True, error_model="numpy", _nrt=True)
 
 
 class Eight(types.Type):

@@ -24,10 +24,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from fixman.kernels import forces
 from fixman.kernels.constraints import (
+    ARRAYS,
     OFTEN,
+    OPTIONS,
     add_metric_force,
     factor,
     hold,
@@ -36,8 +40,6 @@ from fixman.kernels.constraints import (
 )
 from fixman.kernels.lanes import (
     choose,
-    exact,
-    exact_arrays,
     exact_kernel,
     fma,
     lanes,
@@ -190,8 +192,18 @@ def moves(replicas, system, space, motion, tables, work, where, like):
     return place, lost
 
 
-# Potentials make arrays; without, references to arrays need not be counted.
-free_moves, forced_moves = exact(moves), exact_arrays(moves)
+def moved(replicas, system, space, motion, tables, work, where, like):
+    """`moves`; without a potential, which makes arrays, references to these are not counted."""
+
+
+@overload(moved, jit_options=OPTIONS)
+def _(replicas, system, space, motion, tables, work, where, like):
+    return moves if tables is types.none else None
+
+
+@overload(moved, jit_options=ARRAYS)
+def _(replicas, system, space, motion, tables, work, where, like):
+    return None if tables is types.none else moves
 
 
 @exact_kernel
@@ -210,10 +222,7 @@ def advance(replicas, system, motion, tables, work, places, groups):
     for group in range(groups[0], groups[1], width):
         space = room(system, replicas.targets[group * held : (group + width) * held], like)
         where = begin, end, group
-        if tables is None:
-            place, lost = free_moves(replicas, system, space, motion, tables, work, where, like)
-        else:
-            place, lost = forced_moves(replicas, system, space, motion, tables, work, where, like)
+        place, lost = moved(replicas, system, space, motion, tables, work, where, like)
         if lost:
             return place, group, lost
     return end, groups[1], 0
