@@ -147,7 +147,7 @@ def test_parts_that_count_no_references_return_no_arrays():
     # Its caller would take a reference to be its own that nobody has counted.
     chain = fx.Chain.ring(5)
     x = fx.random_walks(chain, 1, rng=0)
-    stepper = fx.Langevin(0.01, ensemble="stiff", potential=potentials.WCA(sigma=0.4))
+    stepper = fx.Langevin(0.01, ensemble="stiff", potential=potentials.Bending(1.0))
     fx.simulate(chain, x[0], stepper, 2, rng=0)
     fx.fixman_force(chain, x)
     checked = 0
