@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
 import numpy as np
 import pytest
-from numba import types
-from numba.core.dispatcher import Dispatcher
 from numba.core.errors import TypingError
 
-import fixman as fx
-from fixman import kernels, potentials
 from fixman.kernels.lanes import above, eight, exact, exact_kernel, load, store
 from fixman.kernels.steps import step
 from fixman.kernels.vectors import cross
@@ -141,21 +134,3 @@ def test_what_a_step_cannot_do_is_an_error(function, text):
 
     with pytest.raises((TypingError, TypeError), match=text):
         kernel(np.ones(3))
-
-
-def test_parts_that_count_no_references_return_no_arrays():
-    # Its caller would take a reference to be its own that nobody has counted.
-    chain = fx.Chain.ring(5)
-    x = fx.random_walks(chain, 1, rng=0)
-    stepper = fx.Langevin(0.01, ensemble="stiff", potential=potentials.Bending(1.0))
-    fx.simulate(chain, x[0], stepper, 2, rng=0)
-    fx.fixman_force(chain, x)
-    checked = 0
-    for module in pkgutil.iter_modules(kernels.__path__):
-        for part in vars(importlib.import_module(f"fixman.kernels.{module.name}")).values():
-            if isinstance(part, Dispatcher) and not part.targetoptions.get("_nrt", True):
-                for signature in part.nopython_signatures:
-                    kinds = getattr(signature.return_type, "types", (signature.return_type,))
-                    assert not any(isinstance(kind, types.Array) for kind in kinds), part
-                    checked += 1
-    assert checked > 10

@@ -63,123 +63,63 @@ class Symbolic(NamedTuple):
 
 
 def analyse(m: int, i: NDArray[np.integer], j: NDArray[np.integer]) -> Symbolic:
-    """Find the pattern of L from that of the lower triangle, i ≥ j, in O(nnz(L)).
+    """Find the pattern of L from that of the lower triangle, i ≥ j, in O(nnz(L) ln nnz(L)).
 
     Elements may be named repeatedly and diagonal ones left out.
     """
-    start, column = _by_rows(m, np.asarray(i, dtype=np.int64), np.asarray(j, dtype=np.int64))
-    parent = np.empty(m, dtype=np.int64)
-    first = np.empty(m + 1, dtype=np.int64)
-    count_columns(start, column, parent, first)
+    i, j = np.asarray(i, dtype=np.int64), np.asarray(j, dtype=np.int64)
+    column = j[np.argsort(i, kind="stable")]
+    start = _ends(np.bincount(i, minlength=m))
+    parent, end = np.full(m, -1), np.ones(m, dtype=np.int64)
+    row = np.empty(0, dtype=np.int64)
+    walk(start, column, parent, np.empty_like(end), end, row)
+    first = _ends(end)
     if first[m] >= 2**31:
         raise MemoryError(f"the factor of {m} rows would fill in to {first[m]} elements")
-    row = np.empty(first[m], dtype=np.int32)
-    left_first = np.empty(m + 1, dtype=np.int32)
-    left = np.empty((2, first[m] - m), dtype=np.int32)
-    fill_columns(start, column, parent, first, row, left_first, left)
-    return Symbolic(first.astype(np.int32), row, left_first, left[0], left[1])
+    row = np.empty(first[m], dtype=np.int64)
+    row[first[:-1]] = np.arange(m)
+    walk(start, column, parent, np.empty_like(end), first[:-1] + 1, row)
+    below = np.delete(np.arange(first[m]), first[:-1])  # the diagonal
+    left = below[np.argsort(row[below], kind="stable")]
+    owner = np.repeat(np.arange(m), np.diff(first))
+    tables = (first, row, _ends(np.bincount(row[below], minlength=m)), left, owner[left])
+    return Symbolic(*(table.astype(np.int32) for table in tables))
 
 
-def _by_rows(
-    m: int, i: NDArray[np.int64], j: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    start = np.zeros(m + 1, dtype=np.int64)
-    np.cumsum(np.bincount(i, minlength=m), out=start[1:])
-    column = np.empty(i.size, dtype=np.int64)
-    sort_rows(i, j, start.copy(), column)
-    return start, column
+def _ends(counts: NDArray[np.integer]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 @jit
-def sort_rows(i, j, end, column):
-    for t in range(i.size):
-        column[end[i[t]]] = j[t]
-        end[i[t]] += 1
+def walk(start, column, parent, reached, end, row):
+    """Count the elements of each column of L, or write their rows where there is room for them.
 
-
-@jit
-def count_columns(start, column, parent, first):
-    """Elimination tree, and where each column of L begins (Davis 2005, LDL).
-
-    Row i of L is the part of the tree below i that its elements of A reach.
+    Row i of L is the part of the elimination tree below i that its elements of A reach (Davis
+    2005, LDL); ``parent`` is that tree, found in the first walk.
     """
-    m = parent.size
-    reached = np.empty(m, np.int64)
-    first[:] = 1
-    for i in range(m):
-        parent[i] = -1
+    for i in range(end.size):
         reached[i] = i
         for t in range(start[i], start[i + 1]):
             k = column[t]
             while reached[k] != i:
                 if parent[k] < 0:
                     parent[k] = i
-                first[k] += 1
-                reached[k] = i
-                k = parent[k]
-    total = 0
-    for k in range(m):
-        size = first[k]
-        first[k] = total
-        total += size
-    first[m] = total
-
-
-@jit
-def fill_columns(start, column, parent, first, row, left_first, left):
-    m = parent.size
-    reached = np.empty(m, np.int64)
-    end = first[:m].copy()
-    total = 0
-    for i in range(m):
-        reached[i] = i
-        row[end[i]] = i
-        end[i] += 1
-        left_first[i] = total
-        for t in range(start[i], start[i + 1]):
-            k = column[t]
-            while reached[k] != i:
-                row[end[k]] = i
+                if row.size > 0:
+                    row[end[k]] = i
                 end[k] += 1
-                total += 1
                 reached[k] = i
                 k = parent[k]
-    left_first[m] = total
-    for i in range(m):
-        end[i] = left_first[i]
-    for k in range(m):
-        for p in range(first[k] + 1, first[k + 1]):
-            i = row[p]
-            left[0, end[i]] = p
-            left[1, end[i]] = k
-            end[i] += 1
 
 
 def places(symbolic: Symbolic, i: NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return where the elements (i, j), i ≥ j, are stored; −1 for those outside the pattern."""
-    found = np.empty(np.shape(i), dtype=np.int64)
-    find(
-        symbolic.first,
-        symbolic.row,
-        np.asarray(i, dtype=np.int64).ravel(),
-        np.asarray(j, dtype=np.int64).ravel(),
-        found.reshape(-1),
-    )
-    return found
-
-
-@jit
-def find(first, row, i, j, found):
-    for t in range(i.size):
-        low = first[j[t]]
-        high = first[j[t] + 1] - 1
-        while low < high:
-            middle = (low + high) >> 1
-            if row[middle] < i[t]:
-                low = middle + 1
-            else:
-                high = middle
-        found[t] = low if row[low] == i[t] else -1
+    if not symbolic.nnz:
+        return np.full(np.shape(i), -1)
+    columns = np.repeat(np.arange(symbolic.size), np.diff(symbolic.first))
+    known = columns * symbolic.size + symbolic.row
+    wanted = np.asarray(j, dtype=np.int64) * symbolic.size + i
+    found = np.minimum(np.searchsorted(known, wanted), known.size - 1)
+    return np.where(known[found] == wanted, found, -1)
 
 
 @exact
