@@ -52,7 +52,7 @@ _warned = False
 
 def njit(**options: Any) -> Callable[[Any], Any]:
     """Return ``numba.njit`` with these options, whose kernels are kept on disk."""
-    compiled = numba.njit(**options)
+    compiled = numba.njit(no_cfunc_wrapper=True, **options)
 
     def decorate(function: Any) -> Any:
         dispatcher = compiled(function)

@@ -30,7 +30,10 @@ KINDS: dict[Any, Any] = {
 }
 OFTEN = 1000
 # as `exact_arrays` and `exact` in `lanes`
-ARRAYS: Any = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": True}
+ARRAYS: Any = {
+    "nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": True,
+    "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
+}  # fmt: skip
 OPTIONS: Any = {**ARRAYS, "_nrt": False}
 
 

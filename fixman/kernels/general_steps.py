@@ -27,6 +27,7 @@ from fixman.kernels.lanes import (
     larger,
     load,
     memory,
+    part,
     root,
     store,
     take,
@@ -53,14 +54,14 @@ def room(system, targets, like):
     m = system.kinds.size
     vectors = system.total * len(system.axes)
     whole = memory(2 * (vectors + system.symbolic[1].size) + 7 * m, like)
-    goals = hard.part(whole, 0, 2 * m, like)
+    goals = part(whole, 0, 2 * m, like)
     for k in range(2 * m):
         store(goals, k, take(targets, k, 2 * m, like))
     return Room(
         goals,
         hard.block(system, whole, 4 * m, like),
-        hard.part(whole, 2 * m, m, like),
-        hard.part(whole, 3 * m, m, like),
+        part(whole, 2 * m, m, like),
+        part(whole, 3 * m, m, like),
     )
 
 

@@ -25,6 +25,7 @@ from fixman.kernels.lanes import (
     fma,
     lanes,
     load,
+    part,
     store,
     take,
 )
@@ -99,11 +100,6 @@ def aligned(memory):
     return memory[(-memory.ctypes.data // 8) % LANES :]
 
 
-@exact_arrays
-def part(work, first, units, like):
-    return work[lanes(like) * first : lanes(like) * (first + units)]
-
-
 class Block(NamedTuple):
     """Vectors B, elements H, then its factor, with 1 / d in D, two units a row of work; S, G."""
 
@@ -117,7 +113,7 @@ class Block(NamedTuple):
 
 @exact_arrays
 def block(system, memory, first, like):
-    """Parts of a memory, from a unit on; of a short one S and G are empty."""
+    """Parts of a memory, from a unit on; S and G are not there in a short one."""
     m = system.kinds.size
     vectors = system.total * len(system.axes)
     nnz = system.symbolic[1].size

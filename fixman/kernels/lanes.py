@@ -33,10 +33,12 @@ from typing import Any
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.core.imputils import lower_builtin
+from numba.core import cgutils
+from numba.core.imputils import impl_ret_borrowed, lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic as _intrinsic
 from numba.extending import models, register_model
+from numba.np import arrayobj
 
 from fixman.kernels import jit, njit
 
@@ -51,8 +53,12 @@ intrinsic: Any = _intrinsic  # whose first argument, the typing context, is not 
 #
 # References to arrays are not counted in them: that would cost more than a short chain's step.  So
 # they neither make arrays nor return any, which `exact_arrays` do.
-exact = njit(nogil=True, error_model="numpy", fastmath={"nsz"}, forceinline=True, _nrt=False)
-exact_arrays = njit(nogil=True, error_model="numpy", fastmath={"nsz"}, forceinline=True, _nrt=True)
+#
+# Only other kernels call them, but for `exact_entry`: what Python would need is not compiled.
+_EXACT: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"nsz"}, "forceinline": True}
+exact_entry = njit(**_EXACT, _nrt=False)
+exact = njit(**_EXACT, _nrt=False, no_cpython_wrapper=True)
+exact_arrays = njit(**_EXACT, _nrt=True, no_cpython_wrapper=True)
 exact_kernel = njit(nogil=True, error_model="numpy", _nrt=True)
 
 
@@ -376,6 +382,28 @@ def everywhere(typing: Any, like: Any) -> Any:
         return ir.Constant(ir.IntType(64), 2**LANES - 1 if like is EIGHT else 1)
 
     return types.int64(like), lower
+
+
+@intrinsic
+def part(typing: Any, work: Any, first: Any, units: Any, like: Any) -> Any:
+    """Return units of a work array as an array: a slice, which numba would be long about."""
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        width = ir.Constant(args[1].type, LANES if like is EIGHT else 1)
+        whole = context.make_array(work)(context, builder, args[0])
+        view = context.make_array(work)(context, builder)
+        size = builder.mul(args[2], width)
+        arrayobj.populate_array(
+            view,
+            data=builder.gep(whole.data, [builder.mul(args[1], width)]),
+            shape=[size],
+            strides=cgutils.unpack_tuple(builder, whole.strides),
+            itemsize=whole.itemsize,
+            meminfo=whole.meminfo,
+        )
+        return impl_ret_borrowed(context, builder, work, view._getvalue())
+
+    return work(work, types.intp, types.intp, like), lower
 
 
 @exact_arrays

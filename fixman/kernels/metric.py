@@ -11,7 +11,7 @@ ones at a time in lanes, where there must be eight.  A frame's answer is the sam
 from __future__ import annotations
 
 from fixman.kernels import hard, sparse
-from fixman.kernels.lanes import above, exact_kernel, lanes, load, put, store, zeros
+from fixman.kernels.lanes import above, exact_kernel, lanes, load, part, put, store, zeros
 
 
 @exact_kernel
@@ -21,7 +21,7 @@ def logdet_frames(x, system, first, last, out, memory, states):
     size = system.n * len(system.axes)
     points = size + system.front * len(system.axes)
     whole = hard.aligned(memory)
-    X = hard.part(whole, 0, points, like)
+    X = part(whole, 0, points, like)
     block = hard.block(system, whole, points, like)
     for begin in range(first, last, lanes(like)):
         frame = min(begin, last - lanes(like))  # the last eight reach back
@@ -42,8 +42,8 @@ def force_frames(x, system, kT, first, last, out, memory, states):
     size = system.n * dim
     points = size + system.front * dim
     whole = hard.aligned(memory)
-    X = hard.part(whole, 0, points, like)
-    F = hard.part(whole, points, points, like)
+    X = part(whole, 0, points, like)
+    F = part(whole, points, points, like)
     block = hard.block(system, whole, 2 * points, like)
     for begin in range(first, last, lanes(like)):
         frame = min(begin, last - lanes(like))  # the last eight reach back

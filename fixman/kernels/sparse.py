@@ -25,6 +25,7 @@ from fixman.kernels.lanes import (
     choose,
     entry,
     exact,
+    exact_entry,
     fma,
     ln,
     load,
@@ -137,7 +138,7 @@ def gather(V, j, symbolic, work, like):
             store(work, i, fma(-ratio, load(V, p, like), load(work, i, like)))
 
 
-@exact
+@exact_entry
 def factor(V, D, symbolic, work, like):
     """Factor in place, reciprocal pivots into D, with m units of work.
 
@@ -158,7 +159,7 @@ def factor(V, D, symbolic, work, like):
             store(V, p, inverse * load(work, entry(row, p), like))
 
 
-@exact
+@exact_entry
 def log_product(V, first, like):
     """Σ ln d of a factor: powers of two are added apart, so there is one logarithm.
 
@@ -175,7 +176,7 @@ def log_product(V, first, like):
     return LN2 * power + ln(product)
 
 
-@exact
+@exact_entry
 def inverse_on_pattern(V, D, S, symbolic, work, like):
     """Elements of A⁻¹ on the pattern of L into S, with 2 m units of work.
 

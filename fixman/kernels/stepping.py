@@ -45,6 +45,7 @@ from fixman.kernels.lanes import (
     lanes,
     load,
     memory,
+    part,
     put,
     store,
     take,
@@ -220,7 +221,9 @@ def advance(replicas, system, motion, tables, work, places, groups):
     width = lanes(like)
     begin, end = places
     for group in range(groups[0], groups[1], width):
-        space = room(system, replicas.targets[group * held : (group + width) * held], like)
+        # The targets of a group are not in lanes: as many numbers for one state.
+        targets = part(replicas.targets, group * held, width * held, 0.0)
+        space = room(system, targets, like)
         where = begin, end, group
         place, lost = moved(replicas, system, space, motion, tables, work, where, like)
         if lost:
