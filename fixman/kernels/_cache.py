@@ -52,7 +52,8 @@ _warned = False
 
 def njit(**options: Any) -> Callable[[Any], Any]:
     """Return ``numba.njit`` with these options, whose kernels are kept on disk."""
-    compiled = numba.njit(no_cfunc_wrapper=True, **options)
+    wanted: Any = {"no_cfunc_wrapper": True, **options}
+    compiled = numba.njit(**wanted)
 
     def decorate(function: Any) -> Any:
         dispatcher = compiled(function)
