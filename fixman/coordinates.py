@@ -298,6 +298,18 @@ class HardPattern:
         )
         return keys, which.ravel(), sign[a] * sign[b]
 
+    @cached_property
+    def _meets(self) -> tuple[Index, Index, Index]:
+        """Of each vector the end of its stretch; there, places and other vectors, and products."""
+        keys, _, _ = self._products
+        apart = np.flatnonzero(keys[:, 1] != keys[:, 2])
+        product = np.concatenate([np.arange(len(keys)), apart])
+        owner = np.concatenate([keys[:, 1], keys[apart, 2]])
+        other = np.concatenate([keys[:, 2], keys[apart, 1]])
+        order = np.argsort(owner, kind="stable")
+        ends = np.cumsum(np.bincount(owner, minlength=int(self._vectors[0][-1])))
+        return ends, np.stack([keys[product, 0], other], axis=1)[order], product[order]
+
     def system(self, inverse_masses: Array, *, squares: bool = False) -> Hard:
         """Return what the kernels read; with ``squares`` lengths are held by these."""
         rows = self.rows
@@ -319,9 +331,7 @@ class HardPattern:
             kinds=kinds.astype(np.int8),
             points=_int32(points - GHOSTS + front),
             vectors=_int32(first[:-1]),
-            places=_int32(keys[:, 0]),
-            left=_int32(keys[:, 1]),
-            right=_int32(keys[:, 2]),
+            products=_int32(keys),
             weights=weights,
             owners=_int32(moving // 4),
             movers=_int32(mover + front),
@@ -329,6 +339,9 @@ class HardPattern:
             signs=sign[moving],
             shares=sign[moving] * inverse_masses[mover],
             total=int(first[-1]),
+            ends=_int32(self._meets[0]),
+            meets=_int32(self._meets[1]),
+            pulls=weights[self._meets[2]],
             symbolic=tuple(self.symbolic),
             public=_int32(self.order),
         )

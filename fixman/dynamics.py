@@ -14,7 +14,6 @@ from fixman.coordinates import GHOSTS
 from fixman.errors import ConstraintSolveError, FrameError, SingularCoordinateError
 from fixman.kernels import charts, jointed_motion, motion, projection
 from fixman.kernels.banded import SMALLEST_PIVOT
-from fixman.kernels.hard import units
 from fixman.kernels.rows import LENGTH, STRAIGHT_Y
 from fixman.layout import Layout
 from fixman.partition import nearest_dependence, raise_failure
@@ -187,7 +186,7 @@ def _frames(layout: Layout, x: Array, v: Array, tau: Array, f: Array, out: Array
     elif bad < 0:
         w = np.repeat(layout.inverse_masses, dim)
         flat = x.reshape(-1), v.reshape(-1), F.reshape(-1)
-        bad = motion.motion_frames(*flat, layout.system, w, out, np.empty(units(layout.system)))
+        bad = motion.motion_frames(*flat, layout.system, w, out, np.empty(layout.units[0]))
     return bad
 
 

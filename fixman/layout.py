@@ -14,7 +14,7 @@ from fixman._arrays import Array
 from fixman.coordinates import Coordinate, HardPattern, Index, Rows
 from fixman.errors import FrameError, SingularConstraintError, SingularCoordinateError
 from fixman.kernels import charts
-from fixman.kernels.hard import Hard
+from fixman.kernels.hard import Hard, units
 from fixman.kernels.rows import LENGTH, TORSION
 
 
@@ -98,6 +98,11 @@ class Layout:
     def system(self) -> Hard:
         """The hard rows as the kernels read them."""
         return self.pattern.system(self.inverse_masses)
+
+    @cached_property
+    def units(self) -> tuple[int, int]:
+        """Units of memory for the factor of H^bb, and for the Fixman force as well."""
+        return units(self.system), units(self.system, force=True)
 
     @cached_property
     def inverse_masses(self) -> Array:

@@ -28,7 +28,7 @@ from fixman.chain import Chain, count, require_chain
 from fixman.errors import FrameError
 from fixman.kernels import freely_jointed
 from fixman.kernels import metric as kernels
-from fixman.kernels.hard import Hard, units
+from fixman.kernels.hard import Hard
 from fixman.kernels.lanes import EIGHTS, LANES, ONE
 from fixman.partition import raise_failure
 
@@ -302,7 +302,7 @@ def _logdets(chain: Chain, weights: _Weights, workers: int, factor: float, x: Ar
         bad = _spread(run, out.size, workers)
     else:
         given = (x.reshape(-1), weights.system(chain))
-        bad = _run(kernels.logdet_frames, given, x, out, units(given[1]), workers)
+        bad = _run(kernels.logdet_frames, given, x, out, chain.layout.units[0], workers)
     if bad >= 0:
         _refuse(chain, weights, x, bad)
     out *= factor
@@ -323,9 +323,8 @@ def _forces(chain: Chain, weights: _Weights, workers: int, kT: float, x: Array) 
         given = (x.reshape(-1), (weights.links, dim, chain.layout.fixed, kT))
         bad = _run(freely_jointed.force_frames, given, x, out.reshape(-1), 9 * n, workers)
     else:
-        system = weights.system(chain)
-        given = (x.reshape(-1), system, kT)
-        size = units(system, force=True)
+        given = (x.reshape(-1), weights.system(chain), kT)
+        size = chain.layout.units[1]
         bad = _run(kernels.force_frames, given, x, out.reshape(-1), size, workers)
     if bad >= 0:
         _refuse(chain, weights, x, bad)

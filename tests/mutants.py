@@ -553,7 +553,7 @@ MUTANTS = [
       "p += w[k - 1] * ss", "test_metric.py::test_logdet_equals_dense"),
     M("kernels", "kernels/freely_jointed.py", "pull = kT * (w[k] * (g * S))",
       "pull = kT * (g * S)", "test_fixman_force.py::test_force_on_linear_chains"),
-    M("kernels", "kernels/hard.py", "put_vector(B, at + 2, axes, minus(gv, gt))",
+    M("kernels", "kernels/rows.py", "put_vector(B, at + 2, axes, minus(gv, gt))",
       "put_vector(B, at + 2, axes, minus(gt, gv))", "test_metric.py::test_logdet_equals_dense"),
     M("kernels", "kernels/hard.py", "fma(entry(system.weights, t) + zero, inner(a, b), total)",
       "fma(1.0 + zero, inner(a, b), total)", "test_metric.py::test_logdet_of_trees_and_rings"),

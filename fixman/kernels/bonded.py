@@ -11,9 +11,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 
-from fixman.kernels.lanes import EIGHT, cast, exact_kernel, intrinsic, load, root, store
+from fixman.kernels.lanes import exact_kernel, load, pick, root, store
 from fixman.kernels.rows import SMALLEST_SINE
 from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import cross, inner, minus, plus, put_vector, scaled, vector
@@ -35,24 +34,6 @@ class Terms(NamedTuple):
 
     table: np.ndarray[Any, np.dtype[np.int64]]
     parameters: np.ndarray[Any, np.dtype[np.float64]]
-
-
-@intrinsic
-def pick(typing: Any, x: Any, y: Any, a: Any, b: Any) -> Any:
-    """Return a where x > y, else b, lane by lane."""
-    kind = EIGHT if EIGHT in (x, y, a, b) else types.float64
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        if sig.return_type is EIGHT:
-            values = [cast(context, builder, *pair) for pair in zip(args, sig.args, strict=True)]
-        else:
-            values = [
-                context.cast(builder, value, given, types.float64)
-                for value, given in zip(args, sig.args, strict=True)
-            ]
-        return builder.select(builder.fcmp_ordered(">", *values[:2]), *values[2:])
-
-    return kind(x, y, a, b), lower
 
 
 @exact_step

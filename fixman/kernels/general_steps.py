@@ -122,7 +122,7 @@ def hold(system, room, X0, X, V, rate, limits, like):
         worst = zero
         for r in range(m):
             kind = entry(kinds, r)
-            u, v, t = bonds(X, points, r, axes, like)
+            u, v, t = bonds(X, points, r, kind, axes, like)
             e = none
             if TORSION < kind < TURN:  # across the line as the rows have it
                 e = unit(vector(B, entry(vectors, r) + 2, axes, like))

@@ -34,8 +34,8 @@ from fixman.kernels.rows import (
     SMALLEST_SINE,
     TORSION,
     bonds,
-    gradient,
     measured,
+    put_gradient,
     rate,
 )
 from fixman.kernels.vectors import (
@@ -45,7 +45,6 @@ from fixman.kernels.vectors import (
     minus,
     plus,
     put_vector,
-    scaled,
     vector,
 )
 
@@ -55,10 +54,12 @@ class Hard(NamedTuple):
 
     n, front : beads, and points before them
     kinds (m,), points (m · 4,), vectors (m,) : of each row, and the first of its vectors
-    places, left, right (t,), weights (t,) : H_place is the sum of weight · left · right
+    products (t · 3,), weights (t,) : place and two vectors; H_place is the sum of weight · dot
     owners, movers, carriers (s,), signs, shares (s,) : of each slot the row, the point, the vector,
         the sign, and sign over mass
     total : of vectors
+    ends (total,), meets (… · 2,), pulls (…,) : the same by vectors: of each the end of its stretch,
+        and in that the place, the other vector and the weight
     symbolic : `sparse.Symbolic`, as a plain tuple
     public (m,) : place of each row among the hard coordinates
     """
@@ -69,9 +70,7 @@ class Hard(NamedTuple):
     kinds: np.ndarray[Any, np.dtype[np.int8]]
     points: np.ndarray[Any, np.dtype[np.int32]]
     vectors: np.ndarray[Any, np.dtype[np.int32]]
-    places: np.ndarray[Any, np.dtype[np.int32]]
-    left: np.ndarray[Any, np.dtype[np.int32]]
-    right: np.ndarray[Any, np.dtype[np.int32]]
+    products: np.ndarray[Any, np.dtype[np.int32]]
     weights: np.ndarray[Any, np.dtype[np.float64]]
     owners: np.ndarray[Any, np.dtype[np.int32]]
     movers: np.ndarray[Any, np.dtype[np.int32]]
@@ -79,6 +78,9 @@ class Hard(NamedTuple):
     signs: np.ndarray[Any, np.dtype[np.float64]]
     shares: np.ndarray[Any, np.dtype[np.float64]]
     total: int
+    ends: np.ndarray[Any, np.dtype[np.int32]]
+    meets: np.ndarray[Any, np.dtype[np.int32]]
+    pulls: np.ndarray[Any, np.dtype[np.float64]]
     symbolic: tuple[np.ndarray[Any, np.dtype[np.int32]], ...]
     public: np.ndarray[Any, np.dtype[np.int32]]
 
@@ -171,19 +173,9 @@ def gradients(system, X, B, like):
     for r in range(system.kinds.size):
         kind = entry(system.kinds, r)
         at = entry(system.vectors, r)
-        u, v, t = bonds(X, points, r, axes, like)
-        sine, gu, gv, gt = gradient(kind, u, v, t)
+        u, v, t = bonds(X, points, r, kind, axes, like)
+        sine = put_gradient(B, at, kind, u, v, t, axes)
         exist &= above(sine, small) & measured(kind, u, v, t)
-        if kind <= LENGTH:
-            put_vector(B, at, axes, gu)
-            continue
-        put_vector(B, at, axes, scaled(-1.0, gu))
-        put_vector(B, at + 1, axes, minus(gu, gv))
-        if kind == TORSION:
-            put_vector(B, at + 2, axes, minus(gv, gt))
-            put_vector(B, at + 3, axes, gt)
-        else:
-            put_vector(B, at + 2, axes, gv)
     return exist
 
 
@@ -195,13 +187,13 @@ def matrix(system, B, H, like):
     for p in range(system.symbolic[1].size):
         store(H, p, zero)
     total = zero
-    count = system.places.size
+    count = system.weights.size
     for t in range(count):
-        p = entry(system.places, t)
-        a = vector(B, entry(system.left, t), axes, like)
-        b = vector(B, entry(system.right, t), axes, like)
+        p = entry(system.products, 3 * t)
+        a = vector(B, entry(system.products, 3 * t + 1), axes, like)
+        b = vector(B, entry(system.products, 3 * t + 2), axes, like)
         total = fma(entry(system.weights, t) + zero, inner(a, b), total)
-        if t + 1 == count or entry(system.places, t + 1) != p:
+        if t + 1 == count or entry(system.products, 3 * t + 3) != p:
             store(H, p, total)
             total = zero
 
@@ -266,19 +258,18 @@ def add_metric_force(system, block, F, X, kT, like):
     none = zero, zero, zero
     B, G, points = block.B, block.G, system.points
     sparse.inverse_on_pattern(block.H, block.D, block.S, system.symbolic, block.work, like)
+    t = 0
     for k in range(system.total):
-        put_vector(G, k, axes, none)
-    for t in range(system.places.size):
-        i = entry(system.left, t)
-        j = entry(system.right, t)
-        s = (kT * entry(system.weights, t)) * load(block.S, entry(system.places, t), like)
-        put_vector(G, i, axes, along(s, vector(B, j, axes, like), vector(G, i, axes, like)))
-        if i != j:
-            put_vector(G, j, axes, along(s, vector(B, i, axes, like), vector(G, j, axes, like)))
+        total = none
+        while t < entry(system.ends, k):
+            s = (kT * entry(system.pulls, t)) * load(block.S, entry(system.meets, 2 * t), like)
+            total = along(s, vector(B, entry(system.meets, 2 * t + 1), axes, like), total)
+            t += 1
+        put_vector(G, k, axes, total)
     for r in range(system.kinds.size):
         kind = entry(system.kinds, r)
         at = entry(system.vectors, r)
-        u, v, t = bonds(X, points, r, axes, like)
+        u, v, t = bonds(X, points, r, kind, axes, like)
         du = vector(G, at, axes, like)
         dv = dt = none
         if kind > LENGTH:

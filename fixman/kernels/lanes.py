@@ -375,6 +375,24 @@ def choose(typing: Any, bits: Any, x: Any, y: Any) -> Any:
 
 
 @intrinsic
+def pick(typing: Any, x: Any, y: Any, a: Any, b: Any) -> Any:
+    """Return a where x > y, else b, lane by lane."""
+    kind = EIGHT if EIGHT in (x, y, a, b) else types.float64
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        if sig.return_type is EIGHT:
+            values = [cast(context, builder, *pair) for pair in zip(args, sig.args, strict=True)]
+        else:
+            values = [
+                context.cast(builder, value, given, types.float64)
+                for value, given in zip(args, sig.args, strict=True)
+            ]
+        return builder.select(builder.fcmp_ordered(">", *values[:2]), *values[2:])
+
+    return kind(x, y, a, b), lower
+
+
+@intrinsic
 def everywhere(typing: Any, like: Any) -> Any:
     """Return all lanes as bits."""
 

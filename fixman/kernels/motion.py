@@ -42,8 +42,8 @@ def motion_frames(x, v, F, system, w, out, memory):
             return frame
         for r in range(m):
             kind = entry(system.kinds, r)
-            u, b, t = bonds(X, system.points, r, axes, 0.0)
-            du, db, dt = bonds(V, system.points, r, axes, 0.0)
+            u, b, t = bonds(X, system.points, r, kind, axes, 0.0)
+            du, db, dt = bonds(V, system.points, r, kind, axes, 0.0)
             kappa[r] = curvature(kind, u, b, t, du, db, dt)
             out[frame, size + system.public[r]] = 0.0
         check = 0.0

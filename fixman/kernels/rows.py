@@ -16,7 +16,7 @@ from fixman.kernels import field, jit
 from fixman.kernels.field import NOTHING, ONE, ZERO
 from fixman.kernels.lanes import above, beyond, choose, entry, exact, root, smaller
 from fixman.kernels.steps import exact_step
-from fixman.kernels.vectors import SPACE, cross, dot, minus, plus, scaled, vector
+from fixman.kernels.vectors import SPACE, cross, dot, minus, plus, put_vector, scaled, vector
 
 # 0, 1, 2 are the positions x, y, z.  A straight bend has two rows.  A turn is an angle in the
 # plane; a square is half that of a distance, whose gradient is the bond itself.
@@ -211,17 +211,19 @@ def flattened_rate(u, du, e):
 # --- the kinds -----------------------------------------------------------------------------------
 
 
-@exact_step
-def bonds(X, points, r, axes, like):
-    """Three bonds u, v, t of row r in units X, of which its kind may have fewer.
-
-    A step: in a function with branches, numba would count references to the arrays.
-    """
+@exact
+def bonds(X, points, r, kind, axes, like):
+    """Bonds u, v, t of row r in units X, as many as its kind has; the others repeat the last."""
     a = vector(X, entry(points, 4 * r), axes, like)
     b = vector(X, entry(points, 4 * r + 1), axes, like)
-    c = vector(X, entry(points, 4 * r + 2), axes, like)
-    d = vector(X, entry(points, 4 * r + 3), axes, like)
-    return minus(b, a), minus(c, b), minus(d, c)
+    u = minus(b, a)
+    v = t = u
+    if kind > LENGTH:
+        c = vector(X, entry(points, 4 * r + 2), axes, like)
+        v = t = minus(c, b)
+        if kind == TORSION:
+            t = minus(vector(X, entry(points, 4 * r + 3), axes, like), c)
+    return u, v, t
 
 
 @exact
@@ -281,27 +283,37 @@ def measure(kind, u, v, t):
 
 
 @exact
-def gradient(kind, u, v, t):
-    """The sine that it is divided by, 1 if none, ∂q/∂u, ∂q/∂v and ∂q/∂t."""
-    zero = 0.0 * u[0]
-    one = zero + 1.0
-    none = zero, zero, zero
+def put_gradient(B, at, kind, u, v, t, axes):
+    """Write ∂q/∂x of each point from vector ``at`` on; return the sine it is divided by, or 1.
+
+    Of a row that one bond carries it is ∂q/∂u alone.
+    """
+    sine = 1.0 + 0.0 * u[0]
     if kind == SQUARE:
-        return one, u, none, none
+        put_vector(B, at, axes, u)
+        return sine
     if kind == LENGTH:
-        return one, length_row(u), none, none
-    if kind == TURN:
-        gu, gv = turn_row(u, v)
-        return one, gu, gv, none
-    if kind == ANGLE:
-        sine, gu, gv = angle_row(u, v)
-        return sine, gu, gv, none
+        put_vector(B, at, axes, length_row(u))
+        return sine
     if kind == TORSION:
         first, second, gu, gv, gt = torsion_row(u, v, t)
-        return smaller(first, second), gu, gv, gt
-    e = across(middle(u, v), third(kind))
-    _, open_ = straight(u, v, e)
-    return open_, scaled(-1.0, flattened(u, e)), flattened(v, e), none
+        put_vector(B, at, axes, scaled(-1.0, gu))
+        put_vector(B, at + 1, axes, minus(gu, gv))
+        put_vector(B, at + 2, axes, minus(gv, gt))
+        put_vector(B, at + 3, axes, gt)
+        return smaller(first, second)
+    if kind == ANGLE:
+        sine, gu, gv = angle_row(u, v)
+    elif kind == TURN:
+        gu, gv = turn_row(u, v)
+    else:
+        e = across(middle(u, v), third(kind))
+        _, sine = straight(u, v, e)
+        gu, gv = scaled(-1.0, flattened(u, e)), flattened(v, e)
+    put_vector(B, at, axes, scaled(-1.0, gu))
+    put_vector(B, at + 1, axes, minus(gu, gv))
+    put_vector(B, at + 2, axes, gv)
+    return sine
 
 
 @exact
@@ -440,7 +452,7 @@ def place(x, frame, n, dim, fixed, P):
 @exact
 def chart_bonds(P, points, r, kind, fixed):
     """Bonds of a row.  Between ghosts and the bead they ride on they are exact, wherever it is."""
-    u, v, t = bonds(P, points, r, SPACE, 0.0)
+    u, v, t = bonds(P, points, r, kind, SPACE, 0.0)
     if not fixed and entry(points, 4 * r) < 3:
         u = ghost_bond(entry(points, 4 * r), entry(points, 4 * r + 1), u)
         if kind >= ANGLE:
@@ -491,14 +503,15 @@ def wilson_row(P, kinds, points, r, fixed, B, at):
     u, v, t = chart_bonds(P, points, r, kind, fixed)
     if not measured(kind, u, v, t):
         return 0.0
-    sine, gu, gv, gt = gradient(kind, u, v, t)
+    sine = put_gradient(B, at // 3, kind, u, v, t, SPACE)
     if sine == 0.0:
+        for a in range(12):
+            B[at + a] = 0.0
         return 0.0
-    for a in range(3):
-        B[at + a] = -gu[a]
-        B[at + 3 + a] = gu[a] - gv[a]
-        B[at + 6 + a] = gv[a] - gt[a]
-        B[at + 9 + a] = gt[a]
+    if kind <= LENGTH:
+        for a in range(3):
+            B[at + 3 + a] = B[at + a]
+            B[at + a] = -B[at + a]
     if not fixed and entry(points, 4 * r) < 3:
         ride(points, r, slots(kind), B, at)
     return sine
@@ -531,7 +544,7 @@ def row_curvature(P, V, kinds, points, r, fixed):
     if kind < LENGTH:
         return 0.0
     u, v, t = chart_bonds(P, points, r, kind, fixed)
-    du, dv, dt = bonds(V, points, r, SPACE, 0.0)
+    du, dv, dt = bonds(V, points, r, kind, SPACE, 0.0)
     return curvature(kind, u, v, t, du, dv, dt)
 
 

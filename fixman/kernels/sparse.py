@@ -20,9 +20,7 @@ from numpy.typing import NDArray
 from fixman.kernels import jit
 from fixman.kernels.banded import SMALLEST_PIVOT
 from fixman.kernels.lanes import (
-    beyond,
     biased_exponent,
-    choose,
     entry,
     exact,
     exact_entry,
@@ -30,6 +28,7 @@ from fixman.kernels.lanes import (
     ln,
     load,
     mantissa,
+    pick,
     store,
 )
 
@@ -150,8 +149,8 @@ def factor(V, D, symbolic, work, like):
         diagonal = load(V, begin, like)
         gather(V, j, symbolic, work, like)
         d = load(work, j, like)
-        # Beyond is what is NaN already; an infinite pivot comes of a diagonal that was.
-        d = choose(beyond(d, SMALLEST_PIVOT * diagonal), d, d * math.nan)
+        # Not so where d is NaN; an infinite one comes of a diagonal that was.
+        d = pick(d, SMALLEST_PIVOT * diagonal, d, math.nan)
         inverse = 1.0 / d
         store(D, j, inverse)
         store(V, begin, d)
