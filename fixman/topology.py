@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from graphlib import CycleError, TopologicalSorter
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -295,22 +297,23 @@ def lines(bends: Iterable[tuple[int, ...]]) -> list[tuple[list[int], int, int]]:
 
 def _in_order(bends: list[tuple[int, ...]]) -> list[int]:
     """Beads of one line from end to end."""
-    beside: dict[int, set[int]] = {}
-    for i, j, k in bends:
-        for one, two in ((i, j), (j, k)):
-            beside.setdefault(one, set()).add(two)
-            beside.setdefault(two, set()).add(one)
-    ends = sorted(bead for bead, others in beside.items() if len(others) == 1)
-    line = ends[:1]
-    while line and (following := beside[line[-1]] - set(line[-2:])):
-        line.append(following.pop())
-        if len(line) > len(beside):
-            break
-    if len(ends) != 2 or max(map(len, beside.values())) > 2 or len(line) != len(beside):
+    rest, known = list(bends), set(combinations(bends[0], 2))
+    while rest:  # each shares two beads with one before it, which say which way round it is
+        for bend in rest:
+            pairs, turned = set(combinations(bend, 2)), set(combinations(bend[::-1], 2))
+            if pairs & known or turned & known:
+                known |= pairs if pairs & known else turned
+                rest.remove(bend)
+                break
+    before: dict[int, set[int]] = {}
+    for one, two in known:
+        before.setdefault(two, set()).add(one)
+    try:
+        return list(TopologicalSorter(before).static_order())
+    except CycleError:
         raise ValueError(
             f"bends {sorted(bends)} cannot all be straight: their beads are not in a row"
-        )
-    return line
+        ) from None
 
 
 def integers(value: ArrayLike, name: str) -> Index:

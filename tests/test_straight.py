@@ -232,3 +232,48 @@ def test_two_rods_sample_both_ensembles(ensemble):
     error = means.std(ddof=1) / np.sqrt(replicas)
     assert abs(means.mean() - exact) < 4 * error
     assert error < 0.004
+
+
+def test_a_line_that_is_held_twice_is_refused():
+    # The third bend follows from the others, in the ratio of its bonds.
+    with pytest.raises(fx.SingularConstraintError, match=r"straight_[yz]\(0, 1, 3\)"):
+        fx.Chain.linear(5, straight=[(0, 1, 2), (1, 2, 3), (0, 1, 3)])
+
+
+def test_accelerations_keep_bends_straight_whatever_the_velocities(rng):
+    chain = fx.Chain.linear(
+        6, masses=10.0 ** rng.uniform(-1, 1, 6), straight=[(1, 2, 3), (2, 3, 4)]
+    )
+    x = fx.random_walks(chain, 1, lengths=rng.uniform(0.5, 2.0, 5), rng=rng)[0]
+    v, f = rng.normal(size=(2, 6, 3))  # of which parts change lengths and bend
+    a = fx.forward_dynamics(chain, x, v, force=f).acceleration
+    h = 1e-4
+    ends = [x + s * h * v + 0.5 * h * h * a for s in (1, -1)]
+    rows = chain.layout.hard_rows
+    across = rows.gradients(x)[0][:, 2]  # along the directions across the line
+    for row, (kind, beads) in enumerate(chain.coordinates[k] for k in chain.hard):
+
+        def value(y, kind=kind, beads=beads, e=across[row]):
+            bonds = np.diff(y[list(beads)], axis=0)
+            lengths = np.linalg.norm(bonds, axis=1)
+            if kind == "length":
+                return lengths[0]
+            units = bonds / lengths[:, None]
+            return (units[1] - units[0]) @ e / np.linalg.norm(e)
+
+        assert abs(value(ends[0]) + value(ends[1]) - 2 * value(x)) / h**2 < 1e-5
+
+
+@pytest.mark.parametrize("hard", [(), ("length",), ("length", "angle")])
+def test_the_fixman_force_of_uneven_chains_is_the_derivative(hard, rng):
+    chain = fx.Chain.linear(
+        7, masses=10.0 ** rng.uniform(-1, 1, 7), hard=hard, straight=[(1, 2, 3), (4, 5, 6)]
+    )
+    x = fx.random_walks(chain, 1, lengths=rng.uniform(0.5, 2.0, 6), angles=1.1, rng=rng)[0]
+    goal = chain.hard_values(x)
+    for _ in range(5):
+        v = fx.project(chain, x, goal, rng.normal(size=x.shape))[1]
+        h = 1e-5
+        ends = [fx.fixman_potential(chain, fx.project(chain, x + s * h * v, goal)) for s in (1, -1)]
+        slope = (ends[0] - ends[1]) / (2 * h)
+        assert -(fx.fixman_force(chain, x) * v).sum() == pytest.approx(slope, rel=1e-6, abs=1e-8)
