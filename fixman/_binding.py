@@ -453,6 +453,10 @@ def named_terms(chain: Chain, beads: Beads | None, kind: int, name: str) -> Rows
         raise ValueError("there are no torsions in the plane: dim=2 has angles only")
     if beads is None:
         terms = default_terms(chain, kind)
+        if chain.straight:  # where there is neither an angle to change nor a torsion
+            lines = {*chain.straight, *(bend[::-1] for bend in chain.straight)}
+            ends = [{tuple(term[:3]), tuple(term[-3:])} for term in terms.tolist()]
+            terms = terms[[not end & lines for end in ends]]
     else:
         require_beads(chain, beads, name)
         terms = np.array(beads, dtype=np.int64).reshape(len(beads), -1)

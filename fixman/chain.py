@@ -575,8 +575,9 @@ def _assemble(
     if any(row.kind in STRAIGHT for row in redundant):
         names = _arrays.listed([row for row in redundant if row.kind in STRAIGHT], 6)
         raise SingularConstraintError(
-            f"{names} would have to be left out, as other rows hold part of a straight bend: leave "
-            "the whole bend out, or these rows",
+            f"{names} would have to be left out, as other hard coordinates hold part of that bend "
+            "already (in rings angles or torsions beside it): leave the bend out of straight=, or "
+            "make soft what holds it",
             coordinates=redundant,
         )
     if near is None and not drop_redundant:

@@ -191,14 +191,23 @@ def straight_rows(
     straight: Iterable[Any], n: int, dim: int, fixed: bool
 ) -> tuple[tuple[Coordinate, ...], set[tuple[int, ...]]]:
     """Rows of bends (i, j, k) that are held straight, and these bends in both directions."""
+    wrong = f"straight must be a list of bends (i, j, k), got {straight!r:.80}"
     if isinstance(straight, str) or not isinstance(straight, Iterable):
-        raise TypeError(f"straight must be a list of bends (i, j, k), got {straight!r:.80}")
-    named_bends = [("angle", getattr(bend, "beads", bend)) for bend in straight]
-    bends = [row.beads for row in extra_rows(named_bends, n, dim, fixed)]
+        raise TypeError(wrong)
+    bends = []
+    for bend in straight:
+        beads = getattr(bend, "beads", bend)
+        if not isinstance(beads, Sequence | np.ndarray) or np.shape(beads) != (3,):
+            raise ValueError(wrong)
+        try:
+            (row,) = extra_rows([("angle", beads)], n, dim, fixed)
+        except ValueError as error:
+            raise ValueError(f"{wrong}: {error}") from None
+        bends.append(row.beads if row.beads[0] < row.beads[2] else row.beads[::-1])
     if bends and dim == 2:
         raise ValueError(
-            "straight=… is for space: in the plane a straight angle is like any other, "
-            "extra=[('angle', (i, j, k))]"
+            "straight=… is for space: in the plane a straight angle is like any other, and held as "
+            "one, by hard=… or extra=[('angle', (i, j, k))]"
         )
     both: set[tuple[int, ...]] = set()
     for bend in bends:

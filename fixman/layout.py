@@ -80,10 +80,16 @@ class Layout:
         return topology.outwards(self.references[:, 0].copy())
 
     @cached_property
+    def has_ends(self) -> bool:
+        """Whether the beads are bonded in a line, which has a first and a last one."""
+        line = coordinates.linear_references(self.n, self.dim, self.fixed)
+        closed = topology.closures(self.references[:, 0], self.extra).size > 0
+        return not closed and np.array_equal(self.references[:, 0], line[:, 0])
+
+    @cached_property
     def linear(self) -> bool:
         """Whether the beads stand in a line and nothing else is held."""
-        line = coordinates.linear_references(self.n, self.dim, self.fixed)
-        return not self.extra and np.array_equal(self.references[:, 0], line[:, 0])
+        return not self.extra and self.has_ends
 
     @cached_property
     def pattern(self) -> HardPattern:
@@ -189,8 +195,9 @@ class Layout:
         """Raise if there are more coordinates than degrees of freedom."""
         if self.extra:
             raise ValueError(
-                f"{what} is not defined with closures or extra rows: the soft coordinates "
-                f"outnumber the degrees of freedom by {len(self.extra)}"
+                f"{what} is not defined with closures or extra rows, those of straight bends among "
+                "them: the soft coordinates outnumber the degrees of freedom by "
+                f"{len(self.extra)}"
             )
 
 

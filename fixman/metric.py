@@ -140,7 +140,8 @@ def fixman_force(
     -------
     ndarray (..., n, dim)
         In units of kT over length.  Along hard coordinates it has components too, which the
-        constraints take up.  Net force and torque on a free chain vanish.
+        constraints take up.  Net force and torque on a free chain vanish.  Where a bend that is
+        held straight is not, all this holds but for parts of the size of the bend.
 
     Raises
     ------

@@ -322,7 +322,7 @@ class Tension(_Term):
 
     def _write(self, tables: Assembly) -> None:
         f, chain = tables.vector(self.force, "force"), tables.chain
-        if self.ends is None and not chain.layout.linear:
+        if self.ends is None and not chain.layout.has_ends:
             raise ValueError("a chain that is not linear has no two ends: name them, ends=(i, j)")
         fixed = chain.base == "fixed"
         first, last = self.ends or (-1 if fixed else 0, chain.n - 1)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
 
 import fixman as fx
 import oracles
+from fixman import potentials
+from fixman.potentials import bind
 
 RODS = fx.Chain.linear(5, straight=[(0, 1, 2), (2, 3, 4)])  # two, that share bead 2
 MOLECULE = fx.Chain.from_bonds(  # acetonitrile, the methyl group first
@@ -158,9 +161,11 @@ def test_chains_with_straight_bends_are_written_and_read():
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"straight": [(0, 1, 2), (2, 1, 0)]}, ValueError, r"\(2, 1, 0\) twice"),
-        ({"straight": [(0, 1, 7)]}, ValueError, "not among 0 to 4"),
-        ({"straight": [(0, 1)]}, ValueError, "3 different beads"),
+        ({"straight": [(0, 1, 2), (2, 1, 0)]}, ValueError, r"\(0, 1, 2\) twice"),
+        ({"straight": [(0, 1, 7)]}, ValueError, r"list of bends.*not among 0 to 4"),
+        ({"straight": [(0, 1)]}, ValueError, "list of bends"),
+        ({"straight": (0, 1, 2)}, ValueError, "list of bends"),
+        ({"straight": [(0, 1.5, 2)]}, ValueError, "list of bends"),
         ({"straight": 3}, TypeError, "list of bends"),
         ({"straight": [(0, 1, 2), (1, 2, 0)]}, ValueError, "not in a row"),
         ({"straight": [(0, 1, 2)], "dim": 2}, ValueError, "in the plane"),
@@ -176,7 +181,7 @@ def test_angles_that_are_straight_are_held_as_such():
     chain = fx.Chain.linear(5, hard=("length", "angle"), straight=[(3, 2, 1)])
     names = [str(chain.coordinates[k]) for k in chain.hard]
     assert "angle(1, 2, 3)" not in names
-    assert names[-2:] == ["straight_y(3, 2, 1)", "straight_z(3, 2, 1)"]
+    assert names[-2:] == ["straight_y(1, 2, 3)", "straight_z(1, 2, 3)"]
     tree = {"parents": [-1, 0, 1, 2], "straight": [(0, 1, 2)]}
     with pytest.raises(ValueError, match="held straight already"):
         fx.Chain.branched(**tree, extra=[("angle", (0, 1, 2))])
@@ -185,7 +190,7 @@ def test_angles_that_are_straight_are_held_as_such():
     dropped = fx.Chain.branched(**tree, extra=[("length", (0, 2))], drop_redundant=True)
     assert [str(row) for row in dropped.redundant] == ["length(0, 2)"]
     triangle = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (1, 6), (6, 3)]
-    sides = [(0, 1, 2), (2, 3, 4), (4, 5, 0)]
+    sides = [(0, 1, 2), (2, 3, 4), (0, 5, 4)]
     held = fx.Chain.from_bonds(7, triangle, straight=sides, drop_redundant=True)
     assert held.straight == tuple(sides)
     with pytest.raises(ValueError, match="two is the most"):
@@ -277,3 +282,27 @@ def test_the_fixman_force_of_uneven_chains_is_the_derivative(hard, rng):
         ends = [fx.fixman_potential(chain, fx.project(chain, x + s * h * v, goal)) for s in (1, -1)]
         slope = (ends[0] - ends[1]) / (2 * h)
         assert -(fx.fixman_force(chain, x) * v).sum() == pytest.approx(slope, rel=1e-6, abs=1e-8)
+
+
+def test_a_chain_with_straight_bends_has_two_ends(rng):
+    chain = fx.Chain.linear(10, straight=[(2, 3, 4)])
+    x = fx.random_walks(chain, 3, rng=rng)
+    assert np.array_equal(fx.observables.end_to_end(chain, x), x[:, -1] - x[:, 0])
+    pulled = bind(chain, potentials.Tension((1.0, 0.0, 0.0)))
+    plain = bind(fx.Chain.linear(10), potentials.Tension((1.0, 0.0, 0.0)))
+    assert np.array_equal(pulled.force(x[0]), plain.force(x[0]))
+
+
+def test_terms_over_straight_bends_are_left_out(rng):
+    chain = fx.Chain.linear(7, straight=[(2, 3, 4)])
+    x = fx.random_walks(chain, 1, rng=rng)[0]
+    for term, beads in (
+        (potentials.Torsion, [(0, 1, 2, 3), (3, 4, 5, 6)]),
+        (partial(potentials.Bending, angle=0.5), [(0, 1, 2), (1, 2, 3), (3, 4, 5), (4, 5, 6)]),
+    ):
+        force = bind(chain, term(1.0)).force(x)
+        assert np.array_equal(force, bind(chain, term(1.0, beads=beads)).force(x))
+        with pytest.raises(fx.SingularCoordinateError, match="three beads in line"):
+            bind(chain, term(1.0, beads=[(1, 2, 3, 4) if len(beads[0]) == 4 else (2, 3, 4)])).force(
+                x
+            )
