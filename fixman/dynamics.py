@@ -307,6 +307,8 @@ def project(
     _arrays.require_finite(goal, (hard,), "targets", "hard coordinate")
     _require_targets(chain, goal, lead)
     frames = count(lead)
+    if not frames:
+        return np.empty_like(x0) if v is None else (np.empty_like(x0), np.empty_like(x0))
     system, front, goals = systems.nearby(chain, goal.reshape(frames, hard))
     masses = np.repeat(np.concatenate([np.zeros(front), chain.masses]), dim)
     lengths = goal.reshape(frames, hard)[:, chain.layout.hard_rows.kinds == LENGTH]

@@ -608,6 +608,13 @@ def test_projection_from_nearby_always_arrives():
         assert np.abs(chain.hard_values(near) - 1.0).max() < 1e-14
 
 
+@pytest.mark.parametrize("chain", [fx.Chain.linear(3), fx.Chain.ring(4, base="fixed")])
+def test_no_frames_are_projected_to_none(chain):
+    x = np.zeros((0, chain.n, 3))
+    assert fx.project(chain, x, 1.0).shape == x.shape
+    assert all(y.shape == x.shape for y in fx.project(chain, x, np.ones(chain.hard.size), x))
+
+
 def test_projected_batches_equal_singles():
     s = make_system(Spec(6, 3, "free", 1.0, ("length", "angle")), seed=1)
     batch = s.x + 0.01 * np.random.default_rng(0).normal(size=(2, 3, 6, 3))
