@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 from fixman import _arrays, topology
 from fixman._arrays import Array, overflow
 from fixman.chain import Chain, bonds, closures, count, require_chain
-from fixman.coordinates import GHOSTS, Index, Rows
+from fixman.coordinates import GHOST_POINTS, GHOSTS, Index, Rows
 from fixman.errors import SingularCoordinateError
 from fixman.kernels import forces
 from fixman.kernels.bonded import COMBINED, HARMONIC, TILTED, Terms
@@ -166,8 +166,7 @@ class Bound:
     def _singular_terms(self, x: Array) -> tuple[str, tuple[int, ...]] | None:
         """Describe the first bonded term without a force, if there is one, and its beads."""
         dim = self.chain.dim
-        ghosts = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])[:, :dim]
-        points = np.pad(np.concatenate([ghosts, x]), ((0, 0), (0, 3 - dim)))
+        points = np.pad(np.concatenate([GHOST_POINTS[:, :dim], x]), ((0, 0), (0, 3 - dim)))
         for size, terms in ((3, self.tables.bends), (4, self.tables.torsions)):
             if terms is None:
                 continue
@@ -454,7 +453,7 @@ def named_terms(chain: Chain, beads: Beads | None, kind: int, name: str) -> Rows
     if beads is None:
         terms = default_terms(chain, kind)
         if chain.straight:  # where there is neither an angle to change nor a torsion
-            lines = {*chain.straight, *(bend[::-1] for bend in chain.straight)}
+            lines = topology.either_way(chain.straight)
             ends = [{tuple(term[:3]), tuple(term[-3:])} for term in terms.tolist()]
             terms = terms[[not end & lines for end in ends]]
     else:

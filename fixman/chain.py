@@ -374,7 +374,7 @@ class Chain:
                 for name in ("extra", "redundant")
             )
             pairs, lines = hard_sets.straight_rows(
-                map(tuple, data.get("straight", ())), n, dim, base == "fixed"
+                data.get("straight", ()), n, dim, base == "fixed"
             )
             extra += pairs
             rows = n * dim + len(extra)

@@ -40,6 +40,7 @@ POSITIONS = 3  # the first kinds
 STRAIGHT = ("straight_y", "straight_z")  # the two rows of a bend that is held straight
 SLOTS = np.array([1, 1, 1, 2, 3, 4, 3, 3])
 GHOSTS = 3  # padded bead index = bead + GHOSTS
+GHOST_POINTS = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # of a fixed base
 
 Index = NDArray[np.int64]
 

@@ -381,6 +381,8 @@ def _require_digits(near: Array, shortest: Array, lead: Lead) -> None:
 def _refuse_projection(chain: Chain, x0: Array, goal: Array, near: Array, frame: int) -> None:
     """Say why the targets were not reached."""
     last, first = (y.reshape(-1, chain.n, chain.dim)[frame] for y in (near, x0))
+    if not np.isfinite(last).all():  # there was no way to go from where it began
+        near, last = x0, first
     # An iteration that runs away ends where bonds cannot be measured: nothing singular there.
     far = float(np.abs(last).max())
     if far < RUNAWAY * float(max(np.abs(first).max(), np.abs(goal).max())):

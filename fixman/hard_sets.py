@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import operator
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any
@@ -209,13 +210,12 @@ def straight_rows(
             "straight=… is for space: in the plane a straight angle is like any other, and held as "
             "one, by hard=… or extra=[('angle', (i, j, k))]"
         )
-    both: set[tuple[int, ...]] = set()
-    for bend in bends:
-        if bend in both:
+    for bend, uses in Counter(bends).items():
+        if uses > 1:
             raise ValueError(f"straight names the bend {bend} twice")
-        both |= {bend, bend[::-1]}
     topology.lines(bends)  # which refuses what cannot be
-    return tuple(Coordinate(kind, bend) for bend in bends for kind in STRAIGHT), both
+    rows = tuple(Coordinate(kind, bend) for bend in bends for kind in STRAIGHT)
+    return rows, topology.either_way(bends)
 
 
 def rows_over(lines: set[tuple[int, ...]], table: Rows, chart: int) -> list[int]:

@@ -291,11 +291,10 @@ def _hard_matrix(chain: Chain, x: Array) -> Tridiagonal | Sparse:
         if not freely_jointed.bends(x, chain.n, chain.dim, layout.fixed, links, cosines, sines):
             raise_failure(chain, x, 0)
         return Tridiagonal(links[0], cosines, sines)
-    system, symbolic = layout.system, layout.pattern.symbolic
-    B, V = np.empty(system.total * chain.dim), np.empty(symbolic.nnz)
-    if not hard.matrix_frame(x.reshape(-1), system, B, V):
+    V = np.empty(layout.pattern.symbolic.nnz)
+    if not hard.matrix_frame(x.reshape(-1), layout.system, V):
         raise_failure(chain, x, 0)
-    return Sparse.stored(V, symbolic)
+    return Sparse.stored(V, layout.pattern.symbolic)
 
 
 def _lu(matrix: Tridiagonal | Sparse, banded: bool, d: Array) -> Array:
@@ -376,8 +375,8 @@ def nearest_dependence(chain: Chain, x: Array) -> Dependence | None:
     """Return the nearest dependence; None if no row is hard, or H^bb is not finite."""
     pattern = chain.layout.pattern
     table, symbolic = pattern.rows, pattern.symbolic
-    B, V = np.empty(chain.layout.system.total * chain.dim), np.empty(symbolic.nnz)
-    hard.matrix_frame(x.reshape(-1), chain.layout.system, B, V)
+    V = np.empty(symbolic.nnz)
+    hard.matrix_frame(x.reshape(-1), chain.layout.system, V)
     if not symbolic.size or not np.isfinite(V).all():
         return None
     diagonal = V[symbolic.first[:-1]]

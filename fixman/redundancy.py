@@ -18,7 +18,7 @@ from scipy.sparse import csgraph
 
 from fixman import _arrays, coordinates, topology
 from fixman._arrays import Array
-from fixman.coordinates import GHOSTS, HardPattern, Index, Rows
+from fixman.coordinates import GHOST_POINTS, GHOSTS, HardPattern, Index, Rows
 from fixman.errors import SingularConstraintError
 from fixman.kernels import hard, modular
 from fixman.kernels import sparse as sparse_factor
@@ -118,8 +118,7 @@ def _generic(layout: Layout) -> Array:
     angles = rng.uniform(0.9, 1.6, np.count_nonzero(kinds == ANGLE))
     q[kinds == ANGLE] = angles * (1 if layout.dim == 3 else rng.choice([-1, 1], angles.size))
     x = layout.cartesian(q[None])[0][0]
-    points = np.concatenate([np.zeros((GHOSTS, layout.dim)), x])
-    points[:2, 0] = points[0, 1] = -1.0
+    points = np.concatenate([GHOST_POINTS[:, : layout.dim], x])
     for line, i, j in _lines(layout.rows):
         beads = np.array(line) + GHOSTS
         along = np.cumsum(rng.uniform(0.9, 1.1, beads.size))
@@ -170,9 +169,9 @@ def _clearly_independent(pattern: HardPattern, x: Array) -> bool:
     """
     symbolic = pattern.symbolic
     system = pattern.system(np.ones(pattern.rows.n))
-    B, V, S = np.empty(system.total * pattern.rows.dim), *np.empty((2, symbolic.nnz))
+    V, S = np.empty((2, symbolic.nnz))
     D, work = np.empty(symbolic.size), np.empty(2 * symbolic.size)
-    if not hard.matrix_frame(x.reshape(-1), system, B, V):
+    if not hard.matrix_frame(x.reshape(-1), system, V):
         return False
     size = np.sqrt(V[symbolic.first[:-1]])
     if not np.all((size > 0.0) & np.isfinite(size)):

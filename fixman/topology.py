@@ -8,7 +8,7 @@ it hangs on; ``sequence (n,)`` lists the beads from the root outwards.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
 from typing import Any
@@ -170,14 +170,18 @@ def closures(parents: Index, rows: Iterable[Coordinate]) -> Index:
 def in_rings(parents: Index, closures: Index) -> Index:
     """Beads whose bond to their parent lies on a ring."""
     rank = np.argsort(outwards(parents))
-    beads: set[int] = set()
-    for one, two in closures.tolist():
-        while one != two:  # whichever hangs lower climbs, up to where both branches meet
-            if rank[one] < rank[two]:
-                one, two = two, one
-            beads.add(one)
-            one = int(parents[one])
+    beads = {bead for pair in closures.tolist() for bead in _round(pair, parents, rank)}
     return np.array(sorted(beads), dtype=np.int64)
+
+
+def _round(pair: list[int], parents: Index, rank: Index) -> Iterator[int]:
+    """Beads whose bonds to their parents make a ring with the bond of a pair."""
+    one, two = pair
+    while one != two:  # whichever hangs lower climbs, up to where both branches meet
+        if rank[one] < rank[two]:
+            one, two = two, one
+        yield one
+        one = int(parents[one])
 
 
 def is_cactus(n: int, bonds: Index) -> bool:
@@ -194,15 +198,12 @@ def is_cactus(n: int, bonds: Index) -> bool:
     order, before = csgraph.breadth_first_order(graph(n + 1, joined), n, directed=False)
     parents, rank = before[:n].astype(np.int64), np.argsort(order)
     in_tree = (parents[bonds[:, 0]] == bonds[:, 1]) | (parents[bonds[:, 1]] == bonds[:, 0])
-    used = set()
-    for one, two in bonds[~in_tree].tolist():
-        while one != two:
-            if rank[one] < rank[two]:
-                one, two = two, one
-            if one in used:
+    used: set[int] = set()
+    for pair in bonds[~in_tree].tolist():
+        for bead in _round(pair, parents, rank):
+            if bead in used:
                 return False
-            used.add(one)
-            one = int(parents[one])
+            used.add(bead)
     return True
 
 
@@ -262,6 +263,11 @@ def _before(parents: Index, fixed: bool, inner: int, bead: int) -> int:
 
 
 # --- what is given ------------------------------------------------------------------------------
+
+
+def either_way(bends: Iterable[tuple[int, ...]]) -> set[tuple[int, ...]]:
+    """Bends (i, j, k), from both ends."""
+    return {way for bend in bends for way in (bend, bend[::-1])}
 
 
 def lines(bends: Iterable[tuple[int, ...]]) -> list[tuple[list[int], int, int]]:

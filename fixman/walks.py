@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman import _arrays
+from fixman import _arrays, topology
 from fixman._arrays import Array
 from fixman.chain import Chain, require_chain
 from fixman.coordinates import KINDS
@@ -101,7 +101,7 @@ def _draw(chain: Chain, targets: Array, size: int, rng: np.random.Generator) -> 
     if chain.dim == 3:
         bends = soft & (kinds == ANGLE)
         q[:, bends] = np.arccos(rng.uniform(-1.0, 1.0, (size, int(bends.sum()))))
-    lines = {*chain.straight, *(bend[::-1] for bend in chain.straight)}
+    lines = topology.either_way(chain.straight)
     if lines:
         angles = np.flatnonzero(kinds == ANGLE)
         q[:, [row for row in angles if chain.coordinates[row].beads in lines]] = 0.0

@@ -608,6 +608,13 @@ def test_projection_from_nearby_always_arrives():
         assert np.abs(chain.hard_values(near) - 1.0).max() < 1e-14
 
 
+@pytest.mark.parametrize("straight", [(), [(0, 1, 2)]])
+def test_projection_of_beads_that_coincide_names_them(straight):
+    chain = fx.Chain.linear(4, straight=straight)
+    with pytest.raises(fx.SingularConstraintError, match="coincide"):
+        fx.project(chain, np.zeros((4, 3)), 1.0)
+
+
 @pytest.mark.parametrize("chain", [fx.Chain.linear(3), fx.Chain.ring(4, base="fixed")])
 def test_no_frames_are_projected_to_none(chain):
     x = np.zeros((0, chain.n, 3))

@@ -89,7 +89,7 @@ class Hard(NamedTuple):
 
 
 def units(system: Hard, *, force: bool = False) -> int:
-    """Units of memory that `parts` takes, for a factor alone or for the metric force as well."""
+    """Units of memory for points and a `block`, of a factor alone or with the metric force."""
     dim, m = len(system.axes), system.kinds.size
     block = system.total * dim + system.symbolic[1].size
     points = (system.n + system.front) * dim
@@ -208,9 +208,10 @@ def factor(system, block, X, like):
 
 
 @exact_kernel
-def matrix_frame(x, system, B, H):
+def matrix_frame(x, system, H):
     """H^bb of one configuration; false if a row has no gradient or a position is not finite."""
     X = np.empty((system.n + system.front) * len(system.axes))
+    B = np.empty(system.total * len(system.axes))
     finite = place(x, 0, 0, x.size, X, system.axes, 0.0)
     exist = gradients(system, X, B, 0.0)
     matrix(system, B, H, 0.0)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from fixman import _arrays, partition
 from fixman._arrays import Array
 from fixman.chain import Chain, require_chain
-from fixman.coordinates import GHOSTS
+from fixman.coordinates import GHOST_POINTS, GHOSTS
 from fixman.dynamics import SMALLEST_BEND
 from fixman.errors import ConstraintSolveError, SingularConstraintError
 from fixman.kernels import stepping
@@ -273,9 +273,7 @@ class Prepared:
     def __init__(self, chain: Chain, state: State, plan: Plan) -> None:
         self.key = (chain, plan)
         self.system, ghosts, self.goals = projections(chain, state.targets)
-        self.front = np.zeros((ghosts, chain.dim))  # points that do not move
-        if ghosts == GHOSTS:
-            self.front[:2, 0] = self.front[0, 1] = -1.0
+        self.front = GHOST_POINTS[GHOSTS - ghosts :, : chain.dim]  # points that do not move
         self.bound = bind(chain, plan.potential)
         self.tables = None if plan.potential is None else self.bound.tables
         forced = plan.metric or self.tables is not None
