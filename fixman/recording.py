@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fixman.chain import Chain
-from fixman.trajectory import OBSERVABLE
+from fixman.trajectory import OBSERVABLE, TALLY
 
 if TYPE_CHECKING:
     from fixman.steppers import State
@@ -44,7 +44,8 @@ def frame(
         # One type throughout, though a function may return whole numbers at first.
         kind = np.complex128 if array.dtype.kind == "c" else np.float64
         measured[OBSERVABLE + name] = array.astype(kind)
-    return moving | measured
+    tally = {TALLY: state.tally} if state.tally.size else {}
+    return moving | tally | measured
 
 
 def named(observables: Observables) -> dict[str, Observable]:

@@ -30,7 +30,7 @@ from fixman.chain import Chain
 from fixman.errors import RunFolderError
 from fixman.kernels.rows import LENGTH
 from fixman.places import Place
-from fixman.trajectory import OBSERVABLE
+from fixman.trajectory import OBSERVABLE, REFUSING, TALLY
 
 FORMAT = 1
 ABOUT = "run.json"
@@ -41,7 +41,7 @@ BLOCK = re.compile(r"block_(\d{6,})\.npz")
 LARGEST = 2**53  # of steps, which other programs read as floating point
 MOST_BYTES = 1 << 30  # of a block of several frames
 OFF = 1e-4  # by which hard values may miss their targets; the steppers keep 1e-9
-OURS = ("langevin", "newton")  # steppers whose states are known to the last array
+OURS = ("brownian", "langevin", "newton", *REFUSING)  # their states are known to the last array
 
 WORD, COUNTER = ("<U32",), ("int64",)
 REAL = {True: ("float64",), False: ("float64", "float32")}  # ours; a stepper of the user's own
@@ -265,7 +265,7 @@ def read_checkpoint(place: Place, name: str, about: dict[str, Any], chain: Chain
         f"{STATE}random": (("uint64",), (beads[0], 4 if ours else ...)),
         f"{STATE}targets": (REAL[ours], (beads[0], hard if ours else ...)),
         f"{STATE}step": (COUNTER, ()),
-    }
+    } | _tally_form(about, STATE)
     path = place.path / name
     arrays = _read(place, name, about, forms, optional=("first",))
     point = Checkpoint(
@@ -278,6 +278,14 @@ def read_checkpoint(place: Place, name: str, about: dict[str, Any], chain: Chain
     if wrong:
         raise RunFolderError(f"{path} is damaged: {wrong}")
     return point
+
+
+def _tally_form(
+    about: dict[str, Any], prefix: str = "", lead: tuple[int | None, ...] = ()
+) -> dict[str, Form]:
+    if about["stepper"]["name"] not in REFUSING:
+        return {}
+    return {f"{prefix}{TALLY}": (("float64",), (*lead, about["replicas"], 3))}
 
 
 def _inconsistent(point: Checkpoint, about: dict[str, Any]) -> str:
@@ -301,6 +309,10 @@ def _unphysical(point: Checkpoint, chain: Chain, ours: bool) -> str:
     for name in ("x", "v", "targets"):
         if not np.isfinite(state[name]).all():
             return f"{STATE}{name} holds numbers that are not finite"
+    tally = state.get(TALLY, np.zeros((0, 3)))
+    tried, accepted, _ = tally.T
+    if not (np.isfinite(tally).all() and np.all((accepted >= 0) & (accepted <= tried))):
+        return f"{STATE}{TALLY} does not count what was tried and accepted"
     dead = np.flatnonzero(~state["random"].any(axis=1)) if ours else np.empty(0)
     if dead.size:
         return f"the random stream of replica {dead[0]} is all zeros, which no stream becomes"
@@ -379,6 +391,7 @@ def _block_forms(about: dict[str, Any], chain: Chain, count: int | None) -> dict
         "v": (kinds, beads),
     }
     measured: Form = (("float64", "complex128"), (count, about["replicas"], ...))
+    forms |= _tally_form(about, lead=(count,))
     return forms | {OBSERVABLE + name: measured for name in about["observables"]}
 
 

@@ -20,6 +20,8 @@ __all__ = ["Run"]
 Arrays = dict[str, NDArray[Any]]
 
 OBSERVABLE = "observable_"  # before the names that users give
+TALLY = "tally"
+REFUSING = ("hybrid", "montecarlo")  # steppers that tally the moves that they try
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +97,17 @@ class Run:
     def v(self) -> Array:
         """Velocities (frames, replicas, n, d)."""
         return self.array("v")
+
+    @cached_property
+    def acceptance(self) -> Array:
+        """Share of moves that were accepted until the last of these frames (replicas,).
+
+        1 for steppers that refuse none, and where none was tried.
+        """
+        if self.about["stepper"]["name"] not in REFUSING or not len(self):
+            return np.ones(self.replicas)
+        tried, accepted, _ = self[-1:].array(TALLY)[0].T
+        return np.asarray(np.where(tried > 0.0, accepted / np.maximum(tried, 1.0), 1.0))
 
     @cached_property
     def observables(self) -> dict[str, NDArray[Any]]:

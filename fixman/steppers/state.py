@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -59,6 +59,9 @@ class State:
         The values that the hard coordinates keep, in the order of ``chain.hard``.
     step : int
         Steps done.
+    tally : ndarray (R, 3)
+        Of steppers that make and refuse moves: how many were tried and accepted, and how wide they
+        are; (R, 0) of the others.
     """
 
     x: Array
@@ -66,10 +69,16 @@ class State:
     random: Streams
     targets: Array
     step: int = 0
+    tally: Array = field(default_factory=lambda: np.empty((0, 0)))
+
+    def __post_init__(self) -> None:
+        if not self.tally.size:
+            self.tally = np.empty((len(self.x), 0))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what a checkpoint holds."""
-        return {
+        tally = {"tally": self.tally} if self.tally.size else {}
+        return tally | {
             "x": self.x,
             "v": self.v,
             "random": self.random,
@@ -82,7 +91,8 @@ class State:
         """Read what `arrays` returned."""
         x, v, targets = (np.array(arrays[k], dtype=np.float64) for k in ("x", "v", "targets"))
         random = np.array(arrays["random"], dtype=np.uint64)
-        return cls(x, v, random, targets, int(arrays["step"]))
+        tally = np.array(arrays.get("tally", np.empty((0, 0))), dtype=np.float64)
+        return cls(x, v, random, targets, int(arrays["step"]), tally)
 
 
 class Stepper(Protocol):
