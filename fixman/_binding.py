@@ -27,27 +27,31 @@ from fixman.kernels.vectors import SPACE
 __all__ = ["Assembly", "Bound", "bead_rows", "bind", "named_terms", "one_each", "require_beads"]
 
 Beads = tuple[tuple[int, ...], ...]
+NUMBER_OR_WALL = "it must be a finite number, or inf where no chain can be"
 
 
-def bind(chain: Chain, potential: Any) -> Bound:
+def bind(chain: Chain, potential: Any, energies: bool = False) -> Bound:
     """Put a potential on a chain, where it has energies and forces.
 
     Parameters
     ----------
     chain : Chain
     potential : a potential of this module, an object with energy(x) and force(x), or None
+    energies : bool
+        Whether compiled code needs the energies of one's own potentials, as samplers do.
 
     Raises
     ------
     ValueError
-        If the potential names beads or angles that the chain does not have.
+        If the potential names beads or angles that the chain does not have, or has no energy
+        though it needs one.
 
     Notes
     -----
     O(n) for every bond that ``exclude`` reaches over.
     """
     require_chain(chain)
-    return Bound(chain, potential)
+    return Bound(chain, potential, energies)
 
 
 class Bound:
@@ -61,10 +65,10 @@ class Bound:
         What compiled steppers read.  They hold addresses of functions that live as long as this.
     """
 
-    def __init__(self, chain: Chain, potential: Any) -> None:
+    def __init__(self, chain: Chain, potential: Any, energies: bool = False) -> None:
         self.chain = chain
         self.potential = potential
-        assembly = Assembly(chain)
+        assembly = Assembly(chain, energies)
         if potential is not None:
             assembly.add(potential)
         self.tables: PotentialTables = assembly.tables()
@@ -130,11 +134,11 @@ class Bound:
             first = self._failures[0]
             self._failures.clear()  # other threads may have met the same
             raise first
-        for force, record in self._watched:
+        for what, function, record in self._watched:
             kind, x = record[0], record[1:].reshape(self.chain.n, self.chain.dim).copy()
             record[0] = 0.0
             if kind:
-                raise _compiled_failure(force, x)
+                raise _compiled_failure(what, function, x)
 
     def _frames(self, x: Array, out: Array, energies: bool) -> int:
         """Fill ``out`` for all frames, eight at a time; return the first bad one or −1."""
@@ -213,16 +217,18 @@ class Bound:
 class Assembly:
     """The tables of a chain in the making."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: Chain, sampled: bool = False) -> None:
         self.chain = chain
+        self.sampled = sampled  # energies are called by compiled code
         self.terms: dict[int, list[tuple[Index, Array]]] = {3: [], 4: []}  # by number of beads
         self.field = np.zeros((chain.n, chain.dim))
         self.tethers: list[tuple[Index, Array]] = []
         self.pair: Pairs | None = None
         self.addresses: list[int] = []
         self.energies: list[Any] = []
+        self.energy_addresses: list[int] = []
         self.failures: list[BaseException] = []
-        self.watched: list[tuple[Any, Array]] = []
+        self.watched: list[tuple[str, Any, Array]] = []
         self.alive: list[Any] = []
 
     def add(self, term: Any) -> None:
@@ -236,7 +242,7 @@ class Assembly:
                     "a potential is one of fixman.potentials, or has energy(x) and force(x); "
                     f"got {term!r:.80}"
                 )
-        self._call_python(term)
+        self.call(self._python(self._forces_of(term)), term.energy)
 
     def bonded(self, kind: Any, beads: Index, rows: Array) -> None:
         """Add terms (T, 3 or 4) with a kind and a row of parameters each, or one for all."""
@@ -290,39 +296,57 @@ class Assembly:
         )
 
     def compiled(self, force: Any, energy: Any) -> None:
-        """Add a compiled function of the user's, watched for what it raises and for NaN."""
-        record = np.zeros(1 + self.chain.n * self.chain.dim)
-        self.watched.append((force, record))
-        self.call(*forces.compiled_address(force, record), energy)
+        """Add a compiled function of the user's, and the energy that belongs to it."""
+        self.call(self._compiled("force", force), energy)
 
-    def call(self, address: int, function: Any, energy: Any) -> None:
+    def call(self, address: int, energy: Any) -> None:
         """Add a function at an address, and the energy that belongs to it."""
         self.addresses.append(address)
-        self.alive.append(function)
         self.energies.append(energy)
+        if self.sampled:
+            _require_energy(energy)
+            if hasattr(energy, "py_func"):
+                self.energy_addresses.append(self._compiled("energy", energy))
+            else:
+                self.energy_addresses.append(self._python(lambda x: _sampled_energy(energy, x)))
 
-    def _call_python(self, term: Any) -> None:
-        def function(x: Any, out: Any, n: int, dim: int) -> None:
-            forces_out = np.ctypeslib.as_array(out, (n, dim))
+    def _compiled(self, what: str, function: Any) -> int:
+        """Watch a compiled function for what it raises and for NaN; return its address."""
+        record = np.zeros(1 + self.chain.n * self.chain.dim)
+        address, compiled = forces.compiled_address(function, record, what)
+        self.watched.append((what, function, record))
+        self.alive.append(compiled)
+        return address
+
+    def _python(self, function: Any) -> int:
+        """Return the address of what a function of x returns, a number or forces."""
+
+        def called(x: Any, out: Any, n: int, dim: int) -> None:
+            answer = np.ctypeslib.as_array(out, (n, dim))
             try:
                 # A copy, since the memory is not theirs to keep.
-                found = _arrays.real(
-                    term.force(np.ctypeslib.as_array(x, (n, dim)).copy()), (n, dim), "force(x)"
-                )
-                if found.shape != (n, dim):
-                    raise ValueError(f"force(x) must have shape {(n, dim)}, got {found.shape}")
-                _arrays.require_finite(found, (n, dim), "force(x)")
-                forces_out[:] = found
+                answer[:] = function(np.ctypeslib.as_array(x, (n, dim)).copy())
             except BaseException as error:  # none can pass through compiled code, Ctrl-C neither
                 self.failures.append(error)
-                forces_out[:] = np.nan
+                answer[:] = np.nan
 
         pointer = ctypes.POINTER(ctypes.c_double)
         kind = ctypes.CFUNCTYPE(None, pointer, pointer, ctypes.c_int64, ctypes.c_int64)
-        callback = kind(function)
+        callback = kind(called)
+        self.alive.append(callback)
         address = ctypes.cast(callback, ctypes.c_void_p).value
         assert address is not None
-        self.call(address, callback, term.energy)
+        return address
+
+    def _forces_of(self, term: Any) -> Any:
+        def function(x: Array) -> Array:
+            found = _arrays.real(term.force(x), x.shape, "force(x)")
+            if found.shape != x.shape:
+                raise ValueError(f"force(x) must have shape {x.shape}, got {found.shape}")
+            _arrays.require_finite(found, x.shape, "force(x)")
+            return found
+
+        return function
 
     def named(self, beads: Beads | None, kind: int, name: str) -> Index:
         """Return the beads (terms, 3 or 4) of the terms that are named, or else of all."""
@@ -351,8 +375,13 @@ class Assembly:
             torsions=_joined(Terms, self.terms[4]),
             tethers=_joined(Tethers, self.tethers),
             pairs=self.pair,
-            external=np.array(self.addresses, dtype=np.int64) if self.addresses else None,
+            external=_addresses(self.addresses),
+            energies=_addresses(self.energy_addresses),
         )
+
+
+def _addresses(found: list[int]) -> Any:
+    return np.array(found, dtype=np.int64) if found else None
 
 
 def _joined(kind: Any, blocks: list[tuple[Index, Array]]) -> Any:
@@ -391,24 +420,38 @@ def bead_rows(beads: Any, size: int, name: str) -> Beads | None:
 
 
 def _energy(energy: Any, x: Array) -> float:
-    if energy is None:
-        raise ValueError("this potential has no energy: give Compiled one, energy=…")
+    _require_energy(energy)
     value = float(energy(x.copy()))
     if not np.isfinite(value):
         raise ValueError(f"energy(x) returned {value}: every value must be finite")
     return value
 
 
-def _compiled_failure(force: Any, x: Array) -> Exception:
-    """Return what is wrong with a compiled force in a configuration, by calling it again."""
-    name = f"the compiled force {force.__name__}"
+def _require_energy(energy: Any) -> None:
+    if energy is None:
+        raise ValueError("this potential has no energy: give Compiled one, energy=…")
+
+
+def _sampled_energy(energy: Any, x: Array) -> float:
+    """Return an energy that may be infinite, a wall."""
+    value = float(energy(x))
+    if not value > -np.inf:
+        raise ValueError(f"energy(x) returned {value}: {NUMBER_OR_WALL}")
+    return value
+
+
+def _compiled_failure(what: str, function: Any, x: Array) -> Exception:
+    """Return what is wrong with a compiled function in a configuration, by calling it again."""
+    name = f"the compiled {what} {function.__name__}"
     out = np.zeros_like(x)
     try:
-        force(x, out)
+        value = function(x, out) if what == "force" else function(x)
     except Exception as error:
         failure = RuntimeError(f"{name} raised {type(error).__name__}: {error}")
         failure.__cause__ = error
         return failure
+    if what == "energy" and not value > -np.inf:
+        return ValueError(f"{name} returned {value}: {NUMBER_OR_WALL}")
     try:
         _arrays.require_finite(out, out.shape, "force(x)")
     except ValueError as error:

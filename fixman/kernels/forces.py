@@ -10,8 +10,9 @@ positions; what does is in a work array, which an empty one becomes:
 X and F are arrays of vectors (see `vectors`), the beads from ``first`` on.  The work begins with
 vectors of the joints, which are three points of a base and the beads: positions, forces, positions
 when the neighbour lists were made; then one whose first component is the energy U, without that of
-external functions.  Behind are positions and forces of one chain, and the lists (see `neighbours`).
-A configuration without an answer, coincident beads for example, leaves values that are not finite.
+external functions, for which `potential_energy` asks and which it leaves in the second.  Behind are
+positions and forces of one chain, and the lists (see `neighbours`).  A configuration without an
+answer, coincident beads for example, leaves values that are not finite.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class PotentialTables(NamedTuple):
     units : of work, for a beginning
     field (n · d,) : constant forces
     external (E,) : addresses of functions (double* x, double* out, int64 n, int64 d) of one chain
+    energies (E,) : the same of functions that write their energy; for samplers only
     """
 
     joints: int
@@ -73,6 +75,7 @@ class PotentialTables(NamedTuple):
     tethers: Tethers | None
     pairs: Pairs | None
     external: np.ndarray[Any, np.dtype[np.int64]] | None
+    energies: np.ndarray[Any, np.dtype[np.int64]] | None
 
 
 # --- functions of the user's ----------------------------------------------------------------------
@@ -109,26 +112,34 @@ def pointer(typing: Any, address: Any) -> Any:
     return kind(types.int64), lower
 
 
-def compiled_address(force: Any, record: np.ndarray[Any, Any]) -> tuple[int, Any]:
-    """Return the address of a compiled ``force(x, out)``, for `call`, and what keeps it alive.
+def compiled_address(
+    given: Any, record: np.ndarray[Any, Any], what: str = "force"
+) -> tuple[int, Any]:
+    """Return the address of a compiled function, for `call`, and what keeps it alive.
 
-    No exception can pass through compiled code.  Where ``force`` raises one, or forces of finite
-    positions are not finite, the forces are NaN and ``record`` (1 + n d,) holds a 1 and the
+    It is a ``force(x, out)`` or, with ``what="energy"``, an ``energy(x)`` that may be infinite, a
+    wall.  No exception can pass through compiled code.  Where the function raises one, or numbers
+    of finite positions are not finite, they are NaN and ``record`` (1 + n d,) holds a 1 and the
     positions, unless it holds others.
     """
-    if not isinstance(force, numba.core.dispatcher.Dispatcher):
+    if not isinstance(given, numba.core.dispatcher.Dispatcher):
         raise TypeError(
-            f"force must be compiled by numba.njit, got {type(force).__name__}: an object with "
+            f"{what} must be compiled by numba.njit, got {type(given).__name__}: an object with "
             "energy(x) and force(x) in plain Python is a potential without Compiled"
         )
-    called = force.py_func.__name__
-    name = f"the compiled force {called}"
-    parameters = inspect.signature(force.py_func)
+    called = given.py_func.__name__
+    name = f"the compiled {what} {called}"
+    parameters = inspect.signature(given.py_func)
+    arguments = ("x", "out") if what == "force" else ("x",)
     try:
-        parameters.bind(None, None)
+        parameters.bind(*arguments)
     except TypeError:
-        raise TypeError(f"{name} must be a function of (x, out), got {parameters}") from None
+        raise TypeError(
+            f"{name} must be a function of ({', '.join(arguments)}), got {parameters}"
+        ) from None
     address = record.ctypes.data
+    wall = what == "energy"
+    fill = numba.njit(lambda x, out: _put_first(out, given(x))) if wall else given
 
     def function(x: Any, out: Any, n: Any, dim: Any) -> None:
         known = carray(pointer(address), 1 + n * dim)
@@ -137,13 +148,13 @@ def compiled_address(force: Any, record: np.ndarray[Any, Any]) -> tuple[int, Any
             F[m] = 0.0
         raised = False
         try:
-            force(carray(x, (n, dim)), carray(out, (n, dim)))
+            fill(carray(x, (n, dim)), carray(out, (n, dim)))
         except Exception:
             raised = True
-        check = 0.0
+        fine = True
         for m in range(n * dim):
-            check += 0.0 * F[m]
-        if raised or check != 0.0:
+            fine &= math.isfinite(F[m]) or (wall and F[m] > 0.0)
+        if raised or not fine:
             usual = True
             for m in range(n * dim):
                 usual &= math.isfinite(X[m])
@@ -157,11 +168,17 @@ def compiled_address(force: Any, record: np.ndarray[Any, Any]) -> tuple[int, Any
     try:
         compiled: Any = numba.cfunc(signature)(function)
     except numba.core.errors.NumbaError:
+        example = "x, np.empty_like(x)" if what == "force" else "x"
+        kinds = "x and out, two float64 arrays" if what == "force" else "x, a float64 array"
         raise TypeError(
-            f"numba cannot compile {name} for x and out, two float64 arrays (n, dim): "
-            f"{called}(x, np.empty_like(x)) says why"
+            f"numba cannot compile {name} for {kinds} (n, dim): {called}({example}) says why"
         ) from None
     return compiled.address, compiled
+
+
+@numba.njit
+def _put_first(out, value):
+    out[0, 0] = value
 
 
 # --- of one chain or of eight ---------------------------------------------------------------------
@@ -225,8 +242,27 @@ def add_external(external, work, joints, axes, like):
     return work
 
 
-bends, torsions, tethers, pairs, external = map(
-    given, (add_bends, add_torsions, add_tethers, add_pairs, add_external)
+@exact_kernel
+def put_energies(energies, work, joints, axes, like):
+    """Leave the energies of external functions beside the energy of the others."""
+    n = joints - GHOSTS
+    width = lanes(like)
+    chain = (3 * joints + 1) * width
+    for which in range(width):
+        total = 0.0
+        for e in range(energies.size):
+            for k in range(n):
+                x = lane_vector(work, GHOSTS + k, which, width, axes)
+                put_vector(work, chain + k, axes, x)
+            put_vector(work, chain + n, axes, (math.nan, math.nan, math.nan))
+            call(energies[e], work, chain, n, len(axes))
+            total += vector(work, chain + n, axes, 0.0)[0]
+        work[(3 * joints * len(axes) + 1) * width + which] = total
+    return work
+
+
+bends, torsions, tethers, pairs, external, energies_of = map(
+    given, (add_bends, add_torsions, add_tethers, add_pairs, add_external, put_energies)
 )
 
 
@@ -268,6 +304,18 @@ def add_forces(X, F, first, tables, work, like):
         f = vector(work, joints + GHOSTS + k, axes, like)
         put_vector(F, first + k, axes, plus(vector(F, first + k, axes, like), f))
     return work
+
+
+@exact_kernel
+def potential_energy(tables, work, like):
+    """Return U, external functions included if their energies are in the tables.
+
+    Of the positions that `add_forces` has seen last, from the work that it returned.
+    """
+    joints, axes = tables.joints, tables.axes
+    at = 3 * joints * len(axes)
+    work = energies_of(tables.energies, work, joints, axes, like)
+    return load(work, at, like) + load(work, at + 1, like)
 
 
 # --- of many configurations -----------------------------------------------------------------------
