@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fixman.metric import Reweighting, fixman_force, fixman_potential, logdet, reweight
     from fixman.partition import Partition
     from fixman.simulation import resume, simulate
-    from fixman.steppers import Langevin, Newton
+    from fixman.steppers import HybridMonteCarlo, Langevin, Newton
     from fixman.store import RunCheck, check_run, load_run
     from fixman.trajectory import Run
     from fixman.walks import random_walks
@@ -46,6 +46,7 @@ _HOMES = {
     "ConstraintSolveError": "errors",
     "FrameError": "errors",
     "Coordinate": "coordinates",
+    "HybridMonteCarlo": "steppers",
     "Langevin": "steppers",
     "Motion": "dynamics",
     "Newton": "steppers",
@@ -80,6 +81,7 @@ __all__ = [
     "ConstraintSolveError",
     "Coordinate",
     "FrameError",
+    "HybridMonteCarlo",
     "Langevin",
     "Motion",
     "Newton",

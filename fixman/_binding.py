@@ -142,7 +142,9 @@ class Bound:
 
     def _frames(self, x: Array, out: Array, energies: bool) -> int:
         """Fill ``out`` for all frames, eight at a time; return the first bad one or −1."""
-        tables = self.tables._replace(external=None) if energies else self.tables
+        tables = self.tables._replace(energies=None)
+        if energies:
+            tables = tables._replace(external=None)
         step = self.chain.n * self.chain.dim
         frames = x.size // step
         whole = frames - frames % LANES

@@ -5,6 +5,7 @@
                                                            tolerance, in so many iterations at most
     factor(system, room, X, like)                          factor H^bb at X, which serves to
     project(system, room, V, X, like)                      V along the manifold,
+    logdet(system, room, like)                             ln det H^bb but for a constant,
     add_metric_force(system, room, F, X, kT, like)         F += −½ kT ∂ ln det H^bb / ∂x, and
                                                            to hold after a drift from X
 
@@ -53,6 +54,10 @@ def factor(system, room, X, like):
     """See above."""
 
 
+def logdet(system, room, like):
+    """See above."""
+
+
 def add_metric_force(system, room, F, X, kT, like):
     """See above."""
 
@@ -74,6 +79,11 @@ def _(system, room, X0, X, V, rate, limits, like):
 @overload(factor, jit_options=OPTIONS)
 def _(system, room, X, like):
     return _chosen(system, "factor")
+
+
+@overload(logdet, jit_options=OPTIONS)
+def _(system, room, like):
+    return _chosen(system, "logdet")
 
 
 @overload(add_metric_force, jit_options=OPTIONS)

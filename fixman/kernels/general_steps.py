@@ -152,6 +152,12 @@ def factor(system, room, X, like):
 
 
 @exact
+def logdet(system, room, like):
+    """ln det H^bb of these rows, given the factor."""
+    return sparse.log_product(room.block.H, system.symbolic[0], like)
+
+
+@exact
 def project(system, room, V, X, like):
     """V ← V + M⁻¹ Bᵀ λ with H λ = −B V, given the factor at X."""
     block = room.block

@@ -26,6 +26,7 @@ from fixman.kernels.lanes import (
     exact_arrays,
     fma,
     larger,
+    ln,
     load,
     memory,
     root,
@@ -33,6 +34,7 @@ from fixman.kernels.lanes import (
     store,
     take,
 )
+from fixman.kernels.sparse import LN2, multiplied
 from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import (
     SPACE,
@@ -247,6 +249,18 @@ def factor(system, room, X, like):
         p *= inverse
         q0 *= inverse
         q = one
+
+
+@exact
+def logdet(system, room, like):
+    """ln det H, given the factor: minus the logarithm of the product of 1 / d."""
+    bonds = system.w.size - 1
+    product = 0.0 * like + 1.0
+    power = 0.0 * like
+    for k in range(bonds):
+        inverse = load(room[2], 3 * bonds + 2 * k, like)
+        product, power = multiplied(product, power, inverse)
+    return -(LN2 * power + ln(product))
 
 
 @exact

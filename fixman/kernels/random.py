@@ -66,6 +66,20 @@ def fraction(bits):
 
 
 @exact_kernel
+def accepts(streams, at, change):
+    """Metropolis: whether to accept a change of the energy over kT, by a number of the stream.
+
+    With min(1, e^(−change)); never where it is not finite.
+    """
+    bits, a, b, c, d = following(streams[at], streams[at + 1], streams[at + 2], streams[at + 3])
+    streams[at] = a
+    streams[at + 1] = b
+    streams[at + 2] = c
+    streams[at + 3] = d
+    return -math.inf < change and fraction(bits) < math.exp(-change)
+
+
+@exact_kernel
 def fill_normals(streams, at, count, out, first, stride):
     """Put ``count`` normal numbers of the stream at ``at`` into ``out[first::stride]``."""
     a = streams[at]

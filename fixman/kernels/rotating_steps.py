@@ -32,11 +32,13 @@ from fixman.kernels.lanes import (
     exact_arrays,
     fma,
     lanes,
+    ln,
     load,
     memory,
     smaller,
     store,
 )
+from fixman.kernels.sparse import LN2, multiplied
 from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import (
     Axes,
@@ -428,6 +430,18 @@ def project(system, room, V, X, like):
         pushed = push
         e1, e2 = e0, e1
         pushes = x0, y0, pushes[0], pushes[1]
+
+
+@exact
+def logdet(system, room, like):
+    """ln det H of bonds and spans, given the factor."""
+    bonds = system.w.size - 4
+    product = 0.0 * like + 1.0
+    power = 0.0 * like
+    for i in range(bonds):
+        for at in (FACTOR * i, FACTOR * i + 4):
+            product, power = multiplied(product, power, load(room[2], at, like))
+    return -(LN2 * power + ln(product))
 
 
 @exact

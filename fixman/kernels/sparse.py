@@ -31,6 +31,7 @@ from fixman.kernels.lanes import (
     pick,
     store,
 )
+from fixman.kernels.steps import exact_step
 
 Places = NDArray[np.int32]
 
@@ -158,20 +159,25 @@ def factor(V, D, symbolic, work, like):
             store(V, p, inverse * load(work, entry(row, p), like))
 
 
-@exact_entry
-def log_product(V, first, like):
-    """Σ ln d of a factor: powers of two are added apart, so there is one logarithm.
+@exact_step
+def multiplied(product, power, d):
+    """Multiply by d > 0: a mantissa, and a power of two apart, so that there is one logarithm.
 
     And no case distinction: a lane's last digit would depend on the others.
     """
+    product = product * d
+    # NaN has a mantissa too
+    power = power + (biased_exponent(product) - (2.0**52 + 1023.0) + 0.0 * d)
+    return mantissa(product), power
+
+
+@exact_entry
+def log_product(V, first, like):
+    """Σ ln d of a factor."""
     product = 0.0 * like + 1.0
     power = 0.0 * like
     for j in range(first.size - 1):
-        d = load(V, entry(first, j), like)
-        product *= d
-        # NaN has a mantissa too
-        power += biased_exponent(product) - (2.0**52 + 1023.0) + 0.0 * d
-        product = mantissa(product)
+        product, power = multiplied(product, power, load(V, entry(first, j), like))
     return LN2 * power + ln(product)
 
 

@@ -8,11 +8,15 @@ forces f.  A stepper says which, and for how long a time h:
     NOISE      v ← c v + √(kT (1 − c²) / m) ξ                                       c = exp(−γ h)
     FORCE      f ← forces(x), with the Fixman force where it is asked for
     PROJECT    v along the manifold
+    REMEMBER   x, v and the energy Σ ½ m v² + U, with ½ kT ln det H^bb if that is in the forces
+    RETURN     whether the leap with −v, which a KICK begins and a DRIFT of h, leads back
+    DECIDE     accept x and v by min(1, exp(−ΔE / kT)), or go back to what is remembered
 
 What v has across the manifold before a drift is taken up by λ, which saves a projection.
 
 A drift may be too long to have a λ.  `advance` then returns, and its caller redoes this drift for
-the chains concerned, in pieces, by a schedule of projections and shorter drifts.
+the chains concerned, in pieces, by a schedule of projections and shorter drifts.  Where moves are
+tried (see `trials`), such a chain stays where it is, to be refused.
 
 Joints are the beads, behind the points that do not move; arrays are flat and of units, joint k from
 unit k·dim (see `lanes`).  What depends on the kind of hard rows is done by the functions that
@@ -27,7 +31,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from fixman.kernels import forces
+from fixman.kernels import forces, trials
 from fixman.kernels.constraints import (
     ARRAYS,
     OFTEN,
@@ -35,6 +39,7 @@ from fixman.kernels.constraints import (
     add_metric_force,
     factor,
     hold,
+    logdet,
     project,
     room,
 )
@@ -57,18 +62,20 @@ from fixman.kernels.vectors import along, put_vector, scaled, vector
 
 # Those behind `NOISE` are made with H^bb at x.
 KICK, NOISE, DRIFT, FORCE, PROJECT = range(5)
+REMEMBER, RETURN, DECIDE = 10, 11, 12  # for which there must be a trial
 RESCUES = 10  # halvings of a drift
 
 
 class Motion(NamedTuple):
     """The moves of a step, for all chains alike.
 
-    Of each move the letter, a number (h of a drift, c of a noise) and a weight of every joint
-    (h / m of a kick, √(kT (1 − c²) / m) of a noise).  ``kT`` is that of the Fixman force: 0 for
-    none.
+    ``order`` says which move is made when; of each the letter, a number (h of a drift, c of a noise) and a weight of every joint
+    (h / m of a kick, √(kT (1 − c²) / m) of a noise; ½ m of what is remembered or decided, with kT
+    as the number; ½ h² / m of a return).  ``kT`` is that of the Fixman force: 0 for none.
     """
 
     n: int
+    order: np.ndarray[Any, np.dtype[np.int64]]
     letters: np.ndarray[Any, np.dtype[np.int64]]
     numbers: np.ndarray[Any, np.dtype[np.float64]]
     weights: np.ndarray[Any, np.dtype[np.float64]]
@@ -99,6 +106,7 @@ class Work(NamedTuple):
     V1: np.ndarray[Any, np.dtype[np.float64]]
     F: np.ndarray[Any, np.dtype[np.float64]]
     noise: np.ndarray[Any, np.dtype[np.float64]]
+    trial: trials.Trial | None
 
 
 @exact_step
@@ -128,12 +136,12 @@ def leave(x, at, size, X, X1, k, lost, like):
     put(x, at, size, choose(lost, load(X1, k, like), load(X, k, like)))
 
 
-def moves(replicas, system, space, motion, tables, work, where, like):
+def moves(replicas, system, space, motion, tables, work, trial, where, like):
     """Make the moves of one group; its place where a drift lost some, and their lanes as bits."""
     begin, end, group = where
     axes = system.axes
-    count = motion.letters.size
-    joints = motion.weights.size // count
+    count = motion.order.size
+    joints = motion.weights.size // motion.letters.size
     size = joints * len(axes)
     own = motion.n * len(axes)
     ghosts = joints - motion.n
@@ -145,11 +153,12 @@ def moves(replicas, system, space, motion, tables, work, where, like):
     for k in range(size):
         store(X, k, take(replicas.x, group * size + k, size, like))
         store(V, k, take(replicas.v, group * size + k, size, like))
-    lost = 0
+    lost = broken = 0
     place = end
     factored = False
-    at = begin % count
+    turn = begin % count
     for place in range(begin, end):
+        at = motion.order[turn]
         # Forces are lost between two calls.
         letter = FORCE if place < 0 else letters[at]
         if letter > NOISE and not factored:
@@ -172,6 +181,11 @@ def moves(replicas, system, space, motion, tables, work, where, like):
             X, X1 = X1, X
             V, V1 = V1, V
             factored = False
+            if trial is not None:
+                trials.take_back(X, X1, lost, like)
+                trials.take_back(V, V1, lost, like)
+                broken |= lost
+                lost = 0
             if lost:
                 break
         elif letter == FORCE:
@@ -181,11 +195,34 @@ def moves(replicas, system, space, motion, tables, work, where, like):
                 lists = forces.add_forces(X, F, ghosts, tables, lists, like)
             if motion.kT > 0.0:
                 add_metric_force(system, space, F, X, motion.kT, like)
-        else:
+        elif letter == PROJECT:
             project(system, space, V, X, like)
-        at += 1
-        if at == count:
-            at = 0
+        elif trial is not None:
+            first, number = at * joints, numbers[at]
+            if letter == RETURN:
+                # Behind a drift, X1 is where it began, V1 is free, and so is the noise.
+                for k in range(joints):
+                    trials.turn_back(X, V, F, noise, k, number, weights[first + k], axes, like)
+                broken |= hold(system, space, X, noise, V1, 0.0, (motion.tolerance, OFTEN), like)
+                broken |= trials.elsewhere(noise, X1, X, like)
+            else:
+                energy = trials.kinetic(V, weights, first, joints, axes, like)
+                if tables is not None:
+                    energy = energy + forces.potential_energy(tables, lists, like)
+                if motion.kT > 0.0:
+                    if letter == DECIDE:  # a return may have spoiled it
+                        factor(system, space, X, like)
+                    energy = fma(0.5 * motion.kT, logdet(system, space, like), energy)
+                if letter == REMEMBER:
+                    trials.remember(trial, X, V, energy, like)
+                    broken = 0
+                else:
+                    random = replicas.random
+                    trials.decide(trial, random, group, X, V, broken, energy, number, like)
+                    factored = False
+        turn += 1
+        if turn == count:
+            turn = 0
     for k in range(size):
         # Behind a drift, X1 and V1 are what was before it.
         leave(replicas.x, group * size + k, size, X, X1, k, lost, like)
@@ -193,17 +230,17 @@ def moves(replicas, system, space, motion, tables, work, where, like):
     return place, lost
 
 
-def moved(replicas, system, space, motion, tables, work, where, like):
+def moved(replicas, system, space, motion, tables, work, trial, where, like):
     """`moves`; without a potential, which makes arrays, references to these are not counted."""
 
 
 @overload(moved, jit_options=OPTIONS)
-def _(replicas, system, space, motion, tables, work, where, like):
+def _(replicas, system, space, motion, tables, work, trial, where, like):
     return moves if tables is types.none else None
 
 
 @overload(moved, jit_options=ARRAYS)
-def _(replicas, system, space, motion, tables, work, where, like):
+def _(replicas, system, space, motion, tables, work, trial, where, like):
     return None if tables is types.none else moves
 
 
@@ -225,7 +262,9 @@ def advance(replicas, system, motion, tables, work, places, groups):
         targets = part(replicas.targets, group * held, width * held, 0.0)
         space = room(system, targets, like)
         where = begin, end, group
-        place, lost = moved(replicas, system, space, motion, tables, work, where, like)
+        place, lost = moved(
+            replicas, system, space, motion, tables, work, work.trial, where, like
+        )
         if lost:
             return place, group, lost
     return end, groups[1], 0

@@ -23,7 +23,19 @@ from fixman.kernels import stepping
 from fixman.kernels.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.random import WORDS, fill_normals
 from fixman.kernels.rows import ANGLE, LENGTH, SMALLEST_SINE, STRAIGHT_Y
-from fixman.kernels.stepping import DRIFT, FORCE, KICK, NOISE, PROJECT, RESCUES, Work
+from fixman.kernels.stepping import (
+    DECIDE,
+    DRIFT,
+    FORCE,
+    KICK,
+    NOISE,
+    PROJECT,
+    REMEMBER,
+    RESCUES,
+    RETURN,
+    Work,
+)
+from fixman.kernels.trials import Trial
 from fixman.partition import raise_failure
 from fixman.potentials import bind
 from fixman.potentials import from_parameters as potential_from_parameters
@@ -132,6 +144,11 @@ class Plan:
     friction: float = 0.0
     metric: bool = False  # whether the Fixman force is added
 
+    @property
+    def decides(self) -> bool:
+        """Whether moves are tried, and perhaps refused."""
+        return any(letter == DECIDE for letter, _ in self.schedule)
+
 
 def start(
     chain: Chain,
@@ -165,9 +182,13 @@ def start(
         if not drifting:  # before the projection, which leaves the momentum alone
             v -= np.average(v, axis=1, weights=chain.masses)[:, None]
     state = State(x, v, random, targets)
+    if plan.decides:
+        state.tally = np.tile([0.0, 0.0, plan.dt], (replicas, 1))
     state.v = Prepared.of(chain, state, plan).run(state, 0, 1)[0].v
     for r in np.flatnonzero(~np.isfinite(state.v).all(axis=(1, 2)))[:1].tolist():
         raise_failure(chain, x, r)
+    if plan.decides:
+        Prepared.of(chain, state, plan).bound.energy(x)  # which refuses what is not finite
     return state
 
 
@@ -284,7 +305,7 @@ class Prepared:
         self.key = (chain, plan)
         self.system, ghosts, self.goals = projections(chain, state.targets)
         self.front = GHOST_POINTS[GHOSTS - ghosts :, : chain.dim]  # points that do not move
-        self.bound = bind(chain, plan.potential)
+        self.bound = bind(chain, plan.potential, energies=plan.decides)
         self.tables = None if plan.potential is None else self.bound.tables
         forced = plan.metric or self.tables is not None
         self.schedule = tuple(m for m in plan.schedule if forced or m[0] not in (KICK, FORCE))
@@ -301,18 +322,13 @@ class Prepared:
     def _motion(self, schedule: Schedule) -> stepping.Motion:
         chain, plan = self.key
         w = np.concatenate([np.zeros(len(self.front)), chain.layout.inverse_masses])
-        numbers, weights = [], []
-        for letter, share in schedule:
-            time = share * plan.dt
-            c = math.exp(-plan.friction * time)
-            numbers.append(c if letter == NOISE else time)
-            spread = np.sqrt(plan.kT * (1.0 - c * c) * w)
-            weights.append(spread if letter == NOISE else time * w)
-        letters = np.array([letter for letter, _ in schedule], dtype=np.int64)
+        different = list(dict.fromkeys(schedule))
+        order = np.array([different.index(move) for move in schedule])
+        letters = np.array([letter for letter, _ in different])
+        numbers, weights = zip(*(_move(plan, w, *move) for move in different), strict=True)
         kT = plan.kT if plan.metric else 0.0
-        return stepping.Motion(
-            chain.n, letters, np.array(numbers), np.concatenate(weights), kT, plan.tolerance
-        )
+        given = chain.n, order, letters, np.array(numbers), np.concatenate(weights)
+        return stepping.Motion(*given, kT, plan.tolerance)
 
     def run(self, state: State, steps: int, workers: int) -> tuple[State, list[tuple[int, int]]]:
         """Return what the state becomes, and step and replica of what failed.
@@ -328,11 +344,13 @@ class Prepared:
         x[:, :ghosts] = self.front
         x[:, ghosts:], v[:, ghosts:] = state.x[index], state.v[index]
         random, goals = state.random[index], self.goals[index]
+        tally = state.tally[index]
         given: list[Any] = [array.reshape(-1) for array in (x, v, random, goals)]
         states = stepping.Replicas(*given, *goals.shape[1:])
         motion = self.motion if steps else self._motion(((PROJECT, 0.0),))
-        count = motion.letters.size
-        places = -1 if steps and FORCE in motion.letters else 0, max(steps, 1) * count
+        count = motion.order.size
+        forces_first = steps and FORCE in motion.letters and motion.letters[0] != FORCE
+        places = -1 if forces_first else 0, max(steps, 1) * count
         groups = (index.size - alone) // LANES
         pieces = min(workers, groups)
         edges = [LANES * (groups * k // pieces) for k in range(pieces + 1)] if groups else []
@@ -342,7 +360,7 @@ class Prepared:
 
         def task(one: tuple[int, int, tuple[int, ...]]) -> list[tuple[int, int]]:
             first, last, width = one
-            work = _work(x[0].size, width)
+            work = _work(x[0].size, width, tally.reshape(-1))
             failed = []
             begin, until = places[0], last
             while first < last:
@@ -371,7 +389,10 @@ class Prepared:
         x, v = x[:replicas, ghosts:].copy(), v[:replicas, ghosts:].copy()
         bad = ~np.isfinite(x + v).all(axis=(1, 2))
         failures += [(steps - 1, int(k)) for k in np.flatnonzero(bad)]
-        return State(x, v, random[:replicas], state.targets, state.step + steps), failures
+        moved = State(
+            x, v, random[:replicas], state.targets, state.step + steps, tally[:replicas]
+        )
+        return moved, failures
 
     def _rescue(self, states: stepping.Replicas, k: int, place: int, work: Work) -> bool:
         """Redo a drift of replica k in 2, 4, 8, … pieces; whether one of these has a solution."""
@@ -392,13 +413,25 @@ class Prepared:
         return False
 
 
-def _work(size: int, states: tuple[int, ...]) -> Work:
+def _move(plan: Plan, w: Array, letter: int, share: float) -> tuple[float, Array]:
+    """Return the number of a move and its weights, of joints with inverse masses w."""
+    time = share * plan.dt
+    if letter == NOISE:
+        c = math.exp(-plan.friction * time)
+        return c, np.sqrt(plan.kT * (1.0 - c * c) * w)
+    if letter in (REMEMBER, DECIDE):
+        return plan.kT, np.divide(0.5, w, out=np.zeros_like(w), where=w > 0.0)
+    return time, (0.5 * time * time if letter == RETURN else time) * w
+
+
+def _work(size: int, states: tuple[int, ...], tally: Array) -> Work:
     """Make the work of a thread, every array from a multiple of 64 bytes on."""
     units = size * len(states)
     stride = -(-units // 8) * 8
-    whole = np.zeros(6 * stride + 8)
+    whole = np.zeros((9 if tally.size else 6) * stride + 8)
     skip = -whole.ctypes.data // 8 % 8
-    return Work(states, *(whole[skip + k * stride :][:units] for k in range(6)))
+    parts = [whole[skip + k * stride :][:units] for k in range(whole.size // stride)]
+    return Work(states, *parts[:6], Trial(*parts[6:9], tally) if tally.size else None)
 
 
 _prepared: WeakKeyDictionary[State, Prepared] = WeakKeyDictionary()
@@ -425,6 +458,7 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
             **at,
         )
     state.x, state.v, state.random, state.step = moved.x, moved.v, moved.random, moved.step
+    state.tally = moved.tally
 
 
 _Cause = tuple[str, dict[str, Any]]  # and the coordinates or beads that it names
