@@ -262,9 +262,7 @@ def advance(replicas, system, motion, tables, work, places, groups):
         targets = part(replicas.targets, group * held, width * held, 0.0)
         space = room(system, targets, like)
         where = begin, end, group
-        place, lost = moved(
-            replicas, system, space, motion, tables, work, work.trial, where, like
-        )
+        place, lost = moved(replicas, system, space, motion, tables, work, work.trial, where, like)
         if lost:
             return place, group, lost
     return end, groups[1], 0

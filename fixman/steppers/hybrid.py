@@ -79,9 +79,7 @@ class HybridMonteCarlo:
         }
 
     @classmethod
-    def from_parameters(
-        cls, parameters: dict[str, Any], potential: Any = None
-    ) -> HybridMonteCarlo:
+    def from_parameters(cls, parameters: dict[str, Any], potential: Any = None) -> HybridMonteCarlo:
         """Make the stepper again; a potential of the user's own has to be given again."""
         return cls(**_state.arguments(parameters, potential))
 

@@ -389,9 +389,7 @@ class Prepared:
         x, v = x[:replicas, ghosts:].copy(), v[:replicas, ghosts:].copy()
         bad = ~np.isfinite(x + v).all(axis=(1, 2))
         failures += [(steps - 1, int(k)) for k in np.flatnonzero(bad)]
-        moved = State(
-            x, v, random[:replicas], state.targets, state.step + steps, tally[:replicas]
-        )
+        moved = State(x, v, random[:replicas], state.targets, state.step + steps, tally[:replicas])
         return moved, failures
 
     def _rescue(self, states: stepping.Replicas, k: int, place: int, work: Work) -> bool:
