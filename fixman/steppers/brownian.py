@@ -23,10 +23,10 @@ SCHEDULES = {
         (FORCE, 0.0), (KICK, 1.0), (DRIFT, 0.5), (NOISE, 1.0), (PROJECT, 0.0), (DRIFT, 0.5),
     ),
     "midpoint": (
-        (FORCE, 0.0), (MARK, 0.0), (NOISE, 1.0), (KICK, 0.5), (DRIFT, 0.5),
-        (FORCE, 0.0), (ECHO, 1.0), (KICK, 0.5), (LEAP, 1.0),
+        (FORCE, 0.0), (MARK, 0.0), (NOISE, 1.0), (KICK, 0.5), (PROJECT, 0.0), (DRIFT, 0.5),
+        (FORCE, 0.0), (ECHO, 1.0), (KICK, 0.5), (PROJECT, 0.0), (LEAP, 1.0),
     ),
-    "liu": ((FORCE, 0.0), (NOISE, 1.0), (KICK, 0.5), (DRIFT, 1.0)),
+    "liu": ((FORCE, 0.0), (NOISE, 1.0), (KICK, 0.5), (PROJECT, 0.0), (DRIFT, 1.0)),
 }  # fmt: skip
 
 
