@@ -76,8 +76,8 @@ class Motion(NamedTuple):
     ``order`` says which move is made when; of each the letter, a number (h of a drift, c of a
     noise) and a weight of every joint (h / m of a kick, √(kT (1 − c²) / m) of a noise; ½ m of what
     is remembered or decided, with kT as the number; ½ h² / m of a return); and whether it is made
-    with H^bb at x.  ``kT`` is that of the Fixman force: 0 for none.  With a ``rival``, the hard rows
-    under other masses, its Fixman force is subtracted.
+    with H^bb at x.  ``kT`` is that of the Fixman force: 0 for none.  With a ``rival``, the hard
+    rows under other masses, its Fixman force is subtracted.
     """
 
     n: int

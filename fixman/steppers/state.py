@@ -500,7 +500,8 @@ def _work(size: int, states: tuple[int, ...], tally: Array) -> Work:
     whole = np.zeros((10 if tally.size else 7) * stride + 8)
     skip = -whole.ctypes.data // 8 % 8
     parts = [whole[skip + k * stride :][:units] for k in range(whole.size // stride)]
-    return Work(states, *parts[:7], Trial(*parts[7:10], tally) if tally.size else None)
+    trial = Trial._make([*parts[7:], tally]) if tally.size else None
+    return Work._make([states, *parts[:7], trial])
 
 
 _prepared: WeakKeyDictionary[State, Prepared] = WeakKeyDictionary()
