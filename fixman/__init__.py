@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fixman import analytic, observables, potentials, rheology, rigid, structured
+    from fixman import analytic, flows, observables, potentials, rheology, rigid, structured
     from fixman.chain import Chain
     from fixman.coordinates import Coordinate
     from fixman.dynamics import Motion, forward_dynamics, inverse_dynamics, project
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fixman.metric import Reweighting, fixman_force, fixman_potential, logdet, reweight
     from fixman.partition import Partition
     from fixman.simulation import resume, simulate
-    from fixman.steppers import Langevin, Newton
+    from fixman.steppers import Brownian, Langevin, Newton
     from fixman.store import RunCheck, check_run, load_run
     from fixman.trajectory import Run
     from fixman.walks import random_walks
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Brownian": "steppers",
     "Chain": "chain",
     "ConstraintSolveError": "errors",
     "FrameError": "errors",
@@ -76,6 +77,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Brownian",
     "Chain",
     "ConstraintSolveError",
     "Coordinate",
@@ -98,6 +100,7 @@ __all__ = [
     "check_run",
     "fixman_force",
     "fixman_potential",
+    "flows",
     "forward_dynamics",
     "inverse_dynamics",
     "load_run",
@@ -118,7 +121,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("analytic", "observables", "potentials", "rheology", "rigid", "structured"):
+    if name in (
+        "analytic",
+        "flows",
+        "observables",
+        "potentials",
+        "rheology",
+        "rigid",
+        "structured",
+    ):
         return import_module(f"fixman.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'fixman' has no attribute {name!r}")

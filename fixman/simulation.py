@@ -378,7 +378,8 @@ def _replicas(replicas: int | None, *given: ArrayLike | None) -> int:
 def _block(chain: Chain, replicas: int, every: int, stepper: Stepper) -> dict[str, int]:
     """Frames of a block, and the most steps between two checkpoints."""
     beads = replicas * chain.n
-    work = BLOCK_WORK // SLOW if _holds_own(stepper.parameters()) else BLOCK_WORK
+    own = _holds_own(stepper.parameters().get("potential"))
+    work = BLOCK_WORK // SLOW if own else BLOCK_WORK
     by_bytes = BLOCK_BYTES // (16 * beads * chain.dim)
     by_work = work // (every * beads + CALL_WORK)
     stride = min(every, max(1, work // beads))

@@ -33,30 +33,34 @@ class Projections(NamedTuple):
     goals: Array
 
 
-def projections(chain: Chain, targets: Array) -> Projections:
-    """Return what holds hard coordinates at targets (replicas, n_hard), step by step."""
+def projections(chain: Chain, targets: Array, masses: Array | None = None) -> Projections:
+    """Return what holds hard coordinates at targets (replicas, n_hard), step by step.
+
+    The metric is that of ``masses``, by default the chain's.
+    """
+    masses = chain.masses if masses is None else masses
     if chain.layout.links.size:
-        return _jointed(chain, targets)
+        return _jointed(chain, targets, masses)
     if _rotating(chain, targets):
-        w = np.append(chain.layout.inverse_masses, np.zeros(3))
+        w = np.append(1.0 / masses, np.zeros(3))
         return Projections(Rotating(w, (0,) * chain.dim), 0, targets)
     pattern = chain.layout.pattern
     rows, sides = _with_distances(pattern.rows, targets[:, pattern.order])
-    return _general(chain, HardPattern(rows, pattern.order), targets, sides)
+    return _general(HardPattern(rows, pattern.order), targets, sides, masses)
 
 
 def nearby(chain: Chain, targets: Array) -> Projections:
     """Return what brings hard coordinates to targets, from afar and every frame by itself."""
     if chain.layout.links.size:
-        return _jointed(chain, targets)
-    return _general(chain, chain.layout.pattern, targets, None)
+        return _jointed(chain, targets, chain.masses)
+    return _general(chain.layout.pattern, targets, None, chain.masses)
 
 
 def _general(
-    chain: Chain, pattern: HardPattern, targets: Array, sides: Index | None
+    pattern: HardPattern, targets: Array, sides: Index | None, masses: Array
 ) -> Projections:
     """Hold lengths by their squares, and angles with two ``sides`` by the distance across."""
-    system = pattern.system(chain.layout.inverse_masses, squares=True)
+    system = pattern.system(1.0 / masses, squares=True)
     own = targets[:, pattern.order]
     distance = own.copy()
     if sides is not None:
@@ -71,8 +75,9 @@ def _general(
     return Projections(system, system.front, goals.reshape(len(targets), -1))
 
 
-def _jointed(chain: Chain, targets: Array) -> Projections:
-    w, m = chain.layout.links
+def _jointed(chain: Chain, targets: Array, masses: Array) -> Projections:
+    base = np.zeros(int(chain.layout.fixed))
+    w, m = (np.concatenate([base, beads]) for beads in (1.0 / masses, masses))
     # A power of two changes no digit.
     size = np.log2(w.max()) + 2.0 * np.log2(targets.max())
     scale = 2.0 ** np.clip(-np.round(size), -1000.0, 1000.0)

@@ -9,13 +9,15 @@
                                                            to hold after a drift from X
 
 With `OFTEN` the system says how many iterations there are at most.  The choice is made when a
-kernel is compiled and costs nothing.
+kernel is compiled and costs nothing.  Of a system that is None there is no room, no factor and no
+force, and nothing is compiled.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from numba import types
 from numba.extending import overload
 
 from fixman.kernels import general_steps, jointed_steps, rotating_steps
@@ -37,7 +39,25 @@ ARRAYS: Any = {
 OPTIONS: Any = {**ARRAYS, "_nrt": False}
 
 
+class _Nothing:
+    """What is done for a system that is None."""
+
+    @staticmethod
+    def room(system, targets, like):
+        return like
+
+    @staticmethod
+    def factor(system, room, X, like):
+        pass
+
+    @staticmethod
+    def add_metric_force(system, room, F, X, kT, like):
+        pass
+
+
 def _chosen(system: Any, name: str) -> Any:
+    if isinstance(system, types.NoneType):
+        return getattr(_Nothing, name)
     return getattr(KINDS[system.instance_class], name).py_func
 
 

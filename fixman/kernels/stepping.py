@@ -6,12 +6,16 @@ forces f.  A stepper says which, and for how long a time h:
     KICK       v ← v + h f / m
     DRIFT      x ← x + h v + M⁻¹ B(x)ᵀ λ with the λ that keeps the hard values, v ← Δx / h
     NOISE      v ← c v + √(kT (1 − c²) / m) ξ                                       c = exp(−γ h)
-    FORCE      f ← forces(x), with the Fixman force where it is asked for
+    ECHO       the same with the ξ of before
+    MARK       x₀ ← x
+    LEAP       x ← x₀ + h v + M⁻¹ B(x)ᵀ λ, v ← Δx / h, as a drift but from the mark
+    FORCE      f ← forces(x), with those of a flow and of the metric where they are asked for
     PROJECT    v along the manifold
 
-What v has across the manifold before a drift is taken up by λ, which saves a projection.
+What v has across the manifold before a drift is taken up by λ, which saves a projection.  In
+overdamped motion friction coefficients ζ stand in the place of masses, and h² / 2 is the time.
 
-A drift may be too long to have a λ.  `advance` then returns, and its caller redoes this drift for
+A drift or a leap may be too long to have a λ.  `advance` then returns, and its caller redoes it for
 the chains concerned, in pieces, by a schedule of projections and shorter drifts.
 
 Joints are the beads, behind the points that do not move; arrays are flat and of units, joint k from
@@ -38,6 +42,7 @@ from fixman.kernels.constraints import (
     project,
     room,
 )
+from fixman.kernels.flow import Flow, carry
 from fixman.kernels.lanes import (
     choose,
     exact_kernel,
@@ -55,8 +60,7 @@ from fixman.kernels.random import WORDS, fill_normals
 from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import along, put_vector, scaled, vector
 
-# Those behind `NOISE` are made with H^bb at x.
-KICK, NOISE, DRIFT, FORCE, PROJECT = range(5)
+KICK, NOISE, ECHO, MARK, DRIFT, LEAP, FORCE, PROJECT = range(8)
 RESCUES = 10  # halvings of a drift
 
 
@@ -64,16 +68,20 @@ class Motion(NamedTuple):
     """The moves of a step, for all chains alike.
 
     Of each move the letter, a number (h of a drift, c of a noise) and a weight of every joint
-    (h / m of a kick, √(kT (1 − c²) / m) of a noise).  ``kT`` is that of the Fixman force: 0 for
-    none.
+    (h / m of a kick, √(kT (1 − c²) / m) of a noise); and whether it is made with H^bb at x.
+    ``kT`` is that of the Fixman force: 0 for none.  With a ``rival``, the hard rows under other
+    masses, its Fixman force is subtracted.
     """
 
     n: int
     letters: np.ndarray[Any, np.dtype[np.int64]]
+    factors: np.ndarray[Any, np.dtype[np.bool_]]
     numbers: np.ndarray[Any, np.dtype[np.float64]]
     weights: np.ndarray[Any, np.dtype[np.float64]]
     kT: float
     tolerance: float
+    rival: Any
+    flow: Flow | None
 
 
 class Replicas(NamedTuple):
@@ -99,6 +107,7 @@ class Work(NamedTuple):
     V1: np.ndarray[Any, np.dtype[np.float64]]
     F: np.ndarray[Any, np.dtype[np.float64]]
     noise: np.ndarray[Any, np.dtype[np.float64]]
+    mark: np.ndarray[Any, np.dtype[np.float64]]
 
 
 @exact_step
@@ -128,8 +137,9 @@ def leave(x, at, size, X, X1, k, lost, like):
     put(x, at, size, choose(lost, load(X1, k, like), load(X, k, like)))
 
 
-def moves(replicas, system, space, motion, tables, work, where, like):
+def moves(replicas, system, spaces, motion, tables, work, where, like):
     """Make the moves of one group; its place where a drift lost some, and their lanes as bits."""
+    space, other = spaces
     begin, end, group = where
     axes = system.axes
     count = motion.letters.size
@@ -137,7 +147,7 @@ def moves(replicas, system, space, motion, tables, work, where, like):
     size = joints * len(axes)
     own = motion.n * len(axes)
     ghosts = joints - motion.n
-    F, noise = work.F, work.noise
+    F, noise, mark = work.F, work.noise, work.mark
     X, V, X1, V1 = work.X, work.V, work.X1, work.V1
     letters, numbers, weights = motion.letters, motion.numbers, motion.weights
     if tables is not None:
@@ -152,23 +162,28 @@ def moves(replicas, system, space, motion, tables, work, where, like):
     for place in range(begin, end):
         # Forces are lost between two calls.
         letter = FORCE if place < 0 else letters[at]
-        if letter > NOISE and not factored:
+        if not factored and (place < 0 or motion.factors[at]):
             factor(system, space, X, like)
             factored = True
         if letter == KICK:
             for k in range(joints):
                 kick(V, F, k, weights[at * joints + k], axes, like)
-        elif letter == NOISE:
-            for lane in range(lanes(like)):
+        elif letter <= ECHO:
+            for lane in range(lanes(like) if letter == NOISE else 0):
                 stream = WORDS * (group + lane)
                 fill_normals(replicas.random, stream, own, noise, lane, lanes(like))
             for k in range(ghosts, joints):
                 collide(V, noise, k, ghosts, numbers[at], weights[at * joints + k], axes, like)
-        elif letter == DRIFT:
+        elif letter == MARK:
+            for k in range(size):
+                store(mark, k, load(X, k, like))
+        elif letter <= LEAP:
             h = numbers[at]
             for k in range(size):
-                depart(X, V, X1, V1, k, h, like)
+                depart(X if letter == DRIFT else mark, V, X1, V1, k, h, like)
             lost = hold(system, space, X, X1, V1, 1.0 / h, (motion.tolerance, OFTEN), like)
+            for k in range(size if lost and letter == LEAP else 0):
+                store(X, k, load(mark, k, like))
             X, X1 = X1, X
             V, V1 = V1, V
             factored = False
@@ -179,8 +194,11 @@ def moves(replicas, system, space, motion, tables, work, where, like):
                 store(F, k, 0.0 * like)
             if tables is not None:
                 lists = forces.add_forces(X, F, ghosts, tables, lists, like)
+            carry(motion.flow, X, F, place // count, axes, like)
             if motion.kT > 0.0:
                 add_metric_force(system, space, F, X, motion.kT, like)
+                factor(motion.rival, other, X, like)
+                add_metric_force(motion.rival, other, F, X, -motion.kT, like)
         else:
             project(system, space, V, X, like)
         at += 1
@@ -193,17 +211,17 @@ def moves(replicas, system, space, motion, tables, work, where, like):
     return place, lost
 
 
-def moved(replicas, system, space, motion, tables, work, where, like):
+def moved(replicas, system, spaces, motion, tables, work, where, like):
     """`moves`; without a potential, which makes arrays, references to these are not counted."""
 
 
 @overload(moved, jit_options=OPTIONS)
-def _(replicas, system, space, motion, tables, work, where, like):
+def _(replicas, system, spaces, motion, tables, work, where, like):
     return moves if tables is types.none else None
 
 
 @overload(moved, jit_options=ARRAYS)
-def _(replicas, system, space, motion, tables, work, where, like):
+def _(replicas, system, spaces, motion, tables, work, where, like):
     return None if tables is types.none else moves
 
 
@@ -223,9 +241,9 @@ def advance(replicas, system, motion, tables, work, places, groups):
     for group in range(groups[0], groups[1], width):
         # The targets of a group are not in lanes: as many numbers for one state.
         targets = part(replicas.targets, group * held, width * held, 0.0)
-        space = room(system, targets, like)
+        spaces = room(system, targets, like), room(motion.rival, targets, like)
         where = begin, end, group
-        place, lost = moved(replicas, system, space, motion, tables, work, where, like)
+        place, lost = moved(replicas, system, spaces, motion, tables, work, where, like)
         if lost:
             return place, group, lost
     return end, groups[1], 0

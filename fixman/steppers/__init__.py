@@ -1,23 +1,24 @@
 """Integrators of constrained motion: what they have in common, and the state that they move.
 
-A stepper is a frozen description: `Newton` or `Langevin`.  ``start`` makes a `State` of it,
-``advance`` moves the state on in compiled code, replicas eight at a time in SIMD lanes and these
-over threads.  What a replica does depends on its own positions, velocities and random stream only:
-results are the same bits for any number of workers, any order and any number of replicas, and for
-any division of the steps into calls.
+A stepper is a frozen description: `Newton`, `Langevin` or `Brownian`.  ``start`` makes a `State` of
+it, ``advance`` moves the state on in compiled code, replicas eight at a time in SIMD lanes and
+these over threads.  What a replica does depends on its own positions, velocities and random stream
+only: results are the same bits for any number of workers, any order and any number of replicas, and
+for any division of the steps into calls.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from fixman.steppers.brownian import Brownian
 from fixman.steppers.langevin import Langevin
 from fixman.steppers.newton import Newton
 from fixman.steppers.state import State, Stepper
 
-__all__ = ["Langevin", "Newton", "State", "Stepper", "from_parameters"]
+__all__ = ["Brownian", "Langevin", "Newton", "State", "Stepper", "from_parameters"]
 
-KINDS: dict[Any, Any] = {"newton": Newton, "langevin": Langevin}
+KINDS: dict[Any, Any] = {"newton": Newton, "langevin": Langevin, "brownian": Brownian}
 
 
 def from_parameters(parameters: dict[str, Any], potential: Any = None) -> Stepper:

@@ -13,17 +13,29 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fixman import _arrays, partition
+from fixman import _arrays, flows, partition
 from fixman._arrays import Array
 from fixman.chain import Chain, require_chain
 from fixman.coordinates import GHOST_POINTS, GHOSTS
 from fixman.dynamics import SMALLEST_BEND
 from fixman.errors import ConstraintSolveError, SingularConstraintError
 from fixman.kernels import stepping
+from fixman.kernels.flow import Flow
+from fixman.kernels.hard import Hard
 from fixman.kernels.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.random import WORDS, fill_normals
 from fixman.kernels.rows import ANGLE, LENGTH, SMALLEST_SINE, STRAIGHT_Y
-from fixman.kernels.stepping import DRIFT, FORCE, KICK, NOISE, PROJECT, RESCUES, Work
+from fixman.kernels.stepping import (
+    DRIFT,
+    ECHO,
+    FORCE,
+    KICK,
+    LEAP,
+    NOISE,
+    PROJECT,
+    RESCUES,
+    Work,
+)
 from fixman.partition import raise_failure
 from fixman.potentials import bind
 from fixman.potentials import from_parameters as potential_from_parameters
@@ -43,6 +55,7 @@ STRAIGHT = 0.01  # sine of a bend in space below which a hard one turns faster t
 COLLAPSED = 1e-3  # of the start's smallest pivot of H^bb, by its diagonal: rows became dependent
 NAMED = 5  # beads that a refusal names
 FARTHEST = 1e8  # shortest bonds from the origin
+FLOWS = 1 << 16  # steps for which the values of a flow that is a function are kept
 
 
 @dataclass(eq=False)
@@ -52,7 +65,8 @@ class State:
     Attributes
     ----------
     x, v : ndarray (R, n, dim)
-        Positions on the constraint manifold and velocities along it.
+        Positions on the constraint manifold and velocities along it; in overdamped dynamics, what
+        `Brownian` says.
     random : ndarray (R, 4) of uint64
         The random stream of each replica (xoshiro256++).
     targets : ndarray (R, n_hard)
@@ -112,6 +126,9 @@ class Plan:
 
     Of each move the schedule has the letter and the time in units of dt, which means nothing to a
     force or a projection.  Forces must be found again behind a drift, before a kick.
+
+    Overdamped motion, with friction coefficients ``drag``, has these in the place of masses, no
+    memory of velocities (``friction`` is infinite) and h = √(2 dt) in the place of dt.
     """
 
     schedule: Schedule
@@ -121,6 +138,31 @@ class Plan:
     kT: float = 0.0  # of noise and Fixman force
     friction: float = 0.0
     metric: bool = False  # whether the Fixman force is added
+    rival: bool = False  # and that of the chain's masses subtracted
+    drag: float | tuple[float, ...] | None = None
+    flow: Any = None  # see `flows.checked`
+
+    @property
+    def stride(self) -> float:
+        """The dt of the schedule."""
+        return self.dt if self.drag is None else math.sqrt(2.0 * self.dt)
+
+    @property
+    def thermal(self) -> str:
+        """The formula of what a bead moves in a step by itself."""
+        return "dt √(kT/m)" if self.drag is None else "√(2 kT dt/ζ)"
+
+    def inertia(self, chain: Chain) -> Array:
+        """Return masses (n,), or what stands for them."""
+        if self.drag is None:
+            return chain.masses
+        drag = np.array(self.drag)
+        if drag.shape not in ((), (chain.n,)):
+            raise ValueError(
+                f"friction must be one number or have shape ({chain.n},) for this chain, got "
+                f"{drag.shape}"
+            )
+        return np.broadcast_to(drag, chain.n).copy()
 
 
 def start(
@@ -151,7 +193,7 @@ def start(
         v = np.empty_like(x)
         for r in range(replicas):
             fill_normals(random.reshape(-1), WORDS * r, v[r].size, v[r].reshape(-1), 0, 1)
-        v *= np.sqrt(kT * chain.layout.inverse_masses)[:, None]
+        v *= np.sqrt(kT * (1.0 / plan.inertia(chain)))[:, None]
         if not drifting:  # before the projection, which leaves the momentum alone
             v -= np.average(v, axis=1, weights=chain.masses)[:, None]
     state = State(x, v, random, targets)
@@ -170,10 +212,10 @@ def warn_of_long_steps(chain: Chain, state: State, plan: Plan, kT: float | None 
             v = v - np.average(v, axis=1, weights=chain.masses)[:, None]
         freedom = max(1, v[0].size - chain.hard.size)
         kT = float(np.einsum("rka,rka,k->", v, v, chain.masses)) / (len(v) * freedom)
-    ways = plan.dt * np.sqrt(kT * chain.layout.inverse_masses) / shortest
+    ways = plan.stride * np.sqrt(kT / plan.inertia(chain)) / shortest
     turning = bool(np.any(chain.layout.hard_rows.kinds != LENGTH))
     usual = LONG_STEP if not turning else LONG_TURN if _noisy(plan) else LONG_NEWTON
-    limits = np.minimum(usual, _steep_ways(chain) if plan.metric else np.inf) + 0.0 * ways
+    limits = np.minimum(usual, _steep_ways(chain, plan) if plan.metric else np.inf) + 0.0 * ways
     limits *= 1.0 + 1e-9  # so that what is advised is not warned of
     bead = int(np.argmax(ways / limits))
     if ways[bead] > limits[bead]:
@@ -181,7 +223,7 @@ def warn_of_long_steps(chain: Chain, state: State, plan: Plan, kT: float | None 
         steep = limits[bead] < usual
         warnings.warn(
             f"dt={plan.dt:g} is long: in one step bead {bead} moves {ways[bead]:.2g} of the "
-            "shortest bond, dt √(kT/m)"
+            f"shortest bond, {plan.thermal}"
             + (", and it is so light that its Fixman force is steep" if steep else "")
             + ", so that averages are of another ensemble, although the temperature is right; "
             f"dt={fine:g} or less would do",
@@ -194,7 +236,7 @@ def _noisy(plan: Plan) -> bool:
     return any(letter == NOISE for letter, _ in plan.schedule)
 
 
-def _steep_ways(chain: Chain) -> Array:
+def _steep_ways(chain: Chain, plan: Plan) -> Array:
     """Of a bond, how far each bead (n,) may move in a step for the sake of its Fixman force.
 
     Bending by an angle of √(m_k Σ 1/m) changes ln det H^bb of a light bead k, the sum being over
@@ -204,7 +246,7 @@ def _steep_ways(chain: Chain) -> Array:
     ends_of = rows.columns[rows.kinds == LENGTH, :2]
     ends = ends_of[(ends_of >= 0).all(axis=1)]
     one, other = np.concatenate([ends, ends[:, ::-1]]).T
-    w = chain.layout.inverse_masses
+    w = 1.0 / plan.inertia(chain)
     angles = np.sqrt(np.bincount(one, w[other], chain.n) / w)
     bonds = np.bincount(ends_of[ends_of >= 0], minlength=chain.n)  # to the base as well
     return np.where(bonds > 1, 0.5 * angles, np.inf)
@@ -272,11 +314,17 @@ class Prepared:
 
     def __init__(self, chain: Chain, state: State, plan: Plan) -> None:
         self.key = (chain, plan)
-        self.system, ghosts, self.goals = projections(chain, state.targets)
+        self.inertia = plan.inertia(chain)
+        self.system, ghosts, self.goals = projections(chain, state.targets, self.inertia)
+        # Where friction goes with mass, the two metrics are one.
+        alike = plan.rival and float(np.ptp(chain.masses / self.inertia)) == 0.0
+        self.metric = plan.metric and not alike
+        opposed = plan.rival and self.metric
+        self.rival = projections(chain, state.targets).system if opposed else None
         self.front = GHOST_POINTS[GHOSTS - ghosts :, : chain.dim]  # points that do not move
         self.bound = bind(chain, plan.potential)
         self.tables = None if plan.potential is None else self.bound.tables
-        forced = plan.metric or self.tables is not None
+        forced = self.metric or self.tables is not None or plan.flow is not None
         self.schedule = tuple(m for m in plan.schedule if forced or m[0] not in (KICK, FORCE))
         self.motion = self._motion(self.schedule)
 
@@ -290,19 +338,30 @@ class Prepared:
 
     def _motion(self, schedule: Schedule) -> stepping.Motion:
         chain, plan = self.key
-        w = np.concatenate([np.zeros(len(self.front)), chain.layout.inverse_masses])
+        w = np.concatenate([np.zeros(len(self.front)), 1.0 / self.inertia])
+        needing = [PROJECT, *[FORCE] * self.metric, *[DRIFT, LEAP] * isinstance(self.system, Hard)]
         numbers, weights = [], []
         for letter, share in schedule:
-            time = share * plan.dt
-            c = math.exp(-plan.friction * time)
-            numbers.append(c if letter == NOISE else time)
-            spread = np.sqrt(plan.kT * (1.0 - c * c) * w)
-            weights.append(spread if letter == NOISE else time * w)
+            time, noise = share * plan.stride, letter in (NOISE, ECHO)
+            c = math.exp(-plan.friction * time) if noise else 0.0
+            numbers.append(c if noise else time)
+            weights.append(np.sqrt(plan.kT * (1.0 - c * c) * w) if noise else time * w)
         letters = np.array([letter for letter, _ in schedule], dtype=np.int64)
-        kT = plan.kT if plan.metric else 0.0
+        kT = plan.kT if self.metric else 0.0
         return stepping.Motion(
-            chain.n, letters, np.array(numbers), np.concatenate(weights), kT, plan.tolerance
-        )
+            chain.n, letters, np.isin(letters, needing), np.array(numbers), np.concatenate(weights),
+            kT, plan.tolerance, self.rival, self._flow(range(0)),
+        )  # fmt: skip
+
+    def _flow(self, steps: range) -> Flow | None:
+        """Return the flow in some steps as the kernels read it."""
+        chain, plan = self.key
+        if plan.flow is None:
+            return None
+        gradients = flows.table(plan.flow, chain.dim, steps, plan.dt)
+        drags = np.concatenate([np.zeros(len(self.front)), self.inertia])
+        shares = drags / drags.sum() if chain.base == "free" else 0.0 * drags
+        return Flow(gradients.reshape(-1), drags, shares)
 
     def run(self, state: State, steps: int, workers: int) -> tuple[State, list[tuple[int, int]]]:
         """Return what the state becomes, and step and replica of what failed.
@@ -321,8 +380,12 @@ class Prepared:
         given: list[Any] = [array.reshape(-1) for array in (x, v, random, goals)]
         states = stepping.Replicas(*given, *goals.shape[1:])
         motion = self.motion if steps else self._motion(((PROJECT, 0.0),))
+        if callable(self.key[1].flow):
+            motion = motion._replace(flow=self._flow(range(state.step, state.step + steps)))
         count = motion.letters.size
-        places = -1 if steps and FORCE in motion.letters else 0, max(steps, 1) * count
+        # Forces are found first, unless the schedule begins with them.
+        late = steps and FORCE in motion.letters[1:] and motion.letters[0] != FORCE
+        places = -1 if late else 0, max(steps, 1) * count
         groups = (index.size - alone) // LANES
         pieces = min(workers, groups)
         edges = [LANES * (groups * k // pieces) for k in range(pieces + 1)] if groups else []
@@ -343,11 +406,11 @@ class Prepared:
                     first += len(width)
                     stuck = [
                         k for k in range(group, first)
-                        if lost >> (k - group) & 1 and not self._rescue(states, k, place, work)
+                        if lost >> (k - group) & 1 and not self._rescue(states, k, place, width)
                     ]  # fmt: skip
                     if stuck:
                         # Others behind it may fail earlier, and the earliest is named.
-                        failed.append((place // count, stuck[0] % replicas))
+                        failed.append((state.step + place // count, stuck[0] % replicas))
                     else:
                         first, until, begin = group, first, place + 1
             return failed
@@ -360,16 +423,22 @@ class Prepared:
         failures = [failure for failed in results for failure in failed]
         x, v = x[:replicas, ghosts:].copy(), v[:replicas, ghosts:].copy()
         bad = ~np.isfinite(x + v).all(axis=(1, 2))
-        failures += [(steps - 1, int(k)) for k in np.flatnonzero(bad)]
+        failures += [(state.step + steps - 1, int(k)) for k in np.flatnonzero(bad)]
         return State(x, v, random[:replicas], state.targets, state.step + steps), failures
 
-    def _rescue(self, states: stepping.Replicas, k: int, place: int, work: Work) -> bool:
-        """Redo a drift of replica k in 2, 4, 8, … pieces; whether one of these has a solution."""
+    def _rescue(
+        self, states: stepping.Replicas, k: int, place: int, lanes: tuple[int, ...]
+    ) -> bool:
+        """Redo a drift of replica k in 2, 4, 8, … pieces; whether one of these has a solution.
+
+        A leap becomes a drift from where it began.
+        """
         share = self.schedule[place % len(self.schedule)][1]
         # In every lane the same, so that what is lost is lost in all.
         replicas = states.random.size // WORDS
         rows = [a.reshape(replicas, -1)[k] for a in states[:4]]
-        width = len(work.states)
+        width = len(lanes)
+        work = _work(rows[0].size, lanes)  # since the one at hand has a noise and a mark to keep
         for halving in range(1, RESCUES + 1):
             pieces = 2**halving
             motion = self._motion(((PROJECT, 0.0), (DRIFT, share / pieces)))
@@ -386,9 +455,9 @@ def _work(size: int, states: tuple[int, ...]) -> Work:
     """Make the work of a thread, every array from a multiple of 64 bytes on."""
     units = size * len(states)
     stride = -(-units // 8) * 8
-    whole = np.zeros(6 * stride + 8)
+    whole = np.zeros(7 * stride + 8)
     skip = -whole.ctypes.data // 8 % 8
-    return Work(states, *(whole[skip + k * stride :][:units] for k in range(6)))
+    return Work(states, *(whole[skip + k * stride :][:units] for k in range(7)))
 
 
 _prepared: WeakKeyDictionary[State, Prepared] = WeakKeyDictionary()
@@ -400,7 +469,11 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
     steps = _arrays.positive_int(steps, "steps")
     _require_near(chain, state)
     prepared = Prepared.of(chain, state, plan)
-    moved, failures = prepared.run(state, steps, workers)
+    moved, end = state, state.step + steps
+    failures: list[tuple[int, int]] = []
+    while moved.step < end and not failures:
+        ahead = min(FLOWS, end - moved.step) if callable(plan.flow) else steps
+        moved, failures = prepared.run(moved, ahead, workers)
     prepared.bound.check()
     if failures:
         step, replica = min(failures)
@@ -408,9 +481,9 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
             prepared.bound.check(state.x[replica])
         cause, at = _cause(prepared, state, moved.x[replica], replica, plan)
         raise ConstraintSolveError(
-            f"step {state.step + step} of replica {replica} has no solution, not even in "
-            f"{2**RESCUES} pieces: {cause}",
-            step=state.step + step,
+            f"step {step} of replica {replica} has no solution, not even in {2**RESCUES} pieces: "
+            f"{cause}",
+            step=step,
             replica=replica,
             **at,
         )
@@ -426,7 +499,7 @@ def _cause(prepared: Prepared, state: State, stuck: Array, replica: int, plan: P
     targets = state.targets[replica : replica + 1]
     if plan.potential is not None:
         pull = np.linalg.norm(prepared.bound.force(state.x[replica]), axis=1)
-        ways = 0.5 * plan.dt**2 * pull * chain.layout.inverse_masses
+        ways = 0.5 * plan.stride**2 * pull / prepared.inertia
         far = np.flatnonzero(ways > FAR * _shortest(chain, targets))
         if far.size:
             far = far[np.argsort(-ways[far], kind="stable")]
@@ -453,8 +526,8 @@ def _cause(prepared: Prepared, state: State, stuck: Array, replica: int, plan: P
     dependent = _became_dependent(chain, state.x[replica], stuck)
     return dependent or (
         f"a bead would move further than its bonds let it in dt = {plan.dt:g}; make dt smaller "
-        "(dt √(2 kT/m) below a tenth of a bond length), or look for overlaps and forces that grow "
-        "without bound",
+        f"({plan.thermal} below a tenth of a bond length), or look for overlaps and forces that "
+        "grow without bound",
         {},
     )
 
