@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 import fixman as fx
-from fixman import analytic, observables, potentials, rigid, structured
+from fixman import analytic, observables, potentials, rheology, rigid, structured
 from fixman.rigid import (
     articulated_body,
     composite_body,
@@ -156,6 +156,46 @@ CALLS = {
     ),
     "temperature": (observables.temperature, {"chain": CHAIN, "v": V, "conserved": 0}),
     "torsions": (observables.torsions, {"chain": CHAIN, "x": X, "beads": None}),
+    "giesekus_stress": (
+        rheology.giesekus_stress,
+        {"chain": CHAIN, "x": X[None, None].repeat(2, 0), "flow": np.eye(3), "friction": 1.0},
+    ),
+    "giesekus_stress, interval": (
+        rheology.giesekus_stress,
+        {"interval": 0.1, "chain": CHAIN, "x": X[None].repeat(2, 0), "flow": np.eye(3)},
+    ),
+    **{
+        function.__name__: (
+            function,
+            {
+                "chain": CHAIN,
+                "x": X,
+                "flow": np.eye(3),
+                "kT": 1.0,
+                "friction": 1.0,
+                "ensemble": "mobility",
+                "potential": potentials.WCA(),
+            },
+        )
+        for function in (rheology.kramers_stress, rheology.tensions)
+    },
+    "instantaneous_viscosity": (
+        rheology.instantaneous_viscosity,
+        {"chain": CHAIN, "x": X, "friction": 1.0},
+    ),
+    "shear_functions": (rheology.shear_functions, {"stress": np.ones((4, 3, 3)), "rate": 1.0}),
+    "extensional_viscosity": (
+        rheology.extensional_viscosity,
+        {"stress": np.ones((4, 3, 3)), "rate": 1.0},
+    ),
+    "relaxation_modulus": (
+        rheology.relaxation_modulus,
+        {"stress": np.ones((4, 2, 3, 3)), "interval": 0.1, "kT": 1.0, "lags": 2},
+    ),
+    "dumbbell_normal_stress": (analytic.dumbbell_normal_stress, {"weissenberg": 1.0}),
+    "dumbbell_orientation": (analytic.dumbbell_orientation, {"weissenberg": 1.0}),
+    "dumbbell_viscosity": (analytic.dumbbell_viscosity, {"weissenberg": 1.0}),
+    "zero_shear_viscosity": (analytic.zero_shear_viscosity, {"beads": 3, "dim": 3}),
     "equal_bends_logdet": (
         analytic.equal_bends_logdet,
         {"cosine": 0.5, "bonds": 3, "base": "free"},
@@ -226,6 +266,8 @@ FREE = {
         "resume": "steps stepper progress", "reweight": "observable",
         "simulate": "every v0 replicas rng out progress", "Tension": "ends", "bind": "potential",
         "angles": "beads", "torsions": "beads", "potential_energy": "potential",
+        "giesekus_stress, interval": "interval", "kramers_stress": "flow potential",
+        "tensions": "flow potential", "relaxation_modulus": "lags",
         "SerialChain.random": "rng",
     }.items()
     for key in keys.split()
