@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from fixman.metric import Reweighting, fixman_force, fixman_potential, logdet, reweight
     from fixman.partition import Partition
+    from fixman.sampling import Sample, sample
     from fixman.simulation import resume, simulate
     from fixman.steppers import Langevin, Newton
     from fixman.store import RunCheck, check_run, load_run
@@ -57,6 +58,7 @@ _HOMES = {
     "RunFolderError": "errors",
     "RunStorageError": "errors",
     "RunVersionWarning": "errors",
+    "Sample": "sampling",
     "SingularConstraintError": "errors",
     "SingularCoordinateError": "errors",
     "check_run": "store",
@@ -70,6 +72,7 @@ _HOMES = {
     "random_walks": "walks",
     "resume": "simulation",
     "reweight": "metric",
+    "sample": "sampling",
     "simulate": "simulation",
     "velocity_terms": "wilson",
     "wilson_b": "wilson",
@@ -91,6 +94,7 @@ __all__ = [
     "RunFolderError",
     "RunStorageError",
     "RunVersionWarning",
+    "Sample",
     "SingularConstraintError",
     "SingularCoordinateError",
     "__version__",
@@ -109,6 +113,7 @@ __all__ = [
     "resume",
     "reweight",
     "rigid",
+    "sample",
     "simulate",
     "structured",
     "velocity_terms",
