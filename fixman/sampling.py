@@ -153,7 +153,8 @@ def sample(
         return drawn(_walk, walks, "independent")
     if _bonds_alone(chain):
         trees = _Trees(pilot, min(PILOT, block), chain.n, chain.dim, *_tables(chain, targets))
-        if not trees.branched or _grow(replace(trees, most=COSTLIEST * chain.n * trees.count)):
+        most = COSTLIEST * chain.n * trees.count
+        if not trees.branched or _grow(replace(trees, most=most)) is not None:
             return drawn(_tree, trees, "transfer operator")
     share = _statistics.effective_size(_walk(walks)[1]) / PILOT
     if share >= SMALLEST_SHARE:

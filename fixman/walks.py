@@ -78,8 +78,8 @@ def hard_targets(
     chain: Chain, lengths: ArrayLike, angles: ArrayLike, torsions: ArrayLike
 ) -> Array:
     """Values of all coordinates, in public order; soft angles and torsions are 0."""
-    targets = np.zeros(len(chain.coordinates))
     kinds = chain.layout.rows.kinds
+    targets = np.zeros(kinds.size)
     for kind, value in ((LENGTH, lengths), (ANGLE, angles), (TORSION, torsions)):
         rows = np.flatnonzero(kinds == kind)
         given = _arrays.real(value, (), f"{KINDS[kind]}s")
