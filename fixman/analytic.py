@@ -1,8 +1,9 @@
 """Closed forms and quadratures that any code for constrained chains can be tested against.
 
-Nothing here uses the rest of the library, and its arguments are angles and cosines rather than
-configurations.  Bonds have length 1 unless an argument says otherwise; bending angles are 0 where
-the chain is straight, torsions 0 at cis.  Whole arrays are welcome where a shape begins with dots.
+Nothing here uses the chains of the rest of the library, and arguments are angles and cosines rather
+than configurations.  Bonds have length 1 unless an argument says otherwise; bending angles are 0
+where the chain is straight, torsions 0 at cis.  Whole arrays are welcome where a shape begins with
+dots.
 
 The rigid ensemble is that of constraints, the stiff one that of equally stiff springs in their
 place (theory.md section 4).  Overdamped dynamics with constraints samples neither, but
@@ -14,6 +15,7 @@ if it is free, N on a fixed base.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -187,18 +189,7 @@ def mean_square_cosines(
         m, _ = _coupling(dim, masses, base, "rigid")
         above, below = special.hyp2f1(-0.5, [1.5, 0.5], [dim / 2 + 1, dim / 2], m)
         return np.array([above / below / dim])
-    return _settled(_square_cosines, w, dim)
-
-
-def _square_cosines(w: Array, grid: transfer.Grid) -> Array:
-    row, keys = transfer.line(w, grid)
-    found = transfer.operators(keys, grid)
-    columns = transfer.tails([plain for plain, _ in found])
-    averages = np.empty(len(found))
-    for k, (plain, squared) in enumerate(found):
-        averages[k] = (row @ squared @ columns[k]) / (row @ plain @ columns[k])
-        row = transfer.scaled(row @ plain)
-    return averages
+    return _settled(transfer.square_cosines, w, dim)
 
 
 def mean_square_products(
@@ -210,24 +201,7 @@ def mean_square_products(
 
     Accuracy and errors are those of `mean_square_cosines`.  O(bonds²).
     """
-    return _settled(_square_products, _freely_jointed(bonds, dim, masses, base), dim)
-
-
-def _square_products(w: Array, grid: transfer.Grid) -> Array:
-    row, keys = transfer.line(w, grid)
-    found = transfer.operators(keys, grid, (0, 2, 4))
-    columns = transfer.tails([plain for plain, *_ in found])
-    answer = np.empty((len(found), len(found)))
-    marked = np.empty((0, grid.order))  # rows with cos² of one bend before under the integral
-    for k, (plain, squared, fourth) in enumerate(found):
-        whole = row @ plain @ columns[k]
-        answer[k, :k] = answer[:k, k] = marked @ (squared @ columns[k]) / whole
-        answer[k, k] = row @ fourth @ columns[k] / whole
-        marked = np.vstack([marked @ plain, row @ squared])
-        row = row @ plain
-        size = np.abs(row).max()
-        row, marked = row / size, marked / size
-    return answer
+    return _settled(transfer.square_products, _freely_jointed(bonds, dim, masses, base), dim)
 
 
 def mean_cosine_powers(
@@ -246,17 +220,7 @@ def mean_cosine_powers(
     if not ((p >= 0.0) & (p <= 100.0) & (p % 2.0 == 0.0)).all():
         raise ValueError(f"powers must be even, from 0 to 100, got {powers!r:.80}")
     w = _freely_jointed(p.size + 1, dim, masses, base)
-    kinds, places = np.unique(np.append(p.astype(np.int64), 0), return_inverse=True)
-
-    def average(w: Array, grid: transfer.Grid) -> Array:
-        row, keys = transfer.line(w, grid)
-        both = np.stack([row, row])
-        for place, found in zip(places, transfer.operators(keys, grid, kinds), strict=False):
-            both = transfer.scaled(np.stack([both[0] @ found[place], both[1] @ found[0]]))
-        above, below = both.sum(axis=1)
-        return np.asarray(above / below)
-
-    return float(_settled(average, w, dim))
+    return float(_settled(partial(transfer.cosine_powers, p.astype(np.int64)), w, dim))
 
 
 def bend_density(
@@ -276,7 +240,7 @@ def bend_density(
     ValueError
         For angles outside, and as `mean_square_cosines`.
     """
-    series = _settled(_bend_series, _freely_jointed(bonds, dim, masses, base), dim)
+    series = _bend_series(bonds, dim, masses, base)
     t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
     # T_m(2c² − 1) = T_2m(c), and that is cos 2mθ.
     even = np.polynomial.chebyshev.chebval(2.0 * np.cos(t) ** 2 - 1.0, series.T)
@@ -291,7 +255,7 @@ def bend_cumulative(
     (...) → (..., bonds − 1).  For the test of Kolmogorov and Smirnov.  Arguments and errors are
     those of `bend_density`.
     """
-    series = _settled(_bend_series, _freely_jointed(bonds, dim, masses, base), dim)
+    series = _bend_series(bonds, dim, masses, base)
     t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
     if dim == 2:  # ∫ cos 2mθ dθ
         total = np.multiply.outer(series[:, 0], t + np.pi)
@@ -303,22 +267,6 @@ def bend_cumulative(
         whole = np.polynomial.chebyshev.chebint(terms, lbnd=-1.0)
         total = 1.0 - np.polynomial.chebyshev.chebval(np.cos(t), whole)
     return _number(np.moveaxis(np.clip(total, 0.0, 1.0), 0, -1))
-
-
-def _bend_series(w: Array, grid: transfer.Grid) -> Array:
-    """Coefficients of Chebyshev polynomials in 2 cos² θ − 1 of all densities, (bends, order)."""
-    row, keys = transfer.line(w, grid)
-    found = transfer.operators(keys, grid, (0,))
-    columns = transfer.tails([plain for (plain,) in found])
-    answer = np.empty((len(found), grid.order))
-    for k, (plain,) in enumerate(found):
-        values = row @ transfer.at_bends(columns[k], keys[k], grid, 0.5 * (grid.nodes + 1.0))
-        answer[k] = grid.to_series @ values
-        row = transfer.scaled(row @ plain)
-    whole = 2.0 * np.pi * answer[:, :1]
-    if grid.dim == 3:  # ∫ T_2m(c) dc from −1 to 1
-        whole = answer @ (2.0 / (1.0 - 4.0 * np.arange(grid.order) ** 2))[:, None]
-    return answer / whole
 
 
 # --- four beads, bonds and angles hard -------------------------------------------------------
@@ -435,21 +383,7 @@ def mean_fourth_end_to_end(
     scale = _length(length) ** 4
     if ensemble == "stiff" or N == 1:
         return scale * N * (N + 2.0 * (N - 1.0) / dim)
-    return scale * float(_settled(_fourth, w, dim))
-
-
-def _fourth(w: Array, grid: transfer.Grid) -> Array:
-    row, keys = transfer.line(w, grid)
-    one, square, along, fourth = row, row, row, row
-    for plain, squared in transfer.operators(keys, grid):
-        one = one @ plain
-        next_along = along @ squared + (square - along) @ (plain - squared) / (grid.dim - 1)
-        fourth = fourth @ plain + 2.0 * (square @ plain) + 4.0 * next_along + one
-        square = square @ plain + one
-        along = next_along + one
-        size = np.abs(one).max()
-        one, square, along, fourth = one / size, square / size, along / size, fourth / size
-    return np.asarray(fourth.sum() / one.sum())
+    return scale * float(_settled(transfer.fourth_end_to_end, w, dim))
 
 
 def mean_square_gyration(bonds: int, *, cosine: ArrayLike = 0.0, length: float = 1.0) -> Array:
@@ -487,16 +421,22 @@ def _freely_jointed(bonds: int, dim: int, masses: ArrayLike, base: Base) -> Arra
     return _inverse_masses(masses, N, base)
 
 
-def _settled(compute: Callable[[Array, transfer.Grid], Array], w: Array, dim: int) -> Array:
+def _bend_series(bonds: int, dim: int, masses: ArrayLike, base: Base) -> Array:
+    w = _freely_jointed(bonds, dim, masses, base)
+    first = transfer.ORDERS[0]
+    return _settled(transfer.bend_series, w, dim, lambda series: series[:, :first])
+
+
+def _settled(
+    compute: Callable[[Array, transfer.Grid], Array],
+    w: Array,
+    dim: int,
+    watched: Callable[[Array], Array] = np.asarray,
+) -> Array:
     """Compute on finer grids until the answer is known."""
     return transfer.settled(
-        lambda order: compute(w, transfer.grid_of(order, dim)), _beginning, 1.0 / w[w > 0.0]
+        lambda order: compute(w, transfer.grid_of(order, dim)), watched, 1.0 / w[w > 0.0]
     )
-
-
-def _beginning(values: Array) -> Array:
-    """What is there at every order."""
-    return values[..., : transfer.ORDERS[0]] if values.ndim == 2 else values
 
 
 def _coupling(dim: int, masses: ArrayLike, base: Base, ensemble: Ensemble) -> tuple[float, float]:

@@ -241,7 +241,10 @@ def _bonds_alone(chain: Chain) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Tables:
-    """What of `_Trees` does not depend on lengths; ``bonded`` are the beads that these belong to."""
+    """What of `_Trees` does not depend on lengths.
+
+    ``bonded`` are the beads that the lengths belong to in the chart.
+    """
 
     begins: Index
     parents: Index
@@ -267,45 +270,41 @@ def _tables(chain: Chain, targets: Array) -> tuple[Any, ...]:
 
 
 def _tabulated(chain: Chain) -> _Tables:
-    """Number beads so that they come before their parents, what hangs on one bead together."""
-    n = chain.n
-    above = chain.references[:, 0]  # in the chart, whose root is bead 0 or the base: node n
-    below = np.flatnonzero(above >= 0)
-    pairs = np.stack([above[below], below], axis=1)
-    fixed = chain.base == "fixed"
-    if fixed:
-        pairs = np.concatenate([[[n, 0]], pairs])
-    nodes = n + fixed
-    joined = topology.graph(nodes, pairs)
-    degree = np.bincount(pairs.ravel(), minlength=nodes)
+    """Return beads before their parents, and what hangs on one bead together."""
+    n, fixed = chain.n, int(chain.base == "fixed")
+    above = np.where(chain.references[:, 0] < 0, n, chain.references[:, 0])  # the base is node n
+    bonded = np.flatnonzero(above < n + fixed)
+    pairs = np.stack([above[bonded], bonded], axis=1)
+    joined = topology.graph(n + fixed, pairs)
+    degree = np.bincount(pairs.ravel(), minlength=n + fixed)
     root = _root(joined, degree, n)
     order, before = csgraph.depth_first_order(joined, root, directed=False)
     beads = order[::-1].astype(np.int64)
     place = np.argsort(beads)
     parents = place[before[beads[:-1]]]
-    sizes = [1] * nodes
+    sizes = [1] * beads.size
     for k, parent in enumerate(parents.tolist()):
         sizes[parent] += sizes[k]
-    w = np.append(chain.layout.inverse_masses, np.zeros(int(fixed)))[beads]
-    last = (degree[beads[parents]] > 2) | (parents == nodes - 1)
-    acceptances = transfer.settled(
-        lambda order: transfer.acceptances(w, parents, last, transfer.grid_of(order, chain.dim)),
-        transfer.Acceptances.smallest,
-        chain.masses,
-        pairs[int(fixed) :],
-    )
-    ends = np.append(above, -1)
-    inwards = ends[beads[:-1]] == np.where(beads[parents] < n, beads[parents], -1)
-    bonded = np.where(inwards & (beads[:-1] < n), beads[:-1], beads[parents])
+    w = np.append(chain.layout.inverse_masses, np.zeros(fixed))[beads]
+    last = (degree[beads[parents]] > 2) | (parents == beads.size - 1)
+    last |= degree[beads[:-1]] == 1  # the bond at an end has one pivot, whatever follows
+    inwards = np.append(above, -1)[beads[:-1]] == beads[parents]  # as in the chart
     return _Tables(
-        np.arange(nodes) - np.array(sizes) + 1,
+        np.arange(beads.size) - np.array(sizes) + 1,
         parents,
         np.where(beads < n, beads, -1),
         int(place[n if fixed else 0]),
         w,
-        bonded,
-        acceptances,
-        bool((degree > 2).any() or (degree[root] > 1)),
+        np.where(inwards, beads[:-1], beads[parents]),
+        transfer.settled(
+            lambda order: transfer.acceptances(
+                w, parents, last, transfer.grid_of(order, chain.dim)
+            ),
+            transfer.Acceptances.smallest,
+            chain.masses,
+            pairs[(pairs < n).all(axis=1)],
+        ),
+        bool((degree > 2).any() or degree[root] > 1),
     )
 
 
@@ -318,13 +317,13 @@ def _root(joined: Any, degree: Index, n: int) -> int:
     ends = np.flatnonzero(degree[:n] <= 1)
     if not (degree > 2).any():
         return int(ends[-1])
-    far, way = int(ends[-1]), np.empty(0, np.int64)
+    far, way = int(ends[-1]), np.empty(0, np.int32)
     for _ in range(2):
-        order, before = csgraph.depth_first_order(joined, far, directed=False)
+        order, way = csgraph.depth_first_order(joined, far, directed=False)
         behind = (degree > 2).astype(np.int64)
         for k in order[1:].tolist():
-            behind[k] += behind[before[k]]
-        way, far = before, int(np.argmax(behind))
+            behind[k] += behind[way[k]]
+        far = int(np.argmax(behind))
     path = [far]
     while way[path[-1]] >= 0:
         path.append(int(way[path[-1]]))

@@ -29,20 +29,22 @@ from numpy.typing import NDArray
 from fixman._arrays import Array
 
 __all__ = [
+    "ORDERS",
     "Acceptances",
     "Grid",
-    "Key",
     "acceptances",
-    "at_bends",
+    "bend_series",
+    "cosine_powers",
+    "fourth_end_to_end",
     "grid_of",
-    "line",
-    "operators",
-    "scaled",
     "settled",
-    "tails",
+    "square_cosines",
+    "square_products",
 ]
 
 ORDERS = (24, 48, 96)  # of a quadrature: one after the other until the last two agree
+SHARPER = 4  # of a density more terms are wanted than of an integral
+NEGLIGIBLE = 1e-13  # of a probability
 AGREE = 1e-9  # then the last one's own error is below 1e-12: digits grow by half at each doubling
 
 Found = TypeVar("Found")
@@ -71,15 +73,21 @@ class Grid(NamedTuple):
 
 
 @cache
-def grid_of(order: int, dim: int) -> Grid:
-    """Return the grid of one order."""
+def chebyshev(order: int) -> tuple[Array, Array]:
+    """Nodes from −1 to 1, and what makes coefficients of values there."""
     angles = np.pi * (np.arange(order) + 0.5) / order
     to_series = np.cos(np.outer(np.arange(order), angles)) * (2.0 / order)
     to_series[0] /= 2.0
+    return np.cos(angles), to_series
+
+
+@cache
+def grid_of(order: int, dim: int) -> Grid:
+    """Return the grid of one order."""
     points, weights = np.polynomial.legendre.leggauss(order)
     theta = (points + 1.0) * np.pi / 4.0
     measure = weights * np.sin(theta) ** (dim - 2)
-    return Grid(dim, np.cos(angles), to_series, np.cos(theta) ** 2, measure)
+    return Grid(dim, *chebyshev(order), np.cos(theta) ** 2, measure)
 
 
 def settled(
@@ -191,9 +199,89 @@ def scaled(values: Array) -> Array:
     return answer
 
 
+# --- averages over a chain of inverse masses w (bonds + 1,), 0 for a base ---------------------
+
+
+def square_cosines(w: Array, grid: Grid) -> Array:
+    """⟨cos² θ⟩ of every bend (bends,)."""
+    row, keys = line(w, grid)
+    found = operators(keys, grid)
+    columns = tails([plain for plain, _ in found])
+    averages = np.empty(len(found))
+    for k, (plain, squared) in enumerate(found):
+        averages[k] = (row @ squared @ columns[k]) / (row @ plain @ columns[k])
+        row = scaled(row @ plain)
+    return averages
+
+
+def square_products(w: Array, grid: Grid) -> Array:
+    """⟨cos² θ_j cos² θ_k⟩ (bends, bends)."""
+    row, keys = line(w, grid)
+    found = operators(keys, grid, (0, 2, 4))
+    columns = tails([plain for plain, *_ in found])
+    answer = np.empty((len(found), len(found)))
+    marked = np.empty((0, grid.order))  # rows with cos² of one bend before under the integral
+    for k, (plain, squared, fourth) in enumerate(found):
+        whole = row @ plain @ columns[k]
+        answer[k, :k] = answer[:k, k] = marked @ (squared @ columns[k]) / whole
+        answer[k, k] = row @ fourth @ columns[k] / whole
+        marked = np.vstack([marked @ plain, row @ squared])
+        row = row @ plain
+        size = np.abs(row).max()
+        row, marked = row / size, marked / size
+    return answer
+
+
+def bend_series(w: Array, grid: Grid) -> Array:
+    """Densities (bends, terms), coefficients of Chebyshev polynomials in 2 cos² θ − 1.
+
+    Between two heavy beads a light one leaves nearly a cusp where it is straight.
+    """
+    row, keys = line(w, grid)
+    found = operators(keys, grid, (0,))
+    columns = tails([plain for (plain,) in found])
+    nodes, to_series = chebyshev(SHARPER * grid.order)
+    values = np.empty((len(found), nodes.size))
+    for k, (plain,) in enumerate(found):
+        values[k] = row @ at_bends(columns[k], keys[k], grid, 0.5 * (nodes + 1.0))
+        row = scaled(row @ plain)
+    answer = values @ to_series.T
+    whole = 2.0 * np.pi * answer[:, :1]
+    if grid.dim == 3:  # ∫ T_2m(c) dc from −1 to 1
+        whole = answer @ (2.0 / (1.0 - 4.0 * np.arange(nodes.size) ** 2))[:, None]
+    answer /= whole
+    kept = np.flatnonzero(np.abs(answer).max(axis=0) > NEGLIGIBLE)
+    return answer[:, : max(kept[-1] + 1, ORDERS[0])]
+
+
+def fourth_end_to_end(w: Array, grid: Grid) -> Array:
+    """⟨R⁴⟩ of bonds of length 1, see `fixman.analytic.mean_fourth_end_to_end`."""
+    row, keys = line(w, grid)
+    one, square, along, fourth = row, row, row, row
+    for plain, squared in operators(keys, grid):
+        one = one @ plain
+        next_along = along @ squared + (square - along) @ (plain - squared) / (grid.dim - 1)
+        fourth = fourth @ plain + 2.0 * (square @ plain) + 4.0 * next_along + one
+        square = square @ plain + one
+        along = next_along + one
+        size = np.abs(one).max()
+        one, square, along, fourth = one / size, square / size, along / size, fourth / size
+    return np.asarray(fourth.sum() / one.sum())
+
+
+def cosine_powers(powers: NDArray[np.int64], w: Array, grid: Grid) -> Array:
+    """⟨Π (cos θ_k)^p_k⟩ for even powers (bends,)."""
+    row, keys = line(w, grid)
+    kinds, places = np.unique(np.append(powers, 0), return_inverse=True)
+    both = np.stack([row, row])
+    for place, found in zip(places[:-1], operators(keys, grid, kinds), strict=True):
+        both = scaled(np.stack([both[0] @ found[place], both[1] @ found[0]]))
+    above, below = both.sum(axis=1)
+    return np.asarray(above / below)
+
+
 # --- trees -----------------------------------------------------------------------------------
 
-NEGLIGIBLE = 1e-13  # of a probability
 SAME = 4e-15  # columns that differ by no more are rounded ones of the same function
 
 

@@ -74,9 +74,7 @@ def random_walks(
     return np.stack([_closed(chain, targets, generator) for _ in range(size)])
 
 
-def hard_targets(
-    chain: Chain, lengths: ArrayLike, angles: ArrayLike, torsions: ArrayLike
-) -> Array:
+def hard_targets(chain: Chain, lengths: ArrayLike, angles: ArrayLike, torsions: ArrayLike) -> Array:
     """Values of all coordinates, in public order; soft angles and torsions are 0."""
     kinds = chain.layout.rows.kinds
     targets = np.zeros(kinds.size)

@@ -98,9 +98,7 @@ def test_probabilities_against_dense_quadrature():
     series = found.series[found.offsets[f] : found.offsets[f + 1]]
     for c1 in (0.0, 0.3, 0.9, 1.0):
         d = w[1] + w[2] - w[1] ** 2 * c1**2 / (w[0] + w[1])
-        value = np.polynomial.chebyshev.chebval(
-            found.slope[f] * math.log(d / w[2]) - 1.0, series
-        )
+        value = np.polynomial.chebyshev.chebval(found.slope[f] * math.log(d / w[2]) - 1.0, series)
         assert value == pytest.approx(tail(c1) / tail(0.0), rel=1e-12)
     assert found.least[f] < value
 
@@ -335,6 +333,9 @@ def test_bad_input(given, error, message):
 
 
 def test_masses_that_are_too_uneven():
+    trimer = fx.sample(fx.Chain.linear(3, masses=[1.0, 1e-6, 2.0]), 20_000, rng=1)
+    cumulative = lambda t: analytic.trimer_cumulative(t, masses=[1.0, 1e-6, 2.0])  # noqa: E731
+    assert stats.kstest(signed(trimer.x)[:, 0], cumulative).pvalue > 1e-4
     masses = 10.0 ** (2 * np.array([0, 1, 2, 0, 1, 2, 0]))
     with pytest.raises(ValueError, match=r"too uneven.*between bead 2 and bead 3"):
         fx.sample(fx.Chain.linear(7, dim=2, masses=masses), 1)

@@ -11,8 +11,8 @@ that end in a bead contribute the determinant of the matrix with w + a_j on its 
 w u_i·u_j beside it: that is w + a for one, and at most the product of the diagonal for several.
 
 A bond is drawn isotropically and kept with the probability that the transfer operator gives to its
-pivot.  At a branch point the root of the determinant over the product of its diagonal is a factor of
-that probability, and where it is refused all that hangs on the bead is drawn anew.
+pivot.  At a branch point a factor of that probability is the root of the determinant over the
+product of its diagonal, and where it is refused all that hangs on the bead is drawn anew.
 
 One bond before another is written without a subtraction: a = w (a_j + w s²)/(a_j + w).
 """
@@ -34,11 +34,10 @@ def twice(bits):
 
 @exact_kernel
 def draw_trees(stream, tree, table, dim, count, most, out, work):
-    """Put ``count`` trees into ``out`` (count · n, dim); False if more than ``most`` bonds are
-    drawn.
+    """Put trees into ``out`` (count · n, dim); false if that takes more than ``most`` bonds.
 
     ``work`` is for four numbers a bead.
-    """  # fmt: skip
+    """
     begins, parents, beads, anchor, w, lengths = tree
     which, series, offsets, least, slope = table
     a, b, c, d = stream[0], stream[1], stream[2], stream[3]
