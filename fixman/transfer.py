@@ -121,7 +121,7 @@ def settled(
 
 def reaches(before: Array, w: Array) -> Array:
     """ln(1 + w_before/w); a base has z = 0, and the interval only needs a width."""
-    answer: Array = np.log1p(np.where(before > 0.0, before, w) / w)
+    answer: Array = np.where(before > 0.0, np.log1p(before / w), 1e-6)
     return answer
 
 

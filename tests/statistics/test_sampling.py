@@ -71,8 +71,8 @@ def test_a_stiff_chain_is_told_apart():
 def test_a_hundred_bonds():
     chain, bends = fx.Chain.linear(101), (0, 49)
     kept, means = [], []
-    for part in range(10):  # of 240 MB
-        c = np.cos(turns(fx.sample(chain, CHAINS // 10, rng=part, workers=2).x, "free"))
+    for part in range(50):
+        c = np.cos(turns(fx.sample(chain, CHAINS // 50, rng=part, workers=2).x, "free"))
         kept.append(c[:, bends])
         means.append((c**2).mean(axis=1))
     theta, mean = np.arccos(np.concatenate(kept)), np.concatenate(means)
@@ -100,9 +100,9 @@ def test_a_dendrimer_against_weights():
     parents = [-1, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9]
     masses = np.where(np.arange(22) % 3 == 1, 0.1, 1.0)
     chain = fx.Chain.branched(parents, masses=masses)
-    s = fx.sample(chain, CHAINS // 5, rng=1, workers=2)
+    s = fx.sample(chain, CHAINS // 20, rng=1, workers=2)
     assert s.method == "transfer operator"
-    stiff = fx.sample(chain, CHAINS, ensemble="stiff", rng=2, workers=2).x
+    stiff = fx.sample(chain, CHAINS // 5, ensemble="stiff", rng=2, workers=2).x
     half = 0.5 * fx.logdet(chain, stiff, workers=2)
     weights = np.exp(half - half.max())
     weights /= weights.sum()
