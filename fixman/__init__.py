@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from fixman.metric import Reweighting, fixman_force, fixman_potential, logdet, reweight
     from fixman.partition import Partition
+    from fixman.sampling import Sample, sample
     from fixman.simulation import resume, simulate
     from fixman.steppers import Brownian, HybridMonteCarlo, Langevin, Newton
     from fixman.store import RunCheck, check_run, load_run
@@ -59,6 +60,7 @@ _HOMES = {
     "RunFolderError": "errors",
     "RunStorageError": "errors",
     "RunVersionWarning": "errors",
+    "Sample": "sampling",
     "SingularConstraintError": "errors",
     "SingularCoordinateError": "errors",
     "check_run": "store",
@@ -72,6 +74,7 @@ _HOMES = {
     "random_walks": "walks",
     "resume": "simulation",
     "reweight": "metric",
+    "sample": "sampling",
     "simulate": "simulation",
     "velocity_terms": "wilson",
     "wilson_b": "wilson",
@@ -95,6 +98,7 @@ __all__ = [
     "RunFolderError",
     "RunStorageError",
     "RunVersionWarning",
+    "Sample",
     "SingularConstraintError",
     "SingularCoordinateError",
     "__version__",
@@ -115,6 +119,7 @@ __all__ = [
     "reweight",
     "rheology",
     "rigid",
+    "sample",
     "simulate",
     "structured",
     "velocity_terms",

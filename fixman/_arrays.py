@@ -232,6 +232,15 @@ def generator(rng: Any) -> np.random.Generator:
     return np.random.default_rng(rng)
 
 
+def seeds(rng: np.random.Generator, count: int) -> list[np.random.SeedSequence]:
+    """Spawn seeds of independent streams."""
+    parent: Any = rng.bit_generator.seed_seq
+    if not hasattr(parent, "spawn"):
+        raise TypeError("rng must have been seeded by a SeedSequence, from which streams spawn")
+    answer: list[np.random.SeedSequence] = parent.spawn(count)
+    return answer
+
+
 def masses(value: Any, n: int) -> Array:
     """Return n masses within 1e±100; a scalar is repeated."""
     array = np.array(real(value, (), "masses"), dtype=np.float64)

@@ -1,8 +1,9 @@
 """Closed forms and quadratures that any code for constrained chains can be tested against.
 
-Nothing here uses the rest of the library, and its arguments are angles and cosines rather than
-configurations.  Bonds have length 1 unless an argument says otherwise; bending angles are 0 where
-the chain is straight, torsions 0 at cis.  Whole arrays are welcome where a shape begins with dots.
+Nothing here uses the chains of the rest of the library, and arguments are angles and cosines rather
+than configurations.  Bonds have length 1 unless an argument says otherwise; bending angles are 0
+where the chain is straight, torsions 0 at cis.  Whole arrays are welcome where a shape begins with
+dots.
 
 The rigid ensemble is that of constraints, the stiff one that of equally stiff springs in their
 place (theory.md section 4).  Overdamped dynamics with constraints samples neither, but
@@ -13,7 +14,8 @@ if it is free, N on a fixed base.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -21,11 +23,13 @@ from numpy.typing import ArrayLike
 from scipy import sparse, special
 from scipy.sparse.linalg import splu
 
-from fixman import _arrays
+from fixman import _arrays, transfer
 from fixman._arrays import Array
 from fixman.errors import SingularConstraintError
 
 __all__ = [
+    "bend_cumulative",
+    "bend_density",
     "dumbbell_normal_stress",
     "dumbbell_orientation",
     "dumbbell_viscosity",
@@ -34,9 +38,12 @@ __all__ = [
     "four_beads_logdet",
     "four_beads_mean_cosine",
     "freely_jointed_logdet",
+    "mean_cosine_powers",
+    "mean_fourth_end_to_end",
     "mean_square_cosines",
     "mean_square_end_to_end",
     "mean_square_gyration",
+    "mean_square_products",
     "trimer_cumulative",
     "trimer_density",
     "zero_shear_viscosity",
@@ -47,9 +54,7 @@ Ensemble = Literal["rigid", "stiff"]
 
 RIGHT_ANGLE = float(np.pi / 2)
 
-ORDERS = (24, 48, 96)  # of a quadrature: one after the other until the last two agree
-AGREE = 1e-9  # then the last one's own error is below 1e-12: digits grow by half at each doubling
-HARMONICS = (8, 16, 32, 64, 128, 256, 512)  # largest degrees, likewise
+HARMONICS = (8, 16, 32, 64, 128, 256, 512)  # largest degrees: one after the other until two agree
 AGREE_HARMONICS = 1e-6  # then below 1e-12: digits double, and more
 
 
@@ -187,85 +192,89 @@ def mean_square_cosines(
     >>> analytic.mean_square_cosines(4).round(6)
     array([0.319554, 0.318223, 0.319554])
     """
-    _require(dim, base)
-    N = _arrays.positive_int(bonds, "bonds")
-    if N < 2:
-        raise ValueError(f"bonds must be at least 2, one bond has no bend, got {bonds}")
-    w = _inverse_masses(masses, N, base)
-    if N == 2:
+    w = _freely_jointed(bonds, dim, masses, base)
+    if w.size == 3:
         m, _ = _coupling(dim, masses, base, "rigid")
         above, below = special.hyp2f1(-0.5, [1.5, 0.5], [dim / 2 + 1, dim / 2], m)
         return np.array([above / below / dim])
-    found, change = _transferred(w, dim, ORDERS[0]), 0.0
-    for order in ORDERS[1:]:
-        before, found = found, _transferred(w, dim, order)
-        change = float(np.abs(found - before).max())
-        if change < AGREE:
-            return found
-    k = int(np.argmax(np.abs(np.diff(np.log(w[w > 0.0])))))
-    raise ValueError(
-        f"the masses are too uneven: quadratures of {ORDERS[-2]} and {ORDERS[-1]} points differ by "
-        f"{change:.0e}; the largest step is between bead {k} and bead {k + 1}"
-    )
+    return _settled(transfer.square_cosines, w, dim)
 
 
-def _transferred(w: Array, dim: int, order: int) -> Array:
-    """⟨cos² θ⟩ of every bend, functions of a pivot being known at ``order`` Chebyshev nodes.
+def mean_square_products(
+    bonds: int, *, dim: int = 3, masses: ArrayLike = 1.0, base: Base = "free"
+) -> Array:
+    """⟨cos² θ_j cos² θ_k⟩ of a freely jointed chain in the rigid ensemble, (bonds − 1, bonds − 1).
 
-    The pivot of bond k enters as z_k = ln(d_k/w_k), between 0 and ln(1 + w_{k−1}/w_k): as functions
-    of d itself they would need many more nodes where masses are uneven.
+    The diagonal is ⟨cos⁴ θ⟩.  Less the product of the averages it is what bends know of each other.
+
+    Accuracy and errors are those of `mean_square_cosines`.  O(bonds²).
     """
-    # A base has z_1 = 0, and the interval only needs a width.
-    reach = np.log1p(np.where(w[:-1] > 0.0, w[:-1], w[1:]) / w[1:])
-    nodes = np.cos(np.pi * (np.arange(order) + 0.5) / order)
-    to_coefficients = np.polynomial.chebyshev.chebvander(nodes, order - 1).T * (2.0 / order)
-    to_coefficients[0] /= 2.0
-    start = 1.0 if w[0] > 0.0 else -1.0  # z_1 is one end of its interval or the other
-    row: Array = start ** np.arange(order) @ to_coefficients
-
-    known: dict[tuple[float, ...], tuple[Array, Array]] = {}  # most chains repeat themselves
-    operators = []
-    for k in range(1, w.size - 1):
-        key = (float(w[k] / w[k + 1]), float(reach[k - 1]), float(reach[k]))
-        if key not in known:
-            known[key] = _operators(*key, nodes, to_coefficients, dim)
-        operators.append(known[key])
-
-    columns = [np.ones(order)]  # from the free end: ∫ over all bends beyond
-    for plain, _ in reversed(operators[1:]):
-        columns.append(_scaled(plain @ columns[-1]))
-    averages = np.empty(len(operators))
-    for k, (plain, squared) in enumerate(operators):
-        column = columns.pop()
-        averages[k] = (row @ squared @ column) / (row @ plain @ column)
-        row = _scaled(row @ plain)
-    return averages
+    return _settled(transfer.square_products, _freely_jointed(bonds, dim, masses, base), dim)
 
 
-def _operators(
-    ratio: float, reach: float, reach_after: float, nodes: Array, to_coefficients: Any, dim: int
-) -> tuple[Array, Array]:
-    """h ↦ ∫ √(d/w) h(z′) over one bend, and the same with cos² θ under the integral.
+def mean_cosine_powers(
+    powers: ArrayLike, *, dim: int = 3, masses: ArrayLike = 1.0, base: Base = "free"
+) -> float:
+    """⟨Π_k (cos θ_k)^p_k⟩ over the bends of a freely jointed chain in the rigid ensemble.
 
-    d/w = e^z′ = 1 + ratio (1 − cos² θ e^−z) belong to the bond after it, and ratio = w_k/w_{k+1}.
+    ``powers (bends,)`` are 0 or even: the density is even in every cosine, so that the average is 0
+    where one is odd.  (2, 0, 2) is ⟨cos² θ₁ cos² θ₃⟩ of four bonds.
+
+    Accuracy, cost and errors are those of `mean_square_cosines`.
     """
-    points, weights = np.polynomial.legendre.leggauss(nodes.size)
-    theta = (points + 1.0) * np.pi / 4.0  # the other quarters are its mirror images
-    z = reach * (nodes[:, None] + 1.0) / 2.0
-    after = np.log1p(ratio * (np.sin(theta) ** 2 * np.exp(-z) - np.expm1(-z)))
-    measure = weights * np.sin(theta) ** (dim - 2) * np.exp(after / 2.0)
-    basis = np.polynomial.chebyshev.chebvander(2.0 * after / reach_after - 1.0, nodes.size - 1)
-    plain, squared = (
-        (kernel[:, None] @ basis)[:, 0] @ to_coefficients
-        for kernel in (measure, measure * np.cos(theta) ** 2)
-    )
-    return plain, squared
+    p = _arrays.real(powers, (), "powers")
+    if p.ndim != 1 or not p.size:
+        raise ValueError(f"powers must have shape (bends,), at least one, got {p.shape}")
+    if not ((p >= 0.0) & (p <= 100.0) & (p % 2.0 == 0.0)).all():
+        raise ValueError(f"powers must be even, from 0 to 100, got {powers!r:.80}")
+    w = _freely_jointed(p.size + 1, dim, masses, base)
+    return float(_settled(partial(transfer.cosine_powers, p.astype(np.int64)), w, dim))
 
 
-def _scaled(values: Array) -> Array:
-    """Only ratios matter, and the product over a long chain overflows."""
-    answer: Array = values / np.abs(values).max()
-    return answer
+def bend_density(
+    theta: ArrayLike, bonds: int, *, dim: int = 3, masses: ArrayLike = 1.0, base: Base = "free"
+) -> Array:
+    """Probability density of every bend of a freely jointed chain in the rigid ensemble, a radian.
+
+    (...) → (..., bonds − 1).  `trimer_density` for any number of bonds: θ runs from 0 to π in
+    space, where the density of cos θ is this divided by sin θ, and from −π to π in the plane.  It
+    is an even polynomial in cos θ, with 12 digits, times sin^(d−2) θ.  In the stiff ensemble it is
+    ½ sin θ or 1/2π.
+
+    Accurate to about 1e-11.  O(bonds), 1 ms a bond, and as many polynomials of each θ.
+
+    Raises
+    ------
+    ValueError
+        For angles outside, and as `mean_square_cosines`.
+    """
+    series = _bend_series(bonds, dim, masses, base)
+    t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
+    # T_m(2c² − 1) = T_2m(c), and that is cos 2mθ.
+    even = np.polynomial.chebyshev.chebval(2.0 * np.cos(t) ** 2 - 1.0, series.T)
+    return _number(np.moveaxis(even * np.sin(t) ** (dim - 2), 0, -1))
+
+
+def bend_cumulative(
+    theta: ArrayLike, bonds: int, *, dim: int = 3, masses: ArrayLike = 1.0, base: Base = "free"
+) -> Array:
+    """Probability that each bend is at most theta: the integral of `bend_density`.
+
+    (...) → (..., bonds − 1).  For the test of Kolmogorov and Smirnov.  Arguments and errors are
+    those of `bend_density`.
+    """
+    series = _bend_series(bonds, dim, masses, base)
+    t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
+    if dim == 2:  # ∫ cos 2mθ dθ
+        total = np.multiply.outer(series[:, 0], t + np.pi)
+        for m in range(1, series.shape[1]):
+            total += np.multiply.outer(series[:, m], np.sin(2 * m * t) / (2 * m))
+    else:
+        terms = np.zeros((2 * series.shape[1], len(series)))
+        terms[::2] = series.T
+        whole = np.polynomial.chebyshev.chebint(terms, lbnd=-1.0)
+        total = 1.0 - np.polynomial.chebyshev.chebval(np.cos(t), whole)
+    return _number(np.moveaxis(np.clip(total, 0.0, 1.0), 0, -1))
 
 
 # --- four beads, bonds and angles hard -------------------------------------------------------
@@ -353,6 +362,38 @@ def mean_square_end_to_end(bonds: int, *, cosine: ArrayLike = 0.0, length: float
     return _number(_squares(bonds, cosine, length)[..., -1])
 
 
+def mean_fourth_end_to_end(
+    bonds: int,
+    *,
+    length: float = 1.0,
+    dim: int = 3,
+    masses: ArrayLike = 1.0,
+    base: Base = "free",
+    ensemble: Ensemble = "rigid",
+) -> float:
+    """⟨R⁴⟩ of N equal freely jointed bonds.
+
+    Stiff: L⁴ N (N + 2 (N − 1)/d), whatever the masses.  Rigid: the density is even in every
+    cosine, so that ⟨R²⟩, ⟨R_g²⟩ and all ⟨u_i·u_j⟩ are those of the stiff ensemble, and ⟨R⁴⟩ is the
+    first average of R that differs.  With R and u the end and the direction of k bonds, R² and
+    q = R·u, the next bond L u′ makes it R⁴ + 2 R² L² + 4 L² (R·u′)² + L⁴ on average, where
+
+        ⟨(R·u′)²⟩ = c² q² + s² (R² − q²)/(d − 1) ,
+
+    c and s of the bend: integrals of R⁴, R², q² and 1, as rows on functions of the pivot, go from
+    bond to bond by two transfer operators.
+
+    Accuracy relative to the answer, cost and errors are those of `mean_square_cosines`.
+    """
+    _require(dim, base, ensemble)
+    N = _arrays.positive_int(bonds, "bonds")
+    w = _inverse_masses(masses, N, base)
+    scale = _length(length) ** 4
+    if ensemble == "stiff" or N == 1:
+        return scale * N * (N + 2.0 * (N - 1.0) / dim)
+    return scale * float(_settled(transfer.fourth_end_to_end, w, dim))
+
+
 def mean_square_gyration(bonds: int, *, cosine: ArrayLike = 0.0, length: float = 1.0) -> Array:
     """⟨R_g²⟩ of N + 1 beads about their mean position, each counted once, (...) → (...).
 
@@ -369,9 +410,7 @@ def _squares(bonds: int, cosine: ArrayLike, length: float) -> Array:
     """⟨R²⟩ of 1 to N bonds, (..., N): the next bond adds L² (1 + 2 Σ_k c^k)."""
     N = _arrays.positive_int(bonds, "bonds")
     c = _cosine(cosine, "cosine")
-    scale = _arrays.real(length, (), "length")
-    if scale.ndim or not 1e-100 <= scale <= 1e100:
-        raise ValueError(f"length must be one number within 1e±100, got {length!r}")
+    scale = _length(length)
     added = np.ones((*c.shape, N))
     added[..., 1:] += 2.0 * np.cumsum(c[..., None] ** np.arange(1, N), axis=-1)
     answer: Array = scale**2 * np.cumsum(added, axis=-1)
@@ -506,6 +545,33 @@ def _harmonics(degree: int) -> tuple[Any, Any, Any]:
 # --- arguments -------------------------------------------------------------------------------
 
 
+def _freely_jointed(bonds: int, dim: int, masses: ArrayLike, base: Base) -> Array:
+    """Inverse masses (bonds + 1,) of a chain with a bend."""
+    _require(dim, base)
+    N = _arrays.positive_int(bonds, "bonds")
+    if N < 2:
+        raise ValueError(f"bonds must be at least 2, one bond has no bend, got {bonds}")
+    return _inverse_masses(masses, N, base)
+
+
+def _bend_series(bonds: int, dim: int, masses: ArrayLike, base: Base) -> Array:
+    w = _freely_jointed(bonds, dim, masses, base)
+    first = transfer.ORDERS[0]
+    return _settled(transfer.bend_series, w, dim, lambda series: series[:, :first])
+
+
+def _settled(
+    compute: Callable[[Array, transfer.Grid], Array],
+    w: Array,
+    dim: int,
+    watched: Callable[[Array], Array] = np.asarray,
+) -> Array:
+    """Compute on finer grids until the answer is known."""
+    return transfer.settled(
+        lambda order: compute(w, transfer.grid_of(order, dim)), watched, 1.0 / w[w > 0.0]
+    )
+
+
 def _coupling(dim: int, masses: ArrayLike, base: Base, ensemble: Ensemble) -> tuple[float, float]:
     """κ² and 1 − κ²: the determinant of a trimer is ∝ 1 − κ² cos² θ.  Stiff is κ = 0."""
     _require(dim, base, ensemble)
@@ -529,6 +595,13 @@ def _inverse_masses(masses: ArrayLike, bonds: int, base: Base) -> Array:
     if base == "fixed":
         return np.concatenate([[0.0], 1.0 / _arrays.masses(masses, bonds)])
     return 1.0 / _arrays.masses(masses, bonds + 1)
+
+
+def _length(value: Any) -> float:
+    scale = _arrays.real(value, (), "length")
+    if scale.ndim or not 1e-100 <= scale <= 1e100:
+        raise ValueError(f"length must be one number within 1e±100, got {value!r}")
+    return float(scale)
 
 
 def _cosine(value: ArrayLike, name: str) -> Array:

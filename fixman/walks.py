@@ -15,7 +15,7 @@ from fixman.dynamics import project
 from fixman.errors import ConstraintSolveError, SingularConstraintError
 from fixman.kernels.rows import ANGLE, LENGTH, TORSION
 
-__all__ = ["random_walks"]
+__all__ = ["draw", "hard_targets", "random_walks"]
 
 TETRAHEDRAL = math.acos(1.0 / 3.0)  # bending angle between tetrahedral bonds
 TURNS = {LENGTH: math.inf, ANGLE: math.pi, TORSION: 2.0 * math.pi}  # furthest from 0
@@ -68,8 +68,16 @@ def random_walks(
     generator = _arrays.generator(rng)
     # Chart coordinates and positions.
     _arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} walks of {chain.n} beads")
-    targets = np.zeros(len(chain.coordinates))
+    targets = hard_targets(chain, lengths, angles, torsions)
+    if not chain.extra:
+        return draw(chain, targets, size, generator)
+    return np.stack([_closed(chain, targets, generator) for _ in range(size)])
+
+
+def hard_targets(chain: Chain, lengths: ArrayLike, angles: ArrayLike, torsions: ArrayLike) -> Array:
+    """Values of all coordinates, in public order; soft angles and torsions are 0."""
     kinds = chain.layout.rows.kinds
+    targets = np.zeros(kinds.size)
     for kind, value in ((LENGTH, lengths), (ANGLE, angles), (TORSION, torsions)):
         rows = np.flatnonzero(kinds == kind)
         given = _arrays.real(value, (), f"{KINDS[kind]}s")
@@ -85,9 +93,12 @@ def random_walks(
                 f"{np.ravel(given)[np.abs(given).argmax()]:g}; np.radians converts degrees"
             )
         targets[rows] = given
-    if not chain.extra:
-        return chain.cartesian(_draw(chain, targets, size, generator))
-    return np.stack([_closed(chain, targets, generator) for _ in range(size)])
+    return targets
+
+
+def draw(chain: Chain, targets: Array, size: int, rng: np.random.Generator) -> Array:
+    """Draw open walks (size, n, d) with the values of `hard_targets`."""
+    return chain.cartesian(_draw(chain, targets, size, rng))
 
 
 def _draw(chain: Chain, targets: Array, size: int, rng: np.random.Generator) -> Array:
@@ -111,7 +122,7 @@ def _draw(chain: Chain, targets: Array, size: int, rng: np.random.Generator) -> 
 def _closed(chain: Chain, targets: Array, rng: np.random.Generator) -> Array:
     """Return one walk whose extra rows have their values too."""
     for _ in range(TRIES):
-        x = chain.cartesian(_draw(chain, targets, 1, rng)[0])
+        (x,) = draw(chain, targets, 1, rng)
         try:
             return _bring(chain, x, targets)
         except (ConstraintSolveError, SingularConstraintError) as error:

@@ -195,6 +195,97 @@ def test_averages_by_brute_force(dim, base, even):
     found = analytic.mean_square_cosines(bends + 1, dim=dim, masses=masses, base=base)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
+    of = {"dim": dim, "masses": masses, "base": base}
+    products = np.einsum("ijka,ijkb,ijk->ab", squares, squares, weight) / weight.sum()
+    found = analytic.mean_square_products(bends + 1, **of)
+    np.testing.assert_allclose(found, products, rtol=1e-10)
+    expected = np.sum(weight * squares[..., 0] * squares[..., 1] ** 3) / weight.sum()
+    assert analytic.mean_cosine_powers([2, 6, 0], **of) == pytest.approx(expected, rel=1e-10)
+    # The density of the second bend, at the nodes, by integrating over the others.
+    bins = weight.sum(axis=(0, 2)) / weight.sum()
+    area = weights * np.pi / 4
+    area *= 4 if dim == 2 else 2  # mirror images
+    found = analytic.bend_density(theta, bends + 1, **of)
+    assert found.shape == (40, bends)
+    np.testing.assert_allclose(found[:, 1] * area, bins, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("dim", "base", "masses"), TRIMERS)
+def test_bends_of_trimers_are_those_of_the_closed_form(dim, base, masses):
+    of = {"dim": dim, "masses": masses, "base": base}
+    theta = np.linspace(low(dim), np.pi, 21)
+    if masses == (1.0, 1e-6, 2.0):  # nearly a cusp
+        with pytest.raises(ValueError, match="too uneven"):
+            analytic.bend_density(theta, 2, **of)
+        return
+    found = analytic.bend_density(theta, 2, **of)
+    np.testing.assert_allclose(found[:, 0], analytic.trimer_density(theta, **of), atol=1e-10)
+    found = analytic.bend_cumulative(theta, 2, **of)
+    np.testing.assert_allclose(found[:, 0], analytic.trimer_cumulative(theta, **of), atol=1e-11)
+
+
+@given(seeds, st.integers(2, 6), st.sampled_from([2, 3]), st.sampled_from(BASES))
+def test_bends_are_distributed(seed, bonds, dim, base):
+    rng = np.random.default_rng(seed)
+    masses = random_masses(rng, bonds + ENDS[base])
+    of = {"dim": dim, "masses": masses, "base": base}
+    first = low(dim)
+    half = (np.pi - first) / 2
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    theta = first + half * (nodes + 1)
+    density = analytic.bend_density(theta, bonds, **of) * (half * weights)[:, None]
+    np.testing.assert_allclose(density.sum(axis=0), 1.0, atol=1e-10)
+    squares = np.cos(theta) ** 2 @ density
+    np.testing.assert_allclose(squares, analytic.mean_square_cosines(bonds, **of), atol=1e-10)
+    assert np.all(density > 0)
+    ends = analytic.bend_cumulative([first, np.pi], bonds, **of)
+    np.testing.assert_allclose(ends, [np.zeros(bonds - 1), np.ones(bonds - 1)], atol=1e-12)
+    step = 1e-4
+    inside = rng.uniform(first + step, np.pi - step)
+    slope = np.diff(analytic.bend_cumulative([inside - step, inside + step], bonds, **of), axis=0)
+    exact = analytic.bend_density(inside, bonds, **of)
+    np.testing.assert_allclose(slope[0] / (2 * step), exact, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("dim", [2, 3])
+def test_fourth_moments_of_three_bonds(dim, base):
+    """Of R² = 3 + 2 (c₁ + c₂ + u₁·u₃), u₁·u₃ = c₁c₂ − s₁s₂ cos φ, over two bends and a torsion."""
+    masses = np.array([0.2, 3.0, 1.0, 0.4])[: 3 + ENDS[base]]
+    nodes, weights = np.polynomial.legendre.leggauss(48)
+    theta = (nodes + 1) * np.pi / 2
+    measure = weights * np.sin(theta) ** (dim - 2)
+    turns = np.cos(np.arange(8) * np.pi / 4) if dim == 3 else np.array([1.0, -1.0])
+    c = np.cos(theta)
+    s = np.sin(theta)
+    straight = 3 + 2 * (c[:, None] + c + c[:, None] * c)
+    squares = straight[..., None] - 2 * (s[:, None] * s)[..., None] * turns
+    pairs = np.stack(np.broadcast_arrays(c[:, None], c), axis=-1)
+    logdet = analytic.freely_jointed_logdet(pairs, masses=masses, base=base)
+    weight = measure[:, None] * measure * np.exp(0.5 * logdet)
+    expected = np.sum(weight * (squares**2).mean(axis=-1)) / weight.sum()
+    of = {"dim": dim, "masses": masses, "base": base}
+    found = analytic.mean_fourth_end_to_end(3, length=2.0, **of)
+    assert found == pytest.approx(16 * expected, rel=1e-9)
+    second = np.sum(weight * squares.mean(axis=-1)) / weight.sum()
+    assert second == pytest.approx(3.0, rel=1e-9)  # as in the stiff ensemble
+    stiff = analytic.mean_fourth_end_to_end(3, ensemble="stiff", **of)
+    even = measure[:, None] * measure
+    expected = np.sum(even * (squares**2).mean(axis=-1)) / even.sum()
+    assert stiff == pytest.approx(expected, rel=1e-9)
+    assert abs(stiff - found / 16) > 0.01
+
+
+def test_fourth_moments_of_long_chains():
+    assert analytic.mean_fourth_end_to_end(1) == 1.0
+    assert analytic.mean_fourth_end_to_end(100, ensemble="stiff") == pytest.approx(
+        (5 * 100**2 - 2 * 100) / 3
+    )
+    # A Gaussian chain of shorter segments: (1 + 2/3) N² less something of order N.
+    ratios = [analytic.mean_fourth_end_to_end(N) / N**2 for N in (200, 400, 800)]
+    assert 5 / 3 - ratios[2] == pytest.approx((5 / 3 - ratios[1]) / 2, rel=1e-2)
+    assert 5 / 3 - ratios[1] == pytest.approx((5 / 3 - ratios[0]) / 2, rel=1e-2)
+
 
 @pytest.mark.parametrize(("dim", "base"), [(2, "free"), (3, "free"), (3, "fixed")])
 def test_averages_by_sampling(dim, base):
@@ -370,6 +461,16 @@ def test_sizes_by_sampling():
         (lambda: analytic.mean_square_cosines(1), ValueError, "no bend"),
         (lambda: analytic.mean_square_cosines(3, masses=np.zeros(4)), ValueError, "bead 0"),
         (lambda: analytic.mean_square_cosines(3, dim="3"), ValueError, "dim"),
+        (lambda: analytic.bend_density(-0.1, 3), ValueError, "theta must lie between 0"),
+        (lambda: analytic.bend_cumulative(180.0, 3), ValueError, "theta must lie between 0"),
+        (lambda: analytic.bend_density(0.1, 1), ValueError, "no bend"),
+        (lambda: analytic.mean_square_products(1), ValueError, "no bend"),
+        (lambda: analytic.mean_cosine_powers([2, 1]), ValueError, "must be even"),
+        (lambda: analytic.mean_cosine_powers([2, -2]), ValueError, "must be even"),
+        (lambda: analytic.mean_cosine_powers(2), ValueError, r"shape \(bends,\)"),
+        (lambda: analytic.mean_fourth_end_to_end(0), ValueError, "bonds"),
+        (lambda: analytic.mean_fourth_end_to_end(3, length=-1), ValueError, "length"),
+        (lambda: analytic.mean_fourth_end_to_end(3, ensemble="Stiff"), ValueError, "ensemble"),
         (lambda: analytic.four_beads_logdet(np.nan), ValueError, "torsion is nan"),
         (lambda: analytic.four_beads_logdet(0.0, [1.0, np.nan]), ValueError, "nan cannot be held"),
         (lambda: analytic.four_beads_logdet([0, 1], [1, 1, 1]), ValueError, "broadcast"),

@@ -201,10 +201,8 @@ def start(
     tail = (chain.n, chain.dim)
     x = _replicas(_arrays.real(x0, tail, "x0"), replicas, tail, "x0")
     generator = _arrays.generator(rng)
-    seeds: Any = generator.bit_generator.seed_seq
-    if not hasattr(seeds, "spawn"):
-        raise TypeError("rng must have been seeded by a SeedSequence, from which streams spawn")
-    random = np.array([s.generate_state(WORDS, np.uint64) for s in seeds.spawn(replicas)])
+    seeds = _arrays.seeds(generator, replicas)
+    random = np.array([seed.generate_state(WORDS, np.uint64) for seed in seeds])
     targets = _hard_values(chain, x)
     if v0 is not None:
         v = _replicas(_arrays.real(v0, tail, "v0"), replicas, tail, "v0")

@@ -1,0 +1,377 @@
+"""Independent chains of the rigid or the stiff ensemble, without a simulation where that can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csgraph
+
+from fixman import _arrays, _statistics, steppers, topology, transfer
+from fixman._arrays import Array
+from fixman.chain import Chain, require_chain
+from fixman.kernels import sampling as kernels
+from fixman.kernels.random import WORDS
+from fixman.kernels.rows import LENGTH
+from fixman.metric import logdet
+from fixman.simulation import simulate
+from fixman.walks import TETRAHEDRAL, draw, hard_targets
+
+__all__ = ["Sample", "sample"]
+
+Index = NDArray[np.int64]
+Method = Literal["independent", "transfer operator", "reweighted", "Monte Carlo"]
+
+BLOCK = 65536  # beads that a stream draws
+RETRIES = 10  # of a block whose worker is lost
+PILOT = 512  # chains that tell what a method is worth
+COSTLIEST = 100  # bonds drawn for one kept, of a tree, beyond which it is not drawn exactly
+SMALLEST_SHARE = 0.1  # of reweighted chains that must count
+FOREVER = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Chains of an ensemble, with weights.
+
+    An average is ``(np.exp(log_weights) * values).sum()``.
+
+    Attributes
+    ----------
+    x : ndarray (size, n, d)
+    log_weights : ndarray (size,)
+        Normalized: their exponentials sum to 1.  All equal unless the method is "reweighted".
+    effective_size : float
+        How many independent chains they are worth.
+    method : "independent", "transfer operator", "reweighted" or "Monte Carlo"
+    """
+
+    x: Array
+    log_weights: Array
+    effective_size: float
+    method: Method
+
+
+def sample(
+    chain: Chain,
+    size: int,
+    *,
+    lengths: ArrayLike = 1.0,
+    angles: ArrayLike = TETRAHEDRAL,
+    torsions: ArrayLike = np.pi,
+    ensemble: Literal["rigid", "stiff"] = "rigid",
+    rng: int | np.random.Generator | None = None,
+    workers: int = 1,
+    client: Any = None,
+) -> Sample:
+    """Draw independent chains of the rigid or the stiff ensemble, without potentials.
+
+    Stiff: soft angles and torsions follow the measure of space.  Rigid: the density has a factor
+    √det H^bb more (theory.md section 4).  Where the hard coordinates are all the bonds of a chain
+    or a tree it is drawn exactly, bond by bond, with the probabilities of the transfer operator;
+    otherwise stiff chains get √det H^bb for weight, and where few of these would count hybrid Monte
+    Carlo takes over.  ``method`` says which it was.
+
+    Parameters
+    ----------
+    chain : Chain
+        Linear or a tree, without extra rows.
+    size : int
+        How many.
+    lengths, angles, torsions : float, or one for each coordinate of the kind
+        Values of the hard ones, as for `random_walks`.
+    ensemble : "rigid" or "stiff"
+    rng : int or numpy.random.Generator, optional
+    workers : int
+        Threads.  The chains are the same for any number.
+    client : dask.distributed.Client, optional
+        Whose workers draw instead, the same chains.
+
+    Returns
+    -------
+    Sample
+        A free chain has its first bead at the origin.
+
+    Raises
+    ------
+    ValueError
+        For angles beyond π (degrees, most likely), for rings and other extra rows, and where
+        neighbours differ so much in mass that the quadrature does not converge.
+    MemoryError
+        If this machine cannot hold them.
+    NotImplementedError
+        If weights are too uneven, and there is no hybrid Monte Carlo.
+
+    Notes
+    -----
+    O(n) a chain: for bonds alone 30 to 60 ns a bond, the stiff ensemble some 100 ns, weights what
+    `logdet` costs.  A tree costs as many times more as its branch points refuse, from level to
+    level; beyond a hundredfold it is reweighted.  Tables for a chain are made once, in 0.3 ms for
+    each bend unlike all others.
+    """
+    require_chain(chain)
+    size = _arrays.positive_int(size, "size")
+    generator = _arrays.generator(rng)
+    workers = _arrays.positive_int(workers, "workers")
+    if ensemble not in ("rigid", "stiff"):
+        raise ValueError(f"ensemble must be 'rigid' or 'stiff', got {ensemble!r}")
+    if client is not None and not (hasattr(client, "map") and hasattr(client, "gather")):
+        raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
+    if chain.extra:
+        raise ValueError(
+            f"chains with closures or other extra rows, here {len(chain.extra)}, cannot be drawn "
+            "independently: fixman.random_walks makes starting configurations, of no ensemble, and "
+            "fixman.HybridMonteCarlo samples from there"
+        )
+    _arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} chains of {chain.n} beads")
+    targets = hard_targets(chain, lengths, angles, torsions)
+    block = max(1, BLOCK // chain.n)
+    counts = [min(block, size - first) for first in range(0, size, block)]
+    pilot, *seeds = _arrays.seeds(generator, 1 + len(counts))
+    walks = _Walks(pilot, PILOT, chain, targets, weighed=ensemble == "rigid")
+
+    def drawn(function: Callable[[Any], _Block], task: Any, method: Method) -> Sample:
+        pairs = zip(seeds, counts, strict=True)
+        tasks = [replace(task, seed=seed, count=count) for seed, count in pairs]
+        x = np.empty((size, chain.n, chain.dim))
+        logs = np.empty(size)
+        first = 0
+        for block, weights in _each(function, tasks, workers, client):
+            last = first + len(block)
+            x[first:last], logs[first:last] = block, weights
+            first = last
+        logs -= logs.max()
+        logs -= np.log(np.exp(logs).sum())
+        return Sample(x, logs, _statistics.effective_size(logs), method)
+
+    if ensemble == "stiff":
+        return drawn(_walk, walks, "independent")
+    if _bonds_alone(chain):
+        trees = _Trees(pilot, min(PILOT, block), chain.n, chain.dim, *_tables(chain, targets))
+        most = COSTLIEST * chain.n * trees.count
+        if not trees.branched or _grow(replace(trees, most=most)) is not None:
+            return drawn(_tree, trees, "transfer operator")
+    share = _statistics.effective_size(_walk(walks)[1]) / PILOT
+    if share >= SMALLEST_SHARE:
+        return drawn(_walk, walks, "reweighted")
+    return _by_monte_carlo(chain, targets, size, share, generator, workers)
+
+
+_Block = tuple[Array, ArrayLike]  # chains, and logarithms of their weights
+
+
+def _each(
+    function: Callable[[Any], _Block], tasks: list[Any], workers: int, client: Any
+) -> Iterable[_Block]:
+    if client is not None:
+        futures = client.map(function, tasks, pure=False, retries=RETRIES)
+        yield from client.gather(futures)
+    elif min(workers, len(tasks)) == 1:
+        yield from map(function, tasks)
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            yield from pool.map(function, tasks)
+
+
+# --- stiff chains --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Walks:
+    """Stiff chains to be drawn, for the rigid ensemble to be ``weighed``."""
+
+    seed: np.random.SeedSequence
+    count: int
+    chain: Chain
+    targets: Array
+    weighed: bool
+
+
+def _walk(task: _Walks) -> _Block:
+    x = draw(task.chain, task.targets, task.count, np.random.default_rng(task.seed))
+    return x, 0.5 * logdet(task.chain, x) if task.weighed else 0.0
+
+
+# --- trees of bonds ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Trees:
+    """Trees to be drawn, in no more than ``most`` bonds: what `kernels.draw_trees` needs."""
+
+    seed: np.random.SeedSequence
+    count: int
+    n: int
+    dim: int
+    tree: tuple[Index, Index, Index, int, Array, Array]
+    table: tuple[Index, Array, Index, Array, Array]
+    branched: bool
+    most: int = FOREVER
+
+
+def _tree(task: _Trees) -> _Block:
+    x = _grow(task)
+    assert x is not None
+    return x, 0.0
+
+
+def _grow(task: _Trees) -> Array | None:
+    """Return trees (count, n, d), or None if there are more bonds to draw than are allowed."""
+    x = np.empty((task.count * task.n, task.dim))
+    stream = task.seed.generate_state(WORDS, np.uint64)
+    # What comes from another process may be read-only, for which kernels are not compiled.
+    tree, table = (
+        tuple(np.require(a, requirements="W") if isinstance(a, np.ndarray) else a for a in given)
+        for given in (task.tree, task.table)
+    )
+    work = np.empty(4 * task.tree[0].size)
+    done = kernels.draw_trees(stream, tree, table, task.dim, task.count, task.most, x, work)
+    return x.reshape(task.count, task.n, task.dim) if done else None
+
+
+def _bonds_alone(chain: Chain) -> bool:
+    """Whether the hard coordinates are all the bonds."""
+    return np.array_equal(chain.hard_mask, chain.layout.rows.kinds == LENGTH)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """What of `_Trees` does not depend on lengths.
+
+    ``bonded`` are the beads that the lengths belong to in the chart.
+    """
+
+    begins: Index
+    parents: Index
+    beads: Index
+    anchor: int
+    w: Array
+    bonded: Index
+    acceptances: transfer.Acceptances
+    branched: bool
+
+
+_KNOWN: WeakKeyDictionary[Chain, _Tables] = WeakKeyDictionary()
+
+
+def _tables(chain: Chain, targets: Array) -> tuple[Any, ...]:
+    """Return the fields ``tree``, ``table`` and ``branched`` of `_Trees`."""
+    found = _KNOWN.get(chain)
+    if found is None:
+        found = _KNOWN[chain] = _tabulated(chain)
+    lengths = targets[found.bonded * chain.dim]
+    tree = (found.begins, found.parents, found.beads, found.anchor, found.w, lengths)
+    return tree, tuple(found.acceptances), found.branched
+
+
+def _tabulated(chain: Chain) -> _Tables:
+    """Return beads before their parents, and what hangs on one bead together."""
+    n, fixed = chain.n, int(chain.base == "fixed")
+    above = np.where(chain.references[:, 0] < 0, n, chain.references[:, 0])  # the base is node n
+    bonded = np.flatnonzero(above < n + fixed)
+    pairs = np.stack([above[bonded], bonded], axis=1)
+    joined = topology.graph(n + fixed, pairs)
+    degree = np.bincount(pairs.ravel(), minlength=n + fixed)
+    root = _root(joined, degree, n)
+    order, before = csgraph.depth_first_order(joined, root, directed=False)
+    beads = order[::-1].astype(np.int64)
+    place = np.argsort(beads)
+    parents = place[before[beads[:-1]]]
+    sizes = [1] * beads.size
+    for k, parent in enumerate(parents.tolist()):
+        sizes[parent] += sizes[k]
+    w = np.append(chain.layout.inverse_masses, np.zeros(fixed))[beads]
+    last = (degree[beads[parents]] > 2) | (parents == beads.size - 1)
+    last |= degree[beads[:-1]] == 1  # the bond at an end has one pivot, whatever follows
+    inwards = np.append(above, -1)[beads[:-1]] == beads[parents]  # as in the chart
+    return _Tables(
+        np.arange(beads.size) - np.array(sizes) + 1,
+        parents,
+        np.where(beads < n, beads, -1),
+        int(place[n if fixed else 0]),
+        w,
+        np.where(inwards, beads[:-1], beads[parents]),
+        transfer.settled(
+            lambda order: transfer.acceptances(
+                w, parents, last, transfer.grid_of(order, chain.dim)
+            ),
+            transfer.Acceptances.smallest,
+            chain.masses,
+            pairs[(pairs < n).all(axis=1)],
+        ),
+        bool((degree > 2).any() or degree[root] > 1),
+    )
+
+
+def _root(joined: Any, degree: Index, n: int) -> int:
+    """Return the last end, or of a tree the branch point in the middle of most of these in a row.
+
+    What is refused in a branch point is drawn again as far as the ends, so that each level of
+    branch points multiplies the cost.
+    """
+    ends = np.flatnonzero(degree[:n] <= 1)
+    if not (degree > 2).any():
+        return int(ends[-1])
+    far, way = int(ends[-1]), np.empty(0, np.int32)
+    for _ in range(2):
+        order, way = csgraph.depth_first_order(joined, far, directed=False)
+        behind = (degree > 2).astype(np.int64)
+        for k in order[1:].tolist():
+            behind[k] += behind[way[k]]
+        far = int(np.argmax(behind))
+    path = [far]
+    while way[path[-1]] >= 0:
+        path.append(int(way[path[-1]]))
+    points = [k for k in path if degree[k] > 2]
+    return points[len(points) // 2]
+
+
+# --- where weights are too uneven ----------------------------------------------------------------
+
+STEP = 0.1  # of hybrid Monte Carlo, of what the lightest bead takes for the shortest bond
+GROUPS = 64  # chains that move independently
+SETTLE, EVERY = 200, 10  # decisions before the first frame, and from frame to frame
+
+
+def _by_monte_carlo(
+    chain: Chain,
+    targets: Array,
+    size: int,
+    share: float,
+    rng: np.random.Generator,
+    workers: int,
+) -> Sample:
+    """Frames of hybrid Monte Carlo, which starts from stiff chains."""
+    stepper: Any = getattr(steppers, "HybridMonteCarlo", None)
+    if stepper is None:
+        raise NotImplementedError(
+            f"only {share:.1%} of stiff chains would count in the rigid ensemble, fewer than "
+            f"{SMALLEST_SHARE:.0%}, and no other method is there for these hard coordinates: "
+            "simulate with fixman.Langevin(dt, ensemble='rigid'), or ask for the stiff ensemble"
+        )
+    replicas = min(size, GROUPS)
+    frames = -(-size // replicas)
+    lengths = targets[chain.layout.rows.kinds == LENGTH]
+    dt = STEP * float(np.abs(lengths).min()) * float(np.sqrt(chain.masses.min()))
+    run = simulate(
+        chain,
+        draw(chain, targets, replicas, rng),
+        stepper(dt, ensemble="rigid"),
+        SETTLE + EVERY * frames,
+        every=EVERY,
+        rng=rng,
+        workers=workers,
+        progress=False,
+    )
+    x = run.x[-frames:]
+    half = 0.5 * np.asarray(logdet(chain, x))
+    worth = size / _statistics.statistical_inefficiency(half)
+    x = x.reshape(-1, chain.n, chain.dim)[:size]
+    if chain.base == "free":
+        x = x - x[:, :1]
+    return Sample(x, np.full(size, -np.log(size)), max(1.0, worth), "Monte Carlo")
