@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fixman.metric import Reweighting, fixman_force, fixman_potential, logdet, reweight
     from fixman.partition import Partition
     from fixman.simulation import resume, simulate
-    from fixman.steppers import Langevin, Newton
+    from fixman.steppers import Langevin, MonteCarlo, Newton
     from fixman.store import RunCheck, check_run, load_run
     from fixman.trajectory import Run
     from fixman.walks import random_walks
@@ -47,6 +47,7 @@ _HOMES = {
     "FrameError": "errors",
     "Coordinate": "coordinates",
     "Langevin": "steppers",
+    "MonteCarlo": "steppers",
     "Motion": "dynamics",
     "Newton": "steppers",
     "Partition": "partition",
@@ -81,6 +82,7 @@ __all__ = [
     "Coordinate",
     "FrameError",
     "Langevin",
+    "MonteCarlo",
     "Motion",
     "Newton",
     "Partition",

@@ -12,12 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 from fixman.steppers.langevin import Langevin
+from fixman.steppers.montecarlo import MonteCarlo
 from fixman.steppers.newton import Newton
 from fixman.steppers.state import State, Stepper
 
-__all__ = ["Langevin", "Newton", "State", "Stepper", "from_parameters"]
+__all__ = ["Langevin", "MonteCarlo", "Newton", "State", "Stepper", "from_parameters"]
 
-KINDS: dict[Any, Any] = {"newton": Newton, "langevin": Langevin}
+KINDS: dict[Any, Any] = {"newton": Newton, "langevin": Langevin, "montecarlo": MonteCarlo}
 
 
 def from_parameters(parameters: dict[str, Any], potential: Any = None) -> Stepper:

@@ -144,16 +144,9 @@ def start(
     drifting: bool,
 ) -> State:
     """Replicate x0, give every replica a stream, and take or draw the velocities."""
-    require_chain(chain)
-    replicas = _arrays.positive_int(replicas, "replicas")
-    tail = (chain.n, chain.dim)
-    x = _replicas(_arrays.real(x0, tail, "x0"), replicas, tail, "x0")
-    generator = _arrays.generator(rng)
-    seeds: Any = generator.bit_generator.seed_seq
-    if not hasattr(seeds, "spawn"):
-        raise TypeError("rng must have been seeded by a SeedSequence, from which streams spawn")
-    random = np.array([s.generate_state(WORDS, np.uint64) for s in seeds.spawn(replicas)])
-    targets = _hard_values(chain, x)
+    state = begin(chain, x0, replicas, rng)
+    x, random, tail = state.x, state.random, (chain.n, chain.dim)
+    replicas = len(x)
     if v0 is not None:
         v = _replicas(_arrays.real(v0, tail, "v0"), replicas, tail, "v0")
     else:
@@ -164,11 +157,25 @@ def start(
         v *= np.sqrt(kT * chain.layout.inverse_masses)[:, None]
         if not drifting:  # before the projection, which leaves the momentum alone
             v -= np.average(v, axis=1, weights=chain.masses)[:, None]
-    state = State(x, v, random, targets)
+    state.v = v
     state.v = Prepared.of(chain, state, plan).run(state, 0, 1)[0].v
     for r in np.flatnonzero(~np.isfinite(state.v).all(axis=(1, 2)))[:1].tolist():
         raise_failure(chain, x, r)
     return state
+
+
+def begin(chain: Chain, x0: ArrayLike, replicas: int, rng: Any) -> State:
+    """Replicate x0 and give every replica a stream; velocities are zero."""
+    require_chain(chain)
+    replicas = _arrays.positive_int(replicas, "replicas")
+    tail = (chain.n, chain.dim)
+    x = _replicas(_arrays.real(x0, tail, "x0"), replicas, tail, "x0")
+    generator = _arrays.generator(rng)
+    seeds: Any = generator.bit_generator.seed_seq
+    if not hasattr(seeds, "spawn"):
+        raise TypeError("rng must have been seeded by a SeedSequence, from which streams spawn")
+    random = np.array([s.generate_state(WORDS, np.uint64) for s in seeds.spawn(replicas)])
+    return State(x, np.zeros_like(x), random, _hard_values(chain, x))
 
 
 def warn_of_long_steps(chain: Chain, state: State, plan: Plan, kT: float | None = None) -> None:
