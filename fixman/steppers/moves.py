@@ -134,7 +134,7 @@ class _Graph:
             order.append(bead)
             # Taken from the end: what goes on round a ring that the bead itself is on comes last.
             stack += sorted(children[bead], key=lambda b: b not in self.inner)
-        self._ends = {}
+        self._ends: dict[int, int] = {}
         for bead in reversed(order):
             self._ends[bead] = 1 + sum(self._ends[child] for child in children[bead])
         order = [bead for bead in order if bead >= 0]
