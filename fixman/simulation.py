@@ -379,6 +379,8 @@ def _block(chain: Chain, replicas: int, every: int, stepper: Stepper) -> dict[st
     """Frames of a block, and the most steps between two checkpoints."""
     beads = replicas * chain.n
     work = BLOCK_WORK // SLOW if _holds_own(stepper.parameters()) else BLOCK_WORK
+    if hasattr(stepper, "passes"):
+        work //= stepper.passes(chain)
     by_bytes = BLOCK_BYTES // (16 * beads * chain.dim)
     by_work = work // (every * beads + CALL_WORK)
     stride = min(every, max(1, work // beads))

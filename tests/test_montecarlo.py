@@ -15,6 +15,7 @@ from scipy.spatial.transform import Rotation
 import fixman as fx
 from fixman.kernels import crankshafts, pivots
 from fixman.kernels.crankshafts import LINE, POINT, RING, SHIFT
+from fixman.kernels.rows import LENGTH
 from fixman.potentials import WCA, Bending, Compiled, Gravity, Tension, Tether, bind
 from fixman.steppers import MonteCarlo, State, from_parameters
 from fixman.steppers.moves import moves
@@ -36,6 +37,10 @@ BONDS = {
     "plane": fx.Chain.linear(9, dim=2, masses=masses(9)),
     "arm": fx.Chain.linear(8, dim=2, base="fixed", masses=masses(8)),
     "dumbbell": fx.Chain.linear(2),
+}
+ROTATING = {
+    "rotating": fx.Chain.linear(9, hard=ANGLES, masses=masses(9)),
+    "butane": fx.Chain.linear(4, hard=ANGLES),
 }
 PARTS = {
     "linear": fx.Chain.linear(6, masses=masses(6)),
@@ -80,7 +85,11 @@ def turn(words, width, dim):
 
 
 def swept(chain, x, lengths, words, width, backward, ensemble):
-    """Positions after a sweep decided by ln det of whole configurations; how many accepted."""
+    """Positions after a sweep decided by ln det of whole configurations; how many accepted.
+
+    With hard angles the bonds ahead turn about the one before them.
+    """
+    torsions = "angle" in {chain.coordinates[k].kind for k in chain.hard}
     base = chain.base == "fixed"
 
     def positions(b):
@@ -92,9 +101,13 @@ def swept(chain, x, lengths, words, width, backward, ensemble):
     units[:, : chain.dim] = np.diff(joints, axis=0) / lengths[:, None]
     order = np.arange(lengths.size)[:: -1 if backward else 1]
     accepted = 0
-    for place in range(lengths.size):
+    for place in range(2 if torsions else 0, lengths.size):
         ahead = order[place:]
-        q, words = turn(words, width, chain.dim)
+        if torsions:
+            c, s, words = pivots.spin(words, width)
+            q, words = (c, *(s * units[order[place - 1]])), words_of(words)
+        else:
+            q, words = turn(words, width, chain.dim)
         trial = units.copy()
         trial[ahead] = Rotation.from_quat(np.roll(q, -1)).apply(units[ahead])
         if place:
@@ -114,22 +127,25 @@ def swept(chain, x, lengths, words, width, backward, ensemble):
 
 
 @pytest.mark.parametrize("ensemble", ["rigid", "stiff"])
-@pytest.mark.parametrize("name", BONDS)
+@pytest.mark.parametrize("name", [*BONDS, *ROTATING])
 def test_sweeps_decide_by_the_determinant_of_the_whole_chain(name, ensemble):
-    chain = BONDS[name]
-    x = random_walks(chain, 1, rng=2, lengths=np.linspace(0.5, 2.0, chain.hard.size))
+    chain = (BONDS | ROTATING)[name]
+    bonds = chain.n - (chain.base == "free")
+    angles = {"angles": np.linspace(0.7, 1.5, chain.n - 1)} if name in ROTATING else {}
+    x = random_walks(chain, 1, rng=2, lengths=np.linspace(0.5, 2.0, bonds), **angles)
     stepper = MonteCarlo(ensemble=ensemble, burn_in=0)
     state = stepper.start(chain, x, rng=1)
     state.tally[:, 2] = 2.5
+    lengths = state.targets[0, chain.layout.hard_rows.kinds == LENGTH]
     x, words, accepted = state.x[0], words_of(state.random[0]), 0
     for step in range(8):
         stepper.advance(chain, state, 1)
-        given = state.targets[0], words, 2.5, step % 2, ensemble
+        given = lengths, words, 2.5, step % 2, ensemble
         x, more, words = swept(chain, x, *given)
         accepted += more
         np.testing.assert_allclose(state.x[0], x, rtol=0.0, atol=1e-12)
         assert words_of(state.random[0]) == words
-    tried = 8 * (chain.hard.size - 1)
+    tried = 8 * (lengths.size - (2 if name in ROTATING else 1))
     assert state.tally[0].tolist() == [tried, accepted, 2.5]
     assert ensemble == "stiff" or tried == 0 or accepted < tried
 
@@ -267,6 +283,7 @@ KINDS = {
     "bonds": (BONDS["free"], None),
     "ring": (PARTS["ring"], None),
     "potential": (PARTS["rotating"], WCA()),
+    "torsions": (ROTATING["rotating"], None),
 }
 
 

@@ -15,7 +15,8 @@ from fixman import _arrays, metric
 from fixman._arrays import Array
 from fixman.chain import Chain
 from fixman.dynamics import project
-from fixman.kernels import crankshafts, pivots
+from fixman.kernels import crankshafts, pivots, torsions
+from fixman.kernels.rows import ANGLE, LENGTH
 from fixman.potentials import Bound, bind
 from fixman.steppers import state as _state
 from fixman.steppers.moves import moves
@@ -41,9 +42,10 @@ class MonteCarlo:
     probability min(1, w′/w), w = √det H^bb e^(−U/kT) in the rigid ensemble, e^(−U/kT) in the stiff
     one.  Both are sampled exactly; nothing depends on a time step.
 
-    Chains of hard bonds without a potential take O(1) a move, some 60 ns, whatever their length:
-    sweeps go from one end to the other and back, with pivots of H^bb from both.  All else takes
-    O(n) a move and goes to parts at random: potentials, trees, rings, hard angles.
+    Without a potential, linear chains of hard bonds take O(1) a move, 55 ns, whatever their length,
+    and free ones of hard bonds and angles 320 ns: sweeps go from one end to the other and back,
+    with what the determinant is made of known from both.  All else goes to parts at random and
+    takes O(n) a move, some 80 ns a bead: potentials, trees, rings.
 
     Parameters
     ----------
@@ -125,6 +127,7 @@ class MonteCarlo:
         state = _state.begin(chain, x0, replicas, rng)
         state.tally = np.zeros((len(state.x), 3))
         state.tally[:, 2] = WIDEST
+        _state.require_near(chain, state)
         prepared = _Prepared.of(chain, state, self)
         prepared.bound.energy(state.x)
         if self.ensemble == "rigid":
@@ -139,6 +142,10 @@ class MonteCarlo:
         state.step = 0
         return state
 
+    def passes(self, chain: Chain) -> int:
+        """Return how often a step goes over all beads, for whoever wants to know what it costs."""
+        return chain.n if _route(chain, self) == "crankshafts" else 1
+
     def advance(self, chain: Chain, state: State, steps: int, workers: int = 1) -> None:
         """Do ``steps`` sweeps on every replica, in place.
 
@@ -149,6 +156,7 @@ class MonteCarlo:
         """
         workers = _arrays.positive_int(workers, "workers")
         steps = _arrays.positive_int(steps, "steps")
+        _state.require_near(chain, state)
         prepared = _Prepared.of(chain, state, self)
         x, random, tally = state.x.copy(), state.random.copy(), state.tally.copy()
         prepared.run(x, random, tally, (state.step, state.step + steps), workers)
@@ -164,15 +172,18 @@ class _Prepared:
         self.key = (chain, stepper)
         self.targets = state.targets
         self.bound = bind(chain, stepper.potential, energies=True)
-        self.fused = chain.layout.links.size > 0 and stepper.potential is None
+        self.route = _route(chain, stepper)
+        if self.route != "crankshafts":
+            rows = chain.layout.hard_rows
+            self.lengths = np.ascontiguousarray(state.targets[:, rows.kinds == LENGTH])
+            return
         self.system = chain.layout.system if stepper.ensemble == "rigid" else None
         self.tables = None
         if stepper.potential is not None:
             self.tables = self.bound.tables._replace(external=None)
-        if not self.fused:
-            lengths = np.linalg.norm(np.diff(state.x[0], axis=0), axis=-1)
-            step = float(lengths.mean()) if chain.n > 1 else 1.0
-            self.moves = moves(chain, 0.0 if _invariant(self.bound, state.x[0], step) else step)
+        bonds = np.linalg.norm(np.diff(state.x[0], axis=0), axis=-1)
+        step = float(bonds.mean()) if bonds.size else 1.0
+        self.moves = moves(chain, 0.0 if _invariant(self.bound, state.x[0], step) else step)
 
     @classmethod
     def of(cls, chain: Chain, state: State, stepper: MonteCarlo) -> _Prepared:
@@ -186,34 +197,50 @@ class _Prepared:
         self, x: Array, random: Any, tally: Array, sweeps: tuple[int, int], workers: int
     ) -> None:
         """Do sweeps from one number to another on all replicas, in groups over threads."""
-        chain, stepper = self.key
-        begin, end = sweeps
         pieces = min(workers, len(x))
         edges = [len(x) * k // pieces for k in range(pieces + 1)]
-        flat = random.reshape(-1)
 
-        def fused(first: int, last: int) -> None:
-            options = chain.dim, int(chain.layout.fixed), stepper.ensemble == "rigid"
-            pivots.advance(
-                x, flat, tally, self.targets, chain.layout.links, options, sweeps, (first, last)
-            )
-
-        def single(first: int, last: int) -> None:
-            given = self.system, self.tables, self.moves, stepper.kT
-            at = begin
+        def task(first: int, last: int) -> None:
+            at, end = sweeps
             while at < end:
-                until = min(end, at - at % HELD + HELD)
-                crankshafts.advance(x, flat, tally, *given, until - at, (first, last))
-                if until % HELD == 0:
-                    x[first:last] = project(chain, x[first:last], self.targets[first:last])
+                until = end if self.route == "pivots" else min(end, at - at % HELD + HELD)
+                self._sweep((x, random.reshape(-1), tally), (at, until), (first, last))
+                if until % HELD == 0 and self.route != "pivots":
+                    x[first:last] = project(self.key[0], x[first:last], self.targets[first:last])
                 at = until
 
-        run = fused if self.fused else single
         if pieces == 1:
-            run(0, len(x))
+            task(0, len(x))
             return
         with ThreadPoolExecutor(pieces) as pool:
-            list(pool.map(run, edges[:-1], edges[1:]))
+            list(pool.map(task, edges[:-1], edges[1:]))
+
+    def _sweep(self, moved: Any, sweeps: tuple[int, int], replicas: tuple[int, int]) -> None:
+        chain, stepper = self.key
+        rigid = stepper.ensemble == "rigid"
+        if self.route == "pivots":
+            options = chain.dim, int(chain.layout.fixed), rigid
+            pivots.advance(*moved, self.lengths, chain.layout.links, options, sweeps, replicas)
+        elif self.route == "torsions":
+            masses = chain.masses / chain.masses.mean()  # which a determinant is far from losing
+            space = (np.empty((chain.n - 1, 6, 6)), np.empty(chain.n - 1)) if rigid else None
+            torsions.advance(*moved, self.lengths, masses, space, sweeps, replicas)
+        else:
+            given = self.system, self.tables, self.moves, stepper.kT
+            crankshafts.advance(*moved, *given, sweeps[1] - sweeps[0], replicas)
+
+
+def _route(chain: Chain, stepper: MonteCarlo) -> str:
+    """Return the kernels that move a chain: in O(1) a move, or in O(n)."""
+    layout = chain.layout
+    if stepper.potential is not None:
+        return "crankshafts"
+    if layout.links.size:
+        return "pivots"
+    kinds = layout.rows.kinds
+    inner = ((kinds == LENGTH) | (kinds == ANGLE)) & ~layout.rows.external
+    free = layout.linear and not layout.fixed and chain.dim == 3 and chain.n > 3
+    return "torsions" if free and np.array_equal(layout.hard_mask, inner) else "crankshafts"
 
 
 def _invariant(bound: Bound, x: Array, step: float) -> bool:

@@ -238,7 +238,7 @@ def _shortest(chain: Chain, targets: Array) -> float:
     return float(lengths.min(initial=np.inf))
 
 
-def _require_near(chain: Chain, state: State) -> None:
+def require_near(chain: Chain, state: State) -> None:
     """Refuse positions so large that a step is lost in their rounding."""
     shortest = _shortest(chain, state.targets)
     far = np.abs(state.x).max(axis=(1, 2))
@@ -415,7 +415,7 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
     """Move all replicas on, in groups over threads; on failure the state stays as it was."""
     workers = _arrays.positive_int(workers, "workers")
     steps = _arrays.positive_int(steps, "steps")
-    _require_near(chain, state)
+    require_near(chain, state)
     prepared = Prepared.of(chain, state, plan)
     moved, failures = prepared.run(state, steps, workers)
     prepared.bound.check()
