@@ -147,7 +147,7 @@ def test_sweeps_decide_by_the_determinant_of_the_whole_chain(name, ensemble):
         assert words_of(state.random[0]) == words
     tried = 8 * (lengths.size - (2 if name in ROTATING else 1))
     assert state.tally[0].tolist() == [tried, accepted, 2.5]
-    assert ensemble == "stiff" or tried == 0 or accepted < tried
+    assert ensemble == "stiff" or tried < 20 or accepted < tried
 
 
 def test_the_pivots_of_a_sweep_are_those_of_the_chain():
@@ -394,6 +394,13 @@ def test_a_wall_is_never_crossed():
         stepper.advance(chain, state, 1)
         highest = max(highest, state.x[..., 2].max())
     assert 1.0 < highest <= 1.5
+    free = PARTS["linear"]
+    near = np.full((6, 3), 1.4)
+    near[:, 0] = np.arange(6.0)
+    state = stepper.start(free, near, rng=1)  # moved up by a bond it would be beyond
+    stepper.advance(free, state, 100)
+    assert state.x[..., 2].max() <= 1.5
+    assert np.abs(state.x[0, 0] - near[0]).max() > 1.0  # but it moves about
     x0[:, 2] = 2.0 * x0[:, 0]
     with pytest.raises(ValueError, match="every value must be finite"):
         stepper.start(chain, x0)
@@ -451,6 +458,17 @@ def test_bad_arguments():
     x0[3] = x0[4]
     with pytest.raises(fx.SingularConstraintError):
         MonteCarlo().start(PARTS["ring"], x0)
+
+
+def test_long_sweeps_end_a_block_sooner():
+    chain = fx.Chain.linear(60)
+    x0 = random_walks(chain, rng=1)
+    fast, slow = (
+        fx.simulate(chain, x0, MonteCarlo(burn_in=0, potential=given), 2, every=1, rng=1)
+        for given in (None, Bending(1.0))
+    )
+    frames = [run.about["block"]["frames"] for run in (fast, slow)]
+    assert frames[1] < frames[0]
 
 
 def test_kinds_of_moves():

@@ -247,7 +247,10 @@ def _invariant(bound: Bound, x: Array, step: float) -> bool:
     """Whether the place of a chain is nothing that its energy depends on, or is given."""
     if bound.chain.base == "fixed" or bound.potential is None:
         return True
-    here, there = bound.energy(x), bound.energy(x + step)
+    try:
+        here, there = bound.energy(x), bound.energy(x + step)
+    except ValueError:  # there is a wall
+        return False
     return bool(abs(there - here) <= ALIKE * (1.0 + abs(here)))
 
 

@@ -9,6 +9,7 @@ from scipy import integrate
 
 import fixman as fx
 from fixman import analytic
+from fixman.kernels import pivots
 from fixman.potentials import Bending, Tension, Tether
 from fixman.steppers import MonteCarlo
 from fixman.walks import random_walks
@@ -191,7 +192,16 @@ def test_trimer_with_a_potential_in_the_rigid_ensemble():
 
 def test_a_million_moves_leave_no_drift():
     chain = fx.Chain.linear(101)
-    state = MonteCarlo(burn_in=0).start(chain, random_walks(chain, 1, rng=1), rng=2)
-    MonteCarlo(burn_in=0).advance(chain, state, 10102)
+    stepper, x0 = MonteCarlo(burn_in=0), random_walks(chain, 1, rng=1)
+    state = stepper.start(chain, x0, rng=2)
+    stepper.advance(chain, state, 10102)
     assert state.tally[0, 0] > 1e6
     np.testing.assert_allclose(chain.hard_values(state.x), 1.0, rtol=0.0, atol=1e-13)
+    # The same without a look at positions: pivots against ln det found anew.
+    units, rest = np.diff(x0[0], axis=0), np.empty(100)
+    words = tuple(state.random[0])
+    for _ in range(10102):
+        _, words = pivots.sweep(words, units, chain.layout.links[0], rest, np.pi, (3, True))
+        words = tuple(np.array(words, dtype=np.uint64))
+    x = np.concatenate([np.zeros((1, 3)), np.cumsum(units, axis=0)])
+    assert abs(np.log(1.0 + rest).sum() - fx.logdet(chain, x)) < 1e-12
