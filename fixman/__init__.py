@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fixman.partition import Partition
     from fixman.sampling import Sample, sample
     from fixman.simulation import resume, simulate
-    from fixman.steppers import Brownian, HybridMonteCarlo, Langevin, Newton
+    from fixman.steppers import Brownian, HybridMonteCarlo, Langevin, MonteCarlo, Newton
     from fixman.store import RunCheck, check_run, load_run
     from fixman.trajectory import Run
     from fixman.walks import random_walks
@@ -50,6 +50,7 @@ _HOMES = {
     "Coordinate": "coordinates",
     "HybridMonteCarlo": "steppers",
     "Langevin": "steppers",
+    "MonteCarlo": "steppers",
     "Motion": "dynamics",
     "Newton": "steppers",
     "Partition": "partition",
@@ -88,6 +89,7 @@ __all__ = [
     "FrameError",
     "HybridMonteCarlo",
     "Langevin",
+    "MonteCarlo",
     "Motion",
     "Newton",
     "Partition",

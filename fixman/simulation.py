@@ -380,6 +380,8 @@ def _block(chain: Chain, replicas: int, every: int, stepper: Stepper) -> dict[st
     beads = replicas * chain.n
     own = _holds_own(stepper.parameters().get("potential"))
     work = BLOCK_WORK // SLOW if own else BLOCK_WORK
+    if hasattr(stepper, "passes"):
+        work //= stepper.passes(chain)
     by_bytes = BLOCK_BYTES // (16 * beads * chain.dim)
     by_work = work // (every * beads + CALL_WORK)
     stride = min(every, max(1, work // beads))

@@ -14,6 +14,7 @@ from typing import Any
 from fixman.steppers.brownian import Brownian
 from fixman.steppers.hybrid import HybridMonteCarlo
 from fixman.steppers.langevin import Langevin
+from fixman.steppers.montecarlo import MonteCarlo
 from fixman.steppers.newton import Newton
 from fixman.steppers.state import State, Stepper
 
@@ -21,6 +22,7 @@ __all__ = [
     "Brownian",
     "HybridMonteCarlo",
     "Langevin",
+    "MonteCarlo",
     "Newton",
     "State",
     "Stepper",
@@ -32,6 +34,7 @@ KINDS: dict[Any, Any] = {
     "langevin": Langevin,
     "brownian": Brownian,
     "hybrid": HybridMonteCarlo,
+    "montecarlo": MonteCarlo,
 }
 
 

@@ -196,14 +196,9 @@ def start(
     drifting: bool,
 ) -> State:
     """Replicate x0, give every replica a stream, and take or draw the velocities."""
-    require_chain(chain)
-    replicas = _arrays.positive_int(replicas, "replicas")
-    tail = (chain.n, chain.dim)
-    x = _replicas(_arrays.real(x0, tail, "x0"), replicas, tail, "x0")
-    generator = _arrays.generator(rng)
-    seeds = _arrays.seeds(generator, replicas)
-    random = np.array([seed.generate_state(WORDS, np.uint64) for seed in seeds])
-    targets = _hard_values(chain, x)
+    state = begin(chain, x0, replicas, rng)
+    x, random, tail = state.x, state.random, (chain.n, chain.dim)
+    replicas = len(x)
     if v0 is not None:
         v = _replicas(_arrays.real(v0, tail, "v0"), replicas, tail, "v0")
     else:
@@ -214,15 +209,26 @@ def start(
         v *= np.sqrt(kT * (1.0 / plan.inertia(chain)))[:, None]
         if not drifting:  # before the projection, which leaves the momentum alone
             v -= np.average(v, axis=1, weights=chain.masses)[:, None]
-    state = State(x, v, random, targets)
     if plan.decides:
         state.tally = np.tile([0.0, 0.0, plan.dt], (replicas, 1))
+    state.v = v
     state.v = Prepared.of(chain, state, plan).run(state, 0, 1)[0].v
     for r in np.flatnonzero(~np.isfinite(state.v).all(axis=(1, 2)))[:1].tolist():
         raise_failure(chain, x, r)
     if plan.decides:
         Prepared.of(chain, state, plan).bound.energy(x)  # which refuses what is not finite
     return state
+
+
+def begin(chain: Chain, x0: ArrayLike, replicas: int, rng: Any) -> State:
+    """Replicate x0 and give every replica a stream; velocities are zero."""
+    require_chain(chain)
+    replicas = _arrays.positive_int(replicas, "replicas")
+    tail = (chain.n, chain.dim)
+    x = _replicas(_arrays.real(x0, tail, "x0"), replicas, tail, "x0")
+    seeds = _arrays.seeds(_arrays.generator(rng), replicas)
+    random = np.array([seed.generate_state(WORDS, np.uint64) for seed in seeds])
+    return State(x, np.zeros_like(x), random, _hard_values(chain, x))
 
 
 def warn_of_long_steps(chain: Chain, state: State, plan: Plan, kT: float | None = None) -> None:
@@ -290,7 +296,7 @@ def _shortest(chain: Chain, targets: Array) -> float:
     return float(lengths.min(initial=np.inf))
 
 
-def _require_near(chain: Chain, state: State) -> None:
+def require_near(chain: Chain, state: State) -> None:
     """Refuse positions so large that a step is lost in their rounding."""
     shortest = _shortest(chain, state.targets)
     far = np.abs(state.x).max(axis=(1, 2))
@@ -509,7 +515,7 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
     """Move all replicas on, in groups over threads; on failure the state stays as it was."""
     workers = _arrays.positive_int(workers, "workers")
     steps = _arrays.positive_int(steps, "steps")
-    _require_near(chain, state)
+    require_near(chain, state)
     prepared = Prepared.of(chain, state, plan)
     moved, end = state, state.step + steps
     failures: list[tuple[int, int]] = []
