@@ -228,7 +228,10 @@ def test_flows(asked):
         ("--torsion-potential 1,2,3,4,5,6,7", "--torsion-potential: at most 6 amplitudes, got 7"),
         ("--torsion-potential inf", "--torsion-potential: amplitudes is inf"),
         ("--bending nan", "--bending: stiffness is nan"),
-        ("--wca --ring --hard length,angle", "--wca and --lj start from a stretched chain or a"),
+        (
+            "--beads 9 --wca --ring --hard length,angle",
+            "--wca and --lj start from a stretched chain or a",
+        ),
     ],
 )
 def test_flags_that_do_not_go_together(asked, flags, message):
