@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fixman import cli_simulate
+from fixman import cli_arguments, cli_sample, cli_simulate
 from fixman.errors import Advice
 
 if TYPE_CHECKING:
@@ -157,6 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_audit(commands)
+    cli_sample.add_command(commands)
     cli_simulate.add_commands(commands)
     return parser
 
@@ -179,7 +180,7 @@ def _add_demo(commands: Any) -> None:
     demo = commands.add_parser("demo", help=about, description=about.capitalize() + ".")
     add = demo.add_argument
     where = "folder for figures and CSV (default: fixman-demo)"
-    add("--out", type=cli_simulate.named_path, metavar="DIR", help=where)
+    add("--out", type=cli_arguments.named_path, metavar="DIR", help=where)
     demo.set_defaults(run=_demo)
 
 
@@ -194,7 +195,7 @@ def _add_audit(commands: Any) -> None:
         '  fixman audit top.psf run.dcd --select "name N CA C" --hard length,angle',
     )
     add = audit.add_argument
-    a_path = cli_simulate.named_path
+    a_path = cli_arguments.named_path
     add("topology", type=a_path, metavar="TOPOLOGY", help="any topology that MDAnalysis reads")
     one = "one trajectory; may be left out"
     add("trajectory", type=a_path, metavar="TRAJECTORY", nargs="?", help=one)
@@ -223,7 +224,7 @@ def _add_audit(commands: Any) -> None:
     add("--step", type=int, metavar="FRAMES", help="from one frame to the next (default: 1)")
     where = audit.add_mutually_exclusive_group().add_argument
     workers = "processes on this machine (default: 1)"
-    where("--workers", type=cli_simulate.workers, metavar="N", help=workers)
+    where("--workers", type=cli_arguments.workers, metavar="N", help=workers)
     where("--scheduler", metavar="ADDRESS", help="a running Dask scheduler, tcp://host:8786")
     table = "write ½ ln det H^bb and the sizes of every frame and chain"
     add("--out", type=a_path, metavar="CSV", help=table)

@@ -5,6 +5,10 @@
     checkpoint.npz            the state after the last block: all that a continuation needs
     checkpoint_previous.npz   the one before it
 
+A run whose groups of replicas were computed apart has instead, beside a run.json of the whole,
+
+    group-000                 a folder with all of these files, for the first of its replicas
+
 Kernels trust their callers, so every entry and every array is compared here with what run.json
 says, and run.json with a table.
 """
@@ -38,6 +42,7 @@ CHECKPOINT = "checkpoint.npz"
 PREVIOUS = "checkpoint_previous.npz"
 STATE = "state_"
 BLOCK = re.compile(r"block_(\d{6,})\.npz")
+GROUP = re.compile(r"group-\d{3,}")
 LARGEST = 2**53  # of steps, which other programs read as floating point
 MOST_BYTES = 1 << 30  # of a block of several frames
 OFF = 1e-4  # by which hard values may miss their targets; the steppers keep 1e-9
@@ -50,6 +55,11 @@ REAL = {True: ("float64",), False: ("float64", "float32")}  # ours; a stepper of
 def block_name(number: int) -> str:
     """Return the name of a block."""
     return f"block_{number:06d}.npz"
+
+
+def group_name(number: int) -> str:
+    """Return the name of the folder of a group."""
+    return f"group-{number:03d}"
 
 
 def versions() -> dict[str, str]:
@@ -72,6 +82,43 @@ def identify(about: Mapping[str, Any]) -> dict[str, Any]:
     text = json.dumps(plain(fixed), sort_keys=True)
     name = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
     return dict(plain({**about, "id": name}))
+
+
+def groups_of(about: dict[str, Any], state: Arrays) -> list[tuple[dict[str, Any], Arrays]]:
+    """Divide a run into those of its groups, if it has any: run.json and first state of each."""
+    if "groups" not in about:
+        return [(about, state)]
+    found, last = [], 0
+    whole = {key: about[key] for key in about if key != "groups"}
+    for number, size in enumerate(about["groups"]):
+        first, last = last, last + size
+        start = {name: a[first:last] if a.ndim else a for name, a in state.items()}
+        group = {"run": about["id"], "number": number}
+        own = {"replicas": size, "start": digest(start), "group": group}
+        found.append((identify(whole | own), start))
+    return found
+
+
+def group_folder(path: Path, about: dict[str, Any], number: int) -> Path:
+    """Return the folder of a group of a run; RunFolderError if it is missing."""
+    inner = path / group_name(number)
+    if not inner.is_dir():
+        raise RunFolderError(
+            f"{inner} is missing: {path} has the replicas of {len(about['groups'])} groups"
+        )
+    return inner
+
+
+def require_group(about: dict[str, Any], whole: dict[str, Any], shown: Path) -> None:
+    """Refuse the run.json of a group that is not the one that the whole run has in its place."""
+    number = int(shown.name.rpartition("-")[2])
+    due = {"replicas": whole["groups"][number], "group": {"run": whole["id"], "number": number}}
+    wrong = [key for key, value in (whole | due).items() if about.get(key) != value]
+    wrong = [key for key in wrong if key not in ("groups", "history", "id", "start", "steps")]
+    if wrong:
+        raise RunFolderError(
+            f"{shown} is not group {number} of the run in {shown.parent}: {', '.join(wrong)} differ"
+        )
 
 
 def plain(value: Any) -> Any:
@@ -125,6 +172,10 @@ def _block(value: Any) -> bool:
     return isinstance(value, dict) and _whole(value.get("frames")) and _whole(value.get("steps"))
 
 
+def _groups(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_whole, value))
+
+
 _HEX = re.compile("[0-9a-f]{32}")
 
 
@@ -148,6 +199,12 @@ _SCHEMA: dict[str, tuple[Callable[[Any], bool], str]] = {
     "stepper": (_stepper, "a stepper with a name, and with a number dt > 0 if it has one"),
     "steps": (_whole, "a whole number from 1 to 2^53"),
     "versions": (_words, "names and versions"),
+}
+
+
+_OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "group": (lambda value: isinstance(value, dict), "{run, number}"),
+    "groups": (_groups, "a list of numbers of replicas"),
 }
 
 
@@ -178,8 +235,8 @@ def read_about(place: Place, shown: Path) -> tuple[dict[str, Any], Chain]:
         raise RunFolderError(
             f"{shown / ABOUT} was edited: a run keeps its chain, stepper and seed to its end"
         )
-    frames = about["block"]["frames"]
-    if frames > 1 and 16 * chain.n * chain.dim * about["replicas"] * frames > MOST_BYTES:
+    frames, replicas = about["block"]["frames"], max(about.get("groups", [about["replicas"]]))
+    if frames > 1 and 16 * chain.n * chain.dim * replicas * frames > MOST_BYTES:
         raise _entry(shown, "block", about["block"], "blocks of less than a gigabyte")
     return about, chain
 
@@ -189,9 +246,12 @@ def require_entries(about: dict[str, Any], shown: Path) -> None:
     missing = sorted(_SCHEMA.keys() - about.keys())
     if missing:
         raise RunFolderError(f"{shown / ABOUT} is damaged: it has no {', '.join(missing)}")
-    for name, (check, expected) in _SCHEMA.items():
-        if not check(about[name]):
+    for name, (check, expected) in (_SCHEMA | _OPTIONAL).items():
+        if name in about and not check(about[name]):
             raise _entry(shown, name, about[name], expected)
+    groups = about.get("groups", [about["replicas"]])
+    if sum(groups) != about["replicas"]:
+        raise _entry(shown, "groups", groups, f"a sum of {about['replicas']} replicas")
     if about["steps"] % about["every"]:
         raise _entry(shown, "steps", about["steps"], f"a multiple of every, {about['every']}")
 

@@ -7,24 +7,23 @@ often it is interrupted, wherever it is stored, and by however many workers it i
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
-import sys
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman import _arrays, recording, runfiles, writer
+from fixman import _arrays, loop, recording, runfiles, spread, writer
 from fixman.chain import Chain, require_chain
 from fixman.errors import RunFolderError, RunVersionWarning
+from fixman.places import Place
 from fixman.recording import Observable, Observables
-from fixman.trajectory import Memory, Run
+from fixman.trajectory import Memory, Run, joined
 from fixman.writer import Writer
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ CALL_WORK = 300  # what one call of a stepper costs besides
 FRAMES = 1000  # about as many by default
 MOST_FRAMES = 10_000
 _STEPPER = ("parameters", "start", "advance")  # what a stepper can do
-DECISIVE = ("fixman", "numpy", "scipy", "numba")  # versions that bits depend on
 
 
 def simulate(
@@ -58,6 +56,7 @@ def simulate(
     observables: Observables = (),
     progress: bool | None = None,
     overwrite: bool = False,
+    client: Any = None,
 ) -> Run:
     """Run independent replicas of a chain, and record frames at step 0 and every ``every`` steps.
 
@@ -88,6 +87,9 @@ def simulate(
         Whether to show a progress bar; by default if stderr is a terminal that tqdm can use.
     overwrite : bool
         Whether a run that is at ``out`` gives way.
+    client : distributed.Client, optional
+        Has workers on other machines compute the run, in groups of replicas; ``workers`` are
+        threads for each of these then, and ``out`` has a folder for each.  The bits are the same.
 
     Returns
     -------
@@ -108,6 +110,8 @@ def simulate(
         If a step has no solution, naming replica and step: beads overlap, or ``dt`` is too large.
     SingularConstraintError
         If the hard coordinates cannot be held in x0: a straight hard angle in space.
+    ConnectionError
+        If the scheduler of the client is lost.  What is written stays, to be resumed.
 
     Warns
     -----
@@ -122,12 +126,10 @@ def simulate(
         )
     require_stepper(stepper)
     overwrite = _arrays.flag(overwrite, "overwrite")
-    if progress is not None:
-        progress = _arrays.flag(progress, "progress")
     steps = _arrays.positive_int(steps, "steps")
     every = _every(steps) if every is None else _arrays.positive_int(every, "every")
     _require_whole(steps, every)
-    workers = _arrays.positive_int(workers, "workers")
+    running = _running(workers, progress, client)
     replicas = _replicas(replicas, x0, v0)
     _arrays.require_memory(
         16 * replicas * chain.n * chain.dim, f"{replicas} replicas of {chain.n} beads"
@@ -136,16 +138,19 @@ def simulate(
     if out is not None:
         out = _arrays.path(out, "out")
         writer.require_free(out, overwrite)
+    groups = None if client is None else spread.sizes(replicas, running)
     generator, seed = _generator(rng)
     state = stepper.start(chain, x0, v0, replicas, generator)
-    about = _described(chain, stepper, state, steps, every, seed, recorded)
+    about = _described(chain, stepper, state, steps, every, seed, recorded, groups)
     if out is None:
-        memory = Memory(about, chain)
-        _loop(stepper, state, memory, recorded, workers, progress)
-        return memory.run()
+        shares = runfiles.groups_of(about, state.arrays())
+        memories = [Memory(one, chain, arrays) for one, arrays in shares]
+        _go_on(stepper, state, memories, recorded, running)
+        runs = [memory.run() for memory in memories]
+        return runs[0] if groups is None else joined(about, runs)
     writer.create(out, about, chain, state.arrays(), overwrite)
-    with writer.writing(out) as folder:
-        _loop(stepper, state, folder, recorded, workers, progress)
+    with _writing(out) as folder:
+        _go_on(stepper, state, folder.parts, recorded, running)
     return folder.run()
 
 
@@ -157,11 +162,13 @@ def _described(
     every: int,
     seed: Any,
     recorded: dict[str, Any],
+    groups: list[int] | None,
 ) -> dict[str, Any]:
     """Return what run.json says of a run before its first step."""
     replicas = len(state.x)
     return runfiles.identify(
-        {
+        ({} if groups is None else {"groups": groups})
+        | {
             "fixman_run": runfiles.FORMAT,
             "stepper": stepper.parameters(),
             "steps": steps,
@@ -170,7 +177,7 @@ def _described(
             "rng": seed,
             "start": runfiles.digest(state.arrays()),
             "observables": {name: recording.home(f) for name, f in recorded.items()},
-            "block": _block(chain, replicas, every, stepper),
+            "block": _block(chain, max(groups or [replicas]), every, stepper),
             "versions": runfiles.versions(),
             "history": [],
             "chain": json.loads(chain.to_json()),
@@ -186,6 +193,7 @@ def resume(
     observables: Observables = (),
     workers: int = 1,
     progress: bool | None = None,
+    client: Any = None,
 ) -> Run:
     """Go on with a run from its last block, bit for bit as if nothing had happened.
 
@@ -199,8 +207,9 @@ def resume(
         Needed, the same as before, if it holds functions or objects of your own.
     observables : functions, or mapping of names to functions, optional
         Needed, the same as before, if some are not from `fixman.observables`.
-    workers, progress
-        As for `simulate`; they may differ from before.
+    workers, progress, client
+        As for `simulate`; they may differ from before.  A run that was begun without a client is
+        one group, which workers compute in one place.
 
     Returns
     -------
@@ -223,117 +232,58 @@ def resume(
     RunVersionWarning
         If fixman, NumPy, SciPy or numba are not those of before: the last bits may differ.
     """
-    workers = _arrays.positive_int(workers, "workers")
+    running = _running(workers, progress, client)
     path = _arrays.path(path, "path")
     if stepper is not None:
         require_stepper(stepper)
-    if progress is not None:
-        progress = _arrays.flag(progress, "progress")
     steps = None if steps is None else _arrays.positive_int(steps, "steps")
     recording.named(observables)
-    with writer.writing(path) as folder:
+    with _writing(path) as folder:
         folder.verify()
         about = folder.about
         total = about["steps"] if steps is None else steps
         _require_whole(total, about["every"])
-        if total < folder.step:
-            raise ValueError(f"{path} is at step {folder.step} already, beyond {total}")
-        if total == folder.step == about["steps"] and folder.frames:
+        done = {part.step if part.frames else -1 for part in folder.parts}
+        if total < max(done):
+            raise ValueError(f"{path} is at step {max(done)} already, beyond {total}")
+        if done == {total} == {one.about["steps"] for one in (folder, *folder.parts)}:
             return folder.run()
         stepper = _same_stepper(path, about["stepper"], stepper)
         recorded = recording.found_again(about["observables"], observables)
         _note_changes(folder, total)
-        from fixman.steppers import State
-
-        state = State.from_arrays(folder.state)
-        _loop(stepper, state, folder, recorded, workers, progress)
+        _go_on(stepper, None, folder.parts, recorded, running)
         return folder.run()
 
 
-# --- the loop -----------------------------------------------------------------------------------
+def _writing(path: Path) -> AbstractContextManager[Writer | spread.Writers]:
+    """Open a run folder, of groups or not, as its only writer."""
+    about = runfiles.read_about(Place(path), path)[0]
+    return spread.writing(path) if "groups" in about else writer.writing(path)
 
 
-def _loop(
+def _go_on(
     stepper: Stepper,
-    state: State,
-    sink: Memory | Writer,
+    state: State | None,
+    parts: Sequence[Memory | Writer],
     observables: Mapping[str, Observable],
-    workers: int,
-    progress: bool | None,
+    running: loop.Running,
 ) -> None:
-    """Advance to the end, or to the end of a block after Ctrl-C."""
-    chain, steps, every = sink.chain, sink.about["steps"], sink.about["every"]
-    capacity, stride = sink.about["block"]["frames"], sink.about["block"]["steps"]
-    saved = state.step if sink.frames else -1
-    with _interrupts() as interrupted, _bar(progress, steps, state.step) as bar:
-        while True:
-            if state.step == sink.frames * every:
-                sink.record(recording.frame(chain, state, observables))
-            ends = state.step == steps or sink.pending >= capacity or stride < every
-            if ends and saved < state.step:
-                sink.commit(state.step, state.arrays())
-                saved = state.step
-            if state.step == steps or (interrupted() and saved == state.step):
-                return
-            ahead = min(stride, every - state.step % every)
-            try:
-                stepper.advance(chain, state, ahead, workers)
-            except Exception as error:  # which leaves the state as it was
-                if isinstance(sink, Writer):
-                    if saved < state.step:
-                        sink.commit(state.step, state.arrays())
-                        saved = state.step
-                    error.add_note(f"{sink.path} holds the run up to step {max(saved, 0)}")
-                raise
-            bar(ahead, interrupted())
+    """Advance a run, or one after the other the groups of one, to the end or until Ctrl-C."""
+    from fixman.steppers import State
 
-
-@contextlib.contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Count Ctrl-C instead of raising at once; the second raises as ever."""
-    asked = threading.Event()
-    before = signal.getsignal(signal.SIGINT)
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or before in (None, signal.SIG_IGN, signal.SIG_DFL):
-        yield asked.is_set
+    if running.client is not None:
+        spread.run(stepper, parts, observables, running)
         return
-
-    def handle(number: int, frame: Any) -> None:
-        if asked.is_set():
-            signal.default_int_handler(number, frame)
-        asked.set()
-
-    signal.signal(signal.SIGINT, handle)
-    try:
-        yield asked.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextlib.contextmanager
-def _bar(progress: bool | None, steps: int, done: int) -> Iterator[Callable[[int, bool], None]]:
-    """Progress in steps with their rate and the time left: a function of steps and 'stopping'."""
-    wanted = sys.stderr.isatty() if progress is None else progress
-    if wanted:
-        try:
-            from tqdm import tqdm
-        except ImportError:
-            if progress:
-                raise ImportError("a progress bar needs tqdm: pip install tqdm") from None
-            wanted = False
-    if not wanted:
-        yield lambda ahead, stopping: None
-        return
-    with tqdm(
-        total=steps, initial=done, unit="step", unit_scale=True, smoothing=0.1, file=sys.stderr
-    ) as bar:
-
-        def update(ahead: int, stopping: bool) -> None:
-            bar.update(ahead)
-            if stopping:
-                bar.set_description_str("finishing the block")
-
-        yield update
+    steps, done = parts[0].about["steps"], sum(part.step for part in parts)
+    with loop.watched(running.progress, steps * len(parts), done) as watch:
+        for number, part in enumerate(parts):
+            if not watch[0]():
+                one = state or State.from_arrays(part.state)
+                try:
+                    loop.run(stepper, one, part, observables, running.workers, watch)
+                except Exception as error:
+                    spread.renumber(error, parts, number)
+                    raise
 
 
 # --- arguments ----------------------------------------------------------------------------------
@@ -347,6 +297,15 @@ def require_stepper(stepper: Any) -> None:
         raise TypeError(f"{text}, got the class {name}: make one, {name}(dt)")
     if not all(callable(getattr(stepper, name, None)) for name in _STEPPER):
         raise TypeError(f"{text}, got {stepper!r:.80}")
+
+
+def _running(workers: Any, progress: Any, client: Any) -> loop.Running:
+    workers = _arrays.positive_int(workers, "workers")
+    if progress is not None:
+        progress = _arrays.flag(progress, "progress")
+    if client is not None:
+        spread.require_client(client)
+    return loop.Running(workers, progress, client)
 
 
 def _every(steps: int) -> int:
@@ -441,14 +400,14 @@ def _same_stepper(
     return stepper
 
 
-def _note_changes(folder: Writer, steps: int) -> None:
+def _note_changes(folder: Writer | spread.Writers, steps: int) -> None:
     """Write into run.json what differs from now on; warn of other versions."""
     history = folder.about["history"]
     before = (history[-1] if history else folder.about)["versions"]
     now = runfiles.versions()
     changed = [
         f"{name} {before.get(name)} → {now[name]}"
-        for name in DECISIVE
+        for name in spread.DECISIVE
         if before.get(name) != now[name]
     ]
     if changed:
@@ -458,6 +417,6 @@ def _note_changes(folder: Writer, steps: int) -> None:
             RunVersionWarning,
             stacklevel=3,
         )
-    if changed or steps != folder.about["steps"]:
+    if changed or any(steps != one.about["steps"] for one in (folder, *folder.parts)):
         entry = {"step": folder.step, "steps": steps, "versions": now}
         folder.change(steps=steps, history=[*history, entry])

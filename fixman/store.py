@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,14 @@ from fixman.runfiles import (
     Checkpoint,
     Span,
     block_name,
+    group_folder,
     read_about,
     read_block,
     read_checkpoint,
     read_steps,
+    require_group,
 )
-from fixman.trajectory import Part, Run
+from fixman.trajectory import Part, Run, joined
 
 __all__ = [
     "RunCheck",
@@ -73,10 +75,22 @@ def load_run(path: str | os.PathLike[str]) -> Run:
     -----
     Reads run.json, the checkpoint and the last block; frames are read when they are asked for.
     """
-    folder = Folder.open(_arrays.path(path, "path"))
-    if folder.damage:
-        warnings.warn(folder.damage, RunDamageWarning, stacklevel=2)
-    return folder.run()
+    path = _arrays.path(path, "path")
+    about = read_about(Place(path), path)[0]
+    groups = range(len(about.get("groups", ())))
+    folders = [_open_group(path, about, k) for k in groups] or [Folder.open(path)]
+    for folder in folders:
+        if folder.damage:
+            warnings.warn(folder.damage, RunDamageWarning, stacklevel=2)
+    runs = [folder.run() for folder in folders]
+    return joined(about, runs, path) if groups else runs[0]
+
+
+def _open_group(path: Path, about: dict[str, Any], number: int) -> Folder:
+    """Open the folder of a group, which has to belong to the run."""
+    folder = Folder.open(group_folder(path, about, number))
+    require_group(folder.about, about, folder.path)
+    return folder
 
 
 @dataclass(frozen=True)
@@ -129,9 +143,32 @@ def check_run(path: str | os.PathLike[str]) -> RunCheck:
     """
     path = _arrays.path(path, "path")
     try:
-        folder = Folder.open(path)
+        about = read_about(Place(path), path)[0]
+        if "groups" not in about:
+            return _check(path, Folder.open(path))
     except RunFolderError as error:
         return RunCheck(path, 0, (), (str(error),), False)
+    checks = []
+    for number in range(len(about["groups"])):
+        try:
+            checks.append(_check(path, _open_group(path, about, number)))
+        except RunFolderError as error:
+            checks.append(RunCheck(path, 0, (), (str(error),), False))
+    return RunCheck(
+        path,
+        min(check.frames for check in checks),
+        reduce(_in_both, (check.readable for check in checks)),
+        tuple(problem for check in checks for problem in check.problems),
+        all(check.resumable for check in checks),
+    )
+
+
+def _in_both(one: tuple[range, ...], two: tuple[range, ...]) -> tuple[range, ...]:
+    common = (range(max(a.start, b.start), min(a.stop, b.stop)) for a in one for b in two)
+    return tuple(piece for piece in common if piece)
+
+
+def _check(path: Path, folder: Folder) -> RunCheck:
     problems = list(folder.problems)
     if folder.chosen == CHECKPOINT and PREVIOUS in folder.place.names() and not folder.lost:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,11 @@ class Run:
     def replicas(self) -> int:
         """Independent copies of the chain."""
         return int(self.about["replicas"])
+
+    @property
+    def sizes(self) -> list[int]:
+        """Frames of each part in which the whole run is stored."""
+        return [part.frames for part in self._parts]
 
     @property
     def steps(self) -> NDArray[np.int64]:
@@ -174,34 +179,59 @@ def require_run(run: Run) -> None:
         )
 
 
-class Memory:
-    """Frames of a run that no folder was given for."""
+def joined(about: dict[str, Any], runs: list[Run], path: Path | None = None) -> Run:
+    """Return the run whose replicas are those of all ``runs``, and its frames those of each."""
+    first = max(run.numbers.start for run in runs)
+    end = max(first, min(run.numbers.stop for run in runs))
+    edges = {run.numbers.start + int(k) for run in runs for k in np.cumsum([0, *run.sizes])}
+    cuts = sorted({first, *(edge for edge in edges if first < edge < end), end})
+    parts = [Part(b - a, partial(_side_by_side, runs, a, b)) for a, b in pairwise(cuts)]
+    done = min(run.steps_done for run in runs)
+    return Run(about, runs[0].chain, done, parts, path, numbers=range(first, end))
 
-    def __init__(self, about: dict[str, Any], chain: Chain) -> None:
-        self.about, self.chain = about, chain
-        self.frames = self.pending = 0
-        self._step = 0
+
+def _side_by_side(runs: list[Run], start: int, stop: int, name: str) -> NDArray[Any]:
+    numbers = [(run, run.numbers.start) for run in runs]
+    pieces = [run[start - first : stop - first].array(name) for run, first in numbers]
+    return np.concatenate(pieces, axis=1)
+
+
+class Memory:
+    """Frames of a run that no folder was given for, or from frame ``frames`` on to ``most``."""
+
+    path = None
+
+    def __init__(
+        self, about: dict[str, Any], chain: Chain, state: Arrays, frames: int = 0, most: int = 0
+    ) -> None:
+        self.about, self.chain, self.state = about, chain, state
+        self.step = int(state["step"])
+        self.first = self.frames = frames
+        self.pending, self._most = 0, most
         self._rows: Arrays = {}
 
     def record(self, values: Mapping[str, NDArray[Any]]) -> None:
         """Keep one frame."""
         if not self._rows:
-            total = self.about["steps"] // self.about["every"] + 1
-            self._rows = rows_like(values, total)
-        fill(self._rows, self.frames, values)
+            total = self.about["steps"] // self.about["every"] + 1 - self.frames
+            self._rows = rows_like(values, min(total, self._most or total))
+        fill(self._rows, self.frames - self.first, values)
         self.frames += 1
         self.pending += 1
 
-    def commit(self, step: int, state: Mapping[str, NDArray[Any]]) -> None:
+    def commit(self, step: int, state: Arrays) -> None:
         """Note how far the run is."""
-        del state
-        self._step, self.pending = step, 0
+        self.step, self.state, self.pending = step, state, 0
+
+    @property
+    def rows(self) -> Arrays:
+        """What was recorded until now."""
+        return {name: array[: self.frames - self.first] for name, array in self._rows.items()}
 
     def run(self) -> Run:
         """Return what was recorded until now."""
-        rows = {name: array[: self.frames] for name, array in self._rows.items()}
-        parts = [Part(self.frames, rows.__getitem__)] if self.frames else []
-        return Run(self.about, self.chain, self._step, parts)
+        parts = [Part(self.frames, self.rows.__getitem__)] if self.frames else []
+        return Run(self.about, self.chain, self.step, parts)
 
 
 def rows_like(values: Mapping[str, NDArray[Any]], size: int) -> Arrays:

@@ -31,12 +31,15 @@ from fixman.runfiles import (
     ABOUT,
     BLOCK,
     CHECKPOINT,
+    GROUP,
     PREVIOUS,
     Checkpoint,
     Span,
     block_name,
     checkpoint_arrays,
     expected_steps,
+    group_name,
+    groups_of,
     read_about,
     require_entries,
 )
@@ -78,7 +81,8 @@ def create(
 ) -> None:
     """Make a folder with the state at step 0 and no frames; all of it appears at once.
 
-    Raises FileExistsError if the path is taken, unless ``overwrite`` is set and it is a run.
+    A run that has groups has a folder in it for each.  Raises FileExistsError if the path is
+    taken, unless ``overwrite`` is set and it is a run.
     """
     require_free(path, overwrite)
     require_entries(about, Path(path))  # a stepper of the user's own may say strange things
@@ -87,15 +91,19 @@ def create(
     point = Checkpoint(0, [], 0, state)
     with _scratch(real, Path(path)) as place:
         made = Writer(Folder(Path(path), place, about, chain, point))
-        made.write_all()
+        if "groups" in about:
+            made.write_groups()
+        else:
+            made.write_all()
         made.guarded("the folder", lambda: _move_folder(place.path, real, overwrite))
 
 
 @contextlib.contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[Writer]:
+def writing(path: str | os.PathLike[str], caller: int = 4) -> Iterator[Writer]:
     """Open a run folder as its only writer; what a killed one left half written is removed.
 
-    Warns RunDamageWarning if it goes on from the checkpoint before the last.
+    Warns RunDamageWarning if it goes on from the checkpoint before the last, on the line of the
+    ``caller``, so many frames up.
     """
     path = Path(path)
     read_about(Place(path), path)
@@ -104,7 +112,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[Writer]:
         if folder.lost:
             raise RunFolderError(folder.damage)
         if folder.damage:
-            warnings.warn(folder.damage, RunDamageWarning, stacklevel=4)  # who called resume
+            warnings.warn(folder.damage, RunDamageWarning, stacklevel=caller)
         for name in place.names():
             known = name.removesuffix(TEMPORARY)
             if (known in _OWN or BLOCK.fullmatch(known)) and place.has_folder(name):
@@ -131,6 +139,11 @@ class Writer:
         self.path, self.chain = folder.path, folder.chain
         self.pending = 0
         self._rows: Arrays = {}
+
+    @property
+    def parts(self) -> list[Writer]:
+        """All that has to be computed: itself, unlike that of a run in groups."""
+        return [self]
 
     @property
     def about(self) -> dict[str, Any]:
@@ -214,6 +227,16 @@ class Writer:
         self._write_about()
         content = pack(checkpoint_arrays(self._point, self.about["id"]))
         self.guarded("the checkpoint", lambda: self.place.write(CHECKPOINT, content))
+
+    def write_groups(self) -> None:
+        """Write run.json of a new folder, and folders in it for the groups."""
+        self._write_about()
+        for number, (about, state) in enumerate(groups_of(self.about, self.state)):
+            inner = self.place.path / group_name(number)
+            self.guarded("a group", inner.mkdir)
+            with contextlib.closing(Place(inner, held=True)) as place:
+                point = Checkpoint(0, [], 0, state)
+                Writer(Folder(inner, place, about, self.chain, point)).write_all()
 
     def guarded(self, what: str, act: Callable[[], None]) -> None:
         """Turn what the operating system says into what it means for the run."""
@@ -355,7 +378,8 @@ def _require_run(real: Path, path: Path) -> None:
 def _is_own(folder: Path, name: str) -> bool:
     known = name.removesuffix(TEMPORARY)
     if (folder / name).is_dir() and not (folder / name).is_symlink():
-        return False
+        inner = folder / name
+        return bool(GROUP.fullmatch(name)) and all(_is_own(inner, n) for n in os.listdir(inner))
     return known in _OWN or BLOCK.fullmatch(known) is not None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -130,6 +131,167 @@ def test_newton(run):
     assert load_run("run").about["stepper"] == Newton(0.02, kT=2.0).parameters()
 
 
+@pytest.fixture
+def asked(run, monkeypatch):
+    """Return what a command asks `simulate` for, instead of a run; or its error."""
+
+    def asked(*arguments):
+        found = []
+        with monkeypatch.context() as patch:
+            patch.setattr(simulation, "simulate", lambda *given, **more: found.append(given))
+            try:
+                code, _, err = run("simulate", *SHORT[:2], *SHORT[4:], *arguments, "--out", "run")
+            except AttributeError:  # there is no run to report on
+                return found[0]
+        assert code == 2
+        assert err.startswith("fixman: error: ")
+        assert err.count("\n") == 1
+        return err.removeprefix("fixman: error: ")
+
+    return asked
+
+
+P = fx.potentials
+
+
+@pytest.mark.parametrize(
+    ("flags", "potential"),
+    [
+        ([], None),
+        (["--bending", "5"], P.Bending(5.0)),
+        (["--torsion-potential", "0,0,2.5"], P.Torsion((0.0, 0.0, 2.5))),
+        (["--gravity", "9.81"], P.Gravity((0.0, 0.0, -9.81))),
+        (["--gravity", "1", "--dim", "2"], P.Gravity((0.0, -1.0))),
+        (["--tension", "2"], P.Tension((2.0, 0.0, 0.0))),
+        (["--wca"], P.WCA()),
+        (["--wca", "0.5", "--sigma", "0.9"], P.WCA(0.5, 0.9)),
+        (["--lj", "--bending", "0"], P.Bending(0.0) + P.LennardJones()),
+        (["--bending", "1", "--tension=-1"], P.Bending(1.0) + P.Tension((-1.0, 0.0, 0.0))),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_potentials(asked, flags, potential):
+    _, _, stepper, steps = asked(*flags)
+    assert stepper == Langevin(0.02, potential=potential)
+    assert steps == 40
+
+
+@pytest.mark.parametrize(
+    ("module", "method", "flags", "given"),
+    [
+        ("montecarlo", "mc", [], {}),
+        ("montecarlo", "mc", ["--ensemble", "stiff", "--bending", "5"], {"ensemble": "stiff"}),
+        ("hybrid", "hmc", ["--leaps", "5"], {"dt": 0.02, "leaps": 5}),
+        ("brownian", "brownian", [], {"dt": 0.02}),
+        (
+            "brownian",
+            "brownian",
+            ["--dt", "1e-3", "--friction", "2", "--scheme", "liu", "--ensemble", "mobility"],
+            {"dt": 1e-3, "friction": 2.0, "scheme": "liu", "ensemble": "mobility"},
+        ),
+    ],
+)
+def test_methods(asked, module, method, flags, given):
+    pytest.importorskip(f"fixman.steppers.{module}")
+    names = {"mc": "MonteCarlo", "hmc": "HybridMonteCarlo", "brownian": "Brownian"}
+    if "--bending" in flags:
+        given = given | {"potential": P.Bending(5.0)}
+    stepper = asked("--method", method, "--kT", "2", *flags)[2]
+    assert stepper == getattr(fx, names[method])(kT=2.0, **given)
+
+
+def test_flows(asked):
+    flows = pytest.importorskip("fixman.flows")
+    brownian = ["--method", "brownian"]
+    for flags, flow in (
+        (["--shear", "1"], flows.shear(1.0)),
+        (["--shear", "1", "--dim", "2"], flows.shear(1.0, 2)),
+        (["--extension", "0.5"], flows.uniaxial_extension(0.5)),
+        (["--extension", "0.5", "--dim", "2"], flows.planar_extension(0.5, 2)),
+    ):
+        found = asked(*brownian, *flags)[2].parameters()
+        assert found == fx.Brownian(0.02, flow=flow).parameters()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--method mc --dt 0.1", "--dt is for --method langevin or newton or brownian or hmc"),
+        ("--method hmc --friction 1", "--friction is for --method langevin or brownian"),
+        ("--shear 1", "--shear is for --method brownian"),
+        ("--method newton --extension 1", "--extension is for --method brownian"),
+        ("--scheme liu", "--scheme is for --method brownian"),
+        ("--method mc --leaps 3", "--leaps is for --method hmc"),
+        ("--ensemble mobility", "--ensemble mobility is for --method brownian"),
+        ("--sigma 2", "--sigma is for --wca or --lj"),
+        ("--wca -1", "--wca: epsilon must be positive"),
+        ("--torsion-potential 1,2,3,4,5,6,7", "--torsion-potential: at most 6 amplitudes, got 7"),
+        ("--torsion-potential inf", "--torsion-potential: amplitudes is inf"),
+        ("--bending nan", "--bending: stiffness is nan"),
+        (
+            "--beads 9 --wca --ring --hard length,angle",
+            "--wca and --lj start from a stretched chain or a",
+        ),
+    ],
+)
+def test_flags_that_do_not_go_together(asked, flags, message):
+    assert asked(*flags.split()).startswith(message)
+
+
+@pytest.mark.parametrize("flags", ["--wca --lj", "--shear 1 --extension 1"])
+def test_flags_that_exclude_each_other(run, flags):
+    code, _, err = run("simulate", *SHORT, *flags.split(), "--out", "run")
+    assert code == 2
+    assert "not allowed with argument" in err
+
+
+@pytest.mark.parametrize(
+    "flags",
+    ["", "--base fixed", "--dim 2", "--ring", "--ring --base fixed --dim 2", "--hard angle"],
+)
+def test_beads_that_keep_apart_start_apart(asked, flags):
+    hard = ["--hard", "length,angle", "--angle", "90"] if "angle" in flags else []
+    flags = [] if hard else flags.split()
+    chain, x0, stepper, _ = asked("--beads", "9", "--wca", "--length", "1.1", *flags, *hard)
+    values = chain.hard_values(x0)
+    assert np.allclose(values, np.where(values > 1.2, math.pi / 2.0, 1.1), atol=1e-9)
+    apart = np.linalg.norm(x0[:, None] - x0, axis=-1) + 10.0 * np.eye(9)
+    assert apart.min() > 1.0999
+    assert np.sort(apart.ravel())[36] > 1.5  # but for bonds
+    fx.simulate(chain, x0, stepper, 4, every=4, rng=1)
+
+
+def test_a_potential_is_resumed_from_the_shell(run):
+    flags = ["--bending", "5", "--wca", "--dt", "0.005", "--out", "run"]
+    assert run("simulate", *SHORT, *flags)[0] == 0
+    assert run("resume", "run", "--steps", "80")[0] == 0
+    potential = fx.potentials.Bending(5.0) + fx.potentials.WCA()
+    assert load_run("run").about["stepper"] == Langevin(0.005, potential=potential).parameters()
+
+
+def test_a_scheduler_that_is_not_there(run, peer):
+    peer("distributed")
+    code, _, err = run("simulate", *SHORT, "--scheduler", "nowhere", "--out", "run")
+    assert code == 2
+    assert "'nowhere' is no address of a Dask scheduler" in err
+
+
+@pytest.mark.slow
+def test_a_scheduler_changes_nothing(run, peer, tmp_path):
+    peer("distributed")
+    from clusters import dask_cluster
+
+    command = ["simulate", *SHORT, "--replicas", "9"]
+    assert run(*command, "--out", "plain")[0] == 0
+    assert run("resume", "plain", "--steps", "80")[0] == 0
+    with dask_cluster(tmp_path, 2) as address:
+        code, out, err = run(*command, "--scheduler", address, "--out", "spread")
+        assert (code, out.splitlines()[1:], err) == (0, ["11 frames of 9 replicas in spread"], "")
+        assert run("resume", "spread", "--steps", "80", "--scheduler", address)[0] == 0
+    assert run("check", "spread") == (0, "spread is whole: 21 frames\n", "")
+    assert load_run("plain").x.tobytes() == load_run("spread").x.tobytes()
+
+
 @pytest.mark.parametrize(
     ("arguments", "chain", "values"),
     [
@@ -237,15 +399,15 @@ def test_ctrl_c_before_the_run_is_quiet(run, monkeypatch):
     def interrupted(arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fixman.cli_simulate._chain", interrupted)
+    monkeypatch.setattr("fixman.cli_arguments._chain", interrupted)
     assert run("simulate", *SHORT, "--out", "run") == (130, "", "")
 
 
 @pytest.mark.parametrize(("text", "number"), [("1e3", 1000), ("20", 20), ("1_000", 1000)])
 def test_whole_numbers(text, number):
-    from fixman import cli_simulate
+    from fixman import cli_arguments
 
-    assert cli_simulate._whole(text) == number
+    assert cli_arguments.whole(text) == number
 
 
 @pytest.mark.parametrize("text", ["1.5", "many", "inf", "nan"])
@@ -416,7 +578,7 @@ def test_export_without_its_package(run, monkeypatch):
     assert "pip install" in err
 
 
-@pytest.mark.parametrize("command", ["simulate", "resume", "export"])
+@pytest.mark.parametrize("command", ["simulate", "sample", "resume", "export"])
 def test_help_imports_nothing_heavy(command):
     code = (
         "import sys\n"

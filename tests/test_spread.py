@@ -1,0 +1,483 @@
+"""A run that a client's workers compute: the same bits, whoever is lost; and its folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import signal
+import threading
+import time
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import fixman as fx
+from drifting import Drift
+from fixman import observables, runfiles, simulation, spread
+from fixman.io.hdf5 import read_hdf5, write_hdf5
+
+CHAIN = fx.Chain.linear(6)
+REPLICAS = 19  # three groups, the last of three replicas
+X0 = fx.random_walks(CHAIN, REPLICAS, rng=1)
+LANGEVIN = fx.Langevin(0.02, ensemble="stiff")
+
+
+class Pool:
+    """A client with threads for workers, to which everything goes as bytes."""
+
+    def __init__(self, threads=2, workers=1):
+        self.threads = {f"worker {k}": threads for k in range(workers)}
+        self.pool = ThreadPoolExecutor(threads * workers)
+        self.sent = 0
+
+    def nthreads(self):
+        return self.threads
+
+    def submit(self, function, *given, pure):
+        assert not pure
+        self.sent += 1
+        task = pickle.dumps((function, given))
+        return self.pool.submit(self.work, task)
+
+    def work(self, task):
+        function, given = pickle.loads(task)
+        return pickle.loads(pickle.dumps(function(*given)))
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(simulation, "BLOCK_BYTES", 3 * 8 * 6 * 3 * 16)  # three frames of a group
+
+
+def run_it(stepper=LANGEVIN, steps=60, **options):
+    options = {"every": 4, "rng": 5} | options
+    return fx.simulate(CHAIN, options.pop("x0", X0), stepper, steps, **options)
+
+
+def same(one, two):
+    return one.x.tobytes() == two.x.tobytes() and one.v.tobytes() == two.v.tobytes()
+
+
+def highest(chain, x):
+    return x[..., 2].max(axis=-1)
+
+
+@pytest.mark.parametrize("where", ["memory", "folder"])
+@pytest.mark.parametrize("pool", [(1, 1), (2, 1), (3, 4)], ids=str)
+def test_the_bits_are_those_of_one_machine(where, pool, tmp_path):
+    measured = [observables.end_to_end, highest]
+    plain = run_it(observables=measured)
+    out = tmp_path / "run" if where == "folder" else None
+    run = run_it(observables=measured, out=out, client=Pool(*pool), workers=2)
+    assert same(plain, run)
+    assert run.finished
+    assert run.replicas == REPLICAS
+    assert run.path == out
+    for name, values in plain.observables.items():
+        assert np.array_equal(values, run.observables[name])
+    assert np.array_equal(run[3:11:3].x, plain.x[3:11:3])
+    assert np.array_equal(np.concatenate([block.v for block in run.blocks()]), plain.v)
+    assert where == "memory" or max(len(block) for block in run.blocks()) <= 3
+
+
+@pytest.mark.parametrize(("replicas", "groups"), [(1, [1]), (8, [8]), (9, [8, 1]), (50, [24, 26])])
+def test_groups_are_whole_lanes(replicas, groups, tmp_path):
+    given = {"x0": X0[0], "replicas": replicas, "steps": 8}
+    run = run_it(client=Pool(1), out=tmp_path / "run", **given)
+    assert run.about["groups"] == groups
+    assert same(run, run_it(**given))
+
+
+def test_groups_are_as_many_as_workers_can_use():
+    def sizes(replicas, threads, machines, workers):
+        pool = Pool.__new__(Pool)
+        pool.threads = dict.fromkeys(range(machines), threads)
+        return spread.sizes(replicas, simulation.loop.Running(workers, None, pool))
+
+    assert sizes(64, 1, 2, 1) == [16] * 4
+    assert sizes(64, 4, 2, 2) == [8] * 8
+    assert sizes(64, 4, 1, 8) == [32] * 2  # a worker with fewer threads than are asked for
+    assert sizes(10**6, 1000, 1, 1)[0] in (3904, 3912)
+
+
+@pytest.mark.parametrize("frames", ["blocks of frames", "long frames"])
+def test_resumed_by_whoever_is_there(frames, tmp_path, monkeypatch):
+    if frames == "long frames":
+        monkeypatch.setattr(simulation, "BLOCK_WORK", 150)  # three steps, then a checkpoint
+    whole = run_it(steps=120)
+    half = run_it(client=Pool(), out=tmp_path / "run")
+    assert same(whole[:16], half)
+    with_client = shutil.copytree(tmp_path / "run", tmp_path / "other")
+    assert same(whole, fx.resume(tmp_path / "run", 120))
+    assert same(whole, fx.resume(with_client, 120, client=Pool(1)))
+    assert same(whole, fx.load_run(with_client))
+    assert fx.resume(with_client, client=Pool(1)).finished
+    run_it(out=tmp_path / "plain")  # one group
+    assert same(whole, fx.resume(tmp_path / "plain", 120, client=Pool(1)))
+
+
+def test_a_worker_with_another_numba_is_refused(monkeypatch):
+    here = runfiles.versions()
+
+    def versions():
+        on_a_worker = threading.current_thread() is not threading.main_thread()
+        return here | {"numba": "0.1", "python": "2.7"} if on_a_worker else here
+
+    monkeypatch.setattr(runfiles, "versions", versions)
+    message = rf"a worker has numba 0\.1, not {here['numba']}: bits would depend on it"
+    with pytest.raises(RuntimeError, match=message):
+        run_it(client=Pool())
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def test_errors_name_the_replica_of_the_whole_run(tmp_path):
+    x0 = X0.copy()
+    x0[17] = 0.0
+    x0[17, :, 0] = 1e-3 * np.arange(6)
+    x0[17, 1::2, 1] = 1.0
+    stepper = fx.Langevin(0.02, potential=fx.potentials.WCA())
+    x0[:17] = x0[18] = np.arange(6)[:, None] * [1.0, 0.0, 0.0]
+    with pytest.raises(fx.ConstraintSolveError) as plain:
+        run_it(stepper, x0=x0)
+    for out in (None, tmp_path / "run"):
+        with pytest.raises(fx.ConstraintSolveError) as found:
+            run_it(stepper, x0=x0, client=Pool(), out=out)
+        assert str(found.value) == str(plain.value)
+        assert found.value.replica == plain.value.replica == 17
+        assert "of replica 17 has no solution" in str(found.value)
+        if out is not None:
+            assert found.value.__notes__ == [f"{out} holds the run up to step 0"]
+            assert fx.check_run(out).whole
+    with pytest.raises(fx.ConstraintSolveError, match="of replica 17 has no solution"):
+        fx.resume(tmp_path / "run")
+
+
+class NoWorkers(Pool):
+    def nthreads(self):
+        return {}
+
+
+class Asynchronous(Pool):
+    asynchronous = True
+
+
+class Closed(Pool):
+    status = "closed"
+
+
+@pytest.mark.parametrize(
+    ("client", "error", "message"),
+    [
+        ("tcp://127.0.0.1:8786", TypeError, r"client must be a distributed\.Client, .* got 'tcp:"),
+        (ThreadPoolExecutor(1), TypeError, "client must be a distributed.Client"),
+        (Asynchronous(), TypeError, "must not be asynchronous"),
+        (NoWorkers(), ValueError, "has no workers: start some with `dask worker`"),
+        (Closed(), ValueError, "the client is closed: connect again"),
+    ],
+    ids=["address", "pool", "asynchronous", "no workers", "closed"],
+)
+def test_what_is_no_client(client, error, message, tmp_path):
+    with pytest.raises(error, match=message):
+        run_it(client=client, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(error, match=message):
+        fx.resume(tmp_path / "run", client=client)
+
+
+class Lost(Pool):
+    """The scheduler goes away after some blocks."""
+
+    def work(self, task):
+        if self.sent > 5:
+            raise CancelledError("the scheduler closed")
+        return super().work(task)
+
+
+def test_a_scheduler_that_is_lost_costs_nothing_that_was_written(tmp_path):
+    pool = Lost(1)
+    message = r"given the run up: the scheduler closed\. .*run holds the run up to step \d+"
+    with pytest.raises(ConnectionError, match=message):
+        run_it(client=pool, out=tmp_path / "run")
+    part = fx.load_run(tmp_path / "run")
+    assert not part.finished
+    whole = run_it()
+    assert np.array_equal(part.x, whole.x[: len(part)])
+    assert same(whole, fx.resume(tmp_path / "run", client=Pool()))
+    with pytest.raises(ConnectionError, match="its frames are lost: give out="):
+        run_it(client=Lost(1))
+
+
+def test_ctrl_c_finishes_the_blocks(tmp_path):
+    pressed = threading.Event()
+
+    class Pressing(Pool):
+        def work(self, task):
+            found = super().work(task)
+            if found[1] >= 20 and not pressed.is_set():
+                pressed.set()
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.2)
+            return found
+
+    for out in (None, tmp_path / "run"):
+        pressed.clear()
+        run = run_it(client=Pressing(1), out=out)
+        assert not run.finished
+        assert 0 < run.steps_done < 60
+        assert np.array_equal(run.x, run_it().x[: len(run)])
+    assert same(run_it(), fx.resume(tmp_path / "run"))
+
+
+def test_ctrl_c_between_groups_on_one_machine(tmp_path, monkeypatch):
+    class Pressing(Drift):
+        def advance(self, chain, state, steps, workers=1):
+            super().advance(chain, state, steps, workers)
+            if self.pressing and state.step == 24:
+                signal.raise_signal(signal.SIGINT)
+
+    stepper = Pressing()
+    stepper.pressing = False
+    drifting = {"stepper": stepper, "steps": 12}
+    run_it(client=Local(), out=tmp_path / "run", **drifting)
+    stepper.pressing = True
+    run = fx.resume(tmp_path / "run", 60, stepper=stepper)
+    assert (run.steps_done, len(run)) == (12, 4)  # the second group was not begun
+    stepper.pressing = False
+    whole = run_it(stepper)
+    assert same(whole, fx.resume(tmp_path / "run", stepper=stepper))
+
+
+class Local(Pool):
+    """Nothing is pickled: for steppers that tests have in themselves."""
+
+    def submit(self, function, *given, pure):
+        return self.pool.submit(function, *given)
+
+
+# --- folders --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    run_it(client=Pool(), out=tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_the_files_of_a_spread_run(folder):
+    assert sorted(os.listdir(folder)) == [
+        ".lock",
+        "group-000",
+        "group-001",
+        "group-002",
+        "run.json",
+    ]
+    inner = fx.load_run(folder / "group-001")
+    whole = run_it()
+    assert np.array_equal(inner.x, whole.x[:, 8:16])
+    assert fx.check_run(folder).whole
+    assert fx.check_run(folder).readable == (range(16),)
+
+
+def test_overwriting(folder):
+    with pytest.raises(FileExistsError, match="resume it, choose another name, or overwrite"):
+        run_it(out=folder)
+    (folder / "group-001" / "thesis.txt").write_text("")
+    with pytest.raises(fx.RunFolderError, match="holds what no run made: group-001"):
+        run_it(out=folder, overwrite=True)
+    (folder / "group-001" / "thesis.txt").unlink()
+    run_it(out=folder, overwrite=True)
+    assert "group-000" not in os.listdir(folder)
+    run_it(out=folder, overwrite=True, client=Pool())
+    assert same(fx.load_run(folder), run_it())
+
+
+def test_two_writers_are_told_apart(folder):
+    with spread.writing(folder), pytest.raises(fx.RunFolderError, match="another process is writ"):
+        fx.resume(folder)
+    with (
+        simulation.writer.writing(folder / "group-001"),
+        pytest.raises(fx.RunFolderError, match=r"another process is writing to .*group-001"),
+    ):
+        fx.resume(folder, 120)
+    assert same(fx.resume(folder, 120), run_it(steps=120))
+
+
+def test_a_group_that_is_behind_sets_the_frames(folder):
+    fx.resume(folder / "group-001", 120)  # a run of its own too
+    assert same(fx.load_run(folder), run_it())
+    with pytest.raises(ValueError, match="is at step 120 already, beyond 60"):
+        fx.resume(folder)
+    assert same(fx.resume(folder, 120, client=Pool()), run_it(steps=120))
+
+
+def outcomes(folder):
+    """Return what check, reading and resuming say."""
+    check = fx.check_run(folder)
+    assert not check.whole
+    assert not check.resumable
+    with pytest.raises(fx.RunFolderError) as read:
+        fx.load_run(folder)
+    with pytest.raises(fx.RunFolderError) as resumed:
+        fx.resume(folder, 120)
+    return "\n".join(check.problems), str(read.value), str(resumed.value)
+
+
+def test_a_group_is_missing(folder):
+    shutil.rmtree(folder / "group-001")
+    for text in outcomes(folder):
+        assert "group-001 is missing" in text
+        assert "the replicas of 3 groups" in text
+
+
+def test_groups_in_the_place_of_others(folder, tmp_path):
+    os.rename(folder / "group-000", folder / "swap")
+    os.rename(folder / "group-001", folder / "group-000")
+    os.rename(folder / "swap", folder / "group-001")
+    for text in outcomes(folder):
+        assert "group-000 is not group 0 of the run in" in text
+    run_it(client=Pool(), out=tmp_path / "other", rng=6)
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "other", folder)
+    shutil.rmtree(folder / "group-002")
+    run_it(client=Pool(), out=tmp_path / "third", rng=7)
+    shutil.copytree(tmp_path / "third" / "group-002", folder / "group-002")
+    for text in outcomes(folder):
+        assert "group-002 is not group 2" in text
+        assert "rng" in text
+
+
+JUNK = [
+    None,
+    "abc",
+    [],
+    {},
+    [19.0],
+    [8, 8, 2],
+    [8, 8, 3, 0],
+    [-1, 20],
+    [True] * 19,
+    [2**60],
+    [[19]],
+]
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=str)
+def test_a_forged_index(folder, junk):
+    about = json.loads((folder / "run.json").read_text())
+    text = json.dumps(runfiles.identify(about | {"groups": junk}))
+    (folder / "run.json").write_text(text)
+    for text in outcomes(folder):
+        assert "run.json is damaged: groups is" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("groups", [8, 3, 8]), ("groups", [19]), ("every", 2), ("rng", {})]
+)
+def test_an_index_that_is_signed_anew_is_not_that_of_the_groups(folder, key, value):
+    about = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(runfiles.identify(about | {key: value})))
+    for text in outcomes(folder):
+        assert "is not group 0 of the run" in text
+    (folder / "run.json").write_text(json.dumps(about | {key: value}))
+    for text in outcomes(folder):
+        assert "run.json was edited" in text
+
+
+def test_a_damaged_block_of_a_group(folder):
+    path = folder / "group-001" / "block_000001.npz"
+    path.write_bytes(path.read_bytes()[:-100])
+    check = fx.check_run(folder)
+    assert check.readable == (range(3), range(6, 16))
+    assert [str(path) in problem for problem in check.problems] == [True]
+    run = fx.load_run(folder)
+    assert np.array_equal(run[6:].x, run_it().x[6:])
+    with pytest.raises(fx.RunFolderError, match="group-001"):
+        run.x  # noqa: B018
+    with pytest.raises(fx.RunFolderError, match="block_000001"):
+        fx.resume(folder, 120)
+
+
+def test_a_damaged_checkpoint_costs_a_block(folder):
+    (folder / "group-001" / "checkpoint.npz").write_bytes(b"")
+    with pytest.warns(fx.RunDamageWarning, match="group-001") as warned:
+        run = fx.load_run(folder)
+    assert warned[0].filename == __file__
+    assert run.steps_done < 60
+    with pytest.warns(fx.RunDamageWarning, match="group-001") as warned:
+        run = fx.resume(folder, client=Pool())
+    assert warned[0].filename == __file__
+    assert same(run, run_it())
+
+
+def test_an_extension_that_was_killed_half_way(folder):
+    about = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(about | {"steps": 120}))
+    assert not fx.load_run(folder).finished
+    assert same(fx.resume(folder), run_it(steps=120))
+
+
+def test_exported_as_one_run(folder, tmp_path, peer):
+    peer("h5py")
+    write_hdf5(fx.load_run(folder), tmp_path / "run.h5")
+    assert same(read_hdf5(tmp_path / "run.h5"), run_it())
+
+
+# --- Dask -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def connected(peer, tmp_path):
+    """Connect to a scheduler and two workers, processes that the shell could have started."""
+    peer("distributed")
+    from clusters import dask_cluster
+    from fixman.io.dask import connect
+
+    with dask_cluster(tmp_path, 2) as address, connect(address, timeout=60.0) as client:
+        client.wait_for_workers(2, timeout=60.0)
+        yield client
+
+
+@pytest.mark.slow
+def test_on_a_cluster(connected, tmp_path):
+    offset = 3.0
+    measured = {"lambda": lambda chain, x: x[:, 0, 0] + offset}  # known here only
+    plain = run_it(observables=measured)
+    run = run_it(observables=measured, client=connected)
+    assert same(plain, run)
+    assert np.array_equal(run.observables["lambda"], plain.observables["lambda"])
+    with pytest.raises(ValueError, match="the observable lambda must give numbers"):
+        run_it(observables={"lambda": lambda chain, x: [1.0, 2.0]}, client=connected)
+    x0 = np.arange(6)[:, None] * [1.0, 0.0, 0.0] + np.zeros((REPLICAS, 1, 1))
+    x0[17, :, 0] = 0.01 * np.arange(6)
+    x0[17, ::2, 1] = 1.0
+    stepper = fx.Langevin(0.02, potential=fx.potentials.WCA())
+    with pytest.raises(fx.ConstraintSolveError, match="of replica 17 has no solution") as found:
+        run_it(stepper, x0=x0, client=connected)
+    assert found.value.replica == 17
+
+
+@pytest.mark.slow
+def test_a_worker_is_killed(connected, tmp_path, monkeypatch):
+    monkeypatch.setattr(simulation, "BLOCK_WORK", 1_000_000)
+    given = {"steps": 40_000, "every": 400}
+    whole = run_it(**given)
+    pids = list(connected.run(os.getpid).values())
+    out = tmp_path / "run"
+
+    def kill():
+        while not list(out.glob("group-*/block_000003.npz")):
+            time.sleep(0.01)
+        os.kill(pids[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    run = run_it(client=connected, out=out, **given)
+    killer.join()
+    assert pids[0] not in connected.run(os.getpid).values()
+    assert run.finished
+    assert same(run, whole)
