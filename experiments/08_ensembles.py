@@ -2,9 +2,9 @@
 
 Constrained Langevin dynamics samples the rigid ensemble, with Fixman's force the stiff one; frames
 of the rigid simulation with the weights (det H^bb)^(-1/2) stand for the stiff one as well.  The
-curves are exact: in the stiff ensemble all bond directions are independent, in the rigid one the
-density of a bend follows from a transfer operator in the pivot d' = 2 - c^2/d of H^bb, by
-quadrature.  Densities are averages over all bends of a chain, errors know of correlations.
+curves are exact: in the stiff ensemble all bond directions are independent, in the rigid one
+`fixman.analytic` has the density of every bend.  Densities are averages over all bends of a chain,
+errors know of correlations.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from _output import Output, plot
 
 import fixman as fx
+from fixman import analytic
 from fixman.observables import angles, histogram, mean_with_error
 from fixman.simulation import simulate
 from fixman.steppers import Langevin
@@ -24,45 +25,12 @@ SETTLE = 20  # frames left out; the chains start as stiff ones
 REPLICAS = 64
 FRAMES = {3: 32_000, 4: 24_000, 10: 8000, 100: 1000}
 EDGES = np.linspace(-1, 1, 21)
-NODES = 24
 
 
 def exact_density(bonds: int, cosines: np.ndarray) -> np.ndarray:
     """Return the density of the cosine of a bend in the rigid ensemble, averaged over the bends."""
-    # Functions of a pivot in 1 … 2 are known by their values at Chebyshev nodes.
-    angles = (np.arange(NODES) + 0.5) * np.pi / NODES
-    pivots = 1.5 + 0.5 * np.cos(angles)
-    to_series = np.linalg.inv(np.cos(np.outer(angles, np.arange(NODES))))
-
-    def values_at(d: np.ndarray) -> np.ndarray:
-        """Return what turns values at the nodes into values at d, (*d.shape, nodes)."""
-        return np.polynomial.chebyshev.chebvander(2 * d - 3, NODES - 1) @ to_series
-
-    def kernel(c: np.ndarray) -> np.ndarray:
-        """Return √d' h(d') for every node d and cosine c, as a matrix on h."""
-        after = 2 - c[None] ** 2 / pivots[:, None]
-        return np.sqrt(after)[..., None] * values_at(after)
-
-    nodes, weights = np.polynomial.legendre.leggauss(2 * NODES)
-    step = np.einsum("c,dce->de", weights, kernel(nodes))
-    step /= np.linalg.norm(step, 2)
-    tails = [np.ones(NODES)]
-    for _ in range(bonds - 2):
-        tails.append(step @ tails[-1])
-    head = values_at(np.array([2.0]))[0]
-    total = np.zeros_like(cosines)
-    at = kernel(cosines)
-    for tail in reversed(tails):
-        marginal = np.einsum("d,dce,e->c", head, at, tail)
-        norm = np.einsum("d,dce,e,c->", head, kernel(nodes), tail, weights)
-        total += marginal / norm
-        head = head @ step
-    return total / len(tails)
-
-
-def exact_mean_square(bonds: int) -> float:
-    nodes, weights = np.polynomial.legendre.leggauss(2 * NODES)
-    return float(weights @ (nodes**2 * exact_density(bonds, nodes)))
+    theta = np.arccos(cosines)
+    return analytic.bend_density(theta, bonds).mean(axis=-1) / np.sin(theta)
 
 
 def cosines(chain: fx.Chain, ensemble: str, frames: int) -> tuple[np.ndarray, np.ndarray]:
@@ -93,7 +61,7 @@ def measure(n: int, frames: int) -> list[dict[str, object]]:
     curve = exact_density(n - 1, inside.ravel()).reshape(inside.shape) @ weights / 2
     rows = []
     for name, c, logs, exact, square in (
-        ("rigid", rigid, None, curve, exact_mean_square(n - 1)),
+        ("rigid", rigid, None, curve, analytic.mean_square_cosines(n - 1).mean()),
         ("stiff", stiff, None, np.full_like(curve, 0.5), 1 / 3),
         ("reweighted", rigid, log_weights, np.full_like(curve, 0.5), 1 / 3),
     ):
@@ -123,7 +91,7 @@ def measure(n: int, frames: int) -> list[dict[str, object]]:
 
 
 def draw(out: Output, rows: list[dict[str, object]]) -> None:
-    fine = np.linspace(-1, 1, 201)
+    fine = np.linspace(-1, 1, 203)[1:-1]
     with plot.style():
         fig = plot.figure(aspect=1.1)
         axes = fig.subplots(2, 2, sharex=True, sharey=True)

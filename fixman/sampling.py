@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -29,7 +29,7 @@ Method = Literal["independent", "transfer operator", "reweighted", "Monte Carlo"
 
 BLOCK = 65536  # beads that a stream draws
 RETRIES = 10  # of a block whose worker is lost
-PILOT = 512  # chains that tell what a method is worth
+PILOT, FEWEST = 512, 64  # chains that tell what a method is worth; fewer if they are long
 COSTLIEST = 100  # bonds drawn for one kept, of a tree, beyond which it is not drawn exactly
 SMALLEST_SHARE = 0.1  # of reweighted chains that must count
 FOREVER = 2**62
@@ -133,49 +133,59 @@ def sample(
     block = max(1, BLOCK // chain.n)
     counts = [min(block, size - first) for first in range(0, size, block)]
     pilot, *seeds = _arrays.seeds(generator, 1 + len(counts))
-    walks = _Walks(pilot, PILOT, chain, targets, weighed=ensemble == "rigid")
+    tasks = _Tasks(seeds, counts, workers, client)
+    few = min(PILOT, max(FEWEST, 256 * block))
+    walks = _Walks(pilot, few, chain, targets, weighed=ensemble == "rigid")
+    if ensemble == "stiff":
+        return tasks.drawn(walks, "independent")
+    if _bonds_alone(chain):
+        trees = _Trees(pilot, min(PILOT, block), chain.n, chain.dim, *_tables(chain, targets))
+        limited = replace(trees, most=COSTLIEST * chain.n * trees.count)
+        if not trees.branched or limited.grow(np.empty(limited.shape)):
+            return tasks.drawn(trees, "transfer operator")
+    share = _statistics.effective_size(_drawn(walks)[1]) / walks.count
+    if share >= SMALLEST_SHARE:
+        return tasks.drawn(walks, "reweighted")
+    return _by_monte_carlo(chain, targets, size, share, generator, workers)
 
-    def drawn(function: Callable[[Any], _Block], task: Any, method: Method) -> Sample:
-        pairs = zip(seeds, counts, strict=True)
+
+@dataclass(frozen=True, eq=False)
+class _Tasks:
+    """Blocks of chains, and who draws them."""
+
+    seeds: list[np.random.SeedSequence]
+    counts: list[int]
+    workers: int
+    client: Any
+
+    def drawn(self, task: _Walks | _Trees, method: Method) -> Sample:
+        pairs = zip(self.seeds, self.counts, strict=True)
         tasks = [replace(task, seed=seed, count=count) for seed, count in pairs]
-        x = np.empty((size, chain.n, chain.dim))
-        logs = np.empty(size)
-        first = 0
-        for block, weights in _each(function, tasks, workers, client):
-            last = first + len(block)
-            x[first:last], logs[first:last] = block, weights
-            first = last
+        edges = np.cumsum([0, *self.counts]).tolist()
+        x, logs = np.empty((edges[-1], *task.shape[1:])), np.empty(edges[-1])
+        parts = [slice(*pair) for pair in pairwise(edges)]
+        if self.client is not None:
+            futures = self.client.map(_drawn, tasks, pure=False, retries=RETRIES)
+            for part, (block, weights) in zip(parts, self.client.gather(futures), strict=True):
+                x[part], logs[part] = block, weights
+        elif self.workers == 1:
+            for part, given in zip(parts, tasks, strict=True):
+                logs[part] = given.draw(x[part])
+        else:
+            with ThreadPoolExecutor(min(self.workers, len(tasks))) as pool:
+                blocks = [x[part] for part in parts]
+                found = pool.map(type(task).draw, tasks, blocks)
+                for part, weights in zip(parts, found, strict=True):
+                    logs[part] = weights
         logs -= logs.max()
         logs -= np.log(np.exp(logs).sum())
         return Sample(x, logs, _statistics.effective_size(logs), method)
 
-    if ensemble == "stiff":
-        return drawn(_walk, walks, "independent")
-    if _bonds_alone(chain):
-        trees = _Trees(pilot, min(PILOT, block), chain.n, chain.dim, *_tables(chain, targets))
-        most = COSTLIEST * chain.n * trees.count
-        if not trees.branched or _grow(replace(trees, most=most)) is not None:
-            return drawn(_tree, trees, "transfer operator")
-    share = _statistics.effective_size(_walk(walks)[1]) / PILOT
-    if share >= SMALLEST_SHARE:
-        return drawn(_walk, walks, "reweighted")
-    return _by_monte_carlo(chain, targets, size, share, generator, workers)
 
-
-_Block = tuple[Array, ArrayLike]  # chains, and logarithms of their weights
-
-
-def _each(
-    function: Callable[[Any], _Block], tasks: list[Any], workers: int, client: Any
-) -> Iterable[_Block]:
-    if client is not None:
-        futures = client.map(function, tasks, pure=False, retries=RETRIES)
-        yield from client.gather(futures)
-    elif min(workers, len(tasks)) == 1:
-        yield from map(function, tasks)
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            yield from pool.map(function, tasks)
+def _drawn(task: _Walks | _Trees) -> tuple[Array, ArrayLike]:
+    """Return chains and the logarithms of their weights."""
+    x = np.empty(task.shape)
+    return x, task.draw(x)
 
 
 # --- stiff chains --------------------------------------------------------------------------------
@@ -191,10 +201,14 @@ class _Walks:
     targets: Array
     weighed: bool
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.count, self.chain.n, self.chain.dim
 
-def _walk(task: _Walks) -> _Block:
-    x = draw(task.chain, task.targets, task.count, np.random.default_rng(task.seed))
-    return x, 0.5 * logdet(task.chain, x) if task.weighed else 0.0
+    def draw(self, x: Array) -> ArrayLike:
+        """Put chains into x, and return the logarithms of their weights."""
+        x[:] = draw(self.chain, self.targets, self.count, np.random.default_rng(self.seed))
+        return 0.5 * logdet(self.chain, x) if self.weighed else 0.0
 
 
 # --- trees of bonds ------------------------------------------------------------------------------
@@ -213,25 +227,29 @@ class _Trees:
     branched: bool
     most: int = FOREVER
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.count, self.n, self.dim
 
-def _tree(task: _Trees) -> _Block:
-    x = _grow(task)
-    assert x is not None
-    return x, 0.0
+    def draw(self, x: Array) -> ArrayLike:
+        """Put trees into x, and return the logarithms of their weights."""
+        self.grow(x)
+        return 0.0
 
-
-def _grow(task: _Trees) -> Array | None:
-    """Return trees (count, n, d), or None if there are more bonds to draw than are allowed."""
-    x = np.empty((task.count * task.n, task.dim))
-    stream = task.seed.generate_state(WORDS, np.uint64)
-    # What comes from another process may be read-only, for which kernels are not compiled.
-    tree, table = (
-        tuple(np.require(a, requirements="W") if isinstance(a, np.ndarray) else a for a in given)
-        for given in (task.tree, task.table)
-    )
-    work = np.empty(4 * task.tree[0].size)
-    done = kernels.draw_trees(stream, tree, table, task.dim, task.count, task.most, x, work)
-    return x.reshape(task.count, task.n, task.dim) if done else None
+    def grow(self, x: Array) -> bool:
+        """Put trees into x; false if there are more bonds to draw than are allowed."""
+        stream = self.seed.generate_state(WORDS, np.uint64)
+        # What comes from another process may be read-only, for which kernels are not compiled.
+        tree, table = (
+            tuple(np.require(a, requirements="W") if isinstance(a, np.ndarray) else a for a in part)
+            for part in (self.tree, self.table)
+        )
+        work = np.empty(4 * self.tree[0].size)
+        out = x.reshape(-1, self.dim)
+        done: bool = kernels.draw_trees(
+            stream, tree, table, self.dim, self.count, self.most, out, work
+        )
+        return done
 
 
 def _bonds_alone(chain: Chain) -> bool:

@@ -143,6 +143,10 @@ CALLS = [
     ("length", 1.0, lambda v: analytic.mean_square_end_to_end(3, length=v)),
     ("length", 1.0, lambda v: analytic.mean_square_gyration(3, length=v)),
     ("bonds", 3, analytic.mean_square_cosines),
+    ("theta", 1.0, lambda v: analytic.bend_density(v, 3)),
+    ("theta", 1.0, lambda v: analytic.bend_cumulative(v, 3)),
+    ("powers", [2.0, 2.0], analytic.mean_cosine_powers),
+    ("length", 1.0, lambda v: analytic.mean_fourth_end_to_end(3, length=v)),
     *(
         (name, np.zeros(3), lambda v, name=name, room=room: room.forward_dynamics(
             ARM, **{"q": np.zeros(3), "qd": np.zeros(3), "tau": np.zeros(3), name: v}))

@@ -95,6 +95,20 @@ CALLS = {
         },
     ),
     "reweight": (fx.reweight, {"chain": CHAIN, "x": X[None], "workers": 1, "observable": ROW[:1]}),
+    "sample": (
+        fx.sample,
+        {
+            "chain": CHAIN,
+            "size": 1,
+            "lengths": 1.0,
+            "angles": 1.0,
+            "torsions": 1.0,
+            "ensemble": "rigid",
+            "rng": 1,
+            "workers": 1,
+            "client": None,
+        },
+    ),
     "simulate": (
         fx.simulate,
         {
@@ -210,6 +224,33 @@ CALLS = {
         analytic.freely_jointed_logdet,
         {"cosines": np.zeros(2), "masses": 1.0, "base": "free"},
     ),
+    "bend_density": (
+        analytic.bend_density,
+        {"theta": 0.5, "bonds": 3, "dim": 3, "masses": 1.0, "base": "free"},
+    ),
+    "bend_cumulative": (
+        analytic.bend_cumulative,
+        {"theta": 0.5, "bonds": 3, "dim": 3, "masses": 1.0, "base": "free"},
+    ),
+    "mean_cosine_powers": (
+        analytic.mean_cosine_powers,
+        {"powers": [2, 2], "dim": 3, "masses": 1.0, "base": "free"},
+    ),
+    "mean_fourth_end_to_end": (
+        analytic.mean_fourth_end_to_end,
+        {
+            "bonds": 3,
+            "length": 1.0,
+            "dim": 3,
+            "masses": 1.0,
+            "base": "free",
+            "ensemble": "rigid",
+        },
+    ),
+    "mean_square_products": (
+        analytic.mean_square_products,
+        {"bonds": 3, "dim": 3, "masses": 1.0, "base": "free"},
+    ),
     "mean_square_cosines": (
         analytic.mean_square_cosines,
         {"bonds": 3, "dim": 3, "masses": 1.0, "base": "free"},
@@ -263,6 +304,7 @@ FREE = {
         "Bending, beads": "beads", "fixman_force": "", "forward_dynamics": "force",
         "forward_dynamics, torque": "torque", "inverse_dynamics": "force",
         "logdet": "inverse_masses", "project": "v", "random_walks": "rng",
+        "sample": "rng client",
         "resume": "steps stepper progress", "reweight": "observable",
         "simulate": "every v0 replicas rng out progress", "Tension": "ends", "bind": "potential",
         "angles": "beads", "torsions": "beads", "potential_energy": "potential",
