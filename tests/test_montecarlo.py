@@ -339,6 +339,14 @@ def test_hard_values_and_place_stay():
     )
 
 
+def test_long_sweeps_of_torsions_keep_what_is_hard():
+    chain = fx.Chain.linear(200, hard=ANGLES)
+    stepper = MonteCarlo(burn_in=0)
+    state = stepper.start(chain, start_of(chain), rng=1)
+    stepper.advance(chain, state, 5)
+    np.testing.assert_allclose(chain.hard_values(state.x), state.targets, atol=1e-12)
+
+
 # --- the width ------------------------------------------------------------------------------------
 
 

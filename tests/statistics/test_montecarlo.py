@@ -89,8 +89,8 @@ def trans(x):
 def test_four_beads_with_hard_angles(angle):
     exact = analytic.four_beads_mean_cosine(angle)
     chain = fx.Chain.linear(4, hard=ANGLES)
-    found = sample(chain, MonteCarlo(), trans, 10000, angles=angle)
-    check(found, exact, 6e-4)
+    found = sample(chain, MonteCarlo(), trans, 6000, angles=angle)
+    check(found, exact, 8e-4)
 
 
 def test_hard_angles_by_parts_are_those_by_sweeps():
@@ -100,10 +100,10 @@ def test_hard_angles_by_parts_are_those_by_sweeps():
     def size(x):
         return ((x[:, -1] - x[:, 0]) ** 2).sum(axis=-1)
 
-    sweeps = sample(chain, MonteCarlo(), size, 4000, angles=1.2)
-    parts = sample(chain, MonteCarlo(potential=Bending(0.0)), size, 2000, angles=1.2)
+    sweeps = sample(chain, MonteCarlo(), size, 2000, angles=1.2)
+    parts = sample(chain, MonteCarlo(potential=Bending(0.0)), size, 800, angles=1.2)
     error = np.hypot(sweeps[1], parts[1])
-    assert error < 0.01 * sweeps[0]
+    assert error < 0.005 * sweeps[0]
     assert abs(sweeps[0] - parts[0]) < 4.0 * error
 
 
@@ -137,7 +137,7 @@ def test_ring_of_four(ensemble):
         across = x[:, :2] - x[:, 2:]
         return (across**2).sum(axis=-1)
 
-    check(sample(chain, MonteCarlo(ensemble=ensemble), diagonals, 4000, 512), exact, 3e-3)
+    check(sample(chain, MonteCarlo(ensemble=ensemble), diagonals, 2000, 512), exact, 4e-3)
 
 
 def test_tree_against_weighted_stiff_samples():
@@ -178,7 +178,7 @@ def test_a_dumbbell_on_a_spring():
         return np.concatenate([x[:, 0], x[:, 0] ** 2, x[:, 1] - x[:, 0]], axis=1)
 
     exact = [0.0, 1.0, 0.0, 0.5, 1.5, 0.5, 0.0, 0.0, 1 / np.tanh(2.0) - 1 / 2.0]
-    check(sample(fx.Chain.linear(2), stepper, observable, 8000), exact, 6e-3)
+    check(sample(fx.Chain.linear(2), stepper, observable, 3000), exact, 1e-2)
 
 
 def test_trimer_with_a_potential_in_the_rigid_ensemble():
@@ -187,7 +187,7 @@ def test_trimer_with_a_potential_in_the_rigid_ensemble():
 
     exact = integrate.quad(lambda c: c * weight(c), -1, 1)[0] / integrate.quad(weight, -1, 1)[0]
     stepper = MonteCarlo(potential=Bending(1.5))
-    check(sample(fx.Chain.linear(3), stepper, cosines, 4000), exact, 1.5e-3)
+    check(sample(fx.Chain.linear(3), stepper, cosines, 2500), exact, 2e-3)
 
 
 def test_a_million_moves_leave_no_drift():
@@ -197,11 +197,14 @@ def test_a_million_moves_leave_no_drift():
     stepper.advance(chain, state, 10102)
     assert state.tally[0, 0] > 1e6
     np.testing.assert_allclose(chain.hard_values(state.x), 1.0, rtol=0.0, atol=1e-13)
-    # The same without a look at positions: pivots against ln det found anew.
+    # The pivots that the last move of each sweep leaves, against ln det found anew.
     units, rest = np.diff(x0[0], axis=0), np.empty(100)
-    words = tuple(state.random[0])
-    for _ in range(10102):
+    words, worst = tuple(state.random[0]), 0.0
+    for sweep in range(10102):
         _, words = pivots.sweep(words, units, chain.layout.links[0], rest, np.pi, (3, True))
         words = tuple(np.array(words, dtype=np.uint64))
-    x = np.concatenate([np.zeros((1, 3)), np.cumsum(units, axis=0)])
-    assert abs(np.log(1.0 + rest).sum() - fx.logdet(chain, x)) < 1e-12
+        if sweep % 100 == 1:
+            x = np.concatenate([np.zeros((1, 3)), np.cumsum(units, axis=0)])
+            worst = max(worst, abs(np.log(1.0 + rest).sum() - fx.logdet(chain, x)))
+        units /= np.linalg.norm(units, axis=1, keepdims=True)  # as they are from positions
+    assert worst < 1e-12
