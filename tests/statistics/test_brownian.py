@@ -120,6 +120,6 @@ def test_other_chains_of_two_bonds(chain, observable, friction, exact):
 
 def test_four_beads_with_right_angles():
     chain = fx.Chain.linear(4, hard=("length", "angle"))
-    mean, error = sample(chain, 0.005, 30_000, torsions, np.pi / 2, 0.1)
+    mean, error = sample(chain, 0.005, 40_000, torsions, np.pi / 2, 0.1)
     assert error < 3e-3
     assert abs(mean - 0.040038) < 4 * error
