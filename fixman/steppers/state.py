@@ -32,6 +32,7 @@ from fixman.kernels.stepping import (
     FORCE,
     KICK,
     LEAP,
+    MARK,
     NOISE,
     PROJECT,
     REMEMBER,
@@ -376,13 +377,16 @@ class Prepared:
         order = np.array([different.index(move) for move in schedule])
         letters = np.array([letter for letter, _ in different])
         numbers, weights = zip(*(_move(plan, w, *move) for move in different), strict=True)
-        needing = [PROJECT, *[FORCE, REMEMBER] * self.metric]
-        if isinstance(self.system, Hard):
-            needing += [DRIFT, LEAP, RETURN]
+        without = {KICK, NOISE, ECHO, MARK, DECIDE}  # H^bb
+        if not self.metric:
+            without |= {FORCE, REMEMBER}
+        if not isinstance(self.system, Hard):  # whose Newton's method needs it
+            without |= {DRIFT, LEAP, RETURN}
+        factors = np.array([letter not in without for letter, _ in different])
         kT = plan.kT if self.metric else 0.0
         return stepping.Motion(
-            chain.n, order, letters, np.isin(letters, needing), np.array(numbers),
-            np.concatenate(weights), kT, plan.tolerance, self.rival, self._flow(range(0)),
+            chain.n, order, letters, factors, np.array(numbers), np.concatenate(weights), kT,
+            plan.tolerance, self.rival, self._flow(range(0)),
         )  # fmt: skip
 
     def _flow(self, steps: range) -> Flow | None:

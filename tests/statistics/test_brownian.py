@@ -120,6 +120,25 @@ def test_other_chains_of_two_bonds(chain, observable, friction, exact):
 
 def test_four_beads_with_right_angles():
     chain = fx.Chain.linear(4, hard=("length", "angle"))
-    mean, error = sample(chain, 0.005, 30_000, torsions, np.pi / 2, 0.1)
+    mean, error = sample(chain, 0.005, 40_000, torsions, np.pi / 2, 0.1)
     assert error < 3e-3
     assert abs(mean - 0.040038) < 4 * error
+
+
+@pytest.mark.parametrize("scheme", ["geodesic", "midpoint"])
+def test_dumbbell_in_extension(scheme):
+    """Its flow has a potential: with unlike beads ∝ exp(½ ζ L² u·κu / kT), 1/ζ = 1/ζ₀ + 1/ζ₁."""
+    rate, friction = 4.0, (0.8, 1.6)
+    node, weight = np.polynomial.legendre.leggauss(30)
+    reduced = friction[0] * friction[1] / sum(friction)
+    weight = weight * np.exp(0.75 * rate * reduced * node**2)
+    options = {"friction": friction, "scheme": scheme, "flow": fx.flows.uniaxial_extension(rate)}
+
+    def along(x):
+        return (x[:, 1, 0] - x[:, 0, 0]) ** 2
+
+    dts = 0.002, 0.004
+    found = [sample(fx.Chain.linear(2), dt, 20_000, along, **options) for dt in dts]
+    value, error = at_zero(dts, found)
+    assert error < 3e-3
+    assert abs(value - (weight @ node**2) / weight.sum()) < 4 * error
