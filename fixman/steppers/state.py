@@ -50,6 +50,7 @@ ALONE = 1
 # bonds is off by 0.5 % or so, and the error grows with the square.
 LONG_STEP = 0.15
 LONG_TURN, LONG_NEWTON = 0.1, 0.02  # with hard angles, whose chains have lighter motions left
+LONG_WALK = 0.1  # overdamped, with angles or not: off by 0.2 to 0.8 % there, and by its square
 FAR = 0.1  # of the shortest bond, by which forces move a bead in one step if there is an overlap
 STRAIGHT = 0.01  # sine of a bend in space below which a hard one turns faster than steps can follow
 COLLAPSED = 1e-3  # of the start's smallest pivot of H^bb, by its diagonal: rows became dependent
@@ -215,18 +216,23 @@ def warn_of_long_steps(chain: Chain, state: State, plan: Plan, kT: float | None 
     ways = plan.stride * np.sqrt(kT / plan.inertia(chain)) / shortest
     turning = bool(np.any(chain.layout.hard_rows.kinds != LENGTH))
     usual = LONG_STEP if not turning else LONG_TURN if _noisy(plan) else LONG_NEWTON
-    limits = np.minimum(usual, _steep_ways(chain, plan) if plan.metric else np.inf) + 0.0 * ways
+    if plan.drag is not None:
+        usual = LONG_WALK
+    metrics = [plan.inertia(chain)] * plan.metric + [chain.masses] * plan.rival
+    limits = np.minimum.reduce([usual + 0.0 * ways, *(_steep_ways(chain, m) for m in metrics)])
     limits *= 1.0 + 1e-9  # so that what is advised is not warned of
     bead = int(np.argmax(ways / limits))
     if ways[bead] > limits[bead]:
-        fine = _round_down(plan.dt * float(limits[bead] / ways[bead]))
+        shorter = float(limits[bead] / ways[bead])
+        fine = _round_down(plan.dt * (shorter if plan.drag is None else shorter**2))
         steep = limits[bead] < usual
         warnings.warn(
             f"dt={plan.dt:g} is long: in one step bead {bead} moves {ways[bead]:.2g} of the "
             f"shortest bond, {plan.thermal}"
             + (", and it is so light that its Fixman force is steep" if steep else "")
-            + ", so that averages are of another ensemble, although the temperature is right; "
-            f"dt={fine:g} or less would do",
+            + ", so that averages are of another ensemble"
+            + (", although the temperature is right" if plan.drag is None else "")
+            + f"; dt={fine:g} or less would do",
             RuntimeWarning,
             stacklevel=4,  # who called simulate
         )
@@ -236,7 +242,7 @@ def _noisy(plan: Plan) -> bool:
     return any(letter == NOISE for letter, _ in plan.schedule)
 
 
-def _steep_ways(chain: Chain, plan: Plan) -> Array:
+def _steep_ways(chain: Chain, masses: Array) -> Array:
     """Of a bond, how far each bead (n,) may move in a step for the sake of its Fixman force.
 
     Bending by an angle of √(m_k Σ 1/m) changes ln det H^bb of a light bead k, the sum being over
@@ -246,7 +252,7 @@ def _steep_ways(chain: Chain, plan: Plan) -> Array:
     ends_of = rows.columns[rows.kinds == LENGTH, :2]
     ends = ends_of[(ends_of >= 0).all(axis=1)]
     one, other = np.concatenate([ends, ends[:, ::-1]]).T
-    w = 1.0 / plan.inertia(chain)
+    w = 1.0 / masses
     angles = np.sqrt(np.bincount(one, w[other], chain.n) / w)
     bonds = np.bincount(ends_of[ends_of >= 0], minlength=chain.n)  # to the base as well
     return np.where(bonds > 1, 0.5 * angles, np.inf)
