@@ -422,8 +422,8 @@ def test_slow_shear_of_a_dumbbell_is_a_series():
 def test_known_viscosities_of_a_dumbbell():
     found = analytic.dumbbell_viscosity([1.0, 3.0])
     assert found == pytest.approx([0.7676, 0.5246], abs=5e-5)
-    fast = analytic.dumbbell_viscosity([500.0, 1000.0])
-    assert np.log2(fast[1] / fast[0]) == pytest.approx(-1 / 3, abs=0.01)
+    fast = analytic.dumbbell_viscosity([50.0, 100.0])
+    assert np.log2(fast[1] / fast[0]) == pytest.approx(-1 / 3, abs=0.03)
 
 
 def test_orientations_of_a_dumbbell():
