@@ -467,7 +467,7 @@ def dumbbell_orientation(weissenberg: ArrayLike) -> Array:
     axis of the vorticity z: with Φ = ½ γ̇ u_x u_y, u̇ is ∇Φ besides a rotation by −½ γ̇, and
     ∇·(ψ ∇Φ) = ½ (∇²(ψΦ) − 6 ψΦ − Φ ∇²ψ).  Wi = γ̇/(6 D_r), either sign.  The degree is doubled until
     moments agree to 1e-6 of themselves; the last ones are right to about 1e-12.  Milliseconds for
-    each Wi, a third of a second at 1000, three at 10,000.
+    each Wi, a second at 1000, some at 10,000.
 
     Raises
     ------

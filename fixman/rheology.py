@@ -8,11 +8,11 @@ the solvent the velocity gradient κ, ``flow``, with v = κ x.  Stretching is po
 
 Every configuration has two stresses, whose averages are the same in a steady flow:
 
-    Giesekus   σ = ½ (κ S + S κᵀ) ,                     S = Σ_k ζ_k (x_k − X)(x_k − X)ᵀ
+    Giesekus   σ = ½ (κ Q + Q κᵀ) ,                     Q = Σ_k ζ_k (x_k − X)(x_k − X)ᵀ
     Kramers    σ = −½ Σ_k (F_k x_kᵀ + x_k F_kᵀ) − kT [(n − 1) 1 − Σ_k (Bᵀ (B K Bᵀ)⁻¹ B K)_kk]
 
 with X the centre of friction, K = 1/ζ, and F_k all forces on bead k but the solvent's, those of the
-rods averaged over the noise (`fixman.drift`).  They differ by −½ dS/dt, exactly, in the mean over
+rods averaged over the noise (`fixman.drift`).  They differ by −½ dQ/dt, exactly, in the mean over
 what happens next.  Giesekus' stress needs no forces and fluctuates little in slow flows; Kramers'
 holds at any moment, also at rest and in flows that change.
 """
@@ -85,7 +85,7 @@ def giesekus_stress(
     friction: ArrayLike = 1.0,
     interval: float | None = None,
 ) -> Array:
-    """½ (κ S + S κᵀ) of one chain, S = Σ_k ζ_k (x_k − X)(x_k − X)ᵀ about the centre of friction.
+    """½ (κ Q + Q κᵀ) of one chain, Q = Σ_k ζ_k (x_k − X)(x_k − X)ᵀ about the centre of friction.
 
     Averages of it are those of the stress in a steady flow.  In shear they are η = ½ Σ ζ⟨(y − Y)²⟩
     and Ψ₁ = Σ ζ⟨(x − X)(y − Y)⟩/γ̇; Ψ₂ is 0 without an error.
@@ -101,7 +101,7 @@ def giesekus_stress(
         ζ of every bead.
     interval : float, optional
         In a flow that changes: the time between frames, which are axis 0 of x.  The stress then has
-        −½ dS/dt by central differences, which only averages over many replicas tell.
+        −½ dQ/dt by central differences, which only averages over many replicas tell.
 
     Returns
     -------
@@ -116,8 +116,8 @@ def giesekus_stress(
     require_free(chain)
     kappa = _gradients(chain, x, flow)
     away = _about_centre(x, zeta)
-    S = np.einsum("k,...ka,...kb->...ab", zeta, away, away)
-    stress = _symmetric(kappa @ S)
+    Q = np.einsum("k,...ka,...kb->...ab", zeta, away, away)
+    stress = _symmetric(kappa @ Q)
     if interval is not None:
         step = _arrays.positive(interval, "interval")
         if x.ndim < 3 or len(x) < 2:
@@ -125,7 +125,7 @@ def giesekus_stress(
                 f"x must have shape (frames, ..., {chain.n}, {chain.dim}) with two frames or more "
                 f"for a rate of change, got {x.shape}"
             )
-        stress -= 0.5 * np.gradient(S, step, axis=0)
+        stress -= 0.5 * np.gradient(Q, step, axis=0)
     return stress
 
 
