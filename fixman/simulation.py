@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from fixman import _arrays, loop, recording, runfiles, spread, writer
 from fixman.chain import Chain, require_chain
 from fixman.errors import RunFolderError, RunVersionWarning
+from fixman.groups import groups_of
 from fixman.places import Place
 from fixman.recording import Observable, Observables
 from fixman.trajectory import Memory, Run, joined
@@ -143,7 +144,7 @@ def simulate(
     state = stepper.start(chain, x0, v0, replicas, generator)
     about = _described(chain, stepper, state, steps, every, seed, recorded, groups)
     if out is None:
-        shares = runfiles.groups_of(about, state.arrays())
+        shares = groups_of(about, state.arrays())
         memories = [Memory(one, chain, arrays) for one, arrays in shares]
         _go_on(stepper, state, memories, recorded, running)
         runs = [memory.run() for memory in memories]

@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 from fixman import loop, runfiles, writer
 from fixman.chain import Chain
+from fixman.groups import group_folder, require_group
 from fixman.kernels.lanes import LANES
 from fixman.loop import Running
 from fixman.places import Place
 from fixman.recording import Observable
-from fixman.runfiles import Checkpoint, group_folder, read_about, require_group
+from fixman.runfiles import Checkpoint, read_about
 from fixman.store import Folder
 from fixman.trajectory import Arrays, Memory, Run, joined
 from fixman.writer import Writer

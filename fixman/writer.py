@@ -26,20 +26,18 @@ from fixman import _arrays
 from fixman.archives import Arrays, pack
 from fixman.chain import Chain
 from fixman.errors import Advice, RunDamageWarning, RunFolderError, RunStorageError
+from fixman.groups import GROUP, group_name, groups_of
 from fixman.places import LOCK, MOVED, REMOVED, TEMPORARY, Place, sync_folder
 from fixman.runfiles import (
     ABOUT,
     BLOCK,
     CHECKPOINT,
-    GROUP,
     PREVIOUS,
     Checkpoint,
     Span,
     block_name,
     checkpoint_arrays,
     expected_steps,
-    group_name,
-    groups_of,
     read_about,
     require_entries,
 )
