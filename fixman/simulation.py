@@ -142,7 +142,9 @@ def simulate(
     groups = None if client is None else spread.sizes(replicas, running)
     generator, seed = _generator(rng)
     state = stepper.start(chain, x0, v0, replicas, generator)
-    about = _described(chain, stepper, state, steps, every, seed, recorded, groups)
+    about = _described(
+        chain, stepper, state, steps=steps, every=every, rng=seed, recorded=recorded, groups=groups
+    )
     if out is None:
         shares = groups_of(about, state.arrays())
         memories = [Memory(one, chain, arrays) for one, arrays in shares]
@@ -159,9 +161,10 @@ def _described(
     chain: Chain,
     stepper: Stepper,
     state: State,
+    *,
     steps: int,
     every: int,
-    seed: Any,
+    rng: Any,
     recorded: dict[str, Any],
     groups: list[int] | None,
 ) -> dict[str, Any]:
@@ -175,7 +178,7 @@ def _described(
             "steps": steps,
             "every": every,
             "replicas": replicas,
-            "rng": seed,
+            "rng": rng,
             "start": runfiles.digest(state.arrays()),
             "observables": {name: recording.home(f) for name, f in recorded.items()},
             "block": _block(chain, max(groups or [replicas]), every, stepper),

@@ -205,10 +205,11 @@ class Writer:
             self._rescue(point)
         self._committed(point)
         if where == MOVED:
-            now = self.place.current()
+            now = Path(self.place.current())
+            whole = now.parent if "group" in self.about else now
             raise RunStorageError(
                 f"{self.path} is no longer the folder of this run: it was renamed in the meantime "
-                f"and is {now} now, whole up to step {step}; go on there: fixman resume {now}"
+                f"and is {now} now, whole up to step {step}; go on there: fixman resume {whole}"
             )
 
     def change(self, **about: Any) -> None:

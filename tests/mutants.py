@@ -308,7 +308,7 @@ MUTANTS = [
     M("spread", "spread.py", "sink.about[\"replicas\"] for sink in sinks[:group])",
       "0 for sink in sinks[:group])",
       "test_spread.py::test_errors_name_the_replica_of_the_whole_run"),
-    M("spread", "spread.py", "if here[name] != versions[name]", "if False",
+    M("spread", "spread.py", "if here[name] != there[name]", "if False",
       "test_spread.py::test_a_worker_with_another_numba_is_refused"),
     M("spread", "spread.py", "min(replicas, LANES * (eights", "min(replicas, (LANES - 1) * (eights",
       "test_spread.py::test_groups_are_whole_lanes"),
