@@ -42,7 +42,6 @@ CHECKPOINT = "checkpoint.npz"
 PREVIOUS = "checkpoint_previous.npz"
 STATE = "state_"
 BLOCK = re.compile(r"block_(\d{6,})\.npz")
-GROUP = re.compile(r"group-\d{3,}")
 LARGEST = 2**53  # of steps, which other programs read as floating point
 MOST_BYTES = 1 << 30  # of a block of several frames
 OFF = 1e-4  # by which hard values may miss their targets; the steppers keep 1e-9
@@ -55,11 +54,6 @@ REAL = {True: ("float64",), False: ("float64", "float32")}  # ours; a stepper of
 def block_name(number: int) -> str:
     """Return the name of a block."""
     return f"block_{number:06d}.npz"
-
-
-def group_name(number: int) -> str:
-    """Return the name of the folder of a group."""
-    return f"group-{number:03d}"
 
 
 def versions() -> dict[str, str]:
@@ -82,43 +76,6 @@ def identify(about: Mapping[str, Any]) -> dict[str, Any]:
     text = json.dumps(plain(fixed), sort_keys=True)
     name = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
     return dict(plain({**about, "id": name}))
-
-
-def groups_of(about: dict[str, Any], state: Arrays) -> list[tuple[dict[str, Any], Arrays]]:
-    """Divide a run into those of its groups, if it has any: run.json and first state of each."""
-    if "groups" not in about:
-        return [(about, state)]
-    found, last = [], 0
-    whole = {key: about[key] for key in about if key != "groups"}
-    for number, size in enumerate(about["groups"]):
-        first, last = last, last + size
-        start = {name: a[first:last] if a.ndim else a for name, a in state.items()}
-        group = {"run": about["id"], "number": number}
-        own = {"replicas": size, "start": digest(start), "group": group}
-        found.append((identify(whole | own), start))
-    return found
-
-
-def group_folder(path: Path, about: dict[str, Any], number: int) -> Path:
-    """Return the folder of a group of a run; RunFolderError if it is missing."""
-    inner = path / group_name(number)
-    if not inner.is_dir():
-        raise RunFolderError(
-            f"{inner} is missing: {path} has the replicas of {len(about['groups'])} groups"
-        )
-    return inner
-
-
-def require_group(about: dict[str, Any], whole: dict[str, Any], shown: Path) -> None:
-    """Refuse the run.json of a group that is not the one that the whole run has in its place."""
-    number = int(shown.name.rpartition("-")[2])
-    due = {"replicas": whole["groups"][number], "group": {"run": whole["id"], "number": number}}
-    wrong = [key for key, value in (whole | due).items() if about.get(key) != value]
-    wrong = [key for key in wrong if key not in ("groups", "history", "id", "start", "steps")]
-    if wrong:
-        raise RunFolderError(
-            f"{shown} is not group {number} of the run in {shown.parent}: {', '.join(wrong)} differ"
-        )
 
 
 def plain(value: Any) -> Any:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from fixman import _arrays, loop, recording, runfiles, spread, writer
 from fixman.chain import Chain, require_chain
 from fixman.errors import RunFolderError, RunVersionWarning
+from fixman.groups import groups_of
 from fixman.places import Place
 from fixman.recording import Observable, Observables
 from fixman.trajectory import Memory, Run, joined
@@ -141,9 +142,11 @@ def simulate(
     groups = None if client is None else spread.sizes(replicas, running)
     generator, seed = _generator(rng)
     state = stepper.start(chain, x0, v0, replicas, generator)
-    about = _described(chain, stepper, state, steps, every, seed, recorded, groups)
+    about = _described(
+        chain, stepper, state, steps=steps, every=every, rng=seed, recorded=recorded, groups=groups
+    )
     if out is None:
-        shares = runfiles.groups_of(about, state.arrays())
+        shares = groups_of(about, state.arrays())
         memories = [Memory(one, chain, arrays) for one, arrays in shares]
         _go_on(stepper, state, memories, recorded, running)
         runs = [memory.run() for memory in memories]
@@ -158,9 +161,10 @@ def _described(
     chain: Chain,
     stepper: Stepper,
     state: State,
+    *,
     steps: int,
     every: int,
-    seed: Any,
+    rng: Any,
     recorded: dict[str, Any],
     groups: list[int] | None,
 ) -> dict[str, Any]:
@@ -174,7 +178,7 @@ def _described(
             "steps": steps,
             "every": every,
             "replicas": replicas,
-            "rng": seed,
+            "rng": rng,
             "start": runfiles.digest(state.arrays()),
             "observables": {name: recording.home(f) for name, f in recorded.items()},
             "block": _block(chain, max(groups or [replicas]), every, stepper),

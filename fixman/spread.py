@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 from fixman import loop, runfiles, writer
 from fixman.chain import Chain
+from fixman.groups import group_folder, require_group
 from fixman.kernels.lanes import LANES
 from fixman.loop import Running
 from fixman.places import Place
 from fixman.recording import Observable
-from fixman.runfiles import Checkpoint, group_folder, read_about, require_group
+from fixman.runfiles import Checkpoint, read_about
 from fixman.store import Folder
 from fixman.trajectory import Arrays, Memory, Run, joined
 from fixman.writer import Writer
@@ -70,17 +71,17 @@ def run(
 ) -> None:
     """Advance all groups to the end, or each to the end of its block after Ctrl-C."""
     steps, done = sinks[0].about["steps"], sum(sink.step for sink in sinks)
-    versions = runfiles.versions()
+    model = sinks[0].chain, stepper, observables
+    about = {key: sinks[0].about[key] for key in ("steps", "every", "block")}
+    about |= {"versions": runfiles.versions()}
     futures: dict[int, Any] = {}
     ready: SimpleQueue[int] = SimpleQueue()
 
     def send(number: int) -> None:
-        sink = sinks[number]
-        about = {key: sink.about[key] for key in ("steps", "every", "block")}
-        task = sink.chain, stepper, observables, about, sink.state, sink.frames
+        task = model, about, sinks[number].state, sinks[number].frames, running.workers
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # a state is what it is
-            future = running.client.submit(_block, running.workers, versions, *task, pure=False)
+            future = running.client.submit(_block, *task, pure=False)
         futures[number] = future
         future.add_done_callback(lambda _: ready.put(number))
 
@@ -91,8 +92,8 @@ def run(
                     send(number)
             while futures:
                 number = ready.get()
-                sink, future = sinks[number], futures.pop(number)
-                rows, step, state = future.result()
+                sink = sinks[number]
+                rows, step, state = _answer(futures.pop(number), sinks, number)
                 ahead = step - sink.step
                 for k in range(len(rows.get("x", ()))):
                     sink.record({name: values[k] for name, values in rows.items()})
@@ -100,17 +101,23 @@ def run(
                 if step < steps and not interrupted():
                     send(number)
                 bar(ahead, interrupted())
-        except CancelledError as error:
-            raise ConnectionError(
-                f"the scheduler, or its client, has given the run up: {error}. {_held(sinks)}"
-            ) from error
-        except Exception as error:
-            renumber(error, sinks, number)
-            error.add_note(_held(sinks))
-            raise
         finally:
             for future in futures.values():
                 future.cancel()
+
+
+def _answer(future: Any, sinks: Sequence[Memory | Writer], number: int) -> Any:
+    """Return what `_block` gave; errors say how far the run is."""
+    try:
+        return future.result()
+    except CancelledError as error:
+        raise ConnectionError(
+            f"the scheduler, or its client, has given the run up: {error}. {_held(sinks)}"
+        ) from error
+    except Exception as error:
+        renumber(error, sinks, number)
+        error.add_note(_held(sinks))
+        raise
 
 
 def _held(sinks: Sequence[Memory | Writer]) -> str:
@@ -135,26 +142,22 @@ def renumber(error: Exception, sinks: Sequence[Memory | Writer], group: int) -> 
 
 
 def _block(
-    workers: int,
-    versions: dict[str, str],
-    chain: Chain,
-    stepper: Stepper,
-    observables: Mapping[str, Observable],
+    model: tuple[Chain, Stepper, Mapping[str, Observable]],
     about: dict[str, Any],
     state: Arrays,
     frames: int,
+    workers: int,
 ) -> tuple[Arrays, int, Arrays]:
     """Go on to the end of the block; its frames, and the state behind it."""
     from fixman.steppers import State
 
-    here = runfiles.versions()
+    here, there = runfiles.versions(), about["versions"]
     other = [
-        f"{name} {here[name]}, not {versions[name]}"
-        for name in DECISIVE
-        if here[name] != versions[name]
+        f"{name} {here[name]}, not {there[name]}" for name in DECISIVE if here[name] != there[name]
     ]
     if other:
         raise RuntimeError(f"a worker has {', '.join(other)}: bits would depend on it")
+    chain, stepper, observables = model
     memory = Memory(about, _kept(chain), state, frames, about["block"]["frames"])
     start = memory.step
     watch = (lambda: memory.frames > frames or memory.step > start), (lambda ahead, stopping: None)

@@ -25,6 +25,7 @@ from fixman.errors import (
     RunStorageError,
     RunVersionWarning,
 )
+from fixman.groups import group_folder, require_group
 from fixman.places import TEMPORARY, Place
 from fixman.runfiles import (
     BLOCK,
@@ -33,12 +34,10 @@ from fixman.runfiles import (
     Checkpoint,
     Span,
     block_name,
-    group_folder,
     read_about,
     read_block,
     read_checkpoint,
     read_steps,
-    require_group,
 )
 from fixman.trajectory import Part, Run, joined
 

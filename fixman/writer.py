@@ -26,20 +26,18 @@ from fixman import _arrays
 from fixman.archives import Arrays, pack
 from fixman.chain import Chain
 from fixman.errors import Advice, RunDamageWarning, RunFolderError, RunStorageError
+from fixman.groups import GROUP, group_name, groups_of
 from fixman.places import LOCK, MOVED, REMOVED, TEMPORARY, Place, sync_folder
 from fixman.runfiles import (
     ABOUT,
     BLOCK,
     CHECKPOINT,
-    GROUP,
     PREVIOUS,
     Checkpoint,
     Span,
     block_name,
     checkpoint_arrays,
     expected_steps,
-    group_name,
-    groups_of,
     read_about,
     require_entries,
 )
@@ -207,10 +205,11 @@ class Writer:
             self._rescue(point)
         self._committed(point)
         if where == MOVED:
-            now = self.place.current()
+            now = Path(self.place.current())
+            whole = now.parent if "group" in self.about else now
             raise RunStorageError(
                 f"{self.path} is no longer the folder of this run: it was renamed in the meantime "
-                f"and is {now} now, whole up to step {step}; go on there: fixman resume {now}"
+                f"and is {now} now, whole up to step {step}; go on there: fixman resume {whole}"
             )
 
     def change(self, **about: Any) -> None:

@@ -297,14 +297,38 @@ def test_overwriting(folder):
 
 
 def test_two_writers_are_told_apart(folder):
-    with spread.writing(folder), pytest.raises(fx.RunFolderError, match="another process is writ"):
-        fx.resume(folder)
+    with spread.writing(folder):
+        for again in (fx.resume, lambda folder: run_it(out=folder, overwrite=True)):
+            with pytest.raises(
+                fx.RunFolderError, match=r"another process is writing to .*run: wait"
+            ):
+                again(folder)
     with (
         simulation.writer.writing(folder / "group-001"),
         pytest.raises(fx.RunFolderError, match=r"another process is writing to .*group-001"),
     ):
         fx.resume(folder, 120)
     assert same(fx.resume(folder, 120), run_it(steps=120))
+
+
+def test_what_a_killed_start_left_is_removed(folder):
+    left = folder.with_name(".run.01234567")
+    shutil.copytree(folder, left)
+    run_it(out=folder, overwrite=True, client=Pool())
+    assert [path.name for path in folder.parent.iterdir()] == ["run"]
+
+
+def test_a_folder_that_is_renamed_meanwhile(tmp_path):
+    class Renaming(Pool):
+        def work(self, task):
+            if self.sent == 5:
+                os.rename(tmp_path / "run", tmp_path / "moved")
+            return super().work(task)
+
+    message = "group-00. is no longer the folder of this run: .* fixman resume .*/moved$"
+    with pytest.raises(fx.RunStorageError, match=message):
+        run_it(client=Renaming(1), out=tmp_path / "run")
+    assert same(fx.resume(tmp_path / "moved"), run_it())
 
 
 def test_a_group_that_is_behind_sets_the_frames(folder):
