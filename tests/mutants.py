@@ -313,7 +313,7 @@ MUTANTS = [
     M("steppers", "steppers/state.py", "v *= np.sqrt(kT * (1.0 / plan.inertia(chain)))[:, None]",
       "v *= np.sqrt(kT * plan.inertia(chain))[:, None]",
       "test_steppers.py::test_velocities_are_maxwells_on_the_manifold"),
-    M("steppers", "steppers/state.py", "else time * w)", "else 2.0 * time * w)",
+    M("steppers", "steppers/state.py", "else time) * w", "else 2.0 * time) * w",
       "test_steppers.py::test_rattle_converges_to_forward_dynamics_as_the_square_of_dt"),
     M("steppers", "steppers/state.py", "state.x, state.v, state.random, state.step = moved.x,",
       "state.x, state.v, state.random, _ = moved.x,",
