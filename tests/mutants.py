@@ -749,7 +749,6 @@ MUTANTS = [
     M("kernels", "kernels/torsions.py", "* about[k] / release(behind, u)", "/ release(behind, u)",
       "test_montecarlo.py::test_sweeps_decide_by_the_determinant_of_the_whole_chain"),
     M("kernels", "kernels/torsions.py", "u = r * u[0], r * u[1], r * u[2]", "u = u",
-      "statistics/test_montecarlo.py::test_hard_angles_by_parts_are_those_by_sweeps "
       "test_montecarlo.py::test_long_sweeps_of_torsions_keep_what_is_hard"),
     M("kernels", "kernels/crankshafts.py", "if j - i >= 2:", "if i != j:",
       "test_montecarlo.py::test_moves_keep_what_is_hard_and_reach_all_that_is_soft"),
