@@ -31,6 +31,7 @@ from fixman.kernels.stepping import (
     FORCE,
     KICK,
     LEAP,
+    MARK,
     NOISE,
     PROJECT,
     RESCUES,
@@ -345,7 +346,11 @@ class Prepared:
     def _motion(self, schedule: Schedule) -> stepping.Motion:
         chain, plan = self.key
         w = np.concatenate([np.zeros(len(self.front)), 1.0 / self.inertia])
-        needing = [PROJECT, *[FORCE] * self.metric, *[DRIFT, LEAP] * isinstance(self.system, Hard)]
+        without = {KICK, NOISE, ECHO, MARK}  # H^bb
+        if not self.metric:
+            without.add(FORCE)
+        if not isinstance(self.system, Hard):  # whose Newton's method needs it
+            without |= {DRIFT, LEAP}
         numbers, weights = [], []
         for letter, share in schedule:
             time, noise = share * plan.stride, letter in (NOISE, ECHO)
@@ -353,10 +358,11 @@ class Prepared:
             numbers.append(c if noise else time)
             weights.append(np.sqrt(plan.kT * (1.0 - c * c) * w) if noise else time * w)
         letters = np.array([letter for letter, _ in schedule], dtype=np.int64)
+        factors = np.array([letter not in without for letter, _ in schedule])
         kT = plan.kT if self.metric else 0.0
         return stepping.Motion(
-            chain.n, letters, np.isin(letters, needing), np.array(numbers), np.concatenate(weights),
-            kT, plan.tolerance, self.rival, self._flow(range(0)),
+            chain.n, letters, factors, np.array(numbers), np.concatenate(weights), kT,
+            plan.tolerance, self.rival, self._flow(range(0)),
         )  # fmt: skip
 
     def _flow(self, steps: range) -> Flow | None:
