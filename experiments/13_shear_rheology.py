@@ -21,8 +21,8 @@ WEISSENBERG = {
     10: (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
     20: (0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
 }
-STEPS = {2: 120_000, 10: 30_000, 20: 20_000}  # of the longer time step
-LARGEST = {2: 0.004, 10: 0.008, 20: 0.008}  # time steps, in zeta a^2/kT
+STEPS = {2: 80_000, 10: 30_000, 20: 20_000}  # of the longer time step
+LARGEST = {2: 0.004, 10: 0.005, 20: 0.005}  # time steps, in zeta a^2/kT
 TURN = 0.02  # and in 1/rate
 
 
