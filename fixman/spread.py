@@ -16,7 +16,7 @@ from concurrent.futures import CancelledError
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from fixman import loop, runfiles, writer
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 AHEAD = 2  # groups for each thread of the workers: one is computed while another one is stored
 MOST_GROUPS = 256  # every folder that is written to is an open file
+PATIENCE = 1.0  # seconds until it is asked whether there are workers to wait for
 DECISIVE = ("fixman", "numpy", "scipy", "numba")  # versions that bits depend on
 
 
@@ -91,7 +92,12 @@ def run(
                 if sink.step < steps or not sink.frames:
                     send(number)
             while futures:
-                number = ready.get()
+                try:
+                    number = ready.get(timeout=PATIENCE)
+                except Empty:
+                    if interrupted() and not running.client.nthreads():
+                        return  # Ctrl-C has reached workers of this terminal as well
+                    continue
                 sink = sinks[number]
                 rows, step, state = _answer(futures.pop(number), sinks, number)
                 ahead = step - sink.step
@@ -112,7 +118,7 @@ def _answer(future: Any, sinks: Sequence[Memory | Writer], number: int) -> Any:
         return future.result()
     except CancelledError as error:
         raise ConnectionError(
-            f"the scheduler, or its client, has given the run up: {error}. {_held(sinks)}"
+            f"the scheduler or its client has given the run up; {_held(sinks)} ({error})"
         ) from error
     except Exception as error:
         renumber(error, sinks, number)

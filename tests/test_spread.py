@@ -200,7 +200,7 @@ class Lost(Pool):
 
 def test_a_scheduler_that_is_lost_costs_nothing_that_was_written(tmp_path):
     pool = Lost(1)
-    message = r"given the run up: the scheduler closed\. .*run holds the run up to step \d+"
+    message = r"given the run up; .*run holds the run up to step \d+ \(the scheduler closed\)"
     with pytest.raises(ConnectionError, match=message):
         run_it(client=pool, out=tmp_path / "run")
     part = fx.load_run(tmp_path / "run")
@@ -230,6 +230,26 @@ def test_ctrl_c_finishes_the_blocks(tmp_path):
         assert not run.finished
         assert 0 < run.steps_done < 60
         assert np.array_equal(run.x, run_it().x[: len(run)])
+    assert same(run_it(), fx.resume(tmp_path / "run"))
+
+
+def test_ctrl_c_that_workers_get_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(spread, "PATIENCE", 0.05)
+    hold = threading.Event()
+
+    class Dying(Pool):
+        def work(self, task):
+            found = super().work(task)
+            if found[1] >= 20:
+                self.threads = {}
+                os.kill(os.getpid(), signal.SIGINT)
+                hold.wait(20.0)  # for good, as far as anyone knows
+            return found
+
+    run = run_it(client=Dying(1), out=tmp_path / "run")
+    hold.set()
+    assert not run.finished
+    assert run.steps_done < 20
     assert same(run_it(), fx.resume(tmp_path / "run"))
 
 
