@@ -1,10 +1,10 @@
 """Integrators of constrained motion: what they have in common, and the state that they move.
 
-A stepper is a frozen description: `Newton`, `Langevin` or `HybridMonteCarlo`.  ``start`` makes a `State` of it,
-``advance`` moves the state on in compiled code, replicas eight at a time in SIMD lanes and these
-over threads.  What a replica does depends on its own positions, velocities and random stream only:
-results are the same bits for any number of workers, any order and any number of replicas, and for
-any division of the steps into calls.
+A stepper is a frozen description: `Newton`, `Langevin` or `HybridMonteCarlo`.  ``start`` makes a
+`State` of it, ``advance`` moves the state on in compiled code, replicas eight at a time in SIMD
+lanes and these over threads.  What a replica does depends on its own positions, velocities and
+random stream only: results are the same bits for any number of workers, any order and any number of
+replicas, and for any division of the steps into calls.
 """
 
 from __future__ import annotations
