@@ -81,7 +81,7 @@ def quartic_force(x, out):
 
 
 def uniform(words):
-    """The next number in [0, 1) of a stream, xoshiro256++."""
+    """Return the next number in [0, 1) of a stream, xoshiro256++."""
     s, low = [int(word) for word in words], 2**64 - 1
 
     def rotated(x, k):

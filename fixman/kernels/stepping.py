@@ -73,11 +73,11 @@ RESCUES = 10  # halvings of a drift
 class Motion(NamedTuple):
     """The moves of a step, for all chains alike.
 
-    ``order`` says which move is made when; of each the letter, a number (h of a drift, c of a
-    noise) and a weight of every joint (h / m of a kick, √(kT (1 − c²) / m) of a noise; ½ m of what
-    is remembered or decided, with kT as the number; ½ h² / m of a return); and whether it is made
-    with H^bb at x.  ``kT`` is that of the Fixman force: 0 for none.  With a ``rival``, the hard
-    rows under other masses, its Fixman force is subtracted.
+    ``order`` says which move is made when.  Of each there are the letter, a number (h of a drift, c
+    of a noise) and a weight of every joint (h / m of a kick, √(kT (1 − c²) / m) of a noise; ½ m of
+    what is remembered or decided, with kT as the number; ½ h² / m of a return); and whether it is
+    made with H^bb at x.  ``kT`` is that of the Fixman force: 0 for none.  With a ``rival``, the
+    hard rows under other masses, its Fixman force is subtracted.
     """
 
     n: int
@@ -223,7 +223,8 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
                 # Behind a drift, X1 is where it began, V1 is free, and so is the noise.
                 for k in range(joints):
                     trials.turn_back(X, V, F, noise, k, number, weights[first + k], axes, like)
-                broken |= hold(system, space, X, noise, V1, 0.0, (motion.tolerance, OFTEN), like)
+                coarse = max(motion.tolerance, trials.COARSE), OFTEN
+                broken |= hold(system, space, X, noise, V1, 0.0, coarse, like)
                 broken |= trials.elsewhere(noise, X1, X, like)
             else:
                 energy = trials.kinetic(V, weights, first, joints, axes, like)

@@ -15,9 +15,9 @@ from fixman.kernels.random import WORDS, accepts
 from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import along, inner, put_vector, vector
 
-# Of the way of a leap, how far from its beginning the way back may end; where Newton's method finds
-# another solution of the constraints, that is as far from it as the leap is long.
-RETURNED = 1e-5
+# The way back is gone to a coarser tolerance, which saves iterations, and must end so close to the
+# beginning, in units of the way: another solution is about one away.
+COARSE, CLOSE = 1e-8, 1e-2
 
 
 class Trial(NamedTuple):
@@ -62,7 +62,7 @@ def elsewhere(Y, X0, X, like):
         x = load(X, k, like) - x0
         away = fma(y, y, away)
         way = fma(x, x, way)
-    return beyond(away, (RETURNED * RETURNED) * way)
+    return beyond(away, (CLOSE * CLOSE) * way)
 
 
 @exact
