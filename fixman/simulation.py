@@ -378,7 +378,9 @@ def _replicas(replicas: int | None, *given: ArrayLike | None) -> int:
 def _block(chain: Chain, replicas: int, every: int, stepper: Stepper) -> dict[str, int]:
     """Frames of a block, and the most steps between two checkpoints."""
     beads = replicas * chain.n
-    work = BLOCK_WORK // SLOW if _holds_own(stepper.parameters()) else BLOCK_WORK
+    described = stepper.parameters()
+    work = BLOCK_WORK // SLOW if _holds_own(described) else BLOCK_WORK
+    work //= described.get("leaps", 1)
     by_bytes = BLOCK_BYTES // (16 * beads * chain.dim)
     by_work = work // (every * beads + CALL_WORK)
     stride = min(every, max(1, work // beads))

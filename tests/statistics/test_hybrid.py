@@ -102,11 +102,11 @@ def test_trimer(ensemble, exact):
     assert off(biased, (exact, 0.0)) > 8.0
 
 
-def test_the_way_back_matters(monkeypatch):
-    # At dt 0.8 four leaps in five find no way back; without looking, averages would be wrong.
+def test_leaps_of_which_one_in_seven_is_accepted():
+    # The others have no solution, or do not lead back, or to energies that are too high.
     stepper = HybridMonteCarlo(0.8, leaps=1)
     mean, error = sample(fx.Chain.linear(3), stepper, cosines, 10000)
-    assert error < 1e-3
+    assert error < 8e-4
     assert abs(mean - RIGID_TRIMER) < 4 * error
 
 
