@@ -429,7 +429,9 @@ def _work(size: int, states: tuple[int, ...], tally: Array) -> Work:
     whole = np.zeros((9 if tally.size else 6) * stride + 8)
     skip = -whole.ctypes.data // 8 % 8
     parts = [whole[skip + k * stride :][:units] for k in range(whole.size // stride)]
-    return Work(states, *parts[:6], Trial(*parts[6:9], tally) if tally.size else None)
+    trial = Trial(parts[6], parts[7], parts[8], tally) if tally.size else None
+    x, v, x1, v1, f, noise = parts[:6]
+    return Work(states, x, v, x1, v1, f, noise, trial)
 
 
 _prepared: WeakKeyDictionary[State, Prepared] = WeakKeyDictionary()
