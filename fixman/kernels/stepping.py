@@ -223,8 +223,8 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
                 # Behind a drift, X1 is where it began, V1 is free, and so is the noise.
                 for k in range(joints):
                     trials.turn_back(X, V, F, noise, k, number, weights[first + k], axes, like)
-                coarse = max(motion.tolerance, trials.COARSE), OFTEN
-                broken |= hold(system, space, X, noise, V1, 0.0, coarse, like)
+                # With the limits of the leap: others would let some go one way only.
+                broken |= hold(system, space, X, noise, V1, 0.0, (motion.tolerance, OFTEN), like)
                 broken |= trials.elsewhere(noise, X1, X, like)
             else:
                 energy = trials.kinetic(V, weights, first, joints, axes, like)

@@ -15,9 +15,9 @@ from fixman.kernels.random import WORDS, accepts
 from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import along, inner, put_vector, vector
 
-# The way back is gone to a coarser tolerance, which saves iterations, and must end so close to the
-# beginning, in units of the way: another solution is about one away.
-COARSE, CLOSE = 1e-8, 1e-2
+# How close to the beginning the way back must end, in units of the way.  Where solutions meet, as at
+# the corners of a ring, another one is near: not much coarser than the solution is.
+CLOSE = 1e-5
 
 
 class Trial(NamedTuple):

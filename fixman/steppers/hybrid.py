@@ -110,6 +110,11 @@ class HybridMonteCarlo:
             )
         return _state.start(chain, x0, None, replicas, rng, self._plan(), self.kT, True)
 
+    def passes(self, chain: Chain) -> int:
+        """Return how often a step goes over all beads, for whoever wants to know what it costs."""
+        del chain
+        return self.leaps
+
     def advance(self, chain: Chain, state: State, steps: int, workers: int = 1) -> None:
         """Try ``steps`` steps on every replica, in place; ``state.tally`` counts those accepted."""
         _state.advance(chain, state, steps, workers, self._plan())

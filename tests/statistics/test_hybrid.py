@@ -98,15 +98,15 @@ def test_trimer(ensemble, exact):
     mean, error = sample(chain, stepper, cosines, 6000)
     assert error < 4e-4
     assert abs(mean - exact) < 4 * error
-    biased = sample(chain, Langevin(dt, ensemble=ensemble), cosines, 4000, every=8)
-    assert off(biased, (exact, 0.0)) > 8.0
+    biased = sample(chain, Langevin(dt, ensemble=ensemble), cosines, 6000, every=6)
+    assert off(biased, (exact, 0.0)) > 5.0
 
 
-def test_the_way_back_matters(monkeypatch):
-    # At dt 0.8 four leaps in five find no way back; without looking, averages would be wrong.
+def test_leaps_of_which_one_in_seven_is_accepted():
+    # The others have no solution, or do not lead back, or to energies that are too high.
     stepper = HybridMonteCarlo(0.8, leaps=1)
     mean, error = sample(fx.Chain.linear(3), stepper, cosines, 10000)
-    assert error < 1e-3
+    assert error < 8e-4
     assert abs(mean - RIGID_TRIMER) < 4 * error
 
 
@@ -138,7 +138,7 @@ def test_four_ring(ensemble, smallest):
 @pytest.mark.parametrize("ensemble", ["rigid", "stiff"])
 def test_six_ring(ensemble):
     chain, dt = fx.Chain.ring(6), 0.25
-    x, log_weights = closed_walks(6, 200_000)
+    x, log_weights = closed_walks(6, 400_000)
     if ensemble == "rigid":
         log_weights = log_weights + 0.5 * fx.logdet(chain, x)
     exact = weighted(spread(x), log_weights)
@@ -185,12 +185,12 @@ def test_star(ensemble):
     chain, dt = fx.Chain.branched([-1, 0, 0, 0]), 0.3
     exact = 1 / 3, 0.0
     if ensemble == "rigid":
-        x = fx.random_walks(chain, 250_000, rng=5)
+        x = fx.random_walks(chain, 600_000, rng=5)
         exact = weighted(arms(x), 0.5 * fx.logdet(chain, x))
     found = sample(chain, HybridMonteCarlo(dt, leaps=5, ensemble=ensemble), arms, 1500)
     assert found[1] < 4e-4
     assert off(found, exact) < 4.0
-    biased = sample(chain, Langevin(dt, ensemble=ensemble), arms, 6000, every=10)
+    biased = sample(chain, Langevin(dt, ensemble=ensemble), arms, 12000, every=10)
     assert off(biased, exact) > 4.0
 
 
