@@ -338,7 +338,7 @@ def test_what_no_stepper_can_be_is_refused(options, error, text):
         Brownian(**{"dt": 0.01} | options)
 
 
-def test_what_is_not_for_this_chain_is_refused():
+def test_what_is_not_for_this_chain_is_refused(tmp_path):
     chain = CHAINS["jointed"]
     x0 = walks(chain, 1)[0]
     with pytest.raises(ValueError, match="v0 must be None: overdamped dynamics has no velocities"):
@@ -347,6 +347,9 @@ def test_what_is_not_for_this_chain_is_refused():
         Brownian(2e-3, friction=np.ones(6)).start(chain, x0)
     with pytest.raises(ValueError, match=r"flow must be a velocity gradient \(3, 3\)"):
         Brownian(2e-3, flow=np.zeros((2, 2))).start(chain, x0)
+    with pytest.raises(ValueError, match=r"flow\(0\.001\) must be a velocity gradient \(3, 3\)"):
+        fx.simulate(chain, x0, Brownian(2e-3, flow=swinging(2)), 10, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
     with pytest.raises(TypeError, match="positional argument"):
         Brownian(2e-3, 1.0)
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from fixman import _arrays, flows
-from fixman.chain import Chain
+from fixman.chain import Chain, require_chain
 from fixman.kernels.stepping import DRIFT, ECHO, FORCE, KICK, LEAP, MARK, NOISE, PROJECT
 from fixman.steppers import state as _state
 from fixman.steppers.state import Plan, State
@@ -137,6 +137,9 @@ class Brownian:
         """
         if v0 is not None:
             raise ValueError("v0 must be None: overdamped dynamics has no velocities to start with")
+        require_chain(chain)
+        if callable(self.flow):  # try it before a folder is made
+            flows.table(self.flow, chain.dim, range(1), self.dt)
         state = _state.start(chain, x0, None, replicas, rng, self._plan(), self.kT, True)
         _state.warn_of_long_steps(chain, state, self._plan(), self.kT)
         return state
