@@ -139,6 +139,8 @@ def draw(out: Output, table: list[dict[str, str]]) -> None:
             ax.set_yscale("log")
             ax.set_ylabel(label)
         axes[0].axhline(1.0, color="0.7", linewidth=0.6, zorder=0)
+        axes[0].set_yticks((0.2, 0.5, 1.0), ("0.2", "0.5", "1"))
+        axes[0].yaxis.set_minor_formatter("")
         axes[0].legend(loc="lower left")
         axes[1].set_xlabel(r"$\mathrm{Wi} = \dot\gamma\,\eta(0)/kT$")
         out.save(fig)
