@@ -109,7 +109,7 @@ def sample(
 
     Notes
     -----
-    O(n) a chain: for bonds alone 30 to 60 ns a bond, the stiff ensemble some 100 ns, weights what
+    O(n) a chain: for bonds alone 30 to 60 ns a bond, the stiff ensemble some 60 ns, weights what
     `logdet` costs.  A tree costs as many times more as its branch points refuse, from level to
     level; beyond a hundredfold it is reweighted.  Tables for a chain are made once, in 0.3 ms for
     each bend unlike all others.
