@@ -84,16 +84,35 @@ def test_joints_can_come_one_by_one():
 def test_no_body_has_a_moment_larger_than_the_other_two_together(size):
     rng = np.random.default_rng(13)
     turn, _ = np.linalg.qr(rng.normal(size=(3, 3)))
-    for moments in ([1.0, 1.0, 3.0], [1.0, 1.0, 2.00001], [0.0, 0.0, 1.0]):
+    for moments in ([1.0, 1.0, 3.0], [1.0, 1.0, 2.03], [0.0, 0.0, 1.0]):
         tensor = size * turn @ np.diag(moments) @ turn.T
         three = [np.eye(3), (tensor + tensor.T) / 2, np.eye(3)]
         with pytest.raises(ValueError, match=r"principal moments of body 1 are .*no masses"):
             SerialChain(**body(3, inertias=three))
     with pytest.raises(ValueError, match=r"body 0 are 1, 1 and 3"):
         SerialChain(**body(inertias=[np.diag([1.0, 3.0, 1.0])]))
-    for moments in ([1.0, 1.0, 0.0], [1.0, 1.0, 2.0], [1.0, 1.0, 2.0 + 5e-10], [1.0, 1.0, 1e-14]):
+    for moments in ([1.0, 1.0, 0.0], [1.0, 1.0, 2.0], [1.0, 1.0, 2.01], [1.0, 1.0, 1e-14]):
         tensor = size * turn @ np.diag(moments) @ turn.T
         SerialChain(**body(inertias=[(tensor + tensor.T) / 2]))
+
+
+def test_rods_and_plates_can_come_in_three_digits():
+    # A square plate of 1 kg and 1 m, and rods in random directions, which may come out negative.
+    SerialChain(**body(inertias=[np.diag([0.0833, 0.0833, 0.167])]))
+    rng = np.random.default_rng(2)
+    negative = 0
+    for _ in range(50):
+        u = rng.normal(size=3)
+        rod = np.eye(3) - np.outer(u, u) / (u @ u)
+        rough = np.array([[float(f"{x:.3g}") for x in row] for row in rod])
+        arm = SerialChain(**body(inertias=[rough]))
+        negative += np.linalg.eigvalsh(rough)[0] < -1e-9
+        assert np.linalg.eigvalsh(arm.inertias[0])[0] >= -1e-15
+        assert np.abs(arm.inertias[0] - rough).max() <= 0.01
+        assert SerialChain(**body(inertias=arm.inertias)) == arm
+    assert negative > 10
+    with pytest.raises(ValueError, match=r"body 0 are -0.02, 1 and 1: none can be negative"):
+        SerialChain(**body(inertias=[np.diag([1.0, 1.0, -0.02])]))
 
 
 def test_inertias_up_to_the_largest_number():
@@ -135,7 +154,7 @@ def test_rough_rotations_are_made_exact_and_exact_ones_are_kept():
         ({"rotations": [1e200 * np.eye(3)]}, "the rotation of joint 0"),
         ({"centres": np.zeros(3)}, r"centres must have shape \(1, 3\)"),
         ({"translations": [[0, np.inf, 0]]}, "translations is inf at body 0"),
-        ({"inertias": [np.diag([1.0, 1.0, -1.0])]}, "negative principal moment"),
+        ({"inertias": [np.diag([1.0, 1.0, -1.0])]}, "-1, 1 and 1: none can be negative"),
         ({"inertias": [np.triu(np.ones((3, 3)))]}, "not symmetric"),
         ({"inertias": [[[1e308, 1e308, 0], [-1e308, 1e308, 0], [0, 0, 1e308]]]}, "not symmetric"),
     ],
@@ -223,13 +242,14 @@ def test_stanford_arm_at_rest():
     np.testing.assert_allclose(tau, expected, atol=1e-14)
     held = newton_euler.joint_wrenches(arm, q, still, still, gravity=[0, 0, -G])
     np.testing.assert_allclose(held[0, :3], [0, 0, 21.1 * G], atol=1e-13)
-    # With θ₂ = 150° and b₃ = 0.1 m the boom points down by 60°.
+    # With θ₂ = 150° and b₃ = 0.1 m the boom points up by 60°, along (−cos 60°, 0, sin 60°) turned
+    # by θ₁: joint 3 carries what is beyond it, and joint 2 holds it up with a shorter lever.
     q = np.array([1.0, np.pi / 2 + np.pi / 3, 0.1, 1.0, 1.0, 1.0])
     tau = newton_euler.inverse_dynamics(arm, q, still, still, gravity=[0, 0, -G])
     np.testing.assert_allclose(tau[0], 0, atol=1e-14)
-    np.testing.assert_allclose(abs(tau[2]), 6.1 * G * np.sin(np.pi / 3), rtol=1e-14)
+    np.testing.assert_allclose(tau[2], 6.1 * G * np.sin(np.pi / 3), rtol=1e-14)
     lever = 4 * 0.1 + 1 * 0.6 + 1.1 * 0.7
-    np.testing.assert_allclose(abs(tau[1]), lever * G * np.cos(np.pi / 3), rtol=1e-14)
+    np.testing.assert_allclose(tau[1], lever * G * np.cos(np.pi / 3), rtol=1e-14)
 
 
 @pytest.mark.filterwarnings("error")
