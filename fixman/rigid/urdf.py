@@ -214,6 +214,8 @@ def _assembled(
         body, R, p = places[joint.parent]
         with np.errstate(over="ignore", invalid="ignore"):
             R, p = R @ joint.rotation, p + R @ joint.translation
+        if not np.isfinite(p).all():
+            raise ValueError(f"the place of joint {joint.name!r} overflows")
         if joint.name in path:
             _require_known(joint)
         if joint.kind == "floating" and (joint.name not in path or moving):
