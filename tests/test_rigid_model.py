@@ -97,9 +97,11 @@ def test_no_body_has_a_moment_larger_than_the_other_two_together(size):
 
 
 def test_rods_and_plates_can_come_in_three_digits():
-    # A square plate of 1 kg and 1 m, and rods in random directions, which may come out negative.
-    SerialChain(**body(inertias=[np.diag([0.0833, 0.0833, 0.167])]))
+    # Plates, the first a square of 1 kg and 1 m; rods in random directions, which may come out
+    # negative.
     rng = np.random.default_rng(2)
+    for a, b in [(1 / 12, 1 / 12), *10.0 ** rng.uniform(-1, 0, (200, 2))]:
+        SerialChain(**body(inertias=[np.diag([float(f"{x:.3g}") for x in (a, b, a + b)])]))
     negative = 0
     for _ in range(50):
         u = rng.normal(size=3)
@@ -181,6 +183,36 @@ def test_random_chains_repeat_and_have_the_joints_asked_for():
     ]:
         with pytest.raises(ValueError, match=message):
             SerialChain.random(**arguments)
+
+
+def test_snakes_bend_in_two_planes_in_turn():
+    n, length, mass, radius = 5, 0.4, 2.0, 0.1
+    arm = SerialChain.snake(n, length=length, mass=mass, radius=radius)
+    across, along = mass * (3 * radius**2 + length**2) / 12, mass * radius**2 / 2
+    M = composite_body.inertia_matrix(arm, np.zeros(n))
+    for i in range(n):
+        for k in range(n):
+            levers = (np.arange(max(i, k), n) + 0.5) * length
+            product = (levers - i * length) @ (levers - k * length)
+            expected = mass * product + (n - max(i, k)) * across if (i - k) % 2 == 0 else 0.0
+            np.testing.assert_allclose(M[i, k], expected, atol=1e-14)
+    # Beyond a right angle in the second joint the rest hangs along −z, and turns about it.
+    bent = composite_body.inertia_matrix(arm, [0, np.pi / 2, 0, 0, 0])
+    hanging = mass * length**2 + along
+    np.testing.assert_allclose(bent[0, 0], across + mass * length**2 / 4 + 4 * hanging)
+    still, q = np.zeros(n), np.array([0, 0.3, 0, 0, 0])
+    tau = newton_euler.inverse_dynamics(arm, q, still, still, gravity=[0, 0, -G])
+    np.testing.assert_allclose(tau[1], -4 * mass * G * 2 * length * np.cos(0.3))
+    free = SerialChain.snake(n, free_base=True)
+    assert free.joints == ("free", *("revolute",) * 4)
+    assert SerialChain.snake(n) == replace(free, joints=("revolute",) * n)
+    for changes, message in [
+        ({"n": 0}, "n must be at least 1"),
+        ({"n": 2, "radius": 0.0}, "radius must be positive"),
+        ({"n": 2, "mass": np.inf}, "mass must be positive"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            SerialChain.snake(**changes)
 
 
 # --- Denavit–Hartenberg ----------------------------------------------------------------------
