@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from fixman.rigid import SerialChain, articulated_body, composite_body, newton_euler, urdf
 from oracles import error
@@ -99,27 +100,29 @@ def test_roll_pitch_and_yaw_turn_about_fixed_axes(read):
 
 
 def test_pieces_fixed_together_are_one_body(read):
-    # A cube of eight points, whole, and in halves that are fixed in a turned frame.
-    whole = (link("base"), joint("j", "revolute", "base", "l"))
-    corners = np.array(np.meshgrid(*3 * [[0.0, 1.0]])).reshape(3, -1).T
-    upper = corners[corners[:, 0] > 0.5]
+    # A cloud of points, whole, and in halves of which one is fixed in a turned frame; inertias are
+    # given in turned axes besides.  SciPy's small letters are turns about fixed axes.
+    rng = np.random.default_rng(3)
+    points, (fixed, *tilts) = rng.normal(size=(20, 3)), rng.normal(size=(4, 3))
 
-    def cloud(name, points, mass):
-        d = points - points.mean(0)
-        S = mass * d.T @ d / len(points)
-        return link(name, mass, points.mean(0), np.trace(S) - np.diag(S))
+    def cloud(name, points, rpy):
+        Q = Rotation.from_euler("xyz", rpy).as_matrix()
+        S = len(points) * np.cov((points @ Q).T, bias=True)
+        I = np.trace(S) * np.eye(3) - S  # noqa: E741
+        products = I[0, 1], I[0, 2], I[1, 2]
+        return link(name, len(points), points.mean(0), np.diag(I), rpy, products)
 
-    one = read(robot(*whole, cloud("l", corners, 8.0))).chain
-    turn = joint("k", "fixed", "l", "half", (1, 0, 0), (0, 0, np.pi / 2))
-    # In the turned frame, whose origin is at (1, 0, 0): x along y, y along −x.
-    seen = np.column_stack([upper[:, 1], 1 - upper[:, 0], upper[:, 2]])
-    lower = cloud("l", corners[corners[:, 0] < 0.5], 4.0)
-    two = read(robot(*whole, lower, turn, cloud("half", seen, 4.0)))
+    hinge = link("base"), joint("j", "revolute", "base", "l")
+    one = read(robot(*hinge, cloud("l", points, tilts[0]))).chain
+    Q, at = Rotation.from_euler("xyz", fixed).as_matrix(), np.array([1.0, 2.0, 3.0])
+    seen = (points[12:] - at) @ Q
+    halves = cloud("l", points[:12], tilts[1]), cloud("half", seen, tilts[2])
+    two = read(robot(*hinge, *halves, joint("k", "fixed", "l", "half", at, fixed)))
     for name in ("masses", "centres", "inertias"):
-        np.testing.assert_allclose(getattr(two.chain, name), getattr(one, name), atol=1e-15)
+        np.testing.assert_allclose(getattr(two.chain, name), getattr(one, name), atol=1e-13)
     body, R, p = two.places["half"]
     assert body == 0
-    np.testing.assert_allclose(seen @ R.T + p, upper, atol=1e-15)
+    np.testing.assert_allclose(seen @ R.T + p, points[12:], atol=1e-14)
 
 
 def test_joints_off_the_path_are_locked_at_zero(read):
