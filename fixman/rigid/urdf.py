@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -237,7 +236,7 @@ def _assembled(
     for place in places.values():
         place.rotation.flags.writeable = place.translation.flags.writeable = False
     names = tuple(joint.name for joint in moving), tuple(joint.child for joint in moving)
-    return Robot(chain, *names, MappingProxyType(places))
+    return Robot(chain, *names, places)
 
 
 def _require_known(joint: _Joint) -> None:
@@ -343,6 +342,8 @@ def _attribute(element: ET.Element, name: str, where: str) -> str:
     text = element.get(name)
     if not text or not text.strip():
         raise ValueError(f"{where} has no {name}")
+    if len(text) > 1000:
+        raise ValueError(f"the {name} of {where} has {len(text)} characters: expected a few")
     if "${" in text:
         raise ValueError(f"the {name} of {where} is {text!r:.80}: {_XACRO}")
     return text
