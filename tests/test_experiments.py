@@ -118,3 +118,18 @@ def test_of_the_rigid_algorithms_only_those_that_subtract_the_bias_lose_digits(r
         assert max(worst[name]) <= 1e-12, name
     for name in ("FD1", "Saha"):
         assert max(worst[name]) > 1e-12, name
+
+
+@pytest.mark.parametrize(
+    ("stem", "references"), [("16_planar_arm", 15), ("17_stanford_arm", 38)], ids=str
+)
+def test_the_arms_of_saha_give_every_number_that_is_known(run, stem, references):
+    rows, _, _ = run(by_name(stem))
+    known = [row for row in rows if row["reference"]]
+    assert len(known) == references
+    for row in known:
+        assert row["value"] == row["reference"], row
+    for row in rows:
+        if not row["reference"]:
+            limit = 1e-15 if "by hand" in row["quantity"] else 1e-8
+            assert 0 <= float(row["value"]) <= limit, row

@@ -84,16 +84,37 @@ def test_joints_can_come_one_by_one():
 def test_no_body_has_a_moment_larger_than_the_other_two_together(size):
     rng = np.random.default_rng(13)
     turn, _ = np.linalg.qr(rng.normal(size=(3, 3)))
-    for moments in ([1.0, 1.0, 3.0], [1.0, 1.0, 2.00001], [0.0, 0.0, 1.0]):
+    for moments in ([1.0, 1.0, 3.0], [1.0, 1.0, 2.03], [0.0, 0.0, 1.0]):
         tensor = size * turn @ np.diag(moments) @ turn.T
         three = [np.eye(3), (tensor + tensor.T) / 2, np.eye(3)]
         with pytest.raises(ValueError, match=r"principal moments of body 1 are .*no masses"):
             SerialChain(**body(3, inertias=three))
     with pytest.raises(ValueError, match=r"body 0 are 1, 1 and 3"):
         SerialChain(**body(inertias=[np.diag([1.0, 3.0, 1.0])]))
-    for moments in ([1.0, 1.0, 0.0], [1.0, 1.0, 2.0], [1.0, 1.0, 2.0 + 5e-10], [1.0, 1.0, 1e-14]):
+    for moments in ([1.0, 1.0, 0.0], [1.0, 1.0, 2.0], [1.0, 1.0, 2.01], [1.0, 1.0, 1e-14]):
         tensor = size * turn @ np.diag(moments) @ turn.T
         SerialChain(**body(inertias=[(tensor + tensor.T) / 2]))
+
+
+def test_rods_and_plates_can_come_in_three_digits():
+    # Plates, the first a square of 1 kg and 1 m; rods in random directions, which may come out
+    # negative.
+    rng = np.random.default_rng(2)
+    for a, b in [(1 / 12, 1 / 12), *10.0 ** rng.uniform(-1, 0, (200, 2))]:
+        SerialChain(**body(inertias=[np.diag([float(f"{x:.3g}") for x in (a, b, a + b)])]))
+    negative = 0
+    for _ in range(50):
+        u = rng.normal(size=3)
+        rod = np.eye(3) - np.outer(u, u) / (u @ u)
+        rough = np.array([[float(f"{x:.3g}") for x in row] for row in rod])
+        arm = SerialChain(**body(inertias=[rough]))
+        negative += np.linalg.eigvalsh(rough)[0] < -1e-9
+        assert np.linalg.eigvalsh(arm.inertias[0])[0] >= -1e-15
+        assert np.abs(arm.inertias[0] - rough).max() <= 0.01
+        assert SerialChain(**body(inertias=arm.inertias)) == arm
+    assert negative > 10
+    with pytest.raises(ValueError, match=r"body 0 are -0.02, 1 and 1: none can be negative"):
+        SerialChain(**body(inertias=[np.diag([1.0, 1.0, -0.02])]))
 
 
 def test_inertias_up_to_the_largest_number():
@@ -135,7 +156,7 @@ def test_rough_rotations_are_made_exact_and_exact_ones_are_kept():
         ({"rotations": [1e200 * np.eye(3)]}, "the rotation of joint 0"),
         ({"centres": np.zeros(3)}, r"centres must have shape \(1, 3\)"),
         ({"translations": [[0, np.inf, 0]]}, "translations is inf at body 0"),
-        ({"inertias": [np.diag([1.0, 1.0, -1.0])]}, "negative principal moment"),
+        ({"inertias": [np.diag([1.0, 1.0, -1.0])]}, "-1, 1 and 1: none can be negative"),
         ({"inertias": [np.triu(np.ones((3, 3)))]}, "not symmetric"),
         ({"inertias": [[[1e308, 1e308, 0], [-1e308, 1e308, 0], [0, 0, 1e308]]]}, "not symmetric"),
     ],
@@ -162,6 +183,36 @@ def test_random_chains_repeat_and_have_the_joints_asked_for():
     ]:
         with pytest.raises(ValueError, match=message):
             SerialChain.random(**arguments)
+
+
+def test_snakes_bend_in_two_planes_in_turn():
+    n, length, mass, radius = 5, 0.4, 2.0, 0.1
+    arm = SerialChain.snake(n, length=length, mass=mass, radius=radius)
+    across, along = mass * (3 * radius**2 + length**2) / 12, mass * radius**2 / 2
+    M = composite_body.inertia_matrix(arm, np.zeros(n))
+    for i in range(n):
+        for k in range(n):
+            levers = (np.arange(max(i, k), n) + 0.5) * length
+            product = (levers - i * length) @ (levers - k * length)
+            expected = mass * product + (n - max(i, k)) * across if (i - k) % 2 == 0 else 0.0
+            np.testing.assert_allclose(M[i, k], expected, atol=1e-14)
+    # Beyond a right angle in the second joint the rest hangs along −z, and turns about it.
+    bent = composite_body.inertia_matrix(arm, [0, np.pi / 2, 0, 0, 0])
+    hanging = mass * length**2 + along
+    np.testing.assert_allclose(bent[0, 0], across + mass * length**2 / 4 + 4 * hanging)
+    still, q = np.zeros(n), np.array([0, 0.3, 0, 0, 0])
+    tau = newton_euler.inverse_dynamics(arm, q, still, still, gravity=[0, 0, -G])
+    np.testing.assert_allclose(tau[1], -4 * mass * G * 2 * length * np.cos(0.3))
+    free = SerialChain.snake(n, free_base=True)
+    assert free.joints == ("free", *("revolute",) * 4)
+    assert SerialChain.snake(n) == replace(free, joints=("revolute",) * n)
+    for changes, message in [
+        ({"n": 0}, "n must be at least 1"),
+        ({"n": 2, "radius": 0.0}, "radius must be positive"),
+        ({"n": 2, "mass": np.inf}, "mass must be positive"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            SerialChain.snake(**changes)
 
 
 # --- Denavit–Hartenberg ----------------------------------------------------------------------
@@ -223,13 +274,14 @@ def test_stanford_arm_at_rest():
     np.testing.assert_allclose(tau, expected, atol=1e-14)
     held = newton_euler.joint_wrenches(arm, q, still, still, gravity=[0, 0, -G])
     np.testing.assert_allclose(held[0, :3], [0, 0, 21.1 * G], atol=1e-13)
-    # With θ₂ = 150° and b₃ = 0.1 m the boom points down by 60°.
+    # With θ₂ = 150° and b₃ = 0.1 m the boom points up by 60°, along (−cos 60°, 0, sin 60°) turned
+    # by θ₁: joint 3 carries what is beyond it, and joint 2 holds it up with a shorter lever.
     q = np.array([1.0, np.pi / 2 + np.pi / 3, 0.1, 1.0, 1.0, 1.0])
     tau = newton_euler.inverse_dynamics(arm, q, still, still, gravity=[0, 0, -G])
     np.testing.assert_allclose(tau[0], 0, atol=1e-14)
-    np.testing.assert_allclose(abs(tau[2]), 6.1 * G * np.sin(np.pi / 3), rtol=1e-14)
+    np.testing.assert_allclose(tau[2], 6.1 * G * np.sin(np.pi / 3), rtol=1e-14)
     lever = 4 * 0.1 + 1 * 0.6 + 1.1 * 0.7
-    np.testing.assert_allclose(abs(tau[1]), lever * G * np.cos(np.pi / 3), rtol=1e-14)
+    np.testing.assert_allclose(tau[1], lever * G * np.cos(np.pi / 3), rtol=1e-14)
 
 
 @pytest.mark.filterwarnings("error")

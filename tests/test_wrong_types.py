@@ -293,6 +293,14 @@ CALLS = {
         for module in (articulated_body, composite_body, denoc, partition, spatial_operators)
     },
     "SerialChain.random": (rigid.SerialChain.random, {"n": 3, "rng": 1}),
+    "SerialChain.snake": (
+        rigid.SerialChain.snake,
+        {"n": 3, "length": 1.0, "mass": 1.0, "radius": 0.1, "free_base": True},
+    ),
+    "SerialChain.from_urdf": (
+        rigid.SerialChain.from_urdf,
+        {"path": Path("no.urdf"), "tip": "hand"},
+    ),
 }
 
 # What None or a word may be.
@@ -310,11 +318,12 @@ FREE = {
         "angles": "beads", "torsions": "beads", "potential_energy": "potential",
         "giesekus_stress, interval": "interval", "kramers_stress": "flow potential",
         "tensions": "flow potential", "relaxation_modulus": "lags",
-        "SerialChain.random": "rng",
+        "SerialChain.random": "rng", "SerialChain.from_urdf": "tip",
     }.items()
     for key in keys.split()
 }  # fmt: skip
 FREE |= {("load_run", "path", "str"), ("resume", "path", "str"), ("simulate", "out", "str")}
+FREE |= {("SerialChain.from_urdf", key, "str") for key in ("path", "tip")}
 
 CASES = [
     pytest.param(function, call, key, bad, id=f"{name}-{key}-{kind}")
@@ -340,7 +349,7 @@ def test_the_argument_is_named(function, call, key, bad):
 @pytest.mark.parametrize("name", CALLS)
 def test_the_call_is_right_otherwise(name):
     function, call = CALLS[name]
-    if "path" in call:  # load_run, resume: there is no such run
+    if "path" in call:  # there is no such run, nor robot
         with pytest.raises(FileNotFoundError):
             function(**call)
     else:

@@ -12,6 +12,7 @@ against oracles that share nothing with them.
 `articulated_body`            Featherstone's articulated-body inertias
 `spatial_operators`           Rodriguez and Kreutz's innovations factorization
 `partition`                   Fixman's partition, joint wrenches and the mass-metric determinant
+`urdf`                        chains and names from URDF files
 ============================  ==================================================================
 
 Names load on first use.
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         newton_euler,
         partition,
         spatial_operators,
+        urdf,
     )
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "newton_euler",
     "partition",
     "spatial_operators",
+    "urdf",
 ]
 
 

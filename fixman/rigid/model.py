@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from importlib import import_module
+from os import PathLike
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -34,6 +36,10 @@ RATES = np.array([1, 1, 3, 6])
 # How far the square of a quaternion's norm may be from 1: less, by rounding, than the 2e-6 of the
 # kernels, so that what they refuse is refused here, with its name.
 UNIT = 2e-6 - 1e-14
+
+# How far principal moments may be from those of a body, relative to the largest.  Three digits of
+# each are off by up to half of this, and only mistakes by more.
+ROUNDED = 0.01
 
 Joint = Literal["revolute", "prismatic", "spherical", "free"]
 Index = NDArray[np.int64]
@@ -59,7 +65,9 @@ class SerialChain:
         Mass centres in the body's frame.
     inertias : ndarray (n, 3, 3)
         About the mass centre, in the axes of the body's frame; symmetric, not negative, and no
-        principal moment larger than the other two together.
+        principal moment larger than the other two together, but for rounding: a hundredth of the
+        largest moment, as of a plate with three digits.  A principal moment that is negative by
+        less becomes zero.
     """
 
     joints: tuple[Joint, ...]
@@ -93,37 +101,19 @@ class SerialChain:
                 raise ValueError(f"{name} must have shape {hint}, got {array.shape}")
             _arrays.require_finite(array, shape, name, "body")
             object.__setattr__(self, name, array)
-        _require(self.masses >= 0, "the mass of body {}: it must not be negative", self.masses)
+        negative = "the mass of body {}: it must not be negative"
+        _require(self.masses >= 0, negative.format, self.masses)
         R = self.rotations
         with np.errstate(over="ignore", invalid="ignore"):
             defect = np.abs(R.swapaxes(1, 2) @ R - np.eye(3)).max((1, 2))
             proper = (defect < 1e-9) & (np.linalg.det(R) > 0)
-        _require(proper, "the rotation of joint {} is not a proper rotation matrix", R)
+        _require(proper, "the rotation of joint {} is not a proper rotation matrix".format, R)
         # One Newton step to the nearest rotation: transposes serve as inverses everywhere, so what
         # was rounded to nine digits would cost agreement.  Rotations that are exact stay as given.
         rough = defect > 1e-14
         if rough.any():
             R[rough] = R[rough] @ (3 * np.eye(3) - R[rough].swapaxes(1, 2) @ R[rough]) / 2 + 0.0
-        inertia = self.inertias
-        scale = np.abs(inertia).max((1, 2)) + np.finfo(float).tiny
-        relative = inertia / scale[:, None, None]
-        skew = np.abs(relative - relative.swapaxes(1, 2)).max((1, 2))
-        _require(skew <= 1e-9, "the inertia of body {} is not symmetric", inertia)
-        moments = np.linalg.eigvalsh(relative)
-        negative = "the inertia of body {} has a negative principal moment"
-        _require(moments[:, 0] >= -1e-9, negative, inertia)
-        # I = tr(S) 1 − S for second moments S ≥ 0 of any masses.  Of rods and plates, equality;
-        # they may come rounded.
-        excess = moments[:, 2] - moments[:, 0] - moments[:, 1]
-        if (excess > 1e-9).any():
-            body = int(np.argmax(excess > 1e-9))
-            a, b, c = (f"{moment:.6g}" for moment in moments[body] * scale[body])
-            raise ValueError(
-                f"the principal moments of body {body} are {a}, {b} and {c}: no masses have them, "
-                "of which any two must add up to the third or more (for a rod about z they are "
-                "a, a, 0)"
-            )
-        inertia[:] = inertia / 2 + inertia.swapaxes(1, 2) / 2
+        self.inertias[:] = checked_inertias(self.inertias, "body {}".format)
         for name in tails:
             getattr(self, name).flags.writeable = False
 
@@ -268,6 +258,54 @@ class SerialChain:
                 raise _arrays.overflow(f"parameters of body {i}", 0, ())
         return cls(kinds, rotations, translations, masses, centres, tensors)
 
+    @classmethod
+    def snake(
+        cls,
+        n: int,
+        *,
+        length: float = 1.0,
+        mass: float = 1.0,
+        radius: float = 0.1,
+        free_base: bool = False,
+    ) -> SerialChain:
+        """Make a snake: n equal solid cylinders along x, hinged about z and y in turn.
+
+        Parameters
+        ----------
+        n : int
+        length, mass, radius : float
+            Of each link; positive.
+        free_base : bool
+            Whether the first link floats instead of turning about z.
+        """
+        n = _arrays.positive_int(n, "n")
+        length, mass = _arrays.positive(length, "length"), _arrays.positive(mass, "mass")
+        radius = _arrays.positive(radius, "radius")
+        hinge: Joint = "revolute"
+        joints: tuple[Joint, ...] = (hinge,) * n
+        if _arrays.flag(free_base, "free_base"):
+            joints = ("free", *joints[1:])
+        # Every other frame is turned about the link so that its z axis is y of the one before.
+        rotations = np.tile(np.eye(3), (n, 1, 1))
+        rotations[1::2] = [[1, 0, 0], [0, 0, 1], [0, -1, 0]]
+        rotations[2::2] = [[1, 0, 0], [0, 0, -1], [0, 1, 0]]
+        shift = np.zeros((n, 3))
+        shift[1:, 0] = length
+        across = mass * (radius * radius / 4 + length * length / 12)
+        tensor = np.diag([mass * radius * radius / 2, across, across])
+        centres = np.tile([length / 2, 0.0, 0.0], (n, 1))
+        return cls(joints, rotations, shift, np.full(n, mass), centres, np.tile(tensor, (n, 1, 1)))
+
+    @staticmethod
+    def from_urdf(path: str | PathLike[str], tip: str | None = None) -> SerialChain:
+        """Read the serial chain from a URDF file's root to the link ``tip``.
+
+        The ``chain`` of `fixman.rigid.urdf.read`, which also has the names of joints and links, and
+        says what is read and what is refused.
+        """
+        chain: SerialChain = import_module("fixman.rigid.urdf").read(path, tip).chain
+        return chain
+
     # --- sizes and tables -------------------------------------------------------------------
 
     @property
@@ -345,10 +383,41 @@ class SerialChain:
         return f"<SerialChain: {self.n} {'body' if self.n == 1 else 'bodies'}, {counts}>"
 
 
-def _require(good: NDArray[np.bool_], text: str, values: Array) -> None:
+def checked_inertias(inertias: Array, name: Callable[[int], str]) -> Array:
+    """Return the inertias (n, 3, 3) of bodies, symmetric and not negative, or name the culprit.
+
+    I = tr(S) 1 − S for second moments S ≥ 0 of any masses: no principal moment is negative, nor
+    larger than the other two together.
+    """
+    scale = np.abs(inertias).max((1, 2), initial=np.finfo(float).tiny)
+    relative = inertias / scale[:, None, None]
+    skew = np.abs(relative - relative.swapaxes(1, 2)).max((1, 2))
+    _require(skew <= 1e-9, lambda i: f"the inertia of {name(i)} is not symmetric", inertias)
+    moments, axes = np.linalg.eigh(relative)
+    least, excess = moments[:, 0], moments[:, 2] - moments[:, 0] - moments[:, 1]
+
+    def said(i: int) -> str:
+        a, b, c = (f"{moment:.6g}" for moment in moments[i] * scale[i])
+        return f"the principal moments of {name(i)} are {a}, {b} and {c}: "
+
+    if (least < -ROUNDED).any():
+        raise ValueError(said(int(np.argmin(least))) + "none can be negative")
+    if (excess > ROUNDED).any():
+        raise ValueError(
+            said(int(np.argmax(excess > ROUNDED)))
+            + "no masses have them, of which any two must add up to the third or more (for a rod "
+            "about z they are a, a, 0)"
+        )
+    out, rough = inertias.copy(), least < -1e-14  # what was exact stays as given
+    V, kept = axes[rough], np.maximum(moments[rough], 0.0) * scale[rough, None]
+    out[rough] = (V * kept[:, None]) @ V.swapaxes(1, 2)
+    return out / 2 + out.swapaxes(1, 2) / 2
+
+
+def _require(good: NDArray[np.bool_], text: Callable[[int], str], values: Array) -> None:
     if not good.all():
         i = int(np.argmin(good))
-        raise ValueError(f"{text.format(i)}; got {values[i].tolist()}")
+        raise ValueError(f"{text(i)}; got {values[i].tolist()}")
 
 
 def _locked(array: Index) -> Index:
