@@ -40,12 +40,11 @@ from fixman.kernels.triples import (
     back,
     constants,
     entries,
-    matrix,
     product,
     put_entries,
     times,
 )
-from fixman.kernels.vectors import inner, minus, outer, plus, scaled
+from fixman.kernels.vectors import cross, inner, minus, outer, plus, scaled
 
 ORIGIN = (0.0, 0.0, 0.0)
 BASE = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)  # axes of the base
@@ -302,9 +301,9 @@ def sum_frames(kinds, links, q, qd, out):
 
 @step
 def times_quaternion(a, b):
-    """The product a b of quaternions (vector, scalar)."""
+    """The product a b of quaternions (vector, scalar), 1 to the last bit of conjugate ones."""
     (x, s), (y, t) = a, b
-    return plus(plus(scaled(s, y), scaled(t, x)), outer(x, y)), s * t - inner(x, y)
+    return plus(plus(scaled(s, y), scaled(t, x)), cross(x, y)), s * t - inner(x, y)
 
 
 @step

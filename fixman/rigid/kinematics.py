@@ -13,14 +13,14 @@ Kreutz's recursion (1988, eqs. 4.16, 5.4), without J and ℳ, also of several bo
 
     Ω_ii = L_i Ω_{i−1,i−1} L_iᵀ + p_i D_i⁻¹ p_iᵀ,     Ω_ij = L_i ⋯ L_{j+1} Ω_jj  (j ≤ i)
 
-with L_i = (1 − p_i D_i⁻¹ p_iᵀ M̂_i) B_{i,i−1}, the twist that body i takes on from the body before it
-when joint i is free.
+with L_i = (1 − p_i D_i⁻¹ p_iᵀ M̂_i) B_{i,i−1}, the twist that body i takes on from the body before
+it when joint i is free.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -149,7 +149,7 @@ def acceleration(
     body: int,
     point: ArrayLike = (0, 0, 0),
 ) -> Array:
-    """Derivative J θ̈ + J̇ θ̇ of the twist at a point; of q̈ = 0 the velocity products J̇ θ̇.
+    """Acceleration J θ̈ + J̇ θ̇ at a point of a body; of θ̈ = 0 the velocity products J̇ θ̇.
 
     Arguments, cost and errors as in `position`, and rates and accelerations ``(..., nv)``.
 
@@ -323,7 +323,7 @@ def kinetic_energy(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
     Arguments, cost and errors as in `momentum`.
     """
     given, sums = _sums(arm, q, qd)
-    return given.batch(sums[:, 9].copy())
+    return given.batch(sums[:, 9].copy())[()]
 
 
 def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> Array:
@@ -352,7 +352,7 @@ def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> A
     with np.errstate(over="ignore", invalid="ignore"):
         weight = arm.masses.sum() * g
         height = weight[0] * sums[:, 0] + weight[1] * sums[:, 1] + weight[2] * sums[:, 2]
-    return _finite(given, -height, "potential energy")
+    return _finite(given, -height, "potential energy")[()]
 
 
 # --- steps in the coordinates -----------------------------------------------------------------
@@ -506,20 +506,19 @@ def operational_space_inertia(
     size = np.sqrt(np.diagonal(flat, axis1=1, axis2=2))
     size = np.where(size > 0.0, size, 1.0)
     scale = size[:, :, None] * size[:, None, :]
-    scaled = flat / scale
-    least = np.linalg.eigvalsh(scaled)[:, 0]
-    if (least < LOST).any():
-        frame = int(np.argmax(least < LOST))
-        free = int((np.linalg.eigvalsh(scaled[frame]) >= LOST).sum())
+    moves = (np.linalg.eigvalsh(flat / scale) >= LOST).sum(1)
+    if (moves < size.shape[1]).any():
+        frame = int(np.argmax(moves < size.shape[1]))
         raise SingularConstraintError(
-            f"body {body} has no operational-space inertia",
-            f": its points move in {free} of {size.shape[1]} directions, by {arm.nv} rates, and "
-            "feel infinitely heavy in the others; see operational_space_compliance",
+            f"there is no operational-space inertia of body {body}",
+            f": it moves in {moves[frame]} of {size.shape[1]} directions and would be infinitely "
+            "heavy in the others; linear=True asks for forces alone, and "
+            "operational_space_compliance always has an answer",
             frame=_arrays.frame_index(frame, compliance.shape[:-2]),
             body=int(np.max(body)),
         )
-    inverse = np.linalg.inv(scaled) / scale
-    return (0.5 * (inverse + inverse.swapaxes(1, 2))).reshape(compliance.shape)
+    inverse = np.linalg.inv(flat / scale) / scale
+    return np.asarray(0.5 * (inverse + inverse.swapaxes(1, 2))).reshape(compliance.shape)
 
 
 # --- arguments --------------------------------------------------------------------------------
@@ -535,9 +534,8 @@ def _body(arm: SerialChain, body: int) -> int:
     if isinstance(body, bool) or not isinstance(body, (int, np.integer)):
         raise TypeError(f"body must be an integer, got {body!r:.80}")
     if not 0 <= body < arm.n:
-        raise ValueError(
-            f"body must be from 0, next to the base, to {arm.n - 1}, the last of {arm.n}; got {body}"
-        )
+        last = f"{arm.n - 1}, the last of {arm.n}"
+        raise ValueError(f"body must be from 0, next to the base, to {last}; got {body}")
     return int(body)
 
 
@@ -551,11 +549,10 @@ def _marks(
     arm: SerialChain, body: int | Sequence[int], point: ArrayLike
 ) -> tuple[NDArray[np.int64], Array]:
     """Bodies (m,) and their points (m, 3)."""
-    given = body.tolist() if isinstance(body, np.ndarray) else body
-    listed = list(given) if isinstance(given, (list, tuple, range)) else [given]
-    if not listed:
-        raise ValueError("body must be one or more bodies, got none")
-    bodies = np.array([_body(arm, b) for b in listed], dtype=np.int64)
+    several: Any = body if np.ndim(body) == 1 else [body]
+    bodies = np.array([_body(arm, one) for one in several], dtype=np.int64)
+    if not bodies.size:
+        raise ValueError("body must be a body or several, got none")
     points = _arrays.real(point, (3,), "point", "component")
     if points.shape not in ((3,), (bodies.size, 3)):
         raise ValueError(
@@ -592,7 +589,7 @@ def _sums(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> tuple[Given, Array]:
 
 def _finite(given: Given, out: Array, what: str) -> Array:
     """Results (frames, …) along the batch axes, all finite."""
-    good = np.isfinite(out.reshape(out.shape[0], -1)).all(1)
+    good = np.isfinite(out).all(axis=tuple(range(1, out.ndim)))
     if not good.all():
         raise _arrays.overflow(what, int(np.argmin(good)), given.lead)
     return given.batch(out)
