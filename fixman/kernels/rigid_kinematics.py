@@ -490,7 +490,7 @@ def compliance_frames(kinds, links, q, bodies, points, out):
     X = np.empty((n, 12))
     G, D, nu = np.empty((nv, 6)), np.empty((nv, 6)), np.empty(nv)
     none, unloaded = np.empty(0), np.empty((0, 6))
-    Z = np.empty((6, 12))  # Ω_ii, and the product of L since the last of the bodies
+    Z = np.empty((6, 12))  # Ω_ii, and from the first body on the product of L since the last one
     room = np.empty((6, 6)), np.empty(6), np.zeros(6)
     marks = np.empty((m, 12))
     for frame in range(q.shape[0]):
@@ -506,7 +506,7 @@ def compliance_frames(kinds, links, q, bodies, points, out):
         for i in range(bodies[m - 1] + 1):
             kind = kinds[i]
             R, _ = next_body(X, i, R)
-            for columns in (12, 6):
+            for columns in (12 if b > 0 else 6, 6):
                 let_go(kind, at, X, i, G, room[1], Z, columns)
                 transpose(Z, 6)
             add_joint(kind, at, D, room, Z)

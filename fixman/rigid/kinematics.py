@@ -122,8 +122,7 @@ def position(arm: SerialChain, q: ArrayLike, body: int, point: ArrayLike = (0, 0
     ValueError
         As `frames`, and for a body that the chain does not have.
     """
-    model.require_arm(arm)
-    return _at_point(_moving(arm, q, np.zeros(arm.nv)), body, point, slice(0, 3))
+    return _at_point(_moving(arm, q), body, point, slice(0, 3))
 
 
 def velocity(
@@ -276,7 +275,7 @@ def centre_of_mass(
     model.require_arm(arm)
     if not arm.masses.any():
         raise ValueError("the chain has no mass, so no centre of mass: every mass is 0")
-    given, sums = _sums(arm, q, np.zeros(arm.nv) if qd is None else qd)
+    given, sums = _sums(arm, q, qd)
     centre = given.batch(sums[:, :3].copy())
     return centre if qd is None else (centre, given.batch(sums[:, 3:6].copy()))
 
@@ -348,7 +347,7 @@ def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> A
     """
     g = model.falling(gravity)
     _arrays.require_finite(g, (3,), "gravity", "component")
-    given, sums = _sums(arm, q, np.zeros(arm.nv))
+    given, sums = _sums(arm, q)
     with np.errstate(over="ignore", invalid="ignore"):
         weight = arm.masses.sum() * g
         height = weight[0] * sums[:, 0] + weight[1] * sums[:, 1] + weight[2] * sums[:, 2]
@@ -524,10 +523,11 @@ def operational_space_inertia(
 # --- arguments --------------------------------------------------------------------------------
 
 
-def _moving(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Given:
-    """Coerce coordinates and rates; accelerations are zero."""
+def _moving(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> Given:
+    """Coerce coordinates and rates, which are zero if not given; so are accelerations."""
     model.require_arm(arm)
-    return model.gate(arm, q, qd, np.zeros(arm.nv))
+    rest = np.zeros(arm.nv)
+    return model.gate(arm, q, rest if qd is None else qd, rest)
 
 
 def _body(arm: SerialChain, body: int) -> int:
@@ -578,7 +578,7 @@ def _at_point(given: Given, body: int, point: ArrayLike, columns: slice) -> Arra
     return given.batch(out[:, columns].copy())
 
 
-def _sums(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> tuple[Given, Array]:
+def _sums(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple[Given, Array]:
     """Centre, its velocity, angular momentum about it, kinetic energy of each frame, (…, 10)."""
     given = _moving(arm, q, qd)
     out = np.empty((given.q.shape[0], 10))
