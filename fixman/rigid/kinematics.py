@@ -122,7 +122,7 @@ def position(arm: SerialChain, q: ArrayLike, body: int, point: ArrayLike = (0, 0
     ValueError
         As `frames`, and for a body that the chain does not have.
     """
-    return _at_point(_moving(arm, q), body, point, slice(0, 3))
+    return _at_point(_moving(arm, q, _rest(arm)), body, point, slice(0, 3))
 
 
 def velocity(
@@ -275,7 +275,7 @@ def centre_of_mass(
     model.require_arm(arm)
     if not arm.masses.any():
         raise ValueError("the chain has no mass, so no centre of mass: every mass is 0")
-    given, sums = _sums(arm, q, qd)
+    given, sums = _sums(arm, q, _rest(arm) if qd is None else qd)
     centre = given.batch(sums[:, :3].copy())
     return centre if qd is None else (centre, given.batch(sums[:, 3:6].copy()))
 
@@ -347,7 +347,7 @@ def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> A
     """
     g = model.falling(gravity)
     _arrays.require_finite(g, (3,), "gravity", "component")
-    given, sums = _sums(arm, q)
+    given, sums = _sums(arm, q, _rest(arm))
     with np.errstate(over="ignore", invalid="ignore"):
         weight = arm.masses.sum() * g
         height = weight[0] * sums[:, 0] + weight[1] * sums[:, 1] + weight[2] * sums[:, 2]
@@ -523,11 +523,15 @@ def operational_space_inertia(
 # --- arguments --------------------------------------------------------------------------------
 
 
-def _moving(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> Given:
-    """Coerce coordinates and rates, which are zero if not given; so are accelerations."""
+def _rest(arm: SerialChain) -> Array:
+    """Rates of a chain at rest."""
     model.require_arm(arm)
-    rest = np.zeros(arm.nv)
-    return model.gate(arm, q, rest if qd is None else qd, rest)
+    return np.zeros(arm.nv)
+
+
+def _moving(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Given:
+    """Coerce coordinates and rates; accelerations are zero."""
+    return model.gate(arm, q, qd, _rest(arm))
 
 
 def _body(arm: SerialChain, body: int) -> int:
