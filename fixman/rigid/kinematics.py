@@ -582,7 +582,7 @@ def _at_point(given: Given, body: int, point: ArrayLike, columns: slice) -> Arra
     return given.batch(out[:, columns].copy())
 
 
-def _sums(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple[Given, Array]:
+def _sums(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> tuple[Given, Array]:
     """Centre, its velocity, angular momentum about it, kinetic energy of each frame, (…, 10)."""
     given = _moving(arm, q, qd)
     out = np.empty((given.q.shape[0], 10))
