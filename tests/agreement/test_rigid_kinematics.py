@@ -25,7 +25,7 @@ def test_kinematics_agree_with_pinocchio(peer, seed):
     frame = model.addFrame(pin.Frame("point", body + 1, 0, place, pin.FrameType.OP_FRAME))
     data, axes = model.createData(), pin.LOCAL_WORLD_ALIGNED
 
-    J = pin.computeFrameJacobian(model, data, q, frame, axes)
+    J = pin.computeFrameJacobian(model, data, q, frame, axes).reshape(6, arm.nv)
     assert error(kinematics.jacobian(arm, q, body, point), J) <= 1e-10
     pin.forwardKinematics(model, data, q, qd, qdd)
     pin.updateFramePlacements(model, data)
