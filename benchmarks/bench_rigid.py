@@ -1,4 +1,4 @@
-"""Forward dynamics of rigid chains: ratios to peers in one run, on one core.
+"""Forward dynamics and kinematics of rigid chains: ratios to peers in one run, on one core.
 
     python benchmarks/bench_rigid.py [--quick]
 
@@ -20,14 +20,16 @@ import importlib
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from _timing import is_quick, medians
 
 from fixman.kernels.lanes import fill_sines
-from fixman.rigid import articulated_body
+from fixman.rigid import articulated_body, kinematics
 from fixman.rigid.model import SerialChain
 
 GRAVITY = (0.0, 0.0, -9.81)
@@ -92,8 +94,8 @@ def peer(name: str) -> ModuleType | None:
     return importlib.import_module(name) if find_spec(name) else None
 
 
-def pinocchio(pin: ModuleType, arm: SerialChain, state: State) -> Callable[[], np.ndarray]:
-    """Return Pinocchio's articulated-body algorithm for this chain and state."""
+def pinocchio_model(pin: ModuleType, arm: SerialChain) -> Any:
+    """Return Pinocchio's model of this chain."""
     joints = {"revolute": pin.JointModelRZ, "prismatic": pin.JointModelPZ}
     model, parent = pin.Model(), 0
     for i, joint in enumerate(arm.joints):
@@ -102,6 +104,12 @@ def pinocchio(pin: ModuleType, arm: SerialChain, state: State) -> Callable[[], n
         body = pin.Inertia(arm.masses[i], arm.centres[i], arm.inertias[i])
         model.appendBodyToJoint(parent, body, pin.SE3.Identity())
     model.gravity = pin.Motion(np.array(GRAVITY), np.zeros(3))
+    return model
+
+
+def pinocchio(pin: ModuleType, arm: SerialChain, state: State) -> Callable[[], np.ndarray]:
+    """Return Pinocchio's articulated-body algorithm for this chain and state."""
+    model = pinocchio_model(pin, arm)
     aba, data, (q, qd, tau) = pin.aba, model.createData(), state
     return lambda: aba(model, data, q, qd, tau)
 
@@ -204,6 +212,37 @@ def batches(sizes: tuple[int, ...], budget: float) -> None:
     print(f"  two threads that share nothing gain ×{free_cores():.2f} on this machine now")
 
 
+def motions(sizes: tuple[int, ...], budget: float) -> None:
+    print("\nFrames and twists of all bodies: ns a link and state (wanted: half Pinocchio's speed)")
+    pin = peer("pinocchio")
+    for n in sizes:
+        arm, _ = chain(n)
+        frames = max(1, 10_000 // n)
+        q, qd = np.random.default_rng(0).normal(size=(2, frames, n))
+        functions: dict[str, Callable[[], object]] = {
+            "one": partial(kinematics.frames, arm, q[0], qd[0]),
+            "batch": partial(kinematics.frames, arm, q, qd),
+            "Ω of the tip, batch": partial(
+                kinematics.operational_space_compliance, arm, q, arm.n - 1
+            ),
+        }
+        if pin and n <= 300:
+            model = pinocchio_model(pin, arm)
+            forward = partial(pin.forwardKinematics, model, model.createData())
+            functions["Pinocchio, one"] = partial(forward, q[0], qd[0])
+            functions["Pinocchio, batch"] = partial(each, forward, q, qd)
+        times = medians(functions, budget)
+        states = {name: frames if "batch" in name else 1 for name in times}
+        parts = (f"{k} {v / n / states[k] * 1e9:.1f}" for k, v in times.items())
+        print(f"  n = {n:4d}  " + ", ".join(parts))
+
+
+def each(forward: Callable[..., object], q: np.ndarray, qd: np.ndarray) -> None:
+    """Call what takes one state for every state."""
+    for state in zip(q, qd, strict=True):
+        forward(*state)
+
+
 def free_cores() -> float:
     """Return how much faster two threads do two independent jobs than one does."""
     memory = [np.zeros(2_000) for _ in range(2)]
@@ -234,6 +273,7 @@ def main() -> None:
     against_peers((6, 30) if quick else (6, 30, 100, 300, 1000), budget)
     long_chains((1_000,) if quick else (1_000, 10_000, 100_000), budget)
     batches((30,) if quick else (6, 30, 100, 300), budget)
+    motions((30,) if quick else (6, 30, 100, 300, 10_000), budget)
 
 
 if __name__ == "__main__":

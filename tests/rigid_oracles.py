@@ -99,26 +99,65 @@ def _joint_series(joint, q, qd, qdd):
     return turn, (q[:3], turn[0] @ v, turn[1] @ v + turn[0] @ dv)
 
 
+def _pose_series(arm, q, qd, qdd):
+    """Yield the series of each body's rotation and origin in the base frame."""
+    q, qd, qdd = (_exact(a) for a in (q, qd, qdd))
+    eye, zero = _exact(np.eye(3)), _exact(np.zeros(3))
+    R, x = (eye, 0 * eye, 0 * eye), (zero, zero, zero)
+    at, rate = 0, 0
+    for i, joint in enumerate(arm.joints):
+        nq, nv = SIZES[joint]
+        turn, shift = _joint_series(
+            joint, q[at : at + nq], qd[rate : rate + nv], qdd[rate : rate + nv]
+        )
+        fixed = _exact(arm.rotations[i])
+        step = tuple(fixed @ s for s in shift)
+        step = (step[0] + _exact(arm.translations[i]), *step[1:])
+        x = tuple(a + b for a, b in zip(x, _times(R, step), strict=True))
+        R = _times(R, tuple(fixed @ t for t in turn))
+        yield R, x
+        at, rate = at + nq, rate + nv
+
+
+def exact_motion(arm, q, qd, qdd, point):
+    """Return R, x, velocity and acceleration (linear, angular) at a point of every body.
+
+    Of each body also its momentum, angular momentum about the base's origin, and mass centre.
+    """
+    with mpmath.workdps(DIGITS):
+        bodies = []
+        for i, (R, x) in enumerate(_pose_series(arm, q, qd, qdd)):
+            p, c = (
+                tuple(x[k] + R[k] @ _exact(a) for k in range(3)) for a in (point, arm.centres[i])
+            )
+            S, dS = R[1] @ R[0].T, R[2] @ R[0].T + R[1] @ R[1].T
+            w, dw = S[[2, 0, 1], [1, 2, 0]], dS[[2, 0, 1], [1, 2, 0]]
+            spin = R[0] @ _exact(arm.inertias[i]) @ R[0].T @ w
+            momentum = _exact(arm.masses[i]) * c[1]
+            energy = (momentum @ c[1] + w @ spin) / 2
+            parts = {
+                "rotation": R[0],
+                "position": p[0],
+                "velocity": np.append(p[1], w),
+                "acceleration": np.append(p[2], dw),
+                "momentum": np.append(momentum, spin + np.cross(c[0], momentum)),
+                "centre": c[0],
+                "energy": energy,
+            }
+            bodies.append({name: np.asarray(a).astype(float) for name, a in parts.items()})
+        return {name: np.array([body[name] for body in bodies]) for name in bodies[0]}
+
+
 def exact_dynamics(arm, q, qd, qdd, gravity=(0, 0, 0), wrenches=None):
     """Joint forces (nv,) and joint wrenches (n, 6) from Newton's and Euler's laws, as mpf.
 
     The second law for each mass centre in the base frame, d/dt (R I Rᵀ ω) for its moment.
     """
     with mpmath.workdps(DIGITS):
-        q, qd, qdd, g = (_exact(a) for a in (q, qd, qdd, gravity))
-        eye, zero = _exact(np.eye(3)), _exact(np.zeros(3))
-        R, x = (eye, 0 * eye, 0 * eye), (zero, zero, zero)
-        bodies, at, rate = [], 0, 0
-        for i, joint in enumerate(arm.joints):
-            nq, nv = SIZES[joint]
-            turn, shift = _joint_series(
-                joint, q[at : at + nq], qd[rate : rate + nv], qdd[rate : rate + nv]
-            )
-            fixed = _exact(arm.rotations[i])
-            step = tuple(fixed @ s for s in shift)
-            step = (step[0] + _exact(arm.translations[i]), *step[1:])
-            x = tuple(a + b for a, b in zip(x, _times(R, step), strict=True))
-            R = _times(R, tuple(fixed @ t for t in turn))
+        g = _exact(gravity)
+        zero = _exact(np.zeros(3))
+        bodies = []
+        for i, (R, x) in enumerate(_pose_series(arm, q, qd, qdd)):
             centre = tuple(x[k] + R[k] @ _exact(arm.centres[i]) for k in range(3))
             body = _exact(arm.inertias[i])
             S, dS = R[1] @ R[0].T, R[2] @ R[0].T + R[1] @ R[1].T  # [ω×] and its derivative
@@ -126,7 +165,6 @@ def exact_dynamics(arm, q, qd, qdd, gravity=(0, 0, 0), wrenches=None):
             inertia = R[0] @ body @ R[0].T
             moment = (S @ inertia - inertia @ S) @ w + inertia @ dw
             bodies.append((R[0], x[0], centre[0], _exact(arm.masses[i]) * (centre[2] - g), moment))
-            at, rate = at + nq, rate + nv
         tau, joints = [], []
         force, about_base = zero, zero  # of everything outwards, moment about the base's origin
         for i in reversed(range(len(bodies))):

@@ -18,6 +18,7 @@ from fixman.rigid import (
     articulated_body,
     composite_body,
     denoc,
+    kinematics,
     newton_euler,
     partition,
     spatial_operators,
@@ -284,6 +285,29 @@ CALLS = {
     "newton_euler": (
         newton_euler.inverse_dynamics,
         {"arm": ARM, "q": ROW, "qd": ROW, "qdd": ROW, "gravity": (0.0, 0.0, 0.0)},
+    ),
+    "acceleration": (
+        kinematics.acceleration,
+        {"arm": ARM, "q": ROW, "qd": ROW, "qdd": ROW, "body": 1, "point": (0.0, 0.0, 0.0)},
+    ),
+    "jacobian": (kinematics.jacobian, {"arm": ARM, "q": ROW, "body": 1, "linear": True}),
+    "jacobian_transpose": (
+        kinematics.jacobian_transpose,
+        {"arm": ARM, "q": ROW, "wrench": np.ones(6), "body": 1},
+    ),
+    "momentum": (
+        kinematics.momentum,
+        {"arm": ARM, "q": ROW, "qd": ROW, "about": "origin"},
+    ),
+    "potential_energy, rigid": (
+        kinematics.potential_energy,
+        {"arm": ARM, "q": ROW, "gravity": (0.0, 0.0, -9.81)},
+    ),
+    "integrate": (kinematics.integrate, {"arm": ARM, "q": ROW, "qd": ROW, "dt": 0.1}),
+    "difference": (kinematics.difference, {"arm": ARM, "q0": ROW, "q1": ROW}),
+    "operational_space_compliance": (
+        kinematics.operational_space_compliance,
+        {"arm": ARM, "q": ROW, "body": [1, 2], "point": np.zeros((2, 3))},
     ),
     **{
         module.__name__.rsplit(".", 1)[-1]: (

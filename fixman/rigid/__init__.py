@@ -6,6 +6,7 @@ joints, the bias and how a joint is taken out of an inertia; tests hold them aga
 against oracles that share nothing with them.
 
 ============================  ==================================================================
+`kinematics`                  frames, Jacobians, momentum, steps, operational-space inertia
 `newton_euler`                inverse dynamics and joint wrenches
 `composite_body`              inertia matrix, matrix of convective terms, O(n³) forward dynamics
 `denoc`                       Saha's UDUᵀ of the inertia matrix
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         articulated_body,
         composite_body,
         denoc,
+        kinematics,
         newton_euler,
         partition,
         spatial_operators,
@@ -41,6 +43,7 @@ __all__ = [
     "articulated_body",
     "composite_body",
     "denoc",
+    "kinematics",
     "newton_euler",
     "partition",
     "spatial_operators",

@@ -581,9 +581,9 @@ def falling(gravity: ArrayLike) -> Array:
         return vector(gravity, "gravity")
 
 
-def refuse_coordinates(arm: SerialChain, q: Array, lead: Lead) -> None:
+def refuse_coordinates(arm: SerialChain, q: Array, lead: Lead, name: str = "q") -> None:
     """Raise for coordinates (frames, nq) that are not finite, or no unit quaternions."""
-    _arrays.require_finite(q.reshape(*lead, arm.nq), (arm.nq,), "q", "coordinate")
+    _arrays.require_finite(q.reshape(*lead, arm.nq), (arm.nq,), name, "coordinate")
     for i in np.flatnonzero(arm.kinds >= SPHERICAL):
         end = arm.position_offsets[i + 1]
         norm = np.hypot.reduce(q[:, end - 4 : end], axis=1)

@@ -1,0 +1,599 @@
+"""Kinematics: where the bodies are, how they move, and what a push on one of them does.
+
+Coordinates, rates and joint forces are those of `fixman.rigid.model`.  Everything else here is in
+the axes of the base, linear before angular: twists are the velocity of a point and the angular
+velocity of its body, wrenches a force that acts at the point and a moment.  (``wrenches=`` of the
+dynamics are in the axes of each body, about its origin.)  Bodies are counted from 0 at the base,
+and ``point`` is fixed in its body, in that body's frame.
+
+    twist = J θ̇,   its rate = J θ̈ + J̇ θ̇,   τ = Jᵀ wrench,   Λ⁻¹ = J ℳ⁻¹ Jᵀ
+
+Λ is Khatib's operational-space inertia.  Its inverse, the compliance, is computed by Rodriguez and
+Kreutz's recursion (1988, eqs. 4.16, 5.4), without J and ℳ, also of several bodies at once:
+
+    Ω_ii = L_i Ω_{i−1,i−1} L_iᵀ + p_i D_i⁻¹ p_iᵀ,     Ω_ij = L_i ⋯ L_{j+1} Ω_jj  (j ≤ i)
+
+with L_i = (1 − p_i D_i⁻¹ p_iᵀ M̂_i) B_{i,i−1}, the twist that body i takes on from the body before
+it when joint i is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fixman import _arrays
+from fixman._arrays import Array
+from fixman.errors import SingularConstraintError
+from fixman.kernels import rigid_kinematics as kernels
+from fixman.rigid import model
+from fixman.rigid.model import Given, SerialChain
+
+__all__ = [
+    "acceleration",
+    "centre_of_mass",
+    "difference",
+    "frames",
+    "integrate",
+    "jacobian",
+    "jacobian_transpose",
+    "kinetic_energy",
+    "momentum",
+    "operational_space_compliance",
+    "operational_space_inertia",
+    "position",
+    "potential_energy",
+    "velocity",
+]
+
+# Λ⁻¹, scaled to ones on its diagonal, is singular below this.
+LOST = 1e-11
+ABOUT = ("centre", "origin")
+
+
+# --- frames -----------------------------------------------------------------------------------
+
+
+@overload
+def frames(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]: ...
+@overload
+def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array, Array]: ...
+def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple[Array, ...]:
+    """Frames of all bodies in the base's, and their twists if rates are given.
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+    qd : (..., nv), optional
+
+    Returns
+    -------
+    rotations : ndarray (..., n, 3, 3)
+        Columns are the axes of a body.
+    positions : ndarray (..., n, 3)
+        Origins of the bodies' frames: a point p of body k is at
+        ``positions[k] + rotations[k] @ p``.
+    twists : ndarray (..., n, 6)
+        If ``qd`` is given: velocity of the origin, then angular velocity.
+
+    Raises
+    ------
+    ValueError
+        For wrong shapes, values that are not finite, and quaternions that are not unit ones.
+
+    Notes
+    -----
+    O(n).
+    """
+    given = model.posture(arm, q) if qd is None else _moving(arm, q, qd)
+    count, n = given.q.shape[0], arm.n
+    R, x = np.empty((count, n, 9)), np.empty((count, n, 3))
+    V = None if qd is None else np.empty((count, n, 6))
+    rates = None if qd is None else given.qd
+    bad = kernels.body_frames(arm._kinds, arm._table, given.q, rates, R, x, V)
+    given.require_answer(bad, "frames of the bodies")
+    found = given.batch(R.reshape(count, n, 3, 3)), given.batch(x)
+    return found if V is None else (*found, given.batch(V))
+
+
+def position(arm: SerialChain, q: ArrayLike, body: int, point: ArrayLike = (0, 0, 0)) -> Array:
+    """Where a point of a body is.
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+    body : int
+        From 0, next to the base, to n − 1.
+    point : (3,)
+        In the frame of the body.
+
+    Returns
+    -------
+    ndarray (..., 3)
+        O(n).
+
+    Raises
+    ------
+    ValueError
+        As `frames`, and for a body that the chain does not have.
+    """
+    return _at_point(_moving(arm, q, _rest(arm)), body, point, slice(0, 3))
+
+
+def velocity(
+    arm: SerialChain, q: ArrayLike, qd: ArrayLike, body: int, point: ArrayLike = (0, 0, 0)
+) -> Array:
+    """Twist J θ̇ at a point of a body, without J.
+
+    Arguments, cost and errors as in `position`, and rates ``qd (..., nv)``.
+
+    Returns
+    -------
+    ndarray (..., 6)
+        Velocity of the point, then angular velocity of the body.
+    """
+    return _at_point(_moving(arm, q, qd), body, point, slice(3, 9))
+
+
+def acceleration(
+    arm: SerialChain,
+    q: ArrayLike,
+    qd: ArrayLike,
+    qdd: ArrayLike,
+    body: int,
+    point: ArrayLike = (0, 0, 0),
+) -> Array:
+    """Acceleration J θ̈ + J̇ θ̇ at a point of a body; of θ̈ = 0 the velocity products J̇ θ̇.
+
+    Arguments, cost and errors as in `position`, and rates and accelerations ``(..., nv)``.
+
+    Returns
+    -------
+    ndarray (..., 6)
+        Acceleration of the point, then angular acceleration of the body.
+    """
+    given = model.gate(arm, q, qd, qdd, name="qdd")
+    return _at_point(given, body, point, slice(9, 15))
+
+
+# --- Jacobians --------------------------------------------------------------------------------
+
+
+def jacobian(
+    arm: SerialChain,
+    q: ArrayLike,
+    body: int,
+    point: ArrayLike = (0, 0, 0),
+    *,
+    linear: bool = False,
+) -> Array:
+    """Jacobian J: the twist at a point of a body is J θ̇.
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+    body : int
+    point : (3,)
+        In the frame of the body.
+    linear : bool
+        Only the rows of the point's velocity.
+
+    Returns
+    -------
+    ndarray (..., 6, nv), or (..., 3, nv)
+        Dense; O(n).  `velocity` and `jacobian_transpose` do without it.
+
+    Raises
+    ------
+    ValueError
+        As `position`.
+    """
+    given = model.posture(arm, q)
+    at = _body(arm, body), _point(point)
+    out = np.zeros((given.q.shape[0], 3 if _arrays.flag(linear, "linear") else 6, arm.nv))
+    bad = kernels.jacobian_frames(arm._kinds, arm._table, given.q, *at, out)
+    given.require_answer(bad, "Jacobian")
+    return given.batch(out)
+
+
+def jacobian_transpose(
+    arm: SerialChain, q: ArrayLike, wrench: ArrayLike, body: int, point: ArrayLike = (0, 0, 0)
+) -> Array:
+    """Joint forces Jᵀ w that do the work of a wrench at a point of a body, without J.
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+    wrench : (..., 6)
+        Force at the point, then moment, in the axes of the base.
+    body : int
+    point : (3,)
+        In the frame of the body.
+
+    Returns
+    -------
+    ndarray (..., nv)
+        The joints hold a body in place by the opposite.  O(n).
+
+    Raises
+    ------
+    ValueError
+        As `position`.
+    """
+    model.require_arm(arm)
+    at = _body(arm, body), _point(point)
+    q = _arrays.real(q, (arm.nq,), "q", "coordinate")
+    w = _arrays.real(wrench, (6,), "wrench", "component")
+    lead = _arrays.common_lead(q.shape[:-1], w.shape[:-1])
+    given = model.posture(arm, _arrays.spread(q, lead, (arm.nq,)))
+    w = _arrays.spread(w, lead, (6,))
+    out = np.zeros((given.q.shape[0], arm.nv))
+    bad = kernels.transpose_frames(
+        arm._kinds, arm._table, given.q, w.reshape(-1, 6), *at, out
+    )  # fmt: skip
+    if bad >= 0:
+        _arrays.require_finite(w, (6,), "wrench", "component")
+    given.require_answer(bad, "joint forces")
+    return given.batch(out)
+
+
+# --- the whole chain --------------------------------------------------------------------------
+
+
+@overload
+def centre_of_mass(arm: SerialChain, q: ArrayLike) -> Array: ...
+@overload
+def centre_of_mass(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]: ...
+def centre_of_mass(
+    arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None
+) -> Array | tuple[Array, Array]:
+    """Mass centre of the chain, and its velocity if rates are given.
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+    qd : (..., nv), optional
+
+    Returns
+    -------
+    ndarray (..., 3), or two of them
+        O(n).
+
+    Raises
+    ------
+    ValueError
+        As `frames`, and for a chain without mass.
+    """
+    model.require_arm(arm)
+    if not arm.masses.any():
+        raise ValueError("the chain has no mass, so no centre of mass: every mass is 0")
+    given, sums = _sums(arm, q, _rest(arm) if qd is None else qd)
+    centre = given.batch(sums[:, :3].copy())
+    return centre if qd is None else (centre, given.batch(sums[:, 3:6].copy()))
+
+
+def momentum(
+    arm: SerialChain,
+    q: ArrayLike,
+    qd: ArrayLike,
+    *,
+    about: Literal["centre", "origin"] = "centre",
+) -> Array:
+    """Momentum of the chain, and its angular momentum.
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+    qd : (..., nv)
+    about : "centre" or "origin"
+        Angular momentum about the mass centre of the chain, or about the origin of the base.
+
+    Returns
+    -------
+    ndarray (..., 6)
+        Linear, then angular.  O(n).
+
+    Raises
+    ------
+    ValueError
+        As `frames`.
+    """
+    if about not in ABOUT:
+        raise ValueError(f"about must be one of {ABOUT}, got {about!r}")
+    given, sums = _sums(arm, q, qd)
+    with np.errstate(over="ignore", invalid="ignore"):
+        p = arm.masses.sum() * sums[:, 3:6]
+        spin = sums[:, 6:9] + (np.cross(sums[:, :3], p) if about == "origin" else 0.0)
+    return _finite(given, np.concatenate([p, spin], axis=1), "momentum")
+
+
+def kinetic_energy(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
+    """½ θ̇ᵀ ℳ θ̇, summed over the bodies: (...,).
+
+    Arguments, cost and errors as in `momentum`.
+    """
+    given, sums = _sums(arm, q, qd)
+    return given.batch(sums[:, 9].copy())[()]
+
+
+def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> Array:
+    """−m g·c: the energy in a field of gravity, zero where the mass centre is at the origin.
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+    gravity : (3,)
+        Acceleration of free fall in the base frame.
+
+    Returns
+    -------
+    ndarray (...,)
+        O(n).
+
+    Raises
+    ------
+    ValueError
+        As `frames`.
+    """
+    g = model.falling(gravity)
+    _arrays.require_finite(g, (3,), "gravity", "component")
+    given, sums = _sums(arm, q, _rest(arm))
+    with np.errstate(over="ignore", invalid="ignore"):
+        weight = arm.masses.sum() * g
+        height = weight[0] * sums[:, 0] + weight[1] * sums[:, 1] + weight[2] * sums[:, 2]
+    return _finite(given, -height, "potential energy")[()]
+
+
+# --- steps in the coordinates -----------------------------------------------------------------
+
+
+def integrate(arm: SerialChain, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) -> Array:
+    """Coordinates after a time dt at constant rates: the exponential map of every joint.
+
+    A quaternion is turned by the rotation vector dt ω, in the axes of its body, and normalized; a
+    free base follows the screw of its constant twist.
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+    qd : (..., nv)
+    dt : float
+
+    Returns
+    -------
+    ndarray (..., nq)
+        O(n).
+
+    Raises
+    ------
+    ValueError
+        As `frames`.
+    """
+    given = _moving(arm, q, qd)
+    out = np.empty_like(given.q)
+    bad = kernels.integrate_frames(arm._kinds, given.q, given.qd, _arrays.number(dt, "dt"), out)
+    given.require_answer(bad, "coordinates")
+    return given.batch(out)
+
+
+def difference(arm: SerialChain, q0: ArrayLike, q1: ArrayLike) -> Array:
+    """Rates that lead from q0 to q1 in unit time: ``integrate(arm, q0, difference(…))`` is q1.
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q0, q1 : (..., nq)
+
+    Returns
+    -------
+    ndarray (..., nv)
+        Quaternions turn the shorter way, by π at most, so that they may come out as −q1, which is
+        the same rotation.  Angles of revolute joints are subtracted as they are.  O(n).
+
+    Raises
+    ------
+    ValueError
+        As `frames`.
+    """
+    model.require_arm(arm)
+    q0, q1 = (_arrays.real(q, (arm.nq,), f"q{k}", "coordinate") for k, q in enumerate((q0, q1)))
+    lead = _arrays.common_lead(q0.shape[:-1], q1.shape[:-1])
+    q0, q1 = (_arrays.spread(q, lead, (arm.nq,)).reshape(-1, arm.nq) for q in (q0, q1))
+    out = np.empty((q0.shape[0], arm.nv))
+    bad = kernels.difference_frames(arm._kinds, q0, q1, out)
+    if bad >= 0:
+        model.refuse_coordinates(arm, q0, lead, "q0")
+        model.refuse_coordinates(arm, q1, lead, "q1")
+        raise model.failure(arm, bad, "difference", lead)
+    return out.reshape(*lead, arm.nv)
+
+
+# --- operational space ------------------------------------------------------------------------
+
+
+def operational_space_compliance(
+    arm: SerialChain,
+    q: ArrayLike,
+    body: int | Sequence[int],
+    point: ArrayLike = (0, 0, 0),
+    *,
+    linear: bool = False,
+) -> Array:
+    """Ω = Λ⁻¹ = J ℳ⁻¹ Jᵀ: accelerations at points of bodies for wrenches there, at rest.
+
+    Rodriguez and Kreutz's recursion (rodriguez_kreutz_1988, eqs. 4.16 and 5.4), one sweep in and
+    one out; of several bodies the extended one, with the blocks J_a ℳ⁻¹ J_bᵀ.
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+    body : int, or m of them
+        In any order; one body may come twice, with two points.
+    point : (3,) or (m, 3)
+        In the frame of its body; one for all, or one for each.
+    linear : bool
+        Only forces and the accelerations of points.
+
+    Returns
+    -------
+    ndarray (..., 6m, 6m), or (..., 3m, 3m)
+        Symmetric, in the axes of the base; O(n + m²) a frame.  Singular where the bodies cannot
+        move in every direction together.
+
+    Raises
+    ------
+    ValueError
+        As `position`.
+    SingularConstraintError
+        If the inertia that some joint moves is zero or lost to rounding, naming the body.
+    """
+    given = model.posture(arm, q)
+    bodies, points = _marks(arm, body, point)
+    m = bodies.size
+    order = np.argsort(bodies, kind="stable")
+    out = np.zeros((given.q.shape[0], 6 * m, 6 * m))
+    tables = bodies[order], points[order].reshape(-1)
+    bad = kernels.compliance_frames(arm._kinds, arm._table, given.q, *tables, out)
+    given.require_answer(bad, "compliance")
+    kept = np.arange(3 if _arrays.flag(linear, "linear") else 6)
+    rows = (6 * np.argsort(order)[:, None] + kept).reshape(-1)
+    if not np.array_equal(rows, np.arange(6 * m)):
+        out = out[:, rows[:, None], rows]
+    return given.batch(out)
+
+
+def operational_space_inertia(
+    arm: SerialChain,
+    q: ArrayLike,
+    body: int | Sequence[int],
+    point: ArrayLike = (0, 0, 0),
+    *,
+    linear: bool = False,
+) -> Array:
+    """Λ = (J ℳ⁻¹ Jᵀ)⁻¹: how heavy a body feels to who holds it at a point (Khatib 1987).
+
+    The inverse of `operational_space_compliance`, whose arguments it has: with ``linear`` of the
+    point alone, which is then held like a ball and not as in a vice.
+
+    Returns
+    -------
+    ndarray (..., 6m, 6m), or (..., 3m, 3m)
+        O(n + m³) a frame.
+
+    Raises
+    ------
+    ValueError
+        As `position`.
+    SingularConstraintError
+        As `operational_space_compliance`, and where the bodies cannot move in every direction:
+        too few joints, or a singular posture.
+    """
+    compliance = operational_space_compliance(arm, q, body, point, linear=linear)
+    flat = compliance.reshape(-1, *compliance.shape[-2:])
+    size = np.sqrt(np.diagonal(flat, axis1=1, axis2=2))
+    size = np.where(size > 0.0, size, 1.0)
+    scale = size[:, :, None] * size[:, None, :]
+    moves = (np.linalg.eigvalsh(flat / scale) >= LOST).sum(1)
+    if (moves < size.shape[1]).any():
+        frame = int(np.argmax(moves < size.shape[1]))
+        raise SingularConstraintError(
+            f"there is no operational-space inertia of body {body}",
+            f": it moves in {moves[frame]} of {size.shape[1]} directions and would be infinitely "
+            "heavy in the others; linear=True asks for forces alone, and "
+            "operational_space_compliance always has an answer",
+            frame=_arrays.frame_index(frame, compliance.shape[:-2]),
+            body=int(np.max(body)),
+        )
+    inverse = np.linalg.inv(flat / scale) / scale
+    return np.asarray(0.5 * (inverse + inverse.swapaxes(1, 2))).reshape(compliance.shape)
+
+
+# --- arguments --------------------------------------------------------------------------------
+
+
+def _rest(arm: SerialChain) -> Array:
+    """Rates of a chain at rest."""
+    model.require_arm(arm)
+    return np.zeros(arm.nv)
+
+
+def _moving(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Given:
+    """Coerce coordinates and rates; accelerations are zero."""
+    return model.gate(arm, q, qd, _rest(arm))
+
+
+def _body(arm: SerialChain, body: int) -> int:
+    if isinstance(body, bool) or not isinstance(body, (int, np.integer)):
+        raise TypeError(f"body must be an integer, got {body!r:.80}")
+    if not 0 <= body < arm.n:
+        last = f"{arm.n - 1}, the last of {arm.n}"
+        raise ValueError(f"body must be from 0, next to the base, to {last}; got {body}")
+    return int(body)
+
+
+def _point(point: ArrayLike) -> Array:
+    at = model.vector(point, "point")
+    _arrays.require_finite(at, (3,), "point", "component")
+    return at
+
+
+def _marks(
+    arm: SerialChain, body: int | Sequence[int], point: ArrayLike
+) -> tuple[NDArray[np.int64], Array]:
+    """Bodies (m,) and their points (m, 3)."""
+    several: Any = body if np.ndim(body) == 1 else [body]
+    bodies = np.array([_body(arm, one) for one in several], dtype=np.int64)
+    if not bodies.size:
+        raise ValueError("body must be a body or several, got none")
+    points = _arrays.real(point, (3,), "point", "component")
+    if points.shape not in ((3,), (bodies.size, 3)):
+        raise ValueError(
+            f"point must have shape (3,) or ({bodies.size}, 3), one for each body, got "
+            f"{points.shape}"
+        )
+    _arrays.require_finite(points, (3,), "point", "component")
+    return bodies, _arrays.spread(points, (bodies.size,), (3,))
+
+
+# --- answers ----------------------------------------------------------------------------------
+
+
+def _at_point(given: Given, body: int, point: ArrayLike, columns: slice) -> Array:
+    """Columns of what `point_frames` finds."""
+    arm = given.arm
+    at = _body(arm, body), _point(point)
+    out = np.empty((given.q.shape[0], columns.stop))
+    motion = given.q, given.qd, given.last
+    given.require_answer(
+        kernels.point_frames(arm._kinds, arm._table, motion, *at, out), "motion of the point"
+    )
+    return given.batch(out[:, columns].copy())
+
+
+def _sums(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> tuple[Given, Array]:
+    """Centre, its velocity, angular momentum about it, kinetic energy of each frame, (…, 10)."""
+    given = _moving(arm, q, qd)
+    out = np.empty((given.q.shape[0], 10))
+    bad = kernels.sum_frames(arm._kinds, arm._table, given.q, given.qd, out)
+    given.require_answer(bad, "momentum or energy")
+    return given, out
+
+
+def _finite(given: Given, out: Array, what: str) -> Array:
+    """Results (frames, …) along the batch axes, all finite."""
+    good = np.isfinite(out).all(axis=tuple(range(1, out.ndim)))
+    if not good.all():
+        raise _arrays.overflow(what, int(np.argmin(good)), given.lead)
+    return given.batch(out)
