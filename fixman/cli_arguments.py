@@ -82,7 +82,6 @@ def add_running(add: Any) -> None:
     add("--workers", type=workers, default=1, metavar="N", help=threads)
     machines = "a running Dask scheduler, tcp://host:8786, whose workers do it"
     add("--scheduler", metavar="ADDRESS", help=machines)
-    add("--quiet", action="store_true", help="no progress bar")
 
 
 @contextlib.contextmanager

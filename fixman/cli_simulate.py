@@ -75,6 +75,7 @@ def _add_simulate(commands: Any) -> None:
     )
     add("--overwrite", action="store_true", help="replace a run of that name")
     cli_arguments.add_running(add)
+    add("--quiet", action="store_true", help="no progress bar")
     simulate.set_defaults(run=_simulate)
 
 
@@ -85,6 +86,7 @@ def _add_resume(commands: Any) -> None:
     add("folder", type=cli_arguments.named_path, metavar="RUN", help="folder of the run")
     add("--steps", type=cli_arguments.whole, metavar="N", help="new total number of steps")
     cli_arguments.add_running(add)
+    add("--quiet", action="store_true", help="no progress bar")
     resume.set_defaults(run=_resume)
 
 

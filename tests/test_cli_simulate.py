@@ -277,10 +277,11 @@ def test_a_scheduler_that_is_not_there(run, peer):
 
 
 @pytest.mark.slow
-def test_a_scheduler_changes_nothing(run, peer, tmp_path):
+def test_a_scheduler_changes_nothing(run, peer, tmp_path, monkeypatch):
     peer("distributed")
     from clusters import dask_cluster
 
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     command = ["simulate", *SHORT, "--replicas", "9"]
     assert run(*command, "--out", "plain")[0] == 0
     assert run("resume", "plain", "--steps", "80")[0] == 0
