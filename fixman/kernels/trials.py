@@ -15,8 +15,8 @@ from fixman.kernels.random import WORDS, accepts
 from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import along, inner, put_vector, vector
 
-# How close to the beginning the way back must end, in units of the way.  Where solutions meet, as at
-# the corners of a ring, another one is near: not much coarser than the solution is.
+# How close to the beginning the way back must end, in units of the way.  Where solutions meet, as
+# at the corners of a ring, another one is near: not much coarser than the solution is.
 CLOSE = 1e-5
 
 
