@@ -172,7 +172,8 @@ def kramers_stress(
     x, zeta = _configurations(chain, x, friction)
     require_free(chain)
     energy = _arrays.positive(kT, "kT")
-    found, solvent = _forces(chain, x, zeta, flow, energy, ensemble, potential)
+    options: Any = {"kT": energy, "ensemble": ensemble, "potential": potential}
+    found, solvent = _forces(chain, x, zeta, flow, **options)
     virial = np.einsum("...ka,...kb->...ab", found.total - solvent, _about_centre(x, zeta))
     rest = (chain.n - 1.0) * np.eye(chain.dim) - found.held
     return _symmetric(-virial) - energy * rest
@@ -212,8 +213,8 @@ def tensions(
         As `kramers_stress`.
     """
     x, zeta = _configurations(chain, x, friction)
-    energy = _arrays.positive(kT, "kT")
-    return _forces(chain, x, zeta, flow, energy, ensemble, potential)[0].tensions
+    options: Any = {"kT": _arrays.positive(kT, "kT"), "ensemble": ensemble, "potential": potential}
+    return _forces(chain, x, zeta, flow, **options)[0].tensions
 
 
 def instantaneous_viscosity(chain: Chain, x: ArrayLike, *, friction: ArrayLike = 1.0) -> Array:
@@ -354,6 +355,7 @@ def _forces(
     x: Array,
     zeta: Array,
     flow: ArrayLike | None,
+    *,
     kT: float,
     ensemble: Ensemble,
     potential: Any,
