@@ -466,13 +466,13 @@ def dumbbell_orientation(weissenberg: ArrayLike) -> Array:
     From its diffusion equation on the sphere, D_r ∇²ψ = ∇·(u̇ ψ), in spherical harmonics about the
     axis of the vorticity z: with Φ = ½ γ̇ u_x u_y, u̇ is ∇Φ besides a rotation by −½ γ̇, and
     ∇·(ψ ∇Φ) = ½ (∇²(ψΦ) − 6 ψΦ − Φ ∇²ψ).  Wi = γ̇/(6 D_r), either sign.  The degree is doubled until
-    moments agree to 1e-6 of themselves; the last ones are right to about 1e-12.  Milliseconds for
-    each Wi, a second at 1000, some at 10,000.
+    moments agree to 1e-6 of themselves; the last ones are right to about 1e-12.  Some ten
+    milliseconds for each Wi, seconds at 1000, half a minute at 10,000.
 
     Raises
     ------
     ValueError
-        If the largest degree is not enough, from |Wi| of some tens of thousands on.
+        If the largest degree is not enough: it is for 10,000, and not for 20,000.
     """
     Wi = _weissenberg(weissenberg)
     moments = np.array([_moments(abs(one)) for one in Wi.ravel().tolist()]).reshape(*Wi.shape, 3)
