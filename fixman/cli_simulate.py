@@ -244,8 +244,12 @@ def _progress(arguments: argparse.Namespace) -> bool | None:
 
 
 def _report(run: Run) -> None:
+    from fixman.trajectory import REFUSING
+
     replicas = f"{run.replicas} replica{'s' * (run.replicas != 1)}"
-    print(f"{len(run)} frame{'s' * (len(run) != 1)} of {replicas} in {run.path}")
+    tried = run.about["stepper"]["name"] in REFUSING and run.steps_done
+    accepted = f", {run.acceptance.mean():.1%} of the moves accepted" if tried else ""
+    print(f"{len(run)} frame{'s' * (len(run) != 1)} of {replicas} in {run.path}{accepted}")
     if not run.finished:
         total = run.about["steps"]
         print(f"interrupted at step {run.steps_done} of {total}: fixman resume {run.path}")
