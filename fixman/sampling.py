@@ -101,8 +101,8 @@ def sample(
     Raises
     ------
     ValueError
-        For angles beyond π (degrees, most likely), for rings and other extra rows, and where
-        neighbours differ so much in mass that the quadrature does not converge.
+        For angles beyond π (degrees, most likely), for soft lengths, for rings and other extra
+        rows, and where neighbours differ so much in mass that the quadrature does not converge.
     MemoryError
         If this machine cannot hold them.
 
@@ -126,6 +126,11 @@ def sample(
             f"rings, and chains with other extra rows (here {len(chain.extra)}), cannot be drawn "
             "independently: fixman.random_walks makes starting configurations, of no ensemble, and "
             "fixman.MonteCarlo or, whatever is hard, fixman.HybridMonteCarlo samples from there"
+        )
+    if (chain.layout.soft_rows.kinds == LENGTH).any():
+        raise ValueError(
+            "soft lengths have no distribution without a potential: make them hard, or simulate "
+            "with one"
         )
     _arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} chains of {chain.n} beads")
     targets = hard_targets(chain, lengths, angles, torsions)
