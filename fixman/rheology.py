@@ -444,13 +444,14 @@ def _gradients(chain: Chain, x: Array, stepper: Brownian, moments: Array | None)
     if flow is None:
         return np.zeros((dim, dim))
     if not callable(flow):
-        return flows.table(flow, dim, range(1), stepper.dt)[0]
+        steady: Array = flows.table(flow, dim, range(1), stepper.dt)[0]
+        return steady
     if moments is None:
         raise ValueError(
             "times must be given, run.times of these frames: the stepper's flow is a function of "
             "time"
         )
-    kappa: Array = flows.at_times(flow, dim, moments.tolist())
+    kappa = flows.at_times(flow, dim, moments.tolist())
     return kappa[(slice(None), *(None,) * (x.ndim - 3))]
 
 
