@@ -361,8 +361,10 @@ def _forces(
     if stepper.ensemble == "rigid":
         force -= fixman_force(chain, x, kT)
     kappa = _gradients(chain, x, stepper, _moments(x, times))
-    seen = x if chain.base == "fixed" else _about_centre(x, zeta)
-    solvent = zeta[:, None] * np.einsum("...ab,...kb->...ka", kappa, seen)
+    solvent = np.zeros_like(x)
+    if kappa.any():
+        seen = x if chain.base == "fixed" else _about_centre(x, zeta)
+        solvent = zeta[:, None] * np.einsum("...ab,...kb->...ka", kappa, seen)
     return mean_forces(chain, x, force + solvent, zeta, kT), solvent
 
 
