@@ -56,6 +56,13 @@ class Sample:
     effective_size: float
     method: Method
 
+    def __repr__(self) -> str:
+        """``<Sample: 1000 chains of 50 beads, 3-D, reweighted, worth 412.5 independent ones>``."""
+        size, n, dim = self.x.shape
+        chains = f"{size} chain{'s' * (size != 1)} of {n} bead{'s' * (n != 1)}, {dim}-D"
+        worth = f"worth {self.effective_size:.4g} independent ones"
+        return f"<Sample: {chains}, {self.method}, {worth}>"
+
 
 def sample(
     chain: Chain,

@@ -175,6 +175,12 @@ def test_trees_have_their_lengths_in_any_numbering(base, ensemble):
         assert np.all(s.x[:, 0] == 0.0)
 
 
+def test_a_sample_prints_in_one_line():
+    found = repr(fx.sample(fx.Chain.linear(5), 30, rng=1))
+    expected = "<Sample: 30 chains of 5 beads, 3-D, transfer operator, worth 30 independent ones>"
+    assert found == expected
+
+
 def test_one_bead_and_one_bond():
     assert np.all(fx.sample(fx.Chain.linear(1), 3, rng=1).x == 0.0)
     x = fx.sample(fx.Chain.linear(1, base="fixed"), 20_000, lengths=2.0, rng=1).x[:, 0]
