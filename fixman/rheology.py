@@ -48,6 +48,9 @@ __all__ = [
 ]
 
 
+LARGEST = 1e100
+
+
 class Shear(NamedTuple):
     """Functions of steady shear at one rate γ̇, each with its standard error, of one chain.
 
@@ -417,6 +420,7 @@ def _frames(chain: Chain, x: ArrayLike, stepper: Brownian) -> tuple[Array, Array
     tail = (chain.n, chain.dim)
     x = _arrays.real(x, tail, "x")
     _arrays.require_finite(x, tail, "x")
+    _require_moderate(x, "x")
     zeta = np.array(stepper.friction)
     if zeta.shape not in ((), (chain.n,)):
         raise ValueError(
@@ -464,7 +468,15 @@ def _series(stress: ArrayLike) -> Array:
             f"stress must have shape (frames, ..., dim, dim), none of them 0, got {array.shape}"
         )
     _arrays.require_finite(array, array.shape, "stress", "frame")
+    _require_moderate(array, "stress")
     return array
+
+
+def _require_moderate(array: Array, name: str) -> None:
+    """Refuse numbers whose squares would overflow."""
+    largest = np.abs(array).max(initial=0.0)
+    if largest > LARGEST:
+        raise ValueError(f"{name} must be in a unit that keeps it within 1e±100, got {largest:.2g}")
 
 
 def _rate(rate: float) -> float:

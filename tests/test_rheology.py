@@ -500,3 +500,12 @@ def test_dumbbells_that_are_sheared_too_fast_are_refused():
         analytic.dumbbell_viscosity(1e6)
     with pytest.raises(ValueError, match="weissenberg is nan"):
         analytic.dumbbell_viscosity(np.nan)
+
+
+def test_numbers_whose_squares_overflow_are_refused():
+    chain, stepper = fx.Chain.linear(2), fx.Brownian(0.001, flow=fx.flows.shear(1.0))
+    x = np.outer(np.arange(2.0), [1.0, 0.0, 0.0]) * 1e200
+    with pytest.raises(ValueError, match=r"x must be in a unit.*1e\+200"):
+        rheology.giesekus_stress(chain, x, stepper)
+    with pytest.raises(ValueError, match=r"stress must be in a unit.*1e\+200"):
+        rheology.relaxation_modulus(np.full((4, 2, 3, 3), 1e200), 0.1)
