@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman import _arrays, flows, partition
 from fixman._arrays import Array
+from fixman._binding import OWN
 from fixman.chain import Chain, require_chain
 from fixman.coordinates import GHOST_POINTS, GHOSTS
 from fixman.dynamics import SMALLEST_BEND
@@ -627,13 +628,15 @@ def _became_dependent(chain: Chain, before: Array, stuck: Array) -> _Cause | Non
 # --- parameters ----------------------------------------------------------------------------------
 
 
-def require_potential(potential: Any) -> None:
-    """Refuse a class, which wants its arguments, and what has neither energy nor force."""
-    text = "potential must be one of fixman.potentials, or an object with energy(x) and force(x)"
+def require_potential(potential: Any, forces: bool = True) -> None:
+    """Refuse a class, which wants its arguments, and what lacks an energy or a force asked for."""
+    names = OWN if forces else OWN[:1]
+    wanted = " and ".join(f"{name}(x)" for name in names)
+    text = f"potential must be one of fixman.potentials, or an object with {wanted}"
     if isinstance(potential, type):
         name = potential.__name__
         raise TypeError(f"{text}, got the class {name}: make one, {name}(…)")
-    own = all(callable(getattr(potential, name, None)) for name in ("energy", "force"))
+    own = all(callable(getattr(potential, name, None)) for name in names)
     if not (potential is None or own or hasattr(potential, "_write")):
         raise TypeError(f"{text}, got {potential!r:.80}")
 
