@@ -312,7 +312,8 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_bits_do_not_depend_on_workers_or_calls(kind):
+def test_bits_do_not_depend_on_workers_or_calls(kind, monkeypatch):
+    monkeypatch.setattr(montecarlo, "HELD", 100)
     chain, potential = KINDS[kind]
     stepper = MonteCarlo(potential=potential, burn_in=3)
     x0 = start_of(chain, 5)

@@ -28,7 +28,9 @@ WIDEST = math.pi
 NARROWEST = 1e-3
 ACCEPTED = 0.5  # share at which burn-in aims
 EAGER = 2.0  # how much one sweep of burn-in changes the logarithm of the width, at first
-HELD = 100  # sweeps between two corrections of what rounding does to hard coordinates
+# Sweeps between two corrections of what rounding does to hard coordinates, some 1e-13 in these; the
+# projection is compiled then, and not before the first answer.
+HELD = 1000
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,12 @@ class MonteCarlo:
         state.tally[:, 2] = WIDEST
         _state.require_near(chain, state)
         prepared = _Prepared.of(chain, state, self)
-        prepared.bound.energy(state.x)
+        for replica, x in enumerate(state.x):  # one by one, as the kernels will
+            try:
+                prepared.bound.energy(x)
+            except ValueError as error:
+                error.add_note(f"in replica {replica}")
+                raise
         if self.ensemble == "rigid":
             metric.logdet(chain, state.x)
         for k in range(self.burn_in):
