@@ -37,7 +37,6 @@ def measure(beads: int, Wi: float, quick: bool) -> tuple[np.ndarray, float, floa
     chain = fx.Chain.linear(beads)
     at_rest = fx.analytic.zero_shear_viscosity(beads)
     rate = Wi / at_rest
-    flow = fx.flows.shear(rate)
     replicas = 32 if quick else REPLICAS
     longer = min(LARGEST[beads], TURN / rate)
     # What flows forgets sooner.
@@ -48,14 +47,14 @@ def measure(beads: int, Wi: float, quick: bool) -> tuple[np.ndarray, float, floa
         steps = halved * (STEPS[beads] // (100 if quick else 1))
         every = halved * 20
         rng = np.random.default_rng([13, beads, round(100 * Wi), halved])
-        stepper = fx.Brownian(dt, scheme="midpoint", flow=flow)
+        stepper = fx.Brownian(dt, scheme="midpoint", flow=fx.flows.shear(rate))
         state = stepper.start(chain, fx.random_walks(chain, replicas, rng=rng), None, replicas, rng)
         stepper.advance(chain, state, min(round(settle / dt), steps), workers=2)
         total = np.zeros((2, replicas, 3, 3))
         for _ in range(steps // every):
             stepper.advance(chain, state, every, workers=2)
-            total[0] += rheology.giesekus_stress(chain, state.x, flow)
-            total[1] += rheology.kramers_stress(chain, state.x, flow)
+            total[0] += rheology.giesekus_stress(chain, state.x, stepper)
+            total[1] += rheology.kramers_stress(chain, state.x, stepper)
         found.append(functions(total / (steps // every), rate))
     return 2.0 * found[1] - found[0], rate, longer
 

@@ -80,9 +80,9 @@ def modulus(quick: bool) -> tuple[rheology.Relaxation, float, float]:
         stress = np.empty((frames, replicas, 3, 3))
         for frame in range(frames):
             stepper.advance(chain, state, 8, workers=2)
-            stress[frame] = rheology.kramers_stress(chain, state.x)
+            stress[frame] = rheology.kramers_stress(chain, state.x, stepper)
             if frame % 50 == 0:
-                at_once.append(rheology.instantaneous_viscosity(chain, state.x))
+                at_once.append(rheology.instantaneous_viscosity(chain, state.x, stepper))
         found.append(rheology.relaxation_modulus(stress, 0.02, lags=min(frames, 450)))
     values = [np.mean(one, axis=0) for one in zip(*found, strict=True)]
     for k in (2, 4):

@@ -27,10 +27,11 @@ from fixman.kernels.vectors import SPACE
 __all__ = ["Assembly", "Bound", "bead_rows", "bind", "named_terms", "one_each", "require_beads"]
 
 Beads = tuple[tuple[int, ...], ...]
+OWN = "energy", "force"  # what potentials of one's own have
 NUMBER_OR_WALL = "it must be a finite number, or inf where no chain can be"
 
 
-def bind(chain: Chain, potential: Any, energies: bool = False) -> Bound:
+def bind(chain: Chain, potential: Any, energies: bool = False, forces: bool = True) -> Bound:
     """Put a potential on a chain, where it has energies and forces.
 
     Parameters
@@ -39,6 +40,8 @@ def bind(chain: Chain, potential: Any, energies: bool = False) -> Bound:
     potential : a potential of this module, an object with energy(x) and force(x), or None
     energies : bool
         Whether compiled code needs the energies of one's own potentials, as samplers do.
+    forces : bool
+        Whether anybody needs their forces; without, one's own need not have any.
 
     Raises
     ------
@@ -51,7 +54,7 @@ def bind(chain: Chain, potential: Any, energies: bool = False) -> Bound:
     O(n) for every bond that ``exclude`` reaches over.
     """
     require_chain(chain)
-    return Bound(chain, potential, energies)
+    return Bound(chain, potential, energies, forces)
 
 
 class Bound:
@@ -65,10 +68,12 @@ class Bound:
         What compiled steppers read.  They hold addresses of functions that live as long as this.
     """
 
-    def __init__(self, chain: Chain, potential: Any, energies: bool = False) -> None:
+    def __init__(
+        self, chain: Chain, potential: Any, energies: bool = False, forces: bool = True
+    ) -> None:
         self.chain = chain
         self.potential = potential
-        assembly = Assembly(chain, energies)
+        assembly = Assembly(chain, energies, forces)
         if potential is not None:
             assembly.add(potential)
         self.tables: PotentialTables = assembly.tables()
@@ -219,8 +224,9 @@ class Bound:
 class Assembly:
     """The tables of a chain in the making."""
 
-    def __init__(self, chain: Chain, sampled: bool = False) -> None:
+    def __init__(self, chain: Chain, sampled: bool = False, forced: bool = True) -> None:
         self.chain = chain
+        self.needed = OWN if forced else OWN[:1]  # of one's own potentials
         self.sampled = sampled  # energies are called by compiled code
         self.terms: dict[int, list[tuple[Index, Array]]] = {3: [], 4: []}  # by number of beads
         self.field = np.zeros((chain.n, chain.dim))
@@ -238,12 +244,11 @@ class Assembly:
         if hasattr(term, "tabulate"):
             term.tabulate(self)
             return
-        for name in ("energy", "force"):
-            if not callable(getattr(term, name, None)):
-                raise TypeError(
-                    "a potential is one of fixman.potentials, or has energy(x) and force(x); "
-                    f"got {term!r:.80}"
-                )
+        if not all(callable(getattr(term, name, None)) for name in self.needed):
+            wanted = " and ".join(f"{name}(x)" for name in self.needed)
+            raise TypeError(
+                f"a potential is one of fixman.potentials, or has {wanted}; got {term!r:.80}"
+            )
         self.call(self._python(self._forces_of(term)), term.energy)
 
     def bonded(self, kind: Any, beads: Index, rows: Array) -> None:
@@ -423,10 +428,21 @@ def bead_rows(beads: Any, size: int, name: str) -> Beads | None:
 
 def _energy(energy: Any, x: Array) -> float:
     _require_energy(energy)
-    value = float(energy(x.copy()))
+    value = _number(energy(x.copy()))
     if not np.isfinite(value):
         raise ValueError(f"energy(x) returned {value}: every value must be finite")
     return value
+
+
+def _number(found: Any) -> float:
+    """Return an energy of one's own as a float; refuse what float would, and what it would hide."""
+    _arrays.refuse_units(found, "energy(x)")
+    shape = getattr(found, "shape", ())
+    real = isinstance(found, (int, float)) or getattr(found, "dtype", np.dtype("O")).kind in "biuf"
+    if shape or not real:
+        text = f"an array of shape {shape}" if shape else f"{found!r:.80}"
+        raise TypeError(f"energy(x) returned {text}: one real number is expected")
+    return float(found)
 
 
 def _require_energy(energy: Any) -> None:
@@ -436,7 +452,7 @@ def _require_energy(energy: Any) -> None:
 
 def _sampled_energy(energy: Any, x: Array) -> float:
     """Return an energy that may be infinite, a wall."""
-    value = float(energy(x))
+    value = _number(energy(x))
     if not value > -np.inf:
         raise ValueError(f"energy(x) returned {value}: {NUMBER_OR_WALL}")
     return value

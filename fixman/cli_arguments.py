@@ -49,11 +49,13 @@ def named_path(text: str) -> Path:
     return Path(text)
 
 
-def add_chain(parser: argparse.ArgumentParser) -> None:
+def add_chain(parser: argparse.ArgumentParser, rings: bool = True) -> None:
     """Add the flags that say which chain, and which values its hard coordinates have."""
     add = parser.add_argument_group("chain").add_argument
-    add("--beads", type=whole, metavar="N", help="beads of a linear chain, or of a ring")
-    add("--ring", action="store_true", help="bond the last bead to the first")
+    add("--beads", type=whole, metavar="N", help="beads of the chain")
+    parser.set_defaults(ring=False)
+    if rings:
+        add("--ring", action="store_true", help="bond the last bead to the first")
     add("--dim", type=int, choices=(2, 3), default=3, help="dimension of space (default: 3)")
     add("--base", choices=("free", "fixed"), default="free", help="whether the chain is held")
     kinds = "what is constrained: one or more of length,angle,torsion, or torsional"
@@ -82,7 +84,6 @@ def add_running(add: Any) -> None:
     add("--workers", type=workers, default=1, metavar="N", help=threads)
     machines = "a running Dask scheduler, tcp://host:8786, whose workers do it"
     add("--scheduler", metavar="ADDRESS", help=machines)
-    add("--quiet", action="store_true", help="no progress bar")
 
 
 @contextlib.contextmanager

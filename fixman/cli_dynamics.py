@@ -20,7 +20,7 @@ METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
     "mc": ("MonteCarlo", ("ensemble",)),
     "hmc": ("HybridMonteCarlo", ("dt", "ensemble", "leaps")),
 }
-DT = 0.02
+DT = {"langevin": 0.02, "newton": 0.02, "brownian": 0.002, "hmc": 0.1}  # by default
 
 
 def add_dynamics(parser: argparse.ArgumentParser) -> None:
@@ -32,12 +32,17 @@ def add_dynamics(parser: argparse.ArgumentParser) -> None:
     limits = "of the constraints, or of equally stiff springs in their place (default: rigid); "
     limits += "brownian has that of the mobility too, its default"
     add("--ensemble", choices=("rigid", "stiff", "mobility"), help=limits)
-    add("--dt", type=float, help=f"time step (default: {DT}; mc has none)")
+    add(
+        "--dt",
+        type=float,
+        help=f"time step (default: {', '.join(f'{t} of {m}' for m, t in DT.items())})",
+    )
     add("--kT", type=float, default=1.0, help="temperature (default: 1)")
     rate = "langevin: rate at which velocities are forgotten; brownian: of a bead (default: 1)"
     add("--friction", type=float, help=rate)
     schemes = ("geodesic", "midpoint", "liu")
-    add("--scheme", choices=schemes, help="brownian: how a step is made (default: geodesic)")
+    usual = "(default: geodesic, in a flow midpoint)"
+    add("--scheme", choices=schemes, help=f"brownian: how a step is made {usual}")
     flow = parser.add_argument_group("flow, of brownian").add_mutually_exclusive_group()
     of_shear = "velocity along x grows at this rate with y"
     flow.add_argument("--shear", type=float, metavar="RATE", help=of_shear)
@@ -84,8 +89,10 @@ def stepper(arguments: argparse.Namespace, chain: Chain) -> Stepper:
     given = {name: getattr(arguments, name) for name in ("friction", "ensemble", "scheme", "leaps")}
     given = {name: value for name, value in given.items() if value is not None}
     if "dt" in flags:
-        given["dt"] = DT if arguments.dt is None else arguments.dt
-    given |= _flow(arguments, chain)
+        given["dt"] = DT[arguments.method] if arguments.dt is None else arguments.dt
+    flow = _flow(arguments, chain)
+    if flow:
+        given = {"scheme": "midpoint"} | flow | given
     made: Stepper = getattr(fixman, kind)(
         kT=arguments.kT, potential=_potential(arguments, chain), **given
     )

@@ -24,7 +24,7 @@ def add_command(commands: Any) -> None:
         epilog="example:\n  fixman sample --beads 50 --size 1e5 --ensemble rigid --seed 3 "
         "--out chains.npz",
     )
-    cli_arguments.add_chain(sample)
+    cli_arguments.add_chain(sample, rings=False)
     add = sample.add_argument_group("sample").add_argument
     add(
         "--size", type=cli_arguments.whole, required=True, metavar="N", help="how many; 1e6 will do"
@@ -80,5 +80,7 @@ def _sample(arguments: argparse.Namespace) -> None:
                 said["chain"] = chain.to_json()
                 about: Any = {name: np.array(value) for name, value in said.items()}
                 np.savez(file, x=drawn.x, log_weights=drawn.log_weights, **about)
-    worth = f", worth {drawn.effective_size:.4g} independent ones" if weighted else ""
+    worth = f", worth {drawn.effective_size:.4g} independent ones"
+    if round(drawn.effective_size) == len(drawn.x):
+        worth = ""
     print(f"wrote {path}: {len(drawn.x)} chains{worth}, {drawn.method}")

@@ -75,6 +75,7 @@ def _add_simulate(commands: Any) -> None:
     )
     add("--overwrite", action="store_true", help="replace a run of that name")
     cli_arguments.add_running(add)
+    add("--quiet", action="store_true", help="no progress bar")
     simulate.set_defaults(run=_simulate)
 
 
@@ -85,6 +86,7 @@ def _add_resume(commands: Any) -> None:
     add("folder", type=cli_arguments.named_path, metavar="RUN", help="folder of the run")
     add("--steps", type=cli_arguments.whole, metavar="N", help="new total number of steps")
     cli_arguments.add_running(add)
+    add("--quiet", action="store_true", help="no progress bar")
     resume.set_defaults(run=_resume)
 
 
@@ -242,8 +244,12 @@ def _progress(arguments: argparse.Namespace) -> bool | None:
 
 
 def _report(run: Run) -> None:
+    from fixman.trajectory import REFUSING
+
     replicas = f"{run.replicas} replica{'s' * (run.replicas != 1)}"
-    print(f"{len(run)} frame{'s' * (len(run) != 1)} of {replicas} in {run.path}")
+    tried = run.about["stepper"]["name"] in REFUSING and run.steps_done
+    accepted = f", {run.acceptance.mean():.1%} of the moves accepted" if tried else ""
+    print(f"{len(run)} frame{'s' * (len(run) != 1)} of {replicas} in {run.path}{accepted}")
     if not run.finished:
         total = run.about["steps"]
         print(f"interrupted at step {run.steps_done} of {total}: fixman resume {run.path}")

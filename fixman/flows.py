@@ -5,7 +5,7 @@ A flow is such an array, or a function of time that returns one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -84,13 +84,15 @@ def from_parameters(described: Any) -> Any:
 
 def table(flow: Constant | OfTime, dim: int, steps: range, dt: float) -> Array:
     """Return κ (1, d, d) or, of a function, (steps, d, d) in the middle of each of these steps."""
-    if not callable(flow):
-        return _gradient(flow, dim, "flow")[None]
-    gradients = np.empty((len(steps), dim, dim))
-    for k, step in enumerate(steps):
-        time = (step + 0.5) * dt
-        gradients[k] = _gradient(flow(time), dim, f"flow({time:g})")
-    return gradients
+    if callable(flow):
+        return at_times(flow, dim, ((step + 0.5) * dt for step in steps))
+    return _gradient(flow, dim, "flow")[None]
+
+
+def at_times(flow: OfTime, dim: int, times: Iterable[float]) -> Array:
+    """Return κ (times, d, d) of a function of time."""
+    gradients = [_gradient(flow(time), dim, f"flow({time:g})") for time in times]
+    return np.array(gradients).reshape(-1, dim, dim)
 
 
 def _gradient(value: Any, dim: int | None, name: str) -> Array:

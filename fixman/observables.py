@@ -308,7 +308,7 @@ def kinetic_energy(chain: Chain, v: ArrayLike) -> Array:
 
 def potential_energy(chain: Chain, x: ArrayLike, potential: Any) -> Array:
     """U of a potential of `fixman.potentials` or of the user's own, (...)."""
-    return bind(chain, potential).energy(x)
+    return bind(chain, potential, forces=False).energy(x)
 
 
 def degrees_of_freedom(chain: Chain, conserved: int = 0) -> int:

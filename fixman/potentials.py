@@ -6,7 +6,8 @@ chain is straight, torsions ±π at trans (IUPAC).  Whatever is not said to be o
 its forces sum to zero and exert no torque.
 
 A potential of your own is any object with ``energy(x)`` and ``force(x)`` of one configuration
-(n, dim), at the price of a call into Python every step, or a compiled function: `Compiled`.
+(n, dim), at the price of a call into Python every step, or a compiled function: `Compiled`.  For
+`fixman.MonteCarlo` it needs its energy only.
 """
 
 from __future__ import annotations
@@ -445,6 +446,16 @@ def from_parameters(description: dict[str, Any]) -> Any:
     if name not in kinds:
         raise ValueError(f"no potential is called {name!r}: {sorted(kinds)} are")
     return kinds[name](**given)
+
+
+def invariant(potential: Any) -> bool:
+    """Whether a potential is known to be the same wherever a free chain is."""
+    if type(potential) is Sum:
+        return all(map(invariant, potential.terms))
+    return potential is None or type(potential) in INVARIANT
+
+
+INVARIANT = (Bending, Torsion, RyckaertBellemans, BendingTorsion, LennardJones, WCA, Tension)
 
 
 # --- arguments ------------------------------------------------------------------------------------

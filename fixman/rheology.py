@@ -3,8 +3,10 @@
 A stress here is what one chain adds, (dim, dim) in units of energy, positive where it pulls: times
 the number of chains per volume it is a stress of the solution.  Its mean at equilibrium is zero, so
 that a pressure n_p kT is left out.  Chains drain freely: bead k has a friction ζ_k of its own, and
-the solvent the velocity gradient κ, ``flow``, with v = κ x.  Stretching is positive in x, shear is
-κ_xy.
+the solvent the velocity gradient κ, with v = κ x.  Stretching is positive in x, shear is κ_xy.
+
+Friction, flow, kT, ensemble and potential are those of ``stepper``, the `fixman.Brownian` that made
+the frames.  For frames from elsewhere make one that describes the solvent; its dt does not matter.
 
 Every configuration has two stresses, whose averages are the same in a steady flow:
 
@@ -19,18 +21,19 @@ holds at any moment, also at rest and in flows that change.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman import _arrays
+from fixman import _arrays, flows
 from fixman._arrays import Array
 from fixman._binding import bind
 from fixman.chain import Chain, require_chain
 from fixman.drift import MeanForces, mean_forces
 from fixman.metric import fixman_force
 from fixman.observables import Mean, mean_with_error
+from fixman.steppers import Brownian
 
 __all__ = [
     "Relaxation",
@@ -44,7 +47,8 @@ __all__ = [
     "tensions",
 ]
 
-Ensemble = Literal["mobility", "stiff", "rigid"]
+
+LARGEST = 1e100
 
 
 class Shear(NamedTuple):
@@ -73,17 +77,19 @@ class Relaxation(NamedTuple):
     integral: Array
     integral_error: Array
 
+    def __repr__(self) -> str:
+        """``<Relaxation: 100 times from 0 to 0.495, G(0) 0.6 ± 0.001, integral 0.05 ± 0.0004>``."""
+        lags = f"{len(self.times)} time{'s' * (len(self.times) != 1)}"
+        first = f"G(0) {self.modulus[0]:.4g} ± {self.error[0]:.1g}"
+        last = f"integral {self.integral[-1]:.4g} ± {self.integral_error[-1]:.1g}"
+        return f"<Relaxation: {lags} from 0 to {self.times[-1]:.4g}, {first}, {last}>"
+
 
 # --- stress ---------------------------------------------------------------------------------------
 
 
 def giesekus_stress(
-    chain: Chain,
-    x: ArrayLike,
-    flow: ArrayLike,
-    *,
-    friction: ArrayLike = 1.0,
-    interval: float | None = None,
+    chain: Chain, x: ArrayLike, stepper: Brownian, *, times: ArrayLike | None = None
 ) -> Array:
     """½ (κ Q + Q κᵀ) of one chain, Q = Σ_k ζ_k (x_k − X)(x_k − X)ᵀ about the centre of friction.
 
@@ -95,65 +101,68 @@ def giesekus_stress(
     chain : Chain
         Free.
     x : (..., n, dim)
-    flow : (dim, dim) or (..., dim, dim)
-        The velocity gradient κ, in every frame where it changes.
-    friction : float or (n,)
-        ζ of every bead.
-    interval : float, optional
-        In a flow that changes: the time between frames, which are axis 0 of x.  The stress then has
-        −½ dQ/dt by central differences, which only averages over many replicas tell.
+    stepper : Brownian
+        Whose flow and friction the frames have.
+    times : (frames,), optional
+        ``run.times``: when the frames were, which are axis 0 of x.  The stress then has −½ dQ/dt by
+        differences between them, which only averages over many replicas tell.  Where the flow is a
+        function of time they have to be given, since the rest is not the stress there; frames must
+        be close, and a jump of the flow is smeared over those next to it.
 
     Returns
     -------
     ndarray (..., dim, dim)
         In units of energy, symmetric.
 
+    Raises
+    ------
+    ValueError
+        If ``times`` are missing for a flow that changes, or there is no flow and no ``times``.
+
     Notes
     -----
     O(n) a frame.
     """
-    x, zeta = _configurations(chain, x, friction)
+    x, zeta = _frames(chain, x, stepper)
     require_free(chain)
-    kappa = _gradients(chain, x, flow)
+    moments = _moments(x, times)
+    kappa = _gradients(chain, x, stepper, moments)
+    if moments is None and not kappa.any():
+        raise ValueError(
+            "the stepper has no flow, and Giesekus' stress of a steady rest is 0: take "
+            "`kramers_stress`, or give times, those of frames on their way to rest"
+        )
     away = _about_centre(x, zeta)
     Q = np.einsum("k,...ka,...kb->...ab", zeta, away, away)
     stress = _symmetric(kappa @ Q)
-    if interval is not None:
-        step = _arrays.positive(interval, "interval")
-        if x.ndim < 3 or len(x) < 2:
+    if moments is not None:
+        if len(moments) < 2 or (np.diff(moments) <= 0.0).any():
             raise ValueError(
-                f"x must have shape (frames, ..., {chain.n}, {chain.dim}) with two frames or more "
-                f"for a rate of change, got {x.shape}"
+                "times must be those of two frames or more, one after the other, for a rate of "
+                f"change; got {moments!r:.80}"
             )
-        stress -= 0.5 * np.gradient(Q, step, axis=0)
+        stress -= 0.5 * np.gradient(Q, moments, axis=0)
     return stress
 
 
 def kramers_stress(
-    chain: Chain,
-    x: ArrayLike,
-    flow: ArrayLike | None = None,
-    *,
-    kT: float = 1.0,
-    friction: ArrayLike = 1.0,
-    ensemble: Ensemble = "mobility",
-    potential: Any = None,
+    chain: Chain, x: ArrayLike, stepper: Brownian, *, times: ArrayLike | None = None
 ) -> Array:
     """Stress of one chain from the forces on its beads, those of the rods averaged over the noise.
 
     −½ Σ_k (F_k x_kᵀ + x_k F_kᵀ) − kT [(n − 1) 1 − Σ_k (Bᵀ (B K Bᵀ)⁻¹ B K)_kk], symmetric.  The part
-    that is proportional to the flow is there at once when the flow begins and gone when it ends;
-    ``flow=None`` leaves it out.
+    that is proportional to the flow is there at once when the flow begins and gone when it ends.
 
     Parameters
     ----------
     chain : Chain
         Free.
     x : (..., n, dim)
-    flow : (dim, dim) or (..., dim, dim), optional
-        As in `giesekus_stress`, in which the chain is at this moment; None is at rest.
-    kT, friction, ensemble, potential
-        As of the stepper that x comes from, `fixman.Brownian`: they say which forces there are.
+    stepper : Brownian
+        Whose flow, friction, kT, ensemble and potential the frames have: all that makes forces.
+    times : (frames,), optional
+        ``run.times``: when the frames were, which are axis 0 of x.  Only a flow that is a function
+        of time needs them.
 
     Returns
     -------
@@ -164,29 +173,23 @@ def kramers_stress(
     ------
     SingularConstraintError
         If the hard coordinates cannot be held in some frame, which is named.
+    ValueError
+        If ``times`` are missing for a flow that changes.
 
     Notes
     -----
     O(n) a frame for chains and trees of bounded degree and for each ring: some 60 ns a bead.
     """
-    x, zeta = _configurations(chain, x, friction)
+    x, zeta = _frames(chain, x, stepper)
     require_free(chain)
-    energy = _arrays.positive(kT, "kT")
-    found, solvent = _forces(chain, x, zeta, flow, energy, ensemble, potential)
+    found, solvent = _forces(chain, x, zeta, stepper, times)
     virial = np.einsum("...ka,...kb->...ab", found.total - solvent, _about_centre(x, zeta))
     rest = (chain.n - 1.0) * np.eye(chain.dim) - found.held
-    return _symmetric(-virial) - energy * rest
+    return _symmetric(-virial) - stepper.kT * rest
 
 
 def tensions(
-    chain: Chain,
-    x: ArrayLike,
-    flow: ArrayLike | None = None,
-    *,
-    kT: float = 1.0,
-    friction: ArrayLike = 1.0,
-    ensemble: Ensemble = "mobility",
-    potential: Any = None,
+    chain: Chain, x: ArrayLike, stepper: Brownian, *, times: ArrayLike | None = None
 ) -> Array:
     """Tensions of the hard coordinates averaged over the noise; a stretched rod has one above 0.
 
@@ -198,7 +201,7 @@ def tensions(
     chain : Chain
         On a fixed base the flow is v = κ x, and at rest in the base point; otherwise about the
         centre of friction.
-    x, flow, kT, friction, ensemble, potential
+    x, stepper, times
         As in `kramers_stress`.
 
     Returns
@@ -208,15 +211,14 @@ def tensions(
 
     Raises
     ------
-    SingularConstraintError
+    SingularConstraintError, ValueError
         As `kramers_stress`.
     """
-    x, zeta = _configurations(chain, x, friction)
-    energy = _arrays.positive(kT, "kT")
-    return _forces(chain, x, zeta, flow, energy, ensemble, potential)[0].tensions
+    x, zeta = _frames(chain, x, stepper)
+    return _forces(chain, x, zeta, stepper, times)[0].tensions
 
 
-def instantaneous_viscosity(chain: Chain, x: ArrayLike, *, friction: ArrayLike = 1.0) -> Array:
+def instantaneous_viscosity(chain: Chain, x: ArrayLike, stepper: Brownian) -> Array:
     """Viscosity that rods have at once, before their orientation changes, (...).
 
     The part of Kramers' stress that is proportional to the flow, averaged over all directions: with
@@ -230,14 +232,15 @@ def instantaneous_viscosity(chain: Chain, x: ArrayLike, *, friction: ArrayLike =
     chain : Chain
         Free.
     x : (..., n, dim)
-    friction : float or (n,)
+    stepper : Brownian
+        Whose friction the beads have.
 
     Raises
     ------
     SingularConstraintError
         As `kramers_stress`.
     """
-    x, zeta = _configurations(chain, x, friction)
+    x, zeta = _frames(chain, x, stepper)
     require_free(chain)
     away = _about_centre(x, zeta)
     total = np.zeros(x.shape[:-2])
@@ -289,10 +292,11 @@ def relaxation_modulus(
 ) -> Relaxation:
     """G(t) = ⟨σ_xy(0) σ_xy(t)⟩/kT of one chain from stresses at equilibrium (Green and Kubo).
 
-    The stress is `kramers_stress` without a flow: no other has the response to a flow as its
-    correlation.  Of isotropic chains all directions count: G = Σ_ab ⟨P_ab(0) P_ab(t)⟩ /
-    ((d + 2)(d − 1) kT), P the traceless part.  The solvent drags rods along at once, which adds
-    η_∞ δ(t) that no correlation shows, with η_∞ of `instantaneous_viscosity`:
+    The stress is `kramers_stress` of a stepper without a flow: no other has the response to a flow
+    as its correlation.  Of isotropic chains all directions count:
+    G = Σ_ab ⟨P_ab(0) P_ab(t)⟩/((d + 2)(d − 1) kT), P the traceless part.  The solvent drags rods
+    along at once, which adds η_∞ δ(t) that no correlation shows, with η_∞ of
+    `instantaneous_viscosity`:
 
         η = η_∞ + ∫₀^∞ G(t) dt ,   G*(ω) = iω (η_∞ + ∫₀^∞ G(t) e^(−iωt) dt) .
 
@@ -350,26 +354,19 @@ def _over_replicas(values: Array) -> tuple[Array, Array]:
 
 
 def _forces(
-    chain: Chain,
-    x: Array,
-    zeta: Array,
-    flow: ArrayLike | None,
-    kT: float,
-    ensemble: Ensemble,
-    potential: Any,
+    chain: Chain, x: Array, zeta: Array, stepper: Brownian, times: ArrayLike | None
 ) -> tuple[MeanForces, Array]:
     """Mean forces on the beads, and what of these is the solvent's, ζ κ x."""
+    kT, potential = stepper.kT, stepper.potential
     force = bind(chain, potential).force(x) if potential is not None else np.zeros_like(x)
-    if ensemble in ("stiff", "rigid"):
+    if stepper.ensemble != "mobility":
         force += fixman_force(chain, x, kT, inverse_masses=1.0 / zeta)
-        if ensemble == "rigid":
-            force -= fixman_force(chain, x, kT)
-    elif ensemble != "mobility":
-        raise ValueError(f"ensemble must be 'mobility', 'stiff' or 'rigid', got {ensemble!r}")
+    if stepper.ensemble == "rigid":
+        force -= fixman_force(chain, x, kT)
+    kappa = _gradients(chain, x, stepper, _moments(x, times))
     solvent = np.zeros_like(x)
-    if flow is not None:
+    if kappa.any():
         seen = x if chain.base == "fixed" else _about_centre(x, zeta)
-        kappa = _gradients(chain, x, flow)
         solvent = zeta[:, None] * np.einsum("...ab,...kb->...ka", kappa, seen)
     return mean_forces(chain, x, force + solvent, zeta, kT), solvent
 
@@ -412,42 +409,56 @@ def require_free(chain: Chain) -> None:
         )
 
 
-def _configurations(chain: Chain, x: ArrayLike, friction: ArrayLike) -> tuple[Array, Array]:
+def _frames(chain: Chain, x: ArrayLike, stepper: Brownian) -> tuple[Array, Array]:
+    """Positions, and the friction of every bead."""
     require_chain(chain)
+    if not isinstance(stepper, Brownian):
+        raise TypeError(
+            "stepper must be the fixman.Brownian(dt, …) that made the frames, whose friction, flow "
+            f"and forces they have; got {stepper!r:.80}"
+        )
     tail = (chain.n, chain.dim)
     x = _arrays.real(x, tail, "x")
     _arrays.require_finite(x, tail, "x")
-    zeta = np.array(_arrays.real(friction, (), "friction"))
-    if zeta.ndim == 0:
-        zeta = np.full(chain.n, float(zeta))
-    if zeta.shape != (chain.n,):
+    _require_moderate(x, "x")
+    zeta = np.array(stepper.friction)
+    if zeta.shape not in ((), (chain.n,)):
         raise ValueError(
-            f"friction must be one number or have shape ({chain.n},), got {zeta.shape}"
+            f"the stepper's friction must be one number or have shape ({chain.n},) for this chain, "
+            f"got {zeta.shape}"
         )
-    good = (zeta >= 1e-100) & (zeta <= 1e100)
-    if not good.all():
-        k = int(np.argmin(good))
-        raise ValueError(
-            f"the friction of bead {k} is {zeta[k]}: frictions must be positive, in a unit that "
-            "keeps them within 1e±100"
-        )
-    return x, zeta
+    return x, np.broadcast_to(zeta, chain.n).copy()
 
 
-def _gradients(chain: Chain, x: Array, flow: ArrayLike) -> Array:
+def _moments(x: Array, times: ArrayLike | None) -> Array | None:
+    """Return the times of the frames along axis 0 of x."""
+    if times is None:
+        return None
+    moments = _arrays.real(times, (), "times")
+    if x.ndim < 3 or moments.shape != x.shape[:1]:
+        raise ValueError(
+            "times must have shape (frames,) for x (frames, ..., n, dim), as run.times and run.x; "
+            f"got {moments.shape} for {x.shape}"
+        )
+    _arrays.require_finite(moments, (), "times")
+    return moments
+
+
+def _gradients(chain: Chain, x: Array, stepper: Brownian, moments: Array | None) -> Array:
     """Velocity gradients that broadcast over the frames of x."""
-    if callable(flow):
-        raise TypeError(
-            "flow must be an array here: of a function of time pass its values at the frames, "
-            "(frames, 1, dim, dim)"
+    flow, dim = stepper.flow, chain.dim
+    if flow is None:
+        return np.zeros((dim, dim))
+    if not callable(flow):
+        steady: Array = flows.table(flow, dim, range(1), stepper.dt)[0]
+        return steady
+    if moments is None:
+        raise ValueError(
+            "times must be given, run.times of these frames: the stepper's flow is a function of "
+            "time"
         )
-    tail = (chain.dim, chain.dim)
-    kappa = _arrays.real(flow, tail, "flow", "row")
-    _arrays.require_finite(kappa, tail, "flow", "row")
-    lead = x.shape[:-2]
-    if _arrays.common_lead(kappa.shape[:-2], lead) != lead:
-        raise ValueError(f"flow has more frames than x, {kappa.shape[:-2]} for {lead}")
-    return kappa
+    kappa = flows.at_times(flow, dim, moments.tolist())
+    return kappa[(slice(None), *(None,) * (x.ndim - 3))]
 
 
 def _series(stress: ArrayLike) -> Array:
@@ -457,7 +468,15 @@ def _series(stress: ArrayLike) -> Array:
             f"stress must have shape (frames, ..., dim, dim), none of them 0, got {array.shape}"
         )
     _arrays.require_finite(array, array.shape, "stress", "frame")
+    _require_moderate(array, "stress")
     return array
+
+
+def _require_moderate(array: Array, name: str) -> None:
+    """Refuse numbers whose squares would overflow."""
+    largest = np.abs(array).max(initial=0.0)
+    if largest > LARGEST:
+        raise ValueError(f"{name} must be in a unit that keeps it within 1e±100, got {largest:.2g}")
 
 
 def _rate(rate: float) -> float:

@@ -34,6 +34,7 @@ from fixman.chain import Chain
 from fixman.errors import RunFolderError
 from fixman.kernels.rows import LENGTH
 from fixman.places import Place
+from fixman.steppers.montecarlo import NARROWEST, WIDEST
 from fixman.trajectory import OBSERVABLE, REFUSING, TALLY
 
 FORMAT = 1
@@ -291,7 +292,7 @@ def read_checkpoint(place: Place, name: str, about: dict[str, Any], chain: Chain
         int(arrays.get("first", 0)),
         {key.removeprefix(STATE): arrays[key] for key in arrays if key.startswith(STATE)},
     )
-    wrong = _inconsistent(point, about) or _unphysical(point, chain, ours)
+    wrong = _inconsistent(point, about) or _unphysical(point, chain, about)
     if wrong:
         raise RunFolderError(f"{path} is damaged: {wrong}")
     return point
@@ -321,15 +322,19 @@ def _inconsistent(point: Checkpoint, about: dict[str, Any]) -> str:
     return ""
 
 
-def _unphysical(point: Checkpoint, chain: Chain, ours: bool) -> str:
-    state = point.state
+def _unphysical(point: Checkpoint, chain: Chain, about: dict[str, Any]) -> str:
+    state, ours = point.state, about["stepper"]["name"] in OURS
     for name in ("x", "v", "targets"):
         if not np.isfinite(state[name]).all():
             return f"{STATE}{name} holds numbers that are not finite"
-    tally = state.get(TALLY, np.zeros((0, 3)))
-    tried, accepted, _ = tally.T
-    if not (np.isfinite(tally).all() and np.all((accepted >= 0) & (accepted <= tried))):
-        return f"{STATE}{TALLY} does not count what was tried and accepted"
+    if TALLY in state:
+        tried, accepted, width = state[TALLY].T
+        if not np.all((accepted >= 0) & (accepted <= tried) & (tried < np.inf)):
+            return f"{STATE}{TALLY} does not count what was tried and accepted"
+        dt = about["stepper"].get("dt")
+        least, most = (NARROWEST, WIDEST) if dt is None else (dt, dt)
+        if not np.all((least <= width) & (width <= most)):
+            return f"{STATE}{TALLY} has widths of moves that are not from {least:g} to {most:g}"
     dead = np.flatnonzero(~state["random"].any(axis=1)) if ours else np.empty(0)
     if dead.size:
         return f"the random stream of replica {dead[0]} is all zeros, which no stream becomes"

@@ -56,6 +56,13 @@ class Sample:
     effective_size: float
     method: Method
 
+    def __repr__(self) -> str:
+        """``<Sample: 1000 chains of 50 beads, 3-D, reweighted, worth 412.5 independent ones>``."""
+        size, n, dim = self.x.shape
+        chains = f"{size} chain{'s' * (size != 1)} of {n} bead{'s' * (n != 1)}, {dim}-D"
+        worth = f"worth {self.effective_size:.4g} independent ones"
+        return f"<Sample: {chains}, {self.method}, {worth}>"
+
 
 def sample(
     chain: Chain,
@@ -74,8 +81,9 @@ def sample(
     Stiff: soft angles and torsions follow the measure of space.  Rigid: the density has a factor
     √det H^bb more (theory.md section 4).  Where the hard coordinates are all the bonds of a chain
     or a tree it is drawn exactly, bond by bond, with the probabilities of the transfer operator;
-    otherwise stiff chains get √det H^bb for weight, and where few of these would count hybrid Monte
-    Carlo takes over.  ``method`` says which it was.
+    otherwise stiff chains get √det H^bb for weight, and where few of these would count Monte Carlo
+    takes over, whose frames are correlated: by pivots of linear chains hardly, by hybrid Monte
+    Carlo of others much.  ``method`` says which it was, ``effective_size`` what it is worth.
 
     Parameters
     ----------
@@ -100,12 +108,10 @@ def sample(
     Raises
     ------
     ValueError
-        For angles beyond π (degrees, most likely), for rings and other extra rows, and where
-        neighbours differ so much in mass that the quadrature does not converge.
+        For angles beyond π (degrees, most likely), for soft lengths, for rings and other extra
+        rows, and where neighbours differ so much in mass that the quadrature does not converge.
     MemoryError
         If this machine cannot hold them.
-    NotImplementedError
-        If weights are too uneven, and there is no hybrid Monte Carlo.
 
     Notes
     -----
@@ -124,9 +130,14 @@ def sample(
         raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
     if chain.extra:
         raise ValueError(
-            f"chains with closures or other extra rows, here {len(chain.extra)}, cannot be drawn "
+            f"rings, and chains with other extra rows (here {len(chain.extra)}), cannot be drawn "
             "independently: fixman.random_walks makes starting configurations, of no ensemble, and "
-            "fixman.HybridMonteCarlo samples from there"
+            "fixman.MonteCarlo or, whatever is hard, fixman.HybridMonteCarlo samples from there"
+        )
+    if (chain.layout.soft_rows.kinds == LENGTH).any():
+        raise ValueError(
+            "soft lengths have no distribution without a potential: make them hard, or simulate "
+            "with one"
         )
     _arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} chains of {chain.n} beads")
     targets = hard_targets(chain, lengths, angles, torsions)
@@ -146,7 +157,7 @@ def sample(
     share = _statistics.effective_size(_drawn(walks)[1]) / walks.count
     if share >= SMALLEST_SHARE:
         return tasks.drawn(walks, "reweighted")
-    return _by_monte_carlo(chain, targets, size, share, generator, workers)
+    return _by_monte_carlo(chain, targets, size, generator, workers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,45 +362,44 @@ def _root(joined: Any, degree: Index, n: int) -> int:
 
 # --- where weights are too uneven ----------------------------------------------------------------
 
-STEP = 0.1  # of hybrid Monte Carlo, of what the lightest bead takes for the shortest bond
 GROUPS = 64  # chains that move independently
-SETTLE, EVERY = 200, 10  # decisions before the first frame, and from frame to frame
+SETTLE = 200  # steps before the first frame: pivots and torsions forget their start in a few
+STEP = 0.1  # dt of hybrid Monte Carlo, of what the lightest bead takes for the shortest bond
+EVERY = 10  # decisions of it from frame to frame
 
 
 def _by_monte_carlo(
     chain: Chain,
     targets: Array,
     size: int,
-    share: float,
     rng: np.random.Generator,
     workers: int,
 ) -> Sample:
-    """Frames of hybrid Monte Carlo, which starts from stiff chains."""
-    stepper: Any = getattr(steppers, "HybridMonteCarlo", None)
-    if stepper is None:
-        raise NotImplementedError(
-            f"only {share:.1%} of stiff chains would count in the rigid ensemble, fewer than "
-            f"{SMALLEST_SHARE:.0%}, and no other method is there for these hard coordinates: "
-            "simulate with fixman.Langevin(dt, ensemble='rigid'), or ask for the stiff ensemble"
-        )
+    """Frames of Monte Carlo, which starts from stiff chains: of pivots where these can be made."""
     replicas = min(size, GROUPS)
     frames = -(-size // replicas)
-    lengths = targets[chain.layout.rows.kinds == LENGTH]
-    dt = STEP * float(np.abs(lengths).min()) * float(np.sqrt(chain.masses.min()))
+    x0 = draw(chain, targets, replicas, rng)
+    stepper: Any = steppers.MonteCarlo()
+    every = 1
+    if stepper.passes(chain) > 1:  # a sweep costs O(n²), if these moves reach everything at all
+        lengths = targets[chain.layout.rows.kinds == LENGTH]
+        dt = STEP * float(np.abs(lengths).min()) * float(np.sqrt(chain.masses.min()))
+        stepper, every = steppers.HybridMonteCarlo(dt), EVERY
     run = simulate(
-        chain,
-        draw(chain, targets, replicas, rng),
-        stepper(dt, ensemble="rigid"),
-        SETTLE + EVERY * frames,
-        every=EVERY,
-        rng=rng,
-        workers=workers,
-        progress=False,
-    )
+        chain, x0, stepper, SETTLE + every * frames,
+        every=every, rng=rng, workers=workers, progress=False,
+    )  # fmt: skip
     x = run.x[-frames:]
-    half = 0.5 * np.asarray(logdet(chain, x))
-    worth = size / _statistics.statistical_inefficiency(half)
+    worth = size / max(map(_statistics.statistical_inefficiency, _slow(chain, x)))
     x = x.reshape(-1, chain.n, chain.dim)[:size]
     if chain.base == "free":
         x = x - x[:, :1]
     return Sample(x, np.full(size, -np.log(size)), max(1.0, worth), "Monte Carlo")
+
+
+def _slow(chain: Chain, x: Array) -> list[Array]:
+    """Return what Monte Carlo may take long to forget, each (frames, replicas)."""
+    away = x - x.mean(axis=2, keepdims=True)
+    ends = x[:, :, -1] - x[:, :, 0]
+    half = 0.5 * np.asarray(logdet(chain, x))
+    return [half, np.square(away).sum(axis=(2, 3)), np.square(ends).sum(axis=2), away[:, :, 0, 0]]

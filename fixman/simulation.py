@@ -39,6 +39,7 @@ SLOW = 1000  # how much more a potential of the user's own may cost, in Python
 CALL_WORK = 300  # what one call of a stepper costs besides
 FRAMES = 1000  # about as many by default
 MOST_FRAMES = 10_000
+FEW = 0.05  # accepted moves, below which there is a warning
 _STEPPER = ("parameters", "start", "advance")  # what a stepper can do
 
 
@@ -117,7 +118,8 @@ def simulate(
     Warns
     -----
     RuntimeWarning
-        If ``dt`` is so long that averages suffer: dt √(kT/m) above 0.15 of the shortest bond.
+        If ``dt`` is so long that averages suffer: dt √(kT/m) above 0.15 of the shortest bond, or,
+        of steppers that refuse moves, that hardly any was accepted.
     """
     require_chain(chain)
     if x0 is None:
@@ -150,11 +152,11 @@ def simulate(
         memories = [Memory(one, chain, arrays) for one, arrays in shares]
         _go_on(stepper, state, memories, recorded, running)
         runs = [memory.run() for memory in memories]
-        return runs[0] if groups is None else joined(about, runs)
+        return _looked_at(runs[0] if groups is None else joined(about, runs))
     writer.create(out, about, chain, state.arrays(), overwrite)
     with _writing(out) as folder:
         _go_on(stepper, state, folder.parts, recorded, running)
-    return folder.run()
+    return _looked_at(folder.run())
 
 
 def _described(
@@ -256,7 +258,21 @@ def resume(
         recorded = recording.found_again(about["observables"], observables)
         _note_changes(folder, total)
         _go_on(stepper, None, folder.parts, recorded, running)
-        return folder.run()
+        return _looked_at(folder.run())
+
+
+def _looked_at(run: Run) -> Run:
+    """Warn of a run whose frames repeat, since its moves were refused."""
+    share = float(run.acceptance.mean())
+    if share < FEW and run.steps_done:
+        dt = run.about["stepper"].get("dt")
+        advice = "these moves are too wide for this start" if dt is None else f"dt={dt:g} is long"
+        warnings.warn(
+            f"only {share:.2%} of the moves were accepted, so that frames repeat: {advice}",
+            RuntimeWarning,
+            stacklevel=3,  # who called simulate
+        )
+    return run
 
 
 def _writing(path: Path) -> AbstractContextManager[Writer | spread.Writers]:

@@ -92,6 +92,8 @@ def hard_targets(chain: Chain, lengths: ArrayLike, angles: ArrayLike, torsions: 
                 f"{KINDS[kind]}s are in radians, up to {TURNS[kind]:.5g} either way: got "
                 f"{np.ravel(given)[np.abs(given).argmax()]:g}; np.radians converts degrees"
             )
+        if kind == LENGTH and not (given > 0.0).all():
+            raise ValueError(f"lengths must be positive, got {given[~(given > 0.0)][0]:g}")
         targets[rows] = given
     return targets
 

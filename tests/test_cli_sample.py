@@ -117,7 +117,6 @@ def test_errors_are_one_line_and_leave_nothing(run, drawing, tmp_path, arguments
 
 
 def test_the_example_of_the_help(run):
-    pytest.importorskip("fixman.sampling")
     given = ["sample", "--beads", "50", "--ensemble", "rigid", "--seed", "3"]
     assert run(*given, "--size", "100", "--out", "chains.npz")[0] == 0
     with np.load("chains.npz") as file:

@@ -181,8 +181,8 @@ def test_potentials(asked, flags, potential):
     [
         ("montecarlo", "mc", [], {}),
         ("montecarlo", "mc", ["--ensemble", "stiff", "--bending", "5"], {"ensemble": "stiff"}),
-        ("hybrid", "hmc", ["--leaps", "5"], {"dt": 0.02, "leaps": 5}),
-        ("brownian", "brownian", [], {"dt": 0.02}),
+        ("hybrid", "hmc", ["--leaps", "5"], {"dt": 0.1, "leaps": 5}),
+        ("brownian", "brownian", [], {"dt": 0.002}),
         (
             "brownian",
             "brownian",
@@ -201,16 +201,15 @@ def test_methods(asked, module, method, flags, given):
 
 
 def test_flows(asked):
-    flows = pytest.importorskip("fixman.flows")
     brownian = ["--method", "brownian"]
     for flags, flow in (
-        (["--shear", "1"], flows.shear(1.0)),
-        (["--shear", "1", "--dim", "2"], flows.shear(1.0, 2)),
-        (["--extension", "0.5"], flows.uniaxial_extension(0.5)),
-        (["--extension", "0.5", "--dim", "2"], flows.planar_extension(0.5, 2)),
+        (["--shear", "1"], fx.flows.shear(1.0)),
+        (["--shear", "1", "--dim", "2"], fx.flows.shear(1.0, 2)),
+        (["--extension", "0.5"], fx.flows.uniaxial_extension(0.5)),
+        (["--extension", "0.5", "--dim", "2"], fx.flows.planar_extension(0.5, 2)),
     ):
         found = asked(*brownian, *flags)[2].parameters()
-        assert found == fx.Brownian(0.02, flow=flow).parameters()
+        assert found == fx.Brownian(0.002, flow=flow, scheme="midpoint").parameters()
 
 
 @pytest.mark.parametrize(
@@ -277,10 +276,11 @@ def test_a_scheduler_that_is_not_there(run, peer):
 
 
 @pytest.mark.slow
-def test_a_scheduler_changes_nothing(run, peer, tmp_path):
+def test_a_scheduler_changes_nothing(run, peer, tmp_path, monkeypatch):
     peer("distributed")
     from clusters import dask_cluster
 
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     command = ["simulate", *SHORT, "--replicas", "9"]
     assert run(*command, "--out", "plain")[0] == 0
     assert run("resume", "plain", "--steps", "80")[0] == 0

@@ -196,6 +196,31 @@ def test_no_checkpoint_is_believed(tmp_path, name, forged, message):
         assert fx.load_run(tmp_path / "run").x.tobytes() == run.x.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("stepper", "widths"),
+    [
+        (fx.MonteCarlo(burn_in=0), (0.0, -1.0, 1e300, np.nan, 9e-4, 3.2)),
+        (fx.HybridMonteCarlo(0.1), (0.0, 0.2, np.nan)),
+    ],
+)
+def test_no_width_of_moves_is_believed(tmp_path, stepper, widths):
+    x0 = np.zeros((4, 3))
+    x0[:, 0] = np.arange(4)
+    options = {"every": 2, "replicas": 3, "rng": 7, "progress": False}
+    run = fx.simulate(CHAIN, x0, stepper, 20, out=tmp_path / "run", **options)
+    points = [tmp_path / "run" / name for name in ("checkpoint.npz", "checkpoint_previous.npz")]
+    kept = [arrays_of(point) for point in points]
+    for width in widths:
+        for point, arrays in zip(points, kept, strict=True):
+            tally = arrays["state_tally"].copy()
+            tally[1, 2] = width
+            point.write_bytes(pack(arrays | {"state_tally": tally}))
+        with pytest.raises(fx.RunFolderError, match="widths of moves that are not from"):
+            fx.resume(tmp_path / "run", 40, progress=False)
+        with pytest.warns(fx.RunDamageWarning, match="widths of moves"):
+            assert fx.load_run(tmp_path / "run").x.tobytes() == run.x.tobytes()
+
+
 def test_a_beginning_that_is_another_one(tmp_path):
     langevin(tmp_path / "run")
     for block in (tmp_path / "run").glob("block_*.npz"):

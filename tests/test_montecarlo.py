@@ -16,8 +16,8 @@ import fixman as fx
 from fixman.kernels import crankshafts, pivots
 from fixman.kernels.crankshafts import LINE, POINT, RING, SHIFT
 from fixman.kernels.rows import LENGTH
-from fixman.potentials import WCA, Bending, Compiled, Gravity, Tension, Tether, bind
-from fixman.steppers import MonteCarlo, State, from_parameters
+from fixman.potentials import WCA, Bending, Compiled, Gravity, Sum, Tension, Tether, bind
+from fixman.steppers import MonteCarlo, State, from_parameters, montecarlo
 from fixman.steppers.moves import moves
 from fixman.walks import random_walks
 
@@ -42,6 +42,25 @@ ROTATING = {
     "rotating": fx.Chain.linear(9, hard=ANGLES, masses=masses(9)),
     "butane": fx.Chain.linear(4, hard=ANGLES),
 }
+# Siblings that are held to each other, to what is before, or to both: bits of the chart's angles.
+STAR = [-1, 0, 0, 0, 1, 1, 4, 4]
+SIBLINGS = [
+    (bits << (base == "free"), base, dim)  # the first angle of a free one is a direction in space
+    for bits in (0b1, 0b11, 0b110011, 0b1010101, 0b100110, 0b1100)
+    for base in ("free", "fixed")
+    for dim in (2, 3)
+]
+
+
+def siblings(bits, base, dim):
+    """Return a tree of hard bonds with some of its angles."""
+    every = fx.Chain.branched(STAR, base=base, dim=dim).coordinates
+    angles = [k for k, one in enumerate(every) if one.kind == "angle"]
+    mask = np.array([one.kind == "length" for one in every])
+    mask[[k for place, k in enumerate(angles) if bits >> place & 1]] = True
+    return fx.Chain.branched(STAR, base=base, dim=dim, hard=mask)
+
+
 PARTS = {
     "linear": fx.Chain.linear(6, masses=masses(6)),
     "fixed": fx.Chain.linear(5, base="fixed", masses=masses(5)),
@@ -54,7 +73,8 @@ PARTS = {
     "rotating, fixed": fx.Chain.linear(5, hard=ANGLES, base="fixed"),
     "comb, angles": fx.Chain.branched(COMB, hard=ANGLES, masses=masses(8)),
     "star, angles": fx.Chain.branched([-1, 0, 0, 0, 1, 2], hard=ANGLES),
-}
+    "rigid": fx.Chain.branched([-1, 0, 0], dim=2, hard=ANGLES),
+} | {f"siblings {k}": siblings(*case) for k, case in enumerate(SIBLINGS)}
 
 
 def start_of(chain, replicas=1, rng=3):
@@ -182,6 +202,12 @@ def test_turns_are_uniform_up_to_their_width(width):
         assert stats.kstest(component, stats.uniform(-1.0, 2.0).cdf).pvalue > 1e-3
 
 
+@pytest.mark.parametrize("width", [0.0, math.nan])
+def test_no_width_turns_for_ever(width):
+    q, _ = turn(stream(), width, 3)
+    assert width or q == (1.0, 0.0, 0.0, 0.0)
+
+
 # --- moves of parts -------------------------------------------------------------------------------
 
 
@@ -210,8 +236,6 @@ def test_moves_keep_what_is_hard_and_reach_all_that_is_soft(name):
             ways.append((turned(table, row, x, seed, 1e-5) - x).ravel())
     if chain.base == "free":
         ways += list(np.tile(np.eye(chain.dim), (1, chain.n)))
-        if chain.dim == 3:  # which way a star with hard angles looks is not drawn
-            ways += [np.cross(x, axis).ravel() for axis in np.eye(3)]
     ways = np.array([way / np.linalg.norm(way) for way in ways if np.linalg.norm(way) > 0.0])
     sizes = np.linalg.svd(ways, compute_uv=False)
     assert (sizes > 1e-3).sum() == chain.n * chain.dim - chain.hard.size
@@ -233,7 +257,7 @@ def decided(chain, stepper, table, x, words, width):
             y = x.copy()
             for a in range(chain.dim):
                 f, words = uniform(words)
-                y[:, a] += table.step * width / math.pi * (2.0 * f - 1.0)
+                y[:, a] += table.steps[0] * width / math.pi * (2.0 * f - 1.0)
         else:
             X = np.concatenate([table.front, x.ravel()])
             Y = np.empty_like(X)
@@ -265,7 +289,7 @@ def test_moves_are_decided_by_weights_of_the_whole_chain(case):
     stepper = MonteCarlo(kT=0.7, ensemble=ensemble, potential=potential, burn_in=0)
     state = stepper.start(chain, start_of(chain), rng=4)
     state.tally[:, 2] = 2.0
-    table = moves(chain, 1.0 if case == "place" else 0.0)
+    table = moves(chain, np.ones(1) if case == "place" else None)
     x, words, accepted = state.x[0], words_of(state.random[0]), 0
     for _ in range(12):
         stepper.advance(chain, state, 1)
@@ -288,7 +312,8 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_bits_do_not_depend_on_workers_or_calls(kind):
+def test_bits_do_not_depend_on_workers_or_calls(kind, monkeypatch):
+    monkeypatch.setattr(montecarlo, "HELD", 100)
     chain, potential = KINDS[kind]
     stepper = MonteCarlo(potential=potential, burn_in=3)
     x0 = start_of(chain, 5)
@@ -306,6 +331,26 @@ def test_bits_do_not_depend_on_workers_or_calls(kind):
     assert np.array_equal(alone.x, one.x[:1])
     assert not one.v.any()
     assert one.step == 111
+
+
+def test_bits_of_shifts_do_not_depend_on_calls_or_replicas():
+    chain = fx.Chain.linear(3)
+    stepper = MonteCarlo(potential=Tether(0, (0.1, 0.2, 0.3), 2.0), burn_in=0)
+    x0 = start_of(chain, 2) * [[[1.0]], [[1.7]]]
+    whole, parts = (stepper.start(chain, x0, None, 2, 1) for _ in range(2))
+    stepper.advance(chain, whole, 20)
+    for _ in range(20):
+        parts = State.from_arrays(parts.arrays())
+        stepper.advance(chain, parts, 1)
+    assert np.array_equal(whole.x, parts.x)
+    second = {
+        name: array[1:]
+        for name, array in stepper.start(chain, x0, None, 2, 1).arrays().items()
+        if array.ndim
+    }
+    alone = State.from_arrays({**second, "step": np.array(0)})
+    stepper.advance(chain, alone, 20)
+    assert np.array_equal(whole.x[1:], alone.x)
 
 
 @pytest.mark.parametrize("kind", ["bonds", "potential"])
@@ -372,6 +417,58 @@ def test_burn_in_fits_the_width_to_half_of_the_moves():
 # --- potentials of one's own, and errors ----------------------------------------------------------
 
 
+@numba.njit
+def untouched(x, out):
+    pass
+
+
+class Box:
+    """All beads within 4 of the planes through the origin; flat there."""
+
+    def energy(self, x):
+        return np.inf if np.abs(x).max() > 4.0 else 0.0
+
+
+@pytest.mark.parametrize(
+    ("potential", "shifts"),
+    [
+        (None, False),
+        (Bending(1.0) + WCA() + Tension((0.0, 0.0, 1.0), ends=(0, 3)), False),
+        (Sum((Sum((Bending(1.0),)), Sum((Bending(1.0), Box())))), True),
+        (Gravity((0.0, 0.0, 0.0)), True),
+        (Tether(0, (0.0, 0.0, 0.0), 0.0), True),
+        (Compiled(untouched, lambda x: 0.0), True),
+    ],
+)
+def test_all_potentials_that_may_depend_on_place_have_shifts(potential, shifts):
+    """However flat they are where the chain is."""
+    for base in ("free", "fixed"):
+        chain = fx.Chain.branched(COMB, base=base)
+        state = State.from_arrays(MonteCarlo(burn_in=0).start(chain, start_of(chain)).arrays())
+        prepared = montecarlo._Prepared.of(chain, state, MonteCarlo(potential=potential))
+        assert (SHIFT in prepared.moves.kinds) == (shifts and base == "free")
+
+
+def test_a_potential_with_an_energy_only():
+    chain = PARTS["linear"]
+    x0 = 0.1 * start_of(chain, 2)
+    x0 /= np.linalg.norm(np.diff(x0, axis=1), axis=-1).max()
+    for potential in (Box(), Box() + Bending(1.0), Bending(1.0) + Box()):
+        stepper = MonteCarlo(potential=potential, burn_in=2)
+        run = fx.simulate(chain, x0, stepper, 40, every=1, replicas=2, rng=1)
+        assert np.abs(run.x).max() <= 4.0
+        assert np.abs(run.x[-1] - run.x[0]).max() > 1.0
+        assert from_parameters(stepper.parameters(), potential) == stepper
+    with pytest.raises(TypeError, match=r"energy\(x\) and force\(x\)"):
+        fx.Langevin(0.01, potential=Box())
+    with pytest.raises(TypeError, match=r"has energy\(x\) and force\(x\); got"):
+        fx.Langevin(0.01, potential=Box() + Bending(1.0)).start(chain, x0[0], None, 1, 1)
+    with pytest.raises(TypeError, match=r"object with energy\(x\), got"):
+        MonteCarlo(potential=object())
+    with pytest.raises(TypeError, match=r"has energy\(x\); got"):
+        MonteCarlo(potential=Bending(1.0) + object()).start(chain, x0[0])
+
+
 class Wall:
     """No bead above z = 1.5."""
 
@@ -384,11 +481,6 @@ class Wall:
 
     def force(self, x):
         raise AssertionError("nobody needs a force")
-
-
-@numba.njit
-def untouched(x, out):
-    pass
 
 
 def test_a_wall_is_never_crossed():
@@ -438,7 +530,7 @@ def test_what_a_potential_raises_comes_out_and_the_state_stays():
         (fx.Chain.linear(4, hard=("angle",)), "soft bond"),
         (fx.Chain.linear(1), "soft bond"),
         (fx.Chain.linear(4, hard=("length", "angle", "torsion")), "torsions"),
-        (fx.Chain.branched([-1, 0, 0], dim=2, hard=ANGLES), "nothing of this chain can turn"),
+        (fx.Chain.linear(3, dim=2, base="fixed", hard=ANGLES), "nothing of this chain can turn"),
         (fx.Chain.ring(5, dim=2), "in the plane"),
         (fx.Chain.ring(7, hard=ANGLES), "hard angles of rings"),
         (
@@ -483,4 +575,4 @@ def test_kinds_of_moves():
     assert set(moves(PARTS["linear"]).kinds) == {POINT}
     assert set(moves(PARTS["rotating"]).kinds) == {POINT, LINE}
     assert moves(PARTS["ring"]).kinds.tolist().count(RING) == 4
-    assert moves(PARTS["linear"], 1.0).kinds[-2:].tolist() == [SHIFT, POINT]
+    assert moves(PARTS["linear"], np.ones(1)).kinds[-2:].tolist() == [SHIFT, POINT]

@@ -140,3 +140,45 @@ def test_compiled_energies_of_another_form_are_refused():
         bind(chain, Compiled(quartic_force, text_energy), energies=True)
     with pytest.raises(TypeError, match=r"energy quartic_force must be a function of \(x\), got"):
         bind(chain, Compiled(quartic_force, quartic_force), energies=True)
+
+
+class Later(Quartic):
+    """An energy that is one real number as often as it is told, and then what it was given."""
+
+    def __init__(self, found, times):
+        self.found, self.times = found, times
+
+    def energy(self, x):
+        self.times -= 1
+        return self.found if self.times < 0 else 0.0
+
+
+@pytest.mark.parametrize("times", [0, 3])
+@pytest.mark.parametrize("stepper", [fx.MonteCarlo, fx.HybridMonteCarlo])
+@pytest.mark.parametrize(
+    ("found", "got"),
+    [
+        (np.zeros(3), r"an array of shape \(3,\)"),
+        (np.zeros(1), r"an array of shape \(1,\)"),
+        (None, "None"),
+        ("a", "'a'"),
+        ("1.0", "'1.0'"),
+        (1j, "1j"),
+        (np.complex128(1.0), r".*1\+0j.*"),
+        ([0.0], r"\[0.0\]"),
+    ],
+)
+def test_an_energy_is_one_real_number(stepper, found, got, times):
+    chain = fx.Chain.branched([-1, 0, 0])
+    x0 = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    more = {"burn_in": 0} if stepper is fx.MonteCarlo else {"dt": 0.01}
+    given = stepper(potential=Later(found, times), **more)
+    with pytest.raises(
+        TypeError, match=rf"energy\(x\) returned {got}: one real number is expected"
+    ):
+        given.advance(chain, given.start(chain, x0, None, 1, 1), 20)
+
+
+@pytest.mark.parametrize("found", [2, 2.0, np.float32(2.0), np.array(2.0), np.int64(2)])
+def test_every_kind_of_real_number_is_an_energy(found):
+    assert bind(fx.Chain.linear(2), Later(found, 0)).energy(np.eye(3)[:2]) == 2.0

@@ -23,6 +23,17 @@ def shear(rate, dim=3):
     return flow
 
 
+def solvent(flow=None, **options):
+    return fx.Brownian(0.004, flow=flow, **options)
+
+
+def second_moments(x, friction):
+    """Q about the centre of friction."""
+    friction = np.broadcast_to(friction, x.shape[-2])
+    away = x - np.average(x, axis=-2, weights=friction)[..., None, :]
+    return np.swapaxes(away, -1, -2) * friction @ away
+
+
 def dense(s, friction, kT):
     """Mean forces by dense algebra: noise is averaged over the columns of a root of D."""
     spec = s.spec
@@ -123,16 +134,17 @@ def test_stresses_of_a_rigid_dumbbell(dim):
     # Bird, Curtiss, Armstrong & Hassager (1987), section 14.3.
     at_rest = dim * kT * (uu - np.eye(dim) / dim)
     at_once = 0.5 * zeta * a**2 * np.einsum("ka,ab,kb->k", u, flow, u)[:, None, None] * uu
-    found = rheology.kramers_stress(chain, x, flow, kT=kT, friction=zeta)
+    rest, flowing = solvent(kT=kT, friction=zeta), solvent(flow, kT=kT, friction=zeta)
+    found = rheology.kramers_stress(chain, x, flowing)
     np.testing.assert_allclose(found, at_rest + at_once, atol=1e-12)
-    found = rheology.kramers_stress(chain, x, kT=kT, friction=zeta)
+    found = rheology.kramers_stress(chain, x, rest)
     np.testing.assert_allclose(found, at_rest, atol=1e-12)
-    found = rheology.giesekus_stress(chain, x, flow, friction=zeta)
+    found = rheology.giesekus_stress(chain, x, flowing)
     half = 0.25 * zeta * a**2 * flow @ uu
     np.testing.assert_allclose(found, half + np.swapaxes(half, 1, 2), atol=1e-12)
-    found = rheology.tensions(chain, x, kT=kT, friction=zeta)
+    found = rheology.tensions(chain, x, rest)
     np.testing.assert_allclose(found, (dim - 1) * kT / a, rtol=1e-12)
-    found = rheology.instantaneous_viscosity(chain, x, friction=zeta)
+    found = rheology.instantaneous_viscosity(chain, x, rest)
     np.testing.assert_allclose(found, zeta * a**2 / (2 * dim * (dim + 2)), rtol=1e-12)
 
 
@@ -140,10 +152,19 @@ def test_uneven_frictions_of_a_dumbbell_count_as_reduced_ones():
     chain = fx.Chain.linear(2)
     x = fx.random_walks(chain, 5, rng=1)
     flow = shear(0.3)
-    uneven = {"friction": np.array([1.0, 3.0])}  # 2 · 3/4
+    uneven, even = solvent(flow, friction=[1.0, 3.0]), solvent(flow, friction=1.5)  # 2 · 3/4
     for stress in (rheology.giesekus_stress, rheology.kramers_stress):
-        found, same = stress(chain, x, flow, **uneven), stress(chain, x, flow, friction=1.5)
+        found, same = stress(chain, x, uneven), stress(chain, x, even)
         np.testing.assert_allclose(found, same, atol=1e-14)
+
+
+def test_frames_are_measured_with_the_friction_they_were_made_with():
+    chain, flow = fx.Chain.linear(2), shear(0.3)
+    stepper = solvent(flow, friction=(1.0, 3.0))
+    x = fx.simulate(chain, fx.random_walks(chain, 3, rng=1), stepper, 20, every=10, rng=2).x
+    half = 0.5 * flow @ second_moments(x, [1.0, 3.0])
+    found = rheology.giesekus_stress(chain, x, stepper)
+    np.testing.assert_allclose(found, half + np.swapaxes(half, -1, -2), atol=1e-14)
 
 
 # --- both stresses ------------------------------------------------------------------------------
@@ -154,11 +175,11 @@ def test_the_stresses_differ_by_the_rate_of_change(dim):
     chain = fx.Chain.branched([-1, 0, 1, 1, 2, 0], dim=dim)
     x = fx.random_walks(chain, 4, rng=3)
     flow = np.random.default_rng(4).normal(size=(dim, dim))
-    cold = {"kT": 1e-14, "friction": FRICTIONS}
     force = Bending(0.8)
+    cold = solvent(flow, kT=1e-14, friction=FRICTIONS, potential=force)
 
     def rate(step):  # without noise the chain goes where it drifts
-        tension = rheology.tensions(chain, x, flow, potential=force, **cold)
+        tension = rheology.tensions(chain, x, cold)
         y = np.empty_like(x)
         for k, frame in enumerate(x):
             B = fx.wilson_b(chain, frame).toarray()[chain.hard]
@@ -167,27 +188,39 @@ def test_the_stresses_differ_by_the_rate_of_change(dim):
             y[k] = frame + step * (frame @ flow.T + pull / FRICTIONS[:, None])
         return y
 
-    def second(y):
-        return 2.0 * rheology.giesekus_stress(chain, y, 0.5 * np.eye(dim), friction=FRICTIONS)
-
-    change = (second(rate(1e-5)) - second(rate(-1e-5))) / 2e-5
-    giesekus = rheology.giesekus_stress(chain, x, flow, friction=FRICTIONS)
-    kramers = rheology.kramers_stress(chain, x, flow, potential=force, **cold)
-    np.testing.assert_allclose(kramers, giesekus - 0.5 * change, atol=1e-8)
+    ends = [second_moments(rate(step), FRICTIONS) for step in (1e-5, -1e-5)]
+    giesekus = rheology.giesekus_stress(chain, x, cold)
+    kramers = rheology.kramers_stress(chain, x, cold)
+    np.testing.assert_allclose(kramers, giesekus - 0.5 * (ends[0] - ends[1]) / 2e-5, atol=1e-8)
 
 
 def test_the_rate_of_change_of_a_series():
     chain = fx.Chain.linear(4)
     x = fx.random_walks(chain, 2, rng=1)
-    t = 0.1 * np.arange(6)
+    t = np.array([0.0, 0.1, 0.2, 0.4, 0.5, 0.8])  # as of a run that was thinned
     series = np.sqrt(1.0 + t)[:, None, None, None] * x  # Q grows in proportion to 1 + t
-    flow = np.random.default_rng(2).normal(size=(6, 1, 3, 3))
-    found = rheology.giesekus_stress(chain, series, flow, interval=0.1)
-    steady = np.stack(
-        [rheology.giesekus_stress(chain, series[k], flow[k, 0]) for k in range(6)],
-    )
-    rate = 2.0 * rheology.giesekus_stress(chain, x, 0.5 * np.eye(3))
-    np.testing.assert_allclose(found, steady - 0.5 * rate, atol=1e-12)
+    flows = dict(zip(t, np.random.default_rng(2).normal(size=(6, 3, 3)), strict=True))
+    rate = second_moments(x, 1.0)
+    found = rheology.giesekus_stress(chain, series, solvent(flows.get), times=t)
+    steady = [
+        rheology.giesekus_stress(chain, one, solvent(flow))
+        for one, flow in zip(series, flows.values(), strict=True)
+    ]
+    np.testing.assert_allclose(found, np.stack(steady) - 0.5 * rate, atol=1e-12)
+    found = rheology.giesekus_stress(chain, series, solvent(), times=t)  # at rest, still shrinking
+    np.testing.assert_allclose(found, np.stack([-0.5 * rate] * 6), atol=1e-12)
+
+
+@pytest.mark.parametrize("function", [rheology.kramers_stress, rheology.tensions])
+def test_every_frame_has_the_flow_of_its_time(function):
+    chain = fx.Chain.linear(4)
+    x = fx.random_walks(chain, 6, rng=1).reshape(3, 2, 4, 3)
+    times = np.array([0.0, 0.5, 2.0])
+    found = function(chain, x, solvent(lambda t: shear(1.0 + t)), times=times)
+    each = [function(chain, one, solvent(shear(1.0 + t))) for one, t in zip(x, times, strict=True)]
+    np.testing.assert_allclose(found, each, atol=1e-13)
+    steady = solvent(shear(0.4))
+    assert (function(chain, x, steady, times=times) == function(chain, x, steady)).all()
 
 
 def weighted(chain, x, ensemble, friction, energy=0.0):
@@ -222,7 +255,8 @@ def test_the_mean_stress_at_equilibrium_vanishes(name, ensemble):
     chain, kT = CHAINS[name], 0.7
     x = fx.random_walks(chain, 40_000, rng=3)
     weights = weighted(chain, x, ensemble, FRICTIONS)
-    stress = rheology.kramers_stress(chain, x, kT=kT, friction=FRICTIONS, ensemble=ensemble)
+    stepper = solvent(kT=kT, friction=FRICTIONS, ensemble=ensemble)
+    stress = rheology.kramers_stress(chain, x, stepper)
     assert_mean(weights, stress.trace(axis1=-2, axis2=-1), 0.0)
     assert_mean(weights, stress[:, 0, 0], 0.0)
     assert_mean(weights, stress[:, 0, 1], 0.0)
@@ -235,12 +269,13 @@ def test_static_averages_know_the_viscosity(name):
     dim = chain.dim
     x = fx.random_walks(chain, 40_000, rng=4)
     weights = weighted(chain, x, "mobility", FRICTIONS)
-    Q = 2.0 * rheology.giesekus_stress(chain, x, 0.5 * np.eye(dim), friction=FRICTIONS)
+    Q = second_moments(x, FRICTIONS)
     trace = Q.trace(axis1=-2, axis2=-1)
     traceless = Q - np.eye(dim) * trace[:, None, None] / dim
-    stress = rheology.kramers_stress(chain, x, kT=kT, friction=FRICTIONS)
+    stepper = solvent(kT=kT, friction=FRICTIONS)
+    stress = rheology.kramers_stress(chain, x, stepper)
     integral = 0.5 * (traceless * stress).sum(axis=(-2, -1)) / ((dim + 2) * (dim - 1) * kT)
-    at_once = rheology.instantaneous_viscosity(chain, x, friction=FRICTIONS)
+    at_once = rheology.instantaneous_viscosity(chain, x, stepper)
     assert_mean(weights, at_once + integral - 0.5 * trace / dim, 0.0)
     mean = weights @ at_once
     assert 0.05 < mean / (weights @ (0.5 * trace / dim)) < 0.5
@@ -249,14 +284,14 @@ def test_static_averages_know_the_viscosity(name):
 def test_hard_angles_and_potentials_have_their_stress():
     chain = fx.Chain.linear(6, hard=("length", "angle"))
     x = fx.random_walks(chain, 40_000, angles=1.2, rng=5)
-    stress = rheology.kramers_stress(chain, x, friction=FRICTIONS, ensemble="stiff")
+    stress = rheology.kramers_stress(chain, x, solvent(friction=FRICTIONS, ensemble="stiff"))
     assert_mean(np.full(len(x), 1.0 / len(x)), stress.trace(axis1=-2, axis2=-1), 0.0)
     chain, bending = CHAINS["linear"], Bending(0.8)
     x = fx.random_walks(chain, 40_000, rng=6)
     energy = fx.observables.potential_energy(chain, x, bending) / 0.7
     weights = weighted(chain, x, "stiff", FRICTIONS, energy)
-    options = {"kT": 0.7, "friction": FRICTIONS, "ensemble": "stiff"}
-    stress = rheology.kramers_stress(chain, x, potential=bending, **options)
+    stepper = solvent(kT=0.7, friction=FRICTIONS, ensemble="stiff", potential=bending)
+    stress = rheology.kramers_stress(chain, x, stepper)
     assert_mean(weights, stress.trace(axis1=-2, axis2=-1), 0.0)
 
 
@@ -267,11 +302,12 @@ def test_a_stress_turns_with_the_chain_and_stays_when_it_moves(seed, dim):
     x = fx.random_walks(chain, rng=rng)[0]
     Q = np.linalg.qr(rng.normal(size=(dim, dim)))[0]
     flow = rng.normal(size=(dim, dim))
-    moved, turned = x @ Q.T + rng.normal(size=dim), Q @ flow @ Q.T
+    moved = x @ Q.T + rng.normal(size=dim)
+    one, turned = solvent(flow), solvent(Q @ flow @ Q.T)
     for stress in (rheology.giesekus_stress, rheology.kramers_stress):
-        expected = Q @ stress(chain, x, flow) @ Q.T
+        expected = Q @ stress(chain, x, one) @ Q.T
         np.testing.assert_allclose(stress(chain, moved, turned), expected, atol=1e-10)
-    expected = rheology.tensions(chain, x, flow)
+    expected = rheology.tensions(chain, x, one)
     np.testing.assert_allclose(rheology.tensions(chain, moved, turned), expected, atol=1e-10)
 
 
@@ -279,8 +315,8 @@ def test_tensions_on_a_fixed_base():
     # A rod of one bead that hangs in a uniform stretch: ζ ε L, and what its beads' noise adds.
     chain = fx.Chain.linear(1, base="fixed")
     x = np.array([[2.0, 0.0, 0.0]])
-    flow = np.diag([0.5, -0.25, -0.25])
-    found = rheology.tensions(chain, x, flow, kT=0.7, friction=3.0)
+    stepper = solvent(np.diag([0.5, -0.25, -0.25]), kT=0.7, friction=3.0)
+    found = rheology.tensions(chain, x, stepper)
     np.testing.assert_allclose(found, [3.0 * 0.5 * 2.0 + 2 * 0.7 / 2.0])
 
 
@@ -310,8 +346,10 @@ def test_the_sign_of_the_shear_does_not_matter():
     chain = fx.Chain.linear(5)
     x = fx.random_walks(chain, 40, rng=1)[:, None]
     mirrored = x * [1.0, -1.0, 1.0]
-    one = rheology.shear_functions(rheology.giesekus_stress(chain, x, shear(0.4)), 0.4)
-    other = rheology.shear_functions(rheology.giesekus_stress(chain, mirrored, shear(-0.4)), -0.4)
+    one, other = (
+        rheology.shear_functions(rheology.giesekus_stress(chain, y, solvent(shear(rate))), rate)
+        for y, rate in ((x, 0.4), (mirrored, -0.4))
+    )
     np.testing.assert_allclose(other, one, rtol=1e-12)
     assert one.second == (0.0, 0.0)
 
@@ -343,9 +381,20 @@ def test_all_directions_have_one_modulus():
     # G(0) of a dumbbell is 3 kT/5 in every configuration: 9 kT² |u uᵀ − 1/3|²/10 kT.
     chain = fx.Chain.linear(2)
     x = fx.random_walks(chain, 8, rng=1).reshape(4, 2, 2, 3)
-    found = rheology.relaxation_modulus(rheology.kramers_stress(chain, x), 0.1, lags=1)
+    stress = rheology.kramers_stress(chain, x, solvent())
+    found = rheology.relaxation_modulus(stress, 0.1, lags=1)
     assert found.modulus == pytest.approx([0.6])
     assert found.error == pytest.approx([0.0], abs=1e-15)
+
+
+def test_a_modulus_prints_in_one_line():
+    found = rheology.Relaxation(
+        np.array([0.0, 0.5]), np.array([0.6, 0.1]), np.array([0.012, 0.1]),
+        np.array([0.0, 0.175]), np.array([0.0, 0.03]),
+    )  # fmt: skip
+    assert repr(found) == (
+        "<Relaxation: 2 times from 0 to 0.5, G(0) 0.6 ± 0.01, integral 0.175 ± 0.03>"
+    )
 
 
 # --- refusals -----------------------------------------------------------------------------------
@@ -355,39 +404,44 @@ def test_what_has_no_stress_is_refused():
     chain = fx.Chain.linear(3, base="fixed")
     x = fx.random_walks(chain, rng=1)
     with pytest.raises(ValueError, match="a stress is of free chains"):
-        rheology.kramers_stress(chain, x)
+        rheology.kramers_stress(chain, x, solvent())
     with pytest.raises(ValueError, match="a stress is of free chains"):
-        rheology.giesekus_stress(chain, x, np.eye(3))
+        rheology.giesekus_stress(chain, x, solvent(np.eye(3)))
     chain = fx.Chain.linear(3)
     x = fx.random_walks(chain, 20, rng=1)
     x[17, 2] = x[17, 1]
     with pytest.raises(fx.SingularConstraintError, match="bead 1 and bead 2 coincide in frame 17"):
-        rheology.kramers_stress(chain, x)
+        rheology.kramers_stress(chain, x, solvent())
     with pytest.raises(fx.SingularConstraintError, match="bead 1 and bead 2"):
-        rheology.tensions(chain, x[17])
+        rheology.tensions(chain, x[17], solvent())
 
 
 def test_arguments_are_refused_by_what_is_wrong_with_them():
     chain = fx.Chain.linear(3)
     x = fx.random_walks(chain, 4, rng=1)
-    flow = shear(1.0)
-    for friction, match in (
-        (0.0, "friction of bead 0 is 0.0"),
-        ([1.0, np.nan, 1.0], "friction of bead 1 is nan"),
-        ([1.0, 1.0], r"friction must be one number or have shape \(3,\)"),
+    stepper = solvent(shear(1.0))
+    run = fx.simulate(chain, x, stepper, 1, every=1, rng=1)
+    for wrong in (fx.Langevin(0.01), run, shear(1.0), fx.Brownian):
+        with pytest.raises(TypeError, match=r"stepper must be the fixman\.Brownian"):
+            rheology.giesekus_stress(chain, x, wrong)
+    for one, options, match in (
+        (solvent(shear(1.0), friction=[1.0, 1.0]), {}, r"have shape \(3,\) for this chain"),
+        (solvent(np.eye(2)), {}, r"flow must be a velocity gradient \(3, 3\)"),
+        (solvent(lambda t: shear(t)), {}, "times must be given, run.times"),
+        (stepper, {"times": [0.0, 1.0]}, r"got \(2,\) for \(4, 3, 3\)"),
+        (stepper, {"times": [0.0, 1.0, np.nan, 2.0]}, "times is nan in frame 2"),
     ):
-        with pytest.raises(ValueError, match=match):
-            rheology.giesekus_stress(chain, x, flow, friction=friction)
-    with pytest.raises(ValueError, match="ensemble must be 'mobility'"):
-        rheology.kramers_stress(chain, x, ensemble="soft")
-    with pytest.raises(TypeError, match="flow must be an array here"):
-        rheology.kramers_stress(chain, x, lambda t: flow)
-    with pytest.raises(ValueError, match="flow has more frames than x"):
-        rheology.kramers_stress(chain, x[0], np.stack([flow] * 4))
-    with pytest.raises(ValueError, match="flow must have shape"):
-        rheology.giesekus_stress(chain, x, np.eye(2))
-    with pytest.raises(ValueError, match="two frames or more"):
-        rheology.giesekus_stress(chain, x[:1], flow, interval=0.1)
+        for function in (rheology.giesekus_stress, rheology.kramers_stress, rheology.tensions):
+            with pytest.raises(ValueError, match=match):
+                function(chain, x, one, **options)
+    with pytest.raises(ValueError, match="times must have shape"):
+        rheology.kramers_stress(chain, x[0], stepper, times=[0.0, 1.0, 2.0])
+    for nothing in (solvent(), solvent(shear(0.0))):
+        with pytest.raises(ValueError, match=r"the stepper has no flow.*take `kramers_stress`"):
+            rheology.giesekus_stress(chain, x, nothing)
+    for few in ([0.0], [0.0, 0.0]):
+        with pytest.raises(ValueError, match="two frames or more"):
+            rheology.giesekus_stress(chain, x[: len(few)], stepper, times=few)
     with pytest.raises(ValueError, match="rate must not be 0"):
         rheology.shear_functions(np.zeros((4, 3, 3)), 0.0)
     with pytest.raises(ValueError, match="two replicas or more"):
@@ -441,9 +495,17 @@ def test_orientations_of_a_dumbbell():
     assert slow[0, 1] == pytest.approx(1e-5 / 5, rel=1e-8)
 
 
-def test_dumbbells_that_are_sheared_too_fast_are_refused(monkeypatch):
-    monkeypatch.setattr(analytic, "HARMONICS", (8, 16, 32))
+def test_dumbbells_that_are_sheared_too_fast_are_refused():
     with pytest.raises(ValueError, match=r"weissenberg is too large.*got 1e"):
         analytic.dumbbell_viscosity(1e6)
     with pytest.raises(ValueError, match="weissenberg is nan"):
         analytic.dumbbell_viscosity(np.nan)
+
+
+def test_numbers_whose_squares_overflow_are_refused():
+    chain, stepper = fx.Chain.linear(2), fx.Brownian(0.001, flow=fx.flows.shear(1.0))
+    x = np.outer(np.arange(2.0), [1.0, 0.0, 0.0]) * 1e200
+    with pytest.raises(ValueError, match=r"x must be in a unit.*1e\+200"):
+        rheology.giesekus_stress(chain, x, stepper)
+    with pytest.raises(ValueError, match=r"stress must be in a unit.*1e\+200"):
+        rheology.relaxation_modulus(np.full((4, 2, 3, 3), 1e200), 0.1)

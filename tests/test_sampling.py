@@ -175,6 +175,12 @@ def test_trees_have_their_lengths_in_any_numbering(base, ensemble):
         assert np.all(s.x[:, 0] == 0.0)
 
 
+def test_a_sample_prints_in_one_line():
+    found = repr(fx.sample(fx.Chain.linear(5), 30, rng=1))
+    expected = "<Sample: 30 chains of 5 beads, 3-D, transfer operator, worth 30 independent ones>"
+    assert found == expected
+
+
 def test_one_bead_and_one_bond():
     assert np.all(fx.sample(fx.Chain.linear(1), 3, rng=1).x == 0.0)
     x = fx.sample(fx.Chain.linear(1, base="fixed"), 20_000, lengths=2.0, rng=1).x[:, 0]
@@ -215,9 +221,7 @@ def test_hard_angles_are_weighed():
     assert abs(mean) > 4.0 * error
 
 
-def test_soft_bonds_and_stiff_chains_are_equal():
-    soft = fx.sample(fx.Chain.linear(4, hard=()), 10, rng=1)
-    assert soft.effective_size == pytest.approx(10.0)
+def test_stiff_chains_are_equal():
     stiff = fx.sample(fx.Chain.linear(5, hard=BOTH), 10, angles=0.5, ensemble="stiff", rng=1)
     assert stiff.method == "independent"
     assert np.allclose(stiff.log_weights, -math.log(10))
@@ -232,25 +236,35 @@ def test_trees_that_would_cost_too_much_are_weighed(monkeypatch):
     assert fx.sample(fx.Chain.linear(10), 10, rng=1).method == "transfer operator"
 
 
-def test_uneven_weights(monkeypatch):
-    chain = fx.Chain.linear(300, hard=BOTH)
-    monkeypatch.delattr(steppers, "HybridMonteCarlo", raising=False)
-    with pytest.raises(NotImplementedError, match=r"^only [0-9.]+% of stiff chains.*Langevin"):
-        fx.sample(chain, 10, rng=1)
-
-    def stand_in(dt, *, ensemble):
-        return fx.Langevin(dt, ensemble=ensemble)
-
-    monkeypatch.setattr(steppers, "HybridMonteCarlo", stand_in, raising=False)
+@pytest.mark.parametrize("pivots", [True, False])
+def test_uneven_weights(monkeypatch, pivots):
     monkeypatch.setattr(sampling, "SETTLE", 10)
-    chain = fx.Chain.linear(5, hard=BOTH)
     monkeypatch.setattr(sampling, "SMALLEST_SHARE", 1.0)
-    s = fx.sample(chain, 100, rng=1)
+    if not pivots:
+        monkeypatch.setattr(steppers.MonteCarlo, "passes", lambda self, chain: chain.n)
+    s = fx.sample(fx.Chain.linear(5, hard=BOTH), 100, rng=1)
     assert s.method == "Monte Carlo"
     assert s.x.shape == (100, 5, 3)
     assert 1.0 <= s.effective_size <= 100.0
     assert np.all(s.x[:, 0] == 0.0)
     assert np.allclose(cosines(s.x), 1 / 3)
+
+
+@pytest.mark.parametrize(("pivots", "least"), [(True, 500.0), (False, 0.0)])
+def test_chains_by_monte_carlo_are_worth_what_it_says(monkeypatch, pivots, least):
+    """Averages over samples scatter as much as so many independent chains would."""
+    monkeypatch.setattr(sampling, "SMALLEST_SHARE", 1.0)
+    if not pivots:
+        monkeypatch.setattr(steppers.MonteCarlo, "passes", lambda self, chain: chain.n)
+    chain = fx.Chain.linear(40, hard=BOTH)
+    ends, worth = [], []
+    for seed in range(8):
+        s = fx.sample(chain, 1000, rng=seed)
+        ends.append(np.square(s.x[:, -1] - s.x[:, 0]).sum(axis=1))
+        worth.append(s.effective_size)
+    assert min(worth) > least
+    expected = np.mean(np.var(ends, axis=1)) / np.mean(worth)
+    assert np.var(np.mean(ends, axis=1), ddof=1) < expected * stats.chi2.ppf(0.9999, 7) / 7
 
 
 # --- streams -------------------------------------------------------------------------------------
@@ -324,7 +338,12 @@ def test_chains_that_repeat_themselves_need_few_tables(masses):
 @pytest.mark.parametrize("chain", [fx.Chain.ring(6), fx.Chain.ring(6, hard=BOTH)])
 @pytest.mark.parametrize("ensemble", ["rigid", "stiff"])
 def test_rings_are_refused(chain, ensemble):
-    with pytest.raises(ValueError, match=r"closures.*random_walks.*HybridMonteCarlo"):
+    with pytest.raises(ValueError, match="soft lengths have no distribution"):
+        fx.sample(fx.Chain.linear(4, hard=("angle",)), 10)
+    for length in (0.0, -1.0):
+        with pytest.raises(ValueError, match=f"lengths must be positive, got {length:g}"):
+            fx.sample(fx.Chain.linear(4), 10, lengths=length)
+    with pytest.raises(ValueError, match=r"^rings.*random_walks.*HybridMonteCarlo"):
         fx.sample(chain, 2, ensemble=ensemble)
 
 

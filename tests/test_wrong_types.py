@@ -171,32 +171,21 @@ CALLS = {
     ),
     "temperature": (observables.temperature, {"chain": CHAIN, "v": V, "conserved": 0}),
     "torsions": (observables.torsions, {"chain": CHAIN, "x": X, "beads": None}),
-    "giesekus_stress": (
-        rheology.giesekus_stress,
-        {"chain": CHAIN, "x": X[None, None].repeat(2, 0), "flow": np.eye(3), "friction": 1.0},
-    ),
-    "giesekus_stress, interval": (
-        rheology.giesekus_stress,
-        {"interval": 0.1, "chain": CHAIN, "x": X[None].repeat(2, 0), "flow": np.eye(3)},
-    ),
     **{
         function.__name__: (
             function,
             {
                 "chain": CHAIN,
-                "x": X,
-                "flow": np.eye(3),
-                "kT": 1.0,
-                "friction": 1.0,
-                "ensemble": "mobility",
-                "potential": potentials.WCA(),
+                "x": X[None].repeat(2, 0),
+                "stepper": fx.Brownian(0.004, flow=np.eye(3)),
+                "times": [0.0, 0.1],
             },
         )
-        for function in (rheology.kramers_stress, rheology.tensions)
+        for function in (rheology.giesekus_stress, rheology.kramers_stress, rheology.tensions)
     },
     "instantaneous_viscosity": (
         rheology.instantaneous_viscosity,
-        {"chain": CHAIN, "x": X, "friction": 1.0},
+        {"chain": CHAIN, "x": X, "stepper": fx.Brownian(0.004)},
     ),
     "shear_functions": (rheology.shear_functions, {"stress": np.ones((4, 3, 3)), "rate": 1.0}),
     "extensional_viscosity": (
@@ -340,8 +329,8 @@ FREE = {
         "resume": "steps stepper progress", "reweight": "observable",
         "simulate": "every v0 replicas rng out progress", "Tension": "ends", "bind": "potential",
         "angles": "beads", "torsions": "beads", "potential_energy": "potential",
-        "giesekus_stress, interval": "interval", "kramers_stress": "flow potential",
-        "tensions": "flow potential", "relaxation_modulus": "lags",
+        "giesekus_stress": "times", "kramers_stress": "times", "tensions": "times",
+        "relaxation_modulus": "lags",
         "SerialChain.random": "rng", "SerialChain.from_urdf": "tip",
     }.items()
     for key in keys.split()

@@ -35,7 +35,7 @@ class Moves(NamedTuple):
     axes (M, 2) : the points of a line, of `POINT` the second
     rings : places in ``order`` of the beads round each ring, `OUTSIDE` for the base point
     front : coordinates of the points before the beads
-    step : length of the widest shift
+    steps (R,) : lengths of the widest shift of each replica; (0,) without shifts
     """
 
     order: np.ndarray[Any, np.dtype[np.int64]]
@@ -44,7 +44,7 @@ class Moves(NamedTuple):
     axes: np.ndarray[Any, np.dtype[np.int64]]
     rings: np.ndarray[Any, np.dtype[np.int64]]
     front: np.ndarray[Any, np.dtype[np.float64]]
-    step: float
+    steps: np.ndarray[Any, np.dtype[np.float64]]
 
 
 @exact_kernel
@@ -169,7 +169,7 @@ def advance(x, random, tally, system, tables, moves, kT, sweeps, replicas):
                     exists = True
                     for a in range(dim):
                         f, words = uniform(words)
-                        shift = moves.step * (width / math.pi) * (f + f - 1.0)
+                        shift = moves.steps[replica] * (width / math.pi) * (f + f - 1.0)
                         for k in range(fixed + a, X.size, dim):
                             Y[k] = X[k] + shift
                 else:

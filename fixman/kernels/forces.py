@@ -28,6 +28,7 @@ from numba import types
 from numba.core.imputils import impl_ret_borrowed
 from numba.np.numpy_support import carray
 
+from fixman.kernels import jit
 from fixman.kernels.bonded import Terms, add_bends, add_torsions
 from fixman.kernels.lanes import (
     exact_kernel,
@@ -176,7 +177,7 @@ def compiled_address(
     return compiled.address, compiled
 
 
-@numba.njit
+@jit
 def _put_first(out, value):
     out[0, 0] = value
 

@@ -57,7 +57,7 @@ def turn(words, width, dim):
         t *= 2.0 * quarter * quarter
         square = t * (2.0 - t)
         y *= half
-        if y * y < square:
+        if not y * y > square:  # nor without end for a width of zero or NaN
             break
     while True:
         y, words = uniform(words)

@@ -142,6 +142,7 @@ class Brownian:
             flows.table(self.flow, chain.dim, range(1), self.dt)
         state = _state.start(chain, x0, None, replicas, rng, self._plan(), self.kT, True)
         _state.warn_of_long_steps(chain, state, self._plan(), self.kT)
+        _state.warn_of_fast_flows(chain, self._plan())
         return state
 
     def advance(self, chain: Chain, state: State, steps: int, workers: int = 1) -> None:

@@ -39,8 +39,9 @@ class HybridMonteCarlo:
     ----------
     dt : float
         Time step of a leap.  Averages do not depend on it, only how many steps are accepted, which
-        `Run.acceptance` tells: 0.1 to 0.3 in units of L √(m/kT), less for long chains, steep
-        potentials and hard angles, so that between 60 and 95 % are.
+        `Run.acceptance` tells: 0.1 to 0.2 in units of L √(m/kT), less for long chains, steep
+        potentials and hard angles, so that between 60 and 95 % are.  `fixman.simulate` warns if
+        fewer than 5 % are.
     kT : float
     leaps : int
         So many of a step; a way of leaps · dt about as long as what is sampled takes to change.

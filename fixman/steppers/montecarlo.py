@@ -17,7 +17,7 @@ from fixman.chain import Chain
 from fixman.dynamics import project
 from fixman.kernels import crankshafts, pivots, torsions
 from fixman.kernels.rows import ANGLE, LENGTH
-from fixman.potentials import Bound, bind
+from fixman.potentials import bind, invariant
 from fixman.steppers import state as _state
 from fixman.steppers.moves import moves
 from fixman.steppers.state import State
@@ -28,8 +28,9 @@ WIDEST = math.pi
 NARROWEST = 1e-3
 ACCEPTED = 0.5  # share at which burn-in aims
 EAGER = 2.0  # how much one sweep of burn-in changes the logarithm of the width, at first
-HELD = 100  # sweeps between two corrections of what rounding does to hard coordinates
-ALIKE = 1e-9  # of an energy, which a shift does not change
+# Sweeps between two corrections of what rounding does to hard coordinates, some 1e-13 in these; the
+# projection is compiled then, and not before the first answer.
+HELD = 1000
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class MonteCarlo:
     kT : float
     ensemble : "rigid" or "stiff"
     potential : optional
-        As for `Newton`; one of your own needs its energy only.  An energy of infinity is a wall.
+        As for `Newton`; one of your own needs ``energy(x)`` only.  An energy of infinity is a wall.
     burn_in : int
         Sweeps before step 0 in which every replica fits the width of its turns, the largest angle,
         so that half of the moves are accepted; then it stays.  It begins with π, where it remains
@@ -61,7 +62,8 @@ class MonteCarlo:
     Notes
     -----
     ``State.tally`` counts moves from step 0 on.  Frames have velocities of zero.  Of a free chain
-    the place is kept and means nothing, unless its potential depends on it.
+    the place is kept and means nothing, unless its potential is one that may depend on it, as
+    `Tether`, `Gravity`, `Compiled` and your own may: then all beads are shifted too.
     """
 
     _: KW_ONLY
@@ -71,7 +73,7 @@ class MonteCarlo:
     burn_in: int = 100
 
     def __post_init__(self) -> None:
-        _state.require_potential(self.potential)
+        _state.require_potential(self.potential, forces=False)
         _state.make_positive(self, "kT")
         if self.ensemble not in ("rigid", "stiff"):
             raise ValueError(f"ensemble must be 'rigid' or 'stiff', got {self.ensemble!r}")
@@ -129,7 +131,12 @@ class MonteCarlo:
         state.tally[:, 2] = WIDEST
         _state.require_near(chain, state)
         prepared = _Prepared.of(chain, state, self)
-        prepared.bound.energy(state.x)
+        for replica, x in enumerate(state.x):  # one by one, as the kernels will
+            try:
+                prepared.bound.energy(x)
+            except ValueError as error:
+                error.add_note(f"in replica {replica}")
+                raise
         if self.ensemble == "rigid":
             metric.logdet(chain, state.x)
         for k in range(self.burn_in):
@@ -171,19 +178,19 @@ class _Prepared:
     def __init__(self, chain: Chain, state: State, stepper: MonteCarlo) -> None:
         self.key = (chain, stepper)
         self.targets = state.targets
-        self.bound = bind(chain, stepper.potential, energies=True)
+        self.bound = bind(chain, stepper.potential, energies=True, forces=False)
         self.route = _route(chain, stepper)
+        rows = chain.layout.hard_rows
+        self.lengths = np.ascontiguousarray(state.targets[:, rows.kinds == LENGTH])
         if self.route != "crankshafts":
-            rows = chain.layout.hard_rows
-            self.lengths = np.ascontiguousarray(state.targets[:, rows.kinds == LENGTH])
             return
         self.system = chain.layout.system if stepper.ensemble == "rigid" else None
         self.tables = None
         if stepper.potential is not None:
             self.tables = self.bound.tables._replace(external=None)
-        bonds = np.linalg.norm(np.diff(state.x[0], axis=0), axis=-1)
-        step = float(bonds.mean()) if bonds.size else 1.0
-        self.moves = moves(chain, 0.0 if _invariant(self.bound, state.x[0], step) else step)
+        placed = chain.base == "free" and not invariant(stepper.potential)
+        # Of what a replica keeps for ever: bits must not depend on where it is when one goes on.
+        self.moves = moves(chain, self.lengths.mean(axis=1) if placed else None)
 
     @classmethod
     def of(cls, chain: Chain, state: State, stepper: MonteCarlo) -> _Prepared:
@@ -241,17 +248,6 @@ def _route(chain: Chain, stepper: MonteCarlo) -> str:
     inner = ((kinds == LENGTH) | (kinds == ANGLE)) & ~layout.rows.external
     free = layout.linear and not layout.fixed and chain.dim == 3 and chain.n > 3
     return "torsions" if free and np.array_equal(layout.hard_mask, inner) else "crankshafts"
-
-
-def _invariant(bound: Bound, x: Array, step: float) -> bool:
-    """Whether the place of a chain is nothing that its energy depends on, or is given."""
-    if bound.chain.base == "fixed" or bound.potential is None:
-        return True
-    try:
-        here, there = bound.energy(x), bound.energy(x + step)
-    except ValueError:  # there is a wall
-        return False
-    return bool(abs(there - here) <= ALIKE * (1.0 + abs(here)))
 
 
 _prepared: WeakKeyDictionary[State, _Prepared] = WeakKeyDictionary()

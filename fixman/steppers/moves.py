@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fixman._arrays import Array
 from fixman.chain import Chain
 from fixman.coordinates import GHOST_POINTS, GHOSTS
 from fixman.kernels.crankshafts import LINE, OUTSIDE, POINT, RING, SHIFT, Moves
@@ -17,12 +18,13 @@ __all__ = ["moves"]
 BASE = -1  # the bead that the base point is
 
 
-def moves(chain: Chain, step: float = 0.0) -> Moves:
-    """Return the moves of a chain; ``step`` is the length of shifts and 0 for none.
+def moves(chain: Chain, steps: Array | None = None) -> Moves:
+    """Return the moves of a chain; ``steps`` (replicas,) are lengths of shifts, None for no shifts.
 
     Chains of bonds, trees and rings that share no bond; hard angles of chains and trees.  Each bead
     with what hangs on it turns about the bead it hangs on or, where an angle is held, about the
-    bond before.  Rings turn between two of their beads, as often as there are beads.
+    bond before.  Rings turn between two of their beads, as often as there are beads.  A free chain
+    turns as a whole, too: what hangs on its first bead by several hard angles turns by that alone.
 
     Raises
     ------
@@ -42,8 +44,10 @@ def moves(chain: Chain, step: float = 0.0) -> Moves:
         if len(ring) > 3:
             table += [(RING, first, first + len(ring), 0, 0)] * (len(ring) - 2)
         first += len(ring)
-    if step > 0.0:
-        table += [(SHIFT, 0, 0, 0, 0), (POINT, 0, chain.n, -1, int(graph.order[0]))]
+    if steps is not None:
+        table.append((SHIFT, 0, 0, 0, 0))
+    if chain.base == "free":
+        table.append((POINT, 0, chain.n, -1, int(graph.order[0])))
     if not table:
         raise _unknown("nothing of this chain can turn")
     kinds, *columns = np.array(table, dtype=np.int64).T
@@ -51,7 +55,8 @@ def moves(chain: Chain, step: float = 0.0) -> Moves:
     rings = [graph.place.get(bead, OUTSIDE) for ring in graph.rings for bead in ring]
     return Moves(
         graph.order, kinds.copy(), spans, axes + front, np.array(rings, dtype=np.int64),
-        GHOST_POINTS[GHOSTS - front :, : chain.dim].ravel(), step,
+        GHOST_POINTS[GHOSTS - front :, : chain.dim].ravel(),
+        np.empty(0) if steps is None else steps,
     )  # fmt: skip
 
 

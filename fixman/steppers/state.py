@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman import _arrays, flows, partition
 from fixman._arrays import Array
+from fixman._binding import OWN
 from fixman.chain import Chain, require_chain
 from fixman.coordinates import GHOST_POINTS, GHOSTS
 from fixman.dynamics import SMALLEST_BEND
@@ -56,6 +57,7 @@ ALONE = 1
 LONG_STEP = 0.15
 LONG_TURN, LONG_NEWTON = 0.1, 0.02  # with hard angles, whose chains have lighter motions left
 LONG_WALK = 0.1  # overdamped, with angles or not: off by 0.2 to 0.8 % there, and by its square
+FAST = 0.2  # of a rod, that a flow may move its ends in a step: 0.8 costs 4 to 6 % of a viscosity
 FAR = 0.1  # of the shortest bond, by which forces move a bead in one step if there is an overlap
 STRAIGHT = 0.01  # sine of a bend in space below which a hard one turns faster than steps can follow
 COLLAPSED = 1e-3  # of the start's smallest pivot of H^bb, by its diagonal: rows became dependent
@@ -261,6 +263,22 @@ def warn_of_long_steps(chain: Chain, state: State, plan: Plan, kT: float | None 
             + ", so that averages are of another ensemble"
             + (", although the temperature is right" if plan.drag is None else "")
             + f"; dt={fine:g} or less would do",
+            RuntimeWarning,
+            stacklevel=4,  # who called simulate
+        )
+
+
+def warn_of_fast_flows(chain: Chain, plan: Plan) -> None:
+    """Warn if a flow turns or stretches a rod much in one step."""
+    if plan.flow is None:
+        return
+    gradient = flows.table(plan.flow, chain.dim, range(1), plan.dt)[0]
+    rate = float(np.linalg.norm(gradient, 2))
+    if rate * plan.dt > FAST * (1.0 + 1e-9):
+        warnings.warn(
+            f"dt={plan.dt:g} is long for this flow: in one step it moves the ends of a rod by "
+            f"{rate * plan.dt:.2g} of its length against each other; "
+            f"dt={_round_down(FAST / rate):g} or less would do",
             RuntimeWarning,
             stacklevel=4,  # who called simulate
         )
@@ -508,7 +526,7 @@ def _work(size: int, states: tuple[int, ...], tally: Array) -> Work:
     whole = np.zeros((10 if tally.size else 7) * stride + 8)
     skip = -whole.ctypes.data // 8 % 8
     parts = [whole[skip + k * stride :][:units] for k in range(whole.size // stride)]
-    trial = Trial._make([*parts[7:], tally]) if tally.size else None
+    trial = Trial._make([*parts[7:10], tally]) if tally.size else None
     return Work._make([states, *parts[:7], trial])
 
 
@@ -610,13 +628,15 @@ def _became_dependent(chain: Chain, before: Array, stuck: Array) -> _Cause | Non
 # --- parameters ----------------------------------------------------------------------------------
 
 
-def require_potential(potential: Any) -> None:
-    """Refuse a class, which wants its arguments, and what has neither energy nor force."""
-    text = "potential must be one of fixman.potentials, or an object with energy(x) and force(x)"
+def require_potential(potential: Any, forces: bool = True) -> None:
+    """Refuse a class, which wants its arguments, and what lacks an energy or a force asked for."""
+    names = OWN if forces else OWN[:1]
+    wanted = " and ".join(f"{name}(x)" for name in names)
+    text = f"potential must be one of fixman.potentials, or an object with {wanted}"
     if isinstance(potential, type):
         name = potential.__name__
         raise TypeError(f"{text}, got the class {name}: make one, {name}(…)")
-    own = all(callable(getattr(potential, name, None)) for name in ("energy", "force"))
+    own = all(callable(getattr(potential, name, None)) for name in names)
     if not (potential is None or own or hasattr(potential, "_write")):
         raise TypeError(f"{text}, got {potential!r:.80}")
 

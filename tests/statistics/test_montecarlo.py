@@ -181,6 +181,48 @@ def test_a_dumbbell_on_a_spring():
     check(sample(fx.Chain.linear(2), stepper, observable, 3000), exact, 1e-2)
 
 
+class Box:
+    """Walls for the first bead, at 2 from the planes through the origin."""
+
+    def energy(self, x):
+        return np.inf if np.abs(x[0]).max() > 2.0 else 0.0
+
+
+def test_a_flat_box():
+    """The first bead is anywhere in the box, ⟨x²⟩ = 4/3, and the bonds do not know of it."""
+    chain = fx.Chain.linear(3)
+    stepper = MonteCarlo(ensemble="stiff", potential=Box())
+    state = stepper.start(chain, random_walks(chain, 64, rng=1), None, 64, 2)
+    total = 0.0
+    for _ in range(800):
+        stepper.advance(chain, state, 1)
+        total = total + np.concatenate([state.x[:, 0] ** 2, cosines(state.x) ** 2], axis=1)
+    means = total / 800
+    found = means.mean(axis=0), means.std(axis=0) / 8.0
+    check(found, [4 / 3, 4 / 3, 4 / 3, 1 / 3], 0.03)
+
+
+def test_trees_with_hard_angles_at_the_root_look_where_they_are_pulled():
+    """⟨cos⟩ of a bond of a rigid part in a field f is Langevin's function, coth f − 1/f."""
+    chain = fx.Chain.branched([-1, 0, 0, 0, 1, 2, 3], hard=ANGLES)
+    stepper = MonteCarlo(ensemble="stiff", potential=Tension((0.0, 0.0, 3.0), ends=(0, 1)))
+    found = sample(chain, stepper, lambda x: x[:, 1, 2] - x[:, 0, 2], 1000, 128, angles=1.3)
+    check(found, 1 / np.tanh(3.0) - 1 / 3.0, 5e-3)
+
+
+@pytest.mark.parametrize("base", ["free", "fixed"])
+def test_branches_some_of_which_are_held(base):
+    tree = [-1, 0, 0, 0, 1, 1]
+    every = fx.Chain.branched(tree, base=base).coordinates
+    held = [one.kind == "angle" and one.beads[-1] in (2, 4) for one in every]
+    chain = fx.Chain.branched(
+        tree, base=base, hard=np.array([one.kind == "length" for one in every]) | held
+    )
+    stepper = MonteCarlo(ensemble="stiff", potential=Tension((0.0, 0.0, 3.0), ends=(0, 1)))
+    found = sample(chain, stepper, lambda x: x[:, 1, 2] - x[:, 0, 2], 400, 64, angles=1.3)
+    check(found, 1 / np.tanh(3.0) - 1 / 3.0, 1e-2)
+
+
 def test_trimer_with_a_potential_in_the_rigid_ensemble():
     def weight(c):
         return np.sqrt(4.0 - c * c) * np.exp(1.5 * c)

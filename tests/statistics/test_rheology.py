@@ -19,16 +19,15 @@ def mean(values):
 
 def sheared(chain, rate, dt, steps, replicas=1024, every=20, settle=200, seed=1, **options):
     """Mean stresses of every replica in shear, Giesekus' and Kramers', (2, replicas, 3, 3)."""
-    flow = fx.flows.shear(rate)
-    stepper = fx.Brownian(dt, scheme="midpoint", flow=flow, **options)
+    stepper = fx.Brownian(dt, scheme="midpoint", flow=fx.flows.shear(rate), **options)
     x0 = fx.random_walks(chain, replicas, rng=seed)
     state = stepper.start(chain, x0, None, replicas, seed)
     stepper.advance(chain, state, settle)
     total = np.zeros((2, replicas, 3, 3))
     for _ in range(steps // every):
         stepper.advance(chain, state, every)
-        total[0] += rheology.giesekus_stress(chain, state.x, flow)
-        total[1] += rheology.kramers_stress(chain, state.x, flow)
+        total[0] += rheology.giesekus_stress(chain, state.x, stepper)
+        total[1] += rheology.kramers_stress(chain, state.x, stepper)
     return total / (steps // every)
 
 
@@ -53,8 +52,9 @@ def test_rigid_dumbbell(Wi):
 
 def test_walks_of_ten_and_twenty_beads():
     for beads in (10, 20):
-        x = fx.random_walks(fx.Chain.linear(beads), 400_000, rng=beads)
-        stress = rheology.giesekus_stress(fx.Chain.linear(beads), x, fx.flows.shear(1.0))
+        chain, stepper = fx.Chain.linear(beads), fx.Brownian(0.005, flow=fx.flows.shear(1.0))
+        x = fx.random_walks(chain, 400_000, rng=beads)
+        stress = rheology.giesekus_stress(chain, x, stepper)
         value, error = mean(stress[:, 0, 1])
         exact = (beads**2 - 1) / 36
         assert error < 0.002 * exact
@@ -79,15 +79,14 @@ def test_both_stresses_of_uneven_chains_agree(ensemble):
     friction = np.array([1.0, 0.4, 2.0, 0.5, 1.0])
     chain = fx.Chain.linear(5, masses=[1.0, 3.0, 0.5, 3.0, 1.0])
     options = {"friction": friction, "ensemble": ensemble, "kT": 1.3}
-    flow = fx.flows.shear(5.0)
-    stepper = fx.Brownian(0.0008, scheme="midpoint", flow=flow, **options)
+    stepper = fx.Brownian(0.0008, scheme="midpoint", flow=fx.flows.shear(5.0), **options)
     state = stepper.start(chain, fx.random_walks(chain, 1024, rng=1), None, 1024, 1)
     stepper.advance(chain, state, 1200)
     apart = 0.0
     for _ in range(300):
         stepper.advance(chain, state, 25)
-        apart = apart + rheology.giesekus_stress(chain, state.x, flow, friction=friction) / 300
-        apart -= rheology.kramers_stress(chain, state.x, flow, **options) / 300
+        apart = apart + rheology.giesekus_stress(chain, state.x, stepper) / 300
+        apart -= rheology.kramers_stress(chain, state.x, stepper) / 300
     # The metric forces of another ensemble would be 0.15 kT off in every direction.
     for a, b in ((0, 0), (0, 1), (1, 1), (2, 2)):
         value, error = mean(apart[:, a, b])
@@ -103,9 +102,9 @@ def test_viscosity_by_green_and_kubo():
     stress, at_once = np.empty((6000, 256, 3, 3)), []
     for frame in range(len(stress)):
         stepper.advance(chain, state, 4)
-        stress[frame] = rheology.kramers_stress(chain, state.x)
+        stress[frame] = rheology.kramers_stress(chain, state.x, stepper)
         if frame % 20 == 0:
-            at_once.append(rheology.instantaneous_viscosity(chain, state.x))
+            at_once.append(rheology.instantaneous_viscosity(chain, state.x, stepper))
     G = rheology.relaxation_modulus(stress, 0.01, lags=200)
     exact = analytic.zero_shear_viscosity(5)
     value, error = np.mean(at_once) + G.integral[-1], G.integral_error[-1]
