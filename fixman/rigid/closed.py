@@ -267,7 +267,7 @@ def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
         for k in linkage._on[c]:
             end = linkage._ends[k]
             part += at.rows[..., k, :] @ kinematics.jacobian(arm, x, end.body, end.point)
-    return np.asarray(total - np.linalg.slogdet(A @ A.swapaxes(-1, -2))[1])[()]
+    return np.asarray(total - 2 * np.log(np.linalg.svd(A, compute_uv=False)).sum(-1))[()]
 
 
 def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
