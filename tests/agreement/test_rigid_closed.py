@@ -28,7 +28,7 @@ def pinocchio(pin, linkage, state, gravity, wrenches=None):
             body = pin.Inertia(arm.masses[i], arm.centres[i], arm.inertias[i])
             model.appendBodyToJoint(parent, body, pin.SE3.Identity())
     model.gravity = pin.Motion(np.asarray(gravity, dtype=float), np.zeros(3))
-    contacts = pin.StdVec_RigidConstraintModel()
+    contacts = []
     for closure in linkage.closures:
         full = len(closure.directions) == 6
         kind = pin.ContactType.CONTACT_6D if full else pin.ContactType.CONTACT_3D
@@ -38,10 +38,8 @@ def pinocchio(pin, linkage, state, gravity, wrenches=None):
             ends += [joint, pin.SE3(np.array(end.axes), np.array(end.point))]
         contacts.append(pin.RigidConstraintModel(kind, model, *ends, pin.ReferenceFrame.LOCAL))
     data = model.createData()
-    pin.initConstraintDynamics(model, data, contacts)
-    room = pin.StdVec_RigidConstraintData()
-    for contact in contacts:
-        room.append(contact.createData())
+    room = [contact.createData() for contact in contacts]
+    pin.initConstraintDynamics(model, data, contacts, room)
     settings = pin.ProximalSettings(1e-14, 1e-14, 30)
     q, qd, tau = state
     for k, w in enumerate(() if wrenches is None else wrenches):  # which it does not take
