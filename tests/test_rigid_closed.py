@@ -396,6 +396,17 @@ def test_dependent_rows_are_named(linkage, angle, named):
         closed.logdet_mass(linkage, q)
 
 
+def test_a_pin_at_a_joint_is_refused():
+    """What a joint on the base holds already moves by rounding only, wherever it stands."""
+    rng = np.random.default_rng(0)
+    arm = SerialChain.random(1, rng, joints=("revolute",))
+    arm = changed(arm, centres=[(0, 0, 0)])
+    at = kinematics.position(arm, [0.3], 0, (0, 0, 0))
+    linkage = Linkage(arm, Closure(End(None, at), End(0), "ball"))
+    with pytest.raises(SingularConstraintError, match="[xyz] of closure 0"):
+        closed.logdet_hard(linkage, [0.3])
+
+
 def test_what_does_not_close_is_refused():
     linkage = parallelogram()
     (q, qd), rest = cranks(0.5, 2.0), np.zeros(3)
