@@ -403,7 +403,7 @@ def test_a_pin_at_a_joint_is_refused():
     arm = changed(arm, centres=[(0, 0, 0)])
     at = kinematics.position(arm, [0.3], 0, (0, 0, 0))
     linkage = Linkage(arm, Closure(End(None, at), End(0), "ball"))
-    with pytest.raises(SingularConstraintError, match="[xyz] of closure 0"):
+    with pytest.raises(SingularConstraintError, match=r"[xyz] of closure 0"):
         closed.logdet_hard(linkage, [0.3])
 
 
