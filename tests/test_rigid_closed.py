@@ -396,15 +396,20 @@ def test_dependent_rows_are_named(linkage, angle, named):
         closed.logdet_mass(linkage, q)
 
 
-def test_a_pin_at_a_joint_is_refused():
-    """What a joint on the base holds already moves by rounding only, wherever it stands."""
+def test_a_ball_at_the_centre_of_a_wrist_is_refused():
+    """Where three axes meet a body moves by rounding only, which is small beside how it turns."""
     rng = np.random.default_rng(0)
-    arm = SerialChain.random(1, rng, joints=("revolute",))
-    arm = changed(arm, centres=[(0, 0, 0)])
-    at = kinematics.position(arm, [0.3], 0, (0, 0, 0))
-    linkage = Linkage(arm, Closure(End(None, at), End(0), "ball"))
+    wrist = SerialChain.random(3, rng, joints=("revolute",))
+    along = np.append(0.0, rng.normal(size=3))  # from the centre to the origin of each frame
+    shifts = np.zeros((3, 3))
+    for i in range(3):
+        shifts[i] = wrist.rotations[i, :, 2] * along[i + 1] - [0, 0, along[i]]
+    wrist = changed(wrist, translations=shifts)
+    linkage = Linkage(wrist, Closure(End(2, (0, 0, -along[3])), None, "ball"))
+    q = random_q(wrist, rng)
+    assert 0 < np.abs(kinematics.jacobian(wrist, q, 2, (0, 0, -along[3]))[:3]).max() < 1e-14
     with pytest.raises(SingularConstraintError, match=r"[xyz] of closure 0"):
-        closed.logdet_hard(linkage, [0.3])
+        closed.forward_dynamics(linkage, q, np.zeros(3), np.zeros(3))
 
 
 def test_what_does_not_close_is_refused():

@@ -159,17 +159,17 @@ class Linkage:
     @property
     def n(self) -> int:
         """Number of bodies."""
-        return self._offsets("n")[-1]
+        return self._offsets["n"][-1]
 
     @property
     def nq(self) -> int:
         """Number of coordinates."""
-        return self._offsets("nq")[-1]
+        return self._offsets["nq"][-1]
 
     @property
     def nv(self) -> int:
         """Number of rates of the chains; closures take ``held`` of them away."""
-        return self._offsets("nv")[-1]
+        return self._offsets["nv"][-1]
 
     @property
     def held(self) -> int:
@@ -178,10 +178,13 @@ class Linkage:
 
     def split(self, values: Array, size: Literal["n", "nq", "nv"]) -> list[Array]:
         """Return views of each chain's part of the last axis, which has n, nq or nv entries."""
-        return [values[..., i:j] for i, j in pairwise(self._offsets(size))]
+        return [values[..., i:j] for i, j in pairwise(self._offsets[size])]
 
-    def _offsets(self, size: str) -> list[int]:
-        return [0, *np.cumsum([getattr(arm, size) for arm in self.chains]).tolist()]
+    @cached_property
+    def _offsets(self) -> dict[str, list[int]]:
+        """Where each chain's bodies, coordinates and rates begin."""
+        sizes = {key: [getattr(arm, key) for arm in self.chains] for key in ("n", "nq", "nv")}
+        return {key: [0, *np.cumsum(counts).tolist()] for key, counts in sizes.items()}
 
     @cached_property
     def _ends(self) -> list[Any]:
@@ -212,6 +215,11 @@ class Linkage:
         points = sum(float(np.linalg.norm(end.point)) for end in self._ends)
         links = sum(float(np.linalg.norm(arm.translations, axis=1).sum()) for arm in self.chains)
         return points + links or 1.0
+
+    @cached_property
+    def _units(self) -> Array:
+        """Of each row: the reach of displacements, 1 of turns."""
+        return np.where(self._held % 6 < 3, self._reach, 1.0)
 
     @cached_property
     def _lengths(self) -> Array:

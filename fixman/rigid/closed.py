@@ -114,7 +114,7 @@ def forward_dynamics(
         W = _arrays.real(wrenches, (linkage.n, 6), "wrenches", "body")
         lead = _arrays.common_lead(q.shape[:-1], W.shape[:-2])
         q, qd, tau = (_arrays.spread(v, lead, v.shape[-1:]) for v in (q, qd, tau))
-        loads = [W[..., i:j, :] for i, j in pairwise(linkage._offsets("n"))]
+        loads = [W[..., i:j, :] for i, j in pairwise(linkage._offsets["n"])]
 
     def accelerations(tau: Array) -> Array:
         parts = []
@@ -129,7 +129,7 @@ def forward_dynamics(
 
     at = closures.posture(linkage, q, qd)
     limit = _arrays.positive(tolerance, "tolerance")
-    unit = closures.units(linkage)
+    unit = linkage._units
     closures.require_closed(at, at.gap / unit, np.array(limit), "position")
     ends = closures.end_accelerations(linkage, q, qd, accelerations(tau))
     free = at.relative(ends) + at.products
@@ -184,7 +184,7 @@ def project(
     """Positions and rates nearby that close, nearest in the metric of the inertia matrix.
 
     Newton's method with the Λ⁻¹ of the dynamics: q moves by the rates −ℳ⁻¹ Aᵀ Λ gap until the gap
-    is closed; rates lose ℳ⁻¹ Aᵀ Λ A θ̇, once.
+    is closed; rates lose ℳ⁻¹ Aᵀ Λ A θ̇.
 
     Parameters
     ----------
@@ -219,12 +219,12 @@ def project(
     rest = np.zeros_like(qd)
     for _ in range(ROUNDS):
         at = closures.posture(linkage, q, rest)
-        size = np.abs(at.gap / closures.units(linkage)).max(-1)
+        size = np.abs(at.gap / linkage._units).max(-1)
         far = size > limit
         if not far.any():
             break
-        step = closures.correction(at, q, np.where(far[..., None], at.gap, 0.0))
-        q = np.where(far[..., None], integrate(linkage, q, step), q)
+        step = integrate(linkage, q, closures.correction(at, q, at.gap))
+        q = np.where(far[..., None], step, q)
     else:
         frame = int(np.argmax(size))
         raise ConstraintSolveError(
@@ -232,8 +232,10 @@ def project(
             f" does not close in {ROUNDS} rounds: no posture near q may close it",
             frame=_arrays.frame_index(frame, far.shape),
         )
-    at = closures.posture(linkage, q, qd)
-    return q.copy(), qd + closures.correction(at, q, at.rate)
+    for _ in range(2):  # the second time for what rounding leaves
+        at = closures.posture(linkage, q, qd)
+        qd = qd + closures.correction(at, q, at.rate)
+    return q.copy(), qd
 
 
 def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
