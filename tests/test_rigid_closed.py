@@ -431,6 +431,34 @@ def test_what_does_not_close_is_refused():
         closed.project(apart, q, qd)
 
 
+@pytest.mark.parametrize("size", [1e100, 1e160, 1e250])
+def test_nothing_returns_nan(size):
+    linkage, (q, qd, tau), _ = random_loop(5)
+    for motion in ((qd * size, tau), (qd, tau * size), (0 * qd, 0 * tau + size)):
+        try:
+            found = closed.forward_dynamics(linkage, q, *motion)
+        except ValueError:
+            continue
+        assert np.isfinite(found.qdd).all()
+        assert np.isfinite(found.wrenches).all()
+    slides = SerialChain.random(8, 0, joints=("prismatic", "revolute"))
+    far = Linkage(slides, Closure(7, None, "ball"))
+    with pytest.raises((ValueError, ConstraintSolveError)):
+        closed.project(far, np.full(8, size))
+
+
+def test_links_that_coast_are_not_taken_for_open():
+    """A loop of slides at constant speed: its closed end rests but for rounding."""
+    rng = np.random.default_rng(0)
+    arm = SerialChain.random(7, rng, joints=("prismatic",))
+    q = rng.normal(size=7)
+    linkage = Linkage(arm, Closure(End(None, kinematics.position(arm, q, 6)), 6, "ball"))
+    q, qd = closed.project(linkage, q, rng.normal(size=7))
+    found = closed.forward_dynamics(linkage, q, qd, np.zeros(7))
+    assert np.abs(found.qdd).max() <= 1e-12
+    assert np.abs(qd).max() > 0.1
+
+
 def test_a_weld_that_is_turned_by_half_a_turn_is_open():
     plate = changed(SerialChain.random(1, 0, free_base=True), rotations=[np.eye(3)],
                     translations=np.zeros((1, 3)))  # fmt: skip

@@ -62,8 +62,9 @@ class Posture(NamedTuple):
     linkage: Linkage
     twists: Array  # (2k, 6) of the ends' points
     rows: Array  # (m, 2k, 6): A without its Jacobians
-    products: Array  # (m,): relative accelerations for velocities alone, but those of the ends
+    products: Array  # (k, 6): what b's accelerations have besides, because axes and points move
     gap: Array  # (m,)
+    speed: Array  # (): of the fastest body, in radians and reaches of the linkage a unit of time
 
     @property
     def rate(self) -> Array:
@@ -86,14 +87,17 @@ def _cross(a: Array, b: Array) -> Array:
 
 
 def posture(linkage: Linkage, q: Array, qd: Array) -> Posture:
+    """Look at all closures, in O(n) a chain."""
     lead, count = q.shape[:-1], len(linkage._ends)
     R, x = np.empty((*lead, count, 3, 3)), np.empty((*lead, count, 3))
-    V = np.zeros((*lead, count, 6))
+    V, speed = np.zeros((*lead, count, 6)), np.zeros(lead)
     for k, end in enumerate(linkage._ends):  # as if all were on the base
         R[..., k, :, :], x[..., k, :] = end.axes, end.point
     for c, arm, place, rates in chains(linkage, q, qd):
         with in_chain(linkage, c):
             turns, origins, twists = kinematics.frames(arm, place, rates)
+        speed = np.maximum(speed, np.abs(twists[..., :3]).max((-1, -2)) / linkage._reach)
+        speed = np.maximum(speed, np.abs(twists[..., 3:]).max((-1, -2)))
         for k in linkage._on[c]:
             body = linkage._ends[k].body
             turn, ω = turns[..., body, :, :], twists[..., body, 3:]
@@ -119,18 +123,10 @@ def posture(linkage: Linkage, q: Array, qd: Array) -> Posture:
         linkage,
         V,
         rows.reshape(*lead, 3 * count, count, 6)[..., linkage._held, :, :],
-        np.einsum("...ij,...j->...i", _twice(axes), products).reshape(*lead, -1)[
-            ..., linkage._held
-        ],
+        products,
         gap.reshape(*lead, -1)[..., linkage._held],
+        speed,
     )
-
-
-def _twice(axes: Array) -> Array:
-    """Repeat axes (..., 3, 3) for both halves of a twist."""
-    out = np.zeros((*axes.shape[:-2], 6, 6))
-    out[..., :3, :3] = out[..., 3:, 3:] = axes
-    return out
 
 
 def _turn(linkage: Linkage, R: Array) -> Array:
@@ -212,6 +208,8 @@ class Compliance:
             inverse += part @ Ω @ part.swapaxes(-1, -2)
             sums = np.diagonal(Ω, axis1=-2, axis2=-1).reshape(*lead, -1, 2, 3).sum(-1)
             free[..., on, :] = sums
+        if not np.isfinite(inverse).all():
+            raise _arrays.overflow("compliance of the closures", 0, ())
         both, length = free[..., ::2, :] + free[..., 1::2, :], linkage._lengths**2
         linear = np.maximum(both[..., 0], both[..., 1] * length)
         scale = np.stack([linear, linear / length], axis=-1)

@@ -63,6 +63,7 @@ class ClosedMotion(NamedTuple):
 # --- verbs ------------------------------------------------------------------------------------
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is lost to them is refused
 def forward_dynamics(
     linkage: Linkage,
     q: ArrayLike,
@@ -132,10 +133,10 @@ def forward_dynamics(
     unit = linkage._units
     closures.require_closed(at, at.gap / unit, np.array(limit), "position")
     ends = closures.end_accelerations(linkage, q, qd, accelerations(tau))
-    free = at.relative(ends) + at.products
-    speed = np.abs(at.twists / np.repeat([linkage._reach, 1.0], 3)).max((-1, -2))
+    ends[..., 1::2, :] += at.products
+    free = at.relative(ends)
     gain = np.sqrt(np.abs(free / unit).max(-1))
-    closures.require_closed(at, at.rate / unit, limit * (speed + gain), "rate")
+    closures.require_closed(at, at.rate / unit, limit * (at.speed + gain), "rate")
     f = -closures.Compliance(at, q).solve(free)
     w = np.einsum("...mek,...m->...ek", at.rows, f)
     return ClosedMotion(
@@ -178,6 +179,7 @@ def integrate(linkage: Linkage, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) ->
     return np.concatenate(parts, axis=-1)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def project(
     linkage: Linkage, q: ArrayLike, qd: ArrayLike | None = None, *, tolerance: float = 1e-12
 ) -> tuple[Array, Array]:
@@ -238,6 +240,7 @@ def project(
     return q.copy(), qd
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
     """ln det Zᵀ ℳ Z of the rates that the closures leave, Z orthonormal, A Z = 0.
 
@@ -272,6 +275,7 @@ def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
     return np.asarray(total - 2 * np.log(np.linalg.svd(A, compute_uv=False)).sum(-1))[()]
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
     """ln det H^bb of the closed chains: of the open ones, and ln det Λ⁻¹.
 
