@@ -267,6 +267,122 @@ def articulated_body(arm, q, qd, tau, gravity=(0, 0, 0), wrenches=None):
     return np.concatenate(qdd)
 
 
+# --- closed chains, dense ----------------------------------------------------------------------
+
+
+def dense_chain(arm, q, qd, gravity=(0, 0, 0), wrenches=None):
+    """M, h of M q̈ + h = τ, and (R, x, J, twist, acceleration at q̈ = 0) of the bodies' origins.
+
+    Everything in the axes of the base, linear before angular.
+    """
+    nv, at, rate, cross = qd.size, 0, 0, np.cross
+    base = np.eye(3), np.zeros(3), np.zeros((6, nv)), np.zeros(6), np.zeros(6)
+    M, h, bodies = np.zeros((nv, nv)), np.zeros(nv), [base]
+    for i, joint in enumerate(arm.joints):
+        R, x, J, V, a = bodies[-1]
+        (nq, f), fixed = SIZES[joint], R @ arm.rotations[i]
+        s, turn, rows = np.zeros(3), np.eye(3), np.zeros((6, f))
+        if joint == "revolute":
+            c, d = np.cos(q[at]), np.sin(q[at])
+            turn, rows[3:, 0] = np.array([[c, -d, 0], [d, c, 0], [0, 0, 1]]), fixed[:, 2]
+        elif joint == "prismatic":
+            s, rows[:3, 0] = fixed[:, 2] * q[at], fixed[:, 2]
+        else:
+            turn = quaternion_matrix(q[at + nq - 4 : at + nq])
+            rows[3:, -3:] = fixed @ turn
+            if joint == "free":
+                s, rows[:3, :3] = fixed @ q[at : at + 3], fixed @ turn
+        r, relative = R @ arm.translations[i] + s, rows @ qd[rate : rate + f]
+        u, spin, w, dw = relative[:3], relative[3:], V[3:], a[3:]
+        J = np.vstack([J[:3] - cross(r, J[3:], axisb=0).T, J[3:]])
+        J[:, rate : rate + f] = rows
+        more = cross(dw, r) + cross(w, cross(w, r)) + 2 * cross(w, u)
+        more += cross(spin, u) * (joint == "free")  # its velocity is in axes that turn
+        V = np.append(V[:3] + cross(w, r), w) + relative
+        a = a + np.append(more, cross(w, spin))
+        R, x = fixed @ turn, x + r
+        bodies.append((R, x, J, V, a))
+        c, inertia, w = R @ arm.centres[i], R @ arm.inertias[i] @ R.T, V[3:]
+        Jc = J[:3] - cross(c, J[3:], axisb=0).T
+        M += arm.masses[i] * Jc.T @ Jc + J[3:].T @ inertia @ J[3:]
+        fall = a[:3] + cross(a[3:], c) + cross(w, cross(w, c)) - gravity
+        h += arm.masses[i] * Jc.T @ fall
+        h += J[3:].T @ (inertia @ a[3:] + cross(w, inertia @ w))
+        if wrenches is not None:
+            h -= J.T @ np.append(R @ wrenches[i][:3], R @ wrenches[i][3:])
+        at, rate = at + nq, rate + f
+    return M, h, [*bodies[1:], base]  # so that body −1 is the base
+
+
+def dense_closures(linkage, chains):
+    """Rows A, accelerations Ȧ θ̇, values of dot products that vanish, and forces on b of unit f.
+
+    Every closure is written as u·(p_b − p_a) = 0 and u·w = 0, with u fixed in a and w in b, and
+    differentiated twice.  ``chains``: `dense_chain` of each.
+    """
+    starts = np.cumsum([0, *(M.shape[0] for M, _, _ in chains)])
+    A, b, g, forces, cross = [], [], [], [], np.cross
+
+    def end(e):
+        R, x, J, V, a = chains[e.chain][2][-1 if e.body is None else e.body]
+        r, w = R @ np.array(e.point), V[3:]
+        full = np.zeros((6, starts[-1]))
+        J = np.vstack([J[:3] - cross(r, J[3:], axisb=0).T, J[3:]])
+        full[:, starts[e.chain] : starts[e.chain + 1]] = J
+        at = cross(a[3:], r) + cross(w, cross(w, r))
+        axes = (R @ np.array(e.axes)).T
+        return axes, x + r, full, np.append(V[:3] + cross(w, r), w), a + np.append(at, 0 * at)
+
+    for k, closure in enumerate(linkage.closures):
+        (Qa, xa, Ja, Va, aa), (Qb, xb, Jb, Vb, ab) = end(closure.a), end(closure.b)
+        held = [["x", "y", "z", "rx", "ry", "rz"].index(name) for name in closure.directions]
+        free = [d for d in range(3) if 3 + d not in held]
+        for d in held:
+            row = np.zeros((len(linkage.closures), 6))
+            if d < 3:
+                u, r, v = Qa[d], xb - xa, Vb[:3] - Va[:3]
+                A.append(u @ (Jb[:3] - Ja[:3]) + cross(u, r) @ Ja[3:])
+                du, ddu = cross(Va[3:], u), cross(aa[3:], u) + cross(Va[3:], cross(Va[3:], u))
+                b.append(ddu @ r + 2 * du @ v + u @ (ab[:3] - aa[:3]))
+                g.append(u @ r)
+                row[k, :3] = u
+            else:
+                other = free[0] if free else 1 if d == 5 else 2
+                u, w = Qa[3 - (d - 3) - other], Qb[other]
+                n = cross(w, u)
+                A.append(n @ (Jb[3:] - Ja[3:]))
+                dn = cross(cross(Vb[3:], w), u) + cross(w, cross(Va[3:], u))
+                b.append(n @ (ab[3:] - aa[3:]) + dn @ (Vb[3:] - Va[3:]))
+                g.append(u @ w)
+                row[k, 3:] = n
+            forces.append(row)
+    return np.array(A), np.array(b), np.array(g), np.array(forces)
+
+
+def dense_closed(linkage, q, qd, tau, gravity=(0, 0, 0), wrenches=None):
+    """Accelerations and the closures' wrenches on b, by one dense solve for both (KKT)."""
+    M, h, A, b, forces = dense_system(linkage, q, qd, gravity, wrenches)
+    zero = np.zeros((len(b), len(b)))
+    solved = np.linalg.solve(np.block([[M, -A.T], [A, zero]]), np.append(tau - h, -b))
+    return solved[: len(M)], np.einsum("m,mke->ke", solved[len(M) :], forces)
+
+
+def dense_system(linkage, q, qd, gravity=(0, 0, 0), wrenches=None):
+    """M and h of all chains, A, Ȧ θ̇ and the closures' forces."""
+    chains, at, rate, body = [], 0, 0, 0
+    for arm in linkage.chains:
+        nq, nv = np.sum([SIZES[joint] for joint in arm.joints], axis=0)
+        W = None if wrenches is None else wrenches[body : body + len(arm.joints)]
+        chains.append(dense_chain(arm, q[at : at + nq], qd[rate : rate + nv], gravity, W))
+        at, rate, body = at + nq, rate + nv, body + len(arm.joints)
+    A, b, _, forces = dense_closures(linkage, chains)
+    M, row = np.zeros((rate, rate)), 0
+    for part, _, _ in chains:
+        M[row : row + len(part), row : row + len(part)] = part
+        row += len(part)
+    return M, np.concatenate([h for _, h, _ in chains]), A, b, forces
+
+
 # --- Pinocchio -------------------------------------------------------------------------------
 
 

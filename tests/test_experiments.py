@@ -120,6 +120,15 @@ def test_of_the_rigid_algorithms_only_those_that_subtract_the_bias_lose_digits(r
         assert max(worst[name]) > 1e-12, name
 
 
+def test_the_four_bar_gives_the_numbers_of_its_lagrange_function(run):
+    rows, _, _ = run(by_name("19_closed_chains"))
+    known = [row for row in rows if row["reference"]]
+    assert len(known) == 4
+    assert all(row["value"] == row["reference"] for row in known)
+    found = {row["quantity"].partition(":")[0]: float(row["value"]) for row in rows}
+    assert found["four-bar"] <= 1e-9  # the gap, in metres
+
+
 @pytest.mark.parametrize(
     ("stem", "references"), [("16_planar_arm", 15), ("17_stanford_arm", 38)], ids=str
 )

@@ -16,6 +16,7 @@ import fixman as fx
 from fixman import analytic, observables, potentials, rheology, rigid, structured
 from fixman.rigid import (
     articulated_body,
+    closed,
     composite_body,
     denoc,
     kinematics,
@@ -29,6 +30,11 @@ CHAIN = fx.Chain.linear(N)
 X = fx.random_walks(CHAIN, rng=1)[0]
 V = np.zeros_like(X)
 ARM = rigid.SerialChain.planar(np.ones(3), np.ones(3), np.ones(3))
+# Three rods whose end is pinned to the base two lengths away.
+PINNED = closed.Closure(
+    closed.End(None, (2.0, 0.0, 0.0)), closed.End(2, (1.0, 0.0, 0.0)), ("x", "y")
+)
+FOUR_BAR, CLOSED = closed.Linkage(ARM, PINNED), np.array([1.0, -1.0, -1.0]) * np.pi / 3
 ROW = np.ones(3)
 STEPPER = fx.Langevin(0.02)
 
@@ -298,6 +304,34 @@ CALLS = {
         kinematics.operational_space_compliance,
         {"arm": ARM, "q": ROW, "body": [1, 2], "point": np.zeros((2, 3))},
     ),
+    "closed": (
+        closed.forward_dynamics,
+        {
+            "linkage": FOUR_BAR,
+            "q": CLOSED,
+            "qd": np.zeros(3),
+            "tau": np.ones(3),
+            "gravity": (0.0, 0.0, -9.81),
+            "tolerance": 1e-3,
+        },
+    ),
+    "gap": (closed.gap, {"linkage": FOUR_BAR, "q": CLOSED, "qd": np.ones(3)}),
+    "project, closed": (
+        closed.project,
+        {"linkage": FOUR_BAR, "q": CLOSED, "qd": np.ones(3), "tolerance": 1e-12},
+    ),
+    "integrate, closed": (
+        closed.integrate,
+        {"linkage": FOUR_BAR, "q": CLOSED, "qd": np.ones(3), "dt": 0.1},
+    ),
+    "logdet_mass, closed": (closed.logdet_mass, {"linkage": FOUR_BAR, "q": CLOSED}),
+    "logdet_hard, closed": (closed.logdet_hard, {"linkage": FOUR_BAR, "q": CLOSED}),
+    "End": (
+        closed.End,
+        {"body": 1, "point": (1.0, 0.0, 0.0), "axes": np.eye(3), "chain": 0},
+    ),
+    "Closure": (closed.Closure, {"a": 1, "b": None, "kind": "weld"}),
+    "Linkage": (closed.Linkage, {"chains": ARM, "closures": closed.Closure(1, None)}),
     **{
         module.__name__.rsplit(".", 1)[-1]: (
             module.forward_dynamics,
@@ -332,6 +366,7 @@ FREE = {
         "giesekus_stress": "times", "kramers_stress": "times", "tensions": "times",
         "relaxation_modulus": "lags",
         "SerialChain.random": "rng", "SerialChain.from_urdf": "tip",
+        "gap": "qd", "project, closed": "qd", "End": "body", "Closure": "b",
     }.items()
     for key in keys.split()
 }  # fmt: skip

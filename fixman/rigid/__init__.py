@@ -1,9 +1,9 @@
 """Serial chains of rigid bodies, one file for each published algorithm.
 
 ``SerialChain`` describes a chain; the submodules answer questions about it in the symbols of
-their papers.  None imports another: beyond the model they share vector algebra, the placement of
-joints, the bias and how a joint is taken out of an inertia; tests hold them against each other and
-against oracles that share nothing with them.
+their papers.  None imports another, but `closed`, which puts three together: beyond the model they
+share vector algebra, the placement of joints, the bias and how a joint is taken out of an inertia;
+tests hold them against each other and against oracles that share nothing with them.
 
 ============================  ==================================================================
 `kinematics`                  frames, Jacobians, momentum, steps, operational-space inertia
@@ -13,6 +13,7 @@ against oracles that share nothing with them.
 `articulated_body`            Featherstone's articulated-body inertias
 `spatial_operators`           Rodriguez and Kreutz's innovations factorization
 `partition`                   Fixman's partition, joint wrenches and the mass-metric determinant
+`closed`                      loops, grasps and platforms of chains, by the algorithms above
 `urdf`                        chains and names from URDF files
 ============================  ==================================================================
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from . import (  # relative, or mypy does not find what nothing else imports
         articulated_body,
+        closed,
         composite_body,
         denoc,
         kinematics,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SerialChain",
     "articulated_body",
+    "closed",
     "composite_body",
     "denoc",
     "kinematics",

@@ -1,0 +1,159 @@
+"""Closed chains: a four-bar in motion, and what closures cost.
+
+Numbers of a parallelogram of rods of 1 m and 1 kg are compared with its Lagrange function's, worked
+out by hand.  An unequal four-bar turns under gravity, by the Runge–Kutta method of fourth order and
+a projection onto its closure every tenth step.  Times are for chains of hinges whose last body, and
+others evenly before it, are pinned to the base by balls.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+from _arms import row
+from _output import Output, plot
+
+from fixman.rigid import SerialChain, articulated_body, closed, kinematics
+from fixman.rigid.closed import Closure, End, Linkage
+
+GRAVITY = (0.0, -9.81, 0.0)
+PIN = ("x", "y")
+STEP = 1e-3  # s
+EVERY = 10
+REST = np.zeros(3)
+
+
+def rods(lengths, at: float = 0.0) -> SerialChain:
+    """Return rods of 1 kg/m in a row, hinged to the base at x = at."""
+    lengths = np.asarray(lengths, dtype=float)
+    arm = SerialChain.planar(lengths, lengths, lengths**3 / 12)
+    return replace(arm, translations=arm.translations + np.eye(arm.n, 1) * [at, 0, 0])
+
+
+def four_bar(crank: float, coupler: float, other: float, base: float) -> Linkage:
+    pin = Closure(End(1, (coupler, 0, 0)), End(0, (other, 0, 0), chain=1), PIN)
+    return Linkage((rods([crank, coupler]), rods([other], base)), pin)
+
+
+def parallelogram(rows: list) -> None:
+    for angle, rate, reference in ((30, 0, "-5.886000000"), (60, -3, "-10.194851053")):
+        crank = np.radians(angle - 90)
+        q, qd = np.array([crank, -crank, crank]), rate * np.array([1.0, -1.0, 1.0])
+        found = closed.forward_dynamics(four_bar(1, 1, 1, 1), q, qd, REST, gravity=GRAVITY)
+        rows.append(row(f"parallelogram at {angle}°, {rate}/s: rad/s²", found.qdd[0], reference))
+    at_base = Closure(End(None, (1, 0, 0)), End(2, (1, 0, 0)), PIN)
+    crank = np.radians(-60)
+    q = [crank, -crank, crank - np.pi]
+    linkage = Linkage(rods([1, 1, 1]), at_base)
+    force = closed.forward_dynamics(linkage, q, REST, REST, gravity=GRAVITY).wrenches[0]
+    for name, value, reference in zip("xy", force, ("-5.097426", "11.772000"), strict=False):
+        rows.append(row(f"force on its crank at the base, {name}: N", value, reference))
+
+
+def energy(linkage: Linkage, q, qd) -> float:
+    parts = zip(linkage.chains, linkage.split(q, "nq"), linkage.split(qd, "nv"), strict=True)
+    return sum(
+        kinematics.kinetic_energy(arm, x, v) + kinematics.potential_energy(arm, x, gravity=GRAVITY)
+        for arm, x, v in parts
+    )
+
+
+def motion(rows: list, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return time, energy error and gap before each projection, and postures."""
+    linkage = four_bar(0.5, 1.3, 0.9, 1.2)
+
+    def slope(y):
+        q, qd = y[:3], y[3:]
+        qdd = closed.forward_dynamics(linkage, q, qd, REST, gravity=GRAVITY).qdd
+        return np.append(qd, qdd)
+
+    y = np.append(*closed.project(linkage, [0.6, -0.3, 1.5], [3.0, 0.0, 0.0]))
+    start, found, postures = energy(linkage, y[:3], y[3:]), [], [y[:3]]
+    for step in range(1, steps + 1):
+        a = slope(y)
+        b = slope(y + STEP / 2 * a)
+        c = slope(y + STEP / 2 * b)
+        y = y + STEP / 6 * (a + 2 * b + 2 * c + slope(y + STEP * c))
+        if step % EVERY == 0:
+            gap = np.abs(closed.gap(linkage, y[:3])).max()
+            y = np.append(*closed.project(linkage, y[:3], y[3:]))
+            found.append((step * STEP, abs(energy(linkage, y[:3], y[3:]) - start), gap))
+            postures.append(y[:3])
+    series = np.array(found)
+    rows.append(row(f"four-bar, {series[-1, 0]:g} s: energy error, J", series[:, 1].max()))
+    rows.append(row("four-bar: gap before projection, m", series[:, 2].max()))
+    return series, np.array(postures)
+
+
+def best(call, budget: float) -> float:
+    call()
+    found, end = np.inf, time.perf_counter() + budget
+    while not np.isfinite(found) or time.perf_counter() < end:
+        start = time.perf_counter()
+        call()
+        found = min(found, time.perf_counter() - start)
+    return found
+
+
+def costs(rows: list, sizes, loops, budget: float) -> dict:
+    times: dict = {}
+    for n in sizes:
+        rng = np.random.default_rng(n)
+        arm = SerialChain.random(n, rng, joints=("revolute",))
+        q, rest, tau = rng.normal(size=n), np.zeros(n), rng.normal(size=n)
+        at = kinematics.frames(arm, q)[1]
+        calls = {0: lambda: articulated_body.forward_dynamics(arm, q, rest, tau)}  # noqa: B023
+        for m in loops:
+            bodies = np.linspace(0, n - 1, m + 1).astype(int)[1:]
+            balls = tuple(Closure(int(k), End(None, at[k]), "ball") for k in bodies)
+            linkage = Linkage(arm, balls)
+            calls[m] = lambda k=linkage: closed.forward_dynamics(k, q, rest, tau)  # noqa: B023
+        for m, call in calls.items():
+            times.setdefault(m, []).append(best(call, budget))
+            rows.append(row(f"seconds, {n} links, {m} closures", times[m][-1]))
+    return times
+
+
+def draw(out: Output, series, postures, sizes, times: dict) -> None:
+    with plot.style():
+        fig = plot.figure(aspect=1.75)
+        top, middle, bottom = fig.subplots(3)
+        for (a, b, _), shade in zip(postures[:48:4], np.linspace(0.8, 0.0, 12), strict=True):
+            crank, coupler = 0.5 * np.exp(1j * a), 1.3 * np.exp(1j * (a + b))
+            at = np.array([0, crank, crank + coupler, 1.2])
+            top.plot(at.real, at.imag, "o-", color=str(shade), markersize=2.5, linewidth=1.2)
+        top.set_aspect("equal")
+        top.set_title("four-bar, every 40 ms", fontsize=8)
+        top.set_xlabel("$x$  (m)")
+        top.set_ylabel("$y$  (m)")
+        middle.semilogy(
+            series[:, 0], series[:, 1], color=plot.PALETTE[0], label="energy error  (J)"
+        )
+        middle.semilogy(series[:, 0], series[:, 2], color=plot.PALETTE[1], label="gap  (m)")
+        middle.set_ylim(1e-14, 1e-4)
+        middle.set_xlabel("$t$  (s)")
+        middle.legend(loc="upper left", ncols=2)
+        for (m, seconds), color in zip(times.items(), plot.PALETTE, strict=False):
+            name = "open chain" if m == 0 else f"{m} closure" + "s" * (m > 1)
+            bottom.loglog(sizes, seconds, "o-", color=color, markersize=2.5, label=name)
+        bottom.set_xlabel("links")
+        bottom.set_ylabel("time  (s)")
+        bottom.legend(loc="best")
+        out.save(fig)
+
+
+def main() -> None:
+    out = Output.from_arguments(__file__, __doc__)
+    rows: list = []
+    parallelogram(rows)
+    series, postures = motion(rows, 500 if out.quick else 20_000)
+    sizes = (10, 100) if out.quick else (10, 100, 1000, 10_000, 100_000)
+    times = costs(rows, sizes, (1, 3), 0.05 if out.quick else 1.0)
+    out.write_csv(rows)
+    draw(out, series, postures, sizes, times)
+
+
+if __name__ == "__main__":
+    main()

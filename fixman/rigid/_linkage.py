@@ -1,0 +1,236 @@
+"""Serial chains and what closes them: the nouns of `fixman.rigid.closed`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman import _arrays
+from fixman._arrays import Array
+from fixman.rigid import model
+from fixman.rigid.model import SerialChain
+
+__all__ = ["DIRECTIONS", "Closure", "End", "Linkage"]
+
+DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
+KINDS = {
+    "weld": DIRECTIONS,
+    "ball": ("x", "y", "z"),
+    "hinge": ("x", "y", "z", "rx", "ry"),
+    "slide": ("x", "y", "rx", "ry", "rz"),
+}
+Direction = Literal["x", "y", "z", "rx", "ry", "rz"]
+Kind = Literal["weld", "ball", "hinge", "slide"] | tuple[Direction, ...]
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a closure: a point and axes fixed in a body.
+
+    Attributes
+    ----------
+    body : int or None
+        From 0, next to the base; None is the base.
+    point : (3,)
+        In the frame of the body.
+    axes : (3, 3)
+        Rotation matrix; columns are the closure's axes in the frame of the body.
+    chain : int
+        Of the linkage's.
+    """
+
+    body: int | None
+    point: ArrayLike = (0.0, 0.0, 0.0)
+    axes: ArrayLike = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    chain: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in (("body", self.body), ("chain", self.chain)):
+            if value is None and name == "body":
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+                raise TypeError(f"{name} must be an integer, got {value!r:.80}")
+            if value < 0:
+                raise ValueError(f"{name} must be from 0 on, got {value}; the base is body=None")
+        point = model.vector(self.point, "point")
+        axes = _arrays.real(self.axes, (3, 3), "axes", "row")
+        _arrays.require_finite(point, (3,), "point", "component")
+        _arrays.require_finite(axes, (3, 3), "axes", "row")
+        if axes.shape != (3, 3) or not (
+            np.abs(axes.T @ axes - np.eye(3)).max() < 1e-9 and np.linalg.det(axes) > 0
+        ):
+            raise ValueError(f"axes must be a rotation matrix (3, 3), got {axes.tolist()}")
+        object.__setattr__(self, "point", tuple(point.tolist()))
+        object.__setattr__(self, "axes", tuple(map(tuple, axes.tolist())))
+
+
+@dataclass(frozen=True)
+class Closure:
+    """Directions in which two bodies, or a body and the base, move together.
+
+    Attributes
+    ----------
+    a, b : End, or the number of a body of the first chain, or None for the base
+    kind : "weld", "ball", "hinge", "slide" or a tuple of directions
+        A hinge turns about z, a slide moves along z.  Directions are those of
+        ``("x", "y", "z", "rx", "ry", "rz")`` that are held: displacements of b's point and turns,
+        in the axes of a.  Of turns none, two or all are held: one alone says nothing about
+        positions.  The pin of a planar linkage is ``("x", "y")``.
+    """
+
+    a: End | int | None
+    b: End | int | None
+    kind: Kind = "weld"
+
+    def __post_init__(self) -> None:
+        for name in ("a", "b"):
+            end = getattr(self, name)
+            object.__setattr__(self, name, end if isinstance(end, End) else End(end))
+        ends: Any = (self.a, self.b)
+        if all(end.body is None for end in ends):
+            raise ValueError("both ends of the closure are the base: one must be a body")
+        if ends[0].body == ends[1].body and ends[0].chain == ends[1].chain:
+            raise ValueError(f"both ends of the closure are body {ends[0].body}: it is one body")
+        if isinstance(self.kind, str) and self.kind in KINDS:
+            return
+        given = self.kind if isinstance(self.kind, (tuple, list)) else ()
+        held = tuple(name for name in DIRECTIONS if name in given)
+        if not held or len(held) != len(given):
+            raise ValueError(
+                f"kind must be one of {tuple(KINDS)} or a tuple of some of {DIRECTIONS}, each "
+                f"once, got {self.kind!r:.80}"
+            )
+        if sum(name[0] == "r" for name in held) == 1:
+            raise ValueError(
+                f"kind {held} holds one turn: that is no condition on positions (a hinge holds "
+                "two, a weld three)"
+            )
+        object.__setattr__(self, "kind", held)
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """Names of the directions held, one a row."""
+        return KINDS[self.kind] if isinstance(self.kind, str) else self.kind
+
+
+@dataclass(frozen=True)
+class Linkage:
+    """Serial chains on one base, and what closes them.
+
+    A body that arms hold is a chain of one free joint.  Coordinates, rates, forces and bodies are
+    those of the chains, one chain after the other.
+
+    Attributes
+    ----------
+    chains : SerialChain, or a tuple of them
+    closures : Closure, or a tuple of them
+    """
+
+    chains: tuple[SerialChain, ...]
+    closures: tuple[Closure, ...]
+
+    def __post_init__(self) -> None:
+        for name, kind in (("chains", SerialChain), ("closures", Closure)):
+            given: Any = getattr(self, name)
+            items = (given,) if isinstance(given, kind) else given
+            if not isinstance(items, Iterable):
+                raise TypeError(f"{name} must be of {kind.__name__}, got {type(given).__name__}")
+            items = tuple(items)
+            if not items or not all(isinstance(item, kind) for item in items):
+                found = ", ".join(type(item).__name__ for item in items) or "none"
+                raise TypeError(f"{name} must be of {kind.__name__}, got {found}")
+            object.__setattr__(self, name, items)
+        for k, end in enumerate(self._ends):
+            if end.body is None:
+                continue
+            if end.chain >= len(self.chains):
+                count = len(self.chains)
+                raise ValueError(f"closure {k // 2} is on chain {end.chain} of {count}")
+            if end.body >= self.chains[end.chain].n:
+                n = self.chains[end.chain].n
+                raise ValueError(f"closure {k // 2} is on body {end.body} of {n}, counted from 0")
+
+    @property
+    def n(self) -> int:
+        """Number of bodies."""
+        return self._offsets["n"][-1]
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates."""
+        return self._offsets["nq"][-1]
+
+    @property
+    def nv(self) -> int:
+        """Number of rates of the chains; closures take ``held`` of them away."""
+        return self._offsets["nv"][-1]
+
+    @property
+    def held(self) -> int:
+        """Number of directions held."""
+        return len(self._held)
+
+    def split(self, values: Array, size: Literal["n", "nq", "nv"]) -> list[Array]:
+        """Return views of each chain's part of the last axis, which has n, nq or nv entries."""
+        return [values[..., i:j] for i, j in pairwise(self._offsets[size])]
+
+    @cached_property
+    def _offsets(self) -> dict[str, list[int]]:
+        """Where each chain's bodies, coordinates and rates begin."""
+        sizes = {key: [getattr(arm, key) for arm in self.chains] for key in ("n", "nq", "nv")}
+        return {key: [0, *np.cumsum(counts).tolist()] for key, counts in sizes.items()}
+
+    @cached_property
+    def _ends(self) -> list[Any]:
+        """Ends a, b of each closure in turn."""
+        return [end for closure in self.closures for end in (closure.a, closure.b)]
+
+    @cached_property
+    def _on(self) -> list[list[int]]:
+        """Numbers of the ends on each chain."""
+        ends = list(enumerate(self._ends))
+        return [
+            [k for k, end in ends if end.body is not None and end.chain == c]
+            for c in range(len(self.chains))
+        ]
+
+    @cached_property
+    def _held(self) -> Any:
+        """6 · closure + direction of each row."""
+        return np.array([
+            6 * k + DIRECTIONS.index(name)
+            for k, closure in enumerate(self.closures)
+            for name in closure.directions
+        ])  # fmt: skip
+
+    @cached_property
+    def _reach(self) -> float:
+        """Length that the linkage has at most, but for its prismatic joints."""
+        points = sum(float(np.linalg.norm(end.point)) for end in self._ends)
+        links = sum(float(np.linalg.norm(arm.translations, axis=1).sum()) for arm in self.chains)
+        return points + links or 1.0
+
+    @cached_property
+    def _units(self) -> Array:
+        """Of each row: the reach of displacements, 1 of turns."""
+        return np.where(self._held % 6 < 3, self._reach, 1.0)
+
+    @cached_property
+    def _lengths(self) -> Array:
+        """Size of the bodies at each closure: compares forces on them with moments."""
+        sizes = np.zeros(len(self._ends))
+        for k, end in enumerate(self._ends):
+            if end.body is not None:
+                arm = self.chains[end.chain]
+                mass, about = arm.masses[end.body], np.trace(arm.inertias[end.body])
+                spread = np.sqrt(about / mass) if mass > 0 else 0.0
+                far = np.linalg.norm(arm.centres[end.body])
+                sizes[k] = max(np.linalg.norm(end.point), far, spread)
+        largest = sizes.reshape(-1, 2).max(axis=1)
+        return np.where(largest > 0, largest, 1.0)

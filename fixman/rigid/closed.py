@@ -1,0 +1,293 @@
+"""Closed chains: loops, grasps and platforms of serial chains (Rodriguez and Kreutz 1988).
+
+A closure holds some directions of the relative twist of two bodies, or of a body and the base.
+Rows of all closures stacked, A θ̇ are the velocities that they forbid:
+
+    θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f,     Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇),     Λ⁻¹ = A ℳ⁻¹ Aᵀ
+
+A θ̈_free + Ȧ θ̇ is the relative acceleration of the chains cut open.  Λ⁻¹ is small, a row for each
+direction held, and made of the Ω of the closed bodies alone.  With Z orthonormal and A Z = 0,
+
+    ln det Zᵀ ℳ Z      = ln det ℳ + ln det Λ⁻¹ − ln det A Aᵀ
+    ln det H^bb, closed = ln det H^bb, open + ln det Λ⁻¹
+
+because closures are further hard rows of Fixman's partition.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman import _arrays
+from fixman._arrays import Array
+from fixman.errors import ConstraintSolveError
+from fixman.rigid import _closures as closures
+from fixman.rigid import articulated_body, denoc, kinematics, partition
+from fixman.rigid._linkage import Closure, End, Linkage
+
+__all__ = [
+    "ClosedMotion",
+    "Closure",
+    "End",
+    "Linkage",
+    "forward_dynamics",
+    "gap",
+    "integrate",
+    "logdet_hard",
+    "logdet_mass",
+    "project",
+]
+
+ROUNDS = 50  # of Newton's method, which needs three to six from nearby
+
+
+class ClosedMotion(NamedTuple):
+    """What `forward_dynamics` finds.
+
+    Attributes
+    ----------
+    qdd : ndarray (..., nv)
+    wrenches : ndarray (..., closures, 6)
+        Force at b's point, then moment, of each closure on b, in the axes of the base.  On a acts
+        the opposite, at the same place.
+    """
+
+    qdd: Array
+    wrenches: Array
+
+
+# --- verbs ------------------------------------------------------------------------------------
+
+
+@np.errstate(over="ignore", invalid="ignore")  # what is lost to them is refused
+def forward_dynamics(
+    linkage: Linkage,
+    q: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    *,
+    gravity: ArrayLike = (0.0, 0.0, 0.0),
+    wrenches: ArrayLike | None = None,
+    tolerance: float = 1e-3,
+) -> ClosedMotion:
+    """Accelerations of closed chains, and the wrenches that close them.
+
+    Parameters
+    ----------
+    linkage : Linkage
+    q : (..., nq)
+    qd, tau : (..., nv)
+        Rates and joint forces.
+    gravity : (3,)
+        Acceleration of free fall in the base frame.
+    wrenches : (..., n, 6), optional
+        Force, then moment about the origin of the body's frame, on each body in that frame.
+    tolerance : float
+        How far positions and rates may be from closing: gaps, of the size of the linkage (angles
+        in radians); their rates, of its speed, or of what it would gain over its size if cut open.
+        The stages of an integrator need some.  Within it gaps keep the rate that they have.
+
+    Returns
+    -------
+    ClosedMotion
+
+    Raises
+    ------
+    SingularConstraintError
+        If a closure's direction depends on the others, or cannot move, naming it; if a joint moves
+        no inertia.
+    FrameError
+        If positions or rates do not close: `project` closes them.
+    ValueError
+        For wrong shapes and values that are not finite.
+
+    Notes
+    -----
+    O(n + m³), m directions held: two passes of the articulated body, and Ω of the closed bodies.
+    """
+    q, qd, tau = closures.arguments(linkage, q=q, qd=qd, tau=tau)
+    loads: list[Array | None] = [None] * len(linkage.chains)
+    if wrenches is not None:
+        W = _arrays.real(wrenches, (linkage.n, 6), "wrenches", "body")
+        lead = _arrays.common_lead(q.shape[:-1], W.shape[:-2])
+        q, qd, tau = (_arrays.spread(v, lead, v.shape[-1:]) for v in (q, qd, tau))
+        loads = [W[..., i:j, :] for i, j in pairwise(linkage._offsets["n"])]
+
+    def accelerations(tau: Array) -> Array:
+        parts = []
+        for c, arm, x, v, t in closures.chains(linkage, q, qd, tau):
+            with closures.in_chain(linkage, c):
+                parts.append(
+                    articulated_body.forward_dynamics(
+                        arm, x, v, t, gravity=gravity, wrenches=loads[c]
+                    )
+                )
+        return np.concatenate(parts, axis=-1)
+
+    at = closures.posture(linkage, q, qd)
+    limit = _arrays.positive(tolerance, "tolerance")
+    unit = linkage._units
+    closures.require_closed(at, at.gap / unit, np.array(limit), "position")
+    ends = closures.end_accelerations(linkage, q, qd, accelerations(tau))
+    ends[..., 1::2, :] += at.products
+    free = at.relative(ends)
+    gain = np.sqrt(np.abs(free / unit).max(-1))
+    closures.require_closed(at, at.rate / unit, limit * (at.speed + gain), "rate")
+    f = -closures.Compliance(at, q).solve(free)
+    w = np.einsum("...mek,...m->...ek", at.rows, f)
+    return ClosedMotion(
+        accelerations(tau + closures.joint_forces(linkage, q, w)), w[..., 1::2, :].copy()
+    )
+
+
+def gap(linkage: Linkage, q: ArrayLike, qd: ArrayLike | None = None) -> Array:
+    """How far the closures are from closing, or with rates, how fast they open.
+
+    Parameters
+    ----------
+    linkage : Linkage
+    q : (..., nq)
+    qd : (..., nv), optional
+
+    Returns
+    -------
+    ndarray (..., held)
+        A row for each direction of each closure: displacements of b's point, and turns in radians,
+        in the axes of a; with rates A θ̇.  O(n).
+    """
+    if qd is None:
+        (q,) = closures.arguments(linkage, q=q)
+        return closures.posture(linkage, q, np.zeros((*q.shape[:-1], linkage.nv))).gap
+    q, qd = closures.arguments(linkage, q=q, qd=qd)
+    return closures.posture(linkage, q, qd).rate
+
+
+def integrate(linkage: Linkage, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) -> Array:
+    """Coordinates after a time dt at constant rates, as `kinematics.integrate`; (..., nq).
+
+    Closures drift by as much as the step bends: `project` closes them.
+    """
+    q, qd = closures.arguments(linkage, q=q, qd=qd)
+    parts = []
+    for c, arm, x, v in closures.chains(linkage, q, qd):
+        with closures.in_chain(linkage, c):
+            parts.append(kinematics.integrate(arm, x, v, dt))
+    return np.concatenate(parts, axis=-1)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def project(
+    linkage: Linkage, q: ArrayLike, qd: ArrayLike | None = None, *, tolerance: float = 1e-12
+) -> tuple[Array, Array]:
+    """Positions and rates nearby that close, nearest in the metric of the inertia matrix.
+
+    Newton's method with the Λ⁻¹ of the dynamics: q moves by the rates −ℳ⁻¹ Aᵀ Λ gap until the gap
+    is closed; rates lose ℳ⁻¹ Aᵀ Λ A θ̇.
+
+    Parameters
+    ----------
+    linkage : Linkage
+    q : (..., nq)
+    qd : (..., nv), optional
+        Zero if not given.
+    tolerance : float
+        Of gaps, in units of the size of the linkage and in radians.
+
+    Returns
+    -------
+    q : ndarray (..., nq)
+        As given where it closes already.
+    qd : ndarray (..., nv)
+
+    Raises
+    ------
+    ConstraintSolveError
+        If the gap does not close, as where no posture near q does.
+    SingularConstraintError, ValueError
+        As `forward_dynamics`.
+
+    Notes
+    -----
+    O(n + m³) a round.
+    """
+    if qd is None:
+        qd = np.zeros(linkage.nv)
+    q, qd = closures.arguments(linkage, q=q, qd=qd)
+    limit = _arrays.positive(tolerance, "tolerance")
+    rest = np.zeros_like(qd)
+    for _ in range(ROUNDS):
+        at = closures.posture(linkage, q, rest)
+        size = np.abs(at.gap / linkage._units).max(-1)
+        far = size > limit
+        if not far.any():
+            break
+        step = integrate(linkage, q, closures.correction(at, q, at.gap))
+        q = np.where(far[..., None], step, q)
+    else:
+        frame = int(np.argmax(size))
+        raise ConstraintSolveError(
+            f"the gap of {closures.named(linkage, at.gap.reshape(-1, linkage.held)[frame])}",
+            f" does not close in {ROUNDS} rounds: no posture near q may close it",
+            frame=_arrays.frame_index(frame, far.shape),
+        )
+    for _ in range(2):  # the second time for what rounding leaves
+        at = closures.posture(linkage, q, qd)
+        qd = qd + closures.correction(at, q, at.rate)
+    return q.copy(), qd
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
+    """ln det Zᵀ ℳ Z of the rates that the closures leave, Z orthonormal, A Z = 0.
+
+    ln det ℳ + ln det Λ⁻¹ − ln det A Aᵀ.
+
+    Parameters
+    ----------
+    linkage : Linkage
+    q : (..., nq)
+        Closed: not looked at.
+
+    Returns
+    -------
+    ndarray (...)
+        O(n m² + m³) a frame.
+
+    Raises
+    ------
+    SingularConstraintError, ValueError
+        As `forward_dynamics`.
+    """
+    (q,) = closures.arguments(linkage, q=q)
+    at = closures.posture(linkage, q, np.zeros((*q.shape[:-1], linkage.nv)))
+    total = closures.Compliance(at, q).logdet
+    A = np.zeros((*q.shape[:-1], linkage.held, linkage.nv))
+    for c, arm, x, part in closures.chains(linkage, q, A):
+        with closures.in_chain(linkage, c):
+            total = total + denoc.logdet_mass(arm, x)
+        for k in linkage._on[c]:
+            end = linkage._ends[k]
+            part += at.rows[..., k, :] @ kinematics.jacobian(arm, x, end.body, end.point)
+    return np.asarray(total - 2 * np.log(np.linalg.svd(A, compute_uv=False)).sum(-1))[()]
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
+    """ln det H^bb of the closed chains: of the open ones, and ln det Λ⁻¹.
+
+    ½ kT times it is the potential that makes rigid joints and closures sample as stiff ones do.
+
+    Arguments and errors as in `logdet_mass`; O(n + m³) a frame.  Every body needs mass and inertia,
+    as in `partition.logdet_hard`.
+    """
+    (q,) = closures.arguments(linkage, q=q)
+    at = closures.posture(linkage, q, np.zeros((*q.shape[:-1], linkage.nv)))
+    total = closures.Compliance(at, q).logdet
+    for c, arm, x in closures.chains(linkage, q):
+        with closures.in_chain(linkage, c):
+            total = total + partition.logdet_hard(arm, x)
+    return np.asarray(total)[()]
