@@ -444,6 +444,19 @@ def add_joint(kind, at, D, room, Z):
 
 
 @jit
+def next_compliance(kind, at, X, i, G, D, room, Z, columns):
+    """Ω_ii from Ω_{i−1,i−1} in the first six columns of ``Z``; those after it only move along.
+
+    ``room``: work arrays of (6, 6), (6,) and six zeros.
+    """
+    let_go(kind, at, X, i, G, room[1], Z, columns)
+    transpose(Z, 6)
+    let_go(kind, at, X, i, G, room[1], Z, 6)
+    transpose(Z, 6)
+    add_joint(kind, at, D, room, Z)
+
+
+@jit
 def put_blocks(b, Z, C):
     """Blocks of the b-th body with itself and with those before; the product is 1 again."""
     for r in range(6):
@@ -506,10 +519,7 @@ def compliance_frames(kinds, links, q, bodies, points, out):
         for i in range(bodies[m - 1] + 1):
             kind = kinds[i]
             R, _ = next_body(X, i, R)
-            for columns in (12 if b > 0 else 6, 6):
-                let_go(kind, at, X, i, G, room[1], Z, columns)
-                transpose(Z, 6)
-            add_joint(kind, at, D, room, Z)
+            next_compliance(kind, at, X, i, G, D, room, Z, 12 if b > 0 else 6)
             at += RATES[kind]
             while b < m and bodies[b] == i:
                 put_entries(marks, b, 0, R)

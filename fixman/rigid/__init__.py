@@ -1,9 +1,9 @@
 """Serial chains of rigid bodies, one file for each published algorithm.
 
 ``SerialChain`` describes a chain; the submodules answer questions about it in the symbols of
-their papers.  None imports another: beyond the model they share vector algebra, the placement of
-joints, the bias and how a joint is taken out of an inertia; tests hold them against each other and
-against oracles that share nothing with them.
+their papers.  None imports another, but for `statistics`: beyond the model they share vector
+algebra, the placement of joints, the bias and how a joint is taken out of an inertia; tests hold
+them against each other and against oracles that share nothing with them.
 
 ============================  ==================================================================
 `kinematics`                  frames, Jacobians, momentum, steps, operational-space inertia
@@ -13,6 +13,7 @@ against oracles that share nothing with them.
 `articulated_body`            Featherstone's articulated-body inertias
 `spatial_operators`           Rodriguez and Kreutz's innovations factorization
 `partition`                   Fixman's partition, joint wrenches and the mass-metric determinant
+`statistics`                  thermal rates, Fixman's torque, Langevin dynamics of the joints
 `urdf`                        chains and names from URDF files
 ============================  ==================================================================
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         newton_euler,
         partition,
         spatial_operators,
+        statistics,
         urdf,
     )
 
@@ -47,6 +49,7 @@ __all__ = [
     "newton_euler",
     "partition",
     "spatial_operators",
+    "statistics",
     "urdf",
 ]
 
