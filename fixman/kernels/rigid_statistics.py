@@ -18,7 +18,7 @@ from fixman.kernels.links import (
     not_a_number,
     place,
 )
-from fixman.kernels.rigid_kinematics import next_compliance
+from fixman.kernels.rigid_kinematics import compliance, next_compliance
 from fixman.kernels.spatial_operators import filter_sweep, smoother_sweep
 from fixman.kernels.steps import step
 from fixman.kernels.triples import full, product, summed, transposed
@@ -59,12 +59,6 @@ def thermal_frames(kinds, links, q, out):
 
 
 @step
-def square(Z, r, c):
-    """3×3 block of ``Z`` whose first element is r, c."""
-    return tuple(Z[r + k // 3, c + k % 3] for k in range(9))
-
-
-@step
 def axial(K):
     """Traces of K e× for the three unit vectors e."""
     return K[5] - K[7], K[6] - K[2], K[1] - K[3]
@@ -76,7 +70,8 @@ def gradient(Z, left, i):
     A = full(tuple(left[i, k] for k in range(6)))
     B = tuple(left[i, 6 + k] for k in range(9))
     C = full(tuple(left[i, 15 + k] for k in range(6)))
-    turning, both, sliding = square(Z, 0, 0), square(Z, 0, 3), square(Z, 3, 3)
+    turning, both, sliding = compliance(Z)
+    turning, sliding = full(turning), full(sliding)
     n = plus(
         axial(summed(product(turning, A), product(both, transposed(B)))),
         axial(summed(product(transposed(both), B), product(sliding, C))),

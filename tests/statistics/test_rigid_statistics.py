@@ -10,7 +10,7 @@ from fixman.rigid import SerialChain, composite_body, denoc, kinematics, statist
 
 pytestmark = pytest.mark.slow
 
-REPLICAS = 1024
+REPLICAS = 768
 GRAVITY = np.array([0.0, -0.7, 0.0])
 
 
@@ -72,7 +72,7 @@ def test_spherical_joints_against_weighted_samples():
         return np.stack([R[..., 0, 1, 0], R[..., 1, 1, 0], bend, bend**2], axis=-1)
 
     rng = np.random.default_rng(3)
-    free = np.concatenate([quaternions(rng, 200_000), quaternions(rng, 200_000)], axis=1)
+    free = np.concatenate([quaternions(rng, 60_000), quaternions(rng, 60_000)], axis=1)
     values = moments(free)
     exact = {}
     for name in statistics.ENSEMBLES:
@@ -84,7 +84,7 @@ def test_spherical_joints_against_weighted_samples():
         wanted = w @ values
         exact[name] = wanted, np.sqrt(w**2 @ (values - wanted) ** 2)
     for name, (wanted, error) in exact.items():
-        mean, sigma = averages(arm, free[:REPLICAS], moments, 0.05, name, 800, gravity=GRAVITY)
+        mean, sigma = averages(arm, free[:REPLICAS], moments, 0.05, name, 600, gravity=GRAVITY)
         off = np.append(mean[:-1] - wanted, mean[-1] - 3.0)
         sigma = np.hypot(sigma, np.append(error, 0.0))
         assert np.abs(off / sigma).max() < 4, name
