@@ -23,7 +23,6 @@ from fixman.kernels.links import (
     RATES,
     SPHERICAL,
     axis,
-    carried,
     component,
     factor_block,
     joint_motion,
@@ -41,12 +40,9 @@ from fixman.kernels.triples import (
     back,
     constants,
     entries,
-    full,
     product,
     put_entries,
     times,
-    transposed,
-    upper,
 )
 from fixman.kernels.vectors import cross, inner, minus, outer, plus, scaled
 
@@ -409,10 +405,9 @@ def difference_frames(kinds, q, other, out):
 def let_go(kind, at, X, i, G, u, Z, columns):
     """Overwrite columns [ω; v] of ``Z (6, …)`` by (1 − G H)ᵀ φᵀ times them, from body i − 1 to i.
 
-    So moves body i with the body before it when its own joint is free.  ``u (6,)`` is room, and
-    ``columns`` the first one and the last but one.
+    So moves body i with the body before it when its own joint is free.  ``u (6,)`` is room.
     """
-    for c in range(columns[0], columns[1]):
+    for c in range(columns):
         ω, v = outwards(X, i, (Z[0, c], Z[1, c], Z[2, c]), (Z[3, c], Z[4, c], Z[5, c]))
         for j in range(RATES[kind]):
             u[j] = -(inner(entries(G, at + j, 0), ω) + inner(entries(G, at + j, 3), v))
@@ -446,70 +441,6 @@ def add_joint(kind, at, D, room, Z):
         solve_block(factor, f, unit)
         for k in range(f):
             Z[(FIRST[kind] + k) % 6, (FIRST[kind] + j) % 6] += unit[k]
-
-
-@step
-def compliance(Z):
-    """The symmetric matrix in the first six columns as a triple (A, B, C)."""
-    A, B, C = (
-        tuple(Z[r + k // 3, c + k % 3] for k in range(9)) for r, c in ((0, 0), (0, 3), (3, 3))
-    )
-    return upper(A), B, upper(C)
-
-
-@step
-def put_compliance(Z, A, B, C):
-    for k in range(9):
-        r, c = k // 3, k % 3
-        Z[r, c], Z[r, 3 + c], Z[3 + c, r], Z[3 + r, 3 + c] = full(A)[k], B[k], B[k], full(C)[k]
-
-
-@step
-def seen_outwards(X, i, A, B, C):
-    """φᵀ (A, B, C) φ, from body i − 1 to body i."""
-    R = transposed(rotation_tuple(X, i))
-    s = scaled(-1.0, times(R, entries(X, i, 9)))
-    C, B, A = carried(R, s, C, transposed(B), A)
-    return A, transposed(B), C
-
-
-@step
-def with_turn(A, B, C, g, h, inverse):
-    """(1 − G H)ᵀ (A, B, C) (1 − G H) + Hᵀ D⁻¹ H of a turning about z with G = [g; h]."""
-    g = g[0], g[1], 0.0 * g[2]  # but for the 1 of the axis itself
-    n, f = plus(times(full(A), g), times(B, h)), plus(back(B, g), times(full(C), h))
-    own = inverse + inner(g, n) + inner(h, f)
-    return (A[0], A[1], -n[0], A[3], -n[1], own), (*B[:6], -f[0], -f[1], -f[2]), C
-
-
-@step
-def with_slide(A, B, C, g, h, inverse):
-    """The same of a sliding along z."""
-    C, B, A = with_turn(C, transposed(B), A, h, g, inverse)
-    return A, transposed(B), C
-
-
-@jit
-def next_compliance(kind, at, X, i, G, D, room, Z, columns):
-    """Ω_ii from Ω_{i−1,i−1} in the first six columns of ``Z``; those after it only move along.
-
-    ``room``: work arrays of (6, 6), (6,) and six zeros.
-    """
-    let_go(kind, at, X, i, G, room[1], Z, (6, columns))
-    if kind < SPHERICAL:
-        A, B, C = compliance(Z)
-        A, B, C = seen_outwards(X, i, A, B, C)
-        g, h, inverse = entries(G, at, 0), entries(G, at, 3), 1.0 / D[at, 0]
-        if kind == PRISMATIC:
-            A, B, C = with_slide(A, B, C, g, h, inverse)
-        else:
-            A, B, C = with_turn(A, B, C, g, h, inverse)
-        put_compliance(Z, A, B, C)
-        return
-    for _ in range(2):
-        let_go(kind, at, X, i, G, room[1], Z, (0, 6))
-        transpose(Z, 6)
-    add_joint(kind, at, D, room, Z)
 
 
 @jit
@@ -575,7 +506,10 @@ def compliance_frames(kinds, links, q, bodies, points, out):
         for i in range(bodies[m - 1] + 1):
             kind = kinds[i]
             R, _ = next_body(X, i, R)
-            next_compliance(kind, at, X, i, G, D, room, Z, 12 if b > 0 else 6)
+            for columns in (12 if b > 0 else 6, 6):
+                let_go(kind, at, X, i, G, room[1], Z, columns)
+                transpose(Z, 6)
+            add_joint(kind, at, D, room, Z)
             at += RATES[kind]
             while b < m and bodies[b] == i:
                 put_entries(marks, b, 0, R)

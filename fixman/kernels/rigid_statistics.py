@@ -18,7 +18,7 @@ from fixman.kernels.links import (
     not_a_number,
     place,
 )
-from fixman.kernels.rigid_kinematics import compliance, next_compliance
+from fixman.kernels.rigid_kinematics import add_joint, let_go, transpose
 from fixman.kernels.spatial_operators import filter_sweep, smoother_sweep
 from fixman.kernels.steps import step
 from fixman.kernels.triples import full, product, summed, transposed
@@ -59,6 +59,12 @@ def thermal_frames(kinds, links, q, out):
 
 
 @step
+def square(Z, r, c):
+    """3×3 block of ``Z`` whose first element is r, c."""
+    return tuple(Z[r + k // 3, c + k % 3] for k in range(9))
+
+
+@step
 def axial(K):
     """Traces of K e× for the three unit vectors e."""
     return K[5] - K[7], K[6] - K[2], K[1] - K[3]
@@ -70,8 +76,7 @@ def gradient(Z, left, i):
     A = full(tuple(left[i, k] for k in range(6)))
     B = tuple(left[i, 6 + k] for k in range(9))
     C = full(tuple(left[i, 15 + k] for k in range(6)))
-    turning, both, sliding = compliance(Z)
-    turning, sliding = full(turning), full(sliding)
+    turning, both, sliding = square(Z, 0, 0), square(Z, 0, 3), square(Z, 3, 3)
     n = plus(
         axial(summed(product(turning, A), product(both, transposed(B)))),
         axial(summed(product(transposed(both), B), product(sliding, C))),
@@ -108,7 +113,10 @@ def gradient_frames(kinds, links, q, out):
         at = 0
         for i in range(n):
             kind = kinds[i]
-            next_compliance(kind, at, X, i, G, D, room, Z, 6)
+            for _ in range(2):  # Ω_ii, as in `compliance_frames`
+                let_go(kind, at, X, i, G, room[1], Z, 6)
+                transpose(Z, 6)
+            add_joint(kind, at, D, room, Z)
             moment, force = gradient(Z, left, i)
             for j in range(RATES[kind]):
                 out[frame, at + j] = component(kind, j, moment, force)
