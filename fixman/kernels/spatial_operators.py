@@ -71,11 +71,12 @@ def keep_ball(G, at, K):
 
 
 @jit
-def filter_sweep(T, loads, kinds, links, X, G, D, nu):
+def filter_sweep(T, loads, kinds, links, X, G, D, nu, left=None):
     """The causal sweep, eqs. 4.4–4.6 and 4.13: P, D, G, ε(k) = T(k) − H(k) z(k), ν = D⁻¹ ε.
 
     z(k) = φ (z + G ε)(k−1) + loads(k), force first.  ``loads (n, 6)`` may be empty, and ``T (nv,)``
-    too.  The body whose pivot is lost, n for overflow, or -1.
+    too.  ``left (n, 21)`` may take what (1 − G H) P leaves of every body's P but the first one's.
+    The body whose pivot is lost, n for overflow, or -1.
     """
     block = np.empty((6, 6))
     scale = np.empty(6)
@@ -95,6 +96,10 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu):
         for j in range(1, f):  # (apart, for the sake of speed)
             e, v = axis(kind, j)
             scale[j] = felt(A0, B0, C0, outwards(X, after, e, v))
+        if left is not None:
+            put_entries(left, after, 0, A)
+            put_entries(left, after, 6, B)
+            put_entries(left, after, 15, C)
         A, B, C = carried(rotation_tuple(X, after), entries(X, after, 9), A, B, C)
         zn, zf = inwards(X, after, zn, zf)
         m, h, about = about_origin(links, i)

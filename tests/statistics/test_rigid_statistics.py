@@ -1,0 +1,91 @@
+"""Langevin dynamics of rigid chains in both ensembles, against quadrature and weighted samples.
+
+Errors are those between independent replicas, seeds are fixed; averages must be within 4σ.
+"""
+
+import numpy as np
+import pytest
+
+from fixman.rigid import SerialChain, composite_body, denoc, kinematics, statistics
+
+pytestmark = pytest.mark.slow
+
+REPLICAS = 768
+GRAVITY = np.array([0.0, -0.7, 0.0])
+
+
+def averages(arm, q, observable, dt, ensemble, steps, **options):
+    """Means of observables (..., nq) → (..., m), and of the kinetic energy, with their errors."""
+    rng = np.random.default_rng(2)
+    options |= {"ensemble": ensemble, "rng": rng}
+    q, qd = statistics.langevin(arm, q, dt, steps // 3, every=steps // 3, **options)
+    q, qd = statistics.langevin(arm, q[-1], dt, steps, qd=qd[-1], every=4, **options)
+    kinetic = kinematics.kinetic_energy(arm, q, qd)[..., None]
+    means = np.concatenate([observable(q), kinetic], axis=-1).mean(axis=0)
+    return means.mean(axis=0), means.std(axis=0) / np.sqrt(len(means))
+
+
+def bends(q):
+    """Height of the first rod, and moments of the other angles."""
+    first, last = np.cos(q[..., 1]), np.cos(q[..., -1])
+    return np.stack([np.sin(q[..., 0]), first, first**2, last, last**2], axis=-1)
+
+
+def quadrature(arm, n, ensemble, points):
+    """Averages over a torus by the trapezoidal rule, exact for what is smooth and periodic."""
+    angles = np.arange(points) * (2 * np.pi / points)
+    q = np.stack(np.meshgrid(*[angles] * n, indexing="ij"), axis=-1).reshape(-1, n)
+    weight = np.exp(-kinematics.potential_energy(arm, q, gravity=GRAVITY))
+    if ensemble == "rigid":
+        weight *= np.sqrt(np.linalg.det(composite_body.inertia_matrix(arm, q)))
+    return weight @ bends(q) / weight.sum()
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_pendulum_chain_against_quadrature(n):
+    arm = SerialChain.planar(np.ones(n), np.ones(n), np.full(n, 1 / 12))
+    q = np.random.default_rng(1).uniform(0, 2 * np.pi, (REPLICAS, n))
+    exact = {name: quadrature(arm, n, name, 40) for name in statistics.ENSEMBLES}
+    for name, wanted in exact.items():
+        mean, sigma = averages(arm, q, bends, 0.05, name, 1000, gravity=GRAVITY)
+        assert np.abs((mean - np.append(wanted, n / 2)) / sigma).max() < 4, name
+        # It tells one ensemble from the other.
+        assert (np.abs((exact["rigid"] - exact["stiff"]) / sigma[:-1]) > 10).any()
+
+
+def quaternions(rng, size):
+    x = rng.normal(size=(size, 4))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def test_spherical_joints_against_weighted_samples():
+    # Dumb-bells on balls: ℳ depends on their bend, and gravity on both.
+    bar = np.diag([0.05, 0.1, 0.1])
+    eye = np.broadcast_to(np.eye(3), (2, 3, 3))
+    places = np.array([[0, 0, 0], [1.0, 0, 0]])
+    centres = np.full((2, 3), [0.5, 0, 0])
+    arm = SerialChain(("spherical",) * 2, eye, places, [1, 1], centres, [bar, bar])
+
+    def moments(q):
+        R = kinematics.frames(arm, q)[0]
+        bend = np.einsum("...i,...i->...", R[..., 0, :, 0], R[..., 1, :, 0])
+        return np.stack([R[..., 0, 1, 0], R[..., 1, 1, 0], bend, bend**2], axis=-1)
+
+    rng = np.random.default_rng(3)
+    free = np.concatenate([quaternions(rng, 60_000), quaternions(rng, 60_000)], axis=1)
+    values = moments(free)
+    exact = {}
+    for name in statistics.ENSEMBLES:
+        log_weight = -kinematics.potential_energy(arm, free, gravity=GRAVITY)
+        if name == "rigid":
+            log_weight = log_weight + 0.5 * denoc.logdet_mass(arm, free)
+        w = np.exp(log_weight - log_weight.max())
+        w /= w.sum()
+        wanted = w @ values
+        exact[name] = wanted, np.sqrt(w**2 @ (values - wanted) ** 2)
+    for name, (wanted, error) in exact.items():
+        mean, sigma = averages(arm, free[:REPLICAS], moments, 0.05, name, 600, gravity=GRAVITY)
+        off = np.append(mean[:-1] - wanted, mean[-1] - 3.0)
+        sigma = np.hypot(sigma, np.append(error, 0.0))
+        assert np.abs(off / sigma).max() < 4, name
+        assert np.abs((exact["rigid"][0] - exact["stiff"][0])[-1]) > 10 * sigma[3]
