@@ -1,5 +1,7 @@
 """Closed chains: exact examples, dense KKT, determinants, projection, refusals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -534,3 +536,35 @@ def test_long_loops_stay_closed():
     free = articulated_body.forward_dynamics(arm, q, rest, tau)
     loose = kinematics.acceleration(arm, q, rest, free, 1999)
     assert np.abs(tip).max() <= 1e-10 * np.abs(loose).max()
+
+
+TWO = SerialChain.planar([1, 1], [1, 1], [1 / 12] * 2)
+
+
+def test_closing_does_not_depend_on_where_the_mechanism_stands():
+    for away in (0.0, 300.0):
+        arm = replace(TWO, translations=[[away, 0, 0], [1, 0, 0]])
+        pin = Closure(End(None, (away + 1.5, 1, 0)), End(1, (1, 0, 0)), ("x", "y"))
+        with pytest.raises(FrameError, match=r"off by -0\.5"):
+            closed.forward_dynamics(Linkage(arm, pin), [0, np.pi / 2], [0, 0], [0, 0])
+
+
+def test_projection_from_afar_turns_joints_by_little_at_a_time():
+    arm = SerialChain.planar(np.ones(4), np.ones(4), np.full(4, 1 / 12))
+    rng = np.random.default_rng(1)
+    goals = rng.uniform(-2.0, 2.0, (40, 4))
+    _, x = kinematics.frames(arm, goals)
+    for goal, place in zip(goals, x, strict=True):
+        pin = Closure(End(None, place[3]), End(3), ("x", "y"))
+        q, _ = closed.project(Linkage(arm, pin), goal + rng.normal(size=4))
+        assert np.abs(q - goal).max() < 3.0 * np.pi  # whole steps turn it by 140
+
+
+def test_no_frames_are_closed_to_none():
+    linkage = Linkage(TWO, Closure(End(None, (2, 0, 0)), End(1, (1, 0, 0)), ("y",)))
+    none = np.zeros((0, 2))
+    assert closed.gap(linkage, none).shape == (0, 1)
+    assert closed.forward_dynamics(linkage, none, none, none).qdd.shape == (0, 2)
+    assert closed.project(linkage, none)[0].shape == (0, 2)
+    for logdet in (closed.logdet_mass, closed.logdet_hard):
+        assert logdet(linkage, none).shape == (0,)

@@ -230,7 +230,28 @@ def test_langevin_refuses():
     ):
         with pytest.raises(ValueError, match=text):
             statistics.langevin(arm, q, 0.1, 4, **wrong)
-    with pytest.raises(FrameError, match=r"overflowed at step \d+ in frame 1: dt=5.0 is too long"):
+    with pytest.raises(FrameError, match=r"rad in step \d+ in frame 1: dt=5.0 is too long"):
         statistics.langevin(
             arm, np.zeros((2, 2)), 5.0, 100, qd=[[0.0, 0.0], [9.0, 30.0]], kT=1e-9, friction=0.0
+        )
+
+
+def test_steps_in_which_a_joint_turns_round_are_refused():
+    arm = SerialChain.planar([1, 1], [1, 1], [1 / 12] * 2)
+    with pytest.raises(FrameError, match=r"rad in step 1: dt=1000"):
+        statistics.langevin(arm, [0.3, 0.4], 1000.0, 50, rng=0)
+
+
+def test_torques_of_ones_own_cannot_change_the_motion_and_say_what_they_raise():
+    arm = SerialChain.planar([1, 1], [1, 1], [1 / 12] * 2)
+
+    def spoil(q):
+        q -= 1.0
+        return -q
+
+    with pytest.raises(ValueError, match="read-only"):
+        statistics.langevin(arm, [1.0, 2.0], 0.01, 1, torque=spoil, rng=0)
+    with pytest.raises(FrameError, match="q is nan"):
+        statistics.langevin(
+            arm, [1.0, 1.0], 0.1, 1, torque=lambda q: statistics.fixman_torque(arm, q * np.nan)
         )

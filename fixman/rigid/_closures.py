@@ -124,7 +124,7 @@ def posture(linkage: Linkage, q: Array, qd: Array) -> Posture:
         V,
         rows.reshape(*lead, 3 * count, count, 6)[..., linkage._held, :, :],
         products,
-        gap.reshape(*lead, -1)[..., linkage._held],
+        gap.reshape(*lead, 3 * count)[..., linkage._held],
         speed,
     )
 
@@ -204,16 +204,16 @@ class Compliance:
             bodies, points = [end.body for end in ends], [end.point for end in ends]
             with in_chain(linkage, c):
                 Ω = kinematics.operational_space_compliance(arm, x, bodies, points)
-            part = at.rows[..., on, :].reshape(*lead, linkage.held, -1)
+            part = at.rows[..., on, :].reshape(*lead, linkage.held, 6 * len(on))
             inverse += part @ Ω @ part.swapaxes(-1, -2)
-            sums = np.diagonal(Ω, axis1=-2, axis2=-1).reshape(*lead, -1, 2, 3).sum(-1)
+            sums = np.diagonal(Ω, axis1=-2, axis2=-1).reshape(*lead, len(on), 2, 3).sum(-1)
             free[..., on, :] = sums
         if not np.isfinite(inverse).all():
             raise _arrays.overflow("compliance of the closures", 0, ())
         both, length = free[..., ::2, :] + free[..., 1::2, :], linkage._lengths**2
         linear = np.maximum(both[..., 0], both[..., 1] * length)
         scale = np.stack([linear, linear / length], axis=-1)
-        scale = np.repeat(scale, 3, axis=-1).reshape(*lead, -1)[..., linkage._held]
+        scale = np.repeat(scale, 3, axis=-1).reshape(*lead, 6 * len(length))[..., linkage._held]
         self.scale = np.sqrt(np.where(scale > 0, scale, 1.0))
         self.values, self.vectors = np.linalg.eigh(
             inverse / (self.scale[..., :, None] * self.scale[..., None, :])

@@ -211,10 +211,19 @@ class Linkage:
 
     @cached_property
     def _reach(self) -> float:
-        """Length that the linkage has at most, but for its prismatic joints."""
-        points = sum(float(np.linalg.norm(end.point)) for end in self._ends)
-        links = sum(float(np.linalg.norm(arm.translations, axis=1).sum()) for arm in self.chains)
-        return points + links or 1.0
+        """Length that the linkage has at most, but for its prismatic joints.
+
+        Where it stands on the base does not matter.
+        """
+        moving = [end.point for end in self._ends if end.body is not None]
+        points = sum(float(np.linalg.norm(point)) for point in moving)
+        links = (np.linalg.norm(arm.translations[1:], axis=1).sum() for arm in self.chains)
+        return points + float(sum(links)) or 1.0
+
+    @cached_property
+    def _turning(self) -> Any:
+        """Which rates are those of turns."""
+        return np.concatenate([model.turning(arm) for arm in self.chains])
 
     @cached_property
     def _units(self) -> Array:

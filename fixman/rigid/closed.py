@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 ROUNDS = 50  # of Newton's method, which needs three to six from nearby
+MOST = 0.5  # that a joint turns in a round
 
 
 class ClosedMotion(NamedTuple):
@@ -183,10 +184,11 @@ def integrate(linkage: Linkage, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) ->
 def project(
     linkage: Linkage, q: ArrayLike, qd: ArrayLike | None = None, *, tolerance: float = 1e-12
 ) -> tuple[Array, Array]:
-    """Positions and rates nearby that close, nearest in the metric of the inertia matrix.
+    """Positions and rates nearby that close.
 
-    Newton's method with the Λ⁻¹ of the dynamics: q moves by the rates −ℳ⁻¹ Aᵀ Λ gap until the gap
-    is closed; rates lose ℳ⁻¹ Aᵀ Λ A θ̇.
+    Newton's method with the Λ⁻¹ of the dynamics: q moves by the rates −ℳ⁻¹ Aᵀ Λ gap, the least in
+    the metric of the inertia matrix, and by no more than half a radian of any joint a round, until
+    the gap is closed; rates lose ℳ⁻¹ Aᵀ Λ A θ̇.
 
     Parameters
     ----------
@@ -225,13 +227,15 @@ def project(
         far = size > limit
         if not far.any():
             break
-        step = integrate(linkage, q, closures.correction(at, q, at.gap))
+        way = closures.correction(at, q, at.gap)
+        turn = np.abs(way[..., linkage._turning]).max(-1, initial=0.0)
+        step = integrate(linkage, q, way / np.maximum(turn / MOST, 1.0)[..., None])
         q = np.where(far[..., None], step, q)
     else:
         frame = int(np.argmax(size))
         raise ConstraintSolveError(
-            f"the gap of {closures.named(linkage, at.gap.reshape(-1, linkage.held)[frame])}",
-            f" does not close in {ROUNDS} rounds: no posture near q may close it",
+            closures.named(linkage, at.gap.reshape(-1, linkage.held)[frame]),
+            f" and does not close in {ROUNDS} rounds: perhaps no posture near q closes it",
             frame=_arrays.frame_index(frame, far.shape),
         )
     for _ in range(2):  # the second time for what rounding leaves

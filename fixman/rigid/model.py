@@ -559,6 +559,17 @@ def configuration(arm: SerialChain, q: ArrayLike) -> Array:
     return given.q.reshape(-1)
 
 
+def turning(arm: SerialChain) -> NDArray[np.bool_]:
+    """Which rates (nv,) are those of turns."""
+    of = {
+        REVOLUTE: [True],
+        PRISMATIC: [False],
+        SPHERICAL: [True] * 3,
+        FREE: [False] * 3 + [True] * 3,
+    }
+    return np.array([turn for kind in arm.kinds.tolist() for turn in of[kind]])
+
+
 def vector(value: ArrayLike, name: str) -> Array:
     """Coerce three components."""
     array = _arrays.real(value, (3,), name, "component")

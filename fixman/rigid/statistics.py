@@ -34,6 +34,7 @@ from fixman.rigid.model import SerialChain
 __all__ = ["fixman_potential", "fixman_torque", "langevin", "thermal_rates"]
 
 ENSEMBLES = ("rigid", "stiff")
+FASTEST = 2.0 * math.pi  # that a joint may turn in a step
 
 
 def thermal_rates(
@@ -184,7 +185,8 @@ def langevin(
     Raises
     ------
     ValueError
-        As `thermal_rates`; also if numbers overflow because dt is too long.
+        As `thermal_rates`; also if numbers overflow or a joint turns by more than a full turn in a
+        step, because dt is too long.
     SingularConstraintError
         As `thermal_rates`.
 
@@ -212,9 +214,15 @@ def langevin(
     def accelerations(q: Array, qd: Array) -> Array:
         tau = np.zeros(qd.shape) if ensemble == "rigid" else fixman_torque(arm, q, kT)
         if torque is not None:
-            tau += _forces(torque(q), tau.shape)
+            seen = q.view()
+            seen.flags.writeable = False
+            try:
+                tau += _forces(torque(seen), tau.shape)
+            except FrameError as error:
+                raise _OwnError(error) from None
         return articulated_body.forward_dynamics(arm, q, qd, tau, gravity=g)
 
+    turning = model.turning(arm)
     keep, fresh = math.exp(-decay), math.sqrt(-math.expm1(-2.0 * decay))
     found = np.empty((steps // every, *q.shape)), np.empty((steps // every, *qd.shape))
     for step in range(1, steps + 1):
@@ -222,15 +230,30 @@ def langevin(
             qd = keep * qd + fresh * thermal_rates(arm, q, kT, rng)
         try:
             q, qd = _moved(arm, q, qd, dt, accelerations)
+        except _OwnError as error:
+            raise error.args[0] from None
         except SingularConstraintError:
             raise
         except FrameError as error:  # all was finite before
             rest = f": dt={dt} is too long for how fast it moves"
             text = f"the motion overflowed at step {step}"
-            raise FrameError(text, rest, frame=error.frame, step=step) from None
+            raise FrameError(text, rest, frame=error.frame, step=step) from error
+        turns = dt * np.abs(qd[..., turning]).max(-1, initial=0.0)
+        if (turns > FASTEST).any():
+            frame = int(np.argmax(turns > FASTEST))
+            raise FrameError(
+                f"a joint turns by {turns.ravel()[frame]:.2g} rad in step {step}",
+                f": dt={dt} is too long for how fast it moves",
+                frame=_arrays.frame_index(frame, turns.shape),
+                step=step,
+            )
         if step % every == 0:
             found[0][step // every - 1], found[1][step // every - 1] = q, qd
     return found
+
+
+class _OwnError(Exception):
+    """Of a user's torque; carries what it raised past what is said of motion."""
 
 
 def _start(
