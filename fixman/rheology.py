@@ -54,9 +54,8 @@ LARGEST = 1e100
 class Shear(NamedTuple):
     """Functions of steady shear at one rate γ̇, each with its standard error, of one chain.
 
-    viscosity : η = σ_xy/γ̇
-    first, second : of the normal stresses, Ψ₁ = (σ_xx − σ_yy)/γ̇² and Ψ₂ = (σ_yy − σ_zz)/γ̇²; in
-        the plane there is no second one, 0 ± 0
+    ``viscosity`` is η = σ_xy/γ̇; ``first`` and ``second`` are those of the normal stresses,
+    Ψ₁ = (σ_xx − σ_yy)/γ̇² and Ψ₂ = (σ_yy − σ_zz)/γ̇².  In the plane there is no second one, 0 ± 0.
     """
 
     viscosity: Mean

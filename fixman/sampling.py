@@ -39,16 +39,10 @@ FOREVER = 2**62
 class Sample:
     """Chains of an ensemble, with weights.
 
-    An average is ``(np.exp(log_weights) * values).sum()``.
-
-    Attributes
-    ----------
-    x : ndarray (size, n, d)
-    log_weights : ndarray (size,)
-        Normalized: their exponentials sum to 1.  All equal unless the method is "reweighted".
-    effective_size : float
-        How many independent chains they are worth.
-    method : "independent", "transfer operator", "reweighted" or "Monte Carlo"
+    ``x (size, n, d)`` are positions; ``log_weights (size,)`` are normalized, their exponentials sum
+    to 1, and all equal unless ``method`` is "reweighted" and not "independent", "transfer operator"
+    or "Monte Carlo".  An average is ``(np.exp(log_weights) * values).sum()``, and
+    ``effective_size`` says how many independent chains they are worth.
     """
 
     x: Array
