@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +209,14 @@ def flag(value: Any, name: str) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False, got {value!r:.80}")
     return bool(value)
+
+
+def require_one_of(value: Any, name: str, known: Iterable[str]) -> None:
+    """Refuse what is none of these words."""
+    known = tuple(known)
+    if value not in known:
+        *first, last = map(repr, known)
+        raise ValueError(f"{name} must be {', '.join(first)} or {last}, got {value!r}")
 
 
 def path(value: Any, name: str) -> Path:

@@ -631,7 +631,5 @@ def _number(array: Any) -> Array:
 def _require(dim: Any = 3, base: Any = "free", ensemble: Any = "rigid") -> None:
     if isinstance(dim, bool) or dim not in (2, 3):
         raise ValueError(f"dim must be 2 or 3, got {dim!r}")
-    if base not in ("free", "fixed"):
-        raise ValueError(f"base must be 'free' or 'fixed', got {base!r}")
-    if ensemble not in ("rigid", "stiff"):
-        raise ValueError(f"ensemble must be 'rigid' or 'stiff', got {ensemble!r}")
+    _arrays.require_one_of(base, "base", ("free", "fixed"))
+    _arrays.require_one_of(ensemble, "ensemble", ("rigid", "stiff"))

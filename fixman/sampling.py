@@ -118,8 +118,7 @@ def sample(
     size = _arrays.positive_int(size, "size")
     generator = _arrays.generator(rng)
     workers = _arrays.positive_int(workers, "workers")
-    if ensemble not in ("rigid", "stiff"):
-        raise ValueError(f"ensemble must be 'rigid' or 'stiff', got {ensemble!r}")
+    _arrays.require_one_of(ensemble, "ensemble", ("rigid", "stiff"))
     if client is not None and not (hasattr(client, "map") and hasattr(client, "gather")):
         raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
     if chain.extra:

@@ -86,12 +86,8 @@ class Brownian:
         _state.make_positive(self, "dt", "kT", "tolerance")
         object.__setattr__(self, "friction", _frictions(self.friction))
         object.__setattr__(self, "flow", flows.checked(self.flow))
-        for name, known in (("ensemble", ("mobility", "stiff", "rigid")), ("scheme", SCHEDULES)):
-            if getattr(self, name) not in tuple(known):
-                *first, last = map(repr, known)
-                raise ValueError(
-                    f"{name} must be {', '.join(first)} or {last}, got {getattr(self, name)!r}"
-                )
+        _arrays.require_one_of(self.ensemble, "ensemble", ("mobility", "stiff", "rigid"))
+        _arrays.require_one_of(self.scheme, "scheme", SCHEDULES)
 
     def parameters(self) -> dict[str, Any]:
         """Return what `from_parameters` makes the stepper from again, ready for JSON."""

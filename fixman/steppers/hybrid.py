@@ -64,8 +64,7 @@ class HybridMonteCarlo:
         _state.require_potential(self.potential)
         _state.make_positive(self, "dt", "kT", "tolerance")
         object.__setattr__(self, "leaps", _arrays.positive_int(self.leaps, "leaps"))
-        if self.ensemble not in ("rigid", "stiff"):
-            raise ValueError(f"ensemble must be 'rigid' or 'stiff', got {self.ensemble!r}")
+        _arrays.require_one_of(self.ensemble, "ensemble", ("rigid", "stiff"))
 
     def parameters(self) -> dict[str, Any]:
         """Return what `from_parameters` makes the stepper from again, ready for JSON."""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
+from fixman import _arrays
 from fixman.chain import Chain
 from fixman.kernels.stepping import DRIFT, FORCE, KICK, NOISE, PROJECT
 from fixman.steppers import state as _state
@@ -57,8 +58,7 @@ class Langevin:
     def __post_init__(self) -> None:
         _state.require_potential(self.potential)
         _state.make_positive(self, "dt", "kT", "friction", "tolerance")
-        if self.ensemble not in ("rigid", "stiff"):
-            raise ValueError(f"ensemble must be 'rigid' or 'stiff', got {self.ensemble!r}")
+        _arrays.require_one_of(self.ensemble, "ensemble", ("rigid", "stiff"))
 
     def parameters(self) -> dict[str, Any]:
         """Return what `from_parameters` makes the stepper from again, ready for JSON."""

@@ -75,8 +75,7 @@ class MonteCarlo:
     def __post_init__(self) -> None:
         _state.require_potential(self.potential, forces=False)
         _state.make_positive(self, "kT")
-        if self.ensemble not in ("rigid", "stiff"):
-            raise ValueError(f"ensemble must be 'rigid' or 'stiff', got {self.ensemble!r}")
+        _arrays.require_one_of(self.ensemble, "ensemble", ("rigid", "stiff"))
         if self.burn_in != 0 or isinstance(self.burn_in, bool):
             object.__setattr__(self, "burn_in", _arrays.positive_int(self.burn_in, "burn_in"))
 
@@ -131,7 +130,8 @@ class MonteCarlo:
         state.tally[:, 2] = WIDEST
         _state.require_near(chain, state)
         prepared = _Prepared.of(chain, state, self)
-        for replica, x in enumerate(state.x):  # one by one, as the kernels will
+        # One by one, as the kernels will; without a potential there is nothing to compile.
+        for replica, x in enumerate(state.x if self.potential is not None else ()):
             try:
                 prepared.bound.energy(x)
             except ValueError as error:
