@@ -333,7 +333,7 @@ def udut(c: Case) -> np.ndarray:
 
 def articulated(c: Case) -> np.ndarray:
     table = counted(bodies._plan(c.arm).table)
-    run(articulated_body.state, table, c.q[0], c.qd[0], c.last[0], c.g, c.out[0])
+    run(articulated_body.state, table, c.q[0], c.qd[0], c.last[0], c.g, c.out[0], None)
     return c.out
 
 

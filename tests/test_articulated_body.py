@@ -299,7 +299,7 @@ def test_two_states_cost_no_more_than_two_alone(room):
 
 def test_few_states_of_a_long_chain(monkeypatch):
     rng = np.random.default_rng(16)
-    monkeypatch.setattr(articulated_body, "REUSED", 1)
+    monkeypatch.setattr(articulated_body, "DEAR", 1)
     arm = SerialChain.random(5, rng, joints=SINGLE)
     q, qd, tau = rng.normal(size=(3, 4, 5))
     W = rng.normal(size=(4, 5, 6))
@@ -310,6 +310,28 @@ def test_few_states_of_a_long_chain(monkeypatch):
     q[2, 1] = np.inf
     with pytest.raises(ValueError, match="frame 2"):
         forward_dynamics(arm, q, qd, tau)
+
+
+def test_long_chains_after_longer_ones_and_in_threads():
+    # Work memory is kept: what is left in it has no part in an answer.
+    rng = np.random.default_rng(19)
+    arms = [SerialChain.random(n, rng, joints=SINGLE) for n in (3000, 1500, 2000)]
+    assert all(articulated_body._plan(arm).roomy for arm in arms)
+    states = [rng.normal(size=(3, 8, arm.n)) for arm in arms]
+    alone = [forward_dynamics(arm, *s[:, 0]) for arm, s in zip(arms, states, strict=True)]
+    with ThreadPoolExecutor(4) as pool:
+        again = [
+            pool.submit(forward_dynamics, arm, *(s[:, 0] if k % 2 else s))
+            for k in range(20)
+            for arm, s in zip(arms, states, strict=True)
+        ]
+    for k, found in enumerate(again):
+        expected, found = alone[k % 3], found.result()
+        if found.ndim == 1:
+            assert np.array_equal(found, expected)
+        else:
+            assert error(found[0], expected) <= 1e-12
+    assert articulated_body._kept.room.size == articulated_body._plan(arms[0]).units
 
 
 def test_results_do_not_depend_on_workers_or_neighbours():

@@ -627,12 +627,15 @@ def accelerations(table, qd, loads, frame, work, qdd, zero):
 
 
 @jit
-def state(table, q, qd, tau, loads, qdd):
-    """q̈ of one state; DONE, or why not, or the body whose pivot is lost."""
+def state(table, q, qd, tau, loads, qdd, room):
+    """q̈ of one state; DONE, or why not, or the body whose pivot is lost.
+
+    ``room``: memory for a row of units, or None.
+    """
     _, nq, nv, units = sizes(table, table.size)
     if q.size != nq or qd.size != nv or tau.size != nv:
         return WRONG_SIZE
-    work = np.empty(units)
+    work = np.empty(units) if room is None else room
     if not outwards(table, q, qd, loads, 0, work, 0.0):
         return NOT_USABLE
     body = inwards(table, tau, 0, work, 0.0)
@@ -653,12 +656,12 @@ def filled(given, frames, width):
 
 
 @jit
-def states(table, q, qd, tau, loads, first, last, qdd):
-    """q̈ of the states from ``first`` to ``last``.
+def states(table, q, qd, tau, loads, first, last, qdd, room):
+    """q̈ of the states from ``first`` to ``last``; ``room`` is memory for eight rows of units.
 
     Returns the first of eight states one of which has no answer, or DONE, and why.
     """
-    n, nq, nv, units = sizes(table, table.size)
+    n, nq, nv, _ = sizes(table, table.size)
     frames = qdd.size // nv
     few = frames < LANES
     answers = qdd
@@ -669,9 +672,8 @@ def states(table, q, qd, tau, loads, first, last, qdd):
         qdd = np.empty(qd.size)
         last = LANES
     zero = eight(0.0)
-    memory = np.empty(LANES * units + LANES)
-    skip = (-memory.ctypes.data // 8) % LANES  # registers of 64 bytes are aligned
-    work = memory[skip:]
+    skip = (-room.ctypes.data // 8) % LANES  # registers of 64 bytes are aligned
+    work = room[skip:]
     for begin in range(first, last, LANES):
         frame = min(begin, last - LANES)
         if not outwards(table, q, qd, loads, frame, work, zero):
@@ -743,16 +745,17 @@ FLOATS = types.Array(types.float64, 1, "C")
 
 
 @cache
-def only_state() -> Any:
-    """Return `state` for the arrays that it takes: it refuses others with a TypeError."""
-    state.compile((FLOATS,) * 6)
-    state.disable_compile()
-    return state
+def only_state(roomy: bool) -> Any:
+    """Return `state`, ``roomy`` or not, for the arrays that it takes, and no others: a TypeError."""
+    only = jit(state.py_func)
+    only.compile((*(FLOATS,) * 6, FLOATS if roomy else types.none))
+    only.disable_compile()
+    return only
 
 
 @cache
 def only_states() -> Any:
     """Return `states`, as `only_state` does."""
-    states.compile((*(FLOATS,) * 5, types.int64, types.int64, FLOATS))
+    states.compile((*(FLOATS,) * 5, types.int64, types.int64, FLOATS, FLOATS))
     states.disable_compile()
     return states

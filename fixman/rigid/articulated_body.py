@@ -17,6 +17,7 @@ takes half the operations; and the velocity terms have their reference points on
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -35,9 +36,12 @@ from fixman.rigid.model import PRISMATIC, RATES, SerialChain
 __all__ = ["forward_dynamics", "pivots"]
 
 _FLOAT64 = np.dtype(np.float64)
-# Bytes: work arrays larger than this are new memory in every call (glibc's malloc), and the first
-# touch of it costs more than what eight states at a time gain, unless many follow.
-REUSED = 2**25
+# Bytes of work arrays.  New memory costs more at the first touch than what is done with it, so that
+# threads keep what is larger than SMALL for their next call, but not more than LARGEST.
+SMALL, LARGEST = 2**17, 2**26
+# Of eight states: what is beyond caches adds the time of one state alone for every so many.
+DEAR = 2**24
+_kept = threading.local()
 
 
 def forward_dynamics(
@@ -81,8 +85,9 @@ def forward_dynamics(
     -----
     O(n) in time and memory.  Batches are computed eight states at a time, so that the last digit
     of a state may differ from what it has alone, but not with its place in the batch.  One state
-    is computed as alone, and so are a few of chains longer than about 17,000 links, up to eight
-    beyond 35,000.  Fewer than eight cost what eight do, less than two alone.
+    is computed as alone, and so are two of chains longer than about 10,000 links, three beyond
+    30,000 and at most seven; otherwise fewer than eight cost what eight do, no more than they would
+    alone.  A thread keeps up to 64 MB of work memory for its next call.
 
     Digits are lost where heavy bodies hang on light ones: of max |q̈| up to 1e-9 if masses range
     over six powers of ten at random, 1e-6 if over ten.
@@ -101,16 +106,20 @@ def forward_dynamics(
             ):
                 plan = arm._tables["articulated_body"]
                 loads = model.falling(gravity)
-                if q.ndim == 1 or (q.ndim == 2 and len(q) == len(qd) == len(tau) == 1):
-                    one = (q, qd, tau) if q.ndim == 1 else (q[0], qd[0], tau[0])
+                flat = q.ndim == 1
+                if flat or (q.ndim == 2 and len(q) == len(qd) == len(tau) == 1):
+                    one = (q, qd, tau) if flat else (q[0], qd[0], tau[0])
                     qdd = empty(plan.nv)
-                    if plan.state(plan.table, *one, loads, qdd) == DONE:
-                        return qdd if q.ndim == 1 else qdd[None]
+                    room = _room(plan.units) if plan.roomy else None
+                    if plan.state(plan.table, *one, loads, qdd, room) == DONE:
+                        return qdd if flat else qdd[None]
                 elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1] == plan.nq:
                     qdd, frames = empty(qd.shape), qd.size // plan.nv
-                    flat = q.ravel(), qd.ravel(), tau.ravel(), loads, 0, frames, qdd.ravel()
-                    if frames > plan.few and plan.states(plan.table, *flat)[1] == DONE:
-                        return qdd
+                    given = q.ravel(), qd.ravel(), tau.ravel(), loads, 0, frames, qdd.ravel()
+                    if frames > plan.few:
+                        room = _room(plan.units8)
+                        if plan.states(plan.table, *given, room)[1] == DONE:
+                            return qdd
         except (AttributeError, KeyError, TypeError):
             pass
     return _forward_dynamics(arm, (q, qd, tau), gravity, wrenches, workers)
@@ -183,15 +192,15 @@ def _states(
     """Run the kernel over all states; the first that fails, and why."""
     frames, out = qdd.size // plan.nv, qdd.ravel()
     if frames == 1:
-        plan.state = kernel.only_state()
-        return 0, int(plan.state(plan.table, *given, out))
+        return _one_by_one(plan, given, range(1), out)
     if frames <= plan.few:
         return _one_by_one(plan, given, range(frames), out)
 
     plan.states = kernel.only_states()
 
     def run(first: int, last: int) -> tuple[int, int]:
-        return plan.states(plan.table, *given, first, last, out)  # type: ignore[no-any-return]
+        room = _room(plan.units8)
+        return plan.states(plan.table, *given, first, last, out, room)  # type: ignore[no-any-return]
 
     # Pieces of whole registers; the last one of all reaches back over states done already.
     registers = -(-frames // LANES)
@@ -215,7 +224,8 @@ def _one_by_one(
     plan: _Plan, given: tuple[Array, Array, Array, Array], frames: range, qdd: Array
 ) -> tuple[int, int]:
     """Compute each of these states alone; the first that fails, and why."""
-    plan.state = kernel.only_state()
+    plan.state = kernel.only_state(plan.roomy)
+    room = _room(plan.units) if plan.roomy else None
     q, qd, tau, loads = given
     nq, nv, size = plan.nq, plan.nv, 6 * plan.n
     for k in frames:
@@ -224,11 +234,21 @@ def _one_by_one(
             felt = np.append(loads[:3], loads[3 + k * size : 3 + (k + 1) * size])
         code = plan.state(
             plan.table, q[k * nq : (k + 1) * nq], qd[k * nv : (k + 1) * nv],
-            tau[k * nv : (k + 1) * nv], felt, qdd[k * nv : (k + 1) * nv],
+            tau[k * nv : (k + 1) * nv], felt, qdd[k * nv : (k + 1) * nv], room,
         )  # fmt: skip
         if code != DONE:
             return k, int(code)
     return 0, DONE
+
+
+def _room(size: int) -> Array:
+    """Memory for a kernel until it returns."""
+    if not SMALL <= 8 * size <= LARGEST:
+        return empty(size)
+    kept: Array | None = getattr(_kept, "room", None)
+    if kept is None or kept.size < size:
+        kept = _kept.room = empty(size)
+    return kept
 
 
 def _failure(code: int, frame: int, lead: Lead) -> ValueError:
@@ -264,9 +284,11 @@ class _Plan:
         parts = (links, frames, places.view(np.float64))
         self.table = np.concatenate([part.reshape(-1) for part in parts])
         self.n, self.nq, self.nv = n, arm.nq, arm.nv
-        memory = 8 * LANES * int(starts[-1])
+        self.units = int(starts[-1])
+        self.units8 = LANES * (self.units + 1)  # aligned
+        self.roomy = 8 * self.units >= SMALL
         # So many states at most are computed one by one.
-        self.few = LANES if memory > REUSED else max(1, 4 * memory // REUSED)
+        self.few = min(LANES - 1, 1 + round(8 * self.units8 / DEAR))
 
 
 def _plan(arm: SerialChain) -> _Plan:
