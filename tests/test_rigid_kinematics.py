@@ -236,6 +236,26 @@ def test_inertia_is_the_inverse_of_compliance(seed):
         assert np.abs((inertia @ compliance - np.eye(len(inertia))) / scale).max() <= 1e-10
 
 
+@pytest.mark.parametrize("far", [1.0, 1e5, 1e8])
+def test_a_body_held_by_a_long_lever(far):
+    """It feels as heavy from far away: V·Λ V is twice what it costs to move so."""
+    rng = np.random.default_rng(3)
+    arm = SerialChain.random(16, rng, joints=("revolute",))
+    q, points = rng.normal(size=16), far * rng.normal(size=(2, 3))
+    where = [15, 8]
+    at_points = kinematics.operational_space_inertia(arm, q, where, points)
+    at_origins = kinematics.operational_space_inertia(arm, q, where)
+    V = rng.normal(size=(2, 6))
+    V[:, 3:] /= far
+    R = kinematics.frames(arm, q)[0][where]
+    origins = V.copy()
+    for k in range(2):
+        origins[k, :3] -= np.cross(V[k, 3:], R[k] @ points[k])
+    wanted = origins.ravel() @ at_origins @ origins.ravel()
+    assert V.ravel() @ at_points @ V.ravel() == pytest.approx(wanted, rel=1e-12)
+    assert np.array_equal(at_points, at_points.T)
+
+
 @given(SEEDS)
 def test_the_tip_is_that_of_the_spatial_operators(seed):
     arm, (q, _, _), (_, point), _ = any_chain(seed, most=25)

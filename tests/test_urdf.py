@@ -137,6 +137,10 @@ def test_joints_off_the_path_are_locked_at_zero(read):
         assert locked.chain == read(text.replace("prismatic", "fixed")).chain
         assert locked.chain.masses[1] == pytest.approx(1.2)
         np.testing.assert_allclose(locked.places["left"].translation[[0, 2]], [0.5, 0.1])
+    for kind in ("planar", "floating"):
+        other = text.replace('"right slide" type="prismatic"', f'"right slide" type="{kind}"')
+        assert other != text
+        assert read(other, "left").chain == moving.chain
     # The chain with the slide, held, needs what the locked one does.
     q, qd, qdd = np.random.default_rng(0).normal(size=(3, 2))
     tau = newton_euler.inverse_dynamics(locked.chain, q, qd, qdd, gravity=(0, 0, -G))
@@ -193,6 +197,8 @@ def test_robots_are_kept_and_not_changed(read):
         found.joint_names = ()
     with pytest.raises(ValueError, match="read-only"):
         found.places["fore"].rotation[0, 0] = 2.0
+    with pytest.raises(TypeError, match="item assignment"):
+        found.places["fore"] = found.places["base"]
     same = pickle.loads(pickle.dumps(found))
     assert same.chain == found.chain
     assert same.joint_names == found.joint_names
@@ -271,6 +277,9 @@ MIMIC = '<mimic joint="right slide"/>'
             r"value of the mass of link 'upper' is '\$\{m\}': this is xacro",
         ),
         (changed('link name="fore"', 'link name="${p}fore"'), "left", "this is xacro"),
+        (changed('value="2"', 'value="$(arg m)"'), "left", r"'\$\(arg m\)': this is xacro"),
+        (changed('value="2"', 'value="2_0"'), "left", "'2_0': expected a finite number"),
+        (changed('value="2"', 'value="٢"'), "left", "'٢': expected a finite number"),
         (robot(link("a")), None, "^[^:]*: no joint moves"),
         (
             robot(*ARM, *HAND),
@@ -328,17 +337,8 @@ MIMIC = '<mimic joint="right slide"/>'
         ),
         (changed(' type="continuous"', ""), None, "joint 'elbow' has no type"),
         (changed("continuous", "ball"), None, "joint 'elbow' is 'ball': no such type is known"),
-        (
-            changed("continuous", "planar"),
-            "left",
-            "joint 'elbow' is 'planar': planar joints are not supported",
-        ),
+        (changed("continuous", "planar"), "left", "joint 'elbow' is planar: of joints that move"),
         (changed("continuous", "floating"), "left", "joint 'elbow' is floating: only the first"),
-        (
-            changed('"right slide" type="prismatic"', '"right slide" type="floating"'),
-            "left",
-            "joint 'right slide' is floating",
-        ),
         (
             changed('<axis xyz="0 -2 0"/>', '<axis xyz="0 -2 0"/>' + MIMIC),
             "left",

@@ -29,7 +29,7 @@ from fixman import _arrays
 from fixman._arrays import Array
 from fixman.errors import SingularConstraintError
 from fixman.kernels import rigid_kinematics as kernels
-from fixman.rigid import model
+from fixman.rigid import model, spatial
 from fixman.rigid.model import Given, SerialChain
 
 __all__ = [
@@ -500,7 +500,10 @@ def operational_space_inertia(
         As `operational_space_compliance`, and where the bodies cannot move in every direction:
         too few joints, or a singular posture.
     """
-    compliance = operational_space_compliance(arm, q, body, point, linear=linear)
+    linear = _arrays.flag(linear, "linear")
+    bodies, points = _marks(arm, body, point)
+    at = points if linear else np.zeros(3)
+    compliance = operational_space_compliance(arm, q, bodies, at, linear=linear)
     flat = compliance.reshape(-1, *compliance.shape[-2:])
     size = np.sqrt(np.diagonal(flat, axis1=1, axis2=2))
     size = np.where(size > 0.0, size, 1.0)
@@ -508,16 +511,34 @@ def operational_space_inertia(
     moves = (np.linalg.eigvalsh(flat / scale) >= LOST).sum(1)
     if (moves < size.shape[1]).any():
         frame = int(np.argmax(moves < size.shape[1]))
+        hint = "linear=True asks for forces alone"
+        if linear:
+            hint = "or the point is so far from the body that rounding hides it"
         raise SingularConstraintError(
             f"there is no operational-space inertia of body {body}",
             f": it moves in {moves[frame]} of {size.shape[1]} directions and would be infinitely "
-            "heavy in the others; linear=True asks for forces alone, and "
-            "operational_space_compliance always has an answer",
+            f"heavy in the others; {hint}, and operational_space_compliance always has an answer",
             frame=_arrays.frame_index(frame, compliance.shape[:-2]),
-            body=int(np.max(body)),
+            body=int(np.max(bodies)),
         )
     inverse = np.linalg.inv(flat / scale) / scale
-    return np.asarray(0.5 * (inverse + inverse.swapaxes(1, 2))).reshape(compliance.shape)
+    inverse = inverse.reshape(compliance.shape)
+    inertia = inverse if linear else _seen_from(inverse, arm, q, bodies, points)
+    return 0.5 * (inertia + inertia.swapaxes(-1, -2))
+
+
+def _seen_from(
+    inertia: Array, arm: SerialChain, q: ArrayLike, bodies: NDArray[np.int64], points: Array
+) -> Array:
+    """Λ at points, from that at the bodies' origins, without the digits that distances cost Ω."""
+    m = bodies.size
+    R = frames(arm, q)[0][..., bodies, :, :]
+    shift = np.zeros((*R.shape[:-2], 6, 6))  # velocities of origins from those of points
+    shift[...] = np.eye(6)
+    shift[..., :3, 3:] = spatial.skew(np.einsum("...mij,mj->...mi", R, points))
+    blocks = inertia.reshape(*inertia.shape[:-2], m, 6, m, 6)
+    seen = np.einsum("...aji,...ajbk,...bkl->...aibl", shift, blocks, shift, optimize=True)
+    return np.asarray(seen).reshape(inertia.shape)
 
 
 # --- arguments --------------------------------------------------------------------------------

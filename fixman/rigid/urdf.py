@@ -1,8 +1,8 @@
 """Robots from URDF files: the serial path to one link, with all that is fixed to its bodies.
 
 A URDF file is a tree of links.  Fixed joints are merged; the joints from the root to ``tip`` are
-those of the chain; the others are locked at zero, and their links lumped into the body that
-carries them.  Limits, damping, friction, shapes and transmissions are not read.
+those of the chain; the others, of whatever kind, are locked at zero, and their links lumped into
+the body that carries them.  Limits, damping, friction, shapes and transmissions are not read.
 
 The standard library's parser does it.  Those packages that read URDF and are maintained bring
 meshes or a renderer along, for what takes a few elements of XML here.
@@ -11,11 +11,13 @@ meshes or a renderer along, for what takes a few elements of XML here.
 from __future__ import annotations
 
 import math
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +36,9 @@ _KINDS: dict[str, Joint] = {
     "floating": "free",
 }
 _XACRO = "this is xacro: expand it first, `xacro robot.xacro > robot.urdf`"
+_DECIMAL = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+)  # float() takes 1_0 and ١
 
 
 class Place(NamedTuple):
@@ -63,6 +68,12 @@ class Robot:
     joint_names: tuple[str, ...]
     body_names: tuple[str, ...]
     places: Mapping[str, Place]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "places", MappingProxyType(dict(self.places)))
+
+    def __reduce__(self) -> tuple[object, ...]:  # views of a dict cannot be pickled
+        return Robot, (self.chain, self.joint_names, self.body_names, dict(self.places))
 
 
 class _Inertial(NamedTuple):
@@ -101,8 +112,8 @@ def read(path: str | PathLike[str], tip: str | None = None) -> Robot:
     ------
     ValueError
         Naming file, link and joint: for what is no URDF, no tree, no finite number; for planar and
-        mimic joints on the path; for a moving body without mass or with an inertia that no body
-        has.
+        mimic joints on the path, and floating ones that are not its first; for a moving body
+        without mass or with an inertia that no body has.
     OSError
         Where the file cannot be read.
     """
@@ -216,11 +227,7 @@ def _assembled(
         if not np.isfinite(p).all():
             raise ValueError(f"the place of joint {joint.name!r} overflows")
         if joint.name in path:
-            _require_known(joint)
-        if joint.kind == "floating" and (joint.name not in path or moving):
-            known = "only the first that moves on the way to the tip can be, a free base"
-            raise ValueError(f"joint {joint.name!r} is floating: {known}")
-        if joint.name in path:
+            _require_known(joint, moving)
             C = np.eye(3) if joint.kind == "floating" else _frame(joint.axis)
             frames.append((R @ C, p))
             moving.append(joint)
@@ -239,7 +246,14 @@ def _assembled(
     return Robot(chain, *names, places)
 
 
-def _require_known(joint: _Joint) -> None:
+def _require_known(joint: _Joint, moving: list[_Joint]) -> None:
+    """Refuse what a chain has no joint for, where it is on the path."""
+    if joint.kind == "planar":
+        known = f"of joints that move the path may have {_listed([*_KINDS])}"
+        raise ValueError(f"joint {joint.name!r} is planar: {known}")
+    if joint.kind == "floating" and moving:
+        known = "only the first that moves on the way to the tip can be, a free base"
+        raise ValueError(f"joint {joint.name!r} is floating: {known}")
     if joint.mimics is not None:
         raise ValueError(
             f"joint {joint.name!r} mimics {joint.mimics!r}: joints that depend on others are not "
@@ -344,7 +358,7 @@ def _attribute(element: ET.Element, name: str, where: str) -> str:
         raise ValueError(f"{where} has no {name}")
     if len(text) > 1000:
         raise ValueError(f"the {name} of {where} has {len(text)} characters: expected a few")
-    if "${" in text:
+    if "${" in text or "$(" in text:
         raise ValueError(f"the {name} of {where} is {text!r:.80}: {_XACRO}")
     return text
 
@@ -365,11 +379,12 @@ def _needed(element: ET.Element, tag: str, where: str) -> ET.Element:
 
 def _numbers(element: ET.Element, name: str, where: str, count: int = 1) -> Array:
     text = _attribute(element, name, where)
-    try:
-        values = [float(part) for part in text.split()]
-    except ValueError:
-        values = []
-    if len(values) != count or not all(map(math.isfinite, values)):
+    values = [float(part) for part in text.split() if _DECIMAL.fullmatch(part)]
+    if (
+        len(values) != len(text.split())
+        or len(values) != count
+        or not all(map(math.isfinite, values))
+    ):
         expected = "a finite number" if count == 1 else f"{count} finite numbers"
         raise ValueError(f"the {name} of {where} is {text!r:.80}: expected {expected}")
     return np.array(values)
@@ -421,9 +436,9 @@ def _joint(element: ET.Element) -> _Joint:
     name = _name(element)
     where = f"joint {name!r}"
     kind = _attribute(element, "type", where)
-    if kind not in _KINDS and kind != "fixed":
-        known = "planar joints are not supported" if kind == "planar" else "no such type is known"
-        raise ValueError(f"{where} is {kind!r:.80}: {known}, of {_listed(['fixed', *_KINDS])}")
+    known = ["fixed", *_KINDS, "planar"]
+    if kind not in known:
+        raise ValueError(f"{where} is {kind!r:.80}: no such type is known, of {_listed(known)}")
     parent, child = (
         _attribute(_needed(element, role, where), "link", f"the {role} of {where}")
         for role in ("parent", "child")

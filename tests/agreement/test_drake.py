@@ -29,7 +29,10 @@ class Drake:
     """
 
     def __init__(self, arm, q, qd):
-        plants, tree = import_module("pydrake.multibody.plant"), import_module("pydrake.multibody.tree")
+        plants, tree = (
+            import_module("pydrake.multibody.plant"),
+            import_module("pydrake.multibody.tree"),
+        )
         math = import_module("pydrake.math")
         self.plant = plant = plants.MultibodyPlant(time_step=0.0)
         plant.mutable_gravity_field().set_gravity_vector(GRAVITY)
