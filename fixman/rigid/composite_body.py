@@ -29,6 +29,7 @@ from scipy.linalg import lapack
 from fixman._arrays import Array, overflow
 from fixman.kernels.rigid_composite_body import convective_frames, inertia_frames, substitute
 from fixman.rigid import model
+from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.newton_euler import without_bias
 
@@ -36,7 +37,7 @@ __all__ = ["convective_matrix", "forward_dynamics", "inertia_matrix"]
 
 
 def inertia_matrix(arm: SerialChain, q: ArrayLike) -> Array:
-    """Generalized inertia matrix I = Nᵀ M N (saha_1999, eq. 24).
+    """Generalized inertia matrix I = Nᵀ M N + diag(armature) (saha_1999, eq. 24).
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def convective_matrix(
 ) -> Array:
     """Matrix of convective inertia terms C = Nᵀ (M Ṅ + Ṁ N) (saha_1999, eqs. 25–29).
 
-    The equations of motion are I θ̈ + C θ̇ = τ, and İ − 2C is skew-symmetric.
+    The equations of motion are I θ̈ + C θ̇ = τ + `joints.passive_forces`; İ − 2C is skew-symmetric.
 
     Parameters
     ----------
@@ -127,7 +128,7 @@ def forward_dynamics(
     SingularConstraintError
         If the inertia matrix is singular to rounding: joints move nothing, or a body too light.
     """
-    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+    given = driven(arm, q, qd, tau, gravity, wrenches)
     φ = without_bias(given)
     matrix = _inertia(given).reshape(-1, arm.nv, arm.nv)
     try:

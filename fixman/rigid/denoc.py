@@ -12,7 +12,8 @@ with the symbols and equation numbers of saha_1996; hats on ψ are the other way
 
 Where this leaves the papers: twists are those of mass centres, angular before linear, as there,
 but resolved in each body's own axes, so that rounding stays local.  A joint of f_i degrees of
-freedom has a p_i of 6 × f_i and a pivot m̂_i of f_i × f_i, so D has blocks; nothing else changes.
+freedom has a p_i of 6 × f_i and a pivot m̂_i of f_i × f_i, so D has blocks.  Armature of a joint is
+added to its pivot.  Nothing else changes.
 Bodies count from 0.
 """
 
@@ -24,6 +25,7 @@ from numpy.typing import ArrayLike
 from fixman._arrays import Array, overflow
 from fixman.kernels import denoc as kernels
 from fixman.rigid import model
+from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.newton_euler import without_bias
 from fixman.rigid.spatial import propagation
@@ -75,7 +77,7 @@ def forward_dynamics(
     times as much in planar arms.  Where that matters take `articulated_body`, or ``method="fd3"``
     of `spatial_operators`.
     """
-    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+    given = driven(arm, q, qd, tau, gravity, wrenches)
     out = np.empty_like(given.last)
     left = without_bias(given)
     bad = kernels.forward_frames(given.q, left, arm._kinds, arm._table, out)

@@ -19,7 +19,7 @@ Where this leaves the report: spatial vectors are resolved in the axes of their 
 joint has H(k) of 3 × 6 and a free base H(N) of 6 × 6 (appendix B), D(k) is a block, and the rates
 of a free base, linear before angular and in its own axes, add a(N) = [0; ω × v].  A wrench on any
 link is subtracted from b(k) and generalizes B f(0).  Gravity is an acceleration −g of the base
-(3.21).
+(3.21).  Armature J(k) of a joint is added to D(k) = H P Hᵀ (4.6) and to ℳ.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from fixman._arrays import Array, Lead, overflow
 from fixman.kernels import links
 from fixman.kernels import spatial_operators as kernels
 from fixman.rigid import model, spatial
+from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.newton_euler import without_bias
 
@@ -103,7 +104,7 @@ def forward_dynamics(
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {METHODS}, got {method!r}")
-    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+    given = driven(arm, q, qd, tau, gravity, wrenches)
     if method in ("fd2", "fd4"):
         algorithm = _fd4 if method == "fd4" else lambda *frame: _fd2(*frame)[0]
         return _link_by_link(given, algorithm, (arm.nv,), "θ̈")
@@ -134,7 +135,7 @@ def link_accelerations(
         Of each body's origin, then angular, in the body's axes; bodies base to tip.  They are
         those of the bodies: the report's, with gravity, are relative to free fall.
     """
-    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+    given = driven(arm, q, qd, tau, gravity, wrenches)
     alpha = _link_by_link(given, lambda *frame: np.stack(_fd2(*frame)[1]), (arm.n, 6), "α")
     return np.roll(alpha[..., ::-1, :], 3, axis=-1)
 
@@ -284,7 +285,7 @@ def operators(arm: SerialChain, q: ArrayLike) -> Operators:
 
 
 class _Links:
-    """φ(k+1,k), H(k), M(k) of every link, tip to base: index k − 1 is the report's link k."""
+    """φ(k+1,k), H(k), M(k), J(k) of every link, tip to base: index k − 1 is the report's link k."""
 
     def __init__(self, arm: SerialChain, q: Array, frame: int, lead: Lead) -> None:
         X = np.empty((arm.n, 12))
@@ -299,6 +300,7 @@ class _Links:
         self.kind = [arm.joints[i] for i in tip_to_base]
         ends = arm.rate_offsets
         self.rates = [np.arange(ends[i], ends[i + 1]) for i in tip_to_base]
+        self.J = [arm.armature[rates] for rates in self.rates]
         # H(k) of eqs. 2.16, 2.31, b.2; φ(k+1,k) of eq. 2.16; M(k) of eq. 2.15 about link origins
         self.H = [spatial.joint_axes(arm.kinds[i]).T for i in tip_to_base]
         with _unchecked():
@@ -449,11 +451,12 @@ def _riccati(link: _Links) -> tuple[list[Array], list[Array], list[Array], list[
         if k:
             passed = P[k - 1] - G[k - 1] @ D[k - 1] @ G[k - 1].T
             axes = link.H[k - 1].any(axis=0)
-            passed[axes], passed[:, axes] = 0.0, 0.0  # H passed = 0, to the last digit
+            held = link.J[k - 1][:, None] * G[k - 1].T
+            passed[axes], passed[:, axes] = held, held.T  # H passed, without a subtraction
             carried = link.phi[k - 1] @ passed @ link.phi[k - 1].T
             P[k] += 0.5 * (carried + carried.T)
             size = np.diag(abs(link.phi[k - 1]) @ abs(P[k - 1]) @ abs(link.phi[k - 1]).T)
-        D.append(np.asarray(H @ P[k] @ H.T, dtype=np.float64))
+        D.append(np.asarray(H @ P[k] @ H.T + np.diag(link.J[k]), dtype=np.float64))
         if not (np.isfinite(P[k]).all() and np.isfinite(size).all()):
             raise overflow("articulated inertia P", link.frame, link.lead)
         f, factor = D[k].shape[0], np.empty((6, 6))
