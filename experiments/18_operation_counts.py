@@ -354,7 +354,7 @@ def _by_link(c: Case, algorithm: Any) -> Any:
     numbers = SimpleNamespace(
         n=arm.n, joints=arm.joints, kinds=arm.kinds, rate_offsets=arm.rate_offsets,
         masses=counted(arm.masses), centres=counted(arm.centres), inertias=counted(arm.inertias),
-        _kinds=c.kinds, _table=c.table,
+        armature=counted(arm.armature), _kinds=c.kinds, _table=c.table,
     )  # fmt: skip
     link = plain("_Links", operators._Links)(numbers, c.q[0], 0, ())
     return run(algorithm, link, c.qd[0], c.last[0], c.g, _objects((arm.n, 6)))
@@ -456,9 +456,10 @@ def formula(polynomial: tuple) -> str:
     return " ".join(parts).removeprefix("+ ") or "0"
 
 
-def crossover(cheap: Callable[[int], float], dear: Callable[[int], float], sizes: Any) -> int:
+def crossover(cheap: Callable[[int], float], dear: Callable[[int], float], sizes: Any) -> str:
     """Return the first of the sizes from which on one is cheaper than the other."""
-    return next(n for k, n in enumerate(sizes) if all(cheap(m) < dear(m) for m in sizes[k:]))
+    found = (n for k, n in enumerate(sizes) if all(cheap(m) < dear(m) for m in sizes[k:]))
+    return str(next(found, f"> {sizes[-1]}"))
 
 
 def operations(pair: tuple) -> Callable[[int], Fraction]:
@@ -471,11 +472,18 @@ TIMED = {
     "articulated body": bodies.forward_dynamics,
     "UDUᵀ": saha.forward_dynamics,
     "FD1": lambda *state, **loads: operators.forward_dynamics(*state, **loads, method="fd1"),
+    "FD2": lambda *state, **loads: operators.forward_dynamics(*state, **loads, method="fd2"),
     "FD3": operators.forward_dynamics,
+    "FD4": lambda *state, **loads: operators.forward_dynamics(*state, **loads, method="fd4"),
     "partition": partition.forward_dynamics,
+    "partition, refine=1": lambda *state, **loads: partition.forward_dynamics(
+        *state, **loads, refine=1
+    ),
     "composite body": composite_body.forward_dynamics,
 }
 BATCH = 64
+# Links, at most, alone and in a batch.
+LONGEST = {"FD2": (100, 0), "FD4": (100, 0), "composite body": (1000, 100)}
 
 
 def times(sizes: list[int], budget: float) -> dict[tuple[str, int, int], float]:
@@ -483,10 +491,13 @@ def times(sizes: list[int], budget: float) -> dict[tuple[str, int, int], float]:
     calls = {}
     for n in sizes:
         arm, rng = dh_arm(n), np.random.default_rng(n)
-        for frames in (1, BATCH):
+        for k, frames in enumerate((1, BATCH)):
             state = rng.normal(size=(3, n) if frames == 1 else (3, frames, n))
             for name, forward in TIMED.items():
-                calls[name, n, frames] = lambda f=forward, a=arm, s=state: f(a, *s, gravity=GRAVITY)
+                if n <= LONGEST.get(name, (n, n))[k]:
+                    calls[name, n, frames] = lambda f=forward, a=arm, s=state: f(
+                        a, *s, gravity=GRAVITY
+                    )
     best, blocks = dict.fromkeys(calls, math.inf), {}
     for key, call in calls.items():
         call()
@@ -514,7 +525,7 @@ def row(task: str, algorithm: str, source: str, pair: tuple) -> dict[str, str]:
     for n in (6, 12):
         out |= {f"{kind}, n = {n}": str(value(p, n)) for kind, p in zip("MA", pair, strict=True)}
     blank = ("guards", "M as written, n = 6", "A as written, n = 6")
-    return out | dict.fromkeys((*blank, *CROSSED), "")
+    return out | dict.fromkeys((*blank, *CROSSED, *(_spent(*at) for at in SPENT)), "")
 
 
 CROSSED = (
@@ -525,6 +536,13 @@ CROSSED = (
 )
 
 
+SPENT = [(n, frames) for n in (6, 30, 100, 1000, 10_000) for frames in (1, BATCH)]
+
+
+def _spent(n: int, frames: int) -> str:
+    return f"ns a link, n = {n}" + (f", {frames} states" if frames > 1 else "")
+
+
 def table(counts: dict, clock: dict, sizes: list[int]) -> list[dict[str, str]]:
     rows = [row("inverse", name, "published", pair) for name, pair in INVERSE.items()]
     whole = range(2, 200)
@@ -532,7 +550,7 @@ def table(counts: dict, clock: dict, sizes: list[int]) -> list[dict[str, str]]:
     for name, pair in FORWARD.items():
         rows.append(row("forward", name, "published", pair))
         if name != "Walker and Orin 1982":
-            rows[-1][CROSSED[0]] = str(crossover(operations(pair), published, whole))
+            rows[-1][CROSSED[0]] = crossover(operations(pair), published, whole)
     for name, (M, A, guards) in counts.items():
         task = "inverse" if name == "Newton–Euler" else "forward"
         line = row(task, name, "counted", (M, A))
@@ -542,23 +560,34 @@ def table(counts: dict, clock: dict, sizes: list[int]) -> list[dict[str, str]]:
         if task == "forward" and name != "composite body":
             ours = operations(counts["composite body"])
             for column, dear in zip(CROSSED, (published, ours), strict=False):
-                line[column] = str(crossover(operations((M, A)), dear, whole))
-        if name in TIMED and name != "composite body":
+                line[column] = crossover(operations((M, A)), dear, whole)
+        fill(line, name, clock)
+        if name in TIMED and name not in LONGEST:
             for column, frames in zip(CROSSED[2:], (1, BATCH), strict=True):
                 cheap, dear = (
                     lambda n, of=of, frames=frames: clock[of, n, frames]
                     for of in (name, "composite body")
                 )
-                line[column] = str(crossover(cheap, dear, sizes))
+                line[column] = crossover(cheap, dear, sizes)
         rows.append(line)
-    return rows
+    refined = dict.fromkeys(rows[0], "")
+    refined |= {"task": "forward", "algorithm": "partition, refine=1", "source": "timed"}
+    fill(refined, refined["algorithm"], clock)
+    return [*rows, refined]
+
+
+def fill(line: dict[str, str], name: str, clock: dict) -> None:
+    """Write the times that there are."""
+    for n, frames in SPENT:
+        if (name, n, frames) in clock:
+            line[_spent(n, frames)] = f"{1e9 * clock[name, n, frames] / n:.3g}"
 
 
 def report(rows: list[dict[str, str]]) -> None:
     for task in ("inverse", "forward"):
         print(f"\n{task} dynamics{'':9}{'multiplications':36}{'additions':34}{'n = 6':14}guards")
         for line in rows:
-            if line["task"] == task:
+            if line["task"] == task and line["M"]:
                 six = f"{line['M, n = 6']}M {line['A, n = 6']}A"
                 print(f"{line['algorithm']:25}{line['M']:36}{line['A']:34}{six:14}{line['guards']}")
     print(f"\ncheaper than O(n³) from n =   published   counted     alone     of {BATCH}")
@@ -566,6 +595,11 @@ def report(rows: list[dict[str, str]]) -> None:
         if line[CROSSED[0]]:
             found = (f"{line[column]:>10}" for column in CROSSED)
             print(f"{line['algorithm']:26}", *found, sep="")
+    print(f"\nns a link, one state and {BATCH}", *(f"{n:>15}" for n, frames in SPENT[::2]))
+    for line in rows:
+        found = [line[_spent(*at)] for at in SPENT]
+        if any(found):
+            print(f"{line['algorithm']:26}", *(f"{x:>7}" for x in found))
 
 
 LINES = {"articulated body": 0, "UDUᵀ": 1, "partition": 3, "composite body": 2}
@@ -603,7 +637,8 @@ def main() -> None:
     sizes = [2, 4, 6, 8, 12, 24] if out.quick else [*range(2, 33, 2), 40, 48, 64]
     checks = [8] if out.quick else [8, 13]
     counts = {name: fitted(algorithm, checks) for name, algorithm in ALGORITHMS.items()}
-    clock = times(sizes, 1.0 if out.quick else 40.0)
+    lengths = sorted({n for n, _ in SPENT if n <= 30 or not out.quick})
+    clock = times(sizes, 1.0 if out.quick else 30.0) | times(lengths, 1.0 if out.quick else 40.0)
     rows = table(counts, clock, sizes)
     report(rows)
     out.write_csv(rows)
