@@ -14,7 +14,6 @@ from fixman.rigid import (
     kinematics,
     partition,
     spatial,
-    spatial_operators,
 )
 from rigid_cases import changed, random_state
 from rigid_oracles import exact_motion, move, random_q
@@ -254,15 +253,6 @@ def test_a_body_held_by_a_long_lever(far):
     wanted = origins.ravel() @ at_origins @ origins.ravel()
     assert V.ravel() @ at_points @ V.ravel() == pytest.approx(wanted, rel=1e-12)
     assert np.array_equal(at_points, at_points.T)
-
-
-@given(SEEDS)
-def test_the_tip_is_that_of_the_spatial_operators(seed):
-    arm, (q, _, _), (_, point), _ = any_chain(seed, most=25)
-    wanted = spatial_operators.operational_inertia_inverse(arm, q, point=point)
-    R = np.kron(np.eye(2), kinematics.frames(arm, q)[0][-1])
-    found = kinematics.operational_space_compliance(arm, q, arm.n - 1, point)
-    assert error(found, R @ wanted @ R.T) <= 1e-12
 
 
 @given(SEEDS)

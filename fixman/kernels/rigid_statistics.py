@@ -118,7 +118,7 @@ def gradient_frames(kinds, links, q, out):
         at = 0
         for i in range(n):
             kind = kinds[i]
-            seen_from(X, i, Z, F, unloaded)
+            seen_from(X, i, Z, F)
             moment, force = gradient(Z, left, i)
             freed(kind, at, G, Z, F)
             add_joint(kind, at, D, room, Z)

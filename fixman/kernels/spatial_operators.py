@@ -43,7 +43,7 @@ from fixman.kernels.links import (
 from fixman.kernels.rigid_newton_euler import loosen
 from fixman.kernels.steps import step
 from fixman.kernels.triples import entries, full, put_entries, transposed
-from fixman.kernels.vectors import inner, outer, plus
+from fixman.kernels.vectors import inner, plus
 
 UNIT = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
@@ -217,15 +217,12 @@ def forward_frames(q, T, bias, kinds, links, out):
 
 
 @jit
-def seen_from(X, i, Y, F, point):
-    """Overwrite Y by φᵀ Y φ, from body i − 1 to body i, or to ``point`` of the last body."""
+def seen_from(X, i, Y, F):
+    """Overwrite Y by φᵀ Y φ, from body i − 1 to body i."""
     for _ in range(2):
         for c in range(6):
             yn, yf = (Y[0, c], Y[1, c], Y[2, c]), (Y[3, c], Y[4, c], Y[5, c])
-            if i < X.shape[0]:
-                yn, yf = outwards(X, i, yn, yf)
-            else:
-                yf = plus(yf, outer(yn, (point[0], point[1], point[2])))
+            yn, yf = outwards(X, i, yn, yf)
             put_entries(F, c, 0, yn)
             put_entries(F, c, 3, yf)
         Y[:] = F
@@ -249,62 +246,3 @@ def freed(kind, at, G, Y, F):
         for r in range(6):
             for c in range(r):
                 Y[r, c], Y[c, r] = Y[c, r], Y[r, c]
-
-
-@jit
-def tip_inertia_frames(q, point, kinds, links, out):
-    """Λ⁻¹ = J M⁻¹ Jᵀ at ``point (3,)`` of the last body into ``out (frames, 6, 6)``, linear first.
-
-    With J = Bᵀ φᵀ Hᵀ (3.13), eqs. 4.16 and 5.4 give Λ⁻¹ = Bᵀ ψᵀ Hᵀ D⁻¹ H ψ B = φᵀ(1,0) Υ(1) φ(1,0):
-
-        Υ(k) = ψᵀ(k+1,k) Υ(k+1) ψ(k+1,k) + Hᵀ(k) D⁻¹(k) H(k),  Υ(N+1) = 0.
-
-    Returns as `forward_frames` does.
-    """
-    n = kinds.size
-    nv = 0
-    for i in range(n):
-        nv += RATES[kinds[i]]
-    X = np.empty((n, 12))
-    G = np.empty((nv, 6))
-    D = np.empty((nv, 6))
-    nu = np.empty(nv)
-    none = np.empty(0)
-    unloaded = np.empty((0, 6))
-    Y = np.empty((6, 6))
-    F = np.empty((6, 6))
-    block = np.empty((6, 6))
-    scale = np.zeros(6)
-    for frame in range(q.shape[0]):
-        if not_a_number(q[frame]) != 0.0 or not place(q[frame], kinds, links, X):
-            return frame * (n + 1) + n
-        body = filter_sweep(none, unloaded, kinds, links, X, G, D, nu)
-        if body >= 0:
-            return frame * (n + 1) + body
-        Y[:] = 0.0
-        at = 0
-        for i in range(n + 1):
-            if i > 0:
-                seen_from(X, i, Y, F, point)
-            if i == n:
-                break
-            kind = kinds[i]
-            f = RATES[kind]
-            freed(kind, at, G, Y, F)
-            factor_block(D, at, f, scale, 0.0, block)
-            for j in range(f):
-                for c in range(f):
-                    F[j, c] = 1.0 if c == j else 0.0
-                solve_block(block, f, F[j])
-            for j in range(f):
-                for c in range(f):
-                    Y[(FIRST[kind] + j) % 6, (FIRST[kind] + c) % 6] += 0.5 * (F[j, c] + F[c, j])
-            at += f
-        check = 0.0
-        for r in range(6):
-            for c in range(6):
-                out[frame, r, c] = 0.5 * (Y[(r + 3) % 6, (c + 3) % 6] + Y[(c + 3) % 6, (r + 3) % 6])
-                check += 0.0 * Y[r, c]
-        if check != 0.0:
-            return frame * (n + 1) + n
-    return -1

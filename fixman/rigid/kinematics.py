@@ -507,7 +507,7 @@ def operational_space_inertia(
     linear = _arrays.flag(linear, "linear")
     bodies, points = _marks(arm, body, point)
     at = points if linear else np.zeros(3)
-    compliance = operational_space_compliance(arm, q, bodies, at, linear=linear)
+    compliance = operational_space_compliance(arm, q, body, at, linear=linear)
     flat = compliance.reshape(-1, *compliance.shape[-2:])
     size = np.sqrt(np.diagonal(flat, axis1=1, axis2=2))
     size = np.where(size > 0.0, size, 1.0)

@@ -32,7 +32,6 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from fixman import _arrays
 from fixman._arrays import Array, Lead, overflow
 from fixman.kernels import links
 from fixman.kernels import spatial_operators as kernels
@@ -45,7 +44,6 @@ __all__ = [
     "Operators",
     "forward_dynamics",
     "link_accelerations",
-    "operational_inertia_inverse",
     "operators",
 ]
 
@@ -138,40 +136,6 @@ def link_accelerations(
     given = driven(arm, q, qd, tau, gravity, wrenches)
     alpha = _link_by_link(given, lambda *frame: np.stack(_fd2(*frame)[1]), (arm.n, 6), "α")
     return np.roll(alpha[..., ::-1, :], 3, axis=-1)
-
-
-def operational_inertia_inverse(
-    arm: SerialChain, q: ArrayLike, *, point: ArrayLike = (0, 0, 0)
-) -> Array:
-    """Λ⁻¹ = J ℳ⁻¹ Jᵀ of the tip: the acceleration there per wrench there, at rest.
-
-    J = Bᵀ φᵀ Hᵀ (3.13); with 4.16 and 5.4, Λ⁻¹ = Bᵀ ψᵀ Hᵀ D⁻¹ H ψ B, one sweep in and one out.
-
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-    point : (3,)
-        O(0), fixed in the last body and given in its frame.
-
-    Returns
-    -------
-    ndarray (..., 6, 6)
-        Linear before angular, in the last body's axes.  O(n) a frame.  Singular where the tip
-        cannot move in every direction.
-
-    Raises
-    ------
-    ValueError, SingularConstraintError
-        As `forward_dynamics`.
-    """
-    given = model.posture(arm, q)
-    at = model.vector(point, "point")
-    _arrays.require_finite(at, (3,), "point", "component")
-    out = np.empty((given.q.shape[0], 6, 6))
-    bad = kernels.tip_inertia_frames(given.q, at, arm._kinds, arm._table, out)
-    given.require_answer(bad, "Λ⁻¹")
-    return given.batch(out)
 
 
 # --- the operators, dense -------------------------------------------------------------------------
