@@ -311,8 +311,8 @@ MUTANTS = [
       "body, R, p = body + 1, C, np.zeros(3)", "test_urdf.py::test_every_axis_has_its_frame"),
     M("rigid", "rigid/urdf.py", "if place.body >= 0]", "if True]",
       "test_urdf.py::test_what_is_fixed_to_the_base_needs_no_inertia_and_has_no_part"),
-    M("rigid", "rigid/urdf.py", "if joint.name in path:\n            _require_known(joint)",
-      "if False:\n            _require_known(joint)", "test_urdf.py::test_refusals"),
+    M("rigid", "rigid/urdf.py", "if joint.name in path:\n            _require_known(joint, moving)",
+      "if False:\n            _require_known(joint, moving)", "test_urdf.py::test_refusals"),
     # --- potentials, observables, statistics
     M("potentials", "potentials.py", "slope = -24.0 * sixth * (2.0 * sixth - 1.0)",
       "slope = 24.0 * sixth * (2.0 * sixth - 1.0)",
