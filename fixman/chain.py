@@ -377,9 +377,7 @@ class Chain:
                 hard_sets.extra_rows(data.get(name, ()), n, dim, base == "fixed", kinds)
                 for name, kinds in (("extra", INTERNAL), ("redundant", (*INTERNAL, *STRAIGHT)))
             )
-            pairs, held = hard_sets.straight_rows(
-                data.get("straight", ()), n, dim, base == "fixed"
-            )
+            pairs, held = hard_sets.straight_rows(data.get("straight", ()), n, dim, base == "fixed")
             extra += pairs
             rows = n * dim + len(extra)
             if any(type(row) is not int or not 0 <= row < rows for row in data["hard"]):

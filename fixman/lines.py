@@ -85,7 +85,7 @@ def positions(straight: Any, n: int, dim: int) -> Array | None:
 
 def found(table: Rows, mask: Mask, x: Array) -> list[tuple[int, ...]]:
     """Hard bends that are straight in configurations x (..., n, dim), by their rms angle."""
-    if table.dim == 2:
+    if table.dim == 2 or not x.size:
         return []
     rows = table.take(np.flatnonzero(mask & (table.kinds == ANGLE)))
     angles, bad = rows.values(x)
@@ -147,7 +147,9 @@ class _Tree:
         while inner is not None and frozenset((inner, outer)) not in self.turning:
             others = [one for one in self.beside[inner] if one != outer]
             for one in others:
-                if self.rank.get(one, -1) < self.rank[bead] and not lines.hold((one, inner, parent)):
+                if self.rank.get(one, -1) < self.rank[bead] and not lines.hold(
+                    (one, inner, parent)
+                ):
                     return one, inner, parent
             on = [one for one in others if lines.hold((one, inner, parent))]
             inner, outer = (on[0] if on else None), inner
