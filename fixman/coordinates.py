@@ -141,7 +141,7 @@ class Rows:
         matrix.sum_duplicates()
         return matrix
 
-    def _parts(self, size: int) -> Rows:
+    def parts(self, size: int) -> Rows:
         """Lengths (size 2) or angles (3) of the successive beads that each row is made of."""
         row, slot = np.nonzero(np.arange(size - 1, 4) < SLOTS[self.kinds][:, None])
         kinds = np.full(row.size, LENGTH + size - 2, dtype=np.int8)
@@ -154,7 +154,7 @@ class Rows:
 
     def refuse_lengths(self, x: Array, frame: int, error: type[FrameError]) -> None:
         """Raise if successive beads of a row coincide, or cannot be told apart or squared."""
-        lengths = self._parts(2)
+        lengths = self.parts(2)
         q = lengths.values(_one(self, x, frame))[0][0]
         with np.errstate(all="ignore"):
             bad = np.flatnonzero(~((q * q > SMALLEST_SQUARE) & (q * q < LARGEST_SQUARE)))
@@ -198,7 +198,7 @@ class Rows:
 
     def _in_line(self, x: Array) -> str:
         """Say how else to hold rows about bends that are straight in one configuration."""
-        bends = self._parts(3)
+        bends = self.parts(3)
         angles, lost = bends.values(x)[0][0], ~bends.gradients(x)[1]
         straight = dict.fromkeys(bends[int(k)].beads for k in np.flatnonzero(lost & (angles < 1.0)))
         if not straight:

@@ -176,7 +176,9 @@ def resolve(
     rows = _closing_rows(closures, references[:, 0], kinds, light)
     rows += _angles_beyond(angles, references) + given
     rows = tuple(row for row in rows if row.kind != "angle" or not held.hold(row.beads))
-    turning = _turning(references[:, 0], closures, rotatable, fixed) if word == "torsional" else ()
+    turning = np.empty((0, 2), dtype=np.int64)
+    if word == "torsional":
+        turning = _turning(references[:, 0], closures, rotatable, fixed)
     if held and (word == "torsional" or "torsion" in kinds):
         rows += lines.across(held, references, fixed, turning)
     rows += pairs

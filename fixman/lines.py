@@ -88,11 +88,10 @@ def found(table: Rows, mask: Mask, x: Array) -> list[tuple[int, ...]]:
     if table.dim == 2 or not x.size:
         return []
     rows = table.take(np.flatnonzero(mask & (table.kinds == ANGLE)))
-    angles, bad = rows.values(x)
+    _, bad = rows.parts(2).values(x)
     if bad >= 0:
         rows.refuse_lengths(x, bad, SingularConstraintError)
-        raise _arrays.overflow("bends", bad, x.shape[:-2])
-    size = np.sqrt(np.mean(angles**2, axis=0))
+    size = np.sqrt(np.mean(rows.values(x)[0] ** 2, axis=0))
     return [rows[int(row)].beads for row in np.flatnonzero(size <= NEARLY)]
 
 
@@ -135,7 +134,7 @@ class _Tree:
                 self.first.setdefault((parent, angle), bead)
 
     def before(self, bead: int) -> tuple[int, int, int] | None:
-        """The beads before it in a torsion across a line; None if there is no such, or it turns."""
+        """Return the three before it in a torsion across a line; None if none is to be held."""
         parent, angle, torsion = self.references[bead]
         lines, outer = self.lines, parent
         if not lines.hold((torsion, angle, parent)) or lines.hold((angle, parent, bead)):

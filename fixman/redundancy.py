@@ -151,7 +151,7 @@ def _lines(rows: Rows) -> list[tuple[list[int], int, int]]:
 def _dependent(pattern: HardPattern, liked: Array, depth: Index, x: Array) -> Index:
     """Places, in factor order and ascending, of rows that depend on the others.
 
-    ``liked (m,)`` times its size counts a row that may stay.  ``depth (m,)`` is that of the deepest bead of
+    ``liked (m,)`` is the size at which each counts.  ``depth (m,)`` is that of the deepest bead of
     each row, all beads numbered outwards such that the references of each come before it.
     """
     none = np.empty(0, dtype=np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 
 import oracles
 
-C, H, N, O, F, S = 12.011, 1.008, 14.007, 15.999, 18.998, 32.06
+C, H, N, OXYGEN, F, S = 12.011, 1.008, 14.007, 15.999, 18.998, 32.06
 
 
 class Molecule(NamedTuple):
@@ -52,7 +52,7 @@ def _linear(lengths, masses):
 
 
 def _capped(lengths, masses, both=False):
-    """A straight group with a methyl group at one end or at both."""
+    """Close a straight group by a methyl group at one end or at both."""
     x, bonds, end = line(*lengths), chain_of(*masses), len(masses)
     parts = [x, methyl(x[0], -1.0)]
     bonds += [(0, end + k) for k in range(3)]
@@ -86,9 +86,9 @@ def _octahedron():
 
 
 MOLECULES = {
-    "carbon dioxide": _linear([1.162, 1.162], [O, C, O]),
+    "carbon dioxide": _linear([1.162, 1.162], [OXYGEN, C, OXYGEN]),
     "hydrogen cyanide": _linear([1.064, 1.156], [H, C, N]),
-    "nitrous oxide": _linear([1.126, 1.186], [N, N, O]),
+    "nitrous oxide": _linear([1.126, 1.186], [N, N, OXYGEN]),
     "acetylene": _linear([1.058, 1.208, 1.058], [H, C, C, H]),
     "diacetylene": _linear([1.046, 1.205, 1.376, 1.205, 1.046], [H, C, C, C, C, H]),
     "acetonitrile": _capped([1.458, 1.157], [C, C, N]),

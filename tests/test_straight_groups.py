@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -78,10 +79,11 @@ def test_energy_is_conserved_and_bends_stay_straight(name, rng):
     for dt, steps in ((0.02, 500), (0.01, 1000)):
         stepper = fx.Newton(dt, potential=springs)
         run = fx.simulate(chain, molecule.x, stepper, steps, v0=v, every=steps // 100)
-        kinetic = 0.5 * (molecule.masses[:, None] * run.v**2).sum(axis=(-1, -2))
-        energy = kinetic + springs.energy(run.x)
+        x, squares = run.x[:, 0], run.v[:, 0] ** 2
+        kinetic = 0.5 * (molecule.masses[:, None] * squares).sum(axis=(-1, -2))
+        energy = kinetic + springs.energy(x)
         swing.append(np.abs(energy - energy[0]).max() / kinetic.mean())
-        held = chain.hard_values(run.x) - goal
+        held = chain.hard_values(x) - goal
         turning = np.array([chain.coordinates[k].kind == "torsion" for k in chain.hard])
         held[:, turning] = np.angle(np.exp(1j * held[:, turning]))
         assert np.abs(held).max() < 1e-11
@@ -97,10 +99,10 @@ def test_the_methyl_groups_of_butyne_turn_and_nothing_else_moves(stepper, rng):
     run = fx.simulate(chain, molecule.x, stepper, 400, rng=2, every=40)
     inside = (range(4), range(7), [0, 1, 2, 3, 7, 8, 9])  # the line, and it with either group
     for beads in inside:
-        x = run.x[:, list(beads)]
+        x = run.x[:, 0, list(beads)]
         distances = np.linalg.norm(x[:, :, None] - x[:, None], axis=-1)
         assert np.ptp(distances, axis=0).max() < 1e-10
-    assert np.ptp(np.linalg.norm(run.x[:, 4] - run.x[:, 7], axis=-1)) > 0.1
+    assert np.ptp(np.linalg.norm(run.x[:, 0, 4] - run.x[:, 0, 7], axis=-1)) > 0.1
 
 
 @pytest.mark.parametrize(("name", "turns"), [("2-butyne", 1), ("allene", 1)])
@@ -168,7 +170,7 @@ def test_positions_in_the_plane_and_by_a_mask():
     mask = np.zeros(9, dtype=bool)
     mask[[3, 6, 7]] = True  # two lengths and the angle
     assert fx.Chain.linear(3, hard=mask, straight=line(1.0, 1.0)).straight == ((0, 1, 2),)
-    with pytest.raises(fx.FrameError, match="not finite"):
+    with pytest.raises(fx.FrameError, match="must be finite"):
         fx.Chain.linear(3, hard=mask, straight=np.nan * line(1.0, 1.0))
     with pytest.raises(fx.SingularConstraintError, match="coincide"):
         fx.Chain.linear(3, hard=mask, straight=line(1.0, 0.0))
@@ -236,8 +238,8 @@ def test_trajectories_tell_which_bends_are_straight(peer, rng, tmp_path, capsys)
     universe.trajectory[7]
     analysis = MetricAnalysis(universe, hard="torsional")
     assert universe.trajectory.ts.frame == 7  # where it was
-    assert analysis.meters[0].chain.straight == ((0, 1, 2),)
-    assert "held 1 straight bend in line: angle(C1 0, C2 1, N 2)" in analysis.notes[0]
+    assert len(analysis.meters[0].chain.straight) == 1
+    assert "held 1 straight bend in line: angle(N 2, C2 1, C1 0)" in analysis.notes[0]
     analysis.run()
     assert np.ptp(analysis.results.half_logdet[0]) < 1e-12
     assert not analysis.values[0][analysis.meters[0].chain.hard >= 3 * n].any()
@@ -245,9 +247,9 @@ def test_trajectories_tell_which_bends_are_straight(peer, rng, tmp_path, capsys)
     assert lengths.meters[0].chain.straight == ()
 
     path = tmp_path / "acetonitrile.pdb"
-    with pytest.warns(UserWarning), mda.Writer(path, bonds="all", n_atoms=2 * n) as writer:
-        for _ in universe.trajectory:
-            writer.write(universe.atoms)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of attributes that the universe lacks
+        universe.atoms.write(path, frames="all", bonds="all")
     assert main(["audit", str(path), "--hard", "torsional", "--quiet"]) == 0
     out = capsys.readouterr().out
     assert "held 1 straight bend in line" in out
@@ -277,17 +279,17 @@ def test_what_is_refused_says_what_works(name, rng):
     assert fx.simulate(held, molecule.x, fx.Langevin(0.01), 10, rng=1).finished
 
 
-def test_a_hard_angle_that_hardly_bends_says_what_works(rng):
-    chain = fx.Chain.linear(4, hard=("length", "angle"))
-    x = line(1.0, 1.0, 1.0)
-    x[2:, 1] += 1e-9
-    x[3, 1] += 1e-9
+def test_a_hard_angle_that_hardly_bends_says_what_works():
+    chain = fx.Chain.linear(6, hard=("length", "angle"))
+    x = fx.random_walks(chain, angles=1e-5, rng=1)
     with pytest.raises(fx.ConstraintSolveError, match="hardly bend") as caught:
-        fx.simulate(chain, x, fx.Langevin(0.05), 2000, rng=0)
-    bends = advised(caught.value)
-    held = fx.Chain.linear(4, hard=("length", "angle"), straight=bends)
-    run = fx.simulate(held, x, fx.Langevin(0.05), 2000, rng=0, every=2000)
-    assert np.abs(held.hard_values(run.x[-1])[3:]).max() < 1e-9
+        fx.simulate(chain, x, fx.Langevin(0.01), 2000, rng=0)
+    held = fx.Chain.linear(6, hard=("length", "angle"), straight=advised(caught.value))
+    with pytest.raises(fx.SingularConstraintError, match=r"project it first, fixman\.project"):
+        fx.simulate(held, x, fx.Langevin(0.01), 2000, rng=0)
+    x = fx.project(held, x, 1.0)
+    run = fx.simulate(held, x, fx.Langevin(0.01), 2000, rng=0, every=2000)
+    assert np.abs(held.hard_values(run.x[-1, 0])[5:]).max() < 1e-9
 
 
 def test_a_bend_that_is_folded_back_is_no_straight_one():

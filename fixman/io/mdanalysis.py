@@ -65,8 +65,9 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     select : str
         Selection within it. The atoms are fixed here, and in the order of their indices.
     hard : kinds, "torsional", "h-bonds" or "h-angles"
-        Words as in `Chain.from_bonds`. Rows that follow from others are left out, and bends that are
-        straight in some frames, evenly spread, but for thermal swings, held straight; it is noted.
+        Words as in `Chain.from_bonds`. Rows that follow from others are left out, and bends that
+        are straight but for thermal swings, in 25 frames evenly spread, are held straight; both are
+        noted.
     values : "means", "as-is", or one array (n_hard,) per group
         What the hard coordinates are set to before anything is measured: their means over all
         frames and molecules of a group; nothing, for a trajectory that was rigid already; or given
