@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from fixman import _arrays
 from fixman._statistics import Independence, effective_size, independence
-from fixman.chain import Chain
+from fixman.chain import Chain, is_rigid
 from fixman.errors import SingularConstraintError
 from fixman.io.averages import (
     FEWEST_SAMPLES,
@@ -45,7 +45,6 @@ from fixman.io.samples import (
     evenly,
     few_of_a_kind,
     hard_names,
-    is_constant,
     meters,
 )
 
@@ -106,7 +105,7 @@ class GroupReport:
     @property
     def constant(self) -> bool:
         """Whether no internal coordinate is soft, so that constraints leave one shape."""
-        return is_constant(self.chain)
+        return is_rigid(self.chain)
 
     @property
     def mean_per_row(self) -> float:

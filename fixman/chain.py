@@ -532,6 +532,14 @@ def closures(chain: Chain) -> Index:
     return topology.closures(chain.references[:, 0], (*chain.extra, *chain.redundant))
 
 
+def is_rigid(chain: Chain) -> bool:
+    """Whether the hard rows, which are independent, leave one shape of a free chain in space."""
+    n = chain.n
+    straight = n == 2 or lines.Lines(chain.straight).hold(range(n))
+    turns = 2 if straight else 3 if n > 1 else 0  # about a line or a point nothing turns
+    return chain.hard.size >= 3 * n - 3 - turns
+
+
 def bonds(chain: Chain) -> Index:
     """Pairs i < j of bonded beads (bonds, 2): the tree's, then what closes rings.
 

@@ -27,6 +27,9 @@ Mask = NDArray[np.bool_]
 # Thermal swings of nitriles and alkynes have an rms of 0.1 to 0.18 rad at room temperature; the
 # most strained bends that are no longer straight, those of cyclooctyne, are 0.38 rad.
 NEARLY = 0.25  # rad, rms
+# Swings about a straight line have a standard deviation of half their mean.  Where it is less than
+# half of that, in as many configurations as tell, the bend is not straight but held at an angle.
+TELLING, STEADY, SMALLEST = 10, 0.25, 0.02  # configurations; of the mean; rad
 
 
 class Lines:
@@ -84,15 +87,19 @@ def positions(straight: Any, n: int, dim: int) -> Array | None:
 
 
 def found(table: Rows, mask: Mask, x: Array) -> list[tuple[int, ...]]:
-    """Hard bends that are straight in configurations x (..., n, dim), by their rms angle."""
+    """Hard bends that are straight in configurations x (..., n, dim), by their angles."""
     if table.dim == 2 or not x.size:
         return []
     rows = table.take(np.flatnonzero(mask & (table.kinds == ANGLE)))
     _, bad = rows.parts(2).values(x)
     if bad >= 0:
         rows.refuse_lengths(x, bad, SingularConstraintError)
-    size = np.sqrt(np.mean(rows.values(x)[0] ** 2, axis=0))
-    return [rows[int(row)].beads for row in np.flatnonzero(size <= NEARLY)]
+    angles, _ = rows.values(x)
+    mean, swing = np.mean(angles, axis=0), np.std(angles, axis=0)
+    straight = np.hypot(mean, swing) <= NEARLY
+    if len(angles) >= TELLING:
+        straight &= (swing >= STEADY * mean) | (mean < SMALLEST)
+    return [rows[int(row)].beads for row in np.flatnonzero(straight)]
 
 
 # --- torsions across ----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 
 import fixman as fx
 from fixman.audit import audit
+from fixman.chain import is_rigid
 from fixman.io.groups import ChainGroup
 from straight_molecules import MOLECULES, dense_logdet, dense_rows, line, methyl, ring
 
@@ -164,6 +165,18 @@ def test_thermal_swings_do_not_hide_a_straight_bend(rng):
         assert fx.Chain.linear(3, hard=("length", "angle"), straight=part).straight == ((0, 1, 2),)
 
 
+def test_bends_that_are_held_at_a_small_angle_are_not_straight(rng):
+    chain = fx.Chain.linear(6, hard=("length", "angle"))
+    x = fx.random_walks(chain, 60, angles=0.15, rng=rng)
+    assert fx.Chain.linear(6, hard=("length", "angle"), straight=x) == chain
+    loose = x + 0.04 * rng.normal(size=x.shape)
+    assert len(fx.Chain.linear(6, hard=("length", "angle"), straight=loose).straight) == 4
+    held = ChainGroup(np.ones(6), np.arange(12).reshape(2, 6), x.reshape(30, 2, 6, 3))
+    (one,) = audit([held], ("length", "angle"), as_is=True).groups
+    assert one.chain == chain
+    assert not one.contradicted
+
+
 def test_positions_in_the_plane_and_by_a_mask():
     flat = line(1.0, 1.0)[:, :2]
     assert not fx.Chain.linear(3, dim=2, hard=("length", "angle"), straight=flat).straight
@@ -207,8 +220,6 @@ def test_one_shape_has_no_spread(name, noise, rng):
 
 
 def test_a_line_of_which_a_part_is_soft_is_no_single_shape(rng):
-    from fixman.io.samples import is_constant
-
     bends = [(0, 1, 2), (1, 2, 3)]
     rigid = fx.Chain.linear(4, straight=bends)
     mask = np.ones(16, dtype=bool)
@@ -216,8 +227,8 @@ def test_a_line_of_which_a_part_is_soft_is_no_single_shape(rng):
     mask[3] = False  # 3 n − 6 rows, a length soft
     loose = fx.Chain.linear(4, hard=mask, straight=bends)
     assert (len(rigid.hard), len(loose.hard)) == (7, 6)
-    assert is_constant(rigid)
-    assert not is_constant(loose)
+    assert is_rigid(rigid)
+    assert not is_rigid(loose)
 
 
 def test_trajectories_tell_which_bends_are_straight(peer, rng, tmp_path, capsys):

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fixman import hard_sets, topology
-from fixman.chain import Chain
+from fixman.chain import is_rigid
 from fixman.coordinates import STRAIGHT, Coordinate
 from fixman.dynamics import project
 from fixman.errors import Advice, ConstraintSolveError, FrameError
@@ -96,7 +96,7 @@ class Meter:
     @property
     def constant(self) -> bool:
         """Whether the hard coordinates leave one shape."""
-        return is_constant(self.chain)
+        return is_rigid(self.chain)
 
     def hard_values(self, x: Floats) -> Floats:
         """Values of the hard coordinates (..., n_hard)."""
@@ -292,13 +292,6 @@ def few_of_a_kind(notes: Sequence[str], most: int = 3) -> list[str]:
 def row_name(row: Coordinate, molecules: Molecules, name: Callable[[int], str] = str) -> str:
     """Name a coordinate by the atoms of the first molecule, such as ``length(CA 5, C 6)``."""
     return f"{row.kind}({', '.join(name(int(molecules.atoms[0, bead])) for bead in row.beads)})"
-
-
-def is_constant(chain: Chain) -> bool:
-    """Whether the hard coordinates, which are independent, leave one shape."""
-    n = chain.n
-    turns = 2 if n == 2 or Lines(chain.straight).hold(range(n)) else 3  # about a line is no motion
-    return n > 1 and len(chain.hard) >= 3 * n - 3 - turns
 
 
 def sum_outwards(parents: Indices, steps: Floats) -> Floats:
