@@ -122,12 +122,6 @@ def _split(values: Indices, label: Indices) -> list[Indices]:
     return np.split(values, np.flatnonzero(np.diff(label)) + 1) if label.size else []
 
 
-def is_rigid(chain: Chain) -> bool:
-    """Whether the hard rows, which are independent, leave no internal coordinate."""
-    internal = 3 * chain.n - 6 if chain.n > 2 else chain.n - 1
-    return bool(chain.hard.size == internal)
-
-
 def whole(chain: Chain, x: Floats, box: Floats) -> Floats:
     """Make chains whole: every bond of their trees its shortest periodic image; x (copies, n, 3).
 

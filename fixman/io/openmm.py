@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fixman import metric
-from fixman.chain import Chain
+from fixman.chain import Chain, is_rigid
 from fixman.errors import FrameError
 from fixman.io.constraints import (
     ConnectedSets,
@@ -22,7 +22,6 @@ from fixman.io.constraints import (
     Held,
     Indices,
     explicit_groups,
-    is_rigid,
     whole,
 )
 
