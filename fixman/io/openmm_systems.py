@@ -16,6 +16,7 @@ from fixman.chain import Chain
 from fixman.errors import FrameError
 from fixman.io.constraints import ConnectedSets, Floats, Held, Indices, is_rigid, with_names
 from fixman.io.groups import Mask, Molecules
+from fixman.io.thermostats import in_units
 
 WIDE = np.cos(np.radians(75.0))  # only in rings of three are angles between bonds smaller
 HYDROGENS = "H", "D"
@@ -134,9 +135,7 @@ def _within(rows: Any, particles: Indices) -> Any:
 
 def _positions(given: Any, size: int) -> Floats:
     """Positions (particles, 3) in nm."""
-    if unit.is_quantity(given):
-        given = given.value_in_unit(unit.nanometer)
-    x = _arrays.real(given, (size, 3), "positions")
+    x = _arrays.real(in_units(given, unit.nanometer, "positions"), (size, 3), "positions")
     if x.ndim != 2:
         raise ValueError(f"positions must be one configuration ({size}, 3), got {x.shape}")
     return x
