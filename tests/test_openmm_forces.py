@@ -317,11 +317,11 @@ def test_what_forces_refuse(mm, room, field, dipeptide):
     system.addForce(room.metric_force(system))
     with pytest.raises(ValueError, match="has a Fixman force: removeForce"):
         room.Forces(system)
-    with pytest.raises(ValueError, match="platform must be one of Reference, .*'GPU'"):
+    with pytest.raises(ValueError, match=r"platform must be one of Reference, .*'GPU'"):
         room.Forces(one_atom(mm), "GPU")
     with pytest.raises(TypeError, match="platform must be one of"):
         room.Forces(one_atom(mm), 1)
-    with pytest.raises(TypeError, match="expected an openmm.System, got Topology"):
+    with pytest.raises(TypeError, match=r"expected an openmm\.System, got Topology"):
         room.Forces(dipeptide.topology)
     still = one_atom(mm)
     still.addParticle(0.0)
@@ -329,7 +329,7 @@ def test_what_forces_refuse(mm, room, field, dipeptide):
         room.Forces(still)
     forces = room.Forces(one_atom(mm, mm.CMMotionRemover()), mm.Platform.getPlatform(0))
     assert forces.energy(np.zeros((1, 3))) == 0.0
-    with pytest.raises(TypeError, match="x must be in nm, got 2.5 kJ/mol"):
+    with pytest.raises(TypeError, match=r"x must be in nm, got 2\.5 kJ/mol"):
         forces.energy(2.5 * mm.unit.kilojoule_per_mole)
 
 
