@@ -222,10 +222,8 @@ class FixmanPotential:
         """Energy in kJ/mol, and forces on the particles of the groups, one after the other."""
         self._require_readable()
         kT = GAS_CONSTANT * temperature_of(state, self._require_fit)
-        x = state.getPositions(asNumpy=True).value_in_unit(unit.nanometer)
-        box = None
-        if self.periodic:
-            box = state.getPeriodicBoxVectors(asNumpy=True).value_in_unit(unit.nanometer)
+        x = state.getPositions(asNumpy=True)._value  # a State has nm, always
+        box = state.getPeriodicBoxVectors(asNumpy=True)._value if self.periodic else None
         return self.evaluate(x, kT, box)
 
     def evaluate(self, x: Floats, kT: float, box: Floats | None = None) -> tuple[float, Floats]:
