@@ -121,6 +121,34 @@ def test_springs_across_an_angle_are_no_bonds(mm, room):
     assert room.chain(system, ("length",)).hard.size == 3
 
 
+def nitrile(mm):
+    """Return acetonitrile as a System, and positions in which it hardly bends."""
+    system, springs, angles = mm.System(), mm.HarmonicBondForce(), mm.HarmonicAngleForce()
+    for mass in (1.008, 1.008, 1.008, 12.011, 12.011, 14.007):
+        system.addParticle(mass)
+    x = np.array([[0.103, 0, -0.036], [-0.051, 0.089, -0.036], [-0.051, -0.089, -0.036],
+                  [0, 0, 0], [0, 0, 0.146], [0.004, 0, 0.261]])  # fmt: skip
+    for i, j in ((0, 3), (1, 3), (2, 3), (3, 4), (4, 5)):
+        springs.addBond(i, j, float(np.linalg.norm(x[i] - x[j])), 1e5)
+    angles.addAngle(5, 4, 3, np.pi, 400.0)
+    angles.addAngle(0, 3, 1, 1.9, 400.0)
+    system.addForce(springs)
+    system.addForce(angles)
+    return system, x
+
+
+def test_straight_bends_are_told_by_positions_or_the_force_field(mm, room):
+    system, x = nitrile(mm)
+    by_angles, by_positions = room.chain(system), room.chain(system, positions=x)
+    assert by_angles.straight == by_positions.straight == ((3, 4, 5),)
+    assert by_angles.hard.size == 3 * 6 - 6
+    assert room.chain(system, straight=[(5, 4, 3)]).straight == ((3, 4, 5),)
+    assert room.chain(system, straight=()).straight == ()
+    assert room.chain(system, ("length",)).straight == ()
+    x[5] = [0.08, 0, 0.22]  # no nitrile
+    assert room.chain(system, positions=x).straight == ()
+
+
 def test_words_kinds_and_masks(room, field, dipeptide):
     system = field.createSystem(dipeptide.topology)
     light = room.chain(system, "h-bonds")

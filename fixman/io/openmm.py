@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fixman import metric
-from fixman.chain import Chain
+from fixman.chain import Chain, is_rigid
 from fixman.errors import FrameError
 from fixman.io.constraints import (
     ConnectedSets,
@@ -22,14 +22,12 @@ from fixman.io.constraints import (
     Held,
     Indices,
     explicit_groups,
-    is_rigid,
     whole,
     with_names,
 )
 
 try:
     import openmm
-    from openmm import unit
 except ImportError as error:
     raise ImportError(
         'forces for OpenMM need it installed: pip install "fixman-chains[openmm]"'
