@@ -332,7 +332,8 @@ class Chain:
         counts = Counter(names[kind] for kind in self.layout.hard_rows.kinds if kind < len(names))
         hard = ", ".join(f"{m} {kind}{'s' * (m > 1)}" for kind, m in counts.items())
         beads = f"{self.n} bead{'s' * (self.n > 1)}"
-        return f"<Chain: {beads}, {self.dim}-D, {self.base}, {masses}, hard: {hard or 'none'}>"
+        out = f"; {len(self.redundant)} dependent left out" * bool(self.redundant)
+        return f"<Chain: {beads}, {self.dim}-D, {self.base}, {masses}, hard: {hard or 'none'}{out}>"
 
     def to_json(self) -> str:
         """Write the chain as a JSON document that `Chain.from_json` reads back exactly."""

@@ -67,22 +67,23 @@ class Molecules:
         words += counted(n, "bead")
         return words if ring or not self.rings else f"{words} and {counted(self.rings, 'ring')}"
 
-    def chain(self, hard: str | Sequence[str], straight: npt.ArrayLike = ()) -> Chain:
+    def chain(self, hard: str | Sequence[str], straight: npt.ArrayLike = (), **more: Any) -> Chain:
         """Describe one of them, free in space, without the hard rows that follow from others.
 
-        `hard` and `straight` as in `Chain.from_bonds`; where nothing of a molecule is hard, nothing
-        is refused.
+        `hard`, `straight` and ``more`` as in `Chain.from_bonds`; where nothing of a molecule is
+        hard, nothing is refused.
         """
         n = len(self.masses)
         hard = hard_sets.named(hard)
         if self.bonds is None and not isinstance(hard, str):
             return Chain.linear(n, masses=self.masses, hard=hard, straight=straight)
-        hydrogens = self._hydrogens() if hard in hard_sets.WITH_HYDROGENS else None
+        word = hard if isinstance(hard, str) else ""
+        hydrogens = self._hydrogens() if word in hard_sets.WITH_HYDROGENS else None
         if hydrogens is not None and not np.any(hydrogens):
             hard, hydrogens = () if hard == "h-bonds" else ("length",), None
         return Chain.from_bonds(
             n, self.pairs, masses=self.masses, hard=hard, straight=straight, hydrogens=hydrogens,
-            drop_redundant=True,
+            **{"drop_redundant": True, **more},
         )  # fmt: skip
 
     def _hydrogens(self) -> Mask:
