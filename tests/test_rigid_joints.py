@@ -352,7 +352,9 @@ def test_closed_chains_agree_with_dense():
 def puma():
     """Return the Puma 560 of Corke and Armstrong-Hélouvry (ICRA 1994), as roboticstoolbox has it.
 
-    Of the first link only the moment about its axis is known, and felt: 0.35; it has no mass.
+    No masses have the moments of link 3 (0.066, 0.086, 0.0125).  What of them is equal across its
+    joint's axis may as well belong to link 2, for a turn about that axis does not show it: 0.01 of
+    that is moved.  Of link 1 only the moment about its axis is known, and felt; it has no mass.
     """
     quarter = np.pi / 2
     motors, gears = [200e-6] * 3 + [33e-6] * 3, [62.6111, 107.815, 53.7063, 76.0364, 71.923, 76.686]
@@ -368,7 +370,7 @@ def puma():
              [0, 0.019, 0], [0, 0, 0], [0, 0, 0.032]]
         ),
         inertias=[
-            [0.2, 0.35, 0.2], [0.13, 0.524, 0.539], [0.066, 0.086, 0.0125],
+            [0.2, 0.35, 0.2], [0.12, 0.514, 0.539], [0.076, 0.086, 0.0225],
             [1.8e-3, 1.3e-3, 1.8e-3], [0.3e-3, 0.4e-3, 0.3e-3], [0.15e-3, 0.15e-3, 0.04e-3],
         ],
     )  # fmt: skip
