@@ -3,6 +3,7 @@
 import re
 import tracemalloc
 import warnings
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fixman as fx
-from fixman.rigid import SerialChain, model, newton_euler, partition
+from fixman.rigid import SerialChain, articulated_body, model, newton_euler, partition
 from fixman.rigid._partition_tables import tables
 from oracles import error
 from strategies import seeds
@@ -695,3 +696,14 @@ def test_a_quaternion_at_the_limit_is_taken_or_named(off):
             ask()
         except ValueError as reason:
             assert "quaternion of joint 1" in str(reason)  # noqa: PT017
+
+
+@pytest.mark.parametrize("joints", [("revolute",), ("revolute", "prismatic")])
+def test_dampers_are_felt_by_every_call(joints):
+    # The second call of an arm without springs and dampers takes a shorter way.
+    rng = np.random.default_rng(7)
+    arm = replace(SerialChain.random(4, rng, joints=joints), damping=0.5)
+    q, qd, tau = rng.normal(size=(3, 4))
+    wanted = articulated_body.forward_dynamics(arm, q, qd, tau)
+    for _ in range(2):
+        assert error(partition.forward_dynamics(arm, q, qd, tau), wanted) <= 1e-12

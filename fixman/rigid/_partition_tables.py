@@ -38,6 +38,8 @@ class PartitionTables:
         self.uneven = _uneven(arm)
         self.gravity: tuple[Any, Array] = (), np.zeros(3)  # as given, and as an array
         self.quick: Any = None  # a kernel for one frame, with its table
+        if arm._passive:  # springs and dampers are added to torques on the way that is not quick
+            return
         if self.planar is not None:
             self.quick, self.quick_table = _strict_planar(), self.planar
         elif self.rows is not None and not self.uneven:
