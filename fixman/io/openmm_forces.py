@@ -126,6 +126,7 @@ class Forces:
     def _frames(self, x: Any) -> tuple[list[bytes], tuple[int, ...]]:
         """Return configurations as bytes, and their leading axes."""
         x = in_units(x, unit.nanometer, "x")
+        _arrays.refuse_units(x, "x")
         n = self.particles.size
         if np.ndim(x) > 1 and np.shape(x)[-2] != n:
             raise ValueError(
