@@ -283,7 +283,7 @@ def _of_force_field(system: Any) -> Indices:
                 lengths[min(i, j), max(i, j)] = length.value_in_unit(unit.nanometer)
     if not lengths and any(isinstance(f, openmm.CustomBondForce) for f in system.getForces()):
         raise ValueError(
-            "the bonds of this System are in a CustomBondForce, which may hold other pairs as well: "
+            "the bonds of this System are in a CustomBondForce, which may have other pairs too: "
             "give topology=… that has them"
         )
     for k in range(system.getNumConstraints()):
