@@ -26,19 +26,25 @@ from fixman.kernels import charts
 from fixman.kernels.hard import Hard
 from fixman.kernels.rows import (
     ANGLE,
+    DIFFERENCE,
     LARGEST_SQUARE,
     LENGTH,
     SMALLEST_SINE,
     SMALLEST_SQUARE,
     SQUARE,
+    SUM,
     TURN,
 )
 from fixman.kernels.sparse import Symbolic, analyse, places
 
-KINDS = ("x", "y", "z", "length", "angle", "torsion", "straight_y", "straight_z")
+KINDS = (
+    "x", "y", "z", "length", "angle", "torsion", "length_difference", "length_sum",
+    "straight_y", "straight_z",
+)  # fmt: skip
 POSITIONS = 3  # the first kinds
 STRAIGHT = ("straight_y", "straight_z")  # the two rows of a bend that is held straight
-SLOTS = np.array([1, 1, 1, 2, 3, 4, 3, 3])
+COMBINED = ("length_difference", "length_sum")  # of beads (i, j, k, l): |x_j − x_i| ∓ |x_l − x_k|
+SLOTS = np.array([1, 1, 1, 2, 3, 4, 4, 4, 3, 3])
 GHOSTS = 3  # padded bead index = bead + GHOSTS
 GHOST_POINTS = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # of a fixed base
 
@@ -143,7 +149,9 @@ class Rows:
     @cached_property
     def _bonds(self) -> Rows:
         """Lengths between the successive beads that each row is made of."""
-        row, slot = np.nonzero(np.arange(1, 4) < SLOTS[self.kinds][:, None])
+        between = np.arange(1, 4) < SLOTS[self.kinds][:, None]
+        between[np.isin(self.kinds, (DIFFERENCE, SUM)), 1] = False
+        row, slot = np.nonzero(between)
         kinds = np.full(row.size, LENGTH, dtype=np.int8)
         beads, columns = np.zeros((2, row.size, 4), dtype=np.int32)
         columns[:] = -1
@@ -303,7 +311,9 @@ class HardPattern:
     def _meets(self) -> tuple[Index, Index, Index]:
         """Of each vector the end of its stretch; there, places and other vectors, and products."""
         keys, _, _ = self._products
-        apart = np.flatnonzero(keys[:, 1] != keys[:, 2])
+        # On the diagonal both orders are there, where two slots of a row share a bead.
+        diagonal = np.isin(keys[:, 0], self.symbolic.first[:-1])
+        apart = np.flatnonzero((keys[:, 1] != keys[:, 2]) & ~diagonal)
         product = np.concatenate([np.arange(len(keys)), apart])
         owner = np.concatenate([keys[:, 1], keys[apart, 2]])
         other = np.concatenate([keys[:, 2], keys[apart, 1]])

@@ -13,7 +13,7 @@ from fixman.chain import Chain, require_chain
 from fixman.coordinates import KINDS
 from fixman.dynamics import project
 from fixman.errors import ConstraintSolveError, SingularConstraintError
-from fixman.kernels.rows import ANGLE, LENGTH, TORSION
+from fixman.kernels.rows import ANGLE, LENGTH, STRAIGHT_Y, TORSION
 
 __all__ = ["draw", "hard_targets", "random_walks"]
 
@@ -141,8 +141,9 @@ def _bring(chain: Chain, x: Array, targets: Array) -> Array:
     """Move hard values to their targets, in strides as long as each projection converges."""
     start = chain.hard_values(x)
     way = targets[chain.hard] - start
-    turning = chain.layout.hard_rows.kinds == TORSION
-    straight = chain.layout.hard_rows.kinds > TORSION
+    kinds = chain.layout.hard_rows.kinds
+    turning, straight = kinds == TORSION, kinds >= STRAIGHT_Y
+    way[(kinds > TORSION) & ~straight] = 0.0  # sums and differences have no usual value
     way[turning] = (way[turning] + math.pi) % (2.0 * math.pi) - math.pi
     done, stride = 0.0, FIRST_STRIDE
     while done < 1.0:
