@@ -324,7 +324,7 @@ class Chain:
         """``<Chain: 100 beads, 3-D, free, masses 1, hard: 99 lengths>``."""
         low, high = f"{self.masses.min():g}", f"{self.masses.max():g}"
         masses = f"masses {low}" if low == high else f"masses {low} to {high}"
-        names = [*(kind.replace("_", " ") for kind in KINDS[:8]), "straight bend"]  # of two rows
+        names = [*(kind.replace("_", " ") for kind in KINDS[:9]), "straight bend"]  # of two rows
         counts = Counter(names[kind] for kind in self.layout.hard_rows.kinds if kind < len(names))
         hard = ", ".join(f"{m} {kind}{'s' * (m > 1)}" for kind, m in counts.items())
         beads = f"{self.n} bead{'s' * (self.n > 1)}"

@@ -27,6 +27,7 @@ from fixman.kernels.hard import Hard
 from fixman.kernels.rows import (
     ANGLE,
     DIFFERENCE,
+    DISTANCE,
     LARGEST_SQUARE,
     LENGTH,
     SMALLEST_SINE,
@@ -38,13 +39,13 @@ from fixman.kernels.rows import (
 from fixman.kernels.sparse import Symbolic, analyse, places
 
 KINDS = (
-    "x", "y", "z", "length", "angle", "torsion", "length_difference", "length_sum",
-    "straight_y", "straight_z",
+    "x", "y", "z", "length", "angle", "torsion",
+    "distance", "distance_difference", "distance_sum", "straight_y", "straight_z",
 )  # fmt: skip
 POSITIONS = 3  # the first kinds
 STRAIGHT = ("straight_y", "straight_z")  # the two rows of a bend that is held straight
-COMBINED = ("length_difference", "length_sum")  # of beads (i, j, k, l): |x_j − x_i| ∓ |x_l − x_k|
-SLOTS = np.array([1, 1, 1, 2, 3, 4, 4, 4, 3, 3])
+COMBINED = ("distance_difference", "distance_sum")  # of i, j, k, l: |x_j − x_i| ∓ |x_l − x_k|
+SLOTS = np.array([1, 1, 1, 2, 3, 4, 2, 4, 4, 3, 3])
 GHOSTS = 3  # padded bead index = bead + GHOSTS
 GHOST_POINTS = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # of a fixed base
 
@@ -94,7 +95,8 @@ class Rows:
     def formulas(self) -> NDArray[np.int8]:
         """Kinds as `fixman.kernels.rows` has them: an angle in the plane is another."""
         turns = (self.kinds == ANGLE) & (self.dim == 2)
-        return np.where(turns, TURN, self.kinds).astype(np.int8)
+        kinds = np.where(self.kinds == DISTANCE, LENGTH, self.kinds)
+        return np.where(turns, TURN, kinds).astype(np.int8)
 
     @cached_property
     def tables(self) -> tuple[NDArray[Any], ...]:
@@ -290,7 +292,7 @@ class HardPattern:
     @cached_property
     def _vectors(self) -> tuple[Index, Index, Array]:
         """First vector of each row, and of each flat (row, slot) its vector and sign."""
-        carried = self.rows.kinds == LENGTH  # by one bond
+        carried = self.rows.formulas == LENGTH  # by one bond
         first = np.concatenate([[0], np.cumsum(np.where(carried, 1, SLOTS[self.rows.kinds]))])
         row, slot = np.divmod(np.arange(4 * len(self.rows)), 4)
         sign = np.where(carried[row] & (slot == 0), -1.0, 1.0)
@@ -332,7 +334,7 @@ class HardPattern:
         # Points that a row does not have are its last one again.
         last = np.minimum(np.arange(4), SLOTS[rows.kinds][:, None] - 1)
         points = np.take_along_axis(rows.beads, last, axis=1)
-        kinds = np.where((rows.kinds == LENGTH) & squares, SQUARE, rows.formulas)
+        kinds = np.where((rows.formulas == LENGTH) & squares, SQUARE, rows.formulas)
         weights = np.zeros(len(keys))
         np.add.at(weights, which, signs * inverse_masses[self.terms[:, 3]])
         return Hard(

@@ -310,7 +310,7 @@ def extra_rows(extra: Iterable[Any], n: int, dim: int, fixed: bool) -> tuple[Coo
             raise ValueError(
                 f"extra rows are Coordinate('angle', (0, 1, 2)) and the like, got {item!r:.80}"
             ) from None
-        known = *INTERNAL[:dim], *COMBINED
+        known = *INTERNAL[:dim], "distance", *COMBINED
         if not isinstance(kind, str) or kind not in known:
             raise ValueError(f"extra rows are of kind {known} in {dim}-D, got {kind!r}")
         row = Coordinate(kind, beads)

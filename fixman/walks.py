@@ -13,7 +13,7 @@ from fixman.chain import Chain, require_chain
 from fixman.coordinates import KINDS
 from fixman.dynamics import project
 from fixman.errors import ConstraintSolveError, SingularConstraintError
-from fixman.kernels.rows import ANGLE, LENGTH, STRAIGHT_Y, TORSION
+from fixman.kernels.rows import ANGLE, DISTANCE, LENGTH, STRAIGHT_Y, SUM, TORSION
 
 __all__ = ["draw", "hard_targets", "random_walks"]
 
@@ -46,7 +46,7 @@ def random_walks(
         How many.
     lengths, angles, torsions : float, or one for each coordinate of the kind
         Values of the hard ones, angles in radians, in the order of ``chain.coordinates``; soft
-        lengths get theirs too.
+        lengths get theirs too.  Distances, sums and differences stay as they are drawn.
     rng : int or numpy.random.Generator, optional
 
     Returns
@@ -75,9 +75,12 @@ def random_walks(
 
 
 def hard_targets(chain: Chain, lengths: ArrayLike, angles: ArrayLike, torsions: ArrayLike) -> Array:
-    """Values of all coordinates, in public order; soft angles and torsions are 0."""
+    """Values of all coordinates, in public order; soft angles and torsions are 0.
+
+    NaN for distances and what is made of them, which have no usual value.
+    """
     kinds = chain.layout.rows.kinds
-    targets = np.zeros(kinds.size)
+    targets = np.where((kinds >= DISTANCE) & (kinds <= SUM), np.nan, 0.0)
     for kind, value in ((LENGTH, lengths), (ANGLE, angles), (TORSION, torsions)):
         rows = np.flatnonzero(kinds == kind)
         given = _arrays.real(value, (), f"{KINDS[kind]}s")
@@ -126,7 +129,7 @@ def _closed(chain: Chain, targets: Array, rng: np.random.Generator) -> Array:
     for _ in range(TRIES):
         (x,) = draw(chain, targets, 1, rng)
         try:
-            return _bring(chain, x, targets)
+            return bring(chain, x, targets)
         except (ConstraintSolveError, SingularConstraintError) as error:
             last = error
     raise ConstraintSolveError(
@@ -137,13 +140,16 @@ def _closed(chain: Chain, targets: Array, rng: np.random.Generator) -> Array:
     )
 
 
-def _bring(chain: Chain, x: Array, targets: Array) -> Array:
-    """Move hard values to their targets, in strides as long as each projection converges."""
+def bring(chain: Chain, x: Array, targets: Array) -> Array:
+    """Move hard values to their targets, in strides as long as each projection converges.
+
+    ``targets`` are of all coordinates; where they are NaN, hard values stay.
+    """
     start = chain.hard_values(x)
     way = targets[chain.hard] - start
     kinds = chain.layout.hard_rows.kinds
     turning, straight = kinds == TORSION, kinds >= STRAIGHT_Y
-    way[(kinds > TORSION) & ~straight] = 0.0  # sums and differences have no usual value
+    way[np.isnan(way)] = 0.0
     way[turning] = (way[turning] + math.pi) % (2.0 * math.pi) - math.pi
     done, stride = 0.0, FIRST_STRIDE
     while done < 1.0:
