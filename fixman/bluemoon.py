@@ -419,7 +419,9 @@ def free_energy(xi: ArrayLike, forces: Sequence[Sequence[Any]]) -> FreeEnergy:
         raise ValueError("xi must ascend")
     pairs = _arrays.real([tuple(force[:2]) for force in forces], (2,), "forces", "place")
     if pairs.shape != (places.size, 2):
-        raise ValueError(f"there must be one mean force at each of {places.size} xi, got {len(pairs)}")
+        raise ValueError(
+            f"there must be one mean force at each of {places.size} xi, got {len(pairs)}"
+        )
     _arrays.require_finite(pairs, (2,), "forces", "place")
     value, error = pairs.T
     weights = CubicSpline(places, np.eye(places.size)).antiderivative()(places)

@@ -24,8 +24,9 @@ NONE, BASE = -1, -2  # instead of a side: there is none, or it is the unit betwe
 class Projections(NamedTuple):
     """Tables of the hard rows, points that do not move before the beads, and what rows shall be.
 
-    ``goals (replicas, …)`` are ½ d² and d of each row that is a distance, of a sum or difference
-    its value first, and of each other row cosine and sine; where a kernel is special, the targets as they are.
+    ``goals (replicas, …)`` are ½ d² and d of each row that is a distance, of sums and differences
+    the value first, and of each other row cosine and sine; where a kernel is special, the targets
+    as they are.
     """
 
     system: Any

@@ -18,9 +18,9 @@ from fixman.kernels.lanes import above, beyond, choose, entry, exact, root, smal
 from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import SPACE, cross, dot, minus, plus, put_vector, scaled, vector
 
-# 0, 1, 2 are the positions x, y, z.  A distance is a length for the kernels.  The difference and
-# the sum are of the lengths of u and t, which may share a point.  A straight bend has two rows.  A
-# turn is an angle in the plane; a square is half that of a length, whose gradient is the bond itself.
+# 0, 1, 2 are the positions x, y, z.  A distance is a length here.  The difference and the sum are
+# of the lengths of u and t, which may share a point.  A straight bend has two rows.  A turn is an
+# angle in the plane; a square is half that of a length, whose gradient is the bond itself.
 LENGTH, ANGLE, TORSION, DISTANCE, DIFFERENCE, SUM, STRAIGHT_Y, STRAIGHT_Z, TURN = range(3, 12)
 SQUARE = -1
 SMALLEST_SINE = 4.0 * 2.0**-52  # a gradient divided by less than this is not one
