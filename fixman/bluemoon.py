@@ -367,9 +367,9 @@ def _differences(chain: Chain, x: Array, gradient: Gradient, step: float) -> Met
         g = np.empty_like(frames)
         for frame, one in enumerate(frames):
             g[frame] = _arrays.real(gradient(one.copy()), (chain.n, chain.dim), "gradient(x)")
-        g = g.reshape(at.shape)
-        u = forward_dynamics(chain, at, still, force=g).acceleration
-        return u, (g * u).sum(axis=(-2, -1))
+        push: Array = g.reshape(at.shape)
+        u = forward_dynamics(chain, at, still, force=push).acceleration
+        return u, (push * u).sum(axis=(-2, -1))
 
     u, Z = moved(x)
     if not (Z > 0.0).all():

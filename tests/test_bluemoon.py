@@ -292,6 +292,22 @@ def test_multipliers_are_averages_over_momenta(rng):
     assert again.value == pytest.approx(found.value, rel=1e-12)
 
 
+def test_weights_lead_from_each_ensemble_to_each(rng):
+    model, row = five(), ("distance", (0, 3))
+    held = bluemoon.hold(model, row)
+    x = frames(6, rng)
+    inner, outer = 0.5 * fx.logdet(model, x), 0.5 * fx.logdet(held, x)
+    for (sampled, ensemble), exact in {
+        ("rigid", "rigid"): inner - outer,
+        ("rigid", "stiff"): -outer,
+        ("stiff", "rigid"): inner,
+        ("stiff", "stiff"): 0.0 * outer,
+    }.items():
+        found = bluemoon.mean_force(held, x, row, ensemble=ensemble, sampled=sampled)
+        assert found.log_weights == pytest.approx(exact, abs=1e-13)
+        assert pytest.approx(np.exp(2.0 * (outer - inner)), rel=1e-12) == found.Z
+
+
 def test_exact_draws_of_a_flexible_angle(rng):
     # Lengths L with L² e^(−½k(L−1)²) about a bend that is held: frames of the stiff kind.
     kT, k, theta = 1.0, 6.0, 2.4
