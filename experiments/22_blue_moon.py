@@ -252,6 +252,7 @@ def draw(out: Output, rows: list[dict[str, object]]) -> None:
         middle.legend(loc="upper left")
         lower.set_xlabel("torsion, from trans  (°)")
         lower.set_ylabel("A − U  (kT)")
+        lower.set_yticks([-0.2, 0.0, 0.2])
         lower.legend(loc="upper left", ncols=2, fontsize=6)
         for ax in (middle, lower):
             ax.set_xticks(np.arange(0, 181, 30))

@@ -145,7 +145,8 @@ class Chain:
             and the angles H–X–H and H–O–X; masses in amu tell the oxygens.
         extra : iterable of Coordinate
             Further coordinates or (kind, beads), always hard; a bead of degree k has only k − 1 of
-            its angles in the chart, and may be given others here.
+            its angles in the chart, and may be given others here.  A "length" counts as a bond, a
+            "distance" does not; "distance_difference" and "distance_sum" have beads (i, j, k, l).
         straight : iterable of (i, j, k)
             Bends whose beads are held in line, as those of a nitrile or an alkyne, by two extra
             rows each: the components of v̂ − û across the bonds u and v.  The angle there, and
