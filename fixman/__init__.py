@@ -4,8 +4,9 @@ The inverse mass matrix H = B M⁻¹ Bᵀ of the chain *without* constraints is 
 partition of it into soft coordinates a and hard coordinates b gives, from one factorization of
 H^bb, the accelerations, the tensions and the determinant of the chain *with* constraints.
 `rigid` has serial chains of rigid bodies: the same partition, beside the other O(n) algorithms.
-`simulate` runs constrained chains in the ensemble asked for, with `potentials`; `observables` and
-`rheology` measure them, and `analytic` has closed forms to test this and other codes against.
+`simulate` runs constrained chains in the ensemble asked for, with `potentials`; `observables`,
+`rheology` and `bluemoon` measure them, and `analytic` has closed forms to test this and other codes
+against.
 
 Names load on first use: ``import fixman`` costs little more than NumPy's own import.
 """
@@ -16,7 +17,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fixman import analytic, flows, observables, potentials, rheology, rigid, structured
+    from fixman import (
+        analytic,
+        bluemoon,
+        flows,
+        observables,
+        potentials,
+        rheology,
+        rigid,
+        structured,
+    )
     from fixman.chain import Chain
     from fixman.coordinates import Coordinate
     from fixman.dynamics import Motion, forward_dynamics, inverse_dynamics, project
@@ -105,6 +115,7 @@ __all__ = [
     "SingularCoordinateError",
     "__version__",
     "analytic",
+    "bluemoon",
     "check_run",
     "fixman_force",
     "fixman_potential",
@@ -132,6 +143,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in (
         "analytic",
+        "bluemoon",
         "flows",
         "observables",
         "potentials",

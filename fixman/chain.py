@@ -18,7 +18,7 @@ from fixman import _arrays, coordinates, hard_sets, lines, redundancy, topology
 from fixman._arrays import Array, Lead
 from fixman.coordinates import KINDS, STRAIGHT, Coordinate, Index
 from fixman.errors import SingularConstraintError
-from fixman.hard_sets import INTERNAL
+from fixman.hard_sets import EXTRA
 from fixman.kernels.rows import LENGTH
 from fixman.layout import Layout
 
@@ -146,7 +146,8 @@ class Chain:
             and the angles H–X–H and H–O–X; masses in amu tell the oxygens.
         extra : iterable of Coordinate
             Further coordinates or (kind, beads), always hard; a bead of degree k has only k − 1 of
-            its angles in the chart, and may be given others here.
+            its angles in the chart, and may be given others here.  A "length" counts as a bond, a
+            "distance" does not; "distance_difference" and "distance_sum" have beads (i, j, k, l).
         straight : iterable of (i, j, k), or positions (..., n, dim)
             Bends whose beads are held in line, as those of a nitrile or an alkyne, by two extra
             rows each: the components of v̂ − û across the bonds u and v.  The angle there, and
@@ -328,7 +329,7 @@ class Chain:
         """``<Chain: 100 beads, 3-D, free, masses 1, hard: 99 lengths>``."""
         low, high = f"{self.masses.min():g}", f"{self.masses.max():g}"
         masses = f"masses {low}" if low == high else f"masses {low} to {high}"
-        names = [*KINDS[:6], "straight bend"]  # of two rows
+        names = [*(kind.replace("_", " ") for kind in KINDS[:9]), "straight bend"]  # of two rows
         counts = Counter(names[kind] for kind in self.layout.hard_rows.kinds if kind < len(names))
         hard = ", ".join(f"{m} {kind}{'s' * (m > 1)}" for kind, m in counts.items())
         beads = f"{self.n} bead{'s' * (self.n > 1)}"
@@ -376,7 +377,7 @@ class Chain:
                 raise ValueError("the references are not those of a tree of these beads")
             extra, redundant = (
                 hard_sets.extra_rows(data.get(name, ()), n, dim, base == "fixed", kinds)
-                for name, kinds in (("extra", INTERNAL), ("redundant", (*INTERNAL, *STRAIGHT)))
+                for name, kinds in (("extra", EXTRA), ("redundant", (*EXTRA, *STRAIGHT)))
             )
             pairs, held = hard_sets.straight_rows(data.get("straight", ()), n, dim, base == "fixed")
             extra += pairs

@@ -27,19 +27,26 @@ from fixman.kernels import charts
 from fixman.kernels.hard import Hard
 from fixman.kernels.rows import (
     ANGLE,
+    DIFFERENCE,
+    DISTANCE,
     LARGEST_SQUARE,
     LENGTH,
     SMALLEST_SINE,
     SMALLEST_SQUARE,
     SQUARE,
+    SUM,
     TURN,
 )
 from fixman.kernels.sparse import Symbolic, analyse, places
 
-KINDS = ("x", "y", "z", "length", "angle", "torsion", "straight_y", "straight_z")
+KINDS = (
+    "x", "y", "z", "length", "angle", "torsion",
+    "distance", "distance_difference", "distance_sum", "straight_y", "straight_z",
+)  # fmt: skip
 POSITIONS = 3  # the first kinds
 STRAIGHT = ("straight_y", "straight_z")  # the two rows of a bend that is held straight
-SLOTS = np.array([1, 1, 1, 2, 3, 4, 3, 3])
+COMBINED = ("distance_difference", "distance_sum")  # of i, j, k, l: |x_j − x_i| ∓ |x_l − x_k|
+SLOTS = np.array([1, 1, 1, 2, 3, 4, 2, 4, 4, 3, 3])
 GHOSTS = 3  # padded bead index = bead + GHOSTS
 GHOST_POINTS = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # of a fixed base
 
@@ -89,7 +96,8 @@ class Rows:
     def formulas(self) -> NDArray[np.int8]:
         """Kinds as `fixman.kernels.rows` has them: an angle in the plane is another."""
         turns = (self.kinds == ANGLE) & (self.dim == 2)
-        return np.where(turns, TURN, self.kinds).astype(np.int8)
+        kinds = np.where(self.kinds == DISTANCE, LENGTH, self.kinds)
+        return np.where(turns, TURN, kinds).astype(np.int8)
 
     @cached_property
     def tables(self) -> tuple[NDArray[Any], ...]:
@@ -143,7 +151,10 @@ class Rows:
 
     def parts(self, size: int) -> Rows:
         """Lengths (size 2) or angles (3) of the successive beads that each row is made of."""
-        row, slot = np.nonzero(np.arange(size - 1, 4) < SLOTS[self.kinds][:, None])
+        between = np.arange(size - 1, 4) < SLOTS[self.kinds][:, None]
+        pairs = np.isin(self.kinds, (DIFFERENCE, SUM))
+        between[pairs] = [True, False, True] if size == 2 else False
+        row, slot = np.nonzero(between)
         kinds = np.full(row.size, LENGTH + size - 2, dtype=np.int8)
         beads, columns = np.zeros((2, row.size, 4), dtype=np.int32)
         columns[:] = -1
@@ -299,7 +310,7 @@ class HardPattern:
     @cached_property
     def _vectors(self) -> tuple[Index, Index, Array]:
         """First vector of each row, and of each flat (row, slot) its vector and sign."""
-        carried = self.rows.kinds == LENGTH  # by one bond
+        carried = self.rows.formulas == LENGTH  # by one bond
         first = np.concatenate([[0], np.cumsum(np.where(carried, 1, SLOTS[self.rows.kinds]))])
         row, slot = np.divmod(np.arange(4 * len(self.rows)), 4)
         sign = np.where(carried[row] & (slot == 0), -1.0, 1.0)
@@ -320,7 +331,9 @@ class HardPattern:
     def _meets(self) -> tuple[Index, Index, Index]:
         """Of each vector the end of its stretch; there, places and other vectors, and products."""
         keys, _, _ = self._products
-        apart = np.flatnonzero(keys[:, 1] != keys[:, 2])
+        # On the diagonal both orders are there, where two slots of a row share a bead.
+        diagonal = np.isin(keys[:, 0], self.symbolic.first[:-1])
+        apart = np.flatnonzero((keys[:, 1] != keys[:, 2]) & ~diagonal)
         product = np.concatenate([np.arange(len(keys)), apart])
         owner = np.concatenate([keys[:, 1], keys[apart, 2]])
         other = np.concatenate([keys[:, 2], keys[apart, 1]])
@@ -339,7 +352,7 @@ class HardPattern:
         # Points that a row does not have are its last one again.
         last = np.minimum(np.arange(4), SLOTS[rows.kinds][:, None] - 1)
         points = np.take_along_axis(rows.beads, last, axis=1)
-        kinds = np.where((rows.kinds == LENGTH) & squares, SQUARE, rows.formulas)
+        kinds = np.where((rows.formulas == LENGTH) & squares, SQUARE, rows.formulas)
         weights = np.zeros(len(keys))
         np.add.at(weights, which, signs * inverse_masses[self.terms[:, 3]])
         return Hard(

@@ -311,7 +311,7 @@ def project(
         return np.empty_like(x0) if v is None else (np.empty_like(x0), np.empty_like(x0))
     system, front, goals = systems.nearby(chain, goal.reshape(frames, hard))
     masses = np.repeat(np.concatenate([np.zeros(front), chain.masses]), dim)
-    lengths = goal.reshape(frames, hard)[:, chain.layout.hard_rows.kinds == LENGTH]
+    lengths = goal.reshape(frames, hard)[:, chain.layout.hard_rows.formulas == LENGTH]
     shortest = lengths.min(axis=1) if lengths.size else _shortest_bonds(chain, x0)
     near, rate = np.empty_like(x0), np.empty(0)
     if v is not None:
@@ -336,7 +336,7 @@ def project(
 def _require_targets(chain: Chain, goal: Array, lead: Lead) -> None:
     """Refuse lengths that are not positive, and straight bends that are not straight."""
     rows = chain.layout.hard_rows
-    wrong = np.argwhere((rows.kinds == LENGTH) & ~(goal > 0))
+    wrong = np.argwhere((rows.formulas == LENGTH) & ~(goal > 0))
     if wrong.size:
         *index, row = wrong[0]
         length = rows[int(row)]

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman import coordinates, lines, topology
 from fixman._arrays import Array
-from fixman.coordinates import KINDS, POSITIONS, SLOTS, STRAIGHT, Coordinate, Index, Rows
+from fixman.coordinates import COMBINED, KINDS, POSITIONS, SLOTS, STRAIGHT, Coordinate, Index, Rows
 from fixman.errors import Advice
 from fixman.kernels.rows import ANGLE, LENGTH, TORSION
 from fixman.lines import Lines
@@ -26,6 +26,7 @@ from fixman.lines import Lines
 Mask = NDArray[np.bool_]
 
 INTERNAL = KINDS[POSITIONS : POSITIONS + 3]
+EXTRA = (*INTERNAL, "distance", *COMBINED)  # what rows beyond the chart can be
 MOLECULAR = ("torsional", "h-bonds", "h-angles")  # each stands alone
 WITH_HYDROGENS = ("h-bonds", "h-angles")
 
@@ -292,7 +293,7 @@ def _closing_rows(
 
 
 def extra_rows(
-    extra: Iterable[Any], n: int, dim: int, fixed: bool, kinds: Sequence[str] = INTERNAL
+    extra: Iterable[Any], n: int, dim: int, fixed: bool, kinds: Sequence[str] = EXTRA
 ) -> tuple[Coordinate, ...]:
     """Check further hard rows, given as `Coordinate` or (kind, beads)."""
     if isinstance(extra, str) or not isinstance(extra, Iterable):
@@ -306,14 +307,17 @@ def extra_rows(
             raise ValueError(
                 f"extra rows are Coordinate('angle', (0, 1, 2)) and the like, got {item!r:.80}"
             ) from None
-        if not isinstance(kind, str) or kind not in kinds or (kind == "torsion" and dim == 2):
-            raise ValueError(
-                f"extra rows are of kind {KINDS[POSITIONS : POSITIONS + dim]} in {dim}-D, "
-                f"got {kind!r}"
-            )
+        known = tuple(one for one in kinds if dim == 3 or one != "torsion")
+        if not isinstance(kind, str) or kind not in known:
+            raise ValueError(f"extra rows are of kind {known} in {dim}-D, got {kind!r}")
         row = Coordinate(kind, beads)
-        if len(set(beads)) != len(beads) or len(beads) != SLOTS[KINDS.index(kind)]:
-            raise ValueError(f"{row}: a {kind} has {SLOTS[KINDS.index(kind)]} different beads")
+        size = SLOTS[KINDS.index(kind)]
+        if kind in COMBINED:
+            pairs = {frozenset(beads[:2]), frozenset(beads[2:])}
+            if len(beads) != size or {len(pair) for pair in pairs} != {2} or len(pairs) < 2:
+                raise ValueError(f"{row}: a {kind} has two different pairs of beads (i, j, k, l)")
+        elif len(set(beads)) != len(beads) or len(beads) != size:
+            raise ValueError(f"{row}: a {kind} has {size} different beads")
         lowest = -dim if fixed else 0
         if min(beads) < lowest or max(beads) >= n or max(beads) < 0:
             ghosts = "" if fixed else " (a free chain has no base point to be held to)"

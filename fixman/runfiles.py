@@ -343,7 +343,7 @@ def _unphysical(point: Checkpoint, chain: Chain, about: dict[str, Any]) -> str:
         with np.errstate(all="ignore"):
             values, bad = rows.values(state["x"])
             turn = np.remainder(values - state["targets"] + np.pi, 2.0 * np.pi) - np.pi
-            length = rows.kinds == LENGTH
+            length = rows.formulas == LENGTH
             off = np.where(length, values / state["targets"] - 1.0, turn)
         if bad >= 0 or not (np.abs(off) <= OFF).all():
             replica = bad if bad >= 0 else int(np.argmax(~(np.abs(off) <= OFF).all(axis=1)))

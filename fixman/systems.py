@@ -14,7 +14,7 @@ from fixman.chain import Chain
 from fixman.coordinates import GHOSTS, HardPattern, Index, Rows
 from fixman.kernels.jointed_steps import Jointed
 from fixman.kernels.rotating_steps import Rotating
-from fixman.kernels.rows import ANGLE, LENGTH, SQUARE
+from fixman.kernels.rows import ANGLE, DIFFERENCE, LENGTH, SQUARE, SUM
 
 # The distance of the outer beads of an angle tells less and less of it as the sine gets smaller.
 SMALLEST_SINE = 0.1
@@ -24,8 +24,9 @@ NONE, BASE = -1, -2  # instead of a side: there is none, or it is the unit betwe
 class Projections(NamedTuple):
     """Tables of the hard rows, points that do not move before the beads, and what rows shall be.
 
-    ``goals (replicas, …)`` are ½ d² and d of each row that is a distance, and of each other row
-    cosine and sine; where a kernel is special, the targets as they are.
+    ``goals (replicas, …)`` are ½ d² and d of each row that is a distance, of sums and differences
+    the value first, and of each other row cosine and sine; where a kernel is special, the targets
+    as they are.
     """
 
     system: Any
@@ -69,8 +70,10 @@ def _general(
         b = own[:, sides[across, 1]]
         distance[:, across] = np.sqrt(a * a + b * b + 2.0 * a * b * np.cos(own[:, across]))
     square = system.kinds == SQUARE
+    combined = np.isin(system.kinds, (DIFFERENCE, SUM))
     with np.errstate(over="ignore"):
         first = np.where(square, 0.5 * distance * distance, np.cos(own))
+    first[:, combined] = own[:, combined]
     goals = np.stack([first, np.where(square, distance, np.sin(own))], axis=-1)
     return Projections(system, system.front, goals.reshape(len(targets), -1))
 

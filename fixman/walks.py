@@ -13,7 +13,7 @@ from fixman.chain import Chain, require_chain
 from fixman.coordinates import KINDS
 from fixman.dynamics import project
 from fixman.errors import ConstraintSolveError, SingularConstraintError
-from fixman.kernels.rows import ANGLE, LENGTH, TORSION
+from fixman.kernels.rows import ANGLE, DISTANCE, LENGTH, STRAIGHT_Y, SUM, TORSION
 from fixman.lines import Lines
 
 __all__ = ["draw", "hard_targets", "random_walks"]
@@ -47,7 +47,7 @@ def random_walks(
         How many.
     lengths, angles, torsions : float, or one for each coordinate of the kind
         Values of the hard ones, angles in radians, in the order of ``chain.coordinates``; soft
-        lengths get theirs too.
+        lengths get theirs too.  Distances, sums and differences stay as they are drawn.
     rng : int or numpy.random.Generator, optional
 
     Returns
@@ -76,9 +76,12 @@ def random_walks(
 
 
 def hard_targets(chain: Chain, lengths: ArrayLike, angles: ArrayLike, torsions: ArrayLike) -> Array:
-    """Values of all coordinates, in public order; soft angles and torsions are 0."""
+    """Values of all coordinates, in public order; soft angles and torsions are 0.
+
+    NaN for distances and what is made of them, which have no usual value.
+    """
     kinds = chain.layout.rows.kinds
-    targets = np.zeros(kinds.size)
+    targets = np.where((kinds >= DISTANCE) & (kinds <= SUM), np.nan, 0.0)
     for kind, value in ((LENGTH, lengths), (ANGLE, angles), (TORSION, torsions)):
         rows = np.flatnonzero(kinds == kind)
         given = _arrays.real(value, (), f"{KINDS[kind]}s")
@@ -128,7 +131,7 @@ def _closed(chain: Chain, targets: Array, rng: np.random.Generator) -> Array:
     for _ in range(TRIES):
         (x,) = draw(chain, targets, 1, rng)
         try:
-            return _bring(chain, x, targets)
+            return bring(chain, x, targets)
         except (ConstraintSolveError, SingularConstraintError) as error:
             last = error
     raise ConstraintSolveError(
@@ -139,12 +142,16 @@ def _closed(chain: Chain, targets: Array, rng: np.random.Generator) -> Array:
     )
 
 
-def _bring(chain: Chain, x: Array, targets: Array) -> Array:
-    """Move hard values to their targets, in strides as long as each projection converges."""
+def bring(chain: Chain, x: Array, targets: Array) -> Array:
+    """Move hard values to their targets, in strides as long as each projection converges.
+
+    ``targets`` are of all coordinates; where they are NaN, hard values stay.
+    """
     start = chain.hard_values(x)
     way = targets[chain.hard] - start
-    turning = chain.layout.hard_rows.kinds == TORSION
-    straight = chain.layout.hard_rows.kinds > TORSION
+    kinds = chain.layout.hard_rows.kinds
+    turning, straight = kinds == TORSION, kinds >= STRAIGHT_Y
+    way[np.isnan(way)] = 0.0
     way[turning] = (way[turning] + math.pi) % (2.0 * math.pi) - math.pi
     done, stride = 0.0, FIRST_STRIDE
     while done < 1.0:

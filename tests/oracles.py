@@ -203,8 +203,11 @@ def _value(row, beads, dim, base):
         return beads[indices[0]]["xyz".index(kind)]
     points = [_point(k, beads, dim, base) for k in indices]
     bonds = [minus(b, a) for a, b in itertools.pairwise(points)]
-    if kind == "length":
+    if kind in ("length", "distance"):
         return sqrt(dot(bonds[0], bonds[0]))
+    if kind.startswith("distance_"):
+        first, second = sqrt(dot(bonds[0], bonds[0])), sqrt(dot(bonds[2], bonds[2]))
+        return first + second if kind == "distance_sum" else first - second
     if kind == "angle":
         normal = cross(*bonds)
         opposite = normal if dim == 2 else sqrt(dot(normal, normal))

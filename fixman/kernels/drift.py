@@ -18,7 +18,7 @@ from fixman.kernels import hard, sparse
 from fixman.kernels.hard import Hard
 from fixman.kernels.lanes import above, entry, exact, exact_kernel, lanes, load, part, put, store
 from fixman.kernels.lanes import zeros as no_states
-from fixman.kernels.rows import LENGTH, TORSION, bonds, curvature, rate
+from fixman.kernels.rows import LENGTH, SUM, TORSION, bonds, curvature, rate
 from fixman.kernels.vectors import along, inner, put_vector, vector
 
 Table = np.ndarray[Any, np.dtype[np.int32]]
@@ -64,6 +64,11 @@ def noise_of_row(drift, r, block, X, Y, moved, like):
     total = zero
     for s in range(entry(drift.slots, r), entry(drift.slots, r + 1)):
         k = entry(system.movers, s)
+        again = False  # a point that two slots share moves once
+        for other in range(entry(drift.slots, r), s):
+            again |= entry(system.movers, other) == k
+        if again:
+            continue
         mobility = entry(system.signs, s) * entry(system.shares, s)
         for axis in range(len(axes)):
             store(Y, k * len(axes) + axis, zero + 1.0)
@@ -93,7 +98,7 @@ def noise_of_row(drift, r, block, X, Y, moved, like):
             size = inner(gu, vector(moved, 3 * b, axes, like))
             if kind > LENGTH:
                 size += inner(gv, vector(moved, 3 * b + 1, axes, like))
-            if kind == TORSION:
+            if TORSION <= kind <= SUM:
                 size += inner(gt, vector(moved, 3 * b + 2, axes, like))
             share = 1.0 if a == b else 2.0
             total -= (share * size) * load(block.S, entry(drift.places, at), like)

@@ -32,7 +32,17 @@ from fixman.kernels.lanes import (
     store,
     take,
 )
-from fixman.kernels.rows import SQUARE, TORSION, TURN, bonds, measure, straight, unit
+from fixman.kernels.rows import (
+    DIFFERENCE,
+    SQUARE,
+    STRAIGHT_Y,
+    SUM,
+    TURN,
+    bonds,
+    measure,
+    straight,
+    unit,
+)
 from fixman.kernels.vectors import dot, vector
 
 CHORDS = 50  # iterations: where the drift is moderate five to eight are needed
@@ -85,8 +95,11 @@ def residual(kind, u, v, t, e, goal, size, far):
             rest *= (length + length) / (length + b)
         return rest, a + a, size * b
     zero = 0.0 * size
+    if DIFFERENCE <= kind <= SUM:
+        value, _, _ = measure(kind, u, v, t)
+        return a - value, root(dot(u, u)) + root(dot(t, t)), size + size
     noise = size * (1.0 / root(dot(u, u)) + 1.0 / root(dot(v, v)))
-    if TORSION < kind < TURN:
+    if STRAIGHT_Y <= kind < TURN:
         value, _ = straight(u, v, e)
         return -value, zero + 1.0, noise
     c, s, _ = measure(kind, u, v, t)
@@ -124,7 +137,7 @@ def hold(system, room, X0, X, V, rate, limits, like):
             kind = entry(kinds, r)
             u, v, t = bonds(X, points, r, kind, axes, like)
             e = none
-            if TORSION < kind < TURN:  # across the line as the rows have it
+            if STRAIGHT_Y <= kind < TURN:  # across the line as the rows have it
                 e = unit(vector(B, entry(vectors, r) + 2, axes, like))
             goal = load(goals, 2 * r, like), load(goals, 2 * r + 1, like)
             rest, whole, noise = residual(kind, u, v, t, e, goal, size, iterations == 1)

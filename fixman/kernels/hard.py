@@ -32,6 +32,7 @@ from fixman.kernels.lanes import (
 from fixman.kernels.rows import (
     LENGTH,
     SMALLEST_SINE,
+    SUM,
     TORSION,
     bonds,
     measured,
@@ -278,13 +279,13 @@ def add_metric_force(system, block, F, X, kT, like):
             g2 = vector(G, at + 2, axes, like)
             du = minus(g1, du)
             dv = minus(g2, g1)
-            if kind == TORSION:
+            if TORSION <= kind <= SUM:
                 dt = minus(vector(G, at + 3, axes, like), g2)
         gu, gv, gt = rate(kind, u, v, t, du, dv, dt)
         draw(F, points, 4 * r, gu, axes, like)
         if kind > LENGTH:
             draw(F, points, 4 * r + 1, gv, axes, like)
-        if kind == TORSION:
+        if TORSION <= kind <= SUM:
             draw(F, points, 4 * r + 2, gt, axes, like)
 
 

@@ -18,9 +18,10 @@ from fixman.kernels.lanes import above, beyond, choose, entry, exact, root, smal
 from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import SPACE, cross, dot, minus, plus, put_vector, scaled, vector
 
-# 0, 1, 2 are the positions x, y, z.  A straight bend has two rows.  A turn is an angle in the
-# plane; a square is half that of a distance, whose gradient is the bond itself.
-LENGTH, ANGLE, TORSION, STRAIGHT_Y, STRAIGHT_Z, TURN = range(3, 9)
+# 0, 1, 2 are the positions x, y, z.  A distance is a length here.  The difference and the sum are
+# of the lengths of u and t, which may share a point.  A straight bend has two rows.  A turn is an
+# angle in the plane; a square is half that of a length, whose gradient is the bond itself.
+LENGTH, ANGLE, TORSION, DISTANCE, DIFFERENCE, SUM, STRAIGHT_Y, STRAIGHT_Z, TURN = range(3, 12)
 SQUARE = -1
 SMALLEST_SINE = 4.0 * 2.0**-52  # a gradient divided by less than this is not one
 # Squares of bond lengths in between leave room for the eighth powers in the four-point forms.
@@ -221,7 +222,7 @@ def bonds(X, points, r, kind, axes, like):
     if kind > LENGTH:
         c = vector(X, entry(points, 4 * r + 2), axes, like)
         v = t = minus(c, b)
-        if kind == TORSION:
+        if TORSION <= kind <= SUM:
             t = minus(vector(X, entry(points, 4 * r + 3), axes, like), c)
     return u, v, t
 
@@ -229,7 +230,13 @@ def bonds(X, points, r, kind, axes, like):
 @exact
 def slots(kind):
     """Return how many points a row has."""
-    return 2 if kind <= LENGTH else 4 if kind == TORSION else 3
+    return 2 if kind <= LENGTH else 4 if TORSION <= kind <= SUM else 3
+
+
+@exact
+def sign(kind):
+    """Return what the second of two lengths is multiplied by."""
+    return 1.0 if kind == SUM else -1.0
 
 
 @exact
@@ -242,8 +249,8 @@ def measured(kind, u, v, t):
     """Whether no bond of a row is zero or lost to over- or underflow."""
     if kind <= LENGTH:
         return measurable(dot(u, u))
-    good = measurable(dot(u, u)) & measurable(dot(v, v))
-    return good & measurable(dot(t, t)) if kind == TORSION else good
+    good = measurable(dot(u, u)) & measurable(dot(t, t))  # without a t, v again
+    return good if DIFFERENCE <= kind <= SUM else good & measurable(dot(v, v))
 
 
 @exact_step
@@ -266,6 +273,8 @@ def measure(kind, u, v, t):
         return 0.5 * uu, zero, one
     if kind == LENGTH:
         return root(uu), zero, one
+    if DIFFERENCE <= kind <= SUM:
+        return root(uu) + sign(kind) * root(dot(t, t)), zero, one
     vv = dot(v, v)
     w = cross(u, v)
     if kind == TURN:
@@ -294,6 +303,13 @@ def put_gradient(B, at, kind, u, v, t, axes):
         return sine
     if kind == LENGTH:
         put_vector(B, at, axes, length_row(u))
+        return sine
+    if DIFFERENCE <= kind <= SUM:
+        gu, gt = length_row(u), scaled(sign(kind), length_row(t))
+        put_vector(B, at, axes, scaled(-1.0, gu))
+        put_vector(B, at + 1, axes, gu)
+        put_vector(B, at + 2, axes, scaled(-1.0, gt))
+        put_vector(B, at + 3, axes, gt)
         return sine
     if kind == TORSION:
         first, second, gu, gv, gt = torsion_row(u, v, t)
@@ -325,6 +341,8 @@ def rate(kind, u, v, t, du, dv, dt):
         return du, none, none
     if kind == LENGTH:
         return length_rate(u, du), none, none
+    if DIFFERENCE <= kind <= SUM:
+        return length_rate(u, du), none, scaled(sign(kind), length_rate(t, dt))
     if kind == TURN:
         gu, gv = turn_rate(u, v, du, dv)
         return gu, gv, none
@@ -345,12 +363,12 @@ def curvature(kind, u, v, t, du, dv, dt):
     components of a straight bend lie across is taken to stay: its motion is multiplied by what
     vanishes there.
     """
-    length = root(dot(u, u))
-    s = 1.0 / length
-    u, du = scaled(s, u), scaled(s, du)
     if kind == LENGTH:
-        w = cross(u, du)
-        return length * dot(w, w)
+        return bowing(u, du)
+    if DIFFERENCE <= kind <= SUM:
+        return bowing(u, du) + sign(kind) * bowing(t, dt)
+    s = 1.0 / root(dot(u, u))
+    u, du = scaled(s, u), scaled(s, du)
     s = 1.0 / root(dot(v, v))
     v, dv = scaled(s, v), scaled(s, dv)
     if kind == TURN:
@@ -365,6 +383,15 @@ def curvature(kind, u, v, t, du, dv, dt):
         return turning(v, dv, t, dt) - turning(v, dv, scaled(-1.0, u), scaled(-1.0, du))
     e = across(middle(u, v), third(kind))
     return bending(v, dv, e) - bending(u, du, e)
+
+
+@exact_step
+def bowing(u, du):
+    """Second derivative of the length of a bond."""
+    length = root(dot(u, u))
+    s = 1.0 / length
+    w = cross(scaled(s, u), scaled(s, du))
+    return length * dot(w, w)
 
 
 @exact_step
@@ -552,6 +579,13 @@ def row_curvature(P, V, kinds, points, r, fixed):
 
 
 @jit
+def sixth(u):
+    """∂L⁶/∂u / 6."""
+    square = field.dot(u, u)
+    return field.scaled(field.times(square, square), u)
+
+
+@jit
 def rational_row(kind, points, X, B):
     """A multiple of a Wilson row without roots into ``B (4, 3)``, at points ``X (n + 3, 3)``.
 
@@ -562,13 +596,20 @@ def rational_row(kind, points, X, B):
     gu, gv, gt = u, none, none  # L ∂L
     if kind > LENGTH:
         v = field.difference(X, points[2], points[1])
-    if TORSION < kind < TURN:  # L_u ∂(e·(v̂ − û)), e across u
+    if STRAIGHT_Y <= kind < TURN:  # L_u ∂(e·(v̂ − û)), e across u
         e = (u[1], field.less(ZERO, u[0]), ZERO)
         if kind == STRAIGHT_Z:
             e = (u[2], ZERO, field.less(ZERO, u[0]))
         gu = field.opposite(e)
         along = field.times(field.dot(u, u), field.inverse(field.dot(u, v)))  # L_u / L_v
         gv = field.scaled(along, e)
+    elif DIFFERENCE <= kind <= SUM:
+        # Of L⁶ in the place of L, which takes no root; dependent where the lengths are, but for
+        # accidents.
+        t = field.difference(X, points[3], points[2])
+        gu, gt = sixth(u), sixth(t)
+        if kind == DIFFERENCE:
+            gt = field.opposite(gt)
     elif kind == TORSION:  # ∂φ / L_v (Blondel & Karplus 1996)
         t = field.difference(X, points[3], points[2])
         m, n = field.cross(u, v), field.cross(v, t)

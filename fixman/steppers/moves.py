@@ -168,7 +168,7 @@ def _require_known(chain: Chain) -> None:
     if (layout.soft_rows.kinds == LENGTH).any() or not kinds.size:
         raise _unknown("a soft bond does not change its length")
     if not np.isin(kinds, (LENGTH, ANGLE)).all():
-        raise _unknown("torsions and straight bends cannot be held")
+        raise _unknown("torsions, distances and straight bends cannot be held")
     if chain.redundant or (chain.extra and (kinds == ANGLE).any()):
         raise _unknown("hard angles of rings, and extra ones, cannot be held")
 

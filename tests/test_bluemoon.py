@@ -1,0 +1,457 @@
+"""Distances, sums and differences among the hard rows; mean forces against closed forms."""
+
+import numpy as np
+import pytest
+
+import fixman as fx
+import oracles
+from fixman import analytic, bluemoon
+from fixman.drift import mean_forces
+from fixman.potentials import WCA, bind
+
+MASSES = np.array([1.0, 2.5, 0.4, 1.7, 0.9])
+PARENTS = [-1, 0, 1, 2, 3]
+COMBINED = [
+    ("distance", (0, 3)),
+    ("distance_difference", (0, 2, 2, 4)),
+    ("distance_difference", (3, 0, 0, 2)),
+    ("distance_sum", (0, 2, 4, 2)),
+    ("distance_sum", (0, 3, 1, 4)),
+    ("distance_difference", (0, 3, 1, 4)),
+]
+EVERY = [*COMBINED, ("angle", (0, 2, 4)), ("torsion", (0, 1, 3, 4))]
+
+
+def names(row):
+    return f"{row[0]}{row[1]}"
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(13)
+
+
+def frames(size, rng, dim=3):
+    return np.cumsum(rng.normal(size=(size, 5, dim)), axis=1)
+
+
+def five(extra=(), hard=("length",), dim=3):
+    return fx.Chain.branched(PARENTS, masses=MASSES, hard=hard, extra=extra, dim=dim)
+
+
+# --- rows ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("row", COMBINED, ids=names)
+def test_rows_of_distances_are_the_dense_ones(row, dim, rng):
+    chain = five([row], dim=dim)
+    spec = oracles.Spec.of(chain)
+    x, v, f = frames(9, rng, dim), rng.normal(size=(9, 5, dim)), rng.normal(size=(9, 5, dim))
+    motion = fx.forward_dynamics(chain, x, v, force=f)
+    for k in range(9):
+        assert oracles.error(chain.values(x[k]), oracles.internal(spec, x[k])) < 1e-14
+        B = fx.wilson_b(chain, x[k]).toarray()[spec.hard]
+        assert oracles.error(B, oracles.wilson_b(spec, x[k], spec.hard)) < 1e-14
+        kappa = fx.velocity_terms(chain, x[k], v[k])[spec.hard]
+        assert oracles.error(kappa, oracles.velocity_terms(spec, x[k], v[k], spec.hard)) < 1e-13
+        dense = oracles.forward_dynamics(spec, x[k], v[k], force=f[k], with_soft=False)
+        assert oracles.error(motion.acceleration[k], dense.acceleration, 1.0) < 1e-10
+        exact, condition = oracles.hard_logdet(spec, x[k])
+        assert fx.logdet(chain, x[k]) == pytest.approx(exact, abs=1e-15 * condition + 1e-13)
+    one = [fx.logdet(chain, frame) for frame in x]
+    assert np.array_equal(fx.logdet(chain, x), one)
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("row", COMBINED, ids=names)
+def test_forces_that_need_second_derivatives(row, dim, rng):
+    chain, kT, h = five([row], dim=dim), 0.7, 1e-5
+    spec = oracles.Spec.of(chain)
+    x, f = frames(1, rng, dim)[0], rng.normal(size=(5, dim))
+    steps = h * np.eye(x.size).reshape(-1, 5, dim)
+    slopes = (fx.fixman_potential(chain, x + steps) - fx.fixman_potential(chain, x - steps)) / (
+        2 * h
+    )
+    assert fx.fixman_force(chain, x) == pytest.approx(-slopes.reshape(x.shape), rel=1e-6, abs=1e-6)
+    B = oracles.wilson_b(spec, x, spec.hard)
+    w = 1.0 / spec.mm
+    S = np.linalg.inv((B * w) @ B.T)
+    D = np.diag(w) - (B * w).T @ S @ (B * w)
+    size, axes = np.linalg.eigh(D)  # tr(D ∂²q), one term each
+    ways = (axes * np.sqrt(size.clip(0.0))).T.reshape(-1, 5, dim)
+    noise = sum(oracles.velocity_terms(spec, x, way, spec.hard) for way in ways)
+    exact = S @ (B @ (w * f.ravel()) + kT * noise)
+    found = mean_forces(chain, x[None], f[None], chain.masses, kT).tensions[0]
+    assert found == pytest.approx(exact, rel=1e-9, abs=1e-9)
+
+
+def test_runs_hold_them_alone_and_in_lanes(rng):
+    chain = five([("distance_difference", (0, 2, 2, 4)), ("distance", (0, 3))])
+    x0 = fx.random_walks(chain, 9, rng=1)
+    v0 = fx.project(chain, x0, chain.hard_values(x0), rng.normal(size=x0.shape))[1]
+    run = fx.simulate(chain, x0, fx.Newton(0.01), 200, v0=v0, every=100, progress=False)
+    assert np.abs(chain.hard_values(run.x) - chain.hard_values(x0)).max() < 1e-10
+    energy = fx.observables.kinetic_energy(chain, run.v)
+    assert np.abs(energy / energy[0] - 1.0).max() < 1e-3
+    alone = fx.simulate(chain, x0[4], fx.Newton(0.01), 200, v0=v0[4], every=100, progress=False)
+    assert np.array_equal(alone.x[:, 0], run.x[:, 4])
+
+
+def test_targets_are_met_and_chains_are_written(rng):
+    chain = five([("distance_sum", (0, 2, 2, 4)), ("distance_difference", (0, 2, 2, 4))])
+    x = fx.random_walks(chain, 4, rng=2)
+    goal = chain.hard_values(x) + np.array([0.0, 0.0, 0.0, 0.0, -0.02, 0.03])
+    assert chain.hard_values(fx.project(chain, x, goal)) == pytest.approx(goal, abs=1e-12)
+    assert fx.Chain.from_json(chain.to_json()) == chain
+    assert "1 distance difference" in repr(chain)
+    with pytest.raises(fx.FrameError, match="must be positive"):
+        fx.project(five([("distance", (0, 2))]), x[0], np.array([1.0, 1.0, 1.0, 1.0, -1.0]))
+
+
+@pytest.mark.parametrize(
+    ("extra", "hard", "dependent"),
+    [
+        ([("distance_sum", (0, 1, 1, 2))], ("length",), True),
+        ([("distance_sum", (0, 1, 2, 3))], (), False),
+        ([("distance_sum", (0, 2, 2, 4)), ("distance_difference", (4, 2, 0, 2)),
+          ("distance", (0, 2))], (), True),
+        ([("distance_sum", (0, 2, 2, 4)), ("distance_difference", (4, 2, 0, 2))], (), False),
+        # A triangle of given angles: lengths in proportion, whose difference is none the less free.
+        ([("angle", (0, 1, 2)), ("angle", (1, 2, 0)),
+          ("distance_difference", (0, 1, 1, 2))], (), False),
+        ([("distance", (1, 0))], ("length",), True),
+    ],
+)  # fmt: skip
+def test_rows_that_depend_on_each_other_are_found(extra, hard, dependent):
+    if dependent:
+        with pytest.raises(fx.SingularConstraintError, match="depend"):
+            five(extra, hard)
+    else:
+        assert not five(extra, hard).redundant
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        (("distance_sum", (0, 1, 1, 0)), "two different pairs"),
+        (("distance_sum", (0, 0, 1, 2)), "two different pairs"),
+        (("distance_difference", (0, 1, 2)), "two different pairs"),
+        (("distance", (2, 2)), "2 different beads"),
+        (("distances", (0, 2)), "distance_difference"),
+    ],
+)
+def test_what_is_no_distance_is_refused(row, text):
+    with pytest.raises(ValueError, match=text):
+        five([row])
+
+
+def test_positions_without_a_distance_are_refused(rng):
+    chain = five([("distance_difference", (0, 2, 2, 4))], hard=())
+    x = frames(1, rng)[0]
+    x[4] = x[2]
+    with pytest.raises(fx.SingularConstraintError, match="bead 2 and bead 4 coincide"):
+        fx.logdet(chain, x)
+
+
+def test_potentials_take_no_distance_for_a_bond():
+    x = np.array([[0.0, 0, 0], [1, 0, 0], [0.9, 0.4, 0.0]])
+    model = fx.Chain.linear(3)
+    energies = [
+        bind(chain, WCA()).energy(x)
+        for chain in (
+            model,
+            bluemoon.hold(model, ("distance", (0, 2))),
+            fx.Chain.branched([-1, 0, 1], extra=[("length", (0, 2))]),
+        )
+    ]
+    assert energies[0] == energies[1] > energies[2] == 0.0
+
+
+# --- Z and G -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hard", [(), ("length",)], ids=["flexible", "bonds"])
+@pytest.mark.parametrize("row", EVERY, ids=names)
+def test_z_is_the_dense_one_and_g_its_slope(row, hard, rng):
+    model = five(hard=hard)
+    held = bluemoon.hold(model, row)
+    x = frames(9, rng)
+    found = bluemoon.metric(held, x, row)
+    spec = oracles.Spec.of(held)
+    k = [spec.rows[i] for i in spec.hard].index(row)
+    for frame, Z in zip(x, found.Z, strict=True):
+        B = oracles.wilson_b(spec, frame, spec.hard) / np.sqrt(spec.mm)
+        A = np.delete(B, k, axis=0).T  # Z = |B_ξ|² across the others
+        rest = B[k] - A @ np.linalg.lstsq(A, B[k], rcond=None)[0] if A.size else B[k]
+        assert pytest.approx(rest @ rest, rel=1e-12) == Z
+
+    def gradient(one):
+        return oracles.wilson_b(spec, one, [spec.hard[k]])[0].reshape(one.shape)
+
+    other = bluemoon.metric(model, x, gradient)
+    assert pytest.approx(found.Z, rel=1e-12) == other.Z
+    assert pytest.approx(found.G, rel=1e-5, abs=1e-7) == other.G
+    assert found.Z[3] == bluemoon.metric(held, x[3], row).Z
+
+
+def test_the_difference_of_two_distances_as_on_paper(rng):
+    # Of A–H···B: Z = 1/m_A + 1/m_B + (2 + 2 u·v)/m_H, u from A to H and v from H to B.
+    model = fx.Chain.linear(3, masses=[16.0, 1.0, 14.0], hard=())
+    row = ("distance_difference", (0, 1, 1, 2))
+    x = rng.normal(size=(7, 3, 3))
+    u, v = x[:, 1] - x[:, 0], x[:, 2] - x[:, 1]
+    c = (u * v).sum(-1) / np.linalg.norm(u, axis=-1) / np.linalg.norm(v, axis=-1)
+    Z = 1.0 / 16.0 + 1.0 / 14.0 + 2.0 + 2.0 * c
+    assert pytest.approx(Z, rel=1e-13) == bluemoon.metric(bluemoon.hold(model, row), x, row).Z
+    pair = fx.Chain.linear(2, masses=[1.0, 4.0], hard=())
+    found = bluemoon.metric(bluemoon.hold(pair, ("length", (0, 1))), x[:, :2], ("length", (1, 0)))
+    assert pytest.approx(1.25, rel=1e-14) == found.Z
+    assert np.abs(found.G).max() < 1e-15
+
+
+# --- mean forces ---------------------------------------------------------------------------------
+
+
+def slope(function, at, h=1e-4):
+    return (function(at + h) - function(at - h)) / (2.0 * h)
+
+
+@pytest.mark.parametrize("sampled", ["rigid", "stiff"])
+@pytest.mark.parametrize("ensemble", ["rigid", "stiff"])
+@pytest.mark.parametrize("theta", [0.4, 1.3, 2.5])
+def test_the_bend_of_a_trimer(theta, ensemble, sampled):
+    masses, kT = np.array([1.0, 2.0, 0.5]), 1.7
+    model, row = fx.Chain.linear(3, masses=masses), ("angle", (0, 1, 2))
+    u, v = np.array([1.0, 0, 0]), np.array([np.cos(theta), np.sin(theta), 0])
+    x = np.array([[0 * u, u, u + v]])
+    x = np.repeat(x, 3, axis=0)
+
+    def energy(bend):
+        return -kT * np.log(analytic.trimer_density(bend, masses=masses, ensemble=ensemble))
+
+    words = {"kT": kT, "ensemble": ensemble, "sampled": sampled}
+    found = bluemoon.mean_force(bluemoon.hold(model, row), x, row, **words)
+    assert found.value == pytest.approx(slope(energy, theta), rel=1e-6, abs=1e-7)
+    assert found.error == 0.0  # there is one shape
+
+    def distance(bend):
+        return 2.0 * np.cos(bend / 2.0)
+
+    def density(bend):  # of the distance
+        return energy(bend) + kT * np.log(np.sin(bend / 2.0))
+
+    far = ("distance", (2, 0))
+    found = bluemoon.mean_force(bluemoon.hold(model, far), x, far, **words)
+    exact = slope(density, theta) / slope(distance, theta)
+    assert found.value == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize("sampled", ["rigid", "stiff"])
+@pytest.mark.parametrize("ensemble", ["rigid", "stiff"])
+def test_the_torsion_of_four_beads(ensemble, sampled):
+    model, row = fx.Chain.linear(4, hard=("length", "angle")), ("torsion", (3, 2, 1, 0))
+    held = bluemoon.hold(model, row)
+
+    def energy(torsion):
+        return -np.log(analytic.four_beads_density(torsion, ensemble=ensemble))
+
+    for phi in (-2.0, 0.5, 1.9):
+        x = fx.random_walks(held, 3, angles=np.pi / 2.0, torsions=phi, rng=0)
+        found = bluemoon.mean_force(held, x, row, ensemble=ensemble, sampled=sampled)
+        assert found.value == pytest.approx(slope(energy, phi), rel=1e-6, abs=1e-9)
+
+
+def test_a_pair_in_a_potential(rng):
+    model, row = fx.Chain.linear(2, hard=()), ("distance", (0, 1))
+    held = bluemoon.hold(model, row)
+    r, kT = 1.05, 0.8
+    u = rng.normal(size=(4, 3))
+    x = np.stack([0.0 * u, r * u / np.linalg.norm(u, axis=1)[:, None]], axis=1)
+    wca = WCA(exclude=0)
+    found = bluemoon.mean_force(held, x, row, kT=kT, potential=wca)
+    exact = -24.0 * (2.0 / r**13 - 1.0 / r**7) - 2.0 * kT / r
+    assert found.value == pytest.approx(exact, rel=1e-12)
+    force = bind(model, wca).force(x)
+    assert bluemoon.mean_force(held, x, row, kT=kT, force=force).value == found.value
+
+
+def test_multipliers_are_averages_over_momenta(rng):
+    # Velocities √f e along f axes e of unit kinetic energy have the second moments of thermal ones.
+    held = bluemoon.hold(five(), ("distance_difference", (0, 2, 2, 4)))
+    x, f, kT = frames(1, rng), rng.normal(size=(1, 5, 3)), 0.6
+    row = held.coordinates[held.hard[-1]]
+    found = bluemoon.mean_force(held, np.repeat(x, 2, 0), row, kT=kT, force=np.repeat(f, 2, 0))
+    B = fx.wilson_b(held, x[0]).toarray()[held.hard] / np.sqrt(np.repeat(MASSES, 3))
+    axes = np.linalg.svd(B)[2][held.hard.size :].reshape(-1, 5, 3) / np.sqrt(MASSES)[:, None]
+    v = np.sqrt(kT * len(axes)) * axes
+    at = np.broadcast_to(x, v.shape)
+    tension = fx.forward_dynamics(held, at, v, force=np.broadcast_to(f, v.shape)).tension[:, -1]
+    assert found.multiplier == pytest.approx(-tension.mean(), rel=1e-11)
+    again = bluemoon.from_multipliers(found.multiplier, found.Z, found.G, kT=kT)
+    assert again.value == pytest.approx(found.value, rel=1e-12)
+
+
+def test_weights_lead_from_each_ensemble_to_each(rng):
+    model, row = five(), ("distance", (0, 3))
+    held = bluemoon.hold(model, row)
+    x = frames(6, rng)
+    inner, outer = 0.5 * fx.logdet(model, x), 0.5 * fx.logdet(held, x)
+    for (sampled, ensemble), exact in {
+        ("rigid", "rigid"): inner - outer,
+        ("rigid", "stiff"): -outer,
+        ("stiff", "rigid"): inner,
+        ("stiff", "stiff"): 0.0 * outer,
+    }.items():
+        found = bluemoon.mean_force(held, x, row, ensemble=ensemble, sampled=sampled)
+        assert found.log_weights == pytest.approx(exact, abs=1e-13)
+        assert pytest.approx(np.exp(2.0 * (outer - inner)), rel=1e-12) == found.Z
+
+
+def test_exact_draws_of_a_flexible_angle(rng):
+    # Lengths L with L² e^(−½k(L−1)²) about a bend that is held: frames of the stiff kind.
+    kT, k, theta = 1.0, 6.0, 2.4
+    grid = np.linspace(1e-3, 4.0, 4001)
+    weight = np.cumsum(grid**2 * np.exp(-0.5 * k * (grid - 1.0) ** 2 / kT))
+    one, two = np.interp(rng.uniform(size=(2, 60_000)), weight / weight[-1], grid)
+    x = np.zeros((60_000, 3, 3))
+    x[:, 0, 0] = -one
+    x[:, 2] = two[:, None] * [np.cos(theta), np.sin(theta), 0.0]
+    u, v = x[:, 0], x[:, 2]
+    f = np.zeros_like(x)
+    f[:, 0] = -k * (1.0 - 1.0 / one)[:, None] * u
+    f[:, 2] = -k * (1.0 - 1.0 / two)[:, None] * v
+    f[:, 1] = -f[:, 0] - f[:, 2]
+    row = ("angle", (0, 1, 2))
+    held = bluemoon.hold(fx.Chain.linear(3, masses=[1.0, 4.0, 3.0], hard=()), row)
+    exact = -kT / np.tan(theta)
+    found = bluemoon.mean_force(held, x, row, force=f, sampled="stiff")
+    assert found.error < 0.01 * exact
+    assert abs(found.value - exact) < 4.0 * found.error
+    # As frames of a run with this constraint they must have been drawn with √Z more.
+    chosen = rng.uniform(size=len(x)) < np.sqrt(found.Z / found.Z.max())
+    rigid = bluemoon.mean_force(held, x[chosen], row, force=f[chosen])
+    assert abs(rigid.value - exact) < 4.0 * rigid.error < 0.04 * exact
+    wrong = bluemoon.mean_force(held, x, row, force=f)
+    assert abs(wrong.value - exact) > 8.0 * wrong.error
+
+
+# --- chains that hold ξ --------------------------------------------------------------------------
+
+
+def test_holding_and_bringing(rng):
+    model = fx.Chain.linear(6, hard=("length", "angle"))
+    row = ("torsion", (1, 2, 3, 4))
+    held = bluemoon.hold(model, row)
+    assert held.hard.size == model.hard.size + 1
+    assert not held.extra
+    x = fx.random_walks(model, 4, rng=3).reshape(2, 2, 6, 3)
+    moved = bluemoon.bring(held, x, row, 3.0)
+    assert moved.shape == x.shape
+    at = [c.kind == "torsion" and c.beads == row[1] for c in held.coordinates].index(True)
+    assert held.values(moved)[..., at] == pytest.approx(3.0, abs=1e-9)
+    assert model.hard_values(moved) == pytest.approx(model.hard_values(x), abs=1e-9)
+
+
+RING = fx.Chain.ring(6, hard=("length", "angle", "torsion"), drop_redundant=True)
+
+
+@pytest.mark.parametrize(
+    ("chain", "row", "error", "text"),
+    [
+        (fx.Chain.linear(4), ("length", (0, 1)), ValueError, "hard in this chain already"),
+        (fx.Chain.linear(4), ("length", (0, 2)), ValueError, r"no bond.*\('distance', \(0, 2\)\)"),
+        (fx.Chain.linear(4), ("x", (0,)), ValueError, "of kind"),
+        (fx.Chain.linear(4), ("distance", (0, 9)), ValueError, "not among 0 to 3"),
+        (
+            fx.Chain.linear(4),
+            ("distance_sum", (0, 1, 2, 3)),
+            fx.SingularConstraintError,
+            "one value",
+        ),
+        (RING, ("distance", (0, 3)), fx.SingularConstraintError, "one value"),
+        ("chain", ("distance", (0, 3)), TypeError, "must be a fixman.Chain"),
+    ],
+)
+def test_what_cannot_be_held_is_refused(chain, row, error, text):
+    with pytest.raises(error, match=text):
+        bluemoon.hold(chain, row)
+
+
+def test_what_is_left_out_may_hold_a_coordinate():
+    # Two sides of a rigid square and its diagonals: each of them follows from the others.
+    rows = [("distance", (0, 2)), ("distance", (1, 3))]
+    chain = fx.Chain.ring(4, dim=2, extra=rows, drop_redundant=True)
+    assert len(chain.redundant) == 1
+    (kept,) = {row for row in chain.coordinates if row.kind == "distance"}
+    x = np.array([[[0.0, 0], [1, 0], [1, 1], [0, 1]]])
+    with pytest.raises(fx.SingularConstraintError, match="leaves out"):
+        bluemoon.mean_force(chain, x, kept)
+
+
+def test_arguments_of_mean_forces(rng):
+    model, row = fx.Chain.linear(5), ("distance", (0, 3))
+    held = bluemoon.hold(model, row)
+    x = frames(3, rng)
+    for arguments, text in (
+        ((model, x, row), "bluemoon.hold"),
+        ((held, x[0], row), "time as first axis"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            bluemoon.mean_force(*arguments)
+    for words, text in (
+        ({"ensemble": "mobility"}, "ensemble must be"),
+        ({"sampled": "soft"}, "sampled must be"),
+        ({"force": x[:2]}, "shape of x"),
+        ({"force": x, "potential": WCA()}, "not both"),
+        ({"kT": 0.0}, "kT"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            bluemoon.mean_force(held, x, row, **words)
+    with pytest.raises(ValueError, match="vanishes"):
+        bluemoon.metric(model, x, np.zeros_like)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((1.0,), "one number"),
+        (([1.0, 2.0], [1.0, -1.0]), "Z must be positive"),
+        (([1.0, 2.0], 1.0, [1.0, 2.0, 3.0]), "G must be one number"),
+        (([1.0, np.nan],), "multipliers"),
+    ],
+)
+def test_multipliers_from_elsewhere_are_looked_at(arguments, text):
+    with pytest.raises(ValueError, match=text):
+        bluemoon.from_multipliers(*arguments)
+
+
+# --- integrals -----------------------------------------------------------------------------------
+
+
+def test_integrals_of_cubics_are_exact_and_so_are_errors(rng):
+    xi = np.array([0.0, 0.3, 1.0, 1.4, 2.0])
+    force = 1.0 - xi + 2.0 * xi**3
+    found = bluemoon.free_energy(xi, [(f, 0.1) for f in force])
+    assert found.value == pytest.approx(xi - xi**2 / 2.0 + xi**4 / 2.0, abs=1e-13)
+    assert found.error[0] == 0.0
+    draws = force + 0.1 * rng.normal(size=(4000, 5))
+    values = np.array([bluemoon.free_energy(xi, [(f, 0.0) for f in one]).value for one in draws])
+    assert found.covariance == pytest.approx(np.cov(values.T), abs=6e-4)
+    two = bluemoon.free_energy([1.0, 3.0], [(1.0, 0.3), (2.0, 0.4)])
+    assert two.value == pytest.approx([0.0, 3.0])
+    assert two.error == pytest.approx([0.0, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("xi", "forces", "text"),
+    [
+        ([0.0], [(1.0, 0.1)], "at least 2"),
+        ([0.0, 0.0], [(1.0, 0.1)] * 2, "ascend"),
+        ([0.0, 1.0], [(1.0, 0.1)] * 3, "each of 2 xi"),
+        ([0.0, 1.0], [(1.0, np.nan)] * 2, "forces"),
+    ],
+)
+def test_what_cannot_be_integrated_is_refused(xi, forces, text):
+    with pytest.raises(ValueError, match=text):
+        bluemoon.free_energy(xi, forces)
