@@ -7,6 +7,7 @@ of an inertia; tests hold them against each other and against oracles that share
 
 ============================  ==================================================================
 `kinematics`                  frames, Jacobians, momentum, steps, operational-space inertia
+`joints`                      springs and dampers of the joints
 `newton_euler`                inverse dynamics and joint wrenches
 `composite_body`              inertia matrix, matrix of convective terms, O(n³) forward dynamics
 `denoc`                       Saha's UDUᵀ of the inertia matrix
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         closed,
         composite_body,
         denoc,
+        joints,
         kinematics,
         newton_euler,
         partition,
@@ -48,6 +50,7 @@ __all__ = [
     "closed",
     "composite_body",
     "denoc",
+    "joints",
     "kinematics",
     "newton_euler",
     "partition",
