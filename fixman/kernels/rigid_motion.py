@@ -1,8 +1,9 @@
-"""Motion in time of a serial chain: steps of the implicit midpoint rule, and linearly implicit ones.
+"""Motion in time of a serial chain: steps of the variational midpoint rule, and of Euler's.
 
-``chain`` is (table, kinds, turning, gravity): the table of `articulated_body`, with inertia added
-to its joints; kinds of the joints (n,); 1 for rates of turns and 0 for others (nv,).  ``springs``
-is None, or damping (nv,), stiffness (nv,), coordinates at rest (nq,) and the added inertia (nv,).
+``chain`` is (table, soft, kinds, links, constants): tables of `articulated_body`, as the chain is
+and with inertia added to its joints; ``kinds (n,)`` and ``links`` as in `links`; and gravity (3,),
+armature (nv,), 1 for rates of turns and 0 for others (nv,).  ``springs`` is None, or damping (nv,),
+stiffness (nv,) and coordinates at rest (nq,).
 
 Springs and dampers enter the inertia of their joints, because a step changes q and q̇ in proportion
 to q̈: by c dt + k dt² for Euler's step, and by c dt/2 + k dt²/4 for the midpoint.
@@ -10,19 +11,30 @@ to q̈: by c dt + k dt² for Euler's step, and by c dt/2 + k dt²/4 for the midp
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.articulated_body import (
-    DONE,
-    NOT_USABLE,
-    accelerations,
-    inwards,
+from fixman.kernels.articulated_body import DONE, NOT_USABLE, accelerations, inwards, sizes
+from fixman.kernels.articulated_body import outwards as towards_tip
+from fixman.kernels.links import (
+    FREE,
+    POSITIONS,
+    RATES,
+    SPHERICAL,
+    component,
+    joint_motion,
+    joint_twist,
     outwards,
-    sizes,
+    place,
+    rotation_tuple,
 )
-from fixman.kernels.rigid_kinematics import follow
-
+from fixman.kernels.rigid_kinematics import along_screw, follow, unit_vector
+from fixman.kernels.rigid_newton_euler import taken_back
+from fixman.kernels.steps import step
+from fixman.kernels.triples import back, constants, entries, put_entries, times
+from fixman.kernels.vectors import outer, plus, scaled
 
 @jit
 def passive(kinds, damping, stiffness, rest, q, qd, out):  # STUB
@@ -31,128 +43,307 @@ def passive(kinds, damping, stiffness, rest, q, qd, out):  # STUB
 
 NOT_SETTLED, TOO_FAST = -4, -5
 ROUNDS = 100
-FASTEST = 2.0 * np.pi  # that a joint may turn in a step
+FASTEST = math.pi  # that a joint may turn in a step
 EPS = 2.0**-52
-STALLED = 1e4 * EPS  # of velocities, and of coordinates: rounding of a long chain
+STALLED = 1e-7  # of the speed: rounding of a very long chain
+STILL = (0.0, 0.0, 0.0)
+
+
+# --- momenta and forces ---------------------------------------------------------------------------
+
+
+@step
+def momentum(links, i, w, v):
+    """Of a body: [f; n] about its origin."""
+    c, inertia = entries(links, i, 13), tuple(links[i, 16 + k] for k in range(9))
+    f = scaled(links[i, 12], plus(v, outer(w, c)))
+    return (*f, *plus(times(inertia, w), outer(c, f)))
+
+
+@step
+def weight(links, i, g):
+    c = entries(links, i, 13)
+    f = scaled(links[i, 12], g)
+    return (*f, *outer(c, f))
+
+
+@step
+def centrifugal(P, w, v, W):
+    """Forces −∂/∂q on a body that is carried by [w; v], of momentum P, with weight W: [f; n]."""
+    f, n = P
+    return plus(outer(f, w), W[0]), plus(plus(outer(n, w), outer(f, v)), W[1])
 
 
 @jit
-def accelerate(chain, springs, state, at, force, room):
-    """q̈ into ``room[2]`` from q, q̇, springs as they are in the coordinates ``at``, and a force.
+def momenta(chain, q, v, room, out):
+    """p = ∂L/∂q̇ and f = ∂L/∂q of a chain without springs into ``out``, in two sweeps.
 
-    The inertia that was added to joints is taken off again by its part of the last q̈, ``room[1]``.
+    With P_i the momentum of body i and those after it, and c_i the twist of body i but for its own
+    joint's, p = S_iᵀ P_i and ∂T/∂q = P_i · (c_i × S_i).
     """
-    table, kinds, _, gravity = chain
-    q, v = state
-    work, last, new, total = room
-    for k in range(v.size):
-        total[k] = force[k]
-    if springs is not None:
-        damping, stiffness, rest, added = springs
-        passive(kinds, damping, stiffness, rest, at, v, total)
-        for k in range(v.size):
-            total[k] += added[k] * last[k]
-    if not outwards(table, q, v, gravity, 0, work, 0.0):
+    _, _, kinds, links, (gravity, armature, _) = chain
+    X, carried, P, W = room
+    p, f = out
+    if not place(q, kinds, links, X):
+        return False
+    w = u = STILL
+    g = constants(gravity, 0)
+    at = 0
+    for i in range(kinds.size):
+        w, u = outwards(X, i, w, u)
+        g = back(rotation_tuple(X, i), g)
+        put_entries(carried, i, 0, u)
+        put_entries(carried, i, 3, w)
+        turn, slide = joint_twist(kinds[i], v, at)
+        w, u = plus(w, turn), plus(u, slide)
+        put_entries(P, i, 0, momentum(links, i, w, u))
+        put_entries(W, i, 0, weight(links, i, g))
+        at += RATES[kinds[i]]
+    for i in range(kinds.size - 1, -1, -1):
+        at -= RATES[kinds[i]]
+        both = entries(P, i, 0), entries(P, i, 3)
+        u, w = entries(carried, i, 0), entries(carried, i, 3)
+        if kinds[i] == FREE:
+            u = constants(v, at)  # it moves along axes that do not turn with it
+        force, moment = centrifugal(both, w, u, (entries(W, i, 0), entries(W, i, 3)))
+        for j in range(RATES[kinds[i]]):
+            p[at + j] = component(kinds[i], j, both[1], both[0]) + armature[at + j] * v[at + j]
+            f[at + j] = component(kinds[i], j, moment, force)
+        if kinds[i] >= SPHERICAL:
+            # Rotors in a ball are spun up, but have no gyroscopic moments.
+            w, _ = joint_twist(kinds[i], v, at)
+            for k in range(at, at + RATES[kinds[i]], 3):
+                spin = outer(w, (armature[k] * v[k], armature[k + 1] * v[k + 1], armature[k + 2] * v[k + 2]))
+                f[k], f[k + 1], f[k + 2] = plus(constants(f, k), spin)
+        if i > 0:
+            taken_back(X, i, P)
+            taken_back(X, i, W)
+    return True
+
+
+@jit
+def spread(y, axis, angle, sign):
+    """B(±X)ᵀ y for X = angle · axis, with B(X) = (1 − e^{−X×})/X×."""
+    if angle == 0.0:
+        return y
+    s = math.sin(0.5 * angle)
+    first, second = sign * 2.0 * s * s / angle, 1.0 - math.sin(angle) / angle
+    return along_screw(y, axis, first, second)
+
+
+@jit
+def turned_half(y, axis, angle):
+    """y in axes turned by half the angle."""
+    return along_screw(y, axis, -math.sin(0.5 * angle), 1.0 - math.cos(0.5 * angle))
+
+
+@jit
+def transported(kinds, p, f, v, dt, out):
+    """Momenta at the middle of a step: B(−X)ᵀ p + dt/2 B(−X/2)ᵀ f, X = dt ω, from those before."""
+    at = 0
+    for i in range(kinds.size):
+        if kinds[i] < SPHERICAL:
+            out[at] = p[at] + 0.5 * dt * f[at]
+            at += 1
+            continue
+        turn, _ = joint_twist(kinds[i], v, at)
+        angle, axis = unit_vector(scaled(dt, turn))
+        if kinds[i] == FREE:
+            y = turned_half(constants(p, at), axis, angle)
+            out[at], out[at + 1], out[at + 2] = plus(y, scaled(0.5 * dt, constants(f, at)))
+            at += 3
+        y = spread(constants(p, at), axis, angle, -1.0)
+        z = spread(constants(f, at), axis, 0.5 * angle, -1.0)
+        out[at], out[at + 1], out[at + 2] = plus(y, scaled(0.5 * dt, z))
+        at += 3
+
+
+@jit
+def delivered(kinds, p, f, v, dt, out):
+    """Momenta at the end of a step, B(X)⁻ᵀ (p + dt/2 B(X/2)ᵀ f), from those at its middle."""
+    at = 0
+    for i in range(kinds.size):
+        if kinds[i] < SPHERICAL:
+            out[at] = p[at] + 0.5 * dt * f[at]
+            at += 1
+            continue
+        turn, _ = joint_twist(kinds[i], v, at)
+        angle, axis = unit_vector(scaled(dt, turn))
+        if kinds[i] == FREE:
+            y = plus(constants(p, at), scaled(0.5 * dt, constants(f, at)))
+            out[at], out[at + 1], out[at + 2] = turned_half(y, axis, angle)
+            at += 3
+        half = 0.5 * angle
+        z = spread(constants(f, at), axis, half, 1.0)
+        y = plus(constants(p, at), scaled(0.5 * dt, z))
+        rest = 1.0 - half * math.cos(half) / math.sin(half) if half > 0.0 else 0.0
+        out[at], out[at + 1], out[at + 2] = along_screw(y, axis, -half, rest)
+        at += 3
+
+
+# --- the implicit midpoint ------------------------------------------------------------------------
+
+
+@jit
+def glide(kinds, q, v, dt, axes, out):
+    """Coordinates after half a step; a free base moves along its axes in the coordinates ``axes``.
+
+    Those are the middle's, so that both halves of a step are along the same line.
+    """
+    follow(kinds, q, v, 0.5 * dt, out)
+    if kinds[0] == FREE:
+        R, _, _ = joint_motion(FREE, axes, 0)
+        out[0], out[1], out[2] = plus(constants(q, 0), scaled(0.5 * dt, times(R, constants(v, 0))))
+
+
+@jit
+def respond(table, q, p, room, out):
+    """Rates that a chain at rest takes on by an impulse p, in O(n) by the articulated body."""
+    work, still, none = room
+    if not towards_tip(table, q, still, none, 0, work, 0.0):
         return NOT_USABLE
-    body = inwards(table, total, 0, work, 0.0)
+    body = inwards(table, p, 0, work, 0.0)
     if body != DONE:
         return body
-    return DONE if accelerations(table, v, gravity, 0, work, new, 0.0) else NOT_USABLE
+    return DONE if accelerations(table, still, none, 0, work, out, 0.0) else NOT_USABLE
 
 
 @jit
-def halfway(kinds, state, a, half, middle):
-    """q and q̇ in the middle of a step with these accelerations."""
-    q, v = state
+def balance(chain, springs, middle, force, room):
+    """p and f in the middle of a step, with springs and a force; whether they can be used."""
+    _, _, kinds, _, _ = chain
     q_m, v_m = middle
-    for k in range(v.size):
-        v_m[k] = v[k] + half * a[k]
-    follow(kinds, q, v_m, half, q_m)
+    _, sweeps, (p, f, _) = room
+    if not momenta(chain, q_m, v_m, sweeps, (p, f)):
+        return False
+    for k in range(f.size):
+        f[k] += force[k]
+    if springs is not None:
+        passive(kinds, *springs, q_m, v_m, f)
+    return True
 
 
 @jit
-def settled(middle, dt, room, before):
-    """Take on the new accelerations: how far they changed v, and whether that is rounding."""
+def improve(chain, springs, p0, middle, force, pace, room):
+    """One round of Newton's method for the rates in the middle; how far they moved, and why not.
+
+    ``pace``: dt, and how far they moved before.  The motion is negative when nothing but rounding
+    is left.  Velocity terms are left out of the derivatives: they are smaller by dt q̇.
+    """
+    dt, before = pace
+    _, soft, kinds, _, _ = chain
     q_m, v_m = middle
-    _, last, new, _ = room
+    work, _, (p, f, r) = room
+    if not balance(chain, springs, middle, force, room):
+        return 0.0, NOT_USABLE
+    transported(kinds, p0, f, v_m, dt, r)
+    for k in range(r.size):
+        r[k] -= p[k]
+    code = respond(soft, q_m, r, work, p)
+    if code != DONE:
+        return 0.0, code
     change = speed = 0.0
+    for k in range(p.size):
+        v_m[k] += p[k]
+        change = max(change, abs(p[k]))
+        speed = max(speed, abs(v_m[k]))
     reach = 1.0
-    for k in range(v_m.size):
-        change = max(change, dt * abs(new[k] - last[k]))
-        speed = max(speed, abs(v_m[k]) + dt * abs(new[k]))
-        last[k] = new[k]
     for k in range(q_m.size):
         reach = max(reach, abs(q_m[k]))
-    if change <= 4.0 * EPS * speed:
-        return change, True
-    return change, change >= before and change <= STALLED * (speed + reach / dt)
+    rounding = STALLED * speed + 1e3 * EPS * reach / dt
+    settled = change <= 4.0 * EPS * speed or (change >= before and change <= rounding)
+    return -1.0 if settled else change, DONE
 
 
 @jit
-def advance(chain, state, dt, a, middle):
-    """Move q, q̇ to the end of a step from the middle or, without one, from the new rates."""
-    _, kinds, turning, _ = chain
+def finish(chain, springs, state, middle, force, dt, room):
+    """From the middle to the end of a step: coordinates, momenta, and of those the rates."""
+    table, _, kinds, _, (_, _, turning) = chain
     q, v = state
     q_m, v_m = middle
+    work, _, (p, f, r) = room
     fastest = 0.0
     for k in range(v.size):
         fastest = max(fastest, turning[k] * abs(v_m[k]))
     if dt * fastest > FASTEST:
         return TOO_FAST
-    follow(kinds, q, v_m, dt, q_m)
-    for k in range(q.size):
-        q[k] = q_m[k]
+    glide(kinds, q, v_m, dt, q_m, q_m)
+    if not balance(chain, springs, middle, force, room):
+        return NOT_USABLE
+    delivered(kinds, p, f, v_m, dt, r)
+    glide(kinds, q_m, v_m, dt, q_m, q)
+    return respond(table, q, r, work, v)
+
+
+@jit
+def begin(chain, state, middle, room, p0):
+    """Momenta at the start of a step, and its rates as first guess of those in the middle."""
+    q, v = state
+    _, sweeps, (_, f, _) = room
     for k in range(v.size):
-        v[k] += dt * a[k]
-    return DONE
+        middle[1][k] = v[k]
+    return DONE if momenta(chain, q, v, sweeps, (p0, f)) else NOT_USABLE
 
 
 @jit
 def midpoint(chain, springs, state, force, dt, room):
-    """One step of the implicit midpoint rule: rounds until the accelerations stay."""
-    work, middle = room
-    _, kinds, _, _ = chain
-    a = work[1]
-    for k in range(a.size):
-        a[k] = 0.0  # nothing is remembered, so that a run can be continued from a frame
+    """One step.  Nothing is remembered, so that a run can be continued from a frame."""
+    middle, p0, one = room
+    code = begin(chain, state, middle, one, p0)
+    if code != DONE:
+        return code
     change = np.inf
     for _ in range(ROUNDS):
-        halfway(kinds, state, a, 0.5 * dt, middle)
-        code = accelerate(chain, springs, middle, middle[0], force, work)
+        glide(chain[2], state[0], middle[1], dt, middle[0], middle[0])
+        change, code = improve(chain, springs, p0, middle, force, (dt, change), one)
         if code != DONE:
             return code
-        change, still = settled(middle, dt, work, change)
-        if still:
-            halfway(kinds, state, a, 0.5 * dt, middle)
-            return advance(chain, state, dt, a, middle)
+        if change < 0.0:
+            return finish(chain, springs, state, middle, force, dt, one)
     return NOT_SETTLED
+
+
+# --- Euler's step, and many of them ---------------------------------------------------------------
 
 
 @jit
 def euler(chain, springs, state, force, dt, room):
     """One linearly implicit step: springs as they are when all has moved on for dt."""
-    work, middle = room
-    _, kinds, _, _ = chain
+    _, soft, kinds, _, (gravity, _, turning) = chain
     q, v = state
-    q_m, v_m = middle
-    for k in range(v.size):
-        work[1][k] = 0.0
+    (q_m, _), a, ((work, _, _), _, (_, f, _)) = room
+    for k in range(f.size):
+        f[k] = force[k]
     if springs is not None:
         follow(kinds, q, v, dt, q_m)
-    code = accelerate(chain, springs, state, q_m, force, work)
-    if code != DONE:
-        return code
+        passive(kinds, *springs, q_m, v, f)
+    if not towards_tip(soft, q, v, gravity, 0, work, 0.0):
+        return NOT_USABLE
+    body = inwards(soft, f, 0, work, 0.0)
+    if body != DONE:
+        return body
+    if not accelerations(soft, v, gravity, 0, work, a, 0.0):
+        return NOT_USABLE
+    fastest = 0.0
     for k in range(v.size):
-        v_m[k] = v[k] + dt * work[2][k]
-    return advance(chain, state, dt, work[2], middle)
+        v[k] += dt * a[k]
+        fastest = max(fastest, turning[k] * abs(v[k]))
+    if dt * fastest > FASTEST:
+        return TOO_FAST
+    follow(kinds, q, v, dt, q_m)
+    for k in range(q.size):
+        q[k] = q_m[k]
+    return DONE
 
 
 @jit
 def rooms(table):
-    """Room of one step: work, last and new accelerations, forces; q, q̇ in the middle."""
-    _, nq, nv, units = sizes(table, table.size)
-    work = np.empty(units), np.zeros(nv), np.empty(nv), np.empty(nv)
-    return work, (np.empty(nq), np.empty(nv))
+    """Room of one step: q, q̇ in the middle; momenta at the start; work, sweeps and vectors."""
+    n, nq, nv, units = sizes(table, table.size)
+    work = np.empty(units), np.zeros(nv), np.zeros(3)
+    sweeps = np.empty((n, 12)), np.empty((n, 6)), np.empty((n, 6)), np.empty((n, 6))
+    vectors = np.empty(nv), np.empty(nv), np.empty(nv)
+    return (np.empty(nq), np.empty(nv)), np.empty(nv), (work, sweeps, vectors)
 
 
 @jit
@@ -181,50 +372,3 @@ def run(chain, springs, states, forces, pace, frames):
                 for k in range(v.shape[1]):
                     frames[1][frame, replica, k] = state[1][k]
     return 0, 0, DONE
-
-
-# --- forces that change in time: Python asks for them in every round ------------------------------
-
-
-@jit
-def halves(chain, states, a, dt, middles):
-    """q, q̇ in the middle of a step of every replica."""
-    for replica in range(a.shape[0]):
-        state = states[0][replica], states[1][replica]
-        middle = middles[0][replica], middles[1][replica]
-        halfway(chain[1], state, a[replica], 0.5 * dt, middle)
-
-
-@jit
-def rounds(chain, springs, middles, forces, dt, found):
-    """One round for every replica that has not settled; the replica without an answer, and why.
-
-    ``found``: accelerations (replicas, nv), and how far the last round changed the rates
-    (replicas,), negative of replicas that have settled.
-    """
-    a, changes = found
-    work, _ = rooms(chain[0])
-    for replica in range(a.shape[0]):
-        if changes[replica] < 0.0:
-            continue
-        room = work[0], a[replica], work[2], work[3]
-        middle = middles[0][replica], middles[1][replica]
-        code = accelerate(chain, springs, middle, middle[0], forces[replica], room)
-        if code != DONE:
-            return replica, code
-        changes[replica], still = settled(middle, dt, room, changes[replica])
-        if still:
-            changes[replica] = -1.0
-    return 0, DONE
-
-
-@jit
-def advances(chain, states, dt, a, middles):
-    """Every replica to the end of its step; the replica without an answer, and why."""
-    for replica in range(a.shape[0]):
-        state = states[0][replica], states[1][replica]
-        middle = middles[0][replica], middles[1][replica]
-        code = advance(chain, state, dt, a[replica], middle)
-        if code != DONE:
-            return replica, code
-    return 0, DONE

@@ -176,7 +176,8 @@ class _Motion:
         arm = given.arm
         # at its start the inertia of a chain does not depend on anything that moves
         table = articulated_body._plan(arm).table
-        self.chain = table, arm._kinds, model.turning(arm).astype(float), gravity
+        constants = gravity, np.zeros(arm.nv), model.turning(arm).astype(float)
+        self.chain = table, table, arm._kinds, arm._table, constants
         self.springs = None
 
     def run(self, steps: int, every: int, out: tuple[Array, Array]) -> None:
