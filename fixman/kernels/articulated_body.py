@@ -45,8 +45,11 @@ from fixman.kernels.links import (
     REVOLUTE,
     SPHERICAL,
     added,
+    carried,
     past_ball,
-    past_slide,
+    past_geared_ball,
+    past_geared_slide,
+    past_geared_turn,
     past_turn,
     rotation,
 )
@@ -64,6 +67,7 @@ from fixman.kernels.triples import (
     product,
     put_all,
     store_all,
+    summed,
     take3,
     times,
     times_symmetric,
@@ -74,21 +78,25 @@ from fixman.kernels.triples import (
 from fixman.kernels.vectors import inner, minus, outer, plus
 
 # columns of the first rows: cos θ, sin θ, d, cos β, sin β, a, b at q = 0; m, h = m c, and I_O as
-# xx, xy, xz, yy, yz, zz.  Not θ itself: the sines of right angles would not be exact, and a
+# xx, xy, xz, yy, yz, zz; armature, of a joint of many freedoms the largest.  Not θ itself: the sines of right angles would not be exact, and a
 # straight arm of n links multiplies that error by n².
-COS_Z, SIN_Z, SLIDE, COS_X, SIN_X, ALONG_X, ALONG_Y, MASS, MOMENT, INERTIA = (
-    0, 1, 2, 3, 4, 5, 6, 7, 8, 11,
+COS_Z, SIN_Z, SLIDE, COS_X, SIN_X, ALONG_X, ALONG_Y, MASS, MOMENT, INERTIA, ARMATURE = (
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 17,
 )  # fmt: skip
-LINK = 17
+LINK = 18
 # columns of the second rows: rotation from the user's body frame and its origin in ours; axes and
-# place of the joint in our frame of the body before
-TURN, SHIFT, JOINT, PLACE = 0, 9, 12, 21
-FRAME = 24
+# place of the joint in our frame of the body before; armature of a joint of many freedoms in our
+# axes, of turns and of displacements
+TURN, SHIFT, JOINT, PLACE, ROTORS, HAULS = 0, 9, 12, 21, 24, 30
+FRAME = 36
 
 # Rows of `work`, in units.  The wrench becomes [U/D, u/D] of a joint of one degree of freedom.
-ROW = 13  # cα (2), cl (3), wrench (6) → U/D (5) and u/D, d, D
-BALL = 36  # E (9), cα (3), cl (3), wrench (6) → α at rest (3), A⁻¹B (9), A (6)
-FLOAT = 102  # E (9), –, wrench at 15 → [α; a], at 30 the factor (36) of the inertia (36) at 66
+# With armature J, D and A have it in them, and a row is longer by what the joint does not let go.
+ROW = 13  # cα (2), cl (3), wrench (6) → U/D (5) and u/D, d, D; J/D, (D − J)/D
+BALL = 36  # E (9), cα (3), cl (3), wrench (6) → α at rest (3), A⁻¹B (9), A (6); A⁻¹J (9)
+HELD = 2, 2, 9, 0  # of each kind of joint
+# E (9), –, x (3), wrench → [α; a], with armature less [0; x], –, at 30 the factor (36) of the inertia
+FLOAT = 102  # (36) at 66
 EPS = 2.0**-52
 INF = np.inf
 DONE, NOT_USABLE, WRONG_SIZE = -1, -2, -3
@@ -273,6 +281,22 @@ def loaded(table, at, loads, first, stride, row, work, like):
     return checked(wrench)  # a joint does not feel every component, but each must be a number
 
 
+@step
+def rising(loads, like):
+    """Acceleration against which the base would be at rest."""
+    return tuple(like - loads[k] for k in range(3))
+
+
+@step
+def lifted(table, at, velocity, up, w, row, work):
+    """Write what the origin of a free base accelerates by without its θ̈: gravity and ω × v.
+
+    Its armature does not feel that.  The velocity is in the user's axes.
+    """
+    turned = outer(w, times(matrix(table, at + TURN), velocity))
+    store_all(work, row + 12, plus(back(load9(work, row, w[0]), up), turned))
+
+
 @jit
 def outwards(table, q, qd, loads, frame, work, zero):
     """Turns, bias accelerations and bias wrenches into ``work``; whether the numbers can be used.
@@ -313,6 +337,9 @@ def outwards(table, q, qd, loads, frame, work, zero):
             w = hinge_outwards(table, at, moved, w, work, row, (i, m + i))
             row += 5
         biased(table, at, w, row, work)
+        if kind == FREE and table[at + ARMATURE] != 0.0:
+            velocity, up = take3(qd, at_v - 3, nv, zero), rising(loads, zero)
+            lifted(table, seat, velocity, up, w, row - 15, work)
         if loads.size > 3:
             first = 3 + 6 * (n * frame + i)
             total = total + loaded(table, seat, loads, first, 6 * n, row, work, zero)
@@ -343,7 +370,7 @@ def push(inertia, work, row):
 def free_z_turn(inertia, tau, row, work):
     """Take the motion about z out; n_z is then the torque."""
     store(work, row + 12, inertia[0][5])
-    (A, B, C, n, f), g, h, k = past_turn(*inertia, tau)
+    (A, B, C, n, f), g, h, k = past_turn(*inertia, tau, inertia[0][5])
     cx, cy, c = load(work, row, k), load(work, row + 1, k), load3(work, row + 2, k)
     store_all(work, row + 5, (g[0], g[1], *h, k))
     g, h = times(B, c), times_symmetric(C, c)
@@ -354,12 +381,52 @@ def free_z_turn(inertia, tau, row, work):
 @step
 def free_z_slide(inertia, tau, row, work):
     """Take the motion along z out; f_z is then the joint's force."""
+    (C, B, A, f, n), h, g, k = past_turn(*mirrored(inertia), tau, inertia[2][5])
+    B = transposed(B)
     store(work, row + 12, inertia[2][5])
-    (A, B, C, n, f), g, h, k = past_slide(*inertia, tau)
     c = load3(work, row + 2, k)
     store_all(work, row + 5, (*g, h[0], h[1], k))
     n = tuple(n[i] + B[3 * i] * c[0] + B[3 * i + 1] * c[1] for i in range(3))
     return A, B, C, n, (f[0] + C[0] * c[0] + C[1] * c[1], f[1] + C[1] * c[0] + C[3] * c[1], tau)
+
+
+@step
+def mirrored(inertia):
+    """The same with forces before moments."""
+    A, B, C, n, f = inertia
+    return C, transposed(B), A, f, n
+
+
+@step
+def accelerated(inertia, angular, linear):
+    """Add to the bias force what the bias accelerations need."""
+    A, B, C, n, f = inertia
+    n = plus(n, plus(times_symmetric(A, angular), times(B, linear)))
+    return A, B, C, n, plus(f, plus(back(B, angular), times_symmetric(C, linear)))
+
+
+@step
+def geared_z_turn(inertia, tau, J, row, work):
+    """`free_z_turn` of a joint with armature."""
+    D = inertia[0][5] + J
+    inertia, g, h, k = past_geared_turn(*inertia, tau, J)
+    angular = load(work, row, k), load(work, row + 1, k), 0.0 * k
+    inertia = accelerated(inertia, angular, load3(work, row + 2, k))
+    store_all(work, row + 5, (g[0], g[1], *h, k))
+    store_all(work, row + 12, (D, J / D, g[2]))
+    return inertia
+
+
+@step
+def geared_z_slide(inertia, tau, J, row, work):
+    """`free_z_slide` of a joint with armature."""
+    D = inertia[2][5] + J
+    inertia, g, h, k = past_geared_slide(*inertia, tau, J)
+    angular = load(work, row, k), load(work, row + 1, k), 0.0 * k
+    inertia = accelerated(inertia, angular, load3(work, row + 2, k))
+    store_all(work, row + 5, (*g, h[0], h[1], k))
+    store_all(work, row + 12, (D, J / D, h[2]))
+    return inertia
 
 
 @step
@@ -379,6 +446,24 @@ def ball_inwards(table, at, inertia, tau, least, row, work):
     T = turned(E, full(S))
     B = across(r, T)
     return (upper(across(r, transposed(B))), B, upper(T), n, f), inner(r, r), good
+
+
+@step
+def geared_ball_inwards(table, at, inertia, tau, least, row, work):
+    """`ball_inwards` of a joint with armature."""
+    J = constants6(table, at + ROTORS)
+    D = summed(inertia[0], J)
+    inertia, K, spin, d, (V, _) = past_geared_ball(*inertia, tau, J)
+    good = above(d[0], least) & above(d[1], least) & above(d[2], least)
+    good = good & above(d[1], LOST * D[3]) & above(d[2], LOST * D[5])
+    c, E = load6(work, row + 9, d[0]), load9(work, row, d[0])
+    A, B, C, n, f = accelerated(inertia, c[:3], c[3:])
+    store_all(work, row + 15, spin)
+    store_all(work, row + 21, (*K, *D, *V))
+    r = constants(table, at + PLACE)
+    f = times(E, f)
+    n = plus(times(E, n), outer(r, f))
+    return (*carried(E, r, A, B, C), n, f), inner(r, r), good
 
 
 @step
@@ -412,6 +497,15 @@ def lever(table, at, work, row, like):
 def in_ours(table, at, states, first, stride, like):
     """Three components of states in our axes of a body."""
     return times(matrix(table, at + TURN), take3(states, first, stride, like))
+
+
+@step
+def geared_base(table, at, inertia, row, work):
+    """What the rates of a free base with armature feel: not the acceleration that is no part of θ̈."""
+    A, B, C, n, f = inertia
+    x = load3(work, row + 12, n[0])
+    A, D = summed(A, constants6(table, at + ROTORS)), summed(C, constants6(table, at + HAULS))
+    return A, B, D, plus(n, times(B, x)), plus(f, times_symmetric(C, x))
 
 
 @step
@@ -474,14 +568,21 @@ def inwards(table, tau, frame, work, zero):
         if kind <= PRISMATIC:
             inertia = push(inertia, work, row + 5)
             torque = take(tau, at_v, nv, zero)
+            J = table[at + ARMATURE]
             if kind == REVOLUTE:
-                if not above(inertia[0][5], least):
+                if not above(inertia[0][5] + J, least):
                     return lost(i, least)
-                inertia = free_z_turn(inertia, torque, row, work)
+                if J == 0.0:
+                    inertia = free_z_turn(inertia, torque, row, work)
+                else:
+                    inertia = geared_z_turn(inertia, torque, J, row, work)
             else:
-                if not above(inertia[2][5], 4.0 * EPS * trace_C):
+                if not above(inertia[2][5] + J, 4.0 * EPS * trace_C):
                     return lost(i, trace_C)
-                inertia = free_z_slide(inertia, torque, row, work)
+                if J == 0.0:
+                    inertia = free_z_slide(inertia, torque, row, work)
+                else:
+                    inertia = geared_z_slide(inertia, torque, J, row, work)
             if i > 0:
                 inertia = screw_inwards(table, at, i, m + i, inertia, work, row)
                 b = table[at + ALONG_Y]
@@ -495,10 +596,16 @@ def inwards(table, tau, frame, work, zero):
             if kind == FREE:
                 force = moment
                 moment = in_ours(table, seat, tau, at_v + 3, nv, zero)
+                if table[at + ARMATURE] != 0.0:
+                    inertia = geared_base(table, seat, inertia, row, work)
                 if not float_inwards(inertia, moment, force, row, work):
                     return lost(i, trace_A + trace_C)
             else:
-                inertia, square, good = ball_inwards(table, seat, inertia, moment, least, row, work)
+                ball = table, seat, inertia, moment, least, row, work
+                if table[at + ARMATURE] == 0.0:
+                    inertia, square, good = ball_inwards(*ball)
+                else:
+                    inertia, square, good = geared_ball_inwards(*ball)
                 if not good:
                     return lost(i, least)
                 size = trace_A + square * trace_C
@@ -534,6 +641,24 @@ def turns_freely(spin, a, row, work):
 
 
 @step
+def turns_geared(spin, a, row, work):
+    """Motion with that of a revolute joint with armature; its acceleration."""
+    ux, uy, vx, vy, vz, k = load6(work, row + 5, a[0])
+    held, let_go = load(work, row + 13, k), load(work, row + 14, k)
+    z = k - (ux * spin[0] + uy * spin[1]) - (vx * a[0] + vy * a[1] + vz * a[2])
+    return (spin[0], spin[1], z + held * spin[2]), a, z - let_go * spin[2]
+
+
+@step
+def slides_geared(spin, a, row, work):
+    """Motion with that of a prismatic joint with armature; its acceleration."""
+    ux, uy, uz, vx, vy, k = load6(work, row + 5, a[0])
+    held, let_go = load(work, row + 13, k), load(work, row + 14, k)
+    z = k - (ux * spin[0] + uy * spin[1] + uz * spin[2]) - (vx * a[0] + vy * a[1])
+    return spin, (a[0], a[1], z + held * a[2]), z - let_go * a[2]
+
+
+@step
 def slides_freely(spin, a, row, work):
     """Motion with that of a prismatic joint; its acceleration."""
     ux, uy, uz, vx, vy, k = load6(work, row + 5, a[0])
@@ -553,6 +678,14 @@ def floats_freely(table, at, up, twist, work, row):
 
 
 @step
+def floats_geared(table, at, work, row, like):
+    """The same with armature."""
+    own = matrix(table, at + TURN)
+    spin, a = load3(work, row + 15, like), load3(work, row + 18, like)
+    return spin, plus(a, load3(work, row + 12, like)), (*back(own, a), *back(own, spin))
+
+
+@step
 def rolls_freely(table, at, spin, a, work, row):
     """Motion with that of a spherical joint; its acceleration."""
     like = a[0]
@@ -564,9 +697,15 @@ def rolls_freely(table, at, spin, a, work, row):
 
 
 @step
-def rising(loads, like):
-    """Acceleration against which the base would be at rest."""
-    return tuple(like - loads[k] for k in range(3))
+def rolls_geared(table, at, spin, a, work, row):
+    """Motion with that of a spherical joint with armature; its acceleration."""
+    like = a[0]
+    E, r = load9(work, row, like), constants(table, at + PLACE)
+    a = plus(back(E, plus(a, outer(spin, r))), load3(work, row + 12, like))
+    carried = plus(back(E, spin), load3(work, row + 9, like))
+    free = minus(load3(work, row + 15, like), times(load9(work, row + 21, like), a))
+    spin = plus(free, times(load9(work, row + 36, like), carried))
+    return spin, a, back(matrix(table, at + TURN), minus(spin, carried))
 
 
 @step
@@ -607,18 +746,30 @@ def accelerations(table, qd, loads, frame, work, qdd, zero):
             if y != 0.0:
                 a = aside(spin, a, y)
             spin, a = hinge_accelerates(table, at, i, m + i, spin, a, row, work)
+            free = table[at + ARMATURE] == 0.0
             if kind == REVOLUTE:
-                spin, a, acceleration = turns_freely(spin, a, row, work)
-            else:
+                if free:
+                    spin, a, acceleration = turns_freely(spin, a, row, work)
+                else:
+                    spin, a, acceleration = turns_geared(spin, a, row, work)
+            elif free:
                 spin, a, acceleration = slides_freely(spin, a, row, work)
+            else:
+                spin, a, acceleration = slides_geared(spin, a, row, work)
             put(qdd, first, nv, acceleration)
             total = total + 0.0 * acceleration
         elif kind == FREE:
-            twist = take3(qd, first, nv, zero), take3(qd, first + 3, nv, zero)
-            spin, a, six = floats_freely(table, seat, up, twist, work, row)
+            if table[at + ARMATURE] == 0.0:
+                twist = take3(qd, first, nv, zero), take3(qd, first + 3, nv, zero)
+                spin, a, six = floats_freely(table, seat, up, twist, work, row)
+            else:
+                spin, a, six = floats_geared(table, seat, work, row, zero)
             total = total + answered(qdd, first, nv, six)
         else:
-            spin, a, three = rolls_freely(table, seat, spin, a, work, row)
+            if table[at + ARMATURE] == 0.0:
+                spin, a, three = rolls_freely(table, seat, spin, a, work, row)
+            else:
+                spin, a, three = rolls_geared(table, seat, spin, a, work, row)
             total = total + answered(qdd, first, nv, three)
     return above(1.0 + zero, total)
 

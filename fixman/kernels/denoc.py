@@ -2,7 +2,7 @@
 
 Twists are taken at mass centres.  M̂ is the triple (A, B, C) of `links`.  Per rate, ``psi[rate]`` is
 a column of ψ_i = M̂_{i,i+1} p_i, ``psi_hat[rate]`` one of ψ̂_i = ψ_i m̂_i⁻¹, and ``m_hat[rate]`` a row
-of the pivot m̂_i = p_iᵀ ψ_i, of which the first f_i elements count.
+of the pivot m̂_i = p_iᵀ ψ_i + J_i, of which the first f_i elements count.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.links import (
+    ARMATURE,
     LOST_INVERSE,
     NOTHING,
     RATES,
@@ -90,6 +91,7 @@ def decompose(kinds, links, X, psi, psi_hat, m_hat):
                 e, v = joint_rate(kind, k, links, i)
                 m_hat[at + j, k] = inner(e, x) + inner(v, y)
                 m_hat[at + k, j] = m_hat[at + j, k]
+            m_hat[at + j, j] += links[i, ARMATURE + j]
         if f == 1:
             d = m_hat[at, 0]
             if not d > LOST_INVERSE * scale[0] or d == math.inf:

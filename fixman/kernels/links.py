@@ -4,8 +4,8 @@ A symmetric 6×6 matrix is a triple of tuples (A, B, C) for [[A, B], [Bᵀ, C]]:
 xz, yy, yz, zz, B its nine elements by rows.  A rotation is its nine elements by rows.  Tuples stay
 in registers, which small arrays do not.
 
-``links (n, 25)``, one row a body: rotation of the joint frame (9, by rows) and its origin (3) in
-the body before, mass, mass centre (3), inertia about it (9).  ``kinds (n,)`` as in
+``links (n, 31)``, one row a body: rotation of the joint frame (9, by rows) and its origin (3) in
+the body before, mass, mass centre (3), inertia about it (9), armature of the joint's rates (6).  ``kinds (n,)`` as in
 `fixman.rigid.model`: 0 revolute, 1 prismatic, 2 spherical, 3 free.
 """
 
@@ -22,6 +22,7 @@ from fixman.kernels.triples import (
     constants,
     entries,
     full,
+    product,
     summed,
     times,
     transposed,
@@ -36,6 +37,7 @@ RATES = (1, 1, 3, 6)
 # A joint moves by these elements of a twist, angular before linear, and by those after; a free base
 # by 3, 4, 5, 0, 1, 2.
 FIRST = (2, 5, 0, 3)
+ARMATURE = 25  # column of ``links``
 UPPER = (0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)  # elements of a symmetric matrix
 NOTHING = (0.0,) * 6, (0.0,) * 9, (0.0,) * 6  # the inertia (A, B, C) of no body
 # How far the square of a quaternion's norm may be from 1.
@@ -215,12 +217,12 @@ def less(A, B, C, g, h, x, y):
 
 
 @step
-def past_turn(A, B, C, n, f, torque):
+def past_turn(A, B, C, n, f, torque, D):
     """Take a turning about z out: P − G D Gᵀ, [n; f] + G u with u = torque − n_z; G and u/D.
 
-    The row and column of the axis become zero.  Values are floats or lanes.
+    D = A_zz, and row and column of the axis become zero.  Values are floats or lanes.
     """
-    inverse = 1.0 / A[5]
+    inverse = 1.0 / D
     zero = 0.0 * inverse
     u = torque - n[2]
     x, y = (A[2], A[4], A[5]), (B[6], B[7], B[8])
@@ -232,9 +234,26 @@ def past_turn(A, B, C, n, f, torque):
 
 
 @step
-def past_slide(A, B, C, n, f, force):
+def past_geared_turn(A, B, C, n, f, torque, J):
+    """The same of D = A_zz + J, where a rotor of inertia J turns with the joint.
+
+    It holds on to the body: row and column of the axis become ρ = J/D times what they are, and G
+    has 1 − ρ = A_zz/D along the axis.  Nothing is subtracted for either.
+    """
+    D = A[5] + J
+    (P, Q, R, m, f), g, h, rate = past_turn(A, B, C, n, f, torque, D)
+    inverse = 1.0 / D
+    ρ, share = J * inverse, A[5] * inverse
+    P = (P[0], P[1], ρ * A[2], P[3], ρ * A[4], ρ * A[5])
+    Q = (*Q[:6], ρ * B[6], ρ * B[7], ρ * B[8])
+    m = (m[0], m[1], ρ * n[2] + share * torque)
+    return (P, Q, R, m, f), (g[0], g[1], share), h, rate
+
+
+@step
+def past_geared_slide(A, B, C, n, f, force, J):
     """The same for a sliding along z."""
-    (C, B, A, f, n), h, g, rate = past_turn(C, transposed(B), A, f, n, force)
+    (C, B, A, f, n), h, g, rate = past_geared_turn(C, transposed(B), A, f, n, force, J)
     return (A, transposed(B), C, n, f), g, h, rate
 
 
@@ -274,6 +293,22 @@ def past_ball(A, B, C, n, f, moment):
     C = tuple(C[k] - inner(half[i], over[j]) for k, (i, j) in enumerate(UPPER))
     f = tuple(f[k] + inner(over[k], u) for k in range(3))
     return C, f, tuple(whole[k % 3][k // 3] for k in range(9)), rest_of_way(L, inverse, u), d
+
+
+@step
+def past_geared_ball(A, B, C, n, f, moment, J):
+    """`past_ball` of A' = A + J where rotors of a symmetric inertia J turn with the joint.
+
+    Of the body remain Vᵀ A, Vᵀ B and the moment Vᵀ n + Wᵀ moment, with V = A'⁻¹ J and W = A'⁻¹ A,
+    which add up to 1: nothing is subtracted.
+    """
+    D = summed(A, J)
+    rest, f, K, spin, d = past_ball(D, B, C, n, f, moment)
+    V, W = (past_ball(D, full(S), C, n, f, moment)[2] for S in (J, A))
+    P = product(transposed(V), full(A))
+    P = upper(tuple(0.5 * (P[k] + P[3 * (k % 3) + k // 3]) for k in range(9)))
+    n = plus(back(V, n), back(W, moment))
+    return (P, product(transposed(V), B), rest, n, f), K, spin, d, (V, W)
 
 
 @jit

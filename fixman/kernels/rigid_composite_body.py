@@ -11,6 +11,7 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.links import (
+    ARMATURE,
     LOST,
     RATES,
     axis,
@@ -108,6 +109,7 @@ def inertia_frames(kinds, links, q, out):
                 # eq. 24: i_ij = p_iᵀ M̃_i B_ij p_j
                 e, v = axis(kinds[j], a)
                 check += project(kinds, X, j, at, momentum(M, j, e, v), A, at + a, True)
+                A[at + a, at + a] += links[j, ARMATURE + a]
             at += RATES[kinds[j]]
         if check != 0.0:  # NaN
             return frame * (n + 1) + n

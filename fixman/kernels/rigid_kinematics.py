@@ -1,6 +1,6 @@
 """Kinematics of a serial chain of rigid bodies, in the axes of the base.
 
-``kinds (n,)`` and ``links (n, 25)`` as in `links`.  R is the rotation of a body's frame in the
+``kinds (n,)`` and ``links (n, 31)`` as in `links`.  R is the rotation of a body's frame in the
 base, x its origin; [ω; v] its twist, of which v is the velocity of that origin.  A body and a
 ``point (3,)`` of it, in its frame, stand for the frame that is fixed there with the base's axes.
 
@@ -33,6 +33,13 @@ from fixman.kernels.links import (
     rotation_tuple,
     solve_block,
 )
+from fixman.kernels.rigid_joints import (
+    along_screw,
+    quaternion,
+    times_quaternion,
+    turn_between,
+    unit_vector,
+)
 from fixman.kernels.rigid_newton_euler import moved
 from fixman.kernels.spatial_operators import filter_sweep
 from fixman.kernels.steps import step
@@ -44,7 +51,7 @@ from fixman.kernels.triples import (
     put_entries,
     times,
 )
-from fixman.kernels.vectors import cross, inner, minus, outer, plus, scaled
+from fixman.kernels.vectors import inner, minus, outer, plus, scaled
 
 ORIGIN = (0.0, 0.0, 0.0)
 BASE = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)  # axes of the base
@@ -299,32 +306,6 @@ def sum_frames(kinds, links, q, qd, out):
 # --- steps in the coordinates ---------------------------------------------------------------------
 
 
-@step
-def times_quaternion(a, b):
-    """The product a b of quaternions (vector, scalar), 1 to the last bit of conjugate ones."""
-    (x, s), (y, t) = a, b
-    return plus(plus(scaled(s, y), scaled(t, x)), cross(x, y)), s * t - inner(x, y)
-
-
-@step
-def along_screw(v, n, first, second):
-    """v + first n × v + second n × (n × v)."""
-    w = outer(n, v)
-    return plus(v, plus(scaled(first, w), scaled(second, outer(n, w))))
-
-
-@jit
-def unit_vector(w):
-    """Length and direction; (0, 0, 0) of no length."""
-    size = math.sqrt(inner(w, w))
-    return size, scaled(1.0 / size, w) if size > 0.0 else ORIGIN
-
-
-@jit
-def quaternion(q, at):
-    return constants(q, at), q[at + 3]
-
-
 @jit
 def follow(kinds, x, rate, dt, to):
     """Coordinates x after the time dt at constant rates; whether x can be used."""
@@ -383,15 +364,9 @@ def difference_frames(kinds, q, other, out):
                 _, p_other, good_other = joint_motion(kind, y, at)
                 usable = usable and good and good_other
                 end = at + POSITIONS[kind] - 4
-                a, s = quaternion(x, end)
-                e, w = times_quaternion((scaled(-1.0, a), s), quaternion(y, end))
-                if w < 0.0:
-                    e, w = scaled(-1.0, e), -w
-                sine, axes = unit_vector(e)
-                half = math.atan2(sine, w)
+                half, axes, rest = turn_between(x, y, end)
                 to_v = at_v
                 if kind == FREE:
-                    rest = 1.0 - half * w / sine if sine > 0.0 else 0.0
                     p = along_screw(back(E, minus(p_other, p)), axes, -half, rest)
                     to[at_v], to[at_v + 1], to[at_v + 2] = p
                     to_v += 3

@@ -1,6 +1,6 @@
 """Recursive Newton–Euler equations of a serial chain of rigid bodies, in body frames.
 
-``kinds (n,)`` and ``links (n, 25)`` as in `links`; wrenches have the force before the moment.
+``kinds (n,)`` and ``links (n, 31)`` as in `links`; wrenches have the force before the moment.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.links import (
+    ARMATURE,
     PRISMATIC,
     RATES,
     component,
@@ -100,7 +101,8 @@ def newton_euler_frames(kinds, links, motion, gravity, W, tau, G):
             f, moment = entries(γ, i, 0), entries(γ, i, 3)
             at -= RATES[kinds[i]]
             for j in range(RATES[kinds[i]]):
-                tau[frame, at + j] = component(kinds[i], j, moment, f)  # p_iᵀ γ_i
+                rotor = links[i, ARMATURE + j] * qdd[frame, at + j]
+                tau[frame, at + j] = component(kinds[i], j, moment, f) + rotor  # p_iᵀ γ_i
             check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])
             if i > 0:
                 taken_back(X, i, γ)

@@ -1,6 +1,6 @@
 """Serial chains of rigid bodies in a heat bath: the factors of ℳ and ℳ⁻¹, read as statistics.
 
-``kinds (n,)`` and ``links (n, 25)`` as in `links`; sweeps, and what kernels return, as in
+``kinds (n,)`` and ``links (n, 31)`` as in `links`; sweeps, and what kernels return, as in
 `spatial_operators`.
 """
 
@@ -18,8 +18,13 @@ from fixman.kernels.links import (
     not_a_number,
     place,
 )
-from fixman.kernels.rigid_kinematics import add_joint, let_go, transpose
-from fixman.kernels.spatial_operators import filter_sweep, smoother_sweep
+from fixman.kernels.rigid_kinematics import add_joint
+from fixman.kernels.spatial_operators import (
+    filter_sweep,
+    freed,
+    seen_from,
+    smoother_sweep,
+)
 from fixman.kernels.steps import step
 from fixman.kernels.triples import full, product, summed, transposed
 from fixman.kernels.vectors import plus
@@ -91,9 +96,9 @@ def gradient_frames(kinds, links, q, out):
     Only X_i, which carries twists from body i − 1 to body i, depends on joint i: along p_i it
     changes by −(p_i ×) X_i.  With P⁺ = (1 − G H) P, which X_i carries inwards,
 
-        ∂(½ ln det ℳ) = ½ tr(Ω_{i−1,i−1} ∂(X_iᵀ P_i⁺ X_i)) = −tr(Ω_ii P_i⁺ (p_i ×)),
+        ∂(½ ln det ℳ) = ½ tr(Ω_{i−1,i−1} ∂(X_iᵀ P_i⁺ X_i)) = −tr(X_i Ω_{i−1,i−1} X_iᵀ P_i⁺ (p_i ×)),
 
-    where X_i Ω_{i−1,i−1} X_iᵀ could be replaced by Ω_ii because P_i⁺ annihilates p_i.
+    and Ω_ii = (1 − G H)ᵀ X_i Ω_{i−1,i−1} X_iᵀ (1 − G H) + Hᵀ D⁻¹ H.
     """
     n = kinds.size
     nv = out.shape[1]
@@ -101,7 +106,7 @@ def gradient_frames(kinds, links, q, out):
     G, D, nu = np.empty((nv, 6)), np.empty((nv, 6)), np.empty(nv)
     none, unloaded = np.empty(0), np.empty((0, 6))
     left = np.zeros((n, 21))  # the first row stays: nothing depends on the first joint
-    Z = np.empty((6, 6))
+    Z, F = np.empty((6, 6)), np.empty((6, 6))
     room = np.empty((6, 6)), np.empty(6), np.zeros(6)
     for frame in range(q.shape[0]):
         if not_a_number(q[frame]) != 0.0 or not place(q[frame], kinds, links, X):
@@ -113,11 +118,10 @@ def gradient_frames(kinds, links, q, out):
         at = 0
         for i in range(n):
             kind = kinds[i]
-            for _ in range(2):  # Ω_ii, as in `compliance_frames`
-                let_go(kind, at, X, i, G, room[1], Z, 6)
-                transpose(Z, 6)
-            add_joint(kind, at, D, room, Z)
+            seen_from(X, i, Z, F, unloaded)
             moment, force = gradient(Z, left, i)
+            freed(kind, at, G, Z, F)
+            add_joint(kind, at, D, room, Z)
             for j in range(RATES[kind]):
                 out[frame, at + j] = component(kind, j, moment, force)
             at += RATES[kind]

@@ -16,6 +16,7 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.links import (
+    ARMATURE,
     FIRST,
     LOST_INVERSE,
     NOTHING,
@@ -32,8 +33,9 @@ from fixman.kernels.links import (
     not_a_number,
     outwards,
     past_ball,
-    past_slide,
-    past_turn,
+    past_geared_ball,
+    past_geared_slide,
+    past_geared_turn,
     place,
     rotation_tuple,
     solve_block,
@@ -42,6 +44,8 @@ from fixman.kernels.rigid_newton_euler import loosen
 from fixman.kernels.steps import step
 from fixman.kernels.triples import entries, full, put_entries, transposed
 from fixman.kernels.vectors import inner, outer, plus
+
+UNIT = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
 
 @step
@@ -58,16 +62,23 @@ def about_origin(links, i):
 
 @step
 def keep_block(D, at, k, block):
-    """3×3 block of D(k) = H P Hᵀ (4.6), columns k to k + 2 of rows ``D[at : at + 3]``."""
+    """3×3 block of D(k) = H P Hᵀ + J (4.6), columns k to k + 2 of rows ``D[at : at + 3]``."""
     for i in range(3):
         put_entries(D, at + i, k, block[3 * i : 3 * i + 3])
 
 
 @step
-def keep_ball(G, at, K):
-    """G(k) = [1; Kᵀ] of a ball joint, K = A⁻¹ B."""
-    keep_block(G, at, 0, (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0))
+def keep_ball(G, at, W, K):
+    """G(k) = [Wᵀ; Kᵀ] of a ball joint: of D⁻¹ A, which is 1 without armature, and D⁻¹ B."""
+    keep_block(G, at, 0, W)
     keep_block(G, at, 3, K)
+
+
+@step
+def rotors(links, i):
+    """Armature of a ball joint."""
+    x, y, z = entries(links, i, ARMATURE)
+    return x, 0.0, 0.0, y, 0.0, z
 
 
 @jit
@@ -110,15 +121,17 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu, left=None):
             # A joint does not feel all of it, but each must be a number.
             check += 0.0 * (n_k[0] + n_k[1] + n_k[2] + f_k[0] + f_k[1] + f_k[2])
         if kind < 2:
-            d = A[5] if kind == 0 else C[5]
+            J = links[i, ARMATURE]
+            d = (A[5] if kind == 0 else C[5]) + J
             D[at, 0] = d
             if not d > LOST_INVERSE * scale[0] or d == math.inf:
                 return lost_pivot(i, n, D, at, 1, scale)
             torque = T[at] if T.size else 0.0
             if kind == 0:
-                (A, B, C, zn, zf), g, h, nu[at] = past_turn(A, B, C, zn, zf, torque)
+                moved = past_geared_turn(A, B, C, zn, zf, torque, J)
             else:
-                (A, B, C, zn, zf), g, h, nu[at] = past_slide(A, B, C, zn, zf, torque)
+                moved = past_geared_slide(A, B, C, zn, zf, torque, J)
+            (A, B, C, zn, zf), g, h, nu[at] = moved
             put_entries(G, at, 0, g)
             put_entries(G, at, 3, h)
             continue
@@ -129,16 +142,24 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu, left=None):
             keep_block(D, at, 3, transposed(B))
             keep_block(D, at + 3, 0, B)
             keep_block(D, at + 3, 3, full(A))
+        geared = False
         for j in range(f):
             nu[at + j] = T[at + j] if T.size else 0.0
+            D[at + j, j] += links[i, ARMATURE + j]
+            geared = geared or links[i, ARMATURE + j] > 0.0
         if not factor_block(D, at, f, scale, LOST_INVERSE, block):
             return lost_pivot(i, n, D, at, f, scale)
         if kind == 2:
             moment = (nu[at], nu[at + 1], nu[at + 2])
-            C, zf, K, spin, _ = past_ball(A, B, C, zn, zf, moment)
-            A, B = NOTHING[:2]
-            zn = moment
-            keep_ball(G, at, K)
+            if geared:
+                past = past_geared_ball(A, B, C, zn, zf, moment, rotors(links, i))
+                (A, B, C, zn, zf), K, spin, _, (_, W) = past
+                keep_ball(G, at, W, K)
+            else:
+                C, zf, K, spin, _ = past_ball(A, B, C, zn, zf, moment)
+                A, B = NOTHING[:2]
+                zn = moment
+                keep_ball(G, at, UNIT, K)
             nu[at], nu[at + 1], nu[at + 2] = spin
         else:
             for j in range(6):
@@ -211,6 +232,26 @@ def seen_from(X, i, Y, F, point):
 
 
 @jit
+def freed(kind, at, G, Y, F):
+    """Overwrite Y by (1 − G H)ᵀ Y (1 − G H), rows first: row e of a rate's element loses Gᵀ Y."""
+    f = RATES[kind]
+    for _ in range(2):
+        for j in range(f):
+            for c in range(6):
+                total = 0.0
+                for r in range(6):
+                    total += G[at + j, r] * Y[r, c]
+                F[j, c] = total
+        for j in range(f):
+            e = (FIRST[kind] + j) % 6
+            for c in range(6):
+                Y[e, c] -= F[j, c]
+        for r in range(6):
+            for c in range(r):
+                Y[r, c], Y[c, r] = Y[c, r], Y[r, c]
+
+
+@jit
 def tip_inertia_frames(q, point, kinds, links, out):
     """Λ⁻¹ = J M⁻¹ Jᵀ at ``point (3,)`` of the last body into ``out (frames, 6, 6)``, linear first.
 
@@ -249,22 +290,7 @@ def tip_inertia_frames(q, point, kinds, links, out):
                 break
             kind = kinds[i]
             f = RATES[kind]
-            # (1 − G H)ᵀ Y (1 − G H), rows first: row e of a rate's element loses Gᵀ Y
-            for _ in range(2):
-                for j in range(f):
-                    e = (FIRST[kind] + j) % 6
-                    for c in range(6):
-                        total = 0.0
-                        for r in range(6):
-                            total += G[at + j, r] * Y[r, c]
-                        F[j, c] = total
-                for j in range(f):
-                    e = (FIRST[kind] + j) % 6
-                    for c in range(6):
-                        Y[e, c] -= F[j, c]
-                for r in range(6):
-                    for c in range(r):
-                        Y[r, c], Y[c, r] = Y[c, r], Y[r, c]
+            freed(kind, at, G, Y, F)
             factor_block(D, at, f, scale, 0.0, block)
             for j in range(f):
                 for c in range(f):

@@ -8,6 +8,7 @@ nothing with them.
 
 ============================  ==================================================================
 `kinematics`                  frames, Jacobians, momentum, steps, operational-space inertia
+`joints`                      springs and dampers of the joints
 `newton_euler`                inverse dynamics and joint wrenches
 `composite_body`              inertia matrix, matrix of convective terms, O(n³) forward dynamics
 `denoc`                       Saha's UDUᵀ of the inertia matrix
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         closed,
         composite_body,
         denoc,
+        joints,
         kinematics,
         motion,
         newton_euler,
@@ -51,6 +53,7 @@ __all__ = [
     "closed",
     "composite_body",
     "denoc",
+    "joints",
     "kinematics",
     "motion",
     "newton_euler",

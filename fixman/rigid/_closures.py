@@ -19,6 +19,7 @@ from fixman._arrays import Array
 from fixman.errors import FrameError, SingularConstraintError
 from fixman.rigid import articulated_body, kinematics
 from fixman.rigid._linkage import DIRECTIONS, Linkage
+from fixman.rigid.joints import without_springs
 from fixman.rigid.kinematics import LOST
 
 # --- arguments --------------------------------------------------------------------------------
@@ -181,7 +182,8 @@ def correction(at: Posture, q: Array, gap: Array) -> Array:
     parts = []
     for c, arm, x, t in chains(linkage, q, tau):
         with in_chain(linkage, c):
-            parts.append(articulated_body.forward_dynamics(arm, x, np.zeros_like(t), t))
+            loose = without_springs(arm)
+            parts.append(articulated_body.forward_dynamics(loose, x, np.zeros_like(t), t))
     return np.concatenate(parts, axis=-1)
 
 

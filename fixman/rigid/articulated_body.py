@@ -3,11 +3,13 @@
 The articulated inertia M̂_i of body i is what a force on it feels when all joints further out are
 free to move.  From tip to base, with p_i the directions in which joint i moves,
 
-    D_i = p_iᵀ M̂_i p_i,   M̂_{i−1} = M_{i−1} + Xᵀ (M̂_i − M̂_i p_i D_i⁻¹ p_iᵀ M̂_i) X
+    D_i = p_iᵀ M̂_i p_i + J_i,   M̂_{i−1} = M_{i−1} + Xᵀ (M̂_i − M̂_i p_i D_i⁻¹ p_iᵀ M̂_i) X
 
 and from base to tip q̈_i = D_i⁻¹ (u_i − p_iᵀ M̂_i a′_i) (Featherstone, Rigid Body Dynamics
 Algorithms, 2008, section 7.3; the D_i are the m̂_i of saha_1996 and D(k) of rodriguez_kreutz_1988).
-The same pass as it stands in the book is `articulated_body` in ``tests/rigid_oracles.py``.
+The same pass as it stands in the book is `articulated_body` in ``tests/rigid_oracles.py``,
+without the armature J_i.  With it joint i does not let all of M̂_i go: what remains along p_i is
+J_i D_i⁻¹ p_iᵀ M̂_i, and is written so, without a subtraction.
 
 Where this leaves the book: transforms are split into screws about the z axis of a joint and the x
 axis before it (modified Denavit–Hartenberg frames, chosen here whatever frames the user has), which
@@ -29,8 +31,10 @@ from fixman._arrays import Array, Lead
 from fixman.kernels import articulated_body as kernel
 from fixman.kernels.articulated_body import DONE
 from fixman.kernels.lanes import LANES
+from fixman.kernels.links import ARMATURE
 from fixman.rigid import model
-from fixman.rigid.model import PRISMATIC, RATES, SerialChain
+from fixman.rigid.joints import driven
+from fixman.rigid.model import FREE, PRISMATIC, RATES, SerialChain
 
 __all__ = ["forward_dynamics", "pivots"]
 
@@ -117,7 +121,7 @@ def forward_dynamics(
 
 
 def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
-    """Blocks D_i = p_iᵀ M̂_i p_i of every joint: the inertia that its motion feels.
+    """Blocks D_i = p_iᵀ M̂_i p_i + J_i of every joint: the inertia that its motion feels.
 
     Their determinants multiply to that of the generalized inertia matrix.
 
@@ -166,7 +170,7 @@ def _forward_dynamics(
     workers: int,
 ) -> Array:
     workers = _arrays.positive_int(workers, "workers")
-    state = model.gate(arm, *given, gravity, wrenches)
+    state = driven(arm, *given, gravity, wrenches)
     loads = np.concatenate([state.g, state.W.reshape(-1)])
     flat = (state.q.reshape(-1), state.qd.reshape(-1), state.last.reshape(-1), loads)
     qdd = np.empty(state.last.shape)
@@ -250,6 +254,8 @@ class _Plan:
     def __init__(self, arm: SerialChain) -> None:
         n = arm.n
         rows = np.array([kernel.ROW, kernel.ROW, kernel.BALL, kernel.FLOAT])[arm.kinds]
+        rotors = arm._table[:, ARMATURE:]
+        rows += np.where(rotors.any(axis=1), np.array(kernel.HELD)[arm.kinds], 0)
         starts = 2 * kernel.padded(n) + np.concatenate([[0], np.cumsum(rows)])
         places = np.empty((n + 1, 4), dtype=np.int64)
         places[:, 0] = np.append(arm.kinds, n)
@@ -270,10 +276,12 @@ class _Plan:
 
 
 def _plan(arm: SerialChain) -> _Plan:
-    if "articulated_body" not in arm._tables:
+    # Where `forward_dynamics` does not find it before springs and dampers are added.
+    name = "articulated_body, passive" if arm._passive else "articulated_body"
+    if name not in arm._tables:
         with np.errstate(over="ignore", invalid="ignore"):
-            arm._tables["articulated_body"] = _Plan(arm)
-    return arm._tables["articulated_body"]  # type: ignore[no-any-return]
+            arm._tables[name] = _Plan(arm)
+    return arm._tables[name]  # type: ignore[no-any-return]
 
 
 def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
@@ -289,7 +297,8 @@ def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
     inertia -= m[:, None, None] * c[:, :, None] * c[:, None, :]
     links[:, kernel.MASS] = m
     links[:, kernel.MOMENT : kernel.MOMENT + 3] = m[:, None] * c
-    links[:, kernel.INERTIA :] = inertia[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
+    links[:, kernel.INERTIA : kernel.ARMATURE] = _upper(inertia)
+    links[:, kernel.ARMATURE] = arm._table[:, ARMATURE:].max(axis=1)
     joint, place = R.copy(), arm.translations.copy()  # of joint 0 in the base
     joint[1:] = into[:-1] @ R[1:]
     place[1:] = _each(into[:-1], place[1:]) + shift[:-1]
@@ -297,8 +306,17 @@ def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
     frames[:, kernel.TURN : kernel.TURN + 9] = into.reshape(n, 9)
     frames[:, kernel.SHIFT : kernel.SHIFT + 3] = shift
     frames[:, kernel.JOINT : kernel.JOINT + 9] = joint.reshape(n, 9)
-    frames[:, kernel.PLACE :] = place
+    frames[:, kernel.PLACE : kernel.ROTORS] = place
+    rotors = arm._table[:, ARMATURE:].reshape(n, 2, 3).copy()
+    rotors[arm.kinds == FREE] = rotors[arm.kinds == FREE, ::-1]  # turns first
+    for k, at in enumerate((kernel.ROTORS, kernel.HAULS)):
+        frames[:, at : at + 6] = _upper((into * rotors[:, k, None]) @ own)
     return links, frames
+
+
+def _upper(S: Array) -> Array:
+    """Six elements of symmetric matrices (n, 3, 3)."""
+    return S[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
 
 
 def _screws(arm: SerialChain) -> tuple[Array, Array, Array]:

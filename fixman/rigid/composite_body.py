@@ -29,6 +29,7 @@ from scipy.linalg import lapack
 from fixman._arrays import Array, overflow
 from fixman.kernels.rigid_composite_body import convective_frames, inertia_frames, substitute
 from fixman.rigid import model
+from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.newton_euler import without_bias
 
@@ -127,7 +128,7 @@ def forward_dynamics(
     SingularConstraintError
         If the inertia matrix is singular to rounding: joints move nothing, or a body too light.
     """
-    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+    given = driven(arm, q, qd, tau, gravity, wrenches)
     φ = without_bias(given)
     matrix = _inertia(given).reshape(-1, arm.nv, arm.nv)
     try:

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from fixman._arrays import Array, overflow
 from fixman.kernels import denoc as kernels
 from fixman.rigid import model
+from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.newton_euler import without_bias
 from fixman.rigid.spatial import propagation
@@ -75,7 +76,7 @@ def forward_dynamics(
     times as much in planar arms.  Where that matters take `articulated_body`, or ``method="fd3"``
     of `spatial_operators`.
     """
-    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+    given = driven(arm, q, qd, tau, gravity, wrenches)
     out = np.empty_like(given.last)
     left = without_bias(given)
     bad = kernels.forward_frames(given.q, left, arm._kinds, arm._table, out)

@@ -30,6 +30,7 @@ from fixman._arrays import Array
 from fixman.errors import SingularConstraintError
 from fixman.kernels import rigid_kinematics as kernels
 from fixman.rigid import model
+from fixman.rigid.joints import elastic_energy
 from fixman.rigid.model import Given, SerialChain
 
 __all__ = [
@@ -287,7 +288,7 @@ def momentum(
     *,
     about: Literal["centre", "origin"] = "centre",
 ) -> Array:
-    """Momentum of the chain, and its angular momentum.
+    """Momentum of the bodies of the chain, and their angular momentum.
 
     Parameters
     ----------
@@ -317,16 +318,18 @@ def momentum(
 
 
 def kinetic_energy(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
-    """½ θ̇ᵀ ℳ θ̇, summed over the bodies: (...,).
+    """½ θ̇ᵀ (ℳ + diag(armature)) θ̇, summed over bodies and rotors: (...,).
 
     Arguments, cost and errors as in `momentum`.
     """
     given, sums = _sums(arm, q, qd)
-    return given.batch(sums[:, 9].copy())[()]
+    with np.errstate(over="ignore"):
+        energy = sums[:, 9] + 0.5 * given.qd**2 @ arm.armature
+    return _finite(given, energy, "kinetic energy")[()]
 
 
 def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> Array:
-    """−m g·c: the energy in a field of gravity, zero where the mass centre is at the origin.
+    """−m g·c + E: energy in a field of gravity, 0 of a mass centre at the origin, and of springs.
 
     Parameters
     ----------
@@ -351,7 +354,8 @@ def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> A
     with np.errstate(over="ignore", invalid="ignore"):
         weight = arm.masses.sum() * g
         height = weight[0] * sums[:, 0] + weight[1] * sums[:, 1] + weight[2] * sums[:, 2]
-    return _finite(given, -height, "potential energy")[()]
+        energy = elastic_energy(arm, q) - given.batch(height)
+    return _finite(given, energy.reshape(-1), "potential energy")[()]
 
 
 # --- steps in the coordinates -----------------------------------------------------------------

@@ -8,6 +8,12 @@ Coordinates.  A revolute or prismatic joint has one, a spherical joint a unit qu
 w; scalar last) with three rates, a free base the position of the body's frame in the joint frame
 and a quaternion, with six rates.  Rates of spherical joints and of a free base are those of the
 body's frame, in its own axes, linear before angular; forces come before moments likewise.
+
+Joints.  Each rate may have a rotor's inertia, a damper and a spring (`fixman.rigid.joints`):
+
+    (ℳ + diag(armature)) θ̈ + C θ̇ + damping θ̇ + ∂E/∂θ = τ + loads,     E = ½ Δᵀ diag(stiffness) Δ
+
+with Δ = `kinematics.difference` (rest, q), every algorithm of this package.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from importlib import import_module
 from os import PathLike
@@ -68,6 +74,15 @@ class SerialChain:
         principal moment larger than the other two together, but for rounding: a hundredth of the
         largest moment, as of a plate with three digits.  A principal moment that is negative by
         less becomes zero.
+    armature : number or (nv,), stored as ndarray (nv,)
+        Inertia that a joint's rate moves besides the bodies: a motor's, times the square of its
+        gear ratio.  0 if not given, as are the next two; none is negative.
+    damping : number or (nv,), stored as ndarray (nv,)
+        Force against a rate, for each unit of it.
+    stiffness : number or (nv,), stored as ndarray (nv,)
+        Of springs towards ``rest``; a free base has none.
+    rest : (nq,)
+        Where the springs are relaxed.  0, unit quaternions, if not given.
     """
 
     joints: tuple[Joint, ...]
@@ -76,6 +91,10 @@ class SerialChain:
     masses: Array
     centres: Array
     inertias: Array
+    armature: Array = None  # type: ignore[assignment]  # as in `damping`, (nv,) once it is made
+    damping: Array = None  # type: ignore[assignment]
+    stiffness: Array = None  # type: ignore[assignment]
+    rest: Array = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         joints = _joints(self.joints)
@@ -114,8 +133,43 @@ class SerialChain:
         if rough.any():
             R[rough] = R[rough] @ (3 * np.eye(3) - R[rough].swapaxes(1, 2) @ R[rough]) / 2 + 0.0
         self.inertias[:] = checked_inertias(self.inertias, "body {}".format)
-        for name in tails:
-            getattr(self, name).flags.writeable = False
+        for name in ("armature", "damping", "stiffness"):
+            object.__setattr__(self, name, self._of_rates(getattr(self, name), name))
+        if "free" in joints and self.stiffness[:6].any():
+            raise ValueError(
+                "the stiffness of a free base must be 0, the first six of (nv,): no joint holds it"
+            )
+        object.__setattr__(self, "rest", self._relaxed())
+        for array in self._parts:
+            array.flags.writeable = False
+
+    def _of_rates(self, value: ArrayLike | None, name: str) -> Array:
+        """Coerce a number or one for each rate, (nv,), not negative."""
+        array = _arrays.real(0.0 if value is None else value, (), name) + 0.0
+        if array.ndim == 1 and not array.any():
+            array = np.zeros(())  # of other joints, as `replace` hands them on
+        if array.shape not in ((), (self.nv,)):
+            hint = f"be a number or have shape ({self.nv},), one for each rate"
+            raise ValueError(f"{name} must {hint}, got {array.shape}")
+        array = np.broadcast_to(array, (self.nv,)).copy()
+        _arrays.require_finite(array, (self.nv,), name, "rate")
+        _require(array >= 0, f"the {name} of rate {{}} must not be negative".format, array)
+        return array
+
+    def _relaxed(self) -> Array:
+        """Coerce `rest`; that of other joints is left out where no spring asks for it."""
+        if self.rest is None:
+            return _neutral(self)
+        rest = _arrays.real(self.rest, (), "rest") + 0.0
+        try:
+            if rest.shape != (self.nq,):
+                raise ValueError(f"rest must have shape ({self.nq},), got {rest.shape}")
+            refuse_coordinates(self, rest[None], (), "rest")
+        except ValueError:
+            if self.stiffness.any():
+                raise
+            return _neutral(self)
+        return rest
 
     # --- constructors -----------------------------------------------------------------------
 
@@ -353,17 +407,37 @@ class SerialChain:
 
     @cached_property
     def _table(self) -> Array:
-        """Rotation (9, by rows), translation, mass, centre, inertia (9), (n, 25), for kernels."""
+        """Rotation (9, by rows), translation, mass, centre, inertia (9), armature (6), for kernels.
+
+        (n, 31).
+        """
         n = self.n
+        rotors = np.zeros((n, 6))
+        rotors[np.arange(6) < RATES[self._kinds, None]] = self.armature
         parts = (self.rotations, self.translations, self.masses, self.centres, self.inertias)
-        return np.concatenate([part.reshape(n, -1) for part in parts], axis=1)
+        return np.concatenate([part.reshape(n, -1) for part in (*parts, rotors)], axis=1)
+
+    @cached_property
+    def _springs(self) -> tuple[Array, Array, Array]:
+        """Damping, stiffness and rest, for kernels."""
+        return self.damping.copy(), self.stiffness.copy(), self.rest.copy()
+
+    @cached_property
+    def _passive(self) -> bool:
+        """Whether there are springs or dampers."""
+        return bool(self.damping.any() or self.stiffness.any())
 
     # --- content ----------------------------------------------------------------------------
+
+    @property
+    def _parts(self) -> tuple[Array, ...]:
+        """All that is given but the joints, in order."""
+        return tuple(getattr(self, field.name) for field in fields(self)[1:])
 
     @cached_property
     def _content(self) -> tuple[Any, ...]:
         digest = hashlib.blake2b(digest_size=16)
-        for array in (self.rotations, self.translations, self.masses, self.centres, self.inertias):
+        for array in self._parts:
             digest.update(array.tobytes())
         return self.joints, digest.digest()
 
@@ -374,13 +448,14 @@ class SerialChain:
         return hash(self._content)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arrays = (self.rotations, self.translations, self.masses, self.centres, self.inertias)
-        return SerialChain, (self.joints, *(array.copy() for array in arrays))
+        return SerialChain, (self.joints, *(array.copy() for array in self._parts))
 
     def __repr__(self) -> str:
-        """``<SerialChain: 6 bodies, 5 revolute, 1 prismatic>``."""
+        """``<SerialChain: 6 bodies, 5 revolute, 1 prismatic, with armature>``."""
         counts = ", ".join(f"{m} {joint}" for joint, m in Counter(self.joints).items())
-        return f"<SerialChain: {self.n} {'body' if self.n == 1 else 'bodies'}, {counts}>"
+        given = [name for name in ("armature", "damping", "stiffness") if getattr(self, name).any()]
+        more = f", with {' and '.join(given)}" if given else ""
+        return f"<SerialChain: {self.n} {'body' if self.n == 1 else 'bodies'}, {counts}{more}>"
 
 
 def checked_inertias(inertias: Array, name: Callable[[int], str]) -> Array:
@@ -418,6 +493,13 @@ def _require(good: NDArray[np.bool_], text: Callable[[int], str], values: Array)
     if not good.all():
         i = int(np.argmin(good))
         raise ValueError(f"{text(i)}; got {values[i].tolist()}")
+
+
+def _neutral(arm: SerialChain) -> Array:
+    """Coordinates 0, and unit quaternions."""
+    q = np.zeros(arm.nq)
+    q[arm.position_offsets[1:][arm.kinds >= SPHERICAL] - 1] = 1.0
+    return q
 
 
 def _locked(array: Index) -> Index:

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from fixman._arrays import Array
 from fixman.kernels.rigid_newton_euler import newton_euler_frames
+from fixman.rigid.joints import with_passive
 from fixman.rigid.model import Given, SerialChain, gate
 
 __all__ = ["inverse_dynamics", "joint_wrenches"]
@@ -38,7 +39,8 @@ def inverse_dynamics(
 ) -> Array:
     """Joint forces τ = I θ̈ + C θ̇ − (gravity and wrenches) that produce given accelerations.
 
-    The recursion of saha_1999, section 5.1; O(n) time and memory.
+    The recursion of saha_1999, section 5.1; O(n) time and memory.  Armature, dampers and springs
+    add armature θ̈ − `joints.passive_forces`.
 
     Parameters
     ----------
@@ -65,7 +67,10 @@ def inverse_dynamics(
         For wrong shapes, values that are not finite, and quaternions that are not unit ones.
     """
     given = gate(arm, q, qd, qdd, gravity, wrenches, name="qdd")
-    return given.batch(_recursion(given, given.last, "joint forces")[0])
+    tau, _ = _recursion(given, given.last, "joint forces")
+    if arm._passive:
+        tau -= with_passive(given._replace(last=np.zeros_like(tau))).last
+    return given.batch(tau)
 
 
 def joint_wrenches(
@@ -84,16 +89,16 @@ def joint_wrenches(
     Returns
     -------
     ndarray (..., n, 6)
-        Exerted on body i through joint i by body i − 1 (the base for i = 0): force, then moment
-        about the origin of body i's frame, in that frame.
+        Exerted on body i through joint i by body i − 1 (the base for i = 0), springs, dampers and
+        rotors among them: force, then moment about the origin of body i's frame, in that frame.
     """
     given = gate(arm, q, qd, qdd, gravity, wrenches, name="qdd")
     return given.batch(_recursion(given, given.last, "joint forces", given.q.shape[0])[1])
 
 
-def without_bias(given: Given) -> Array:
-    """τ − C θ̇ + (gravity and wrenches), (frames, nv)."""
-    bias, _ = _recursion(given, np.zeros_like(given.last), "bias")
+def without_bias(given: Given, qdd: Array | None = None) -> Array:
+    """τ − I θ̈ − C θ̇ + (gravity and wrenches), (frames, nv), of θ̈ = 0 if none is given."""
+    bias, _ = _recursion(given, np.zeros_like(given.last) if qdd is None else qdd, "bias")
     with np.errstate(over="ignore", invalid="ignore"):
         return given.last - bias
 

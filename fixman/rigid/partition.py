@@ -38,8 +38,9 @@ from fixman._arrays import Array, overflow
 from fixman.kernels import rigid_partition
 from fixman.rigid import model
 from fixman.rigid._partition_tables import PartitionTables, tables, unsuited
+from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain
-from fixman.rigid.newton_euler import inverse_dynamics
+from fixman.rigid.newton_euler import without_bias
 from fixman.structured import BlockTridiagonal
 
 __all__ = ["forward_dynamics", "hard_block", "joint_wrenches", "logdet_hard", "logdet_mass"]
@@ -98,7 +99,7 @@ def forward_dynamics(
     quick = None if refine or wrenches is not None else _quick(arm, q, qd, tau, gravity)
     if quick is not None:
         return quick
-    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+    given = driven(arm, q, qd, tau, gravity, wrenches)
     return given.batch(_motion(given, refine, False))
 
 
@@ -121,7 +122,7 @@ def joint_wrenches(
         Exerted on body i through joint i by body i − 1 (the base for i = 0): force, then moment
         about the origin of body i's frame, in that frame.
     """
-    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+    given = driven(arm, q, qd, tau, gravity, wrenches)
     return given.batch(_motion(given, 0, True)[:, arm.nv :].reshape(-1, arm.n, 6))
 
 
@@ -230,9 +231,7 @@ def _motion(given: Given, refine: int, joints: bool) -> Array:
     doubtful = known.uneven and (known.planar is None or joints)
     for small in (_SMALL,) * refine + (_DIGITS,) * doubtful:
         answer = out[:, : arm.nv]
-        W = given.W.reshape(-1, arm.n, 6) if given.W.size else None
-        unexplained = inverse_dynamics(arm, given.q, given.qd, answer, gravity=given.g, wrenches=W)
-        more, bad = _alone(given, given.last - unexplained)
+        more, bad = _alone(given, without_bias(given, answer))
         if bad >= 0:
             raise _failure(given, bad, False)
         _refuse_large(given, answer, more, small)

@@ -37,6 +37,7 @@ from fixman._arrays import Array, Lead, overflow
 from fixman.kernels import links
 from fixman.kernels import spatial_operators as kernels
 from fixman.rigid import model, spatial
+from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.newton_euler import without_bias
 
@@ -103,7 +104,7 @@ def forward_dynamics(
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {METHODS}, got {method!r}")
-    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+    given = driven(arm, q, qd, tau, gravity, wrenches)
     if method in ("fd2", "fd4"):
         algorithm = _fd4 if method == "fd4" else lambda *frame: _fd2(*frame)[0]
         return _link_by_link(given, algorithm, (arm.nv,), "θ̈")
@@ -134,7 +135,7 @@ def link_accelerations(
         Of each body's origin, then angular, in the body's axes; bodies base to tip.  They are
         those of the bodies: the report's, with gravity, are relative to free fall.
     """
-    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+    given = driven(arm, q, qd, tau, gravity, wrenches)
     alpha = _link_by_link(given, lambda *frame: np.stack(_fd2(*frame)[1]), (arm.n, 6), "α")
     return np.roll(alpha[..., ::-1, :], 3, axis=-1)
 

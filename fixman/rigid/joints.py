@@ -1,0 +1,116 @@
+"""Springs and dampers of the joints, and the gate of forward dynamics, which adds them to τ.
+
+    passive forces = −damping θ̇ − ∂E/∂θ,     E = ½ Δᵀ diag(stiffness) Δ,  Δ from ``rest`` to q
+
+Δ is `kinematics.difference`: of a spherical joint the rotation vector, turned the shorter way.  Its
+∂E/∂θ is the exact gradient along its rates, J_r(Δ)⁻ᵀ K Δ, and not K Δ, so that energy is kept with
+unequal stiffnesses too.  At half a turn from ``rest`` the shorter way changes, where E has a kink
+and the force jumps.
+
+All three of armature, damping and stiffness are set as ``dataclasses.replace(arm, armature=0.1)``.
+Armature is no force: it is in every algorithm, as D_i + J_i, where D_i is what a joint moves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman import _arrays
+from fixman._arrays import Array
+from fixman.kernels import rigid_joints as kernels
+from fixman.rigid import model
+from fixman.rigid.model import Given, SerialChain
+
+__all__ = ["elastic_energy", "passive_forces"]
+
+
+def passive_forces(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
+    """−damping θ̇ − ∂E/∂θ: what dampers and springs do besides τ.
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+    qd : (..., nv)
+
+    Returns
+    -------
+    ndarray (..., nv)
+        Like τ: forces along prismatic and moments about revolute joints, moments of spherical
+        joints, and force then moment of a free base, in the body's frame.  O(n).
+
+    Raises
+    ------
+    ValueError
+        For wrong shapes, values that are not finite, and quaternions that are not unit ones.
+    """
+    given = model.gate(arm, q, qd, np.zeros(_nv(arm)))
+    given.require_finite()
+    return given.batch(with_passive(given).last)
+
+
+def elastic_energy(arm: SerialChain, q: ArrayLike) -> Array:
+    """E of the springs: 0 at ``arm.rest``.
+
+    Parameters
+    ----------
+    arm : SerialChain
+    q : (..., nq)
+
+    Returns
+    -------
+    ndarray (...,)
+        O(n).
+
+    Raises
+    ------
+    ValueError
+        As `passive_forces`.
+    """
+    given = model.posture(arm, q)
+    given.require_finite()
+    out = np.empty(given.q.shape[0])
+    kernels.elastic_frames(arm._kinds, arm._springs[1], arm._springs[2], given.q, out)
+    if not np.isfinite(out).all():
+        raise _arrays.overflow("elastic energy", int(np.argmin(np.isfinite(out))), given.lead)
+    return given.batch(out)[()]
+
+
+def driven(
+    arm: SerialChain,
+    q: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    gravity: ArrayLike,
+    wrenches: ArrayLike | None,
+) -> Given:
+    """Coerce the arguments of forward dynamics; ``last`` is τ and the passive forces."""
+    given = model.gate(arm, q, qd, tau, gravity, wrenches)
+    return with_passive(given) if arm._passive else given
+
+
+def with_passive(given: Given) -> Given:
+    """Add the passive forces to ``last``."""
+    arm, tau = given.arm, given.last.copy()
+    bad = kernels.passive_frames(arm._kinds, arm._springs, given.q, given.qd, tau)
+    if bad >= 0:
+        given.require_finite()
+        raise _arrays.overflow("forces of springs and dampers", bad, given.lead)
+    return given._replace(last=tau)
+
+
+def without_springs(arm: SerialChain) -> SerialChain:
+    """Return the chain without springs and dampers: in it nothing but τ and loads acts at rest."""
+    if not arm._passive:
+        return arm
+    if "without springs" not in arm._tables:
+        arm._tables["without springs"] = replace(arm, damping=None, stiffness=None)
+    return arm._tables["without springs"]  # type: ignore[no-any-return]
+
+
+def _nv(arm: SerialChain) -> int:
+    model.require_arm(arm)
+    return arm.nv

@@ -1,0 +1,176 @@
+"""Rotors, springs and dampers of the joints: every algorithm against dense, energies, refusals."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fixman.rigid import (
+    SerialChain,
+    articulated_body,
+    composite_body,
+    joints,
+    kinematics,
+    newton_euler,
+)
+from oracles import error
+from rigid_oracles import move, random_q
+
+GRAVITY = (0.3, -0.2, -9.81)
+
+
+def geared(arm, rng, decades=0.0):
+    """Return the chain with armature on most of its joints, over so many decades up and down."""
+    per_joint = 10 ** rng.uniform(-decades, decades, arm.n) * (rng.random(arm.n) < 0.8)
+    each = np.repeat(per_joint, np.diff(arm.rate_offsets))
+    return replace(arm, armature=each * rng.uniform(0.5, 1.5, arm.nv))
+
+
+def sprung(arm, rng):
+    """Return the chain with springs and dampers on all joints but a free base, which has dampers."""
+    stiffness = rng.uniform(0, 5, arm.nv)
+    if arm.joints[0] == "free":
+        stiffness[:6] = 0.0
+    rest = random_q(arm, rng)
+    return replace(arm, damping=rng.uniform(0, 1, arm.nv), stiffness=stiffness, rest=rest)
+
+
+def state(seed, decades=0.0, **options):
+    """Return a chain with rotors, springs and dampers, (q, q̇, τ) and loads."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 9))
+    arm = SerialChain.random(n, rng, free_base=bool(seed % 2), **options)
+    arm = sprung(geared(arm, rng, decades), rng)
+    motion = random_q(arm, rng), rng.normal(size=arm.nv), rng.normal(size=arm.nv)
+    return arm, motion, {"gravity": GRAVITY, "wrenches": rng.normal(size=(n, 6))}
+
+
+def dense(arm, motion, loads):
+    """θ̈ from the mass matrix of the bodies, rotors added by hand, scaled to ones on its diagonal."""
+    q, qd, tau = motion
+    bare = replace(arm, armature=None, damping=None, stiffness=None)
+    M = composite_body.inertia_matrix(bare, q) + np.diag(arm.armature)
+    free = newton_euler.inverse_dynamics(bare, q, qd, np.zeros(arm.nv), **loads)
+    scale = 1 / np.sqrt(np.diag(M))
+    force = tau + joints.passive_forces(arm, q, qd) - free
+    return scale * np.linalg.solve(scale[:, None] * M * scale, scale * force)
+
+
+# --- the fields ------------------------------------------------------------------------------
+
+
+def test_fields_are_content():
+    arm = SerialChain.random(4, 1, joints=("revolute", "spherical"))
+    assert not arm.armature.any() and arm.armature.shape == (arm.nv,)
+    assert not joints.elastic_energy(arm, arm.rest)
+    full = replace(arm, armature=0.1, damping=np.arange(arm.nv), stiffness=2)
+    assert full != arm and hash(full) != hash(arm)
+    np.testing.assert_array_equal(full.armature, np.full(arm.nv, 0.1))
+    same = pickle.loads(pickle.dumps(full))
+    assert same == full and same.stiffness[0] == 2 and not same.damping.flags.writeable
+    assert repr(full).endswith("with armature and damping and stiffness>")
+    assert replace(full, armature=0, damping=None, stiffness=0.0) == arm
+    # Other joints have other rates: nothing that is zero stands in the way.
+    assert replace(arm, joints=("revolute",) * 4).stiffness.shape == (4,)
+    moved = replace(full, rest=random_q(arm, np.random.default_rng(2)))
+    assert moved != full
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"armature": -1.0}, "armature of rate 0 must not be negative; got -1.0"),
+        ({"damping": [1.0]}, r"damping must be a number or have shape \(7,\)"),
+        ({"stiffness": np.nan}, "stiffness"),
+        ({"armature": "heavy"}, "armature"),
+        ({"stiffness": 1.0}, "stiffness of a free base must be 0"),
+        (
+            {"stiffness": [0] * 6 + [1], "rest": np.zeros(3)},
+            r"rest must have shape \(8,\), got \(3,\)",
+        ),
+        ({"stiffness": [0] * 6 + [1], "rest": np.zeros(8)}, "the quaternion of joint 0 has norm 0"),
+    ],
+)
+def test_fields_that_mean_nothing_are_refused(given, message):
+    arm = SerialChain.random(2, 1, joints=("revolute",), free_base=True)
+    with pytest.raises((ValueError, TypeError), match=message):
+        replace(arm, **given)
+
+
+# --- forces and energy -----------------------------------------------------------------------
+
+
+def test_passive_forces_are_the_gradient_of_the_energy_and_drag():
+    for seed in range(12):
+        arm, (q, qd, _), _ = state(seed)
+        push = np.zeros(arm.nv)
+        for k in range(arm.nv):
+            step = 1e-5 * np.eye(arm.nv)[k]
+            ahead, behind = (
+                joints.elastic_energy(arm, move(arm, q, s, 1.0)) for s in (step, -step)
+            )
+            push[k] = (behind - ahead) / 2e-5
+        expected = push - arm.damping * qd
+        np.testing.assert_allclose(joints.passive_forces(arm, q, qd), expected, atol=2e-8)
+
+
+def test_energy_of_a_spring_is_that_of_the_difference():
+    arm, (q, _, _), _ = state(4)
+    q = np.stack([q, arm.rest])
+    difference = kinematics.difference(arm, arm.rest, q)
+    expected = 0.5 * (arm.stiffness * difference**2).sum(-1)
+    np.testing.assert_allclose(joints.elastic_energy(arm, q), expected, rtol=1e-13)
+    assert expected[1] == 0.0
+    assert kinematics.potential_energy(arm, q, gravity=(0, 0, 0)) == pytest.approx(expected)
+
+
+def test_power_is_that_of_dampers_and_torques():
+    """d/dt (kinetic + elastic + gravity) = θ̇·τ − θ̇·(damping θ̇), by differences."""
+    for seed in range(8):
+        arm, (q, qd, tau), _ = state(seed)
+        qdd = articulated_body.forward_dynamics(arm, q, qd, tau, gravity=GRAVITY)
+        energy = [
+            kinematics.kinetic_energy(arm, x, qd + dt * qdd)
+            + kinematics.potential_energy(arm, x, gravity=GRAVITY)
+            for dt in (-1e-5, 1e-5)
+            for x in [move(arm, q, qd, dt)]
+        ]
+        power = qd @ (tau - arm.damping * qd)
+        assert (energy[1] - energy[0]) / 2e-5 == pytest.approx(power, rel=1e-6, abs=1e-7), seed
+
+
+def test_overflow_of_springs_is_named():
+    arm = replace(SerialChain.random(2, 1, joints=("revolute",)), stiffness=1e300)
+    with pytest.raises(ValueError, match="forces of springs and dampers"):
+        articulated_body.forward_dynamics(arm, [1e300, 0], [0, 0], [0, 0])
+
+
+# --- dynamics --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decades", [1.0, 12.0])
+def test_articulated_bodies_agree_with_dense(decades):
+    for seed in range(20):
+        arm, motion, loads = state(seed, decades)
+        qdd = articulated_body.forward_dynamics(arm, *motion, **loads)
+        assert error(qdd, dense(arm, motion, loads)) <= 1e-11, seed
+        # Eight in lanes, and one whose arrays need no gate.
+        many = articulated_body.forward_dynamics(arm, *(np.tile(x, (9, 1)) for x in motion))
+        one = articulated_body.forward_dynamics(arm, *motion)
+        assert error(many, np.tile(one, (9, 1))) <= 1e-13, seed
+
+
+def test_inverse_dynamics_takes_back_forward():
+    for seed in range(20):
+        arm, (q, qd, tau), loads = state(seed)
+        qdd = articulated_body.forward_dynamics(arm, q, qd, tau, **loads)
+        assert error(newton_euler.inverse_dynamics(arm, q, qd, qdd, **loads), tau) <= 1e-12, seed
+
+
+def test_pivots_have_the_rotors_in_them():
+    for seed in range(10):
+        arm, (q, _, _), _ = state(seed)
+        expected = np.linalg.slogdet(composite_body.inertia_matrix(arm, q))[1]
+        found = sum(np.linalg.slogdet(D)[1] for D in articulated_body.pivots(arm, q))
+        assert found == pytest.approx(expected, abs=1e-11)
