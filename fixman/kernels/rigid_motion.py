@@ -30,22 +30,17 @@ from fixman.kernels.links import (
     place,
     rotation_tuple,
 )
-from fixman.kernels.rigid_kinematics import along_screw, follow, unit_vector
+from fixman.kernels.rigid_joints import along_screw, passive, unit_vector
+from fixman.kernels.rigid_kinematics import follow
 from fixman.kernels.rigid_newton_euler import taken_back
 from fixman.kernels.steps import step
 from fixman.kernels.triples import back, constants, entries, put_entries, times
 from fixman.kernels.vectors import outer, plus, scaled
 
-@jit
-def passive(kinds, damping, stiffness, rest, q, qd, out):  # STUB
-    pass
-
-
 NOT_SETTLED, TOO_FAST = -4, -5
 ROUNDS = 100
 FASTEST = math.pi  # that a joint may turn in a step
 EPS = 2.0**-52
-STALLED = 1e-7  # of the speed: rounding of a very long chain
 STILL = (0.0, 0.0, 0.0)
 
 
@@ -72,6 +67,12 @@ def centrifugal(P, w, v, W):
     """Forces −∂/∂q on a body that is carried by [w; v], of momentum P, with weight W: [f; n]."""
     f, n = P
     return plus(outer(f, w), W[0]), plus(plus(outer(n, w), outer(f, v)), W[1])
+
+
+@step
+def spun(w, armature, v, k):
+    """ω × (the momentum of three rotors)."""
+    return outer(w, tuple(armature[k + j] * v[k + j] for j in range(3)))
 
 
 @jit
@@ -113,8 +114,7 @@ def momenta(chain, q, v, room, out):
             # Rotors in a ball are spun up, but have no gyroscopic moments.
             w, _ = joint_twist(kinds[i], v, at)
             for k in range(at, at + RATES[kinds[i]], 3):
-                spin = outer(w, (armature[k] * v[k], armature[k + 1] * v[k + 1], armature[k + 2] * v[k + 2]))
-                f[k], f[k + 1], f[k + 2] = plus(constants(f, k), spin)
+                f[k], f[k + 1], f[k + 2] = plus(constants(f, k), spun(w, armature, v, k))
         if i > 0:
             taken_back(X, i, P)
             taken_back(X, i, W)
@@ -227,8 +227,8 @@ def balance(chain, springs, middle, force, room):
 def improve(chain, springs, p0, middle, force, pace, room):
     """One round of Newton's method for the rates in the middle; how far they moved, and why not.
 
-    ``pace``: dt, and how far they moved before.  The motion is negative when nothing but rounding
-    is left.  Velocity terms are left out of the derivatives: they are smaller by dt q̇.
+    ``pace``: dt, and how far they moved before, or 0.  The motion is negative when nothing but
+    rounding is left.  Velocity terms are left out of the derivatives: they are smaller by dt q̇.
     """
     dt, before = pace
     _, soft, kinds, _, _ = chain
@@ -250,9 +250,13 @@ def improve(chain, springs, p0, middle, force, pace, room):
     reach = 1.0
     for k in range(q_m.size):
         reach = max(reach, abs(q_m[k]))
-    rounding = STALLED * speed + 1e3 * EPS * reach / dt
-    settled = change <= 4.0 * EPS * speed or (change >= before and change <= rounding)
-    return -1.0 if settled else change, DONE
+    # Momenta add up to n³ times what the lightest joint moves, and so does their rounding.
+    noise = EPS * (1.0 + float(kinds.size) ** 3 / 16.0) * speed
+    left = change <= 4.0 * EPS * speed or (
+        change < before and change * change <= noise * (before - change)
+    )
+    stalled = change >= before > 0.0 and change <= 1000.0 * (noise + EPS * reach / dt)
+    return -1.0 if left or stalled else change, DONE
 
 
 @jit
@@ -292,7 +296,7 @@ def midpoint(chain, springs, state, force, dt, room):
     code = begin(chain, state, middle, one, p0)
     if code != DONE:
         return code
-    change = np.inf
+    change = 0.0
     for _ in range(ROUNDS):
         glide(chain[2], state[0], middle[1], dt, middle[0], middle[0])
         change, code = improve(chain, springs, p0, middle, force, (dt, change), one)
@@ -347,6 +351,12 @@ def rooms(table):
 
 
 @jit
+def put_entry(to, x):
+    for k in range(x.size):
+        to[k] = x[k]
+
+
+@jit
 def run(chain, springs, states, forces, pace, frames):
     """Many steps of every replica: ``states`` q (replicas, nq), q̇ in place, and recorded frames.
 
@@ -355,7 +365,7 @@ def run(chain, springs, states, forces, pace, frames):
     """
     q, v = states
     dt, done, steps, every, by_midpoint = pace
-    room = rooms(chain[0])
+    room = rooms(chain[1])
     for replica in range(q.shape[0]):
         state = q[replica], v[replica]
         for step in range(done + 1, done + steps + 1):
@@ -366,9 +376,6 @@ def run(chain, springs, states, forces, pace, frames):
             if code != DONE:
                 return step, replica, code
             if step % every == 0:
-                frame = step // every
-                for k in range(q.shape[1]):
-                    frames[0][frame, replica, k] = state[0][k]
-                for k in range(v.shape[1]):
-                    frames[1][frame, replica, k] = state[1][k]
+                put_entry(frames[0][step // every, replica], state[0])
+                put_entry(frames[1][step // every, replica], state[1])
     return 0, 0, DONE
