@@ -6,13 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fixman.errors import SingularConstraintError
 from fixman.rigid import (
     SerialChain,
     articulated_body,
     composite_body,
+    denoc,
     joints,
     kinematics,
     newton_euler,
+    spatial_operators,
 )
 from oracles import error
 from rigid_oracles import move, random_q
@@ -28,7 +31,7 @@ def geared(arm, rng, decades=0.0):
 
 
 def sprung(arm, rng):
-    """Return the chain with springs and dampers on all joints but a free base, which has dampers."""
+    """Return the chain with dampers, and springs but of a free base."""
     stiffness = rng.uniform(0, 5, arm.nv)
     if arm.joints[0] == "free":
         stiffness[:6] = 0.0
@@ -47,7 +50,7 @@ def state(seed, decades=0.0, **options):
 
 
 def dense(arm, motion, loads):
-    """θ̈ from the mass matrix of the bodies, rotors added by hand, scaled to ones on its diagonal."""
+    """θ̈ from the mass matrix of the bodies and rotors, scaled to ones on its diagonal."""
     q, qd, tau = motion
     bare = replace(arm, armature=None, damping=None, stiffness=None)
     M = composite_body.inertia_matrix(bare, q) + np.diag(arm.armature)
@@ -62,13 +65,16 @@ def dense(arm, motion, loads):
 
 def test_fields_are_content():
     arm = SerialChain.random(4, 1, joints=("revolute", "spherical"))
-    assert not arm.armature.any() and arm.armature.shape == (arm.nv,)
+    np.testing.assert_array_equal(arm.armature, np.zeros(arm.nv))
     assert not joints.elastic_energy(arm, arm.rest)
     full = replace(arm, armature=0.1, damping=np.arange(arm.nv), stiffness=2)
-    assert full != arm and hash(full) != hash(arm)
+    assert full != arm
+    assert hash(full) != hash(arm)
     np.testing.assert_array_equal(full.armature, np.full(arm.nv, 0.1))
     same = pickle.loads(pickle.dumps(full))
-    assert same == full and same.stiffness[0] == 2 and not same.damping.flags.writeable
+    assert same == full
+    assert same.stiffness[0] == 2
+    assert not same.damping.flags.writeable
     assert repr(full).endswith("with armature and damping and stiffness>")
     assert replace(full, armature=0, damping=None, stiffness=0.0) == arm
     # Other joints have other rates: nothing that is zero stands in the way.
@@ -174,3 +180,62 @@ def test_pivots_have_the_rotors_in_them():
         expected = np.linalg.slogdet(composite_body.inertia_matrix(arm, q))[1]
         found = sum(np.linalg.slogdet(D)[1] for D in articulated_body.pivots(arm, q))
         assert found == pytest.approx(expected, abs=1e-11)
+
+
+ALGORITHMS = {
+    "fd1": lambda *given, **loads: spatial_operators.forward_dynamics(
+        *given, method="fd1", **loads
+    ),
+    "fd2": lambda *given, **loads: spatial_operators.forward_dynamics(
+        *given, method="fd2", **loads
+    ),
+    "fd3": lambda *given, **loads: spatial_operators.forward_dynamics(
+        *given, method="fd3", **loads
+    ),
+    "fd4": lambda *given, **loads: spatial_operators.forward_dynamics(
+        *given, method="fd4", **loads
+    ),
+    "denoc": denoc.forward_dynamics,
+    "composite bodies": composite_body.forward_dynamics,
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_algorithms_agree_with_dense(name):
+    for seed in range(16):
+        arm, motion, loads = state(seed, 12.0 if seed % 4 > 1 else 1.0)
+        found = ALGORITHMS[name](arm, *motion, **loads)
+        assert error(found, dense(arm, motion, loads)) <= 1e-10, seed
+
+
+def test_factors_compliance_and_determinants_are_those_of_the_geared_matrix():
+    for seed in range(10):
+        arm, (q, _, _), _ = state(seed)
+        M = composite_body.inertia_matrix(arm, q)
+        U, D = denoc.udut(arm, q)
+        assert error(U @ D @ U.T, M) <= 1e-13, seed
+        seen = spatial_operators.operators(arm, q)
+        report = M[np.ix_(seen.order, seen.order)]
+        assert error(seen.factor @ seen.D @ seen.factor.T, report) <= 1e-12, seed
+        assert denoc.logdet_mass(arm, q) == pytest.approx(np.linalg.slogdet(M)[1], abs=1e-11)
+        J = kinematics.jacobian(arm, q, arm.n - 1)
+        compliance = kinematics.operational_space_compliance(arm, q, arm.n - 1)
+        assert error(compliance, J @ np.linalg.solve(M, J.T)) <= 1e-11, seed
+
+
+def test_a_rotor_moves_a_joint_that_moves_no_mass():
+    arm = SerialChain.random(5, 3, joints=("revolute", "spherical", "prismatic"))
+    light = replace(
+        arm,
+        masses=arm.masses * [1, 1, 1, 1, 0],
+        inertias=arm.inertias * [[[1]], [[1]], [[1]], [[1]], [[0]]],
+    )
+    rng = np.random.default_rng(5)
+    motion = random_q(arm, rng), rng.normal(size=arm.nv), rng.normal(size=arm.nv)
+    with pytest.raises(SingularConstraintError, match="joint 4"):
+        articulated_body.forward_dynamics(light, *motion)
+    light = replace(light, armature=1e-3)
+    expected = dense(light, motion, {})
+    assert error(articulated_body.forward_dynamics(light, *motion), expected) <= 1e-11
+    for name, algorithm in ALGORITHMS.items():
+        assert error(algorithm(light, *motion), expected) <= 1e-10, name

@@ -78,8 +78,9 @@ from fixman.kernels.triples import (
 from fixman.kernels.vectors import inner, minus, outer, plus
 
 # columns of the first rows: cos θ, sin θ, d, cos β, sin β, a, b at q = 0; m, h = m c, and I_O as
-# xx, xy, xz, yy, yz, zz; armature, of a joint of many freedoms the largest.  Not θ itself: the sines of right angles would not be exact, and a
-# straight arm of n links multiplies that error by n².
+# xx, xy, xz, yy, yz, zz; armature, the largest of a joint of many freedoms.  Not θ itself: the
+# sines of right angles would not be exact, and a straight arm of n links multiplies that error by
+# n².
 COS_Z, SIN_Z, SLIDE, COS_X, SIN_X, ALONG_X, ALONG_Y, MASS, MOMENT, INERTIA, ARMATURE = (
     0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 17,
 )  # fmt: skip
@@ -95,8 +96,8 @@ FRAME = 36
 ROW = 13  # cα (2), cl (3), wrench (6) → U/D (5) and u/D, d, D; J/D, (D − J)/D
 BALL = 36  # E (9), cα (3), cl (3), wrench (6) → α at rest (3), A⁻¹B (9), A (6); A⁻¹J (9)
 HELD = 2, 2, 9, 0  # of each kind of joint
-# E (9), –, x (3), wrench → [α; a], with armature less [0; x], –, at 30 the factor (36) of the inertia
-FLOAT = 102  # (36) at 66
+# E (9), –, x (3), wrench → [α; a], with armature less [0; x]; at 30 the factor of the inertia at 66
+FLOAT = 102
 EPS = 2.0**-52
 INF = np.inf
 DONE, NOT_USABLE, WRONG_SIZE = -1, -2, -3
@@ -501,7 +502,7 @@ def in_ours(table, at, states, first, stride, like):
 
 @step
 def geared_base(table, at, inertia, row, work):
-    """What the rates of a free base with armature feel: not the acceleration that is no part of θ̈."""
+    """What the rates of a free base with armature feel, which are not all of its acceleration."""
     A, B, C, n, f = inertia
     x = load3(work, row + 12, n[0])
     A, D = summed(A, constants6(table, at + ROTORS)), summed(C, constants6(table, at + HAULS))

@@ -5,8 +5,8 @@ xz, yy, yz, zz, B its nine elements by rows.  A rotation is its nine elements by
 in registers, which small arrays do not.
 
 ``links (n, 31)``, one row a body: rotation of the joint frame (9, by rows) and its origin (3) in
-the body before, mass, mass centre (3), inertia about it (9), armature of the joint's rates (6).  ``kinds (n,)`` as in
-`fixman.rigid.model`: 0 revolute, 1 prismatic, 2 spherical, 3 free.
+the body before, mass, mass centre (3), inertia about it (9), armature of the joint's rates (6).
+``kinds (n,)`` as in `fixman.rigid.model`: 0 revolute, 1 prismatic, 2 spherical, 3 free.
 """
 
 from __future__ import annotations
