@@ -536,6 +536,7 @@ def float_inwards(inertia, moment, force, row, work):
         for j in range(i + 1, 6):
             x[i] = x[i] - F[j][i] * x[j]
     for i in range(6):
+        store_all(work, row + 30 + 6 * i, F[i])
         store_all(work, row + 66 + 6 * i, M[i])
     store_all(work, row + 15, x)
     return good

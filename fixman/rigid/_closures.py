@@ -1,15 +1,13 @@
 """Closures in one posture: their rows, gaps and Λ⁻¹, for `fixman.rigid.closed`.
 
-Rows are in axes that body a carries, and both bodies of a closure are looked at where b's point is:
-what slides along a turning body has Coriolis terms, and the wrenches of a closure are opposite at
-one place.
+Kernels do what costs; here is what they are given, and what is said where they have no answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,9 +15,11 @@ from numpy.typing import ArrayLike
 from fixman import _arrays
 from fixman._arrays import Array
 from fixman.errors import FrameError, SingularConstraintError
+from fixman.kernels import rigid_closed as kernel
+from fixman.kernels.articulated_body import DONE
 from fixman.rigid import articulated_body, kinematics
-from fixman.rigid._linkage import DIRECTIONS, Linkage
-from fixman.rigid.joints import without_springs
+from fixman.rigid._closure_tables import tables
+from fixman.rigid._linkage import Linkage
 from fixman.rigid.kinematics import LOST
 
 # --- arguments --------------------------------------------------------------------------------
@@ -54,189 +54,155 @@ def in_chain(linkage: Linkage, c: int) -> Iterator[None]:
         raise
 
 
-# --- closures in one posture --------------------------------------------------------------------
+# --- answers of the kernels ---------------------------------------------------------------------
 
 
-class Posture(NamedTuple):
-    """Ends of all closures in the axes of the base, along the batch axes."""
+def respond(
+    linkage: Linkage, state: tuple[Array, Array, Array], loads: Array, limit: float, task: int
+) -> tuple[Array, Array]:
+    """Accelerations and wrenches of states q, q̇, τ with the same batch axes; see `kernel.states`.
 
-    linkage: Linkage
-    twists: Array  # (2k, 6) of the ends' points
-    rows: Array  # (m, 2k, 6): A without its Jacobians
-    products: Array  # (k, 6): what b's accelerations have besides, because axes and points move
-    gap: Array  # (m,)
-    speed: Array  # (): of the fastest body, in radians and reaches of the linkage a unit of time
-
-    @property
-    def rate(self) -> Array:
-        """A θ̇."""
-        return self.relative(self.twists)
-
-    def relative(self, motion: Array) -> Array:
-        """Relative twists (m,) of those of the ends."""
-        return np.asarray(np.einsum("...mek,...ek->...m", self.rows, motion))
-
-
-_EPSILON = np.zeros((3, 3, 3))
-_EPSILON[[0, 1, 2], [1, 2, 0], [2, 0, 1]] = 1.0
-_EPSILON[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = -1.0
-
-
-def _cross(a: Array, b: Array) -> Array:
-    """Return a × b, of few vectors in a fraction of the time of `numpy.cross`."""
-    return np.asarray(np.einsum("ijk,...j,...k->...i", _EPSILON, a, b))
-
-
-def posture(linkage: Linkage, q: Array, qd: Array) -> Posture:
-    """Look at all closures, in O(n) a chain."""
-    lead, count = q.shape[:-1], len(linkage._ends)
-    R, x = np.empty((*lead, count, 3, 3)), np.empty((*lead, count, 3))
-    V, speed = np.zeros((*lead, count, 6)), np.zeros(lead)
-    for k, end in enumerate(linkage._ends):  # as if all were on the base
-        R[..., k, :, :], x[..., k, :] = end.axes, end.point
-    for c, arm, place, rates in chains(linkage, q, qd):
-        with in_chain(linkage, c):
-            turns, origins, twists = kinematics.frames(arm, place, rates)
-        speed = np.maximum(speed, np.abs(twists[..., :3]).max((-1, -2)) / linkage._reach)
-        speed = np.maximum(speed, np.abs(twists[..., 3:]).max((-1, -2)))
-        for k in linkage._on[c]:
-            body = linkage._ends[k].body
-            turn, ω = turns[..., body, :, :], twists[..., body, 3:]
-            r = np.einsum("...ij,...j->...i", turn, x[..., k, :])
-            R[..., k, :, :] = turn @ R[..., k, :, :]
-            x[..., k, :] = origins[..., body, :] + r
-            V[..., k, :3], V[..., k, 3:] = twists[..., body, :3] + _cross(ω, r), ω
-    Q, r = R[..., ::2, :, :], x[..., 1::2, :] - x[..., ::2, :]
-    ω, turning = V[..., ::2, 3:], V[..., 1::2, 3:] - V[..., ::2, 3:]
-    moving = V[..., 1::2, :3] - V[..., ::2, :3] - _cross(ω, r)
-    products = -np.concatenate([_cross(ω, _cross(ω, r) + 2 * moving), _cross(ω, turning)], axis=-1)
-    axes = Q.swapaxes(-1, -2)  # a row for each axis
-    # Velocities of b's point and of a's body there, and angular ones, for twists of both ends.
-    rows = np.zeros((*lead, count // 2, 6, count, 6))
-    for j in range(count // 2):
-        S = axes[..., j, :, :]
-        rows[..., j, :3, 2 * j, :3] = rows[..., j, 3:, 2 * j, 3:] = -S
-        rows[..., j, :3, 2 * j, 3:] = -_cross(r[..., j, None, :], S)
-        rows[..., j, :3, 2 * j + 1, :3] = rows[..., j, 3:, 2 * j + 1, 3:] = S
-    turn = _turn(linkage, axes @ R[..., 1::2, :, :])
-    gap = np.concatenate([np.einsum("...ij,...j->...i", axes, r), turn], axis=-1)
-    return Posture(
-        linkage,
-        V,
-        rows.reshape(*lead, 3 * count, count, 6)[..., linkage._held, :, :],
-        products,
-        gap.reshape(*lead, 3 * count)[..., linkage._held],
-        speed,
-    )
-
-
-def _turn(linkage: Linkage, R: Array) -> Array:
-    """Rotation vectors (..., k, 3) in the axes of a, of the least turn that must be undone.
-
-    Of all three turns that of b's axes; of two that of the axis about which b is free.
+    What the kernel doubts is looked at here, and then not again.
     """
-    out = np.zeros(R.shape[:-1])
-    for j, closure in enumerate(linkage.closures):
-        free = [d for d in range(3) if DIRECTIONS[3 + d] not in closure.directions]
-        if len(free) == 3:
+    found, lead = tables(linkage), state[0].shape[:-1]
+    found.states = kernel.only_states()
+    flat = [np.ascontiguousarray(part).reshape(-1, part.shape[-1]) for part in state]
+    frames = len(flat[0])
+    qdd, w = np.empty((frames, linkage.nv)), np.empty((frames, found.wrenches))
+
+    def run(first: int, last: int, certain: float, speed: float) -> tuple[int, int]:
+        parts = [part[first:last].ravel() for part in flat]
+        felt = loads if loads.ndim == 1 else loads[first:last].ravel()
+        to = qdd[first:last].ravel(), w[first:last].ravel()
+        limits = limit, certain, speed
+        answer = found.states(found.table, found.plan, *parts, felt, limits, task, *to)
+        return first + int(answer[0]), int(answer[1])
+
+    frame, why = run(0, frames, kernel.CERTAIN, 0.0)
+    while why != DONE:
+        certain, speed = kernel.CERTAIN, -1.0
+        q, qd = (part[frame].reshape(part.shape[-1:]) for part in flat[:2])
+        where = _arrays.frame_index(frame, lead)
+        while why != DONE:
+            if why == kernel.OPENING and speed < 0.0:
+                speed = _speed(linkage, q, qd)
+            elif why == kernel.DEPENDENT and certain > 0.0:
+                require_definite(linkage, q, where)
+                certain = 0.0
+            else:
+                raise _refusal(linkage, state, loads, why, frame)
+            _, why = run(frame, frame + 1, certain, max(speed, 0.0))
+        frame, why = run(frame + 1, frames, kernel.CERTAIN, 0.0)
+    return qdd.reshape(*lead, linkage.nv), w.reshape(*lead, len(linkage.closures), 6)
+
+
+def gaps(linkage: Linkage, q: Array, qd: Array) -> tuple[Array, Array]:
+    """Gaps and their rates, (..., held) each."""
+    found, lead = tables(linkage), q.shape[:-1]
+    out = np.empty((*lead, 2, linkage.held))
+    bad = kernel.gaps(
+        found.table, found.plan, *(np.ascontiguousarray(x).ravel() for x in (q, qd)), out.ravel()
+    )
+    if bad != DONE:
+        for c, arm, x, v in chains(linkage, q, qd):
+            with in_chain(linkage, c):
+                kinematics.frames(arm, x, v)
+        raise _arrays.overflow("gaps", int(bad), lead)
+    return out[..., 0, :], out[..., 1, :]
+
+
+def determinants(linkage: Linkage, q: Array) -> Array:
+    """ln det Λ⁻¹, ln det ℳ of the open chains, ln det A Aᵀ: (..., 3)."""
+    found, lead = tables(linkage), q.shape[:-1]
+    flat = np.ascontiguousarray(q).reshape(-1, linkage.nq)
+    out, none = np.empty((len(flat), 3)), np.empty(0)
+    first, certain = 0, kernel.CERTAIN
+    while first < len(flat):
+        last = len(flat) if certain else first + 1
+        part = flat[first:last].ravel(), certain, out[first:last].ravel(), none
+        frame, why = kernel.determinants(found.table, found.plan, *part)
+        if why == DONE:
+            first, certain = last, kernel.CERTAIN
             continue
-        if free:
-            now = R[..., j, :, free[0]]
-            normal, cosine = now @ _EPSILON[:, free[0]].T, now[..., free[0]]
-        else:
-            normal = -np.einsum("ijk,...jk->...i", _EPSILON, R[..., j, :, :]) / 2
-            cosine = (np.trace(R[..., j, :, :], axis1=-2, axis2=-1) - 1) / 2
-        sine = np.linalg.norm(normal, axis=-1)
-        angle = np.arctan2(sine, cosine)
-        # Of half a turn any normal will do: the gap only has to be seen.
-        normal = np.where(sine[..., None] > 0, normal, np.eye(3)[free[0] - 1 if free else 0])
-        out[..., j, :] = normal * (angle / np.where(sine > 0, sine, 1.0))[..., None]
-    return out
+        first += int(frame)
+        if why != kernel.DEPENDENT or not certain:
+            rest = np.zeros((*lead, linkage.nv))
+            raise _refusal(linkage, (q, rest, rest), np.zeros(3), int(why), first)
+        require_definite(linkage, flat[first], _arrays.frame_index(first, lead))
+        certain = 0.0
+    return out.reshape(*lead, 3)
 
 
-def end_accelerations(linkage: Linkage, q: Array, qd: Array, qdd: Array) -> Array:
-    """Accelerations (..., 2k, 6) of the ends' points."""
-    out = np.zeros((*q.shape[:-1], len(linkage._ends), 6))
-    for c, arm, x, v, a in chains(linkage, q, qd, qdd):
-        for k in linkage._on[c]:
-            end = linkage._ends[k]
-            out[..., k, :] = kinematics.acceleration(arm, x, v, a, end.body, end.point)
-    return out
+def correction(linkage: Linkage, q: Array, qd: Array, task: int) -> Array:
+    """Rates −ℳ⁻¹ Aᵀ Λ gap, of the least kinetic energy that moves closures by −gap, or its rate."""
+    return respond(linkage, (q, qd, np.zeros_like(qd)), np.zeros(3), np.inf, task)[0]
 
 
-def joint_forces(linkage: Linkage, q: Array, w: Array) -> Array:
-    """Joint forces (..., nv) of wrenches (..., 2k, 6) on the ends, Aᵀ f."""
-    out = np.zeros((*q.shape[:-1], linkage.nv))
-    for c, arm, x, part in chains(linkage, q, out):
-        for k in linkage._on[c]:
-            end = linkage._ends[k]
-            part += kinematics.jacobian_transpose(arm, x, w[..., k, :], end.body, end.point)
-    return out
+# --- what a kernel doubts -----------------------------------------------------------------------
 
 
-def correction(at: Posture, q: Array, gap: Array) -> Array:
-    """Rates −ℳ⁻¹ Aᵀ Λ gap: the least kinetic energy that moves the closures by −gap."""
-    linkage = at.linkage
-    f = -Compliance(at, q).solve(gap)
-    tau = joint_forces(linkage, q, np.einsum("...mek,...m->...ek", at.rows, f))
-    parts = []
-    for c, arm, x, t in chains(linkage, q, tau):
-        with in_chain(linkage, c):
-            loose = without_springs(arm)
-            parts.append(articulated_body.forward_dynamics(loose, x, np.zeros_like(t), t))
-    return np.concatenate(parts, axis=-1)
+def _speed(linkage: Linkage, q: Array, qd: Array) -> float:
+    """Of the fastest body, in radians and reaches of the linkage a unit of time."""
+    found = 0.0
+    for _, arm, x, v in chains(linkage, q, qd):
+        twists = np.abs(kinematics.frames(arm, x, v)[2]).max(axis=0)
+        found = max(found, twists[:3].max() / linkage._reach, twists[3:].max())
+    return float(found)
 
 
-class Compliance:
-    """Λ⁻¹ = A ℳ⁻¹ Aᵀ (..., m, m), scaled and factored; refuses what it cannot tell from singular.
+def require_definite(linkage: Linkage, q: Array, frame: Any) -> None:
+    """Refuse a Λ⁻¹ that cannot be told from a singular one, of one posture.
 
     Rows are scaled by what the bodies would do if nothing else held them: the trace of Ω, its
     moments taken into forces by the size of the bodies.
     """
-
-    def __init__(self, at: Posture, q: Array) -> None:
-        linkage, lead = at.linkage, q.shape[:-1]
-        inverse = np.zeros((*lead, linkage.held, linkage.held))
-        free = np.zeros((*lead, len(linkage._ends), 2))
-        for c, arm, x in chains(linkage, q):
-            on = linkage._on[c]
-            if not on:
-                continue
-            ends = [linkage._ends[k] for k in on]
+    found, held = tables(linkage), linkage.held
+    inverse, room = np.empty(held * held), np.empty(3)
+    kernel.determinants(found.table, found.plan, q, np.inf, room, inverse)
+    if not np.isfinite(inverse).all():
+        raise _arrays.overflow("compliance of the closures", 0, ())
+    free = np.zeros((len(linkage._ends), 2))
+    for c, arm, x in chains(linkage, q):
+        ends = [linkage._ends[k] for k in linkage._on[c]]
+        if ends:
             bodies, points = [end.body for end in ends], [end.point for end in ends]
             with in_chain(linkage, c):
                 Ω = kinematics.operational_space_compliance(arm, x, bodies, points)
-            part = at.rows[..., on, :].reshape(*lead, linkage.held, 6 * len(on))
-            inverse += part @ Ω @ part.swapaxes(-1, -2)
-            sums = np.diagonal(Ω, axis1=-2, axis2=-1).reshape(*lead, len(on), 2, 3).sum(-1)
-            free[..., on, :] = sums
-        if not np.isfinite(inverse).all():
-            raise _arrays.overflow("compliance of the closures", 0, ())
-        both, length = free[..., ::2, :] + free[..., 1::2, :], linkage._lengths**2
-        linear = np.maximum(both[..., 0], both[..., 1] * length)
-        scale = np.stack([linear, linear / length], axis=-1)
-        scale = np.repeat(scale, 3, axis=-1).reshape(*lead, 6 * len(length))[..., linkage._held]
-        self.scale = np.sqrt(np.where(scale > 0, scale, 1.0))
-        self.values, self.vectors = np.linalg.eigh(
-            inverse / (self.scale[..., :, None] * self.scale[..., None, :])
-        )
-        lost = self.values[..., 0] < LOST
-        if lost.any():
-            frame = int(np.argmax(lost))
-            weak = self.vectors.reshape(-1, linkage.held, linkage.held)[frame, :, 0]
-            raise _dependent(linkage, weak, _arrays.frame_index(frame, lead))
-
-    @property
-    def logdet(self) -> Array:
-        return np.asarray(np.log(self.values).sum(-1) + 2 * np.log(self.scale).sum(-1))
-
-    def solve(self, b: Array) -> Array:
-        """Λ b."""
-        part = np.einsum("...mk,...m->...k", self.vectors, b / self.scale) / self.values
-        return np.asarray(np.einsum("...mk,...k->...m", self.vectors, part) / self.scale)
+            free[linkage._on[c]] = np.diagonal(Ω).reshape(-1, 2, 3).sum(-1)
+    both, length = free[::2] + free[1::2], linkage._lengths**2
+    linear = np.maximum(both[:, 0], both[:, 1] * length)
+    scale = np.where(linkage._angular, (linear / length)[linkage._of], linear[linkage._of])
+    scale = np.sqrt(np.where(scale > 0, scale, 1.0))
+    values, vectors = np.linalg.eigh(inverse.reshape(held, held) / np.outer(scale, scale))
+    if values[0] < LOST:
+        raise _dependent(linkage, vectors[:, 0], frame)
 
 
 # --- refusals -----------------------------------------------------------------------------------
+
+
+def _refusal(
+    linkage: Linkage, state: tuple[Array, Array, Array], loads: Array, why: int, frame: int
+) -> ValueError:
+    """Return the error for a frame without an answer."""
+    q, qd, tau = state
+    lead = q.shape[:-1]
+    if why in (kernel.OPEN, kernel.OPENING):
+        what, which = ("position", 0) if why == kernel.OPEN else ("rate", 1)
+        return FrameError(
+            f"the {what}s do not close: "
+            + named(linkage, gaps(linkage, q, qd)[which].reshape(-1, linkage.held)[frame]),
+            ": `project` gives positions and rates that close",
+            frame=_arrays.frame_index(frame, lead),
+        )
+    for c, arm, x, v, t in chains(linkage, q, qd, tau):
+        i, j = (3 * (c + k) + 6 * linkage._offsets["n"][c + k] for k in (0, 1))
+        felt = loads[..., i:j].reshape(*lead, -1) if loads.ndim > 1 else loads
+        W = felt[..., 3:].reshape(*lead, arm.n, 6) if loads.ndim > 1 else None
+        g = felt.reshape(-1)[:3]
+        with in_chain(linkage, c):
+            articulated_body.forward_dynamics(arm, x, v, t, gravity=g, wrenches=W)
+    return _arrays.overflow("accelerations or forces of the closures", frame, lead)
 
 
 def _dependent(linkage: Linkage, weak: Array, frame: Any) -> SingularConstraintError:
@@ -254,24 +220,11 @@ def _dependent(linkage: Linkage, weak: Array, frame: Any) -> SingularConstraintE
     )
 
 
-def require_closed(at: Posture, size: Array, limit: Array, what: str) -> None:
-    """Refuse gaps, or their rates, in units of the linkage, that are no rounding of closed ones."""
-    far = np.abs(size).max(-1) > limit
-    if far.any():
-        frame = int(np.argmax(far))
-        gap = (at.gap if what == "position" else at.rate).reshape(-1, at.linkage.held)[frame]
-        raise FrameError(
-            f"the {what}s do not close: {named(at.linkage, gap)}",
-            ": `project` gives positions and rates that close",
-            frame=_arrays.frame_index(frame, size.shape[:-1]),
-        )
-
-
 def named(linkage: Linkage, gap: Array) -> str:
     row = int(np.argmax(np.abs(gap / linkage._units)))
     return f"{_row(linkage, row)} is off by {gap[row]:.3g}"
 
 
 def _row(linkage: Linkage, row: int) -> str:
-    closure, direction = divmod(int(linkage._held[row]), 6)
-    return f"{DIRECTIONS[direction]} of closure {closure}"
+    closure, name = linkage._rows[row]
+    return f"{name} of closure {closure}"

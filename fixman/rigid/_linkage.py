@@ -118,6 +118,11 @@ class Closure:
         """Names of the directions held, one a row."""
         return KINDS[self.kind] if isinstance(self.kind, str) else self.kind
 
+    @property
+    def _vectors(self) -> Array:
+        """Direction of each row in the axes of a, (rows, 3)."""
+        return np.eye(3)[["xyz".index(name[-1]) for name in self.directions]]
+
 
 @dataclass(frozen=True)
 class Linkage:
@@ -174,7 +179,7 @@ class Linkage:
     @property
     def held(self) -> int:
         """Number of directions held."""
-        return len(self._held)
+        return len(self._rows)
 
     def split(self, values: Array, size: Literal["n", "nq", "nv"]) -> list[Array]:
         """Return views of each chain's part of the last axis, which has n, nq or nv entries."""
@@ -201,13 +206,29 @@ class Linkage:
         ]
 
     @cached_property
-    def _held(self) -> Any:
-        """6 · closure + direction of each row."""
-        return np.array([
-            6 * k + DIRECTIONS.index(name)
-            for k, closure in enumerate(self.closures)
-            for name in closure.directions
-        ])  # fmt: skip
+    def _tables(self) -> dict[str, Any]:
+        """What algorithms build once for this linkage."""
+        return {}
+
+    @cached_property
+    def _rows(self) -> list[tuple[int, str]]:
+        """Closure and name of each row."""
+        return [(k, name) for k, closure in enumerate(self.closures) for name in closure.directions]
+
+    @cached_property
+    def _of(self) -> Any:
+        """Closure of each row, (held,)."""
+        return np.array([k for k, _ in self._rows])
+
+    @cached_property
+    def _angular(self) -> Any:
+        """Which rows hold turns, (held,)."""
+        return np.array([name[0] == "r" for _, name in self._rows])
+
+    @cached_property
+    def _directions(self) -> Array:
+        """Direction of each row in the axes of a, (held, 3)."""
+        return np.concatenate([closure._vectors for closure in self.closures])
 
     @cached_property
     def _reach(self) -> float:
@@ -228,7 +249,7 @@ class Linkage:
     @cached_property
     def _units(self) -> Array:
         """Of each row: the reach of displacements, 1 of turns."""
-        return np.where(self._held % 6 < 3, self._reach, 1.0)
+        return np.where(self._angular, 1.0, self._reach)
 
     @cached_property
     def _lengths(self) -> Array:

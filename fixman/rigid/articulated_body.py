@@ -269,8 +269,8 @@ class _Plan:
                 raise _arrays.overflow(f"constants of body {body}", 0, ())
         parts = (links, frames, places.view(np.float64))
         self.table = np.concatenate([part.reshape(-1) for part in parts])
-        self.n, self.nq, self.nv = n, arm.nq, arm.nv
-        memory = 8 * LANES * int(starts[-1])
+        self.n, self.nq, self.nv, self.units = n, arm.nq, arm.nv, int(starts[-1])
+        memory = 8 * LANES * self.units
         # So many states at most are computed one by one.
         self.few = LANES if memory > REUSED else max(1, 4 * memory // REUSED)
 

@@ -20,13 +20,17 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy import empty, ndarray
 from numpy.typing import ArrayLike
 
 from fixman import _arrays
 from fixman._arrays import Array
 from fixman.errors import ConstraintSolveError
+from fixman.kernels import rigid_closed as kernel
+from fixman.kernels.articulated_body import DONE
+from fixman.kernels.rigid_closed import CERTAIN
 from fixman.rigid import _closures as closures
-from fixman.rigid import articulated_body, denoc, kinematics, partition
+from fixman.rigid import kinematics, model, partition
 from fixman.rigid._linkage import Closure, End, Linkage
 
 __all__ = [
@@ -42,6 +46,7 @@ __all__ = [
     "project",
 ]
 
+_FLOAT64 = np.dtype(np.float64)
 ROUNDS = 50  # of Newton's method, which needs three to six from nearby
 MOST = 0.5  # that a joint turns in a round
 
@@ -64,7 +69,6 @@ class ClosedMotion(NamedTuple):
 # --- verbs ------------------------------------------------------------------------------------
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what is lost to them is refused
 def forward_dynamics(
     linkage: Linkage,
     q: ArrayLike,
@@ -108,41 +112,45 @@ def forward_dynamics(
 
     Notes
     -----
-    O(n + m³), m directions held: two passes of the articulated body, and Ω of the closed bodies.
+    O(n m + m³) in time and O(n m) in memory, m directions held.
     """
+    if wrenches is None:
+        # As in `articulated_body.forward_dynamics`: arrays that need no gate.  The kernel refuses
+        # other sizes and shapes.
+        try:
+            if (
+                type(q) is type(qd) is type(tau) is ndarray
+                and q.dtype is qd.dtype is tau.dtype is _FLOAT64
+                and q.flags.carray
+                and qd.flags.carray
+                and tau.flags.carray
+                and type(tolerance) is float
+                and 1e-100 <= tolerance <= 1e100
+            ):
+                known = linkage._tables["closed"]
+                qdd, out = empty(known.nv), empty(known.wrenches)
+                done = known.states(
+                    known.table, known.plan, q, qd, tau, model.falling(gravity),
+                    (tolerance, CERTAIN, 0.0), 0, qdd, out,
+                )  # fmt: skip
+                if done[1] == DONE:
+                    return ClosedMotion(qdd, out.reshape(-1, 6))
+        except (AttributeError, KeyError, TypeError):
+            pass
     q, qd, tau = closures.arguments(linkage, q=q, qd=qd, tau=tau)
-    loads: list[Array | None] = [None] * len(linkage.chains)
+    loads = model.falling(gravity)
+    _arrays.require_finite(loads, (3,), "gravity", "component")
     if wrenches is not None:
         W = _arrays.real(wrenches, (linkage.n, 6), "wrenches", "body")
+        _arrays.require_finite(W, (linkage.n, 6), "wrenches", "body")
         lead = _arrays.common_lead(q.shape[:-1], W.shape[:-2])
         q, qd, tau = (_arrays.spread(v, lead, v.shape[-1:]) for v in (q, qd, tau))
-        loads = [W[..., i:j, :] for i, j in pairwise(linkage._offsets["n"])]
-
-    def accelerations(tau: Array) -> Array:
-        parts = []
-        for c, arm, x, v, t in closures.chains(linkage, q, qd, tau):
-            with closures.in_chain(linkage, c):
-                parts.append(
-                    articulated_body.forward_dynamics(
-                        arm, x, v, t, gravity=gravity, wrenches=loads[c]
-                    )
-                )
-        return np.concatenate(parts, axis=-1)
-
-    at = closures.posture(linkage, q, qd)
+        W = _arrays.spread(W, lead, W.shape[-2:]).reshape(-1, 6 * linkage.n)
+        g = np.broadcast_to(loads, (len(W), 3))
+        parts = [(g, W[:, 6 * i : 6 * j]) for i, j in pairwise(linkage._offsets["n"])]
+        loads = np.concatenate([part for pair in parts for part in pair], axis=1)
     limit = _arrays.positive(tolerance, "tolerance")
-    unit = linkage._units
-    closures.require_closed(at, at.gap / unit, np.array(limit), "position")
-    ends = closures.end_accelerations(linkage, q, qd, accelerations(tau))
-    ends[..., 1::2, :] += at.products
-    free = at.relative(ends)
-    gain = np.sqrt(np.abs(free / unit).max(-1))
-    closures.require_closed(at, at.rate / unit, limit * (at.speed + gain), "rate")
-    f = -closures.Compliance(at, q).solve(free)
-    w = np.einsum("...mek,...m->...ek", at.rows, f)
-    return ClosedMotion(
-        accelerations(tau + closures.joint_forces(linkage, q, w)), w[..., 1::2, :].copy()
-    )
+    return ClosedMotion(*closures.respond(linkage, (q, qd, tau), loads, limit, kernel.MOTION))
 
 
 def gap(linkage: Linkage, q: ArrayLike, qd: ArrayLike | None = None) -> Array:
@@ -162,9 +170,9 @@ def gap(linkage: Linkage, q: ArrayLike, qd: ArrayLike | None = None) -> Array:
     """
     if qd is None:
         (q,) = closures.arguments(linkage, q=q)
-        return closures.posture(linkage, q, np.zeros((*q.shape[:-1], linkage.nv))).gap
+        return closures.gaps(linkage, q, np.zeros((*q.shape[:-1], linkage.nv)))[0]
     q, qd = closures.arguments(linkage, q=q, qd=qd)
-    return closures.posture(linkage, q, qd).rate
+    return closures.gaps(linkage, q, qd)[1]
 
 
 def integrate(linkage: Linkage, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) -> Array:
@@ -222,29 +230,27 @@ def project(
     limit = _arrays.positive(tolerance, "tolerance")
     rest = np.zeros_like(qd)
     for _ in range(ROUNDS):
-        at = closures.posture(linkage, q, rest)
-        size = np.abs(at.gap / linkage._units).max(-1)
+        gap, _ = closures.gaps(linkage, q, rest)
+        size = np.abs(gap / linkage._units).max(-1)
         far = size > limit
         if not far.any():
             break
-        way = closures.correction(at, q, at.gap)
+        way = closures.correction(linkage, q, rest, kernel.GAP)
         turn = np.abs(way[..., linkage._turning]).max(-1, initial=0.0)
         step = integrate(linkage, q, way / np.maximum(turn / MOST, 1.0)[..., None])
         q = np.where(far[..., None], step, q)
     else:
         frame = int(np.argmax(size))
         raise ConstraintSolveError(
-            closures.named(linkage, at.gap.reshape(-1, linkage.held)[frame]),
+            closures.named(linkage, gap.reshape(-1, linkage.held)[frame]),
             f" and does not close in {ROUNDS} rounds: perhaps no posture near q closes it",
             frame=_arrays.frame_index(frame, far.shape),
         )
     for _ in range(2):  # the second time for what rounding leaves
-        at = closures.posture(linkage, q, qd)
-        qd = qd + closures.correction(at, q, at.rate)
+        qd = qd + closures.correction(linkage, q, qd, kernel.RATE)
     return q.copy(), qd
 
 
-@np.errstate(over="ignore", invalid="ignore")
 def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
     """ln det Zᵀ ℳ Z of the rates that the closures leave, Z orthonormal, A Z = 0.
 
@@ -267,19 +273,9 @@ def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
         As `forward_dynamics`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    at = closures.posture(linkage, q, np.zeros((*q.shape[:-1], linkage.nv)))
-    total = closures.Compliance(at, q).logdet
-    A = np.zeros((*q.shape[:-1], linkage.held, linkage.nv))
-    for c, arm, x, part in closures.chains(linkage, q, A):
-        with closures.in_chain(linkage, c):
-            total = total + denoc.logdet_mass(arm, x)
-        for k in linkage._on[c]:
-            end = linkage._ends[k]
-            part += at.rows[..., k, :] @ kinematics.jacobian(arm, x, end.body, end.point)
-    return np.asarray(total - 2 * np.log(np.linalg.svd(A, compute_uv=False)).sum(-1))[()]
+    return np.asarray(closures.determinants(linkage, q) @ [1.0, 1.0, -1.0])[()]
 
 
-@np.errstate(over="ignore", invalid="ignore")
 def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
     """ln det H^bb of the closed chains: of the open ones, and ln det Λ⁻¹.
 
@@ -289,8 +285,7 @@ def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
     as in `partition.logdet_hard`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    at = closures.posture(linkage, q, np.zeros((*q.shape[:-1], linkage.nv)))
-    total = closures.Compliance(at, q).logdet
+    total = closures.determinants(linkage, q)[..., 0]
     for c, arm, x in closures.chains(linkage, q):
         with closures.in_chain(linkage, c):
             total = total + partition.logdet_hard(arm, x)

@@ -1,0 +1,104 @@
+"""Tables of a linkage for `fixman.kernels.rigid_closed`."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Any
+
+import numpy as np
+
+from fixman.kernels import rigid_closed as kernel
+from fixman.kernels.lanes import LANES
+from fixman.rigid import articulated_body
+from fixman.rigid._linkage import Closure, Linkage
+
+
+class Tables:
+    """Numbers and integers of a linkage, and the kernel that has been compiled."""
+
+    states: Any = None
+
+    def __init__(self, linkage: Linkage) -> None:
+        plans = [articulated_body._plan(arm) for arm in linkage.chains]
+        self.nq, self.nv, self.wrenches = linkage.nq, linkage.nv, 6 * len(linkage.closures)
+        ends = np.zeros((len(linkage._ends), kernel.END))
+        for k, end in enumerate(linkage._ends):
+            ends[k, :9], ends[k, 9:12] = np.ravel(end.axes), end.point
+        ends[:, 12] = np.repeat(linkage._lengths, 2)
+        rows = np.column_stack([linkage._directions, 1.0 / linkage._units])
+        reach = np.array([1.0 / linkage._reach])
+        parts = [*(plan.table for plan in plans), ends.ravel(), reach, rows.ravel()]
+        self.table = np.concatenate(parts)
+        starts = np.cumsum([0, *(part.size for part in parts)]).tolist()
+        self.plan = _integers(linkage, plans, starts)
+
+
+def _integers(linkage: Linkage, plans: list[Any], starts: list[int]) -> Any:
+    count, held, offsets = len(linkage.closures), linkage.held, linkage._offsets
+    head = np.zeros(kernel.HEAD, dtype=np.int64)
+    head[kernel.CHAINS], head[kernel.CLOSURES], head[kernel.HELD] = len(plans), count, held
+    head[kernel.NQ], head[kernel.NV] = linkage.nq, linkage.nv
+    head[kernel.LOADS] = 3 * len(plans) + 6 * linkage.n
+    head[kernel.END0], head[kernel.ROW0] = starts[len(plans)], starts[len(plans) + 2]
+    head[kernel.CHAIN0] = kernel.HEAD
+    first = kernel.HEAD + kernel.CHAIN * len(plans)
+    records: list[int] = []  # after those of the chains
+    chains = np.zeros((len(plans), kernel.CHAIN), dtype=np.int64)
+
+    def begin() -> int:
+        return first + len(records)
+
+    def room(size: int) -> int:
+        head[kernel.MEMORY] += size
+        return int(head[kernel.MEMORY]) - size
+
+    for c, (plan, arm) in enumerate(zip(plans, linkage.chains, strict=True)):
+        on = sorted(linkage._on[c], key=lambda k: linkage._ends[k].body)
+        bodies = [linkage._ends[k].body for k in on]
+        last = {k // 2: body for k, body in zip(on, bodies, strict=True)}  # of each closure
+        columns = [(last[int(k)], row) for row, k in enumerate(linkage._of) if int(k) in last]
+        columns += [(body, held + k) for k, body in zip(on, bodies, strict=True)]
+        columns.sort(key=lambda column: -column[0])  # blocks then reach no further than they must
+        chain = chains[c]
+        chain[kernel.TABLE], chain[kernel.TABLE_SIZE] = starts[c], plan.table.size
+        chain[kernel.Q], chain[kernel.NQ_OF] = offsets["nq"][c], arm.nq
+        chain[kernel.V], chain[kernel.NV_OF] = offsets["nv"][c], arm.nv
+        chain[kernel.LOAD], chain[kernel.LOAD_SIZE] = 3 * c + 6 * offsets["n"][c], 3 + 6 * arm.n
+        chain[kernel.UNITS], chain[kernel.INVERSES] = room(plan.units), room(arm.nv)
+        chain[kernel.ENDS] = begin()
+        records += [x for pair in zip(on, bodies, strict=True) for x in pair]
+        chain[kernel.LAST_END] = numbers = begin()
+        records += [column for _, column in columns]
+        chain[kernel.BLOCKS] = begin()
+        for j in range(0, len(columns), LANES):
+            body = columns[j][0]
+            past = chain[kernel.ENDS] + 2 * bisect_right(bodies, body)
+            rates = int(arm.rate_offsets[body + 1])
+            lanes = min(LANES, len(columns) - j)
+            records += [numbers + j, lanes, chain[kernel.ENDS], past, rates, room(LANES * rates)]
+        chain[kernel.LAST_BLOCK] = begin()
+    head[kernel.CLOSURE0] = begin()
+    for k, closure in enumerate(linkage.closures):
+        mine = np.flatnonzero(linkage._of == k)
+        records += [_turns(closure), mine[0], mine[-1] + 1]
+    head[kernel.OF_ROW0] = begin()
+    records += np.column_stack([linkage._of, linkage._angular]).ravel().tolist()
+    head[kernel.PLACED0] = room(2 * count * kernel.PLACED)
+    head[kernel.FACTS0] = room(held * kernel.FACTS)
+    head[kernel.INVERSE0], head[kernel.FACTOR0] = room(held * held), room(held * held)
+    head[kernel.ASKED0] = room(2 * count)
+    most = max(map(len, linkage._on))
+    head[kernel.WRENCH0] = room(LANES * LANES + max(6 * LANES * most, linkage.nv))
+    return np.concatenate([head, chains.ravel(), np.array(records, dtype=np.int64)])
+
+
+def _turns(closure: Closure) -> int:
+    """Which turns a closure holds, for `kernel.turned_by`."""
+    free = [d for d in range(3) if ("rx", "ry", "rz")[d] not in closure.directions]
+    return {0: kernel.ALL_TURNS, 1: sum(free), 3: kernel.NO_TURNS}[len(free)]
+
+
+def tables(linkage: Linkage) -> Tables:
+    if "closed" not in linkage._tables:
+        linkage._tables["closed"] = Tables(linkage)
+    return linkage._tables["closed"]  # type: ignore[no-any-return]
