@@ -1,9 +1,9 @@
 """Motion in time of a serial chain: steps of the variational midpoint rule, and of Euler's.
 
-``chain`` is (table, soft, kinds, links, constants): tables of `articulated_body`, as the chain is
-and with inertia added to its joints; ``kinds (n,)`` and ``links`` as in `links`; and gravity (3,),
-armature (nv,), 1 for rates of turns and 0 for others (nv,).  ``springs`` is None, or damping (nv,),
-stiffness (nv,) and coordinates at rest (nq,).
+``chain`` is (table, soft, kinds, links, constants): tables of `articulated_body`, of the chain as
+it is and with inertia added to its joints; ``kinds (n,)`` and ``links`` as in `links`; and gravity
+(3,), armature (nv,), 1 for rates of turns and 0 for others (nv,), and the added inertia (nv,).
+``springs`` is None, or damping (nv,), stiffness (nv,) and coordinates at rest (nq,).
 
 Springs and dampers enter the inertia of their joints, because a step changes q and q̇ in proportion
 to q̈: by c dt + k dt² for Euler's step, and by c dt/2 + k dt²/4 for the midpoint.
@@ -20,7 +20,6 @@ from fixman.kernels.articulated_body import DONE, NOT_USABLE, accelerations, inw
 from fixman.kernels.articulated_body import outwards as towards_tip
 from fixman.kernels.links import (
     FREE,
-    POSITIONS,
     RATES,
     SPHERICAL,
     component,
@@ -82,7 +81,7 @@ def momenta(chain, q, v, room, out):
     With P_i the momentum of body i and those after it, and c_i the twist of body i but for its own
     joint's, p = S_iᵀ P_i and ∂T/∂q = P_i · (c_i × S_i).
     """
-    _, _, kinds, links, (gravity, armature, _) = chain
+    _, _, kinds, links, (gravity, armature, _, _) = chain
     X, carried, P, W = room
     p, f = out
     if not place(q, kinds, links, X):
@@ -224,13 +223,11 @@ def balance(chain, springs, middle, force, room):
 
 
 @jit
-def improve(chain, springs, p0, middle, force, pace, room):
-    """One round of Newton's method for the rates in the middle; how far they moved, and why not.
+def improve(chain, springs, p0, middle, force, dt, room):
+    """One round of Newton's method for the rates in the middle; how far they moved, or why not.
 
-    ``pace``: dt, and how far they moved before, or 0.  The motion is negative when nothing but
-    rounding is left.  Velocity terms are left out of the derivatives: they are smaller by dt q̇.
+    Velocity terms are left out of the derivatives: they are smaller by dt q̇.
     """
-    dt, before = pace
     _, soft, kinds, _, _ = chain
     q_m, v_m = middle
     work, _, (p, f, r) = room
@@ -242,27 +239,38 @@ def improve(chain, springs, p0, middle, force, pace, room):
     code = respond(soft, q_m, r, work, p)
     if code != DONE:
         return 0.0, code
-    change = speed = 0.0
+    change = 0.0
     for k in range(p.size):
         v_m[k] += p[k]
         change = max(change, abs(p[k]))
+    return change, DONE
+
+
+@jit
+def settled(n, middle, change, before, dt):
+    """Whether nothing but rounding is left of the rates of n bodies, which moved by ``change``.
+
+    ``before``: how far they moved in the round before, 0 in the first.
+    """
+    q_m, v_m = middle
+    speed, reach = 0.0, 1.0
+    for k in range(v_m.size):
         speed = max(speed, abs(v_m[k]))
-    reach = 1.0
     for k in range(q_m.size):
         reach = max(reach, abs(q_m[k]))
     # Momenta add up to n³ times what the lightest joint moves, and so does their rounding.
-    noise = EPS * (1.0 + float(kinds.size) ** 3 / 16.0) * speed
-    left = change <= 4.0 * EPS * speed or (
-        change < before and change * change <= noise * (before - change)
-    )
-    stalled = change >= before > 0.0 and change <= 1000.0 * (noise + EPS * reach / dt)
-    return -1.0 if left or stalled else change, DONE
+    noise = EPS * (1.0 + float(n) ** 3 / 16.0) * speed
+    if change <= 4.0 * EPS * speed:
+        return True
+    if change < before:
+        return change * change <= noise * (before - change)
+    return before > 0.0 and change <= 1000.0 * (noise + EPS * reach / dt)
 
 
 @jit
 def finish(chain, springs, state, middle, force, dt, room):
     """From the middle to the end of a step: coordinates, momenta, and of those the rates."""
-    table, _, kinds, _, (_, _, turning) = chain
+    table, _, kinds, _, (_, _, turning, _) = chain
     q, v = state
     q_m, v_m = middle
     work, _, (p, f, r) = room
@@ -290,20 +298,30 @@ def begin(chain, state, middle, room, p0):
 
 
 @jit
+def impulse(chain, q, w, room, p0):
+    """Add to momenta what a change w of the rates takes, with the added inertia."""
+    _, sweeps, (p, f, _) = room
+    momenta(chain, q, w, sweeps, (p, f))
+    for k in range(w.size):
+        p0[k] += p[k] + chain[4][3][k] * w[k]
+
+
+@jit
 def midpoint(chain, springs, state, force, dt, room):
     """One step.  Nothing is remembered, so that a run can be continued from a frame."""
     middle, p0, one = room
     code = begin(chain, state, middle, one, p0)
     if code != DONE:
         return code
-    change = 0.0
+    before = 0.0
     for _ in range(ROUNDS):
         glide(chain[2], state[0], middle[1], dt, middle[0], middle[0])
-        change, code = improve(chain, springs, p0, middle, force, (dt, change), one)
+        change, code = improve(chain, springs, p0, middle, force, dt, one)
         if code != DONE:
             return code
-        if change < 0.0:
+        if settled(chain[2].size, middle, change, before, dt):
             return finish(chain, springs, state, middle, force, dt, one)
+        before = change
     return NOT_SETTLED
 
 
@@ -313,7 +331,7 @@ def midpoint(chain, springs, state, force, dt, room):
 @jit
 def euler(chain, springs, state, force, dt, room):
     """One linearly implicit step: springs as they are when all has moved on for dt."""
-    _, soft, kinds, _, (gravity, _, turning) = chain
+    _, soft, kinds, _, (gravity, _, turning, _) = chain
     q, v = state
     (q_m, _), a, ((work, _, _), _, (_, f, _)) = room
     for k in range(f.size):
@@ -368,14 +386,14 @@ def run(chain, springs, states, forces, pace, frames):
     room = rooms(chain[1])
     for replica in range(q.shape[0]):
         state = q[replica], v[replica]
-        for step in range(done + 1, done + steps + 1):
+        for count in range(done + 1, done + steps + 1):
             if by_midpoint:
                 code = midpoint(chain, springs, state, forces[replica], dt, room)
             else:
                 code = euler(chain, springs, state, forces[replica], dt, room)
             if code != DONE:
-                return step, replica, code
-            if step % every == 0:
-                put_entry(frames[0][step // every, replica], state[0])
-                put_entry(frames[1][step // every, replica], state[1])
+                return count, replica, code
+            if count % every == 0:
+                put_entry(frames[0][count // every, replica], state[0])
+                put_entry(frames[1][count // every, replica], state[1])
     return 0, 0, DONE

@@ -7,26 +7,26 @@ following them by their exponentials ⊕, and p = ∂L/∂θ̇,
     p_m = ℳ(q_m) v_m = p_0 + (dt/2) f_m = p_1 − (dt/2) f_m,     f = ∂L/∂q + forces without potential
 
 (Marsden and West, Acta Numerica 2001, eq. 1.4.1; momenta of balls are carried by the derivative of
-the exponential).  It is symplectic and symmetric: momenta that have a symmetry are kept to rounding,
-and the energy stays.  ∂T/∂q takes one sweep, v_m a few rounds of Newton's method with ℳ⁻¹ by the
-articulated body.  Springs and dampers are part of the inertia of their joints there,
-D_i += c dt/2 + k dt²/4, so that stiff ones take as many rounds as none.
+the exponential).  It is symplectic and symmetric: momenta that have a symmetry are kept to
+rounding, and the energy does not drift.  ∂T/∂q takes one sweep, and v_m a few rounds of Newton's
+method with ℳ⁻¹ by the articulated body.  Springs and dampers are part of the inertia of their
+joints there, D_i += c dt/2 + k dt²/4, so that stiff ones take as many rounds as none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fixman import _arrays
-from fixman._arrays import Array
-from fixman.errors import FrameError
+from fixman._arrays import Array, Lead
 from fixman.kernels import rigid_motion as kernel
-from fixman.rigid import articulated_body, kinematics, model
+from fixman.rigid import _closures, _steps, closed, kinematics, model
+from fixman.rigid._linkage import Linkage
+from fixman.rigid._steps import Torque
 from fixman.rigid.model import SerialChain
 
 __all__ = ["Trajectory", "simulate"]
@@ -35,13 +35,7 @@ SCHEMES = ("midpoint", "euler")
 BLOCK = 400_000  # links times rounds between two looks at the keyboard: some 50 ms
 USUAL = 8  # rounds of a step
 
-REASONS = {
-    kernel.NOT_SETTLED: "the equations of motion are not solved by iteration",
-    kernel.TOO_FAST: "a joint turns by more than half a turn",
-    kernel.NOT_USABLE: "the motion overflowed",
-}
-
-Torque = Callable[[float, Array, Array], ArrayLike]
+CLOSED = 1e-9  # how far positions and rates may be from closing at the start
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,7 +44,7 @@ class Trajectory:
 
     Attributes
     ----------
-    system : SerialChain
+    system : SerialChain or Linkage
     dt : float
     step : ndarray (frames,)
         Steps done, integers.
@@ -60,7 +54,7 @@ class Trajectory:
         Kinetic, of gravity, and of springs; not of ``tau``.
     """
 
-    system: SerialChain
+    system: SerialChain | Linkage
     dt: float
     step: NDArray[np.int64]
     q: Array
@@ -76,6 +70,13 @@ class Trajectory:
         """Instants (frames,)."""
         return self.dt * self.step
 
+    @property
+    def gap(self) -> Array:
+        """How far the closures of a linkage are from closing, (frames, ..., held)."""
+        if isinstance(self.system, SerialChain):
+            raise TypeError("a SerialChain has no closures: gaps are those of a Linkage")
+        return closed.gap(self.system, self.q)
+
     def __repr__(self) -> str:
         """``<Trajectory: 101 frames, steps 0 to 1000, dt=0.001>``."""
         first, last = self.step[[0, -1]]
@@ -83,7 +84,7 @@ class Trajectory:
 
 
 def simulate(
-    system: SerialChain,
+    system: SerialChain | Linkage,
     q: ArrayLike,
     dt: float,
     steps: int,
@@ -102,7 +103,7 @@ def simulate(
 
     Parameters
     ----------
-    system : SerialChain
+    system : SerialChain or Linkage
     q : (..., nq)
         Where to start; leading axes are replicas.
     dt : float
@@ -161,121 +162,107 @@ def simulate(
     out = np.empty((frames, *given.q.shape)), np.empty((frames, *given.qd.shape))
     out[0][0], out[1][0] = given.q, given.qd
     motion = _Motion(given, dt, gravity, scheme == "midpoint", first)
-    if callable(tau):
-        motion.ask(tau, steps, every, out)
+    if isinstance(system, SerialChain) and not callable(tau):
+        motion.run(system, steps, every, out)
     else:
-        motion.run(steps, every, out)
-    shape = (frames, *given.lead)
-    x, v = out[0].reshape(*shape, -1), out[1].reshape(*shape, -1)
-    energy = kinematics.kinetic_energy(system, x, v)
-    energy = energy + kinematics.potential_energy(system, x, gravity=gravity)
-    return Trajectory(system, dt, first + every * np.arange(frames), x, v, energy)
+        motion.ask(tau if callable(tau) else None, steps, every, out)
+    x, v = (part.reshape(frames, *given.lead, part.shape[-1]) for part in out)
+    done = first + every * np.arange(frames)
+    return Trajectory(system, dt, done, x, v, _energy(system, x, v, gravity))
 
 
 class _Motion:
-    """Steps of all replicas of a serial chain, in place."""
+    """Steps of all replicas, in place, and the frames that are kept."""
 
     def __init__(
-        self, given: model.Given, dt: float, gravity: Array, by_midpoint: bool, first: int
+        self, given: _Given, dt: float, gravity: Array, by_midpoint: bool, first: int
     ) -> None:
-        self.given, self.dt, self.by_midpoint, self.first = given, dt, by_midpoint, first
+        self.given, self.dt, self.gravity = given, dt, gravity
+        self.by_midpoint, self.first = by_midpoint, first
+        self.share = 0.5 * dt if by_midpoint else dt
         self.states = given.q.copy(), given.qd.copy()
-        arm = given.arm
-        share = 0.5 * dt if by_midpoint else dt
-        added = share * (arm.damping + share * arm.stiffness)
-        soft = replace(arm, armature=arm.armature + added, damping=None, stiffness=None)
-        tables = [articulated_body._plan(each).table for each in (arm, soft)]
-        constants = gravity, arm.armature.copy(), model.turning(arm).astype(float)
-        self.chain = *tables, arm._kinds, arm._table, constants
-        self.springs = arm._springs if arm._passive else None
 
-    def run(self, steps: int, every: int, out: tuple[Array, Array]) -> None:
-        """Make steps with constant forces, in blocks that the keyboard can interrupt."""
-        work = self.given.arm.n * self.given.q.shape[0] * (USUAL if self.by_midpoint else 1)
+    def run(self, arm: SerialChain, steps: int, every: int, out: tuple[Array, Array]) -> None:
+        """Make steps of a chain with constant forces, in blocks that the keyboard can interrupt."""
+        common = *_steps.tables(arm, self.gravity, self.share), self.states, self.given.tau
+        work = arm.n * self.given.q.shape[0] * (USUAL if self.by_midpoint else 1)
         block = max(1, BLOCK // work)
         for done in range(0, steps, block):
             pace = self.dt, done, min(block, steps - done), every, self.by_midpoint
-            common = self.chain, self.springs, self.states
-            self.require(*kernel.run(*common, self.given.last, pace, out))
+            self.require(*kernel.run(*common, pace, out))
 
-    def ask(self, tau: Torque, steps: int, every: int, out: tuple[Array, Array]) -> None:
-        """Make steps with forces that a callable gives."""
+    def ask(self, tau: Torque | None, steps: int, every: int, out: tuple[Array, Array]) -> None:
+        """Make steps in Python: of linkages, and with forces that a callable gives."""
+        moving = _steps.Steps(self.given.system, self.states, self.gravity, self.dt, self.share)
         for step in range(1, steps + 1):
-            start = (self.first + step - 1) * self.dt
+            time = (self.first + step - (0.5 if self.by_midpoint else 1.0)) * self.dt
+
+            def forces(states: tuple[Array, Array], time: float = time) -> Array:
+                return self.given.tau if tau is None else self.asked(tau, time, states)
+
             if self.by_midpoint:
-                self.midpoint(step, start + 0.5 * self.dt, tau)
-                if step % every == 0:
-                    out[0][step // every], out[1][step // every] = self.states
+                self.require(step, *moving.midpoint(forces))
             else:
-                pace = self.dt, step - 1, 1, every, False
-                forces = self.asked(tau, start, self.states)
-                self.require(
-                    *kernel.run(self.chain, self.springs, self.states, forces, pace, out)
-                )
+                self.require(step, *moving.euler(forces(self.states)))
+            if step % every == 0:
+                out[0][step // every], out[1][step // every] = self.states
 
-    def midpoint(self, step: int, time: float, tau: Torque) -> None:
-        """Make one step, asking for forces in every round."""
-        chain, replicas = (self.chain, self.springs), range(self.given.q.shape[0])
-        rooms = [kernel.rooms(self.chain[1]) for _ in replicas]
-        states = list(zip(*self.states, strict=True))
-        for k, (middle, p0, room) in enumerate(rooms):
-            self.require(step, k, kernel.begin(self.chain, states[k], middle, room, p0))
-        changes, forces = np.zeros(len(rooms)), self.states[1]
-        for _ in range(kernel.ROUNDS):
-            for k, (middle, _, _) in enumerate(rooms):
-                kernel.glide(self.chain[2], states[k][0], middle[1], self.dt, middle[0], middle[0])
-            middles = [np.array([room[0][part] for room in rooms]) for part in range(2)]
-            forces = self.asked(tau, time, middles)
-            going = [k for k in replicas if changes[k] >= 0.0]
-            if not going:
-                break
-            for k in going:
-                middle, p0, room = rooms[k]
-                pace = self.dt, changes[k]
-                changes[k], code = kernel.improve(*chain, p0, middle, forces[k], pace, room)
-                self.require(step, k, code)
-        else:
-            self.require(step, int(np.argmax(changes)), kernel.NOT_SETTLED)
-        for k, (middle, _, room) in enumerate(rooms):
-            code = kernel.finish(*chain, states[k], middle, forces[k], self.dt, room)
-            self.require(step, k, code)
-
-    def asked(self, tau: Torque, time: float, states: Sequence[Array]) -> Array:
+    def asked(self, tau: Torque, time: float, states: tuple[Array, Array]) -> Array:
         """Return the forces (replicas, nv) of a callable."""
-        seen = [self.given.batch(part.copy()) for part in states]
-        forces = _arrays.real(tau(time, *seen), (self.given.arm.nv,), "tau(t, q, qd)", "rate")
-        expected = seen[1].shape
-        if forces.shape not in (expected, expected[-1:]):
-            raise ValueError(f"tau(t, q, qd) must have shape {expected}, got {forces.shape}")
+        lead, nv = self.given.lead, self.given.system.nv
+        seen = [part.copy().reshape(*lead, -1) for part in states]
+        forces = _arrays.real(tau(time, *seen), (nv,), "tau(t, q, qd)", "rate")
+        if forces.shape not in ((*lead, nv), (nv,)):
+            raise ValueError(f"tau(t, q, qd) must have shape {(*lead, nv)}, got {forces.shape}")
         if not np.isfinite(forces).all():
             raise ValueError(f"tau(t, q, qd) must be finite, got NaN or infinity at t={time:.6g}")
-        return np.ascontiguousarray(np.broadcast_to(forces, expected)).reshape(states[1].shape)
+        return _arrays.spread(forces, lead, (nv,)).reshape(-1, nv)
 
     def require(self, step: int, replica: int, code: int) -> None:
         """Raise for a step without an answer."""
-        if code == kernel.DONE:
-            return
-        step += self.first
-        if code >= 0:
-            error = model.lost_pivot(code, replica, self.given.lead)
-            error.step = step
-            error.add_note(f"in step {step}")
-            raise error
-        raise FrameError(
-            f"{REASONS[code]} in step {step}",
-            f": dt={self.dt} is too long for how fast it moves",
-            frame=_arrays.frame_index(replica, self.given.lead),
-            step=step,
-        )
+        if code != kernel.DONE:
+            step += self.first
+            raise _steps.failure(code, step, self.dt, replica, self.given.lead)
+
+
+class _Given(NamedTuple):
+    """Coordinates, rates and forces of all replicas, looked at."""
+
+    system: SerialChain | Linkage
+    q: Array  # (replicas, nq)
+    qd: Array  # (replicas, nv)
+    tau: Array  # (replicas, nv)
+    lead: Lead
 
 
 def _start(
-    arm: SerialChain, q: ArrayLike, qd: ArrayLike | None, tau: ArrayLike | Torque | None
-) -> model.Given:
-    """Coordinates, rates and forces of all replicas, looked at."""
-    model.require_arm(arm)
-    rest = np.zeros(arm.nv)
+    system: SerialChain | Linkage,
+    q: ArrayLike,
+    qd: ArrayLike | None,
+    tau: ArrayLike | Torque | None,
+) -> _Given:
+    if not isinstance(system, (SerialChain, Linkage)):
+        name = type(system).__name__
+        raise TypeError(f"system must be a fixman.rigid.SerialChain or Linkage, got {name}")
+    rest = np.zeros(system.nv)
     forces: Any = rest if tau is None or callable(tau) else tau
-    given = model.gate(arm, q, rest if qd is None else qd, forces)
-    given.require_finite()
-    return given
+    rates = rest if qd is None else qd
+    if isinstance(system, SerialChain):
+        given = model.gate(system, q, rates, forces)
+        given.require_finite()
+        return _Given(system, given.q, given.qd, given.last, given.lead)
+    x, v, f = _closures.arguments(system, q=q, qd=rates, tau=forces)
+    lead = x.shape[:-1]
+    parts = [part.reshape(-1, part.shape[-1]) for part in (x, v, f)]
+    # Looks at the posture too: not every one closes, and the scheme needs one that does.
+    closed.forward_dynamics(system, *parts, tolerance=CLOSED)
+    return _Given(system, *parts, lead)
+
+
+def _energy(system: SerialChain | Linkage, q: Array, qd: Array, gravity: Array) -> Array:
+    """Return the energy of every frame."""
+    if isinstance(system, SerialChain):
+        potential = kinematics.potential_energy(system, q, gravity=gravity)
+        return np.asarray(kinematics.kinetic_energy(system, q, qd) + potential)
+    parts = _closures.chains(system, q, qd)
+    return np.asarray(sum(_energy(arm, x, v, gravity) for _, arm, x, v in parts))
