@@ -22,6 +22,7 @@ from fixman._arrays import Array, Lead
 from fixman.errors import FrameError
 from fixman.kernels import rigid_closed, rigid_closed_motion
 from fixman.kernels import rigid_motion as kernel
+from fixman.kernels.articulated_body import DONE, NOT_USABLE
 from fixman.rigid import _closure_tables, _closures, articulated_body, closed, joints, model
 from fixman.rigid._linkage import Linkage
 from fixman.rigid.model import SerialChain
@@ -31,14 +32,15 @@ Torque = Callable[[float, Array, Array], ArrayLike]
 REASONS = {
     kernel.NOT_SETTLED: "the equations of motion are not solved by iteration",
     kernel.TOO_FAST: "a joint turns by more than half a turn",
-    kernel.NOT_USABLE: "the motion overflowed",
+    NOT_USABLE: "the motion overflowed",
 }
 
 
 def soft(arm: SerialChain, share: float) -> SerialChain:
     """Return the chain with its springs and dampers as inertia, for a share of a step."""
     added = share * (arm.damping + share * arm.stiffness)
-    return replace(arm, armature=arm.armature + added, damping=None, stiffness=None)
+    none = np.zeros(arm.nv)
+    return replace(arm, armature=arm.armature + added, damping=none, stiffness=none)
 
 
 def tables(arm: SerialChain, gravity: Array, share: float) -> tuple[Any, ...]:
@@ -100,12 +102,12 @@ class Steps:
         """
         middles = np.empty_like(self.states[0]), np.empty_like(self.states[1])
         p0, forces = np.empty_like(self.states[1]), self.states[1]
-        going = range(len(p0))
+        going = list(range(len(p0)))
         for k in going:
             for c, (state, middle) in enumerate(self.pairs(middles, k)):
                 chain, part = self.chains[c][0], p0[k, self.parts[1][c]]
                 code = kernel.begin(chain, state, middle, self.rooms[c], part)
-                if code != kernel.DONE:
+                if code != DONE:
                     return k, code
         changes = np.zeros(len(p0))
         for _ in range(kernel.ROUNDS):
@@ -115,7 +117,7 @@ class Steps:
             forces, still = ask(middles), []
             for k in going:
                 change, code = self.improve(k, p0[k], middles, forces[k])
-                if code != kernel.DONE:
+                if code != DONE:
                     return k, code
                 middle = middles[0][k], middles[1][k]
                 if not kernel.settled(self.system.n, middle, change, changes[k], self.dt):
@@ -138,11 +140,11 @@ class Steps:
         for c, middle in enumerate(self.views(middles, k)):
             given = *self.chains[c], p0[rates[c]], middle, force[rates[c]], self.dt
             change, code = kernel.improve(*given, self.rooms[c])
-            if code != kernel.DONE:
+            if code != DONE:
                 return 0.0, code
             largest = max(largest, change)
         if self.closures is None:
-            return largest, kernel.DONE
+            return largest, DONE
         end = middles[0][k].copy()
         for c, ((q, _), (q_m, v_m)) in enumerate(self.pairs(middles, k)):
             kinds = self.chains[c][0][2]
@@ -153,7 +155,7 @@ class Steps:
         for c, (q, _) in enumerate(self.views(self.states, k)):
             chain = self.chains[c][0]
             kernel.impulse(chain, q, pulled[rates[c]], self.rooms[c], p0[rates[c]])
-        return max(largest, float(np.abs(pulled).max())), kernel.DONE
+        return max(largest, float(np.abs(pulled).max())), DONE
 
     def finish(self, middles: tuple[Array, Array], forces: Array) -> tuple[int, int]:
         """Bring every replica to the end of its step; the one without an answer, and why."""
@@ -161,11 +163,11 @@ class Steps:
             for c, (state, middle) in enumerate(self.pairs(middles, k)):
                 given = *self.chains[c], state, middle, forces[k][self.parts[1][c]], self.dt
                 code = kernel.finish(*given, self.rooms[c])
-                if code != kernel.DONE:
+                if code != DONE:
                     return k, code
         if self.closures is not None:
             self.closures.hold(*self.states)
-        return 0, kernel.DONE
+        return 0, DONE
 
     def euler(self, forces: Array) -> tuple[int, int]:
         """Make one linearly implicit step of all replicas; the one without an answer, and why."""
@@ -174,9 +176,9 @@ class Steps:
         (chain, springs), (room,) = self.chains[0], self.whole
         for k, state in enumerate(zip(*self.states, strict=True)):
             code = kernel.euler(chain, springs, state, forces[k], self.dt, room)
-            if code != kernel.DONE:
+            if code != DONE:
                 return k, code
-        return 0, kernel.DONE
+        return 0, DONE
 
 
 class _Closures:
@@ -200,7 +202,7 @@ class _Closures:
             if code != rigid_closed.DEPENDENT:
                 break
             _closures.require_definite(self.soft, q, None)
-        if code != kernel.DONE:
+        if code != DONE:
             raise FrameError("the closures' impulses overflowed")
         return out
 
@@ -223,4 +225,4 @@ class _Closures:
         if not (turns <= kernel.FASTEST).all():
             return int(np.argmin(turns <= kernel.FASTEST)), kernel.TOO_FAST
         q[:], v[:] = closed.project(self.linkage, closed.integrate(self.linkage, q, v, dt), v)
-        return 0, kernel.DONE
+        return 0, DONE

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from fixman import _arrays
 from fixman._arrays import Array, Lead
 from fixman.kernels import rigid_motion as kernel
+from fixman.kernels.articulated_body import DONE
 from fixman.rigid import _closures, _steps, closed, kinematics, model
 from fixman.rigid._linkage import Linkage
 from fixman.rigid._steps import Torque
@@ -68,7 +69,7 @@ class Trajectory:
     @property
     def time(self) -> Array:
         """Instants (frames,)."""
-        return self.dt * self.step
+        return np.asarray(self.dt * self.step)
 
     @property
     def gap(self) -> Array:
@@ -220,7 +221,7 @@ class _Motion:
 
     def require(self, step: int, replica: int, code: int) -> None:
         """Raise for a step without an answer."""
-        if code != kernel.DONE:
+        if code != DONE:
             step += self.first
             raise _steps.failure(code, step, self.dt, replica, self.given.lead)
 
@@ -253,10 +254,10 @@ def _start(
         return _Given(system, given.q, given.qd, given.last, given.lead)
     x, v, f = _closures.arguments(system, q=q, qd=rates, tau=forces)
     lead = x.shape[:-1]
-    parts = [part.reshape(-1, part.shape[-1]) for part in (x, v, f)]
+    x, v, f = (part.reshape(-1, part.shape[-1]) for part in (x, v, f))
     # Looks at the posture too: not every one closes, and the scheme needs one that does.
-    closed.forward_dynamics(system, *parts, tolerance=CLOSED)
-    return _Given(system, *parts, lead)
+    closed.forward_dynamics(system, x, v, f, tolerance=CLOSED)
+    return _Given(system, x, v, f, lead)
 
 
 def _energy(system: SerialChain | Linkage, q: Array, qd: Array, gravity: Array) -> Array:
