@@ -33,6 +33,7 @@ from fixman.kernels import jit
 from fixman.kernels.articulated_body import (
     ALONG_X,
     ALONG_Y,
+    ARMATURE,
     COS_X,
     DONE,
     FLOATS,
@@ -76,13 +77,13 @@ PIVOT, OPEN, OPENING, DEPENDENT = -4, -5, -6, -7
 
 # the head of a plan: numbers of chains, closures, rows, coordinates and rates; length of a state's
 # forces; length of memory, and where in it ends, rows, Λ⁻¹, its factor, answers to what is asked,
-# and wrenches begin; where in the table ends and rows do, and where records do
+# and wrenches begin; where in the table ends and rows do, and where records do; for each task how
+# many numbers it writes for a state
 (
     CHAINS, CLOSURES, HELD, NQ, NV, LOADS, MEMORY,
     PLACED0, FACTS0, INVERSE0, FACTOR0, ASKED0, WRENCH0,
-    END0, ROW0, CHAIN0, CLOSURE0, OF_ROW0,
-) = range(18)  # fmt: skip
-HEAD = 18
+    END0, ROW0, CHAIN0, CLOSURE0, OF_ROW0, WIDTHS,
+) = range(19)  # fmt: skip
 # of each chain: where its table, coordinates, rates, forces, work and 1/D begin; how long the first
 # four are; its ends, from the base outwards, as pairs of number and body; its blocks of columns
 (
@@ -111,8 +112,9 @@ FORCE, MOMENT = (
 # An eigenvalue of the scaled Λ⁻¹ that is above this for certain is not lost.
 CERTAIN = 1e-9
 
-# tasks: accelerations, or the rates that take a gap, or its rate, back
-MOTION, GAP, RATE = 0, 1, 2
+# tasks of `states`
+MOTION, GAP, RATE, GAPS, COMPLIANCE, LOGARITHMS = range(6)
+HEAD = WIDTHS + 6
 
 
 # --- where the ends are ---------------------------------------------------------------------------
@@ -357,7 +359,7 @@ def add_wrench(z, W, to):
 
 
 @step
-def through_turn(z, r, left, work, row, E, at):
+def through_turn(z, r, held, work, row, E, at):
     """Innovation of a revolute joint into unit ``at``; what its body hands on, and its part."""
     ux, uy, vx, vy, vz, k = load6(work, row + 5, 0.0)
     e = z[2]
@@ -365,18 +367,18 @@ def through_turn(z, r, left, work, row, E, at):
     n, f = (z[0] - ux * e, z[1] - uy * e), (z[3] - vx * e, z[4] - vy * e, z[5] - vz * e)
     c = tuple(load(work, row + i, 0.0) for i in range(5))
     r = r + (e * k + (n[0] * c[0] + n[1] * c[1])) + (f[0] * c[2] + f[1] * c[3] + f[2] * c[4])
-    return (*n, left * e, *f), r
+    return (*n, held * e, *f), r
 
 
 @step
-def through_slide(z, r, left, work, row, E, at):
+def through_slide(z, r, held, work, row, E, at):
     ux, uy, uz, vx, vy, k = load6(work, row + 5, 0.0)
     e = z[5]
     store(E, at, e)
     n, f = (z[0] - ux * e, z[1] - uy * e, z[2] - uz * e), (z[3] - vx * e, z[4] - vy * e)
     c = tuple(load(work, row + i, 0.0) for i in range(4))
     r = r + (e * k + (n[0] * c[0] + n[1] * c[1])) + (f[0] * c[2] + f[1] * c[3])
-    return (*n, *f, left * e), r
+    return (*n, *f, held * e), r
 
 
 @step
@@ -404,21 +406,23 @@ def ball_factor(work, row):
 
 
 @step
-def through_ball(z, r, left, table, seat, work, row, E, at, D):
+def through_ball(z, r, V, table, seat, work, row, E, at, D):
     """The same for a spherical joint, and on to the body before."""
     n, f = (z[0], z[1], z[2]), (z[3], z[4], z[5])
     L, d = ball_factor(work, row)
     store_all(E, at, halfway(L, n))
     for k in range(3):
         D[at + k] = 1.0 / d[k]
-    K, c = load9(work, row + 21, 0.0), load3(work, row + 12, 0.0)
+    K, c = load9(work, row + 21, 0.0), load6(work, row + 9, 0.0)
     spin = load3(work, row + 15, 0.0)
     back_n = back(K, n)
     f = tuple(f[k] - back_n[k] for k in range(3))
     r = r + (n[0] * spin[0] + n[1] * spin[1] + n[2] * spin[2])
-    r = r + (f[0] * c[0] + f[1] * c[1] + f[2] * c[2])
+    n = back(V, n)
+    r = r + (n[0] * c[0] + n[1] * c[1] + n[2] * c[2])
+    r = r + (f[0] * c[3] + f[1] * c[4] + f[2] * c[5])
     R = load9(work, row, 0.0)
-    f, n = times(R, f), times(R, tuple(left * x for x in n))
+    f, n = times(R, f), times(R, n)
     p = constants(table, seat + PLACE)
     n = (
         n[0] + p[1] * f[2] - p[2] * f[1],
@@ -443,6 +447,13 @@ def through_float(z, r, work, row, E, at, D):
 
 
 @step
+def kept(left, work, at):
+    """What a spherical joint with armature hands on of moments that it feels, V = A⁻¹ J."""
+    V = load9(work, at, 0.0)
+    return (V[0] + left, *V[1:4], V[4] + left, *V[5:8], V[8] + left)
+
+
+@step
 def rested(z, r, up):
     return r + (z[3] * up[0] + z[4] * up[1] + z[5] * up[2])
 
@@ -463,22 +474,26 @@ def columns_inwards(table, loads, work, plan, block, left, W, E, D):
             end -= 2
             z = add_wrench(z, W, 3 * (end - first))
         kind, _, at_v, row = place_of(table, n, i)
+        geared = table[LINK * i + ARMATURE] != 0.0
         if kind <= PRISMATIC:
             D[at_v] = 1.0 / work[row + 12]
+            held = left + work[row + 13] if geared else left
             if kind == REVOLUTE:
-                z, r = through_turn(z, r, left, work, row, E, at_v)
+                z, r = through_turn(z, r, held, work, row, E, at_v)
             else:
-                z, r = through_slide(z, r, left, work, row, E, at_v)
-            if i > 0:
-                z = along_screw(z, table, LINK * i, work[i], work[m + i], work[row + 11])
-            else:
-                d = work[row + 11]
-                z = along_screw(z, table, LINK * i, work[i], work[m + i], d)
+                z, r = through_slide(z, r, held, work, row, E, at_v)
+            z = along_screw(z, table, LINK * i, work[i], work[m + i], work[row + 11])
+            if i == 0:
                 r = rested(z, r, joint_axes(table, LINK * n, rising(loads, 0.0)))
         elif kind == FREE:
+            if geared:
+                r = rested(z, r, constants(work, row + 12))
             r = through_float(z, r, work, row, E, at_v, D)
         else:
-            z, r = through_ball(z, r, left, table, LINK * n + FRAME * i, work, row, E, at_v, D)
+            V = left, 0.0, 0.0, 0.0, left, 0.0, 0.0, 0.0, left
+            if geared:
+                V = kept(left, work, row + 36)
+            z, r = through_ball(z, r, V, table, LINK * n + FRAME * i, work, row, E, at_v, D)
             if i == 0:
                 r = rested(z, r, rising(loads, 0.0))
     return r
@@ -542,7 +557,7 @@ def loads_of(loads, plan, at):
 
 @jit
 def look(table, plan, q, qd, moving, loads, memory):
-    """Place all ends and find gaps, and rates at ``qd``; whether the numbers can be used.
+    """Place all ends and find gaps, and rates at ``qd``; whether the coordinates can be used.
 
     ``moving``: rates for the dynamics, which are none where only positions count.
     """
@@ -559,28 +574,37 @@ def look(table, plan, q, qd, moving, loads, memory):
             return False
         place_ends(table, own, x, v, work, plan, at, placed)
     look_at(table, plan, placed, loads, facts)
-    total = 0.0
-    for row in range(plan[HELD]):
-        total += 0.0 * (facts[FACTS * row + 3] + facts[FACTS * row + 4])
-    return total == 0.0
-
-
-@jit
-def sweep_inwards(table, plan, tau, memory):
-    """Articulated inertias of all chains; whether every joint moves inertia."""
-    for c in range(plan[CHAINS]):
-        at, own = chain_of(table, plan, c)
-        forces = part(tau, plan[at + V], plan[at + NV_OF], 0.0)
-        if inwards(own, forces, 0, room(memory, plan[at + UNITS]), 0.0) != DONE:
-            return False
     return True
 
 
 @jit
-def comply(table, plan, loads, left, memory):
-    """Λ⁻¹, and the accelerations of its rows in free motion.
+def hold(table, work):
+    """Let every joint be held, of inertia one: columns then become those of Aᵀ."""
+    n, _, _, _ = sizes(table, table.size)
+    for i in range(n):
+        kind, _, _, row = place_of(table, n, i)
+        geared = table[LINK * i + ARMATURE] != 0.0
+        if kind <= PRISMATIC:
+            for k in range(row + 5, row + 10):
+                work[k] = 0.0
+            work[row + 12] = 1.0
+            if geared:
+                work[row + 13] = 0.0
+        elif kind == SPHERICAL:
+            for k in range(row + 21, row + 45 if geared else row + 36):
+                work[k] = 0.0
+            work[row + 30] = work[row + 33] = work[row + 35] = 1.0
+        else:
+            for k in range(row + 30, row + 66):
+                work[k] = 1.0 if (k - row - 30) % 7 == 0 else 0.0
 
-    ``left``: how much of what it feels a joint hands on, nothing or, if it is held, all.
+
+@jit
+def comply(table, plan, tau, loads, left, memory):
+    """Λ⁻¹, and the accelerations of its rows in free motion; whether every joint moves inertia.
+
+    ``left``: how much of what it feels a joint hands on, nothing or, if it is held, all.  Then
+    Λ⁻¹ is A Aᵀ.
     """
     held = plan[HELD]
     placed, facts = room(memory, plan[PLACED0]), room(memory, plan[FACTS0])
@@ -594,6 +618,11 @@ def comply(table, plan, loads, left, memory):
     for c in range(plan[CHAINS]):
         at, own = chain_of(table, plan, c)
         work, D = room(memory, plan[at + UNITS]), room(memory, plan[at + INVERSES])
+        forces = part(tau, plan[at + V], plan[at + NV_OF], 0.0)
+        if left != 0.0:
+            hold(own, work)
+        elif inwards(own, forces, 0, work, 0.0) != DONE:
+            return False
         for block in range(plan[at + BLOCKS], plan[at + LAST_BLOCK], BLOCK):
             E = room(memory, plan[block + INNOVATIONS])
             first = plan[block + FIRST]
@@ -609,25 +638,7 @@ def comply(table, plan, loads, left, memory):
                 rates = min(plan[block + RATES], plan[other + RATES])
                 products_of(E, room(memory, plan[other + INNOVATIONS]), D, rates, G)
                 scatter(plan, block, other, G, inverse, asked)
-
-
-@jit
-def hold(table, work):
-    """Let every joint be held, of inertia one: columns then become those of Aᵀ."""
-    n, _, _, _ = sizes(table, table.size)
-    for i in range(n):
-        kind, _, _, row = place_of(table, n, i)
-        if kind <= PRISMATIC:
-            for k in range(row + 5, row + 10):
-                work[k] = 0.0
-            work[row + 12] = 1.0
-        elif kind == SPHERICAL:
-            for k in range(row + 21, row + 36):
-                work[k] = 0.0
-            work[row + 30] = work[row + 33] = work[row + 35] = 1.0
-        else:
-            for k in range(row + 30, row + 66):
-                work[k] = 1.0 if (k - row - 30) % 7 == 0 else 0.0
+    return True
 
 
 @jit
@@ -768,107 +779,25 @@ def largest(table, plan, memory, which):
     found = 0.0
     for row in range(plan[HELD]):
         size = abs(facts[FACTS * row + which]) * table[plan[ROW0] + ROW * row + 3]
-        found = max(found, size) + 0.0 * size
+        found = (size if size > found else found) + 0.0 * size
     return found
 
 
 @jit
-def speed_of_ends(table, plan, memory):
-    """Of the fastest end, in reaches and radians a unit of time."""
+def speed_of_ends(table, plan, memory, found):
+    """Of the fastest end, in reaches and radians a unit of time, or what is found already."""
     placed = room(memory, plan[PLACED0])
     shorter = table[plan[ROW0] - 1]
-    found = 0.0
     for end in range(2 * plan[CLOSURES]):
         for k in range(3):
-            turning, moving = placed[PLACED * end + 12 + k], placed[PLACED * end + 27 + k]
-            found = max(found, abs(turning), abs(moving) * shorter)
+            turning = abs(placed[PLACED * end + 12 + k])
+            moving = abs(placed[PLACED * end + 27 + k]) * shorter
+            found = turning if turning > found else found
+            found = moving if moving > found else found
     return found
 
 
-# --- drivers --------------------------------------------------------------------------------------
-
-
-@jit
-def solved(table, plan, given, loads, limits, task, memory):
-    """Multipliers of one state, ``given`` q, q̇, τ; DONE or why not.
-
-    ``limits``: how large a gap may be, what is `CERTAIN`, and how fast some body moves at least.
-    """
-    q, qd, tau = given
-    moving = qd if task == MOTION else tau
-    if not look(table, plan, q, qd, moving, loads, memory):
-        return NOT_USABLE
-    limit, certain, speed = limits
-    if not largest(table, plan, memory, 3) <= limit:
-        return OPEN
-    if not sweep_inwards(table, plan, tau, memory):
-        return PIVOT
-    comply(table, plan, loads, 0.0, memory)
-    if task == MOTION:
-        gain = math.sqrt(largest(table, plan, memory, 5))
-        if not gain < math.inf:
-            return NOT_USABLE
-        speed = max(speed, speed_of_ends(table, plan, memory))
-        if not largest(table, plan, memory, 4) <= limit * (speed + gain):
-            return OPENING
-    if not factor_scaled(table, plan, memory, certain):
-        return DEPENDENT
-    multipliers(plan, memory, 5 if task == MOTION else 2 + task)
-    return DONE
-
-
-@jit
-def states(table, plan, q, qd, tau, loads, limits, task, qdd, wrenches):
-    """Accelerations and wrenches of states; DONE, or the first without an answer, and why.
-
-    Of `GAP` and `RATE` the rates −ℳ⁻¹ Aᵀ Λ gap or −ℳ⁻¹ Aᵀ Λ A θ̇, for no forces.
-    """
-    nq, nv = plan[NQ], plan[NV]
-    width = 6 * plan[CLOSURES]
-    frames = qdd.size // nv
-    if q.size != nq * frames or qd.size != nv * frames or tau.size != nv * frames:
-        return 0, WRONG_SIZE
-    memory = np.empty(plan[MEMORY])
-    for frame in range(frames):
-        given = (
-            part(q, nq * frame, nq, 0.0), part(qd, nv * frame, nv, 0.0),
-            part(tau, nv * frame, nv, 0.0),
-        )  # fmt: skip
-        felt = part(loads, plan[LOADS] * frame, plan[LOADS], 0.0) if loads.size > 3 else loads
-        why = solved(table, plan, given, felt, limits, task, memory)
-        if why != DONE:
-            return frame, why
-        answer = part(qdd, nv * frame, nv, 0.0)
-        moving = given[1] if task == MOTION else given[2]
-        for c in range(plan[CHAINS]):
-            at, own = chain_of(table, plan, c)
-            push_chain(own, plan, at, memory)
-            v = part(moving, plan[at + V], plan[at + NV_OF], 0.0)
-            work, out = (
-                room(memory, plan[at + UNITS]),
-                part(answer, plan[at + V], plan[at + NV_OF], 0.0),
-            )
-            if not accelerations(own, v, loads_of(felt, plan, at), 0, work, out, 0.0):
-                return frame, NOT_USABLE
-        if not wrenches_of(plan, memory, part(wrenches, width * frame, width, 0.0)):
-            return frame, NOT_USABLE
-    return DONE, DONE
-
-
-@jit
-def gaps(table, plan, q, qd, out):
-    """Gap and rate (m,) of every state into ``out``; the first that cannot be used, or DONE."""
-    nq, nv, held = plan[NQ], plan[NV], plan[HELD]
-    memory, still, none = np.empty(plan[MEMORY]), np.zeros(nv), np.zeros(3)
-    facts = room(memory, plan[FACTS0])
-    for frame in range(q.size // nq):
-        x, v = part(q, nq * frame, nq, 0.0), part(qd, nv * frame, nv, 0.0)
-        if not look(table, plan, x, v, still, none, memory):
-            return frame
-        for row in range(held):
-            for k in range(2):
-                out[held * (2 * frame + k) + row] = facts[FACTS * row + 3 + k]
-    return DONE
+# --- driver ---------------------------------------------------------------------------------------
 
 
 @jit
@@ -890,46 +819,105 @@ def log_pivots(table, work):
 
 
 @jit
-def log_compliance(plan, memory):
-    """ln det Λ⁻¹, of its factor."""
+def logarithms(table, plan, q, loads, memory, out):
+    """Write ln det Λ⁻¹, ln det ℳ and ln det A Aᵀ, given the factor of the first."""
     facts, L = room(memory, plan[FACTS0]), room(memory, plan[FACTOR0])
-    total = 0.0
-    for row in range(plan[HELD]):
-        total -= 2.0 * math.log(L[(plan[HELD] + 1) * row] * facts[FACTS * row + 7])
-    return total
+    held = plan[HELD]
+    out[1] = 0.0
+    for c in range(plan[CHAINS]):
+        at, own = chain_of(table, plan, c)
+        out[1] += log_pivots(own, room(memory, plan[at + UNITS]))
+    for k in range(0, 3, 2):
+        out[k] = 0.0
+        for row in range(held):
+            out[k] -= 2.0 * math.log(L[(held + 1) * row] * facts[FACTS * row + 7])
+        if k == 0:
+            comply(table, plan, q, loads, 1.0, memory)
+            if not factor_scaled(table, plan, memory, 0.0):
+                return False
+    return True
 
 
 @jit
-def determinants(table, plan, q, certain, out, inverses):
-    """ln det Λ⁻¹, ln det ℳ and ln det A Aᵀ of states into ``out``; as `states`.
+def write_gaps(plan, memory, out):
+    facts = room(memory, plan[FACTS0])
+    held = plan[HELD]
+    total = 0.0
+    for row in range(held):
+        for k in range(2):
+            out[held * k + row] = facts[FACTS * row + 3 + k]
+            total += 0.0 * facts[FACTS * row + 3 + k]
+    return total == 0.0
 
-    Λ⁻¹ of one state goes into ``inverses``, if that has room.
+
+@jit
+def moved(table, plan, qd, loads, memory, qdd, out):
+    """Accelerations of all chains, and wrenches, given the multipliers; whether all are finite."""
+    for c in range(plan[CHAINS]):
+        at, own = chain_of(table, plan, c)
+        push_chain(own, plan, at, memory)
+        v = part(qd, plan[at + V], plan[at + NV_OF], 0.0)
+        to = part(qdd, plan[at + V], plan[at + NV_OF], 0.0)
+        work = room(memory, plan[at + UNITS])
+        if not accelerations(own, v, loads_of(loads, plan, at), 0, work, to, 0.0):
+            return False
+    return wrenches_of(plan, memory, out)
+
+
+@jit
+def states(table, plan, q, qd, tau, loads, limits, task, qdd, out):
+    """Accelerations and wrenches of states; DONE, or the first without an answer, and why.
+
+    ``limits``: how large a gap may be, what is `CERTAIN`, and how fast some body moves at least.
+    Other tasks are for no forces, and write something else:
+
+        GAP, RATE    the rates −ℳ⁻¹ Aᵀ Λ gap or −ℳ⁻¹ Aᵀ Λ A θ̇ for q̈, and impulses for wrenches
+        GAPS         gaps and their rates
+        COMPLIANCE   Λ⁻¹
+        LOGARITHMS   ln det Λ⁻¹, ln det ℳ, ln det A Aᵀ
     """
-    nq, nv, held = plan[NQ], plan[NV], plan[HELD]
-    memory, still, none = np.empty(plan[MEMORY]), np.zeros(nv), np.zeros(3)
-    for frame in range(q.size // nq):
-        if not look(table, plan, part(q, nq * frame, nq, 0.0), still, still, none, memory):
+    nq, nv, width = plan[NQ], plan[NV], plan[WIDTHS + task]
+    frames = out.size // width
+    limit, certain, speed = limits
+    if q.size != nq * frames or qd.size != nv * frames or tau.size != nv * frames:
+        return 0, WRONG_SIZE
+    memory = np.empty(plan[MEMORY])
+    for frame in range(frames):
+        x, v = part(q, nq * frame, nq, 0.0), part(qd, nv * frame, nv, 0.0)
+        forces, answer = part(tau, nv * frame, nv, 0.0), part(out, width * frame, width, 0.0)
+        felt = part(loads, plan[LOADS] * frame, plan[LOADS], 0.0) if loads.size > 3 else loads
+        moving = v if task == MOTION else forces
+        if not look(table, plan, x, v, moving, felt, memory):
             return frame, NOT_USABLE
-        if not sweep_inwards(table, plan, still, memory):
+        if task == GAPS:
+            if not write_gaps(plan, memory, answer):
+                return frame, NOT_USABLE
+            continue
+        if task == MOTION and not largest(table, plan, memory, 3) <= limit:
+            return frame, OPEN
+        if not comply(table, plan, forces, felt, 0.0, memory):
             return frame, PIVOT
-        comply(table, plan, none, 0.0, memory)
-        inverse = room(memory, plan[INVERSE0])
-        for k in range(min(held * held, inverses.size)):
-            inverses[k] = inverse[k]
+        if task == MOTION:
+            gain = math.sqrt(largest(table, plan, memory, 5))
+            if not gain < math.inf:
+                return frame, NOT_USABLE
+            fastest = speed_of_ends(table, plan, memory, speed)
+            if not largest(table, plan, memory, 4) <= limit * (fastest + gain):
+                return frame, OPENING
+        if task == COMPLIANCE:
+            inverse = room(memory, plan[INVERSE0])
+            for k in range(width):
+                answer[k] = inverse[k]
+            continue
         if not factor_scaled(table, plan, memory, certain):
             return frame, DEPENDENT
-        to = 3 * frame
-        out[to] = log_compliance(plan, memory)
-        out[to + 1] = 0.0
-        for c in range(plan[CHAINS]):
-            at, own = chain_of(table, plan, c)
-            work = room(memory, plan[at + UNITS])
-            out[to + 1] += log_pivots(own, work)
-            hold(own, work)
-        comply(table, plan, none, 1.0, memory)
-        if not factor_scaled(table, plan, memory, 0.0):
-            return frame, DEPENDENT
-        out[to + 2] = log_compliance(plan, memory)
+        if task == LOGARITHMS:
+            if not logarithms(table, plan, forces, felt, memory, answer):
+                return frame, DEPENDENT
+            continue
+        multipliers(plan, memory, 5 if task == MOTION else 2 + task)
+        if not moved(table, plan, moving, felt, memory, part(qdd, nv * frame, nv, 0.0), answer):
+            return frame, NOT_USABLE
     return DONE, DONE
 
 
@@ -937,7 +925,7 @@ def determinants(table, plan, q, certain, out, inverses):
 def only_states() -> Any:
     """Return `states` for the arrays that it takes: it refuses others with a TypeError."""
     numbers = types.UniTuple(types.float64, 3), types.int64
-    whole = types.Array(types.int64, 1, "C")
+    whole: Any = types.Array(types.int64, 1, "C")
     states.compile((FLOATS, whole, *(FLOATS,) * 4, *numbers, FLOATS, FLOATS))
     states.disable_compile()
     return states

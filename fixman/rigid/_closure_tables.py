@@ -14,13 +14,11 @@ from fixman.rigid._linkage import Closure, Linkage
 
 
 class Tables:
-    """Numbers and integers of a linkage, and the kernel that has been compiled."""
-
-    states: Any = None
+    """Numbers and integers of a linkage."""
 
     def __init__(self, linkage: Linkage) -> None:
         plans = [articulated_body._plan(arm) for arm in linkage.chains]
-        self.nq, self.nv, self.wrenches = linkage.nq, linkage.nv, 6 * len(linkage.closures)
+        self.nv, self.wrenches = linkage.nv, 6 * len(linkage.closures)
         ends = np.zeros((len(linkage._ends), kernel.END))
         for k, end in enumerate(linkage._ends):
             ends[k, :9], ends[k, 9:12] = np.ravel(end.axes), end.point
@@ -31,6 +29,7 @@ class Tables:
         self.table = np.concatenate(parts)
         starts = np.cumsum([0, *(part.size for part in parts)]).tolist()
         self.plan = _integers(linkage, plans, starts)
+        self.states = kernel.only_states()
 
 
 def _integers(linkage: Linkage, plans: list[Any], starts: list[int]) -> Any:
@@ -41,6 +40,7 @@ def _integers(linkage: Linkage, plans: list[Any], starts: list[int]) -> Any:
     head[kernel.LOADS] = 3 * len(plans) + 6 * linkage.n
     head[kernel.END0], head[kernel.ROW0] = starts[len(plans)], starts[len(plans) + 2]
     head[kernel.CHAIN0] = kernel.HEAD
+    head[kernel.WIDTHS : kernel.HEAD] = widths(linkage)
     first = kernel.HEAD + kernel.CHAIN * len(plans)
     records: list[int] = []  # after those of the chains
     chains = np.zeros((len(plans), kernel.CHAIN), dtype=np.int64)
@@ -98,7 +98,15 @@ def _turns(closure: Closure) -> int:
     return {0: kernel.ALL_TURNS, 1: sum(free), 3: kernel.NO_TURNS}[len(free)]
 
 
+def widths(linkage: Linkage) -> list[int]:
+    """How many numbers each task writes for a state."""
+    held, forces = linkage.held, 6 * len(linkage.closures)
+    return [forces, forces, forces, 2 * held, held * held, 3]
+
+
 def tables(linkage: Linkage) -> Tables:
-    if "closed" not in linkage._tables:
-        linkage._tables["closed"] = Tables(linkage)
-    return linkage._tables["closed"]  # type: ignore[no-any-return]
+    # Where `forward_dynamics` does not find it before springs and dampers are added.
+    name = "closed, passive" if any(arm._passive for arm in linkage.chains) else "closed"
+    if name not in linkage._tables:
+        linkage._tables[name] = Tables(linkage)
+    return linkage._tables[name]  # type: ignore[no-any-return]

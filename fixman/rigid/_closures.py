@@ -20,7 +20,10 @@ from fixman.kernels.articulated_body import DONE
 from fixman.rigid import articulated_body, kinematics
 from fixman.rigid._closure_tables import tables
 from fixman.rigid._linkage import Linkage
+from fixman.rigid.joints import passive_forces
 from fixman.rigid.kinematics import LOST
+
+AT_REST = np.zeros(3)  # gravity, and no forces
 
 # --- arguments --------------------------------------------------------------------------------
 
@@ -54,88 +57,74 @@ def in_chain(linkage: Linkage, c: int) -> Iterator[None]:
         raise
 
 
+def driven(linkage: Linkage, q: Array, qd: Array, tau: Array) -> Array:
+    """Add the forces of springs and dampers."""
+    parts = []
+    for c, arm, x, v, t in chains(linkage, q, qd, tau):
+        with in_chain(linkage, c):
+            parts.append(t + passive_forces(arm, x, v) if arm._passive else t)
+    return np.concatenate(parts, axis=-1)
+
+
 # --- answers of the kernels ---------------------------------------------------------------------
 
 
-def respond(
-    linkage: Linkage, state: tuple[Array, Array, Array], loads: Array, limit: float, task: int
+def answers(
+    linkage: Linkage,
+    task: int,
+    state: tuple[Array, Array, Array],
+    loads: Array = AT_REST,
+    limit: float = np.inf,
 ) -> tuple[Array, Array]:
-    """Accelerations and wrenches of states q, q̇, τ with the same batch axes; see `kernel.states`.
+    """What `kernel.states` finds for q, q̇, τ with the same batch axes: (..., nv) and (..., width).
 
     What the kernel doubts is looked at here, and then not again.
     """
     found, lead = tables(linkage), state[0].shape[:-1]
-    found.states = kernel.only_states()
     flat = [np.ascontiguousarray(part).reshape(-1, part.shape[-1]) for part in state]
-    frames = len(flat[0])
-    qdd, w = np.empty((frames, linkage.nv)), np.empty((frames, found.wrenches))
+    frames, width = len(flat[0]), int(found.plan[kernel.WIDTHS + task])
+    qdd, out = np.empty((frames, linkage.nv)), np.empty((frames, width))
 
     def run(first: int, last: int, certain: float, speed: float) -> tuple[int, int]:
         parts = [part[first:last].ravel() for part in flat]
         felt = loads if loads.ndim == 1 else loads[first:last].ravel()
-        to = qdd[first:last].ravel(), w[first:last].ravel()
+        to = qdd[first:last].ravel(), out[first:last].ravel()
         limits = limit, certain, speed
-        answer = found.states(found.table, found.plan, *parts, felt, limits, task, *to)
-        return first + int(answer[0]), int(answer[1])
+        frame, why = found.states(found.table, found.plan, *parts, felt, limits, task, *to)
+        return first + frame, why
 
     frame, why = run(0, frames, kernel.CERTAIN, 0.0)
     while why != DONE:
         certain, speed = kernel.CERTAIN, -1.0
-        q, qd = (part[frame].reshape(part.shape[-1:]) for part in flat[:2])
-        where = _arrays.frame_index(frame, lead)
         while why != DONE:
             if why == kernel.OPENING and speed < 0.0:
-                speed = _speed(linkage, q, qd)
+                speed = _speed(linkage, flat[0][frame], flat[1][frame])
             elif why == kernel.DEPENDENT and certain > 0.0:
-                require_definite(linkage, q, where)
+                require_definite(linkage, flat[0][frame], _arrays.frame_index(frame, lead))
                 certain = 0.0
             else:
                 raise _refusal(linkage, state, loads, why, frame)
             _, why = run(frame, frame + 1, certain, max(speed, 0.0))
         frame, why = run(frame + 1, frames, kernel.CERTAIN, 0.0)
-    return qdd.reshape(*lead, linkage.nv), w.reshape(*lead, len(linkage.closures), 6)
+    return qdd.reshape(*lead, linkage.nv), out.reshape(*lead, width)
 
 
-def gaps(linkage: Linkage, q: Array, qd: Array) -> tuple[Array, Array]:
-    """Gaps and their rates, (..., held) each."""
-    found, lead = tables(linkage), q.shape[:-1]
-    out = np.empty((*lead, 2, linkage.held))
-    bad = kernel.gaps(
-        found.table, found.plan, *(np.ascontiguousarray(x).ravel() for x in (q, qd)), out.ravel()
-    )
-    if bad != DONE:
-        for c, arm, x, v in chains(linkage, q, qd):
-            with in_chain(linkage, c):
-                kinematics.frames(arm, x, v)
-        raise _arrays.overflow("gaps", int(bad), lead)
-    return out[..., 0, :], out[..., 1, :]
+def gaps(linkage: Linkage, q: Array, qd: Array | None = None) -> Array:
+    """Gaps (..., held), or their rates."""
+    rest = np.zeros((*q.shape[:-1], linkage.nv))
+    out = answers(linkage, kernel.GAPS, (q, rest if qd is None else qd, rest))[1]
+    return out[..., : linkage.held] if qd is None else out[..., linkage.held :]
 
 
-def determinants(linkage: Linkage, q: Array) -> Array:
+def logarithms(linkage: Linkage, q: Array) -> Array:
     """ln det Λ⁻¹, ln det ℳ of the open chains, ln det A Aᵀ: (..., 3)."""
-    found, lead = tables(linkage), q.shape[:-1]
-    flat = np.ascontiguousarray(q).reshape(-1, linkage.nq)
-    out, none = np.empty((len(flat), 3)), np.empty(0)
-    first, certain = 0, kernel.CERTAIN
-    while first < len(flat):
-        last = len(flat) if certain else first + 1
-        part = flat[first:last].ravel(), certain, out[first:last].ravel(), none
-        frame, why = kernel.determinants(found.table, found.plan, *part)
-        if why == DONE:
-            first, certain = last, kernel.CERTAIN
-            continue
-        first += int(frame)
-        if why != kernel.DEPENDENT or not certain:
-            rest = np.zeros((*lead, linkage.nv))
-            raise _refusal(linkage, (q, rest, rest), np.zeros(3), int(why), first)
-        require_definite(linkage, flat[first], _arrays.frame_index(first, lead))
-        certain = 0.0
-    return out.reshape(*lead, 3)
+    rest = np.zeros((*q.shape[:-1], linkage.nv))
+    return answers(linkage, kernel.LOGARITHMS, (q, rest, rest))[1]
 
 
 def correction(linkage: Linkage, q: Array, qd: Array, task: int) -> Array:
     """Rates −ℳ⁻¹ Aᵀ Λ gap, of the least kinetic energy that moves closures by −gap, or its rate."""
-    return respond(linkage, (q, qd, np.zeros_like(qd)), np.zeros(3), np.inf, task)[0]
+    return answers(linkage, task, (q, qd, np.zeros_like(qd)))[0]
 
 
 # --- what a kernel doubts -----------------------------------------------------------------------
@@ -156,9 +145,8 @@ def require_definite(linkage: Linkage, q: Array, frame: Any) -> None:
     Rows are scaled by what the bodies would do if nothing else held them: the trace of Ω, its
     moments taken into forces by the size of the bodies.
     """
-    found, held = tables(linkage), linkage.held
-    inverse, room = np.empty(held * held), np.empty(3)
-    kernel.determinants(found.table, found.plan, q, np.inf, room, inverse)
+    rest, held = np.zeros(linkage.nv), linkage.held
+    inverse = answers(linkage, kernel.COMPLIANCE, (q, rest, rest))[1]
     if not np.isfinite(inverse).all():
         raise _arrays.overflow("compliance of the closures", 0, ())
     free = np.zeros((len(linkage._ends), 2))
@@ -188,10 +176,10 @@ def _refusal(
     q, qd, tau = state
     lead = q.shape[:-1]
     if why in (kernel.OPEN, kernel.OPENING):
-        what, which = ("position", 0) if why == kernel.OPEN else ("rate", 1)
+        what, rates = ("position", None) if why == kernel.OPEN else ("rate", qd)
+        off = gaps(linkage, q, rates).reshape(-1, linkage.held)[frame]
         return FrameError(
-            f"the {what}s do not close: "
-            + named(linkage, gaps(linkage, q, qd)[which].reshape(-1, linkage.held)[frame]),
+            f"the {what}s do not close: {named(linkage, off)}",
             ": `project` gives positions and rates that close",
             frame=_arrays.frame_index(frame, lead),
         )

@@ -150,7 +150,9 @@ def forward_dynamics(
         parts = [(g, W[:, 6 * i : 6 * j]) for i, j in pairwise(linkage._offsets["n"])]
         loads = np.concatenate([part for pair in parts for part in pair], axis=1)
     limit = _arrays.positive(tolerance, "tolerance")
-    return ClosedMotion(*closures.respond(linkage, (q, qd, tau), loads, limit, kernel.MOTION))
+    state = q, qd, closures.driven(linkage, q, qd, tau)
+    qdd, out = closures.answers(linkage, kernel.MOTION, state, loads, limit)
+    return ClosedMotion(qdd, out.reshape(*out.shape[:-1], len(linkage.closures), 6))
 
 
 def gap(linkage: Linkage, q: ArrayLike, qd: ArrayLike | None = None) -> Array:
@@ -170,9 +172,9 @@ def gap(linkage: Linkage, q: ArrayLike, qd: ArrayLike | None = None) -> Array:
     """
     if qd is None:
         (q,) = closures.arguments(linkage, q=q)
-        return closures.gaps(linkage, q, np.zeros((*q.shape[:-1], linkage.nv)))[0]
+        return closures.gaps(linkage, q)
     q, qd = closures.arguments(linkage, q=q, qd=qd)
-    return closures.gaps(linkage, q, qd)[1]
+    return closures.gaps(linkage, q, qd)
 
 
 def integrate(linkage: Linkage, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) -> Array:
@@ -230,7 +232,7 @@ def project(
     limit = _arrays.positive(tolerance, "tolerance")
     rest = np.zeros_like(qd)
     for _ in range(ROUNDS):
-        gap, _ = closures.gaps(linkage, q, rest)
+        gap = closures.gaps(linkage, q)
         size = np.abs(gap / linkage._units).max(-1)
         far = size > limit
         if not far.any():
@@ -273,7 +275,7 @@ def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
         As `forward_dynamics`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    return np.asarray(closures.determinants(linkage, q) @ [1.0, 1.0, -1.0])[()]
+    return np.asarray(closures.logarithms(linkage, q) @ [1.0, 1.0, -1.0])[()]
 
 
 def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
@@ -285,7 +287,7 @@ def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
     as in `partition.logdet_hard`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    total = closures.determinants(linkage, q)[..., 0]
+    total = closures.logarithms(linkage, q)[..., 0]
     for c, arm, x in closures.chains(linkage, q):
         with closures.in_chain(linkage, c):
             total = total + partition.logdet_hard(arm, x)
