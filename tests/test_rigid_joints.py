@@ -7,15 +7,20 @@ import numpy as np
 import pytest
 
 from fixman.errors import SingularConstraintError
+from fixman.kernels.rigid_statistics import thermal_frames
 from fixman.rigid import (
     SerialChain,
     articulated_body,
+    closed,
     composite_body,
     denoc,
     joints,
     kinematics,
     newton_euler,
+    partition,
+    spatial,
     spatial_operators,
+    statistics,
 )
 from oracles import error
 from rigid_oracles import move, random_q
@@ -197,6 +202,7 @@ ALGORITHMS = {
     ),
     "denoc": denoc.forward_dynamics,
     "composite bodies": composite_body.forward_dynamics,
+    "partition": partition.forward_dynamics,
 }
 
 
@@ -238,4 +244,103 @@ def test_a_rotor_moves_a_joint_that_moves_no_mass():
     expected = dense(light, motion, {})
     assert error(articulated_body.forward_dynamics(light, *motion), expected) <= 1e-11
     for name, algorithm in ALGORITHMS.items():
-        assert error(algorithm(light, *motion), expected) <= 1e-10, name
+        if name != "partition":  # which asks for mass
+            assert error(algorithm(light, *motion), expected) <= 1e-10, name
+
+
+# --- the partition ---------------------------------------------------------------------------
+
+
+def test_rotors_are_further_rows_of_the_hard_block():
+    for seed in range(10):
+        arm, (q, _, _), _ = state(seed)
+        M = composite_body.inertia_matrix(arm, q)
+        assert partition.logdet_mass(arm, q) == pytest.approx(np.linalg.slogdet(M)[1], abs=1e-10)
+        H = partition.hard_block(arm, q).to_dense()
+        assert len(H) == 6 * arm.n - np.count_nonzero(arm.armature == 0)
+        expected = np.linalg.slogdet(H)[1]
+        assert partition.logdet_hard(arm, q) == pytest.approx(expected, abs=1e-10)
+        bodies = [
+            np.linalg.slogdet(block)[1]
+            for block in spatial.inertia(arm.masses, arm.centres, arm.inertias)
+        ]
+        rotors = np.log(arm.armature[arm.armature > 0]).sum()
+        assert sum(bodies) + rotors + expected == pytest.approx(np.linalg.slogdet(M)[1], abs=1e-10)
+
+
+def test_some_axes_of_a_ball_may_have_rotors():
+    for seed in range(8):
+        arm, motion, loads = state(seed, joints=("spherical",))
+        keep = np.random.default_rng(seed).random(arm.nv) < 0.5
+        arm = replace(arm, armature=np.where(keep, 0.3, 0.0))
+        expected = dense(arm, motion, loads)
+        found = articulated_body.forward_dynamics(arm, *motion, **loads)
+        assert error(found, expected) <= 1e-11, seed
+        for name, algorithm in ALGORITHMS.items():
+            assert error(algorithm(arm, *motion, **loads), expected) <= 1e-10, (seed, name)
+
+
+def test_joint_wrenches_are_what_the_bodies_feel():
+    for seed in range(10):
+        arm, (q, qd, tau), loads = state(seed)
+        qdd = articulated_body.forward_dynamics(arm, q, qd, tau, **loads)
+        expected = newton_euler.joint_wrenches(arm, q, qd, qdd, **loads)
+        found = partition.joint_wrenches(arm, q, qd, tau, **loads)
+        assert error(found, expected) <= 1e-10, seed
+
+
+# --- statistics ------------------------------------------------------------------------------
+
+
+def test_thermal_rates_and_fixman_torque_have_rotors_in_their_matrix():
+    for seed in range(8):
+        arm, (q, _, _), _ = state(seed)
+        rows = np.eye(arm.nv)
+        assert thermal_frames(arm._kinds, arm._table, np.tile(q, (arm.nv, 1)), rows) == -1
+        wanted = np.linalg.inv(composite_body.inertia_matrix(arm, q))
+        assert error(rows.T @ rows, wanted) <= 1e-10, seed
+        torque = statistics.fixman_torque(arm, q, kT=2.0)
+        for k in range(arm.nv):
+            step = np.eye(arm.nv)[k]
+            ahead, behind = (
+                statistics.fixman_potential(arm, move(arm, q, step, dt), 2.0)
+                for dt in (1e-4, -1e-4)
+            )
+            assert torque[k] == pytest.approx((behind - ahead) / 2e-4, abs=2e-6), (seed, k)
+
+
+def test_langevin_refuses_dampers():
+    arm = replace(SerialChain.random(2, 1, joints=("revolute",)), damping=0.1)
+    with pytest.raises(ValueError, match="dampers of the joints would cool the chain"):
+        statistics.langevin(arm, [0.1, 0.2], 0.01, 2)
+
+
+# --- closed chains ---------------------------------------------------------------------------
+
+
+def test_closed_chains_agree_with_dense():
+    """Two bodies of one chain, pinned: M θ̈ + Aᵀ f = τ + passive forces − bias, A θ̈ = −Ȧ θ̇."""
+    rng = np.random.default_rng(7)
+    arm = sprung(geared(SerialChain.random(9, rng), rng), rng)
+    q, tau = random_q(arm, rng), rng.normal(size=arm.nv)
+    qd = np.zeros(arm.nv)
+    R, x = kinematics.frames(arm, q)
+    point = R[2].T @ (x[8] - x[2])
+    linkage = closed.Linkage(arm, closed.Closure(closed.End(2, point), 8, "ball"))
+    A = kinematics.jacobian(arm, q, 2, point)[:3] - kinematics.jacobian(arm, q, 8)[:3]
+    M = composite_body.inertia_matrix(arm, q)
+    bias = newton_euler.inverse_dynamics(arm, q, qd, 0 * qd, gravity=GRAVITY)
+    matrix = np.block([[M, A.T], [A, np.zeros((3, 3))]])
+    expected = np.linalg.solve(matrix, np.append(tau - bias, np.zeros(3)))[: arm.nv]
+    found = closed.forward_dynamics(linkage, q, qd, tau, gravity=GRAVITY).qdd
+    assert error(found, expected) <= 1e-11
+    # Springs do not pull where only positions are corrected.
+    off = kinematics.integrate(arm, q, rng.normal(size=arm.nv), 1e-3)
+    back, _ = closed.project(linkage, off)
+    gap = np.subtract(kinematics.position(arm, back, 2, point), kinematics.position(arm, back, 8))
+    assert np.abs(gap).max() <= 1e-9
+    inverse = np.linalg.inv(composite_body.inertia_matrix(arm, off))
+    B = kinematics.jacobian(arm, off, 2, point)[:3] - kinematics.jacobian(arm, off, 8)[:3]
+    gap = np.subtract(kinematics.position(arm, off, 2, point), kinematics.position(arm, off, 8))
+    way = -inverse @ B.T @ np.linalg.solve(B @ inverse @ B.T, gap)
+    assert error(kinematics.difference(arm, off, back), way) <= 0.02

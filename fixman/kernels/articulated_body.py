@@ -46,10 +46,10 @@ from fixman.kernels.links import (
     SPHERICAL,
     added,
     carried,
+    held_turn,
+    mirrored,
     past_ball,
     past_geared_ball,
-    past_geared_slide,
-    past_geared_turn,
     past_turn,
     rotation,
 )
@@ -368,10 +368,10 @@ def push(inertia, work, row):
 
 
 @step
-def free_z_turn(inertia, tau, row, work):
+def free_z_turn(inertia, tau, D, row, work):
     """Take the motion about z out; n_z is then the torque."""
-    store(work, row + 12, inertia[0][5])
-    (A, B, C, n, f), g, h, k = past_turn(*inertia, tau, inertia[0][5])
+    store(work, row + 12, D)
+    (A, B, C, n, f), g, h, k = past_turn(*inertia, tau, D)
     cx, cy, c = load(work, row, k), load(work, row + 1, k), load3(work, row + 2, k)
     store_all(work, row + 5, (g[0], g[1], *h, k))
     g, h = times(B, c), times_symmetric(C, c)
@@ -380,11 +380,11 @@ def free_z_turn(inertia, tau, row, work):
 
 
 @step
-def free_z_slide(inertia, tau, row, work):
+def free_z_slide(inertia, tau, D, row, work):
     """Take the motion along z out; f_z is then the joint's force."""
-    (C, B, A, f, n), h, g, k = past_turn(*mirrored(inertia), tau, inertia[2][5])
-    B = transposed(B)
-    store(work, row + 12, inertia[2][5])
+    store(work, row + 12, D)
+    moved, h, g, k = past_turn(*mirrored(*inertia), tau, D)
+    A, B, C, n, f = mirrored(*moved)
     c = load3(work, row + 2, k)
     store_all(work, row + 5, (*g, h[0], h[1], k))
     n = tuple(n[i] + B[3 * i] * c[0] + B[3 * i + 1] * c[1] for i in range(3))
@@ -392,42 +392,28 @@ def free_z_slide(inertia, tau, row, work):
 
 
 @step
-def mirrored(inertia):
-    """The same with forces before moments."""
-    A, B, C, n, f = inertia
-    return C, transposed(B), A, f, n
+def held_z_turn(before, inertia, tau, J, row, work):
+    """What `free_z_turn` leaves of a body ``before`` that a rotor holds."""
+    D = load(work, row + 12, tau)
+    (A, B, C, n, f), ρ, share = held_turn(before, inertia, tau, J, D)
+    store_all(work, row + 13, (ρ, share))
+    cx, cy, c = load(work, row, tau), load(work, row + 1, tau), load3(work, row + 2, tau)
+    z = n[2] + A[2] * cx + A[4] * cy + inner((B[6], B[7], B[8]), c)
+    return A, B, C, (n[0], n[1], z), f
 
 
 @step
-def accelerated(inertia, angular, linear):
-    """Add to the bias force what the bias accelerations need."""
-    A, B, C, n, f = inertia
-    n = plus(n, plus(times_symmetric(A, angular), times(B, linear)))
-    return A, B, C, n, plus(f, plus(back(B, angular), times_symmetric(C, linear)))
-
-
-@step
-def geared_z_turn(inertia, tau, J, row, work):
-    """`free_z_turn` of a joint with armature."""
-    D = inertia[0][5] + J
-    inertia, g, h, k = past_geared_turn(*inertia, tau, J)
-    angular = load(work, row, k), load(work, row + 1, k), 0.0 * k
-    inertia = accelerated(inertia, angular, load3(work, row + 2, k))
-    store_all(work, row + 5, (g[0], g[1], *h, k))
-    store_all(work, row + 12, (D, J / D, g[2]))
-    return inertia
-
-
-@step
-def geared_z_slide(inertia, tau, J, row, work):
-    """`free_z_slide` of a joint with armature."""
-    D = inertia[2][5] + J
-    inertia, g, h, k = past_geared_slide(*inertia, tau, J)
-    angular = load(work, row, k), load(work, row + 1, k), 0.0 * k
-    inertia = accelerated(inertia, angular, load3(work, row + 2, k))
-    store_all(work, row + 5, (*g, h[0], h[1], k))
-    store_all(work, row + 12, (D, J / D, h[2]))
-    return inertia
+def held_z_slide(before, inertia, tau, J, row, work):
+    """What `free_z_slide` leaves of a body ``before`` that a rotor holds."""
+    D = load(work, row + 12, tau)
+    moved, ρ, share = held_turn(mirrored(*before), mirrored(*inertia), tau, J, D)
+    A, B, C, n, f = mirrored(*moved)
+    store_all(work, row + 13, (ρ, share))
+    cx, cy, c = load(work, row, tau), load(work, row + 1, tau), load3(work, row + 2, tau)
+    z = f[2] + B[2] * cx + B[5] * cy + inner((C[2], C[4], C[5]), c)
+    # z of c is the only part that `free_z_slide` has left out of the rest
+    n = tuple(n[i] + B[3 * i + 2] * c[2] for i in range(3))
+    return A, B, C, n, (f[0] + C[2] * c[2], f[1] + C[4] * c[2], z)
 
 
 @step
@@ -454,17 +440,16 @@ def geared_ball_inwards(table, at, inertia, tau, least, row, work):
     """`ball_inwards` of a joint with armature."""
     J = constants6(table, at + ROTORS)
     D = summed(inertia[0], J)
-    inertia, K, spin, d, (V, _) = past_geared_ball(*inertia, tau, J)
+    (A, B, C, n, f), K, spin, d, V = past_geared_ball(*inertia, tau, J)
     good = above(d[0], least) & above(d[1], least) & above(d[2], least)
     good = good & above(d[1], LOST * D[3]) & above(d[2], LOST * D[5])
-    c, E = load6(work, row + 9, d[0]), load9(work, row, d[0])
-    A, B, C, n, f = accelerated(inertia, c[:3], c[3:])
+    E, u, c = load9(work, row, d[0]), load3(work, row + 9, d[0]), load3(work, row + 12, d[0])
     store_all(work, row + 15, spin)
     store_all(work, row + 21, (*K, *D, *V))
+    n = plus(n, plus(times_symmetric(A, u), times(B, c)))
+    f = times(E, plus(f, plus(back(B, u), times_symmetric(C, c))))
     r = constants(table, at + PLACE)
-    f = times(E, f)
-    n = plus(times(E, n), outer(r, f))
-    return (*carried(E, r, A, B, C), n, f), inner(r, r), good
+    return (*carried(E, r, A, B, C), plus(times(E, n), outer(r, f)), f), inner(r, r), good
 
 
 @step
@@ -571,20 +556,21 @@ def inwards(table, tau, frame, work, zero):
             inertia = push(inertia, work, row + 5)
             torque = take(tau, at_v, nv, zero)
             J = table[at + ARMATURE]
+            before = inertia
             if kind == REVOLUTE:
-                if not above(inertia[0][5] + J, least):
+                D = inertia[0][5] + J
+                if not above(D, least):
                     return lost(i, least)
-                if J == 0.0:
-                    inertia = free_z_turn(inertia, torque, row, work)
-                else:
-                    inertia = geared_z_turn(inertia, torque, J, row, work)
+                inertia = free_z_turn(inertia, torque, D, row, work)
+                if J != 0.0:
+                    inertia = held_z_turn(before, inertia, torque, J, row, work)
             else:
-                if not above(inertia[2][5] + J, 4.0 * EPS * trace_C):
+                D = inertia[2][5] + J
+                if not above(D, 4.0 * EPS * trace_C):
                     return lost(i, trace_C)
-                if J == 0.0:
-                    inertia = free_z_slide(inertia, torque, row, work)
-                else:
-                    inertia = geared_z_slide(inertia, torque, J, row, work)
+                inertia = free_z_slide(inertia, torque, D, row, work)
+                if J != 0.0:
+                    inertia = held_z_slide(before, inertia, torque, J, row, work)
             if i > 0:
                 inertia = screw_inwards(table, at, i, m + i, inertia, work, row)
                 b = table[at + ALONG_Y]
