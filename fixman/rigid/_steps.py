@@ -190,12 +190,14 @@ class _Closures:
         self.turning = linkage._turning
         found = _closure_tables.tables(self.soft)
         self.tables = found.table, found.plan
-        self.room = np.zeros(linkage.nv), np.zeros(3), np.empty(found.plan[rigid_closed.MEMORY])
+        memory = np.empty(found.plan[rigid_closed.MEMORY])
+        wrenches = np.empty(6 * len(linkage.closures))
+        self.room = np.zeros(linkage.nv), np.zeros(3), memory, wrenches
 
     def pull(self, q: Array, end: Array, dt: float) -> Array:
         """Return rates at q, of the least energy, that close the gap at the end of a step."""
         out = np.empty(self.linkage.nv)
-        gap, _ = _closures.gaps(self.linkage, end, self.room[0])
+        gap = _closures.gaps(self.linkage, end)
         for certain in (rigid_closed.CERTAIN, 0.0):
             given = *self.room, certain
             code = rigid_closed_motion.pull(*self.tables, q, gap / dt, given, out)
