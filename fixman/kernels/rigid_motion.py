@@ -38,6 +38,8 @@ from fixman.kernels.vectors import outer, plus, scaled
 
 NOT_SETTLED, TOO_FAST = -4, -5
 ROUNDS = 100
+WAIT = 4.0  # rounds without progress that show rounding, of rates to LOOSE at most
+LOOSE = 1e-7
 FASTEST = math.pi  # that a joint may turn in a step
 EPS = 2.0**-52
 STILL = (0.0, 0.0, 0.0)
@@ -223,6 +225,16 @@ def balance(chain, springs, middle, force, room):
 
 
 @jit
+def too_fast(chain, v, dt):
+    """Whether a joint turns by more than half a turn."""
+    turning = chain[4][2]
+    fastest = 0.0
+    for k in range(v.size):
+        fastest = max(fastest, turning[k] * abs(v[k]))
+    return dt * fastest > FASTEST
+
+
+@jit
 def improve(chain, springs, p0, middle, force, dt, room):
     """One round of Newton's method for the rates in the middle; how far they moved, or why not.
 
@@ -238,7 +250,8 @@ def improve(chain, springs, p0, middle, force, dt, room):
         r[k] -= p[k]
     code = respond(soft, q_m, r, work, p)
     if code != DONE:
-        return 0.0, code
+        # Far out, inertia is lost to rounding.
+        return 0.0, TOO_FAST if too_fast(chain, v_m, dt) else code
     change = 0.0
     for k in range(p.size):
         v_m[k] += p[k]
@@ -247,12 +260,18 @@ def improve(chain, springs, p0, middle, force, dt, room):
 
 
 @jit
-def settled(n, middle, change, before, dt):
+def settled(n, middle, change, progress, dt):
     """Whether nothing but rounding is left of the rates of n bodies, which moved by ``change``.
 
-    ``before``: how far they moved in the round before, 0 in the first.
+    ``progress``: how far they moved in the round before, how far at least, and how many rounds ago
+    that was; infinities in the first round.
     """
     q_m, v_m = middle
+    before = progress[0]
+    progress[0] = change
+    progress[2] += 1.0
+    if change < 0.5 * progress[1]:
+        progress[1], progress[2] = change, 0.0
     speed, reach = 0.0, 1.0
     for k in range(v_m.size):
         speed = max(speed, abs(v_m[k]))
@@ -262,22 +281,19 @@ def settled(n, middle, change, before, dt):
     noise = EPS * (1.0 + float(n) ** 3 / 16.0) * speed
     if change <= 4.0 * EPS * speed:
         return True
-    if change < before:
-        return change * change <= noise * (before - change)
-    return before > 0.0 and change <= 1000.0 * (noise + EPS * reach / dt)
+    if change < before < np.inf and change * change <= noise * (before - change):
+        return True
+    return progress[2] >= WAIT and progress[1] <= LOOSE * speed + 1000.0 * EPS * reach / dt
 
 
 @jit
 def finish(chain, springs, state, middle, force, dt, room):
     """From the middle to the end of a step: coordinates, momenta, and of those the rates."""
-    table, _, kinds, _, (_, _, turning, _) = chain
+    table, _, kinds, _, _ = chain
     q, v = state
     q_m, v_m = middle
     work, _, (p, f, r) = room
-    fastest = 0.0
-    for k in range(v.size):
-        fastest = max(fastest, turning[k] * abs(v_m[k]))
-    if dt * fastest > FASTEST:
+    if too_fast(chain, v_m, dt):
         return TOO_FAST
     glide(kinds, q, v_m, dt, q_m, q_m)
     if not balance(chain, springs, middle, force, room):
@@ -309,19 +325,18 @@ def impulse(chain, q, w, room, p0):
 @jit
 def midpoint(chain, springs, state, force, dt, room):
     """One step.  Nothing is remembered, so that a run can be continued from a frame."""
-    middle, p0, one = room
+    middle, p0, one, progress = room
     code = begin(chain, state, middle, one, p0)
     if code != DONE:
         return code
-    before = 0.0
+    progress[:] = np.inf
     for _ in range(ROUNDS):
         glide(chain[2], state[0], middle[1], dt, middle[0], middle[0])
         change, code = improve(chain, springs, p0, middle, force, dt, one)
         if code != DONE:
             return code
-        if settled(chain[2].size, middle, change, before, dt):
+        if settled(chain[2].size, middle, change, progress, dt):
             return finish(chain, springs, state, middle, force, dt, one)
-        before = change
     return NOT_SETTLED
 
 
@@ -331,9 +346,9 @@ def midpoint(chain, springs, state, force, dt, room):
 @jit
 def euler(chain, springs, state, force, dt, room):
     """One linearly implicit step: springs as they are when all has moved on for dt."""
-    _, soft, kinds, _, (gravity, _, turning, _) = chain
+    _, soft, kinds, _, (gravity, _, _, _) = chain
     q, v = state
-    (q_m, _), a, ((work, _, _), _, (_, f, _)) = room
+    (q_m, _), a, ((work, _, _), _, (_, f, _)), _ = room
     for k in range(f.size):
         f[k] = force[k]
     if springs is not None:
@@ -346,11 +361,9 @@ def euler(chain, springs, state, force, dt, room):
         return body
     if not accelerations(soft, v, gravity, 0, work, a, 0.0):
         return NOT_USABLE
-    fastest = 0.0
     for k in range(v.size):
         v[k] += dt * a[k]
-        fastest = max(fastest, turning[k] * abs(v[k]))
-    if dt * fastest > FASTEST:
+    if too_fast(chain, v, dt):
         return TOO_FAST
     follow(kinds, q, v, dt, q_m)
     for k in range(q.size):
@@ -360,12 +373,12 @@ def euler(chain, springs, state, force, dt, room):
 
 @jit
 def rooms(table):
-    """Room of one step: q, q̇ in the middle; momenta at the start; work, sweeps and vectors."""
+    """Room of one step: the middle, momenta at the start, work and more, and `settled`'s."""
     n, nq, nv, units = sizes(table, table.size)
     work = np.empty(units), np.zeros(nv), np.zeros(3)
     sweeps = np.empty((n, 12)), np.empty((n, 6)), np.empty((n, 6)), np.empty((n, 6))
     vectors = np.empty(nv), np.empty(nv), np.empty(nv)
-    return (np.empty(nq), np.empty(nv)), np.empty(nv), (work, sweeps, vectors)
+    return (np.empty(nq), np.empty(nv)), np.empty(nv), (work, sweeps, vectors), np.empty(3)
 
 
 @jit

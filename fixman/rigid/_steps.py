@@ -109,7 +109,7 @@ class Steps:
                 code = kernel.begin(chain, state, middle, self.rooms[c], part)
                 if code != DONE:
                     return k, code
-        changes = np.zeros(len(p0))
+        progress = np.full((len(p0), 3), np.inf)
         for _ in range(kernel.ROUNDS):
             for k in going:
                 for c, ((q, _), (q_m, v_m)) in enumerate(self.pairs(middles, k)):
@@ -120,9 +120,8 @@ class Steps:
                 if code != DONE:
                     return k, code
                 middle = middles[0][k], middles[1][k]
-                if not kernel.settled(self.system.n, middle, change, changes[k], self.dt):
+                if not kernel.settled(self.system.n, middle, change, progress[k], self.dt):
                     still.append(k)
-                changes[k] = change
             going = still
             if not going:
                 return self.finish(middles, forces)

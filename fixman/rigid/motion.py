@@ -25,7 +25,7 @@ from fixman import _arrays
 from fixman._arrays import Array, Lead
 from fixman.kernels import rigid_motion as kernel
 from fixman.kernels.articulated_body import DONE
-from fixman.rigid import _closures, _steps, closed, kinematics, model
+from fixman.rigid import _closures, _steps, articulated_body, closed, kinematics, model
 from fixman.rigid._linkage import Linkage
 from fixman.rigid._steps import Torque
 from fixman.rigid.model import SerialChain
@@ -251,6 +251,7 @@ def _start(
     if isinstance(system, SerialChain):
         given = model.gate(system, q, rates, forces)
         given.require_finite()
+        articulated_body.pivots(system, given.batch(given.q))  # names what has none
         return _Given(system, given.q, given.qd, given.last, given.lead)
     x, v, f = _closures.arguments(system, q=q, qd=rates, tau=forces)
     lead = x.shape[:-1]
