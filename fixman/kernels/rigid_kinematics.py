@@ -307,38 +307,43 @@ def sum_frames(kinds, links, q, qd, out):
 
 
 @jit
+def follow(kinds, x, rate, dt, to):
+    """Coordinates x after the time dt at constant rates; whether x can be used."""
+    at = at_v = 0
+    usable = True
+    for i in range(kinds.size):
+        kind = kinds[i]
+        if kind < SPHERICAL:
+            to[at] = x[at] + dt * rate[at_v]
+        else:
+            E, p, good = joint_motion(kind, x, at)
+            usable = usable and good
+            turn, slide = joint_twist(kind, rate, at_v)
+            angle, axes = unit_vector(scaled(dt, turn))
+            c, s = math.cos(0.5 * angle), math.sin(0.5 * angle)
+            end = at
+            if kind == FREE:
+                rest = 1.0 - 2.0 * s * c / angle if angle > 0.0 else 0.0
+                first = 2.0 * s * s / angle if angle > 0.0 else 0.0
+                p = plus(p, times(E, along_screw(scaled(dt, slide), axes, first, rest)))
+                to[at], to[at + 1], to[at + 2] = p
+                end += 3
+            e, w = times_quaternion(quaternion(x, end), (scaled(s, axes), c))
+            size = 1.0 / math.sqrt(inner(e, e) + w * w)
+            to[end], to[end + 1], to[end + 2] = scaled(size, e)
+            to[end + 3] = size * w
+        at += POSITIONS[kind]
+        at_v += RATES[kind]
+    return usable
+
+
+@jit
 def integrate_frames(kinds, q, qd, dt, out):
     """Follow the rates of every joint for a time dt: exponentials on quaternions and poses."""
-    n = kinds.size
     for frame in range(q.shape[0]):
-        x, rate, to = q[frame], qd[frame], out[frame]
-        at = at_v = 0
-        usable = True
-        for i in range(n):
-            kind = kinds[i]
-            if kind < SPHERICAL:
-                to[at] = x[at] + dt * rate[at_v]
-            else:
-                E, p, good = joint_motion(kind, x, at)
-                usable = usable and good
-                turn, slide = joint_twist(kind, rate, at_v)
-                angle, axes = unit_vector(scaled(dt, turn))
-                c, s = math.cos(0.5 * angle), math.sin(0.5 * angle)
-                end = at
-                if kind == FREE:
-                    rest = 1.0 - 2.0 * s * c / angle if angle > 0.0 else 0.0
-                    first = 2.0 * s * s / angle if angle > 0.0 else 0.0
-                    p = plus(p, times(E, along_screw(scaled(dt, slide), axes, first, rest)))
-                    to[at], to[at + 1], to[at + 2] = p
-                    end += 3
-                e, w = times_quaternion(quaternion(x, end), (scaled(s, axes), c))
-                size = 1.0 / math.sqrt(inner(e, e) + w * w)
-                to[end], to[end + 1], to[end + 2] = scaled(size, e)
-                to[end + 3] = size * w
-            at += POSITIONS[kind]
-            at_v += RATES[kind]
-        if not usable or not_a_number(to) != 0.0:
-            return frame * (n + 1) + n
+        to = out[frame]
+        if not follow(kinds, q[frame], qd[frame], dt, to) or not_a_number(to) != 0.0:
+            return frame * (kinds.size + 1) + kinds.size
     return -1
 
 

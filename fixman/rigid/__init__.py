@@ -1,9 +1,10 @@
 """Serial chains of rigid bodies, one file for each published algorithm.
 
 ``SerialChain`` describes a chain; the submodules answer questions about it in the symbols of
-their papers.  None imports another, but `closed` and `statistics`, which put some together: beyond
-the model they share vector algebra, the placement of joints, the bias and how a joint is taken out
-of an inertia; tests hold them against each other and against oracles that share nothing with them.
+their papers.  None imports another, but `closed`, `motion` and `statistics`, which put some
+together: beyond the model they share vector algebra, the placement of joints, the bias and how a
+joint is taken out of an inertia; tests hold them against each other and against oracles that share
+nothing with them.
 
 ============================  ==================================================================
 `kinematics`                  frames, Jacobians, momentum, steps, operational-space inertia
@@ -15,6 +16,7 @@ of an inertia; tests hold them against each other and against oracles that share
 `spatial_operators`           Rodriguez and Kreutz's innovations factorization
 `partition`                   Fixman's partition, joint wrenches and the mass-metric determinant
 `closed`                      loops, grasps and platforms of chains, by the algorithms above
+`motion`                      motion in time, of chains and closed ones
 `statistics`                  thermal rates, Fixman's torque, Langevin dynamics of the joints
 `urdf`                        chains and names from URDF files
 ============================  ==================================================================
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         denoc,
         joints,
         kinematics,
+        motion,
         newton_euler,
         partition,
         spatial_operators,
@@ -52,6 +55,7 @@ __all__ = [
     "denoc",
     "joints",
     "kinematics",
+    "motion",
     "newton_euler",
     "partition",
     "spatial_operators",

@@ -1,0 +1,41 @@
+"""What holds the closures of a linkage from one end of a step in time to the other."""
+
+from __future__ import annotations
+
+from fixman.kernels import jit
+from fixman.kernels.articulated_body import DONE, NOT_USABLE
+from fixman.kernels.rigid_closed import (
+    DEPENDENT,
+    FACTS,
+    FACTS0,
+    HELD,
+    PIVOT,
+    comply,
+    factor_scaled,
+    look,
+    moved,
+    multipliers,
+    room,
+)
+
+GAP = 3  # where in the facts of a row
+
+
+@jit
+def pull(table, plan, q, gap, given, out):
+    """Rates −ℳ⁻¹ Aᵀ Λ gap into ``out (nv,)``, of one posture and any gap (m,); DONE or why not.
+
+    ``given``: no rates (nv,), no gravity (3,), memory, room for wrenches, and what is `CERTAIN`.
+    """
+    still, none, memory, wrenches, certain = given
+    if not look(table, plan, q, still, still, none, memory):
+        return NOT_USABLE
+    facts = room(memory, plan[FACTS0])
+    for row in range(plan[HELD]):
+        facts[FACTS * row + GAP] = gap[row]
+    if not comply(table, plan, still, none, 0.0, memory):
+        return PIVOT
+    if not factor_scaled(table, plan, memory, certain):
+        return DEPENDENT
+    multipliers(plan, memory, GAP)
+    return DONE if moved(table, plan, still, none, memory, out, wrenches) else NOT_USABLE

@@ -1,0 +1,365 @@
+"""Motion in time: orders, symmetry, energies and momenta, stiff joints, closures, refusals."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from fixman.errors import FrameError, SingularConstraintError
+from fixman.rigid import SerialChain, articulated_body, closed, kinematics, motion
+from fixman.rigid.closed import Closure, End, Linkage
+from fixman.rigid.motion import simulate
+from rigid_oracles import random_q
+
+DOWN = (0.0, -9.81, 0.0)
+GRAVITY = (0.3, -0.2, -9.81)
+
+
+def case(seed, free_base=False, damping=0.0, n=4):
+    """Return a chain with rotors and springs, on which dampers may be, and q and q̇."""
+    rng = np.random.default_rng(seed)
+    arm = SerialChain.random(n, rng, free_base=free_base)
+    stiffness = rng.uniform(0, 5, arm.nv)
+    if free_base:
+        stiffness[:6] = 0.0
+    arm = replace(
+        arm,
+        armature=rng.uniform(0, 1, arm.nv),
+        stiffness=stiffness,
+        damping=damping * rng.uniform(0, 1, arm.nv),
+        rest=random_q(arm, rng),
+    )
+    return arm, random_q(arm, rng), rng.normal(size=arm.nv)
+
+
+def slopes(arm, q, qd):
+    """Return dq/dt: quaternions turn about axes of their bodies, and a free base moves along."""
+    out, at, to = np.empty(arm.nq), 0, 0
+    for joint in arm.joints:
+        if joint in ("revolute", "prismatic"):
+            out[at] = qd[to]
+            at, to = at + 1, to + 1
+            continue
+        end = at + (3 if joint == "free" else 0)
+        e, w = q[end : end + 3], q[end + 3]
+        ω = qd[to + end - at : to + end - at + 3]
+        out[end : end + 3], out[end + 3] = (w * ω + np.cross(e, ω)) / 2, -e @ ω / 2
+        if joint == "free":
+            v = qd[to : to + 3]
+            out[at:end] = v + 2 * np.cross(e, np.cross(e, v) + w * v)
+        at, to = end + 4, to + end - at + 3
+    return out
+
+
+def followed(arm, q, qd, seconds, tau=None, gravity=GRAVITY):
+    """Return q and q̇ by Dormand and Prince's method of eighth order."""
+
+    def unit(q):
+        # Along the way quaternions are unit ones up to the integrator's error.
+        q = q.copy()
+        for joint, end in zip(arm.joints, arm.position_offsets[1:], strict=True):
+            if joint in ("spherical", "free"):
+                q[end - 4 : end] /= np.linalg.norm(q[end - 4 : end])
+        return q
+
+    def rate(t, y):
+        q, qd = unit(y[: arm.nq]), y[arm.nq :]
+        force = np.zeros(arm.nv) if tau is None else tau(t, q, qd)
+        qdd = articulated_body.forward_dynamics(arm, q, qd, force, gravity=gravity)
+        return np.concatenate([slopes(arm, q, qd), qdd])
+
+    y = solve_ivp(rate, (0, seconds), np.append(q, qd), "DOP853", rtol=1e-11, atol=1e-11).y[:, -1]
+    return unit(y[: arm.nq]), y[arm.nq :]
+
+
+def distance(arm, found, wanted):
+    (q, qd), (q0, qd0) = found, wanted
+    way = kinematics.difference(arm, q0, q)
+    return max(np.abs(way).max(), np.abs(qd - qd0).max())
+
+
+def ends(system, q, qd, dt, steps, **options):
+    run = simulate(system, q, dt, steps, qd=qd, every=steps, **options)
+    return run.q[-1], run.qd[-1]
+
+
+def four_bar(**joints):
+    """Return a four-bar whose crank can go round."""
+    crank, rocker = (planar(lengths, **joints) for lengths in ([0.5, 1.3], [0.9]))
+    shift = rocker.translations + [1.2, 0, 0]
+    rocker = replace(rocker, translations=shift)
+    pin = Closure(End(1, (1.3, 0, 0)), End(0, (0.9, 0, 0), chain=1), ("x", "y"))
+    return Linkage((crank, rocker), pin)
+
+
+def planar(lengths, **joints):
+    lengths = np.array(lengths)
+    return replace(SerialChain.planar(lengths, lengths, lengths**3 / 12), **joints)
+
+
+def turning(linkage, rate=3.0):
+    return closed.project(linkage, [0.6, -0.3, 1.5], [rate, 0.0, 0.0])
+
+
+# --- orders and symmetry --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("free_base", [False, True])
+@pytest.mark.parametrize(("scheme", "order", "dt"), [("midpoint", 2, 2e-3), ("euler", 1, 2e-4)])
+def test_errors_fall_with_the_order_of_the_scheme(free_base, scheme, order, dt):
+    arm, q, qd = case(5, free_base, damping=1.0)
+    tau = np.random.default_rng(0).normal(size=arm.nv)
+    wanted = followed(arm, q, qd, 0.2, lambda t, q, qd: tau)
+    errors = [
+        distance(arm, ends(arm, q, qd, h, round(0.2 / h), tau=tau, gravity=GRAVITY,
+                           scheme=scheme), wanted)
+        for h in (2 * dt, dt)
+    ]  # fmt: skip
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.05)
+    assert errors[1] < 2e-3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_midpoint_rule_goes_back_where_it_came_from(seed):
+    arm, q, qd = case(seed, bool(seed % 2))
+    there = ends(arm, q, qd, 0.01, 200, gravity=GRAVITY)
+    back = ends(arm, there[0], -there[1], 0.01, 200, gravity=GRAVITY)
+    assert distance(arm, there, (q, qd)) > 0.1
+    assert distance(arm, (back[0], -back[1]), (q, qd)) < 1e-9
+
+
+def test_forces_in_time_hold_a_pendulum_upside_down():
+    """Kapitza: shaken fast enough, it stands; the torque is that of a shaken base."""
+    pendulum, shake = planar([1.0]), 60.0
+    q, qd = np.array([np.pi / 2 - 0.1]), np.zeros(1)
+
+    def torque(t, q, qd):
+        return 0.5 * 0.1 * shake**2 * np.cos(shake * t) * np.cos(q)
+
+    run = simulate(pendulum, q, 2e-3, 1000, tau=torque, gravity=DOWN)
+    assert np.abs(run.q - np.pi / 2).max() < 0.15
+    wanted = followed(pendulum, q, qd, 0.2, torque, DOWN)
+    errors = [
+        distance(pendulum, ends(pendulum, q, qd, dt, round(0.2 / dt), tau=torque, gravity=DOWN),
+                 wanted)
+        for dt in (2e-4, 1e-4)
+    ]  # fmt: skip
+    assert errors[1] < 1e-5
+    assert errors[0] / errors[1] == pytest.approx(4, rel=0.02)
+    free = simulate(pendulum, q, 2e-3, 1000, gravity=DOWN)
+    assert np.abs(free.q - np.pi / 2).max() > 1
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+def test_the_energy_of_a_body_on_springs_does_not_drift():
+    rng = np.random.default_rng(3)
+    arm = SerialChain.random(2, rng, joints=("spherical",), free_base=True)
+    arm = replace(arm, stiffness=np.append(np.zeros(6), [1.0, 4.0, 9.0]))
+    q, qd = arm.rest, 0.4 * rng.normal(size=arm.nv)
+    drifts = {}
+    for scheme in ("midpoint", "euler"):
+        energy = simulate(arm, q, 0.02, 20_000, qd=qd, every=5, scheme=scheme).energy[1:]
+        tenth = energy.size // 10
+        drifts[scheme] = abs(energy[:tenth].mean() - energy[-tenth:].mean()) / energy[0]
+        if scheme == "midpoint":
+            assert np.ptp(energy) < 0.02 * energy[0]
+    assert drifts["midpoint"] < 1e-4
+    assert drifts["euler"] > 1e-2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_momenta_of_a_floating_chain_are_kept(seed):
+    rng = np.random.default_rng(seed)
+    arm = SerialChain.random(5, rng, free_base=True)
+    arm = replace(arm, damping=np.append(np.zeros(6), np.full(arm.nv - 6, 0.1)))
+    run = simulate(arm, random_q(arm, rng), 0.01, 500, qd=rng.normal(size=arm.nv))
+    P = kinematics.momentum(arm, run.q, run.qd, about="origin")
+    assert np.abs(run.qd[-1] - run.qd[0]).max() > 0.1
+    assert np.abs(P - P[0]).max() < 1e-10 * np.abs(P).max()
+
+
+# --- stiff joints ---------------------------------------------------------------------------------
+
+
+def test_a_damped_wheel_slows_as_the_schemes_do_it():
+    wheel = planar([1.0], damping=50.0)
+    inertia, dt = 1 / 12 + 1 / 4, 1.0
+    z = dt * 50.0 / inertia
+    for scheme, factor in (("midpoint", (1 - z / 2) / (1 + z / 2)), ("euler", 1 / (1 + z))):
+        run = simulate(wheel, [0.0], dt, 5, qd=[1.0], scheme=scheme)
+        assert run.qd[:, 0] == pytest.approx(factor ** np.arange(6), abs=1e-13)
+
+
+@pytest.mark.parametrize("stiffness", [1e3, 1e9])
+@pytest.mark.parametrize("scheme", ["midpoint", "euler"])
+def test_steps_need_not_be_shorter_for_stiffer_springs(stiffness, scheme):
+    rng = np.random.default_rng(1)
+    arm = SerialChain.random(6, rng, joints=("spherical", "revolute"))
+    arm = replace(arm, stiffness=stiffness, rest=random_q(arm, rng))
+    bent = kinematics.integrate(arm, arm.rest, 1e-3 * rng.normal(size=arm.nv))
+    run = simulate(arm, bent, 0.05, 200, gravity=GRAVITY, scheme=scheme)
+    weight = kinematics.potential_energy(arm, arm.rest, gravity=GRAVITY)
+    assert ((run.energy - weight) < 1.5 * (run.energy[0] - weight) + 1.0).all()
+    assert np.abs(kinematics.difference(arm, arm.rest, run.q)).max() < 5e-3 + 100 / stiffness
+
+
+def test_stiff_joints_and_closures_go_together():
+    soft = four_bar()
+    q, _ = turning(soft, 0.0)
+    arms = tuple(
+        replace(arm, stiffness=1e8, damping=1e4, rest=x)
+        for arm, x in zip(soft.chains, soft.split(q, "nq"), strict=True)
+    )
+    linkage = Linkage(arms, soft.closures)
+    for scheme in ("midpoint", "euler"):
+        run = simulate(linkage, q, 0.02, 20, gravity=DOWN, scheme=scheme)
+        assert np.abs(run.q - q).max() < 1e-6
+        assert np.abs(run.gap).max() < 1e-12
+
+
+# --- closures -------------------------------------------------------------------------------------
+
+
+def test_a_four_bar_turns_with_its_energy_and_closed():
+    linkage = four_bar()
+    run = simulate(linkage, *turning(linkage)[:1], 0.01, 1500, qd=turning(linkage)[1], gravity=DOWN)
+    assert run.q[-1, 0] - run.q[0, 0] > 4 * np.pi
+    assert np.abs(run.gap).max() < 1e-12
+    assert np.abs(closed.gap(linkage, run.q, run.qd)).max() < 1e-12
+    early, late = run.energy[1:501].mean(), run.energy[-500:].mean()
+    assert abs(late - early) < 0.02 * np.ptp(run.energy)
+
+
+@pytest.mark.parametrize(("scheme", "order"), [("midpoint", 2), ("euler", 1)])
+def test_orders_with_closures(scheme, order):
+    linkage = four_bar()
+    q, qd = turning(linkage)
+    found = [
+        ends(linkage, q, qd, dt, round(0.24 / dt), gravity=DOWN, scheme=scheme)
+        for dt in (8e-3, 4e-3, 2e-3)
+    ]
+    far = [np.abs(np.subtract(a[1], b[1])).max() for a, b in zip(found, found[1:], strict=False)]
+    assert np.log2(far[0] / far[1]) == pytest.approx(order, abs=0.15)
+
+
+@pytest.mark.parametrize("kind", ["ball", "hinge", ("x", "z")])
+def test_a_spatial_loop_goes_back_where_it_came_from(kind):
+    rng = np.random.default_rng(8)
+    arm = replace(SerialChain.random(7, rng), damping=0.0)
+    q = random_q(arm, rng)
+    R, x = kinematics.frames(arm, q)
+    linkage = Linkage(arm, Closure(6, End(None, x[6], R[6]), kind))
+    q, qd = closed.project(linkage, q, rng.normal(size=arm.nv))
+    run = simulate(linkage, q, 5e-3, 60, qd=qd, gravity=GRAVITY)
+    assert np.abs(run.gap).max() < 1e-12
+    back = simulate(linkage, run.q[-1], 5e-3, 60, qd=-run.qd[-1], gravity=GRAVITY)
+    assert distance(arm, (back.q[-1], -back.qd[-1]), (q, qd)) < 1e-9
+
+
+# --- the same bits --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["midpoint", "euler"])
+def test_runs_are_the_same_however_they_are_made(scheme, monkeypatch):
+    arm, q, qd = case(2, damping=1.0)
+    tau = np.random.default_rng(0).normal(size=arm.nv)
+    given = {"tau": tau, "gravity": GRAVITY, "scheme": scheme}
+    whole = simulate(arm, q, 0.01, 60, qd=qd, **given)
+    sparse = simulate(arm, q, 0.01, 60, qd=qd, every=20, **given)
+    assert (sparse.q == whole.q[::20]).all()
+    assert (sparse.step == [0, 20, 40, 60]).all()
+    first = simulate(arm, q, 0.01, 25, qd=qd, **given)
+    rest = simulate(arm, first.q[-1], 0.01, 35, qd=first.qd[-1], first=25, **given)
+    assert (rest.q == whole.q[25:]).all()
+    assert (rest.time == whole.time[25:]).all()
+    monkeypatch.setattr(motion, "BLOCK", 1)
+    assert (simulate(arm, q, 0.01, 60, qd=qd, **given).qd == whole.qd).all()
+    given["tau"] = lambda t, q, qd: tau
+    assert (simulate(arm, q, 0.01, 60, qd=qd, **given).qd == whole.qd).all()
+    other = case(2)[1] if arm.nq == 1 else kinematics.integrate(arm, q, 0.3 * qd)
+    given["tau"] = tau
+    both = simulate(arm, [[q], [other]], 0.01, 60, qd=qd, **given)
+    assert both.q.shape == (61, 2, 1, arm.nq)
+    assert (both.q[:, 0, 0] == whole.q).all()
+    assert (both.q[:, 1, 0] == simulate(arm, other, 0.01, 60, qd=qd, **given).q).all()
+    assert (both.energy[:, 0, 0] == whole.energy).all()
+
+
+@pytest.mark.parametrize("scheme", ["midpoint", "euler"])
+def test_closed_runs_are_the_same_however_they_are_made(scheme):
+    linkage = four_bar()
+    starts = [turning(linkage, rate) for rate in (3.0, 1.0)]
+    q, qd = (np.array(part) for part in zip(*starts, strict=True))
+    given = {"gravity": DOWN, "scheme": scheme}
+    whole = simulate(linkage, q, 0.01, 20, qd=qd, **given)
+    alone = simulate(linkage, q[1], 0.01, 20, qd=qd[1], **given)
+    assert (whole.q[:, 1] == alone.q).all()
+    first = simulate(linkage, q[1], 0.01, 8, qd=qd[1], **given)
+    rest = simulate(linkage, first.q[-1], 0.01, 12, qd=first.qd[-1], first=8, **given)
+    assert (rest.qd == alone.qd[8:]).all()
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["midpoint", "euler"])
+@pytest.mark.parametrize("dt", [1.0, 1e3, 1e90])
+def test_a_step_that_is_too_long_is_refused_and_named(scheme, dt):
+    arm, q, qd = case(4)
+    arm = replace(arm, stiffness=None)
+    states = np.array([0.0 * qd, 1e3 * qd])
+    with pytest.raises(FrameError, match=r"in step 11 in frame 1: dt=.* is too long") as caught:
+        simulate(arm, q, dt, 5, qd=states, scheme=scheme, first=10, tau=0 * qd)
+    assert (caught.value.step, caught.value.frame) == (11, 1)
+
+
+@pytest.mark.parametrize("scheme", ["midpoint", "euler"])
+def test_wrong_values_are_refused(scheme):
+    arm, q, qd = case(4)
+    bad = qd.copy()
+    bad[2] = np.nan
+    for given in ({"qd": bad}, {"tau": bad}, {"gravity": (0, np.inf, 0)}):
+        with pytest.raises(ValueError, match="finite"):
+            simulate(arm, q, 0.01, 5, scheme=scheme, **given)
+    with pytest.raises(ValueError, match=r"tau\(t, q, qd\) must be finite.*t=0"):
+        simulate(arm, q, 0.01, 5, scheme=scheme, tau=lambda t, q, v: bad)
+    with pytest.raises(ValueError, match="must have shape"):
+        simulate(arm, q, 0.01, 5, scheme=scheme, tau=lambda t, q, v: np.zeros((3, arm.nv)))
+    with pytest.raises(ValueError, match="every must divide"):
+        simulate(arm, q, 0.01, 5, every=2)
+    with pytest.raises(ValueError, match="scheme must be"):
+        simulate(arm, q, 0.01, 5, scheme="leapfrog")
+    with pytest.raises(ValueError, match="dt"):
+        simulate(arm, q, 0.0, 5)
+    with pytest.raises(TypeError, match="system must be"):
+        simulate(q, arm, 0.01, 5)
+
+
+def test_a_joint_that_moves_nothing_is_named():
+    arm = planar([1.0, 1.0])
+    empty = replace(arm, masses=[1.0, 0.0], inertias=arm.inertias * [[[1.0]], [[0.0]]])
+    with pytest.raises(SingularConstraintError, match="joint 1") as caught:
+        simulate(empty, [0.1, 0.2], 0.01, 5)
+    assert caught.value.body == 1
+
+
+def test_a_linkage_must_close_at_the_start():
+    with pytest.raises(FrameError, match="do not close"):
+        simulate(four_bar(), [0.6, -0.3, 1.5], 0.01, 5)
+    linkage = four_bar()
+    q, qd = turning(linkage)
+    with pytest.raises(FrameError, match="too long"):
+        simulate(linkage, q, 3.0, 5, qd=qd, gravity=DOWN)
+
+
+def test_trajectories_are_immutable_and_say_what_they_are():
+    arm, q, qd = case(4)
+    run = simulate(arm, q, 0.01, 4, qd=qd, every=2)
+    assert repr(run) == "<Trajectory: 3 frames, steps 0 to 4, dt=0.01>"
+    with pytest.raises(ValueError, match="read-only"):
+        run.q[0] = 0.0
+    with pytest.raises(TypeError, match="no closures"):
+        _ = run.gap
