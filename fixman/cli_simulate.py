@@ -7,6 +7,7 @@ import contextlib
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fixman import cli_arguments, cli_dynamics
@@ -96,8 +97,8 @@ def _add_export(commands: Any) -> None:
         "export",
         help="write a run to GSD, HDF5, or PDB, DCD, XTC, TRR",
         description="Write the frames of a run to a file: .gsd for OVITO, MDAnalysis and HOOMD, in "
-        "single precision and with bonds; .h5 for all numbers in double precision (H5MD). Of fixman "
-        "torsional also .pdb, .dcd, .xtc or .trr, the last three with a .pdb of the first frame.",
+        "single precision and with bonds; .h5 for all numbers in double precision (H5MD). Of "
+        "fixman torsional also .pdb, .dcd, .xtc or .trr, the last three with a .pdb of the first frame.",
     )
     add = export.add_argument
     add(
@@ -113,7 +114,7 @@ def _add_export(commands: Any) -> None:
         metavar="FILE",
         help="file to write, .gsd, .h5, .pdb, .dcd, .xtc or .trr",
     )
-    only = "one replica only, counted from 0 (default: all, one molecule each; .pdb and the like: 0)"
+    only = "one replica only, counted from 0 (default: all, a molecule each; .pdb and others: 0)"
     add("--replica", type=_replica, metavar="N", help=only)
     add("--start", type=int, metavar="FRAME", help="first frame, counted from 0 (default: 0)")
     add("--stop", type=int, metavar="FRAME", help="frame to stop before (default: the end)")
@@ -177,9 +178,9 @@ def _simulate(arguments: argparse.Namespace) -> None:
 
 
 def _resume(arguments: argparse.Namespace) -> None:
-    from fixman import cli_torsional, simulation
+    from fixman import simulation
 
-    given, naming = cli_torsional.going_on(arguments.folder)
+    given, naming = _going_on(arguments.folder)
     with warnings_in_a_line(), naming, cli_arguments.client(arguments) as client:
         run = simulation.resume(
             arguments.folder,
@@ -190,6 +191,27 @@ def _resume(arguments: argparse.Namespace) -> None:
             client=client,
         )
     report(run)
+
+
+def _going_on(folder: Path) -> tuple[dict[str, Any], contextlib.AbstractContextManager[None]]:
+    """Return what `fixman.resume` needs besides of a run of a PDB file, and what names its atoms.
+
+    Nothing of any other run.
+    """
+    from fixman import steppers
+    from fixman.places import Place
+    from fixman.runfiles import read_about
+    from fixman.trajectory import pdb_potential
+
+    about = read_about(Place(folder), folder)[0]
+    if pdb_potential(about) is None:
+        return {}, contextlib.nullcontext()
+    from fixman.io.torsional import Molecule, naming
+
+    molecule = Molecule.of_run(about)
+    stepper = steppers.from_parameters(about["stepper"], molecule)
+    given = {"stepper": stepper, "observables": molecule.observables()}
+    return given, naming(molecule.names)
 
 
 @contextlib.contextmanager

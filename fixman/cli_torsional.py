@@ -1,11 +1,9 @@
-"""`fixman torsional`, and what `resume` and `export` do with its runs: parse, call, print."""
+"""`fixman torsional`: parse, call, print."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fixman import cli_arguments, cli_simulate
@@ -153,7 +151,7 @@ def _steps(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--time and --dt must be positive, got {arguments.time}, {arguments.dt}")
     steps = arguments.time / arguments.dt
     unit = arguments.every or 10 ** max(0, len(str(int(steps))) - 3)
-    return max(1, round(steps / unit)) * unit
+    return int(max(1, round(steps / unit)) * unit)
 
 
 def _stepper(arguments: argparse.Namespace, molecule: Molecule, given: dict[str, Any]) -> Any:
@@ -165,27 +163,3 @@ def _stepper(arguments: argparse.Namespace, molecule: Molecule, given: dict[str,
     kT = GAS_CONSTANT * arguments.temperature
     kind = getattr(fixman, METHODS[arguments.method][0])
     return kind(dt=arguments.dt, kT=kT, potential=molecule, **given)
-
-
-# --- runs that are there ------------------------------------------------------------------------
-
-
-def going_on(folder: Path) -> tuple[dict[str, Any], contextlib.AbstractContextManager[None]]:
-    """Return what `fixman.resume` needs besides of a run of a PDB file, and what names its atoms.
-
-    Nothing of any other run.
-    """
-    from fixman.places import Place
-    from fixman.runfiles import read_about
-    from fixman.trajectory import pdb_potential
-
-    about = read_about(Place(folder), folder)[0]
-    if pdb_potential(about) is None:
-        return {}, contextlib.nullcontext()
-    from fixman import steppers
-    from fixman.io.torsional import Molecule, naming
-
-    molecule = Molecule.of_run(about)
-    stepper = steppers.from_parameters(about["stepper"], molecule)
-    given = {"stepper": stepper, "observables": molecule.observables()}
-    return given, naming(molecule.names)

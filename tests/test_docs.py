@@ -39,6 +39,8 @@ NEEDS = {
     "fixman.io.mdanalysis": "MDAnalysis",
     "fixman.io.openmm": "openmm",
     "fixman.io.thermostats": "openmm",
+    "fixman.io.torsional": "openmm",
+    "fixman.io.trajectories": "MDAnalysis",
     "fixman.plot": "matplotlib",
 }
 

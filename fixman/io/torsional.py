@@ -174,13 +174,13 @@ class Molecule:
     # --- the potential --------------------------------------------------------------------------
 
     def energy(self, x: Array) -> float:
-        """Energy in kJ/mol at positions x (n, 3) in nm."""
+        """Return the energy in kJ/mol at positions x (n, 3) in nm."""
         with self._context(x) as context:
             energy: float = context.getState(energy=True).getPotentialEnergy()._value
         return energy
 
     def force(self, x: Array) -> Array:
-        """Forces (n, 3) in kJ/mol/nm at positions x (n, 3)."""
+        """Return forces (n, 3) in kJ/mol/nm at positions x (n, 3)."""
         with self._context(x) as context:
             forces: Array = context.getState(forces=True).getForces(asNumpy=True)._value
         return forces
@@ -254,7 +254,7 @@ class Molecule:
     @cached_property
     def backbone(self) -> list[tuple[str, tuple[int, ...]]]:
         """Residues that have both φ and ψ: name, and atoms C′, N, Cα, C, N′."""
-        found = []
+        found: list[tuple[str, tuple[int, ...]]] = []
         for residue in self.topology.residues():
             own = {atom.name: atom.index for atom in residue.atoms()}
             if not {"N", "CA", "C"} <= own.keys():

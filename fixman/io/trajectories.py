@@ -17,7 +17,7 @@ from fixman.trajectory import Run, pdb_potential, require_run
 from fixman.writer import new_file
 
 try:
-    import MDAnalysis as mda
+    import MDAnalysis
 except ImportError as error:
     raise ImportError(
         'writing PDB, DCD, XTC and TRR files needs MDAnalysis: pip install "fixman-chains[md]"'
@@ -100,21 +100,20 @@ def write_frames(
 def _writer(universe: Any, temporary: Path, name: Path, run: Run) -> Any:
     form = FORMATS[name.suffix.lower()]
     options = {} if form == "PDB" else {"dt": _interval(run)}
-    return mda.Writer(
+    return MDAnalysis.Writer(
         str(temporary), n_atoms=len(universe.atoms), format=form, multiframe=True, **options
     )
 
 
 def _interval(run: Run) -> float:
     """Time from frame to frame in ps."""
-    dt = float(run.about["stepper"]["dt"])
-    return dt * run.about["every"] * (run.numbers.step or 1)
+    return float(run.about["stepper"]["dt"]) * int(run.about["every"]) * run.numbers.step
 
 
 def _topology(run: Run, pdb: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        universe = mda.Universe(io.StringIO(pdb), format="PDB", topology_format="PDB")
+        universe = MDAnalysis.Universe(io.StringIO(pdb), format="PDB", topology_format="PDB")
     if len(universe.atoms) != run.chain.n:
         raise ValueError(
             f"MDAnalysis reads {len(universe.atoms)} atoms in the PDB file of the run, which has "
