@@ -98,7 +98,7 @@ def _add_export(commands: Any) -> None:
         help="write a run to GSD, HDF5, or PDB, DCD, XTC, TRR",
         description="Write the frames of a run to a file: .gsd for OVITO, MDAnalysis and HOOMD, in "
         "single precision and with bonds; .h5 for all numbers in double precision (H5MD). Of "
-        "fixman torsional also .pdb, .dcd, .xtc or .trr, the last three with a .pdb of the first frame.",
+        "fixman torsional also .pdb, .dcd, .xtc or .trr, each with a .pdb of the first frame.",
     )
     add = export.add_argument
     add(
