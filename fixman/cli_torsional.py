@@ -103,8 +103,7 @@ def _torsional(arguments: argparse.Namespace) -> None:
     stepper = _stepper(arguments, molecule, given)
     x0 = molecule.minimized(molecule.x) if arguments.minimize else molecule.x
     turning = chain.soft.size - 6
-    platform = molecule.parameters()["platform"]
-    cli_arguments.say(f"{chain!r}, {turning} turn, on {platform}, seed {seed}")
+    cli_arguments.say(f"{chain!r}, {turning} turn, on {molecule.platform}, seed {seed}")
     with cli_simulate.warnings_in_a_line(), naming(molecule.names):
         warnings.filterwarnings("ignore", "dt=.* is long")  # of free beads; ours is below
         if arguments.method != "hmc" and arguments.dt > LONG * 1.000001:
@@ -156,10 +155,9 @@ def _steps(arguments: argparse.Namespace) -> int:
 
 def _stepper(arguments: argparse.Namespace, molecule: Molecule, given: dict[str, Any]) -> Any:
     import fixman
-    from fixman.io.thermostats import GAS_CONSTANT
+    from fixman.io.openmm import kT
 
     if not arguments.temperature > 0.0:
         raise ValueError(f"--temperature must be positive, got {arguments.temperature}")
-    kT = GAS_CONSTANT * arguments.temperature
     kind = getattr(fixman, METHODS[arguments.method][0])
-    return kind(dt=arguments.dt, kT=kT, potential=molecule, **given)
+    return kind(dt=arguments.dt, kT=kT(arguments.temperature), potential=molecule, **given)

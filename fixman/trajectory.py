@@ -22,7 +22,6 @@ Arrays = dict[str, NDArray[Any]]
 OBSERVABLE = "observable_"  # before the names that users give
 TALLY = "tally"
 REFUSING = ("hybrid", "montecarlo")  # steppers that tally the moves that they try
-PDB = "pdb"  # the potential of a molecule from a PDB file, as `fixman.io.torsional` describes it
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,10 +180,9 @@ def require_run(run: Run) -> None:
 
 
 def pdb_potential(about: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return how run.json describes the molecule of a PDB file, or None of any other run."""
+    """Return what run.json says of the molecule of a PDB file, or None for any other run."""
     potential = about["stepper"].get("potential")
-    of_pdb = isinstance(potential, dict) and potential.get("name") == PDB
-    return dict(potential) if of_pdb else None
+    return potential if isinstance(potential, dict) and "pdb" in potential else None
 
 
 def joined(about: dict[str, Any], runs: list[Run], path: Path | None = None) -> Run:

@@ -5,7 +5,7 @@ What any engine's constraints become; nothing here imports one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from scipy.sparse.csgraph import connected_components
 from fixman import topology
 from fixman.chain import Chain
 from fixman.dynamics import forward_dynamics
+from fixman.errors import FrameError
 from fixman.io import canonical
 
 Floats = npt.NDArray[np.float64]
@@ -24,6 +25,7 @@ Indices = npt.NDArray[np.intp]
 
 SAME_MASS = 1e-6  # relative; chains may have their masses in any unit
 SAME_SHAPE = 1e-6  # how far a constraint may move, relative to motions that the chain allows
+NAMED = 12  # beads whose particles an error names
 _NONE: Indices = np.empty(0, dtype=np.intp)
 
 
@@ -78,7 +80,7 @@ class ConnectedSets:
         found: dict[int, tuple[int, Indices]] = {}
         for numbers in shapes.values():
             particles = np.array([self.members[k] for k in numbers])
-            bonds = np.array([self._bonds(k) for k in numbers])
+            bonds = np.array([self.bonds(k) for k in numbers])
             masses = self.masses[particles]
             kinds, order = canonical.pool(masses, np.zeros(masses.shape, dtype=bool), bonds)
             first = np.unique(kinds, return_index=True)[1][kinds]
@@ -88,7 +90,7 @@ class ConnectedSets:
                 found[number] = numbers[one], row
         return [found[number] for number in range(len(self.members))]
 
-    def _bonds(self, number: int) -> Indices:
+    def bonds(self, number: int) -> Indices:
         """Pairs of a set, its particles counted from 0."""
         return np.searchsorted(self.members[number], self.own_pairs[number])
 
@@ -99,7 +101,7 @@ class ConnectedSets:
             masses = self.masses[self.members[first]]
             # Whoever constrains CH₄ by all its ten distances holds one too many.
             self._chains[first] = Chain.from_bonds(
-                masses.size, self._bonds(first), masses=masses, drop_redundant=True
+                masses.size, self.bonds(first), masses=masses, drop_redundant=True
             )
         return self._chains[first]
 
@@ -109,17 +111,28 @@ class ConnectedSets:
         pairs = np.concatenate([_NONE.reshape(0, 2), *(self.own_pairs[k] for k in numbers)])
         return members, pairs, sum(self.chain(k).hard.size for k in numbers)
 
-    def groups(self) -> list[Group]:
-        """Equal sets together."""
+    def kinds(self) -> list[tuple[int, Indices]]:
+        """Equal sets together: number of the first of each, particles (copies, n) of all."""
         found: dict[int, list[Indices]] = {}
         for first, particles in self._equal:
             found.setdefault(first, []).append(particles)
-        return [Group(self.chain(first), np.array(copies)) for first, copies in found.items()]
+        return [(first, np.array(copies)) for first, copies in found.items()]
+
+    def groups(self) -> list[Group]:
+        """Equal sets together."""
+        return [Group(self.chain(first), particles) for first, particles in self.kinds()]
 
 
 def _split(values: Indices, label: Indices) -> list[Indices]:
     """Split values sorted by label where the label changes."""
     return np.split(values, np.flatnonzero(np.diff(label)) + 1) if label.size else []
+
+
+def with_names(error: FrameError, particles: Indices, name: Callable[[int], str]) -> FrameError:
+    """Return an error about beads with the names of the particles (n,) that these are."""
+    names = [f"bead {k} is {name(int(particles[k]))}" for k in error.beads[:NAMED]]
+    text = "; ".join([str(error), *names]) + "; …" * (len(error.beads) > NAMED)
+    return type(error)(text, coordinates=error.coordinates, beads=error.beads)
 
 
 def is_rigid(chain: Chain) -> bool:

@@ -24,11 +24,12 @@ from fixman.io.constraints import (
     explicit_groups,
     is_rigid,
     whole,
+    with_names,
 )
 
 try:
     import openmm
-    from openmm import app, unit
+    from openmm import unit
 except ImportError as error:
     raise ImportError(
         'forces for OpenMM need it installed: pip install "fixman-chains[openmm]"'
@@ -39,19 +40,20 @@ if not hasattr(getattr(openmm, "PythonForce", None), "setParticles"):
         'pip install -U "fixman-chains[openmm]"'
     )
 
+from fixman.io.openmm_forces import NAME, Forces
+from fixman.io.openmm_systems import chain, held_by, of_system
 from fixman.io.thermostats import (
     GAS_CONSTANT,
     MARK,
     PARAMETER,
+    kT,
     set_temperature,
     temperature_of,
 )
 
-__all__ = ["FixmanPotential", "metric_force", "set_temperature"]
+__all__ = ["FixmanPotential", "Forces", "chain", "kT", "metric_force", "set_temperature"]
 
-NAME = "FixmanForce"
 FAR = 1e6  # nm
-NAMED = 12  # beads whose particles an error names
 VERSION = 1  # of what a serialized System holds
 Names = Sequence[str] | Mapping[int, str]
 
@@ -199,7 +201,7 @@ class FixmanPotential:
         if self.made_for is None:  # of a Topology
             return
         within = None if self.made_for.whole else [group.particles for group in self.groups]
-        found = _fingerprint(_of_system(system), within)
+        found = _fingerprint(of_system(system), within)
         if found != self.made_for:
             where = "" if self.made_for.whole else " among the particles of its chains"
             raise ValueError(
@@ -260,9 +262,7 @@ class FixmanPotential:
             try:
                 metric.fixman_force(group.chain, copy)
             except FrameError as own:
-                names = [f"bead {k} is {self._name(particles[k])}" for k in own.beads[:NAMED]]
-                text = "; ".join([str(own), *names]) + "; …" * (len(own.beads) > NAMED)
-                return type(own)(text, coordinates=own.coordinates, beads=own.beads)
+                return with_names(own, particles, self._name)
         return error
 
     def _name(self, particle: int) -> str:
@@ -312,17 +312,7 @@ def _refuse_second(source: Any) -> None:
 
 
 def _held(source: Any) -> Held:
-    if isinstance(source, openmm.System):
-        held = _of_system(source)
-    elif isinstance(source, app.Topology):
-        held = _of_topology(source)
-    else:
-        hint = next((f": pass its .{name}" for name in ("system", "topology")
-                     if hasattr(source, name)), "")  # fmt: skip
-        raise TypeError(
-            "expected an openmm.System or an openmm.app.Topology, got "
-            f"{type(source).__name__}{hint}"
-        )
+    held = held_by(source)
     massless = held.masses[held.pairs] == 0.0
     if massless.any():
         first = int(held.pairs[massless][0])
@@ -332,19 +322,6 @@ def _held(source: Any) -> Held:
             "particles can be constrained to moving ones"
         )
     return held
-
-
-def _of_system(system: Any) -> Held:
-    particles, constraints = system.getNumParticles(), system.getNumConstraints()
-    masses = np.array([system.getParticleMass(k).value_in_unit(unit.dalton)
-                       for k in range(particles)], dtype=np.float64)  # fmt: skip
-    pairs = np.array(
-        [system.getConstraintParameters(k)[:2] for k in range(constraints)], dtype=np.intp
-    ).reshape(-1, 2)
-    if constraints:
-        # Between two frozen particles OpenMM ignores constraints.
-        pairs = pairs[masses[pairs].any(axis=1)]
-    return Held(masses, pairs, system.usesPeriodicBoundaryConditions(), None)
 
 
 def _fingerprint(held: Held, within: Sequence[Indices] | None) -> MadeFor:
@@ -358,23 +335,6 @@ def _fingerprint(held: Held, within: Sequence[Indices] | None) -> MadeFor:
     for array in (pairs.astype("<i8"), particles.astype("<i8"), held.masses[particles]):
         digest.update(np.ascontiguousarray(array).tobytes())
     return MadeFor(within is None, len(pairs), digest.hexdigest())
-
-
-def _of_topology(topology: Any) -> Held:
-    atoms = list(topology.atoms())
-    masses = np.array(
-        [0.0 if atom.element is None else atom.element.mass.value_in_unit(unit.dalton)
-         for atom in atoms], dtype=np.float64,
-    )  # fmt: skip
-    pairs = [(one.index, two.index) for one, two in topology.bonds()]
-    for residue in topology.residues():
-        if residue.name == "HOH":
-            elements = {atom.index: atom.element for atom in residue.atoms()}
-            pair = tuple(k for k, element in elements.items() if element is app.element.hydrogen)
-            pairs += [pair] if len(pair) == 2 else []
-    names = [f"atom {a.index} ({a.name} of {a.residue.name} {a.residue.id})" for a in atoms]
-    periodic = topology.getPeriodicBoxVectors() is not None
-    return Held(masses, np.array(pairs, dtype=np.intp).reshape(-1, 2), periodic, names)
 
 
 def _nothing(held: Held, groups: list[Group], explicit: bool) -> str:

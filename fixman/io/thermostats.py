@@ -115,6 +115,14 @@ def set_temperature(context: Any, temperature: Any = None) -> None:
         known.looked = False
 
 
+def kT(temperature: Any) -> float:
+    """Return k_B·T per mole, R·T, in kJ/mol, of a temperature in kelvin or a Quantity.
+
+    What `Langevin` and the other steppers want with `Forces`.
+    """
+    return float(GAS_CONSTANT * _kelvin(temperature))
+
+
 def temperature_of(state: Any, look: Callable[[Any], None]) -> float:
     """Temperature of the Context that a State is of, if its thermostats have it too.
 

@@ -6,11 +6,9 @@ Units are OpenMM's: nm, ps, dalton, kJ/mol.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import re
 import warnings
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,7 +21,7 @@ from fixman._arrays import Array
 from fixman.chain import Chain
 from fixman.errors import Advice, ConstraintSolveError, FrameError
 from fixman.observables import kinetic_energy, torsions
-from fixman.trajectory import PDB, pdb_potential
+from fixman.trajectory import pdb_potential
 
 try:
     import openmm
@@ -32,6 +30,8 @@ except ImportError as error:
     raise ImportError(
         'molecules from PDB files need OpenMM: pip install "fixman-chains[openmm]"'
     ) from error
+
+from fixman.io.openmm import Forces, chain
 
 __all__ = ["HOLDS", "Molecule", "naming"]
 
@@ -46,8 +46,8 @@ ENDS = {
 HOLDS = ("methyl", "hydroxyl", "ammonium", "peptide")
 
 
-class Molecule:
-    """A molecule that one PDB file and some force fields describe; a potential for steppers.
+class Molecule(Forces):
+    """A molecule that one PDB file and some force fields describe, as a potential for steppers.
 
     Parameters
     ----------
@@ -72,9 +72,6 @@ class Molecule:
     ValueError
         If the force fields do not know a residue, or atoms are not one connected molecule.
 
-    Notes
-    -----
-    Where a platform can, its forces are deterministic, so that a run is repeated bit for bit.
     """
 
     def __init__(self, pdb: str, forcefield: Iterable[str], platform: str | None = None) -> None:
@@ -87,11 +84,7 @@ class Molecule:
         self.x = np.array(read.positions.value_in_unit(unit.nanometer))
         self._require_connected()
         self.system = _system(_field(self.forcefield), self.topology)
-        self.masses = np.array(
-            [self.system.getParticleMass(k).value_in_unit(unit.dalton) for k in range(len(self.x))]
-        )
-        self._platform = _platform(platform)
-        self._contexts: deque[Any] = deque()
+        super().__init__(self.system, platform)
 
     @classmethod
     def prepare(
@@ -156,54 +149,15 @@ class Molecule:
 
     def parameters(self) -> dict[str, Any]:
         """Return what `of_run` makes the molecule of again, ready for JSON."""
-        return {
-            "name": PDB,
-            "own": True,
-            "pdb": self.pdb,
-            "forcefield": list(self.forcefield),
-            "platform": self._platform.getName(),
-            "system": self._digest,
-        }
-
-    @cached_property
-    def _digest(self) -> str:
-        text = openmm.XmlSerializer.serialize(self.system)
-        text = re.sub(r'openmmVersion="[^"]*"', "", text)
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-    # --- the potential --------------------------------------------------------------------------
-
-    def energy(self, x: Array) -> float:
-        """Return the energy in kJ/mol at positions x (n, 3) in nm."""
-        with self._context(x) as context:
-            energy: float = context.getState(energy=True).getPotentialEnergy()._value
-        return energy
-
-    def force(self, x: Array) -> Array:
-        """Return forces (n, 3) in kJ/mol/nm at positions x (n, 3)."""
-        with self._context(x) as context:
-            forces: Array = context.getState(forces=True).getForces(asNumpy=True)._value
-        return forces
-
-    @contextlib.contextmanager
-    def _context(self, x: Array) -> Iterator[Any]:
-        """Lend a Context that no other thread uses, at positions x."""
-        try:
-            context = self._contexts.pop()
-        except IndexError:
-            known = self._platform.getPropertyNames()
-            options = {"DeterministicForces": "true"} if "DeterministicForces" in known else {}
-            integrator = openmm.VerletIntegrator(0.001)
-            context = openmm.Context(self.system, integrator, self._platform, options)
-        context.setPositions(x)
-        yield context
-        self._contexts.append(context)
+        return super().parameters() | {"pdb": self.pdb, "forcefield": list(self.forcefield)}
 
     def minimized(self, x: Array, tolerance: float = 10.0) -> Array:
-        """Positions (n, 3) of a minimum near x, where forces are below ``tolerance`` (rms)."""
-        with self._context(x) as context:
-            openmm.LocalEnergyMinimizer.minimize(context, tolerance)
-            found = context.getState(positions=True).getPositions(asNumpy=True)
+        """Return a minimum (n, 3) near x, where forces are below ``tolerance`` (rms)."""
+        platform = openmm.Platform.getPlatformByName(self.platform)
+        context = openmm.Context(self.system, openmm.VerletIntegrator(0.001), platform)
+        context.setPositions(x)
+        openmm.LocalEnergyMinimizer.minimize(context, tolerance)
+        found = context.getState(positions=True).getPositions(asNumpy=True)
         return np.array(found.value_in_unit(unit.nanometer))
 
     # --- chain and observables ------------------------------------------------------------------
@@ -223,15 +177,9 @@ class Molecule:
         for word in hold.difference(HOLDS):
             raise ValueError(f"cannot hold {word!r}: choose among {', '.join(HOLDS)}")
         turning = [pair for pair in self.rotatable if not self._kinds(*pair) & hold]
-        with naming(self.names):
-            return Chain.from_bonds(
-                len(self.x),
-                self.bonds,
-                masses=self.masses,
-                hard="torsional",
-                rotatable=turning,
-                drop_redundant=True,
-            )
+        made = chain(self.system, topology=self.topology, rotatable=turning)
+        assert isinstance(made, Chain)  # the molecule is one
+        return made
 
     @cached_property
     def bonds(self) -> list[tuple[int, int]]:
@@ -269,8 +217,8 @@ class Molecule:
     def observables(self) -> dict[str, Any]:
         """Return energies, and φ and ψ (replicas, residues) of the residues of `backbone`."""
 
-        def potential_energy(chain: Chain, x: Array) -> Array:
-            return np.array([self.energy(one) for one in x])
+        def potential_energy(_: Chain, x: Array) -> Any:
+            return self.energy(x)
 
         angles = {}
         if self.backbone:
@@ -387,17 +335,6 @@ def _system(field: Any, topology: Any) -> Any:
                 " adds hydrogens that a file has not)",
             )
         ) from None
-
-
-def _platform(name: str | None) -> Any:
-    known = [openmm.Platform.getPlatform(k) for k in range(openmm.Platform.getNumPlatforms())]
-    if name is None:
-        return max(known, key=lambda platform: platform.getSpeed())
-    for platform in known:
-        if platform.getName() == name:
-            return platform
-    names = ", ".join(platform.getName() for platform in known)
-    raise ValueError(f"OpenMM has no platform {name!r} here: choose among {names}")
 
 
 def _in_small_ring(near: Sequence[Sequence[int]], i: int, j: int) -> bool:

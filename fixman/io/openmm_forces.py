@@ -1,0 +1,245 @@
+"""Energies and forces of an OpenMM System, for dynamics of our own."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import openmm
+from openmm import unit
+
+from fixman import _arrays
+from fixman.io.constraints import Floats, Indices
+
+NAME = "FixmanForce"  # what metric_force is called
+KEPT = 32  # evaluations, since steppers ask for the energy where they have asked for the force
+LOOSE = 0.2  # relative, how far what is held may be from what its constraint says
+DEFAULTS = {"CPU": {"Threads": "1"}}  # properties of platforms
+OWNER = "fixman.io.openmm"  # whose name of it is public
+MADE = "_idle", "_evaluated"  # anew in another process
+
+
+class Forces:
+    """The energy of an OpenMM System as a potential of `Newton`, `Langevin`, `HybridMonteCarlo`.
+
+    Without the System's constraints, which are the chain's business: it has to hold what they
+    held, since force fields have no energy there.  The chain that `chain` makes of the same System
+    has its particles, in their order.
+
+    Parameters
+    ----------
+    system : openmm.System
+        Copied; stays as it is.  A CMMotionRemover is left out.  In a periodic box molecules are
+        whole, and the box is the default one of the System.
+    platform : str or openmm.Platform, optional
+        By default the fastest that works.
+    properties : mapping, optional
+        Of the platform, such as ``{"Precision": "mixed"}``.  On the platform "CPU" one thread is
+        the default, as replicas have a Context each.
+
+    Attributes
+    ----------
+    platform : str
+    particles : ndarray (n,)
+        Those that have a mass, and are moved; virtual sites follow.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If there are a thermostat or a barostat, a Fixman force, Drude particles, or particles
+        without a mass that are no virtual sites.
+
+    Notes
+    -----
+    nm, ps, Da, kJ/mol.  The numbers of the platform "Reference" hang on positions alone, so that
+    runs can be repeated and resumed bit for bit; on others the order of sums may differ.  Threads
+    evaluate at the same time, each in a Context of its own, which are made as they are needed.
+    """
+
+    def __init__(
+        self, system: Any, platform: Any = None, *, properties: Mapping[str, str] | None = None
+    ) -> None:
+        if not isinstance(system, openmm.System):
+            hint = ": pass its .system" if hasattr(system, "system") else ""
+            raise TypeError(f"expected an openmm.System, got {type(system).__name__}{hint}")
+        self._system = _copied(system)
+        self._held = _constraints(system)
+        masses = [system.getParticleMass(k)._value for k in range(system.getNumParticles())]
+        self.particles = np.flatnonzero(masses)
+        self._sites = self.particles.size < len(masses)
+        self._begin()
+        context, self._properties = _first(self._system, platform, dict(properties or {}))
+        self.platform: str = context.getPlatform().getName()
+        self._idle.append(context)
+
+    def _begin(self) -> None:
+        """Prepare for evaluations, without a Context."""
+        self._idle: list[Any] = []  # Contexts that no thread uses; its methods are atomic
+        self._evaluated = lru_cache(KEPT)(self._evaluate)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key not in MADE}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin()
+
+    def __repr__(self) -> str:
+        return f"<Forces: {self.particles.size} particles, platform {self.platform}>"
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what run folders keep: names, and a digest by which `resume` knows the System."""
+        text = re.sub(' openmmVersion="[^"]*"', "", openmm.XmlSerializer.serialize(self._system))
+        system = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        name = f"{OWNER}.{type(self).__name__}"
+        return {"name": name, "own": True, "system": system, "platform": self.platform}
+
+    def energy(self, x: Any) -> Any:
+        """Return the energies (...), in kJ/mol, of configurations (..., n, 3), in nm.
+
+        Raises
+        ------
+        ValueError
+            Where the ends of a constraint of the System are far from its length.
+        openmm.OpenMMException
+            Where OpenMM finds positions that are not finite.
+        """
+        frames, lead = self._frames(x)
+        return np.array([self._evaluated(one)[0] for one in frames]).reshape(lead)[()]
+
+    def force(self, x: Any) -> Floats:
+        """Return the forces (..., n, 3), in kJ/mol/nm, in configurations (..., n, 3); see `energy`.
+
+        Both are found together and kept for a while, so that one costs nothing after the other.
+        """
+        frames, lead = self._frames(x)
+        found = [self._evaluated(one)[1] for one in frames]
+        return np.array(found).reshape(*lead, self.particles.size, 3)
+
+    def _frames(self, x: Any) -> tuple[list[bytes], tuple[int, ...]]:
+        """Return configurations as bytes, and their leading axes."""
+        if unit.is_quantity(x):
+            x = x.value_in_unit(unit.nanometer)
+        n = self.particles.size
+        if np.ndim(x) > 1 and np.shape(x)[-2] != n:
+            raise ValueError(
+                f"the System has {n} particles with a mass, x has {np.shape(x)[-2]}: all of them "
+                "have to be beads of one chain; take solvent and ions out, and give the solvent "
+                "an implicit model"
+            )
+        x = _arrays.real(x, (n, 3), "x")
+        return [one.tobytes() for one in x.reshape(-1, n, 3)], x.shape[:-2]
+
+    def _evaluate(self, data: bytes) -> tuple[float, Floats]:
+        x = np.frombuffer(data).reshape(-1, 3)
+        self._require_held(x)
+        try:
+            context = self._idle.pop()
+        except IndexError:
+            platform = openmm.Platform.getPlatformByName(self.platform)
+            context = _context(self._system, platform, self._properties)
+        try:
+            if self._sites:
+                whole = np.zeros((self._system.getNumParticles(), 3))
+                whole[self.particles] = x
+                context.setPositions(whole)
+                context.computeVirtualSites()
+            else:
+                context.setPositions(x)
+            state = context.getState(energy=True, forces=True)
+        finally:
+            self._idle.append(context)
+        forces = state.getForces(asNumpy=True)._value
+        return state.getPotentialEnergy()._value, forces[self.particles] if self._sites else forces
+
+    def _require_held(self, x: Floats) -> None:
+        """Refuse positions that the System's constraints, had they been left, would not allow."""
+        i, j, lengths = self._held
+        if not i.size:
+            return
+        place = np.searchsorted(self.particles, [i, j])
+        apart = np.linalg.norm(x[place[0]] - x[place[1]], axis=1)
+        off = np.abs(apart - lengths) > LOOSE * lengths
+        if off.any():
+            k = int(np.argmax(off))
+            raise ValueError(
+                f"particles {i[k]} and {j[k]} are {apart[k]:.3g} nm apart, which the System "
+                f"constrains to {lengths[k]:.3g}: it has no energy there, so that the chain must "
+                "hold them (or create the System with constraints=None, rigidWater=False); in a "
+                "periodic box, make the molecule whole"
+            )
+
+
+# --- the System ---------------------------------------------------------------------------------
+
+
+def _copied(system: Any) -> Any:
+    """Return a copy without constraints, and refuse what it cannot serve."""
+    copy = openmm.XmlSerializer.clone(system)
+    for k in reversed(range(copy.getNumForces())):
+        force = copy.getForce(k)
+        kind = type(force).__name__
+        if isinstance(force, openmm.CMMotionRemover):
+            copy.removeForce(k)
+        elif re.search("Thermostat|Barostat", kind):
+            raise ValueError(
+                f"the System has a {kind}, which needs an integrator of OpenMM: removeForce({k}), "
+                "and choose a stepper that does what is meant, such as Langevin"
+            )
+        elif isinstance(force, openmm.DrudeForce):
+            raise ValueError(
+                "the System has Drude particles, which need an integrator of their own"
+            )
+        elif force.getName() == NAME:
+            raise ValueError(
+                f"the System has a Fixman force: removeForce({k}); steppers have one of their own, "
+                'with ensemble="stiff"'
+            )
+    for k in range(copy.getNumParticles()):
+        if copy.getParticleMass(k)._value == 0.0 and not copy.isVirtualSite(k):
+            raise ValueError(
+                f"particle {k} has no mass and is no virtual site: nothing says where it is; a "
+                "chain has no frozen beads, but may have a fixed base"
+            )
+    for k in reversed(range(copy.getNumConstraints())):
+        copy.removeConstraint(k)
+    return copy
+
+
+def _constraints(system: Any) -> tuple[Indices, Indices, Floats]:
+    """Particles i, j of the constraints, and their lengths."""
+    rows = [system.getConstraintParameters(k) for k in range(system.getNumConstraints())]
+    i, j = (np.array([row[end] for row in rows], dtype=np.intp) for end in (0, 1))
+    return i, j, np.array([row[2]._value for row in rows], dtype=np.float64)
+
+
+def _context(system: Any, platform: Any, properties: dict[str, str]) -> Any:
+    return openmm.Context(system, openmm.VerletIntegrator(0.001), platform, properties)
+
+
+def _first(system: Any, wanted: Any, given: dict[str, str]) -> tuple[Any, dict[str, str]]:
+    """Return a Context on a platform, or on the fastest that works, and its properties."""
+    known = [openmm.Platform.getPlatform(k) for k in range(openmm.Platform.getNumPlatforms())]
+    names = {platform.getName(): platform for platform in known}
+    if isinstance(wanted, openmm.Platform):
+        known = [wanted]
+    elif isinstance(wanted, str) and wanted in names:
+        known = [names[wanted]]
+    elif wanted is not None:
+        kind = ValueError if isinstance(wanted, str) else TypeError
+        raise kind(f"platform must be one of {', '.join(names)}, or None, got {wanted!r:.80}")
+    known.sort(key=lambda platform: platform.getSpeed())
+    while True:
+        platform = known.pop()
+        properties = DEFAULTS.get(platform.getName(), {}) | given
+        try:
+            return _context(system, platform, properties), properties
+        except openmm.OpenMMException:  # a GPU's platform where there is none
+            if not known:
+                raise
