@@ -308,9 +308,9 @@ def _read(source: Any, shown: str) -> Any:
             warnings.simplefilter("ignore")
             read = app.PDBFile(source)
     except Exception as error:  # whatever a file that is no PDB makes of the reader
-        raise ValueError(f"{shown} cannot be read as a PDB file: {error}") from None
-    if not read.topology.getNumAtoms():
-        raise ValueError(f"{shown} holds no atom")
+        raise ValueError(
+            f"{shown} cannot be read as a PDB file, or holds no atom: {error}"
+        ) from None
     return read
 
 

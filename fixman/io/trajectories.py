@@ -89,9 +89,10 @@ def write_frames(
             temporary = stack.enter_context(new_file(name, overwrite))
             writers.append(stack.enter_context(_writer(universe, temporary, name, run)))
         for part in run.blocks():
-            for x, time in zip(part.x[:, place], part.times, strict=True):
+            for x, step, time in zip(part.x[:, place], part.steps, part.times, strict=True):
                 universe.atoms.positions = ANGSTROM * x
-                universe.trajectory.ts.time = time
+                now = universe.trajectory.ts
+                now.time, now.data["step"] = time, int(step)
                 for writer in writers:
                     writer.write(universe.atoms)
                 del writers[1:]  # the file beside has one frame
@@ -99,7 +100,7 @@ def write_frames(
 
 def _writer(universe: Any, temporary: Path, name: Path, run: Run) -> Any:
     form = FORMATS[name.suffix.lower()]
-    options = {} if form == "PDB" else {"dt": _interval(run)}
+    options = {"dt": _interval(run)} if form == "DCD" else {}  # the others have times
     return MDAnalysis.Writer(
         str(temporary), n_atoms=len(universe.atoms), format=form, multiframe=True, **options
     )
