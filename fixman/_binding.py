@@ -23,6 +23,7 @@ from fixman.kernels.neighbours import STEPS, Pairs
 from fixman.kernels.rows import ANGLE, LENGTH, SMALLEST_SINE
 from fixman.kernels.rows import TORSION as TORSION_ROW
 from fixman.kernels.vectors import SPACE
+from fixman.lines import Lines
 
 __all__ = ["Assembly", "Bound", "bead_rows", "bind", "named_terms", "one_each", "require_beads"]
 
@@ -514,9 +515,8 @@ def named_terms(chain: Chain, beads: Beads | None, kind: int, name: str) -> Rows
     if beads is None:
         terms = default_terms(chain, kind)
         if chain.straight:  # where there is neither an angle to change nor a torsion
-            lines = topology.either_way(chain.straight)
-            ends = [{tuple(term[:3]), tuple(term[-3:])} for term in terms.tolist()]
-            terms = terms[[not end & lines for end in ends]]
+            lines = Lines(chain.straight)
+            terms = terms[[not lines.spoil(tuple(term)) for term in terms.tolist()]]
     else:
         require_beads(chain, beads, name)
         terms = np.array(beads, dtype=np.int64).reshape(len(beads), -1)

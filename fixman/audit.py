@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from fixman import _arrays
 from fixman._statistics import Independence, effective_size, independence
-from fixman.chain import Chain
+from fixman.chain import Chain, is_rigid
 from fixman.errors import SingularConstraintError
 from fixman.io.averages import (
     FEWEST_SAMPLES,
@@ -42,9 +42,9 @@ from fixman.io.samples import (
     TORSION_EDGES,
     Meter,
     Scatter,
+    evenly,
     few_of_a_kind,
     hard_names,
-    is_constant,
     meters,
 )
 
@@ -105,7 +105,7 @@ class GroupReport:
     @property
     def constant(self) -> bool:
         """Whether no internal coordinate is soft, so that constraints leave one shape."""
-        return is_constant(self.chain.n, len(self.chain.hard))
+        return is_rigid(self.chain)
 
     @property
     def mean_per_row(self) -> float:
@@ -498,7 +498,8 @@ def audit(
     """Evaluate ½ ln det H^bb of every frame and chain, group by group.
 
     The hard coordinates are first set to their pooled means, as constraining them would; `as_is`
-    skips that. `hard` are kinds, "torsional" or "h-bonds", as in `Chain.from_bonds`; dependent
+    skips that. Hard bends that are straight, but for thermal swings, are held straight, which is
+    noted. `hard` are kinds, "torsional" or "h-bonds", as in `Chain.from_bonds`; dependent
     rows are left out, which is noted. So are frames that cannot be set onto the constraints, in all
     groups of as many frames, while they are 5 % or less. `groups` is what `read_chains` returns, or
     groups of x (frames, chains, n, 3) and masses (n,), in memory; intermediates are blocks of about
@@ -514,7 +515,9 @@ def audit(
     if isinstance(groups, ChainData):
         notes, frames, groups = (*groups.notes, *notes), groups.frames, groups.groups
     checked = [_checked(group, number, frames) for number, group in enumerate(groups)]
-    found, remarks = meters(checked, hard)
+    found, remarks = meters(
+        checked, hard, looks=[group.x[evenly(len(group.x))] for group in checked]
+    )
     reports: dict[int, GroupReport] = {}
     for length in dict.fromkeys(len(_x(meter)) for meter in found):
         these = {k: meter for k, meter in enumerate(found) if len(_x(meter)) == length}

@@ -14,10 +14,11 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fixman import _arrays, coordinates, hard_sets, redundancy, topology
+from fixman import _arrays, coordinates, hard_sets, lines, redundancy, topology
 from fixman._arrays import Array, Lead
 from fixman.coordinates import KINDS, STRAIGHT, Coordinate, Index
 from fixman.errors import SingularConstraintError
+from fixman.hard_sets import INTERNAL
 from fixman.kernels.rows import LENGTH
 from fixman.layout import Layout
 
@@ -87,7 +88,7 @@ class Chain:
         base: Base = "free",
         masses: ArrayLike = 1.0,
         hard: str | Sequence[str] | ArrayLike = ("length",),
-        straight: Iterable[Any] = (),
+        straight: Iterable[Any] | ArrayLike = (),
     ) -> Chain:
         """Make a linear chain of ``n`` mobile beads (theory.md section 1).
 
@@ -104,7 +105,7 @@ class Chain:
             "length" or ``("length",)`` is freely jointed, ``("length", "angle")`` freely rotating;
             other words are those of `Chain.branched` and of GROMACS ("all-bonds").  On a free
             chain positions and rows that touch a ghost stay soft.
-        straight : iterable of (i, j, k)
+        straight : iterable of (i, j, k), or positions (..., n, dim)
             Bends that are held straight, as for `Chain.branched`.
 
         Notes
@@ -126,7 +127,7 @@ class Chain:
         masses: ArrayLike = 1.0,
         hard: str | Sequence[str] | ArrayLike = ("length",),
         extra: Iterable[Any] = (),
-        straight: Iterable[Any] = (),
+        straight: Iterable[Any] | ArrayLike = (),
         rotatable: ArrayLike | None = None,
         hydrogens: ArrayLike | None = None,
         drop_redundant: bool | ArrayLike = False,
@@ -146,10 +147,12 @@ class Chain:
         extra : iterable of Coordinate
             Further coordinates or (kind, beads), always hard; a bead of degree k has only k − 1 of
             its angles in the chart, and may be given others here.
-        straight : iterable of (i, j, k)
+        straight : iterable of (i, j, k), or positions (..., n, dim)
             Bends whose beads are held in line, as those of a nitrile or an alkyne, by two extra
             rows each: the components of v̂ − û across the bonds u and v.  The angle there, and
-            torsions over it, then stay soft, and have no gradient.  In space only.
+            torsions over it, then stay soft, and have no gradient; torsions that would be hard are
+            held across the line.  Positions, in floating point, choose those of the hard bends
+            whose angle has an rms of at most 0.25 rad in them.  In space only.
         rotatable : (bonds, 2), optional
             For "torsional"; by default every bond that is neither in a ring nor terminal.
         hydrogens : (n,) of bool, optional
@@ -196,7 +199,7 @@ class Chain:
         masses: ArrayLike = 1.0,
         hard: str | Sequence[str] | ArrayLike = ("length",),
         extra: Iterable[Any] = (),
-        straight: Iterable[Any] = (),
+        straight: Iterable[Any] | ArrayLike = (),
         drop_redundant: bool | ArrayLike = False,
     ) -> Chain:
         """Make a ring: a linear chain whose last bead is bonded to bead 0.
@@ -225,7 +228,7 @@ class Chain:
         masses: ArrayLike = 1.0,
         hard: str | Sequence[str] | ArrayLike = ("length",),
         extra: Iterable[Any] = (),
-        straight: Iterable[Any] = (),
+        straight: Iterable[Any] | ArrayLike = (),
         rotatable: ArrayLike | None = None,
         hydrogens: ArrayLike | None = None,
         drop_redundant: bool | ArrayLike = False,
@@ -292,7 +295,8 @@ class Chain:
     @property
     def straight(self) -> tuple[tuple[int, ...], ...]:
         """The bends (i, j, k) that are held straight."""
-        return tuple(row.beads for row in self.extra if row.kind == STRAIGHT[0])
+        rows = (*self.extra, *self.redundant)
+        return tuple(row.beads for row in rows if row.kind == STRAIGHT[0])
 
     @cached_property
     def layout(self) -> Layout:
@@ -328,7 +332,8 @@ class Chain:
         counts = Counter(names[kind] for kind in self.layout.hard_rows.kinds if kind < len(names))
         hard = ", ".join(f"{m} {kind}{'s' * (m > 1)}" for kind, m in counts.items())
         beads = f"{self.n} bead{'s' * (self.n > 1)}"
-        return f"<Chain: {beads}, {self.dim}-D, {self.base}, {masses}, hard: {hard or 'none'}>"
+        out = f"; {len(self.redundant)} dependent left out" * bool(self.redundant)
+        return f"<Chain: {beads}, {self.dim}-D, {self.base}, {masses}, hard: {hard or 'none'}{out}>"
 
     def to_json(self) -> str:
         """Write the chain as a JSON document that `Chain.from_json` reads back exactly."""
@@ -340,7 +345,7 @@ class Chain:
                 "masses": self.masses.tolist(),
                 "references": self.references.tolist(),
                 "extra": [[c.kind, list(c.beads)] for c in self.extra if c.kind not in STRAIGHT],
-                "straight": [list(bend) for bend in self.straight],
+                "straight": [list(c.beads) for c in self.extra if c.kind == STRAIGHT[0]],
                 "redundant": [[c.kind, list(c.beads)] for c in self.redundant],
                 "hard": self.hard.tolist(),
             }
@@ -370,12 +375,10 @@ class Chain:
             ):
                 raise ValueError("the references are not those of a tree of these beads")
             extra, redundant = (
-                hard_sets.extra_rows(data.get(name, ()), n, dim, base == "fixed")
-                for name in ("extra", "redundant")
+                hard_sets.extra_rows(data.get(name, ()), n, dim, base == "fixed", kinds)
+                for name, kinds in (("extra", INTERNAL), ("redundant", (*INTERNAL, *STRAIGHT)))
             )
-            pairs, lines = hard_sets.straight_rows(
-                data.get("straight", ()), n, dim, base == "fixed"
-            )
+            pairs, held = hard_sets.straight_rows(data.get("straight", ()), n, dim, base == "fixed")
             extra += pairs
             rows = n * dim + len(extra)
             if any(type(row) is not int or not 0 <= row < rows for row in data["hard"]):
@@ -384,7 +387,7 @@ class Chain:
             mask[data["hard"]] = True
             table = coordinates.chart(references, extra, base == "fixed")
             mask = hard_sets.hard_mask(mask, table, n * dim)
-            hard_sets.refuse_over(mask, table, hard_sets.rows_over(lines, table, n * dim))
+            lines.refuse_over(mask, table, lines.over(held, table, n * dim))
         except (
             ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError
         ) as error:  # fmt: skip
@@ -530,6 +533,14 @@ def closures(chain: Chain) -> Index:
     return topology.closures(chain.references[:, 0], (*chain.extra, *chain.redundant))
 
 
+def is_rigid(chain: Chain) -> bool:
+    """Whether the hard rows, which are independent, leave one shape of a free chain in space."""
+    n = chain.n
+    straight = n == 2 or lines.Lines(chain.straight).hold(range(n))
+    turns = 2 if straight else 3 if n > 1 else 0  # about a line or a point nothing turns
+    return chain.hard.size >= 3 * n - 3 - turns
+
+
 def bonds(chain: Chain) -> Index:
     """Pairs i < j of bonded beads (bonds, 2): the tree's, then what closes rings.
 
@@ -552,7 +563,7 @@ def _assemble(
     references: Index,
     closures: Index,
     extra: Iterable[Any],
-    straight: Iterable[Any],
+    straight: Iterable[Any] | ArrayLike,
     base: Base,
     masses: ArrayLike,
     hard: str | Sequence[str] | ArrayLike,
@@ -572,8 +583,10 @@ def _assemble(
     if stays.all():
         return chain
     redundant = tuple(table[int(k)] for k in np.flatnonzero(~stays))
-    if any(row.kind in STRAIGHT for row in redundant):
-        names = _arrays.listed([row for row in redundant if row.kind in STRAIGHT], 6)
+    parts = Counter(row.beads for row in redundant if row.kind in STRAIGHT)
+    alone = [bend for bend, rows_lost in parts.items() if rows_lost == 1]
+    if alone:
+        names = _arrays.listed([row for row in redundant if row.beads in alone], 6)
         raise SingularConstraintError(
             f"{names} would have to be left out, as other hard coordinates hold part of that bend "
             "already (in rings angles or torsions beside it): leave the bend out of straight=, or "

@@ -42,6 +42,13 @@ def workers(text: str) -> int:
 workers.__name__ = whole.__name__
 
 
+def _bends(text: str) -> list[tuple[int, ...]]:
+    return [tuple(map(int, bend.split(":"))) for bend in text.split(",")]
+
+
+_bends.__name__ = "list of bends, such as 0:1:2,"
+
+
 def named_path(text: str) -> Path:
     """Read a path; an empty one, of a variable that is not set, would be the current folder."""
     if not text:
@@ -60,6 +67,8 @@ def add_chain(parser: argparse.ArgumentParser, rings: bool = True) -> None:
     add("--base", choices=("free", "fixed"), default="free", help="whether the chain is held")
     kinds = "what is constrained: one or more of length,angle,torsion, or torsional"
     add("--hard", metavar="WORDS", help=f"{kinds} (default: length)")
+    lines = "bends held straight, by their beads counted from 0, such as 0:1:2,1:2:3"
+    add("--straight", type=_bends, metavar="BENDS", help=lines)
     add(
         "--chain",
         type=named_path,
@@ -129,8 +138,9 @@ def _chain(arguments: argparse.Namespace) -> Chain:
             raise ValueError("say which chain: --beads N, or --chain FILE")
         make = Chain.ring if arguments.ring else Chain.linear
         hard = arguments.hard or "length"
-        return make(arguments.beads, dim=arguments.dim, base=arguments.base, hard=hard)
-    for name in ("beads", "ring", "hard"):
+        space = {"dim": arguments.dim, "base": arguments.base}
+        return make(arguments.beads, **space, hard=hard, straight=arguments.straight or ())
+    for name in ("beads", "ring", "hard", "straight"):
         if getattr(arguments, name):
             raise ValueError(f"--{name} is for chains without a file: leave it out with --chain")
     if not arguments.chain.is_file():

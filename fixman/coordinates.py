@@ -11,6 +11,7 @@ directions: H^bb changes by a rotation, and its determinant not at all.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from scipy import sparse
 from scipy.sparse import linalg
 
 from fixman._arrays import Array, frame_index, listed
-from fixman.errors import FrameError, SingularConstraintError
+from fixman.errors import Advice, FrameError, SingularConstraintError
 from fixman.kernels import charts
 from fixman.kernels.hard import Hard
 from fixman.kernels.rows import (
@@ -140,21 +141,20 @@ class Rows:
         matrix.sum_duplicates()
         return matrix
 
-    @cached_property
-    def _bonds(self) -> Rows:
-        """Lengths between the successive beads that each row is made of."""
-        row, slot = np.nonzero(np.arange(1, 4) < SLOTS[self.kinds][:, None])
-        kinds = np.full(row.size, LENGTH, dtype=np.int8)
+    def parts(self, size: int) -> Rows:
+        """Lengths (size 2) or angles (3) of the successive beads that each row is made of."""
+        row, slot = np.nonzero(np.arange(size - 1, 4) < SLOTS[self.kinds][:, None])
+        kinds = np.full(row.size, LENGTH + size - 2, dtype=np.int8)
         beads, columns = np.zeros((2, row.size, 4), dtype=np.int32)
         columns[:] = -1
-        for k in range(2):
+        for k in range(size):
             beads[:, k] = self.beads[row, slot + k]
             columns[:, k] = self.columns[row, slot + k]
         return Rows(self.n, self.dim, self.fixed, kinds, beads, columns)
 
     def refuse_lengths(self, x: Array, frame: int, error: type[FrameError]) -> None:
         """Raise if successive beads of a row coincide, or cannot be told apart or squared."""
-        lengths = self._bonds
+        lengths = self.parts(2)
         q = lengths.values(_one(self, x, frame))[0][0]
         with np.errstate(all="ignore"):
             bad = np.flatnonzero(~((q * q > SMALLEST_SQUARE) & (q * q < LARGEST_SQUARE)))
@@ -176,26 +176,43 @@ class Rows:
 
     def refuse_singular(self, x: Array, frame: int, error: type[FrameError]) -> None:
         """Raise if a row has no gradient in frame number ``frame`` of x (..., n, d)."""
-        _, exist = self.gradients(_one(self, x, frame))
-        rows = [self[int(row)] for row in np.flatnonzero(~exist)]
+        one = _one(self, x, frame)
+        lost = np.flatnonzero(~self.gradients(one)[1])
+        rows = [self[int(row)] for row in lost]
         if not rows:
             return
-        remedy = (
-            "a straight angle cannot be hard in 3-D; hold such a bend straight=[(i, j, k)], or "
-            "leave it soft"
-            if error is SingularConstraintError
-            else "Cartesian accelerations, tensions and ln det H^bb do not need them"
-        )
-        cause = f"three successive beads are in line; {remedy}"
+        remedy: str = ": three successive beads are in line; "
         if all(row.kind in STRAIGHT for row in rows):
-            cause = "its beads are folded back, where it should be straight"
+            remedy = ": its beads are folded back, where it should be straight"
+        elif error is SingularConstraintError:
+            remedy += self.take(lost)._in_line(one)
+        else:
+            remedy += "Cartesian accelerations, tensions and ln det H^bb do not need them"
         verb = "is" if len(rows) == 1 else "are"
         raise error(
             f"{listed(rows, 3)} {verb} singular",
-            f": {cause}",
+            remedy,
             frame=frame_index(frame, x.shape[:-2]),
             coordinates=rows,
         )
+
+    def _in_line(self, x: Array) -> str:
+        """Say how else to hold rows about bends that are straight in one configuration."""
+        bends = self.parts(3)
+        angles, lost = bends.values(x)[0][0], ~bends.gradients(x)[1]
+        straight = dict.fromkeys(bends[int(k)].beads for k in np.flatnonzero(lost & (angles < 1.0)))
+        if not straight:
+            return "a bend that is folded back cannot be hard in 3-D: give it another angle"
+        return "a straight angle cannot be hard in 3-D: hold such bends in line, " + in_line(
+            straight
+        )
+
+
+def in_line(bends: Iterable[tuple[int, ...]]) -> Advice:
+    """Spell an argument ``straight`` that holds some bends."""
+    ways = dict.fromkeys(min(bend, bend[::-1]) for bend in bends)
+    flag = ",".join(":".join(map(str, bend)) for bend in ways)
+    return Advice((f"straight={list(ways)}", "straight", flag))
 
 
 def _one(rows: Rows, x: Array, frame: int) -> Array:

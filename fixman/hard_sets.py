@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fixman import coordinates, topology
+from fixman import coordinates, lines, topology
 from fixman._arrays import Array
 from fixman.coordinates import KINDS, POSITIONS, SLOTS, STRAIGHT, Coordinate, Index, Rows
 from fixman.errors import Advice
 from fixman.kernels.rows import ANGLE, LENGTH, TORSION
+from fixman.lines import Lines
 
 Mask = NDArray[np.bool_]
 
@@ -130,7 +131,7 @@ def resolve(
     references: Index,
     closures: Index,
     extra: Iterable[Any],
-    straight: Iterable[Any],
+    straight: Iterable[Any] | ArrayLike,
     fixed: bool,
     masses: Array,
     hard: Any,
@@ -140,7 +141,7 @@ def resolve(
     """Say what is held: all coordinates, those beyond the chart, and which are hard.
 
     The arguments are those of `Chain.branched`; the rows beyond the chart are closures, angles that
-    a word holds and the chart has not, and ``extra``.
+    a word holds and the chart has not, ``extra``, torsions across straight parts, straight bends.
     """
     n, dim = references.shape
     hard = named(hard)
@@ -158,41 +159,54 @@ def resolve(
     if word == "h-angles" and light is not None:
         angles = _hydrogen_angles(references[:, 0], closures, light, masses)
         light = None
-    pairs, lines = straight_rows(straight, n, dim, fixed)
+    x = lines.positions(straight, n, dim)
+    if x is not None:
+        named_so = (references, closures, extra, (), fixed, masses, hard, rotatable, hydrogens)
+        table, _, mask = resolve(*named_so)
+        straight = lines.found(table, mask, x)
+    pairs, held = straight_rows(straight, n, dim, fixed)
     kinds: tuple[str, ...] = ("length", "angle") if word == "torsional" else ("length",)
-    if isinstance(hard, tuple) and all(isinstance(kind, str) for kind in hard):  # no mask
+    by_kind = isinstance(hard, tuple) and all(isinstance(kind, str) for kind in hard)  # no mask
+    if by_kind:
         kinds = hard
-    rows = _closing_rows(closures, references[:, 0], kinds, light)
-    rows = tuple(row for row in rows if row.beads not in lines)
-    rows += _angles_beyond([bend for bend in angles if bend not in lines], references)
     given = extra_rows(extra, n, dim, fixed)
     for row in given:
-        if row.beads in lines:
+        if x is None and row.kind == "angle" and held.hold(row.beads):
             raise ValueError(f"{row} is held straight already, by two rows across it")
-    rows += given + pairs
+    rows = _closing_rows(closures, references[:, 0], kinds, light)
+    rows += _angles_beyond(angles, references) + given
+    rows = tuple(row for row in rows if row.kind != "angle" or not held.hold(row.beads))
+    turning = np.empty((0, 2), dtype=np.int64)
+    if word == "torsional":
+        turning = _turning(references[:, 0], closures, rotatable, fixed)
+    if held and (word == "torsional" or "torsion" in kinds):
+        rows += lines.across(held, references, fixed, turning)
+    rows += pairs
     table = coordinates.chart(references, rows, fixed)
     if word == "torsional":
-        mask = _torsional(table, references, closures, rotatable)
+        mask = _torsional(table, references, turning)
     elif word == "h-angles":
         mask = _bonds_and_angles(table, n * dim, angles)
     elif light is not None:
         mask = _hydrogen_bonds(table, n * dim, light)
     else:
         mask = hard_mask(hard, table, n * dim)
-    over = lines and rows_over(lines, table, n * dim)
-    if over:
-        if not word and kinds is not hard:  # a mask
-            refuse_over(mask, table, over)
-        mask = mask.copy()
-        mask[over] = False
+    over = lines.over(held, table, n * dim)
+    if x is None and not (word or by_kind):  # a mask
+        lines.refuse_over(mask, table, over)
+    mask = mask.copy()
+    mask[over] = False
     return table, rows, mask
 
 
 def straight_rows(
-    straight: Iterable[Any], n: int, dim: int, fixed: bool
-) -> tuple[tuple[Coordinate, ...], set[tuple[int, ...]]]:
-    """Rows of bends (i, j, k) that are held straight, and these bends in both directions."""
-    wrong = f"straight must be a list of bends (i, j, k), got {straight!r:.80}"
+    straight: Iterable[Any] | ArrayLike, n: int, dim: int, fixed: bool
+) -> tuple[tuple[Coordinate, ...], Lines]:
+    """Rows of bends (i, j, k) that are held straight, and which beads these hold in line."""
+    wrong = (
+        f"straight must be a list of bends (i, j, k), or positions (..., {n}, {dim}), got "
+        f"{straight!r:.80}"
+    )
     if isinstance(straight, str) or not isinstance(straight, Iterable):
         raise TypeError(wrong)
     bends = []
@@ -213,28 +227,8 @@ def straight_rows(
     for bend, uses in Counter(bends).items():
         if uses > 1:
             raise ValueError(f"straight names the bend {bend} twice")
-    topology.lines(bends)  # which refuses what cannot be
     rows = tuple(Coordinate(kind, bend) for bend in bends for kind in STRAIGHT)
-    return rows, topology.either_way(bends)
-
-
-def rows_over(lines: set[tuple[int, ...]], table: Rows, chart: int) -> list[int]:
-    """Rows of the chart that have no gradient where bends are straight: angles, and torsions."""
-    return [
-        int(row)
-        for row in np.flatnonzero(np.isin(table.kinds[:chart], (ANGLE, TORSION)))
-        if {table[int(row)].beads[:3], table[int(row)].beads[-3:]} & lines
-    ]
-
-
-def refuse_over(mask: Mask, table: Rows, over: list[int]) -> None:
-    """Refuse a mask by which such a row is hard."""
-    for row in over:
-        if mask[row]:
-            raise ValueError(
-                f"{table[row]} cannot be hard: straight=… holds its beads in line, where it has no "
-                "gradient"
-            )
+    return rows, Lines(bends)  # which refuses what cannot be
 
 
 def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
@@ -297,7 +291,9 @@ def _closing_rows(
     return tuple(rows)
 
 
-def extra_rows(extra: Iterable[Any], n: int, dim: int, fixed: bool) -> tuple[Coordinate, ...]:
+def extra_rows(
+    extra: Iterable[Any], n: int, dim: int, fixed: bool, kinds: Sequence[str] = INTERNAL
+) -> tuple[Coordinate, ...]:
     """Check further hard rows, given as `Coordinate` or (kind, beads)."""
     if isinstance(extra, str) or not isinstance(extra, Iterable):
         raise TypeError(f"extra must be a list of coordinates, got {extra!r:.80}")
@@ -310,7 +306,7 @@ def extra_rows(extra: Iterable[Any], n: int, dim: int, fixed: bool) -> tuple[Coo
             raise ValueError(
                 f"extra rows are Coordinate('angle', (0, 1, 2)) and the like, got {item!r:.80}"
             ) from None
-        if not isinstance(kind, str) or kind not in INTERNAL or (kind == "torsion" and dim == 2):
+        if not isinstance(kind, str) or kind not in kinds or (kind == "torsion" and dim == 2):
             raise ValueError(
                 f"extra rows are of kind {KINDS[POSITIONS : POSITIONS + dim]} in {dim}-D, "
                 f"got {kind!r}"
@@ -326,27 +322,22 @@ def extra_rows(extra: Iterable[Any], n: int, dim: int, fixed: bool) -> tuple[Coo
     return tuple(rows)
 
 
-def _torsional(table: Rows, tree: Index, closures: Index, rotatable: ArrayLike | None) -> Mask:
-    """Every length and angle, and every torsion but one about each rotatable bond.
+def _turning(parents: Index, closures: Index, rotatable: ArrayLike | None, fixed: bool) -> Index:
+    """Bonds (bonds, 2) of the tree about which one torsion is soft, outer bead last.
 
-    By default a bond is rotatable if it is neither in a ring nor terminal.  The torsions of
-    siblings, from one branch to the next, place branches side by side and stay hard.
+    By default a bond is rotatable if it is neither in a ring nor terminal.
     """
-    n, dim = tree.shape
-    if dim == 2:
-        raise ValueError("hard='torsional' needs dim=3: there are no torsions in the plane")
-    parents = tree[:, 0]
+    n, lowest = parents.size, -1 if fixed else 0
     free = np.zeros(n, dtype=bool)  # bond of each bead to its parent
     if rotatable is None:
         degree = np.bincount(topology.bonds(parents, closures).ravel(), minlength=n)
-        degree[0] += table.fixed
+        degree[0] += fixed
         free[:] = degree > 1
         inner = parents >= 0
         free[inner] &= degree[parents[inner]] > 1
-        free[0] &= table.fixed
+        free[0] &= fixed
         free[topology.in_rings(parents, closures)] = False
     else:
-        lowest = -1 if table.fixed else 0
         for i, j in topology.pairs_of(rotatable, "rotatable").tolist():
             if 0 <= i < n and lowest <= j == parents[i]:
                 free[i] = True
@@ -356,6 +347,20 @@ def _torsional(table: Rows, tree: Index, closures: Index, rotatable: ArrayLike |
                 raise ValueError(
                     f"rotatable names ({i}, {j}), which is no bond of the tree of this chain"
                 )
+    return np.stack([parents, np.arange(n)], axis=1)[free]
+
+
+def _torsional(table: Rows, tree: Index, turning: Index) -> Mask:
+    """Every length and angle, and every torsion but one about each bond that is ``turning``.
+
+    The torsions of siblings, from one branch to the next, place branches side by side and stay
+    hard.
+    """
+    n, dim = tree.shape
+    if dim == 2:
+        raise ValueError("hard='torsional' needs dim=3: there are no torsions in the plane")
+    parents = tree[:, 0]
+    free = np.isin(np.arange(n), turning[:, 1])
     parent, angle, torsion = tree.T
     # The axis of a torsion is the bond from the angle reference to the parent, whichever of the
     # two hangs on the other.

@@ -25,6 +25,7 @@ from fixman.kernels import sparse as sparse_factor
 from fixman.kernels.field import PRIME
 from fixman.kernels.rows import ANGLE, LENGTH, STRAIGHT_Y
 from fixman.layout import Layout
+from fixman.lines import end_to_end
 
 Mask = NDArray[np.bool_]
 
@@ -33,6 +34,7 @@ Mask = NDArray[np.bool_]
 # PIECES up to where pieces are of SMALL rows, and is linear from there.
 WHOLE, PIECES, SMALL = 10**10, 10**8, 64
 LIKED = 4.0  # times, so that a row of the chart goes only where others hold much more of it
+NEVER_LEFT = 1e3  # straight bends of the tree stay, and the others go first: both rows or none
 APART = 1e-3  # far above the rounding of what is factored
 LOST = 1e-10  # of the largest; a wrong guess costs digits, not independence, which is verified
 
@@ -79,8 +81,20 @@ def independent(layout: Layout, near: Array | None) -> Mask:
     else:
         layout.gradients(pattern.rows, near, SingularConstraintError)
     place = layout.hard[pattern.order]
-    stays[place[_dependent(pattern, place < layout.n * layout.dim, depth, near)]] = False
+    liked = np.where(place < layout.n * layout.dim, LIKED, 1.0)
+    straight = pattern.rows.kinds >= STRAIGHT_Y
+    i, j, k = pattern.rows.beads[straight, :3].T.astype(np.int64) - GHOSTS
+    inside = _joined(layout, i, j) & _joined(layout, j, k)
+    liked[straight] = np.where(inside, NEVER_LEFT, 1.0 / NEVER_LEFT)
+    stays[place[_dependent(pattern, liked, depth, near)]] = False
     return stays
+
+
+def _joined(layout: Layout, i: Index, j: Index) -> Mask:
+    """Whether one of two beads hangs on the other in the tree."""
+    parents = layout.references[:, 0]
+    joined: Mask = ((i >= 0) & (parents[i] == j)) | ((j >= 0) & (parents[j] == i))
+    return joined
 
 
 def _clearly_bonds(rows: Rows) -> bool:
@@ -129,15 +143,15 @@ def _generic(layout: Layout) -> Array:
 
 
 def _lines(rows: Rows) -> list[tuple[list[int], int, int]]:
-    """Beads that straight bends put on one line, see `topology.lines`."""
+    """Beads that straight bends put on one line, see `lines.end_to_end`."""
     found = np.flatnonzero(rows.kinds == STRAIGHT_Y)
-    return topology.lines(rows[int(row)].beads for row in found)
+    return end_to_end(rows[int(row)].beads for row in found)
 
 
-def _dependent(pattern: HardPattern, tree: Mask, depth: Index, x: Array) -> Index:
+def _dependent(pattern: HardPattern, liked: Array, depth: Index, x: Array) -> Index:
     """Places, in factor order and ascending, of rows that depend on the others.
 
-    ``tree (m,)`` says which belong to the chart.  ``depth (m,)`` is that of the deepest bead of
+    ``liked (m,)`` is the size at which each counts.  ``depth (m,)`` is that of the deepest bead of
     each row, all beads numbered outwards such that the references of each come before it.
     """
     none = np.empty(0, dtype=np.int64)
@@ -146,15 +160,15 @@ def _dependent(pattern: HardPattern, tree: Mask, depth: Index, x: Array) -> Inde
     dependent, share = _eliminate(pattern, True)
     if not dependent.any():
         return none
-    rows = _rows_of_size(np.where(tree, LIKED, 1.0), pattern, x)
+    rows = _rows_of_size(liked, pattern, x)
     clusters = _clusters(pattern, share, np.argsort(depth, kind="stable"))
-    lost = np.zeros(tree.size, dtype=bool)
+    lost = np.zeros(liked.size, dtype=bool)
     for cluster in clusters:
         surplus = int(np.count_nonzero(dependent[cluster]))
         lost[cluster] = ~_chosen(pattern, cluster, surplus, rows)
     kept = np.flatnonzero(~lost)
     rest = coordinates.minimum_degree_pattern(pattern.rows, kept)
-    wrong = np.zeros(tree.size, dtype=bool)
+    wrong = np.zeros(liked.size, dtype=bool)
     wrong[kept[rest.order]] = _eliminate(rest)[0]
     for cluster in clusters:
         if wrong[cluster].any():  # by size they looked independent; the first that are, then

@@ -133,6 +133,8 @@ def simulate(
     every = _every(steps) if every is None else _arrays.positive_int(every, "every")
     _require_whole(steps, every)
     running = _running(workers, progress, client)
+    _arrays.refuse_units(x0, "x0")
+    _arrays.refuse_units(v0, "v0")
     replicas = _replicas(replicas, x0, v0)
     _arrays.require_memory(
         16 * replicas * chain.n * chain.dim, f"{replicas} replicas of {chain.n} beads"

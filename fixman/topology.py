@@ -7,10 +7,7 @@ it hangs on; ``sequence (n,)`` lists the beads from the root outwards.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from graphlib import CycleError, TopologicalSorter
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -263,63 +260,6 @@ def _before(parents: Index, fixed: bool, inner: int, bead: int) -> int:
 
 
 # --- what is given ------------------------------------------------------------------------------
-
-
-def either_way(bends: Iterable[tuple[int, ...]]) -> set[tuple[int, ...]]:
-    """Bends (i, j, k), from both ends."""
-    return {way for bend in bends for way in (bend, bend[::-1])}
-
-
-def lines(bends: Iterable[tuple[int, ...]]) -> list[tuple[list[int], int, int]]:
-    """Beads that straight bends (i, j, k) put on one line, for each line from end to end.
-
-    With two places in it, by whose beads the others can be placed: no other line shares these.
-
-    Raises
-    ------
-    ValueError
-        If no configuration has all of them straight, or none that could be found bead by bead.
-    """
-    groups: list[list[tuple[int, ...]]] = []
-    for bend in bends:  # of one line with all that share two beads with it
-        near = [group for group in groups if any(len({*bend} & {*one}) > 1 for one in group)]
-        groups = [group for group in groups if group not in near]
-        groups.append([bend, *(one for group in near for one in group)])
-    ordered = [_in_order(group) for group in groups]
-    uses = Counter(bead for line in ordered for bead in line)
-    found = []
-    for line in ordered:
-        crossing = [k for k, bead in enumerate(line) if uses[bead] > 1 or bead < 0]
-        if len(crossing) > 2:
-            raise ValueError(
-                f"beads {line} are held in line, and {len(crossing)} of them on other lines or on "
-                "the base as well: two is the most that can be placed"
-            )
-        others = [k for k in range(len(line)) if k not in crossing]
-        i, j = (crossing + others)[:2]
-        found.append((line, i, j))
-    return found
-
-
-def _in_order(bends: list[tuple[int, ...]]) -> list[int]:
-    """Beads of one line from end to end."""
-    rest, known = list(bends), set(combinations(bends[0], 2))
-    while rest:  # each shares two beads with one before it, which say which way round it is
-        for bend in rest:
-            pairs, turned = set(combinations(bend, 2)), set(combinations(bend[::-1], 2))
-            if pairs & known or turned & known:
-                known |= pairs if pairs & known else turned
-                rest.remove(bend)
-                break
-    before: dict[int, set[int]] = {}
-    for one, two in known:
-        before.setdefault(two, set()).add(one)
-    try:
-        return list(TopologicalSorter(before).static_order())
-    except CycleError:
-        raise ValueError(
-            f"bends {sorted(bends)} cannot all be straight: their beads are not in a row"
-        ) from None
 
 
 def integers(value: ArrayLike, name: str) -> Index:

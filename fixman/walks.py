@@ -7,13 +7,14 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman import _arrays, topology
+from fixman import _arrays
 from fixman._arrays import Array
 from fixman.chain import Chain, require_chain
 from fixman.coordinates import KINDS
 from fixman.dynamics import project
 from fixman.errors import ConstraintSolveError, SingularConstraintError
 from fixman.kernels.rows import ANGLE, LENGTH, TORSION
+from fixman.lines import Lines
 
 __all__ = ["draw", "hard_targets", "random_walks"]
 
@@ -114,10 +115,11 @@ def _draw(chain: Chain, targets: Array, size: int, rng: np.random.Generator) -> 
     if chain.dim == 3:
         bends = soft & (kinds == ANGLE)
         q[:, bends] = np.arccos(rng.uniform(-1.0, 1.0, (size, int(bends.sum()))))
-    lines = topology.either_way(chain.straight)
-    if lines:
+    lines = Lines(chain.straight)
+    if lines:  # turning what comes after a line by nothing, so that torsions across it are right
         angles = np.flatnonzero(kinds == ANGLE)
-        q[:, [row for row in angles if chain.coordinates[row].beads in lines]] = 0.0
+        held = [row for row in angles if lines.hold(chain.coordinates[row].beads)]
+        q[:, [*held, *(row + 1 for row in held)]] = 0.0
     return q
 
 

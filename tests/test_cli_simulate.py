@@ -345,7 +345,10 @@ def test_rings(run):
         (["--hard", "length,angle", "--torsion", "60"], "--torsion is for hard torsions"),
         (["--hard", "length,angle", "--angle", "200"], "--angle must be up to 180 degrees"),
         (["--hard", "length,angle", "--angle", "0"], "a straight angle cannot be hard in 3-D"),
-        (["--hard", "length,angle", "--angle", "180"], "a straight angle cannot be hard in 3-D"),
+        (["--hard", "length,angle", "--angle", "180"], "folded back cannot be hard in 3-D"),
+        (["--hard", "length,angle", "--angle", "0"], "hold such bends in line, --straight 0:1:2,1"),
+        (["--straight", "0:1"], "straight must be a list of bends"),
+        (["--straight", "0-1-2"], "invalid list of bends"),
         (["--out", "nowhere/run"], "no such folder"),
         (["--out", "taken"], "is not a run: choose another name"),
     ],
@@ -360,6 +363,16 @@ def test_errors_are_one_line_and_leave_nothing(run, tmp_path, arguments, message
     assert err.count("\n") == 1
     assert message in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["taken"]
+
+
+def test_bends_are_held_straight(run):
+    arguments = ["--hard", "length,angle", "--straight", "0:1:2,4:3:2"]
+    code, out, _ = run("simulate", *SHORT, *arguments, "--out", "run")
+    assert code == 0
+    assert "1 angle, 2 straight bends" in out
+    held = load_run("run")
+    assert held.chain.straight == ((0, 1, 2), (2, 3, 4))
+    assert np.abs(held.chain.hard_values(held.x)[..., -4:]).max() < 1e-9
 
 
 def test_a_chain_has_to_be_named(run):

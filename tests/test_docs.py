@@ -38,6 +38,8 @@ NEEDS = {
     "fixman.io.hdf5": "h5py",
     "fixman.io.mdanalysis": "MDAnalysis",
     "fixman.io.openmm": "openmm",
+    "fixman.io.openmm_forces": "openmm",
+    "fixman.io.openmm_systems": "openmm",
     "fixman.io.thermostats": "openmm",
     "fixman.io.torsional": "openmm",
     "fixman.io.trajectories": "MDAnalysis",

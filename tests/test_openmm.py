@@ -1010,3 +1010,48 @@ def test_without_openmm_the_error_says_what_to_install():
     code = "import sys; sys.modules['openmm'] = None; import fixman.io.openmm"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert 'pip install "fixman-chains[openmm]"' in done.stderr
+
+
+# --- what OpenMM itself can run, as docs/openmm.md says -----------------------------------------
+
+TETRAHEDRON = np.array([[0, 0, 0], [1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
+METHANE = TETRAHEDRON * 0.109 / 3**0.5
+HEXAGON = 0.15 * np.array([[np.cos(a), np.sin(a), 0.1 * (-1) ** k] for k, a in
+                           enumerate(np.arange(6) * np.pi / 3)])  # fmt: skip
+ALL = [*itertools.combinations(range(5), 2)]
+SETS = {  # positions or a number of beads in zigzag, held pairs, whether OpenMM runs them
+    "bonds": (30, linear(0, 30), True),
+    "a ring of bonds": (HEXAGON, [(k, (k + 1) % 6) for k in range(6)], True),
+    "angles between soft ones": (7, [*linear(0, 7), (0, 2), (2, 4), (4, 6)], True),
+    "four with every distance": (4, [*itertools.combinations(range(4), 2)], True),
+    "butane with angles": (4, [*linear(0, 4), (0, 2), (1, 3)], False),
+    "a chain with angles": (9, [*linear(0, 9), *((k, k + 2) for k in range(7))], False),
+    "two angles that share a bond": (5, [*linear(0, 5), (0, 2), (1, 3)], False),
+    "methane, ten distances": (METHANE, ALL, False),
+    "methane, nine distances": (METHANE, ALL[:9], False),
+}
+
+
+@pytest.mark.parametrize("platform", ["Reference", "CPU"])
+@pytest.mark.parametrize("name", SETS)
+def test_what_openmm_can_run(mm, name, platform):
+    start, pairs, runs = SETS[name]
+    if isinstance(start, int):
+        chain = fx.Chain.linear(start, hard=("length", "angle"))
+        start = fx.random_walks(chain, lengths=BOND, angles=np.radians(68), rng=1)[0]
+    lengths = [np.linalg.norm(start[i] - start[j]) for i, j in pairs]
+    system = system_of(
+        mm, [14.0] * len(start), [(*p, d) for p, d in zip(pairs, lengths, strict=True)]
+    )
+    integrator = mm.LangevinMiddleIntegrator(KELVIN, 1.0, 0.0001)
+    context = mm.Context(system, integrator, mm.Platform.getPlatformByName(platform))
+    context.setPositions(start)
+    context.setVelocitiesToTemperature(KELVIN, 1)
+    if not runs and platform == "CPU":
+        with pytest.raises(mm.OpenMMException, match="NaN"):
+            integrator.step(200)
+        return
+    integrator.step(200)
+    x = context.getState(positions=True).getPositions(asNumpy=True)._value
+    found = [np.linalg.norm(x[i] - x[j]) for i, j in pairs]
+    assert np.allclose(found, lengths, rtol=1e-4) == runs

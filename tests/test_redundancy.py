@@ -17,7 +17,7 @@ import scipy.linalg
 import fixman as fx
 from fixman import redundancy
 from fixman.chain import bonds as bonds_of
-from fixman.io.constraints import is_rigid
+from fixman.chain import is_rigid
 
 PRIME = 2**31 - 1  # not the library's, so that the two have nothing in common
 

@@ -214,12 +214,6 @@ def test_targets_of_straight_bends_are_zero(rng):
             ask(RODS, folded)
 
 
-def test_a_straight_bend_in_place_of_its_angle_is_what_the_message_offers():
-    chain = fx.Chain.linear(3, hard=("length", "angle"))
-    with pytest.raises(fx.SingularConstraintError, match=r"straight=\[\(i, j, k\)\]"):
-        fx.logdet(chain, [[0, 0, 0], [1, 0, 0], [2, 0, 0]])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("ensemble", ["rigid", "stiff"])
 def test_two_rods_sample_both_ensembles(ensemble):

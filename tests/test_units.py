@@ -26,14 +26,20 @@ def pint_like(value):
     return Quantity(value)
 
 
-@pytest.fixture(scope="module", params=["pint", "openmm", "openmm, in a list"])
+@pytest.fixture(scope="module", params=["pint", "openmm", "openmm, in a list", "openmm, vectors"])
 def dimensional(request):
     """Give a value a unit."""
     if request.param == "pint":
         return Quantity
-    unit = pytest.importorskip("openmm").unit
+    openmm = pytest.importorskip("openmm")
+    unit = openmm.unit
     if request.param == "openmm":
         return lambda value: value * unit.nanometer
+    if request.param == "openmm, vectors":  # what files give
+        return lambda value: (
+            ([openmm.Vec3(*row) for row in value] if np.shape(value)[1:] == (3,) else value)
+            * unit.nanometer
+        )
     # Positions often come as lists of quantities.
     return lambda value: (
         [part * unit.nanometer for part in np.asarray(value)]

@@ -135,12 +135,6 @@ def with_names(error: FrameError, particles: Indices, name: Callable[[int], str]
     return type(error)(text, coordinates=error.coordinates, beads=error.beads)
 
 
-def is_rigid(chain: Chain) -> bool:
-    """Whether the hard rows, which are independent, leave no internal coordinate."""
-    internal = 3 * chain.n - 6 if chain.n > 2 else chain.n - 1
-    return bool(chain.hard.size == internal)
-
-
 def whole(chain: Chain, x: Floats, box: Floats) -> Floats:
     """Make chains whole: every bond of their trees its shortest periodic image; x (copies, n, 3).
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from fixman import topology
 from fixman.io import formats
 from fixman.io.groups import Molecules
-from fixman.io.samples import sum_outwards
+from fixman.io.samples import evenly, sum_outwards
 from fixman.io.universe import AtomsError, reading
 
 try:
@@ -168,6 +169,25 @@ def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = No
         text = f"{{}} and {{}} are bonded and coincide in frame {now.frame}"
         raise AtomsError(text, *_first_bond(atoms, joined, coincident))
     return x
+
+
+def positions_in_some(
+    trajectory: Any, molecules: Sequence[Molecules], ids: npt.NDArray[np.int64] | None
+) -> list[Floats]:
+    """Positions (frames, molecules, n, 3) of each kind in a few frames, evenly spread.
+
+    Frames that cannot be read are left to those who need them all.
+    """
+    here = trajectory.ts.frame
+    some: list[list[Floats]] = [[] for _ in molecules]
+    for number in evenly(_count(trajectory)):
+        with contextlib.suppress(ValueError), reading(_file_of(trajectory)):
+            now = trajectory[number]
+            for x, one in zip(some, molecules, strict=True):
+                x.append(whole(now, one, ids))
+    trajectory[here]
+    shapes = [(-1, *one.atoms.shape, 3) for one in molecules]
+    return [np.array(x).reshape(shape) for x, shape in zip(some, shapes, strict=True)]
 
 
 def _shortest(bonds: Floats, now: Any, joined: Indices, atoms: Indices) -> Floats:

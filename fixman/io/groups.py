@@ -67,23 +67,23 @@ class Molecules:
         words += counted(n, "bead")
         return words if ring or not self.rings else f"{words} and {counted(self.rings, 'ring')}"
 
-    def chain(self, hard: str | Sequence[str], near: Floats | None = None, **more: Any) -> Chain:
+    def chain(self, hard: str | Sequence[str], straight: npt.ArrayLike = (), **more: Any) -> Chain:
         """Describe one of them, free in space, without the hard rows that follow from others.
 
-        `hard` and ``more`` as in `Chain.from_bonds`; where nothing of a molecule is hard, nothing
-        is refused.  The rows that stay are well conditioned at positions ``near`` (n, 3).
+        `hard`, `straight` and ``more`` as in `Chain.from_bonds`; where nothing of a molecule is
+        hard, nothing is refused.
         """
         n = len(self.masses)
         hard = hard_sets.named(hard)
         if self.bonds is None and not isinstance(hard, str):
-            return Chain.linear(n, masses=self.masses, hard=hard)
+            return Chain.linear(n, masses=self.masses, hard=hard, straight=straight)
         word = hard if isinstance(hard, str) else ""
         hydrogens = self._hydrogens() if word in hard_sets.WITH_HYDROGENS else None
         if hydrogens is not None and not np.any(hydrogens):
             hard, hydrogens = () if hard == "h-bonds" else ("length",), None
         return Chain.from_bonds(
-            n, self.pairs, masses=self.masses, hard=hard, hydrogens=hydrogens,
-            drop_redundant=True if near is None else near, **more,
+            n, self.pairs, masses=self.masses, hard=hard, straight=straight, hydrogens=hydrogens,
+            **{"drop_redundant": True, **more},
         )  # fmt: skip
 
     def _hydrogens(self) -> Mask:

@@ -20,7 +20,15 @@ import numpy.typing as npt
 from fixman import _arrays
 from fixman.io import formats, molecules
 from fixman.io.elements import Masses
-from fixman.io.frames import Frames, chosen, dump_ids, frames_of, trajectory_of, whole
+from fixman.io.frames import (
+    Frames,
+    chosen,
+    dump_ids,
+    frames_of,
+    positions_in_some,
+    trajectory_of,
+    whole,
+)
 from fixman.io.groups import ChainData, ChainGroup
 from fixman.io.measuring import UNUSABLE, Lost, lost_note, numbered, too_many
 from fixman.io.samples import Meter, Scatter, hard_names, meters
@@ -57,7 +65,9 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     select : str
         Selection within it. The atoms are fixed here, and in the order of their indices.
     hard : kinds, "torsional", "h-bonds" or "h-angles"
-        Words as in `Chain.from_bonds`. Rows that follow from others are left out, which is noted.
+        Words as in `Chain.from_bonds`. Rows that follow from others are left out, and bends that
+        are straight but for thermal swings, in 25 frames evenly spread, are held straight; both are
+        noted.
     values : "means", "as-is", or one array (n_hard,) per group
         What the hard coordinates are set to before anything is measured: their means over all
         frames and molecules of a group; nothing, for a trajectory that was rigid already; or given
@@ -144,7 +154,10 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         self._histograms = histograms
         found_molecules, skipped = molecules.find(atomgroup, select, bonds, hydrogens)
         self.hard = hard_names(hard)
-        found, notes = meters(found_molecules, hard, self._name_atom)
+        bends = "angle" in self.hard or self.hard[0] in ("torsional", "h-angles")
+        seen = found_molecules if bends else ()
+        looks = positions_in_some(self._trajectory, seen, self._ids)
+        found, notes = meters(found_molecules, hard, self._name_atom, looks)
         self.meters: tuple[Meter, ...] = tuple(found)
         self.notes: tuple[str, ...] = (*skipped, *notes)
         self._found = self.notes

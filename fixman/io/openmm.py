@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fixman import metric
-from fixman.chain import Chain
+from fixman.chain import Chain, is_rigid
 from fixman.errors import FrameError
 from fixman.io.constraints import (
     ConnectedSets,
@@ -22,14 +22,12 @@ from fixman.io.constraints import (
     Held,
     Indices,
     explicit_groups,
-    is_rigid,
     whole,
     with_names,
 )
 
 try:
     import openmm
-    from openmm import unit
 except ImportError as error:
     raise ImportError(
         'forces for OpenMM need it installed: pip install "fixman-chains[openmm]"'
@@ -222,10 +220,8 @@ class FixmanPotential:
         """Energy in kJ/mol, and forces on the particles of the groups, one after the other."""
         self._require_readable()
         kT = GAS_CONSTANT * temperature_of(state, self._require_fit)
-        x = state.getPositions(asNumpy=True).value_in_unit(unit.nanometer)
-        box = None
-        if self.periodic:
-            box = state.getPeriodicBoxVectors(asNumpy=True).value_in_unit(unit.nanometer)
+        x = state.getPositions(asNumpy=True)._value  # a State has nm, always
+        box = state.getPeriodicBoxVectors(asNumpy=True)._value if self.periodic else None
         return self.evaluate(x, kT, box)
 
     def evaluate(self, x: Floats, kT: float, box: Floats | None = None) -> tuple[float, Floats]:

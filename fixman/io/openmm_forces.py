@@ -14,6 +14,7 @@ from openmm import unit
 
 from fixman import _arrays
 from fixman.io.constraints import Floats, Indices
+from fixman.io.thermostats import in_units
 
 NAME = "FixmanForce"  # what metric_force is called
 KEPT = 32  # evaluations, since steppers ask for the energy where they have asked for the force
@@ -124,8 +125,7 @@ class Forces:
 
     def _frames(self, x: Any) -> tuple[list[bytes], tuple[int, ...]]:
         """Return configurations as bytes, and their leading axes."""
-        if unit.is_quantity(x):
-            x = x.value_in_unit(unit.nanometer)
+        x = in_units(x, unit.nanometer, "x")
         n = self.particles.size
         if np.ndim(x) > 1 and np.shape(x)[-2] != n:
             raise ValueError(

@@ -12,10 +12,12 @@ from numpy.typing import ArrayLike
 from openmm import app, unit
 
 from fixman import _arrays, hard_sets
-from fixman.chain import Chain
+from fixman.chain import Chain, is_rigid
 from fixman.errors import FrameError
-from fixman.io.constraints import ConnectedSets, Floats, Held, Indices, is_rigid, with_names
+from fixman.io.constraints import ConnectedSets, Floats, Held, Indices, with_names
 from fixman.io.groups import Mask, Molecules
+from fixman.io.thermostats import in_units
+from fixman.lines import NEARLY
 
 WIDE = np.cos(np.radians(75.0))  # only in rings of three are angles between bonds smaller
 HYDROGENS = "H", "D"
@@ -28,7 +30,7 @@ def chain(
     topology: Any = None,
     positions: Any = None,
     rotatable: ArrayLike | None = None,
-    straight: Iterable[Sequence[int]] = (),
+    straight: Iterable[Sequence[int]] | None = None,
 ) -> Chain | list[tuple[Indices, Chain]]:
     """Return the chain of a molecule, or of several molecules what `metric_force` takes.
 
@@ -47,11 +49,12 @@ def chain(
     topology : openmm.app.Topology, optional
         Beside a System: has its bonds, and names atoms in errors.  Its elements tell hydrogens.
     positions : (particles, 3) or Quantity, optional
-        In nm; where the rows that stay shall be well conditioned.
+        In nm; where the rows that stay shall be well conditioned, and bends are straight or not.
     rotatable : (bonds, 2), optional
         Pairs of particles, for "torsional"; by default bonds neither in a ring nor terminal.
-    straight : iterable of (i, j, k)
-        Bends of particles that are held straight, as for `Chain.branched`.
+    straight : iterable of (i, j, k), optional
+        Bends of particles that are held straight, as for `Chain.branched`.  By default those of the
+        hard ones that are straight in ``positions``, or else in a HarmonicAngleForce's equilibrium.
 
     Returns
     -------
@@ -82,7 +85,9 @@ def chain(
             "without a bond: choose a word for hard, such as 'torsional'"
         )
     x = None if positions is None else _positions(positions, held.masses.size)
-    more = {"rotatable": rotatable, "straight": list(straight)}
+    if straight is None and x is None:
+        straight = _straight(system_or_topology, pairs, hard)
+    more = {"rotatable": rotatable, "straight": straight}
     for name, rows in more.items():
         _require_inside(rows, sets.label, name)
     found = []
@@ -92,10 +97,12 @@ def chain(
             held.masses[first], particles, bonds=sets.bonds(number),
             hydrogens=None if hydrogens is None else hydrogens[first],
         )  # fmt: skip
-        near = None if x is None else x[first]
         own = {name: _within(rows, particles) for name, rows in more.items()}
+        if x is not None:
+            own["drop_redundant"] = x[first]
+            own["straight"] = x[first] if straight is None else own["straight"]
         try:
-            made = _rigid(held, first) or molecules.chain(hard, near, **own)  # type: ignore[arg-type]
+            made = _rigid(held, first) or molecules.chain(hard, **own)  # type: ignore[arg-type]
         except FrameError as error:
             raise with_names(error, first, held.name) from None
         found.append((particles, made))
@@ -112,6 +119,25 @@ def _rigid(held: Held, particles: Indices) -> Chain | None:
     masses = held.masses[particles]
     found = Chain.from_bonds(particles.size, pairs, masses=masses, drop_redundant=True)
     return found if is_rigid(found) else None
+
+
+def _straight(source: Any, pairs: Indices, hard: Any) -> list[tuple[int, int, int]]:
+    """Return the bends of two bonds that a System has straight, if ``hard`` holds angles."""
+    word = hard_sets.named(hard)
+    if not isinstance(source, openmm.System) or not (
+        word == "torsional" if isinstance(word, str) else "angle" in tuple(word)
+    ):
+        return []
+    bonded = {frozenset(pair) for pair in pairs.tolist()}
+    found = set()
+    for force in source.getForces():
+        if isinstance(force, openmm.HarmonicAngleForce):
+            for row in range(force.getNumAngles()):
+                i, j, k, angle, _ = force.getAngleParameters(row)
+                flat = np.pi - angle.value_in_unit(unit.radian) <= NEARLY
+                if flat and {frozenset((i, j)), frozenset((j, k))} <= bonded:
+                    found.add((min(i, k), j, max(i, k)))
+    return sorted(found)
 
 
 def _require_inside(rows: Any, label: Indices, name: str) -> None:
@@ -134,9 +160,7 @@ def _within(rows: Any, particles: Indices) -> Any:
 
 def _positions(given: Any, size: int) -> Floats:
     """Positions (particles, 3) in nm."""
-    if unit.is_quantity(given):
-        given = given.value_in_unit(unit.nanometer)
-    x = _arrays.real(given, (size, 3), "positions")
+    x = _arrays.real(in_units(given, unit.nanometer, "positions"), (size, 3), "positions")
     if x.ndim != 2:
         raise ValueError(f"positions must be one configuration ({size}, 3), got {x.shape}")
     return x

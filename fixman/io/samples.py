@@ -15,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fixman import hard_sets, topology
-from fixman.coordinates import Coordinate
+from fixman.chain import is_rigid
+from fixman.coordinates import STRAIGHT, Coordinate
 from fixman.dynamics import project
 from fixman.errors import Advice, ConstraintSolveError, FrameError
 from fixman.io.groups import Indices, Molecules, counted
+from fixman.lines import Lines
 from fixman.metric import logdet
 
 Floats = npt.NDArray[np.float64]
@@ -33,6 +35,7 @@ HELD_ANGLE = 0.02  # rad, torsions too
 # The softest springs of molecules: √(kT/k) of a bond, and of an angle.
 LOOSE_LENGTH, LOOSE_ANGLE = 0.1, 0.25
 FINEST = 1e-6  # nearer to constant than this is the rounding of single precision
+LOOKS = 25  # frames by which it is told which bends are straight
 ANGLE_EDGES = np.linspace(0.0, np.pi, 61)
 TORSION_EDGES = np.linspace(-np.pi, np.pi, 61)
 
@@ -70,16 +73,20 @@ class Meter:
         Bends, and torsions about bonds, that stay free.
     """
 
-    def __init__(self, molecules: Molecules, hard: str | Sequence[str]) -> None:
+    def __init__(
+        self, molecules: Molecules, hard: str | Sequence[str], straight: npt.ArrayLike = ()
+    ) -> None:
         self.molecules = molecules
         self._torsional = hard == "torsional"
-        self.chain = chain = molecules.chain(hard)
+        self.chain = chain = molecules.chain(hard, straight)
         rows = [chain.coordinates[row] for row in chain.hard]
         self._turns = np.array([row.kind == "torsion" for row in rows], dtype=bool)
+        self._straight = np.array([row.kind in STRAIGHT for row in rows], dtype=bool)
         self._only_lengths = all(row.kind == "length" for row in rows)
         self._joined = _table(rows, 2) if self._only_lengths else np.empty((0, 2), dtype=np.intp)
         soft = [chain.coordinates[row] for row in chain.soft if row < 3 * chain.n]
-        soft = [row for row in soft if row not in chain.redundant]
+        held = Lines(chain.straight)
+        soft = [row for row in soft if row not in chain.redundant and not held.spoil(row.beads)]
         self.soft_angles = _inside(soft, "angle")
         # The torsions of siblings place branches instead of following bonds.
         torsions = _inside(soft, "torsion")
@@ -89,7 +96,7 @@ class Meter:
     @property
     def constant(self) -> bool:
         """Whether the hard coordinates leave one shape."""
-        return is_constant(self.chain.n, len(self.chain.hard))
+        return is_rigid(self.chain)
 
     def hard_values(self, x: Floats) -> Floats:
         """Values of the hard coordinates (..., n_hard)."""
@@ -110,9 +117,10 @@ class Meter:
         """Mean and standard deviation of every hard coordinate, from the sums of all frames.
 
         Lengths and angles: arithmetic means. Torsions: circular means arg ⟨e^{iφ}⟩, and
-        √(−2 ln |⟨e^{iφ}⟩|).
+        √(−2 ln |⟨e^{iφ}⟩|). Straight bends: 0.
         """
         values: Floats = np.sum(sums["plain"], axis=0) / samples
+        values[self._straight] = 0.0
         variances = np.sum(sums["squares"], axis=0) / samples - values**2
         if np.any(self._turns):
             turning = np.sum(sums["turning"], axis=0) / samples
@@ -216,21 +224,29 @@ def meters(
     molecules: Sequence[Molecules],
     hard: str | Sequence[str],
     name: Callable[[int], str] = str,
+    looks: Sequence[Floats] = (),
 ) -> tuple[list[Meter], list[str]]:
     """One meter for each kind of molecule that has a hard coordinate, and notes on the others.
 
-    ``name`` turns the index of an atom into what its owner calls it.
+    ``name`` turns the index of an atom into what its owner calls it; ``looks`` are configurations
+    (..., n, 3) of each kind, in which bends that are straight are held as such.
     """
     kinds = hard_names(hard)
     hard = hard_sets.named(hard)
     found, notes = [], []
-    for one in molecules:
-        meter = Meter(one, hard)
+    for number, one in enumerate(molecules):
+        meter = Meter(one, hard, looks[number] if looks else ())
         if not len(meter.chain.hard):
             lack = "no hydrogen" if hard == "h-bonds" else f"too short for {', '.join(kinds)}"
             notes.append(f"skipped {one.label()}: {lack}")
             continue
         found.append(meter)
+        bends = meter.chain.straight
+        if bends:
+            first = row_name(Coordinate("angle", bends[0]), one, name)
+            notes.append(
+                f"{one.label()}: held {counted(len(bends), 'straight bend')} in line: {first}"
+            )
         dropped = meter.chain.redundant
         if dropped:
             first = row_name(dropped[0], one, name)
@@ -242,6 +258,11 @@ def meters(
     if not found:
         raise ValueError(f"no chain has a hard coordinate among {', '.join(kinds)}")
     return found, notes
+
+
+def evenly(frames: int) -> Indices:
+    """Numbers of up to `LOOKS` frames out of so many."""
+    return np.unique(np.linspace(0, frames - 1, LOOKS).astype(np.intp))
 
 
 def hard_names(hard: str | Sequence[str]) -> tuple[str, ...]:
@@ -271,11 +292,6 @@ def few_of_a_kind(notes: Sequence[str], most: int = 3) -> list[str]:
 def row_name(row: Coordinate, molecules: Molecules, name: Callable[[int], str] = str) -> str:
     """Name a coordinate by the atoms of the first molecule, such as ``length(CA 5, C 6)``."""
     return f"{row.kind}({', '.join(name(int(molecules.atoms[0, bead])) for bead in row.beads)})"
-
-
-def is_constant(n: int, hard: int) -> bool:
-    """Whether so many independent hard coordinates leave one shape of n beads."""
-    return hard >= (3 * n - 6 if n > 2 else 1)
 
 
 def sum_outwards(parents: Indices, steps: Floats) -> Floats:

@@ -207,8 +207,13 @@ def _common(thermostats: list[_Thermostat]) -> float:
 
 
 def _kelvin(temperature: Any) -> float:
-    if unit.is_quantity(temperature):
-        if not temperature.unit.is_compatible(unit.kelvin):
-            raise TypeError(f"temperature must be in kelvin, got {temperature}")
-        temperature = temperature.value_in_unit(unit.kelvin)
-    return _arrays.positive(temperature, "temperature")
+    return _arrays.positive(in_units(temperature, unit.kelvin, "temperature"), "temperature")
+
+
+def in_units(value: Any, wanted: Any, name: str) -> Any:
+    """Return the number of a Quantity in a unit of OpenMM's, or what has none as it is."""
+    if not unit.is_quantity(value):
+        return value
+    if not value.unit.is_compatible(wanted):
+        raise TypeError(f"{name} must be in {wanted.get_symbol()}, got {value!s:.80}")
+    return value.value_in_unit(wanted)

@@ -17,7 +17,7 @@ from fixman import _arrays, flows, partition
 from fixman._arrays import Array
 from fixman._binding import OWN
 from fixman.chain import Chain, require_chain
-from fixman.coordinates import GHOST_POINTS, GHOSTS
+from fixman.coordinates import GHOST_POINTS, GHOSTS, in_line
 from fixman.dynamics import SMALLEST_BEND
 from fixman.errors import ConstraintSolveError, SingularConstraintError
 from fixman.kernels import stepping
@@ -551,8 +551,8 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
             prepared.bound.check(state.x[replica])
         cause, at = _cause(prepared, state, moved.x[replica], replica, plan)
         raise ConstraintSolveError(
-            f"step {step} of replica {replica} has no solution, not even in {2**RESCUES} pieces: "
-            f"{cause}",
+            f"step {step} of replica {replica} has no solution, not even in {2**RESCUES} pieces",
+            ": " + cause,
             step=step,
             replica=replica,
             **at,
@@ -585,10 +585,9 @@ def _cause(prepared: Prepared, state: State, stuck: Array, replica: int, plan: P
         flat = chain.hard[angles][np.abs(np.sin(targets[0, angles])) < STRAIGHT]
         if flat.size:
             rows = [chain.coordinates[row] for row in flat]
-            return (
-                f"{_arrays.listed(rows, NAMED)} hardly bend, and in space a straight angle cannot "
-                "be hard: leave them soft, or give them values away from 0 and π"
-            ), {"coordinates": rows}
+            cause = f"{_arrays.listed(rows, NAMED)} hardly bend, and in space a straight angle "
+            cause += "cannot be hard: give them values away from 0 and π, or hold them in line, "
+            return cause + in_line(row.beads for row in rows), {"coordinates": rows}
     if plan.potential is None and LENGTH not in chain.layout.hard_rows.kinds:
         return (
             "no bond has a hard length and there is no potential, so that beads fly apart or meet: "
@@ -611,7 +610,10 @@ def _became_dependent(chain: Chain, before: Array, stuck: Array) -> _Cause | Non
     straight = [rows[int(row)] for row in np.flatnonzero(~rows.gradients(stuck)[1])]
     if straight:
         names = _arrays.listed(straight, NAMED)
-        cause = f"bends came to be straight, where {names} cannot be held; no time step helps"
+        cause = (
+            f"bends came to be straight, where {names} cannot be held; no time step helps: hold "
+            "the angles of these bends as well, or make these rows soft"
+        )
         return cause, {"coordinates": straight}
     start, end = (partition.nearest_dependence(chain, x) for x in (before, stuck))
     if start is None or end is None or not end.share < COLLAPSED * start.share:

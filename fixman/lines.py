@@ -1,0 +1,217 @@
+"""Straight groups: beads that are held in line, what has no value there, and what stands for it.
+
+A bend that is held straight has two rows of its own.  Angles of the chart there, and torsions about
+it, have no gradient and are not held.  A torsion that would have been held is held across the line
+instead, from what hangs on one of its ends to what hangs on the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from graphlib import CycleError, TopologicalSorter
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fixman import _arrays, topology
+from fixman._arrays import Array
+from fixman.coordinates import Coordinate, Index, Rows
+from fixman.errors import SingularConstraintError
+from fixman.kernels.rows import ANGLE, TORSION
+
+Mask = NDArray[np.bool_]
+
+# Thermal swings of nitriles and alkynes have an rms of 0.1 to 0.18 rad at room temperature; the
+# most strained bends that are no longer straight, those of cyclooctyne, are 0.38 rad.
+NEARLY = 0.25  # rad, rms
+# Swings about a straight line have a standard deviation of half their mean.  Where it is less than
+# half of that, in as many configurations as tell, the bend is not straight but held at an angle.
+TELLING, STEADY, SMALLEST = 10, 0.25, 0.02  # configurations; of the mean; rad
+
+
+class Lines:
+    """Which beads are held in line, by some bends that are held straight."""
+
+    def __init__(self, bends: Iterable[tuple[int, ...]]) -> None:
+        self._of: dict[int, set[int]] = defaultdict(set)
+        for number, (line, _, _) in enumerate(end_to_end(bends)):
+            for bead in line:
+                self._of[bead].add(number)
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def hold(self, beads: Iterable[int]) -> bool:
+        """Whether all of some beads are on one line."""
+        return bool(set.intersection(*(self._of.get(bead, set()) for bead in beads)))
+
+    def spoil(self, beads: tuple[int, ...]) -> bool:
+        """Whether an angle or a torsion has no gradient: three beads in a row are on one line."""
+        return self.hold(beads[:3]) or self.hold(beads[-3:])
+
+
+def over(lines: Lines, table: Rows, chart: int) -> list[int]:
+    """Rows of the chart that have no gradient where bends are straight: angles, and torsions."""
+    bent = np.flatnonzero(np.isin(table.kinds[:chart], (ANGLE, TORSION))) if lines else ()
+    return [int(row) for row in bent if lines.spoil(table[int(row)].beads)]
+
+
+def refuse_over(mask: Mask, table: Rows, rows: Iterable[int]) -> None:
+    """Refuse a mask by which such a row is hard."""
+    for row in rows:
+        if mask[row]:
+            raise ValueError(
+                f"{table[row]} cannot be hard: straight=… holds its beads in line, where it has no "
+                "gradient"
+            )
+
+
+# --- from positions -----------------------------------------------------------------------------
+
+
+def positions(straight: Any, n: int, dim: int) -> Array | None:
+    """Return positions (..., n, dim) where ``straight`` is such; whole numbers name bends."""
+    _arrays.refuse_units(straight, "straight")
+    try:
+        array = np.asarray(straight)
+    except ValueError:  # ragged
+        return None
+    if array.dtype.kind != "f" or array.shape[-2:] != (n, dim):
+        return None
+    x = _arrays.real(straight, (n, dim), "straight")
+    _arrays.require_finite(x, (n, dim), "straight")
+    return x
+
+
+def found(table: Rows, mask: Mask, x: Array) -> list[tuple[int, ...]]:
+    """Hard bends that are straight in configurations x (..., n, dim), by their angles."""
+    if table.dim == 2 or not x.size:
+        return []
+    rows = table.take(np.flatnonzero(mask & (table.kinds == ANGLE)))
+    _, bad = rows.parts(2).values(x)
+    if bad >= 0:
+        rows.refuse_lengths(x, bad, SingularConstraintError)
+    angles, _ = rows.values(x)
+    mean, swing = np.mean(angles, axis=0), np.std(angles, axis=0)
+    straight = np.hypot(mean, swing) <= NEARLY
+    if len(angles) >= TELLING:
+        straight &= (swing >= STEADY * mean) | (mean < SMALLEST)
+    return [rows[int(row)].beads for row in np.flatnonzero(straight)]
+
+
+# --- torsions across ----------------------------------------------------------------------------
+
+
+def across(
+    lines: Lines, references: Index, fixed: bool, turning: Iterable[ArrayLike]
+) -> tuple[Coordinate, ...]:
+    """Torsions about straight parts, one for each that the chart has there and that does not turn.
+
+    ``references (n, 3)`` as of a `Chain`; ``turning`` are bonds (i, j) about which torsions are
+    soft.  The axis of a torsion runs along the line as far as it has to, to where something hangs
+    off it that is placed before.
+    """
+    tree = _Tree(lines, references, fixed, turning)
+    rows = ((bead, tree.before(bead)) for bead in tree.rank)
+    return tuple(Coordinate("torsion", (*held, bead)) for bead, held in rows if held)
+
+
+class _Tree:
+    """What stands around the straight parts of a tree."""
+
+    def __init__(
+        self, lines: Lines, references: Index, fixed: bool, turning: Iterable[ArrayLike]
+    ) -> None:
+        self.lines, self.references = lines, references.tolist()
+        sequence = topology.outwards(references[:, 0].copy()).tolist()
+        self.rank = {bead: k for k, bead in enumerate(sequence)}
+        self.turning = {frozenset(map(int, bond)) for bond in turning}  # type: ignore[arg-type]
+        self.beside: dict[int, list[int]] = defaultdict(list, {-1: [-2], -2: [-3]} if fixed else {})
+        self.first: dict[tuple[int, int], int] = {}  # bead off the line of a bond, to its far side
+        for bead in sequence:
+            parent, angle, _ = self.references[bead]
+            if parent < (-1 if fixed else 0):
+                continue
+            self.beside[bead].append(parent)
+            self.beside[parent].append(bead)
+            if not lines.hold((angle, parent, bead)):
+                self.first.setdefault((parent, angle), bead)
+
+    def before(self, bead: int) -> tuple[int, int, int] | None:
+        """Return the three before it in a torsion across a line; None if none is to be held."""
+        parent, angle, torsion = self.references[bead]
+        lines, outer = self.lines, parent
+        if not lines.hold((torsion, angle, parent)) or lines.hold((angle, parent, bead)):
+            return None
+        sibling = self.first[parent, angle]
+        if sibling != bead:
+            return sibling, angle, parent
+        inner: int | None = angle
+        while inner is not None and frozenset((inner, outer)) not in self.turning:
+            others = [one for one in self.beside[inner] if one != outer]
+            for one in others:
+                if self.rank.get(one, -1) < self.rank[bead] and not lines.hold(
+                    (one, inner, parent)
+                ):
+                    return one, inner, parent
+            on = [one for one in others if lines.hold((one, inner, parent))]
+            inner, outer = (on[0] if on else None), inner
+        return None
+
+
+# --- lines --------------------------------------------------------------------------------------
+
+
+def end_to_end(bends: Iterable[tuple[int, ...]]) -> list[tuple[list[int], int, int]]:
+    """Beads that straight bends (i, j, k) put on one line, for each line from end to end.
+
+    With two places in it, by whose beads the others can be placed: no other line shares these.
+
+    Raises
+    ------
+    ValueError
+        If no configuration has all of them straight, or none that could be found bead by bead.
+    """
+    groups: list[list[tuple[int, ...]]] = []
+    for bend in bends:  # of one line with all that share two beads with it
+        near = [group for group in groups if any(len({*bend} & {*one}) > 1 for one in group)]
+        groups = [group for group in groups if group not in near]
+        groups.append([bend, *(one for group in near for one in group)])
+    ordered = [_in_order(group) for group in groups]
+    uses = Counter(bead for line in ordered for bead in line)
+    found = []
+    for line in ordered:
+        crossing = [k for k, bead in enumerate(line) if uses[bead] > 1 or bead < 0]
+        if len(crossing) > 2:
+            raise ValueError(
+                f"beads {line} are held in line, and {len(crossing)} of them on other lines or on "
+                "the base as well: two is the most that can be placed"
+            )
+        others = [k for k in range(len(line)) if k not in crossing]
+        i, j = (crossing + others)[:2]
+        found.append((line, i, j))
+    return found
+
+
+def _in_order(bends: list[tuple[int, ...]]) -> list[int]:
+    """Beads of one line from end to end."""
+    rest, known = list(bends), set(combinations(bends[0], 2))
+    while rest:  # each shares two beads with one before it, which say which way round it is
+        for bend in rest:
+            pairs, turned = set(combinations(bend, 2)), set(combinations(bend[::-1], 2))
+            if pairs & known or turned & known:
+                known |= pairs if pairs & known else turned
+                rest.remove(bend)
+                break
+    before: dict[int, set[int]] = {}
+    for one, two in known:
+        before.setdefault(two, set()).add(one)
+    try:
+        return list(TopologicalSorter(before).static_order())
+    except CycleError:
+        raise ValueError(
+            f"bends {sorted(bends)} cannot all be straight: their beads are not in a row"
+        ) from None
