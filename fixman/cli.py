@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fixman import cli_arguments, cli_sample, cli_simulate
+from fixman import cli_arguments, cli_sample, cli_simulate, cli_torsional
 from fixman.errors import Advice
 
 if TYPE_CHECKING:
@@ -159,6 +159,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_audit(commands)
     cli_sample.add_command(commands)
     cli_simulate.add_commands(commands)
+    cli_torsional.add_command(commands)
     return parser
 
 

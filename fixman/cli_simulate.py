@@ -7,6 +7,7 @@ import contextlib
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fixman import cli_arguments, cli_dynamics
@@ -20,6 +21,7 @@ INTERRUPTED = 130  # what shells say of a program that Ctrl-C ended
 DAMAGED = 1
 GSD = (".gsd",)
 HDF5 = (".h5", ".hdf5", ".h5md")
+MOLECULAR = (".pdb", ".dcd", ".xtc", ".trr")
 WALKS = (2**32 - 1,)  # a stream that no replica has
 
 
@@ -93,9 +95,10 @@ def _add_resume(commands: Any) -> None:
 def _add_export(commands: Any) -> None:
     export = commands.add_parser(
         "export",
-        help="write a run to GSD or HDF5",
+        help="write a run to GSD, HDF5, or PDB, DCD, XTC, TRR",
         description="Write the frames of a run to a file: .gsd for OVITO, MDAnalysis and HOOMD, in "
-        "single precision and with bonds; .h5 for all numbers in double precision (H5MD).",
+        "single precision and with bonds; .h5 for all numbers in double precision (H5MD). Of "
+        "fixman torsional also .pdb, .dcd, .xtc or .trr, each with a .pdb of the first frame.",
     )
     add = export.add_argument
     add(
@@ -109,9 +112,9 @@ def _add_export(commands: Any) -> None:
         type=cli_arguments.named_path,
         required=True,
         metavar="FILE",
-        help="file to write, .gsd or .h5",
+        help="file to write, .gsd, .h5, .pdb, .dcd, .xtc or .trr",
     )
-    only = "one replica only, counted from 0 (GSD; default: all, one molecule each)"
+    only = "one replica only, counted from 0 (default: all, a molecule each; .pdb and others: 0)"
     add("--replica", type=_replica, metavar="N", help=only)
     add("--start", type=int, metavar="FRAME", help="first frame, counted from 0 (default: 0)")
     add("--stop", type=int, metavar="FRAME", help="frame to stop before (default: the end)")
@@ -156,7 +159,7 @@ def _simulate(arguments: argparse.Namespace) -> None:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=WALKS))
         x0 = random_walks(chain, arguments.replicas, **values, rng=rng)
     cli_arguments.say(f"{chain!r}, seed {seed}")
-    with _warnings_in_a_line(), cli_arguments.client(arguments) as client:
+    with warnings_in_a_line(), cli_arguments.client(arguments) as client:
         run = simulation.simulate(
             chain,
             x0,
@@ -167,29 +170,52 @@ def _simulate(arguments: argparse.Namespace) -> None:
             workers=arguments.workers,
             rng=seed,
             out=arguments.out,
-            progress=_progress(arguments),
+            progress=progress(arguments),
             overwrite=arguments.overwrite,
             client=client,
         )
-    _report(run)
+    report(run)
 
 
 def _resume(arguments: argparse.Namespace) -> None:
     from fixman import simulation
 
-    with _warnings_in_a_line(), cli_arguments.client(arguments) as client:
+    given, naming = _going_on(arguments.folder)
+    with warnings_in_a_line(), naming, cli_arguments.client(arguments) as client:
         run = simulation.resume(
             arguments.folder,
             arguments.steps,
+            **given,
             workers=arguments.workers,
-            progress=_progress(arguments),
+            progress=progress(arguments),
             client=client,
         )
-    _report(run)
+    report(run)
+
+
+def _going_on(folder: Path) -> tuple[dict[str, Any], contextlib.AbstractContextManager[None]]:
+    """Return what `fixman.resume` needs besides of a run of a PDB file, and what names its atoms.
+
+    Nothing of any other run.
+    """
+    from fixman import steppers
+    from fixman.places import Place
+    from fixman.runfiles import read_about
+    from fixman.trajectory import pdb_potential
+
+    about = read_about(Place(folder), folder)[0]
+    if pdb_potential(about) is None:
+        return {}, contextlib.nullcontext()
+    from fixman.io.torsional import Molecule, naming
+
+    molecule = Molecule.of_run(about)
+    stepper = steppers.from_parameters(about["stepper"], molecule)
+    given = {"stepper": stepper, "observables": molecule.observables()}
+    return given, naming(molecule.names)
 
 
 @contextlib.contextmanager
-def _warnings_in_a_line() -> Iterator[None]:
+def warnings_in_a_line() -> Iterator[None]:
     """Print what the library warns of as the command line does."""
     from fixman.errors import RunDamageWarning, RunVersionWarning
 
@@ -208,13 +234,13 @@ def _export(arguments: argparse.Namespace) -> None:
     from fixman.store import load_run
 
     path, suffix = arguments.to, arguments.to.suffix.lower()
-    if suffix not in (*GSD, *HDF5):
-        raise ValueError(f"--to must end in .gsd or .h5, got {path}")
+    if suffix not in (*GSD, *HDF5, *MOLECULAR):
+        raise ValueError(f"--to must end in .gsd, .h5, .pdb, .dcd, .xtc or .trr, got {path}")
     if suffix in HDF5 and arguments.replica is not None:
-        raise ValueError("--replica is for GSD: HDF5 files hold all replicas")
+        raise ValueError("--replica is for other files: HDF5 holds all replicas")
     if arguments.step == 0:
         raise ValueError("--step must not be 0")
-    with _warnings_in_a_line():
+    with warnings_in_a_line():
         whole = load_run(arguments.folder)
     run = whole[arguments.start : arguments.stop : arguments.step]
     if not len(run):
@@ -223,6 +249,10 @@ def _export(arguments: argparse.Namespace) -> None:
         from fixman.io.gsd import write_gsd
 
         write_gsd(run, path, replica=arguments.replica, overwrite=arguments.overwrite)
+    elif suffix in MOLECULAR:
+        from fixman.io.trajectories import write_frames
+
+        write_frames(run, path, replica=arguments.replica or 0, overwrite=arguments.overwrite)
     else:
         from fixman.io.hdf5 import write_hdf5
 
@@ -239,11 +269,13 @@ def _check(arguments: argparse.Namespace) -> None:
         raise SystemExit(DAMAGED)
 
 
-def _progress(arguments: argparse.Namespace) -> bool | None:
+def progress(arguments: argparse.Namespace) -> bool | None:
+    """Return whether to show a progress bar; None is as the terminal can."""
     return False if arguments.quiet else None
 
 
-def _report(run: Run) -> None:
+def report(run: Run) -> None:
+    """Print what a run is now, and how to go on with it."""
     from fixman.trajectory import REFUSING
 
     replicas = f"{run.replicas} replica{'s' * (run.replicas != 1)}"

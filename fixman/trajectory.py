@@ -179,6 +179,12 @@ def require_run(run: Run) -> None:
         )
 
 
+def pdb_potential(about: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what run.json says of the molecule of a PDB file, or None for any other run."""
+    potential = about["stepper"].get("potential")
+    return potential if isinstance(potential, dict) and "pdb" in potential else None
+
+
 def joined(about: dict[str, Any], runs: list[Run], path: Path | None = None) -> Run:
     """Return the run whose replicas are those of all ``runs``, and its frames those of each."""
     first = max(run.numbers.start for run in runs)

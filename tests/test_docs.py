@@ -41,6 +41,8 @@ NEEDS = {
     "fixman.io.openmm_forces": "openmm",
     "fixman.io.openmm_systems": "openmm",
     "fixman.io.thermostats": "openmm",
+    "fixman.io.torsional": "openmm",
+    "fixman.io.trajectories": "MDAnalysis",
     "fixman.plot": "matplotlib",
 }
 
@@ -56,7 +58,10 @@ def python_blocks(page: Path) -> list[str]:
 )
 def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, peer):
     monkeypatch.chdir(tmp_path)
-    mm = peer("openmm") if "import openmm" in "".join(python_blocks(page)) else None
+    text = "".join(python_blocks(page))
+    if "fixman.io.openmm" in text:
+        peer("openmm")
+    mm = peer("openmm") if "import openmm" in text else None
     contexts = recorded(mm.Context, monkeypatch) if mm else []
     namespace, systems = {"__name__": "__main__"}, []
     for block in python_blocks(page):

@@ -1,0 +1,145 @@
+"""Runs of molecules from PDB files to the formats that MDAnalysis writes, with names and bonds."""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fixman import _arrays
+from fixman.chain import bonds
+from fixman.trajectory import Run, pdb_potential, require_run
+from fixman.writer import new_file
+
+try:
+    import MDAnalysis
+except ImportError as error:
+    raise ImportError(
+        'writing PDB, DCD, XTC and TRR files needs MDAnalysis: pip install "fixman-chains[md]"'
+    ) from error
+
+__all__ = ["universe_of", "write_frames"]
+
+FORMATS = {".pdb": "PDB", ".dcd": "DCD", ".xtc": "XTC", ".trr": "TRR"}
+ANGSTROM = 10.0  # in a nanometre
+
+
+def universe_of(run: Run, *, replica: int = 0) -> Any:
+    """Return an MDAnalysis Universe of one replica of a run of a PDB file, in memory.
+
+    Names, residues, elements, bonds and masses are there; positions in Å, times in ps.
+
+    Raises
+    ------
+    ValueError
+        If the run is of no PDB file.
+    """
+    described, place = _described(run), _replica(run, replica)
+    universe = _topology(run, described["pdb"])
+    universe.load_new(ANGSTROM * run.x[:, place], dt=_interval(run))
+    return universe
+
+
+def write_frames(
+    run: Run, path: str | os.PathLike[str], *, replica: int = 0, overwrite: bool = False
+) -> None:
+    """Write one replica of a run of a PDB file: .pdb, .dcd, .xtc or .trr, by the name.
+
+    Parameters
+    ----------
+    run : Run
+        Slice it to write fewer frames: ``run[::10]``.
+    path : path
+        All but PDB have no topology; beside these a ``.pdb`` of the same name holds the first
+        frame.
+    replica : int
+    overwrite : bool
+        Whether existing files give way.
+
+    Raises
+    ------
+    FileExistsError
+        If there is a file already, or the PDB file beside it.
+    ValueError
+        If the run is of no PDB file, has no frame, or the name ends otherwise.
+
+    Notes
+    -----
+    Positions are rounded as these formats do: PDB to 0.001 Å, XTC to 0.01 Å.
+    """
+    described, place = _described(run), _replica(run, replica)
+    path = _arrays.path(path, "path")
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"the name must end in {', '.join(FORMATS)}, got {path}")
+    if not len(run):
+        raise ValueError("the run has no frame to write")
+    universe = _topology(run, described["pdb"])
+    with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")  # of boxes and occupancies that there are not
+        beside = path.with_suffix(".pdb")
+        names = [path] if path == beside else [path, beside]
+        writers = []
+        for name in names:
+            temporary = stack.enter_context(new_file(name, overwrite))
+            writers.append(stack.enter_context(_writer(universe, temporary, name, run)))
+        for part in run.blocks():
+            for x, step, time in zip(part.x[:, place], part.steps, part.times, strict=True):
+                universe.atoms.positions = ANGSTROM * x
+                now = universe.trajectory.ts
+                now.time, now.data["step"] = time, int(step)
+                for writer in writers:
+                    writer.write(universe.atoms)
+                del writers[1:]  # the file beside has one frame
+
+
+def _writer(universe: Any, temporary: Path, name: Path, run: Run) -> Any:
+    form = FORMATS[name.suffix.lower()]
+    options = {"dt": _interval(run)} if form == "DCD" else {}  # the others have times
+    return MDAnalysis.Writer(
+        str(temporary), n_atoms=len(universe.atoms), format=form, multiframe=True, **options
+    )
+
+
+def _interval(run: Run) -> float:
+    """Time from frame to frame in ps."""
+    return float(run.about["stepper"]["dt"]) * int(run.about["every"]) * run.numbers.step
+
+
+def _topology(run: Run, pdb: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        universe = MDAnalysis.Universe(io.StringIO(pdb), format="PDB", topology_format="PDB")
+    if len(universe.atoms) != run.chain.n:
+        raise ValueError(
+            f"MDAnalysis reads {len(universe.atoms)} atoms in the PDB file of the run, which has "
+            f"{run.chain.n}"
+        )
+    if hasattr(universe, "bonds"):  # those of CONECT alone
+        universe.del_TopologyAttr("bonds")
+    universe.add_TopologyAttr("bonds", [tuple(map(int, pair)) for pair in bonds(run.chain)])
+    universe.add_TopologyAttr("masses", np.array(run.chain.masses))
+    return universe
+
+
+def _described(run: Run) -> dict[str, Any]:
+    require_run(run)
+    described = pdb_potential(run.about)
+    if described is None:
+        raise ValueError(
+            "this run is of no PDB file, so that its beads have no names: write .gsd or .h5"
+        )
+    return described
+
+
+def _replica(run: Run, replica: Any) -> int:
+    if isinstance(replica, bool) or not isinstance(replica, int | np.integer):
+        raise TypeError(f"replica must be an integer, got {replica!r:.80}")
+    if not -run.replicas <= replica < run.replicas:
+        raise ValueError(f"the run has replicas 0 to {run.replicas - 1}, got {replica}")
+    return int(replica) % run.replicas
