@@ -290,7 +290,7 @@ def test_a_bend_that_is_straight_in_some_frames_says_what_works(as_is, tail, rng
         steps[:, :, 6] = steps[:, :, 5]
     walks = ChainGroup(np.ones(7), np.arange(21).reshape(3, 7), np.cumsum(steps, axis=2))
     for hard in (("length", "angle"), ("length", "angle", "torsion")):
-        with pytest.raises(fx.FrameError, match=r'straight there.* hard="length"') as caught:
+        with pytest.raises(fx.FrameError, match=r'in line there.* hard="length"') as caught:
             audit([walks], hard, as_is=as_is)
         assert caught.value.frame is not None
     assert audit([walks], "length", as_is=as_is).groups[0].samples == 120

@@ -348,19 +348,17 @@ def _not_in_line() -> Iterator[None]:
     try:
         yield
     except (SingularConstraintError, SingularCoordinateError) as error:
-        lost = [row for row in error.coordinates if row.kind in ("angle", "torsion")]
-        if not lost or "in line" not in str(error):
+        rows = _inside(error.coordinates, "angle") + _inside(error.coordinates, "torsion")
+        if not rows or "in line" not in str(error):
             raise
+        where = (
+            ": three successive beads are in line there, as they are not in most frames, and have "
+        )
         raise type(error)(
-            _arrays.listed(lost, 3),
-            Advice(
-                " cannot be held: a bend is straight there that is none in most frames; hold no "
-                "angles, ",
-                ('hard="length"', "hard", "length"),
-                ", or leave such frames out",
-            ),
+            f"{_arrays.listed(rows, 3)} {'is' if len(rows) == 1 else 'are'} singular",
+            Advice(where + "no angle to hold; hold lengths, ", ('hard="length"', "hard", "length")),
             frame=error.frame,
-            coordinates=lost,
+            coordinates=rows,
         ) from error
 
 
