@@ -42,7 +42,7 @@ HELD_ANGLE = 0.02  # rad, torsions too
 # The softest springs of molecules: √(kT/k) of a bond, and of an angle.
 LOOSE_LENGTH, LOOSE_ANGLE = 0.1, 0.25
 FINEST = 1e-6  # nearer to constant than this is the rounding of single precision
-LOOKS = 25  # frames by which it is told which bends are straight
+LOOKS, SEEN = 25, 1 << 20  # frames and beads by which it is told which bends are straight
 ANGLE_EDGES = np.linspace(0.0, np.pi, 61)
 TORSION_EDGES = np.linspace(-np.pi, np.pi, 61)
 
@@ -276,6 +276,11 @@ def evenly(frames: int) -> Indices:
     return np.unique(np.linspace(0, frames - 1, LOOKS).astype(np.intp))
 
 
+def thinned(x: Floats) -> Floats:
+    """Return some molecules of x (..., molecules, n, 3), in `LOOKS` frames `SEEN` beads or so."""
+    return x[..., :: 1 + LOOKS * x.shape[-3] * x.shape[-2] // SEEN, :, :]
+
+
 def hard_names(hard: str | Sequence[str]) -> tuple[str, ...]:
     """Check a hard set by name: kinds, or one of the words for molecules."""
     found = hard_sets.named(hard)
@@ -343,19 +348,17 @@ def _not_in_line() -> Iterator[None]:
     try:
         yield
     except (SingularConstraintError, SingularCoordinateError) as error:
-        lost = [row for row in error.coordinates if row.kind in ("angle", "torsion")]
-        if not lost or "in line" not in str(error):
+        rows = _inside(error.coordinates, "angle") + _inside(error.coordinates, "torsion")
+        if not rows or "in line" not in str(error):
             raise
+        where = (
+            ": three successive beads are in line there, as they are not in most frames, and have "
+        )
         raise type(error)(
-            _arrays.listed(lost, 3),
-            Advice(
-                " cannot be held: a bend is straight there that is none in most frames; hold no "
-                "angles, ",
-                ('hard="length"', "hard", "length"),
-                ", or leave such frames out",
-            ),
+            f"{_arrays.listed(rows, 3)} {'is' if len(rows) == 1 else 'are'} singular",
+            Advice(where + "no angle to hold; hold lengths, ", ('hard="length"', "hard", "length")),
             frame=error.frame,
-            coordinates=lost,
+            coordinates=rows,
         ) from error
 
 
