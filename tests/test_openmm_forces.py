@@ -341,6 +341,10 @@ def test_virtual_sites_follow(mm, room, rng):
         step[k] = h
         numbers[k] = (forces.energy(y - step) - forces.energy(y + step)) / (2 * h)
     np.testing.assert_allclose(forces.force(y), numbers, atol=1e-4)
+    bonds = np.linalg.norm([y[0] - y[1], y[1] - y[2]], axis=1) - [0.12, 0.1]
+    points = np.vstack([y, 0.3 * y[0] + 0.7 * y[1]])
+    outside = points[:, 0] ** 2 + 2 * points[:, 1] ** 2 + points[:, 0] * points[:, 2]
+    assert forces.energy(y) == pytest.approx(500 * (bonds**2).sum() + outside.sum(), rel=1e-12)
 
 
 @pytest.fixture
