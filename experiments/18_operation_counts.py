@@ -642,12 +642,12 @@ def draw(out: Output, counts: dict, clock: dict, sizes: list[int]) -> None:
 
 def main() -> None:
     out = Output.from_arguments(__file__, __doc__)
-    sizes = [2, 4, 6, 8, 12, 24] if out.quick else [*range(2, 33, 2), 40, 48, 64]
+    sizes = [2, 4, 6, 8, 12, 24] if out.quick else [*range(2, 31, 2), 40, 48, 64]
     checks = [8] if out.quick else [8, 13]
     counts = {name: fitted(algorithm, checks) for name, algorithm in ALGORITHMS.items()}
     lengths = sorted({n for n, _ in SPENT if n <= 30 or not out.quick})
-    clock = times(CROSSING, sizes, 1.0 if out.quick else 30.0)
-    clock |= times(TIMED, lengths, 1.0 if out.quick else 60.0)
+    clock = times(TIMED, lengths, 1.0 if out.quick else 50.0)
+    clock |= times(CROSSING, sizes, 1.0 if out.quick else 30.0)
     rows = table(counts, clock, sizes)
     report(rows)
     out.write_csv(rows)
