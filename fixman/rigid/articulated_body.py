@@ -112,7 +112,7 @@ def forward_dynamics(
                 loads = model.falling(gravity)
                 flat = q.ndim == 1
                 if flat or (q.ndim == 2 and len(q) == len(qd) == len(tau) == 1):
-                    one = (q, qd, tau) if flat else (q.ravel(), qd.ravel(), tau.ravel())
+                    one = (q, qd, tau) if flat else (q[0], qd[0], tau[0])
                     qdd = empty(plan.shape)
                     room = _room(plan.units) if plan.roomy else None
                     if plan.state(plan.table, *one, loads, qdd, room) == DONE:
