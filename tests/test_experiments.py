@@ -120,6 +120,24 @@ def test_of_the_rigid_algorithms_only_those_that_subtract_the_bias_lose_digits(r
         assert max(worst[name]) > 1e-12, name
 
 
+def test_operations_are_counted_beside_the_formulas_of_saha(run):
+    rows, _, _ = run(by_name("18_operation_counts"))
+    of = {(row["task"], row["algorithm"], row["source"]): row for row in rows}
+    six = ("M, n = 6", "A, n = 6")
+    for task, wanted in (("inverse", ["676", "527"]), ("forward", ["871", "797"])):
+        published = of[task, "Saha 1999", "published"]
+        assert [published[column] for column in six] == wanted
+    assert of["forward", "Walker and Orin 1982", "published"]["A, n = 6"] == "475"
+    ours = of["inverse", "Newton–Euler", "counted"]
+    assert int(ours[six[0]]) <= 676
+    assert int(ours[six[1]]) <= 527
+    for name in ("articulated body", "UDUᵀ", "FD1", "FD2", "FD3", "FD4", "partition"):
+        row = of["forward", name, "counted"]
+        assert "n²" not in row["M"] + row["A"], name
+        assert 2 < int(row["crossover with composite body"]) < 50, name
+    assert "1/6 n³" in of["forward", "composite body", "counted"]["M"]
+
+
 def test_the_four_bar_gives_the_numbers_of_its_lagrange_function(run):
     rows, _, _ = run(by_name("19_closed_chains"))
     known = [row for row in rows if row["reference"]]

@@ -44,7 +44,7 @@ _FLOAT64 = np.dtype(np.float64)
 # threads keep what is larger than SMALL for their next call, but not more than LARGEST.
 SMALL, LARGEST = 2**17, 2**26
 # Of eight states: what is beyond caches adds the time of one state alone for every so many.
-DEAR = 2**24
+DEAR = 15 * 2**20
 _kept = threading.local()
 
 
@@ -113,7 +113,7 @@ def forward_dynamics(
                 flat = q.ndim == 1
                 if flat or (q.ndim == 2 and len(q) == len(qd) == len(tau) == 1):
                     one = (q, qd, tau) if flat else (q[0], qd[0], tau[0])
-                    qdd = empty(plan.nv)
+                    qdd = empty(plan.shape)
                     room = _room(plan.units) if plan.roomy else None
                     if plan.state(plan.table, *one, loads, qdd, room) == DONE:
                         return qdd if flat else qdd[None]
@@ -289,7 +289,7 @@ class _Plan:
                 raise _arrays.overflow(f"constants of body {body}", 0, ())
         parts = (links, frames, places.view(np.float64))
         self.table = np.concatenate([part.reshape(-1) for part in parts])
-        self.n, self.nq, self.nv = n, arm.nq, arm.nv
+        self.n, self.nq, self.nv, self.shape = n, arm.nq, arm.nv, (arm.nv,)
         self.units = int(starts[-1])
         self.units8 = LANES * (self.units + 1)  # aligned
         self.roomy = 8 * self.units >= SMALL
