@@ -13,11 +13,11 @@ outwards before the last one.  Eight columns share a register: lanes are columns
 For each body at an end of a closure there is a column more, a wrench in no direction in particular.
 It tells how freely the body moves, so that a small Λ⁻¹ is not taken for one that is lost.
 
-Tables (see `fixman.rigid._closures`).  ``table``: those of the chains, as in `articulated_body`,
-then END numbers for each end (axes, point, and a length that compares forces with moments), one
-over the reach of the linkage, and ROW numbers for each row (direction in the axes of a, one over
-its unit), and the axes of the base in three registers.  ``plan``: HEAD integers and then records.  Columns of a chain are numbers of rows, or
-``held`` + an end.
+Tables (see `fixman.rigid._closure_tables`).  ``table``: those of the chains, as in
+`articulated_body`; END numbers for each end (axes, point, and a length that compares forces with
+moments); one over the reach of the linkage; ROW numbers for each row (direction in the axes of a,
+one over its unit); the axes of the base in three registers.  ``plan``: HEAD integers and then
+records.  Columns of a chain are numbers of rows, or ``held`` + an end.
 """
 
 from __future__ import annotations
@@ -440,15 +440,18 @@ def through_slide(z, r, held, work, row, E, at):
 
 @step
 def along_screw(z, table, at, c, s, d):
-    """Wrenches about the origin, and in the axes, of the body before."""
+    """Wrenches about the origin, and in the axes, of the body before.
+
+    Sums are written for the sweep to wait little: what comes last from the joint is added last.
+    """
     n, f = (z[0], z[1], z[2]), (z[3], z[4], z[5])
     f = (c * f[0] - s * f[1], s * f[0] + c * f[1], f[2])
-    n = (c * n[0] - s * n[1] - d * f[1], s * n[0] + c * n[1] + d * f[0], n[2])
+    n = ((c * n[0] - s * n[1]) - d * f[1], (s * n[0] + c * n[1]) + d * f[0], n[2])
     c, s = table[at + COS_X], table[at + SIN_X]
     f = (f[0], c * f[1] - s * f[2], s * f[1] + c * f[2])
     a, b = table[at + ALONG_X], table[at + ALONG_Y]
-    n = (n[0] + b * f[2], c * n[1] - s * n[2] - a * f[2], s * n[1] + c * n[2] + a * f[1] - b * f[0])
-    return (*n, *f)
+    y, z = c * n[1] - s * n[2], s * n[1] + c * n[2]
+    return (n[0] + b * f[2], y - a * f[2], z + (a * f[1] - b * f[0]), *f)
 
 
 @step
@@ -515,16 +518,25 @@ def rested(z, r, up):
     return r + (z[3] * up[0] + z[4] * up[1] + z[5] * up[2])
 
 
+@step
+def gathered(sums, E, i, other, at, inverse):
+    """Add products of a row's eight innovations with eight others."""
+    y = load(other, at, sums[0]) * inverse
+    return tuple(sums[c] + E[LANES * i + c] * y for c in range(LANES))
+
+
 @plain
-def columns_inwards(table, loads, work, plan, block, left, W, E, D):
+def columns_inwards(table, loads, work, plan, block, left, W, E, D, G):
     """Innovations of eight columns into ``E``, a unit a rate, and 1/D; what they feel of θ̈_free.
 
-    ``W`` has the wrenches on each of the block's ends; ``left`` as in `comply`.
+    Their products Eᵀ D⁻¹ E into ``G``: the sweep waits for each body, and these cost nothing
+    meanwhile.  ``W`` has the wrenches on each of the block's ends; ``left`` as in `comply`.
     """
     n, _, _, _ = sizes(table, table.size)
     m = angles(n)
     zero = eight(0.0)
     z, r = (zero, zero, zero, zero, zero, zero), zero
+    sums = (zero, zero, zero, zero, zero, zero, zero, zero)
     first, end = plan[block + FIRST], plan[block + LAST]
     for i in range(plan[end - 1], -1, -1):
         while end > first and plan[end - 1] == i:
@@ -539,6 +551,7 @@ def columns_inwards(table, loads, work, plan, block, left, W, E, D):
                 z, r = through_turn(z, r, held, work, row, E, at_v)
             else:
                 z, r = through_slide(z, r, held, work, row, E, at_v)
+            sums = gathered(sums, E, at_v, E, at_v, D[at_v])
             z = along_screw(z, table, LINK * i, work[i], work[m + i], work[row + 11])
             if i == 0:
                 r = rested(z, r, joint_axes(table, LINK * n, rising(loads, 0.0)))
@@ -546,21 +559,19 @@ def columns_inwards(table, loads, work, plan, block, left, W, E, D):
             if geared:
                 r = rested(z, r, constants(work, row + 12))
             r = through_float(z, r, work, row, E, at_v, D)
+            for k in range(at_v, at_v + 6):
+                sums = gathered(sums, E, k, E, k, D[k])
         else:
             V = left, 0.0, 0.0, 0.0, left, 0.0, 0.0, 0.0, left
             if geared:
                 V = kept(left, work, row + 36)
             z, r = through_ball(z, r, V, table, LINK * n + FRAME * i, work, row, E, at_v, D)
+            for k in range(at_v, at_v + 3):
+                sums = gathered(sums, E, k, E, k, D[k])
             if i == 0:
                 r = rested(z, r, rising(loads, 0.0))
+    store_all(G, 0, sums)
     return r
-
-
-@step
-def gathered(sums, E, i, other, at, inverse):
-    """Add products of a row's eight innovations with eight others."""
-    y = load(other, at, sums[0]) * inverse
-    return tuple(sums[c] + E[LANES * i + c] * y for c in range(LANES))
 
 
 @plain
@@ -686,12 +697,13 @@ def comply(table, plan, tau, loads, left, memory):
             for k in range(first, plan[block + LAST], 2):
                 to = room(W, 3 * LANES * (k - first))
                 fill(table, plan, block, plan[k], placed, facts, to)
-            felt = columns_inwards(own, loads, work, plan, block, left, W, E, D)
+            felt = columns_inwards(own, loads, work, plan, block, left, W, E, D, G)
+            scatter(plan, block, block, G, inverse, asked)
             for lane in range(plan[block + COUNT]):
                 row = plan[plan[block + COLUMN] + lane]
                 if row < held:
                     facts[FACTS * row + 5] += lane_of(felt, lane)
-            for other in range(plan[at + BLOCKS], block + 1, BLOCK):
+            for other in range(plan[at + BLOCKS], block, BLOCK):
                 rates = min(plan[block + RATES], plan[other + RATES])
                 products_of(E, room(memory, plan[other + INNOVATIONS]), D, rates, G)
                 scatter(plan, block, other, G, inverse, asked)
@@ -722,12 +734,10 @@ def factor_scaled(table, plan, memory, certain):
             if i == j:
                 if not total > 0.0:
                     return False
-                L[held * i + i] = math.sqrt(total)
+                L[held * i + i] = 1.0 / math.sqrt(total)
+                trace += 1.0 / total
             else:
-                L[held * i + j] = total / L[held * j + j]
-    for j in range(held):
-        L[held * j + j] = 1.0 / L[held * j + j]
-        trace += L[held * j + j] * L[held * j + j]
+                L[held * i + j] = total * L[held * j + j]
     for i in range(held):
         for j in range(i):
             total = 0.0
@@ -761,52 +771,60 @@ def push_chain(table, plan, chain, memory):
     held = plan[HELD]
     facts, work = room(memory, plan[FACTS0]), room(memory, plan[chain + UNITS])
     D, f = room(memory, plan[chain + INVERSES]), room(memory, plan[WRENCH0])
-    n, _, _, _ = sizes(table, table.size)
-    u = room(memory, plan[WRENCH0] + LANES)
-    rates = 0
-    for block in range(plan[chain + BLOCKS], plan[chain + LAST_BLOCK], BLOCK):
-        E = room(memory, plan[block + INNOVATIONS])
-        for lane in range(LANES):
+    first, last = plan[chain + BLOCKS], plan[chain + LAST_BLOCK]
+    if first == last:
+        return
+    lane = 0
+    for block in range(first, last, BLOCK):
+        for k in range(LANES):
             f[lane] = 0.0
-        for lane in range(plan[block + COUNT]):
-            row = plan[plan[block + COLUMN] + lane]
-            if row < held:
-                f[lane] = facts[FACTS * row + 6]
-        while rates < plan[block + RATES]:
-            u[rates] = 0.0
-            rates += 1
-        for i in range(plan[block + RATES]):
-            u[i] += across_lanes(E, i, f)
+            if k < plan[block + COUNT]:
+                row = plan[plan[block + COLUMN] + k]
+                f[lane] = facts[FACTS * row + 6] if row < held else 0.0
+            lane += 1
+    u = room(memory, plan[WRENCH0] + lane)
+    n, _, _, _ = sizes(table, table.size)
     for i in range(n):
         kind, _, at_v, row = place_of(table, n, i)
-        if at_v >= rates:
-            break
+        if at_v >= plan[first + RATES]:  # the first block reaches furthest
+            return
+        for k in range(rates_of(kind)):
+            u[k] = 0.0
+            lane = 0
+            for block in range(first, last, BLOCK):
+                if at_v < plan[block + RATES]:
+                    E = room(memory, plan[block + INNOVATIONS])
+                    u[k] += across_lanes(E, at_v + k, f, lane)
+                lane += LANES
         if kind <= PRISMATIC:
-            work[row + 10] += u[at_v] * D[at_v]
+            work[row + 10] += u[0] * D[at_v]
         elif kind == SPHERICAL:
             roll(work, row, u, at_v, D)
         else:
             drift(work, row, u, at_v, D)
 
 
+@plain
+def rates_of(kind):
+    return 1 if kind <= PRISMATIC else 3 if kind == SPHERICAL else 6
+
+
 @step
-def across_lanes(E, i, f):
-    total = E[LANES * i] * f[0]
-    for k in range(1, LANES):
-        total = total + E[LANES * i + k] * f[k]
-    return total
+def across_lanes(E, i, f, first):
+    y = [E[LANES * i + k] * f[first + k] for k in range(LANES)]
+    return ((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7]))
 
 
 @step
 def roll(work, row, u, at, D):
     L, _ = ball_factor(work, row)
-    x = rest_of_way(L, constants(D, at), constants(u, at))
+    x = rest_of_way(L, constants(D, at), constants(u, 0))
     store_all(work, row + 15, plus(constants(work, row + 15), x))
 
 
 @step
 def drift(work, row, u, at, D):
-    x = [u[at + k] * D[at + k] for k in range(6)]
+    x = [u[k] * D[at + k] for k in range(6)]
     for i in range(5, -1, -1):
         for j in range(i + 1, 6):
             x[i] = x[i] - work[row + 30 + 6 * j + i] * x[j]

@@ -91,7 +91,9 @@ def _integers(linkage: Linkage, plans: list[Any], starts: list[int]) -> Any:
     head[kernel.INVERSE0], head[kernel.FACTOR0] = room(held * held), room(held * held)
     head[kernel.ASKED0] = room(2 * count)
     most = max(map(len, linkage._on))
-    head[kernel.WRENCH0] = room(LANES * LANES + max(6 * LANES * most, linkage.nv))
+    head[kernel.WRENCH0] = room(
+        LANES * LANES + max(6 * LANES * most, 2 * LANES * (held + 2 * count))
+    )
     return np.concatenate([head, chains.ravel(), np.array(records, dtype=np.int64)])
 
 
