@@ -433,9 +433,9 @@ def through_slide(z, r, held, work, row, E, at):
     e = z[5]
     store(E, at, e)
     n, f = (z[0] - ux * e, z[1] - uy * e, z[2] - uz * e), (z[3] - vx * e, z[4] - vy * e)
-    c = tuple(load(work, row + i, 0.0) for i in range(4))
-    r = r + (e * k + (n[0] * c[0] + n[1] * c[1])) + (f[0] * c[2] + f[1] * c[3])
-    return (*n, *f, held * e), r
+    c, rest = tuple(load(work, row + i, 0.0) for i in range(5)), held * e
+    r = r + (e * k + (n[0] * c[0] + n[1] * c[1])) + (f[0] * c[2] + f[1] * c[3] + rest * c[4])
+    return (*n, *f, rest), r
 
 
 @step

@@ -43,7 +43,7 @@ def gradient(linkage: Linkage, q: Array, compliance: Array) -> Array:
         rates = articulated_body.forward_dynamics(
             without_springs(arm), x[:, None], np.zeros(arm.nv), _felt(arm, poses[c], _beyond(given))
         )
-        R, origins, V = kinematics.frames(arm, x[:, None], rates)
+        _, origins, V = kinematics.frames(arm, x[:, None], rates)
         turning = V[..., 3:]
         twists.append(np.concatenate([turning, V[..., :3] + np.cross(origins, turning)], axis=-1))
     changes = _changes(linkage, w, points[:, 1::2], twists)
@@ -89,27 +89,28 @@ def _wrenches(linkage: Linkage, f: Array, axes: Array, points: Array) -> Array:
 
 
 def _changes(linkage: Linkage, w: Array, points: Array, twists: list[Array]) -> list[Array]:
-    """Return what wrenches do by moving: with b's point as a force there, with a's axes a moment."""
+    """Return what wrenches change by, as wrenches: with b's point, and with the axes of a."""
     out = [np.zeros_like(V) for V in twists]
-    for k, closure in enumerate(linkage.closures):
+    for k in range(len(linkage.closures)):
+        a, b = linkage._ends[2 * k : 2 * k + 2]
         relative = np.zeros_like(w[:, :, 0])
-        for end, sign in ((closure.a, -1.0), (closure.b, 1.0)):
+        for end, sign in ((a, -1.0), (b, 1.0)):
             if end.body is not None:
                 relative += sign * twists[end.chain][..., end.body, :]
         x, f, ω = points[:, None, k], w[:, :, k, 3:], relative[..., :3]
         moment = w[:, :, k, :3] - np.cross(x, f)
-        if closure.b.body is not None:
+        if b.body is not None:
             force = np.cross(f, ω)
-            out[closure.b.chain][..., closure.b.body, 3:] += force
-            out[closure.b.chain][..., closure.b.body, :3] += np.cross(x, force)
-        if closure.a.body is not None:
+            out[b.chain][..., b.body, 3:] += force
+            out[b.chain][..., b.body, :3] += np.cross(x, force)
+        if a.body is not None:
             turned = np.cross(f, relative[..., 3:] + np.cross(ω, x)) + np.cross(moment, ω)
-            out[closure.a.chain][..., closure.a.body, :3] += turned
+            out[a.chain][..., a.body, :3] += turned
     return out
 
 
 def _beyond(wrenches: Array) -> Array:
-    """Sums over each body and all that lie beyond it."""
+    """Return sums over each body and all that lie beyond it."""
     return np.asarray(np.cumsum(wrenches[..., ::-1, :], axis=-2)[..., ::-1, :])
 
 
@@ -136,5 +137,7 @@ def _felt(arm: SerialChain, pose: Any, wrenches: Array) -> Array:
     parts = f, wrenches[..., :3] - np.cross(x, f)
     own = np.concatenate([np.einsum("...ji,...j->...i", R, part) for part in parts], axis=-1)
     first = (5, 2, 3, 0)  # of force, then moment: revolute, prismatic, spherical, free
-    places = [6 * i + first[kind] + j for i, kind in enumerate(arm.kinds) for j in range(RATES[kind])]
+    places = [
+        6 * i + first[kind] + j for i, kind in enumerate(arm.kinds) for j in range(RATES[kind])
+    ]
     return np.asarray(own.reshape(*own.shape[:-2], -1)[..., places])
