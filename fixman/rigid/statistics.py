@@ -148,8 +148,9 @@ def langevin(
 ) -> tuple[Array, Array]:
     """Langevin dynamics of the joints, dp = −(∂H/∂q + γ p) dt + √(2 γ kT) ℳ^{1/2} dW.
 
-    p = ℳ θ̇ are the momenta, H = ½ pᵀ ℳ⁻¹ p + U; ℳ has armature in it and U the springs.  A step is exact friction and noise at fixed q,
-    θ̇ ← c θ̇ + √(1 − c²) `thermal_rates` with c = e^{−γ dt}, then Hamilton's motion for dt.
+    p = ℳ θ̇ are the momenta, H = ½ pᵀ ℳ⁻¹ p + U; ℳ has armature in it, and U the springs.  A step
+    is exact friction and noise at fixed q, θ̇ ← c θ̇ + √(1 − c²) `thermal_rates` with c = e^{−γ dt},
+    then Hamilton's motion for dt.
 
     Parameters
     ----------
