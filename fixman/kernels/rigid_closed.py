@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from fixman.kernels import jit
+from fixman.kernels import jit, njit
 from fixman.kernels.articulated_body import (
     ALONG_X,
     ALONG_Y,
@@ -100,6 +100,12 @@ CLOSURE = 3
 NO_TURNS, ALL_TURNS = -1, -2
 
 END, ROW = 13, 4  # numbers in ``table``
+
+# References to arrays are not counted in what only other kernels call: it costs a microsecond.
+plain = njit(
+    nogil=True, error_model="numpy", fastmath={"contract", "nsz"}, _nrt=False,
+    no_cpython_wrapper=True,
+)  # fmt: skip
 # R (9), origin (3) and ω (3) of the body; axes (9), point (3), its velocity (3); 1 of the base
 PLACED = 31
 FACTS = 8  # of a row: direction in the base (3), gap, rate, acceleration, multiplier, scale
@@ -113,11 +119,17 @@ FORCE, MOMENT = (
 CERTAIN = 1e-9
 
 # tasks of `states`
-MOTION, GAP, RATE, GAPS, COMPLIANCE, LOGARITHMS = range(6)
-HEAD = WIDTHS + 6
+MOTION, GAP, RATE, GAPS, COMPLIANCE, INERTIA, ROWS = range(7)
+HEAD = WIDTHS + 7
+REASONS = 8  # a frame without an answer is REASONS · frame − the reason
 
 
 # --- where the ends are ---------------------------------------------------------------------------
+
+
+@step
+def combined(a, x, b, y):
+    return tuple(a * x[k] + b * y[k] for k in range(3))
 
 
 @step
@@ -126,13 +138,17 @@ def along(table, at, turns, sines, slide, rate, sliding, motion):
     R, x, v, w = motion
     X, Y, Z = (tuple(R[k + 3 * j] for j in range(3)) for k in range(3))
     a, b, cx, sx = table[at + ALONG_X], table[at + ALONG_Y], table[at + COS_X], table[at + SIN_X]
-    r = plus(scaled(a, X), scaled(b, Y))
-    Y, Z = plus(scaled(cx, Y), scaled(sx, Z)), minus(scaled(cx, Z), scaled(sx, Y))
-    r = plus(r, scaled(slide, Z))
-    v = plus(plus(v, outer(w, r)), scaled(sliding, Z))
-    X, Y = plus(scaled(turns, X), scaled(sines, Y)), minus(scaled(turns, Y), scaled(sines, X))
+    r = combined(a, X, b, Y)
+    Y, Z = combined(cx, Y, sx, Z), combined(cx, Z, -sx, Y)
+    r = tuple(r[k] + slide * Z[k] for k in range(3))
+    v = (
+        v[0] + w[1] * r[2] - w[2] * r[1] + sliding * Z[0],
+        v[1] + w[2] * r[0] - w[0] * r[2] + sliding * Z[1],
+        v[2] + w[0] * r[1] - w[1] * r[0] + sliding * Z[2],
+    )
+    X, Y = combined(turns, X, sines, Y), combined(turns, Y, -sines, X)
     R = (X[0], Y[0], Z[0], X[1], Y[1], Z[1], X[2], Y[2], Z[2])
-    return R, plus(x, r), v, plus(w, scaled(rate, Z))
+    return R, plus(x, r), v, tuple(w[k] + rate * Z[k] for k in range(3))
 
 
 @step
@@ -172,7 +188,7 @@ def place_base(table, at, placed, to):
     store_all(placed, to + 24, (*constants(table, at + 9), *rest, zero + 1.0))
 
 
-@jit
+@plain
 def place_ends(table, own, q, qd, work, plan, chain, placed):
     """Follow a chain, of which ``own`` is the table, to its last end; after `outwards`."""
     first, last = plan[chain + ENDS], plan[chain + LAST_END]
@@ -208,7 +224,7 @@ def place_ends(table, own, q, qd, work, plan, chain, placed):
 # --- closures -------------------------------------------------------------------------------------
 
 
-@jit
+@plain
 def turned_by(held, Q, R):
     """Rotation vector, in axes Q, of the least turn that must be undone for axes R.
 
@@ -267,7 +283,7 @@ def apart(placed, a, b):
     )
 
 
-@jit
+@plain
 def look_at(table, plan, placed, loads, facts):
     """Write direction, gap, rate, and part of the acceleration of every row."""
     for k in range(plan[CLOSURES]):
@@ -325,7 +341,7 @@ def asking(placed, at, length):
     return plus(outer(p, f), tuple(length * x for x in MOMENT)), f
 
 
-@jit
+@plain
 def fill(table, plan, block, end, placed, facts, W):
     """Write the wrenches of a block's columns on the body of an end into ``W``, 6 units."""
     held = plan[HELD]
@@ -458,7 +474,7 @@ def rested(z, r, up):
     return r + (z[3] * up[0] + z[4] * up[1] + z[5] * up[2])
 
 
-@jit
+@plain
 def columns_inwards(table, loads, work, plan, block, left, W, E, D):
     """Innovations of eight columns into ``E``, a unit a rate, and 1/D; what they feel of θ̈_free.
 
@@ -506,7 +522,7 @@ def gathered(sums, E, i, other, at, inverse):
     return tuple(sums[c] + E[LANES * i + c] * y for c in range(LANES))
 
 
-@jit
+@plain
 def products_of(E, other, D, rates, G):
     """Eᵀ D⁻¹ other of two blocks of columns into ``G``, over the first ``rates``."""
     zero = eight(0.0)
@@ -516,7 +532,7 @@ def products_of(E, other, D, rates, G):
     store_all(G, 0, sums)
 
 
-@jit
+@plain
 def scatter(plan, block, other, G, inverse, asked):
     """Add products of two blocks to Λ⁻¹; those of what is asked are answers."""
     held = plan[HELD]
@@ -542,20 +558,26 @@ def room(memory, at):
     return part(memory, at, 0, 0.0)
 
 
-@jit
+@step
 def chain_of(table, plan, c):
     """Where the record of a chain is, and its own table."""
     at = plan[CHAIN0] + CHAIN * c
     return at, part(table, plan[at + TABLE], plan[at + TABLE_SIZE], 0.0)
 
 
-@jit
-def loads_of(loads, plan, at):
-    """Gravity, and forces on the bodies of a chain."""
-    return part(loads, plan[at + LOAD], plan[at + LOAD_SIZE], 0.0) if loads.size > 3 else loads
+@step
+def own_rates(rates, plan, at):
+    """Of a chain."""
+    return part(rates, plan[at + V], plan[at + NV_OF], 0.0)
 
 
-@jit
+@step
+def loads_of(loads, plan, at, many):
+    """Gravity, and forces on the bodies of a chain if there are ``many`` and not none."""
+    return part(loads, many * plan[at + LOAD], 3 + many * (plan[at + LOAD_SIZE] - 3), 0.0)
+
+
+@plain
 def look(table, plan, q, qd, moving, loads, memory):
     """Place all ends and find gaps, and rates at ``qd``; whether the coordinates can be used.
 
@@ -564,20 +586,20 @@ def look(table, plan, q, qd, moving, loads, memory):
     placed, facts = room(memory, plan[PLACED0]), room(memory, plan[FACTS0])
     for end in range(2 * plan[CLOSURES]):
         place_base(table, plan[END0] + END * end, placed, PLACED * end)
+    many = 1 if loads.size > 3 else 0
     for c in range(plan[CHAINS]):
         at, own = chain_of(table, plan, c)
         x = part(q, plan[at + Q], plan[at + NQ_OF], 0.0)
-        v = part(qd, plan[at + V], plan[at + NV_OF], 0.0)
-        w = part(moving, plan[at + V], plan[at + NV_OF], 0.0)
+        v, w = own_rates(qd, plan, at), own_rates(moving, plan, at)
         work = room(memory, plan[at + UNITS])
-        if not outwards(own, x, w, loads_of(loads, plan, at), 0, work, 0.0):
+        if not outwards(own, x, w, loads_of(loads, plan, at, many), 0, work, 0.0):
             return False
         place_ends(table, own, x, v, work, plan, at, placed)
     look_at(table, plan, placed, loads, facts)
     return True
 
 
-@jit
+@plain
 def hold(table, work):
     """Let every joint be held, of inertia one: columns then become those of Aᵀ."""
     n, _, _, _ = sizes(table, table.size)
@@ -599,7 +621,7 @@ def hold(table, work):
                 work[k] = 1.0 if (k - row - 30) % 7 == 0 else 0.0
 
 
-@jit
+@plain
 def comply(table, plan, tau, loads, left, memory):
     """Λ⁻¹, and the accelerations of its rows in free motion; whether every joint moves inertia.
 
@@ -618,7 +640,7 @@ def comply(table, plan, tau, loads, left, memory):
     for c in range(plan[CHAINS]):
         at, own = chain_of(table, plan, c)
         work, D = room(memory, plan[at + UNITS]), room(memory, plan[at + INVERSES])
-        forces = part(tau, plan[at + V], plan[at + NV_OF], 0.0)
+        forces = own_rates(tau, plan, at)
         if left != 0.0:
             hold(own, work)
         elif inwards(own, forces, 0, work, 0.0) != DONE:
@@ -641,7 +663,7 @@ def comply(table, plan, tau, loads, left, memory):
     return True
 
 
-@jit
+@plain
 def factor_scaled(table, plan, memory, certain):
     """Inverse of Cholesky's factor of Λ⁻¹ in units of how freely the ends move.
 
@@ -681,7 +703,7 @@ def factor_scaled(table, plan, memory, certain):
     return trace * certain < 1.0
 
 
-@jit
+@plain
 def multipliers(plan, memory, which):
     """f = −Λ of a fact of each row."""
     held = plan[HELD]
@@ -698,7 +720,7 @@ def multipliers(plan, memory, which):
         facts[FACTS * row + 6] *= facts[FACTS * row + 7]
 
 
-@jit
+@plain
 def push_chain(table, plan, chain, memory):
     """Add to the innovations u/D in the work of a chain what the multipliers do."""
     held = plan[HELD]
@@ -756,7 +778,7 @@ def drift(work, row, u, at, D):
         work[row + 15 + i] = work[row + 15 + i] + x[i]
 
 
-@jit
+@plain
 def wrenches_of(plan, memory, out):
     """Force and moment of each closure at b's point on b, in the base's axes; if all finite."""
     facts = room(memory, plan[FACTS0])
@@ -772,7 +794,7 @@ def wrenches_of(plan, memory, out):
     return total == 0.0
 
 
-@jit
+@plain
 def largest(table, plan, memory, which):
     """Of a fact of the rows, in units of each."""
     facts = room(memory, plan[FACTS0])
@@ -783,7 +805,7 @@ def largest(table, plan, memory, which):
     return found
 
 
-@jit
+@plain
 def speed_of_ends(table, plan, memory, found):
     """Of the fastest end, in reaches and radians a unit of time, or what is found already."""
     placed = room(memory, plan[PLACED0])
@@ -800,7 +822,7 @@ def speed_of_ends(table, plan, memory, found):
 # --- driver ---------------------------------------------------------------------------------------
 
 
-@jit
+@plain
 def log_pivots(table, work):
     """ln det ℳ of a chain."""
     n, _, _, _ = sizes(table, table.size)
@@ -818,50 +840,67 @@ def log_pivots(table, work):
     return total
 
 
-@jit
-def logarithms(table, plan, q, loads, memory, out):
-    """Write ln det Λ⁻¹, ln det ℳ and ln det A Aᵀ, given the factor of the first."""
+@plain
+def logarithms(table, plan, memory, out):
+    """ln det Λ⁻¹, of its factor, and ln det ℳ."""
     facts, L = room(memory, plan[FACTS0]), room(memory, plan[FACTOR0])
-    held = plan[HELD]
-    out[1] = 0.0
+    out[0] = out[1] = 0.0
+    for row in range(plan[HELD]):
+        out[0] -= 2.0 * math.log(L[(plan[HELD] + 1) * row] * facts[FACTS * row + 7])
     for c in range(plan[CHAINS]):
         at, own = chain_of(table, plan, c)
         out[1] += log_pivots(own, room(memory, plan[at + UNITS]))
-    for k in range(0, 3, 2):
-        out[k] = 0.0
-        for row in range(held):
-            out[k] -= 2.0 * math.log(L[(held + 1) * row] * facts[FACTS * row + 7])
-        if k == 0:
-            comply(table, plan, q, loads, 1.0, memory)
-            if not factor_scaled(table, plan, memory, 0.0):
-                return False
-    return True
 
 
-@jit
-def write_gaps(plan, memory, out):
-    facts = room(memory, plan[FACTS0])
-    held = plan[HELD]
-    total = 0.0
-    for row in range(held):
-        for k in range(2):
-            out[held * k + row] = facts[FACTS * row + 3 + k]
-            total += 0.0 * facts[FACTS * row + 3 + k]
-    return total == 0.0
-
-
-@jit
+@plain
 def moved(table, plan, qd, loads, memory, qdd, out):
     """Accelerations of all chains, and wrenches, given the multipliers; whether all are finite."""
+    many = 1 if loads.size > 3 else 0
     for c in range(plan[CHAINS]):
         at, own = chain_of(table, plan, c)
         push_chain(own, plan, at, memory)
-        v = part(qd, plan[at + V], plan[at + NV_OF], 0.0)
-        to = part(qdd, plan[at + V], plan[at + NV_OF], 0.0)
+        v, to = own_rates(qd, plan, at), own_rates(qdd, plan, at)
         work = room(memory, plan[at + UNITS])
-        if not accelerations(own, v, loads_of(loads, plan, at), 0, work, to, 0.0):
+        if not accelerations(own, v, loads_of(loads, plan, at, many), 0, work, to, 0.0):
             return False
     return wrenches_of(plan, memory, out)
+
+
+@plain
+def state(table, plan, q, qd, tau, loads, limits, task, memory, qdd, out):
+    """What `states` does for one; DONE or why not."""
+    limit, certain, speed = limits
+    moving = qd if task == MOTION else tau
+    if not look(table, plan, q, qd, moving, loads, memory):
+        return NOT_USABLE
+    facts = room(memory, plan[FACTS0])
+    if task == GAPS:
+        for row in range(plan[HELD]):
+            out[row], out[plan[HELD] + row] = facts[FACTS * row + 3], facts[FACTS * row + 4]
+        return DONE
+    if task == MOTION and not largest(table, plan, memory, 3) <= limit:
+        return OPEN
+    if not comply(table, plan, tau, loads, 1.0 if task == ROWS else 0.0, memory):
+        return PIVOT
+    if task == MOTION:
+        gain = math.sqrt(largest(table, plan, memory, 5))
+        if not gain < math.inf:
+            return NOT_USABLE
+        fastest = speed_of_ends(table, plan, memory, speed)
+        if not largest(table, plan, memory, 4) <= limit * (fastest + gain):
+            return OPENING
+    if task == COMPLIANCE:
+        inverse = room(memory, plan[INVERSE0])
+        for k in range(plan[HELD] * plan[HELD]):
+            out[k] = inverse[k]
+        return DONE
+    if not factor_scaled(table, plan, memory, certain):
+        return DEPENDENT
+    if task >= INERTIA:
+        logarithms(table, plan, memory, out)
+        return DONE
+    multipliers(plan, memory, 5 if task == MOTION else 2 + task)
+    return DONE if moved(table, plan, moving, loads, memory, qdd, out) else NOT_USABLE
 
 
 @jit
@@ -874,51 +913,26 @@ def states(table, plan, q, qd, tau, loads, limits, task, qdd, out):
         GAP, RATE    the rates −ℳ⁻¹ Aᵀ Λ gap or −ℳ⁻¹ Aᵀ Λ A θ̇ for q̈, and impulses for wrenches
         GAPS         gaps and their rates
         COMPLIANCE   Λ⁻¹
-        LOGARITHMS   ln det Λ⁻¹, ln det ℳ, ln det A Aᵀ
+        INERTIA      ln det Λ⁻¹ and ln det ℳ
+        ROWS         ln det A Aᵀ and 0
     """
     nq, nv, width = plan[NQ], plan[NV], plan[WIDTHS + task]
     frames = out.size // width
-    limit, certain, speed = limits
     if q.size != nq * frames or qd.size != nv * frames or tau.size != nv * frames:
-        return 0, WRONG_SIZE
+        return WRONG_SIZE
     memory = np.empty(plan[MEMORY])
+    many = 1 if loads.size > 3 else 0
     for frame in range(frames):
-        x, v = part(q, nq * frame, nq, 0.0), part(qd, nv * frame, nv, 0.0)
-        forces, answer = part(tau, nv * frame, nv, 0.0), part(out, width * frame, width, 0.0)
-        felt = part(loads, plan[LOADS] * frame, plan[LOADS], 0.0) if loads.size > 3 else loads
-        moving = v if task == MOTION else forces
-        if not look(table, plan, x, v, moving, felt, memory):
-            return frame, NOT_USABLE
-        if task == GAPS:
-            if not write_gaps(plan, memory, answer):
-                return frame, NOT_USABLE
-            continue
-        if task == MOTION and not largest(table, plan, memory, 3) <= limit:
-            return frame, OPEN
-        if not comply(table, plan, forces, felt, 0.0, memory):
-            return frame, PIVOT
-        if task == MOTION:
-            gain = math.sqrt(largest(table, plan, memory, 5))
-            if not gain < math.inf:
-                return frame, NOT_USABLE
-            fastest = speed_of_ends(table, plan, memory, speed)
-            if not largest(table, plan, memory, 4) <= limit * (fastest + gain):
-                return frame, OPENING
-        if task == COMPLIANCE:
-            inverse = room(memory, plan[INVERSE0])
-            for k in range(width):
-                answer[k] = inverse[k]
-            continue
-        if not factor_scaled(table, plan, memory, certain):
-            return frame, DEPENDENT
-        if task == LOGARITHMS:
-            if not logarithms(table, plan, forces, felt, memory, answer):
-                return frame, DEPENDENT
-            continue
-        multipliers(plan, memory, 5 if task == MOTION else 2 + task)
-        if not moved(table, plan, moving, felt, memory, part(qdd, nv * frame, nv, 0.0), answer):
-            return frame, NOT_USABLE
-    return DONE, DONE
+        why = state(
+            table, plan, part(q, nq * frame, nq, 0.0), part(qd, nv * frame, nv, 0.0),
+            part(tau, nv * frame, nv, 0.0),
+            part(loads, many * plan[LOADS] * frame, 3 + many * (plan[LOADS] - 3), 0.0),
+            limits, task, memory,
+            part(qdd, nv * frame, nv, 0.0), part(out, width * frame, width, 0.0),
+        )  # fmt: skip
+        if why != DONE:
+            return REASONS * frame - why
+    return DONE
 
 
 @cache

@@ -101,7 +101,7 @@ def _turns(closure: Closure) -> int:
 def widths(linkage: Linkage) -> list[int]:
     """How many numbers each task writes for a state."""
     held, forces = linkage.held, 6 * len(linkage.closures)
-    return [forces, forces, forces, 2 * held, held * held, 3]
+    return [forces, forces, forces, 2 * held, held * held, 2, 2]
 
 
 def tables(linkage: Linkage) -> Tables:

@@ -76,7 +76,7 @@ def answers(
     loads: Array = AT_REST,
     limit: float = np.inf,
 ) -> tuple[Array, Array]:
-    """What `kernel.states` finds for q, q̇, τ with the same batch axes: (..., nv) and (..., width).
+    """Run `kernel.states` on q, q̇, τ with the same batch axes: (..., nv) and (..., width).
 
     What the kernel doubts is looked at here, and then not again.
     """
@@ -90,8 +90,11 @@ def answers(
         felt = loads if loads.ndim == 1 else loads[first:last].ravel()
         to = qdd[first:last].ravel(), out[first:last].ravel()
         limits = limit, certain, speed
-        frame, why = found.states(found.table, found.plan, *parts, felt, limits, task, *to)
-        return first + frame, why
+        done = found.states(found.table, found.plan, *parts, felt, limits, task, *to)
+        if done == DONE:
+            return last, DONE
+        frame, reason = divmod(done, kernel.REASONS)
+        return first + frame, -reason
 
     frame, why = run(0, frames, kernel.CERTAIN, 0.0)
     while why != DONE:
@@ -113,13 +116,16 @@ def gaps(linkage: Linkage, q: Array, qd: Array | None = None) -> Array:
     """Gaps (..., held), or their rates."""
     rest = np.zeros((*q.shape[:-1], linkage.nv))
     out = answers(linkage, kernel.GAPS, (q, rest if qd is None else qd, rest))[1]
+    if not np.isfinite(out).all():
+        bad = int(np.argmin(np.isfinite(out).all(-1)))
+        raise _arrays.overflow("gaps", bad, out.shape[:-1])
     return out[..., : linkage.held] if qd is None else out[..., linkage.held :]
 
 
-def logarithms(linkage: Linkage, q: Array) -> Array:
-    """ln det Λ⁻¹, ln det ℳ of the open chains, ln det A Aᵀ: (..., 3)."""
+def logarithms(linkage: Linkage, q: Array, task: int) -> Array:
+    """Logarithms (..., 2) of determinants, as `kernel.states` says."""
     rest = np.zeros((*q.shape[:-1], linkage.nv))
-    return answers(linkage, kernel.LOGARITHMS, (q, rest, rest))[1]
+    return answers(linkage, task, (q, rest, rest))[1]
 
 
 def correction(linkage: Linkage, q: Array, qd: Array, task: int) -> Array:

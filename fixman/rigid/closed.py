@@ -133,7 +133,7 @@ def forward_dynamics(
                     known.table, known.plan, q, qd, tau, model.falling(gravity),
                     (tolerance, CERTAIN, 0.0), 0, qdd, out,
                 )  # fmt: skip
-                if done[1] == DONE:
+                if done == DONE:
                     return ClosedMotion(qdd, out.reshape(-1, 6))
         except (AttributeError, KeyError, TypeError):
             pass
@@ -275,7 +275,9 @@ def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
         As `forward_dynamics`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    return np.asarray(closures.logarithms(linkage, q) @ [1.0, 1.0, -1.0])[()]
+    inertia = closures.logarithms(linkage, q, kernel.INERTIA)
+    rows = closures.logarithms(linkage, q, kernel.ROWS)
+    return np.asarray(inertia.sum(-1) - rows[..., 0])[()]
 
 
 def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
@@ -287,7 +289,7 @@ def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
     as in `partition.logdet_hard`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    total = closures.logarithms(linkage, q)[..., 0]
+    total = closures.logarithms(linkage, q, kernel.INERTIA)[..., 0]
     for c, arm, x in closures.chains(linkage, q):
         with closures.in_chain(linkage, c):
             total = total + partition.logdet_hard(arm, x)
