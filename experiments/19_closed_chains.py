@@ -111,11 +111,12 @@ def draw(out: Output, series, postures, sizes, times: dict) -> None:
         top.set_ylabel("$y$  (m)")
         for column, name in ((1, "energy error  (J)"), (2, "gap  (m)")):
             middle.semilogy(
-                series[1:, 0], series[1:, column], ",", color=plot.PALETTE[column - 1], label=name
-            )
+                series[1:, 0], series[1:, column], ".", color=plot.PALETTE[column - 1],
+                markersize=0.4, label=name,
+            )  # fmt: skip
         middle.set_ylim(1e-17, 1e3)
         middle.set_xlabel("$t$  (s)")
-        middle.legend(loc="upper left", ncols=2)
+        middle.legend(loc="upper left", ncols=2, markerscale=20)
         for (m, seconds), color in zip(times.items(), plot.PALETTE, strict=False):
             name = "open chain" if m == 0 else f"{m} closure" + "s" * (m > 1)
             bottom.loglog(sizes, seconds, "o-", color=color, markersize=2.5, label=name)
