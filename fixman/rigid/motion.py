@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman import _arrays
 from fixman._arrays import Array, Lead
+from fixman.errors import ConstraintSolveError, FrameError
 from fixman.kernels import rigid_motion as kernel
 from fixman.kernels.articulated_body import DONE
 from fixman.rigid import _closures, _steps, articulated_body, closed, kinematics, model
@@ -201,10 +202,16 @@ class _Motion:
             def forces(states: tuple[Array, Array], time: float = time) -> Array:
                 return self.given.tau if tau is None else self.asked(tau, time, states)
 
-            if self.by_midpoint:
-                self.require(step, *moving.midpoint(forces))
-            else:
-                self.require(step, *moving.euler(forces(self.states)))
+            try:
+                if self.by_midpoint:
+                    answer = moving.midpoint(forces)
+                else:
+                    answer = moving.euler(forces(self.states))
+            except (FrameError, ConstraintSolveError) as error:
+                error.step = self.first + step
+                error.add_note(f"in step {error.step}, perhaps because dt={self.dt} is too long")
+                raise
+            self.require(step, *answer)
             if step % every == 0:
                 out[0][step // every], out[1][step // every] = self.states
 
