@@ -58,6 +58,7 @@ Named = Coordinate | tuple[str, Sequence[int]]
 
 ENSEMBLES = ("rigid", "stiff")
 FEWEST = 2  # points of an integral
+VARIES = 0.01  # of a length, or in radians: files are rounded, and SHAKE's tolerance may be coarse
 
 
 class Metric(NamedTuple):
@@ -248,6 +249,8 @@ def mean_force(
     ------
     SingularConstraintError
         If the hard coordinates cannot be held in some frame, which is named.
+    ValueError
+        If ξ varies over the frames: they are of a run that does not hold it.
 
     Notes
     -----
@@ -266,6 +269,7 @@ def mean_force(
     if f.shape != x.shape:
         raise ValueError(f"force must have the shape of x, {x.shape}, got {f.shape}")
     model, k = _released(chain, place), int(np.searchsorted(chain.hard, place))
+    _require_held(chain, x, k)
     multiplier = -mean_forces(chain, x, f, chain.masses, kT).tensions[..., k]
     inner, outer = logdet(model, x), logdet(chain, x)
     G = _slope(chain, model if ensemble == "rigid" else None, x, k)
@@ -380,6 +384,24 @@ def _differences(chain: Chain, x: Array, gradient: Gradient, step: float) -> Met
     shift = way[..., None, None] * u
     slope = (moved(x + shift)[1] - moved(x - shift)[1]) / (2.0 * way)
     return Metric(Z, slope / (2.0 * Z * Z))
+
+
+def _require_held(chain: Chain, x: Array, k: int) -> None:
+    """Refuse frames in which hard row number k varies."""
+    row = chain.layout.hard_rows[k]
+    values = chain.hard_values(x)[..., k].ravel()
+    away, size = values - values[0], 1.0
+    if row.kind in ("angle", "torsion"):
+        away = (away + np.pi) % (2.0 * np.pi) - np.pi
+    else:
+        i, j = row.beads[:2]
+        first = x.reshape(-1, chain.n, chain.dim)[0]
+        size = float(np.linalg.norm(first[j] - (first[i] if i >= 0 else 0.0)))
+    if np.ptp(away) > VARIES * size:
+        raise ValueError(
+            f"{row} varies by {np.ptp(away):.3g} over the frames: they are of a run that does not "
+            "hold it"
+        )
 
 
 def _frames(chain: Chain, x: ArrayLike) -> Array:

@@ -220,15 +220,17 @@ def slope(function, at, h=1e-4):
 @pytest.mark.parametrize("sampled", ["rigid", "stiff"])
 @pytest.mark.parametrize("ensemble", ["rigid", "stiff"])
 @pytest.mark.parametrize("theta", [0.4, 1.3, 2.5])
-def test_the_bend_of_a_trimer(theta, ensemble, sampled):
+@pytest.mark.parametrize("dim", [2, 3])
+def test_the_bend_of_a_trimer(dim, theta, ensemble, sampled):
     masses, kT = np.array([1.0, 2.0, 0.5]), 1.7
-    model, row = fx.Chain.linear(3, masses=masses), ("angle", (0, 1, 2))
+    model, row = fx.Chain.linear(3, masses=masses, dim=dim), ("angle", (0, 1, 2))
     u, v = np.array([1.0, 0, 0]), np.array([np.cos(theta), np.sin(theta), 0])
     x = np.array([[0 * u, u, u + v]])
-    x = np.repeat(x, 3, axis=0)
+    x = np.repeat(x[..., :dim], 3, axis=0)
 
     def energy(bend):
-        return -kT * np.log(analytic.trimer_density(bend, masses=masses, ensemble=ensemble))
+        words = {"dim": dim, "masses": masses, "ensemble": ensemble}
+        return -kT * np.log(analytic.trimer_density(bend, **words))
 
     words = {"kT": kT, "ensemble": ensemble, "sampled": sampled}
     found = bluemoon.mean_force(bluemoon.hold(model, row), x, row, **words)
@@ -295,7 +297,8 @@ def test_multipliers_are_averages_over_momenta(rng):
 def test_weights_lead_from_each_ensemble_to_each(rng):
     model, row = five(), ("distance", (0, 3))
     held = bluemoon.hold(model, row)
-    x = frames(6, rng)
+    x = fx.random_walks(model, 6, rng=3)
+    x = bluemoon.bring(held, x, row, 1.9)
     inner, outer = 0.5 * fx.logdet(model, x), 0.5 * fx.logdet(held, x)
     for (sampled, ensemble), exact in {
         ("rigid", "rigid"): inner - outer,
@@ -392,9 +395,10 @@ def test_what_is_left_out_may_hold_a_coordinate():
 def test_arguments_of_mean_forces(rng):
     model, row = fx.Chain.linear(5), ("distance", (0, 3))
     held = bluemoon.hold(model, row)
-    x = frames(3, rng)
+    x = bluemoon.bring(held, fx.random_walks(model, 3, rng=4), row, 1.5)
     for arguments, text in (
         ((model, x, row), "bluemoon.hold"),
+        ((held, frames(3, rng), row), r"distance\(0, 3\) varies by"),
         ((held, x[0], row), "time as first axis"),
     ):
         with pytest.raises(ValueError, match=text):

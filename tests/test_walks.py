@@ -108,5 +108,5 @@ def test_torsions_turn_the_short_way(monkeypatch):
         return fx.project(chain, x, targets)
 
     monkeypatch.setattr(walks, "project", project)
-    assert chain.values(walks._bring(chain, x, goal))[-1] == pytest.approx(3.0)
+    assert chain.values(walks.bring(chain, x, goal))[-1] == pytest.approx(3.0)
     assert np.ptp([-3.0, *steps]) == pytest.approx(2 * np.pi - 6.0)
