@@ -221,6 +221,19 @@ def test_several_molecules_are_what_metric_force_takes(mm, room, field, dipeptid
         )  # fmt: skip
 
 
+def test_equal_molecules_share_a_chain(mm, room, field):
+    """A box of nothing but water, of four sites, one of them virtual."""
+    four = mm.app.ForceField("amber14/tip4pew.xml")
+    solution = mm.app.Modeller(mm.app.Topology(), [] * mm.unit.nanometer)
+    solution.addSolvent(four, model="tip4pew", boxSize=mm.Vec3(1.3, 1.3, 1.3))
+    for rigid in (True, False):
+        system = four.createSystem(solution.topology, rigidWater=rigid)
+        ((particles, water),) = room.chain(system, "h-bonds")
+        assert particles.size == 3 * system.getNumParticles() // 4 > 30
+        assert not any(system.isVirtualSite(int(k)) for k in particles.ravel())
+        assert water.hard.size == (3 if rigid else 2)
+
+
 def test_what_has_no_chain_is_named(mm, room, field, dipeptide):
     system = mm.System()
     for mass in (12.0, 0.0, 12.0):
@@ -237,6 +250,15 @@ def test_what_has_no_chain_is_named(mm, room, field, dipeptide):
         room.chain(system, topology=dipeptide.topology)
     with pytest.raises(TypeError, match=r"got SimpleNamespace: pass its \.system"):
         room.chain(type("SimpleNamespace", (), {"system": system})())
+    other = mm.System()
+    for _ in range(2):
+        other.addParticle(1.0)
+    other.addConstraint(0, 1, 0.1)
+    other.addForce(mm.CustomBondForce("r"))
+    with pytest.raises(
+        ValueError, match=r"bonds of this System are in a CustomBondForce.*topology="
+    ):
+        room.chain(other)
     drude = mm.DrudeForce()
     drude.addParticle(2, 0, -1, -1, -1, 1.0, 0.001, 1, 1)
     system.addForce(drude)
@@ -319,6 +341,10 @@ def test_virtual_sites_follow(mm, room, rng):
         step[k] = h
         numbers[k] = (forces.energy(y - step) - forces.energy(y + step)) / (2 * h)
     np.testing.assert_allclose(forces.force(y), numbers, atol=1e-4)
+    bonds = np.linalg.norm([y[0] - y[1], y[1] - y[2]], axis=1) - [0.12, 0.1]
+    points = np.vstack([y, 0.3 * y[0] + 0.7 * y[1]])
+    outside = points[:, 0] ** 2 + 2 * points[:, 1] ** 2 + points[:, 0] * points[:, 2]
+    assert forces.energy(y) == pytest.approx(500 * (bonds**2).sum() + outside.sum(), rel=1e-12)
 
 
 @pytest.fixture

@@ -268,6 +268,20 @@ def test_trajectories_tell_which_bends_are_straight(peer, rng, tmp_path, capsys)
     assert "verdict: nothing can vary" in out
 
 
+@pytest.mark.parametrize("tail", [True, False])
+@pytest.mark.parametrize("as_is", [True, False])
+def test_a_bend_that_is_straight_in_some_frames_says_what_works(as_is, tail, rng):
+    steps = np.eye(3)[rng.integers(0, 3, (40, 3, 7))]  # on a lattice, without a step back
+    if tail:  # that is straight in all of them
+        steps[:, :, 6] = steps[:, :, 5]
+    walks = ChainGroup(np.ones(7), np.arange(21).reshape(3, 7), np.cumsum(steps, axis=2))
+    for hard in (("length", "angle"), ("length", "angle", "torsion")):
+        with pytest.raises(fx.FrameError, match=r'straight there.* hard="length"') as caught:
+            audit([walks], hard, as_is=as_is)
+        assert caught.value.frame is not None
+    assert audit([walks], "length", as_is=as_is).groups[0].samples == 120
+
+
 # --- advice --------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,6 @@ NAME = "FixmanForce"  # what metric_force is called
 KEPT = 32  # evaluations, since steppers ask for the energy where they have asked for the force
 LOOSE = 0.2  # relative, how far what is held may be from what its constraint says
 DEFAULTS = {"CPU": {"Threads": "1"}}  # properties of platforms
-OWNER = "fixman.io.openmm"  # whose name of it is public
 MADE = "_idle", "_evaluated"  # anew in another process
 
 
@@ -63,6 +62,8 @@ class Forces:
     evaluate at the same time, each in a Context of its own, which are made as they are needed.
     """
 
+    __module__ = "fixman.io.openmm"  # where it is public, and stays
+
     def __init__(
         self, system: Any, platform: Any = None, *, properties: Mapping[str, str] | None = None
     ) -> None:
@@ -70,10 +71,11 @@ class Forces:
             hint = ": pass its .system" if hasattr(system, "system") else ""
             raise TypeError(f"expected an openmm.System, got {type(system).__name__}{hint}")
         self._system = _copied(system)
-        self._held = _constraints(system)
         masses = [system.getParticleMass(k)._value for k in range(system.getNumParticles())]
         self.particles = np.flatnonzero(masses)
         self._sites = self.particles.size < len(masses)
+        pairs, self._lengths = _constraints(system)
+        self._pairs = np.searchsorted(self.particles, pairs)
         self._begin()
         context, self._properties = _first(self._system, platform, dict(properties or {}))
         self.platform: str = context.getPlatform().getName()
@@ -98,7 +100,7 @@ class Forces:
         """Return what run folders keep: names, and a digest by which `resume` knows the System."""
         text = re.sub(' openmmVersion="[^"]*"', "", openmm.XmlSerializer.serialize(self._system))
         system = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-        name = f"{OWNER}.{type(self).__name__}"
+        name = f"{type(self).__module__}.{type(self).__qualname__}"
         return {"name": name, "own": True, "system": system, "platform": self.platform}
 
     def energy(self, x: Any) -> Any:
@@ -126,6 +128,7 @@ class Forces:
     def _frames(self, x: Any) -> tuple[list[bytes], tuple[int, ...]]:
         """Return configurations as bytes, and their leading axes."""
         x = in_units(x, unit.nanometer, "x")
+        _arrays.refuse_units(x, "x")
         n = self.particles.size
         if np.ndim(x) > 1 and np.shape(x)[-2] != n:
             raise ValueError(
@@ -160,19 +163,19 @@ class Forces:
 
     def _require_held(self, x: Floats) -> None:
         """Refuse positions that the System's constraints, had they been left, would not allow."""
-        i, j, lengths = self._held
-        if not i.size:
+        if not self._lengths.size:
             return
-        place = np.searchsorted(self.particles, [i, j])
-        apart = np.linalg.norm(x[place[0]] - x[place[1]], axis=1)
-        off = np.abs(apart - lengths) > LOOSE * lengths
+        i, j = self._pairs
+        apart = np.linalg.norm(x[i] - x[j], axis=1)
+        off = np.abs(apart - self._lengths) > LOOSE * self._lengths
         if off.any():
             k = int(np.argmax(off))
+            one, two = self.particles[[i[k], j[k]]]
             raise ValueError(
-                f"particles {i[k]} and {j[k]} are {apart[k]:.3g} nm apart, which the System "
-                f"constrains to {lengths[k]:.3g}: it has no energy there, so that the chain must "
-                "hold them (or create the System with constraints=None, rigidWater=False); in a "
-                "periodic box, make the molecule whole"
+                f"particles {one} and {two} are {apart[k]:.3g} nm apart, which the System "
+                f"constrains to {self._lengths[k]:.3g}: it has no energy there, so that the chain "
+                "must hold them (or create the System with constraints=None, rigidWater=False); in "
+                "a periodic box, make the molecule whole"
             )
 
 
@@ -212,11 +215,11 @@ def _copied(system: Any) -> Any:
     return copy
 
 
-def _constraints(system: Any) -> tuple[Indices, Indices, Floats]:
-    """Particles i, j of the constraints, and their lengths."""
+def _constraints(system: Any) -> tuple[Indices, Floats]:
+    """Particles (2, constraints) that a System holds, and their distances."""
     rows = [system.getConstraintParameters(k) for k in range(system.getNumConstraints())]
-    i, j = (np.array([row[end] for row in rows], dtype=np.intp) for end in (0, 1))
-    return i, j, np.array([row[2]._value for row in rows], dtype=np.float64)
+    pairs = np.array([row[:2] for row in rows], dtype=np.intp).reshape(-1, 2)
+    return pairs.T, np.array([row[2]._value for row in rows], dtype=np.float64)
 
 
 def _context(system: Any, platform: Any, properties: dict[str, str]) -> Any:

@@ -77,7 +77,7 @@ def chain(
     held, pairs, hydrogens = _read(system_or_topology, topology)
     sets = ConnectedSets(held._replace(pairs=pairs))
     kinds, heavy = sets.kinds(), int(np.count_nonzero(held.masses))
-    single = len(kinds) == 1 and kinds[0][1].size == heavy
+    single = len(sets.members) == 1 and sets.members[0].size == heavy
     if not single and not isinstance(hard_sets.named(hard), str | tuple):
         loose = heavy - sum(map(len, sets.members))
         raise ValueError(
@@ -281,6 +281,11 @@ def _of_force_field(system: Any) -> Indices:
             for k in range(force.getNumBonds()):
                 i, j, length, _ = force.getBondParameters(k)
                 lengths[min(i, j), max(i, j)] = length.value_in_unit(unit.nanometer)
+    if not lengths and any(isinstance(f, openmm.CustomBondForce) for f in system.getForces()):
+        raise ValueError(
+            "the bonds of this System are in a CustomBondForce, which may have other pairs too: "
+            "give topology=… that has them"
+        )
     for k in range(system.getNumConstraints()):
         i, j, length = system.getConstraintParameters(k)
         lengths[min(i, j), max(i, j)] = length.value_in_unit(unit.nanometer)

@@ -7,18 +7,25 @@ are the same, to the last bit, wherever and together with which others it is eva
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from fixman import hard_sets, topology
+from fixman import _arrays, hard_sets, topology
 from fixman.chain import is_rigid
 from fixman.coordinates import STRAIGHT, Coordinate
 from fixman.dynamics import project
-from fixman.errors import Advice, ConstraintSolveError, FrameError
+from fixman.errors import (
+    Advice,
+    ConstraintSolveError,
+    FrameError,
+    SingularConstraintError,
+    SingularCoordinateError,
+)
 from fixman.io.groups import Indices, Molecules, counted
 from fixman.lines import Lines
 from fixman.metric import logdet
@@ -102,7 +109,8 @@ class Meter:
         """Values of the hard coordinates (..., n_hard)."""
         if self._only_lengths:
             return _norms(x, self._joined)
-        values: Floats = self.chain.hard_values(x)
+        with _not_in_line():
+            values: Floats = self.chain.hard_values(x)
         return values
 
     def sums(self, x: Floats) -> dict[str, Numbers]:
@@ -164,6 +172,8 @@ class Meter:
             try:
                 return project(chain, x, values)
             except (ConstraintSolveError, FrameError) as error:  # where it runs away
+                if not self.molecules.rings:
+                    raise
                 all_but = ": hold all but the torsions about rotatable bonds, "
                 torsional = ('hard="torsional"', "hard", "torsional")
                 raise ConstraintSolveError(
@@ -215,8 +225,9 @@ class Meter:
             answer["angles"] = _counts(angles(x, _table(self.soft_angles, 3)), ANGLE_EDGES)
             torsional = torsions(x, _table(self.soft_torsions, 4))
             answer["torsions"] = _counts(torsional, TORSION_EDGES)
-        there = x if values is None else self.set_hard(x, values)
-        answer["half_logdet"] = 0.5 * logdet(self.chain, there)
+        with _not_in_line():
+            there = x if values is None else self.set_hard(x, values)
+            answer["half_logdet"] = 0.5 * logdet(self.chain, there)
         return answer
 
 
@@ -324,6 +335,28 @@ def torsions(x: Floats, beads: Indices) -> Floats:
     a, b = np.cross(u, v), np.cross(v, w)
     sine = np.linalg.norm(v, axis=-1) * np.sum(u * b, axis=-1)
     return np.asarray(np.arctan2(sine, np.sum(a * b, axis=-1)), dtype=np.float64)
+
+
+@contextmanager
+def _not_in_line() -> Iterator[None]:
+    """Say what can be done in an audit where a bend is straight in one frame, but not in all."""
+    try:
+        yield
+    except (SingularConstraintError, SingularCoordinateError) as error:
+        lost = [row for row in error.coordinates if row.kind in ("angle", "torsion")]
+        if not lost or "in line" not in str(error):
+            raise
+        raise type(error)(
+            _arrays.listed(lost, 3),
+            Advice(
+                " cannot be held: a bend is straight there that is none in most frames; hold no "
+                "angles, ",
+                ('hard="length"', "hard", "length"),
+                ", or leave such frames out",
+            ),
+            frame=error.frame,
+            coordinates=lost,
+        ) from error
 
 
 def _turned(x: Floats) -> Floats:
