@@ -566,8 +566,9 @@ def test_export(run, peer):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--to", "x.pdb"], "--to must end in .gsd or .h5"),
-        (["--to", "x.h5", "--replica", "0"], "--replica is for GSD"),
+        (["--to", "x.txt"], "--to must end in .gsd, .h5, .pdb, .dcd, .xtc or .trr, got x.txt"),
+        (["--to", "x.pdb"], "this run is of no PDB file"),
+        (["--to", "x.h5", "--replica", "0"], "--replica is for other files"),
         (["--to", "x.gsd", "--replica", "2"], "the run has replicas 0 to 0, got 2"),
         (["--to", "x.gsd", "--start", "20"], "no frame of run is chosen"),
         (["--to", "x.gsd", "--step", "0"], "--step must not be 0"),
@@ -576,6 +577,7 @@ def test_export(run, peer):
 )
 def test_exports_that_cannot_be(run, peer, arguments, message):
     peer("gsd")
+    peer("MDAnalysis")
     run("simulate", *SHORT, "--out", "run")
     code, _, err = run("export", "run", *arguments)
     assert code == 2

@@ -10,7 +10,7 @@ import os
 import numpy as np
 
 from fixman.chain import Chain, bonds
-from fixman.trajectory import Run, require_run
+from fixman.trajectory import Run, pdb_potential, require_run
 from fixman.writer import new_file
 
 try:
@@ -52,6 +52,7 @@ def write_gsd(
     them; HDF5 keeps every digit.  The box is that of all frames and not periodic in any sense of
     the run.  Every replica is a body of its own, by a number below −1: a residue for MDAnalysis,
     and not rigid for HOOMD.  Hard lengths are constraints, with the values of the first frame.
+    Of a PDB file, types are the names of its atoms.
     A planar run has z = 0 and a box without height.  A fixed base point is no particle.
     """
     require_run(run)
@@ -85,7 +86,9 @@ def _first_frame(run: Run, rows: slice, edge: float) -> gsd.hoomd.Frame:
     frame.configuration.dimensions = chain.dim
     frame.configuration.box = [edge, edge, edge if chain.dim == 3 else 0.0, 0.0, 0.0, 0.0]
     frame.particles.N = replicas * chain.n
-    frame.particles.types = ["bead"]
+    names = _names(run)
+    frame.particles.types = sorted(set(names))
+    frame.particles.typeid = np.tile(np.searchsorted(frame.particles.types, names), replicas)
     frame.particles.mass = np.tile(chain.masses, replicas)
     # MDAnalysis takes bodies for residues; HOOMD takes those from 0 on for rigid, and −1 for none.
     frame.particles.body = np.repeat(np.arange(replicas) - replicas - 1, chain.n)
@@ -101,6 +104,15 @@ def _first_frame(run: Run, rows: slice, edge: float) -> gsd.hoomd.Frame:
     frame.bonds.types = ["bond"]
     frame.bonds.group = all_pairs.reshape(-1, 2)
     return frame
+
+
+def _names(run: Run) -> list[str]:
+    """Types of the beads: names of atoms, if the run is of a PDB file."""
+    described = pdb_potential(run.about)
+    if described is None:
+        return ["bead"] * run.chain.n
+    lines = described["pdb"].splitlines()
+    return [line[12:16].strip() for line in lines if line.startswith(("ATOM", "HETATM"))]
 
 
 def _hard_lengths(chain: Chain) -> np.ndarray:
