@@ -172,6 +172,18 @@ def test_articulated_bodies_agree_with_dense(decades):
         assert error(many, np.tile(one, (9, 1))) <= 1e-13, seed
 
 
+@pytest.mark.parametrize("arm", [SerialChain.planar([1, 1], [1, 2], [1, 1]), SerialChain.snake(4)])
+def test_short_cuts_of_plain_arrays_do_not_leave_springs_out(arm):
+    arm = replace(arm, damping=0.3, stiffness=2.0)
+    motion = np.random.default_rng(1).normal(size=(3, arm.nv))
+    expected = dense(arm, motion, {"gravity": GRAVITY})
+    for algorithm in (articulated_body.forward_dynamics, partition.forward_dynamics):
+        for _ in range(2):  # tables are there the second time
+            assert error(algorithm(arm, *motion, gravity=GRAVITY), expected) <= 1e-12
+            many = algorithm(arm, *np.tile(motion, (1, 9)).reshape(3, 9, -1), gravity=GRAVITY)
+            assert error(many, np.tile(expected, (9, 1))) <= 1e-12
+
+
 def test_inverse_dynamics_takes_back_forward():
     for seed in range(20):
         arm, (q, qd, tau), loads = state(seed)

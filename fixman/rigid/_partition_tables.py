@@ -37,8 +37,9 @@ class PartitionTables:
         self.planar = _planar_table(arm)
         self.uneven = _uneven(arm)
         self.gravity: tuple[Any, Array] = (), np.zeros(3)  # as given, and as an array
-        self.quick: Any = None  # a kernel for one frame, with its table
-        if arm._passive:  # springs and dampers are added to torques on the way that is not quick
+        # A kernel for one frame, with its table, if nothing is to be added to its torques.
+        self.quick: Any = None
+        if arm._passive:
             return
         if self.planar is not None:
             self.quick, self.quick_table = _strict_planar(), self.planar
