@@ -586,17 +586,15 @@ def products_of(E, other, D, rates, G):
 
 @plain
 def scatter(plan, block, other, G, inverse, asked):
-    """Add products of two blocks to Λ⁻¹; those of what is asked are answers."""
+    """Add products of two blocks to Λ⁻¹, its lower half; those of what is asked are answers."""
     held = plan[HELD]
     for j in range(plan[block + COUNT]):
         r = plan[plan[block + COLUMN] + j]
-        for k in range(plan[other + COUNT]):
+        for k in range(j + 1 if block == other else plan[other + COUNT]):
             c = plan[plan[other + COLUMN] + k]
             value = G[LANES * j + k]
             if r < held and c < held:
-                inverse[held * r + c] += value
-                if block != other:
-                    inverse[held * c + r] += value
+                inverse[held * r + c if r > c else held * c + r] += value
             elif r == c:
                 asked[r - held] = value
 
@@ -943,9 +941,10 @@ def state(table, plan, q, qd, tau, loads, limits, task, memory, qdd, out):
         if not largest(table, plan, memory, 4) <= limit * (fastest + gain):
             return OPENING
     if task == COMPLIANCE:
-        inverse = room(memory, plan[INVERSE0])
-        for k in range(plan[HELD] * plan[HELD]):
-            out[k] = inverse[k]
+        held, inverse = plan[HELD], room(memory, plan[INVERSE0])
+        for r in range(held):
+            for c in range(r + 1):
+                out[held * r + c] = out[held * c + r] = inverse[held * r + c]
         return DONE
     if not factor_scaled(table, plan, memory, certain):
         return DEPENDENT
