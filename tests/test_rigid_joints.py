@@ -6,13 +6,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fixman.errors import SingularConstraintError
+from fixman.kernels.rigid_statistics import thermal_frames
 from fixman.rigid import (
     SerialChain,
     articulated_body,
+    closed,
     composite_body,
+    denoc,
     joints,
     kinematics,
     newton_euler,
+    partition,
+    spatial,
+    spatial_operators,
+    statistics,
 )
 from oracles import error
 from rigid_oracles import move, random_q
@@ -28,7 +36,7 @@ def geared(arm, rng, decades=0.0):
 
 
 def sprung(arm, rng):
-    """Return the chain with springs and dampers on all joints but a free base, which has dampers."""
+    """Return the chain with dampers, and springs but of a free base."""
     stiffness = rng.uniform(0, 5, arm.nv)
     if arm.joints[0] == "free":
         stiffness[:6] = 0.0
@@ -47,7 +55,7 @@ def state(seed, decades=0.0, **options):
 
 
 def dense(arm, motion, loads):
-    """θ̈ from the mass matrix of the bodies, rotors added by hand, scaled to ones on its diagonal."""
+    """θ̈ from the mass matrix of the bodies and rotors, scaled to ones on its diagonal."""
     q, qd, tau = motion
     bare = replace(arm, armature=None, damping=None, stiffness=None)
     M = composite_body.inertia_matrix(bare, q) + np.diag(arm.armature)
@@ -62,13 +70,16 @@ def dense(arm, motion, loads):
 
 def test_fields_are_content():
     arm = SerialChain.random(4, 1, joints=("revolute", "spherical"))
-    assert not arm.armature.any() and arm.armature.shape == (arm.nv,)
+    np.testing.assert_array_equal(arm.armature, np.zeros(arm.nv))
     assert not joints.elastic_energy(arm, arm.rest)
     full = replace(arm, armature=0.1, damping=np.arange(arm.nv), stiffness=2)
-    assert full != arm and hash(full) != hash(arm)
+    assert full != arm
+    assert hash(full) != hash(arm)
     np.testing.assert_array_equal(full.armature, np.full(arm.nv, 0.1))
     same = pickle.loads(pickle.dumps(full))
-    assert same == full and same.stiffness[0] == 2 and not same.damping.flags.writeable
+    assert same == full
+    assert same.stiffness[0] == 2
+    assert not same.damping.flags.writeable
     assert repr(full).endswith("with armature and damping and stiffness>")
     assert replace(full, armature=0, damping=None, stiffness=0.0) == arm
     # Other joints have other rates: nothing that is zero stands in the way.
@@ -174,3 +185,212 @@ def test_pivots_have_the_rotors_in_them():
         expected = np.linalg.slogdet(composite_body.inertia_matrix(arm, q))[1]
         found = sum(np.linalg.slogdet(D)[1] for D in articulated_body.pivots(arm, q))
         assert found == pytest.approx(expected, abs=1e-11)
+
+
+ALGORITHMS = {
+    "fd1": lambda *given, **loads: spatial_operators.forward_dynamics(
+        *given, method="fd1", **loads
+    ),
+    "fd2": lambda *given, **loads: spatial_operators.forward_dynamics(
+        *given, method="fd2", **loads
+    ),
+    "fd3": lambda *given, **loads: spatial_operators.forward_dynamics(
+        *given, method="fd3", **loads
+    ),
+    "fd4": lambda *given, **loads: spatial_operators.forward_dynamics(
+        *given, method="fd4", **loads
+    ),
+    "denoc": denoc.forward_dynamics,
+    "composite bodies": composite_body.forward_dynamics,
+    "partition": partition.forward_dynamics,
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_algorithms_agree_with_dense(name):
+    for seed in range(16):
+        arm, motion, loads = state(seed, 12.0 if seed % 4 > 1 else 1.0)
+        found = ALGORITHMS[name](arm, *motion, **loads)
+        assert error(found, dense(arm, motion, loads)) <= 1e-10, seed
+
+
+def test_factors_compliance_and_determinants_are_those_of_the_geared_matrix():
+    for seed in range(10):
+        arm, (q, _, _), _ = state(seed)
+        M = composite_body.inertia_matrix(arm, q)
+        U, D = denoc.udut(arm, q)
+        assert error(U @ D @ U.T, M) <= 1e-13, seed
+        seen = spatial_operators.operators(arm, q)
+        report = M[np.ix_(seen.order, seen.order)]
+        assert error(seen.factor @ seen.D @ seen.factor.T, report) <= 1e-12, seed
+        assert denoc.logdet_mass(arm, q) == pytest.approx(np.linalg.slogdet(M)[1], abs=1e-11)
+        J = kinematics.jacobian(arm, q, arm.n - 1)
+        compliance = kinematics.operational_space_compliance(arm, q, arm.n - 1)
+        assert error(compliance, J @ np.linalg.solve(M, J.T)) <= 1e-11, seed
+
+
+def test_a_rotor_moves_a_joint_that_moves_no_mass():
+    arm = SerialChain.random(5, 3, joints=("revolute", "spherical", "prismatic"))
+    light = replace(
+        arm,
+        masses=arm.masses * [1, 1, 1, 1, 0],
+        inertias=arm.inertias * [[[1]], [[1]], [[1]], [[1]], [[0]]],
+    )
+    rng = np.random.default_rng(5)
+    motion = random_q(arm, rng), rng.normal(size=arm.nv), rng.normal(size=arm.nv)
+    with pytest.raises(SingularConstraintError, match="joint 4"):
+        articulated_body.forward_dynamics(light, *motion)
+    light = replace(light, armature=1e-3)
+    expected = dense(light, motion, {})
+    assert error(articulated_body.forward_dynamics(light, *motion), expected) <= 1e-11
+    for name, algorithm in ALGORITHMS.items():
+        if name != "partition":  # which asks for mass
+            assert error(algorithm(light, *motion), expected) <= 1e-10, name
+
+
+# --- the partition ---------------------------------------------------------------------------
+
+
+def test_rotors_are_further_rows_of_the_hard_block():
+    for seed in range(10):
+        arm, (q, _, _), _ = state(seed)
+        M = composite_body.inertia_matrix(arm, q)
+        assert partition.logdet_mass(arm, q) == pytest.approx(np.linalg.slogdet(M)[1], abs=1e-10)
+        H = partition.hard_block(arm, q).to_dense()
+        assert len(H) == 6 * arm.n - np.count_nonzero(arm.armature == 0)
+        expected = np.linalg.slogdet(H)[1]
+        assert partition.logdet_hard(arm, q) == pytest.approx(expected, abs=1e-10)
+        bodies = [
+            np.linalg.slogdet(block)[1]
+            for block in spatial.inertia(arm.masses, arm.centres, arm.inertias)
+        ]
+        rotors = np.log(arm.armature[arm.armature > 0]).sum()
+        assert sum(bodies) + rotors + expected == pytest.approx(np.linalg.slogdet(M)[1], abs=1e-10)
+
+
+def test_some_axes_of_a_ball_may_have_rotors():
+    for seed in range(8):
+        arm, motion, loads = state(seed, joints=("spherical",))
+        keep = np.random.default_rng(seed).random(arm.nv) < 0.5
+        arm = replace(arm, armature=np.where(keep, 0.3, 0.0))
+        expected = dense(arm, motion, loads)
+        found = articulated_body.forward_dynamics(arm, *motion, **loads)
+        assert error(found, expected) <= 1e-11, seed
+        for name, algorithm in ALGORITHMS.items():
+            assert error(algorithm(arm, *motion, **loads), expected) <= 1e-10, (seed, name)
+
+
+def test_joint_wrenches_are_what_the_bodies_feel():
+    for seed in range(10):
+        arm, (q, qd, tau), loads = state(seed)
+        qdd = articulated_body.forward_dynamics(arm, q, qd, tau, **loads)
+        expected = newton_euler.joint_wrenches(arm, q, qd, qdd, **loads)
+        found = partition.joint_wrenches(arm, q, qd, tau, **loads)
+        assert error(found, expected) <= 1e-10, seed
+
+
+# --- statistics ------------------------------------------------------------------------------
+
+
+def test_thermal_rates_and_fixman_torque_have_rotors_in_their_matrix():
+    for seed in range(8):
+        arm, (q, _, _), _ = state(seed)
+        rows = np.eye(arm.nv)
+        assert thermal_frames(arm._kinds, arm._table, np.tile(q, (arm.nv, 1)), rows) == -1
+        wanted = np.linalg.inv(composite_body.inertia_matrix(arm, q))
+        assert error(rows.T @ rows, wanted) <= 1e-10, seed
+        torque = statistics.fixman_torque(arm, q, kT=2.0)
+        for k in range(arm.nv):
+            step = np.eye(arm.nv)[k]
+            ahead, behind = (
+                statistics.fixman_potential(arm, move(arm, q, step, dt), 2.0)
+                for dt in (1e-4, -1e-4)
+            )
+            assert torque[k] == pytest.approx((behind - ahead) / 2e-4, abs=2e-6), (seed, k)
+
+
+def test_langevin_refuses_dampers():
+    arm = replace(SerialChain.random(2, 1, joints=("revolute",)), damping=0.1)
+    with pytest.raises(ValueError, match="dampers of the joints would cool the chain"):
+        statistics.langevin(arm, [0.1, 0.2], 0.01, 2)
+
+
+# --- closed chains ---------------------------------------------------------------------------
+
+
+def test_closed_chains_agree_with_dense():
+    """Two bodies of one chain, pinned: M θ̈ + Aᵀ f = τ + passive forces − bias, A θ̈ = −Ȧ θ̇."""
+    rng = np.random.default_rng(7)
+    arm = sprung(geared(SerialChain.random(9, rng), rng), rng)
+    q, tau = random_q(arm, rng), rng.normal(size=arm.nv)
+    qd = np.zeros(arm.nv)
+    R, x = kinematics.frames(arm, q)
+    point = R[2].T @ (x[8] - x[2])
+    linkage = closed.Linkage(arm, closed.Closure(closed.End(2, point), 8, "ball"))
+    A = kinematics.jacobian(arm, q, 2, point)[:3] - kinematics.jacobian(arm, q, 8)[:3]
+    M = composite_body.inertia_matrix(arm, q)
+    bias = newton_euler.inverse_dynamics(arm, q, qd, 0 * qd, gravity=GRAVITY)
+    matrix = np.block([[M, A.T], [A, np.zeros((3, 3))]])
+    expected = np.linalg.solve(matrix, np.append(tau - bias, np.zeros(3)))[: arm.nv]
+    found = closed.forward_dynamics(linkage, q, qd, tau, gravity=GRAVITY).qdd
+    assert error(found, expected) <= 1e-11
+    # Springs do not pull where only positions are corrected.
+    off = kinematics.integrate(arm, q, rng.normal(size=arm.nv), 1e-3)
+    back, _ = closed.project(linkage, off)
+    gap = np.subtract(kinematics.position(arm, back, 2, point), kinematics.position(arm, back, 8))
+    assert np.abs(gap).max() <= 1e-9
+    inverse = np.linalg.inv(composite_body.inertia_matrix(arm, off))
+    B = kinematics.jacobian(arm, off, 2, point)[:3] - kinematics.jacobian(arm, off, 8)[:3]
+    gap = np.subtract(kinematics.position(arm, off, 2, point), kinematics.position(arm, off, 8))
+    way = -inverse @ B.T @ np.linalg.solve(B @ inverse @ B.T, gap)
+    assert error(kinematics.difference(arm, off, back), way) <= 0.02
+
+
+# --- a robot with motors ---------------------------------------------------------------------
+
+
+def puma():
+    """Return the Puma 560 of Corke and Armstrong-Hélouvry (ICRA 1994), as roboticstoolbox has it.
+
+    No masses have the moments of link 3 (0.066, 0.086, 0.0125).  What of them is equal across its
+    joint's axis may as well belong to link 2, for a turn about that axis does not show it: 0.01 of
+    that is moved.  Of link 1 only the moment about its axis is known, and felt; it has no mass.
+    """
+    quarter = np.pi / 2
+    motors, gears = [200e-6] * 3 + [33e-6] * 3, [62.6111, 107.815, 53.7063, 76.0364, 71.923, 76.686]
+    arm = SerialChain.from_dh(
+        a=[0, 0.4318, 0.0203, 0, 0, 0],
+        b=[0.672, 0, 0.15005, 0.4318, 0, 0],
+        alpha=[quarter, 0, -quarter, quarter, -quarter, 0],
+        theta=np.zeros(6),
+        joints=("revolute",) * 6,
+        masses=[0, 17.4, 4.8, 0.82, 0.34, 0.09],
+        r=-np.array(
+            [[0, 0, 0], [-0.3638, 0.006, 0.2275], [-0.0203, -0.0141, 0.070],
+             [0, 0.019, 0], [0, 0, 0], [0, 0, 0.032]]
+        ),
+        inertias=[
+            [0.2, 0.35, 0.2], [0.12, 0.514, 0.539], [0.076, 0.086, 0.0225],
+            [1.8e-3, 1.3e-3, 1.8e-3], [0.3e-3, 0.4e-3, 0.3e-3], [0.15e-3, 0.15e-3, 0.04e-3],
+        ],
+    )  # fmt: skip
+    return replace(arm, armature=np.square(gears) * motors)
+
+
+def test_puma_as_published():
+    arm, still, down = puma(), np.zeros(6), (0, 0, -9.81)
+    q = np.array([[0, 45, 180, 0, 45, 0], [45, 70, -100, 60, 25, -140]]) * np.pi / 180
+    tau = newton_euler.inverse_dynamics(arm, q, still, still, gravity=down)
+    printed = [[0, 31.6399, 6.0351, 0, 0.0283, 0], [0, 16.3678, 4.5952, -0.0052, -0.0039, 0]]
+    np.testing.assert_allclose(tau, printed, atol=5.1e-5)
+    M = composite_body.inertia_matrix(arm, q[0])
+    diagonal = [3.6594, 4.4137, 0.9378, 0.1925, 0.1713, 0.1941]
+    np.testing.assert_allclose(np.diag(M), diagonal, atol=5.1e-5)
+    motion = q[0], np.array([0.5, -1, 2, 1, -3, 0.2]), tau[1]
+    expected = dense(arm, motion, {"gravity": down})
+    for name in ("fd1", "fd2", "fd3", "fd4", "denoc", "composite bodies"):
+        assert error(ALGORITHMS[name](arm, *motion, gravity=down), expected) <= 1e-12, name
+    found = articulated_body.forward_dynamics(arm, *motion, gravity=down)
+    assert error(found, expected) <= 1e-12
+    with pytest.raises(SingularConstraintError, match="body 0"):
+        partition.forward_dynamics(arm, *motion, gravity=down)

@@ -473,3 +473,28 @@ def test_damaged_texts_are_read_or_refused(read):
             assert np.isfinite(chain.inertias).all()
     assert others == 0
     assert 100 < refused < 400
+
+
+def test_damping_is_read_and_friction_is_not(read):
+    def damped(text, name, value, kind="revolute"):
+        head = f'<joint name="{name}" type="{kind}">'
+        assert head in text
+        return text.replace(head, f'{head}<dynamics damping="{value}" friction="0.7"/>')
+
+    text = robot(*ARM, *HAND)
+    found = read(damped(damped(text, "shoulder", 0.3), "left slide", 5, "prismatic"), "left").chain
+    np.testing.assert_array_equal(found.damping, [0.3, 0, 5])
+    assert not found.stiffness.any()
+    # A joint that is locked has none.
+    assert (
+        read(damped(text, "left slide", 5, "prismatic"), "fore").chain == read(text, "fore").chain
+    )
+    for value, message in [
+        ("-1", "the damping of joint 'shoulder' is -1.0: it must not be negative"),
+        ("much", "the damping of joint 'shoulder' is 'much': expected a finite number"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            read(damped(text, "shoulder", value), "left")
+    floating = robot(joint("f", "floating", "world", "base"), link("world"), *ARM)
+    with pytest.raises(ValueError, match=r"damping of joint 'f' is 2\.0: a floating joint can"):
+        read(damped(floating, "f", 2, "floating").replace(link("base"), link("base", 1.0)))

@@ -45,11 +45,9 @@ from fixman.kernels.links import (
     REVOLUTE,
     SPHERICAL,
     added,
-    carried,
+    held_turn,
+    mirrored,
     past_ball,
-    past_geared_ball,
-    past_geared_slide,
-    past_geared_turn,
     past_turn,
     rotation,
 )
@@ -78,8 +76,9 @@ from fixman.kernels.triples import (
 from fixman.kernels.vectors import inner, minus, outer, plus
 
 # columns of the first rows: cos θ, sin θ, d, cos β, sin β, a, b at q = 0; m, h = m c, and I_O as
-# xx, xy, xz, yy, yz, zz; armature, of a joint of many freedoms the largest.  Not θ itself: the sines of right angles would not be exact, and a
-# straight arm of n links multiplies that error by n².
+# xx, xy, xz, yy, yz, zz; armature, the largest of a joint of many freedoms.  Not θ itself: the
+# sines of right angles would not be exact, and a straight arm of n links multiplies that error by
+# n².
 COS_Z, SIN_Z, SLIDE, COS_X, SIN_X, ALONG_X, ALONG_Y, MASS, MOMENT, INERTIA, ARMATURE = (
     0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 17,
 )  # fmt: skip
@@ -95,8 +94,8 @@ FRAME = 36
 ROW = 13  # cα (2), cl (3), wrench (6) → U/D (5) and u/D, d, D; J/D, (D − J)/D
 BALL = 36  # E (9), cα (3), cl (3), wrench (6) → α at rest (3), A⁻¹B (9), A (6); A⁻¹J (9)
 HELD = 2, 2, 9, 0  # of each kind of joint
-# E (9), –, x (3), wrench → [α; a], with armature less [0; x], –, at 30 the factor (36) of the inertia
-FLOAT = 102  # (36) at 66
+# E (9), –, x (3), wrench → [α; a], with armature less [0; x]; at 30 the factor of the inertia at 66
+FLOAT = 102
 EPS = 2.0**-52
 INF = np.inf
 DONE, NOT_USABLE, WRONG_SIZE = -1, -2, -3
@@ -367,10 +366,10 @@ def push(inertia, work, row):
 
 
 @step
-def free_z_turn(inertia, tau, row, work):
+def free_z_turn(inertia, tau, D, row, work):
     """Take the motion about z out; n_z is then the torque."""
-    store(work, row + 12, inertia[0][5])
-    (A, B, C, n, f), g, h, k = past_turn(*inertia, tau, inertia[0][5])
+    store(work, row + 12, D)
+    (A, B, C, n, f), g, h, k = past_turn(*inertia, tau, D)
     cx, cy, c = load(work, row, k), load(work, row + 1, k), load3(work, row + 2, k)
     store_all(work, row + 5, (g[0], g[1], *h, k))
     g, h = times(B, c), times_symmetric(C, c)
@@ -379,11 +378,11 @@ def free_z_turn(inertia, tau, row, work):
 
 
 @step
-def free_z_slide(inertia, tau, row, work):
+def free_z_slide(inertia, tau, D, row, work):
     """Take the motion along z out; f_z is then the joint's force."""
-    (C, B, A, f, n), h, g, k = past_turn(*mirrored(inertia), tau, inertia[2][5])
-    B = transposed(B)
-    store(work, row + 12, inertia[2][5])
+    store(work, row + 12, D)
+    moved, h, g, k = past_turn(*mirrored(*inertia), tau, D)
+    A, B, C, n, f = mirrored(*moved)
     c = load3(work, row + 2, k)
     store_all(work, row + 5, (*g, h[0], h[1], k))
     n = tuple(n[i] + B[3 * i] * c[0] + B[3 * i + 1] * c[1] for i in range(3))
@@ -391,42 +390,28 @@ def free_z_slide(inertia, tau, row, work):
 
 
 @step
-def mirrored(inertia):
-    """The same with forces before moments."""
-    A, B, C, n, f = inertia
-    return C, transposed(B), A, f, n
+def held_z_turn(before, inertia, tau, J, row, work):
+    """What `free_z_turn` leaves of a body ``before`` that a rotor holds."""
+    D = load(work, row + 12, tau)
+    (A, B, C, n, f), ρ, share = held_turn(before, inertia, tau, J, D)
+    store_all(work, row + 13, (ρ, share))
+    cx, cy, c = load(work, row, tau), load(work, row + 1, tau), load3(work, row + 2, tau)
+    z = n[2] + A[2] * cx + A[4] * cy + inner((B[6], B[7], B[8]), c)
+    return A, B, C, (n[0], n[1], z), f
 
 
 @step
-def accelerated(inertia, angular, linear):
-    """Add to the bias force what the bias accelerations need."""
-    A, B, C, n, f = inertia
-    n = plus(n, plus(times_symmetric(A, angular), times(B, linear)))
-    return A, B, C, n, plus(f, plus(back(B, angular), times_symmetric(C, linear)))
-
-
-@step
-def geared_z_turn(inertia, tau, J, row, work):
-    """`free_z_turn` of a joint with armature."""
-    D = inertia[0][5] + J
-    inertia, g, h, k = past_geared_turn(*inertia, tau, J)
-    angular = load(work, row, k), load(work, row + 1, k), 0.0 * k
-    inertia = accelerated(inertia, angular, load3(work, row + 2, k))
-    store_all(work, row + 5, (g[0], g[1], *h, k))
-    store_all(work, row + 12, (D, J / D, g[2]))
-    return inertia
-
-
-@step
-def geared_z_slide(inertia, tau, J, row, work):
-    """`free_z_slide` of a joint with armature."""
-    D = inertia[2][5] + J
-    inertia, g, h, k = past_geared_slide(*inertia, tau, J)
-    angular = load(work, row, k), load(work, row + 1, k), 0.0 * k
-    inertia = accelerated(inertia, angular, load3(work, row + 2, k))
-    store_all(work, row + 5, (*g, h[0], h[1], k))
-    store_all(work, row + 12, (D, J / D, h[2]))
-    return inertia
+def held_z_slide(before, inertia, tau, J, row, work):
+    """What `free_z_slide` leaves of a body ``before`` that a rotor holds."""
+    D = load(work, row + 12, tau)
+    moved, ρ, share = held_turn(mirrored(*before), mirrored(*inertia), tau, J, D)
+    A, B, C, n, f = mirrored(*moved)
+    store_all(work, row + 13, (ρ, share))
+    cx, cy, c = load(work, row, tau), load(work, row + 1, tau), load3(work, row + 2, tau)
+    z = f[2] + B[2] * cx + B[5] * cy + inner((C[2], C[4], C[5]), c)
+    # z of c is the only part that `free_z_slide` has left out of the rest
+    n = tuple(n[i] + B[3 * i + 2] * c[2] for i in range(3))
+    return A, B, C, n, (f[0] + C[2] * c[2], f[1] + C[4] * c[2], z)
 
 
 @step
@@ -449,21 +434,31 @@ def ball_inwards(table, at, inertia, tau, least, row, work):
 
 
 @step
-def geared_ball_inwards(table, at, inertia, tau, least, row, work):
-    """`ball_inwards` of a joint with armature."""
-    J = constants6(table, at + ROTORS)
-    D = summed(inertia[0], J)
-    inertia, K, spin, d, (V, _) = past_geared_ball(*inertia, tau, J)
-    good = above(d[0], least) & above(d[1], least) & above(d[2], least)
-    good = good & above(d[1], LOST * D[3]) & above(d[2], LOST * D[5])
-    c, E = load6(work, row + 9, d[0]), load9(work, row, d[0])
-    A, B, C, n, f = accelerated(inertia, c[:3], c[3:])
-    store_all(work, row + 15, spin)
-    store_all(work, row + 21, (*K, *D, *V))
-    r = constants(table, at + PLACE)
-    f = times(E, f)
-    n = plus(times(E, n), outer(r, f))
-    return (*carried(E, r, A, B, C), n, f), inner(r, r), good
+def with_rotors(table, at, inertia):
+    A, B, C, n, f = inertia
+    return summed(A, constants6(table, at + ROTORS)), B, C, n, f
+
+
+@step
+def held_ball(table, at, before, inertia, tau, row, work):
+    """Add what rotors hold of a body ``before``, which `ball_inwards` with them has let go.
+
+    Vᵀ A, Vᵀ B with V = D⁻¹ J and D = A + J, which are not differences.
+    """
+    A, B, C, n, f = before
+    J, D = constants6(table, at + ROTORS), load6(work, row + 30, tau[0])
+    V = past_ball(D, full(J), C, n, f, tau)[2]
+    store_all(work, row + 36, V)
+    P, Q = upper(product(transposed(V), full(A))), product(transposed(V), B)
+    u, c = load3(work, row + 9, tau[0]), load3(work, row + 12, tau[0])
+    m = minus(plus(n, times_symmetric(A, load3(work, row + 15, tau[0]))), tau)
+    m = plus(m, plus(times_symmetric(P, u), times(Q, c)))
+    E, r = load9(work, row, tau[0]), constants(table, at + PLACE)
+    g, P, Q = times(E, back(Q, u)), turned(E, full(P)), turned(E, Q)
+    lever = across(r, transposed(Q))
+    A, B, C, n, f = inertia
+    A = summed(A, upper(summed(P, summed(lever, transposed(lever)))))
+    return A, summed(B, Q), C, plus(n, plus(times(E, m), outer(r, g))), plus(f, g)
 
 
 @step
@@ -501,7 +496,7 @@ def in_ours(table, at, states, first, stride, like):
 
 @step
 def geared_base(table, at, inertia, row, work):
-    """What the rates of a free base with armature feel: not the acceleration that is no part of θ̈."""
+    """What the rates of a free base with armature feel, which are not all of its acceleration."""
     A, B, C, n, f = inertia
     x = load3(work, row + 12, n[0])
     A, D = summed(A, constants6(table, at + ROTORS)), summed(C, constants6(table, at + HAULS))
@@ -570,20 +565,21 @@ def inwards(table, tau, frame, work, zero):
             inertia = push(inertia, work, row + 5)
             torque = take(tau, at_v, nv, zero)
             J = table[at + ARMATURE]
+            before = inertia
             if kind == REVOLUTE:
-                if not above(inertia[0][5] + J, least):
+                D = inertia[0][5] + J
+                if not above(D, least):
                     return lost(i, least)
-                if J == 0.0:
-                    inertia = free_z_turn(inertia, torque, row, work)
-                else:
-                    inertia = geared_z_turn(inertia, torque, J, row, work)
+                inertia = free_z_turn(inertia, torque, D, row, work)
+                if J != 0.0:
+                    inertia = held_z_turn(before, inertia, torque, J, row, work)
             else:
-                if not above(inertia[2][5] + J, 4.0 * EPS * trace_C):
+                D = inertia[2][5] + J
+                if not above(D, 4.0 * EPS * trace_C):
                     return lost(i, trace_C)
-                if J == 0.0:
-                    inertia = free_z_slide(inertia, torque, row, work)
-                else:
-                    inertia = geared_z_slide(inertia, torque, J, row, work)
+                inertia = free_z_slide(inertia, torque, D, row, work)
+                if J != 0.0:
+                    inertia = held_z_slide(before, inertia, torque, J, row, work)
             if i > 0:
                 inertia = screw_inwards(table, at, i, m + i, inertia, work, row)
                 b = table[at + ALONG_Y]
@@ -602,13 +598,14 @@ def inwards(table, tau, frame, work, zero):
                 if not float_inwards(inertia, moment, force, row, work):
                     return lost(i, trace_A + trace_C)
             else:
-                ball = table, seat, inertia, moment, least, row, work
-                if table[at + ARMATURE] == 0.0:
-                    inertia, square, good = ball_inwards(*ball)
-                else:
-                    inertia, square, good = geared_ball_inwards(*ball)
+                before = inertia
+                if table[at + ARMATURE] != 0.0:
+                    inertia = with_rotors(table, seat, inertia)
+                inertia, square, good = ball_inwards(table, seat, inertia, moment, least, row, work)
                 if not good:
                     return lost(i, least)
+                if table[at + ARMATURE] != 0.0:
+                    inertia = held_ball(table, seat, before, inertia, moment, row, work)
                 size = trace_A + square * trace_C
     return DONE
 

@@ -5,8 +5,8 @@ xz, yy, yz, zz, B its nine elements by rows.  A rotation is its nine elements by
 in registers, which small arrays do not.
 
 ``links (n, 31)``, one row a body: rotation of the joint frame (9, by rows) and its origin (3) in
-the body before, mass, mass centre (3), inertia about it (9), armature of the joint's rates (6).  ``kinds (n,)`` as in
-`fixman.rigid.model`: 0 revolute, 1 prismatic, 2 spherical, 3 free.
+the body before, mass, mass centre (3), inertia about it (9), armature of the joint's rates (6).
+``kinds (n,)`` as in `fixman.rigid.model`: 0 revolute, 1 prismatic, 2 spherical, 3 free.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from fixman.kernels.triples import (
     product,
     summed,
     times,
+    times_symmetric,
     transposed,
     turned,
     upper,
@@ -234,27 +235,25 @@ def past_turn(A, B, C, n, f, torque, D):
 
 
 @step
-def past_geared_turn(A, B, C, n, f, torque, J):
-    """The same of D = A_zz + J, where a rotor of inertia J turns with the joint.
+def held_turn(before, after, torque, J, D):
+    """What `past_turn` leaves where a rotor of inertia J turns with the joint, D = A_zz + J.
 
-    It holds on to the body: row and column of the axis become ρ = J/D times what they are, and G
-    has 1 − ρ = A_zz/D along the axis.  Nothing is subtracted for either.
+    It holds on to the body: row and column of the axis become ρ = J/D times what they were, and
+    n_z that much of what it was, the rest the torque's.  G then has 1 − ρ along the axis.  Nothing
+    is subtracted for any of it.
     """
-    D = A[5] + J
-    (P, Q, R, m, f), g, h, rate = past_turn(A, B, C, n, f, torque, D)
     inverse = 1.0 / D
-    ρ, share = J * inverse, A[5] * inverse
+    ρ, share = J * inverse, before[0][5] * inverse
+    (A, B, _, n, _), (P, Q, R, m, f) = before, after
     P = (P[0], P[1], ρ * A[2], P[3], ρ * A[4], ρ * A[5])
     Q = (*Q[:6], ρ * B[6], ρ * B[7], ρ * B[8])
-    m = (m[0], m[1], ρ * n[2] + share * torque)
-    return (P, Q, R, m, f), (g[0], g[1], share), h, rate
+    return (P, Q, R, (m[0], m[1], ρ * n[2] + share * torque), f), ρ, share
 
 
 @step
-def past_geared_slide(A, B, C, n, f, force, J):
-    """The same for a sliding along z."""
-    (C, B, A, f, n), h, g, rate = past_geared_turn(C, transposed(B), A, f, n, force, J)
-    return (A, transposed(B), C, n, f), g, h, rate
+def mirrored(A, B, C, n, f):
+    """The same with forces before moments: a sliding is then a turning."""
+    return C, transposed(B), A, f, n
 
 
 @step
@@ -297,18 +296,16 @@ def past_ball(A, B, C, n, f, moment):
 
 @step
 def past_geared_ball(A, B, C, n, f, moment, J):
-    """`past_ball` of A' = A + J where rotors of a symmetric inertia J turn with the joint.
+    """`past_ball` of D = A + J where rotors of a symmetric inertia J turn along; and D⁻¹ A.
 
-    Of the body remain Vᵀ A, Vᵀ B and the moment Vᵀ n + Wᵀ moment, with V = A'⁻¹ J and W = A'⁻¹ A,
-    which add up to 1: nothing is subtracted.
+    Of the body remain Vᵀ A and Vᵀ B with V = D⁻¹ J, which are not differences.
     """
     D = summed(A, J)
-    rest, f, K, spin, d = past_ball(D, B, C, n, f, moment)
     V, W = (past_ball(D, full(S), C, n, f, moment)[2] for S in (J, A))
-    P = product(transposed(V), full(A))
-    P = upper(tuple(0.5 * (P[k] + P[3 * (k % 3) + k // 3]) for k in range(9)))
-    n = plus(back(V, n), back(W, moment))
-    return (P, product(transposed(V), B), rest, n, f), K, spin, d, (V, W)
+    C, f, K, spin, _ = past_ball(D, B, C, n, f, moment)
+    kept = transposed(V)
+    n = plus(n, times_symmetric(A, spin))
+    return (upper(product(kept, full(A))), product(kept, B), C, n, f), W, K, spin
 
 
 @jit

@@ -14,6 +14,10 @@ joint frame to the body's: v_O = Eᵀ (v + ω × p), ω_O = Eᵀ ω.  Eliminatio
 joint i leaves Ĉ_i = C_i − K_hᵀ S_hh⁻¹ K_h in C_i's place, the mobility at the next joint of all
 that is between it and the base: nothing is accumulated along the chain but that.
 
+Armature J of a rate is Fixman's too: a rotor is one more body, of mobility 1/J.  Its angle becomes
+the soft coordinate, and that it is the joint's a further hard row, in which 1/J is added to the
+diagonal.  The multiplier is what the rotor hands on of its torque.
+
 A row of ``table (n, TABLE)`` holds one body, a row of ``work (n, WORK)`` one joint's factor and
 vectors; the columns are named below.
 """
@@ -28,7 +32,7 @@ from numba import types
 
 from fixman.kernels import jit
 from fixman.kernels.banded import times as multiplied
-from fixman.kernels.links import POSITIONS, PRISMATIC, joint_motion, joint_twist
+from fixman.kernels.links import POSITIONS, PRISMATIC, SPHERICAL, joint_motion, joint_twist
 from fixman.kernels.steps import step
 from fixman.kernels.triples import (
     back,
@@ -46,11 +50,13 @@ from fixman.kernels.vectors import minus, outer, plus, scaled
 # the joint.
 A, K, C, INVERSE, INERTIA, ROTATION, CENTRE, LEVER, LIGHT = 0, 36, 72, 108, 117, 126, 135, 138, 141
 BASE, KIND = 142, 151
-TABLE = 152
+# Six rows, hard ones, then those with a rotor, then soft ones; how many are not soft; their 1/J.
+ROWS, HELD, GEAR = 152, 158, 159
+TABLE = 165
 # Columns of a joint: S before elimination, L and pivots, L⁻¹K over the pivots, E, p; then L⁻¹y over
-# the pivots and the soft part of y.
-S, L, W, TURN, PLACE, Y = 0, 36, 72, 108, 117, 120
-WORK = 126
+# the pivots and the soft part of y; y of rows with a rotor.
+S, L, W, TURN, PLACE, Y, LOOSE = 0, 36, 72, 108, 117, 120, 126
+WORK = 132
 
 # Hard directions of each kind of joint first, then the soft ones in the order of its rates.
 ORDER = np.array(
@@ -72,6 +78,22 @@ def strict(kernel: Any) -> Any:
     only.compile((*[array] * 5, types.none, array, types.boolean))
     only.disable_compile()
     return only
+
+
+@jit
+def ordered(row, order):
+    """Write the six rows of a joint in their order; how many of them are not soft."""
+    for k in range(6):
+        order[k] = int(row[ROWS + k])
+    return int(row[HELD])
+
+
+@jit
+def rate_of(kind, row):
+    """Which of its joint's rates a soft row is."""
+    if kind <= PRISMATIC:
+        return 0
+    return row if kind == SPHERICAL else (row + 3) % 6
 
 
 @step
@@ -107,6 +129,7 @@ def factor_frame(table, q, work):
     mobility = np.zeros((6, 6))  # Ĉ
     half = np.zeros((6, 6))
     column = np.zeros(6)
+    order = np.empty(6, np.int64)
     product = 1.0
     total = 0.0
     at = 0
@@ -114,8 +137,7 @@ def factor_frame(table, q, work):
         row = table[i]
         f = work[i]
         kind = int(row[KIND])
-        hard = HARD[kind]
-        order = ORDER[kind]
+        hard = ordered(row, order)
         E, p, usable = joint_motion(kind, q, at)
         if not usable:
             return 0.0, i
@@ -141,6 +163,8 @@ def factor_frame(table, q, work):
             ra = order[a]
             for b in range(a + 1):
                 d = f[S + 6 * ra + order[b]]
+                if a == b:
+                    d += row[GEAR + a]
                 for t in range(b):
                     d -= f[L + 6 * a + t] * f[L + 6 * b + t] * f[L + 7 * t]
                 f[L + 6 * a + b] = d if a == b else d / f[L + 7 * b]
@@ -221,14 +245,14 @@ def eliminate(table, qd, tau, gravity, wrenches, work):
     y = np.zeros(6)
     zero = (0.0, 0.0, 0.0)
     before = zero  # ω of the body before, in the joint frame's axes
+    order = np.empty(6, np.int64)
     store_all(ahead, 3, scaled(-1.0, back(table[0, BASE:], gravity)))
     at = 0
     for i in range(table.shape[0]):
         row = table[i]
         f = work[i]
         kind = int(row[KIND])
-        hard = HARD[kind]
-        order = ORDER[kind]
+        hard = ordered(row, order)
         turn, slide = joint_twist(kind, qd, at)
         if kind == PRISMATIC:
             slide = scaled(2.0, slide)
@@ -238,12 +262,15 @@ def eliminate(table, qd, tau, gravity, wrenches, work):
         before = right_side(row, f, ahead, y, before, (turn, slide), push)
         # Torques, then L⁻¹.
         for s in range(hard, 6):
-            torque = tau[at + s - hard]
+            torque = tau[at + rate_of(kind, order[s])]
             for j in range(6):
                 y[j] += f[S + 6 * order[s] + j] * torque
                 ahead[j] += row[K + 6 * order[s] + j] * torque
         for s in range(hard, 6):
             f[Y + s] = y[order[s]]
+        for a in range(HARD[kind], hard):
+            f[LOOSE + a] = y[order[a]]
+            y[order[a]] -= row[GEAR + a] * tau[at + rate_of(kind, order[a])]
         for a in range(hard):
             d = y[order[a]]
             for t in range(a):
@@ -251,7 +278,7 @@ def eliminate(table, qd, tau, gravity, wrenches, work):
             for j in range(6):
                 ahead[j] -= f[W + 6 * a + j] * d
             f[Y + a] = d / f[L + 7 * a]
-        at += 6 - hard
+        at += 6 - HARD[kind]
 
 
 @jit
@@ -262,14 +289,15 @@ def substitute(table, tau, work, qdd, forces):
     """
     u = np.zeros(6)  # wrench of the next joint in its frame, taken from the body
     w = np.zeros(6)
+    order = np.empty(6, np.int64)
     check = 0.0
     at = qdd.size
     for i in range(table.shape[0] - 1, -1, -1):
         row = table[i]
         f = work[i]
-        hard = HARD[int(row[KIND])]
-        order = ORDER[int(row[KIND])]
-        at -= 6 - hard
+        kind = int(row[KIND])
+        hard = ordered(row, order)
+        at -= 6 - HARD[kind]
         for a in range(hard - 1, -1, -1):
             d = -f[Y + a]
             for k in range(6):
@@ -277,16 +305,21 @@ def substitute(table, tau, work, qdd, forces):
             for t in range(a + 1, hard):
                 d -= f[L + 6 * t + a] * w[order[t]]
             w[order[a]] = d
-        for s in range(hard, 6):
-            d = f[Y + s]
+        for s in range(HARD[kind], 6):
+            r = order[s]
+            to = at + rate_of(kind, r)
+            d = f[LOOSE + s] if s < hard else f[Y + s]
             for a in range(hard):
-                d += f[S + 6 * order[s] + order[a]] * w[order[a]]
+                d += f[S + 6 * r + order[a]] * w[order[a]]
             for k in range(6):
-                d -= row[K + 6 * order[s] + k] * u[k]
-            qdd[at + s - hard] = d
+                d -= row[K + 6 * r + k] * u[k]
+            # Of the rotor's motion and the body's, which are the same, the one with less rounding.
+            if s < hard and row[GEAR + s] < f[S + 7 * r]:
+                d = row[GEAR + s] * (tau[to] - w[r])
+            qdd[to] = d
             check += 0.0 * d
         for s in range(hard, 6):
-            w[order[s]] = tau[at + s - hard]
+            w[order[s]] = tau[at + rate_of(kind, order[s])]
         if forces.size:
             for j in range(6):
                 forces[i, j] = w[(3 + j) % 6]
@@ -343,21 +376,22 @@ def logdet_frames(table, q, out):
 
 @jit
 def assemble(table, q, diagonal, lower):
-    """Blocks of H^bb of one configuration, (n, 5, 5) and (n − 1, 5, 5)."""
+    """Blocks of H^bb of one configuration, (n, f, f) and (n − 1, f, f), f the most hard rows."""
     f = np.empty(WORK)
     half = np.zeros((6, 6))
     column = np.zeros(6)
-    at = 0
+    order, last = np.empty(6, np.int64), np.empty(6, np.int64)
+    at = held = 0
     for i in range(table.shape[0]):
         row = table[i]
         kind = int(row[KIND])
-        order = ORDER[kind]
-        hard = HARD[kind]
+        hard = ordered(row, order)
         E, p, _ = joint_motion(kind, q, at)
         keep(f, E, p)
         for a in range(hard):
             for b in range(hard):
                 diagonal[i, a, b] = row[A + 6 * order[a] + order[b]]
+            diagonal[i, a, a] += row[GEAR + a]
         if i > 0:
             before = table[i - 1]
             for j in range(6):
@@ -366,10 +400,11 @@ def assemble(table, q, diagonal, lower):
                 carry(f, half[:, order[b]], column)
                 for a in range(hard):
                     diagonal[i, a, b] += column[order[a]]
-            last = int(before[KIND])
-            for b in range(HARD[last]):
-                k = K + 6 * ORDER[last, b]
+            for b in range(held):
+                k = K + 6 * last[b]
                 carry(f, before[k : k + 6], column)
                 for a in range(hard):
                     lower[i - 1, a, b] = -column[order[a]]
         at += POSITIONS[kind]
+        held = hard
+        last[:] = order

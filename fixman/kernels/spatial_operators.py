@@ -26,16 +26,17 @@ from fixman.kernels.links import (
     carried,
     factor_block,
     felt,
+    held_turn,
     inertia_tuple,
     inwards,
     joint_twist,
     lost_pivot,
+    mirrored,
     not_a_number,
     outwards,
     past_ball,
     past_geared_ball,
-    past_geared_slide,
-    past_geared_turn,
+    past_turn,
     place,
     rotation_tuple,
     solve_block,
@@ -127,11 +128,15 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu, left=None):
             if not d > LOST_INVERSE * scale[0] or d == math.inf:
                 return lost_pivot(i, n, D, at, 1, scale)
             torque = T[at] if T.size else 0.0
-            if kind == 0:
-                moved = past_geared_turn(A, B, C, zn, zf, torque, J)
-            else:
-                moved = past_geared_slide(A, B, C, zn, zf, torque, J)
-            (A, B, C, zn, zf), g, h, nu[at] = moved
+            body = A, B, C, zn, zf
+            if kind == 1:
+                body = mirrored(A, B, C, zn, zf)
+            moved, g, h, nu[at] = past_turn(*body, torque, d)
+            moved, _, share = held_turn(body, moved, torque, J, d)
+            g = (g[0], g[1], share)
+            if kind == 1:
+                moved, g, h = mirrored(*moved), h, g
+            A, B, C, zn, zf = moved
             put_entries(G, at, 0, g)
             put_entries(G, at, 3, h)
             continue
@@ -152,8 +157,8 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu, left=None):
         if kind == 2:
             moment = (nu[at], nu[at + 1], nu[at + 2])
             if geared:
-                past = past_geared_ball(A, B, C, zn, zf, moment, rotors(links, i))
-                (A, B, C, zn, zf), K, spin, _, (_, W) = past
+                moved, W, K, spin = past_geared_ball(A, B, C, zn, zf, moment, rotors(links, i))
+                A, B, C, zn, zf = moved
                 keep_ball(G, at, W, K)
             else:
                 C, zf, K, spin, _ = past_ball(A, B, C, zn, zf, moment)

@@ -10,6 +10,7 @@ import numpy as np
 from fixman._arrays import Array, overflow
 from fixman.errors import Frame, SingularConstraintError
 from fixman.kernels import rigid_partition, rigid_partition_arm, rigid_partition_planar
+from fixman.kernels.links import ARMATURE
 from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.spatial import skew
 
@@ -57,11 +58,13 @@ class PartitionTables:
 
     @cached_property
     def log_masses(self) -> float:
-        """Σ ln det M_i."""
+        """Σ ln det M_i + Σ ln J_i."""
         arm = self._arm
         moments = _moments(arm)
         _refuse_singular(arm, moments)
-        return float(3 * np.log(arm.masses).sum() + np.log(moments).sum())
+        rotors = arm.armature[arm.armature > 0]
+        bodies = 3 * np.log(arm.masses).sum() + np.log(moments).sum()
+        return float(bodies + np.log(rotors).sum())
 
     @cached_property
     @np.errstate(all="ignore")
@@ -87,7 +90,7 @@ class PartitionTables:
         G_P[:, 3:, :3] = -R.swapaxes(1, 2) @ skew(r)
         GM_O, GM_P = G_O @ M_inverse, G_P @ M_inverse
         A, K, C = GM_O @ G_O.swapaxes(1, 2), GM_O @ G_P.swapaxes(1, 2), GM_P @ G_P.swapaxes(1, 2)
-        parts = (A, K, C, J, arm.inertias, R, c, r, light, arm.rotations, arm.kinds)
+        parts = (A, K, C, J, arm.inertias, R, c, r, light, arm.rotations, arm.kinds, _rows(arm))
         return _finite(np.concatenate([part.reshape(n, -1) for part in parts], axis=1))
 
     @cached_property
@@ -95,7 +98,7 @@ class PartitionTables:
     def rows(self) -> Array | None:
         """Of `fixman.kernels.rigid_partition_arm`, which takes joints of one rate only."""
         arm, n = self._arm, self._arm.n
-        if arm.nq != n:
+        if arm.nq != n or arm.armature.any():
             return None
         table, bodies = self.blocks, np.arange(n)[:, None, None]
         A, K, C = table[:, :108].reshape(n, 3, 6, 6).swapaxes(0, 1)
@@ -119,6 +122,20 @@ class PartitionTables:
         return _finite(np.concatenate([flat.reshape(-1), arm.rotations[0].reshape(-1)]))
 
 
+def _rows(arm: SerialChain) -> Array:
+    """Rows of each joint, those with rotors before soft ones; how many are not soft; their 1/J."""
+    rows = rigid_partition.ORDER[arm.kinds].astype(float)
+    held = rigid_partition.HARD[arm.kinds]
+    light = np.zeros((arm.n, 6))
+    for i in np.flatnonzero(arm._table[:, ARMATURE:].any(axis=1)):
+        J = arm.armature[arm.rate_offsets[i] : arm.rate_offsets[i + 1]]
+        order, turned = np.argsort(J == 0, kind="stable"), held[i] + np.count_nonzero(J)
+        rows[i, held[i] :] = rows[i, held[i] :][order]
+        light[i, held[i] : turned] = 1 / J[J > 0]
+        held[i] = turned
+    return np.column_stack([rows, held, light])
+
+
 @cache
 def _strict_planar() -> Any:
     return rigid_partition.strict(rigid_partition_planar.motion_frames)
@@ -133,7 +150,11 @@ def _strict_arm() -> Any:
 def _planar_table(arm: SerialChain) -> Array | None:
     """Of `fixman.kernels.rigid_partition_planar`, if all joints turn about parallel axes."""
     n, eps = arm.n, np.finfo(float).eps
-    if arm.kinds.any() or (np.abs(arm.rotations[1:, [0, 1, 2, 2], [2, 2, 0, 1]]) > eps).any():
+    if (
+        arm.kinds.any()
+        or arm.armature.any()
+        or (np.abs(arm.rotations[1:, [0, 1, 2, 2], [2, 2, 0, 1]]) > eps).any()
+    ):
         return None
     # Bodies whose axis points down are turned over: y changes its sign.
     turned = arm.rotations[:, :2, :2].copy()

@@ -37,7 +37,7 @@ __all__ = ["convective_matrix", "forward_dynamics", "inertia_matrix"]
 
 
 def inertia_matrix(arm: SerialChain, q: ArrayLike) -> Array:
-    """Generalized inertia matrix I = Nᵀ M N (saha_1999, eq. 24).
+    """Generalized inertia matrix I = Nᵀ M N + diag(armature) (saha_1999, eq. 24).
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def convective_matrix(
 ) -> Array:
     """Matrix of convective inertia terms C = Nᵀ (M Ṅ + Ṁ N) (saha_1999, eqs. 25–29).
 
-    The equations of motion are I θ̈ + C θ̇ = τ, and İ − 2C is skew-symmetric.
+    The equations of motion are I θ̈ + C θ̇ = τ + `joints.passive_forces`; İ − 2C is skew-symmetric.
 
     Parameters
     ----------

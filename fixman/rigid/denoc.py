@@ -12,7 +12,8 @@ with the symbols and equation numbers of saha_1996; hats on ψ are the other way
 
 Where this leaves the papers: twists are those of mass centres, angular before linear, as there,
 but resolved in each body's own axes, so that rounding stays local.  A joint of f_i degrees of
-freedom has a p_i of 6 × f_i and a pivot m̂_i of f_i × f_i, so D has blocks; nothing else changes.
+freedom has a p_i of 6 × f_i and a pivot m̂_i of f_i × f_i, so D has blocks.  Armature of a joint is
+added to its pivot.  Nothing else changes.
 Bodies count from 0.
 """
 

@@ -107,7 +107,8 @@ def without_springs(arm: SerialChain) -> SerialChain:
     if not arm._passive:
         return arm
     if "without springs" not in arm._tables:
-        arm._tables["without springs"] = replace(arm, damping=None, stiffness=None)
+        none = np.zeros(arm.nv)
+        arm._tables["without springs"] = replace(arm, damping=none, stiffness=none)
     return arm._tables["without springs"]  # type: ignore[no-any-return]
 
 

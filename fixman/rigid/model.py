@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from importlib import import_module
 from os import PathLike
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,8 +33,10 @@ from numpy.typing import ArrayLike, NDArray
 from fixman import _arrays
 from fixman._arrays import Array, Lead
 from fixman.errors import FrameError, SingularConstraintError
+from fixman.rigid._constructors import JOINTS as JOINTS
+from fixman.rigid._constructors import Constructors, named
+from fixman.rigid._constructors import Joint as Joint
 
-JOINTS = ("revolute", "prismatic", "spherical", "free")
 REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
 POSITIONS = np.array([1, 1, 4, 7])  # coordinates of each kind of joint
 RATES = np.array([1, 1, 3, 6])
@@ -47,12 +49,11 @@ UNIT = 2e-6 - 1e-14
 # each are off by up to half of this, and only mistakes by more.
 ROUNDED = 0.01
 
-Joint = Literal["revolute", "prismatic", "spherical", "free"]
 Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SerialChain:
+class SerialChain(Constructors):
     """A serial chain of n rigid bodies, base first.
 
     Immutable, hashable and comparable by content.  Lengths, masses and times may be in any
@@ -97,7 +98,7 @@ class SerialChain:
     rest: Array = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        joints = _joints(self.joints)
+        joints = named(self.joints)
         n = len(joints)
         if n < 1:
             raise ValueError("a serial chain needs at least one joint, got none")
@@ -171,184 +172,7 @@ class SerialChain:
             return _neutral(self)
         return rest
 
-    # --- constructors -----------------------------------------------------------------------
-
-    @classmethod
-    def planar(cls, lengths: ArrayLike, masses: ArrayLike, inertias: ArrayLike) -> SerialChain:
-        """Make a planar revolute arm: links along x, axes along z, mass centres at the middle.
-
-        Parameters
-        ----------
-        lengths, masses, inertias : (n,)
-            Inertias about the mass centre and the z axis; the other two principal inertias are
-            set equal, which a planar motion does not see.
-        """
-        lengths = _vector(lengths, "lengths", "body")
-        n = lengths.size
-        masses = _vector(masses, "masses", "body", n)
-        about_z = _vector(inertias, "inertias", "body", n)
-        shift = np.zeros((n, 3))
-        shift[1:, 0] = lengths[:-1]
-        tensors = about_z[:, None, None] * np.eye(3)
-        centres = np.zeros((n, 3))
-        centres[:, 0] = lengths / 2
-        eye = np.broadcast_to(np.eye(3), (n, 3, 3))
-        hinge: Joint = "revolute"
-        return cls((hinge,) * n, eye, shift, masses, centres, tensors)
-
-    @classmethod
-    def random(
-        cls,
-        n: int,
-        rng: int | np.random.Generator | None = None,
-        *,
-        joints: Sequence[Joint] = ("revolute", "prismatic", "spherical"),
-        free_base: bool = False,
-    ) -> SerialChain:
-        """Make a random chain of n bodies of ordinary proportions, for tests and timings.
-
-        Parameters
-        ----------
-        n : int
-        rng : int, Generator or None
-        joints : kinds to draw from
-        free_base : bool
-            Whether the first joint is a floating base.
-        """
-        n = _arrays.positive_int(n, "n")
-        rng = _arrays.generator(rng)
-        choice = _joints(joints)
-        if not choice:
-            raise ValueError("joints must name at least one kind, got none")
-        kinds = [choice[k] for k in rng.integers(len(choice), size=n)]
-        if free_base:
-            kinds[0] = "free"
-        rotations = np.linalg.qr(rng.normal(size=(n, 3, 3)))[0]
-        rotations *= np.sign(np.linalg.det(rotations))[:, None, None]
-        # Inertia of a cloud of points: physically possible, and well away from singular.
-        cloud = rng.normal(size=(n, 8, 3)) * 0.3
-        cloud -= cloud.mean(axis=1, keepdims=True)
-        masses = rng.uniform(0.5, 2.0, size=n)
-        second = np.einsum("nki,nkj->nij", cloud, cloud) * (masses / 8)[:, None, None]
-        inertias = np.trace(second, axis1=1, axis2=2)[:, None, None] * np.eye(3) - second
-        translations = rng.normal(size=(n, 3)) * 0.5
-        centres = rng.normal(size=(n, 3)) * 0.3
-        return cls(tuple(kinds), rotations, translations, masses, centres, inertias)
-
-    @classmethod
-    def from_dh(
-        cls,
-        a: ArrayLike,
-        b: ArrayLike,
-        alpha: ArrayLike,
-        theta: ArrayLike,
-        *,
-        joints: Sequence[Joint],
-        masses: ArrayLike,
-        r: ArrayLike,
-        inertias: ArrayLike,
-    ) -> SerialChain:
-        """Make a chain from Denavit–Hartenberg parameters in Saha's convention.
-
-        Saha's frame i is fixed in link i − 1 with Z_i along joint i, and frame i + 1 is reached
-        from it by Rot(Z, θ_i) Trans(Z, b_i) Trans(X, a_i) Rot(X, α_i); frame 1 is the base
-        (saha_1999, appendix A).  Link i is described in frame i + 1, as in Table 3 there.
-
-        Parameters
-        ----------
-        a, b, alpha, theta : (n,)
-            Lengths and angles (radians).  The variable one, θ_i of a revolute and b_i of a
-            prismatic joint, is the value given here plus q_i: give zero, and q is that variable.
-        joints : sequence of "revolute", "prismatic"
-        masses : (n,)
-        r : (n, 3)
-            From link i's mass centre to the origin of frame i + 1, in frame i + 1.
-        inertias : (n, 3, 3) or (n, 3)
-            About the mass centre in the axes of frame i + 1; (n, 3) are principal moments.
-
-        Raises
-        ------
-        ValueError
-            For joints that have no Denavit–Hartenberg parameters, and as the class itself.
-
-        Notes
-        -----
-        The body's frame of this class is Saha's frame i turned by θ_i and shifted by b_i, so that
-        its z axis is the joint's axis.
-        """
-        kinds = _joints(joints)
-        n = len(kinds)
-        for i, joint in enumerate(kinds):
-            if joint not in ("revolute", "prismatic"):
-                known = "only revolute and prismatic joints have Denavit–Hartenberg parameters"
-                raise ValueError(f"joint {i} is {joint}: {known}")
-        a, b = _vector(a, "a", "joint", n), _vector(b, "b", "joint", n)
-        alpha, theta = _vector(alpha, "alpha", "joint", n), _vector(theta, "theta", "joint", n)
-        masses = _vector(masses, "masses", "body", n)
-        r, tensors = _arrays.real(r, (), "r"), _arrays.real(inertias, (), "inertias")
-        if r.shape != (n, 3):
-            raise ValueError(f"r must have shape ({n}, 3), got {r.shape}")
-        _arrays.require_finite(r, (n, 3), "r", "body")
-        _arrays.require_finite(tensors, tensors.shape, "inertias", "body")
-        if tensors.shape == (n, 3):
-            tensors = tensors[:, :, None] * np.eye(3)
-        if tensors.shape != (n, 3, 3):
-            expected = f"({n}, 3, 3) or ({n}, 3)"
-            raise ValueError(f"inertias must have shape {expected}, got {tensors.shape}")
-        # A turn about Z and a shift along it commute, so the constant part of either can be put
-        # before the joint's motion, in the joint's frame.
-        Q = _turns(alpha, 0)  # axes of frame i + 1 in the body's frame
-        at = np.column_stack([a, np.zeros(n), np.zeros(n)])  # its origin, likewise
-        rotations, translations = _turns(theta, 2), np.zeros((n, 3))
-        translations[:, 2] = b
-        rotations[1:] = Q[:-1] @ rotations[1:]
-        with np.errstate(over="ignore", invalid="ignore"):
-            translations[1:] = at[:-1] + np.einsum("nij,nj->ni", Q[:-1], translations[1:])
-            centres = at - np.einsum("nij,nj->ni", Q, r)
-            tensors = Q @ tensors @ Q.swapaxes(1, 2)
-        for part in (translations, centres, tensors):
-            if not np.isfinite(part).all():
-                i = int(np.argwhere(~np.isfinite(part))[0, 0])
-                raise _arrays.overflow(f"parameters of body {i}", 0, ())
-        return cls(kinds, rotations, translations, masses, centres, tensors)
-
-    @classmethod
-    def snake(
-        cls,
-        n: int,
-        *,
-        length: float = 1.0,
-        mass: float = 1.0,
-        radius: float = 0.1,
-        free_base: bool = False,
-    ) -> SerialChain:
-        """Make a snake: n equal solid cylinders along x, hinged about z and y in turn.
-
-        Parameters
-        ----------
-        n : int
-        length, mass, radius : float
-            Of each link; positive.
-        free_base : bool
-            Whether the first link floats instead of turning about z.
-        """
-        n = _arrays.positive_int(n, "n")
-        length, mass = _arrays.positive(length, "length"), _arrays.positive(mass, "mass")
-        radius = _arrays.positive(radius, "radius")
-        hinge: Joint = "revolute"
-        joints: tuple[Joint, ...] = (hinge,) * n
-        if _arrays.flag(free_base, "free_base"):
-            joints = ("free", *joints[1:])
-        # Every other frame is turned about the link so that its z axis is y of the one before.
-        rotations = np.tile(np.eye(3), (n, 1, 1))
-        rotations[1::2] = [[1, 0, 0], [0, 0, 1], [0, -1, 0]]
-        rotations[2::2] = [[1, 0, 0], [0, 0, -1], [0, 1, 0]]
-        shift = np.zeros((n, 3))
-        shift[1:, 0] = length
-        across = mass * (radius * radius / 4 + length * length / 12)
-        tensor = np.diag([mass * radius * radius / 2, across, across])
-        centres = np.tile([length / 2, 0.0, 0.0], (n, 1))
-        return cls(joints, rotations, shift, np.full(n, mass), centres, np.tile(tensor, (n, 1, 1)))
+    # --- constructors, but for those of `_constructors` -------------------------------------
 
     @staticmethod
     def from_urdf(path: str | PathLike[str], tip: str | None = None) -> SerialChain:
@@ -505,39 +329,6 @@ def _neutral(arm: SerialChain) -> Array:
 def _locked(array: Index) -> Index:
     array = array.copy()
     array.flags.writeable = False
-    return array
-
-
-def _joints(joints: Iterable[Joint]) -> tuple[Joint, ...]:
-    if isinstance(joints, str):
-        raise ValueError(f"joints must be a sequence of names, got the string {joints!r}")
-    # A set has no order, and what a dictionary is meant to say would be a guess.
-    if not isinstance(joints, Iterable) or isinstance(joints, (Set, Mapping)):
-        raise ValueError(f"joints must be a sequence of names, got {joints!r}")
-    joints = tuple(joints)
-    for i, joint in enumerate(joints):
-        if not isinstance(joint, str) or joint not in JOINTS:
-            raise ValueError(f"joint {i} is {joint!r}: expected one of {JOINTS}")
-    return joints
-
-
-def _turns(angles: Array, axis: int) -> Array:
-    """Rotation matrices (n, 3, 3) about a coordinate axis."""
-    R = np.zeros((angles.size, 3, 3))
-    j, k = (axis + 1) % 3, (axis + 2) % 3
-    R[:, axis, axis] = 1.0
-    R[:, j, j] = R[:, k, k] = np.cos(angles)
-    R[:, k, j] = np.sin(angles)
-    R[:, j, k] = -R[:, k, j]
-    return R
-
-
-def _vector(value: ArrayLike, name: str, what: str, size: int | None = None) -> Array:
-    array = _arrays.real(value, (), name)
-    if array.ndim != 1 or (size is not None and array.size != size):
-        expected = "(n,)" if size is None else f"({size},)"
-        raise ValueError(f"{name} must have shape {expected}, got {array.shape}")
-    _arrays.require_finite(array, array.shape, name, what)
     return array
 
 

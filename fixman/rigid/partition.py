@@ -12,6 +12,14 @@ s are the accelerations, in those rows, of the bodies cut loose but for the velo
 Relative twists are taken at the origin of the body's frame in its own axes, where joint rates are
 components: the basis is orthonormal and |det T| = 1.
 
+Armature needs nothing new: a rotor of inertia J_i is one more body, whose angle φ_i becomes the
+soft coordinate, and θ̇_i − φ̇_i a further hard row, so that H^bb gets the joint's own row with 1/J_i
+on its diagonal, and
+
+    det (I + diag(J)) = Π det M_i · Π J_i · det H^bb        over the rates that have J_i > 0.
+
+Of the two accelerations, the body's and the rotor's, that is returned which rounding harms less.
+
 Lee and Chirikjian (2005) leave rigid links, other joints and three dimensions as an open question;
 this is an answer.  It asks that every body has mass and inertia, and not too little of either: the
 eliminations lose of H^bb the digits by which a pivot is smaller than the blocks it came from, about
@@ -21,9 +29,10 @@ m ℓ² / I for a body of lever arms ℓ.  The relative error of θ̈ is eps ove
 A light body between heavy ones can accelerate by a small difference of large terms, which no pivot
 shows.  Where masses differ by 1e7 or moments of inertia by 1e9, inverse dynamics checks the answer.
 
-Three kernels share the work: one for joints of any kind, the same unrolled for arms of revolute and
-prismatic joints, and one for revolute arms with parallel axes.  The last needs no inertia where the
-mass is off the joint, and refuses only links that are too light for their neighbours.
+Three kernels share the work: one for joints of any kind, with rotors or without, the same unrolled
+for arms of revolute and prismatic joints, and one for revolute arms with parallel axes.  The last
+needs no inertia where the mass is off the joint, and refuses only links that are too light for
+their neighbours.
 """
 
 from __future__ import annotations
@@ -127,7 +136,7 @@ def joint_wrenches(
 
 
 def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
-    """ln det of the generalized inertia matrix, Σ ln det M_i + ln det H^bb.
+    """ln det of the generalized inertia matrix, Σ ln det M_i + Σ ln J_i + ln det H^bb.
 
     Parameters
     ----------
@@ -170,7 +179,8 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     """H^bb of one configuration, one block a joint.
 
     Rows of a block: of ωx, ωy, ωz, vx, vy, vz of the relative twist those that the joint holds; a
-    revolute joint's are ωx, ωy, vx, vy, vz, a prismatic joint's ωx, ωy, vx, vy, ωz.
+    revolute joint's are ωx, ωy, vx, vy, vz, a prismatic joint's ωx, ωy, vx, vy, ωz.  Rows of rates
+    with armature come after them: the rate less that of its rotor.
 
     Parameters
     ----------
@@ -178,9 +188,12 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     q : (nq,)
     """
     q = model.configuration(arm, q)
-    diagonal, lower = np.zeros((arm.n, 5, 5)), np.zeros((arm.n - 1, 5, 5))
-    rigid_partition.assemble(tables(arm).blocks, q, diagonal, lower)
-    return BlockTridiagonal(diagonal, lower, rigid_partition.HARD[arm.kinds])
+    blocks = tables(arm).blocks
+    held = blocks[:, rigid_partition.HELD].astype(np.int64)
+    most = max(5, int(held.max()))
+    diagonal, lower = np.zeros((arm.n, most, most)), np.zeros((arm.n - 1, most, most))
+    rigid_partition.assemble(blocks, q, diagonal, lower)
+    return BlockTridiagonal(diagonal, lower, held)
 
 
 # What a correction may be of the answer: one that is added; that of an arm of uneven bodies.

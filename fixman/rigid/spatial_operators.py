@@ -19,7 +19,7 @@ Where this leaves the report: spatial vectors are resolved in the axes of their 
 joint has H(k) of 3 × 6 and a free base H(N) of 6 × 6 (appendix B), D(k) is a block, and the rates
 of a free base, linear before angular and in its own axes, add a(N) = [0; ω × v].  A wrench on any
 link is subtracted from b(k) and generalizes B f(0).  Gravity is an acceleration −g of the base
-(3.21).
+(3.21).  Armature J(k) of a joint is added to D(k) = H P Hᵀ (4.6) and to ℳ.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ def operators(arm: SerialChain, q: ArrayLike) -> Operators:
 
 
 class _Links:
-    """φ(k+1,k), H(k), M(k) of every link, tip to base: index k − 1 is the report's link k."""
+    """φ(k+1,k), H(k), M(k), J(k) of every link, tip to base: index k − 1 is the report's link k."""
 
     def __init__(self, arm: SerialChain, q: Array, frame: int, lead: Lead) -> None:
         X = np.empty((arm.n, 12))
@@ -300,6 +300,7 @@ class _Links:
         self.kind = [arm.joints[i] for i in tip_to_base]
         ends = arm.rate_offsets
         self.rates = [np.arange(ends[i], ends[i + 1]) for i in tip_to_base]
+        self.J = [arm.armature[rates] for rates in self.rates]
         # H(k) of eqs. 2.16, 2.31, b.2; φ(k+1,k) of eq. 2.16; M(k) of eq. 2.15 about link origins
         self.H = [spatial.joint_axes(arm.kinds[i]).T for i in tip_to_base]
         with _unchecked():
@@ -450,11 +451,12 @@ def _riccati(link: _Links) -> tuple[list[Array], list[Array], list[Array], list[
         if k:
             passed = P[k - 1] - G[k - 1] @ D[k - 1] @ G[k - 1].T
             axes = link.H[k - 1].any(axis=0)
-            passed[axes], passed[:, axes] = 0.0, 0.0  # H passed = 0, to the last digit
+            held = link.J[k - 1][:, None] * G[k - 1].T
+            passed[axes], passed[:, axes] = held, held.T  # H passed, without a subtraction
             carried = link.phi[k - 1] @ passed @ link.phi[k - 1].T
             P[k] += 0.5 * (carried + carried.T)
             size = np.diag(abs(link.phi[k - 1]) @ abs(P[k - 1]) @ abs(link.phi[k - 1]).T)
-        D.append(np.asarray(H @ P[k] @ H.T, dtype=np.float64))
+        D.append(np.asarray(H @ P[k] @ H.T + np.diag(link.J[k]), dtype=np.float64))
         if not (np.isfinite(P[k]).all() and np.isfinite(size).all()):
             raise overflow("articulated inertia P", link.frame, link.lead)
         f, factor = D[k].shape[0], np.empty((6, 6))

@@ -148,8 +148,9 @@ def langevin(
 ) -> tuple[Array, Array]:
     """Langevin dynamics of the joints, dp = −(∂H/∂q + γ p) dt + √(2 γ kT) ℳ^{1/2} dW.
 
-    p = ℳ θ̇ are the momenta, H = ½ pᵀ ℳ⁻¹ p + U.  A step is exact friction and noise at fixed q,
-    θ̇ ← c θ̇ + √(1 − c²) `thermal_rates` with c = e^{−γ dt}, then Hamilton's motion for dt.
+    p = ℳ θ̇ are the momenta, H = ½ pᵀ ℳ⁻¹ p + U; ℳ has armature in it, and U the springs.  A step
+    is exact friction and noise at fixed q, θ̇ ← c θ̇ + √(1 − c²) `thermal_rates` with c = e^{−γ dt},
+    then Hamilton's motion for dt.
 
     Parameters
     ----------
@@ -186,7 +187,7 @@ def langevin(
     ------
     ValueError
         As `thermal_rates`; also if numbers overflow or a joint turns by more than a full turn in a
-        step, because dt is too long.
+        step, because dt is too long; and for a chain with damping.
     SingularConstraintError
         As `thermal_rates`.
 
@@ -208,6 +209,11 @@ def langevin(
         raise ValueError(f"ensemble must be one of {ENSEMBLES}, got {ensemble!r}")
     rng = _arrays.generator(rng)
     q, qd = _start(arm, q, qd, kT, rng)
+    if arm.damping.any():
+        raise ValueError(
+            "the dampers of the joints would cool the chain, for no noise comes with them: "
+            "friction= is the heat bath, and dataclasses.replace(arm, damping=0) the chain for it"
+        )
     g = model.falling(gravity)
     _arrays.require_finite(g, (3,), "gravity", "component")
 

@@ -2,7 +2,7 @@
 
 A URDF file is a tree of links.  Fixed joints are merged; the joints from the root to ``tip`` are
 those of the chain; the others are locked at zero, and their links lumped into the body that
-carries them.  Limits, damping, friction, shapes and transmissions are not read.
+carries them.  Damping is read.  Limits, friction, shapes and transmissions are not.
 
 The standard library's parser does it.  Those packages that read URDF and are maintained bring
 meshes or a renderer along, for what takes a few elements of XML here.
@@ -80,6 +80,7 @@ class _Joint(NamedTuple):
     translation: Array
     axis: Array
     mimics: str | None
+    damping: float
 
 
 def read(path: str | PathLike[str], tip: str | None = None) -> Robot:
@@ -101,8 +102,8 @@ def read(path: str | PathLike[str], tip: str | None = None) -> Robot:
     ------
     ValueError
         Naming file, link and joint: for what is no URDF, no tree, no finite number; for planar and
-        mimic joints on the path; for a moving body without mass or with an inertia that no body
-        has.
+        mimic joints on the path; for damping that is negative or of a floating joint; for a moving
+        body without mass or with an inertia that no body has.
     OSError
         Where the file cannot be read.
     """
@@ -232,6 +233,7 @@ def _assembled(
         np.array([R for R, _ in frames]),
         np.array([p for _, p in frames]),
         *parts,
+        damping=np.concatenate([[j.damping] * (6 if j.kind == "floating" else 1) for j in moving]),
     )
     for place in places.values():
         place.rotation.flags.writeable = place.translation.flags.writeable = False
@@ -437,7 +439,13 @@ def _joint(element: ET.Element) -> _Joint:
         raise ValueError(f"the axis of {where} is {axis.tolist()}: it has no direction")
     mimic = _child(element, "mimic", where)
     mimics = None if mimic is None else _attribute(mimic, "joint", f"the mimic of {where}")
-    return _Joint(name, kind, parent, child, R, p, axis / (size or 1.0), mimics)
+    damping, dynamics = 0.0, _child(element, "dynamics", where)
+    if dynamics is not None and dynamics.get("damping") is not None:
+        damping = float(_numbers(dynamics, "damping", where)[0])
+    if damping < 0 or (damping > 0 and kind == "floating"):
+        known = "it must not be negative" if damping < 0 else "a floating joint can have none"
+        raise ValueError(f"the damping of {where} is {damping}: {known}")
+    return _Joint(name, kind, parent, child, R, p, axis / (size or 1.0), mimics, damping)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -3,6 +3,8 @@
 Errors are those between independent replicas, seeds are fixed; averages must be within 4σ.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -89,3 +91,33 @@ def test_spherical_joints_against_weighted_samples():
         sigma = np.hypot(sigma, np.append(error, 0.0))
         assert np.abs(off / sigma).max() < 4, name
         assert np.abs((exact["rigid"][0] - exact["stiff"][0])[-1]) > 10 * sigma[3]
+
+
+def test_springs_and_rotors_against_quadrature():
+    """Springs are energies of the Boltzmann factor, and rotors are in det ℳ."""
+    arm = replace(
+        SerialChain.planar([1, 1], [1, 1], [1 / 12, 1 / 12]),
+        armature=[0.05, 0.4], stiffness=[1.0, 2.0], rest=[0.3, 0.8],
+    )  # fmt: skip
+    rotors_left_out = replace(arm, armature=[0.05, 0.0])
+
+    def seen(q):
+        return np.stack([np.cos(q[..., 1]), np.cos(q[..., 1]) ** 2, q[..., 0]], axis=-1)
+
+    around = np.linspace(-8, 8, 321)
+    grid = np.stack(np.meshgrid(around, around, indexing="ij"), axis=-1).reshape(-1, 2) + arm.rest
+    boltzmann = np.exp(-kinematics.potential_energy(arm, grid, gravity=GRAVITY))
+
+    def exact(chain):
+        weight = boltzmann * np.sqrt(np.linalg.det(composite_body.inertia_matrix(chain, grid)))
+        return weight @ seen(grid) / weight.sum()
+
+    q = arm.rest + np.random.default_rng(3).normal(size=(REPLICAS, 2))
+    for name, wanted in (
+        ("rigid", exact(arm)),
+        ("stiff", boltzmann @ seen(grid) / boltzmann.sum()),
+    ):
+        mean, sigma = averages(arm, q, seen, 0.05, name, 1000, gravity=GRAVITY)
+        assert np.abs((mean - np.append(wanted, 1.0)) / sigma).max() < 4, name
+        if name == "rigid":  # it would see the second rotor missing
+            assert np.abs((exact(rotors_left_out) - wanted) / sigma[:-1]).max() > 8
