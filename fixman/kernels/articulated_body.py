@@ -45,11 +45,9 @@ from fixman.kernels.links import (
     REVOLUTE,
     SPHERICAL,
     added,
-    carried,
     held_turn,
     mirrored,
     past_ball,
-    past_geared_ball,
     past_turn,
     rotation,
 )
@@ -436,20 +434,31 @@ def ball_inwards(table, at, inertia, tau, least, row, work):
 
 
 @step
-def geared_ball_inwards(table, at, inertia, tau, least, row, work):
-    """`ball_inwards` of a joint with armature."""
-    J = constants6(table, at + ROTORS)
-    D = summed(inertia[0], J)
-    (A, B, C, n, f), K, spin, d, V = past_geared_ball(*inertia, tau, J)
-    good = above(d[0], least) & above(d[1], least) & above(d[2], least)
-    good = good & above(d[1], LOST * D[3]) & above(d[2], LOST * D[5])
-    E, u, c = load9(work, row, d[0]), load3(work, row + 9, d[0]), load3(work, row + 12, d[0])
-    store_all(work, row + 15, spin)
-    store_all(work, row + 21, (*K, *D, *V))
-    n = plus(n, plus(times_symmetric(A, u), times(B, c)))
-    f = times(E, plus(f, plus(back(B, u), times_symmetric(C, c))))
-    r = constants(table, at + PLACE)
-    return (*carried(E, r, A, B, C), plus(times(E, n), outer(r, f)), f), inner(r, r), good
+def with_rotors(table, at, inertia):
+    A, B, C, n, f = inertia
+    return summed(A, constants6(table, at + ROTORS)), B, C, n, f
+
+
+@step
+def held_ball(table, at, before, inertia, tau, row, work):
+    """Add what rotors hold of a body ``before``, which `ball_inwards` with them has let go.
+
+    Vᵀ A, Vᵀ B with V = D⁻¹ J and D = A + J, which are not differences.
+    """
+    A, B, C, n, f = before
+    J, D = constants6(table, at + ROTORS), load6(work, row + 30, tau[0])
+    V = past_ball(D, full(J), C, n, f, tau)[2]
+    store_all(work, row + 36, V)
+    P, Q = upper(product(transposed(V), full(A))), product(transposed(V), B)
+    u, c = load3(work, row + 9, tau[0]), load3(work, row + 12, tau[0])
+    m = minus(plus(n, times_symmetric(A, load3(work, row + 15, tau[0]))), tau)
+    m = plus(m, plus(times_symmetric(P, u), times(Q, c)))
+    E, r = load9(work, row, tau[0]), constants(table, at + PLACE)
+    g, P, Q = times(E, back(Q, u)), turned(E, full(P)), turned(E, Q)
+    lever = across(r, transposed(Q))
+    A, B, C, n, f = inertia
+    A = summed(A, upper(summed(P, summed(lever, transposed(lever)))))
+    return A, summed(B, Q), C, plus(n, plus(times(E, m), outer(r, g))), plus(f, g)
 
 
 @step
@@ -589,13 +598,14 @@ def inwards(table, tau, frame, work, zero):
                 if not float_inwards(inertia, moment, force, row, work):
                     return lost(i, trace_A + trace_C)
             else:
-                ball = table, seat, inertia, moment, least, row, work
-                if table[at + ARMATURE] == 0.0:
-                    inertia, square, good = ball_inwards(*ball)
-                else:
-                    inertia, square, good = geared_ball_inwards(*ball)
+                before = inertia
+                if table[at + ARMATURE] != 0.0:
+                    inertia = with_rotors(table, seat, inertia)
+                inertia, square, good = ball_inwards(table, seat, inertia, moment, least, row, work)
                 if not good:
                     return lost(i, least)
+                if table[at + ARMATURE] != 0.0:
+                    inertia = held_ball(table, seat, before, inertia, moment, row, work)
                 size = trace_A + square * trace_C
     return DONE
 

@@ -296,16 +296,16 @@ def past_ball(A, B, C, n, f, moment):
 
 @step
 def past_geared_ball(A, B, C, n, f, moment, J):
-    """`past_ball` of D = A + J where rotors of a symmetric inertia J turn with the joint; and V.
+    """`past_ball` of D = A + J where rotors of a symmetric inertia J turn along; and D⁻¹ A.
 
     Of the body remain Vᵀ A and Vᵀ B with V = D⁻¹ J, which are not differences.
     """
     D = summed(A, J)
-    V = past_ball(D, full(J), C, n, f, moment)[2]
-    C, f, K, spin, d = past_ball(D, B, C, n, f, moment)
+    V, W = (past_ball(D, full(S), C, n, f, moment)[2] for S in (J, A))
+    C, f, K, spin, _ = past_ball(D, B, C, n, f, moment)
     kept = transposed(V)
     n = plus(n, times_symmetric(A, spin))
-    return (upper(product(kept, full(A))), product(kept, B), C, n, f), K, spin, d, V
+    return (upper(product(kept, full(A))), product(kept, B), C, n, f), W, K, spin
 
 
 @jit

@@ -43,7 +43,7 @@ from fixman.kernels.links import (
 )
 from fixman.kernels.rigid_newton_euler import loosen
 from fixman.kernels.steps import step
-from fixman.kernels.triples import entries, full, put_entries, summed, transposed
+from fixman.kernels.triples import entries, full, put_entries, transposed
 from fixman.kernels.vectors import inner, outer, plus
 
 UNIT = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
@@ -157,9 +157,8 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu, left=None):
         if kind == 2:
             moment = (nu[at], nu[at + 1], nu[at + 2])
             if geared:
-                J = rotors(links, i)
-                W = past_ball(summed(A, J), full(A), C, zn, zf, moment)[2]
-                (A, B, C, zn, zf), K, spin, _, _ = past_geared_ball(A, B, C, zn, zf, moment, J)
+                moved, W, K, spin = past_geared_ball(A, B, C, zn, zf, moment, rotors(links, i))
+                A, B, C, zn, zf = moved
                 keep_ball(G, at, W, K)
             else:
                 C, zf, K, spin, _ = past_ball(A, B, C, zn, zf, moment)
