@@ -60,7 +60,8 @@ def _hint(array: NDArray[Any], tail: tuple[int, ...], what: str) -> str:
     if len(tail) == 2 and array.shape == tail[1:]:
         return f"; one row per {what}: repeat it, for instance with np.tile"
     if len(tail) == 2 and array.ndim >= 2 and array.shape[-1] == tail[1]:
-        return f"; the chain has {tail[0]} {what}s, the array {array.shape[-2]}"
+        many = "bodies" if what == "body" else f"{what}s"
+        return f"; the chain has {tail[0]} {many}, the array {array.shape[-2]}"
     if len(tail) == 2 and array.ndim >= 2 and array.shape[-2] == tail[0]:
         return f"; the chain has dim={tail[1]}, the array {array.shape[-1]} components"
     return ""

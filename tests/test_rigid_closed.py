@@ -263,6 +263,45 @@ def held(closure, a, b, axes, point, n):
     return out
 
 
+@pytest.mark.parametrize("seed", [0, 1, 3, 4, 6, 7, 8, 9, 10])
+def test_torque_is_the_gradient_of_the_potential(seed):
+    """Along all rates: tangent directions, and those in which the closures open."""
+    linkage, (q, qd, _), _ = random_loop(seed, least=4, most=9)
+    torque = closed.fixman_torque(linkage, q, 2.0)
+
+    def slopes(rates):
+        def potential(dt):
+            return closed.fixman_potential(linkage, closed.integrate(linkage, q, rates, dt), 2.0)
+
+        near, far = (potential(dt) - potential(-dt) for dt in (1e-3, 2e-3))
+        return (8 * near - far) / 12e-3
+
+    every = -slopes(np.eye(linkage.nv))
+    assert np.abs(torque - every).max() <= 1e-8 * np.abs(every).max()
+    along = qd / np.abs(qd).max()  # which closes
+    assert abs(torque @ along + slopes(along)) <= 1e-8 * np.abs(every).max()
+    both = closed.fixman_torque(linkage, np.stack([q, q]), 2.0)
+    assert np.abs(both - torque).max() <= 1e-12 * np.abs(torque).max()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_joints_with_armature_against_a_dense_solve(seed):
+    linkage, (q, qd, tau), loads = random_loop(seed)
+    rng = np.random.default_rng(seed)
+    rotors = [rng.uniform(0.1, 2.0, arm.nv) for arm in linkage.chains]
+    dampers = [rng.uniform(0.1, 1.0, arm.nv) for arm in linkage.chains]
+    arms = tuple(
+        replace(arm, armature=J, damping=c)
+        for arm, J, c in zip(linkage.chains, rotors, dampers, strict=True)
+    )
+    found = closed.forward_dynamics(Linkage(arms, linkage.closures), q, qd, tau, **loads)
+    M, bias, A, drift, _ = dense_system(linkage, q, qd, **loads)
+    J, c = np.concatenate(rotors), np.concatenate(dampers)
+    K = np.block([[M + np.diag(J), -A.T], [A, np.zeros((len(A), len(A)))]])
+    wanted = np.linalg.solve(K, np.append(tau - c * qd - bias, -drift))[: linkage.nv]
+    assert error(found.qdd, wanted) <= 1e-10
+
+
 def test_open_determinants_and_a_joint_that_is_a_closure():
     """Two free bodies and a hinge have H^bb of one row less than the chain that they make."""
     rng = np.random.default_rng(0)
@@ -494,6 +533,9 @@ def test_errors_name_the_chain():
         (lambda: Closure(0, 1, ("x", "x")), "each once"),
         (lambda: Closure(0, 1, ()), "kind must be one of"),
         (lambda: Closure(0, 1, ("x", "rz")), "one turn"),
+        (lambda: Closure(0, 1, [[1, 1, 0]]), "unit vector"),
+        (lambda: Closure(0, 1, [1, 0, 0]), r"shape \(m, 3\)"),
+        (lambda: Closure(0, 1, [[1, 0, np.nan]]), "finite"),
         (lambda: Linkage(rods(1), Closure(1, None)), "body 1 of 1"),
         (lambda: Linkage(rods(1), Closure(End(0, chain=1), None)), "chain 1 of 1"),
     ],
@@ -539,6 +581,49 @@ def test_long_loops_stay_closed():
 
 
 TWO = SerialChain.planar([1, 1], [1, 1], [1 / 12] * 2)
+
+
+def test_directions_of_ones_own():
+    linkage, (q, qd, tau), loads = random_loop(1, kinds=("ball",))
+    Q = random_rotation(np.random.default_rng(0))
+    turned = Linkage(linkage.chains, tuple(replace(k, kind=Q) for k in linkage.closures))
+    found = closed.forward_dynamics(turned, q, qd, tau, **loads)
+    wanted = closed.forward_dynamics(linkage, q, qd, tau, **loads)
+    assert error(found.qdd, wanted.qdd) <= 1e-11
+    assert error(found.wrenches, wanted.wrenches) <= 1e-11
+    off = closed.integrate(linkage, q, tau, 1e-2)
+    split = zip(*(np.split(closed.gap(k, off), len(k.closures)) for k in (turned, linkage)),
+                strict=True)  # fmt: skip
+    for own, plain in split:
+        assert np.abs(own - Q @ plain).max() <= 1e-14
+    rail = Closure(End(None, (1.5, 0.5, 0)), End(1, (1, 0, 0)), [[0.6, 0.8, 0]])
+    assert closed.gap(Linkage(TWO, rail), [0.0, 0.0]) == pytest.approx([0.6 * 0.5 - 0.8 * 0.5])
+    assert hash(rail) == hash(replace(rail, kind=np.array([[0.6, 0.8, 0]])))
+    with pytest.raises(FrameError, match="direction 0 of closure 0"):
+        closed.forward_dynamics(Linkage(TWO, rail), np.zeros(2), np.zeros(2), np.zeros(2))
+
+
+def test_axes_of_single_precision():
+    axes = random_rotation(np.random.default_rng(0))
+    end = np.array(End(0, axes=axes.astype(np.float32)).axes)
+    assert np.abs(end - axes).max() <= 1e-7
+    assert np.abs(end.T @ end - np.eye(3)).max() <= 1e-15
+
+
+def test_what_the_kernel_doubts_is_looked_at():
+    """A loop of slides that coasts, and one near a singular posture, that is none."""
+    arm = SerialChain.planar([1, 1], [1, 1], [1 / 12] * 2)
+    bend = 2e-5
+    q = np.array([0.3, bend])
+    place = kinematics.position(arm, q, 1, (1, 0, 0))
+    pin = Closure(End(None, place), End(1, (1, 0, 0)), ("x", "y"))
+    states = np.stack([q, [0.3, 1.0], q])
+    pushes = np.array([1.0, 0.0])
+    with pytest.raises(FrameError, match="in frame 1"):
+        closed.forward_dynamics(Linkage(arm, pin), states, np.zeros(2), pushes)
+    found = closed.forward_dynamics(Linkage(arm, pin), states[::2], np.zeros(2), pushes)
+    assert np.abs(found.qdd).max() <= 1e-3  # nothing can move
+    assert found.wrenches[1, 0, :3] == pytest.approx(found.wrenches[0, 0, :3])
 
 
 def test_closing_does_not_depend_on_where_the_mechanism_stands():

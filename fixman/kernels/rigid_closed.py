@@ -13,11 +13,11 @@ outwards before the last one.  Eight columns share a register: lanes are columns
 For each body at an end of a closure there is a column more, a wrench in no direction in particular.
 It tells how freely the body moves, so that a small Λ⁻¹ is not taken for one that is lost.
 
-Tables (see `fixman.rigid._closures`).  ``table``: those of the chains, as in `articulated_body`,
-then END numbers for each end (axes, point, and a length that compares forces with moments), one
-over the reach of the linkage, and ROW numbers for each row (direction in the axes of a, one over
-its unit).  ``plan``: HEAD integers and then records.  Columns of a chain are numbers of rows, or
-``held`` + an end.
+Tables (see `fixman.rigid._closure_tables`).  ``table``: those of the chains, as in
+`articulated_body`; END numbers for each end (axes, point, and a length that compares forces with
+moments); one over the reach of the linkage; ROW numbers for each row (direction in the axes of a,
+one over its unit); the axes of the base in three registers.  ``plan``: HEAD integers and then
+records.  Columns of a chain are numbers of rows, or ``held`` + an end.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ from fixman.kernels.triples import (
     product,
     store_all,
     times,
+    transposed,
 )
 from fixman.kernels.vectors import inner, minus, outer, plus, scaled
 
@@ -77,13 +78,13 @@ PIVOT, OPEN, OPENING, DEPENDENT = -4, -5, -6, -7
 
 # the head of a plan: numbers of chains, closures, rows, coordinates and rates; length of a state's
 # forces; length of memory, and where in it ends, rows, Λ⁻¹, its factor, answers to what is asked,
-# and wrenches begin; where in the table ends and rows do, and where records do; for each task how
-# many numbers it writes for a state
+# and wrenches begin; where in the table ends, rows and axes do, and where records do; for each task
+# how many numbers it writes for a state
 (
     CHAINS, CLOSURES, HELD, NQ, NV, LOADS, MEMORY,
     PLACED0, FACTS0, INVERSE0, FACTOR0, ASKED0, WRENCH0,
-    END0, ROW0, CHAIN0, CLOSURE0, OF_ROW0, WIDTHS,
-) = range(19)  # fmt: skip
+    END0, ROW0, AXES0, CHAIN0, CLOSURE0, OF_ROW0, WIDTHS,
+) = range(20)  # fmt: skip
 # of each chain: where its table, coordinates, rates, forces, work and 1/D begin; how long the first
 # four are; its ends, from the base outwards, as pairs of number and body; its blocks of columns
 (
@@ -128,51 +129,94 @@ REASONS = 8  # a frame without an answer is REASONS · frame − the reason
 
 
 @step
+def room(memory, at):
+    """All of the memory from a place on."""
+    return part(memory, at, 0, 0.0)
+
+
+# Axes R of a body, its origin x, and the rates of both are followed as columns in three lanes each:
+# ω would need cross products, and is taken from Ṙ where it is asked for.
+
+
+@step
 def combined(a, x, b, y):
-    return tuple(a * x[k] + b * y[k] for k in range(3))
+    return a * x + b * y
+
+
+@step
+def columns_times(R, E):
+    """R E."""
+    return tuple(E[j] * R[0] + E[3 + j] * R[1] + E[6 + j] * R[2] for j in range(3))
+
+
+@step
+def column_at(R, r):
+    """R r."""
+    return r[0] * R[0] + r[1] * R[1] + r[2] * R[2]
 
 
 @step
 def along(table, at, turns, sines, slide, rate, sliding, motion):
-    """Axes, origin, velocity and ω from one body to the next, on a joint of one freedom."""
-    R, x, v, w = motion
-    X, Y, Z = (tuple(R[k + 3 * j] for j in range(3)) for k in range(3))
-    a, b, cx, sx = table[at + ALONG_X], table[at + ALONG_Y], table[at + COS_X], table[at + SIN_X]
-    r = combined(a, X, b, Y)
-    Y, Z = combined(cx, Y, sx, Z), combined(cx, Z, -sx, Y)
-    r = tuple(r[k] + slide * Z[k] for k in range(3))
-    v = (
-        v[0] + w[1] * r[2] - w[2] * r[1] + sliding * Z[0],
-        v[1] + w[2] * r[0] - w[0] * r[2] + sliding * Z[1],
-        v[2] + w[0] * r[1] - w[1] * r[0] + sliding * Z[2],
-    )
+    """Motion from one body to the next, on a joint of one freedom."""
+    (X, Y, Z), (dX, dY, dZ), x, v = motion
+    a, b, c, s = table[at + ALONG_X], table[at + ALONG_Y], table[at + COS_X], table[at + SIN_X]
+    x, v = x + combined(a, X, b, Y), v + combined(a, dX, b, dY)
+    Y, Z = combined(c, Y, s, Z), combined(c, Z, -s, Y)
+    dY, dZ = combined(c, dY, s, dZ), combined(c, dZ, -s, dY)
+    x, v = x + slide * Z, v + slide * dZ + sliding * Z
     X, Y = combined(turns, X, sines, Y), combined(turns, Y, -sines, X)
-    R = (X[0], Y[0], Z[0], X[1], Y[1], Z[1], X[2], Y[2], Z[2])
-    return R, plus(x, r), v, tuple(w[k] + rate * Z[k] for k in range(3))
+    dX, dY = combined(turns, dX, sines, dY), combined(turns, dY, -sines, dX)
+    return (X, Y, Z), (dX + rate * Y, dY - rate * X, dZ), x, v
 
 
 @step
-def across_ball(table, at, E, rate, motion):
-    """The same on a joint with a quaternion, but for the place and velocity of a free one."""
-    R, x, v, w = motion
-    r = times(R, constants(table, at + PLACE))
-    R = product(R, E)
-    x, v = plus(x, r), plus(v, outer(w, r))
-    return R, x, v, plus(w, times(R, times(matrix(table, at + TURN), rate)))
+def to_joint(table, at, E, motion):
+    """Motion at a joint, in axes E, that is placed in the body before."""
+    R, dR, x, v = motion
+    r = constants(table, at + PLACE)
+    return columns_times(R, E), columns_times(dR, E), x + column_at(R, r), v + column_at(dR, r)
 
 
 @step
-def afloat(table, at, q, first_q, qd, first_v, motion):
-    """Place and velocity of a free base."""
-    R, x, _, w = motion
-    x = plus(x, times(matrix(table, at + JOINT), constants(q, first_q)))
-    return R, x, times(R, times(matrix(table, at + TURN), constants(qd, first_v))), w
+def rolling(table, at, rate, motion):
+    """Add the rate of turning, in the user's axes."""
+    R, dR, x, v = motion
+    w = times(matrix(table, at + TURN), rate)
+    dX = dR[0] + w[2] * R[1] - w[1] * R[2]
+    dY = dR[1] + w[0] * R[2] - w[2] * R[0]
+    return R, (dX, dY, dR[2] + w[1] * R[0] - w[0] * R[1]), x, v
+
+
+@step
+def afloat(table, at, place, rate, base, motion):
+    """Add place and velocity of a free base."""
+    R, dR, x, _ = motion
+    x = x + column_at(base, times(matrix(table, at + JOINT), place))
+    return R, dR, x, column_at(R, times(matrix(table, at + TURN), rate))
+
+
+@step
+def base_axes(axes, like):
+    return tuple(load(axes, k, like) for k in range(3))
+
+
+@step
+def three(column):
+    return tuple(lane_of(column, k) for k in range(3))
+
+
+@step
+def by_rows(columns):
+    X, Y, Z = (three(column) for column in columns)
+    return X[0], Y[0], Z[0], X[1], Y[1], Z[1], X[2], Y[2], Z[2]
 
 
 @step
 def place_end(table, at, own, seat, motion, placed, to):
     """Write what is known of an end, whose axes and point are in the user's frame of the body."""
-    R, x, v, w = motion
+    (R, dR), (x, v) = (by_rows(half) for half in motion[:2]), (three(y) for y in motion[2:])
+    T = product(dR, transposed(R))
+    w = 0.5 * (T[7] - T[5]), 0.5 * (T[2] - T[6]), 0.5 * (T[3] - T[1])
     ours = matrix(own, seat + TURN)
     user = product(R, ours)
     p = times(R, plus(constants(own, seat + SHIFT), times(ours, constants(table, at + 9))))
@@ -196,12 +240,12 @@ def place_ends(table, own, q, qd, work, plan, chain, placed):
         return
     n, _, _, _ = sizes(own, own.size)
     m = angles(n)
+    zero = eight(0.0)
+    base = base_axes(room(table, plan[AXES0]), zero)
+    motion = base, (zero, zero, zero), zero, zero
     kind, _, _, _ = place_of(own, n, 0)
-    motion = BASE, NOWHERE, NOWHERE, NOWHERE
     if kind <= PRISMATIC:
-        motion = (
-            matrix(own, LINK * n + JOINT), constants(own, LINK * n + PLACE), NOWHERE, NOWHERE,
-        )  # fmt: skip
+        motion = to_joint(own, LINK * n, matrix(own, LINK * n + JOINT), motion)
     for i in range(plan[last - 1] + 1):
         kind, at_q, at_v, row = place_of(own, n, i)
         at, seat = LINK * i, LINK * n + FRAME * i
@@ -211,10 +255,12 @@ def place_ends(table, own, q, qd, work, plan, chain, placed):
                 rate, sliding = 0.0, rate
             motion = along(own, at, work[i], work[m + i], work[row + 11], rate, sliding, motion)
         else:
-            turning = at_v + 3 if kind == FREE else at_v
-            motion = across_ball(own, seat, matrix(work, row), constants(qd, turning), motion)
+            motion = to_joint(own, seat, matrix(work, row), motion)
             if kind == FREE:
-                motion = afloat(own, seat, q, at_q, qd, at_v, motion)
+                place, rates = constants(q, at_q), constants(qd, at_v)
+                motion = afloat(own, seat, place, rates, base, motion)
+                at_v += 3
+            motion = rolling(own, seat, constants(qd, at_v), motion)
         while first < last and plan[first + 1] == i:
             end = plan[first]
             place_end(table, plan[END0] + END * end, own, seat, motion, placed, PLACED * end)
@@ -233,7 +279,7 @@ def turned_by(held, Q, R):
     if held == NO_TURNS:
         return NOWHERE
     if held == ALL_TURNS:
-        T = product(transposed_of(Q), R)
+        T = product(transposed(Q), R)
         normal = 0.5 * (T[7] - T[5]), 0.5 * (T[2] - T[6]), 0.5 * (T[3] - T[1])
         cosine = 0.5 * (T[0] + T[4] + T[8] - 1.0)
         other = 0
@@ -251,11 +297,6 @@ def turned_by(held, Q, R):
     return (
         angle if other == 0 else 0.0, angle if other == 1 else 0.0, angle if other == 2 else 0.0,
     )  # fmt: skip
-
-
-@step
-def transposed_of(Q):
-    return tuple(Q[3 * j + i] for i in range(3) for j in range(3))
 
 
 @step
@@ -392,22 +433,25 @@ def through_slide(z, r, held, work, row, E, at):
     e = z[5]
     store(E, at, e)
     n, f = (z[0] - ux * e, z[1] - uy * e, z[2] - uz * e), (z[3] - vx * e, z[4] - vy * e)
-    c = tuple(load(work, row + i, 0.0) for i in range(4))
-    r = r + (e * k + (n[0] * c[0] + n[1] * c[1])) + (f[0] * c[2] + f[1] * c[3])
-    return (*n, *f, held * e), r
+    c, rest = tuple(load(work, row + i, 0.0) for i in range(5)), held * e
+    r = r + (e * k + (n[0] * c[0] + n[1] * c[1])) + (f[0] * c[2] + f[1] * c[3] + rest * c[4])
+    return (*n, *f, rest), r
 
 
 @step
 def along_screw(z, table, at, c, s, d):
-    """Wrenches about the origin, and in the axes, of the body before."""
+    """Wrenches about the origin, and in the axes, of the body before.
+
+    Sums are written for the sweep to wait little: what comes last from the joint is added last.
+    """
     n, f = (z[0], z[1], z[2]), (z[3], z[4], z[5])
     f = (c * f[0] - s * f[1], s * f[0] + c * f[1], f[2])
-    n = (c * n[0] - s * n[1] - d * f[1], s * n[0] + c * n[1] + d * f[0], n[2])
+    n = ((c * n[0] - s * n[1]) - d * f[1], (s * n[0] + c * n[1]) + d * f[0], n[2])
     c, s = table[at + COS_X], table[at + SIN_X]
     f = (f[0], c * f[1] - s * f[2], s * f[1] + c * f[2])
     a, b = table[at + ALONG_X], table[at + ALONG_Y]
-    n = (n[0] + b * f[2], c * n[1] - s * n[2] - a * f[2], s * n[1] + c * n[2] + a * f[1] - b * f[0])
-    return (*n, *f)
+    y, z = c * n[1] - s * n[2], s * n[1] + c * n[2]
+    return (n[0] + b * f[2], y - a * f[2], z + (a * f[1] - b * f[0]), *f)
 
 
 @step
@@ -474,16 +518,25 @@ def rested(z, r, up):
     return r + (z[3] * up[0] + z[4] * up[1] + z[5] * up[2])
 
 
+@step
+def gathered(sums, E, i, other, at, inverse):
+    """Add products of a row's eight innovations with eight others."""
+    y = load(other, at, sums[0]) * inverse
+    return tuple(sums[c] + E[LANES * i + c] * y for c in range(LANES))
+
+
 @plain
-def columns_inwards(table, loads, work, plan, block, left, W, E, D):
+def columns_inwards(table, loads, work, plan, block, left, W, E, D, G):
     """Innovations of eight columns into ``E``, a unit a rate, and 1/D; what they feel of θ̈_free.
 
-    ``W`` has the wrenches on each of the block's ends; ``left`` as in `comply`.
+    Their products Eᵀ D⁻¹ E into ``G``: the sweep waits for each body, and these cost nothing
+    meanwhile.  ``W`` has the wrenches on each of the block's ends; ``left`` as in `comply`.
     """
     n, _, _, _ = sizes(table, table.size)
     m = angles(n)
     zero = eight(0.0)
     z, r = (zero, zero, zero, zero, zero, zero), zero
+    sums = (zero, zero, zero, zero, zero, zero, zero, zero)
     first, end = plan[block + FIRST], plan[block + LAST]
     for i in range(plan[end - 1], -1, -1):
         while end > first and plan[end - 1] == i:
@@ -498,6 +551,7 @@ def columns_inwards(table, loads, work, plan, block, left, W, E, D):
                 z, r = through_turn(z, r, held, work, row, E, at_v)
             else:
                 z, r = through_slide(z, r, held, work, row, E, at_v)
+            sums = gathered(sums, E, at_v, E, at_v, D[at_v])
             z = along_screw(z, table, LINK * i, work[i], work[m + i], work[row + 11])
             if i == 0:
                 r = rested(z, r, joint_axes(table, LINK * n, rising(loads, 0.0)))
@@ -505,21 +559,19 @@ def columns_inwards(table, loads, work, plan, block, left, W, E, D):
             if geared:
                 r = rested(z, r, constants(work, row + 12))
             r = through_float(z, r, work, row, E, at_v, D)
+            for k in range(at_v, at_v + 6):
+                sums = gathered(sums, E, k, E, k, D[k])
         else:
             V = left, 0.0, 0.0, 0.0, left, 0.0, 0.0, 0.0, left
             if geared:
                 V = kept(left, work, row + 36)
             z, r = through_ball(z, r, V, table, LINK * n + FRAME * i, work, row, E, at_v, D)
+            for k in range(at_v, at_v + 3):
+                sums = gathered(sums, E, k, E, k, D[k])
             if i == 0:
                 r = rested(z, r, rising(loads, 0.0))
+    store_all(G, 0, sums)
     return r
-
-
-@step
-def gathered(sums, E, i, other, at, inverse):
-    """Add products of a row's eight innovations with eight others."""
-    y = load(other, at, sums[0]) * inverse
-    return tuple(sums[c] + E[LANES * i + c] * y for c in range(LANES))
 
 
 @plain
@@ -550,12 +602,6 @@ def scatter(plan, block, other, G, inverse, asked):
 
 
 # --- one linkage ----------------------------------------------------------------------------------
-
-
-@step
-def room(memory, at):
-    """All of the memory from a place on."""
-    return part(memory, at, 0, 0.0)
 
 
 @step
@@ -651,12 +697,13 @@ def comply(table, plan, tau, loads, left, memory):
             for k in range(first, plan[block + LAST], 2):
                 to = room(W, 3 * LANES * (k - first))
                 fill(table, plan, block, plan[k], placed, facts, to)
-            felt = columns_inwards(own, loads, work, plan, block, left, W, E, D)
+            felt = columns_inwards(own, loads, work, plan, block, left, W, E, D, G)
+            scatter(plan, block, block, G, inverse, asked)
             for lane in range(plan[block + COUNT]):
                 row = plan[plan[block + COLUMN] + lane]
                 if row < held:
                     facts[FACTS * row + 5] += lane_of(felt, lane)
-            for other in range(plan[at + BLOCKS], block + 1, BLOCK):
+            for other in range(plan[at + BLOCKS], block, BLOCK):
                 rates = min(plan[block + RATES], plan[other + RATES])
                 products_of(E, room(memory, plan[other + INNOVATIONS]), D, rates, G)
                 scatter(plan, block, other, G, inverse, asked)
@@ -687,12 +734,10 @@ def factor_scaled(table, plan, memory, certain):
             if i == j:
                 if not total > 0.0:
                     return False
-                L[held * i + i] = math.sqrt(total)
+                L[held * i + i] = 1.0 / math.sqrt(total)
+                trace += 1.0 / total
             else:
-                L[held * i + j] = total / L[held * j + j]
-    for j in range(held):
-        L[held * j + j] = 1.0 / L[held * j + j]
-        trace += L[held * j + j] * L[held * j + j]
+                L[held * i + j] = total * L[held * j + j]
     for i in range(held):
         for j in range(i):
             total = 0.0
@@ -726,52 +771,60 @@ def push_chain(table, plan, chain, memory):
     held = plan[HELD]
     facts, work = room(memory, plan[FACTS0]), room(memory, plan[chain + UNITS])
     D, f = room(memory, plan[chain + INVERSES]), room(memory, plan[WRENCH0])
-    n, _, _, _ = sizes(table, table.size)
-    u = room(memory, plan[WRENCH0] + LANES)
-    rates = 0
-    for block in range(plan[chain + BLOCKS], plan[chain + LAST_BLOCK], BLOCK):
-        E = room(memory, plan[block + INNOVATIONS])
-        for lane in range(LANES):
+    first, last = plan[chain + BLOCKS], plan[chain + LAST_BLOCK]
+    if first == last:
+        return
+    lane = 0
+    for block in range(first, last, BLOCK):
+        for k in range(LANES):
             f[lane] = 0.0
-        for lane in range(plan[block + COUNT]):
-            row = plan[plan[block + COLUMN] + lane]
-            if row < held:
-                f[lane] = facts[FACTS * row + 6]
-        while rates < plan[block + RATES]:
-            u[rates] = 0.0
-            rates += 1
-        for i in range(plan[block + RATES]):
-            u[i] += across_lanes(E, i, f)
+            if k < plan[block + COUNT]:
+                row = plan[plan[block + COLUMN] + k]
+                f[lane] = facts[FACTS * row + 6] if row < held else 0.0
+            lane += 1
+    u = room(memory, plan[WRENCH0] + lane)
+    n, _, _, _ = sizes(table, table.size)
     for i in range(n):
         kind, _, at_v, row = place_of(table, n, i)
-        if at_v >= rates:
-            break
+        if at_v >= plan[first + RATES]:  # the first block reaches furthest
+            return
+        for k in range(rates_of(kind)):
+            u[k] = 0.0
+            lane = 0
+            for block in range(first, last, BLOCK):
+                if at_v < plan[block + RATES]:
+                    E = room(memory, plan[block + INNOVATIONS])
+                    u[k] += across_lanes(E, at_v + k, f, lane)
+                lane += LANES
         if kind <= PRISMATIC:
-            work[row + 10] += u[at_v] * D[at_v]
+            work[row + 10] += u[0] * D[at_v]
         elif kind == SPHERICAL:
             roll(work, row, u, at_v, D)
         else:
             drift(work, row, u, at_v, D)
 
 
+@plain
+def rates_of(kind):
+    return 1 if kind <= PRISMATIC else 3 if kind == SPHERICAL else 6
+
+
 @step
-def across_lanes(E, i, f):
-    total = E[LANES * i] * f[0]
-    for k in range(1, LANES):
-        total = total + E[LANES * i + k] * f[k]
-    return total
+def across_lanes(E, i, f, first):
+    y = [E[LANES * i + k] * f[first + k] for k in range(LANES)]
+    return ((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7]))
 
 
 @step
 def roll(work, row, u, at, D):
     L, _ = ball_factor(work, row)
-    x = rest_of_way(L, constants(D, at), constants(u, at))
+    x = rest_of_way(L, constants(D, at), constants(u, 0))
     store_all(work, row + 15, plus(constants(work, row + 15), x))
 
 
 @step
 def drift(work, row, u, at, D):
-    x = [u[at + k] * D[at + k] for k in range(6)]
+    x = [u[k] * D[at + k] for k in range(6)]
     for i in range(5, -1, -1):
         for j in range(i + 1, 6):
             x[i] = x[i] - work[row + 30 + 6 * j + i] * x[j]

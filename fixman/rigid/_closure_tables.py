@@ -25,7 +25,9 @@ class Tables:
         ends[:, 12] = np.repeat(linkage._lengths, 2)
         rows = np.column_stack([linkage._directions, 1.0 / linkage._units])
         reach = np.array([1.0 / linkage._reach])
-        parts = [*(plan.table for plan in plans), ends.ravel(), reach, rows.ravel()]
+        axes = np.eye(3, LANES)
+        parts = [*(plan.table for plan in plans), ends, reach, rows, axes]
+        parts = [part.ravel() for part in parts]
         self.table = np.concatenate(parts)
         starts = np.cumsum([0, *(part.size for part in parts)]).tolist()
         self.plan = _integers(linkage, plans, starts)
@@ -39,6 +41,7 @@ def _integers(linkage: Linkage, plans: list[Any], starts: list[int]) -> Any:
     head[kernel.NQ], head[kernel.NV] = linkage.nq, linkage.nv
     head[kernel.LOADS] = 3 * len(plans) + 6 * linkage.n
     head[kernel.END0], head[kernel.ROW0] = starts[len(plans)], starts[len(plans) + 2]
+    head[kernel.AXES0] = starts[len(plans) + 3]
     head[kernel.CHAIN0] = kernel.HEAD
     head[kernel.WIDTHS : kernel.HEAD] = widths(linkage)
     first = kernel.HEAD + kernel.CHAIN * len(plans)
@@ -88,7 +91,9 @@ def _integers(linkage: Linkage, plans: list[Any], starts: list[int]) -> Any:
     head[kernel.INVERSE0], head[kernel.FACTOR0] = room(held * held), room(held * held)
     head[kernel.ASKED0] = room(2 * count)
     most = max(map(len, linkage._on))
-    head[kernel.WRENCH0] = room(LANES * LANES + max(6 * LANES * most, linkage.nv))
+    head[kernel.WRENCH0] = room(
+        LANES * LANES + max(6 * LANES * most, 2 * LANES * (held + 2 * count))
+    )
     return np.concatenate([head, chains.ravel(), np.array(records, dtype=np.int64)])
 
 

@@ -26,7 +26,9 @@ KINDS = {
     "slide": ("x", "y", "rx", "ry", "rz"),
 }
 Direction = Literal["x", "y", "z", "rx", "ry", "rz"]
-Kind = Literal["weld", "ball", "hinge", "slide"] | tuple[Direction, ...]
+Own = tuple[tuple[float, float, float], ...]
+Kind = Literal["weld", "ball", "hinge", "slide"] | tuple[Direction, ...] | Own
+ROUNDED = 2e-6  # what numbers of single precision may be off by
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,11 @@ class End:
         _arrays.require_finite(point, (3,), "point", "component")
         _arrays.require_finite(axes, (3, 3), "axes", "row")
         if axes.shape != (3, 3) or not (
-            np.abs(axes.T @ axes - np.eye(3)).max() < 1e-9 and np.linalg.det(axes) > 0
+            np.abs(axes.T @ axes - np.eye(3)).max() < ROUNDED and np.linalg.det(axes) > 0
         ):
             raise ValueError(f"axes must be a rotation matrix (3, 3), got {axes.tolist()}")
+        for _ in range(2 if np.abs(axes.T @ axes - np.eye(3)).max() > 1e-15 else 0):
+            axes = axes @ (3 * np.eye(3) - axes.T @ axes) / 2  # what rounding took
         object.__setattr__(self, "point", tuple(point.tolist()))
         object.__setattr__(self, "axes", tuple(map(tuple, axes.tolist())))
 
@@ -77,11 +81,15 @@ class Closure:
     Attributes
     ----------
     a, b : End, or the number of a body of the first chain, or None for the base
-    kind : "weld", "ball", "hinge", "slide" or a tuple of directions
+    kind : "weld", "ball", "hinge", "slide", a tuple of directions, or an array (m, 3)
         A hinge turns about z, a slide moves along z.  Directions are those of
         ``("x", "y", "z", "rx", "ry", "rz")`` that are held: displacements of b's point and turns,
         in the axes of a.  Of turns none, two or all are held: one alone says nothing about
         positions.  The pin of a planar linkage is ``("x", "y")``.
+
+        Directions of one's own are unit vectors, an array (m, 3) in the axes of a: displacements of
+        b's point along them are held.  Mixtures with turns, as of a screw, are no conditions on
+        positions in general, and are not here.
     """
 
     a: End | int | None
@@ -99,12 +107,15 @@ class Closure:
             raise ValueError(f"both ends of the closure are body {ends[0].body}: it is one body")
         if isinstance(self.kind, str) and self.kind in KINDS:
             return
+        if _is_own(self.kind):
+            object.__setattr__(self, "kind", _unit_vectors(self.kind))
+            return
         given = self.kind if isinstance(self.kind, (tuple, list)) else ()
         held = tuple(name for name in DIRECTIONS if name in given)
         if not held or len(held) != len(given):
             raise ValueError(
-                f"kind must be one of {tuple(KINDS)} or a tuple of some of {DIRECTIONS}, each "
-                f"once, got {self.kind!r:.80}"
+                f"kind must be one of {tuple(KINDS)}, a tuple of some of {DIRECTIONS}, each once, "
+                f"or unit vectors (m, 3), got {self.kind!r:.80}"
             )
         if sum(name[0] == "r" for name in held) == 1:
             raise ValueError(
@@ -116,12 +127,41 @@ class Closure:
     @property
     def directions(self) -> tuple[str, ...]:
         """Names of the directions held, one a row."""
-        return KINDS[self.kind] if isinstance(self.kind, str) else self.kind
+        if isinstance(self.kind, str):
+            return KINDS[self.kind]
+        if _is_own(self.kind):
+            return tuple(f"direction {k}" for k in range(len(self.kind)))
+        return self.kind  # type: ignore[return-value]
 
     @property
     def _vectors(self) -> Array:
         """Direction of each row in the axes of a, (rows, 3)."""
+        if _is_own(self.kind):
+            return np.array(self.kind)
         return np.eye(3)[["xyz".index(name[-1]) for name in self.directions]]
+
+
+def _is_own(kind: Any) -> bool:
+    """Whether a kind is directions of one's own, and not a name or names."""
+    if isinstance(kind, np.ndarray):
+        return kind.dtype.kind not in "US"
+    return (
+        isinstance(kind, (tuple, list))
+        and len(kind) > 0
+        and not any(isinstance(name, str) for name in kind)
+    )
+
+
+def _unit_vectors(kind: Any) -> Own:
+    rows = _arrays.real(kind, (3,), "kind", "direction")
+    if rows.ndim != 2 or not len(rows):
+        raise ValueError(f"kind must have shape (m, 3) if it is no name, got {rows.shape}")
+    _arrays.require_finite(rows, rows.shape, "kind", "direction")
+    sizes = np.linalg.norm(rows, axis=1)
+    if (np.abs(sizes - 1.0) > ROUNDED).any():
+        k = int(np.argmax(np.abs(sizes - 1.0)))
+        raise ValueError(f"direction {k} of kind must be a unit vector, got length {sizes[k]:.6g}")
+    return tuple(map(tuple, (rows / sizes[:, None]).tolist()))
 
 
 @dataclass(frozen=True)

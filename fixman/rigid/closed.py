@@ -30,7 +30,8 @@ from fixman.kernels import rigid_closed as kernel
 from fixman.kernels.articulated_body import DONE
 from fixman.kernels.rigid_closed import CERTAIN
 from fixman.rigid import _closures as closures
-from fixman.rigid import kinematics, model, partition
+from fixman.rigid import kinematics, model, partition, statistics
+from fixman.rigid._closure_torque import gradient
 from fixman.rigid._linkage import Closure, End, Linkage
 
 __all__ = [
@@ -38,6 +39,8 @@ __all__ = [
     "Closure",
     "End",
     "Linkage",
+    "fixman_potential",
+    "fixman_torque",
     "forward_dynamics",
     "gap",
     "integrate",
@@ -294,3 +297,59 @@ def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
         with closures.in_chain(linkage, c):
             total = total + partition.logdet_hard(arm, x)
     return np.asarray(total)[()]
+
+
+def fixman_potential(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
+    """½ kT ln det H^bb: with it, rigid joints and closures sample as equally stiff ones do.
+
+    Parameters
+    ----------
+    linkage : Linkage
+        Every body needs mass and inertia.
+    q : (..., nq)
+        Closed: not looked at.
+    kT : float
+
+    Returns
+    -------
+    ndarray (...,)
+
+    Raises
+    ------
+    SingularConstraintError, ValueError
+        As `logdet_hard`.
+    """
+    return np.asarray(0.5 * _arrays.positive(kT, "kT") * logdet_hard(linkage, q))[()]
+
+
+def fixman_torque(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
+    """−∂/∂θ of `fixman_potential`, along all rates, those that the closures forbid as well.
+
+    The torques of the open chains, and −½ kT ∂ ln det Λ⁻¹.
+
+    Parameters
+    ----------
+    linkage : Linkage
+    q : (..., nq)
+        Closed: not looked at.
+    kT : float
+
+    Returns
+    -------
+    ndarray (..., nv)
+        O(n m + m³) a frame in time and memory.
+
+    Raises
+    ------
+    SingularConstraintError, ValueError
+        As `logdet_mass`.
+    """
+    (q,) = closures.arguments(linkage, q=q)
+    kT = _arrays.positive(kT, "kT")
+    closures.logarithms(linkage, q, kernel.INERTIA)  # refuses what has no Λ
+    rest = np.zeros((*q.shape[:-1], linkage.nv))
+    inverse = closures.answers(linkage, kernel.COMPLIANCE, (q, rest, rest))[1]
+    inverse = inverse.reshape(-1, linkage.held, linkage.held)
+    torque = -0.5 * kT * gradient(linkage, q.reshape(-1, linkage.nq), inverse)
+    parts = [statistics.fixman_torque(arm, x, kT) for _, arm, x in closures.chains(linkage, q)]
+    return np.asarray(torque.reshape(rest.shape) + np.concatenate(parts, axis=-1))
