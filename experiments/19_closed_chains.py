@@ -107,6 +107,8 @@ def costs(rows: list, sizes, loops, budget: float) -> dict:
         arm, state, (_, at), call = open_chain(n)
         calls = {0: call}
         for m in loops:
+            if 3 * m >= n:
+                continue  # which could not move
             bodies = np.linspace(0, n - 1, m + 1).astype(int)[1:]
             balls = tuple(Closure(int(k), End(None, at[k]), "ball") for k in bodies)
             calls[m] = partial(closed.forward_dynamics, Linkage(arm, balls), *state)
@@ -154,7 +156,9 @@ def draw(out: Output, series, postures, sizes, times: dict) -> None:
         middle.legend(loc="upper left", ncols=2, markerscale=20)
         for (m, seconds), color in zip(times.items(), plot.PALETTE, strict=False):
             name = "open chain" if m == 0 else f"{m} closure" + "s" * (m > 1)
-            bottom.loglog(sizes, seconds, "o-", color=color, markersize=2.5, label=name)
+            bottom.loglog(
+                sizes[-len(seconds) :], seconds, "o-", color=color, markersize=2.5, label=name
+            )
         bottom.set_xlabel("links")
         bottom.set_ylabel("time  (s)")
         bottom.legend(loc="best")

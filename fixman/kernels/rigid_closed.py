@@ -16,8 +16,8 @@ It tells how freely the body moves, so that a small Λ⁻¹ is not taken for one
 Tables (see `fixman.rigid._closure_tables`).  ``table``: those of the chains, as in
 `articulated_body`; END numbers for each end (axes, point, and a length that compares forces with
 moments); one over the reach of the linkage; ROW numbers for each row (direction in the axes of a,
-one over its unit); the axes of the base in three registers.  ``plan``: HEAD integers and then
-records.  Columns of a chain are numbers of rows, or ``held`` + an end.
+one over its unit); the axes of the base in three registers; the bits of ``plan``, HEAD integers and
+then records, and where it begins.  Columns of a chain are numbers of rows, or ``held`` + an end.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from fixman.kernels.articulated_body import (
     rising,
     sizes,
 )
-from fixman.kernels.lanes import LANES, eight, load, part, store
+from fixman.kernels.lanes import LANES, eight, integer, load, part, store
 from fixman.kernels.lanes import lane as lane_of
 from fixman.kernels.links import FREE, PRISMATIC, REVOLUTE, SPHERICAL, halfway, rest_of_way
 from fixman.kernels.steps import step
@@ -957,11 +957,11 @@ def state(table, plan, q, qd, tau, loads, limits, task, memory, qdd, out):
 
 
 @jit
-def states(table, plan, q, qd, tau, loads, limits, task, qdd, out):
+def states(table, q, qd, tau, loads, limit, certain, speed, task, qdd, wrenches):
     """Accelerations and wrenches of states; DONE, or the first without an answer, and why.
 
-    ``limits``: how large a gap may be, what is `CERTAIN`, and how fast some body moves at least.
-    Other tasks are for no forces, and write something else:
+    ``limit``: how large a gap may be; ``certain``: what is `CERTAIN`; ``speed``: how fast some body
+    moves at least.  Other tasks are for no forces, and write something else:
 
         GAP, RATE    the rates −ℳ⁻¹ Aᵀ Λ gap or −ℳ⁻¹ Aᵀ Λ A θ̇ for q̈, and impulses for wrenches
         GAPS         gaps and their rates
@@ -969,6 +969,8 @@ def states(table, plan, q, qd, tau, loads, limits, task, qdd, out):
         INERTIA      ln det Λ⁻¹ and ln det ℳ
         ROWS         ln det A Aᵀ and 0
     """
+    plan = table[integer(table, table.size - 1) :].view(np.int64)
+    out = wrenches.ravel()
     nq, nv, width = plan[NQ], plan[NV], plan[WIDTHS + task]
     frames = out.size // width
     if q.size != nq * frames or qd.size != nv * frames or tau.size != nv * frames:
@@ -980,7 +982,7 @@ def states(table, plan, q, qd, tau, loads, limits, task, qdd, out):
             table, plan, part(q, nq * frame, nq, 0.0), part(qd, nv * frame, nv, 0.0),
             part(tau, nv * frame, nv, 0.0),
             part(loads, many * plan[LOADS] * frame, 3 + many * (plan[LOADS] - 3), 0.0),
-            limits, task, memory,
+            (limit, certain, speed), task, memory,
             part(qdd, nv * frame, nv, 0.0), part(out, width * frame, width, 0.0),
         )  # fmt: skip
         if why != DONE:
@@ -991,8 +993,7 @@ def states(table, plan, q, qd, tau, loads, limits, task, qdd, out):
 @cache
 def only_states() -> Any:
     """Return `states` for the arrays that it takes: it refuses others with a TypeError."""
-    numbers = types.UniTuple(types.float64, 3), types.int64
-    whole: Any = types.Array(types.int64, 1, "C")
-    states.compile((FLOATS, whole, *(FLOATS,) * 4, *numbers, FLOATS, FLOATS))
+    numbers = *(types.float64,) * 3, types.int64
+    states.compile((*(FLOATS,) * 5, *numbers, FLOATS, types.Array(types.float64, 2, "C")))
     states.disable_compile()
     return states

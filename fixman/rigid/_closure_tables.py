@@ -18,7 +18,7 @@ class Tables:
 
     def __init__(self, linkage: Linkage) -> None:
         plans = [articulated_body._plan(arm) for arm in linkage.chains]
-        self.nv, self.wrenches = linkage.nv, 6 * len(linkage.closures)
+        self.nv, self.wrenches = linkage.nv, (len(linkage.closures), 6)
         ends = np.zeros((len(linkage._ends), kernel.END))
         for k, end in enumerate(linkage._ends):
             ends[k, :9], ends[k, 9:12] = np.ravel(end.axes), end.point
@@ -28,9 +28,10 @@ class Tables:
         axes = np.eye(3, LANES)
         parts = [*(plan.table for plan in plans), ends, reach, rows, axes]
         parts = [part.ravel() for part in parts]
-        self.table = np.concatenate(parts)
         starts = np.cumsum([0, *(part.size for part in parts)]).tolist()
         self.plan = _integers(linkage, plans, starts)
+        bits = np.append(self.plan, starts[-1]).view(np.float64)
+        self.table = np.concatenate([*parts, bits])
         self.states = kernel.only_states()
 
 

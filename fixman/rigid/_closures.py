@@ -88,9 +88,8 @@ def answers(
     def run(first: int, last: int, certain: float, speed: float) -> tuple[int, int]:
         parts = [part[first:last].ravel() for part in flat]
         felt = loads if loads.ndim == 1 else loads[first:last].ravel()
-        to = qdd[first:last].ravel(), out[first:last].ravel()
-        limits = limit, certain, speed
-        done = found.states(found.table, found.plan, *parts, felt, limits, task, *to)
+        to = qdd[first:last].ravel(), out[first:last]
+        done = found.states(found.table, *parts, felt, limit, certain, speed, task, *to)
         if done == DONE:
             return last, DONE
         frame, reason = divmod(done, kernel.REASONS)

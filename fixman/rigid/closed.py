@@ -28,7 +28,7 @@ from fixman._arrays import Array
 from fixman.errors import ConstraintSolveError
 from fixman.kernels import rigid_closed as kernel
 from fixman.kernels.articulated_body import DONE
-from fixman.kernels.rigid_closed import CERTAIN
+from fixman.kernels.rigid_closed import CERTAIN, MOTION
 from fixman.rigid import _closures as closures
 from fixman.rigid import kinematics, model, partition, statistics
 from fixman.rigid._closure_torque import gradient
@@ -133,11 +133,11 @@ def forward_dynamics(
                 known = linkage._tables["closed"]
                 qdd, out = empty(known.nv), empty(known.wrenches)
                 done = known.states(
-                    known.table, known.plan, q, qd, tau, model.falling(gravity),
-                    (tolerance, CERTAIN, 0.0), 0, qdd, out,
+                    known.table, q, qd, tau, model.falling(gravity),
+                    tolerance, CERTAIN, 0.0, MOTION, qdd, out,
                 )  # fmt: skip
                 if done == DONE:
-                    return ClosedMotion(qdd, out.reshape(-1, 6))
+                    return ClosedMotion(qdd, out)
         except (AttributeError, KeyError, TypeError):
             pass
     q, qd, tau = closures.arguments(linkage, q=q, qd=qd, tau=tau)
@@ -154,7 +154,7 @@ def forward_dynamics(
         loads = np.concatenate([part for pair in parts for part in pair], axis=1)
     limit = _arrays.positive(tolerance, "tolerance")
     state = q, qd, closures.driven(linkage, q, qd, tau)
-    qdd, out = closures.answers(linkage, kernel.MOTION, state, loads, limit)
+    qdd, out = closures.answers(linkage, MOTION, state, loads, limit)
     return ClosedMotion(qdd, out.reshape(*out.shape[:-1], len(linkage.closures), 6))
 
 
