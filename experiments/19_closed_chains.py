@@ -67,7 +67,7 @@ def motion(rows: list, steps: int) -> tuple[np.ndarray, np.ndarray]:
     tenth = steps // EVERY // 10
     rows.append(row(f"{name}: mean error, first tenth", off[1 : 1 + tenth].mean()))
     rows.append(row(f"{name}: mean error, last tenth", off[-tenth:].mean()))
-    rows.append(row(f"{name}: largest gap, m", gap.max()))
+    rows.append(row("four-bar: largest gap, m", gap.max()))
     return np.column_stack([run.time, np.abs(off), gap]), run.q
 
 

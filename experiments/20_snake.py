@@ -1,8 +1,8 @@
 """A snake on springs and dampers: time and memory of a step against the number of links.
 
 The snake hangs, of links of 10 cm hinged across in turn, and every library makes steps of 1 ms:
-this one, MuJoCo, Pinocchio and Drake, each as far as it goes within 16 GB and a minute and a half
-to its second step.  They run in processes of their own, several times in turn; the least counts.
+this one, MuJoCo, Pinocchio and Drake, each as far as it goes within 16 GB and a minute to its
+second step.  They run in processes of their own, several times in turn; the least counts.
 Without a library its lines are left out.  One long run of a thousand links follows.
 """
 
@@ -24,7 +24,7 @@ LIBRARIES = {
     "fixman": "fixman", "MuJoCo": "mujoco", "Pinocchio": "pinocchio", "Drake": "pydrake",
 }  # fmt: skip
 SIZES = (10, 20, 40, 100, 300, 1000, 3000, 10_000)
-MEMORY, PATIENCE = 16.0, 90.0  # GB, s
+MEMORY, PATIENCE = 16.0, 60.0  # GB, s
 
 
 def run(name: str, n: int, seconds: float) -> dict | str:
@@ -127,7 +127,7 @@ def draw(out: Output, found: dict) -> None:
 def main() -> None:
     out = Output.from_arguments(__file__, __doc__)
     sizes = SIZES[:3] if out.quick else SIZES
-    found = measure(sizes, 0.1 if out.quick else 1.0, 1 if out.quick else 4)
+    found = measure(sizes, 0.1 if out.quick else 0.5, 1 if out.quick else 3)
     table = [*rows(found), long_run(100 if out.quick else 1000, 0.5 if out.quick else 5.0)]
     out.write_csv(table)
     draw(out, found)

@@ -178,9 +178,10 @@ def main() -> None:
     while done == 1 or time.perf_counter() < end:
         begun = time.perf_counter()
         position = steps(count)
-        best = min(best, (time.perf_counter() - begun) / count)
-        done += count
-        count = max(1, min(1000, int(0.05 / best)))
+        spent = time.perf_counter() - begun
+        best, done = min(best, spent / count), done + count
+        if spent < 0.02:
+            count *= 2
     out = {
         "seconds": best,
         "first step": built,

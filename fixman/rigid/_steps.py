@@ -45,7 +45,10 @@ def soft(arm: SerialChain, share: float) -> SerialChain:
 
 def tables(arm: SerialChain, gravity: Array, share: float) -> tuple[Any, ...]:
     """Return ``chain`` and ``springs`` of the kernels, for a share of a step."""
-    other = soft(arm, share)
+    # The last is kept: a run in pieces would wait for it more than for its steps.
+    if arm._tables.get("motion", (None,))[0] != share:
+        arm._tables["motion"] = share, soft(arm, share)
+    other = arm._tables["motion"][1]
     both = [articulated_body._plan(each).table for each in (arm, other)]
     turning, armature = model.turning(arm).astype(float), arm.armature.copy()
     constants = gravity, armature, turning, other.armature - armature
