@@ -165,7 +165,7 @@ MUTANTS = [
     M("bluemoon", "bluemoon.py", "slope: Array = -mean_forces", "slope: Array = mean_forces",
       "test_bluemoon.py::test_the_bend_of_a_trimer"),
     M("bluemoon", "bluemoon.py", "-0.5 * np.log(Z)", "0.5 * np.log(Z)",
-      "test_bluemoon.py::test_multipliers_are_averages_over_momenta"),
+      "test_bluemoon.py::test_multipliers_from_elsewhere_are_weighted"),
     M("bluemoon", "bluemoon.py", "scaled = weights * error", "scaled = weights * error[:, None]",
       "test_bluemoon.py::test_integrals_of_cubics_are_exact_and_so_are_errors"),
     M("bluemoon", "coordinates.py", "(keys[:, 1] != keys[:, 2]) & ~diagonal",

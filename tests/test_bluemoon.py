@@ -311,6 +311,12 @@ def test_weights_lead_from_each_ensemble_to_each(rng):
         assert pytest.approx(np.exp(2.0 * (outer - inner)), rel=1e-12) == found.Z
 
 
+def test_multipliers_from_elsewhere_are_weighted():
+    found = bluemoon.from_multipliers([1.0, 2.0, 1.0, 2.0], [1.0, 4.0, 1.0, 4.0], 0.5, kT=2.0)
+    assert found.value == pytest.approx(1.0 + (1.0 + 0.5 * 2.0) / 1.5, rel=1e-14)
+    assert found.error > 0.0
+
+
 def test_exact_draws_of_a_flexible_angle(rng):
     # Lengths L with L² e^(−½k(L−1)²) about a bend that is held: frames of the stiff kind.
     kT, k, theta = 1.0, 6.0, 2.4
