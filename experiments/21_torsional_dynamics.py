@@ -4,10 +4,10 @@ Alanine dipeptide in implicit solvent, its bonds and angles flexible (2 fs, bond
 held), hard in the stiff ensemble, by Langevin dynamics and by hybrid Monte Carlo, and hard in the
 rigid ensemble.  The first two with hard angles must agree; rigid frames must be stiff ones
 reweighted by √det H^bb; what flexible angles do is not in either: energies over φ, with hard angles
-and relaxed, say how much that is.  Samples per force evaluation are
-dt over twice the correlation time of being helical.  Villin headpiece from OpenMM's own files: root
-mean square error of the energy over 1 ps against the time step, methyls, OH and NH₃⁺ turning or
-held, and with bonds to hydrogens alone held by OpenMM.
+and relaxed, say how much that is.  Samples per force evaluation are dt over twice the correlation
+time of being helical.  Villin headpiece from OpenMM's own files: root mean square error of the
+energy over 1 ps against the time step, methyls, OH and NH₃⁺ turning or held, and with bonds to
+hydrogens alone held by OpenMM.
 """
 
 from __future__ import annotations
