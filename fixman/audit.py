@@ -46,6 +46,7 @@ from fixman.io.samples import (
     few_of_a_kind,
     hard_names,
     meters,
+    thinned,
 )
 
 Floats = npt.NDArray[np.float64]
@@ -516,7 +517,7 @@ def audit(
         notes, frames, groups = (*groups.notes, *notes), groups.frames, groups.groups
     checked = [_checked(group, number, frames) for number, group in enumerate(groups)]
     found, remarks = meters(
-        checked, hard, looks=[group.x[evenly(len(group.x))] for group in checked]
+        checked, hard, looks=[thinned(group.x)[evenly(len(group.x))] for group in checked]
     )
     reports: dict[int, GroupReport] = {}
     for length in dict.fromkeys(len(_x(meter)) for meter in found):

@@ -192,8 +192,9 @@ def resolve(
     else:
         mask = hard_mask(hard, table, n * dim)
     over = lines.over(held, table, n * dim)
-    if x is None and not (word or by_kind):  # a mask
-        lines.refuse_over(mask, table, over)
+    if not (word or by_kind):  # a mask; angles that positions find straight are held in line
+        kept = over if x is None else [row for row in over if table.kinds[row] == TORSION]
+        lines.refuse_over(mask, table, kept)
     mask = mask.copy()
     mask[over] = False
     return table, rows, mask

@@ -139,7 +139,7 @@ def test_rings_with_a_straight_part_are_rigid(n, straight, rng):
         chain = fx.Chain.from_bonds(n, here, hard="torsional", straight=y, drop_redundant=y)
         assert len(chain.hard) == 3 * n - 6
         assert len(chain.straight) == straight - 2
-        assert abs(fx.logdet(chain, y) - dense_logdet(chain, y)) < 1e-9
+        assert abs(fx.logdet(chain, y) - dense_logdet(chain, y)) < 1e-11
         assert fx.Chain.from_json(chain.to_json()) == chain
 
 
@@ -183,6 +183,10 @@ def test_positions_in_the_plane_and_by_a_mask():
     mask = np.zeros(9, dtype=bool)
     mask[[3, 6, 7]] = True  # two lengths and the angle
     assert fx.Chain.linear(3, hard=mask, straight=line(1.0, 1.0)).straight == ((0, 1, 2),)
+    torsions = np.zeros(12, dtype=bool)
+    torsions[[7, 11]] = True
+    with pytest.raises(ValueError, match=r"torsion\(0, 1, 2, 3\) cannot be hard: straight=…"):
+        fx.Chain.linear(4, hard=torsions, straight=line(1.0, 1.0, 1.0))
     with pytest.raises(fx.FrameError, match="must be finite"):
         fx.Chain.linear(3, hard=mask, straight=np.nan * line(1.0, 1.0))
     with pytest.raises(fx.SingularConstraintError, match="coincide"):
@@ -266,6 +270,16 @@ def test_trajectories_tell_which_bends_are_straight(peer, rng, tmp_path, capsys)
     assert "held 1 straight bend in line" in out
     assert "spread of ½ ln det H^bb           0.000 kT" in out
     assert "verdict: nothing can vary" in out
+
+
+def test_many_copies_are_looked_at_in_part():
+    from fixman.io.samples import LOOKS, SEEN, thinned
+
+    for copies, n in ((1, 3), (10**5, 3), (10, 10**4), (1, 10**6)):
+        x = np.broadcast_to(np.zeros(3), (LOOKS, copies, n, 3))
+        kept = thinned(x).shape[1]
+        assert kept == copies or LOOKS * kept * n <= SEEN + LOOKS * n
+        assert kept >= 1
 
 
 @pytest.mark.parametrize("tail", [True, False])

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fixman import topology
 from fixman.io import formats
 from fixman.io.groups import Molecules
-from fixman.io.samples import evenly, sum_outwards
+from fixman.io.samples import evenly, sum_outwards, thinned
 from fixman.io.universe import AtomsError, reading
 
 try:
@@ -174,7 +174,7 @@ def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = No
 def positions_in_some(
     trajectory: Any, molecules: Sequence[Molecules], ids: npt.NDArray[np.int64] | None
 ) -> list[Floats]:
-    """Positions (frames, molecules, n, 3) of each kind in a few frames, evenly spread.
+    """Positions (..., n, 3) of each kind in a few frames, evenly spread.
 
     Frames that cannot be read are left to those who need them all.
     """
@@ -184,9 +184,9 @@ def positions_in_some(
         with contextlib.suppress(ValueError), reading(_file_of(trajectory)):
             now = trajectory[number]
             for x, one in zip(some, molecules, strict=True):
-                x.append(whole(now, one, ids))
+                x.append(thinned(whole(now, one, ids)).copy())
     trajectory[here]
-    shapes = [(-1, *one.atoms.shape, 3) for one in molecules]
+    shapes = [(-1, one.masses.size, 3) for one in molecules]
     return [np.array(x).reshape(shape) for x, shape in zip(some, shapes, strict=True)]
 
 

@@ -42,7 +42,7 @@ HELD_ANGLE = 0.02  # rad, torsions too
 # The softest springs of molecules: √(kT/k) of a bond, and of an angle.
 LOOSE_LENGTH, LOOSE_ANGLE = 0.1, 0.25
 FINEST = 1e-6  # nearer to constant than this is the rounding of single precision
-LOOKS = 25  # frames by which it is told which bends are straight
+LOOKS, SEEN = 25, 1 << 20  # frames and beads by which it is told which bends are straight
 ANGLE_EDGES = np.linspace(0.0, np.pi, 61)
 TORSION_EDGES = np.linspace(-np.pi, np.pi, 61)
 
@@ -274,6 +274,11 @@ def meters(
 def evenly(frames: int) -> Indices:
     """Numbers of up to `LOOKS` frames out of so many."""
     return np.unique(np.linspace(0, frames - 1, LOOKS).astype(np.intp))
+
+
+def thinned(x: Floats) -> Floats:
+    """Return some molecules of x (..., molecules, n, 3), in `LOOKS` frames `SEEN` beads or so."""
+    return x[..., :: 1 + LOOKS * x.shape[-3] * x.shape[-2] // SEEN, :, :]
 
 
 def hard_names(hard: str | Sequence[str]) -> tuple[str, ...]:
