@@ -106,7 +106,7 @@ def _torsional(arguments: argparse.Namespace) -> None:
     cli_arguments.say(f"{chain!r}, {turning} turn, on {molecule.platform}, seed {seed}")
     with cli_simulate.warnings_in_a_line(), naming(molecule.names):
         warnings.filterwarnings("ignore", "dt=.* is long")  # of free beads; ours is below
-        if arguments.method != "hmc" and arguments.dt > LONG * 1.000001:
+        if arguments.method != "hmc" and arguments.dt > LONG:
             warnings.warn(
                 f"--dt {arguments.dt:g} is long: above {LONG:g} ps energies drift",
                 RuntimeWarning,
