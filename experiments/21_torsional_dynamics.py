@@ -118,7 +118,7 @@ def hard(molecule: Molecule, stepper: Any, span: tuple[float, float], seed: int)
     frames = round(span[0] / (every * leaps * stepper.dt))
     run = fx.simulate(
         chain,
-        molecule.minimized(molecule.x),
+        molecule.minimized(molecule.x0),
         replace(stepper, potential=molecule),
         every * frames,
         every=every,
@@ -139,7 +139,7 @@ def flexible(molecule: Molecule, span: tuple[float, float], seed: int) -> Sample
     every, chain = round(FRAME / 0.002), molecule.chain()
     x = np.empty((round(span[0] / FRAME), REPLICAS, chain.n, 3))
     for replica in range(REPLICAS):
-        simulation.context.setPositions(molecule.minimized(molecule.x))
+        simulation.context.setPositions(molecule.minimized(molecule.x0))
         simulation.context.applyConstraints(1e-8)
         simulation.context.setVelocitiesToTemperature(300.0, seed + replica)
         for one in x[:, replica]:
@@ -213,7 +213,7 @@ def dipeptide(quick: bool) -> tuple[dict[str, Sampled], list[dict[str, Any]]]:
 def barriers(step: int) -> list[dict[str, Any]]:
     """Lowest energies over φ, all ψ tried, with hard angles and with everything else relaxed."""
     molecule = Molecule(DIPEPTIDE, FIELD, "Reference")
-    chain, x = molecule.chain(), molecule.minimized(molecule.x, 1.0)
+    chain, x = molecule.chain(), molecule.minimized(molecule.x0, 1.0)
     beads = [molecule.backbone[0][1][:4], molecule.backbone[0][1][1:]]
     turned = {frozenset(four[1:3]): k for k, four in enumerate(beads)}
     rows = np.zeros(2, dtype=int)
@@ -255,7 +255,7 @@ def villin() -> list[dict[str, Any]]:
     """Energy errors of villin against the time step."""
     file = Path(app.__file__).parent / "data" / "test.pdb"
     molecule = Molecule.prepare(file, FIELD, "CPU", drop_solvent=True)
-    start, rows = molecule.minimized(molecule.x), []
+    start, rows = molecule.minimized(molecule.x0), []
     for name, hold in (("all turn", ()), ("held", HELD)):
         chain = molecule.chain(hold)
         heat = fx.Langevin(0.006, kT=KT, friction=20.0, potential=molecule)
