@@ -3,10 +3,11 @@
 Alanine dipeptide in implicit solvent, its bonds and angles flexible (2 fs, bonds to hydrogens
 held), hard in the stiff ensemble, by Langevin dynamics and by hybrid Monte Carlo, and hard in the
 rigid ensemble.  The first two with hard angles must agree; rigid frames must be stiff ones
-reweighted by √det H^bb; what flexible angles do is not in either.  Samples per force evaluation are
-dt over twice the correlation time of being helical.  Villin headpiece from OpenMM's own files: root
-mean square error of the energy over 1 ps against the time step, methyls, OH and NH₃⁺ turning or
-held, and with bonds to hydrogens alone held by OpenMM.
+reweighted by √det H^bb; what flexible angles do is not in either: energies over φ, with hard angles
+and relaxed, say how much that is.  Samples per force evaluation are dt over twice the correlation
+time of being helical.  Villin headpiece from OpenMM's own files: root mean square error of the
+energy over 1 ps against the time step, methyls, OH and NH₃⁺ turning or held, and with bonds to
+hydrogens alone held by OpenMM.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ REPLICAS = 8
 LENGTHS = {"stiff": 900.0, "hybrid": 1500.0, "rigid": 900.0, "flexible": 320.0}  # ps a replica
 SETTLE, FRAME = 40.0, 0.3  # ps of them left out, and from frame to frame
 EDGES = np.radians(np.arange(-180, 181, 45))
+HELIX = np.radians([-135.0, 45.0])  # of ψ
 FINE = np.radians(np.arange(-180, 181, 15))
 ENOUGH = 10.0  # independent visits of a bin that is compared
 DTS = (0.002, 0.004, 0.006, 0.008, 0.01, 0.012, 0.016)  # ps
@@ -83,16 +85,30 @@ class Sampled(NamedTuple):
     @property
     def helical(self) -> np.ndarray:
         """1 where ψ is that of a helix."""
-        return np.asarray((self.psi > np.radians(-120.0)) & (self.psi < np.radians(45.0)), float)
+        return np.asarray((self.psi > HELIX[0]) & (self.psi < HELIX[1]), float)
 
     def shares(self, logs: np.ndarray | None = None) -> np.ndarray:
         """Share of each bin, its error and how many visits were independent (bins², 3)."""
         i, j = (np.digitize(angle, EDGES[1:-1]) for angle in (self.phi, self.psi))
-        place, found = i * (EDGES.size - 1) + j, []
-        for k in range((EDGES.size - 1) ** 2):
-            p, error = mean_with_error(1.0 * (place == k), log_weights=logs)
-            found.append((p, error, p * p * (1.0 - p) / error**2 if error else 0.0))
-        return np.array(found)
+        place = i * (EDGES.size - 1) + j
+        found = [mean_with_error(1.0 * (place == k), log_weights=logs)
+                 for k in range((EDGES.size - 1) ** 2)]  # fmt: skip
+        return with_basins(np.array(found), mean_with_error(self.helical, log_weights=logs))
+
+
+def with_basins(found: np.ndarray, helical: tuple[float, float]) -> np.ndarray:
+    """Share of each bin, its error and how many visits were independent (bins², 3).
+
+    All bins of a basin share the slow exchange with the other one, of which the autocorrelation of
+    a small bin does not know.
+    """
+    middles = 0.5 * (EDGES[1:] + EDGES[:-1])
+    inside = np.tile((middles > HELIX[0]) & (middles < HELIX[1]), middles.size)
+    basin = np.where(inside, helical[0], 1.0 - helical[0])
+    p, error = found.T
+    error = np.hypot(error, p * helical[1] / np.maximum(basin, 1e-9))
+    visits = np.divide(p * p * (1.0 - p), error**2, out=np.zeros_like(p), where=error > 0.0)
+    return np.stack([p, error, visits], axis=1)
 
 
 def hard(molecule: Molecule, stepper: Any, span: tuple[float, float], seed: int) -> Sampled:
@@ -102,7 +118,7 @@ def hard(molecule: Molecule, stepper: Any, span: tuple[float, float], seed: int)
     frames = round(span[0] / (every * leaps * stepper.dt))
     run = fx.simulate(
         chain,
-        molecule.minimized(molecule.x),
+        molecule.minimized(molecule.x0),
         replace(stepper, potential=molecule),
         every * frames,
         every=every,
@@ -123,7 +139,7 @@ def flexible(molecule: Molecule, span: tuple[float, float], seed: int) -> Sample
     every, chain = round(FRAME / 0.002), molecule.chain()
     x = np.empty((round(span[0] / FRAME), REPLICAS, chain.n, 3))
     for replica in range(REPLICAS):
-        simulation.context.setPositions(molecule.minimized(molecule.x))
+        simulation.context.setPositions(molecule.minimized(molecule.x0))
         simulation.context.applyConstraints(1e-8)
         simulation.context.setVelocitiesToTemperature(300.0, seed + replica)
         for one in x[:, replica]:
@@ -154,6 +170,17 @@ def compare(one: np.ndarray, two: np.ndarray) -> tuple[float, int]:
     return float(np.abs(sigma).max(initial=0.0)), int(both.sum())
 
 
+def compared(shares: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+    """Compare ensembles bin by bin."""
+    rows = []
+    for one, two in (("stiff", "hybrid"), ("rigid", "reweighted"), ("rigid", "stiff"),
+                     ("flexible", "stiff")):  # fmt: skip
+        sigma, bins = compare(shares[one], shares[two])
+        rows.append(_row("largest difference / sigma", f"{one}, {two}", "", "", sigma, 0.0, bins))
+        print(f"{one} and {two}: {sigma:.1f} σ at most in {bins} bins")
+    return rows
+
+
 def dipeptide(quick: bool) -> tuple[dict[str, Sampled], list[dict[str, Any]]]:
     """Sample alanine dipeptide every way, and compare."""
     molecule = Molecule(DIPEPTIDE, FIELD, "Reference")
@@ -171,11 +198,7 @@ def dipeptide(quick: bool) -> tuple[dict[str, Sampled], list[dict[str, Any]]]:
         ):
             middle = [f"{np.degrees(a):.1f}" for a in (i + EDGES[0] / -8, j + EDGES[0] / -8)]
             rows.append(_row("share", name, *middle, p, error, f"{visits:.0f}"))
-    for one, two in (("stiff", "hybrid"), ("rigid", "reweighted"), ("rigid", "stiff"),
-                     ("flexible", "stiff")):  # fmt: skip
-        sigma, bins = compare(shares[one], shares[two])
-        rows.append(_row("largest difference / sigma", f"{one}, {two}", "", "", sigma, 0.0, bins))
-        print(f"{one} and {two}: {sigma:.1f} σ at most in {bins} bins")
+    rows += compared(shares)
     for name, one in found.items():
         tau = correlation_time(one.helical) * one.forces
         helical = mean_with_error(one.helical)
@@ -187,11 +210,52 @@ def dipeptide(quick: bool) -> tuple[dict[str, Sampled], list[dict[str, Any]]]:
     return found, rows
 
 
+def barriers(step: int) -> list[dict[str, Any]]:
+    """Lowest energies over φ, all ψ tried, with hard angles and with everything else relaxed."""
+    molecule = Molecule(DIPEPTIDE, FIELD, "Reference")
+    chain, x = molecule.chain(), molecule.minimized(molecule.x0, 1.0)
+    beads = [molecule.backbone[0][1][:4], molecule.backbone[0][1][1:]]
+    turned = {frozenset(four[1:3]): k for k, four in enumerate(beads)}
+    rows = np.zeros(2, dtype=int)
+    for k in chain.soft:
+        row = chain.coordinates[k]
+        if row.kind == "torsion" and frozenset(row.beads[1:3]) in turned:
+            rows[turned[frozenset(row.beads[1:3])]] = k
+    angles = np.radians(np.arange(-180, 180, step))
+    grid = np.stack(np.meshgrid(angles, angles, indexing="ij"), axis=-1).reshape(-1, 2)
+    q = np.tile(chain.internal(x), (len(grid), 1))
+    q[:, rows] += grid - torsions(chain, x, beads)
+    places, shape = chain.cartesian(q), (angles.size, angles.size)
+    held = openmm.CustomTorsionForce("2500*min(d, 6.283185307-d)^2; d=abs(theta-at)")
+    held.addPerTorsionParameter("at")
+    for four in beads:
+        held.addTorsion(*four, [0.0])
+    system = openmm.XmlSerializer.clone(molecule.system)
+    system.addForce(held)
+    platform = openmm.Platform.getPlatformByName("Reference")
+    context = openmm.Context(system, openmm.VerletIntegrator(0.001), platform)
+    relaxed = []
+    for at, place in zip(grid, places, strict=True):
+        for k, four in enumerate(beads):
+            held.setTorsionParameters(k, *four, [float(at[k])])
+        held.updateParametersInContext(context)
+        context.setPositions(place)
+        openmm.LocalEnergyMinimizer.minimize(context, 5.0, 300)
+        relaxed.append(molecule.energy(_positions(context)))
+    found = []
+    for name, energy in (("hard", molecule.energy(places)), ("relaxed", np.array(relaxed))):
+        lowest = (energy - energy.min()).reshape(shape).min(axis=1) / KT
+        found += [_row("lowest energy over phi / kT", name, f"{np.degrees(phi):.0f}", "", value)
+                  for phi, value in zip(angles, lowest, strict=True)]  # fmt: skip
+        print(f"{name}: {lowest[angles.size // 2]:.1f} kT at φ = 0")
+    return found
+
+
 def villin() -> list[dict[str, Any]]:
     """Energy errors of villin against the time step."""
     file = Path(app.__file__).parent / "data" / "test.pdb"
     molecule = Molecule.prepare(file, FIELD, "CPU", drop_solvent=True)
-    start, rows = molecule.minimized(molecule.x), []
+    start, rows = molecule.minimized(molecule.x0), []
     for name, hold in (("all turn", ()), ("held", HELD)):
         chain = molecule.chain(hold)
         heat = fx.Langevin(0.006, kT=KT, friction=20.0, potential=molecule)
@@ -283,13 +347,15 @@ def _draw_errors(ax: Any, rows: list[dict[str, Any]]) -> None:
                   marker=plot.MARKERS[number], color=plot.PALETTE[number], label=name)  # fmt: skip
     ax.set_xlabel("dt (fs), villin")
     ax.set_ylabel("energy error (kJ/mol)")
-    ax.legend()
+    ax.legend(loc="lower right", handlelength=1.0, borderpad=0.0, borderaxespad=0.0)
+    ax.set_ylim(bottom=0.002)
 
 
 def main() -> None:
     out = Output.from_arguments(__file__, __doc__)
     warnings.filterwarnings("ignore", "dt=.* is long")  # of free atoms, which these are not
     found, rows = dipeptide(out.quick)
+    rows += barriers(45 if out.quick else 15)
     if not out.quick:
         rows += villin()
     out.write_csv(rows)

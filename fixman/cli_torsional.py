@@ -101,12 +101,12 @@ def _torsional(arguments: argparse.Namespace) -> None:
     )
     chain = molecule.chain(arguments.hold)
     stepper = _stepper(arguments, molecule, given)
-    x0 = molecule.minimized(molecule.x) if arguments.minimize else molecule.x
+    x0 = molecule.minimized(molecule.x0) if arguments.minimize else molecule.x0
     turning = chain.soft.size - 6
     cli_arguments.say(f"{chain!r}, {turning} turn, on {molecule.platform}, seed {seed}")
     with cli_simulate.warnings_in_a_line(), naming(molecule.names):
         warnings.filterwarnings("ignore", "dt=.* is long")  # of free beads; ours is below
-        if arguments.method != "hmc" and arguments.dt > LONG * 1.000001:
+        if arguments.method != "hmc" and arguments.dt > LONG:
             warnings.warn(
                 f"--dt {arguments.dt:g} is long: above {LONG:g} ps energies drift",
                 RuntimeWarning,

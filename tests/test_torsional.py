@@ -81,7 +81,7 @@ def test_phi_and_psi_are_those_of_mdanalysis(molecule, peer):
     from MDAnalysis.lib.distances import calc_dihedrals
 
     chain, observables = molecule.chain(), molecule.observables()
-    x = molecule.x + np.random.default_rng(1).normal(scale=0.02, size=(5, *molecule.x.shape))
+    x = molecule.x0 + np.random.default_rng(1).normal(scale=0.02, size=(5, *molecule.x0.shape))
     ((name, beads),) = molecule.backbone
     assert name == "ALA 2"
     assert [molecule.names[k] for k in beads] == [
@@ -94,9 +94,9 @@ def test_phi_and_psi_are_those_of_mdanalysis(molecule, peer):
 
 
 def test_minimum(molecule):
-    x = molecule.minimized(molecule.x)
+    x = molecule.minimized(molecule.x0)
     assert np.sqrt(np.mean(molecule.force(x) ** 2)) < 10.0
-    assert molecule.energy(x) < molecule.energy(molecule.x)
+    assert molecule.energy(x) < molecule.energy(molecule.x0)
 
 
 def test_errors_name_atoms(io):

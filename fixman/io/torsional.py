@@ -64,7 +64,7 @@ class Molecule(Forces):
         The System has no constraints.
     names : list of str
         ``"ALA 3 CB"``, one of each atom.
-    x : (n, 3)
+    x0 : (n, 3)
         Positions of the file in nm.
 
     Raises
@@ -81,7 +81,7 @@ class Molecule(Forces):
         self.names = [
             f"{atom.residue.name} {atom.residue.id} {atom.name}" for atom in self.topology.atoms()
         ]
-        self.x = np.array(read.positions.value_in_unit(unit.nanometer))
+        self.x0 = np.array(read.positions.value_in_unit(unit.nanometer))
         self._require_connected()
         self.system = _system(_field(self.forcefield), self.topology)
         super().__init__(self.system, platform)
@@ -189,7 +189,7 @@ class Molecule(Forces):
     @cached_property
     def rotatable(self) -> list[tuple[int, int]]:
         """Bonds that turn: neither terminal nor in a small ring nor one that closes a large one."""
-        parents, _ = topology.spanning_tree(len(self.x), self.bonds)
+        parents, _ = topology.spanning_tree(len(self.x0), self.bonds)
         near = self._neighbours
         return [
             (int(parent), child)

@@ -53,7 +53,7 @@ def test_phi_and_psi_are_those_of_quadrature(peer, method):
     from fixman.io.torsional import Molecule
 
     molecule = Molecule(TEXT, FIELD, "Reference")
-    chain, x = molecule.chain(["methyl", "peptide"]), molecule.minimized(molecule.x)
+    chain, x = molecule.chain(["methyl", "peptide"]), molecule.minimized(molecule.x0)
     options = {"kT": kT(HOT), "potential": molecule, "ensemble": "stiff"}
     stepper = {
         "hybrid": fx.HybridMonteCarlo(0.012, leaps=20, **options),
