@@ -639,21 +639,13 @@ def turns_freely(spin, a, row, work):
 
 
 @step
-def turns_geared(spin, a, row, work):
-    """Motion with that of a revolute joint with armature; its acceleration."""
-    ux, uy, vx, vy, vz, k = load6(work, row + 5, a[0])
-    held, let_go = load(work, row + 13, k), load(work, row + 14, k)
-    z = k - (ux * spin[0] + uy * spin[1]) - (vx * a[0] + vy * a[1] + vz * a[2])
-    return (spin[0], spin[1], z + held * spin[2]), a, z - let_go * spin[2]
+def held_back(z, carried, row, work):
+    """Motion along a joint's axis with its rotor, and the joint's acceleration, from ``z`` without.
 
-
-@step
-def slides_geared(spin, a, row, work):
-    """Motion with that of a prismatic joint with armature; its acceleration."""
-    ux, uy, uz, vx, vy, k = load6(work, row + 5, a[0])
-    held, let_go = load(work, row + 13, k), load(work, row + 14, k)
-    z = k - (ux * spin[0] + uy * spin[1] + uz * spin[2]) - (vx * a[0] + vy * a[1])
-    return spin, (a[0], a[1], z + held * a[2]), z - let_go * a[2]
+    ``carried``: the motion of the body before.
+    """
+    held, let_go = load(work, row + 13, z), load(work, row + 14, z)
+    return z + held * carried, z - let_go * carried
 
 
 @step
@@ -695,15 +687,12 @@ def rolls_freely(table, at, spin, a, work, row):
 
 
 @step
-def rolls_geared(table, at, spin, a, work, row):
-    """Motion with that of a spherical joint with armature; its acceleration."""
-    like = a[0]
-    E, r = load9(work, row, like), constants(table, at + PLACE)
-    a = plus(back(E, plus(a, outer(spin, r))), load3(work, row + 12, like))
-    carried = plus(back(E, spin), load3(work, row + 9, like))
-    free = minus(load3(work, row + 15, like), times(load9(work, row + 21, like), a))
-    spin = plus(free, times(load9(work, row + 36, like), carried))
-    return spin, a, back(matrix(table, at + TURN), minus(spin, carried))
+def rolls_held(table, at, before, spin, work, row):
+    """Turning of a body with the rotors of its ball joint, and the joint's, from that without."""
+    E = load9(work, row, spin[0])
+    carried = plus(back(E, before), load3(work, row + 9, spin[0]))
+    spin = plus(spin, times(load9(work, row + 36, spin[0]), carried))
+    return spin, back(matrix(table, at + TURN), minus(spin, carried))
 
 
 @step
@@ -744,16 +733,18 @@ def accelerations(table, qd, loads, frame, work, qdd, zero):
             if y != 0.0:
                 a = aside(spin, a, y)
             spin, a = hinge_accelerates(table, at, i, m + i, spin, a, row, work)
-            free = table[at + ARMATURE] == 0.0
             if kind == REVOLUTE:
-                if free:
-                    spin, a, acceleration = turns_freely(spin, a, row, work)
-                else:
-                    spin, a, acceleration = turns_geared(spin, a, row, work)
-            elif free:
-                spin, a, acceleration = slides_freely(spin, a, row, work)
+                before = spin[2]
+                spin, a, acceleration = turns_freely(spin, a, row, work)
+                if table[at + ARMATURE] != 0.0:
+                    z, acceleration = held_back(spin[2], before, row, work)
+                    spin = spin[0], spin[1], z
             else:
-                spin, a, acceleration = slides_geared(spin, a, row, work)
+                before = a[2]
+                spin, a, acceleration = slides_freely(spin, a, row, work)
+                if table[at + ARMATURE] != 0.0:
+                    z, acceleration = held_back(a[2], before, row, work)
+                    a = a[0], a[1], z
             put(qdd, first, nv, acceleration)
             total = total + 0.0 * acceleration
         elif kind == FREE:
@@ -764,10 +755,10 @@ def accelerations(table, qd, loads, frame, work, qdd, zero):
                 spin, a, six = floats_geared(table, seat, work, row, zero)
             total = total + answered(qdd, first, nv, six)
         else:
-            if table[at + ARMATURE] == 0.0:
-                spin, a, three = rolls_freely(table, seat, spin, a, work, row)
-            else:
-                spin, a, three = rolls_geared(table, seat, spin, a, work, row)
+            turning = spin
+            spin, a, three = rolls_freely(table, seat, spin, a, work, row)
+            if table[at + ARMATURE] != 0.0:
+                spin, three = rolls_held(table, seat, turning, spin, work, row)
             total = total + answered(qdd, first, nv, three)
     return above(1.0 + zero, total)
 
