@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fixman.kernels import rigid_closed as kernel
+from fixman.kernels import rigid_closed_tables as kernel
 from fixman.kernels.lanes import LANES
+from fixman.kernels.rigid_closed import only_states
 from fixman.rigid import articulated_body
 from fixman.rigid._linkage import Closure, Linkage
 
@@ -32,7 +33,7 @@ class Tables:
         self.plan = _integers(linkage, plans, starts)
         bits = np.append(self.plan, starts[-1]).view(np.float64)
         self.table = np.concatenate([*parts, bits])
-        self.states = kernel.only_states()
+        self.states = only_states()
 
 
 def _integers(linkage: Linkage, plans: list[Any], starts: list[int]) -> Any:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from fixman import _arrays
 from fixman._arrays import Array
 from fixman.errors import FrameError, SingularConstraintError
-from fixman.kernels import rigid_closed as kernel
+from fixman.kernels import rigid_closed_tables as kernel
 from fixman.kernels.articulated_body import DONE
 from fixman.rigid import articulated_body, kinematics
 from fixman.rigid._closure_tables import tables

@@ -26,9 +26,9 @@ from numpy.typing import ArrayLike
 from fixman import _arrays
 from fixman._arrays import Array
 from fixman.errors import ConstraintSolveError
-from fixman.kernels import rigid_closed as kernel
+from fixman.kernels import rigid_closed_tables as kernel
 from fixman.kernels.articulated_body import DONE
-from fixman.kernels.rigid_closed import CERTAIN, MOTION
+from fixman.kernels.rigid_closed_tables import CERTAIN, MOTION
 from fixman.rigid import _closures as closures
 from fixman.rigid import kinematics, model, partition, statistics
 from fixman.rigid._closure_torque import gradient
