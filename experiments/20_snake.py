@@ -111,8 +111,8 @@ def draw(out: Output, found: dict) -> None:
         upper, lower = fig.subplots(2, sharex=True)
         for (name, sizes), color in zip(found.items(), plot.PALETTE, strict=False):
             good = {n: result for n, result in sizes.items() if isinstance(result, dict)}
-            for axes, key, unit in ((upper, "seconds", 1.0), (lower, "megabytes", 1.0)):
-                values = [unit * result[key] for result in good.values()]
+            for axes, key in ((upper, "seconds"), (lower, "megabytes")):
+                values = [result[key] for result in good.values()]
                 axes.loglog(list(good), values, "o-", color=color, markersize=2.5, label=name)
                 if len(good) < len(sizes):
                     last = list(good)[-1]

@@ -26,7 +26,7 @@ from fixman._arrays import Array, Lead
 from fixman.errors import ConstraintSolveError, FrameError
 from fixman.kernels import rigid_motion as kernel
 from fixman.kernels.articulated_body import DONE
-from fixman.rigid import _closures, _steps, articulated_body, closed, kinematics, model
+from fixman.rigid import _closures, _steps, closed, kinematics, model
 from fixman.rigid._linkage import Linkage
 from fixman.rigid._steps import Torque
 from fixman.rigid.model import SerialChain
@@ -258,7 +258,6 @@ def _start(
     if isinstance(system, SerialChain):
         given = model.gate(system, q, rates, forces)
         given.require_finite()
-        articulated_body.pivots(system, given.batch(given.q))  # names what has none
         return _Given(system, given.q, given.qd, given.last, given.lead)
     x, v, f = _closures.arguments(system, q=q, qd=rates, tau=forces)
     lead = x.shape[:-1]
