@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from fixman.kernels import jit
 from fixman.kernels.articulated_body import DONE, NOT_USABLE
-from fixman.kernels.rigid_closed import (
-    DEPENDENT,
-    FACTS,
-    FACTS0,
-    HELD,
-    PIVOT,
-    comply,
-    factor_scaled,
-    look,
-    moved,
-    multipliers,
-    room,
-)
+from fixman.kernels.rigid_closed import comply, factor_scaled, look, moved, multipliers
+from fixman.kernels.rigid_closed_tables import DEPENDENT, FACTS, FACTS0, HELD, PIVOT, room
 
 GAP = 3  # where in the facts of a row
 

@@ -20,9 +20,10 @@ from numpy.typing import ArrayLike
 from fixman import _arrays
 from fixman._arrays import Array, Lead
 from fixman.errors import FrameError
-from fixman.kernels import rigid_closed, rigid_closed_motion
+from fixman.kernels import rigid_closed_motion
 from fixman.kernels import rigid_motion as kernel
 from fixman.kernels.articulated_body import DONE, NOT_USABLE
+from fixman.kernels.rigid_closed_tables import CERTAIN, DEPENDENT, MEMORY, RATE
 from fixman.rigid import _closure_tables, _closures, articulated_body, closed, joints, model
 from fixman.rigid._linkage import Linkage
 from fixman.rigid.model import SerialChain
@@ -192,7 +193,7 @@ class _Closures:
         self.turning = linkage._turning
         found = _closure_tables.tables(self.soft)
         self.tables = found.table, found.plan
-        memory = np.empty(found.plan[rigid_closed.MEMORY])
+        memory = np.empty(found.plan[MEMORY])
         wrenches = np.empty(6 * len(linkage.closures))
         self.room = np.zeros(linkage.nv), np.zeros(3), memory, wrenches
 
@@ -200,10 +201,10 @@ class _Closures:
         """Return rates at q, of the least energy, that close the gap at the end of a step."""
         out = np.empty(self.linkage.nv)
         gap = _closures.gaps(self.linkage, end)
-        for certain in (rigid_closed.CERTAIN, 0.0):
+        for certain in (CERTAIN, 0.0):
             given = *self.room, certain
             code = rigid_closed_motion.pull(*self.tables, q, gap / dt, given, out)
-            if code != rigid_closed.DEPENDENT:
+            if code != DEPENDENT:
                 break
             _closures.require_definite(self.soft, q, None)
         if code != DONE:
@@ -213,7 +214,7 @@ class _Closures:
     def hold(self, q: Array, v: Array) -> None:
         """Take the rates of gaps away, the second time for what rounding leaves."""
         for _ in range(2):
-            v += _closures.correction(self.linkage, q, v, rigid_closed.RATE)
+            v += _closures.correction(self.linkage, q, v, RATE)
 
     def euler(
         self, states: tuple[Array, Array], forces: Array, gravity: Array, dt: float
