@@ -394,7 +394,7 @@ def outward_pattern(table: Rows, hard: Index) -> HardPattern:
 
 
 def inward_pattern(table: Rows, hard: Index, rank: Index) -> HardPattern:
-    """Rows of a tree from the leaves to the root (theory.md section 5): bonds create no fill.
+    """Rows of a tree from the leaves to the root, which creates no fill (theory.md section 5).
 
     Those that reach the least far inwards come first, of these those that reach furthest out.
     ``rank (n,)`` numbers the beads from the root outwards.

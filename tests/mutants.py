@@ -60,7 +60,7 @@ MUTANTS = [
       "test_topology.py::test_the_factor_stays_sparse"),
     M("coordinates", "coordinates.py", "np.lexsort((-ranks.max(axis=1), -innermost))",
       "np.lexsort((-innermost, -ranks.max(axis=1)))",
-      "test_topology.py::test_trees_fill_less_than_in_the_order_of_minimum_degree"),
+      "test_topology.py::test_no_rows_of_a_tree_fill_anything_in"),
     M("coordinates", "coordinates.py", "(-kinds.astype(np.int64), outermost)",
       "(kinds.astype(np.int64), outermost)",
       "test_coordinates.py::test_hard_rows_of_a_linear_chain_stand_in_the_narrowest_band"),
