@@ -394,12 +394,15 @@ def outward_pattern(table: Rows, hard: Index) -> HardPattern:
 
 
 def inward_pattern(table: Rows, hard: Index, rank: Index) -> HardPattern:
-    """Bonds of a tree from the leaves to the root, which creates no fill (theory.md section 5).
+    """Rows of a tree from the leaves to the root, which creates no fill (theory.md section 5).
 
+    Those that reach the least far inwards come first, of these those that reach furthest out.
     ``rank (n,)`` numbers the beads from the root outwards.
     """
-    outermost = np.where(table.columns[hard] >= 0, rank[table.columns[hard]], -1).max(axis=1)
-    order = np.argsort(-outermost, kind="stable")
+    columns = table.columns[hard]
+    ranks = np.where(columns >= 0, rank[columns], -1)
+    innermost = np.where(columns >= 0, ranks, rank.size).min(axis=1)
+    order = np.lexsort((-ranks.max(axis=1), -innermost))
     return HardPattern(table.take(hard[order]), order)
 
 

@@ -96,7 +96,7 @@ class Layout:
         """Hard rows in factor order, and the pattern of H^bb (theory.md section 5)."""
         if self.linear:
             return coordinates.outward_pattern(self.rows, self.hard)
-        if self.extra or (self.hard_rows.kinds != LENGTH).any():
+        if self.extra:
             return coordinates.minimum_degree_pattern(self.rows, self.hard)
         return coordinates.inward_pattern(self.rows, self.hard, np.argsort(self.outwards))
 

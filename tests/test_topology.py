@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import fixman as fx
 import oracles
+from fixman.kernels.rows import LENGTH
 from oracles import Spec
 from strategies import BASES, seeds
 
@@ -321,6 +322,18 @@ def test_the_factor_stays_sparse(hard):
     assert fill(fx.Chain.ring(400)) < 3
     narrow = [fx.Chain.from_bonds(2 * n, ladder(n)) for n in (50, 400)]
     assert fill(narrow[1]) < 1.2 * fill(narrow[0])
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_no_rows_of_a_tree_fill_anything_in(base):
+    rng = np.random.default_rng(1)
+    backbone = np.arange(100)
+    hydrogens = np.append(backbone - 1, np.repeat(backbone, 2))
+    for parents in (hydrogens, random_parents(rng, 300, 4), random_parents(rng, 300, 300)):
+        rows = fx.Chain.branched(parents, base=base).layout.rows
+        hard = (rows.kinds >= LENGTH) & ~rows.external & (rng.random(900) < 0.7)
+        pattern = fx.Chain.branched(parents, base=base, hard=hard).layout.pattern
+        assert pattern.symbolic.nnz == np.unique(pattern.terms[:, 0]).size
 
 
 def test_extra_rows_are_hard_and_last():
