@@ -723,5 +723,6 @@ def test_no_frames_are_closed_to_none():
     assert closed.gap(linkage, none).shape == (0, 1)
     assert closed.forward_dynamics(linkage, none, none, none).qdd.shape == (0, 2)
     assert closed.project(linkage, none)[0].shape == (0, 2)
+    assert closed.thermal_rates(linkage, none).shape == (0, 2)
     for logdet in (closed.logdet_mass, closed.logdet_hard):
         assert logdet(linkage, none).shape == (0,)

@@ -16,7 +16,6 @@ because closures are further hard rows of Fixman's partition.
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -293,7 +292,7 @@ def thermal_rates(
         As `logdet_mass`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    scale = math.sqrt(_arrays.positive(kT, "kT"))
+    scale = np.sqrt(_arrays.positive(kT, "kT"))
     noise = scale * _arrays.generator(rng).standard_normal((*q.shape[:-1], linkage.nv))
     parts = []
     for c, arm, x, drawn in closures.chains(linkage, q, noise):
