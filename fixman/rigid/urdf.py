@@ -204,7 +204,8 @@ def _ends(joints: list[_Joint]) -> str:
     ends = _end_links(joints)
     if not ends:
         return "no joint moves"
-    before = [j.child for j in joints if j.kind != "fixed" and j.child not in ends]
+    known = set(ends)
+    before = [j.child for j in joints if j.kind != "fixed" and j.child not in known]
     also = f", as {_listed(before)}" if before else ""
     return f"chains end at {_listed(ends)}, or at a link before{also}"
 
