@@ -1,5 +1,6 @@
 """Closed chains: exact examples, dense KKT, determinants, projection, refusals."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.linalg import null_space
 from scipy.spatial.transform import Rotation
 
 from fixman.errors import ConstraintSolveError, FrameError, SingularConstraintError
-from fixman.rigid import SerialChain, articulated_body, closed, kinematics, partition
+from fixman.rigid import SerialChain, articulated_body, closed, kinematics, partition, statistics
 from fixman.rigid.closed import Closure, End, Linkage
 from oracles import error
 from rigid_cases import changed
@@ -19,6 +20,7 @@ from rigid_oracles import dense_chain, dense_closed, dense_system, random_q
 SEEDS = st.integers(0, 2**32 - 1)
 DOWN = (0.0, -9.81, 0.0)
 PIN = ("x", "y")
+TIPS = End(1, (1, 0, 0)), End(0, (1, 0, 0), chain=1)  # of the chains of `parallelogram`
 KINDS = ("weld", "ball", "hinge", "slide", ("x", "rx", "rz"), ("y", "z"), ("rx", "ry", "rz"))
 
 
@@ -32,9 +34,7 @@ def rods(*lengths, at=0.0):
 
 
 def parallelogram(kind=PIN):
-    return Linkage(
-        (rods(1, 1), rods(1, at=1.0)), Closure(End(1, (1, 0, 0)), End(0, (1, 0, 0), chain=1), kind)
-    )
+    return Linkage((rods(1, 1), rods(1, at=1.0)), Closure(*TIPS, kind))
 
 
 def cranks(angle, rate=0.0):
@@ -413,6 +413,60 @@ def test_batches_are_their_states():
         assert logdet(linkage, x)[1] == pytest.approx(logdet(linkage, x[1]), rel=1e-11)
 
 
+# --- statistics -----------------------------------------------------------------------------------
+
+
+def grasp():
+    """Return an arm of four joints that holds a free chain of three bodies, closed at q."""
+    rng = np.random.default_rng(4)
+    chains = SerialChain.random(4, 1), SerialChain.random(3, 2, free_base=True)
+    q = np.concatenate([random_q(arm, rng) for arm in chains])
+    return shut(chains, [("hinge", ((0, 3), (1, 2)))], q, rng), q
+
+
+def test_covariance_of_thermal_rates():
+    (linkage, q), kT, size = grasp(), 2.0, 40_000
+    rates = closed.thermal_rates(linkage, np.tile(q, (size, 1)), kT, rng=7)
+    M, _, A, _, _ = dense_system(linkage, q, np.zeros(linkage.nv))
+    Z = null_space(A)
+    V = kT * Z @ np.linalg.inv(Z.T @ M @ Z) @ Z.T
+    found, variances = rates.T @ rates / size, np.diag(V)
+    sigma = np.sqrt((np.outer(variances, variances) + V**2) / size)
+    assert np.abs((found - V) / sigma).max() < 4
+    assert np.abs(rates.mean(0) / np.sqrt(variances / size)).max() < 4
+    assert np.abs(rates @ A.T).max() <= 1e-11 * np.abs(rates).max()
+    open_chains = kT * np.linalg.inv(M)
+    assert np.abs((found - open_chains) / sigma).max() > 40  # closures matter
+
+
+def test_a_batch_of_thermal_rates_is_its_frames_in_turn():
+    linkage, q = grasp()
+    frames = np.stack([closed.project(linkage, q + 0.1 * k * np.eye(linkage.nq)[0])[0]
+                       for k in range(4)])  # fmt: skip
+    rng = np.random.default_rng(11)
+    alone = [closed.thermal_rates(linkage, frame, rng=rng) for frame in frames]
+    together = closed.thermal_rates(linkage, frames.reshape(2, 2, -1), rng=11)
+    assert together.shape == (2, 2, linkage.nv)
+    assert error(together.reshape(4, -1), np.stack(alone)) <= 1e-11
+
+
+def test_thermal_rates_refuse():
+    linkage, (q, _) = parallelogram(), cranks(0.5)
+    with pytest.raises(ValueError, match="kT must be positive"):
+        closed.thermal_rates(linkage, q, 0.0)
+    with pytest.raises(FrameError, match="q is nan at coordinate 1 in frame 1"):
+        closed.thermal_rates(linkage, [q, [0.0, np.nan, 0.0]])
+    with pytest.raises(SingularConstraintError, match="of closure 0"):
+        closed.thermal_rates(linkage, cranks(np.pi / 2)[0])
+    with pytest.raises(TypeError, match="linkage must be a Linkage, got SerialChain"):
+        closed.thermal_rates(linkage.chains[0], q[:2])
+    for function in (statistics.thermal_rates, statistics.fixman_torque, kinematics.frames):
+        with pytest.raises(TypeError, match=r"got Linkage: `rigid\.closed` has .*thermal_rates"):
+            function(linkage, q)
+    with pytest.raises(TypeError, match=r"got Linkage: .*`motion\.simulate` moves it"):
+        statistics.langevin(linkage, q, 0.01, 1)
+
+
 # --- refusals -------------------------------------------------------------------------------------
 
 
@@ -423,7 +477,7 @@ def test_batches_are_their_states():
         (parallelogram(("x", "y", "rx", "ry")), 40, r"r[xy] of closure 0"),
         (parallelogram(), 90, r"hold [xy] of closure 0"),
         (
-            Linkage(parallelogram().chains, parallelogram().closures * 2),
+            Linkage(parallelogram().chains, (Closure(*TIPS, PIN), Closure(*TIPS[::-1], PIN))),
             40,
             r"[xy] of closure [01], [xy] of closure [01] together",
         ),
@@ -435,6 +489,18 @@ def test_dependent_rows_are_named(linkage, angle, named):
         closed.forward_dynamics(linkage, q, qd, np.zeros(3), gravity=DOWN)
     with pytest.raises(SingularConstraintError, match=named):
         closed.logdet_mass(linkage, q)
+
+
+@pytest.mark.parametrize(("ratio", "named"), [(1e-12, r"by a factor of 1e\+12; or the"), (1.0, "")])
+def test_masses_that_hide_each_other_are_named(ratio, named):
+    """A row that the chains can follow and rounding loses, and one that they cannot."""
+    coupled = SerialChain.planar([1, 1], [1, ratio], [1 / 12, ratio / 12])
+    closure = parallelogram("ball" if ratio == 1.0 else PIN).closures
+    q = cranks(0.5)[0]
+    with pytest.raises(SingularConstraintError) as caught:
+        closed.logdet_mass(Linkage((coupled, rods(1, at=1.0)), closure), q)
+    assert bool(named) == ("differ" in str(caught.value))
+    assert re.search(named, str(caught.value))
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -537,6 +603,10 @@ def test_errors_name_the_chain():
         (lambda: Closure(0, 1, [1, 0, 0]), r"shape \(m, 3\)"),
         (lambda: Closure(0, 1, [[1, 0, np.nan]]), "finite"),
         (lambda: Linkage(rods(1), Closure(1, None)), "body 1 of 1"),
+        (
+            lambda: Linkage(rods(1), (Closure(0, None), Closure(None, 0), Closure(0, None))),
+            "closure 2 repeats closure 0",
+        ),
         (lambda: Linkage(rods(1), Closure(End(0, chain=1), None)), "chain 1 of 1"),
     ],
 )
@@ -563,6 +633,8 @@ def test_nouns_compare_and_hash():
     assert parallelogram() != parallelogram("ball")
     assert Closure(0, None, ("y", "x")) == Closure(0, None, ("x", "y"))
     assert (parallelogram().n, parallelogram().nq, parallelogram().held) == (3, 3, 2)
+    text = "<Linkage: 3 bodies in 2 chains, 1 closure, 2 of 3 rates held>"
+    assert repr(parallelogram()) == text
 
 
 @pytest.mark.slow
@@ -651,5 +723,6 @@ def test_no_frames_are_closed_to_none():
     assert closed.gap(linkage, none).shape == (0, 1)
     assert closed.forward_dynamics(linkage, none, none, none).qdd.shape == (0, 2)
     assert closed.project(linkage, none)[0].shape == (0, 2)
+    assert closed.thermal_rates(linkage, none).shape == (0, 2)
     for logdet in (closed.logdet_mass, closed.logdet_hard):
         assert logdet(linkage, none).shape == (0,)

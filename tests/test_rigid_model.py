@@ -3,6 +3,7 @@
 import pickle
 import tracemalloc
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,6 +48,24 @@ def stanford_arm():
 
 
 # --- the class -------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_type_checkers_take_numbers_for_rotors_and_springs(tmp_path):
+    """And know that they are arrays once the chain is made."""
+    api = pytest.importorskip("mypy.api")
+    code = tmp_path / "user.py"
+    code.write_text(
+        "from dataclasses import replace\n"
+        "from fixman.rigid import SerialChain\n"
+        "arm = replace(SerialChain.snake(2), armature=0.1, damping=None, stiffness=[1, 2])\n"
+        "arm.armature.sum()\n"
+        "replace(arm, damping=object())  # type: ignore[arg-type]\n"
+    )
+    root = Path(__file__).parents[1]
+    options = "--strict", "--config-file", str(root / "pyproject.toml"), "--cache-dir"
+    said, _, code_of_exit = api.run([*options, str(tmp_path / "cache"), str(code)])
+    assert code_of_exit == 0, said
 
 
 def test_sizes_and_content():

@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from fixman.rigid import SerialChain, articulated_body, composite_body, newton_euler, urdf
+from fixman.rigid import (
+    SerialChain,
+    articulated_body,
+    composite_body,
+    kinematics,
+    newton_euler,
+    statistics,
+    urdf,
+)
+from fixman.rigid.closed import Closure, Linkage
 from oracles import error
 from urdf_texts import joint, link, random_tree, robot
 
@@ -64,6 +73,21 @@ def test_a_path_is_all_that_a_chain_needs(tmp_path):
     for given in (path, str(path)):
         assert SerialChain.from_urdf(given, tip="left") == urdf.read(given, "left").chain
     assert SerialChain.from_urdf(path, tip="left").joints[-1] == "prismatic"
+
+
+def test_a_robot_is_no_chain_and_a_text_is_no_path(read):
+    found = read(robot(*ARM, *HAND), "left")
+    for function in (composite_body.inertia_matrix, kinematics.frames, statistics.thermal_rates):
+        with pytest.raises(TypeError, match=r"got Robot: use its \.chain"):
+            function(found, np.zeros(3))
+    with pytest.raises(
+        TypeError, match=r"chains must be of SerialChain, got Robot: use its \.chain"
+    ):
+        Linkage((found,), Closure(0, None))
+    for text in (robot(*ARM), "\n  " + robot(*ARM), "\ufeff<robot/>"):
+        with pytest.raises(ValueError, match="path must be that of a file, got the text") as caught:
+            SerialChain.from_urdf(text)
+        assert len(str(caught.value)) < 120
 
 
 @pytest.mark.parametrize("kind", ["revolute", "prismatic"])
@@ -284,7 +308,7 @@ MIMIC = '<mimic joint="right slide"/>'
         (
             robot(*ARM, *HAND),
             None,
-            "tip must name the last link: chains end at 'left', 'right', or",
+            "name the last link: chains end at 'left', 'right', or .* before, as 'upper', 'fore'",
         ),
         (robot(*ARM, *HAND), "base", "no joint on the way to link 'base' moves"),
         (robot(*ARM, *HAND), "leftt", "no link is called 'leftt': chains end at 'left', 'right'"),

@@ -24,6 +24,7 @@ from fixman.rigid.joints import passive_forces
 from fixman.rigid.kinematics import LOST
 
 AT_REST = np.zeros(3)  # gravity, and no forces
+UNEVEN = 1e8  # masses that may be why a row is `LOST`
 
 # --- arguments --------------------------------------------------------------------------------
 
@@ -206,11 +207,23 @@ def _dependent(linkage: Linkage, weak: Array, frame: Any) -> SingularConstraintE
     return SingularConstraintError(
         f"the closures cannot hold {_arrays.listed([_row(linkage, int(r)) for r in rows], 4)}"
         + together,
-        ": the bodies do not move there, or what holds them already is another closure.  Leave a "
-        'direction out of the kind, as ("x", "y") of a pin in the plane; or if other postures have '
-        "an answer, this one is singular",
+        f": {_uneven(linkage, rows)}the bodies do not move there, or what holds them already is "
+        'another closure.  Leave a direction out of the kind, as ("x", "y") of a pin in the plane; '
+        "or if other postures have an answer, this one is singular",
         frame=frame,
     )
+
+
+def _uneven(linkage: Linkage, rows: Any) -> str:
+    """Say so where masses may be why: how heavy bodies move is lost beside how light ones do."""
+    ends = [linkage._ends[2 * k + end] for k in linkage._of[rows] for end in (0, 1)]
+    joined = {end.chain for end in ends if end.body is not None}
+    masses = np.concatenate([linkage.chains[c].masses for c in joined])
+    masses = masses[masses > 0]
+    ratio = masses.max() / masses.min() if masses.size else 1.0
+    if ratio < UNEVEN:
+        return ""
+    return f"rounding hides how they move, for masses there differ by a factor of {ratio:.0e}; or "
 
 
 def named(linkage: Linkage, gap: Array) -> str:

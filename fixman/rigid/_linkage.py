@@ -164,7 +164,7 @@ def _unit_vectors(kind: Any) -> Own:
     return tuple(map(tuple, (rows / sizes[:, None]).tolist()))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Linkage:
     """Serial chains on one base, and what closes them.
 
@@ -188,9 +188,13 @@ class Linkage:
                 raise TypeError(f"{name} must be of {kind.__name__}, got {type(given).__name__}")
             items = tuple(items)
             if not items or not all(isinstance(item, kind) for item in items):
-                found = ", ".join(type(item).__name__ for item in items) or "none"
+                found = ", ".join(map(model.other, items)) or "none"
                 raise TypeError(f"{name} must be of {kind.__name__}, got {found}")
             object.__setattr__(self, name, items)
+        seen: dict[Closure, int] = {}
+        for k, closure in enumerate(self.closures):
+            if (first := seen.setdefault(closure, k)) < k:
+                raise ValueError(f"closure {k} repeats closure {first}: leave it out")
         for k, end in enumerate(self._ends):
             if end.body is None:
                 continue
@@ -200,6 +204,18 @@ class Linkage:
             if end.body >= self.chains[end.chain].n:
                 n = self.chains[end.chain].n
                 raise ValueError(f"closure {k // 2} is on body {end.body} of {n}, counted from 0")
+
+    def __repr__(self) -> str:
+        """``<Linkage: 3 bodies in 2 chains, 1 closure, 2 of 3 rates held>``."""
+        bodies, chains, closures = (
+            f"{count} {one if count == 1 else many}"
+            for count, one, many in (
+                (self.n, "body", "bodies"),
+                (len(self.chains), "chain", "chains"),
+                (len(self.closures), "closure", "closures"),
+            )
+        )
+        return f"<Linkage: {bodies} in {chains}, {closures}, {self.held} of {self.nv} rates held>"
 
     @property
     def n(self) -> int:

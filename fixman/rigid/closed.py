@@ -47,6 +47,7 @@ __all__ = [
     "logdet_hard",
     "logdet_mass",
     "project",
+    "thermal_rates",
 ]
 
 _FLOAT64 = np.dtype(np.float64)
@@ -251,9 +252,53 @@ def project(
             f" and does not close in {ROUNDS} rounds: perhaps no posture near q closes it",
             frame=_arrays.frame_index(frame, far.shape),
         )
+    return q.copy(), _closing(linkage, q, qd)
+
+
+def _closing(linkage: Linkage, q: Array, qd: Array) -> Array:
+    """Rates without ℳ⁻¹ Aᵀ Λ A θ̇, which would open closures."""
     for _ in range(2):  # the second time for what rounding leaves
         qd = qd + closures.correction(linkage, q, qd, kernel.RATE)
-    return q.copy(), qd
+    return qd
+
+
+def thermal_rates(
+    linkage: Linkage,
+    q: ArrayLike,
+    kT: float = 1.0,
+    rng: int | np.random.Generator | None = None,
+) -> Array:
+    """Draw rates that close from the Maxwell–Boltzmann distribution.
+
+    Those of the open chains less ℳ⁻¹ Aᵀ Λ A θ̇: normal, of covariance kT (ℳ⁻¹ − ℳ⁻¹ Aᵀ Λ A ℳ⁻¹).
+
+    Parameters
+    ----------
+    linkage : Linkage
+    q : (..., nq)
+        Closed: not looked at.
+    kT : float
+    rng : int, Generator or None
+        One stream for the whole batch, as in `statistics.thermal_rates`: frame after frame.
+
+    Returns
+    -------
+    ndarray (..., nv)
+        O(n m + m³) a frame, m directions held.
+
+    Raises
+    ------
+    SingularConstraintError, ValueError
+        As `logdet_mass`.
+    """
+    (q,) = closures.arguments(linkage, q=q)
+    scale = np.sqrt(_arrays.positive(kT, "kT"))
+    noise = scale * _arrays.generator(rng).standard_normal((*q.shape[:-1], linkage.nv))
+    parts = []
+    for c, arm, x, drawn in closures.chains(linkage, q, noise):
+        with closures.in_chain(linkage, c):
+            parts.append(statistics.smoothed(model.posture(arm, x), drawn))
+    return _closing(linkage, q, np.concatenate(parts, axis=-1))
 
 
 def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:

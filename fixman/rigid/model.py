@@ -25,7 +25,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from importlib import import_module
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,6 +50,13 @@ UNIT = 2e-6 - 1e-14
 ROUNDED = 0.01
 
 Index = NDArray[np.int64]
+
+
+class _Optional(Protocol):
+    """Type of a field that may be given as numbers or left out, and is an array once it is made."""
+
+    def __get__(self, instance: object, owner: type | None = None) -> Array: ...
+    def __set__(self, instance: object, value: ArrayLike | None) -> None: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,10 +99,10 @@ class SerialChain(Constructors):
     masses: Array
     centres: Array
     inertias: Array
-    armature: Array = None  # type: ignore[assignment]  # as in `damping`, (nv,) once it is made
-    damping: Array = None  # type: ignore[assignment]
-    stiffness: Array = None  # type: ignore[assignment]
-    rest: Array = None  # type: ignore[assignment]
+    armature: _Optional = None  # type: ignore[assignment]
+    damping: _Optional = None  # type: ignore[assignment]
+    stiffness: _Optional = None  # type: ignore[assignment]
+    rest: _Optional = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         joints = named(self.joints)
@@ -338,7 +345,20 @@ def _locked(array: Index) -> Index:
 def require_arm(arm: SerialChain) -> None:
     """Refuse anything but a `SerialChain`, swapped arguments first of all."""
     if not isinstance(arm, SerialChain):
-        raise TypeError(f"arm must be a fixman.rigid.SerialChain, got {type(arm).__name__}")
+        raise TypeError(f"arm must be a fixman.rigid.SerialChain, got {other(arm)}")
+
+
+def other(thing: Any) -> str:
+    """Say what is given for a `SerialChain`, and what there is for it."""
+    name = type(thing).__name__
+    if isinstance(getattr(thing, "chain", None), SerialChain):
+        return f"{name}: use its .chain"
+    if isinstance(getattr(thing, "chains", None), tuple):
+        return (
+            f"{name}: `rigid.closed` has dynamics, thermal_rates and fixman_torque of a linkage, "
+            "`motion.simulate` moves it, and .chains has its chains"
+        )
+    return name
 
 
 class Given(NamedTuple):

@@ -69,8 +69,13 @@ def thermal_rates(
     """
     given = model.posture(arm, q)
     scale = math.sqrt(_arrays.positive(kT, "kT"))
-    out = scale * _arrays.generator(rng).standard_normal((given.q.shape[0], arm.nv))
-    bad = kernels.thermal_frames(arm._kinds, arm._table, given.q, out)
+    return smoothed(given, scale * _arrays.generator(rng).standard_normal((*given.lead, arm.nv)))
+
+
+def smoothed(given: model.Given, noise: Array) -> Array:
+    """Return the rates (..., nv), of covariance ℳ⁻¹, that white noise becomes: in its place."""
+    out = np.ascontiguousarray(noise).reshape(-1, given.arm.nv)
+    bad = kernels.thermal_frames(given.arm._kinds, given.arm._table, given.q, out)
     given.require_answer(bad, "rates")
     return given.batch(out)
 
@@ -186,8 +191,11 @@ def langevin(
     Raises
     ------
     ValueError
-        As `thermal_rates`; also if numbers overflow or a joint turns by more than a full turn in a
-        step, because dt is too long; and for a chain with damping.
+        As `thermal_rates`; for a chain with damping, which `dataclasses.replace(arm, damping=0)`
+        takes away; for what ``torque`` returns, if it has another shape or is not finite.
+    FrameError
+        If numbers overflow or a joint turns by more than a full turn in a step, because dt is too
+        long.  It is a `ValueError` too, and names step and replica.
     SingularConstraintError
         As `thermal_rates`.
 

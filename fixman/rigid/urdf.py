@@ -119,6 +119,8 @@ def read(path: str | PathLike[str], tip: str | None = None) -> Robot:
     OSError
         Where the file cannot be read.
     """
+    if isinstance(path, str) and path.lstrip("\ufeff \t\r\n").startswith("<"):
+        raise ValueError(f"path must be that of a file, got the text of one: {path!r:.40}")
     path = _arrays.path(path, "path")
     if tip is not None and not isinstance(tip, str):
         raise TypeError(f"tip must be the name of a link, got {tip!r:.80}")
@@ -200,7 +202,12 @@ def _end_links(joints: list[_Joint]) -> list[str]:
 
 def _ends(joints: list[_Joint]) -> str:
     ends = _end_links(joints)
-    return f"chains end at {_listed(ends)}, or at a link before" if ends else "no joint moves"
+    if not ends:
+        return "no joint moves"
+    known = set(ends)
+    before = [j.child for j in joints if j.kind != "fixed" and j.child not in known]
+    also = f", as {_listed(before)}" if before else ""
+    return f"chains end at {_listed(ends)}, or at a link before{also}"
 
 
 def _only_end(joints: list[_Joint]) -> str:
