@@ -208,11 +208,10 @@ def test_what_flags_say(run, given, message):
 
 def test_files_that_will_not_do(run, tmp_path):
     assert "error: no such file: no.pdb" in run("torsional", "no.pdb", *SHORT, "--out", "r")[2]
-    (tmp_path / "bad.pdb").write_text("nothing\n", encoding="utf-8")
-    assert (
-        "bad.pdb cannot be read as a PDB file, or holds no atom"
-        in run("torsional", "bad.pdb", *SHORT, "--out", "r")[2]
-    )
+    for content in (b"nothing\n", b"\xbe\x00\xff"):
+        (tmp_path / "bad.pdb").write_bytes(content)
+        error = run("torsional", "bad.pdb", *SHORT, "--out", "r")[2]
+        assert error.endswith("bad.pdb cannot be read as a PDB file, or holds no atom\n")
     (tmp_path / "wet.pdb").write_text(TEXT.replace("END\n", WATER), encoding="utf-8")
     error = run("torsional", "wet.pdb", *SHORT, "--out", "r")[2]
     assert "HOH 4 O and 2 further atoms are not bonded to ACE 1 H1" in error

@@ -124,7 +124,8 @@ class Molecule(Forces):
         path, forcefield = _arrays.path(path, "path"), _words(forcefield)
         if not path.is_file():
             raise FileNotFoundError(f"no such file: {path}")
-        read = _read(str(path), str(path))
+        with path.open(encoding="utf-8") as file:
+            read = _read(file, str(path))
         modeller = app.Modeller(read.topology, read.positions)
         if drop_solvent:
             modeller.deleteWater()
@@ -344,9 +345,8 @@ def _read(source: Any, shown: str) -> Any:
             warnings.simplefilter("ignore")
             return app.PDBFile(source)
     except Exception as error:  # whatever a file that is no PDB makes of the reader
-        raise ValueError(
-            f"{shown} cannot be read as a PDB file, or holds no atom ({error})"
-        ) from None
+        why = f": {error}" if type(error) is ValueError else ""  # what others say helps nobody
+        raise ValueError(f"{shown} cannot be read as a PDB file, or holds no atom{why}") from None
 
 
 def _written(given: Any, positions: Any) -> str:
