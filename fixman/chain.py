@@ -512,7 +512,13 @@ class Chain:
 def require_chain(chain: Chain) -> None:
     """Refuse anything but a `Chain`, swapped arguments first of all."""
     if not isinstance(chain, Chain):
-        raise TypeError(f"chain must be a fixman.Chain, got {type(chain).__name__}")
+        got = type(chain).__name__
+        if isinstance(chain, list):
+            got = (
+                "a list, as of (particles, Chain), which chain() of several molecules returns: "
+                "take one"
+            )
+        raise TypeError(f"chain must be a fixman.Chain, got {got}")
 
 
 def single(chain: Chain, x: ArrayLike) -> Array:

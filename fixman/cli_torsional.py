@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
     "hmc": ("HybridMonteCarlo", ("ensemble", "leaps")),
 }
 FRICTION = 5.0  # 1/ps
+FEMTO = 0.1  # ps, from which a time step must have been meant in fs
 LONG = 0.01  # ps, above which energies drift: docs/torsional.md has the table
 
 
@@ -43,8 +45,8 @@ def add_command(commands: Any) -> None:
     add("--drop-solvent", action="store_true", help="leave water and ions out")
     minimum = "go to a minimum of the energy first, which sets bonds and angles"
     add("--minimize", action="store_true", help=minimum)
-    held = "torsions that are hard too: one or more of methyl,hydroxyl,ammonium,peptide"
-    add("--hold", type=_words, default=(), metavar="WORDS", help=f"{held} (default: none)")
+    held = "torsions that are hard too: one or more of methyl, hydroxyl, ammonium, peptide"
+    add("--hold", nargs="+", default=(), metavar="WORD", help=f"{held} (default: none)")
     _add_dynamics(torsional)
     _add_run(torsional)
     torsional.set_defaults(run=_torsional)
@@ -81,15 +83,14 @@ def _add_run(torsional: argparse.ArgumentParser) -> None:
     add("--quiet", action="store_true", help="no progress bar")
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(","))
-
-
 def _torsional(arguments: argparse.Namespace) -> None:
-    from fixman import simulation, writer
+    from fixman import dynamics, simulation, writer
     from fixman.io.torsional import Molecule, naming
 
     writer.require_free(arguments.out, arguments.overwrite)
+    if arguments.dt >= FEMTO:
+        fs = f"{arguments.dt:g} fs is {arguments.dt / 1000:g}"
+        raise ValueError(f"--dt is in ps, got {arguments.dt:g}: {fs}")
     given = _given(arguments)
     seed, steps = cli_arguments.seed(arguments), _steps(arguments)
     molecule = Molecule.prepare(
@@ -99,12 +100,14 @@ def _torsional(arguments: argparse.Namespace) -> None:
         add_hydrogens=arguments.add_hydrogens,
         drop_solvent=arguments.drop_solvent,
     )
-    chain = molecule.chain(arguments.hold)
+    chain = molecule.chain(re.findall(r"[^\s,]+", " ".join(arguments.hold)))
     stepper = _stepper(arguments, molecule, given)
     x0 = molecule.minimized(molecule.x0) if arguments.minimize else molecule.x0
-    turning = chain.soft.size - 6
+    turning = max(0, 3 * chain.n - 6 - chain.hard.size)  # a straight molecule has five of its own
     cli_arguments.say(f"{chain!r}, {turning} turn, on {molecule.platform}, seed {seed}")
     with cli_simulate.warnings_in_a_line(), naming(molecule.names):
+        if chain.straight:
+            x0 = dynamics.project(chain, x0, chain.hard_values(x0))
         warnings.filterwarnings("ignore", "dt=.* is long")  # of free beads; ours is below
         if arguments.method != "hmc" and arguments.dt > LONG:
             warnings.warn(
@@ -148,6 +151,9 @@ def _steps(arguments: argparse.Namespace) -> int:
         return int(arguments.steps)
     if not (arguments.time > 0.0 and arguments.dt > 0.0):
         raise ValueError(f"--time and --dt must be positive, got {arguments.time}, {arguments.dt}")
+    if arguments.time < arguments.dt:
+        given = f"got {arguments.time:g} and {arguments.dt:g} ps"
+        raise ValueError(f"--time must be at least a step of --dt, {given}")
     steps = arguments.time / arguments.dt
     unit = arguments.every or 10 ** max(0, len(str(int(steps))) - 3)
     return int(max(1, round(steps / unit)) * unit)

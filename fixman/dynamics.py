@@ -16,6 +16,7 @@ from fixman.kernels import charts, jointed_motion, motion, projection
 from fixman.kernels.banded import SMALLEST_PIVOT
 from fixman.kernels.rows import LENGTH, STRAIGHT_Y
 from fixman.layout import Layout
+from fixman.lines import NEARLY
 from fixman.partition import nearest_dependence, raise_failure
 from fixman.wilson import velocity_terms
 
@@ -271,7 +272,8 @@ def project(
     x : (..., n, dim)
     targets : (..., n_hard), or one number for all
         In the order of ``chain.hard``; ``chain.hard_values(x)`` are those of x.  Those of straight
-        bends are 0, whatever one number says.
+        bends are 0: what one number says of them is left out, and so are values up to 0.25 rad,
+        as ``hard_values`` of nearly straight bends has.
     v : (..., n, dim), optional
 
     Returns
@@ -299,6 +301,7 @@ def project(
     if np.ndim(targets) == 0:
         targets = np.where(straight, 0.0, _arrays.real(targets, (), "targets"))
     goal = _arrays.real(targets, (hard,), "targets", "hard coordinate")
+    goal = np.where(straight & (np.abs(goal) <= NEARLY), 0.0, goal)
     speed = x0 if v is None else _arrays.real(v, tail, "v")
     lead = _arrays.common_lead(x0.shape[:-2], goal.shape[:-1], speed.shape[:-2])
     x0 = _arrays.spread(x0, lead, tail)
@@ -347,10 +350,10 @@ def _require_targets(chain: Chain, goal: Array, lead: Lead) -> None:
             coordinates=[length],
         )
     bends = np.abs(goal[..., rows.kinds >= STRAIGHT_Y]).max(initial=0.0)
-    if bends > SMALLEST_BEND:
+    if bends:
         raise ValueError(
-            f"targets of straight bends are 0, got {bends:.3g}: one number for all targets leaves "
-            "them out"
+            f"targets of straight bends are 0, got {bends:.3g}: what is up to {NEARLY:g} rad from "
+            "straight counts as 0, and this is further"
         )
 
 

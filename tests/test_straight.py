@@ -202,6 +202,11 @@ def test_targets_of_straight_bends_are_zero(rng):
     bent = x + 0.05 * rng.normal(size=x.shape)
     near = fx.project(RODS, bent, 1.0)
     assert np.abs(RODS.hard_values(near)[4:]).max() < 1e-14
+    nearly = x + 0.02 * rng.normal(size=x.shape)
+    own = RODS.hard_values(nearly)
+    assert 1e-3 < np.abs(own[4:]).max() < 0.25
+    kept = RODS.hard_values(fx.project(RODS, nearly, own))
+    assert kept == pytest.approx(np.append(own[:4], np.zeros(4)), abs=1e-12)
     with pytest.raises(ValueError, match="targets of straight bends are 0"):
         fx.project(RODS, bent, np.ones(8))
     with pytest.raises(fx.SingularConstraintError, match="not straight in x0") as caught:

@@ -111,6 +111,13 @@ def test_errors_name_atoms(io):
         assert caught.value.beads == (1,)
 
 
+def test_one_word_is_a_word(io, molecule):
+    assert molecule.chain("methyl") == molecule.chain(["methyl"])
+    assert io.Molecule(TEXT, FIELD, "reference").platform == "Reference"
+    with pytest.raises(ValueError, match=r"did you mean amber99\.xyz\.xml\?"):
+        io.Molecule(TEXT, "amber99.xyz")
+
+
 # --- runs ---------------------------------------------------------------------------------------
 
 
@@ -182,9 +189,13 @@ def test_other_force_fields_are_noticed(run, io):
         (["--leaps", "5"], "error: --leaps is for --method hmc"),
         (["--method", "newton", "--ensemble", "rigid"], "--ensemble is for --method langevin or"),
         (["--hold", "methyl,wings"], "error: cannot hold 'wings': choose among methyl"),
+        (["--hold", "methyl", "omega"], "methyl, hydroxyl, ammonium, peptide, such as peptide"),
+        (["--hold", "metyl"], "such as methyl"),
+        (["--dt", "8"], "error: --dt is in ps, got 8: 8 fs is 0.008"),
         (["--temperature", "-3"], "error: --temperature must be positive, got -3.0"),
         (["--platform", "Abacus"], "error: platform must be one of Reference"),
         (["--forcefield", "none.xml"], "error: force field none.xml: "),
+        (["--forcefield", "amber99sbildn"], "did you mean amber99sbildn.xml?"),
         (["--forcefield", "amber99_obc.xml"], "error: "),
     ],
 )
@@ -197,11 +208,10 @@ def test_what_flags_say(run, given, message):
 
 def test_files_that_will_not_do(run, tmp_path):
     assert "error: no such file: no.pdb" in run("torsional", "no.pdb", *SHORT, "--out", "r")[2]
-    (tmp_path / "bad.pdb").write_text("nothing\n", encoding="utf-8")
-    assert (
-        "bad.pdb cannot be read as a PDB file, or holds no atom"
-        in run("torsional", "bad.pdb", *SHORT, "--out", "r")[2]
-    )
+    for content in (b"nothing\n", b"\xbe\x00\xff"):
+        (tmp_path / "bad.pdb").write_bytes(content)
+        error = run("torsional", "bad.pdb", *SHORT, "--out", "r")[2]
+        assert error.endswith("bad.pdb cannot be read as a PDB file, or holds no atom\n")
     (tmp_path / "wet.pdb").write_text(TEXT.replace("END\n", WATER), encoding="utf-8")
     error = run("torsional", "wet.pdb", *SHORT, "--out", "r")[2]
     assert "HOH 4 O and 2 further atoms are not bonded to ACE 1 H1" in error
@@ -209,9 +219,151 @@ def test_files_that_will_not_do(run, tmp_path):
     assert run("torsional", "wet.pdb", *SHORT, "--drop-solvent", "--out", "dry")[0] == 0
     bare = "".join(line for line in TEXT.splitlines(True) if " H" not in line[12:15])
     (tmp_path / "bare.pdb").write_text(bare, encoding="utf-8")
-    assert "(--add-hydrogens adds" in run("torsional", "bare.pdb", *SHORT, "--out", "r")[2]
+    error = run("torsional", "bare.pdb", *SHORT, "--out", "r")[2]
+    assert "(--add-hydrogens adds" in error
+    assert "Modeller" not in error
     assert run("torsional", "bare.pdb", *SHORT, "--add-hydrogens", "--out", "r")[0] == 0
     assert fx.load_run("r").chain.n == 22
+
+
+def written(tmp_path, name, atoms, more=""):
+    """Write rows (chain, residue, number, atom, element, x) as a PDB file."""
+    lines = [
+        f"ATOM  {k + 1:5d}  {atom:<3s} {residue} {strand}{number:4d}    "
+        + "".join(f"{a:8.3f}" for a in x)
+        + f"  1.00  0.00          {element:>2s}"
+        for k, (strand, residue, number, atom, element, x) in enumerate(atoms)
+    ]
+    text = "\n".join([*lines, *more.splitlines(), "END", ""])
+    (tmp_path / name).write_text(text, encoding="utf-8")
+
+
+NITRILE = """\
+<ForceField><AtomTypes>
+<Type name="C" class="C" element="C" mass="12.011"/>
+<Type name="Y" class="Y" element="C" mass="12.011"/>
+<Type name="N" class="N" element="N" mass="14.007"/>
+<Type name="H" class="H" element="H" mass="1.008"/></AtomTypes>
+<Residues><Residue name="PRN"><Atom name="C1" type="C"/><Atom name="C2" type="C"/>
+<Atom name="C3" type="Y"/><Atom name="N" type="N"/><Atom name="H1" type="H"/>
+<Atom name="H2" type="H"/><Atom name="H3" type="H"/><Atom name="H4" type="H"/>
+<Atom name="H5" type="H"/><Bond from="0" to="1"/><Bond from="1" to="2"/><Bond from="2" to="3"/>
+<Bond from="0" to="4"/><Bond from="0" to="5"/><Bond from="0" to="6"/><Bond from="1" to="7"/>
+<Bond from="1" to="8"/></Residue></Residues>
+<HarmonicBondForce><Bond class1="C" class2="C" length="0.153" k="250000"/>
+<Bond class1="C" class2="Y" length="0.147" k="250000"/>
+<Bond class1="Y" class2="N" length="0.116" k="500000"/>
+<Bond class1="C" class2="H" length="0.109" k="280000"/></HarmonicBondForce>
+<HarmonicAngleForce><Angle class1="H" class2="C" class3="" angle="1.911" k="300"/>
+<Angle class1="C" class2="C" class3="Y" angle="1.95" k="500"/>
+<Angle class1="C" class2="Y" class3="N" angle="3.14159265" k="400"/></HarmonicAngleForce>
+<PeriodicTorsionForce><Proper class1="" class2="C" class3="C" class4="" periodicity1="3"
+ phase1="0" k1="0.6"/></PeriodicTorsionForce></ForceField>
+"""
+PROPIONITRILE = [
+    ("A", "PRN", 1, name, name[0], x)
+    for name, x in (
+        ("C1", (0.0, 0.0, 0.0)), ("C2", (1.53, 0.0, 0.0)), ("C3", (2.05, 1.375, 0.0)),
+        ("N", (2.46, 2.46, 0.02)), ("H1", (-0.36, 1.03, 0.0)), ("H2", (-0.36, -0.51, 0.89)),
+        ("H3", (-0.36, -0.51, -0.89)), ("H4", (1.89, -0.51, 0.89)), ("H5", (1.89, -0.51, -0.89)),
+    )
+]  # fmt: skip
+NITRILE_BONDS = "CONECT    1    2    5    6    7\nCONECT    2    3    8    9\nCONECT    3    4\n"
+
+
+@pytest.mark.parametrize("minimize", [[], ["--minimize"]])
+def test_a_nitrile_is_held_straight(run, tmp_path, io, minimize):
+    written(tmp_path, "nitrile.pdb", PROPIONITRILE, NITRILE_BONDS)
+    (tmp_path / "nitrile.xml").write_text(NITRILE, encoding="utf-8")
+    usual = ("--temperature", "300", "--platform", "cpu", "--steps", "20", "--seed", "1")
+    given = ("--forcefield", "nitrile.xml", *usual, "--every", "10", *minimize, "--out", "run")
+    code, out, err = run("torsional", "nitrile.pdb", *given)
+    assert (code, err) == (0, "")
+    assert "1 turn, on CPU" in out
+    found = fx.load_run("run")
+    assert found.chain.straight == ((1, 2, 3),)
+    u, v = np.diff(found.x[:, 0, 1:4], axis=1).swapaxes(0, 1)
+    assert np.linalg.norm(np.cross(u, v), axis=-1) == pytest.approx(np.zeros(3), abs=1e-12)
+
+    molecule = io.Molecule.prepare("nitrile.pdb", "nitrile.xml", "Reference")
+    chain, x = molecule.chain(), molecule.x0
+    stepper = fx.Newton(0.0005, kT=2.5, potential=molecule)
+    with (
+        pytest.raises(SingularConstraintError, match=r"bend \(PRN 1 C2, PRN 1 C3, PRN 1 N\)"),
+        io.naming(molecule.names),
+    ):
+        fx.simulate(chain, x, stepper, 1)
+    fx.simulate(chain, fx.project(chain, x, chain.hard_values(x)), stepper, 1, rng=1)
+
+
+def test_starts_with_bonds_that_are_none(run, tmp_path, io, molecule):
+    apart = TEXT.splitlines(True)
+    apart[16:22] = [
+        f"{line[:46]}{float(line[46:54]) + 9.0:8.3f}{line[54:]}" for line in apart[16:22]
+    ]
+    (tmp_path / "gap.pdb").write_text("".join(apart), encoding="utf-8")
+    for more in ([], ["--minimize"]):
+        code, _, err = run("torsional", "gap.pdb", *USUAL, "--steps", "10", *more, "--out", "r")
+        assert code == 2
+        assert "ALA 2 C and NME 3 N are 0.91 nm apart" in err
+        assert "0.134 nm in the force field: residues or atoms between them may be missing" in err
+    potential = io.Forces(molecule.system, "Reference")
+    with pytest.raises(ValueError, match="these seem to be in another unit, such as Å"):
+        potential.energy(10.0 * molecule.x0)
+    with pytest.raises(
+        ValueError, match=r"particle \d+ and particle \d+ are .* and bonded with a length of"
+    ):
+        potential.energy(10.0 * molecule.x0)
+    assert np.isfinite(potential.energy(molecule.x0))
+
+
+def test_several_molecules_and_atoms_that_lack(run, tmp_path):
+    other = [line[:21] + "B" + line[22:46] + f"{float(line[46:54]) + 9.0:8.3f}\n"
+             for line in TEXT.splitlines()[:22]]  # fmt: skip
+    first = [line[:21] + "A" + line[22:] for line in TEXT.splitlines(True)[:22]]
+    (tmp_path / "two.pdb").write_text("".join([*first, "TER\n", *other, "TER\nEND\n"]))
+    error = run("torsional", "two.pdb", *SHORT, "--out", "r")[2]
+    assert "the file has 2 molecules, which begin with A/ACE 1 H1, B/ACE 1 H1:" in error
+    assert "solvent" not in error
+    lacking = "".join(line for line in TEXT.splitlines(True) if " CB " not in line)
+    (tmp_path / "lacking.pdb").write_text(lacking, encoding="utf-8")
+    error = run("torsional", "lacking.pdb", *SHORT, "--out", "r")[2]
+    assert "ALA 2 HB1 is not bonded to the rest of its residue: the file lacks an atom" in error
+
+
+def test_times_shorter_than_a_step(run):
+    given = (*USUAL, "--dt", "0.008", "--time", "0.004", "--out", "r")
+    assert "--time must be at least a step of --dt" in run("torsional", "ala.pdb", *given)[2]
+
+
+@pytest.mark.parametrize("wet", [False, True])
+def test_bonds_of_a_cyclic_peptide_stay(io, tmp_path, wet):
+    """Six glycines in a ring, whose last bond is one of a CONECT record."""
+    turns = 2.0 * np.pi * np.arange(18) / 18
+    radius = 0.5 * 1.42 / np.sin(np.pi / 18)
+    ring = np.stack([np.cos(turns), np.sin(turns), 0.1 * (-1.0) ** np.arange(18)], axis=1)
+    ring[:, :2] *= radius
+    atoms = []
+    for k in range(6):
+        n, ca, c = ring[3 * k : 3 * k + 3]
+        out = [0.0, 0.0, 1.0]
+        parts = [
+            ("N", "N", n),
+            ("CA", "C", ca),
+            ("C", "C", c),
+            ("O", "O", c + 1.23 * np.array(out)),
+        ]
+        parts += [("H", "H", n + np.array([0.0, 0.0, 1.01]))]
+        parts += [(f"HA{j}", "H", ca + np.array([0.0, 0.0, 1.09 * (-1) ** j])) for j in (2, 3)]
+        atoms += [("A", "GLY", k + 1, name, element, x) for name, element, x in parts]
+    if wet:
+        atoms.insert(0, ("W", "HOH", 9, "O", "O", [20.0, 20.0, 20.0]))
+    first = 1 + wet
+    last = next(k for k, atom in enumerate(atoms) if atom[2:4] == (6, "C")) + 1
+    written(tmp_path, "ring.pdb", atoms, f"TER\nCONECT{first:5d}{last:5d}\n")
+    peptide = io.Molecule.prepare(tmp_path / "ring.pdb", FIELD, "Reference", drop_solvent=wet)
+    assert len(peptide.names) == len(peptide.bonds) == 42
+    assert len(peptide.backbone) == 6
 
 
 # --- other programs -----------------------------------------------------------------------------

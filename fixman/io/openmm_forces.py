@@ -19,6 +19,9 @@ from fixman.io.thermostats import in_units
 NAME = "FixmanForce"  # what metric_force is called
 KEPT = 32  # evaluations, since steppers ask for the energy where they have asked for the force
 LOOSE = 0.2  # relative, how far what is held may be from what its constraint says
+# Springs of chemical bonds are stiffer than this, and those of restraints and networks softer.
+STIFF = 20_000.0  # kJ/mol/nm²
+STRAINED = 0.5  # relative, how far the length of such a spring may be from its rest in a start
 DEFAULTS = {"CPU": {"Threads": "1"}}  # properties of platforms
 MADE = "_idle", "_evaluated"  # anew in another process
 
@@ -76,6 +79,7 @@ class Forces:
         self._sites = self.particles.size < len(masses)
         pairs, self._lengths = _constraints(system)
         self._pairs = np.searchsorted(self.particles, pairs)
+        self._bonds: tuple[Indices, Floats] | None = _springs(system)  # until they are checked
         self._begin()
         context, self._properties = _first(self._system, platform, dict(properties or {}))
         self.platform: str = context.getPlatform().getName()
@@ -109,7 +113,8 @@ class Forces:
         Raises
         ------
         ValueError
-            Where the ends of a constraint of the System are far from its length.
+            Where the ends of a constraint of the System are far from its length.  At first, where
+            a bond, a HarmonicBondForce's spring of more than 20 000 kJ/mol/nm², is off by half.
         openmm.OpenMMException
             Where OpenMM finds positions that are not finite.
         """
@@ -141,6 +146,7 @@ class Forces:
 
     def _evaluate(self, data: bytes) -> tuple[float, Floats]:
         x = np.frombuffer(data).reshape(-1, 3)
+        self._require_bonded(x)
         self._require_held(x)
         try:
             context = self._idle.pop()
@@ -160,6 +166,27 @@ class Forces:
             self._idle.append(context)
         forces = state.getForces(asNumpy=True)._value
         return state.getPotentialEnergy()._value, forces[self.particles] if self._sites else forces
+
+    def _require_bonded(self, x: Floats) -> None:
+        """Refuse, until a start is fine, one with bonds that are nothing like the force field's."""
+        if self._bonds is None:
+            return
+        pairs, rest = self._bonds
+        i, j = np.searchsorted(self.particles, pairs)
+        apart = np.linalg.norm(x[i] - x[j], axis=1)
+        # What is not finite is OpenMM's to refuse.
+        off = np.abs(apart - rest) > STRAINED * rest
+        if off.any():
+            k = int(np.argmax(np.abs(apart - rest) / rest))
+            one, two = (self._name(int(p)) for p in pairs[:, k])
+            raise ValueError(
+                f"{one} and {two} are {apart[k]:.3g} nm apart, and bonded with a length of "
+                f"{rest[k]:.3g} nm in the force field: " + _cause(apart / rest)
+            )
+        self._bonds = None
+
+    def _name(self, particle: int) -> str:
+        return f"particle {particle}"
 
     def _require_held(self, x: Floats) -> None:
         """Refuse positions that the System's constraints, had they been left, would not allow."""
@@ -222,6 +249,32 @@ def _constraints(system: Any) -> tuple[Indices, Floats]:
     return pairs.T, np.array([row[2]._value for row in rows], dtype=np.float64)
 
 
+def _springs(system: Any) -> tuple[Indices, Floats]:
+    """Particles (2, bonds) with a mass that stiff springs connect, and the lengths of these."""
+    found = {}
+    for force in system.getForces():
+        if isinstance(force, openmm.HarmonicBondForce):
+            if force.usesPeriodicBoundaryConditions():
+                continue
+            for k in range(force.getNumBonds()):
+                i, j, length, stiffness = force.getBondParameters(k)
+                masses = [system.getParticleMass(p)._value for p in (i, j)]
+                if stiffness._value > STIFF and length._value > 0.0 and all(masses):
+                    found[i, j] = length._value
+    pairs = np.array(list(found), dtype=np.intp).reshape(-1, 2)
+    return pairs.T, np.array(list(found.values()), dtype=np.float64)
+
+
+def _cause(ratios: Floats) -> str:
+    """Say why bonds may be so many times as long as they should be."""
+    if abs(np.log(np.median(ratios))) > np.log(1.0 + STRAINED):
+        return "positions are in nm, and these seem to be in another unit, such as Å"
+    return (
+        "residues or atoms between them may be missing, or atoms be misplaced; in a periodic box, "
+        "make the molecule whole"
+    )
+
+
 def _context(system: Any, platform: Any, properties: dict[str, str]) -> Any:
     return openmm.Context(system, openmm.VerletIntegrator(0.001), platform, properties)
 
@@ -229,14 +282,15 @@ def _context(system: Any, platform: Any, properties: dict[str, str]) -> Any:
 def _first(system: Any, wanted: Any, given: dict[str, str]) -> tuple[Any, dict[str, str]]:
     """Return a Context on a platform, or on the fastest that works, and its properties."""
     known = [openmm.Platform.getPlatform(k) for k in range(openmm.Platform.getNumPlatforms())]
-    names = {platform.getName(): platform for platform in known}
+    names = {platform.getName().lower(): platform for platform in known}
     if isinstance(wanted, openmm.Platform):
         known = [wanted]
-    elif isinstance(wanted, str) and wanted in names:
-        known = [names[wanted]]
+    elif isinstance(wanted, str) and wanted.lower() in names:
+        known = [names[wanted.lower()]]
     elif wanted is not None:
         kind = ValueError if isinstance(wanted, str) else TypeError
-        raise kind(f"platform must be one of {', '.join(names)}, or None, got {wanted!r:.80}")
+        here = ", ".join(platform.getName() for platform in known)
+        raise kind(f"platform must be one of {here}, which are installed, got {wanted!r:.80}")
     known.sort(key=lambda platform: platform.getSpeed())
     while True:
         platform = known.pop()

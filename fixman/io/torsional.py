@@ -6,6 +6,7 @@ Units are OpenMM's: nm, ps, dalton, kJ/mol.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import re
 import warnings
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from fixman import _arrays, topology
 from fixman._arrays import Array
@@ -44,6 +46,7 @@ ENDS = {
     ("N", 3): "ammonium",
 }
 HOLDS = ("methyl", "hydroxyl", "ammonium", "peptide")
+OTHERWISE = {"omega": "peptide", "thiol": "hydroxyl"}  # what else users call them
 
 
 class Molecule(Forces):
@@ -54,7 +57,7 @@ class Molecule(Forces):
     pdb : str
         The text of a PDB file with every hydrogen, `prepare` makes one.  One connected molecule.
     forcefield : sequence of str
-        Names that OpenMM knows, ``"amber14-all.xml", "implicit/obc2.xml"``, or paths.
+        Names that OpenMM knows, ``"amber14-all.xml", "implicit/obc2.xml"``, or paths; or one str.
     platform : str, optional
         Of OpenMM, by default the fastest.
 
@@ -63,34 +66,38 @@ class Molecule(Forces):
     topology, system : of OpenMM
         The System has no constraints.
     names : list of str
-        ``"ALA 3 CB"``, one of each atom.
+        ``"ALA 3 CB"``, one of each atom; ``"A/CYS 3 SG"`` if there are several chains.
     x0 : (n, 3)
         Positions of the file in nm.
 
     Raises
     ------
     ValueError
-        If the force fields do not know a residue, or atoms are not one connected molecule.
+        If the force fields do not know a residue, atoms are not one connected molecule, or a bond
+        is off by half of its length in the force field, as where residues are missing.
 
     """
 
-    def __init__(self, pdb: str, forcefield: Iterable[str], platform: str | None = None) -> None:
-        self.pdb, self.forcefield = pdb, tuple(forcefield)
+    def __init__(
+        self, pdb: str, forcefield: str | Iterable[str], platform: str | None = None
+    ) -> None:
+        self.pdb, self.forcefield = pdb, _words(forcefield)
         read = _read(io.StringIO(pdb), "the PDB text")
         self.topology = read.topology
         self.names = [
-            f"{atom.residue.name} {atom.residue.id} {atom.name}" for atom in self.topology.atoms()
+            f"{self._residue(atom.residue)} {atom.name}" for atom in self.topology.atoms()
         ]
         self.x0 = np.array(read.positions.value_in_unit(unit.nanometer))
         self._require_connected()
         self.system = _system(_field(self.forcefield), self.topology)
         super().__init__(self.system, platform)
+        self._require_bonded(self.x0)
 
     @classmethod
     def prepare(
         cls,
         path: str | Path,
-        forcefield: Iterable[str],
+        forcefield: str | Iterable[str],
         platform: str | None = None,
         *,
         add_hydrogens: bool = False,
@@ -114,10 +121,11 @@ class Molecule(Forces):
         ValueError
             As the class.
         """
-        path, forcefield = _arrays.path(path, "path"), tuple(forcefield)
+        path, forcefield = _arrays.path(path, "path"), _words(forcefield)
         if not path.is_file():
             raise FileNotFoundError(f"no such file: {path}")
-        read = _read(str(path), str(path))
+        with path.open(encoding="utf-8") as file:
+            read = _read(file, str(path))
         modeller = app.Modeller(read.topology, read.positions)
         if drop_solvent:
             modeller.deleteWater()
@@ -125,10 +133,7 @@ class Molecule(Forces):
         if add_hydrogens:
             modeller.addHydrogens(_field(forcefield))
         modeller.topology.setPeriodicBoxVectors(None)
-        text = io.StringIO()
-        app.PDBFile.writeFile(modeller.topology, modeller.positions, text, keepIds=True)
-        # The date of the first line would make two runs of one file differ.
-        return cls(text.getvalue().split("\n", 1)[1], forcefield, platform)
+        return cls(_written(modeller.topology, modeller.positions), forcefield, platform)
 
     @classmethod
     def of_run(cls, about: Mapping[str, Any]) -> Molecule:
@@ -162,20 +167,26 @@ class Molecule(Forces):
 
     # --- chain and observables ------------------------------------------------------------------
 
-    def chain(self, hold: Iterable[str] = ()) -> Chain:
+    def chain(self, hold: str | Iterable[str] = ()) -> Chain:
         """Return the chain whose bonds and angles are hard, and whose torsions are soft.
 
         Soft are torsions about bonds that are neither terminal nor in a ring of up to 8 atoms.
+        Bends of nitriles and alkynes are held straight, and nearly straight in a minimum:
+        ``x = fixman.project(chain, x, chain.hard_values(x))`` is a start.
 
         Parameters
         ----------
-        hold : words of `HOLDS`
+        hold : word, or words, of `HOLDS`
             What does not turn either: ``"methyl"``, ``"hydroxyl"`` (and SH), ``"ammonium"``, and
             ``"peptide"`` (ω).
         """
-        hold = set(hold)
-        for word in hold.difference(HOLDS):
-            raise ValueError(f"cannot hold {word!r}: choose among {', '.join(HOLDS)}")
+        hold = set(_words(hold))
+        for word in sorted(hold.difference(HOLDS)):
+            near = difflib.get_close_matches(word.lower(), (*HOLDS, *OTHERWISE), 1)
+            meant = [f", such as {OTHERWISE.get(one, one)}" for one in near]
+            raise ValueError(
+                f"cannot hold {word!r}: choose among {', '.join(HOLDS)}" + "".join(meant)
+            )
         turning = [pair for pair in self.rotatable if not self._kinds(*pair) & hold]
         made = chain(self.system, topology=self.topology, rotatable=turning)
         assert isinstance(made, Chain)  # the molecule is one
@@ -211,7 +222,7 @@ class Molecule(Forces):
             after = self._across(own["C"], "N", residue)
             if before is not None and after is not None:
                 beads = (before, own["N"], own["CA"], own["C"], after)
-                found.append((f"{residue.name} {residue.id}", beads))
+                found.append((self._residue(residue), beads))
         return found
 
     def observables(self) -> dict[str, Any]:
@@ -264,22 +275,40 @@ class Molecule(Forces):
                 return k
         return None
 
+    def _name(self, particle: int) -> str:
+        return self.names[particle]
+
+    def _residue(self, residue: Any) -> str:
+        strand = residue.chain.id.strip() if self.topology.getNumChains() > 1 else ""
+        return f"{strand}{'/' * bool(strand)}{residue.name} {residue.id}"
+
     def _require_connected(self) -> None:
-        seen, stack = {0}, [0]
-        while stack:
-            new = set(self._neighbours[stack.pop()]) - seen
-            seen |= new
-            stack += new
-        if len(seen) == len(self.names):
+        bonds = np.array(self.bonds, dtype=np.intp).reshape(-1, 2)
+        pieces, label = connected_components(topology.graph(len(self.names), bonds), False)
+        if pieces == 1:
             return
-        first = next(k for k in range(len(self.names)) if k not in seen)
-        raise ValueError(
-            Advice(
-                f"{self.names[first]} and {len(self.names) - len(seen) - 1} further atoms are not "
-                f"bonded to {self.names[0]}: torsional dynamics is for one molecule; ",
-                ("drop_solvent=True", "drop_solvent", True),
-                " leaves water and ions out",
+        atoms, first = self._atoms, [int(np.argmax(label == k)) for k in range(pieces)]
+        homes = [{id(atoms[p].residue) for p in np.flatnonzero(label == k)} for k in range(pieces)]
+        for k in range(1, pieces):
+            others = set.union(*(home for j, home in enumerate(homes) if j != k))
+            if homes[k] & others:
+                raise ValueError(
+                    f"{self.names[first[k]]} is not bonded to the rest of its residue: the file "
+                    "lacks an atom between them, or a CONECT record"
+                )
+        if any(_is_solvent(atoms[p].residue) for p in first):
+            raise ValueError(
+                Advice(
+                    f"{self.names[first[1]]} and {np.count_nonzero(label) - 1} further atoms are "
+                    f"not bonded to {self.names[0]}: torsional dynamics is for one molecule; ",
+                    ("drop_solvent=True", "drop_solvent", True),
+                    " leaves water and ions out",
+                )
             )
+        raise ValueError(
+            f"the file has {pieces} molecules, which begin with "
+            f"{', '.join(self.names[p] for p in first[:4])}: torsional dynamics is for one, so "
+            "give each a file of its own, or their bonds as CONECT records"
         )
 
 
@@ -297,28 +326,54 @@ def naming(names: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except (FrameError, ConstraintSolveError) as error:
-        text = re.sub(r"\b(length|angle|torsion)\(([-\d, ]+)\)", listed, str(error))
+        text = re.sub(r"\b(length|angle|torsion|bend )\(([-\d, ]+)\)", listed, str(error))
         error.args = (re.sub(r"\bbead (\d+)\b", named, text),)
         raise
+
+
+def _words(given: str | Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _is_solvent(residue: Any) -> bool:
+    return residue.name == "HOH" or len(residue) == 1
 
 
 def _read(source: Any, shown: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            read = app.PDBFile(source)
+            return app.PDBFile(source)
     except Exception as error:  # whatever a file that is no PDB makes of the reader
-        raise ValueError(
-            f"{shown} cannot be read as a PDB file, or holds no atom: {error}"
-        ) from None
-    return read
+        why = f": {error}" if type(error) is ValueError else ""  # what others say helps nobody
+        raise ValueError(f"{shown} cannot be read as a PDB file, or holds no atom{why}") from None
+
+
+def _written(given: Any, positions: Any) -> str:
+    """Return the text of a PDB file of a Topology, with all of its bonds."""
+    file = io.StringIO()
+    app.PDBFile.writeFile(given, positions, file, keepIds=True)
+    # The date of the first line would make two runs of one file differ.
+    text = file.getvalue().split("\n", 1)[1]
+    known = {_indices(one) for one in _read(io.StringIO(text), "").topology.bonds()}
+    # OpenMM leaves out bonds between standard residues, such as the one that closes a backbone.
+    more = [sorted(bond) for bond in map(_indices, given.bonds()) if bond not in known]
+    serial = [atom.index + atom.residue.chain.index + 1 for atom in given.atoms()]  # TER counts
+    records = "".join(f"CONECT{serial[i]:>5}{serial[j]:>5}\n" for i, j in more)
+    return text.replace("END\n", f"{records}END\n")
+
+
+def _indices(bond: Any) -> frozenset[int]:
+    return frozenset((bond[0].index, bond[1].index))
 
 
 def _field(names: tuple[str, ...]) -> Any:
     try:
         return app.ForceField(*names)
     except Exception as error:
-        raise ValueError(f"force field {', '.join(names)}: {error}") from None
+        bare = [f"{name}.xml" for name in names if not name.endswith(".xml")]
+        hint = f"; did you mean {', '.join(bare)}?" if bare else ""
+        raise ValueError(f"force field {', '.join(names)}: {error}{hint}") from None
 
 
 def _system(field: Any, topology: Any) -> Any:
@@ -328,12 +383,14 @@ def _system(field: Any, topology: Any) -> Any:
             removeCMMotion=False,
         )  # fmt: skip
     except ValueError as error:
+        text = re.sub(
+            r"\s*You may be able to [^.]*with Modeller\.addHydrogens\(\)\.", "", str(error)
+        )
+        if not re.search(r"missing [^.;]*\b(H|hydrogen) atom", text):
+            raise ValueError(text) from None
+        flag = ("add_hydrogens=True", "add_hydrogens", True)
         raise ValueError(
-            Advice(
-                f"{error} (",
-                ("add_hydrogens=True", "add_hydrogens", True),
-                " adds hydrogens that a file has not)",
-            )
+            Advice(f"{text} (", flag, " adds hydrogens that a file has not)")
         ) from None
 
 

@@ -343,7 +343,7 @@ def _hard_values(chain: Chain, x: Array) -> Array:
         raise SingularConstraintError(
             f"the bend {rows[int(row)].beads} is not straight in x0, by "
             f"{abs(targets[replica, row]):.2g} rad in replica {replica}: project it first, "
-            "fixman.project(chain, x0, …)",
+            "x0 = fixman.project(chain, x0, chain.hard_values(x0))",
             coordinates=[rows[int(row)]],
             replica=int(replica),
         )
