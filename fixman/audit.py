@@ -69,8 +69,9 @@ class GroupReport:
     half_logdet (frames, chains) in kT; mean_bond in the input's unit of length; scatter tells how
     much the hard coordinates vary in the samples as they were read. sizes are the squared
     end-to-end distance (of linear chains) and radius of gyration, weighted with the masses, of
-    every frame and chain; counts, if asked for, the histograms of their soft angles and torsions.
-    ensemble is the one that the samples are taken for.
+    every frame and chain, and a fingerprint by which copies are known; counts, if asked for, the
+    histograms of their soft angles and torsions. ensemble is the one that the samples are taken
+    for.
     """
 
     chain: Chain
@@ -605,7 +606,7 @@ def _report(
         scatter,
         meter.molecules.label(half.shape[1]),
         "rigid" if as_is else "stiff",
-        {name: measured[name] for name in SIZES if name in measured},
+        {name: measured[name] for name in (*SIZES, "fingerprint") if name in measured},
         {name: measured[name] for name in ("angles", "torsions") if name in measured},
     )
 

@@ -31,7 +31,7 @@ from scipy.interpolate import CubicSpline
 
 from fixman import _arrays, hard_sets, redundancy, walks
 from fixman._arrays import Array
-from fixman._binding import bind
+from fixman._binding import bind, warn_of_temperature
 from fixman.chain import Chain, require_chain
 from fixman.coordinates import Coordinate
 from fixman.drift import mean_forces
@@ -257,6 +257,7 @@ def mean_force(
     O(n) a frame.  No momenta are needed, nor their noise: their average is taken exactly.
     """
     kT = _arrays.positive(kT, "kT")
+    warn_of_temperature(potential, kT)
     _arrays.require_one_of(ensemble, "ensemble", ENSEMBLES)
     sampled = ensemble if sampled is None else sampled
     _arrays.require_one_of(sampled, "sampled", ENSEMBLES)

@@ -48,7 +48,8 @@ Indices = npt.NDArray[np.intp]
 
 SUMS = ("plain", "turning", "squares")
 MEASURES = (
-    "half_logdet", "square_gyration", "square_end_to_end", "mean_bond", "angles", "torsions",
+    "half_logdet", "square_gyration", "square_end_to_end", "fingerprint", "mean_bond", "angles",
+    "torsions",
 )  # fmt: skip
 
 
