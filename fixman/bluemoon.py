@@ -101,7 +101,8 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
     coordinate : Coordinate or (kind, beads)
         "length" (i, j) of a bond; "distance" (i, j) of any two beads, which potentials do not take
         for a bond; "angle" (i, j, k); "torsion" (i, j, k, l); "distance_difference" or
-        "distance_sum" (i, j, k, l), |x_j − x_i| ∓ |x_l − x_k|, where beads may be shared.
+        "distance_sum" (i, j, k, l), |x_j − x_i| ∓ |x_l − x_k|, where beads may be shared.  "bond"
+        and "dihedral" are understood.
 
     Raises
     ------

@@ -313,7 +313,7 @@ def test_runs_without_names_go_to_formats_without_names(run, molecule, peer):
         assert not Path(f"{name}.topology.pdb").exists()
 
 
-def test_kT_of_openmm_is_no_default_and_no_temperature(molecule):
+def test_a_temperature_by_default_or_in_kelvin_is_noticed(molecule):
     chain, x = molecule.chain(), molecule.minimized(molecule.x0)
     for kT, words in ((1.0, r"kT = 1 kJ/mol is 120 K: kT=.*kT\(T\)"), (300.0, "is 36082 K")):
         stepper = fx.HybridMonteCarlo(0.001, kT=kT, leaps=1, potential=molecule)
