@@ -322,7 +322,7 @@ def test_a_temperature_by_default_or_in_kelvin_is_noticed(molecule):
         held = fx.bluemoon.hold(chain, ("distance", (0, 21)))
         with pytest.warns(RuntimeWarning, match=words):
             fx.bluemoon.mean_force(
-                held, np.stack([x] * 2), ("distance", (0, 21)), kT, potential=molecule
+                held, np.stack([x] * 2), ("distance", (0, 21)), kT=kT, potential=molecule
             )
 
 
