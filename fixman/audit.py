@@ -25,6 +25,7 @@ from fixman.chain import Chain, is_rigid
 from fixman.errors import SingularConstraintError
 from fixman.io.averages import (
     FEWEST_SAMPLES,
+    SAME_LOGDET,
     Ensemble,
     EnsembleMean,
     Share,
@@ -141,7 +142,12 @@ class GroupReport:
     @cached_property
     def independence(self) -> Independence:
         """How the samples hang together: neighbours in time, frames as wholes, a drift."""
-        return independence(self.half_logdet)
+        # Rounding, where nothing else varies, drifts as it likes.
+        return independence(self.half_logdet if self._varies else np.zeros(self.half_logdet.shape))
+
+    @property
+    def _varies(self) -> bool:
+        return self.range >= SAME_LOGDET
 
     @property
     def independent(self) -> float:
@@ -177,7 +183,8 @@ class GroupReport:
 
     @property
     def _repeated(self) -> str:
-        if self.constant or self.distinct >= min(MANY * self.samples, self.independence.size):
+        enough = min(MANY * self.samples, self.independence.size)
+        if self.constant or not self._varies or self.distinct >= enough:
             return ""
         copies = self.samples - self.distinct
         return f"{copies} of {self.samples} samples repeat others, and count once"

@@ -805,7 +805,11 @@ def test_copies_count_once(rng):
     assert np.ptp(one.sizes["square_gyration"]) < 1e-12
     assert one.spread < 1e-12
     assert one.notes == ()
-    assert report.verdict.startswith("negligible: no average moves by more than 0.001")
+    assert one.independent == one.distinct == 401
+    assert report.verdict == (
+        "negligible: no average moves by more than 0.001 of its own standard deviation between "
+        "rigid and stiff"
+    )
     again = propionitrile(np.concatenate([methyl[:30]] * 3))
     assert audit([again], "torsional", as_is=True).groups[0].distinct == 30
     assert distinct(np.array([0.0, 1e-6, 1.0]), np.array([2.0, 2.0, 2.0])) == 2
