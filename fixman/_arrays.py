@@ -19,6 +19,12 @@ Lead = tuple[int, ...]
 _FLOAT64 = np.dtype(np.float64)
 TEMPERATURES = ("k", "kelvin", "degk", "degree_kelvin")
 _TO_NUMBERS = ("value_in_unit", "to_value", "magnitude")  # in openmm; unyt, astropy; pint
+_OPENMM = {  # its units by their dimensions
+    (("length", 1),): "nanometer",
+    (("time", 1),): "picosecond",
+    (("amount", -1), ("mass", 1)): "dalton",
+    (("amount", -1), ("length", 2), ("mass", 1), ("time", -2)): "kilojoule_per_mole",
+}
 _LARGEST = np.iinfo(np.int64).max
 
 
@@ -127,21 +133,24 @@ def refuse_units(value: Any, name: str) -> None:
     """
     if type(value) is np.ndarray and value.dtype.kind != "O":
         return
+    given = value
     while isinstance(value, (list, tuple)) and value:
         value = value[0]
     if isinstance(value, np.ndarray) and value.dtype.kind == "O" and value.size:
         value = value.flat[0]
     unit = getattr(value, "units", getattr(value, "unit", None))
-    how = next((word for word in _TO_NUMBERS if hasattr(value, word)), None)
-    if unit is None or how is None:
+    if unit is None or not any(hasattr(value, word) for word in _TO_NUMBERS):
         return
-    call = f"{how}({unit})" if callable(getattr(value, how)) else how
-    energy = ""
+    example = ""
     if name == "kT" and str(unit).lower() in TEMPERATURES:
-        energy = "; kT is an energy, k_B·T"
+        example = "; kT is an energy, k_B·T: fixman.io.openmm.kT(T)"
+    elif hasattr(given, "value_in_unit") and hasattr(unit, "iter_base_dimensions"):
+        dimensions = sorted((base.name, power) for base, power in unit.iter_base_dimensions())
+        openmm = _OPENMM.get(tuple(dimensions))
+        example = f": {name}.value_in_unit({openmm})" if openmm else ""
     raise TypeError(
-        f"{name} carries a unit ({unit}), and fixman knows none: pass plain numbers, all of one "
-        f"system of units, such as {name}.{call}{energy}"
+        f"{name} carries a unit ({unit}), and fixman has no units: give numbers in one consistent "
+        f"set; with OpenMM nm, ps, dalton and kJ/mol{example}"
     )
 
 

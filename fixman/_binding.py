@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,7 +26,20 @@ from fixman.kernels.rows import TORSION as TORSION_ROW
 from fixman.kernels.vectors import SPACE
 from fixman.lines import Lines
 
-__all__ = ["Assembly", "Bound", "bead_rows", "bind", "named_terms", "one_each", "require_beads"]
+__all__ = [
+    "Assembly",
+    "Bound",
+    "bead_rows",
+    "bind",
+    "in_openmm_units",
+    "named_terms",
+    "one_each",
+    "require_beads",
+    "warn_of_temperature",
+]
+
+GAS_CONSTANT = 0.00831446261815324  # kJ/(mol K)
+MOST_KT = 50.0  # kJ/mol, 6000 K
 
 Beads = tuple[tuple[int, ...], ...]
 OWN = "energy", "force"  # what potentials of one's own have
@@ -56,6 +70,24 @@ def bind(chain: Chain, potential: Any, energies: bool = False, forces: bool = Tr
     """
     require_chain(chain)
     return Bound(chain, potential, energies, forces)
+
+
+def in_openmm_units(parameters: Any) -> bool:
+    """Whether a potential with these parameters is an OpenMM System's: nm, ps, Da, kJ/mol."""
+    return isinstance(parameters, dict) and {"system", "platform"} <= parameters.keys()
+
+
+def warn_of_temperature(potential: Any, kT: Any) -> None:
+    """Warn where kT with forces of OpenMM looks like the default, or like kelvin."""
+    if kT is None or not (kT == 1.0 or kT > MOST_KT) or not hasattr(potential, "parameters"):
+        return
+    if in_openmm_units(potential.parameters()):
+        warnings.warn(
+            f"kT = {kT:g} kJ/mol is {kT / GAS_CONSTANT:.0f} K: kT=fixman.io.openmm.kT(T) is in "
+            "kJ/mol, as OpenMM's energies are",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 class Bound:

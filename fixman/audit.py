@@ -25,6 +25,7 @@ from fixman.chain import Chain, is_rigid
 from fixman.errors import SingularConstraintError
 from fixman.io.averages import (
     FEWEST_SAMPLES,
+    SAME_LOGDET,
     Ensemble,
     EnsembleMean,
     Share,
@@ -69,8 +70,9 @@ class GroupReport:
     half_logdet (frames, chains) in kT; mean_bond in the input's unit of length; scatter tells how
     much the hard coordinates vary in the samples as they were read. sizes are the squared
     end-to-end distance (of linear chains) and radius of gyration, weighted with the masses, of
-    every frame and chain; counts, if asked for, the histograms of their soft angles and torsions.
-    ensemble is the one that the samples are taken for.
+    every frame and chain, and a fingerprint by which copies are known; counts, if asked for, the
+    histograms of their soft angles and torsions. ensemble is the one that the samples are taken
+    for.
     """
 
     chain: Chain
@@ -140,7 +142,12 @@ class GroupReport:
     @cached_property
     def independence(self) -> Independence:
         """How the samples hang together: neighbours in time, frames as wholes, a drift."""
-        return independence(self.half_logdet)
+        # Rounding, where nothing else varies, drifts as it likes.
+        return independence(self.half_logdet if self._varies else np.zeros(self.half_logdet.shape))
+
+    @property
+    def _varies(self) -> bool:
+        return self.range >= SAME_LOGDET
 
     @property
     def independent(self) -> float:
@@ -176,7 +183,8 @@ class GroupReport:
 
     @property
     def _repeated(self) -> str:
-        if self.constant or self.distinct >= min(MANY * self.samples, self.independence.size):
+        enough = min(MANY * self.samples, self.independence.size)
+        if self.constant or not self._varies or self.distinct >= enough:
             return ""
         copies = self.samples - self.distinct
         return f"{copies} of {self.samples} samples repeat others, and count once"
@@ -605,7 +613,7 @@ def _report(
         scatter,
         meter.molecules.label(half.shape[1]),
         "rigid" if as_is else "stiff",
-        {name: measured[name] for name in SIZES if name in measured},
+        {name: measured[name] for name in (*SIZES, "fingerprint") if name in measured},
         {name: measured[name] for name in ("angles", "torsions") if name in measured},
     )
 

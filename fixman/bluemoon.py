@@ -31,7 +31,7 @@ from scipy.interpolate import CubicSpline
 
 from fixman import _arrays, hard_sets, redundancy, walks
 from fixman._arrays import Array
-from fixman._binding import bind
+from fixman._binding import bind, warn_of_temperature
 from fixman.chain import Chain, require_chain
 from fixman.coordinates import Coordinate
 from fixman.drift import mean_forces
@@ -101,7 +101,8 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
     coordinate : Coordinate or (kind, beads)
         "length" (i, j) of a bond; "distance" (i, j) of any two beads, which potentials do not take
         for a bond; "angle" (i, j, k); "torsion" (i, j, k, l); "distance_difference" or
-        "distance_sum" (i, j, k, l), |x_j − x_i| ∓ |x_l − x_k|, where beads may be shared.
+        "distance_sum" (i, j, k, l), |x_j − x_i| ∓ |x_l − x_k|, where beads may be shared.  "bond"
+        and "dihedral" are understood.
 
     Raises
     ------
@@ -257,6 +258,7 @@ def mean_force(
     O(n) a frame.  No momenta are needed, nor their noise: their average is taken exactly.
     """
     kT = _arrays.positive(kT, "kT")
+    warn_of_temperature(potential, kT)
     _arrays.require_one_of(ensemble, "ensemble", ENSEMBLES)
     sampled = ensemble if sampled is None else sampled
     _arrays.require_one_of(sampled, "sampled", ENSEMBLES)

@@ -308,6 +308,8 @@ def extra_rows(
             raise ValueError(
                 f"extra rows are Coordinate('angle', (0, 1, 2)) and the like, got {item!r:.80}"
             ) from None
+        if isinstance(kind, str) and kind in ("bond", "dihedral"):
+            kind = WORDS[kind][0]
         known = tuple(one for one in kinds if dim == 3 or one != "torsion")
         if not isinstance(kind, str) or kind not in known:
             raise ValueError(f"extra rows are of kind {known} in {dim}-D, got {kind!r}")

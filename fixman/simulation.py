@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman import _arrays, loop, recording, runfiles, spread, writer
+from fixman._binding import warn_of_temperature
 from fixman.chain import Chain, require_chain
 from fixman.errors import RunFolderError, RunVersionWarning
 from fixman.groups import groups_of
@@ -119,7 +120,8 @@ def simulate(
     -----
     RuntimeWarning
         If ``dt`` is so long that averages suffer: dt √(kT/m) above 0.15 of the shortest bond, or,
-        of steppers that refuse moves, that hardly any was accepted.
+        of steppers that refuse moves, that hardly any was accepted.  With forces of OpenMM, if kT
+        is 1 kJ/mol, the default, or above 50, as temperatures in kelvin are.
     """
     require_chain(chain)
     if x0 is None:
@@ -145,6 +147,7 @@ def simulate(
         writer.require_free(out, overwrite)
     groups = None if client is None else spread.sizes(replicas, running)
     generator, seed = _generator(rng)
+    warn_of_temperature(getattr(stepper, "potential", None), getattr(stepper, "kT", None))
     state = stepper.start(chain, x0, v0, replicas, generator)
     about = _described(
         chain, stepper, state, steps=steps, every=every, rng=seed, recorded=recorded, groups=groups

@@ -44,7 +44,7 @@ from fixman.runfiles import (
 from fixman.store import Folder
 from fixman.trajectory import Run, fill, rows_like
 
-_OVERWRITE = ("overwrite it (", ("overwrite=True", "overwrite", True), ")")
+OVERWRITE = ("overwrite it (", ("overwrite=True", "overwrite", True), ")")
 _FULL = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -329,7 +329,7 @@ def new_file(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator[
     """Give a temporary name to write to, and rename it at the end; for formats of others."""
     path, overwrite = _arrays.path(path, "path"), _arrays.flag(overwrite, "overwrite")
     if os.path.lexists(path) and not overwrite:
-        raise FileExistsError(Advice(f"{path} exists: choose another name, or ", *_OVERWRITE))
+        raise FileExistsError(Advice(f"{path} exists: choose another name, or ", *OVERWRITE))
     if path.is_dir():
         raise IsADirectoryError(f"a folder, not a file: {path}")
     if not path.absolute().parent.is_dir():
@@ -442,7 +442,7 @@ def _move_folder(scratch: Path, real: Path, overwrite: bool) -> None:
 def _taken(path: Path) -> FileExistsError:
     if (path / ABOUT).is_file():
         start = f"{path} exists: resume it, choose another name, or "
-        return FileExistsError(Advice(start, *_OVERWRITE))
+        return FileExistsError(Advice(start, *OVERWRITE))
     return FileExistsError(f"{path} exists and is not a run: choose another name")
 
 

@@ -799,8 +799,42 @@ def test_copies_count_once(rng):
     assert copied.remarks == (
         "80 chains of 7 beads: 456 of 480 samples repeat others, and count once",
     )
+    methyl = turning_methyl(401)  # neither ln det H^bb nor R_g tells these apart
+    report = audit([propionitrile(methyl)], "torsional", as_is=True)
+    one = report.groups[0]
+    assert np.ptp(one.sizes["square_gyration"]) < 1e-12
+    assert one.spread < 1e-12
+    assert one.notes == ()
+    assert one.independent == one.distinct == 401
+    assert report.verdict == (
+        "negligible: no average moves by more than 0.001 of its own standard deviation between "
+        "rigid and stiff"
+    )
+    again = propionitrile(np.concatenate([methyl[:30]] * 3))
+    assert audit([again], "torsional", as_is=True).groups[0].distinct == 30
     assert distinct(np.array([0.0, 1e-6, 1.0]), np.array([2.0, 2.0, 2.0])) == 2
     assert distinct(np.zeros(3), np.array([2.0, 2.001, 2.0])) == 2
+
+
+BONDS = [(0, 1), (1, 2), (0, 3), (0, 4), (0, 5), (1, 6), (1, 7), (2, 8)]  # CH3–CH2–C≡N
+MASSES = np.array([12.011] * 3 + [1.008] * 5 + [14.007])
+
+
+def turning_methyl(frames):
+    """Propionitrile, whose methyl alone turns: (frames, 1, 9, 3)."""
+    chi = np.random.default_rng(3).uniform(0.0, 2.0 * np.pi, (frames, 1))
+    x = np.empty((frames, 9, 3))
+    x[:, 1], x[:, 0], x[:, 2], x[:, 8] = [0, 0, 0], [1.54, 0, 0], [-0.5, 1.38, 0], [-0.9, 2.47, 0]
+    x[:, 6], x[:, 7] = [-0.36, -0.51, 0.89], [-0.36, -0.51, -0.89]
+    turns = chi + 2.0 * np.pi * np.arange(3) / 3.0
+    x[:, 3:6] = np.stack(
+        [np.full(turns.shape, 1.91), 1.03 * np.cos(turns), 1.03 * np.sin(turns)], 2
+    )
+    return x[:, None]
+
+
+def propionitrile(x):
+    return ChainGroup(MASSES, np.arange(9)[None], x, bonds=np.array(BONDS))
 
 
 # --- frames that cannot be measured --------------------------------------------------------------

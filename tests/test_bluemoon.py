@@ -365,6 +365,12 @@ def test_holding_and_bringing(rng):
 RING = fx.Chain.ring(6, hard=("length", "angle", "torsion"), drop_redundant=True)
 
 
+def test_words_for_kinds():
+    chain = fx.Chain.linear(4, hard=())
+    for word, kind, beads in (("bond", "length", (1, 2)), ("dihedral", "torsion", (0, 1, 2, 3))):
+        assert bluemoon.hold(chain, (word, beads)) == bluemoon.hold(chain, (kind, beads))
+
+
 @pytest.mark.parametrize(
     ("chain", "row", "error", "text"),
     [

@@ -219,7 +219,7 @@ def test_several_molecules_are_what_metric_force_takes(mm, room, field, dipeptid
                        r"with a mass, x has 22: .* take solvent and ions out"):  # fmt: skip
         fx.simulate(
             peptide, np.zeros((22, 3)) + np.arange(22)[:, None] ** [[1.0, 1.1, 1.2]],
-            fx.Newton(0.001, kT=1.0, potential=room.Forces(system, "Reference")), 1,
+            fx.Newton(0.001, kT=2.5, potential=room.Forces(system, "Reference")), 1,
         )  # fmt: skip
 
 

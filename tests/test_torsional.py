@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -378,7 +379,8 @@ def test_files_for_other_programs(run, molecule, peer):
         given = ("--to", f"to_{suffix}.{suffix}", "--replica", "1", "--step", "2")
         code, out, _ = run("export", "run", *given)
         assert (code, out) == (0, f"wrote to_{suffix}.{suffix}: 4 frames\n")
-        files = [f"to_{suffix}.pdb", *([] if suffix == "pdb" else [f"to_{suffix}.{suffix}"])]
+        files = [f"to_{suffix}.{suffix}"]
+        files = files if suffix == "pdb" else [f"to_{suffix}.topology.pdb", *files]
         universe = mda.Universe(*files)
         names = [f"{atom.resname} {atom.resid} {atom.name}" for atom in universe.atoms]
         assert names == molecule.names
@@ -415,9 +417,65 @@ def test_a_universe_has_bonds_and_masses(run, molecule, peer):
     assert universe.trajectory.dt == pytest.approx(0.08)
 
 
-def test_other_runs_have_no_names(run):
-    assert run("simulate", "--beads", "3", "--steps", "4", "--seed", "1", "--out", "r")[0] == 0
-    assert "of no PDB file" in run("export", "r", "--to", "r.dcd")[2]
+@pytest.mark.filterwarnings("ignore:::MDAnalysis")
+def test_trajectories_share_a_topology_and_spare_others(run, peer):
+    peer("MDAnalysis")
+    assert run("torsional", "ala.pdb", *SHORT, "--out", "run")[0] == 0
+    assert run("export", "run", "--to", "to.pdb")[0] == 0
+    with open("to.pdb", "rb") as file:
+        whole = file.read()
+    for name in ("to.dcd", "to.trr"):  # the second finds the topology of the first
+        assert run("export", "run", "--to", name, "--overwrite", "--stop", "4")[0] == 0
+    assert run("export", "run", "--to", "to.xtc")[0] == 0
+    with open("to.pdb", "rb") as file:
+        assert file.read() == whole
+    code, _, err = run("export", "run", "--to", "to.xtc", "--start", "2")
+    assert code
+    assert "to.xtc exists: choose another name" in err
+    code, _, err = run("export", "run", "--to", "to.DCD", "--start", "2")
+    assert code
+    assert "to.topology.pdb exists, of a trajectory that begins otherwise" in err
+    assert not Path("to.DCD").exists()
+    assert run("export", "run", "--to", "to.DCD", "--start", "2", "--overwrite")[0] == 0
+
+
+@pytest.mark.filterwarnings("ignore:::MDAnalysis")
+def test_runs_without_names_go_to_formats_without_names(run, molecule, peer):
+    mda = peer("MDAnalysis")
+    from fixman.io import openmm
+
+    flags = ("--beads", "3", "--steps", "4", "--every", "2", "--seed", "1", "--out")
+    assert run("simulate", *flags, "r")[0] == 0
+    assert "of no PDB file" in run("export", "r", "--to", "r.pdb")[2]
+    assert run("simulate", *flags, "p", "--dim", "2")[0] == 0
+    assert "the run has dim=2" in run("export", "p", "--to", "p.dcd")[2]
+    chain = molecule.chain()
+    forces = openmm.Forces(molecule.system, "Reference")  # without a PDB file, but in nm
+    stepper = fx.Langevin(0.002, kT=2.5, potential=forces)
+    fx.simulate(chain, molecule.minimized(molecule.x0), stepper, 4, every=2, rng=1, out="m")
+    for name, scale in (("r", 1.0), ("m", 10.0)):
+        found = fx.load_run(name)
+        for suffix in ("dcd", "xtc", "trr"):
+            assert run("export", name, "--to", f"{name}.{suffix}")[0] == 0
+            universe = mda.Universe.empty(found.chain.n).load_new(f"{name}.{suffix}")
+            assert len(universe.trajectory) == 3
+            for frame, x, time in zip(universe.trajectory, found.x[:, 0], found.times, strict=True):
+                assert frame.positions == pytest.approx(scale * x, abs=1e-2)
+                assert frame.time == pytest.approx(time, abs=1e-4)
+        assert not Path(f"{name}.topology.pdb").exists()
+
+
+def test_a_temperature_by_default_or_in_kelvin_is_noticed(molecule):
+    chain, x = molecule.chain(), molecule.minimized(molecule.x0)
+    for kT, words in ((1.0, r"kT = 1 kJ/mol is 120 K: kT=.*kT\(T\)"), (300.0, "is 36082 K")):
+        stepper = fx.HybridMonteCarlo(0.001, kT=kT, leaps=1, potential=molecule)
+        with pytest.warns(RuntimeWarning, match=words):
+            fx.simulate(chain, x, stepper, 1, rng=1)
+        held = fx.bluemoon.hold(chain, ("distance", (0, 21)))
+        with pytest.warns(RuntimeWarning, match=words):
+            fx.bluemoon.mean_force(
+                held, np.stack([x] * 2), ("distance", (0, 21)), kT=kT, potential=molecule
+            )
 
 
 def test_a_run_says_what_it_is_of(run):

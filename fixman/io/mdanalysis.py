@@ -48,7 +48,8 @@ Indices = npt.NDArray[np.intp]
 
 SUMS = ("plain", "turning", "squares")
 MEASURES = (
-    "half_logdet", "square_gyration", "square_end_to_end", "mean_bond", "angles", "torsions",
+    "half_logdet", "square_gyration", "square_end_to_end", "fingerprint", "mean_bond", "angles",
+    "torsions",
 )  # fmt: skip
 
 
@@ -99,6 +100,8 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         In kT, one array a group.
     results.square_gyration, results.square_end_to_end : lists of ndarray (frames, molecules)
         Mass-weighted R_g²; R² of linear chains, None for others.
+    results.fingerprint : list of ndarray (frames, molecules)
+        A squared length that differs between all but copies.
     results.mean_bond : list of ndarray (frames,)
         Before anything is set.
     results.bends, results.torsions : lists of ndarray (frames, molecules, bins), if asked for

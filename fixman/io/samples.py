@@ -43,6 +43,7 @@ HELD_ANGLE = 0.02  # rad, torsions too
 LOOSE_LENGTH, LOOSE_ANGLE = 0.1, 0.25
 FINEST = 1e-6  # nearer to constant than this is the rounding of single precision
 LOOKS, SEEN = 25, 1 << 20  # frames and beads by which it is told which bends are straight
+GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0  # its multiples are spread evenly over fractions
 ANGLE_EDGES = np.linspace(0.0, np.pi, 61)
 TORSION_EDGES = np.linspace(-np.pi, np.pi, 61)
 
@@ -209,15 +210,16 @@ class Meter:
     ) -> dict[str, Numbers]:
         """Return what frames x (frames, chains, n, 3) contribute to an audit.
 
-        Sizes and angles are those of the configurations as they are; ½ ln det H^bb is evaluated
-        with the hard `values`. Setting angles along a chain moves its far end by much more than
-        they fluctuate, so that its size then would be that of another configuration.
+        Sizes, angles and the fingerprint are those of the configurations as they are; ½ ln det H^bb
+        is evaluated with the hard `values`. Setting angles along a chain moves its far end by much
+        more than they fluctuate, so that its size then would be that of another configuration.
         """
         masses = self.chain.masses / np.sum(self.chain.masses)
         about = x - np.einsum("...nd,n->...d", x, masses)[..., None, :]
         answer: dict[str, Numbers] = {
             "mean_bond": np.mean(_norms(x, self.molecules.pairs), axis=(1, 2)),
             "square_gyration": np.einsum("...nd,...nd,n->...", about, about, masses),
+            "fingerprint": _fingerprint(about),
         }
         if self.molecules.bonds is None:
             answer["square_end_to_end"] = np.sum((x[..., -1, :] - x[..., 0, :]) ** 2, axis=-1)
@@ -360,6 +362,16 @@ def _not_in_line() -> Iterator[None]:
             frame=error.frame,
             coordinates=rows,
         ) from error
+
+
+def _fingerprint(about: Floats) -> Floats:
+    """|Σ_k w_k (x_k − x̄)|² with weights that are all different, by which copies are known.
+
+    A methyl that turns changes it, but neither ln det H^bb nor a size.
+    """
+    weights = np.arange(1, about.shape[-2] + 1) * GOLDEN % 1.0 - 0.5
+    away = np.einsum("...nd,n->...d", about, weights)
+    return np.asarray(np.sum(away**2, axis=-1))
 
 
 def _turned(x: Floats) -> Floats:

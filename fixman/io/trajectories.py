@@ -1,7 +1,8 @@
-"""Runs of molecules from PDB files to the formats that MDAnalysis writes, with names and bonds."""
+"""Runs to the formats that MDAnalysis writes; those of PDB files with names and bonds."""
 
 from __future__ import annotations
 
+import filecmp
 import io
 import os
 import warnings
@@ -12,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from fixman import _arrays
+from fixman._binding import in_openmm_units
 from fixman.chain import bonds
+from fixman.errors import Advice
 from fixman.trajectory import Run, pdb_potential, require_run
-from fixman.writer import new_file
+from fixman.writer import OVERWRITE, new_file
 
 try:
     import MDAnalysis
@@ -26,6 +29,7 @@ except ImportError as error:
 __all__ = ["universe_of", "write_frames"]
 
 FORMATS = {".pdb": "PDB", ".dcd": "DCD", ".xtc": "XTC", ".trr": "TRR"}
+DIM = 3
 ANGSTROM = 10.0  # in a nanometre
 
 
@@ -48,15 +52,15 @@ def universe_of(run: Run, *, replica: int = 0) -> Any:
 def write_frames(
     run: Run, path: str | os.PathLike[str], *, replica: int = 0, overwrite: bool = False
 ) -> None:
-    """Write one replica of a run of a PDB file: .pdb, .dcd, .xtc or .trr, by the name.
+    """Write one replica of a run in space: .pdb, .dcd, .xtc or .trr, by the name.
 
     Parameters
     ----------
     run : Run
         Slice it to write fewer frames: ``run[::10]``.
     path : path
-        All but PDB have no topology; beside these a ``.pdb`` of the same name holds the first
-        frame.
+        All but PDB have no topology; beside ``ala.dcd`` of a run of a PDB file,
+        ``ala.topology.pdb`` holds the first frame.
     replica : int
     overwrite : bool
         Whether existing files give way.
@@ -64,38 +68,55 @@ def write_frames(
     Raises
     ------
     FileExistsError
-        If there is a file already, or the PDB file beside it.
+        If there is a file already, or another topology beside it.
     ValueError
-        If the run is of no PDB file, has no frame, or the name ends otherwise.
+        If the run is in the plane, has no frame, or the name ends otherwise; of PDB, if the run is
+        of no PDB file.
 
     Notes
     -----
-    Positions are rounded as these formats do: PDB to 0.001 Å, XTC to 0.01 Å.
+    Positions are rounded as these formats do: PDB to 0.001 Å, XTC to 0.01 Å.  Runs without OpenMM's
+    forces have no units: their numbers are written as they are, which readers take for Å and ps.
     """
-    described, place = _described(run), _replica(run, replica)
+    require_run(run)
+    place, described = _replica(run, replica), pdb_potential(run.about)
     path = _arrays.path(path, "path")
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"the name must end in {', '.join(FORMATS)}, got {path}")
     if not len(run):
         raise ValueError("the run has no frame to write")
-    universe = _topology(run, described["pdb"])
+    if path.suffix.lower() == ".pdb":
+        described = _described(run)
+    elif run.chain.dim != DIM:
+        raise ValueError(f"these formats are of space, and the run has dim={run.chain.dim}")
+    universe = _topology(run, described["pdb"]) if described else _nameless(run)
+    scale = ANGSTROM if in_openmm_units(run.about["stepper"].get("potential")) else 1.0
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")  # of boxes and occupancies that there are not
-        beside = path.with_suffix(".pdb")
-        names = [path] if path == beside else [path, beside]
-        writers = []
-        for name in names:
-            temporary = stack.enter_context(new_file(name, overwrite))
-            writers.append(stack.enter_context(_writer(universe, temporary, name, run)))
+        temporary = stack.enter_context(new_file(path, overwrite))
+        if described and path.suffix.lower() != ".pdb":
+            universe.atoms.positions = scale * run[:1].x[0, place]
+            _write_topology(universe, path.with_suffix(".topology.pdb"), run, overwrite)
+        writer = stack.enter_context(_writer(universe, temporary, path, run))
         for part in run.blocks():
             for x, step, time in zip(part.x[:, place], part.steps, part.times, strict=True):
-                universe.atoms.positions = ANGSTROM * x
+                universe.atoms.positions = scale * x
                 now = universe.trajectory.ts
                 now.time, now.data["step"] = time, int(step)
-                for writer in writers:
-                    writer.write(universe.atoms)
-                del writers[1:]  # the file beside has one frame
+                writer.write(universe.atoms)
+
+
+def _write_topology(universe: Any, path: Path, run: Run, overwrite: bool) -> None:
+    """Write one frame; trajectories that begin alike share the file."""
+    with new_file(path, overwrite=True) as temporary:
+        with _writer(universe, temporary, path, run) as writer:
+            writer.write(universe.atoms)
+        if path.exists() and not overwrite and not filecmp.cmp(path, temporary, shallow=False):
+            other = (
+                f"{path} exists, of a trajectory that begins otherwise: choose another name, or "
+            )
+            raise FileExistsError(Advice(other, *OVERWRITE))
 
 
 def _writer(universe: Any, temporary: Path, name: Path, run: Run) -> Any:
@@ -108,7 +129,7 @@ def _writer(universe: Any, temporary: Path, name: Path, run: Run) -> Any:
 
 def _interval(run: Run) -> float:
     """Time from frame to frame in ps."""
-    return float(run.about["stepper"]["dt"]) * int(run.about["every"]) * run.numbers.step
+    return float(run.about["stepper"].get("dt", 1.0)) * int(run.about["every"]) * run.numbers.step
 
 
 def _topology(run: Run, pdb: str) -> Any:
@@ -127,12 +148,17 @@ def _topology(run: Run, pdb: str) -> Any:
     return universe
 
 
+def _nameless(run: Run) -> Any:
+    return MDAnalysis.Universe.empty(run.chain.n, trajectory=True)
+
+
 def _described(run: Run) -> dict[str, Any]:
     require_run(run)
     described = pdb_potential(run.about)
     if described is None:
         raise ValueError(
-            "this run is of no PDB file, so that its beads have no names: write .gsd or .h5"
+            "this run is of no PDB file, so that its beads have no names: write .dcd, .xtc, .trr, "
+            ".gsd or .h5"
         )
     return described
 
