@@ -318,7 +318,8 @@ def extra_rows(
             if len(beads) != size or {len(pair) for pair in pairs} != {2} or len(pairs) < 2:
                 raise ValueError(f"{row}: a {kind} has two different pairs of beads (i, j, k, l)")
         elif len(set(beads)) != len(beads) or len(beads) != size:
-            raise ValueError(f"{row}: a {kind} has {size} different beads")
+            article = "an" if kind == "angle" else "a"
+            raise ValueError(f"{row}: {article} {kind} has {size} different beads")
         lowest = -dim if fixed else 0
         if min(beads) < lowest or max(beads) >= n or max(beads) < 0:
             ghosts = "" if fixed else " (a free chain has no base point to be held to)"

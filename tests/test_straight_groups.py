@@ -360,66 +360,72 @@ def test_methyls_stand_where_they_should():
 # --- any numbering ------------------------------------------------------------------------------
 
 
-def hard_sizes(x, bonds, orders, **arguments):
+def hard_sizes(n, bonds, bends, orders, **arguments):
     """How many hard rows a molecule has, its beads in some orders."""
-    sizes = []
+    sizes = set()
     for order in orders:
         place = np.argsort(order)
         chain = fx.Chain.from_bonds(
-            len(x), place[np.array(bonds)], hard="torsional", straight=x[list(order)], **arguments
+            n,
+            place[np.array(bonds)],
+            hard="torsional",
+            straight=place[np.array(bends)],
+            drop_redundant=True,
+            **arguments,
         )
-        sizes.append(chain.hard.size)
-    return set(sizes)
+        sizes.add(chain.hard.size)
+    return sizes
 
 
 def grown(rng):
-    """Positions and bonds of a tree, of whose branches every other goes straight on."""
-    x, bonds = [np.zeros(3)], []
+    """Positions, bonds and straight bends of a tree, half of whose branches go straight on."""
+    x, bonds, bends = [np.zeros(3)], [], []
     while len(x) < 9:
         parent = int(rng.integers(len(x)))
-        around = [x[i + j - parent] - x[parent] for i, j in bonds if parent in (i, j)]
+        around = [i + j - parent for i, j in bonds if parent in (i, j)]
+        ways = [(x[k] - x[parent]) / np.linalg.norm(x[k] - x[parent]) for k in around]
         way = rng.normal(size=3)
-        if around and rng.random() < 0.5:
-            way = -around[rng.integers(len(around))]
-        way /= np.linalg.norm(way)
-        cosines = [way @ one / np.linalg.norm(one) for one in around]
-        if all(-0.8 < c < 0.8 or c < -1.0 + 1e-9 for c in cosines):
-            bonds.append((parent, len(x)))
-            x.append(x[parent] + way * rng.uniform(0.8, 1.5))
-    return np.array(x), bonds
+        behind = int(rng.integers(len(around))) if around and rng.random() < 0.5 else None
+        way = way / np.linalg.norm(way) if behind is None else -ways[behind]
+        if any(abs(way @ one) > 0.8 for k, one in enumerate(ways) if k != behind):
+            continue
+        if behind is not None:
+            bends.append((around[behind], parent, len(x)))
+        bonds.append((parent, len(x)))
+        x.append(x[parent] + way * rng.uniform(0.8, 1.5))
+    return np.array(x), bonds, bends
 
 
 def test_what_hangs_on_both_sides_of_a_straight_bend_is_held_in_any_numbering():
     x = np.array([[0, 0, 0], [-1, 0, 0], [1, 0, 0], [1.5, 0.8, 0], [0, 0, 1.0]])
     bonds = [(0, 1), (0, 2), (2, 3), (0, 4)]
-    assert hard_sizes(x, bonds, permutations(range(5)), rotatable=[]) == {9}
+    assert hard_sizes(5, bonds, [(1, 0, 2)], permutations(range(5)), rotatable=[]) == {9}
     kinds = ("length", "angle", "torsion")
     tree = fx.Chain.branched([-1, 0, 0, 2, 0], hard=kinds, straight=x)
-    assert tree.hard.size == 9
+    assert len(dense_rows(tree, x)) == np.linalg.matrix_rank(dense_rows(tree, x)) == 9
 
 
 def test_a_ring_beside_a_straight_bend_is_held_to_what_is_on_its_other_side(rng):
-    x = np.array(
-        [[0, 0, 0], [-1, 0, 0], [1, 0, 0], [2, 0, 0], [1.2, 0.5, -0.9], [0.5, 0.9, 0]], float
-    )
     bonds = [(0, 1), (0, 2), (2, 3), (2, 4), (2, 5), (5, 0)]
+    bends = [(1, 0, 2), (0, 2, 3)]
     orders = [range(6), *(rng.permutation(6) for _ in range(20))]
-    assert hard_sizes(x, bonds, orders, drop_redundant=True) == {12}
+    assert hard_sizes(6, bonds, bends, orders) == {12}
 
 
 def test_trees_of_which_nothing_turns_are_rigid_in_any_numbering(rng):
     held = 0
     for _ in range(20):
-        x, bonds = grown(rng)
+        x, bonds, bends = grown(rng)
         orders = [range(9), *(rng.permutation(9) for _ in range(4))]
-        chain = fx.Chain.from_bonds(
-            9, bonds, hard="torsional", rotatable=[], straight=x, drop_redundant=True
-        )
+        arguments = {"straight": bends, "drop_redundant": True}
+        chain = fx.Chain.from_bonds(9, bonds, hard="torsional", rotatable=[], **arguments)
         line = np.linalg.matrix_rank(x - x[0], tol=1e-6) == 1
         rows = dense_rows(chain, x)
         assert len(rows) == np.linalg.matrix_rank(rows, tol=1e-6) == 27 - (5 if line else 6)
-        held += len(chain.straight)
-        everything = {"rotatable": [], "drop_redundant": True}
-        assert hard_sizes(x, bonds, orders, **everything) == {len(rows)}
-        assert len(hard_sizes(x, bonds, orders, drop_redundant=True)) == 1
+        if bends:
+            for some in ({"rotatable": []}, {}):
+                sizes = hard_sizes(9, bonds, bends, orders, **some)
+                assert len(sizes) == 1
+                assert some == {} or sizes == {len(rows)}
+        held += len(bends)
     assert held > 20

@@ -13,6 +13,7 @@ import openmm
 from openmm import unit
 
 from fixman import _arrays
+from fixman.errors import FrameError
 from fixman.io.constraints import Floats, Indices
 from fixman.io.thermostats import in_units
 
@@ -110,8 +111,8 @@ class Forces:
         ------
         ValueError
             Where the ends of a constraint of the System are far from its length.
-        openmm.OpenMMException
-            Where OpenMM finds positions that are not finite.
+        FrameError
+            Where positions, or what OpenMM makes of them, are not finite; a ValueError.
         """
         frames, lead = self._frames(x)
         return np.array([self._evaluated(one)[0] for one in frames]).reshape(lead)[()]
@@ -137,6 +138,7 @@ class Forces:
                 "an implicit model"
             )
         x = _arrays.real(x, (n, 3), "x")
+        _arrays.require_finite(x, (n, 3), "x")
         return [one.tobytes() for one in x.reshape(-1, n, 3)], x.shape[:-2]
 
     def _evaluate(self, data: bytes) -> tuple[float, Floats]:
@@ -158,8 +160,12 @@ class Forces:
             state = context.getState(energy=True, forces=True)
         finally:
             self._idle.append(context)
-        forces = state.getForces(asNumpy=True)._value
-        return state.getPotentialEnergy()._value, forces[self.particles] if self._sites else forces
+        energy, forces = state.getPotentialEnergy()._value, state.getForces(asNumpy=True)._value
+        if not (np.isfinite(energy) and np.isfinite(forces).all()):
+            raise FrameError(
+                "the energy or a force of OpenMM is not finite", ": do two particles coincide?"
+            )
+        return energy, forces[self.particles] if self._sites else forces
 
     def _require_held(self, x: Floats) -> None:
         """Refuse positions that the System's constraints, had they been left, would not allow."""
