@@ -33,11 +33,11 @@ from fixman import _arrays, hard_sets, redundancy, walks
 from fixman._arrays import Array
 from fixman._binding import bind
 from fixman.chain import Chain, require_chain
-from fixman.coordinates import COMBINED, STRAIGHT, Coordinate
+from fixman.coordinates import COMBINED, Coordinate
 from fixman.drift import mean_forces
 from fixman.dynamics import forward_dynamics
 from fixman.errors import SingularConstraintError
-from fixman.kernels.rows import ANGLE, TORSION
+from fixman.kernels.rows import ANGLE, STRAIGHT_Y, TORSION
 from fixman.metric import fixman_force, logdet
 from fixman.observables import mean_with_error
 
@@ -287,7 +287,7 @@ def mean_force(
     if f.shape != x.shape:
         raise ValueError(f"force must have the shape of x, {x.shape}, got {f.shape}")
     model, k = _released(chain, place), int(np.searchsorted(chain.hard, place))
-    _require_held(chain, x)
+    _require_held(chain, x, k)
     multiplier = -mean_forces(chain, x, f, chain.masses, kT).tensions[..., k]
     inner, outer = logdet(model, x), logdet(chain, x)
     G = _slope(chain, model if ensemble == "rigid" else None, x, k)
@@ -405,23 +405,24 @@ def _differences(chain: Chain, x: Array, gradient: Gradient, step: float) -> Met
     return Metric(Z, slope / (2.0 * Z * Z))
 
 
-def _require_held(chain: Chain, x: Array) -> None:
-    """Refuse frames in which a hard row varies."""
-    first = x.reshape(-1, chain.n, chain.dim)[0]
+def _require_held(chain: Chain, x: Array, k: int) -> None:
+    """Refuse frames in which a hard row varies, number k before others."""
+    base = np.zeros((3, chain.dim))  # as places −1 to −3
+    places = np.concatenate([x.reshape(-1, chain.n, chain.dim)[0], base])
     values = chain.hard_values(x).reshape(-1, chain.hard.size)
     away, rows = values - values[0], chain.layout.hard_rows
     turns = np.isin(rows.kinds, (ANGLE, TORSION))
     away[:, turns] = (away[:, turns] + np.pi) % (2.0 * np.pi) - np.pi
-    for k, varies in enumerate(np.ptp(away, axis=0)):
-        row, size = rows[k], 1.0
-        if not turns[k] and row.kind not in STRAIGHT:
-            i, j = row.beads[:2]
-            size = float(np.linalg.norm(first[j] - (first[i] if i >= 0 else 0.0)))
-        if varies > VARIES * size:
-            raise ValueError(
-                f"{row} varies by {varies:.3g} over the frames: they are of a run that does not "
-                "hold it"
-            )
+    i, j = rows.columns[:, :2].T
+    lengths = np.linalg.norm(places[j] - places[i], axis=1)
+    varies = np.ptp(away, axis=0)
+    wrong = varies > VARIES * np.where(turns | (rows.kinds >= STRAIGHT_Y), 1.0, lengths)
+    if wrong.any():
+        row = k if wrong[k] else int(np.argmax(wrong))
+        raise ValueError(
+            f"{rows[row]} varies by {varies[row]:.3g} over the frames: they are of a run that does "
+            "not hold it"
+        )
 
 
 def _frames(chain: Chain, x: ArrayLike) -> Array:

@@ -206,8 +206,8 @@ def straight_rows(
 ) -> tuple[tuple[Coordinate, ...], Lines]:
     """Rows of bends (i, j, k) that are held straight, and which beads these hold in line."""
     wrong = (
-        f"straight must be a list of bends (i, j, k), or positions (..., {n}, {dim}), got "
-        f"{straight!r:.80}"
+        f"straight must be a list of bends (i, j, k), or floating-point positions "
+        f"(..., {n}, {dim}), got {straight!r:.80}"
     )
     if isinstance(straight, str) or not isinstance(straight, Iterable):
         raise TypeError(wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -261,6 +262,24 @@ def test_a_universe_has_bonds_and_masses(run, molecule, peer):
     assert universe.atoms.masses == pytest.approx(molecule.chain().masses)
     assert len(universe.trajectory) == 7
     assert universe.trajectory.dt == pytest.approx(0.08)
+
+
+@pytest.mark.filterwarnings("ignore:::MDAnalysis")
+@pytest.mark.parametrize("frames", [slice(2, None), slice(1, None, 2), slice(None, None, -2)])
+def test_frames_that_are_cut_out_or_run_backwards_keep_their_times(run, peer, frames):
+    mda = peer("MDAnalysis")
+    from fixman.io.trajectories import universe_of, write_frames
+
+    assert run("torsional", "ala.pdb", *SHORT, "--out", "run")[0] == 0
+    some = fx.load_run("run")[frames]
+    universes = [universe_of(some)]
+    for ending in ("dcd", "xtc"):
+        write_frames(some, f"run.{ending}")
+        universes.append(mda.Universe("run.pdb", f"run.{ending}"))
+        Path("run.pdb").unlink()
+    for universe in universes:
+        times = [step.time for step in universe.trajectory]
+        assert times == pytest.approx(some.times, abs=1e-5)
 
 
 def test_other_runs_have_no_names(run):

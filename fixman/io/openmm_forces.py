@@ -114,17 +114,27 @@ class Forces:
         FrameError
             Where positions, or what OpenMM makes of them, are not finite; a ValueError.
         """
-        frames, lead = self._frames(x)
-        return np.array([self._evaluated(one)[0] for one in frames]).reshape(lead)[()]
+        found, lead = self._found(x)
+        return np.array([energy for energy, _ in found]).reshape(lead)[()]
 
     def force(self, x: Any) -> Floats:
         """Return the forces (..., n, 3), in kJ/mol/nm, in configurations (..., n, 3); see `energy`.
 
         Both are found together and kept for a while, so that one costs nothing after the other.
         """
+        found, lead = self._found(x)
+        return np.array([force for _, force in found]).reshape(*lead, self.particles.size, 3)
+
+    def _found(self, x: Any) -> tuple[list[tuple[float, Floats]], tuple[int, ...]]:
+        """Return energy and forces of each configuration, and the leading axes of these."""
         frames, lead = self._frames(x)
-        found = [self._evaluated(one)[1] for one in frames]
-        return np.array(found).reshape(*lead, self.particles.size, 3)
+        found = []
+        for k, one in enumerate(frames):
+            try:
+                found.append(self._evaluated(one))
+            except FrameError as error:
+                raise error.moved(_arrays.frame_index(k, lead)) from None
+        return found, lead
 
     def _frames(self, x: Any) -> tuple[list[bytes], tuple[int, ...]]:
         """Return configurations as bytes, and their leading axes."""

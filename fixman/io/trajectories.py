@@ -41,7 +41,8 @@ def universe_of(run: Run, *, replica: int = 0) -> Any:
     """
     described, place = _described(run), _replica(run, replica)
     universe = _topology(run, described["pdb"])
-    universe.load_new(ANGSTROM * run.x[:, place], dt=_interval(run))
+    start = float(run.times[0]) if len(run) else 0.0
+    universe.load_new(ANGSTROM * run.x[:, place], dt=_interval(run), time_offset=start)
     return universe
 
 
@@ -99,8 +100,11 @@ def write_frames(
 
 
 def _writer(universe: Any, temporary: Path, name: Path, run: Run) -> Any:
-    form = FORMATS[name.suffix.lower()]
-    options = {"dt": _interval(run)} if form == "DCD" else {}  # the others have times
+    form, options = FORMATS[name.suffix.lower()], {}
+    if form == "DCD":  # which has no times of frames; the first is istart/nsavc intervals
+        numbers = run.numbers
+        start = numbers.start if numbers.step > 0 else -numbers.start
+        options = {"dt": _interval(run), "nsavc": abs(numbers.step), "istart": start}
     return MDAnalysis.Writer(
         str(temporary), n_atoms=len(universe.atoms), format=form, multiframe=True, **options
     )
