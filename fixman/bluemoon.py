@@ -33,7 +33,7 @@ from fixman import _arrays, hard_sets, redundancy, walks
 from fixman._arrays import Array
 from fixman._binding import bind
 from fixman.chain import Chain, require_chain
-from fixman.coordinates import COMBINED, Coordinate
+from fixman.coordinates import COMBINED, STRAIGHT, Coordinate
 from fixman.drift import mean_forces
 from fixman.dynamics import forward_dynamics
 from fixman.errors import SingularConstraintError
@@ -120,7 +120,7 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
             f"{row.beads}), which potentials do not take for a bond"
         )
     if place is None:
-        before = len(chain.extra) - 2 * len(chain.straight)  # rows of straight bends are the last
+        before = sum(each.kind not in STRAIGHT for each in chain.extra)  # which are the last
         extra = (*chain.extra[:before], row, *chain.extra[before:])
         held = replace(chain, extra=extra, hard_mask=np.append(chain.hard_mask, True))
     else:
