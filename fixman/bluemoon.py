@@ -33,10 +33,11 @@ from fixman import _arrays, hard_sets, redundancy, walks
 from fixman._arrays import Array
 from fixman._binding import bind, warn_of_temperature
 from fixman.chain import Chain, require_chain
-from fixman.coordinates import Coordinate
+from fixman.coordinates import COMBINED, STRAIGHT, Coordinate
 from fixman.drift import mean_forces
 from fixman.dynamics import forward_dynamics
 from fixman.errors import SingularConstraintError
+from fixman.kernels.rows import ANGLE, STRAIGHT_Y, TORSION
 from fixman.metric import fixman_force, logdet
 from fixman.observables import mean_with_error
 
@@ -111,15 +112,18 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
     """
     require_chain(chain)
     (row,) = hard_sets.extra_rows([coordinate], chain.n, chain.dim, chain.base == "fixed")
-    place = _place(chain, row)
+    place = _place(chain.coordinates, row, chain.dim)
+    if place is None and _place(chain.redundant, row, chain.dim) is not None:
+        raise _one_value(row)
     if place is None and row.kind == "length":
         raise ValueError(
-            f"{row} is no bond of the chain: hold ('distance', {row.beads}), which potentials do "
-            "not take for one"
+            f"{row} is no bond of the tree or a hard one that closes a ring: hold ('distance', "
+            f"{row.beads}), which potentials do not take for a bond"
         )
     if place is None:
-        mask = np.append(chain.hard_mask, True)
-        held = replace(chain, extra=(*chain.extra, row), hard_mask=mask)
+        before = sum(each.kind not in STRAIGHT for each in chain.extra)  # which are the last
+        extra = (*chain.extra[:before], row, *chain.extra[before:])
+        held = replace(chain, extra=extra, hard_mask=np.append(chain.hard_mask, True))
     else:
         if chain.hard_mask[place]:
             raise ValueError(f"{row} is hard in this chain already")
@@ -127,12 +131,16 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
         mask[place] = True
         held = replace(chain, hard_mask=mask)
     if not redundancy.independent(held.layout, None).all():
-        raise SingularConstraintError(
-            f"{row} depends on the other hard coordinates",
-            ": it has one value only, and no free energy",
-            coordinates=[row],
-        )
+        raise _one_value(row)
     return held
+
+
+def _one_value(row: Coordinate) -> SingularConstraintError:
+    return SingularConstraintError(
+        f"{row} depends on the other hard coordinates",
+        ": it has one value only, and no free energy",
+        coordinates=[row],
+    )
 
 
 def bring(chain: Chain, x: ArrayLike, coordinate: Named, value: float) -> Array:
@@ -162,19 +170,29 @@ def bring(chain: Chain, x: ArrayLike, coordinate: Named, value: float) -> Array:
     return np.array(moved).reshape(x.shape)
 
 
-def _place(chain: Chain, row: Coordinate) -> int | None:
-    """Place of a coordinate in a chain, whichever end its beads begin at."""
-    names = [row]
-    if row.kind in ("length", "distance", "torsion") or (row.kind == "angle" and chain.dim == 3):
-        names.append(Coordinate(row.kind, row.beads[::-1]))
-    found = (chain.coordinates.index(name) for name in names if name in chain.coordinates)
-    return next(found, None)
+def _place(rows: Sequence[Coordinate], row: Coordinate, dim: int) -> int | None:
+    """Place of a coordinate among some, whichever way round its beads are named."""
+    names = _names(row, dim)
+    return next((place for place, one in enumerate(rows) if one in names), None)
+
+
+def _names(row: Coordinate, dim: int) -> list[Coordinate]:
+    """Return all names of the coordinate that one names."""
+    beads = [row.beads]
+    if row.kind in ("length", "distance", "torsion") or (row.kind == "angle" and dim == 3):
+        beads.append(row.beads[::-1])
+    elif row.kind in COMBINED:
+        first, second = row.beads[:2], row.beads[2:]
+        beads = [one + two for one in (first, first[::-1]) for two in (second, second[::-1])]
+        if row.kind == "distance_sum":
+            beads += [one[2:] + one[:2] for one in beads]
+    return [Coordinate(row.kind, each) for each in beads]
 
 
 def _held_place(chain: Chain, coordinate: Named) -> int:
     require_chain(chain)
     (row,) = hard_sets.extra_rows([coordinate], chain.n, chain.dim, chain.base == "fixed")
-    place = _place(chain, row)
+    place = _place(chain.coordinates, row, chain.dim)
     if place is None or not chain.hard_mask[place]:
         raise ValueError(f"{row} is not hard in this chain: bluemoon.hold(chain, …) makes it so")
     return place
@@ -251,7 +269,7 @@ def mean_force(
     SingularConstraintError
         If the hard coordinates cannot be held in some frame, which is named.
     ValueError
-        If ξ varies over the frames: they are of a run that does not hold it.
+        If ξ, or what else is hard, varies over the frames: they are of a run that does not hold it.
 
     Notes
     -----
@@ -373,6 +391,7 @@ def _differences(chain: Chain, x: Array, gradient: Gradient, step: float) -> Met
         g = np.empty_like(frames)
         for frame, one in enumerate(frames):
             g[frame] = _arrays.real(gradient(one.copy()), (chain.n, chain.dim), "gradient(x)")
+        _arrays.require_finite(g.reshape(at.shape), (chain.n, chain.dim), "gradient(x)")
         push: Array = g.reshape(at.shape)
         u = forward_dynamics(chain, at, still, force=push).acceleration
         return u, (push * u).sum(axis=(-2, -1))
@@ -389,20 +408,22 @@ def _differences(chain: Chain, x: Array, gradient: Gradient, step: float) -> Met
 
 
 def _require_held(chain: Chain, x: Array, k: int) -> None:
-    """Refuse frames in which hard row number k varies."""
-    row = chain.layout.hard_rows[k]
-    values = chain.hard_values(x)[..., k].ravel()
-    away, size = values - values[0], 1.0
-    if row.kind in ("angle", "torsion"):
-        away = (away + np.pi) % (2.0 * np.pi) - np.pi
-    else:
-        i, j = row.beads[:2]
-        first = x.reshape(-1, chain.n, chain.dim)[0]
-        size = float(np.linalg.norm(first[j] - (first[i] if i >= 0 else 0.0)))
-    if np.ptp(away) > VARIES * size:
+    """Refuse frames in which a hard row varies, number k before others."""
+    base = np.zeros((3, chain.dim))  # as places −1 to −3
+    places = np.concatenate([x.reshape(-1, chain.n, chain.dim)[0], base])
+    values = chain.hard_values(x).reshape(-1, chain.hard.size)
+    away, rows = values - values[0], chain.layout.hard_rows
+    turns = np.isin(rows.kinds, (ANGLE, TORSION))
+    away[:, turns] = (away[:, turns] + np.pi) % (2.0 * np.pi) - np.pi
+    i, j = rows.columns[:, :2].T
+    lengths = np.linalg.norm(places[j] - places[i], axis=1)
+    varies = np.ptp(away, axis=0)
+    wrong = varies > VARIES * np.where(turns | (rows.kinds >= STRAIGHT_Y), 1.0, lengths)
+    if wrong.any():
+        row = k if wrong[k] else int(np.argmax(wrong))
         raise ValueError(
-            f"{row} varies by {np.ptp(away):.3g} over the frames: they are of a run that does not "
-            "hold it"
+            f"{rows[row]} varies by {varies[row]:.3g} over the frames: they are of a run that does "
+            "not hold it"
         )
 
 
@@ -441,13 +462,20 @@ def free_energy(xi: ArrayLike, forces: Sequence[Sequence[Any]]) -> FreeEnergy:
     _arrays.require_finite(places, places.shape, "xi", "place")
     if not (np.diff(places) > 0.0).all():
         raise ValueError("xi must ascend")
-    pairs = _arrays.real([tuple(force[:2]) for force in forces], (2,), "forces", "place")
+    try:
+        pairs = _arrays.real([tuple(force[:2]) for force in forces], (2,), "forces", "place")
+    except (TypeError, IndexError):
+        raise TypeError(
+            f"forces must be a list of MeanForce, or of (value, error), got {forces!r:.80}"
+        ) from None
     if pairs.shape != (places.size, 2):
         raise ValueError(
             f"there must be one mean force at each of {places.size} xi, got {len(pairs)}"
         )
     _arrays.require_finite(pairs, (2,), "forces", "place")
     value, error = pairs.T
+    if (error < 0.0).any():
+        raise ValueError(f"errors of mean forces cannot be negative, got {error.min():g}")
     weights = CubicSpline(places, np.eye(places.size)).antiderivative()(places)
     scaled = weights * error
     covariance = scaled @ scaled.T

@@ -206,8 +206,8 @@ def straight_rows(
 ) -> tuple[tuple[Coordinate, ...], Lines]:
     """Rows of bends (i, j, k) that are held straight, and which beads these hold in line."""
     wrong = (
-        f"straight must be a list of bends (i, j, k), or positions (..., {n}, {dim}), got "
-        f"{straight!r:.80}"
+        f"straight must be a list of bends (i, j, k), or floating-point positions "
+        f"(..., {n}, {dim}), got {straight!r:.80}"
     )
     if isinstance(straight, str) or not isinstance(straight, Iterable):
         raise TypeError(wrong)
@@ -320,7 +320,8 @@ def extra_rows(
             if len(beads) != size or {len(pair) for pair in pairs} != {2} or len(pairs) < 2:
                 raise ValueError(f"{row}: a {kind} has two different pairs of beads (i, j, k, l)")
         elif len(set(beads)) != len(beads) or len(beads) != size:
-            raise ValueError(f"{row}: a {kind} has {size} different beads")
+            article = "an" if kind == "angle" else "a"
+            raise ValueError(f"{row}: {article} {kind} has {size} different beads")
         lowest = -dim if fixed else 0
         if min(beads) < lowest or max(beads) >= n or max(beads) < 0:
             ghosts = "" if fixed else " (a free chain has no base point to be held to)"

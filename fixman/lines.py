@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -36,8 +36,9 @@ class Lines:
     """Which beads are held in line, by some bends that are held straight."""
 
     def __init__(self, bends: Iterable[tuple[int, ...]]) -> None:
+        self.beads = [line for line, _, _ in end_to_end(bends)]
         self._of: dict[int, set[int]] = defaultdict(set)
-        for number, (line, _, _) in enumerate(end_to_end(bends)):
+        for number, line in enumerate(self.beads):
             for bead in line:
                 self._of[bead].add(number)
 
@@ -108,58 +109,72 @@ def found(table: Rows, mask: Mask, x: Array) -> list[tuple[int, ...]]:
 def across(
     lines: Lines, references: Index, fixed: bool, turning: Iterable[ArrayLike]
 ) -> tuple[Coordinate, ...]:
-    """Torsions about straight parts, one for each that the chart has there and that does not turn.
+    """Torsions about straight parts that are to be held besides those of the chart.
 
     ``references (n, 3)`` as of a `Chain`; ``turning`` are bonds (i, j) about which torsions are
-    soft.  The axis of a torsion runs along the line as far as it has to, to where something hangs
-    off it that is placed before.
+    soft.  They cut a line into parts.  Of m beads that hang off one part, m − 1 torsions place all
+    about it: what the chart does not join, a torsion from one to the next along the line does.
     """
-    tree = _Tree(lines, references, fixed, turning)
-    rows = ((bead, tree.before(bead)) for bead in tree.rank)
-    return tuple(Coordinate("torsion", (*held, bead)) for bead, held in rows if held)
+    tree = _Tree(references, fixed, turning)
+    rows = [row for line in lines.beads for row in tree.across(line)]
+    return tuple(sorted(rows, key=lambda row: tree.rank[row.beads[-1]]))
 
 
 class _Tree:
     """What stands around the straight parts of a tree."""
 
-    def __init__(
-        self, lines: Lines, references: Index, fixed: bool, turning: Iterable[ArrayLike]
-    ) -> None:
-        self.lines, self.references = lines, references.tolist()
+    def __init__(self, references: Index, fixed: bool, turning: Iterable[ArrayLike]) -> None:
+        self.references, self.lowest = references.tolist(), -3 if fixed else 0
         sequence = topology.outwards(references[:, 0].copy()).tolist()
-        self.rank = {bead: k for k, bead in enumerate(sequence)}
+        self.rank = {bead: k for k, bead in enumerate([-3, -2, -1, *sequence])}
         self.turning = {frozenset(map(int, bond)) for bond in turning}  # type: ignore[arg-type]
-        self.beside: dict[int, list[int]] = defaultdict(list, {-1: [-2], -2: [-3]} if fixed else {})
-        self.first: dict[tuple[int, int], int] = {}  # bead off the line of a bond, to its far side
-        for bead in sequence:
-            parent, angle, _ = self.references[bead]
-            if parent < (-1 if fixed else 0):
-                continue
+        self.beside: dict[int, list[int]] = defaultdict(list)
+        hanging = [(bead, self.references[bead][0]) for bead in sequence]
+        for bead, parent in [(-2, -3), (-1, -2), *hanging] if fixed else hanging[1:]:
             self.beside[bead].append(parent)
             self.beside[parent].append(bead)
-            if not lines.hold((angle, parent, bead)):
-                self.first.setdefault((parent, angle), bead)
 
-    def before(self, bead: int) -> tuple[int, int, int] | None:
-        """Return the three before it in a torsion across a line; None if none is to be held."""
-        parent, angle, torsion = self.references[bead]
-        lines, outer = self.lines, parent
-        if not lines.hold((torsion, angle, parent)) or lines.hold((angle, parent, bead)):
+    def across(self, line: list[int]) -> list[Coordinate]:
+        """Return the torsions about one line, whose beads are from end to end."""
+        on, rows = set(line), []
+        parts: list[list[tuple[int, int]]] = []  # beads off each part, and those they hang on
+        for before, seat in zip([None, *line], line, strict=False):
+            if before not in self.beside[seat] or frozenset((before, seat)) in self.turning:
+                parts.append([])
+            parts[-1] += [(bead, seat) for bead in self.beside[seat] if bead not in on]
+        joined = {bead: bead for part in parts for bead, _ in part}
+        for bead, seat in (pair for part in parts for pair in part):
+            other = self._held_to(bead, seat, on)
+            if other is not None:
+                _join(joined, other, bead)
+        for pair in (pair for part in parts for pair in pairwise(part)):
+            (one, inner), (bead, outer) = sorted(pair, key=lambda hung: self.rank[hung[0]])
+            if _join(joined, one, bead):
+                inner = self.references[bead][1] if inner == outer else inner
+                rows.append(Coordinate("torsion", (one, inner, outer, bead)))
+        return rows
+
+    def _held_to(self, bead: int, seat: int, on: set[int]) -> int | None:
+        """Return which other bead off a line the chart holds one to, about the line."""
+        parent, angle, torsion = self.references[bead] if bead >= 0 else (None, 0, 0)
+        if parent != seat or angle < self.lowest:
             return None
-        sibling = self.first[parent, angle]
-        if sibling != bead:
-            return sibling, angle, parent
-        inner: int | None = angle
-        while inner is not None and frozenset((inner, outer)) not in self.turning:
-            others = [one for one in self.beside[inner] if one != outer]
-            for one in others:
-                if self.rank.get(one, -1) < self.rank[bead] and not lines.hold(
-                    (one, inner, parent)
-                ):
-                    return one, inner, parent
-            on = [one for one in others if lines.hold((one, inner, parent))]
-            inner, outer = (on[0] if on else None), inner
-        return None
+        if angle not in on:  # beads on the line are placed by the same reference
+            return angle
+        sibling = torsion >= 0 and self.references[torsion][:2] == [parent, angle]
+        soft = not sibling and frozenset((parent, angle)) in self.turning
+        return None if soft or torsion in on or torsion < self.lowest else torsion
+
+
+def _join(joined: dict[int, int], *beads: int) -> bool:
+    """Join the sets of two beads; return whether these were apart."""
+    tops = []
+    for bead in beads:
+        while joined[bead] != bead:
+            joined[bead] = bead = joined[joined[bead]]
+        tops.append(bead)
+    joined[tops[1]] = tops[0]
+    return tops[0] != tops[1]
 
 
 # --- lines --------------------------------------------------------------------------------------

@@ -122,10 +122,11 @@ def sample(
     if client is not None and not (hasattr(client, "map") and hasattr(client, "gather")):
         raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
     if chain.extra:
+        pivots = "" if chain.straight else "fixman.MonteCarlo or, whatever is hard, "
         raise ValueError(
             f"rings, and chains with other extra rows (here {len(chain.extra)}), cannot be drawn "
             "independently: fixman.random_walks makes starting configurations, of no ensemble, and "
-            "fixman.MonteCarlo or, whatever is hard, fixman.HybridMonteCarlo samples from there"
+            f"{pivots}fixman.HybridMonteCarlo samples from there"
         )
     if (chain.layout.soft_rows.kinds == LENGTH).any():
         raise ValueError(

@@ -371,11 +371,24 @@ def test_words_for_kinds():
         assert bluemoon.hold(chain, (word, beads)) == bluemoon.hold(chain, (kind, beads))
 
 
+SQUARE = fx.Chain.from_bonds(
+    4, [(0, 1), (1, 2), (2, 3), (0, 3), (0, 2), (1, 3)], dim=2, drop_redundant=True
+)
+FREE = fx.Chain.linear(4, hard=())
+SUM = bluemoon.hold(FREE, ("distance_sum", (0, 1, 2, 3)))
+DIFFERENCE = bluemoon.hold(FREE, ("distance_difference", (0, 1, 2, 3)))
+
+
 @pytest.mark.parametrize(
     ("chain", "row", "error", "text"),
     [
         (fx.Chain.linear(4), ("length", (0, 1)), ValueError, "hard in this chain already"),
         (fx.Chain.linear(4), ("length", (0, 2)), ValueError, r"no bond.*\('distance', \(0, 2\)\)"),
+        (fx.Chain.ring(4, hard=()), ("length", (0, 3)), ValueError, r"or a hard one that closes"),
+        (SQUARE, SQUARE.redundant[0], fx.SingularConstraintError, "one value"),
+        (SUM, ("distance_sum", (3, 2, 1, 0)), ValueError, "hard in this chain already"),
+        (SUM, ("distance_sum", (2, 3, 0, 1)), ValueError, "hard in this chain already"),
+        (DIFFERENCE, ("distance_difference", (1, 0, 3, 2)), ValueError, "already"),
         (fx.Chain.linear(4), ("x", (0,)), ValueError, "of kind"),
         (fx.Chain.linear(4), ("distance", (0, 9)), ValueError, "not among 0 to 3"),
         (
@@ -391,6 +404,20 @@ def test_words_for_kinds():
 def test_what_cannot_be_held_is_refused(chain, row, error, text):
     with pytest.raises(error, match=text):
         bluemoon.hold(chain, row)
+
+
+def test_chains_with_straight_bends_hold_more_in_one_order(tmp_path):
+    row, bends = ("distance", (0, 4)), [(1, 2, 3)]
+    model = fx.Chain.linear(5, straight=bends)
+    held = bluemoon.hold(model, row)
+    assert held == fx.Chain.branched([-1, 0, 1, 2, 3], extra=[row], straight=bends)
+    assert fx.Chain.from_json(held.to_json()) == held
+    x0 = bluemoon.bring(held, fx.random_walks(model, 1, rng=1), row, 2.5)[0]
+    stepper, folder = fx.Langevin(0.01, kT=1.0), tmp_path / "run"
+    run = fx.simulate(held, x0, stepper, 20, rng=1, every=5, out=folder)
+    assert np.array_equal(fx.load_run(folder).x, run.x)
+    assert fx.load_run(folder).chain == held
+    assert np.isfinite(bluemoon.mean_force(held, run.x, row).value)
 
 
 def test_what_is_left_out_may_hold_a_coordinate():
@@ -424,6 +451,11 @@ def test_arguments_of_mean_forces(rng):
     ):
         with pytest.raises(ValueError, match=text):
             bluemoon.mean_force(held, x, row, **words)
+    other = bluemoon.bring(held, fx.random_walks(model, 3, lengths=1.3, rng=4), row, 1.5)
+    with pytest.raises(ValueError, match=r"length\(0, 1\) varies by 0.3"):
+        bluemoon.mean_force(held, np.concatenate([x, other]), row)
+    with pytest.raises(fx.FrameError, match=r"gradient\(x\) is nan at bead 0 in frame 0"):
+        bluemoon.metric(model, x, lambda one: np.full_like(one, np.nan))
     with pytest.raises(ValueError, match="vanishes"):
         bluemoon.metric(model, x, np.zeros_like)
 
@@ -459,6 +491,11 @@ def test_integrals_of_cubics_are_exact_and_so_are_errors(rng):
     assert two.error == pytest.approx([0.0, 0.5])
 
 
+def test_mean_forces_have_errors():
+    with pytest.raises(TypeError, match=r"MeanForce, or of \(value, error\)"):
+        bluemoon.free_energy([0.0, 1.0], [1.0, 2.0])
+
+
 @pytest.mark.parametrize(
     ("xi", "forces", "text"),
     [
@@ -466,6 +503,7 @@ def test_integrals_of_cubics_are_exact_and_so_are_errors(rng):
         ([0.0, 0.0], [(1.0, 0.1)] * 2, "ascend"),
         ([0.0, 1.0], [(1.0, 0.1)] * 3, "each of 2 xi"),
         ([0.0, 1.0], [(1.0, np.nan)] * 2, "forces"),
+        ([0.0, 1.0], [(1.0, 0.1), (1.0, -0.1)], "cannot be negative, got -0.1"),
     ],
 )
 def test_what_cannot_be_integrated_is_refused(xi, forces, text):

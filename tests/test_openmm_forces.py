@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fixman as fx
+from fixman.errors import FrameError
 
 DIPEPTIDE = """
 HH31 ACE 1 2.000 1.000 0.000|CH3 ACE 1 2.000 2.090 0.000|HH32 ACE 1 1.486 2.454 0.890
@@ -387,6 +388,19 @@ def test_what_forces_refuse(mm, room, field, dipeptide):
     assert forces.energy(np.zeros((1, 3))) == 0.0
     with pytest.raises(TypeError, match=r"x must be in nm, got 2\.5 kJ/mol"):
         forces.energy(2.5 * mm.unit.kilojoule_per_mole)
+
+
+def test_what_is_not_finite_is_refused(mm, room):
+    system = one_atom(mm, mm.CustomExternalForce("1/x"))
+    system.getForce(0).addParticle(0, [])
+    forces = room.Forces(system, "Reference")
+    good, nan = np.ones((1, 3)), np.full((1, 3), np.nan)
+    assert forces.energy(good) == 1.0
+    for ask in (forces.energy, forces.force):
+        with pytest.raises(FrameError, match="x is nan at bead 0 in frame 1"):
+            ask(np.stack([good, nan]))
+        with pytest.raises(FrameError, match="OpenMM is not finite in frame 1"):
+            ask(np.stack([good, 0.0 * good]))
 
 
 def test_temperatures(mm, room):

@@ -347,6 +347,11 @@ def test_rings_are_refused(chain, ensemble):
         fx.sample(chain, 2, ensemble=ensemble)
 
 
+def test_advice_for_straight_bends_is_what_can_hold_them():
+    with pytest.raises(ValueError, match=r"no ensemble, and fixman\.HybridMonteCarlo samples"):
+        fx.sample(fx.Chain.linear(4, straight=[(0, 1, 2)]), 2)
+
+
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [

@@ -162,6 +162,7 @@ def test_chains_with_straight_bends_are_written_and_read():
     ("arguments", "error", "text"),
     [
         ({"straight": [(0, 1, 2), (2, 1, 0)]}, ValueError, r"\(0, 1, 2\) twice"),
+        ({"straight": np.zeros((5, 3), int)}, ValueError, "(?s)floating-point.*an angle has 3"),
         ({"straight": [(0, 1, 7)]}, ValueError, r"list of bends.*not among 0 to 4"),
         ({"straight": [(0, 1)]}, ValueError, "list of bends"),
         ({"straight": (0, 1, 2)}, ValueError, "list of bends"),

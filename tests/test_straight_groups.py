@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -354,3 +355,77 @@ def test_methyls_stand_where_they_should():
     bonds = methyl(np.zeros(3), 1.0)
     cosines = bonds @ bonds.T / 1.10**2
     assert cosines[0, 1] == pytest.approx(np.cos(np.radians(109.5)), abs=2e-3)
+
+
+# --- any numbering ------------------------------------------------------------------------------
+
+
+def hard_sizes(n, bonds, bends, orders, **arguments):
+    """How many hard rows a molecule has, its beads in some orders."""
+    sizes = set()
+    for order in orders:
+        place = np.argsort(order)
+        chain = fx.Chain.from_bonds(
+            n,
+            place[np.array(bonds)],
+            hard="torsional",
+            straight=place[np.array(bends)],
+            drop_redundant=True,
+            **arguments,
+        )
+        sizes.add(chain.hard.size)
+    return sizes
+
+
+def grown(rng):
+    """Positions, bonds and straight bends of a tree, half of whose branches go straight on."""
+    x, bonds, bends = [np.zeros(3)], [], []
+    while len(x) < 9:
+        parent = int(rng.integers(len(x)))
+        around = [i + j - parent for i, j in bonds if parent in (i, j)]
+        ways = [(x[k] - x[parent]) / np.linalg.norm(x[k] - x[parent]) for k in around]
+        way = rng.normal(size=3)
+        behind = int(rng.integers(len(around))) if around and rng.random() < 0.5 else None
+        way = way / np.linalg.norm(way) if behind is None else -ways[behind]
+        if any(abs(way @ one) > 0.8 for k, one in enumerate(ways) if k != behind):
+            continue
+        if behind is not None:
+            bends.append((around[behind], parent, len(x)))
+        bonds.append((parent, len(x)))
+        x.append(x[parent] + way * rng.uniform(0.8, 1.5))
+    return np.array(x), bonds, bends
+
+
+def test_what_hangs_on_both_sides_of_a_straight_bend_is_held_in_any_numbering():
+    x = np.array([[0, 0, 0], [-1, 0, 0], [1, 0, 0], [1.5, 0.8, 0], [0, 0, 1.0]])
+    bonds = [(0, 1), (0, 2), (2, 3), (0, 4)]
+    assert hard_sizes(5, bonds, [(1, 0, 2)], permutations(range(5)), rotatable=[]) == {9}
+    kinds = ("length", "angle", "torsion")
+    tree = fx.Chain.branched([-1, 0, 0, 2, 0], hard=kinds, straight=x)
+    assert len(dense_rows(tree, x)) == np.linalg.matrix_rank(dense_rows(tree, x)) == 9
+
+
+def test_a_ring_beside_a_straight_bend_is_held_to_what_is_on_its_other_side(rng):
+    bonds = [(0, 1), (0, 2), (2, 3), (2, 4), (2, 5), (5, 0)]
+    bends = [(1, 0, 2), (0, 2, 3)]
+    orders = [range(6), *(rng.permutation(6) for _ in range(20))]
+    assert hard_sizes(6, bonds, bends, orders) == {12}
+
+
+def test_trees_of_which_nothing_turns_are_rigid_in_any_numbering(rng):
+    held = 0
+    for _ in range(20):
+        x, bonds, bends = grown(rng)
+        orders = [range(9), *(rng.permutation(9) for _ in range(4))]
+        arguments = {"straight": bends, "drop_redundant": True}
+        chain = fx.Chain.from_bonds(9, bonds, hard="torsional", rotatable=[], **arguments)
+        line = np.linalg.matrix_rank(x - x[0], tol=1e-6) == 1
+        rows = dense_rows(chain, x)
+        assert len(rows) == np.linalg.matrix_rank(rows, tol=1e-6) == 27 - (5 if line else 6)
+        if bends:
+            for some in ({"rotatable": []}, {}):
+                sizes = hard_sizes(9, bonds, bends, orders, **some)
+                assert len(sizes) == 1
+                assert some == {} or sizes == {len(rows)}
+        held += len(bends)
+    assert held > 20

@@ -478,6 +478,24 @@ def test_a_temperature_by_default_or_in_kelvin_is_noticed(molecule):
             )
 
 
+@pytest.mark.filterwarnings("ignore:::MDAnalysis")
+@pytest.mark.parametrize("frames", [slice(2, None), slice(1, None, 2), slice(None, None, -2)])
+def test_frames_that_are_cut_out_or_run_backwards_keep_their_times(run, peer, frames):
+    mda = peer("MDAnalysis")
+    from fixman.io.trajectories import universe_of, write_frames
+
+    assert run("torsional", "ala.pdb", *SHORT, "--out", "run")[0] == 0
+    some = fx.load_run("run")[frames]
+    universes = [universe_of(some)]
+    for ending in ("dcd", "xtc"):
+        write_frames(some, f"run.{ending}")
+        universes.append(mda.Universe("run.topology.pdb", f"run.{ending}"))
+        Path("run.topology.pdb").unlink()
+    for universe in universes:
+        times = [step.time for step in universe.trajectory]
+        assert times == pytest.approx(some.times, abs=1e-5)
+
+
 def test_a_run_says_what_it_is_of(run):
     assert run("torsional", "ala.pdb", *SHORT, "--out", "run")[0] == 0
     with open("run/run.json", encoding="utf-8") as file:

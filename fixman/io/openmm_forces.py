@@ -13,6 +13,7 @@ import openmm
 from openmm import unit
 
 from fixman import _arrays
+from fixman.errors import FrameError
 from fixman.io.constraints import Floats, Indices
 from fixman.io.thermostats import in_units
 
@@ -115,20 +116,30 @@ class Forces:
         ValueError
             Where the ends of a constraint of the System are far from its length.  At first, where
             a bond, a HarmonicBondForce's spring of more than 20 000 kJ/mol/nm², is off by half.
-        openmm.OpenMMException
-            Where OpenMM finds positions that are not finite.
+        FrameError
+            Where positions, or what OpenMM makes of them, are not finite; a ValueError.
         """
-        frames, lead = self._frames(x)
-        return np.array([self._evaluated(one)[0] for one in frames]).reshape(lead)[()]
+        found, lead = self._found(x)
+        return np.array([energy for energy, _ in found]).reshape(lead)[()]
 
     def force(self, x: Any) -> Floats:
         """Return the forces (..., n, 3), in kJ/mol/nm, in configurations (..., n, 3); see `energy`.
 
         Both are found together and kept for a while, so that one costs nothing after the other.
         """
+        found, lead = self._found(x)
+        return np.array([force for _, force in found]).reshape(*lead, self.particles.size, 3)
+
+    def _found(self, x: Any) -> tuple[list[tuple[float, Floats]], tuple[int, ...]]:
+        """Return energy and forces of each configuration, and the leading axes of these."""
         frames, lead = self._frames(x)
-        found = [self._evaluated(one)[1] for one in frames]
-        return np.array(found).reshape(*lead, self.particles.size, 3)
+        found = []
+        for k, one in enumerate(frames):
+            try:
+                found.append(self._evaluated(one))
+            except FrameError as error:
+                raise error.moved(_arrays.frame_index(k, lead)) from None
+        return found, lead
 
     def _frames(self, x: Any) -> tuple[list[bytes], tuple[int, ...]]:
         """Return configurations as bytes, and their leading axes."""
@@ -142,6 +153,7 @@ class Forces:
                 "an implicit model"
             )
         x = _arrays.real(x, (n, 3), "x")
+        _arrays.require_finite(x, (n, 3), "x")
         return [one.tobytes() for one in x.reshape(-1, n, 3)], x.shape[:-2]
 
     def _evaluate(self, data: bytes) -> tuple[float, Floats]:
@@ -164,8 +176,12 @@ class Forces:
             state = context.getState(energy=True, forces=True)
         finally:
             self._idle.append(context)
-        forces = state.getForces(asNumpy=True)._value
-        return state.getPotentialEnergy()._value, forces[self.particles] if self._sites else forces
+        energy, forces = state.getPotentialEnergy()._value, state.getForces(asNumpy=True)._value
+        if not (np.isfinite(energy) and np.isfinite(forces).all()):
+            raise FrameError(
+                "the energy or a force of OpenMM is not finite", ": do two particles coincide?"
+            )
+        return energy, forces[self.particles] if self._sites else forces
 
     def _require_bonded(self, x: Floats) -> None:
         """Refuse, until a start is fine, one with bonds that are nothing like the force field's."""
@@ -174,7 +190,6 @@ class Forces:
         pairs, rest = self._bonds
         i, j = np.searchsorted(self.particles, pairs)
         apart = np.linalg.norm(x[i] - x[j], axis=1)
-        # What is not finite is OpenMM's to refuse.
         off = np.abs(apart - rest) > STRAINED * rest
         if off.any():
             k = int(np.argmax(np.abs(apart - rest) / rest))

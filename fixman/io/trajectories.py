@@ -45,7 +45,8 @@ def universe_of(run: Run, *, replica: int = 0) -> Any:
     """
     described, place = _described(run), _replica(run, replica)
     universe = _topology(run, described["pdb"])
-    universe.load_new(ANGSTROM * run.x[:, place], dt=_interval(run))
+    start = float(run.times[0]) if len(run) else 0.0
+    universe.load_new(ANGSTROM * run.x[:, place], dt=_interval(run), time_offset=start)
     return universe
 
 
@@ -120,8 +121,11 @@ def _write_topology(universe: Any, path: Path, run: Run, overwrite: bool) -> Non
 
 
 def _writer(universe: Any, temporary: Path, name: Path, run: Run) -> Any:
-    form = FORMATS[name.suffix.lower()]
-    options = {"dt": _interval(run)} if form == "DCD" else {}  # the others have times
+    form, options = FORMATS[name.suffix.lower()], {}
+    if form == "DCD":  # which has no times of frames; the first is istart/nsavc intervals
+        numbers = run.numbers
+        start = numbers.start if numbers.step > 0 else -numbers.start
+        options = {"dt": _interval(run), "nsavc": abs(numbers.step), "istart": start}
     return MDAnalysis.Writer(
         str(temporary), n_atoms=len(universe.atoms), format=form, multiframe=True, **options
     )
