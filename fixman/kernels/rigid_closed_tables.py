@@ -19,7 +19,8 @@ PIVOT, OPEN, OPENING, DEPENDENT = -4, -5, -6, -7
     END0, ROW0, AXES0, CHAIN0, CLOSURE0, OF_ROW0, WIDTHS,
 ) = range(20)  # fmt: skip
 # of each chain: where its table, coordinates, rates, forces, work and 1/D begin, and where the last
-# ends; how long the first four are; its ends, from the base outwards, as pairs of number and body; its blocks of columns
+# ends; how long the first four are; its ends, from the base outwards, as pairs of number and body;
+# its blocks of columns
 (
     TABLE, Q, V, LOAD, UNITS, INVERSES, LAST_INVERSE, TABLE_SIZE, NQ_OF, NV_OF, LOAD_SIZE,
     ENDS, LAST_END, BLOCKS, LAST_BLOCK,

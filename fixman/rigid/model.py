@@ -149,7 +149,7 @@ class SerialChain(Constructors):
         """Coerce a number or one for each rate, (nv,), not negative."""
         if _not_given(value):
             return _default(np.zeros(self.nv))
-        array = _arrays.real(value, (), name) + 0.0  # type: ignore[arg-type]
+        array = _arrays.real(value, (), name) + 0.0
         if array.shape not in ((), (self.nv,)):
             hint = f"be a number or have shape ({self.nv},), one for each rate"
             raise ValueError(f"{name} must {hint}, got {array.shape}")
