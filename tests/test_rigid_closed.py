@@ -576,6 +576,25 @@ def test_a_weld_that_is_turned_by_half_a_turn_is_open():
         assert np.abs(gap).max() == pytest.approx(np.pi)
 
 
+@pytest.mark.parametrize("kind", ["weld", "slide", ("rx", "ry", "rz")])
+@pytest.mark.parametrize("less", [0.0, 1e-12, 1e-8, 1e-3, 1.6])
+def test_turns_of_almost_half_a_turn(kind, less):
+    plate = changed(SerialChain.random(1, 0, free_base=True), rotations=[np.eye(3)],
+                    translations=np.zeros((1, 3)))  # fmt: skip
+    linkage = Linkage(plate, Closure(None, 0, kind))
+    axes = np.vstack([np.eye(3), -np.eye(3), np.random.default_rng(1).normal(size=(20, 3))])
+    axes /= np.linalg.norm(axes, axis=1)[:, None]
+    half = (np.pi - less) / 2
+    q = np.zeros((len(axes), 7))
+    q[:, 3:6], q[:, 6] = np.sin(half) * axes, np.cos(half) if less else 0.0
+    turn = closed.gap(linkage, q)[:, -3:]
+    if not less:  # either way round
+        turn *= np.sign((turn * axes).sum(1))[:, None]
+    assert np.abs(turn - 2 * half * axes).max() <= 3e-15
+    shut, _ = closed.project(linkage, q)
+    assert np.abs(closed.gap(linkage, shut)).max() <= 1e-12
+
+
 def test_errors_name_the_chain():
     linkage = parallelogram()
     empty = changed(linkage.chains[1], masses=[0.0], inertias=np.zeros((1, 3, 3)))
@@ -598,6 +617,7 @@ def test_errors_name_the_chain():
         (lambda: Closure(0, 1, "glue"), "kind must be one of"),
         (lambda: Closure(0, 1, ("x", "x")), "each once"),
         (lambda: Closure(0, 1, ()), "kind must be one of"),
+        (lambda: Closure(0, 1, np.array(["x", "w"])), "kind must be one of"),
         (lambda: Closure(0, 1, ("x", "rz")), "one turn"),
         (lambda: Closure(0, 1, [[1, 1, 0]]), "unit vector"),
         (lambda: Closure(0, 1, [1, 0, 0]), r"shape \(m, 3\)"),
@@ -718,11 +738,13 @@ def test_projection_from_afar_turns_joints_by_little_at_a_time():
 
 
 def test_no_frames_are_closed_to_none():
-    linkage = Linkage(TWO, Closure(End(None, (2, 0, 0)), End(1, (1, 0, 0)), ("y",)))
+    linkage = Linkage(TWO, Closure(End(None, (2, 0, 0)), End(1, (1, 0, 0)), np.array(["y"])))
+    assert linkage.closures[0].kind == ("y",)
     none = np.zeros((0, 2))
     assert closed.gap(linkage, none).shape == (0, 1)
     assert closed.forward_dynamics(linkage, none, none, none).qdd.shape == (0, 2)
     assert closed.project(linkage, none)[0].shape == (0, 2)
     assert closed.thermal_rates(linkage, none).shape == (0, 2)
+    assert closed.fixman_torque(linkage, none).shape == (0, 2)
     for logdet in (closed.logdet_mass, closed.logdet_hard):
         assert logdet(linkage, none).shape == (0,)

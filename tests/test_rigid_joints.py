@@ -83,7 +83,10 @@ def test_fields_are_content():
     assert repr(full).endswith("with armature and damping and stiffness>")
     assert replace(full, armature=0, damping=None, stiffness=0.0) == arm
     # Other joints have other rates: nothing that is zero stands in the way.
-    assert replace(arm, joints=("revolute",) * 4).stiffness.shape == (4,)
+    for plain in (arm, pickle.loads(pickle.dumps(arm))):
+        other = replace(plain, joints=("revolute",) * 4)
+        assert other.stiffness.shape == (4,)
+        np.testing.assert_array_equal(other.rest, np.zeros(4))
     moved = replace(full, rest=random_q(arm, np.random.default_rng(2)))
     assert moved != full
 
@@ -101,6 +104,11 @@ def test_fields_are_content():
             r"rest must have shape \(8,\), got \(3,\)",
         ),
         ({"stiffness": [0] * 6 + [1], "rest": np.zeros(8)}, "the quaternion of joint 0 has norm 0"),
+        # Where no spring asks for it as well, and zeros of another length.
+        ({"rest": [0.0] * 6 + [1.0, np.nan]}, "rest is nan at coordinate 7"),
+        ({"rest": np.zeros(8)}, "the quaternion of joint 0 has norm 0"),
+        ({"rest": [0.3]}, r"rest must have shape \(8,\), got \(1,\)"),
+        ({"armature": np.zeros(3)}, r"armature must be a number or have shape \(7,\)"),
     ],
 )
 def test_fields_that_mean_nothing_are_refused(given, message):

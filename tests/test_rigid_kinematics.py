@@ -1,5 +1,7 @@
 """Kinematics of rigid chains: extended precision, differences, invariants, operational space."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -80,6 +82,18 @@ def test_sums_over_bodies_against_extended_precision(seed):
     height = -arm.masses @ exact["centre"] @ UP
     scale = arm.masses @ np.abs(exact["centre"]) @ np.abs(UP)
     assert abs(kinematics.potential_energy(arm, q, gravity=UP) - height) <= 1e-14 * scale
+
+
+def test_energies_of_a_batch_are_those_of_its_states():
+    rng = np.random.default_rng(0)
+    for n in (3, 8, 30):
+        arm = SerialChain.random(n, rng)
+        arm = replace(arm, armature=rng.uniform(0, 1, arm.nv))
+        q = np.stack([random_q(arm, rng) for _ in range(40)])
+        qd = rng.normal(size=(40, arm.nv))
+        energies = kinematics.kinetic_energy(arm, q, qd)
+        alone = [kinematics.kinetic_energy(arm, *state) for state in zip(q, qd, strict=True)]
+        assert (energies == alone).all()
 
 
 @given(SEEDS)

@@ -302,6 +302,15 @@ def test_closed_runs_are_the_same_however_they_are_made(scheme):
     assert (rest.qd == alone.qd[8:]).all()
 
 
+@pytest.mark.parametrize("scheme", ["midpoint", "euler"])
+def test_no_replicas_move_to_none(scheme):
+    for system in (case(2)[0], four_bar()):
+        for tau in (None, lambda t, q, qd: 0.0 * qd):
+            run = simulate(system, np.zeros((0, system.nq)), 0.01, 4, tau=tau, scheme=scheme)
+            assert run.q.shape == (5, 0, system.nq)
+            assert run.energy.shape == (5, 0)
+
+
 # --- refusals -------------------------------------------------------------------------------------
 
 
@@ -332,6 +341,8 @@ def test_wrong_values_are_refused(scheme):
         simulate(arm, q, 0.01, 5, every=2)
     with pytest.raises(ValueError, match="scheme must be"):
         simulate(arm, q, 0.01, 5, scheme="leapfrog")
+    with pytest.raises(ValueError, match="first"):
+        simulate(arm, q, 0.01, 5, first=2**63 - 5)
     with pytest.raises(ValueError, match="dt"):
         simulate(arm, q, 0.0, 5)
     with pytest.raises(TypeError, match="system must be"):

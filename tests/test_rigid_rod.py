@@ -94,6 +94,7 @@ def test_it_rings_as_a_beam_does():
         ({"E": 0.0}, "E must be positive"),
         ({"radius": -1.0}, "radius must be positive"),
         ({"density": np.nan}, "density must be positive"),
+        ({"radius": 1e-90}, "stiffness of the joints is below the smallest number"),
     ],
 )
 def test_rods_of_nothing_are_refused(changes, message):

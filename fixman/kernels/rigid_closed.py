@@ -149,7 +149,7 @@ def look(table, plan, q, qd, moving, loads, memory):
 
     ``moving``: rates for the dynamics, which are none where only positions count.
     """
-    placed, facts = room(memory, plan[PLACED0]), room(memory, plan[FACTS0])
+    placed, facts = room(memory, plan, PLACED0), room(memory, plan, FACTS0)
     for end in range(2 * plan[CLOSURES]):
         place_base(table, plan[END0] + END * end, placed, PLACED * end)
     many = 1 if loads.size > 3 else 0
@@ -157,7 +157,7 @@ def look(table, plan, q, qd, moving, loads, memory):
         at, own = chain_of(table, plan, c)
         x = part(q, plan[at + Q], plan[at + NQ_OF], 0.0)
         v, w = own_rates(qd, plan, at), own_rates(moving, plan, at)
-        work = room(memory, plan[at + UNITS])
+        work = room(memory, plan, at + UNITS)
         if not outwards(own, x, w, loads_of(loads, plan, at, many), 0, work, 0.0):
             return False
         place_ends(table, own, x, v, work, plan, at, placed)
@@ -195,27 +195,27 @@ def comply(table, plan, tau, loads, left, memory):
     Λ⁻¹ is A Aᵀ.
     """
     held = plan[HELD]
-    placed, facts = room(memory, plan[PLACED0]), room(memory, plan[FACTS0])
-    inverse, asked = room(memory, plan[INVERSE0]), room(memory, plan[ASKED0])
-    G = room(memory, plan[WRENCH0])
-    W = room(memory, plan[WRENCH0] + LANES * LANES)
+    placed, facts = room(memory, plan, PLACED0), room(memory, plan, FACTS0)
+    inverse, asked = room(memory, plan, INVERSE0), room(memory, plan, ASKED0)
+    G = room(memory, plan, WRENCH0)
+    W = part(G, LANES * LANES, G.size - LANES * LANES, 0.0)
     for k in range(held * held):
         inverse[k] = 0.0
     for end in range(2 * plan[CLOSURES]):
         asked[end] = 0.0
     for c in range(plan[CHAINS]):
         at, own = chain_of(table, plan, c)
-        work, D = room(memory, plan[at + UNITS]), room(memory, plan[at + INVERSES])
+        work, D = room(memory, plan, at + UNITS), room(memory, plan, at + INVERSES)
         forces = own_rates(tau, plan, at)
         if left != 0.0:
             hold(own, work)
         elif inwards(own, forces, 0, work, 0.0) != DONE:
             return False
         for block in range(plan[at + BLOCKS], plan[at + LAST_BLOCK], BLOCK):
-            E = room(memory, plan[block + INNOVATIONS])
+            E = room(memory, plan, block + INNOVATIONS)
             first = plan[block + FIRST]
             for k in range(first, plan[block + LAST], 2):
-                to = room(W, 3 * LANES * (k - first))
+                to = part(W, 3 * LANES * (k - first), 6 * LANES, 0.0)
                 fill(table, plan, block, plan[k], placed, facts, to)
             felt = columns_inwards(own, loads, work, plan, block, left, W, E, D, G)
             scatter(plan, block, block, G, inverse, asked)
@@ -225,7 +225,7 @@ def comply(table, plan, tau, loads, left, memory):
                     facts[FACTS * row + 5] += lane_of(felt, lane)
             for other in range(plan[at + BLOCKS], block, BLOCK):
                 rates = min(plan[block + RATES], plan[other + RATES])
-                products_of(E, room(memory, plan[other + INNOVATIONS]), D, rates, G)
+                products_of(E, room(memory, plan, other + INNOVATIONS), D, rates, G)
                 scatter(plan, block, other, G, inverse, asked)
     return True
 
@@ -237,8 +237,8 @@ def factor_scaled(table, plan, memory, certain):
     Whether its smallest eigenvalue is above ``certain``, of which 1 / tr Λ is a bound.
     """
     held = plan[HELD]
-    facts, asked = room(memory, plan[FACTS0]), room(memory, plan[ASKED0])
-    inverse, L = room(memory, plan[INVERSE0]), room(memory, plan[FACTOR0])
+    facts, asked = room(memory, plan, FACTS0), room(memory, plan, ASKED0)
+    inverse, L = room(memory, plan, INVERSE0), room(memory, plan, FACTOR0)
     for row in range(held):
         k = plan[plan[OF_ROW0] + 2 * row]
         scale = math.sqrt(asked[2 * k] + asked[2 * k + 1])
@@ -272,7 +272,7 @@ def factor_scaled(table, plan, memory, certain):
 def multipliers(plan, memory, which):
     """f = −Λ of a fact of each row."""
     held = plan[HELD]
-    facts, L = room(memory, plan[FACTS0]), room(memory, plan[FACTOR0])
+    facts, L = room(memory, plan, FACTS0), room(memory, plan, FACTOR0)
     for row in range(held):
         facts[FACTS * row + 6] = 0.0
     for i in range(held):
@@ -289,8 +289,8 @@ def multipliers(plan, memory, which):
 def push_chain(table, plan, chain, memory):
     """Add to the innovations u/D in the work of a chain what the multipliers do."""
     held = plan[HELD]
-    facts, work = room(memory, plan[FACTS0]), room(memory, plan[chain + UNITS])
-    D, f = room(memory, plan[chain + INVERSES]), room(memory, plan[WRENCH0])
+    facts, work = room(memory, plan, FACTS0), room(memory, plan, chain + UNITS)
+    D, f = room(memory, plan, chain + INVERSES), room(memory, plan, WRENCH0)
     first, last = plan[chain + BLOCKS], plan[chain + LAST_BLOCK]
     if first == last:
         return
@@ -302,7 +302,7 @@ def push_chain(table, plan, chain, memory):
                 row = plan[plan[block + COLUMN] + k]
                 f[lane] = facts[FACTS * row + 6] if row < held else 0.0
             lane += 1
-    u = room(memory, plan[WRENCH0] + lane)
+    u = part(f, lane, 6, 0.0)
     n, _, _, _ = sizes(table, table.size)
     for i in range(n):
         kind, _, at_v, row = place_of(table, n, i)
@@ -313,7 +313,7 @@ def push_chain(table, plan, chain, memory):
             lane = 0
             for block in range(first, last, BLOCK):
                 if at_v < plan[block + RATES]:
-                    E = room(memory, plan[block + INNOVATIONS])
+                    E = room(memory, plan, block + INNOVATIONS)
                     u[k] += across_lanes(E, at_v + k, f, lane)
                 lane += LANES
         if kind <= PRISMATIC:
@@ -354,7 +354,7 @@ def drift(work, row, u, at, D):
 @plain
 def wrenches_of(plan, memory, out):
     """Force and moment of each closure at b's point on b, in the base's axes; if all finite."""
-    facts = room(memory, plan[FACTS0])
+    facts = room(memory, plan, FACTS0)
     total = 0.0
     for k in range(6 * plan[CLOSURES]):
         out[k] = 0.0
@@ -370,7 +370,7 @@ def wrenches_of(plan, memory, out):
 @plain
 def largest(table, plan, memory, which):
     """Of a fact of the rows, in units of each."""
-    facts = room(memory, plan[FACTS0])
+    facts = room(memory, plan, FACTS0)
     found = 0.0
     for row in range(plan[HELD]):
         size = abs(facts[FACTS * row + which]) * table[plan[ROW0] + ROW * row + 3]
@@ -381,7 +381,7 @@ def largest(table, plan, memory, which):
 @plain
 def speed_of_ends(table, plan, memory, found):
     """Of the fastest end, in reaches and radians a unit of time, or what is found already."""
-    placed = room(memory, plan[PLACED0])
+    placed = room(memory, plan, PLACED0)
     shorter = table[plan[ROW0] - 1]
     for end in range(2 * plan[CLOSURES]):
         for k in range(3):
@@ -416,13 +416,13 @@ def log_pivots(table, work):
 @plain
 def logarithms(table, plan, memory, out):
     """ln det Λ⁻¹, of its factor, and ln det ℳ."""
-    facts, L = room(memory, plan[FACTS0]), room(memory, plan[FACTOR0])
+    facts, L = room(memory, plan, FACTS0), room(memory, plan, FACTOR0)
     out[0] = out[1] = 0.0
     for row in range(plan[HELD]):
         out[0] -= 2.0 * math.log(L[(plan[HELD] + 1) * row] * facts[FACTS * row + 7])
     for c in range(plan[CHAINS]):
         at, own = chain_of(table, plan, c)
-        out[1] += log_pivots(own, room(memory, plan[at + UNITS]))
+        out[1] += log_pivots(own, room(memory, plan, at + UNITS))
 
 
 @plain
@@ -433,7 +433,7 @@ def moved(table, plan, qd, loads, memory, qdd, out):
         at, own = chain_of(table, plan, c)
         push_chain(own, plan, at, memory)
         v, to = own_rates(qd, plan, at), own_rates(qdd, plan, at)
-        work = room(memory, plan[at + UNITS])
+        work = room(memory, plan, at + UNITS)
         if not accelerations(own, v, loads_of(loads, plan, at, many), 0, work, to, 0.0):
             return False
     return wrenches_of(plan, memory, out)
@@ -446,7 +446,7 @@ def state(table, plan, q, qd, tau, loads, limits, task, memory, qdd, out):
     moving = qd if task == MOTION else tau
     if not look(table, plan, q, qd, moving, loads, memory):
         return NOT_USABLE
-    facts = room(memory, plan[FACTS0])
+    facts = room(memory, plan, FACTS0)
     if task == GAPS:
         for row in range(plan[HELD]):
             out[row], out[plan[HELD] + row] = facts[FACTS * row + 3], facts[FACTS * row + 4]
@@ -463,7 +463,7 @@ def state(table, plan, q, qd, tau, loads, limits, task, memory, qdd, out):
         if not largest(table, plan, memory, 4) <= limit * (fastest + gain):
             return OPENING
     if task == COMPLIANCE:
-        held, inverse = plan[HELD], room(memory, plan[INVERSE0])
+        held, inverse = plan[HELD], room(memory, plan, INVERSE0)
         for r in range(held):
             for c in range(r + 1):
                 out[held * r + c] = out[held * c + r] = inverse[held * r + c]

@@ -19,7 +19,7 @@ def pull(table, plan, q, gap, given, out):
     still, none, memory, wrenches, certain = given
     if not look(table, plan, q, still, still, none, memory):
         return NOT_USABLE
-    facts = room(memory, plan[FACTS0])
+    facts = room(memory, plan, FACTS0)
     for row in range(plan[HELD]):
         facts[FACTS * row + GAP] = gap[row]
     if not comply(table, plan, still, none, 0.0, memory):

@@ -10,25 +10,26 @@ from fixman.kernels.steps import step
 PIVOT, OPEN, OPENING, DEPENDENT = -4, -5, -6, -7
 
 # the head of a plan: numbers of chains, closures, rows, coordinates and rates; length of a state's
-# forces; length of memory, and where in it ends, rows, Λ⁻¹, its factor, answers to what is asked,
-# and wrenches begin; where in the table ends, rows and axes do, and where records do; for each task
+# forces; where in memory ends, rows, Λ⁻¹, its factor, answers to what is asked, and wrenches begin,
+# and its length; where in the table ends, rows and axes begin, and where records do; for each task
 # how many numbers it writes for a state
 (
-    CHAINS, CLOSURES, HELD, NQ, NV, LOADS, MEMORY,
-    PLACED0, FACTS0, INVERSE0, FACTOR0, ASKED0, WRENCH0,
+    CHAINS, CLOSURES, HELD, NQ, NV, LOADS,
+    PLACED0, FACTS0, INVERSE0, FACTOR0, ASKED0, WRENCH0, MEMORY,
     END0, ROW0, AXES0, CHAIN0, CLOSURE0, OF_ROW0, WIDTHS,
 ) = range(20)  # fmt: skip
-# of each chain: where its table, coordinates, rates, forces, work and 1/D begin; how long the first
-# four are; its ends, from the base outwards, as pairs of number and body; its blocks of columns
+# of each chain: where its table, coordinates, rates, forces, work and 1/D begin, and where the last
+# ends; how long the first four are; its ends, from the base outwards, as pairs of number and body;
+# its blocks of columns
 (
-    TABLE, Q, V, LOAD, UNITS, INVERSES, TABLE_SIZE, NQ_OF, NV_OF, LOAD_SIZE,
+    TABLE, Q, V, LOAD, UNITS, INVERSES, LAST_INVERSE, TABLE_SIZE, NQ_OF, NV_OF, LOAD_SIZE,
     ENDS, LAST_END, BLOCKS, LAST_BLOCK,
-) = range(14)  # fmt: skip
-CHAIN = 14
+) = range(15)  # fmt: skip
+CHAIN = 15
 # of each block of up to eight columns: the first and how many; its ends, the first and one past the
-# last; the rates of as much of the chain as they reach; where its innovations begin
-COLUMN, COUNT, FIRST, LAST, RATES, INNOVATIONS = range(6)
-BLOCK = 6
+# last; the rates of as much of the chain as they reach; where its innovations begin and end
+COLUMN, COUNT, FIRST, LAST, RATES, INNOVATIONS, LAST_INNOVATION = range(7)
+BLOCK = 7
 # of each closure: which turns it holds (NO_TURNS, ALL_TURNS, or all but this); its rows
 CLOSURE = 3
 NO_TURNS, ALL_TURNS = -1, -2
@@ -59,6 +60,6 @@ REASONS = 8  # a frame without an answer is REASONS · frame − the reason
 
 
 @step
-def room(memory, at):
-    """All of the memory from a place on."""
-    return part(memory, at, 0, 0.0)
+def room(memory, plan, at):
+    """The memory from where ``plan[at]`` says to where the next number does."""
+    return part(memory, plan[at], plan[at + 1] - plan[at], 0.0)

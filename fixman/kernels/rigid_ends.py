@@ -22,7 +22,7 @@ from fixman.kernels.articulated_body import (
     place_of,
     sizes,
 )
-from fixman.kernels.lanes import eight, load
+from fixman.kernels.lanes import LANES, eight, load, part
 from fixman.kernels.lanes import lane as lane_of
 from fixman.kernels.links import FREE, PRISMATIC
 from fixman.kernels.rigid_closed_tables import (
@@ -44,7 +44,6 @@ from fixman.kernels.rigid_closed_tables import (
     ROW,
     ROW0,
     plain,
-    room,
 )
 from fixman.kernels.steps import step
 from fixman.kernels.triples import (
@@ -168,7 +167,7 @@ def place_ends(table, own, q, qd, work, plan, chain, placed):
     n, _, _, _ = sizes(own, own.size)
     m = angles(n)
     zero = eight(0.0)
-    base = base_axes(room(table, plan[AXES0]), zero)
+    base = base_axes(part(table, plan[AXES0], 3 * LANES, 0.0), zero)
     motion = base, (zero, zero, zero), zero, zero
     kind, _, _, _ = place_of(own, n, 0)
     if kind <= PRISMATIC:
@@ -209,18 +208,30 @@ def turned_by(held, Q, R):
         T = product(transposed(Q), R)
         normal = 0.5 * (T[7] - T[5]), 0.5 * (T[2] - T[6]), 0.5 * (T[3] - T[1])
         cosine = 0.5 * (T[0] + T[4] + T[8] - 1.0)
-        other = 0
-    else:
-        now = back(Q, (R[held], R[3 + held], R[6 + held]))
-        e = (1.0 if held == 0 else 0.0, 1.0 if held == 1 else 0.0, 1.0 if held == 2 else 0.0)
-        normal = outer(e, now)
-        cosine = inner(e, now)
-        other = (held + 2) % 3
+        sine = math.sqrt(inner(normal, normal))
+        angle = math.atan2(sine, cosine)
+        if cosine >= 0.0:
+            return scaled(angle / sine if sine > 0.0 else 1.0, normal)
+        # The other half of T keeps its digits where the turn is almost half a one:
+        # ½ (T + Tᵀ) − cos 1 = (1 − cos) n nᵀ, of which this is the largest column.
+        k = 1 if T[4] > T[0] else 0
+        k = 2 if T[8] > T[4 * k] else k
+        column = (
+            0.5 * (T[k] + T[3 * k]) - (cosine if k == 0 else 0.0),
+            0.5 * (T[3 + k] + T[3 * k + 1]) - (cosine if k == 1 else 0.0),
+            0.5 * (T[6 + k] + T[3 * k + 2]) - (cosine if k == 2 else 0.0),
+        )
+        size = math.sqrt(inner(column, column))
+        return scaled(angle / (-size if inner(column, normal) < 0.0 else size), column)
+    now = back(Q, (R[held], R[3 + held], R[6 + held]))
+    e = (1.0 if held == 0 else 0.0, 1.0 if held == 1 else 0.0, 1.0 if held == 2 else 0.0)
+    normal = outer(e, now)
     sine = math.sqrt(inner(normal, normal))
-    angle = math.atan2(sine, cosine)
+    angle = math.atan2(sine, inner(e, now))
     if sine > 0.0:
         return scaled(angle / sine, normal)
-    # Of half a turn any normal will do: the gap only has to be seen.
+    # About which normal an axis was turned by half a turn nothing says.
+    other = (held + 2) % 3
     return (
         angle if other == 0 else 0.0, angle if other == 1 else 0.0, angle if other == 2 else 0.0,
     )  # fmt: skip

@@ -70,6 +70,7 @@ def _integers(linkage: Linkage, plans: list[Any], starts: list[int]) -> Any:
         chain[kernel.V], chain[kernel.NV_OF] = offsets["nv"][c], arm.nv
         chain[kernel.LOAD], chain[kernel.LOAD_SIZE] = 3 * c + 6 * offsets["n"][c], 3 + 6 * arm.n
         chain[kernel.UNITS], chain[kernel.INVERSES] = room(plan.units), room(arm.nv)
+        chain[kernel.LAST_INVERSE] = head[kernel.MEMORY]
         chain[kernel.ENDS] = begin()
         records += [x for pair in zip(on, bodies, strict=True) for x in pair]
         chain[kernel.LAST_END] = numbers = begin()
@@ -80,7 +81,9 @@ def _integers(linkage: Linkage, plans: list[Any], starts: list[int]) -> Any:
             past = chain[kernel.ENDS] + 2 * bisect_right(bodies, body)
             rates = int(arm.rate_offsets[body + 1])
             lanes = min(LANES, len(columns) - j)
-            records += [numbers + j, lanes, chain[kernel.ENDS], past, rates, room(LANES * rates)]
+            first_unit = room(LANES * rates)
+            records += [numbers + j, lanes, chain[kernel.ENDS], past, rates]
+            records += [first_unit, first_unit + LANES * rates]
         chain[kernel.LAST_BLOCK] = begin()
     head[kernel.CLOSURE0] = begin()
     for k, closure in enumerate(linkage.closures):

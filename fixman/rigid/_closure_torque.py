@@ -140,4 +140,4 @@ def _felt(arm: SerialChain, pose: Any, wrenches: Array) -> Array:
     places = [
         6 * i + first[kind] + j for i, kind in enumerate(arm.kinds) for j in range(RATES[kind])
     ]
-    return np.asarray(own.reshape(*own.shape[:-2], -1)[..., places])
+    return np.asarray(own.reshape(*own.shape[:-2], 6 * arm.n)[..., places])

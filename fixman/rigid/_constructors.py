@@ -240,6 +240,11 @@ class Constructors:
         area = np.pi * radius**2
         bend = E * area * radius**2 / 4 / piece
         stiffness = np.tile([2 * G / E * bend, bend, bend], (n, 1))
+        if not stiffness.all():
+            raise ValueError(
+                f"the stiffness of the joints is below the smallest number, from E={E}, G={G}, "
+                f"radius={radius} and {n} pieces of {piece}: choose other units"
+            )
         stiffness[0] *= 2
         ball: Joint = "spherical"
         joints: tuple[Joint, ...] = (ball,) * n

@@ -105,6 +105,8 @@ class Closure:
             raise ValueError("both ends of the closure are the base: one must be a body")
         if ends[0].body == ends[1].body and ends[0].chain == ends[1].chain:
             raise ValueError(f"both ends of the closure are body {ends[0].body}: it is one body")
+        if isinstance(self.kind, np.ndarray) and not _is_own(self.kind):
+            object.__setattr__(self, "kind", self.kind.tolist())
         if isinstance(self.kind, str) and self.kind in KINDS:
             return
         if _is_own(self.kind):

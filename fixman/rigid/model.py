@@ -26,6 +26,7 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from os import PathLike
 from typing import Any, NamedTuple, Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -153,9 +154,9 @@ class SerialChain(Constructors):
 
     def _of_rates(self, value: ArrayLike | None, name: str) -> Array:
         """Coerce a number or one for each rate, (nv,), not negative."""
-        array = _arrays.real(0.0 if value is None else value, (), name) + 0.0
-        if array.ndim == 1 and not array.any():
-            array = np.zeros(())  # of other joints, as `replace` hands them on
+        if _not_given(value):
+            return _default(np.zeros(self.nv))
+        array = _arrays.real(value, (), name) + 0.0
         if array.shape not in ((), (self.nv,)):
             hint = f"be a number or have shape ({self.nv},), one for each rate"
             raise ValueError(f"{name} must {hint}, got {array.shape}")
@@ -165,18 +166,13 @@ class SerialChain(Constructors):
         return array
 
     def _relaxed(self) -> Array:
-        """Coerce `rest`; that of other joints is left out where no spring asks for it."""
-        if self.rest is None:
-            return _neutral(self)
+        """Coerce `rest`."""
+        if _not_given(self.rest):
+            return _default(_neutral(self))
         rest = _arrays.real(self.rest, (), "rest") + 0.0
-        try:
-            if rest.shape != (self.nq,):
-                raise ValueError(f"rest must have shape ({self.nq},), got {rest.shape}")
-            refuse_coordinates(self, rest[None], (), "rest")
-        except ValueError:
-            if self.stiffness.any():
-                raise
-            return _neutral(self)
+        if rest.shape != (self.nq,):
+            raise ValueError(f"rest must have shape ({self.nq},), got {rest.shape}")
+        refuse_coordinates(self, rest[None], (), "rest")
         return rest
 
     # --- constructors, but for those of `_constructors` -------------------------------------
@@ -279,7 +275,10 @@ class SerialChain(Constructors):
         return hash(self._content)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SerialChain, (self.joints, *(array.copy() for array in self._parts))
+        return SerialChain, (
+            self.joints,
+            *(None if _not_given(array) else array.copy() for array in self._parts),
+        )
 
     def __repr__(self) -> str:
         """``<SerialChain: 6 bodies, 5 revolute, 1 prismatic, with armature>``."""
@@ -324,6 +323,20 @@ def _require(good: NDArray[np.bool_], text: Callable[[int], str], values: Array)
     if not good.all():
         i = int(np.argmin(good))
         raise ValueError(f"{text(i)}; got {values[i].tolist()}")
+
+
+# Arrays that stand for what was not given, by identity: `replace` hands them on to other joints,
+# whose they are not.
+_DEFAULTS: WeakValueDictionary[int, Array] = WeakValueDictionary()
+
+
+def _default(array: Array) -> Array:
+    _DEFAULTS[id(array)] = array
+    return array
+
+
+def _not_given(value: ArrayLike | None) -> bool:
+    return value is None or _DEFAULTS.get(id(value)) is value
 
 
 def _neutral(arm: SerialChain) -> Array:

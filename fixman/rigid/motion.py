@@ -155,6 +155,8 @@ def simulate(
         raise ValueError(f"every must divide steps, got every={every} and steps={steps}")
     if first != 0:
         first = _arrays.positive_int(first, "first")
+        if first + steps > np.iinfo(np.int64).max:
+            raise ValueError(f"first + steps must be below 2**63, got first={first}")
     _arrays.require_one_of(scheme, "scheme", SCHEMES)
     gravity = model.falling(gravity)
     _arrays.require_finite(gravity, (3,), "gravity", "component")
@@ -188,7 +190,7 @@ class _Motion:
         """Make steps of a chain with constant forces, in blocks that the keyboard can interrupt."""
         common = *_steps.tables(arm, self.gravity, self.share), self.states, self.given.tau
         work = arm.n * self.given.q.shape[0] * (USUAL if self.by_midpoint else 1)
-        block = max(1, BLOCK // work)
+        block = max(1, BLOCK // max(1, work))
         for done in range(0, steps, block):
             pace = self.dt, done, min(block, steps - done), every, self.by_midpoint
             self.require(*kernel.run(*common, pace, out))
@@ -218,7 +220,7 @@ class _Motion:
     def asked(self, tau: Torque, time: float, states: tuple[Array, Array]) -> Array:
         """Return the forces (replicas, nv) of a callable."""
         lead, nv = self.given.lead, self.given.system.nv
-        seen = [part.copy().reshape(*lead, -1) for part in states]
+        seen = [part.copy().reshape(*lead, part.shape[-1]) for part in states]
         forces = _arrays.real(tau(time, *seen), (nv,), "tau(t, q, qd)", "rate")
         if forces.shape not in ((*lead, nv), (nv,)):
             raise ValueError(f"tau(t, q, qd) must have shape {(*lead, nv)}, got {forces.shape}")
