@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from fixman.kernels import njit
-from fixman.kernels.articulated_body import DONE, NOT_USABLE, accelerations, inwards, sizes
+from fixman.kernels.articulated_body import DONE, NOT_USABLE, accelerations, inwards
 from fixman.kernels.articulated_body import outwards as towards_tip
 from fixman.kernels.links import (
     FREE,

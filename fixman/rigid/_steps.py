@@ -30,6 +30,10 @@ from fixman.rigid.model import SerialChain
 
 Torque = Callable[[float, Array, Array], ArrayLike]
 
+# Of the compliance of closures, where a step has no answer: it falls as the square of the angle by
+# which a linkage is off a singular posture.
+SINGULAR = 1e-3
+
 REASONS = {
     kernel.NOT_SETTLED: (
         "the equations of the step are not solved",
@@ -126,7 +130,7 @@ class Steps:
             ]
             for q, v, q_m, v_m, p0 in zip(*states, *self.middles, self.p0, strict=True)
         ]
-        self.closures = _Closures(system, share) if isinstance(system, Linkage) else None
+        self.closures = Closures(system, share) if isinstance(system, Linkage) else None
         size = system.nv if self.closures is None else 2 * system.nv
         self.pasts = [past(size) for _ in self.parts]
 
@@ -224,7 +228,7 @@ class Steps:
         return replica, code
 
 
-class _Closures:
+class Closures:
     """What holds the closures of a linkage."""
 
     def __init__(self, linkage: Linkage, share: float) -> None:
@@ -253,6 +257,14 @@ class _Closures:
             raise FrameError("the closures' impulses overflowed")
         return out
 
+    def require_posture(self, states: tuple[Array, Array], dt: float, lead: Lead) -> None:
+        """Raise for the first replica that a step leads to a singular posture."""
+        for k, (q, v) in enumerate(zip(*states, strict=True)):
+            for share in (0.0, 0.5, 1.0):
+                ahead = closed.integrate(self.linkage, q, v, share * dt)
+                frame = _arrays.frame_index(k, lead)
+                _closures.require_definite(self.linkage, ahead, frame, SINGULAR)
+
     def hold(self, q: Array, v: Array) -> None:
         """Take the rates of gaps away, the second time for what rounding leaves."""
         for _ in range(2):
@@ -267,8 +279,9 @@ class _Closures:
         for _, arm, x, w, f in _closures.chains(self.linkage, then, v, total):
             f += joints.passive_forces(arm, x, w)
         wrenches = np.concatenate([part[:, 3:] for part in loads], axis=1)
-        given = {"wrenches": wrenches.reshape(len(q), -1, 6)} if wrenches.size else {}
-        a = closed.forward_dynamics(self.soft, q, v, total, gravity=loads[0][0, :3], **given).qdd
+        W = wrenches.reshape(len(q), -1, 6) if wrenches.size else None
+        gravity = loads[0][0, :3]
+        a = closed.forward_dynamics(self.soft, q, v, total, gravity=gravity, wrenches=W).qdd
         v += dt * a
         turns = dt * np.abs(v[:, self.turning]).max(-1, initial=0.0)
         if not (turns <= kernel.FASTEST).all():

@@ -9,7 +9,7 @@ following them by their exponentials ⊕, and p = ∂L/∂θ̇,
 (Marsden and West, Acta Numerica 2001, eq. 1.4.1; momenta of balls are carried by the derivative of
 the exponential).  It is symplectic and symmetric: momenta that have a symmetry are kept to
 rounding, and the energy does not drift.  ∂T/∂q takes one sweep, and v_m a few rounds of Newton's
-method with ℳ⁻¹ by the articulated body.  Springs and dampers are part of the inertia of their
+method with ℳ⁻¹ by the articulated body, which learn from those before.  Springs and dampers are part of the inertia of their
 joints there, D_i += c dt/2 + k dt²/4, so that stiff ones take as many rounds as none.
 """
 
@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman import _arrays
 from fixman._arrays import Array, Lead
-from fixman.errors import ConstraintSolveError, FrameError
+from fixman.errors import ConstraintSolveError, FrameError, SingularConstraintError
 from fixman.kernels import rigid_motion as kernel
 from fixman.kernels.articulated_body import DONE, NOT_USABLE
 from fixman.kernels.rigid_motion import NOT_SETTLED, TOO_FAST
@@ -127,7 +127,8 @@ def simulate(
     scheme : "midpoint" or "euler"
         "midpoint" is of second order, symplectic and reversible: energy oscillates by O(dt²) and
         does not drift.  "euler" is of first order and loses or gains energy: one round a step,
-        linearly implicit in springs and dampers.  Neither needs a shorter dt for stiffer ones.
+        linearly implicit in springs and dampers.  Neither needs a shorter dt for stiffer ones, up
+        to some twenty links of "midpoint"; chains of hundreds are for "euler".
     every : int
         Steps from one recorded frame to the next; it divides ``steps``.
     first : int
@@ -143,16 +144,18 @@ def simulate(
     ------
     FrameError
         If dt is too long: the equations of a step are not solved, numbers overflow, or a joint
-        turns by more than half a turn in a step.
+        turns by more than half a turn in a step.  If a start is off by more than 1e-9 from closing:
+        `closed.project` first.
     SingularConstraintError
-        If the inertia that some joint moves is zero or lost to rounding, naming the body.
+        If the inertia that some joint moves is zero or lost to rounding, naming the body; if a
+        linkage comes to a singular posture, naming the closures.
     ValueError
         For wrong shapes and values, and forces that are not finite.
 
     Notes
     -----
     O(n) a step and replica: of "euler" once the articulated body, of "midpoint" in every round, of
-    which there are five to ten.  Compiled but for callables.  Momenta of n links lose digits as n³,
+    which there are four to ten.  Compiled but for callables.  Momenta of n links lose digits as n³,
     so that "midpoint" is for some thousand links at most.
     """
     gravity = model.falling(gravity)
@@ -209,18 +212,37 @@ class _Motion:
             def forces(states: tuple[Array, Array], time: float = time) -> Array:
                 return self.given.tau if tau is None else self.asked(tau, time, states)
 
+            before = self.states[0].copy(), self.states[1].copy()
             try:
                 if self.by_midpoint:
                     answer = moving.midpoint(forces)
                 else:
                     answer = moving.euler(forces(self.states))
+                self.require(step, *answer)
             except (FrameError, ConstraintSolveError) as error:
-                error.step = self.first + step
-                error.add_note(f"in step {error.step}, perhaps because dt={self.dt} is too long")
-                raise
-            self.require(step, *answer)
+                raise self.explained(error, moving.closures, before, step) from None
             if step % every == 0:
                 out[0][step // every], out[1][step // every] = self.states
+
+    def explained(
+        self,
+        error: FrameError | ConstraintSolveError,
+        closures: _steps.Closures | None,
+        before: tuple[Array, Array],
+        step: int,
+    ) -> FrameError | ConstraintSolveError:
+        """Return the error of a step, or that of the singular posture that it meets."""
+        if closures is not None:
+            try:
+                closures.require_posture(before, self.dt, self.given.lead)
+            except SingularConstraintError as singular:
+                singular.add_note(f"near which step {self.first + step} has no answer")
+                singular.step = self.first + step
+                return singular
+        if error.step is None:
+            error.step = self.first + step
+            error.add_note(f"in step {error.step}, perhaps because dt={self.dt} is too long")
+        return error
 
     def asked(self, tau: Torque, time: float, states: tuple[Array, Array]) -> Array:
         """Return the forces (replicas, nv) of a callable."""
@@ -256,7 +278,7 @@ class _Given(NamedTuple):
     lead: Lead
 
     @property
-    def turning(self) -> Array:
+    def turning(self) -> NDArray[np.bool_]:
         """Which rates are of turns."""
         system = self.system
         return model.turning(system) if isinstance(system, SerialChain) else system._turning
