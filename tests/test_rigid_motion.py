@@ -194,28 +194,28 @@ def test_wrenches_on_a_linkage_are_its_weight(scheme):
         simulate(linkage, q, dt, 3, wrenches=W[:2])
 
 
-# --- rounds that would diverge by themselves --------------------------------------------------------
+# --- rounds that would diverge by themselves ------------------------------------------------------
 
 
 def test_a_controller_may_be_a_callable():
     rng = np.random.default_rng(3)
     arm = SerialChain.random(7, rng, joints=("revolute",))
-    arm = replace(arm, masses=[4, 3, 3, 3, 2, 1.5, 0.7], inertias=np.tile(3e-3 * np.eye(3), (7, 1, 1)),
-                  centres=np.full((7, 3), 0.02))  # fmt: skip
+    masses, inertias = [4, 3, 3, 3, 2, 1.5, 0.7], np.tile(3e-3 * np.eye(3), (7, 1, 1))
+    arm = replace(arm, masses=masses, inertias=inertias, centres=np.full((7, 3), 0.02))
     start = np.full(7, 0.3)
     goal = start + 0.1
     given = {"gravity": GRAVITY, "every": 300}
     asked = simulate(arm, start, 1e-3, 300, tau=lambda t, q, v: 600 * (goal - q) - 50 * v, **given)
     driven = replace(arm, stiffness=600.0, damping=50.0, rest=goal)
     assert asked.q[-1] == pytest.approx(simulate(driven, start, 1e-3, 300, **given).q[-1], abs=1e-9)
-    assert np.abs(asked.q[-1] - goal).max() < 0.1
 
 
 def test_a_long_snake_moves():
     n = 300
-    arm = SerialChain.snake(n, length=0.1, mass=0.2, radius=0.02)
-    arm = replace(arm, stiffness=500.0, damping=5.0)
-    q = 0.05 * np.sin(np.arange(n) * 2 * np.pi / 30)
+    arm = SerialChain.snake(n, length=0.1, mass=0.2, radius=0.02, free_base=True)
+    joints = np.arange(arm.nv) >= 6
+    arm = replace(arm, stiffness=500.0 * joints, damping=5.0 * joints)
+    q = np.append(arm.rest[:7], 0.05 * np.sin(np.arange(n - 1) * 2 * np.pi / 30))
     run = simulate(arm, q, 2e-3, 40)
     assert (np.diff(run.energy) < 0).all()
     assert run.energy[-1] < 0.9 * run.energy[0]

@@ -9,8 +9,9 @@ following them by their exponentials ⊕, and p = ∂L/∂θ̇,
 (Marsden and West, Acta Numerica 2001, eq. 1.4.1; momenta of balls are carried by the derivative of
 the exponential).  It is symplectic and symmetric: momenta that have a symmetry are kept to
 rounding, and the energy does not drift.  ∂T/∂q takes one sweep, and v_m a few rounds of Newton's
-method with ℳ⁻¹ by the articulated body, which learn from those before.  Springs and dampers are part of the inertia of their
-joints there, D_i += c dt/2 + k dt²/4, so that stiff ones take as many rounds as none.
+method with ℳ⁻¹ by the articulated body, which learn from those before where they are slow.  Springs
+and dampers are part of the inertia of their joints there, D_i += c dt/2 + k dt²/4, so that stiff
+ones take as many rounds as none.
 """
 
 from __future__ import annotations
