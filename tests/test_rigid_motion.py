@@ -53,7 +53,7 @@ def slopes(arm, q, qd):
     return out
 
 
-def followed(arm, q, qd, seconds, tau=None, gravity=GRAVITY):
+def followed(arm, q, qd, seconds, tau=None, gravity=GRAVITY, wrenches=None):
     """Return q and q̇ by Dormand and Prince's method of eighth order."""
 
     def unit(q):
@@ -67,7 +67,9 @@ def followed(arm, q, qd, seconds, tau=None, gravity=GRAVITY):
     def rate(t, y):
         q, qd = unit(y[: arm.nq]), y[arm.nq :]
         force = np.zeros(arm.nv) if tau is None else tau(t, q, qd)
-        qdd = articulated_body.forward_dynamics(arm, q, qd, force, gravity=gravity)
+        qdd = articulated_body.forward_dynamics(
+            arm, q, qd, force, gravity=gravity, wrenches=wrenches
+        )
         return np.concatenate([slopes(arm, q, qd), qdd])
 
     y = solve_ivp(rate, (0, seconds), np.append(q, qd), "DOP853", rtol=1e-11, atol=1e-11).y[:, -1]
@@ -149,6 +151,74 @@ def test_forces_in_time_hold_a_pendulum_upside_down():
     assert errors[0] / errors[1] == pytest.approx(4, rel=0.02)
     free = simulate(pendulum, q, 2e-3, 1000, gravity=DOWN)
     assert np.abs(free.q - np.pi / 2).max() > 1
+
+
+@pytest.mark.parametrize("free_base", [False, True])
+@pytest.mark.parametrize(("scheme", "order", "dt"), [("midpoint", 2, 2e-3), ("euler", 1, 2e-4)])
+def test_wrenches_turn_with_their_bodies(free_base, scheme, order, dt):
+    arm, q, qd = case(7, free_base)
+    W = np.random.default_rng(1).normal(size=(arm.n, 6))
+    wanted = followed(arm, q, qd, 0.2, wrenches=W)
+    given = {"gravity": GRAVITY, "scheme": scheme, "wrenches": W}
+    errors = [
+        distance(arm, ends(arm, q, qd, h, round(0.2 / h), **given), wanted) for h in (2 * dt, dt)
+    ]
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.05)
+    assert errors[1] < 5e-3
+    given["wrenches"] = np.stack([W, 0 * W])
+    both = simulate(arm, q, dt, 5, qd=qd, **given)
+    given["wrenches"] = W
+    assert (both.q[:, 0] == simulate(arm, q, dt, 5, qd=qd, **given).q).all()
+    del given["wrenches"]
+    assert (both.q[:, 1] == simulate(arm, q, dt, 5, qd=qd, **given).q).all()
+
+
+@pytest.mark.parametrize("scheme", ["midpoint", "euler"])
+def test_wrenches_on_a_linkage_are_its_weight(scheme):
+    linkage = four_bar()
+    q, qd = turning(linkage, 0.0)
+    dt = 1e-5  # so short that weight need not turn
+    turn = np.concatenate(
+        [kinematics.frames(arm, x)[0] for arm, x in zip(linkage.chains, linkage.split(q, "nq"),
+                                                        strict=True)]
+    )  # fmt: skip
+    masses = np.concatenate([arm.masses for arm in linkage.chains])
+    centres = np.concatenate([arm.centres for arm in linkage.chains])
+    force = masses[:, None] * (turn.swapaxes(1, 2) @ np.array(DOWN))
+    W = np.concatenate([force, np.cross(centres, force)], axis=1)
+    held = simulate(linkage, q, dt, 3, qd=qd, wrenches=W, scheme=scheme)
+    falls = simulate(linkage, q, dt, 3, qd=qd, gravity=DOWN, scheme=scheme)
+    assert np.abs(falls.qd[-1]).max() > 1e-4
+    assert held.qd[-1] == pytest.approx(falls.qd[-1], rel=1e-6, abs=1e-10)
+    with pytest.raises(ValueError, match="wrenches"):
+        simulate(linkage, q, dt, 3, wrenches=W[:2])
+
+
+# --- rounds that would diverge by themselves ------------------------------------------------------
+
+
+def test_a_controller_may_be_a_callable():
+    rng = np.random.default_rng(3)
+    arm = SerialChain.random(7, rng, joints=("revolute",))
+    masses, inertias = [4, 3, 3, 3, 2, 1.5, 0.7], np.tile(3e-3 * np.eye(3), (7, 1, 1))
+    arm = replace(arm, masses=masses, inertias=inertias, centres=np.full((7, 3), 0.02))
+    start = np.full(7, 0.3)
+    goal = start + 0.1
+    given = {"gravity": GRAVITY, "every": 300}
+    asked = simulate(arm, start, 1e-3, 300, tau=lambda t, q, v: 600 * (goal - q) - 50 * v, **given)
+    driven = replace(arm, stiffness=600.0, damping=50.0, rest=goal)
+    assert asked.q[-1] == pytest.approx(simulate(driven, start, 1e-3, 300, **given).q[-1], abs=1e-9)
+
+
+def test_a_long_snake_moves():
+    n = 300
+    arm = SerialChain.snake(n, length=0.1, mass=0.2, radius=0.02, free_base=True)
+    joints = np.arange(arm.nv) >= 6
+    arm = replace(arm, stiffness=500.0 * joints, damping=5.0 * joints)
+    q = np.append(arm.rest[:7], 0.05 * np.sin(np.arange(n - 1) * 2 * np.pi / 30))
+    run = simulate(arm, q, 2e-3, 40)
+    assert (np.diff(run.energy) < 0).all()
+    assert run.energy[-1] < 0.9 * run.energy[0]
 
 
 # --- what is kept ---------------------------------------------------------------------------------
@@ -355,6 +425,27 @@ def test_a_joint_that_moves_nothing_is_named():
     with pytest.raises(SingularConstraintError, match="joint 1") as caught:
         simulate(empty, [0.1, 0.2], 0.01, 5)
     assert caught.value.body == 1
+
+
+def test_rounds_that_go_astray_are_not_called_fast():
+    arm, q, qd = case(4)
+
+    def pushed_away(t, q, qd):
+        return 1e6 * qd * abs(qd).max() + 1.0
+
+    with pytest.raises(FrameError, match=r"not solved in step 1: dt=0.01 .* replace\(arm, damping"):
+        simulate(arm, q, 0.01, 5, qd=1e-3 * qd, tau=pushed_away)
+
+
+def test_a_singular_posture_of_a_linkage_is_named():
+    """A rhombus folds up: two of its rods lie on the others."""
+    crank, rocker = planar([1.0, 1.0]), replace(planar([1.0]), translations=[[1.0, 0, 0]])
+    pin = Closure(End(1, (1.0, 0, 0)), End(0, (1.0, 0, 0), chain=1), ("x", "y"))
+    linkage = Linkage((crank, rocker), pin)
+    q, qd = closed.project(linkage, [0.6, -0.6, 0.6], [-1.0, 0.0, 0.0])
+    with pytest.raises(SingularConstraintError, match="closures cannot hold") as caught:
+        simulate(linkage, q, 0.02, 200, qd=qd, gravity=DOWN)
+    assert caught.value.step > 1
 
 
 def test_a_linkage_must_close_at_the_start():

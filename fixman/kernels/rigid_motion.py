@@ -1,22 +1,27 @@
 """Motion in time of a serial chain: steps of the variational midpoint rule, and of Euler's.
 
-``chain`` is (table, soft, kinds, links, constants): tables of `articulated_body`, of the chain as
-it is and with inertia added to its joints; ``kinds (n,)`` and ``links`` as in `links`; and gravity
-(3,), armature (nv,), 1 for rates of turns and 0 for others (nv,), and the added inertia (nv,).
-``springs`` is None, or damping (nv,), stiffness (nv,) and coordinates at rest (nq,).
+``chain`` is (table, soft, kinds, links, armature, turning, springs): tables of `articulated_body`,
+of the chain as it is and with inertia added to its joints; ``kinds (n,)`` and ``links`` as in
+`links`; armature (nv,); 1 for rates of turns and 0 for others (nv,); and damping (nv,), stiffness
+(nv,) and coordinates at rest (nq,).  ``force`` is joint forces (nv,) and loads: gravity (3,), after
+which wrenches (6 n) may follow, as forward dynamics take them.
 
 Springs and dampers enter the inertia of their joints, because a step changes q and q̇ in proportion
 to q̈: by c dt + k dt² for Euler's step, and by c dt/2 + k dt²/4 for the midpoint.
+
+numba optimizes what a function calls once more with it.  What is called is therefore not nested
+deeper than it must be: `midpoint`, `euler` and `respond` are written into what calls them.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from fixman.kernels import jit
-from fixman.kernels.articulated_body import DONE, NOT_USABLE, accelerations, inwards, sizes
+from fixman.kernels import njit
+from fixman.kernels.articulated_body import DONE, NOT_USABLE, accelerations, inwards
 from fixman.kernels.articulated_body import outwards as towards_tip
 from fixman.kernels.links import (
     FREE,
@@ -38,11 +43,22 @@ from fixman.kernels.vectors import outer, plus, scaled
 
 NOT_SETTLED, TOO_FAST = -4, -5
 ROUNDS = 100
+BEGIN, ROUND, END = 0, 1, 2  # sweeps of a step
+KEPT = 5  # rounds that the next one learns from
+SLOW = 0.1  # what a round leaves of what is missing, when it begins to learn
+ROUNDING = 1e4  # times the square of rounding, from where nothing can be learned
+SAME = 1e-13  # of the square of a difference that others do not explain, for it to say something
 WAIT = 4.0  # rounds without progress that show rounding, of rates to LOOSE at most
 LOOSE = 1e-7
 FASTEST = math.pi  # that a joint may turn in a step
 EPS = 2.0**-52
 STILL = (0.0, 0.0, 0.0)
+
+# What makes no arrays, and does not count references to them; and what is written into its callers.
+OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+entry = njit(**OPTIONS, _nrt=False)
+part = njit(**OPTIONS, _nrt=False, no_cpython_wrapper=True)
+inlined = njit(**OPTIONS, inline="always")
 
 
 # --- momenta and forces ---------------------------------------------------------------------------
@@ -76,20 +92,20 @@ def spun(w, armature, v, k):
     return outer(w, tuple(armature[k + j] * v[k + j] for j in range(3)))
 
 
-@jit
-def momenta(chain, q, v, room, out):
-    """p = ∂L/∂q̇ and f = ∂L/∂q of a chain without springs into ``out``, in two sweeps.
+@part
+def momenta(chain, q, v, loads, room, out):
+    """p = ∂L/∂q̇ and f = ∂L/∂q, with what wrenches add, of a chain without springs, in two sweeps.
 
     With P_i the momentum of body i and those after it, and c_i the twist of body i but for its own
     joint's, p = S_iᵀ P_i and ∂T/∂q = P_i · (c_i × S_i).
     """
-    _, _, kinds, links, (gravity, armature, _, _) = chain
+    _, _, kinds, links, armature, _, _ = chain
     X, carried, P, W = room
     p, f = out
     if not place(q, kinds, links, X):
         return False
     w = u = STILL
-    g = constants(gravity, 0)
+    g = constants(loads, 0)
     at = 0
     for i in range(kinds.size):
         w, u = outwards(X, i, w, u)
@@ -100,6 +116,9 @@ def momenta(chain, q, v, room, out):
         w, u = plus(w, turn), plus(u, slide)
         put_entries(P, i, 0, momentum(links, i, w, u))
         put_entries(W, i, 0, weight(links, i, g))
+        if loads.size > 3:
+            for k in range(6):
+                W[i, k] += loads[3 + 6 * i + k]
         at += RATES[kinds[i]]
     for i in range(kinds.size - 1, -1, -1):
         at -= RATES[kinds[i]]
@@ -122,7 +141,7 @@ def momenta(chain, q, v, room, out):
     return True
 
 
-@jit
+@part
 def spread(y, axis, angle, sign):
     """B(±X)ᵀ y for X = angle · axis, with B(X) = (1 − e^{−X×})/X×."""
     if angle == 0.0:
@@ -132,13 +151,13 @@ def spread(y, axis, angle, sign):
     return along_screw(y, axis, first, second)
 
 
-@jit
+@part
 def turned_half(y, axis, angle):
     """y in axes turned by half the angle."""
     return along_screw(y, axis, -math.sin(0.5 * angle), 1.0 - math.cos(0.5 * angle))
 
 
-@jit
+@part
 def transported(kinds, p, f, v, dt, out):
     """Momenta at the middle of a step: B(−X)ᵀ p + dt/2 B(−X/2)ᵀ f, X = dt ω, from those before."""
     at = 0
@@ -159,7 +178,7 @@ def transported(kinds, p, f, v, dt, out):
         at += 3
 
 
-@jit
+@part
 def delivered(kinds, p, f, v, dt, out):
     """Momenta at the end of a step, B(X)⁻ᵀ (p + dt/2 B(X/2)ᵀ f), from those at its middle."""
     at = 0
@@ -182,10 +201,10 @@ def delivered(kinds, p, f, v, dt, out):
         at += 3
 
 
-# --- the implicit midpoint ------------------------------------------------------------------------
+# --- sweeps of a step -----------------------------------------------------------------------------
 
 
-@jit
+@entry
 def glide(kinds, q, v, dt, axes, out):
     """Coordinates after half a step; a free base moves along its axes in the coordinates ``axes``.
 
@@ -197,81 +216,90 @@ def glide(kinds, q, v, dt, axes, out):
         out[0], out[1], out[2] = plus(constants(q, 0), scaled(0.5 * dt, times(R, constants(v, 0))))
 
 
-@jit
-def respond(table, q, p, room, out):
-    """Rates that a chain at rest takes on by an impulse p, in O(n) by the articulated body."""
-    work, still, none = room
-    if not towards_tip(table, q, still, none, 0, work, 0.0):
+@inlined
+def respond(table, motion, loads, p, work, out):
+    """Accelerations by forces p, or rates of a chain at rest by impulses; DONE or why not."""
+    q, v = motion
+    if not towards_tip(table, q, v, loads, 0, work, 0.0):
         return NOT_USABLE
     body = inwards(table, p, 0, work, 0.0)
     if body != DONE:
         return body
-    return DONE if accelerations(table, still, none, 0, work, out, 0.0) else NOT_USABLE
+    return DONE if accelerations(table, v, loads, 0, work, out, 0.0) else NOT_USABLE
 
 
-@jit
-def balance(chain, springs, middle, force, room):
-    """p and f in the middle of a step, with springs and a force; whether they can be used."""
-    _, _, kinds, _, _ = chain
-    q_m, v_m = middle
-    _, sweeps, (p, f, _) = room
-    if not momenta(chain, q_m, v_m, sweeps, (p, f)):
-        return False
-    for k in range(f.size):
-        f[k] += force[k]
-    if springs is not None:
-        passive(kinds, *springs, q_m, v_m, f)
-    return True
-
-
-@jit
-def too_fast(chain, v, dt):
+@part
+def too_fast(turning, v, dt):
     """Whether a joint turns by more than half a turn."""
-    turning = chain[4][2]
     fastest = 0.0
     for k in range(v.size):
         fastest = max(fastest, turning[k] * abs(v[k]))
     return dt * fastest > FASTEST
 
 
-@jit
-def improve(chain, springs, p0, middle, force, dt, room):
-    """One round of Newton's method for the rates in the middle; how far they moved, or why not.
+@inlined
+def advance(chain, state, force, dt, room, which):
+    """One sweep of a midpoint step; DONE, or why not.
 
-    Velocity terms are left out of the derivatives: they are smaller by dt q̇.
+    `BEGIN` adds the momenta at ``state`` to p_0.  The others begin at the middle, where `glide` has
+    led: a `ROUND` of Newton's method adds to its rates, and leaves what it added in p; velocity
+    terms are left out of the derivatives, since they are smaller by dt q̇.  `END` goes on to the end
+    of the step: coordinates, momenta, and of those the rates.
     """
-    _, soft, kinds, _, _ = chain
-    q_m, v_m = middle
-    work, _, (p, f, r) = room
-    if not balance(chain, springs, middle, force, room):
-        return 0.0, NOT_USABLE
-    transported(kinds, p0, f, v_m, dt, r)
-    for k in range(r.size):
-        r[k] -= p[k]
-    code = respond(soft, q_m, r, work, p)
+    table, soft, kinds, _, _, turning, springs = chain
+    (work, still, none), sweeps, (p, f, r), p0, middle = room
+    q_m, v_m = state if which == BEGIN else middle
+    if which == END and too_fast(turning, v_m, dt):
+        return TOO_FAST
+    if not momenta(chain, q_m, v_m, force[1], sweeps, (p, f)):
+        return NOT_USABLE
+    if which == BEGIN:
+        for k in range(p.size):
+            p0[k] += p[k]
+        return DONE
+    for k in range(f.size):
+        f[k] += force[0][k]
+    passive(kinds, *springs, q_m, v_m, f)
+    if which == END:
+        delivered(kinds, p, f, v_m, dt, r)
+        glide(kinds, q_m, v_m, dt, q_m, state[0])
+    else:
+        transported(kinds, p0, f, v_m, dt, r)
+        for k in range(r.size):
+            r[k] -= p[k]
+    end = which == END
+    code = respond(
+        table if end else soft, (state[0] if end else q_m, still), none, r, work,
+        state[1] if end else p,
+    )  # fmt: skip
     if code != DONE:
         # Far out, inertia is lost to rounding.
-        return 0.0, TOO_FAST if too_fast(chain, v_m, dt) else code
-    change = 0.0
-    for k in range(p.size):
-        v_m[k] += p[k]
-        change = max(change, abs(p[k]))
-    return change, DONE
+        return TOO_FAST if too_fast(turning, v_m, dt) else code
+    if not end:
+        for k in range(p.size):
+            v_m[k] += p[k]
+    return DONE
 
 
-@jit
+sweep = entry(advance.py_func)  # for callers in Python
+
+
+@entry
 def settled(n, middle, change, progress, dt):
     """Whether nothing but rounding is left of the rates of n bodies, which moved by ``change``.
 
-    ``progress``: how far they moved in the round before, how far at least, and how many rounds ago
-    that was; infinities in the first round.
+    ``progress``: how far they moved in the round before, how far at least, how many rounds ago
+    that was, and their rounding; infinities in the first round.
     """
     q_m, v_m = middle
+    largest = 0.0
+    for k in range(change.size):
+        largest = max(largest, abs(change[k]))
     before = progress[0]
-    progress[0] = change
+    progress[0] = largest
     progress[2] += 1.0
-    if change < 0.5 * progress[1]:
-        progress[1], progress[2] = change, 0.0
+    if largest < 0.5 * progress[1]:
+        progress[1], progress[2] = largest, 0.0
     speed, reach = 0.0, 1.0
     for k in range(v_m.size):
         speed = max(speed, abs(v_m[k]))
@@ -279,134 +307,141 @@ def settled(n, middle, change, progress, dt):
         reach = max(reach, abs(q_m[k]))
     # Momenta add up to n³ times what the lightest joint moves, and so does their rounding.
     noise = EPS * (1.0 + float(n) ** 3 / 16.0) * speed
-    if change <= 4.0 * EPS * speed:
+    progress[3] = noise
+    if largest <= 4.0 * EPS * speed:
         return True
-    if change < before < np.inf and change * change <= noise * (before - change):
+    if largest < before < np.inf and largest * largest <= noise * (before - largest):
         return True
     return progress[2] >= WAIT and progress[1] <= LOOSE * speed + 1000.0 * EPS * reach / dt
 
 
-@jit
-def finish(chain, springs, state, middle, force, dt, room):
-    """From the middle to the end of a step: coordinates, momenta, and of those the rates."""
-    table, _, kinds, _, _ = chain
-    q, v = state
-    q_m, v_m = middle
-    work, _, (p, f, r) = room
-    if too_fast(chain, v_m, dt):
-        return TOO_FAST
-    glide(kinds, q, v_m, dt, q_m, q_m)
-    if not balance(chain, springs, middle, force, room):
-        return NOT_USABLE
-    delivered(kinds, p, f, v_m, dt, r)
-    glide(kinds, q_m, v_m, dt, q_m, q)
-    return respond(table, q, r, work, v)
+@entry
+def learn(x, change, progress, past):
+    """Anderson's acceleration of rounds that moved x by ``change`` to where it is, in place.
+
+    Of the rounds before, the combination is taken off whose changes add up to this one's, by least
+    squares (Walker and Ni, SIAM J. Numer. Anal. 49, 1715, 2011, eq. 4.1), where a round has left
+    more than `SLOW` of what was missing, and that not by rounding.  It makes up for what Newton's
+    method neglects.
+    ``progress`` as in `settled`.  ``past``: differences of changes and of x (KEPT, size), the last
+    ones (2, size), Cholesky's factor (KEPT, KEPT), coefficients (KEPT,) and the number of rounds
+    (1,), to begin with 0.
+    """
+    F, G, last, L, y, count = past
+    rounds = int(count[0])
+    count[0] += 1.0
+    now = before = 0.0
+    new = (rounds - 1) % KEPT  # nothing is there to be kept in round 0
+    for k in range(x.size):
+        F[new, k], G[new, k] = change[k] - last[0, k], x[k] - last[1, k]
+        now += change[k] * change[k]
+        before += last[0, k] * last[0, k]
+        last[0, k], last[1, k] = change[k], x[k]
+    if rounds == 0 or now <= max(SLOW * SLOW * before, ROUNDING * progress[3] ** 2):
+        return
+    progress[0] = np.inf  # the next change does not tell how fast they become small
+    known = min(rounds, KEPT)
+    for a in range(known):  # the newest first
+        i = (rounds - 1 - a) % KEPT
+        y[a] = 0.0
+        for k in range(x.size):
+            y[a] += F[i, k] * change[k]
+        for b in range(a + 1):
+            j = (rounds - 1 - b) % KEPT
+            d = 0.0
+            for k in range(x.size):
+                d += F[i, k] * F[j, k]
+            least = SAME * d
+            for t in range(b):
+                d -= L[a, t] * L[b, t]
+            if b < a:
+                L[a, b] = d / L[b, b] if L[b, b] > 0.0 else 0.0
+                y[a] -= L[a, b] * y[b]
+            else:
+                L[a, a] = math.sqrt(d) if d > least else 0.0
+        y[a] = y[a] / L[a, a] if L[a, a] > 0.0 else 0.0
+    for a in range(known - 1, -1, -1):
+        for b in range(a + 1, known):
+            y[a] -= L[b, a] * y[b]
+        y[a] = y[a] / L[a, a] if L[a, a] > 0.0 else 0.0
+        for k in range(x.size):
+            x[k] -= y[a] * G[(rounds - 1 - a) % KEPT, k]
 
 
-@jit
-def begin(chain, state, middle, room, p0):
-    """Momenta at the start of a step, and its rates as first guess of those in the middle."""
-    q, v = state
-    _, sweeps, (_, f, _) = room
-    for k in range(v.size):
-        middle[1][k] = v[k]
-    return DONE if momenta(chain, q, v, sweeps, (p0, f)) else NOT_USABLE
+# --- steps ----------------------------------------------------------------------------------------
 
 
-@jit
-def impulse(chain, q, w, room, p0):
-    """Add to momenta what a change w of the rates takes, with the added inertia."""
-    _, sweeps, (p, f, _) = room
-    momenta(chain, q, w, sweeps, (p, f))
-    for k in range(w.size):
-        p0[k] += p[k] + chain[4][3][k] * w[k]
-
-
-@jit
-def midpoint(chain, springs, state, force, dt, room):
+@inlined
+def midpoint(chain, state, force, dt, room):
     """One step.  Nothing is remembered, so that a run can be continued from a frame."""
-    middle, p0, one, progress = room
-    code = begin(chain, state, middle, one, p0)
-    if code != DONE:
-        return code
-    progress[:] = np.inf
-    for _ in range(ROUNDS):
-        glide(chain[2], state[0], middle[1], dt, middle[0], middle[0])
-        change, code = improve(chain, springs, p0, middle, force, dt, one)
-        if code != DONE:
+    kinds, (one, past, progress) = chain[2], room
+    _, _, (p, _, _), p0, middle = one
+    for k in range(p0.size):
+        p0[k], middle[1][k] = 0.0, state[1][k]
+    past[5][0], progress[:] = 0.0, np.inf
+    which = BEGIN
+    for _ in range(ROUNDS + 2):
+        code = advance(chain, state, force, dt, one, which)
+        if code != DONE or which == END:
             return code
-        if settled(chain[2].size, middle, change, progress, dt):
-            return finish(chain, springs, state, middle, force, dt, one)
+        if which == ROUND:
+            if settled(kinds.size, middle, p, progress, dt):
+                which = END
+            else:
+                learn(middle[1], p, progress, past)
+        else:
+            which = ROUND
+        glide(kinds, state[0], middle[1], dt, middle[0], middle[0])
     return NOT_SETTLED
 
 
-# --- Euler's step, and many of them ---------------------------------------------------------------
-
-
-@jit
-def euler(chain, springs, state, force, dt, room):
+@inlined
+def euler(chain, state, force, dt, room):
     """One linearly implicit step: springs as they are when all has moved on for dt."""
-    _, soft, kinds, _, (gravity, _, _, _) = chain
+    _, soft, kinds, _, _, turning, springs = chain
+    (work, _, _), _, (a, f, _), _, (q_m, _) = room[0]
     q, v = state
-    (q_m, _), a, ((work, _, _), _, (_, f, _)), _ = room
     for k in range(f.size):
-        f[k] = force[k]
-    if springs is not None:
-        follow(kinds, q, v, dt, q_m)
-        passive(kinds, *springs, q_m, v, f)
-    if not towards_tip(soft, q, v, gravity, 0, work, 0.0):
-        return NOT_USABLE
-    body = inwards(soft, f, 0, work, 0.0)
-    if body != DONE:
-        return body
-    if not accelerations(soft, v, gravity, 0, work, a, 0.0):
-        return NOT_USABLE
-    for k in range(v.size):
-        v[k] += dt * a[k]
-    if too_fast(chain, v, dt):
-        return TOO_FAST
+        f[k] = force[0][k]
     follow(kinds, q, v, dt, q_m)
+    passive(kinds, *springs, q_m, v, f)
+    code = respond(soft, state, force[1], f, work, a)
+    if code != DONE:
+        return code
+    for k in range(v.size):
+        a[k] = v[k] + dt * a[k]
+    if too_fast(turning, a, dt):
+        return TOO_FAST
+    follow(kinds, q, a, dt, q_m)
+    for k in range(v.size):
+        v[k] = a[k]
     for k in range(q.size):
         q[k] = q_m[k]
     return DONE
 
 
-@jit
-def rooms(table):
-    """Room of one step: the middle, momenta at the start, work and more, and `settled`'s."""
-    n, nq, nv, units = sizes(table, table.size)
-    work = np.empty(units), np.zeros(nv), np.zeros(3)
-    sweeps = np.empty((n, 12)), np.empty((n, 6)), np.empty((n, 6)), np.empty((n, 6))
-    vectors = np.empty(nv), np.empty(nv), np.empty(nv)
-    return (np.empty(nq), np.empty(nv)), np.empty(nv), (work, sweeps, vectors), np.empty(3)
+@entry
+def run(chain, forces, pace, room, kept, by_midpoint):
+    """Many steps of every replica, by Euler's where ``by_midpoint`` is None.
 
-
-@jit
-def put_entry(to, x):
-    for k in range(x.size):
-        to[k] = x[k]
-
-
-@jit
-def run(chain, springs, states, forces, pace, frames):
-    """Many steps of every replica: ``states`` q (replicas, nq), q̇ in place, and recorded frames.
-
-    ``pace``: dt, steps done, steps to do, steps from frame to frame, and whether by midpoints.
+    ``pace``: dt, steps done, steps to do, and steps from frame to frame.  ``kept``: q (replicas,
+    nq) and q̇ in place, and the frames (frames, replicas, nq) and so on.
     Returns the step and the replica that have no answer, and why.
     """
-    q, v = states
-    dt, done, steps, every, by_midpoint = pace
-    room = rooms(chain[1])
-    for replica in range(q.shape[0]):
-        state = q[replica], v[replica]
+    dt, done, steps, every = pace
+    states, frames = kept
+    for replica in range(states[0].shape[0]):
+        state = states[0][replica], states[1][replica]
+        force = forces[0][replica], forces[1][replica]
         for count in range(done + 1, done + steps + 1):
-            if by_midpoint:
-                code = midpoint(chain, springs, state, forces[replica], dt, room)
+            if by_midpoint is None:
+                code = euler(chain, state, force, dt, room)
             else:
-                code = euler(chain, springs, state, forces[replica], dt, room)
+                code = midpoint(chain, state, force, dt, room)
             if code != DONE:
                 return count, replica, code
             if count % every == 0:
-                put_entry(frames[0][count // every, replica], state[0])
-                put_entry(frames[1][count // every, replica], state[1])
+                for which in range(2):
+                    for k in range(state[which].size):
+                        frames[which][count // every, replica, k] = state[which][k]
     return 0, 0, DONE

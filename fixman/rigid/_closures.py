@@ -145,8 +145,10 @@ def _speed(linkage: Linkage, q: Array, qd: Array) -> float:
     return float(found)
 
 
-def require_definite(linkage: Linkage, q: Array, frame: Any) -> None:
-    """Refuse a Λ⁻¹ that cannot be told from a singular one, of one posture.
+def require_definite(linkage: Linkage, q: Array, frame: Any, least: float = LOST) -> None:
+    """Refuse a Λ⁻¹ of which less than ``least`` is left in some direction, of one posture.
+
+    By default, one that cannot be told from a singular one.
 
     Rows are scaled by what the bodies would do if nothing else held them: the trace of Ω, its
     moments taken into forces by the size of the bodies.
@@ -168,7 +170,7 @@ def require_definite(linkage: Linkage, q: Array, frame: Any) -> None:
     scale = np.where(linkage._angular, (linear / length)[linkage._of], linear[linkage._of])
     scale = np.sqrt(np.where(scale > 0, scale, 1.0))
     values, vectors = np.linalg.eigh(inverse.reshape(held, held) / np.outer(scale, scale))
-    if values[0] < LOST:
+    if values[0] < least:
         raise _dependent(linkage, vectors[:, 0], frame)
 
 

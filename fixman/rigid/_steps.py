@@ -30,10 +30,19 @@ from fixman.rigid.model import SerialChain
 
 Torque = Callable[[float, Array, Array], ArrayLike]
 
+# Of the compliance of closures, where a step has no answer: it falls as the square of the angle by
+# which a linkage is off a singular posture.
+SINGULAR = 1e-3
+
 REASONS = {
-    kernel.NOT_SETTLED: "the equations of motion are not solved by iteration",
-    kernel.TOO_FAST: "a joint turns by more than half a turn",
-    NOT_USABLE: "the motion overflowed",
+    kernel.NOT_SETTLED: (
+        "the equations of the step are not solved",
+        "their iteration.  Gains in a callable `tau` are better on the chain, where they are "
+        "implicit: replace(arm, damping=..., stiffness=..., rest=...); chains of hundreds of "
+        'links are for scheme="euler"',
+    ),
+    kernel.TOO_FAST: ("a joint turns by more than half a turn", "how fast it moves"),
+    NOT_USABLE: ("the motion overflowed", "how fast it moves"),
 }
 
 
@@ -44,17 +53,36 @@ def soft(arm: SerialChain, share: float) -> SerialChain:
     return replace(arm, armature=arm.armature + added, damping=none, stiffness=none)
 
 
-def tables(arm: SerialChain, gravity: Array, share: float) -> tuple[Any, ...]:
-    """Return ``chain`` and ``springs`` of the kernels, for a share of a step."""
+def tables(arm: SerialChain, share: float) -> tuple[Any, ...]:
+    """Return ``chain`` of the kernels, for a share of a step."""
     # The last is kept: a run in pieces would wait for it more than for its steps.
-    if arm._tables.get("motion", (None,))[0] != share:
-        arm._tables["motion"] = share, soft(arm, share)
-    other = arm._tables["motion"][1]
-    both = [articulated_body._plan(each).table for each in (arm, other)]
-    turning, armature = model.turning(arm).astype(float), arm.armature.copy()
-    constants = gravity, armature, turning, other.armature - armature
-    springs = arm._springs if arm._passive else None
-    return (*both, arm._kinds, arm._table, constants), springs
+    kept = arm._tables.get("motion", (None,))
+    if kept[0] != share:
+        kept = arm._tables["motion"] = share, soft(arm, share)
+    both = [articulated_body._plan(each).table for each in (arm, kept[1])]
+    turning = model.turning(arm).astype(float)
+    return *both, arm._kinds, arm._table, arm.armature.copy(), turning, arm._springs
+
+
+def sweeping(arm: SerialChain) -> tuple[Any, ...]:
+    """Return room for a sweep of `tables`, but for the momenta at the start and the middle."""
+    units = articulated_body._plan(arm._tables["motion"][1]).units
+    work = np.empty(units), np.zeros(arm.nv), np.zeros(3)
+    sweeps = tuple(np.empty((arm.n, size)) for size in (12, 6, 6, 6))
+    return work, sweeps, tuple(np.empty(arm.nv) for _ in range(3))
+
+
+def past(size: int) -> tuple[Array, ...]:
+    """Return room for what `kernel.learn` remembers of rounds for so many numbers."""
+    m = kernel.KEPT
+    shapes = (m, size), (m, size), (2, size), (m, m), (m,), (1,)
+    return tuple(np.zeros(shape) for shape in shapes)
+
+
+def stepping(arm: SerialChain) -> tuple[Any, ...]:
+    """Return room for whole steps: of a sweep, of rounds, and of `kernel.settled`."""
+    middle = np.empty(arm.nq), np.empty(arm.nv)
+    return (*sweeping(arm), np.empty(arm.nv), middle), past(arm.nv), np.empty(4)
 
 
 def failure(code: int, step: int, dt: float, replica: int, lead: Lead) -> FrameError:
@@ -64,9 +92,10 @@ def failure(code: int, step: int, dt: float, replica: int, lead: Lead) -> FrameE
         error.step = step
         error.add_note(f"in step {step}")
         return error
+    reason, cause = REASONS[code]
     return FrameError(
-        f"{REASONS[code]} in step {step}",
-        f": dt={dt} is too long for how fast it moves",
+        f"{reason} in step {step}",
+        f": dt={dt} is too long for {cause}",
         frame=_arrays.frame_index(replica, lead),
         step=step,
     )
@@ -79,95 +108,111 @@ class Steps:
         self,
         system: SerialChain | Linkage,
         states: tuple[Array, Array],
-        gravity: Array,
+        loads: list[Array],
         dt: float,
         share: float,
     ) -> None:
         arms = system.chains if isinstance(system, Linkage) else (system,)
-        self.system, self.states, self.gravity, self.dt = system, states, gravity, dt
-        self.chains = [tables(arm, gravity, share) for arm in arms]
-        self.whole = [kernel.rooms(chain[1]) for chain, _ in self.chains]
-        self.rooms = [room[2] for room in self.whole]
-        sizes = [[getattr(arm, size) for arm in arms] for size in ("nq", "nv")]
+        self.system, self.states, self.loads, self.dt = system, states, loads, dt
+        self.middles = np.empty_like(states[0]), np.empty_like(states[1])
+        self.p0, self.progress = np.empty_like(states[1]), np.empty((len(states[1]), 4))
+        self.chains = [tables(arm, share) for arm in arms]
+        rooms = [sweeping(arm) for arm in arms]
+        q_ends, v_ends = (
+            np.cumsum([0, *(getattr(arm, size) for arm in arms)]).tolist() for size in ("nq", "nv")
+        )
+        self.q_parts, self.v_parts = ([slice(*e) for e in pairwise(x)] for x in (q_ends, v_ends))
+        # Of each replica and chain: the state, and room for a sweep.
         self.parts = [
-            [slice(i, j) for i, j in pairwise(np.cumsum([0, *each]).tolist())] for each in sizes
+            [
+                ((q[i], v[j]), (*room, p0[j], (q_m[i], v_m[j])))
+                for i, j, room in zip(self.q_parts, self.v_parts, rooms, strict=True)
+            ]
+            for q, v, q_m, v_m, p0 in zip(*states, *self.middles, self.p0, strict=True)
         ]
-        self.closures = _Closures(system, share) if isinstance(system, Linkage) else None
-
-    def views(self, states: tuple[Array, Array], replica: int) -> list[tuple[Array, Array]]:
-        """Return q and q̇ of each chain of a replica."""
-        q, v = states[0][replica], states[1][replica]
-        return [(q[i], v[j]) for i, j in zip(*self.parts, strict=True)]
+        self.closures = Closures(system, share) if isinstance(system, Linkage) else None
+        size = system.nv if self.closures is None else 2 * system.nv
+        self.pasts = [past(size) for _ in self.parts]
 
     def midpoint(self, ask: Callable[[tuple[Array, Array]], Array]) -> tuple[int, int]:
         """Make one step; forces (replicas, nv) are asked for in every round.
 
         Returns the replica without an answer, and why.
         """
-        middles = np.empty_like(self.states[0]), np.empty_like(self.states[1])
-        p0, forces = np.empty_like(self.states[1]), self.states[1]
-        going = list(range(len(p0)))
+        self.middles[1][:], self.p0[:], self.progress[:] = self.states[1], 0.0, np.inf
+        going = list(range(len(self.parts)))
         for k in going:
-            for c, (state, middle) in enumerate(self.pairs(middles, k)):
-                chain, part = self.chains[c][0], p0[k, self.parts[1][c]]
-                code = kernel.begin(chain, state, middle, self.rooms[c], part)
-                if code != DONE:
-                    return k, code
-        progress = np.full((len(p0), 3), np.inf)
+            self.pasts[k][-1][0] = 0.0
+            code = self.sweep(k, self.states[1], kernel.BEGIN)
+            if code != DONE:
+                return k, code
         for _ in range(kernel.ROUNDS):
             for k in going:
-                for c, ((q, _), (q_m, v_m)) in enumerate(self.pairs(middles, k)):
-                    kernel.glide(self.chains[c][0][2], q, v_m, self.dt, q_m, q_m)
-            forces, still = ask(middles), []
+                self.glide(k)
+            forces, still = ask(self.middles), []
             for k in going:
-                change, code = self.improve(k, p0[k], middles, forces[k])
+                code = self.sweep(k, forces, kernel.ROUND)
                 if code != DONE:
                     return k, code
-                middle = middles[0][k], middles[1][k]
-                if not kernel.settled(self.system.n, middle, change, progress[k], self.dt):
+                if not self.learn(k):
                     still.append(k)
             going = still
             if not going:
-                return self.finish(middles, forces)
+                return self.finish(forces)
         return going[0], kernel.NOT_SETTLED
 
-    def pairs(self, middles: tuple[Array, Array], k: int) -> Any:
-        """Return the state and the middle of each chain of a replica."""
-        return zip(self.views(self.states, k), self.views(middles, k), strict=True)
-
-    def improve(
-        self, k: int, p0: Array, middles: tuple[Array, Array], force: Array
-    ) -> tuple[float, int]:
-        """Make one round of a replica; how far its rates moved, or why not."""
-        largest, rates = 0.0, self.parts[1]
-        for c, middle in enumerate(self.views(middles, k)):
-            given = *self.chains[c], p0[rates[c]], middle, force[rates[c]], self.dt
-            change, code = kernel.improve(*given, self.rooms[c])
+    def sweep(self, k: int, forces: Array, which: int) -> int:
+        """Make one sweep of the chains of a replica; DONE, or why not."""
+        for c, (state, room) in enumerate(self.parts[k]):
+            force = forces[k, self.v_parts[c]], self.loads[c][k]
+            code: int = kernel.sweep(self.chains[c], state, force, self.dt, room, which)
             if code != DONE:
-                return 0.0, code
-            largest = max(largest, change)
-        if self.closures is None:
-            return largest, DONE
-        end = middles[0][k].copy()
-        for c, ((q, _), (q_m, v_m)) in enumerate(self.pairs(middles, k)):
-            kinds = self.chains[c][0][2]
-            kernel.glide(kinds, q, v_m, self.dt, q_m, q_m)
-            kernel.glide(kinds, q_m, v_m, self.dt, q_m, end[self.parts[0][c]])
-        pulled = self.closures.pull(self.states[0][k], end, self.dt)
-        middles[1][k] += pulled
-        for c, (q, _) in enumerate(self.views(self.states, k)):
-            chain = self.chains[c][0]
-            kernel.impulse(chain, q, pulled[rates[c]], self.rooms[c], p0[rates[c]])
-        return max(largest, float(np.abs(pulled).max())), DONE
+                return code
+        return DONE
 
-    def finish(self, middles: tuple[Array, Array], forces: Array) -> tuple[int, int]:
+    def glide(self, k: int) -> None:
+        """Lead the coordinates of a replica to the middle by its rates there."""
+        for chain, ((q, _), (*_, (q_m, v_m))) in zip(self.chains, self.parts[k], strict=True):
+            kernel.glide(chain[2], q, v_m, self.dt, q_m, q_m)
+
+    def learn(self, k: int) -> bool:
+        """Pull closures to, after a round; whether it was the last, or else better rates."""
+        middle, progress = (self.middles[0][k], self.middles[1][k]), self.progress[k]
+        n, learned = self.system.n, self.pasts[k]
+        if self.closures is None:
+            change = self.parts[k][0][1][2][0]
+            if kernel.settled(n, middle, change, progress, self.dt):
+                return True
+            kernel.learn(middle[1], change, progress, learned)
+            return False
+        self.glide(k)
+        end = middle[0].copy()
+        for chain, part, (_, (*_, (q_m, v_m))) in zip(
+            self.chains, self.q_parts, self.parts[k], strict=True
+        ):
+            kernel.glide(chain[2], q_m, v_m, self.dt, q_m, end[part])
+        pulled = self.closures.pull(self.states[0][k], end, self.dt)
+        change = np.concatenate([*(room[2][0] for _, room in self.parts[k]), pulled])
+        middle[1][:] += pulled
+        # What the pull takes at the start, with the added inertia.
+        self.p0[k] += self.closures.added * pulled
+        for c, ((q, _), room) in enumerate(self.parts[k]):
+            state, force = (q, pulled[self.v_parts[c]]), (pulled[self.v_parts[c]], self.loads[c][k])
+            kernel.sweep(self.chains[c], state, force, self.dt, room, kernel.BEGIN)
+        if kernel.settled(n, middle, change, progress, self.dt):
+            return True
+        both = np.concatenate([middle[1], self.p0[k]])
+        kernel.learn(both, change, progress, learned)
+        middle[1][:], self.p0[k] = both[: len(pulled)], both[len(pulled) :]
+        return False
+
+    def finish(self, forces: Array) -> tuple[int, int]:
         """Bring every replica to the end of its step; the one without an answer, and why."""
-        for k in range(len(forces)):
-            for c, (state, middle) in enumerate(self.pairs(middles, k)):
-                given = *self.chains[c], state, middle, forces[k][self.parts[1][c]], self.dt
-                code = kernel.finish(*given, self.rooms[c])
-                if code != DONE:
-                    return k, code
+        for k in range(len(self.parts)):
+            self.glide(k)
+            code = self.sweep(k, forces, kernel.END)
+            if code != DONE:
+                return k, code
         if self.closures is not None:
             self.closures.hold(*self.states)
         return 0, DONE
@@ -175,22 +220,23 @@ class Steps:
     def euler(self, forces: Array) -> tuple[int, int]:
         """Make one linearly implicit step of all replicas; the one without an answer, and why."""
         if self.closures is not None:
-            return self.closures.euler(self.states, forces, self.gravity, self.dt)
-        (chain, springs), (room,) = self.chains[0], self.whole
-        for k, state in enumerate(zip(*self.states, strict=True)):
-            code = kernel.euler(chain, springs, state, forces[k], self.dt, room)
-            if code != DONE:
-                return k, code
-        return 0, DONE
+            return self.closures.euler(self.states, forces, self.loads, self.dt)
+        pace, frames = (self.dt, 0, 1, 2), tuple(part[None] for part in self.middles)  # no frame
+        room = self.parts[0][0][1], self.pasts[0], self.progress[0]
+        given = (forces, self.loads[0]), pace, room, (self.states, frames)
+        _, replica, code = kernel.run(self.chains[0], *given, None)
+        return replica, code
 
 
-class _Closures:
+class Closures:
     """What holds the closures of a linkage."""
 
     def __init__(self, linkage: Linkage, share: float) -> None:
         self.linkage = linkage
         self.soft = replace(linkage, chains=tuple(soft(arm, share) for arm in linkage.chains))
         self.turning = linkage._turning
+        pairs = zip(self.soft.chains, linkage.chains, strict=True)
+        self.added = np.concatenate([new.armature - old.armature for new, old in pairs])
         found = _closure_tables.tables(self.soft)
         self.tables = found.table, found.plan
         memory = np.empty(found.plan[MEMORY])
@@ -211,20 +257,31 @@ class _Closures:
             raise FrameError("the closures' impulses overflowed")
         return out
 
+    def require_posture(self, states: tuple[Array, Array], dt: float, lead: Lead) -> None:
+        """Raise for the first replica that a step leads to a singular posture."""
+        for k, (q, v) in enumerate(zip(*states, strict=True)):
+            for share in (0.0, 0.5, 1.0):
+                ahead = closed.integrate(self.linkage, q, v, share * dt)
+                frame = _arrays.frame_index(k, lead)
+                _closures.require_definite(self.linkage, ahead, frame, SINGULAR)
+
     def hold(self, q: Array, v: Array) -> None:
         """Take the rates of gaps away, the second time for what rounding leaves."""
         for _ in range(2):
             v += _closures.correction(self.linkage, q, v, RATE)
 
     def euler(
-        self, states: tuple[Array, Array], forces: Array, gravity: Array, dt: float
+        self, states: tuple[Array, Array], forces: Array, loads: list[Array], dt: float
     ) -> tuple[int, int]:
         """Make one linearly implicit step, and close what it opens."""
         q, v = states
         then, total = closed.integrate(self.linkage, q, v, dt), forces.copy()
         for _, arm, x, w, f in _closures.chains(self.linkage, then, v, total):
             f += joints.passive_forces(arm, x, w)
-        a = closed.forward_dynamics(self.soft, q, v, total, gravity=gravity).qdd
+        wrenches = np.concatenate([part[:, 3:] for part in loads], axis=1)
+        W = wrenches.reshape(len(q), -1, 6) if wrenches.size else None
+        gravity = loads[0][0, :3]
+        a = closed.forward_dynamics(self.soft, q, v, total, gravity=gravity, wrenches=W).qdd
         v += dt * a
         turns = dt * np.abs(v[:, self.turning]).max(-1, initial=0.0)
         if not (turns <= kernel.FASTEST).all():

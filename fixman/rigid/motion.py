@@ -9,13 +9,15 @@ following them by their exponentials ⊕, and p = ∂L/∂θ̇,
 (Marsden and West, Acta Numerica 2001, eq. 1.4.1; momenta of balls are carried by the derivative of
 the exponential).  It is symplectic and symmetric: momenta that have a symmetry are kept to
 rounding, and the energy does not drift.  ∂T/∂q takes one sweep, and v_m a few rounds of Newton's
-method with ℳ⁻¹ by the articulated body.  Springs and dampers are part of the inertia of their
-joints there, D_i += c dt/2 + k dt²/4, so that stiff ones take as many rounds as none.
+method with ℳ⁻¹ by the articulated body, which learn from those before where they are slow.  Springs
+and dampers are part of the inertia of their joints there, D_i += c dt/2 + k dt²/4, so that stiff
+ones take as many rounds as none.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,9 +25,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman import _arrays
 from fixman._arrays import Array, Lead
-from fixman.errors import ConstraintSolveError, FrameError
+from fixman.errors import ConstraintSolveError, FrameError, SingularConstraintError
 from fixman.kernels import rigid_motion as kernel
-from fixman.kernels.articulated_body import DONE
+from fixman.kernels.articulated_body import DONE, NOT_USABLE
+from fixman.kernels.rigid_motion import NOT_SETTLED, TOO_FAST
 from fixman.rigid import _closures, _steps, closed, kinematics, model
 from fixman.rigid._linkage import Linkage
 from fixman.rigid._steps import Torque
@@ -37,6 +40,7 @@ SCHEMES = ("midpoint", "euler")
 BLOCK = 400_000  # links times rounds between two looks at the keyboard: some 50 ms
 USUAL = 8  # rounds of a step
 
+SLOWLY = 1.0  # radians in a step, from where no iteration should go as far as half a turn
 CLOSED = 1e-9  # how far positions and rates may be from closing at the start
 
 
@@ -53,7 +57,7 @@ class Trajectory:
     q : ndarray (frames, ..., nq)
     qd : ndarray (frames, ..., nv)
     energy : ndarray (frames, ...)
-        Kinetic, of gravity, and of springs; not of ``tau``.
+        Kinetic, of gravity, and of springs; not of ``tau`` and ``wrenches``.
     """
 
     system: SerialChain | Linkage
@@ -94,6 +98,7 @@ def simulate(
     qd: ArrayLike | None = None,
     tau: ArrayLike | Torque | None = None,
     gravity: ArrayLike = (0.0, 0.0, 0.0),
+    wrenches: ArrayLike | None = None,
     scheme: Literal["midpoint", "euler"] = "midpoint",
     every: int = 1,
     first: int = 0,
@@ -117,10 +122,14 @@ def simulate(
         at the middle of a step, in every round; of "euler" at its start.
     gravity : (3,)
         Acceleration of free fall in the base frame.
+    wrenches : (..., n, 6), optional
+        Force, then moment about the origin of the body's frame, on each body in that frame: they
+        turn with it.
     scheme : "midpoint" or "euler"
         "midpoint" is of second order, symplectic and reversible: energy oscillates by O(dt²) and
         does not drift.  "euler" is of first order and loses or gains energy: one round a step,
-        linearly implicit in springs and dampers.  Neither needs a shorter dt for stiffer ones.
+        linearly implicit in springs and dampers.  Neither needs a shorter dt for stiffer ones, up
+        to some twenty links of "midpoint"; chains of hundreds are for "euler".
     every : int
         Steps from one recorded frame to the next; it divides ``steps``.
     first : int
@@ -136,19 +145,23 @@ def simulate(
     ------
     FrameError
         If dt is too long: the equations of a step are not solved, numbers overflow, or a joint
-        turns by more than half a turn in a step.
+        turns by more than half a turn in a step.  If a start is off by more than 1e-9 from closing:
+        `closed.project` first.
     SingularConstraintError
-        If the inertia that some joint moves is zero or lost to rounding, naming the body.
+        If the inertia that some joint moves is zero or lost to rounding, naming the body; if a
+        linkage comes to a singular posture, naming the closures.
     ValueError
         For wrong shapes and values, and forces that are not finite.
 
     Notes
     -----
     O(n) a step and replica: of "euler" once the articulated body, of "midpoint" in every round, of
-    which there are five to ten.  Compiled but for callables.  Momenta of n links lose digits as n³,
+    which there are four to ten.  Compiled but for callables.  Momenta of n links lose digits as n³,
     so that "midpoint" is for some thousand links at most.
     """
-    given = _start(system, q, qd, tau)
+    gravity = model.falling(gravity)
+    _arrays.require_finite(gravity, (3,), "gravity", "component")
+    given = _start(system, q, qd, tau, gravity, wrenches)
     dt, steps = _arrays.positive(dt, "dt"), _arrays.positive_int(steps, "steps")
     every = _arrays.positive_int(every, "every")
     if steps % every:
@@ -158,14 +171,12 @@ def simulate(
         if first + steps > np.iinfo(np.int64).max:
             raise ValueError(f"first + steps must be below 2**63, got first={first}")
     _arrays.require_one_of(scheme, "scheme", SCHEMES)
-    gravity = model.falling(gravity)
-    _arrays.require_finite(gravity, (3,), "gravity", "component")
     frames, replicas = steps // every + 1, given.q.shape[0]
     needed = 8 * frames * replicas * (system.nq + system.nv)
     _arrays.require_memory(needed, "the frames of this run")
     out = np.empty((frames, *given.q.shape)), np.empty((frames, *given.qd.shape))
     out[0][0], out[1][0] = given.q, given.qd
-    motion = _Motion(given, dt, gravity, scheme == "midpoint", first)
+    motion = _Motion(given, dt, scheme == "midpoint", first)
     if isinstance(system, SerialChain) and not callable(tau):
         motion.run(system, steps, every, out)
     else:
@@ -178,44 +189,63 @@ def simulate(
 class _Motion:
     """Steps of all replicas, in place, and the frames that are kept."""
 
-    def __init__(
-        self, given: _Given, dt: float, gravity: Array, by_midpoint: bool, first: int
-    ) -> None:
-        self.given, self.dt, self.gravity = given, dt, gravity
+    def __init__(self, given: _Given, dt: float, by_midpoint: bool, first: int) -> None:
+        self.given, self.dt = given, dt
         self.by_midpoint, self.first = by_midpoint, first
         self.share = 0.5 * dt if by_midpoint else dt
         self.states = given.q.copy(), given.qd.copy()
 
     def run(self, arm: SerialChain, steps: int, every: int, out: tuple[Array, Array]) -> None:
         """Make steps of a chain with constant forces, in blocks that the keyboard can interrupt."""
-        common = *_steps.tables(arm, self.gravity, self.share), self.states, self.given.tau
+        chain, forces = _steps.tables(arm, self.share), (self.given.tau, self.given.loads[0])
+        room, kept = _steps.stepping(arm), (self.states, out)
         work = arm.n * self.given.q.shape[0] * (USUAL if self.by_midpoint else 1)
         block = max(1, BLOCK // max(1, work))
         for done in range(0, steps, block):
-            pace = self.dt, done, min(block, steps - done), every, self.by_midpoint
-            self.require(*kernel.run(*common, pace, out))
+            pace = self.dt, done, min(block, steps - done), every
+            answer = kernel.run(chain, forces, pace, room, kept, self.by_midpoint or None)
+            self.require(*answer)
 
     def ask(self, tau: Torque | None, steps: int, every: int, out: tuple[Array, Array]) -> None:
         """Make steps in Python: of linkages, and with forces that a callable gives."""
-        moving = _steps.Steps(self.given.system, self.states, self.gravity, self.dt, self.share)
+        moving = _steps.Steps(self.given.system, self.states, self.given.loads, self.dt, self.share)
         for step in range(1, steps + 1):
             time = (self.first + step - (0.5 if self.by_midpoint else 1.0)) * self.dt
 
             def forces(states: tuple[Array, Array], time: float = time) -> Array:
                 return self.given.tau if tau is None else self.asked(tau, time, states)
 
+            before = self.states[0].copy(), self.states[1].copy()
             try:
                 if self.by_midpoint:
                     answer = moving.midpoint(forces)
                 else:
                     answer = moving.euler(forces(self.states))
+                self.require(step, *answer)
             except (FrameError, ConstraintSolveError) as error:
-                error.step = self.first + step
-                error.add_note(f"in step {error.step}, perhaps because dt={self.dt} is too long")
-                raise
-            self.require(step, *answer)
+                raise self.explained(error, moving.closures, before, step) from None
             if step % every == 0:
                 out[0][step // every], out[1][step // every] = self.states
+
+    def explained(
+        self,
+        error: FrameError | ConstraintSolveError,
+        closures: _steps.Closures | None,
+        before: tuple[Array, Array],
+        step: int,
+    ) -> FrameError | ConstraintSolveError:
+        """Return the error of a step, or that of the singular posture that it meets."""
+        if closures is not None:
+            try:
+                closures.require_posture(before, self.dt, self.given.lead)
+            except SingularConstraintError as singular:
+                singular.add_note(f"near which step {self.first + step} has no answer")
+                singular.step = self.first + step
+                return singular
+        if error.step is None:
+            error.step = self.first + step
+            error.add_note(f"in step {error.step}, perhaps because dt={self.dt} is too long")
+        return error
 
     def asked(self, tau: Torque, time: float, states: tuple[Array, Array]) -> Array:
         """Return the forces (replicas, nv) of a callable."""
@@ -232,6 +262,11 @@ class _Motion:
         """Raise for a step without an answer."""
         if code != DONE:
             step += self.first
+            if self.by_midpoint and code in (TOO_FAST, NOT_USABLE):
+                # Of what moved slowly it is the iteration that went astray.
+                turns = self.dt * np.abs(self.states[1][replica, self.given.turning])
+                if turns.max(initial=0.0) < SLOWLY:
+                    code = NOT_SETTLED
             raise _steps.failure(code, step, self.dt, replica, self.given.lead)
 
 
@@ -242,7 +277,14 @@ class _Given(NamedTuple):
     q: Array  # (replicas, nq)
     qd: Array  # (replicas, nv)
     tau: Array  # (replicas, nv)
+    loads: list[Array]  # of each chain (replicas, 3 + 6 n): gravity and wrenches
     lead: Lead
+
+    @property
+    def turning(self) -> NDArray[np.bool_]:
+        """Which rates are of turns."""
+        system = self.system
+        return model.turning(system) if isinstance(system, SerialChain) else system._turning
 
 
 def _start(
@@ -250,6 +292,8 @@ def _start(
     q: ArrayLike,
     qd: ArrayLike | None,
     tau: ArrayLike | Torque | None,
+    gravity: Array,
+    wrenches: ArrayLike | None,
 ) -> _Given:
     if not isinstance(system, (SerialChain, Linkage)):
         name = type(system).__name__
@@ -258,15 +302,31 @@ def _start(
     forces: Any = rest if tau is None or callable(tau) else tau
     rates = rest if qd is None else qd
     if isinstance(system, SerialChain):
-        given = model.gate(system, q, rates, forces)
+        given = model.gate(system, q, rates, forces, gravity, wrenches)
         given.require_finite()
-        return _Given(system, given.q, given.qd, given.last, given.lead)
+        rows, width = len(given.q), 0 if wrenches is None else 6 * system.n
+        loads = [_loads(gravity, given.W.reshape(rows, width))]
+        return _Given(system, given.q, given.qd, given.last, loads, given.lead)
     x, v, f = _closures.arguments(system, q=q, qd=rates, tau=forces)
-    lead = x.shape[:-1]
+    W = (
+        np.empty((0, 6))
+        if wrenches is None
+        else _arrays.real(wrenches, (system.n, 6), "wrenches", "body")
+    )
+    lead = _arrays.common_lead(x.shape[:-1], W.shape[:-2])
+    x, v, f = (_arrays.spread(part, lead, part.shape[-1:]) for part in (x, v, f))
     x, v, f = (part.reshape(-1, part.shape[-1]) for part in (x, v, f))
+    W = _arrays.spread(W, lead, W.shape[-2:]).reshape(len(x), -1, 6)
     # Looks at the posture too: not every one closes, and the scheme needs one that does.
-    closed.forward_dynamics(system, x, v, f, tolerance=CLOSED)
-    return _Given(system, x, v, f, lead)
+    given_wrenches = W if W.size else None
+    closed.forward_dynamics(system, x, v, f, wrenches=given_wrenches, tolerance=CLOSED)
+    parts = (W[:, i:j].reshape(len(x), -1) for i, j in pairwise(system._offsets["n"]))
+    return _Given(system, x, v, f, [_loads(gravity, part) for part in parts], lead)
+
+
+def _loads(gravity: Array, wrenches: Array) -> Array:
+    """Return gravity and wrenches as the kernels want them."""
+    return np.concatenate([np.broadcast_to(gravity, (len(wrenches), 3)), wrenches], axis=1)
 
 
 def _energy(system: SerialChain | Linkage, q: Array, qd: Array, gravity: Array) -> Array:
