@@ -41,7 +41,7 @@ from fixman.kernels.rigid_joints import (
     unit_vector,
 )
 from fixman.kernels.rigid_newton_euler import moved
-from fixman.kernels.spatial_operators import filter_sweep
+from fixman.kernels.spatial_operators import filter_sweep, put_twist, transpose
 from fixman.kernels.steps import step
 from fixman.kernels.triples import (
     back,
@@ -395,20 +395,6 @@ def let_go(kind, at, X, i, G, u, Z, columns):
         put_twist(Z, 0, c, plus(ω, turn), plus(v, slide))
 
 
-@step
-def put_twist(Z, r, c, a, b):
-    for k in range(3):
-        Z[r + k, c] = a[k]
-        Z[r + 3 + k, c] = b[k]
-
-
-@jit
-def transpose(Z, size):
-    for r in range(size):
-        for c in range(r):
-            Z[r, c], Z[c, r] = Z[c, r], Z[r, c]
-
-
 @jit
 def add_joint(kind, at, D, room, Z):
     """Add Hᵀ D⁻¹ H, what the joint itself lets its body move by."""
@@ -476,7 +462,7 @@ def compliance_frames(kinds, links, q, bodies, points, out):
     for frame in range(q.shape[0]):
         if not_a_number(q[frame]) != 0.0 or not place(q[frame], kinds, links, X):
             return frame * (n + 1) + n
-        body = filter_sweep(none, unloaded, kinds, links, X, G, D, nu)
+        body = filter_sweep(none, unloaded, kinds, links, X, G, D, nu, unloaded)
         if body >= 0:
             return frame * (n + 1) + body
         C = out[frame]

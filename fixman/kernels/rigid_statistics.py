@@ -45,7 +45,7 @@ def thermal_frames(kinds, links, q, out):
     for frame in range(q.shape[0]):
         if not_a_number(q[frame]) != 0.0 or not place(q[frame], kinds, links, X):
             return frame * (n + 1) + n
-        body = filter_sweep(none, unloaded, kinds, links, X, G, D, nu)
+        body = filter_sweep(none, unloaded, kinds, links, X, G, D, nu, unloaded)
         if body >= 0:
             return frame * (n + 1) + body
         at = 0
@@ -118,7 +118,7 @@ def gradient_frames(kinds, links, q, out):
         at = 0
         for i in range(n):
             kind = kinds[i]
-            seen_from(X, i, Z, F)
+            seen_from(X, i, Z)
             moment, force = gradient(Z, left, i)
             freed(kind, at, G, Z, F)
             add_joint(kind, at, D, room, Z)

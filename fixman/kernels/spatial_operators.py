@@ -83,11 +83,12 @@ def rotors(links, i):
 
 
 @jit
-def filter_sweep(T, loads, kinds, links, X, G, D, nu, left=None):
+def filter_sweep(T, loads, kinds, links, X, G, D, nu, left):
     """The causal sweep, eqs. 4.4–4.6 and 4.13: P, D, G, ε(k) = T(k) − H(k) z(k), ν = D⁻¹ ε.
 
     z(k) = φ (z + G ε)(k−1) + loads(k), force first.  ``loads (n, 6)`` may be empty, and ``T (nv,)``
-    too.  ``left (n, 21)`` may take what (1 − G H) P leaves of every body's P but the first one's.
+    too.  ``left (n, 21)``, unless empty, takes what (1 − G H) P leaves of every body's P but the
+    first one's.
     The body whose pivot is lost, n for overflow, or -1.
     """
     block = np.empty((6, 6))
@@ -108,7 +109,7 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu, left=None):
         for j in range(1, f):  # (apart, for the sake of speed)
             e, v = axis(kind, j)
             scale[j] = felt(A0, B0, C0, outwards(X, after, e, v))
-        if left is not None:
+        if left.size:
             put_entries(left, after, 0, A)
             put_entries(left, after, 6, B)
             put_entries(left, after, 15, C)
@@ -201,9 +202,9 @@ def forward_frames(q, T, bias, kinds, links, out):
     nv = out.shape[1]
     X = np.empty((n, 12))
     loads = np.empty((0 if bias is None else n, 6))
-    G = np.empty((nv, 6))
-    D = np.empty((nv, 6))
-    nu = np.empty(nv)
+    G, D, nu = np.empty((nv, 6)), np.empty((nv, 6)), np.empty(nv)
+    nothing = np.empty((0, 21))
+    nothing = np.empty((0, 21))
     for frame in range(q.shape[0]):
         if not place(q[frame], kinds, links, X):
             return frame * (n + 1) + n
@@ -212,7 +213,7 @@ def forward_frames(q, T, bias, kinds, links, out):
             qd, g, W = bias
             w = W[frame * n : (frame + 1) * n]
             loosen(qd[frame], None, g, w, kinds, links, X, loads)
-        body = filter_sweep(T[frame], loads, kinds, links, X, G, D, nu)
+        body = filter_sweep(T[frame], loads, kinds, links, X, G, D, nu, nothing)
         if body >= 0:
             return frame * (n + 1) + body
         smoother_sweep(kinds, X, G, nu, out[frame])
@@ -221,16 +222,28 @@ def forward_frames(q, T, bias, kinds, links, out):
     return -1
 
 
+@step
+def put_twist(Y, r, c, a, b):
+    for k in range(3):
+        Y[r + k, c] = a[k]
+        Y[r + 3 + k, c] = b[k]
+
+
 @jit
-def seen_from(X, i, Y, F):
+def transpose(Y, size):
+    for r in range(size):
+        for c in range(r):
+            Y[r, c], Y[c, r] = Y[c, r], Y[r, c]
+
+
+@jit
+def seen_from(X, i, Y):
     """Overwrite Y by φᵀ Y φ, from body i − 1 to body i."""
     for _ in range(2):
         for c in range(6):
-            yn, yf = (Y[0, c], Y[1, c], Y[2, c]), (Y[3, c], Y[4, c], Y[5, c])
-            yn, yf = outwards(X, i, yn, yf)
-            put_entries(F, c, 0, yn)
-            put_entries(F, c, 3, yf)
-        Y[:] = F
+            ω, v = outwards(X, i, (Y[0, c], Y[1, c], Y[2, c]), (Y[3, c], Y[4, c], Y[5, c]))
+            put_twist(Y, 0, c, ω, v)
+        transpose(Y, 6)
 
 
 @jit
@@ -248,6 +261,4 @@ def freed(kind, at, G, Y, F):
             e = (FIRST[kind] + j) % 6
             for c in range(6):
                 Y[e, c] -= F[j, c]
-        for r in range(6):
-            for c in range(r):
-                Y[r, c], Y[c, r] = Y[c, r], Y[r, c]
+        transpose(Y, 6)

@@ -43,6 +43,7 @@ class Value:
         # numba's context and builder, and the flags of what is written; or None where only types
         # are asked for
         self.writer = writer
+        self.array: Any = None  # an array taken apart, once for all of its elements
 
     __iter__ = None  # which Python would make of indexing, without an end
 
@@ -55,8 +56,11 @@ class Value:
         context, builder, _ = self.writer
         indices = index if isinstance(index, tuple) else (index,)
         codes = [_number(k, self.writer).code for k in indices]
-        array = context.make_array(self.kind)(context, builder, self.code)
-        return cgutils.get_item_pointer(context, builder, self.kind, array, codes)
+        if self.array is None:
+            array = context.make_array(self.kind)(context, builder, self.code)
+            parts = (cgutils.unpack_tuple(builder, x) for x in (array.shape, array.strides))
+            self.array = array.data, *parts, self.kind.layout
+        return cgutils.get_item_pointer2(context, builder, *self.array, codes)
 
     def __getitem__(self, index: Any) -> Value:
         code = self.writer and self.writer[1].load(self._place(index))
