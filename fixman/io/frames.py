@@ -185,7 +185,8 @@ def positions_in_some(
             now = trajectory[number]
             for x, one in zip(some, molecules, strict=True):
                 x.append(thinned(whole(now, one, ids)).copy())
-    trajectory[here]
+    with reading(_file_of(trajectory)):
+        trajectory[here]
     shapes = [(-1, one.masses.size, 3) for one in molecules]
     return [np.array(x).reshape(shape) for x, shape in zip(some, shapes, strict=True)]
 
