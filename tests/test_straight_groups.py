@@ -325,7 +325,7 @@ def test_a_hard_angle_that_hardly_bends_says_what_works():
     with pytest.raises(fx.ConstraintSolveError, match="hardly bend") as caught:
         fx.simulate(chain, x, fx.Langevin(0.01), 2000, rng=0)
     held = fx.Chain.linear(6, hard=("length", "angle"), straight=advised(caught.value))
-    with pytest.raises(fx.SingularConstraintError, match=r"project it first, fixman\.project"):
+    with pytest.raises(fx.SingularConstraintError, match=r"project it first, x0 = fixman\.project"):
         fx.simulate(held, x, fx.Langevin(0.01), 2000, rng=0)
     x = fx.project(held, x, 1.0)
     run = fx.simulate(held, x, fx.Langevin(0.01), 2000, rng=0, every=2000)
