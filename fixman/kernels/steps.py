@@ -59,7 +59,7 @@ class Value:
         if self.array is None:
             array = context.make_array(self.kind)(context, builder, self.code)
             parts = (cgutils.unpack_tuple(builder, x) for x in (array.shape, array.strides))
-            self.array = array.data, *parts, self.kind.layout
+            self.array = [array.data, *parts, self.kind.layout]
         return cgutils.get_item_pointer2(context, builder, *self.array, codes)
 
     def __getitem__(self, index: Any) -> Value:
