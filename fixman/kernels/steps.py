@@ -59,8 +59,10 @@ class Value:
         if self.array is None:
             array = context.make_array(self.kind)(context, builder, self.code)
             parts = (cgutils.unpack_tuple(builder, x) for x in (array.shape, array.strides))
-            self.array = array.data, *parts, self.kind.layout
-        return cgutils.get_item_pointer2(context, builder, *self.array, codes)
+            self.array = array.data, *parts
+        data, shape, strides = self.array
+        layout = self.kind.layout
+        return cgutils.get_item_pointer2(context, builder, data, shape, strides, layout, codes)
 
     def __getitem__(self, index: Any) -> Value:
         code = self.writer and self.writer[1].load(self._place(index))
