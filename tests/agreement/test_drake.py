@@ -106,7 +106,7 @@ def gaps(seed):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_spherical_joints_agree_with_drake(peer, seed):
-    peer("pydrake")
+def test_spherical_joints_agree_with_drake(seed):
+    pytest.importorskip("pydrake")  # of the extra "bench", for its size never required
     for name, gap in gaps(seed).items():
         assert gap <= 1e-10, name
