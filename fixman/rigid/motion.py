@@ -177,9 +177,9 @@ def simulate(
     out = np.empty((frames, *given.q.shape)), np.empty((frames, *given.qd.shape))
     out[0][0], out[1][0] = given.q, given.qd
     motion = _Motion(given, dt, scheme == "midpoint", first)
-    if isinstance(system, SerialChain) and not callable(tau):
+    if isinstance(system, SerialChain) and not callable(tau) and replicas:
         motion.run(system, steps, every, out)
-    else:
+    elif replicas:
         motion.ask(tau if callable(tau) else None, steps, every, out)
     x, v = (part.reshape(frames, *given.lead, part.shape[-1]) for part in out)
     done = first + every * np.arange(frames)
@@ -200,7 +200,7 @@ class _Motion:
         chain, forces = _steps.tables(arm, self.share), (self.given.tau, self.given.loads[0])
         room, kept = _steps.stepping(arm), (self.states, out)
         work = arm.n * self.given.q.shape[0] * (USUAL if self.by_midpoint else 1)
-        block = max(1, BLOCK // max(1, work))
+        block = max(1, BLOCK // work)
         for done in range(0, steps, block):
             pace = self.dt, done, min(block, steps - done), every
             answer = kernel.run(chain, forces, pace, room, kept, self.by_midpoint or None)
@@ -316,7 +316,7 @@ def _start(
     lead = _arrays.common_lead(x.shape[:-1], W.shape[:-2])
     x, v, f = (_arrays.spread(part, lead, part.shape[-1:]) for part in (x, v, f))
     x, v, f = (part.reshape(-1, part.shape[-1]) for part in (x, v, f))
-    W = _arrays.spread(W, lead, W.shape[-2:]).reshape(len(x), -1, 6)
+    W = _arrays.spread(W, lead, W.shape[-2:]).reshape(len(x), W.shape[-2], 6)
     # Looks at the posture too: not every one closes, and the scheme needs one that does.
     given_wrenches = W if W.size else None
     closed.forward_dynamics(system, x, v, f, wrenches=given_wrenches, tolerance=CLOSED)
