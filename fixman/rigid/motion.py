@@ -320,8 +320,9 @@ def _start(
     # Looks at the posture too: not every one closes, and the scheme needs one that does.
     given_wrenches = W if W.size else None
     closed.forward_dynamics(system, x, v, f, wrenches=given_wrenches, tolerance=CLOSED)
-    parts = (W[:, i:j].reshape(len(x), -1) for i, j in pairwise(system._offsets["n"]))
-    return _Given(system, x, v, f, [_loads(gravity, part) for part in parts], lead)
+    parts = (W[:, i:j] for i, j in pairwise(system._offsets["n"]))
+    loads = [_loads(gravity, part.reshape(len(x), 6 * part.shape[1])) for part in parts]
+    return _Given(system, x, v, f, loads, lead)
 
 
 def _loads(gravity: Array, wrenches: Array) -> Array:
