@@ -99,11 +99,11 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
     ----------
     chain : Chain
         The model: what it holds is held in the free energy as well.
-    coordinate : Coordinate or (kind, beads)
-        "length" (i, j) of a bond; "distance" (i, j) of any two beads, which potentials do not take
-        for a bond; "angle" (i, j, k); "torsion" (i, j, k, l); "distance_difference" or
-        "distance_sum" (i, j, k, l), |x_j − x_i| ∓ |x_l − x_k|, where beads may be shared.  "bond"
-        and "dihedral" are understood.
+    coordinate : Coordinate or tuple
+        Of kind and beads: "length" (i, j) of a bond; "distance" (i, j) of any two beads, which
+        potentials do not take for a bond; "angle" (i, j, k); "torsion" (i, j, k, l);
+        "distance_difference" or "distance_sum" (i, j, k, l), |x_j − x_i| ∓ |x_l − x_k|, where beads
+        may be shared.  "bond" and "dihedral" are understood.
 
     Raises
     ------
@@ -152,7 +152,8 @@ def bring(chain: Chain, x: ArrayLike, coordinate: Named, value: float) -> Array:
         One that holds ξ, as `hold` returns it.
     x : (..., n, dim)
         Their other hard values stay.  Torsions turn the short way.
-    coordinate : Coordinate or (kind, beads)
+    coordinate : Coordinate or tuple
+        As for `hold`.
     value : float
         In the unit of x, or in radians.
 
@@ -246,7 +247,8 @@ def mean_force(
     x : (frames, ..., n, dim)
         Of a run or a sampler of whatever kind, in which ξ has one value.  Axis 0 is time; further
         leading axes are independent chains.
-    coordinate : Coordinate or (kind, beads)
+    coordinate : Coordinate or tuple
+        As for `hold`.
     kT : float
     potential : optional
         What the run had: a potential of `fixman.potentials`, or an object with energy and force.
@@ -307,8 +309,9 @@ def metric(chain: Chain, x: ArrayLike, coordinate: Named | Gradient, step: float
         With ξ among its hard coordinates; for a function, without.  The others, whatever the other
         program holds besides, are counted in Z = 1 / ((H^cc)⁻¹)_ξξ.
     x : (..., n, dim)
-    coordinate : Coordinate or (kind, beads), or gradient(x)
-        A function returns ∂ξ/∂x (n, dim) of one configuration (n, dim).
+    coordinate : Coordinate or tuple, or a function
+        The first two as for `hold`.  A function gradient(x) returns ∂ξ/∂x (n, dim) of one
+        configuration (n, dim).
     step : float
         Of a function, how far the bead that moves most is moved to find G by differences, whose
         error is of order step².
@@ -447,8 +450,8 @@ def free_energy(xi: ArrayLike, forces: Sequence[Sequence[Any]]) -> FreeEnergy:
     ----------
     xi : (m,)
         Ascending.
-    forces : m of MeanForce, or of (value, error)
-        Whose errors are independent.
+    forces : m of MeanForce, or pairs
+        Of a value and its error; errors are independent.
 
     Returns
     -------
