@@ -359,8 +359,9 @@ def from_multipliers(
     kT = _arrays.positive(kT, "kT")
     names = ("multipliers", "Z", "G")
     arrays = [_arrays.real(a, (), name) for a, name in zip((multipliers, Z, G), names, strict=True)]
-    if arrays[0].ndim < 1:
-        raise ValueError("multipliers must have shape (frames, ...), got one number")
+    if not arrays[0].ndim or not arrays[0].size:
+        given = arrays[0].shape or "one number"
+        raise ValueError(f"multipliers must have shape (frames, ...), got {given}")
     for array, name in zip(arrays, names, strict=True):
         if array.shape not in ((), arrays[0].shape):
             raise ValueError(

@@ -464,6 +464,7 @@ def test_arguments_of_mean_forces(rng):
     ("arguments", "text"),
     [
         ((1.0,), "one number"),
+        (([],), r"multipliers must have shape \(frames, \.\.\.\), got \(0,\)"),
         (([1.0, 2.0], [1.0, -1.0]), "Z must be positive"),
         (([1.0, 2.0], 1.0, [1.0, 2.0, 3.0]), "G must be one number"),
         (([1.0, np.nan],), "multipliers"),
