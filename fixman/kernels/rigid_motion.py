@@ -1,9 +1,8 @@
 """Motion in time of a serial chain: steps of the variational midpoint rule, and of Euler's.
 
-``chain`` is (table, soft, kinds, links, armature, turning, springs): tables of `articulated_body`,
-of the chain as it is and with inertia added to its joints; ``kinds (n,)`` and ``links`` as in
-`links`; armature (nv,); 1 for rates of turns and 0 for others (nv,); and damping (nv,), stiffness
-(nv,) and coordinates at rest (nq,).  ``force`` is joint forces (nv,) and loads: gravity (3,), after
+``chain`` is (kinds, links, armature, turning, springs): ``kinds (n,)`` and ``links`` as in `links`;
+armature (nv,); 1 for rates of turns and 0 for others (nv,); and damping (nv,), stiffness (nv,) and
+coordinates at rest (nq,).  ``force`` is joint forces (nv,) and loads: gravity (3,), after
 which wrenches (6 n) may follow, as forward dynamics take them.
 
 Springs and dampers enter the inertia of their joints, because a step changes q and q̇ in proportion
@@ -16,8 +15,6 @@ deeper than it must be: `midpoint`, `euler` and `respond` are written into what 
 from __future__ import annotations
 
 import math
-from typing import Any
-
 import numpy as np
 
 from fixman.kernels import njit
@@ -37,27 +34,26 @@ from fixman.kernels.links import (
 from fixman.kernels.rigid_joints import along_screw, passive, unit_vector
 from fixman.kernels.rigid_kinematics import follow
 from fixman.kernels.rigid_newton_euler import taken_back
+from fixman.kernels.rigid_tangent import OPTIONS, entry, factor, loosen, part, seat, solve, spread
+from fixman.kernels.rigid_tangent import END as AT_END
+from fixman.kernels.rigid_tangent import START as AT_START
 from fixman.kernels.steps import step
 from fixman.kernels.triples import back, constants, entries, put_entries, times
 from fixman.kernels.vectors import outer, plus, scaled
 
 NOT_SETTLED, TOO_FAST = -4, -5
-ROUNDS = 100
-BEGIN, ROUND, END = 0, 1, 2  # sweeps of a step
-KEPT = 5  # rounds that the next one learns from
-SLOW = 0.1  # what a round leaves of what is missing, when it begins to learn
-ROUNDING = 1e4  # times the square of rounding, from where nothing can be learned
-SAME = 1e-13  # of the square of a difference that others do not explain, for it to say something
+SETTLED, ASTRAY, BACK = -6, -7, -8
+PIECES = 64
+ROUNDS = 30
+BEGIN, ROUND, NEWTON, END = 0, 1, 2, 3  # sweeps of a step
+SLOW = 0.1  # what a round leaves of what is missing, from where the tangent is looked at again
 WAIT = 4.0  # rounds without progress that show rounding, of rates to LOOSE at most
 LOOSE = 1e-7
 FASTEST = math.pi  # that a joint may turn in a step
 EPS = 2.0**-52
 STILL = (0.0, 0.0, 0.0)
 
-# What makes no arrays, and does not count references to them; and what is written into its callers.
-OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
-entry = njit(**OPTIONS, _nrt=False)
-part = njit(**OPTIONS, _nrt=False, no_cpython_wrapper=True)
+# What is written into its callers.
 inlined = njit(**OPTIONS, inline="always")
 
 
@@ -99,7 +95,7 @@ def momenta(chain, q, v, loads, room, out):
     With P_i the momentum of body i and those after it, and c_i the twist of body i but for its own
     joint's, p = S_iᵀ P_i and ∂T/∂q = P_i · (c_i × S_i).
     """
-    _, _, kinds, links, armature, _, _ = chain
+    kinds, links, armature, _, _ = chain
     X, carried, P, W = room
     p, f = out
     if not place(q, kinds, links, X):
@@ -139,16 +135,6 @@ def momenta(chain, q, v, loads, room, out):
             taken_back(X, i, P)
             taken_back(X, i, W)
     return True
-
-
-@part
-def spread(y, axis, angle, sign):
-    """B(±X)ᵀ y for X = angle · axis, with B(X) = (1 − e^{−X×})/X×."""
-    if angle == 0.0:
-        return y
-    s = math.sin(0.5 * angle)
-    first, second = sign * 2.0 * s * s / angle, 1.0 - math.sin(angle) / angle
-    return along_screw(y, axis, first, second)
 
 
 @part
@@ -237,169 +223,176 @@ def too_fast(turning, v, dt):
     return dt * fastest > FASTEST
 
 
-@inlined
-def advance(chain, state, force, dt, room, which):
+@part
+def factored(chain, v, h, sweeps, tangent):
+    """Factors of the tangent, after `momenta` at its middle; DONE, or a body without a pivot."""
+    kinds, links, armature, _, springs = chain
+    seats, rows, K, _ = tangent
+    loosen(kinds, links, sweeps[0], sweeps[1], v, h, seats)
+    return factor(kinds, links, armature, springs, v, h, seats, rows, K)
+
+
+@entry
+def sweep(chain, state, force, dt, room, which):
     """One sweep of a midpoint step; DONE, or why not.
 
     `BEGIN` adds the momenta at ``state`` to p_0.  The others begin at the middle, where `glide` has
-    led: a `ROUND` of Newton's method adds to its rates, and leaves what it added in p; velocity
-    terms are left out of the derivatives, since they are smaller by dt q̇.  `END` goes on to the end
-    of the step: coordinates, momenta, and of those the rates.
+    led: `NEWTON` adds to its rates by the tangent there, a `ROUND` by the last one, and leave what
+    they added in p.  `END` goes on to the end of the step: coordinates, momenta, and of those the
+    rates.
     """
-    table, soft, kinds, _, _, turning, springs = chain
-    (work, still, none), sweeps, (p, f, r), p0, middle = room
+    kinds, links, _, turning, springs = chain
+    sweeps, (p, f, r), tangent, p0, middle = room
     q_m, v_m = state if which == BEGIN else middle
+    X, (seats, rows, _, q_1) = sweeps[0], tangent
     if which == END and too_fast(turning, v_m, dt):
         return TOO_FAST
+    if which == NEWTON:
+        glide(kinds, q_m, v_m, dt, q_m, q_1)
+        if not place(q_1, kinds, links, X):
+            return NOT_USABLE
+        seat(X, seats, AT_END)
     if not momenta(chain, q_m, v_m, force[1], sweeps, (p, f)):
         return NOT_USABLE
     if which == BEGIN:
+        seat(X, seats, AT_START)
         for k in range(p.size):
             p0[k] += p[k]
         return DONE
     for k in range(f.size):
         f[k] += force[0][k]
     passive(kinds, *springs, q_m, v_m, f)
+    h = 0.5 * dt
     if which == END:
         delivered(kinds, p, f, v_m, dt, r)
-        glide(kinds, q_m, v_m, dt, q_m, state[0])
+        glide(kinds, q_m, v_m, dt, q_m, q_1)
+        if not momenta(chain, q_1, v_m, force[1], sweeps, (p, f)):
+            return NOT_USABLE
+        seat(X, seats, AT_START)
+        seat(X, seats, AT_END)
+        h = 0.0
     else:
         transported(kinds, p0, f, v_m, dt, r)
-        for k in range(r.size):
-            r[k] -= p[k]
-    end = which == END
-    code = respond(
-        table if end else soft, (state[0] if end else q_m, still), none, r, work,
-        state[1] if end else p,
-    )  # fmt: skip
-    if code != DONE:
-        # Far out, inertia is lost to rounding.
-        return TOO_FAST if too_fast(turning, v_m, dt) else code
-    if not end:
+    if which != ROUND:
+        body = factored(chain, v_m, h, sweeps, tangent)
+        if which == END and body != DONE:
+            return body
+    for k in range(p.size):
+        p[k] = r[k] - p[k]
+    solve(kinds, seats, rows, p)
+    if which == END:
+        check = 0.0
         for k in range(p.size):
-            v_m[k] += p[k]
+            state[1][k] = v_m[k] + p[k]
+            check += 0.0 * state[1][k]
+        for k in range(q_1.size):
+            state[0][k] = q_1[k]
+            check += 0.0 * q_1[k]
+        return DONE if check == 0.0 else NOT_USABLE
+    for k in range(p.size):
+        v_m[k] += p[k]
     return DONE
 
 
-sweep = entry(advance.py_func)  # for callers in Python
-
-
 @entry
-def settled(n, middle, change, progress, dt):
-    """Whether nothing but rounding is left of the rates of n bodies, which moved by ``change``.
+def judged(n, middle, change, progress, dt, which):
+    """What follows a round that moved the rates of n bodies by ``change``: another one, or not.
 
-    ``progress``: how far they moved in the round before, how far at least, how many rounds ago
-    that was, and their rounding; infinities in the first round.
+    ``progress``: how far they moved in the round before, how far at least, how many rounds ago that
+    was, and how far in the round before the last, infinities before the first round; and rounding
+    besides that of momenta.
     """
     q_m, v_m = middle
-    largest = 0.0
+    largest = speed = 0.0
+    reach = 1.0
     for k in range(change.size):
         largest = max(largest, abs(change[k]))
-    before = progress[0]
-    progress[0] = largest
-    progress[2] += 1.0
-    if largest < 0.5 * progress[1]:
-        progress[1], progress[2] = largest, 0.0
-    speed, reach = 0.0, 1.0
+        if not math.isfinite(change[k]):
+            return ASTRAY
     for k in range(v_m.size):
         speed = max(speed, abs(v_m[k]))
     for k in range(q_m.size):
         reach = max(reach, abs(q_m[k]))
+    before, best, older = progress[0], progress[1], progress[3]
     # Momenta add up to n³ times what the lightest joint moves, and so does their rounding.
-    noise = EPS * (1.0 + float(n) ** 3 / 16.0) * speed
-    progress[3] = noise
+    noise = EPS * (1.0 + float(n) ** 3 / 16.0) * speed + progress[4]
+    progress[0], progress[3] = largest, before
+    progress[2] += 1.0
+    if largest < 0.5 * best:
+        progress[1], progress[2] = largest, 0.0
     if largest <= 4.0 * EPS * speed:
-        return True
+        return SETTLED
     if largest < before < np.inf and largest * largest <= noise * (before - largest):
-        return True
-    return progress[2] >= WAIT and progress[1] <= LOOSE * speed + 1000.0 * EPS * reach / dt
-
-
-@entry
-def learn(x, change, progress, past):
-    """Anderson's acceleration of rounds that moved x by ``change`` to where it is, in place.
-
-    Of the rounds before, the combination is taken off whose changes add up to this one's, by least
-    squares (Walker and Ni, SIAM J. Numer. Anal. 49, 1715, 2011, eq. 4.1), where a round has left
-    more than `SLOW` of what was missing, and that not by rounding.  It makes up for what Newton's
-    method neglects.
-    ``progress`` as in `settled`.  ``past``: differences of changes and of x (KEPT, size), the last
-    ones (2, size), Cholesky's factor (KEPT, KEPT), coefficients (KEPT,) and the number of rounds
-    (1,), to begin with 0.
-    """
-    F, G, last, L, y, count = past
-    rounds = int(count[0])
-    count[0] += 1.0
-    now = before = 0.0
-    new = (rounds - 1) % KEPT  # nothing is there to be kept in round 0
-    for k in range(x.size):
-        F[new, k], G[new, k] = change[k] - last[0, k], x[k] - last[1, k]
-        now += change[k] * change[k]
-        before += last[0, k] * last[0, k]
-        last[0, k], last[1, k] = change[k], x[k]
-    if rounds == 0 or now <= max(SLOW * SLOW * before, ROUNDING * progress[3] ** 2):
-        return
-    progress[0] = np.inf  # the next change does not tell how fast they become small
-    known = min(rounds, KEPT)
-    for a in range(known):  # the newest first
-        i = (rounds - 1 - a) % KEPT
-        y[a] = 0.0
-        for k in range(x.size):
-            y[a] += F[i, k] * change[k]
-        for b in range(a + 1):
-            j = (rounds - 1 - b) % KEPT
-            d = 0.0
-            for k in range(x.size):
-                d += F[i, k] * F[j, k]
-            least = SAME * d
-            for t in range(b):
-                d -= L[a, t] * L[b, t]
-            if b < a:
-                L[a, b] = d / L[b, b] if L[b, b] > 0.0 else 0.0
-                y[a] -= L[a, b] * y[b]
-            else:
-                L[a, a] = math.sqrt(d) if d > least else 0.0
-        y[a] = y[a] / L[a, a] if L[a, a] > 0.0 else 0.0
-    for a in range(known - 1, -1, -1):
-        for b in range(a + 1, known):
-            y[a] -= L[b, a] * y[b]
-        y[a] = y[a] / L[a, a] if L[a, a] > 0.0 else 0.0
-        for k in range(x.size):
-            x[k] -= y[a] * G[(rounds - 1 - a) % KEPT, k]
+        return SETTLED
+    if largest <= LOOSE * speed + 1000.0 * EPS * reach / dt and progress[2] >= WAIT:
+        return SETTLED if largest <= 4.0 * progress[1] else ASTRAY
+    if largest <= SLOW * before:
+        return ROUND
+    if largest <= 0.5 * before or largest <= LOOSE * speed + 1000.0 * EPS * reach / dt:
+        return NEWTON
+    progress[0] = older if older < np.inf else before
+    return BACK if which == ROUND else ASTRAY
 
 
 # --- steps ----------------------------------------------------------------------------------------
 
 
-@inlined
-def midpoint(chain, state, force, dt, room):
-    """One step.  Nothing is remembered, so that a run can be continued from a frame."""
-    kinds, (one, past, progress) = chain[2], room
-    _, _, (p, _, _), p0, middle = one
-    for k in range(p0.size):
-        p0[k], middle[1][k] = 0.0, state[1][k]
-    past[5][0], progress[:] = 0.0, np.inf
-    which = BEGIN
-    for _ in range(ROUNDS + 2):
-        code = advance(chain, state, force, dt, one, which)
-        if code != DONE or which == END:
+@part
+def settle(chain, state, force, dt, one):
+    """Solve for the rates at the middle of a step of dt, from those that are there."""
+    _, (p, _, _), _, _, (q_m, v_m), progress = one
+    progress[0] = progress[1] = progress[2] = progress[3] = math.inf
+    progress[4] = 0.0
+    which = NEWTON
+    for _ in range(ROUNDS):
+        glide(chain[0], state[0], v_m, dt, q_m, q_m)
+        code = sweep(chain, state, force, dt, one[:5], which)
+        if code != DONE:
             return code
-        if which == ROUND:
-            if settled(kinds.size, middle, p, progress, dt):
-                which = END
-            else:
-                learn(middle[1], p, progress, past)
-        else:
-            which = ROUND
-        glide(kinds, state[0], middle[1], dt, middle[0], middle[0])
+        which = judged(chain[0].size, one[4], p, progress, dt, which)
+        if which == SETTLED:
+            return DONE
+        if which == ASTRAY:
+            break
+        if which == BACK:
+            for k in range(p.size):
+                v_m[k] -= p[k]
+            which = NEWTON
     return NOT_SETTLED
+
+
+@part
+def midpoint(chain, state, force, dt, room):
+    """One step: by continuation of its length, from rates at the start, where a leap goes astray.
+
+    Nothing is remembered, so that a run can be continued from a frame.
+    """
+    p0, (q_m, v_m) = room[3], room[4]
+    for k in range(p0.size):
+        p0[k] = 0.0
+    code = sweep(chain, state, force, dt, room[:5], BEGIN)
+    pieces = 1
+    while code == DONE:
+        for k in range(p0.size):
+            v_m[k] = state[1][k]
+        for piece in range(1, pieces + 1):
+            code = settle(chain, state, force, dt * piece / pieces, room)
+            if code != DONE:
+                break
+        if code == DONE:
+            glide(chain[0], state[0], v_m, dt, q_m, q_m)
+            return sweep(chain, state, force, dt, room[:5], END)
+        pieces *= 4
+        if pieces <= PIECES:
+            code = DONE
+    return code
 
 
 @inlined
 def euler(chain, state, force, dt, room):
     """One linearly implicit step: springs as they are when all has moved on for dt."""
-    _, soft, kinds, _, _, turning, springs = chain
-    (work, _, _), _, (a, f, _), _, (q_m, _) = room[0]
+    kinds, _, _, turning, springs = chain
+    soft, work, a, f, q_m = room
     q, v = state
     for k in range(f.size):
         f[k] = force[0][k]
@@ -420,9 +413,18 @@ def euler(chain, state, force, dt, room):
     return DONE
 
 
+@part
+def recorded(count, every, replica, state, frames):
+    """Keep the state where a frame is due."""
+    if count % every == 0:
+        for which in range(2):
+            for k in range(state[which].size):
+                frames[which][count // every, replica, k] = state[which][k]
+
+
 @entry
-def run(chain, forces, pace, room, kept, by_midpoint):
-    """Many steps of every replica, by Euler's where ``by_midpoint`` is None.
+def run(chain, forces, pace, room, kept):
+    """Many midpoint steps of every replica.
 
     ``pace``: dt, steps done, steps to do, and steps from frame to frame.  ``kept``: q (replicas,
     nq) and q̇ in place, and the frames (frames, replicas, nq) and so on.
@@ -434,14 +436,24 @@ def run(chain, forces, pace, room, kept, by_midpoint):
         state = states[0][replica], states[1][replica]
         force = forces[0][replica], forces[1][replica]
         for count in range(done + 1, done + steps + 1):
-            if by_midpoint is None:
-                code = euler(chain, state, force, dt, room)
-            else:
-                code = midpoint(chain, state, force, dt, room)
+            code = midpoint(chain, state, force, dt, room)
             if code != DONE:
                 return count, replica, code
-            if count % every == 0:
-                for which in range(2):
-                    for k in range(state[which].size):
-                        frames[which][count // every, replica, k] = state[which][k]
+            recorded(count, every, replica, state, frames)
+    return 0, 0, DONE
+
+
+@entry
+def leap(chain, forces, pace, room, kept):
+    """Many of Euler's steps, as `run`."""
+    dt, done, steps, every = pace
+    states, frames = kept
+    for replica in range(states[0].shape[0]):
+        state = states[0][replica], states[1][replica]
+        force = forces[0][replica], forces[1][replica]
+        for count in range(done + 1, done + steps + 1):
+            code = euler(chain, state, force, dt, room)
+            if code != DONE:
+                return count, replica, code
+            recorded(count, every, replica, state, frames)
     return 0, 0, DONE

@@ -9,7 +9,7 @@ which keeps it symplectic and symmetric (Marsden and West 2001, section 3.5: RAT
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -22,6 +22,7 @@ from fixman._arrays import Array, Lead
 from fixman.errors import FrameError
 from fixman.kernels import rigid_closed_motion
 from fixman.kernels import rigid_motion as kernel
+from fixman.kernels import rigid_tangent
 from fixman.kernels.articulated_body import DONE, NOT_USABLE
 from fixman.kernels.rigid_closed_tables import CERTAIN, DEPENDENT, MEMORY, RATE
 from fixman.rigid import _closure_tables, _closures, articulated_body, closed, joints, model
@@ -29,6 +30,13 @@ from fixman.rigid._linkage import Linkage
 from fixman.rigid.model import SerialChain
 
 Torque = Callable[[float, Array, Array], ArrayLike]
+
+Solving = Generator[None, Array, tuple[int, Array]]  # forces are sent to it
+
+KEPT = 5  # rounds that the next one learns from
+FEW = 8  # rounds after which it does, where forces are a callable's
+FARTHEST = 4.0  # that rates may go, of how far the first round leads
+ROUNDED = 8.0 * 2.0**-52  # of coordinates in a gap
 
 # Of the compliance of closures, where a step has no answer: it falls as the square of the angle by
 # which a linkage is off a singular posture.
@@ -53,36 +61,34 @@ def soft(arm: SerialChain, share: float) -> SerialChain:
     return replace(arm, armature=arm.armature + added, damping=none, stiffness=none)
 
 
-def tables(arm: SerialChain, share: float) -> tuple[Any, ...]:
-    """Return ``chain`` of the kernels, for a share of a step."""
-    # The last is kept: a run in pieces would wait for it more than for its steps.
-    kept = arm._tables.get("motion", (None,))
-    if kept[0] != share:
-        kept = arm._tables["motion"] = share, soft(arm, share)
-    both = [articulated_body._plan(each).table for each in (arm, kept[1])]
+def tables(arm: SerialChain) -> tuple[Any, ...]:
+    """Return ``chain`` of the kernels."""
     turning = model.turning(arm).astype(float)
-    return *both, arm._kinds, arm._table, arm.armature.copy(), turning, arm._springs
+    return arm._kinds, arm._table, arm.armature.copy(), turning, arm._springs
 
 
 def sweeping(arm: SerialChain) -> tuple[Any, ...]:
-    """Return room for a sweep of `tables`, but for the momenta at the start and the middle."""
-    units = articulated_body._plan(arm._tables["motion"][1]).units
-    work = np.empty(units), np.zeros(arm.nv), np.zeros(3)
+    """Return room for a sweep of the midpoint rule, but for momenta at its start and the middle."""
     sweeps = tuple(np.empty((arm.n, size)) for size in (12, 6, 6, 6))
-    return work, sweeps, tuple(np.empty(arm.nv) for _ in range(3))
-
-
-def past(size: int) -> tuple[Array, ...]:
-    """Return room for what `kernel.learn` remembers of rounds for so many numbers."""
-    m = kernel.KEPT
-    shapes = (m, size), (m, size), (2, size), (m, m), (m,), (1,)
-    return tuple(np.zeros(shape) for shape in shapes)
+    sizes = (arm.n, rigid_tangent.WIDTH), (arm.nv, rigid_tangent.RATE), 36, arm.nq
+    tangent = tuple(np.empty(size) for size in sizes)
+    return sweeps, tuple(np.empty(arm.nv) for _ in range(3)), tangent
 
 
 def stepping(arm: SerialChain) -> tuple[Any, ...]:
-    """Return room for whole steps: of a sweep, of rounds, and of `kernel.settled`."""
+    """Return room for whole steps of the midpoint rule: of a sweep, and of `kernel.judged`."""
     middle = np.empty(arm.nq), np.empty(arm.nv)
-    return (*sweeping(arm), np.empty(arm.nv), middle), past(arm.nv), np.empty(4)
+    return *sweeping(arm), np.empty(arm.nv), middle, np.empty(5)
+
+
+def leaping(arm: SerialChain, dt: float) -> tuple[Any, ...]:
+    """Return the table of Euler's scheme, with springs and dampers as inertia, and room for it."""
+    # Kept, since a run in pieces would wait for it more than for its steps.
+    kept = arm._tables.get("motion", (None,))
+    if kept[0] != dt:
+        kept = arm._tables["motion"] = dt, articulated_body._plan(soft(arm, dt))
+    sizes = kept[1].units, arm.nv, arm.nv, arm.nq
+    return (kept[1].table, *(np.empty(size) for size in sizes))
 
 
 def failure(code: int, step: int, dt: float, replica: int, lead: Lead) -> FrameError:
@@ -102,7 +108,10 @@ def failure(code: int, step: int, dt: float, replica: int, lead: Lead) -> FrameE
 
 
 class Steps:
-    """Steps of all replicas of a chain or linkage, in place."""
+    """Steps of all replicas of a chain or linkage, in place.
+
+    ``asks``: whether forces are those of a callable, which the tangent does not know.
+    """
 
     def __init__(
         self,
@@ -110,149 +119,229 @@ class Steps:
         states: tuple[Array, Array],
         loads: list[Array],
         dt: float,
-        share: float,
+        asks: bool,
     ) -> None:
         arms = system.chains if isinstance(system, Linkage) else (system,)
         self.system, self.states, self.loads, self.dt = system, states, loads, dt
-        self.middles = np.empty_like(states[0]), np.empty_like(states[1])
-        self.p0, self.progress = np.empty_like(states[1]), np.empty((len(states[1]), 4))
-        self.chains = [tables(arm, share) for arm in arms]
-        rooms = [sweeping(arm) for arm in arms]
-        q_ends, v_ends = (
-            np.cumsum([0, *(getattr(arm, size) for arm in arms)]).tolist() for size in ("nq", "nv")
-        )
-        self.q_parts, self.v_parts = ([slice(*e) for e in pairwise(x)] for x in (q_ends, v_ends))
+        self.asks, self.chains = asks, [tables(arm) for arm in arms]
+        # Of each replica: coordinates at the middle, rates there, and momenta at the start.
+        self.q_m, self.x = np.empty_like(states[0]), np.empty((len(states[1]), 2 * system.nv))
+        self.v_m, self.p0 = self.x[:, : system.nv], self.x[:, system.nv :]
+        ends = (np.cumsum([0, *(getattr(arm, s) for arm in arms)]).tolist() for s in ("nq", "nv"))
+        self.q_parts, self.v_parts = ([slice(*e) for e in pairwise(x)] for x in ends)
         # Of each replica and chain: the state, and room for a sweep.
         self.parts = [
             [
-                ((q[i], v[j]), (*room, p0[j], (q_m[i], v_m[j])))
-                for i, j, room in zip(self.q_parts, self.v_parts, rooms, strict=True)
+                ((q[i], v[j]), (*sweeping(arm), p0[j], (q_m[i], v_m[j])))
+                for i, j, arm in zip(self.q_parts, self.v_parts, arms, strict=True)
             ]
-            for q, v, q_m, v_m, p0 in zip(*states, *self.middles, self.p0, strict=True)
+            for q, v, q_m, v_m, p0 in zip(*states, self.q_m, self.v_m, self.p0, strict=True)
         ]
-        self.closures = Closures(system, share) if isinstance(system, Linkage) else None
-        size = system.nv if self.closures is None else 2 * system.nv
-        self.pasts = [past(size) for _ in self.parts]
+        self.closures = Closures(system, dt) if isinstance(system, Linkage) else None
 
     def midpoint(self, ask: Callable[[tuple[Array, Array]], Array]) -> tuple[int, int]:
         """Make one step; forces (replicas, nv) are asked for in every round.
 
         Returns the replica without an answer, and why.
         """
-        self.middles[1][:], self.p0[:], self.progress[:] = self.states[1], 0.0, np.inf
-        going = list(range(len(self.parts)))
-        for k in going:
-            self.pasts[k][-1][0] = 0.0
-            code = self.sweep(k, self.states[1], kernel.BEGIN)
-            if code != DONE:
-                return k, code
-        for _ in range(kernel.ROUNDS):
-            for k in going:
-                self.glide(k)
-            forces, still = ask(self.middles), []
-            for k in going:
-                code = self.sweep(k, forces, kernel.ROUND)
-                if code != DONE:
-                    return k, code
-                if not self.learn(k):
-                    still.append(k)
-            going = still
-            if not going:
-                return self.finish(forces)
-        return going[0], kernel.NOT_SETTLED
+        going = {k: self.solve(k) for k in range(len(self.parts))}
+        forces: Any = dict.fromkeys(going)
+        while going:
+            for k, solving in list(going.items()):
+                try:
+                    solving.send(forces[k])
+                except StopIteration as done:
+                    if done.value != DONE:
+                        return k, done.value
+                    del going[k]
+            if going:
+                forces = ask((self.q_m, self.v_m))
+        if self.closures is not None:
+            self.closures.hold(*self.states)
+        return 0, DONE
 
-    def sweep(self, k: int, forces: Array, which: int) -> int:
-        """Make one sweep of the chains of a replica; DONE, or why not."""
+    def solve(self, k: int) -> Generator[None, Array, int]:
+        """Make the step of a replica, as `kernel.midpoint`, by forces that are sent to it."""
+        self.p0[k] = 0.0
+        code = self.sweep(k, self.states[1][k], self.dt, kernel.BEGIN)
+        if code != DONE:
+            return code
+        start = np.concatenate([self.states[1][k], self.p0[k]])
+        impulses = None if self.closures is None else Impulses(self, self.closures, k)
+        ways = (self.settle, self.learn) if self.asks else (self.settle,)
+        pieces = 1
+        while True:
+            for way in ways:
+                self.x[k] = start
+                for piece in range(1, pieces + 1):
+                    code, forces = yield from way(k, self.dt * piece / pieces, impulses)
+                    if code != DONE:
+                        break
+                else:
+                    self.glide(k, self.dt)
+                    return self.sweep(k, forces, self.dt, kernel.END)
+            pieces *= 4
+            if pieces > kernel.PIECES:
+                return code
+
+    def settle(self, k: int, dt: float, impulses: Impulses | None) -> Solving:
+        """Solve for the rates at the middle of a step of dt; DONE, or why not, and the forces."""
+        x, which, progress = self.x[k], kernel.NEWTON, self.progress(k, dt)
+        for _ in range(FEW if self.asks else kernel.ROUNDS):
+            before = x.copy()
+            code, forces = yield from self.round(k, dt, impulses, which)
+            if code != DONE:
+                return code, forces
+            which = self.judged(k, x - before, progress, dt, which)
+            if which == kernel.SETTLED:
+                return DONE, forces
+            if which == kernel.ASTRAY:
+                break
+            if which == kernel.BACK:
+                x[:], which = before, kernel.NEWTON
+        return kernel.NOT_SETTLED, forces
+
+    def learn(self, k: int, dt: float, impulses: Impulses | None) -> Solving:
+        """`settle` where the forces of a callable make rounds slow or lead them astray.
+
+        Anderson's acceleration (Walker and Ni, SIAM J. Numer. Anal. 49, 1715, 2011, eq. 4.1): of
+        the rounds before, the combination is taken off whose changes add up to this one's.  Where
+        changes grow it goes back to the best round, and on by half of what that moved.
+        """
+        x, progress = self.x[k], self.progress(k, dt)
+        start, best, share, bound = self.v_m[k].copy(), np.inf, 1.0, np.inf
+        rounds: list[tuple[Array, Array]] = []  # where they led, and how far
+        for _ in range(4 * kernel.ROUNDS):
+            before = x.copy()
+            code, forces = yield from self.round(k, dt, impulses, kernel.NEWTON)
+            if code != DONE:
+                return code, forces
+            to, change = x.copy(), x - before
+            progress[0] = np.inf  # such changes do not tell how fast they become small
+            which = self.judged(k, change, progress, dt, kernel.NEWTON)
+            size = np.abs(change[: start.size]).max()
+            if which == kernel.SETTLED:
+                return DONE, forces
+            bound = min(bound, FARTHEST * size) if not rounds else bound
+            if which == kernel.ASTRAY or np.abs(self.v_m[k] - start).max() > bound:
+                break
+            if size > 2.0 * best:
+                share *= 0.5
+                (to, change), rounds = kept, [kept]
+                x[:] = to - (1.0 - share) * change
+                continue
+            if size < best:
+                best, kept = size, (to, change)
+            rounds = [*rounds[-KEPT:], (to, change)]
+            if len(rounds) > 1:
+                G, F = (np.diff(part, axis=0) for part in zip(*rounds, strict=True))
+                x -= np.linalg.lstsq(F.T, change, rcond=1e-10)[0] @ G
+        return kernel.NOT_SETTLED, forces
+
+    def progress(self, k: int, dt: float) -> Array:
+        """Return what `kernel.judged` begins with: with closures, rates feel a gap's rounding."""
+        gap = 0.0 if self.closures is None else ROUNDED * max(1.0, np.abs(self.states[0][k]).max())
+        return np.array([*(np.inf,) * 4, gap / dt])
+
+    def judged(self, k: int, change: Array, progress: Array, dt: float, which: int) -> int:
+        """Return what follows a round."""
+        middle, moved = (self.q_m[k], self.v_m[k]), change[: self.system.nv]
+        return int(kernel.judged(self.system.n, middle, moved, progress, dt, which))
+
+    def round(self, k: int, dt: float, impulses: Impulses | None, which: int) -> Solving:
+        """Make a round of a replica with forces at its middle; DONE, or why not, and the forces."""
+        self.glide(k, dt)
+        forces = yield
+        code = self.sweep(k, forces, dt, which)
+        if code == DONE and impulses is not None:
+            impulses.close(dt, which)
+        return code, forces
+
+    def sweep(self, k: int, forces: Array, dt: float, which: int) -> int:
+        """Make one sweep of the chains of a replica, by forces (nv,); DONE, or why not."""
         for c, (state, room) in enumerate(self.parts[k]):
-            force = forces[k, self.v_parts[c]], self.loads[c][k]
-            code: int = kernel.sweep(self.chains[c], state, force, self.dt, room, which)
+            force = forces[self.v_parts[c]], self.loads[c][k]
+            code: int = kernel.sweep(self.chains[c], state, force, dt, room, which)
             if code != DONE:
                 return code
         return DONE
 
-    def glide(self, k: int) -> None:
+    def glide(self, k: int, dt: float) -> None:
         """Lead the coordinates of a replica to the middle by its rates there."""
         for chain, ((q, _), (*_, (q_m, v_m))) in zip(self.chains, self.parts[k], strict=True):
-            kernel.glide(chain[2], q, v_m, self.dt, q_m, q_m)
-
-    def learn(self, k: int) -> bool:
-        """Pull closures to, after a round; whether it was the last, or else better rates."""
-        middle, progress = (self.middles[0][k], self.middles[1][k]), self.progress[k]
-        n, learned = self.system.n, self.pasts[k]
-        if self.closures is None:
-            change = self.parts[k][0][1][2][0]
-            if kernel.settled(n, middle, change, progress, self.dt):
-                return True
-            kernel.learn(middle[1], change, progress, learned)
-            return False
-        self.glide(k)
-        end = middle[0].copy()
-        for chain, part, (_, (*_, (q_m, v_m))) in zip(
-            self.chains, self.q_parts, self.parts[k], strict=True
-        ):
-            kernel.glide(chain[2], q_m, v_m, self.dt, q_m, end[part])
-        pulled = self.closures.pull(self.states[0][k], end, self.dt)
-        change = np.concatenate([*(room[2][0] for _, room in self.parts[k]), pulled])
-        middle[1][:] += pulled
-        # What the pull takes at the start, with the added inertia.
-        self.p0[k] += self.closures.added * pulled
-        for c, ((q, _), room) in enumerate(self.parts[k]):
-            state, force = (q, pulled[self.v_parts[c]]), (pulled[self.v_parts[c]], self.loads[c][k])
-            kernel.sweep(self.chains[c], state, force, self.dt, room, kernel.BEGIN)
-        if kernel.settled(n, middle, change, progress, self.dt):
-            return True
-        both = np.concatenate([middle[1], self.p0[k]])
-        kernel.learn(both, change, progress, learned)
-        middle[1][:], self.p0[k] = both[: len(pulled)], both[len(pulled) :]
-        return False
-
-    def finish(self, forces: Array) -> tuple[int, int]:
-        """Bring every replica to the end of its step; the one without an answer, and why."""
-        for k in range(len(self.parts)):
-            self.glide(k)
-            code = self.sweep(k, forces, kernel.END)
-            if code != DONE:
-                return k, code
-        if self.closures is not None:
-            self.closures.hold(*self.states)
-        return 0, DONE
+            kernel.glide(chain[0], q, v_m, dt, q_m, q_m)
 
     def euler(self, forces: Array) -> tuple[int, int]:
         """Make one linearly implicit step of all replicas; the one without an answer, and why."""
         if self.closures is not None:
             return self.closures.euler(self.states, forces, self.loads, self.dt)
-        pace, frames = (self.dt, 0, 1, 2), tuple(part[None] for part in self.middles)  # no frame
-        room = self.parts[0][0][1], self.pasts[0], self.progress[0]
+        pace, frames = (self.dt, 0, 1, 2), (self.q_m[None], self.v_m[None])  # no frame
+        room = leaping(self.system, self.dt)
         given = (forces, self.loads[0]), pace, room, (self.states, frames)
-        _, replica, code = kernel.run(self.chains[0], *given, None)
+        _, replica, code = kernel.leap(self.chains[0], *given)
         return replica, code
+
+
+class Impulses:
+    """Impulses Aᵀ λ of closures at the start of a replica's step, such that its end closes."""
+
+    def __init__(self, steps: Steps, closures: Closures, k: int) -> None:
+        self.steps, self.closures, self.k = steps, closures, k
+        p0 = steps.p0[k]
+        start, rates = p0.copy(), closures.pulls(steps.states[0][k])
+        self.pushes = np.empty_like(rates)
+        for push, rate in zip(self.pushes, rates, strict=True):
+            p0[:] = 0.0
+            for c, ((q, _), room) in enumerate(steps.parts[k]):
+                state, force = (q, rate[steps.v_parts[c]]), (p0, steps.loads[c][k])
+                kernel.sweep(steps.chains[c], state, force, steps.dt, room, kernel.BEGIN)
+            push[:] = p0
+        p0[:] = start
+
+    def close(self, dt: float, which: int) -> None:
+        """Close the end of the step that the rates at its middle lead to."""
+        steps, k = self.steps, self.k
+        steps.glide(k, dt)
+        end = steps.q_m[k].copy()
+        for chain, part, (_, (*_, (q_m, v_m))) in zip(
+            steps.chains, steps.q_parts, steps.parts[k], strict=True
+        ):
+            kernel.glide(chain[0], q_m, v_m, dt, q_m, end[part])
+        if which == kernel.NEWTON:
+            self.rates = self.pushes.copy()
+            for c, (_, (_, _, (seats, rows, *_), *_)) in enumerate(steps.parts[k]):
+                for rate in self.rates:
+                    kernel.solve(steps.chains[c][0], seats, rows, rate[steps.v_parts[c]])
+            self.opening = _closures.gaps(self.closures.linkage, np.tile(end, (len(self.rates), 1)), self.rates).T
+        gap = _closures.gaps(self.closures.linkage, end)
+        try:
+            impulses = np.linalg.solve(self.opening, -gap / dt)
+        except np.linalg.LinAlgError:
+            impulses = np.full(len(gap), np.nan)
+        steps.v_m[k] += impulses @ self.rates
+        steps.p0[k] += impulses @ self.pushes
 
 
 class Closures:
     """What holds the closures of a linkage."""
 
-    def __init__(self, linkage: Linkage, share: float) -> None:
-        self.linkage = linkage
-        self.soft = replace(linkage, chains=tuple(soft(arm, share) for arm in linkage.chains))
-        self.turning = linkage._turning
-        pairs = zip(self.soft.chains, linkage.chains, strict=True)
-        self.added = np.concatenate([new.armature - old.armature for new, old in pairs])
-        found = _closure_tables.tables(self.soft)
+    def __init__(self, linkage: Linkage, dt: float) -> None:
+        self.linkage, self.turning = linkage, linkage._turning
+        self.soft = replace(linkage, chains=tuple(soft(arm, dt) for arm in linkage.chains))
+        found = _closure_tables.tables(linkage)
         self.tables = found.table, found.plan
         memory = np.empty(found.plan[MEMORY])
         wrenches = np.empty(6 * len(linkage.closures))
         self.room = np.zeros(linkage.nv), np.zeros(3), memory, wrenches
 
-    def pull(self, q: Array, end: Array, dt: float) -> Array:
-        """Return rates at q, of the least energy, that close the gap at the end of a step."""
-        out = np.empty(self.linkage.nv)
-        gap = _closures.gaps(self.linkage, end)
+    def pulls(self, q: Array) -> Array:
+        """Return rates (held, nv), of impulses that span those of the closures."""
+        out = np.empty((self.linkage.held, self.linkage.nv))
         for certain in (CERTAIN, 0.0):
-            given = *self.room, certain
-            code = rigid_closed_motion.pull(*self.tables, q, gap / dt, given, out)
+            code = rigid_closed_motion.pulls(*self.tables, q, (*self.room, certain), out)
             if code != DEPENDENT:
                 break
-            _closures.require_definite(self.soft, q, None)
+            _closures.require_definite(self.linkage, q, None)
         if code != DONE:
             raise FrameError("the closures' impulses overflowed")
         return out

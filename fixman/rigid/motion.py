@@ -192,23 +192,26 @@ class _Motion:
     def __init__(self, given: _Given, dt: float, by_midpoint: bool, first: int) -> None:
         self.given, self.dt = given, dt
         self.by_midpoint, self.first = by_midpoint, first
-        self.share = 0.5 * dt if by_midpoint else dt
         self.states = given.q.copy(), given.qd.copy()
 
     def run(self, arm: SerialChain, steps: int, every: int, out: tuple[Array, Array]) -> None:
         """Make steps of a chain with constant forces, in blocks that the keyboard can interrupt."""
-        chain, forces = _steps.tables(arm, self.share), (self.given.tau, self.given.loads[0])
-        room, kept = _steps.stepping(arm), (self.states, out)
+        chain, forces = _steps.tables(arm), (self.given.tau, self.given.loads[0])
+        run, room = kernel.leap, _steps.leaping(arm, self.dt)
+        if self.by_midpoint:
+            run, room = kernel.run, _steps.stepping(arm)
+        kept = self.states, out
         work = arm.n * self.given.q.shape[0] * (USUAL if self.by_midpoint else 1)
         block = max(1, BLOCK // work)
         for done in range(0, steps, block):
             pace = self.dt, done, min(block, steps - done), every
-            answer = kernel.run(chain, forces, pace, room, kept, self.by_midpoint or None)
+            answer = run(chain, forces, pace, room, kept)
             self.require(*answer)
 
     def ask(self, tau: Torque | None, steps: int, every: int, out: tuple[Array, Array]) -> None:
         """Make steps in Python: of linkages, and with forces that a callable gives."""
-        moving = _steps.Steps(self.given.system, self.states, self.given.loads, self.dt, self.share)
+        given = self.given.system, self.states, self.given.loads, self.dt, tau is not None
+        moving = _steps.Steps(*given)
         for step in range(1, steps + 1):
             time = (self.first + step - (0.5 if self.by_midpoint else 1.0)) * self.dt
 
