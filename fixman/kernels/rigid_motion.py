@@ -15,6 +15,7 @@ deeper than it must be: `midpoint`, `euler` and `respond` are written into what 
 from __future__ import annotations
 
 import math
+
 import numpy as np
 
 from fixman.kernels import njit
@@ -34,8 +35,8 @@ from fixman.kernels.links import (
 from fixman.kernels.rigid_joints import along_screw, passive, unit_vector
 from fixman.kernels.rigid_kinematics import follow
 from fixman.kernels.rigid_newton_euler import taken_back
-from fixman.kernels.rigid_tangent import OPTIONS, entry, factor, loosen, part, seat, solve, spread
 from fixman.kernels.rigid_tangent import END as AT_END
+from fixman.kernels.rigid_tangent import OPTIONS, entry, factor, loosen, part, seat, solve, spread
 from fixman.kernels.rigid_tangent import START as AT_START
 from fixman.kernels.steps import step
 from fixman.kernels.triples import back, constants, entries, put_entries, times
@@ -320,15 +321,16 @@ def judged(n, middle, change, progress, dt, which):
     progress[2] += 1.0
     if largest < 0.5 * best:
         progress[1], progress[2] = largest, 0.0
-    if largest <= 4.0 * EPS * speed:
+    if largest <= 4.0 * noise:
         return SETTLED
     if largest < before < np.inf and largest * largest <= noise * (before - largest):
         return SETTLED
-    if largest <= LOOSE * speed + 1000.0 * EPS * reach / dt and progress[2] >= WAIT:
-        return SETTLED if largest <= 4.0 * progress[1] else ASTRAY
+    small = largest <= LOOSE * speed + 1000.0 * EPS * reach / dt
+    if small and progress[2] >= WAIT and largest <= 4.0 * progress[1]:
+        return SETTLED
     if largest <= SLOW * before:
         return ROUND
-    if largest <= 0.5 * before or largest <= LOOSE * speed + 1000.0 * EPS * reach / dt:
+    if small or largest <= 0.5 * before:
         return NEWTON
     progress[0] = older if older < np.inf else before
     return BACK if which == ROUND else ASTRAY
@@ -343,7 +345,7 @@ def settle(chain, state, force, dt, one):
     _, (p, _, _), _, _, (q_m, v_m), progress = one
     progress[0] = progress[1] = progress[2] = progress[3] = math.inf
     progress[4] = 0.0
-    which = NEWTON
+    which, again = NEWTON, ROUND
     for _ in range(ROUNDS):
         glide(chain[0], state[0], v_m, dt, q_m, q_m)
         code = sweep(chain, state, force, dt, one[:5], which)
@@ -357,7 +359,9 @@ def settle(chain, state, force, dt, one):
         if which == BACK:
             for k in range(p.size):
                 v_m[k] -= p[k]
-            which = NEWTON
+            which = again = NEWTON
+        if which == ROUND:
+            which = again
     return NOT_SETTLED
 
 

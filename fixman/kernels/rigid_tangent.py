@@ -32,7 +32,6 @@ from fixman.kernels.triples import (
     put_entries,
     summed,
     times,
-    transposed,
     turned,
 )
 from fixman.kernels.vectors import inner, outer, plus, scaled

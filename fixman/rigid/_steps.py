@@ -17,13 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman import _arrays
-from fixman._arrays import Array, Lead
+from fixman._arrays import Array
 from fixman.errors import FrameError
-from fixman.kernels import rigid_closed_motion
+from fixman.kernels import rigid_closed_motion, rigid_tangent
 from fixman.kernels import rigid_motion as kernel
-from fixman.kernels import rigid_tangent
-from fixman.kernels.articulated_body import DONE, NOT_USABLE
+from fixman.kernels.articulated_body import DONE
 from fixman.kernels.rigid_closed_tables import CERTAIN, DEPENDENT, MEMORY, RATE
 from fixman.rigid import _closure_tables, _closures, articulated_body, closed, joints, model
 from fixman.rigid._linkage import Linkage
@@ -37,21 +35,6 @@ KEPT = 5  # rounds that the next one learns from
 FEW = 8  # rounds after which it does, where forces are a callable's
 FARTHEST = 4.0  # that rates may go, of how far the first round leads
 ROUNDED = 8.0 * 2.0**-52  # of coordinates in a gap
-
-# Of the compliance of closures, where a step has no answer: it falls as the square of the angle by
-# which a linkage is off a singular posture.
-SINGULAR = 1e-3
-
-REASONS = {
-    kernel.NOT_SETTLED: (
-        "the equations of the step are not solved",
-        "their iteration.  Gains in a callable `tau` are better on the chain, where they are "
-        "implicit: replace(arm, damping=..., stiffness=..., rest=...); chains of hundreds of "
-        'links are for scheme="euler"',
-    ),
-    kernel.TOO_FAST: ("a joint turns by more than half a turn", "how fast it moves"),
-    NOT_USABLE: ("the motion overflowed", "how fast it moves"),
-}
 
 
 def soft(arm: SerialChain, share: float) -> SerialChain:
@@ -89,22 +72,6 @@ def leaping(arm: SerialChain, dt: float) -> tuple[Any, ...]:
         kept = arm._tables["motion"] = dt, articulated_body._plan(soft(arm, dt))
     sizes = kept[1].units, arm.nv, arm.nv, arm.nq
     return (kept[1].table, *(np.empty(size) for size in sizes))
-
-
-def failure(code: int, step: int, dt: float, replica: int, lead: Lead) -> FrameError:
-    """Return the error for a step without an answer."""
-    if code >= 0:
-        error = model.lost_pivot(code, replica, lead)
-        error.step = step
-        error.add_note(f"in step {step}")
-        return error
-    reason, cause = REASONS[code]
-    return FrameError(
-        f"{reason} in step {step}",
-        f": dt={dt} is too long for {cause}",
-        frame=_arrays.frame_index(replica, lead),
-        step=step,
-    )
 
 
 class Steps:
@@ -186,7 +153,7 @@ class Steps:
 
     def settle(self, k: int, dt: float, impulses: Impulses | None) -> Solving:
         """Solve for the rates at the middle of a step of dt; DONE, or why not, and the forces."""
-        x, which, progress = self.x[k], kernel.NEWTON, self.progress(k, dt)
+        x, which, again, progress = self.x[k], kernel.NEWTON, kernel.ROUND, self.progress(k, dt)
         for _ in range(FEW if self.asks else kernel.ROUNDS):
             before = x.copy()
             code, forces = yield from self.round(k, dt, impulses, which)
@@ -198,7 +165,9 @@ class Steps:
             if which == kernel.ASTRAY:
                 break
             if which == kernel.BACK:
-                x[:], which = before, kernel.NEWTON
+                x[:], which, again = before, kernel.NEWTON, kernel.NEWTON
+            if which == kernel.ROUND:
+                which = again
         return kernel.NOT_SETTLED, forces
 
     def learn(self, k: int, dt: float, impulses: Impulses | None) -> Solving:
@@ -210,6 +179,7 @@ class Steps:
         """
         x, progress = self.x[k], self.progress(k, dt)
         start, best, share, bound = self.v_m[k].copy(), np.inf, 1.0, np.inf
+        kept = x, x
         rounds: list[tuple[Array, Array]] = []  # where they led, and how far
         for _ in range(4 * kernel.ROUNDS):
             before = x.copy()
@@ -220,12 +190,13 @@ class Steps:
             progress[0] = np.inf  # such changes do not tell how fast they become small
             which = self.judged(k, change, progress, dt, kernel.NEWTON)
             size = np.abs(change[: start.size]).max()
-            if which == kernel.SETTLED:
+            if not rounds:
+                bound = FARTHEST * size
+            if which == kernel.SETTLED and np.abs(self.v_m[k] - start).max() <= bound:
                 return DONE, forces
-            bound = min(bound, FARTHEST * size) if not rounds else bound
-            if which == kernel.ASTRAY or np.abs(self.v_m[k] - start).max() > bound:
+            if which in (kernel.SETTLED, kernel.ASTRAY):
                 break
-            if size > 2.0 * best:
+            if size > 2.0 * best and len(rounds) > 1:
                 share *= 0.5
                 (to, change), rounds = kept, [kept]
                 x[:] = to - (1.0 - share) * change
@@ -276,7 +247,7 @@ class Steps:
         if self.closures is not None:
             return self.closures.euler(self.states, forces, self.loads, self.dt)
         pace, frames = (self.dt, 0, 1, 2), (self.q_m[None], self.v_m[None])  # no frame
-        room = leaping(self.system, self.dt)
+        room = leaping(self.system, self.dt)  # type: ignore[arg-type]
         given = (forces, self.loads[0]), pace, room, (self.states, frames)
         _, replica, code = kernel.leap(self.chains[0], *given)
         return replica, code
@@ -311,8 +282,10 @@ class Impulses:
             self.rates = self.pushes.copy()
             for c, (_, (_, _, (seats, rows, *_), *_)) in enumerate(steps.parts[k]):
                 for rate in self.rates:
-                    kernel.solve(steps.chains[c][0], seats, rows, rate[steps.v_parts[c]])
-            self.opening = _closures.gaps(self.closures.linkage, np.tile(end, (len(self.rates), 1)), self.rates).T
+                    rigid_tangent.solve(steps.chains[c][0], seats, rows, rate[steps.v_parts[c]])
+            self.opening = _closures.gaps(
+                self.closures.linkage, np.tile(end, (len(self.rates), 1)), self.rates
+            ).T
         gap = _closures.gaps(self.closures.linkage, end)
         try:
             impulses = np.linalg.solve(self.opening, -gap / dt)
@@ -345,14 +318,6 @@ class Closures:
         if code != DONE:
             raise FrameError("the closures' impulses overflowed")
         return out
-
-    def require_posture(self, states: tuple[Array, Array], dt: float, lead: Lead) -> None:
-        """Raise for the first replica that a step leads to a singular posture."""
-        for k, (q, v) in enumerate(zip(*states, strict=True)):
-            for share in (0.0, 0.5, 1.0):
-                ahead = closed.integrate(self.linkage, q, v, share * dt)
-                frame = _arrays.frame_index(k, lead)
-                _closures.require_definite(self.linkage, ahead, frame, SINGULAR)
 
     def hold(self, q: Array, v: Array) -> None:
         """Take the rates of gaps away, the second time for what rounding leaves."""

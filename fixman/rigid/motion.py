@@ -16,6 +16,7 @@ ones take as many rounds as none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -28,20 +29,36 @@ from fixman._arrays import Array, Lead
 from fixman.errors import ConstraintSolveError, FrameError, SingularConstraintError
 from fixman.kernels import rigid_motion as kernel
 from fixman.kernels.articulated_body import DONE, NOT_USABLE
-from fixman.kernels.rigid_motion import NOT_SETTLED, TOO_FAST
-from fixman.rigid import _closures, _steps, closed, kinematics, model
+from fixman.rigid import _closures, _steps, articulated_body, closed, kinematics, model
 from fixman.rigid._linkage import Linkage
 from fixman.rigid._steps import Torque
 from fixman.rigid.model import SerialChain
 
 __all__ = ["Trajectory", "simulate"]
 
+Forces = Callable[[tuple[Array, Array]], Array]  # of all replicas, at q and q̇
+
 SCHEMES = ("midpoint", "euler")
 BLOCK = 400_000  # links times rounds between two looks at the keyboard: some 50 ms
 USUAL = 8  # rounds of a step
 
-SLOWLY = 1.0  # radians in a step, from where no iteration should go as far as half a turn
+SLOWLY = 1.0  # radians in a step, from where it is the motion that is too fast
+SHORTER = 16  # how much shorter a step is that is tried where one has no answer
 CLOSED = 1e-9  # how far positions and rates may be from closing at the start
+# Of the compliance of closures, where a step has no answer: it falls as the square of the angle by
+# which a linkage is off a singular posture.
+SINGULAR = 1e-3
+
+REASONS = {
+    kernel.NOT_SETTLED: "the equations of the midpoint rule are not solved",
+    kernel.TOO_FAST: "a joint turns by more than half a turn",
+    NOT_USABLE: "the motion overflowed",
+}
+JUMPS = (
+    ".  Forces of `tau` that jump, as of friction by sign(qd), have no balance in a step: smooth ones "
+    "have, as of tanh(qd / eps).  Strong gains are better on the chain, where they are implicit: "
+    "replace(arm, damping=..., stiffness=..., rest=...)"
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -205,8 +222,9 @@ class _Motion:
         block = max(1, BLOCK // work)
         for done in range(0, steps, block):
             pace = self.dt, done, min(block, steps - done), every
-            answer = run(chain, forces, pace, room, kept)
-            self.require(*answer)
+            step, replica, code = run(chain, forces, pace, room, kept)
+            if code != DONE:
+                raise self.failed(code, step, replica, self.states)
 
     def ask(self, tau: Torque | None, steps: int, every: int, out: tuple[Array, Array]) -> None:
         """Make steps in Python: of linkages, and with forces that a callable gives."""
@@ -221,34 +239,97 @@ class _Motion:
             before = self.states[0].copy(), self.states[1].copy()
             try:
                 if self.by_midpoint:
-                    answer = moving.midpoint(forces)
+                    replica, code = moving.midpoint(forces)
                 else:
-                    answer = moving.euler(forces(self.states))
-                self.require(step, *answer)
+                    replica, code = moving.euler(forces(self.states))
             except (FrameError, ConstraintSolveError) as error:
-                raise self.explained(error, moving.closures, before, step) from None
+                raise self.explained(error, before, step) from None
+            if code != DONE:
+                raise self.failed(code, step, replica, before, tau and forces)
             if step % every == 0:
                 out[0][step // every], out[1][step // every] = self.states
 
     def explained(
-        self,
-        error: FrameError | ConstraintSolveError,
-        closures: _steps.Closures | None,
-        before: tuple[Array, Array],
-        step: int,
+        self, error: FrameError | ConstraintSolveError, before: tuple[Array, Array], step: int
     ) -> FrameError | ConstraintSolveError:
-        """Return the error of a step, or that of the singular posture that it meets."""
-        if closures is not None:
-            try:
-                closures.require_posture(before, self.dt, self.given.lead)
-            except SingularConstraintError as singular:
-                singular.add_note(f"near which step {self.first + step} has no answer")
-                singular.step = self.first + step
+        """Return the error that a step of a linkage met, or that of the singular posture there."""
+        for replica in range(len(before[0])):
+            singular = self.singular(replica, before, step)
+            if singular is not None:
                 return singular
-        if error.step is None:
-            error.step = self.first + step
-            error.add_note(f"in step {error.step}, perhaps because dt={self.dt} is too long")
+        error.step = self.first + step
+        error.add_note(f"in step {error.step}, perhaps because dt={self.dt} is too long")
         return error
+
+    def turns(self, replica: int, states: tuple[Array, Array]) -> float:
+        """Return how far a joint turns in a step at the rates of the start."""
+        rates = states[1][replica, self.given.turning]
+        return float(self.dt * np.abs(rates).max(initial=0.0))
+
+    def singular(
+        self, replica: int, states: tuple[Array, Array], step: int
+    ) -> SingularConstraintError | None:
+        """Return the error of a singular posture that a step leads to, if it does."""
+        system, (q, qd) = self.given.system, (part[replica] for part in states)
+        frame = _arrays.frame_index(replica, self.given.lead)
+        rest = np.zeros(system.nv)
+        ahead = self.dt if self.turns(replica, states) < SLOWLY else 0.0
+        try:
+            for share in (0.0, 0.5 * ahead, ahead):
+                if isinstance(system, SerialChain):
+                    x = kinematics.integrate(system, q, share * qd)
+                    articulated_body.forward_dynamics(system, x, rest, rest)
+                else:
+                    x = closed.integrate(system, q, qd, share)
+                    _closures.require_definite(system, x, frame, SINGULAR)
+        except SingularConstraintError as error:
+            named = error.moved(frame)
+            named.step = self.first + step
+            named.add_note(f"near which step {named.step} has no answer")
+            return named
+        except FrameError:  # numbers overflow
+            pass
+        return None
+
+    def failed(
+        self,
+        code: int,
+        step: int,
+        replica: int,
+        states: tuple[Array, Array],
+        forces: Forces | None = None,
+    ) -> FrameError:
+        """Return the error for a step from ``states`` without an answer; ``forces`` are a tau's."""
+        singular = self.singular(replica, states, step)
+        if singular is not None:
+            return singular
+        if self.by_midpoint:
+            # If it moved slowly, it is the rounds that went astray.
+            slow = self.turns(replica, states) < SLOWLY
+            code = kernel.NOT_SETTLED if slow else kernel.TOO_FAST
+        reason, cause = REASONS[code], f": dt={self.dt} is too long for how fast it moves"
+        if code == kernel.NOT_SETTLED:
+            dt = self.dt / SHORTER
+            cause = f": dt={self.dt} is too long, and {dt:.3g} is not"
+            if not self.solved(states, dt, forces):
+                cause = f" of dt={self.dt}, nor of {dt:.3g}: a shorter one is no cure"
+            cause += JUMPS if forces else ""
+        step += self.first
+        return FrameError(
+            f"{reason} in step {step}",
+            cause,
+            frame=_arrays.frame_index(replica, self.given.lead),
+            step=step,
+        )
+
+    def solved(self, states: tuple[Array, Array], dt: float, forces: Forces | None) -> bool:
+        """Whether steps of another length have an answer."""
+        q, qd = (part.copy() for part in states)
+        moving = _steps.Steps(self.given.system, (q, qd), self.given.loads, dt, forces is not None)
+        try:
+            return moving.midpoint(forces or (lambda _: self.given.tau))[1] == DONE
+        except (FrameError, ConstraintSolveError):
+            return False
 
     def asked(self, tau: Torque, time: float, states: tuple[Array, Array]) -> Array:
         """Return the forces (replicas, nv) of a callable."""
@@ -260,17 +341,6 @@ class _Motion:
         if not np.isfinite(forces).all():
             raise ValueError(f"tau(t, q, qd) must be finite, got NaN or infinity at t={time:.6g}")
         return _arrays.spread(forces, lead, (nv,)).reshape(-1, nv)
-
-    def require(self, step: int, replica: int, code: int) -> None:
-        """Raise for a step without an answer."""
-        if code != DONE:
-            step += self.first
-            if self.by_midpoint and code in (TOO_FAST, NOT_USABLE):
-                # Of what moved slowly it is the iteration that went astray.
-                turns = self.dt * np.abs(self.states[1][replica, self.given.turning])
-                if turns.max(initial=0.0) < SLOWLY:
-                    code = NOT_SETTLED
-            raise _steps.failure(code, step, self.dt, replica, self.given.lead)
 
 
 class _Given(NamedTuple):
