@@ -191,7 +191,7 @@ def delivered(kinds, p, f, v, dt, out):
 # --- sweeps of a step -----------------------------------------------------------------------------
 
 
-@entry
+@part
 def glide(kinds, q, v, dt, axes, out):
     """Coordinates after half a step; a free base moves along its axes in the coordinates ``axes``.
 
@@ -233,7 +233,7 @@ def factored(chain, v, h, sweeps, tangent):
     return factor(kinds, links, armature, springs, v, h, seats, rows, K)
 
 
-@entry
+@part
 def sweep(chain, state, force, dt, room, which):
     """One sweep of a midpoint step; DONE, or why not.
 
@@ -295,7 +295,7 @@ def sweep(chain, state, force, dt, room, which):
     return DONE
 
 
-@entry
+@part
 def judged(n, middle, change, progress, dt, which):
     """What follows a round that moved the rates of n bodies by ``change``: another one, or not.
 
@@ -339,7 +339,7 @@ def judged(n, middle, change, progress, dt, which):
 # --- steps ----------------------------------------------------------------------------------------
 
 
-@part
+@inlined
 def settle(chain, state, force, dt, one):
     """Solve for the rates at the middle of a step of dt, from those that are there."""
     _, (p, _, _), _, _, (q_m, v_m), progress = one
@@ -365,7 +365,7 @@ def settle(chain, state, force, dt, one):
     return NOT_SETTLED
 
 
-@part
+@inlined
 def midpoint(chain, state, force, dt, room):
     """One step: by continuation of its length, from rates at the start, where a leap goes astray.
 
@@ -461,3 +461,30 @@ def leap(chain, forces, pace, room, kept):
                 return count, replica, code
             recorded(count, every, replica, state, frames)
     return 0, 0, DONE
+
+
+# --- for callers in Python ------------------------------------------------------------------------
+
+
+@entry
+def led(kinds, q, v, dt, axes, out):
+    """See `glide`."""
+    glide(kinds, q, v, dt, axes, out)
+
+
+@entry
+def swept(chain, state, force, dt, room, which):
+    """See `sweep`."""
+    return sweep(chain, state, force, dt, room, which)
+
+
+@entry
+def verdict(n, middle, change, progress, dt, which):
+    """See `judged`."""
+    return judged(n, middle, change, progress, dt, which)
+
+
+@entry
+def solved(kinds, work, rows, x):
+    """See `solve`."""
+    solve(kinds, work, rows, x)

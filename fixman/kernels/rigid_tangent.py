@@ -270,7 +270,7 @@ def factor(kinds, links, armature, springs, v, h, work, rows, K):
     return lost
 
 
-@entry
+@part
 def solve(kinds, work, rows, x):
     """J⁻¹ x, in its place."""
     p = q = (0.0, 0.0, 0.0)

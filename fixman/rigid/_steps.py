@@ -217,7 +217,7 @@ class Steps:
     def judged(self, k: int, change: Array, progress: Array, dt: float, which: int) -> int:
         """Return what follows a round."""
         middle, moved = (self.q_m[k], self.v_m[k]), change[: self.system.nv]
-        return int(kernel.judged(self.system.n, middle, moved, progress, dt, which))
+        return int(kernel.verdict(self.system.n, middle, moved, progress, dt, which))
 
     def round(self, k: int, dt: float, impulses: Impulses | None, which: int) -> Solving:
         """Make a round of a replica with forces at its middle; DONE, or why not, and the forces."""
@@ -232,7 +232,7 @@ class Steps:
         """Make one sweep of the chains of a replica, by forces (nv,); DONE, or why not."""
         for c, (state, room) in enumerate(self.parts[k]):
             force = forces[self.v_parts[c]], self.loads[c][k]
-            code: int = kernel.sweep(self.chains[c], state, force, dt, room, which)
+            code: int = kernel.swept(self.chains[c], state, force, dt, room, which)
             if code != DONE:
                 return code
         return DONE
@@ -240,7 +240,7 @@ class Steps:
     def glide(self, k: int, dt: float) -> None:
         """Lead the coordinates of a replica to the middle by its rates there."""
         for chain, ((q, _), (*_, (q_m, v_m))) in zip(self.chains, self.parts[k], strict=True):
-            kernel.glide(chain[0], q, v_m, dt, q_m, q_m)
+            kernel.led(chain[0], q, v_m, dt, q_m, q_m)
 
     def euler(self, forces: Array) -> tuple[int, int]:
         """Make one linearly implicit step of all replicas; the one without an answer, and why."""
@@ -265,7 +265,7 @@ class Impulses:
             p0[:] = 0.0
             for c, ((q, _), room) in enumerate(steps.parts[k]):
                 state, force = (q, rate[steps.v_parts[c]]), (p0, steps.loads[c][k])
-                kernel.sweep(steps.chains[c], state, force, steps.dt, room, kernel.BEGIN)
+                kernel.swept(steps.chains[c], state, force, steps.dt, room, kernel.BEGIN)
             push[:] = p0
         p0[:] = start
 
@@ -277,12 +277,12 @@ class Impulses:
         for chain, part, (_, (*_, (q_m, v_m))) in zip(
             steps.chains, steps.q_parts, steps.parts[k], strict=True
         ):
-            kernel.glide(chain[0], q_m, v_m, dt, q_m, end[part])
+            kernel.led(chain[0], q_m, v_m, dt, q_m, end[part])
         if which == kernel.NEWTON:
             self.rates = self.pushes.copy()
             for c, (_, (_, _, (seats, rows, *_), *_)) in enumerate(steps.parts[k]):
                 for rate in self.rates:
-                    rigid_tangent.solve(steps.chains[c][0], seats, rows, rate[steps.v_parts[c]])
+                    kernel.solved(steps.chains[c][0], seats, rows, rate[steps.v_parts[c]])
             self.opening = _closures.gaps(
                 self.closures.linkage, np.tile(end, (len(self.rates), 1)), self.rates
             ).T
