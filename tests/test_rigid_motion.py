@@ -510,6 +510,59 @@ def test_orders_with_closures(scheme, order):
     assert np.log2(far[0] / far[1]) == pytest.approx(order, abs=0.15)
 
 
+def full(joints):
+    """Return a four-bar with rotors, and with springs and dampers on its crank and coupler."""
+    linkage = four_bar(**joints, armature=0.2)
+    arms = tuple(replace(arm, rest=np.full(arm.n, 0.3)) for arm in linkage.chains)
+    return Linkage(arms, linkage.closures)
+
+
+@pytest.mark.parametrize(("scheme", "order", "dt"), [("midpoint", 2, 2e-3), ("euler", 1, 1e-3)])
+def test_orders_with_closures_springs_dampers_and_rotors(scheme, order, dt):
+    """Against Dormand and Prince's method on the accelerations of the closed chain."""
+    linkage = full({"stiffness": 40.0, "damping": 0.7})
+    q, qd = turning(linkage)
+
+    def rate(t, y):
+        a = closed.forward_dynamics(
+            linkage, y[:3], y[3:], np.zeros(3), gravity=DOWN, tolerance=1e-6
+        )
+        return np.append(y[3:], a.qdd)
+
+    y = solve_ivp(rate, (0, 0.24), np.append(q, qd), "DOP853", rtol=1e-11, atol=1e-11).y[:, -1]
+    errors = []
+    for h in (dt, dt / 2):
+        run = simulate(linkage, q, h, round(0.24 / h), qd=qd, gravity=DOWN, scheme=scheme)
+        errors.append(np.abs(np.append(run.q[-1], run.qd[-1]) - y).max())
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.1)
+    assert errors[0] < 0.03
+
+
+@pytest.mark.parametrize("scheme", ["midpoint", "euler"])
+def test_a_parallelogram_on_springs_is_an_oscillator(scheme):
+    """Its cranks turn and its coupler does not: inertia 5/3 and the rotors' about both joints."""
+    k, c, J, dt = np.array([30.0, 5.0, 8.0]), np.array([0.2, 0.1, 0.3]), np.full(3, 0.4), 0.1
+    crank = planar([1.0, 1.0], stiffness=k[:2], damping=c[:2], armature=J[:2], rest=[0.5, -0.5])
+    rocker = planar([1.0], stiffness=k[2], damping=c[2], armature=J[2], rest=[0.5])
+    rocker = replace(rocker, translations=[[2.0, 0, 0]])
+    crank = replace(crank, translations=[[0, 0, 0], [1.0, 0, 0]])
+    pin = Closure(End(1, (2.0, 0, 0)), End(0, (1.0, 0, 0), chain=1), ("x", "y"))
+    linkage = Linkage((crank, rocker), pin)
+    # The coupler's own length does not count: it moves as its joints do, with 1 kg.
+    K, C, inertia = k.sum(), c.sum(), 1 / 3 + 1 / 3 + 1 + J.sum()
+    run = simulate(linkage, [0.7, -0.7, 0.7], dt, 20, qd=[0.3, -0.3, 0.3], scheme=scheme)
+    x, v = 0.2, 0.3
+    for q, qd in zip(run.q[1:, 0], run.qd[1:, 0], strict=True):
+        if scheme == "euler":
+            v = (inertia * v - dt * K * x) / (inertia + dt * C + dt**2 * K)
+            x += dt * v
+        else:
+            middle = (inertia * v - dt / 2 * K * x) / (inertia + dt / 2 * C + dt**2 / 4 * K)
+            x, v = x + dt * middle, 2 * middle - v
+        assert q - 0.5 == pytest.approx(x, abs=1e-10)
+        assert qd == pytest.approx(v, abs=1e-10)
+
+
 @pytest.mark.parametrize("kind", ["ball", "hinge", ("x", "z")])
 def test_a_spatial_loop_goes_back_where_it_came_from(kind):
     rng = np.random.default_rng(8)
