@@ -10,8 +10,11 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 
 from fixman.errors import ConstraintSolveError, FrameError, SingularConstraintError
+from fixman.kernels import rigid_motion as kernel
+from fixman.kernels.articulated_body import DONE
 from fixman.rigid import (
     SerialChain,
+    _steps,
     articulated_body,
     closed,
     composite_body,
@@ -411,6 +414,36 @@ def test_thermal_rods_go_on(n, share):
     test_thermal_rods_move(n, share, 5000)
 
 
+def left_by_newton(arm, q, qd, dt):
+    """Return 1 − J⁻¹ ∂(equations) at the rates that solve a step, by differences."""
+    moving = _steps.Steps(arm, (q[None].copy(), qd[None].copy()), [np.zeros((1, 3))], dt, False)
+    rest, x = np.zeros(arm.nv), moving.v_m[0]
+    moving.p0[0] = 0.0
+    assert moving.sweep(0, rest, dt, kernel.BEGIN) == DONE
+
+    def after(v):
+        x[:] = v
+        moving.glide(0, dt)
+        assert moving.sweep(0, rest, dt, kernel.NEWTON) == DONE
+        return x.copy()
+
+    root, e = qd, 1e-5
+    for _ in range(30):
+        root = after(root)
+    return np.array([after(root + e * d) - after(root - e * d) for d in np.eye(arm.nv)]).T / (2 * e)
+
+
+@pytest.mark.parametrize("free_base", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_tangent_is_of_second_order(free_base, seed):
+    rng = np.random.default_rng(seed)
+    arm = SerialChain.random(5, rng, free_base=free_base)
+    q, qd = random_q(arm, rng), rng.normal(size=arm.nv)
+    left = [np.abs(left_by_newton(arm, q, qd, dt)).max() for dt in (0.02, 0.01)]
+    assert left[1] < 0.05
+    assert np.log2(left[0] / left[1]) > 1.8
+
+
 @pytest.mark.parametrize("axis", range(3))
 def test_a_straight_snake_of_two_hundred_falls(axis):
     arm, gravity = SerialChain.snake(200, free_base=True), -9.81 * np.eye(3)[axis]
@@ -456,6 +489,21 @@ def test_a_damped_wheel_slows_as_the_schemes_do_it():
     for scheme, factor in (("midpoint", (1 - z / 2) / (1 + z / 2)), ("euler", 1 / (1 + z))):
         run = simulate(wheel, [0.0], dt, 5, qd=[1.0], scheme=scheme)
         assert run.qd[:, 0] == pytest.approx(factor ** np.arange(6), abs=1e-13)
+
+
+def test_a_sprung_wheel_moves_as_the_schemes_do_it():
+    k, c, dt = 30.0, 2.0, 0.1
+    wheel, inertia = planar([1.0], stiffness=k, damping=c), 1 / 12 + 1 / 4
+    for scheme in ("midpoint", "euler"):
+        run, x, v = simulate(wheel, [0.2], dt, 5, qd=[1.0], scheme=scheme), 0.2, 1.0
+        for q, qd in zip(run.q[1:, 0], run.qd[1:, 0], strict=True):
+            if scheme == "euler":
+                v = (inertia * v - dt * k * x) / (inertia + dt * c + dt**2 * k)
+                x += dt * v
+            else:
+                middle = (inertia * v - dt / 2 * k * x) / (inertia + dt / 2 * c + dt**2 / 4 * k)
+                x, v = x + dt * middle, 2 * middle - v
+            assert (q, qd) == pytest.approx((x, v), abs=1e-13)
 
 
 @pytest.mark.parametrize("stiffness", [1e3, 1e9])
@@ -525,7 +573,7 @@ def test_orders_with_closures_springs_dampers_and_rotors(scheme, order, dt):
 
     def rate(t, y):
         a = closed.forward_dynamics(
-            linkage, y[:3], y[3:], np.zeros(3), gravity=DOWN, tolerance=1e-6
+            linkage, y[:3], y[3:], np.zeros(3), gravity=DOWN, tolerance=0.01
         )
         return np.append(y[3:], a.qdd)
 

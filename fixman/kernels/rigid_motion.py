@@ -9,7 +9,7 @@ Springs and dampers enter the inertia of their joints, because a step changes q 
 to q̈: by c dt + k dt² for Euler's step, and by c dt/2 + k dt²/4 for the midpoint.
 
 numba optimizes what a function calls once more with it.  What is called is therefore not nested
-deeper than it must be: `midpoint`, `euler` and `respond` are written into what calls them.
+deeper than it must be, and written into what calls it where there is one caller.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from fixman.kernels.triples import back, constants, entries, put_entries, times
 from fixman.kernels.vectors import outer, plus, scaled
 
 NOT_SETTLED, TOO_FAST = -4, -5
-SETTLED, ASTRAY, BACK = -6, -7, -8
-PIECES = 64
+SETTLED, ASTRAY, BACK = -6, -7, -8  # of rounds: the last, led nowhere, better not made
 ROUNDS = 30
+PIECES = 64  # of a step's length by which it is continued, at most
 BEGIN, ROUND, NEWTON, END = 0, 1, 2, 3  # sweeps of a step
 SLOW = 0.1  # what a round leaves of what is missing, from where the tangent is looked at again
 WAIT = 4.0  # rounds without progress that show rounding, of rates to LOOSE at most
@@ -298,6 +298,10 @@ def sweep(chain, state, force, dt, room, which):
 @part
 def judged(n, middle, change, progress, dt, which):
     """What follows a round that moved the rates of n bodies by ``change``: another one, or not.
+
+    A round must leave half of what the last one moved at most, so that all together move by no more
+    than twice the first: a root that is further away belongs to other rates than the step's.
+    Rounds that move by rounding alone, and do so now, are the last.
 
     ``progress``: how far they moved in the round before, how far at least, how many rounds ago that
     was, and how far in the round before the last, infinities before the first round; and rounding

@@ -11,9 +11,8 @@ ratio of their inertias.  J is not symmetric, and what it takes is: a row Šᵀ 
 each joint, in place of one.
 
 Axes are those of the base; the point of reference of a body is its origin, at q_0 for rows and at
-q_1 for columns.  ``work (n, WIDTH)``; a joint of f freedoms begins at its first rate ``at`` in
-``rows (nv, 20)``: column over pivot (6), row (6), 1/pivot, and of the block of pivots the lower and
-upper triangle's numbers (3 or 6 each).
+q_1 for columns.  ``work (n, WIDTH)`` and ``rows (nv, RATE)``, see below; ``K (36,)``, angular
+before linear.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ def screw(n, first, second):
 
 @part
 def seat(X, work, end):
-    """Orientations of the bodies, and the ways from one origin to the next, at one end of a step."""
+    """Orientations of the bodies and ways from origin to origin, at one end of a step."""
     R = UNTURNED
     for i in range(X.shape[0]):
         put_entries(work, i, end + 9, times(R, entries(X, i, 9)))

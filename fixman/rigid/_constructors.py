@@ -231,7 +231,9 @@ class Constructors:
         -----
         It does not stretch and does not shear: rods that are thick beside their length, or under
         tension that would lengthen them noticeably, are something else.  Quick modes of short
-        pieces ask for short time steps, as n²; drag is set with ``replace(rod, damping=…)``.
+        pieces, whose frequencies grow as n², ask for no shorter steps of `rigid.motion`, which does
+        not resolve them then; explicit integrators need them.  Drag is set with
+        ``replace(rod, damping=…)``.
         """
         n = _arrays.positive_int(n, "n")
         numbers = {"E": E, "G": G, "radius": radius, "length": length, "density": density}

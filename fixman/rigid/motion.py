@@ -7,11 +7,13 @@ following them by their exponentials ⊕, and p = ∂L/∂θ̇,
     p_m = ℳ(q_m) v_m = p_0 + (dt/2) f_m = p_1 − (dt/2) f_m,     f = ∂L/∂q + forces without potential
 
 (Marsden and West, Acta Numerica 2001, eq. 1.4.1; momenta of balls are carried by the derivative of
-the exponential).  It is symplectic and symmetric: momenta that have a symmetry are kept to
-rounding, and the energy does not drift.  ∂T/∂q takes one sweep, and v_m a few rounds of Newton's
-method with ℳ⁻¹ by the articulated body, which learn from those before where they are slow.  Springs
-and dampers are part of the inertia of their joints there, D_i += c dt/2 + k dt²/4, so that stiff
-ones take as many rounds as none.
+the exponential).  It is symplectic and symmetric: momenta about a fixed point that have a symmetry
+are kept to rounding, about the mass centre to O(dt²), and the energy does not drift.  ∂T/∂q takes
+one sweep.  v_m takes a few rounds of Newton's method, with the articulated body's tangent
+(`fixman.kernels.rigid_tangent`), in which springs and dampers are D_i += c dt/2 + k dt²/4, so that
+stiff ones take as many rounds as none.  Rounds must become small from the rates of the step before
+on.  Where they do not, v_m is followed from them by steps of dt/4, dt/2 and so on, in up to 64
+pieces; a step of which that fails too is refused.
 """
 
 from __future__ import annotations
@@ -55,8 +57,8 @@ REASONS = {
     NOT_USABLE: "the motion overflowed",
 }
 JUMPS = (
-    ".  Forces of `tau` that jump, as of friction by sign(qd), have no balance in a step: smooth ones "
-    "have, as of tanh(qd / eps).  Strong gains are better on the chain, where they are implicit: "
+    ".  Forces of `tau` that jump, as of friction by sign(qd), have no balance in a step: smooth "
+    "ones have, as of tanh(qd / eps).  Strong gains are better on the chain, where they are implicit: "
     "replace(arm, damping=..., stiffness=..., rest=...)"
 )
 
@@ -145,8 +147,9 @@ def simulate(
     scheme : "midpoint" or "euler"
         "midpoint" is of second order, symplectic and reversible: energy oscillates by O(dt²) and
         does not drift.  "euler" is of first order and loses or gains energy: one round a step,
-        linearly implicit in springs and dampers.  Neither needs a shorter dt for stiffer ones, up
-        to some twenty links of "midpoint"; chains of hundreds are for "euler".
+        linearly implicit in springs and dampers.  Neither needs a shorter dt for stiffer ones.
+        Weight and velocities are explicit in "euler": n hanging links of length ℓ need a dt below
+        √(ℓ / (n g)).
     every : int
         Steps from one recorded frame to the next; it divides ``steps``.
     first : int
@@ -161,8 +164,10 @@ def simulate(
     Raises
     ------
     FrameError
-        If dt is too long: the equations of a step are not solved, numbers overflow, or a joint
-        turns by more than half a turn in a step.  If a start is off by more than 1e-9 from closing:
+        If dt is too long: numbers overflow, or a joint turns by more than half a turn in a step.
+        If the rates that belong to those of the step before are not found; the error says whether
+        a shorter dt has an answer.  Forces of a callable that jump, as of friction by sign(q̇),
+        have none: smooth them, as tanh(q̇/ε).  If a start is off by more than 1e-9 from closing:
         `closed.project` first.
     SingularConstraintError
         If the inertia that some joint moves is zero or lost to rounding, naming the body; if a
@@ -172,9 +177,10 @@ def simulate(
 
     Notes
     -----
-    O(n) a step and replica: of "euler" once the articulated body, of "midpoint" in every round, of
-    which there are four to ten.  Compiled but for callables.  Momenta of n links lose digits as n³,
-    so that "midpoint" is for some thousand links at most.
+    O(n) a step and replica: of "euler" once the articulated body, of "midpoint" two to four times
+    as much and momenta in every round, of which there are three to ten.  Compiled but for callables
+    and closures.  Momenta of n links lose digits as n³, so that "midpoint" is for some thousand
+    links at most.
     """
     gravity = model.falling(gravity)
     _arrays.require_finite(gravity, (3,), "gravity", "component")
