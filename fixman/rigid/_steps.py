@@ -74,6 +74,13 @@ def leaping(arm: SerialChain, dt: float) -> tuple[Any, ...]:
     return (kept[1].table, *(np.empty(size) for size in sizes))
 
 
+def _least(F: Array, change: Array) -> Array:
+    """Return coefficients of the rows of F that add up to ``change``, by least squares."""
+    norms = np.maximum(np.linalg.norm(F, axis=1), np.finfo(float).tiny)
+    F = F / norms[:, None]
+    return np.asarray(np.linalg.solve(F @ F.T + 1e-13 * np.eye(len(F)), F @ change) / norms)
+
+
 class Steps:
     """Steps of all replicas of a chain or linkage, in place.
 
@@ -135,78 +142,75 @@ class Steps:
             return code
         start = np.concatenate([self.states[1][k], self.p0[k]])
         impulses = None if self.closures is None else Impulses(self, self.closures, k)
-        ways = (self.settle, self.learn) if self.asks else (self.settle,)
         pieces = 1
         while True:
-            for way in ways:
-                self.x[k] = start
-                for piece in range(1, pieces + 1):
-                    code, forces = yield from way(k, self.dt * piece / pieces, impulses)
-                    if code != DONE:
-                        break
-                else:
-                    self.glide(k, self.dt)
-                    return self.sweep(k, forces, self.dt, kernel.END)
+            self.x[k] = start
+            for piece in range(1, pieces + 1):
+                code, forces = yield from self.settle(k, self.dt * piece / pieces, impulses)
+                if code != DONE:
+                    break
+            else:
+                self.glide(k, self.dt)
+                return self.sweep(k, forces, self.dt, kernel.END)
             pieces *= 4
             if pieces > kernel.PIECES:
                 return code
 
     def settle(self, k: int, dt: float, impulses: Impulses | None) -> Solving:
-        """Solve for the rates at the middle of a step of dt; DONE, or why not, and the forces."""
-        x, which, again, progress = self.x[k], kernel.NEWTON, kernel.ROUND, self.progress(k, dt)
-        for _ in range(FEW if self.asks else kernel.ROUNDS):
-            before = x.copy()
+        """Solve for the rates at the middle of a step of dt; DONE, or why not, and the forces.
+
+        Where the forces of a callable make rounds slow or lead them astray, they learn from those
+        before by Anderson's acceleration (Walker and Ni, SIAM J. Numer. Anal. 49, 1715, 2011, eq.
+        4.1): the combination is taken off whose changes add up to this one's.  Where changes grow
+        then, it goes back to the best round, and on by half of what that moved.
+        """
+        x, v_m, progress = self.x[k], self.v_m[k], self.progress(k, dt)
+        which, again, learning = kernel.NEWTON, kernel.ROUND, False
+        start, bound, share, best, size = v_m.copy(), np.inf, 1.0, np.inf, np.inf
+        to = change = x.copy()
+        kept = to, change
+        ways: list[Array] = []  # differences of where rounds led, and of how far
+        changes: list[Array] = []
+        for count in range(4 * kernel.ROUNDS if self.asks else kernel.ROUNDS):
+            before, older = x.copy(), (to, change)
             code, forces = yield from self.round(k, dt, impulses, which)
             if code != DONE:
                 return code, forces
-            which = self.judged(k, x - before, progress, dt, which)
+            to, change = x.copy(), x - before
+            if learning:
+                progress[0] = np.inf  # such changes do not tell how fast they become small
+            which = self.judged(k, change, progress, dt, which)
+            size = float(np.abs(change[: v_m.size]).max())
+            if not count:
+                bound = FARTHEST * size
             if which == kernel.SETTLED:
-                return DONE, forces
+                far = learning and np.abs(v_m - start).max() > bound
+                return kernel.NOT_SETTLED if far else DONE, forces
+            if not np.isfinite(size):
+                break
+            slow = which in (kernel.BACK, kernel.ASTRAY) or count >= FEW
+            if self.asks and (learning or slow):
+                if learning and size > 2.0 * best:
+                    share *= 0.5
+                    (to, change), ways, changes = kept, [], []
+                    x[:] = to - (1.0 - share) * change
+                elif count:
+                    ways, changes = (
+                        [*ways[1 - KEPT :], to - older[0]],
+                        [*changes[1 - KEPT :], change - older[1]],
+                    )
+                    F = np.array(changes)
+                    x -= _least(F, change) @ np.array(ways)
+                if size < best:
+                    best, kept = size, (to, change)
+                learning, which = True, kernel.ROUND
+                continue
             if which == kernel.ASTRAY:
                 break
             if which == kernel.BACK:
                 x[:], which, again = before, kernel.NEWTON, kernel.NEWTON
             if which == kernel.ROUND:
                 which = again
-        return kernel.NOT_SETTLED, forces
-
-    def learn(self, k: int, dt: float, impulses: Impulses | None) -> Solving:
-        """`settle` where the forces of a callable make rounds slow or lead them astray.
-
-        Anderson's acceleration (Walker and Ni, SIAM J. Numer. Anal. 49, 1715, 2011, eq. 4.1): of
-        the rounds before, the combination is taken off whose changes add up to this one's.  Where
-        changes grow it goes back to the best round, and on by half of what that moved.
-        """
-        x, progress = self.x[k], self.progress(k, dt)
-        start, best, share, bound = self.v_m[k].copy(), np.inf, 1.0, np.inf
-        kept = x, x
-        rounds: list[tuple[Array, Array]] = []  # where they led, and how far
-        for _ in range(4 * kernel.ROUNDS):
-            before = x.copy()
-            code, forces = yield from self.round(k, dt, impulses, kernel.NEWTON)
-            if code != DONE:
-                return code, forces
-            to, change = x.copy(), x - before
-            progress[0] = np.inf  # such changes do not tell how fast they become small
-            which = self.judged(k, change, progress, dt, kernel.NEWTON)
-            size = np.abs(change[: start.size]).max()
-            if not rounds:
-                bound = FARTHEST * size
-            if which == kernel.SETTLED and np.abs(self.v_m[k] - start).max() <= bound:
-                return DONE, forces
-            if which in (kernel.SETTLED, kernel.ASTRAY):
-                break
-            if size > 2.0 * best and len(rounds) > 1:
-                share *= 0.5
-                (to, change), rounds = kept, [kept]
-                x[:] = to - (1.0 - share) * change
-                continue
-            if size < best:
-                best, kept = size, (to, change)
-            rounds = [*rounds[-KEPT:], (to, change)]
-            if len(rounds) > 1:
-                G, F = (np.diff(part, axis=0) for part in zip(*rounds, strict=True))
-                x -= np.linalg.lstsq(F.T, change, rcond=1e-10)[0] @ G
         return kernel.NOT_SETTLED, forces
 
     def progress(self, k: int, dt: float) -> Array:

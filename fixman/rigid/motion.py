@@ -58,8 +58,8 @@ REASONS = {
 }
 JUMPS = (
     ".  Forces of `tau` that jump, as of friction by sign(qd), have no balance in a step: smooth "
-    "ones have, as of tanh(qd / eps).  Strong gains are better on the chain, where they are implicit: "
-    "replace(arm, damping=..., stiffness=..., rest=...)"
+    "ones have, as of tanh(qd / eps).  Strong gains are better on the chain, where they are "
+    "implicit: replace(arm, damping=..., stiffness=..., rest=...)"
 )
 
 
