@@ -50,6 +50,7 @@ BEGIN, ROUND, NEWTON, END = 0, 1, 2, 3  # sweeps of a step
 SLOW = 0.1  # what a round leaves of what is missing, from where the tangent is looked at again
 WAIT = 4.0  # rounds without progress that show rounding, of rates to LOOSE at most
 LOOSE = 1e-7
+SAME = 1e-13  # of the square of a row that others do not explain, for it to say something
 FASTEST = math.pi  # that a joint may turn in a step
 EPS = 2.0**-52
 STILL = (0.0, 0.0, 0.0)
@@ -492,3 +493,33 @@ def verdict(n, middle, change, progress, dt, which):
 def solved(kinds, work, rows, x):
     """See `solve`."""
     solve(kinds, work, rows, x)
+
+
+@entry
+def take_off(F, G, rest, x):
+    """Take off x what rows of G do in the combination of those of F that is nearest to ``rest``.
+
+    Rows are made orthogonal from the last one on, and what they do is combined as they are.
+    """
+    for i in range(F.shape[0] - 1, -1, -1):
+        f, g = F[i], G[i]
+        whole = left = share = 0.0
+        for k in range(f.size):
+            whole += f[k] * f[k]
+        for j in range(i + 1, F.shape[0]):
+            along = 0.0
+            for k in range(f.size):
+                along += f[k] * F[j, k]
+            for k in range(f.size):
+                f[k] -= along * F[j, k]
+                g[k] -= along * G[j, k]
+        for k in range(f.size):
+            left += f[k] * f[k]
+        scale = 1.0 / math.sqrt(left) if left > SAME * whole else 0.0
+        for k in range(f.size):
+            f[k] *= scale
+            g[k] *= scale
+            share += f[k] * rest[k]
+        for k in range(f.size):
+            rest[k] -= share * f[k]
+            x[k] -= share * g[k]

@@ -31,7 +31,7 @@ Torque = Callable[[float, Array, Array], ArrayLike]
 
 Solving = Generator[None, Array, tuple[int, Array]]  # forces are sent to it
 
-KEPT = 5  # rounds that the next one learns from
+KEPT = 10  # rounds that the next one learns from
 FEW = 8  # rounds after which it does, where forces are a callable's
 FARTHEST = 4.0  # that rates may go, of how far the first round leads
 ROUNDED = 8.0 * 2.0**-52  # of coordinates in a gap
@@ -72,13 +72,6 @@ def leaping(arm: SerialChain, dt: float) -> tuple[Any, ...]:
         kept = arm._tables["motion"] = dt, articulated_body._plan(soft(arm, dt))
     sizes = kept[1].units, arm.nv, arm.nv, arm.nq
     return (kept[1].table, *(np.empty(size) for size in sizes))
-
-
-def _least(F: Array, change: Array) -> Array:
-    """Return coefficients of the rows of F that add up to ``change``, by least squares."""
-    norms = np.maximum(np.linalg.norm(F, axis=1), np.finfo(float).tiny)
-    F = F / norms[:, None]
-    return np.asarray(np.linalg.solve(F @ F.T + 1e-13 * np.eye(len(F)), F @ change) / norms)
 
 
 class Steps:
@@ -199,8 +192,7 @@ class Steps:
                         [*ways[1 - KEPT :], to - older[0]],
                         [*changes[1 - KEPT :], change - older[1]],
                     )
-                    F = np.array(changes)
-                    x -= _least(F, change) @ np.array(ways)
+                    kernel.take_off(np.array(changes), np.array(ways), change.copy(), x)
                 if size < best:
                     best, kept = size, (to, change)
                 learning, which = True, kernel.ROUND
