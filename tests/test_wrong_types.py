@@ -470,3 +470,18 @@ def test_what_is_exported_is_a_run(write, tmp_path):
     module = pytest.importorskip(f"fixman.io.{write}")
     with pytest.raises(TypeError, match=r"run must be a fixman.Run.*got str"):
         getattr(module, f"write_{write}")("run", tmp_path / "file")
+
+
+def test_verbs_of_rigid_bodies_name_what_is_no_chain():
+    from fixman.rigid import articulated_body, closed, composite_body, denoc, kinematics
+
+    q = np.zeros(3)
+    for call, named in (
+        (lambda: kinematics.operational_space_inertia(None, q, 0), "arm must be"),
+        (lambda: composite_body.convective_matrix(None, q, q), "arm must be"),
+        (lambda: denoc.n_d(None), "arm must be"),
+        (lambda: articulated_body.pivots(None, q), "arm must be"),
+        (lambda: closed.project(None, q), "linkage must be"),
+    ):
+        with pytest.raises(TypeError, match=named):
+            call()

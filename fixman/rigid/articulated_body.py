@@ -153,8 +153,8 @@ def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
     -----
     O(n).
     """
-    plan = _plan(arm)
     given = model.posture(arm, q)
+    plan = _plan(arm)
     given.require_finite()
     q, lead = given.q, given.lead
     sizes = RATES[arm.kinds]

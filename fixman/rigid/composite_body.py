@@ -83,6 +83,7 @@ def convective_matrix(
     ValueError
         For wrong shapes, values that are not finite, and quaternions that are not unit ones.
     """
+    model.require_arm(arm)
     given = model.gate(arm, q, qd, np.zeros(arm.nv))
     out = np.empty((given.q.shape[0], arm.nv, arm.nv))
     flag = bool(christoffel)

@@ -169,6 +169,7 @@ def n_d(arm: SerialChain) -> Array:
 
     In body axes it does not depend on the configuration.
     """
+    model.require_arm(arm)
     N = np.zeros((arm.n, 6, arm.nv))
     for i, (kind, at) in enumerate(zip(arm.kinds, arm.rate_offsets[:-1], strict=True)):
         for j in range(model.RATES[kind]):

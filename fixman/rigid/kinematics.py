@@ -580,6 +580,7 @@ def _marks(
     arm: SerialChain, body: int | Sequence[int], point: ArrayLike
 ) -> tuple[NDArray[np.int64], Array]:
     """Bodies (m,) and their points (m, 3)."""
+    model.require_arm(arm)
     several: Any = body if np.ndim(body) == 1 else [body]
     bodies = np.array([_body(arm, one) for one in several], dtype=np.int64)
     if not bodies.size:
