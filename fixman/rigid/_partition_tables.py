@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache, cached_property
 from typing import Any
 
@@ -35,15 +36,20 @@ class PartitionTables:
         self.rates = (arm.nv,)
         self.width = arm.nv + 6 * arm.n  # of accelerations and joint wrenches
         self.planar = _planar_table(arm)
-        self.uneven = _uneven(arm)
+        self.uneven = _uneven(arm, self.planar is not None)
+        if self.uneven and self.planar is not None:
+            # It loses digits as the square of the masses' ratio, the others as the ratio.
+            with suppress(SingularConstraintError):
+                self.blocks  # noqa: B018
+                self.planar = None
         self.gravity: tuple[Any, Array] = (), np.zeros(3)  # as given, and as an array
         # A kernel for one frame, with its table, if nothing is to be added to its torques.
         self.quick: Any = None
-        if arm._passive:
+        if arm._passive or self.uneven:
             return
         if self.planar is not None:
             self.quick, self.quick_table = _strict_planar(), self.planar
-        elif self.rows is not None and not self.uneven:
+        elif self.rows is not None:
             self.quick, self.quick_table = _strict_arm(), self.rows
 
     def run(self, given: Given, out: Array, joints: bool) -> int:
@@ -204,16 +210,17 @@ def _moments(arm: SerialChain) -> Array:
     return np.asarray(np.linalg.eigvalsh(arm.inertias), dtype=np.float64)
 
 
-def _uneven(arm: SerialChain) -> bool:
+def _uneven(arm: SerialChain, planar: bool) -> bool:
     """Whether accelerations can be small differences of much larger ones, at light bodies.
 
     Pivots do not show it: the heavy neighbour may come later.  Moments may differ by more, as
-    bodies of one shape have them when their masses differ.
+    bodies of one shape have them when their masses differ; in the plane they do no harm.
     """
     masses, moments = arm.masses, _moments(arm)
-    return bool(
-        masses.min() < 1e-7 * masses.max() or moments[:, 0].min() < 1e-9 * moments[:, 2].max()
-    )
+    if planar:
+        return bool(masses.min() < 1e-3 * masses.max())
+    small = moments[:, 0].min() < 1e-6 * moments[:, 2].max()
+    return bool(masses.min() < 1e-4 * masses.max() or small)
 
 
 def _refuse_singular(arm: SerialChain, moments: Array) -> None:

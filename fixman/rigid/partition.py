@@ -196,8 +196,8 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     return BlockTridiagonal(diagonal, lower, held)
 
 
-# What a correction may be of the answer: one that is added; that of an arm of uneven bodies.
-_SMALL, _DIGITS = 1e-3, 1e-7
+# What a correction may be of the answer, that of the last round, and how many rounds there are.
+_SMALL, _DIGITS, _ROUNDS = 1e-3, 1e-10, 4
 _THREE = (3,)
 
 
@@ -241,47 +241,53 @@ def _motion(given: Given, refine: int, joints: bool) -> Array:
     bad = known.run(given, out, joints)
     if bad >= 0:
         raise _failure(given, bad, joints)
-    doubtful = known.uneven and (known.planar is None or joints)
-    for small in (_SMALL,) * refine + (_DIGITS,) * doubtful:
-        answer = out[:, : arm.nv]
-        more, bad = _alone(given, without_bias(given, answer))
-        if bad >= 0:
-            raise _failure(given, bad, False)
-        _refuse_large(given, answer, more, small)
-        if small == _SMALL:
-            out += more
-            if not np.isfinite(out).all():
-                raise overflow("accelerations", 0, given.lead)
+    if refine or known.uneven:
+        _refine(given, out, joints)
     return out
 
 
-def _alone(given: Given, tau: Array) -> tuple[Array, int]:
-    """Return what torques do to a chain at rest, and where the kernel stopped."""
-    out = np.empty_like(tau)
-    rest = given._replace(qd=np.zeros_like(tau), last=tau, g=np.zeros(3), W=given.W[:0])
-    return out, tables(given.arm).run(rest, out, False)
+def _refine(given: Given, out: Array, joints: bool) -> None:
+    """Add to accelerations, and wrenches, those of what torques they leave unexplained.
 
-
-def _refuse_large(given: Given, answer: Array, more: Array, small: float) -> None:
-    """Raise where a correction says that the answer is no approximation.
-
-    It is compared with the answer and, because that is zero in equilibrium, with what the torques
-    and all the rest would do alone.
+    Corrections are compared with the answer and, because that is zero in equilibrium, with what the
+    torques and all the rest would do alone.  Where they are not small the answer is none.
     """
-    size = np.abs(answer).max(axis=1)
-    off = np.abs(more)
-    if (off.max(axis=1) <= small * size).all():
-        return
-    arm, free = given.arm, np.zeros_like(more)
-    tables(arm).run(given._replace(last=np.zeros_like(more)), free, False)
-    alone = np.abs([_alone(given, given.last)[0], free]).max(axis=(0, 2))
-    large = off.max(axis=1) > small * np.maximum(size, alone)
-    if large.any():
-        frame = int(np.argmax(large))
-        rate = int(off[frame].argmax())
-        body = int(np.searchsorted(arm.rate_offsets, rate, side="right")) - 1
-        where = _arrays.frame_index(frame, given.lead)
-        raise unsuited(body, "its acceleration is lost to rounding", where)
+    arm = given.arm
+    answer = out[:, : arm.nv]
+    size: Array | None = None
+    for _ in range(_ROUNDS):
+        more, bad = _alone(given, without_bias(given, answer), joints)
+        if bad >= 0:
+            raise _failure(given, bad, False)
+        off = np.abs(more[:, : arm.nv])
+        largest = off.max(axis=1)
+        if size is None:
+            size = np.abs(answer).max(axis=1)
+            if (largest > _SMALL * size).any():
+                free = np.zeros_like(out)
+                tables(arm).run(given._replace(last=np.zeros_like(answer)), free, joints)
+                parts = _alone(given, given.last, joints)[0], free
+                alone = [np.abs(part[:, : arm.nv]).max(axis=1) for part in parts]
+                size = np.maximum(size, np.maximum(*alone))
+        if not (largest <= _SMALL * size).all():
+            break
+        out += more
+        if not np.isfinite(out).all():
+            raise overflow("accelerations", 0, given.lead)
+        if (largest <= _DIGITS * size).all():
+            return
+    frame = int(np.argmax(largest > _DIGITS * size))
+    rate = int(off[frame].argmax())
+    body = int(np.searchsorted(arm.rate_offsets, rate, side="right")) - 1
+    where = _arrays.frame_index(frame, given.lead)
+    raise unsuited(body, "its acceleration is lost to rounding", where)
+
+
+def _alone(given: Given, tau: Array, joints: bool) -> tuple[Array, int]:
+    """Return what torques do to a chain at rest, and where the kernel stopped."""
+    out = np.empty((len(tau), tables(given.arm).width if joints else given.arm.nv))
+    rest = given._replace(qd=np.zeros_like(tau), last=tau, g=np.zeros(3), W=given.W[:0])
+    return out, tables(given.arm).run(rest, out, joints)
 
 
 def _failure(given: Given, bad: int, joints: bool) -> ValueError:
