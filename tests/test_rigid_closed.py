@@ -612,9 +612,9 @@ def test_what_does_not_close_is_refused():
 @pytest.mark.parametrize("size", [1e100, 1e160, 1e250])
 def test_nothing_returns_nan(size):
     linkage, (q, qd, tau), _ = random_loop(5)
-    for motion in ((qd * size, tau), (qd, tau * size), (0 * qd, 0 * tau + size)):
+    for state in ((qd * size, tau), (qd, tau * size), (0 * qd, 0 * tau + size)):
         try:
-            found = closed.forward_dynamics(linkage, q, *motion)
+            found = closed.forward_dynamics(linkage, q, *state)
         except ValueError:
             continue
         assert np.isfinite(found.qdd).all()

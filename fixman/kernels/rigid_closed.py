@@ -16,8 +16,9 @@ It tells how freely the body moves, so that a small Λ⁻¹ is not taken for one
 Tables (see `fixman.rigid._closure_tables`).  ``table``: those of the chains, as in
 `articulated_body`; END numbers for each end (axes, point, and a length that compares forces with
 moments); the size of the linkage, or less than what its coordinates say; ROW numbers for each row
-(direction in the axes of a); the axes of the base in three registers; the bits of ``plan``, HEAD integers and
-then records, and where it begins.  Columns of a chain are numbers of rows, or ``held`` + an end.
+(direction in the axes of a); the axes of the base in three registers; the bits of ``plan``, HEAD
+integers and then records, and where it begins.  Columns of a chain are numbers of rows, or
+``held`` + an end.
 """
 
 from __future__ import annotations
@@ -532,6 +533,7 @@ def states(table, q, qd, tau, loads, limit, certain, speed, task, qdd, wrenches)
 def only_states() -> Any:
     """Return `states` for the arrays that it takes: it refuses others with a TypeError."""
     numbers = *(types.float64,) * 3, types.int64
-    states.compile((*(FLOATS,) * 5, *numbers, FLOATS, types.Array(types.float64, 2, "C")))
-    states.disable_compile()
-    return states
+    only = jit(states.py_func)
+    only.compile((*(FLOATS,) * 5, *numbers, FLOATS, types.Array(types.float64, 2, "C")))
+    only.disable_compile()
+    return only

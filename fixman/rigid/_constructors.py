@@ -260,7 +260,7 @@ class Constructors:
 
 
 def _size(n: int) -> int:
-    """Number of bodies, of which this machine can hold as many."""
+    """Return a number of bodies that this machine can hold."""
     n = _arrays.positive_int(n, "n")
     _arrays.require_memory(BYTES * n, f"a chain of {n} bodies")
     return n

@@ -272,30 +272,29 @@ class Linkage:
 
     def _rates_of(self, joints: ArrayLike) -> NDArray[np.bool_]:
         """Which rates are those of joints, given by number or as a mask (n,)."""
-        given = np.asarray(joints)
-        if given.dtype != bool or given.shape != (self.n,):
-            if given.size == 0:
-                given = given.astype(int)
-            if given.dtype.kind not in "iu" or given.ndim > 1:
-                raise TypeError(f"fixed must be numbers of joints or a mask (n,), got {joints!r:.80}")
-            wrong = given.reshape(-1)[(given.reshape(-1) < 0) | (given.reshape(-1) >= self.n)]
-            if wrong.size:
-                raise ValueError(f"fixed names joint {wrong[0]} of {self.n}, counted from 0")
-            given = np.isin(np.arange(self.n), given)
+        given = np.atleast_1d(joints) if np.size(joints) else np.empty(0, dtype=int)
+        if given.dtype == bool and given.shape == (self.n,):
+            given = np.flatnonzero(given)
+        if given.dtype.kind not in "iu" or given.ndim > 1:
+            raise TypeError(f"fixed must be numbers of joints or a mask (n,), got {joints!r:.80}")
+        wrong = given[(given < 0) | (given >= self.n)]
+        if wrong.size:
+            raise ValueError(f"fixed names joint {wrong[0]} of {self.n}, counted from 0")
         rates = np.concatenate([np.diff(arm.rate_offsets) for arm in self.chains])
-        return np.repeat(given, rates)
+        return np.repeat(np.isin(np.arange(self.n), given), rates)
 
     def _locked(self, rates: NDArray[np.bool_]) -> Linkage:
         """Return the linkage with armature that nothing moves on these rates."""
         if not rates.any():
             return self
-        chains = []
-        for arm, fixed in zip(self.chains, self.split(rates, "nv"), strict=True):
-            about = arm.masses.sum() * (self._reach + self._extents.max()) ** 2 + np.trace(arm.inertias.sum(axis=0))
-            own = np.where(model.turning(arm), about, arm.masses.sum())
-            added = arm.armature + np.where(fixed, IMMOVABLE * own, 0.0)
-            chains.append(replace(arm, armature=added))
-        return replace(self, chains=tuple(chains))
+        mass = sum(arm.masses.sum() for arm in self.chains)
+        square = (self._reach + self._extents.max()) ** 2
+        about = mass * square + sum(np.trace(arm.inertias.sum(axis=0)) for arm in self.chains)
+        added = np.where(rates, IMMOVABLE * np.where(self._turning, about, mass), 0.0)
+        chains = zip(self.chains, self.split(added, "nv"), strict=True)
+        return replace(
+            self, chains=tuple(replace(arm, armature=arm.armature + more) for arm, more in chains)
+        )
 
     @cached_property
     def _offsets(self) -> dict[str, list[int]]:

@@ -12,7 +12,7 @@ from fixman._arrays import Array, overflow
 from fixman.errors import Frame, SingularConstraintError
 from fixman.kernels import rigid_partition, rigid_partition_arm, rigid_partition_planar
 from fixman.kernels.links import ARMATURE
-from fixman.rigid.model import Given, SerialChain
+from fixman.rigid.model import SMALL, Given, SerialChain, workspace
 from fixman.rigid.spatial import skew
 
 
@@ -47,23 +47,28 @@ class PartitionTables:
         self.quick: Any = None
         if arm._passive or self.uneven:
             return
-        if self.planar is not None:
-            self.quick, self.quick_table = _strict_planar(), self.planar
-        elif self.rows is not None:
-            self.quick, self.quick_table = _strict_arm(), self.rows
+        kernel, self.quick_table, self.units = self._kernel(False)
+        self.roomy = 8 * self.units >= SMALL
+        if kernel is not rigid_partition:
+            self.quick = _strict(kernel, self.roomy)
 
     def run(self, given: Given, out: Array, joints: bool) -> int:
         """Call the kernel that suits the arm; frame · (n + 1) + body where it stopped, or -1."""
-        kernel: Any
-        if self.planar is not None and not joints:
-            kernel, table = rigid_partition_planar, self.planar
-        elif self.rows is not None:
-            kernel, table = rigid_partition_arm, self.rows
-        else:
-            kernel, table = rigid_partition, self.blocks
+        kernel, table, units = self._kernel(joints)
         states = (a.reshape(-1) for a in (given.q, given.qd, given.last))
         W = given.W.reshape(-1) if given.W.size else None
-        return int(kernel.motion_frames(table, *states, given.g, W, out.reshape(-1), joints))
+        room = workspace(units) if 8 * units >= SMALL else None
+        out = out.reshape(-1)
+        return int(kernel.motion_frames(table, *states, given.g, W, out, joints, room))
+
+    def _kernel(self, joints: bool) -> tuple[Any, Array, int]:
+        """Return the kernel that suits the arm, its table, and how many numbers it works with."""
+        n = self._arm.n
+        if self.planar is not None and not joints:
+            return rigid_partition_planar, self.planar, rigid_partition_planar.room_of(n)
+        if self.rows is not None:
+            return rigid_partition_arm, self.rows, rigid_partition_arm.ROOM * n
+        return rigid_partition, self.blocks, rigid_partition.WORK * n
 
     @cached_property
     def log_masses(self) -> float:
@@ -146,13 +151,8 @@ def _rows(arm: SerialChain) -> Array:
 
 
 @cache
-def _strict_planar() -> Any:
-    return rigid_partition.strict(rigid_partition_planar.motion_frames)
-
-
-@cache
-def _strict_arm() -> Any:
-    return rigid_partition.strict(rigid_partition_arm.motion_frames)
+def _strict(kernel: Any, roomy: bool) -> Any:
+    return rigid_partition.strict(kernel.motion_frames, roomy)
 
 
 @np.errstate(all="ignore")

@@ -19,7 +19,6 @@ takes half the operations; and the velocity terms have their reference points on
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -35,17 +34,13 @@ from fixman.kernels.lanes import LANES
 from fixman.kernels.links import ARMATURE
 from fixman.rigid import model
 from fixman.rigid.joints import driven
-from fixman.rigid.model import FREE, PRISMATIC, RATES, SerialChain
+from fixman.rigid.model import FREE, PRISMATIC, RATES, SMALL, SerialChain, workspace
 
 __all__ = ["forward_dynamics", "pivots"]
 
 _FLOAT64 = np.dtype(np.float64)
-# Bytes of work arrays.  New memory costs more at the first touch than what is done with it, so that
-# threads keep what is larger than SMALL for their next call, but not more than LARGEST.
-SMALL, LARGEST = 2**17, 2**26
 # Of eight states: what is beyond caches adds the time of one state alone for every so many.
 DEAR = 15 * 2**20
-_kept = threading.local()
 
 
 def forward_dynamics(
@@ -114,14 +109,14 @@ def forward_dynamics(
                 if flat or (q.ndim == 2 and len(q) == len(qd) == len(tau) == 1):
                     one = (q, qd, tau) if flat else (q[0], qd[0], tau[0])
                     qdd = empty(plan.shape)
-                    room = _room(plan.units) if plan.roomy else None
+                    room = workspace(plan.units) if plan.roomy else None
                     if plan.state(plan.table, *one, loads, qdd, room) == DONE:
                         return qdd if flat else qdd[None]
                 elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1] == plan.nq:
                     qdd, frames = empty(qd.shape), qd.size // plan.nv
                     given = q.ravel(), qd.ravel(), tau.ravel(), loads, 0, frames, qdd.ravel()
                     if frames > plan.few:
-                        room = _room(plan.units8)
+                        room = workspace(plan.units8)
                         if plan.states(plan.table, *given, room)[1] == DONE:
                             return qdd
         except (AttributeError, KeyError, TypeError):
@@ -203,7 +198,7 @@ def _states(
     plan.states = kernel.only_states()
 
     def run(first: int, last: int) -> tuple[int, int]:
-        room = _room(plan.units8)
+        room = workspace(plan.units8)
         return plan.states(plan.table, *given, first, last, out, room)  # type: ignore[no-any-return]
 
     # Pieces of whole registers; the last one of all reaches back over states done already.
@@ -229,7 +224,7 @@ def _one_by_one(
 ) -> tuple[int, int]:
     """Compute each of these states alone; the first that fails, and why."""
     plan.state = kernel.only_state(plan.roomy)
-    room = _room(plan.units) if plan.roomy else None
+    room = workspace(plan.units) if plan.roomy else None
     q, qd, tau, loads = given
     nq, nv, size = plan.nq, plan.nv, 6 * plan.n
     for k in frames:
@@ -243,16 +238,6 @@ def _one_by_one(
         if code != DONE:
             return k, int(code)
     return 0, DONE
-
-
-def _room(size: int) -> Array:
-    """Memory for a kernel until it returns."""
-    if not SMALL <= 8 * size <= LARGEST:
-        return empty(size)
-    kept: Array | None = getattr(_kept, "room", None)
-    if kept is None or kept.size < size:
-        kept = _kept.room = empty(size)
-    return kept
 
 
 def _failure(code: int, frame: int, lead: Lead) -> ValueError:

@@ -19,6 +19,7 @@ with Δ = `kinematics.difference` (rest, q), every algorithm of this package.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -38,6 +39,10 @@ from fixman.rigid._constructors import JOINTS as JOINTS
 from fixman.rigid._constructors import Constructors, named
 from fixman.rigid._constructors import Joint as Joint
 
+# Bytes of work arrays.  New memory costs more at the first touch than what is done with it, so that
+# threads keep what is larger than SMALL for their next call, but not more than LARGEST.
+SMALL, LARGEST = 2**17, 2**26
+_kept = threading.local()
 REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
 POSITIONS = np.array([1, 1, 4, 7])  # coordinates of each kind of joint
 RATES = np.array([1, 1, 3, 6])
@@ -353,6 +358,16 @@ def _locked(array: Index) -> Index:
 
 
 # --- the gate of every algorithm ----------------------------------------------------------------
+
+
+def workspace(size: int) -> Array:
+    """Memory of so many numbers for a kernel until it returns."""
+    if not SMALL <= 8 * size <= LARGEST:
+        return np.empty(size)
+    kept: Array | None = getattr(_kept, "room", None)
+    if kept is None or kept.size < size:
+        kept = _kept.room = np.empty(size)
+    return kept
 
 
 def require_arm(arm: SerialChain) -> None:

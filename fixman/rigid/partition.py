@@ -48,7 +48,7 @@ from fixman.kernels import rigid_partition
 from fixman.rigid import model
 from fixman.rigid._partition_tables import PartitionTables, tables, unsuited
 from fixman.rigid.joints import driven
-from fixman.rigid.model import Given, SerialChain
+from fixman.rigid.model import Given, SerialChain, workspace
 from fixman.rigid.newton_euler import without_bias
 from fixman.structured import BlockTridiagonal
 
@@ -220,15 +220,16 @@ def _quick(arm: SerialChain, q: Any, qd: Any, tau: Any, gravity: Any) -> Array |
         if not (q.shape == qd.shape == tau.shape and g.shape == _THREE):
             return None
         out = np.empty(q.shape)
+        room = workspace(known.units) if known.roomy else None
         if q.shape == known.rates:
-            bad = known.quick(known.quick_table, q, qd, tau, g, None, out, False)
+            bad = known.quick(known.quick_table, q, qd, tau, g, None, out, False, room)
         else:
             if q.shape[-1:] != known.rates:
                 return None
             if len(q) > 1 and not (q.flags.carray and qd.flags.carray and tau.flags.carray):
                 return None  # the kernel would refuse them, but that takes long
             flat = q.ravel(), qd.ravel(), tau.ravel(), g, None, out.ravel()
-            bad = known.quick(known.quick_table, *flat, False)
+            bad = known.quick(known.quick_table, *flat, False, room)
     except (AttributeError, TypeError, ValueError):  # other arrays, or none
         return None
     return None if bad >= 0 else out
@@ -254,21 +255,19 @@ def _refine(given: Given, out: Array, joints: bool) -> None:
     """
     arm = given.arm
     answer = out[:, : arm.nv]
-    size: Array | None = None
-    for _ in range(_ROUNDS):
+    size = np.abs(answer).max(axis=1)
+    for number in range(_ROUNDS):
         more, bad = _alone(given, without_bias(given, answer), joints)
         if bad >= 0:
             raise _failure(given, bad, False)
         off = np.abs(more[:, : arm.nv])
         largest = off.max(axis=1)
-        if size is None:
-            size = np.abs(answer).max(axis=1)
-            if (largest > _SMALL * size).any():
-                free = np.zeros_like(out)
-                tables(arm).run(given._replace(last=np.zeros_like(answer)), free, joints)
-                parts = _alone(given, given.last, joints)[0], free
-                alone = [np.abs(part[:, : arm.nv]).max(axis=1) for part in parts]
-                size = np.maximum(size, np.maximum(*alone))
+        if number == 0 and (largest > _SMALL * size).any():
+            free = np.zeros_like(out)
+            tables(arm).run(given._replace(last=np.zeros_like(answer)), free, joints)
+            parts = _alone(given, given.last, joints)[0], free
+            alone = [np.abs(part[:, : arm.nv]).max(axis=1) for part in parts]
+            size = np.maximum(size, np.maximum(*alone))
         if not (largest <= _SMALL * size).all():
             break
         out += more

@@ -244,7 +244,7 @@ def langevin(
             qd = keep * qd + fresh * thermal_rates(arm, q, kT, rng)
         try:
             states = motion.follow(q, qd, dt, everyone)
-        except _Unresolved as error:
+        except _UnresolvedError as error:
             raise FrameError(
                 f"the motion is too fast in step {step}",
                 f": dt={dt} is too long for it",
@@ -257,7 +257,7 @@ def langevin(
     return found
 
 
-class _Unresolved(Exception):
+class _UnresolvedError(Exception):
     """A replica whose motion is too fast for the smallest parts of a step."""
 
 
@@ -298,7 +298,7 @@ class _Motion:
         return tau + _arrays.spread(asked, self.lead, (nv,)).reshape(-1, nv)[which]
 
     def slopes(self, q: Array, qd: Array, which: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Derivatives of coordinates and rates."""
+        """Return the derivatives of coordinates and rates."""
         q = _normalized(self.arm, q)
         a = articulated_body.forward_dynamics(
             self.arm, q, qd, self.forces(q, which), gravity=self.gravity
@@ -320,7 +320,7 @@ class _Motion:
         if not good.all():
             bad = ~good
             if depth == DEEPEST:
-                raise _Unresolved(int(which[bad][0]))
+                raise _UnresolvedError(int(which[bad][0]))
             half = q[bad], qd[bad]
             for _ in range(2):
                 half = self.follow(*half, dt / 2, which[bad], depth + 1)
@@ -382,7 +382,7 @@ def _normalized(arm: SerialChain, q: Array) -> Array:
 
 
 def _changes(arm: SerialChain, q: Array, qd: Array) -> Array:
-    """Derivatives of coordinates at rates."""
+    """Return the derivatives of coordinates at rates."""
     if arm.nq == arm.nv:
         return qd
     at, turns = _quaternions(arm)
