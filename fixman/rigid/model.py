@@ -361,12 +361,14 @@ def _locked(array: Index) -> Index:
 
 
 def workspace(size: int) -> Array:
-    """Memory of so many numbers for a kernel until it returns."""
+    """Memory of so many numbers for a kernel until it returns, from where a cache line begins."""
     if not SMALL <= 8 * size <= LARGEST:
         return np.empty(size)
     kept: Array | None = getattr(_kept, "room", None)
     if kept is None or kept.size < size:
-        kept = _kept.room = np.empty(size)
+        room = np.empty(size + 7)
+        first = -room.ctypes.data // 8 % 8
+        kept = _kept.room = room[first : first + size]
     return kept
 
 

@@ -93,7 +93,12 @@ def joint_wrenches(
         rotors among them: force, then moment about the origin of body i's frame, in that frame.
     """
     given = gate(arm, q, qd, qdd, gravity, wrenches, name="qdd")
-    return given.batch(_recursion(given, given.last, "joint forces", given.q.shape[0])[1])
+    return given.batch(wrenches_of(given))
+
+
+def wrenches_of(given: Given) -> Array:
+    """Return joint wrenches (frames · n, 6), of accelerations ``given.last``."""
+    return _recursion(given, given.last, "joint forces", given.q.shape[0])[1]
 
 
 def without_bias(given: Given, qdd: Array | None = None) -> Array:

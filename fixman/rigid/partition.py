@@ -27,7 +27,9 @@ m ℓ² / I for a body of lever arms ℓ.  The relative error of θ̈ is eps ove
 (measured: within a factor of 5); a body at which it is less than 1e-7 is refused.
 
 A light body between heavy ones can accelerate by a small difference of large terms, which no pivot
-shows.  Where masses differ by 1e7 or moments of inertia by 1e9, inverse dynamics checks the answer.
+shows.  Digits are lost as masses differ, and where axes are parallel as the square of that.  Where
+masses differ by 1e4 or moments of inertia by 1e6, or masses by 1e3 in the plane, the answer is
+corrected by what inverse dynamics finds missing, until that is 1e-10 of it, or refused.
 
 Three kernels share the work: one for joints of any kind, with rotors or without, the same unrolled
 for arms of revolute and prismatic joints, and one for revolute arms with parallel axes.  The last
@@ -49,7 +51,7 @@ from fixman.rigid import model
 from fixman.rigid._partition_tables import PartitionTables, tables, unsuited
 from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain, workspace
-from fixman.rigid.newton_euler import without_bias
+from fixman.rigid.newton_euler import without_bias, wrenches_of
 from fixman.structured import BlockTridiagonal
 
 __all__ = ["forward_dynamics", "hard_block", "joint_wrenches", "logdet_hard", "logdet_mass"]
@@ -83,8 +85,8 @@ def forward_dynamics(
         frame.
     refine : 0 or 1
         1 adds the answer to what torques the first answer leaves unexplained,
-        τ − `newton_euler.inverse_dynamics` (θ̈): full precision where masses or axes make it
-        hard, at several times the cost.  Where masses differ by 1e7 the residual is looked at
+        τ − `newton_euler.inverse_dynamics` (θ̈): full precision where axes make it hard, at several
+        times the cost.  Where masses differ by 1e4, or by 1e3 with parallel axes, that is done
         anyway.
 
     Returns
@@ -123,7 +125,8 @@ def joint_wrenches(
 ) -> Array:
     """Wrenches that the joints transmit: the multipliers λ, and τ in the soft directions.
 
-    Arguments, cost and errors as in `forward_dynamics`.
+    Arguments, cost and errors as in `forward_dynamics`.  Where that corrects its answer, they are
+    those of inverse dynamics.
 
     Returns
     -------
@@ -132,6 +135,9 @@ def joint_wrenches(
         about the origin of body i's frame, in that frame.
     """
     given = driven(arm, q, qd, tau, gravity, wrenches)
+    if tables(arm).uneven:
+        given = given._replace(last=_motion(given, 0, False))
+        return given.batch(wrenches_of(given))
     return given.batch(_motion(given, 0, True)[:, arm.nv :].reshape(-1, arm.n, 6))
 
 
@@ -242,36 +248,34 @@ def _motion(given: Given, refine: int, joints: bool) -> Array:
     bad = known.run(given, out, joints)
     if bad >= 0:
         raise _failure(given, bad, joints)
-    if refine or known.uneven:
-        _refine(given, out, joints)
+    if refine or (known.uneven and not joints):
+        _refine(given, out)
     return out
 
 
-def _refine(given: Given, out: Array, joints: bool) -> None:
-    """Add to accelerations, and wrenches, those of what torques they leave unexplained.
+def _refine(given: Given, answer: Array) -> None:
+    """Add to accelerations those of what torques they leave unexplained.
 
     Corrections are compared with the answer and, because that is zero in equilibrium, with what the
     torques and all the rest would do alone.  Where they are not small the answer is none.
     """
     arm = given.arm
-    answer = out[:, : arm.nv]
     size = np.abs(answer).max(axis=1)
     for number in range(_ROUNDS):
-        more, bad = _alone(given, without_bias(given, answer), joints)
+        more, bad = _alone(given, without_bias(given, answer))
         if bad >= 0:
             raise _failure(given, bad, False)
-        off = np.abs(more[:, : arm.nv])
+        off = np.abs(more)
         largest = off.max(axis=1)
         if number == 0 and (largest > _SMALL * size).any():
-            free = np.zeros_like(out)
-            tables(arm).run(given._replace(last=np.zeros_like(answer)), free, joints)
-            parts = _alone(given, given.last, joints)[0], free
-            alone = [np.abs(part[:, : arm.nv]).max(axis=1) for part in parts]
-            size = np.maximum(size, np.maximum(*alone))
+            free = np.zeros_like(answer)
+            tables(arm).run(given._replace(last=np.zeros_like(answer)), free, False)
+            alone = np.abs([_alone(given, given.last)[0], free]).max(axis=(0, 2))
+            size = np.maximum(size, alone)
         if not (largest <= _SMALL * size).all():
             break
-        out += more
-        if not np.isfinite(out).all():
+        answer += more
+        if not np.isfinite(answer).all():
             raise overflow("accelerations", 0, given.lead)
         if (largest <= _DIGITS * size).all():
             return
@@ -282,11 +286,11 @@ def _refine(given: Given, out: Array, joints: bool) -> None:
     raise unsuited(body, "its acceleration is lost to rounding", where)
 
 
-def _alone(given: Given, tau: Array, joints: bool) -> tuple[Array, int]:
+def _alone(given: Given, tau: Array) -> tuple[Array, int]:
     """Return what torques do to a chain at rest, and where the kernel stopped."""
-    out = np.empty((len(tau), tables(given.arm).width if joints else given.arm.nv))
+    out = np.empty_like(tau)
     rest = given._replace(qd=np.zeros_like(tau), last=tau, g=np.zeros(3), W=given.W[:0])
-    return out, tables(given.arm).run(rest, out, joints)
+    return out, tables(given.arm).run(rest, out, False)
 
 
 def _failure(given: Given, bad: int, joints: bool) -> ValueError:
