@@ -23,7 +23,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.integrate import DOP853
 
 from fixman import _arrays
 from fixman._arrays import Array, Lead
@@ -198,8 +197,8 @@ def langevin(
     TypeError
         If ``torque`` cannot be called.
     FrameError
-        If a thousandth of dt is too long for the motion.  It is a `ValueError` too, and names step
-        and replica.
+        If a thousandth of dt is too long for the motion, or ``torque`` is not continuous.  It is a
+        `ValueError` too, and names step and replica.
     SingularConstraintError
         As `thermal_rates`.
 
@@ -247,7 +246,8 @@ def langevin(
         except _UnresolvedError as error:
             raise FrameError(
                 f"the motion is too fast in step {step}",
-                f": dt={dt} is too long for it",
+                f": dt={dt} is too long for it"
+                + (", or torque(q) jumps" if torque is not None else ""),
                 frame=_arrays.frame_index(error.args[0], lead),
                 step=step,
             ) from None
@@ -313,9 +313,9 @@ class _Motion:
             q1, qd1, good = self.step(q, qd, dt, which)
         except _OwnError as error:
             raise error.args[0] from None
-        except SingularConstraintError as error:
-            raise error.moved(_arrays.frame_index(int(which[_place(error)]), self.lead)) from None
-        except FrameError:  # all was finite before
+        except FrameError as error:  # of numbers far out, for all was well before
+            if depth == DEEPEST and isinstance(error, SingularConstraintError):
+                raise
             q1, qd1, good = q.copy(), qd.copy(), np.zeros(len(q), dtype=bool)
         if not good.all():
             bad = ~good
@@ -332,6 +332,8 @@ class _Motion:
         self, q: Array, qd: Array, dt: float, which: NDArray[np.int64]
     ) -> tuple[Array, Array, NDArray[np.bool_]]:
         """Make one step of `DOP853`; where its estimate of the error is small enough."""
+        from scipy.integrate import DOP853  # importing it takes as long as all of `rigid`
+
         arm, stages = self.arm, len(DOP853.B)
         slopes = np.empty((stages + 1, q.size + qd.size))
 
@@ -356,12 +358,6 @@ class _Motion:
         fifth, third = parts[0] + parts[2], parts[1] + parts[3]
         error = fifth**2 / (fifth + 0.01 * third + TINY)
         return q1, qd1, error <= EXACT**2 * (before + after + self.kT)
-
-
-def _place(error: FrameError) -> int:
-    """Which of the replicas in hand an error is about."""
-    frame = error.frame
-    return 0 if frame is None else int(frame[0] if isinstance(frame, tuple) else frame)
 
 
 def _quaternions(arm: SerialChain) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
