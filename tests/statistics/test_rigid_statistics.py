@@ -100,7 +100,7 @@ def test_spherical_joints_against_weighted_samples():
         wanted = w @ values
         exact[name] = wanted, np.sqrt(w**2 @ (values - wanted) ** 2)
     for name, (wanted, error) in exact.items():
-        mean, sigma = averages(arm, free[:REPLICAS], moments, 0.05, name, 600, gravity=GRAVITY)
+        mean, sigma = averages(arm, free[:REPLICAS], moments, 0.2, name, 150, gravity=GRAVITY)
         off = np.append(mean[:-1] - wanted, mean[-1] - 3.0)
         sigma = np.hypot(sigma, np.append(error, 0.0))
         assert np.abs(off / sigma).max() < 4, name
@@ -131,7 +131,7 @@ def test_springs_and_rotors_against_quadrature():
         ("rigid", exact(arm)),
         ("stiff", boltzmann @ seen(grid) / boltzmann.sum()),
     ):
-        mean, sigma = averages(arm, q, seen, 0.05, name, 1000, gravity=GRAVITY)
+        mean, sigma = averages(arm, q, seen, 0.2, name, 250, gravity=GRAVITY)
         assert np.abs((mean - np.append(wanted, 1.0)) / sigma).max() < 4, name
         if name == "rigid":  # it would see the second rotor missing
             assert np.abs((exact(rotors_left_out) - wanted) / sigma[:-1]).max() > 8
