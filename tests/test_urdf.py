@@ -5,6 +5,7 @@ import re
 import warnings
 import xml.etree.ElementTree as ET
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -358,6 +359,20 @@ def test_mistakes_of_spelling(read, old, new, known):
         read(text, "left")
 
 
+def test_the_page_has_the_tables(read):
+    page = (Path(__file__).parents[1] / "docs" / "robots.md").read_text()
+    for tag in _urdf_elements.READ:
+        (row,) = re.findall(rf"^\| `{tag}` \|(.*)\|(.*)\|(.*)\|$", page, re.MULTILINE)
+        cells = [set(re.findall(r"`(\w+)`", cell)) for cell in row]
+        noted = _urdf_elements.NOTED.get(tag, {})
+        tables = (
+            _urdf_elements.READ[tag].keys() - noted.keys(),
+            noted,
+            _urdf_elements.PASSED.get(tag, ()),
+        )
+        assert cells == [{name.strip("@") for name in table} for table in tables], tag
+
+
 def test_notes_say_how_the_file_is_taken(read):
     text = EVERY.replace(link("base"), link("base", 3.0))
     head = '<joint name="shoulder" type="revolute">'
@@ -434,6 +449,8 @@ def test_a_free_base(read):
         ValueError, match=r"joint 'f' is floating: .* free_base=True has put before"
     ):
         read(floating, "left", free_base=True)
+    with pytest.raises(ValueError, match="link 'base', .* floats without mass: give it an"):
+        read(robot(*ARM), free_base=True)
     with pytest.raises(ValueError, match="no joint moves; free_base=True makes it one floating"):
         read(robot(link("a", 2.0)))
 

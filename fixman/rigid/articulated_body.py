@@ -68,9 +68,10 @@ def forward_dynamics(
     qd, tau : (..., nv)
         Rates, and generalized forces conjugate to them.
     gravity : (3,)
-        Acceleration of free fall in the base frame.
+        Acceleration of free fall in the axes of the base; none unless given.
     wrenches : (..., n, 6), optional
-        Force, then moment about the origin of the body's frame, on each body in that frame.
+        External force, then moment about the origin of the body's frame, on each body in the axes
+        of that frame; those of `kinematics` are in the axes of the base.
     workers : int
         Threads over a batch of states.  The results are the same for any number.
 
@@ -118,7 +119,9 @@ def forward_dynamics(
                     room = _room(plan.units) if plan.roomy else None
                     if plan.state(plan.table, *one, loads, qdd, room) == DONE:
                         return qdd if flat else qdd[None]
-                elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1:] == (plan.nq,):
+                elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1:] == (
+                    plan.nq,
+                ):
                     qdd, frames = empty(qd.shape), qd.size // plan.nv
                     given = q.ravel(), qd.ravel(), push.ravel(), loads, 0, frames, qdd.ravel()
                     if frames > plan.few:

@@ -331,12 +331,16 @@ def _lumped(
     finite = np.isfinite(masses + centres.sum(1) + inertias.sum((1, 2)))
     if not finite.all():
         raise ValueError(f"the inertia of {_moved(moving[int(np.argmin(finite))])} overflows")
-    last = int(np.max(np.flatnonzero((masses > 0) | inertias.any((1, 2))), initial=-1))
+    there = (masses > 0) | inertias.any((1, 2))
+    last, instead = int(np.max(np.flatnonzero(there), initial=-1)), "takes it, for kinematics alone"
     if last < n - 1:
         empty = "has no mass, nor has what it carries: give one an <inertial>, make the joint fixed"
         if last >= 0:
             empty += f", or end the chain before it, tip={moving[last].child!r}"
-        notes.refuse(empty, "takes it, for kinematics alone", _moved(moving[last + 1]))
+        notes.refuse(empty, instead, _moved(moving[last + 1]))
+    elif moving[0].kind == "floating" and not there[0]:
+        empty = "floats without mass: give it an <inertial>, or leave the base fixed"
+        notes.refuse(empty, instead, _moved(moving[0]))
 
     def name(body: int) -> str:
         parts = [k for k in range(len(held)) if which[k] == body]
