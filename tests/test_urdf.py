@@ -518,7 +518,7 @@ def test_what_other_parsers_read(read):
 
 def test_forged_files_are_quick_to_refuse(read):
     names = " ".join(f'a{k}="1"' for k in range(20000))
-    with pytest.warns(UserWarning, match=r"has the attribute a0, .* and 19990 more$"):
+    with pytest.warns(UserWarning, match=r"has the attribute a0, .*; and 19990 more$"):
         read(robot(*ARM).replace("<robot", f"<robot {names}"))
     deep = 200000
     nested = robot(*ARM, "<gazebo>" * deep + "</gazebo>" * deep)

@@ -124,7 +124,7 @@ class Notes:
     def sentences(self, texts: Iterable[str]) -> tuple[str, ...]:
         def said(text: str, at: list[str]) -> str:
             many = text.replace("has ", "have ", 1) if len(at) > 1 else text
-            return f"{_arrays.listed(at, 5)} {many}".lstrip()
+            return f"{_arrays.listed(at, 3)} {many}".lstrip()
 
         return tuple(said(text, self.places[text]) for text in texts)
 

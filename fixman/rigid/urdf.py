@@ -143,8 +143,9 @@ def read(
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     if notes.warnings:
-        text = _arrays.listed(notes.sentences(notes.warnings), 10)
-        warnings.warn(f"{path}: {text}", stacklevel=2)
+        said = notes.sentences(notes.warnings)
+        more = f"; and {len(said) - 10} more" if len(said) > 10 else ""
+        warnings.warn(f"{path}: {'; '.join(said[:10])}{more}", stacklevel=2)
     return robot
 
 
