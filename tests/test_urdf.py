@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+import fixman
 from fixman.errors import SingularConstraintError
 from fixman.rigid import (
     SerialChain,
@@ -90,6 +91,9 @@ def test_a_robot_is_no_chain_and_a_text_is_no_path(read):
         TypeError, match=r"chains must be of SerialChain, got Robot: use its \.chain"
     ):
         Linkage((found,), Closure(0, None))
+    for thing in (found, found.chain):
+        with pytest.raises(TypeError, match=r"got (Robot|SerialChain): fixman\.rigid has its dyn"):
+            fixman.forward_dynamics(thing, np.zeros(3), np.zeros(3))
     for text in (robot(*ARM), "\n  " + robot(*ARM), "\ufeff<robot/>"):
         with pytest.raises(ValueError, match="path must be that of a file, got the text") as caught:
             SerialChain.from_urdf(text)
@@ -449,7 +453,7 @@ def test_a_free_base(read):
         ValueError, match=r"joint 'f' is floating: .* free_base=True has put before"
     ):
         read(floating, "left", free_base=True)
-    with pytest.raises(ValueError, match="link 'base', .* floats without mass: give it an"):
+    with pytest.raises(ValueError, match=r"link 'base', .* floats without mass: give it an"):
         read(robot(*ARM), free_base=True)
     with pytest.raises(ValueError, match="no joint moves; free_base=True makes it one floating"):
         read(robot(link("a", 2.0)))
