@@ -344,7 +344,8 @@ def test_ur5_with_the_parameters_of_corke():
 def test_refusals_of_from_dh():
     good = {
         "a": [0], "b": [0], "alpha": [0], "theta": [0],
-        "joints": ("revolute",), "masses": [1], "com": np.zeros((1, 3)), "inertias": np.ones((1, 3)),
+        "joints": ("revolute",), "masses": [1], "com": np.zeros((1, 3)),
+        "inertias": np.ones((1, 3)),
     }  # fmt: skip
     SerialChain.from_dh(**good)
     for changes, message in [
