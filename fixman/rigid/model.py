@@ -83,8 +83,8 @@ class SerialChain(Constructors):
     inertias : ndarray (n, 3, 3)
         About the mass centre, in the axes of the body's frame; symmetric, not negative, and no
         principal moment larger than the other two together, but for rounding: a hundredth of the
-        largest moment, as of a plate with three digits.  A principal moment that is negative by
-        less becomes zero.
+        largest moment, as of a plate with three digits, or 1e-12 m ℓ², ℓ from the joint to the mass
+        centre or the next joint.  A principal moment that is negative by less becomes zero.
     armature : number or (nv,), stored as ndarray (nv,)
         Inertia that a joint's rate moves besides the bodies: a motor's, times the square of its
         gear ratio.  0 if not given, as are the next two; none is negative.

@@ -186,20 +186,30 @@ def _outwards(links: Mapping[str, object], joints: Sequence[FileJoint]) -> list[
 
 def _path(links: Mapping[str, object], joints: list[FileJoint], tip: str | None) -> set[str]:
     """Return the links that the joints from the root to the tip move."""
-    above = {joint.child: joint for joint in joints}
-    if tip is not None and tip not in links:
-        moved = next((joint.child for joint in joints if joint.name == tip), None)
-        hint = f"it is a joint, which moves link {moved!r}" if moved else _ends(joints)
-        raise ValueError(f"no link is called {tip!r}: {hint}")
-    link = _only_end(joints) if tip is None else tip
-    path = set()
+    ends = _end_links(joints)
+    last = set(ends)
+    before = [j.child for j in joints if j.kind != "fixed" and j.child not in last]
+    also = f", as {listed(before)}" if before else ""
+    known = f"chains end at {listed(ends)}, or at a link before{also}"
+    if not ends:
+        raise ValueError("no joint moves; free_base=True makes it one floating body")
+    if tip is None and len(ends) > 1:
+        raise ValueError(
+            "the joints branch, and tip must name the last link: one path is read, and the joints "
+            f"off it are locked at zero, their links lumped; {known}"
+        )
+    link = ends[0] if tip is None else tip
+    if link not in links:
+        moved = next((joint.child for joint in joints if joint.name == link), None)
+        hint = f"it is a joint, which moves link {moved!r}" if moved else known
+        raise ValueError(f"no link is called {link!r}: {hint}")
+    above, path = {joint.child: joint for joint in joints}, set()
     while link in above:
-        joint = above[link]
-        if joint.kind != "fixed":
+        if above[link].kind != "fixed":
             path.add(link)
-        link = joint.parent
+        link = above[link].parent
     if not path:
-        raise ValueError(f"no joint on the way to link {tip!r} moves: {_ends(joints)}")
+        raise ValueError(f"no joint on the way to link {tip!r} moves: {known}")
     return path
 
 
@@ -213,28 +223,6 @@ def _end_links(joints: list[FileJoint]) -> list[str]:
         if moves or joint.child in beyond:
             beyond.add(joint.parent)
     return ends[::-1]
-
-
-def _ends(joints: list[FileJoint]) -> str:
-    ends = _end_links(joints)
-    if not ends:
-        return "no joint moves"
-    known = set(ends)
-    before = [j.child for j in joints if j.kind != "fixed" and j.child not in known]
-    also = f", as {listed(before)}" if before else ""
-    return f"chains end at {listed(ends)}, or at a link before{also}"
-
-
-def _only_end(joints: list[FileJoint]) -> str:
-    ends = _end_links(joints)
-    if len(ends) > 1:
-        raise ValueError(
-            "the joints branch, and tip must name the last link: one path is read, and the joints "
-            f"off it are locked at zero, their links lumped; {_ends(joints)}"
-        )
-    if not ends:
-        raise ValueError("no joint moves; free_base=True makes it one floating body")
-    return ends[0]
 
 
 # --- the chain -----------------------------------------------------------------------------------
