@@ -177,7 +177,7 @@ def _named(found: list[ET.Element], notes: Notes) -> dict[str, dict[str, Any]]:
     """Return the values of elements of one kind by their names, which must differ."""
     out: dict[str, dict[str, Any]] = {}
     for element in found:
-        name = _value(element.get("name"), "name", f"a <{element.tag}>", "text")
+        name = _attribute(element.get("name"), "name", f"a <{element.tag}>", "text")
         if name in out:
             raise ValueError(f"two {element.tag}s are called {name!r}")
         out[name] = _values(element, f"{element.tag} {name!r}", notes)
@@ -201,7 +201,7 @@ def _values(element: ET.Element, where: str, notes: Notes) -> dict[str, Any]:
             if rule[-1] != "?":
                 raise ValueError(f"{where} has no {key if name[0] == '@' else f'<{key}>'}")
         elif name[0] == "@":
-            out[key] = _value(found, key, where, rule)
+            out[key] = _attribute(found, key, where, rule)
         elif len(found) > 1:
             raise ValueError(f"{where} has {len(found)} of <{name}>, expected one at most")
         else:
@@ -238,7 +238,7 @@ def _nearest(tag: str, name: str) -> str:
     return known[near[0]] if near else ""
 
 
-def _value(text: str | None, name: str, where: str, rule: str) -> Any:
+def _attribute(text: str | None, name: str, where: str, rule: str) -> Any:
     """Return the text of an attribute, its number, or an array of its numbers."""
     if not text or not text.strip():
         raise ValueError(f"{where} has no {name}")
