@@ -54,7 +54,7 @@ def state(robot, model, rng):
     return np.array(q), np.array(own)
 
 
-def gaps(pin, robot, model, rng):
+def gaps(pin, robot, model, rng, *, harmless=np.inf):
     """Return the errors of our answers in a random state, by name."""
     chain, data, found = robot.chain, model.createData(), {}
     q, own = state(robot, model, rng)
@@ -68,14 +68,14 @@ def gaps(pin, robot, model, rng):
     M = M + np.triu(M, 1).T
     found["inertia matrix"] = error(composite_body.inertia_matrix(chain, q), M)
     size = np.sqrt(np.diag(M))
-    condition = np.linalg.cond(M / np.outer(size, size))  # of iCub's, with bodies of no size, 1e7
+    condition = np.linalg.cond(M / np.outer(size, size))
     expected = pin.aba(model, data, own, qd, tau - drag)
     moments = np.linalg.eigvalsh(chain.inertias)
     thin = (moments[:, 0] <= 1e-9 * moments[:, 2]).any()  # the partition refuses such by name
     for name, options in ALGORITHMS[: -2 if thin else None]:
         forward = import_module(f"fixman.rigid.{name}").forward_dynamics
         answer = forward(chain, q, qd, tau, gravity=GRAVITY, **options)
-        found[f"{name} {options}"] = error(answer, expected) / max(1.0, 1e-5 * condition)
+        found[f"{name} {options}"] = error(answer, expected) / max(1.0, condition / harmless)
 
     pin.framesForwardKinematics(model, data, own)
     R, x, _ = kinematics.frames(chain, q, qd)
@@ -162,5 +162,7 @@ def test_real_robots_agree(peer, path):
                 continue
             raise
         for seed in range(5):
-            for name, gap in gaps(pin, robot, model, np.random.default_rng(seed)).items():
+            # The mass matrix of iCub, which has bodies of no size, has condition 1e7.
+            found = gaps(pin, robot, model, np.random.default_rng(seed), harmless=1e5)
+            for name, gap in found.items():
                 assert gap <= 1e-10, (tip, seed, name)
