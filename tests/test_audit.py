@@ -14,7 +14,8 @@ from fixman.chain import Chain
 from fixman.io import measuring
 from fixman.io.averages import EnsembleMean, distinct, share_left, with_error
 from fixman.io.groups import ChainData, ChainGroup, Molecules
-from fixman.io.samples import ANGLE_EDGES, TORSION_EDGES, Meter, sum_outwards
+from fixman.io.hard_values import sum_outwards
+from fixman.io.samples import ANGLE_EDGES, TORSION_EDGES, Meter
 from fixman.io.samples import angles as bending
 from fixman.io.samples import torsions as turning
 
@@ -90,7 +91,7 @@ def test_hard_coordinates_get_their_pooled_means_and_soft_ones_stay(rng):
             deviations[kinds != "torsion"], spread[kinds != "torsion"], rtol=1e-10
         )
         assert (turning > 0) == ("torsion" in hard)
-        after = chain.internal(meter.set_hard(x, means))
+        after = chain.internal(meter.hard.set(x, means))
         assert np.max(np.abs(after[..., chain.hard] - means)) < 1e-12
         soft = np.setdiff1d(np.arange(len(chain.coordinates)), chain.hard)
         turn = np.angle(np.exp(1j * (after - before)))[..., soft]
@@ -441,7 +442,7 @@ def test_trees_and_rings_against_dense(rng, bonds, hard):
             continue  # the means of a floppy ring's angles do not fit together
         report = audit([one], hard, as_is=as_is)
         meter = Meter(one, hard)
-        x = one.x if as_is else meter.set_hard(one.x, means_of(meter, one.x)[0])
+        x = one.x if as_is else meter.hard.set(one.x, means_of(meter, one.x)[0])
         expected = [[dense_half_logdet(meter.chain, chain) for chain in frame] for frame in x]
         np.testing.assert_allclose(report.groups[0].half_logdet, expected, rtol=1e-9)
         if not as_is:
@@ -453,7 +454,7 @@ def test_bonds_of_a_tree_keep_their_directions(rng):
     one = molecules_at_random(rng, TREE)
     meter = Meter(one, ("length",))
     values = rng.uniform(1.0, 2.0, len(meter.chain.hard))
-    x = meter.set_hard(one.x, values)
+    x = meter.hard.set(one.x, values)
     parents, _ = one.tree
     outer = np.flatnonzero(parents >= 0)
     before, after = (y[..., outer, :] - y[..., parents[outer], :] for y in (one.x, x))
@@ -470,7 +471,7 @@ def test_rings_that_the_means_cannot_close_say_what_to_do(rng):
     stretched = np.array([1.0, 1.0, 2.5])
     words = r'in the rings in frame \(0, 0\): .*, hard="torsional", or hold fewer kinds$'
     with pytest.raises(fx.ConstraintSolveError, match=words):
-        Meter(one, ("length",)).set_hard(one.x, stretched)
+        Meter(one, ("length",)).hard.set(one.x, stretched)
 
 
 def test_a_linear_chain_described_by_its_bonds_is_the_same_chain(rng):
