@@ -8,7 +8,7 @@ along what hangs on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -51,10 +51,10 @@ class Pieces(NamedTuple):
         Of its beads.
     lengths : (pieces, bonds)
         Places of their lengths among the molecule's hard rows, −1 for soft ones.
-    ends : sparse (bonds, m − 1)
+    ends : sparse (m − 1, bonds)
         −1 and 1 at the ends of each bond, without the first bead, the last one first.
     factor : SparseFactor
-        Of ``ends.T @ ends``.
+        Of ``ends @ ends.T``.
     """
 
     beads: Index
@@ -79,7 +79,7 @@ class Pieces(NamedTuple):
         sizes = np.linalg.norm(steps, axis=-1)
         steps *= (np.where(self.lengths < 0, sizes, values[self.lengths]) / sizes)[..., None]
         by_bond = np.moveaxis(steps, -2, 0)
-        pull = self.ends.T @ by_bond.reshape(len(one), -1)
+        pull = self.ends @ by_bond.reshape(len(one), -1)
         near = np.zeros_like(old)
         inner = self.factor.solve(pull)[::-1].reshape(-1, *by_bond.shape[1:])
         near[..., 1:, :] = np.moveaxis(inner, 0, -2)
@@ -168,63 +168,63 @@ class HardValues:
             ) from error
 
 
+class _Kind(NamedTuple):
+    """Description that equal pieces share, in numbers of their own beads."""
+
+    parents: tuple[int, ...]
+    rows: tuple[Coordinate, ...]
+    hard: tuple[bool, ...]
+    bonds: tuple[tuple[int, ...], ...]
+    soft: tuple[bool, ...]  # of the bonds
+    masses: tuple[float, ...]
+
+
 def _pieces(molecules: Molecules, chain: Chain, hard: dict[Coordinate, int]) -> list[Pieces]:
     """Find the pieces that rows beyond the chart tie together, equal ones in one entry."""
     tree = _Tree(chain, all(row.kind == "length" for row in hard))
-    bonds = [Coordinate("length", (i, j)) for i, j in topology.bonds(*molecules.tree).tolist()]
     lengths = {frozenset(row.beads): k for row, k in hard.items() if row.kind == "length"}
-    first: dict[tuple[int, bool], list[Coordinate]] = {}
-    for rows, bonded in ((chain.extra, False), (bonds, True)):
-        for row in rows:
-            first.setdefault((row.beads[0], bonded), []).append(row)
-    found: dict[Any, list[Any]] = {}
+    beyond = _by_first_bead([row.beads for row in chain.extra], chain.extra)
+    bonds = topology.bonds(*molecules.tree).tolist()
+    bonded = _by_first_bead(bonds, bonds)
+    found: dict[_Kind, list[tuple[list[int], ...]]] = {}
     for beads in tree.apart([tree.between(row.beads) for row in chain.extra]):
-        place = {bead: k for k, bead in enumerate(beads)}
+        own = {bead: k for k, bead in enumerate(beads)}
         places = tree.rows(beads)
-        beyond, own = (
-            [
-                row
-                for bead in beads
-                for row in first.get((bead, bonded), ())
-                if place.keys() >= set(row.beads)
-            ]
-            for bonded in (False, True)
-        )
-        own_rows = [*(chain.coordinates[row] for row in places), *beyond]
-        held = [lengths.get(frozenset(bond.beads), -1) for bond in own]
-        alike = (
-            tuple(place.get(tree.references[bead][0], -1) for bead in beads),
-            tuple(Coordinate(kind, tuple(place[b] for b in row)) for kind, row in own_rows),
-            tuple(row in hard for row in own_rows),
-            tuple(tuple(place[bead] for bead in bond.beads) for bond in own),
+        rows = [chain.coordinates[row] for row in places]
+        rows += [r for b in beads for r in beyond.get(b, ()) if own.keys() >= set(r.beads)]
+        pairs = [pair for b in beads for pair in bonded.get(b, ()) if own.keys() >= set(pair)]
+        held = [lengths.get(frozenset(pair), -1) for pair in pairs]
+        kind = _Kind(
+            tuple(own.get(tree.references[bead][0], -1) for bead in beads),
+            tuple(Coordinate(row.kind, tuple(own[b] for b in row.beads)) for row in rows),
+            tuple(row in hard for row in rows),
+            tuple(tuple(own[b] for b in pair) for pair in pairs),
             tuple(k < 0 for k in held),
             tuple(chain.masses[beads].tolist()),
         )
-        targets = [hard[row] for row in own_rows if row in hard]
-        found.setdefault(alike, []).append((beads, targets, places, held))
-    return [_alike(*kind[:4], kind[-1], members) for kind, members in found.items()]
+        targets = [hard[row] for row in rows if row in hard]
+        found.setdefault(kind, []).append((beads, targets, places, held))
+    return [_alike(*entry) for entry in found.items()]
 
 
-def _alike(
-    parents: tuple[int, ...],
-    rows: tuple[Coordinate, ...],
-    held: tuple[bool, ...],
-    bonds: tuple[tuple[int, int], ...],
-    masses: tuple[float, ...],
-    members: list[tuple[list[int], ...]],
-) -> Pieces:
-    """Put equal pieces together."""
-    m = len(parents)
-    references = topology.references(np.array(parents, dtype=np.int64), 3, False)
-    mask = np.concatenate([np.zeros(3 * m, dtype=bool), np.array(held, dtype=bool)])
-    chain = Chain(m, 3, "free", np.array(masses), references, rows, mask)
-    pairs = np.array(bonds, dtype=np.int64)
+def _by_first_bead(beads: list[Any], rows: Sequence[Any]) -> dict[int, list[Any]]:
+    table: dict[int, list[Any]] = {}
+    for some, row in zip(beads, rows, strict=True):
+        table.setdefault(some[0], []).append(row)
+    return table
+
+
+def _alike(kind: _Kind, members: list[tuple[list[int], ...]]) -> Pieces:
+    m = len(kind.parents)
+    references = topology.references(np.array(kind.parents, dtype=np.int64), 3, False)
+    mask = np.concatenate([np.zeros(3 * m, dtype=bool), np.array(kind.hard, dtype=bool)])
+    chain = Chain(m, 3, "free", np.array(kind.masses), references, kind.rows, mask)
+    pairs = np.array(kind.bonds, dtype=np.int64)
     signs, which = np.tile([-1.0, 1.0], len(pairs)), np.repeat(np.arange(len(pairs)), 2)
-    ends = sparse.csr_array((signs, (which, pairs.ravel())), shape=(len(pairs), m))[:, :0:-1]
+    ends = sparse.csr_array((signs, (pairs.ravel(), which)), shape=(m, len(pairs)))[:0:-1]
     beads, targets, places, lengths = (np.array(table) for table in zip(*members, strict=True))
-    return Pieces(
-        beads, chain, targets, places, pairs, lengths, ends, Sparse(ends.T @ ends).factor()
-    )
+    factor = Sparse(ends @ ends.T).factor()
+    return Pieces(beads, chain, targets, places, pairs, lengths, ends, factor)
 
 
 class _Tree:
