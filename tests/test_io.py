@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 
