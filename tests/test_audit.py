@@ -372,8 +372,16 @@ def test_unknown_kind(rng):
         (0.05, 20, "negligible: no average moves by more than about 0.05 of its own"),
         (1e-5, 20, "negligible: no average moves by more than 0.001 of its own"),
         (5.0, 19, "cannot tell: 19 samples, 20 or more are needed"),
-        (0.3, 40, "noticeable, 0.3 kT between rigid and stiff: a flexible run needs no correction; one with"),
-        (2.0, 40, "large, 2 kT between rigid and stiff: a flexible run needs no correction; one with"),
+        (
+            0.3,
+            40,
+            "noticeable, 0.3 kT between rigid and stiff: a flexible run needs no correction; one with",
+        ),
+        (
+            2.0,
+            40,
+            "large, 2 kT between rigid and stiff: a flexible run needs no correction; one with",
+        ),
     ],
 )
 def test_verdicts(spread, samples, words):
@@ -396,7 +404,9 @@ def test_overall_verdict_does_not_hide_what_cannot_be_told():
         "(1 chain of 3 beads; what can be told of the others is negligible)"
     )
     assert AuditReport(("length",), False, (few, report_of(wild))).verdict.startswith("large, 2 kT")
-    assert AuditReport(("length",), False, (few, replace(few))).verdict.endswith("one of 2 kinds of molecules)")
+    assert AuditReport(("length",), False, (few, replace(few))).verdict.endswith(
+        "one of 2 kinds of molecules)"
+    )
 
 
 def test_report_as_dict_is_json_without_nan(rng):

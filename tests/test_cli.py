@@ -535,3 +535,22 @@ def test_the_module_runs():
     assert subprocess.run(run, capture_output=True, check=True, text=True).stdout.startswith(
         "fixman"
     )
+
+
+def test_all_rows_of_a_frame_have_its_weight(tmp_path):
+    from types import SimpleNamespace
+
+    from fixman.audit import audit
+    from fixman.io.groups import ChainGroup
+
+    x = np.cumsum(np.random.default_rng(0).normal(size=(4, 3, 5, 3)), axis=2)
+    report = audit([ChainGroup(np.ones(5), np.arange(15).reshape(3, 5), x)], as_is=True)
+    analysis = SimpleNamespace(frames=np.arange(10, 14), times=np.arange(4) / 2.0)
+    cli._write_csv(tmp_path / "table.csv", analysis, report)
+    with (tmp_path / "table.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for frame, own in zip(("10", "11", "12", "13"), report.log_weights, strict=True):
+        found = {float(row["log_weight"]) for row in rows if row["frame"] == frame}
+        assert found == {own}
+    half = report.groups[0].half_logdet.sum(axis=1)
+    np.testing.assert_allclose(report.log_weights, half.min() - half, atol=1e-12)
