@@ -348,17 +348,21 @@ def _backend(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Any]:
 
 
 def _write_csv(path: Path, analysis: MetricAnalysis, report: AuditReport) -> None:
-    """One row a frame and chain; group and chain count from 0, frames are the trajectory's own."""
+    """One row a frame and chain; group and chain count from 0, frames are the trajectory's own.
+
+    All rows of a frame have its log_weight, which is that of the frame as a whole.
+    """
     sizes = ("square_end_to_end", "square_gyration")
+    weights = report.log_weights.tolist()
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["group", "chain", "frame", "time", "half_logdet", *sizes])
+        writer.writerow(["group", "chain", "frame", "time", "half_logdet", *sizes, "log_weight"])
         for number, group in enumerate(report.groups):
             columns = [group.half_logdet, *(group.sizes.get(name) for name in sizes)]
             for k, (frame, time) in enumerate(zip(analysis.frames, analysis.times, strict=True)):
                 for chain in range(group.half_logdet.shape[1]):
                     found = ("" if c is None else repr(float(c[k, chain])) for c in columns)
-                    writer.writerow([number, chain, frame, time, *found])
+                    writer.writerow([number, chain, frame, time, *found, repr(weights[k])])
 
 
 def _write_plot(path: Path, report: AuditReport, kind: str) -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -878,3 +879,15 @@ def test_an_impossible_box_is_refused(angles, peer):
     now = SimpleNamespace(dimensions=np.array([10, 10, 10, *angles], np.float32), frame=3)
     with pytest.raises(ValueError, match="frame 3 has an impossible box"):
         _shortest(np.ones((1, 2, 3)), now, np.array([[0, 1], [1, 2]]), np.arange(3)[None])
+
+
+def test_atoms_are_named_with_the_insertion_code_of_their_residue(peer):
+    mda = peer("MDAnalysis")
+    from fixman.io.universe import name_atom
+
+    line = "ATOM      1  CA  ALA A   2{}     15.000  15.000  15.000  1.00  0.00           C\n"
+    text = line.format("X") + line.format(" ")
+    universe = mda.Universe(StringIO(text), format="PDB", topology_format="PDB")
+    first, second = (name_atom(atom) for atom in universe.atoms)
+    assert first.endswith("resname ALA, resid 2X)")
+    assert second.endswith("resname ALA, resid 2)")

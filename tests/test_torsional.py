@@ -70,6 +70,22 @@ def test_what_turns(io, molecule):
         molecule.chain(["ethyl"])
 
 
+def test_insertion_codes_tell_residues_apart(io, tmp_path):
+    lines = [
+        line[:22] + "   2X" + line[27:] if line[22:26].strip() == "3" else line
+        for line in TEXT.splitlines()
+    ]
+    (tmp_path / "inserted.pdb").write_text("\n".join(lines), encoding="utf-8")
+    for made in (
+        io.Molecule("\n".join(lines), FIELD, "Reference"),
+        io.Molecule.prepare(tmp_path / "inserted.pdb", FIELD, "Reference"),
+    ):
+        assert made.names[10] == "ALA 2 CB"
+        assert made.names[-1].startswith("NME 2X ")
+        assert len(set(made.names)) == len(made.names)
+        assert [name for name, _ in made.backbone] == ["ALA 2"]
+
+
 @pytest.mark.parametrize("size", [3, 5, 8, 9, 12])
 def test_bonds_of_small_rings_do_not_turn(io, size):
     near = [[(k - 1) % size, (k + 1) % size] for k in range(size)]

@@ -280,7 +280,8 @@ class Molecule(Forces):
 
     def _residue(self, residue: Any) -> str:
         strand = residue.chain.id.strip() if self.topology.getNumChains() > 1 else ""
-        return f"{strand}{'/' * bool(strand)}{residue.name} {residue.id}"
+        number = f"{residue.id}{residue.insertionCode.strip()}"
+        return f"{strand}{'/' * bool(strand)}{residue.name} {number}"
 
     def _require_connected(self) -> None:
         bonds = np.array(self.bonds, dtype=np.intp).reshape(-1, 2)
