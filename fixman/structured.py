@@ -296,9 +296,8 @@ class Sparse:
     """
 
     def __init__(self, matrix: Any, symbolic: sparse.Symbolic | None = None) -> None:
-        shape = np.shape(matrix)
-        fit = issparse(matrix) and len(shape) == 2 and shape[0] == shape[1]
-        if not fit:
+        shape = getattr(matrix, "shape", ())
+        if not (issparse(matrix) and len(shape) == 2 and shape[0] == shape[1]):
             got = f"{type(matrix).__name__} of shape {shape}"
             raise ValueError(f"matrix must be a scipy.sparse array (m, m), got a {got}")
         m = shape[0]

@@ -226,8 +226,8 @@ def start(
 def begin(chain: Chain, x0: ArrayLike, replicas: int, rng: Any) -> State:
     """Replicate x0 and give every replica a stream; velocities are zero."""
     require_chain(chain)
-    replicas = _arrays.positive_int(replicas, "replicas")
     tail = (chain.n, chain.dim)
+    replicas = _arrays.positive_int(replicas, "replicas", 16 * chain.n * chain.dim)
     x = _replicas(_arrays.real(x0, tail, "x0"), replicas, tail, "x0")
     seeds = _arrays.seeds(_arrays.generator(rng), replicas)
     random = np.array([seed.generate_state(WORDS, np.uint64) for seed in seeds])
