@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -227,7 +226,7 @@ def warnings_in_a_line() -> Iterator[None]:
 
 
 def _show(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"fixman: warning: {message}", file=sys.stderr)
+    cli_arguments.say(f"fixman: warning: {message}", error=True)
 
 
 def _export(arguments: argparse.Namespace) -> None:
@@ -257,14 +256,14 @@ def _export(arguments: argparse.Namespace) -> None:
         from fixman.io.hdf5 import write_hdf5
 
         write_hdf5(run, path, overwrite=arguments.overwrite)
-    print(f"wrote {path}: {len(run)} frame{'s' * (len(run) != 1)}")
+    cli_arguments.say(f"wrote {path}: {len(run)} frame{'s' * (len(run) != 1)}")
 
 
 def _check(arguments: argparse.Namespace) -> None:
     from fixman.store import check_run
 
     found = check_run(arguments.folder)
-    print(found)
+    cli_arguments.say(found)
     if not found.whole:
         raise SystemExit(DAMAGED)
 
@@ -281,8 +280,8 @@ def report(run: Run) -> None:
     replicas = f"{run.replicas} replica{'s' * (run.replicas != 1)}"
     tried = run.about["stepper"]["name"] in REFUSING and run.steps_done
     accepted = f", {run.acceptance.mean():.1%} of the moves accepted" if tried else ""
-    print(f"{len(run)} frame{'s' * (len(run) != 1)} of {replicas} in {run.path}{accepted}")
+    cli_arguments.say(f"{len(run)} frame{'s' * (len(run) != 1)} of {replicas} in {run.path}{accepted}")
     if not run.finished:
         total = run.about["steps"]
-        print(f"interrupted at step {run.steps_done} of {total}: fixman resume {run.path}")
+        cli_arguments.say(f"interrupted at step {run.steps_done} of {total}: fixman resume {run.path}")
         raise SystemExit(INTERRUPTED)
