@@ -113,7 +113,9 @@ def _add_export(commands: Any) -> None:
         metavar="FILE",
         help="file to write, .gsd, .h5, .pdb, .dcd, .xtc or .trr",
     )
-    only = "one replica only, counted from 0 (default: all, a molecule each; .pdb and others: 0)"
+    only = (
+        "one replica only, counted from 0 (default: all, a molecule each; .pdb and others: needed)"
+    )
     add("--replica", type=_replica, metavar="N", help=only)
     add("--start", type=int, metavar="FRAME", help="first frame, counted from 0 (default: 0)")
     add("--stop", type=int, metavar="FRAME", help="frame to stop before (default: the end)")
@@ -251,7 +253,7 @@ def _export(arguments: argparse.Namespace) -> None:
     elif suffix in MOLECULAR:
         from fixman.io.trajectories import write_frames
 
-        write_frames(run, path, replica=arguments.replica or 0, overwrite=arguments.overwrite)
+        write_frames(run, path, replica=arguments.replica, overwrite=arguments.overwrite)
     else:
         from fixman.io.hdf5 import write_hdf5
 
@@ -280,8 +282,12 @@ def report(run: Run) -> None:
     replicas = f"{run.replicas} replica{'s' * (run.replicas != 1)}"
     tried = run.about["stepper"]["name"] in REFUSING and run.steps_done
     accepted = f", {run.acceptance.mean():.1%} of the moves accepted" if tried else ""
-    cli_arguments.say(f"{len(run)} frame{'s' * (len(run) != 1)} of {replicas} in {run.path}{accepted}")
+    cli_arguments.say(
+        f"{len(run)} frame{'s' * (len(run) != 1)} of {replicas} in {run.path}{accepted}"
+    )
     if not run.finished:
         total = run.about["steps"]
-        cli_arguments.say(f"interrupted at step {run.steps_done} of {total}: fixman resume {run.path}")
+        cli_arguments.say(
+            f"interrupted at step {run.steps_done} of {total}: fixman resume {run.path}"
+        )
         raise SystemExit(INTERRUPTED)

@@ -24,7 +24,7 @@ Frame = int | tuple[int, ...] | None
 
 
 def printable(text: str) -> str:
-    """Spell out what would steer a terminal, as text of a stranger's file may: ESC as \\x1b."""
+    """Spell out characters by which text of a stranger's file would steer a terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 

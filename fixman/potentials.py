@@ -57,7 +57,7 @@ class Potential(Protocol):
         """Return the forces (n, dim) in one configuration (n, dim): −∂U/∂x."""
 
 
-class _Term:
+class _Term(_arrays.Spelled):
     """What every potential of this module can do."""
 
     def __add__(self, other: Any) -> Sum:

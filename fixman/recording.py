@@ -82,11 +82,14 @@ def _own(name: Any) -> Observable | None:
     """Return the library's observable of a name, which may come from a stranger's file."""
     from fixman import observables
 
-    found: Observable | None = getattr(observables, name) if name in observables.__all__ else None
+    if name not in observables.__all__:
+        return None
+    found: Observable = getattr(observables, name)
     try:
-        return found and _takes(name, found) and found
+        _takes(name, found)
     except TypeError:  # of time series, or of a potential too
         return None
+    return found
 
 
 def found_again(homes: Mapping[str, str | None], given: Observables) -> dict[str, Observable]:

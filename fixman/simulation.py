@@ -139,7 +139,7 @@ def simulate(
     frames = 1 if out is not None else steps // every + 1  # that memory holds
     _arrays.require_memory(
         16 * frames * replicas * chain.n * chain.dim,
-        f"{frames} frame{'s' * (frames > 1)} of {replicas} replicas of {chain.n} beads",
+        f"{frames} frame{'s' * (frames > 1)} of {replicas} replica{'s' * (replicas > 1)} of {chain.n} beads",
     )
     recorded = recording.named(observables)
     if out is not None:

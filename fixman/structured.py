@@ -296,8 +296,9 @@ class Sparse:
     """
 
     def __init__(self, matrix: Any, symbolic: sparse.Symbolic | None = None) -> None:
-        shape = getattr(matrix, "shape", ())
-        if not (issparse(matrix) and len(shape) == 2 and shape[0] == shape[1]):
+        shape: Any = getattr(matrix, "shape", ())
+        fit = issparse(matrix) and len(shape) == 2 and shape[0] == shape[1]
+        if not fit:
             got = f"{type(matrix).__name__} of shape {shape}"
             raise ValueError(f"matrix must be a scipy.sparse array (m, m), got a {got}")
         m = shape[0]

@@ -29,9 +29,9 @@ def connect(address: str, *, timeout: float = 10.0) -> Iterator[Any]:
         raise ConnectionError(
             f"{address!r} is no address of a Dask scheduler, such as tcp://127.0.0.1:8786: {error}"
         ) from error
-    if address.startswith(("tls:", "wss:")) and not Security().get_connection_args("client").get(
-        "ssl_context"
-    ):
+    security: Any = Security
+    secured = address.startswith(("tls:", "wss:"))
+    if secured and not security().get_connection_args("client").get("ssl_context"):
         raise ConnectionError(
             f"{address} needs certificates, which Dask's configuration names: distributed.comm.tls"
         )

@@ -34,7 +34,7 @@ HELD = 1000
 
 
 @dataclass(frozen=True)
-class MonteCarlo:
+class MonteCarlo(_arrays.Spelled):
     """Metropolis Monte Carlo of pivots and crankshafts, in either ensemble, with any potential.
 
     A step is a sweep: as many moves as there are parts that can turn.  A move turns one side of a

@@ -640,7 +640,9 @@ def require_potential(potential: Any, forces: bool = True) -> None:
         raise TypeError(f"{text}, got the class {name}: make one, {name}(…)")
     own = all(callable(getattr(potential, name, None)) for name in names)
     if not (potential is None or own or hasattr(potential, "_write")):
-        raise TypeError(f"{text}, got {potential!r:.80}")
+        lines = ", ".join(f"{name} = staticmethod({name[0]})" for name in names)
+        hint = f": put functions into a class, class Own: {lines}; and give Own()"
+        raise TypeError(f"{text}, got {potential!r:.80}{hint * callable(potential)}")
 
 
 def make_positive(stepper: Any, *names: str) -> None:
