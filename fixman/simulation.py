@@ -137,10 +137,9 @@ def simulate(
     running = _running(workers, progress, client)
     replicas = _replicas(replicas, x0=x0, v0=v0)
     frames = 1 if out is not None else steps // every + 1  # that memory holds
-    _arrays.require_memory(
-        16 * frames * replicas * chain.n * chain.dim,
-        f"{frames} frame{'s' * (frames > 1)} of {replicas} replica{'s' * (replicas > 1)} of {chain.n} beads",
-    )
+    held = f"{frames} frame{'s' * (frames > 1)} of {replicas} replica{'s' * (replicas > 1)}"
+    needed = 16 * frames * replicas * chain.n * chain.dim
+    _arrays.require_memory(needed, f"{held} of {chain.n} beads")
     recorded = recording.named(observables)
     if out is not None:
         out = _arrays.path(out, "out")
