@@ -56,13 +56,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return cli_simulate.INTERRUPTED
     except UnwrittenError as error:
-        cli_arguments.say(f"fixman: error: {error}", error=True)
+        cli_arguments.show(f"fixman: error: {error}", error=True)
         return UNWRITTEN
     except (ValueError, RuntimeError, OSError, ImportError, MemoryError) as error:
         _give_up_broken_output()
         if isinstance(error, BrokenPipeError):
             return BROKEN_PIPE
-        cli_arguments.say(f"fixman: error: {_text(error)}", error=True)
+        cli_arguments.show(f"fixman: error: {_text(error)}", error=True)
         return 2
     return 0
 
@@ -311,9 +311,9 @@ def _audit(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps(report.as_dict() | {"written": written}, indent=2))
     else:
-        cli_arguments.say(report)
+        cli_arguments.show(report)
         for path in written:
-            cli_arguments.say(f"wrote {path}")
+            cli_arguments.show(f"wrote {path}")
     if failed:
         raise UnwrittenError("; ".join(failed))
 

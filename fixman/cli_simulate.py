@@ -228,7 +228,7 @@ def warnings_in_a_line() -> Iterator[None]:
 
 
 def _show(message: Warning | str, *_: Any, **__: Any) -> None:
-    cli_arguments.say(f"fixman: warning: {message}", error=True)
+    cli_arguments.show(f"fixman: warning: {message}", error=True)
 
 
 def _export(arguments: argparse.Namespace) -> None:
@@ -258,14 +258,14 @@ def _export(arguments: argparse.Namespace) -> None:
         from fixman.io.hdf5 import write_hdf5
 
         write_hdf5(run, path, overwrite=arguments.overwrite)
-    cli_arguments.say(f"wrote {path}: {len(run)} frame{'s' * (len(run) != 1)}")
+    cli_arguments.show(f"wrote {path}: {len(run)} frame{'s' * (len(run) != 1)}")
 
 
 def _check(arguments: argparse.Namespace) -> None:
     from fixman.store import check_run
 
     found = check_run(arguments.folder)
-    cli_arguments.say(found)
+    cli_arguments.show(found)
     if not found.whole:
         raise SystemExit(DAMAGED)
 
@@ -282,12 +282,12 @@ def report(run: Run) -> None:
     replicas = f"{run.replicas} replica{'s' * (run.replicas != 1)}"
     tried = run.about["stepper"]["name"] in REFUSING and run.steps_done
     accepted = f", {run.acceptance.mean():.1%} of the moves accepted" if tried else ""
-    cli_arguments.say(
+    cli_arguments.show(
         f"{len(run)} frame{'s' * (len(run) != 1)} of {replicas} in {run.path}{accepted}"
     )
     if not run.finished:
         total = run.about["steps"]
-        cli_arguments.say(
+        cli_arguments.show(
             f"interrupted at step {run.steps_done} of {total}: fixman resume {run.path}"
         )
         raise SystemExit(INTERRUPTED)
