@@ -519,6 +519,8 @@ def require_chain(chain: Chain) -> None:
                 "a list, as of (particles, Chain), which chain() of several molecules returns: "
                 "take one"
             )
+        elif got in ("SerialChain", "Linkage", "Robot"):
+            got += ": fixman.rigid has its dynamics, as rigid.articulated_body.forward_dynamics"
         raise TypeError(f"chain must be a fixman.Chain, got {got}")
 
 

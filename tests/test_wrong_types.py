@@ -394,7 +394,13 @@ CALLS = {
     ),
     "SerialChain.from_urdf": (
         rigid.SerialChain.from_urdf,
-        {"path": Path("no.urdf"), "tip": "hand"},
+        {
+            "path": Path("no.urdf"),
+            "tip": "hand",
+            "free_base": False,
+            "damping": True,
+            "strict": True,
+        },
     ),
 }
 

@@ -213,7 +213,8 @@ def jacobian_transpose(
     arm : SerialChain
     q : (..., nq)
     wrench : (..., 6)
-        Force at the point, then moment, in the axes of the base.
+        Force at the point, then moment, in the axes of the base; ``wrenches`` of the dynamics are
+        in the axes of the body, about its origin.
     body : int
     point : (3,)
         In the frame of the body.

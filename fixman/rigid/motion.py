@@ -121,10 +121,10 @@ def simulate(
         Joint forces.  A callable is given the time, q (..., nq) and q̇ (..., nv) and returns them,
         at the middle of a step, in every round; of "euler" at its start.
     gravity : (3,)
-        Acceleration of free fall in the base frame.
+        Acceleration of free fall in the axes of the base; none unless given.
     wrenches : (..., n, 6), optional
-        Force, then moment about the origin of the body's frame, on each body in that frame: they
-        turn with it.
+        External force, then moment about the origin of the body's frame, on each body in the axes
+        of that frame: they turn with it.  Those of `kinematics` are in the axes of the base.
     scheme : "midpoint" or "euler"
         "midpoint" is of second order, symplectic and reversible: energy oscillates by O(dt²) and
         does not drift.  "euler" is of first order and loses or gains energy: one round a step,

@@ -71,10 +71,10 @@ def forward_dynamics(
     qd, tau : (..., nv)
         Rates and joint forces.
     gravity : (3,)
-        Acceleration of gravity in the base frame.
+        Acceleration of free fall in the axes of the base; none unless given.
     wrenches : (..., n, 6), optional
-        External force, then moment about the origin of the body's frame, on each body in its own
-        frame.
+        External force, then moment about the origin of the body's frame, on each body in the axes
+        of that frame; those of `kinematics` are in the axes of the base.
     method : "fd1", "fd2", "fd3" or "fd4"
         FD1 (4.17–4.18): subtract the bias torques, then filter and smooth.  FD2 (5.5–5.6): the
         same by way of link accelerations.  FD3 (5.8–5.10): bias accelerations and forces go
