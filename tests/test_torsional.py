@@ -406,6 +406,9 @@ def test_files_for_other_programs(run, molecule, peer):
             if suffix != "pdb":
                 assert frame.time == pytest.approx(0.16 * k, abs=1e-4)
         assert "exists: choose another name" in run("export", "run", *given)[2]
+    said = run("export", "run", "--to", "x.dcd")[2]
+    assert "has 2 replicas, and these files hold one: choose it, --replica 0; .gsd and" in said
+    assert not Path("x.dcd").exists()
     assert "the run has replicas 0 to 1" in run("export", "run", "--to", "x.dcd", "--replica", 2)[2]
 
 

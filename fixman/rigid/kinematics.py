@@ -309,8 +309,7 @@ def momentum(
     ValueError
         As `frames`.
     """
-    if about not in ABOUT:
-        raise ValueError(f"about must be one of {ABOUT}, got {about!r}")
+    _arrays.require_one_of(about, "about", ABOUT)
     given, sums = _sums(arm, q, qd)
     with np.errstate(over="ignore", invalid="ignore"):
         p = arm.masses.sum() * sums[:, 3:6]

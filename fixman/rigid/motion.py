@@ -166,10 +166,9 @@ def simulate(
     every = _arrays.positive_int(every, "every")
     if steps % every:
         raise ValueError(f"every must divide steps, got every={every} and steps={steps}")
-    if first != 0:
-        first = _arrays.positive_int(first, "first")
-        if first + steps > np.iinfo(np.int64).max:
-            raise ValueError(f"first + steps must be below 2**63, got first={first}")
+    first = _arrays.whole(first, "first", 0)
+    if first + steps > np.iinfo(np.int64).max:
+        raise ValueError(f"first + steps must be below 2**63, got first={first}")
     _arrays.require_one_of(scheme, "scheme", SCHEMES)
     frames, replicas = steps // every + 1, given.q.shape[0]
     needed = 8 * frames * replicas * (system.nq + system.nv)

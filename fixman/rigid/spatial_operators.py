@@ -32,7 +32,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from fixman._arrays import Array, Lead, overflow
+from fixman._arrays import Array, Lead, overflow, require_one_of
 from fixman.kernels import links
 from fixman.kernels import spatial_operators as kernels
 from fixman.rigid import model, spatial
@@ -100,8 +100,7 @@ def forward_dynamics(
     them first and lose digits, about 1e-13 of max |θ̈| at 100 moving links in general position and
     1e-9 at 10⁴, thirty times as much in planar arms.  FD3 loses 2e-14 at 10⁴.
     """
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {METHODS}, got {method!r}")
+    require_one_of(method, "method", METHODS)
     given = driven(arm, q, qd, tau, gravity, wrenches)
     if method in ("fd2", "fd4"):
         algorithm = _fd4 if method == "fd4" else lambda *frame: _fd2(*frame)[0]

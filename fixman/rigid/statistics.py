@@ -213,8 +213,7 @@ def langevin(
     decay = _arrays.number(friction, "friction") * dt
     if decay < 0.0:
         raise ValueError(f"friction must not be negative, got {friction}")
-    if ensemble not in ENSEMBLES:
-        raise ValueError(f"ensemble must be one of {ENSEMBLES}, got {ensemble!r}")
+    _arrays.require_one_of(ensemble, "ensemble", ENSEMBLES)
     rng = _arrays.generator(rng)
     q, qd = _start(arm, q, qd, kT, rng)
     if arm.damping.any():
