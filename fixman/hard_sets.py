@@ -330,32 +330,40 @@ def extra_rows(
     return tuple(rows)
 
 
-def _turning(parents: Index, closures: Index, rotatable: ArrayLike | None, fixed: bool) -> Index:
-    """Bonds (bonds, 2) of the tree about which one torsion is soft, outer bead last.
-
-    By default a bond is rotatable if it is neither in a ring nor terminal.
-    """
+def _turning(parents: Index, closures: Index, named: ArrayLike | None, fixed: bool) -> Index:
+    """Bonds (bonds, 2) of the tree about which one torsion is soft, outer bead last."""
+    if named is None:
+        return rotatable(parents, closures, fixed)
     n, lowest = parents.size, -1 if fixed else 0
     free = np.zeros(n, dtype=bool)  # bond of each bead to its parent
-    if rotatable is None:
-        degree = np.bincount(topology.bonds(parents, closures).ravel(), minlength=n)
-        degree[0] += fixed
-        free[:] = degree > 1
-        inner = parents >= 0
-        free[inner] &= degree[parents[inner]] > 1
-        free[0] &= fixed
-        free[topology.in_rings(parents, closures)] = False
-    else:
-        for i, j in topology.pairs_of(rotatable, "rotatable").tolist():
-            if 0 <= i < n and lowest <= j == parents[i]:
-                free[i] = True
-            elif 0 <= j < n and lowest <= i == parents[j]:
-                free[j] = True
-            else:
-                raise ValueError(
-                    f"rotatable names ({i}, {j}), which is no bond of the tree of this chain"
-                )
+    for i, j in topology.pairs_of(named, "rotatable").tolist():
+        if 0 <= i < n and lowest <= j == parents[i]:
+            free[i] = True
+        elif 0 <= j < n and lowest <= i == parents[j]:
+            free[j] = True
+        else:
+            raise ValueError(
+                f"rotatable names ({i}, {j}), which is no bond of the tree of this chain"
+            )
     return np.stack([parents, np.arange(n)], axis=1)[free]
+
+
+def rotatable(parents: Index, closures: Index, fixed: bool = False) -> Index:
+    """Bonds (bonds, 2) of a tree that turn by default, outer bead last.
+
+    They are neither terminal nor in a ring of up to eight beads.  Larger rings turn, in which the
+    bond that closes them is held like any other.
+    """
+    degree = np.bincount(topology.bonds(parents, closures).ravel(), minlength=parents.size)
+    degree[0] += fixed
+    free = degree > 1
+    inner = parents >= 0
+    free[inner] &= degree[parents[inner]] > 1
+    free[0] &= fixed
+    bonds, small = topology.ring_bonds(parents, closures)
+    stiff = bonds[small]
+    free[stiff[parents[stiff[:, 1]] == stiff[:, 0], 1]] = False
+    return np.stack([parents, np.arange(parents.size)], axis=1)[free]
 
 
 def _torsional(table: Rows, tree: Index, turning: Index) -> Mask:

@@ -297,7 +297,7 @@ def test_multipliers_are_averages_over_momenta(rng):
 def test_weights_lead_from_each_ensemble_to_each(rng):
     model, row = five(), ("distance", (0, 3))
     held = bluemoon.hold(model, row)
-    x = fx.random_walks(model, 6, rng=3)
+    x = fx.random_walks(model, 40, rng=3)
     x = bluemoon.bring(held, x, row, 1.9)
     inner, outer = 0.5 * fx.logdet(model, x), 0.5 * fx.logdet(held, x)
     for (sampled, ensemble), exact in {
