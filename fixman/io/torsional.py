@@ -362,7 +362,8 @@ def _names(given: Any) -> list[str]:
 def _residue(residue: Any) -> str:
     several = residue.chain.topology.getNumChains() > 1
     strand = residue.chain.id.strip() if several else ""
-    return f"{strand}{'/' * bool(strand)}{residue.name} {residue.id}"
+    number = f"{residue.id}{residue.insertionCode.strip()}"
+    return f"{strand}{'/' * bool(strand)}{residue.name} {number}"
 
 
 def _is_solvent(residue: Any) -> bool:
@@ -414,10 +415,10 @@ def _require_one(given: Any, x: Array) -> None:
                 " leaves water and ions out",
             )
         )  # fmt: skip
-    if len({one.id for one in given.chains()}) > 1:
-        raise ValueError(
-            Advice(f"{text}one; ", ("chain=…", "chain", None), " takes one chain of the file")
-        )
+    letters = list(dict.fromkeys(one.id for one in given.chains()))
+    if len(letters) > 1:
+        flag = (f"chain={letters[0]!r}", "chain", letters[0])
+        raise ValueError(Advice(f"{text}one; ", flag, " takes one chain of the file"))
     raise ValueError(
         _unbonded(given, x)
         or f"{text}one, so give each a file of its own, or their bonds as CONECT records"
