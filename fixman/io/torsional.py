@@ -459,7 +459,8 @@ def _whole(given: Any, x: Array) -> Array:
         return x
     bonds = [(one.index, two.index) for one, two in given.bonds()]
     parents, _ = topology.spanning_tree(len(x), bonds)
-    return whole(parents, topology.outwards(parents), x[None], box)[0]
+    made: Array = whole(parents, topology.outwards(parents), x[None], box)[0]
+    return made
 
 
 def _read(source: Any, shown: str) -> Any:
