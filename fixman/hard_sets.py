@@ -331,32 +331,34 @@ def extra_rows(
     return tuple(rows)
 
 
-def _turning(parents: Index, closures: Index, rotatable: ArrayLike | None, fixed: bool) -> Index:
+def _turning(parents: Index, closures: Index, named: ArrayLike | None, fixed: bool) -> Index:
     """Bonds (bonds, 2) about which torsions are soft, of those of the tree the outer bead last.
 
-    By default a bond is rotatable if it is neither in a ring nor terminal.  The last bond of a ring
-    turns with all others.
+    They are those that are named, and whatever closes a ring of these.
     """
-    n = parents.size
-    bonds = topology.bonds(parents, closures)
+    if named is None:
+        return rotatable(parents, closures, fixed)
+    n, bonds = parents.size, topology.bonds(parents, closures)
     if fixed:
         bonds = np.concatenate([[(-1, 0)], bonds])
-    ends = np.where(bonds < 0, n, bonds)  # nodes of a graph, the last of which is the base point
-    if rotatable is None:
-        degree = np.bincount(ends.ravel(), minlength=n + 1)
-        degree[n] = 2
-        free = (degree[ends] > 1).all(axis=1)
-        free &= ~np.isin(bonds[:, 1], topology.in_rings(parents, closures))
-        free[len(bonds) - len(closures) :] = False
-        return bonds[free]
-    named = topology.pairs_of(rotatable, "rotatable")
+    named = topology.pairs_of(named, "rotatable")
     known = np.sort(bonds, axis=1) @ [n + 1, 1]
     wrong = ~np.isin(np.sort(named, axis=1) @ [n + 1, 1], known) | (np.abs(named) > n).any(axis=1)
     for i, j in named[wrong].tolist():
         raise ValueError(f"rotatable names ({i}, {j}), which is no bond of this chain")
-    joined = topology.graph(n + 1, np.where(named < 0, n, named))
+    joined = topology.graph(n + 1, named % (n + 1))  # the base point is the last node
     label = csgraph.connected_components(joined, directed=False)[1]
-    return bonds[label[ends[:, 0]] == label[ends[:, 1]]]
+    return bonds[label[bonds[:, 0]] == label[bonds[:, 1]]]
+
+
+def rotatable(parents: Index, closures: Index, fixed: bool = False) -> Index:
+    """Bonds (bonds, 2) that turn by default: those that are neither terminal nor in a ring."""
+    degree = np.bincount(topology.bonds(parents, closures).ravel(), minlength=parents.size)
+    degree[0] += fixed
+    free = (degree > 1) & (degree[parents] > 1)
+    free[0] = fixed and degree[0] > 1
+    free[topology.in_rings(parents, closures)] = False
+    return np.stack([parents, np.arange(parents.size)], axis=1)[free]
 
 
 def _torsional(table: Rows, tree: Index, turning: Index) -> Mask:

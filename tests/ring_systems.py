@@ -140,7 +140,7 @@ def placed(molecule, rng, dim=3):
     i, j = np.array(molecule.bonds).T
     near = neighbours(n, molecule.bonds)
     a, b = np.array([pair for ends in near for pair in combinations(ends, 2)]).T
-    for step in range(400):
+    for step in range(200):
         force = np.zeros_like(x)
         for one, two, goal, k in ((i, j, 1.0, 0.3), (a, b, 1.6, 0.1)):
             apart = x[two] - x[one]
@@ -151,7 +151,7 @@ def placed(molecule, rng, dim=3):
         apart = x[:, None] - x
         far = np.linalg.norm(apart, axis=-1) + np.eye(n)
         force += 0.1 * (apart * (np.maximum(0.0, 1.5 - far) / far)[..., None]).sum(axis=1)
-        x += np.clip(0.5 * force, -0.3, 0.3) + rng.normal(size=x.shape) * 0.1 * (step < 200)
+        x += np.clip(0.5 * force, -0.3, 0.3) + rng.normal(size=x.shape) * 0.1 * (step < 100)
     for line in lines_of(molecule.straight):
         along = np.arange(len(line))[:, None]
         x[line] = x[line[0]] + along * (x[line[-1]] - x[line[0]]) / along[-1]
@@ -224,7 +224,7 @@ def rows_of(molecule, x, fixed=False):
 
 def motions(rows):
     """Orthonormal motions (n·dim, freedom) that change none of them, and the gap that tells so."""
-    sizes, ways = np.linalg.svd(rows, full_matrices=True)[1:]
+    sizes, ways = np.linalg.svd(np.linalg.qr(rows, mode="r"), full_matrices=True)[1:]
     rank = int((sizes > 1e-9 * sizes[0]).sum())
     gap = sizes[rank - 1] / sizes[0]
     return ways[rank:].T, gap

@@ -45,15 +45,18 @@ def hold(seed, numberings, dim=3, fixed=False, straight=False):
         if fixed or not k:
             soft, gap = motions(rows_of(here, y, fixed))
             assert gap > 1e-6  # or the rank is in doubt
-            of_first = order
         chain = chain_of(here, y, fixed)
         assert dim * chain.n - chain.hard.size == soft.shape[1]
         assert np.isfinite(fx.logdet(chain, y))
+        if k > 2:
+            continue
         rows = unit_rows(chain, y).reshape(-1, chain.n, dim)
         back = rows if fixed else rows[:, order]
         assert np.abs(back.reshape(len(rows), -1) @ soft).max(initial=0.0) < 1e-6
-        sizes = np.linalg.svd(rows.reshape(len(rows), -1), compute_uv=False)
-        worst = max(worst, (sizes[0] / sizes[-1]) ** 2)
+        rows = rows.reshape(len(rows), -1)
+        sizes = np.linalg.eigvalsh(rows @ rows.T)  # of H^bb, its rows of norm 1
+        assert sizes[0] > 0
+        worst = max(worst, sizes[-1] / sizes[0])
     return worst
 
 @pytest.mark.parametrize("seed", range(12))
@@ -78,11 +81,11 @@ def test_straight_groups_in_and_on_rings(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("straight", "dim", "fixed"),
-    [(False, 3, False), (True, 3, False), (False, 2, False), (True, 3, True)],
+    ("numberings", "dim", "fixed", "straight"),
+    [(20, 3, False, False), (20, 2, False, False), (10, 3, False, True), (4, 3, True, True)],
 )
-def test_two_hundred_ring_systems_in_twenty_numberings(straight, dim, fixed):
-    worst = [hold(seed, 20, dim, fixed, straight) for seed in range(1000, 1200)]
+def test_two_hundred_ring_systems_in_many_numberings(numberings, dim, fixed, straight):
+    worst = [hold(seed, numberings, dim, fixed, straight) for seed in range(1000, 1200)]
     assert np.median(worst) < 1e4
     assert max(worst) < 1e8
 
@@ -149,12 +152,11 @@ def test_a_bond_that_there_is_not_cannot_turn():
 
 
 def test_a_line_of_beads_without_bonds_between_them_does_not_carry_torsions():
-    bonds = [(0, 1), (1, 2), (2, 3), (3, 4)]
-    x = np.array([[0, 0, 0], [1, 1, 0], [2, 0, 0], [3, 0.5, 0.8], [4.5, 0, 0]])
-    chain = fx.Chain.from_bonds(
-        5, bonds, hard="torsional", straight=[(0, 2, 4)], drop_redundant=x
-    )
-    assert not [row for row in chain.extra if row.kind == "torsion"]
+    bonds = [(k, k + 1) for k in range(6)]
+    x = np.array([[0, 0, 0], [1, 1, 0], [2, 1, 1], [3, 0, 0], [4, -1, 0], [5, 0, 1], [6.5, 0, 0]])
+    chain = fx.Chain.from_bonds(7, bonds, hard="torsional", straight=[(0, 3, 6)], drop_redundant=x)
+    assert [row.kind for row in chain.extra] == ["straight_y", "straight_z"]
+    assert 3 * 7 - chain.hard.size == 6 + 4 - 2
 
 
 def test_of_siblings_beside_a_line_each_is_held_once():

@@ -199,15 +199,12 @@ class Molecule(Forces):
 
     @cached_property
     def rotatable(self) -> list[tuple[int, int]]:
-        """Bonds that turn: neither terminal nor in a small ring nor one that closes a large one."""
-        parents, _ = topology.spanning_tree(len(self.x0), self.bonds)
+        """Bonds that turn: neither terminal nor in a small ring."""
         near = self._neighbours
         return [
-            (int(parent), child)
-            for child, parent in enumerate(parents)
-            if parent >= 0
-            and min(len(near[parent]), len(near[child])) > 1
-            and not _in_small_ring(near, int(parent), child)
+            (i, j)
+            for i, j in self.bonds
+            if min(len(near[i]), len(near[j])) > 1 and not _in_small_ring(near, i, j)
         ]
 
     @cached_property
