@@ -1,10 +1,12 @@
 """Compiled kernels on disk: never old ones, and whatever happens to the files costs time only."""
 
+import ast
 import importlib
 import json
 import math
 import os
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +29,20 @@ from fixman.kernels.helper import factor
 def scaled(x):
     return factor() * x
 """
+FACTOR = "from fixman.kernels.helper import factor\n"
+KINDS = """from typing import NamedTuple
+
+class Two(NamedTuple):
+    a: float
+    b: float
+"""
+TAKEN = """from fixman.kernels import jit
+
+@jit
+def scaled(two):
+    return two.a
+"""
+PART = re.compile(r"fixman\.kernels\.(\w+)")
 CALL = """
 import json, warnings
 with warnings.catch_warnings(record=True) as caught:
@@ -90,14 +106,78 @@ def test_old_code_is_not_found_when_another_file_changes(package, tmp_path):
 
 
 def test_it_would_be_if_contents_did_not_count(package, tmp_path):
-    guard = "        known.update(content)\n"
+    guard = '        known.update(f"{name} {content}\\n".encode())\n'
     code = (package / "_cache.py").read_text(encoding="utf-8")
     assert code.count(guard) == 1
-    (package / "_cache.py").write_text(code.replace(guard, ""), encoding="utf-8")
+    (package / "_cache.py").write_text(code.replace(guard, "        pass\n"), encoding="utf-8")
     cache = tmp_path / "cache"
     assert call(package, cache)[0] == 2.0
     change_helper(package)
     assert call(package, cache)[0] == 2.0
+
+
+def test_an_edit_compiles_again_what_depends_on_it_alone(package, tmp_path):
+    other = CALL.replace("kernels.kernel", "kernels.other")
+    (package / "other.py").write_text(KERNEL.replace("factor() *", "4.0 *").replace(FACTOR, ""))
+    cache = tmp_path / "cache"
+    for code in (CALL, other):
+        answer(start(code, package.parents[1], cache))
+    change_helper(package)
+    assert answer(start(other, package.parents[1], cache)) == [4.0, 1, []]
+    assert call(package, cache) == [3.0, 0, []]
+
+
+def test_classes_and_functions_of_arguments_count(package, tmp_path):
+    """A kernel need not import the classes of its arguments."""
+    (package / "kinds.py").write_text(KINDS)
+    (package / "kernel.py").write_text(TAKEN)
+    cache = tmp_path / "cache"
+    given = CALL.replace("scaled(1.0)", "scaled(Two(2.0, 3.0))").replace(
+        "    value", "    from fixman.kernels.kinds import Two\n    value"
+    )
+    assert answer(start(given, package.parents[1], cache)) == [2.0, 0, []]
+    (package / "kinds.py").write_text(KINDS.replace("a: float\n    b", "b: float\n    a"))
+    assert answer(start(given, package.parents[1], cache)) == [3.0, 0, []]
+
+
+def test_the_files_that_a_kernel_needs_are_those_that_it_imports():
+    def imported(name):
+        tree = ast.parse((_cache.SOURCES / f"{name}.py").read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                assert node.level == 0
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            elif isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+
+    def files(name):
+        found = {match for word in imported(name) for match in PART.findall(word)}
+        return {file for file in found if (_cache.SOURCES / f"{file}.py").is_file()}
+
+    names = [module.name for module in pkgutil.iter_modules(kernels.__path__)]
+    assert all(files(name) <= _cache._needed(name) for name in names)
+    assert "bonded" in _cache._needed("stepping")
+    assert not {"bonded", "nonbonded", "forces"} & _cache._needed("articulated_body")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders have other rights there")
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+def test_folders_that_others_can_write_to_are_not_used(package, tmp_path, mode):
+    cache = tmp_path / "cache"
+    assert call(package, cache) == [2.0, 0, []]
+    kept = list(cache.iterdir())
+    assert all(path.stat().st_mode & 0o777 == 0o700 for path in kept)
+    for path in kept:
+        path.chmod(mode)
+    # The next place is beside the sources.
+    assert call(package, cache) == [2.0, 0, []]
+    assert call(package, cache) == [2.0, 1, []]
+    for path in (package / "__pycache__").glob("fixman-*"):
+        shutil.rmtree(path)
+        path.symlink_to(tmp_path)
+    home = {"HOME": str(cache), "XDG_CACHE_HOME": str(cache)}
+    process = start(CALL, package.parents[1], cache, **home)
+    assert answer(process)[:2] == [2.0, 0]
 
 
 DAMAGE = """
@@ -108,7 +188,7 @@ from fixman.kernels import jit
 from fixman.kernels._cache import folder
 from fixman.kernels.kernel import scaled
 scaled(1.0)
-path, = folder().glob("scaled-*")
+path, = folder("kernel").glob("scaled-*")
 whole = path.read_bytes()
 size = len(whole)
 damaged = [whole[:k] for k in (0, 1, 15, 16, 17, size // 2, size - 1)] + [whole + b"x"]
@@ -166,8 +246,8 @@ def test_processes_that_race(package, tmp_path):
     cache = tmp_path / "cache"
     racing = [start(CALL, package.parents[1], cache) for _ in range(2)]
     assert [answer(process)[::2] for process in racing] == [[2.0, []]] * 2
-    (folder,) = cache.iterdir()
-    assert sorted(path.name.split("-")[0] for path in folder.iterdir()) == ["factor", "scaled"]
+    kept = [path.name.split("-")[0] for folder in cache.iterdir() for path in folder.iterdir()]
+    assert sorted(kept) == ["factor", "scaled"]
     assert call(package, cache) == [2.0, 1, []]
 
 
@@ -184,20 +264,21 @@ def test_every_kernel_is_kept_so():
 
 @pytest.mark.parametrize("setting", _cache.SETTINGS)
 def test_settings_are_in_the_digest(setting, monkeypatch):
-    before = _cache.digest()
-    assert _cache.digest() == before
+    before = _cache.digest("hard")
+    assert _cache.digest("hard") == before
     monkeypatch.setattr(_cache.config, setting, "another")
-    assert _cache.digest() != before
+    assert _cache.digest("hard") != before
 
 
 def test_the_oldest_folders_are_forgotten(tmp_path):
     for k in range(_cache.KEPT + 3):
-        (tmp_path / f"fixman-{k}").mkdir()
-        os.utime(tmp_path / f"fixman-{k}", (k, k))
-    (tmp_path / "another").mkdir()
-    _cache._forget_old(tmp_path, "fixman-0")
+        (tmp_path / f"fixman-a-{k}").mkdir()
+        os.utime(tmp_path / f"fixman-a-{k}", (k, k))
+    for other in ("another", "fixman-b-0"):
+        (tmp_path / other).mkdir()
+    _cache._forget_old(tmp_path, "fixman-a-0")
     left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"another", "fixman-0", "fixman-3", "fixman-4", "fixman-5"}
+    assert left == {"another", "fixman-b-0", *(f"fixman-a-{k}" for k in (0, 3, 4, 5))}
 
 
 def test_a_command_without_compiling_says_so_in_a_line(tmp_path):

@@ -1,13 +1,17 @@
 """Compiled kernels on disk, under a digest of all that their machine code depends on.
 
-    <folder>/fixman-<digest of every kernel file, of versions and settings>/<kernel>-<digest>
+    <folder>/fixman-<module>-<digest>/<kernel>-<digest>
 
 numba's own cache compares a kernel with the one file that it stands in, but what is inlined into it
-stands in others, and code compiled for other sizes of memory would overrun it.  Here the contents
-of all files are in the name, so that code of anything else is not even looked for, whatever the
-folder and whatever installers do with the times of files.  Each file is one kernel for one
-signature, checks itself, and replaces another whole: what is damaged, gone or cannot be written
-costs time and nothing else.
+stands in others, and code compiled for other sizes of memory would overrun it.  The first digest
+covers the contents of the kernel's file and of all files that this one imports, directly or not,
+versions and settings.  Old code is therefore not even looked for, whatever the folder and whatever
+installers do with the times of files, and an edit of a potential compiles no robot again.  Each
+file is one kernel for one signature, checks itself, and replaces another whole: a damaged or
+missing file costs time and nothing else.
+
+Kept code is run as it is read.  A folder that belongs to another user, or that others can write
+to, is therefore not used.
 
 Whoever waits for compilation is told so once, on standard error: see `Notice`.
 
@@ -20,6 +24,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import re
 import shutil
 import sys
 import tempfile
@@ -29,6 +34,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any
 
 import llvmlite  # type: ignore[import-untyped]
@@ -40,7 +46,9 @@ NullCache: Any = getattr(caching, "NullCache", None)
 config: Any = numba.config
 
 SOURCES = Path(__file__).parent
-KEPT = 3  # folders of other digests: branches and versions that take turns
+IMPORTS = re.compile(rb"fixman\.kernels\.(\w+)|fixman\.kernels import (\([^)]*\)|[^\n]*)")
+WORD = re.compile(rb"\w+")
+KEPT = 3  # folders of a module with other digests: branches and versions that take turns
 CHECK = 16  # bytes of a check sum
 PATIENCE = 2.0  # seconds of compilation before anything is said
 QUIET = "FIXMAN_QUIET"  # environment variable: 1 to say nothing
@@ -51,14 +59,14 @@ _warned = False
 
 
 def njit(**options: Any) -> Callable[[Any], Any]:
-    """Return ``numba.njit`` with these options, whose kernels are kept on disk."""
+    """Return ``numba.njit`` with these options, which keeps the kernels of this folder on disk."""
     wanted: Any = {"no_cfunc_wrapper": True, **options}
     compiled = numba.njit(**wanted)
 
     def decorate(function: Any) -> Any:
         dispatcher = compiled(function)
         _forget_constants(dispatcher)
-        found = folder()
+        found = folder(_file(function.__module__)) if _ours(function.__module__) else None
         if found is not None:
             if NullCache and isinstance(getattr(dispatcher, "_cache", None), NullCache):
                 dispatcher._cache = Cache(function, found)
@@ -88,7 +96,7 @@ class Notice(event.Listener):
         self.said = False
 
     def on_start(self, event: Any) -> None:
-        if not _ours(event):
+        if not _of_kernels(event):
             return
         now = time.perf_counter()
         if self.depth == 0:
@@ -104,14 +112,18 @@ class Notice(event.Listener):
             )
 
     def on_end(self, event: Any) -> None:
-        if _ours(event):
+        if _of_kernels(event):
             self.depth -= 1
             if self.depth == 0:
                 self.spent += time.perf_counter() - self.since
 
 
-def _ours(event: Any) -> bool:
-    return str(event.data["dispatcher"].py_func.__module__).startswith(__package__)
+def _of_kernels(event: Any) -> bool:
+    return _ours(event.data["dispatcher"].py_func.__module__)
+
+
+def _ours(module: str) -> bool:
+    return module.startswith(__package__)
 
 
 event.register("numba:compile", Notice())
@@ -154,7 +166,10 @@ class Cache(NullCache or object):  # type: ignore[misc]
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
-            if data.lifted or data.library.has_dynamic_globals or digest() != self._digest:
+            if data.lifted or data.library.has_dynamic_globals:
+                return
+            _read.cache_clear()  # sources may have been edited since this process read them
+            if digest(_file(self._function.__module__)) != self._folder.name.rsplit("-", 1)[1]:
                 return
             content = serialize.dumps((sig, data._reduce()))
             _write(self._path(sig, data.codegen), _check(content) + content)
@@ -162,34 +177,56 @@ class Cache(NullCache or object):  # type: ignore[misc]
             if "no compiled object" not in str(error):  # which Ctrl-C leaves behind
                 _warn(str(error))
 
-    @property
-    def _digest(self) -> str:
-        return self._folder.name.removeprefix("fixman-")
-
     def _path(self, sig: Any, codegen: Any) -> Path:
         function, code = self._function, self._function.__code__
         cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
         parts = (
             function.__module__, function.__qualname__, code.co_firstlineno, code.co_code.hex(),
-            serialize.dumps(cells).hex(), str(sig), codegen.magic_tuple(),
+            serialize.dumps(cells).hex(), str(sig), *map(digest, _defined(sig)),
+            codegen.magic_tuple(),
         )  # fmt: skip
         name = hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
         return self._folder / f"{function.__name__}-{name}"
 
 
+def _file(module: str) -> str:
+    """Name of a kernel's file, by that of its module."""
+    return module.removeprefix(__package__).removeprefix(".") or "__init__"
+
+
+def _defined(kind: Any) -> Iterator[str]:
+    """Files of the classes and functions that a signature refers to.
+
+    A kernel need not import them.
+    """
+    parts: Any = getattr(kind, "args", None) or getattr(kind, "types", ())
+    for part in kind if isinstance(kind, tuple) else parts:
+        yield from _defined(part)
+    known = getattr(kind, "instance_class", None)  # of a named tuple
+    if isinstance(kind, types.Dispatcher):
+        known = kind.dispatcher.py_func
+    if known is not None and _ours(known.__module__):
+        yield _file(known.__module__)
+
+
 @cache
-def folder() -> Path | None:
-    """Return where compiled kernels of these sources are kept, or None and a warning."""
+def folder(file: str) -> Path | None:
+    """Return where compiled kernels of a file are kept, or None and a warning."""
     try:
-        name = f"fixman-{digest()}"
+        name = f"fixman-{file}-{digest(file)}"
     except OSError as error:
         _warn(str(error))
         return None
+    refused = ""
     for base in _bases():
         found = base / name
         new = not found.is_dir()
         try:
-            found.mkdir(parents=True, exist_ok=True)
+            base.mkdir(parents=True, exist_ok=True)
+            found.mkdir(mode=0o700, exist_ok=True)
+            if not _own(found):
+                refused = f"{found} belongs to another user, or others can write to it; "
+                continue
             tempfile.TemporaryFile(dir=found).close()  # permissions alone do not tell
             os.utime(found)
         except OSError:
@@ -197,12 +234,20 @@ def folder() -> Path | None:
         if new:
             _forget_old(base, name)
         return found
-    _warn("no folder for it can be written to")
+    _warn(f"{refused}no folder for it can be written to")
     return None
 
 
-def digest() -> str:
-    """Digest of every kernel file's content, and of what else decides the machine code.
+def _own(found: Path) -> bool:
+    """Whether nobody else can put files into a folder."""
+    if sys.platform == "win32":
+        return True
+    state = found.lstat()
+    return S_ISDIR(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & 0o022
+
+
+def digest(file: str) -> str:
+    """Digest of a kernel file, of all that it imports, and of what else decides the machine code.
 
     The processor and its features are in the name of each file.
     """
@@ -210,14 +255,31 @@ def digest() -> str:
     versions = numba.__version__, llvmlite.__version__, sys.version
     settings = [getattr(config, name, None) for name in SETTINGS]
     known.update(repr((versions, settings)).encode())
-    files = sorted(SOURCES.glob("*.py"))
-    if not files:
-        raise FileNotFoundError(f"no source files in {SOURCES}")
-    for path in files:
-        content = path.read_bytes()
-        known.update(f"{path.name} {len(content)}\n".encode())
-        known.update(content)
+    for name in sorted(_needed(file)):
+        content, _ = _read(name)
+        known.update(f"{name} {content}\n".encode())
     return known.hexdigest()
+
+
+def _needed(file: str) -> set[str]:
+    """Names of a file and of all that it imports, with the options of `jit` and this file."""
+    needed: set[str] = set()
+    waiting = {"__init__", "_cache", file}
+    while waiting:
+        name = waiting.pop()
+        needed.add(name)
+        waiting |= _read(name)[1] - needed
+    return needed
+
+
+@cache
+def _read(file: str) -> tuple[str, set[str]]:
+    """Digest of a file's content, and the kernel files that it names."""
+    content = (SOURCES / f"{file}.py").read_bytes()
+    imports = b" ".join(b" ".join(found) for found in IMPORTS.findall(content))
+    named = {word.decode() for word in WORD.findall(imports)}
+    files = {name for name in named if (SOURCES / f"{name}.py").is_file()}
+    return hashlib.blake2b(content, digest_size=16).hexdigest(), files
 
 
 def _bases() -> Iterator[Path]:
@@ -238,9 +300,9 @@ def _bases() -> Iterator[Path]:
 
 
 def _forget_old(base: Path, name: str) -> None:
-    """Remove all but the last used folders of other digests."""
+    """Remove all but the last used folders of a module's other digests."""
     others = []
-    for path in base.glob("fixman-*"):
+    for path in base.glob(f"{name.rsplit('-', 1)[0]}-*"):
         try:
             others.append((path.stat().st_mtime, path))
         except OSError:  # another process was quicker

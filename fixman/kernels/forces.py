@@ -44,6 +44,7 @@ from fixman.kernels.lanes import (
 )
 from fixman.kernels.neighbours import Pairs
 from fixman.kernels.nonbonded import add_pairs, lane_vector, put_lane_vector
+from fixman.kernels.pointers import check
 from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import Axes, plus, put_vector, vector
 
@@ -93,9 +94,11 @@ def call(typing: Any, address: Any, x: Any, first: Any, n: Any, dim: Any) -> Any
         at, x, first, n, dim = args
         pointer, whole = ir.DoubleType().as_pointer(), ir.IntType(64)
         kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, whole, whole])
-        data = context.make_array(sig.args[1])(context, builder, x).data
-        data = builder.gep(data, [builder.mul(first, dim)])
-        out = builder.gep(data, [builder.mul(n, dim)])
+        array = context.make_array(sig.args[1])(context, builder, x)
+        start, size = builder.mul(first, dim), builder.mul(n, dim)
+        check(context, builder, start, builder.add(size, size), array.nitems)
+        data = builder.gep(array.data, [start])
+        out = builder.gep(data, [size])
         builder.call(builder.inttoptr(at, kind.as_pointer()), [data, out, n, dim])
         return context.get_dummy_value()
 

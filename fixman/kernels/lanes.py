@@ -41,6 +41,7 @@ from numba.extending import models, register_model
 from numba.np import arrayobj
 
 from fixman.kernels import jit, njit
+from fixman.kernels.pointers import CHECKED, WHOLE, element
 
 LANES = 8
 
@@ -166,20 +167,14 @@ def lanes(typing: Any, like: Any) -> Any:
     return types.int64(like), lower
 
 
-def address(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    """Return where an element of a flat array is."""
-    data = context.make_array(array_type)(context, builder, array).data
-    return builder.gep(data, [index])
-
-
 def _unit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """Address of a unit of the type that ``sig.args[-1]`` has."""
     k = args[1]
     if sig.args[-1] is EIGHT:
         k = builder.mul(k, k.type(LANES))
-        first = address(context, builder, sig.args[0], args[0], k)
+        first = element(context, builder, sig.args[0], args[0], k, LANES)
         return builder.bitcast(first, VECTOR.as_pointer())
-    return address(context, builder, sig.args[0], args[0], k)
+    return element(context, builder, sig.args[0], args[0], k)
 
 
 @intrinsic
@@ -208,7 +203,7 @@ def entry(typing: Any, array: Any, k: Any) -> Any:
     """Return ``array[k]`` without asking, as a plain index does, whether k counts from the end."""
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load(address(context, builder, sig.args[0], args[0], args[1]))
+        return builder.load(element(context, builder, sig.args[0], args[0], args[1]))
 
     return array.dtype(array, types.intp), lower
 
@@ -218,7 +213,7 @@ def integer(typing: Any, table: Any, k: Any) -> Any:
     """Return the bits of ``table[k]`` as an integer."""
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        at = address(context, builder, sig.args[0], args[0], args[1])
+        at = element(context, builder, sig.args[0], args[0], args[1])
         return builder.load(builder.bitcast(at, ir.IntType(64).as_pointer()))
 
     return types.int64(table, types.intp), lower
@@ -231,10 +226,10 @@ def take(typing: Any, states: Any, first: Any, stride: Any, like: Any) -> Any:
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         states, at, stride, _ = args
         if like is not EIGHT:
-            return builder.load(address(context, builder, sig.args[0], states, at), align=8)
+            return builder.load(element(context, builder, sig.args[0], states, at), align=8)
         value = ir.Constant(VECTOR, ir.Undefined)
         for lane in range(LANES):
-            one = builder.load(address(context, builder, sig.args[0], states, at), align=8)
+            one = builder.load(element(context, builder, sig.args[0], states, at), align=8)
             value = builder.insert_element(value, one, INDEX(lane))
             at = builder.add(at, stride)
         return value
@@ -250,7 +245,7 @@ def put(typing: Any, states: Any, first: Any, stride: Any, value: Any) -> Any:
         states, at, stride, given = args
         for lane in range(LANES if value is EIGHT else 1):
             one = builder.extract_element(given, INDEX(lane)) if value is EIGHT else given
-            builder.store(one, address(context, builder, sig.args[0], states, at), align=8)
+            builder.store(one, element(context, builder, sig.args[0], states, at), align=8)
             at = builder.add(at, stride)
         return context.get_dummy_value()
 
@@ -410,10 +405,15 @@ def part(typing: Any, work: Any, first: Any, units: Any, like: Any) -> Any:
         width = ir.Constant(args[1].type, LANES if like is EIGHT else 1)
         whole = context.make_array(work)(context, builder, args[0])
         view = context.make_array(work)(context, builder)
-        size = builder.mul(args[2], width)
+        start, size = (builder.mul(arg, width) for arg in args[1:3])
+        if CHECKED:  # a part that is not there is empty, so that its use is seen
+            left = builder.sub(whole.nitems, start)
+            size = builder.select(builder.icmp_signed("<", left, size), left, size)
+            outside = builder.icmp_signed("<", builder.or_(start, size), WHOLE(0))
+            size = builder.select(outside, WHOLE(0), size)
         arrayobj.populate_array(
             view,
-            data=builder.gep(whole.data, [builder.mul(args[1], width)]),
+            data=builder.gep(whole.data, [start]),
             shape=[size],
             strides=cgutils.unpack_tuple(builder, whole.strides),
             itemsize=whole.itemsize,

@@ -21,7 +21,8 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 
-from fixman.kernels.lanes import address, exact_kernel, intrinsic
+from fixman.kernels.lanes import exact_kernel, intrinsic
+from fixman.kernels.pointers import check
 from fixman.kernels.steps import exact_step
 from fixman.kernels.vectors import inner, minus, vector
 
@@ -53,13 +54,20 @@ class Pairs(NamedTuple):
 SHORT = ir.IntType(32)
 
 
+def _short(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Address of an integer in a work array, of which each number has room for two."""
+    whole = context.make_array(sig.args[0])(context, builder, args[0])
+    size = builder.mul(whole.nitems, args[1].type(2))
+    check(context, builder, args[1], args[1].type(1), size)
+    return builder.gep(builder.bitcast(whole.data, SHORT.as_pointer()), [args[1]])
+
+
 @intrinsic
 def index(typing: Any, work: Any, k: Any) -> Any:
     """Return integer k of a work array."""
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        start = address(context, builder, sig.args[0], args[0], ir.IntType(64)(0))
-        at = builder.gep(builder.bitcast(start, SHORT.as_pointer()), [args[1]])
+        at = _short(context, builder, sig, args)
         return builder.sext(builder.load(at), ir.IntType(64))
 
     return types.int64(work, types.int64), lower
@@ -70,8 +78,7 @@ def put_index(typing: Any, work: Any, k: Any, value: Any) -> Any:
     """Set integer k of a work array."""
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        start = address(context, builder, sig.args[0], args[0], ir.IntType(64)(0))
-        at = builder.gep(builder.bitcast(start, SHORT.as_pointer()), [args[1]])
+        at = _short(context, builder, sig, args)
         builder.store(builder.trunc(args[2], SHORT), at)
         return context.get_dummy_value()
 

@@ -16,6 +16,8 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import intrinsic as _intrinsic
 from numba.extending import models, register_model
 
+from fixman.kernels.pointers import element
+
 intrinsic: Any = _intrinsic  # whose first argument, the typing context, is not for callers
 
 
@@ -92,8 +94,8 @@ def part(typing: Any, x: Any, k: Any) -> Any:
 
 
 def _address(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    data = context.make_array(sig.args[0])(context, builder, args[0]).data
-    return builder.bitcast(builder.gep(data, [args[1]]), VECTOR.as_pointer())
+    first = element(context, builder, sig.args[0], args[0], args[1], 2)
+    return builder.bitcast(first, VECTOR.as_pointer())
 
 
 @intrinsic

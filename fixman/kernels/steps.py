@@ -30,6 +30,7 @@ from numba.core.dispatcher import Dispatcher
 from fixman.kernels.lanes import EIGHT, cast, intrinsic
 from fixman.kernels.pairs import PAIR
 from fixman.kernels.pairs import cast as cast_pair
+from fixman.kernels.pointers import CHECKED
 
 DOUBLE, INTEGER = types.float64, types.int64
 
@@ -62,7 +63,9 @@ class Value:
             self.array = array.data, *parts
         data, shape, strides = self.array
         layout = self.kind.layout
-        return cgutils.get_item_pointer2(context, builder, data, shape, strides, layout, codes)
+        return cgutils.get_item_pointer2(
+            context, builder, data, shape, strides, layout, codes, boundscheck=CHECKED
+        )
 
     def __getitem__(self, index: Any) -> Value:
         code = self.writer and self.writer[1].load(self._place(index))

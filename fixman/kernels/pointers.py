@@ -1,0 +1,31 @@
+"""Addresses of elements, for code that is written in LLVM's terms.
+
+With ``NUMBA_BOUNDSCHECK=1`` an index before the first element or behind the last raises an
+IndexError, as numba's own indexing does; otherwise nothing is checked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils
+
+CHECKED = bool(numba.config.BOUNDSCHECK)  # type: ignore[attr-defined]
+WHOLE = ir.IntType(64)
+
+
+def check(context: Any, builder: Any, first: Any, count: Any, size: Any) -> None:
+    """Raise an IndexError unless elements from ``first`` on, ``count`` of them, are in an array."""
+    if CHECKED:
+        inside = builder.sub(size, count)
+        cgutils.do_boundscheck(context, builder, first, builder.add(inside, WHOLE(1)))
+
+
+def element(context: Any, builder: Any, kind: Any, array: Any, index: Any, count: int = 1) -> Any:
+    """Return where an element of a flat array is, the first of ``count`` that are used."""
+    whole = context.make_array(kind)(context, builder, array)
+    if CHECKED:
+        check(context, builder, index, WHOLE(count), whole.nitems)
+    return builder.gep(whole.data, [index])
