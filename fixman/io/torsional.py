@@ -232,7 +232,8 @@ class Molecule(Forces):
                 f"cannot hold {word!r}: choose among {', '.join(HOLDS)}" + "".join(meant)
             )
         turning = [pair for pair in self.rotatable if not self._kinds(*pair) & hold]
-        made = chain(self.system, topology=self.topology, rotatable=turning)
+        named = turning if hold else None
+        made = chain(self.system, topology=self.topology, rotatable=named)
         assert isinstance(made, Chain)  # the molecule is one
         return made
 
@@ -243,7 +244,7 @@ class Molecule(Forces):
 
     @cached_property
     def rotatable(self) -> list[tuple[int, int]]:
-        """Bonds that turn, but for those that close rings: see `chain`."""
+        """Bonds that turn: see `chain`."""
         return [(i, j) for i, j in hard_sets.rotatable(*self._tree).tolist()]
 
     @property
