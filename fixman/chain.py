@@ -156,7 +156,8 @@ class Chain:
             held across the line.  Positions, in floating point, choose those of the hard bends
             whose angle has an rms of at most 0.25 rad in them.  In space only.
         rotatable : (bonds, 2), optional
-            For "torsional"; by default every bond that is neither in a ring nor terminal.
+            For "torsional"; by default every bond that is neither terminal nor in a ring of up to
+            eight beads.
         hydrogens : (n,) of bool, optional
             For "h-bonds" and "h-angles"; by default masses of 0.95 to 1.2.  Masses of 1.2 to 4.1,
             deuterium or repartitioned, are refused without it.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -111,6 +112,7 @@ def simulate(
         or removed while the run was going on; the text says where its frames are.
     ConstraintSolveError
         If a step has no solution, naming replica and step: beads overlap, or ``dt`` is too large.
+        If it is the first one, there is no run at ``out``.
     SingularConstraintError
         If the hard coordinates cannot be held in x0: a straight hard angle in space.
     ConnectionError
@@ -159,7 +161,12 @@ def simulate(
         return _looked_at(runs[0] if groups is None else joined(about, runs))
     writer.create(out, about, chain, state.arrays(), overwrite)
     with _writing(out) as folder:
-        _go_on(stepper, state, folder.parts, recorded, running)
+        try:
+            _go_on(stepper, state, folder.parts, recorded, running)
+        except Exception as error:
+            if groups is None and not isinstance(error, OSError) and not folder.parts[0].step:
+                shutil.rmtree(out.resolve(), ignore_errors=True)  # no step of it has a solution
+            raise
     return _looked_at(folder.run())
 
 
