@@ -145,7 +145,7 @@ def test_axes_tilted_by_less_than_can_be_squared(tilt):
     def arm(alpha):
         return SerialChain.from_dh(
             [0.3, 1.0], [0.1, 0.2], [alpha, 0.0], [0.2, 0.0], joints=("revolute",) * 2,
-            masses=np.ones(2), r=np.full((2, 3), 0.1), inertias=np.ones((2, 3)),
+            masses=np.ones(2), com=np.full((2, 3), -0.1), inertias=np.ones((2, 3)),
         )  # fmt: skip
 
     args = [[0.3, 0.4], [1.0, 2.0], [1.0, -1.0]]

@@ -238,7 +238,7 @@ def test_langevin_refuses():
     arm, q = two_rods(), np.zeros(2)
     for wrong, text in (
         ({"friction": -1.0}, "friction must not be negative, got -1.0"),
-        ({"ensemble": "mobility"}, "ensemble must be .*'mobility'"),
+        ({"ensemble": "mobility"}, "ensemble must be .*, got 'mobility'"),
         ({"every": 3}, "every must divide steps, got every=3 and steps=4"),
         ({"qd": [0.0, np.inf]}, "qd is inf at rate 1"),
         ({"gravity": (0, np.nan, 0)}, "gravity is nan"),

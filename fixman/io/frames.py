@@ -13,7 +13,8 @@ import numpy.typing as npt
 from fixman import topology
 from fixman.io import formats
 from fixman.io.groups import Molecules
-from fixman.io.samples import evenly, sum_outwards, thinned
+from fixman.io.hard_values import sum_outwards
+from fixman.io.samples import evenly, thinned
 from fixman.io.universe import AtomsError, reading
 
 try:

@@ -94,7 +94,7 @@ class Constructors:
         *,
         joints: Sequence[Joint],
         masses: ArrayLike,
-        r: ArrayLike,
+        com: ArrayLike,
         inertias: ArrayLike,
     ) -> Self:
         """Make a chain from Denavit–Hartenberg parameters in Saha's convention.
@@ -110,8 +110,9 @@ class Constructors:
             prismatic joint, is the value given here plus q_i: give zero, and q is that variable.
         joints : sequence of "revolute", "prismatic"
         masses : (n,)
-        r : (n, 3)
-            From link i's mass centre to the origin of frame i + 1, in frame i + 1.
+        com : (n, 3)
+            Link i's mass centre in frame i + 1.  It is the r of Corke's toolboxes; Saha's r leads
+            the other way, to the origin of frame i + 1: com is −r.
         inertias : (n, 3, 3) or (n, 3)
             About the mass centre in the axes of frame i + 1; (n, 3) are principal moments.
 
@@ -134,10 +135,10 @@ class Constructors:
         a, b = _vector(a, "a", "joint", n), _vector(b, "b", "joint", n)
         alpha, theta = _vector(alpha, "alpha", "joint", n), _vector(theta, "theta", "joint", n)
         masses = _vector(masses, "masses", "body", n)
-        r, tensors = _arrays.real(r, (), "r"), _arrays.real(inertias, (), "inertias")
-        if r.shape != (n, 3):
-            raise ValueError(f"r must have shape ({n}, 3), got {r.shape}")
-        _arrays.require_finite(r, (n, 3), "r", "body")
+        com, tensors = _arrays.real(com, (), "com"), _arrays.real(inertias, (), "inertias")
+        if com.shape != (n, 3):
+            raise ValueError(f"com must have shape ({n}, 3), got {com.shape}")
+        _arrays.require_finite(com, (n, 3), "com", "body")
         _arrays.require_finite(tensors, tensors.shape, "inertias", "body")
         if tensors.shape == (n, 3):
             tensors = tensors[:, :, None] * np.eye(3)
@@ -153,7 +154,7 @@ class Constructors:
         rotations[1:] = Q[:-1] @ rotations[1:]
         with np.errstate(over="ignore", invalid="ignore"):
             translations[1:] = at[:-1] + np.einsum("nij,nj->ni", Q[:-1], translations[1:])
-            centres = at - np.einsum("nij,nj->ni", Q, r)
+            centres = at + np.einsum("nij,nj->ni", Q, com)
             tensors = Q @ tensors @ Q.swapaxes(1, 2)
         for part in (translations, centres, tensors):
             if not np.isfinite(part).all():

@@ -33,7 +33,7 @@ from fixman.kernels.articulated_body import DONE
 from fixman.kernels.lanes import LANES
 from fixman.kernels.links import ARMATURE
 from fixman.rigid import model
-from fixman.rigid.joints import driven
+from fixman.rigid.joints import driven, driven_arrays
 from fixman.rigid.model import FREE, PRISMATIC, RATES, SMALL, SerialChain, workspace
 
 __all__ = ["forward_dynamics", "pivots"]
@@ -63,9 +63,10 @@ def forward_dynamics(
     qd, tau : (..., nv)
         Rates, and generalized forces conjugate to them.
     gravity : (3,)
-        Acceleration of free fall in the base frame.
+        Acceleration of free fall in the axes of the base; none unless given.
     wrenches : (..., n, 6), optional
-        Force, then moment about the origin of the body's frame, on each body in that frame.
+        External force, then moment about the origin of the body's frame, on each body in the axes
+        of that frame; those of `kinematics` are in the axes of the base.
     workers : int
         Threads over a batch of states.  The results are the same for any number.
 
@@ -105,16 +106,19 @@ def forward_dynamics(
             ):
                 plan = arm._tables["articulated_body"]
                 loads = model.falling(gravity)
+                push = driven_arrays(arm, q, qd, tau) if plan.passive else tau
                 flat = q.ndim == 1
                 if flat or (q.ndim == 2 and len(q) == len(qd) == len(tau) == 1):
-                    one = (q, qd, tau) if flat else (q[0], qd[0], tau[0])
+                    one = (q, qd, push) if flat else (q[0], qd[0], push[0])
                     qdd = empty(plan.shape)
                     room = workspace(plan.units) if plan.roomy else None
                     if plan.state(plan.table, *one, loads, qdd, room) == DONE:
                         return qdd if flat else qdd[None]
-                elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1] == plan.nq:
+                elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1:] == (
+                    plan.nq,
+                ):
                     qdd, frames = empty(qd.shape), qd.size // plan.nv
-                    given = q.ravel(), qd.ravel(), tau.ravel(), loads, 0, frames, qdd.ravel()
+                    given = q.ravel(), qd.ravel(), push.ravel(), loads, 0, frames, qdd.ravel()
                     if frames > plan.few:
                         room = workspace(plan.units8)
                         if plan.states(plan.table, *given, room)[1] == DONE:
@@ -275,6 +279,7 @@ class _Plan:
         parts = (links, frames, places.view(np.float64))
         self.table = np.concatenate([part.reshape(-1) for part in parts])
         self.n, self.nq, self.nv, self.shape = n, arm.nq, arm.nv, (arm.nv,)
+        self.passive = arm._passive
         self.units = int(starts[-1])
         self.units8 = LANES * (self.units + 1)  # aligned
         self.roomy = 8 * self.units >= SMALL
@@ -283,12 +288,10 @@ class _Plan:
 
 
 def _plan(arm: SerialChain) -> _Plan:
-    # Where `forward_dynamics` does not find it before springs and dampers are added.
-    name = "articulated_body, passive" if arm._passive else "articulated_body"
-    if name not in arm._tables:
+    if "articulated_body" not in arm._tables:
         with np.errstate(over="ignore", invalid="ignore"):
-            arm._tables[name] = _Plan(arm)
-    return arm._tables[name]  # type: ignore[no-any-return]
+            arm._tables["articulated_body"] = _Plan(arm)
+    return arm._tables["articulated_body"]  # type: ignore[no-any-return]
 
 
 def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:

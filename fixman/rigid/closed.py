@@ -92,9 +92,10 @@ def forward_dynamics(
     qd, tau : (..., nv)
         Rates and joint forces.
     gravity : (3,)
-        Acceleration of free fall in the base frame.
+        Acceleration of free fall in the axes of the base; none unless given.
     wrenches : (..., n, 6), optional
-        Force, then moment about the origin of the body's frame, on each body in that frame.
+        External force, then moment about the origin of the body's frame, on each body in the axes
+        of that frame; those of `kinematics` are in the axes of the base.
     tolerance : float
         How far positions and rates may be from closing: gaps, of the size of the linkage (angles
         in radians); their rates, of its speed, or of what it would gain over its size if cut open.

@@ -177,7 +177,7 @@ def langevin(
     torque : callable, optional
         Generalized forces (..., nv) of a potential at q (..., nq): −∂U along the rates.
     gravity : (3,)
-        Acceleration of free fall in the base frame.
+        Acceleration of free fall in the axes of the base; none unless given.
     every : int
         Steps from one recorded frame to the next; it divides ``steps``.
     rng : int, Generator or None
