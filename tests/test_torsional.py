@@ -647,3 +647,11 @@ def test_a_run_says_what_it_is_of(run):
         potential = json.load(file)["stepper"]["potential"]
     assert potential["forcefield"] == list(FIELD)
     assert potential["pdb"].count("ATOM  ") + potential["pdb"].count("HETATM") == 22
+
+
+def test_names_of_a_file_steer_no_terminal(io, molecule):
+    text = molecule.pdb.replace(" ACE ", " A\x1bE ").replace(" CH3 ", " C\x9b3 ")
+    with pytest.raises(ValueError, match="A") as raised:
+        io.Molecule(text, molecule.forcefield, "Reference")
+    assert "\x1b" not in str(raised.value)
+    assert "\x9b" not in str(raised.value)
