@@ -168,14 +168,12 @@ class _Graph:
             if other is not None:
                 _join(joined, other, bead)
         for part in filter(None, parts):
-            head = part[0]
-            for hung in part[1:]:  # each to the first at its seat, that one to the seat before
+            head = part[0]  # that inwards, if there is one, whose angles are hard
+            for hung in part[1:]:
                 if _join(joined, head[0], hung[0]):
                     (one, inner), (bead, outer) = sorted((head, hung), key=self._outwards)
                     inner = self.inner[outer] if inner == outer else inner
                     rows.append(Coordinate("torsion", (one, inner, outer, bead)))
-                if hung[1] != head[1]:
-                    head = hung
         return rows
 
     def _outwards(self, hung: tuple[int, int]) -> int:
