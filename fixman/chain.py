@@ -142,8 +142,8 @@ class Chain:
             As for `Chain.linear`.
         hard : kinds, bool mask over ``coordinates``, "torsional", "h-bonds" or "h-angles"
             "torsional": the bonds of each bead are one rigid body, and so are those of both ends of
-            a bond that is not ``rotatable``.  "h-bonds": lengths to ``hydrogens``.  "h-angles": every length,
-            and the angles H–X–H and H–O–X; masses in amu tell the oxygens.
+            a bond that is not ``rotatable``.  "h-bonds": lengths to ``hydrogens``.  "h-angles":
+            every length, and the angles H–X–H and H–O–X; masses in amu tell the oxygens.
         extra : iterable of Coordinate
             Further coordinates or (kind, beads), always hard; a bead of degree k has only k − 1 of
             its angles in the chart, and may be given others here.  A "length" counts as a bond, a

@@ -1,12 +1,14 @@
-"""What "torsional" holds in rings: as many rows as bodies of bonds are rigid, however it is numbered."""
+"""What "torsional" holds in rings: what makes bonds rigid bodies, however beads are numbered."""
 
 from __future__ import annotations
+
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 import fixman as fx
-from ring_systems import Molecule, motions, placed, rows_of, system
+from ring_systems import Molecule, motions, neighbours, placed, rows_of, system
 
 KINDS = ("single", "fused", "bridged", "spiro", "macrocycle", "several")
 
@@ -61,6 +63,7 @@ def hold(seed, numberings, dim=3, fixed=False, straight=False):
         assert sizes[0] > 0
         worst = max(worst, gap * np.sqrt(sizes[-1] / sizes[0]))
     return worst
+
 
 @pytest.mark.parametrize("seed", range(12))
 def test_as_many_rows_are_hard_as_bodies_of_bonds_are_rigid(seed):
@@ -125,8 +128,8 @@ def test_no_angle_of_a_ring_moves_in_a_run():
     molecule = Molecule(36, [*RING, *HYDROGENS], [], RING)
     x = placed(molecule, np.random.default_rng(3))
     run = fx.simulate(chain, x, fx.Newton(0.02, kT=1.0), 500, rng=1, every=10)
-    ends = {k: [j for pair in molecule.bonds for j in pair if k in pair and j != k] for k in range(12)}
-    a, b = np.array([(i, j) for near in ends.values() for i in near for j in near if i < j]).T
+    near = neighbours(36, molecule.bonds)
+    a, b = np.array([pair for ends in near for pair in combinations(ends, 2)]).T
     far = np.linalg.norm(run.x[:, 0, a] - run.x[:, 0, b], axis=-1)
     assert np.ptp(far, axis=0).max() < 1e-10
     assert np.ptp(run.x[:, 0, 0] @ np.ones(3)) > 0.1  # and all of it moves
