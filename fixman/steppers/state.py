@@ -606,8 +606,9 @@ def _cause(prepared: Prepared, state: State, stuck: Array, replica: int, plan: P
 
 def _pulled(chain: Chain, x: Array, force: Array, inertia: Array) -> Array:
     """Accelerations (n, dim) at rest by a force, of which hard coordinates bear their part."""
+    weighed = replace(chain, masses=inertia.copy())
     try:
-        return forward_dynamics(replace(chain, masses=inertia.copy()), x, 0.0 * x, force=force).acceleration
+        return forward_dynamics(weighed, x, 0.0 * x, force=force).acceleration
     except FrameError:
         return force / inertia[:, None]
 
