@@ -50,8 +50,8 @@ class Chain:
         Parent, angle reference and (in 3-D) torsion reference of every bead; negative numbers
         are ghosts, see `Coordinate`.
     extra : tuple of Coordinate
-        Hard rows beyond the chart: bonds that close rings, angles at these where angles are
-        hard, and further constraints as given.
+        Hard rows beyond the chart: bonds that close rings, angles (and torsions) at these where
+        angles are hard ("torsional"), and further constraints as given.
     hard_mask : ndarray (len(coordinates),) of bool
     redundant : tuple of Coordinate
         Hard rows that were left out because they depend on the others: extra rows, and seldom a
@@ -142,9 +142,9 @@ class Chain:
         dim, base, masses
             As for `Chain.linear`.
         hard : kinds, bool mask over ``coordinates``, "torsional", "h-bonds" or "h-angles"
-            "torsional": every length and angle, and every torsion but one about each of the
-            ``rotatable`` bonds.  "h-bonds": lengths to ``hydrogens``.  "h-angles": every length,
-            and the angles H–X–H and H–O–X; masses in amu tell the oxygens.
+            "torsional": the bonds of each bead are one rigid body, and so are those of both ends of
+            a bond that is not ``rotatable``.  "h-bonds": lengths to ``hydrogens``.  "h-angles":
+            every length, and the angles H–X–H and H–O–X; masses in amu tell the oxygens.
         extra : iterable of Coordinate
             Further coordinates or (kind, beads), always hard; a bead of degree k has only k − 1 of
             its angles in the chart, and may be given others here.  A "length" counts as a bond, a
@@ -157,7 +157,8 @@ class Chain:
             whose angle has an rms of at most 0.25 rad in them.  In space only.
         rotatable : (bonds, 2), optional
             For "torsional"; by default every bond that is neither terminal nor in a ring of up to
-            eight beads.
+            eight beads.  The last bond of a ring turns with all others: to hold one of a ring alone,
+            name its torsion in ``extra``.
         hydrogens : (n,) of bool, optional
             For "h-bonds" and "h-angles"; by default masses of 0.95 to 1.2.  Masses of 1.2 to 4.1,
             deuterium or repartitioned, are refused without it.
@@ -239,7 +240,8 @@ class Chain:
         """Make a chain of any connected set of bonds: trees, rings, molecules.
 
         A breadth-first tree from bead 0 gives the chart; bonds that it leaves out close rings and
-        become extra rows where lengths are hard, with the angles at their ends where angles are.
+        become extra rows where lengths are hard, with the angles at their ends where angles are,
+        and with the torsions there that "torsional" holds.
 
         Parameters
         ----------

@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fixman import _arrays, topology
 from fixman._arrays import Array
@@ -113,11 +113,11 @@ def across(
     """Torsions about straight parts, and where rings are closed, that are to be held as well.
 
     ``references (n, 3)`` as of a `Chain`; ``turning (bonds, 2)`` are those about which torsions are
-    soft.  They cut a line, or a bond, into parts.  Of m beads that hang off one part, m − 1 torsions
-    place all about it: what the chart does not join, a further torsion does.  Then the bonds of any
-    bead are a rigid body, and so are those of both ends of a bond that does not turn.
+    soft.  They cut a line, or a bond, into parts.  Of m beads that hang off one part, m − 1
+    torsions place all about it: what the chart does not join, a further torsion does.  Then the
+    bonds of any bead are a rigid body, and so are those of both ends of a bond that does not turn.
     """
-    closures = topology.loose(references[:, 0], closures, turning, fixed)
+    closures = topology.loose(references[:, 0], closures, turning)
     if not (lines or closures.size):
         return ()
     graph = _Graph(references, closures, fixed, turning)
@@ -168,14 +168,12 @@ class _Graph:
             if other is not None:
                 _join(joined, other, bead)
         for part in filter(None, parts):
-            head = part[0]
-            for hung in part[1:]:  # each to the first at its seat, that one to the seat before
+            head = part[0]  # that inwards, if there is one, whose angles are hard
+            for hung in part[1:]:
                 if _join(joined, head[0], hung[0]):
                     (one, inner), (bead, outer) = sorted((head, hung), key=self._outwards)
                     inner = self.inner[outer] if inner == outer else inner
                     rows.append(Coordinate("torsion", (one, inner, outer, bead)))
-                if hung[1] != head[1]:
-                    head = hung
         return rows
 
     def _outwards(self, hung: tuple[int, int]) -> int:

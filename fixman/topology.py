@@ -166,16 +166,12 @@ def closures(parents: Index, rows: Iterable[Coordinate]) -> Index:
     return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 
-def loose(parents: Index, closures: Index, turning: Index, fixed: bool) -> Index:
+def loose(parents: Index, closures: Index, turning: Index) -> Index:
     """Those closures whose ends are not in one rigid part of a tree, given which bonds turn."""
-    n = parents.size
-    children = np.bincount(parents[parents >= 0], minlength=n)
-    stiff = np.ones(n, dtype=bool)  # bond of each bead to its parent
+    stiff = parents >= 0  # bond of each bead to its parent
     stiff[turning[parents[turning[:, 1]] == turning[:, 0], 1]] = False
-    stiff[children == 0] = True  # beads at the end are part of what they hang on
-    stiff[parents == 0] |= children[0] == 1 and not fixed
-    beads = np.flatnonzero(stiff & (parents >= 0))
-    joined = graph(n, np.stack([parents[beads], beads], axis=1))
+    beads = np.flatnonzero(stiff)
+    joined = graph(parents.size, np.stack([parents[beads], beads], axis=1))
     label = csgraph.connected_components(joined, directed=False)[1]
     apart: Index = closures[label[closures[:, 0]] != label[closures[:, 1]]]
     return apart

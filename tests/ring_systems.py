@@ -1,13 +1,13 @@
 """Random molecules with rings, and by dense algebra what "torsional" has to hold of them.
 
-At every atom its bonds are a rigid body, and so are those of both ends of a bond that does not turn.
-The oracle holds the distances of all pairs in such a body, which shares no code with the library's
-rows; beads in line are held so by their components across the line.
+At every atom its bonds are a rigid body, and so are those of both ends of a bond that does not
+turn.  The oracle holds the distances of all pairs in such a body, which shares no code with the
+library's rows; beads in line are held so by their components across the line.
 """
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ GHOSTS = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # −
 
 
 class Molecule(NamedTuple):
-    """``straight`` are bends (i, j, k) in line; ``turning`` the bonds about which torsions are soft."""
+    """``straight`` are bends (i, j, k) in line; about ``turning`` bonds torsions are soft."""
 
     n: int
     bonds: list[tuple[int, int]]
@@ -47,7 +47,7 @@ class Graph:
     def path(self, i, j, size):
         """Join two atoms by so many new ones."""
         beads = [i, *(self.atom() for _ in range(size)), j]
-        for pair in zip(beads, beads[1:], strict=False):
+        for pair in pairwise(beads):
             self.bond(*pair)
         return beads
 
@@ -90,10 +90,9 @@ def system(rng, kind, straight=False):
             graph.path(atom, graph.atom(), int(rng.random() < 0.3))
     if straight:
         _straighten(graph)
-    turning = {0: [], 1: graph.bonds, 2: [b for b in graph.bonds if rng.random() < 0.8]}
-    return Molecule(
-        len(graph.degree), graph.bonds, graph.straight, turning[int(rng.integers(1, 3))]
-    )
+    share = rng.choice([0.0, 0.8, 0.95, 1.0], p=[0.1, 0.3, 0.1, 0.5])
+    turning = [bond for bond in graph.bonds if rng.random() < share]
+    return Molecule(len(graph.degree), graph.bonds, graph.straight, turning)
 
 
 def _straighten(graph):
@@ -179,7 +178,7 @@ def turns(molecule, fixed=False):
 
 
 def bodies(molecule, fixed=False):
-    """Sets of beads that are rigid: the bonds of each atom, and those of both ends of a bond."""
+    """List sets of beads that are rigid: bonds of an atom, of both ends of a bond, or of a line."""
     near = {k: set(ends) for k, ends in enumerate(neighbours(molecule.n, molecule.bonds))}
     if fixed:
         near |= {-3: {-2}, -2: {-3, -1}, -1: {-2, 0}}
@@ -206,11 +205,9 @@ def rows_of(molecule, x, fixed=False):
     n, dim = x.shape
     points = np.concatenate([GHOSTS[:, :dim], x])
     lines = lines_of(molecule.straight)
-    pairs = {
-        tuple(sorted(pair)) for body in bodies(molecule, fixed) for pair in combinations(body, 2)
-    }
+    rigid = [combinations(sorted(body), 2) for body in bodies(molecule, fixed)]
     rows = []
-    for i, j in sorted(pairs):
+    for i, j in sorted(set().union(*rigid)):
         row = np.zeros((n + 3, dim))
         row[i + 3] = (points[i + 3] - points[j + 3]) / np.linalg.norm(points[i + 3] - points[j + 3])
         row[j + 3] = -row[i + 3]

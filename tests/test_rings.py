@@ -1,12 +1,14 @@
-"""What "torsional" holds in rings: as many rows as bodies of bonds are rigid, however it is numbered."""
+"""What "torsional" holds in rings: what makes bonds rigid bodies, however beads are numbered."""
 
 from __future__ import annotations
+
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 import fixman as fx
-from ring_systems import Molecule, motions, placed, rows_of, system
+from ring_systems import Molecule, motions, neighbours, placed, rows_of, system
 
 KINDS = ("single", "fused", "bridged", "spiro", "macrocycle", "several")
 
@@ -32,7 +34,10 @@ def unit_rows(chain, x):
 
 
 def hold(seed, numberings, dim=3, fixed=False, straight=False):
-    """Assert that hard rows hold what they should; return the worst condition of H^bb."""
+    """Assert that hard rows hold what they should, and no more; say how well at the worst.
+
+    That is the condition of these rows, of norm 1, over that of the distances of all rigid pairs.
+    """
     rng = np.random.default_rng(seed)
     molecule = system(rng, KINDS[seed % len(KINDS)], straight)
     x, worst = placed(molecule, rng, dim), 0.0
@@ -56,39 +61,37 @@ def hold(seed, numberings, dim=3, fixed=False, straight=False):
         rows = rows.reshape(len(rows), -1)
         sizes = np.linalg.eigvalsh(rows @ rows.T)  # of H^bb, its rows of norm 1
         assert sizes[0] > 0
-        worst = max(worst, sizes[-1] / sizes[0])
+        worst = max(worst, gap * np.sqrt(sizes[-1] / sizes[0]))
     return worst
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_as_many_rows_are_hard_as_bodies_of_bonds_are_rigid(seed):
-    assert hold(seed, 3) < 1e6
+    assert hold(seed, 3) < 10
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_rings_in_the_plane(seed):
-    assert hold(seed, 3, dim=2) < 1e6
+    assert hold(seed, 3, dim=2) < 10
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_rings_on_a_base(seed):
-    assert hold(seed, 2, fixed=True) < 1e7
+    assert hold(seed, 2, fixed=True, straight=seed > 2) < 10
 
 
 @pytest.mark.parametrize("seed", range(18))
 def test_straight_groups_in_and_on_rings(seed):
-    assert hold(seed, 3, straight=True) < 1e8
+    assert hold(seed, 3, straight=True) < 10
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("numberings", "dim", "fixed", "straight"),
-    [(20, 3, False, False), (20, 2, False, False), (10, 3, False, True), (4, 3, True, True)],
-)
-def test_two_hundred_ring_systems_in_many_numberings(numberings, dim, fixed, straight):
-    worst = [hold(seed, numberings, dim, fixed, straight) for seed in range(1000, 1200)]
-    assert np.median(worst) < 1e4
-    assert max(worst) < 1e8
+@pytest.mark.parametrize("straight", [False, True])
+@pytest.mark.parametrize(("dim", "fixed"), [(3, False), (2, False), (3, True)])
+def test_two_hundred_ring_systems_in_twenty_numberings(dim, fixed, straight):
+    if dim == 2 and straight:
+        pytest.skip("a straight angle is like any other in the plane")
+    assert max(hold(seed, 20, dim, fixed, straight) for seed in range(1000, 1200)) < 10
 
 
 # --- single ones --------------------------------------------------------------------------------
@@ -125,10 +128,8 @@ def test_no_angle_of_a_ring_moves_in_a_run():
     molecule = Molecule(36, [*RING, *HYDROGENS], [], RING)
     x = placed(molecule, np.random.default_rng(3))
     run = fx.simulate(chain, x, fx.Newton(0.02, kT=1.0), 500, rng=1, every=10)
-    ends = {
-        k: [j for pair in molecule.bonds for j in pair if k in pair and j != k] for k in range(12)
-    }
-    a, b = np.array([(i, j) for near in ends.values() for i in near for j in near if i < j]).T
+    near = neighbours(36, molecule.bonds)
+    a, b = np.array([pair for ends in near for pair in combinations(ends, 2)]).T
     far = np.linalg.norm(run.x[:, 0, a] - run.x[:, 0, b], axis=-1)
     assert np.ptp(far, axis=0).max() < 1e-10
     assert np.ptp(run.x[:, 0, 0] @ np.ones(3)) > 0.1  # and all of it moves

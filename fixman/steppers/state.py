@@ -226,8 +226,8 @@ def start(
 def begin(chain: Chain, x0: ArrayLike, replicas: int, rng: Any) -> State:
     """Replicate x0 and give every replica a stream; velocities are zero."""
     require_chain(chain)
+    replicas = _arrays.positive_int(replicas, "replicas")
     tail = (chain.n, chain.dim)
-    replicas = _arrays.positive_int(replicas, "replicas", 16 * chain.n * chain.dim)
     x = _replicas(_arrays.real(x0, tail, "x0"), replicas, tail, "x0")
     seeds = _arrays.seeds(_arrays.generator(rng), replicas)
     random = np.array([seed.generate_state(WORDS, np.uint64) for seed in seeds])
@@ -606,10 +606,9 @@ def _cause(prepared: Prepared, state: State, stuck: Array, replica: int, plan: P
 
 def _pulled(chain: Chain, x: Array, force: Array, inertia: Array) -> Array:
     """Accelerations (n, dim) at rest by a force, of which hard coordinates bear their part."""
+    weighed = replace(chain, masses=inertia.copy())
     try:
-        return forward_dynamics(
-            replace(chain, masses=inertia.copy()), x, 0.0 * x, force=force
-        ).acceleration
+        return forward_dynamics(weighed, x, 0.0 * x, force=force).acceleration
     except FrameError:
         return force / inertia[:, None]
 
@@ -652,9 +651,7 @@ def require_potential(potential: Any, forces: bool = True) -> None:
         raise TypeError(f"{text}, got the class {name}: make one, {name}(…)")
     own = all(callable(getattr(potential, name, None)) for name in names)
     if not (potential is None or own or hasattr(potential, "_write")):
-        lines = ", ".join(f"{name} = staticmethod({name[0]})" for name in names)
-        hint = f": put functions into a class, class Own: {lines}; and give Own()"
-        raise TypeError(f"{text}, got {potential!r:.80}{hint * callable(potential)}")
+        raise TypeError(f"{text}, got {potential!r:.80}")
 
 
 def make_positive(stepper: Any, *names: str) -> None:
