@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import csv
 import errno
 import json
@@ -554,3 +555,21 @@ def test_all_rows_of_a_frame_have_its_weight(tmp_path):
         assert found == {own}
     half = report.groups[0].half_logdet.sum(axis=1)
     np.testing.assert_allclose(report.log_weights, half.min() - half, atol=1e-12)
+
+
+def test_no_text_of_a_file_steers_the_terminal(capsys):
+    name = "\x1b]0;mine\x07\x9b2J\u202e.psf"
+    for arguments in (
+        ["audit", name, name],
+        ["check", name],
+        ["resume", name],
+        ["audit", name, "--" + name],
+    ):
+        with contextlib.suppress(SystemExit):
+            assert cli.main(arguments) == 2
+        said = capsys.readouterr().err.removesuffix("\n")
+        assert said.startswith("fixman: error: ")
+        assert said.isprintable()
+        assert r"\x1b]0;mine\x07\x9b2J" in said
+    cli.cli_arguments.show(f"ALA{name} ½\nGLY")
+    assert capsys.readouterr().out == "ALA\\x1b]0;mine\\x07\\x9b2J\\u202e.psf ½\nGLY\n"

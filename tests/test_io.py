@@ -859,6 +859,9 @@ def test_schedulers_that_are_not_there(peer, tmp_path):
         ConnectionError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1:"
     ):
         connect("tcp://127.0.0.1:1", timeout=0.5).__enter__()
+    for address in ("tls://127.0.0.1:1", "wss://127.0.0.1:1"):
+        with pytest.raises(ConnectionError, match=r"needs certificates, .*distributed\.comm\.tls"):
+            connect(address).__enter__()
     with dask_cluster(tmp_path, 0) as address:
         words = f"scheduler at {address} has no workers: .*`dask worker {address}`"
         with pytest.raises(ConnectionError, match=words):
