@@ -375,12 +375,12 @@ def test_unknown_kind(rng):
         (
             0.3,
             40,
-            "noticeable, 0.3 kT between rigid and stiff: a flexible run needs no correction; one with",
+            "noticeable, 0.3 kT between rigid and stiff: a flexible run needs no correction; ",
         ),
         (
             2.0,
             40,
-            "large, 2 kT between rigid and stiff: a flexible run needs no correction; one with",
+            "large, 2 kT between rigid and stiff: a flexible run needs no correction; ",
         ),
     ],
 )

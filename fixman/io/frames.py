@@ -163,7 +163,7 @@ def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = No
         bonds = _shortest(bonds, now, joined, atoms)
         steps = x.copy()
         steps[:, outer] = bonds[:, : len(outer)]
-        x = np.cumsum(steps, axis=1) if molecules.bonds is None else sum_outwards(parents, steps)
+        x = sum_outwards(parents, steps)
         _refuse_winding(x, bonds[:, len(outer) :], closures, atoms, now.frame)
         coincident = ~np.any(x[:, joined[:, 1]] - x[:, joined[:, 0]], axis=2)
     if np.any(coincident):

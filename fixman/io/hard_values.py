@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from fixman import topology
 from fixman.chain import Chain
-from fixman.coordinates import Coordinate, Index
+from fixman.coordinates import Coordinate, Index, Rows
 from fixman.dynamics import project
 from fixman.errors import Advice, ConstraintSolveError, FrameError
 from fixman.io.groups import Molecules
@@ -45,8 +45,10 @@ class Pieces(NamedTuple):
         and then those beyond that chart.
     targets : (pieces, hard rows)
         Places of its hard rows among those of the molecule.
-    places : (pieces, chart rows)
-        Places of its first extra rows in the molecule's chart.
+    rows : Rows
+        Its extra rows that are of the molecule's chart.
+    places : (pieces, rows)
+        Their places in that chart.
     bonds : (bonds, 2)
         Of its beads.
     lengths : (pieces, bonds)
@@ -60,6 +62,7 @@ class Pieces(NamedTuple):
     beads: Index
     chain: Chain
     targets: Index
+    rows: Rows
     places: Index
     bonds: Index
     lengths: Index
@@ -130,10 +133,7 @@ class HardValues:
             with self._explained(piece.beads):
                 y = piece.set(x, values)
                 if not self.only_lengths:
-                    table = piece.chain.layout.rows
-                    first = 3 * piece.chain.n
-                    rows = table.take(np.arange(first, first + piece.places.shape[1]))
-                    q[..., piece.places] = piece.chain.layout.values(rows, y)
+                    q[..., piece.places] = piece.chain.layout.values(piece.rows, y)
                     continue
             above = piece.chain.references[1:, 0]
             moved = y - x[..., piece.beads, :]
@@ -224,7 +224,8 @@ def _alike(kind: _Kind, members: list[tuple[list[int], ...]]) -> Pieces:
     ends = sparse.csr_array((signs, (pairs.ravel(), which)), shape=(m, len(pairs)))[:0:-1]
     beads, targets, places, lengths = (np.array(table) for table in zip(*members, strict=True))
     factor = Sparse(ends @ ends.T).factor()
-    return Pieces(beads, chain, targets, places, pairs, lengths, ends, factor)
+    rows = chain.layout.rows.take(np.arange(3 * m, 3 * m + places.shape[1]))
+    return Pieces(beads, chain, targets, rows, places, pairs, lengths, ends, factor)
 
 
 class _Tree:
@@ -306,8 +307,10 @@ def sum_outwards(parents: Index, steps: Floats) -> Floats:
     """Sum steps (..., n, 3) from the root (parent −1) of a tree to every bead, itself included.
 
     By doubling: each pass adds what is gathered at an ancestor twice as far away, so the number of
-    passes is the logarithm of the depth.
+    passes is the logarithm of the depth. One after the other, where the beads are a chain.
     """
+    if np.array_equal(parents, np.arange(-1, len(parents) - 1)):
+        return np.cumsum(steps, axis=-2)
     total = steps.copy()
     above = parents.copy()
     while True:
