@@ -25,6 +25,7 @@ from fixman.layout import Layout
 Base = Literal["free", "fixed"]
 
 _FIELDS = 7  # of a Chain that have no default
+BEAD_BYTES = 380  # of a chain in the plane while it is made; in space 565
 _CONSTRUCTORS = (
     "a Chain is made by Chain.linear(n), Chain.branched(parents), Chain.ring(n) or "
     "Chain.from_bonds(n, bonds)"
@@ -49,8 +50,8 @@ class Chain:
         Parent, angle reference and (in 3-D) torsion reference of every bead; negative numbers
         are ghosts, see `Coordinate`.
     extra : tuple of Coordinate
-        Hard rows beyond the chart: bonds that close rings, angles at these where angles are
-        hard, and further constraints as given.
+        Hard rows beyond the chart: bonds that close rings, angles (and torsions) at these where
+        angles are hard ("torsional"), and further constraints as given.
     hard_mask : ndarray (len(coordinates),) of bool
     redundant : tuple of Coordinate
         Hard rows that were left out because they depend on the others: extra rows, and seldom a
@@ -112,8 +113,8 @@ class Chain:
         -----
         Costs O(n) in time and memory.
         """
-        n = _arrays.positive_int(n, "n")
-        _require_space(dim, base)
+        n = _arrays.positive_int(n, "n", BEAD_BYTES)
+        _arrays.require_space(dim, base)
         references = coordinates.linear_references(n, dim, base == "fixed")
         return _assemble(references, _NO_BONDS, (), straight, base, masses, hard)
 
@@ -141,9 +142,9 @@ class Chain:
         dim, base, masses
             As for `Chain.linear`.
         hard : kinds, bool mask over ``coordinates``, "torsional", "h-bonds" or "h-angles"
-            "torsional": every length and angle, and every torsion but one about each of the
-            ``rotatable`` bonds.  "h-bonds": lengths to ``hydrogens``.  "h-angles": every length,
-            and the angles H–X–H and H–O–X; masses in amu tell the oxygens.
+            "torsional": the bonds of each bead are one rigid body, and so are those of both ends of
+            a bond that is not ``rotatable``.  "h-bonds": lengths to ``hydrogens``.  "h-angles":
+            every length, and the angles H–X–H and H–O–X; masses in amu tell the oxygens.
         extra : iterable of Coordinate
             Further coordinates or (kind, beads), always hard; a bead of degree k has only k − 1 of
             its angles in the chart, and may be given others here.  A "length" counts as a bond, a
@@ -155,7 +156,9 @@ class Chain:
             held across the line.  Positions, in floating point, choose those of the hard bends
             whose angle has an rms of at most 0.25 rad in them.  In space only.
         rotatable : (bonds, 2), optional
-            For "torsional"; by default every bond that is neither in a ring nor terminal.
+            For "torsional"; by default every bond that is neither terminal nor in a ring of up to
+            eight beads.  The last bond of a ring turns with all others: to hold one bond of a ring
+            alone, name its torsion in ``extra``.
         hydrogens : (n,) of bool, optional
             For "h-bonds" and "h-angles"; by default masses of 0.95 to 1.2.  Masses of 1.2 to 4.1,
             deuterium or repartitioned, are refused without it.
@@ -175,7 +178,7 @@ class Chain:
         Costs O(n); a bead of degree k costs O(k³) in every later factorization.
         """
         table = topology.tree(parents)
-        _require_space(dim, base)
+        _arrays.require_space(dim, base)
         references = topology.references(table, dim, base == "fixed")
         return _assemble(
             references,
@@ -208,10 +211,10 @@ class Chain:
         The arguments are those of `Chain.branched`.  The closing bond is a further hard length,
         and where angles are hard so are the two angles beside it.
         """
-        n = _arrays.positive_int(n, "n")
+        n = _arrays.positive_int(n, "n", BEAD_BYTES)
         if n < 3:
             raise ValueError(f"a ring has at least 3 beads, got {n}")
-        _require_space(dim, base)
+        _arrays.require_space(dim, base)
         references = coordinates.linear_references(n, dim, base == "fixed")
         closure = np.array([[0, n - 1]])
         return _assemble(
@@ -237,7 +240,8 @@ class Chain:
         """Make a chain of any connected set of bonds: trees, rings, molecules.
 
         A breadth-first tree from bead 0 gives the chart; bonds that it leaves out close rings and
-        become extra rows where lengths are hard, with the angles at their ends where angles are.
+        become extra rows where lengths are hard, with the angles at their ends where angles are,
+        and with the torsions there that "torsional" holds.
 
         Parameters
         ----------
@@ -259,8 +263,8 @@ class Chain:
         -----
         Costs O(n + rings · beads of a ring).
         """
-        n = _arrays.positive_int(n, "n")
-        _require_space(dim, base)
+        n = _arrays.positive_int(n, "n", BEAD_BYTES)
+        _arrays.require_space(dim, base)
         parents, closures = topology.spanning_tree(n, bonds)
         references = topology.references(parents, dim, base == "fixed")
         return _assemble(
@@ -366,7 +370,7 @@ class Chain:
             if type(data["fixman_chain"]) is not int or data["fixman_chain"] != 1:
                 raise ValueError(f"format {data['fixman_chain']} is not known")
             dim, base = data["dim"], data["base"]
-            _require_space(dim, base)
+            _arrays.require_space(dim, base)
             masses = _arrays.masses(data["masses"], len(data["masses"]))
             n = masses.size
             references = np.array(data["references"], dtype=np.int64)
@@ -518,6 +522,8 @@ def require_chain(chain: Chain) -> None:
                 "a list, as of (particles, Chain), which chain() of several molecules returns: "
                 "take one"
             )
+        elif got in ("SerialChain", "Linkage", "Robot"):
+            got += ": fixman.rigid has its dynamics, as rigid.articulated_body.forward_dynamics"
         raise TypeError(f"chain must be a fixman.Chain, got {got}")
 
 
@@ -557,13 +563,6 @@ def bonds(chain: Chain) -> Index:
 
 
 _NO_BONDS = np.empty((0, 2), dtype=np.int64)
-
-
-def _require_space(dim: Any, base: Any) -> None:
-    if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or dim not in (2, 3):
-        raise ValueError(f"dim must be 2 or 3, got {dim!r}")
-    if not isinstance(base, str) or base not in ("free", "fixed"):
-        raise ValueError(f"base must be 'free' or 'fixed', got {base!r}")
 
 
 def _assemble(

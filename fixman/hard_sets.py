@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csgraph
 
-from fixman import coordinates, lines, topology
+from fixman import _arrays, coordinates, lines, topology
 from fixman._arrays import Array
 from fixman.coordinates import COMBINED, KINDS, POSITIONS, SLOTS, STRAIGHT, Coordinate, Index, Rows
 from fixman.errors import Advice
@@ -180,8 +181,8 @@ def resolve(
     turning = np.empty((0, 2), dtype=np.int64)
     if word == "torsional":
         turning = _turning(references[:, 0], closures, rotatable, fixed)
-    if held and (word == "torsional" or "torsion" in kinds):
-        rows += lines.across(held, references, fixed, turning)
+    if word == "torsional" or (held and "torsion" in kinds):
+        rows += lines.across(held, references, closures, fixed, turning)
     rows += pairs
     table = coordinates.chart(references, rows, fixed)
     if word == "torsional":
@@ -238,14 +239,12 @@ def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
     hard = named(hard)
     if isinstance(hard, str):
         raise ValueError(f"hard={hard!r} needs bonds: a word for molecules is no set of kinds")
-    if np.ma.isMaskedArray(hard):
-        raise TypeError("hard must be a plain array of booleans, not a masked one")
     if hard is None:
         raise ValueError("hard is None: give a tuple of kinds, () for no constraint at all")
     external = table.external
     try:
         listed = np.asarray(hard)
-    except ValueError:  # ragged
+    except Exception:  # ragged, or what has no array
         listed = np.empty((1, 1))
     if listed.dtype == bool:
         if listed.shape not in ((len(table),), (chart,)):
@@ -330,32 +329,40 @@ def extra_rows(
     return tuple(rows)
 
 
-def _turning(parents: Index, closures: Index, rotatable: ArrayLike | None, fixed: bool) -> Index:
-    """Bonds (bonds, 2) of the tree about which one torsion is soft, outer bead last.
+def _turning(parents: Index, closures: Index, named: ArrayLike | None, fixed: bool) -> Index:
+    """Bonds (bonds, 2) about which torsions are soft, of those of the tree the outer bead last.
 
-    By default a bond is rotatable if it is neither in a ring nor terminal.
+    They are those that are named, and whatever closes a ring of these.
     """
-    n, lowest = parents.size, -1 if fixed else 0
-    free = np.zeros(n, dtype=bool)  # bond of each bead to its parent
-    if rotatable is None:
-        degree = np.bincount(topology.bonds(parents, closures).ravel(), minlength=n)
-        degree[0] += fixed
-        free[:] = degree > 1
-        inner = parents >= 0
-        free[inner] &= degree[parents[inner]] > 1
-        free[0] &= fixed
-        free[topology.in_rings(parents, closures)] = False
-    else:
-        for i, j in topology.pairs_of(rotatable, "rotatable").tolist():
-            if 0 <= i < n and lowest <= j == parents[i]:
-                free[i] = True
-            elif 0 <= j < n and lowest <= i == parents[j]:
-                free[j] = True
-            else:
-                raise ValueError(
-                    f"rotatable names ({i}, {j}), which is no bond of the tree of this chain"
-                )
-    return np.stack([parents, np.arange(n)], axis=1)[free]
+    if named is None:
+        return rotatable(parents, closures, fixed)
+    n, bonds = parents.size, topology.bonds(parents, closures)
+    if fixed:
+        bonds = np.concatenate([[(-1, 0)], bonds])
+    named = topology.pairs_of(named, "rotatable")
+    known = np.sort(bonds, axis=1) @ [n + 1, 1]
+    wrong = ~np.isin(np.sort(named, axis=1) @ [n + 1, 1], known) | (np.abs(named) > n).any(axis=1)
+    for i, j in named[wrong].tolist():
+        raise ValueError(f"rotatable names ({i}, {j}), which is no bond of this chain")
+    joined = topology.graph(n + 1, named % (n + 1))  # the base point is the last node
+    label = csgraph.connected_components(joined, directed=False)[1]
+    turning: Index = bonds[label[bonds[:, 0]] == label[bonds[:, 1]]]
+    return turning
+
+
+def rotatable(parents: Index, closures: Index, fixed: bool = False) -> Index:
+    """Bonds (bonds, 2) that turn by default, of those of the tree the outer bead last.
+
+    They are neither terminal nor in a ring of up to eight beads.
+    """
+    degree = np.bincount(topology.bonds(parents, closures).ravel(), minlength=parents.size)
+    degree[0] += fixed
+    free = (degree > 1) & (degree[parents] > 1)
+    free[0] = fixed and degree[0] > 1
+    rings, small = topology.ring_bonds(parents, closures)
+    free[rings[:, 1][parents[rings[:, 1]] == rings[:, 0]]] = False
+    tree = np.stack([parents, np.arange(parents.size)], axis=1)[free]
+    return np.concatenate([tree, rings[~small]])
 
 
 def _torsional(table: Rows, tree: Index, turning: Index) -> Mask:
@@ -368,7 +375,8 @@ def _torsional(table: Rows, tree: Index, turning: Index) -> Mask:
     if dim == 2:
         raise ValueError("hard='torsional' needs dim=3: there are no torsions in the plane")
     parents = tree[:, 0]
-    free = np.isin(np.arange(n), turning[:, 1])
+    free = np.zeros(n, dtype=bool)
+    free[turning[parents[turning[:, 1]] == turning[:, 0], 1]] = True
     parent, angle, torsion = tree.T
     # The axis of a torsion is the bond from the angle reference to the parent, whichever of the
     # two hangs on the other.
@@ -412,9 +420,7 @@ def _hydrogen_mask(hydrogens: ArrayLike | None, masses: Array, word: str) -> Mas
     if hydrogens is None:
         found = by_mass(masses)
     else:
-        if np.ma.isMaskedArray(hydrogens):
-            raise TypeError("hydrogens must be a plain array of booleans, not a masked one")
-        found = np.asarray(hydrogens)
+        found = _arrays.taken(hydrogens, "hydrogens")
         if found.dtype != bool or found.shape != masses.shape:
             raise ValueError(
                 f"hydrogens must be a mask of booleans {masses.shape}, got {found.dtype} "

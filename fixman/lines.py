@@ -1,8 +1,9 @@
-"""Straight groups: beads that are held in line, what has no value there, and what stands for it.
+"""Straight groups, and torsions that are held besides those of the chart.
 
 A bend that is held straight has two rows of its own.  Angles of the chart there, and torsions about
 it, have no gradient and are not held.  A torsion that would have been held is held across the line
-instead, from what hangs on one of its ends to what hangs on the other.
+instead, from what hangs on one of its ends to what hangs on the other.  Where a ring is closed the
+chart has no torsions either: a bond is a line of two beads.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fixman import _arrays, topology
 from fixman._arrays import Array
@@ -78,7 +79,7 @@ def positions(straight: Any, n: int, dim: int) -> Array | None:
     _arrays.refuse_units(straight, "straight")
     try:
         array = np.asarray(straight)
-    except ValueError:  # ragged
+    except Exception:  # ragged, or what has no array
         return None
     if array.dtype.kind != "f" or array.shape[-2:] != (n, dim):
         return None
@@ -103,65 +104,92 @@ def found(table: Rows, mask: Mask, x: Array) -> list[tuple[int, ...]]:
     return [rows[int(row)].beads for row in np.flatnonzero(straight)]
 
 
-# --- torsions across ----------------------------------------------------------------------------
+# --- torsions beyond the chart ------------------------------------------------------------------
 
 
 def across(
-    lines: Lines, references: Index, fixed: bool, turning: Iterable[ArrayLike]
+    lines: Lines, references: Index, closures: Index, fixed: bool, turning: Index
 ) -> tuple[Coordinate, ...]:
-    """Torsions about straight parts that are to be held besides those of the chart.
+    """Torsions about straight parts, and where rings are closed, that are to be held as well.
 
-    ``references (n, 3)`` as of a `Chain`; ``turning`` are bonds (i, j) about which torsions are
-    soft.  They cut a line into parts.  Of m beads that hang off one part, m − 1 torsions place all
-    about it: what the chart does not join, a torsion from one to the next along the line does.
+    ``references (n, 3)`` as of a `Chain`; ``turning (bonds, 2)`` are those about which torsions are
+    soft.  They cut a line, or a bond, into parts.  Of m beads that hang off one part, m − 1
+    torsions place all about it: what the chart does not join, a further torsion does.  Then the
+    bonds of any bead are a rigid body, and so are those of both ends of a bond that does not turn.
     """
-    tree = _Tree(references, fixed, turning)
-    rows = [row for line in lines.beads for row in tree.across(line)]
-    return tuple(sorted(rows, key=lambda row: tree.rank[row.beads[-1]]))
+    closures = topology.loose(references[:, 0], closures, turning)
+    if not (lines or closures.size):
+        return ()
+    graph = _Graph(references, closures, fixed, turning)
+    axes = {frozenset(line): line for line in lines.beads}
+    for i, j in closures.tolist():
+        bonds = [(graph.inner[end], end) for end in (i, j)]
+        bonds += [(i, j)] * (frozenset((i, j)) not in graph.turning)
+        axes |= {frozenset(bond): [*bond] for bond in bonds if not lines.hold(bond)}
+    rows = [row for axis in axes.values() for row in graph.across(axis)]
+    return tuple(sorted(rows, key=lambda row: graph.rank[row.beads[-1]]))
 
 
-class _Tree:
-    """What stands around the straight parts of a tree."""
+class _Graph:
+    """What stands around the lines and bonds of a graph, and what of it its chart holds."""
 
-    def __init__(self, references: Index, fixed: bool, turning: Iterable[ArrayLike]) -> None:
-        self.references, self.lowest = references.tolist(), -3 if fixed else 0
-        sequence = topology.outwards(references[:, 0].copy()).tolist()
-        self.rank = {bead: k for k, bead in enumerate([-3, -2, -1, *sequence])}
-        self.turning = {frozenset(map(int, bond)) for bond in turning}  # type: ignore[arg-type]
-        self.beside: dict[int, list[int]] = defaultdict(list)
-        hanging = [(bead, self.references[bead][0]) for bead in sequence]
-        for bead, parent in [(-2, -3), (-1, -2), *hanging] if fixed else hanging[1:]:
-            self.beside[bead].append(parent)
-            self.beside[parent].append(bead)
+    def __init__(self, references: Index, closures: Index, fixed: bool, turning: Index) -> None:
+        parents = references[:, 0].copy()
+        self.references, self.lowest = references, -3 if fixed else 0
+        self.rank = {-3: -3, -2: -2, -1: -1}
+        self.rank |= {bead: k for k, bead in enumerate(topology.outwards(parents).tolist())}
+        self.turning = {frozenset(bond) for bond in turning.tolist()}
+        self.inner = topology.inwards(parents).tolist()
+        bonds = topology.bonds(parents, closures)
+        if fixed:
+            bonds = np.concatenate([[(-3, -2), (-2, -1), (-1, 0)], bonds])
+        joined = topology.graph(len(parents) + 3, bonds + 3)
+        self._joined = (joined + joined.T).tocsr()
+
+    def beside(self, bead: int) -> list[int]:
+        """Return the neighbours of a bead, that inwards first."""
+        first, last = self._joined.indptr[bead + 3 : bead + 5]
+        near = (self._joined.indices[first:last] - 3).tolist()
+        inner = self.inner[bead] if bead >= 0 else None
+        return sorted(near, key=lambda other: (other != inner, self.rank[other]))
 
     def across(self, line: list[int]) -> list[Coordinate]:
         """Return the torsions about one line, whose beads are from end to end."""
         on, rows = set(line), []
         parts: list[list[tuple[int, int]]] = []  # beads off each part, and those they hang on
         for before, seat in zip([None, *line], line, strict=False):
-            if before not in self.beside[seat] or frozenset((before, seat)) in self.turning:
+            near = self.beside(seat)
+            if before not in near or frozenset((before, seat)) in self.turning:
                 parts.append([])
-            parts[-1] += [(bead, seat) for bead in self.beside[seat] if bead not in on]
+            parts[-1] += [(bead, seat) for bead in near if bead not in on]
         joined = {bead: bead for part in parts for bead, _ in part}
         for bead, seat in (pair for part in parts for pair in part):
             other = self._held_to(bead, seat, on)
             if other is not None:
                 _join(joined, other, bead)
-        for pair in (pair for part in parts for pair in pairwise(part)):
-            (one, inner), (bead, outer) = sorted(pair, key=lambda hung: self.rank[hung[0]])
-            if _join(joined, one, bead):
-                inner = self.references[bead][1] if inner == outer else inner
-                rows.append(Coordinate("torsion", (one, inner, outer, bead)))
+        for part in filter(None, parts):
+            head = part[0]  # that inwards, if there is one, whose angles are hard
+            for hung in part[1:]:
+                if _join(joined, head[0], hung[0]):
+                    (one, inner), (bead, outer) = sorted((head, hung), key=self._outwards)
+                    inner = self.inner[outer] if inner == outer else inner
+                    rows.append(Coordinate("torsion", (one, inner, outer, bead)))
         return rows
+
+    def _outwards(self, hung: tuple[int, int]) -> int:
+        return self.rank[hung[0]]
 
     def _held_to(self, bead: int, seat: int, on: set[int]) -> int | None:
         """Return which other bead off a line the chart holds one to, about the line."""
-        parent, angle, torsion = self.references[bead] if bead >= 0 else (None, 0, 0)
-        if parent != seat or angle < self.lowest:
+        parent, angle, torsion = self.references[bead].tolist() if bead >= 0 else (None, 0, 0)
+        if parent != seat:  # the bond inwards, or one that closes a ring, with an angle to that
+            inner = self.inner[seat] if seat >= 0 else bead
+            return None if inner == bead or inner in on else inner
+        if angle < self.lowest:
             return None
         if angle not in on:  # beads on the line are placed by the same reference
             return angle
-        sibling = torsion >= 0 and self.references[torsion][:2] == [parent, angle]
+        sibling = torsion >= 0 and self.references[torsion, :2].tolist() == [parent, angle]
         soft = not sibling and frozenset((parent, angle)) in self.turning
         return None if soft or torsion in on or torsion < self.lowest else torsion
 

@@ -18,6 +18,8 @@ from scipy.sparse import csgraph
 from fixman import _arrays
 from fixman.coordinates import Coordinate, Index
 
+SMALL = 8  # bonds of the largest ring that is stiff
+
 # --- graphs -------------------------------------------------------------------------------------
 
 
@@ -164,11 +166,39 @@ def closures(parents: Index, rows: Iterable[Coordinate]) -> Index:
     return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 
-def in_rings(parents: Index, closures: Index) -> Index:
-    """Beads whose bond to their parent lies on a ring."""
+def loose(parents: Index, closures: Index, turning: Index) -> Index:
+    """Those closures whose ends are not in one rigid part of a tree, given which bonds turn."""
+    stiff = parents >= 0  # bond of each bead to its parent
+    stiff[turning[parents[turning[:, 1]] == turning[:, 0], 1]] = False
+    beads = np.flatnonzero(stiff)
+    joined = graph(parents.size, np.stack([parents[beads], beads], axis=1))
+    label = csgraph.connected_components(joined, directed=False)[1]
+    apart: Index = closures[label[closures[:, 0]] != label[closures[:, 1]]]
+    return apart
+
+
+def ring_bonds(parents: Index, closures: Index) -> tuple[Index, NDArray[np.bool_]]:
+    """Bonds (bonds, 2) that lie on rings, closures last, and which lie on one of up to `SMALL`."""
     rank = np.argsort(outwards(parents))
-    beads = {bead for pair in closures.tolist() for bead in _round(pair, parents, rank)}
-    return np.array(sorted(beads), dtype=np.int64)
+    around = {bead for pair in closures.tolist() for bead in _round(pair, parents, rank)}
+    beads = np.array(sorted(around), dtype=np.int64)
+    found = np.concatenate([np.stack([parents[beads], beads], axis=1), closures])
+    near: dict[int, list[int]] = {}
+    for i, j in found.tolist():
+        near.setdefault(i, []).append(j)
+        near.setdefault(j, []).append(i)
+    return found, np.array([_comes_back(near, i, j) for i, j in found.tolist()], dtype=bool)
+
+
+def _comes_back(near: dict[int, list[int]], i: int, j: int) -> bool:
+    """Whether j can be reached from i without their bond in less than `SMALL` bonds."""
+    seen, edge = {i}, {i}
+    for depth in range(SMALL - 1):
+        edge = {k for one in edge for k in near[one] if depth or k != j} - seen
+        if j in edge:
+            return True
+        seen |= edge
+    return False
 
 
 def _round(pair: list[int], parents: Index, rank: Index) -> Iterator[int]:
@@ -228,11 +258,15 @@ def along(terms: Index, bonds: Index) -> NDArray[np.bool_]:
     return np.asarray((joined & (steps[..., 0] >= 0)).all(axis=1))
 
 
+def inwards(parents: Index) -> Index:
+    """Return where each bead's bond inwards leads: to its parent, or the root's first child."""
+    first = np.flatnonzero(parents == 0)[:1]
+    return np.where(parents >= 0, parents, first if first.size else -1)
+
+
 def closing_angles(parents: Index, closures: Index) -> list[tuple[int, int, int]]:
     """Two angles at each closure (i, j): from the bond inwards at i, then at j."""
-    children = np.full(parents.size, -1)
-    children[parents[:0:-1]] = np.arange(parents.size - 1, 0, -1)  # the first of each
-    inner = np.where(parents >= 0, parents, children)
+    inner = inwards(parents)
     ends = [end for i, j in closures.tolist() for end in ((i, j), (j, i))]
     return [(int(inner[vertex]), vertex, end) for vertex, end in ends]
 
@@ -264,13 +298,7 @@ def _before(parents: Index, fixed: bool, inner: int, bead: int) -> int:
 
 def integers(value: ArrayLike, name: str) -> Index:
     """Coerce to an array of integers."""
-    _arrays.refuse_units(value, name)
-    if np.ma.isMaskedArray(value) and np.ma.getmaskarray(value).any():
-        raise TypeError(f"{name} has masked values: leave these out")
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} must be an array of integers: {error}") from None
+    array = _arrays.taken(value, name)
     if array.size and array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, got dtype {array.dtype}")
     if array.size and array.max() > np.iinfo(np.int64).max:

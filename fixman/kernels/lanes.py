@@ -41,7 +41,7 @@ from numba.extending import models, register_model
 from numba.np import arrayobj
 
 from fixman.kernels import jit, njit
-from fixman.kernels.pointers import check, element
+from fixman.kernels.pointers import CHECKED, WHOLE, element
 
 LANES = 8
 
@@ -406,7 +406,11 @@ def part(typing: Any, work: Any, first: Any, units: Any, like: Any) -> Any:
         whole = context.make_array(work)(context, builder, args[0])
         view = context.make_array(work)(context, builder)
         start, size = (builder.mul(arg, width) for arg in args[1:3])
-        check(context, builder, start, size, whole.nitems)
+        if CHECKED:  # a part that is not there is empty, so that its use is seen
+            left = builder.sub(whole.nitems, start)
+            size = builder.select(builder.icmp_signed("<", left, size), left, size)
+            outside = builder.icmp_signed("<", builder.or_(start, size), WHOLE(0))
+            size = builder.select(outside, WHOLE(0), size)
         arrayobj.populate_array(
             view,
             data=builder.gep(whole.data, [start]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -18,8 +18,8 @@ from fixman._arrays import Array
 from fixman._binding import OWN
 from fixman.chain import Chain, require_chain
 from fixman.coordinates import GHOST_POINTS, GHOSTS, in_line
-from fixman.dynamics import SMALLEST_BEND
-from fixman.errors import ConstraintSolveError, SingularConstraintError
+from fixman.dynamics import SMALLEST_BEND, forward_dynamics
+from fixman.errors import ConstraintSolveError, FrameError, SingularConstraintError
 from fixman.kernels import stepping
 from fixman.kernels.flow import Flow
 from fixman.kernels.hard import Hard
@@ -226,8 +226,8 @@ def start(
 def begin(chain: Chain, x0: ArrayLike, replicas: int, rng: Any) -> State:
     """Replicate x0 and give every replica a stream; velocities are zero."""
     require_chain(chain)
-    replicas = _arrays.positive_int(replicas, "replicas")
     tail = (chain.n, chain.dim)
+    replicas = _arrays.positive_int(replicas, "replicas", 16 * chain.n * chain.dim)
     x = _replicas(_arrays.real(x0, tail, "x0"), replicas, tail, "x0")
     seeds = _arrays.seeds(_arrays.generator(rng), replicas)
     random = np.array([seed.generate_state(WORDS, np.uint64) for seed in seeds])
@@ -569,16 +569,18 @@ def _cause(prepared: Prepared, state: State, stuck: Array, replica: int, plan: P
     chain = prepared.bound.chain
     targets = state.targets[replica : replica + 1]
     if plan.potential is not None:
-        pull = np.linalg.norm(prepared.bound.force(state.x[replica]), axis=1)
-        ways = 0.5 * plan.stride**2 * pull / prepared.inertia
-        far = np.flatnonzero(ways > FAR * _shortest(chain, targets))
+        x, force = state.x[replica], prepared.bound.force(state.x[replica])
+        ways = np.linalg.norm(_pulled(chain, x, force, prepared.inertia), axis=1)
+        far = np.flatnonzero(0.5 * plan.stride**2 * ways > FAR * _shortest(chain, targets))
         if far.size:
-            far = far[np.argsort(-ways[far], kind="stable")]
+            pull = np.linalg.norm(force, axis=1)
+            far = far[np.argsort(-pull[far], kind="stable")]
             names = _arrays.listed([f"bead {k}" for k in far], NAMED)
             return (
-                f"beads overlap, or nearly so; the forces at step {state.step} are enormous, up to "
-                f"{pull.max():.2g} on {names}: start from positions without overlaps, or, if these "
-                f"forces are meant, make dt smaller than {plan.dt:g}"
+                "beads overlap, or dt is too long for a stiff force on what is soft; the forces at "
+                f"step {state.step} are enormous, up to {pull.max():.2g} on {names}: start from "
+                "positions without overlaps, hold what is stiff as well, or make dt smaller than "
+                f"{plan.dt:g}"
             ), {"beads": far}
     angles = chain.layout.hard_rows.kinds == ANGLE
     if chain.dim == 3:
@@ -600,6 +602,15 @@ def _cause(prepared: Prepared, state: State, stuck: Array, replica: int, plan: P
         "grow without bound",
         {},
     )
+
+
+def _pulled(chain: Chain, x: Array, force: Array, inertia: Array) -> Array:
+    """Accelerations (n, dim) at rest by a force, of which hard coordinates bear their part."""
+    weighed = replace(chain, masses=inertia.copy())
+    try:
+        return forward_dynamics(weighed, x, 0.0 * x, force=force).acceleration
+    except FrameError:
+        return force / inertia[:, None]
 
 
 def _became_dependent(chain: Chain, before: Array, stuck: Array) -> _Cause | None:
@@ -640,7 +651,9 @@ def require_potential(potential: Any, forces: bool = True) -> None:
         raise TypeError(f"{text}, got the class {name}: make one, {name}(…)")
     own = all(callable(getattr(potential, name, None)) for name in names)
     if not (potential is None or own or hasattr(potential, "_write")):
-        raise TypeError(f"{text}, got {potential!r:.80}")
+        lines = ", ".join(f"{name} = staticmethod({name[0]})" for name in names)
+        hint = f": put functions into a class, class Own: {lines}; and give Own()"
+        raise TypeError(f"{text}, got {potential!r:.80}{hint * callable(potential)}")
 
 
 def make_positive(stepper: Any, *names: str) -> None:
