@@ -226,15 +226,6 @@ def too_fast(turning, v, dt):
 
 
 @part
-def factored(chain, v, h, sweeps, tangent):
-    """Factors of the tangent, after `momenta` at its middle; DONE, or a body without a pivot."""
-    kinds, links, armature, _, springs = chain
-    seats, rows, K, _ = tangent
-    loosen(kinds, links, sweeps[0], sweeps[1], v, h, seats)
-    return factor(kinds, links, armature, springs, v, h, seats, rows, K)
-
-
-@part
 def sweep(chain, state, force, dt, room, which):
     """One sweep of a midpoint step; DONE, or why not.
 
@@ -243,10 +234,10 @@ def sweep(chain, state, force, dt, room, which):
     they added in p.  `END` goes on to the end of the step: coordinates, momenta, and of those the
     rates.
     """
-    kinds, links, _, turning, springs = chain
+    kinds, links, armature, turning, springs = chain
     sweeps, (p, f, r), tangent, p0, middle = room
     q_m, v_m = state if which == BEGIN else middle
-    X, (seats, rows, _, q_1) = sweeps[0], tangent
+    X, (seats, rows, K, q_1) = sweeps[0], tangent
     if which == END and too_fast(turning, v_m, dt):
         return TOO_FAST
     if which == NEWTON:
@@ -276,7 +267,8 @@ def sweep(chain, state, force, dt, room, which):
     else:
         transported(kinds, p0, f, v_m, dt, r)
     if which != ROUND:
-        body = factored(chain, v_m, h, sweeps, tangent)
+        loosen(kinds, links, X, sweeps[1], v_m, h, seats)
+        body = factor(kinds, links, armature, springs, v_m, h, seats, rows, K)
         if which == END and body != DONE:
             return body
     for k in range(p.size):
