@@ -21,6 +21,8 @@ integration: the slope of ln ∫ f δ(q_c) dx is that of ⟨V·∂ ln f/∂x + �
 
 from __future__ import annotations
 
+import itertools
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
@@ -29,17 +31,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline
 
-from fixman import _arrays, hard_sets, redundancy, walks
+from fixman import _arrays, _statistics, hard_sets, lines, redundancy, walks
 from fixman._arrays import Array
 from fixman._binding import bind, warn_of_temperature
-from fixman.chain import Chain, require_chain
-from fixman.coordinates import COMBINED, STRAIGHT, Coordinate
+from fixman.chain import Chain, bonds, is_rigid, require_chain
+from fixman.coordinates import COMBINED, STRAIGHT, Coordinate, Index
 from fixman.drift import mean_forces
-from fixman.dynamics import forward_dynamics
-from fixman.errors import SingularConstraintError
+from fixman.dynamics import forward_dynamics, project
+from fixman.errors import ConstraintSolveError, SingularConstraintError
 from fixman.kernels.rows import ANGLE, STRAIGHT_Y, TORSION
 from fixman.metric import fixman_force, logdet
-from fixman.observables import mean_with_error
+from fixman.observables import Mean, mean_with_error
 
 __all__ = [
     "FreeEnergy",
@@ -59,6 +61,11 @@ Named = Coordinate | tuple[str, Sequence[int]]
 
 ENSEMBLES = ("rigid", "stiff")
 FEWEST = 2  # points of an integral
+BLOCKS = 16  # at least
+FAR = np.pi / 3.0  # from a state, in radians
+REACH = 3.0  # kT, above which a state counts little
+PROBED = 3  # frames that are turned
+BALANCED = 1e-6  # relative: what is left of the sum of internal forces
 VARIES = 0.01  # of a length, or in radians: files are rounded, and SHAKE's tolerance may be coarse
 
 
@@ -264,7 +271,8 @@ def mean_force(
     -------
     MeanForce
         In units of kT over that of ξ.  P(ξ) is the density of ξ as such: of a free pair at distance
-        r, A = U − 2 kT ln r.  The error knows of correlations in time.
+        r, A = U − 2 kT ln r.  The error knows of correlations in time, those of the soft
+        coordinates included that it follows; it is 0 where a chain has one shape.
 
     Raises
     ------
@@ -272,6 +280,13 @@ def mean_force(
         If the hard coordinates cannot be held in some frame, which is named.
     ValueError
         If ξ, or what else is hard, varies over the frames: they are of a run that does not hold it.
+        If there is one frame, and other shapes.
+
+    Warns
+    -----
+    RuntimeWarning
+        If frames, turned about a soft torsion to where none of them is near, have about the energy
+        that they had: states that the error does not know of.  Not with ``force``.
 
     Notes
     -----
@@ -285,6 +300,7 @@ def mean_force(
     place, x = _held_place(chain, coordinate), _frames(chain, x)
     if force is not None and potential is not None:
         raise ValueError("give a potential or its forces, not both")
+    given = force is not None
     if force is None:
         force = bind(chain, potential).force(x) if potential is not None else np.zeros_like(x)
     f = _arrays.real(force, (chain.n, chain.dim), "force")
@@ -296,7 +312,15 @@ def mean_force(
     inner, outer = logdet(model, x), logdet(chain, x)
     G = _slope(chain, model if ensemble == "rigid" else None, x, k)
     log_weights = 0.5 * (inner * (ensemble == "rigid") - outer * (sampled == "rigid"))
-    mean = mean_with_error(multiplier + kT * G, log_weights=log_weights)
+    series, single = multiplier + kT * G, _has_one_shape(chain)
+    if series.size == 1 and single and _is_internal(x, f):
+        mean = Mean(float(series.item()), 0.0)
+    else:
+        places, values = _inner(chain, x)
+        turns = chain.layout.rows.kinds[places] == (ANGLE if chain.dim == 2 else TORSION)
+        mean = _mean_of(series, log_weights, values, turns)
+        if not (given or single):
+            _warn_of_unseen(chain, x, potential, kT, places[turns], values[..., turns])
     return MeanForce(*mean, multiplier, np.exp(outer - inner), G, log_weights)
 
 
@@ -327,9 +351,9 @@ def metric(chain: Chain, x: ArrayLike, coordinate: Named | Gradient, step: float
         If a gradient vanishes, or has none but along what is held.
     """
     require_chain(chain)
-    x = _arrays.real(x, (chain.n, chain.dim), "x")
+    x, step = _arrays.real(x, (chain.n, chain.dim), "x"), _arrays.positive(step, "step")
     if callable(coordinate):
-        return _differences(chain, x, coordinate, _arrays.positive(step, "step"))
+        return _differences(chain, x, coordinate, step)
     place = _held_place(chain, coordinate)
     model, k = _released(chain, place), int(np.searchsorted(chain.hard, place))
     Z = np.exp(np.asarray(logdet(chain, x) - logdet(model, x)))
@@ -375,6 +399,111 @@ def from_multipliers(
     log_weights = -0.5 * np.log(Z)
     mean = mean_with_error(lam + kT * G, log_weights=log_weights)
     return MeanForce(*mean, lam, Z, G, log_weights)
+
+
+def _has_one_shape(chain: Chain) -> bool:
+    if chain.base != "free":
+        return False
+    return is_rigid(chain) if chain.dim == 3 else chain.hard.size >= 2 * chain.n - 3
+
+
+def _is_internal(x: Array, f: Array) -> bool:
+    """Whether forces neither push a configuration as a whole nor turn it."""
+    turning = np.swapaxes(x - x.mean(axis=-2, keepdims=True), -1, -2) @ f
+    away = max(np.abs(f.sum(axis=-2)).max(), np.abs(turning - np.swapaxes(turning, -1, -2)).max())
+    return bool(away <= BALANCED * (1.0 + np.ptp(x)) * np.abs(f).max())
+
+
+def _inner(chain: Chain, x: Array) -> tuple[Index, Array]:
+    """Soft coordinates of the shape, and their values (frames, copies, rows)."""
+    rows, straight = chain.layout.rows, lines.Lines(chain.straight)
+    soft = ~(chain.hard_mask | rows.external)
+    soft[lines.over(straight, rows, chain.n * chain.dim)] = False
+    places = np.flatnonzero(soft)
+    values, bad = rows.take(places).values(x)
+    if bad >= 0:  # a torsion about bonds that happen to be in line
+        places = places[:0]
+    copies = len(values) // len(x)
+    return places, values[:, : places.size].reshape(len(x), copies, places.size)
+
+
+def _mean_of(series: Array, log_weights: Array, values: Array, turns: Array) -> Mean:
+    """Mean, and an error that knows of slow motion.
+
+    Fast noise hides that a small part of a series is slow: the window of its correlation time
+    closes too soon.  So the part that follows a soft coordinate, its sine and cosine where it
+    ``turns``, and the rest have errors of their own, which add up in squares; and each is the
+    largest of those of means over blocks (Flyvbjerg & Petersen 1989).
+    """
+    mean = mean_with_error(series, log_weights=log_weights)
+    weights = np.exp(log_weights - log_weights.max())
+    away = (weights / weights.mean() * (series - mean.value)).reshape(len(series), -1)
+    whole = error = _blocked(away)
+    for one, periodic in zip(np.moveaxis(values, -1, 0), turns, strict=True):
+        terms = np.stack([np.sin(one), np.cos(one)] if periodic else [one], axis=-1)
+        terms = (terms - terms.mean(axis=(0, 1))).reshape(-1, terms.shape[-1])
+        along = (terms @ np.linalg.lstsq(terms, away.ravel())[0]).reshape(away.shape)
+        if (along**2).mean() > whole**2:  # or it matters little, however slow
+            error = max(error, float(np.hypot(_blocked(along), _blocked(away - along))))
+    return Mean(mean.value, error)
+
+
+def _blocked(series: Array) -> float:
+    """Largest standard error of means over blocks of 1, 2, 4 … frames, less what chance adds."""
+    error, size = _statistics.standard_error(series), 2
+    while len(series) >= BLOCKS * size:
+        count = len(series) // size
+        blocks = series[: count * size].reshape(count, size, -1).mean(axis=1)
+        sure = 1.0 - 1.0 / np.sqrt(2.0 * blocks.size)  # an error's own error
+        error, size = max(error, float(sure * _statistics.standard_error(blocks))), 2 * size
+    return error
+
+
+def _warn_of_unseen(
+    chain: Chain, x: Array, potential: Any, kT: float, places: Index, values: Array
+) -> None:
+    """Warn of states that a turn about a soft torsion leads to, and that no frame is near."""
+    energy, frames = bind(chain, potential).energy, x.reshape(-1, chain.n, chain.dim)
+    some = frames[np.unique(np.linspace(0, len(frames) - 1, PROBED).astype(int))]
+    found = {}
+    for place, seen in zip(places, np.moveaxis(values, -1, 0), strict=True):
+        row = chain.coordinates[place]
+        turn = 2.0 * np.pi / _fold(chain, *row.beads[1:3])
+        for one, at in itertools.product(some, np.pi * np.arange(2, 24, 2) / 12):
+            try:
+                q = chain.internal(one)
+                q[place] += at
+                if np.abs((q[place] - seen + 0.5 * turn) % turn - 0.5 * turn).min() < FAR:
+                    continue
+                other = project(chain, chain.cartesian(q), chain.hard_values(one))
+                above = (energy(other) - energy(one)) / kT
+            except (ConstraintSolveError, ValueError):  # closed rings, overlaps: no state
+                continue
+            if above < REACH:
+                found[row] = f"{row} turned by {np.degrees(at):.0f}° adds {above:.1f} kT"
+                break
+    if found:
+        more = f", and so it is with {len(found) - 1} more" if len(found) > 1 else ""
+        warnings.warn(
+            f"{next(iter(found.values()))} to the energy of a frame, and no frame is near{more}: "
+            "the error knows nothing of such states; begin further runs there, as independent "
+            "chains (axis 1 of x)",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def _fold(chain: Chain, *bond: int) -> int:
+    """Return how many turns about a bond look alike since one end has equal leaves, as a methyl."""
+    pairs = bonds(chain)
+    degree = np.bincount(pairs.ravel(), minlength=chain.n)
+    for end, other in (bond, bond[::-1]):
+        near = pairs[(pairs == end).any(axis=1)]
+        leaves = near[(near != end) & (near != other)]
+        alike = len(np.unique(chain.masses[leaves])) == 1 and (degree[leaves] == 1).all()
+        if alike and len(leaves) == degree[end] - 1:
+            return len(leaves)
+    return 1
 
 
 def _slope(chain: Chain, model: Chain | None, x: Array, k: int) -> Array:

@@ -41,6 +41,7 @@ def add_command(commands: Any) -> None:
     a_path = cli_arguments.named_path
     add("pdb", type=a_path, metavar="PDB", help="file with one molecule and all its hydrogens")
     add("--forcefield", nargs="+", required=True, metavar="XML", help="files that OpenMM knows")
+    add("--chain", metavar="ID", help="the one to take of a file of several chains")
     add("--add-hydrogens", action="store_true", help="add those that the file has not, at pH 7")
     add("--drop-solvent", action="store_true", help="leave water and ions out")
     minimum = "go to a minimum of the energy first, which sets bonds and angles"
@@ -93,18 +94,30 @@ def _torsional(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--dt is in ps, got {arguments.dt:g}: {fs}")
     given = _given(arguments)
     seed, steps = cli_arguments.seed(arguments), _steps(arguments)
-    molecule = Molecule.prepare(
-        arguments.pdb,
-        arguments.forcefield,
-        arguments.platform,
-        add_hydrogens=arguments.add_hydrogens,
-        drop_solvent=arguments.drop_solvent,
-    )
+    with cli_simulate.warnings_in_a_line():
+        molecule = Molecule.prepare(
+            arguments.pdb,
+            arguments.forcefield,
+            arguments.platform,
+            chain=arguments.chain,
+            add_hydrogens=arguments.add_hydrogens,
+            drop_solvent=arguments.drop_solvent,
+        )
     chain = molecule.chain(re.findall(r"[^\s,]+", " ".join(arguments.hold)))
     stepper = _stepper(arguments, molecule, given)
     x0 = molecule.minimized(molecule.x0) if arguments.minimize else molecule.x0
     turning = max(0, 3 * chain.n - 6 - chain.hard.size)  # a straight molecule has five of its own
-    cli_arguments.say(f"{chain!r}, {turning} turn, on {molecule.platform}, seed {seed}")
+    where = "in a vacuum, " * molecule.in_vacuum
+    cli_arguments.say(f"{chain!r}, {turning} turn, {where}on {molecule.platform}, seed {seed}")
+    small, large = molecule.ring_bonds
+    if small or large:
+        text = f"{small} bonds of rings of up to 8 atoms do not turn, {large} of larger ones do"
+        cli_arguments.say(text)
+    if arguments.method == "newton" and arguments.minimize:
+        cli_arguments.say(
+            f"rates are drawn at {arguments.temperature:g} K, and the minimum that they leave "
+            f"takes half: the mean will be near {0.5 * arguments.temperature:g} K"
+        )
     with cli_simulate.warnings_in_a_line(), naming(molecule.names):
         if chain.straight:
             x0 = dynamics.project(chain, x0, chain.hard_values(x0))

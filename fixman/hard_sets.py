@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csgraph
 
-from fixman import coordinates, lines, topology
+from fixman import _arrays, coordinates, lines, topology
 from fixman._arrays import Array
 from fixman.coordinates import COMBINED, KINDS, POSITIONS, SLOTS, STRAIGHT, Coordinate, Index, Rows
 from fixman.errors import Advice
@@ -239,14 +239,12 @@ def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
     hard = named(hard)
     if isinstance(hard, str):
         raise ValueError(f"hard={hard!r} needs bonds: a word for molecules is no set of kinds")
-    if np.ma.isMaskedArray(hard):
-        raise TypeError("hard must be a plain array of booleans, not a masked one")
     if hard is None:
         raise ValueError("hard is None: give a tuple of kinds, () for no constraint at all")
     external = table.external
     try:
         listed = np.asarray(hard)
-    except ValueError:  # ragged
+    except Exception:  # ragged, or what has no array
         listed = np.empty((1, 1))
     if listed.dtype == bool:
         if listed.shape not in ((len(table),), (chart,)):
@@ -353,13 +351,18 @@ def _turning(parents: Index, closures: Index, named: ArrayLike | None, fixed: bo
 
 
 def rotatable(parents: Index, closures: Index, fixed: bool = False) -> Index:
-    """Bonds (bonds, 2) that turn by default: those that are neither terminal nor in a ring."""
+    """Bonds (bonds, 2) that turn by default, of those of the tree the outer bead last.
+
+    They are neither terminal nor in a ring of up to eight beads.
+    """
     degree = np.bincount(topology.bonds(parents, closures).ravel(), minlength=parents.size)
     degree[0] += fixed
     free = (degree > 1) & (degree[parents] > 1)
     free[0] = fixed and degree[0] > 1
-    free[topology.in_rings(parents, closures)] = False
-    return np.stack([parents, np.arange(parents.size)], axis=1)[free]
+    rings, small = topology.ring_bonds(parents, closures)
+    free[rings[:, 1][parents[rings[:, 1]] == rings[:, 0]]] = False
+    tree = np.stack([parents, np.arange(parents.size)], axis=1)[free]
+    return np.concatenate([tree, rings[~small]])
 
 
 def _torsional(table: Rows, tree: Index, turning: Index) -> Mask:
@@ -417,9 +420,7 @@ def _hydrogen_mask(hydrogens: ArrayLike | None, masses: Array, word: str) -> Mas
     if hydrogens is None:
         found = by_mass(masses)
     else:
-        if np.ma.isMaskedArray(hydrogens):
-            raise TypeError("hydrogens must be a plain array of booleans, not a masked one")
-        found = np.asarray(hydrogens)
+        found = _arrays.taken(hydrogens, "hydrogens")
         if found.dtype != bool or found.shape != masses.shape:
             raise ValueError(
                 f"hydrogens must be a mask of booleans {masses.shape}, got {found.dtype} "

@@ -60,7 +60,7 @@ def run(
         try:
             stepper.advance(chain, state, ahead, workers)
         except Exception as error:  # which leaves the state as it was
-            if sink.path is not None:
+            if sink.path is not None and state.step:
                 if saved < state.step:
                     sink.commit(state.step, state.arrays())
                     saved = state.step

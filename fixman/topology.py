@@ -18,6 +18,8 @@ from scipy.sparse import csgraph
 from fixman import _arrays
 from fixman.coordinates import Coordinate, Index
 
+SMALL = 8  # bonds of the largest ring that is stiff
+
 # --- graphs -------------------------------------------------------------------------------------
 
 
@@ -175,11 +177,28 @@ def loose(parents: Index, closures: Index, turning: Index) -> Index:
     return apart
 
 
-def in_rings(parents: Index, closures: Index) -> Index:
-    """Beads whose bond to their parent lies on a ring."""
+def ring_bonds(parents: Index, closures: Index) -> tuple[Index, NDArray[np.bool_]]:
+    """Bonds (bonds, 2) that lie on rings, closures last, and which lie on one of up to `SMALL`."""
     rank = np.argsort(outwards(parents))
-    beads = {bead for pair in closures.tolist() for bead in _round(pair, parents, rank)}
-    return np.array(sorted(beads), dtype=np.int64)
+    around = {bead for pair in closures.tolist() for bead in _round(pair, parents, rank)}
+    beads = np.array(sorted(around), dtype=np.int64)
+    found = np.concatenate([np.stack([parents[beads], beads], axis=1), closures])
+    near: dict[int, list[int]] = {}
+    for i, j in found.tolist():
+        near.setdefault(i, []).append(j)
+        near.setdefault(j, []).append(i)
+    return found, np.array([_comes_back(near, i, j) for i, j in found.tolist()], dtype=bool)
+
+
+def _comes_back(near: dict[int, list[int]], i: int, j: int) -> bool:
+    """Whether j can be reached from i without their bond in less than `SMALL` bonds."""
+    seen, edge = {i}, {i}
+    for depth in range(SMALL - 1):
+        edge = {k for one in edge for k in near[one] if depth or k != j} - seen
+        if j in edge:
+            return True
+        seen |= edge
+    return False
 
 
 def _round(pair: list[int], parents: Index, rank: Index) -> Iterator[int]:
@@ -279,13 +298,7 @@ def _before(parents: Index, fixed: bool, inner: int, bead: int) -> int:
 
 def integers(value: ArrayLike, name: str) -> Index:
     """Coerce to an array of integers."""
-    _arrays.refuse_units(value, name)
-    if np.ma.isMaskedArray(value) and np.ma.getmaskarray(value).any():
-        raise TypeError(f"{name} has masked values: leave these out")
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} must be an array of integers: {error}") from None
+    array = _arrays.taken(value, name)
     if array.size and array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, got dtype {array.dtype}")
     if array.size and array.max() > np.iinfo(np.int64).max:

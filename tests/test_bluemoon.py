@@ -297,7 +297,7 @@ def test_multipliers_are_averages_over_momenta(rng):
 def test_weights_lead_from_each_ensemble_to_each(rng):
     model, row = five(), ("distance", (0, 3))
     held = bluemoon.hold(model, row)
-    x = fx.random_walks(model, 6, rng=3)
+    x = fx.random_walks(model, 40, rng=3)
     x = bluemoon.bring(held, x, row, 1.9)
     inner, outer = 0.5 * fx.logdet(model, x), 0.5 * fx.logdet(held, x)
     for (sampled, ensemble), exact in {
@@ -309,6 +309,122 @@ def test_weights_lead_from_each_ensemble_to_each(rng):
         found = bluemoon.mean_force(held, x, row, ensemble=ensemble, sampled=sampled)
         assert found.log_weights == pytest.approx(exact, abs=1e-13)
         assert pytest.approx(np.exp(2.0 * (outer - inner)), rel=1e-12) == found.Z
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+SIX = fx.Chain.linear(6, hard=("length", "angle"))
+TURN, SLOW, FAST = (("torsion", tuple(range(k, k + 4))) for k in range(3))
+AT, BARRIER, PULL, SHAKE = 0.7, 4.0, 1.0, 6.0
+GRID = np.linspace(-np.pi, np.pi, 721)[:-1]
+
+
+class TwoBasins:
+    """B sin² b + sin a (C cos b + D cos c) of three torsions: a is ξ, b has two basins."""
+
+    def __init__(self):
+        rows = [tuple(row.beads) for row in SIX.coordinates]
+        self.rows = [rows.index(one) if one in rows else rows.index(one[::-1])
+                     for _, one in (TURN, SLOW, FAST)]  # fmt: skip
+
+    def energy(self, x):
+        a, b, c = np.moveaxis(SIX.internal(x)[..., self.rows], -1, 0)
+        swing = np.sin(a) * (PULL * np.cos(b) + SHAKE * np.cos(c))
+        return BARRIER * np.sin(b) ** 2 + swing
+
+    def force(self, x):
+        """Of central differences, which are good to 1e-9."""
+        steps = 1e-5 * np.eye(18).reshape(18, 6, 3)
+        slopes = [(self.energy(x - one) - self.energy(x + one)) / 2e-5 for one in steps]
+        return np.stack(slopes, axis=-1).reshape(np.shape(x))
+
+
+def weights(energy):
+    weight = np.exp(-energy)
+    return weight / weight.sum()
+
+
+SLOW_WEIGHTS = weights(BARRIER * np.sin(GRID) ** 2 + PULL * np.sin(AT) * np.cos(GRID))
+FAST_WEIGHTS = weights(SHAKE * np.sin(AT) * np.cos(GRID))
+MEAN = np.cos(AT) * (PULL * SLOW_WEIGHTS @ np.cos(GRID) + SHAKE * FAST_WEIGHTS @ np.cos(GRID))
+
+
+def two_basins(frames, stay, rng, first=None):
+    """Frames in which b stays in its basin for so many frames, and c is anywhere at once."""
+    inner = np.abs(GRID) < 0.5 * np.pi
+    drawn = rng.uniform(size=frames) < SLOW_WEIGHTS[inner].sum()
+    drawn[0] = drawn[0] if first is None else first
+    kept = np.where(rng.uniform(size=frames) < 1.0 / stay, np.arange(frames), 0)
+    basin = drawn[np.maximum.accumulate(kept)]
+    q = np.tile(SIX.internal(fx.random_walks(SIX, 1, angles=1.2, rng=1)[0]), (frames, 1))
+    q[:, TwoBasins().rows[0]] = AT
+    for place, where in ((1, basin), (1, ~basin), (2, np.ones(frames, bool))):
+        weight = FAST_WEIGHTS if place == 2 else SLOW_WEIGHTS * (inner == (where is basin))
+        drawn = rng.choice(GRID, frames, p=weight / weight.sum())
+        q[where, TwoBasins().rows[place]] = drawn[where]
+    return SIX.cartesian(q), basin
+
+
+@pytest.mark.parametrize("stay", [2.0, 30.0])
+def test_errors_know_of_a_slow_torsion(stay, rng):
+    held, away, plain = bluemoon.hold(SIX, TURN), [], []
+    for _ in range(40):
+        x, _ = two_basins(1000, stay, rng)
+        found = bluemoon.mean_force(held, x, TURN, force=TwoBasins().force(x), ensemble="stiff")
+        series = found.multiplier + found.G
+        away.append((found.value - MEAN) / found.error)
+        plain.append((found.value - MEAN) / fx.observables.mean_with_error(series).error)
+    assert 0.3 < np.mean(np.square(away)) < 1.9  # 1 ± 0.22
+    assert stay == 2.0 or np.mean(np.square(plain)) > 2.0  # fast noise hides the basins
+
+
+def test_states_that_no_frame_is_near_are_told(rng):
+    held, words = bluemoon.hold(SIX, TURN), {"potential": TwoBasins(), "ensemble": "stiff"}
+    x, basin = two_basins(200, 1e9, rng, first=True)
+    assert basin.all()
+    with pytest.warns(RuntimeWarning, match=r"torsion\(1, 2, 3, 4\) turned by \d+° adds .* kT to"):
+        found = bluemoon.mean_force(held, x, TURN, **words)
+    assert abs(found.value - MEAN) > 4.0 * found.error
+    x, basin = two_basins(200, 2.0, rng)
+    found = bluemoon.mean_force(held, x, TURN, **words)  # without a warning
+    assert abs(found.value - MEAN) < 4.0 * found.error
+    both = np.stack([two_basins(40, 1e9, np.random.default_rng(seed))[0] for seed in range(12)], 1)
+    found = bluemoon.mean_force(held, both, TURN, **words)  # of chains that stay where they are
+    assert abs(found.value - MEAN) < 3.0 * found.error
+
+
+def test_a_methyl_that_has_not_turned_is_no_other_state():
+    bonds = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (4, 6), (4, 7)]
+    chain = fx.Chain.from_bonds(
+        8, bonds, masses=[1.0, 12.0, 12.0, 12.0, 12.0, 1.0, 1.0, 1.0], hard="torsional"
+    )
+    assert bluemoon._fold(chain, 3, 4) == bluemoon._fold(chain, 4, 3) == 3
+    assert bluemoon._fold(chain, 2, 3) == 1
+    other = fx.Chain.from_bonds(
+        8, bonds, masses=[1.0, 12.0, 12.0, 12.0, 12.0, 1.0, 1.0, 2.0], hard="torsional"
+    )
+    assert bluemoon._fold(other, 3, 4) == 1
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_one_frame_of_one_shape_is_exact(dim, rng):
+    held = bluemoon.hold(fx.Chain.linear(3, dim=dim), ("angle", (0, 1, 2)))
+    x = fx.random_walks(held, 1, angles=1.1, rng=rng)
+    row, pull = ("angle", (0, 1, 2)), fx.potentials.Bending(5.0)
+    many = bluemoon.mean_force(held, np.repeat(x, 4, 0), row, potential=pull)
+    found = bluemoon.mean_force(held, x, row, potential=pull)
+    assert found.value == pytest.approx(many.value, rel=1e-13)
+    assert found.error == many.error == 0.0
+    force = np.zeros_like(x)
+    force[0, 0, 0] = 1.0  # pushes from outside, so that orientations differ
+    loose = bluemoon.hold(fx.Chain.linear(4), ("distance", (0, 3)))
+    y = fx.random_walks(fx.Chain.linear(4), 1, rng=rng)
+    for chain, at, words in ((held, x, {"force": force}), (loose, y, {})):
+        one = row if chain is held else ("distance", (0, 3))
+        if chain is loose and dim == 2:
+            continue
+        with pytest.raises(ValueError, match="needs at least two values"):
+            bluemoon.mean_force(chain, at, one, **words)
 
 
 def test_multipliers_from_elsewhere_are_weighted():
@@ -458,6 +574,9 @@ def test_arguments_of_mean_forces(rng):
         bluemoon.metric(model, x, lambda one: np.full_like(one, np.nan))
     with pytest.raises(ValueError, match="vanishes"):
         bluemoon.metric(model, x, np.zeros_like)
+    for coordinate in (row, np.ones_like):
+        with pytest.raises(TypeError, match="step must be"):
+            bluemoon.metric(held, x, coordinate, step="abc")
 
 
 @pytest.mark.parametrize(

@@ -315,6 +315,16 @@ def test_a_failing_step_says_what_is_kept(tmp_path):
     assert same(resume(tmp_path / "run", stepper=Drift()), start(None))
 
 
+def test_a_first_step_that_fails_leaves_no_folder(tmp_path):
+    (tmp_path / "run").mkdir()  # which was empty
+    for name in ("run", "other"):
+        with pytest.raises(RuntimeError, match="step 0 has no solution") as error:
+            start(tmp_path / name, stepper=Drift(break_at=0))
+        assert not hasattr(error.value, "__notes__")
+    assert not list(tmp_path.iterdir())
+    start(tmp_path / "run", stepper=Drift())
+
+
 def test_two_writers_are_told_apart(tmp_path):
     path = tmp_path / "run"
     start(path)

@@ -136,8 +136,10 @@ def test_rings_with_a_straight_part_are_rigid(n, straight, rng):
         y = np.empty_like(x)
         y[order] = x
         with pytest.raises(fx.SingularConstraintError, match="depend on the other hard"):
-            fx.Chain.from_bonds(n, here, hard="torsional", straight=y)
-        chain = fx.Chain.from_bonds(n, here, hard="torsional", straight=y, drop_redundant=y)
+            fx.Chain.from_bonds(n, here, hard="torsional", rotatable=[], straight=y)
+        chain = fx.Chain.from_bonds(
+            n, here, hard="torsional", rotatable=[], straight=y, drop_redundant=y
+        )
         assert len(chain.hard) == 3 * n - 6
         assert len(chain.straight) == straight - 2
         assert abs(fx.logdet(chain, y) - dense_logdet(chain, y)) < 1e-11

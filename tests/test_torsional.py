@@ -10,7 +10,8 @@ import pytest
 
 import fixman as fx
 from dipeptide import FIELD, TEXT
-from fixman import cli
+from fixman import cli, hard_sets
+from fixman._binding import GAS_CONSTANT
 from fixman.errors import ConstraintSolveError, SingularConstraintError
 
 WATER = """\
@@ -70,11 +71,74 @@ def test_what_turns(io, molecule):
         molecule.chain(["ethyl"])
 
 
-@pytest.mark.parametrize("size", [3, 5, 8, 9, 12])
-def test_bonds_of_small_rings_do_not_turn(io, size):
-    near = [[(k - 1) % size, (k + 1) % size] for k in range(size)]
-    assert io._in_small_ring(near, 0, 1) == (size <= 8)
-    assert not io._in_small_ring([[1], [0, 2], [1]], 0, 1)
+def test_insertion_codes_tell_residues_apart(io, tmp_path):
+    lines = [
+        line[:22] + "   2X" + line[27:] if line[22:26].strip() == "3" else line
+        for line in TEXT.splitlines()
+    ]
+    (tmp_path / "inserted.pdb").write_text("\n".join(lines), encoding="utf-8")
+    for made in (
+        io.Molecule("\n".join(lines), FIELD, "Reference"),
+        io.Molecule.prepare(tmp_path / "inserted.pdb", FIELD, "Reference"),
+    ):
+        assert made.names[10] == "ALA 2 CB"
+        assert made.names[-1].startswith("NME 2X ")
+        assert len(set(made.names)) == len(made.names)
+        assert [name for name, _ in made.backbone] == ["ALA 2"]
+
+
+def ring_of_carbons(app, size):
+    """Return the topology of a ring of CH₂ groups."""
+    topology = app.Topology()
+    residue = topology.addResidue("CYC", topology.addChain())
+    atoms = [topology.addAtom(f"C{k}", app.element.carbon, residue) for k in range(size)]
+    for k in range(size):
+        topology.addBond(atoms[k], atoms[(k + 1) % size])
+        for j in range(2):
+            topology.addBond(atoms[k], topology.addAtom(f"H{k}{j}", app.element.hydrogen, residue))
+    return topology
+
+
+@pytest.mark.parametrize(("size", "turns"), [(3, 0), (5, 0), (8, 0), (9, 9), (12, 12)])
+def test_rings_of_more_than_eight_turn(io, size, turns):
+    """Cyclododecane was rigid without a word."""
+    topology = ring_of_carbons(io.app, size)
+    bonds = [(one.index, two.index) for one, two in topology.bonds()]
+    tree = fx.topology.spanning_tree(3 * size, bonds)
+    assert len(hard_sets.rotatable(*tree)) == turns
+    chain = io.chain(topology)
+    assert 3 * chain.n - 6 - chain.hard.size == max(turns - 6, 0)
+    small = fx.topology.ring_bonds(*tree)[1]
+    assert small.size == size
+    assert small.all() == (turns == 0)
+
+
+def cobrotoxin(peer, path):
+    """Write the protein of MDAnalysis's file, which has a segment where OpenMM looks for more."""
+    peer("MDAnalysisTests")
+    import MDAnalysisTests
+
+    source = Path(MDAnalysisTests.__file__).parent / "data" / "cobrotoxin_dry_neutral_0.pdb"
+    lines = source.read_text(encoding="utf-8").splitlines()
+    lines = [f"{line[:66]}\n" for line in lines if line.startswith("ATOM")]
+    path.write_text("".join([*lines, "END\n"]), encoding="utf-8")
+
+
+def test_the_command_and_python_agree_about_rings(io, tmp_path, peer):
+    """Four disulphides, which close large rings; five-membered and six-membered rings are stiff."""
+    cobrotoxin(peer, tmp_path / "toxin.pdb")
+    toxin = io.Molecule.prepare(tmp_path / "toxin.pdb", FIELD, "Reference", drop_solvent=True)
+    chain = toxin.chain()
+    assert chain == io.chain(toxin.system) == io.chain(toxin.system, topology=toxin.topology)
+    names = toxin.names
+    turning = {frozenset(names[k] for k in pair) for pair in toxin.rotatable}
+    inside = [pair for pair in turning if sum(name.endswith(("SG", "CB")) for name in pair) == 2]
+    assert len(inside) >= 6  # CB–SG of half-cystines, but for bonds that close rings
+    small, large = toxin.ring_bonds
+    rings = {"PRO": 5, "HIS": 5, "PHE": 6, "TYR": 6, "TRP": 10}
+    residues = [residue.name for residue in toxin.topology.residues()]
+    assert small == sum(rings.get(name[:3].replace("HID", "HIS"), 0) for name in residues)
+    assert large > 100
 
 
 def test_phi_and_psi_are_those_of_mdanalysis(molecule, peer):
@@ -215,13 +279,14 @@ def test_files_that_will_not_do(run, tmp_path):
         assert error.endswith("bad.pdb cannot be read as a PDB file, or holds no atom\n")
     (tmp_path / "wet.pdb").write_text(TEXT.replace("END\n", WATER), encoding="utf-8")
     error = run("torsional", "wet.pdb", *SHORT, "--out", "r")[2]
-    assert "HOH 4 O and 2 further atoms are not bonded to ACE 1 H1" in error
+    assert "the file has 2 molecules, which begin with ACE 1 H1, HOH 4 O: torsional dyn" in error
     assert "--drop-solvent leaves water and ions out" in error
     assert run("torsional", "wet.pdb", *SHORT, "--drop-solvent", "--out", "dry")[0] == 0
     bare = "".join(line for line in TEXT.splitlines(True) if " H" not in line[12:15])
     (tmp_path / "bare.pdb").write_text(bare, encoding="utf-8")
     error = run("torsional", "bare.pdb", *SHORT, "--out", "r")[2]
     assert "(--add-hydrogens adds" in error
+    assert "No template found for ACE 1." in error  # not 'residue 0', as OpenMM counts
     assert "Modeller" not in error
     assert run("torsional", "bare.pdb", *SHORT, "--add-hydrogens", "--out", "r")[0] == 0
     assert fx.load_run("r").chain.n == 22
@@ -280,7 +345,7 @@ def test_a_nitrile_is_held_straight(run, tmp_path, io, minimize):
     given = ("--forcefield", "nitrile.xml", *usual, "--every", "10", *minimize, "--out", "run")
     code, out, err = run("torsional", "nitrile.pdb", *given)
     assert (code, err) == (0, "")
-    assert "1 turn, on CPU" in out
+    assert "1 turn, in a vacuum, on CPU" in out
     found = fx.load_run("run")
     assert found.chain.straight == ((1, 2, 3),)
     u, v = np.diff(found.x[:, 0, 1:4], axis=1).swapaxes(0, 1)
@@ -325,7 +390,12 @@ def test_several_molecules_and_atoms_that_lack(run, tmp_path):
     (tmp_path / "two.pdb").write_text("".join([*first, "TER\n", *other, "TER\nEND\n"]))
     error = run("torsional", "two.pdb", *SHORT, "--out", "r")[2]
     assert "the file has 2 molecules, which begin with A/ACE 1 H1, B/ACE 1 H1:" in error
+    assert "one; --chain A takes one chain of the file" in error
     assert "solvent" not in error
+    error = run("torsional", "two.pdb", *SHORT, "--chain", "C", "--out", "r")[2]
+    assert "two.pdb has no chain 'C', it has A, B" in error
+    assert run("torsional", "two.pdb", *SHORT, "--chain", "B", "--out", "b")[0] == 0
+    assert fx.load_run("b").chain.n == 22
     lacking = "".join(line for line in TEXT.splitlines(True) if " CB " not in line)
     (tmp_path / "lacking.pdb").write_text(lacking, encoding="utf-8")
     error = run("torsional", "lacking.pdb", *SHORT, "--out", "r")[2]
@@ -337,9 +407,8 @@ def test_times_shorter_than_a_step(run):
     assert "--time must be at least a step of --dt" in run("torsional", "ala.pdb", *given)[2]
 
 
-@pytest.mark.parametrize("wet", [False, True])
-def test_bonds_of_a_cyclic_peptide_stay(io, tmp_path, wet):
-    """Six glycines in a ring, whose last bond is one of a CONECT record."""
+def six_glycines(tmp_path, *, wet=False, bonded=True, box=None, shift=0.0):
+    """Write six glycines in a ring, whose last bond is one of a CONECT record."""
     turns = 2.0 * np.pi * np.arange(18) / 18
     radius = 0.5 * 1.42 / np.sin(np.pi / 18)
     ring = np.stack([np.cos(turns), np.sin(turns), 0.1 * (-1.0) ** np.arange(18)], axis=1)
@@ -356,15 +425,87 @@ def test_bonds_of_a_cyclic_peptide_stay(io, tmp_path, wet):
         ]
         parts += [("H", "H", n + np.array([0.0, 0.0, 1.01]))]
         parts += [(f"HA{j}", "H", ca + np.array([0.0, 0.0, 1.09 * (-1) ** j])) for j in (2, 3)]
-        atoms += [("A", "GLY", k + 1, name, element, x) for name, element, x in parts]
+        atoms += [("A", "GLY", k + 1, name, element, x + shift) for name, element, x in parts]
     if wet:
         atoms.insert(0, ("W", "HOH", 9, "O", "O", [20.0, 20.0, 20.0]))
     first = 1 + wet
     last = next(k for k, atom in enumerate(atoms) if atom[2:4] == (6, "C")) + 1
-    written(tmp_path, "ring.pdb", atoms, f"TER\nCONECT{first:5d}{last:5d}\n")
-    peptide = io.Molecule.prepare(tmp_path / "ring.pdb", FIELD, "Reference", drop_solvent=wet)
+    if box:
+        atoms = [(*atom[:5], np.asarray(atom[5]) % box) for atom in atoms]
+    written(tmp_path, "ring.pdb", atoms, f"TER\nCONECT{first:5d}{last:5d}\n" if bonded else "")
+    if box:
+        crystal = f"CRYST1{box:9.3f}{box:9.3f}{box:9.3f}  90.00  90.00  90.00 P 1           1\n"
+        text = (tmp_path / "ring.pdb").read_text(encoding="utf-8")
+        (tmp_path / "ring.pdb").write_text(crystal + text, encoding="utf-8")
+    return tmp_path / "ring.pdb"
+
+
+@pytest.mark.parametrize("wet", [False, True])
+def test_bonds_of_a_cyclic_peptide_stay(io, tmp_path, wet):
+    path = six_glycines(tmp_path, wet=wet)
+    peptide = io.Molecule.prepare(path, FIELD, "Reference", drop_solvent=wet)
     assert len(peptide.names) == len(peptide.bonds) == 42
     assert len(peptide.backbone) == 6
+    assert peptide.ring_bonds == (0, 18)
+
+
+@pytest.mark.parametrize("add_hydrogens", [False, True])
+def test_atoms_that_lack_a_bond_are_named(io, tmp_path, add_hydrogens):
+    path = six_glycines(tmp_path, bonded=False)
+    words = r"GLY 1 N and GLY 6 C are 0\.143 nm apart and not bonded: give this bond, .* CONECT"
+    with pytest.raises(ValueError, match=words):
+        io.Molecule.prepare(path, FIELD, "Reference", add_hydrogens=add_hydrogens)
+    (tmp_path / "x.pdb").write_text(TEXT.replace(" HB1 ALA", " HX1 ALA"), encoding="utf-8")
+    words = r"ALA 2 CB and ALA 2 HX1 are 0\.109 nm .*: ALA has no atom HX1, its atoms are .*HB1"
+    with pytest.raises(ValueError, match=words):
+        io.Molecule.prepare(tmp_path / "x.pdb", FIELD, "Reference", add_hydrogens=add_hydrogens)
+
+
+@pytest.mark.parametrize("value", ["     nan", "     inf"])
+def test_atoms_without_a_position_are_named(io, tmp_path, value):
+    (tmp_path / "x.pdb").write_text(TEXT.replace("   3.427", value), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"ACE 1 C is at \[.*\] nm: every atom needs a position"):
+        io.Molecule.prepare(tmp_path / "x.pdb", FIELD, "Reference")
+
+
+def test_molecules_that_a_box_cuts_are_made_whole(io, tmp_path):
+    plain = io.Molecule.prepare(six_glycines(tmp_path), FIELD, "Reference")
+    path = six_glycines(tmp_path, box=20.0, shift=np.array([1.0, 18.0, 19.0]))
+    cut = io.Molecule.prepare(path, FIELD, "Reference")
+    assert np.ptp(cut.x0, axis=0) == pytest.approx(np.ptp(plain.x0, axis=0), abs=3e-4)
+    assert cut.energy(cut.x0) == pytest.approx(plain.energy(plain.x0), rel=1e-4)
+    tiny = "CRYST1    1.000    1.000    1.000  90.00  90.00  90.00 P 1           1\n"
+    (tmp_path / "nmr.pdb").write_text(tiny + TEXT, encoding="utf-8")  # no crystal
+    io.Molecule.prepare(tmp_path / "nmr.pdb", FIELD, "Reference")
+
+
+def test_a_vacuum_is_said(io, run, tmp_path):
+    zinc = "HETATM   23 ZN    ZN A 162      15.000  15.000  15.000  1.00  0.00          ZN\nEND\n"
+    (tmp_path / "zn.pdb").write_text(TEXT.replace("END\n", zinc), encoding="utf-8")
+    dry = ("--forcefield", "amber14-all.xml", "amber14/tip3p.xml", *USUAL[3:])
+    more = ("--steps", "2", "--every", "1", "--out", "r", "--overwrite")
+    code, out, err = run("torsional", "zn.pdb", *dry, *more, "--drop-solvent")
+    assert code == 0
+    assert "7 turn, in a vacuum, on Reference" in out
+    assert err.startswith("fixman: warning: solvent is left out, and amber14-all.xml, amber14/tip")
+    assert "implicit/obc2.xml beside amber14-all.xml" in err
+    error = run("torsional", "zn.pdb", *dry, *more)[2]
+    assert "2 molecules, which begin with ACE 1 H1, A/ZN 162 ZN: torsional dynamics is" in error
+    for field in (FIELD, ("amber14-all.xml", "implicit/obc2.xml")):
+        given = ("--forcefield", *field, *USUAL[3:], *more, "--drop-solvent")
+        code, out, err = run("torsional", "zn.pdb", *given)
+        assert (code, err) == (0, "")
+        assert "vacuum" not in out
+
+
+def test_newton_from_a_minimum_says_its_temperature(run, io):
+    given = ("--method", "newton", "--time", "20", "--minimize", "--out", "run")
+    code, out, _ = run("torsional", "ala.pdb", *USUAL, *given)
+    assert code == 0
+    assert "the mean will be near 150 K\n" in out
+    found = fx.load_run("run")
+    kelvin = fx.observables.temperature(found.chain, found.v).mean() / GAS_CONSTANT
+    assert kelvin == pytest.approx(150.0, abs=40.0)
 
 
 # --- other programs -----------------------------------------------------------------------------
@@ -390,6 +531,9 @@ def test_files_for_other_programs(run, molecule, peer):
             if suffix != "pdb":
                 assert frame.time == pytest.approx(0.16 * k, abs=1e-4)
         assert "exists: choose another name" in run("export", "run", *given)[2]
+    said = run("export", "run", "--to", "x.dcd")[2]
+    assert "has 2 replicas, and these files hold one: choose it, --replica 0; .gsd and" in said
+    assert not Path("x.dcd").exists()
     assert "the run has replicas 0 to 1" in run("export", "run", "--to", "x.dcd", "--replica", 2)[2]
 
 
@@ -465,6 +609,7 @@ def test_runs_without_names_go_to_formats_without_names(run, molecule, peer):
         assert not Path(f"{name}.topology.pdb").exists()
 
 
+@pytest.mark.filterwarnings("ignore:torsion.*no frame is near")
 def test_a_temperature_by_default_or_in_kelvin_is_noticed(molecule):
     chain, x = molecule.chain(), molecule.minimized(molecule.x0)
     for kT, words in ((1.0, r"kT = 1 kJ/mol is 120 K: kT=.*kT\(T\)"), (300.0, "is 36082 K")):
@@ -502,3 +647,11 @@ def test_a_run_says_what_it_is_of(run):
         potential = json.load(file)["stepper"]["potential"]
     assert potential["forcefield"] == list(FIELD)
     assert potential["pdb"].count("ATOM  ") + potential["pdb"].count("HETATM") == 22
+
+
+def test_names_of_a_file_steer_no_terminal(io, molecule):
+    text = molecule.pdb.replace(" ACE ", " A\x1bE ").replace(" CH3 ", " C\x9b3 ")
+    with pytest.raises(ValueError, match="A") as raised:
+        io.Molecule(text, molecule.forcefield, "Reference")
+    assert "\x1b" not in str(raised.value)
+    assert "\x9b" not in str(raised.value)

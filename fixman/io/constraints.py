@@ -135,14 +135,14 @@ def with_names(error: FrameError, particles: Indices, name: Callable[[int], str]
     return type(error)(text, coordinates=error.coordinates, beads=error.beads)
 
 
-def whole(chain: Chain, x: Floats, box: Floats) -> Floats:
-    """Make chains whole: every bond of their trees its shortest periodic image; x (copies, n, 3).
+def whole(parents: Indices, outwards: Indices, x: Floats, box: Floats) -> Floats:
+    """Make trees whole: every bond of theirs its shortest periodic image; x (copies, n, 3).
 
-    The box vectors (3, 3) are lower triangular and reduced.  Engines do not wrap what constraints
-    connect, but positions set by users may be wrapped.  What is not finite stays as it is.
+    ``outwards`` lists the beads, parents (n,) before their children.  The box vectors (3, 3) are
+    lower triangular and reduced.  Engines do not wrap what constraints connect, but positions set
+    by users may be wrapped.  What is not finite stays as it is.
     """
-    parents = chain.references[:, 0]
-    beads = chain.layout.outwards[1:]
+    beads = outwards[1:]
     with np.errstate(invalid="ignore"):
         bonds = x[:, beads] - x[:, parents[beads]]
         wrapped = np.abs(bonds) > 0.5 * np.diagonal(box)

@@ -237,7 +237,8 @@ class FixmanPotential:
             first = part.stop
             copies = x[part].reshape(*group.particles.shape, 3)
             if box is not None:
-                copies = whole(group.chain, copies, box)
+                tree = group.chain.references[:, 0], group.chain.layout.outwards
+                copies = whole(*tree, copies, box)
             try:
                 energy += float(np.sum(metric.fixman_potential(group.chain, copies, kT)))
                 forces[part] = metric.fixman_force(group.chain, copies, kT).reshape(-1, 3)

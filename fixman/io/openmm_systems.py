@@ -51,7 +51,8 @@ def chain(
     positions : (particles, 3) or Quantity, optional
         In nm; where the rows that stay shall be well conditioned, and bends are straight or not.
     rotatable : (bonds, 2), optional
-        Pairs of particles, for "torsional"; by default bonds neither in a ring nor terminal.
+        Pairs of particles, for "torsional"; by default bonds that are neither terminal nor in a
+        ring of up to eight atoms.  Larger rings turn.
     straight : iterable of (i, j, k), optional
         Bends of particles that are held straight, as for `Chain.branched`.  By default those of the
         hard ones that are straight in ``positions``, or else in a HarmonicAngleForce's equilibrium.

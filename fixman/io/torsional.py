@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
 
-from fixman import _arrays, topology
+from fixman import _arrays, hard_sets, topology
 from fixman._arrays import Array
 from fixman.chain import Chain
-from fixman.errors import Advice, ConstraintSolveError, FrameError
+from fixman.errors import Advice, ConstraintSolveError, FrameError, printable
 from fixman.observables import kinetic_energy, torsions
 from fixman.trajectory import pdb_potential
 
@@ -33,11 +34,11 @@ except ImportError as error:
         'molecules from PDB files need OpenMM: pip install "fixman-chains[openmm]"'
     ) from error
 
+from fixman.io.constraints import whole
 from fixman.io.openmm import Forces, chain
 
 __all__ = ["HOLDS", "Molecule", "naming"]
 
-SMALL = 8  # atoms of the largest ring whose bonds do not turn
 # Groups at the end of a molecule, by their heavy atom and the number of its hydrogens.
 ENDS = {
     ("C", 3): "methyl",
@@ -47,6 +48,10 @@ ENDS = {
 }
 HOLDS = ("methyl", "hydroxyl", "ammonium", "peptide")
 OTHERWISE = {"omega": "peptide", "thiol": "hydroxyl"}  # what else users call them
+# Covalent radii in nm (Cordero et al. 2008), and how far above their sum a bond may be.
+RADII = {"H": 0.031, "C": 0.076, "N": 0.071, "O": 0.066, "P": 0.107, "S": 0.105}
+STRETCHED = 1.2
+LEAST_BOX = 0.6  # nm, below which a CRYST1 record says that there is no crystal
 
 
 class Molecule(Forces):
@@ -58,6 +63,7 @@ class Molecule(Forces):
         The text of a PDB file with every hydrogen, `prepare` makes one.  One connected molecule.
     forcefield : sequence of str
         Names that OpenMM knows, ``"amber14-all.xml", "implicit/obc2.xml"``, or paths; or one str.
+        Without an implicit solvent among them the molecule is in a vacuum.
     platform : str, optional
         Of OpenMM, by default the fastest.
 
@@ -69,12 +75,15 @@ class Molecule(Forces):
         ``"ALA 3 CB"``, one of each atom; ``"A/CYS 3 SG"`` if there are several chains.
     x0 : (n, 3)
         Positions of the file in nm.
+    in_vacuum : bool
+        Whether no force is that of an implicit solvent.
 
     Raises
     ------
     ValueError
-        If the force fields do not know a residue, atoms are not one connected molecule, or a bond
-        is off by half of its length in the force field, as where residues are missing.
+        If the force fields do not know a residue, atoms are not one connected molecule or have no
+        position, or a bond is off by half of its length in the force field, as where residues are
+        missing.
 
     """
 
@@ -84,14 +93,19 @@ class Molecule(Forces):
         self.pdb, self.forcefield = pdb, _words(forcefield)
         read = _read(io.StringIO(pdb), "the PDB text")
         self.topology = read.topology
-        self.names = [
-            f"{self._residue(atom.residue)} {atom.name}" for atom in self.topology.atoms()
-        ]
-        self.x0 = np.array(read.positions.value_in_unit(unit.nanometer))
-        self._require_connected()
-        self.system = _system(_field(self.forcefield), self.topology)
+        self.x0 = _in_nm(read.positions)
+        self.names = _names(self.topology)
+        _require_one(self.topology, self.x0)
+        field = _field(self.forcefield)
+        with _explained(self.topology, self.x0):
+            self.system = field.createSystem(
+                self.topology, nonbondedMethod=app.NoCutoff, constraints=None, rigidWater=False,
+                removeCMMotion=False,
+            )  # fmt: skip
         super().__init__(self.system, platform)
         self._require_bonded(self.x0)
+        kinds = [type(force).__name__ for force in self.system.getForces()]
+        self.in_vacuum = not any(re.search("GB|GeneralizedKirkwood", kind) for kind in kinds)
 
     @classmethod
     def prepare(
@@ -100,16 +114,21 @@ class Molecule(Forces):
         forcefield: str | Iterable[str],
         platform: str | None = None,
         *,
+        chain: str | None = None,
         add_hydrogens: bool = False,
         drop_solvent: bool = False,
     ) -> Molecule:
         """Read a PDB file, and add what is asked for.
+
+        A molecule that is cut at the faces of a periodic box (CRYST1) is made whole.
 
         Parameters
         ----------
         path : path
         forcefield, platform
             As of the class.
+        chain : str, optional
+            Letter of the one chain to take out of a file of several.
         add_hydrogens : bool
             Whether to add the hydrogens that the force field wants and the file has not, at pH 7.
         drop_solvent : bool
@@ -120,6 +139,11 @@ class Molecule(Forces):
         FileNotFoundError
         ValueError
             As the class.
+
+        Warns
+        -----
+        RuntimeWarning
+            If solvent is left out, and the force fields have no implicit one in its place.
         """
         path, forcefield = _arrays.path(path, "path"), _words(forcefield)
         if not path.is_file():
@@ -127,13 +151,31 @@ class Molecule(Forces):
         with path.open(encoding="utf-8") as file:
             read = _read(file, str(path))
         modeller = app.Modeller(read.topology, read.positions)
+        if chain is not None:
+            _take(modeller, chain, str(path))
+        solvent = [one for one in modeller.topology.residues() if _is_solvent(one)]
         if drop_solvent:
-            modeller.deleteWater()
-            modeller.delete([one for one in modeller.topology.residues() if len(one) == 1])
+            modeller.delete(solvent)
+        x = _in_nm(modeller.positions)
+        _require_one(modeller.topology, x)
+        x = _whole(modeller.topology, x)
+        modeller.positions = x * unit.nanometer
+        field = _field(forcefield)
         if add_hydrogens:
-            modeller.addHydrogens(_field(forcefield))
+            with _explained(modeller.topology, x):
+                modeller.addHydrogens(field)
         modeller.topology.setPeriodicBoxVectors(None)
-        return cls(_written(modeller.topology, modeller.positions), forcefield, platform)
+        made = cls(_written(modeller.topology, modeller.positions), forcefield, platform)
+        if drop_solvent and solvent and made.in_vacuum:
+            warnings.warn(
+                f"solvent is left out, and {', '.join(forcefield)} puts none in its place: the "
+                "molecule is in a vacuum; an implicit solvent is one file more, such as "
+                "implicit/obc2.xml beside amber14-all.xml, amber99_obc.xml beside "
+                "amber99sbildn.xml",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return made
 
     @classmethod
     def of_run(cls, about: Mapping[str, Any]) -> Molecule:
@@ -158,6 +200,7 @@ class Molecule(Forces):
 
     def minimized(self, x: Array, tolerance: float = 10.0) -> Array:
         """Return a minimum (n, 3) near x, where forces are below ``tolerance`` (rms)."""
+        _require_positions(x, self.names)
         platform = openmm.Platform.getPlatformByName(self.platform)
         context = openmm.Context(self.system, openmm.VerletIntegrator(0.001), platform)
         context.setPositions(x)
@@ -170,7 +213,8 @@ class Molecule(Forces):
     def chain(self, hold: str | Iterable[str] = ()) -> Chain:
         """Return the chain whose bonds and angles are hard, and whose torsions are soft.
 
-        Soft are torsions about bonds that are neither terminal nor in a ring of up to 8 atoms.
+        Soft are torsions about bonds that are neither terminal nor in a ring of up to 8 atoms, as
+        for `fixman.io.openmm.chain`.  Larger rings turn, and stay closed.
         Bends of nitriles and alkynes are held straight, and nearly straight in a minimum:
         ``x = fixman.project(chain, x, chain.hard_values(x))`` is a start.
 
@@ -188,7 +232,8 @@ class Molecule(Forces):
                 f"cannot hold {word!r}: choose among {', '.join(HOLDS)}" + "".join(meant)
             )
         turning = [pair for pair in self.rotatable if not self._kinds(*pair) & hold]
-        made = chain(self.system, topology=self.topology, rotatable=turning)
+        named = turning if hold else None
+        made = chain(self.system, topology=self.topology, rotatable=named)
         assert isinstance(made, Chain)  # the molecule is one
         return made
 
@@ -199,13 +244,18 @@ class Molecule(Forces):
 
     @cached_property
     def rotatable(self) -> list[tuple[int, int]]:
-        """Bonds that turn: neither terminal nor in a small ring."""
-        near = self._neighbours
-        return [
-            (i, j)
-            for i, j in self.bonds
-            if min(len(near[i]), len(near[j])) > 1 and not _in_small_ring(near, i, j)
-        ]
+        """Bonds that turn: see `chain`."""
+        return [(i, j) for i, j in hard_sets.rotatable(*self._tree).tolist()]
+
+    @property
+    def ring_bonds(self) -> tuple[int, int]:
+        """Numbers of bonds in rings of up to 8 atoms, which do not turn, and of larger ones."""
+        small = topology.ring_bonds(*self._tree)[1]
+        return int(small.sum()), int((~small).sum())
+
+    @cached_property
+    def _tree(self) -> tuple[Any, Any]:
+        return topology.spanning_tree(len(self.x0), self.bonds)
 
     @cached_property
     def backbone(self) -> list[tuple[str, tuple[int, ...]]]:
@@ -219,7 +269,7 @@ class Molecule(Forces):
             after = self._across(own["C"], "N", residue)
             if before is not None and after is not None:
                 beads = (before, own["N"], own["CA"], own["C"], after)
-                found.append((self._residue(residue), beads))
+                found.append((_residue(residue), beads))
         return found
 
     def observables(self) -> dict[str, Any]:
@@ -275,39 +325,6 @@ class Molecule(Forces):
     def _name(self, particle: int) -> str:
         return self.names[particle]
 
-    def _residue(self, residue: Any) -> str:
-        strand = residue.chain.id.strip() if self.topology.getNumChains() > 1 else ""
-        return f"{strand}{'/' * bool(strand)}{residue.name} {residue.id}"
-
-    def _require_connected(self) -> None:
-        bonds = np.array(self.bonds, dtype=np.intp).reshape(-1, 2)
-        pieces, label = connected_components(topology.graph(len(self.names), bonds), False)
-        if pieces == 1:
-            return
-        atoms, first = self._atoms, [int(np.argmax(label == k)) for k in range(pieces)]
-        homes = [{id(atoms[p].residue) for p in np.flatnonzero(label == k)} for k in range(pieces)]
-        for k in range(1, pieces):
-            others = set.union(*(home for j, home in enumerate(homes) if j != k))
-            if homes[k] & others:
-                raise ValueError(
-                    f"{self.names[first[k]]} is not bonded to the rest of its residue: the file "
-                    "lacks an atom between them, or a CONECT record"
-                )
-        if any(_is_solvent(atoms[p].residue) for p in first):
-            raise ValueError(
-                Advice(
-                    f"{self.names[first[1]]} and {np.count_nonzero(label) - 1} further atoms are "
-                    f"not bonded to {self.names[0]}: torsional dynamics is for one molecule; ",
-                    ("drop_solvent=True", "drop_solvent", True),
-                    " leaves water and ions out",
-                )
-            )
-        raise ValueError(
-            f"the file has {pieces} molecules, which begin with "
-            f"{', '.join(self.names[p] for p in first[:4])}: torsional dynamics is for one, so "
-            "give each a file of its own, or their bonds as CONECT records"
-        )
-
 
 @contextlib.contextmanager
 def naming(names: Sequence[str]) -> Iterator[None]:
@@ -332,8 +349,119 @@ def _words(given: str | Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
+def _in_nm(positions: Any) -> Array:
+    return np.array(positions.value_in_unit(unit.nanometer), dtype=np.float64)
+
+
+# --- residues and atoms -------------------------------------------------------------------------
+
+
+def _names(given: Any) -> list[str]:
+    return [f"{_residue(atom.residue)} {printable(atom.name)}" for atom in given.atoms()]
+
+
+def _residue(residue: Any) -> str:
+    several = residue.chain.topology.getNumChains() > 1
+    strand = residue.chain.id.strip() if several else ""
+    number = f"{residue.id}{residue.insertionCode.strip()}"
+    return printable(f"{strand}{'/' * bool(strand)}{residue.name} {number}")
+
+
 def _is_solvent(residue: Any) -> bool:
     return residue.name == "HOH" or len(residue) == 1
+
+
+def _take(modeller: Any, letter: str, shown: str) -> None:
+    """Leave one chain of a file."""
+    chains = list(modeller.topology.chains())
+    others = [one for one in chains if one.id != letter]
+    if len(others) == len(chains):
+        known = ", ".join(dict.fromkeys(one.id for one in chains))
+        raise ValueError(f"{shown} has no chain {letter!r}, it has {known}")
+    modeller.delete(others)
+
+
+def _require_positions(x: Array, names: Sequence[str]) -> None:
+    lost = ~np.isfinite(x).all(axis=-1)
+    if lost.any():
+        atom = int(np.argmax(lost))
+        raise ValueError(f"{names[atom]} is at {x[atom]} nm: every atom needs a position")
+
+
+def _require_one(given: Any, x: Array) -> None:
+    """Refuse atoms without a position, and all but one connected molecule."""
+    atoms, names = list(given.atoms()), _names(given)
+    _require_positions(x, names)
+    bonds = np.array([(one.index, two.index) for one, two in given.bonds()], dtype=np.intp)
+    pieces, label = connected_components(topology.graph(len(atoms), bonds.reshape(-1, 2)), False)
+    if pieces == 1:
+        return
+    home = np.array([atom.residue.index for atom in atoms])
+    torn = np.flatnonzero(np.bincount(np.unique([home, label], axis=1)[0]) > 1)
+    if torn.size:
+        inside = np.flatnonzero(home == torn[0])
+        apart = inside[label[inside] != label[inside[0]]][0]
+        raise ValueError(
+            _unbonded(given, x)
+            or f"{names[apart]} is not bonded to the rest of its residue: the file lacks an atom "
+            "between them, or a CONECT record"
+        )
+    first = np.unique(label, return_index=True)[1]
+    begin = f"{', '.join(names[p] for p in first[:4])}{', …' * (pieces > 4)}"
+    text = f"the file has {pieces} molecules, which begin with {begin}: torsional dynamics is for "
+    if any(_is_solvent(atoms[p].residue) for p in first):
+        raise ValueError(
+            Advice(
+                f"{text}one; ", ("drop_solvent=True", "drop_solvent", True),
+                " leaves water and ions out",
+            )
+        )  # fmt: skip
+    letters = list(dict.fromkeys(one.id for one in given.chains()))
+    if len(letters) > 1:
+        flag = (f"chain={letters[0]!r}", "chain", letters[0])
+        raise ValueError(Advice(f"{text}one; ", flag, " takes one chain of the file"))
+    raise ValueError(
+        _unbonded(given, x)
+        or f"{text}one, so give each a file of its own, or their bonds as CONECT records"
+    )
+
+
+def _unbonded(given: Any, x: Array) -> str:
+    """Name the two atoms that are nearest to a bond which they have not; "" if all are far."""
+    atoms, names = list(given.atoms()), _names(given)
+    radii = np.array([RADII.get(a.element.symbol if a.element else "", 0.0) for a in atoms])
+    pairs = cKDTree(x).query_pairs(2.0 * STRETCHED * max(RADII.values()), output_type="ndarray")
+    apart = np.linalg.norm(np.diff(x[pairs], axis=1)[:, 0], axis=1)
+    sums = np.where((radii[pairs] > 0.0).all(axis=1), radii[pairs].sum(axis=1), np.nan)
+    bonded = {_indices(bond) for bond in given.bonds()}
+    for k in np.argsort(apart / sums):
+        i, j = map(int, pairs[k])
+        if not apart[k] < STRETCHED * sums[k]:
+            break
+        if frozenset((i, j)) in bonded:
+            continue
+        for atom in (atoms[i], atoms[j]):
+            rows = app.Topology._standardBonds.get(atom.residue.name, ())  # the names in order
+            known = sorted({name for row in rows for name in row if name[0] not in "-+"})
+            if known and atom.name not in known:
+                own = f"{atom.residue.name} has no atom {atom.name}"
+                why = f"{own}, its atoms are {', '.join(known)}"
+                break
+        else:
+            why = "give this bond, which may close a ring, as a CONECT record"
+        return f"{names[i]} and {names[j]} are {apart[k]:.3f} nm apart and not bonded: {why}"
+    return ""
+
+
+def _whole(given: Any, x: Array) -> Array:
+    """Make a connected molecule whole that a periodic box cuts."""
+    box = given.getPeriodicBoxVectors()
+    if box is None or np.diagonal(box := _in_nm(box)).min() < LEAST_BOX:
+        return x
+    bonds = [(one.index, two.index) for one, two in given.bonds()]
+    parents, _ = topology.spanning_tree(len(x), bonds)
+    made: Array = whole(parents, topology.outwards(parents), x[None], box)[0]
+    return made
 
 
 def _read(source: Any, shown: str) -> Any:
@@ -373,30 +501,25 @@ def _field(names: tuple[str, ...]) -> Any:
         raise ValueError(f"force field {', '.join(names)}: {error}{hint}") from None
 
 
-def _system(field: Any, topology: Any) -> Any:
+@contextlib.contextmanager
+def _explained(given: Any, x: Array) -> Iterator[None]:
+    """Say what a force field does not know in the words of the file."""
     try:
-        return field.createSystem(
-            topology, nonbondedMethod=app.NoCutoff, constraints=None, rigidWater=False,
-            removeCMMotion=False,
-        )  # fmt: skip
+        yield
     except ValueError as error:
+        residues = list(given.residues())
         text = re.sub(
             r"\s*You may be able to [^.]*with Modeller\.addHydrogens\(\)\.", "", str(error)
         )
+        text = re.sub(
+            r"\bresidue (\d+) \(\w+\)", lambda found: _residue(residues[int(found[1])]), text
+        )
+        near = _unbonded(given, x)
+        if near:
+            raise ValueError(f"{near} ({text})") from None
         if not re.search(r"missing [^.;]*\b(H|hydrogen) atom", text):
             raise ValueError(text) from None
         flag = ("add_hydrogens=True", "add_hydrogens", True)
         raise ValueError(
             Advice(f"{text} (", flag, " adds hydrogens that a file has not)")
         ) from None
-
-
-def _in_small_ring(near: Sequence[Sequence[int]], i: int, j: int) -> bool:
-    """Whether j can be reached from i without their bond in less than `SMALL` bonds."""
-    seen, edge = {i}, {i}
-    for depth in range(SMALL - 1):
-        edge = {k for one in edge for k in near[one] if depth or k != j} - seen
-        if j in edge:
-            return True
-        seen |= edge
-    return False
