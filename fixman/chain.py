@@ -156,8 +156,8 @@ class Chain:
             whose angle has an rms of at most 0.25 rad in them.  In space only.
         rotatable : (bonds, 2), optional
             For "torsional"; by default every bond that is neither terminal nor in a ring of up to
-            eight beads.  The last bond of a ring turns with all others: to hold one of a ring alone,
-            name its torsion in ``extra``.
+            eight beads.  The last bond of a ring turns with all others: to hold one of a ring
+            alone, name its torsion in ``extra``.
         hydrogens : (n,) of bool, optional
             For "h-bonds" and "h-angles"; by default masses of 0.95 to 1.2.  Masses of 1.2 to 4.1,
             deuterium or repartitioned, are refused without it.

@@ -352,7 +352,6 @@ def _turning(parents: Index, closures: Index, named: ArrayLike | None, fixed: bo
     return turning
 
 
-
 def rotatable(parents: Index, closures: Index, fixed: bool = False) -> Index:
     """Bonds (bonds, 2) that turn by default, of those of the tree the outer bead last.
 
