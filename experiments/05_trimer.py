@@ -10,7 +10,7 @@ one standard error over independent replicas.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from _output import Output, plot
@@ -23,6 +23,23 @@ RUNS = {"rigid": "rigid", "rigid, reweighted": "stiff", "with Fixman force": "st
 EDGES = np.linspace(-1.0, 1.0, 21)
 TIME = 0.5  # between two draws of velocities, in units of a √(m/kT)
 STEPS = {"equal masses": 10, "light bead in the middle": 20}  # in that time
+
+
+def binned(ax, edges: np.ndarray, series: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
+    """Densities in bins as points with error bars: the first in the middle, others beside it."""
+    middles, widths = 0.5 * (edges[1:] + edges[:-1]), np.diff(edges)
+    for number, (name, (density, error)) in enumerate(series.items()):
+        ax.errorbar(
+            middles + 0.3 * widths * ((number + 1) // 2) * (-1.0) ** number,
+            density,
+            error,
+            label=name,
+            color=plot.PALETTE[number],
+            marker=plot.MARKERS[number],
+            markersize=2.5,
+            elinewidth=0.6,
+            linestyle="none",
+        )
 
 
 def cosines(x: np.ndarray) -> np.ndarray:
@@ -139,7 +156,7 @@ def draw(out: Output, drawn: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]]
                 ax.plot(np.cos(theta), curve, line, color="0.4", linewidth=0.8)
                 ax.annotate(ensemble, (1.0, curve[0]), (4, 0), textcoords="offset points",
                             va="center", color="0.4", size=7, annotation_clip=False)  # fmt: skip
-            plot.binned(ax, EDGES, runs)
+            binned(ax, EDGES, runs)
             ax.set_title(case, loc="left")
             ax.set_ylabel("density")
         axes[1].set_xlabel(r"cosine of the bend,  $\cos\theta$")

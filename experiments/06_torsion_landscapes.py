@@ -18,6 +18,18 @@ from fixman import analytic
 BENDS = {"90°": np.pi / 2, "70.53°": np.arccos(1.0 / 3.0)}
 
 
+def landscape(ax, degrees: np.ndarray, values: np.ndarray, levels: np.ndarray) -> None:
+    """Contours of a function of two torsions, values (first, second) over the full circle.
+
+    The filled contours are ``ax.collections[0]``, for a colour bar.
+    """
+    ax.contourf(degrees, degrees, values.T, levels, cmap="viridis")
+    ax.contour(degrees, degrees, values.T, levels, colors="white", linewidths=0.2)
+    ax.set_aspect("equal")
+    ax.set_xticks([-180, 0, 180])
+    ax.set_yticks([-180, 0, 180])
+
+
 def half_logdet(bend: float, torsions: np.ndarray) -> np.ndarray:
     """Return ½ ln det H^bb for torsions (..., k) of k + 3 beads."""
     beads = torsions.shape[-1] + 3
@@ -109,7 +121,7 @@ def draw(
         ax.set_xticks(np.arange(-180, 181, 90))
         axes = lower.subplots(1, 2, sharey=True)
         for ax, (name, values) in zip(axes, landscapes.items(), strict=True):
-            plot.landscape(ax, grid, values, np.linspace(0.0, 1.0, 11))
+            landscape(ax, grid, values, np.linspace(0.0, 1.0, 11))
             ax.set_title(f"five beads, {name}", loc="left")
             ax.set_xlabel("φ₁  (°)")
         axes[0].set_ylabel("φ₂  (°)")

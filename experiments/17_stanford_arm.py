@@ -37,8 +37,8 @@ FALLEN = {0.2: ("78.3", "0.0097"), 0.5: ("30.8", "0.35"), 1.0: ("4.3", "2.99")} 
 
 def stanford(r_y: float = 0.1) -> SerialChain:
     """Return the arm of Table 3."""
-    r = np.zeros((6, 3))
-    r[0, 1], r[3, 1] = -0.1, r_y
+    com = np.zeros((6, 3))  # Saha's −r
+    com[0, 1], com[3, 1] = 0.1, -r_y
     return SerialChain.from_dh(
         a=np.zeros(6),
         b=[0.2, 0.1, 0, 0.6, 0, 0],
@@ -46,7 +46,7 @@ def stanford(r_y: float = 0.1) -> SerialChain:
         theta=np.zeros(6),
         joints=("revolute", "revolute", "prismatic", "revolute", "revolute", "revolute"),
         masses=[9, 6, 4, 1, 0.6, 0.5],
-        r=r,
+        com=com,
         inertias=[
             [0.01, 0.02, 0.01],
             [0.05, 0.06, 0.01],

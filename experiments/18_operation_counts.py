@@ -322,7 +322,7 @@ def dh_arm(n: int) -> SerialChain:
     parameters = rng.uniform(0.2, 1.0, (3, n))
     return SerialChain.from_dh(
         *parameters, np.zeros(n), joints=("revolute",) * n,
-        masses=rng.uniform(0.5, 2.0, n), r=rng.normal(size=(n, 3)) * 0.3, inertias=inertias,
+        masses=rng.uniform(0.5, 2.0, n), com=-0.3 * rng.normal(size=(n, 3)), inertias=inertias,
     )  # fmt: skip
 
 

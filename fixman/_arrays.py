@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,19 @@ _OPENMM = {  # its units by their dimensions
 _LARGEST = np.iinfo(np.int64).max
 
 
+class Spelled:
+    """A dataclass that answers a misspelt argument by those that there are."""
+
+    def __new__(cls, *_: Any, **named: Any) -> Self:
+        """Refuse what is no field."""
+        known = {field.name.lower(): field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        for word in named.keys() - known.values():
+            near = difflib.get_close_matches(word.lower(), known, 1)
+            hint = f"did you mean {known[near[0]]}?" if near else f"{', '.join(known.values())} are"
+            raise TypeError(f"{cls.__name__} has no argument {word}: {hint}")
+        return super().__new__(cls)
+
+
 def real(value: Any, tail: tuple[int, ...], name: str, what: str = "bead") -> Array:
     """Coerce to a writeable C-contiguous float64 array of shape ``(..., *tail)``.
 
@@ -41,13 +56,7 @@ def real(value: Any, tail: tuple[int, ...], name: str, what: str = "bead") -> Ar
         and value.flags.carray
     ):
         return value
-    refuse_units(value, name)
-    if np.ma.isMaskedArray(value) and np.ma.getmaskarray(value).any():
-        raise TypeError(f"{name} has masked values: fill them or leave those frames out")
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} must be an array of numbers: {error}") from None
+    array = taken(value, name)
     if array.dtype.kind not in "fiub" or (array.dtype.kind == "b" and not array.ndim):
         raise TypeError(f"{name} must be real numbers, got dtype {array.dtype}")
     if array.shape[array.ndim - len(tail) :] != tail or array.ndim < len(tail):
@@ -58,6 +67,19 @@ def real(value: Any, tail: tuple[int, ...], name: str, what: str = "bead") -> Ar
     # Kernels are compiled for writeable arrays only, so a read-only one is copied.
     with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf, and is refused
         return np.require(array, np.float64, ["C", "A", "W"])
+
+
+def taken(value: Any, name: str) -> NDArray[Any]:
+    """Make an array of any type; without units, masked values or words of NumPy's."""
+    refuse_units(value, name)
+    if np.ma.isMaskedArray(value) and np.ma.getmaskarray(value).any():
+        raise TypeError(f"{name} has masked values: fill them, or leave them out")
+    try:
+        return np.asarray(value)
+    except Exception as error:  # a foreign ``__array__`` may raise anything
+        own = isinstance(value, (list, tuple)) and isinstance(error, ValueError)
+        why = "rows of different lengths" if own else f"{type(error).__name__}: {error}"
+        raise TypeError(f"{name} must be an array, got {value!r:.80} ({why})") from error
 
 
 def _hint(array: NDArray[Any], tail: tuple[int, ...], what: str) -> str:
@@ -158,11 +180,7 @@ def number(value: Any, name: str) -> float:
     """Return one finite number."""
     if type(value) is float and math.isfinite(value):
         return value
-    refuse_units(value, name)
-    try:
-        array = np.asarray(value)
-    except ValueError:  # ragged
-        array = np.empty(1)
+    array = taken(value, name)
     if array.ndim or array.dtype.kind not in "fiu":
         raise TypeError(f"{name} must be one number, got {value!r:.80}")
     found = float(array)
@@ -184,21 +202,39 @@ def positive(value: Any, name: str) -> float:
     return found
 
 
-def positive_int(value: Any, name: str) -> int:
-    """Return an integer of at least 1."""
+def whole(value: Any, name: str, least: int = -_LARGEST, each: int = 0) -> int:
+    """Return a whole number, of which each takes so many bytes; 1e6 is one."""
+    refuse_units(value, name)
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        refuse_units(value, name)
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
+        raise TypeError(f"{name} must be an integer, got {value!r:.80}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {_short(int(value))}")
     if value > _LARGEST:
         raise ValueError(f"{name} must be below 2⁶³, about 9.2e18, got {_short(int(value))}")
+    if each:
+        require_memory(each * int(value), f"{name} = {_short(int(value))}")
     return int(value)
+
+
+def positive_int(value: Any, name: str, each: int = 0) -> int:
+    """Return a whole number of at least 1, of which each takes so many bytes."""
+    return whole(value, name, 1, each)
+
+
+def require_space(dim: Any, base: Any = "free") -> None:
+    """Refuse what is no dimension of space, and what is no base of a chain."""
+    if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or dim not in (2, 3):
+        raise ValueError(f"dim must be 2 or 3, got {dim!r:.80}")
+    require_one_of(base, "base", ("free", "fixed"))
 
 
 def _short(value: int) -> str:
     """Write 10³⁰⁰ as 1e300: no float, and too long for a line."""
-    return f"{str(value)[0]}e{len(str(value)) - 1}" if value < 10**400 else "far more"
+    if abs(value) < 10**9:
+        return str(value)
+    return f"{value:.3g}".replace("e+", "e") if abs(value) < 10**308 else "far more"
 
 
 def require_memory(needed: int, what: str) -> None:
@@ -224,9 +260,9 @@ def flag(value: Any, name: str) -> bool:
 def require_one_of(value: Any, name: str, known: Iterable[str]) -> None:
     """Refuse what is none of these words."""
     known = tuple(known)
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         *first, last = map(repr, known)
-        raise ValueError(f"{name} must be {', '.join(first)} or {last}, got {value!r}")
+        raise ValueError(f"{name} must be {', '.join(first)} or {last}, got {value!r:.80}")
 
 
 def path(value: Any, name: str) -> Path:
@@ -234,7 +270,11 @@ def path(value: Any, name: str) -> Path:
     text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
     if not isinstance(text, str):
         raise TypeError(f"{name} must be a path, a str or a pathlib.Path, got {value!r:.80}")
-    if not text or "\0" in text:
+    try:
+        named = os.fsencode(text)
+    except UnicodeEncodeError:  # half of a character
+        named = b""
+    if not named or b"\0" in named:
         raise ValueError(f"{name} must be the name of a file or folder, got {text!r:.80}")
     return Path(text)
 

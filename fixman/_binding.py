@@ -447,7 +447,7 @@ def bead_rows(beads: Any, size: int, name: str) -> Beads | None:
     rows = [getattr(item, "beads", item) for item in beads]
     try:
         table = np.asarray(rows) if rows else np.empty((0, size), dtype=np.int64)
-    except ValueError:  # ragged
+    except Exception:  # ragged, or what has no array
         table = np.empty((1, 0))
     good = table.ndim == 2 and table.shape[1] == size and table.dtype.kind in "iu"
     if good:
@@ -551,7 +551,7 @@ def named_terms(chain: Chain, beads: Beads | None, kind: int, name: str) -> Rows
             terms = terms[[not lines.spoil(tuple(term)) for term in terms.tolist()]]
     else:
         require_beads(chain, beads, name)
-        terms = np.array(beads, dtype=np.int64).reshape(len(beads), -1)
+        terms = np.array(beads, dtype=np.int64).reshape(len(beads), kind - LENGTH + 2)
     rows = np.zeros((len(terms), 4), dtype=np.int64)
     rows[:, : kind - LENGTH + 2] = terms + GHOSTS
     kinds = np.full(len(terms), kind, dtype=np.int8)

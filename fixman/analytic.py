@@ -387,7 +387,7 @@ def mean_fourth_end_to_end(
     Accuracy relative to the answer, cost and errors are those of `mean_square_cosines`.
     """
     _require(dim, base, ensemble)
-    N = _arrays.positive_int(bonds, "bonds")
+    N = _arrays.positive_int(bonds, "bonds", 8)
     w = _inverse_masses(masses, N, base)
     scale = _length(length) ** 4
     if ensemble == "stiff" or N == 1:
@@ -409,7 +409,7 @@ def mean_square_gyration(bonds: int, *, cosine: ArrayLike = 0.0, length: float =
 
 def _squares(bonds: int, cosine: ArrayLike, length: float) -> Array:
     """⟨R²⟩ of 1 to N bonds, (..., N): the next bond adds L² (1 + 2 Σ_k c^k)."""
-    N = _arrays.positive_int(bonds, "bonds")
+    N = _arrays.positive_int(bonds, "bonds", 8)
     c = _cosine(cosine, "cosine")
     scale = _length(length)
     added = np.ones((*c.shape, N))
@@ -553,7 +553,7 @@ def _harmonics(degree: int) -> tuple[Any, Any, Any]:
 def _freely_jointed(bonds: int, dim: int, masses: ArrayLike, base: Base) -> Array:
     """Inverse masses (bonds + 1,) of a chain with a bend."""
     _require(dim, base)
-    N = _arrays.positive_int(bonds, "bonds")
+    N = _arrays.positive_int(bonds, "bonds", 8)
     if N < 2:
         raise ValueError(f"bonds must be at least 2, one bond has no bend, got {bonds}")
     return _inverse_masses(masses, N, base)
@@ -629,7 +629,5 @@ def _number(array: Any) -> Array:
 
 
 def _require(dim: Any = 3, base: Any = "free", ensemble: Any = "rigid") -> None:
-    if isinstance(dim, bool) or dim not in (2, 3):
-        raise ValueError(f"dim must be 2 or 3, got {dim!r}")
-    _arrays.require_one_of(base, "base", ("free", "fixed"))
+    _arrays.require_space(dim, base)
     _arrays.require_one_of(ensemble, "ensemble", ("rigid", "stiff"))

@@ -31,8 +31,10 @@ from fixman.io.averages import (
     Share,
     average,
     distinct,
+    largest_spread,
     other_ensemble,
     share_left,
+    spread_error,
     weights_to_other,
     with_error,
 )
@@ -99,6 +101,16 @@ class GroupReport:
     def spread(self) -> float:
         """Standard deviation of ½ ln det H^bb in kT."""
         return float(np.std(self.half_logdet))
+
+    @cached_property
+    def spread_error(self) -> float:
+        """Standard error of `spread`, which knows of correlations in time."""
+        return spread_error(self.half_logdet)
+
+    @property
+    def largest_spread(self) -> float:
+        """Upper limit of the spread, at 99 %; large where few independent samples tell it."""
+        return largest_spread(self.spread, self.independent)
 
     @property
     def range(self) -> float:
@@ -172,8 +184,13 @@ class GroupReport:
     @property
     def conclusive(self) -> bool:
         """Whether there is a finding."""
-        enough = self.constant or self.distinct >= FEWEST_SAMPLES
+        enough = self.constant or self.distinct >= FEWEST_SAMPLES or self._bounded
         return enough and not self.contradicted
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether the samples, be they few, leave no room for more than a negligible spread."""
+        return self.largest_spread < NEGLIGIBLE and not self.independence.drift
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -267,7 +284,8 @@ class GroupReport:
     @property
     def _caveat(self) -> str:
         """Qualify a finding from frames that resemble each other."""
-        if not self.conclusive or self.constant or self.independent >= FEWEST_SAMPLES:
+        few = self.independent < FEWEST_SAMPLES and not self._bounded
+        if not self.conclusive or self.constant or not few:
             return ""
         worth = counted(max(1, int(self.independent)), "independent sample")
         drift = "the frames drift, and " if abs(self.independence.drift) >= SHOWN else ""
@@ -292,32 +310,47 @@ class GroupReport:
                 f"{found}; if longer chains were expected, the selection fell into pieces: select "
                 "the atoms that join them too"
             )
-        if self.samples < FEWEST_SAMPLES:
+        if self.distinct < FEWEST_SAMPLES and not self._bounded:
             have = counted(self.samples, "sample")
-            return f"cannot tell: {have}, {FEWEST_SAMPLES} or more are needed"
-        if self.distinct < FEWEST_SAMPLES:
+            if self.samples < FEWEST_SAMPLES:
+                return f"cannot tell: {have}, {FEWEST_SAMPLES} or more are needed"
             differ = f"{self.distinct} {'is' if self.distinct == 1 else 'are'} distinct"
             return (
-                f"cannot tell: {self.samples} samples, of which {differ} and the others identical, "
-                f"as repeated frames or copies of one chain; {FEWEST_SAMPLES} distinct ones or "
-                "more are needed"
+                f"cannot tell: {have}, of which {differ} and the others identical, as repeated "
+                f"frames or copies of one chain; {FEWEST_SAMPLES} distinct ones or more are needed"
             )
-        if self.spread < NEGLIGIBLE:
-            bound = f"about {self.spread:.1g}" if self.spread >= SHOWN else f"{SHOWN}"
+        few = self.independent < FEWEST_SAMPLES and self._bounded
+        spread = self.largest_spread if few else self.spread
+        if spread < NEGLIGIBLE:
+            bound = f"about {spread:.1g}" if spread >= SHOWN else f"{SHOWN}"
+            told = f", as far as {counted(self.distinct, 'sample')} can tell" if few else ""
             return (
-                f"negligible: no average moves by more than {bound} of its own standard "
+                f"negligible{told}: no average moves by more than {bound} of its own standard "
                 "deviation between rigid and stiff"
             )
-        size = f"{self.spread:.2g} kT between rigid and stiff"
-        share = f"{self.share.percent} of the samples"
-        if self.spread < LARGE:
+        size = f"{spread:.2g} kT between rigid and stiff"
+        share, rigid = f"{self.share.percent} of", self.ensemble == "rigid"
+        these = "these frames" if self.half_logdet.shape[1] == 1 else "each of these molecules"
+        if spread < LARGE:
+            if rigid:
+                return (
+                    f"noticeable, {size}: reweight {these} by (det H^bb)^(-1/2), which leaves "
+                    f"{share} the samples, or add the Fixman potential to the run ({READY})"
+                )
             return (
-                f"noticeable, {size}: reweight the frames of a rigid run by (det H^bb)^(-1/2), "
-                f"which leaves {share}, or add the Fixman potential to the run ({READY})"
+                f"noticeable, {size}: a flexible run needs no correction; one with these "
+                f"constraints needs weights (det H^bb)^(-1/2), which leave {share} its samples, or "
+                f"the Fixman potential ({READY})"
+            )
+        if rigid:
+            return (
+                f"large, {size}: run again with the Fixman potential ½ kT ln det H^bb ({READY}), "
+                f"or without these constraints; to reweight {these} leaves {share} the samples"
             )
         return (
-            f"large, {size}: add the Fixman potential ½ kT ln det H^bb to a rigid run ({READY}), "
-            f"or do not constrain these coordinates; reweighting would leave {share}"
+            f"large, {size}: a flexible run needs no correction; one with these constraints needs "
+            f"the Fixman potential ½ kT ln det H^bb ({READY}), since weights would leave {share} "
+            "its samples"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -332,6 +365,7 @@ class GroupReport:
             "hard_rows": len(self.chain.hard),
             "mean_bond": self.mean_bond,
             "spread_kT": None if one else self.spread,
+            "spread_error_kT": None if self._vague else self.spread_error,
             "range_kT": None if one else self.range,
             "mean_per_row_kT": self.mean_per_row,
             "effective_fraction": None if one else self.effective_fraction,
@@ -351,7 +385,7 @@ class GroupReport:
         rows = counted(len(self.chain.hard), "hard row")
         one = self.samples == 1
         table = {
-            "spread of ½ ln det H^bb": "n/a" if one else f"{self.spread:.3f} kT",
+            "spread of ½ ln det H^bb": "n/a" if one else f"{self._spread_in_words} kT",
             "range": "n/a" if one else f"{self.range:.3f} kT",
             "independent samples behind them": f"{self.independent:.0f}",
             "mean per hard row, without units": f"{self.mean_per_row:.4f} kT",
@@ -366,6 +400,17 @@ class GroupReport:
             f"{self.label}, {frames}: {samples}, {rows}",
             *(f"  {name:<34}{value}" for name, value in table.items()),
         ]
+
+    @property
+    def _vague(self) -> bool:
+        """Whether too few independent samples tell the error of the spread."""
+        return self.independent < FEWEST_SAMPLES and not self.constant
+
+    @property
+    def _spread_in_words(self) -> str:
+        if self._vague or self.constant:
+            return f"{self.spread:.3f}"
+        return with_error(self.spread, self.spread_error, of=1.0)
 
     def _sizes(self) -> dict[str, str]:
         symbols = {"mean_square_end_to_end": "⟨R²⟩", "radius_of_gyration": "R_g"}
@@ -420,24 +465,41 @@ class AuditReport:
         return (*self.notes, *(note for group in self.groups for note in group.notes))
 
     @property
+    def log_weights(self) -> Floats:
+        """Logarithms of the weights of the frames (frames,), which lead to the other ensemble.
+
+        The weight of a frame is the product over all its molecules, those of all groups; the
+        largest is 1. Errors and averages of a `GroupReport` weight each molecule by itself.
+        """
+        if len({len(group.half_logdet) for group in self.groups}) > 1:
+            raise ValueError("the groups have different numbers of frames: weight each by itself")
+        total = sum(np.sum(group.half_logdet, axis=1) for group in self.groups)
+        signed = -total if self.as_is else total
+        return np.asarray(signed - np.max(signed))
+
+    @property
     def verdict(self) -> str:
         """The verdict of the group that the constraints change most."""
-        found = [group for group in self.groups if group.conclusive]
         vague = [group for group in self.groups if not group.conclusive]
-        worst = max(found or self.groups, key=lambda group: (not group.constant, group.spread))
-        contradicted = [group for group in vague if group.contradicted]
-        if contradicted:
-            worst = contradicted[0]
+        found = [group for group in self.groups if group.conclusive]
+        worst = max(found or vague, key=lambda group: (not group.constant, group.spread))
+        if vague and (worst.constant or worst.spread < NEGLIGIBLE):
+            worst = max(vague, key=lambda group: group.samples)
+        worst = next((group for group in vague if group.contradicted), worst)
         if len(self.groups) == 1:
             return worst.verdict
-        warning = _warning(self.groups)
-        if vague and not contradicted and (not found or worst.spread < NEGLIGIBLE):
-            have = f"{len(self.groups)} groups {'has' if len(vague) == 1 else 'have'}"
-            return (
-                f"cannot tell: {len(vague)} of {have} fewer than {FEWEST_SAMPLES} distinct samples"
-                f"{warning}"
-            )
-        return f"{worst._finding} (the worst group: {worst.label}){worst._caveat}{warning}"
+        others = [group for group in self.groups if group is not worst]
+        if all(group.constant for group in others) and not worst.constant:
+            beside = "nothing can vary in the others"
+            if len(others) == 1:
+                beside = f"nothing can vary in {others[0].label}"
+        elif worst.conclusive:
+            beside = f"the worst of {len(self.groups)} kinds of molecules"
+        elif len(vague) == 1 and not worst.contradicted:
+            beside = "what can be told of the others is negligible"
+        else:
+            beside = f"one of {len(self.groups)} kinds of molecules"
+        return f"{worst._finding} ({worst.label}; {beside}){worst._caveat}{_warning(self.groups)}"
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the samples themselves, ready for JSON."""

@@ -25,6 +25,7 @@ from fixman.layout import Layout
 Base = Literal["free", "fixed"]
 
 _FIELDS = 7  # of a Chain that have no default
+BEAD_BYTES = 380  # of a chain in the plane while it is made; in space 565
 _CONSTRUCTORS = (
     "a Chain is made by Chain.linear(n), Chain.branched(parents), Chain.ring(n) or "
     "Chain.from_bonds(n, bonds)"
@@ -112,8 +113,8 @@ class Chain:
         -----
         Costs O(n) in time and memory.
         """
-        n = _arrays.positive_int(n, "n")
-        _require_space(dim, base)
+        n = _arrays.positive_int(n, "n", BEAD_BYTES)
+        _arrays.require_space(dim, base)
         references = coordinates.linear_references(n, dim, base == "fixed")
         return _assemble(references, _NO_BONDS, (), straight, base, masses, hard)
 
@@ -156,7 +157,7 @@ class Chain:
             whose angle has an rms of at most 0.25 rad in them.  In space only.
         rotatable : (bonds, 2), optional
             For "torsional"; by default every bond that is neither terminal nor in a ring of up to
-            eight beads.  The last bond of a ring turns with all others: to hold one of a ring
+            eight beads.  The last bond of a ring turns with all others: to hold one bond of a ring
             alone, name its torsion in ``extra``.
         hydrogens : (n,) of bool, optional
             For "h-bonds" and "h-angles"; by default masses of 0.95 to 1.2.  Masses of 1.2 to 4.1,
@@ -177,7 +178,7 @@ class Chain:
         Costs O(n); a bead of degree k costs O(k³) in every later factorization.
         """
         table = topology.tree(parents)
-        _require_space(dim, base)
+        _arrays.require_space(dim, base)
         references = topology.references(table, dim, base == "fixed")
         return _assemble(
             references,
@@ -210,10 +211,10 @@ class Chain:
         The arguments are those of `Chain.branched`.  The closing bond is a further hard length,
         and where angles are hard so are the two angles beside it.
         """
-        n = _arrays.positive_int(n, "n")
+        n = _arrays.positive_int(n, "n", BEAD_BYTES)
         if n < 3:
             raise ValueError(f"a ring has at least 3 beads, got {n}")
-        _require_space(dim, base)
+        _arrays.require_space(dim, base)
         references = coordinates.linear_references(n, dim, base == "fixed")
         closure = np.array([[0, n - 1]])
         return _assemble(
@@ -262,8 +263,8 @@ class Chain:
         -----
         Costs O(n + rings · beads of a ring).
         """
-        n = _arrays.positive_int(n, "n")
-        _require_space(dim, base)
+        n = _arrays.positive_int(n, "n", BEAD_BYTES)
+        _arrays.require_space(dim, base)
         parents, closures = topology.spanning_tree(n, bonds)
         references = topology.references(parents, dim, base == "fixed")
         return _assemble(
@@ -369,7 +370,7 @@ class Chain:
             if type(data["fixman_chain"]) is not int or data["fixman_chain"] != 1:
                 raise ValueError(f"format {data['fixman_chain']} is not known")
             dim, base = data["dim"], data["base"]
-            _require_space(dim, base)
+            _arrays.require_space(dim, base)
             masses = _arrays.masses(data["masses"], len(data["masses"]))
             n = masses.size
             references = np.array(data["references"], dtype=np.int64)
@@ -521,6 +522,8 @@ def require_chain(chain: Chain) -> None:
                 "a list, as of (particles, Chain), which chain() of several molecules returns: "
                 "take one"
             )
+        elif got in ("SerialChain", "Linkage", "Robot"):
+            got += ": fixman.rigid has its dynamics, as rigid.articulated_body.forward_dynamics"
         raise TypeError(f"chain must be a fixman.Chain, got {got}")
 
 
@@ -560,13 +563,6 @@ def bonds(chain: Chain) -> Index:
 
 
 _NO_BONDS = np.empty((0, 2), dtype=np.int64)
-
-
-def _require_space(dim: Any, base: Any) -> None:
-    if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or dim not in (2, 3):
-        raise ValueError(f"dim must be 2 or 3, got {dim!r}")
-    if not isinstance(base, str) or base not in ("free", "fixed"):
-        raise ValueError(f"base must be 'free' or 'fixed', got {base!r}")
 
 
 def _assemble(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fixman import cli_arguments, cli_sample, cli_simulate, cli_torsional
-from fixman.errors import Advice
+from fixman.errors import Advice, printable
 
 if TYPE_CHECKING:
     from fixman.audit import AuditReport
@@ -56,13 +56,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return cli_simulate.INTERRUPTED
     except UnwrittenError as error:
-        print(f"fixman: error: {error}", file=sys.stderr)
+        cli_arguments.show(f"fixman: error: {error}", error=True)
         return UNWRITTEN
     except (ValueError, RuntimeError, OSError, ImportError, MemoryError) as error:
         _give_up_broken_output()
         if isinstance(error, BrokenPipeError):
             return BROKEN_PIPE
-        print(f"fixman: error: {_text(error)}", file=sys.stderr)
+        cli_arguments.show(f"fixman: error: {_text(error)}", error=True)
         return 2
     return 0
 
@@ -141,7 +141,8 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with 2 and without the usage, which can be asked for."""
-        self.exit(2, f"fixman: error: {' '.join(message.split())}; see {self.prog} --help\n")
+        said = " ".join(printable(message).split())
+        self.exit(2, f"fixman: error: {said}; see {self.prog} --help\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse what a subcommand does not know here, where its own help can be named."""
@@ -310,9 +311,9 @@ def _audit(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps(report.as_dict() | {"written": written}, indent=2))
     else:
-        print(report)
+        cli_arguments.show(report)
         for path in written:
-            print(f"wrote {path}")
+            cli_arguments.show(f"wrote {path}")
     if failed:
         raise UnwrittenError("; ".join(failed))
 
@@ -348,17 +349,21 @@ def _backend(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Any]:
 
 
 def _write_csv(path: Path, analysis: MetricAnalysis, report: AuditReport) -> None:
-    """One row a frame and chain; group and chain count from 0, frames are the trajectory's own."""
+    """One row a frame and chain; group and chain count from 0, frames are the trajectory's own.
+
+    All rows of a frame have its log_weight, which is that of the frame as a whole.
+    """
     sizes = ("square_end_to_end", "square_gyration")
+    weights = report.log_weights.tolist()
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["group", "chain", "frame", "time", "half_logdet", *sizes])
+        writer.writerow(["group", "chain", "frame", "time", "half_logdet", *sizes, "log_weight"])
         for number, group in enumerate(report.groups):
             columns = [group.half_logdet, *(group.sizes.get(name) for name in sizes)]
             for k, (frame, time) in enumerate(zip(analysis.frames, analysis.times, strict=True)):
                 for chain in range(group.half_logdet.shape[1]):
                     found = ("" if c is None else repr(float(c[k, chain])) for c in columns)
-                    writer.writerow([number, chain, frame, time, *found])
+                    writer.writerow([number, chain, frame, time, *found, repr(weights[k])])
 
 
 def _write_plot(path: Path, report: AuditReport, kind: str) -> None:

@@ -6,9 +6,12 @@ import argparse
 import contextlib
 import math
 import secrets
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from fixman.errors import printable
 
 if TYPE_CHECKING:
     from fixman.chain import Chain
@@ -115,10 +118,16 @@ def seed(arguments: argparse.Namespace) -> int:
     return secrets.randbits(64) if given is None else given
 
 
+def show(text: object, error: bool = False) -> None:
+    """Print what may have text of files in it."""
+    print(printable(str(text)), file=sys.stderr if error else sys.stdout)
+
+
 def say(text: str) -> None:
     """Print before the work, which may be killed; a pipe that is closed is met at the end."""
     with contextlib.suppress(BrokenPipeError):
-        print(text, flush=True)
+        show(text)
+        sys.stdout.flush()
 
 
 def chain(arguments: argparse.Namespace, copies: int, flag: str) -> Chain:

@@ -83,4 +83,4 @@ def _sample(arguments: argparse.Namespace) -> None:
     worth = f", worth {drawn.effective_size:.4g} independent ones"
     if round(drawn.effective_size) == len(drawn.x):
         worth = ""
-    print(f"wrote {path}: {len(drawn.x)} chains{worth}, {drawn.method}")
+    cli_arguments.show(f"wrote {path}: {len(drawn.x)} chains{worth}, {drawn.method}")

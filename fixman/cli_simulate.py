@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,7 +113,9 @@ def _add_export(commands: Any) -> None:
         metavar="FILE",
         help="file to write, .gsd, .h5, .pdb, .dcd, .xtc or .trr",
     )
-    only = "one replica only, counted from 0 (default: all, a molecule each; .pdb and others: 0)"
+    only = (
+        "one replica only, counted from 0 (default: all, a molecule each; .pdb and others: needed)"
+    )
     add("--replica", type=_replica, metavar="N", help=only)
     add("--start", type=int, metavar="FRAME", help="first frame, counted from 0 (default: 0)")
     add("--stop", type=int, metavar="FRAME", help="frame to stop before (default: the end)")
@@ -227,7 +228,7 @@ def warnings_in_a_line() -> Iterator[None]:
 
 
 def _show(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"fixman: warning: {message}", file=sys.stderr)
+    cli_arguments.show(f"fixman: warning: {message}", error=True)
 
 
 def _export(arguments: argparse.Namespace) -> None:
@@ -252,19 +253,19 @@ def _export(arguments: argparse.Namespace) -> None:
     elif suffix in MOLECULAR:
         from fixman.io.trajectories import write_frames
 
-        write_frames(run, path, replica=arguments.replica or 0, overwrite=arguments.overwrite)
+        write_frames(run, path, replica=arguments.replica, overwrite=arguments.overwrite)
     else:
         from fixman.io.hdf5 import write_hdf5
 
         write_hdf5(run, path, overwrite=arguments.overwrite)
-    print(f"wrote {path}: {len(run)} frame{'s' * (len(run) != 1)}")
+    cli_arguments.show(f"wrote {path}: {len(run)} frame{'s' * (len(run) != 1)}")
 
 
 def _check(arguments: argparse.Namespace) -> None:
     from fixman.store import check_run
 
     found = check_run(arguments.folder)
-    print(found)
+    cli_arguments.show(found)
     if not found.whole:
         raise SystemExit(DAMAGED)
 
@@ -281,8 +282,12 @@ def report(run: Run) -> None:
     replicas = f"{run.replicas} replica{'s' * (run.replicas != 1)}"
     tried = run.about["stepper"]["name"] in REFUSING and run.steps_done
     accepted = f", {run.acceptance.mean():.1%} of the moves accepted" if tried else ""
-    print(f"{len(run)} frame{'s' * (len(run) != 1)} of {replicas} in {run.path}{accepted}")
+    cli_arguments.show(
+        f"{len(run)} frame{'s' * (len(run) != 1)} of {replicas} in {run.path}{accepted}"
+    )
     if not run.finished:
         total = run.about["steps"]
-        print(f"interrupted at step {run.steps_done} of {total}: fixman resume {run.path}")
+        cli_arguments.show(
+            f"interrupted at step {run.steps_done} of {total}: fixman resume {run.path}"
+        )
         raise SystemExit(INTERRUPTED)

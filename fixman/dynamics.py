@@ -296,9 +296,8 @@ def project(
     n, dim, _, hard, _ = chain.layout.sizes
     tail = (n, dim)
     x0 = _arrays.real(x, tail, "x")
-    _arrays.refuse_units(targets, "targets")
     straight = chain.layout.hard_rows.kinds >= STRAIGHT_Y
-    if np.ndim(targets) == 0:
+    if not _arrays.taken(targets, "targets").ndim:
         targets = np.where(straight, 0.0, _arrays.real(targets, (), "targets"))
     goal = _arrays.real(targets, (hard,), "targets", "hard coordinate")
     goal = np.where(straight & (np.abs(goal) <= NEARLY), 0.0, goal)

@@ -23,6 +23,11 @@ __all__ = [
 Frame = int | tuple[int, ...] | None
 
 
+def printable(text: str) -> str:
+    """Spell out characters by which text of a stranger's file would steer a terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
 class Advice(str):
     """Text of an error that names arguments of a call, for those who give them otherwise, as flags.
 

@@ -29,14 +29,16 @@ def shear(rate: float, dim: int = 3) -> Array:
     array([[0., 2.],
            [0., 0.]])
     """
-    gradient = np.zeros(_square(dim))
+    _arrays.require_space(dim)
+    gradient = np.zeros((dim, dim))
     gradient[0, 1] = _arrays.number(rate, "rate")
     return gradient
 
 
 def planar_extension(rate: float, dim: int = 3) -> Array:
     """Return κ of planar extension, v_x = rate · x and v_y = −rate · y."""
-    gradient = np.zeros(_square(dim))
+    _arrays.require_space(dim)
+    gradient = np.zeros((dim, dim))
     gradient[0, 0] = _arrays.number(rate, "rate")
     gradient[1, 1] = -gradient[0, 0]
     return gradient
@@ -45,12 +47,6 @@ def planar_extension(rate: float, dim: int = 3) -> Array:
 def uniaxial_extension(rate: float) -> Array:
     """Return κ (3, 3) of uniaxial extension along x: rate · diag(1, −½, −½)."""
     return np.diag([1.0, -0.5, -0.5]) * _arrays.number(rate, "rate")
-
-
-def _square(dim: int) -> tuple[int, int]:
-    if dim not in (2, 3):
-        raise ValueError(f"dim must be 2 or 3, got {dim!r:.80}")
-    return dim, dim
 
 
 # --- for the steppers ----------------------------------------------------------------------------

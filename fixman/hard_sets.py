@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csgraph
 
-from fixman import coordinates, lines, topology
+from fixman import _arrays, coordinates, lines, topology
 from fixman._arrays import Array
 from fixman.coordinates import COMBINED, KINDS, POSITIONS, SLOTS, STRAIGHT, Coordinate, Index, Rows
 from fixman.errors import Advice
@@ -239,14 +239,12 @@ def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
     hard = named(hard)
     if isinstance(hard, str):
         raise ValueError(f"hard={hard!r} needs bonds: a word for molecules is no set of kinds")
-    if np.ma.isMaskedArray(hard):
-        raise TypeError("hard must be a plain array of booleans, not a masked one")
     if hard is None:
         raise ValueError("hard is None: give a tuple of kinds, () for no constraint at all")
     external = table.external
     try:
         listed = np.asarray(hard)
-    except ValueError:  # ragged
+    except Exception:  # ragged, or what has no array
         listed = np.empty((1, 1))
     if listed.dtype == bool:
         if listed.shape not in ((len(table),), (chart,)):
@@ -422,9 +420,7 @@ def _hydrogen_mask(hydrogens: ArrayLike | None, masses: Array, word: str) -> Mas
     if hydrogens is None:
         found = by_mass(masses)
     else:
-        if np.ma.isMaskedArray(hydrogens):
-            raise TypeError("hydrogens must be a plain array of booleans, not a masked one")
-        found = np.asarray(hydrogens)
+        found = _arrays.taken(hydrogens, "hydrogens")
         if found.dtype != bool or found.shape != masses.shape:
             raise ValueError(
                 f"hydrogens must be a mask of booleans {masses.shape}, got {found.dtype} "

@@ -106,6 +106,11 @@ class Layout:
         return self.pattern.system(self.inverse_masses)
 
     @cached_property
+    def squares(self) -> Hard:
+        """The hard rows likewise, lengths by their squares."""
+        return self.pattern.system(self.inverse_masses, squares=True)
+
+    @cached_property
     def units(self) -> tuple[int, int]:
         """Units of memory for the factor of H^bb, and for the Fixman force as well."""
         return units(self.system), units(self.system, force=True)

@@ -79,7 +79,7 @@ def positions(straight: Any, n: int, dim: int) -> Array | None:
     _arrays.refuse_units(straight, "straight")
     try:
         array = np.asarray(straight)
-    except ValueError:  # ragged
+    except Exception:  # ragged, or what has no array
         return None
     if array.dtype.kind != "f" or array.shape[-2:] != (n, dim):
         return None

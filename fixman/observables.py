@@ -169,9 +169,8 @@ def histogram(
 
 def _edges(edges: Any) -> Any:
     """Return the number of bins, or their edges."""
-    _arrays.refuse_units(edges, "edges")
-    if np.ndim(edges) == 0:
-        return _arrays.positive_int(edges, "edges")
+    if not _arrays.taken(edges, "edges").ndim:
+        return _arrays.positive_int(edges, "edges", 8)
     bounds = _arrays.real(edges, (), "edges")
     if bounds.ndim != 1 or bounds.size < 2:
         raise ValueError(
@@ -269,7 +268,7 @@ def structure_factor(chain: Chain, x: ArrayLike, q: ArrayLike, *, directions: in
     _arrays.require_finite(numbers, numbers.shape, "q", "place")
     if numbers.ndim != 1:
         raise ValueError(f"q must be a number or a list of numbers, got {numbers.shape}")
-    axes = _directions(chain.dim, _arrays.positive_int(directions, "directions"))
+    axes = _directions(chain.dim, _arrays.positive_int(directions, "directions", 8 * chain.dim))
     frames = x.reshape(-1, chain.n, chain.dim)
     frames = frames - frames.mean(axis=1, keepdims=True)  # keeps the phases small
     out = np.empty((len(frames), numbers.size))
@@ -319,9 +318,7 @@ def degrees_of_freedom(chain: Chain, conserved: int = 0) -> int:
     `fixman.Langevin` it is 0; for `fixman.Newton` of a free chain whose centre of mass rests, d.
     """
     require_chain(chain)
-    if isinstance(conserved, bool) or not isinstance(conserved, (int, np.integer)) or conserved < 0:
-        _arrays.refuse_units(conserved, "conserved")
-        raise ValueError(f"conserved must be 0 or a positive integer, got {conserved!r}")
+    conserved = _arrays.whole(conserved, "conserved", 0)
     if chain.base == "fixed" and conserved:
         raise ValueError(
             f"conserved={conserved}, but the base of this chain is fixed: its support takes up "
@@ -333,7 +330,7 @@ def degrees_of_freedom(chain: Chain, conserved: int = 0) -> int:
             f"conserved={conserved}, but a free chain in {chain.dim}-D conserves at most {most}: "
             f"{chain.dim} components of the momentum and {most - chain.dim} of the angular momentum"
         )
-    free = chain.n * chain.dim - chain.hard.size - int(conserved)
+    free = chain.n * chain.dim - chain.hard.size - conserved
     if free < 1:
         raise ValueError(f"no degree of freedom is left of {chain!r}: it has no temperature")
     return free

@@ -137,10 +137,9 @@ class Partition:
                 f"got {b.shape}: one entry per soft coordinate"
             )
         _arrays.require_finite(b, b.shape, "b", "soft coordinate")
+        _arrays.require_one_of(method, "method", ("fused", "lu"))
         if method == "lu":
             return self._solve_lu(b)
-        if method != "fused":
-            raise ValueError(f"method must be 'fused' or 'lu', got {method!r}")
         if self.chain.dim == 2 and self.chain.layout.links.size and b.size:
             return self._solve_planar(b)
         if self.chain.layout.links.size and b.size:

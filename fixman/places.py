@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from fixman.errors import RunFolderError
+from fixman.errors import RunFolderError, RunStorageError
 
 try:
     import fcntl
@@ -91,6 +91,7 @@ class Place:
     def draft(self, name: str, content: bytes) -> None:
         """Write a file under its temporary name only, and see that it is on the disk."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+        flags |= getattr(os, "O_NOFOLLOW", 0)
         handle = os.open(self._name(name + TEMPORARY), flags, 0o666, dir_fd=self._handle)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -148,15 +149,17 @@ class Place:
         if fcntl is None:  # an open file would keep others from renaming the folder
             yield
             return
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
         try:
             handle = os.open(self._name(LOCK), flags, 0o666, dir_fd=self._handle)
         except IsADirectoryError:
             raise RunFolderError(f"{self.path / LOCK} is no file: a folder is there") from None
         except OSError as error:
-            if error.errno != errno.ELOOP:
-                raise
-            raise RunFolderError(f"{self.path / LOCK} is a link to itself") from None
+            if error.errno == errno.ELOOP:
+                raise RunFolderError(f"{self.path / LOCK} is a link: remove it") from None
+            raised = RunStorageError(f"{self.path} cannot be written to: {error.strerror}")
+            raised.errno = error.errno
+            raise raised from error
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

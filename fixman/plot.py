@@ -127,43 +127,6 @@ def angle_histogram(
     return ax
 
 
-def binned(
-    ax: Axes, edges: npt.ArrayLike, series: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]
-) -> Axes:
-    """Densities in bins as points with error bars: the first in the middle, others beside it."""
-    edges = np.asarray(edges, dtype=np.float64)
-    middles, widths = 0.5 * (edges[1:] + edges[:-1]), np.diff(edges)
-    for number, (name, (density, error)) in enumerate(series.items()):
-        ax.errorbar(
-            middles + 0.3 * widths * ((number + 1) // 2) * (-1.0) ** number,
-            np.asarray(density),
-            np.asarray(error),
-            label=name,
-            color=PALETTE[number],
-            marker=MARKERS[number],
-            markersize=2.5,
-            elinewidth=0.6,
-            linestyle="none",
-        )
-    return ax
-
-
-def landscape(
-    ax: Axes, degrees: npt.ArrayLike, values: npt.ArrayLike, levels: npt.ArrayLike
-) -> Axes:
-    """Contours of a function of two torsions, values (first, second) over the full circle.
-
-    The filled contours are ``ax.collections[0]``, for a colour bar.
-    """
-    table, steps = np.asarray(values, dtype=np.float64).T, np.asarray(levels, dtype=np.float64)
-    ax.contourf(degrees, degrees, table, steps, cmap="viridis")
-    ax.contour(degrees, degrees, table, steps, colors="white", linewidths=0.2)
-    ax.set_aspect("equal")
-    ax.set_xticks([-180, 0, 180])
-    ax.set_yticks([-180, 0, 180])
-    return ax
-
-
 def timing(
     ax: Axes,
     series: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]],

@@ -57,7 +57,7 @@ class Potential(Protocol):
         """Return the forces (n, dim) in one configuration (n, dim): −∂U/∂x."""
 
 
-class _Term:
+class _Term(_arrays.Spelled):
     """What every potential of this module can do."""
 
     def __add__(self, other: Any) -> Sum:
@@ -118,8 +118,7 @@ class Bending(_Term):
     beads: Beads | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in BENDS:
-            raise ValueError(f"kind must be one of {sorted(BENDS)}, got {self.kind!r}")
+        _arrays.require_one_of(self.kind, "kind", BENDS)
         self._set(
             stiffness=_numbers(self.stiffness, "stiffness"),
             angle=_numbers(self.angle, "angle"),
@@ -258,8 +257,7 @@ class LennardJones(_Term):
 
     def __post_init__(self) -> None:
         _set_pair(self)
-        if self.shift not in ("energy", "force"):
-            raise ValueError(f"shift must be 'energy' or 'force', got {self.shift!r}")
+        _arrays.require_one_of(self.shift, "shift", ("energy", "force"))
         self._set(cutoff=_arrays.positive(self.cutoff, "cutoff"))
 
     def _write(self, tables: Assembly) -> None:
@@ -351,8 +349,8 @@ class Tether(_Term):
     stiffness: float | tuple[float, ...] = 1.0
 
     def __post_init__(self) -> None:
-        listed = self.beads if np.ndim(self.beads) else (self.beads,)
-        rows = bead_rows([(bead,) for bead in listed], 1, "tether") or ()  # type: ignore[union-attr]
+        listed = np.atleast_1d(_arrays.taken(self.beads, "beads")).tolist()
+        rows = bead_rows([(bead,) for bead in listed], 1, "tether") or ()
         points = _arrays.real(self.points, (), "points")
         if points.ndim not in (1, 2) or points.shape[:-1] not in ((), (1,), (len(rows),)):
             raise ValueError(
@@ -501,12 +499,8 @@ def _set_pair(term: LennardJones | WCA) -> None:
         if not np.all(np.array(numbers) > 0.0):
             raise ValueError(f"{name} must be positive, got {getattr(term, name)!r:.80}")
         term._set(**{name: numbers})
-    if isinstance(term.exclude, bool) or not isinstance(term.exclude, (int, np.integer)):
-        _arrays.refuse_units(term.exclude, "exclude")
-        raise TypeError(f"exclude must be an integer, got {term.exclude!r}")
-    if term.exclude < 0:
-        raise ValueError(f"exclude must not be negative, got {term.exclude}")
-    term._set(exclude=int(term.exclude), skin=_arrays.positive(term.skin, "skin"))
+    exclude = _arrays.whole(term.exclude, "exclude", 0)
+    term._set(exclude=exclude, skin=_arrays.positive(term.skin, "skin"))
 
 
 def _write_pairs(

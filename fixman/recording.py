@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
 Observable = Callable[[Chain, NDArray[np.float64]], ArrayLike]
 Observables = Mapping[str, Observable] | Iterable[Observable]
-
-LIBRARY = "fixman.observables"
 
 
 def frame(
@@ -50,8 +47,6 @@ def frame(
 
 def named(observables: Observables) -> dict[str, Observable]:
     """Give every observable a name, its own unless a mapping says otherwise."""
-    from fixman import observables as library
-
     if isinstance(observables, Mapping):
         found = dict(observables)
     else:
@@ -64,8 +59,8 @@ def named(observables: Observables) -> dict[str, Observable]:
             raise ValueError("two observables have one name: give a mapping of names to functions")
     for name, function in found.items():
         if not callable(function):
-            own = isinstance(function, str) and hasattr(library, function)
-            hint = f": pass the function, {LIBRARY}.{function}" if own else ""
+            own = isinstance(function, str) and _own(function)
+            hint = f": pass the function, fixman.observables.{function}" if own else ""
             raise TypeError(
                 f"observables must be functions of (chain, x), got {function!r:.80}{hint}"
             )
@@ -80,13 +75,25 @@ def named(observables: Observables) -> dict[str, Observable]:
 def home(function: Observable) -> str | None:
     """Return the name by which a later process finds a function, if it is the library's own."""
     name = getattr(function, "__name__", "")
-    return name if getattr(sys.modules.get(LIBRARY), name, None) is function else None
+    return name if _own(name) is function else None
+
+
+def _own(name: Any) -> Observable | None:
+    """Return the library's observable of a name, which may come from a stranger's file."""
+    from fixman import observables
+
+    if name not in observables.__all__:
+        return None
+    found: Observable = getattr(observables, name)
+    try:
+        _takes(name, found)
+    except TypeError:  # of time series, or of a potential too
+        return None
+    return found
 
 
 def found_again(homes: Mapping[str, str | None], given: Observables) -> dict[str, Observable]:
     """Return the observables of a run that goes on: those given, and the library's by name."""
-    from fixman import observables
-
     known = named(given)
     unknown = sorted(set(known) - set(homes))
     if unknown:
@@ -95,8 +102,9 @@ def found_again(homes: Mapping[str, str | None], given: Observables) -> dict[str
             "the same to the end"
         )
     for name, place in homes.items():
-        if name not in known and hasattr(observables, str(place)):
-            known[name] = getattr(observables, str(place))
+        found = _own(place)
+        if name not in known and found is not None:
+            known[name] = found
     missing = sorted(set(homes) - set(known))
     if missing:
         raise ValueError(

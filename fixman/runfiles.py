@@ -98,7 +98,9 @@ def _whole(value: Any) -> bool:
 
 
 def _words(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(word, str) for word in value.values())
+    return isinstance(value, dict) and all(
+        isinstance(word, str) and word.isprintable() for word in value.values()
+    )
 
 
 def _stepper(value: Any) -> bool:
@@ -201,6 +203,11 @@ def read_about(place: Place, shown: Path) -> tuple[dict[str, Any], Chain]:
 
 def require_entries(about: dict[str, Any], shown: Path) -> None:
     """Compare what run.json holds, or is about to, with the table."""
+    steering = _steering(about)
+    if steering is not None:
+        raise RunFolderError(
+            f"{shown / ABOUT} is damaged: it holds control characters, {steering!r:.60}"
+        )
     missing = sorted(_SCHEMA.keys() - about.keys())
     if missing:
         raise RunFolderError(f"{shown / ABOUT} is damaged: it has no {', '.join(missing)}")
@@ -212,6 +219,20 @@ def require_entries(about: dict[str, Any], shown: Path) -> None:
         raise _entry(shown, "groups", groups, f"a sum of {about['replicas']} replicas")
     if about["steps"] % about["every"]:
         raise _entry(shown, "steps", about["steps"], f"a multiple of every, {about['every']}")
+
+
+def _steering(about: Any) -> str | None:
+    """Return a text that would steer a terminal; the lines of a PDB file do not."""
+    waiting = [about]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, (list, tuple)):
+            waiting += value
+        elif isinstance(value, str) and not value.translate(dict.fromkeys(b"\t\n\r")).isprintable():
+            return value
+    return None
 
 
 def _document(text: bytes, shown: Path) -> dict[str, Any]:

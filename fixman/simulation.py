@@ -137,12 +137,11 @@ def simulate(
     every = _every(steps) if every is None else _arrays.positive_int(every, "every")
     _require_whole(steps, every)
     running = _running(workers, progress, client)
-    _arrays.refuse_units(x0, "x0")
-    _arrays.refuse_units(v0, "v0")
-    replicas = _replicas(replicas, x0, v0)
-    _arrays.require_memory(
-        16 * replicas * chain.n * chain.dim, f"{replicas} replicas of {chain.n} beads"
-    )
+    replicas = _replicas(replicas, x0=x0, v0=v0)
+    frames = 1 if out is not None else steps // every + 1  # that memory holds
+    held = f"{frames} frame{'s' * (frames > 1)} of {replicas} replica{'s' * (replicas > 1)}"
+    needed = 16 * frames * replicas * chain.n * chain.dim
+    _arrays.require_memory(needed, f"{held} of {chain.n} beads")
     recorded = recording.named(observables)
     if out is not None:
         out = _arrays.path(out, "out")
@@ -358,11 +357,11 @@ def _require_whole(steps: int, every: int) -> None:
         )
 
 
-def _replicas(replicas: int | None, *given: ArrayLike | None) -> int:
+def _replicas(replicas: int | None, **given: ArrayLike | None) -> int:
     """Return what was asked for, or the leading axis of x0 or v0."""
     if replicas is not None:
         return _arrays.positive_int(replicas, "replicas")
-    shapes = [np.shape(array) for array in given if array is not None]
+    shapes = [_arrays.taken(value, name).shape for name, value in given.items()]
     return max((int(shape[0]) for shape in shapes if len(shape) == 3), default=1)
 
 

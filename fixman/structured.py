@@ -296,7 +296,7 @@ class Sparse:
     """
 
     def __init__(self, matrix: Any, symbolic: sparse.Symbolic | None = None) -> None:
-        shape = np.shape(matrix)
+        shape: Any = getattr(matrix, "shape", ())
         fit = issparse(matrix) and len(shape) == 2 and shape[0] == shape[1]
         if not fit:
             got = f"{type(matrix).__name__} of shape {shape}"

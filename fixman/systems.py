@@ -12,6 +12,7 @@ import numpy as np
 from fixman._arrays import Array
 from fixman.chain import Chain
 from fixman.coordinates import GHOSTS, HardPattern, Index, Rows
+from fixman.kernels.hard import Hard
 from fixman.kernels.jointed_steps import Jointed
 from fixman.kernels.rotating_steps import Rotating
 from fixman.kernels.rows import ANGLE, DIFFERENCE, LENGTH, SQUARE, SUM
@@ -47,22 +48,19 @@ def projections(chain: Chain, targets: Array, masses: Array | None = None) -> Pr
         return Projections(Rotating(w, (0,) * chain.dim), 0, targets)
     pattern = chain.layout.pattern
     rows, sides = _with_distances(pattern.rows, targets[:, pattern.order])
-    return _general(HardPattern(rows, pattern.order), targets, sides, masses)
+    system = HardPattern(rows, pattern.order).system(1.0 / masses, squares=True)
+    return _general(system, targets[:, pattern.order], sides)
 
 
 def nearby(chain: Chain, targets: Array) -> Projections:
     """Return what brings hard coordinates to targets, from afar and every frame by itself."""
     if chain.layout.links.size:
         return _jointed(chain, targets, chain.masses)
-    return _general(chain.layout.pattern, targets, None, chain.masses)
+    return _general(chain.layout.squares, targets[:, chain.layout.pattern.order], None)
 
 
-def _general(
-    pattern: HardPattern, targets: Array, sides: Index | None, masses: Array
-) -> Projections:
+def _general(system: Hard, own: Array, sides: Index | None) -> Projections:
     """Hold lengths by their squares, and angles with two ``sides`` by the distance across."""
-    system = pattern.system(1.0 / masses, squares=True)
-    own = targets[:, pattern.order]
     distance = own.copy()
     if sides is not None:
         across = np.flatnonzero(sides[:, 1] != NONE)
@@ -75,7 +73,7 @@ def _general(
         first = np.where(square, 0.5 * distance * distance, np.cos(own))
     first[:, combined] = own[:, combined]
     goals = np.stack([first, np.where(square, distance, np.sin(own))], axis=-1)
-    return Projections(system, system.front, goals.reshape(len(targets), -1))
+    return Projections(system, system.front, goals.reshape(len(own), -1))
 
 
 def _jointed(chain: Chain, targets: Array, masses: Array) -> Projections:

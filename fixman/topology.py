@@ -298,13 +298,7 @@ def _before(parents: Index, fixed: bool, inner: int, bead: int) -> int:
 
 def integers(value: ArrayLike, name: str) -> Index:
     """Coerce to an array of integers."""
-    _arrays.refuse_units(value, name)
-    if np.ma.isMaskedArray(value) and np.ma.getmaskarray(value).any():
-        raise TypeError(f"{name} has masked values: leave these out")
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} must be an array of integers: {error}") from None
+    array = _arrays.taken(value, name)
     if array.size and array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, got dtype {array.dtype}")
     if array.size and array.max() > np.iinfo(np.int64).max:

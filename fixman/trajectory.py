@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fixman import _arrays
 from fixman._arrays import Array
 from fixman.chain import Chain
 
@@ -177,6 +178,14 @@ def require_run(run: Run) -> None:
         raise TypeError(
             f"run must be a fixman.Run, from simulate or load_run, got {type(run).__name__}"
         )
+
+
+def chosen_replica(run: Run, replica: Any) -> int:
+    """Return the number of a replica, counted from 0."""
+    number = _arrays.whole(replica, "replica")
+    if not -run.replicas <= number < run.replicas:
+        raise ValueError(f"the run has replicas 0 to {run.replicas - 1}, got {number}")
+    return number % run.replicas
 
 
 def pdb_potential(about: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -73,3 +73,10 @@ def scaled_residual(arm, state, qdd, **forces):
     residual = newton_euler.inverse_dynamics(arm, q, qd, qdd, **forces) - tau
     step = spatial_operators.forward_dynamics(arm, q, np.zeros(arm.nv), residual)
     return np.abs(step).max() / np.abs(qdd).max()
+
+
+def uneven_pair():
+    """Return two hinges in the plane, of masses that differ."""
+    eye, centres = np.eye(3), [(0.3, 0.1, 0), (0.45, -0.05, 0)]
+    places, inertias = [(0, 0, 0), (1, 0, 0)], [0.02 * eye, 0.05 * eye]
+    return SerialChain(["revolute"] * 2, [eye] * 2, places, [0.7, 2.5], centres, inertias)

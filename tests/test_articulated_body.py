@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import rigid_oracles as oracles
 from fixman.errors import SingularConstraintError
 from fixman.kernels.lanes import fill_sines
-from fixman.rigid import articulated_body, newton_euler, partition
+from fixman.rigid import articulated_body, model, newton_euler, partition
 from fixman.rigid.model import SerialChain
 
 forward_dynamics = articulated_body.forward_dynamics
@@ -145,7 +145,7 @@ def test_axes_tilted_by_less_than_can_be_squared(tilt):
     def arm(alpha):
         return SerialChain.from_dh(
             [0.3, 1.0], [0.1, 0.2], [alpha, 0.0], [0.2, 0.0], joints=("revolute",) * 2,
-            masses=np.ones(2), r=np.full((2, 3), 0.1), inertias=np.ones((2, 3)),
+            masses=np.ones(2), com=np.full((2, 3), -0.1), inertias=np.ones((2, 3)),
         )  # fmt: skip
 
     args = [[0.3, 0.4], [1.0, 2.0], [1.0, -1.0]]
@@ -315,12 +315,12 @@ def test_few_states_of_a_long_chain(monkeypatch):
 
 def test_long_chains_after_longer_ones_and_in_threads():
     # Work memory is kept: what is left in it has no part in an answer.
-    articulated_body._room(20_000)
-    kept = articulated_body._room(400_000)
+    model.workspace(20_000)
+    kept = model.workspace(400_000)
     assert kept.size == 400_000
-    assert articulated_body._room(30_000) is kept
-    assert articulated_body._room(articulated_body.LARGEST) is not kept
-    assert articulated_body._room(400_000) is kept
+    assert model.workspace(30_000) is kept
+    assert model.workspace(model.LARGEST) is not kept
+    assert model.workspace(400_000) is kept
     rng = np.random.default_rng(19)
     arms = [SerialChain.random(n, rng, joints=SINGLE) for n in (3000, 1500, 2000)]
     assert all(articulated_body._plan(arm).roomy for arm in arms)

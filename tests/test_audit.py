@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 import fixman as fx
 from fixman._statistics import standard_error
 from fixman.audit import AuditReport, GroupReport, audit
 from fixman.chain import Chain
 from fixman.io import measuring
-from fixman.io.averages import EnsembleMean, distinct, share_left, with_error
+from fixman.io.averages import EnsembleMean, distinct, largest_spread, share_left, with_error
 from fixman.io.groups import ChainData, ChainGroup, Molecules
-from fixman.io.samples import ANGLE_EDGES, TORSION_EDGES, Meter, sum_outwards
+from fixman.io.hard_values import sum_outwards
+from fixman.io.samples import ANGLE_EDGES, TORSION_EDGES, Meter
 from fixman.io.samples import angles as bending
 from fixman.io.samples import torsions as turning
 
@@ -90,7 +92,7 @@ def test_hard_coordinates_get_their_pooled_means_and_soft_ones_stay(rng):
             deviations[kinds != "torsion"], spread[kinds != "torsion"], rtol=1e-10
         )
         assert (turning > 0) == ("torsion" in hard)
-        after = chain.internal(meter.set_hard(x, means))
+        after = chain.internal(meter.hard.set(x, means))
         assert np.max(np.abs(after[..., chain.hard] - means)) < 1e-12
         soft = np.setdiff1d(np.arange(len(chain.coordinates)), chain.hard)
         turn = np.angle(np.exp(1j * (after - before)))[..., soft]
@@ -117,7 +119,7 @@ def test_scattered_torsions_are_noted(rng):
     assert "; but 4 hard torsions are scattered over the circle: " in report.verdict
     assert "pieces" not in report.verdict
     torsions = audit([group(x), group(walk(rng, frames=30, n=9))], ("torsion",))
-    assert "(the worst group: " in torsions.verdict
+    assert "; the worst of 2 kinds of molecules)" in torsions.verdict
     assert torsions.verdict.count("; but 10 hard torsions are scattered") == 1
     assert "scattered" not in audit([group(x)], ALL, as_is=True).verdict
 
@@ -200,7 +202,7 @@ def test_a_share_that_few_samples_decide_has_no_error():
     assert str(one).startswith("about 0.0")
     assert one.percent == "less than 1 %"
     report = report_of(np.append(half, -5.0)[:, None])
-    assert re.search(r"which leaves about \d+ % of the samples", report.verdict)
+    assert re.search(r"which leave about \d+ % of its samples", report.verdict)
     assert report.as_dict()["effective_fraction_error"] is None
 
 
@@ -264,8 +266,9 @@ def test_groups_are_not_pooled_and_the_worst_speaks(rng):
     quiet, loud = report.groups
     assert quiet.spread < 1e-12
     assert quiet.verdict.startswith("nothing can vary: ")
-    assert report.verdict == f"{loud.verdict} (the worst group: 4 chains of 40 beads)"
-    assert str(report).count("nothing can vary") == 1
+    only = "(4 chains of 40 beads; nothing can vary in 4 chains of 2 beads)"
+    assert report.verdict == f"{loud.verdict} {only}"
+    assert str(report).count("nothing can vary: ") == 1
     assert "half_logdet" not in repr(report)
 
 
@@ -282,7 +285,7 @@ def test_groups_are_not_pooled_and_the_worst_speaks(rng):
     ],
 )
 def test_where_nothing_can_vary_the_verdict_says_so(rng, n, hard, constant):
-    report = audit([group(walk(rng, frames=2, n=n))], hard)
+    report = audit([group(walk(rng, frames=2, chains=1, n=n, scatter=0.2))], hard)
     (one,) = report.groups
     assert one.constant == constant
     assert (one.spread < 1e-12) == constant
@@ -291,9 +294,62 @@ def test_where_nothing_can_vary_the_verdict_says_so(rng, n, hard, constant):
 
 
 def test_constant_groups_do_not_hide_what_cannot_be_told(rng):
-    pair, few = (audit([group(walk(rng, frames=2, n=n))]).groups[0] for n in (2, 9))
+    pair, few = (audit([group(walk(rng, 2, 1, n, 0.5))]).groups[0] for n in (2, 9))
     assert AuditReport(("length",), False, (pair, pair)).verdict.startswith("nothing can vary")
-    assert AuditReport(("length",), False, (pair, few)).verdict.startswith("cannot tell: 1 of 2")
+    assert AuditReport(("length",), False, (pair, few)).verdict == (
+        "cannot tell: 2 samples, 20 or more are needed "
+        "(1 chain of 9 beads; nothing can vary in 1 chain of 2 beads)"
+    )
+
+
+def test_few_samples_that_hardly_differ_tell_enough():
+    """Ten samples within 0.007 kT; two leave room for anything, and so do copies."""
+    ten = 0.0035 * np.random.default_rng(2).uniform(-1.0, 1.0, (10, 1))
+    told = report_of(ten)
+    assert told.conclusive
+    assert told.verdict.startswith("negligible, as far as 10 samples can tell: no average moves by")
+    assert told.spread < told.largest_spread < 0.01
+    for vague in (ten[:2], np.repeat(ten[:2], 20, axis=0), 40.0 * ten):
+        assert not report_of(vague).conclusive
+        assert report_of(vague).verdict.startswith("cannot tell")
+
+
+def test_the_upper_limit_of_a_spread_holds_in_99_of_100_runs():
+    rng = np.random.default_rng(8)
+    for size in (3, 8, 19):
+        found = [largest_spread(np.std(rng.normal(size=size)), size) for _ in range(4000)]
+        assert 0.984 < np.mean(np.array(found) > 1.0) < 0.995
+
+
+def autoregression(rng, runs, frames, memory, spread):
+    noise = rng.normal(size=(runs, frames))
+    noise[:, 0] /= np.sqrt(1.0 - memory**2)
+    scale = spread * np.sqrt(1.0 - memory**2)
+    return scale * lfilter([1.0], [1.0, -memory], noise, axis=1)
+
+
+@pytest.mark.parametrize(("frames", "within"), [(300, 0.1), (2000, 0.05)])
+@pytest.mark.parametrize(("ensemble", "tilts"), [("stiff", (1, -1)), ("rigid", (-1, -2))])
+def test_errors_under_correlation_are_the_exact_ones(frames, within, ensemble, tilts):
+    """Autoregressions of memory 0.9: cov(e^{ah}, e^{bh'}) = (e^{ab σ²ρ} − 1) e^{(a² + b²)σ²/2}."""
+    spread, memory = 0.2, 0.9
+    runs = autoregression(np.random.default_rng(11), 400, frames, memory, spread)
+    lags = np.arange(1 - frames, frames)
+    rho, share = memory ** np.abs(lags), (1.0 - np.abs(lags) / frames) / frames
+    powers = (-1, -1) if ensemble == "stiff" else (2, -1)
+    variance = sum(
+        p * q * share @ np.expm1(a * b * spread**2 * rho)
+        for a, p in zip(tilts, powers, strict=True)
+        for b, q in zip(tilts, powers, strict=True)
+    )
+    found = [share_left(run[:, None], ensemble) for run in runs]
+    exact = np.exp(-(spread**2)) * np.sqrt(variance)
+    assert np.mean([each.error for each in found]) == pytest.approx(exact, rel=within)
+    exact = spread * np.sqrt(0.5 * share @ rho**2)
+    errors = [report_of(run[:, None]).spread_error for run in runs]
+    assert np.mean(errors) == pytest.approx(exact, rel=within)
+    if frames == 2000:
+        assert np.std([run.std() for run in runs]) == pytest.approx(exact, rel=0.15)
 
 
 def test_chains_without_hard_coordinates(rng):
@@ -316,8 +372,16 @@ def test_unknown_kind(rng):
         (0.05, 20, "negligible: no average moves by more than about 0.05 of its own"),
         (1e-5, 20, "negligible: no average moves by more than 0.001 of its own"),
         (5.0, 19, "cannot tell: 19 samples, 20 or more are needed"),
-        (0.3, 40, "noticeable, 0.3 kT between rigid and stiff: reweight the frames"),
-        (2.0, 40, "large, 2 kT between rigid and stiff: add the Fixman potential"),
+        (
+            0.3,
+            40,
+            "noticeable, 0.3 kT between rigid and stiff: a flexible run needs no correction; ",
+        ),
+        (
+            2.0,
+            40,
+            "large, 2 kT between rigid and stiff: a flexible run needs no correction; ",
+        ),
     ],
 )
 def test_verdicts(spread, samples, words):
@@ -336,10 +400,13 @@ def test_overall_verdict_does_not_hide_what_cannot_be_told():
     few, still = report_of([[9.0], [0.0]]), report_of(0.05 * standard(30)[:, None])
     wild = 2.0 * standard(60).reshape(30, 2)
     assert AuditReport(("length",), False, (few, still)).verdict == (
-        "cannot tell: 1 of 2 groups has fewer than 20 distinct samples"
+        "cannot tell: 2 samples, 20 or more are needed "
+        "(1 chain of 3 beads; what can be told of the others is negligible)"
     )
     assert AuditReport(("length",), False, (few, report_of(wild))).verdict.startswith("large, 2 kT")
-    assert AuditReport(("length",), False, (few, few)).verdict.startswith("cannot tell: 2 of 2")
+    assert AuditReport(("length",), False, (few, replace(few))).verdict.endswith(
+        "one of 2 kinds of molecules)"
+    )
 
 
 def test_report_as_dict_is_json_without_nan(rng):
@@ -441,7 +508,7 @@ def test_trees_and_rings_against_dense(rng, bonds, hard):
             continue  # the means of a floppy ring's angles do not fit together
         report = audit([one], hard, as_is=as_is)
         meter = Meter(one, hard)
-        x = one.x if as_is else meter.set_hard(one.x, means_of(meter, one.x)[0])
+        x = one.x if as_is else meter.hard.set(one.x, means_of(meter, one.x)[0])
         expected = [[dense_half_logdet(meter.chain, chain) for chain in frame] for frame in x]
         np.testing.assert_allclose(report.groups[0].half_logdet, expected, rtol=1e-9)
         if not as_is:
@@ -453,7 +520,7 @@ def test_bonds_of_a_tree_keep_their_directions(rng):
     one = molecules_at_random(rng, TREE)
     meter = Meter(one, ("length",))
     values = rng.uniform(1.0, 2.0, len(meter.chain.hard))
-    x = meter.set_hard(one.x, values)
+    x = meter.hard.set(one.x, values)
     parents, _ = one.tree
     outer = np.flatnonzero(parents >= 0)
     before, after = (y[..., outer, :] - y[..., parents[outer], :] for y in (one.x, x))
@@ -470,7 +537,7 @@ def test_rings_that_the_means_cannot_close_say_what_to_do(rng):
     stretched = np.array([1.0, 1.0, 2.5])
     words = r'in the rings in frame \(0, 0\): .*, hard="torsional", or hold fewer kinds$'
     with pytest.raises(fx.ConstraintSolveError, match=words):
-        Meter(one, ("length",)).set_hard(one.x, stretched)
+        Meter(one, ("length",)).hard.set(one.x, stretched)
 
 
 def test_a_linear_chain_described_by_its_bonds_is_the_same_chain(rng):
@@ -585,7 +652,7 @@ def test_flexible_samples_are_not_those_of_a_constrained_run(rng):
     assert not report.groups[0].reweightable
     assert audit([group(x)]).remarks == ()
     both = audit([group(walk(rng, frames=40, scatter=0.0, n=9)), group(x)], as_is=True)
-    assert both.verdict == f"{report.verdict} (the worst group: 4 chains of 7 beads)"
+    assert both.verdict == f"{report.verdict} (4 chains of 7 beads; one of 2 kinds of molecules)"
 
 
 def test_hard_coordinates_that_are_not_hard_are_noted(rng):
@@ -631,6 +698,18 @@ def test_what_a_reader_returns_is_audited_as_it_is(rng):
 )
 def test_numbers_have_the_digits_that_they_tell(numbers, text):
     assert with_error(*numbers) == text
+
+
+@pytest.mark.parametrize("as_is", [False, True])
+def test_the_weight_of_a_frame_is_the_product_over_all_molecules(rng, as_is):
+    groups = [group(walk(rng, frames=25, chains=3)), group(walk(rng, 25, 2, 9))]
+    report = audit(groups, as_is=as_is)
+    each = [np.exp(one.half_logdet * (-1.0 if as_is else 1.0)) for one in report.groups]
+    product = np.prod(np.concatenate(each, axis=1), axis=1)
+    np.testing.assert_allclose(np.exp(report.log_weights), product / product.max(), rtol=1e-12)
+    uneven = AuditReport(("length",), as_is, (*report.groups, audit([group(walk(rng))]).groups[0]))
+    with pytest.raises(ValueError, match="different numbers of frames"):
+        _ = uneven.log_weights
 
 
 # --- averages in both ensembles -----------------------------------------------------------------

@@ -393,3 +393,12 @@ def test_a_step_without_any_solution_is_an_error_that_names_it():
     with pytest.raises(fx.ConstraintSolveError, match=r"step 0 of .*√\(2 kT dt/ζ\) below a tenth"):
         stepper.advance(chain, state, 5)
     assert same(state, kept)
+
+
+@pytest.mark.parametrize("scheme", ["geodesic", "midpoint", "liu"])
+def test_a_stiff_ring_of_four_in_the_plane_ends_in_a_corner(scheme):
+    square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    stepper = fx.Brownian(0.005, ensemble="stiff", scheme=scheme)
+    with pytest.raises(fx.ConstraintSolveError, match="has no solution") as raised:
+        fx.simulate(fx.Chain.ring(4, dim=2), square, stepper, 10_000, every=100, replicas=4, rng=0)
+    assert raised.value.step < 3000

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import csv
 import errno
 import json
@@ -100,7 +101,7 @@ def test_text_report(run, melt):
     assert "3 chains of 2 beads, 1 frame: 3 samples, 1 hard row\n" in out
     assert "nothing can vary: every internal coordinate of a chain of 2 beads is hard" in out
     assert out.splitlines()[-1].startswith("verdict: noticeable, ")
-    assert out.endswith("(the worst group: 25 chains of 16 beads)\n")
+    assert out.endswith("(25 chains of 16 beads; nothing can vary in 3 chains of 2 beads)\n")
 
 
 def test_json_is_the_only_thing_on_stdout(run, melt, tmp_path):
@@ -121,10 +122,11 @@ def test_table_has_a_row_a_frame_and_chain(run, melt, tmp_path):
     with table.open(newline="") as file:
         rows = list(csv.DictReader(file))
     sizes = ["square_end_to_end", "square_gyration"]
-    assert list(rows[0]) == ["group", "chain", "frame", "time", "half_logdet", *sizes]
+    assert list(rows[0]) == ["group", "chain", "frame", "time", "half_logdet", *sizes, "log_weight"]
     assert len(rows) == 28
     half = [float(row["half_logdet"]) for row in rows if row["group"] == "0"]
-    assert f"{np.std(half):.3f} kT" in out
+    assert f"ln det H^bb           {np.std(half):.3f} ± 0.0" in out
+    assert {row["log_weight"] for row in rows} == {"0.0"}  # of a single frame
     assert [row["chain"] for row in rows if row["group"] == "1"] == ["0", "1", "2"]
     ends = [float(row["square_end_to_end"]) for row in rows if row["group"] == "0"]
     assert f"{np.mean(ends):.1f} ± " in out
@@ -534,3 +536,40 @@ def test_the_module_runs():
     assert subprocess.run(run, capture_output=True, check=True, text=True).stdout.startswith(
         "fixman"
     )
+
+
+def test_all_rows_of_a_frame_have_its_weight(tmp_path):
+    from types import SimpleNamespace
+
+    from fixman.audit import audit
+    from fixman.io.groups import ChainGroup
+
+    x = np.cumsum(np.random.default_rng(0).normal(size=(4, 3, 5, 3)), axis=2)
+    report = audit([ChainGroup(np.ones(5), np.arange(15).reshape(3, 5), x)], as_is=True)
+    analysis = SimpleNamespace(frames=np.arange(10, 14), times=np.arange(4) / 2.0)
+    cli._write_csv(tmp_path / "table.csv", analysis, report)
+    with (tmp_path / "table.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for frame, own in zip(("10", "11", "12", "13"), report.log_weights, strict=True):
+        found = {float(row["log_weight"]) for row in rows if row["frame"] == frame}
+        assert found == {own}
+    half = report.groups[0].half_logdet.sum(axis=1)
+    np.testing.assert_allclose(report.log_weights, half.min() - half, atol=1e-12)
+
+
+def test_no_text_of_a_file_steers_the_terminal(capsys):
+    name = "\x1b]0;mine\x07\x9b2J\u202e.psf"
+    for arguments in (
+        ["audit", name, name],
+        ["check", name],
+        ["resume", name],
+        ["audit", name, "--" + name],
+    ):
+        with contextlib.suppress(SystemExit):
+            assert cli.main(arguments) == 2
+        said = capsys.readouterr().err.removesuffix("\n")
+        assert said.startswith("fixman: error: ")
+        assert said.isprintable()
+        assert r"\x1b]0;mine\x07\x9b2J" in said
+    cli.cli_arguments.show(f"ALA{name} ½\nGLY")
+    assert capsys.readouterr().out == "ALA\\x1b]0;mine\\x07\\x9b2J\\u202e.psf ½\nGLY\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ import fixman as fx
 from drifting import Drift
 from fixman import cli, simulation, writer
 from fixman.archives import pack
-from forging import arrays_of
+from forging import arrays_of, sign_anew
 
 CHAIN = fx.Chain.linear(4)
 X0 = np.arange(12.0).reshape(4, 3)
@@ -369,3 +370,65 @@ def test_a_name_that_is_too_long(tmp_path):
         start(tmp_path / ("x" * 300))
     assert os.listdir(tmp_path) == []
     assert len(start(tmp_path / ("x" * 250))) == 21
+
+
+# --- strangers' folders ---------------------------------------------------------------------------
+
+
+def sign(path, **changes):
+    sign_anew(path, json.loads((path / "run.json").read_text()) | changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"versions": {"numpy": "\x1b[2J"}},
+        {"versions": {"numpy": "2.0\nfixman: all is well"}},
+        {"history": [{"step": 0, "steps": 40, "versions": {"numpy": "\x9b2J"}}]},
+        {"stepper": {"name": "drift", "potential": {"name": "\x1b]0;mine\x07", "own": True}}},
+        {"rng": {"\u202e": 1}},
+    ],
+)
+def test_no_text_of_a_run_steers_a_terminal(path, changes, capsys):
+    sign(path, **changes)
+    for read in (fx.load_run, fx.resume):
+        with pytest.raises(fx.RunFolderError) as raised:
+            read(path)
+        assert str(raised.value).isprintable()
+    assert not fx.check_run(path).whole
+    for command in (["resume"], ["export", "--to", str(path) + ".dcd"]):
+        assert cli.main([*command, str(path)]) == 2
+    assert capsys.readouterr().err.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("name", ["np", "mean_with_error", "__loader__", "Histogram", "bind"])
+def test_observables_are_the_librarys_own_or_given(tmp_path, name):
+    path = tmp_path / "run"
+    start(path, observables=[fx.observables.end_to_end])
+    sign(path, observables={"end_to_end": name})
+    before = (path / "run.json").read_bytes()
+    with pytest.raises(ValueError, match=r"observables of your own, end_to_end: pass the same"):
+        fx.resume(path, 60, stepper=Drift())
+    assert (path / "run.json").read_bytes() == before
+
+
+def test_a_lock_is_never_followed(path, tmp_path):
+    (path / ".lock").unlink()
+    (path / ".lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(fx.RunFolderError, match=r"\.lock is a link: remove it"):
+        fx.resume(path, 60, stepper=Drift())
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_folder_that_cannot_be_written_to(path, monkeypatch):
+    opened = os.open
+
+    def read_only(name, flags, *rest, **options):
+        if flags & (os.O_CREAT | os.O_RDWR | os.O_WRONLY):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), name)
+        return opened(name, flags, *rest, **options)
+
+    monkeypatch.setattr(os, "open", read_only)
+    with pytest.raises(fx.RunStorageError, match="run cannot be written to: Read-only") as raised:
+        fx.resume(path, 60, stepper=Drift())
+    assert raised.value.errno == errno.EROFS

@@ -188,7 +188,7 @@ def test_a_ring_that_cannot_close_passes_its_frame_on():
     with pytest.raises(
         fx.ConstraintSolveError, match=r"in the rings in frame \(0, 0\): "
     ) as caught:
-        Meter(group, ("length",)).set_hard(group.x, np.array([1.0, 1.0, 2.5]))
+        Meter(group, ("length",)).hard.set(group.x, np.array([1.0, 1.0, 2.5]))
     assert caught.value.frame == (0, 0)
 
 

@@ -106,8 +106,8 @@ def test_gsd_of_one_replica_and_some_frames(case, tmp_path, peer):
     for wrong in (3, -4):
         with pytest.raises(ValueError, match=f"replicas 0 to 2, got {wrong}"):
             write_gsd(run, tmp_path / "y.gsd", replica=wrong)
-    for wrong in (1.0, True, "0", [0]):
-        with pytest.raises(TypeError, match="replica must be an integer or None, got "):
+    for wrong in (1.5, True, "0", [0]):
+        with pytest.raises(TypeError, match="replica must be an integer, got "):
             write_gsd(run, tmp_path / "y.gsd", replica=wrong)
 
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -858,6 +859,9 @@ def test_schedulers_that_are_not_there(peer, tmp_path):
         ConnectionError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1:"
     ):
         connect("tcp://127.0.0.1:1", timeout=0.5).__enter__()
+    for address in ("tls://127.0.0.1:1", "wss://127.0.0.1:1"):
+        with pytest.raises(ConnectionError, match=r"needs certificates, .*distributed\.comm\.tls"):
+            connect(address).__enter__()
     with dask_cluster(tmp_path, 0) as address:
         words = f"scheduler at {address} has no workers: .*`dask worker {address}`"
         with pytest.raises(ConnectionError, match=words):
@@ -878,3 +882,15 @@ def test_an_impossible_box_is_refused(angles, peer):
     now = SimpleNamespace(dimensions=np.array([10, 10, 10, *angles], np.float32), frame=3)
     with pytest.raises(ValueError, match="frame 3 has an impossible box"):
         _shortest(np.ones((1, 2, 3)), now, np.array([[0, 1], [1, 2]]), np.arange(3)[None])
+
+
+def test_atoms_are_named_with_the_insertion_code_of_their_residue(peer):
+    mda = peer("MDAnalysis")
+    from fixman.io.universe import name_atom
+
+    line = "ATOM      1  CA  ALA A   2{}     15.000  15.000  15.000  1.00  0.00           C\n"
+    text = line.format("X") + line.format(" ")
+    universe = mda.Universe(StringIO(text), format="PDB", topology_format="PDB")
+    first, second = (name_atom(atom) for atom in universe.atoms)
+    assert first.endswith("resname ALA, resid 2X)")
+    assert second.endswith("resname ALA, resid 2)")

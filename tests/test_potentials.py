@@ -849,7 +849,7 @@ def test_overflow_is_an_error():
     [
         (lambda: Bending(np.nan), "stiffness is nan"),
         (lambda: Bending("x"), "stiffness must be real numbers"),
-        (lambda: Bending(1.0, kind="linear"), "kind must be one of"),
+        (lambda: Bending(1.0, kind="linear"), "kind must be 'cosine', 'harmonic' or"),
         (lambda: Bending([[1.0]]), "stiffness must be a number or a list"),
         (lambda: Bending(1.0, beads=[(0, 1)]), "3 different bead numbers"),
         (lambda: Bending(1.0, beads=[(0, 1, 1)]), "3 different bead numbers"),
@@ -861,7 +861,7 @@ def test_overflow_is_an_error():
         (lambda: WCA(epsilon=0.0), "epsilon must be positive"),
         (lambda: WCA(sigma=[1.0, -1.0]), "sigma must be positive"),
         (lambda: WCA(skin=0.0), "skin must be positive"),
-        (lambda: WCA(exclude=-1), "exclude must not be negative"),
+        (lambda: WCA(exclude=-1), "exclude must be at least 0"),
         (lambda: WCA(exclude=1.5), "exclude must be an integer"),
         (lambda: LennardJones(cutoff=-1.0), "cutoff must be positive"),
         (lambda: LennardJones(shift="potential"), "shift must be"),

@@ -11,7 +11,15 @@ from scipy.linalg import null_space
 from scipy.spatial.transform import Rotation
 
 from fixman.errors import ConstraintSolveError, FrameError, SingularConstraintError
-from fixman.rigid import SerialChain, articulated_body, closed, kinematics, partition, statistics
+from fixman.rigid import (
+    SerialChain,
+    articulated_body,
+    closed,
+    kinematics,
+    motion,
+    partition,
+    statistics,
+)
 from fixman.rigid.closed import Closure, End, Linkage
 from oracles import error
 from rigid_cases import changed
@@ -326,6 +334,68 @@ def quaternion_of(R):
     return Rotation.from_matrix(R).as_quat()
 
 
+def planar_weld(seed, **options):
+    """Return two planar arms welded at their tips, with q and q̇ that close."""
+    rng = np.random.default_rng(seed)
+    arms = rods(0.7, 0.9, 0.6), rods(0.8, 0.5, at=1.1)
+    weld = Closure(End(2, (0.6, 0, 0)), End(1, (0.5, 0.1, 0), chain=1), ("x", "y", "rz"))
+    linkage = Linkage(tuple(replace(arm, **options) for arm in arms), weld)
+    guess = np.array([1.2, -0.9, -0.6, 1.4, 0.3]) + 0.2 * rng.normal(size=5)
+    return linkage, *closed.project(linkage, guess, rng.normal(size=5))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_planar_arms_can_be_welded(seed):
+    linkage, q, qd = planar_weld(seed)
+    (R, x), (S, y) = poses(linkage, q)
+    assert np.abs(x[2] + R[2] @ [0.6, 0, 0] - y[1] - S[1] @ [0.5, 0.1, 0]).max() <= 1e-12
+    assert np.abs(R[2] - S[1]).max() <= 1e-12
+    tau = np.random.default_rng(seed).normal(size=5)
+    found = closed.forward_dynamics(linkage, q, qd, tau, gravity=DOWN)
+    qdd, wrenches = dense_closed(linkage, q, qd, tau, gravity=DOWN)
+    assert error(found.qdd, qdd) <= 1e-11
+    assert error(found.wrenches, wrenches) <= 1e-11
+    assert np.abs(found.wrenches[0, [0, 1, 5]]).min() > 0.0
+    torque = closed.fixman_torque(linkage, q)
+
+    def potential(dt):
+        return closed.fixman_potential(linkage, closed.integrate(linkage, q, np.eye(5), dt))
+
+    near, far = (potential(dt) - potential(-dt) for dt in (1e-3, 2e-3))
+    assert np.abs(torque + (8 * near - far) / 12e-3).max() <= 1e-8 * np.abs(torque).max()
+
+
+def test_a_weld_in_the_plane_is_named_and_followed_in_time():
+    linkage, q, qd = planar_weld(0)
+    three, two = linkage.chains
+    with pytest.raises(SingularConstraintError, match=r'a weld \("x", "y", "rz"\)'):
+        closed.forward_dynamics(Linkage((three, two), replace(linkage.closures[0], kind="weld")),
+                                q, 0 * qd, 0 * qd)  # fmt: skip
+    run = motion.simulate(linkage, q, 1e-3, 200, qd=qd, gravity=DOWN)
+    assert np.abs(run.gap).max() <= 1e-11
+    assert np.ptp(run.energy) <= 1e-3 * np.abs(run.energy).max()
+
+
+def test_gaps_are_told_at_any_size():
+    slide = SerialChain(
+        ["prismatic"], [np.eye(3)], np.zeros((1, 3)), [1.0], np.zeros((1, 3)), [np.eye(3)]
+    )
+    pair = Linkage((slide, slide), Closure(End(0), End(0, chain=1), ("z",)))
+    base = Linkage(slide, Closure(None, 0, ("z",)))
+    for size in (1.0, 1e-6, 1e-12):
+        q = np.array([1.0, 1.1]) * size
+        with pytest.raises(FrameError, match="z of closure 0 is off by"):
+            closed.forward_dynamics(pair, q, [0, 0], [0, 0])
+        shut, _ = closed.project(pair, q)
+        assert shut == pytest.approx(np.full(2, 1.05 * size), rel=1e-12)
+        found = closed.forward_dynamics(pair, shut, [0, 0], [1.0, 0])
+        assert found.qdd == pytest.approx([0.5, 0.5])
+        shut, _ = closed.project(base, q[:1])
+        assert closed.forward_dynamics(base, shut, [0], [1.0]).qdd == pytest.approx([0.0])
+    found = closed.forward_dynamics(pair, [0, 0], [0, 0], [1.0, 0])
+    assert found.qdd == pytest.approx([0.5, 0.5])
+
+
 # --- closing --------------------------------------------------------------------------------------
 
 
@@ -542,9 +612,9 @@ def test_what_does_not_close_is_refused():
 @pytest.mark.parametrize("size", [1e100, 1e160, 1e250])
 def test_nothing_returns_nan(size):
     linkage, (q, qd, tau), _ = random_loop(5)
-    for motion in ((qd * size, tau), (qd, tau * size), (0 * qd, 0 * tau + size)):
+    for state in ((qd * size, tau), (qd, tau * size), (0 * qd, 0 * tau + size)):
         try:
-            found = closed.forward_dynamics(linkage, q, *motion)
+            found = closed.forward_dynamics(linkage, q, *state)
         except ValueError:
             continue
         assert np.isfinite(found.qdd).all()
@@ -618,7 +688,17 @@ def test_errors_name_the_chain():
         (lambda: Closure(0, 1, ("x", "x")), "each once"),
         (lambda: Closure(0, 1, ()), "kind must be one of"),
         (lambda: Closure(0, 1, np.array(["x", "w"])), "kind must be one of"),
-        (lambda: Closure(0, 1, ("x", "rz")), "one turn"),
+        (lambda: Linkage(rods(1, 1), Closure(None, 1, ("x", "rx"))), "one turn, in which all"),
+        (
+            lambda: Linkage(rods(1), Closure(End(None, axes=np.eye(3)[[2, 0, 1]]), 0, ("y", "ry"))),
+            "one turn",
+        ),
+        (
+            lambda: Linkage(
+                SerialChain.random(2, 0, joints=("spherical",)), Closure(None, 1, ("x", "rz"))
+            ),
+            "one turn",
+        ),
         (lambda: Closure(0, 1, [[1, 1, 0]]), "unit vector"),
         (lambda: Closure(0, 1, [1, 0, 0]), r"shape \(m, 3\)"),
         (lambda: Closure(0, 1, [[1, 0, np.nan]]), "finite"),
@@ -735,6 +815,46 @@ def test_projection_from_afar_turns_joints_by_little_at_a_time():
         pin = Closure(End(None, place[3]), End(3), ("x", "y"))
         q, _ = closed.project(Linkage(arm, pin), goal + rng.normal(size=4))
         assert np.abs(q - goal).max() < 3.0 * np.pi  # whole steps turn it by 140
+
+
+def test_projection_keeps_joints_that_are_fixed():
+    arms = rods(0.5, 1.3), rods(0.9, at=1.2)
+    linkage = Linkage(arms, Closure(End(1, (1.3, 0, 0)), End(0, (0.9, 0, 0), chain=1), PIN))
+    angles = np.linspace(-2, 2, 9)
+    guess = np.stack([angles, 0 * angles - 0.3, 0 * angles + 1.5], axis=-1)
+    for fixed in (0, [0], np.array([True, False, False])):
+        q, qd = closed.project(linkage, guess, [3.0, 0, 0], fixed=fixed)
+        assert np.array_equal(q[:, 0], angles)
+        assert (qd[:, 0] == 3.0).all()
+        assert np.abs(closed.gap(linkage, q)).max() <= 1e-11
+        assert np.abs(closed.gap(linkage, q, qd)).max() <= 1e-13
+    # The other two angles, by cosines.
+    tip = 0.5 * np.stack([np.cos(angles), np.sin(angles)], axis=-1) - [1.2, 0]
+    far = np.linalg.norm(tip, axis=-1)
+    inside = np.arccos((far**2 + 0.9**2 - 1.3**2) / (2 * 0.9 * far))
+    turned = np.angle(np.exp(1j * (q[:, 2] - np.arctan2(tip[:, 1], tip[:, 0]))))
+    assert np.abs(np.abs(turned) - inside).max() <= 1e-11
+    assert np.abs(closed.project(linkage, guess[0])[0][0] - angles[0]) > 1e-3
+    with pytest.raises(SingularConstraintError, match="cannot hold"):
+        closed.project(linkage, guess[4], fixed=[0, 2])
+    with pytest.raises(ConstraintSolveError, match="with these joints fixed"):
+        closed.project(linkage, guess[4], fixed=[0, 1, 2])
+    with pytest.raises(ValueError, match="fixed names joint 3 of 3"):
+        closed.project(linkage, guess[0], fixed=3)
+    for wrong in ("crank", [0.0], [True], None):
+        with pytest.raises(TypeError, match="fixed must be numbers of joints or a mask"):
+            closed.project(linkage, guess[0], fixed=wrong)
+
+
+def test_a_ball_and_a_slide_can_be_fixed():
+    linkage, q = stewart()
+    off = closed.integrate(linkage, q, 0.05 * np.random.default_rng(2).normal(size=linkage.nv))
+    for joint, places, rates in ((0, slice(0, 4), slice(0, 3)), (3, slice(9, 10), slice(7, 8))):
+        shut, qd = closed.project(linkage, off, np.ones(linkage.nv), fixed=joint)
+        assert np.array_equal(shut[places], off[places])
+        assert (qd[rates] == 1.0).all()
+        assert np.abs(closed.gap(linkage, shut)).max() <= 1e-11
+        assert np.abs(closed.gap(linkage, shut, qd)).max() <= 1e-12
 
 
 def test_no_frames_are_closed_to_none():

@@ -192,6 +192,26 @@ def test_short_cuts_of_plain_arrays_do_not_leave_springs_out(arm):
             assert error(many, np.tile(expected, (9, 1))) <= 1e-12
 
 
+def test_short_cuts_of_arrays_that_do_not_fit():
+    arm = replace(SerialChain.random(3, 0, joints=("revolute",)), damping=0.3)
+    x = np.ones(3)
+    forward = articulated_body.forward_dynamics
+    expected = forward(arm, x, x, x)
+    for q, qd, tau in ((np.ones(2), x, x), (x, np.ones(4), x), (x, x, np.ones((2, 2)))):
+        with pytest.raises(ValueError, match=r"must have shape \(\.\.\., 3\)"):
+            forward(arm, q, qd, tau)
+    for k in range(3):
+        given = [x, x, x]
+        given[k] = np.array(1.0)
+        with pytest.raises(ValueError, match="must have shape"):
+            forward(arm, *given)
+        given[k] = x * [1, np.nan, 1]
+        with pytest.raises(ValueError, match=r"is nan at (rate|coordinate) 1"):
+            forward(arm, *given)
+        given[k] = np.ones((4, 3))
+        np.testing.assert_allclose(forward(arm, *given), [expected] * 4, rtol=1e-12)
+
+
 def test_inverse_dynamics_takes_back_forward():
     for seed in range(20):
         arm, (q, qd, tau), loads = state(seed)
@@ -385,7 +405,7 @@ def puma():
         theta=np.zeros(6),
         joints=("revolute",) * 6,
         masses=[0, 17.4, 4.8, 0.82, 0.34, 0.09],
-        r=-np.array(
+        com=np.array(
             [[0, 0, 0], [-0.3638, 0.006, 0.2275], [-0.0203, -0.0141, 0.070],
              [0, 0.019, 0], [0, 0, 0], [0, 0, 0.032]]
         ),

@@ -30,7 +30,7 @@ def body(n=1, **changes):
 
 
 def stanford_arm():
-    """Saha 1999, Table 3; r_y of link 4 is printed 1, and the picture wants 0.1."""
+    """Saha 1999, Table 3, where r is −com; r_y of link 4 is printed 1, the picture wants 0.1."""
     quarter = np.pi / 2
     return SerialChain.from_dh(
         a=np.zeros(6),
@@ -39,7 +39,7 @@ def stanford_arm():
         theta=np.zeros(6),
         joints=("revolute", "revolute", "prismatic", "revolute", "revolute", "revolute"),
         masses=[9, 6, 4, 1, 0.6, 0.5],
-        r=[[0, -0.1, 0], [0, 0, 0], [0, 0, 0], [0, 0.1, 0], [0, 0, 0], [0, 0, 0]],
+        com=[[0, 0.1, 0], [0, 0, 0], [0, 0, 0], [0, -0.1, 0], [0, 0, 0], [0, 0, 0]],
         inertias=[
             [0.01, 0.02, 0.01], [0.05, 0.06, 0.01], [0.4, 0.4, 0.01],
             [0.001, 0.001, 0.0005], [0.0005, 0.0005, 0.0002], [0.003, 0.001, 0.002],
@@ -254,15 +254,15 @@ def test_from_dh_against_elementary_transforms_and_jacobians():
     n = 7
     joints = tuple(rng.choice(["revolute", "prismatic"], size=n))
     a, b, alpha, theta, q = rng.normal(size=(5, n))
-    r, tensors = rng.normal(size=(n, 3)), SerialChain.random(n, rng).inertias
+    com, tensors = rng.normal(size=(n, 3)), SerialChain.random(n, rng).inertias
     masses = rng.uniform(1, 2, n)
     arm = SerialChain.from_dh(
-        a, b, alpha, theta, joints=joints, masses=masses, r=r, inertias=tensors
+        a, b, alpha, theta, joints=joints, masses=masses, com=com, inertias=tensors
     )
     turning = np.array([joint == "revolute" for joint in joints])
     frames = dh_frames(a, b + q * ~turning, alpha, theta + q * turning)
     R, o = frames[:, :3, :3], frames[:, :3, 3]
-    centres = o[1:] - np.einsum("nij,nj->ni", R[1:], r)
+    centres = o[1:] + np.einsum("nij,nj->ni", R[1:], com)
     expected = np.zeros((n, n))
     for k in range(n):
         z = R[: k + 1, :, 2]
@@ -303,17 +303,55 @@ def test_stanford_arm_at_rest():
     np.testing.assert_allclose(tau[1], lever * G * np.cos(np.pi / 3), rtol=1e-14)
 
 
+def test_ur5_with_the_parameters_of_corke():
+    """His r is com; taken the other way, Saha's, the shoulder is off by 41 N·m."""
+    quarter = np.pi / 2
+    frames = {
+        "a": np.array([0, -0.42500, -0.39225, 0, 0, 0]),
+        "b": np.array([0.089459, 0, 0, 0.10915, 0.09465, 0.0823]),
+        "alpha": np.array([quarter, 0, 0, quarter, -quarter, 0]),
+    }
+    masses = np.array([3.7000, 8.3930, 2.33, 1.2190, 1.2190, 0.1897])
+    com = np.array(
+        [[0, -0.02561, 0.00193], [0.2125, 0, 0.11336], [0.15, 0, 0.0265],
+         [0, -0.0018, 0.01634], [0, -0.0018, 0.01634], [0, 0, -0.001159]]
+    )  # fmt: skip
+    arm, turned = (
+        SerialChain.from_dh(
+            **frames, theta=np.zeros(6), joints=("revolute",) * 6, masses=masses, com=each,
+            inertias=np.zeros((6, 3)),
+        )
+        for each in (com, -com)
+    )  # fmt: skip
+
+    def height(q):  # of the weights, times g
+        T = dh_frames(frames["a"], frames["b"], frames["alpha"], q)[1:]
+        return G * masses @ (T[:, :3, 3] + np.einsum("nij,nj->ni", T[:, :3, :3], com))[:, 2]
+
+    step = 1e-6 * np.eye(6)
+    for q in (np.zeros(6), np.array([0.1, -0.8, 0.9, 0.3, -0.4, 0.2])):
+        expected = np.array([(height(q + h) - height(q - h)) / 2e-6 for h in step])
+        held, wrong = (
+            newton_euler.inverse_dynamics(each, q, 0 * q, 0 * q, gravity=[0, 0, -G])
+            for each in (arm, turned)
+        )
+        np.testing.assert_allclose(held, expected, atol=1e-7)
+        if not q.any():
+            assert 40 < np.abs(wrong - held).max() < 43
+
+
 @pytest.mark.filterwarnings("error")
 def test_refusals_of_from_dh():
     good = {
         "a": [0], "b": [0], "alpha": [0], "theta": [0],
-        "joints": ("revolute",), "masses": [1], "r": np.zeros((1, 3)), "inertias": np.ones((1, 3)),
+        "joints": ("revolute",), "masses": [1], "com": np.zeros((1, 3)),
+        "inertias": np.ones((1, 3)),
     }  # fmt: skip
     SerialChain.from_dh(**good)
     for changes, message in [
         ({"joints": ("spherical",)}, "only revolute and prismatic"),
         ({"a": [0, 1]}, r"a must have shape \(1,\)"),
-        ({"r": np.zeros(3)}, r"r must have shape \(1, 3\)"),
+        ({"com": np.zeros(3)}, r"com must have shape \(1, 3\)"),
         ({"inertias": np.zeros((2, 3))}, "inertias must have shape"),
         ({"inertias": np.nan}, "inertias is nan: every value must be finite"),
         ({"masses": [-1]}, "the mass of body 0"),
@@ -321,9 +359,9 @@ def test_refusals_of_from_dh():
         ({"alpha": [np.inf]}, "alpha is inf at joint 0"),
         ({"theta": [np.nan]}, "theta is nan at joint 0"),
         ({"masses": [np.inf]}, "masses is inf at body 0"),
-        ({"r": [[0, np.inf, 0]]}, "r is inf at body 0"),
+        ({"com": [[0, np.inf, 0]]}, "com is inf at body 0"),
         ({"inertias": [[1, 1, np.inf]]}, "inertias is inf at body 0"),
-        ({"a": [1.7e308], "r": [[-1.7e308, 0, 0]]}, "parameters of body 0 overflowed"),
+        ({"a": [1.7e308], "com": [[1.7e308, 0, 0]]}, "parameters of body 0 overflowed"),
     ]:
         with pytest.raises(ValueError, match=message):
             SerialChain.from_dh(**(good | changes))

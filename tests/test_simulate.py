@@ -338,7 +338,9 @@ def test_about_a_thousand_frames_by_default(steps, every):
     [
         ({"steps": 61}, ValueError, "multiple of every.*got 61 and 4; 60 is one"),
         ({"steps": 3}, ValueError, "got 3 and 4; 4 is one"),
-        ({"steps": 1e3}, TypeError, "steps must be an integer"),
+        ({"steps": 60.5}, TypeError, "steps must be an integer, got 60.5"),
+        ({"steps": 2**62, "every": 1}, MemoryError, "frames of .* replicas of 6 beads"),
+        ({"v0": [[1.0, 2.0], [3.0]]}, TypeError, "v0 must be an array.*different lengths"),
         ({"steps": 1000003, "every": None}, ValueError, "no suitable divisor"),
         ({"every": 0}, ValueError, "every must be at least 1"),
         ({"workers": 0}, ValueError, "workers must be at least 1"),

@@ -386,7 +386,7 @@ def test_json_and_pickle(chain):
         (lambda: fx.Chain.from_bonds(3, [0, 1]), ValueError, "pairs of beads"),
         (lambda: fx.Chain.from_bonds(3, [(0, 1, 2)]), ValueError, "pairs of beads"),
         (lambda: fx.Chain.from_bonds(3, [(0.0, 1.0)]), TypeError, "must be integers"),
-        (lambda: fx.Chain.from_bonds(3, [(0, 1), (2,)]), ValueError, "array of integers"),
+        (lambda: fx.Chain.from_bonds(3, [(0, 1), (2,)]), TypeError, "bonds must be an array"),
         (lambda: fx.Chain.from_bonds(0, []), ValueError, "at least 1"),
         (lambda: fx.Chain.from_bonds(3, 5), ValueError, "pairs of beads"),
         (lambda: fx.Chain.branched([]), ValueError, r"shape \(n,\)"),

@@ -71,6 +71,22 @@ def test_what_turns(io, molecule):
         molecule.chain(["ethyl"])
 
 
+def test_insertion_codes_tell_residues_apart(io, tmp_path):
+    lines = [
+        line[:22] + "   2X" + line[27:] if line[22:26].strip() == "3" else line
+        for line in TEXT.splitlines()
+    ]
+    (tmp_path / "inserted.pdb").write_text("\n".join(lines), encoding="utf-8")
+    for made in (
+        io.Molecule("\n".join(lines), FIELD, "Reference"),
+        io.Molecule.prepare(tmp_path / "inserted.pdb", FIELD, "Reference"),
+    ):
+        assert made.names[10] == "ALA 2 CB"
+        assert made.names[-1].startswith("NME 2X ")
+        assert len(set(made.names)) == len(made.names)
+        assert [name for name, _ in made.backbone] == ["ALA 2"]
+
+
 def ring_of_carbons(app, size):
     """Return the topology of a ring of CH₂ groups."""
     topology = app.Topology()
@@ -515,6 +531,9 @@ def test_files_for_other_programs(run, molecule, peer):
             if suffix != "pdb":
                 assert frame.time == pytest.approx(0.16 * k, abs=1e-4)
         assert "exists: choose another name" in run("export", "run", *given)[2]
+    said = run("export", "run", "--to", "x.dcd")[2]
+    assert "has 2 replicas, and these files hold one: choose it, --replica 0; .gsd and" in said
+    assert not Path("x.dcd").exists()
     assert "the run has replicas 0 to 1" in run("export", "run", "--to", "x.dcd", "--replica", 2)[2]
 
 
@@ -628,3 +647,11 @@ def test_a_run_says_what_it_is_of(run):
         potential = json.load(file)["stepper"]["potential"]
     assert potential["forcefield"] == list(FIELD)
     assert potential["pdb"].count("ATOM  ") + potential["pdb"].count("HETATM") == 22
+
+
+def test_names_of_a_file_steer_no_terminal(io, molecule):
+    text = molecule.pdb.replace(" ACE ", " A\x1bE ").replace(" CH3 ", " C\x9b3 ")
+    with pytest.raises(ValueError, match="A") as raised:
+        io.Molecule(text, molecule.forcefield, "Reference")
+    assert "\x1b" not in str(raised.value)
+    assert "\x9b" not in str(raised.value)

@@ -1,14 +1,21 @@
 """Chains from URDF files: closed forms, laws of lumping, names, and refusals by name."""
 
 import pickle
+import re
+import warnings
+import xml.etree.ElementTree as ET
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+import fixman
+from fixman.errors import SingularConstraintError
 from fixman.rigid import (
     SerialChain,
+    _urdf_elements,
     articulated_body,
     composite_body,
     kinematics,
@@ -18,7 +25,7 @@ from fixman.rigid import (
 )
 from fixman.rigid.closed import Closure, Linkage
 from oracles import error
-from urdf_texts import joint, link, random_tree, robot
+from urdf_texts import joint, link, numbers, random_tree, robot
 
 G = 9.81
 ARM = (
@@ -42,10 +49,10 @@ HAND = (
 def read(tmp_path):
     """Return a function that reads a text by way of a file."""
 
-    def read(text, tip=None):
+    def read(text, tip=None, **options):
         path = tmp_path / "robot.urdf"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return urdf.read(path, tip)
+        return urdf.read(path, tip, **options)
 
     return read
 
@@ -84,6 +91,9 @@ def test_a_robot_is_no_chain_and_a_text_is_no_path(read):
         TypeError, match=r"chains must be of SerialChain, got Robot: use its \.chain"
     ):
         Linkage((found,), Closure(0, None))
+    for thing in (found, found.chain):
+        with pytest.raises(TypeError, match=r"got (Robot|SerialChain): fixman\.rigid has its dyn"):
+            fixman.forward_dynamics(thing, np.zeros(3), np.zeros(3))
     for text in (robot(*ARM), "\n  " + robot(*ARM), "\ufeff<robot/>"):
         with pytest.raises(ValueError, match="path must be that of a file, got the text") as caught:
             SerialChain.from_urdf(text)
@@ -254,6 +264,274 @@ def test_the_order_of_elements_is_nothing(read):
     assert read(text, tip).chain.n > 2
 
 
+def test_quaternions_of_version_1_1(read):
+    # The axis z of the joint is turned to −y, and x stays: 2 kg at 1 m.
+    half = np.sqrt(0.5)
+    text = robot(
+        link("base"), joint("j", "revolute", "base", "l"), link("l", 2.0, (1, 0, 0), (0, 0, 0))
+    ).replace('<robot name="r"', '<robot name="r" version="1.1"')
+    turned = text.replace('rpy="0 0 0"/><axis', f'quat_xyzw="{half} 0 0 {half}"/><axis')
+    assert turned != text
+    for each, torque in ((text, 0.0), (turned, 19.62)):
+        chain = read(each).chain
+        tau = newton_euler.inverse_dynamics(chain, [0.0], [0.0], [0.0], gravity=(0, 0, -G))
+        np.testing.assert_allclose(tau, [torque], atol=1e-14)
+    rng = np.random.default_rng(5)
+    for e in rng.normal(size=(5, 4)):
+        e /= np.linalg.norm(e)
+        found = read(text.replace('rpy="0 0 0"/><axis', f'quat_xyzw="{numbers(e)}"/><axis'))
+        np.testing.assert_allclose(
+            found.chain.rotations[0], Rotation.from_quat(e).as_matrix(), atol=1e-15
+        )
+
+
+# A file that has each element of the format; the joint that mimics is off the path.
+EVERY = robot(
+    *ARM,
+    *HAND,
+    '<joint name="mirror" type="revolute"><parent link="hand"/><child link="m"/>'
+    '<mimic joint="shoulder"/><dynamics damping="1"/></joint><link name="m"/>',
+)
+
+
+def inserted(tag, name, value="1"):
+    """Return `EVERY` with an attribute, if it begins with @, or a child in the first of a tag."""
+    root = ET.fromstring(EVERY)
+    element = root if tag == "robot" else next(root.iter(tag))
+    if name[0] == "@":
+        element.set(name[1:], value)
+    else:
+        ET.SubElement(element, name)
+    return ET.tostring(root, encoding="unicode")
+
+
+@pytest.mark.parametrize("tag", sorted(_urdf_elements.READ))
+def test_no_name_is_passed_over_in_silence(read, tag):
+    plain = read(EVERY, "left")
+    for name, shown in (("@zebra", "the attribute zebra"), ("zebra", "<zebra>")):
+        with pytest.warns(UserWarning, match=f"has {shown}, which is not read") as caught:
+            found = read(inserted(tag, name), "left")
+        assert found.chain == plain.chain
+        assert "robot.urdf: " in str(caught[0].message)
+        assert any(shown in note for note in found.notes)
+    # Names of the tables that are not read: noted, or without a part in dynamics.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name in (*_urdf_elements.NOTED.get(tag, {}), *_urdf_elements.PASSED.get(tag, ())):
+            known = name in _urdf_elements.READ[tag]  # the file has it
+            found = read(EVERY if known else inserted(tag, name), "left")
+            assert found.chain == plain.chain
+            noted = name in _urdf_elements.NOTED.get(tag, {})
+            assert noted == any(f"{name.strip('@')}" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("tag", "name"),
+    [(tag, name) for tag, names in sorted(_urdf_elements.READ.items()) for name in names],
+)
+def test_misspelt_names_are_refused(read, tag, name):
+    if name in _urdf_elements.NOTED.get(tag, {}):
+        return
+    at, bare = name[: len(name) - len(name.strip("@"))], name.strip("@")
+    for wrong in (bare.upper(), bare[:1] + bare, bare[:-2] + bare[:-3:-1]):
+        if wrong == bare or (len(bare) < 4 and wrong != bare.upper()):
+            continue
+        with pytest.raises(ValueError, match=f"nearest known name is {bare}; strict=False"):
+            read(inserted(tag, at + wrong), "left")
+        with pytest.warns(UserWarning, match=f"nearest known name is {bare}"):
+            read(inserted(tag, at + wrong), "left", strict=False)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "known"),
+    [
+        ("<origin", "<orign", "origin"),
+        ("rpy=", "RPY=", "rpy"),
+        ("inertial>", "inertal>", "inertial"),
+        ("<dynamics damping", "<dynamic damping", "dynamics"),
+        ("<limit", "<limits", "limit"),
+    ],
+)
+def test_mistakes_of_spelling(read, old, new, known):
+    text = EVERY.replace(old, new)
+    assert text != EVERY
+    if known == "limit":  # which is not read
+        with pytest.warns(UserWarning, match="<limits>, which is not read: the nearest"):
+            read(text, "left")
+        return
+    with pytest.raises(ValueError, match=f"which is not read: the nearest known name is {known}"):
+        read(text, "left")
+
+
+def test_the_page_has_the_tables(read):
+    page = (Path(__file__).parents[1] / "docs" / "robots.md").read_text()
+    for tag in _urdf_elements.READ:
+        (row,) = re.findall(rf"^\| `{tag}` \|(.*)\|(.*)\|(.*)\|$", page, re.MULTILINE)
+        cells = [set(re.findall(r"`(\w+)`", cell)) for cell in row]
+        noted = _urdf_elements.NOTED.get(tag, {})
+        tables = (
+            _urdf_elements.READ[tag].keys() - noted.keys(),
+            noted,
+            _urdf_elements.PASSED.get(tag, ()),
+        )
+        assert cells == [{name.strip("@") for name in table} for table in tables], tag
+
+
+def test_notes_say_how_the_file_is_taken(read):
+    text = EVERY.replace(link("base"), link("base", 3.0))
+    head = '<joint name="shoulder" type="revolute">'
+    text = text.replace(head, head + '<dynamics damping=".2" friction="1"/>')
+    notes = read(text, "left").notes
+    for start, end in [
+        ("joint 'shoulder', joint 'elbow', joint 'wrist'", "<limit>, which is not read: no joint"),
+        ("joint 'shoulder'", "friction, which is not read: no algorithm has dry friction"),
+        ("joint 'shoulder'", "has damping, also in inverse dynamics: damping=False leaves it out"),
+        ("joint 'right slide', joint 'mirror'", "off the path: locked at zero, the links lumped"),
+        ("link 'base'", "has mass and stands still: free_base=True lets it move"),
+    ]:
+        assert any(note.startswith(start) and end in note for note in notes), (end, notes)
+    plain = read(text, "left", damping=False)
+    assert not plain.chain.damping.any()
+    assert not any("damping" in note for note in plain.notes)
+    assert pickle.loads(pickle.dumps(plain)).notes == plain.notes
+
+
+def test_massless_links_that_carry_mass(read):
+    # A hip of three revolutes: two links between its joints have no inertial, or one of zeros.
+    hip = (
+        link("base"),
+        joint("yaw", "revolute", "base", "a", (0, 0, 1), axis=(0, 0, 1)),
+        link("a"),
+        joint("roll", "revolute", "a", "b", axis=(1, 0, 0)),
+        link("b", 0.0, moments=(0, 0, 0)),
+        joint("pitch", "revolute", "b", "thigh", axis=(0, 1, 0)),
+        link("thigh", 3.0, (0.1, 0.02, -0.2), (0.05, 0.06, 0.02)),
+    )
+    found = read(robot(*hip)).chain
+    R = np.array([kinematics.frames(found, np.zeros(3))[0][i] for i in range(3)])
+    ours = SerialChain(
+        ("spherical",),
+        [np.eye(3)],
+        [[0, 0, 1]],
+        [3.0],
+        [[0.1, 0.02, -0.2]],
+        [np.diag([0.05, 0.06, 0.02])],
+    )
+    # The axes are e_z, e_x, e_y at q = 0: the ball's accelerations there are those of the hip.
+    τ = np.array([0.3, -0.2, 0.5])
+    down = {"gravity": (0, 0, -G)}
+    a = articulated_body.forward_dynamics(found, np.zeros(3), np.zeros(3), τ, **down)
+    axes = R[:, :, 2]
+    ball = articulated_body.forward_dynamics(
+        ours, [0, 0, 0, 1.0], np.zeros(3), np.linalg.solve(axes, τ), **down
+    )
+    np.testing.assert_allclose(axes.T @ a, ball, rtol=1e-13)
+    with pytest.raises(ValueError, match=r"'b', which joint 'roll' moves, has no mass, .* strict="):
+        read(robot(*hip[:5], *hip[5:6], link("thigh")).replace(link("a"), link("a", 1.0)))
+    with pytest.warns(UserWarning, match="takes it, for kinematics alone"):
+        bare = read(robot(*hip[:6], link("thigh")), strict=False).chain
+    np.testing.assert_allclose(kinematics.position(bare, np.zeros(3), 2), [0, 0, 1])
+    with pytest.raises(SingularConstraintError):
+        articulated_body.forward_dynamics(bare, np.zeros(3), np.zeros(3), τ)
+
+
+def test_a_free_base(read):
+    text = robot(*ARM, *HAND).replace(link("base"), link("base", 5.0))
+    floating = robot(link("w"), joint("f", "floating", "w", "base", axis=(0, 0, 0)), *ARM, *HAND)
+    floating = floating.replace(link("base"), link("base", 5.0))
+    found, other = read(text, "left", free_base=True), read(floating, "left")
+    assert found.chain == other.chain
+    assert found.joint_names == ("root_joint", *other.joint_names[1:])
+    assert found.body_names == other.body_names == ("base", "upper", "fore", "left")
+    assert found.places["base"].body == 0
+    assert set(found.places) == set(other.places) - {"w"}
+    one = read(robot(link("a", 2.0)), free_base=True)
+    assert one.chain.joints == ("free",)
+    assert one.chain.masses[0] == 2.0
+    assert read(text, "base", free_base=True).chain.n == 1
+    with pytest.raises(
+        ValueError, match=r"joint 'f' is floating: .* free_base=True has put before"
+    ):
+        read(floating, "left", free_base=True)
+    with pytest.raises(ValueError, match=r"link 'base', .* floats without mass: give it an"):
+        read(robot(*ARM), free_base=True)
+    with pytest.raises(ValueError, match="no joint moves; free_base=True makes it one floating"):
+        read(robot(link("a", 2.0)))
+
+
+def test_inertias_that_are_rounding(read):
+    def chain(moments, centre=(0, 0, 0.1), **options):
+        tip = link("l", 0.5, centre, moments)
+        return read(robot(link("base"), joint("j", "revolute", "base", "l"), tip), **options).chain
+
+    point = chain((0, 0, 0))
+    assert not point.inertias.any()
+    for moments in ((-5.42e-20, -5.42e-20, 0), (5.42e-20, 0, 0), (0, 1e-17, -2e-18)):
+        rounded = chain(moments).inertias[0]
+        assert np.linalg.eigvalsh(rounded)[0] >= 0
+        assert np.abs(rounded).max() <= 1e-16
+    for moments in ((-1e-6, 0, 0), (1e-6, 0, 0)):  # m ℓ² is 5e-3
+        with pytest.raises(ValueError, match="the principal moments of link 'l'"):
+            chain(moments)
+
+
+def test_inertias_a_little_over_the_triangle_rule(read):
+    # Those of TIAGo's first link of the arm: 2 % more than the other two together.
+    moments = 0.00191, 0.00846, 0.0106
+    tip = joint("j", "revolute", "base", "l"), link("l", 1.5, (0, 0, 0.1), moments)
+    text = robot(link("base"), *tip)
+    with pytest.raises(ValueError, match=r"link 'l', .* add up .*; strict=False takes the nearest"):
+        read(text)
+    with pytest.warns(UserWarning, match=r"link 'l', .*0\.0106: no masses"):
+        found = read(text, strict=False)
+    a, b, c = np.linalg.eigvalsh(found.chain.inertias[0])
+    np.testing.assert_allclose(a + b, c, rtol=1e-14)
+    # The nearest second moments: those of the file, without the negative one.
+    np.testing.assert_allclose([a, b, c], [0.002025, 0.008575, 0.0106], rtol=1e-12)
+    fixed = joint("k", "fixed", "l", "tool"), link("tool", 1e-3, moments=(1, 1, 3))
+    with pytest.raises(ValueError, match=r"with all that is fixed to it \(see link 'tool'\)"):
+        read(robot(link("base"), *tip, *fixed))
+    negative = text.replace('ixx="0.00191', 'ixx="-0.00191')
+    with pytest.warns(UserWarning, match="none can be negative"):
+        found = read(negative, strict=False)
+    assert np.linalg.eigvalsh(found.chain.inertias[0])[0] >= 0
+
+
+def test_files_that_strict_refuses(read):
+    text = robot(*ARM, *HAND)
+    with pytest.raises(ValueError, match="link 'upper' has a mass and no <inertia>; strict=False"):
+        read(re.sub(r"<inertia .*?/>", "", text, count=1, flags=re.S), "fore")
+    with pytest.warns(UserWarning, match="link 'upper' has a mass and no <inertia>"):
+        found = read(re.sub(r"<inertia .*?/>", "", text, count=1, flags=re.S), "fore", strict=False)
+    assert not found.chain.inertias[0].any()
+    mimics = text.replace('<axis xyz="0 -2 0"/>', '<axis xyz="0 -2 0"/>' + MIMIC)
+    with pytest.warns(UserWarning, match="joint 'left slide' mimics .* lets it move alone"):
+        assert read(mimics, "left", strict=False).chain == read(text, "left").chain
+    with pytest.warns(UserWarning, match="the robot has <loop_joint>: .* leaves it out"):
+        read(robot(*ARM, "<loop_joint/>"), strict=False)
+
+
+def test_what_other_parsers_read(read):
+    plain = read(robot(*ARM)).chain
+    assert read("\n \r\n\t" + robot(*ARM)).chain == plain  # a line before <?xml
+    # Prefixes that no file declares are those of other programs.
+    prefixed = robot(*ARM).replace("<limit", "<drake:limit")
+    with pytest.warns(UserWarning, match="joint 'shoulder', joint 'elbow' have <drake:limit>"):
+        assert read(prefixed).chain == plain
+
+
+def test_forged_files_are_quick_to_refuse(read):
+    names = " ".join(f'a{k}="1"' for k in range(20000))
+    with pytest.warns(UserWarning, match=r"has the attribute a0, .*; and 19990 more$"):
+        read(robot(*ARM).replace("<robot", f"<robot {names}"))
+    deep = 200000
+    nested = robot(*ARM, "<gazebo>" * deep + "</gazebo>" * deep)
+    assert read(nested).chain == read(robot(*ARM)).chain
+    with pytest.warns(UserWarning, match="which is not read") as caught:
+        read(robot(*ARM).replace("<link ", f"<link {'z' * 10**6}='' ", 1))
+    assert len(str(caught[0].message)) < 500
+
+
 # --- what is refused -------------------------------------------------------------------------
 
 
@@ -294,7 +572,8 @@ MIMIC = '<mimic joint="right slide"/>'
         ("<sdf><model/></sdf>", None, "root is <sdf>, that of a URDF file is <robot>"),
         ("<robot/>", None, "there are no links"),
         (XACRO, None, "it has <xacro:property>: this is xacro: expand it first"),
-        ("<robot><xacro:property/></robot>", None, "unbound prefix.*; this is xacro"),
+        ("<robot><xacro:property/></robot>", None, "it has <xacro:property>: this is xacro"),
+        ("<robot><xacro:property></robot>", None, "mismatched tag.*; this is xacro"),
         (
             changed('value="2"', 'value="${m}"'),
             "left",
@@ -308,7 +587,8 @@ MIMIC = '<mimic joint="right slide"/>'
         (
             robot(*ARM, *HAND),
             None,
-            "name the last link: chains end at 'left', 'right', or .* before, as 'upper', 'fore'",
+            "name the last link: one path is read, and the joints off it are locked at zero, their "
+            "links lumped; chains end at 'left', 'right', or .* before, as 'upper', 'fore'",
         ),
         (robot(*ARM, *HAND), "base", "no joint on the way to link 'base' moves"),
         (robot(*ARM, *HAND), "leftt", "no link is called 'leftt': chains end at 'left', 'right'"),
@@ -327,7 +607,7 @@ MIMIC = '<mimic joint="right slide"/>'
         (
             robot(*ARM, joint("k", "fixed", "base", "fore")),
             None,
-            "link 'fore' is the child of two joints, 'elbow' and 'k'",
+            "link 'fore' is the child of two joints, 'elbow' and 'k': .* fixman.rigid.closed",
         ),
         (robot(*ARM, link("fore")), None, "two links are called 'fore'"),
         (
@@ -401,7 +681,7 @@ MIMIC = '<mimic joint="right slide"/>'
         (
             changed('xyz="0.25 0 0"', 'xyz="0.25 0 1e999"'),
             "left",
-            "the origin of the inertial of link 'fore' is '0.25 0 1e999'",
+            "the xyz of the origin of link 'fore' is '0.25 0 1e999'",
         ),
         (changed('<mass value="2"/>', ""), "left", "link 'upper' has no <mass>"),
         (
@@ -426,14 +706,30 @@ MIMIC = '<mimic joint="right slide"/>'
             "link 'upper', which joint 'shoulder' moves, are -0.01, 0.2 and 0.2: none can",
         ),
         (
-            robot(*ARM[:2], link("upper"), *ARM[3:]),
+            robot(*ARM[:4], link("fore")),
             None,
-            "link 'upper', which joint 'shoulder' moves, has no mass",
+            "link 'fore', which joint 'elbow' moves, has no mass, .* tip='upper'; strict",
         ),
         (
-            robot(*ARM[:2], link("upper", 0.0), *ARM[3:]),
+            robot(*ARM[:2], link("upper", 0.0, moments=(0, 0, 0)), ARM[3], link("fore")),
             None,
-            "link 'upper', which joint 'shoulder' moves, has no mass",
+            "link 'upper', which joint 'shoulder' moves, has no mass, nor has what it carries",
+        ),
+        (changed('rpy="0 0 0"', 'quat_xyzw="1 1 0 0"'), "left", "has the norm 1.41421, expected 1"),
+        (
+            changed('rpy="0 0 0"', 'rpy="0 0 0" quat_xyzw="1 0 0 0"'),
+            "left",
+            "the quat_xyzw of the origin of joint 'shoulder' has rpy beside it",
+        ),
+        (
+            changed('<robot name="r"', '<robot name="r" version="abc"'),
+            "left",
+            "the robot has the version 'abc', expected one of '1', '1.0'",
+        ),
+        (
+            robot(*ARM, '<loop_joint name="k" type="revolute"/>'),
+            None,
+            "the robot has <loop_joint>: .* fixman.rigid.closed",
         ),
         (
             changed('xyz="0.25 0 0"', 'xyz="1e200 0 0"'),
@@ -460,7 +756,7 @@ def test_an_entity_bomb_is_not_lit(read):
 
 def test_files_too_large_to_be_one(read, monkeypatch):
     text = robot(*ARM)
-    monkeypatch.setattr(urdf, "LARGEST", len(text))
+    monkeypatch.setattr(_urdf_elements, "LARGEST", len(text))
     read(text)
     with pytest.raises(ValueError, match=f"larger than {len(text)} bytes"):
         read(text + " ")
@@ -480,7 +776,7 @@ def test_no_file(tmp_path):
         urdf.read("")
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("ignore:.*which is not read", "error::RuntimeWarning")
 def test_damaged_texts_are_read_or_refused(read):
     text = robot(*ARM, *HAND)
     rng = np.random.default_rng(1)

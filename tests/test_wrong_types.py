@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import dataclasses
 import io
 import pickle
+import traceback
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +16,14 @@ import pytest
 from scipy import sparse
 
 import fixman as fx
-from fixman import analytic, observables, potentials, rheology, rigid, structured
+from fixman import analytic, flows, observables, potentials, rheology, rigid, structured
 from fixman.rigid import (
     articulated_body,
     closed,
     composite_body,
     denoc,
     kinematics,
+    motion,
     newton_euler,
     partition,
     spatial_operators,
@@ -45,6 +49,50 @@ class Thing:
 
 
 BAD = {"None": None, "str": "wrong", "class": fx.Langevin, "object": Thing()}
+
+
+class Unarrayed:
+    """Like a tensor that lives elsewhere."""
+
+    def __array__(self, *_, **__):
+        raise RuntimeError("this has no array")
+
+
+class Series:
+    """Like a column or a frame of pandas: neither hashable nor true nor false."""
+
+    __hash__ = None
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+
+    def __array__(self, *_, **__):
+        return self.values
+
+    def __eq__(self, other):
+        return Series(self.values == other)
+
+    def __lt__(self, other):
+        return Series(self.values < other)
+
+    __gt__ = __le__ = __ge__ = __lt__
+
+    def __bool__(self):
+        raise ValueError("The truth value of a Series is ambiguous.")
+
+
+# Not every argument refuses these, but none lets Python or NumPy speak.
+STRANGE = {
+    "array": np.ones(2),
+    "words": np.array(["a", "b"]),
+    "series": Series(np.ones(2)),
+    "frame": Series(np.ones((2, 2))),
+    "ragged": [[1.0, 2.0], [3.0]],
+    "unarrayed": Unarrayed(),
+    "huge": 2**62,
+    "half": 2.5,
+    "empty": [],
+}
 
 # Function, and a call that is right.
 CALLS = {
@@ -346,7 +394,13 @@ CALLS = {
     ),
     "SerialChain.from_urdf": (
         rigid.SerialChain.from_urdf,
-        {"path": Path("no.urdf"), "tip": "hand"},
+        {
+            "path": Path("no.urdf"),
+            "tip": "hand",
+            "free_base": False,
+            "damping": True,
+            "strict": True,
+        },
     ),
 }
 
@@ -392,6 +446,111 @@ def test_the_argument_is_named(function, call, key, bad):
         function(**call | {key: bad})
     assert WORDS.get(key, key) in str(raised.value)
     assert "unexpected keyword" not in str(raised.value)
+
+
+MORE = {
+    "Brownian": (fx.Brownian, {"friction": 1.0, "ensemble": "stiff", "scheme": "liu"}),
+    "MonteCarlo": (fx.MonteCarlo, {"ensemble": "stiff", "burn_in": 0}),
+    "HybridMonteCarlo": (fx.HybridMonteCarlo, {"ensemble": "stiff", "leaps": 3}),
+    "shear": (flows.shear, {"rate": 1.0, "dim": 3}),
+    "Partition.solve": (fx.Partition(CHAIN, X).solve, {"b": np.zeros(CHAIN.soft.size)}),
+    "Partition.solve, method": (
+        fx.Partition(CHAIN, X).solve,
+        {"method": "lu", "b": np.zeros(CHAIN.soft.size)},
+    ),
+    "Chain.linear, straight": (fx.Chain.linear, {"n": 4, "straight": ()}),
+    "convective_matrix": (
+        composite_body.convective_matrix,
+        {"arm": ARM, "q": ROW, "qd": ROW, "christoffel": True},
+    ),
+    "spatial_operators, method": (
+        spatial_operators.forward_dynamics,
+        {"method": "fd3", "arm": ARM, "q": ROW, "qd": ROW, "tau": ROW},
+    ),
+    "motion": (motion.simulate, {"first": 0, "system": ARM, "q": ROW, "dt": 0.1, "steps": 1}),
+}
+for name in ("Brownian", "HybridMonteCarlo"):
+    MORE[name][1]["dt"] = 0.004
+# Loops of as many steps, and what the rooms of closed chains and of robots still leave to NumPy.
+LEFT = {("steps", "huge"), ("replicas", "huge"), ("q", "huge"), ("targets", "huge")}
+LEFT_OUT = ("closed", "Linkage", "End", "Closure", "gap", "SerialChain", "operational_space")
+
+
+@cache
+def raises(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.Raise))
+    return [range(node.lineno, node.end_lineno + 1) for node in found]
+
+
+def raised_by_fixman(error):
+    """Whether a `raise` of the package made the error."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    path = Path(last.filename)
+    ours = path.is_relative_to(Path(fx.__file__).parent)
+    return ours and any(last.lineno in lines for lines in raises(path))
+
+
+@pytest.mark.parametrize("name", [n for n in (*CALLS, *MORE) if not n.startswith(LEFT_OUT)])
+def test_neither_python_nor_numpy_speaks(name):
+    function, call = (CALLS | MORE)[name]
+    for key in call:
+        for kind, bad in STRANGE.items():
+            if (key, kind) in LEFT:
+                continue
+            try:
+                function(**call | {key: bad})
+            except (TypeError, ValueError, MemoryError, FileNotFoundError) as error:
+                if not raised_by_fixman(error):
+                    raise AssertionError(f"{key}, {kind}: {error}") from error
+
+
+@pytest.mark.parametrize("steps", [20.0, np.float64(2e1), np.int32(20), 20])
+def test_a_whole_number_is_one_however_it_is_written(steps):
+    assert fx.simulate(CHAIN, X, STEPPER, steps, every=2.0, rng=1).steps[-1] == 20
+    assert fx.HybridMonteCarlo(0.1, leaps=10.0) == fx.HybridMonteCarlo(0.1)
+    assert potentials.WCA(exclude=1.0) == potentials.WCA()
+    assert fx.Chain.linear(4.0) == CHAIN
+    for half in (2.5, np.nan, np.inf, True):
+        with pytest.raises(TypeError, match="steps must be an integer, got"):
+            fx.simulate(CHAIN, X, STEPPER, half)
+
+
+def test_what_memory_cannot_hold_is_refused_first():
+    with pytest.raises(MemoryError, match=r"n = 4.61e18 would take about .* GB of memory"):
+        fx.Chain.linear(2**62)
+    with pytest.raises(MemoryError, match=r"^4611686018427387905 frames of 1 replica of 4 beads"):
+        fx.simulate(CHAIN, X, STEPPER, 2**62, every=1)
+    with pytest.raises(MemoryError, match=r"replicas = 4\.61e18"):
+        STEPPER.start(CHAIN, X, replicas=2**62)
+
+
+def test_a_misspelt_argument_is_guessed():
+    with pytest.raises(TypeError, match=r"^Langevin has no argument kt: did you mean kT\?$"):
+        fx.Langevin(0.02, kt=2)
+    with pytest.raises(TypeError, match=r"^WCA has no argument eps: did you mean epsilon\?$"):
+        potentials.WCA(eps=2)
+    with pytest.raises(TypeError, match=r"has no argument heat: dt, kT, friction, .* are$"):
+        dataclasses.replace(STEPPER, heat=2)
+
+
+def test_a_function_is_told_how_to_be_a_potential():
+    def e(x):
+        return 0.5 * (x**2).sum()
+
+    def f(x):
+        return -x
+
+    said = "class Own: energy = staticmethod(e), force = staticmethod(f); and give Own()"
+    with pytest.raises(TypeError) as raised:
+        fx.Langevin(0.02, potential=e)
+    assert said in str(raised.value)
+
+    class Own:
+        energy = staticmethod(e)
+        force = staticmethod(f)
+
+    fx.simulate(CHAIN, X, fx.Langevin(0.02, potential=Own()), 2, rng=1)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -470,3 +629,18 @@ def test_what_is_exported_is_a_run(write, tmp_path):
     module = pytest.importorskip(f"fixman.io.{write}")
     with pytest.raises(TypeError, match=r"run must be a fixman.Run.*got str"):
         getattr(module, f"write_{write}")("run", tmp_path / "file")
+
+
+def test_verbs_of_rigid_bodies_name_what_is_no_chain():
+    from fixman.rigid import articulated_body, closed, composite_body, denoc, kinematics
+
+    q = np.zeros(3)
+    for call, named in (
+        (lambda: kinematics.operational_space_inertia(None, q, 0), "arm must be"),
+        (lambda: composite_body.convective_matrix(None, q, q), "arm must be"),
+        (lambda: denoc.n_d(None), "arm must be"),
+        (lambda: articulated_body.pivots(None, q), "arm must be"),
+        (lambda: closed.project(None, q), "linkage must be"),
+    ):
+        with pytest.raises(TypeError, match=named):
+            call()

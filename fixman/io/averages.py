@@ -7,8 +7,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import chdtri
 
-from fixman._statistics import effective_size, independence, standard_error
+from fixman._statistics import WINDOW, effective_size, independence, standard_error
 
 Floats = npt.NDArray[np.float64]
 Ensemble = Literal["rigid", "stiff"]
@@ -99,9 +100,35 @@ def share_left(half_logdet: Floats, ensemble: Ensemble) -> Share:
         influence += power * (weights / mean - 1.0)
         deciding = min(deciding, effective_size(logs))
     value = float(np.exp(min(logarithm, 0.0)))
-    error = value * standard_error(influence) if half_logdet.size > 1 else np.inf
+    error = value * _error(influence) if half_logdet.size > 1 else np.inf
     deciding *= independence(influence).size / half_logdet.size
     return Share(value, error, deciding >= FEWEST_SAMPLES)
+
+
+def spread_error(half_logdet: Floats) -> float:
+    """Return the standard error of the standard deviation of ½ ln det H^bb (frames, ...)."""
+    squares = (half_logdet - np.mean(half_logdet)) ** 2
+    spread = np.sqrt(np.mean(squares))
+    return _error((squares - spread**2) / (2.0 * spread)) if spread > 0.0 else 0.0
+
+
+def largest_spread(spread: float, samples: float) -> float:
+    """Upper limit of a spread, at 99 %, that was found in so many independent normal samples."""
+    return spread * float(np.sqrt(samples / chdtri(samples - 1.0, 0.99))) if samples > 1 else np.inf
+
+
+def _error(influence: Floats) -> float:
+    """Return the standard error of a number, from what each sample adds to it, right on average.
+
+    Variances that are found in n independent samples scatter, by (κ − 1)/n of their square for
+    values of kurtosis κ, and by 2 `WINDOW`/n more where their correlation in time was found in the
+    same frames (Sokal 1997). The mean of their root is too small by an eighth of that.
+    """
+    found = independence(influence).size
+    about = influence - np.mean(influence)
+    kurtosis = np.mean(about**4) / max(float(np.mean(about**2)) ** 2, 1e-300)
+    scatter = kurtosis - 1.0 + (2.0 * WINDOW if len(influence) > 1 else 0.0)
+    return standard_error(influence) * float(1.0 + scatter / (8.0 * found))
 
 
 def distinct(half_logdet: Floats, *sizes: Floats) -> int:

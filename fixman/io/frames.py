@@ -13,7 +13,8 @@ import numpy.typing as npt
 from fixman import topology
 from fixman.io import formats
 from fixman.io.groups import Molecules
-from fixman.io.samples import evenly, sum_outwards, thinned
+from fixman.io.hard_values import sum_outwards
+from fixman.io.samples import evenly, thinned
 from fixman.io.universe import AtomsError, reading
 
 try:
@@ -162,7 +163,7 @@ def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = No
         bonds = _shortest(bonds, now, joined, atoms)
         steps = x.copy()
         steps[:, outer] = bonds[:, : len(outer)]
-        x = np.cumsum(steps, axis=1) if molecules.bonds is None else sum_outwards(parents, steps)
+        x = sum_outwards(parents, steps)
         _refuse_winding(x, bonds[:, len(outer) :], closures, atoms, now.frame)
         coincident = ~np.any(x[:, joined[:, 1]] - x[:, joined[:, 0]], axis=2)
     if np.any(coincident):

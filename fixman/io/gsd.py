@@ -10,7 +10,7 @@ import os
 import numpy as np
 
 from fixman.chain import Chain, bonds
-from fixman.trajectory import Run, pdb_potential, require_run
+from fixman.trajectory import Run, chosen_replica, pdb_potential, require_run
 from fixman.writer import new_file
 
 try:
@@ -58,11 +58,8 @@ def write_gsd(
     require_run(run)
     rows = slice(None)
     if replica is not None:
-        if isinstance(replica, bool) or not isinstance(replica, int | np.integer):
-            raise TypeError(f"replica must be an integer or None, got {replica!r:.80}")
-        if not -run.replicas <= replica < run.replicas:
-            raise ValueError(f"the run has replicas 0 to {run.replicas - 1}, got {replica}")
-        rows = slice(replica % run.replicas, replica % run.replicas + 1)
+        place = chosen_replica(run, replica)
+        rows = slice(place, place + 1)
     reach = max((float(np.abs(part.x[:, rows]).max()) for part in run.blocks()), default=0.0)
     frame = _first_frame(run, rows, 2.0 * (reach + MARGIN))
     with new_file(path, overwrite) as temporary, gsd.hoomd.open(str(temporary), "w") as file:

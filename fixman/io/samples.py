@@ -18,15 +18,9 @@ import numpy.typing as npt
 from fixman import _arrays, hard_sets, topology
 from fixman.chain import is_rigid
 from fixman.coordinates import STRAIGHT, Coordinate
-from fixman.dynamics import project
-from fixman.errors import (
-    Advice,
-    ConstraintSolveError,
-    FrameError,
-    SingularConstraintError,
-    SingularCoordinateError,
-)
+from fixman.errors import Advice, SingularConstraintError, SingularCoordinateError
 from fixman.io.groups import Indices, Molecules, counted
+from fixman.io.hard_values import HardValues
 from fixman.lines import Lines
 from fixman.metric import logdet
 
@@ -46,11 +40,6 @@ LOOKS, SEEN = 25, 1 << 20  # frames and beads by which it is told which bends ar
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0  # its multiples are spread evenly over fractions
 ANGLE_EDGES = np.linspace(0.0, np.pi, 61)
 TORSION_EDGES = np.linspace(-np.pi, np.pi, 61)
-
-# A half turn about an odd axis, its own inverse: the chart of a free chain is singular where the
-# first bond points along e_x, as it often does in lattices and in structures built by hand.
-_AXIS = np.sqrt([1.0, 2.0, 3.0])
-TURN = 2.0 * np.outer(_AXIS, _AXIS) / 6.0 - np.eye(3)
 
 
 class Scatter(NamedTuple):
@@ -77,6 +66,7 @@ class Meter:
     ----------
     molecules : Molecules
     chain : Chain
+    hard : HardValues
     soft_angles, soft_torsions : tuple of Coordinate
         Bends, and torsions about bonds, that stay free.
     """
@@ -85,13 +75,11 @@ class Meter:
         self, molecules: Molecules, hard: str | Sequence[str], straight: npt.ArrayLike = ()
     ) -> None:
         self.molecules = molecules
-        self._torsional = hard == "torsional"
         self.chain = chain = molecules.chain(hard, straight)
         rows = [chain.coordinates[row] for row in chain.hard]
         self._turns = np.array([row.kind == "torsion" for row in rows], dtype=bool)
         self._straight = np.array([row.kind in STRAIGHT for row in rows], dtype=bool)
-        self._only_lengths = all(row.kind == "length" for row in rows)
-        self._joined = _table(rows, 2) if self._only_lengths else np.empty((0, 2), dtype=np.intp)
+        self.hard = HardValues(molecules, chain)
         soft = [chain.coordinates[row] for row in chain.soft if row < 3 * chain.n]
         held = Lines(chain.straight)
         soft = [row for row in soft if row not in chain.redundant and not held.spoil(row.beads)]
@@ -108,8 +96,8 @@ class Meter:
 
     def hard_values(self, x: Floats) -> Floats:
         """Values of the hard coordinates (..., n_hard)."""
-        if self._only_lengths:
-            return _norms(x, self._joined)
+        if self.hard.only_lengths:
+            return _norms(x, self.hard.joined)
         with _not_in_line():
             values: Floats = self.chain.hard_values(x)
         return values
@@ -161,50 +149,6 @@ class Meter:
             loosest=f"{row_name(rows[worst], self.molecules, name)} varies by {amount(worst)}",
         )
 
-    def set_hard(self, x: Floats, values: Floats) -> Floats:
-        """Give x (..., n, 3) the hard values (n_hard,) and keep every other internal coordinate.
-
-        Where only lengths are hard, bonds keep their directions, which straight chains allow as
-        well. Where hard coordinates close rings, the nearest configuration in the metric of the
-        masses is taken (`fixman.project`): coordinates that close a ring have no others to keep.
-        """
-        chain = self.chain
-        if chain.extra:
-            try:
-                return project(chain, x, values)
-            except (ConstraintSolveError, FrameError) as error:  # where it runs away
-                if not self.molecules.rings:
-                    raise
-                all_but = ": hold all but the torsions about rotatable bonds, "
-                torsional = ('hard="torsional"', "hard", "torsional")
-                raise ConstraintSolveError(
-                    "the values that the hard coordinates are set to cannot all be met in the "
-                    "rings",
-                    ": hold fewer kinds"
-                    if self._torsional
-                    else Advice(all_but, torsional, ", or hold fewer kinds"),
-                    frame=error.frame,
-                    coordinates=error.coordinates,
-                    beads=error.beads,
-                ) from error
-        if self._only_lengths:
-            return self._set_lengths(x, values)
-        q = chain.internal(_turned(x))
-        q[..., chain.hard] = values
-        return _turned(chain.cartesian(q))
-
-    def _set_lengths(self, x: Floats, values: Floats) -> Floats:
-        if self.molecules.bonds is None:  # every bond, from end to end
-            bonds = np.diff(x, axis=-2)
-            bonds *= (values / np.linalg.norm(bonds, axis=-1))[..., None]
-            return np.cumsum(np.concatenate([x[..., :1, :], bonds], axis=-2), axis=-2)
-        parents, _ = self.molecules.tree
-        inner, outer = self._joined.T
-        bonds = x[..., outer, :] - x[..., inner, :]
-        shift = np.zeros(x.shape)
-        shift[..., outer, :] = (values / np.linalg.norm(bonds, axis=-1) - 1.0)[..., None] * bonds
-        return x + sum_outwards(parents, shift)
-
     def measure(
         self, x: Floats, values: Floats | None = None, *, histograms: bool = False
     ) -> dict[str, Numbers]:
@@ -228,7 +172,7 @@ class Meter:
             torsional = torsions(x, _table(self.soft_torsions, 4))
             answer["torsions"] = _counts(torsional, TORSION_EDGES)
         with _not_in_line():
-            there = x if values is None else self.set_hard(x, values)
+            there = x if values is None else self.hard.set(x, values)
             answer["half_logdet"] = 0.5 * logdet(self.chain, there)
         return answer
 
@@ -312,22 +256,6 @@ def row_name(row: Coordinate, molecules: Molecules, name: Callable[[int], str] =
     return f"{row.kind}({', '.join(name(int(molecules.atoms[0, bead])) for bead in row.beads)})"
 
 
-def sum_outwards(parents: Indices, steps: Floats) -> Floats:
-    """Sum steps (..., n, 3) from the root (parent −1) of a tree to every bead, itself included.
-
-    By doubling: each pass adds what is gathered at an ancestor twice as far away, so the number of
-    passes is the logarithm of the depth.
-    """
-    total = steps.copy()
-    above = parents.copy()
-    while True:
-        (moved,) = np.nonzero(above >= 0)
-        if not moved.size:
-            return total
-        total[..., moved, :] += total[..., above[moved], :]
-        above[moved] = above[above[moved]]
-
-
 def angles(x: Floats, beads: Indices) -> Floats:
     """Bending angles (..., m) at beads (m, 3), 0 where three beads are in line."""
     u = x[..., beads[:, 1], :] - x[..., beads[:, 0], :]
@@ -372,11 +300,6 @@ def _fingerprint(about: Floats) -> Floats:
     weights = np.arange(1, about.shape[-2] + 1) * GOLDEN % 1.0 - 0.5
     away = np.einsum("...nd,n->...d", about, weights)
     return np.asarray(np.sum(away**2, axis=-1))
-
-
-def _turned(x: Floats) -> Floats:
-    # Not x @ TURN: how BLAS adds may depend on its number of threads.
-    return np.asarray(np.einsum("...i,ij->...j", x, TURN))
 
 
 def _norms(x: Floats, pairs: Indices) -> Floats:

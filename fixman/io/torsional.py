@@ -22,7 +22,7 @@ from scipy.spatial import cKDTree
 from fixman import _arrays, hard_sets, topology
 from fixman._arrays import Array
 from fixman.chain import Chain
-from fixman.errors import Advice, ConstraintSolveError, FrameError
+from fixman.errors import Advice, ConstraintSolveError, FrameError, printable
 from fixman.observables import kinetic_energy, torsions
 from fixman.trajectory import pdb_potential
 
@@ -357,14 +357,14 @@ def _in_nm(positions: Any) -> Array:
 
 
 def _names(given: Any) -> list[str]:
-    return [f"{_residue(atom.residue)} {atom.name}" for atom in given.atoms()]
+    return [f"{_residue(atom.residue)} {printable(atom.name)}" for atom in given.atoms()]
 
 
 def _residue(residue: Any) -> str:
     several = residue.chain.topology.getNumChains() > 1
     strand = residue.chain.id.strip() if several else ""
     number = f"{residue.id}{residue.insertionCode.strip()}"
-    return f"{strand}{'/' * bool(strand)}{residue.name} {number}"
+    return printable(f"{strand}{'/' * bool(strand)}{residue.name} {number}")
 
 
 def _is_solvent(residue: Any) -> bool:

@@ -16,7 +16,7 @@ from fixman import _arrays
 from fixman._binding import in_openmm_units
 from fixman.chain import bonds
 from fixman.errors import Advice
-from fixman.trajectory import Run, pdb_potential, require_run
+from fixman.trajectory import Run, chosen_replica, pdb_potential, require_run
 from fixman.writer import OVERWRITE, new_file
 
 try:
@@ -33,7 +33,7 @@ DIM = 3
 ANGSTROM = 10.0  # in a nanometre
 
 
-def universe_of(run: Run, *, replica: int = 0) -> Any:
+def universe_of(run: Run, *, replica: int | None = None) -> Any:
     """Return an MDAnalysis Universe of one replica of a run of a PDB file, in memory.
 
     Names, residues, elements, bonds and masses are there; positions in Å, times in ps.
@@ -41,9 +41,9 @@ def universe_of(run: Run, *, replica: int = 0) -> Any:
     Raises
     ------
     ValueError
-        If the run is of no PDB file.
+        If the run is of no PDB file, or has several replicas and none is chosen.
     """
-    described, place = _described(run), _replica(run, replica)
+    described, place = _described(run), _only(run, replica)
     universe = _topology(run, described["pdb"])
     start = float(run.times[0]) if len(run) else 0.0
     universe.load_new(ANGSTROM * run.x[:, place], dt=_interval(run), time_offset=start)
@@ -51,7 +51,7 @@ def universe_of(run: Run, *, replica: int = 0) -> Any:
 
 
 def write_frames(
-    run: Run, path: str | os.PathLike[str], *, replica: int = 0, overwrite: bool = False
+    run: Run, path: str | os.PathLike[str], *, replica: int | None = None, overwrite: bool = False
 ) -> None:
     """Write one replica of a run in space: .pdb, .dcd, .xtc or .trr, by the name.
 
@@ -62,7 +62,8 @@ def write_frames(
     path : path
         All but PDB have no topology; beside ``ala.dcd`` of a run of a PDB file,
         ``ala.topology.pdb`` holds the first frame.
-    replica : int
+    replica : int, optional
+        Needed where the run has several.
     overwrite : bool
         Whether existing files give way.
 
@@ -80,7 +81,7 @@ def write_frames(
     forces have no units: their numbers are written as they are, which readers take for Å and ps.
     """
     require_run(run)
-    place, described = _replica(run, replica), pdb_potential(run.about)
+    place, described = _only(run, replica), pdb_potential(run.about)
     path = _arrays.path(path, "path")
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"the name must end in {', '.join(FORMATS)}, got {path}")
@@ -167,9 +168,9 @@ def _described(run: Run) -> dict[str, Any]:
     return described
 
 
-def _replica(run: Run, replica: Any) -> int:
-    if isinstance(replica, bool) or not isinstance(replica, int | np.integer):
-        raise TypeError(f"replica must be an integer, got {replica!r:.80}")
-    if not -run.replicas <= replica < run.replicas:
-        raise ValueError(f"the run has replicas 0 to {run.replicas - 1}, got {replica}")
-    return int(replica) % run.replicas
+def _only(run: Run, replica: int | None) -> int:
+    """Return the number of a replica, which has to be chosen where there are several."""
+    if replica is None and run.replicas > 1:
+        start = f"the run has {run.replicas} replicas, and these files hold one: choose it, "
+        raise ValueError(Advice(start, ("replica=0", "replica", "0"), "; .gsd and .h5 hold all"))
+    return chosen_replica(run, replica or 0)

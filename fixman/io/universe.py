@@ -262,8 +262,9 @@ def naming(universe: Any) -> Iterator[None]:
 
 def name_atom(atom: Any) -> str:
     """Name an atom as its owner knows it; `index` is MDAnalysis's, from 0."""
+    code = getattr(atom, "icode", "")
     known = [
-        f"{key} {getattr(atom, key)}"
+        f"{key} {getattr(atom, key)}{code if key == 'resid' else ''}"
         for key in ("name", "type", "resname", "resid")
         if hasattr(atom, key)
     ]

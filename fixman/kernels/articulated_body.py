@@ -896,6 +896,7 @@ def only_state(roomy: bool) -> Any:
 @cache
 def only_states() -> Any:
     """Return `states`, as `only_state` does."""
-    states.compile((*(FLOATS,) * 5, types.int64, types.int64, FLOATS, FLOATS))
-    states.disable_compile()
-    return states
+    only = jit(states.py_func)
+    only.compile((*(FLOATS,) * 5, types.int64, types.int64, FLOATS, FLOATS))
+    only.disable_compile()
+    return only

@@ -15,9 +15,10 @@ It tells how freely the body moves, so that a small Λ⁻¹ is not taken for one
 
 Tables (see `fixman.rigid._closure_tables`).  ``table``: those of the chains, as in
 `articulated_body`; END numbers for each end (axes, point, and a length that compares forces with
-moments); one over the reach of the linkage; ROW numbers for each row (direction in the axes of a,
-one over its unit); the axes of the base in three registers; the bits of ``plan``, HEAD integers and
-then records, and where it begins.  Columns of a chain are numbers of rows, or ``held`` + an end.
+moments); the size of the linkage, or less than what its coordinates say; ROW numbers for each row
+(direction in the axes of a); the axes of the base in three registers; the bits of ``plan``, HEAD
+integers and then records, and where it begins.  Columns of a chain are numbers of rows, or
+``held`` + an end.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from fixman.kernels.articulated_body import (
 )
 from fixman.kernels.lanes import LANES, integer, part
 from fixman.kernels.lanes import lane as lane_of
-from fixman.kernels.links import PRISMATIC, SPHERICAL, rest_of_way
+from fixman.kernels.links import FREE, PRISMATIC, SPHERICAL, rest_of_way
 from fixman.kernels.rigid_closed_tables import (
     ASKED0,
     BLOCK,
@@ -89,7 +90,6 @@ from fixman.kernels.rigid_closed_tables import (
     PLACED0,
     RATES,
     REASONS,
-    ROW,
     ROW0,
     ROWS,
     TABLE,
@@ -368,21 +368,38 @@ def wrenches_of(plan, memory, out):
 
 
 @plain
-def largest(table, plan, memory, which):
-    """Of a fact of the rows, in units of each."""
+def over_size(table, plan, q):
+    """One over the length that displacements are compared with, `Linkage._sizes`."""
+    size = table[plan[ROW0] - 1]
+    if size > 0.0:
+        return 1.0 / size
+    size = -size
+    for c in range(plan[CHAINS]):
+        at, own = chain_of(table, plan, c)
+        n, _, _, _ = sizes(own, own.size)
+        for i in range(n):
+            kind, at_q, _, _ = place_of(own, n, i)
+            for k in range(1 if kind == PRISMATIC else 3 if kind == FREE else 0):
+                size += abs(q[plan[at + Q] + at_q + k])
+    return 1.0 / size if size > 0.0 else 1.0
+
+
+@plain
+def largest(plan, memory, which, shorter):
+    """Of a fact of the rows, displacements in sizes of the linkage."""
     facts = room(memory, plan, FACTS0)
     found = 0.0
     for row in range(plan[HELD]):
-        size = abs(facts[FACTS * row + which]) * table[plan[ROW0] + ROW * row + 3]
+        turns = plan[plan[OF_ROW0] + 2 * row + 1] != 0
+        size = abs(facts[FACTS * row + which]) * (1.0 if turns else shorter)
         found = (size if size > found else found) + 0.0 * size
     return found
 
 
 @plain
-def speed_of_ends(table, plan, memory, found):
-    """Of the fastest end, in reaches and radians a unit of time, or what is found already."""
+def speed_of_ends(plan, memory, found, shorter):
+    """Of the fastest end, in sizes and radians a unit of time, or what is found already."""
     placed = room(memory, plan, PLACED0)
-    shorter = table[plan[ROW0] - 1]
     for end in range(2 * plan[CLOSURES]):
         for k in range(3):
             turning = abs(placed[PLACED * end + 12 + k])
@@ -451,16 +468,17 @@ def state(table, plan, q, qd, tau, loads, limits, task, memory, qdd, out):
         for row in range(plan[HELD]):
             out[row], out[plan[HELD] + row] = facts[FACTS * row + 3], facts[FACTS * row + 4]
         return DONE
-    if task == MOTION and not largest(table, plan, memory, 3) <= limit:
+    shorter = over_size(table, plan, q) if task == MOTION else 1.0
+    if task == MOTION and not largest(plan, memory, 3, shorter) <= limit:
         return OPEN
     if not comply(table, plan, tau, loads, 1.0 if task == ROWS else 0.0, memory):
         return PIVOT
     if task == MOTION:
-        gain = math.sqrt(largest(table, plan, memory, 5))
+        gain = math.sqrt(largest(plan, memory, 5, shorter))
         if not gain < math.inf:
             return NOT_USABLE
-        fastest = speed_of_ends(table, plan, memory, speed)
-        if not largest(table, plan, memory, 4) <= limit * (fastest + gain):
+        fastest = speed_of_ends(plan, memory, speed, shorter)
+        if not largest(plan, memory, 4, shorter) <= limit * (fastest + gain):
             return OPENING
     if task == COMPLIANCE:
         held, inverse = plan[HELD], room(memory, plan, INVERSE0)
@@ -515,6 +533,7 @@ def states(table, q, qd, tau, loads, limit, certain, speed, task, qdd, wrenches)
 def only_states() -> Any:
     """Return `states` for the arrays that it takes: it refuses others with a TypeError."""
     numbers = *(types.float64,) * 3, types.int64
-    states.compile((*(FLOATS,) * 5, *numbers, FLOATS, types.Array(types.float64, 2, "C")))
-    states.disable_compile()
-    return states
+    only = jit(states.py_func)
+    only.compile((*(FLOATS,) * 5, *numbers, FLOATS, types.Array(types.float64, 2, "C")))
+    only.disable_compile()
+    return only

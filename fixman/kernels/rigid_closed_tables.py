@@ -34,7 +34,7 @@ BLOCK = 7
 CLOSURE = 3
 NO_TURNS, ALL_TURNS = -1, -2
 
-END, ROW = 13, 4  # numbers in ``table``
+END, ROW = 13, 3  # numbers in ``table``
 
 # References to arrays are not counted in what only other kernels call: it costs a microsecond.
 plain = njit(

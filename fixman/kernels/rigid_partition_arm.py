@@ -33,6 +33,7 @@ from fixman.kernels.vectors import scaled
 UNITS = 22
 NUMBERS = 18 * 8
 SPACE = 64
+ROOM = SPACE + 2
 
 # Lanes of the constant vectors, one a row: what is carried along; of a turn; of a shear.
 PATTERNS = np.array(
@@ -248,17 +249,17 @@ def carried_on(table, at, g, torque, k, factors):
 
 
 @jit
-def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints):
+def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints, room=None):
     """Solve every frame; frame · (n + 1) + body of the first lost pivot, or -1.
 
     Arrays are flat, frames stacked, ``wrenches`` may be None.  ``out``: the n accelerations of a
     frame, and where ``joints`` is true its 6 n joint wrenches, force before moment.  Body n: a
-    result is not finite.
+    result is not finite.  ``room``: `ROOM` numbers for each body, if there is any.
     """
     n = table.size // (8 * UNITS)
     width = 7 * n if joints else n
-    work = np.empty(n * SPACE)
-    turns = np.empty(2 * n)
+    work = np.empty(n * ROOM) if room is None else room
+    turns = work[n * SPACE : n * ROOM]
     constant = patterns(PATTERNS, eight(0.0))
     start = rising(table, n * UNITS * 8, gravity, constant)
     if table[7]:

@@ -65,6 +65,12 @@ HUGE = 1e100
 
 
 @jit
+def room_of(n):
+    """How many numbers the work of n links takes."""
+    return (n + 8) // 8 * FIELDS * 8 + 2 * n
+
+
+@jit
 def place(i, n, fields):
     """Where link i begins."""
     j = 2 * i if i < n // 2 else 2 * (n - 1 - i) + 1
@@ -351,20 +357,20 @@ def sweeps(work, n, ex, ey):
 
 
 @jit
-def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints):
+def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints, room=None):
     """Solve every frame; frame · (n + 1) + body of the first lost pivot, or -1.
 
     Body n: a result is not finite.
 
     Arrays are flat, frames stacked, ``wrenches`` may be None.  ``joints`` is for the other kernels:
-    joint wrenches are not known in the plane alone.
+    joint wrenches are not known in the plane alone.  ``room``: `room_of` numbers, if there is any.
     """
     at = table.size - 7
     n = int(table[at])
     ex = -(table[at + 1] * gravity[0] + table[at + 2] * gravity[1] + table[at + 3] * gravity[2])
     ey = -(table[at + 4] * gravity[0] + table[at + 5] * gravity[1] + table[at + 6] * gravity[2])
     blocks = (n + 8) // 8
-    work = np.empty(blocks * FIELDS * 8 + 2 * n)
+    work = np.empty(room_of(n)) if room is None else room[: room_of(n)]
     last = (blocks - 1) * FIELDS * 8
     for frame in range(out.size // n):
         first = frame * n

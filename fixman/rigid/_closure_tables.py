@@ -24,10 +24,8 @@ class Tables:
         for k, end in enumerate(linkage._ends):
             ends[k, :9], ends[k, 9:12] = np.ravel(end.axes), end.point
         ends[:, 12] = np.repeat(linkage._lengths, 2)
-        rows = np.column_stack([linkage._directions, 1.0 / linkage._units])
-        reach = np.array([1.0 / linkage._reach])
-        axes = np.eye(3, LANES)
-        parts = [*(plan.table for plan in plans), ends, reach, rows, axes]
+        size = np.array([linkage._reach or -linkage._rounding])
+        parts = [*(plan.table for plan in plans), ends, size, linkage._directions, np.eye(3, LANES)]
         parts = [part.ravel() for part in parts]
         starts = np.cumsum([0, *(part.size for part in parts)]).tolist()
         self.plan = _integers(linkage, plans, starts)
@@ -105,7 +103,8 @@ def _integers(linkage: Linkage, plans: list[Any], starts: list[int]) -> Any:
 def _turns(closure: Closure) -> int:
     """Which turns a closure holds, for `kernel.turned_by`."""
     free = [d for d in range(3) if ("rx", "ry", "rz")[d] not in closure.directions]
-    return {0: kernel.ALL_TURNS, 1: sum(free), 3: kernel.NO_TURNS}[len(free)]
+    # One alone is held in the plane, where there are no others.
+    return {1: sum(free), 3: kernel.NO_TURNS}.get(len(free), kernel.ALL_TURNS)
 
 
 def widths(linkage: Linkage) -> list[int]:

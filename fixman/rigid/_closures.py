@@ -29,10 +29,14 @@ UNEVEN = 1e8  # masses that may be why a row is `LOST`
 # --- arguments --------------------------------------------------------------------------------
 
 
-def arguments(linkage: Linkage, **given: ArrayLike) -> list[Array]:
-    """Coordinates, rates and forces with the same batch axes."""
+def require_linkage(linkage: Linkage) -> None:
     if not isinstance(linkage, Linkage):
         raise TypeError(f"linkage must be a Linkage, got {type(linkage).__name__}")
+
+
+def arguments(linkage: Linkage, **given: ArrayLike) -> list[Array]:
+    """Coordinates, rates and forces with the same batch axes."""
+    require_linkage(linkage)
     sizes = {name: (linkage.nq if name == "q" else linkage.nv,) for name in given}
     arrays = {name: _arrays.real(value, sizes[name], name) for name, value in given.items()}
     for name, value in arrays.items():
@@ -137,11 +141,11 @@ def correction(linkage: Linkage, q: Array, qd: Array, task: int) -> Array:
 
 
 def _speed(linkage: Linkage, q: Array, qd: Array) -> float:
-    """Of the fastest body, in radians and reaches of the linkage a unit of time."""
+    """Of the fastest body, in radians and sizes of the linkage a unit of time."""
     found = 0.0
     for _, arm, x, v in chains(linkage, q, qd):
         twists = np.abs(kinematics.frames(arm, x, v)[2]).max(axis=0)
-        found = max(found, twists[:3].max() / linkage._reach, twists[3:].max())
+        found = max(found, twists[:3].max() / linkage._sizes(q), twists[3:].max())
     return float(found)
 
 
@@ -187,7 +191,7 @@ def _refusal(
         what, rates = ("position", None) if why == kernel.OPEN else ("rate", qd)
         off = gaps(linkage, q, rates).reshape(-1, linkage.held)[frame]
         return FrameError(
-            f"the {what}s do not close: {named(linkage, off)}",
+            f"the {what}s do not close: {named(linkage, q.reshape(-1, linkage.nq)[frame], off)}",
             ": `project` gives positions and rates that close",
             frame=_arrays.frame_index(frame, lead),
         )
@@ -210,8 +214,8 @@ def _dependent(linkage: Linkage, weak: Array, frame: Any) -> SingularConstraintE
         f"the closures cannot hold {_arrays.listed([_row(linkage, int(r)) for r in rows], 4)}"
         + together,
         f": {_uneven(linkage, rows)}the bodies do not move there, or what holds them already is "
-        'another closure.  Leave a direction out of the kind, as ("x", "y") of a pin in the plane; '
-        "or if other postures have an answer, this one is singular",
+        'another closure.  Leave a direction out of the kind: in the plane a pin is ("x", "y"), a '
+        'weld ("x", "y", "rz"); or if other postures have an answer, this one is singular',
         frame=frame,
     )
 
@@ -228,8 +232,8 @@ def _uneven(linkage: Linkage, rows: Any) -> str:
     return f"rounding hides how they move, for masses there differ by a factor of {ratio:.0e}; or "
 
 
-def named(linkage: Linkage, gap: Array) -> str:
-    row = int(np.argmax(np.abs(gap / linkage._units)))
+def named(linkage: Linkage, q: Array, gap: Array) -> str:
+    row = int(np.argmax(np.abs(linkage._in_sizes(q, gap))))
     return f"{_row(linkage, row)} is off by {gap[row]:.3g}"
 
 

@@ -13,6 +13,7 @@ from fixman._arrays import Array
 
 Joint = Literal["revolute", "prismatic", "spherical", "free"]
 JOINTS = ("revolute", "prismatic", "spherical", "free")
+BYTES = 500  # of a body while a chain is made
 
 
 Made = TypeVar("Made")
@@ -63,7 +64,7 @@ class Constructors:
         free_base : bool
             Whether the first joint is a floating base.
         """
-        n = _arrays.positive_int(n, "n")
+        n = _size(n)
         rng = _arrays.generator(rng)
         choice = named(joints)
         if not choice:
@@ -93,7 +94,7 @@ class Constructors:
         *,
         joints: Sequence[Joint],
         masses: ArrayLike,
-        r: ArrayLike,
+        com: ArrayLike,
         inertias: ArrayLike,
     ) -> Self:
         """Make a chain from Denavit–Hartenberg parameters in Saha's convention.
@@ -109,8 +110,9 @@ class Constructors:
             prismatic joint, is the value given here plus q_i: give zero, and q is that variable.
         joints : sequence of "revolute", "prismatic"
         masses : (n,)
-        r : (n, 3)
-            From link i's mass centre to the origin of frame i + 1, in frame i + 1.
+        com : (n, 3)
+            Link i's mass centre in frame i + 1.  It is the r of Corke's toolboxes; Saha's r leads
+            the other way, to the origin of frame i + 1: com is −r.
         inertias : (n, 3, 3) or (n, 3)
             About the mass centre in the axes of frame i + 1; (n, 3) are principal moments.
 
@@ -133,10 +135,10 @@ class Constructors:
         a, b = _vector(a, "a", "joint", n), _vector(b, "b", "joint", n)
         alpha, theta = _vector(alpha, "alpha", "joint", n), _vector(theta, "theta", "joint", n)
         masses = _vector(masses, "masses", "body", n)
-        r, tensors = _arrays.real(r, (), "r"), _arrays.real(inertias, (), "inertias")
-        if r.shape != (n, 3):
-            raise ValueError(f"r must have shape ({n}, 3), got {r.shape}")
-        _arrays.require_finite(r, (n, 3), "r", "body")
+        com, tensors = _arrays.real(com, (), "com"), _arrays.real(inertias, (), "inertias")
+        if com.shape != (n, 3):
+            raise ValueError(f"com must have shape ({n}, 3), got {com.shape}")
+        _arrays.require_finite(com, (n, 3), "com", "body")
         _arrays.require_finite(tensors, tensors.shape, "inertias", "body")
         if tensors.shape == (n, 3):
             tensors = tensors[:, :, None] * np.eye(3)
@@ -152,7 +154,7 @@ class Constructors:
         rotations[1:] = Q[:-1] @ rotations[1:]
         with np.errstate(over="ignore", invalid="ignore"):
             translations[1:] = at[:-1] + np.einsum("nij,nj->ni", Q[:-1], translations[1:])
-            centres = at - np.einsum("nij,nj->ni", Q, r)
+            centres = at + np.einsum("nij,nj->ni", Q, com)
             tensors = Q @ tensors @ Q.swapaxes(1, 2)
         for part in (translations, centres, tensors):
             if not np.isfinite(part).all():
@@ -180,7 +182,7 @@ class Constructors:
         free_base : bool
             Whether the first link floats instead of turning about z.
         """
-        n = _arrays.positive_int(n, "n")
+        n = _size(n)
         length, mass = _arrays.positive(length, "length"), _arrays.positive(mass, "mass")
         radius = _arrays.positive(radius, "radius")
         hinge: Joint = "revolute"
@@ -191,7 +193,7 @@ class Constructors:
         rotations = np.tile(np.eye(3), (n, 1, 1))
         rotations[1::2] = [[1, 0, 0], [0, 0, 1], [0, -1, 0]]
         rotations[2::2] = [[1, 0, 0], [0, 0, -1], [0, 1, 0]]
-        return _made(cls)(joints, rotations, *_cylinders(n, length, mass, radius))
+        return _made(cls)(joints, rotations, *_cylinders(np.full(n, length), mass / length, radius))
 
     @classmethod
     def rod(
@@ -205,55 +207,64 @@ class Constructors:
         density: float,
         free_base: bool = False,
     ) -> Self:
-        """Make an elastic rod: n equal solid cylinders along x with springs in between.
+        """Make an elastic rod: solid cylinders along x with springs in between.
 
-        A discrete, inextensible Cosserat rod without shear: spherical joints of stiffness
-        (G J, E I, E I)/ℓ for twist and two bends, ℓ = length / n, I = π r⁴/4 and J = 2 I.  A joint
-        stands for the rod from the middle of one piece to that of the next, so that a clamped first
-        joint, half a piece away from the middle of its own, is twice as stiff.  A clamped rod under
-        a small force F at its tip is then deflected by F L³/(3 E I) (1 + 1/(2 n²)), and the middle
-        of a piece at x is twisted by M x/(G J) under a moment M at the tip, for any n.
+        A discrete, inextensible Cosserat rod without shear.  Its n pieces of length ℓ have a
+        spherical joint in the middle of each, of stiffness (G J, E I, E I)/ℓ for twist and two
+        bends, I = π r⁴/4 and J = 2 I.  Bodies reach from the middle of a piece to that of the next,
+        and at an end of the rod over half a piece: the first half is held by the base, or floats.
+        Either end can therefore be welded, pinned or left free, with an error of second order.  A
+        rod under a small force F at its tip is deflected by F L³/(3 E I) (1 − 1/(4 n²)), and both
+        twist and slope of the tip under a moment are exact, for any n.
 
         Parameters
         ----------
         n : int
-            Pieces.
+            Bodies.  A clamped rod has as many pieces, a floating one has one less.
         E, G : float
             Young's and shear moduli; positive.
         radius, length : float
             Of the whole rod; positive.
         density : float
-            Mass by volume; positive.
+            Mass by volume; positive.  The base bears the half piece that it holds.
         free_base : bool
-            Whether the first piece floats instead of being clamped.
+            Whether the rod floats instead of being clamped where it begins.
 
         Notes
         -----
         It does not stretch and does not shear: rods that are thick beside their length, or under
-        tension that would lengthen them noticeably, are something else.  Quick modes of short
-        pieces ask for short time steps, as n²; drag is set with ``replace(rod, damping=…)``.
+        tension that would lengthen them noticeably, are something else.  Drag is set with
+        ``replace(rod, damping=…)``.
         """
-        n = _arrays.positive_int(n, "n")
+        n, floats = _size(n), _arrays.flag(free_base, "free_base")
         numbers = {"E": E, "G": G, "radius": radius, "length": length, "density": density}
         E, G, radius, length, density = (_arrays.positive(v, name) for name, v in numbers.items())
-        piece = length / n
+        pieces = n - 1 if floats else n
         area = np.pi * radius**2
-        bend = E * area * radius**2 / 4 / piece
-        stiffness = np.tile([2 * G / E * bend, bend, bend], (n, 1))
+        bend = E * area * radius**2 / 4 * pieces / length
+        stiffness = np.tile([2 * G / E * bend, bend, bend], (pieces, 1))
         if not stiffness.all():
             raise ValueError(
                 f"the stiffness of the joints is below the smallest number, from E={E}, G={G}, "
-                f"radius={radius} and {n} pieces of {piece}: choose other units"
+                f"radius={radius} and {pieces} pieces of {length / pieces}: choose other units"
             )
-        stiffness[0] *= 2
         ball: Joint = "spherical"
-        joints: tuple[Joint, ...] = (ball,) * n
-        if _arrays.flag(free_base, "free_base"):
-            joints = ("free", *joints[1:])
-            stiffness = np.vstack([np.zeros((2, 3)), stiffness[1:]])
-        bodies = _cylinders(n, piece, density * area * piece, radius)
+        joints: tuple[Joint, ...] = (ball,) * pieces
+        edges = [*(length * (np.arange(pieces) + 0.5) / max(pieces, 1)), length]
+        if floats:
+            joints, edges = ("free", *joints), [0.0, *edges]
+            stiffness = np.vstack([np.zeros((2, 3)), stiffness])
+        shift, *bodies = _cylinders(np.diff(edges), density * area, radius)
+        shift[0, 0] = edges[0]
         eye = np.tile(np.eye(3), (n, 1, 1))
-        return _made(cls)(joints, eye, *bodies, stiffness=stiffness.reshape(-1))
+        return _made(cls)(joints, eye, shift, *bodies, stiffness=stiffness.reshape(-1))
+
+
+def _size(n: int) -> int:
+    """Return a number of bodies that this machine can hold."""
+    n = _arrays.positive_int(n, "n")
+    _arrays.require_memory(BYTES * n, f"a chain of {n} bodies")
+    return n
 
 
 def _made(cls: type[Made]) -> Callable[..., Made]:
@@ -261,14 +272,18 @@ def _made(cls: type[Made]) -> Callable[..., Made]:
     return cls
 
 
-def _cylinders(n: int, length: float, mass: float, radius: float) -> tuple[Array, ...]:
-    """Return translations, masses, centres and inertias of solid cylinders in a row along x."""
-    shift = np.zeros((n, 3))
-    shift[1:, 0] = length
-    across = mass * (radius * radius / 4 + length * length / 12)
-    tensor = np.diag([mass * radius * radius / 2, across, across])
-    centres = np.tile([length / 2, 0.0, 0.0], (n, 1))
-    return shift, np.full(n, mass), centres, np.tile(tensor, (n, 1, 1))
+def _cylinders(lengths: Array, mass: float, radius: float) -> tuple[Array, ...]:
+    """Return translations, masses, centres and inertias of solid cylinders in a row along x.
+
+    ``mass`` is that of a unit of length.
+    """
+    shift, centres = np.zeros((2, lengths.size, 3))
+    shift[1:, 0], centres[:, 0] = lengths[:-1], lengths / 2
+    masses = mass * lengths
+    moments = np.tile(masses * (radius * radius / 4), (3, 1)).T
+    moments[:, 0] *= 2.0
+    moments[:, 1:] += (masses * lengths**2 / 12)[:, None]
+    return shift, masses, centres, moments[:, :, None] * np.eye(3)
 
 
 def named(joints: Iterable[Joint]) -> tuple[Joint, ...]:

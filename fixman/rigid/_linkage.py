@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fixman import _arrays
 from fixman._arrays import Array
@@ -28,6 +28,7 @@ KINDS = {
 Direction = Literal["x", "y", "z", "rx", "ry", "rz"]
 Own = tuple[tuple[float, float, float], ...]
 Kind = Literal["weld", "ball", "hinge", "slide"] | tuple[Direction, ...] | Own
+IMMOVABLE = 1e15  # times its inertia, of what is locked
 ROUNDED = 2e-6  # what numbers of single precision may be off by
 
 
@@ -84,8 +85,9 @@ class Closure:
     kind : "weld", "ball", "hinge", "slide", a tuple of directions, or an array (m, 3)
         A hinge turns about z, a slide moves along z.  Directions are those of
         ``("x", "y", "z", "rx", "ry", "rz")`` that are held: displacements of b's point and turns,
-        in the axes of a.  Of turns none, two or all are held: one alone says nothing about
-        positions.  The pin of a planar linkage is ``("x", "y")``.
+        in the axes of a.  Of turns none, two or all are held.  One alone is a condition on
+        positions in the plane, where all joints of both bodies turn about its axis or slide.  The
+        pin of a planar linkage is ``("x", "y")``, its weld ``("x", "y", "rz")``.
 
         Directions of one's own are unit vectors, an array (m, 3) in the axes of a: displacements of
         b's point along them are held.  Mixtures with turns, as of a screw, are no conditions on
@@ -119,12 +121,13 @@ class Closure:
                 f"kind must be one of {tuple(KINDS)}, a tuple of some of {DIRECTIONS}, each once, "
                 f"or unit vectors (m, 3), got {self.kind!r:.80}"
             )
-        if sum(name[0] == "r" for name in held) == 1:
-            raise ValueError(
-                f"kind {held} holds one turn: that is no condition on positions (a hinge holds "
-                "two, a weld three)"
-            )
         object.__setattr__(self, "kind", held)
+
+    @property
+    def _lone_turn(self) -> Array | None:
+        """Direction of a turn that is held alone, in the axes of a."""
+        turns = [name for name in self.directions if name[0] == "r"]
+        return np.eye(3)["xyz".index(turns[0][-1])] if len(turns) == 1 else None
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -206,6 +209,30 @@ class Linkage:
             if end.body >= self.chains[end.chain].n:
                 n = self.chains[end.chain].n
                 raise ValueError(f"closure {k // 2} is on body {end.body} of {n}, counted from 0")
+        for k, closure in enumerate(self.closures):
+            self._require_plane(k, closure)
+
+    def _require_plane(self, k: int, closure: Closure) -> None:
+        """Refuse a turn that is held alone where bodies turn about other axes."""
+        lone, shared = closure._lone_turn, None
+        for end in self._ends[2 * k : 2 * k + 2] if lone is not None else ():
+            R, axes = np.eye(3), []
+            count = 0 if end.body is None else end.body + 1
+            arm = self.chains[end.chain]
+            for joint, rotation in zip(arm.joints[:count], arm.rotations, strict=False):
+                R = R @ rotation
+                axes += [R[:, 2]] if joint == "revolute" else []
+                axes += list(np.eye(3)) if joint in ("spherical", "free") else []
+            axis = R @ end.axes @ lone
+            shared = axis if shared is None else shared
+            off = [np.abs(np.cross(shared, other)).max() for other in axes]
+            off.append(np.abs(axis - shared).max())
+            if max(off) > ROUNDED:
+                raise ValueError(
+                    f"closure {k} of kind {closure.kind} holds one turn, in which all joints of "
+                    "both bodies must turn or slide, as in the plane: elsewhere one turn is no "
+                    "condition on positions (a hinge holds two, a weld three)"
+                )
 
     def __repr__(self) -> str:
         """``<Linkage: 3 bodies in 2 chains, 1 closure, 2 of 3 rates held>``."""
@@ -242,6 +269,32 @@ class Linkage:
     def split(self, values: Array, size: Literal["n", "nq", "nv"]) -> list[Array]:
         """Return views of each chain's part of the last axis, which has n, nq or nv entries."""
         return [values[..., i:j] for i, j in pairwise(self._offsets[size])]
+
+    def _rates_of(self, joints: ArrayLike) -> NDArray[np.bool_]:
+        """Which rates are those of joints, given by number or as a mask (n,)."""
+        given = np.atleast_1d(joints) if np.size(joints) else np.empty(0, dtype=int)
+        if given.dtype == bool and given.shape == (self.n,):
+            given = np.flatnonzero(given)
+        if given.dtype.kind not in "iu" or given.ndim > 1:
+            raise TypeError(f"fixed must be numbers of joints or a mask (n,), got {joints!r:.80}")
+        wrong = given[(given < 0) | (given >= self.n)]
+        if wrong.size:
+            raise ValueError(f"fixed names joint {wrong[0]} of {self.n}, counted from 0")
+        rates = np.concatenate([np.diff(arm.rate_offsets) for arm in self.chains])
+        return np.repeat(np.isin(np.arange(self.n), given), rates)
+
+    def _locked(self, rates: NDArray[np.bool_]) -> Linkage:
+        """Return the linkage with armature that nothing moves on these rates."""
+        if not rates.any():
+            return self
+        mass = sum(arm.masses.sum() for arm in self.chains)
+        square = (self._reach + self._extents.max()) ** 2
+        about = mass * square + sum(np.trace(arm.inertias.sum(axis=0)) for arm in self.chains)
+        added = np.where(rates, IMMOVABLE * np.where(self._turning, about, mass), 0.0)
+        chains = zip(self.chains, self.split(added, "nv"), strict=True)
+        return replace(
+            self, chains=tuple(replace(arm, armature=arm.armature + more) for arm, more in chains)
+        )
 
     @cached_property
     def _offsets(self) -> dict[str, list[int]]:
@@ -297,7 +350,35 @@ class Linkage:
         moving = [end.point for end in self._ends if end.body is not None]
         points = sum(float(np.linalg.norm(point)) for point in moving)
         links = (np.linalg.norm(arm.translations[1:], axis=1).sum() for arm in self.chains)
-        return points + float(sum(links)) or 1.0
+        return points + float(sum(links))
+
+    @cached_property
+    def _rounding(self) -> float:
+        """Length below which bodies at one place are not told apart."""
+        return float(np.finfo(np.float64).eps * self._extents.sum())
+
+    @cached_property
+    def _slides(self) -> Any:
+        """Which coordinates are lengths."""
+        parts = [np.zeros(self.nq, dtype=bool)]
+        for part, arm in zip(self.split(parts[0], "nq"), self.chains, strict=True):
+            for first, joint in zip(arm.position_offsets[:-1], arm.joints, strict=True):
+                part[first : first + {"prismatic": 1, "free": 3}.get(joint, 0)] = True
+        return parts[0]
+
+    def _sizes(self, q: Array) -> Array:
+        """Return the length that displacements are compared with, (...) for q (..., nq).
+
+        That of the linkage; where no length is known, that of its coordinates.
+        """
+        if self._reach:
+            return np.full(q.shape[:-1], self._reach)
+        found = np.abs(q[..., self._slides]).sum(-1) + self._rounding
+        return np.where(found > 0.0, found, 1.0)
+
+    def _in_sizes(self, q: Array, gap: Array) -> Array:
+        """Return gaps with displacements in units of `_sizes`."""
+        return gap / np.where(self._angular, 1.0, self._sizes(q)[..., None])
 
     @cached_property
     def _turning(self) -> Any:
@@ -305,13 +386,8 @@ class Linkage:
         return np.concatenate([model.turning(arm) for arm in self.chains])
 
     @cached_property
-    def _units(self) -> Array:
-        """Of each row: the reach of displacements, 1 of turns."""
-        return np.where(self._angular, 1.0, self._reach)
-
-    @cached_property
-    def _lengths(self) -> Array:
-        """Size of the bodies at each closure: compares forces on them with moments."""
+    def _extents(self) -> Array:
+        """Size of the body at each end, 0 of the base."""
         sizes = np.zeros(len(self._ends))
         for k, end in enumerate(self._ends):
             if end.body is not None:
@@ -320,5 +396,10 @@ class Linkage:
                 spread = np.sqrt(about / mass) if mass > 0 else 0.0
                 far = np.linalg.norm(arm.centres[end.body])
                 sizes[k] = max(np.linalg.norm(end.point), far, spread)
-        largest = sizes.reshape(-1, 2).max(axis=1)
+        return sizes
+
+    @cached_property
+    def _lengths(self) -> Array:
+        """Size of the bodies at each closure: compares forces on them with moments."""
+        largest = self._extents.reshape(-1, 2).max(axis=1)
         return np.where(largest > 0, largest, 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache, cached_property
 from typing import Any
 
@@ -11,7 +12,7 @@ from fixman._arrays import Array, overflow
 from fixman.errors import Frame, SingularConstraintError
 from fixman.kernels import rigid_partition, rigid_partition_arm, rigid_partition_planar
 from fixman.kernels.links import ARMATURE
-from fixman.rigid.model import Given, SerialChain
+from fixman.rigid.model import SMALL, Given, SerialChain, workspace
 from fixman.rigid.spatial import skew
 
 
@@ -35,29 +36,39 @@ class PartitionTables:
         self.rates = (arm.nv,)
         self.width = arm.nv + 6 * arm.n  # of accelerations and joint wrenches
         self.planar = _planar_table(arm)
-        self.uneven = _uneven(arm)
+        self.uneven = _uneven(arm, self.planar is not None)
+        if self.uneven and self.planar is not None:
+            # It loses digits as the square of the masses' ratio, the others as the ratio.
+            with suppress(SingularConstraintError):
+                self.blocks  # noqa: B018
+                self.planar = None
         self.gravity: tuple[Any, Array] = (), np.zeros(3)  # as given, and as an array
         # A kernel for one frame, with its table, if nothing is to be added to its torques.
         self.quick: Any = None
-        if arm._passive:
+        if arm._passive or self.uneven:
             return
-        if self.planar is not None:
-            self.quick, self.quick_table = _strict_planar(), self.planar
-        elif self.rows is not None and not self.uneven:
-            self.quick, self.quick_table = _strict_arm(), self.rows
+        kernel, self.quick_table, self.units = self._kernel(False)
+        self.roomy = 8 * self.units >= SMALL
+        if kernel is not rigid_partition:
+            self.quick = _strict(kernel, self.roomy)
 
     def run(self, given: Given, out: Array, joints: bool) -> int:
         """Call the kernel that suits the arm; frame · (n + 1) + body where it stopped, or -1."""
-        kernel: Any
-        if self.planar is not None and not joints:
-            kernel, table = rigid_partition_planar, self.planar
-        elif self.rows is not None:
-            kernel, table = rigid_partition_arm, self.rows
-        else:
-            kernel, table = rigid_partition, self.blocks
+        kernel, table, units = self._kernel(joints)
         states = (a.reshape(-1) for a in (given.q, given.qd, given.last))
         W = given.W.reshape(-1) if given.W.size else None
-        return int(kernel.motion_frames(table, *states, given.g, W, out.reshape(-1), joints))
+        room = workspace(units) if 8 * units >= SMALL else None
+        out = out.reshape(-1)
+        return int(kernel.motion_frames(table, *states, given.g, W, out, joints, room))
+
+    def _kernel(self, joints: bool) -> tuple[Any, Array, int]:
+        """Return the kernel that suits the arm, its table, and how many numbers it works with."""
+        n = self._arm.n
+        if self.planar is not None and not joints:
+            return rigid_partition_planar, self.planar, rigid_partition_planar.room_of(n)
+        if self.rows is not None:
+            return rigid_partition_arm, self.rows, rigid_partition_arm.ROOM * n
+        return rigid_partition, self.blocks, rigid_partition.WORK * n
 
     @cached_property
     def log_masses(self) -> float:
@@ -140,13 +151,8 @@ def _rows(arm: SerialChain) -> Array:
 
 
 @cache
-def _strict_planar() -> Any:
-    return rigid_partition.strict(rigid_partition_planar.motion_frames)
-
-
-@cache
-def _strict_arm() -> Any:
-    return rigid_partition.strict(rigid_partition_arm.motion_frames)
+def _strict(kernel: Any, roomy: bool) -> Any:
+    return rigid_partition.strict(kernel.motion_frames, roomy)
 
 
 @np.errstate(all="ignore")
@@ -204,16 +210,17 @@ def _moments(arm: SerialChain) -> Array:
     return np.asarray(np.linalg.eigvalsh(arm.inertias), dtype=np.float64)
 
 
-def _uneven(arm: SerialChain) -> bool:
+def _uneven(arm: SerialChain, planar: bool) -> bool:
     """Whether accelerations can be small differences of much larger ones, at light bodies.
 
     Pivots do not show it: the heavy neighbour may come later.  Moments may differ by more, as
-    bodies of one shape have them when their masses differ.
+    bodies of one shape have them when their masses differ; in the plane they do no harm.
     """
     masses, moments = arm.masses, _moments(arm)
-    return bool(
-        masses.min() < 1e-7 * masses.max() or moments[:, 0].min() < 1e-9 * moments[:, 2].max()
-    )
+    if planar:
+        return bool(masses.min() < 1e-3 * masses.max())
+    small = moments[:, 0].min() < 1e-6 * moments[:, 2].max()
+    return bool(masses.min() < 1e-4 * masses.max() or small)
 
 
 def _refuse_singular(arm: SerialChain, moments: Array) -> None:

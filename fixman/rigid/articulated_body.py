@@ -19,7 +19,6 @@ takes half the operations; and the velocity terms have their reference points on
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -34,18 +33,14 @@ from fixman.kernels.articulated_body import DONE
 from fixman.kernels.lanes import LANES
 from fixman.kernels.links import ARMATURE
 from fixman.rigid import model
-from fixman.rigid.joints import driven
-from fixman.rigid.model import FREE, PRISMATIC, RATES, SerialChain
+from fixman.rigid.joints import driven, driven_arrays
+from fixman.rigid.model import FREE, PRISMATIC, RATES, SMALL, SerialChain, workspace
 
 __all__ = ["forward_dynamics", "pivots"]
 
 _FLOAT64 = np.dtype(np.float64)
-# Bytes of work arrays.  New memory costs more at the first touch than what is done with it, so that
-# threads keep what is larger than SMALL for their next call, but not more than LARGEST.
-SMALL, LARGEST = 2**17, 2**26
 # Of eight states: what is beyond caches adds the time of one state alone for every so many.
 DEAR = 15 * 2**20
-_kept = threading.local()
 
 
 def forward_dynamics(
@@ -68,9 +63,10 @@ def forward_dynamics(
     qd, tau : (..., nv)
         Rates, and generalized forces conjugate to them.
     gravity : (3,)
-        Acceleration of free fall in the base frame.
+        Acceleration of free fall in the axes of the base; none unless given.
     wrenches : (..., n, 6), optional
-        Force, then moment about the origin of the body's frame, on each body in that frame.
+        External force, then moment about the origin of the body's frame, on each body in the axes
+        of that frame; those of `kinematics` are in the axes of the base.
     workers : int
         Threads over a batch of states.  The results are the same for any number.
 
@@ -110,18 +106,21 @@ def forward_dynamics(
             ):
                 plan = arm._tables["articulated_body"]
                 loads = model.falling(gravity)
+                push = driven_arrays(arm, q, qd, tau) if plan.passive else tau
                 flat = q.ndim == 1
                 if flat or (q.ndim == 2 and len(q) == len(qd) == len(tau) == 1):
-                    one = (q, qd, tau) if flat else (q[0], qd[0], tau[0])
+                    one = (q, qd, push) if flat else (q[0], qd[0], push[0])
                     qdd = empty(plan.shape)
-                    room = _room(plan.units) if plan.roomy else None
+                    room = workspace(plan.units) if plan.roomy else None
                     if plan.state(plan.table, *one, loads, qdd, room) == DONE:
                         return qdd if flat else qdd[None]
-                elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1] == plan.nq:
+                elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1:] == (
+                    plan.nq,
+                ):
                     qdd, frames = empty(qd.shape), qd.size // plan.nv
-                    given = q.ravel(), qd.ravel(), tau.ravel(), loads, 0, frames, qdd.ravel()
+                    given = q.ravel(), qd.ravel(), push.ravel(), loads, 0, frames, qdd.ravel()
                     if frames > plan.few:
-                        room = _room(plan.units8)
+                        room = workspace(plan.units8)
                         if plan.states(plan.table, *given, room)[1] == DONE:
                             return qdd
         except (AttributeError, KeyError, TypeError):
@@ -153,8 +152,8 @@ def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
     -----
     O(n).
     """
-    plan = _plan(arm)
     given = model.posture(arm, q)
+    plan = _plan(arm)
     given.require_finite()
     q, lead = given.q, given.lead
     sizes = RATES[arm.kinds]
@@ -203,7 +202,7 @@ def _states(
     plan.states = kernel.only_states()
 
     def run(first: int, last: int) -> tuple[int, int]:
-        room = _room(plan.units8)
+        room = workspace(plan.units8)
         return plan.states(plan.table, *given, first, last, out, room)  # type: ignore[no-any-return]
 
     # Pieces of whole registers; the last one of all reaches back over states done already.
@@ -229,7 +228,7 @@ def _one_by_one(
 ) -> tuple[int, int]:
     """Compute each of these states alone; the first that fails, and why."""
     plan.state = kernel.only_state(plan.roomy)
-    room = _room(plan.units) if plan.roomy else None
+    room = workspace(plan.units) if plan.roomy else None
     q, qd, tau, loads = given
     nq, nv, size = plan.nq, plan.nv, 6 * plan.n
     for k in frames:
@@ -243,16 +242,6 @@ def _one_by_one(
         if code != DONE:
             return k, int(code)
     return 0, DONE
-
-
-def _room(size: int) -> Array:
-    """Memory for a kernel until it returns."""
-    if not SMALL <= 8 * size <= LARGEST:
-        return empty(size)
-    kept: Array | None = getattr(_kept, "room", None)
-    if kept is None or kept.size < size:
-        kept = _kept.room = empty(size)
-    return kept
 
 
 def _failure(code: int, frame: int, lead: Lead) -> ValueError:
@@ -290,6 +279,7 @@ class _Plan:
         parts = (links, frames, places.view(np.float64))
         self.table = np.concatenate([part.reshape(-1) for part in parts])
         self.n, self.nq, self.nv, self.shape = n, arm.nq, arm.nv, (arm.nv,)
+        self.passive = arm._passive
         self.units = int(starts[-1])
         self.units8 = LANES * (self.units + 1)  # aligned
         self.roomy = 8 * self.units >= SMALL
@@ -298,12 +288,10 @@ class _Plan:
 
 
 def _plan(arm: SerialChain) -> _Plan:
-    # Where `forward_dynamics` does not find it before springs and dampers are added.
-    name = "articulated_body, passive" if arm._passive else "articulated_body"
-    if name not in arm._tables:
+    if "articulated_body" not in arm._tables:
         with np.errstate(over="ignore", invalid="ignore"):
-            arm._tables[name] = _Plan(arm)
-    return arm._tables[name]  # type: ignore[no-any-return]
+            arm._tables["articulated_body"] = _Plan(arm)
+    return arm._tables["articulated_body"]  # type: ignore[no-any-return]
 
 
 def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:

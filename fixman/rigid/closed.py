@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy import empty, ndarray
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fixman import _arrays
 from fixman._arrays import Array
@@ -92,9 +92,10 @@ def forward_dynamics(
     qd, tau : (..., nv)
         Rates and joint forces.
     gravity : (3,)
-        Acceleration of free fall in the base frame.
+        Acceleration of free fall in the axes of the base; none unless given.
     wrenches : (..., n, 6), optional
-        Force, then moment about the origin of the body's frame, on each body in that frame.
+        External force, then moment about the origin of the body's frame, on each body in the axes
+        of that frame; those of `kinematics` are in the axes of the base.
     tolerance : float
         How far positions and rates may be from closing: gaps, of the size of the linkage (angles
         in radians); their rates, of its speed, or of what it would gain over its size if cut open.
@@ -196,7 +197,12 @@ def integrate(linkage: Linkage, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) ->
 
 @np.errstate(over="ignore", invalid="ignore")
 def project(
-    linkage: Linkage, q: ArrayLike, qd: ArrayLike | None = None, *, tolerance: float = 1e-12
+    linkage: Linkage,
+    q: ArrayLike,
+    qd: ArrayLike | None = None,
+    *,
+    fixed: ArrayLike = (),
+    tolerance: float = 1e-12,
 ) -> tuple[Array, Array]:
     """Positions and rates nearby that close.
 
@@ -210,6 +216,8 @@ def project(
     q : (..., nq)
     qd : (..., nv), optional
         Zero if not given.
+    fixed : joints, by the number of their body, or a mask (n,)
+        Joints that keep the coordinates and rates that are given, as a crank that is driven.
     tolerance : float
         Of gaps, in units of the size of the linkage and in radians.
 
@@ -230,35 +238,45 @@ def project(
     -----
     O(n + m³) a round.
     """
+    closures.require_linkage(linkage)
     if qd is None:
         qd = np.zeros(linkage.nv)
     q, qd = closures.arguments(linkage, q=q, qd=qd)
     limit = _arrays.positive(tolerance, "tolerance")
     rest = np.zeros_like(qd)
+    kept = linkage._rates_of(fixed)
+    free = linkage._locked(kept)
     for _ in range(ROUNDS):
         gap = closures.gaps(linkage, q)
-        size = np.abs(gap / linkage._units).max(-1)
+        size = np.abs(linkage._in_sizes(q, gap)).max(-1)
         far = size > limit
         if not far.any():
             break
-        way = closures.correction(linkage, q, rest, kernel.GAP)
+        way = closures.correction(free, q, rest, kernel.GAP)
+        way[..., kept] = 0.0
         turn = np.abs(way[..., linkage._turning]).max(-1, initial=0.0)
         step = integrate(linkage, q, way / np.maximum(turn / MOST, 1.0)[..., None])
         q = np.where(far[..., None], step, q)
     else:
         frame = int(np.argmax(size))
         raise ConstraintSolveError(
-            closures.named(linkage, gap.reshape(-1, linkage.held)[frame]),
-            f" and does not close in {ROUNDS} rounds: perhaps no posture near q closes it",
+            closures.named(
+                linkage, q.reshape(-1, linkage.nq)[frame], gap.reshape(-1, linkage.held)[frame]
+            ),
+            f" and does not close in {ROUNDS} rounds: perhaps no posture near q closes it"
+            + (", with these joints fixed" if kept.any() else ""),
             frame=_arrays.frame_index(frame, far.shape),
         )
-    return q.copy(), _closing(linkage, q, qd)
+    return q.copy(), _closing(free, q, qd, kept)
 
 
-def _closing(linkage: Linkage, q: Array, qd: Array) -> Array:
-    """Rates without ℳ⁻¹ Aᵀ Λ A θ̇, which would open closures."""
+def _closing(linkage: Linkage, q: Array, qd: Array, kept: NDArray[np.bool_] | None = None) -> Array:
+    """Rates without ℳ⁻¹ Aᵀ Λ A θ̇, which would open closures; those that are kept as they are."""
     for _ in range(2):  # the second time for what rounding leaves
-        qd = qd + closures.correction(linkage, q, qd, kernel.RATE)
+        change = closures.correction(linkage, q, qd, kernel.RATE)
+        if kept is not None:
+            change[..., kept] = 0.0
+        qd = qd + change
     return qd
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
-from fixman._arrays import Array, overflow
+from fixman._arrays import Array, flag, overflow
 from fixman.kernels.rigid_composite_body import convective_frames, inertia_frames, substitute
 from fixman.rigid import model
 from fixman.rigid.joints import driven
@@ -83,10 +83,11 @@ def convective_matrix(
     ValueError
         For wrong shapes, values that are not finite, and quaternions that are not unit ones.
     """
+    model.require_arm(arm)
     given = model.gate(arm, q, qd, np.zeros(arm.nv))
     out = np.empty((given.q.shape[0], arm.nv, arm.nv))
-    flag = bool(christoffel)
-    bad = convective_frames(arm._kinds, arm._table, given.q, given.qd, flag, out)
+    symmetric = flag(christoffel, "christoffel")
+    bad = convective_frames(arm._kinds, arm._table, given.q, given.qd, symmetric, out)
     given.require_answer(bad, "matrix of convective terms")
     return given.batch(out)
 
@@ -111,10 +112,10 @@ def forward_dynamics(
     q : (..., nq)
     qd, tau : (..., nv)
     gravity : (3,)
-        Acceleration of gravity in the base frame.
+        Acceleration of free fall in the axes of the base; none unless given.
     wrenches : (..., n, 6), optional
-        External force, then moment about the origin of the body's frame, on each body in its own
-        frame.
+        External force, then moment about the origin of the body's frame, on each body in the axes
+        of that frame; those of `kinematics` are in the axes of the base.
 
     Returns
     -------

@@ -52,10 +52,10 @@ def forward_dynamics(
     qd, tau : (..., nv)
         Rates and joint forces.
     gravity : (3,)
-        Acceleration of gravity in the base frame.
+        Acceleration of free fall in the axes of the base; none unless given.
     wrenches : (..., n, 6), optional
-        External force, then moment about the origin of the body's frame, on each body in its own
-        frame.
+        External force, then moment about the origin of the body's frame, on each body in the axes
+        of that frame; those of `kinematics` are in the axes of the base.
 
     Returns
     -------
@@ -169,6 +169,7 @@ def n_d(arm: SerialChain) -> Array:
 
     In body axes it does not depend on the configuration.
     """
+    model.require_arm(arm)
     N = np.zeros((arm.n, 6, arm.nv))
     for i, (kind, at) in enumerate(zip(arm.kinds, arm.rate_offsets[:-1], strict=True)):
         for j in range(model.RATES[kind]):

@@ -213,7 +213,8 @@ def jacobian_transpose(
     arm : SerialChain
     q : (..., nq)
     wrench : (..., 6)
-        Force at the point, then moment, in the axes of the base.
+        Force at the point, then moment, in the axes of the base; ``wrenches`` of the dynamics are
+        in the axes of the body, about its origin.
     body : int
     point : (3,)
         In the frame of the body.
@@ -308,8 +309,7 @@ def momentum(
     ValueError
         As `frames`.
     """
-    if about not in ABOUT:
-        raise ValueError(f"about must be one of {ABOUT}, got {about!r}")
+    _arrays.require_one_of(about, "about", ABOUT)
     given, sums = _sums(arm, q, qd)
     with np.errstate(over="ignore", invalid="ignore"):
         p = arm.masses.sum() * sums[:, 3:6]
@@ -580,6 +580,7 @@ def _marks(
     arm: SerialChain, body: int | Sequence[int], point: ArrayLike
 ) -> tuple[NDArray[np.int64], Array]:
     """Bodies (m,) and their points (m, 3)."""
+    model.require_arm(arm)
     several: Any = body if np.ndim(body) == 1 else [body]
     bodies = np.array([_body(arm, one) for one in several], dtype=np.int64)
     if not bodies.size:

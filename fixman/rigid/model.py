@@ -19,6 +19,7 @@ with Δ = `kinematics.difference` (rest, q), every algorithm of this package.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -38,6 +39,10 @@ from fixman.rigid._constructors import JOINTS as JOINTS
 from fixman.rigid._constructors import Constructors, named
 from fixman.rigid._constructors import Joint as Joint
 
+# Bytes of work arrays.  New memory costs more at the first touch than what is done with it, so that
+# threads keep what is larger than SMALL for their next call, but not more than LARGEST.
+SMALL, LARGEST = 2**17, 2**26
+_kept = threading.local()
 REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
 POSITIONS = np.array([1, 1, 4, 7])  # coordinates of each kind of joint
 RATES = np.array([1, 1, 3, 6])
@@ -49,6 +54,8 @@ UNIT = 2e-6 - 1e-14
 # How far principal moments may be from those of a body, relative to the largest.  Three digits of
 # each are off by up to half of this, and only mistakes by more.
 ROUNDED = 0.01
+# Of a body's m ℓ²: moments that are less are rounding of what was computed from it.
+NOISE = 1e-12
 
 Index = NDArray[np.int64]
 
@@ -81,8 +88,8 @@ class SerialChain(Constructors):
     inertias : ndarray (n, 3, 3)
         About the mass centre, in the axes of the body's frame; symmetric, not negative, and no
         principal moment larger than the other two together, but for rounding: a hundredth of the
-        largest moment, as of a plate with three digits.  A principal moment that is negative by
-        less becomes zero.
+        largest moment, as of a plate with three digits, or 1e-12 m ℓ², ℓ from the joint to the mass
+        centre or the next joint.  A principal moment that is negative by less becomes zero.
     armature : number or (nv,), stored as ndarray (nv,)
         Inertia that a joint's rate moves besides the bodies: a motor's, times the square of its
         gear ratio.  0 if not given, as are the next two; none is negative.
@@ -141,7 +148,8 @@ class SerialChain(Constructors):
         rough = defect > 1e-14
         if rough.any():
             R[rough] = R[rough] @ (3 * np.eye(3) - R[rough].swapaxes(1, 2) @ R[rough]) / 2 + 0.0
-        self.inertias[:] = checked_inertias(self.inertias, "body {}".format)
+        bodies = self.masses, self.centres, self.translations
+        self.inertias[:] = checked_inertias(self.inertias, bodies, "body {}".format)
         for name in ("armature", "damping", "stiffness"):
             object.__setattr__(self, name, self._of_rates(getattr(self, name), name))
         if "free" in joints and self.stiffness[:6].any():
@@ -178,13 +186,21 @@ class SerialChain(Constructors):
     # --- constructors, but for those of `_constructors` -------------------------------------
 
     @staticmethod
-    def from_urdf(path: str | PathLike[str], tip: str | None = None) -> SerialChain:
+    def from_urdf(
+        path: str | PathLike[str],
+        tip: str | None = None,
+        *,
+        free_base: bool = False,
+        damping: bool = True,
+        strict: bool = True,
+    ) -> SerialChain:
         """Read the serial chain from a URDF file's root to the link ``tip``.
 
-        The ``chain`` of `fixman.rigid.urdf.read`, which also has the names of joints and links, and
-        says what is read and what is refused.
+        The ``chain`` of `fixman.rigid.urdf.read`, which explains the arguments and errors, and also
+        has the names of joints and links, and notes on content that is not read.
         """
-        chain: SerialChain = import_module("fixman.rigid.urdf").read(path, tip).chain
+        options = {"free_base": free_base, "damping": damping, "strict": strict}
+        chain: SerialChain = import_module("fixman.rigid.urdf").read(path, tip, **options).chain
         return chain
 
     # --- sizes and tables -------------------------------------------------------------------
@@ -288,33 +304,47 @@ class SerialChain(Constructors):
         return f"<SerialChain: {self.n} {'body' if self.n == 1 else 'bodies'}, {counts}{more}>"
 
 
-def checked_inertias(inertias: Array, name: Callable[[int], str]) -> Array:
+def checked_inertias(
+    inertias: Array,
+    bodies: tuple[Array, Array, Array],
+    name: Callable[[int], str],
+    refuse: Callable[[str], None] | None = None,
+) -> Array:
     """Return the inertias (n, 3, 3) of bodies, symmetric and not negative, or name the culprit.
 
     I = tr(S) 1 − S for second moments S ≥ 0 of any masses: no principal moment is negative, nor
-    larger than the other two together.
+    larger than the other two together.  ``bodies`` are masses, centres and translations of joints,
+    which make the scale m ℓ² of rounding.  If ``refuse`` returns, the nearest S is taken.
     """
-    scale = np.abs(inertias).max((1, 2), initial=np.finfo(float).tiny)
+    masses, centres, translations = bodies
+    ends = np.vstack([translations[1:], np.zeros((1, 3))])
+    with np.errstate(over="ignore", under="ignore"):
+        ℓ2 = np.maximum((centres**2).sum(1), (ends**2).sum(1))
+        noise = np.minimum(NOISE / ROUNDED * masses * ℓ2, np.finfo(float).max)
+    scale = np.maximum(np.abs(inertias).max((1, 2), initial=np.finfo(float).tiny), noise)
     relative = inertias / scale[:, None, None]
     skew = np.abs(relative - relative.swapaxes(1, 2)).max((1, 2))
     _require(skew <= 1e-9, lambda i: f"the inertia of {name(i)} is not symmetric", inertias)
     moments, axes = np.linalg.eigh(relative)
     least, excess = moments[:, 0], moments[:, 2] - moments[:, 0] - moments[:, 1]
-
-    def said(i: int) -> str:
+    wrong = (least < -ROUNDED) | (excess > ROUNDED)
+    for i in np.flatnonzero(wrong).tolist():
         a, b, c = (f"{moment:.6g}" for moment in moments[i] * scale[i])
-        return f"the principal moments of {name(i)} are {a}, {b} and {c}: "
-
-    if (least < -ROUNDED).any():
-        raise ValueError(said(int(np.argmin(least))) + "none can be negative")
-    if (excess > ROUNDED).any():
-        raise ValueError(
-            said(int(np.argmax(excess > ROUNDED)))
-            + "no masses have them, of which any two must add up to the third or more (for a rod "
-            "about z they are a, a, 0)"
-        )
-    out, rough = inertias.copy(), least < -1e-14  # what was exact stays as given
-    V, kept = axes[rough], np.maximum(moments[rough], 0.0) * scale[rough, None]
+        why = "none can be negative"
+        if least[i] >= -ROUNDED:
+            why = (
+                "no masses have them, of which any two must add up to the third or more (for a rod "
+                "about z they are a, a, 0)"
+            )
+        text = f"the principal moments of {name(i)} are {a}, {b} and {c}: {why}"
+        if refuse is None:
+            raise ValueError(text)
+        refuse(text)
+    moments = np.maximum(moments, 0.0)
+    S = np.maximum(moments[wrong].sum(1, keepdims=True) / 2 - moments[wrong], 0.0)
+    moments[wrong] = S.sum(1, keepdims=True) - S
+    out, rough = inertias.copy(), wrong | (least < -1e-14)  # what was exact stays as given
+    V, kept = axes[rough], moments[rough] * scale[rough, None]
     out[rough] = (V * kept[:, None]) @ V.swapaxes(1, 2)
     return out / 2 + out.swapaxes(1, 2) / 2
 
@@ -353,6 +383,18 @@ def _locked(array: Index) -> Index:
 
 
 # --- the gate of every algorithm ----------------------------------------------------------------
+
+
+def workspace(size: int) -> Array:
+    """Memory of so many numbers for a kernel until it returns, from where a cache line begins."""
+    if not SMALL <= 8 * size <= LARGEST:
+        return np.empty(size)
+    kept: Array | None = getattr(_kept, "room", None)
+    if kept is None or kept.size < size:
+        room = np.empty(size + 7)
+        first = -room.ctypes.data // 8 % 8
+        kept = _kept.room = room[first : first + size]
+    return kept
 
 
 def require_arm(arm: SerialChain) -> None:

@@ -121,10 +121,10 @@ def simulate(
         Joint forces.  A callable is given the time, q (..., nq) and q̇ (..., nv) and returns them,
         at the middle of a step, in every round; of "euler" at its start.
     gravity : (3,)
-        Acceleration of free fall in the base frame.
+        Acceleration of free fall in the axes of the base; none unless given.
     wrenches : (..., n, 6), optional
-        Force, then moment about the origin of the body's frame, on each body in that frame: they
-        turn with it.
+        External force, then moment about the origin of the body's frame, on each body in the axes
+        of that frame: they turn with it.  Those of `kinematics` are in the axes of the base.
     scheme : "midpoint" or "euler"
         "midpoint" is of second order, symplectic and reversible: energy oscillates by O(dt²) and
         does not drift.  "euler" is of first order and loses or gains energy: one round a step,
@@ -166,10 +166,9 @@ def simulate(
     every = _arrays.positive_int(every, "every")
     if steps % every:
         raise ValueError(f"every must divide steps, got every={every} and steps={steps}")
-    if first != 0:
-        first = _arrays.positive_int(first, "first")
-        if first + steps > np.iinfo(np.int64).max:
-            raise ValueError(f"first + steps must be below 2**63, got first={first}")
+    first = _arrays.whole(first, "first", 0)
+    if first + steps > np.iinfo(np.int64).max:
+        raise ValueError(f"first + steps must be below 2**63, got first={first}")
     _arrays.require_one_of(scheme, "scheme", SCHEMES)
     frames, replicas = steps // every + 1, given.q.shape[0]
     needed = 8 * frames * replicas * (system.nq + system.nv)

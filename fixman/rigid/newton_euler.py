@@ -50,10 +50,10 @@ def inverse_dynamics(
     qd, qdd : (..., nv)
         Rates and accelerations.
     gravity : (3,)
-        Acceleration of gravity in the base frame.
+        Acceleration of free fall in the axes of the base; none unless given.
     wrenches : (..., n, 6), optional
-        External force, then moment about the origin of the body's frame, on each body in its own
-        frame.
+        External force, then moment about the origin of the body's frame, on each body in the axes
+        of that frame; those of `kinematics` are in the axes of the base.
 
     Returns
     -------
@@ -93,7 +93,12 @@ def joint_wrenches(
         rotors among them: force, then moment about the origin of body i's frame, in that frame.
     """
     given = gate(arm, q, qd, qdd, gravity, wrenches, name="qdd")
-    return given.batch(_recursion(given, given.last, "joint forces", given.q.shape[0])[1])
+    return given.batch(wrenches_of(given))
+
+
+def wrenches_of(given: Given) -> Array:
+    """Return joint wrenches (frames · n, 6), of accelerations ``given.last``."""
+    return _recursion(given, given.last, "joint forces", given.q.shape[0])[1]
 
 
 def without_bias(given: Given, qdd: Array | None = None) -> Array:

@@ -27,7 +27,9 @@ m ℓ² / I for a body of lever arms ℓ.  The relative error of θ̈ is eps ove
 (measured: within a factor of 5); a body at which it is less than 1e-7 is refused.
 
 A light body between heavy ones can accelerate by a small difference of large terms, which no pivot
-shows.  Where masses differ by 1e7 or moments of inertia by 1e9, inverse dynamics checks the answer.
+shows.  Digits are lost as masses differ, and where axes are parallel as the square of that.  Where
+masses differ by 1e4 or moments of inertia by 1e6, or masses by 1e3 in the plane, the answer is
+corrected by what inverse dynamics finds missing, until that is 1e-10 of it, or refused.
 
 Three kernels share the work: one for joints of any kind, with rotors or without, the same unrolled
 for arms of revolute and prismatic joints, and one for revolute arms with parallel axes.  The last
@@ -48,8 +50,8 @@ from fixman.kernels import rigid_partition
 from fixman.rigid import model
 from fixman.rigid._partition_tables import PartitionTables, tables, unsuited
 from fixman.rigid.joints import driven
-from fixman.rigid.model import Given, SerialChain
-from fixman.rigid.newton_euler import without_bias
+from fixman.rigid.model import Given, SerialChain, workspace
+from fixman.rigid.newton_euler import without_bias, wrenches_of
 from fixman.structured import BlockTridiagonal
 
 __all__ = ["forward_dynamics", "hard_block", "joint_wrenches", "logdet_hard", "logdet_mass"]
@@ -77,14 +79,14 @@ def forward_dynamics(
     qd, tau : (..., nv)
         Rates and joint forces.
     gravity : (3,)
-        Acceleration of gravity in the base frame.
+        Acceleration of free fall in the axes of the base; none unless given.
     wrenches : (..., n, 6), optional
-        External force, then moment about the origin of the body's frame, on each body in its own
-        frame.
+        External force, then moment about the origin of the body's frame, on each body in the axes
+        of that frame; those of `kinematics` are in the axes of the base.
     refine : 0 or 1
         1 adds the answer to what torques the first answer leaves unexplained,
-        τ − `newton_euler.inverse_dynamics` (θ̈): full precision where masses or axes make it
-        hard, at several times the cost.  Where masses differ by 1e7 the residual is looked at
+        τ − `newton_euler.inverse_dynamics` (θ̈): full precision where axes make it hard, at several
+        times the cost.  Where masses differ by 1e4, or by 1e3 with parallel axes, that is done
         anyway.
 
     Returns
@@ -123,7 +125,8 @@ def joint_wrenches(
 ) -> Array:
     """Wrenches that the joints transmit: the multipliers λ, and τ in the soft directions.
 
-    Arguments, cost and errors as in `forward_dynamics`.
+    Arguments, cost and errors as in `forward_dynamics`.  Where that corrects its answer, they are
+    those of inverse dynamics.
 
     Returns
     -------
@@ -132,6 +135,9 @@ def joint_wrenches(
         about the origin of body i's frame, in that frame.
     """
     given = driven(arm, q, qd, tau, gravity, wrenches)
+    if tables(arm).uneven:
+        given = given._replace(last=_motion(given, 0, False))
+        return given.batch(wrenches_of(given))
     return given.batch(_motion(given, 0, True)[:, arm.nv :].reshape(-1, arm.n, 6))
 
 
@@ -196,8 +202,8 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     return BlockTridiagonal(diagonal, lower, held)
 
 
-# What a correction may be of the answer: one that is added; that of an arm of uneven bodies.
-_SMALL, _DIGITS = 1e-3, 1e-7
+# What a correction may be of the answer, that of the last round, and how many rounds there are.
+_SMALL, _DIGITS, _ROUNDS = 1e-3, 1e-10, 4
 _THREE = (3,)
 
 
@@ -220,15 +226,16 @@ def _quick(arm: SerialChain, q: Any, qd: Any, tau: Any, gravity: Any) -> Array |
         if not (q.shape == qd.shape == tau.shape and g.shape == _THREE):
             return None
         out = np.empty(q.shape)
+        room = workspace(known.units) if known.roomy else None
         if q.shape == known.rates:
-            bad = known.quick(known.quick_table, q, qd, tau, g, None, out, False)
+            bad = known.quick(known.quick_table, q, qd, tau, g, None, out, False, room)
         else:
             if q.shape[-1:] != known.rates:
                 return None
             if len(q) > 1 and not (q.flags.carray and qd.flags.carray and tau.flags.carray):
                 return None  # the kernel would refuse them, but that takes long
             flat = q.ravel(), qd.ravel(), tau.ravel(), g, None, out.ravel()
-            bad = known.quick(known.quick_table, *flat, False)
+            bad = known.quick(known.quick_table, *flat, False, room)
     except (AttributeError, TypeError, ValueError):  # other arrays, or none
         return None
     return None if bad >= 0 else out
@@ -241,18 +248,42 @@ def _motion(given: Given, refine: int, joints: bool) -> Array:
     bad = known.run(given, out, joints)
     if bad >= 0:
         raise _failure(given, bad, joints)
-    doubtful = known.uneven and (known.planar is None or joints)
-    for small in (_SMALL,) * refine + (_DIGITS,) * doubtful:
-        answer = out[:, : arm.nv]
+    if refine or (known.uneven and not joints):
+        _refine(given, out)
+    return out
+
+
+def _refine(given: Given, answer: Array) -> None:
+    """Add to accelerations those of what torques they leave unexplained.
+
+    Corrections are compared with the answer and, because that is zero in equilibrium, with what the
+    torques and all the rest would do alone.  Where they are not small the answer is none.
+    """
+    arm = given.arm
+    size = np.abs(answer).max(axis=1)
+    for number in range(_ROUNDS):
         more, bad = _alone(given, without_bias(given, answer))
         if bad >= 0:
             raise _failure(given, bad, False)
-        _refuse_large(given, answer, more, small)
-        if small == _SMALL:
-            out += more
-            if not np.isfinite(out).all():
-                raise overflow("accelerations", 0, given.lead)
-    return out
+        off = np.abs(more)
+        largest = off.max(axis=1)
+        if number == 0 and (largest > _SMALL * size).any():
+            free = np.zeros_like(answer)
+            tables(arm).run(given._replace(last=np.zeros_like(answer)), free, False)
+            alone = np.abs([_alone(given, given.last)[0], free]).max(axis=(0, 2))
+            size = np.maximum(size, alone)
+        if not (largest <= _SMALL * size).all():
+            break
+        answer += more
+        if not np.isfinite(answer).all():
+            raise overflow("accelerations", 0, given.lead)
+        if (largest <= _DIGITS * size).all():
+            return
+    frame = int(np.argmax(largest > _DIGITS * size))
+    rate = int(off[frame].argmax())
+    body = int(np.searchsorted(arm.rate_offsets, rate, side="right")) - 1
+    where = _arrays.frame_index(frame, given.lead)
+    raise unsuited(body, "its acceleration is lost to rounding", where)
 
 
 def _alone(given: Given, tau: Array) -> tuple[Array, int]:
@@ -260,28 +291,6 @@ def _alone(given: Given, tau: Array) -> tuple[Array, int]:
     out = np.empty_like(tau)
     rest = given._replace(qd=np.zeros_like(tau), last=tau, g=np.zeros(3), W=given.W[:0])
     return out, tables(given.arm).run(rest, out, False)
-
-
-def _refuse_large(given: Given, answer: Array, more: Array, small: float) -> None:
-    """Raise where a correction says that the answer is no approximation.
-
-    It is compared with the answer and, because that is zero in equilibrium, with what the torques
-    and all the rest would do alone.
-    """
-    size = np.abs(answer).max(axis=1)
-    off = np.abs(more)
-    if (off.max(axis=1) <= small * size).all():
-        return
-    arm, free = given.arm, np.zeros_like(more)
-    tables(arm).run(given._replace(last=np.zeros_like(more)), free, False)
-    alone = np.abs([_alone(given, given.last)[0], free]).max(axis=(0, 2))
-    large = off.max(axis=1) > small * np.maximum(size, alone)
-    if large.any():
-        frame = int(np.argmax(large))
-        rate = int(off[frame].argmax())
-        body = int(np.searchsorted(arm.rate_offsets, rate, side="right")) - 1
-        where = _arrays.frame_index(frame, given.lead)
-        raise unsuited(body, "its acceleration is lost to rounding", where)
 
 
 def _failure(given: Given, bad: int, joints: bool) -> ValueError:

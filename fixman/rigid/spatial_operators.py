@@ -32,7 +32,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from fixman._arrays import Array, Lead, overflow
+from fixman._arrays import Array, Lead, overflow, require_one_of
 from fixman.kernels import links
 from fixman.kernels import spatial_operators as kernels
 from fixman.rigid import model, spatial
@@ -71,10 +71,10 @@ def forward_dynamics(
     qd, tau : (..., nv)
         Rates and joint forces.
     gravity : (3,)
-        Acceleration of gravity in the base frame.
+        Acceleration of free fall in the axes of the base; none unless given.
     wrenches : (..., n, 6), optional
-        External force, then moment about the origin of the body's frame, on each body in its own
-        frame.
+        External force, then moment about the origin of the body's frame, on each body in the axes
+        of that frame; those of `kinematics` are in the axes of the base.
     method : "fd1", "fd2", "fd3" or "fd4"
         FD1 (4.17–4.18): subtract the bias torques, then filter and smooth.  FD2 (5.5–5.6): the
         same by way of link accelerations.  FD3 (5.8–5.10): bias accelerations and forces go
@@ -100,8 +100,7 @@ def forward_dynamics(
     them first and lose digits, about 1e-13 of max |θ̈| at 100 moving links in general position and
     1e-9 at 10⁴, thirty times as much in planar arms.  FD3 loses 2e-14 at 10⁴.
     """
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {METHODS}, got {method!r}")
+    require_one_of(method, "method", METHODS)
     given = driven(arm, q, qd, tau, gravity, wrenches)
     if method in ("fd2", "fd4"):
         algorithm = _fd4 if method == "fd4" else lambda *frame: _fd2(*frame)[0]

@@ -31,7 +31,7 @@ SCHEDULES = {
 
 
 @dataclass(frozen=True)
-class Brownian:
+class Brownian(_arrays.Spelled):
     """Overdamped dynamics of a chain with constraints, also in a homogeneous flow.
 
     dx = P [v∞(x) + f/ζ] dt + √(2 kT/ζ) dW on the constraint manifold, with the projection P along

@@ -24,7 +24,7 @@ END: Schedule = ((DECIDE, 0.0),)
 
 
 @dataclass(frozen=True)
-class HybridMonteCarlo:
+class HybridMonteCarlo(_arrays.Spelled):
     """Hybrid Monte Carlo on the constraint manifold: exact for any time step.
 
     A step draws velocities for the temperature kT, goes ``leaps`` steps of `Newton`, and accepts

@@ -23,7 +23,7 @@ SCHEDULE = (
 
 
 @dataclass(frozen=True)
-class Langevin:
+class Langevin(_arrays.Spelled):
     """Constrained Langevin dynamics by g-BAOAB (Leimkuhler & Matthews 2016).
 
     dv = (f / m − γ v) dt + √(2 γ kT / m) dW on the constraint manifold.  Averages are off by

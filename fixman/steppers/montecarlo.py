@@ -34,7 +34,7 @@ HELD = 1000
 
 
 @dataclass(frozen=True)
-class MonteCarlo:
+class MonteCarlo(_arrays.Spelled):
     """Metropolis Monte Carlo of pivots and crankshafts, in either ensemble, with any potential.
 
     A step is a sweep: as many moves as there are parts that can turn.  A move turns one side of a
@@ -76,8 +76,7 @@ class MonteCarlo:
         _state.require_potential(self.potential, forces=False)
         _state.make_positive(self, "kT")
         _arrays.require_one_of(self.ensemble, "ensemble", ("rigid", "stiff"))
-        if self.burn_in != 0 or isinstance(self.burn_in, bool):
-            object.__setattr__(self, "burn_in", _arrays.positive_int(self.burn_in, "burn_in"))
+        object.__setattr__(self, "burn_in", _arrays.whole(self.burn_in, "burn_in", 0))
 
     def parameters(self) -> dict[str, Any]:
         """Return what `from_parameters` makes the stepper from again, ready for JSON."""

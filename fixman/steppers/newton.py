@@ -19,7 +19,7 @@ SCHEDULE = (KICK, 0.5), (DRIFT, 1.0), (FORCE, 0.0), (KICK, 0.5), (PROJECT, 0.0)
 
 
 @dataclass(frozen=True)
-class Newton:
+class Newton(_arrays.Spelled):
     """Constrained Newton dynamics by RATTLE, the velocity Verlet of constraints (Andersen 1983).
 
     Second order in dt, time-reversible and symplectic: the energy fluctuates by O(dt²) without

@@ -226,8 +226,8 @@ def start(
 def begin(chain: Chain, x0: ArrayLike, replicas: int, rng: Any) -> State:
     """Replicate x0 and give every replica a stream; velocities are zero."""
     require_chain(chain)
-    replicas = _arrays.positive_int(replicas, "replicas")
     tail = (chain.n, chain.dim)
+    replicas = _arrays.positive_int(replicas, "replicas", 16 * chain.n * chain.dim)
     x = _replicas(_arrays.real(x0, tail, "x0"), replicas, tail, "x0")
     seeds = _arrays.seeds(_arrays.generator(rng), replicas)
     random = np.array([seed.generate_state(WORDS, np.uint64) for seed in seeds])
@@ -651,7 +651,9 @@ def require_potential(potential: Any, forces: bool = True) -> None:
         raise TypeError(f"{text}, got the class {name}: make one, {name}(…)")
     own = all(callable(getattr(potential, name, None)) for name in names)
     if not (potential is None or own or hasattr(potential, "_write")):
-        raise TypeError(f"{text}, got {potential!r:.80}")
+        lines = ", ".join(f"{name} = staticmethod({name[0]})" for name in names)
+        hint = f": put functions into a class, class Own: {lines}; and give Own()"
+        raise TypeError(f"{text}, got {potential!r:.80}{hint * callable(potential)}")
 
 
 def make_positive(stepper: Any, *names: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fixman.rigid import SerialChain, composite_body, denoc, kinematics, statistics
+from rigid_cases import uneven_pair
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +22,7 @@ def averages(arm, q, observable, dt, ensemble, steps, **options):
     rng = np.random.default_rng(2)
     options |= {"ensemble": ensemble, "rng": rng}
     q, qd = statistics.langevin(arm, q, dt, steps // 3, every=steps // 3, **options)
-    q, qd = statistics.langevin(arm, q[-1], dt, steps, qd=qd[-1], every=4, **options)
+    q, qd = statistics.langevin(arm, q[-1], dt, steps, qd=qd[-1], **options)
     kinetic = kinematics.kinetic_energy(arm, q, qd)[..., None]
     means = np.concatenate([observable(q), kinetic], axis=-1).mean(axis=0)
     return means.mean(axis=0), means.std(axis=0) / np.sqrt(len(means))
@@ -49,10 +50,23 @@ def test_pendulum_chain_against_quadrature(n):
     q = np.random.default_rng(1).uniform(0, 2 * np.pi, (REPLICAS, n))
     exact = {name: quadrature(arm, n, name, 40) for name in statistics.ENSEMBLES}
     for name, wanted in exact.items():
-        mean, sigma = averages(arm, q, bends, 0.05, name, 1000, gravity=GRAVITY)
+        mean, sigma = averages(arm, q, bends, 0.2, name, 250, gravity=GRAVITY)
         assert np.abs((mean - np.append(wanted, n / 2)) / sigma).max() < 4, name
         # It tells one ensemble from the other.
         assert (np.abs((exact["rigid"] - exact["stiff"]) / sigma[:-1]) > 10).any()
+
+
+@pytest.mark.parametrize("friction", [1.0, 0.2, 0.05])
+def test_low_friction_has_its_temperature(friction):
+    arm, rng, size = uneven_pair(), np.random.default_rng(7), 256
+    q, steps = rng.uniform(0, 2 * np.pi, (size, 2)), int(6 / min(friction, 0.2) / 0.2)
+    options = {"friction": friction, "ensemble": "stiff", "rng": rng}
+    q, qd = statistics.langevin(arm, q, 0.2, steps, **options)
+    found = kinematics.kinetic_energy(arm, q, qd), np.cos(q[..., 1]) ** 2
+    for values, wanted in zip(found, (1.0, 0.5), strict=True):
+        means = values.mean(axis=0)
+        error = means.std() / np.sqrt(size)
+        assert abs(means.mean() - wanted) < 4 * error < 0.15
 
 
 def quaternions(rng, size):
@@ -86,7 +100,7 @@ def test_spherical_joints_against_weighted_samples():
         wanted = w @ values
         exact[name] = wanted, np.sqrt(w**2 @ (values - wanted) ** 2)
     for name, (wanted, error) in exact.items():
-        mean, sigma = averages(arm, free[:REPLICAS], moments, 0.05, name, 600, gravity=GRAVITY)
+        mean, sigma = averages(arm, free[:REPLICAS], moments, 0.2, name, 150, gravity=GRAVITY)
         off = np.append(mean[:-1] - wanted, mean[-1] - 3.0)
         sigma = np.hypot(sigma, np.append(error, 0.0))
         assert np.abs(off / sigma).max() < 4, name
@@ -117,7 +131,7 @@ def test_springs_and_rotors_against_quadrature():
         ("rigid", exact(arm)),
         ("stiff", boltzmann @ seen(grid) / boltzmann.sum()),
     ):
-        mean, sigma = averages(arm, q, seen, 0.05, name, 1000, gravity=GRAVITY)
+        mean, sigma = averages(arm, q, seen, 0.2, name, 250, gravity=GRAVITY)
         assert np.abs((mean - np.append(wanted, 1.0)) / sigma).max() < 4, name
         if name == "rigid":  # it would see the second rotor missing
             assert np.abs((exact(rotors_left_out) - wanted) / sigma[:-1]).max() > 8
