@@ -91,7 +91,7 @@ def test_straight_groups_in_and_on_rings(seed):
 def test_two_hundred_ring_systems_in_twenty_numberings(dim, fixed, straight):
     if dim == 2 and straight:
         pytest.skip("a straight angle is like any other in the plane")
-    assert max(hold(seed, 20, dim, fixed, straight) for seed in range(1000, 1200)) < 10
+    assert max(hold(seed, 20, dim, fixed, straight) for seed in range(1000, 1200)) < 20
 
 
 # --- single ones --------------------------------------------------------------------------------
