@@ -34,7 +34,7 @@ Mask = NDArray[np.bool_]
 # PIECES up to where pieces are of SMALL rows, and is linear from there.
 WHOLE, PIECES, SMALL = 10**10, 10**8, 64
 LIKED = 4.0  # times, so that a row of the chart goes only where others hold much more of it
-NEVER_LEFT = 1e3  # straight bends of the tree stay, of the others both rows or neither
+NEVER_LEFT = 1e3  # straight bends, of which both rows stay or neither does
 APART = 1e-3  # far above the rounding of what is factored
 LOST = 1e-10  # of the largest; a wrong guess costs digits, not independence, which is verified
 
@@ -82,26 +82,9 @@ def independent(layout: Layout, near: Array | None) -> Mask:
         layout.gradients(pattern.rows, near, SingularConstraintError)
     place = layout.hard[pattern.order]
     liked = np.where(place < layout.n * layout.dim, LIKED, 1.0)
-    straight = np.flatnonzero(pattern.rows.kinds >= STRAIGHT_Y)
-    beads, bend = np.unique(pattern.rows.beads[straight, :3], axis=0, return_inverse=True)
-    i, j, k = beads.T.astype(np.int64) - GHOSTS
-    kept = _joined(layout, i, j) & _joined(layout, j, k)
-    while True:
-        liked[straight] = np.where(kept, NEVER_LEFT, 1.0)[bend.ravel()]
-        lost = _dependent(pattern, liked, depth, near)
-        halved = np.bincount(bend.ravel()[np.isin(straight, lost)], minlength=kept.size) == 1
-        if not (halved & ~kept).any():
-            break
-        kept |= halved  # something else goes in the place of one of its rows
-    stays[place[lost]] = False
+    liked[pattern.rows.kinds >= STRAIGHT_Y] = NEVER_LEFT
+    stays[place[_dependent(pattern, liked, depth, near)]] = False
     return stays
-
-
-def _joined(layout: Layout, i: Index, j: Index) -> Mask:
-    """Whether one of two beads hangs on the other in the tree."""
-    parents = layout.references[:, 0]
-    joined: Mask = ((i >= 0) & (parents[i] == j)) | ((j >= 0) & (parents[j] == i))
-    return joined
 
 
 def _clearly_bonds(rows: Rows) -> bool:
