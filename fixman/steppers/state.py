@@ -570,10 +570,12 @@ def _cause(prepared: Prepared, state: State, stuck: Array, replica: int, plan: P
     targets = state.targets[replica : replica + 1]
     if plan.potential is not None:
         x, force = state.x[replica], prepared.bound.force(state.x[replica])
-        ways = np.linalg.norm(_pulled(chain, x, force, prepared.inertia), axis=1)
-        far = np.flatnonzero(0.5 * plan.stride**2 * ways > FAR * _shortest(chain, targets))
+        pull = np.linalg.norm(force, axis=1)
+        # Beads that a force pulls, and that their bonds let go.
+        left = np.linalg.norm(_pulled(chain, x, force, prepared.inertia), axis=1)
+        ways = 0.5 * plan.stride**2 * np.minimum(pull / prepared.inertia, left)
+        far = np.flatnonzero(ways > FAR * _shortest(chain, targets))
         if far.size:
-            pull = np.linalg.norm(force, axis=1)
             far = far[np.argsort(-pull[far], kind="stable")]
             names = _arrays.listed([f"bead {k}" for k in far], NAMED)
             return (
