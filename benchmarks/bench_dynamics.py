@@ -22,7 +22,7 @@ import numpy as np
 from _timing import is_quick, medians
 
 import fixman as fx
-from fixman.kernels import jointed_motion
+from fixman.kernels.chain import jointed_motion
 
 RNG = np.random.default_rng(2005)
 

@@ -20,7 +20,7 @@ import numpy as np
 from _timing import is_quick, medians
 
 import fixman as fx
-from fixman.metric import fixman_force, logdet
+from fixman.mechanics.metric import fixman_force, logdet
 
 RNG = np.random.default_rng(1974)
 FEW = 5  # frames that are not worth a register

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from _timing import is_quick, medians
 
-from fixman.kernels.lanes import fill_sines
+from fixman.kernels.compiler.lanes import fill_sines
 from fixman.rigid import articulated_body, kinematics
 from fixman.rigid.model import SerialChain
 

@@ -25,8 +25,8 @@ import numpy as np
 from _timing import is_quick
 
 import fixman as fx
-from fixman.potentials import WCA, Bending
-from fixman.walks import random_walks
+from fixman.potentials.energies import WCA, Bending
+from fixman.sampling.random_walks import random_walks
 
 KELVIN = 1 / 0.00831446261815324
 DT = 0.02

@@ -23,8 +23,8 @@ import numpy as np
 from _output import Output, plot
 from MDAnalysisTests.datafiles import DCD, PSF, LAMMPSdata
 
-from fixman.audit import LARGE, NEGLIGIBLE, GroupReport, audit
-from fixman.io.groups import ChainGroup
+from fixman.analysis.audit import LARGE, NEGLIGIBLE, GroupReport, audit
+from fixman.analysis.groups import ChainGroup
 from fixman.io.mdanalysis import read_chains
 
 BONDS, BENDS = ("length",), ("length", "angle")

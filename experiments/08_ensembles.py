@@ -14,10 +14,10 @@ from _output import Output, plot
 
 import fixman as fx
 from fixman import analytic
-from fixman.observables import angles, histogram, mean_with_error
-from fixman.simulation import simulate
-from fixman.steppers import Langevin
-from fixman.walks import random_walks
+from fixman.sampling.random_walks import random_walks
+from fixman.simulation.observables import angles, histogram, mean_with_error
+from fixman.simulation.simulate import simulate
+from fixman.simulation.steppers import Langevin
 
 DT = 0.05
 EVERY = 20  # steps from frame to frame, one unit of time

@@ -13,10 +13,10 @@ import numpy as np
 from _output import Output, plot
 
 import fixman as fx
-from fixman.observables import angles, kinetic_energy, potential_energy
-from fixman.potentials import Bending
-from fixman.steppers import Langevin, Newton
-from fixman.walks import random_walks
+from fixman.potentials.energies import Bending
+from fixman.sampling.random_walks import random_walks
+from fixman.simulation.observables import angles, kinetic_energy, potential_energy
+from fixman.simulation.steppers import Langevin, Newton
 
 BEADS = 10
 TIME = 1.0  # of the trajectories that are compared

@@ -11,10 +11,10 @@ import numpy as np
 from _output import Output, plot
 
 import fixman as fx
-from fixman.observables import kinetic_energy, potential_energy
-from fixman.potentials import WCA, Bending
-from fixman.steppers import Newton
-from fixman.walks import random_walks
+from fixman.potentials.energies import WCA, Bending
+from fixman.sampling.random_walks import random_walks
+from fixman.simulation.observables import kinetic_energy, potential_energy
+from fixman.simulation.steppers import Newton
 
 TOLERANCE = 1e-12  # of Newton, relative
 STEPS = 1_000_000

@@ -16,8 +16,8 @@ import numpy as np
 from _output import Output, plot
 
 import fixman as fx
-from fixman.analytic import mean_square_cosines
-from fixman.observables import angles
+from fixman.sampling.analytic import mean_square_cosines
+from fixman.simulation.observables import angles
 
 FRICTION = (1.0, 0.2, 1.0)
 EQUAL = (1.0, 1.0, 1.0)

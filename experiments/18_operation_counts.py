@@ -33,15 +33,10 @@ import numpy as np
 from _output import Output, plot
 from numba.core.dispatcher import Dispatcher
 
-from fixman.kernels import (
-    articulated_body,
-    denoc,
-    rigid_composite_body,
-    rigid_newton_euler,
-    rigid_partition_arm,
-    spatial_operators,
-)
-from fixman.kernels.steps import _STEPS
+from fixman.kernels.compiler.steps import _STEPS
+from fixman.kernels.rigid import articulated_body, denoc, partition_arm, spatial_operators
+from fixman.kernels.rigid import composite_body as rigid_composite_body
+from fixman.kernels.rigid import newton_euler as rigid_newton_euler
 from fixman.rigid import SerialChain, _partition_tables, composite_body, partition
 from fixman.rigid import articulated_body as bodies
 from fixman.rigid import denoc as saha
@@ -387,7 +382,7 @@ def composite(c: Case) -> np.ndarray:
 def fixman(c: Case) -> np.ndarray:
     table = counted(_partition_tables.tables(c.arm).rows)
     flat = table, c.q[0], c.qd[0], c.last[0], c.g, None, c.out[0], False
-    run(rigid_partition_arm.motion_frames, *flat)
+    run(partition_arm.motion_frames, *flat)
     return c.out
 
 

@@ -25,8 +25,13 @@ from openmm import app, unit
 
 import fixman as fx
 from fixman.io.openmm import kT
-from fixman.io.torsional import Molecule
-from fixman.observables import correlation_time, kinetic_energy, mean_with_error, torsions
+from fixman.io.openmm.torsional import Molecule
+from fixman.simulation.observables import (
+    correlation_time,
+    kinetic_energy,
+    mean_with_error,
+    torsions,
+)
 
 FIELD = ("amber99sbildn.xml", "amber99_obc.xml")
 KT = kT(300.0)

@@ -17,8 +17,8 @@ from _output import Output, plot
 
 import fixman as fx
 from fixman import bluemoon
-from fixman.observables import histogram, torsions
-from fixman.potentials import Bending, Torsion
+from fixman.potentials.energies import Bending, Torsion
+from fixman.simulation.observables import histogram, torsions
 
 ENSEMBLES = ("rigid", "stiff")
 REPLICAS = 64

@@ -11,7 +11,7 @@ from typing import Any
 
 from PIL import Image
 
-from fixman import plot
+from fixman.analysis import plot
 
 HERE = Path(__file__).parent
 

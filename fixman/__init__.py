@@ -17,144 +17,90 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fixman import (
-        analytic,
-        bluemoon,
-        flows,
-        observables,
-        potentials,
-        rheology,
-        rigid,
-        structured,
-    )
-    from fixman.chain import Chain
-    from fixman.coordinates import Coordinate
-    from fixman.dynamics import Motion, forward_dynamics, inverse_dynamics, project
-    from fixman.errors import (
-        ConstraintSolveError,
-        FrameError,
-        RunDamageWarning,
-        RunFolderError,
-        RunStorageError,
-        RunVersionWarning,
-        SingularConstraintError,
-        SingularCoordinateError,
-    )
-    from fixman.metric import Reweighting, fixman_force, fixman_potential, logdet, reweight
-    from fixman.partition import Partition
-    from fixman.sampling import Sample, sample
-    from fixman.simulation import resume, simulate
-    from fixman.steppers import Brownian, HybridMonteCarlo, Langevin, MonteCarlo, Newton
-    from fixman.store import RunCheck, check_run, load_run
-    from fixman.trajectory import Run
-    from fixman.walks import random_walks
-    from fixman.wilson import velocity_terms, wilson_b
+    from fixman import potentials as potentials
+    from fixman import rigid as rigid
+    from fixman.analysis import bluemoon as bluemoon
+    from fixman.analysis import rheology as rheology
+    from fixman.chains.chain import Chain as Chain
+    from fixman.chains.coordinates import Coordinate as Coordinate
+    from fixman.errors import ConstraintSolveError as ConstraintSolveError
+    from fixman.errors import FrameError as FrameError
+    from fixman.errors import RunDamageWarning as RunDamageWarning
+    from fixman.errors import RunFolderError as RunFolderError
+    from fixman.errors import RunStorageError as RunStorageError
+    from fixman.errors import RunVersionWarning as RunVersionWarning
+    from fixman.errors import SingularConstraintError as SingularConstraintError
+    from fixman.errors import SingularCoordinateError as SingularCoordinateError
+    from fixman.mechanics import structured as structured
+    from fixman.mechanics.dynamics import Motion as Motion
+    from fixman.mechanics.dynamics import forward_dynamics as forward_dynamics
+    from fixman.mechanics.dynamics import inverse_dynamics as inverse_dynamics
+    from fixman.mechanics.dynamics import project as project
+    from fixman.mechanics.metric import Reweighting as Reweighting
+    from fixman.mechanics.metric import fixman_force as fixman_force
+    from fixman.mechanics.metric import fixman_potential as fixman_potential
+    from fixman.mechanics.metric import logdet as logdet
+    from fixman.mechanics.metric import reweight as reweight
+    from fixman.mechanics.partition import Partition as Partition
+    from fixman.mechanics.wilson import velocity_terms as velocity_terms
+    from fixman.mechanics.wilson import wilson_b as wilson_b
+    from fixman.potentials import flows as flows
+    from fixman.sampling import analytic as analytic
+    from fixman.sampling.random_walks import random_walks as random_walks
+    from fixman.sampling.samples import Sample as Sample
+    from fixman.sampling.samples import sample as sample
+    from fixman.simulation import observables as observables
+    from fixman.simulation.simulate import resume as resume
+    from fixman.simulation.simulate import simulate as simulate
+    from fixman.simulation.steppers import Brownian as Brownian
+    from fixman.simulation.steppers import HybridMonteCarlo as HybridMonteCarlo
+    from fixman.simulation.steppers import Langevin as Langevin
+    from fixman.simulation.steppers import MonteCarlo as MonteCarlo
+    from fixman.simulation.steppers import Newton as Newton
+    from fixman.simulation.store import RunCheck as RunCheck
+    from fixman.simulation.store import check_run as check_run
+    from fixman.simulation.store import load_run as load_run
+    from fixman.simulation.trajectory import Run as Run
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Brownian": "steppers",
-    "Chain": "chain",
-    "ConstraintSolveError": "errors",
-    "FrameError": "errors",
-    "Coordinate": "coordinates",
-    "HybridMonteCarlo": "steppers",
-    "Langevin": "steppers",
-    "MonteCarlo": "steppers",
-    "Motion": "dynamics",
-    "Newton": "steppers",
-    "Partition": "partition",
-    "Reweighting": "metric",
-    "Run": "trajectory",
-    "RunCheck": "store",
-    "RunDamageWarning": "errors",
-    "RunFolderError": "errors",
-    "RunStorageError": "errors",
-    "RunVersionWarning": "errors",
-    "Sample": "sampling",
-    "SingularConstraintError": "errors",
-    "SingularCoordinateError": "errors",
-    "check_run": "store",
-    "fixman_force": "metric",
-    "fixman_potential": "metric",
-    "forward_dynamics": "dynamics",
-    "inverse_dynamics": "dynamics",
-    "load_run": "store",
-    "logdet": "metric",
-    "project": "dynamics",
-    "random_walks": "walks",
-    "resume": "simulation",
-    "reweight": "metric",
-    "sample": "sampling",
-    "simulate": "simulation",
-    "velocity_terms": "wilson",
-    "wilson_b": "wilson",
+# Public modules, and the names that others have, by their homes.  Type checkers read the imports.
+_MODULES = {
+    "analysis.bluemoon": "bluemoon",
+    "analysis.rheology": "rheology",
+    "mechanics.structured": "structured",
+    "potentials": "potentials",
+    "potentials.flows": "flows",
+    "rigid": "rigid",
+    "sampling.analytic": "analytic",
+    "simulation.observables": "observables",
 }
+_NAMES = {
+    "chains.chain": "Chain",
+    "chains.coordinates": "Coordinate",
+    "errors": "ConstraintSolveError FrameError RunDamageWarning RunFolderError RunStorageError "
+    "RunVersionWarning SingularConstraintError SingularCoordinateError",
+    "mechanics.dynamics": "Motion forward_dynamics inverse_dynamics project",
+    "mechanics.metric": "Reweighting fixman_force fixman_potential logdet reweight",
+    "mechanics.partition": "Partition",
+    "mechanics.wilson": "velocity_terms wilson_b",
+    "sampling.random_walks": "random_walks",
+    "sampling.samples": "Sample sample",
+    "simulation.simulate": "resume simulate",
+    "simulation.steppers": "Brownian HybridMonteCarlo Langevin MonteCarlo Newton",
+    "simulation.store": "RunCheck check_run load_run",
+    "simulation.trajectory": "Run",
+}
+_HOMES = {name: home for home, names in (_MODULES | _NAMES).items() for name in names.split()}
 
-__all__ = [
-    "Brownian",
-    "Chain",
-    "ConstraintSolveError",
-    "Coordinate",
-    "FrameError",
-    "HybridMonteCarlo",
-    "Langevin",
-    "MonteCarlo",
-    "Motion",
-    "Newton",
-    "Partition",
-    "Reweighting",
-    "Run",
-    "RunCheck",
-    "RunDamageWarning",
-    "RunFolderError",
-    "RunStorageError",
-    "RunVersionWarning",
-    "Sample",
-    "SingularConstraintError",
-    "SingularCoordinateError",
-    "__version__",
-    "analytic",
-    "bluemoon",
-    "check_run",
-    "fixman_force",
-    "fixman_potential",
-    "flows",
-    "forward_dynamics",
-    "inverse_dynamics",
-    "load_run",
-    "logdet",
-    "observables",
-    "potentials",
-    "project",
-    "random_walks",
-    "resume",
-    "reweight",
-    "rheology",
-    "rigid",
-    "sample",
-    "simulate",
-    "structured",
-    "velocity_terms",
-    "wilson_b",
-]
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    if name in (
-        "analytic",
-        "bluemoon",
-        "flows",
-        "observables",
-        "potentials",
-        "rheology",
-        "rigid",
-        "structured",
-    ):
-        return import_module(f"fixman.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'fixman' has no attribute {name!r}")
-    value = getattr(import_module(f"fixman.{_HOMES[name]}"), name)
+    home = import_module(f"fixman.{_HOMES[name]}")
+    value = home if _HOMES[name] in _MODULES else getattr(home, name)
     globals()[name] = value  # the next access does not come here
     return value
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `fixman.cli.main`; 130 if Ctrl-C came before it or where it does not look."""
     try:
-        from fixman import cli
+        from fixman.cli import command
 
-        return cli.main(argv)
+        return command.main(argv)
     except KeyboardInterrupt:
         return 130
 

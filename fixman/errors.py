@@ -7,7 +7,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from fixman.coordinates import Coordinate
+    from fixman.chains.coordinates import Coordinate
 
 __all__ = [
     "ConstraintSolveError",

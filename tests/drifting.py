@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fixman.steppers import State
+from fixman.simulation.steppers import State
 
 MULTIPLIER = np.uint64(6364136223846793005)
 

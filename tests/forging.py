@@ -11,8 +11,8 @@ import shutil
 
 import numpy as np
 
-from fixman.archives import pack
-from fixman.runfiles import identify
+from fixman.simulation.archives import pack
+from fixman.simulation.runfiles import identify
 
 JUNK = (None, "abc", -1, 0, 1.5, 1e30, [], {}, 2**60, True, [[]], {"": None}, "x" * 1000, -(2**70))
 LAST = "block_000003.npz"

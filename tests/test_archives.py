@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from fixman.archives import ArchiveError, pack, read
+from fixman.simulation.archives import ArchiveError, pack, read
 
 FORMS = {"x": (("float64",), (2, 3))}
 X = np.arange(6.0).reshape(2, 3)

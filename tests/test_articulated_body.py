@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import rigid_oracles as oracles
 from fixman.errors import SingularConstraintError
-from fixman.kernels.lanes import fill_sines
+from fixman.kernels.compiler.lanes import fill_sines
 from fixman.rigid import articulated_body, model, newton_euler, partition
 from fixman.rigid.model import SerialChain
 

@@ -9,16 +9,16 @@ import pytest
 from scipy.signal import lfilter
 
 import fixman as fx
-from fixman._statistics import standard_error
-from fixman.audit import AuditReport, GroupReport, audit
-from fixman.chain import Chain
-from fixman.io import measuring
-from fixman.io.averages import EnsembleMean, distinct, largest_spread, share_left, with_error
-from fixman.io.groups import ChainData, ChainGroup, Molecules
-from fixman.io.hard_values import sum_outwards
-from fixman.io.samples import ANGLE_EDGES, TORSION_EDGES, Meter
-from fixman.io.samples import angles as bending
-from fixman.io.samples import torsions as turning
+from fixman._common.statistics import standard_error
+from fixman.analysis import measuring
+from fixman.analysis.audit import AuditReport, GroupReport, audit
+from fixman.analysis.averages import EnsembleMean, distinct, largest_spread, share_left, with_error
+from fixman.analysis.groups import ChainData, ChainGroup, Molecules
+from fixman.analysis.hard_values import sum_outwards
+from fixman.analysis.samples import ANGLE_EDGES, TORSION_EDGES, Meter
+from fixman.analysis.samples import angles as bending
+from fixman.analysis.samples import torsions as turning
+from fixman.chains.chain import Chain
 
 ALL = ("length", "angle", "torsion")
 

@@ -6,8 +6,8 @@ import pytest
 import fixman as fx
 import oracles
 from fixman import analytic, bluemoon
-from fixman.drift import mean_forces
-from fixman.potentials import WCA, bind
+from fixman.mechanics.drift import mean_forces
+from fixman.potentials.energies import WCA, bind
 
 MASSES = np.array([1.0, 2.5, 0.4, 1.7, 0.9])
 PARENTS = [-1, 0, 1, 2, 3]

@@ -10,13 +10,13 @@ import pytest
 KERNELS = """
 import json
 import numpy as np
-from fixman.kernels.forces import call
-from fixman.kernels.lanes import (
+from fixman.kernels.potentials.forces import call
+from fixman.kernels.compiler.lanes import (
     EIGHTS, eight, entry, exact_kernel, integer, load, part, put, store, take, zeros
 )
-from fixman.kernels.neighbours import index, put_index
-from fixman.kernels.pairs import load_pair, pair, store_pair
-from fixman.kernels.steps import step
+from fixman.kernels.potentials.neighbours import index, put_index
+from fixman.kernels.compiler.pairs import load_pair, pair, store_pair
+from fixman.kernels.compiler.steps import step
 
 @step
 def get(x, i, j):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import fixman as fx
-from fixman.kernels import random as streams
-from fixman.potentials import Bending, Gravity, Tether
-from fixman.steppers import Brownian, State, from_parameters
-from fixman.walks import random_walks
+from fixman.kernels.algebra import random
+from fixman.potentials.energies import Bending, Gravity, Tether
+from fixman.sampling.random_walks import random_walks
+from fixman.simulation.steppers import Brownian, State, from_parameters
 
 long = pytest.mark.filterwarnings("ignore:dt=.* is long:RuntimeWarning")  # on purpose
 SCHEMES = ("geodesic", "midpoint", "liu")
@@ -92,7 +92,7 @@ class Dense:
 
     def noise(self):
         xi = np.empty(self.x.size)
-        streams.fill_normals(self.random, 0, xi.size, xi, 0, 1)
+        random.fill_normals(self.random, 0, xi.size, xi, 0, 1)
         return np.sqrt(self.stepper.kT / self.zeta) * xi.reshape(self.x.shape)
 
     def projected(self, x, v):
@@ -174,7 +174,7 @@ def test_the_same_bits_in_any_company_and_on_the_manifold(name, dt, scheme, monk
     start = stepper.start(chain, walks(chain, 11), None, 11, 3)
     together = State.from_arrays(start.arrays())
     stepper.advance(chain, together, 25, workers=2)
-    monkeypatch.setattr("fixman.steppers.state.FLOWS", 3)
+    monkeypatch.setattr("fixman.simulation.steppers.state.FLOWS", 3)
     order = np.random.default_rng(1).permutation(11)[:9]  # one is left over from eight
     others = part(start, order)
     for steps in (1, 20, 4):
@@ -204,9 +204,7 @@ def test_the_centre_of_friction_walks_freely_even_in_pieces(scheme, monkeypatch)
     share = zeta / zeta.sum()
     xi = np.empty((steps, 8, 7, 3))
     for k in range(8):
-        streams.fill_normals(
-            state.random.copy()[k], 0, xi[:, k].size, own := xi[:, k].ravel(), 0, 1
-        )
+        random.fill_normals(state.random.copy()[k], 0, xi[:, k].size, own := xi[:, k].ravel(), 0, 1)
         xi[:, k] = own.reshape(steps, 7, 3)
     noise = share @ (np.sqrt(2.0 * kT * dt / zeta)[:, None] * xi)  # (steps, replicas, 3)
     expected = share @ state.x + noise.sum(axis=0)

@@ -7,10 +7,10 @@ from itertools import combinations, pairwise, permutations
 import numpy as np
 import pytest
 
-from fixman.audit import AuditReport, audit
-from fixman.io import canonical
-from fixman.io.constraints import ConnectedSets, Held
-from fixman.io.groups import ChainGroup, Molecules, find_molecules
+from fixman.analysis import canonical
+from fixman.analysis.audit import AuditReport, audit
+from fixman.analysis.groups import ChainGroup, Molecules, find_molecules
+from fixman.io.openmm.constraints import ConnectedSets, Held
 
 pytestmark = pytest.mark.filterwarnings("ignore:::MDAnalysis")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fixman import cli
+from fixman.cli import command as cli
 
 pytestmark = pytest.mark.filterwarnings("ignore:::MDAnalysis", "ignore:::distributed")
 
@@ -65,7 +65,7 @@ def test_version_is_the_packages(capsys):
 
 
 def test_terminals_that_know_only_ascii(melt):
-    code = "import sys; from fixman.cli import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; from fixman.cli.command import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "audit", str(melt), *MELT]
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -77,8 +77,8 @@ def test_terminals_that_know_only_ascii(melt):
 def test_help_imports_nothing_heavy(arguments):
     code = (
         "import sys\n"
-        "from fixman import cli\n"
-        f"try: cli.main({arguments!r})\n"
+        "from fixman.cli import command\n"
+        f"try: command.main({arguments!r})\n"
         "finally: print(sorted({'numpy', 'scipy', 'numba', 'matplotlib', 'MDAnalysis'} "
         "& sys.modules.keys()), file=sys.stderr)"
     )
@@ -145,7 +145,7 @@ def test_plot(run, melt, tmp_path, peer):
 
 def test_histogram_shows_every_group_and_the_weights(peer):
     mpl = peer("matplotlib")
-    from fixman import plot
+    from fixman.analysis import plot
 
     half = np.random.default_rng(0).normal(5.0, 1.0, 4000)
     ax = plot.audit_histogram(plot.figure().subplots(), {"a": half, "b": half[:900]})
@@ -168,7 +168,7 @@ def test_histogram_shows_every_group_and_the_weights(peer):
 
 def test_legends_cover_no_distribution(peer):
     peer("matplotlib")
-    from fixman import plot
+    from fixman.analysis import plot
 
     half = np.random.default_rng(0).normal(5.0, 1.0, 4000)
     one, two = plot.figure().subplots(), plot.figure().subplots()
@@ -185,7 +185,7 @@ def test_legends_cover_no_distribution(peer):
 
 def test_histograms_of_angles(peer):
     peer("matplotlib")
-    from fixman import plot
+    from fixman.analysis import plot
 
     edges = np.linspace(0.0, np.pi, 4)
     pair = {"stiff": [0.0, 1.0, 0.0], "rigid": [0.5, 0.5, 0.0]}
@@ -501,7 +501,7 @@ def test_a_closed_pipe_ends_in_silence(melt, arguments, unbuffered):
 
 def test_the_plot_says_what_is_hard(monkeypatch, run, melt, tmp_path, peer):
     peer("matplotlib")
-    from fixman import plot
+    from fixman.analysis import plot
 
     drawn = []
     figure = plot.figure
@@ -541,8 +541,8 @@ def test_the_module_runs():
 def test_all_rows_of_a_frame_have_its_weight(tmp_path):
     from types import SimpleNamespace
 
-    from fixman.audit import audit
-    from fixman.io.groups import ChainGroup
+    from fixman.analysis.audit import audit
+    from fixman.analysis.groups import ChainGroup
 
     x = np.cumsum(np.random.default_rng(0).normal(size=(4, 3, 5, 3)), axis=2)
     report = audit([ChainGroup(np.ones(5), np.arange(15).reshape(3, 5), x)], as_is=True)

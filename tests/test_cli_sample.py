@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fixman as fx
-from fixman import cli
+from fixman.cli import command
 
 SHORT = ["sample", "--beads", "5", "--size", "64", "--seed", "3"]
 DRAWN = SimpleNamespace(
@@ -24,7 +24,7 @@ def run(capsys, tmp_path, monkeypatch):
 
     def run(*arguments):
         try:
-            code = cli.main([str(argument) for argument in arguments])
+            code = command.main([str(argument) for argument in arguments])
         except SystemExit as stop:
             code = stop.code
         return code, *capsys.readouterr()

@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 
 import fixman as fx
-from fixman import cli, places, runfiles, simulation
-from fixman.steppers import Langevin, Newton
-from fixman.store import load_run
+from fixman.cli import command as cli
+from fixman.simulation import places, runfiles
+from fixman.simulation import simulate as simulation
+from fixman.simulation.steppers import Langevin, Newton
+from fixman.simulation.store import load_run
 
 SHORT = ["--beads", "5", "--dt", "0.02", "--steps", "40", "--every", "4", "--seed", "3"]
 
@@ -73,7 +75,7 @@ def test_without_a_seed_there_is_one_to_repeat_it(run):
 
 
 def test_the_seed_is_said_before_the_run(monkeypatch, run, capsys):
-    from fixman import simulation
+    from fixman.simulation import simulate as simulation
 
     said = []
     monkeypatch.setattr(simulation, "simulate", lambda *_, **__: said.append(capsys.readouterr()))
@@ -192,7 +194,7 @@ def test_potentials(asked, flags, potential):
     ],
 )
 def test_methods(asked, module, method, flags, given):
-    pytest.importorskip(f"fixman.steppers.{module}")
+    pytest.importorskip(f"fixman.simulation.steppers.{module}")
     names = {"mc": "MonteCarlo", "hmc": "HybridMonteCarlo", "brownian": "Brownian"}
     if "--bending" in flags:
         given = given | {"potential": P.Bending(5.0)}
@@ -412,13 +414,13 @@ def test_ctrl_c_before_the_run_is_quiet(run, monkeypatch):
     def interrupted(arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fixman.cli_arguments._chain", interrupted)
+    monkeypatch.setattr("fixman.cli.arguments._chain", interrupted)
     assert run("simulate", *SHORT, "--out", "run") == (130, "", "")
 
 
 @pytest.mark.parametrize(("text", "number"), [("1e3", 1000), ("20", 20), ("1_000", 1000)])
 def test_whole_numbers(text, number):
-    from fixman import cli_arguments
+    from fixman.cli import arguments as cli_arguments
 
     assert cli_arguments.whole(text) == number
 
@@ -597,8 +599,8 @@ def test_export_without_its_package(run, monkeypatch):
 def test_help_imports_nothing_heavy(command):
     code = (
         "import sys\n"
-        "from fixman import cli\n"
-        f"try: cli.main([{command!r}, '--help'])\n"
+        "from fixman.cli import command\n"
+        f"try: command.main([{command!r}, '--help'])\n"
         "finally: print(sorted({'numpy', 'scipy', 'numba', 'gsd', 'h5py', 'tqdm'} "
         "& sys.modules.keys()), file=sys.stderr)"
     )

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from fixman import cli
+from fixman.cli import command as cli
 
 pytestmark = pytest.mark.filterwarnings("ignore:::MDAnalysis", "ignore:Reader has no dt")
 

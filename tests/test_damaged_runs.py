@@ -12,8 +12,10 @@ import pytest
 
 import fixman as fx
 from drifting import Drift
-from fixman import cli, simulation, writer
-from fixman.archives import pack
+from fixman.cli import command as cli
+from fixman.simulation import simulate as simulation
+from fixman.simulation import writer
+from fixman.simulation.archives import pack
 from forging import arrays_of, sign_anew
 
 CHAIN = fx.Chain.linear(4)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from fixman import demo
+from fixman.cli import demo
 
 
 def test_it_agrees_and_writes_what_it_says(tmp_path, capsys, peer):
@@ -26,8 +26,8 @@ def test_it_agrees_and_writes_what_it_says(tmp_path, capsys, peer):
 
 
 def test_without_matplotlib_it_says_how_to_get_figures(tmp_path, capsys, monkeypatch):
-    monkeypatch.delitem(sys.modules, "fixman.plot", raising=False)
-    monkeypatch.delattr("fixman.plot", raising=False)
+    monkeypatch.delitem(sys.modules, "fixman.analysis.plot", raising=False)
+    monkeypatch.delattr("fixman.analysis.plot", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr(demo, "_seconds", lambda method: 1.0)
     demo.main(tmp_path, quick=True)

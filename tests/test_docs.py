@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fixman as fx
-from fixman import cli
+from fixman.cli import command as cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -31,19 +31,19 @@ MODULES = sorted(
     if path.name != "__main__.py"
 )
 NEEDS = {
-    "fixman.audit": "MDAnalysis",
-    "fixman.demo": "matplotlib",
+    "fixman.analysis.audit": "MDAnalysis",
+    "fixman.cli.demo": "matplotlib",
     "fixman.io.dask": "distributed",
     "fixman.io.gsd": "gsd",
     "fixman.io.hdf5": "h5py",
     "fixman.io.mdanalysis": "MDAnalysis",
     "fixman.io.openmm": "openmm",
-    "fixman.io.openmm_forces": "openmm",
-    "fixman.io.openmm_systems": "openmm",
-    "fixman.io.thermostats": "openmm",
-    "fixman.io.torsional": "openmm",
-    "fixman.io.trajectories": "MDAnalysis",
-    "fixman.plot": "matplotlib",
+    "fixman.io.openmm.forces": "openmm",
+    "fixman.io.openmm.systems": "openmm",
+    "fixman.io.openmm.thermostats": "openmm",
+    "fixman.io.openmm.torsional": "openmm",
+    "fixman.io.mdanalysis.trajectories": "MDAnalysis",
+    "fixman.analysis.plot": "matplotlib",
 }
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 import fixman as fx
-from fixman import simulation
+from fixman.simulation import simulate as simulation
 
 CHAIN = fx.Chain.linear(3)
 X0 = fx.random_walks(CHAIN, 2, rng=1)

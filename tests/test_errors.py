@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 import fixman as fx
-from fixman import audit, observables, rigid
-from fixman.coordinates import Coordinate
+from fixman import observables, rigid
+from fixman.analysis import audit
+from fixman.analysis.samples import Meter
+from fixman.chains.coordinates import Coordinate
 from fixman.errors import Advice
-from fixman.io.samples import Meter
-from fixman.observables import potential_energy
-from fixman.potentials import WCA, Torsion
-from fixman.writer import new_file
+from fixman.potentials.energies import WCA, Torsion
+from fixman.simulation.observables import potential_energy
+from fixman.simulation.writer import new_file
 from rigid_cases import changed
 from rigid_oracles import random_q
 

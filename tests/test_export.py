@@ -9,9 +9,9 @@ import pytest
 
 import fixman as fx
 from drifting import Drift
-from fixman import simulation
-from fixman.chain import bonds
-from fixman.simulation import simulate
+from fixman.chains.chain import bonds
+from fixman.simulation import simulate as simulation
+from fixman.simulation.simulate import simulate
 
 CHAINS = {
     "linear": (fx.Chain.linear(4), [(0, 1), (1, 2), (2, 3)]),

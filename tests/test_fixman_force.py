@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import fixman as fx
 import force_oracles
 import oracles
-from fixman import metric
-from fixman.metric import fixman_force, fixman_potential, logdet
+from fixman.mechanics import metric
+from fixman.mechanics.metric import fixman_force, fixman_potential, logdet
 from strategies import (
     BASES,
     CASES,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fixman as fx
-from fixman import simulation
+from fixman.simulation import simulate as simulation
 from forging import FORGERS, forge
 
 CHAIN = fx.Chain.linear(4)

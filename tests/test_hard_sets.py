@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixman.hard_sets import named
+from fixman.chains.hard_sets import named
 
 
 @pytest.mark.parametrize("word", ["all-angles", "all_angles", "AllAngles", "ALL-ANGLES"])

@@ -9,11 +9,11 @@ import pytest
 from scipy.linalg import null_space
 
 import fixman as fx
-from fixman import hard_sets
-from fixman.audit import audit
-from fixman.chain import Chain
-from fixman.io.groups import ChainGroup
-from fixman.io.samples import Meter
+from fixman.analysis.audit import audit
+from fixman.analysis.groups import ChainGroup
+from fixman.analysis.samples import Meter
+from fixman.chains import hard_sets
+from fixman.chains.chain import Chain
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import pytest
 
 import fixman as fx
 import oracles
-from fixman.kernels import constraints
-from fixman.kernels.lanes import exact_kernel, memory
-from fixman.kernels.random import fill_normals
-from fixman.potentials import WCA, Bending, Compiled, Gravity, bind
-from fixman.steppers import HybridMonteCarlo, State, from_parameters
-from fixman.systems import projections
+from fixman.chains.projection_tables import projections
+from fixman.kernels.algebra.random import fill_normals
+from fixman.kernels.compiler.lanes import exact_kernel, memory
+from fixman.kernels.simulation import constraints
+from fixman.potentials.energies import WCA, Bending, Compiled, Gravity, bind
+from fixman.simulation.steppers import HybridMonteCarlo, State, from_parameters
 
 COMB = [-1, 0, 1, 2, 0, 1, 2, 4]
 BENT = ("length", "angle")

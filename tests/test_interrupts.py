@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from fixman import cli
+from fixman.cli import command as cli
 
 QUIET = (130, "", "")
 
@@ -31,7 +31,9 @@ def press():
     signal.raise_signal(signal.SIGINT)
 
 
-@pytest.mark.parametrize("module", ["fixman.cli", "argparse", "fixman.demo", "numpy", "numba"])
+@pytest.mark.parametrize(
+    "module", ["fixman.cli.command", "argparse", "fixman.cli.demo", "numpy", "numba"]
+)
 def test_while_importing(module, tmp_path):
     code = (
         "import signal, sys\n"

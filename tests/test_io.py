@@ -498,7 +498,7 @@ def test_guessed_bonds_are_counted_and_doubted(read, rng, tmp_path):
 )
 def test_masses_of_elements_of_two_letters(peer, tmp_path, name, mass):
     peer("MDAnalysis")
-    from fixman.io.universe import open_universe
+    from fixman.io.mdanalysis.universe import open_universe
 
     path = pdb(tmp_path / "ion.pdb", [(name, name, (0.0, 0.0, 0.0))])
     universe, _ = open_universe(path)
@@ -583,7 +583,7 @@ def assert_identical(one, other):
     ],
 )
 def test_frame_by_frame_is_the_audit_of_all_frames(analysis, adk, residues, hard):
-    from fixman.audit import AuditReport, audit
+    from fixman.analysis.audit import AuditReport, audit
 
     select = f"resid {residues}"
     run = analysis(adk, select, hard=hard, histograms=True).run(start=5, stop=60, step=3)
@@ -604,7 +604,7 @@ def test_frame_by_frame_is_the_audit_of_all_frames(analysis, adk, residues, hard
 
 def read_at_once(universe, indices, frames):
     """Read one molecule, its atoms in this order, without a reader of ours."""
-    from fixman.io.groups import ChainGroup
+    from fixman.analysis.groups import ChainGroup
 
     atoms = universe.atoms[indices]
     place = {int(atom): k for k, atom in enumerate(indices)}
@@ -627,8 +627,8 @@ def test_backends_agree_to_the_last_bit(analysis, adk, peer):
 
 def test_universes_in_memory_and_atom_groups(analysis, rng, peer):
     mda = peer("MDAnalysis")
-    from fixman.audit import audit
-    from fixman.io.groups import ChainGroup
+    from fixman.analysis.audit import audit
+    from fixman.analysis.groups import ChainGroup
 
     x = np.stack([chains_at_random(rng, 5, 8).reshape(-1, 3) for _ in range(11)])
     masses = rng.uniform(1, 5, 8)
@@ -651,7 +651,7 @@ def test_values_may_be_given_or_left_alone(analysis, adk):
     as_is = analysis(adk, **some, values="as-is").run(stop=20)
     assert as_is.values is None
     assert not np.allclose(as_is.results.half_logdet[0], given.results.half_logdet[0])
-    from fixman.audit import AuditReport
+    from fixman.analysis.audit import AuditReport
 
     assert "(at given values)" in str(AuditReport.from_analysis(given))
     assert AuditReport.from_analysis(as_is).groups[0].ensemble == "rigid"
@@ -725,7 +725,7 @@ def test_one_bad_frame_does_not_lose_the_others(analysis, rng, peer, values):
 
 def test_frames_lost_in_the_second_pass_do_not_count_in_the_means(analysis, rng, peer, monkeypatch):
     from fixman import ConstraintSolveError
-    from fixman.io.samples import Meter
+    from fixman.analysis.samples import Meter
 
     universe, _ = bad_frames(peer("MDAnalysis"), rng, bad=())
     expected = analysis(universe).run(frames=np.delete(np.arange(60), 11))
@@ -877,7 +877,7 @@ def test_without_dask_the_error_says_what_to_install():
 @pytest.mark.parametrize("angles", [(0, 0, 0), (np.nan, 90, 90), (30, 30, 170)])
 def test_an_impossible_box_is_refused(angles, peer):
     peer("MDAnalysis")
-    from fixman.io.frames import _shortest
+    from fixman.io.mdanalysis.frames import _shortest
 
     now = SimpleNamespace(dimensions=np.array([10, 10, 10, *angles], np.float32), frame=3)
     with pytest.raises(ValueError, match="frame 3 has an impossible box"):
@@ -886,7 +886,7 @@ def test_an_impossible_box_is_refused(angles, peer):
 
 def test_atoms_are_named_with_the_insertion_code_of_their_residue(peer):
     mda = peer("MDAnalysis")
-    from fixman.io.universe import name_atom
+    from fixman.io.mdanalysis.universe import name_atom
 
     line = "ATOM      1  CA  ALA A   2{}     15.000  15.000  15.000  1.00  0.00           C\n"
     text = line.format("X") + line.format(" ")

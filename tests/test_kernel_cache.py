@@ -16,7 +16,7 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from fixman import kernels
-from fixman.kernels import _cache
+from fixman.kernels.compiler import _cache
 
 PACKAGE = Path(kernels.__file__).parents[1]
 NOWHERE = "/proc" if sys.platform == "linux" else "/dev"  # takes no files, even root's
@@ -42,7 +42,7 @@ TAKEN = """from fixman.kernels import jit
 def scaled(two):
     return two.a
 """
-PART = re.compile(r"fixman\.kernels\.(\w+)")
+PART = re.compile(r"fixman\.kernels\.([\w.]+)")
 CALL = """
 import json, warnings
 with warnings.catch_warnings(record=True) as caught:
@@ -53,14 +53,21 @@ print(json.dumps([value, sum(scaled.stats.cache_hits.values()), [str(w.message) 
 """
 
 
+def kernel_files():
+    """Return the names of all files of kernels, as of modules below `fixman.kernels`."""
+    prefix = "fixman.kernels."
+    walked = pkgutil.walk_packages(kernels.__path__, prefix)
+    return [module.name.removeprefix(prefix) for module in walked if not module.ispkg]
+
+
 @pytest.fixture
 def package(tmp_path):
     """Return the folder of a package with two small kernels, one inlined into the other."""
     folder = tmp_path / "package" / "fixman" / "kernels"
-    folder.mkdir(parents=True)
+    (folder / "compiler").mkdir(parents=True)
     (folder.parent / "__init__.py").touch()
-    for name in ("__init__.py", "_cache.py"):
-        shutil.copy(PACKAGE / "kernels" / name, folder)
+    for name in ("__init__.py", "compiler/__init__.py", "compiler/_cache.py"):
+        shutil.copy(PACKAGE / "kernels" / name, folder / name)
     (folder / "helper.py").write_text(HELPER)
     (folder / "kernel.py").write_text(KERNEL)
     return folder
@@ -107,9 +114,11 @@ def test_old_code_is_not_found_when_another_file_changes(package, tmp_path):
 
 def test_it_would_be_if_contents_did_not_count(package, tmp_path):
     guard = '        known.update(f"{name} {content}\\n".encode())\n'
-    code = (package / "_cache.py").read_text(encoding="utf-8")
+    code = (package / "compiler" / "_cache.py").read_text(encoding="utf-8")
     assert code.count(guard) == 1
-    (package / "_cache.py").write_text(code.replace(guard, "        pass\n"), encoding="utf-8")
+    (package / "compiler" / "_cache.py").write_text(
+        code.replace(guard, "        pass\n"), encoding="utf-8"
+    )
     cache = tmp_path / "cache"
     assert call(package, cache)[0] == 2.0
     change_helper(package)
@@ -142,7 +151,7 @@ def test_classes_and_functions_of_arguments_count(package, tmp_path):
 
 def test_the_files_that_a_kernel_needs_are_those_that_it_imports():
     def imported(name):
-        tree = ast.parse((_cache.SOURCES / f"{name}.py").read_text(encoding="utf-8"))
+        tree = ast.parse(_cache._source(name).read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
                 assert node.level == 0
@@ -152,12 +161,12 @@ def test_the_files_that_a_kernel_needs_are_those_that_it_imports():
 
     def files(name):
         found = {match for word in imported(name) for match in PART.findall(word)}
-        return {file for file in found if (_cache.SOURCES / f"{file}.py").is_file()}
+        found |= {file.rpartition(".")[0] for file in found}
+        return {file for file in found if _cache._source(file).is_file()}
 
-    names = [module.name for module in pkgutil.iter_modules(kernels.__path__)]
-    assert all(files(name) <= _cache._needed(name) for name in names)
-    assert "bonded" in _cache._needed("stepping")
-    assert not {"bonded", "nonbonded", "forces"} & _cache._needed("articulated_body")
+    assert all(files(name) <= _cache._needed(name) for name in kernel_files())
+    assert "potentials.bonded" in _cache._needed("simulation.stepping")
+    assert not any("potentials" in name for name in _cache._needed("rigid.articulated_body"))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders have other rights there")
@@ -185,7 +194,7 @@ import json, warnings
 from pathlib import Path
 warnings.simplefilter("error")
 from fixman.kernels import jit
-from fixman.kernels._cache import folder
+from fixman.kernels.compiler._cache import folder
 from fixman.kernels.kernel import scaled
 scaled(1.0)
 path, = folder("kernel").glob("scaled-*")
@@ -252,9 +261,8 @@ def test_processes_that_race(package, tmp_path):
 
 
 def test_every_kernel_is_kept_so():
-    names = [module.name for module in pkgutil.iter_modules(kernels.__path__)]
     found = {}
-    for name in names:
+    for name in kernel_files():
         module = importlib.import_module(f"fixman.kernels.{name}")
         kinds = vars(module).values()
         found |= {id(kernel): kernel for kernel in kinds if isinstance(kernel, Dispatcher)}
@@ -264,10 +272,10 @@ def test_every_kernel_is_kept_so():
 
 @pytest.mark.parametrize("setting", _cache.SETTINGS)
 def test_settings_are_in_the_digest(setting, monkeypatch):
-    before = _cache.digest("hard")
-    assert _cache.digest("hard") == before
+    before = _cache.digest("chain.hard")
+    assert _cache.digest("chain.hard") == before
     monkeypatch.setattr(_cache.config, setting, "another")
-    assert _cache.digest("hard") != before
+    assert _cache.digest("chain.hard") != before
 
 
 def test_the_oldest_folders_are_forgotten(tmp_path):
@@ -291,7 +299,7 @@ def test_a_command_without_compiling_says_so_in_a_line(tmp_path):
 
 
 IMPATIENT = """
-from fixman.kernels import _cache
+from fixman.kernels.compiler import _cache
 _cache.PATIENCE = 0.0
 from fixman.kernels.kernel import scaled
 scaled(1.0)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import fixman as fx
 import force_oracles
 import oracles
-from fixman._statistics import statistical_inefficiency
-from fixman.metric import fixman_potential, reweight
+from fixman._common.statistics import statistical_inefficiency
+from fixman.mechanics.metric import fixman_potential, reweight
 from oracles import Spec, error
 from strategies import (
     BASES,

@@ -13,13 +13,13 @@ from scipy import stats
 from scipy.spatial.transform import Rotation
 
 import fixman as fx
-from fixman.kernels import crankshafts, pivots
-from fixman.kernels.crankshafts import LINE, POINT, RING, SHIFT
-from fixman.kernels.rows import LENGTH
-from fixman.potentials import WCA, Bending, Compiled, Gravity, Sum, Tension, Tether, bind
-from fixman.steppers import MonteCarlo, State, from_parameters, montecarlo
-from fixman.steppers.moves import moves
-from fixman.walks import random_walks
+from fixman.kernels.chain.rows import LENGTH
+from fixman.kernels.sampling import crankshafts, pivots
+from fixman.kernels.sampling.crankshafts import LINE, POINT, RING, SHIFT
+from fixman.potentials.energies import WCA, Bending, Compiled, Gravity, Sum, Tension, Tether, bind
+from fixman.sampling.random_walks import random_walks
+from fixman.simulation.steppers import MonteCarlo, State, from_parameters, montecarlo
+from fixman.simulation.steppers.moves import moves
 
 ANGLES = ("length", "angle")
 COMB = [-1, 0, 1, 2, 0, 1, 2, 4]

@@ -11,7 +11,7 @@ import pytest
 
 import fixman as fx
 from drifting import Drift
-from fixman import simulation
+from fixman.simulation import simulate as simulation
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="folders are held by descriptors")
 
@@ -141,7 +141,7 @@ def test_a_rescued_run_says_its_steps(tmp_path):
 
 def test_without_descriptors_runs_are_the_same(tmp_path, monkeypatch):
     """As on Windows."""
-    from fixman import places
+    from fixman.simulation import places
 
     monkeypatch.setattr(places, "HELD", False)
     monkeypatch.setattr(places, "fcntl", None)

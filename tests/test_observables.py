@@ -8,7 +8,7 @@ import pytest
 import fixman as fx
 import oracles
 from fixman import observables as ob
-from fixman.potentials import Bending
+from fixman.potentials.energies import Bending
 
 
 def walks(chain, *lead, seed=0):

@@ -561,8 +561,8 @@ def test_a_second_one_is_refused(mm, metric_force):
 
 
 def test_the_function_itself_raises_typed_errors(mm, rng):
-    from fixman.io.constraints import Group
     from fixman.io.openmm import FixmanPotential
+    from fixman.io.openmm.constraints import Group
 
     group = Group(fx.Chain.linear(3), np.arange(6).reshape(2, 3))
     function = pickle.loads(pickle.dumps(FixmanPotential((group,), periodic=False)))
@@ -691,8 +691,8 @@ def test_a_serialized_force_names_no_private_class(mm, metric_force):
 
 
 def potential_of(mm):
-    from fixman.io.constraints import Group
     from fixman.io.openmm import FixmanPotential, MadeFor
+    from fixman.io.openmm.constraints import Group
 
     group = Group(fx.Chain.linear(3), np.arange(6).reshape(2, 3))
     return FixmanPotential((group,), False, [f"atom {k}" for k in range(6)], MadeFor(True, 4, "0f"))
@@ -1001,7 +1001,7 @@ def test_wrong_types(mm, metric_force):
 
 
 def test_fixman_does_not_import_openmm_by_itself():
-    code = "import fixman, fixman.metric, sys; print('openmm' in sys.modules)"
+    code = "import fixman, fixman.mechanics.metric, sys; print('openmm' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "False"
 

@@ -5,9 +5,19 @@ import numpy as np
 import pytest
 
 import fixman as fx
-from fixman.kernels.forces import GHOSTS, add_forces, potential_energy
-from fixman.kernels.lanes import EIGHTS, LANES, ONE, exact_kernel, memory, put, store, take, zeros
-from fixman.potentials import WCA, Bending, Compiled, Gravity, bind
+from fixman.kernels.compiler.lanes import (
+    EIGHTS,
+    LANES,
+    ONE,
+    exact_kernel,
+    memory,
+    put,
+    store,
+    take,
+    zeros,
+)
+from fixman.kernels.potentials.forces import GHOSTS, add_forces, potential_energy
+from fixman.potentials.energies import WCA, Bending, Compiled, Gravity, bind
 
 
 class Quartic:

@@ -15,11 +15,10 @@ import fixman as fx
 import oracles
 import strategies
 from fixman import potentials
-from fixman.kernels import forces
-from fixman.kernels.lanes import LANES
-from fixman.kernels.lanes import ONE as ONE_STATE
-from fixman.observables import angles, torsions
-from fixman.potentials import (
+from fixman.kernels.compiler.lanes import LANES
+from fixman.kernels.compiler.lanes import ONE as ONE_STATE
+from fixman.kernels.potentials import forces
+from fixman.potentials.energies import (
     WCA,
     Bending,
     BendingTorsion,
@@ -34,7 +33,8 @@ from fixman.potentials import (
     bind,
     from_parameters,
 )
-from fixman.steppers import Langevin, Newton
+from fixman.simulation.observables import angles, torsions
+from fixman.simulation.steppers import Langevin, Newton
 
 STEP = 1e-40
 

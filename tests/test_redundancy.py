@@ -15,9 +15,9 @@ import pytest
 import scipy.linalg
 
 import fixman as fx
-from fixman import redundancy
-from fixman.chain import bonds as bonds_of
-from fixman.chain import is_rigid
+from fixman.chains import redundancy
+from fixman.chains.chain import bonds as bonds_of
+from fixman.chains.chain import is_rigid
 
 PRIME = 2**31 - 1  # not the library's, so that the two have nothing in common
 

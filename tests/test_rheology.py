@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import fixman as fx
 import oracles
 from fixman import analytic, rheology
-from fixman.drift import mean_forces
-from fixman.potentials import Bending
+from fixman.mechanics.drift import mean_forces
+from fixman.potentials.energies import Bending
 from strategies import BASES, GRAPHS, graphs, hard_sets, make_graph, random_masses, random_system
 
 CASES = [(dim, hard) for dim in (2, 3) for hard in hard_sets(dim) if hard]

@@ -10,8 +10,8 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 
 from fixman.errors import ConstraintSolveError, FrameError, SingularConstraintError
-from fixman.kernels import rigid_motion as kernel
-from fixman.kernels.articulated_body import DONE
+from fixman.kernels.rigid import motion as kernel
+from fixman.kernels.rigid.articulated_body import DONE
 from fixman.rigid import (
     SerialChain,
     _steps,

@@ -10,7 +10,10 @@ import pytest
 from scipy import stats
 
 import fixman as fx
-from fixman import analytic, sampling, steppers, transfer
+from fixman import analytic
+from fixman.sampling import samples as sampling
+from fixman.sampling import transfer
+from fixman.simulation import steppers
 
 BOTH = ("length", "angle")
 TREES = {

@@ -14,13 +14,14 @@ import pytest
 
 import fixman as fx
 from drifting import Drift
-from fixman import observables, simulation
-from fixman.potentials import WCA
-from fixman.simulation import resume, simulate
-from fixman.steppers import Langevin, Newton
-from fixman.store import load_run
-from fixman.trajectory import Run
-from fixman.walks import random_walks
+from fixman import observables
+from fixman.potentials.energies import WCA
+from fixman.sampling.random_walks import random_walks
+from fixman.simulation import simulate as simulation
+from fixman.simulation.simulate import resume, simulate
+from fixman.simulation.steppers import Langevin, Newton
+from fixman.simulation.store import load_run
+from fixman.simulation.trajectory import Run
 
 CHAIN = fx.Chain.linear(6)
 X0 = random_walks(CHAIN, 9, rng=1)

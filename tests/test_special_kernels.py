@@ -8,11 +8,11 @@ from hypothesis import given
 
 import fixman as fx
 import oracles
-from fixman import systems
-from fixman.kernels.hard import Hard
-from fixman.kernels.jointed_steps import Jointed
-from fixman.kernels.rotating_steps import Rotating
-from fixman.steppers import Langevin, Newton, State
+from fixman.chains import projection_tables as systems
+from fixman.kernels.chain.hard import Hard
+from fixman.kernels.simulation.jointed_steps import Jointed
+from fixman.kernels.simulation.rotating_steps import Rotating
+from fixman.simulation.steppers import Langevin, Newton, State
 from oracles import Spec, error
 from strategies import build, make_system, seeds, specs
 

@@ -16,8 +16,10 @@ import pytest
 
 import fixman as fx
 from drifting import Drift
-from fixman import observables, runfiles, simulation, spread
+from fixman import observables
 from fixman.io.hdf5 import read_hdf5, write_hdf5
+from fixman.simulation import runfiles, spread
+from fixman.simulation import simulate as simulation
 
 CHAIN = fx.Chain.linear(6)
 REPLICAS = 19  # three groups, the last of three replicas

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import lfilter
 
-from fixman._statistics import (
+from fixman._common.statistics import (
     Independence,
     _autocovariance,
     effective_size,

@@ -10,15 +10,15 @@ import pytest
 from scipy import stats
 
 import fixman as fx
-from fixman.kernels import random as streams
-from fixman.kernels.constraints import add_metric_force, factor, room
-from fixman.kernels.lanes import exact_kernel, memory
-from fixman.kernels.stepping import DRIFT, FORCE, KICK, NOISE, PROJECT
-from fixman.potentials import WCA, Bending, Gravity, Tension
-from fixman.steppers import Langevin, Newton, State, from_parameters
-from fixman.steppers.state import Plan, _became_dependent, advance
-from fixman.systems import projections
-from fixman.walks import random_walks
+from fixman.chains.projection_tables import projections
+from fixman.kernels.algebra import random
+from fixman.kernels.compiler.lanes import exact_kernel, memory
+from fixman.kernels.simulation.constraints import add_metric_force, factor, room
+from fixman.kernels.simulation.stepping import DRIFT, FORCE, KICK, NOISE, PROJECT
+from fixman.potentials.energies import WCA, Bending, Gravity, Tension
+from fixman.sampling.random_walks import random_walks
+from fixman.simulation.steppers import Langevin, Newton, State, from_parameters
+from fixman.simulation.steppers.state import Plan, _became_dependent, advance
 
 RNG = np.random.default_rng(20)
 
@@ -524,7 +524,7 @@ def test_the_streams_are_those_of_xoshiro256plusplus():
     def next_words(state, out):
         a, b, c, d = state[0], state[1], state[2], state[3]
         for k in range(out.size):
-            out[k], a, b, c, d = streams.following(a, b, c, d)
+            out[k], a, b, c, d = random.following(a, b, c, d)
 
     out = np.empty(5, np.uint64)
     next_words(np.array([1, 2, 3, 4], np.uint64), out)
@@ -549,9 +549,9 @@ def test_the_streams_are_those_of_xoshiro256plusplus():
 def test_normal_numbers_are_normal():
     state = np.random.SeedSequence(1).generate_state(4, np.uint64)
     x = np.empty(2_000_000)
-    streams.fill_normals(state, 0, x.size, x, 0, 1)
+    random.fill_normals(state, 0, x.size, x, 0, 1)
     assert stats.kstest(x, "norm").pvalue > 1e-3
-    for edge in (1.0, 2.0, 3.0, streams.TAIL, 4.0):
+    for edge in (1.0, 2.0, 3.0, random.TAIL, 4.0):
         p = stats.norm.sf(edge)
         for side in (x > edge, x < -edge):
             assert abs(side.sum() - p * x.size) < 4.0 * np.sqrt(p * x.size)
@@ -563,9 +563,9 @@ def test_the_tail_of_normal_numbers_is_theirs():
     state = np.random.SeedSequence(2).generate_state(4, np.uint64)
     x, tail = np.empty(2_000_000), []
     for _ in range(10):
-        streams.fill_normals(state, 0, x.size, x, 0, 1)
-        tail.append(np.abs(x[np.abs(x) > streams.TAIL]))
-    beyond = stats.norm.sf(streams.TAIL)
+        random.fill_normals(state, 0, x.size, x, 0, 1)
+        tail.append(np.abs(x[np.abs(x) > random.TAIL]))
+    beyond = stats.norm.sf(random.TAIL)
     found = stats.kstest(np.concatenate(tail), lambda t: 1.0 - stats.norm.sf(t) / beyond)
     assert found.pvalue > 1e-3
 

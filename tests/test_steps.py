@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from fixman.kernels.lanes import above, eight, exact, exact_kernel, load, store
-from fixman.kernels.steps import step
-from fixman.kernels.vectors import cross
+from fixman.kernels.algebra.vectors import cross
+from fixman.kernels.compiler.lanes import above, eight, exact, exact_kernel, load, store
+from fixman.kernels.compiler.steps import step
 
 HALF = 0.5
 

@@ -20,10 +20,11 @@ import pytest
 
 import fixman as fx
 from drifting import Drift
-from fixman import places, runfiles, simulation, store, writer
-from fixman.simulation import resume, simulate
-from fixman.steppers import Langevin, Newton
-from fixman.store import (
+from fixman.simulation import places, runfiles, store, writer
+from fixman.simulation import simulate as simulation
+from fixman.simulation.simulate import resume, simulate
+from fixman.simulation.steppers import Langevin, Newton
+from fixman.simulation.store import (
     RunDamageWarning,
     RunFolderError,
     RunStorageError,

@@ -11,7 +11,7 @@ import pytest
 import fixman as fx
 import oracles
 from fixman import potentials
-from fixman.potentials import bind
+from fixman.potentials.energies import bind
 
 RODS = fx.Chain.linear(5, straight=[(0, 1, 2), (2, 3, 4)])  # two, that share bead 2
 MOLECULE = fx.Chain.from_bonds(  # acetonitrile, the methyl group first

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import fixman as fx
-from fixman.audit import audit
-from fixman.chain import is_rigid
-from fixman.io.groups import ChainGroup
+from fixman.analysis.audit import audit
+from fixman.analysis.groups import ChainGroup
+from fixman.chains.chain import is_rigid
 from straight_molecules import MOLECULES, dense_logdet, dense_rows, line, methyl, ring
 
 NAMES = tuple(MOLECULES)
@@ -240,7 +240,7 @@ def test_a_line_of_which_a_part_is_soft_is_no_single_shape(rng):
 
 def test_trajectories_tell_which_bends_are_straight(peer, rng, tmp_path, capsys):
     mda = peer("MDAnalysis")
-    from fixman.cli import main
+    from fixman.cli.command import main
     from fixman.io.mdanalysis import MetricAnalysis
 
     molecule = MOLECULES["acetonitrile"]
@@ -276,7 +276,7 @@ def test_trajectories_tell_which_bends_are_straight(peer, rng, tmp_path, capsys)
 
 
 def test_many_copies_are_looked_at_in_part():
-    from fixman.io.samples import LOOKS, SEEN, thinned
+    from fixman.analysis.samples import LOOKS, SEEN, thinned
 
     for copies, n in ((1, 3), (10**5, 3), (10, 10**4), (1, 10**6)):
         x = np.broadcast_to(np.zeros(3), (LOOKS, copies, n, 3))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import fixman as fx
 from fixman.kernels import jit
-from fixman.kernels import sparse as kernel
-from fixman.kernels.lanes import eight, store
+from fixman.kernels.compiler.lanes import eight, store
+from fixman.kernels.factors import sparse
 from oracles import error
 from strategies import TREES, random_parents, seeds
 
@@ -278,9 +278,9 @@ def test_a_hub_is_a_clique():
 @jit
 def eightfold(V, D, S, symbolic, work, out):
     like = eight(1.0)
-    kernel.factor(V, D, symbolic, work, like)
-    store(out, 0, kernel.log_product(V, symbolic[0], like))
-    kernel.inverse_on_pattern(V, D, S, symbolic, work, like)
+    sparse.factor(V, D, symbolic, work, like)
+    store(out, 0, sparse.log_product(V, symbolic[0], like))
+    sparse.inverse_on_pattern(V, D, S, symbolic, work, like)
 
 
 def in_lanes(matrices):
@@ -302,12 +302,12 @@ def test_eight_lanes_are_eight_scalars(k, density, exponent, seed):
     D, symbolic, stored, V, S, out = in_lanes(matrices)
     for lane, one in enumerate(stored):
         pivots, inverse = np.empty(k), np.empty_like(one)
-        kernel.factor(one, pivots, tuple(symbolic), np.empty(k), 1.0)
-        kernel.inverse_on_pattern(one, pivots, inverse, tuple(symbolic), np.empty(2 * k), 1.0)
+        sparse.factor(one, pivots, tuple(symbolic), np.empty(k), 1.0)
+        sparse.inverse_on_pattern(one, pivots, inverse, tuple(symbolic), np.empty(2 * k), 1.0)
         np.testing.assert_array_equal(D[:, lane], pivots)
         np.testing.assert_array_equal(V[:, lane], one)
         np.testing.assert_array_equal(S[:, lane], inverse)
-        total = kernel.log_product(one, symbolic[0], 1.0)
+        total = sparse.log_product(one, symbolic[0], 1.0)
         assert out[lane] == pytest.approx(total, rel=1e-15, abs=1e-14 * k)
         expected = np.linalg.slogdet(matrices[lane] / matrices[lane].max())[1]
         expected += k * np.log(matrices[lane].max())
@@ -374,7 +374,7 @@ def test_the_multiples_of_a_dependent_row():
     V = structured.Sparse(sp.csr_array(rows @ rows.T), symbolic)._V
     y = np.zeros(5)
     D = np.empty(5)
-    kernel.factor(V, D, tuple(symbolic), np.empty(5), 0.0)
+    sparse.factor(V, D, tuple(symbolic), np.empty(5), 0.0)
     assert np.argmax(np.isnan(D)) == 3
-    kernel.null_vector(V, symbolic.first, symbolic.row, 3, y)
+    sparse.null_vector(V, symbolic.first, symbolic.row, 3, y)
     np.testing.assert_allclose(y, [-2, 0, 3, 1, 0], atol=1e-12)

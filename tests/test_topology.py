@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import fixman as fx
 import oracles
-from fixman.kernels.rows import LENGTH
+from fixman.kernels.chain.rows import LENGTH
 from oracles import Spec
 from strategies import BASES, seeds
 

@@ -10,9 +10,10 @@ import pytest
 
 import fixman as fx
 from dipeptide import FIELD, TEXT
-from fixman import cli, hard_sets
-from fixman._binding import GAS_CONSTANT
+from fixman.chains import hard_sets
+from fixman.cli import command
 from fixman.errors import ConstraintSolveError, SingularConstraintError
+from fixman.potentials.binding import GAS_CONSTANT
 
 WATER = """\
 HETATM   23  O   HOH     4      15.000  15.000  15.000
@@ -27,7 +28,7 @@ SHORT = (*USUAL, "--steps", "60", "--every", "10", "--minimize")
 @pytest.fixture(scope="module")
 def io(peer):
     peer("openmm.app")
-    from fixman.io import torsional
+    from fixman.io.openmm import torsional
 
     return torsional
 
@@ -45,7 +46,7 @@ def run(io, capsys, tmp_path, monkeypatch):
 
     def run(*arguments):
         try:
-            code = cli.main([str(argument) for argument in arguments])
+            code = command.main([str(argument) for argument in arguments])
         except SystemExit as stop:
             code = stop.code
         captured = capsys.readouterr()
@@ -550,7 +551,7 @@ def test_gsd_files_name_atoms(run, molecule, peer):
 @pytest.mark.filterwarnings("ignore:::MDAnalysis")
 def test_a_universe_has_bonds_and_masses(run, molecule, peer):
     peer("MDAnalysis")
-    from fixman.io.trajectories import universe_of
+    from fixman.io.mdanalysis.trajectories import universe_of
 
     assert run("torsional", "ala.pdb", *SHORT, "--out", "run")[0] == 0
     universe = universe_of(fx.load_run("run"))
@@ -627,7 +628,7 @@ def test_a_temperature_by_default_or_in_kelvin_is_noticed(molecule):
 @pytest.mark.parametrize("frames", [slice(2, None), slice(1, None, 2), slice(None, None, -2)])
 def test_frames_that_are_cut_out_or_run_backwards_keep_their_times(run, peer, frames):
     mda = peer("MDAnalysis")
-    from fixman.io.trajectories import universe_of, write_frames
+    from fixman.io.mdanalysis.trajectories import universe_of, write_frames
 
     assert run("torsional", "ala.pdb", *SHORT, "--out", "run")[0] == 0
     some = fx.load_run("run")[frames]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import fixman as fx
-from fixman import _arrays, analytic, observables, potentials
+from fixman import analytic, observables, potentials
+from fixman._common import arrays
 
 
 class Quantity:
@@ -195,7 +196,7 @@ def test_the_example_is_right_with_openmm():
     }
     for name, (value, expected) in cases.items():
         with pytest.raises(TypeError, match=rf"{name}\.value_in_unit\(\w+\)$") as found:
-            _arrays.positive(value, name)
+            arrays.positive(value, name)
         example = str(found.value).rsplit(": ", 1)[1]
         assert eval(example, vars(unit) | {name: value}) == pytest.approx(expected)
     with pytest.raises(TypeError, match=r"kJ/mol$"):  # nothing of a friction, or a list

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fixman as fx
-from fixman import walks
-from fixman.walks import random_walks
+from fixman.sampling import random_walks as walks
+from fixman.sampling.random_walks import random_walks
 
 BOTH = ("length", "angle")
 

@@ -21,10 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fixman import __version__, _arrays, runfiles
-from fixman.chain import Chain, bonds
-from fixman.trajectory import OBSERVABLE, Part, Run, require_run
-from fixman.writer import new_file
+from fixman import __version__
+from fixman._common import arrays
+from fixman.chains.chain import Chain, bonds
+from fixman.simulation import runfiles
+from fixman.simulation.trajectory import OBSERVABLE, Part, Run, require_run
+from fixman.simulation.writer import new_file
 
 try:
     import h5py
@@ -84,7 +86,7 @@ def read_hdf5(path: str | os.PathLike[str]) -> Run:
     ValueError
         If the file is something else, or its arrays are not those of the run that it names.
     """
-    path = _arrays.path(path, "path").absolute()
+    path = arrays.path(path, "path").absolute()
     try:
         with h5py.File(path, "r") as file:
             run, frames, done = (_shaped(file[name], shape) for name, shape in CONSTANTS.items())

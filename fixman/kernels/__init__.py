@@ -19,7 +19,7 @@ if getattr(config, "DISABLE_JIT", False):
         "for a wrong index, set NUMBA_BOUNDSCHECK=1 instead)"
     )
 
-from fixman.kernels._cache import njit as njit
+from fixman.kernels.compiler._cache import njit as njit
 
 # "contract" allows fused multiply-add only: nothing is reassociated, NaN and inf stay visible.
 jit = njit(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from fixman._arrays import Array
+from fixman._common.arrays import Array
 from fixman.rigid import _closures as closures
 from fixman.rigid import articulated_body, kinematics
 from fixman.rigid._linkage import Linkage

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman import _arrays
-from fixman._arrays import Array
+from fixman._common import arrays as _arrays
+from fixman._common.arrays import Array
 from fixman.errors import FrameError, SingularConstraintError
-from fixman.kernels import rigid_closed_tables as kernel
-from fixman.kernels.articulated_body import DONE
+from fixman.kernels.rigid import closed_tables
+from fixman.kernels.rigid.articulated_body import DONE
 from fixman.rigid import articulated_body, kinematics
 from fixman.rigid._closure_tables import tables
 from fixman.rigid._linkage import Linkage
@@ -87,7 +87,7 @@ def answers(
     """
     found, lead = tables(linkage), state[0].shape[:-1]
     flat = [np.ascontiguousarray(part).reshape(-1, part.shape[-1]) for part in state]
-    frames, width = len(flat[0]), int(found.plan[kernel.WIDTHS + task])
+    frames, width = len(flat[0]), int(found.plan[closed_tables.WIDTHS + task])
     qdd, out = np.empty((frames, linkage.nv)), np.empty((frames, width))
 
     def run(first: int, last: int, certain: float, speed: float) -> tuple[int, int]:
@@ -97,29 +97,29 @@ def answers(
         done = found.states(found.table, *parts, felt, limit, certain, speed, task, *to)
         if done == DONE:
             return last, DONE
-        frame, reason = divmod(done, kernel.REASONS)
+        frame, reason = divmod(done, closed_tables.REASONS)
         return first + frame, -reason
 
-    frame, why = run(0, frames, kernel.CERTAIN, 0.0)
+    frame, why = run(0, frames, closed_tables.CERTAIN, 0.0)
     while why != DONE:
-        certain, speed = kernel.CERTAIN, -1.0
+        certain, speed = closed_tables.CERTAIN, -1.0
         while why != DONE:
-            if why == kernel.OPENING and speed < 0.0:
+            if why == closed_tables.OPENING and speed < 0.0:
                 speed = _speed(linkage, flat[0][frame], flat[1][frame])
-            elif why == kernel.DEPENDENT and certain > 0.0:
+            elif why == closed_tables.DEPENDENT and certain > 0.0:
                 require_definite(linkage, flat[0][frame], _arrays.frame_index(frame, lead))
                 certain = 0.0
             else:
                 raise _refusal(linkage, state, loads, why, frame)
             _, why = run(frame, frame + 1, certain, max(speed, 0.0))
-        frame, why = run(frame + 1, frames, kernel.CERTAIN, 0.0)
+        frame, why = run(frame + 1, frames, closed_tables.CERTAIN, 0.0)
     return qdd.reshape(*lead, linkage.nv), out.reshape(*lead, width)
 
 
 def gaps(linkage: Linkage, q: Array, qd: Array | None = None) -> Array:
     """Gaps (..., held), or their rates."""
     rest = np.zeros((*q.shape[:-1], linkage.nv))
-    out = answers(linkage, kernel.GAPS, (q, rest if qd is None else qd, rest))[1]
+    out = answers(linkage, closed_tables.GAPS, (q, rest if qd is None else qd, rest))[1]
     if not np.isfinite(out).all():
         bad = int(np.argmin(np.isfinite(out).all(-1)))
         raise _arrays.overflow("gaps", bad, out.shape[:-1])
@@ -158,7 +158,7 @@ def require_definite(linkage: Linkage, q: Array, frame: Any, least: float = LOST
     moments taken into forces by the size of the bodies.
     """
     rest, held = np.zeros(linkage.nv), linkage.held
-    inverse = answers(linkage, kernel.COMPLIANCE, (q, rest, rest))[1]
+    inverse = answers(linkage, closed_tables.COMPLIANCE, (q, rest, rest))[1]
     if not np.isfinite(inverse).all():
         raise _arrays.overflow("compliance of the closures", 0, ())
     free = np.zeros((len(linkage._ends), 2))
@@ -187,8 +187,8 @@ def _refusal(
     """Return the error for a frame without an answer."""
     q, qd, tau = state
     lead = q.shape[:-1]
-    if why in (kernel.OPEN, kernel.OPENING):
-        what, rates = ("position", None) if why == kernel.OPEN else ("rate", qd)
+    if why in (closed_tables.OPEN, closed_tables.OPENING):
+        what, rates = ("position", None) if why == closed_tables.OPEN else ("rate", qd)
         off = gaps(linkage, q, rates).reshape(-1, linkage.held)[frame]
         return FrameError(
             f"the {what}s do not close: {named(linkage, q.reshape(-1, linkage.nq)[frame], off)}",

@@ -8,8 +8,8 @@ from typing import Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman import _arrays
-from fixman._arrays import Array
+from fixman._common import arrays
+from fixman._common.arrays import Array
 
 Joint = Literal["revolute", "prismatic", "spherical", "free"]
 JOINTS = ("revolute", "prismatic", "spherical", "free")
@@ -65,7 +65,7 @@ class Constructors:
             Whether the first joint is a floating base.
         """
         n = _size(n)
-        rng = _arrays.generator(rng)
+        rng = arrays.generator(rng)
         choice = named(joints)
         if not choice:
             raise ValueError("joints must name at least one kind, got none")
@@ -135,11 +135,11 @@ class Constructors:
         a, b = _vector(a, "a", "joint", n), _vector(b, "b", "joint", n)
         alpha, theta = _vector(alpha, "alpha", "joint", n), _vector(theta, "theta", "joint", n)
         masses = _vector(masses, "masses", "body", n)
-        com, tensors = _arrays.real(com, (), "com"), _arrays.real(inertias, (), "inertias")
+        com, tensors = arrays.real(com, (), "com"), arrays.real(inertias, (), "inertias")
         if com.shape != (n, 3):
             raise ValueError(f"com must have shape ({n}, 3), got {com.shape}")
-        _arrays.require_finite(com, (n, 3), "com", "body")
-        _arrays.require_finite(tensors, tensors.shape, "inertias", "body")
+        arrays.require_finite(com, (n, 3), "com", "body")
+        arrays.require_finite(tensors, tensors.shape, "inertias", "body")
         if tensors.shape == (n, 3):
             tensors = tensors[:, :, None] * np.eye(3)
         if tensors.shape != (n, 3, 3):
@@ -159,7 +159,7 @@ class Constructors:
         for part in (translations, centres, tensors):
             if not np.isfinite(part).all():
                 i = int(np.argwhere(~np.isfinite(part))[0, 0])
-                raise _arrays.overflow(f"parameters of body {i}", 0, ())
+                raise arrays.overflow(f"parameters of body {i}", 0, ())
         return _made(cls)(kinds, rotations, translations, masses, centres, tensors)
 
     @classmethod
@@ -183,11 +183,11 @@ class Constructors:
             Whether the first link floats instead of turning about z.
         """
         n = _size(n)
-        length, mass = _arrays.positive(length, "length"), _arrays.positive(mass, "mass")
-        radius = _arrays.positive(radius, "radius")
+        length, mass = arrays.positive(length, "length"), arrays.positive(mass, "mass")
+        radius = arrays.positive(radius, "radius")
         hinge: Joint = "revolute"
         joints: tuple[Joint, ...] = (hinge,) * n
-        if _arrays.flag(free_base, "free_base"):
+        if arrays.flag(free_base, "free_base"):
             joints = ("free", *joints[1:])
         # Every other frame is turned about the link so that its z axis is y of the one before.
         rotations = np.tile(np.eye(3), (n, 1, 1))
@@ -238,9 +238,9 @@ class Constructors:
         not resolve them then; explicit integrators need them.  Drag is set with
         ``replace(rod, damping=…)``.
         """
-        n, floats = _size(n), _arrays.flag(free_base, "free_base")
+        n, floats = _size(n), arrays.flag(free_base, "free_base")
         numbers = {"E": E, "G": G, "radius": radius, "length": length, "density": density}
-        E, G, radius, length, density = (_arrays.positive(v, name) for name, v in numbers.items())
+        E, G, radius, length, density = (arrays.positive(v, name) for name, v in numbers.items())
         pieces = n - 1 if floats else n
         area = np.pi * radius**2
         bend = E * area * radius**2 / 4 * pieces / length
@@ -264,8 +264,8 @@ class Constructors:
 
 def _size(n: int) -> int:
     """Return a number of bodies that this machine can hold."""
-    n = _arrays.positive_int(n, "n")
-    _arrays.require_memory(BYTES * n, f"a chain of {n} bodies")
+    n = arrays.positive_int(n, "n")
+    arrays.require_memory(BYTES * n, f"a chain of {n} bodies")
     return n
 
 
@@ -313,9 +313,9 @@ def _turns(angles: Array, axis: int) -> Array:
 
 
 def _vector(value: ArrayLike, name: str, what: str, size: int | None = None) -> Array:
-    array = _arrays.real(value, (), name)
+    array = arrays.real(value, (), name)
     if array.ndim != 1 or (size is not None and array.size != size):
         expected = "(n,)" if size is None else f"({size},)"
         raise ValueError(f"{name} must have shape {expected}, got {array.shape}")
-    _arrays.require_finite(array, array.shape, name, what)
+    arrays.require_finite(array, array.shape, name, what)
     return array

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fixman import _arrays
-from fixman._arrays import Array
+from fixman._common import arrays
+from fixman._common.arrays import Array
 from fixman.rigid import model
 from fixman.rigid.model import SerialChain
 
@@ -62,9 +62,9 @@ class End:
             if value < 0:
                 raise ValueError(f"{name} must be from 0 on, got {value}; the base is body=None")
         point = model.vector(self.point, "point")
-        axes = _arrays.real(self.axes, (3, 3), "axes", "row")
-        _arrays.require_finite(point, (3,), "point", "component")
-        _arrays.require_finite(axes, (3, 3), "axes", "row")
+        axes = arrays.real(self.axes, (3, 3), "axes", "row")
+        arrays.require_finite(point, (3,), "point", "component")
+        arrays.require_finite(axes, (3, 3), "axes", "row")
         if axes.shape != (3, 3) or not (
             np.abs(axes.T @ axes - np.eye(3)).max() < ROUNDED and np.linalg.det(axes) > 0
         ):
@@ -158,10 +158,10 @@ def _is_own(kind: Any) -> bool:
 
 
 def _unit_vectors(kind: Any) -> Own:
-    rows = _arrays.real(kind, (3,), "kind", "direction")
+    rows = arrays.real(kind, (3,), "kind", "direction")
     if rows.ndim != 2 or not len(rows):
         raise ValueError(f"kind must have shape (m, 3) if it is no name, got {rows.shape}")
-    _arrays.require_finite(rows, rows.shape, "kind", "direction")
+    arrays.require_finite(rows, rows.shape, "kind", "direction")
     sizes = np.linalg.norm(rows, axis=1)
     if (np.abs(sizes - 1.0) > ROUNDED).any():
         k = int(np.argmax(np.abs(sizes - 1.0)))

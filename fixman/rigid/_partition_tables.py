@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fixman._arrays import Array, overflow
+from fixman._common.arrays import Array, overflow
 from fixman.errors import Frame, SingularConstraintError
-from fixman.kernels import rigid_partition, rigid_partition_arm, rigid_partition_planar
-from fixman.kernels.links import ARMATURE
+from fixman.kernels.rigid import partition as rigid_partition
+from fixman.kernels.rigid import partition_arm as rigid_partition_arm
+from fixman.kernels.rigid import partition_planar as rigid_partition_planar
+from fixman.kernels.rigid.links import ARMATURE
 from fixman.rigid.model import SMALL, Given, SerialChain, workspace
 from fixman.rigid.spatial import skew
 
@@ -83,7 +85,7 @@ class PartitionTables:
     @cached_property
     @np.errstate(all="ignore")
     def blocks(self) -> Array:
-        """Of `fixman.kernels.rigid_partition`."""
+        """Of `fixman.kernels.rigid.partition`."""
         arm, n = self._arm, self._arm.n
         _refuse_singular(arm, _moments(arm))
         c = arm.centres
@@ -110,7 +112,7 @@ class PartitionTables:
     @cached_property
     @np.errstate(all="ignore")
     def rows(self) -> Array | None:
-        """Of `fixman.kernels.rigid_partition_arm`, which takes joints of one rate only."""
+        """Of `fixman.kernels.rigid.partition_arm`, which takes joints of one rate only."""
         arm, n = self._arm, self._arm.n
         if arm.nq != n or arm.armature.any():
             return None
@@ -157,7 +159,7 @@ def _strict(kernel: Any, roomy: bool) -> Any:
 
 @np.errstate(all="ignore")
 def _planar_table(arm: SerialChain) -> Array | None:
-    """Of `fixman.kernels.rigid_partition_planar`, if all joints turn about parallel axes."""
+    """Of `fixman.kernels.rigid.partition_planar`, if all joints turn about parallel axes."""
     n, eps = arm.n, np.finfo(float).eps
     if (
         arm.kinds.any()

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman._arrays import Array
+from fixman._common.arrays import Array
 from fixman.errors import FrameError
-from fixman.kernels import rigid_closed_motion, rigid_tangent
-from fixman.kernels import rigid_motion as kernel
-from fixman.kernels.articulated_body import DONE
-from fixman.kernels.rigid_closed_tables import CERTAIN, DEPENDENT, MEMORY, RATE
+from fixman.kernels.rigid import closed_motion, motion
+from fixman.kernels.rigid import tangent as rigid_tangent
+from fixman.kernels.rigid.articulated_body import DONE
+from fixman.kernels.rigid.closed_tables import CERTAIN, DEPENDENT, MEMORY, RATE
 from fixman.rigid import _closure_tables, _closures, articulated_body, closed, joints, model
 from fixman.rigid._linkage import Linkage
 from fixman.rigid.model import SerialChain
@@ -130,7 +130,7 @@ class Steps:
     def solve(self, k: int) -> Generator[None, Array, int]:
         """Make the step of a replica, as `kernel.midpoint`, by forces that are sent to it."""
         self.p0[k] = 0.0
-        code = self.sweep(k, self.states[1][k], self.dt, kernel.BEGIN)
+        code = self.sweep(k, self.states[1][k], self.dt, motion.BEGIN)
         if code != DONE:
             return code
         start = np.concatenate([self.states[1][k], self.p0[k]])
@@ -144,9 +144,9 @@ class Steps:
                     break
             else:
                 self.glide(k, self.dt)
-                return self.sweep(k, forces, self.dt, kernel.END)
+                return self.sweep(k, forces, self.dt, motion.END)
             pieces *= 4
-            if pieces > kernel.PIECES:
+            if pieces > motion.PIECES:
                 return code
 
     def settle(self, k: int, dt: float, impulses: Impulses | None) -> Solving:
@@ -158,13 +158,13 @@ class Steps:
         then, it goes back to the best round, and on by half of what that moved.
         """
         x, v_m, progress = self.x[k], self.v_m[k], self.progress(k, dt)
-        which, again, learning = kernel.NEWTON, kernel.ROUND, False
+        which, again, learning = motion.NEWTON, motion.ROUND, False
         start, bound, share, best, size = v_m.copy(), np.inf, 1.0, np.inf, np.inf
         to = change = x.copy()
         kept = to, change
         ways: list[Array] = []  # differences of where rounds led, and of how far
         changes: list[Array] = []
-        for count in range(4 * kernel.ROUNDS if self.asks else kernel.ROUNDS):
+        for count in range(4 * motion.ROUNDS if self.asks else motion.ROUNDS):
             before, older = x.copy(), (to, change)
             code, forces = yield from self.round(k, dt, impulses, which)
             if code != DONE:
@@ -176,12 +176,12 @@ class Steps:
             size = float(np.abs(change[: v_m.size]).max())
             if not count:
                 bound = FARTHEST * size
-            if which == kernel.SETTLED:
+            if which == motion.SETTLED:
                 far = learning and np.abs(v_m - start).max() > bound
-                return kernel.NOT_SETTLED if far else DONE, forces
+                return motion.NOT_SETTLED if far else DONE, forces
             if not np.isfinite(size):
                 break
-            slow = which in (kernel.BACK, kernel.ASTRAY) or count >= FEW
+            slow = which in (motion.BACK, motion.ASTRAY) or count >= FEW
             if self.asks and (learning or slow):
                 if learning and size > 2.0 * best:
                     share *= 0.5
@@ -192,18 +192,18 @@ class Steps:
                         [*ways[1 - KEPT :], to - older[0]],
                         [*changes[1 - KEPT :], change - older[1]],
                     )
-                    kernel.take_off(np.array(changes), np.array(ways), change.copy(), x)
+                    motion.take_off(np.array(changes), np.array(ways), change.copy(), x)
                 if size < best:
                     best, kept = size, (to, change)
-                learning, which = True, kernel.ROUND
+                learning, which = True, motion.ROUND
                 continue
-            if which == kernel.ASTRAY:
+            if which == motion.ASTRAY:
                 break
-            if which == kernel.BACK:
-                x[:], which, again = before, kernel.NEWTON, kernel.NEWTON
-            if which == kernel.ROUND:
+            if which == motion.BACK:
+                x[:], which, again = before, motion.NEWTON, motion.NEWTON
+            if which == motion.ROUND:
                 which = again
-        return kernel.NOT_SETTLED, forces
+        return motion.NOT_SETTLED, forces
 
     def progress(self, k: int, dt: float) -> Array:
         """Return what `kernel.judged` begins with: with closures, rates feel a gap's rounding."""
@@ -213,7 +213,7 @@ class Steps:
     def judged(self, k: int, change: Array, progress: Array, dt: float, which: int) -> int:
         """Return what follows a round."""
         middle, moved = (self.q_m[k], self.v_m[k]), change[: self.system.nv]
-        return int(kernel.verdict(self.system.n, middle, moved, progress, dt, which))
+        return int(motion.verdict(self.system.n, middle, moved, progress, dt, which))
 
     def round(self, k: int, dt: float, impulses: Impulses | None, which: int) -> Solving:
         """Make a round of a replica with forces at its middle; DONE, or why not, and the forces."""
@@ -228,7 +228,7 @@ class Steps:
         """Make one sweep of the chains of a replica, by forces (nv,); DONE, or why not."""
         for c, (state, room) in enumerate(self.parts[k]):
             force = forces[self.v_parts[c]], self.loads[c][k]
-            code: int = kernel.swept(self.chains[c], state, force, dt, room, which)
+            code: int = motion.swept(self.chains[c], state, force, dt, room, which)
             if code != DONE:
                 return code
         return DONE
@@ -236,7 +236,7 @@ class Steps:
     def glide(self, k: int, dt: float) -> None:
         """Lead the coordinates of a replica to the middle by its rates there."""
         for chain, ((q, _), (*_, (q_m, v_m))) in zip(self.chains, self.parts[k], strict=True):
-            kernel.led(chain[0], q, v_m, dt, q_m, q_m)
+            motion.led(chain[0], q, v_m, dt, q_m, q_m)
 
     def euler(self, forces: Array) -> tuple[int, int]:
         """Make one linearly implicit step of all replicas; the one without an answer, and why."""
@@ -245,7 +245,7 @@ class Steps:
         pace, frames = (self.dt, 0, 1, 2), (self.q_m[None], self.v_m[None])  # no frame
         room = leaping(self.system, self.dt)  # type: ignore[arg-type]
         given = (forces, self.loads[0]), pace, room, (self.states, frames)
-        _, replica, code = kernel.leap(self.chains[0], *given)
+        _, replica, code = motion.leap(self.chains[0], *given)
         return replica, code
 
 
@@ -261,7 +261,7 @@ class Impulses:
             p0[:] = 0.0
             for c, ((q, _), room) in enumerate(steps.parts[k]):
                 state, force = (q, rate[steps.v_parts[c]]), (p0, steps.loads[c][k])
-                kernel.swept(steps.chains[c], state, force, steps.dt, room, kernel.BEGIN)
+                motion.swept(steps.chains[c], state, force, steps.dt, room, motion.BEGIN)
             push[:] = p0
         p0[:] = start
 
@@ -273,12 +273,12 @@ class Impulses:
         for chain, part, (_, (*_, (q_m, v_m))) in zip(
             steps.chains, steps.q_parts, steps.parts[k], strict=True
         ):
-            kernel.led(chain[0], q_m, v_m, dt, q_m, end[part])
-        if which == kernel.NEWTON:
+            motion.led(chain[0], q_m, v_m, dt, q_m, end[part])
+        if which == motion.NEWTON:
             self.rates = self.pushes.copy()
             for c, (_, (_, _, (seats, rows, *_), *_)) in enumerate(steps.parts[k]):
                 for rate in self.rates:
-                    kernel.solved(steps.chains[c][0], seats, rows, rate[steps.v_parts[c]])
+                    motion.solved(steps.chains[c][0], seats, rows, rate[steps.v_parts[c]])
             self.opening = _closures.gaps(
                 self.closures.linkage, np.tile(end, (len(self.rates), 1)), self.rates
             ).T
@@ -307,7 +307,7 @@ class Closures:
         """Return rates (held, nv), of impulses that span those of the closures."""
         out = np.empty((self.linkage.held, self.linkage.nv))
         for certain in (CERTAIN, 0.0):
-            code = rigid_closed_motion.pulls(*self.tables, q, (*self.room, certain), out)
+            code = closed_motion.pulls(*self.tables, q, (*self.room, certain), out)
             if code != DEPENDENT:
                 break
             _closures.require_definite(self.linkage, q, None)
@@ -334,7 +334,7 @@ class Closures:
         a = closed.forward_dynamics(self.soft, q, v, total, gravity=gravity, wrenches=W).qdd
         v += dt * a
         turns = dt * np.abs(v[:, self.turning]).max(-1, initial=0.0)
-        if not (turns <= kernel.FASTEST).all():
-            return int(np.argmin(turns <= kernel.FASTEST)), kernel.TOO_FAST
+        if not (turns <= motion.FASTEST).all():
+            return int(np.argmin(turns <= motion.FASTEST)), motion.TOO_FAST
         q[:], v[:] = closed.project(self.linkage, closed.integrate(self.linkage, q, v, dt), v)
         return 0, DONE

@@ -18,8 +18,8 @@ from xml.parsers import expat
 
 import numpy as np
 
-from fixman import _arrays
-from fixman._arrays import Array
+from fixman._common import arrays as _arrays
+from fixman._common.arrays import Array
 from fixman.rigid._constructors import Joint as Kind
 
 LARGEST = 2**26  # bytes of a file; robots have thousands, this is a chain of 10⁵ links

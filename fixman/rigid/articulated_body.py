@@ -26,12 +26,12 @@ import numpy as np
 from numpy import empty, ndarray
 from numpy.typing import ArrayLike
 
-from fixman import _arrays
-from fixman._arrays import Array, Lead
-from fixman.kernels import articulated_body as kernel
-from fixman.kernels.articulated_body import DONE
-from fixman.kernels.lanes import LANES
-from fixman.kernels.links import ARMATURE
+from fixman._common import arrays
+from fixman._common.arrays import Array, Lead
+from fixman.kernels.compiler.lanes import LANES
+from fixman.kernels.rigid import articulated_body
+from fixman.kernels.rigid.articulated_body import DONE
+from fixman.kernels.rigid.links import ARMATURE
 from fixman.rigid import model
 from fixman.rigid.joints import driven, driven_arrays
 from fixman.rigid.model import FREE, PRISMATIC, RATES, SMALL, SerialChain, workspace
@@ -159,7 +159,7 @@ def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
     sizes = RATES[arm.kinds]
     starts = np.concatenate([[0], np.cumsum(sizes**2)])
     out = np.empty((*lead, int(starts[-1])))
-    frame, code = kernel.pivots(plan.table, q.reshape(-1), starts, out.reshape(-1))
+    frame, code = articulated_body.pivots(plan.table, q.reshape(-1), starts, out.reshape(-1))
     if code != DONE:
         raise _failure(code, frame, lead)
     shapes = [(*lead, int(f), int(f)) for f in sizes]
@@ -177,7 +177,7 @@ def _forward_dynamics(
     wrenches: ArrayLike | None,
     workers: int,
 ) -> Array:
-    workers = _arrays.positive_int(workers, "workers")
+    workers = arrays.positive_int(workers, "workers")
     state = driven(arm, *given, gravity, wrenches)
     loads = np.concatenate([state.g, state.W.reshape(-1)])
     flat = (state.q.reshape(-1), state.qd.reshape(-1), state.last.reshape(-1), loads)
@@ -199,7 +199,7 @@ def _states(
     if frames <= plan.few:
         return _one_by_one(plan, given, range(frames), out)
 
-    plan.states = kernel.only_states()
+    plan.states = articulated_body.only_states()
 
     def run(first: int, last: int) -> tuple[int, int]:
         room = workspace(plan.units8)
@@ -227,7 +227,7 @@ def _one_by_one(
     plan: _Plan, given: tuple[Array, Array, Array, Array], frames: range, qdd: Array
 ) -> tuple[int, int]:
     """Compute each of these states alone; the first that fails, and why."""
-    plan.state = kernel.only_state(plan.roomy)
+    plan.state = articulated_body.only_state(plan.roomy)
     room = workspace(plan.units) if plan.roomy else None
     q, qd, tau, loads = given
     nq, nv, size = plan.nq, plan.nv, 6 * plan.n
@@ -248,7 +248,7 @@ def _failure(code: int, frame: int, lead: Lead) -> ValueError:
     """Return the error for a state without an answer."""
     if code >= 0:
         return model.lost_pivot(code, frame, lead)
-    return _arrays.overflow("accelerations", frame, lead)
+    return arrays.overflow("accelerations", frame, lead)
 
 
 # --- the chain in modified Denavit–Hartenberg frames ---------------------------------------------
@@ -262,10 +262,17 @@ class _Plan:
 
     def __init__(self, arm: SerialChain) -> None:
         n = arm.n
-        rows = np.array([kernel.ROW, kernel.ROW, kernel.BALL, kernel.FLOAT])[arm.kinds]
+        rows = np.array(
+            [
+                articulated_body.ROW,
+                articulated_body.ROW,
+                articulated_body.BALL,
+                articulated_body.FLOAT,
+            ]
+        )[arm.kinds]
         rotors = arm._table[:, ARMATURE:]
-        rows += np.where(rotors.any(axis=1), np.array(kernel.HELD)[arm.kinds], 0)
-        starts = 2 * kernel.padded(n) + np.concatenate([[0], np.cumsum(rows)])
+        rows += np.where(rotors.any(axis=1), np.array(articulated_body.HELD)[arm.kinds], 0)
+        starts = 2 * articulated_body.padded(n) + np.concatenate([[0], np.cumsum(rows)])
         places = np.empty((n + 1, 4), dtype=np.int64)
         places[:, 0] = np.append(arm.kinds, n)
         places[:, 1] = arm.position_offsets
@@ -275,7 +282,7 @@ class _Plan:
         for rows in (links, frames):
             if not np.isfinite(rows).all():
                 body = int(np.argmin(np.isfinite(rows).all(axis=1)))
-                raise _arrays.overflow(f"constants of body {body}", 0, ())
+                raise arrays.overflow(f"constants of body {body}", 0, ())
         parts = (links, frames, places.view(np.float64))
         self.table = np.concatenate([part.reshape(-1) for part in parts])
         self.n, self.nq, self.nv, self.shape = n, arm.nq, arm.nv, (arm.nv,)
@@ -305,21 +312,21 @@ def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
     inertia = into @ arm.inertias @ own
     inertia += (m * _dot(c, c))[:, None, None] * np.eye(3)
     inertia -= m[:, None, None] * c[:, :, None] * c[:, None, :]
-    links[:, kernel.MASS] = m
-    links[:, kernel.MOMENT : kernel.MOMENT + 3] = m[:, None] * c
-    links[:, kernel.INERTIA : kernel.ARMATURE] = _upper(inertia)
-    links[:, kernel.ARMATURE] = arm._table[:, ARMATURE:].max(axis=1)
+    links[:, articulated_body.MASS] = m
+    links[:, articulated_body.MOMENT : articulated_body.MOMENT + 3] = m[:, None] * c
+    links[:, articulated_body.INERTIA : articulated_body.ARMATURE] = _upper(inertia)
+    links[:, articulated_body.ARMATURE] = arm._table[:, ARMATURE:].max(axis=1)
     joint, place = R.copy(), arm.translations.copy()  # of joint 0 in the base
     joint[1:] = into[:-1] @ R[1:]
     place[1:] = _each(into[:-1], place[1:]) + shift[:-1]
-    frames = np.empty((n, kernel.FRAME))
-    frames[:, kernel.TURN : kernel.TURN + 9] = into.reshape(n, 9)
-    frames[:, kernel.SHIFT : kernel.SHIFT + 3] = shift
-    frames[:, kernel.JOINT : kernel.JOINT + 9] = joint.reshape(n, 9)
-    frames[:, kernel.PLACE : kernel.ROTORS] = place
+    frames = np.empty((n, articulated_body.FRAME))
+    frames[:, articulated_body.TURN : articulated_body.TURN + 9] = into.reshape(n, 9)
+    frames[:, articulated_body.SHIFT : articulated_body.SHIFT + 3] = shift
+    frames[:, articulated_body.JOINT : articulated_body.JOINT + 9] = joint.reshape(n, 9)
+    frames[:, articulated_body.PLACE : articulated_body.ROTORS] = place
     rotors = arm._table[:, ARMATURE:].reshape(n, 2, 3).copy()
     rotors[arm.kinds == FREE] = rotors[arm.kinds == FREE, ::-1]  # turns first
-    for k, at in enumerate((kernel.ROTORS, kernel.HAULS)):
+    for k, at in enumerate((articulated_body.ROTORS, articulated_body.HAULS)):
         frames[:, at : at + 6] = _upper((into * rotors[:, k, None]) @ own)
     return links, frames
 
@@ -340,8 +347,8 @@ def _screws(arm: SerialChain) -> tuple[Array, Array, Array]:
     n, R = arm.n, arm.rotations
     own = np.broadcast_to(np.eye(3), (n, 3, 3)).copy()
     lift, end = np.zeros(n), np.zeros(n)  # the screw about x ends at this height over the joint
-    links = np.zeros((n, kernel.LINK))
-    links[:, kernel.COS_Z] = links[:, kernel.COS_X] = 1.0
+    links = np.zeros((n, articulated_body.LINK))
+    links[:, articulated_body.COS_Z] = links[:, articulated_body.COS_X] = 1.0
     single = arm.kinds <= PRISMATIC
     after = 1 + np.flatnonzero(single[1:])  # joints for which the body before makes room
     before = after - 1
@@ -361,10 +368,10 @@ def _screws(arm: SerialChain) -> tuple[Array, Array, Array]:
     lift[before] = np.where(hinged, _dot(r, z) + foot * cosine, 0.0)
     # The frame of a ball cannot be lifted; the screw ends level with its origin instead.
     end[after] = np.where(hinged, foot, -_dot(r, axis))
-    links[after, kernel.COS_X], links[after, kernel.SIN_X] = cosine, sine
-    links[after, kernel.ALONG_X] = _dot(r, x)
-    links[after, kernel.ALONG_Y] = np.where(near, 0.0, b)
-    links[:, kernel.SLIDE] = lift - end
+    links[after, articulated_body.COS_X], links[after, articulated_body.SIN_X] = cosine, sine
+    links[after, articulated_body.ALONG_X] = _dot(r, x)
+    links[after, articulated_body.ALONG_Y] = np.where(near, 0.0, b)
+    links[:, articulated_body.SLIDE] = lift - end
     # What is left of the way to our frame at q = 0 is a turn about z.
     zero = np.zeros_like(sine)
     screw = np.array([[zero + 1, zero, zero], [zero, cosine, -sine], [zero, sine, cosine]])
@@ -372,8 +379,8 @@ def _screws(arm: SerialChain) -> tuple[Array, Array, Array]:
     left[after] = (own[before] @ screw.transpose(2, 0, 1)).swapaxes(1, 2) @ R[after] @ own[after]
     sine, cosine = left[:, 1, 0], left[:, 0, 0]
     norm = np.where(single, np.hypot(sine, cosine), 1.0)
-    links[:, kernel.COS_Z] = np.where(single, cosine / norm, 1.0)
-    links[:, kernel.SIN_Z] = np.where(single, sine / norm, 0.0)
+    links[:, articulated_body.COS_Z] = np.where(single, cosine / norm, 1.0)
+    links[:, articulated_body.SIN_Z] = np.where(single, sine / norm, 0.0)
     return own, lift, links
 
 

@@ -23,12 +23,12 @@ import numpy as np
 from numpy import empty, ndarray
 from numpy.typing import ArrayLike, NDArray
 
-from fixman import _arrays
-from fixman._arrays import Array
+from fixman._common import arrays
+from fixman._common.arrays import Array
 from fixman.errors import ConstraintSolveError
-from fixman.kernels import rigid_closed_tables as kernel
-from fixman.kernels.articulated_body import DONE
-from fixman.kernels.rigid_closed_tables import CERTAIN, MOTION
+from fixman.kernels.rigid import closed_tables
+from fixman.kernels.rigid.articulated_body import DONE
+from fixman.kernels.rigid.closed_tables import CERTAIN, MOTION
 from fixman.rigid import _closures as closures
 from fixman.rigid import kinematics, model, partition, statistics
 from fixman.rigid._closure_torque import gradient
@@ -144,17 +144,17 @@ def forward_dynamics(
             pass
     q, qd, tau = closures.arguments(linkage, q=q, qd=qd, tau=tau)
     loads = model.falling(gravity)
-    _arrays.require_finite(loads, (3,), "gravity", "component")
+    arrays.require_finite(loads, (3,), "gravity", "component")
     if wrenches is not None:
-        W = _arrays.real(wrenches, (linkage.n, 6), "wrenches", "body")
-        _arrays.require_finite(W, (linkage.n, 6), "wrenches", "body")
-        lead = _arrays.common_lead(q.shape[:-1], W.shape[:-2])
-        q, qd, tau = (_arrays.spread(v, lead, v.shape[-1:]) for v in (q, qd, tau))
-        W = _arrays.spread(W, lead, W.shape[-2:]).reshape(-1, 6 * linkage.n)
+        W = arrays.real(wrenches, (linkage.n, 6), "wrenches", "body")
+        arrays.require_finite(W, (linkage.n, 6), "wrenches", "body")
+        lead = arrays.common_lead(q.shape[:-1], W.shape[:-2])
+        q, qd, tau = (arrays.spread(v, lead, v.shape[-1:]) for v in (q, qd, tau))
+        W = arrays.spread(W, lead, W.shape[-2:]).reshape(-1, 6 * linkage.n)
         g = np.broadcast_to(loads, (len(W), 3))
         parts = [(g, W[:, 6 * i : 6 * j]) for i, j in pairwise(linkage._offsets["n"])]
         loads = np.concatenate([part for pair in parts for part in pair], axis=1)
-    limit = _arrays.positive(tolerance, "tolerance")
+    limit = arrays.positive(tolerance, "tolerance")
     state = q, qd, closures.driven(linkage, q, qd, tau)
     qdd, out = closures.answers(linkage, MOTION, state, loads, limit)
     return ClosedMotion(qdd, out.reshape(*out.shape[:-1], len(linkage.closures), 6))
@@ -242,7 +242,7 @@ def project(
     if qd is None:
         qd = np.zeros(linkage.nv)
     q, qd = closures.arguments(linkage, q=q, qd=qd)
-    limit = _arrays.positive(tolerance, "tolerance")
+    limit = arrays.positive(tolerance, "tolerance")
     rest = np.zeros_like(qd)
     kept = linkage._rates_of(fixed)
     free = linkage._locked(kept)
@@ -252,7 +252,7 @@ def project(
         far = size > limit
         if not far.any():
             break
-        way = closures.correction(free, q, rest, kernel.GAP)
+        way = closures.correction(free, q, rest, closed_tables.GAP)
         way[..., kept] = 0.0
         turn = np.abs(way[..., linkage._turning]).max(-1, initial=0.0)
         step = integrate(linkage, q, way / np.maximum(turn / MOST, 1.0)[..., None])
@@ -265,7 +265,7 @@ def project(
             ),
             f" and does not close in {ROUNDS} rounds: perhaps no posture near q closes it"
             + (", with these joints fixed" if kept.any() else ""),
-            frame=_arrays.frame_index(frame, far.shape),
+            frame=arrays.frame_index(frame, far.shape),
         )
     return q.copy(), _closing(free, q, qd, kept)
 
@@ -273,7 +273,7 @@ def project(
 def _closing(linkage: Linkage, q: Array, qd: Array, kept: NDArray[np.bool_] | None = None) -> Array:
     """Rates without ℳ⁻¹ Aᵀ Λ A θ̇, which would open closures; those that are kept as they are."""
     for _ in range(2):  # the second time for what rounding leaves
-        change = closures.correction(linkage, q, qd, kernel.RATE)
+        change = closures.correction(linkage, q, qd, closed_tables.RATE)
         if kept is not None:
             change[..., kept] = 0.0
         qd = qd + change
@@ -310,8 +310,8 @@ def thermal_rates(
         As `logdet_mass`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    scale = np.sqrt(_arrays.positive(kT, "kT"))
-    noise = scale * _arrays.generator(rng).standard_normal((*q.shape[:-1], linkage.nv))
+    scale = np.sqrt(arrays.positive(kT, "kT"))
+    noise = scale * arrays.generator(rng).standard_normal((*q.shape[:-1], linkage.nv))
     parts = []
     for c, arm, x, drawn in closures.chains(linkage, q, noise):
         with closures.in_chain(linkage, c):
@@ -341,8 +341,8 @@ def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
         As `forward_dynamics`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    inertia = closures.logarithms(linkage, q, kernel.INERTIA)
-    rows = closures.logarithms(linkage, q, kernel.ROWS)
+    inertia = closures.logarithms(linkage, q, closed_tables.INERTIA)
+    rows = closures.logarithms(linkage, q, closed_tables.ROWS)
     return np.asarray(inertia.sum(-1) - rows[..., 0])[()]
 
 
@@ -355,7 +355,7 @@ def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
     as in `partition.logdet_hard`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    total = closures.logarithms(linkage, q, kernel.INERTIA)[..., 0]
+    total = closures.logarithms(linkage, q, closed_tables.INERTIA)[..., 0]
     for c, arm, x in closures.chains(linkage, q):
         with closures.in_chain(linkage, c):
             total = total + partition.logdet_hard(arm, x)
@@ -382,7 +382,7 @@ def fixman_potential(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
     SingularConstraintError, ValueError
         As `logdet_hard`.
     """
-    return np.asarray(0.5 * _arrays.positive(kT, "kT") * logdet_hard(linkage, q))[()]
+    return np.asarray(0.5 * arrays.positive(kT, "kT") * logdet_hard(linkage, q))[()]
 
 
 def fixman_torque(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
@@ -408,10 +408,10 @@ def fixman_torque(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
         As `logdet_mass`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    kT = _arrays.positive(kT, "kT")
-    closures.logarithms(linkage, q, kernel.INERTIA)  # refuses what has no Λ
+    kT = arrays.positive(kT, "kT")
+    closures.logarithms(linkage, q, closed_tables.INERTIA)  # refuses what has no Λ
     rest = np.zeros((*q.shape[:-1], linkage.nv))
-    inverse = closures.answers(linkage, kernel.COMPLIANCE, (q, rest, rest))[1]
+    inverse = closures.answers(linkage, closed_tables.COMPLIANCE, (q, rest, rest))[1]
     inverse = inverse.reshape(-1, linkage.held, linkage.held)
     torque = -0.5 * kT * gradient(linkage, q.reshape(-1, linkage.nq), inverse)
     parts = [statistics.fixman_torque(arm, x, kT) for _, arm, x in closures.chains(linkage, q)]

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
-from fixman._arrays import Array, flag, overflow
-from fixman.kernels.rigid_composite_body import convective_frames, inertia_frames, substitute
+from fixman._common.arrays import Array, flag, overflow
+from fixman.kernels.rigid.composite_body import convective_frames, inertia_frames, substitute
 from fixman.rigid import model
 from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain

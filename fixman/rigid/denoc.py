@@ -22,8 +22,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman._arrays import Array, overflow
-from fixman.kernels import denoc as kernels
+from fixman._common.arrays import Array, overflow
+from fixman.kernels.rigid import denoc
 from fixman.rigid import model
 from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain
@@ -80,7 +80,7 @@ def forward_dynamics(
     given = driven(arm, q, qd, tau, gravity, wrenches)
     out = np.empty_like(given.last)
     left = without_bias(given)
-    bad = kernels.forward_frames(given.q, left, arm._kinds, arm._table, out)
+    bad = denoc.forward_frames(given.q, left, arm._kinds, arm._table, out)
     given.require_answer(bad, "θ̈")
     return given.batch(out)
 
@@ -114,7 +114,7 @@ def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
     U = np.zeros((frames, nv, nv))
     D = np.zeros_like(U)
     U[:] = np.eye(nv)
-    kernels.upper_frames(arm._kinds, arm._table, X, psi_hat, U)
+    denoc.upper_frames(arm._kinds, arm._table, X, psi_hat, U)
     if not np.isfinite(U).all():
         raise overflow("factor U", int(np.argmin(np.isfinite(U).all(axis=(1, 2)))), given.lead)
     for at, f in zip(arm.rate_offsets[:-1], model.RATES[arm.kinds], strict=True):
@@ -142,7 +142,7 @@ def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
     given = model.posture(arm, q)
     _, _, m_hat = _factor(given)
     out = np.empty(m_hat.shape[0])
-    kernels.logdet_frames(arm._kinds, m_hat, out)
+    denoc.logdet_frames(arm._kinds, m_hat, out)
     return given.batch(out)[()]
 
 
@@ -154,7 +154,7 @@ def n_l(arm: SerialChain, q: ArrayLike) -> Array:
     """
     q = model.configuration(arm, q)
     X = np.empty((arm.n, 12))
-    kernels.place_centres(q, arm._kinds, arm._table, X)
+    denoc.place_centres(q, arm._kinds, arm._table, X)
     N = np.zeros((arm.n, 6, arm.n, 6))
     B = propagation(X[:, :9].reshape(-1, 3, 3), X[:, 9:])  # B_{i,i−1}, eq. 13
     for i in range(arm.n):
@@ -173,7 +173,7 @@ def n_d(arm: SerialChain) -> Array:
     N = np.zeros((arm.n, 6, arm.nv))
     for i, (kind, at) in enumerate(zip(arm.kinds, arm.rate_offsets[:-1], strict=True)):
         for j in range(model.RATES[kind]):
-            N[i, :, at + j] = np.concatenate(kernels.joint_rate(kind, j, arm._table, i))
+            N[i, :, at + j] = np.concatenate(denoc.joint_rate(kind, j, arm._table, i))
     return N.reshape(6 * arm.n, arm.nv)
 
 
@@ -182,6 +182,6 @@ def _factor(given: Given) -> tuple[Array, Array, Array]:
     arm, frames = given.arm, given.q.shape[0]
     X = np.empty((frames, arm.n, 12))
     psi_hat, m_hat = np.empty((2, frames, arm.nv, 6))
-    bad = kernels.factor_frames(given.q, arm._kinds, arm._table, X, psi_hat, m_hat)
+    bad = denoc.factor_frames(given.q, arm._kinds, arm._table, X, psi_hat, m_hat)
     given.require_answer(bad, "pivots")
     return X, psi_hat, m_hat

@@ -18,9 +18,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman import _arrays
-from fixman._arrays import Array
-from fixman.kernels import rigid_joints as kernels
+from fixman._common import arrays
+from fixman._common.arrays import Array
+from fixman.kernels.rigid import joints
 from fixman.rigid import model
 from fixman.rigid.model import Given, SerialChain
 
@@ -73,9 +73,9 @@ def elastic_energy(arm: SerialChain, q: ArrayLike) -> Array:
     given = model.posture(arm, q)
     given.require_finite()
     out = np.empty(given.q.shape[0])
-    kernels.elastic_frames(arm._kinds, arm._springs[1], arm._springs[2], given.q, out)
+    joints.elastic_frames(arm._kinds, arm._springs[1], arm._springs[2], given.q, out)
     if not np.isfinite(out).all():
-        raise _arrays.overflow("elastic energy", int(np.argmin(np.isfinite(out))), given.lead)
+        raise arrays.overflow("elastic energy", int(np.argmin(np.isfinite(out))), given.lead)
     return given.batch(out)[()]
 
 
@@ -95,10 +95,10 @@ def driven(
 def with_passive(given: Given) -> Given:
     """Add the passive forces to ``last``."""
     arm, tau = given.arm, given.last.copy()
-    bad = kernels.passive_frames(arm._kinds, arm._springs, given.q, given.qd, tau)
+    bad = joints.passive_frames(arm._kinds, arm._springs, given.q, given.qd, tau)
     if bad >= 0:
         given.require_finite()
-        raise _arrays.overflow("forces of springs and dampers", bad, given.lead)
+        raise arrays.overflow("forces of springs and dampers", bad, given.lead)
     return given._replace(last=tau)
 
 
@@ -109,7 +109,7 @@ def driven_arrays(arm: SerialChain, q: Array, qd: Array, tau: Array) -> Array:
         raise TypeError
     out = tau.copy()
     rows = q.reshape(-1, nq), qd.reshape(-1, nv), out.reshape(-1, nv)
-    if kernels.passive_frames(arm._kinds, arm._springs, *rows) >= 0:
+    if joints.passive_frames(arm._kinds, arm._springs, *rows) >= 0:
         raise TypeError
     return out
 

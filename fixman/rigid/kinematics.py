@@ -25,10 +25,10 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fixman import _arrays
-from fixman._arrays import Array
+from fixman._common import arrays
+from fixman._common.arrays import Array
 from fixman.errors import SingularConstraintError
-from fixman.kernels import rigid_kinematics as kernels
+from fixman.kernels.rigid import kinematics
 from fixman.rigid import model, spatial
 from fixman.rigid.joints import elastic_energy
 from fixman.rigid.model import Given, SerialChain
@@ -95,7 +95,7 @@ def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple
     R, x = np.empty((count, n, 9)), np.empty((count, n, 3))
     V = None if qd is None else np.empty((count, n, 6))
     rates = None if qd is None else given.qd
-    bad = kernels.body_frames(arm._kinds, arm._table, given.q, rates, R, x, V)
+    bad = kinematics.body_frames(arm._kinds, arm._table, given.q, rates, R, x, V)
     given.require_answer(bad, "frames of the bodies")
     found = given.batch(R.reshape(count, n, 3, 3)), given.batch(x)
     return found if V is None else (*found, given.batch(V))
@@ -197,8 +197,8 @@ def jacobian(
     """
     given = model.posture(arm, q)
     at = _body(arm, body), _point(point)
-    out = np.zeros((given.q.shape[0], 3 if _arrays.flag(linear, "linear") else 6, arm.nv))
-    bad = kernels.jacobian_frames(arm._kinds, arm._table, given.q, *at, out)
+    out = np.zeros((given.q.shape[0], 3 if arrays.flag(linear, "linear") else 6, arm.nv))
+    bad = kinematics.jacobian_frames(arm._kinds, arm._table, given.q, *at, out)
     given.require_answer(bad, "Jacobian")
     return given.batch(out)
 
@@ -231,17 +231,17 @@ def jacobian_transpose(
     """
     model.require_arm(arm)
     at = _body(arm, body), _point(point)
-    q = _arrays.real(q, (arm.nq,), "q", "coordinate")
-    w = _arrays.real(wrench, (6,), "wrench", "component")
-    lead = _arrays.common_lead(q.shape[:-1], w.shape[:-1])
-    given = model.posture(arm, _arrays.spread(q, lead, (arm.nq,)))
-    w = _arrays.spread(w, lead, (6,))
+    q = arrays.real(q, (arm.nq,), "q", "coordinate")
+    w = arrays.real(wrench, (6,), "wrench", "component")
+    lead = arrays.common_lead(q.shape[:-1], w.shape[:-1])
+    given = model.posture(arm, arrays.spread(q, lead, (arm.nq,)))
+    w = arrays.spread(w, lead, (6,))
     out = np.zeros((given.q.shape[0], arm.nv))
-    bad = kernels.transpose_frames(
+    bad = kinematics.transpose_frames(
         arm._kinds, arm._table, given.q, w.reshape(-1, 6), *at, out
     )  # fmt: skip
     if bad >= 0:
-        _arrays.require_finite(w, (6,), "wrench", "component")
+        arrays.require_finite(w, (6,), "wrench", "component")
     given.require_answer(bad, "joint forces")
     return given.batch(out)
 
@@ -309,7 +309,7 @@ def momentum(
     ValueError
         As `frames`.
     """
-    _arrays.require_one_of(about, "about", ABOUT)
+    arrays.require_one_of(about, "about", ABOUT)
     given, sums = _sums(arm, q, qd)
     with np.errstate(over="ignore", invalid="ignore"):
         p = arm.masses.sum() * sums[:, 3:6]
@@ -351,7 +351,7 @@ def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> A
         As `frames`.
     """
     g = model.falling(gravity)
-    _arrays.require_finite(g, (3,), "gravity", "component")
+    arrays.require_finite(g, (3,), "gravity", "component")
     given, sums = _sums(arm, q, _rest(arm))
     with np.errstate(over="ignore", invalid="ignore"):
         weight = arm.masses.sum() * g
@@ -388,7 +388,7 @@ def integrate(arm: SerialChain, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) ->
     """
     given = _moving(arm, q, qd)
     out = np.empty_like(given.q)
-    bad = kernels.integrate_frames(arm._kinds, given.q, given.qd, _arrays.number(dt, "dt"), out)
+    bad = kinematics.integrate_frames(arm._kinds, given.q, given.qd, arrays.number(dt, "dt"), out)
     given.require_answer(bad, "coordinates")
     return given.batch(out)
 
@@ -413,11 +413,11 @@ def difference(arm: SerialChain, q0: ArrayLike, q1: ArrayLike) -> Array:
         As `frames`.
     """
     model.require_arm(arm)
-    q0, q1 = (_arrays.real(q, (arm.nq,), f"q{k}", "coordinate") for k, q in enumerate((q0, q1)))
-    lead = _arrays.common_lead(q0.shape[:-1], q1.shape[:-1])
-    q0, q1 = (_arrays.spread(q, lead, (arm.nq,)).reshape(-1, arm.nq) for q in (q0, q1))
+    q0, q1 = (arrays.real(q, (arm.nq,), f"q{k}", "coordinate") for k, q in enumerate((q0, q1)))
+    lead = arrays.common_lead(q0.shape[:-1], q1.shape[:-1])
+    q0, q1 = (arrays.spread(q, lead, (arm.nq,)).reshape(-1, arm.nq) for q in (q0, q1))
     out = np.empty((q0.shape[0], arm.nv))
-    bad = kernels.difference_frames(arm._kinds, q0, q1, out)
+    bad = kinematics.difference_frames(arm._kinds, q0, q1, out)
     if bad >= 0:
         model.refuse_coordinates(arm, q0, lead, "q0")
         model.refuse_coordinates(arm, q1, lead, "q1")
@@ -471,9 +471,9 @@ def operational_space_compliance(
     order = np.argsort(bodies, kind="stable")
     out = np.zeros((given.q.shape[0], 6 * m, 6 * m))
     tables = bodies[order], points[order].reshape(-1)
-    bad = kernels.compliance_frames(arm._kinds, arm._table, given.q, *tables, out)
+    bad = kinematics.compliance_frames(arm._kinds, arm._table, given.q, *tables, out)
     given.require_answer(bad, "compliance")
-    kept = np.arange(3 if _arrays.flag(linear, "linear") else 6)
+    kept = np.arange(3 if arrays.flag(linear, "linear") else 6)
     rows = (6 * np.argsort(order)[:, None] + kept).reshape(-1)
     if not np.array_equal(rows, np.arange(6 * m)):
         out = out[:, rows[:, None], rows]
@@ -506,7 +506,7 @@ def operational_space_inertia(
         As `operational_space_compliance`, and where the bodies cannot move in every direction:
         too few joints, or a singular posture.
     """
-    linear = _arrays.flag(linear, "linear")
+    linear = arrays.flag(linear, "linear")
     bodies, points = _marks(arm, body, point)
     at = points if linear else np.zeros(3)
     compliance = operational_space_compliance(arm, q, body, at, linear=linear)
@@ -524,7 +524,7 @@ def operational_space_inertia(
             f"there is no operational-space inertia of body {body}",
             f": it moves in {moves[frame]} of {size.shape[1]} directions and would be infinitely "
             f"heavy in the others; {hint}, and operational_space_compliance always has an answer",
-            frame=_arrays.frame_index(frame, compliance.shape[:-2]),
+            frame=arrays.frame_index(frame, compliance.shape[:-2]),
             body=int(np.max(bodies)),
         )
     inverse = np.linalg.inv(flat / scale) / scale
@@ -572,7 +572,7 @@ def _body(arm: SerialChain, body: int) -> int:
 
 def _point(point: ArrayLike) -> Array:
     at = model.vector(point, "point")
-    _arrays.require_finite(at, (3,), "point", "component")
+    arrays.require_finite(at, (3,), "point", "component")
     return at
 
 
@@ -585,14 +585,14 @@ def _marks(
     bodies = np.array([_body(arm, one) for one in several], dtype=np.int64)
     if not bodies.size:
         raise ValueError("body must be a body or several, got none")
-    points = _arrays.real(point, (3,), "point", "component")
+    points = arrays.real(point, (3,), "point", "component")
     if points.shape not in ((3,), (bodies.size, 3)):
         raise ValueError(
             f"point must have shape (3,) or ({bodies.size}, 3), one for each body, got "
             f"{points.shape}"
         )
-    _arrays.require_finite(points, (3,), "point", "component")
-    return bodies, _arrays.spread(points, (bodies.size,), (3,))
+    arrays.require_finite(points, (3,), "point", "component")
+    return bodies, arrays.spread(points, (bodies.size,), (3,))
 
 
 # --- answers ----------------------------------------------------------------------------------
@@ -605,7 +605,7 @@ def _at_point(given: Given, body: int, point: ArrayLike, columns: slice) -> Arra
     out = np.empty((given.q.shape[0], columns.stop))
     motion = given.q, given.qd, given.last
     given.require_answer(
-        kernels.point_frames(arm._kinds, arm._table, motion, *at, out), "motion of the point"
+        kinematics.point_frames(arm._kinds, arm._table, motion, *at, out), "motion of the point"
     )
     return given.batch(out[:, columns].copy())
 
@@ -614,7 +614,7 @@ def _sums(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> tuple[Given, Array]:
     """Centre, its velocity, angular momentum about it, kinetic energy of each frame, (…, 10)."""
     given = _moving(arm, q, qd)
     out = np.empty((given.q.shape[0], 10))
-    bad = kernels.sum_frames(arm._kinds, arm._table, given.q, given.qd, out)
+    bad = kinematics.sum_frames(arm._kinds, arm._table, given.q, given.qd, out)
     given.require_answer(bad, "momentum or energy")
     return given, out
 
@@ -623,5 +623,5 @@ def _finite(given: Given, out: Array, what: str) -> Array:
     """Results (frames, …) along the batch axes, all finite."""
     good = np.isfinite(out).all(axis=tuple(range(1, out.ndim)))
     if not good.all():
-        raise _arrays.overflow(what, int(np.argmin(good)), given.lead)
+        raise arrays.overflow(what, int(np.argmin(good)), given.lead)
     return given.batch(out)

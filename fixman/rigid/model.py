@@ -32,8 +32,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fixman import _arrays
-from fixman._arrays import Array, Lead
+from fixman._common import arrays
+from fixman._common.arrays import Array, Lead
 from fixman.errors import FrameError, SingularConstraintError
 from fixman.rigid._constructors import JOINTS as JOINTS
 from fixman.rigid._constructors import Constructors, named
@@ -130,11 +130,11 @@ class SerialChain(Constructors):
         object.__setattr__(self, "joints", joints)
         for name, shape in tails.items():
             # A copy, in which −0 has become 0, so that equal chains have equal bytes.
-            array = _arrays.real(getattr(self, name), (), name) + 0.0
+            array = arrays.real(getattr(self, name), (), name) + 0.0
             if array.shape != shape:
                 hint = f"{shape} for {n} joints"
                 raise ValueError(f"{name} must have shape {hint}, got {array.shape}")
-            _arrays.require_finite(array, shape, name, "body")
+            arrays.require_finite(array, shape, name, "body")
             object.__setattr__(self, name, array)
         negative = "the mass of body {}: it must not be negative"
         _require(self.masses >= 0, negative.format, self.masses)
@@ -164,12 +164,12 @@ class SerialChain(Constructors):
         """Coerce a number or one for each rate, (nv,), not negative."""
         if _not_given(value):
             return _default(np.zeros(self.nv))
-        array = _arrays.real(value, (), name) + 0.0
+        array = arrays.real(value, (), name) + 0.0
         if array.shape not in ((), (self.nv,)):
             hint = f"be a number or have shape ({self.nv},), one for each rate"
             raise ValueError(f"{name} must {hint}, got {array.shape}")
         array = np.broadcast_to(array, (self.nv,)).copy()
-        _arrays.require_finite(array, (self.nv,), name, "rate")
+        arrays.require_finite(array, (self.nv,), name, "rate")
         _require(array >= 0, f"the {name} of rate {{}} must not be negative".format, array)
         return array
 
@@ -177,7 +177,7 @@ class SerialChain(Constructors):
         """Coerce `rest`."""
         if _not_given(self.rest):
             return _default(_neutral(self))
-        rest = _arrays.real(self.rest, (), "rest") + 0.0
+        rest = arrays.real(self.rest, (), "rest") + 0.0
         if rest.shape != (self.nq,):
             raise ValueError(f"rest must have shape ({self.nq},), got {rest.shape}")
         refuse_coordinates(self, rest[None], (), "rest")
@@ -444,11 +444,11 @@ class Given(NamedTuple):
         refuse_coordinates(arm, self.q, self.lead)
         for rates, name in ((self.qd, "qd"), (self.last, self.name)):
             if rates.size:
-                _arrays.require_finite(self.batch(rates), (arm.nv,), name, "rate")
-        _arrays.require_finite(self.g, (3,), "gravity", "component")
+                arrays.require_finite(self.batch(rates), (arm.nv,), name, "rate")
+        arrays.require_finite(self.g, (3,), "gravity", "component")
         if self.W.size:
             W = self.W.reshape(*self.lead, arm.n, 6)
-            _arrays.require_finite(W, (arm.n, 6), "wrenches", "body")
+            arrays.require_finite(W, (arm.n, 6), "wrenches", "body")
 
     def require_answer(self, bad: int, what: str) -> None:
         """Raise for a kernel's frame · (n + 1) + body where it has no answer, which is no −1."""
@@ -473,18 +473,18 @@ def gate(
     """Coerce the arguments that all algorithms share."""
     require_arm(arm)
     nq, nv, n = arm.nq, arm.nv, arm.n
-    q = _arrays.real(q, (nq,), "q", "coordinate")
-    qd = _arrays.real(qd, (nv,), "qd", "rate")
-    last = _arrays.real(last, (nv,), name, "rate")
+    q = arrays.real(q, (nq,), "q", "coordinate")
+    qd = arrays.real(qd, (nv,), "qd", "rate")
+    last = arrays.real(last, (nv,), name, "rate")
     g = falling(gravity)
-    W = _NOTHING if wrenches is None else _arrays.real(wrenches, (n, 6), "wrenches", "link")
+    W = _NOTHING if wrenches is None else arrays.real(wrenches, (n, 6), "wrenches", "link")
     lead: Lead = ()
     if q.ndim > 1 or qd.ndim > 1 or last.ndim > 1 or W.ndim > 2:
-        lead = _arrays.common_lead(q.shape[:-1], qd.shape[:-1], last.shape[:-1], W.shape[:-2])
-        q, qd = _arrays.spread(q, lead, (nq,)), _arrays.spread(qd, lead, (nv,))
-        last = _arrays.spread(last, lead, (nv,))
+        lead = arrays.common_lead(q.shape[:-1], qd.shape[:-1], last.shape[:-1], W.shape[:-2])
+        q, qd = arrays.spread(q, lead, (nq,)), arrays.spread(qd, lead, (nv,))
+        last = arrays.spread(last, lead, (nv,))
         if wrenches is not None:
-            W = _arrays.spread(W, lead, (n, 6)).reshape(-1, 6)
+            W = arrays.spread(W, lead, (n, 6)).reshape(-1, 6)
     return Given(
         arm, q.reshape(-1, nq), qd.reshape(-1, nv), last.reshape(-1, nv), g, W, lead, name
     )  # fmt: skip
@@ -493,7 +493,7 @@ def gate(
 def posture(arm: SerialChain, q: ArrayLike) -> Given:
     """Coerce coordinates alone."""
     require_arm(arm)
-    q = _arrays.real(q, (arm.nq,), "q", "coordinate")
+    q = arrays.real(q, (arm.nq,), "q", "coordinate")
     rows = q.reshape(-1, arm.nq)
     return Given(arm, rows, _NOTHING, _NOTHING, _AT_REST, _NOTHING, q.shape[:-1], "")
 
@@ -520,7 +520,7 @@ def turning(arm: SerialChain) -> NDArray[np.bool_]:
 
 def vector(value: ArrayLike, name: str) -> Array:
     """Coerce three components."""
-    array = _arrays.real(value, (3,), name, "component")
+    array = arrays.real(value, (3,), name, "component")
     if array.ndim != 1:
         raise ValueError(f"{name} must have shape (3,), got {array.shape}")
     return array
@@ -542,7 +542,7 @@ def falling(gravity: ArrayLike) -> Array:
 
 def refuse_coordinates(arm: SerialChain, q: Array, lead: Lead, name: str = "q") -> None:
     """Raise for coordinates (frames, nq) that are not finite, or no unit quaternions."""
-    _arrays.require_finite(q.reshape(*lead, arm.nq), (arm.nq,), name, "coordinate")
+    arrays.require_finite(q.reshape(*lead, arm.nq), (arm.nq,), name, "coordinate")
     for i in np.flatnonzero(arm.kinds >= SPHERICAL):
         end = arm.position_offsets[i + 1]
         norm = np.hypot.reduce(q[:, end - 4 : end], axis=1)
@@ -553,7 +553,7 @@ def refuse_coordinates(arm: SerialChain, q: Array, lead: Lead, name: str = "q") 
             raise FrameError(
                 f"the quaternion of joint {i}",
                 f" has norm {norm[frame]:.15g}: it must be a unit quaternion, scalar last",
-                frame=_arrays.frame_index(frame, lead),
+                frame=arrays.frame_index(frame, lead),
                 body=int(i),
             )
 
@@ -561,7 +561,7 @@ def refuse_coordinates(arm: SerialChain, q: Array, lead: Lead, name: str = "q") 
 def failure(arm: SerialChain, bad: int, what: str, lead: Lead) -> ValueError:
     """Return the error for a kernel's frame · (n + 1) + body: a lost pivot, or n for overflow."""
     frame, body = divmod(bad, arm.n + 1)
-    return lost_pivot(body, frame, lead) if body < arm.n else _arrays.overflow(what, frame, lead)
+    return lost_pivot(body, frame, lead) if body < arm.n else arrays.overflow(what, frame, lead)
 
 
 def lost_pivot(body: int, frame: int, lead: Lead) -> SingularConstraintError:
@@ -570,6 +570,6 @@ def lost_pivot(body: int, frame: int, lead: Lead) -> SingularConstraintError:
         f"the inertia that joint {body} moves",
         f" is zero or lost to rounding: body {body} and those after it have no mass, or no inertia "
         "about the joint's axis",
-        frame=_arrays.frame_index(frame, lead),
+        frame=arrays.frame_index(frame, lead),
         body=int(body),
     )

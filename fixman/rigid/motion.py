@@ -10,7 +10,7 @@ following them by their exponentials ⊕, and p = ∂L/∂θ̇,
 the exponential).  It is symplectic and symmetric: momenta about a fixed point that have a symmetry
 are kept to rounding, about the mass centre to O(dt²), and the energy does not drift.  ∂T/∂q takes
 one sweep.  v_m takes a few rounds of Newton's method, with the articulated body's tangent
-(`fixman.kernels.rigid_tangent`), in which springs and dampers are D_i += c dt/2 + k dt²/4, so that
+(`fixman.kernels.rigid.tangent`), in which springs and dampers are D_i += c dt/2 + k dt²/4, so that
 stiff ones take as many rounds as none.  Rounds must become small from the rates of the step before
 on.  Where they do not, v_m is followed from them by steps of dt/4, dt/2 and so on, in up to 64
 pieces; a step of which that fails too is refused.
@@ -26,11 +26,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fixman import _arrays
-from fixman._arrays import Array, Lead
+from fixman._common import arrays
+from fixman._common.arrays import Array, Lead
 from fixman.errors import ConstraintSolveError, FrameError, SingularConstraintError
-from fixman.kernels import rigid_motion as kernel
-from fixman.kernels.articulated_body import DONE, NOT_USABLE
+from fixman.kernels.rigid import motion as kernel
+from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE
 from fixman.rigid import _closures, _steps, articulated_body, closed, kinematics, model
 from fixman.rigid._linkage import Linkage
 from fixman.rigid._steps import Torque
@@ -183,19 +183,19 @@ def simulate(
     links at most.
     """
     gravity = model.falling(gravity)
-    _arrays.require_finite(gravity, (3,), "gravity", "component")
+    arrays.require_finite(gravity, (3,), "gravity", "component")
     given = _start(system, q, qd, tau, gravity, wrenches)
-    dt, steps = _arrays.positive(dt, "dt"), _arrays.positive_int(steps, "steps")
-    every = _arrays.positive_int(every, "every")
+    dt, steps = arrays.positive(dt, "dt"), arrays.positive_int(steps, "steps")
+    every = arrays.positive_int(every, "every")
     if steps % every:
         raise ValueError(f"every must divide steps, got every={every} and steps={steps}")
-    first = _arrays.whole(first, "first", 0)
+    first = arrays.whole(first, "first", 0)
     if first + steps > np.iinfo(np.int64).max:
         raise ValueError(f"first + steps must be below 2**63, got first={first}")
-    _arrays.require_one_of(scheme, "scheme", SCHEMES)
+    arrays.require_one_of(scheme, "scheme", SCHEMES)
     frames, replicas = steps // every + 1, given.q.shape[0]
     needed = 8 * frames * replicas * (system.nq + system.nv)
-    _arrays.require_memory(needed, "the frames of this run")
+    arrays.require_memory(needed, "the frames of this run")
     out = np.empty((frames, *given.q.shape)), np.empty((frames, *given.qd.shape))
     out[0][0], out[1][0] = given.q, given.qd
     motion = _Motion(given, dt, scheme == "midpoint", first)
@@ -276,7 +276,7 @@ class _Motion:
     ) -> SingularConstraintError | None:
         """Return the error of a singular posture that a step leads to, if it does."""
         system, (q, qd) = self.given.system, (part[replica] for part in states)
-        frame = _arrays.frame_index(replica, self.given.lead)
+        frame = arrays.frame_index(replica, self.given.lead)
         rest = np.zeros(system.nv)
         ahead = self.dt if self.turns(replica, states) < SLOWLY else 0.0
         try:
@@ -323,7 +323,7 @@ class _Motion:
         return FrameError(
             f"{reason} in step {step}",
             cause,
-            frame=_arrays.frame_index(replica, self.given.lead),
+            frame=arrays.frame_index(replica, self.given.lead),
             step=step,
         )
 
@@ -340,12 +340,12 @@ class _Motion:
         """Return the forces (replicas, nv) of a callable."""
         lead, nv = self.given.lead, self.given.system.nv
         seen = [part.copy().reshape(*lead, part.shape[-1]) for part in states]
-        forces = _arrays.real(tau(time, *seen), (nv,), "tau(t, q, qd)", "rate")
+        forces = arrays.real(tau(time, *seen), (nv,), "tau(t, q, qd)", "rate")
         if forces.shape not in ((*lead, nv), (nv,)):
             raise ValueError(f"tau(t, q, qd) must have shape {(*lead, nv)}, got {forces.shape}")
         if not np.isfinite(forces).all():
             raise ValueError(f"tau(t, q, qd) must be finite, got NaN or infinity at t={time:.6g}")
-        return _arrays.spread(forces, lead, (nv,)).reshape(-1, nv)
+        return arrays.spread(forces, lead, (nv,)).reshape(-1, nv)
 
 
 class _Given(NamedTuple):
@@ -389,12 +389,12 @@ def _start(
     W = (
         np.empty((0, 6))
         if wrenches is None
-        else _arrays.real(wrenches, (system.n, 6), "wrenches", "body")
+        else arrays.real(wrenches, (system.n, 6), "wrenches", "body")
     )
-    lead = _arrays.common_lead(x.shape[:-1], W.shape[:-2])
-    x, v, f = (_arrays.spread(part, lead, part.shape[-1:]) for part in (x, v, f))
+    lead = arrays.common_lead(x.shape[:-1], W.shape[:-2])
+    x, v, f = (arrays.spread(part, lead, part.shape[-1:]) for part in (x, v, f))
     x, v, f = (part.reshape(-1, part.shape[-1]) for part in (x, v, f))
-    W = _arrays.spread(W, lead, W.shape[-2:]).reshape(len(x), W.shape[-2], 6)
+    W = arrays.spread(W, lead, W.shape[-2:]).reshape(len(x), W.shape[-2], 6)
     # Looks at the posture too: not every one closes, and the scheme needs one that does.
     given_wrenches = W if W.size else None
     closed.forward_dynamics(system, x, v, f, wrenches=given_wrenches, tolerance=CLOSED)

@@ -20,8 +20,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman._arrays import Array
-from fixman.kernels.rigid_newton_euler import newton_euler_frames
+from fixman._common.arrays import Array
+from fixman.kernels.rigid.newton_euler import newton_euler_frames
 from fixman.rigid.joints import with_passive
 from fixman.rigid.model import Given, SerialChain, gate
 

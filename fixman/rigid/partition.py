@@ -44,15 +44,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman import _arrays
-from fixman._arrays import Array, overflow
-from fixman.kernels import rigid_partition
+from fixman._common import arrays
+from fixman._common.arrays import Array, overflow
+from fixman.kernels.rigid import partition
+from fixman.mechanics.structured import BlockTridiagonal
 from fixman.rigid import model
 from fixman.rigid._partition_tables import PartitionTables, tables, unsuited
 from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain, workspace
 from fixman.rigid.newton_euler import without_bias, wrenches_of
-from fixman.structured import BlockTridiagonal
 
 __all__ = ["forward_dynamics", "hard_block", "joint_wrenches", "logdet_hard", "logdet_mass"]
 
@@ -175,7 +175,7 @@ def logdet_hard(arm: SerialChain, q: ArrayLike) -> Array:
     """
     given = model.posture(arm, q)
     out = np.empty(given.q.shape[0])
-    bad = rigid_partition.logdet_frames(tables(arm).blocks, given.q.reshape(-1), out)
+    bad = partition.logdet_frames(tables(arm).blocks, given.q.reshape(-1), out)
     if bad >= 0:
         raise _failure(given, bad, True)
     return given.batch(out)[()]
@@ -195,10 +195,10 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     """
     q = model.configuration(arm, q)
     blocks = tables(arm).blocks
-    held = blocks[:, rigid_partition.HELD].astype(np.int64)
+    held = blocks[:, partition.HELD].astype(np.int64)
     most = max(5, int(held.max()))
     diagonal, lower = np.zeros((arm.n, most, most)), np.zeros((arm.n - 1, most, most))
-    rigid_partition.assemble(blocks, q, diagonal, lower)
+    partition.assemble(blocks, q, diagonal, lower)
     return BlockTridiagonal(diagonal, lower, held)
 
 
@@ -282,7 +282,7 @@ def _refine(given: Given, answer: Array) -> None:
     frame = int(np.argmax(largest > _DIGITS * size))
     rate = int(off[frame].argmax())
     body = int(np.searchsorted(arm.rate_offsets, rate, side="right")) - 1
-    where = _arrays.frame_index(frame, given.lead)
+    where = arrays.frame_index(frame, given.lead)
     raise unsuited(body, "its acceleration is lost to rounding", where)
 
 
@@ -301,8 +301,8 @@ def _failure(given: Given, bad: int, joints: bool) -> ValueError:
     if body < given.arm.n and (
         (known.planar is not None and not joints)
         # In the other kernels an overflow can spoil pivots too: look at the configuration alone.
-        or rigid_partition.logdet_frames(known.blocks, given.q[frame], np.empty(1)) >= 0
+        or partition.logdet_frames(known.blocks, given.q[frame], np.empty(1)) >= 0
     ):
-        where = _arrays.frame_index(frame, given.lead)
+        where = arrays.frame_index(frame, given.lead)
         return unsuited(body, "its joint's pivot is lost to rounding", where)
-    return _arrays.overflow("accelerations", frame, given.lead)
+    return arrays.overflow("accelerations", frame, given.lead)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fixman._arrays import Array
+from fixman._common.arrays import Array
 from fixman.rigid.model import FREE, PRISMATIC, REVOLUTE
 
 __all__ = ["inertia", "joint_axes", "propagation", "skew"]

@@ -32,9 +32,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from fixman._arrays import Array, Lead, overflow, require_one_of
-from fixman.kernels import links
-from fixman.kernels import spatial_operators as kernels
+from fixman._common.arrays import Array, Lead, overflow, require_one_of
+from fixman.kernels.rigid import links, spatial_operators
 from fixman.rigid import model, spatial
 from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain
@@ -108,7 +107,7 @@ def forward_dynamics(
     out = np.empty_like(given.last)
     T = without_bias(given) if method == "fd1" else given.last
     bias = None if method == "fd1" else (given.qd, given.g, given.W)
-    bad = kernels.forward_frames(given.q, T, bias, arm._kinds, arm._table, out)
+    bad = spatial_operators.forward_frames(given.q, T, bias, arm._kinds, arm._table, out)
     given.require_answer(bad, "θ̈")
     return given.batch(out)
 

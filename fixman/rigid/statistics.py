@@ -24,10 +24,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fixman import _arrays
-from fixman._arrays import Array, Lead
+from fixman._common import arrays
+from fixman._common.arrays import Array, Lead
 from fixman.errors import FrameError, SingularConstraintError
-from fixman.kernels import rigid_statistics as kernels
+from fixman.kernels.rigid import statistics
 from fixman.rigid import articulated_body, kinematics, model, partition
 from fixman.rigid.model import SerialChain
 
@@ -70,14 +70,14 @@ def thermal_rates(
         If the inertia that some joint moves is zero or lost to rounding, naming the body.
     """
     given = model.posture(arm, q)
-    scale = math.sqrt(_arrays.positive(kT, "kT"))
-    return smoothed(given, scale * _arrays.generator(rng).standard_normal((*given.lead, arm.nv)))
+    scale = math.sqrt(arrays.positive(kT, "kT"))
+    return smoothed(given, scale * arrays.generator(rng).standard_normal((*given.lead, arm.nv)))
 
 
 def smoothed(given: model.Given, noise: Array) -> Array:
     """Return the rates (..., nv), of covariance ℳ⁻¹, that white noise becomes: in its place."""
     out = np.ascontiguousarray(noise).reshape(-1, given.arm.nv)
-    bad = kernels.thermal_frames(given.arm._kinds, given.arm._table, given.q, out)
+    bad = statistics.thermal_frames(given.arm._kinds, given.arm._table, given.q, out)
     given.require_answer(bad, "rates")
     return given.batch(out)
 
@@ -102,7 +102,7 @@ def fixman_potential(arm: SerialChain, q: ArrayLike, kT: float = 1.0) -> Array:
     ValueError, SingularConstraintError
         As `partition.logdet_hard`.
     """
-    return np.asarray(0.5 * _arrays.positive(kT, "kT") * partition.logdet_hard(arm, q))[()]
+    return np.asarray(0.5 * arrays.positive(kT, "kT") * partition.logdet_hard(arm, q))[()]
 
 
 def fixman_torque(arm: SerialChain, q: ArrayLike, kT: float = 1.0) -> Array:
@@ -128,9 +128,9 @@ def fixman_torque(arm: SerialChain, q: ArrayLike, kT: float = 1.0) -> Array:
         As `thermal_rates`.
     """
     given = model.posture(arm, q)
-    kT = _arrays.positive(kT, "kT")
+    kT = arrays.positive(kT, "kT")
     out = np.empty((given.q.shape[0], arm.nv))
-    bad = kernels.gradient_frames(arm._kinds, arm._table, given.q, out)
+    bad = statistics.gradient_frames(arm._kinds, arm._table, given.q, out)
     given.require_answer(bad, "Fixman torque")
     return given.batch(kT * out)
 
@@ -212,17 +212,17 @@ def langevin(
     joints of uneven masses, in steps of a quarter of a radian, the energy then changes by 1e-7 of
     itself a unit of time, which is what friction has to be large beside.
     """
-    dt, kT = _arrays.positive(dt, "dt"), _arrays.positive(kT, "kT")
-    steps, every = _arrays.positive_int(steps, "steps"), _arrays.positive_int(every, "every")
+    dt, kT = arrays.positive(dt, "dt"), arrays.positive(kT, "kT")
+    steps, every = arrays.positive_int(steps, "steps"), arrays.positive_int(every, "every")
     if steps % every:
         raise ValueError(f"every must divide steps, got every={every} and steps={steps}")
-    decay = _arrays.number(friction, "friction") * dt
+    decay = arrays.number(friction, "friction") * dt
     if decay < 0.0:
         raise ValueError(f"friction must not be negative, got {friction}")
-    _arrays.require_one_of(ensemble, "ensemble", ENSEMBLES)
+    arrays.require_one_of(ensemble, "ensemble", ENSEMBLES)
     if torque is not None and not callable(torque):
         raise TypeError(f"torque must be a function of q, got {type(torque).__name__}")
-    rng = _arrays.generator(rng)
+    rng = arrays.generator(rng)
     q, qd = _start(arm, q, qd, kT, rng)
     if arm.damping.any():
         raise ValueError(
@@ -230,7 +230,7 @@ def langevin(
             "friction= is the heat bath, and dataclasses.replace(arm, damping=0) the chain for it"
         )
     g = model.falling(gravity)
-    _arrays.require_finite(g, (3,), "gravity", "component")
+    arrays.require_finite(g, (3,), "gravity", "component")
     lead = q.shape[:-1]
     states = q.reshape(-1, arm.nq).copy(), qd.reshape(-1, arm.nv).copy()
     motion = _Motion(arm, states[0], lead, kT, g, ensemble == "stiff", torque)
@@ -248,7 +248,7 @@ def langevin(
                 f"the motion is too fast in step {step}",
                 f": dt={dt} is too long for it"
                 + (", or torque(q) jumps" if torque is not None else ""),
-                frame=_arrays.frame_index(error.args[0], lead),
+                frame=arrays.frame_index(error.args[0], lead),
                 step=step,
             ) from None
         if step % every == 0:
@@ -295,7 +295,7 @@ class _Motion:
             asked = _forces(self.torque(seen), (*self.lead, nv))
         except FrameError as error:
             raise _OwnError(error) from None
-        return tau + _arrays.spread(asked, self.lead, (nv,)).reshape(-1, nv)[which]
+        return tau + arrays.spread(asked, self.lead, (nv,)).reshape(-1, nv)[which]
 
     def slopes(self, q: Array, qd: Array, which: NDArray[np.int64]) -> tuple[Array, Array]:
         """Return the derivatives of coordinates and rates."""
@@ -407,7 +407,7 @@ def _start(
 
 def _forces(value: ArrayLike, shape: tuple[int, ...]) -> Array:
     """Coerce what ``torque`` returns, of this shape or the same forces for all replicas."""
-    forces = _arrays.real(value, shape[-1:], "torque(q)", "rate")
+    forces = arrays.real(value, shape[-1:], "torque(q)", "rate")
     if forces.shape not in (shape, shape[-1:]):
         raise ValueError(f"torque(q) must have shape {shape}, got {forces.shape}")
     if not np.isfinite(forces).all():

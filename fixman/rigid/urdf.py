@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fixman import _arrays
-from fixman._arrays import Array
+from fixman._common import arrays
+from fixman._common.arrays import Array
 from fixman.rigid._urdf_elements import (
     KINDS,
     LOOPS,
@@ -125,11 +125,11 @@ def read(
     """
     if isinstance(path, str) and path.lstrip("\ufeff \t\r\n").startswith("<"):
         raise ValueError(f"path must be that of a file, got the text of one: {path!r:.40}")
-    path = _arrays.path(path, "path")
+    path = arrays.path(path, "path")
     if tip is not None and not isinstance(tip, str):
         raise TypeError(f"tip must be the name of a link, got {tip!r:.80}")
-    free_base, damping = _arrays.flag(free_base, "free_base"), _arrays.flag(damping, "damping")
-    notes = Notes(_arrays.flag(strict, "strict"))
+    free_base, damping = arrays.flag(free_base, "free_base"), arrays.flag(damping, "damping")
+    notes = Notes(arrays.flag(strict, "strict"))
     try:
         links, joints = elements(path, notes)
         joints = _outwards(links, joints)

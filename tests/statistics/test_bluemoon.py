@@ -6,7 +6,7 @@ import pytest
 
 import fixman as fx
 from fixman import bluemoon
-from fixman.potentials import Compiled
+from fixman.potentials.energies import Compiled
 
 pytestmark = pytest.mark.slow
 

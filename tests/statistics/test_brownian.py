@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fixman as fx
-from fixman.analytic import mean_square_cosines
+from fixman.sampling.analytic import mean_square_cosines
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:dt=.* is long:RuntimeWarning")]
 

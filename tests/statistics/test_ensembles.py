@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 import fixman as fx
-from fixman.potentials import Bending
-from fixman.steppers import Langevin, Newton
-from fixman.walks import random_walks
+from fixman.potentials.energies import Bending
+from fixman.sampling.random_walks import random_walks
+from fixman.simulation.steppers import Langevin, Newton
 
 pytestmark = pytest.mark.slow
 

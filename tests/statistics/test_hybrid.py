@@ -10,8 +10,8 @@ import pytest
 
 import fixman as fx
 from fixman import analytic
-from fixman.potentials import WCA, Bending, bind
-from fixman.steppers import HybridMonteCarlo, Langevin
+from fixman.potentials.energies import WCA, Bending, bind
+from fixman.simulation.steppers import HybridMonteCarlo, Langevin
 
 pytestmark = [
     pytest.mark.slow,

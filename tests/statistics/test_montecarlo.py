@@ -9,10 +9,10 @@ from scipy import integrate
 
 import fixman as fx
 from fixman import analytic
-from fixman.kernels import pivots
-from fixman.potentials import Bending, Tension, Tether
-from fixman.steppers import MonteCarlo
-from fixman.walks import random_walks
+from fixman.kernels.sampling import pivots
+from fixman.potentials.energies import Bending, Tension, Tether
+from fixman.sampling.random_walks import random_walks
+from fixman.simulation.steppers import MonteCarlo
 
 pytestmark = pytest.mark.slow
 ANGLES = ("length", "angle")

@@ -14,7 +14,7 @@ import pytest
 
 import fixman as fx
 from fixman import observables
-from fixman.potentials import WCA, Bending, Gravity, Torsion
+from fixman.potentials.energies import WCA, Bending, Gravity, Torsion
 
 pytestmark = [pytest.mark.slow, pytest.mark.peer]
 

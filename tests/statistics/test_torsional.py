@@ -7,7 +7,7 @@ import pytest
 
 import fixman as fx
 from dipeptide import FIELD, TEXT
-from fixman.observables import mean_with_error, torsions
+from fixman.simulation.observables import mean_with_error, torsions
 
 CELLS, BINS = 60, 6  # of the quadrature, and of the comparison, in each direction
 HOT = 2000.0  # K, so that barriers are crossed
@@ -50,7 +50,7 @@ def quadrature(molecule, chain, x, beads, kT):
 def test_phi_and_psi_are_those_of_quadrature(peer, method):
     peer("openmm.app")
     from fixman.io.openmm import kT
-    from fixman.io.torsional import Molecule
+    from fixman.io.openmm.torsional import Molecule
 
     molecule = Molecule(TEXT, FIELD, "Reference")
     chain, x = molecule.chain(["methyl", "peptide"]), molecule.minimized(molecule.x0)

@@ -1,0 +1,1 @@
+"""The gate for arguments, and statistics of correlated series."""

@@ -1,0 +1,1 @@
+"""Measurements: audits of trajectories, stress and viscosity, free energies, figures."""

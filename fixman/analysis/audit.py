@@ -1,0 +1,695 @@
+"""Does constraining these coordinates change my ensemble? ½ ln det H^bb over all samples.
+
+Constraining hard coordinates samples ρ_rigid; the limit of equally stiff springs in them is
+ρ_stiff = ρ_rigid (det H^bb)^(-1/2). Only the variation of ½ ln det H^bb from sample to sample
+matters: its standard deviation in kT, the spread, bounds to first order what changes, since an
+average ⟨A⟩ moves by −cov(A, ½ ln det H^bb), at most the spread times the standard deviation of A.
+
+Samples of a flexible molecule, set onto the constraints, stand for the stiff ensemble, and samples
+of a run with constraints, taken as they are, for the rigid one. Weights lead to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fixman._common import arrays as _arrays
+from fixman._common.statistics import Independence, effective_size, independence
+from fixman.analysis.averages import (
+    FEWEST_SAMPLES,
+    SAME_LOGDET,
+    Ensemble,
+    EnsembleMean,
+    Share,
+    average,
+    distinct,
+    largest_spread,
+    other_ensemble,
+    share_left,
+    spread_error,
+    weights_to_other,
+    with_error,
+)
+from fixman.analysis.groups import ChainData, ChainGroup, counted
+from fixman.analysis.measuring import Lost, Rows, by_frame, kept, lost_note, numbered
+from fixman.analysis.samples import (
+    ANGLE_EDGES,
+    TORSION_EDGES,
+    Meter,
+    Scatter,
+    evenly,
+    few_of_a_kind,
+    hard_names,
+    meters,
+    thinned,
+)
+from fixman.chains.chain import Chain, is_rigid
+from fixman.errors import SingularConstraintError
+
+Floats = npt.NDArray[np.float64]
+Numbers = Sequence[int] | npt.NDArray[np.intp]
+
+NEGLIGIBLE = 0.1  # kT
+LARGE = 1.0  # kT
+MANY = 0.9  # of the samples: where fewer differ, that is worth a note
+SHOWN_GROUPS = 3  # in the printed report
+SHOWN = 0.001  # smaller spreads are not told from rounding in the printed lines
+WITH_TORSIONS = 4  # beads: shorter chains have no torsion within
+READY = "for OpenMM: docs/openmm.md"
+SIZES = ("square_end_to_end", "square_gyration")
+
+
+@dataclass(frozen=True, eq=False)
+class GroupReport:
+    """½ ln det H^bb of every frame and chain of one group, and what follows from it.
+
+    half_logdet (frames, chains) in kT; mean_bond in the input's unit of length; scatter tells how
+    much the hard coordinates vary in the samples as they were read. sizes are the squared
+    end-to-end distance (of linear chains) and radius of gyration, weighted with the masses, of
+    every frame and chain, and a fingerprint by which copies are known; counts, if asked for, the
+    histograms of their soft angles and torsions. ensemble is the one that the samples are taken
+    for.
+    """
+
+    chain: Chain
+    half_logdet: Floats = field(repr=False)
+    mean_bond: float
+    scatter: Scatter | None = None
+    name: str = ""
+    ensemble: Ensemble = "stiff"
+    sizes: Mapping[str, Floats] = field(default_factory=dict, repr=False)
+    counts: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict, repr=False)
+
+    @property
+    def label(self) -> str:
+        """What the group consists of, in a few words."""
+        chains = counted(self.half_logdet.shape[1], "chain")
+        return self.name or f"{chains} of {counted(self.chain.n, 'bead')}"
+
+    @property
+    def samples(self) -> int:
+        """Frames times chains."""
+        return self.half_logdet.size
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of ½ ln det H^bb in kT."""
+        return float(np.std(self.half_logdet))
+
+    @cached_property
+    def spread_error(self) -> float:
+        """Standard error of `spread`, which knows of correlations in time."""
+        return spread_error(self.half_logdet)
+
+    @property
+    def largest_spread(self) -> float:
+        """Upper limit of the spread, at 99 %; large where few independent samples tell it."""
+        return largest_spread(self.spread, self.independent)
+
+    @property
+    def range(self) -> float:
+        """Largest minus smallest ½ ln det H^bb in kT."""
+        return float(np.ptp(self.half_logdet))
+
+    @property
+    def constant(self) -> bool:
+        """Whether no internal coordinate is soft, so that constraints leave one shape."""
+        return is_rigid(self.chain)
+
+    @property
+    def mean_per_row(self) -> float:
+        """Mean ½ ln det H^bb per hard row, free of units.
+
+        Masses count in their geometric mean, lengths in the mean bond: a length's row of H^bb
+        scales as 1/m, an angle's or torsion's as 1/(m L²).
+        """
+        kinds = _kinds(self.chain)
+        angular = sum(kind != "length" for kind in kinds)
+        log_mass = float(np.mean(np.log(self.chain.masses)))
+        units = 0.5 * len(kinds) * log_mass + angular * np.log(self.mean_bond)
+        return float(np.mean(self.half_logdet) + units) / len(kinds)
+
+    @cached_property
+    def share(self) -> Share:
+        """What weights (det H^bb)^(-1/2), rigid → stiff, would leave of a rigid run (Kish)."""
+        share = share_left(self.half_logdet, self.ensemble)
+        return share._replace(enough=share.enough and self.distinct >= FEWEST_SAMPLES)
+
+    @property
+    def effective_fraction(self) -> float:
+        """Value of `share`."""
+        return self.share.value
+
+    @cached_property
+    def distinct(self) -> int:
+        """How many samples differ: repeated frames and copies of one chain count once."""
+        return distinct(self.half_logdet, *self.sizes.values())
+
+    @cached_property
+    def independence(self) -> Independence:
+        """How the samples hang together: neighbours in time, frames as wholes, a drift."""
+        # Rounding, where nothing else varies, drifts as it likes.
+        return independence(self.half_logdet if self._varies else np.zeros(self.half_logdet.shape))
+
+    @property
+    def _varies(self) -> bool:
+        return self.range >= SAME_LOGDET
+
+    @property
+    def independent(self) -> float:
+        """How many independent samples the spread rests on."""
+        return min(self.independence.size, float(self.distinct))
+
+    @property
+    def reweightable(self) -> bool:
+        """Whether the samples tell distributions of the other ensemble."""
+        if self.contradicted:
+            return False
+        sign = 1.0 if self.ensemble == "stiff" else -1.0
+        share = effective_size(sign * self.half_logdet) / self.samples  # of these samples
+        return share * self.independent >= FEWEST_SAMPLES
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether samples taken for rigid vary in what they would have to hold."""
+        scatter = self.scatter
+        return self.ensemble == "rigid" and scatter is not None and scatter.held < scatter.rows
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether there is a finding."""
+        enough = self.constant or self.distinct >= FEWEST_SAMPLES or self._bounded
+        return enough and not self.contradicted
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether the samples, be they few, leave no room for more than a negligible spread."""
+        return self.largest_spread < NEGLIGIBLE and not self.independence.drift
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the samples give away: constraints, copies, a drift."""
+        found = (self._held, self._loose, self._repeated, self._moved)
+        return tuple(f"{self.label}: {note}" for note in found if note)
+
+    @property
+    def _repeated(self) -> str:
+        enough = min(MANY * self.samples, self.independence.size)
+        if self.constant or not self._varies or self.distinct >= enough:
+            return ""
+        copies = self.samples - self.distinct
+        return f"{copies} of {self.samples} samples repeat others, and count once"
+
+    @property
+    def _moved(self) -> str:
+        drift, apart = self.independence.drift, self.independence.apart
+        if self.constant or max(abs(drift), apart) < SHOWN:
+            return ""
+        if abs(drift) >= SHOWN:
+            return (
+                f"the frames drift: ½ ln det H^bb moves by {drift:+.2g} kT from the first to the "
+                "last: leave out the equilibration (--start), or run longer"
+            )
+        return (
+            f"the frames differ as wholes, their means by {apart:.2g} kT: the chains of a frame "
+            "are not independent"
+        )
+
+    @property
+    def _held(self) -> str:
+        scatter = self.scatter
+        few = self.samples < FEWEST_SAMPLES
+        if scatter is None or self.ensemble == "rigid" or not scatter.held or few:
+            return ""
+        if scatter.held == scatter.rows:
+            return (
+                f"no hard coordinate varies more than rounding does "
+                f"({scatter.loosest}): was this run constrained, without Fixman's potential? "
+                "then audit it as-is"
+            )
+        return (
+            f"{scatter.held} of {scatter.rows} hard coordinates vary no more than "
+            "rounding does: a run with constraints on these is rigid in them, and counts as stiff "
+            "only where an audit of them alone, as-is, finds little"
+        )
+
+    @property
+    def _loose(self) -> str:
+        scatter = self.scatter
+        if scatter is None or self.ensemble == "rigid" or not scatter.loose:
+            return ""
+        return (
+            f"{scatter.loose} of {scatter.rows} hard coordinates vary as under no stiff spring, by "
+            f"up to {scatter.loose_by}: constraining to a mean would change more than the metric, "
+            "and this is about the metric alone"
+        )
+
+    @cached_property
+    def means(self) -> dict[str, EnsembleMean]:
+        """What people publish: ⟨R²⟩ of linear chains and R_g = ⟨R_g²⟩^(1/2), stiff and rigid."""
+        named = {"mean_square_end_to_end": False, "radius_of_gyration": True}
+        return {
+            name: average(self.sizes[key], self.half_logdet, self.ensemble, root, self.distinct)
+            for (name, root), key in zip(named.items(), SIZES, strict=True)
+            if key in self.sizes
+        }
+
+    def densities(self, kind: Literal["angles", "torsions"]) -> dict[Ensemble, Floats] | None:
+        """Distribution of the soft angles or torsions in each ensemble, per radian.
+
+        Between the edges of `samples`; None where there are none, or none were counted.
+        The reweighted one is left out where the samples are too few.
+        """
+        counts = self.counts.get(kind)
+        if counts is None or not np.any(counts):
+            return None
+        edges = ANGLE_EDGES if kind == "angles" else TORSION_EDGES
+        found = {self.ensemble: np.sum(counts, axis=(0, 1))}
+        if self.reweightable:
+            weights = weights_to_other(self.half_logdet, self.ensemble)
+            found[other_ensemble(self.ensemble)] = np.einsum("fc,fcb->b", weights, counts)
+        return {name: each / (np.sum(each) * np.diff(edges)) for name, each in found.items()}
+
+    @property
+    def verdict(self) -> str:
+        """The spread in words, and what to do about it."""
+        return self._finding + self._caveat + _warning([self])
+
+    @property
+    def _caveat(self) -> str:
+        """Qualify a finding from frames that resemble each other."""
+        few = self.independent < FEWEST_SAMPLES and not self._bounded
+        if not self.conclusive or self.constant or not few:
+            return ""
+        worth = counted(max(1, int(self.independent)), "independent sample")
+        drift = "the frames drift, and " if abs(self.independence.drift) >= SHOWN else ""
+        return f"; but {drift}all are worth {worth}: a longer run may have another spread"
+
+    @property
+    def _finding(self) -> str:
+        if self.contradicted and self.scatter:
+            return (
+                "cannot tell: these samples are not of a run with these constraints "
+                f"({self.scatter.loosest}); audit them without as-is, as those of a flexible run"
+            )
+        if self.constant:
+            n = self.chain.n
+            found = (
+                f"nothing can vary: every internal coordinate of a chain of {n} beads is hard, so "
+                "that the determinant is constant"
+            )
+            if n >= WITH_TORSIONS:
+                return found
+            return (
+                f"{found}; if longer chains were expected, the selection fell into pieces: select "
+                "the atoms that join them too"
+            )
+        if self.distinct < FEWEST_SAMPLES and not self._bounded:
+            have = counted(self.samples, "sample")
+            if self.samples < FEWEST_SAMPLES:
+                return f"cannot tell: {have}, {FEWEST_SAMPLES} or more are needed"
+            differ = f"{self.distinct} {'is' if self.distinct == 1 else 'are'} distinct"
+            return (
+                f"cannot tell: {have}, of which {differ} and the others identical, as repeated "
+                f"frames or copies of one chain; {FEWEST_SAMPLES} distinct ones or more are needed"
+            )
+        few = self.independent < FEWEST_SAMPLES and self._bounded
+        spread = self.largest_spread if few else self.spread
+        if spread < NEGLIGIBLE:
+            bound = f"about {spread:.1g}" if spread >= SHOWN else f"{SHOWN}"
+            told = f", as far as {counted(self.distinct, 'sample')} can tell" if few else ""
+            return (
+                f"negligible{told}: no average moves by more than {bound} of its own standard "
+                "deviation between rigid and stiff"
+            )
+        size = f"{spread:.2g} kT between rigid and stiff"
+        share, rigid = f"{self.share.percent} of", self.ensemble == "rigid"
+        these = "these frames" if self.half_logdet.shape[1] == 1 else "each of these molecules"
+        if spread < LARGE:
+            if rigid:
+                return (
+                    f"noticeable, {size}: reweight {these} by (det H^bb)^(-1/2), which leaves "
+                    f"{share} the samples, or add the Fixman potential to the run ({READY})"
+                )
+            return (
+                f"noticeable, {size}: a flexible run needs no correction; one with these "
+                f"constraints needs weights (det H^bb)^(-1/2), which leave {share} its samples, or "
+                f"the Fixman potential ({READY})"
+            )
+        if rigid:
+            return (
+                f"large, {size}: run again with the Fixman potential ½ kT ln det H^bb ({READY}), "
+                f"or without these constraints; to reweight {these} leaves {share} the samples"
+            )
+        return (
+            f"large, {size}: a flexible run needs no correction; one with these constraints needs "
+            f"the Fixman potential ½ kT ln det H^bb ({READY}), since weights would leave {share} "
+            "its samples"
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the samples themselves, ready for JSON; None where one is too few."""
+        frames, chains = self.half_logdet.shape
+        one = self.samples == 1
+        return {
+            "beads": self.chain.n,
+            "chains": chains,
+            "frames": frames,
+            "samples": self.samples,
+            "hard_rows": len(self.chain.hard),
+            "mean_bond": self.mean_bond,
+            "spread_kT": None if one else self.spread,
+            "spread_error_kT": None if self._vague else self.spread_error,
+            "range_kT": None if one else self.range,
+            "mean_per_row_kT": self.mean_per_row,
+            "effective_fraction": None if one else self.effective_fraction,
+            "effective_fraction_error": self.share.error if self.share.enough else None,
+            "independent_samples": self.independent,
+            "distinct_samples": self.distinct,
+            "drift_kT": self.independence.drift,
+            "scatter": self.scatter._asdict() if self.scatter else None,
+            "means": {} if self.contradicted else {k: m.as_dict() for k, m in self.means.items()},
+            "verdict": self.verdict,
+        }
+
+    def lines(self) -> list[str]:
+        """Return the report on this group as `fixman audit` prints it, but for the verdict."""
+        frames = counted(self.half_logdet.shape[0], "frame")
+        samples = counted(self.samples, "sample")
+        rows = counted(len(self.chain.hard), "hard row")
+        one = self.samples == 1
+        table = {
+            "spread of ½ ln det H^bb": "n/a" if one else f"{self._spread_in_words} kT",
+            "range": "n/a" if one else f"{self.range:.3f} kT",
+            "independent samples behind them": f"{self.independent:.0f}",
+            "mean per hard row, without units": f"{self.mean_per_row:.4f} kT",
+            "effective fraction, reweighted": "n/a" if one else str(self.share),
+        }
+        if self.constant:
+            table["effective fraction, reweighted"] = f"{self.share.value:.3f}"
+            del table["independent samples behind them"]
+        else:
+            table |= self._sizes()
+        return [
+            f"{self.label}, {frames}: {samples}, {rows}",
+            *(f"  {name:<34}{value}" for name, value in table.items()),
+        ]
+
+    @property
+    def _vague(self) -> bool:
+        """Whether too few independent samples tell the error of the spread."""
+        return self.independent < FEWEST_SAMPLES and not self.constant
+
+    @property
+    def _spread_in_words(self) -> str:
+        if self._vague or self.constant:
+            return f"{self.spread:.3f}"
+        return with_error(self.spread, self.spread_error, of=1.0)
+
+    def _sizes(self) -> dict[str, str]:
+        symbols = {"mean_square_end_to_end": "⟨R²⟩", "radius_of_gyration": "R_g"}
+        table: dict[str, str] = {}
+        other = other_ensemble(self.ensemble)
+        for name, mean in self.means.items():
+            if self.contradicted or not mean.enough:
+                have = counted(max(1, int(mean.size)), "independent sample")
+                why = "not of these constraints" if self.contradicted else f"worth {have}"
+                table[f"{symbols[name]}, rigid and stiff"] = f"n/a: {why}"
+                continue
+            given, reweighted = getattr(mean, self.ensemble), getattr(mean, other)
+            table[f"{symbols[name]}, {self.ensemble}: the samples"] = with_error(*given)
+            change = with_error(*mean.change, "+", given[0])
+            table[f"{symbols[name]}, {other}: reweighted"] = (
+                f"{with_error(*reweighted)}; rigid less stiff {change}"
+            )
+        return table
+
+
+@dataclass(frozen=True, eq=False)
+class AuditReport:
+    """One report per group of equal chains, and the verdict over all of them."""
+
+    hard: tuple[str, ...]
+    as_is: bool
+    groups: tuple[GroupReport, ...]
+    notes: tuple[str, ...] = ()
+    where: str = ""
+
+    @classmethod
+    def from_analysis(cls, analysis: Any, notes: Sequence[str] = ()) -> AuditReport:
+        """Report on a `fixman.io.mdanalysis.MetricAnalysis` that has run."""
+        if not hasattr(analysis.results, "half_logdet"):
+            raise ValueError("the analysis has not run yet: call its run() first")
+        as_is = analysis.values is None
+        groups = []
+        for number, meter in enumerate(analysis.meters):
+            found = {
+                name: arrays[number]
+                for name, arrays in analysis.results.items()
+                if arrays[number] is not None
+            }
+            groups.append(_report(meter, found, as_is, analysis.scatter[number]))
+        where = "" if as_is or analysis.means else "at given values"
+        remarks = (*notes, *analysis.notes)
+        return cls(analysis.hard, as_is, tuple(groups), remarks, where)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The notes, and what the samples of each group give away."""
+        return (*self.notes, *(note for group in self.groups for note in group.notes))
+
+    @property
+    def log_weights(self) -> Floats:
+        """Logarithms of the weights of the frames (frames,), which lead to the other ensemble.
+
+        The weight of a frame is the product over all its molecules, those of all groups; the
+        largest is 1. Errors and averages of a `GroupReport` weight each molecule by itself.
+        """
+        if len({len(group.half_logdet) for group in self.groups}) > 1:
+            raise ValueError("the groups have different numbers of frames: weight each by itself")
+        total = sum(np.sum(group.half_logdet, axis=1) for group in self.groups)
+        signed = -total if self.as_is else total
+        return np.asarray(signed - np.max(signed))
+
+    @property
+    def verdict(self) -> str:
+        """The verdict of the group that the constraints change most."""
+        vague = [group for group in self.groups if not group.conclusive]
+        found = [group for group in self.groups if group.conclusive]
+        worst = max(found or vague, key=lambda group: (not group.constant, group.spread))
+        if vague and (worst.constant or worst.spread < NEGLIGIBLE):
+            worst = max(vague, key=lambda group: group.samples)
+        worst = next((group for group in vague if group.contradicted), worst)
+        if len(self.groups) == 1:
+            return worst.verdict
+        others = [group for group in self.groups if group is not worst]
+        if all(group.constant for group in others) and not worst.constant:
+            beside = "nothing can vary in the others"
+            if len(others) == 1:
+                beside = f"nothing can vary in {others[0].label}"
+        elif worst.conclusive:
+            beside = f"the worst of {len(self.groups)} kinds of molecules"
+        elif len(vague) == 1 and not worst.contradicted:
+            beside = "what can be told of the others is negligible"
+        else:
+            beside = f"one of {len(self.groups)} kinds of molecules"
+        return f"{worst._finding} ({worst.label}; {beside}){worst._caveat}{_warning(self.groups)}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the samples themselves, ready for JSON."""
+        return {
+            "hard": list(self.hard),
+            "as_is": self.as_is,
+            "samples_taken_as": "rigid" if self.as_is else "stiff",
+            "limit": "equal-stiffness springs in the hard coordinates, stiffness to infinity",
+            "groups": [group.as_dict() for group in self.groups],
+            "notes": list(self.remarks),
+            "verdict": self.verdict,
+        }
+
+    def __str__(self) -> str:
+        """Return the report as `fixman audit` prints it."""
+        where = self.where or ("as read" if self.as_is else "at their pooled means")
+        taken = (
+            "rigid, of a run with these constraints"
+            if self.as_is
+            else "stiff, of flexible molecules"
+        )
+        lines = [
+            f"hard: {', '.join(self.hard)} ({where}); rigid against equally stiff springs",
+            f"samples taken for {taken}",
+        ]
+        largest, rest = _largest(self.groups)
+        for group in largest:
+            lines += group.lines()
+            if len(self.groups) > 1:
+                lines.append(f"  {group.verdict}")
+        lines += _rest(rest)
+        lines += [f"note: {note}" for note in few_of_a_kind(self.remarks)]
+        return "\n".join([*lines, f"verdict: {self.verdict}"])
+
+
+def _largest(groups: Sequence[GroupReport]) -> tuple[list[GroupReport], list[GroupReport]]:
+    """Return the groups with most atoms, in their order, and the others."""
+    atoms = [group.chain.n * group.half_logdet.shape[1] for group in groups]
+    first = sorted(range(len(groups)), key=lambda k: -atoms[k])[:SHOWN_GROUPS]
+    chosen = [groups[k] for k in sorted(first)]
+    return chosen, [group for k, group in enumerate(groups) if k not in first]
+
+
+def _rest(groups: Sequence[GroupReport]) -> list[str]:
+    """Say in one line what was audited as well."""
+    if not groups:
+        return []
+    beads = [group.chain.n for group in groups]
+    molecules = sum(group.half_logdet.shape[1] for group in groups)
+    sizes = f"{min(beads)} to {max(beads)}" if min(beads) < max(beads) else f"{beads[0]}"
+    spreads = [group.spread for group in groups if group.samples > 1]
+    found = f"spread up to {max(spreads):.3f} kT" if spreads else "one sample each"
+    return [
+        f"and {counted(len(groups), 'kind')} more, {counted(molecules, 'molecule')} of {sizes} "
+        f"beads, {found}; --json lists them all"
+    ]
+
+
+def audit(
+    groups: ChainData | Sequence[ChainGroup],
+    hard: str | Sequence[str] = ("length",),
+    *,
+    as_is: bool = False,
+    histograms: bool = False,
+    notes: Sequence[str] = (),
+) -> AuditReport:
+    """Evaluate ½ ln det H^bb of every frame and chain, group by group.
+
+    The hard coordinates are first set to their pooled means, as constraining them would; `as_is`
+    skips that. Hard bends that are straight, but for thermal swings, are held straight, which is
+    noted. `hard` are kinds, "torsional" or "h-bonds", as in `Chain.from_bonds`; dependent
+    rows are left out, which is noted. So are frames that cannot be set onto the constraints, in all
+    groups of as many frames, while they are 5 % or less. `groups` is what `read_chains` returns, or
+    groups of x (frames, chains, n, 3) and masses (n,), in memory; intermediates are blocks of about
+    10⁵ beads. O(n) per sample. `histograms` counts soft angles and torsions as well, and `notes`
+    join the report's own. `MetricAnalysis` does the same from a trajectory, frame by frame, in
+    parallel.
+
+    Raises ValueError where no group has a hard coordinate or a group has no samples, and what
+    `Chain`, `logdet` and `project` raise in more than 5 % of the frames.
+    """
+    names = hard_names(hard)
+    frames: Numbers = ()
+    if isinstance(groups, ChainData):
+        notes, frames, groups = (*groups.notes, *notes), groups.frames, groups.groups
+    checked = [_checked(group, number, frames) for number, group in enumerate(groups)]
+    found, remarks = meters(
+        checked, hard, looks=[thinned(group.x)[evenly(len(group.x))] for group in checked]
+    )
+    reports: dict[int, GroupReport] = {}
+    for length in dict.fromkeys(len(_x(meter)) for meter in found):
+        these = {k: meter for k, meter in enumerate(found) if len(_x(meter)) == length}
+        lost: Lost = {}
+        measured = _measured(list(these.values()), frames, as_is, histograms, lost)
+        reports |= dict(zip(these, measured, strict=True))
+        if lost:
+            remarks.append(lost_note(lost, length))
+    ordered = tuple(reports[k] for k in range(len(found)))
+    return AuditReport(names, as_is, ordered, (*notes, *remarks))
+
+
+def _measured(
+    found: Sequence[Meter], frames: Numbers, as_is: bool, histograms: bool, lost: Lost
+) -> list[GroupReport]:
+    """Report on groups of equally many frames, and add to `lost` those that cannot be measured.
+
+    Means are over the frames that stay, so that losing some in the second pass starts anew.
+    """
+    while True:
+        sums: list[Rows] = []
+        for meter in found:
+            x = _x(meter)
+            sums.append(by_frame(x, _own(frames, x), meter.sums, lost))
+        before = len(lost)
+        rows: list[Rows] = []
+        pooled = []
+        for meter, each in zip(found, sums, strict=True):
+            x = _x(meter)
+            kept_sums = kept(each, lost)
+            samples = len(kept_sums["plain"]) * x.shape[1]
+            means, deviations = meter.means(kept_sums, samples)
+            pooled.append(meter.scatter(means, deviations))
+            act = partial(meter.measure, values=None if as_is else means, histograms=histograms)
+            rows.append(by_frame(x, _own(frames, x), act, lost))
+        if len(lost) == before:
+            return [
+                _report(meter, kept(row, lost), as_is, scatter)
+                for meter, row, scatter in zip(found, rows, pooled, strict=True)
+            ]
+
+
+def _x(meter: Meter) -> Floats:
+    assert isinstance(meter.molecules, ChainGroup)
+    return meter.molecules.x
+
+
+def _own(frames: Numbers, x: Floats) -> Numbers:
+    """Numbers of the frames of x, from 0 where they have none of their own."""
+    return frames if len(frames) else range(len(x))
+
+
+def _checked(group: ChainGroup, number: int, frames: Numbers) -> ChainGroup:
+    """Refuse what no later step could explain: shapes, no samples, NaN, coincident neighbours."""
+    x = _arrays.real(group.x, (np.size(group.masses), 3), f"x of group {number}")
+    if x.ndim != 4 or not x.size:
+        raise ValueError(
+            f"x of group {number} must have shape (frames, chains, n, 3) with at least one of each"
+            f", got {x.shape}"
+        )
+    with numbered(_own(frames, x)):
+        _arrays.require_finite(x, x.shape[2:], f"x of group {number}")
+        one, two = group.pairs.T
+        coincide = np.argwhere(~np.any(x[:, :, two] - x[:, :, one], axis=3))
+        if coincide.size:
+            frame, chain, bond = coincide[0]
+            raise SingularConstraintError(
+                f"bead {one[bond]} and bead {two[bond]} of group {number}",
+                " coincide: their bond has no direction",
+                frame=(int(frame), int(chain)),
+                beads=(one[bond], two[bond]),
+            )
+    return replace(group, masses=_arrays.masses(group.masses, x.shape[2]), x=x)
+
+
+def _report(
+    meter: Meter, measured: Mapping[str, npt.NDArray[Any]], as_is: bool, scatter: Scatter
+) -> GroupReport:
+    half = measured["half_logdet"]
+    return GroupReport(
+        meter.chain,
+        half,
+        float(np.mean(measured["mean_bond"])),
+        scatter,
+        meter.molecules.label(half.shape[1]),
+        "rigid" if as_is else "stiff",
+        {name: measured[name] for name in (*SIZES, "fingerprint") if name in measured},
+        {name: measured[name] for name in ("angles", "torsions") if name in measured},
+    )
+
+
+def _warning(groups: Sequence[GroupReport]) -> str:
+    """Qualify a verdict where constraining torsions means more than the metric."""
+    turning = sum(g.scatter.turning for g in groups if g.scatter and g.ensemble == "stiff")
+    if not turning:
+        return ""
+    return (
+        f"; but {counted(turning, 'hard torsion')} {'is' if turning == 1 else 'are'} scattered "
+        "over the circle: constraining to a mean would change much more than the metric"
+    )
+
+
+def _kinds(chain: Chain) -> list[str]:
+    return [chain.coordinates[row].kind for row in chain.hard]

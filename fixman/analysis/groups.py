@@ -1,0 +1,227 @@
+"""What a reader hands over: equal molecules, pooled, as arrays, and how bonds make them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+from fixman.analysis import canonical
+from fixman.chains import hard_sets, topology
+from fixman.chains.chain import Chain
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Molecules:
+    """Molecules of the same masses and the same bonds.
+
+    masses (n,); atoms (molecules, n), the input's atom indices in the order of the beads; bonds
+    (m, 2), pairs of beads, or None for the linear chain 0, 1, …, n − 1; hydrogens (n,), a mask, or
+    None to tell them by their mass.
+    """
+
+    masses: Floats
+    atoms: Indices
+    bonds: Indices | None = field(default=None, kw_only=True)
+    hydrogens: Mask | None = field(default=None, kw_only=True)
+
+    @cached_property
+    def pairs(self) -> Indices:
+        """All bonds, (m, 2)."""
+        if self.bonds is not None:
+            return np.asarray(self.bonds, dtype=np.intp)
+        first = np.arange(len(self.masses) - 1)
+        return np.stack([first, first + 1], axis=1)
+
+    @cached_property
+    def tree(self) -> tuple[Indices, Indices]:
+        """Parents (n,) of a spanning tree, −1 for its root, and the bonds that it leaves out."""
+        if self.bonds is None:
+            return np.arange(len(self.masses)) - 1, np.empty((0, 2), dtype=np.intp)
+        parents, closures = topology.spanning_tree(len(self.masses), self.pairs)
+        return parents.astype(np.intp), closures.astype(np.intp)
+
+    @cached_property
+    def rings(self) -> int:
+        """How many bonds have to be cut for a tree to be left."""
+        return len(self.pairs) - len(self.masses) + 1
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.label()})"
+
+    def label(self, molecules: int | None = None) -> str:
+        """Say in a few words what they are, such as ``24 chains of 281 beads``."""
+        n = len(self.masses)
+        ring = bool(self.rings == 1 and np.all(np.bincount(self.pairs.ravel()) == 2))
+        kind = "chain" if self.bonds is None else "ring" if ring else "branched chain"
+        words = f"{counted(len(self.atoms) if molecules is None else molecules, kind)} of "
+        words += counted(n, "bead")
+        return words if ring or not self.rings else f"{words} and {counted(self.rings, 'ring')}"
+
+    def chain(self, hard: str | Sequence[str], straight: npt.ArrayLike = (), **more: Any) -> Chain:
+        """Describe one of them, free in space, without the hard rows that follow from others.
+
+        `hard`, `straight` and ``more`` as in `Chain.from_bonds`; where nothing of a molecule is
+        hard, nothing is refused.
+        """
+        n = len(self.masses)
+        hard = hard_sets.named(hard)
+        if self.bonds is None and not isinstance(hard, str):
+            return Chain.linear(n, masses=self.masses, hard=hard, straight=straight)
+        word = hard if isinstance(hard, str) else ""
+        hydrogens = self._hydrogens() if word in hard_sets.WITH_HYDROGENS else None
+        if hydrogens is not None and not np.any(hydrogens):
+            hard, hydrogens = () if hard == "h-bonds" else ("length",), None
+        return Chain.from_bonds(
+            n, self.pairs, masses=self.masses, hard=hard, straight=straight, hydrogens=hydrogens,
+            **{"drop_redundant": True, **more},
+        )  # fmt: skip
+
+    def _hydrogens(self) -> Mask:
+        if self.hydrogens is not None:
+            return np.asarray(self.hydrogens, dtype=bool)
+        if np.all(self.masses <= hard_sets.HYDROGEN) and len(self.masses) > 2:
+            raise ValueError(
+                f"all masses of {self.label()} are below {hard_sets.HYDROGEN}, so that hydrogens "
+                "cannot be told by them: are the masses in amu?"
+            )
+        return hard_sets.by_mass(np.asarray(self.masses, dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChainGroup(Molecules):
+    """Equal molecules over the same frames: x (frames, chains, n, 3), whole."""
+
+    x: Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChainData:
+    """All groups of a selection, the frames they were read from, and what the reader has to say.
+
+    frames (frames,) and times (frames,) number and date the first axis of every group's x.
+    """
+
+    groups: tuple[ChainGroup, ...]
+    frames: npt.NDArray[np.intp]
+    times: npt.NDArray[np.float64]
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        groups = ", ".join(group.label() for group in self.groups)
+        more = f"; {counted(len(self.notes), 'note')}" if self.notes else ""
+        return f"ChainData({groups}; {counted(len(self.frames), 'frame')}{more})"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 chain``, ``2 chains``."""
+    return f"{number} {noun}{'s'[: number != 1]}"
+
+
+def find_molecules(pairs: Indices, masses: Floats, hydrogens: Mask | None) -> list[Molecules]:
+    """Pool the connected molecules of a graph of bonds, first atom first.
+
+    pairs (bonds, 2), each bond once, of atoms 0 … len(masses) − 1; atoms without a bond are left
+    out. Molecules are equal where masses, hydrogens and bonds are, whatever the order of their
+    atoms. A linear chain starts at its end of lower index, unless it equals an earlier chain read
+    backwards. Atoms of anything else are in canonical order, from the centre outwards.
+    """
+    size = len(masses)
+    marks = np.zeros(size, dtype=bool) if hydrogens is None else hydrogens
+    count, label = connected_components(topology.graph(size, pairs), directed=False)
+    atoms = np.bincount(label, minlength=count)
+    bonds = np.bincount(label[pairs[:, 0]], minlength=count)
+    most = np.zeros(count, dtype=np.intp)
+    np.maximum.at(most, label, np.bincount(pairs.ravel(), minlength=size))
+    linear = (most <= 2) & (bonds == atoms - 1)
+    kinds: list[tuple[Indices, Indices | None]] = []  # beads of all copies, bonds
+    order, lengths = _end_to_end(pairs[linear[label[pairs[:, 0]]]], size)
+    offsets = np.cumsum(lengths) - lengths
+    for n in np.unique(lengths):
+        beads = order[offsets[lengths == n, None] + np.arange(n)]
+        kinds += [(same, None) for same in _pool_linear(beads, masses, marks)]
+    rest = np.flatnonzero(~linear & (atoms > 1))
+    for n, m in np.unique(np.stack([atoms[rest], bonds[rest]], axis=1), axis=0):
+        alike = np.isin(label, rest[(atoms[rest] == n) & (bonds[rest] == m)])
+        kinds += _pool_others(pairs[alike[pairs[:, 0]]], label, alike, n, masses, marks)
+    found = [
+        Molecules(
+            masses[beads[0]], beads, bonds=some,
+            hydrogens=None if hydrogens is None else hydrogens[beads[0]],
+        )
+        for beads, some in kinds
+    ]  # fmt: skip
+    return sorted(found, key=lambda molecules: int(molecules.atoms[0].min()))
+
+
+def _end_to_end(pairs: Indices, size: int) -> tuple[Indices, Indices]:
+    """Chains end to end, one after the other: order (beads,), lengths (chains,)."""
+    count, label = connected_components(topology.graph(size, pairs), directed=False)
+    ends = np.flatnonzero(np.bincount(pairs.ravel(), minlength=size) == 1)
+    starts = ends[np.unique(label[ends], return_index=True)[1]]
+    # Breadth first from one virtual atom bonded to every start walks all chains in step, end to
+    # end; a stable sort by chain then puts them one after the other.
+    root = np.column_stack([np.full(len(starts), size), starts])
+    rooted = topology.graph(size + 1, np.concatenate([pairs, root]))
+    walk = breadth_first_order(rooted, size, directed=False, return_predecessors=False)[1:]
+    start_of = np.full(count, -1, dtype=np.intp)
+    start_of[label[starts]] = starts
+    chain = start_of[label[walk]]
+    order = walk[np.argsort(chain, kind="stable")].astype(np.intp)
+    return order, np.unique(chain, return_counts=True)[1].astype(np.intp)
+
+
+def _pool_linear(beads: Indices, masses: Floats, marks: Mask) -> list[Indices]:
+    """Pool chains of one length, beads (chains, n), by masses and marks."""
+    m = np.concatenate([masses[beads], marks[beads]], axis=1)
+    # Reading a chain backwards changes no physics; compare all in the direction that
+    # sorts first, then read each group's chains the way its first chain runs.
+    turned_m = np.concatenate([masses[beads[:, ::-1]], marks[beads[:, ::-1]]], axis=1)
+    difference = m - turned_m
+    decisive = np.argmax(difference != 0.0, axis=1)
+    backwards = difference[np.arange(len(m)), decisive] > 0.0
+    key = np.where(backwards[:, None], turned_m, m)
+    _, first, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    turned = backwards != backwards[first][inverse]
+    return _members(np.where(turned[:, None], beads[:, ::-1], beads), inverse)
+
+
+def _pool_others(
+    pairs: Indices,
+    label: npt.NDArray[np.integer[Any]],
+    alike: Mask,
+    n: int,
+    masses: Floats,
+    marks: Mask,
+) -> list[tuple[Indices, Indices]]:
+    """Pool molecules with rings or branches of n atoms and equally many bonds each."""
+    atoms = np.flatnonzero(alike)
+    atoms = atoms[np.argsort(label[atoms], kind="stable")]
+    place = np.empty(len(label), dtype=np.intp)
+    place[atoms] = np.arange(len(atoms)) % n
+    beads = atoms.reshape(-1, n)
+    by_molecule = np.argsort(label[pairs[:, 0]], kind="stable")
+    bonds = place[pairs[by_molecule]].reshape(len(beads), -1, 2)
+    kinds, order = canonical.pool(masses[beads], marks[beads], bonds)
+    beads = np.take_along_axis(beads, order, axis=1)
+    first = np.unique(kinds, return_index=True)[1]
+    rank = np.argsort(order[first], axis=1)
+    return [
+        (same, canonical.in_order(places[bonds[one]]))
+        for one, places, same in zip(first, rank, _members(beads, kinds), strict=True)
+    ]
+
+
+def _members(beads: Indices, group: npt.NDArray[np.integer[Any]]) -> list[Indices]:
+    """Cut rows by their group, in which they keep their order."""
+    ends = np.cumsum(np.bincount(group))[:-1]
+    return np.split(beads[np.argsort(group, kind="stable")], ends)

@@ -1,0 +1,321 @@
+"""Other values for the hard coordinates of molecules, while all else stays as it is.
+
+A tree keeps the directions of its bonds where lengths alone are hard, and its soft coordinates
+where others are too. Rows beyond the chart, such as bonds that close rings, do not leave that
+freedom to the beads between their ends. Each such piece of a molecule is set by itself, and carries
+along what hangs on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from fixman.analysis.groups import Molecules
+from fixman.chains import topology
+from fixman.chains.chain import Chain
+from fixman.chains.coordinates import Coordinate, Index, Rows
+from fixman.errors import Advice, ConstraintSolveError, FrameError
+from fixman.mechanics.dynamics import project
+from fixman.mechanics.structured import Sparse, SparseFactor
+
+Floats = npt.NDArray[np.float64]
+
+# A half turn about an odd axis, its own inverse: the chart of a free chain is singular where the
+# first bond points along e_x, as it often does in lattices and in structures built by hand.
+_AXIS = np.sqrt([1.0, 2.0, 3.0])
+TURN = 2.0 * np.outer(_AXIS, _AXIS) / 6.0 - np.eye(3)
+
+
+class Pieces(NamedTuple):
+    """Equal pieces of a molecule, tied by rows beyond its chart; beads from the root outwards.
+
+    Attributes
+    ----------
+    beads : (pieces, m)
+        Of the molecule.
+    chain : Chain
+        Of one piece. Its extra rows are the rows of the molecule's chart that name no other bead,
+        and then those beyond that chart.
+    targets : (pieces, hard rows)
+        Places of its hard rows among those of the molecule.
+    rows : Rows
+        Its extra rows that are of the molecule's chart.
+    places : (pieces, rows)
+        Their places in that chart.
+    bonds : (bonds, 2)
+        Of its beads.
+    lengths : (pieces, bonds)
+        Places of their lengths among the molecule's hard rows, −1 for soft ones.
+    ends : sparse (m − 1, bonds)
+        −1 and 1 at the ends of each bond, without the first bead, the last one first.
+    factor : SparseFactor
+        Of ``ends @ ends.T``.
+    """
+
+    beads: Index
+    chain: Chain
+    targets: Index
+    rows: Rows
+    places: Index
+    bonds: Index
+    lengths: Index
+    ends: Any
+    factor: SparseFactor
+
+    def set(self, x: Floats, values: Floats) -> Floats:
+        """Set hard values: shapes (frames, chains, pieces, m, 3), and from where they came.
+
+        Bonds take their lengths and keep their directions as far as they fit together (least
+        squares). If hard rows then lack their values, the nearest configuration in the metric of
+        the masses has them (`fixman.project`).
+        """
+        old = x[..., self.beads, :]
+        one, two = self.bonds.T
+        steps = old[..., two, :] - old[..., one, :]
+        sizes = np.linalg.norm(steps, axis=-1)
+        steps *= (np.where(self.lengths < 0, sizes, values[self.lengths]) / sizes)[..., None]
+        by_bond = np.moveaxis(steps, -2, 0)
+        pull = self.ends @ by_bond.reshape(len(one), -1)
+        near = np.zeros_like(old)
+        inner = self.factor.solve(pull)[::-1].reshape(-1, *by_bond.shape[1:])
+        near[..., 1:, :] = np.moveaxis(inner, 0, -2)
+        return project(self.chain, near, values[self.targets])
+
+
+class HardValues:
+    """Sets the hard coordinates of molecules of one kind.
+
+    Attributes
+    ----------
+    only_lengths : bool
+        Whether no other coordinate is hard.
+    joined : (n_hard, 2)
+        The beads of these lengths.
+    pieces : list of Pieces
+        One entry for each kind of piece.
+    """
+
+    def __init__(self, molecules: Molecules, chain: Chain) -> None:
+        self._molecules, self._chain = molecules, chain
+        hard = {chain.coordinates[row]: place for place, row in enumerate(chain.hard)}
+        self.only_lengths = all(row.kind == "length" for row in hard)
+        self.joined = np.array([row.beads[:2] for row in hard], dtype=np.intp)
+        self.pieces = [] if chain.straight else _pieces(molecules, chain, hard)
+
+    def set(self, x: Floats, values: Floats) -> Floats:
+        """Give x (frames, chains, n, 3) the hard values (n_hard,).
+
+        Where bends are held straight, at which a chart ends, the molecule is a single piece.
+        """
+        chain, parents = self._chain, self._molecules.tree[0]
+        if chain.straight:
+            with self._explained(None):
+                return project(chain, x, values)
+        if self.only_lengths:
+            one, two = self.joined.T
+            shift = np.zeros(x.shape)
+            steps = x[..., two, :] - x[..., one, :]
+            steps *= (values / np.linalg.norm(steps, axis=-1) - 1.0)[..., None]
+            in_tree = parents[two] == one  # closures follow from the pieces
+            shift[..., two[in_tree], :] = steps[..., in_tree, :]
+        else:
+            q = chain.internal(turned(x))
+            in_chart = chain.hard < q.shape[-1]
+            q[..., chain.hard[in_chart]] = values[in_chart]
+        for piece in self.pieces:
+            with self._explained(piece.beads):
+                y = piece.set(x, values)
+                if not self.only_lengths:
+                    q[..., piece.places] = piece.chain.layout.values(piece.rows, y)
+                    continue
+            above = piece.chain.references[1:, 0]
+            moved = y - x[..., piece.beads, :]
+            shift[..., piece.beads[:, 1:], :] = moved[..., 1:, :] - moved[..., above, :]
+        return x + sum_outwards(parents, shift) if self.only_lengths else turned(chain.cartesian(q))
+
+    @contextmanager
+    def _explained(self, beads: Index | None) -> Iterator[None]:
+        """Name the molecule's beads in errors about its pieces, and say what can be done."""
+        try:
+            yield
+        except (ConstraintSolveError, FrameError) as error:
+            if beads is None and not self._molecules.rings:
+                raise
+            frame, rows, at_fault = error.frame, error.coordinates, error.beads
+            if beads is not None and isinstance(frame, tuple):
+                own = beads[frame[-1]].tolist()
+                frame, at_fault = frame[:-1], tuple(own[bead] for bead in at_fault)
+                rows = tuple(Coordinate(kind, tuple(own[b] for b in row)) for kind, row in rows)
+            kinds = {self._chain.coordinates[row].kind for row in self._chain.hard}
+            all_but = ": hold all but the torsions about rotatable bonds, "
+            torsional = ('hard="torsional"', "hard", "torsional")
+            raise ConstraintSolveError(
+                "the values that the hard coordinates are set to cannot all be met"
+                + " in the rings" * bool(self._molecules.rings),
+                ": hold fewer kinds"
+                if "torsion" in kinds
+                else Advice(all_but, torsional, ", or hold fewer kinds"),
+                frame=frame,
+                coordinates=rows,
+                beads=at_fault,
+            ) from error
+
+
+class _Kind(NamedTuple):
+    """Description that equal pieces share, in numbers of their own beads."""
+
+    parents: tuple[int, ...]
+    rows: tuple[Coordinate, ...]
+    hard: tuple[bool, ...]
+    bonds: tuple[tuple[int, ...], ...]
+    soft: tuple[bool, ...]  # of the bonds
+    masses: tuple[float, ...]
+
+
+def _pieces(molecules: Molecules, chain: Chain, hard: dict[Coordinate, int]) -> list[Pieces]:
+    """Find the pieces that rows beyond the chart tie together, equal ones in one entry."""
+    tree = _Tree(chain, all(row.kind == "length" for row in hard))
+    lengths = {frozenset(row.beads): k for row, k in hard.items() if row.kind == "length"}
+    beyond = _by_first_bead([row.beads for row in chain.extra], chain.extra)
+    bonds = topology.bonds(*molecules.tree).tolist()
+    bonded = _by_first_bead(bonds, bonds)
+    found: dict[_Kind, list[tuple[list[int], ...]]] = {}
+    for beads in tree.apart([tree.between(row.beads) for row in chain.extra]):
+        own = {bead: k for k, bead in enumerate(beads)}
+        places = tree.rows(beads)
+        rows = [chain.coordinates[row] for row in places]
+        rows += [r for b in beads for r in beyond.get(b, ()) if own.keys() >= set(r.beads)]
+        pairs = [pair for b in beads for pair in bonded.get(b, ()) if own.keys() >= set(pair)]
+        held = [lengths.get(frozenset(pair), -1) for pair in pairs]
+        kind = _Kind(
+            tuple(own.get(tree.references[bead][0], -1) for bead in beads),
+            tuple(Coordinate(row.kind, tuple(own[b] for b in row.beads)) for row in rows),
+            tuple(row in hard for row in rows),
+            tuple(tuple(own[b] for b in pair) for pair in pairs),
+            tuple(k < 0 for k in held),
+            tuple(chain.masses[beads].tolist()),
+        )
+        targets = [hard[row] for row in rows if row in hard]
+        found.setdefault(kind, []).append((beads, targets, places, held))
+    return [_alike(*entry) for entry in found.items()]
+
+
+def _by_first_bead(beads: list[Any], rows: Sequence[Any]) -> dict[int, list[Any]]:
+    table: dict[int, list[Any]] = {}
+    for some, row in zip(beads, rows, strict=True):
+        table.setdefault(some[0], []).append(row)
+    return table
+
+
+def _alike(kind: _Kind, members: list[tuple[list[int], ...]]) -> Pieces:
+    m = len(kind.parents)
+    references = topology.references(np.array(kind.parents, dtype=np.int64), 3, False)
+    mask = np.concatenate([np.zeros(3 * m, dtype=bool), np.array(kind.hard, dtype=bool)])
+    chain = Chain(m, 3, "free", np.array(kind.masses), references, kind.rows, mask)
+    pairs = np.array(kind.bonds, dtype=np.int64)
+    signs, which = np.tile([-1.0, 1.0], len(pairs)), np.repeat(np.arange(len(pairs)), 2)
+    ends = sparse.csr_array((signs, (pairs.ravel(), which)), shape=(m, len(pairs)))[:0:-1]
+    beads, targets, places, lengths = (np.array(table) for table in zip(*members, strict=True))
+    factor = Sparse(ends @ ends.T).factor()
+    rows = chain.layout.rows.take(np.arange(3 * m, 3 * m + places.shape[1]))
+    return Pieces(beads, chain, targets, rows, places, pairs, lengths, ends, factor)
+
+
+class _Tree:
+    """The chart of a molecule, and sets of beads in it."""
+
+    def __init__(self, chain: Chain, only_lengths: bool) -> None:
+        self.references = chain.references.tolist()
+        self._rank = np.argsort(chain.layout.outwards).tolist()
+        self._hard = chain.hard_mask.tolist()
+        self._only_lengths = only_lengths
+
+    def between(self, ends: tuple[int, ...]) -> set[int]:
+        """All beads of the tree on the ways between some of them."""
+        beads, one = set(ends), ends[0]
+        for two in ends[1:]:
+            while one != two:  # whichever hangs lower climbs, up to where both branches meet
+                if self._rank[one] < self._rank[two]:
+                    one, two = two, one
+                one = self.references[one][0]
+                beads.add(one)
+        return beads
+
+    def rows(self, beads: list[int]) -> list[int]:
+        """Rows of the chart that name no other bead; one that places a bead names all before it."""
+        inside = set(beads)
+        most = 1 if self._only_lengths else 3
+        return [
+            3 * bead + row
+            for bead in beads
+            for row in range(most)
+            if inside.issuperset(self.references[bead][: row + 1])
+        ]
+
+    def apart(self, sets: list[set[int]]) -> list[list[int]]:
+        """Unite what shares more than its hard rows say, until each set can be set by itself."""
+        while True:
+            listed = [self._closed(beads) for beads in sets]
+            owners: dict[int, int] = {}
+            shared = [
+                (owners.setdefault(row, k), k)
+                for k, beads in enumerate(listed)
+                for row in self.rows(beads)
+                if self._only_lengths or not self._hard[row]
+            ]
+            graph = topology.graph(len(sets), np.array(shared, dtype=np.int64).reshape(-1, 2))
+            count, label = connected_components(graph, directed=False)
+            if count == len(sets):
+                return listed
+            sets = [set() for _ in range(count)]
+            for k, beads in zip(label.tolist(), listed, strict=True):
+                sets[k].update(beads)
+
+    def _closed(self, beads: set[int]) -> list[int]:
+        """Beads from the root outwards, with those by which the chart places all but three.
+
+        A chart places the first three of a rigid body in space, by six rows that name others.
+        """
+        beads = set(beads)
+        while True:
+            listed = sorted(beads, key=self._rank.__getitem__)
+            names = [
+                name
+                for k, bead in enumerate(listed if not self._only_lengths else ())
+                for name in self.references[bead][: min(k, 3)]
+                if name >= 0
+            ]
+            if beads.issuperset(names):
+                return listed
+            beads.update(names)
+
+
+def turned(x: Floats) -> Floats:
+    """Turn by half a circle, about an axis that nothing points along; twice is not at all."""
+    # Not x @ TURN: how BLAS adds may depend on its number of threads.
+    return np.asarray(np.einsum("...i,ij->...j", x, TURN))
+
+
+def sum_outwards(parents: Index, steps: Floats) -> Floats:
+    """Sum steps (..., n, 3) from the root (parent −1) of a tree to every bead, itself included.
+
+    By doubling: each pass adds what is gathered at an ancestor twice as far away, so the number of
+    passes is the logarithm of the depth. One after the other, where the beads are a chain.
+    """
+    if np.array_equal(parents, np.arange(-1, len(parents) - 1)):
+        return np.cumsum(steps, axis=-2)
+    total = steps.copy()
+    above = parents.copy()
+    while True:
+        (moved,) = np.nonzero(above >= 0)
+        if not moved.size:
+            return total
+        total[..., moved, :] += total[..., above[moved], :]
+        above[moved] = above[above[moved]]

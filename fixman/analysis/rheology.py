@@ -1,0 +1,489 @@
+"""Stress of bead-rod chains in dilute solution, and what rheologists make of it.
+
+A stress here is what one chain adds, (dim, dim) in units of energy, positive where it pulls: times
+the number of chains per volume it is a stress of the solution.  Its mean at equilibrium is zero, so
+that a pressure n_p kT is left out.  Chains drain freely: bead k has a friction ζ_k of its own, and
+the solvent the velocity gradient κ, with v = κ x.  Stretching is positive in x, shear is κ_xy.
+
+Friction, flow, kT, ensemble and potential are those of ``stepper``, the `fixman.Brownian` that made
+the frames.  For frames from elsewhere make one that describes the solvent; its dt does not matter.
+
+Every configuration has two stresses, whose averages are the same in a steady flow:
+
+    Giesekus   σ = ½ (κ Q + Q κᵀ) ,                     Q = Σ_k ζ_k (x_k − X)(x_k − X)ᵀ
+    Kramers    σ = −½ Σ_k (F_k x_kᵀ + x_k F_kᵀ) − kT [(n − 1) 1 − Σ_k (Bᵀ (B K Bᵀ)⁻¹ B K)_kk]
+
+with X the centre of friction, K = 1/ζ, and F_k all forces on bead k but the solvent's, those of the
+rods averaged over noise (`mechanics.drift`).  They differ by −½ dQ/dt, exactly, in the mean over
+what happens next.  Giesekus' stress needs no forces and fluctuates little in slow flows; Kramers'
+holds at any moment, also at rest and in flows that change.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman._common import arrays
+from fixman._common.arrays import Array
+from fixman.chains.chain import Chain, require_chain
+from fixman.mechanics.drift import MeanForces, mean_forces
+from fixman.mechanics.metric import fixman_force
+from fixman.potentials import flows
+from fixman.potentials.binding import bind
+from fixman.simulation.observables import Mean, mean_with_error
+from fixman.simulation.steppers import Brownian
+
+__all__ = [
+    "Relaxation",
+    "Shear",
+    "extensional_viscosity",
+    "giesekus_stress",
+    "instantaneous_viscosity",
+    "kramers_stress",
+    "relaxation_modulus",
+    "shear_functions",
+    "tensions",
+]
+
+
+LARGEST = 1e100
+
+
+class Shear(NamedTuple):
+    """Functions of steady shear at one rate γ̇, each with its standard error, of one chain.
+
+    ``viscosity`` is η = σ_xy/γ̇; ``first`` and ``second`` are those of the normal stresses,
+    Ψ₁ = (σ_xx − σ_yy)/γ̇² and Ψ₂ = (σ_yy − σ_zz)/γ̇².  In the plane there is no second one, 0 ± 0.
+    """
+
+    viscosity: Mean
+    first: Mean
+    second: Mean
+
+
+class Relaxation(NamedTuple):
+    """Relaxation modulus G(t) and its integral up to t, with their standard errors, each (lags,).
+
+    The viscosity at rest is the integral where it no longer grows, and `instantaneous_viscosity`
+    besides.
+    """
+
+    times: Array
+    modulus: Array
+    error: Array
+    integral: Array
+    integral_error: Array
+
+    def __repr__(self) -> str:
+        """``<Relaxation: 100 times from 0 to 0.495, G(0) 0.6 ± 0.001, integral 0.05 ± 0.0004>``."""
+        lags = f"{len(self.times)} time{'s' * (len(self.times) != 1)}"
+        first = f"G(0) {self.modulus[0]:.4g} ± {self.error[0]:.1g}"
+        last = f"integral {self.integral[-1]:.4g} ± {self.integral_error[-1]:.1g}"
+        return f"<Relaxation: {lags} from 0 to {self.times[-1]:.4g}, {first}, {last}>"
+
+
+# --- stress ---------------------------------------------------------------------------------------
+
+
+def giesekus_stress(
+    chain: Chain, x: ArrayLike, stepper: Brownian, *, times: ArrayLike | None = None
+) -> Array:
+    """½ (κ Q + Q κᵀ) of one chain, Q = Σ_k ζ_k (x_k − X)(x_k − X)ᵀ about the centre of friction.
+
+    Averages of it are those of the stress in a steady flow.  In shear they are η = ½ Σ ζ⟨(y − Y)²⟩
+    and Ψ₁ = Σ ζ⟨(x − X)(y − Y)⟩/γ̇; Ψ₂ is 0 without an error.
+
+    Parameters
+    ----------
+    chain : Chain
+        Free.
+    x : (..., n, dim)
+    stepper : Brownian
+        Whose flow and friction the frames have.
+    times : (frames,), optional
+        ``run.times``: when the frames were, which are axis 0 of x.  The stress then has −½ dQ/dt by
+        differences between them, which only averages over many replicas tell.  Where the flow is a
+        function of time they have to be given, since the rest is not the stress there; frames must
+        be close, and a jump of the flow is smeared over those next to it.
+
+    Returns
+    -------
+    ndarray (..., dim, dim)
+        In units of energy, symmetric.
+
+    Raises
+    ------
+    ValueError
+        If ``times`` are missing for a flow that changes, or there is no flow and no ``times``.
+
+    Notes
+    -----
+    O(n) a frame.
+    """
+    x, zeta = _frames(chain, x, stepper)
+    require_free(chain)
+    moments = _moments(x, times)
+    kappa = _gradients(chain, x, stepper, moments)
+    if moments is None and not kappa.any():
+        raise ValueError(
+            "the stepper has no flow, and Giesekus' stress of a steady rest is 0: take "
+            "`kramers_stress`, or give times, those of frames on their way to rest"
+        )
+    away = _about_centre(x, zeta)
+    Q = np.einsum("k,...ka,...kb->...ab", zeta, away, away)
+    stress = _symmetric(kappa @ Q)
+    if moments is not None:
+        if len(moments) < 2 or (np.diff(moments) <= 0.0).any():
+            raise ValueError(
+                "times must be those of two frames or more, one after the other, for a rate of "
+                f"change; got {moments!r:.80}"
+            )
+        stress -= 0.5 * np.gradient(Q, moments, axis=0)
+    return stress
+
+
+def kramers_stress(
+    chain: Chain, x: ArrayLike, stepper: Brownian, *, times: ArrayLike | None = None
+) -> Array:
+    """Stress of one chain from the forces on its beads, those of the rods averaged over the noise.
+
+    −½ Σ_k (F_k x_kᵀ + x_k F_kᵀ) − kT [(n − 1) 1 − Σ_k (Bᵀ (B K Bᵀ)⁻¹ B K)_kk], symmetric.  The part
+    that is proportional to the flow is there at once when the flow begins and gone when it ends.
+
+    Parameters
+    ----------
+    chain : Chain
+        Free.
+    x : (..., n, dim)
+    stepper : Brownian
+        Whose flow, friction, kT, ensemble and potential the frames have: all that makes forces.
+    times : (frames,), optional
+        ``run.times``: when the frames were, which are axis 0 of x.  Only a flow that is a function
+        of time needs them.
+
+    Returns
+    -------
+    ndarray (..., dim, dim)
+        In units of energy, symmetric.
+
+    Raises
+    ------
+    SingularConstraintError
+        If the hard coordinates cannot be held in some frame, which is named.
+    ValueError
+        If ``times`` are missing for a flow that changes.
+
+    Notes
+    -----
+    O(n) a frame for chains and trees of bounded degree and for each ring: some 60 ns a bead.
+    """
+    x, zeta = _frames(chain, x, stepper)
+    require_free(chain)
+    found, solvent = _forces(chain, x, zeta, stepper, times)
+    virial = np.einsum("...ka,...kb->...ab", found.total - solvent, _about_centre(x, zeta))
+    rest = (chain.n - 1.0) * np.eye(chain.dim) - found.held
+    return _symmetric(-virial) - stepper.kT * rest
+
+
+def tensions(
+    chain: Chain, x: ArrayLike, stepper: Brownian, *, times: ArrayLike | None = None
+) -> Array:
+    """Tensions of the hard coordinates averaged over the noise; a stretched rod has one above 0.
+
+    T = (B K Bᵀ)⁻¹ (B (κ x + K F) + kT c), c_l = tr(D ∂²q_l), D = K − K Bᵀ (B K Bᵀ)⁻¹ B K.  At rest
+    they are not zero: of a rigid dumbbell 2 kT/a in space, since its beads would fly apart.
+
+    Parameters
+    ----------
+    chain : Chain
+        On a fixed base the flow is v = κ x, and at rest in the base point; otherwise about the
+        centre of friction.
+    x, stepper, times
+        As in `kramers_stress`.
+
+    Returns
+    -------
+    ndarray (..., n_hard)
+        In the order of ``chain.hard``: forces of rods, torques of hard angles.
+
+    Raises
+    ------
+    SingularConstraintError, ValueError
+        As `kramers_stress`.
+    """
+    x, zeta = _frames(chain, x, stepper)
+    return _forces(chain, x, zeta, stepper, times)[0].tensions
+
+
+def instantaneous_viscosity(chain: Chain, x: ArrayLike, stepper: Brownian) -> Array:
+    """Viscosity that rods have at once, before their orientation changes, (...).
+
+    The part of Kramers' stress that is proportional to the flow, averaged over all directions: with
+    y_k = E x_k, Σ (B y)·(B K Bᵀ)⁻¹ (B y)/((d + 2)(d − 1)) over an orthonormal basis of symmetric
+    traceless E.  ζa²/30 of a rigid dumbbell, which is 2/5 of its viscosity at rest.  Relaxation
+    moduli have it as η_∞ δ(t), no part of what `relaxation_modulus` gives (Doyle, Shaqfeh & Gast
+    1997).
+
+    Parameters
+    ----------
+    chain : Chain
+        Free.
+    x : (..., n, dim)
+    stepper : Brownian
+        Whose friction the beads have.
+
+    Raises
+    ------
+    SingularConstraintError
+        As `kramers_stress`.
+    """
+    x, zeta = _frames(chain, x, stepper)
+    require_free(chain)
+    away = _about_centre(x, zeta)
+    total = np.zeros(x.shape[:-2])
+    for E in _traceless(chain.dim):
+        y = away @ E
+        force = zeta[:, None] * y
+        total += ((force - mean_forces(chain, x, force, zeta, 0.0).total) * y).sum(axis=(-2, -1))
+    answer: Array = (total / ((chain.dim + 2) * (chain.dim - 1)))[()]
+    return answer
+
+
+# --- functions of steady flow ---------------------------------------------------------------------
+
+
+def shear_functions(stress: ArrayLike, rate: float) -> Shear:
+    """η, Ψ₁ and Ψ₂ of one chain from stresses (frames, ..., dim, dim) in steady shear κ_xy = γ̇.
+
+    Axis 0 is time, the other leading axes are independent copies; errors are those of
+    `fixman.observables.mean_with_error`.  Leave out the frames before the flow is steady.
+    """
+    stress = _series(stress)
+    gamma = _rate(rate)
+    normal = np.diagonal(stress, axis1=-2, axis2=-1)
+    second = Mean(0.0, 0.0)
+    if stress.shape[-1] == 3:
+        second = mean_with_error((normal[..., 1] - normal[..., 2]) / gamma**2)
+    return Shear(
+        mean_with_error(stress[..., 0, 1] / gamma),
+        mean_with_error((normal[..., 0] - normal[..., 1]) / gamma**2),
+        second,
+    )
+
+
+def extensional_viscosity(stress: ArrayLike, rate: float) -> Mean:
+    """(σ_xx − σ_yy)/ε̇ of one chain from stresses (frames, ..., dim, dim) in steady extension.
+
+    Of x at the rate ε̇, planar or uniaxial.  At small rates it is four times the shear viscosity if
+    planar, three times if uniaxial.  Axes and errors as in `shear_functions`.
+    """
+    stress = _series(stress)
+    return mean_with_error((stress[..., 0, 0] - stress[..., 1, 1]) / _rate(rate))
+
+
+# --- relaxation -----------------------------------------------------------------------------------
+
+
+def relaxation_modulus(
+    stress: ArrayLike, interval: float, *, kT: float = 1.0, lags: int | None = None
+) -> Relaxation:
+    """G(t) = ⟨σ_xy(0) σ_xy(t)⟩/kT of one chain from stresses at equilibrium (Green and Kubo).
+
+    The stress is `kramers_stress` of a stepper without a flow: no other has the response to a flow
+    as its correlation.  Of isotropic chains all directions count:
+    G = Σ_ab ⟨P_ab(0) P_ab(t)⟩/((d + 2)(d − 1) kT), P the traceless part.  The solvent drags rods
+    along at once, which adds η_∞ δ(t) that no correlation shows, with η_∞ of
+    `instantaneous_viscosity`:
+
+        η = η_∞ + ∫₀^∞ G(t) dt ,   G*(ω) = iω (η_∞ + ∫₀^∞ G(t) e^(−iωt) dt) .
+
+    Parameters
+    ----------
+    stress : (frames, replicas, dim, dim)
+        Two replicas or more: errors are from their scatter.
+    interval : float
+        Time between frames.  The integral is the trapezoidal rule's: take it so short that G hardly
+        changes in between.
+    kT : float
+    lags : int, optional
+        How many times from 0 on; half of the frames by default.
+
+    Returns
+    -------
+    Relaxation
+
+    Notes
+    -----
+    O(frames ln frames) a replica.
+    """
+    stress = _series(stress)
+    step = arrays.positive(interval, "interval")
+    energy = arrays.positive(kT, "kT")
+    if stress.ndim != 4 or stress.shape[1] < 2:
+        raise ValueError(
+            "stress must have shape (frames, replicas, dim, dim) with two replicas or more, whose "
+            f"scatter is the error, got {stress.shape}"
+        )
+    frames, replicas, dim, _ = stress.shape
+    size = (frames + 1) // 2 if lags is None else arrays.positive_int(lags, "lags")
+    if size > frames:
+        raise ValueError(f"lags must be at most the number of frames, {frames}, got {lags}")
+    basis = np.array(_traceless(dim))
+    padded = 1 << (2 * frames - 1).bit_length()  # so that the end does not meet the start
+    pairs = (np.arange(frames, frames - size, -1) * ((dim + 2) * (dim - 1) * energy))[:, None]
+    modulus = np.empty((size, replicas))
+    for replica in range(replicas):  # one at a time bounds the memory
+        parts = np.einsum("tab,mab->tm", stress[:, replica], basis)
+        spectrum = np.fft.rfft(parts, padded, axis=0)
+        power = (spectrum.real**2 + spectrum.imag**2).sum(axis=1)
+        modulus[:, replica] = np.fft.irfft(power, padded)[:size]
+    modulus /= pairs
+    growth = np.zeros_like(modulus)
+    np.cumsum(0.5 * step * (modulus[1:] + modulus[:-1]), axis=0, out=growth[1:])
+    return Relaxation(step * np.arange(size), *_over_replicas(modulus), *_over_replicas(growth))
+
+
+def _over_replicas(values: Array) -> tuple[Array, Array]:
+    return values.mean(axis=1), values.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def _forces(
+    chain: Chain, x: Array, zeta: Array, stepper: Brownian, times: ArrayLike | None
+) -> tuple[MeanForces, Array]:
+    """Mean forces on the beads, and what of these is the solvent's, ζ κ x."""
+    kT, potential = stepper.kT, stepper.potential
+    force = bind(chain, potential).force(x) if potential is not None else np.zeros_like(x)
+    if stepper.ensemble != "mobility":
+        force += fixman_force(chain, x, kT, inverse_masses=1.0 / zeta)
+    if stepper.ensemble == "rigid":
+        force -= fixman_force(chain, x, kT)
+    kappa = _gradients(chain, x, stepper, _moments(x, times))
+    solvent = np.zeros_like(x)
+    if kappa.any():
+        seen = x if chain.base == "fixed" else _about_centre(x, zeta)
+        solvent = zeta[:, None] * np.einsum("...ab,...kb->...ka", kappa, seen)
+    return mean_forces(chain, x, force + solvent, zeta, kT), solvent
+
+
+def _about_centre(x: Array, zeta: Array) -> Array:
+    """Positions about the centre of friction."""
+    centre = np.einsum("k,...ka->...a", zeta / zeta.sum(), x)
+    away: Array = x - centre[..., None, :]
+    return away
+
+
+def _symmetric(a: Array) -> Array:
+    return 0.5 * (a + np.swapaxes(a, -1, -2))
+
+
+def _traceless(dim: int) -> list[Array]:
+    """Orthonormal basis of the symmetric traceless matrices."""
+    basis = []
+    for a in range(dim):
+        for b in range(a):
+            E = np.zeros((dim, dim))
+            E[a, b] = E[b, a] = np.sqrt(0.5)
+            basis.append(E)
+        if a:
+            diagonal = np.where(np.arange(dim) < a, 1.0, 0.0)
+            diagonal[a] = -a
+            basis.append(np.diag(diagonal / np.sqrt(a * (a + 1.0))))
+    return basis
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def require_free(chain: Chain) -> None:
+    """Refuse chains that hang on something, whose stress is not theirs alone."""
+    if chain.base == "fixed":
+        raise ValueError(
+            "a stress is of free chains: what holds the base of this one pulls too; `tensions` are "
+            "of any chain"
+        )
+
+
+def _frames(chain: Chain, x: ArrayLike, stepper: Brownian) -> tuple[Array, Array]:
+    """Positions, and the friction of every bead."""
+    require_chain(chain)
+    if not isinstance(stepper, Brownian):
+        raise TypeError(
+            "stepper must be the fixman.Brownian(dt, …) that made the frames, whose friction, flow "
+            f"and forces they have; got {stepper!r:.80}"
+        )
+    tail = (chain.n, chain.dim)
+    x = arrays.real(x, tail, "x")
+    arrays.require_finite(x, tail, "x")
+    _require_moderate(x, "x")
+    zeta = np.array(stepper.friction)
+    if zeta.shape not in ((), (chain.n,)):
+        raise ValueError(
+            f"the stepper's friction must be one number or have shape ({chain.n},) for this chain, "
+            f"got {zeta.shape}"
+        )
+    return x, np.broadcast_to(zeta, chain.n).copy()
+
+
+def _moments(x: Array, times: ArrayLike | None) -> Array | None:
+    """Return the times of the frames along axis 0 of x."""
+    if times is None:
+        return None
+    moments = arrays.real(times, (), "times")
+    if x.ndim < 3 or moments.shape != x.shape[:1]:
+        raise ValueError(
+            "times must have shape (frames,) for x (frames, ..., n, dim), as run.times and run.x; "
+            f"got {moments.shape} for {x.shape}"
+        )
+    arrays.require_finite(moments, (), "times")
+    return moments
+
+
+def _gradients(chain: Chain, x: Array, stepper: Brownian, moments: Array | None) -> Array:
+    """Velocity gradients that broadcast over the frames of x."""
+    flow, dim = stepper.flow, chain.dim
+    if flow is None:
+        return np.zeros((dim, dim))
+    if not callable(flow):
+        steady: Array = flows.table(flow, dim, range(1), stepper.dt)[0]
+        return steady
+    if moments is None:
+        raise ValueError(
+            "times must be given, run.times of these frames: the stepper's flow is a function of "
+            "time"
+        )
+    kappa = flows.at_times(flow, dim, moments.tolist())
+    return kappa[(slice(None), *(None,) * (x.ndim - 3))]
+
+
+def _series(stress: ArrayLike) -> Array:
+    array = arrays.real(stress, (), "stress")
+    if array.ndim < 3 or array.shape[-2:] not in ((2, 2), (3, 3)) or not array.size:
+        raise ValueError(
+            f"stress must have shape (frames, ..., dim, dim), none of them 0, got {array.shape}"
+        )
+    arrays.require_finite(array, array.shape, "stress", "frame")
+    _require_moderate(array, "stress")
+    return array
+
+
+def _require_moderate(array: Array, name: str) -> None:
+    """Refuse numbers whose squares would overflow."""
+    largest = np.abs(array).max(initial=0.0)
+    if largest > LARGEST:
+        raise ValueError(f"{name} must be in a unit that keeps it within 1e±100, got {largest:.2g}")
+
+
+def _rate(rate: float) -> float:
+    found = arrays.number(rate, "rate")
+    if not 1e-100 <= abs(found) <= 1e100:
+        raise ValueError(
+            f"rate must not be 0, and within 1e±100, got {rate!r:.80}: at rest there is "
+            "`relaxation_modulus`"
+        )
+    return found

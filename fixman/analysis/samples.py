@@ -1,0 +1,327 @@
+"""From positions to what an audit collects: hard values, their means, determinants, sizes.
+
+Everything takes x (frames, chains, n, 3) and keeps the first axis, so that the numbers of a frame
+are the same, to the last bit, wherever and together with which others it is evaluated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import compress
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fixman._common import arrays as _arrays
+from fixman.analysis.groups import Indices, Molecules, counted
+from fixman.analysis.hard_values import HardValues
+from fixman.chains import hard_sets, topology
+from fixman.chains.chain import is_rigid
+from fixman.chains.coordinates import STRAIGHT, Coordinate
+from fixman.chains.straight_bends import Lines
+from fixman.errors import Advice, SingularConstraintError, SingularCoordinateError
+from fixman.mechanics.metric import logdet
+
+Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[Any]
+
+SCATTERED = np.sqrt(2.0 * np.log(2.0))  # rad: a resultant of ½, beyond it no circular mean
+
+# Springs of force fields let bonds vary by 1.4 % and angles by 0.03 rad or more at room
+# temperature; positions rounded to 0.01 Å, as in XTC files, give 0.4 % and 0.01 rad.
+HELD_LENGTH = 0.01  # of its mean
+HELD_ANGLE = 0.02  # rad, torsions too
+# The softest springs of molecules: √(kT/k) of a bond, and of an angle.
+LOOSE_LENGTH, LOOSE_ANGLE = 0.1, 0.25
+FINEST = 1e-6  # nearer to constant than this is the rounding of single precision
+LOOKS, SEEN = 25, 1 << 20  # frames and beads by which it is told which bends are straight
+GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0  # its multiples are spread evenly over fractions
+ANGLE_EDGES = np.linspace(0.0, np.pi, 61)
+TORSION_EDGES = np.linspace(-np.pi, np.pi, 61)
+
+
+class Scatter(NamedTuple):
+    """How much the hard coordinates vary over all samples, before anything is set.
+
+    held counts those of the `rows` that vary no more than rounding makes them, and turning the
+    torsions scattered over the circle; loose counts the lengths and angles that no stiff spring
+    holds, and loose_by says how much they vary at most; loosest names the coordinate that varies
+    most, and by how much.
+    """
+
+    rows: int
+    held: int
+    turning: int
+    loose: int
+    loose_by: str
+    loosest: str
+
+
+class Meter:
+    """Measures molecules of one kind: their `Chain`, and tables of what to look at.
+
+    Attributes
+    ----------
+    molecules : Molecules
+    chain : Chain
+    hard : HardValues
+    soft_angles, soft_torsions : tuple of Coordinate
+        Bends, and torsions about bonds, that stay free.
+    """
+
+    def __init__(
+        self, molecules: Molecules, hard: str | Sequence[str], straight: npt.ArrayLike = ()
+    ) -> None:
+        self.molecules = molecules
+        self.chain = chain = molecules.chain(hard, straight)
+        rows = [chain.coordinates[row] for row in chain.hard]
+        self._turns = np.array([row.kind == "torsion" for row in rows], dtype=bool)
+        self._straight = np.array([row.kind in STRAIGHT for row in rows], dtype=bool)
+        self.hard = HardValues(molecules, chain)
+        soft = [chain.coordinates[row] for row in chain.soft if row < 3 * chain.n]
+        held = Lines(chain.straight)
+        soft = [row for row in soft if row not in chain.redundant and not held.spoil(row.beads)]
+        self.soft_angles = _inside(soft, "angle")
+        # The torsions of siblings place branches instead of following bonds.
+        torsions = _inside(soft, "torsion")
+        follow = topology.along(_table(torsions, 4), molecules.pairs)
+        self.soft_torsions = tuple(compress(torsions, follow))
+
+    @property
+    def constant(self) -> bool:
+        """Whether the hard coordinates leave one shape."""
+        return is_rigid(self.chain)
+
+    def hard_values(self, x: Floats) -> Floats:
+        """Values of the hard coordinates (..., n_hard)."""
+        if self.hard.only_lengths:
+            return _norms(x, self.hard.joined)
+        with _not_in_line():
+            values: Floats = self.chain.hard_values(x)
+        return values
+
+    def sums(self, x: Floats) -> dict[str, Numbers]:
+        """Sum over the chains of a frame: hard values, squares, and e^{iφ} of the torsions."""
+        q = self.hard_values(x)
+        answer: dict[str, Numbers] = {"plain": np.sum(q, axis=1), "squares": np.sum(q**2, axis=1)}
+        if np.any(self._turns):
+            answer["turning"] = np.sum(np.exp(1j * q[..., self._turns]), axis=1)
+        return answer
+
+    def means(self, sums: Mapping[str, Numbers], samples: int) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of every hard coordinate, from the sums of all frames.
+
+        Lengths and angles: arithmetic means. Torsions: circular means arg ⟨e^{iφ}⟩, and
+        √(−2 ln |⟨e^{iφ}⟩|). Straight bends: 0.
+        """
+        values: Floats = np.sum(sums["plain"], axis=0) / samples
+        values[self._straight] = 0.0
+        variances = np.sum(sums["squares"], axis=0) / samples - values**2
+        if np.any(self._turns):
+            turning = np.sum(sums["turning"], axis=0) / samples
+            values[self._turns] = np.angle(turning)
+            variances[self._turns] = -2.0 * np.log(np.maximum(np.abs(turning), 1e-300))
+        return values, np.sqrt(np.maximum(variances, 0.0))
+
+    def scatter(
+        self, values: Floats, deviations: Floats, name: Callable[[int], str] = str
+    ) -> Scatter:
+        """Judge the deviations of the hard coordinates from their means."""
+        rows = [self.chain.coordinates[row] for row in self.chain.hard]
+        lengths = np.array([row.kind == "length" for row in rows], dtype=bool)
+        varies = np.where(lengths, deviations / np.where(lengths, values, 1.0), deviations)
+        share = varies / np.where(lengths, HELD_LENGTH, HELD_ANGLE)
+
+        def amount(row: int) -> str:
+            size = max(float(varies[row]), FINEST)
+            return f"{100.0 * size:.2g} %" if lengths[row] else f"{size:.2g} rad"
+
+        loose = (varies > np.where(lengths, LOOSE_LENGTH, LOOSE_ANGLE)) & ~self._turns
+        worst = int(np.argmax(share))
+        return Scatter(
+            len(rows),
+            held=int(np.sum(share <= 1.0)),
+            turning=int(np.sum(deviations[self._turns] > SCATTERED)),
+            loose=int(np.sum(loose)),
+            loose_by=amount(int(np.argmax(np.where(loose, share, 0.0)))) if loose.any() else "",
+            loosest=f"{row_name(rows[worst], self.molecules, name)} varies by {amount(worst)}",
+        )
+
+    def measure(
+        self, x: Floats, values: Floats | None = None, *, histograms: bool = False
+    ) -> dict[str, Numbers]:
+        """Return what frames x (frames, chains, n, 3) contribute to an audit.
+
+        Sizes, angles and the fingerprint are those of the configurations as they are; ½ ln det H^bb
+        is evaluated with the hard `values`. Setting angles along a chain moves its far end by much
+        more than they fluctuate, so that its size then would be that of another configuration.
+        """
+        masses = self.chain.masses / np.sum(self.chain.masses)
+        about = x - np.einsum("...nd,n->...d", x, masses)[..., None, :]
+        answer: dict[str, Numbers] = {
+            "mean_bond": np.mean(_norms(x, self.molecules.pairs), axis=(1, 2)),
+            "square_gyration": np.einsum("...nd,...nd,n->...", about, about, masses),
+            "fingerprint": _fingerprint(about),
+        }
+        if self.molecules.bonds is None:
+            answer["square_end_to_end"] = np.sum((x[..., -1, :] - x[..., 0, :]) ** 2, axis=-1)
+        if histograms:
+            answer["angles"] = _counts(angles(x, _table(self.soft_angles, 3)), ANGLE_EDGES)
+            torsional = torsions(x, _table(self.soft_torsions, 4))
+            answer["torsions"] = _counts(torsional, TORSION_EDGES)
+        with _not_in_line():
+            there = x if values is None else self.hard.set(x, values)
+            answer["half_logdet"] = 0.5 * logdet(self.chain, there)
+        return answer
+
+
+def meters(
+    molecules: Sequence[Molecules],
+    hard: str | Sequence[str],
+    name: Callable[[int], str] = str,
+    looks: Sequence[Floats] = (),
+) -> tuple[list[Meter], list[str]]:
+    """One meter for each kind of molecule that has a hard coordinate, and notes on the others.
+
+    ``name`` turns the index of an atom into what its owner calls it; ``looks`` are configurations
+    (..., n, 3) of each kind, in which bends that are straight are held as such.
+    """
+    kinds = hard_names(hard)
+    hard = hard_sets.named(hard)
+    found, notes = [], []
+    for number, one in enumerate(molecules):
+        meter = Meter(one, hard, looks[number] if looks else ())
+        if not len(meter.chain.hard):
+            lack = "no hydrogen" if hard == "h-bonds" else f"too short for {', '.join(kinds)}"
+            notes.append(f"skipped {one.label()}: {lack}")
+            continue
+        found.append(meter)
+        bends = meter.chain.straight
+        if bends:
+            first = row_name(Coordinate("angle", bends[0]), one, name)
+            notes.append(
+                f"{one.label()}: held {counted(len(bends), 'straight bend')} in line: {first}"
+            )
+        dropped = meter.chain.redundant
+        if dropped:
+            first = row_name(dropped[0], one, name)
+            follow = "follows" if len(dropped) == 1 else "follow"
+            notes.append(
+                f"{one.label()}: left out {counted(len(dropped), 'hard row')} that {follow} from "
+                f"the others, the first is {first}"
+            )
+    if not found:
+        raise ValueError(f"no chain has a hard coordinate among {', '.join(kinds)}")
+    return found, notes
+
+
+def evenly(frames: int) -> Indices:
+    """Numbers of up to `LOOKS` frames out of so many."""
+    return np.unique(np.linspace(0, frames - 1, LOOKS).astype(np.intp))
+
+
+def thinned(x: Floats) -> Floats:
+    """Return some molecules of x (..., molecules, n, 3), in `LOOKS` frames `SEEN` beads or so."""
+    return x[..., :: 1 + LOOKS * x.shape[-3] * x.shape[-2] // SEEN, :, :]
+
+
+def hard_names(hard: str | Sequence[str]) -> tuple[str, ...]:
+    """Check a hard set by name: kinds, or one of the words for molecules."""
+    found = hard_sets.named(hard)
+    if isinstance(found, str):
+        return (found,)
+    if not isinstance(found, tuple) or not found or not all(isinstance(k, str) for k in found):
+        raise ValueError(f"hard must be words, got {hard!r:.80}: {hard_sets.choices()}")
+    return found
+
+
+def few_of_a_kind(notes: Sequence[str], most: int = 3) -> list[str]:
+    """Keep the first of the notes that differ in numbers and names alone, and count the others."""
+    kinds: dict[str, list[str]] = {}
+    for note in notes:
+        plain = re.sub(r"\(.*?\)|\S*\d\S*", "", note.split(": ", 1)[-1])
+        kinds.setdefault(re.sub(r"s\b", "", plain), []).append(note)
+    shown: list[str] = []
+    for alike in kinds.values():
+        shown += alike[:most]
+        if len(alike) > most:
+            shown.append(f"{len(alike) - most} more notes like the last")
+    return shown
+
+
+def row_name(row: Coordinate, molecules: Molecules, name: Callable[[int], str] = str) -> str:
+    """Name a coordinate by the atoms of the first molecule, such as ``length(CA 5, C 6)``."""
+    return f"{row.kind}({', '.join(name(int(molecules.atoms[0, bead])) for bead in row.beads)})"
+
+
+def angles(x: Floats, beads: Indices) -> Floats:
+    """Bending angles (..., m) at beads (m, 3), 0 where three beads are in line."""
+    u = x[..., beads[:, 1], :] - x[..., beads[:, 0], :]
+    v = x[..., beads[:, 2], :] - x[..., beads[:, 1], :]
+    sine = np.linalg.norm(np.cross(u, v), axis=-1)
+    return np.asarray(np.arctan2(sine, np.sum(u * v, axis=-1)), dtype=np.float64)
+
+
+def torsions(x: Floats, beads: Indices) -> Floats:
+    """Torsion angles (..., m) of beads (m, 4), ±π for trans; 0 where there is none."""
+    u, v, w = (x[..., beads[:, k + 1], :] - x[..., beads[:, k], :] for k in range(3))
+    a, b = np.cross(u, v), np.cross(v, w)
+    sine = np.linalg.norm(v, axis=-1) * np.sum(u * b, axis=-1)
+    return np.asarray(np.arctan2(sine, np.sum(a * b, axis=-1)), dtype=np.float64)
+
+
+@contextmanager
+def _not_in_line() -> Iterator[None]:
+    """Say what can be done in an audit where a bend is straight in one frame, but not in all."""
+    try:
+        yield
+    except (SingularConstraintError, SingularCoordinateError) as error:
+        rows = _inside(error.coordinates, "angle") + _inside(error.coordinates, "torsion")
+        if not rows or "in line" not in str(error):
+            raise
+        where = (
+            ": three successive beads are in line there, as they are not in most frames, and have "
+        )
+        raise type(error)(
+            f"{_arrays.listed(rows, 3)} {'is' if len(rows) == 1 else 'are'} singular",
+            Advice(where + "no angle to hold; hold lengths, ", ('hard="length"', "hard", "length")),
+            frame=error.frame,
+            coordinates=rows,
+        ) from error
+
+
+def _fingerprint(about: Floats) -> Floats:
+    """|Σ_k w_k (x_k − x̄)|² with weights that are all different, by which copies are known.
+
+    A methyl that turns changes it, but neither ln det H^bb nor a size.
+    """
+    weights = np.arange(1, about.shape[-2] + 1) * GOLDEN % 1.0 - 0.5
+    away = np.einsum("...nd,n->...d", about, weights)
+    return np.asarray(np.sum(away**2, axis=-1))
+
+
+def _norms(x: Floats, pairs: Indices) -> Floats:
+    return np.asarray(np.linalg.norm(x[..., pairs[:, 1], :] - x[..., pairs[:, 0], :], axis=-1))
+
+
+def _inside(rows: Sequence[Coordinate], kind: str) -> tuple[Coordinate, ...]:
+    return tuple(row for row in rows if row.kind == kind and min(row.beads) >= 0)
+
+
+def _table(rows: Sequence[Coordinate], width: int) -> Indices:
+    beads = [row.beads for row in rows]
+    return np.array(beads, dtype=np.intp).reshape(-1, width)
+
+
+def _counts(values: Floats, edges: Floats) -> Numbers:
+    """Histogram the last axis: (..., m) to (..., bins)."""
+    bins = len(edges) - 1
+    width = (edges[-1] - edges[0]) / bins
+    place = np.clip(((values - edges[0]) / width).astype(np.intp), 0, bins - 1)
+    first = bins * np.arange(int(np.prod(values.shape[:-1])))
+    flat = (place.reshape(len(first), -1) + first[:, None]).ravel()
+    counts = np.bincount(flat, minlength=bins * len(first)).astype(np.int32)
+    return counts.reshape(*values.shape[:-1], bins)

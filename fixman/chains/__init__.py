@@ -1,0 +1,1 @@
+"""A chain: its coordinates, which of them are hard, and the order in which H^bb is factored."""

@@ -1,0 +1,616 @@
+"""`Chain`: which beads there are, how they are described, and what is held fixed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import compress
+from typing import Any, Literal, Self, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fixman._common import arrays as _arrays
+from fixman._common.arrays import Array, Lead
+from fixman.chains import coordinates, hard_sets, redundancy, straight_bends, topology
+from fixman.chains.coordinates import KINDS, STRAIGHT, Coordinate, Index
+from fixman.chains.hard_sets import EXTRA
+from fixman.chains.layout import Layout
+from fixman.errors import SingularConstraintError
+from fixman.kernels.chain.rows import LENGTH
+
+Base = Literal["free", "fixed"]
+
+_FIELDS = 7  # of a Chain that have no default
+BEAD_BYTES = 380  # of a chain in the plane while it is made; in space 565
+_CONSTRUCTORS = (
+    "a Chain is made by Chain.linear(n), Chain.branched(parents), Chain.ring(n) or "
+    "Chain.from_bonds(n, bonds)"
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Chain:
+    """Point masses, their internal coordinates, and which of these are hard.
+
+    Immutable, hashable and comparable by content.  Make one with `Chain.linear`,
+    `Chain.branched`, `Chain.ring` or `Chain.from_bonds`.
+
+    Attributes
+    ----------
+    n, dim : int
+        Mobile beads and space dimension, 2 or 3.
+    base : "free" or "fixed"
+        Whether the first bond starts at a base point at the origin that does not move.
+    masses : ndarray (n,)
+    references : ndarray (n, dim)
+        Parent, angle reference and (in 3-D) torsion reference of every bead; negative numbers
+        are ghosts, see `Coordinate`.
+    extra : tuple of Coordinate
+        Hard rows beyond the chart: bonds that close rings, angles (and torsions) at these where
+        angles are hard ("torsional"), and further constraints as given.
+    hard_mask : ndarray (len(coordinates),) of bool
+    redundant : tuple of Coordinate
+        Hard rows that were left out because they depend on the others: extra rows, and seldom a
+        row of the chart, which is then not in ``hard_mask`` though it does not move.
+    """
+
+    n: int
+    dim: int
+    base: Base
+    masses: Array
+    references: Index
+    extra: tuple[Coordinate, ...]
+    hard_mask: NDArray[np.bool_]
+    redundant: tuple[Coordinate, ...] = ()
+
+    def __new__(cls, *fields: Any, **named: Any) -> Self:
+        """Refuse what is not made by a constructor; copy, pickle and replace give every field."""
+        if len(fields) + len(named) < _FIELDS:
+            raise TypeError(_CONSTRUCTORS)
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        arrays = (self.masses, self.references, self.hard_mask)
+        if not all(isinstance(array, np.ndarray) for array in arrays):
+            raise TypeError(_CONSTRUCTORS)
+        for array in arrays:
+            array.flags.writeable = False
+
+    @classmethod
+    def linear(
+        cls,
+        n: int,
+        *,
+        dim: int = 3,
+        base: Base = "free",
+        masses: ArrayLike = 1.0,
+        hard: str | Sequence[str] | ArrayLike = ("length",),
+        straight: Iterable[Any] | ArrayLike = (),
+    ) -> Chain:
+        """Make a linear chain of ``n`` mobile beads (theory.md section 1).
+
+        Parameters
+        ----------
+        n : int
+            Beads; a fixed base point comes on top.
+        dim : 2 or 3
+        base : "free" or "fixed"
+            A fixed base is the point x₀ = 0; the first link's angle is then measured from e_x.
+        masses : float or (n,)
+            In any unit; the results are in the matching ones.
+        hard : kinds, or bool mask over ``coordinates``
+            "length" or ``("length",)`` is freely jointed, ``("length", "angle")`` freely rotating;
+            other words are those of `Chain.branched` and of GROMACS ("all-bonds").  On a free
+            chain positions and rows that touch a ghost stay soft.
+        straight : iterable of (i, j, k), or positions (..., n, dim)
+            Bends that are held straight, as for `Chain.branched`.
+
+        Notes
+        -----
+        Costs O(n) in time and memory.
+        """
+        n = _arrays.positive_int(n, "n", BEAD_BYTES)
+        _arrays.require_space(dim, base)
+        references = coordinates.linear_references(n, dim, base == "fixed")
+        return _assemble(references, _NO_BONDS, (), straight, base, masses, hard)
+
+    @classmethod
+    def branched(
+        cls,
+        parents: ArrayLike,
+        *,
+        dim: int = 3,
+        base: Base = "free",
+        masses: ArrayLike = 1.0,
+        hard: str | Sequence[str] | ArrayLike = ("length",),
+        extra: Iterable[Any] = (),
+        straight: Iterable[Any] | ArrayLike = (),
+        rotatable: ArrayLike | None = None,
+        hydrogens: ArrayLike | None = None,
+        drop_redundant: bool | ArrayLike = False,
+    ) -> Chain:
+        """Make a tree: a star, a comb, a dendrimer (theory.md section 1).
+
+        Parameters
+        ----------
+        parents : (n,)
+            The bead that each bead hangs on, before it in number; parents[0] = −1 is the root.
+        dim, base, masses
+            As for `Chain.linear`.
+        hard : kinds, bool mask over ``coordinates``, "torsional", "h-bonds" or "h-angles"
+            "torsional": the bonds of each bead are one rigid body, and so are those of both ends of
+            a bond that is not ``rotatable``.  "h-bonds": lengths to ``hydrogens``.  "h-angles":
+            every length, and the angles H–X–H and H–O–X; masses in amu tell the oxygens.
+        extra : iterable of Coordinate
+            Further coordinates or (kind, beads), always hard; a bead of degree k has only k − 1 of
+            its angles in the chart, and may be given others here.  A "length" counts as a bond, a
+            "distance" does not; "distance_difference" and "distance_sum" have beads (i, j, k, l).
+        straight : iterable of (i, j, k), or positions (..., n, dim)
+            Bends whose beads are held in line, as those of a nitrile or an alkyne, by two extra
+            rows each: the components of v̂ − û across the bonds u and v.  The angle there, and
+            torsions over it, then stay soft, and have no gradient; torsions that would be hard are
+            held across the line.  Positions, in floating point, choose those of the hard bends
+            whose angle has an rms of at most 0.25 rad in them.  In space only.
+        rotatable : (bonds, 2), optional
+            For "torsional"; by default every bond that is neither terminal nor in a ring of up to
+            eight beads.  The last bond of a ring turns with all others: to hold one bond of a ring
+            alone, name its torsion in ``extra``.
+        hydrogens : (n,) of bool, optional
+            For "h-bonds" and "h-angles"; by default masses of 0.95 to 1.2.  Masses of 1.2 to 4.1,
+            deuterium or repartitioned, are refused without it.
+        drop_redundant : bool, or (n, dim)
+            Leave out hard rows that depend on the others, which changes no motion; they are listed
+            in ``redundant``.  Positions in the place of True make the rows that stay well
+            conditioned there; without, in a configuration drawn at random.  Rows of the chart go
+            only where these alone would be badly conditioned.
+
+        Raises
+        ------
+        SingularConstraintError
+            If extra rows depend on the other hard rows, unless these are dropped.
+
+        Notes
+        -----
+        Costs O(n); a bead of degree k costs O(k³) in every later factorization.
+        """
+        table = topology.tree(parents)
+        _arrays.require_space(dim, base)
+        references = topology.references(table, dim, base == "fixed")
+        return _assemble(
+            references,
+            _NO_BONDS,
+            extra,
+            straight,
+            base,
+            masses,
+            hard,
+            rotatable,
+            hydrogens,
+            drop_redundant,
+        )
+
+    @classmethod
+    def ring(
+        cls,
+        n: int,
+        *,
+        dim: int = 3,
+        base: Base = "free",
+        masses: ArrayLike = 1.0,
+        hard: str | Sequence[str] | ArrayLike = ("length",),
+        extra: Iterable[Any] = (),
+        straight: Iterable[Any] | ArrayLike = (),
+        drop_redundant: bool | ArrayLike = False,
+    ) -> Chain:
+        """Make a ring: a linear chain whose last bead is bonded to bead 0.
+
+        The arguments are those of `Chain.branched`.  The closing bond is a further hard length,
+        and where angles are hard so are the two angles beside it.
+        """
+        n = _arrays.positive_int(n, "n", BEAD_BYTES)
+        if n < 3:
+            raise ValueError(f"a ring has at least 3 beads, got {n}")
+        _arrays.require_space(dim, base)
+        references = coordinates.linear_references(n, dim, base == "fixed")
+        closure = np.array([[0, n - 1]])
+        return _assemble(
+            references, closure, extra, straight, base, masses, hard, drop_redundant=drop_redundant
+        )
+
+    @classmethod
+    def from_bonds(
+        cls,
+        n: int,
+        bonds: ArrayLike,
+        *,
+        dim: int = 3,
+        base: Base = "free",
+        masses: ArrayLike = 1.0,
+        hard: str | Sequence[str] | ArrayLike = ("length",),
+        extra: Iterable[Any] = (),
+        straight: Iterable[Any] | ArrayLike = (),
+        rotatable: ArrayLike | None = None,
+        hydrogens: ArrayLike | None = None,
+        drop_redundant: bool | ArrayLike = False,
+    ) -> Chain:
+        """Make a chain of any connected set of bonds: trees, rings, molecules.
+
+        A breadth-first tree from bead 0 gives the chart; bonds that it leaves out close rings and
+        become extra rows where lengths are hard, with the angles at their ends where angles are,
+        and with the torsions there that "torsional" holds.
+
+        Parameters
+        ----------
+        n : int
+        bonds : (bonds, 2)
+            Pairs of beads in any order.
+        dim, base, masses, hard, extra, straight, rotatable, hydrogens, drop_redundant
+            As for `Chain.branched`.
+
+        Raises
+        ------
+        ValueError
+            If the bonds leave several components, with their sizes.
+        SingularConstraintError
+            If extra rows depend on the other hard rows, as they do in the rings of rigid
+            molecules, unless these are dropped.
+
+        Notes
+        -----
+        Costs O(n + rings · beads of a ring).
+        """
+        n = _arrays.positive_int(n, "n", BEAD_BYTES)
+        _arrays.require_space(dim, base)
+        parents, closures = topology.spanning_tree(n, bonds)
+        references = topology.references(parents, dim, base == "fixed")
+        return _assemble(
+            references,
+            closures,
+            extra,
+            straight,
+            base,
+            masses,
+            hard,
+            rotatable,
+            hydrogens,
+            drop_redundant,
+        )
+
+    # --- index tables -----------------------------------------------------------------------
+
+    @cached_property
+    def coordinates(self) -> tuple[Coordinate, ...]:
+        """Every coordinate: the n·d of the chart, bead by bead, then closures and extra rows."""
+        return tuple(self.layout.rows[row] for row in range(len(self.layout.rows)))
+
+    @cached_property
+    def soft(self) -> Index:
+        """Places of the soft coordinates; torques and q̈ follow this order."""
+        return self.layout.soft
+
+    @cached_property
+    def hard(self) -> Index:
+        """Places of the hard coordinates; tensions follow this order."""
+        return self.layout.hard
+
+    @property
+    def straight(self) -> tuple[tuple[int, ...], ...]:
+        """The bends (i, j, k) that are held straight."""
+        rows = (*self.extra, *self.redundant)
+        return tuple(row.beads for row in rows if row.kind == STRAIGHT[0])
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Tables for the library's own rooms, which may change from release to release."""
+        return Layout(
+            self.masses, self.references, self.extra, self.hard_mask, self.base == "fixed"
+        )
+
+    # --- content ----------------------------------------------------------------------------
+
+    @cached_property
+    def _content(self) -> tuple[Any, ...]:
+        digest = hashlib.blake2b(digest_size=16)
+        for array in (self.masses, self.references, self.hard_mask):
+            digest.update(array.tobytes())
+        return self.n, self.dim, self.base, self.extra, self.redundant, digest.digest()
+
+    def __eq__(self, other: object) -> bool:
+        return self._content == other._content if isinstance(other, Chain) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = (self.masses.copy(), self.references.copy(), self.extra, self.hard_mask.copy())
+        return Chain, (self.n, self.dim, self.base, *fields, self.redundant)
+
+    def __repr__(self) -> str:
+        """``<Chain: 100 beads, 3-D, free, masses 1, hard: 99 lengths>``."""
+        low, high = f"{self.masses.min():g}", f"{self.masses.max():g}"
+        masses = f"masses {low}" if low == high else f"masses {low} to {high}"
+        names = [*(kind.replace("_", " ") for kind in KINDS[:9]), "straight bend"]  # of two rows
+        counts = Counter(names[kind] for kind in self.layout.hard_rows.kinds if kind < len(names))
+        hard = ", ".join(f"{m} {kind}{'s' * (m > 1)}" for kind, m in counts.items())
+        beads = f"{self.n} bead{'s' * (self.n > 1)}"
+        out = f"; {len(self.redundant)} dependent left out" * bool(self.redundant)
+        return f"<Chain: {beads}, {self.dim}-D, {self.base}, {masses}, hard: {hard or 'none'}{out}>"
+
+    def to_json(self) -> str:
+        """Write the chain as a JSON document that `Chain.from_json` reads back exactly."""
+        return json.dumps(
+            {
+                "fixman_chain": 1,
+                "dim": self.dim,
+                "base": self.base,
+                "masses": self.masses.tolist(),
+                "references": self.references.tolist(),
+                "extra": [[c.kind, list(c.beads)] for c in self.extra if c.kind not in STRAIGHT],
+                "straight": [list(c.beads) for c in self.extra if c.kind == STRAIGHT[0]],
+                "redundant": [[c.kind, list(c.beads)] for c in self.redundant],
+                "hard": self.hard.tolist(),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Chain:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        ValueError
+            If the document is not such a chain.
+        """
+        try:
+            data = json.loads(text, parse_constant=_no_number)
+            if type(data["fixman_chain"]) is not int or data["fixman_chain"] != 1:
+                raise ValueError(f"format {data['fixman_chain']} is not known")
+            dim, base = data["dim"], data["base"]
+            _arrays.require_space(dim, base)
+            masses = _arrays.masses(data["masses"], len(data["masses"]))
+            n = masses.size
+            references = np.array(data["references"], dtype=np.int64)
+            line = coordinates.linear_references(n, dim, base == "fixed")
+            if not np.array_equal(references, line) and not np.array_equal(
+                references, topology.references(references[:, 0].copy(), dim, base == "fixed")
+            ):
+                raise ValueError("the references are not those of a tree of these beads")
+            extra, redundant = (
+                hard_sets.extra_rows(data.get(name, ()), n, dim, base == "fixed", kinds)
+                for name, kinds in (("extra", EXTRA), ("redundant", (*EXTRA, *STRAIGHT)))
+            )
+            pairs, held = hard_sets.straight_rows(data.get("straight", ()), n, dim, base == "fixed")
+            extra += pairs
+            rows = n * dim + len(extra)
+            if any(type(row) is not int or not 0 <= row < rows for row in data["hard"]):
+                raise ValueError(f"hard must list coordinates 0 to {rows - 1}")
+            mask = np.zeros(rows, dtype=bool)
+            mask[data["hard"]] = True
+            table = coordinates.chart(references, extra, base == "fixed")
+            mask = hard_sets.hard_mask(mask, table, n * dim)
+            straight_bends.refuse_over(mask, table, straight_bends.over(held, table, n * dim))
+        except (
+            ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError
+        ) as error:  # fmt: skip
+            what = error if isinstance(error, ValueError) else repr(error)
+            raise ValueError(f"text is not a chain written by Chain.to_json: {what}") from None
+        return cls(n, dim, base, masses, references, extra, mask, redundant)
+
+    # --- charts -----------------------------------------------------------------------------
+
+    def internal(self, x: ArrayLike) -> Array:
+        """Chart coordinates q of configurations.
+
+        Parameters
+        ----------
+        x : (..., n, dim)
+
+        Returns
+        -------
+        ndarray (..., n * dim)
+            Lengths in the unit of x, angles and torsions in radians, in the order of the first
+            n·d ``coordinates``.
+
+        Raises
+        ------
+        SingularCoordinateError
+            Where a torsion is undefined (its bonds are straight) or bonded beads coincide.
+
+        Notes
+        -----
+        Costs O(n) a frame; theory.md section 2.
+        """
+        return self.layout.values(self.layout.chart, x)
+
+    def values(self, x: ArrayLike) -> Array:
+        """Return the values (..., len(coordinates)) of all coordinates, extra rows included.
+
+        The first n·d are `internal`; `hard_values` are the hard ones alone.  Arguments, errors
+        and cost are those of `internal`.
+        """
+        return self.layout.values(self.layout.rows, x)
+
+    def hard_values(self, x: ArrayLike) -> Array:
+        """Values of the hard coordinates, which `project` takes as targets.
+
+        Soft coordinates are not looked at: there is an answer wherever the hard ones have values.
+
+        Parameters
+        ----------
+        x : (..., n, dim)
+
+        Returns
+        -------
+        ndarray (..., n_hard)
+            In the order of ``chain.hard``: lengths in the unit of x, angles and torsions in
+            radians.
+
+        Raises
+        ------
+        SingularConstraintError
+            Where a hard torsion is undefined (its bonds are straight) or the beads of a hard
+            coordinate coincide.
+
+        Notes
+        -----
+        Costs O(n_hard) a frame; theory.md section 2.
+        """
+        return self.layout.values(self.layout.hard_rows, x, SingularConstraintError)
+
+    @overload
+    def cartesian(self, q: ArrayLike) -> Array: ...
+    @overload
+    def cartesian(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]: ...
+    def cartesian(self, q: ArrayLike, qd: ArrayLike | None = None) -> Array | tuple[Array, Array]:
+        """Positions, and velocities if rates are given, from chart coordinates.
+
+        Regular everywhere, straight chains included; angles outside [0, π] in 3-D continue
+        smoothly.
+
+        Parameters
+        ----------
+        q : (..., n * dim)
+            In the order of the first n·d ``coordinates``; lengths must be positive.
+        qd : (..., n * dim), optional
+            Their rates.
+
+        Returns
+        -------
+        x, or (x, v) : ndarray (..., n, dim)
+
+        Notes
+        -----
+        Costs O(n) a frame.
+        """
+        m = self.n * self.dim
+        q = _arrays.real(q, (m,), "q", "coordinate")
+        lead = q.shape[:-1]
+        rates = None
+        if qd is not None:
+            qd = _arrays.real(qd, (m,), "qd", "coordinate")
+            lead = _arrays.common_lead(lead, qd.shape[:-1])
+            _arrays.require_finite(qd, (m,), "qd", "coordinate")
+            rates = _arrays.spread(qd, lead, (m,)).reshape(-1, m)
+        _arrays.require_finite(q, (m,), "q", "coordinate")
+        is_length = self.layout.chart.kinds == LENGTH
+        lengths = q[..., is_length]
+        if not (lengths > 0).all():
+            where = tuple(np.argwhere(~(lengths > 0))[0])
+            row = int(np.flatnonzero(is_length)[where[-1]])
+            raise ValueError(
+                f"{self.layout.rows[row]} is {lengths[where]}: lengths must be positive"
+            )
+        q = _arrays.spread(q, lead, (m,))
+        x, v = self.layout.cartesian(q.reshape(-1, m), rates)
+        shape = (*lead, self.n, self.dim)
+        return x.reshape(shape) if qd is None else (x.reshape(shape), v.reshape(shape))
+
+
+# --- shared with the rooms below ----------------------------------------------------------------
+
+
+def require_chain(chain: Chain) -> None:
+    """Refuse anything but a `Chain`, swapped arguments first of all."""
+    if not isinstance(chain, Chain):
+        got = type(chain).__name__
+        if isinstance(chain, list):
+            got = (
+                "a list, as of (particles, Chain), which chain() of several molecules returns: "
+                "take one"
+            )
+        elif got in ("SerialChain", "Linkage", "Robot"):
+            got += ": fixman.rigid has its dynamics, as rigid.articulated_body.forward_dynamics"
+        raise TypeError(f"chain must be a fixman.Chain, got {got}")
+
+
+def single(chain: Chain, x: ArrayLike) -> Array:
+    """Gate for functions of one configuration."""
+    require_chain(chain)
+    array = _arrays.real(x, (chain.n, chain.dim), "x")
+    if array.ndim != 2:
+        raise ValueError(f"x must be one configuration ({chain.n}, {chain.dim}), got {array.shape}")
+    return array
+
+
+def count(lead: Lead) -> int:
+    """Return the number of frames."""
+    return int(np.prod(lead, dtype=np.int64))
+
+
+def closures(chain: Chain) -> Index:
+    """Pairs of beads (closures, 2) whose bonds close rings."""
+    return topology.closures(chain.references[:, 0], (*chain.extra, *chain.redundant))
+
+
+def is_rigid(chain: Chain) -> bool:
+    """Whether the hard rows, which are independent, leave one shape of a free chain in space."""
+    n = chain.n
+    straight = n == 2 or straight_bends.Lines(chain.straight).hold(range(n))
+    turns = 2 if straight else 3 if n > 1 else 0  # about a line or a point nothing turns
+    return chain.hard.size >= 3 * n - 3 - turns
+
+
+def bonds(chain: Chain) -> Index:
+    """Pairs i < j of bonded beads (bonds, 2): the tree's, then what closes rings.
+
+    A bond to a fixed base point is left out, since that is no bead.
+    """
+    return np.sort(topology.bonds(chain.references[:, 0], closures(chain)), axis=1)
+
+
+_NO_BONDS = np.empty((0, 2), dtype=np.int64)
+
+
+def _assemble(
+    references: Index,
+    closures: Index,
+    extra: Iterable[Any],
+    straight: Iterable[Any] | ArrayLike,
+    base: Base,
+    masses: ArrayLike,
+    hard: str | Sequence[str] | ArrayLike,
+    rotatable: ArrayLike | None = None,
+    hydrogens: ArrayLike | None = None,
+    drop_redundant: bool | ArrayLike = False,
+) -> Chain:
+    """Put a chain together: closures and extra rows behind the chart, then what is hard."""
+    n, dim = map(int, references.shape)
+    weights, fixed = _arrays.masses(masses, n), base == "fixed"
+    table, rows, mask = hard_sets.resolve(
+        references, closures, extra, straight, fixed, weights, hard, rotatable, hydrogens
+    )
+    near = redundancy.nearby(drop_redundant, n, dim)
+    chain = Chain(n, dim, base, weights, references, rows, mask)
+    stays = redundancy.independent(chain.layout, near)
+    if stays.all():
+        return chain
+    redundant = tuple(table[int(k)] for k in np.flatnonzero(~stays))
+    parts = Counter(row.beads for row in redundant if row.kind in STRAIGHT)
+    alone = [bend for bend, rows_lost in parts.items() if rows_lost == 1]
+    if alone:
+        names = _arrays.listed([row for row in redundant if row.beads in alone], 6)
+        raise SingularConstraintError(
+            f"{names} would have to be left out, as other hard coordinates hold part of that bend "
+            "already (in rings angles or torsions beside it): leave the bend out of straight=, or "
+            "make soft what holds it",
+            coordinates=redundant,
+        )
+    if near is None and not drop_redundant:
+        names, verb = _arrays.listed(redundant, 6), "depends" if len(redundant) == 1 else "depend"
+        raise SingularConstraintError(
+            f"{names} {verb} on the other hard coordinates in every configuration: "
+            "drop_redundant=True leaves out such rows, which changes no motion",
+            coordinates=redundant,
+        )
+    left = stays | (np.arange(stays.size) < n * dim)  # the chart has its rows, hard or not
+    extra = tuple(compress(rows, stays[n * dim :]))
+    return Chain(n, dim, base, weights, references, extra, (mask & stays)[left], redundant)
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")

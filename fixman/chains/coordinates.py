@@ -1,0 +1,425 @@
+"""Internal coordinates as index tables, and what they are worth in a configuration.
+
+A coordinate is a kind and up to four beads, outermost last.  Ghost beads are negative: −1 is the
+base point x₀, −2 and −3 are x₋₁ = x₀ − e_x and x₋₂ = x₀ − e_x − e_y; on a free chain the last two
+ride on the first bead (theory.md section 1).
+
+Three beads that are held in line have no angle that could be held: its gradient has no limit there.
+They have two rows, the components of v̂ − û across the axis of their bonds u and v, in any two
+directions: H^bb changes by a rotation, and its determinant not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import linalg
+
+from fixman._common.arrays import Array, frame_index, listed
+from fixman.errors import Advice, FrameError, SingularConstraintError
+from fixman.kernels.chain import charts
+from fixman.kernels.chain.hard import Hard
+from fixman.kernels.chain.rows import (
+    ANGLE,
+    DIFFERENCE,
+    DISTANCE,
+    LARGEST_SQUARE,
+    LENGTH,
+    SMALLEST_SINE,
+    SMALLEST_SQUARE,
+    SQUARE,
+    SUM,
+    TURN,
+)
+from fixman.kernels.factors.sparse import Symbolic, analyse, places
+
+KINDS = (
+    "x", "y", "z", "length", "angle", "torsion",
+    "distance", "distance_difference", "distance_sum", "straight_y", "straight_z",
+)  # fmt: skip
+POSITIONS = 3  # the first kinds
+STRAIGHT = ("straight_y", "straight_z")  # the two rows of a bend that is held straight
+COMBINED = ("distance_difference", "distance_sum")  # of i, j, k, l: |x_j − x_i| ∓ |x_l − x_k|
+SLOTS = np.array([1, 1, 1, 2, 3, 4, 2, 4, 4, 3, 3])
+GHOSTS = 3  # padded bead index = bead + GHOSTS
+GHOST_POINTS = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # of a fixed base
+
+Index = NDArray[np.int64]
+
+
+class Coordinate(NamedTuple):
+    """One internal coordinate: its kind and the beads it is made of, outermost last."""
+
+    kind: str
+    beads: tuple[int, ...]
+
+    def __str__(self) -> str:
+        """``angle(0, 1, 2)``."""
+        return f"{self.kind}({', '.join(map(str, self.beads))})"
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A table of coordinates of a chain, as the kernels read it.
+
+    ``kinds (m,)`` index `KINDS`; ``beads (m, 4)`` are padded bead numbers; ``columns (m, 4)`` are
+    the mobile beads that each slot moves, −1 for none.
+    """
+
+    n: int
+    dim: int
+    fixed: bool
+    kinds: NDArray[np.int8]
+    beads: NDArray[np.int32]
+    columns: NDArray[np.int32]
+
+    def take(self, rows: Index) -> Rows:
+        """Return some of the rows, in the order given."""
+        tables = (self.kinds[rows], self.beads[rows], self.columns[rows])
+        return Rows(self.n, self.dim, self.fixed, *tables)
+
+    def __getitem__(self, row: int) -> Coordinate:
+        kind = self.kinds[row]
+        beads = self.beads[row, : SLOTS[kind]] - GHOSTS
+        return Coordinate(KINDS[kind], tuple(int(b) for b in beads))
+
+    def __len__(self) -> int:
+        return self.kinds.size
+
+    @cached_property
+    def formulas(self) -> NDArray[np.int8]:
+        """Kinds as `fixman.kernels.chain.rows` has them: an angle in the plane is another."""
+        turns = (self.kinds == ANGLE) & (self.dim == 2)
+        kinds = np.where(self.kinds == DISTANCE, LENGTH, self.kinds)
+        return np.where(turns, TURN, kinds).astype(np.int8)
+
+    @cached_property
+    def tables(self) -> tuple[NDArray[Any], ...]:
+        """Return kinds, points and columns, flat, as kernels read them."""
+        return self.formulas, self.beads, self.columns
+
+    @cached_property
+    def external(self) -> NDArray[np.bool_]:
+        """Rows that place a free chain in space: positions, and what touches a ghost."""
+        used = np.arange(4) < SLOTS[self.kinds][:, None]
+        touches = ((self.beads < GHOSTS) & used).any(axis=1)
+        return ((self.kinds < POSITIONS) | touches) & (not self.fixed)
+
+    def values(self, x: Array) -> tuple[Array, int]:
+        """Values (frames, m) in configurations (..., n, d), and the first bad frame or −1."""
+        frames = x.size // (self.n * self.dim)
+        if np.all(self.kinds == LENGTH) and (self.columns[:, :2] >= 0).all():
+            return self._lengths(x.reshape(frames, self.n, self.dim))
+        q = np.empty((frames, len(self)))
+        shape = (self.n, self.dim, self.fixed, self.formulas, self.beads)
+        return q, charts.internal_frames(x.reshape(-1), *shape, q)
+
+    def _lengths(self, x: Array) -> tuple[Array, int]:
+        """Do so for lengths between beads with nothing to compile: many chains have no more."""
+        square = np.zeros((len(x), len(self)))
+        i, j = self.columns[:, 0], self.columns[:, 1]
+        with np.errstate(all="ignore"):
+            for a in range(self.dim):
+                step = x[:, j, a] - x[:, i, a]
+                square += step * step
+            bad = ~((square > SMALLEST_SQUARE) & (square < LARGEST_SQUARE)).all(axis=1)
+            bad |= ~np.isfinite(x).all(axis=(1, 2))
+            return np.sqrt(square), int(np.argmax(bad)) if bad.any() else -1
+
+    def gradients(self, x: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Wilson rows (m, 4, 3) in one configuration, and which of them there are."""
+        gradients, sines = np.empty((len(self), 4, 3)), np.empty(len(self))
+        shape = (self.n, self.dim, self.fixed, self.formulas, self.beads)
+        finite = charts.gradient_rows(x.reshape(-1), *shape, gradients.reshape(-1), sines)
+        return gradients, (sines > SMALLEST_SINE) & finite
+
+    def to_sparse(self, gradients: Array) -> sparse.csr_array[Any, Any]:
+        """Wilson rows as a matrix (m, n·d); ghosts have no column."""
+        row, slot = np.nonzero(self.columns >= 0)
+        first = self.columns[row, slot].astype(np.int64) * self.dim
+        columns = (first[:, None] + np.arange(self.dim)).ravel()
+        entries = (gradients[row, slot, : self.dim].ravel(), (np.repeat(row, self.dim), columns))
+        matrix = sparse.coo_array(entries, shape=(len(self), self.n * self.dim)).tocsr()
+        matrix.sum_duplicates()
+        return matrix
+
+    def parts(self, size: int) -> Rows:
+        """Lengths (size 2) or angles (3) of the successive beads that each row is made of."""
+        between = np.arange(size - 1, 4) < SLOTS[self.kinds][:, None]
+        pairs = np.isin(self.kinds, (DIFFERENCE, SUM))
+        between[pairs] = [True, False, True] if size == 2 else False
+        row, slot = np.nonzero(between)
+        kinds = np.full(row.size, LENGTH + size - 2, dtype=np.int8)
+        beads, columns = np.zeros((2, row.size, 4), dtype=np.int32)
+        columns[:] = -1
+        for k in range(size):
+            beads[:, k] = self.beads[row, slot + k]
+            columns[:, k] = self.columns[row, slot + k]
+        return Rows(self.n, self.dim, self.fixed, kinds, beads, columns)
+
+    def refuse_lengths(self, x: Array, frame: int, error: type[FrameError]) -> None:
+        """Raise if successive beads of a row coincide, or cannot be told apart or squared."""
+        lengths = self.parts(2)
+        q = lengths.values(_one(self, x, frame))[0][0]
+        with np.errstate(all="ignore"):
+            bad = np.flatnonzero(~((q * q > SMALLEST_SQUARE) & (q * q < LARGEST_SQUARE)))
+        if not bad.size:
+            return
+        row = int(bad[np.argmin(q[bad])])
+        i, j = sorted(lengths[row].beads)
+        first = f"bead {i}" if i >= 0 else "the base point"
+        where = frame_index(frame, x.shape[:-2])
+        if q[row] == 0:
+            rest = ": their bond has no direction"
+            raise error(f"{first} and bead {j} coincide", rest, frame=where, beads=(i, j))
+        raise FrameError(
+            f"the bond between {first} and bead {j} has length {q[row]:.3g}",
+            ": choose a unit of length that brings bonds nearer to 1",
+            frame=where,
+            beads=(i, j),
+        )
+
+    def refuse_singular(self, x: Array, frame: int, error: type[FrameError]) -> None:
+        """Raise if a row has no gradient in frame number ``frame`` of x (..., n, d)."""
+        one = _one(self, x, frame)
+        lost = np.flatnonzero(~self.gradients(one)[1])
+        rows = [self[int(row)] for row in lost]
+        if not rows:
+            return
+        remedy: str = ": three successive beads are in line; "
+        if all(row.kind in STRAIGHT for row in rows):
+            remedy = ": its beads are folded back, where it should be straight"
+        elif error is SingularConstraintError:
+            remedy += self.take(lost)._in_line(one)
+        else:
+            remedy += "Cartesian accelerations, tensions and ln det H^bb do not need them"
+        verb = "is" if len(rows) == 1 else "are"
+        raise error(
+            f"{listed(rows, 3)} {verb} singular",
+            remedy,
+            frame=frame_index(frame, x.shape[:-2]),
+            coordinates=rows,
+        )
+
+    def _in_line(self, x: Array) -> str:
+        """Say how else to hold rows about bends that are straight in one configuration."""
+        bends = self.parts(3)
+        angles, lost = bends.values(x)[0][0], ~bends.gradients(x)[1]
+        straight = dict.fromkeys(bends[int(k)].beads for k in np.flatnonzero(lost & (angles < 1.0)))
+        if not straight:
+            return "a bend that is folded back cannot be hard in 3-D: give it another angle"
+        return "a straight angle cannot be hard in 3-D: hold such bends in line, " + in_line(
+            straight
+        )
+
+
+def in_line(bends: Iterable[tuple[int, ...]]) -> Advice:
+    """Spell an argument ``straight`` that holds some bends."""
+    ways = dict.fromkeys(min(bend, bend[::-1]) for bend in bends)
+    flag = ",".join(":".join(map(str, bend)) for bend in ways)
+    return Advice((f"straight={list(ways)}", "straight", flag))
+
+
+def _one(rows: Rows, x: Array, frame: int) -> Array:
+    one: Array = x.reshape(-1, rows.n, rows.dim)[frame].copy()
+    return one
+
+
+def linear_references(n: int, dim: int, fixed: bool) -> Index:
+    """Parent, angle reference and torsion reference of every bead of a linear chain."""
+    references = np.arange(n)[:, None] - np.arange(1, dim + 1)
+    if not fixed:  # there is no x₀ beside bead 0, so ghosts count from −2
+        references[1:] -= references[1:] < 0
+    return references
+
+
+def chart(references: Index, extra: tuple[Coordinate, ...], fixed: bool) -> Rows:
+    """Return the n·d chart rows, bead by bead, then the extra rows."""
+    n, dim = references.shape
+    kinds = np.tile(np.arange(3, 3 + dim, dtype=np.int8), (n, 1))
+    beads = np.zeros((n, dim, 4), dtype=np.int64)
+    for row in range(dim):
+        for slot in range(row + 1):
+            beads[:, row, slot] = references[:, row - slot]
+        beads[:, row, row + 1] = np.arange(n)
+    if not fixed:
+        kinds[0] = np.arange(dim)
+        beads[0] = 0
+    more_kinds = np.array([KINDS.index(c.kind) for c in extra], dtype=np.int8)
+    more_beads = np.zeros((len(extra), 4), dtype=np.int64)
+    for row, c in enumerate(extra):
+        more_beads[row, : len(c.beads)] = c.beads
+    kinds = np.concatenate([kinds.ravel(), more_kinds])
+    beads = np.concatenate([beads.reshape(-1, 4), more_beads])
+    used = np.arange(4) < SLOTS[kinds][:, None]
+    # Ghosts have none: on a fixed base they stay, on a free chain bead 0 has their gradients.
+    columns = np.where(used & (beads >= 0), beads, -1)
+    padded = np.where(used, beads + GHOSTS, 0)
+    return Rows(n, dim, fixed, kinds, padded.astype(np.int32), columns.astype(np.int32))
+
+
+@dataclass(frozen=True, eq=False)
+class HardPattern:
+    """The hard rows in factor order, and which products make up their H^bb.
+
+    ``order`` is the place of each among the hard coordinates in public order.
+    """
+
+    rows: Rows
+    order: Index
+
+    @cached_property
+    def _pairs(self) -> tuple[Index, Index, Index]:
+        """All pairs of (row, slot), flat, that move the same bead, first row ≤ second."""
+        flat = np.flatnonzero(self.rows.columns.ravel() >= 0)
+        bead = self.rows.columns.ravel()[flat]
+        by_bead = np.argsort(bead, kind="stable")
+        flat, bead = flat[by_bead], bead[by_bead]
+        first, second = [flat], [flat]
+        for shift in range(1, int(np.bincount(bead).max(initial=1))):
+            together = np.flatnonzero(bead[shift:] == bead[:-shift])
+            first.append(flat[together])
+            second.append(flat[together + shift])
+            # Two slots of one row meet on the diagonal, which counts them both ways.
+            same = first[-1] // 4 == second[-1] // 4
+            first.append(second[-1][same])
+            second.append(first[-2][same])
+        i, j = np.concatenate(first), np.concatenate(second)
+        return i, j, self.rows.columns.ravel()[i].astype(np.int64)
+
+    @cached_property
+    def symbolic(self) -> Symbolic:
+        """The pattern of the factor of H^bb."""
+        i, j, _ = self._pairs
+        return analyse(len(self.rows), j // 4, i // 4)
+
+    @cached_property
+    def terms(self) -> NDArray[np.int32]:
+        """Place in the value storage of `symbolic`, the two flat (row, slot), the bead."""
+        i, j, bead = self._pairs
+        place = places(self.symbolic, j // 4, i // 4)
+        order = np.argsort(place, kind="stable")
+        return np.stack([place, i, j, bead], axis=1)[order].astype(np.int32)
+
+    @cached_property
+    def _vectors(self) -> tuple[Index, Index, Array]:
+        """First vector of each row, and of each flat (row, slot) its vector and sign."""
+        carried = self.rows.formulas == LENGTH  # by one bond
+        first = np.concatenate([[0], np.cumsum(np.where(carried, 1, SLOTS[self.rows.kinds]))])
+        row, slot = np.divmod(np.arange(4 * len(self.rows)), 4)
+        sign = np.where(carried[row] & (slot == 0), -1.0, 1.0)
+        return first, first[row] + np.where(carried[row], 0, slot), sign
+
+    @cached_property
+    def _products(self) -> tuple[Index, Index, Array]:
+        """Place and two vectors of each product in H^bb; for each of `terms` its product, sign."""
+        _, carrier, sign = self._vectors
+        place, a, b, _ = self.terms.T.astype(np.int64)
+        # Both ends of a bond meet in one product.
+        keys, which = np.unique(
+            np.stack([place, carrier[a], carrier[b]], axis=1), axis=0, return_inverse=True
+        )
+        return keys, which.ravel(), sign[a] * sign[b]
+
+    @cached_property
+    def _meets(self) -> tuple[Index, Index, Index]:
+        """Of each vector the end of its stretch; there, places and other vectors, and products."""
+        keys, _, _ = self._products
+        # On the diagonal both orders are there, where two slots of a row share a bead.
+        diagonal = np.isin(keys[:, 0], self.symbolic.first[:-1])
+        apart = np.flatnonzero((keys[:, 1] != keys[:, 2]) & ~diagonal)
+        product = np.concatenate([np.arange(len(keys)), apart])
+        owner = np.concatenate([keys[:, 1], keys[apart, 2]])
+        other = np.concatenate([keys[:, 2], keys[apart, 1]])
+        order = np.argsort(owner, kind="stable")
+        ends = np.cumsum(np.bincount(owner, minlength=int(self._vectors[0][-1])))
+        return ends, np.stack([keys[product, 0], other], axis=1)[order], product[order]
+
+    def system(self, inverse_masses: Array, *, squares: bool = False) -> Hard:
+        """Return what the kernels read; with ``squares`` lengths are held by these."""
+        rows = self.rows
+        first, carrier, sign = self._vectors
+        keys, which, signs = self._products
+        front = GHOSTS if rows.fixed else 0
+        moving = np.flatnonzero(rows.columns.ravel() >= 0)
+        mover = rows.columns.ravel()[moving]
+        # Points that a row does not have are its last one again.
+        last = np.minimum(np.arange(4), SLOTS[rows.kinds][:, None] - 1)
+        points = np.take_along_axis(rows.beads, last, axis=1)
+        kinds = np.where((rows.formulas == LENGTH) & squares, SQUARE, rows.formulas)
+        weights = np.zeros(len(keys))
+        np.add.at(weights, which, signs * inverse_masses[self.terms[:, 3]])
+        return Hard(
+            axes=(0,) * rows.dim,
+            n=rows.n,
+            front=front,
+            kinds=kinds.astype(np.int8),
+            points=_int32(points - GHOSTS + front),
+            vectors=_int32(first[:-1]),
+            products=_int32(keys),
+            weights=weights,
+            owners=_int32(moving // 4),
+            movers=_int32(mover + front),
+            carriers=_int32(carrier[moving]),
+            signs=sign[moving],
+            shares=sign[moving] * inverse_masses[mover],
+            total=int(first[-1]),
+            ends=_int32(self._meets[0]),
+            meets=_int32(self._meets[1]),
+            pulls=weights[self._meets[2]],
+            symbolic=tuple(self.symbolic),
+            public=_int32(self.order),
+        )
+
+
+def _int32(array: Any) -> Any:
+    return np.ascontiguousarray(array, dtype=np.int32).reshape(-1)
+
+
+def outward_pattern(table: Rows, hard: Index) -> HardPattern:
+    """Hard rows of a linear chain from base to tip, within a bead torsion, angle, length.
+
+    This is the narrowest band (theory.md section 5).
+    """
+    kinds = table.kinds[hard]
+    outermost = table.beads[hard].max(axis=1, initial=0)
+    order = np.lexsort((-kinds.astype(np.int64), outermost))
+    return HardPattern(table.take(hard[order]), order)
+
+
+def inward_pattern(table: Rows, hard: Index, rank: Index) -> HardPattern:
+    """Rows of a tree from the leaves to the root, which creates no fill (theory.md section 5).
+
+    Those that reach the least far inwards come first, of these those that reach furthest out.
+    ``rank (n,)`` numbers the beads from the root outwards.
+    """
+    columns = table.columns[hard]
+    ranks = np.where(columns >= 0, rank[columns], -1)
+    innermost = np.where(columns >= 0, ranks, rank.size).min(axis=1)
+    order = np.lexsort((-ranks.max(axis=1), -innermost))
+    return HardPattern(table.take(hard[order]), order)
+
+
+def minimum_degree_pattern(table: Rows, hard: Index) -> HardPattern:
+    """Any hard rows, those first that touch the fewest others (theory.md section 5)."""
+    given = HardPattern(table.take(hard), np.arange(hard.size))
+    i, j, _ = given._pairs
+    m = hard.size
+    touching = sparse.coo_array((np.full(i.size, -1.0), (i // 4, j // 4)), shape=(m, m)).tocsc()
+    touching = touching + touching.T
+    # Any matrix of this pattern will do; a dominant diagonal keeps its factorization plain.
+    dominant = 1.0 + abs(touching).sum(axis=0)
+    factor = linalg.splu(
+        (touching + 2.0 * sparse.diags_array(dominant)).tocsc(),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+    order = np.argsort(factor.perm_c).astype(np.int64)
+    return HardPattern(table.take(hard[order]), order)

@@ -1,0 +1,511 @@
+"""Words for hard sets, and what they mean on a graph of bonds.
+
+One table for Python and the command line: the kinds of coordinates, the names that GROMACS,
+LAMMPS and OpenMM give to sets of them, and words that only make sense for a molecule.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csgraph
+
+from fixman._common import arrays
+from fixman._common.arrays import Array
+from fixman.chains import coordinates, straight_bends, topology
+from fixman.chains.coordinates import (
+    COMBINED,
+    KINDS,
+    POSITIONS,
+    SLOTS,
+    STRAIGHT,
+    Coordinate,
+    Index,
+    Rows,
+)
+from fixman.chains.straight_bends import Lines
+from fixman.errors import Advice
+from fixman.kernels.chain.rows import ANGLE, LENGTH, TORSION
+
+Mask = NDArray[np.bool_]
+
+INTERNAL = KINDS[POSITIONS : POSITIONS + 3]
+EXTRA = (*INTERNAL, "distance", *COMBINED)  # what rows beyond the chart can be
+MOLECULAR = ("torsional", "h-bonds", "h-angles")  # each stands alone
+WITH_HYDROGENS = ("h-bonds", "h-angles")
+
+# Spelled as people do; compared without case, hyphens and underscores.
+WORDS: dict[str, tuple[str, ...] | str] = {
+    "length": ("length",), "lengths": ("length",), "bond": ("length",), "bonds": ("length",),
+    "all-bonds": ("length",), "AllBonds": ("length",),
+    "angle": ("angle",), "angles": ("angle",), "all-angles": ("length", "angle"),
+    "torsion": ("torsion",), "torsions": ("torsion",),
+    "dihedral": ("torsion",), "dihedrals": ("torsion",),
+    "torsional": "torsional",
+    "h-bonds": "h-bonds", "HBonds": "h-bonds",
+    "h-angles": "h-angles", "HAngles": "h-angles",
+}  # fmt: skip
+
+NOTHING = ("none", "no", "nothing", "off", "")
+
+# Hydrogen is 1.008 amu, with its electrons moved to a Drude particle or a core–shell pair
+# somewhat less. Between hydrogen and lithium stand deuterium, tritium and hydrogens whose masses
+# were repartitioned; but coarse beads as well, so that someone has to say which it is.
+LIGHTEST = 0.95  # amu
+HYDROGEN = 1.2
+HEAVIEST = 4.1
+REPARTITIONED = 2.1  # deuterium is 2.014 and took no mass from its neighbour
+OXYGEN, NEAR = 15.999, 0.3
+
+
+def _plain(word: str) -> str:
+    return word.casefold().replace("-", "").replace("_", "")
+
+
+_HYDROGENS = Advice(("hydrogens=…", "hydrogens", None))
+_PLAIN = {_plain(word): meaning for word, meaning in WORDS.items()}
+
+
+def choices() -> str:
+    """Say in one line which words there are."""
+    return (
+        f"choose one or more of {', '.join(INTERNAL)} (as in bonds, all-bonds, all-angles, "
+        f"dihedrals); or one of {', '.join(MOLECULAR)}, alone"
+    )
+
+
+def named(hard: Any) -> Any:
+    """Resolve what ``hard`` says: kinds, a word for molecules, or a mask, which is left as it is.
+
+    Parameters
+    ----------
+    hard : str, sequence of str, or mask
+        Words of `WORDS`; several in one string are separated by commas.
+
+    Returns
+    -------
+    tuple of kinds, one of `MOLECULAR`, or ``hard`` itself
+
+    Raises
+    ------
+    ValueError
+        An unknown word, with all that are known and the nearest; a word for molecules among
+        others.
+    """
+    words = _words(hard)
+    if words is None:
+        return hard
+    kinds: list[str] = []
+    for word in words:
+        meaning = _PLAIN.get(_plain(word))
+        if meaning is None:
+            raise ValueError(f"unknown hard coordinates {word!r}{_nearest(word)}: {choices()}")
+        if isinstance(meaning, str):
+            if len(words) > 1:
+                raise ValueError(
+                    f"{word!r} stands alone, not together with other words: {choices()}"
+                )
+            return meaning
+        kinds += [kind for kind in meaning if kind not in kinds]
+    return tuple(kinds)
+
+
+def _words(hard: Any) -> list[str] | None:
+    """Words of which ``hard`` consists; None for anything else, such as a mask."""
+    if isinstance(hard, str):
+        return [word.strip() for word in hard.split(",")]
+    if isinstance(hard, np.ndarray):
+        return [str(word) for word in hard] if hard.dtype.kind == "U" and hard.ndim == 1 else None
+    if isinstance(hard, list | tuple) and (not hard or any(isinstance(w, str) for w in hard)):
+        return [str(word) for word in hard]
+    return None
+
+
+def _nearest(word: str) -> str:
+    if _plain(word) in NOTHING:
+        return " (without constraints there is nothing to correct: hold length at least)"
+    spelled = {_plain(each): each for each in reversed(WORDS)}
+    near = difflib.get_close_matches(_plain(word), spelled, 1)
+    return f" (did you mean {spelled[near[0]]}?)" if near else ""
+
+
+# --- on a graph ---------------------------------------------------------------------------------
+
+
+def resolve(
+    references: Index,
+    closures: Index,
+    extra: Iterable[Any],
+    straight: Iterable[Any] | ArrayLike,
+    fixed: bool,
+    masses: Array,
+    hard: Any,
+    rotatable: ArrayLike | None,
+    hydrogens: ArrayLike | None,
+) -> tuple[Rows, tuple[Coordinate, ...], Mask]:
+    """Say what is held: all coordinates, those beyond the chart, and which are hard.
+
+    The arguments are those of `Chain.branched`; the rows beyond the chart are closures, angles that
+    a word holds and the chart has not, ``extra``, torsions across straight parts, straight bends.
+    """
+    n, dim = references.shape
+    hard = named(hard)
+    word = hard if isinstance(hard, str) else ""
+    for value, name, uses in (
+        (rotatable, "rotatable", ("torsional",)),
+        (hydrogens, "hydrogens", WITH_HYDROGENS),
+    ):
+        if value is not None and word not in uses:
+            wanted = " or ".join(map(repr, uses))
+            raise ValueError(f"{name}=… goes with hard={wanted}, got hard={hard!r:.80}")
+    light, angles = None, []
+    if word in WITH_HYDROGENS:
+        light = _hydrogen_mask(hydrogens, masses, word)
+    if word == "h-angles" and light is not None:
+        angles = _hydrogen_angles(references[:, 0], closures, light, masses)
+        light = None
+    x = straight_bends.positions(straight, n, dim)
+    if x is not None:
+        named_so = (references, closures, extra, (), fixed, masses, hard, rotatable, hydrogens)
+        table, _, mask = resolve(*named_so)
+        straight = straight_bends.found(table, mask, x)
+    pairs, held = straight_rows(straight, n, dim, fixed)
+    kinds: tuple[str, ...] = ("length", "angle") if word == "torsional" else ("length",)
+    by_kind = isinstance(hard, tuple) and all(isinstance(kind, str) for kind in hard)  # no mask
+    if by_kind:
+        kinds = hard
+    given = extra_rows(extra, n, dim, fixed)
+    for row in given:
+        if x is None and row.kind == "angle" and held.hold(row.beads):
+            raise ValueError(f"{row} is held straight already, by two rows across it")
+    rows = _closing_rows(closures, references[:, 0], kinds, light)
+    rows += _angles_beyond(angles, references) + given
+    rows = tuple(row for row in rows if row.kind != "angle" or not held.hold(row.beads))
+    turning = np.empty((0, 2), dtype=np.int64)
+    if word == "torsional":
+        turning = _turning(references[:, 0], closures, rotatable, fixed)
+    if word == "torsional" or (held and "torsion" in kinds):
+        rows += straight_bends.across(held, references, closures, fixed, turning)
+    rows += pairs
+    table = coordinates.chart(references, rows, fixed)
+    if word == "torsional":
+        mask = _torsional(table, references, turning)
+    elif word == "h-angles":
+        mask = _bonds_and_angles(table, n * dim, angles)
+    elif light is not None:
+        mask = _hydrogen_bonds(table, n * dim, light)
+    else:
+        mask = hard_mask(hard, table, n * dim)
+    over = straight_bends.over(held, table, n * dim)
+    if not (word or by_kind):  # a mask; angles that positions find straight are held in line
+        kept = over if x is None else [row for row in over if table.kinds[row] == TORSION]
+        straight_bends.refuse_over(mask, table, kept)
+    mask = mask.copy()
+    mask[over] = False
+    return table, rows, mask
+
+
+def straight_rows(
+    straight: Iterable[Any] | ArrayLike, n: int, dim: int, fixed: bool
+) -> tuple[tuple[Coordinate, ...], Lines]:
+    """Rows of bends (i, j, k) that are held straight, and which beads these hold in line."""
+    wrong = (
+        f"straight must be a list of bends (i, j, k), or floating-point positions "
+        f"(..., {n}, {dim}), got {straight!r:.80}"
+    )
+    if isinstance(straight, str) or not isinstance(straight, Iterable):
+        raise TypeError(wrong)
+    bends = []
+    for bend in straight:
+        beads = getattr(bend, "beads", bend)
+        if not isinstance(beads, Sequence | np.ndarray) or np.shape(beads) != (3,):
+            raise ValueError(wrong)
+        try:
+            (row,) = extra_rows([("angle", beads)], n, dim, fixed)
+        except ValueError as error:
+            raise ValueError(f"{wrong}: {error}") from None
+        bends.append(row.beads if row.beads[0] < row.beads[2] else row.beads[::-1])
+    if bends and dim == 2:
+        raise ValueError(
+            "straight=… is for space: in the plane a straight angle is like any other, and held as "
+            "one, by hard=… or extra=[('angle', (i, j, k))]"
+        )
+    for bend, uses in Counter(bends).items():
+        if uses > 1:
+            raise ValueError(f"straight names the bend {bend} twice")
+    rows = tuple(Coordinate(kind, bend) for bend in bends for kind in STRAIGHT)
+    return rows, Lines(bends)  # which refuses what cannot be
+
+
+def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
+    """Resolve kinds, or a mask over the coordinates; rows beyond the ``chart`` are hard anyway."""
+    hard = named(hard)
+    if isinstance(hard, str):
+        raise ValueError(f"hard={hard!r} needs bonds: a word for molecules is no set of kinds")
+    if hard is None:
+        raise ValueError("hard is None: give a tuple of kinds, () for no constraint at all")
+    external = table.external
+    try:
+        listed = np.asarray(hard)
+    except Exception:  # ragged, or what has no array
+        listed = np.empty((1, 1))
+    if listed.dtype == bool:
+        if listed.shape not in ((len(table),), (chart,)):
+            raise ValueError(
+                f"a hard mask needs one entry per coordinate, ({len(table)},), got {listed.shape}"
+            )
+        if not listed[chart:].all():
+            row = chart + int(np.argmin(listed[chart:]))
+            raise ValueError(f"{table[row]} is a closure or an extra row: these are always hard")
+        if (listed & external[: listed.size]).any():
+            row = int(np.argmax(listed & external[: listed.size]))
+            raise ValueError(
+                f"{table[row]} cannot be hard: it places the free chain in space; fix the base"
+            )
+        mask = np.ones(len(table), dtype=bool)
+        mask[:chart] = listed[:chart]
+        return mask
+    if listed.size and (listed.dtype.kind != "U" or listed.ndim != 1):
+        raise ValueError(f"hard must be words or a mask of booleans, got {hard!r:.80}: {choices()}")
+    kinds = listed.tolist()
+    for kind in kinds:
+        if kind == "torsion" and table.dim == 2:
+            raise ValueError("there are no torsions in the plane: dim=2 has lengths and angles")
+    mask = np.isin(table.kinds, [KINDS.index(kind) for kind in kinds]) & ~external
+    mask[chart:] = True
+    return np.asarray(mask, dtype=bool)
+
+
+def _closing_rows(
+    closures: Index, parents: Index, kinds: Sequence[str], hydrogens: Mask | None
+) -> tuple[Coordinate, ...]:
+    """Rows of the bonds outside the tree, where such rows are hard.
+
+    With the angles at both ends, between the closure and the bond inwards, a bead of degree k has
+    k − 1 hard angles wherever the closure is.
+    """
+    if not len(closures):
+        return ()
+    if hydrogens is not None:
+        held = closures[hydrogens[closures].any(axis=1)]
+        return tuple(Coordinate("length", (i, j)) for i, j in held.tolist())
+    rows = [Coordinate("length", (i, j)) for i, j in closures.tolist() if "length" in kinds]
+    if "angle" in kinds:
+        rows += [Coordinate("angle", beads) for beads in topology.closing_angles(parents, closures)]
+    return tuple(rows)
+
+
+def extra_rows(
+    extra: Iterable[Any], n: int, dim: int, fixed: bool, kinds: Sequence[str] = EXTRA
+) -> tuple[Coordinate, ...]:
+    """Check further hard rows, given as `Coordinate` or (kind, beads)."""
+    if isinstance(extra, str) or not isinstance(extra, Iterable):
+        raise TypeError(f"extra must be a list of coordinates, got {extra!r:.80}")
+    rows = []
+    for item in extra:
+        try:
+            kind, beads = item
+            beads = tuple(operator.index(bead) for bead in beads)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"extra rows are Coordinate('angle', (0, 1, 2)) and the like, got {item!r:.80}"
+            ) from None
+        if isinstance(kind, str) and kind in ("bond", "dihedral"):
+            kind = WORDS[kind][0]
+        known = tuple(one for one in kinds if dim == 3 or one != "torsion")
+        if not isinstance(kind, str) or kind not in known:
+            raise ValueError(f"extra rows are of kind {known} in {dim}-D, got {kind!r}")
+        row = Coordinate(kind, beads)
+        size = SLOTS[KINDS.index(kind)]
+        if kind in COMBINED:
+            pairs = {frozenset(beads[:2]), frozenset(beads[2:])}
+            if len(beads) != size or {len(pair) for pair in pairs} != {2} or len(pairs) < 2:
+                raise ValueError(f"{row}: a {kind} has two different pairs of beads (i, j, k, l)")
+        elif len(set(beads)) != len(beads) or len(beads) != size:
+            article = "an" if kind == "angle" else "a"
+            raise ValueError(f"{row}: {article} {kind} has {size} different beads")
+        lowest = -dim if fixed else 0
+        if min(beads) < lowest or max(beads) >= n or max(beads) < 0:
+            ghosts = "" if fixed else " (a free chain has no base point to be held to)"
+            raise ValueError(f"{row} names a bead that is not among {lowest} to {n - 1}{ghosts}")
+        rows.append(row)
+    return tuple(rows)
+
+
+def _turning(parents: Index, closures: Index, named: ArrayLike | None, fixed: bool) -> Index:
+    """Bonds (bonds, 2) about which torsions are soft, of those of the tree the outer bead last.
+
+    They are those that are named, and whatever closes a ring of these.
+    """
+    if named is None:
+        return rotatable(parents, closures, fixed)
+    n, bonds = parents.size, topology.bonds(parents, closures)
+    if fixed:
+        bonds = np.concatenate([[(-1, 0)], bonds])
+    named = topology.pairs_of(named, "rotatable")
+    known = np.sort(bonds, axis=1) @ [n + 1, 1]
+    wrong = ~np.isin(np.sort(named, axis=1) @ [n + 1, 1], known) | (np.abs(named) > n).any(axis=1)
+    for i, j in named[wrong].tolist():
+        raise ValueError(f"rotatable names ({i}, {j}), which is no bond of this chain")
+    joined = topology.graph(n + 1, named % (n + 1))  # the base point is the last node
+    label = csgraph.connected_components(joined, directed=False)[1]
+    turning: Index = bonds[label[bonds[:, 0]] == label[bonds[:, 1]]]
+    return turning
+
+
+def rotatable(parents: Index, closures: Index, fixed: bool = False) -> Index:
+    """Bonds (bonds, 2) that turn by default, of those of the tree the outer bead last.
+
+    They are neither terminal nor in a ring of up to eight beads.
+    """
+    degree = np.bincount(topology.bonds(parents, closures).ravel(), minlength=parents.size)
+    degree[0] += fixed
+    free = (degree > 1) & (degree[parents] > 1)
+    free[0] = fixed and degree[0] > 1
+    rings, small = topology.ring_bonds(parents, closures)
+    free[rings[:, 1][parents[rings[:, 1]] == rings[:, 0]]] = False
+    tree = np.stack([parents, np.arange(parents.size)], axis=1)[free]
+    return np.concatenate([tree, rings[~small]])
+
+
+def _torsional(table: Rows, tree: Index, turning: Index) -> Mask:
+    """Every length and angle, and every torsion but one about each bond that is ``turning``.
+
+    The torsions of siblings, from one branch to the next, place branches side by side and stay
+    hard.
+    """
+    n, dim = tree.shape
+    if dim == 2:
+        raise ValueError("hard='torsional' needs dim=3: there are no torsions in the plane")
+    parents = tree[:, 0]
+    free = np.zeros(n, dtype=bool)
+    free[turning[parents[turning[:, 1]] == turning[:, 0], 1]] = True
+    parent, angle, torsion = tree.T
+    # The axis of a torsion is the bond from the angle reference to the parent, whichever of the
+    # two hangs on the other.
+    up = np.where(parent >= 0, parents[parent], -2) == angle
+    axis = np.where(up, parent, angle)
+    turns = np.where(axis >= 0, free[axis], False)
+    beyond = np.where(torsion >= 0, torsion, 0)
+    sibling = (torsion >= 0) & (parent[beyond] == parent) & (angle[beyond] == angle)
+    mask = np.isin(table.kinds, (LENGTH, ANGLE))
+    chart = np.flatnonzero(table.kinds[: n * dim] == TORSION)
+    bead = chart // dim
+    mask[chart] = ~turns[bead] | sibling[bead]
+    mask[n * dim :] = True
+    return mask & ~table.external
+
+
+# --- hydrogens ----------------------------------------------------------------------------------
+
+
+def by_mass(masses: Array) -> Mask:
+    """Which masses (n,) are hydrogens', in amu: 0.95 to 1.2.
+
+    Raises
+    ------
+    ValueError
+        A mass between 1.2 and 4.1: deuterium, a repartitioned hydrogen or none.
+    """
+    doubtful = (masses > HYDROGEN) & (masses < HEAVIEST)
+    if doubtful.any():
+        bead = int(np.argmax(doubtful))
+        raise ValueError(
+            f"bead {bead} has a mass of {masses[bead]:g}, by which it cannot be told whether it is "
+            "a hydrogen (deuterium, or repartitioned): say which are, " + _HYDROGENS
+        )
+    mask: Mask = (masses >= LIGHTEST) & (masses <= HYDROGEN)
+    return mask
+
+
+def _hydrogen_mask(hydrogens: ArrayLike | None, masses: Array, word: str) -> Mask:
+    """Which beads are hydrogens: by a mask (n,), or by mass in amu; some must be."""
+    if hydrogens is None:
+        found = by_mass(masses)
+    else:
+        found = arrays.taken(hydrogens, "hydrogens")
+        if found.dtype != bool or found.shape != masses.shape:
+            raise ValueError(
+                f"hydrogens must be a mask of booleans {masses.shape}, got {found.dtype} "
+                f"{found.shape}"
+            )
+    if not found.any():
+        finds = f"hard={word!r} finds no hydrogen: "
+        if hydrogens is not None:
+            raise ValueError(f"{finds}the mask hydrogens=… is False everywhere")
+        raise ValueError(
+            f"{finds}none of the masses is between {LIGHTEST} and {HYDROGEN}; give masses in amu, "
+            "or a mask, " + _HYDROGENS
+        )
+    return found
+
+
+def _hydrogen_bonds(table: Rows, chart: int, hydrogens: Mask) -> Mask:
+    """Lengths to hydrogens, and whatever stands beyond the ``chart``."""
+    mask: Mask = (table.kinds == LENGTH) & (table.columns[:, :2] >= 0).all(axis=1)
+    mask &= hydrogens[table.columns[:, :2]].any(axis=1)
+    mask[chart:] = True
+    return mask
+
+
+def _hydrogen_angles(
+    parents: Index, closures: Index, hydrogens: Mask, masses: Array
+) -> list[tuple[int, int, int]]:
+    """Angles H–X–H and H–O–X as (end, vertex, end): those that "h-angles" holds.
+
+    OpenMM and GROMACS hold the same ones. Oxygens are told by their mass in amu, to which what
+    repartitioning took is added. O(n).
+    """
+    pairs = topology.bonds(parents, closures)
+    neighbours: dict[int, list[int]] = {}
+    for i, j in pairs[hydrogens[pairs].any(axis=1)].tolist():
+        for vertex, end in ((i, j), (j, i)):
+            if hydrogens[end]:
+                neighbours.setdefault(vertex, []).append(end)
+    oxygens = {vertex for vertex, ends in neighbours.items() if _is_oxygen(vertex, ends, masses)}
+    for i, j in pairs.tolist():
+        for vertex, end in ((i, j), (j, i)):
+            if vertex in oxygens and not hydrogens[end]:
+                neighbours[vertex].append(end)
+    return [
+        (one, vertex, two)
+        for vertex, ends in sorted(neighbours.items())
+        for one, two in combinations(sorted(ends), 2)
+        if hydrogens[one] or hydrogens[two]
+    ]
+
+
+def _is_oxygen(vertex: int, ends: Sequence[int], masses: Array) -> bool:
+    own = masses[vertex]
+    taken = sum(masses[end] - 1.008 for end in ends if masses[end] > REPARTITIONED)
+    return bool(abs(own + taken - OXYGEN) < NEAR)
+
+
+def _angles_beyond(
+    angles: Sequence[tuple[int, int, int]], references: Index
+) -> tuple[Coordinate, ...]:
+    """Those of some angles that are not in the chart of a tree, as further rows."""
+    parents, inner = references[:, 0].tolist(), references[:, 1].tolist()
+    return tuple(
+        Coordinate("angle", (i, j, k))
+        for i, j, k in angles
+        if (parents[k], inner[k]) != (j, i) and (parents[i], inner[i]) != (j, k)
+    )
+
+
+def _bonds_and_angles(table: Rows, chart: int, angles: Sequence[tuple[int, int, int]]) -> Mask:
+    """Every length, some angles (end, vertex, end), and whatever stands beyond the ``chart``."""
+    mask: Mask = (table.kinds == LENGTH) & ~table.external
+    chosen = set(angles)
+    for row in np.flatnonzero(table.kinds[:chart] == ANGLE):
+        i, j, k = table[int(row)].beads
+        mask[row] = (min(i, k), j, max(i, k)) in chosen
+    mask[chart:] = True
+    return mask

@@ -1,0 +1,118 @@
+"""What the compiled projections need to know of a chain's hard rows.
+
+The rows that stand for hard angles are chosen for all replicas together, by the straightest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fixman._common.arrays import Array
+from fixman.chains.chain import Chain
+from fixman.chains.coordinates import GHOSTS, HardPattern, Index, Rows
+from fixman.kernels.chain.hard import Hard
+from fixman.kernels.chain.rows import ANGLE, DIFFERENCE, LENGTH, SQUARE, SUM
+from fixman.kernels.simulation.jointed_steps import Jointed
+from fixman.kernels.simulation.rotating_steps import Rotating
+
+# The distance of the outer beads of an angle tells less and less of it as the sine gets smaller.
+SMALLEST_SINE = 0.1
+NONE, BASE = -1, -2  # instead of a side: there is none, or it is the unit between two ghosts
+
+
+class Projections(NamedTuple):
+    """Tables of the hard rows, points that do not move before the beads, and what rows shall be.
+
+    ``goals (replicas, …)`` are ½ d² and d of each row that is a distance, of sums and differences
+    the value first, and of each other row cosine and sine; where a kernel is special, the targets
+    as they are.
+    """
+
+    system: Any
+    front: int
+    goals: Array
+
+
+def projections(chain: Chain, targets: Array, masses: Array | None = None) -> Projections:
+    """Return what holds hard coordinates at targets (replicas, n_hard), step by step.
+
+    The metric is that of ``masses``, by default the chain's.
+    """
+    masses = chain.masses if masses is None else masses
+    if chain.layout.links.size:
+        return _jointed(chain, targets, masses)
+    if _rotating(chain, targets):
+        w = np.append(1.0 / masses, np.zeros(3))
+        return Projections(Rotating(w, (0,) * chain.dim), 0, targets)
+    pattern = chain.layout.pattern
+    rows, sides = _with_distances(pattern.rows, targets[:, pattern.order])
+    system = HardPattern(rows, pattern.order).system(1.0 / masses, squares=True)
+    return _general(system, targets[:, pattern.order], sides)
+
+
+def nearby(chain: Chain, targets: Array) -> Projections:
+    """Return what brings hard coordinates to targets, from afar and every frame by itself."""
+    if chain.layout.links.size:
+        return _jointed(chain, targets, chain.masses)
+    return _general(chain.layout.squares, targets[:, chain.layout.pattern.order], None)
+
+
+def _general(system: Hard, own: Array, sides: Index | None) -> Projections:
+    """Hold lengths by their squares, and angles with two ``sides`` by the distance across."""
+    distance = own.copy()
+    if sides is not None:
+        across = np.flatnonzero(sides[:, 1] != NONE)
+        a = np.where(sides[across, 0] == BASE, 1.0, own[:, sides[across, 0]])
+        b = own[:, sides[across, 1]]
+        distance[:, across] = np.sqrt(a * a + b * b + 2.0 * a * b * np.cos(own[:, across]))
+    square = system.kinds == SQUARE
+    combined = np.isin(system.kinds, (DIFFERENCE, SUM))
+    with np.errstate(over="ignore"):
+        first = np.where(square, 0.5 * distance * distance, np.cos(own))
+    first[:, combined] = own[:, combined]
+    goals = np.stack([first, np.where(square, distance, np.sin(own))], axis=-1)
+    return Projections(system, system.front, goals.reshape(len(own), -1))
+
+
+def _jointed(chain: Chain, targets: Array, masses: Array) -> Projections:
+    base = np.zeros(int(chain.layout.fixed))
+    w, m = (np.concatenate([base, beads]) for beads in (1.0 / masses, masses))
+    # A power of two changes no digit.
+    size = np.log2(w.max()) + 2.0 * np.log2(targets.max())
+    scale = 2.0 ** np.clip(-np.round(size), -1000.0, 1000.0)
+    system = Jointed(w * scale, m / scale, (0,) * chain.dim)
+    return Projections(system, int(chain.layout.fixed), targets)
+
+
+def _rotating(chain: Chain, targets: Array) -> bool:
+    """Whether the chain is free and linear, with hard lengths and hard bends that do bend."""
+    kinds = chain.layout.rows.kinds
+    inner = ((kinds == LENGTH) | (kinds == ANGLE)) & ~chain.layout.rows.external
+    if chain.layout.fixed or not chain.layout.linear or not np.array_equal(chain.hard_mask, inner):
+        return False
+    sines = np.sin(targets[:, kinds[chain.hard] == ANGLE])
+    return chain.n >= 3 and bool((np.abs(sines) >= SMALLEST_SINE).all())
+
+
+def _with_distances(rows: Rows, targets: Array) -> tuple[Rows, Index]:
+    """Replace angles between hard lengths; also return the rows of these, or −1."""
+    m = len(rows)
+    kinds, beads, columns = rows.kinds.copy(), rows.beads.copy(), rows.columns.copy()
+    sides = np.full((m, 2), NONE)
+    lengths = {
+        frozenset(rows.beads[r, :2].tolist()): int(r) for r in np.flatnonzero(kinds == LENGTH)
+    }
+    for r in np.flatnonzero(kinds == ANGLE):
+        i, j, k, _ = rows.beads[r].tolist()
+        found = [lengths.get(frozenset(pair)) for pair in ((i, j), (j, k))]
+        if j < GHOSTS:  # between two points of the base
+            found[0] = BASE
+        if None in found or np.abs(np.sin(targets[:, r])).min() < SMALLEST_SINE:
+            continue
+        sides[r] = found
+        kinds[r] = LENGTH
+        beads[r] = [i, k, 0, 0]
+        columns[r] = [columns[r, 0], columns[r, 2], -1, -1]
+    return Rows(rows.n, rows.dim, rows.fixed, kinds, beads, columns), sides

@@ -1,0 +1,304 @@
+"""Which hard rows depend on the others in every configuration, and which of them to leave out.
+
+How many are too many is decided without a tolerance, by elimination in the field of the integers
+modulo 2⁶¹ − 1, at random positions (theory.md section 5).  Which of them go is a choice, and is
+made by size, so that H^bb of those that stay is well conditioned: pivoted QR of rows of norm 1, to
+which those of the chart count LIKED times their size.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import isqrt
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg, sparse
+from scipy.sparse import csgraph
+
+from fixman._common import arrays
+from fixman._common.arrays import Array
+from fixman.chains import coordinates, topology
+from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, HardPattern, Index, Rows
+from fixman.chains.layout import Layout
+from fixman.chains.straight_bends import end_to_end
+from fixman.errors import SingularConstraintError
+from fixman.kernels.algebra.field import PRIME
+from fixman.kernels.chain import hard, modular
+from fixman.kernels.chain.rows import ANGLE, LENGTH, STRAIGHT_Y
+from fixman.kernels.factors import sparse as sparse_factor
+
+Mask = NDArray[np.bool_]
+
+# Choosing by size is dense, all rows of a cluster at once up to a work (rows · columns²) of WHOLE,
+# which covers 300 beads.  Bigger clusters go in pieces, so that the work (rows · piece²) stays near
+# PIECES up to where pieces are of SMALL rows, and is linear from there.
+WHOLE, PIECES, SMALL = 10**10, 10**8, 64
+LIKED = 4.0  # times, so that a row of the chart goes only where others hold much more of it
+NEVER_LEFT = 1e3  # straight bends, of which both rows stay or neither does
+APART = 1e-3  # far above the rounding of what is factored
+LOST = 1e-10  # of the largest; a wrong guess costs digits, not independence, which is verified
+
+
+def independent(layout: Layout, near: Array | None) -> Mask:
+    """Which coordinates stay, so that hard rows are independent and span what all of them span.
+
+    Those of the chart are independent, and stay unless they nearly depend on each other.
+
+    Parameters
+    ----------
+    layout : Layout
+    near : (n, dim), optional
+        Where the rows that stay shall be well conditioned; by default in a configuration drawn at
+        random.
+
+    Returns
+    -------
+    ndarray (coordinates,) of bool
+        True for soft ones as well.
+
+    Raises
+    ------
+    SingularConstraintError
+        Where a hard row has no gradient in the positions given.
+
+    Notes
+    -----
+    Of m rows the number left out is the right one but for a probability below m (m + 36) / 2⁶²,
+    by which it may be too large; rows that stay are independent.  Costs O(m) where the factor of
+    H^bb is sparse.
+    """
+    stays = np.ones(len(layout.rows), dtype=bool)
+    if not layout.extra:
+        return stays
+    pattern = layout.pattern
+    if _clearly_bonds(pattern.rows):
+        return stays
+    rank = topology.by_level(layout.references, layout.outwards)
+    columns = pattern.rows.columns
+    depth = np.where(columns >= 0, rank[columns], -1).max(axis=1)
+    if near is None:
+        near = _generic(layout)
+    else:
+        layout.gradients(pattern.rows, near, SingularConstraintError)
+    place = layout.hard[pattern.order]
+    liked = np.where(place < layout.n * layout.dim, LIKED, 1.0)
+    liked[pattern.rows.kinds >= STRAIGHT_Y] = NEVER_LEFT
+    stays[place[_dependent(pattern, liked, depth, near)]] = False
+    return stays
+
+
+def _clearly_bonds(rows: Rows) -> bool:
+    """Whether all rows are lengths of which it is known that they are independent."""
+    if np.any(rows.kinds != LENGTH):
+        return False
+    bonds = rows.beads[:, :2].astype(np.int64) - GHOSTS
+    if bonds.min(initial=0) < -1:
+        return False
+    return topology.is_cactus(rows.n + 1, np.where(bonds < 0, rows.n, bonds))  # or the base point
+
+
+def nearby(drop_redundant: bool | ArrayLike, n: int, dim: int) -> Array | None:
+    """Return the positions where rows shall be well conditioned, if given."""
+    if isinstance(drop_redundant, (bool, np.bool_)):
+        return None
+    if drop_redundant is None or isinstance(drop_redundant, (str, bytes, int, float, np.number)):
+        raise TypeError(
+            f"drop_redundant is True, False or positions ({n}, {dim}) where the rows that stay "
+            f"shall be well conditioned, got {drop_redundant!r:.80}"
+        )
+    near = arrays.real(drop_redundant, (n, dim), "drop_redundant")
+    if near.ndim != 2:
+        raise ValueError(f"drop_redundant takes one configuration ({n}, {dim}), got {near.shape}")
+    arrays.require_finite(near, (n, dim), "drop_redundant")
+    return near
+
+
+def _generic(layout: Layout) -> Array:
+    """Return a configuration that has nothing special about it."""
+    kinds = layout.chart.kinds
+    rng = np.random.default_rng(0)
+    q = rng.uniform(-np.pi, np.pi, kinds.size)
+    q[kinds == LENGTH] = rng.uniform(0.9, 1.1, np.count_nonzero(kinds == LENGTH))
+    angles = rng.uniform(0.9, 1.6, np.count_nonzero(kinds == ANGLE))
+    q[kinds == ANGLE] = angles * (1 if layout.dim == 3 else rng.choice([-1, 1], angles.size))
+    x = layout.cartesian(q[None])[0][0]
+    points = np.concatenate([GHOST_POINTS[:, : layout.dim], x])
+    for line, i, j in _lines(layout.rows):
+        beads = np.array(line) + GHOSTS
+        along = np.cumsum(rng.uniform(0.9, 1.1, beads.size))
+        share = (along - along[i]) / (along[j] - along[i])
+        points[beads] = points[beads[i]] + share[:, None] * (points[beads[j]] - points[beads[i]])
+    straightened: Array = points[GHOSTS:].copy()
+    return straightened
+
+
+def _lines(rows: Rows) -> list[tuple[list[int], int, int]]:
+    """Beads that straight bends put on one line, see `lines.end_to_end`."""
+    found = np.flatnonzero(rows.kinds == STRAIGHT_Y)
+    return end_to_end(rows[int(row)].beads for row in found)
+
+
+def _dependent(pattern: HardPattern, liked: Array, depth: Index, x: Array) -> Index:
+    """Places, in factor order and ascending, of rows that depend on the others.
+
+    ``liked (m,)`` is the size at which each counts.  ``depth (m,)`` is that of the deepest bead of
+    each row, all beads numbered outwards such that the references of each come before it.
+    """
+    none = np.empty(0, dtype=np.int64)
+    if _clearly_independent(pattern, x):
+        return none
+    dependent, share = _eliminate(pattern, True)
+    if not dependent.any():
+        return none
+    rows = _rows_of_size(liked, pattern, x)
+    clusters = _clusters(pattern, share, np.argsort(depth, kind="stable"))
+    lost = np.zeros(liked.size, dtype=bool)
+    for cluster in clusters:
+        surplus = int(np.count_nonzero(dependent[cluster]))
+        lost[cluster] = ~_chosen(pattern, cluster, surplus, rows)
+    kept = np.flatnonzero(~lost)
+    rest = coordinates.minimum_degree_pattern(pattern.rows, kept)
+    wrong = np.zeros(liked.size, dtype=bool)
+    wrong[kept[rest.order]] = _eliminate(rest)[0]
+    for cluster in clusters:
+        if wrong[cluster].any():  # by size they looked independent; the first that are, then
+            lost[cluster] = _exactly(pattern, cluster)
+    return np.flatnonzero(lost)
+
+
+def _clearly_independent(pattern: HardPattern, x: Array) -> bool:
+    """Whether at x each row, of norm 1, is farther than `APART` from the span of all others.
+
+    These distances are (A⁻¹)_kk^-½ for A = B Bᵀ.  Then no elimination is needed, nor compiled.
+    """
+    symbolic = pattern.symbolic
+    system = pattern.system(np.ones(pattern.rows.n))
+    V, S = np.empty((2, symbolic.nnz))
+    D, work = np.empty(symbolic.size), np.empty(2 * symbolic.size)
+    if not hard.matrix_frame(x.reshape(-1), system, V):
+        return False
+    size = np.sqrt(V[symbolic.first[:-1]])
+    if not np.all((size > 0.0) & np.isfinite(size)):
+        return False
+    column = np.repeat(np.arange(symbolic.size), np.diff(symbolic.first))
+    V /= size[symbolic.row] * size[column]
+    sparse_factor.factor(V, D, tuple(symbolic), work, 0.0)
+    if np.isnan(D).any():
+        return False
+    sparse_factor.inverse_on_pattern(V, D, S, tuple(symbolic), work, 0.0)
+    return bool((S[symbolic.first[:-1]] < APART**-2).all())
+
+
+def _eliminate(pattern: HardPattern, shares: bool = False) -> tuple[Mask, Mask]:
+    """Which rows depend on those before them, and which have part in any vanishing combination."""
+    rows, symbolic = pattern.rows, pattern.symbolic
+    rng = np.random.default_rng(0)
+    X = _random(rng, (rows.n + GHOSTS, 3))
+    D = _random(rng, (rows.n, 3))
+    away = PRIME - 1
+    X[:GHOSTS] = [(away, away, 0), (away, 0, 0), (0, 0, 0)]
+    if rows.dim == 2:
+        X[:, 2] = 0
+    for line, i, j in _lines(rows):
+        beads = np.array(line) + GHOSTS
+        begin, end = ([int(a) for a in X[beads[k]]] for k in (i, j))
+        for bead, share in zip(beads, _random(rng, beads.shape).tolist(), strict=True):
+            if bead not in (beads[i], beads[j]):
+                X[bead] = [(a + share * (b - a)) % PRIME for a, b in zip(begin, end, strict=True)]
+    V = np.empty(symbolic.nnz, dtype=np.uint64)
+    modular.hard_matrix(rows.formulas, rows.beads, pattern.terms, X, D, V)
+    dependent = np.empty(symbolic.size, dtype=bool)
+    modular.factor(V, *symbolic, dependent)
+    if not shares:
+        return dependent, dependent
+    share = np.where(dependent, _random(rng, dependent.shape), np.uint64(0))
+    modular.combine(V, *symbolic, share)
+    return dependent, share != 0
+
+
+def _random(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.uint64]:
+    return rng.integers(1, PRIME, shape, dtype=np.uint64)
+
+
+def _rows_of_size(size: Array, pattern: HardPattern, x: Array) -> sparse.csr_array:
+    """Wilson rows (m, n·d) of given norms."""
+    rows = pattern.rows.to_sparse(pattern.rows.gradients(x)[0])
+    scale = size / sparse.linalg.norm(rows, axis=1)
+    scaled: sparse.csr_array = (sparse.diags_array(scale) @ rows).tocsr()
+    return scaled
+
+
+def _clusters(pattern: HardPattern, share: Mask, outwards: Index) -> list[Index]:
+    """Rows that depend on each other, in sets that share no bead; each from the root outwards."""
+    columns = pattern.rows.columns
+    row, slot = np.nonzero((columns >= 0) & share[:, None])
+    m, n = share.size, pattern.rows.n
+    touch = (np.ones(row.size, dtype=np.int8), (row, m + columns[row, slot]))
+    graph = sparse.coo_array(touch, shape=(m + n, m + n))
+    label = csgraph.connected_components(graph, directed=False)[1]
+    some = outwards[share[outwards]]
+    some = some[np.argsort(label[some], kind="stable")]
+    return np.split(some, np.flatnonzero(np.diff(label[some])) + 1)
+
+
+def _exactly(pattern: HardPattern, cluster: Index) -> Mask:
+    """Which rows of a cluster depend on those before them."""
+    part = HardPattern(pattern.rows.take(cluster), np.arange(cluster.size))
+    return _eliminate(part)[0]
+
+
+def _chosen(pattern: HardPattern, cluster: Index, surplus: int, rows: sparse.csr_array) -> Mask:
+    """Which rows of a cluster stay, by size.
+
+    What rows up to some place span is the same whatever is chosen of them, so each piece may
+    choose as many as it has independent of all pieces before.  Of these it sees the front: what of
+    their span lies wholly in columns that rows to come still touch.
+    """
+    kept = np.zeros(cluster.size, dtype=bool)
+    own = rows[cluster]
+    if cluster.size * np.unique(own.indices).size ** 2 <= WHOLE:
+        edges = np.array([0, cluster.size])
+        counts = [cluster.size - surplus]
+    else:
+        size = max(SMALL, isqrt(PIECES // cluster.size))
+        edges = np.append(np.arange(0, cluster.size, size), cluster.size)
+        fresh = ~_exactly(pattern, cluster)
+        counts = [int(np.count_nonzero(fresh[a:b])) for a, b in pairwise(edges)]
+    last_use = np.zeros(own.shape[1], dtype=np.int64)
+    last_use[own.indices] = np.repeat(np.arange(cluster.size), np.diff(own.indptr))
+    open_columns, front = np.empty(0, dtype=np.int64), np.empty((0, 0))
+    for first, last, count in zip(edges[:-1], edges[1:], counts, strict=True):
+        piece = own[first:last]
+        columns = np.union1d(open_columns, piece.indices)
+        dense = piece[:, columns].toarray()
+        before = np.zeros((len(front), columns.size))
+        before[:, np.searchsorted(columns, open_columns)] = front
+        kept[first + _largest(before, dense, count)] = True
+        if last < cluster.size:
+            ends = last_use[columns] < last
+            open_columns = columns[~ends]
+            front = _front(np.concatenate([before, dense[kept[first:last]]]), ends)
+    return kept
+
+
+def _largest(held: Array, others: Array, count: int) -> Index:
+    """Which of the other rows to add, each the one that is farthest from all before."""
+    if count in (0, len(others)):
+        return np.arange(count, dtype=np.int64)
+    basis = linalg.qr(held.T, mode="economic")[0]
+    rest = others.T
+    for _ in range(2):  # twice is enough
+        rest = rest - basis @ (basis.T @ rest)
+    places = linalg.qr(rest, mode="r", pivoting=True)[1][:count]
+    return np.asarray(places, dtype=np.int64)
+
+
+def _front(held: Array, ends: Mask) -> Array:
+    """Rows that span what of the span of some vanishes in the columns that end."""
+    if not ends.any():
+        return held
+    Q, R, _ = linalg.qr(held[:, ends], pivoting=True)
+    size = np.abs(np.diagonal(R))
+    front: Array = Q[:, np.count_nonzero(size > LOST * size[0]) :].T @ held[:, ~ends]
+    return front

@@ -1,0 +1,198 @@
+"""What subcommands share: kinds of arguments, and the flags that say which chain."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import secrets
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fixman.errors import printable
+
+if TYPE_CHECKING:
+    from fixman.chains.chain import Chain
+
+BEAD_BYTES, REPLICA_BYTES = 2700, 350  # of a chain while it is made; of a bead of a replica
+
+
+def whole(text: str) -> int:
+    """Read 1000000, 1e6 or 1_000_000."""
+    try:
+        number = int(text)
+    except ValueError:
+        value = float(text)
+        if not value.is_integer():
+            raise ValueError(text) from None
+        number = int(value)
+    return number
+
+
+whole.__name__ = "whole number"  # argparse: "invalid whole number value: '1.5'"
+
+
+def workers(text: str) -> int:
+    """Read a number of threads or processes."""
+    number = whole(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
+workers.__name__ = whole.__name__
+
+
+def _bends(text: str) -> list[tuple[int, ...]]:
+    return [tuple(map(int, bend.split(":"))) for bend in text.split(",")]
+
+
+_bends.__name__ = "list of bends, such as 0:1:2,"
+
+
+def named_path(text: str) -> Path:
+    """Read a path; an empty one, of a variable that is not set, would be the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty")
+    return Path(text)
+
+
+def add_chain(parser: argparse.ArgumentParser, rings: bool = True) -> None:
+    """Add the flags that say which chain, and which values its hard coordinates have."""
+    add = parser.add_argument_group("chain").add_argument
+    add("--beads", type=whole, metavar="N", help="beads of the chain")
+    parser.set_defaults(ring=False)
+    if rings:
+        add("--ring", action="store_true", help="bond the last bead to the first")
+    add("--dim", type=int, choices=(2, 3), default=3, help="dimension of space (default: 3)")
+    add("--base", choices=("free", "fixed"), default="free", help="whether the chain is held")
+    kinds = "what is constrained: one or more of length,angle,torsion, or torsional"
+    add("--hard", metavar="WORDS", help=f"{kinds} (default: length)")
+    lines = "bends held straight, by their beads counted from 0, such as 0:1:2,1:2:3"
+    add("--straight", type=_bends, metavar="BENDS", help=lines)
+    add(
+        "--chain",
+        type=named_path,
+        metavar="JSON",
+        help="in place of these, what Chain.to_json wrote",
+    )
+    add("--length", type=float, default=1.0, help="of the bonds (default: 1)")
+    degrees = "in degrees, 0 is straight (default: 70.53, tetrahedral bonds)"
+    add("--angle", type=float, metavar="DEGREES", help=f"hard bending angles {degrees}")
+    trans = "hard torsions (default: 180, trans)"
+    add("--torsion", type=float, metavar="DEGREES", help=trans)
+
+
+def add_seed(add: Any) -> None:
+    """Add --seed."""
+    add("--seed", type=int, metavar="N", help="of all random numbers (default: a new one)")
+
+
+def add_running(add: Any) -> None:
+    """Add the flags of how it is computed."""
+    threads = "threads; the results do not depend on it (default: 1)"
+    add("--workers", type=workers, default=1, metavar="N", help=threads)
+    machines = "a running Dask scheduler, tcp://host:8786, whose workers do it"
+    add("--scheduler", metavar="ADDRESS", help=machines)
+
+
+@contextlib.contextmanager
+def client(arguments: argparse.Namespace) -> Iterator[Any]:
+    """Connect to the scheduler, if there is one."""
+    if arguments.scheduler is None:
+        yield None
+        return
+    from fixman.io.dask import connect
+
+    with connect(arguments.scheduler) as connected:
+        yield connected
+
+
+def seed(arguments: argparse.Namespace) -> int:
+    """Return --seed, or a new one."""
+    given: int | None = arguments.seed
+    if given is not None and given < 0:
+        raise ValueError(f"--seed must not be negative, got {given}")
+    return secrets.randbits(64) if given is None else given
+
+
+def show(text: object, error: bool = False) -> None:
+    """Print what may have text of files in it."""
+    print(printable(str(text)), file=sys.stderr if error else sys.stdout)
+
+
+def say(text: str) -> None:
+    """Print before the work, which may be killed; a pipe that is closed is met at the end."""
+    with contextlib.suppress(BrokenPipeError):
+        show(text)
+        sys.stdout.flush()
+
+
+def chain(arguments: argparse.Namespace, copies: int, flag: str) -> Chain:
+    """Make the chain, of which this machine has to hold so many ``copies``, told by a ``flag``."""
+    if arguments.beads is not None:
+        _require_memory(arguments.beads, copies, flag)
+    made = _chain(arguments)
+    _require_memory(made.n, copies, flag)
+    return made
+
+
+def _chain(arguments: argparse.Namespace) -> Chain:
+    from fixman.chains.chain import Chain
+
+    if arguments.chain is None:
+        if arguments.beads is None:
+            raise ValueError("say which chain: --beads N, or --chain FILE")
+        make = Chain.ring if arguments.ring else Chain.linear
+        hard = arguments.hard or "length"
+        space = {"dim": arguments.dim, "base": arguments.base}
+        return make(arguments.beads, **space, hard=hard, straight=arguments.straight or ())
+    for name in ("beads", "ring", "hard", "straight"):
+        if getattr(arguments, name):
+            raise ValueError(f"--{name} is for chains without a file: leave it out with --chain")
+    if not arguments.chain.is_file():
+        raise FileNotFoundError(f"no such file: {arguments.chain}")
+    try:
+        return Chain.from_json(arguments.chain.read_text(encoding="utf-8"))
+    except ValueError as error:
+        what = "it is no text" if isinstance(error, UnicodeDecodeError) else error
+        raise ValueError(f"{arguments.chain}: {what}") from None
+
+
+def hard_values(arguments: argparse.Namespace, chain: Chain) -> dict[str, float]:
+    """Return lengths, angles and torsions as walks and samples take them."""
+    from fixman.sampling.random_walks import TETRAHEDRAL
+
+    return {
+        "lengths": arguments.length,
+        "angles": _radians(arguments, chain, "angle", TETRAHEDRAL),
+        "torsions": _radians(arguments, chain, "torsion", math.pi),
+    }
+
+
+def _radians(arguments: argparse.Namespace, chain: Chain, kind: str, otherwise: float) -> float:
+    """Return the value that --angle or --torsion gives the hard coordinates of that kind."""
+    degrees = getattr(arguments, kind)
+    if degrees is None:
+        return otherwise
+    if not any(chain.coordinates[row].kind == kind for row in chain.hard):
+        raise ValueError(f"--{kind} is for hard {kind}s, and this chain has none: see --hard")
+    most = 180.0 if kind == "angle" else 360.0
+    if not abs(degrees) <= most:
+        raise ValueError(f"--{kind} must be up to {most:g} degrees either way, got {degrees:g}")
+    return math.radians(degrees)
+
+
+def _require_memory(beads: int, copies: int, flag: str) -> None:
+    """Refuse what this machine cannot hold before it tries to."""
+    from fixman._common import arrays
+
+    beads = arrays.positive_int(beads, "--beads")
+    copies = arrays.positive_int(copies, flag)
+    arrays.require_memory(
+        beads * (BEAD_BYTES + REPLICA_BYTES * copies),
+        f"{beads} beads in {copies} {'replica' if flag == '--replicas' else 'chain'}"
+        f"{'s' * (copies != 1)}",
+    )

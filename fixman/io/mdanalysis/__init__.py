@@ -1,0 +1,437 @@
+"""Molecules from any topology and trajectory that MDAnalysis reads.
+
+Files are opened in `universe`, molecules found in `molecules` and made whole in `frames`, with
+array operations; the only Python loop is over the frames that MDAnalysis yields one by one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import pickle
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fixman._common import arrays as _arrays
+from fixman.analysis.groups import ChainData, ChainGroup
+from fixman.analysis.measuring import UNUSABLE, Lost, lost_note, numbered, too_many
+from fixman.analysis.samples import Meter, Scatter, hard_names, meters
+from fixman.io import formats
+from fixman.io.elements import Masses
+from fixman.io.mdanalysis import molecules
+from fixman.io.mdanalysis.frames import (
+    Frames,
+    chosen,
+    dump_ids,
+    frames_of,
+    positions_in_some,
+    trajectory_of,
+    whole,
+)
+from fixman.io.mdanalysis.universe import naming, open_universe
+
+try:
+    from MDAnalysis.analysis.backends import BackendBase
+    from MDAnalysis.analysis.base import AnalysisBase
+    from MDAnalysis.analysis.results import Results, ResultsGroup
+except ImportError as error:
+    raise ImportError(formats.NEEDS_MDANALYSIS) from error
+
+__all__ = ["DistributedBackend", "MetricAnalysis", "open_universe", "read_chains"]
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+SUMS = ("plain", "turning", "squares")
+MEASURES = (
+    "half_logdet", "square_gyration", "square_end_to_end", "fingerprint", "mean_bond", "angles",
+    "torsions",
+)  # fmt: skip
+
+
+class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no types
+    """½ ln det H^bb of every frame and molecule of a selection, in parallel if wanted.
+
+    The molecules are the connected pieces of the selection, bonded through selected atoms only,
+    each described as a free `Chain` in space. Frames are made whole through their bonds; lengths
+    and masses keep MDAnalysis's units.
+
+    Parameters
+    ----------
+    atomgroup : AtomGroup or Universe
+    select : str
+        Selection within it. The atoms are fixed here, and in the order of their indices.
+    hard : kinds, "torsional", "h-bonds" or "h-angles"
+        Words as in `Chain.from_bonds`. Rows that follow from others are left out, and bends that
+        are straight but for thermal swings, in 25 frames evenly spread, are held straight; both are
+        noted.
+    values : "means", "as-is", or one array (n_hard,) per group
+        What the hard coordinates are set to before anything is measured: their means over all
+        frames and molecules of a group; nothing, for a trajectory that was rigid already; or given
+        values, in the order of ``chain.hard``. A single group takes the bare array as well.
+    bonds : "topology", "guess", or types of bonds
+        Which bonds count: those of the topology, those guessed from the distances in the current
+        frame, or those of some types of the topology, ``"1,2"``, or of atoms, ``"C-H"``.
+    hydrogens : str, optional
+        Selection of the hydrogens, for sets that speak of them; by default told by their elements
+        or else their masses.
+    histograms : bool
+        Whether to count the soft bends and torsions of every configuration as well.
+    verbose : bool
+        Show MDAnalysis's progress bar.
+
+    Attributes
+    ----------
+    meters : tuple of Meter
+        One per group: equal masses, equal bonds. Each has ``.chain`` and ``.molecules``.
+    notes : tuple of str
+        What was skipped, left out or guessed; after `run` also frames that were left out, for all
+        groups, because they cannot be set onto the constraints.
+    values : tuple of arrays, or None
+        What the hard coordinates were set to, after `run`; `means` tells whether to their means.
+    scatter : tuple of `samples.Scatter`
+        How much they vary from sample to sample, after `run`.
+    frames, times : ndarray (frames,)
+    results.half_logdet : list of ndarray (frames, molecules)
+        In kT, one array a group.
+    results.square_gyration, results.square_end_to_end : lists of ndarray (frames, molecules)
+        Mass-weighted R_g²; R² of linear chains, None for others.
+    results.fingerprint : list of ndarray (frames, molecules)
+        A squared length that differs between all but copies.
+    results.mean_bond : list of ndarray (frames,)
+        Before anything is set.
+    results.bends, results.torsions : lists of ndarray (frames, molecules, bins), if asked for
+        Counts between `samples.ANGLE_EDGES` and `samples.TORSION_EDGES`.
+
+    Raises
+    ------
+    TypeError
+        Something that is no Universe or AtomGroup, such as the name of a file.
+    ValueError
+        Nothing selected, no bonds, atoms without mass, no coordinates, a bond near half the box,
+        a ring that winds around the box. In `run` a frame that cannot be read, or of other atoms,
+        by the name of its file.
+    SingularConstraintError, SingularCoordinateError, ConstraintSolveError
+        In `run`, where more than 5 % of the frames cannot be set onto the constraints.
+
+    Notes
+    -----
+    O(n) a frame and molecule, in two passes over the trajectory, of which the first keeps 8 bytes a
+    frame and hard row. ``run(backend="multiprocessing", n_workers=2)`` and MDAnalysis's other
+    backends split the frames, `DistributedBackend` takes them to a Dask scheduler; `results` are
+    the same to the last bit. Backends that spawn need ``if __name__ == "__main__":`` in scripts.
+    """
+
+    _analysis_algorithm_is_parallelizable = True
+    _sliced_trajectory: Any
+
+    @classmethod
+    def get_supported_backends(cls) -> tuple[str, ...]:
+        """Return MDAnalysis's own backends; `DistributedBackend` is accepted as well."""
+        return "serial", "multiprocessing", "dask"
+
+    def __init__(
+        self,
+        atomgroup: Any,
+        select: str = "all",
+        *,
+        hard: str | Sequence[str] = ("length",),
+        values: Literal["means", "as-is"] | Sequence[npt.ArrayLike] = "means",
+        bonds: str = "topology",
+        hydrogens: str | None = None,
+        histograms: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if not hasattr(atomgroup, "select_atoms"):
+            raise TypeError(
+                f"expected a Universe or an AtomGroup of MDAnalysis, got {atomgroup!r}: "
+                "MDAnalysis.Universe(topology, trajectory) makes one from files"
+            )
+        self._universe = atomgroup.universe
+        super().__init__(trajectory_of(self._universe), **kwargs)
+        self._ids = dump_ids(self._universe)
+        self._histograms = histograms
+        found_molecules, skipped = molecules.find(atomgroup, select, bonds, hydrogens)
+        self.hard = hard_names(hard)
+        bends = "angle" in self.hard or self.hard[0] in ("torsional", "h-angles")
+        seen = found_molecules if bends else ()
+        looks = positions_in_some(self._trajectory, seen, self._ids)
+        found, notes = meters(found_molecules, hard, self._name_atom, looks)
+        self.meters: tuple[Meter, ...] = tuple(found)
+        self.notes: tuple[str, ...] = (*skipped, *notes)
+        self._found = self.notes
+        self._lost: Lost = {}
+        self._total = 0
+        self.values: tuple[Floats, ...] | None = None
+        self.scatter: tuple[Scatter, ...] = ()
+        self.means = isinstance(values, str) and values == "means"
+        if isinstance(values, str):
+            if values not in ("means", "as-is"):
+                raise ValueError(f"values must be 'means', 'as-is' or arrays, got {values!r}")
+        else:
+            self.values = self._given(values)
+        self._pass: tuple[str, ...] = MEASURES
+
+    def _given(self, values: Sequence[npt.ArrayLike]) -> tuple[Floats, ...]:
+        if not np.iterable(values):
+            raise TypeError(f"values must be 'means', 'as-is' or arrays, got {values!r:.80}")
+        if len(values) and not any(map(np.iterable, values)):
+            values = [values]  # type: ignore[list-item]
+        arrays = tuple(_arrays.real(array, (), "values") for array in values)
+        for array in arrays:
+            _arrays.require_finite(array, (), "values")
+        expected = [(len(meter.chain.hard),) for meter in self.meters]
+        if [array.shape for array in arrays] != expected:
+            raise ValueError(
+                f"values must be a list of one array per group, of shapes {expected}, got "
+                f"{[array.shape for array in arrays]}"
+            )
+        return arrays
+
+    def _name_atom(self, atom: int) -> str:
+        """Name an atom in a few letters, such as ``CA 5``."""
+        names = getattr(getattr(self._universe, "atoms", None), "names", None)
+        return str(atom) if names is None else f"{names[atom]} {atom}"
+
+    def run(
+        self,
+        start: int | None = None,
+        stop: int | None = None,
+        step: int | None = None,
+        frames: Iterable[Any] | None = None,
+        verbose: bool | None = None,
+        n_workers: int | None = None,
+        n_parts: int | None = None,
+        backend: str | BackendBase | None = None,
+        *,
+        unsupported_backend: bool = False,
+        progressbar_kwargs: dict[str, Any] | None = None,
+    ) -> MetricAnalysis:
+        """Go through the trajectory twice: for means and scatter, and for the determinants.
+
+        Parameters are those of MDAnalysis's ``AnalysisBase.run``.
+        """
+        if frames is None:
+            frames_of(self._trajectory, start, stop, step)
+        else:
+            frames = chosen(frames, self._trajectory)
+        shown = progressbar_kwargs or {}
+        titles = ({"desc": "means"}, {"desc": "determinants"})
+        if not (backend is None or backend == "serial"):
+            titles = ({}, {})  # others have no progress bar
+        arguments: dict[str, Any] = {
+            "start": start, "stop": stop, "step": step, "frames": frames, "verbose": verbose,
+            "n_workers": n_workers, "n_parts": n_parts, "backend": backend,
+            "unsupported_backend": unsupported_backend or isinstance(backend, DistributedBackend),
+        }  # fmt: skip
+        self._lost, self._total = {}, 0
+        with naming(self._universe):
+            while True:
+                self._pass = SUMS
+                super().run(progressbar_kwargs=titles[0] | shown, **arguments)
+                self._find_means()
+                if self._lost:  # they need no second look
+                    arguments |= dict.fromkeys(("start", "stop", "step")) | {"frames": self.frames}
+                before = len(self._lost)
+                self._pass = MEASURES
+                super().run(progressbar_kwargs=titles[1] | shown, **arguments)
+                if len(self._lost) == before:
+                    break
+                # The means are those of the frames that stay.
+                arguments |= dict.fromkeys(("start", "stop", "step")) | {"frames": self.frames}
+        lost = (lost_note(self._lost, self._total),) if self._lost else ()
+        self.notes = (*self._found, *lost)
+        return self
+
+    def _conclude(self) -> None:
+        """Take what was lost out of the results; refuse where it is too much."""
+        lost = self.results.pop("lost")
+        self._total = self._total or len(self.frames) + len(lost)
+        self._lost |= dict(lost)
+        if too_many(len(self._lost), self._total):
+            raise self._lost[min(self._lost)]
+
+    def _find_means(self) -> None:
+        found = []
+        for number, meter in enumerate(self.meters):
+            sums = {name: self.results[name][number] for name in SUMS}
+            found.append(meter.means(sums, len(self.frames) * len(meter.molecules.atoms)))
+        if self.means:
+            self.values = tuple(values for values, _ in found)
+        self.scatter = tuple(
+            meter.scatter(*each, self._name_atom)
+            for meter, each in zip(self.meters, found, strict=True)
+        )
+
+    def _compute(self, indexed_frames: Indices, *args: Any, **kwargs: Any) -> MetricAnalysis:
+        # A worker that is given several parts has one object for all of them.
+        part = copy.copy(self)
+        part._most = max(self._total, self.n_frames)
+        super(MetricAnalysis, part)._compute(indexed_frames, *args, **kwargs)
+        if part.results["lost"]:
+            there = np.array(part._there, dtype=bool)
+            part.frames, part.times = part.frames[there], part.times[there]
+            for name in part._pass:
+                if name != "squares":
+                    arrays = part.results[name]
+                    arrays[:] = [None if a is None else a[: len(part.frames)] for a in arrays]
+        return part
+
+    def _prepare_sliced_trajectory(self, slicer: slice | Indices) -> None:
+        super()._prepare_sliced_trajectory(slicer)
+        self._sliced_trajectory = Frames(self._sliced_trajectory, self._trajectory)
+
+    def _prepare(self) -> None:
+        self.results = Results({name: [None] * len(self.meters) for name in self._pass})
+        self.results["lost"] = []
+        self._there: list[bool] = []
+
+    def _single_frame(self) -> None:
+        try:
+            measured = [self._measure(number) for number in range(len(self.meters))]
+        except UNUSABLE as error:
+            self._there.append(False)
+            self.results["lost"].append((int(self._ts.frame), error))
+            if too_many(len(self.results["lost"]), self._most):
+                raise
+            return
+        place = self._frame_index - len(self.results["lost"])
+        self._there.append(True)
+        for number, found in enumerate(measured):
+            for name, value in found.items():
+                before = self.results[name][number]
+                if name == "squares":  # no one asks for their last bit: one sum a worker will do
+                    self.results[name][number] = value if before is None else before + value
+                    continue
+                if before is None:
+                    shape = (self.n_frames, *value.shape[1:])
+                    self.results[name][number] = np.empty(shape, dtype=value.dtype)
+                self.results[name][number][place] = value[0]
+
+    def _measure(self, number: int) -> dict[str, npt.NDArray[Any]]:
+        """Return what the current frame contributes to a group."""
+        meter = self.meters[number]
+        x = whole(self._ts, meter.molecules, self._ids)[None]
+        with numbered([self._ts.frame]):
+            if self._pass == SUMS:
+                return meter.sums(x)
+            values = None if self.values is None else self.values[number]
+            return meter.measure(x, values, histograms=self._histograms)
+
+    def _get_aggregator(self) -> ResultsGroup:
+        lookup: dict[str, Callable[..., Any]] = dict.fromkeys(self._pass, _concatenate)
+        return ResultsGroup(lookup=lookup | {"lost": ResultsGroup.flatten_sequence})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the universe behind: workers need its trajectory, not its topology."""
+        return self.__dict__ | {"_universe": None}
+
+
+class DistributedBackend(BackendBase):  # type: ignore[misc]
+    """Runs an MDAnalysis analysis on the workers of a Dask scheduler, wherever these are.
+
+    MDAnalysis's own backend "dask" only starts processes on this machine. Workers need the same
+    packages, and the trajectory under the same absolute path.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    n_workers : int, optional
+        Into how many parts the frames are split; all the workers of the client by default.
+    """
+
+    def __init__(self, client: Any, n_workers: int | None = None) -> None:
+        self.client = client
+        workers = len(client.nthreads())
+        if not workers:
+            raise ValueError("the Dask scheduler has no workers: start one with `dask worker`")
+        super().__init__(workers if n_workers is None else n_workers)
+
+    def apply(self, func: Callable[..., Any], computations: list[Any]) -> list[Any]:
+        """Return ``[func(part) for part in computations]``."""
+        # Bytes, so that two tasks in one worker do not share a reader.
+        sent = self.client.scatter(pickle.dumps(func), broadcast=True, hash=False)
+        parts = [self.client.submit(_unpickled, sent, part, pure=False) for part in computations]
+        answer: list[Any] = self.client.gather(parts)
+        return answer
+
+
+def _unpickled(function: bytes, part: Any) -> Any:
+    try:
+        work = pickle.loads(function)
+    except OSError as error:
+        raise OSError(
+            f"a Dask worker cannot open the trajectory: {error}; every worker needs the files "
+            "under the same absolute path"
+        ) from error
+    return work(part)
+
+
+def _concatenate(parts: Sequence[Sequence[Any]]) -> list[Any]:
+    """Join what workers return for each group."""
+    groups = ([a for a in group if a is not None] for group in zip(*parts, strict=True))
+    return [np.concatenate(group) if group else None for group in groups]
+
+
+def read_chains(
+    topology: str | Path,
+    trajectory: str | Path | None = None,
+    *,
+    select: str = "all",
+    atom_style: str | None = None,
+    topology_format: str | None = None,
+    format: str | None = None,
+    masses: Masses | None = None,
+    bonds: str = "topology",
+    hydrogens: str | None = None,
+    start: int | None = None,
+    stop: int | None = None,
+    step: int | None = None,
+    progress: Callable[[Any], Iterable[Any]] = iter,
+) -> ChainData:
+    """Read the connected molecules of a selection, unwrapped through their bonds.
+
+    Only bonds between selected atoms count. A linear chain starts at its end of lower atom index,
+    unless its masses equal those of an earlier chain read backwards; with branches or rings, atoms
+    keep the order of their indices. Molecules of equal masses and bonds are pooled. What the files
+    are, and their masses, is said as in `open_universe`, bonds and hydrogens as in
+    `MetricAnalysis`. Lengths and masses keep MDAnalysis's units. All coordinates of the selection
+    are held at once, as float64: 24 bytes an atom and frame (`MetricAnalysis` holds one frame).
+
+    Raises FileNotFoundError or ValueError: nothing selected, no bonds, atoms without mass, no
+    coordinates, a bond near half the box, a ring that winds around the box, a frame that cannot be
+    read or is of other atoms.
+    """
+    universe, notes = open_universe(
+        topology,
+        trajectory,
+        atom_style,
+        topology_format=topology_format,
+        format=format,
+        masses=masses,
+    )
+    groups, skipped = molecules.find(universe, select, bonds, hydrogens)
+    reader = trajectory_of(universe)
+    frames = frames_of(reader, start, stop, step)
+    ids = dump_ids(universe)
+    xs = [np.empty((len(frames), *group.atoms.shape, 3)) for group in groups]
+    numbers = np.empty(len(frames), dtype=np.intp)
+    times = np.empty(len(frames))
+    with contextlib.closing(reader), naming(universe):
+        for k, now in enumerate(progress(frames)):
+            numbers[k] = now.frame
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Reader has no dt")  # then frames are 1 apart
+                times[k] = now.time
+            for x, group in zip(xs, groups, strict=True):
+                x[k] = whole(now, group, ids)
+    read = (
+        ChainGroup(group.masses, group.atoms, x, bonds=group.bonds, hydrogens=group.hydrogens)
+        for group, x in zip(groups, xs, strict=True)
+    )
+    return ChainData(tuple(read), numbers, times, (*notes, *skipped))

@@ -1,0 +1,237 @@
+"""Frames of a trajectory: which ones, of the same atoms throughout, with whole molecules."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fixman.analysis.groups import Molecules
+from fixman.analysis.hard_values import sum_outwards
+from fixman.analysis.samples import evenly, thinned
+from fixman.chains import topology
+from fixman.io import formats
+from fixman.io.mdanalysis.universe import AtomsError, reading
+
+try:
+    from MDAnalysis.lib.distances import minimize_vectors
+    from MDAnalysis.lib.mdamath import triclinic_vectors
+except ImportError as error:
+    raise ImportError(formats.NEEDS_MDANALYSIS) from error
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+# A bond this close to half a box edge may as well be its own periodic image.
+AMBIGUOUS_FRACTION = 0.4
+
+
+def dump_ids(universe: Any) -> npt.NDArray[np.int64] | None:
+    """Ids that the atoms of every frame of a LAMMPS dump must have; None for other trajectories.
+
+    Those of a LAMMPS topology; other files number atoms otherwise, so then those of the frame at
+    hand.
+    """
+    here = universe.trajectory.ts.data.get("id")
+    if here is None:
+        return None
+    ids = getattr(universe.atoms, "ids", None)
+    path = Path(universe.filename or "")
+    if ids is None or not path.is_file() or formats.content(path) not in ("DATA", "LAMMPSDUMP"):
+        ids = here
+    return np.array(ids, dtype=np.int64)
+
+
+def require_same_atoms(now: Any, ids: npt.NDArray[np.int64]) -> None:
+    """Refuse a frame of a dump whose atoms, sorted by id, are not those of the topology."""
+    own = np.asarray(now.data["id"]).astype(np.int64)
+    if not np.array_equal(own, ids):
+        place = int(np.argmax(own != ids)) if own.shape == ids.shape else 0
+        raise ValueError(
+            f"frame {now.frame} has an atom of id {own[place]} where the topology has id "
+            f"{ids[place]}: are these files of one run, and does the dump hold all atoms?"
+        )
+
+
+def trajectory_of(universe: Any) -> Any:
+    """Return the trajectory of a universe, or say that it has none."""
+    try:
+        return universe.trajectory
+    except AttributeError as error:
+        name = Path(universe.filename).name if universe.filename else "the universe"
+        raise ValueError(f"{name} holds no coordinates: give a trajectory as well") from error
+
+
+class Frames:
+    """Frames of a trajectory, whose file is named in whatever its reader raises."""
+
+    def __init__(self, frames: Any, trajectory: Any) -> None:
+        self._frames = frames
+        self._file = _file_of(trajectory)
+        self._atoms = trajectory.n_atoms
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def __iter__(self) -> Iterator[Any]:
+        frames = iter(self._frames)
+        while True:
+            with reading(self._file):
+                now = next(frames, None)
+            if now is None:
+                return
+            atoms = now.n_atoms if now.has_positions else 0
+            if atoms != self._atoms:
+                raise ValueError(
+                    f"{self._file} has positions of {atoms} atoms in frame {now.frame}, expected "
+                    f"{self._atoms}"
+                )
+            yield now
+
+
+def _file_of(trajectory: Any) -> Any:
+    return getattr(trajectory, "filename", None) or "the trajectory"
+
+
+def _count(trajectory: Any) -> int:
+    """Count the frames, for which some readers go through the file."""
+    with reading(_file_of(trajectory)):
+        return len(trajectory)
+
+
+def frames_of(trajectory: Any, start: int | None, stop: int | None, step: int | None) -> Frames:
+    """Slice a trajectory into `Frames`; some must be left."""
+    limits = {"start": start, "stop": stop, "step": step}
+    for name, limit in limits.items():
+        if limit is not None and not isinstance(limit, int | np.integer):
+            raise TypeError(f"{name} must be an integer, the number of a frame, got {limit!r:.80}")
+    if step == 0:
+        raise ValueError("step must not be 0")
+    total = _count(trajectory)
+    numbers = np.arange(total)[start:stop:step]
+    if not numbers.size:
+        given = ", ".join(f"{name} {limit}" for name, limit in limits.items() if limit is not None)
+        raise ValueError(f"none of the {total} frames, counted from 0, is left by {given}")
+    # By number: read one after another, a damaged frame of some formats is the end, and no error.
+    return Frames(trajectory[numbers], trajectory)
+
+
+def chosen(frames: Any, trajectory: Any) -> Indices:
+    """Numbers of frames out of a list of numbers or a mask, which must be there."""
+    total = _count(trajectory)
+    try:
+        array = np.asarray(frames if isinstance(frames, np.ndarray) else list(frames))
+    except (TypeError, ValueError):  # a number, or ragged
+        array = np.empty(1)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
+        raise TypeError(f"frames must be numbers of frames or a mask, got {frames!r:.80}")
+    if array.dtype.kind == "b" and array.shape != (total,):
+        raise ValueError(f"frames must be a mask of all {total} frames, got {array.size}")
+    numbers = np.flatnonzero(array) if array.dtype.kind == "b" else array.astype(np.intp)
+    if not numbers.size:
+        raise ValueError("frames selects no frame")
+    beyond = numbers[(numbers < -total) | (numbers >= total)]
+    if beyond.size:
+        raise ValueError(f"there is no frame {beyond[0]}: there are {total}, counted from 0")
+    return numbers
+
+
+def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = None) -> Floats:
+    """Positions (molecules, n, 3) in the current frame, every bond its shortest periodic image.
+
+    ids are those that the atoms of a dump must have.
+    """
+    if ids is not None:
+        require_same_atoms(now, ids)
+    atoms = molecules.atoms
+    with np.errstate(invalid="ignore"):  # some NaNs of damaged files signal
+        x: Floats = now.positions[atoms].astype(np.float64)
+    finite = np.all(np.isfinite(x), axis=2)
+    if not np.all(finite):
+        broken = int(atoms[~finite][0])
+        raise AtomsError(f"{{}} has no finite position in frame {now.frame}", broken)
+    parents, closures = molecules.tree
+    outer = np.flatnonzero(parents >= 0)
+    joined = topology.bonds(parents, closures)
+    bonds = x[:, joined[:, 1]] - x[:, joined[:, 0]]
+    coincident = ~np.any(bonds, axis=2)
+    if now.dimensions is not None and np.any(now.dimensions[:3]):
+        bonds = _shortest(bonds, now, joined, atoms)
+        steps = x.copy()
+        steps[:, outer] = bonds[:, : len(outer)]
+        x = sum_outwards(parents, steps)
+        _refuse_winding(x, bonds[:, len(outer) :], closures, atoms, now.frame)
+        coincident = ~np.any(x[:, joined[:, 1]] - x[:, joined[:, 0]], axis=2)
+    if np.any(coincident):
+        text = f"{{}} and {{}} are bonded and coincide in frame {now.frame}"
+        raise AtomsError(text, *_first_bond(atoms, joined, coincident))
+    return x
+
+
+def positions_in_some(
+    trajectory: Any, molecules: Sequence[Molecules], ids: npt.NDArray[np.int64] | None
+) -> list[Floats]:
+    """Positions (..., n, 3) of each kind in a few frames, evenly spread.
+
+    Frames that cannot be read are left to those who need them all.
+    """
+    here = trajectory.ts.frame
+    some: list[list[Floats]] = [[] for _ in molecules]
+    for number in evenly(_count(trajectory)):
+        with contextlib.suppress(ValueError), reading(_file_of(trajectory)):
+            now = trajectory[number]
+            for x, one in zip(some, molecules, strict=True):
+                x.append(thinned(whole(now, one, ids)).copy())
+    with reading(_file_of(trajectory)):
+        trajectory[here]
+    shapes = [(-1, one.masses.size, 3) for one in molecules]
+    return [np.array(x).reshape(shape) for x, shape in zip(some, shapes, strict=True)]
+
+
+def _shortest(bonds: Floats, now: Any, joined: Indices, atoms: Indices) -> Floats:
+    """Shortest periodic images of bonds (molecules, m, 3)."""
+    box = now.dimensions
+    rectangular = bool(np.all(box[3:] == 90.0))
+    with np.errstate(invalid="ignore"):
+        cell = np.empty(0) if rectangular else triclinic_vectors(box).astype(np.float64)
+    if not np.isfinite(box).all() or not (rectangular or np.any(cell)):
+        raise ValueError(f"frame {now.frame} has an impossible box {list(map(float, box))}")
+    shortest: Floats = minimize_vectors(bonds.reshape(-1, 3), box).reshape(bonds.shape)
+    if rectangular:  # an edge of zero length is a direction without periodicity
+        fraction = shortest / np.where(box[:3] > 0.0, box[:3], np.inf)
+    else:
+        fraction = shortest @ np.linalg.inv(cell)
+    ambiguous = np.any(np.abs(fraction) > AMBIGUOUS_FRACTION, axis=2)
+    if np.any(ambiguous):
+        raise AtomsError(
+            f"the bond between {{}} and {{}} is close to half the box long in frame {now.frame}, "
+            "so that its periodic image cannot be told: check box and units, or write whole "
+            "molecules without a box",
+            *_first_bond(atoms, joined, ambiguous),
+        )
+    return shortest
+
+
+def _refuse_winding(
+    x: Floats, bonds: Floats, closures: Indices, atoms: Indices, frame: int
+) -> None:
+    """Refuse rings that close only through the box: their bonds miss by a box vector."""
+    missed = x[:, closures[:, 1]] - x[:, closures[:, 0]] - bonds
+    winding = np.linalg.norm(missed, axis=2) > 0.5 * np.linalg.norm(bonds, axis=2)
+    if np.any(winding):
+        raise AtomsError(
+            f"the ring of bonds that {{}} and {{}} close winds around the box in frame {frame}: "
+            "such a molecule has no end, and is no chain",
+            *_first_bond(atoms, closures, winding),
+        )
+
+
+def _first_bond(atoms: Indices, joined: Indices, flags: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """Atoms of the first flagged bond; flags (molecules, m)."""
+    molecule, bond = np.argwhere(flags)[0]
+    one, two = atoms[molecule, joined[bond]]
+    return int(one), int(two)

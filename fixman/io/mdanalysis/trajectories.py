@@ -1,0 +1,176 @@
+"""Runs to the formats that MDAnalysis writes; those of PDB files with names and bonds."""
+
+from __future__ import annotations
+
+import filecmp
+import io
+import os
+import warnings
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fixman._common import arrays
+from fixman.chains.chain import bonds
+from fixman.errors import Advice
+from fixman.potentials.binding import in_openmm_units
+from fixman.simulation.trajectory import Run, chosen_replica, pdb_potential, require_run
+from fixman.simulation.writer import OVERWRITE, new_file
+
+try:
+    import MDAnalysis
+except ImportError as error:
+    raise ImportError(
+        'writing PDB, DCD, XTC and TRR files needs MDAnalysis: pip install "fixman-chains[md]"'
+    ) from error
+
+__all__ = ["universe_of", "write_frames"]
+
+FORMATS = {".pdb": "PDB", ".dcd": "DCD", ".xtc": "XTC", ".trr": "TRR"}
+DIM = 3
+ANGSTROM = 10.0  # in a nanometre
+
+
+def universe_of(run: Run, *, replica: int | None = None) -> Any:
+    """Return an MDAnalysis Universe of one replica of a run of a PDB file, in memory.
+
+    Names, residues, elements, bonds and masses are there; positions in Å, times in ps.
+
+    Raises
+    ------
+    ValueError
+        If the run is of no PDB file, or has several replicas and none is chosen.
+    """
+    described, place = _described(run), _only(run, replica)
+    universe = _topology(run, described["pdb"])
+    start = float(run.times[0]) if len(run) else 0.0
+    universe.load_new(ANGSTROM * run.x[:, place], dt=_interval(run), time_offset=start)
+    return universe
+
+
+def write_frames(
+    run: Run, path: str | os.PathLike[str], *, replica: int | None = None, overwrite: bool = False
+) -> None:
+    """Write one replica of a run in space: .pdb, .dcd, .xtc or .trr, by the name.
+
+    Parameters
+    ----------
+    run : Run
+        Slice it to write fewer frames: ``run[::10]``.
+    path : path
+        All but PDB have no topology; beside ``ala.dcd`` of a run of a PDB file,
+        ``ala.topology.pdb`` holds the first frame.
+    replica : int, optional
+        Needed where the run has several.
+    overwrite : bool
+        Whether existing files give way.
+
+    Raises
+    ------
+    FileExistsError
+        If there is a file already, or another topology beside it.
+    ValueError
+        If the run is in the plane, has no frame, or the name ends otherwise; of PDB, if the run is
+        of no PDB file.
+
+    Notes
+    -----
+    Positions are rounded as these formats do: PDB to 0.001 Å, XTC to 0.01 Å.  Runs without OpenMM's
+    forces have no units: their numbers are written as they are, which readers take for Å and ps.
+    """
+    require_run(run)
+    place, described = _only(run, replica), pdb_potential(run.about)
+    path = arrays.path(path, "path")
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"the name must end in {', '.join(FORMATS)}, got {path}")
+    if not len(run):
+        raise ValueError("the run has no frame to write")
+    if path.suffix.lower() == ".pdb":
+        described = _described(run)
+    elif run.chain.dim != DIM:
+        raise ValueError(f"these formats are of space, and the run has dim={run.chain.dim}")
+    universe = _topology(run, described["pdb"]) if described else _nameless(run)
+    scale = ANGSTROM if in_openmm_units(run.about["stepper"].get("potential")) else 1.0
+    with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")  # of boxes and occupancies that there are not
+        temporary = stack.enter_context(new_file(path, overwrite))
+        if described and path.suffix.lower() != ".pdb":
+            universe.atoms.positions = scale * run[:1].x[0, place]
+            _write_topology(universe, path.with_suffix(".topology.pdb"), run, overwrite)
+        writer = stack.enter_context(_writer(universe, temporary, path, run))
+        for part in run.blocks():
+            for x, step, time in zip(part.x[:, place], part.steps, part.times, strict=True):
+                universe.atoms.positions = scale * x
+                now = universe.trajectory.ts
+                now.time, now.data["step"] = time, int(step)
+                writer.write(universe.atoms)
+
+
+def _write_topology(universe: Any, path: Path, run: Run, overwrite: bool) -> None:
+    """Write one frame; trajectories that begin alike share the file."""
+    with new_file(path, overwrite=True) as temporary:
+        with _writer(universe, temporary, path, run) as writer:
+            writer.write(universe.atoms)
+        if path.exists() and not overwrite and not filecmp.cmp(path, temporary, shallow=False):
+            other = (
+                f"{path} exists, of a trajectory that begins otherwise: choose another name, or "
+            )
+            raise FileExistsError(Advice(other, *OVERWRITE))
+
+
+def _writer(universe: Any, temporary: Path, name: Path, run: Run) -> Any:
+    form, options = FORMATS[name.suffix.lower()], {}
+    if form == "DCD":  # which has no times of frames; the first is istart/nsavc intervals
+        numbers = run.numbers
+        start = numbers.start if numbers.step > 0 else -numbers.start
+        options = {"dt": _interval(run), "nsavc": abs(numbers.step), "istart": start}
+    return MDAnalysis.Writer(
+        str(temporary), n_atoms=len(universe.atoms), format=form, multiframe=True, **options
+    )
+
+
+def _interval(run: Run) -> float:
+    """Time from frame to frame in ps."""
+    return float(run.about["stepper"].get("dt", 1.0)) * int(run.about["every"]) * run.numbers.step
+
+
+def _topology(run: Run, pdb: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        universe = MDAnalysis.Universe(io.StringIO(pdb), format="PDB", topology_format="PDB")
+    if len(universe.atoms) != run.chain.n:
+        raise ValueError(
+            f"MDAnalysis reads {len(universe.atoms)} atoms in the PDB file of the run, which has "
+            f"{run.chain.n}"
+        )
+    if hasattr(universe, "bonds"):  # those of CONECT alone
+        universe.del_TopologyAttr("bonds")
+    universe.add_TopologyAttr("bonds", [tuple(map(int, pair)) for pair in bonds(run.chain)])
+    universe.add_TopologyAttr("masses", np.array(run.chain.masses))
+    return universe
+
+
+def _nameless(run: Run) -> Any:
+    return MDAnalysis.Universe.empty(run.chain.n, trajectory=True)
+
+
+def _described(run: Run) -> dict[str, Any]:
+    require_run(run)
+    described = pdb_potential(run.about)
+    if described is None:
+        raise ValueError(
+            "this run is of no PDB file, so that its beads have no names: write .dcd, .xtc, .trr, "
+            ".gsd or .h5"
+        )
+    return described
+
+
+def _only(run: Run, replica: int | None) -> int:
+    """Return the number of a replica, which has to be chosen where there are several."""
+    if replica is None and run.replicas > 1:
+        start = f"the run has {run.replicas} replicas, and these files hold one: choose it, "
+        raise ValueError(Advice(start, ("replica=0", "replica", "0"), "; .gsd and .h5 hold all"))
+    return chosen_replica(run, replica or 0)

@@ -1,0 +1,317 @@
+"""Energies and forces of an OpenMM System, for dynamics of our own."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import openmm
+from openmm import unit
+
+from fixman._common import arrays
+from fixman.errors import FrameError
+from fixman.io.openmm.constraints import Floats, Indices
+from fixman.io.openmm.thermostats import in_units
+
+NAME = "FixmanForce"  # what metric_force is called
+KEPT = 32  # evaluations, since steppers ask for the energy where they have asked for the force
+LOOSE = 0.2  # relative, how far what is held may be from what its constraint says
+# Springs of chemical bonds are stiffer than this, and those of restraints and networks softer.
+STIFF = 20_000.0  # kJ/mol/nm²
+STRAINED = 0.5  # relative, how far the length of such a spring may be from its rest in a start
+DEFAULTS = {"CPU": {"Threads": "1"}}  # properties of platforms
+MADE = "_idle", "_evaluated"  # anew in another process
+
+
+class Forces:
+    """The energy of an OpenMM System as a potential of `Newton`, `Langevin`, `HybridMonteCarlo`.
+
+    Without the System's constraints, which are the chain's business: it has to hold what they
+    held, since force fields have no energy there.  The chain that `chain` makes of the same System
+    has its particles, in their order.
+
+    Parameters
+    ----------
+    system : openmm.System
+        Copied; stays as it is.  A CMMotionRemover is left out.  In a periodic box molecules are
+        whole, and the box is the default one of the System.
+    platform : str or openmm.Platform, optional
+        By default the fastest that works.
+    properties : mapping, optional
+        Of the platform, such as ``{"Precision": "mixed"}``.  On the platform "CPU" one thread is
+        the default, as replicas have a Context each.
+
+    Attributes
+    ----------
+    platform : str
+    particles : ndarray (n,)
+        Those that have a mass, and are moved; virtual sites follow.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If there are a thermostat or a barostat, a Fixman force, Drude particles, or particles
+        without a mass that are no virtual sites.
+
+    Notes
+    -----
+    nm, ps, Da, kJ/mol.  The numbers of the platform "Reference" hang on positions alone, so that
+    runs can be repeated and resumed bit for bit; on others the order of sums may differ.  Threads
+    evaluate at the same time, each in a Context of its own, which are made as they are needed.
+    """
+
+    __module__ = "fixman.io.openmm"  # where it is public, and stays
+
+    def __init__(
+        self, system: Any, platform: Any = None, *, properties: Mapping[str, str] | None = None
+    ) -> None:
+        if not isinstance(system, openmm.System):
+            hint = ": pass its .system" if hasattr(system, "system") else ""
+            raise TypeError(f"expected an openmm.System, got {type(system).__name__}{hint}")
+        self._system = _copied(system)
+        masses = [system.getParticleMass(k)._value for k in range(system.getNumParticles())]
+        self.particles = np.flatnonzero(masses)
+        self._sites = self.particles.size < len(masses)
+        pairs, self._lengths = _constraints(system)
+        self._pairs = np.searchsorted(self.particles, pairs)
+        self._bonds: tuple[Indices, Floats] | None = _springs(system)  # until they are checked
+        self._begin()
+        context, self._properties = _first(self._system, platform, dict(properties or {}))
+        self.platform: str = context.getPlatform().getName()
+        self._idle.append(context)
+
+    def _begin(self) -> None:
+        """Prepare for evaluations, without a Context."""
+        self._idle: list[Any] = []  # Contexts that no thread uses; its methods are atomic
+        self._evaluated = lru_cache(KEPT)(self._evaluate)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key not in MADE}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin()
+
+    def __repr__(self) -> str:
+        return f"<Forces: {self.particles.size} particles, platform {self.platform}>"
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what run folders keep: names, and a digest by which `resume` knows the System."""
+        text = re.sub(' openmmVersion="[^"]*"', "", openmm.XmlSerializer.serialize(self._system))
+        system = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        name = f"{type(self).__module__}.{type(self).__qualname__}"
+        return {"name": name, "own": True, "system": system, "platform": self.platform}
+
+    def energy(self, x: Any) -> Any:
+        """Return the energies (...), in kJ/mol, of configurations (..., n, 3), in nm.
+
+        Raises
+        ------
+        ValueError
+            Where the ends of a constraint of the System are far from its length.  At first, where
+            a bond, a HarmonicBondForce's spring of more than 20 000 kJ/mol/nm², is off by half.
+        FrameError
+            Where positions, or what OpenMM makes of them, are not finite; a ValueError.
+        """
+        found, lead = self._found(x)
+        return np.array([energy for energy, _ in found]).reshape(lead)[()]
+
+    def force(self, x: Any) -> Floats:
+        """Return the forces (..., n, 3), in kJ/mol/nm, in configurations (..., n, 3); see `energy`.
+
+        Both are found together and kept for a while, so that one costs nothing after the other.
+        """
+        found, lead = self._found(x)
+        return np.array([force for _, force in found]).reshape(*lead, self.particles.size, 3)
+
+    def _found(self, x: Any) -> tuple[list[tuple[float, Floats]], tuple[int, ...]]:
+        """Return energy and forces of each configuration, and the leading axes of these."""
+        frames, lead = self._frames(x)
+        found = []
+        for k, one in enumerate(frames):
+            try:
+                found.append(self._evaluated(one))
+            except FrameError as error:
+                raise error.moved(arrays.frame_index(k, lead)) from None
+        return found, lead
+
+    def _frames(self, x: Any) -> tuple[list[bytes], tuple[int, ...]]:
+        """Return configurations as bytes, and their leading axes."""
+        x = in_units(x, unit.nanometer, "x")
+        arrays.refuse_units(x, "x")
+        n = self.particles.size
+        if np.ndim(x) > 1 and np.shape(x)[-2] != n:
+            raise ValueError(
+                f"the System has {n} particles with a mass, x has {np.shape(x)[-2]}: all of them "
+                "have to be beads of one chain; take solvent and ions out, and give the solvent "
+                "an implicit model"
+            )
+        x = arrays.real(x, (n, 3), "x")
+        arrays.require_finite(x, (n, 3), "x")
+        return [one.tobytes() for one in x.reshape(-1, n, 3)], x.shape[:-2]
+
+    def _evaluate(self, data: bytes) -> tuple[float, Floats]:
+        x = np.frombuffer(data).reshape(-1, 3)
+        self._require_bonded(x)
+        self._require_held(x)
+        try:
+            context = self._idle.pop()
+        except IndexError:
+            platform = openmm.Platform.getPlatformByName(self.platform)
+            context = _context(self._system, platform, self._properties)
+        try:
+            if self._sites:
+                whole = np.zeros((self._system.getNumParticles(), 3))
+                whole[self.particles] = x
+                context.setPositions(whole)
+                context.computeVirtualSites()
+            else:
+                context.setPositions(x)
+            state = context.getState(energy=True, forces=True)
+        finally:
+            self._idle.append(context)
+        energy, forces = state.getPotentialEnergy()._value, state.getForces(asNumpy=True)._value
+        if not (np.isfinite(energy) and np.isfinite(forces).all()):
+            raise FrameError(
+                "the energy or a force of OpenMM is not finite", ": do two particles coincide?"
+            )
+        return energy, forces[self.particles] if self._sites else forces
+
+    def _require_bonded(self, x: Floats) -> None:
+        """Refuse, until a start is fine, one with bonds that are nothing like the force field's."""
+        if self._bonds is None:
+            return
+        pairs, rest = self._bonds
+        i, j = np.searchsorted(self.particles, pairs)
+        apart = np.linalg.norm(x[i] - x[j], axis=1)
+        off = np.abs(apart - rest) > STRAINED * rest
+        if off.any():
+            k = int(np.argmax(np.abs(apart - rest) / rest))
+            one, two = (self._name(int(p)) for p in pairs[:, k])
+            raise ValueError(
+                f"{one} and {two} are {apart[k]:.3g} nm apart, and bonded with a length of "
+                f"{rest[k]:.3g} nm in the force field: " + _cause(apart / rest)
+            )
+        self._bonds = None
+
+    def _name(self, particle: int) -> str:
+        return f"particle {particle}"
+
+    def _require_held(self, x: Floats) -> None:
+        """Refuse positions that the System's constraints, had they been left, would not allow."""
+        if not self._lengths.size:
+            return
+        i, j = self._pairs
+        apart = np.linalg.norm(x[i] - x[j], axis=1)
+        off = np.abs(apart - self._lengths) > LOOSE * self._lengths
+        if off.any():
+            k = int(np.argmax(off))
+            one, two = self.particles[[i[k], j[k]]]
+            raise ValueError(
+                f"particles {one} and {two} are {apart[k]:.3g} nm apart, which the System "
+                f"constrains to {self._lengths[k]:.3g}: it has no energy there, so that the chain "
+                "must hold them (or create the System with constraints=None, rigidWater=False); in "
+                "a periodic box, make the molecule whole"
+            )
+
+
+# --- the System ---------------------------------------------------------------------------------
+
+
+def _copied(system: Any) -> Any:
+    """Return a copy without constraints, and refuse what it cannot serve."""
+    copy = openmm.XmlSerializer.clone(system)
+    for k in reversed(range(copy.getNumForces())):
+        force = copy.getForce(k)
+        kind = type(force).__name__
+        if isinstance(force, openmm.CMMotionRemover):
+            copy.removeForce(k)
+        elif re.search("Thermostat|Barostat", kind):
+            raise ValueError(
+                f"the System has a {kind}, which needs an integrator of OpenMM: removeForce({k}), "
+                "and choose a stepper that does what is meant, such as Langevin"
+            )
+        elif isinstance(force, openmm.DrudeForce):
+            raise ValueError(
+                "the System has Drude particles, which need an integrator of their own"
+            )
+        elif force.getName() == NAME:
+            raise ValueError(
+                f"the System has a Fixman force: removeForce({k}); steppers have one of their own, "
+                'with ensemble="stiff"'
+            )
+    for k in range(copy.getNumParticles()):
+        if copy.getParticleMass(k)._value == 0.0 and not copy.isVirtualSite(k):
+            raise ValueError(
+                f"particle {k} has no mass and is no virtual site: nothing says where it is; a "
+                "chain has no frozen beads, but may have a fixed base"
+            )
+    for k in reversed(range(copy.getNumConstraints())):
+        copy.removeConstraint(k)
+    return copy
+
+
+def _constraints(system: Any) -> tuple[Indices, Floats]:
+    """Particles (2, constraints) that a System holds, and their distances."""
+    rows = [system.getConstraintParameters(k) for k in range(system.getNumConstraints())]
+    pairs = np.array([row[:2] for row in rows], dtype=np.intp).reshape(-1, 2)
+    return pairs.T, np.array([row[2]._value for row in rows], dtype=np.float64)
+
+
+def _springs(system: Any) -> tuple[Indices, Floats]:
+    """Particles (2, bonds) with a mass that stiff springs connect, and the lengths of these."""
+    found = {}
+    for force in system.getForces():
+        if isinstance(force, openmm.HarmonicBondForce):
+            if force.usesPeriodicBoundaryConditions():
+                continue
+            for k in range(force.getNumBonds()):
+                i, j, length, stiffness = force.getBondParameters(k)
+                masses = [system.getParticleMass(p)._value for p in (i, j)]
+                if stiffness._value > STIFF and length._value > 0.0 and all(masses):
+                    found[i, j] = length._value
+    pairs = np.array(list(found), dtype=np.intp).reshape(-1, 2)
+    return pairs.T, np.array(list(found.values()), dtype=np.float64)
+
+
+def _cause(ratios: Floats) -> str:
+    """Say why bonds may be so many times as long as they should be."""
+    if abs(np.log(np.median(ratios))) > np.log(1.0 + STRAINED):
+        return "positions are in nm, and these seem to be in another unit, such as Å"
+    return (
+        "residues or atoms between them may be missing, or atoms be misplaced; in a periodic box, "
+        "make the molecule whole"
+    )
+
+
+def _context(system: Any, platform: Any, properties: dict[str, str]) -> Any:
+    return openmm.Context(system, openmm.VerletIntegrator(0.001), platform, properties)
+
+
+def _first(system: Any, wanted: Any, given: dict[str, str]) -> tuple[Any, dict[str, str]]:
+    """Return a Context on a platform, or on the fastest that works, and its properties."""
+    known = [openmm.Platform.getPlatform(k) for k in range(openmm.Platform.getNumPlatforms())]
+    names = {platform.getName().lower(): platform for platform in known}
+    if isinstance(wanted, openmm.Platform):
+        known = [wanted]
+    elif isinstance(wanted, str) and wanted.lower() in names:
+        known = [names[wanted.lower()]]
+    elif wanted is not None:
+        kind = ValueError if isinstance(wanted, str) else TypeError
+        here = ", ".join(platform.getName() for platform in known)
+        raise kind(f"platform must be one of {here}, which are installed, got {wanted!r:.80}")
+    known.sort(key=lambda platform: platform.getSpeed())
+    while True:
+        platform = known.pop()
+        properties = DEFAULTS.get(platform.getName(), {}) | given
+        try:
+            return _context(system, platform, properties), properties
+        except openmm.OpenMMException:  # a GPU's platform where there is none
+            if not known:
+                raise

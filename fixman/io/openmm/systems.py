@@ -1,0 +1,304 @@
+"""What an OpenMM System or Topology says: masses, bonds, constraints, and the chains of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import openmm
+from numpy.typing import ArrayLike
+from openmm import app, unit
+
+from fixman._common import arrays
+from fixman.analysis.groups import Mask, Molecules
+from fixman.chains import hard_sets
+from fixman.chains.chain import Chain, is_rigid
+from fixman.chains.straight_bends import NEARLY
+from fixman.errors import FrameError
+from fixman.io.openmm.constraints import ConnectedSets, Floats, Held, Indices, with_names
+from fixman.io.openmm.thermostats import in_units
+
+WIDE = np.cos(np.radians(75.0))  # only in rings of three are angles between bonds smaller
+HYDROGENS = "H", "D"
+
+
+def chain(
+    system_or_topology: Any,
+    hard: str | Sequence[str] | ArrayLike = "torsional",
+    *,
+    topology: Any = None,
+    positions: Any = None,
+    rotatable: ArrayLike | None = None,
+    straight: Iterable[Sequence[int]] | None = None,
+) -> Chain | list[tuple[Indices, Chain]]:
+    """Return the chain of a molecule, or of several molecules what `metric_force` takes.
+
+    Bead k is the k-th particle that has a mass; virtual sites move along with these.  Hard rows
+    that depend on the others are left out, and listed in ``Chain.redundant``.
+
+    Parameters
+    ----------
+    system_or_topology : openmm.System or openmm.app.Topology
+        Of a System: its masses, repartitioned or not; and for bonds its HarmonicBondForces and
+        constraints, but for distances across an angle, as Urey–Bradley terms and
+        ``constraints=HAngles`` have them.  Of a Topology: its bonds, and masses of the elements.
+    hard : kinds, "torsional", "h-bonds" or "h-angles"; of a single molecule also a mask
+        As for `Chain.from_bonds`.  A molecule that the System's constraints leave rigid, and water
+        (residue HOH) of a Topology, is rigid whatever this says.
+    topology : openmm.app.Topology, optional
+        Beside a System: has its bonds, and names atoms in errors.  Its elements tell hydrogens.
+    positions : (particles, 3) or Quantity, optional
+        In nm; where the rows that stay shall be well conditioned, and bends are straight or not.
+    rotatable : (bonds, 2), optional
+        Pairs of particles, for "torsional"; by default bonds that are neither terminal nor in a
+        ring of up to eight atoms.  Larger rings turn.
+    straight : iterable of (i, j, k), optional
+        Bends of particles that are held straight, as for `Chain.branched`.  By default those of the
+        hard ones that are straight in ``positions``, or else in a HarmonicAngleForce's equilibrium.
+
+    Returns
+    -------
+    Chain
+        If all particles with a mass are one molecule.
+    list of (particles (copies, n), Chain)
+        Otherwise.  Equal molecules share a chain; particles without a bond, such as ions, are in
+        none.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If there are no bonds; for Drude particles; if a particle without mass, virtual sites apart,
+        is bonded.
+    SingularConstraintError
+        As `Chain.from_bonds`, with the names of atoms.
+    """
+    held, pairs, hydrogens = _read(system_or_topology, topology)
+    sets = ConnectedSets(held._replace(pairs=pairs))
+    kinds, heavy = sets.kinds(), int(np.count_nonzero(held.masses))
+    single = len(sets.members) == 1 and sets.members[0].size == heavy
+    if not single and not isinstance(hard_sets.named(hard), str | tuple):
+        loose = heavy - sum(map(len, sets.members))
+        raise ValueError(
+            f"a mask is for a single molecule, here are {len(sets.members)} and {loose} particles "
+            "without a bond: choose a word for hard, such as 'torsional'"
+        )
+    x = None if positions is None else _positions(positions, held.masses.size)
+    if straight is None and x is None:
+        straight = _straight(system_or_topology, pairs, hard)
+    more = {"rotatable": rotatable, "straight": straight}
+    for name, rows in more.items():
+        _require_inside(rows, sets.label, name)
+    found = []
+    for number, particles in kinds:
+        first = particles[0]
+        molecules = Molecules(
+            held.masses[first], particles, bonds=sets.bonds(number),
+            hydrogens=None if hydrogens is None else hydrogens[first],
+        )  # fmt: skip
+        own = {name: _within(rows, particles) for name, rows in more.items()}
+        if x is not None:
+            own["drop_redundant"] = x[first]
+            own["straight"] = x[first] if straight is None else own["straight"]
+        try:
+            made = _rigid(held, first) or molecules.chain(hard, **own)  # type: ignore[arg-type]
+        except FrameError as error:
+            raise with_names(error, first, held.name) from None
+        found.append((particles, made))
+    return found[0][1] if single else found
+
+
+def _rigid(held: Held, particles: Indices) -> Chain | None:
+    """Return the chain of what is held among the particles of a molecule, if that is rigid."""
+    place = np.full(held.masses.size, -1)
+    place[particles] = np.arange(particles.size)
+    pairs = place[held.pairs[(place[held.pairs] >= 0).all(axis=1)]]
+    if len(pairs) < 3 * particles.size - 6 or len(np.unique(pairs)) < particles.size:
+        return None
+    masses = held.masses[particles]
+    found = Chain.from_bonds(particles.size, pairs, masses=masses, drop_redundant=True)
+    return found if is_rigid(found) else None
+
+
+def _straight(source: Any, pairs: Indices, hard: Any) -> list[tuple[int, int, int]]:
+    """Return the bends of two bonds that a System has straight, if ``hard`` holds angles."""
+    word = hard_sets.named(hard)
+    if not isinstance(source, openmm.System) or not (
+        word == "torsional" if isinstance(word, str) else "angle" in tuple(word)
+    ):
+        return []
+    bonded = {frozenset(pair) for pair in pairs.tolist()}
+    found = set()
+    for force in source.getForces():
+        if isinstance(force, openmm.HarmonicAngleForce):
+            for row in range(force.getNumAngles()):
+                i, j, k, angle, _ = force.getAngleParameters(row)
+                flat = np.pi - angle.value_in_unit(unit.radian) <= NEARLY
+                if flat and {frozenset((i, j)), frozenset((j, k))} <= bonded:
+                    found.add((min(i, k), j, max(i, k)))
+    return sorted(found)
+
+
+def _require_inside(rows: Any, label: Indices, name: str) -> None:
+    """Refuse rows whose particles are not of one molecule."""
+    for row in () if rows is None else rows:
+        inside = all(0 <= int(p) < label.size for p in row)
+        owners = {int(label[int(p)]) for p in row} if inside else {-1}
+        if -1 in owners or len(owners) > 1:
+            numbers = ", ".join(map(str, row))
+            raise ValueError(f"{name} names ({numbers}), which are not bonded into one molecule")
+
+
+def _within(rows: Any, particles: Indices) -> Any:
+    """Those rows of particles that are of some molecules (copies, n), as rows of beads."""
+    if rows is None or not len(rows):
+        return rows
+    bead = {int(p): k for copy in particles for k, p in enumerate(copy)}
+    return sorted({tuple(bead[int(p)] for p in row) for row in rows if int(row[0]) in bead})
+
+
+def _positions(given: Any, size: int) -> Floats:
+    """Positions (particles, 3) in nm."""
+    x = arrays.real(in_units(given, unit.nanometer, "positions"), (size, 3), "positions")
+    if x.ndim != 2:
+        raise ValueError(f"positions must be one configuration ({size}, 3), got {x.shape}")
+    return x
+
+
+# --- what is there ------------------------------------------------------------------------------
+
+
+def held_by(source: Any) -> Held:
+    """Masses, and what is held: constraints of a System, all bonds of a Topology and its water."""
+    if isinstance(source, openmm.System):
+        return of_system(source)
+    if isinstance(source, app.Topology):
+        return _of_topology(source)
+    hint = next((f": pass its .{name}" for name in ("system", "topology")
+                 if hasattr(source, name)), "")  # fmt: skip
+    raise TypeError(
+        f"expected an openmm.System or an openmm.app.Topology, got {type(source).__name__}{hint}"
+    )
+
+
+def of_system(system: Any) -> Held:
+    """Masses and constraints of a System."""
+    particles, constraints = system.getNumParticles(), system.getNumConstraints()
+    masses = np.array([system.getParticleMass(k).value_in_unit(unit.dalton)
+                       for k in range(particles)], dtype=np.float64)  # fmt: skip
+    pairs = np.array(
+        [system.getConstraintParameters(k)[:2] for k in range(constraints)], dtype=np.intp
+    ).reshape(-1, 2)
+    if constraints:
+        # Between two frozen particles OpenMM ignores constraints.
+        pairs = pairs[masses[pairs].any(axis=1)]
+    return Held(masses, pairs, system.usesPeriodicBoundaryConditions(), None)
+
+
+def _of_topology(given: Any) -> Held:
+    atoms = list(given.atoms())
+    masses = np.array(
+        [0.0 if atom.element is None else atom.element.mass.value_in_unit(unit.dalton)
+         for atom in atoms], dtype=np.float64,
+    )  # fmt: skip
+    pairs = np.concatenate([_bonds(given), *_waters(given)])
+    names = [f"atom {a.index} ({a.name} of {a.residue.name} {a.residue.id})" for a in atoms]
+    return Held(masses, pairs, given.getPeriodicBoxVectors() is not None, names)
+
+
+def _bonds(given: Any) -> Indices:
+    """Bonds of a Topology (bonds, 2)."""
+    pairs = [(one.index, two.index) for one, two in given.bonds()]
+    return np.array(pairs, dtype=np.intp).reshape(-1, 2)
+
+
+def _waters(given: Any) -> list[Indices]:
+    """All pairs of the atoms of every water of a Topology, sites apart (waters) of (pairs, 2)."""
+    found = []
+    for residue in given.residues():
+        if residue.name == "HOH":
+            atoms = [atom.index for atom in residue.atoms() if atom.element is not None]
+            found.append(np.array(list(combinations(atoms, 2)), dtype=np.intp).reshape(-1, 2))
+    return found
+
+
+def _read(source: Any, beside: Any) -> tuple[Held, Indices, Mask | None]:
+    """Masses, names and what is held; bonds between particles with a mass; hydrogens."""
+    held = held_by(source)
+    if isinstance(source, app.Topology):
+        if beside is not None:
+            raise TypeError("topology=… goes beside a System, here are two Topologies")
+        beside, waters = source, _waters(source)
+        held = held._replace(pairs=np.concatenate([np.empty((0, 2), np.intp), *waters]))
+        sites = np.zeros(held.masses.size, dtype=bool)
+    else:
+        _refuse_drude(source)
+        sites = np.array([source.isVirtualSite(k) for k in range(held.masses.size)], dtype=bool)
+    hydrogens = None
+    if beside is not None:
+        described = held_by(beside)
+        if described.names is None:
+            raise TypeError(f"topology must be an openmm.app.Topology, got {type(beside).__name__}")
+        if described.masses.size != held.masses.size:
+            raise ValueError(
+                f"the System has {held.masses.size} particles, its topology {described.masses.size}"
+            )
+        held = held._replace(names=described.names)
+        elements = [atom.element for atom in beside.atoms()]
+        hydrogens = np.array([e is not None and e.symbol in HYDROGENS for e in elements])
+    pairs = _of_force_field(source) if beside is None else _bonds(beside)
+    pairs = pairs[~sites[pairs].any(axis=1)]
+    if not len(pairs):
+        raise ValueError(
+            "there are no bonds, neither in a HarmonicBondForce nor constraints: give topology=…"
+            if beside is None
+            else "the Topology has no bonds: create them, or give the System alone"
+        )
+    massless = pairs[held.masses[pairs] == 0.0]
+    if massless.size:
+        raise ValueError(
+            f"{held.name(int(massless[0]))} is bonded and has no mass: frozen particles cannot be "
+            "part of a chain; of a Topology without elements, give the System"
+        )
+    return held, pairs, hydrogens
+
+
+def _refuse_drude(system: Any) -> None:
+    for force in system.getForces():
+        if isinstance(force, openmm.DrudeForce) and force.getNumParticles():
+            raise ValueError(
+                f"particle {force.getParticleParameters(0)[0]} is a Drude particle: polarizable "
+                "models move these by integrators of their own"
+            )
+
+
+def _of_force_field(system: Any) -> Indices:
+    """Bonds of a System (bonds, 2): pairs with a spring or a constraint, not across an angle."""
+    lengths: dict[tuple[int, int], float] = {}
+    for force in system.getForces():
+        if isinstance(force, openmm.HarmonicBondForce):
+            for k in range(force.getNumBonds()):
+                i, j, length, _ = force.getBondParameters(k)
+                lengths[min(i, j), max(i, j)] = length.value_in_unit(unit.nanometer)
+    if not lengths and any(isinstance(f, openmm.CustomBondForce) for f in system.getForces()):
+        raise ValueError(
+            "the bonds of this System are in a CustomBondForce, which may have other pairs too: "
+            "give topology=… that has them"
+        )
+    for k in range(system.getNumConstraints()):
+        i, j, length = system.getConstraintParameters(k)
+        lengths[min(i, j), max(i, j)] = length.value_in_unit(unit.nanometer)
+    around: dict[int, dict[int, float]] = {}
+    for (i, j), length in lengths.items():
+        around.setdefault(i, {})[j] = around.setdefault(j, {})[i] = length
+
+    def across(i: int, j: int, c: float) -> bool:
+        one, two = around[i], around[j]
+        sides = [(one[k], two[k]) for k in one.keys() & two.keys()]
+        return any(c * c > a * a + b * b - 2.0 * a * b * WIDE for a, b in sides)
+
+    pairs = [pair for pair, length in lengths.items() if not across(*pair, length)]
+    return np.array(pairs, dtype=np.intp).reshape(-1, 2)

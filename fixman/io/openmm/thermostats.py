@@ -1,0 +1,219 @@
+"""The temperatures of an OpenMM Context: of its thermostats, and of its Fixman force.
+
+U_F is proportional to kT, and OpenMM does not tell a force what the temperature is.  A Context
+therefore has the parameter FixmanTemperature, `set_temperature` sets it together with the
+thermostats, and every evaluation compares: a force left behind by a thermostat stops the run.
+Following by itself would not do: a sampler that exchanges temperatures takes energies to be
+independent of them, and must be told which one is not.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import openmm
+from openmm import unit
+
+from fixman._common import arrays
+
+PARAMETER = "FixmanTemperature"  # of the Context, in K; 0 until set_temperature
+MARK = "FixmanContext"  # of the Context, a number by which its force finds it
+SAME = 1e-5  # relative; gas constants differ by less
+GAS_CONSTANT = unit.MOLAR_GAS_CONSTANT_R.value_in_unit(unit.kilojoule_per_mole / unit.kelvin)
+
+# The parameters of a Context that are temperatures of OpenMM's own thermostats and barostats.
+_OWN = tuple(
+    sorted({kind.Temperature() for kind in vars(openmm).values() if hasattr(kind, "Temperature")})
+)
+
+
+class _Thermostat(NamedTuple):
+    """One of the places where a Context has a temperature."""
+
+    name: str
+    get: Callable[[], Any]
+    set: Callable[[float], Any]
+    per_kelvin: float = 1.0
+
+    def read(self) -> float:
+        value = self.get()
+        return float(value._value if unit.is_quantity(value) else value) / self.per_kelvin
+
+    def write(self, kelvin: float) -> None:
+        self.set(kelvin * self.per_kelvin)
+
+
+@dataclass
+class _Known:
+    """A Context for which `set_temperature` was called, and the thermostats of its integrator."""
+
+    context: Callable[[], Any]  # weakly
+    thermostats: list[_Thermostat]
+    looked: bool = False  # whether the force has looked at the System since then
+
+
+# By their marks.  A mark is a random number, so that it means nothing in another process.
+_KNOWN: dict[float, _Known] = {}
+
+
+def set_temperature(context: Any, temperature: Any = None) -> None:
+    """Set the temperature of a Context: of its thermostats, barostats and Fixman force alike.
+
+    To be called for every Context of a System with `metric_force`, before its first step, and in
+    the place of ``integrator.setTemperature``.  A Context for which it was not called stops, and so
+    does one whose thermostat is moved without its parameter "FixmanTemperature".
+
+    Parameters
+    ----------
+    context : openmm.Context
+        For instance ``simulation.context``.
+    temperature : float or openmm Quantity, optional
+        In K.  By default that of the thermostats.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of another type.
+    ValueError
+        If the System has no Fixman force; if there is no temperature to be read, or there are
+        several; if a `CustomIntegrator` draws random numbers and has no global variable
+        ``temperature`` (in K) or ``kT`` (in kJ/mol).
+
+    Notes
+    -----
+    Call it again after ``reinitialize``, and after ``setState``, ``loadState`` or
+    ``loadCheckpoint`` with parameters of another Context.  Velocities stay as they are.
+    """
+    if not isinstance(context, openmm.Context):
+        hint = ": pass its .context" if hasattr(context, "context") else ""
+        raise TypeError(f"expected an openmm.Context, got {type(context).__name__}{hint}")
+    if MARK not in context.getParameters():
+        raise ValueError("the System of this Context has no Fixman force: add metric_force(system)")
+    integrated = list(_of_integrator(context.getIntegrator()))
+    thermostats = integrated + [
+        _Thermostat(name, partial(context.getParameter, name), partial(context.setParameter, name))
+        for name in _OWN
+        if name in context.getParameters()
+    ]
+    kelvin = _common(thermostats) if temperature is None else _kelvin(temperature)
+    for thermostat in thermostats:
+        thermostat.write(kelvin)
+    context.setParameter(PARAMETER, kelvin)
+    known = _KNOWN.get(context.getParameter(MARK))
+    if known is None or known.context() is not context:
+        mark = float(secrets.randbits(52) + 1)
+        _KNOWN[mark] = _Known(weakref.ref(context), integrated)
+        weakref.finalize(context, _KNOWN.pop, mark)
+        context.setParameter(MARK, mark)
+    else:
+        known.looked = False
+
+
+def kT(temperature: Any) -> float:
+    """Return k_B·T per mole, R·T, in kJ/mol, of a temperature in kelvin or a Quantity.
+
+    What `Langevin` and the other steppers want with `Forces`.
+    """
+    return float(GAS_CONSTANT * _kelvin(temperature))
+
+
+def temperature_of(state: Any, look: Callable[[Any], None]) -> float:
+    """Temperature of the Context that a State is of, if its thermostats have it too.
+
+    The first time after `set_temperature`, ``look`` is given the System.
+    """
+    parameters = dict(state.getParameters())
+    known = _KNOWN.get(parameters.get(MARK, 0.0))
+    context = None if known is None else known.context()
+    # Parameters may have been copied from one Context to another, but these do not step together.
+    if known is None or context is None or context.getStepCount() != state.getStepCount():
+        raise ValueError(
+            "the Fixman force does not know the thermostat of this Context: call "
+            "fixman.io.openmm.set_temperature(context) once it is made, and again when parameters "
+            "were reset or loaded from elsewhere"
+        )
+    if not known.looked:
+        look(context.getSystem())
+        known.looked = True
+    kelvin: float = parameters[PARAMETER]
+    others = [(one.name, one.read()) for one in known.thermostats]
+    others += [(name, parameters[name]) for name in _OWN if name in parameters]
+    for name, other in others:
+        if not abs(kelvin - other) <= SAME * kelvin:
+            raise ValueError(
+                f"the Fixman force is at {kelvin:.6g} K and {name} at {other:.6g} K: move both, by "
+                "fixman.io.openmm.set_temperature(context, temperature) or, in the states of "
+                'OpenMM\'s samplers, by "FixmanTemperature" beside "temperature"; its energy is '
+                "proportional to kT, and cancels where temperatures are exchanged"
+            )
+    return kelvin
+
+
+def _of_integrator(integrator: Any) -> Iterator[_Thermostat]:
+    name = type(integrator).__name__
+    if isinstance(integrator, openmm.CompoundIntegrator):
+        for k in range(integrator.getNumIntegrators()):
+            yield from _of_integrator(integrator.getIntegrator(k))
+    elif isinstance(integrator, openmm.CustomIntegrator):
+        yield from _of_custom(integrator, name)
+    elif isinstance(integrator, openmm.NoseHooverIntegrator):
+        for k in range(integrator.getNumThermostats()):
+            get = partial(integrator.getTemperature, k)
+            move = partial(integrator.setTemperature, chainID=k)
+            yield _Thermostat(f"chain {k} of the {name}", get, move)
+    elif hasattr(integrator, "getTemperature"):
+        yield _Thermostat(f"the {name}", integrator.getTemperature, integrator.setTemperature)
+
+
+def _of_custom(integrator: Any, name: str) -> Iterator[_Thermostat]:
+    variables = {
+        integrator.getGlobalVariableName(k) for k in range(integrator.getNumGlobalVariables())
+    }
+    known = {"temperature": 1.0, "kT": GAS_CONSTANT}  # the names that OpenMM and openmmtools use
+    for variable in sorted(variables & known.keys()):
+        yield _Thermostat(
+            f"{variable} of the {name}",
+            partial(integrator.getGlobalVariableByName, variable),
+            partial(integrator.setGlobalVariableByName, variable),
+            known[variable],
+        )
+    if not variables & known.keys() and any(
+        re.search(r"\b(gaussian|uniform)\b", integrator.getComputationStep(k)[2])
+        for k in range(integrator.getNumComputations())
+    ):
+        raise ValueError(
+            f"the {name} draws random numbers, and its temperature cannot be told: call its global "
+            "variable temperature (in K) or kT (in kJ/mol)"
+        )
+
+
+def _common(thermostats: list[_Thermostat]) -> float:
+    found = [(one.name, one.read()) for one in thermostats]
+    if not found:
+        raise ValueError(
+            "nothing in this Context has a temperature: say which, set_temperature(context, 300)"
+        )
+    kelvin = found[0][1]
+    if any(abs(other - kelvin) > SAME * kelvin for _, other in found):
+        words = ", ".join(f"{name} {other:.6g} K" for name, other in found)
+        raise ValueError(f"the temperatures of this Context differ, {words}: say which")
+    return _kelvin(kelvin)
+
+
+def _kelvin(temperature: Any) -> float:
+    return arrays.positive(in_units(temperature, unit.kelvin, "temperature"), "temperature")
+
+
+def in_units(value: Any, wanted: Any, name: str) -> Any:
+    """Return the number of a Quantity in a unit of OpenMM's, or what has none as it is."""
+    if not unit.is_quantity(value):
+        return value
+    if not value.unit.is_compatible(wanted):
+        raise TypeError(f"{name} must be in {wanted.get_symbol()}, got {value!s:.80}")
+    return value.value_in_unit(wanted)

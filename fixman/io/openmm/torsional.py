@@ -1,0 +1,526 @@
+"""A molecule from a PDB file: its chain, forces of any OpenMM force field, and the names of atoms.
+
+Units are OpenMM's: nm, ps, dalton, kJ/mol.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import io
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from fixman._common import arrays
+from fixman._common.arrays import Array
+from fixman.chains import hard_sets, topology
+from fixman.chains.chain import Chain
+from fixman.errors import Advice, ConstraintSolveError, FrameError, printable
+from fixman.simulation.observables import kinetic_energy, torsions
+from fixman.simulation.trajectory import pdb_potential
+
+try:
+    import openmm
+    from openmm import app, unit
+except ImportError as error:
+    raise ImportError(
+        'molecules from PDB files need OpenMM: pip install "fixman-chains[openmm]"'
+    ) from error
+
+from fixman.io.openmm import Forces, chain
+from fixman.io.openmm.constraints import whole
+
+__all__ = ["HOLDS", "Molecule", "naming"]
+
+# Groups at the end of a molecule, by their heavy atom and the number of its hydrogens.
+ENDS = {
+    ("C", 3): "methyl",
+    ("O", 1): "hydroxyl",
+    ("S", 1): "hydroxyl",
+    ("N", 3): "ammonium",
+}
+HOLDS = ("methyl", "hydroxyl", "ammonium", "peptide")
+OTHERWISE = {"omega": "peptide", "thiol": "hydroxyl"}  # what else users call them
+# Covalent radii in nm (Cordero et al. 2008), and how far above their sum a bond may be.
+RADII = {"H": 0.031, "C": 0.076, "N": 0.071, "O": 0.066, "P": 0.107, "S": 0.105}
+STRETCHED = 1.2
+LEAST_BOX = 0.6  # nm, below which a CRYST1 record says that there is no crystal
+
+
+class Molecule(Forces):
+    """A molecule that one PDB file and some force fields describe, as a potential for steppers.
+
+    Parameters
+    ----------
+    pdb : str
+        The text of a PDB file with every hydrogen, `prepare` makes one.  One connected molecule.
+    forcefield : sequence of str
+        Names that OpenMM knows, ``"amber14-all.xml", "implicit/obc2.xml"``, or paths; or one str.
+        Without an implicit solvent among them the molecule is in a vacuum.
+    platform : str, optional
+        Of OpenMM, by default the fastest.
+
+    Attributes
+    ----------
+    topology, system : of OpenMM
+        The System has no constraints.
+    names : list of str
+        ``"ALA 3 CB"``, one of each atom; ``"A/CYS 3 SG"`` if there are several chains.
+    x0 : (n, 3)
+        Positions of the file in nm.
+    in_vacuum : bool
+        Whether no force is that of an implicit solvent.
+
+    Raises
+    ------
+    ValueError
+        If the force fields do not know a residue, atoms are not one connected molecule or have no
+        position, or a bond is off by half of its length in the force field, as where residues are
+        missing.
+
+    """
+
+    def __init__(
+        self, pdb: str, forcefield: str | Iterable[str], platform: str | None = None
+    ) -> None:
+        self.pdb, self.forcefield = pdb, _words(forcefield)
+        read = _read(io.StringIO(pdb), "the PDB text")
+        self.topology = read.topology
+        self.x0 = _in_nm(read.positions)
+        self.names = _names(self.topology)
+        _require_one(self.topology, self.x0)
+        field = _field(self.forcefield)
+        with _explained(self.topology, self.x0):
+            self.system = field.createSystem(
+                self.topology, nonbondedMethod=app.NoCutoff, constraints=None, rigidWater=False,
+                removeCMMotion=False,
+            )  # fmt: skip
+        super().__init__(self.system, platform)
+        self._require_bonded(self.x0)
+        kinds = [type(force).__name__ for force in self.system.getForces()]
+        self.in_vacuum = not any(re.search("GB|GeneralizedKirkwood", kind) for kind in kinds)
+
+    @classmethod
+    def prepare(
+        cls,
+        path: str | Path,
+        forcefield: str | Iterable[str],
+        platform: str | None = None,
+        *,
+        chain: str | None = None,
+        add_hydrogens: bool = False,
+        drop_solvent: bool = False,
+    ) -> Molecule:
+        """Read a PDB file, and add what is asked for.
+
+        A molecule that is cut at the faces of a periodic box (CRYST1) is made whole.
+
+        Parameters
+        ----------
+        path : path
+        forcefield, platform
+            As of the class.
+        chain : str, optional
+            Letter of the one chain to take out of a file of several.
+        add_hydrogens : bool
+            Whether to add the hydrogens that the force field wants and the file has not, at pH 7.
+        drop_solvent : bool
+            Whether to leave out water and whatever consists of one atom.
+
+        Raises
+        ------
+        FileNotFoundError
+        ValueError
+            As the class.
+
+        Warns
+        -----
+        RuntimeWarning
+            If solvent is left out, and the force fields have no implicit one in its place.
+        """
+        path, forcefield = arrays.path(path, "path"), _words(forcefield)
+        if not path.is_file():
+            raise FileNotFoundError(f"no such file: {path}")
+        with path.open(encoding="utf-8") as file:
+            read = _read(file, str(path))
+        modeller = app.Modeller(read.topology, read.positions)
+        if chain is not None:
+            _take(modeller, chain, str(path))
+        solvent = [one for one in modeller.topology.residues() if _is_solvent(one)]
+        if drop_solvent:
+            modeller.delete(solvent)
+        x = _in_nm(modeller.positions)
+        _require_one(modeller.topology, x)
+        x = _whole(modeller.topology, x)
+        modeller.positions = x * unit.nanometer
+        field = _field(forcefield)
+        if add_hydrogens:
+            with _explained(modeller.topology, x):
+                modeller.addHydrogens(field)
+        modeller.topology.setPeriodicBoxVectors(None)
+        made = cls(_written(modeller.topology, modeller.positions), forcefield, platform)
+        if drop_solvent and solvent and made.in_vacuum:
+            warnings.warn(
+                f"solvent is left out, and {', '.join(forcefield)} puts none in its place: the "
+                "molecule is in a vacuum; an implicit solvent is one file more, such as "
+                "implicit/obc2.xml beside amber14-all.xml, amber99_obc.xml beside "
+                "amber99sbildn.xml",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return made
+
+    @classmethod
+    def of_run(cls, about: Mapping[str, Any]) -> Molecule:
+        """Make the molecule of a run again, from its ``about``.
+
+        Raises ValueError if the run is of none, or if the force fields make another System now.
+        """
+        described = pdb_potential(about)
+        if described is None:
+            raise ValueError("this run is of no PDB file: fixman torsional makes such runs")
+        molecule = cls(described["pdb"], described["forcefield"], described["platform"])
+        if molecule.parameters() != dict(described):
+            raise ValueError(
+                f"{', '.join(molecule.forcefield)} makes another System of these atoms than when "
+                "the run began: another version of OpenMM, or the file was edited"
+            )
+        return molecule
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what `of_run` makes the molecule of again, ready for JSON."""
+        return super().parameters() | {"pdb": self.pdb, "forcefield": list(self.forcefield)}
+
+    def minimized(self, x: Array, tolerance: float = 10.0) -> Array:
+        """Return a minimum (n, 3) near x, where forces are below ``tolerance`` (rms)."""
+        _require_positions(x, self.names)
+        platform = openmm.Platform.getPlatformByName(self.platform)
+        context = openmm.Context(self.system, openmm.VerletIntegrator(0.001), platform)
+        context.setPositions(x)
+        openmm.LocalEnergyMinimizer.minimize(context, tolerance)
+        found = context.getState(positions=True).getPositions(asNumpy=True)
+        return np.array(found.value_in_unit(unit.nanometer))
+
+    # --- chain and observables ------------------------------------------------------------------
+
+    def chain(self, hold: str | Iterable[str] = ()) -> Chain:
+        """Return the chain whose bonds and angles are hard, and whose torsions are soft.
+
+        Soft are torsions about bonds that are neither terminal nor in a ring of up to 8 atoms, as
+        for `fixman.io.openmm.chain`.  Larger rings turn, and stay closed.
+        Bends of nitriles and alkynes are held straight, and nearly straight in a minimum:
+        ``x = fixman.project(chain, x, chain.hard_values(x))`` is a start.
+
+        Parameters
+        ----------
+        hold : word, or words, of `HOLDS`
+            What does not turn either: ``"methyl"``, ``"hydroxyl"`` (and SH), ``"ammonium"``, and
+            ``"peptide"`` (ω).
+        """
+        hold = set(_words(hold))
+        for word in sorted(hold.difference(HOLDS)):
+            near = difflib.get_close_matches(word.lower(), (*HOLDS, *OTHERWISE), 1)
+            meant = [f", such as {OTHERWISE.get(one, one)}" for one in near]
+            raise ValueError(
+                f"cannot hold {word!r}: choose among {', '.join(HOLDS)}" + "".join(meant)
+            )
+        turning = [pair for pair in self.rotatable if not self._kinds(*pair) & hold]
+        named = turning if hold else None
+        made = chain(self.system, topology=self.topology, rotatable=named)
+        assert isinstance(made, Chain)  # the molecule is one
+        return made
+
+    @cached_property
+    def bonds(self) -> list[tuple[int, int]]:
+        """Bonded atoms."""
+        return [(one.index, two.index) for one, two in self.topology.bonds()]
+
+    @cached_property
+    def rotatable(self) -> list[tuple[int, int]]:
+        """Bonds that turn: see `chain`."""
+        return [(i, j) for i, j in hard_sets.rotatable(*self._tree).tolist()]
+
+    @property
+    def ring_bonds(self) -> tuple[int, int]:
+        """Numbers of bonds in rings of up to 8 atoms, which do not turn, and of larger ones."""
+        small = topology.ring_bonds(*self._tree)[1]
+        return int(small.sum()), int((~small).sum())
+
+    @cached_property
+    def _tree(self) -> tuple[Any, Any]:
+        return topology.spanning_tree(len(self.x0), self.bonds)
+
+    @cached_property
+    def backbone(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Residues that have both φ and ψ: name, and atoms C′, N, Cα, C, N′."""
+        found: list[tuple[str, tuple[int, ...]]] = []
+        for residue in self.topology.residues():
+            own = {atom.name: atom.index for atom in residue.atoms()}
+            if not {"N", "CA", "C"} <= own.keys():
+                continue
+            before = self._across(own["N"], "C", residue)
+            after = self._across(own["C"], "N", residue)
+            if before is not None and after is not None:
+                beads = (before, own["N"], own["CA"], own["C"], after)
+                found.append((_residue(residue), beads))
+        return found
+
+    def observables(self) -> dict[str, Any]:
+        """Return energies, and φ and ψ (replicas, residues) of the residues of `backbone`."""
+
+        def potential_energy(_: Chain, x: Array) -> Any:
+            return self.energy(x)
+
+        angles = {}
+        if self.backbone:
+            beads = [five for _, five in self.backbone]
+            angles = {
+                "phi": partial(torsions, beads=[five[:4] for five in beads]),
+                "psi": partial(torsions, beads=[five[1:] for five in beads]),
+            }
+        energies = {"potential_energy": potential_energy, "kinetic_energy": kinetic_energy}
+        return energies | angles
+
+    @cached_property
+    def _neighbours(self) -> list[list[int]]:
+        near: list[list[int]] = [[] for _ in self.names]
+        for i, j in self.bonds:
+            near[i].append(j)
+            near[j].append(i)
+        return near
+
+    @cached_property
+    def _atoms(self) -> list[Any]:
+        return list(self.topology.atoms())
+
+    def _kinds(self, i: int, j: int) -> set[str]:
+        """Words of `HOLDS` that a bond goes by."""
+        words = {self._end(i), self._end(j)} - {None}
+        ends = (self._atoms[i], self._atoms[j])
+        if {atom.name for atom in ends} == {"C", "N"} and ends[0].residue is not ends[1].residue:
+            words.add("peptide")
+        return {word for word in words if word is not None}
+
+    def _end(self, atom: int) -> str | None:
+        near = [self._atoms[k].element for k in self._neighbours[atom]]
+        hydrogens = sum(element is app.element.hydrogen for element in near)
+        if len(near) - hydrogens != 1:
+            return None
+        return ENDS.get((self._atoms[atom].element.symbol, hydrogens))
+
+    def _across(self, atom: int, name: str, residue: Any) -> int | None:
+        """Return the atom of that name in another residue that is bonded to an atom."""
+        for k in self._neighbours[atom]:
+            if self._atoms[k].name == name and self._atoms[k].residue is not residue:
+                return k
+        return None
+
+    def _name(self, particle: int) -> str:
+        return self.names[particle]
+
+
+@contextlib.contextmanager
+def naming(names: Sequence[str]) -> Iterator[None]:
+    """Name atoms, ``ALA 3 CB``, where an error numbers beads."""
+
+    def named(match: re.Match[str]) -> str:
+        return names[int(match[1])]
+
+    def listed(match: re.Match[str]) -> str:
+        beads = [int(word) for word in match[2].split(",")]
+        return f"{match[1]}({', '.join(names[k] if k >= 0 else str(k) for k in beads)})"
+
+    try:
+        yield
+    except (FrameError, ConstraintSolveError) as error:
+        text = re.sub(r"\b(length|angle|torsion|bend )\(([-\d, ]+)\)", listed, str(error))
+        error.args = (re.sub(r"\bbead (\d+)\b", named, text),)
+        raise
+
+
+def _words(given: str | Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _in_nm(positions: Any) -> Array:
+    return np.array(positions.value_in_unit(unit.nanometer), dtype=np.float64)
+
+
+# --- residues and atoms -------------------------------------------------------------------------
+
+
+def _names(given: Any) -> list[str]:
+    return [f"{_residue(atom.residue)} {printable(atom.name)}" for atom in given.atoms()]
+
+
+def _residue(residue: Any) -> str:
+    several = residue.chain.topology.getNumChains() > 1
+    strand = residue.chain.id.strip() if several else ""
+    number = f"{residue.id}{residue.insertionCode.strip()}"
+    return printable(f"{strand}{'/' * bool(strand)}{residue.name} {number}")
+
+
+def _is_solvent(residue: Any) -> bool:
+    return residue.name == "HOH" or len(residue) == 1
+
+
+def _take(modeller: Any, letter: str, shown: str) -> None:
+    """Leave one chain of a file."""
+    chains = list(modeller.topology.chains())
+    others = [one for one in chains if one.id != letter]
+    if len(others) == len(chains):
+        known = ", ".join(dict.fromkeys(one.id for one in chains))
+        raise ValueError(f"{shown} has no chain {letter!r}, it has {known}")
+    modeller.delete(others)
+
+
+def _require_positions(x: Array, names: Sequence[str]) -> None:
+    lost = ~np.isfinite(x).all(axis=-1)
+    if lost.any():
+        atom = int(np.argmax(lost))
+        raise ValueError(f"{names[atom]} is at {x[atom]} nm: every atom needs a position")
+
+
+def _require_one(given: Any, x: Array) -> None:
+    """Refuse atoms without a position, and all but one connected molecule."""
+    atoms, names = list(given.atoms()), _names(given)
+    _require_positions(x, names)
+    bonds = np.array([(one.index, two.index) for one, two in given.bonds()], dtype=np.intp)
+    pieces, label = connected_components(topology.graph(len(atoms), bonds.reshape(-1, 2)), False)
+    if pieces == 1:
+        return
+    home = np.array([atom.residue.index for atom in atoms])
+    torn = np.flatnonzero(np.bincount(np.unique([home, label], axis=1)[0]) > 1)
+    if torn.size:
+        inside = np.flatnonzero(home == torn[0])
+        apart = inside[label[inside] != label[inside[0]]][0]
+        raise ValueError(
+            _unbonded(given, x)
+            or f"{names[apart]} is not bonded to the rest of its residue: the file lacks an atom "
+            "between them, or a CONECT record"
+        )
+    first = np.unique(label, return_index=True)[1]
+    begin = f"{', '.join(names[p] for p in first[:4])}{', …' * (pieces > 4)}"
+    text = f"the file has {pieces} molecules, which begin with {begin}: torsional dynamics is for "
+    if any(_is_solvent(atoms[p].residue) for p in first):
+        raise ValueError(
+            Advice(
+                f"{text}one; ", ("drop_solvent=True", "drop_solvent", True),
+                " leaves water and ions out",
+            )
+        )  # fmt: skip
+    letters = list(dict.fromkeys(one.id for one in given.chains()))
+    if len(letters) > 1:
+        flag = (f"chain={letters[0]!r}", "chain", letters[0])
+        raise ValueError(Advice(f"{text}one; ", flag, " takes one chain of the file"))
+    raise ValueError(
+        _unbonded(given, x)
+        or f"{text}one, so give each a file of its own, or their bonds as CONECT records"
+    )
+
+
+def _unbonded(given: Any, x: Array) -> str:
+    """Name the two atoms that are nearest to a bond which they have not; "" if all are far."""
+    atoms, names = list(given.atoms()), _names(given)
+    radii = np.array([RADII.get(a.element.symbol if a.element else "", 0.0) for a in atoms])
+    pairs = cKDTree(x).query_pairs(2.0 * STRETCHED * max(RADII.values()), output_type="ndarray")
+    apart = np.linalg.norm(np.diff(x[pairs], axis=1)[:, 0], axis=1)
+    sums = np.where((radii[pairs] > 0.0).all(axis=1), radii[pairs].sum(axis=1), np.nan)
+    bonded = {_indices(bond) for bond in given.bonds()}
+    for k in np.argsort(apart / sums):
+        i, j = map(int, pairs[k])
+        if not apart[k] < STRETCHED * sums[k]:
+            break
+        if frozenset((i, j)) in bonded:
+            continue
+        for atom in (atoms[i], atoms[j]):
+            rows = app.Topology._standardBonds.get(atom.residue.name, ())  # the names in order
+            known = sorted({name for row in rows for name in row if name[0] not in "-+"})
+            if known and atom.name not in known:
+                own = f"{atom.residue.name} has no atom {atom.name}"
+                why = f"{own}, its atoms are {', '.join(known)}"
+                break
+        else:
+            why = "give this bond, which may close a ring, as a CONECT record"
+        return f"{names[i]} and {names[j]} are {apart[k]:.3f} nm apart and not bonded: {why}"
+    return ""
+
+
+def _whole(given: Any, x: Array) -> Array:
+    """Make a connected molecule whole that a periodic box cuts."""
+    box = given.getPeriodicBoxVectors()
+    if box is None or np.diagonal(box := _in_nm(box)).min() < LEAST_BOX:
+        return x
+    bonds = [(one.index, two.index) for one, two in given.bonds()]
+    parents, _ = topology.spanning_tree(len(x), bonds)
+    made: Array = whole(parents, topology.outwards(parents), x[None], box)[0]
+    return made
+
+
+def _read(source: Any, shown: str) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return app.PDBFile(source)
+    except Exception as error:  # whatever a file that is no PDB makes of the reader
+        why = f": {error}" if type(error) is ValueError else ""  # what others say helps nobody
+        raise ValueError(f"{shown} cannot be read as a PDB file, or holds no atom{why}") from None
+
+
+def _written(given: Any, positions: Any) -> str:
+    """Return the text of a PDB file of a Topology, with all of its bonds."""
+    file = io.StringIO()
+    app.PDBFile.writeFile(given, positions, file, keepIds=True)
+    # The date of the first line would make two runs of one file differ.
+    text = file.getvalue().split("\n", 1)[1]
+    known = {_indices(one) for one in _read(io.StringIO(text), "").topology.bonds()}
+    # OpenMM leaves out bonds between standard residues, such as the one that closes a backbone.
+    more = [sorted(bond) for bond in map(_indices, given.bonds()) if bond not in known]
+    serial = [atom.index + atom.residue.chain.index + 1 for atom in given.atoms()]  # TER counts
+    records = "".join(f"CONECT{serial[i]:>5}{serial[j]:>5}\n" for i, j in more)
+    return text.replace("END\n", f"{records}END\n")
+
+
+def _indices(bond: Any) -> frozenset[int]:
+    return frozenset((bond[0].index, bond[1].index))
+
+
+def _field(names: tuple[str, ...]) -> Any:
+    try:
+        return app.ForceField(*names)
+    except Exception as error:
+        bare = [f"{name}.xml" for name in names if not name.endswith(".xml")]
+        hint = f"; did you mean {', '.join(bare)}?" if bare else ""
+        raise ValueError(f"force field {', '.join(names)}: {error}{hint}") from None
+
+
+@contextlib.contextmanager
+def _explained(given: Any, x: Array) -> Iterator[None]:
+    """Say what a force field does not know in the words of the file."""
+    try:
+        yield
+    except ValueError as error:
+        residues = list(given.residues())
+        text = re.sub(
+            r"\s*You may be able to [^.]*with Modeller\.addHydrogens\(\)\.", "", str(error)
+        )
+        text = re.sub(
+            r"\bresidue (\d+) \(\w+\)", lambda found: _residue(residues[int(found[1])]), text
+        )
+        near = _unbonded(given, x)
+        if near:
+            raise ValueError(f"{near} ({text})") from None
+        if not re.search(r"missing [^.;]*\b(H|hydrogen) atom", text):
+            raise ValueError(text) from None
+        flag = ("add_hydrogens=True", "add_hydrogens", True)
+        raise ValueError(
+            Advice(f"{text} (", flag, " adds hydrogens that a file has not)")
+        ) from None

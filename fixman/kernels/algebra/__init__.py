@@ -1,0 +1,1 @@
+"""Vectors and small matrices, random numbers, and a finite field."""

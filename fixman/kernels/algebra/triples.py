@@ -1,0 +1,134 @@
+"""3×3 matrices by rows and symmetric ones (xx, xy, xz, yy, yz, zz), as tuples; rows of tables.
+
+Vectors and their products are those of `algebra.vectors`.  Elements are floats or `eight`
+states in lanes; constants come from flat tables, and units from the work arrays and states that
+`compiler.lanes` describes.
+"""
+
+from __future__ import annotations
+
+from fixman.kernels.algebra.vectors import outer
+from fixman.kernels.compiler.lanes import load, put, store, take
+from fixman.kernels.compiler.steps import step
+
+
+@step
+def times(R, x):
+    return tuple(R[k] * x[0] + R[k + 1] * x[1] + R[k + 2] * x[2] for k in (0, 3, 6))
+
+
+@step
+def back(R, x):
+    """Rᵀ x."""
+    return tuple(R[k] * x[0] + R[k + 3] * x[1] + R[k + 6] * x[2] for k in range(3))
+
+
+@step
+def product(R, S):
+    """R S of 3×3 matrices."""
+    return tuple(
+        R[i] * S[j] + R[i + 1] * S[j + 3] + R[i + 2] * S[j + 6] for i in (0, 3, 6) for j in range(3)
+    )
+
+
+@step
+def transposed(R):
+    return tuple(R[3 * j + i] for i in range(3) for j in range(3))
+
+
+@step
+def turned(R, T):
+    """R T Rᵀ."""
+    return product(product(R, T), transposed(R))
+
+
+@step
+def across(s, T):
+    """s× T, column by column."""
+    columns = [outer(s, (T[k], T[3 + k], T[6 + k])) for k in range(3)]
+    return tuple(columns[j][i] for i in range(3) for j in range(3))
+
+
+@step
+def summed(S, T):
+    """The sum of two tuples of one length."""
+    return tuple(S[k] + T[k] for k in range(len(S)))
+
+
+@step
+def full(S):
+    return S[0], S[1], S[2], S[1], S[3], S[4], S[2], S[4], S[5]
+
+
+@step
+def upper(T):
+    """The symmetric matrix of which ``T`` has the upper triangle."""
+    return T[0], T[1], T[2], T[4], T[5], T[8]
+
+
+@step
+def times_symmetric(S, x):
+    return times(full(S), x)
+
+
+@step
+def constants(table, k):
+    return tuple(table[k + j] for j in range(3))
+
+
+@step
+def constants6(table, k):
+    return tuple(table[k + j] for j in range(6))
+
+
+@step
+def matrix(table, k):
+    return tuple(table[k + j] for j in range(9))
+
+
+@step
+def entries(rows, i, k):
+    """Three elements of row i of a table with two axes, from column k."""
+    return tuple(rows[i, k + j] for j in range(3))
+
+
+@step
+def put_entries(rows, i, k, x):
+    """Write all of x into row i, from column k."""
+    for j in range(len(x)):
+        rows[i, k + j] = x[j]
+
+
+@step
+def load3(work, k, like):
+    return tuple(load(work, k + j, like) for j in range(3))
+
+
+@step
+def load6(work, k, like):
+    return tuple(load(work, k + j, like) for j in range(6))
+
+
+@step
+def load9(work, k, like):
+    return tuple(load(work, k + j, like) for j in range(9))
+
+
+@step
+def store_all(work, k, x):
+    for j in range(len(x)):
+        store(work, k + j, x[j])
+
+
+store3 = store_all  # of three
+
+
+@step
+def take3(states, k, stride, like):
+    return tuple(take(states, k + j, stride, like) for j in range(3))
+
+
+@step
+def put_all(states, k, stride, x):
+    for j in range(len(x)):
+        put(states, k + j, stride, x[j])

@@ -1,0 +1,81 @@
+"""Vectors of joints and bonds in two or three dimensions: the same bits in every lane.
+
+A vector is three values, floats or eight lanes each (see `lanes`), the third 0 in the plane.  In
+memory it has as many units as there are axes.
+"""
+
+from __future__ import annotations
+
+from fixman.kernels.compiler.lanes import fma, load, store
+from fixman.kernels.compiler.steps import exact_step
+
+# One zero an axis: the number of axes is then part of a type, and known when code is compiled.
+Axes = tuple[int, ...]
+SPACE: Axes = (0, 0, 0)
+
+
+@exact_step
+def vector(X, k, axes, like):
+    """Return joint or bond k."""
+    at = k * len(axes)
+    z = load(X, at + 2, like) if len(axes) == 3 else 0.0 * like
+    return load(X, at, like), load(X, at + 1, like), z
+
+
+@exact_step
+def put_vector(X, k, axes, a):
+    at = k * len(axes)
+    for axis in range(len(axes)):
+        store(X, at + axis, a[axis])
+
+
+@exact_step
+def inner(a, b):
+    return fma(a[0], b[0], fma(a[1], b[1], a[2] * b[2]))
+
+
+@exact_step
+def dot(a, b):
+    """The same without fused products, as where a kernel must not lose a symmetry to them."""
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@exact_step
+def minus(a, b):
+    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
+
+
+@exact_step
+def plus(a, b):
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
+
+
+@exact_step
+def scaled(s, a):
+    return s * a[0], s * a[1], s * a[2]
+
+
+@exact_step
+def along(s, a, b):
+    """S a + b."""
+    return fma(s, a[0], b[0]), fma(s, a[1], b[1]), fma(s, a[2], b[2])
+
+
+@exact_step
+def outer(a, b):
+    """a × b."""
+    return (
+        fma(a[1], b[2], -(a[2] * b[1])),
+        fma(a[2], b[0], -(a[0] * b[2])),
+        fma(a[0], b[1], -(a[1] * b[0])),
+    )
+
+
+@exact_step
+def cross(a, b):
+    """a × b, exactly 0 for parallel vectors: nothing is fused."""
+    return (
+        a[1] * b[2] - a[2] * b[1],
+        a[2] * b[0] - a[0] * b[2],
+        a[0] * b[1] - a[1] * b[0],
+    )

@@ -1,0 +1,283 @@
+"""Whole charts, frame by frame: x → q, q → x with velocities, and solves with B and Bᵀ.
+
+``references (n, d)`` holds for each bead its parent, angle reference and torsion reference, which
+come before it in ``sequence (n,)``; the chart rows of bead k are rows k d … k d + d − 1 of the
+coordinate table.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fixman.kernels import jit
+from fixman.kernels.algebra.vectors import (
+    SPACE,
+    cross,
+    dot,
+    minus,
+    plus,
+    put_vector,
+    scaled,
+    vector,
+)
+from fixman.kernels.chain.rows import (
+    ANGLE,
+    SMALLEST_SINE,
+    TURN,
+    place,
+    place_velocities,
+    row_curvature,
+    value,
+    wilson_row,
+)
+from fixman.kernels.compiler.lanes import entry, exact, root
+from fixman.kernels.compiler.steps import exact_step
+
+
+@jit
+def internal_frames(x, n, dim, fixed, kinds, points, q):
+    """Coordinates of every frame into ``q (frames, m)``; the first bad frame, or -1.
+
+    A frame is bad if a bond cannot be measured or a torsion is undefined.
+    """
+    P = np.empty(3 * n + 9)
+    bad = -1
+    for frame in range(q.shape[0]):
+        good = place(x, frame, n, dim, fixed, P)
+        for r in range(kinds.size):
+            q[frame, r], sine = value(P, kinds, points, r, fixed)
+            # A straight angle has a value; bonds that cannot be measured are lengths as well.
+            good = good and (sine > SMALLEST_SINE or kinds[r] == ANGLE or kinds[r] == TURN)
+        if not good and bad < 0:
+            bad = frame
+    return bad
+
+
+@jit
+def curvature_frames(x, v, n, dim, fixed, kinds, points, kappa):
+    """κ of every frame into ``kappa (frames, m)``; the first frame without an answer, or -1."""
+    P, V = np.empty(3 * n + 9), np.empty(3 * n + 9)
+    for frame in range(kappa.shape[0]):
+        good = place(x, frame, n, dim, fixed, P)
+        good = place_velocities(v, frame, n, dim, fixed, V) and good
+        check = 0.0
+        for r in range(kinds.size):
+            _, sine = value(P, kinds, points, r, fixed)
+            if not sine > SMALLEST_SINE:
+                return frame
+            kappa[frame, r] = row_curvature(P, V, kinds, points, r, fixed)
+            check += 0.0 * kappa[frame, r]
+        if not good or check != 0.0:
+            return frame
+    return -1
+
+
+@jit
+def gradient_rows(x, n, dim, fixed, kinds, points, B, sines):
+    """Wilson rows ``B (m · 12,)`` and the sines they were divided by, for one frame.
+
+    False if a position is not finite.
+    """
+    P = np.empty(3 * n + 9)
+    finite = place(x, 0, n, dim, fixed, P)
+    for r in range(kinds.size):
+        sines[r] = wilson_row(P, kinds, points, r, fixed, B, 12 * r)
+    return finite
+
+
+@jit
+def hinge(references, k, dim, fixed):
+    """Where bead k turns: the bead whose bond is its axis, and whose half plane its torsion counts.
+
+    The axis runs along that bond, or against it (−1) where bead k hangs on the root of a free
+    chain beside its first child.  A torsion counts from the bead returned last, which has the same
+    axis, or (−1) from the bond before the axis.
+    """
+    parent = references[k, 0]
+    angle = references[k, 1]
+    host = parent
+    along = 1.0
+    if not fixed and parent == 0 and angle >= 0:
+        host = angle
+        along = -1.0
+    if dim == 3:
+        t = references[k, 2]
+        if t >= 0:
+            one = references[t, 0]
+            two = references[t, 1]
+            if (one == parent and two == angle) or (one == angle and two == parent):
+                return host, along, t
+    return host, along, -1
+
+
+@exact_step
+def turned(e, r, c, s):
+    """The half plane beside an axis e at a torsion from r, given its cosine and sine."""
+    z = cross(e, r)
+    return plus(scaled(c, r), scaled(s, z))
+
+
+@exact_step
+def bond_frame(e, radial, c, s):
+    """Direction ê and ŷ of a bond at an angle from its axis, in a half plane, made orthonormal."""
+    along = plus(scaled(c, e), scaled(s, radial))
+    along = scaled(1.0 / root(dot(along, along)), along)
+    beside = minus(scaled(s, e), scaled(c, radial))
+    beside = minus(beside, scaled(dot(beside, along), along))
+    return along, scaled(1.0 / root(dot(beside, beside)), beside)
+
+
+@exact_step
+def summed(p, low, step):
+    """p + step, with the rounding of earlier sums, and what is rounded off now."""
+    step = plus(step, low)
+    total = plus(p, step)
+    shift = minus(total, p)
+    return total, plus(minus(p, minus(total, shift)), minus(step, shift))
+
+
+@exact
+def chart_vector(q, frame, c, dim):
+    """The coordinates of a bead from place c on; nothing in the third place in the plane."""
+    return q[frame, c], q[frame, c + 1], q[frame, c + 2] if dim == 3 else 0.0
+
+
+@exact
+def put_position(x, at, dim, p):
+    """Write the components that there are."""
+    x[at], x[at + 1] = p[0], p[1]
+    if dim == 3:
+        x[at + 2] = p[2]
+
+
+@jit
+def cartesian_frames(q, qd, shape, references, sequence, x, v):
+    """Positions, and velocities where there are rates ``qd``, from chart coordinates.
+
+    ``shape`` is n, dim and whether the base is fixed; x and v are flat.  Each bond carries a frame
+    (ê along it, ŷ in the plane of it and its axis, away from the start of the axis) and remembers
+    the half plane r̂ beside its axis that it lies in, so nothing is singular here, not even on a
+    straight chain; the frame is made orthonormal again at every bead, else rounding grows along
+    the chain.
+    """
+    n, dim, fixed = shape
+    none = (0.0, 0.0, 0.0)
+    E, Y, R = np.zeros(3 * n + 9), np.zeros(3 * n + 9), np.zeros(3 * n + 9)
+    # Summing positions loses a digit every hundred bonds; the rounding of each sum is kept.
+    P, low = np.zeros(3 * n + 9), np.zeros(3 * n + 9)
+    # of frames, and of axes with their half planes
+    V, omega, Omega = np.zeros(3 * n + 9), np.zeros(3 * n + 9), np.zeros(3 * n + 9)
+    E[6 if fixed else 9] = 1.0
+    Y[7 if fixed else 10] = 1.0
+    for frame in range(q.shape[0]):
+        for k in sequence:
+            c = k * dim
+            at = frame * n * dim + c
+            i = k + 3
+            if not fixed and k == 0:
+                put_vector(P, i, SPACE, chart_vector(q, frame, c, dim))
+                put_vector(low, i, SPACE, none)
+                put_position(x, at, dim, chart_vector(q, frame, c, dim))
+                if qd is not None:
+                    put_vector(V, i, SPACE, chart_vector(qd, frame, c, dim))
+                    put_position(v, at, dim, chart_vector(qd, frame, c, dim))
+                continue
+            parent = references[k, 0] + 3
+            host, along, same = hinge(references, k, dim, fixed)
+            axis = scaled(along, vector(E, host + 3, SPACE, 0.0))
+            length, angle, torsion = chart_vector(q, frame, c, dim)
+            if dim == 2:
+                radial = (-axis[1], axis[0], 0.0)
+            else:
+                half_plane = scaled(-1.0, vector(Y, host + 3, SPACE, 0.0))
+                if same >= 0:
+                    half_plane = vector(R, same + 3, SPACE, 0.0)
+                radial = turned(axis, half_plane, math.cos(torsion), math.sin(torsion))
+            direction, beside = bond_frame(axis, radial, math.cos(angle), math.sin(angle))
+            put_vector(R, i, SPACE, radial)
+            put_vector(E, i, SPACE, direction)
+            put_vector(Y, i, SPACE, beside)
+            start = vector(P, parent, SPACE, 0.0)
+            begun = vector(low, parent, SPACE, 0.0)
+            place, rest = summed(start, begun, scaled(length, direction))
+            put_vector(P, i, SPACE, place)
+            put_vector(low, i, SPACE, rest)
+            put_position(x, at, dim, place)
+            if qd is not None:
+                stretch, bend, twist = chart_vector(qd, frame, c, dim)
+                turn = vector(omega, host + 3, SPACE, 0.0)
+                if same >= 0:
+                    turn = vector(Omega, same + 3, SPACE, 0.0)
+                turn = plus(turn, scaled(twist, axis))
+                put_vector(Omega, i, SPACE, turn)
+                turn = plus(turn, scaled(bend, cross(axis, radial)))
+                put_vector(omega, i, SPACE, turn)
+                rate = plus(scaled(stretch, direction), scaled(length, cross(turn, direction)))
+                rate = plus(vector(V, parent, SPACE, 0.0), rate)
+                put_vector(V, i, SPACE, rate)
+                put_position(v, at, dim, rate)
+
+
+@jit
+def chart_solve(x, r, n, dim, fixed, rows, sequence, y):
+    """Solve B y = r on the chart, bead by bead outwards.
+
+    ``rows`` are kinds, points and columns.  The rows of bead k are orthogonal on bead k itself and
+    otherwise touch earlier beads only.  Returns the first frame with a singular row, or -1.
+    """
+    kinds, points, columns = rows
+    P = np.empty(3 * n + 9)
+    B = np.empty(12)
+    for frame in range(r.shape[0]):
+        place(x, frame, n, dim, fixed, P)
+        first = frame * n
+        for k in sequence:
+            for a in range(dim):
+                y[(first + k) * dim + a] = 0.0
+            for c in range(k * dim, k * dim + dim):
+                if not wilson_row(P, kinds, points, c, fixed, B, 0) > SMALLEST_SINE:
+                    return frame
+                residual = r[frame, c]
+                own = 0
+                for slot in range(4):
+                    j = entry(columns, 4 * c + slot)
+                    if j == k:
+                        own = 3 * slot
+                    elif j >= 0:
+                        for a in range(dim):
+                            residual -= B[3 * slot + a] * y[(first + j) * dim + a]
+                norm = B[own] ** 2 + B[own + 1] ** 2 + B[own + 2] ** 2
+                for a in range(dim):
+                    y[(first + k) * dim + a] += residual / norm * B[own + a]
+    return -1
+
+
+@jit
+def chart_solve_transposed(x, F, n, dim, fixed, rows, sequence, t):
+    """Solve Bᵀ t = F on the chart, from the tip inwards; F is overwritten."""
+    kinds, points, columns = rows
+    P = np.empty(3 * n + 9)
+    B = np.empty(12)
+    for frame in range(t.shape[0]):
+        place(x, frame, n, dim, fixed, P)
+        first = frame * n
+        for k in sequence[::-1]:
+            for c in range(k * dim, k * dim + dim):
+                if not wilson_row(P, kinds, points, c, fixed, B, 0) > SMALLEST_SINE:
+                    return frame
+                own = 0.0
+                along = 0.0
+                for slot in range(4):
+                    if entry(columns, 4 * c + slot) == k:
+                        for a in range(dim):
+                            own += B[3 * slot + a] * B[3 * slot + a]
+                            along += B[3 * slot + a] * F[(first + k) * dim + a]
+                t[frame, c] = along / own
+                for slot in range(4):
+                    j = entry(columns, 4 * c + slot)
+                    if j >= 0 and j != k:
+                        for a in range(dim):
+                            F[(first + j) * dim + a] -= t[frame, c] * B[3 * slot + a]
+    return -1

@@ -1,0 +1,199 @@
+"""Mean motion of overdamped chains with constraints, for any hard set, one frame or eight in lanes.
+
+With mobilities K and D = K − K Bᵀ S B K, S = (B K Bᵀ)⁻¹, noise makes hard coordinates bend away by
+
+    c_l = kT tr(D ∂²q_l) = kT (Σ_k K_k tr(∂²q_l)_kk − Σ_ij S_ij (K B_i)·∂²q_l·(K B_j))
+
+a unit of time (Itô), which the mean tension makes up for: B K (G − Bᵀ T) + c = 0.  Rows i and j
+touch row l but not always each other, so that S is needed on a wider pattern than that of H^bb.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fixman.kernels.algebra.vectors import along, inner, put_vector, vector
+from fixman.kernels.chain import hard
+from fixman.kernels.chain.hard import Hard
+from fixman.kernels.chain.rows import LENGTH, SUM, TORSION, bonds, curvature, rate
+from fixman.kernels.compiler.lanes import (
+    above,
+    entry,
+    exact,
+    exact_kernel,
+    lanes,
+    load,
+    part,
+    put,
+    store,
+)
+from fixman.kernels.compiler.lanes import zeros as no_states
+from fixman.kernels.factors import sparse
+
+Table = np.ndarray[Any, np.dtype[np.int32]]
+
+
+class Drift(NamedTuple):
+    """Hard rows whose ``symbolic`` is wide enough, and which of them touch which.
+
+    slots (m + 1,) : where the slots of each row begin
+    begins (m + 1,), near : of each row the rows that touch it, itself among them
+    firsts (m,), places : of each row, S_ij for every i and j ≤ i in the order of ``near``
+    doubled (t,) : ``hard.weights``, twice those of two different rows
+    most : of rows that touch one
+    """
+
+    hard: Hard
+    slots: Table
+    begins: Table
+    near: Table
+    firsts: Table
+    places: Table
+    doubled: np.ndarray[Any, np.dtype[np.float64]]
+    most: int
+
+
+def units(drift: Drift) -> int:
+    """Units of memory for `drift_frames`."""
+    system = drift.hard
+    dim = len(system.axes)
+    points = (system.n + system.front) * dim
+    return hard.units(system, force=True) + 2 * points + system.kinds.size + 3 * dim * drift.most
+
+
+@exact
+def noise_of_row(drift, r, block, X, Y, moved, like):
+    """tr(D ∂²q_r).  Y holds zeros, before and after; ``moved`` is work for three bonds a row."""
+    system = drift.hard
+    axes, points = system.axes, system.points
+    zero = 0.0 * like
+    none = zero, zero, zero
+    kind = entry(system.kinds, r)
+    u, v, t = bonds(X, points, r, kind, axes, like)
+    total = zero
+    for s in range(entry(drift.slots, r), entry(drift.slots, r + 1)):
+        k = entry(system.movers, s)
+        again = False  # a point that two slots share moves once
+        for other in range(entry(drift.slots, r), s):
+            again |= entry(system.movers, other) == k
+        if again:
+            continue
+        mobility = entry(system.signs, s) * entry(system.shares, s)
+        for axis in range(len(axes)):
+            store(Y, k * len(axes) + axis, zero + 1.0)
+            du, dv, dt = bonds(Y, points, r, kind, axes, like)
+            store(Y, k * len(axes) + axis, zero)
+            total += mobility * curvature(kind, u, v, t, du, dv, dt)
+    begin = entry(drift.begins, r)
+    count = entry(drift.begins, r + 1) - begin
+    at = entry(drift.firsts, r)
+    for a in range(count):
+        i = entry(drift.near, begin + a)
+        first, last = entry(drift.slots, i), entry(drift.slots, i + 1)
+        for s in range(first, last):
+            k = entry(system.movers, s)
+            g = vector(block.B, entry(system.carriers, s), axes, like)
+            put_vector(
+                Y, k, axes, along(entry(system.shares, s) + zero, g, vector(Y, k, axes, like))
+            )
+        du, dv, dt = bonds(Y, points, r, kind, axes, like)
+        for s in range(first, last):
+            put_vector(Y, entry(system.movers, s), axes, none)
+        put_vector(moved, 3 * a, axes, du)
+        put_vector(moved, 3 * a + 1, axes, dv)
+        put_vector(moved, 3 * a + 2, axes, dt)
+        gu, gv, gt = rate(kind, u, v, t, du, dv, dt)
+        for b in range(a + 1):
+            size = inner(gu, vector(moved, 3 * b, axes, like))
+            if kind > LENGTH:
+                size += inner(gv, vector(moved, 3 * b + 1, axes, like))
+            if TORSION <= kind <= SUM:
+                size += inner(gt, vector(moved, 3 * b + 2, axes, like))
+            share = 1.0 if a == b else 2.0
+            total -= (share * size) * load(block.S, entry(drift.places, at), like)
+            at += 1
+    return total
+
+
+@exact
+def held(drift, block, like):
+    """xx, xy, xz, yy, yz and zz of Σ_k (Bᵀ S B K)_kk, without what is antisymmetric."""
+    system = drift.hard
+    axes = system.axes
+    xx = xy = xz = yy = yz = zz = 0.0 * like
+    for t in range(system.weights.size):
+        p = entry(system.products, 3 * t)
+        a = vector(block.B, entry(system.products, 3 * t + 1), axes, like)
+        b = vector(block.B, entry(system.products, 3 * t + 2), axes, like)
+        s = entry(drift.doubled, t) * load(block.S, p, like)
+        xx += s * (a[0] * b[0])
+        yy += s * (a[1] * b[1])
+        zz += s * (a[2] * b[2])
+        s *= 0.5
+        xy += s * (a[0] * b[1] + a[1] * b[0])
+        xz += s * (a[0] * b[2] + a[2] * b[0])
+        yz += s * (a[1] * b[2] + a[2] * b[1])
+    return xx, xy, xz, yy, yz, zz
+
+
+@exact_kernel
+def drift_frames(x, force, drift, kT, first, last, out, memory, states):
+    """Mean forces and tensions of frames; the first without an answer, or of eight with one, or -1.
+
+    ``force`` and x are flat.  A frame of ``out`` has G − Bᵀ T, the tensions T in public order, and
+    the six numbers of `held`.
+    """
+    like = no_states(states)
+    zero = 0.0 * like
+    system = drift.hard
+    dim = len(system.axes)
+    m = system.kinds.size
+    size = system.n * dim
+    points = size + system.front * dim
+    whole = hard.aligned(memory)
+    X = part(whole, 0, points, like)
+    G = part(whole, points, points, like)
+    Y = part(whole, 2 * points, points, like)
+    rhs = part(whole, 3 * points, m, like)
+    moved = part(whole, 3 * points + m, 3 * dim * drift.most, like)
+    block = hard.block(system, whole, 3 * points + m + 3 * dim * drift.most, like)
+    wide = size + m + 6
+    for begin in range(first, last, lanes(like)):
+        frame = min(begin, last - lanes(like))  # the last eight reach back
+        found = hard.place(x, frame * size, size, size, X, system.axes, like)
+        found &= hard.factor(system, block, X, like)
+        for k in range(points):
+            store(G, k, zero)
+            store(Y, k, zero)
+        found &= hard.read(force, frame * size, size, size, G, like)
+        if not found:
+            return frame
+        sparse.inverse_on_pattern(block.H, block.D, block.S, system.symbolic, block.work, like)
+        base = frame * wide
+        check = zero
+        for r in range(m):
+            noise = kT * noise_of_row(drift, r, block, X, Y, moved, like)
+            store(rhs, r, -noise)
+        hard.pull(system, block.B, G, system.shares, rhs, like)
+        sparse.solve(block.H, block.D, system.symbolic, rhs, like)
+        hard.push(system, block.B, rhs, system.signs, G, system.axes, like)
+        for r in range(m):
+            tension = -load(rhs, r, like)
+            put(out, base + size + entry(system.public, r), wide, tension)
+            check += 0.0 * tension
+        for k in range(size):
+            rest = load(G, points - size + k, like)
+            put(out, base + k, wide, rest)
+            check += 0.0 * rest
+        xx, xy, xz, yy, yz, zz = held(drift, block, like)
+        put(out, base + size + m, wide, xx)
+        put(out, base + size + m + 1, wide, xy)
+        put(out, base + size + m + 2, wide, xz)
+        put(out, base + size + m + 3, wide, yy)
+        put(out, base + size + m + 4, wide, yz)
+        put(out, base + size + m + 5, wide, zz)
+        if not above(1.0 + zero, check):
+            return frame
+    return -1

@@ -1,0 +1,290 @@
+"""The hard block of any chain: points → B → H^bb → its factor, and what B and Bᵀ are applied to.
+
+A row whose gradient is carried by one bond, a length or a square, has the one vector ∂q/∂u; any
+other has one for each of its points.  Vectors are numbered, and a *slot* is a point with one of
+them and a sign.  H^bb is factored as in `sparse`, in the order of the rows.
+
+Points are the beads, behind the three ghosts of a fixed base, which do not move; arrays are flat
+and of units, point k from unit k·dim (see `lanes`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fixman.kernels.algebra.vectors import Axes, along, inner, minus, plus, put_vector, vector
+from fixman.kernels.chain.rows import (
+    LENGTH,
+    SMALLEST_SINE,
+    SUM,
+    TORSION,
+    bonds,
+    measured,
+    put_gradient,
+    rate,
+)
+from fixman.kernels.compiler.lanes import (
+    LANES,
+    above,
+    entry,
+    exact,
+    exact_arrays,
+    exact_kernel,
+    fma,
+    lanes,
+    load,
+    part,
+    store,
+    take,
+)
+from fixman.kernels.factors import sparse
+
+
+class Hard(NamedTuple):
+    """Tables of the hard rows, in factor order.
+
+    n, front : beads, and points before them
+    kinds (m,), points (m · 4,), vectors (m,) : of each row, and the first of its vectors
+    products (t · 3,), weights (t,) : place and two vectors; H_place is the sum of weight · dot
+    owners, movers, carriers (s,), signs, shares (s,) : of each slot the row, the point, the vector,
+        the sign, and sign over mass
+    total : of vectors
+    ends (total,), meets (… · 2,), pulls (…,) : the same by vectors: of each the end of its stretch,
+        and in that the place, the other vector and the weight
+    symbolic : `sparse.Symbolic`, as a plain tuple
+    public (m,) : place of each row among the hard coordinates
+    """
+
+    axes: Axes
+    n: int
+    front: int
+    kinds: np.ndarray[Any, np.dtype[np.int8]]
+    points: np.ndarray[Any, np.dtype[np.int32]]
+    vectors: np.ndarray[Any, np.dtype[np.int32]]
+    products: np.ndarray[Any, np.dtype[np.int32]]
+    weights: np.ndarray[Any, np.dtype[np.float64]]
+    owners: np.ndarray[Any, np.dtype[np.int32]]
+    movers: np.ndarray[Any, np.dtype[np.int32]]
+    carriers: np.ndarray[Any, np.dtype[np.int32]]
+    signs: np.ndarray[Any, np.dtype[np.float64]]
+    shares: np.ndarray[Any, np.dtype[np.float64]]
+    total: int
+    ends: np.ndarray[Any, np.dtype[np.int32]]
+    meets: np.ndarray[Any, np.dtype[np.int32]]
+    pulls: np.ndarray[Any, np.dtype[np.float64]]
+    symbolic: tuple[np.ndarray[Any, np.dtype[np.int32]], ...]
+    public: np.ndarray[Any, np.dtype[np.int32]]
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+def units(system: Hard, *, force: bool = False) -> int:
+    """Units of memory for points and a `block`, of a factor alone or with the metric force."""
+    dim, m = len(system.axes), system.kinds.size
+    block = system.total * dim + system.symbolic[1].size
+    points = (system.n + system.front) * dim
+    return points + block + 3 * m + (points + block if force else 0)
+
+
+@exact_arrays
+def aligned(memory):
+    """From where registers of 64 bytes are aligned."""
+    return memory[(-memory.ctypes.data // 8) % LANES :]
+
+
+class Block(NamedTuple):
+    """Vectors B, elements H, then its factor, with 1 / d in D, two units a row of work; S, G."""
+
+    B: np.ndarray[Any, np.dtype[np.float64]]
+    H: np.ndarray[Any, np.dtype[np.float64]]
+    D: np.ndarray[Any, np.dtype[np.float64]]
+    work: np.ndarray[Any, np.dtype[np.float64]]
+    S: np.ndarray[Any, np.dtype[np.float64]]
+    G: np.ndarray[Any, np.dtype[np.float64]]
+
+
+@exact_arrays
+def block(system, memory, first, like):
+    """Parts of a memory, from a unit on; S and G are not there in a short one."""
+    m = system.kinds.size
+    vectors = system.total * len(system.axes)
+    nnz = system.symbolic[1].size
+    rest = first + vectors + nnz + 3 * m
+    return Block(
+        part(memory, first, vectors, like),
+        part(memory, first + vectors, nnz, like),
+        part(memory, first + vectors + nnz, m, like),
+        part(memory, first + vectors + nnz + m, 2 * m, like),
+        part(memory, rest, nnz, like),
+        part(memory, rest + nnz, vectors, like),
+    )
+
+
+# --- points --------------------------------------------------------------------------------------
+
+
+@exact
+def place(x, at, stride, size, X, axes, like):
+    """Fill the points of states of ``size`` numbers from ``x[at]``; false if one is not finite."""
+    dim = len(axes)
+    zero = 0.0 * like
+    front = X.size // lanes(like) - size
+    for k in range(front):
+        store(X, k, zero)
+    if front == 3 * dim:  # x₋₂, x₋₁ and x₀
+        store(X, 0, zero - 1.0)
+        store(X, 1, zero - 1.0)
+        store(X, dim, zero - 1.0)
+    return read(x, at, stride, size, X, like)
+
+
+@exact
+def read(x, at, stride, size, X, like):
+    """Fill the last units of X with states; false if one is not finite."""
+    first = X.size // lanes(like) - size
+    check = 0.0 * like
+    for k in range(size):
+        value = take(x, at + k, stride, like)
+        store(X, first + k, value)
+        check += 0.0 * value
+    return above(1.0 + 0.0 * like, check)
+
+
+# --- B and H^bb ----------------------------------------------------------------------------------
+
+
+@exact
+def gradients(system, X, B, like):
+    """Fill the vectors; false if a row has none, in any lane."""
+    axes = system.axes
+    points = system.points
+    small = 0.0 * like + SMALLEST_SINE
+    exist = True
+    for r in range(system.kinds.size):
+        kind = entry(system.kinds, r)
+        at = entry(system.vectors, r)
+        u, v, t = bonds(X, points, r, kind, axes, like)
+        sine = put_gradient(B, at, kind, u, v, t, axes)
+        exist &= above(sine, small) & measured(kind, u, v, t)
+    return exist
+
+
+@exact
+def matrix(system, B, H, like):
+    """H^bb = B_b M⁻¹ B_bᵀ."""
+    axes = system.axes
+    zero = 0.0 * like
+    for p in range(system.symbolic[1].size):
+        store(H, p, zero)
+    total = zero
+    count = system.weights.size
+    for t in range(count):
+        p = entry(system.products, 3 * t)
+        a = vector(B, entry(system.products, 3 * t + 1), axes, like)
+        b = vector(B, entry(system.products, 3 * t + 2), axes, like)
+        total = fma(entry(system.weights, t) + zero, inner(a, b), total)
+        if t + 1 == count or entry(system.products, 3 * t + 3) != p:
+            store(H, p, total)
+            total = zero
+
+
+@exact
+def factor(system, block, X, like):
+    """Vectors at X, H^bb and its factor; false if a row has no gradient."""
+    exist = gradients(system, X, block.B, like)
+    matrix(system, block.B, block.H, like)
+    sparse.factor(block.H, block.D, system.symbolic, block.work, like)
+    return exist
+
+
+@exact_kernel
+def matrix_frame(x, system, H):
+    """H^bb of one configuration; false if a row has no gradient or a position is not finite."""
+    X = np.empty((system.n + system.front) * len(system.axes))
+    B = np.empty(system.total * len(system.axes))
+    finite = place(x, 0, 0, x.size, X, system.axes, 0.0)
+    exist = gradients(system, X, B, 0.0)
+    matrix(system, B, H, 0.0)
+    return finite & exist
+
+
+@exact
+def push(system, B, multipliers, shares, Y, axes, like):
+    """Y ← Y + Bᵀ λ, or M⁻¹ Bᵀ λ, by the ``shares`` of the slots."""
+    for s in range(system.owners.size):
+        size = load(multipliers, entry(system.owners, s), like) * entry(shares, s)
+        k = entry(system.movers, s)
+        g = vector(B, entry(system.carriers, s), axes, like)
+        put_vector(Y, k, axes, along(size, g, vector(Y, k, axes, like)))
+
+
+@exact
+def pull(system, B, Y, shares, out, like):
+    """Subtract B Y, or B M⁻¹ Y, from what is in ``out``."""
+    axes = system.axes
+    zero = 0.0 * like
+    total = zero
+    count = system.owners.size
+    for s in range(count):
+        r = entry(system.owners, s)
+        g = vector(B, entry(system.carriers, s), axes, like)
+        y = vector(Y, entry(system.movers, s), axes, like)
+        total = fma(entry(shares, s) + zero, inner(g, y), total)
+        if s + 1 == count or entry(system.owners, s + 1) != r:
+            store(out, r, load(out, r, like) - total)
+            total = zero
+
+
+# --- the metric force ----------------------------------------------------------------------------
+
+
+@exact
+def add_metric_force(system, block, F, X, kT, like):
+    """F ← F − ½ kT ∂ ln det H^bb / ∂x = −kT Σ S_ij ∂H_ij/∂x, given the factor; S = (H^bb)⁻¹.
+
+    First with respect to the vectors, G, then to the bonds.
+    """
+    axes = system.axes
+    zero = 0.0 * like
+    none = zero, zero, zero
+    B, G, points = block.B, block.G, system.points
+    sparse.inverse_on_pattern(block.H, block.D, block.S, system.symbolic, block.work, like)
+    t = 0
+    for k in range(system.total):
+        total = none
+        while t < entry(system.ends, k):
+            s = (kT * entry(system.pulls, t)) * load(block.S, entry(system.meets, 2 * t), like)
+            total = along(s, vector(B, entry(system.meets, 2 * t + 1), axes, like), total)
+            t += 1
+        put_vector(G, k, axes, total)
+    for r in range(system.kinds.size):
+        kind = entry(system.kinds, r)
+        at = entry(system.vectors, r)
+        u, v, t = bonds(X, points, r, kind, axes, like)
+        du = vector(G, at, axes, like)
+        dv = dt = none
+        if kind > LENGTH:
+            g1 = vector(G, at + 1, axes, like)
+            g2 = vector(G, at + 2, axes, like)
+            du = minus(g1, du)
+            dv = minus(g2, g1)
+            if TORSION <= kind <= SUM:
+                dt = minus(vector(G, at + 3, axes, like), g2)
+        gu, gv, gt = rate(kind, u, v, t, du, dv, dt)
+        draw(F, points, 4 * r, gu, axes, like)
+        if kind > LENGTH:
+            draw(F, points, 4 * r + 1, gv, axes, like)
+        if TORSION <= kind <= SUM:
+            draw(F, points, 4 * r + 2, gt, axes, like)
+
+
+@exact
+def draw(F, points, k, g, axes, like):
+    """Force −g on the bond that begins at ``points[k]``."""
+    i = entry(points, k)
+    j = entry(points, k + 1)
+    put_vector(F, i, axes, plus(vector(F, i, axes, like), g))
+    put_vector(F, j, axes, minus(vector(F, j, axes, like), g))

@@ -1,0 +1,124 @@
+"""Constrained motion for any hard set, frame by frame (theory.md section 3).
+
+Linear chains whose hard rows are exactly their bonds are those of `jointed_motion`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fixman.kernels import jit
+from fixman.kernels.chain import hard
+from fixman.kernels.chain.rows import (
+    SMALLEST_SINE,
+    bonds,
+    curvature,
+    place,
+    place_velocities,
+    row_curvature,
+    wilson_row,
+)
+from fixman.kernels.compiler.lanes import entry, exact_kernel
+from fixman.kernels.factors import sparse
+
+
+@exact_kernel
+def motion_frames(x, v, F, system, w, out, memory):
+    """Motion of every frame under Cartesian forces; the first frame without an answer, or -1.
+
+    ``w (n d,)`` are inverse masses.  ``out (frames, n d + hard)`` receives ẍ and the tensions; q̈
+    is left to `soft_accelerations`, since it alone can be singular.
+    """
+    m = system.kinds.size
+    axes = system.axes
+    size = system.n * len(axes)
+    points = size + system.front * len(axes)
+    X, V, G = np.empty(points), np.zeros(points), np.zeros(points)
+    kappa, rhs = np.empty(m), np.empty(m)
+    block = hard.block(system, memory, 0, 0.0)
+    for frame in range(out.shape[0]):
+        found = hard.place(x, frame * size, 0, size, X, axes, 0.0)
+        found &= hard.read(v, frame * size, 0, size, V, 0.0)
+        found &= hard.read(F, frame * size, 0, size, G, 0.0)
+        if not (found and hard.factor(system, block, X, 0.0)):
+            return frame
+        for r in range(m):
+            kind = entry(system.kinds, r)
+            u, b, t = bonds(X, system.points, r, kind, axes, 0.0)
+            du, db, dt = bonds(V, system.points, r, kind, axes, 0.0)
+            kappa[r] = curvature(kind, u, b, t, du, db, dt)
+            out[frame, size + system.public[r]] = 0.0
+        check = 0.0
+        # The second sweep solves for what B_b ẍ + κ_b still is.  Formed from B and not from H^bb,
+        # it sees errors of λ before they are squared: the condition number of B_b M^-½ is what
+        # remains of that of H^bb (Björck 1987).
+        for _ in range(2):
+            for r in range(m):
+                rhs[r] = -kappa[r]
+            hard.pull(system, block.B, G, system.shares, rhs, 0.0)
+            sparse.solve(block.H, block.D, system.symbolic, rhs, 0.0)
+            hard.push(system, block.B, rhs, system.signs, G, axes, 0.0)
+            for r in range(m):
+                out[frame, size + system.public[r]] -= rhs[r]
+                check += 0.0 * rhs[r]
+        for k in range(size):
+            out[frame, k] = w[k] * G[points - size + k]
+            check += 0.0 * out[frame, k]
+        if check != 0.0:  # NaN: something in this frame was not finite
+            return frame
+    return -1
+
+
+@jit
+def add_torques(x, torque, n, dim, fixed, rows, F):
+    """F ← F + B_aᵀ τ of every frame; the first frame whose τ acts on a row that is none, or -1.
+
+    ``rows`` are the kinds, points and columns of the soft coordinates; x and F are flat.
+    """
+    kinds, points, columns = rows
+    m = kinds.size
+    P = np.empty(3 * n + 9)
+    B = np.empty(12)
+    for frame in range(torque.size // m if m else 0):
+        place(x, frame, n, dim, fixed, P)
+        for r in range(m):
+            tau = torque[frame * m + r]
+            if tau == 0.0:
+                continue
+            if not wilson_row(P, kinds, points, r, fixed, B, 0) > SMALLEST_SINE:
+                return frame
+            for slot in range(4):
+                j = entry(columns, 4 * r + slot)
+                if j >= 0:
+                    for a in range(dim):
+                        F[(frame * n + j) * dim + a] += tau * B[3 * slot + a]
+    return -1
+
+
+@jit
+def soft_accelerations(x, v, motion, n, dim, fixed, rows, qdd):
+    """q̈_a = B_a ẍ + κ_a of every frame; the first frame without an answer, or -1.
+
+    ``motion (frames, n d + …)`` starts with ẍ, as `motion_frames` leaves it.
+    """
+    kinds, points, columns = rows
+    P, V = np.empty(3 * n + 9), np.empty(3 * n + 9)
+    B = np.empty(12)
+    for frame in range(qdd.shape[0]):
+        place(x, frame, n, dim, fixed, P)
+        place_velocities(v, frame, n, dim, fixed, V)
+        check = 0.0
+        for r in range(kinds.size):
+            if not wilson_row(P, kinds, points, r, fixed, B, 0) > SMALLEST_SINE:
+                return frame
+            total = row_curvature(P, V, kinds, points, r, fixed)
+            for slot in range(4):
+                j = entry(columns, 4 * r + slot)
+                if j >= 0:
+                    for a in range(dim):
+                        total += B[3 * slot + a] * motion[frame, j * dim + a]
+            qdd[frame, r] = total
+            check += 0.0 * total
+        if check != 0.0:
+            return frame
+    return -1

@@ -1,0 +1,1 @@
+"""Kernels on disk, steps that are written into kernels, lanes, and addresses."""

@@ -1,0 +1,349 @@
+"""Compiled kernels on disk, under a digest of all that their machine code depends on.
+
+    <folder>/fixman-<module>-<digest>/<kernel>-<digest>
+
+numba's own cache compares a kernel with the one file that it stands in, but what is inlined into it
+stands in others, and code compiled for other sizes of memory would overrun it.  The first digest
+covers the contents of the kernel's file and of all files that this one imports, directly or not,
+versions and settings.  Old code is therefore not even looked for, whatever the folder and whatever
+installers do with the times of files, and an edit of a potential compiles no robot again.  Each
+file is one kernel for one signature, checks itself, and replaces another whole: a damaged or
+missing file costs time and nothing else.
+
+Kept code is run as it is read.  A folder that belongs to another user, or that others can write
+to, is therefore not used.
+
+Whoever waits for compilation is told so once, on standard error: see `Notice`.
+
+Of numba this needs a dispatcher's ``_cache`` and how a result of compilation is taken apart and put
+together.  Where a version does these otherwise, kernels are compiled in every process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import re
+import shutil
+import sys
+import tempfile
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from stat import S_ISDIR
+from typing import Any
+
+import llvmlite  # type: ignore[import-untyped]
+import numba
+from numba import types
+from numba.core import caching, compiler, event, serialize
+
+NullCache: Any = getattr(caching, "NullCache", None)
+config: Any = numba.config
+
+PACKAGE = "fixman.kernels"
+SOURCES = Path(__file__).parents[1]
+IMPORTS = re.compile(r"fixman\.kernels((?:\.\w+)*)(?: import (\([^)]*\)|[^\n]*))?")
+WORD = re.compile(r"\w+")
+KEPT = 3  # folders of a module with other digests: branches and versions that take turns
+CHECK = 16  # bytes of a check sum
+PATIENCE = 2.0  # seconds of compilation before anything is said
+QUIET = "FIXMAN_QUIET"  # environment variable: 1 to say nothing
+SETTINGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE")
+
+
+_warned = False
+
+
+def njit(**options: Any) -> Callable[[Any], Any]:
+    """Return ``numba.njit`` with these options, which keeps the kernels of this folder on disk."""
+    wanted: Any = {"no_cfunc_wrapper": True, **options}
+    compiled = numba.njit(**wanted)
+
+    def decorate(function: Any) -> Any:
+        dispatcher = compiled(function)
+        _forget_constants(dispatcher)
+        found = folder(_file(function.__module__)) if _ours(function.__module__) else None
+        if found is not None:
+            if NullCache and isinstance(getattr(dispatcher, "_cache", None), NullCache):
+                dispatcher._cache = Cache(function, found)
+            else:
+                _warn(f"numba {numba.__version__} is not known")
+        return dispatcher
+
+    return decorate
+
+
+def _forget_constants(dispatcher: Any) -> None:
+    """Let kernels that call this one with constants share what is compiled for any number."""
+    resolve = dispatcher.get_call_template
+
+    def resolve_any(args: Any, kws: Any) -> Any:
+        return resolve([types.unliteral(arg) for arg in args], kws)
+
+    dispatcher.get_call_template = resolve_any
+
+
+class Notice(event.Listener):
+    """Say why a first call takes long, once a process and only if it does."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.since = self.spent = 0.0
+        self.said = False
+
+    def on_start(self, event: Any) -> None:
+        if not _of_kernels(event):
+            return
+        now = time.perf_counter()
+        if self.depth == 0:
+            self.since = now
+        self.depth += 1
+        if self.said or self.spent + now - self.since < PATIENCE:
+            return
+        self.said = True
+        if os.environ.get(QUIET, "") in ("", "0"):
+            sys.stderr.write(
+                "fixman: compiling for this processor, once on this machine; the next time takes "
+                f"no such wait ({QUIET}=1 hides this line)\n"
+            )
+
+    def on_end(self, event: Any) -> None:
+        if _of_kernels(event):
+            self.depth -= 1
+            if self.depth == 0:
+                self.spent += time.perf_counter() - self.since
+
+
+def _of_kernels(event: Any) -> bool:
+    return _ours(event.data["dispatcher"].py_func.__module__)
+
+
+def _ours(module: str) -> bool:
+    return module.startswith(PACKAGE)
+
+
+event.register("numba:compile", Notice())
+
+
+class Cache(NullCache or object):  # type: ignore[misc]
+    """What numba asks of a function's cache.
+
+    Whatever goes wrong with a file or inside numba, the kernel is compiled: hence ``Exception``.
+    """
+
+    def __init__(self, function: Any, folder: Path) -> None:
+        self._function = function
+        self._folder = folder
+
+    @property
+    def cache_path(self) -> str:
+        return str(self._folder)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        target_context.refresh()  # without it a fresh process has no targets
+        try:
+            path = self._path(sig, target_context.codegen())
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            _warn(str(error))
+            return None
+        try:
+            if _check(content[CHECK:]) != content[:CHECK]:
+                return None  # it will be replaced
+            known, parts = pickle.loads(content[CHECK:])
+            if known != sig:
+                return None
+            return compiler.CompileResult._rebuild(target_context, *parts)
+        except Exception as error:
+            _warn(str(error))
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            if data.lifted or data.library.has_dynamic_globals:
+                return
+            _read.cache_clear()  # sources may have been edited since this process read them
+            if digest(_file(self._function.__module__)) != self._folder.name.rsplit("-", 1)[1]:
+                return
+            content = serialize.dumps((sig, data._reduce()))
+            _write(self._path(sig, data.codegen), _check(content) + content)
+        except Exception as error:
+            if "no compiled object" not in str(error):  # which Ctrl-C leaves behind
+                _warn(str(error))
+
+    def _path(self, sig: Any, codegen: Any) -> Path:
+        function, code = self._function, self._function.__code__
+        cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
+        parts = (
+            function.__module__, function.__qualname__, code.co_firstlineno, code.co_code.hex(),
+            serialize.dumps(cells).hex(), str(sig), *map(digest, _defined(sig)),
+            codegen.magic_tuple(),
+        )  # fmt: skip
+        name = hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+        return self._folder / f"{function.__name__}-{name}"
+
+
+def _file(module: str) -> str:
+    """Name of a kernel's file, by that of its module."""
+    return module.removeprefix(PACKAGE).removeprefix(".") or "__init__"
+
+
+def _defined(kind: Any) -> Iterator[str]:
+    """Files of the classes and functions that a signature refers to.
+
+    A kernel need not import them.
+    """
+    parts: Any = getattr(kind, "args", None) or getattr(kind, "types", ())
+    for part in kind if isinstance(kind, tuple) else parts:
+        yield from _defined(part)
+    known = getattr(kind, "instance_class", None)  # of a named tuple
+    if isinstance(kind, types.Dispatcher):
+        known = kind.dispatcher.py_func
+    if known is not None and _ours(known.__module__):
+        yield _file(known.__module__)
+
+
+@cache
+def folder(file: str) -> Path | None:
+    """Return where compiled kernels of a file are kept, or None and a warning."""
+    try:
+        name = f"fixman-{file}-{digest(file)}"
+    except OSError as error:
+        _warn(str(error))
+        return None
+    refused = ""
+    for base in _bases():
+        found = base / name
+        new = not found.is_dir()
+        try:
+            base.mkdir(parents=True, exist_ok=True)
+            found.mkdir(mode=0o700, exist_ok=True)
+            if not _own(found):
+                refused = f"{found} belongs to another user, or others can write to it; "
+                continue
+            tempfile.TemporaryFile(dir=found).close()  # permissions alone do not tell
+            os.utime(found)
+        except OSError:
+            continue
+        if new:
+            _forget_old(base, name)
+        return found
+    _warn(f"{refused}no folder for it can be written to")
+    return None
+
+
+def _own(found: Path) -> bool:
+    """Whether nobody else can put files into a folder."""
+    if sys.platform == "win32":
+        return True
+    state = found.lstat()
+    return S_ISDIR(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & 0o022
+
+
+def digest(file: str) -> str:
+    """Digest of a kernel file, of all that it imports, and of what else decides the machine code.
+
+    The processor and its features are in the name of each file.
+    """
+    known = hashlib.blake2b(digest_size=16)
+    versions = numba.__version__, llvmlite.__version__, sys.version
+    settings = [getattr(config, name, None) for name in SETTINGS]
+    known.update(repr((versions, settings)).encode())
+    for name in sorted(_needed(file)):
+        content, _ = _read(name)
+        known.update(f"{name} {content}\n".encode())
+    return known.hexdigest()
+
+
+def _needed(file: str) -> set[str]:
+    """Names of a file and of all that it imports, with the options of `jit` and this file."""
+    needed: set[str] = set()
+    waiting = {"__init__", "compiler._cache", file}
+    while waiting:
+        name = waiting.pop()
+        needed.add(name)
+        waiting |= _read(name)[1] - needed
+    return needed
+
+
+def _source(file: str) -> Path:
+    return SOURCES / f"{file.replace('.', '/')}.py"
+
+
+@cache
+def _read(file: str) -> tuple[str, set[str]]:
+    """Digest of a file's content, and the kernel files that it names."""
+    content = _source(file).read_bytes()
+    named = set()
+    for package, names in IMPORTS.findall(content.decode()):
+        named |= {package, *(f"{package}.{name}" for name in WORD.findall(names))}
+    files = {name.removeprefix(".") for name in named}
+    files = {name for name in files if _source(name).is_file()}
+    return hashlib.blake2b(content, digest_size=16).hexdigest(), files
+
+
+def _bases() -> Iterator[Path]:
+    """Folders in the order in which numba looks for one."""
+    if config.CACHE_DIR:
+        yield Path(config.CACHE_DIR).absolute()
+    yield SOURCES / "__pycache__"
+    try:
+        home = Path.home()
+    except RuntimeError:  # a user without one
+        return
+    if sys.platform == "win32":
+        yield Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "fixman"
+    elif sys.platform == "darwin":
+        yield home / "Library" / "Caches" / "fixman"
+    else:
+        yield Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache").absolute() / "fixman"
+
+
+def _forget_old(base: Path, name: str) -> None:
+    """Remove all but the last used folders of a module's other digests."""
+    others = []
+    for path in base.glob(f"{name.rsplit('-', 1)[0]}-*"):
+        try:
+            others.append((path.stat().st_mtime, path))
+        except OSError:  # another process was quicker
+            continue
+    others = sorted(other for other in others if other[1].name != name)
+    for _, path in others[: max(0, len(others) - KEPT)]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _check(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=CHECK).digest()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file so that others see it whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)  # it may have been removed since
+    draft = path.with_name(f"{uuid.uuid4().hex}.tmp")
+    try:
+        draft.write_bytes(content)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _warn(reason: str) -> None:
+    """Warn once in a process."""
+    global _warned
+    if _warned:
+        return
+    _warned = True
+    warnings.warn(
+        f"compiled code is not kept ({reason}): every process compiles the kernels that it uses, "
+        "which takes seconds to a minute. Set the environment variable NUMBA_CACHE_DIR to a folder "
+        "that can be written to",
+        RuntimeWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,1 @@
+"""Factors of structured matrices: factor, solve, ln det, inverse on the pattern."""

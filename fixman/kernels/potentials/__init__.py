@@ -1,0 +1,1 @@
+"""Energies and forces of chains, bonded and not, and lists of neighbours."""

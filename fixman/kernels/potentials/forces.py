@@ -1,0 +1,359 @@
+"""Energies and forces of chain models, for one chain or for eight in lanes.
+
+Kernels are generic over ``like``, a finite float or eight lanes (see `lanes`), and what they do has
+the same rounding in either kind.  `PotentialTables` holds everything that does not depend on
+positions; what does is in a work array, which an empty one becomes:
+
+    work = add_forces(X, F, first, tables, memory(0, like), like)     # F += −∂U/∂x
+    work = add_forces(X, F, first, tables, work, like)                # and so on
+
+X and F are arrays of vectors (see `vectors`), the beads from ``first`` on.  The work begins with
+vectors of the joints, which are three points of a base and the beads: positions, forces, positions
+when the neighbour lists were made; then one whose first component is the energy U, without that of
+external functions, for which `potential_energy` asks and which it leaves in the second.  Behind are
+positions and forces of one chain, and the lists (see `neighbours`).  A configuration without an
+answer, coincident beads for example, leaves values that are not finite.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core.imputils import impl_ret_borrowed
+from numba.np.numpy_support import carray
+
+from fixman.kernels import jit
+from fixman.kernels.algebra.vectors import Axes, plus, put_vector, vector
+from fixman.kernels.compiler.lanes import (
+    exact_kernel,
+    intrinsic,
+    lane,
+    lanes,
+    load,
+    memory,
+    put,
+    store,
+    take,
+    zeros,
+)
+from fixman.kernels.compiler.pointers import check
+from fixman.kernels.compiler.steps import exact_step
+from fixman.kernels.potentials.bonded import Terms, add_bends, add_torsions
+from fixman.kernels.potentials.neighbours import Pairs
+from fixman.kernels.potentials.nonbonded import add_pairs, lane_vector, put_lane_vector
+
+GHOSTS = 3  # see `coordinates`
+
+
+class Tethers(NamedTuple):
+    """Springs: the joints on them, (K,); the points that these lead to, and stiffness, (K · 4,)."""
+
+    joints: np.ndarray[Any, np.dtype[np.int64]]
+    springs: np.ndarray[Any, np.dtype[np.float64]]
+
+
+class PotentialTables(NamedTuple):
+    """A potential as the kernels read it, compiled without what is None.
+
+    joints : how many, beads and `GHOSTS`
+    units : of work, for a beginning
+    field (n · d,) : constant forces
+    external (E,) : addresses of functions (double* x, double* out, int64 n, int64 d) of one chain
+    energies (E,) : the same of functions that write their energy; for samplers only
+    """
+
+    joints: int
+    axes: Axes
+    units: int
+    field: np.ndarray[Any, np.dtype[np.float64]]
+    bends: Terms | None
+    torsions: Terms | None
+    tethers: Tethers | None
+    pairs: Pairs | None
+    external: np.ndarray[Any, np.dtype[np.int64]] | None
+    energies: np.ndarray[Any, np.dtype[np.int64]] | None
+
+
+# --- functions of the user's ----------------------------------------------------------------------
+
+
+@intrinsic
+def call(typing: Any, address: Any, x: Any, first: Any, n: Any, dim: Any) -> Any:
+    """Call the function at an address: n positions in, vectors of x from ``first`` on; forces out.
+
+    The forces are the next n vectors.
+    """
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        at, x, first, n, dim = args
+        pointer, whole = ir.DoubleType().as_pointer(), ir.IntType(64)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, whole, whole])
+        array = context.make_array(sig.args[1])(context, builder, x)
+        start, size = builder.mul(first, dim), builder.mul(n, dim)
+        check(context, builder, start, builder.add(size, size), array.nitems)
+        data = builder.gep(array.data, [start])
+        out = builder.gep(data, [size])
+        builder.call(builder.inttoptr(at, kind.as_pointer()), [data, out, n, dim])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, x, types.int64, types.int64, types.int64), lower
+
+
+@intrinsic
+def pointer(typing: Any, address: Any) -> Any:
+    """Return the address of a float64 as a pointer."""
+    kind = types.CPointer(types.float64)
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
+
+    return kind(types.int64), lower
+
+
+def compiled_address(
+    given: Any, record: np.ndarray[Any, Any], what: str = "force"
+) -> tuple[int, Any]:
+    """Return the address of a compiled function, for `call`, and what keeps it alive.
+
+    It is a ``force(x, out)`` or, with ``what="energy"``, an ``energy(x)`` that may be infinite, a
+    wall.  No exception can pass through compiled code.  Where the function raises one, or numbers
+    of finite positions are not finite, they are NaN and ``record`` (1 + n d,) holds a 1 and the
+    positions, unless it holds others.
+    """
+    if not isinstance(given, numba.core.dispatcher.Dispatcher):
+        raise TypeError(
+            f"{what} must be compiled by numba.njit, got {type(given).__name__}: an object with "
+            "energy(x) and force(x) in plain Python is a potential without Compiled"
+        )
+    called = given.py_func.__name__
+    name = f"the compiled {what} {called}"
+    parameters = inspect.signature(given.py_func)
+    arguments = ("x", "out") if what == "force" else ("x",)
+    try:
+        parameters.bind(*arguments)
+    except TypeError:
+        raise TypeError(
+            f"{name} must be a function of ({', '.join(arguments)}), got {parameters}"
+        ) from None
+    address = record.ctypes.data
+    wall = what == "energy"
+    fill = numba.njit(lambda x, out: _put_first(out, given(x))) if wall else given
+
+    def function(x: Any, out: Any, n: Any, dim: Any) -> None:
+        known = carray(pointer(address), 1 + n * dim)
+        X, F = carray(x, n * dim), carray(out, n * dim)
+        for m in range(n * dim):
+            F[m] = 0.0
+        raised = False
+        try:
+            fill(carray(x, (n, dim)), carray(out, (n, dim)))
+        except Exception:
+            raised = True
+        fine = True
+        for m in range(n * dim):
+            fine &= math.isfinite(F[m]) or (wall and F[m] > 0.0)
+        if raised or not fine:
+            usual = True
+            for m in range(n * dim):
+                usual &= math.isfinite(X[m])
+                F[m] = math.nan
+            if known[0] == 0.0 and (raised or usual):
+                known[0] = 1.0
+                known[1:] = X
+
+    double = types.CPointer(types.float64)
+    signature = types.void(double, double, types.int64, types.int64)
+    try:
+        compiled: Any = numba.cfunc(signature)(function)
+    except numba.core.errors.NumbaError:
+        example = "x, np.empty_like(x)" if what == "force" else "x"
+        kinds = "x and out, two float64 arrays" if what == "force" else "x, a float64 array"
+        raise TypeError(
+            f"numba cannot compile {name} for {kinds} (n, dim): {called}({example}) says why"
+        ) from None
+    return compiled.address, compiled
+
+
+@jit
+def _put_first(out, value):
+    out[0, 0] = value
+
+
+# --- of one chain or of eight ---------------------------------------------------------------------
+
+
+def given(kernel: Any) -> Any:
+    """Return a kernel of a table as one that may be given None, and then is not compiled."""
+
+    @intrinsic
+    def add(typing: Any, table: Any, work: Any, joints: Any, axes: Any, like: Any) -> Any:
+        kinds = table, work, joints, axes, like
+        called = None
+        if table != types.none:
+            called = types.Dispatcher(kernel)
+            called.get_call_type(typing, kinds, {})  # compiles it
+
+        def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            if called is None:
+                return impl_ret_borrowed(context, builder, work, args[1])
+            return context.get_function(called, sig)(builder, args)
+
+        return work(*kinds), lower
+
+    return add
+
+
+@exact_kernel
+def add_tethers(tethers, work, joints, axes, like):
+    dim = len(axes)
+    total = load(work, 3 * joints * dim, like)
+    for t in range(tethers.joints.size):
+        k = tethers.springs[4 * t + 3]
+        for a in range(dim):
+            m = tethers.joints[t] * dim + a
+            away = load(work, m, like) - tethers.springs[4 * t + a]
+            total = total + 0.5 * k * away * away
+            store(work, joints * dim + m, load(work, joints * dim + m, like) - k * away)
+    store(work, 3 * joints * dim, total)
+    return work
+
+
+@exact_kernel
+def add_external(external, work, joints, axes, like):
+    """Add the forces of external functions, one chain after the other."""
+    n = joints - GHOSTS
+    width = lanes(like)
+    chain = (3 * joints + 1) * width
+    for which in range(width):
+        for e in range(external.size):
+            for k in range(n):  # again, whatever the one before has done to it
+                x = lane_vector(work, GHOSTS + k, which, width, axes)
+                put_vector(work, chain + k, axes, x)
+                # stays if Ctrl-C gets in before the function
+                put_vector(work, chain + n + k, axes, (math.nan, math.nan, math.nan))
+            call(external[e], work, chain, n, len(axes))
+            for k in range(n):
+                at = joints + GHOSTS + k
+                f = vector(work, chain + n + k, axes, 0.0)
+                f = plus(lane_vector(work, at, which, width, axes), f)
+                put_lane_vector(work, at, which, width, axes, f)
+    return work
+
+
+@exact_kernel
+def put_energies(energies, work, joints, axes, like):
+    """Leave the energies of external functions beside the energy of the others."""
+    n = joints - GHOSTS
+    width = lanes(like)
+    chain = (3 * joints + 1) * width
+    for which in range(width):
+        total = 0.0
+        for e in range(energies.size):
+            for k in range(n):
+                x = lane_vector(work, GHOSTS + k, which, width, axes)
+                put_vector(work, chain + k, axes, x)
+            put_vector(work, chain + n, axes, (math.nan, math.nan, math.nan))
+            call(energies[e], work, chain, n, len(axes))
+            total += vector(work, chain + n, axes, 0.0)[0]
+        work[(3 * joints * len(axes) + 1) * width + which] = total
+    return work
+
+
+bends, torsions, tethers, pairs, external, energies_of = map(
+    given, (add_bends, add_torsions, add_tethers, add_pairs, add_external, put_energies)
+)
+
+
+@exact_step
+def begin(work, total, field, X, places, axes, like):
+    """Put bead k into the work, with its constant force; return the energy up to it.
+
+    ``places`` are that of the bead in X, k, and how many joints there are.
+    """
+    at, k, joints = places
+    x = vector(X, at, axes, like)
+    put_vector(work, GHOSTS + k, axes, x)
+    for a in range(len(axes)):
+        f = field[k * len(axes) + a]
+        total = total - f * x[a]
+        store(work, (joints + GHOSTS + k) * len(axes) + a, f + 0.0 * like)
+    return total
+
+
+@exact_kernel
+def add_forces(X, F, first, tables, work, like):
+    """F += −∂U/∂x; return the work, to be passed to the next call."""
+    joints, axes = tables.joints, tables.axes
+    dim = len(axes)
+    if work.size == 0:
+        work = memory(tables.units, like)
+        for m in (0, 1, dim):  # the points x₋₂ and x₋₁; x₀ is 0
+            store(work, m, 0.0 * like - 1.0)
+    total = 0.0 * like
+    for k in range(joints - GHOSTS):
+        total = begin(work, total, tables.field, X, (first + k, k, joints), axes, like)
+    store(work, 3 * joints * dim, total)
+    work = bends(tables.bends, work, joints, axes, like)
+    work = torsions(tables.torsions, work, joints, axes, like)
+    work = tethers(tables.tethers, work, joints, axes, like)
+    work = pairs(tables.pairs, work, joints, axes, like)
+    work = external(tables.external, work, joints, axes, like)
+    for k in range(joints - GHOSTS):
+        f = vector(work, joints + GHOSTS + k, axes, like)
+        put_vector(F, first + k, axes, plus(vector(F, first + k, axes, like), f))
+    return work
+
+
+@exact_kernel
+def potential_energy(tables, work, like):
+    """Return U, external functions included if their energies are in the tables.
+
+    Of the positions that `add_forces` has seen last, from the work that it returned.
+    """
+    joints, axes = tables.joints, tables.axes
+    at = 3 * joints * len(axes)
+    work = energies_of(tables.energies, work, joints, axes, like)
+    return load(work, at, like) + load(work, at + 1, like)
+
+
+# --- of many configurations -----------------------------------------------------------------------
+
+
+@exact_kernel
+def frames(x, tables, out, energies, states):
+    """Forces of configurations (frames · n · d,), or ``energies``; the first without, or −1.
+
+    One by one or, in multiples of eight, in lanes (`states`).
+    """
+    like = zeros(states)
+    width = lanes(like)
+    size = (tables.joints - GHOSTS) * len(tables.axes)
+    X = memory(size, like)
+    F = memory(size, like)
+    work = memory(0, like)
+    for first in range(0, x.size // size, width):
+        check = like * 0.0
+        for m in range(size):
+            value = take(x, first * size + m, size, like)
+            store(X, m, value)
+            store(F, m, like * 0.0)
+            check = check + 0.0 * value
+        work = add_forces(X, F, 0, tables, work, like)
+        for m in range(1 if energies else size):
+            if energies:
+                value = load(work, 3 * tables.joints * len(tables.axes), like)
+                put(out, first, 1, value)
+            else:
+                value = load(F, m, like)
+                put(out, first * size + m, size, value)
+            check = check + 0.0 * value
+        for k in range(width):
+            if lane(check, k) != 0.0:
+                return first + k
+    return -1

@@ -1,0 +1,1 @@
+"""Chains of rigid bodies, one file a published algorithm."""

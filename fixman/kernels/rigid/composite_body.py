@@ -1,0 +1,245 @@
+"""Composite bodies of a serial chain: inertia matrix and matrix of convective terms.
+
+``kinds`` and ``links`` as in `links`.  Bodies i, i + 1, … rigidly joined have mass m, mass centre c
+and inertia I about it, all in body i's frame: row i of ``M (n, 13)``.  Adding two such bodies adds
+positive terms only, which adding inertias about a common origin would not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fixman.kernels import jit
+from fixman.kernels.algebra.triples import across, back, entries, put_entries, summed, times, turned
+from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
+from fixman.kernels.compiler.steps import step
+from fixman.kernels.rigid.links import (
+    ARMATURE,
+    LOST,
+    RATES,
+    axis,
+    component,
+    inwards,
+    joint_twist,
+    not_a_number,
+    place,
+    rotation_tuple,
+)
+
+
+@step
+def rows(T, i, k):
+    """3×3 matrix in row i of a table, from column k."""
+    return tuple(T[i, k + j] for j in range(9))
+
+
+@step
+def deviation(s, u, v):
+    """s [(u·v) 1 − u vᵀ]."""
+    trace = s * inner(u, v)
+    T = [-(s * u[i] * v[j]) for i in range(3) for j in range(3)]
+    return tuple(T[k] + trace if k % 4 == 0 else T[k] for k in range(9))
+
+
+@step
+def joined(links, X, i, share, M):
+    """Body i and the composite body after it, which has ``share`` of the mass of both."""
+    R, own = rotation_tuple(X, i + 1), entries(links, i, 13)
+    d = minus(plus(entries(X, i + 1, 9), times(R, entries(M, i + 1, 1))), own)
+    inertia = summed(rows(links, i, 16), turned(R, rows(M, i + 1, 4)))
+    put_entries(M, i, 1, plus(own, scaled(share, d)))
+    put_entries(M, i, 4, summed(inertia, deviation(share * links[i, 12], d, d)))
+
+
+@jit
+def compose(links, X, M):
+    """Composite bodies M̃_i = M_i + B_{i+1,i}ᵀ M̃_{i+1} B_{i+1,i} (eq. 23b)."""
+    n = M.shape[0]
+    for i in range(n - 1, -1, -1):
+        if i == n - 1:
+            for k in range(13):
+                M[i, k] = links[i, 12 + k]
+        else:
+            M[i, 0] = links[i, 12] + M[i + 1, 0]
+            joined(links, X, i, M[i + 1, 0] / M[i, 0] if M[i, 0] > 0.0 else 0.0, M)
+
+
+@step
+def momentum(M, i, angular, linear):
+    """M̃_i times a twist or its rate: moment about the origin, and force."""
+    m, c = M[i, 0], entries(M, i, 1)
+    f = scaled(m, plus(linear, outer(angular, c)))
+    return plus(times(rows(M, i, 4), angular), outer(c, f)), f
+
+
+@jit
+def project(kinds, X, j, at, wrench, A, column, mirrored):
+    """p_iᵀ B_jiᵀ [n; f] for i ≤ j into a column of A, and its row if ``mirrored``; NaN or 0.
+
+    Joint j's rates begin at ``at``.
+    """
+    n, f = wrench
+    for i in range(j, -1, -1):
+        if i < j:
+            n, f = inwards(X, i + 1, n, f)
+            at -= RATES[kinds[i]]
+        for b in range(RATES[kinds[i]]):
+            value = component(kinds[i], b, n, f)
+            A[at + b, column] = value
+            if mirrored:
+                A[column, at + b] = value
+    return 0.0 * (f[0] + f[1] + f[2] + n[0] + n[1] + n[2])
+
+
+@jit
+def inertia_frames(kinds, links, q, out):
+    """I into ``out (frames, nv, nv)``; (n + 1) · (first frame that is not finite) + n, or -1."""
+    n = kinds.size
+    X = np.empty((n, 12))
+    M = np.empty((n, 13))
+    for frame in range(out.shape[0]):
+        A = out[frame]
+        if not place(q[frame], kinds, links, X):
+            return frame * (n + 1) + n
+        compose(links, X, M)
+        check = not_a_number(q[frame])  # not every coordinate has a part in I
+        at = 0
+        for j in range(n):
+            for a in range(RATES[kinds[j]]):
+                # eq. 24: i_ij = p_iᵀ M̃_i B_ij p_j
+                e, v = axis(kinds[j], a)
+                check += project(kinds, X, j, at, momentum(M, j, e, v), A, at + a, True)
+                A[at + a, at + a] += links[j, ARMATURE + a]
+            at += RATES[kinds[j]]
+        if check != 0.0:  # NaN
+            return frame * (n + 1) + n
+    return -1
+
+
+@jit
+def rates(kinds, qd, X, V):
+    """ω_i, and velocities ṡ_i of body i's origin relative to that of i − 1, into ``V (n, 6)``.
+
+    ω_i in body i's frame, ṡ_i in body i − 1's.
+    """
+    ω = (0.0, 0.0, 0.0)
+    at = 0
+    for i in range(kinds.size):
+        turn, slide = joint_twist(kinds[i], qd, at)
+        R = rotation_tuple(X, i)
+        velocity = plus(outer(ω, entries(X, i, 9)), times(R, slide))
+        ω = plus(back(R, ω), turn)
+        put_entries(V, i, 0, ω)
+        put_entries(V, i, 3, velocity)
+        at += RATES[kinds[i]]
+
+
+@step
+def own_rates(links, i, V, s):
+    """Ḣ and Z of body i alone, its I taken as I + s tr I."""
+    ω, c = entries(V, i, 0), entries(links, i, 13)
+    ċ, inertia = outer(ω, c), rows(links, i, 16)
+    s = s * (inertia[0] + inertia[4] + inertia[8])
+    shifted = tuple(inertia[k] + s if k % 4 == 0 else inertia[k] for k in range(9))
+    m = links[i, 12]
+    return scaled(m, ċ), summed(across(ω, shifted), deviation(m, ċ, c))
+
+
+@step
+def with_rates(X, i, M, V, Y, own):
+    """The same with those of the composite body i, given from ``own`` and its neighbours."""
+    ḣ, Z = own
+    R, m, v = rotation_tuple(X, i), M[i, 0], entries(V, i, 3)
+    s, moved = entries(X, i, 9), times(R, entries(Y, i, 0))
+    Z = summed(Z, turned(R, rows(Y, i, 3)))
+    Z = summed(Z, deviation(m, v, plus(s, times(R, entries(M, i, 1)))))
+    return plus(ḣ, plus(moved, scaled(m, v))), summed(Z, deviation(1.0, moved, s))
+
+
+@jit
+def compose_rates(links, X, M, V, s, Y):
+    """Y_i = Σ_{k≥i} B_kiᵀ (M_k Ḃ_ki + Ṁ_k B_ki), which takes [w; u] to [ḣ; Z] w; ``Y (n, 12)``.
+
+    With d_k from body i's origin to mass centre k, h = Σ m d and
+    Z = Σ m [(d·ḋ) 1 − ḋ dᵀ] + ω_k × (I_k + s tr I_k).
+    """
+    n = Y.shape[0]
+    for i in range(n - 1, -1, -1):
+        ḣ, Z = own_rates(links, i, V, s)
+        if i < n - 1:
+            ḣ, Z = with_rates(X, i + 1, M, V, Y, (ḣ, Z))
+        put_entries(Y, i, 0, ḣ)
+        put_entries(Y, i, 3, Z)
+
+
+@step
+def carried_rates(X, V, i, w, dw, du):
+    """B_ij p_j of the next body, and its rate."""
+    R = rotation_tuple(X, i)
+    du = plus(du, plus(outer(dw, entries(X, i, 9)), outer(w, entries(V, i, 3))))
+    return back(R, w), back(R, dw), back(R, du)
+
+
+@step
+def convected(M, Y, i, w, dw, du):
+    """M̃_i (B_ij p_j)˙ + Y_i B_ij p_j."""
+    n, f = momentum(M, i, dw, du)
+    return plus(n, times(rows(Y, i, 3), w)), plus(f, outer(w, entries(Y, i, 0)))
+
+
+@jit
+def convective_frames(kinds, links, q, qd, christoffel, out):
+    """C into ``out (frames, nv, nv)``; returns as `inertia_frames` does."""
+    n = kinds.size
+    X = np.empty((n, 12))
+    M = np.empty((n, 13))
+    V = np.empty((n, 6))
+    Y = np.empty((n, 12))
+    for frame in range(out.shape[0]):
+        A = out[frame]
+        if not place(q[frame], kinds, links, X):
+            return frame * (n + 1) + n
+        compose(links, X, M)
+        rates(kinds, qd[frame], X, V)
+        compose_rates(links, X, M, V, -0.5 if christoffel else 0.0, Y)
+        # Not every coordinate or rate has a part in C.
+        check = not_a_number(q[frame]) + not_a_number(qd[frame])
+        first = 0
+        for j in range(n):
+            for a in range(RATES[kinds[j]]):
+                w, u = axis(kinds[j], a)
+                dw, du = outer(entries(V, j, 0), w), outer(entries(V, j, 0), u)
+                at = first
+                for i in range(j, n):
+                    if i > j:
+                        w, dw, du = carried_rates(X, V, i, w, dw, du)
+                    moment, f = convected(M, Y, i, w, dw, du)
+                    for b in range(RATES[kinds[i]]):
+                        A[at + b, first + a] = component(kinds[i], b, moment, f)
+                    if i == j:
+                        check += project(kinds, X, j, first, (moment, f), A, first + a, False)
+                    at += RATES[kinds[i]]
+                    check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])
+            first += RATES[kinds[j]]
+        if check != 0.0:  # NaN
+            return frame * (n + 1) + n
+    return -1
+
+
+@jit
+def substitute(L, A, b):
+    """Overwrite ``b (frames, nv)`` with (L Lᵀ)⁻¹ b; frame · nv + row of a lost pivot, or -1."""
+    nv = b.shape[1]
+    for frame in range(b.shape[0]):
+        x = b[frame]
+        for k in range(nv):
+            if not L[frame, k, k] ** 2 > LOST * A[frame, k, k]:  # NaN fails too
+                return frame * nv + k
+            for j in range(k):
+                x[k] -= L[frame, k, j] * x[j]
+            x[k] /= L[frame, k, k]
+        for k in range(nv - 1, -1, -1):
+            x[k] /= L[frame, k, k]
+            for j in range(k):
+                x[j] -= L[frame, k, j] * x[k]
+    return -1

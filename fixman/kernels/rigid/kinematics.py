@@ -1,0 +1,488 @@
+"""Kinematics of a serial chain of rigid bodies, in the axes of the base.
+
+``kinds (n,)`` and ``links (n, 31)`` as in `links`.  R is the rotation of a body's frame in the
+base, x its origin; [ω; v] its twist, of which v is the velocity of that origin.  A body and a
+``point (3,)`` of it, in its frame, stand for the frame that is fixed there with the base's axes.
+
+Kernels return (n + 1) times the first frame without an answer, plus n where something is not
+finite or the body whose pivot is lost; or -1.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fixman.kernels import jit
+from fixman.kernels.algebra.triples import back, constants, entries, product, put_entries, times
+from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
+from fixman.kernels.compiler.steps import step
+from fixman.kernels.rigid.joints import (
+    along_screw,
+    quaternion,
+    times_quaternion,
+    turn_between,
+    unit_vector,
+)
+from fixman.kernels.rigid.links import (
+    FIRST,
+    FREE,
+    POSITIONS,
+    PRISMATIC,
+    RATES,
+    SPHERICAL,
+    axis,
+    component,
+    factor_block,
+    joint_motion,
+    joint_twist,
+    not_a_number,
+    outwards,
+    place,
+    rotation_tuple,
+    solve_block,
+)
+from fixman.kernels.rigid.newton_euler import moved
+from fixman.kernels.rigid.spatial_operators import filter_sweep, put_twist, transpose
+
+ORIGIN = (0.0, 0.0, 0.0)
+BASE = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)  # axes of the base
+
+
+# --- frames, and motion at a point ----------------------------------------------------------------
+
+
+@step
+def next_body(X, i, R):
+    """R of body i from that of the body before, and the way from that one's origin to its own."""
+    return product(R, rotation_tuple(X, i)), times(R, entries(X, i, 9))
+
+
+@step
+def moving(R, r, ω, v, turn, slide):
+    """Return the joint's turning and sliding in the axes of the base, and v of the next body."""
+    turn, slide = times(R, turn), times(R, slide)
+    return turn, slide, plus(plus(v, outer(ω, r)), slide)
+
+
+@step
+def total(a, b):
+    return a[0] + a[1] + a[2] + b[0] + b[1] + b[2]
+
+
+@jit
+def body_frames(kinds, links, q, qd, R, x, V):
+    """R and x of all bodies into ``R (frames, n, 9)`` and ``x (frames, n, 3)``.
+
+    [v; ω] into ``V (frames, n, 6)`` unless q̇ and V are None.
+    """
+    n = kinds.size
+    X = np.empty((n, 12))
+    for frame in range(q.shape[0]):
+        if not place(q[frame], kinds, links, X):
+            return frame * (n + 1) + n
+        rotations, origins = R[frame], x[frame]
+        turned, origin, ω, v = BASE, ORIGIN, ORIGIN, ORIGIN
+        check = not_a_number(q[frame])
+        if qd is not None:
+            rates, twists = qd[frame], V[frame]
+            check += not_a_number(rates)
+        at = 0
+        for i in range(n):
+            turned, r = next_body(X, i, turned)
+            origin = plus(origin, r)
+            put_entries(rotations, i, 0, turned)
+            put_entries(origins, i, 0, origin)
+            if qd is not None:
+                turn, slide = joint_twist(kinds[i], rates, at)
+                turn, slide, v = moving(turned, r, ω, v, turn, slide)
+                ω = plus(ω, turn)
+                put_entries(twists, i, 0, v)
+                put_entries(twists, i, 3, ω)
+                at += RATES[kinds[i]]
+            check += 0.0 * (total(origin, ω) + total(v, ORIGIN))
+        if check != 0.0:  # NaN
+            return frame * (n + 1) + n
+    return -1
+
+
+@jit
+def point_frames(kinds, links, motion, body, point, out):
+    """Motion q, q̇, q̈ of a point of a body into ``out (frames, 15)``, or 3 or 9 of these columns.
+
+    Its position; velocity and ω; acceleration and dω/dt.
+    """
+    n = kinds.size
+    q, qd, qdd = motion
+    X = np.empty((n, 12))
+    for frame in range(q.shape[0]):
+        if not place(q[frame], kinds, links, X):
+            return frame * (n + 1) + n
+        rates, accelerations = qd[frame], qdd[frame]
+        # what is beyond the body, or has no part in what is asked, is to be a number too
+        check = not_a_number(q[frame]) + not_a_number(rates) + not_a_number(accelerations)
+        R, x, ω, v, dω, a = BASE, ORIGIN, ORIGIN, ORIGIN, ORIGIN, ORIGIN
+        at = 0
+        for i in range(body + 1):
+            R, r = next_body(X, i, R)
+            x = plus(x, r)
+            a = plus(a, plus(outer(dω, r), outer(ω, outer(ω, r))))
+            turn, slide = joint_twist(kinds[i], rates, at)
+            turn, slide, v = moving(R, r, ω, v, turn, slide)
+            if kinds[i] == PRISMATIC:
+                slide = scaled(2.0, slide)  # its axis turns too
+            ω, dω, a = moved(ω, dω, a, turn, slide)
+            turn, slide = joint_twist(kinds[i], accelerations, at)
+            dω, a = plus(dω, times(R, turn)), plus(a, times(R, slide))
+            at += RATES[kinds[i]]
+        p = times(R, constants(point, 0))
+        put_entries(out, frame, 0, plus(x, p))
+        if out.shape[1] > 3:
+            put_entries(out, frame, 3, plus(v, outer(ω, p)))
+            put_entries(out, frame, 6, ω)
+        if out.shape[1] > 9:
+            a = plus(a, plus(outer(dω, p), outer(ω, outer(ω, p))))
+            put_entries(out, frame, 9, a)
+            put_entries(out, frame, 12, dω)
+        if check + not_a_number(out[frame]) != 0.0:
+            return frame * (n + 1) + n
+    return -1
+
+
+@jit
+def chain_to(kinds, links, q, body, X, Y):
+    """R and x of bodies as far as ``body`` into ``Y (n, 12)``; whether they can be used."""
+    if not place(q, kinds, links, X):
+        return False
+    R, x = BASE, ORIGIN
+    for i in range(body + 1):
+        R, r = next_body(X, i, R)
+        x = plus(x, r)
+        put_entries(Y, i, 0, R)
+        put_entries(Y, i, 9, x)
+    return True
+
+
+@step
+def point_of(Y, i, point):
+    """Where a point of body i is in the base."""
+    return plus(entries(Y, i, 9), times(rotation_tuple(Y, i), constants(point, 0)))
+
+
+@step
+def column(Y, i, p, e, s):
+    """Velocity at p, and angular velocity, by the direction [e; s] of joint i."""
+    R = rotation_tuple(Y, i)
+    e = times(R, e)
+    return plus(times(R, s), outer(e, minus(p, entries(Y, i, 9)))), e
+
+
+@jit
+def jacobian_frames(kinds, links, q, body, point, out):
+    """J, or its first three rows, into ``out (frames, 6, nv)``, which is zero beyond the body."""
+    n = kinds.size
+    X, Y = np.empty((n, 12)), np.empty((n, 12))
+    for frame in range(q.shape[0]):
+        if not chain_to(kinds, links, q[frame], body, X, Y):
+            return frame * (n + 1) + n
+        J = out[frame]
+        p = point_of(Y, body, point)
+        check = not_a_number(q[frame])  # not every coordinate has a part in J
+        at = 0
+        for i in range(body + 1):
+            for j in range(RATES[kinds[i]]):
+                e, s = axis(kinds[i], j)
+                v, ω = column(Y, i, p, e, s)
+                for k in range(3):
+                    J[k, at] = v[k]
+                    if J.shape[0] > 3:
+                        J[3 + k, at] = ω[k]
+                check += 0.0 * total(v, ω)
+                at += 1
+        if check != 0.0:
+            return frame * (n + 1) + n
+    return -1
+
+
+@step
+def felt_by(Y, i, p, f, n):
+    """A force at p and a moment, as wrench [n; f] about body i's origin in its axes."""
+    R = rotation_tuple(Y, i)
+    return back(R, plus(n, outer(minus(p, entries(Y, i, 9)), f))), back(R, f)
+
+
+@jit
+def transpose_frames(kinds, links, q, wrench, body, point, out):
+    """Jᵀ w into ``out (frames, nv)`` for ``wrench (frames, 6)``, force first."""
+    n = kinds.size
+    X, Y = np.empty((n, 12)), np.empty((n, 12))
+    for frame in range(q.shape[0]):
+        if not chain_to(kinds, links, q[frame], body, X, Y):
+            return frame * (n + 1) + n
+        p = point_of(Y, body, point)
+        f, moment = entries(wrench, frame, 0), entries(wrench, frame, 3)
+        check = not_a_number(q[frame]) + not_a_number(wrench[frame])
+        at = 0
+        for i in range(body + 1):
+            n_i, f_i = felt_by(Y, i, p, f, moment)
+            for j in range(RATES[kinds[i]]):
+                out[frame, at] = component(kinds[i], j, n_i, f_i)
+                at += 1
+            check += 0.0 * total(n_i, f_i)
+        if check != 0.0:
+            return frame * (n + 1) + n
+    return -1
+
+
+# --- sums over the bodies -------------------------------------------------------------------------
+
+
+@step
+def joining(links, i, m, R, c, v, L, ω, own):
+    """Bodies of mass m, centre c, its velocity v and spin L about it, and body i joined to them.
+
+    ``own``: mass centre of body i and its velocity.  Like those of composite bodies the terms that
+    are added are positive, in the kinetic energy about the centre, which is returned as well.
+    """
+    d, u = minus(own[0], c), minus(own[1], v)
+    mass = links[i, 12]
+    share = mass / (m + mass + 1e-300)  # none of no mass
+    both = m * share
+    spin = times(R, times(matrix_of(links, i), back(R, ω)))
+    L = plus(plus(L, spin), scaled(both, outer(d, u)))
+    T = 0.5 * (both * inner(u, u) + inner(ω, spin))
+    return m + mass, plus(c, scaled(share, d)), plus(v, scaled(share, u)), L, T
+
+
+@step
+def matrix_of(links, i):
+    """Inertia of body i about its mass centre."""
+    return tuple(links[i, 16 + k] for k in range(9))
+
+
+@jit
+def sum_frames(kinds, links, q, qd, out):
+    """Sums over all bodies into ``out (frames, 10)``: c, its velocity, L about it, T."""
+    n = kinds.size
+    X = np.empty((n, 12))
+    for frame in range(q.shape[0]):
+        if not place(q[frame], kinds, links, X):
+            return frame * (n + 1) + n
+        rate = qd[frame]
+        R, x, ω, v = BASE, ORIGIN, ORIGIN, ORIGIN
+        m, c, u, L, T = 0.0, ORIGIN, ORIGIN, ORIGIN, 0.0
+        at = 0
+        check = not_a_number(q[frame]) + not_a_number(rate)  # the last body may have no mass
+        for i in range(n):
+            R, r = next_body(X, i, R)
+            x = plus(x, r)
+            turn, slide = joint_twist(kinds[i], rate, at)
+            turn, slide, v = moving(R, r, ω, v, turn, slide)
+            ω = plus(ω, turn)
+            at += RATES[kinds[i]]
+            p = times(R, entries(links, i, 13))
+            m, c, u, L, more = joining(
+                links, i, m, R, c, u, L, ω, (plus(x, p), plus(v, outer(ω, p)))
+            )
+            T += more
+        T += 0.5 * m * inner(u, u)
+        put_entries(out, frame, 0, c)
+        put_entries(out, frame, 3, u)
+        put_entries(out, frame, 6, L)
+        out[frame, 9] = T
+        if check + not_a_number(out[frame]) != 0.0:
+            return frame * (n + 1) + n
+    return -1
+
+
+# --- steps in the coordinates ---------------------------------------------------------------------
+
+
+@jit
+def follow(kinds, x, rate, dt, to):
+    """Coordinates x after the time dt at constant rates; whether x can be used."""
+    at = at_v = 0
+    usable = True
+    for i in range(kinds.size):
+        kind = kinds[i]
+        if kind < SPHERICAL:
+            to[at] = x[at] + dt * rate[at_v]
+        else:
+            E, p, good = joint_motion(kind, x, at)
+            usable = usable and good
+            turn, slide = joint_twist(kind, rate, at_v)
+            angle, axes = unit_vector(scaled(dt, turn))
+            c, s = math.cos(0.5 * angle), math.sin(0.5 * angle)
+            end = at
+            if kind == FREE:
+                rest = 1.0 - 2.0 * s * c / angle if angle > 0.0 else 0.0
+                first = 2.0 * s * s / angle if angle > 0.0 else 0.0
+                p = plus(p, times(E, along_screw(scaled(dt, slide), axes, first, rest)))
+                to[at], to[at + 1], to[at + 2] = p
+                end += 3
+            e, w = times_quaternion(quaternion(x, end), (scaled(s, axes), c))
+            size = 1.0 / math.sqrt(inner(e, e) + w * w)
+            to[end], to[end + 1], to[end + 2] = scaled(size, e)
+            to[end + 3] = size * w
+        at += POSITIONS[kind]
+        at_v += RATES[kind]
+    return usable
+
+
+@jit
+def integrate_frames(kinds, q, qd, dt, out):
+    """Follow the rates of every joint for a time dt: exponentials on quaternions and poses."""
+    for frame in range(q.shape[0]):
+        to = out[frame]
+        if not follow(kinds, q[frame], qd[frame], dt, to) or not_a_number(to) != 0.0:
+            return frame * (kinds.size + 1) + kinds.size
+    return -1
+
+
+@jit
+def difference_frames(kinds, q, other, out):
+    """Rates that lead from ``q`` to ``other`` in unit time, turning by π at most."""
+    n = kinds.size
+    for frame in range(q.shape[0]):
+        x, y, to = q[frame], other[frame], out[frame]
+        at = at_v = 0
+        usable = True
+        for i in range(n):
+            kind = kinds[i]
+            if kind < SPHERICAL:
+                to[at_v] = y[at] - x[at]
+            else:
+                E, p, good = joint_motion(kind, x, at)
+                _, p_other, good_other = joint_motion(kind, y, at)
+                usable = usable and good and good_other
+                end = at + POSITIONS[kind] - 4
+                half, axes, rest = turn_between(x, y, end)
+                to_v = at_v
+                if kind == FREE:
+                    p = along_screw(back(E, minus(p_other, p)), axes, -half, rest)
+                    to[at_v], to[at_v + 1], to[at_v + 2] = p
+                    to_v += 3
+                to[to_v], to[to_v + 1], to[to_v + 2] = scaled(2.0 * half, axes)
+            at += POSITIONS[kind]
+            at_v += RATES[kind]
+        if not usable or not_a_number(to) != 0.0:
+            return frame * (n + 1) + n
+    return -1
+
+
+# --- operational space ----------------------------------------------------------------------------
+
+
+@jit
+def let_go(kind, at, X, i, G, u, Z, columns):
+    """Overwrite columns [ω; v] of ``Z (6, …)`` by (1 − G H)ᵀ φᵀ times them, from body i − 1 to i.
+
+    So moves body i with the body before it when its own joint is free.  ``u (6,)`` is room.
+    """
+    for c in range(columns):
+        ω, v = outwards(X, i, (Z[0, c], Z[1, c], Z[2, c]), (Z[3, c], Z[4, c], Z[5, c]))
+        for j in range(RATES[kind]):
+            u[j] = -(inner(entries(G, at + j, 0), ω) + inner(entries(G, at + j, 3), v))
+        turn, slide = joint_twist(kind, u, 0)
+        put_twist(Z, 0, c, plus(ω, turn), plus(v, slide))
+
+
+@jit
+def add_joint(kind, at, D, room, Z):
+    """Add Hᵀ D⁻¹ H, what the joint itself lets its body move by."""
+    factor, unit, scale = room
+    f = RATES[kind]
+    factor_block(D, at, f, scale, 0.0, factor)  # `filter_sweep` has looked at its pivots
+    for j in range(f):
+        for k in range(f):
+            unit[k] = 1.0 if j == k else 0.0
+        solve_block(factor, f, unit)
+        for k in range(f):
+            Z[(FIRST[kind] + k) % 6, (FIRST[kind] + j) % 6] += unit[k]
+
+
+@jit
+def put_blocks(b, Z, C):
+    """Blocks of the b-th body with itself and with those before; the product is 1 again."""
+    for r in range(6):
+        for c in range(6):
+            C[6 * b + r, 6 * b + c] = Z[r, c]
+        for c in range(6 * b):
+            value = 0.0
+            for k in range(6):
+                value += Z[r, 6 + k] * C[6 * b - 6 + k, c]
+            C[6 * b + r, c] = C[c, 6 * b + r] = value
+    for r in range(6):
+        for c in range(6):
+            Z[r, 6 + c] = 1.0 if r == c else 0.0
+
+
+@jit
+def at_points(marks, C):
+    """Overwrite columns of ``C``, twists [ω; v] of bodies, by [v; ω] at their points, in the base.
+
+    ``marks (m, 12)``: rotations of the bodies, and the points in their frames.
+    """
+    for c in range(C.shape[1]):
+        for b in range(marks.shape[0]):
+            k = 6 * b
+            R, p = rotation_tuple(marks, b), entries(marks, b, 9)
+            ω, v = (C[k, c], C[k + 1, c], C[k + 2, c]), (C[k + 3, c], C[k + 4, c], C[k + 5, c])
+            put_twist(C, k, c, times(R, plus(v, outer(ω, p))), times(R, ω))
+
+
+@jit
+def compliance_frames(kinds, links, q, bodies, points, out):
+    """Ω = J ℳ⁻¹ Jᵀ of several bodies, ascending, into ``out (frames, 6m, 6m)``.
+
+    From Rodriguez and Kreutz's 4.16 and 5.4, Ω = ψᵀ Hᵀ D⁻¹ H ψ.  With L_i = ψᵀ from body i − 1 to
+    body i, the blocks on the diagonal and those of j < i are
+
+        Ω_ii = L_i Ω_{i−1,i−1} L_iᵀ + Hᵀ D⁻¹ H,     Ω_ij = L_i ⋯ L_{j+1} Ω_jj.
+    """
+    n = kinds.size
+    m = bodies.size
+    nv = 0
+    for i in range(n):
+        nv += RATES[kinds[i]]
+    X = np.empty((n, 12))
+    G, D, nu = np.empty((nv, 6)), np.empty((nv, 6)), np.empty(nv)
+    none, unloaded = np.empty(0), np.empty((0, 6))
+    Z = np.empty((6, 12))  # Ω_ii, and from the first body on the product of L since the last one
+    room = np.empty((6, 6)), np.empty(6), np.zeros(6)
+    marks = np.empty((m, 12))
+    for frame in range(q.shape[0]):
+        if not_a_number(q[frame]) != 0.0 or not place(q[frame], kinds, links, X):
+            return frame * (n + 1) + n
+        body = filter_sweep(none, unloaded, kinds, links, X, G, D, nu, unloaded)
+        if body >= 0:
+            return frame * (n + 1) + body
+        C = out[frame]
+        Z[:] = 0.0
+        R = BASE
+        at = b = 0
+        for i in range(bodies[m - 1] + 1):
+            kind = kinds[i]
+            R, _ = next_body(X, i, R)
+            for columns in (12 if b > 0 else 6, 6):
+                let_go(kind, at, X, i, G, room[1], Z, columns)
+                transpose(Z, 6)
+            add_joint(kind, at, D, room, Z)
+            at += RATES[kind]
+            while b < m and bodies[b] == i:
+                put_entries(marks, b, 0, R)
+                put_entries(marks, b, 9, constants(points, 3 * b))
+                put_blocks(b, Z, C)
+                b += 1
+        check = 0.0
+        for _ in range(2):
+            at_points(marks, C)
+            transpose(C, 6 * m)
+        for r in range(6 * m):
+            for c in range(r + 1):
+                C[r, c] = C[c, r] = 0.5 * (C[r, c] + C[c, r])
+                check += 0.0 * C[r, c]
+        if check != 0.0:
+            return frame * (n + 1) + n
+    return -1

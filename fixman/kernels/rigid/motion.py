@@ -1,0 +1,517 @@
+"""Motion in time of a serial chain: steps of the variational midpoint rule, and of Euler's.
+
+``chain`` is (kinds, links, armature, turning, springs): ``kinds (n,)`` and ``links`` as in `links`;
+armature (nv,); 1 for rates of turns and 0 for others (nv,); and damping (nv,), stiffness (nv,) and
+coordinates at rest (nq,).  ``force`` is joint forces (nv,) and loads: gravity (3,), after
+which wrenches (6 n) may follow, as forward dynamics take them.
+
+Springs and dampers enter the inertia of their joints, because a step changes q and q̇ in proportion
+to q̈: by c dt + k dt² for Euler's step, and by c dt/2 + k dt²/4 for the midpoint.
+
+numba optimizes what a function calls once more with it.  What is called is therefore not nested
+deeper than it must be, and written into what calls it where there is one caller.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fixman.kernels import njit
+from fixman.kernels.algebra.triples import back, constants, entries, put_entries, times
+from fixman.kernels.algebra.vectors import outer, plus, scaled
+from fixman.kernels.compiler.steps import step
+from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE, accelerations, inwards
+from fixman.kernels.rigid.articulated_body import outwards as towards_tip
+from fixman.kernels.rigid.joints import along_screw, passive, unit_vector
+from fixman.kernels.rigid.kinematics import follow
+from fixman.kernels.rigid.links import (
+    FREE,
+    RATES,
+    SPHERICAL,
+    component,
+    joint_motion,
+    joint_twist,
+    outwards,
+    place,
+    rotation_tuple,
+)
+from fixman.kernels.rigid.newton_euler import taken_back
+from fixman.kernels.rigid.tangent import END as AT_END
+from fixman.kernels.rigid.tangent import OPTIONS, entry, factor, loosen, part, seat, solve, spread
+from fixman.kernels.rigid.tangent import START as AT_START
+
+NOT_SETTLED, TOO_FAST = -4, -5
+SETTLED, ASTRAY, BACK = -6, -7, -8  # of rounds: the last, led nowhere, better not made
+ROUNDS = 30
+PIECES = 64  # of a step's length by which it is continued, at most
+BEGIN, ROUND, NEWTON, END = 0, 1, 2, 3  # sweeps of a step
+SLOW = 0.1  # what a round leaves of what is missing, from where the tangent is looked at again
+WAIT = 4.0  # rounds without progress that show rounding, of rates to LOOSE at most
+LOOSE = 1e-7
+SAME = 1e-13  # of the square of a row that others do not explain, for it to say something
+FASTEST = math.pi  # that a joint may turn in a step
+EPS = 2.0**-52
+STILL = (0.0, 0.0, 0.0)
+
+# What is written into its callers.
+inlined = njit(**OPTIONS, inline="always")
+
+
+# --- momenta and forces ---------------------------------------------------------------------------
+
+
+@step
+def momentum(links, i, w, v):
+    """Of a body: [f; n] about its origin."""
+    c, inertia = entries(links, i, 13), tuple(links[i, 16 + k] for k in range(9))
+    f = scaled(links[i, 12], plus(v, outer(w, c)))
+    return (*f, *plus(times(inertia, w), outer(c, f)))
+
+
+@step
+def weight(links, i, g):
+    c = entries(links, i, 13)
+    f = scaled(links[i, 12], g)
+    return (*f, *outer(c, f))
+
+
+@step
+def centrifugal(P, w, v, W):
+    """Forces −∂/∂q on a body that is carried by [w; v], of momentum P, with weight W: [f; n]."""
+    f, n = P
+    return plus(outer(f, w), W[0]), plus(plus(outer(n, w), outer(f, v)), W[1])
+
+
+@step
+def spun(w, armature, v, k):
+    """ω × (the momentum of three rotors)."""
+    return outer(w, tuple(armature[k + j] * v[k + j] for j in range(3)))
+
+
+@part
+def momenta(chain, q, v, loads, room, out):
+    """p = ∂L/∂q̇ and f = ∂L/∂q, with what wrenches add, of a chain without springs, in two sweeps.
+
+    With P_i the momentum of body i and those after it, and c_i the twist of body i but for its own
+    joint's, p = S_iᵀ P_i and ∂T/∂q = P_i · (c_i × S_i).
+    """
+    kinds, links, armature, _, _ = chain
+    X, carried, P, W = room
+    p, f = out
+    if not place(q, kinds, links, X):
+        return False
+    w = u = STILL
+    g = constants(loads, 0)
+    at = 0
+    for i in range(kinds.size):
+        w, u = outwards(X, i, w, u)
+        g = back(rotation_tuple(X, i), g)
+        put_entries(carried, i, 0, u)
+        put_entries(carried, i, 3, w)
+        turn, slide = joint_twist(kinds[i], v, at)
+        w, u = plus(w, turn), plus(u, slide)
+        put_entries(P, i, 0, momentum(links, i, w, u))
+        put_entries(W, i, 0, weight(links, i, g))
+        if loads.size > 3:
+            for k in range(6):
+                W[i, k] += loads[3 + 6 * i + k]
+        at += RATES[kinds[i]]
+    for i in range(kinds.size - 1, -1, -1):
+        at -= RATES[kinds[i]]
+        both = entries(P, i, 0), entries(P, i, 3)
+        u, w = entries(carried, i, 0), entries(carried, i, 3)
+        if kinds[i] == FREE:
+            u = constants(v, at)  # it moves along axes that do not turn with it
+        force, moment = centrifugal(both, w, u, (entries(W, i, 0), entries(W, i, 3)))
+        for j in range(RATES[kinds[i]]):
+            p[at + j] = component(kinds[i], j, both[1], both[0]) + armature[at + j] * v[at + j]
+            f[at + j] = component(kinds[i], j, moment, force)
+        if kinds[i] >= SPHERICAL:
+            # Rotors in a ball are spun up, but have no gyroscopic moments.
+            w, _ = joint_twist(kinds[i], v, at)
+            for k in range(at, at + RATES[kinds[i]], 3):
+                f[k], f[k + 1], f[k + 2] = plus(constants(f, k), spun(w, armature, v, k))
+        if i > 0:
+            taken_back(X, i, P)
+            taken_back(X, i, W)
+    return True
+
+
+@part
+def turned_half(y, axis, angle):
+    """y in axes turned by half the angle."""
+    return along_screw(y, axis, -math.sin(0.5 * angle), 1.0 - math.cos(0.5 * angle))
+
+
+@part
+def transported(kinds, p, f, v, dt, out):
+    """Momenta at the middle of a step: B(−X)ᵀ p + dt/2 B(−X/2)ᵀ f, X = dt ω, from those before."""
+    at = 0
+    for i in range(kinds.size):
+        if kinds[i] < SPHERICAL:
+            out[at] = p[at] + 0.5 * dt * f[at]
+            at += 1
+            continue
+        turn, _ = joint_twist(kinds[i], v, at)
+        angle, axis = unit_vector(scaled(dt, turn))
+        if kinds[i] == FREE:
+            y = turned_half(constants(p, at), axis, angle)
+            out[at], out[at + 1], out[at + 2] = plus(y, scaled(0.5 * dt, constants(f, at)))
+            at += 3
+        y = spread(constants(p, at), axis, angle, -1.0)
+        z = spread(constants(f, at), axis, 0.5 * angle, -1.0)
+        out[at], out[at + 1], out[at + 2] = plus(y, scaled(0.5 * dt, z))
+        at += 3
+
+
+@part
+def delivered(kinds, p, f, v, dt, out):
+    """Momenta at the end of a step, B(X)⁻ᵀ (p + dt/2 B(X/2)ᵀ f), from those at its middle."""
+    at = 0
+    for i in range(kinds.size):
+        if kinds[i] < SPHERICAL:
+            out[at] = p[at] + 0.5 * dt * f[at]
+            at += 1
+            continue
+        turn, _ = joint_twist(kinds[i], v, at)
+        angle, axis = unit_vector(scaled(dt, turn))
+        if kinds[i] == FREE:
+            y = plus(constants(p, at), scaled(0.5 * dt, constants(f, at)))
+            out[at], out[at + 1], out[at + 2] = turned_half(y, axis, angle)
+            at += 3
+        half = 0.5 * angle
+        z = spread(constants(f, at), axis, half, 1.0)
+        y = plus(constants(p, at), scaled(0.5 * dt, z))
+        rest = 1.0 - half * math.cos(half) / math.sin(half) if half > 0.0 else 0.0
+        out[at], out[at + 1], out[at + 2] = along_screw(y, axis, -half, rest)
+        at += 3
+
+
+# --- sweeps of a step -----------------------------------------------------------------------------
+
+
+@part
+def glide(kinds, q, v, dt, axes, out):
+    """Coordinates after half a step; a free base moves along its axes in the coordinates ``axes``.
+
+    Those are the middle's, so that both halves of a step are along the same line.
+    """
+    follow(kinds, q, v, 0.5 * dt, out)
+    if kinds[0] == FREE:
+        R, _, _ = joint_motion(FREE, axes, 0)
+        out[0], out[1], out[2] = plus(constants(q, 0), scaled(0.5 * dt, times(R, constants(v, 0))))
+
+
+@inlined
+def respond(table, motion, loads, p, work, out):
+    """Accelerations by forces p, or rates of a chain at rest by impulses; DONE or why not."""
+    q, v = motion
+    if not towards_tip(table, q, v, loads, 0, work, 0.0):
+        return NOT_USABLE
+    body = inwards(table, p, 0, work, 0.0)
+    if body != DONE:
+        return body
+    return DONE if accelerations(table, v, loads, 0, work, out, 0.0) else NOT_USABLE
+
+
+@part
+def too_fast(turning, v, dt):
+    """Whether a joint turns by more than half a turn."""
+    fastest = 0.0
+    for k in range(v.size):
+        fastest = max(fastest, turning[k] * abs(v[k]))
+    return dt * fastest > FASTEST
+
+
+@part
+def sweep(chain, state, force, dt, room, which):
+    """One sweep of a midpoint step; DONE, or why not.
+
+    `BEGIN` adds the momenta at ``state`` to p_0.  The others begin at the middle, where `glide` has
+    led: `NEWTON` adds to its rates by the tangent there, a `ROUND` by the last one, and leave what
+    they added in p.  `END` goes on to the end of the step: coordinates, momenta, and of those the
+    rates.
+    """
+    kinds, links, armature, turning, springs = chain
+    sweeps, (p, f, r), tangent, p0, middle = room
+    q_m, v_m = state if which == BEGIN else middle
+    X, (seats, rows, K, q_1) = sweeps[0], tangent
+    if which == END and too_fast(turning, v_m, dt):
+        return TOO_FAST
+    if which == NEWTON:
+        glide(kinds, q_m, v_m, dt, q_m, q_1)
+        if not place(q_1, kinds, links, X):
+            return NOT_USABLE
+        seat(X, seats, AT_END)
+    if not momenta(chain, q_m, v_m, force[1], sweeps, (p, f)):
+        return NOT_USABLE
+    if which == BEGIN:
+        seat(X, seats, AT_START)
+        for k in range(p.size):
+            p0[k] += p[k]
+        return DONE
+    for k in range(f.size):
+        f[k] += force[0][k]
+    passive(kinds, *springs, q_m, v_m, f)
+    h = 0.5 * dt
+    if which == END:
+        delivered(kinds, p, f, v_m, dt, r)
+        glide(kinds, q_m, v_m, dt, q_m, q_1)
+        if not momenta(chain, q_1, v_m, force[1], sweeps, (p, f)):
+            return NOT_USABLE
+        seat(X, seats, AT_START)
+        seat(X, seats, AT_END)
+        h = 0.0
+    else:
+        transported(kinds, p0, f, v_m, dt, r)
+    if which != ROUND:
+        loosen(kinds, links, X, sweeps[1], v_m, h, seats)
+        body = factor(kinds, links, armature, springs, v_m, h, seats, rows, K)
+        if which == END and body != DONE:
+            return body
+    for k in range(p.size):
+        p[k] = r[k] - p[k]
+    solve(kinds, seats, rows, p)
+    if which == END:
+        check = 0.0
+        for k in range(p.size):
+            state[1][k] = v_m[k] + p[k]
+            check += 0.0 * state[1][k]
+        for k in range(q_1.size):
+            state[0][k] = q_1[k]
+            check += 0.0 * q_1[k]
+        return DONE if check == 0.0 else NOT_USABLE
+    for k in range(p.size):
+        v_m[k] += p[k]
+    return DONE
+
+
+@part
+def judged(n, middle, change, progress, dt, which):
+    """What follows a round that moved the rates of n bodies by ``change``: another one, or not.
+
+    A round must leave half of what the last one moved at most, so that all together move by no more
+    than twice the first: a root that is further away belongs to other rates than the step's.
+    Rounds that move by rounding alone, and do so now, are the last.
+
+    ``progress``: how far they moved in the round before, how far at least, how many rounds ago that
+    was, and how far in the round before the last, infinities before the first round; and rounding
+    besides that of momenta.
+    """
+    q_m, v_m = middle
+    largest = speed = 0.0
+    reach = 1.0
+    for k in range(change.size):
+        largest = max(largest, abs(change[k]))
+        if not math.isfinite(change[k]):
+            return ASTRAY
+    for k in range(v_m.size):
+        speed = max(speed, abs(v_m[k]))
+    for k in range(q_m.size):
+        reach = max(reach, abs(q_m[k]))
+    before, best, older = progress[0], progress[1], progress[3]
+    # Momenta add up to n³ times what the lightest joint moves, and so does their rounding.
+    noise = EPS * (1.0 + float(n) ** 3 / 16.0) * speed + progress[4]
+    progress[0], progress[3] = largest, before
+    progress[2] += 1.0
+    if largest < 0.5 * best:
+        progress[1], progress[2] = largest, 0.0
+    if largest <= 4.0 * noise:
+        return SETTLED
+    if largest < before < np.inf and largest * largest <= noise * (before - largest):
+        return SETTLED
+    small = largest <= LOOSE * speed + 1000.0 * EPS * reach / dt
+    if small and progress[2] >= WAIT and largest <= 4.0 * progress[1]:
+        return SETTLED
+    if largest <= SLOW * before:
+        return ROUND
+    if small or largest <= 0.5 * before:
+        return NEWTON
+    progress[0] = older if older < np.inf else before
+    return BACK if which == ROUND else ASTRAY
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+@inlined
+def settle(chain, state, force, dt, one):
+    """Solve for the rates at the middle of a step of dt, from those that are there."""
+    _, (p, _, _), _, _, (q_m, v_m), progress = one
+    progress[0] = progress[1] = progress[2] = progress[3] = math.inf
+    progress[4] = 0.0
+    which, again = NEWTON, ROUND
+    for _ in range(ROUNDS):
+        glide(chain[0], state[0], v_m, dt, q_m, q_m)
+        code = sweep(chain, state, force, dt, one[:5], which)
+        if code != DONE:
+            return code
+        which = judged(chain[0].size, one[4], p, progress, dt, which)
+        if which == SETTLED:
+            return DONE
+        if which == ASTRAY:
+            break
+        if which == BACK:
+            for k in range(p.size):
+                v_m[k] -= p[k]
+            which = again = NEWTON
+        if which == ROUND:
+            which = again
+    return NOT_SETTLED
+
+
+@inlined
+def midpoint(chain, state, force, dt, room):
+    """One step: by continuation of its length, from rates at the start, where a leap goes astray.
+
+    Nothing is remembered, so that a run can be continued from a frame.
+    """
+    p0, (q_m, v_m) = room[3], room[4]
+    for k in range(p0.size):
+        p0[k] = 0.0
+    code = sweep(chain, state, force, dt, room[:5], BEGIN)
+    pieces = 1
+    while code == DONE:
+        for k in range(p0.size):
+            v_m[k] = state[1][k]
+        for piece in range(1, pieces + 1):
+            code = settle(chain, state, force, dt * piece / pieces, room)
+            if code != DONE:
+                break
+        if code == DONE:
+            glide(chain[0], state[0], v_m, dt, q_m, q_m)
+            return sweep(chain, state, force, dt, room[:5], END)
+        pieces *= 4
+        if pieces <= PIECES:
+            code = DONE
+    return code
+
+
+@inlined
+def euler(chain, state, force, dt, room):
+    """One linearly implicit step: springs as they are when all has moved on for dt."""
+    kinds, _, _, turning, springs = chain
+    soft, work, a, f, q_m = room
+    q, v = state
+    for k in range(f.size):
+        f[k] = force[0][k]
+    follow(kinds, q, v, dt, q_m)
+    passive(kinds, *springs, q_m, v, f)
+    code = respond(soft, state, force[1], f, work, a)
+    if code != DONE:
+        return code
+    for k in range(v.size):
+        a[k] = v[k] + dt * a[k]
+    if too_fast(turning, a, dt):
+        return TOO_FAST
+    follow(kinds, q, a, dt, q_m)
+    for k in range(v.size):
+        v[k] = a[k]
+    for k in range(q.size):
+        q[k] = q_m[k]
+    return DONE
+
+
+@part
+def recorded(count, every, replica, state, frames):
+    """Keep the state where a frame is due."""
+    if count % every == 0:
+        for which in range(2):
+            for k in range(state[which].size):
+                frames[which][count // every, replica, k] = state[which][k]
+
+
+@entry
+def run(chain, forces, pace, room, kept):
+    """Many midpoint steps of every replica.
+
+    ``pace``: dt, steps done, steps to do, and steps from frame to frame.  ``kept``: q (replicas,
+    nq) and q̇ in place, and the frames (frames, replicas, nq) and so on.
+    Returns the step and the replica that have no answer, and why.
+    """
+    dt, done, steps, every = pace
+    states, frames = kept
+    for replica in range(states[0].shape[0]):
+        state = states[0][replica], states[1][replica]
+        force = forces[0][replica], forces[1][replica]
+        for count in range(done + 1, done + steps + 1):
+            code = midpoint(chain, state, force, dt, room)
+            if code != DONE:
+                return count, replica, code
+            recorded(count, every, replica, state, frames)
+    return 0, 0, DONE
+
+
+@entry
+def leap(chain, forces, pace, room, kept):
+    """Many of Euler's steps, as `run`."""
+    dt, done, steps, every = pace
+    states, frames = kept
+    for replica in range(states[0].shape[0]):
+        state = states[0][replica], states[1][replica]
+        force = forces[0][replica], forces[1][replica]
+        for count in range(done + 1, done + steps + 1):
+            code = euler(chain, state, force, dt, room)
+            if code != DONE:
+                return count, replica, code
+            recorded(count, every, replica, state, frames)
+    return 0, 0, DONE
+
+
+# --- for callers in Python ------------------------------------------------------------------------
+
+
+@entry
+def led(kinds, q, v, dt, axes, out):
+    """See `glide`."""
+    glide(kinds, q, v, dt, axes, out)
+
+
+@entry
+def swept(chain, state, force, dt, room, which):
+    """See `sweep`."""
+    return sweep(chain, state, force, dt, room, which)
+
+
+@entry
+def verdict(n, middle, change, progress, dt, which):
+    """See `judged`."""
+    return judged(n, middle, change, progress, dt, which)
+
+
+@entry
+def solved(kinds, work, rows, x):
+    """See `solve`."""
+    solve(kinds, work, rows, x)
+
+
+@entry
+def take_off(F, G, rest, x):
+    """Take off x what rows of G do in the combination of those of F that is nearest to ``rest``.
+
+    Rows are made orthogonal from the last one on, and what they do is combined as they are.
+    """
+    for i in range(F.shape[0] - 1, -1, -1):
+        f, g = F[i], G[i]
+        whole = left = share = 0.0
+        for k in range(f.size):
+            whole += f[k] * f[k]
+        for j in range(i + 1, F.shape[0]):
+            along = 0.0
+            for k in range(f.size):
+                along += f[k] * F[j, k]
+            for k in range(f.size):
+                f[k] -= along * F[j, k]
+                g[k] -= along * G[j, k]
+        for k in range(f.size):
+            left += f[k] * f[k]
+        scale = 1.0 / math.sqrt(left) if left > SAME * whole else 0.0
+        for k in range(f.size):
+            f[k] *= scale
+            g[k] *= scale
+            share += f[k] * rest[k]
+        for k in range(f.size):
+            rest[k] -= share * f[k]
+            x[k] -= share * g[k]

@@ -1,0 +1,291 @@
+"""The tangent of the variational midpoint rule: articulated bodies with two sets of axes.
+
+A step from q_0 to q_1 at rates v solves p_0 = p_m(v) − (dt/2) f_m(v), and
+
+    J = Σ_k Š_kᵀ K_k Ŝ_k,     Š at q_0,  Ŝ at q_1,     K = [[Q, 0], [0, m]],  Q = I − (dt/2) (I ω)×
+
+is its derivative but for terms of O(dt²) of loads and of the curvature of joints: D₁D₂ of the
+discrete Lagrangian of free bodies, as joints let them move at both ends of the step.  ℳ at the
+middle is not: that differs by (dt/2) ∂p/∂q, which a light body between heavy ones multiplies by the
+ratio of their inertias.  J is not symmetric, and what it takes is: a row Šᵀ K and a column K Ŝ of
+each joint, in place of one.
+
+Axes are those of the base; the point of reference of a body is its origin, at q_0 for rows and at
+q_1 for columns.  ``work (n, WIDTH)`` and ``rows (nv, RATE)``, see below; ``K (36,)``, angular
+before linear.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fixman.kernels import njit
+from fixman.kernels.algebra.triples import (
+    across,
+    entries,
+    product,
+    put_entries,
+    summed,
+    times,
+    turned,
+)
+from fixman.kernels.algebra.vectors import inner, outer, plus, scaled
+from fixman.kernels.compiler.steps import step
+from fixman.kernels.rigid.joints import along_screw, unit_vector
+from fixman.kernels.rigid.links import FREE, PRISMATIC, RATES, joint_twist, rotation_tuple
+
+# What makes no arrays, and does not count references to them.
+OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+entry = njit(**OPTIONS, _nrt=False)
+part = njit(**OPTIONS, _nrt=False, no_cpython_wrapper=True)
+
+# Columns of ``work``: orientation of a body and the way from the origin before at both ends, Q, and
+# its orientation at the middle.
+START, END, INERTIA, MIDDLE, WIDTH = 0, 12, 24, 33, 42
+DONE, EPS = -1, 2.0**-52
+# Of ``rows``: axes of a rate at both ends, column over pivot, row, 1/pivot.
+LEFT, RIGHT, COLUMN, ROW, PIVOT, RATE = 0, 6, 12, 18, 24, 25
+UNTURNED = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+
+
+@step
+def cross_matrix(x):
+    zero = 0.0 * x[0]
+    return zero, -x[2], x[1], x[2], zero, -x[0], -x[1], x[0], zero
+
+
+@step
+def levers(m, x, y):
+    """−m x× y×."""
+    d = inner(x, y)
+    return tuple(m * ((d if i == j else 0.0) - y[i] * x[j]) for i in range(3) for j in range(3))
+
+
+@step
+def nine(table, i, k):
+    return tuple(table[i, k + j] for j in range(9))
+
+
+@step
+def six(table, i, k):
+    return tuple(table[i, k + j] for j in range(6))
+
+
+@step
+def put_columns(rows, i, k, R):
+    for j in range(3):
+        for t in range(3):
+            rows[i + j, k + t] = R[3 * t + j]
+
+
+@step
+def third(R):
+    return R[2], R[5], R[8]
+
+
+@part
+def halves(angle):
+    """Coefficients of n× and (n×)² in B(−X), of X = angle n: B(X) = (1 − e^{−X×})/X×."""
+    if angle == 0.0:
+        return 0.0, 0.0
+    s = math.sin(0.5 * angle)
+    return 2.0 * s * s / angle, 1.0 - math.sin(angle) / angle
+
+
+@part
+def spread(y, axis, angle, sign):
+    """B(±X)ᵀ y for X = angle · axis."""
+    first, second = halves(angle)
+    return along_screw(y, axis, sign * first, second)
+
+
+@step
+def screw(n, first, second):
+    """1 + first n× + second (n×)²."""
+    x, y = scaled(first, n), levers(-second, n, n)
+    y = (1.0 + y[0], *y[1:4], 1.0 + y[4], *y[5:8], 1.0 + y[8])
+    return summed(y, cross_matrix(x))
+
+
+@part
+def seat(X, work, end):
+    """Orientations of the bodies and ways from origin to origin, at one end of a step."""
+    R = UNTURNED
+    for i in range(X.shape[0]):
+        put_entries(work, i, end + 9, times(R, entries(X, i, 9)))
+        R = product(R, rotation_tuple(X, i))
+        put_entries(work, i, end, R)
+
+
+@part
+def loosen(kinds, links, X, carried, v, h, work):
+    """Q of every body by itself, at the middle: as `momenta` has left X and what is carried."""
+    R = UNTURNED
+    at = 0
+    for i in range(kinds.size):
+        R = product(R, rotation_tuple(X, i))
+        turn, _ = joint_twist(kinds[i], v, at)
+        at += RATES[kinds[i]]
+        own = nine(links, i, 16)
+        spin = times(R, times(own, plus(entries(carried, i, 3), turn)))
+        put_entries(work, i, INERTIA, summed(turned(R, own), cross_matrix(scaled(-h, spin))))
+        put_entries(work, i, MIDDLE, R)
+
+
+@part
+def set_axes(kind, work, i, v, at, h, rows):
+    """Motions by the rates of a joint, angular before linear, of its body's origin at both ends."""
+    R, T, M = nine(work, i, START), nine(work, i, END), nine(work, i, MIDDLE)
+    for j in range(RATES[kind]):
+        for k in range(2 * 6):
+            rows[at + j, k] = 0.0
+    if kind <= PRISMATIC:
+        k = 3 * kind
+        put_entries(rows, at, LEFT + k, third(R))
+        put_entries(rows, at, RIGHT + k, third(T))
+        return
+    turn, slide = joint_twist(kind, v, at)
+    first = at + RATES[kind] - 3
+    angle, axis = unit_vector(scaled(2.0 * h, turn))
+    a, b = halves(angle)
+    put_columns(rows, first, LEFT, product(R, screw(axis, a, b)))
+    put_columns(rows, first, RIGHT, product(T, screw(axis, -a, b)))
+    if kind == FREE:  # it moves along the axes of the middle
+        put_columns(rows, at, LEFT + 3, M)
+        put_columns(rows, at, RIGHT + 3, M)
+        a, b = halves(0.5 * angle)
+        slide = scaled(-h, times(M, slide))
+        put_columns(rows, first, RIGHT + 3, across(slide, product(M, screw(axis, -a, b))))
+
+
+@step
+def column_of(K, x):
+    """K x."""
+    y = [K[6 * i] * x[0] for i in range(6)]
+    for k in range(1, 6):
+        y = [y[i] + K[6 * i + k] * x[k] for i in range(6)]
+    return tuple(y)
+
+
+@step
+def row_of(K, x):
+    """xᵀ K."""
+    y = [x[0] * K[k] for k in range(6)]
+    for i in range(1, 6):
+        y = [y[k] + x[i] * K[6 * i + k] for k in range(6)]
+    return tuple(y)
+
+
+@step
+def scaled6(s, x):
+    return tuple(s * x[k] for k in range(6))
+
+
+@step
+def product6(x, y):
+    return (x[0] * y[0] + x[1] * y[1] + x[2] * y[2]) + (x[3] * y[3] + x[4] * y[4] + x[5] * y[5])
+
+
+@step
+def take(K, column, row):
+    """K −= column rowᵀ."""
+    for i in range(6):
+        new = [K[6 * i + k] - column[i] * row[k] for k in range(6)]
+        for k in range(6):
+            K[6 * i + k] = new[k]
+
+
+@part
+def take_out(a, d, rows, K):
+    """Let rate a go, by elimination: what is left of K; the pivot, with d of the joint itself."""
+    x, y = six(rows, a, LEFT), six(rows, a, RIGHT)
+    column, row = column_of(K, y), row_of(K, x)
+    pivot = product6(x, column) + d
+    inverse = 1.0 / pivot
+    column = scaled6(inverse, column)
+    put_entries(rows, a, COLUMN, column)
+    put_entries(rows, a, ROW, row)
+    rows[a, PIVOT] = inverse
+    take(K, column, row)
+    return pivot
+
+
+@step
+def add_body(m, c, work, i, K):
+    R, T = nine(work, i, START), nine(work, i, END)
+    x, y = times(R, c), times(T, c)
+    A = summed(nine(work, i, INERTIA), levers(m, x, y))
+    B, C = cross_matrix(scaled(m, x)), cross_matrix(scaled(-m, y))
+    for r in range(3):
+        K[21 + 7 * r] = K[21 + 7 * r] + m
+        for k in range(3):
+            K[6 * r + k] = K[6 * r + k] + A[3 * r + k]
+            if r != k:
+                K[6 * r + 3 + k] = K[6 * r + 3 + k] + B[3 * r + k]
+                K[6 * r + 18 + k] = K[6 * r + 18 + k] + C[3 * r + k]
+
+
+@step
+def move(x, y, K):
+    """See K from origins from which these lie at x for rows and at y for columns."""
+    for r in range(0, 36, 6):
+        a = outer(y, (K[r + 3], K[r + 4], K[r + 5]))
+        for k in range(3):
+            K[r + k] = K[r + k] + a[k]
+    new = [outer(x, (K[k + 18], K[k + 24], K[k + 30])) for k in range(6)]
+    for k in range(6):
+        for r in range(3):
+            K[6 * r + k] = K[6 * r + k] + new[k][r]
+
+
+@part
+def factor(kinds, links, armature, springs, v, h, work, rows, K):
+    """Factors of J at rates v, h = dt/2, from the tip to the base; DONE, or a body without a pivot.
+
+    That is one that is rounding, or not positive: J then need not be singular, but ℳ is.
+    """
+    damping, stiffness, _ = springs
+    lost, size = DONE, 0.0  # of the numbers whose difference A is: rounding leaves EPS of it
+    for k in range(36):
+        K[k] = 0.0
+    at = v.size
+    for i in range(kinds.size - 1, -1, -1):
+        kind = kinds[i]
+        f = RATES[kind]
+        at -= f
+        add_body(links[i, 12], entries(links, i, 13), work, i, K)
+        set_axes(kind, work, i, v, at, h, rows)
+        linear = K[21] + K[28] + K[35]
+        size += K[0] + K[7] + K[14]
+        for k in range(at + f - 1, at - 1, -1):
+            d = armature[k] + h * (damping[k] + h * stiffness[k])
+            if not take_out(k, d, rows, K) > 4.0 * EPS * (linear if kind == PRISMATIC else size):
+                lost = i
+        if i > 0:
+            s, t = entries(work, i, START + 9), entries(work, i, END + 9)
+            size = K[0] + K[7] + K[14] + inner(s, t) * linear
+            move(s, t, K)
+    return lost
+
+
+@part
+def solve(kinds, work, rows, x):
+    """J⁻¹ x, in its place."""
+    p = q = (0.0, 0.0, 0.0)
+    at = x.size
+    for i in range(kinds.size - 1, -1, -1):
+        for k in range(at - 1, at - RATES[kinds[i]] - 1, -1):
+            x[k] -= product6(six(rows, k, LEFT), (*p, *q))
+            p = plus(p, scaled(x[k], entries(rows, k, COLUMN)))
+            q = plus(q, scaled(x[k], entries(rows, k, COLUMN + 3)))
+        at -= RATES[kinds[i]]
+        p = plus(p, outer(entries(work, i, START + 9), q))
+    w = u = (0.0, 0.0, 0.0)
+    for i in range(kinds.size):
+        u = plus(u, outer(w, entries(work, i, END + 9)))
+        for k in range(at, at + RATES[kinds[i]]):
+            x[k] = rows[k, PIVOT] * (x[k] - product6(six(rows, k, ROW), (*w, *u)))
+            w = plus(w, scaled(x[k], entries(rows, k, RIGHT)))
+            u = plus(u, scaled(x[k], entries(rows, k, RIGHT + 3)))
+        at += RATES[kinds[i]]

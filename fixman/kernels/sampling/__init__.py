@@ -1,0 +1,1 @@
+"""Moves of Monte Carlo, and independent chains."""

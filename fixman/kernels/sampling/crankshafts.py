@@ -1,0 +1,190 @@
+"""Moves of parts of a chain in Monte Carlo, each tried and accepted or refused in O(n).
+
+A move turns beads about a point, about the line through two others, or shifts all of them.  Neither
+changes any hard coordinate q_b nor, as a map of all positions, volume: where the turned beads are
+moves as a rotation that depends on the others alone.  So moves leave Π δ(q_b − b) dx alone, which
+is the stiff measure, and the weight is e^(−U/kT), in the rigid ensemble √det H^bb e^(−U/kT).
+
+Points are the beads, behind those of a fixed base, which do not move (see `hard`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fixman.kernels.algebra.random import WORDS
+from fixman.kernels.chain import hard
+from fixman.kernels.compiler.lanes import exact_kernel, memory
+from fixman.kernels.factors import sparse
+from fixman.kernels.potentials.forces import add_forces, potential_energy
+from fixman.kernels.sampling.pivots import spin, turn, uniform
+
+POINT, LINE, RING, SHIFT = range(4)
+OUTSIDE = -1  # instead of a bead
+
+
+class Moves(NamedTuple):
+    """Moves of a chain.
+
+    order (n,) : beads so that those on one side of a joint stand in a row
+    kinds (M,) : of each move
+    spans (M, 2) : of `POINT` and `LINE` the first place in ``order`` and the end of what turns; of
+        `RING` the same in ``rings``
+    axes (M, 2) : the points of a line, of `POINT` the second
+    rings : places in ``order`` of the beads round each ring, `OUTSIDE` for the base point
+    front : coordinates of the points before the beads
+    steps (R,) : lengths of the widest shift of each replica; (0,) without shifts
+    """
+
+    order: np.ndarray[Any, np.dtype[np.int64]]
+    kinds: np.ndarray[Any, np.dtype[np.int64]]
+    spans: np.ndarray[Any, np.dtype[np.int64]]
+    axes: np.ndarray[Any, np.dtype[np.int64]]
+    rings: np.ndarray[Any, np.dtype[np.int64]]
+    front: np.ndarray[Any, np.dtype[np.float64]]
+    steps: np.ndarray[Any, np.dtype[np.float64]]
+
+
+@exact_kernel
+def between(words, rings, span):
+    """Two places round a ring, the first one first, that are not neighbours, and the stream."""
+    size = span[1] - span[0]
+    while True:
+        f, words = uniform(words)
+        g, words = uniform(words)
+        i, j = int(f * size), int(g * size)
+        if j - i >= 2:
+            return span[0] + i, span[0] + j, words
+
+
+@exact_kernel
+def proposal(words, moves, row, X, width, dim):
+    """What turns, from place to place, about which point and how; false for no axis; the stream."""
+    kind = moves.kinds[row]
+    first, end = moves.spans[row, 0], moves.spans[row, 1]
+    one, two = moves.axes[row, 0], moves.axes[row, 1]
+    if kind == POINT:
+        q, words = turn(words, width, dim)
+        return (first, end, two), q, True, words
+    if kind == RING:
+        front = moves.front.size // dim
+        i, j, words = between(words, moves.rings, (first, end))
+        first, end = moves.rings[i + 1], moves.rings[j]
+        one = front - 1
+        if moves.rings[i] >= 0:
+            one = front + moves.order[moves.rings[i]]
+        two = front + moves.order[end]
+    c, s, words = spin(words, width)
+    x = X[dim * two] - X[dim * one]
+    y = X[dim * two + 1] - X[dim * one + 1]
+    z = X[dim * two + 2] - X[dim * one + 2]
+    square = x * x + y * y + z * z
+    if not square > 0.0:
+        return (first, end, two), (1.0, 0.0, 0.0, 0.0), False, words
+    s /= math.sqrt(square)
+    return (first, end, two), (c, s * x, s * y, s * z), True, words
+
+
+@exact_kernel
+def turned(moves, part, q, X, Y, dim):
+    """Fill Y with X after a turn."""
+    first, end, point = part
+    front = moves.front.size // dim
+    a, b, c, d = q
+    xx, xy, xz = a * a + b * b - c * c - d * d, 2.0 * (b * c - a * d), 2.0 * (b * d + a * c)
+    yx, yy, yz = 2.0 * (b * c + a * d), a * a - b * b + c * c - d * d, 2.0 * (c * d - a * b)
+    zx, zy, zz = 2.0 * (b * d - a * c), 2.0 * (c * d + a * b), a * a - b * b - c * c + d * d
+    for k in range(X.size):
+        Y[k] = X[k]
+    x0, y0, z0 = X[dim * point], X[dim * point + 1], X[dim * point + 2] if dim == 3 else 0.0
+    for place in range(first, end):
+        k = dim * (front + moves.order[place])
+        x, y, z = X[k] - x0, X[k + 1] - y0, X[k + 2] - z0 if dim == 3 else 0.0
+        Y[k] = x0 + (xx * x + xy * y + xz * z)
+        Y[k + 1] = y0 + (yx * x + yy * y + yz * z)
+        if dim == 3:
+            Y[k + 2] = z0 + (zx * x + zy * y + zz * z)
+
+
+@exact_kernel
+def log_weight(X, F, system, tables, kT, space, work):
+    """½ ln det H^bb − U/kT, of these what there are tables of; NaN where there is none."""
+    total = 0.0
+    if system is not None:
+        found = hard.factor(system, space, X, 0.0)
+        total = 0.5 * sparse.log_product(space.H, system.symbolic[0], 0.0)
+        if not found:
+            total = math.nan
+    if tables is not None:
+        # F, of which nobody asks, is in the way of adding up.
+        work = add_forces(X, F, X.size // len(tables.axes) - tables.joints + 3, tables, work, 0.0)
+        total -= potential_energy(tables, work, 0.0) / kT
+    return total, work
+
+
+@exact_kernel
+def block_of(system):
+    """Memory for H^bb; without a system, for no weight that needs it."""
+    if system is not None:
+        return hard.block(system, memory(hard_units(system), 0.0), 0, 0.0)
+    return None
+
+
+@exact_kernel
+def hard_units(system):
+    return system.total * len(system.axes) + system.symbolic[1].size + 3 * system.kinds.size
+
+
+@exact_kernel
+def advance(x, random, tally, system, tables, moves, kT, sweeps, replicas):
+    """Do so many sweeps, each of as many moves as there are, on some replicas, in place.
+
+    ``x (R, n, dim)``, ``random`` flat, ``tally (R, 3)``; ``system`` is None where the ensemble is
+    stiff, ``tables`` where there is no potential.  A sweep begins with the weight found anew.
+    """
+    n, dim = x.shape[1], x.shape[2]
+    fixed = moves.front.size
+    count = moves.kinds.size
+    X = np.empty(fixed + n * dim)
+    Y = np.empty(fixed + n * dim)
+    F = np.zeros(fixed + n * dim)
+    for k in range(fixed):
+        X[k] = Y[k] = moves.front[k]
+    space = block_of(system)
+    work = memory(0, 0.0)
+    for replica in range(replicas[0], replicas[1]):
+        at = WORDS * replica
+        words = random[at], random[at + 1], random[at + 2], random[at + 3]
+        width = tally[replica, 2]
+        for k in range(n * dim):
+            X[fixed + k] = x[replica, k // dim, k % dim]
+        for _ in range(sweeps):
+            weight, work = log_weight(X, F, system, tables, kT, space, work)
+            for _ in range(count):
+                f, words = uniform(words)
+                row = int(f * count)
+                if moves.kinds[row] == SHIFT:
+                    exists = True
+                    for a in range(dim):
+                        f, words = uniform(words)
+                        shift = moves.steps[replica] * (width / math.pi) * (f + f - 1.0)
+                        for k in range(fixed + a, X.size, dim):
+                            Y[k] = X[k] + shift
+                else:
+                    part, q, exists, words = proposal(words, moves, row, X, width, dim)
+                    turned(moves, part, q, X, Y, dim)
+                f, words = uniform(words)
+                tally[replica, 0] += 1.0
+                if not exists:
+                    continue
+                after, work = log_weight(Y, F, system, tables, kT, space, work)
+                if math.log(f) < after - weight:
+                    X, Y = Y, X
+                    weight = after
+                    tally[replica, 1] += 1.0
+        for k in range(n * dim):
+            x[replica, k // dim, k % dim] = X[fixed + k]
+        random[at], random[at + 1], random[at + 2], random[at + 3] = words

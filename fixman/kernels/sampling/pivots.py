@@ -1,0 +1,230 @@
+"""Sweeps of pivots along chains of bonds, each in O(1), for Monte Carlo without a potential.
+
+A sweep goes from one end to the other and turns all that is ahead of a joint by a random rotation.
+With the pivots of H^bb from both ends (see `tridiagonal`), w + e from behind and w + r from ahead,
+
+    det H^bb ∝ (w + e) (w + r) − w² c² = w (e + r) + e r + w² s²
+
+in the sine of the bend at a joint: nothing cancels.  Those from ahead do not feel what happens
+behind; those from behind are made on the way, one division a joint.  The bonds ahead are not turned
+before the sweep gets to them: it carries the product of all rotations along.  Sweeps begin with
+positions and end with them, in turns from either end, so that nothing is lost between two calls.
+
+The random rotations of ``turn`` serve `crankshafts` too.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fixman.kernels import jit
+from fixman.kernels.algebra.random import WORDS, following, fraction
+
+# --- rotations ------------------------------------------------------------------------------------
+
+
+@jit
+def uniform(words):
+    """Return a number in [0, 1) and the stream after it."""
+    bits, a, b, c, d = following(words[0], words[1], words[2], words[3])
+    return fraction(bits), (a, b, c, d)
+
+
+@jit
+def spin(words, width):
+    """Cosine and sine of half an angle, uniform from −width to width, and the stream after it."""
+    f, words = uniform(words)
+    half = width * (f - 0.5)
+    return math.cos(half), math.sin(half), words
+
+
+@jit
+def turn(words, width, dim):
+    """Return a random rotation by ``width`` ≤ π at most, and the stream after it.
+
+    Uniform among those in the sense of the group: a quaternion on a cap of the sphere, its real
+    part 1 − t with density √(1 − (1 − t)²), its axis by Marsaglia's method (1972).
+    """
+    if dim == 2:
+        c, s, words = spin(words, width)
+        return (c, 0.0, 0.0, s), words
+    quarter, half = math.sin(0.25 * width), math.sin(0.5 * width)
+    while True:
+        t, words = uniform(words)
+        y, words = uniform(words)
+        t *= 2.0 * quarter * quarter
+        square = t * (2.0 - t)
+        y *= half
+        if not y * y > square:  # nor without end for a width of zero or NaN
+            break
+    while True:
+        y, words = uniform(words)
+        z, words = uniform(words)
+        y = y + y - 1.0
+        z = z + z - 1.0
+        s = y * y + z * z
+        if s < 1.0:
+            break
+    size = math.sqrt(square)
+    r = 2.0 * size * math.sqrt(1.0 - s)
+    return (1.0 - t, r * y, r * z, size * (1.0 - 2.0 * s)), words
+
+
+@jit
+def product(p, q):
+    """Return the rotation q followed by p."""
+    return (
+        p[0] * q[0] - p[1] * q[1] - p[2] * q[2] - p[3] * q[3],
+        p[0] * q[1] + p[1] * q[0] + p[2] * q[3] - p[3] * q[2],
+        p[0] * q[2] + p[2] * q[0] + p[3] * q[1] - p[1] * q[3],
+        p[0] * q[3] + p[3] * q[0] + p[1] * q[2] - p[2] * q[1],
+    )
+
+
+@jit
+def rotated(q, v):
+    """Return q v q⁻¹ = v + 2 a × (a × v + q₀ v), a the imaginary part of q."""
+    x = q[2] * v[2] - q[3] * v[1] + q[0] * v[0]
+    y = q[3] * v[0] - q[1] * v[2] + q[0] * v[1]
+    z = q[1] * v[1] - q[2] * v[0] + q[0] * v[2]
+    return (
+        v[0] + 2.0 * (q[2] * z - q[3] * y),
+        v[1] + 2.0 * (q[3] * x - q[1] * z),
+        v[2] + 2.0 * (q[1] * y - q[2] * x),
+    )
+
+
+# --- sweeps ---------------------------------------------------------------------------------------
+
+
+@jit
+def square_sine(u, v):
+    x = u[1] * v[2] - u[2] * v[1]
+    y = u[2] * v[0] - u[0] * v[2]
+    z = u[0] * v[1] - u[1] * v[0]
+    return x * x + y * y + z * z
+
+
+@jit
+def sweep(words, units, w, rest, width, options):
+    """Try one pivot at every joint; how many were accepted, and the stream after them.
+
+    ``units (N, 3)`` are the directions of the bonds, ``w (N + 1,)`` inverse masses of the joints;
+    ``rest (N,)`` becomes e, so that ln det H^bb = Σ ln (w_{k+1} + e_k); ``options`` are the
+    dimension and whether the ensemble is rigid.  The first bond, and all with it, is turned too.
+    """
+    dim, rigid = options
+    last = units.shape[0] - 1
+    if rigid:
+        rest[last] = w[last + 1]
+        v = units[last, 0], units[last, 1], units[last, 2]
+        for k in range(last - 1, -1, -1):
+            u = units[k, 0], units[k, 1], units[k, 2]
+            wk, r = w[k + 1], rest[k + 1]
+            rest[k] = wk * (r + wk * square_sine(u, v)) / (wk + r)
+            v = u
+    whole, words = turn(words, width, dim)
+    before = rotated(whole, (units[0, 0], units[0, 1], units[0, 2]))
+    units[0, 0], units[0, 1], units[0, 2] = before
+    accepted = 0
+    e = w[0]
+    rest[0] = e
+    for k in range(1, last + 1):
+        v = rotated(whole, (units[k, 0], units[k, 1], units[k, 2]))
+        tried, words = turn(words, width, dim)
+        after = rotated(tried, v)
+        if rigid:
+            f, words = uniform(words)
+            wk = w[k]
+            straight = wk * (e + rest[k]) + e * rest[k]
+            sine, wanted = square_sine(before, v), square_sine(before, after)
+            accept = f * f * (straight + wk * wk * sine) < straight + wk * wk * wanted
+            sine = wanted if accept else sine
+            e = wk * (e + wk * sine) / (wk + e)
+            rest[k] = e
+        else:
+            accept = True
+        if accept:
+            accepted += 1
+            whole = product(tried, whole)
+            v = after
+        units[k, 0], units[k, 1], units[k, 2] = v
+        before = v
+    return accepted, words
+
+
+@jit
+def read(x, replica, units, options, backward):
+    """Directions of the bonds of a replica, from the last bond on if ``backward``."""
+    dim, fixed = options
+    N = units.shape[0]
+    for k in range(N):
+        j = N - 1 - k if backward else k
+        square = 0.0
+        for a in range(dim):
+            b = x[replica, j + 1 - fixed, a]
+            if j >= fixed:
+                b -= x[replica, j - fixed, a]
+            units[k, a] = b
+            square += b * b
+        inverse = 1.0 / math.sqrt(square)
+        for a in range(dim):
+            units[k, a] *= inverse
+
+
+@jit
+def write(x, replica, units, lengths, m, options, backward):
+    """Positions from the directions of the bonds; the centre of mass of a free chain stays."""
+    dim, fixed = options
+    N = units.shape[0]
+    for a in range(dim):
+        centre = moved = total = place = 0.0
+        if not fixed:
+            place = x[replica, 0, a]
+            centre = moved = m[0] * place
+            total = m[0]
+        for j in range(N):
+            k = N - 1 - j if backward else j
+            bead = j + 1 - fixed
+            place += lengths[replica, j] * units[k, a]
+            if not fixed:
+                centre += m[bead] * x[replica, bead, a]
+                moved += m[bead] * place
+                total += m[bead]
+            x[replica, bead, a] = place
+        if not fixed:
+            shift = (centre - moved) / total
+            for bead in range(N + 1):
+                x[replica, bead, a] += shift
+
+
+@jit
+def advance(x, random, tally, lengths, links, options, sweeps, replicas):
+    """Do the sweeps from ``sweeps[0]`` to ``sweeps[1]`` on some replicas, in place.
+
+    ``x (R, n, dim)``, ``random`` flat, ``tally (R, 3)``, ``lengths (R, N)``, ``links`` as in
+    `freely_jointed`; ``options`` are dim, whether the base is fixed, and whether the ensemble is
+    rigid.
+    """
+    dim, fixed, rigid = options
+    N = lengths.shape[1]
+    units = np.zeros((N, 3))
+    rest = np.empty(N)
+    w = np.empty((2, N + 1))
+    for k in range(N + 1):
+        w[0, k] = links[0, k]
+        w[1, k] = links[0, N - k]
+    for replica in range(replicas[0], replicas[1]):
+        at = WORDS * replica
+        words = random[at], random[at + 1], random[at + 2], random[at + 3]
+        width = tally[replica, 2]
+        for number in range(sweeps[0], sweeps[1]):
+            backward = number % 2
+            read(x, replica, units, (dim, fixed), backward)
+            accepted, words = sweep(words, units, w[backward], rest, width, (dim, rigid))
+            write(x, replica, units, lengths, links[1], (dim, fixed), backward)
+            tally[replica, 0] += N - 1
+            tally[replica, 1] += accepted
+        random[at], random[at + 1], random[at + 2], random[at + 3] = words

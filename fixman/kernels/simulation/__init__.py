@@ -1,0 +1,1 @@
+"""Steps in time: what holds a chain, and the driver over steps."""

@@ -1,0 +1,168 @@
+"""Projection onto given values of the hard coordinates, frame by frame.
+
+The nearest point in the metric of the masses: Newton's method onto the manifold, then descent of
+½ Σ m |x − x₀|² along it.  A step goes against the tangential part of x − x₀, scaled after Barzilai
+and Borwein (1988), and returns to the manifold by Newton's method; it is halved until the
+objective is below the largest of the last few, which is what keeps such steps safe.
+
+What depends on the kind of hard rows is done by the functions of `constraints`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fixman.kernels.chain.hard import place, read
+from fixman.kernels.compiler.lanes import exact, exact_arrays, exact_kernel
+from fixman.kernels.simulation.constraints import OFTEN, factor, hold, project, room
+
+DESCENT = 2000  # steps along the manifold
+NEWTON = 40  # iterations onto it
+HALVINGS = 30
+MEMORY = 8
+STATIONARY = 1e-9  # tangential part of the displacement, relative to all of it
+EPS = 2.0**-52
+
+
+@exact
+def copy(x, y):
+    for k in range(x.size):
+        y[k] = x[k]
+
+
+@exact
+def largest(x):
+    """Return the size of the largest coordinate."""
+    size = 0.0
+    for k in range(x.size):
+        size = max(size, abs(x[k]))
+    return size
+
+
+@exact
+def tolerance(x, shortest):
+    """Largest relative error of a square: rounding, of positions as well."""
+    share = 4.0 * EPS * largest(x) / shortest
+    return max(0.25 * EPS, share * share)
+
+
+@exact
+def remoteness(x, start, masses):
+    """Σ m |x − x₀|²."""
+    total = 0.0
+    for k in range(x.size):
+        total += masses[k] * (x[k] - start[k]) ** 2
+    return total
+
+
+@exact
+def onto_manifold(system, space, shortest, X, X0, idle):
+    """Newton's method from X; false where it does not arrive."""
+    for _ in range(NEWTON):
+        copy(X, X0)
+        factor(system, space, X0, 0.0)
+        if not hold(system, space, X0, X, idle, 0.0, (tolerance(X0, shortest), 1), 0.0):
+            return True
+    return False
+
+
+@exact_arrays
+def nearest(system, space, masses, shortest, start, work):
+    """Descend along the manifold from ``work[0]``, where the answer is left; whether it is one.
+
+    Vectors in ``work``: positions, the ones before, their tangential displacements, and an idle
+    one.  The factor at the answer is left too.
+    """
+    X, X0, T, T0, idle = work
+    weight = 0.0
+    for k in range(masses.size):
+        weight += masses[k]
+    recent = np.full(MEMORY, -math.inf)
+    distance = remoteness(X, start, masses)
+    step = 0.0
+    for iteration in range(DESCENT):
+        factor(system, space, X, 0.0)
+        for k in range(X.size):
+            T[k] = X[k] - start[k]
+        project(system, space, T, X, 0.0)
+        slope = 0.0
+        for k in range(T.size):
+            slope += masses[k] * T[k] * T[k]
+        rounding = EPS * max(largest(start), largest(X)) * math.sqrt(weight)
+        # x is rounded, and so is the objective: what is left may be too small to be seen in it.
+        noise = 1000.0 * rounding * math.sqrt(distance)
+        if math.sqrt(slope) <= STATIONARY * math.sqrt(distance) + rounding:
+            break
+        moved = 0.0
+        turned = 0.0
+        for k in range(X.size if iteration > 0 else 0):
+            change = X[k] - X0[k]
+            moved += masses[k] * change * change
+            turned += masses[k] * change * (T[k] - T0[k])
+        step = min(max(moved / turned, 0.01), 100.0) if turned > 0.0 else 1.0
+        recent[iteration % MEMORY] = distance
+        highest = -math.inf
+        for k in range(MEMORY):
+            highest = max(highest, recent[k])
+        X, X0 = X0, X
+        T, T0 = T0, T
+        before = distance
+        for _ in range(HALVINGS):
+            for k in range(X.size):
+                X[k] = X0[k] - step * T0[k]
+            limits = tolerance(X0, shortest), OFTEN
+            lost = hold(system, space, X0, X, idle, 0.0, limits, 0.0)
+            distance = math.inf if lost else remoteness(X, start, masses)
+            if distance <= highest - 1e-4 * step * slope:
+                break
+            step *= 0.5
+        else:
+            X, X0, distance = X0, X, before
+            break
+    copy(X, work[0])
+    factor(system, space, X, 0.0)
+    return math.sqrt(slope) <= STATIONARY * math.sqrt(distance) + rounding or slope <= noise
+
+
+@exact_kernel
+def project_frames(x0, v0, system, masses, targets, shortest, x, v):
+    """Nearest positions with the targets into ``x``; the first frame without, or -1.
+
+    ``targets (frames, m)`` are in public order, ``shortest (frames,)`` the shortest bond of each,
+    ``masses`` belong to the coordinates of all points, 0 to those that do not move.  Velocities,
+    where ``v`` is not empty, lose what changes hard coordinates.
+    """
+    axes = system.axes
+    frames = shortest.size
+    size = x.size // frames if frames else 0
+    start = np.empty(masses.size)
+    work = (
+        np.empty(masses.size),
+        np.empty(masses.size),
+        np.empty(masses.size),
+        np.empty(masses.size),
+        np.zeros(masses.size),
+    )
+    X = work[0]
+    front = masses.size - size
+    for frame in range(frames):
+        space = room(system, targets[frame], 0.0)
+        place(x0, frame * size, 0, size, start, axes, 0.0)
+        copy(start, X)
+        found = onto_manifold(system, space, shortest[frame], X, work[1], work[4])
+        if found:
+            found = nearest(system, space, masses, shortest[frame], start, work)
+        for k in range(size):
+            x[frame * size + k] = X[front + k]
+        if not found:
+            return frame
+        if v.size:
+            for k in range(front):
+                start[k] = 0.0
+            read(v0, frame * size, 0, size, start, 0.0)
+            project(system, space, start, X, 0.0)
+            for k in range(size):
+                v[frame * size + k] = start[front + k]
+    return -1

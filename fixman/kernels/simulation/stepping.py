@@ -1,0 +1,290 @@
+"""Constrained dynamics in time: moves of chains, one chain or eight at a time.
+
+A step is a schedule of moves of positions x on the manifold and velocities v along it, under
+forces f.  A stepper says which, and for how long a time h:
+
+    KICK       v ← v + h f / m
+    DRIFT      x ← x + h v + M⁻¹ B(x)ᵀ λ with the λ that keeps the hard values, v ← Δx / h
+    NOISE      v ← c v + √(kT (1 − c²) / m) ξ                                       c = exp(−γ h)
+    ECHO       the same with the ξ of before
+    MARK       x₀ ← x
+    LEAP       x ← x₀ + h v + M⁻¹ B(x)ᵀ λ, v ← Δx / h, as a drift but from the mark
+    FORCE      f ← forces(x), with those of a flow and of the metric where they are asked for
+    PROJECT    v along the manifold
+    REMEMBER   x, v and the energy Σ ½ m v² + U, with ½ kT ln det H^bb if that is in the forces
+    RETURN     whether the leap with −v, which a KICK begins and a DRIFT of h, leads back
+    DECIDE     accept x and v by min(1, exp(−ΔE / kT)), or go back to what is remembered
+
+What v has across the manifold before a drift is taken up by λ, which saves a projection.  In
+overdamped motion friction coefficients ζ stand in the place of masses, and h² / 2 is the time.
+
+A drift or a leap may be too long to have a λ.  `advance` then returns, and its caller redoes it for
+the chains concerned, in pieces, by a schedule of projections and shorter drifts.  Where moves are
+tried (see `trials`), such a chain stays where it is, to be refused.
+
+Joints are the beads, behind the points that do not move; arrays are flat and of units, joint k from
+unit k·dim (see `lanes`).  What depends on the kind of hard rows is done by the functions that
+`constraints` chooses for the type of ``system``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from fixman.kernels.algebra.random import WORDS, fill_normals
+from fixman.kernels.algebra.vectors import along, put_vector, scaled, vector
+from fixman.kernels.compiler.lanes import (
+    choose,
+    exact_kernel,
+    fma,
+    lanes,
+    load,
+    memory,
+    part,
+    put,
+    store,
+    take,
+    zeros,
+)
+from fixman.kernels.compiler.steps import exact_step
+from fixman.kernels.potentials import forces
+from fixman.kernels.simulation import trials
+from fixman.kernels.simulation.constraints import (
+    ARRAYS,
+    OFTEN,
+    OPTIONS,
+    add_metric_force,
+    factor,
+    hold,
+    logdet,
+    project,
+    room,
+)
+from fixman.kernels.simulation.flow import Flow, carry
+
+KICK, NOISE, ECHO, MARK, DRIFT, LEAP, FORCE, PROJECT = range(8)
+REMEMBER, RETURN, DECIDE = range(8, 11)  # for which there must be a trial
+RESCUES = 10  # halvings of a drift
+
+
+class Motion(NamedTuple):
+    """The moves of a step, for all chains alike.
+
+    ``order`` says which move is made when.  Of each there are the letter, a number (h of a drift, c
+    of a noise) and a weight of every joint (h / m of a kick, √(kT (1 − c²) / m) of a noise; ½ m of
+    what is remembered or decided, with kT as the number; ½ h² / m of a return); and whether it is
+    made with H^bb at x.  ``kT`` is that of the Fixman force: 0 for none.  With a ``rival``, the
+    hard rows under other masses, its Fixman force is subtracted.
+    """
+
+    n: int
+    order: np.ndarray[Any, np.dtype[np.int64]]
+    letters: np.ndarray[Any, np.dtype[np.int64]]
+    factors: np.ndarray[Any, np.dtype[np.bool_]]
+    numbers: np.ndarray[Any, np.dtype[np.float64]]
+    weights: np.ndarray[Any, np.dtype[np.float64]]
+    kT: float
+    tolerance: float
+    rival: Any
+    flow: Flow | None
+
+
+class Replicas(NamedTuple):
+    """States as flat arrays: positions and velocities of all joints, four words of a stream each.
+
+    ``held`` is the number of the ``targets`` of each.
+    """
+
+    x: np.ndarray[Any, np.dtype[np.float64]]
+    v: np.ndarray[Any, np.dtype[np.float64]]
+    random: np.ndarray[Any, np.dtype[np.uint64]]
+    targets: np.ndarray[Any, np.dtype[np.float64]]
+    held: int
+
+
+class Work(NamedTuple):
+    """A group under way, `ONE` or `EIGHTS`: units of all joints, aligned, for one thread."""
+
+    states: tuple[int, ...]
+    X: np.ndarray[Any, np.dtype[np.float64]]
+    V: np.ndarray[Any, np.dtype[np.float64]]
+    X1: np.ndarray[Any, np.dtype[np.float64]]
+    V1: np.ndarray[Any, np.dtype[np.float64]]
+    F: np.ndarray[Any, np.dtype[np.float64]]
+    noise: np.ndarray[Any, np.dtype[np.float64]]
+    mark: np.ndarray[Any, np.dtype[np.float64]]
+    trial: trials.Trial | None
+
+
+@exact_step
+def kick(V, F, k, weight, axes, like):
+    put_vector(
+        V, k, axes, along(weight + 0.0 * like, vector(F, k, axes, like), vector(V, k, axes, like))
+    )
+
+
+@exact_step
+def depart(X, V, X1, V1, k, h, like):
+    """Unit k of X + h V and V into X1 and V1."""
+    v = load(V, k, like)
+    store(V1, k, v)
+    store(X1, k, fma(h, v, load(X, k, like)))
+
+
+@exact_step
+def collide(V, noise, k, ghosts, c, weight, axes, like):
+    xi = scaled(weight + 0.0 * like, vector(noise, k - ghosts, axes, like))
+    put_vector(V, k, axes, along(c + 0.0 * like, vector(V, k, axes, like), xi))
+
+
+@exact_step
+def leave(x, at, size, X, X1, k, lost, like):
+    """Unit k of X, or of X1 where it was lost, into states that lie ``size`` apart."""
+    put(x, at, size, choose(lost, load(X1, k, like), load(X, k, like)))
+
+
+def moves(replicas, system, spaces, motion, tables, work, trial, where):
+    """Make the moves of one group; its place where a drift lost some, and their lanes as bits."""
+    like = zeros(work.states)
+    space, other = spaces
+    begin, end, group = where
+    axes = system.axes
+    count = motion.order.size
+    joints = motion.weights.size // motion.letters.size
+    size = joints * len(axes)
+    own = motion.n * len(axes)
+    ghosts = joints - motion.n
+    F, noise, mark = work.F, work.noise, work.mark
+    X, V, X1, V1 = work.X, work.V, work.X1, work.V1
+    letters, numbers, weights = motion.letters, motion.numbers, motion.weights
+    if tables is not None:
+        lists = memory(0, like)
+    for k in range(size):
+        store(X, k, take(replicas.x, group * size + k, size, like))
+        store(V, k, take(replicas.v, group * size + k, size, like))
+    lost = broken = 0
+    place = end
+    factored = False
+    turn = begin % count
+    for place in range(begin, end):
+        at = motion.order[turn]
+        # Forces are lost between two calls.
+        letter = FORCE if place < 0 else letters[at]
+        if not factored and (place < 0 or motion.factors[at]):
+            factor(system, space, X, like)
+            factored = True
+        if letter == KICK:
+            for k in range(joints):
+                kick(V, F, k, weights[at * joints + k], axes, like)
+        elif letter <= ECHO:
+            for lane in range(lanes(like) if letter == NOISE else 0):
+                stream = WORDS * (group + lane)
+                fill_normals(replicas.random, stream, own, noise, lane, lanes(like))
+            for k in range(ghosts, joints):
+                collide(V, noise, k, ghosts, numbers[at], weights[at * joints + k], axes, like)
+        elif letter == MARK:
+            for k in range(size):
+                store(mark, k, load(X, k, like))
+        elif letter <= LEAP:
+            h = numbers[at]
+            for k in range(size):
+                depart(X if letter == DRIFT else mark, V, X1, V1, k, h, like)
+            lost = hold(system, space, X, X1, V1, 1.0 / h, (motion.tolerance, OFTEN), like)
+            for k in range(size if lost and letter == LEAP else 0):
+                store(X, k, load(mark, k, like))
+            X, X1 = X1, X
+            V, V1 = V1, V
+            factored = False
+            if trial is not None:
+                trials.take_back(X, X1, lost, like)
+                trials.take_back(V, V1, lost, like)
+                broken |= lost
+                lost = 0
+            if lost:
+                break
+        elif letter == FORCE:
+            for k in range(size):
+                store(F, k, 0.0 * like)
+            if tables is not None:
+                lists = forces.add_forces(X, F, ghosts, tables, lists, like)
+            carry(motion.flow, X, F, place // count, axes, like)
+            if motion.kT > 0.0:
+                add_metric_force(system, space, F, X, motion.kT, like)
+                factor(motion.rival, other, X, like)
+                add_metric_force(motion.rival, other, F, X, -motion.kT, like)
+        elif letter == PROJECT:
+            project(system, space, V, X, like)
+        elif trial is not None:
+            first, number = at * joints, numbers[at]
+            if letter == RETURN:
+                # Behind a drift, X1 is where it began, V1 is free, and so is the noise.
+                for k in range(joints):
+                    trials.turn_back(X, V, F, noise, k, number, weights[first + k], axes, like)
+                # With the limits of the leap: others would let some go one way only.
+                broken |= hold(system, space, X, noise, V1, 0.0, (motion.tolerance, OFTEN), like)
+                broken |= trials.elsewhere(noise, X1, X, like)
+            else:
+                energy = trials.kinetic(V, weights, first, joints, axes, like)
+                if tables is not None:
+                    energy = energy + forces.potential_energy(tables, lists, like)
+                if motion.kT > 0.0:
+                    if letter == DECIDE:  # a return may have spoiled it
+                        factor(system, space, X, like)
+                    energy = fma(0.5 * motion.kT, logdet(system, space, like), energy)
+                if letter == REMEMBER:
+                    trials.remember(trial, X, V, energy, like)
+                    broken = 0
+                else:
+                    random = replicas.random
+                    trials.decide(trial, random, group, X, V, broken, energy, number, like)
+                    factored = False
+        turn += 1
+        if turn == count:
+            turn = 0
+    for k in range(size):
+        # Behind a drift, X1 and V1 are what was before it.
+        leave(replicas.x, group * size + k, size, X, X1, k, lost, like)
+        leave(replicas.v, group * size + k, size, V, V1, k, lost, like)
+    return place, lost
+
+
+def moved(replicas, system, spaces, motion, tables, work, trial, where):
+    """`moves`; without a potential, which makes arrays, references to these are not counted."""
+
+
+@overload(moved, jit_options=OPTIONS)
+def _(replicas, system, spaces, motion, tables, work, trial, where):
+    return moves if tables is types.none else None
+
+
+@overload(moved, jit_options=ARRAYS)
+def _(replicas, system, spaces, motion, tables, work, trial, where):
+    return None if tables is types.none else moves
+
+
+@exact_kernel
+def advance(replicas, system, motion, tables, work, places, groups):
+    """Make moves on groups of replicas, from ``groups[0]`` to ``groups[1]``.
+
+    Places count moves over all steps; from −1 on, the forces are found first.  Returns where a
+    drift lost replicas: its place, the first of the group and its lanes as bits, which stay where
+    the drift began, while the others have done it.  No bits mean that all is done.  Without
+    ``tables`` of a potential, None, the code is compiled without it.
+    """
+    like = zeros(work.states)
+    held = replicas.held
+    width = lanes(like)
+    begin, end = places
+    for group in range(groups[0], groups[1], width):
+        # The targets of a group are not in lanes: as many numbers for one state.
+        targets = part(replicas.targets, group * held, width * held, 0.0)
+        spaces = room(system, targets, like), room(motion.rival, targets, like)
+        where = begin, end, group
+        place, lost = moved(replicas, system, spaces, motion, tables, work, work.trial, where)
+        if lost:
+            return place, group, lost
+    return end, groups[1], 0

@@ -1,0 +1,1 @@
+"""One configuration: Partition, forward and inverse dynamics, the metric and its force."""

@@ -1,0 +1,149 @@
+"""Mean forces of overdamped chains with constraints: what is left when the noise is averaged out.
+
+With mobilities K = 1/ζ, forces G and hard rows B, bead k drifts at K_k (G − Bᵀ T)_k and diffuses by
+kT D, D = K − K Bᵀ S B K.  The tensions T make up for what forces and noise (Itô's term) would do to
+the hard coordinates,
+
+    T = S (B K G + kT c) ,   c_l = tr(D ∂²q_l) ,   S = (B K Bᵀ)⁻¹ .
+
+kT c is also the mean of the velocity terms κ over thermal velocities of a chain of masses ζ, so
+that T is the mean tension of that chain in Newton's mechanics, at rest but for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from fixman._common.arrays import Array
+from fixman.chains.chain import Chain, count
+from fixman.chains.coordinates import HardPattern, Index
+from fixman.kernels.chain.drift import Drift, drift_frames, units
+from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
+from fixman.kernels.factors.sparse import Symbolic, analyse, places
+from fixman.mechanics.partition import raise_failure
+
+__all__ = ["MeanForces", "mean_forces"]
+
+LARGEST_WORKSPACE = 2**28  # bytes; where eight frames at once would take more, they go one by one
+
+
+class MeanForces(NamedTuple):
+    """What moves the beads in the mean.
+
+    total (..., n, dim) : G − Bᵀ T, friction times drift
+    tensions (..., n_hard) : T, in the order of ``chain.hard``; a stretched rod has T > 0
+    held (..., dim, dim) : Σ_k (Bᵀ S B K)_kk, symmetric part; its trace is n_hard
+    """
+
+    total: Array
+    tensions: Array
+    held: Array
+
+
+def mean_forces(chain: Chain, x: Array, force: Array, friction: Array, kT: float) -> MeanForces:
+    """Average the noise out of the forces on configurations.
+
+    Parameters
+    ----------
+    chain : Chain
+    x, force : (..., n, dim)
+        ``force`` is all that is no constraint's; in a flow v, ζ v is of it.
+    friction : (n,)
+    kT : float
+
+    Raises
+    ------
+    SingularConstraintError
+        If the hard coordinates cannot be held in some frame, which is named.
+
+    Notes
+    -----
+    O(n) a frame for chains and trees of bounded degree and for each ring.
+    """
+    n, dim, _, hard, _ = chain.layout.sizes
+    lead = x.shape[:-2]
+    frames = count(lead)
+    drift = _pattern(chain).drift(1.0 / friction)
+    out = np.empty((frames, n * dim + hard + 6))
+    size = units(drift) + LANES
+    in_lanes = frames >= LANES and size * LANES * 8 <= LARGEST_WORKSPACE
+    memory = np.empty(size * (LANES if in_lanes else 1))
+    given = x.reshape(-1), force.reshape(-1), drift, kT
+    bad = -1
+    if frames:
+        states = EIGHTS if in_lanes else ONE
+        bad = drift_frames(*given, 0, frames, out.reshape(-1), memory, states)
+    if bad >= 0 and in_lanes:  # one of eight
+        bad = drift_frames(*given, bad, frames, out.reshape(-1), memory, ONE)
+    if bad >= 0:
+        raise_failure(replace(chain, masses=friction), x, bad, force=force)
+    total, tensions, six = np.split(out, [n * dim, n * dim + hard], axis=1)
+    held = six[:, [[0, 1, 2], [1, 3, 4], [2, 4, 5]]][:, :dim, :dim]
+    return MeanForces(
+        total.reshape(*lead, n, dim),
+        tensions.reshape(*lead, hard),
+        held.reshape(*lead, dim, dim),
+    )
+
+
+@lru_cache(maxsize=16)
+def _pattern(chain: Chain) -> _Wide:
+    return _Wide(chain.layout.pattern.rows, chain.layout.pattern.order)
+
+
+class _Wide(HardPattern):
+    """Hard rows with room for S between any two that a third one touches."""
+
+    @cached_property
+    def touching(self) -> sparse.csr_array:
+        """Which rows move a bead in common (m, m)."""
+        m, n = len(self.rows), self.rows.n
+        row, slot = np.nonzero(self.rows.columns >= 0)
+        moves = sparse.coo_array((np.ones(row.size), (row, self.rows.columns[row, slot])), (m, n))
+        found = (moves.tocsr() @ moves.T.tocsr()).tocsr()
+        found.sort_indices()
+        return found
+
+    @cached_property
+    def symbolic(self) -> Symbolic:
+        """The pattern of the factor, zeros of H^bb included."""
+        i, j = (self.touching @ self.touching).nonzero()
+        below = i >= j
+        return analyse(len(self.rows), i[below], j[below])
+
+    def drift(self, inverse_masses: Array) -> Drift:
+        """Return what the kernels read."""
+        system = self.system(inverse_masses)
+        m = len(self.rows)
+        begins, near = (a.astype(np.int64) for a in (self.touching.indptr, self.touching.indices))
+        counts = np.diff(begins)
+        start = np.repeat(begins[:-1], counts)  # of the rows that touch the same one
+        until = np.arange(near.size) - start + 1
+        later, earlier = np.repeat(near, until), near[np.repeat(start, until) + _ranges(until)]
+        diagonal = np.isin(system.products[::3], system.symbolic[0][:-1])
+        pairs = counts * (counts + 1) // 2
+        return Drift(
+            hard=system,
+            slots=_int32(np.searchsorted(system.owners, np.arange(m + 1))),
+            begins=_int32(begins),
+            near=_int32(near),
+            firsts=_int32(np.cumsum(pairs) - pairs),
+            places=_int32(places(self.symbolic, later, earlier)),
+            doubled=np.where(diagonal, 1.0, 2.0) * system.weights,
+            most=int(counts.max(initial=0)),
+        )
+
+
+def _ranges(counts: Index) -> Index:
+    """0 … counts[0] − 1, 0 … counts[1] − 1, and so on."""
+    ends = np.cumsum(counts)
+    return np.arange(counts.sum()) - np.repeat(ends - counts, counts)
+
+
+def _int32(array: Index) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    return np.ascontiguousarray(array, dtype=np.int32)

@@ -1,0 +1,408 @@
+"""Forward and inverse dynamics with velocity terms, torques and Cartesian forces."""
+
+from __future__ import annotations
+
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman._common import arrays
+from fixman._common.arrays import Array, Lead, overflow
+from fixman.chains import projection_tables
+from fixman.chains.chain import Chain, count, require_chain
+from fixman.chains.coordinates import GHOSTS
+from fixman.chains.layout import Layout
+from fixman.chains.straight_bends import NEARLY
+from fixman.errors import ConstraintSolveError, FrameError, SingularCoordinateError
+from fixman.kernels.chain import charts, jointed_motion, motion
+from fixman.kernels.chain.rows import LENGTH, STRAIGHT_Y
+from fixman.kernels.factors.banded import SMALLEST_PIVOT
+from fixman.kernels.simulation import projection
+from fixman.mechanics.partition import nearest_dependence, raise_failure
+from fixman.mechanics.wilson import velocity_terms
+
+__all__ = ["Motion", "forward_dynamics", "inverse_dynamics", "project"]
+
+UNEVEN = 1e2  # ratio of masses from which the nearest configuration is harder to find
+RUNAWAY = 1e6  # times the largest coordinate or target
+COARSE = 1e-6  # of a length: what rounded positions must be able to represent
+EPS = 2.0**-52
+SMALLEST_BEND = 1e-6  # of a bend that is called straight: v̂ − û
+
+_NO_TORQUE = np.empty(0)
+_NO_FORCE = np.empty((0, 2))
+
+
+class Motion:
+    """What `forward_dynamics` found: accelerations and tensions, as read-only arrays."""
+
+    __slots__ = ("_chain", "_lead", "_out", "_qdd", "_v", "_x")
+
+    def __init__(
+        self, chain: Chain, lead: Lead, out: Array, x: Array, v: Array, qdd: Array | None
+    ) -> None:
+        self._chain = chain
+        self._lead = lead
+        self._out = out  # (frames, n·d + hard + …)
+        self._x = x
+        self._v = v
+        self._qdd = qdd
+
+    def __repr__(self) -> str:
+        """``<Motion of 100 beads in 3-D: acceleration, tension, qdd>``."""
+        frames = f", frames {self._lead}" if self._lead else ""
+        chain = self._chain
+        return f"<Motion of {chain.n} beads in {chain.dim}-D{frames}: acceleration, tension, qdd>"
+
+    @property
+    def acceleration(self) -> Array:
+        """Accelerations of the beads ẍ, (..., n, dim)."""
+        n, dim = self._chain.n, self._chain.dim
+        return _view(self._out[:, : n * dim], (*self._lead, n, dim))
+
+    @property
+    def tension(self) -> Array:
+        """Tensions, (..., n_hard): force in a bond (stretched > 0), torque for other kinds."""
+        first, hard = self._chain.n * self._chain.dim, self._chain.hard.size
+        return _view(self._out[:, first : first + hard], (*self._lead, hard))
+
+    @property
+    def qdd(self) -> Array:
+        """Soft accelerations q̈_a = B_a ẍ + κ_a, (..., n_soft); computed on first access.
+
+        Raises
+        ------
+        SingularCoordinateError
+            If a soft coordinate has no gradient: alone among the answers, this one is singular
+            on straight 3-D chains.
+        """
+        chain = self._chain
+        if self._qdd is None:
+            table = chain.layout.soft_rows
+            qdd = np.empty((self._out.shape[0], len(table)))
+            bad = motion.soft_accelerations(
+                self._x.reshape(-1), self._v.reshape(-1), self._out,
+                chain.n, chain.dim, chain.layout.fixed, table.tables, qdd,
+            )  # fmt: skip
+            if bad >= 0:
+                chain.layout.refuse(table, self._x, bad, "soft accelerations")
+            self._qdd = qdd
+        return _view(self._qdd, (*self._lead, chain.soft.size))
+
+
+def _view(array: Array, shape: Lead) -> Array:
+    view = array.reshape(shape)
+    view.flags.writeable = False  # later answers are computed from it
+    return view
+
+
+def forward_dynamics(
+    chain: Chain,
+    x: ArrayLike,
+    v: ArrayLike,
+    *,
+    torque: ArrayLike | None = None,
+    force: ArrayLike | None = None,
+) -> Motion:
+    """Accelerations and tensions of a chain whose hard coordinates stay constant.
+
+    H^bb λ = −(B_b M⁻¹ F + κ_b), ẍ = M⁻¹ (F + B_bᵀ λ), q̈_a = B_a ẍ + κ_a with F = f + B_aᵀ τ
+    (theory.md section 3; Lee & Chirikjian 2005, eq. 12, with velocity terms).
+
+    Parameters
+    ----------
+    chain : Chain
+    x, v : (..., n, dim)
+        Positions and velocities.  Velocities that change hard coordinates, B_b v ≠ 0, are taken
+        as they are: the answer keeps q̈_b = 0 for them; `project` removes that part.
+    torque : (..., n_soft), optional
+        Generalized forces conjugate to the soft coordinates.
+    force : (..., n, dim), optional
+        Cartesian forces on the beads.
+
+    Returns
+    -------
+    Motion
+        Units follow from those of the arguments: acceleration = force / mass.
+
+    Raises
+    ------
+    SingularConstraintError
+        If the hard coordinates cannot be held here: see `fixman.SingularConstraintError`.
+    SingularCoordinateError
+        If a torque is not zero on a coordinate without gradient (sin θ ≤ 4 eps).
+
+    Notes
+    -----
+    O(n) in time and memory a frame.  Linear chains of bonds take fused kernels that subtract
+    nothing from what came from the same source: ẍ and the tensions are exact to rounding for any
+    masses and any bends, and so is q̈ in the plane, on nearly straight chains too.
+    """
+    require_chain(chain)
+    layout = chain.layout
+    n, dim, links, hard, soft = layout.sizes
+    tail = (n, dim)
+    lead: Lead = ()
+    x = flat_x = arrays.real(x, tail, "x")
+    v = flat_v = arrays.real(v, tail, "v")
+    tau, f = _NO_TORQUE, _NO_FORCE
+    if torque is not None:
+        tau = arrays.real(torque, (soft,), "torque", "soft coordinate")
+    if force is not None:
+        f = arrays.real(force, tail, "force")
+    if x.ndim > 2 or v.ndim > 2 or tau.ndim > 1 or f.ndim > 2:
+        lead = arrays.common_lead(x.shape[:-2], v.shape[:-2], tau.shape[:-1], f.shape[:-2])
+        x, v = arrays.spread(x, lead, tail), arrays.spread(v, lead, tail)
+        flat_x, flat_v = x.reshape(-1, dim), v.reshape(-1, dim)
+        if torque is not None:
+            tau = arrays.spread(tau, lead, (soft,)).reshape(-1)
+        if force is not None:
+            f = arrays.spread(f, lead, tail).reshape(-1, dim)
+    planar = dim == 2 and links.size > 0
+    columns = n * dim + hard
+    out = np.empty((count(lead) if lead else 1, columns + soft if planar else columns))
+    bad = _frames(layout, flat_x, flat_v, tau, f, out)
+    if bad >= 0:
+        others = {"v": v} if force is None else {"v": v, "force": f.reshape(*lead, *tail)}
+        pushes = None if torque is None else tau.reshape(*lead, soft)
+        raise_failure(chain, x, bad, pushes, **others)
+    if planar:
+        return Motion(chain, lead, out, x, v, out[:, columns:])
+    # q̈ comes later, from this configuration: the caller may change its arrays until then.
+    return Motion(chain, lead, out, x.copy(), v.copy(), None)
+
+
+def _frames(layout: Layout, x: Array, v: Array, tau: Array, f: Array, out: Array) -> int:
+    """Fill ``out`` frame by frame; return the first frame without an answer, or −1."""
+    n, dim, links, fixed = layout.n, layout.dim, layout.links, layout.fixed
+    bad: int = -1
+    if dim == 2 and links.size:
+        bad = jointed_motion.planar_motion(x, v, tau, f, links, n, fixed, out)
+        return bad
+    F = f.copy() if f.size else np.zeros_like(x)
+    if tau.size:
+        rows = layout.soft_rows.tables
+        bad = motion.add_torques(x.reshape(-1), tau, n, dim, fixed, rows, F.reshape(-1))
+    if bad < 0 and links.size:
+        bad = jointed_motion.spatial_frames(x, v, F, links, n, fixed, out)
+    elif bad < 0:
+        w = np.repeat(layout.inverse_masses, dim)
+        flat = x.reshape(-1), v.reshape(-1), F.reshape(-1)
+        bad = motion.motion_frames(*flat, layout.system, w, out, np.empty(layout.units[0]))
+    return bad
+
+
+def inverse_dynamics(
+    chain: Chain,
+    x: ArrayLike,
+    v: ArrayLike,
+    qdd: ArrayLike,
+    *,
+    force: ArrayLike | None = None,
+) -> Array:
+    """Torques on the soft coordinates that produce given soft accelerations.
+
+    ẍ = B⁻¹ (q̈ − κ) with q̈_b = 0, then τ = (B⁻ᵀ (M ẍ − f))_a; both solves go bead by bead.
+
+    Parameters
+    ----------
+    chain : Chain
+        Without closures or extra rows.
+    x, v : (..., n, dim)
+    qdd : (..., n_soft)
+    force : (..., n, dim), optional
+        Cartesian forces that act as well.
+
+    Returns
+    -------
+    ndarray (..., n_soft)
+        O(n) a frame.
+
+    Raises
+    ------
+    SingularCoordinateError
+        Where the chart is singular: B has no inverse on a straight 3-D chain.
+    """
+    require_chain(chain)
+    chain.layout.refuse_extra("inverse dynamics")
+    n, dim, soft = chain.n, chain.dim, chain.soft.size
+    tail = (n, dim)
+    x, v = arrays.real(x, tail, "x"), arrays.real(v, tail, "v")
+    qdd = arrays.real(qdd, (soft,), "qdd", "soft coordinate")
+    f = arrays.real(np.zeros(tail) if force is None else force, tail, "force")
+    arrays.require_finite(qdd, (soft,), "qdd", "soft coordinate")
+    arrays.require_finite(f, tail, "force")
+    lead = arrays.common_lead(x.shape[:-2], v.shape[:-2], qdd.shape[:-1], f.shape[:-2])
+    x, v, f = (arrays.spread(array, lead, tail) for array in (x, v, f))
+    frames = count(lead)
+    r = -velocity_terms(chain, x, v).reshape(frames, n * dim)
+    r[:, chain.soft] += arrays.spread(qdd, lead, (soft,)).reshape(frames, soft)
+    table = chain.layout.chart
+    shape = (n, dim, chain.layout.fixed, table.tables, chain.layout.outwards)
+    flat = x.reshape(-1)
+    acceleration, t = np.empty_like(flat), np.empty_like(r)
+    bad = charts.chart_solve(flat, r, *shape, acceleration)
+    if bad < 0:
+        F = chain.masses[:, None] * acceleration.reshape(frames, *tail) - f.reshape(frames, *tail)
+        bad = charts.chart_solve_transposed(flat, F.reshape(-1), *shape, t)
+    if bad >= 0:
+        table.refuse_singular(x, bad, SingularCoordinateError)
+    torque = t[:, chain.soft]
+    if bad >= 0 or not np.isfinite(torque).all():
+        raise overflow("torques", max(bad, 0), lead)
+    return torque.reshape(*lead, soft)
+
+
+@overload
+def project(chain: Chain, x: ArrayLike, targets: ArrayLike) -> Array: ...
+@overload
+def project(
+    chain: Chain, x: ArrayLike, targets: ArrayLike, v: ArrayLike
+) -> tuple[Array, Array]: ...
+def project(
+    chain: Chain, x: ArrayLike, targets: ArrayLike, v: ArrayLike | None = None
+) -> Array | tuple[Array, Array]:
+    """Nearest configuration, and velocities, with the given values of the hard coordinates.
+
+    Nearest in the metric of the masses: Σ m |x − x₀|² is stationary on the constraint surface.
+    The velocities lose the part that would change hard coordinates.
+
+    Parameters
+    ----------
+    chain : Chain
+    x : (..., n, dim)
+    targets : (..., n_hard), or one number for all
+        In the order of ``chain.hard``; ``chain.hard_values(x)`` are those of x.  Those of straight
+        bends are 0: what one number says of them is left out, and so are values up to 0.25 rad,
+        as ``hard_values`` of nearly straight bends has.
+    v : (..., n, dim), optional
+
+    Returns
+    -------
+    x, or (x, v) : ndarray (..., n, dim)
+
+    Raises
+    ------
+    ConstraintSolveError
+        If the iteration does not converge: the targets are too far, or cannot be met.  If the
+        chain is so far from the origin that rounded positions miss them by more than 1e-6.
+    SingularConstraintError
+        If the hard coordinates cannot be held here: see `fixman.SingularConstraintError`.
+
+    Notes
+    -----
+    O(n) a frame and iteration.
+    """
+    require_chain(chain)
+    n, dim, _, hard, _ = chain.layout.sizes
+    tail = (n, dim)
+    x0 = arrays.real(x, tail, "x")
+    straight = chain.layout.hard_rows.kinds >= STRAIGHT_Y
+    if not arrays.taken(targets, "targets").ndim:
+        targets = np.where(straight, 0.0, arrays.real(targets, (), "targets"))
+    goal = arrays.real(targets, (hard,), "targets", "hard coordinate")
+    goal = np.where(straight & (np.abs(goal) <= NEARLY), 0.0, goal)
+    speed = x0 if v is None else arrays.real(v, tail, "v")
+    lead = arrays.common_lead(x0.shape[:-2], goal.shape[:-1], speed.shape[:-2])
+    x0 = arrays.spread(x0, lead, tail)
+    goal = arrays.spread(goal, lead, (hard,))
+    arrays.require_finite(x0, tail, "x")
+    arrays.require_finite(goal, (hard,), "targets", "hard coordinate")
+    _require_targets(chain, goal, lead)
+    frames = count(lead)
+    if not frames:
+        return np.empty_like(x0) if v is None else (np.empty_like(x0), np.empty_like(x0))
+    system, front, goals = projection_tables.nearby(chain, goal.reshape(frames, hard))
+    masses = np.repeat(np.concatenate([np.zeros(front), chain.masses]), dim)
+    lengths = goal.reshape(frames, hard)[:, chain.layout.hard_rows.formulas == LENGTH]
+    shortest = lengths.min(axis=1) if lengths.size else _shortest_bonds(chain, x0)
+    near, rate = np.empty_like(x0), np.empty(0)
+    if v is not None:
+        speed = arrays.spread(speed, lead, tail)
+        arrays.require_finite(speed, tail, "v")
+        rate = np.empty_like(speed)
+    bad = projection.project_frames(
+        x0.reshape(-1), speed.reshape(-1), system, masses, goals, shortest,
+        near.reshape(-1), rate.reshape(-1),
+    )  # fmt: skip
+    done = frames if bad < 0 else bad + 1
+    _require_digits(near.reshape(frames, -1)[:done], shortest, lead)
+    if bad >= 0:
+        _refuse_projection(chain, x0, goal, near, bad)
+    if v is None:
+        return near
+    if not np.isfinite(rate).all():
+        raise overflow("velocities", 0, ())
+    return near, rate
+
+
+def _require_targets(chain: Chain, goal: Array, lead: Lead) -> None:
+    """Refuse lengths that are not positive, and straight bends that are not straight."""
+    rows = chain.layout.hard_rows
+    wrong = np.argwhere((rows.formulas == LENGTH) & ~(goal > 0))
+    if wrong.size:
+        *index, row = wrong[0]
+        length = rows[int(row)]
+        raise FrameError(
+            f"the target of {length} is {goal[tuple(wrong[0])]}",
+            ": lengths must be positive",
+            frame=arrays.frame_index(int(np.ravel_multi_index(index, lead)) if lead else 0, lead),
+            coordinates=[length],
+        )
+    bends = np.abs(goal[..., rows.kinds >= STRAIGHT_Y]).max(initial=0.0)
+    if bends:
+        raise ValueError(
+            f"targets of straight bends are 0, got {bends:.3g}: what is up to {NEARLY:g} rad from "
+            "straight counts as 0, and this is further"
+        )
+
+
+def _shortest_bonds(chain: Chain, x: Array) -> Array:
+    """Shortest distance between successive beads of a hard row, in each frame."""
+    beads = chain.layout.pattern.rows.beads.astype(np.int64) - GHOSTS
+    pairs = np.concatenate([beads[:, k : k + 2] for k in range(3)])
+    pairs = pairs[(pairs >= 0).all(axis=1)]
+    flat = x.reshape(-1, chain.n, chain.dim)
+    steps = np.linalg.norm(flat[:, pairs[:, 1]] - flat[:, pairs[:, 0]], axis=-1)
+    found: Array = np.where(steps > 0.0, steps, np.inf).min(axis=1, initial=np.inf)
+    return found
+
+
+def _require_digits(near: Array, shortest: Array, lead: Lead) -> None:
+    """Refuse positions whose rounding is too coarse for the targets."""
+    far = np.abs(near).max(axis=1, initial=0.0)
+    coarse = np.flatnonzero(EPS * far > COARSE * shortest[: far.size])
+    for frame in coarse[:1].tolist():
+        raise ConstraintSolveError(
+            f"positions lie up to {far[frame]:.3g} from the origin",
+            f", where float64 numbers are {np.spacing(far[frame]):.2g} apart: the hard coordinates "
+            f"cannot have their targets to {COARSE:g}; move the chain nearer to the origin",
+            frame=arrays.frame_index(frame, lead),
+        )
+
+
+def _refuse_projection(chain: Chain, x0: Array, goal: Array, near: Array, frame: int) -> None:
+    """Say why the targets were not reached."""
+    last, first = (y.reshape(-1, chain.n, chain.dim)[frame] for y in (near, x0))
+    if not np.isfinite(last).all():  # there was no way to go from where it began
+        near, last = x0, first
+    # An iteration that runs away ends where bonds cannot be measured: nothing singular there.
+    far = float(np.abs(last).max())
+    if far < RUNAWAY * float(max(np.abs(first).max(), np.abs(goal).max())):
+        rows = chain.layout.pattern.rows
+        nearest = nearest_dependence(chain, last.copy())
+        if not rows.gradients(last)[1].all() or (nearest and nearest.share < SMALLEST_PIVOT):
+            raise_failure(chain, near, frame)
+    masses = chain.masses.max() / chain.masses.min()
+    raise ConstraintSolveError(
+        "the hard coordinates do not reach their targets",
+        ": start nearer to them, or check that they can be met together"
+        + (
+            f"; masses that differ by a factor of {masses:.1g} leave the way to the lightest "
+            "beads alone: project with equal masses first"
+            if masses > UNEVEN
+            else ""
+        ),
+        frame=arrays.frame_index(frame, x0.shape[:-2]),
+    )

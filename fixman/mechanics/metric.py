@@ -1,0 +1,418 @@
+"""The mass-metric determinant over many configurations: potential, force and weights.
+
+    U = ½ kT ln det H^bb ,   H^bb = B_b M⁻¹ B_bᵀ                             (Fixman 1974)
+
+Added to the energy of a simulation with rigid bonds it makes that sample the ensemble of stiff
+ones, the limit of springs whose constants do not depend on the configuration; exp(−U/kT) is the
+weight that does the same for the frames of a rigid simulation already run (theory.md section 4).
+
+With ``inverse_masses`` K in place of M⁻¹ it is the mobility metric √det(B_b K B_bᵀ) that every
+Brownian dynamics with projected constraints samples, K = diag 1/ζ (theory.md section 4): the same
+potential then corrects such a simulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman._common import arrays, statistics
+from fixman._common.arrays import Array
+from fixman.chains.chain import Chain, count, require_chain
+from fixman.errors import FrameError
+from fixman.kernels.chain import freely_jointed, metric
+from fixman.kernels.chain.hard import Hard
+from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
+from fixman.mechanics.partition import raise_failure
+
+__all__ = ["Reweighting", "fixman_force", "fixman_potential", "logdet", "reweight"]
+
+# Eight frames at once take eight times the memory: where a thread would need more bytes than this
+# they are computed one by one.
+LARGEST_WORKSPACE = 2**28
+
+
+def logdet(
+    chain: Chain, x: ArrayLike, *, inverse_masses: ArrayLike | None = None, workers: int = 1
+) -> Array:
+    """ln det H^bb of each configuration (Fixman 1974).
+
+    Parameters
+    ----------
+    chain : Chain
+    x : (..., n, dim)
+        A Dask array, chunked over frames, stays lazy.
+    inverse_masses : float or (n,), optional
+        The chain's own by default.  Inverse frictions give the mobility metric.
+    workers : int
+        Threads over a batch of frames.  The results are the same for any number.
+
+    Returns
+    -------
+    ndarray (...)
+        Depends on units of mass and length by a constant only.  Zero without hard coordinates.
+
+    Raises
+    ------
+    SingularConstraintError
+        If the hard coordinates cannot be held in some frame, which is named.  Bonds alone never
+        fail unless beads coincide or a ring folds flat, straight chains included.
+
+    Notes
+    -----
+    O(n) a frame for chains and trees of bounded degree and for each ring, without a Python loop
+    over frames; linear chains of bonds alone are factored without subtraction.  Batches are
+    computed eight frames at a time, in up to 256 MB a thread; a frame's answer is the same to the
+    last bit alone and in any batch.
+    """
+    weights = _Weights.of(chain, inverse_masses)
+    workers = arrays.positive_int(workers, "workers")
+    return _each(chain, x, partial(_logdets, chain, weights, workers, 1.0), keep=False)
+
+
+def fixman_potential(
+    chain: Chain,
+    x: ArrayLike,
+    kT: float = 1.0,
+    *,
+    inverse_masses: ArrayLike | None = None,
+    workers: int = 1,
+) -> Array:
+    """U = ½ kT ln det H^bb, which makes a rigid simulation sample the stiff ensemble (Fixman 1974).
+
+    Parameters
+    ----------
+    chain : Chain
+    x : (..., n, dim)
+        A Dask array, chunked over frames, stays lazy.
+    kT : float
+        The unit of the answer.
+    inverse_masses, workers
+        As `logdet`.
+
+    Returns
+    -------
+    ndarray (...)
+        Depends on units of mass and length by a constant only.
+
+    Raises
+    ------
+    SingularConstraintError
+        As `logdet`.
+
+    Notes
+    -----
+    Costs what `logdet` does.
+    """
+    half = 0.5 * arrays.positive(kT, "kT")
+    weights = _Weights.of(chain, inverse_masses)
+    workers = arrays.positive_int(workers, "workers")
+    return _each(chain, x, partial(_logdets, chain, weights, workers, half), keep=False)
+
+
+def fixman_force(
+    chain: Chain,
+    x: ArrayLike,
+    kT: float = 1.0,
+    *,
+    inverse_masses: ArrayLike | None = None,
+    workers: int = 1,
+) -> Array:
+    """−∂U/∂x = −kT Σ_i (∂²q_i/∂x∂x) W_i, W = (H^bb)⁻¹ B_b M⁻¹, of the Fixman potential, exactly.
+
+    Parameters
+    ----------
+    chain : Chain
+    x : (..., n, dim)
+        A Dask array, chunked over frames, stays lazy.
+    kT : float
+    inverse_masses, workers
+        As `logdet`.
+
+    Returns
+    -------
+    ndarray (..., n, dim)
+        In units of kT over length.  Along hard coordinates it has components too, which the
+        constraints take up.  Net force and torque on a free chain vanish.  Where a bend that is
+        held straight is not, all this holds but for parts of the size of the bend.
+
+    Raises
+    ------
+    SingularConstraintError
+        As `logdet`.
+
+    Notes
+    -----
+    O(n) a frame where `logdet` is, for two to three times its cost: (H^bb)⁻¹ is needed on the
+    pattern of the factor only (theory.md section 4).
+    """
+    kT = arrays.positive(kT, "kT")
+    weights = _Weights.of(chain, inverse_masses)
+    workers = arrays.positive_int(workers, "workers")
+    return _each(chain, x, partial(_forces, chain, weights, workers, kT), keep=True)
+
+
+class Reweighting(NamedTuple):
+    """From the rigid to the stiff ensemble.
+
+    ``log_weights (...)`` are normalized: their exponentials sum to 1.  ``effective_size`` is the
+    number of independent samples that the weighted ones are worth, for the observable given.
+    """
+
+    log_weights: Array
+    effective_size: float
+
+
+def reweight(
+    chain: Chain,
+    x: ArrayLike,
+    *,
+    observable: ArrayLike | None = None,
+    inverse_masses: ArrayLike | None = None,
+    workers: int = 1,
+) -> Reweighting:
+    """Weights (det H^bb)^{−½} that turn samples of the rigid ensemble into the stiff one's.
+
+    An average of the stiff ensemble is ``(np.exp(log_weights) * values).sum()``.
+
+    Parameters
+    ----------
+    chain : Chain
+    x : (frames, ..., n, dim)
+        Axis 0 is time; further leading axes are independent chains.
+    observable : (frames, ...), optional
+        What is to be averaged, for ``effective_size``.  Some quantities forget much more slowly
+        than the weights do, the end-to-end vector of a long chain above all.
+    inverse_masses, workers
+        As `logdet`; with them the samples are taken to be of the rigid mobility metric.
+
+    Returns
+    -------
+    Reweighting
+        ``log_weights (frames, ...)``, and ``effective_size``: Kish's (Σw)²/Σw² over the statistical
+        inefficiency along time of what the weighted mean of the observable A adds up, w (A − ⟨A⟩);
+        without one, of ½ ln det H^bb, which holds for that quantity alone.  Kish's share of the
+        samples falls like e^{−N/340} for N freely jointed bonds of equal masses and faster where
+        more is hard: weights are for short chains, forces for long ones.
+
+    Raises
+    ------
+    SingularConstraintError
+        As `logdet`.
+    ValueError
+        If there is no time axis or no frame, or the observable has another shape than these.
+
+    Notes
+    -----
+    Costs what `logdet` does, and O(frames ln frames).  Of a Dask array the weights are computed.
+    """
+    half = 0.5 * np.asarray(logdet(chain, x, inverse_masses=inverse_masses, workers=workers))
+    if half.ndim == 0:
+        raise ValueError(
+            f"x must have shape (frames, ..., {chain.n}, {chain.dim}) with time as first axis, got "
+            "one configuration"
+        )
+    if not half.size:
+        raise ValueError(f"x has no frames: its leading axes are {half.shape}")
+    log_weights = half.min() - half
+    log_weights -= np.log(np.exp(log_weights).sum())
+    series = half
+    if observable is not None:
+        values = arrays.real(observable, (), "observable")
+        if values.shape != half.shape:
+            raise ValueError(
+                f"observable must have one value a sample, {half.shape}, got {values.shape}"
+            )
+        arrays.require_finite(values, half.shape, "observable", "frame")
+        weights = np.exp(log_weights)
+        series = weights * (values - (weights * values).sum())
+    kish = statistics.effective_size(log_weights)
+    return Reweighting(log_weights, max(1.0, kish / statistics.statistical_inefficiency(series)))
+
+
+# --- gates ---------------------------------------------------------------------------------------
+
+
+class _Weights(NamedTuple):
+    """Inverse masses of the beads and, of a linear chain of bonds, of its joints with the masses.
+
+    ``given`` tells whether they are other than the chain's.
+    """
+
+    beads: Array
+    links: Array
+    given: bool
+
+    @classmethod
+    def of(cls, chain: Chain, inverse_masses: ArrayLike | None) -> _Weights:
+        require_chain(chain)
+        links = chain.layout.links
+        if inverse_masses is None:
+            return cls(chain.layout.inverse_masses, links, False)
+        w = np.array(arrays.real(inverse_masses, (), "inverse_masses"))
+        if w.ndim == 0:
+            w = np.full(chain.n, float(w))
+        if w.shape != (chain.n,):
+            raise ValueError(
+                f"inverse_masses must be one number or have shape ({chain.n},), got {w.shape}"
+            )
+        good = (w >= 1e-100) & (w <= 1e100)
+        if not good.all():
+            k = int(np.argmin(good))
+            raise ValueError(
+                f"the inverse mass of bead {k} is {w[k]}: inverse masses must be positive, in a "
+                "unit that keeps them within 1e±100"
+            )
+        if links.size:
+            links = links.copy()
+            links[:, links.shape[1] - chain.n :] = w, 1.0 / w
+        return cls(w, links, True)
+
+    def system(self, chain: Chain) -> Hard:
+        """Return the tables of the hard rows."""
+        return chain.layout.pattern.system(self.beads) if self.given else chain.layout.system
+
+
+# --- frames --------------------------------------------------------------------------------------
+
+
+def _logdets(chain: Chain, weights: _Weights, workers: int, factor: float, x: Array) -> Array:
+    """Return ``factor`` ln det H^bb of frames x (..., n, dim)."""
+    n, dim, links, hard, _ = chain.layout.sizes
+    lead = x.shape[:-2]
+    out = np.empty(count(lead))
+    bad = -1
+    if not hard:
+        arrays.require_finite(x, (n, dim), "x")
+        out[:] = 0.0
+    elif links.size:
+        beads = x.reshape(-1, dim)
+
+        def run(first: int, last: int) -> int:
+            return freely_jointed.logdet_frames(  # type: ignore[no-any-return]
+                beads, weights.links, n, dim, chain.layout.fixed, first, last, out
+            )
+
+        bad = _spread(run, out.size, workers)
+    else:
+        given = (x.reshape(-1), weights.system(chain))
+        bad = _run(metric.logdet_frames, given, x, out, chain.layout.units[0], workers)
+    if bad >= 0:
+        _refuse(chain, weights, x, bad)
+    out *= factor
+    answer: Array = out.reshape(lead)[()]  # one configuration: a number
+    return answer
+
+
+def _forces(chain: Chain, weights: _Weights, workers: int, kT: float, x: Array) -> Array:
+    """Return the Fixman forces on frames x (..., n, dim)."""
+    n, dim, links, hard, _ = chain.layout.sizes
+    out = np.empty(x.shape)
+    bad = -1
+    given: tuple[Any, ...]
+    if not hard:
+        arrays.require_finite(x, (n, dim), "x")
+        out[:] = 0.0
+    elif links.size:
+        given = (x.reshape(-1), (weights.links, dim, chain.layout.fixed, kT))
+        bad = _run(freely_jointed.force_frames, given, x, out.reshape(-1), 9 * n, workers)
+    else:
+        given = (x.reshape(-1), weights.system(chain), kT)
+        size = chain.layout.units[1]
+        bad = _run(metric.force_frames, given, x, out.reshape(-1), size, workers)
+    if bad >= 0:
+        _refuse(chain, weights, x, bad)
+    return out
+
+
+def _run(
+    kernel: Callable[..., int],
+    given: tuple[Any, ...],
+    x: Array,
+    out: Array,
+    size: int,
+    workers: int,
+) -> int:
+    """Run a kernel over all frames, one by one or in lanes; the first bad frame, or −1.
+
+    ``size`` is what it needs of memory, in units.
+    """
+    frames = x.size // (x.shape[-2] * x.shape[-1])
+    in_lanes = frames >= LANES and size * LANES * 8 <= LARGEST_WORKSPACE
+    states = EIGHTS if in_lanes else ONE
+    size = size * (LANES if in_lanes else 1) + LANES
+
+    def run(first: int, last: int) -> int:
+        # From NumPy, which asks for large pages: touching new ones can cost more than the frame.
+        return kernel(*given, first, last, out, np.empty(size), states)
+
+    bad = _spread(run, frames, workers)
+    if bad >= 0 and in_lanes:  # one of eight
+        bad = kernel(*given, bad, frames, out, np.empty(size), ONE)
+    return bad
+
+
+def _spread(run: Callable[[int, int], int], frames: int, workers: int) -> int:
+    """Let threads run over pieces of the frames; the first bad frame, or −1."""
+    if not frames:
+        return -1
+    registers = -(-frames // LANES)
+    pieces = min(workers, registers)
+    if pieces == 1:
+        return run(0, frames)
+    # Whole registers; the last one of all reaches back over frames done already.
+    edges = [min(frames, LANES * (registers * k // pieces)) for k in range(pieces + 1)]
+    with ThreadPoolExecutor(pieces - 1) as pool:
+        others = pool.map(run, edges[1:-1], edges[2:])
+        results = [run(0, edges[1]), *others]
+    return next((bad for bad in results if bad >= 0), -1)
+
+
+def _refuse(chain: Chain, weights: _Weights, x: Array, bad: int) -> None:
+    """Raise the error for a frame without an answer."""
+    if weights.given:
+        chain = replace(chain, masses=1.0 / weights.beads)
+    raise_failure(chain, x, bad)
+
+
+# --- lazy arrays ---------------------------------------------------------------------------------
+
+_Compute = Callable[[Array], Array]
+
+
+def _each(chain: Chain, x: ArrayLike, compute: _Compute, *, keep: bool) -> Array:
+    """Compute frames now, or a Dask array when it is; ``keep`` the last two axes or not."""
+    tail = (chain.n, chain.dim)
+    if not (hasattr(x, "map_blocks") and hasattr(x, "rechunk")):
+        return compute(arrays.real(x, tail, "x"))
+    lazy: Any = x
+    # What its shape and type have wrong is said now; of the frames there may not be a number yet.
+    shape = tuple(size if size == size else 0 for size in lazy.shape)
+    if shape[-2:] == tail:
+        shape = (0,) * (lazy.ndim - 2) + tail
+    arrays.real(np.broadcast_to(np.zeros((), lazy.dtype), shape), tail, "x")
+    last = [lazy.ndim - 2, lazy.ndim - 1]
+    answer: Array = lazy.rechunk(dict.fromkeys(last, -1)).map_blocks(
+        partial(_block, chain, compute),
+        drop_axis=[] if keep else last,
+        dtype=np.float64,
+        meta=np.empty((0,) * (lazy.ndim if keep else lazy.ndim - 2)),
+    )
+    return answer
+
+
+def _block(chain: Chain, compute: _Compute, x: ArrayLike, block_info: Any = None) -> Array:
+    try:
+        return compute(arrays.real(x, (chain.n, chain.dim), "x"))
+    except FrameError as error:  # counted from the beginning of all blocks
+        if error.frame is None:
+            raise
+        starts = [first for first, _ in block_info[0]["array-location"][:-2]]
+        index = tuple(int(k) for k in np.ravel(error.frame) + starts)
+        raise error.moved(index[0] if len(index) == 1 else index) from None

@@ -1,0 +1,403 @@
+"""Symmetric positive definite matrices with structure: factor once, ask many questions.
+
+Each type has ``factor() → solve, logdet, inverse_on_pattern`` and, for tests, ``to_dense()``.
+Bands are in SciPy's lower form: ``bands[j, i] = A[i + j, i]``.  Whatever has no band is `Sparse`.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array, csc_array, issparse
+
+from fixman._common import arrays
+from fixman._common.arrays import Array
+from fixman.errors import SingularConstraintError
+from fixman.kernels.factors import banded, block_tridiagonal, sparse, tridiagonal
+
+__all__ = ["Banded", "BlockTridiagonal", "Factor", "Sparse", "Tridiagonal"]
+
+
+class Factor(Protocol):
+    """A factored matrix A (m, m)."""
+
+    @property
+    def logdet(self) -> float:
+        """Return ln det A."""
+
+    def solve(self, b: ArrayLike) -> Array:
+        """Return A⁻¹ b for b (m,) or (m, r)."""
+
+    def inverse_on_pattern(self) -> Any:
+        """Return the elements of A⁻¹ where A has elements, in the form that A has."""
+
+
+class Tridiagonal:
+    """H^bb of a chain of bonds: diagonal w_{k−1} + w_k, off-diagonal −w_k c_k.
+
+    Held by the quantities it is made of, because its pivots can then be computed without
+    subtraction and keep all their digits on straight chains (theory.md section 3).
+
+    Parameters
+    ----------
+    weights : (m + 1,)
+        Inverse masses of the joints, not negative; zero for a fixed base.
+    cosines, sines : (m − 1,)
+        Of the angles between successive bonds; the sign of a sine does not matter.
+    """
+
+    def __init__(self, weights: ArrayLike, cosines: ArrayLike, sines: ArrayLike) -> None:
+        self.weights = _vector(weights, "weights")
+        if self.weights.size < 1:
+            raise ValueError("weights must have one entry more than there are bonds, got none")
+        joints = max(self.weights.size - 2, 0)
+        self.cosines = _vector(cosines, "cosines", joints)
+        self.sines = _vector(sines, "sines", joints)
+        if (self.weights < 0).any():
+            row = int(np.argmin(self.weights))
+            raise ValueError(
+                f"weight {row} is {self.weights[row]}: inverse masses are not negative"
+            )
+        odd = np.abs(self.cosines**2 + self.sines**2 - 1) > 1e-6
+        if odd.any():
+            row = int(np.argmax(odd))
+            raise ValueError(
+                f"joint {row} has cosine {self.cosines[row]} and sine {self.sines[row]}: they must "
+                "belong to one angle"
+            )
+
+    def to_dense(self) -> Array:
+        """Return the matrix as a dense array, for tests."""
+        off = -self.weights[1:-1] * self.cosines
+        return np.diag(self.weights[:-1] + self.weights[1:]) + np.diag(off, 1) + np.diag(off, -1)
+
+    def factor(self) -> TridiagonalFactor:
+        """LDLᵀ in O(m).
+
+        Raises
+        ------
+        SingularConstraintError
+            If a pivot is not positive: a weight is zero where nothing else holds the bond.
+        """
+        inverse = np.empty(self.weights.size - 1)
+        multipliers = np.empty(self.cosines.size)
+        if not tridiagonal.factor(self.weights, self.cosines, self.sines, inverse, multipliers):
+            row = int(np.argmin(inverse > 0))
+            raise SingularConstraintError(f"the pivot of row {row} is not positive")
+        return TridiagonalFactor(inverse, multipliers)
+
+
+class TridiagonalFactor:
+    """The LDLᵀ of a `Tridiagonal`."""
+
+    def __init__(self, inverse_pivots: Array, multipliers: Array) -> None:
+        self._inverse = inverse_pivots
+        self._multipliers = multipliers
+
+    @property
+    def logdet(self) -> float:
+        """Return ln det A."""
+        return float(-np.log(self._inverse).sum())
+
+    def solve(self, b: ArrayLike) -> Array:
+        """Return A⁻¹ b for b (m,) or (m, r), in O(m r)."""
+        y = _right_hand_side(b, self._inverse.size)
+        tridiagonal.solve(self._inverse, self._multipliers, y if y.ndim == 2 else y[:, None])
+        return _finite(y)
+
+    def inverse_on_pattern(self) -> Array:
+        """Return diagonal and off-diagonal of A⁻¹ as (2, m), in O(m)."""
+        S = np.empty((self._inverse.size, 2))
+        tridiagonal.inverse_on_pattern(self._inverse, self._multipliers, S)
+        return _finite(S.T)
+
+
+class Banded:
+    """A symmetric positive definite matrix of half-bandwidth h.
+
+    Parameters
+    ----------
+    bands : (h + 1, m)
+        SciPy's lower form, ``bands[j, i] = A[i + j, i]``; what lies outside A is ignored.
+    """
+
+    def __init__(self, bands: ArrayLike) -> None:
+        array = arrays.real(bands, (), "bands")
+        if array.ndim != 2 or array.shape[0] < 1:
+            raise ValueError(f"bands must have shape (h + 1, m), got {array.shape}")
+        self.bands = array.copy()
+        for j in range(1, array.shape[0]):
+            self.bands[j, max(array.shape[1] - j, 0) :] = 0.0
+        arrays.require_finite(self.bands, self.bands.shape, "bands", "band")
+
+    def to_dense(self) -> Array:
+        """Return the matrix as a dense array, for tests."""
+        m = self.bands.shape[1]
+        A = np.diag(self.bands[0])
+        for j in range(1, min(self.bands.shape[0], m)):
+            off = self.bands[j, : m - j]
+            A += np.diag(off, j) + np.diag(off, -j)
+        return A
+
+    def factor(self) -> BandedFactor:
+        """LDLᵀ in O(m h²).
+
+        Raises
+        ------
+        SingularConstraintError
+            If a pivot is lost to rounding: the matrix is not positive definite.
+        """
+        T = np.ascontiguousarray(self.bands.T).copy()
+        row = banded.factor(T)
+        if row >= 0:
+            raise SingularConstraintError(
+                f"row {row} depends on the rows before it: its pivot is lost to rounding"
+            )
+        return BandedFactor(T)
+
+
+class BandedFactor:
+    """The LDLᵀ of a `Banded`."""
+
+    def __init__(self, T: Array) -> None:
+        self._T = T
+
+    @property
+    def logdet(self) -> float:
+        """Return ln det A."""
+        return float(banded.log_product(self._T))
+
+    def solve(self, b: ArrayLike) -> Array:
+        """Return A⁻¹ b for b (m,) or (m, r), in O(m h r)."""
+        y = _right_hand_side(b, self._T.shape[0])
+        banded.solve(self._T, y if y.ndim == 2 else y[:, None])
+        return _finite(y)
+
+    def inverse_on_pattern(self) -> Array:
+        """Return the band of A⁻¹ as (h + 1, m) by the Takahashi recurrence, in O(m h²)."""
+        S = np.empty_like(self._T)
+        banded.inverse_on_pattern(self._T, S)
+        return _finite(S.T)
+
+
+def _finite(answer: Array) -> Array:
+    if not np.isfinite(answer).all():
+        raise ValueError("the answer overflowed: scale the matrix or the right-hand side")
+    return answer
+
+
+class BlockTridiagonal:
+    """A symmetric positive definite matrix of blocks on and beside the diagonal.
+
+    Parameters
+    ----------
+    diagonal : (m, k, k)
+        Diagonal blocks; only their lower triangles are read.
+    lower : (m − 1, k, k)
+        Blocks below the diagonal: ``lower[i]`` stands in the rows of block i + 1 and the columns
+        of block i.
+    sizes : (m,), optional
+        Rows of each block where they differ, 0…k; what lies beyond them is ignored.
+    """
+
+    def __init__(
+        self, diagonal: ArrayLike, lower: ArrayLike, sizes: ArrayLike | None = None
+    ) -> None:
+        D = arrays.real(diagonal, (), "diagonal").copy()
+        if D.ndim != 3 or D.shape[0] < 1 or D.shape[1] != D.shape[2]:
+            raise ValueError(f"diagonal must have shape (m, k, k), got {D.shape}")
+        m, k, _ = D.shape
+        B = arrays.real(lower, (), "lower").copy()
+        if B.shape != (m - 1, k, k):
+            raise ValueError(f"lower must have shape ({m - 1}, {k}, {k}), got {B.shape}")
+        rows = np.full(m, k) if sizes is None else np.array(sizes)
+        if rows.shape != (m,) or rows.dtype.kind not in "iu" or ((rows < 0) | (rows > k)).any():
+            raise ValueError(f"sizes must be {m} integers from 0 to {k}, got {sizes!r}")
+        self.sizes = rows.astype(np.int64)
+        inside = np.arange(k) < self.sizes[:, None]
+        D[~(np.tri(k, dtype=bool) & inside[:, :, None])] = 0.0
+        D += np.tril(D, -1).swapaxes(1, 2)
+        B[~(inside[1:, :, None] & inside[:-1, None, :])] = 0.0
+        arrays.require_finite(D, D.shape, "diagonal", "block")
+        arrays.require_finite(B, B.shape, "lower", "block")
+        self.diagonal, self.lower = D, B
+
+    def to_dense(self) -> Array:
+        """Return the matrix as a dense array, for tests."""
+        start = np.concatenate([[0], np.cumsum(self.sizes)])
+        A = np.zeros((start[-1], start[-1]))
+        for i, (s, e) in enumerate(pairwise(start)):
+            A[s:e, s:e] = self.diagonal[i, : e - s, : e - s]
+            if i > 0:
+                b = start[i - 1]
+                A[s:e, b:s] = self.lower[i - 1, : e - s, : s - b]
+                A[b:s, s:e] = A[s:e, b:s].T
+        return A
+
+    def factor(self) -> BlockTridiagonalFactor:
+        """LDLᵀ in O(m k³).
+
+        Raises
+        ------
+        SingularConstraintError
+            If a pivot is lost to rounding: the matrix is not positive definite.
+        """
+        D, B = self.diagonal.copy(), self.lower.copy()
+        row = block_tridiagonal.factor(D, B, self.sizes)
+        if row >= 0:
+            block = int(np.searchsorted(np.cumsum(self.sizes), row, side="right"))
+            raise SingularConstraintError(
+                f"row {row}, in block {block}, depends on the rows before it: its pivot is lost to "
+                "rounding"
+            )
+        return BlockTridiagonalFactor(D, B, self.sizes)
+
+
+class BlockTridiagonalFactor:
+    """The LDLᵀ of a `BlockTridiagonal`."""
+
+    def __init__(self, D: Array, B: Array, sizes: NDArray[np.int64]) -> None:
+        self._D, self._B, self._sizes = D, B, sizes
+        self._rows = int(sizes.sum())
+
+    @property
+    def logdet(self) -> float:
+        """Return ln det A."""
+        return float(block_tridiagonal.log_product(self._D, self._sizes))
+
+    def solve(self, b: ArrayLike) -> Array:
+        """Return A⁻¹ b for b (rows,) or (rows, r), in O(m k² r)."""
+        y = _right_hand_side(b, self._rows)
+        block_tridiagonal.solve(self._D, self._B, self._sizes, y if y.ndim == 2 else y[:, None])
+        return _finite(y)
+
+    def inverse_on_pattern(self) -> tuple[Array, Array]:
+        """Return the blocks of A⁻¹ where A has blocks, as ``(diagonal, lower)``, in O(m k³)."""
+        S, T = np.zeros_like(self._D), np.zeros_like(self._B)
+        block_tridiagonal.inverse_on_pattern(self._D, self._B, self._sizes, S, T)
+        return _finite(S), _finite(T)
+
+
+class Sparse:
+    """A sparse symmetric positive definite matrix, eliminated in the order of its rows.
+
+    The caller chooses that order: a tree from its leaves to its root creates no fill.
+
+    Parameters
+    ----------
+    matrix : scipy.sparse array (m, m)
+        Only the lower triangle is read.
+    symbolic : Symbolic, optional
+        That of a matrix which has elements wherever this one has, ``other.symbolic``: the pattern
+        of the factor is then not looked for again.
+    """
+
+    def __init__(self, matrix: Any, symbolic: sparse.Symbolic | None = None) -> None:
+        shape: Any = getattr(matrix, "shape", ())
+        fit = issparse(matrix) and len(shape) == 2 and shape[0] == shape[1]
+        if not fit:
+            got = f"{type(matrix).__name__} of shape {shape}"
+            raise ValueError(f"matrix must be a scipy.sparse array (m, m), got a {got}")
+        m = shape[0]
+        elements: Any = coo_array(matrix)
+        i, j = elements.coords
+        low = i >= j
+        i, j, a = i[low], j[low], arrays.real(elements.data[low], (), "matrix")
+        if not np.isfinite(a).all():
+            bad = int(np.argmin(np.isfinite(a)))
+            raise ValueError(f"element ({i[bad]}, {j[bad]}) of the matrix is {a[bad]}")
+        self.symbolic = sparse.analyse(m, i, j) if symbolic is None else symbolic
+        if self.symbolic.size != m:
+            raise ValueError(f"symbolic is of {self.symbolic.size} rows, the matrix has {m}")
+        place = sparse.places(self.symbolic, i, j)
+        if (place < 0).any():
+            lost = int(np.argmin(place))
+            raise ValueError(f"element ({i[lost]}, {j[lost]}) is outside the pattern of symbolic")
+        self._V: Array = np.zeros(self.symbolic.nnz)
+        np.add.at(self._V, place, a)
+
+    @classmethod
+    def stored(cls, V: Array, symbolic: sparse.Symbolic) -> Sparse:
+        """Take over elements that already stand where `factors.sparse` wants them."""
+        matrix = cls.__new__(cls)
+        matrix._V, matrix.symbolic = V, symbolic
+        return matrix
+
+    def to_csc(self) -> csc_array[Any]:
+        """Return the lower triangle, with the zeros that the factor fills."""
+        return _lower(self._V, self.symbolic)
+
+    def to_dense(self) -> Array:
+        """Return the matrix as a dense array, for tests."""
+        lower: Array = self.to_csc().toarray()
+        return lower + np.tril(lower, -1).T
+
+    def factor(self) -> SparseFactor:
+        """LDLᵀ in O(Σ |column of L|²).
+
+        Raises
+        ------
+        SingularConstraintError
+            If a pivot is lost to rounding: the matrix is not positive definite.
+        """
+        V = self._V.copy()
+        D, work = np.empty((2, self.symbolic.size))
+        sparse.factor(V, D, tuple(self.symbolic), work, 0.0)
+        lost = np.isnan(D)
+        if lost.any():
+            raise SingularConstraintError(
+                f"row {int(np.argmax(lost))} depends on the rows before it: its pivot is lost to "
+                "rounding"
+            )
+        return SparseFactor(V, D, self.symbolic)
+
+
+class SparseFactor:
+    """The LDLᵀ of a `Sparse`."""
+
+    def __init__(self, V: Array, D: Array, symbolic: sparse.Symbolic) -> None:
+        self._V, self._D = V, D
+        self._symbolic = symbolic
+
+    @property
+    def logdet(self) -> float:
+        """Return ln det A."""
+        return float(sparse.log_product(self._V, self._symbolic.first, 0.0))
+
+    def solve(self, b: ArrayLike) -> Array:
+        """Return A⁻¹ b for b (m,) or (m, r), in O(nnz(L) r)."""
+        y = _right_hand_side(b, self._symbolic.size)
+        rows = np.ascontiguousarray(y.T if y.ndim == 2 else y[None])
+        sparse.solve_each(self._V, self._D, tuple(self._symbolic), rows)
+        return _finite(rows.T.reshape(y.shape))
+
+    def inverse_on_pattern(self) -> csc_array[Any]:
+        """Return the lower triangle of A⁻¹ on the pattern of L, in O(Σ |column of L|²)."""
+        S, work = np.empty_like(self._V), np.empty(2 * self._symbolic.size)
+        sparse.inverse_on_pattern(self._V, self._D, S, tuple(self._symbolic), work, 0.0)
+        return _lower(_finite(S), self._symbolic)
+
+
+def _lower(V: Array, symbolic: sparse.Symbolic) -> csc_array[Any]:
+    parts = (V.copy(), symbolic.row.copy(), symbolic.first.copy())
+    return csc_array(parts, shape=(symbolic.size, symbolic.size))
+
+
+def _vector(value: ArrayLike, name: str, size: int | None = None) -> Array:
+    array = arrays.real(value, (), name)
+    if array.ndim != 1 or (size is not None and array.size != size):
+        expected = "(m,)" if size is None else f"({size},)"
+        raise ValueError(f"{name} must have shape {expected}, got {array.shape}")
+    arrays.require_finite(array, array.shape, name, "row")
+    return array.copy()
+
+
+def _right_hand_side(b: ArrayLike, m: int) -> Array:
+    array = arrays.real(b, (), "b")
+    if array.ndim not in (1, 2) or array.shape[0] != m:
+        raise ValueError(f"b must have shape ({m},) or ({m}, r), got {array.shape}")
+    arrays.require_finite(array, array.shape, "b", "row")
+    return array.copy()

@@ -1,0 +1,72 @@
+"""Rows of Wilson's B, and what velocities add to the accelerations of coordinates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from fixman._common import arrays
+from fixman._common.arrays import Array
+from fixman.chains.chain import Chain, count, require_chain, single
+from fixman.kernels.chain import charts
+
+
+def wilson_b(chain: Chain, x: ArrayLike) -> sparse.csr_array[Any, Any]:
+    """Wilson's B = ∂q/∂x of one configuration (theory.md section 2).
+
+    Parameters
+    ----------
+    chain : Chain
+    x : (n, dim)
+
+    Returns
+    -------
+    scipy.sparse.csr_array (len(chain.coordinates), n * dim)
+        At most 4·dim elements a row.  Costs O(n).
+
+    Raises
+    ------
+    SingularCoordinateError
+        Where a coordinate has no gradient: a straight 3-D angle, or a torsion next to one.
+    """
+    x = single(chain, x)
+    rows = chain.layout.rows
+    return rows.to_sparse(chain.layout.gradients(rows, x))
+
+
+def velocity_terms(chain: Chain, x: ArrayLike, v: ArrayLike) -> Array:
+    """κ = ẋᵀ (∂²q/∂x²) ẋ, the part of q̈ that velocities make (theory.md section 3).
+
+    Parameters
+    ----------
+    chain : Chain
+    x, v : (..., n, dim)
+
+    Returns
+    -------
+    ndarray (..., len(chain.coordinates))
+        Costs O(n) a frame.
+
+    Raises
+    ------
+    SingularCoordinateError
+        Where a coordinate has no gradient: a straight 3-D angle, or a torsion next to one.
+    """
+    require_chain(chain)
+    tail = (chain.n, chain.dim)
+    x, v = arrays.real(x, tail, "x"), arrays.real(v, tail, "v")
+    lead = arrays.common_lead(x.shape[:-2], v.shape[:-2])
+    x, v = arrays.spread(x, lead, tail), arrays.spread(v, lead, tail)
+    table = chain.layout.rows
+    kappa = np.empty((count(lead), len(table)))
+    bad = charts.curvature_frames(
+        x.reshape(-1), v.reshape(-1), chain.n, chain.dim, chain.layout.fixed,
+        table.formulas, table.beads, kappa,
+    )  # fmt: skip
+    if bad >= 0:
+        arrays.require_finite(v, tail, "v")
+        chain.layout.refuse(table, x, bad, "velocity terms")
+    return kappa.reshape(*lead, len(table))

@@ -1,0 +1,573 @@
+"""Potentials on a chain: tables for compiled code, energies and forces, and what went wrong."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
+
+from fixman._common import arrays
+from fixman._common.arrays import Array, overflow
+from fixman.chains import topology
+from fixman.chains.chain import Chain, bonds, closures, count, require_chain
+from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, Index, Rows
+from fixman.chains.straight_bends import Lines
+from fixman.errors import SingularCoordinateError
+from fixman.kernels.algebra.vectors import SPACE
+from fixman.kernels.chain.rows import ANGLE, LENGTH, SMALLEST_SINE
+from fixman.kernels.chain.rows import TORSION as TORSION_ROW
+from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
+from fixman.kernels.potentials import forces
+from fixman.kernels.potentials.bonded import COMBINED, HARMONIC, TILTED, Terms
+from fixman.kernels.potentials.forces import PotentialTables, Tethers
+from fixman.kernels.potentials.neighbours import STEPS, Pairs
+
+__all__ = [
+    "Assembly",
+    "Bound",
+    "bead_rows",
+    "bind",
+    "in_openmm_units",
+    "named_terms",
+    "one_each",
+    "require_beads",
+    "warn_of_temperature",
+]
+
+GAS_CONSTANT = 0.00831446261815324  # kJ/(mol K)
+MOST_KT = 50.0  # kJ/mol, 6000 K
+
+Beads = tuple[tuple[int, ...], ...]
+OWN = "energy", "force"  # what potentials of one's own have
+NUMBER_OR_WALL = "it must be a finite number, or inf where no chain can be"
+
+
+def bind(chain: Chain, potential: Any, energies: bool = False, forces: bool = True) -> Bound:
+    """Put a potential on a chain, where it has energies and forces.
+
+    Parameters
+    ----------
+    chain : Chain
+    potential : a potential of this module, an object with energy(x) and force(x), or None
+    energies : bool
+        Whether compiled code needs the energies of one's own potentials, as samplers do.
+    forces : bool
+        Whether anybody needs their forces; without, one's own need not have any.
+
+    Raises
+    ------
+    ValueError
+        If the potential names beads or angles that the chain does not have, or has no energy
+        though it needs one.
+
+    Notes
+    -----
+    O(n) for every bond that ``exclude`` reaches over.
+    """
+    require_chain(chain)
+    return Bound(chain, potential, energies, forces)
+
+
+def in_openmm_units(parameters: Any) -> bool:
+    """Whether a potential with these parameters is an OpenMM System's: nm, ps, Da, kJ/mol."""
+    return isinstance(parameters, dict) and {"system", "platform"} <= parameters.keys()
+
+
+def warn_of_temperature(potential: Any, kT: Any) -> None:
+    """Warn where kT with forces of OpenMM looks like the default, or like kelvin."""
+    if kT is None or not (kT == 1.0 or kT > MOST_KT) or not hasattr(potential, "parameters"):
+        return
+    if in_openmm_units(potential.parameters()):
+        warnings.warn(
+            f"kT = {kT:g} kJ/mol is {kT / GAS_CONSTANT:.0f} K: kT=fixman.io.openmm.kT(T) is in "
+            "kJ/mol, as OpenMM's energies are",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+class Bound:
+    """A potential on a chain; made by `bind`.
+
+    Attributes
+    ----------
+    chain : Chain
+    potential
+    tables : PotentialTables
+        What compiled steppers read.  They hold addresses of functions that live as long as this.
+    """
+
+    def __init__(
+        self, chain: Chain, potential: Any, energies: bool = False, forces: bool = True
+    ) -> None:
+        self.chain = chain
+        self.potential = potential
+        assembly = Assembly(chain, energies, forces)
+        if potential is not None:
+            assembly.add(potential)
+        self.tables: PotentialTables = assembly.tables()
+        self._energies = assembly.energies
+        self._failures = assembly.failures
+        self._watched = assembly.watched
+        self._alive = assembly.alive
+
+    def energy(self, x: ArrayLike) -> Array:
+        """Return the energies (...) of configurations (..., n, dim).
+
+        Raises
+        ------
+        SingularCoordinateError
+            Where there is none: beads that coincide, a torsion about a straight bend.
+        ValueError
+            For positions that are not finite, and for a `Compiled` potential without an energy.
+
+        Notes
+        -----
+        O(n) a frame, for a bounded number of neighbours.
+        """
+        tail = (self.chain.n, self.chain.dim)
+        x = arrays.real(x, tail, "x")
+        lead = x.shape[:-2]
+        out = np.empty(count(lead))
+        bad = self._frames(x, out, energies=True)
+        if bad >= 0:
+            raise self._failed(x, bad, "energy")
+        for energy in self._energies:
+            for frame, one in enumerate(x.reshape(-1, *tail)):
+                out[frame] += _energy(energy, one)
+        answer: Array = out.reshape(lead)[()]
+        return answer
+
+    def force(self, x: ArrayLike) -> Array:
+        """Return the forces −∂U/∂x (..., n, dim) in configurations (..., n, dim).
+
+        Raises
+        ------
+        SingularCoordinateError
+            Where there is none: as `energy`, and where a bend has no direction to push to.
+        """
+        tail = (self.chain.n, self.chain.dim)
+        x = arrays.real(x, tail, "x")
+        out = np.empty(x.size)
+        bad = self._frames(x, out, energies=False)
+        if bad >= 0:
+            raise self._failed(x, bad, "forces")
+        return out.reshape(x.shape)
+
+    def check(self, x: ArrayLike | None = None) -> None:
+        """Raise what a potential of the user's own raised when a stepper called it.
+
+        With a configuration x (n, dim), raise also if there is no force in it.
+        """
+        self._reraise()
+        if x is not None:
+            self.force(x)
+
+    def _reraise(self) -> None:
+        if self._failures:
+            first = self._failures[0]
+            self._failures.clear()  # other threads may have met the same
+            raise first
+        for what, function, record in self._watched:
+            kind, x = record[0], record[1:].reshape(self.chain.n, self.chain.dim).copy()
+            record[0] = 0.0
+            if kind:
+                raise _compiled_failure(what, function, x)
+
+    def _frames(self, x: Array, out: Array, energies: bool) -> int:
+        """Fill ``out`` for all frames, eight at a time; return the first bad one or −1."""
+        tables = self.tables._replace(energies=None)
+        if energies:
+            tables = tables._replace(external=None)
+        step = self.chain.n * self.chain.dim
+        frames = x.size // step
+        whole = frames - frames % LANES
+        for states, start, end in ((EIGHTS, 0, whole), (ONE, whole, frames)):
+            part, size = x.reshape(-1)[start * step : end * step], out.size // max(frames, 1)
+            if start < end:
+                some = out[start * size : end * size]
+                bad = forces.frames(part, tables, some, energies, states)
+                if bad >= 0:
+                    return start + int(bad)
+        return -1
+
+    def _failed(self, x: Array, frame: int, what: str) -> ValueError:
+        """Return what went wrong in a frame of x."""
+        self._reraise()
+        tail = (self.chain.n, self.chain.dim)
+        arrays.require_finite(x, tail, "x")
+        one, lead = x.reshape(-1, *tail)[frame], x.shape[:-2]
+        found = self._singular_terms(one) or self._overlap(one)
+        if found:
+            where = arrays.frame_index(frame, lead)
+            return SingularCoordinateError(found[0], frame=where, beads=found[1])
+        return overflow(what, frame, lead)
+
+    def _singular_terms(self, x: Array) -> tuple[str, tuple[int, ...]] | None:
+        """Describe the first bonded term without a force, if there is one, and its beads."""
+        dim = self.chain.dim
+        points = np.pad(np.concatenate([GHOST_POINTS[:, :dim], x]), ((0, 0), (0, 3 - dim)))
+        for size, terms in ((3, self.tables.bends), (4, self.tables.torsions)):
+            if terms is None:
+                continue
+            table = terms.table.reshape(-1, 2 + size)
+            kinds, joints = table[:, 0], table[:, 2:]
+            bonds = np.diff(points[joints], axis=1)
+            lengths = np.linalg.norm(bonds, axis=-1)
+            for term, bond in np.argwhere(lengths == 0.0)[:1]:
+                i, j = (int(b) for b in joints[term, bond : bond + 2] - GHOSTS)
+                return f"{_bead_text(i)} and {_bead_text(j)} coincide", (i, j)
+            with np.errstate(all="ignore"):
+                units = bonds / lengths[..., None]
+            sines = np.linalg.norm(np.cross(units[:, :-1], units[:, 1:]), axis=-1)
+            flat = sines.min(axis=1) <= SMALLEST_SINE
+            if size == 4:
+                bad, name, remedy = kinds != COMBINED, "torsion", "BendingTorsion is regular there"
+            else:
+                folded = (units[:, 0] * units[:, 1]).sum(axis=1) < 0.0
+                bent = terms.parameters[table[:, 1] + 1] != 0.0
+                bad = (dim == 3) & ((kinds == TILTED) | ((kinds == HARMONIC) & (bent | folded)))
+                name, remedy = "angle", "it can push to no side"
+            for term in np.flatnonzero(flat & bad)[:1]:
+                row = tuple(int(b) for b in joints[term] - GHOSTS)
+                return f"{name}{row} has three beads in line: {remedy}", row
+        return None
+
+    def _overlap(self, x: Array) -> tuple[str, tuple[int, ...]] | None:
+        """Describe the closest pair."""
+        pairs = self.tables.pairs
+        if pairs is None or self.chain.n < 2:
+            return None
+        tree = cKDTree(x)
+        first = pairs.excluded_first
+        for radius in (0.0, 1e-3 * float(pairs.sizes.min())):
+            for i, j in sorted(tree.query_pairs(radius)):
+                if j in pairs.excluded[first[i] : first[i + 1]]:
+                    continue
+                distance = float(np.linalg.norm(x[i] - x[j]))
+                found = f"are {distance:.3g} apart: their repulsion overflows"
+                return f"bead {i} and bead {j} {found if distance else 'coincide'}", (i, j)
+        return None
+
+
+class Assembly:
+    """The tables of a chain in the making."""
+
+    def __init__(self, chain: Chain, sampled: bool = False, forced: bool = True) -> None:
+        self.chain = chain
+        self.needed = OWN if forced else OWN[:1]  # of one's own potentials
+        self.sampled = sampled  # energies are called by compiled code
+        self.terms: dict[int, list[tuple[Index, Array]]] = {3: [], 4: []}  # by number of beads
+        self.field = np.zeros((chain.n, chain.dim))
+        self.tethers: list[tuple[Index, Array]] = []
+        self.pair: Pairs | None = None
+        self.addresses: list[int] = []
+        self.energies: list[Any] = []
+        self.energy_addresses: list[int] = []
+        self.failures: list[BaseException] = []
+        self.watched: list[tuple[str, Any, Array]] = []
+        self.alive: list[Any] = []
+
+    def add(self, term: Any) -> None:
+        """Add a potential of any kind."""
+        if hasattr(term, "tabulate"):
+            term.tabulate(self)
+            return
+        if not all(callable(getattr(term, name, None)) for name in self.needed):
+            wanted = " and ".join(f"{name}(x)" for name in self.needed)
+            raise TypeError(
+                f"a potential is one of fixman.potentials, or has {wanted}; got {term!r:.80}"
+            )
+        self.call(self._python(self._forces_of(term)), term.energy)
+
+    def bonded(self, kind: Any, beads: Index, rows: Array) -> None:
+        """Add terms (T, 3 or 4) with a kind and a row of parameters each, or one for all."""
+        blocks = self.terms[beads.shape[1]]
+        start = sum(parameters.size for _, parameters in blocks)
+        uniform = bool((rows == rows[:1]).all())
+        rows = rows[:1] if uniform else rows
+        table = np.empty((len(beads), 2 + beads.shape[1]), dtype=np.int64)
+        table[:, 0] = kind
+        table[:, 1] = start + (0 if uniform else rows.shape[1] * np.arange(len(beads)))
+        table[:, 2:] = beads + GHOSTS
+        blocks.append((table, rows))
+
+    def push(self, beads: Index, force: Array) -> None:
+        """Add constant forces."""
+        self.field[beads] += force
+
+    def tether(self, beads: Index, points: Array, stiffness: Array) -> None:
+        """Add springs to points."""
+        rows = np.zeros((beads.size, 4))
+        rows[:, : points.shape[1]], rows[:, 3] = points, stiffness
+        self.tethers.append((beads + GHOSTS, rows))
+
+    def pairs(
+        self,
+        epsilon: Array,
+        sigma: Array,
+        cut: tuple[float, float, float],
+        skin: float,
+        exclude: int,
+    ) -> None:
+        """Set the interaction of beads that are not bonded.
+
+        ``cut`` is the cutoff over σ, and in units of ε and σ the energy and its slope there.
+        """
+        if self.pair:
+            raise ValueError("only one pair potential, WCA or LennardJones, can be in a sum")
+        largest = float(sigma.max())
+        reach = (cut[0] + skin) * largest
+        constants = np.array([cut[0] ** 2, *cut[1:], reach, skin * largest])
+        beside = np.meshgrid(*[[-step, 0, step] for step in STEPS[: self.chain.dim]])
+        around = np.sum(beside, axis=0).ravel()
+        buckets = 1 << (self.chain.n - 1).bit_length()
+        self.pair = Pairs(
+            0.5 * sigma,
+            np.sqrt(epsilon),
+            constants,
+            around,
+            buckets,
+            *topology.near(self.chain.n, bonds(self.chain), exclude),
+        )
+
+    def compiled(self, force: Any, energy: Any) -> None:
+        """Add a compiled function of the user's, and the energy that belongs to it."""
+        self.call(self._compiled("force", force), energy)
+
+    def call(self, address: int, energy: Any) -> None:
+        """Add a function at an address, and the energy that belongs to it."""
+        self.addresses.append(address)
+        self.energies.append(energy)
+        if self.sampled:
+            _require_energy(energy)
+            if hasattr(energy, "py_func"):
+                self.energy_addresses.append(self._compiled("energy", energy))
+            else:
+                self.energy_addresses.append(self._python(lambda x: _sampled_energy(energy, x)))
+
+    def _compiled(self, what: str, function: Any) -> int:
+        """Watch a compiled function for what it raises and for NaN; return its address."""
+        record = np.zeros(1 + self.chain.n * self.chain.dim)
+        address, compiled = forces.compiled_address(function, record, what)
+        self.watched.append((what, function, record))
+        self.alive.append(compiled)
+        return address
+
+    def _python(self, function: Any) -> int:
+        """Return the address of what a function of x returns, a number or forces."""
+
+        def called(x: Any, out: Any, n: int, dim: int) -> None:
+            answer = np.ctypeslib.as_array(out, (n, dim))
+            try:
+                # A copy, since the memory is not theirs to keep.
+                answer[:] = function(np.ctypeslib.as_array(x, (n, dim)).copy())
+            except BaseException as error:  # none can pass through compiled code, Ctrl-C neither
+                self.failures.append(error)
+                answer[:] = np.nan
+
+        pointer = ctypes.POINTER(ctypes.c_double)
+        kind = ctypes.CFUNCTYPE(None, pointer, pointer, ctypes.c_int64, ctypes.c_int64)
+        callback = kind(called)
+        self.alive.append(callback)
+        address = ctypes.cast(callback, ctypes.c_void_p).value
+        assert address is not None
+        return address
+
+    def _forces_of(self, term: Any) -> Any:
+        def function(x: Array) -> Array:
+            found = arrays.real(term.force(x), x.shape, "force(x)")
+            if found.shape != x.shape:
+                raise ValueError(f"force(x) must have shape {x.shape}, got {found.shape}")
+            arrays.require_finite(found, x.shape, "force(x)")
+            return found
+
+        return function
+
+    def named(self, beads: Beads | None, kind: int, name: str) -> Index:
+        """Return the beads (terms, 3 or 4) of the terms that are named, or else of all."""
+        table = named_terms(self.chain, beads, kind, name)
+        terms: Index = table.beads[:, : kind - LENGTH + 2].astype(np.int64) - GHOSTS
+        return terms
+
+    def vector(self, value: Any, name: str) -> Array:
+        """Return a vector of the chain's dimension."""
+        array = np.array(value)
+        if array.shape != (self.chain.dim,):
+            raise ValueError(f"{name} must have {self.chain.dim} components, got {array.size}")
+        return array
+
+    def tables(self) -> PotentialTables:
+        """Return what the kernels read."""
+        n, dim = self.chain.n, self.chain.dim
+        # Of one chain: vectors of joints, one of a bead, and room for 16 neighbours of each.
+        units = (3 * (n + GHOSTS) + 1 + 2 * n) * dim + (11 * n if self.pair else 0)
+        return PotentialTables(
+            joints=n + GHOSTS,
+            axes=SPACE[:dim],
+            units=units,
+            field=self.field.ravel(),
+            bends=_joined(Terms, self.terms[3]),
+            torsions=_joined(Terms, self.terms[4]),
+            tethers=_joined(Tethers, self.tethers),
+            pairs=self.pair,
+            external=_addresses(self.addresses),
+            energies=_addresses(self.energy_addresses),
+        )
+
+
+def _addresses(found: list[int]) -> Any:
+    return np.array(found, dtype=np.int64) if found else None
+
+
+def _joined(kind: Any, blocks: list[tuple[Index, Array]]) -> Any:
+    """Return tables of the kind from blocks of them; None: there are no terms."""
+    if not sum(first.size for first, _ in blocks):
+        return None
+    return kind(*(np.concatenate([b.ravel() for b in part]) for part in zip(*blocks, strict=True)))
+
+
+def one_each(value: float | tuple[float, ...], size: int, name: str, what: str) -> Array:
+    """Return one number for each of so many."""
+    if isinstance(value, tuple) and len(value) != size:
+        raise ValueError(f"{name} needs one number for each {what}, {size}, got {len(value)}")
+    return np.array(np.broadcast_to(value, (size,)), dtype=np.float64)
+
+
+def bead_rows(beads: Any, size: int, name: str) -> Beads | None:
+    """Read terms that are named by their beads or as `Coordinate`s."""
+    if beads is None:
+        return None
+    if isinstance(beads, str) or not isinstance(beads, Iterable):
+        raise TypeError(f"beads must be a list of {name}s, each by its beads, got {beads!r:.80}")
+    rows = [getattr(item, "beads", item) for item in beads]
+    try:
+        table = np.asarray(rows) if rows else np.empty((0, size), dtype=np.int64)
+    except Exception:  # ragged, or what has no array
+        table = np.empty((1, 0))
+    good = table.ndim == 2 and table.shape[1] == size and table.dtype.kind in "iu"
+    if good:
+        same = np.flatnonzero((np.diff(np.sort(table, axis=1), axis=1) == 0).any(axis=1))
+        rows, good = [rows[k] for k in same[:1]] or rows, not same.size
+    if not good:
+        numbers = "a bead number" if size == 1 else f"{size} different bead numbers"
+        raise ValueError(f"beads: a {name} is {numbers}, got {rows[0]!r:.80}")
+    return tuple(map(tuple, table.tolist()))
+
+
+def _energy(energy: Any, x: Array) -> float:
+    _require_energy(energy)
+    value = _number(energy(x.copy()))
+    if not np.isfinite(value):
+        raise ValueError(f"energy(x) returned {value}: every value must be finite")
+    return value
+
+
+def _number(found: Any) -> float:
+    """Return an energy of one's own as a float; refuse what float would, and what it would hide."""
+    arrays.refuse_units(found, "energy(x)")
+    shape = getattr(found, "shape", ())
+    real = isinstance(found, (int, float)) or getattr(found, "dtype", np.dtype("O")).kind in "biuf"
+    if shape or not real:
+        text = f"an array of shape {shape}" if shape else f"{found!r:.80}"
+        raise TypeError(f"energy(x) returned {text}: one real number is expected")
+    return float(found)
+
+
+def _require_energy(energy: Any) -> None:
+    if energy is None:
+        raise ValueError("this potential has no energy: give Compiled one, energy=…")
+
+
+def _sampled_energy(energy: Any, x: Array) -> float:
+    """Return an energy that may be infinite, a wall."""
+    value = _number(energy(x))
+    if not value > -np.inf:
+        raise ValueError(f"energy(x) returned {value}: {NUMBER_OR_WALL}")
+    return value
+
+
+def _compiled_failure(what: str, function: Any, x: Array) -> Exception:
+    """Return what is wrong with a compiled function in a configuration, by calling it again."""
+    name = f"the compiled {what} {function.__name__}"
+    out = np.zeros_like(x)
+    try:
+        value = function(x, out) if what == "force" else function(x)
+    except Exception as error:
+        failure = RuntimeError(f"{name} raised {type(error).__name__}: {error}")
+        failure.__cause__ = error
+        return failure
+    if what == "energy" and not value > -np.inf:
+        return ValueError(f"{name} returned {value}: {NUMBER_OR_WALL}")
+    try:
+        arrays.require_finite(out, out.shape, "force(x)")
+    except ValueError as error:
+        return ValueError(f"{error}, in {name}")
+    return RuntimeError(f"{name} raised an error or gave NaN, but not when called again")
+
+
+def _bead_text(bead: int) -> str:
+    return f"bead {bead}" if bead >= 0 else "the base point"
+
+
+# --- what a chain has -----------------------------------------------------------------------------
+
+
+def default_terms(chain: Chain, kind: int) -> Index:
+    """Beads of the angles or torsions of the chart and at closures that touch no ghost.
+
+    Of the chart those that follow bonds; at each closure the two angles that hard sets have there,
+    and the torsions about the closure and about the bonds inwards from it.
+    """
+    table, size = chain.layout.chart, kind - LENGTH + 2
+    parents = chain.references[:, 0]
+    closing = closures(chain)
+    beads = table.beads[table.kinds == kind, :size].astype(np.int64) - GHOSTS
+    beads = beads[topology.along(beads, topology.bonds(parents, closing[:0]))]
+    terms: list[tuple[int, ...]]
+    if kind == ANGLE:
+        # At the root the bond inwards leads to a child: turned round, so that a planar ring that
+        # is numbered along the line has one sign throughout.
+        ends = topology.closing_angles(parents, closing)
+        terms = [row[::-1] if parents[row[0]] == row[1] else row for row in ends]
+    else:
+        terms = list(topology.closing_torsions(parents, closing, chain.layout.fixed))
+    found = [term for term in terms if min(term) >= 0 and len(set(term)) == size]
+    return np.concatenate([beads, np.array(found, dtype=np.int64).reshape(-1, size)])
+
+
+def named_terms(chain: Chain, beads: Beads | None, kind: int, name: str) -> Rows:
+    """Return the angles or torsions that are named, or else those of the chart and at closures."""
+    if kind == TORSION_ROW and chain.dim == 2:
+        raise ValueError("there are no torsions in the plane: dim=2 has angles only")
+    if beads is None:
+        terms = default_terms(chain, kind)
+        if chain.straight:  # where there is neither an angle to change nor a torsion
+            lines = Lines(chain.straight)
+            terms = terms[[not lines.spoil(tuple(term)) for term in terms.tolist()]]
+    else:
+        require_beads(chain, beads, name)
+        terms = np.array(beads, dtype=np.int64).reshape(len(beads), kind - LENGTH + 2)
+    rows = np.zeros((len(terms), 4), dtype=np.int64)
+    rows[:, : kind - LENGTH + 2] = terms + GHOSTS
+    kinds = np.full(len(terms), kind, dtype=np.int8)
+    columns = np.full_like(rows, -1, dtype=np.int32)  # for derivatives only
+    fixed = chain.base == "fixed"
+    return Rows(chain.n, chain.dim, fixed, kinds, rows.astype(np.int32), columns)
+
+
+def require_beads(chain: Chain, rows: ArrayLike, name: str) -> None:
+    """Refuse beads that there are not; the points of a fixed base count."""
+    lowest = -chain.dim if chain.base == "fixed" else 0
+    table = np.asarray(rows)
+    bad = np.flatnonzero(((table < lowest) | (table >= chain.n)).any(axis=1)) if table.size else ()
+    for row in bad[:1]:
+        beads = ", ".join(map(str, table[row].tolist()))
+        raise ValueError(
+            f"{name}({beads}) names a bead that is not among {lowest} to {chain.n - 1}"
+        )

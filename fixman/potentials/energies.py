@@ -1,0 +1,520 @@
+"""Energies and forces of chain models.
+
+A potential is a frozen description that knows no chain: ``Bending(5.0) + WCA()``.  A stepper takes
+it as it is; `bind` puts it on a chain, where it has energies and forces.  Angles are 0 where the
+chain is straight, torsions ±π at trans (IUPAC).  Whatever is not said to be otherwise is internal:
+its forces sum to zero and exert no torque.
+
+A potential of your own is any object with ``energy(x)`` and ``force(x)`` of one configuration
+(n, dim), at the price of a call into Python every step, or a compiled function: `Compiled`.  For
+`fixman.MonteCarlo` it needs its energy only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from fixman._common import arrays
+from fixman._common.arrays import Array
+from fixman.kernels.chain.rows import ANGLE, TORSION
+from fixman.kernels.potentials.bonded import COMBINED, COSINE, HARMONIC, ORDER, SQUARED, TILTED
+from fixman.kernels.potentials.forces import PotentialTables
+from fixman.potentials.binding import (
+    Assembly,
+    Beads,
+    Bound,
+    bead_rows,
+    bind,
+    one_each,
+    require_beads,
+)
+
+__all__ = [
+    "WCA",
+    "Bending",
+    "BendingTorsion",
+    "Bound",
+    "Compiled",
+    "Gravity",
+    "LennardJones",
+    "Potential",
+    "PotentialTables",
+    "RyckaertBellemans",
+    "Sum",
+    "Tension",
+    "Tether",
+    "Torsion",
+    "bind",
+    "from_parameters",
+]
+
+BENDS = {"cosine": COSINE, "harmonic": HARMONIC, "squared cosine": SQUARED}
+
+
+class Potential(Protocol):
+    """A potential of your own."""
+
+    def energy(self, x: Array, /) -> float:
+        """Return the energy of one configuration (n, dim)."""
+
+    def force(self, x: Array, /) -> Array:
+        """Return the forces (n, dim) in one configuration (n, dim): −∂U/∂x."""
+
+
+class _Term(arrays.Spelled):
+    """What every potential of this module can do."""
+
+    def __add__(self, other: Any) -> Sum:
+        return Sum((*_terms(self), *_terms(other)))
+
+    def __radd__(self, other: Any) -> Any:
+        # So that sum([a, b]), which begins with 0, works.
+        return self if isinstance(other, int) and other == 0 else Sum((*_terms(other), self))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return a description for JSON, which `from_parameters` reads."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {"name": type(self).__name__} | values
+
+    def tabulate(self, tables: Assembly) -> None:
+        """Add this potential to the tables of a chain; for the library's own rooms."""
+        self._write(tables)
+
+    def _write(self, tables: Assembly) -> None:
+        raise NotImplementedError
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+# --- bonded ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bending(_Term):
+    """Resistance of the angles θ, which are 0 where the chain is straight.
+
+    - "cosine": U = k (1 − cos(θ − θ₀)), for θ₀ = 0 the discrete worm-like chain, whose persistence
+      length is k/kT bonds if it is stiff;
+    - "harmonic": U = ½ k (θ − θ₀)²;
+    - "squared cosine": U = ½ k (cos θ − cos θ₀)².
+
+    In the plane θ is signed, and so is θ₀.  In space a bend that is exactly straight or folded back
+    has no direction in which to push: this is an error where U has a kink there, which is where
+    θ₀ ≠ 0 and at harmonic bends folded back.  The others are regular.
+
+    Parameters
+    ----------
+    stiffness : float or (angles,)
+        k, an energy.
+    angle : float or (angles,)
+        θ₀ in radians; from 0 to π in space.
+    kind : "cosine", "harmonic" or "squared cosine"
+    beads : iterable of three beads or of Coordinate, optional
+        By default all angles of the chain's chart that touch no ghost, then those at closures: a
+        ring of n has n.  Those of a fixed base may be named.
+    """
+
+    stiffness: float | tuple[float, ...]
+    angle: float | tuple[float, ...] = 0.0
+    kind: Literal["cosine", "harmonic", "squared cosine"] = "cosine"
+    beads: Beads | None = None
+
+    def __post_init__(self) -> None:
+        arrays.require_one_of(self.kind, "kind", BENDS)
+        self._set(
+            stiffness=_numbers(self.stiffness, "stiffness"),
+            angle=_numbers(self.angle, "angle"),
+            beads=bead_rows(self.beads, 3, "angle"),
+        )
+
+    def _write(self, tables: Assembly) -> None:
+        beads = tables.named(self.beads, ANGLE, "angle")
+        k, angle = (
+            one_each(value, len(beads), name, "angle")
+            for value, name in ((self.stiffness, "stiffness"), (self.angle, "angle"))
+        )
+        if tables.chain.dim == 3 and not np.all((angle >= 0.0) & (angle <= np.pi)):
+            raise ValueError("an angle in space must be from 0 (straight) to π")
+        sine = np.where(np.abs(np.sin(angle)) < 1e-15, 0.0, np.sin(angle))
+        rows = np.stack([k, angle, np.cos(angle), sine], axis=1)
+        kind = BENDS[self.kind]
+        tables.bonded(np.where((kind == COSINE) & (sine != 0.0), TILTED, kind), beads, rows)
+
+
+@dataclass(frozen=True)
+class Torsion(_Term):
+    """Cosine series of the torsions φ: U = Σ_m k_m (1 + cos(m φ − δ_m)), m = 1, 2, … up to 6.
+
+    φ is ±π at trans.  The force grows as 1/sin θ where a bend at either end of the axis straightens
+    out, and has no value where it is straight, which is an error.  Where bends are soft without a
+    potential that keeps them from it, take `BendingTorsion` instead.
+
+    Parameters
+    ----------
+    amplitudes : float or (m,)
+        k_1, k_2, …: ``(0, 0, 2.5)`` has three wells.
+    phases : float or (m,)
+        δ_1, δ_2, … in radians.
+    beads : iterable of four beads or of Coordinate, optional
+        By default all torsions of the chain's chart that touch no ghost and follow three bonds,
+        then those across closures: a ring of n > 3 has n.  In branched chains, not those from one
+        branch to the next.
+    """
+
+    amplitudes: float | tuple[float, ...]
+    phases: float | tuple[float, ...] = 0.0
+    beads: Beads | None = None
+
+    def __post_init__(self) -> None:
+        amplitudes = np.atleast_1d(_numbers(self.amplitudes, "amplitudes"))
+        if amplitudes.size > ORDER:
+            raise ValueError(f"at most {ORDER} amplitudes, got {amplitudes.size}")
+        phases = one_each(_numbers(self.phases, "phases"), amplitudes.size, "phases", "amplitude")
+        self._set(
+            amplitudes=tuple(amplitudes.tolist()),
+            phases=tuple(phases.tolist()),
+            beads=bead_rows(self.beads, 4, "torsion"),
+        )
+
+    def _write(self, tables: Assembly) -> None:
+        k, delta = np.array(self.amplitudes), np.array(self.phases)
+        waves = np.stack([k * np.cos(delta), k * np.sin(delta)], axis=1)
+        row = np.concatenate([[k.sum()], waves.ravel()])
+        tables.bonded(k.size, tables.named(self.beads, TORSION, "torsion"), row[None])
+
+
+@dataclass(frozen=True)
+class RyckaertBellemans(_Term):
+    """U = Σ_n C_n cosⁿ ψ of the torsions, n = 0 … 5, with ψ = φ − π, 0 at trans.
+
+    (Ryckaert & Bellemans 1975.)  ``coefficients`` are C_0, C_1, …; ``beads`` and errors are as for
+    `Torsion`.
+    """
+
+    coefficients: tuple[float, ...]
+    beads: Beads | None = None
+
+    def __post_init__(self) -> None:
+        coefficients = _coefficients(self.coefficients, 6)
+        self._set(coefficients=coefficients, beads=bead_rows(self.beads, 4, "torsion"))
+
+    def _write(self, tables: Assembly) -> None:
+        powers = np.array(self.coefficients) * (-1.0) ** np.arange(len(self.coefficients))
+        waves = np.polynomial.chebyshev.poly2cheb(powers)  # cosⁿ φ as cos mφ
+        row = np.zeros(2 * waves.size - 1)
+        row[0], row[1::2] = waves[0], waves[1:]
+        tables.bonded(waves.size - 1, tables.named(self.beads, TORSION, "torsion"), row[None])
+
+
+@dataclass(frozen=True)
+class BendingTorsion(_Term):
+    """U = sin³θ sin³θ′ Σ_n a_n cosⁿ φ of the torsions φ and the bends at their axis, n = 0 … 3.
+
+    (Bulacu & van der Giessen 2005.)  Regular everywhere, straight bends included.  ``coefficients``
+    are a_0, a_1, …; ``beads`` are those of `Torsion`.
+    """
+
+    coefficients: tuple[float, ...]
+    beads: Beads | None = None
+
+    def __post_init__(self) -> None:
+        coefficients = _coefficients(self.coefficients, 4)
+        self._set(coefficients=coefficients, beads=bead_rows(self.beads, 4, "torsion"))
+
+    def _write(self, tables: Assembly) -> None:
+        beads = tables.named(self.beads, TORSION, "torsion")
+        row = np.pad(self.coefficients, (0, 4 - len(self.coefficients)))
+        tables.bonded(COMBINED, beads, row[None])
+
+
+# --- between beads that are not bonded ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LennardJones(_Term):
+    """U = 4 ε ((σ/r)¹² − (σ/r)⁶) between beads closer than a cutoff, in open space.
+
+    Parameters
+    ----------
+    epsilon, sigma : float or (n,)
+        For pairs of unlike beads √(ε_i ε_j) and (σ_i + σ_j)/2.
+    cutoff : float
+        In units of σ.
+    shift : "energy" or "force"
+        "energy" subtracts U(cutoff).  "force" subtracts a straight line besides, so that the force
+        is continuous too and a Newton simulation conserves the energy better.
+    exclude : int
+        Beads joined by up to this many bonds do not interact; 1: bonded ones.
+    skin : float
+        In units of the largest σ: neighbour lists reach further than the cutoff by this, and are
+        made anew when a bead has moved half of it.  A matter of speed only.
+    """
+
+    epsilon: float | tuple[float, ...] = 1.0
+    sigma: float | tuple[float, ...] = 1.0
+    cutoff: float = 2.5
+    shift: Literal["energy", "force"] = "energy"
+    exclude: int = 1
+    skin: float = 0.8
+
+    def __post_init__(self) -> None:
+        _set_pair(self)
+        arrays.require_one_of(self.shift, "shift", ("energy", "force"))
+        self._set(cutoff=arrays.positive(self.cutoff, "cutoff"))
+
+    def _write(self, tables: Assembly) -> None:
+        sixth = self.cutoff**-6
+        slope = -24.0 * sixth * (2.0 * sixth - 1.0) / self.cutoff if self.shift == "force" else 0.0
+        _write_pairs(self, tables, (self.cutoff, 4.0 * sixth * (sixth - 1.0), slope))
+
+
+@dataclass(frozen=True)
+class WCA(_Term):
+    """The repulsive part of `LennardJones`, cut at its minimum 2^(1/6) σ and raised by ε.
+
+    (Weeks, Chandler & Andersen 1971.)  Parameters are those of `LennardJones`.
+    """
+
+    epsilon: float | tuple[float, ...] = 1.0
+    sigma: float | tuple[float, ...] = 1.0
+    exclude: int = 1
+    skin: float = 0.8
+
+    def __post_init__(self) -> None:
+        _set_pair(self)
+
+    def _write(self, tables: Assembly) -> None:
+        _write_pairs(self, tables, (2.0 ** (1 / 6), -1.0, 0.0))
+
+
+# --- from outside ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Gravity(_Term):
+    """The same acceleration g of all beads: U = −Σ m_k g·x_k."""
+
+    acceleration: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        self._set(acceleration=_vector(self.acceleration, "acceleration"))
+
+    def _write(self, tables: Assembly) -> None:
+        g = tables.vector(self.acceleration, "acceleration")
+        tables.push(np.arange(tables.chain.n), tables.chain.masses[:, None] * g)
+
+
+@dataclass(frozen=True)
+class Tension(_Term):
+    """A constant force f that pulls two ends apart: U = −f·(x_last − x_first).
+
+    By default the ends of a linear chain.  On a fixed base the other end is the base point.  For
+    branched chains name ``ends``, (first, last).
+    """
+
+    force: tuple[float, ...]
+    ends: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        self._set(force=_vector(self.force, "force"))
+        if self.ends is not None:
+            (ends,) = bead_rows([self.ends], 2, "pair of ends") or ()
+            self._set(ends=ends)
+
+    def _write(self, tables: Assembly) -> None:
+        f, chain = tables.vector(self.force, "force"), tables.chain
+        if self.ends is None and not chain.layout.has_ends:
+            raise ValueError("a chain that is not linear has no two ends: name them, ends=(i, j)")
+        fixed = chain.base == "fixed"
+        first, last = self.ends or (-1 if fixed else 0, chain.n - 1)
+        require_beads(chain, [(first, last)], "tension")
+        if first == last:
+            raise ValueError("tension needs two different ends; the chain has one bead")
+        for bead, pull in ((first, -f), (last, f)):
+            if bead >= 0:
+                tables.push(np.array([bead]), pull[None])
+
+
+@dataclass(frozen=True)
+class Tether(_Term):
+    """Springs to points in space: U = ½ k |x_bead − point|².
+
+    Parameters
+    ----------
+    beads : int or (tethers,)
+    points : (dim,) or (tethers, dim)
+    stiffness : float or (tethers,)
+    """
+
+    beads: int | tuple[int, ...]
+    points: tuple[tuple[float, ...], ...]
+    stiffness: float | tuple[float, ...] = 1.0
+
+    def __post_init__(self) -> None:
+        listed = np.atleast_1d(arrays.taken(self.beads, "beads")).tolist()
+        rows = bead_rows([(bead,) for bead in listed], 1, "tether") or ()
+        points = arrays.real(self.points, (), "points")
+        if points.ndim not in (1, 2) or points.shape[:-1] not in ((), (1,), (len(rows),)):
+            raise ValueError(
+                f"points must have shape (dim,) or (tethers, dim), got {points.shape} for "
+                f"{len(rows)} tethers"
+            )
+        points = np.broadcast_to(points, (len(rows), points.shape[-1]))
+        arrays.require_finite(points, points.shape, "points", "tether")
+        self._set(
+            beads=tuple(row[0] for row in rows),
+            points=tuple(tuple(point) for point in points.tolist()),
+            stiffness=_numbers(self.stiffness, "stiffness"),
+        )
+
+    def _write(self, tables: Assembly) -> None:
+        if not self.beads:
+            return
+        beads, points = np.array(self.beads), np.array(self.points)
+        require_beads(tables.chain, beads[:, None], "tether")
+        if beads.min() < 0:
+            raise ValueError("tether names beads from 0 on: the base point cannot move")
+        tables.vector(points[0], "a point")
+        k = one_each(self.stiffness, beads.size, "stiffness", "tether")
+        tables.tether(beads, points, k)
+
+
+# --- sums and one's own ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sum(_Term):
+    """Several potentials at once; `+` makes it."""
+
+    terms: tuple[Any, ...]
+
+    def parameters(self) -> dict[str, Any]:
+        """Return a description for JSON, which `from_parameters` reads."""
+        return {"name": "Sum", "terms": [_described(term) for term in self.terms]}
+
+    def _write(self, tables: Assembly) -> None:
+        for term in self.terms:
+            tables.add(term)
+
+
+@dataclass(frozen=True)
+class Compiled(_Term):
+    """A potential of your own, compiled by numba: steppers call it without Python.
+
+    Parameters
+    ----------
+    force : function (x, out)
+        Decorated by ``numba.njit``; writes the forces into ``out`` from positions ``x``, both
+        C-contiguous float64 arrays (n, dim) of one chain.  If it raises an error, a RuntimeError
+        that names it comes out of the stepper's call or of `Bound.force`.
+    energy : function of x, optional
+        The energy of one chain; compiled or not.
+    """
+
+    force: Any
+    energy: Any = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the name of the function, which is all that JSON can hold of it."""
+        function = getattr(self.force, "py_func", self.force)
+        return {"name": f"{function.__module__}.{function.__qualname__}", "own": True}
+
+    def _write(self, tables: Assembly) -> None:
+        tables.compiled(self.force, self.energy)
+
+
+def from_parameters(description: dict[str, Any]) -> Any:
+    """Make a potential from what its ``parameters()`` returned.
+
+    Raises
+    ------
+    ValueError
+        If it is, or contains, one of the user's own: only its name is known.
+    """
+    if not isinstance(description, Mapping):
+        raise TypeError(
+            "description must be what a potential's parameters() returned, a dict, got "
+            f"{description!r:.80}"
+        )
+    given = dict(description)
+    name = given.pop("name", None)
+    if given.get("own"):
+        raise ValueError(f"the potential {name} is not built in: give it again")
+    if name == "Sum":
+        return Sum(tuple(from_parameters(term) for term in given["terms"]))
+    kinds = {kind.__name__: kind for kind in _Term.__subclasses__()}
+    if name not in kinds:
+        raise ValueError(f"no potential is called {name!r}: {sorted(kinds)} are")
+    return kinds[name](**given)
+
+
+def invariant(potential: Any) -> bool:
+    """Whether a potential is known to be the same wherever a free chain is."""
+    if type(potential) is Sum:
+        return all(map(invariant, potential.terms))
+    return potential is None or type(potential) in INVARIANT
+
+
+INVARIANT = (Bending, Torsion, RyckaertBellemans, BendingTorsion, LennardJones, WCA, Tension)
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def _terms(potential: Any) -> tuple[Any, ...]:
+    return potential.terms if isinstance(potential, Sum) else (potential,)
+
+
+def _described(potential: Any) -> dict[str, Any]:
+    if hasattr(potential, "parameters"):
+        description: dict[str, Any] = potential.parameters()
+        return description
+    return {"name": f"{type(potential).__module__}.{type(potential).__qualname__}", "own": True}
+
+
+def _numbers(value: Any, name: str) -> float | tuple[float, ...]:
+    """Return one finite number or a tuple of them."""
+    array = arrays.real(value, (), name)
+    if array.ndim > 1:
+        raise ValueError(f"{name} must be a number or a list of numbers, got {array.shape}")
+    arrays.require_finite(np.atleast_1d(array), (array.size,), name, "place")
+    return tuple(array.tolist()) if array.ndim else float(array)
+
+
+def _vector(value: Any, name: str) -> tuple[float, ...]:
+    numbers = _numbers(value, name)
+    if isinstance(numbers, float) or len(numbers) not in (2, 3):
+        raise ValueError(f"{name} must be a vector of 2 or 3 components, got {value!r:.80}")
+    return numbers
+
+
+def _coefficients(value: Any, most: int) -> tuple[float, ...]:
+    numbers = np.atleast_1d(_numbers(value, "coefficients"))
+    if not 0 < numbers.size <= most:
+        raise ValueError(f"1 to {most} coefficients, got {numbers.size}")
+    return tuple(numbers.tolist())
+
+
+def _set_pair(term: LennardJones | WCA) -> None:
+    for name in ("epsilon", "sigma"):
+        numbers = _numbers(getattr(term, name), name)
+        if not np.all(np.array(numbers) > 0.0):
+            raise ValueError(f"{name} must be positive, got {getattr(term, name)!r:.80}")
+        term._set(**{name: numbers})
+    exclude = arrays.whole(term.exclude, "exclude", 0)
+    term._set(exclude=exclude, skin=arrays.positive(term.skin, "skin"))
+
+
+def _write_pairs(
+    term: LennardJones | WCA, tables: Assembly, cut: tuple[float, float, float]
+) -> None:
+    n = tables.chain.n
+    epsilon = one_each(term.epsilon, n, "epsilon", "bead")
+    sigma = one_each(term.sigma, n, "sigma", "bead")
+    tables.pairs(epsilon, sigma, cut, term.skin, term.exclude)

@@ -1,0 +1,1 @@
+"""Independent chains: samples of an ensemble, the transfer operator, closed forms."""

@@ -1,0 +1,634 @@
+"""Closed forms and quadratures that any code for constrained chains can be tested against.
+
+Nothing here uses the chains of the rest of the library, and arguments are angles and cosines rather
+than configurations.  Bonds have length 1 unless an argument says otherwise; bending angles are 0
+where the chain is straight, torsions 0 at cis.  Whole arrays are welcome where a shape begins with
+dots.
+
+The rigid ensemble is that of constraints, the stiff one that of equally stiff springs in their
+place (theory.md section 4).  Overdamped dynamics with constraints samples neither, but
+√det B K Bᵀ with the mobilities K: give functions of ``masses`` the friction coefficients instead.
+``masses`` are one number or one for each bead that moves, and a chain of N bonds has N + 1 of them
+if it is free, N on a fixed base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse, special
+from scipy.sparse.linalg import splu
+
+from fixman._common import arrays
+from fixman._common.arrays import Array
+from fixman.errors import SingularConstraintError
+from fixman.sampling import transfer
+
+__all__ = [
+    "bend_cumulative",
+    "bend_density",
+    "dumbbell_normal_stress",
+    "dumbbell_orientation",
+    "dumbbell_viscosity",
+    "equal_bends_logdet",
+    "four_beads_density",
+    "four_beads_logdet",
+    "four_beads_mean_cosine",
+    "freely_jointed_logdet",
+    "mean_cosine_powers",
+    "mean_fourth_end_to_end",
+    "mean_square_cosines",
+    "mean_square_end_to_end",
+    "mean_square_gyration",
+    "mean_square_products",
+    "trimer_cumulative",
+    "trimer_density",
+    "zero_shear_viscosity",
+]
+
+Base = Literal["free", "fixed"]
+Ensemble = Literal["rigid", "stiff"]
+
+RIGHT_ANGLE = float(np.pi / 2)
+
+HARMONICS = (8, 16, 32, 64, 128, 256, 512)  # largest degrees: one after the other until two agree
+AGREE_HARMONICS = 1e-6  # then below 1e-12: digits double, and more
+FASTEST = 1e4  # Weissenberg number of which the largest degrees agree
+
+
+# --- bonds hard: determinants ----------------------------------------------------------------
+
+
+def freely_jointed_logdet(
+    cosines: ArrayLike, *, masses: ArrayLike = 1.0, base: Base = "free"
+) -> Array:
+    """ln det H^bb of a chain with hard bonds from the cosines of its bends, (..., bends) → (...).
+
+    Σ ln d_k, where d_k = w_k + e_k and e_k = w_{k−1} (e_{k−1} + w_{k−1} s_k²)/d_{k−1}, with the
+    inverse mass w_k of the bead that ends bond k, starting from e_1 = w_0, which is 0 for a base.
+    This is Gaussian elimination of the tridiagonal H^bb without a subtraction.
+
+    Bonds are one more than bends.  Their lengths and the torsions do not enter.  O(bends).
+
+    Raises
+    ------
+    ValueError
+        For cosines beyond ±1 and for bad masses.
+    """
+    c = _cosine(cosines, "cosines")
+    if not c.ndim:
+        raise ValueError("cosines must have shape (..., bends), got ()")
+    w = _inverse_masses(masses, c.shape[-1] + 1, base)
+    e = np.full(c.shape[:-1], w[0])
+    d = w[1] + e
+    total = np.log(d)
+    for k in range(c.shape[-1]):
+        square = (1.0 - c[..., k]) * (1.0 + c[..., k])
+        e = w[k + 1] * (e + w[k + 1] * square) / d
+        d = w[k + 2] + e
+        total = total + np.log(d)
+    return _number(total)
+
+
+def equal_bends_logdet(cosine: ArrayLike, bonds: int, *, base: Base = "free") -> Array:
+    """ln det H^bb of unit masses with N hard bonds that all bend by one angle, (...) → (...).
+
+    With s = √(1 − c²), det H^bb is ((1 + s)^(N+1) − (1 − s)^(N+1))/2s for a free chain and
+    ((1 + s)^N + (1 − s)^N)/2 on a fixed base, which solve D_k = 2 D_{k−1} − c² D_{k−2}.  Straight
+    chains have N + 1 and 1, chains of right angles 2^N and 2^(N−1).
+    """
+    _require(base=base)
+    N = arrays.positive_int(bonds, "bonds")
+    c = _cosine(cosine, "cosine")
+    s = np.sqrt((1.0 - c) * (1.0 + c))
+    powers = N + 1 if base == "free" else N
+    with np.errstate(divide="ignore", invalid="ignore"):
+        smaller = powers * (np.log1p(-s) - np.log1p(s))  # −∞ at right angles, as it should be
+        if base == "fixed":
+            rest = 0.5 + 0.5 * np.exp(smaller)
+        else:
+            rest = np.where(s > 0.0, -np.expm1(smaller) / (2.0 * s), powers)
+    return _number(powers * np.log1p(s) + np.log(rest))
+
+
+# --- bonds hard: distributions ---------------------------------------------------------------
+
+
+def trimer_density(
+    theta: ArrayLike,
+    *,
+    dim: int = 3,
+    masses: ArrayLike = 1.0,
+    base: Base = "free",
+    ensemble: Ensemble = "rigid",
+) -> Array:
+    """Probability density of the bend between two hard bonds, per radian, (...) → (...).
+
+    Rigid: ∝ sin^(d−2) θ √((w₀ + w₁)(w₁ + w₂) − w₁² cos² θ), with w₀ = 0 on a fixed base; stiff:
+    without the root (Fixman 1974).  The norm is an arcsine in space, an elliptic integral in the
+    plane.  θ runs from 0 to π in space, from −π to π in the plane.  In space the density of cos θ
+    is this divided by sin θ.
+
+    Raises
+    ------
+    ValueError
+        For angles outside and for bad masses.
+    """
+    m, rest = _coupling(dim, masses, base, ensemble)
+    t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
+    root = np.sqrt(rest + m * np.sin(t) ** 2)
+    if dim == 2:
+        return _number(root / (4.0 * special.ellipe(m)))
+    return _number(np.sin(t) * root / _arc(1.0, m, rest))
+
+
+def trimer_cumulative(
+    theta: ArrayLike,
+    *,
+    dim: int = 3,
+    masses: ArrayLike = 1.0,
+    base: Base = "free",
+    ensemble: Ensemble = "rigid",
+) -> Array:
+    """Probability that the bend is at most theta: the integral of `trimer_density`, (...) → (...).
+
+    For the contents of bins and for the test of Kolmogorov and Smirnov.  Arguments and errors are
+    those of `trimer_density`.
+    """
+    m, rest = _coupling(dim, masses, base, ensemble)
+    t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
+    if dim == 2:
+        whole = special.ellipe(m)
+        part = whole - special.ellipeinc(RIGHT_ANGLE - np.abs(t), m)
+        return _number(0.5 + np.sign(t) * part / (4.0 * whole))
+    return _number(0.5 - 0.5 * _arc(np.cos(t), m, rest) / _arc(1.0, m, rest))
+
+
+def mean_square_cosines(
+    bonds: int, *, dim: int = 3, masses: ArrayLike = 1.0, base: Base = "free"
+) -> Array:
+    """⟨cos² θ⟩ of every bend of a freely jointed chain in the rigid ensemble, (bonds − 1,).
+
+    In the stiff ensemble it is 1/d.  For two bonds it is, with κ² = w₁²/((w₀ + w₁)(w₁ + w₂)),
+    ₂F₁(−½, 3/2; d/2 + 1; κ²)/(d ₂F₁(−½, ½; d/2; κ²)): (2π/3 − √3/2)/(2π/3 + √3) for equal masses in
+    space.  For more, √det H^bb is the product of the roots of the pivots, and a pivot depends on
+    the one before and the bend between, so that averages are products of integral operators on
+    functions of one pivot.
+
+    Accurate to about 1e-12.  O(bonds): 15 µs a bond for equal masses, 1 to 4 ms a bond where all
+    differ.
+
+    Raises
+    ------
+    ValueError
+        For bad masses, and where neighbours differ so much (a thousandfold) that the quadrature
+        does not converge.
+
+    Examples
+    --------
+    >>> from fixman import analytic
+    >>> analytic.mean_square_cosines(4).round(6)
+    array([0.319554, 0.318223, 0.319554])
+    """
+    w = _freely_jointed(bonds, dim, masses, base)
+    if w.size == 3:
+        m, _ = _coupling(dim, masses, base, "rigid")
+        above, below = special.hyp2f1(-0.5, [1.5, 0.5], [dim / 2 + 1, dim / 2], m)
+        return np.array([above / below / dim])
+    return _settled(transfer.square_cosines, w, dim)
+
+
+def mean_square_products(
+    bonds: int, *, dim: int = 3, masses: ArrayLike = 1.0, base: Base = "free"
+) -> Array:
+    """⟨cos² θ_j cos² θ_k⟩ of a freely jointed chain in the rigid ensemble, (bonds − 1, bonds − 1).
+
+    The diagonal is ⟨cos⁴ θ⟩.  Less the product of the averages it is what bends know of each other.
+
+    Accuracy and errors are those of `mean_square_cosines`.  O(bonds²).
+    """
+    return _settled(transfer.square_products, _freely_jointed(bonds, dim, masses, base), dim)
+
+
+def mean_cosine_powers(
+    powers: ArrayLike, *, dim: int = 3, masses: ArrayLike = 1.0, base: Base = "free"
+) -> float:
+    """⟨Π_k (cos θ_k)^p_k⟩ over the bends of a freely jointed chain in the rigid ensemble.
+
+    ``powers (bends,)`` are 0 or even: the density is even in every cosine, so that the average is 0
+    where one is odd.  (2, 0, 2) is ⟨cos² θ₁ cos² θ₃⟩ of four bonds.
+
+    Accuracy, cost and errors are those of `mean_square_cosines`.
+    """
+    p = arrays.real(powers, (), "powers")
+    if p.ndim != 1 or not p.size:
+        raise ValueError(f"powers must have shape (bends,), at least one, got {p.shape}")
+    if not ((p >= 0.0) & (p <= 100.0) & (p % 2.0 == 0.0)).all():
+        raise ValueError(f"powers must be even, from 0 to 100, got {powers!r:.80}")
+    w = _freely_jointed(p.size + 1, dim, masses, base)
+    return float(_settled(partial(transfer.cosine_powers, p.astype(np.int64)), w, dim))
+
+
+def bend_density(
+    theta: ArrayLike, bonds: int, *, dim: int = 3, masses: ArrayLike = 1.0, base: Base = "free"
+) -> Array:
+    """Probability density of every bend of a freely jointed chain in the rigid ensemble, a radian.
+
+    (...) → (..., bonds − 1).  `trimer_density` for any number of bonds: θ runs from 0 to π in
+    space, where the density of cos θ is this divided by sin θ, and from −π to π in the plane.  It
+    is an even polynomial in cos θ, with 12 digits, times sin^(d−2) θ.  In the stiff ensemble it is
+    ½ sin θ or 1/2π.
+
+    Accurate to about 1e-11.  O(bonds), 1 ms a bond, and as many polynomials of each θ.
+
+    Raises
+    ------
+    ValueError
+        For angles outside, and as `mean_square_cosines`.
+    """
+    series = _bend_series(bonds, dim, masses, base)
+    t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
+    # T_m(2c² − 1) = T_2m(c), and that is cos 2mθ.
+    even = np.polynomial.chebyshev.chebval(2.0 * np.cos(t) ** 2 - 1.0, series.T)
+    return _number(np.moveaxis(even * np.sin(t) ** (dim - 2), 0, -1))
+
+
+def bend_cumulative(
+    theta: ArrayLike, bonds: int, *, dim: int = 3, masses: ArrayLike = 1.0, base: Base = "free"
+) -> Array:
+    """Probability that each bend is at most theta: the integral of `bend_density`.
+
+    (...) → (..., bonds − 1).  For the test of Kolmogorov and Smirnov.  Arguments and errors are
+    those of `bend_density`.
+    """
+    series = _bend_series(bonds, dim, masses, base)
+    t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
+    if dim == 2:  # ∫ cos 2mθ dθ
+        total = np.multiply.outer(series[:, 0], t + np.pi)
+        for m in range(1, series.shape[1]):
+            total += np.multiply.outer(series[:, m], np.sin(2 * m * t) / (2 * m))
+    else:
+        terms = np.zeros((2 * series.shape[1], len(series)))
+        terms[::2] = series.T
+        whole = np.polynomial.chebyshev.chebint(terms, lbnd=-1.0)
+        total = 1.0 - np.polynomial.chebyshev.chebval(np.cos(t), whole)
+    return _number(np.moveaxis(np.clip(total, 0.0, 1.0), 0, -1))
+
+
+# --- four beads, bonds and angles hard -------------------------------------------------------
+
+
+def four_beads_logdet(torsion: ArrayLike, angle: ArrayLike = RIGHT_ANGLE) -> Array:
+    """ln det H^bb of four unit masses with hard unit bonds and two hard angles θ, (...) → (...).
+
+    With c = cos θ, p = 1 − cos φ and q = 1 + cos φ
+
+        det H^bb = 2 [2 + (1 + c) p (4 − 2c − (1 − c) p)] [4 + (1 + c) q (4 − (1 − c) q)] ,
+
+    one factor for what is even and one for what is odd when the chain is numbered backwards; from
+    the 5 × 5 determinant.  At right angles it is 2 (35 − 4 cos φ − 16 cos² φ + cos⁴ φ), largest at
+    φ = ±97.195°, 82.805° from trans.  Masses m add −5 ln m and bonds of length L add −4 ln L.
+
+    Raises
+    ------
+    SingularConstraintError
+        If an angle is not between 0 and π: it could not be held.
+    """
+    phi, theta = arrays.real(torsion, (), "torsion"), arrays.real(angle, (), "angle")
+    arrays.common_lead(phi.shape, theta.shape)
+    arrays.require_finite(phi.ravel(), (phi.size,), "torsion", "place")
+    held = (theta > 0.0) & (theta < np.pi)
+    if not held.all():
+        raise SingularConstraintError(
+            f"an angle of {theta[~held][0]} cannot be held: it must lie above 0 and below π"
+        )
+    c, p, q = np.cos(theta), 2.0 * np.sin(phi / 2.0) ** 2, 2.0 * np.cos(phi / 2.0) ** 2
+    even = 2.0 + (1.0 + c) * p * (4.0 - 2.0 * c - (1.0 - c) * p)
+    odd = 4.0 + (1.0 + c) * q * (4.0 - (1.0 - c) * q)
+    return _number(np.log(2.0 * even * odd))
+
+
+def four_beads_density(
+    torsion: ArrayLike, angle: ArrayLike = RIGHT_ANGLE, *, ensemble: Ensemble = "rigid"
+) -> Array:
+    """Probability density of the torsion of `four_beads_logdet`, per radian, (...) → (...).
+
+    Rigid: ∝ √det H^bb over the full circle; stiff: uniform.  Errors are those of
+    `four_beads_logdet`.
+    """
+    _require(ensemble=ensemble)
+    root = np.exp(0.5 * four_beads_logdet(torsion, angle))
+    if ensemble == "stiff":
+        return _number(np.full(root.shape, 0.5 / np.pi))
+    return _number(root / _over_the_circle(angle)[0])
+
+
+def four_beads_mean_cosine(angle: ArrayLike = RIGHT_ANGLE) -> Array:
+    """⟨cos φ⟩ of the torsion of `four_beads_logdet` in the rigid ensemble, (...) → (...).
+
+    −0.040038 at right angles: trans is likelier than cis.  In the stiff ensemble it is 0.  Errors
+    are those of `four_beads_logdet`.
+    """
+    whole, first = _over_the_circle(angle)
+    return _number(first / whole)
+
+
+def _over_the_circle(angle: ArrayLike) -> tuple[Array, Array]:
+    """∫ √det dφ and ∫ √det cos φ dφ by the trapezoid rule.
+
+    The determinant vanishes nowhere nearer than cos φ = ±1.5, that is |Im φ| = 0.96: with 96 points
+    the error is e^(−0.96·96).
+    """
+    phi = np.arange(96) * (np.pi / 48.0)
+    root = np.exp(0.5 * four_beads_logdet(phi, arrays.real(angle, (), "angle")[..., None]))
+    return root.sum(-1) * (np.pi / 48.0), root @ np.cos(phi) * (np.pi / 48.0)
+
+
+# --- sizes -----------------------------------------------------------------------------------
+
+
+def mean_square_end_to_end(bonds: int, *, cosine: ArrayLike = 0.0, length: float = 1.0) -> Array:
+    """⟨R²⟩ = L² Σ_ij c^|i−j| of N equal bonds, c the mean cosine of a bend, (...) → (...).
+
+    Freely jointed, c = 0: N L², rigid and stiff alike, whatever the masses.  Freely rotating, bends
+    hard: the stiff ensemble only, where torsions are uniform and independent.  Soft bends in a
+    potential of their own: the stiff ensemble, with their ⟨cos θ⟩.
+
+    The sum is N L² [(1 + c)/(1 − c) − 2c (1 − c^N)/(N (1 − c)²)], which loses digits near c = 1.
+    O(bonds).
+    """
+    return _number(_squares(bonds, cosine, length)[..., -1])
+
+
+def mean_fourth_end_to_end(
+    bonds: int,
+    *,
+    length: float = 1.0,
+    dim: int = 3,
+    masses: ArrayLike = 1.0,
+    base: Base = "free",
+    ensemble: Ensemble = "rigid",
+) -> float:
+    """⟨R⁴⟩ of N equal freely jointed bonds.
+
+    Stiff: L⁴ N (N + 2 (N − 1)/d), whatever the masses.  Rigid: the density is even in every
+    cosine, so that ⟨R²⟩, ⟨R_g²⟩ and all ⟨u_i·u_j⟩ are those of the stiff ensemble, and ⟨R⁴⟩ is the
+    first average of R that differs.  With R and u the end and the direction of k bonds, R² and
+    q = R·u, the next bond L u′ makes it R⁴ + 2 R² L² + 4 L² (R·u′)² + L⁴ on average, where
+
+        ⟨(R·u′)²⟩ = c² q² + s² (R² − q²)/(d − 1) ,
+
+    c and s of the bend: integrals of R⁴, R², q² and 1, as rows on functions of the pivot, go from
+    bond to bond by two transfer operators.
+
+    Accuracy relative to the answer, cost and errors are those of `mean_square_cosines`.
+    """
+    _require(dim, base, ensemble)
+    N = arrays.positive_int(bonds, "bonds", 8)
+    w = _inverse_masses(masses, N, base)
+    scale = _length(length) ** 4
+    if ensemble == "stiff" or N == 1:
+        return scale * N * (N + 2.0 * (N - 1.0) / dim)
+    return scale * float(_settled(transfer.fourth_end_to_end, w, dim))
+
+
+def mean_square_gyration(bonds: int, *, cosine: ArrayLike = 0.0, length: float = 1.0) -> Array:
+    """⟨R_g²⟩ of N + 1 beads about their mean position, each counted once, (...) → (...).
+
+    Lagrange's Σ_{i<j} ⟨R²_{j−i}⟩/(N + 1)², the ⟨R²⟩ of j − i bonds being that of
+    `mean_square_end_to_end`, for the same ensembles.  Freely jointed: L² N (N + 2)/(6 (N + 1)).
+    O(bonds).
+    """
+    squares = _squares(bonds, cosine, length)
+    N = squares.shape[-1]
+    return _number(squares @ np.arange(N, 0.0, -1.0) / (N + 1.0) ** 2)
+
+
+def _squares(bonds: int, cosine: ArrayLike, length: float) -> Array:
+    """⟨R²⟩ of 1 to N bonds, (..., N): the next bond adds L² (1 + 2 Σ_k c^k)."""
+    N = arrays.positive_int(bonds, "bonds", 8)
+    c = _cosine(cosine, "cosine")
+    scale = _length(length)
+    added = np.ones((*c.shape, N))
+    added[..., 1:] += 2.0 * np.cumsum(c[..., None] ** np.arange(1, N), axis=-1)
+    answer: Array = scale**2 * np.cumsum(added, axis=-1)
+    return answer
+
+
+# --- rheology --------------------------------------------------------------------------------
+
+
+def zero_shear_viscosity(beads: int, *, dim: int = 3) -> float:
+    """η/(ζ a²) of one freely jointed chain of equal frictions ζ at rest: (N² − 1)/(12 d).
+
+    ½ Σ ζ⟨(y − Y)²⟩ = ½ ζ N R_g²/d, so that the ensemble does not matter; (N² − 1)/36 in space
+    (Kramers 1946).  This is what chains add to a solution, over their number in a volume.
+    """
+    _require(dim)
+    N = arrays.positive_int(beads, "beads")
+    return (N * N - 1) / (12.0 * dim)
+
+
+def dumbbell_viscosity(weissenberg: ArrayLike) -> Array:
+    """η/η(0) of a rigid dumbbell in steady shear, (...) → (...).
+
+    Wi = γ̇/(6 D_r) = γ̇ ζ a²/(12 kT) for beads of friction ζ at a distance a, draining freely; η(0)
+    is ζa²/12.  3⟨u_y²⟩ by `dumbbell_orientation`; 1 − 18/35 Wi² + 1326/1925 Wi⁴ − … at small Wi,
+    and falls as Wi^(−1/3) at large ones.
+
+    Examples
+    --------
+    >>> from fixman import analytic
+    >>> analytic.dumbbell_viscosity([0.0, 1.0, 3.0]).round(6)
+    array([1.      , 0.767615, 0.524629])
+    """
+    return _number(3.0 * dumbbell_orientation(weissenberg)[..., 1, 1])
+
+
+def dumbbell_normal_stress(weissenberg: ArrayLike) -> Array:
+    """Ψ₁/Ψ₁(0) of a rigid dumbbell in steady shear, (...) → (...).
+
+    Wi as in `dumbbell_viscosity`; Ψ₁(0) is ζ² a⁴/(120 kT), and Ψ₂ vanishes.  5⟨u_x u_y⟩/Wi by
+    `dumbbell_orientation`; 1 − 38/35 Wi² + … at small Wi.
+    """
+    Wi = _weissenberg(weissenberg)
+    moments = dumbbell_orientation(Wi)[..., 0, 1]
+    # At rest the ratio has a limit; there it is 1 to the last digit.
+    slow = np.abs(Wi) < 1e-9
+    return _number(np.where(slow, 1.0, 5.0 * moments / np.where(slow, 1.0, Wi)))
+
+
+def dumbbell_orientation(weissenberg: ArrayLike) -> Array:
+    """⟨u uᵀ⟩ of a rigid dumbbell in steady shear v_x = γ̇ y, (...) → (..., 3, 3).
+
+    From its diffusion equation on the sphere, D_r ∇²ψ = ∇·(u̇ ψ), in spherical harmonics about the
+    axis of the vorticity z: with Φ = ½ γ̇ u_x u_y, u̇ is ∇Φ besides a rotation by −½ γ̇, and
+    ∇·(ψ ∇Φ) = ½ (∇²(ψΦ) − 6 ψΦ − Φ ∇²ψ).  Wi = γ̇/(6 D_r), either sign.  The degree is doubled until
+    moments agree to 1e-6 of themselves; the last ones are right to about 1e-12.  Some ten
+    milliseconds for each Wi, seconds at 1000, half a minute at 10,000.
+
+    Raises
+    ------
+    ValueError
+        For |Wi| above 10,000, which would take too many harmonics.
+    """
+    Wi = _weissenberg(weissenberg)
+    moments = np.array([_moments(abs(one)) for one in Wi.ravel().tolist()]).reshape(*Wi.shape, 3)
+    xx, xy, yy = np.moveaxis(moments, -1, 0)
+    answer = np.zeros((*Wi.shape, 3, 3))
+    answer[..., 0, 0], answer[..., 1, 1], answer[..., 2, 2] = xx, yy, 1.0 - xx - yy
+    answer[..., 0, 1] = answer[..., 1, 0] = np.copysign(xy, Wi)
+    return answer
+
+
+def _weissenberg(value: ArrayLike) -> Array:
+    array = arrays.real(value, (), "weissenberg")
+    arrays.require_finite(array.ravel(), (array.size,), "weissenberg", "place")
+    largest = np.abs(array).max(initial=0.0)
+    if largest > FASTEST:
+        raise ValueError(
+            f"weissenberg is too large for spherical harmonics, got {largest:g}: they are for up "
+            f"to {FASTEST:g}"
+        )
+    return array
+
+
+def _moments(Wi: float) -> Array:
+    """⟨u_x²⟩, ⟨u_x u_y⟩ and ⟨u_y²⟩."""
+    found = _harmonic_moments(Wi, HARMONICS[0])
+    for degree in HARMONICS[1:]:
+        before, found = found, _harmonic_moments(Wi, degree)
+        if (np.abs(found - before) <= AGREE_HARMONICS * np.abs(found)).all():
+            break
+    return found
+
+
+def _harmonic_moments(Wi: float, degree: int) -> Array:
+    """Compute the same from harmonics up to a degree, with a coefficient of 1 at degree 0."""
+    j, m, square = _harmonics(degree)
+    product = (0.125j * (square.T - square)).tocoo()  # by Φ/γ̇ = ¼ sin² θ sin 2φ
+    row, column = product.coords
+    laplacian = -j * (j + 1.0)
+    stretch = -0.5 * (laplacian[row] - 6.0 - laplacian[column]) * product.data
+    flow = sparse.csc_array((stretch, (row, column)), product.shape) + sparse.diags_array(0.5j * m)
+    keep = np.flatnonzero(j <= degree)
+    operator = (sparse.diags_array(laplacian) + 6.0 * Wi * flow).tocsc()[keep][:, keep]
+    ψ = np.zeros(j.size, dtype=complex)
+    ψ[0] = 1.0
+    # A pattern that is symmetric fills in less when its order is chosen for that.
+    symmetric: Any = {"permc_spec": "MMD_AT_PLUS_A", "options": {"SymmetricMode": True}}
+    factor = splu(operator[1:, 1:], diag_pivot_thresh=0.01, **symmetric)
+    ψ[keep[1:]] = factor.solve(-operator[1:, [0]].toarray().ravel())
+    planar = (square[[0]] @ ψ)[0]  # ⟨(u_x + i u_y)²⟩
+    rest = (2.0 - 2.0 / np.sqrt(5.0) * ψ[(j == 2) & (m == 0)][0].real) / 3.0  # ⟨u_x² + u_y²⟩
+    return 0.5 * np.array([rest + planar.real, planar.imag, rest - planar.real])
+
+
+@lru_cache(maxsize=len(HARMONICS))
+def _harmonics(degree: int) -> tuple[Any, Any, Any]:
+    """Even j and m up to two more than a degree, and sin² θ e^(2iφ) as a matrix between them.
+
+    sin θ e^(iφ) leads from (j, m) to (j + 1, m + 1) and (j − 1, m + 1).
+    """
+    degrees = np.arange(degree + 3)
+    j = np.repeat(degrees, 2 * degrees + 1)
+    m = np.arange(j.size) - j * (j + 1)
+    outer, inner = j < degree + 2, np.abs(m + 1) < j
+    up = -np.sqrt((j + m + 1) * (j + m + 2) / ((2.0 * j + 1) * (2 * j + 3)))
+    down = np.sqrt((j - m) * (j - m - 1) / np.abs((2.0 * j - 1) * (2 * j + 1)))
+    rows = np.concatenate([((j + 1) * (j + 2) + m + 1)[outer], (j * (j - 1) + m + 1)[inner]])
+    columns = np.concatenate([np.flatnonzero(outer), np.flatnonzero(inner)])
+    values = np.concatenate([up[outer], down[inner]])
+    step = sparse.csr_array((values, (rows, columns)), (j.size, j.size))
+    even = np.flatnonzero((j % 2 == 0) & (m % 2 == 0))
+    return j[even], m[even], (step @ step)[even][:, even]
+
+
+# --- arguments -------------------------------------------------------------------------------
+
+
+def _freely_jointed(bonds: int, dim: int, masses: ArrayLike, base: Base) -> Array:
+    """Inverse masses (bonds + 1,) of a chain with a bend."""
+    _require(dim, base)
+    N = arrays.positive_int(bonds, "bonds", 8)
+    if N < 2:
+        raise ValueError(f"bonds must be at least 2, one bond has no bend, got {bonds}")
+    return _inverse_masses(masses, N, base)
+
+
+def _bend_series(bonds: int, dim: int, masses: ArrayLike, base: Base) -> Array:
+    w = _freely_jointed(bonds, dim, masses, base)
+    first = transfer.ORDERS[0]
+    return _settled(transfer.bend_series, w, dim, lambda series: series[:, :first])
+
+
+def _settled(
+    compute: Callable[[Array, transfer.Grid], Array],
+    w: Array,
+    dim: int,
+    watched: Callable[[Array], Array] = np.asarray,
+) -> Array:
+    """Compute on finer grids until the answer is known."""
+    return transfer.settled(
+        lambda order: compute(w, transfer.grid_of(order, dim)), watched, 1.0 / w[w > 0.0]
+    )
+
+
+def _coupling(dim: int, masses: ArrayLike, base: Base, ensemble: Ensemble) -> tuple[float, float]:
+    """κ² and 1 − κ²: the determinant of a trimer is ∝ 1 − κ² cos² θ.  Stiff is κ = 0."""
+    _require(dim, base, ensemble)
+    w0, w1, w2 = _inverse_masses(masses, 2, base)
+    if ensemble == "stiff":
+        return 0.0, 1.0
+    left, right = w1 / (w0 + w1), w1 / (w1 + w2)
+    return float(left * right), float(w0 / (w0 + w1) + left * (w2 / (w1 + w2)))
+
+
+def _arc(c: Any, m: float, rest: float) -> Any:
+    """Twice the integral of √(1 − m c²) from 0 to c, where rest = 1 − m."""
+    k = np.sqrt(m)
+    straight = np.arcsin(k * c) / k if m > 0.0 else c
+    return c * np.sqrt(rest + m * (1.0 - c * c)) + straight
+
+
+def _inverse_masses(masses: ArrayLike, bonds: int, base: Base) -> Array:
+    """Return w (bonds + 1,), that of a base first."""
+    _require(base=base)
+    if base == "fixed":
+        return np.concatenate([[0.0], 1.0 / arrays.masses(masses, bonds)])
+    return 1.0 / arrays.masses(masses, bonds + 1)
+
+
+def _length(value: Any) -> float:
+    scale = arrays.real(value, (), "length")
+    if scale.ndim or not 1e-100 <= scale <= 1e100:
+        raise ValueError(f"length must be one number within 1e±100, got {value!r}")
+    return float(scale)
+
+
+def _cosine(value: ArrayLike, name: str) -> Array:
+    slack = 1e-12  # scalar products of unit vectors overshoot by rounding
+    return np.clip(_within(value, -1.0 - slack, 1.0 + slack, name), -1.0, 1.0)
+
+
+def _within(value: ArrayLike, low: float, high: float, name: str) -> Array:
+    array = arrays.real(value, (), name)
+    inside = (array >= low) & (array <= high)  # false for NaN
+    if not inside.all():
+        found = array[~inside][0]
+        raise ValueError(f"{name} must lie between {low:.6g} and {high:.6g}, got {found}")
+    return array
+
+
+def _number(array: Any) -> Array:
+    answer: Array = np.asarray(array)[()]
+    return answer
+
+
+def _require(dim: Any = 3, base: Any = "free", ensemble: Any = "rigid") -> None:
+    arrays.require_space(dim, base)
+    arrays.require_one_of(ensemble, "ensemble", ("rigid", "stiff"))

@@ -1,0 +1,167 @@
+"""Random walks with given hard values: where simulations can start from."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman._common import arrays
+from fixman._common.arrays import Array
+from fixman.chains.chain import Chain, require_chain
+from fixman.chains.coordinates import KINDS
+from fixman.chains.straight_bends import Lines
+from fixman.errors import ConstraintSolveError, SingularConstraintError
+from fixman.kernels.chain.rows import ANGLE, DISTANCE, LENGTH, STRAIGHT_Y, SUM, TORSION
+from fixman.mechanics.dynamics import project
+
+__all__ = ["draw", "hard_targets", "random_walks"]
+
+TETRAHEDRAL = math.acos(1.0 / 3.0)  # bending angle between tetrahedral bonds
+TURNS = {LENGTH: math.inf, ANGLE: math.pi, TORSION: 2.0 * math.pi}  # furthest from 0
+TRIES = 20  # walks from which a ring is tried to be closed
+FIRST_STRIDE, LAST_STRIDE = 0.25, 1e-3  # of the way to the targets
+
+
+def random_walks(
+    chain: Chain,
+    size: int = 1,
+    *,
+    lengths: ArrayLike = 1.0,
+    angles: ArrayLike = TETRAHEDRAL,
+    torsions: ArrayLike = math.pi,
+    rng: int | np.random.Generator | None = None,
+) -> Array:
+    """Random configurations with given values of the hard coordinates.
+
+    Soft angles and torsions are drawn with the measure of space, dΩ = sin θ dθ dφ.  For chains
+    without closures, extra rows and potentials whose lengths are all hard these are independent
+    samples of the stiff ensemble.  Rings start as open walks, whose closures are then brought to
+    their values in steps.
+
+    Parameters
+    ----------
+    chain : Chain
+    size : int
+        How many.
+    lengths, angles, torsions : float, or one for each coordinate of the kind
+        Values of the hard ones, angles in radians, in the order of ``chain.coordinates``; soft
+        lengths get theirs too.  Distances, sums and differences stay as they are drawn.
+    rng : int or numpy.random.Generator, optional
+
+    Returns
+    -------
+    ndarray (size, n, d)
+        O(n) a walk; a free chain has its first bead at the origin.
+
+    Raises
+    ------
+    ValueError
+        If angles are beyond π: degrees, most likely.
+    MemoryError
+        If this machine cannot hold them.
+    ConstraintSolveError
+        If closures do not reach their values, because they cannot or because they are far.
+    """
+    require_chain(chain)
+    size = arrays.positive_int(size, "size")
+    generator = arrays.generator(rng)
+    # Chart coordinates and positions.
+    arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} walks of {chain.n} beads")
+    targets = hard_targets(chain, lengths, angles, torsions)
+    if not chain.extra:
+        return draw(chain, targets, size, generator)
+    return np.stack([_closed(chain, targets, generator) for _ in range(size)])
+
+
+def hard_targets(chain: Chain, lengths: ArrayLike, angles: ArrayLike, torsions: ArrayLike) -> Array:
+    """Values of all coordinates, in public order; soft angles and torsions are 0.
+
+    NaN for distances and what is made of them, which have no usual value.
+    """
+    kinds = chain.layout.rows.kinds
+    targets = np.where((kinds >= DISTANCE) & (kinds <= SUM), np.nan, 0.0)
+    for kind, value in ((LENGTH, lengths), (ANGLE, angles), (TORSION, torsions)):
+        rows = np.flatnonzero(kinds == kind)
+        given = arrays.real(value, (), f"{KINDS[kind]}s")
+        if given.shape not in ((), rows.shape):
+            raise ValueError(
+                f"{KINDS[kind]}s must be one number or have shape {rows.shape}, got {given.shape}"
+            )
+        if not np.isfinite(given).all():
+            raise ValueError(f"{KINDS[kind]}s must be finite, got {given[~np.isfinite(given)][0]}")
+        if np.abs(given).max(initial=0.0) > TURNS[kind]:
+            raise ValueError(
+                f"{KINDS[kind]}s are in radians, up to {TURNS[kind]:.5g} either way: got "
+                f"{np.ravel(given)[np.abs(given).argmax()]:g}; np.radians converts degrees"
+            )
+        if kind == LENGTH and not (given > 0.0).all():
+            raise ValueError(f"lengths must be positive, got {given[~(given > 0.0)][0]:g}")
+        targets[rows] = given
+    return targets
+
+
+def draw(chain: Chain, targets: Array, size: int, rng: np.random.Generator) -> Array:
+    """Draw open walks (size, n, d) with the values of `hard_targets`."""
+    return chain.cartesian(_draw(chain, targets, size, rng))
+
+
+def _draw(chain: Chain, targets: Array, size: int, rng: np.random.Generator) -> Array:
+    """Draw chart coordinates (size, n · d)."""
+    chart = chain.n * chain.dim
+    kinds = chain.layout.rows.kinds[:chart]
+    soft = ~chain.hard_mask[:chart]
+    q = np.tile(targets[:chart], (size, 1))
+    turns = soft & (kinds == (ANGLE if chain.dim == 2 else TORSION))
+    q[:, turns] = rng.uniform(-math.pi, math.pi, (size, int(turns.sum())))
+    if chain.dim == 3:
+        bends = soft & (kinds == ANGLE)
+        q[:, bends] = np.arccos(rng.uniform(-1.0, 1.0, (size, int(bends.sum()))))
+    lines = Lines(chain.straight)
+    if lines:  # turning what comes after a line by nothing, so that torsions across it are right
+        angles = np.flatnonzero(kinds == ANGLE)
+        held = [row for row in angles if lines.hold(chain.coordinates[row].beads)]
+        q[:, [*held, *(row + 1 for row in held)]] = 0.0
+    return q
+
+
+def _closed(chain: Chain, targets: Array, rng: np.random.Generator) -> Array:
+    """Return one walk whose extra rows have their values too."""
+    for _ in range(TRIES):
+        (x,) = draw(chain, targets, 1, rng)
+        try:
+            return bring(chain, x, targets)
+        except (ConstraintSolveError, SingularConstraintError) as error:
+            last = error
+    raise ConstraintSolveError(
+        f"none of {TRIES} random walks reaches the hard values: can closures and extra rows have "
+        f"theirs together? ({last})",
+        coordinates=last.coordinates,
+        beads=last.beads,
+    )
+
+
+def bring(chain: Chain, x: Array, targets: Array) -> Array:
+    """Move hard values to their targets, in strides as long as each projection converges.
+
+    ``targets`` are of all coordinates; where they are NaN, hard values stay.
+    """
+    start = chain.hard_values(x)
+    way = targets[chain.hard] - start
+    kinds = chain.layout.hard_rows.kinds
+    turning, straight = kinds == TORSION, kinds >= STRAIGHT_Y
+    way[np.isnan(way)] = 0.0
+    way[turning] = (way[turning] + math.pi) % (2.0 * math.pi) - math.pi
+    done, stride = 0.0, FIRST_STRIDE
+    while done < 1.0:
+        ahead = min(1.0, done + stride)
+        try:
+            x = project(chain, x, np.where(straight, 0.0, start + ahead * way))
+        except (ConstraintSolveError, SingularConstraintError):
+            stride *= 0.5
+            if stride < LAST_STRIDE:
+                raise
+        else:
+            done, stride = ahead, 1.5 * stride
+    return x

@@ -1,0 +1,358 @@
+"""The transfer operator of chains of hard bonds in the rigid ensemble.
+
+√det H^bb is the product of the roots of the pivots, and along a chain a pivot depends on the one
+before and on the bend between them (theory.md section 4):
+
+    d_{k+1} = w_{k+1} + w_k (1 − w_k cos² θ_k / d_k) .
+
+Averages are therefore products of integral operators on functions of one pivot,
+
+    h_k(d_k) = ∫ dθ sin^(d−2) θ √d_{k+1} h_{k+1}(d_{k+1}) ,
+
+and chains can be drawn bend by bend, a bend with the density √d_{k+1} h_{k+1}(d_{k+1}).
+
+A pivot enters as z = ln(d/w), between 0 and `reach` = ln(1 + w_before/w), w being the inverse mass
+of the bead that ends its bond: functions of d itself would need many more nodes where masses are
+uneven.  They are known by their values at Chebyshev nodes, `columns`; `rows` are integrals over
+such functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fixman._common.arrays import Array
+
+__all__ = [
+    "ORDERS",
+    "Acceptances",
+    "Grid",
+    "acceptances",
+    "bend_series",
+    "cosine_powers",
+    "fourth_end_to_end",
+    "grid_of",
+    "settled",
+    "square_cosines",
+    "square_products",
+]
+
+ORDERS = (24, 48, 96)  # of a quadrature: one after the other until the last two agree
+SHARPER = 4  # of a density more terms are wanted than of an integral
+NEGLIGIBLE = 1e-13  # of a probability
+AGREE = 1e-9  # then the last one's own error is below 1e-12: digits grow by half at each doubling
+
+Found = TypeVar("Found")
+Key = tuple[float, float, float]  # w_k/w_{k+1} and the reaches before and after: of one bend
+
+
+class Grid(NamedTuple):
+    """Where functions are known, and the quadrature over a bend.
+
+    nodes : of Chebyshev, from −1 to 1 over the reach
+    to_series : values at the nodes → coefficients of Chebyshev polynomials
+    squares, measure : cos² θ and the weights of the quadrature; in the first quarter alone, of
+        which the others are mirror images
+    """
+
+    dim: int
+    nodes: Array
+    to_series: Array
+    squares: Array
+    measure: Array
+
+    @property
+    def order(self) -> int:
+        """How many nodes there are."""
+        return self.nodes.size
+
+
+@cache
+def chebyshev(order: int) -> tuple[Array, Array]:
+    """Nodes from −1 to 1, and what makes coefficients of values there."""
+    angles = np.pi * (np.arange(order) + 0.5) / order
+    to_series = np.cos(np.outer(np.arange(order), angles)) * (2.0 / order)
+    to_series[0] /= 2.0
+    return np.cos(angles), to_series
+
+
+@cache
+def grid_of(order: int, dim: int) -> Grid:
+    """Return the grid of one order."""
+    points, weights = np.polynomial.legendre.leggauss(order)
+    theta = (points + 1.0) * np.pi / 4.0
+    measure = weights * np.sin(theta) ** (dim - 2)
+    return Grid(dim, *chebyshev(order), np.cos(theta) ** 2, measure)
+
+
+def settled(
+    compute: Callable[[int], Found],
+    watched: Callable[[Found], Array],
+    masses: Array,
+    bonds: NDArray[np.int64] | None = None,
+) -> Found:
+    """Compute at growing orders until what is watched agrees; ``bonds`` are neighbours by default.
+
+    Raises
+    ------
+    ValueError
+        If the last two orders do not agree, with the two bonded beads that differ most.
+    """
+    found, change = compute(ORDERS[0]), 0.0
+    for order in ORDERS[1:]:
+        before, found = found, compute(order)
+        values = watched(found)
+        change = float(np.abs(values - watched(before)).max(initial=0.0))
+        if change < AGREE * max(1.0, np.abs(values).max(initial=0.0)):
+            return found
+    if bonds is None:
+        bonds = np.stack([np.arange(masses.size - 1), np.arange(1, masses.size)], axis=1)
+    first, second = bonds[np.argmax(np.abs(np.diff(np.log(masses)[bonds], axis=1)))]
+    raise ValueError(
+        f"the masses are too uneven: quadratures of {ORDERS[-2]} and {ORDERS[-1]} points differ by "
+        f"{change:.0e}; the largest step is between bead {first} and bead {second}"
+    )
+
+
+def reaches(before: Array, w: Array) -> Array:
+    """ln(1 + w_before/w); a base has z = 0, and the interval only needs a width."""
+    answer: Array = np.where(before > 0.0, np.log1p(before / w), 1e-6)
+    return answer
+
+
+def line(w: Array, grid: Grid) -> tuple[Array, list[Key]]:
+    """Return the row that is the value at the first pivot, and the key of every bend."""
+    reach = reaches(w[:-1], w[1:])
+    end = 1.0 if w[0] > 0.0 else -1.0  # z_1 is one end of its interval or the other
+    keys = zip(w[1:-1] / w[2:], reach[:-1], reach[1:], strict=True)
+    return end ** np.arange(grid.order) @ grid.to_series, [tuple(map(float, key)) for key in keys]  # type: ignore[misc]
+
+
+def operators(
+    keys: Iterable[Key], grid: Grid, powers: Sequence[int] | NDArray[np.int64] = (0, 2)
+) -> list[Array]:
+    """Return h ↦ ∫ √(d/w) cos^p θ h(z) over each bend, (powers, nodes, nodes)."""
+    known: dict[Key, Array] = {}  # most chains repeat themselves
+    answer = []
+    for key in keys:
+        if key not in known:
+            known[key] = _operator(key, grid, powers)
+        answer.append(known[key])
+    return answer
+
+
+def _operator(key: Key, grid: Grid, powers: Sequence[int] | NDArray[np.int64]) -> Array:
+    after, root = _over(key, grid, grid.squares)
+    basis = _chebyshev(2.0 * after / key[2] - 1.0, grid.order)
+    weights = grid.measure * root
+    integrals = [
+        np.einsum("miq,iq->im", basis, weights * grid.squares ** (power // 2)) for power in powers
+    ]
+    answer: Array = np.stack(integrals) @ grid.to_series
+    return answer
+
+
+def at_bends(column: Array, key: Key, grid: Grid, squares: Array) -> Array:
+    """√(d/w) h(z) where cos² θ of the bend is given: (squares) → (nodes before, squares)."""
+    after, root = _over(key, grid, squares)
+    series = grid.to_series @ column
+    answer: Array = root * np.polynomial.chebyshev.chebval(2.0 * after / key[2] - 1.0, series)
+    return answer
+
+
+def _over(key: Key, grid: Grid, squares: Array) -> tuple[Array, Array]:
+    """z and √(d/w) behind a bend, (nodes before, bends): d/w = 1 + ratio (1 − cos² θ e^−z)."""
+    ratio, reach, _ = key
+    z = reach * (grid.nodes[:, None] + 1.0) / 2.0
+    after = np.log1p(ratio * ((1.0 - squares) * np.exp(-z) - np.expm1(-z)))
+    return after, np.exp(after / 2.0)
+
+
+def _chebyshev(x: Array, order: int) -> Array:
+    """Polynomials of Chebyshev, (order, *x.shape)."""
+    basis = np.empty((order, *x.shape))
+    basis[0] = 1.0
+    basis[1] = x
+    twice = x + x
+    for m in range(2, order):
+        np.multiply(twice, basis[m - 1], out=basis[m])
+        basis[m] -= basis[m - 2]
+    return basis
+
+
+def tails(plain: Sequence[Array]) -> list[Array]:
+    """Columns of the integrals over all bends behind each."""
+    columns = [np.ones(len(plain[0]))]
+    for operator in reversed(plain[1:]):
+        columns.append(scaled(operator @ columns[-1]))
+    return columns[::-1]
+
+
+def scaled(values: Array) -> Array:
+    """Only ratios matter, and the product over a long chain overflows."""
+    answer: Array = values / np.abs(values).max()
+    return answer
+
+
+# --- averages over a chain of inverse masses w (bonds + 1,), 0 for a base ---------------------
+
+
+def square_cosines(w: Array, grid: Grid) -> Array:
+    """⟨cos² θ⟩ of every bend (bends,)."""
+    row, keys = line(w, grid)
+    found = operators(keys, grid)
+    columns = tails([plain for plain, _ in found])
+    averages = np.empty(len(found))
+    for k, (plain, squared) in enumerate(found):
+        averages[k] = (row @ squared @ columns[k]) / (row @ plain @ columns[k])
+        row = scaled(row @ plain)
+    return averages
+
+
+def square_products(w: Array, grid: Grid) -> Array:
+    """⟨cos² θ_j cos² θ_k⟩ (bends, bends)."""
+    row, keys = line(w, grid)
+    found = operators(keys, grid, (0, 2, 4))
+    columns = tails([plain for plain, *_ in found])
+    answer = np.empty((len(found), len(found)))
+    marked = np.empty((0, grid.order))  # rows with cos² of one bend before under the integral
+    for k, (plain, squared, fourth) in enumerate(found):
+        whole = row @ plain @ columns[k]
+        answer[k, :k] = answer[:k, k] = marked @ (squared @ columns[k]) / whole
+        answer[k, k] = row @ fourth @ columns[k] / whole
+        marked = np.vstack([marked @ plain, row @ squared])
+        row = row @ plain
+        size = np.abs(row).max()
+        row, marked = row / size, marked / size
+    return answer
+
+
+def bend_series(w: Array, grid: Grid) -> Array:
+    """Densities (bends, terms), coefficients of Chebyshev polynomials in 2 cos² θ − 1.
+
+    Between two heavy beads a light one leaves nearly a cusp where it is straight.
+    """
+    row, keys = line(w, grid)
+    found = operators(keys, grid, (0,))
+    columns = tails([plain for (plain,) in found])
+    nodes, to_series = chebyshev(SHARPER * grid.order)
+    values = np.empty((len(found), nodes.size))
+    for k, (plain,) in enumerate(found):
+        values[k] = row @ at_bends(columns[k], keys[k], grid, 0.5 * (nodes + 1.0))
+        row = scaled(row @ plain)
+    answer = values @ to_series.T
+    whole = 2.0 * np.pi * answer[:, :1]
+    if grid.dim == 3:  # ∫ T_2m(c) dc from −1 to 1
+        whole = answer @ (2.0 / (1.0 - 4.0 * np.arange(nodes.size) ** 2))[:, None]
+    answer /= whole
+    kept = np.flatnonzero(np.abs(answer).max(axis=0) > NEGLIGIBLE)
+    return answer[:, : max(kept[-1] + 1, ORDERS[0])]
+
+
+def fourth_end_to_end(w: Array, grid: Grid) -> Array:
+    """⟨R⁴⟩ of bonds of length 1, see `fixman.analytic.mean_fourth_end_to_end`."""
+    row, keys = line(w, grid)
+    one, square, along, fourth = row, row, row, row
+    for plain, squared in operators(keys, grid):
+        one = one @ plain
+        next_along = along @ squared + (square - along) @ (plain - squared) / (grid.dim - 1)
+        fourth = fourth @ plain + 2.0 * (square @ plain) + 4.0 * next_along + one
+        square = square @ plain + one
+        along = next_along + one
+        size = np.abs(one).max()
+        one, square, along, fourth = one / size, square / size, along / size, fourth / size
+    return np.asarray(fourth.sum() / one.sum())
+
+
+def cosine_powers(powers: NDArray[np.int64], w: Array, grid: Grid) -> Array:
+    """⟨Π (cos θ_k)^p_k⟩ for even powers (bends,)."""
+    row, keys = line(w, grid)
+    kinds, places = np.unique(np.append(powers, 0), return_inverse=True)
+    both = np.stack([row, row])
+    for place, found in zip(places[:-1], operators(keys, grid, kinds), strict=True):
+        both = scaled(np.stack([both[0] @ found[place], both[1] @ found[0]]))
+    above, below = both.sum(axis=1)
+    return np.asarray(above / below)
+
+
+# --- trees -----------------------------------------------------------------------------------
+
+SAME = 4e-15  # columns that differ by no more are rounded ones of the same function
+
+
+class Acceptances(NamedTuple):
+    """Probabilities, √d h(d) over its largest, with which a bond drawn at random is kept.
+
+    which (bonds,) : the function of each bond
+    series, offsets : of each function, coefficients of Chebyshev polynomials in 2 z/reach − 1
+    least, slope : of each function, its value at z = 0, and 2/reach
+    """
+
+    which: NDArray[np.int64]
+    series: Array
+    offsets: NDArray[np.int64]
+    least: Array
+    slope: Array
+
+    def smallest(self) -> Array:
+        """Of every bond, which is where quadratures converge last."""
+        return self.least[self.which]
+
+
+def acceptances(
+    w: Array, parents: NDArray[np.int64], last: NDArray[np.bool_], grid: Grid
+) -> Acceptances:
+    """Return the probabilities of a tree whose beads come before their parents, the root last.
+
+    Bond k joins bead k to its parent.  ``last (bonds,)`` tells whether its pivot ends a chain, in a
+    branch point or in the root, so that h = 1.  √d grows with d, and with it the integral of what
+    grows: the largest value is at the largest pivot, where the bend is a right angle.
+
+    O(bonds), and an operator for each bend unlike all before.
+    """
+    reach = reaches(w[:-1], w[parents])
+    ratio = w[parents] / w[parents[np.minimum(parents, parents.size - 1)]]  # of the last: unused
+    columns: list[Array] = []
+    ranges: list[float] = []
+    matrices: dict[Key, Array] = {}
+    latest: dict[Key, int] = {}
+    known: dict[tuple[float, ...], int] = {}
+    which = [0] * parents.size
+    rows = list(zip(parents.tolist(), last.tolist(), reach.tolist(), ratio.tolist(), strict=True))
+    for k in range(parents.size - 1, -1, -1):
+        parent, ends, own, step = rows[k]
+        bend = (0.0, own, 0.0) if ends else (step, own, rows[parent][2])
+        key = (*bend, -1 if ends else which[parent])
+        if key not in known:
+            column = np.ones(grid.order)
+            if not ends:
+                if bend not in matrices:
+                    matrices[bend] = _operator(bend, grid, (0,))[0]
+                column = scaled(matrices[bend] @ columns[which[parent]])
+            same = latest.get(bend, -1)
+            if same < 0 or np.abs(columns[same] - column).max() > SAME:
+                same = latest[bend] = len(columns)
+                columns.append(column)
+                ranges.append(own)
+            known[key] = same
+        which[k] = known[key]
+    return _acceptances(np.array(which, np.int64), columns, np.array(ranges), grid)
+
+
+def _acceptances(
+    which: NDArray[np.int64], columns: list[Array], ranges: Array, grid: Grid
+) -> Acceptances:
+    """Return series of no more terms than count."""
+    values = np.reshape(columns, (-1, grid.order))
+    series = values * np.exp(0.25 * ranges[:, None] * (grid.nodes - 1.0)) @ grid.to_series.T
+    series /= series.sum(axis=1, keepdims=True)
+    rest = np.cumsum(np.abs(series[:, ::-1]), axis=1)[:, ::-1]
+    kept = rest > NEGLIGIBLE
+    offsets = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+    least = series @ (-1.0) ** np.arange(grid.order)
+    return Acceptances(which, series[kept], offsets, least, 2.0 / ranges)

@@ -1,0 +1,1 @@
+"""Motion in time: steppers, the loop around them, what is recorded, and runs on disk."""

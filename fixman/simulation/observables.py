@@ -1,0 +1,399 @@
+"""What chains are measured by: sizes, angles, stiffness, scattering, temperature; and errors.
+
+Functions of configurations take a chain and x (..., n, dim), or velocities, and keep the leading
+axes.  Functions of time series take (frames, ...): axis 0 is time in equal steps and the others are
+independent copies, as recorded from replicas.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman._common import arrays, statistics
+from fixman._common.arrays import Array
+from fixman.chains.chain import Chain, require_chain
+from fixman.errors import FrameError
+from fixman.kernels.chain.rows import ANGLE, TORSION
+from fixman.potentials.binding import bead_rows, bind, named_terms
+
+__all__ = [
+    "Histogram",
+    "Mean",
+    "Persistence",
+    "angles",
+    "correlation_time",
+    "degrees_of_freedom",
+    "end_to_end",
+    "gyration_tensor",
+    "histogram",
+    "kinetic_energy",
+    "mean_with_error",
+    "persistence_length",
+    "potential_energy",
+    "radius_of_gyration",
+    "structure_factor",
+    "temperature",
+    "torsions",
+]
+
+CHUNK = 1 << 21  # numbers held at a time
+
+
+class Mean(NamedTuple):
+    """A mean and its standard error."""
+
+    value: float
+    error: float
+
+
+class Histogram(NamedTuple):
+    """Probability density in bins between ``edges``, and the standard error of each."""
+
+    edges: Array
+    density: Array
+    error: Array
+
+
+class Persistence(NamedTuple):
+    """Persistence length, from the decay of the correlations and from neighbours alone.
+
+    ``correlation[s]`` is ⟨u_i·u_{i+s}⟩, 1 at s = 0.
+    """
+
+    decay: float
+    local: float
+    correlation: Array
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+def end_to_end(chain: Chain, x: ArrayLike) -> Array:
+    """Vector from the first to the last bead of a linear chain, (..., dim).
+
+    On a fixed base it begins at the base point, which is the origin.
+    """
+    x = _configurations(chain, x)
+    _require_linear(chain, "an end-to-end vector")
+    last = x[..., -1, :]
+    return last.copy() if chain.base == "fixed" else last - x[..., 0, :]
+
+
+def gyration_tensor(chain: Chain, x: ArrayLike) -> Array:
+    """Σ_k m_k (x_k − X)(x_k − X)ᵀ / Σ_k m_k about the centre of mass X, (..., dim, dim)."""
+    x = _configurations(chain, x)
+    weights = (chain.masses / chain.masses.sum())[:, None]
+    away = x - (weights * x).sum(axis=-2, keepdims=True)
+    tensor: Array = np.einsum("...ka,...kb->...ab", weights * away, away)
+    return tensor
+
+
+def radius_of_gyration(chain: Chain, x: ArrayLike) -> Array:
+    """Root of the mass-weighted mean square distance from the centre of mass, (...)."""
+    square = np.trace(gyration_tensor(chain, x), axis1=-2, axis2=-1)
+    answer: Array = np.sqrt(square)[()]
+    return answer
+
+
+# --- angles ---------------------------------------------------------------------------------------
+
+
+def angles(chain: Chain, x: ArrayLike, beads: Any = None) -> Array:
+    """Bending angles θ in radians, 0 where straight and signed in the plane, (..., angles).
+
+    By default all of the chain's chart that touch no ghost, then those at closures, as in
+    `fixman.potentials`.
+    """
+    return _values(chain, x, beads, ANGLE, "angle")
+
+
+def torsions(chain: Chain, x: ArrayLike, beads: Any = None) -> Array:
+    """Torsions φ in radians, ±π at trans (IUPAC), (..., torsions).
+
+    By default all of the chain's chart that touch no ghost and follow three bonds, then those
+    across closures.
+
+    Raises
+    ------
+    SingularCoordinateError
+        Where three beads of one are in line.
+    """
+    return _values(chain, x, beads, TORSION, "torsion")
+
+
+def _values(chain: Chain, x: ArrayLike, beads: Any, kind: int, name: str) -> Array:
+    x = _configurations(chain, x)
+    table = named_terms(chain, bead_rows(beads, kind - 1, name), kind, name)
+    return chain.layout.values(table, x)
+
+
+def histogram(
+    values: ArrayLike, edges: ArrayLike | int = 50, *, log_weights: ArrayLike | None = None
+) -> Histogram:
+    """Probability density of values (frames, ..., items), with errors that know of correlations.
+
+    All items of a frame count alike: the angles of a chain, for example.  The last axis is theirs,
+    the first is time, those in between are independent copies.
+
+    Parameters
+    ----------
+    values : (frames, ..., items)
+        Those outside the edges count in the norm only.
+    edges : (bins + 1,) or int
+        Ascending; a number stands for so many equal bins between the extremes.
+    log_weights : (frames, ...), optional
+        Logarithms of the weights of the frames, such as −½ `fixman.logdet` of a rigid simulation.
+    """
+    array = arrays.real(values, (), "values")
+    if array.ndim < 2 or not array.size:
+        raise ValueError(f"values must have shape (frames, ..., items), got {array.shape}")
+    arrays.require_finite(array, array.shape, "values", "frame")
+    bounds = np.histogram_bin_edges(array, _edges(edges))
+    bins = bounds.size - 1
+    lead = array.shape[:-1]
+    place = np.searchsorted(bounds, array, side="right") - 1
+    place[array == bounds[-1]] = bins - 1  # the last bin is closed
+    outside = (place < 0) | (place >= bins)
+    frame = np.arange(int(np.prod(lead))).reshape(*lead, 1)
+    flat = np.where(outside, frame.size * bins, frame * bins + place).ravel()
+    counts = np.bincount(flat, minlength=frame.size * bins + 1)[:-1].reshape(*lead, bins)
+    widths = np.diff(bounds)
+    shares = counts / (array.shape[-1] * widths)
+    means = [mean_with_error(shares[..., k], log_weights=log_weights) for k in range(bins)]
+    density, error = np.array(means).T
+    return Histogram(bounds, density, error)
+
+
+def _edges(edges: Any) -> Any:
+    """Return the number of bins, or their edges."""
+    if not arrays.taken(edges, "edges").ndim:
+        return arrays.positive_int(edges, "edges", 8)
+    bounds = arrays.real(edges, (), "edges")
+    if bounds.ndim != 1 or bounds.size < 2:
+        raise ValueError(
+            f"edges must be a number of bins or have shape (bins + 1,), got {bounds.shape}"
+        )
+    arrays.require_finite(bounds, bounds.shape, "edges", "place")
+    if not (np.diff(bounds) > 0.0).all():
+        raise ValueError("edges must ascend")
+    return bounds
+
+
+# --- stiffness and scattering ---------------------------------------------------------------------
+
+
+def persistence_length(chain: Chain, x: ArrayLike) -> Persistence:
+    """Find the persistence length of a linear chain from the correlations of its bonds.
+
+    ``decay`` is ℓ in ⟨u_i·u_{i+s}⟩ = e^(−s L/ℓ): a line through the origin is fitted to the
+    logarithm, weighted by the number of pairs, up to the first s where it falls below −1, and to at
+    least two.  ``local`` takes neighbours alone, −L/ln⟨cos θ⟩, to which the other is equal where
+    bends are independent.  Both are 0 where neighbours do not persist at all, and inf for rods.
+    L is the mean length of the bonds.
+
+    Parameters
+    ----------
+    chain : Chain
+        At least two bonds.
+    x : (..., n, dim)
+        Everything is averaged over.
+
+    Notes
+    -----
+    O(n ln n) a frame, by Fourier transforms along the chain.
+    """
+    x = _configurations(chain, x)
+    _require_linear(chain, "a persistence length")
+    if chain.base == "fixed":
+        x = np.concatenate([np.zeros_like(x[..., :1, :]), x], axis=-2)
+    bonds = np.diff(x, axis=-2)
+    lengths = np.linalg.norm(bonds, axis=-1)
+    N = lengths.shape[-1]
+    if N < 2 or not lengths.size:
+        raise ValueError(f"a persistence length needs at least two bonds, the chain has {N}")
+    if not lengths.all():
+        frame, bond = np.argwhere(lengths.reshape(-1, N) == 0.0)[0]
+        where = arrays.frame_index(int(frame), lengths.shape[:-1])
+        rest = ": the beads at its ends coincide"
+        raise FrameError(f"bond {bond} has no direction", rest, frame=where)
+    u = (bonds / lengths[..., None]).reshape(-1, N, chain.dim)
+    power = np.zeros(N + 1)
+    for block in np.array_split(u, max(1, u.size // CHUNK)):
+        spectrum = np.fft.rfft(block, 2 * N, axis=1)
+        power += (spectrum.real**2 + spectrum.imag**2).sum(axis=(0, 2))
+    pairs = np.arange(N, 0, -1)
+    correlation = np.fft.irfft(power, 2 * N)[:N] / (pairs * len(u))
+    correlation = np.clip(correlation / correlation[0], -1.0, 1.0)
+    length = float(lengths.mean())
+    return Persistence(
+        _decay(correlation, pairs) * length,
+        _decay(correlation[:2], pairs[:2]) * length,
+        correlation,
+    )
+
+
+def _decay(correlation: Array, pairs: Array) -> float:
+    """ℓ/L of a correlation; see `persistence_length`."""
+    low = np.flatnonzero(correlation < np.exp(-1.0))
+    end = max(int(low[0]) if low.size else correlation.size, 3)
+    positive = np.flatnonzero(correlation[:end] <= 0.0)
+    s = np.arange(1, min(end, int(positive[0]) if positive.size else end, correlation.size))
+    if not s.size:
+        return 0.0
+    slope = -float((pairs[s] * s) @ np.log(correlation[s])) / float((pairs[s] * s) @ s)
+    return 1.0 / slope if slope > 1e-15 else float("inf")
+
+
+def structure_factor(chain: Chain, x: ArrayLike, q: ArrayLike, *, directions: int = 64) -> Array:
+    """Return the isotropic structure factor S(q) = ⟨|Σ_k e^(i q·x_k)|²⟩/n, (..., len(q)).
+
+    The average runs over fixed directions of q, spread evenly over a half of the sphere or circle
+    (the other half gives the same).  It is unbiased for an ensemble without a preferred direction,
+    and O(n) where Debye's double sum is O(n²).  For one frame of extent R it needs about (q R)²
+    directions in space, q R in the plane, to be that sum.
+
+    Parameters
+    ----------
+    chain : Chain
+    x : (..., n, dim)
+    q : float or (m,)
+        Wave numbers.
+    directions : int
+    """
+    x = _configurations(chain, x)
+    numbers = np.atleast_1d(arrays.real(q, (), "q"))
+    arrays.require_finite(numbers, numbers.shape, "q", "place")
+    if numbers.ndim != 1:
+        raise ValueError(f"q must be a number or a list of numbers, got {numbers.shape}")
+    axes = _directions(chain.dim, arrays.positive_int(directions, "directions", 8 * chain.dim))
+    frames = x.reshape(-1, chain.n, chain.dim)
+    frames = frames - frames.mean(axis=1, keepdims=True)  # keeps the phases small
+    out = np.empty((len(frames), numbers.size))
+    size = max(1, CHUNK // (chain.n * len(axes)))
+    for start in range(0, len(frames), size):
+        along = frames[start : start + size] @ axes.T
+        for m, number in enumerate(numbers):
+            phase = number * along
+            square = np.cos(phase).sum(axis=1) ** 2 + np.sin(phase).sum(axis=1) ** 2
+            out[start : start + size, m] = square.mean(axis=1) / chain.n
+    return out.reshape(*x.shape[:-2], numbers.size)
+
+
+def _directions(dim: int, count: int) -> Array:
+    """Return unit vectors (count, dim) over half of the sphere (Fibonacci's lattice) or circle."""
+    k = np.arange(count) + 0.5
+    if dim == 2:
+        angle = np.pi * k / count
+        return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    z = 1.0 - k / count
+    angle = np.pi * (3.0 - np.sqrt(5.0)) * k
+    radius = np.sqrt(1.0 - z * z)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle), z], axis=1)
+
+
+# --- energies -------------------------------------------------------------------------------------
+
+
+def kinetic_energy(chain: Chain, v: ArrayLike) -> Array:
+    """½ Σ_k m_k |v_k|², (...)."""
+    v = _configurations(chain, v, "v")
+    energy = 0.5 * np.einsum("k,...ka,...ka->...", chain.masses, v, v)
+    answer: Array = np.asarray(energy)[()]
+    return answer
+
+
+def potential_energy(chain: Chain, x: ArrayLike, potential: Any) -> Array:
+    """U of a potential of `fixman.potentials` or of the user's own, (...)."""
+    return bind(chain, potential, forces=False).energy(x)
+
+
+def degrees_of_freedom(chain: Chain, conserved: int = 0) -> int:
+    """How many quadratic terms of the kinetic energy have ½ kT each.
+
+    n·d less the hard coordinates, and less ``conserved``: the number of components of the momentum
+    that are zero throughout, angular momentum included, which a fixed base has none of.  For
+    `fixman.Langevin` it is 0; for `fixman.Newton` of a free chain whose centre of mass rests, d.
+    """
+    require_chain(chain)
+    conserved = arrays.whole(conserved, "conserved", 0)
+    if chain.base == "fixed" and conserved:
+        raise ValueError(
+            f"conserved={conserved}, but the base of this chain is fixed: its support takes up "
+            "momentum, so that no component is conserved; leave it 0"
+        )
+    most = chain.dim * (chain.dim + 1) // 2
+    if conserved > most:
+        raise ValueError(
+            f"conserved={conserved}, but a free chain in {chain.dim}-D conserves at most {most}: "
+            f"{chain.dim} components of the momentum and {most - chain.dim} of the angular momentum"
+        )
+    free = chain.n * chain.dim - chain.hard.size - conserved
+    if free < 1:
+        raise ValueError(f"no degree of freedom is left of {chain!r}: it has no temperature")
+    return free
+
+
+def temperature(chain: Chain, v: ArrayLike, conserved: int = 0) -> Array:
+    """KT = 2 K / f of velocities that obey the constraints, (...), f of `degrees_of_freedom`."""
+    answer: Array = 2.0 * kinetic_energy(chain, v) / degrees_of_freedom(chain, conserved)
+    return answer
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def correlation_time(series: ArrayLike) -> float:
+    """Integrated autocorrelation time ½ + Σ_t ρ(t), in frames, of a series (frames, ...).
+
+    Half for uncorrelated frames; τ/½ frames are worth one.  The sum ends where Sokal's window
+    closes, see `fixman._common.statistics`.
+    """
+    return 0.5 * statistics.statistical_inefficiency(series)
+
+
+def mean_with_error(series: ArrayLike, *, log_weights: ArrayLike | None = None) -> Mean:
+    """Mean of a series (frames, ...), and its standard error with regard to correlations.
+
+    With weights of the frames, Σ w f / Σ w, and the error of that ratio to first order.  The error
+    of a series shorter than some fifty times its `correlation_time` is too small, and so may that
+    time itself be.
+
+    Parameters
+    ----------
+    series : (frames, ...)
+    log_weights : as series, optional
+        Logarithms, up to a constant.
+    """
+    values = arrays.real(series, (), "series")
+    if log_weights is None:
+        error = statistics.standard_error(values)
+        return Mean(float(values.mean()), error)
+    logs = arrays.real(log_weights, (), "log_weights")
+    if logs.shape != values.shape:
+        raise ValueError(
+            f"log_weights must have the series' shape {values.shape}, got {logs.shape}"
+        )
+    statistics.effective_size(logs)  # refuses what are no weights
+    weights = np.exp(logs - logs.max())
+    weights /= weights.mean()
+    mean = float((weights * values).mean())
+    return Mean(mean, statistics.standard_error(weights * (values - mean)))
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def _configurations(chain: Chain, x: ArrayLike, name: str = "x") -> Array:
+    require_chain(chain)
+    tail = (chain.n, chain.dim)
+    x = arrays.real(x, tail, name)
+    arrays.require_finite(x, tail, name)
+    return x
+
+
+def _require_linear(chain: Chain, what: str) -> None:
+    if not chain.layout.has_ends:
+        raise ValueError(f"{what} is of linear chains, which {chain!r} is not")

@@ -1,0 +1,50 @@
+"""Integrators of constrained motion: what they have in common, and the state that they move.
+
+A stepper is a frozen description: `Newton`, `Langevin`, `Brownian` or `HybridMonteCarlo`.
+``start`` makes a `State` of it, ``advance`` moves the state on in compiled code, replicas eight at
+a time in SIMD lanes and these over threads.  What a replica does depends on its own positions,
+velocities and random stream only: results are the same bits for any number of workers, any order
+and any number of replicas, and for any division of the steps into calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fixman.simulation.steppers.brownian import Brownian
+from fixman.simulation.steppers.hybrid import HybridMonteCarlo
+from fixman.simulation.steppers.langevin import Langevin
+from fixman.simulation.steppers.montecarlo import MonteCarlo
+from fixman.simulation.steppers.newton import Newton
+from fixman.simulation.steppers.state import State, Stepper
+
+__all__ = [
+    "Brownian",
+    "HybridMonteCarlo",
+    "Langevin",
+    "MonteCarlo",
+    "Newton",
+    "State",
+    "Stepper",
+    "from_parameters",
+]
+
+KINDS: dict[Any, Any] = {
+    "newton": Newton,
+    "langevin": Langevin,
+    "brownian": Brownian,
+    "hybrid": HybridMonteCarlo,
+    "montecarlo": MonteCarlo,
+}
+
+
+def from_parameters(parameters: dict[str, Any], potential: Any = None) -> Stepper:
+    """Make the stepper that `Stepper.parameters` described.
+
+    A potential of the user's own, which its parameters cannot make again, is given anew.
+    """
+    name = parameters.get("name")
+    if name not in KINDS:
+        raise ValueError(f"no stepper is called {name!r}: {sorted(KINDS)} are")
+    stepper: Stepper = KINDS[name].from_parameters(parameters, potential)
+    return stepper

@@ -1,0 +1,175 @@
+"""Overdamped dynamics with constraints."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
+
+from numpy.typing import ArrayLike
+
+from fixman._common import arrays
+from fixman.chains.chain import Chain, require_chain
+from fixman.kernels.simulation.stepping import DRIFT, ECHO, FORCE, KICK, LEAP, MARK, NOISE, PROJECT
+from fixman.potentials import flows
+from fixman.simulation.steppers import state as _state
+from fixman.simulation.steppers.state import Plan, State
+
+__all__ = ["Brownian"]
+
+# With h = √(2 dt) and ζ for m: h²/2 is the time, so that half a kick and a drift are dt f/ζ.
+SCHEDULES = {
+    # g-BAOAB where velocities are forgotten at once, with its two kicks in one
+    "geodesic": (
+        (FORCE, 0.0), (KICK, 1.0), (DRIFT, 0.5), (NOISE, 1.0), (PROJECT, 0.0), (DRIFT, 0.5),
+    ),
+    "midpoint": (
+        (FORCE, 0.0), (MARK, 0.0), (NOISE, 1.0), (KICK, 0.5), (PROJECT, 0.0), (DRIFT, 0.5),
+        (FORCE, 0.0), (ECHO, 1.0), (KICK, 0.5), (PROJECT, 0.0), (LEAP, 1.0),
+    ),
+    "liu": ((FORCE, 0.0), (NOISE, 1.0), (KICK, 0.5), (PROJECT, 0.0), (DRIFT, 1.0)),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Brownian(arrays.Spelled):
+    """Overdamped dynamics of a chain with constraints, also in a homogeneous flow.
+
+    dx = P [v∞(x) + f/ζ] dt + √(2 kT/ζ) dW on the constraint manifold, with the projection P along
+    ζ⁻¹ Bᵀ and no hydrodynamic interaction.  Friction, not mass, sets its metric: by itself it
+    samples the mobility ensemble ρ ∝ √det(B ζ⁻¹ Bᵀ) e^(−U/kT) (Hinch 1994).  All schemes are of
+    first weak order in dt.  O(n) a step.
+
+    Parameters
+    ----------
+    dt : float
+        Time step, up to 0.005 in units of ζ L²/kT, where ⟨c²⟩ of a trimer is off by −0.0005
+        (geodesic), +0.001 (midpoint) or −0.0025 (Liu).  Longer ones are warned of.
+    kT : float
+    friction : float or (n,)
+        The friction coefficient ζ, the same for all beads or one for each of them.
+    ensemble : "mobility", "stiff" or "rigid"
+        "stiff", of springs in the limit of infinite stiffness, adds the force
+        −½ kT ∂ ln det(B ζ⁻¹ Bᵀ)/∂x; "rigid", of constraints and the chain's masses, adds
+        −½ kT ∂ [ln det(B ζ⁻¹ Bᵀ) − ln det(B M⁻¹ Bᵀ)]/∂x, which is nothing if ζ ∝ m.
+    scheme : "geodesic", "midpoint" or "liu"
+        Geodesic motion and noise in turn, g-BAOAB at infinite friction (Leimkuhler & Matthews
+        2016): best at equilibrium.  Euler's midpoint rule with constraints along B at the midpoint
+        (Fixman 1978; Grassia, Hinch & Nitsche 1995; Morse 2004): for flows.  Euler's rule with
+        constraints along B at the beginning (Liu 1989): for reference.
+    flow : (d, d) or function, optional
+        Velocity gradient κ of v∞ = κ x, see `fixman.flows`, or a function of time that returns it,
+        which is called once a step, with the time in its middle.  On a free chain x is taken from
+        the centre of friction, which the flow then leaves in its place.
+    potential : optional
+        As for `Newton`.
+    tolerance : float
+        Largest relative error of a squared bond length, rounding apart.
+
+    Notes
+    -----
+    There are no velocities: ``v`` of a state or a run is the last displacement over that part of
+    √(2 dt) that it took.
+    """
+
+    dt: float
+    _: KW_ONLY
+    kT: float = 1.0
+    friction: Any = 1.0
+    ensemble: Literal["mobility", "stiff", "rigid"] = "mobility"
+    scheme: Literal["geodesic", "midpoint", "liu"] = "geodesic"
+    flow: Any = None
+    potential: Any = None
+    tolerance: float = 1e-12
+
+    def __post_init__(self) -> None:
+        _state.require_potential(self.potential)
+        _state.make_positive(self, "dt", "kT", "tolerance")
+        object.__setattr__(self, "friction", _frictions(self.friction))
+        object.__setattr__(self, "flow", flows.checked(self.flow))
+        arrays.require_one_of(self.ensemble, "ensemble", ("mobility", "stiff", "rigid"))
+        arrays.require_one_of(self.scheme, "scheme", SCHEDULES)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what `from_parameters` makes the stepper from again, ready for JSON."""
+        friction = self.friction
+        return {
+            "name": "brownian",
+            "dt": self.dt,
+            "kT": self.kT,
+            "friction": friction if isinstance(friction, float) else list(friction),
+            "ensemble": self.ensemble,
+            "scheme": self.scheme,
+            "flow": flows.parameters(self.flow),
+            "potential": _state.potential_parameters(self.potential),
+            "tolerance": self.tolerance,
+        }
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any], potential: Any = None) -> Brownian:
+        """Make the stepper again; a potential of the user's own has to be given again.
+
+        Raises
+        ------
+        ValueError
+            If the flow is a function.
+        """
+        given = _state.arguments(parameters, potential)
+        return cls(**given | {"flow": flows.from_parameters(given["flow"])})
+
+    def start(
+        self,
+        chain: Chain,
+        x0: ArrayLike,
+        v0: None = None,
+        replicas: int = 1,
+        rng: Any = None,
+    ) -> State:
+        """Return replicas at x0; the other arguments and the errors are those of `Newton.start`.
+
+        Raises
+        ------
+        ValueError
+            If velocities are given, or friction coefficients or a flow that are not for this chain.
+        """
+        if v0 is not None:
+            raise ValueError("v0 must be None: overdamped dynamics has no velocities to start with")
+        require_chain(chain)
+        if callable(self.flow):  # try it before a folder is made
+            flows.table(self.flow, chain.dim, range(1), self.dt)
+        state = _state.start(chain, x0, None, replicas, rng, self._plan(), self.kT, True)
+        _state.warn_of_long_steps(chain, state, self._plan(), self.kT)
+        _state.warn_of_fast_flows(chain, self._plan())
+        return state
+
+    def advance(self, chain: Chain, state: State, steps: int, workers: int = 1) -> None:
+        """Do ``steps`` steps on every replica, in place.
+
+        Raises
+        ------
+        ConstraintSolveError
+            As `Newton.advance`.
+        ValueError
+            If the flow is not one of this chain's dimension, or not finite.
+        """
+        _state.advance(chain, state, steps, workers, self._plan())
+
+    def _plan(self) -> Plan:
+        return Plan(
+            SCHEDULES[self.scheme], self.dt, self.tolerance, self.potential,
+            kT=self.kT, friction=math.inf, metric=self.ensemble != "mobility",
+            rival=self.ensemble == "rigid", drag=self.friction, flow=self.flow,
+        )  # fmt: skip
+
+
+def _frictions(value: Any) -> float | tuple[float, ...]:
+    array = arrays.real(value, (), "friction")
+    if array.ndim > 1 or not array.size:
+        raise ValueError(
+            f"friction must be one number or one for each bead, got shape {array.shape}"
+        )
+    if not array.ndim:
+        return arrays.positive(float(array), "friction")
+    return tuple(
+        arrays.positive(zeta, f"friction of bead {k}") for k, zeta in enumerate(array.tolist())
+    )

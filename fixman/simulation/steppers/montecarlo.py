@@ -1,0 +1,253 @@
+"""Monte Carlo by turning parts of a chain."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fixman._common import arrays
+from fixman._common.arrays import Array
+from fixman.chains.chain import Chain
+from fixman.kernels.chain.rows import ANGLE, LENGTH
+from fixman.kernels.sampling import crankshafts, pivots, torsions
+from fixman.mechanics import metric
+from fixman.mechanics.dynamics import project
+from fixman.potentials.energies import bind, invariant
+from fixman.simulation.steppers import state as _state
+from fixman.simulation.steppers.moves import moves
+from fixman.simulation.steppers.state import State
+
+__all__ = ["MonteCarlo"]
+
+WIDEST = math.pi
+NARROWEST = 1e-3
+ACCEPTED = 0.5  # share at which burn-in aims
+EAGER = 2.0  # how much one sweep of burn-in changes the logarithm of the width, at first
+# Sweeps between two corrections of what rounding does to hard coordinates, some 1e-13 in these; the
+# projection is compiled then, and not before the first answer.
+HELD = 1000
+
+
+@dataclass(frozen=True)
+class MonteCarlo(arrays.Spelled):
+    """Metropolis Monte Carlo of pivots and crankshafts, in either ensemble, with any potential.
+
+    A step is a sweep: as many moves as there are parts that can turn.  A move turns one side of a
+    bead about it, where the angle there is hard about the bond before, or in a ring what is between
+    two beads about the line through them; no hard coordinate changes.  It is accepted with
+    probability min(1, w′/w), w = √det H^bb e^(−U/kT) in the rigid ensemble, e^(−U/kT) in the stiff
+    one.  Both are sampled exactly; nothing depends on a time step.
+
+    Without a potential, linear chains of hard bonds take O(1) a move, 55 ns, whatever their length,
+    and free ones of hard bonds and angles 320 ns: sweeps go from one end to the other and back,
+    with what the determinant is made of known from both.  All else goes to parts at random and
+    takes O(n) a move, some 80 ns a bead: potentials, trees, rings.
+
+    Parameters
+    ----------
+    kT : float
+    ensemble : "rigid" or "stiff"
+    potential : optional
+        As for `Newton`; one of your own needs ``energy(x)`` only.  An energy of infinity is a wall.
+    burn_in : int
+        Sweeps before step 0 in which every replica fits the width of its turns, the largest angle,
+        so that half of the moves are accepted; then it stays.  It begins with π, where it remains
+        if more are.  Without burn-in, 0, all turns are that wide.
+
+    Notes
+    -----
+    ``State.tally`` counts moves from step 0 on.  Frames have velocities of zero.  Of a free chain
+    the place is kept and means nothing, unless its potential is one that may depend on it, as
+    `Tether`, `Gravity`, `Compiled` and your own may: then all beads are shifted too.
+    """
+
+    _: KW_ONLY
+    kT: float = 1.0
+    ensemble: Literal["rigid", "stiff"] = "rigid"
+    potential: Any = None
+    burn_in: int = 100
+
+    def __post_init__(self) -> None:
+        _state.require_potential(self.potential, forces=False)
+        _state.make_positive(self, "kT")
+        arrays.require_one_of(self.ensemble, "ensemble", ("rigid", "stiff"))
+        object.__setattr__(self, "burn_in", arrays.whole(self.burn_in, "burn_in", 0))
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what `from_parameters` makes the stepper from again, ready for JSON."""
+        return {
+            "name": "montecarlo",
+            "kT": self.kT,
+            "ensemble": self.ensemble,
+            "potential": _state.potential_parameters(self.potential),
+            "burn_in": self.burn_in,
+        }
+
+    @classmethod
+    def from_parameters(cls, parameters: dict[str, Any], potential: Any = None) -> MonteCarlo:
+        """Make the stepper again; a potential of the user's own has to be given again."""
+        return cls(**_state.arguments(parameters, potential))
+
+    def start(
+        self,
+        chain: Chain,
+        x0: ArrayLike,
+        v0: ArrayLike | None = None,
+        replicas: int = 1,
+        rng: Any = None,
+    ) -> State:
+        """Return replicas that began at x0, after burn-in.
+
+        Parameters
+        ----------
+        chain : Chain
+        x0 : (n, dim) or (replicas, n, dim)
+            The hard coordinates keep the values that they have in x0.
+        v0 : None
+        replicas : int
+        rng : None, int or Generator
+            Every replica gets a stream spawned from it.
+
+        Raises
+        ------
+        ValueError
+            For velocities, for hard coordinates that these moves cannot hold (soft bonds, hard
+            torsions, rings that share bonds or lie in the plane), and where a potential of your own
+            has no finite energy in x0.
+        SingularConstraintError, SingularCoordinateError
+            If x0 has no determinant, or no energy.
+        """
+        if v0 is not None:
+            raise ValueError("v0 must be None: Monte Carlo has no velocities")
+        state = _state.begin(chain, x0, replicas, rng)
+        state.tally = np.zeros((len(state.x), 3))
+        state.tally[:, 2] = WIDEST
+        _state.require_near(chain, state)
+        prepared = _Prepared.of(chain, state, self)
+        # One by one, as the kernels will; without a potential there is nothing to compile.
+        for replica, x in enumerate(state.x if self.potential is not None else ()):
+            try:
+                prepared.bound.energy(x)
+            except ValueError as error:
+                error.add_note(f"in replica {replica}")
+                raise
+        if self.ensemble == "rigid":
+            metric.logdet(chain, state.x)
+        for k in range(self.burn_in):
+            state.tally[:, :2] = 0.0
+            self.advance(chain, state, 1)
+            tried, accepted, width = state.tally.T
+            change = EAGER / math.sqrt(k + 1) * (accepted / np.maximum(tried, 1.0) - ACCEPTED)
+            width[:] = np.clip(width * np.exp(change), NARROWEST, WIDEST)
+        state.tally[:, :2] = 0.0
+        state.step = 0
+        return state
+
+    def passes(self, chain: Chain) -> int:
+        """Return how often a step goes over all beads, for whoever wants to know what it costs."""
+        return chain.n if _route(chain, self) == "crankshafts" else 1
+
+    def advance(self, chain: Chain, state: State, steps: int, workers: int = 1) -> None:
+        """Do ``steps`` sweeps on every replica, in place.
+
+        Raises
+        ------
+        Exception
+            What a potential of your own raised; the state is then what it was before the call.
+        """
+        workers = arrays.positive_int(workers, "workers")
+        steps = arrays.positive_int(steps, "steps")
+        _state.require_near(chain, state)
+        prepared = _Prepared.of(chain, state, self)
+        x, random, tally = state.x.copy(), state.random.copy(), state.tally.copy()
+        prepared.run(x, random, tally, (state.step, state.step + steps), workers)
+        prepared.bound.check()
+        state.x, state.random, state.tally = x, random, tally
+        state.step += steps
+
+
+class _Prepared:
+    """A stepper on the chain of a state: what the kernels are given, made once."""
+
+    def __init__(self, chain: Chain, state: State, stepper: MonteCarlo) -> None:
+        self.key = (chain, stepper)
+        self.targets = state.targets
+        self.bound = bind(chain, stepper.potential, energies=True, forces=False)
+        self.route = _route(chain, stepper)
+        rows = chain.layout.hard_rows
+        self.lengths = np.ascontiguousarray(state.targets[:, rows.kinds == LENGTH])
+        if self.route != "crankshafts":
+            return
+        self.system = chain.layout.system if stepper.ensemble == "rigid" else None
+        self.tables = None
+        if stepper.potential is not None:
+            self.tables = self.bound.tables._replace(external=None)
+        placed = chain.base == "free" and not invariant(stepper.potential)
+        # Of what a replica keeps for ever: bits must not depend on where it is when one goes on.
+        self.moves = moves(chain, self.lengths.mean(axis=1) if placed else None)
+
+    @classmethod
+    def of(cls, chain: Chain, state: State, stepper: MonteCarlo) -> _Prepared:
+        """Return what was made for this state before, if chain and stepper are the same."""
+        found = _prepared.get(state)
+        if found is None or found.key[0] is not chain or found.key[1] != stepper:
+            found = _prepared[state] = cls(chain, state, stepper)
+        return found
+
+    def run(
+        self, x: Array, random: Any, tally: Array, sweeps: tuple[int, int], workers: int
+    ) -> None:
+        """Do sweeps from one number to another on all replicas, in groups over threads."""
+        pieces = min(workers, len(x))
+        edges = [len(x) * k // pieces for k in range(pieces + 1)]
+
+        def task(first: int, last: int) -> None:
+            at, end = sweeps
+            while at < end:
+                until = end if self.route == "pivots" else min(end, at - at % HELD + HELD)
+                self._sweep((x, random.reshape(-1), tally), (at, until), (first, last))
+                if until % HELD == 0 and self.route != "pivots":
+                    x[first:last] = project(self.key[0], x[first:last], self.targets[first:last])
+                at = until
+
+        if pieces == 1:
+            task(0, len(x))
+            return
+        with ThreadPoolExecutor(pieces) as pool:
+            list(pool.map(task, edges[:-1], edges[1:]))
+
+    def _sweep(self, moved: Any, sweeps: tuple[int, int], replicas: tuple[int, int]) -> None:
+        chain, stepper = self.key
+        rigid = stepper.ensemble == "rigid"
+        if self.route == "pivots":
+            options = chain.dim, int(chain.layout.fixed), rigid
+            pivots.advance(*moved, self.lengths, chain.layout.links, options, sweeps, replicas)
+        elif self.route == "torsions":
+            masses = chain.masses / chain.masses.mean()  # which a determinant is far from losing
+            space = (np.empty((chain.n - 1, 6, 6)), np.empty(chain.n - 1)) if rigid else None
+            torsions.advance(*moved, self.lengths, masses, space, sweeps, replicas)
+        else:
+            given = self.system, self.tables, self.moves, stepper.kT
+            crankshafts.advance(*moved, *given, sweeps[1] - sweeps[0], replicas)
+
+
+def _route(chain: Chain, stepper: MonteCarlo) -> str:
+    """Return the kernels that move a chain: in O(1) a move, or in O(n)."""
+    layout = chain.layout
+    if stepper.potential is not None:
+        return "crankshafts"
+    if layout.links.size:
+        return "pivots"
+    kinds = layout.rows.kinds
+    inner = ((kinds == LENGTH) | (kinds == ANGLE)) & ~layout.rows.external
+    free = layout.linear and not layout.fixed and chain.dim == 3 and chain.n > 3
+    return "torsions" if free and np.array_equal(layout.hard_mask, inner) else "crankshafts"
+
+
+_prepared: WeakKeyDictionary[State, _Prepared] = WeakKeyDictionary()
