@@ -530,6 +530,25 @@ def test_a_pivot_lost_to_rounding_is_not_an_answer():
             forward_dynamics(arm, [0.2, q], still, [1.0, 2.0])
 
 
+def test_what_is_left_of_a_heavy_mass_on_slides_is_not_an_answer():
+    # Three slides let the heavy body go; what the first one moves is rounding of its mass.
+    places = np.random.default_rng(7).normal(size=(4, 4))
+    places /= np.linalg.norm(places, axis=1)[:, None]
+    turns = np.stack([oracles.quaternion_matrix(q) for q in places])
+    masses = np.array([1.0, 1.0, 1.0, 1e20])
+    arm = SerialChain(
+        ("prismatic",) * 4,
+        turns,
+        np.zeros((4, 3)),
+        masses,
+        np.zeros((4, 3)),
+        masses[:, None, None] * np.eye(3),
+    )
+    still = np.zeros(4)
+    with pytest.raises(SingularConstraintError, match="joint 0"):
+        forward_dynamics(arm, still, still, [1.0, 0.0, 0.0, 0.0])
+
+
 def test_the_first_singular_state_of_a_batch_is_named():
     rng = np.random.default_rng(19)
     arm = SerialChain.planar([1.0, 1.0], [0.0, 1.0], [0.0, 0.0])

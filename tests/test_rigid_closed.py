@@ -835,7 +835,7 @@ def test_projection_keeps_joints_that_are_fixed():
     turned = np.angle(np.exp(1j * (q[:, 2] - np.arctan2(tip[:, 1], tip[:, 0]))))
     assert np.abs(np.abs(turned) - inside).max() <= 1e-11
     assert np.abs(closed.project(linkage, guess[0])[0][0] - angles[0]) > 1e-3
-    with pytest.raises(SingularConstraintError, match="cannot hold"):
+    with pytest.raises(SingularConstraintError, match=r"cannot hold.*too many joints are fixed"):
         closed.project(linkage, guess[4], fixed=[0, 2])
     with pytest.raises(ConstraintSolveError, match="with these joints fixed"):
         closed.project(linkage, guess[4], fixed=[0, 1, 2])

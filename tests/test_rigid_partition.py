@@ -683,6 +683,16 @@ def test_a_light_body_between_heavy_ones_is_refused_whatever_the_call():
     assert partition.forward_dynamics(light, q[:0], qd[:0], tau[:0]).shape == (0, 4)
 
 
+@pytest.mark.parametrize("light", [0, 1, 2])
+def test_a_light_body_is_named_and_not_the_heavy_one_behind_it(light):
+    factor = np.ones(4)
+    factor[light] = 1e-14
+    arm = scaled(SerialChain.random(4, 2, joints=("revolute",)), factor, factor)
+    with pytest.raises(fx.SingularConstraintError, match=f"body {light}") as caught:
+        partition.logdet_hard(arm, np.full(4, 0.3))
+    assert caught.value.body == light
+
+
 def test_a_large_correction_is_refused(monkeypatch):
     rng = np.random.default_rng(5)
     arm = SerialChain.random(5, rng)

@@ -138,6 +138,7 @@ def test_it_rings_as_a_beam_does():
         ({"radius": -1.0}, "radius must be positive"),
         ({"density": np.nan}, "density must be positive"),
         ({"radius": 1e-90}, "stiffness of the joints is below the smallest number"),
+        ({"radius": 1e90}, "stiffness of the joints is beyond the largest number"),
     ],
 )
 def test_rods_of_nothing_are_refused(changes, message):

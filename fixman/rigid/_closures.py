@@ -215,7 +215,8 @@ def _dependent(linkage: Linkage, weak: Array, frame: Any) -> SingularConstraintE
         + together,
         f": {_uneven(linkage, rows)}the bodies do not move there, or what holds them already is "
         'another closure.  Leave a direction out of the kind: in the plane a pin is ("x", "y"), a '
-        'weld ("x", "y", "rz"); or if other postures have an answer, this one is singular',
+        'weld ("x", "y", "rz"); or if other postures have an answer, this one is singular'
+        + ("; or too many joints are fixed" if linkage._fixed else ""),
         frame=frame,
     )
 

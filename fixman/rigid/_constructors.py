@@ -245,9 +245,10 @@ class Constructors:
         area = np.pi * radius**2
         bend = E * area * radius**2 / 4 * pieces / length
         stiffness = np.tile([2 * G / E * bend, bend, bend], (pieces, 1))
-        if not stiffness.all():
+        if not (stiffness.all() and np.isfinite(stiffness).all()):
+            beyond = "beyond the largest" if stiffness.all() else "below the smallest"
             raise ValueError(
-                f"the stiffness of the joints is below the smallest number, from E={E}, G={G}, "
+                f"the stiffness of the joints is {beyond} number, from E={E}, G={G}, "
                 f"radius={radius} and {pieces} pieces of {length / pieces}: choose other units"
             )
         ball: Joint = "spherical"

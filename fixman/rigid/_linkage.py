@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -184,6 +184,7 @@ class Linkage:
 
     chains: tuple[SerialChain, ...]
     closures: tuple[Closure, ...]
+    _fixed: ClassVar[bool] = False  # whether joints are locked
 
     def __post_init__(self) -> None:
         for name, kind in (("chains", SerialChain), ("closures", Closure)):
@@ -292,9 +293,11 @@ class Linkage:
         about = mass * square + sum(np.trace(arm.inertias.sum(axis=0)) for arm in self.chains)
         added = np.where(rates, IMMOVABLE * np.where(self._turning, about, mass), 0.0)
         chains = zip(self.chains, self.split(added, "nv"), strict=True)
-        return replace(
+        locked = replace(
             self, chains=tuple(replace(arm, armature=arm.armature + more) for arm, more in chains)
         )
+        object.__setattr__(locked, "_fixed", True)
+        return locked
 
     @cached_property
     def _offsets(self) -> dict[str, list[int]]:

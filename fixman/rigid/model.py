@@ -569,7 +569,7 @@ def lost_pivot(body: int, frame: int, lead: Lead) -> SingularConstraintError:
     return SingularConstraintError(
         f"the inertia that joint {body} moves",
         f" is zero or lost to rounding: body {body} and those after it have no mass, or no inertia "
-        "about the joint's axis",
+        "about the joint's axis, or masses differ so much that rounding hides it",
         frame=arrays.frame_index(frame, lead),
         body=int(body),
     )

@@ -304,5 +304,8 @@ def _failure(given: Given, bad: int, joints: bool) -> ValueError:
         or partition.logdet_frames(known.blocks, given.q[frame], np.empty(1)) >= 0
     ):
         where = arrays.frame_index(frame, given.lead)
+        # A light body is lost in the next one's pivot.
+        if body > 0 and given.arm.masses[body - 1] < 1e-3 * given.arm.masses[body]:
+            body -= 1
         return unsuited(body, "its joint's pivot is lost to rounding", where)
     return arrays.overflow("accelerations", frame, given.lead)

@@ -555,6 +555,7 @@ def inwards(table, tau, frame, work, zero):
     m = angles(bodies)
     inertia = nothing(zero)
     size = zero  # of the numbers whose difference A is: rounding leaves EPS of it
+    weight = zero  # and of those whose difference C is
     for i in range(bodies - 1, -1, -1):
         kind, _, at_v, row = place_of(table, bodies, i)
         at, seat = LINK * i, LINK * bodies + FRAME * i
@@ -575,8 +576,9 @@ def inwards(table, tau, frame, work, zero):
                     inertia = held_z_turn(before, inertia, torque, J, row, work)
             else:
                 D = inertia[2][5] + J
-                if not above(D, 4.0 * EPS * trace_C):
-                    return lost(i, trace_C)
+                least = 4.0 * EPS * (weight + trace_C)
+                if not above(D, least):
+                    return lost(i, least)
                 inertia = free_z_slide(inertia, torque, D, row, work)
                 if J != 0.0:
                     inertia = held_z_slide(before, inertia, torque, J, row, work)
@@ -607,6 +609,7 @@ def inwards(table, tau, frame, work, zero):
                 if table[at + ARMATURE] != 0.0:
                     inertia = held_ball(table, seat, before, inertia, moment, row, work)
                 size = trace_A + square * trace_C
+        weight = trace_C
     return DONE
 
 
