@@ -6,6 +6,7 @@ import pytest
 import fixman as fx
 import oracles
 from fixman import analytic, bluemoon
+from fixman.mechanics import drift
 from fixman.mechanics.drift import mean_forces
 from fixman.potentials.energies import WCA, bind
 
@@ -629,3 +630,13 @@ def test_mean_forces_have_errors():
 def test_what_cannot_be_integrated_is_refused(xi, forces, text):
     with pytest.raises(ValueError, match=text):
         bluemoon.free_energy(xi, forces)
+
+
+def test_the_work_of_a_ring_is_linear():
+    """Fill of the wide factor, which was n²/4 a ring."""
+    for chain in (
+        bluemoon.hold(fx.Chain.linear(2000), ("distance", (0, 1999))),
+        fx.Chain.ring(2000),
+    ):
+        factor = drift._pattern(chain).symbolic
+        assert max(np.size(part) for part in factor) < 20 * 2000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -448,6 +449,28 @@ def test_bonds_of_a_cyclic_peptide_stay(io, tmp_path, wet):
     assert len(peptide.names) == len(peptide.bonds) == 42
     assert len(peptide.backbone) == 6
     assert peptide.ring_bonds == (0, 18)
+
+
+def test_hydrogens_of_a_cyclic_peptide_are_added(io, tmp_path):
+    path = six_glycines(tmp_path)
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    heavy = [line for line in lines if line[12:16].strip()[:1] != "H"]
+    path.write_text("".join(heavy), encoding="utf-8")
+    peptide = io.Molecule.prepare(path, FIELD, "Reference", add_hydrogens=True)
+    assert len(peptide.names) == len(peptide.bonds) == 42
+    assert len(peptide.backbone) == 6
+
+
+def test_atoms_in_one_place_are_not_a_matter_of_units(io, tmp_path):
+    text = "".join(
+        line[:30] + 3 * "   0.000" + line[54:] if line.startswith("ATOM") else line
+        for line in TEXT.splitlines(keepends=True)
+    )
+    (tmp_path / "x.pdb").write_text(text, encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="most bonded atoms coincide"):
+            io.Molecule.prepare(tmp_path / "x.pdb", FIELD, "Reference")
 
 
 @pytest.mark.parametrize("add_hydrogens", [False, True])

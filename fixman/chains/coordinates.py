@@ -410,8 +410,13 @@ def minimum_degree_pattern(table: Rows, hard: Index) -> HardPattern:
     """Any hard rows, those first that touch the fewest others (theory.md section 5)."""
     given = HardPattern(table.take(hard), np.arange(hard.size))
     i, j, _ = given._pairs
-    m = hard.size
-    touching = sparse.coo_array((np.full(i.size, -1.0), (i // 4, j // 4)), shape=(m, m)).tocsc()
+    order = minimum_degree(hard.size, i // 4, j // 4)
+    return HardPattern(table.take(hard[order]), order)
+
+
+def minimum_degree(m: int, i: Index, j: Index) -> Index:
+    """Return the order of elimination of m rows, of which i and j touch each other."""
+    touching = sparse.coo_array((np.full(i.size, -1.0), (i, j)), shape=(m, m)).tocsc()
     touching = touching + touching.T
     # Any matrix of this pattern will do; a dominant diagonal keeps its factorization plain.
     dominant = 1.0 + abs(touching).sum(axis=0)
@@ -421,5 +426,4 @@ def minimum_degree_pattern(table: Rows, hard: Index) -> HardPattern:
         diag_pivot_thresh=0.0,
         options={"SymmetricMode": True},
     )
-    order = np.argsort(factor.perm_c).astype(np.int64)
-    return HardPattern(table.take(hard[order]), order)
+    return np.argsort(factor.perm_c).astype(np.int64)

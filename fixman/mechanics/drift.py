@@ -21,7 +21,7 @@ from scipy import sparse
 
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, count
-from fixman.chains.coordinates import HardPattern, Index
+from fixman.chains.coordinates import HardPattern, Index, minimum_degree
 from fixman.kernels.chain.drift import Drift, drift_frames, units
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.factors.sparse import Symbolic, analyse, places
@@ -93,7 +93,13 @@ def mean_forces(chain: Chain, x: Array, force: Array, friction: Array, kT: float
 
 @lru_cache(maxsize=16)
 def _pattern(chain: Chain) -> _Wide:
-    return _Wide(chain.layout.pattern.rows, chain.layout.pattern.order)
+    given = chain.layout.pattern
+    wide = _Wide(given.rows, given.order)
+    if not chain.extra:
+        return wide
+    # The order for a ring's H^bb fills a wider pattern with O(n²).
+    best = minimum_degree(len(given.rows), *(wide.touching @ wide.touching).nonzero())
+    return _Wide(given.rows.take(best), given.order[best])
 
 
 class _Wide(HardPattern):

@@ -282,6 +282,8 @@ def _springs(system: Any) -> tuple[Indices, Floats]:
 
 def _cause(ratios: Floats) -> str:
     """Say why bonds may be so many times as long as they should be."""
+    if not np.median(ratios) > 0.0:
+        return "most bonded atoms coincide, so the positions seem not to have been set"
     if abs(np.log(np.median(ratios))) > np.log(1.0 + STRAINED):
         return "positions are in nm, and these seem to be in another unit, such as Å"
     return (

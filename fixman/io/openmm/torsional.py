@@ -164,7 +164,7 @@ class Molecule(Forces):
         field = _field(forcefield)
         if add_hydrogens:
             with _explained(modeller.topology, x):
-                modeller.addHydrogens(field)
+                modeller.addHydrogens(field, variants=_rings(modeller))
         modeller.topology.setPeriodicBoxVectors(None)
         made = cls(_written(modeller.topology, modeller.positions), forcefield, platform)
         if drop_solvent and solvent and made.in_vacuum:
@@ -380,6 +380,36 @@ def _take(modeller: Any, letter: str, shown: str) -> None:
         known = ", ".join(dict.fromkeys(one.id for one in chains))
         raise ValueError(f"{shown} has no chain {letter!r}, it has {known}")
     modeller.delete(others)
+
+
+def _rings(modeller: Any) -> list[Any]:
+    """Return the hydrogens (name, parent) of first residues that close a ring, None of others.
+
+    OpenMM adds NH3 to the first residue of a chain, even where a bond joins its N to another.
+    """
+    made: list[Any] = [None] * modeller.topology.getNumResidues()
+    closed = {
+        atom.residue.index
+        for bond in modeller.topology.bonds()
+        for atom in bond
+        if atom.name == "N"
+        and bond[0].residue is not bond[1].residue
+        and atom.residue is next(atom.residue.chain.residues())
+    }
+    if closed:
+        trial = app.Modeller(modeller.topology, modeller.positions)
+        trial.addHydrogens()
+        made = [[] if one in closed else None for one in range(len(made))]
+        for bond in trial.topology.bonds():
+            atom, parent = sorted(bond, key=lambda one: one.element is not app.element.hydrogen)
+            own = made[atom.residue.index]
+            if (
+                own is not None
+                and atom.element is app.element.hydrogen
+                and not (parent.name == "N" and atom.name in {"H2", "H3"})
+            ):
+                own.append((atom.name, parent.name))
+    return made
 
 
 def _require_positions(x: Array, names: Sequence[str]) -> None:
