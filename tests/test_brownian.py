@@ -192,9 +192,9 @@ def test_the_same_bits_in_any_company_and_on_the_manifold(name, dt, scheme, monk
 def test_the_centre_of_friction_walks_freely_even_in_pieces(scheme, monkeypatch):
     """Constraints move no centre, and a step that is redone takes the same time and noise."""
     chain, kT, dt, steps = CHAINS["jointed"], 0.8, 0.1, 40
-    redone, rescue = [], fx.steppers.state.Prepared._rescue
+    redone, rescue = [], fx.simulation.steppers.state.Prepared._rescue
     monkeypatch.setattr(
-        fx.steppers.state.Prepared,
+        fx.simulation.steppers.state.Prepared,
         "_rescue",
         lambda self, *given: redone.append(given[1]) or rescue(self, *given),
     )
@@ -400,3 +400,9 @@ def test_a_stiff_ring_of_four_in_the_plane_ends_in_a_corner(scheme):
     with pytest.raises(fx.ConstraintSolveError, match="has no solution") as raised:
         fx.simulate(fx.Chain.ring(4, dim=2), square, stepper, 10_000, every=100, replicas=4, rng=0)
     assert raised.value.step < 3000
+
+
+def test_a_flow_without_its_rate_is_refused():
+    """It would be a shear that grows with time."""
+    with pytest.raises(TypeError, match=r"a function of its rate: give flows\.shear\(rate\)"):
+        fx.Brownian(0.002, flow=fx.flows.shear)

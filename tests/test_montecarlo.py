@@ -576,3 +576,14 @@ def test_kinds_of_moves():
     assert set(moves(PARTS["rotating"]).kinds) == {POINT, LINE}
     assert moves(PARTS["ring"]).kinds.tolist().count(RING) == 4
     assert moves(PARTS["linear"], np.ones(1)).kinds[-2:].tolist() == [SHIFT, POINT]
+
+
+def test_a_start_in_a_wall_is_named():
+    class Wall:
+        def energy(self, x):
+            return np.inf
+
+    chain = fx.Chain.linear(5)
+    x = np.arange(5)[:, None] * [1.0, 0, 0]
+    with pytest.raises(ValueError, match="finite; x is in a wall, start outside"):
+        fx.simulate(chain, x, fx.MonteCarlo(potential=Wall()), 2, every=1, rng=1)

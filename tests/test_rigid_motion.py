@@ -744,6 +744,20 @@ def test_rounds_that_go_astray_are_not_called_fast():
         simulate(arm, q, 0.01, 5, qd=1e-3 * qd, tau=pushed_away)
 
 
+@pytest.mark.parametrize("dt", [1.0, 5.0, 1e2, 1e10])
+def test_a_shorter_step_is_looked_for_until_one_has_an_answer(dt):
+    with pytest.raises(FrameError, match=r"is too long, and .* is not"):
+        simulate(planar([1.0]), [-0.3], dt, 5, gravity=DOWN)
+
+
+def test_angles_in_whose_rounding_steps_are_lost_are_refused():
+    arm = planar([1.0, 1.0])
+    for q in ([[0.0, 0.0], [0.0, -1e17]], [[0.0, 1e300]]):
+        with pytest.raises(FrameError, match=r"coordinate 1 in frame .: an angle beyond 1e\+08"):
+            simulate(arm, q, 1e-3, 5, gravity=DOWN)
+    assert simulate(arm, [1e7, 0.0], 1e-3, 5, gravity=DOWN).q.shape == (6, 2)
+
+
 def test_a_singular_posture_of_a_linkage_is_named():
     """A rhombus folds up: two of its rods lie on the others, at the end of the fifth step."""
     crank, rocker = planar([1.0, 1.0]), replace(planar([1.0]), translations=[[1.0, 0, 0]])

@@ -146,11 +146,11 @@ def _chain(arguments: argparse.Namespace) -> Chain:
         if arguments.beads is None:
             raise ValueError("say which chain: --beads N, or --chain FILE")
         make = Chain.ring if arguments.ring else Chain.linear
-        hard = arguments.hard or "length"
+        hard = "length" if arguments.hard is None else arguments.hard
         space = {"dim": arguments.dim, "base": arguments.base}
         return make(arguments.beads, **space, hard=hard, straight=arguments.straight or ())
     for name in ("beads", "ring", "hard", "straight"):
-        if getattr(arguments, name):
+        if getattr(arguments, name) not in (None, False):
             raise ValueError(f"--{name} is for chains without a file: leave it out with --chain")
     if not arguments.chain.is_file():
         raise FileNotFoundError(f"no such file: {arguments.chain}")

@@ -456,7 +456,8 @@ def bead_rows(beads: Any, size: int, name: str) -> Beads | None:
         rows, good = [rows[k] for k in same[:1]] or rows, not same.size
     if not good:
         numbers = "a bead number" if size == 1 else f"{size} different bead numbers"
-        raise ValueError(f"beads: a {name} is {numbers}, got {rows[0]!r:.80}")
+        article = "an" if name[0] in "aeiou" else "a"
+        raise ValueError(f"beads: {article} {name} is {numbers}, got {rows[0]!r:.80}")
     return tuple(map(tuple, table.tolist()))
 
 
@@ -464,7 +465,8 @@ def _energy(energy: Any, x: Array) -> float:
     _require_energy(energy)
     value = _number(energy(x.copy()))
     if not np.isfinite(value):
-        raise ValueError(f"energy(x) returned {value}: every value must be finite")
+        wall = "; x is in a wall, start outside" if value > 0 else ""
+        raise ValueError(f"energy(x) returned {value}: every value must be finite{wall}")
     return value
 
 

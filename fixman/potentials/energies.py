@@ -420,6 +420,12 @@ class Compiled(_Term):
     force: Any
     energy: Any = None
 
+    def __post_init__(self) -> None:
+        if not callable(self.force):
+            raise TypeError(
+                f"force must be a function compiled by numba.njit, got {self.force!r:.80}"
+            )
+
     def parameters(self) -> dict[str, Any]:
         """Return the name of the function, which is all that JSON can hold of it."""
         function = getattr(self.force, "py_func", self.force)

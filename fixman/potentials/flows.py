@@ -57,6 +57,10 @@ def checked(flow: Any) -> Constant | OfTime | None:
     if flow is None:
         return None
     if callable(flow):
+        if flow in (shear, planar_extension, uniaxial_extension):
+            name = f"flows.{flow.__name__}"
+            text = "flow must be a velocity gradient, or a function of time that returns one"
+            raise TypeError(f"{text}, got {name}, a function of its rate: give {name}(rate)")
         function: OfTime = flow
         return function
     array = _gradient(flow, None, "flow")

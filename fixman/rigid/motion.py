@@ -45,7 +45,8 @@ BLOCK = 400_000  # links times rounds between two looks at the keyboard: some 50
 USUAL = 8  # rounds of a step
 
 SLOWLY = 1.0  # radians in a step, from where it is the motion that is too fast
-SHORTER = 16  # how much shorter a step is that is tried where one has no answer
+SHORTER = 16.0 ** np.arange(1, 11)  # how much shorter steps are that are tried for an answer
+FARTHEST = 1e8  # radians from 0, from where a step is lost in the rounding of an angle
 CLOSED = 1e-9  # how far positions and rates may be from closing at the start
 # Of the compliance of closures, where a step has no answer: it falls as the square of the angle by
 # which a linkage is off a singular posture.
@@ -185,6 +186,7 @@ def simulate(
     gravity = model.falling(gravity)
     arrays.require_finite(gravity, (3,), "gravity", "component")
     given = _start(system, q, qd, tau, gravity, wrenches)
+    _require_near(system, given.q, given.lead)
     dt, steps = arrays.positive(dt, "dt"), arrays.positive_int(steps, "steps")
     every = arrays.positive_int(every, "every")
     if steps % every:
@@ -314,10 +316,14 @@ class _Motion:
             code = kernel.NOT_SETTLED if slow else kernel.TOO_FAST
         reason, cause = REASONS[code], f": dt={self.dt} is too long for how fast it moves"
         if code == kernel.NOT_SETTLED:
-            dt = self.dt / SHORTER
-            cause = f": dt={self.dt} is too long, and {dt:.3g} is not"
-            if not self.solved(states, dt, forces):
-                cause = f" of dt={self.dt}, nor of {dt:.3g}: a shorter one is no cure"
+            # Forces that jump are never crossed by steps that are short enough: that is no cure.
+            tried = self.dt / SHORTER[: 1 if forces else None]
+            found = next((dt for dt in tried if self.solved(states, dt, forces)), None)
+            if found is not None:
+                cause = f": dt={self.dt} is too long, and {found:.3g} is not"
+            else:
+                cause = f" of dt={self.dt}, nor of {tried[-1]:.3g}"
+                cause += "" if forces else ": a shorter one is no cure"
             cause += JUMPS if forces else ""
         step += self.first
         return FrameError(
@@ -401,6 +407,23 @@ def _start(
     parts = (W[:, i:j] for i, j in pairwise(system._offsets["n"]))
     loads = [_loads(gravity, part.reshape(len(x), 6 * part.shape[1])) for part in parts]
     return _Given(system, x, v, f, loads, lead)
+
+
+def _require_near(system: SerialChain | Linkage, q: Array, lead: Lead) -> None:
+    """Refuse angles so large that a step is lost in their rounding."""
+    arms = (system,) if isinstance(system, SerialChain) else system.chains
+    turns = [arm.position_offsets[1:][arm.kinds == model.REVOLUTE] - 1 for arm in arms]
+    starts = np.cumsum([0, *(arm.nq for arm in arms)])
+    at = np.concatenate([start + own for start, own in zip(starts, turns, strict=False)])
+    far = np.argwhere(np.abs(q[:, at]) > FARTHEST)
+    if far.size:
+        frame, coordinate = far[0][0], at[far[0][1]]
+        raise FrameError(
+            f"q is {q[frame, coordinate]:.3g} at coordinate {coordinate}",
+            f": an angle beyond {FARTHEST:g} radians, in whose rounding steps are lost; "
+            "start nearer to 0, whole turns away",
+            frame=arrays.frame_index(frame, lead),
+        )
 
 
 def _loads(gravity: Array, wrenches: Array) -> Array:
