@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fixman as fx
+from fixman.chains.chain import bonds as bonds_of
 from fixman.errors import FrameError
 
 DIPEPTIDE = """
@@ -86,7 +87,7 @@ def test_bonds_do_not_hang_on_how_a_system_holds_them(
     )
     chain = room.chain(system)
     bonds = {tuple(sorted((a.index, b.index))) for a, b in dipeptide.topology.bonds()}
-    assert {tuple(pair) for pair in fx.chain.bonds(chain).tolist()} == bonds
+    assert {tuple(pair) for pair in bonds_of(chain).tolist()} == bonds
     assert chain.masses.tolist() == [system.getParticleMass(k)._value for k in range(22)]
     assert chain == room.chain(system, topology=dipeptide.topology)
     assert chain.hard.size == 3 * 22 - 6 - 7  # φ, ψ, ω twice, and three methyls

@@ -11,7 +11,7 @@ import pytest
 
 import fixman as fx
 from dipeptide import FIELD, TEXT
-from fixman.chains import hard_sets
+from fixman.chains import hard_sets, topology
 from fixman.cli import command
 from fixman.errors import ConstraintSolveError, SingularConstraintError
 from fixman.potentials.binding import GAS_CONSTANT
@@ -104,13 +104,13 @@ def ring_of_carbons(app, size):
 @pytest.mark.parametrize(("size", "turns"), [(3, 0), (5, 0), (8, 0), (9, 9), (12, 12)])
 def test_rings_of_more_than_eight_turn(io, size, turns):
     """Cyclododecane was rigid without a word."""
-    topology = ring_of_carbons(io.app, size)
-    bonds = [(one.index, two.index) for one, two in topology.bonds()]
-    tree = fx.topology.spanning_tree(3 * size, bonds)
+    made = ring_of_carbons(io.app, size)
+    bonds = [(one.index, two.index) for one, two in made.bonds()]
+    tree = topology.spanning_tree(3 * size, bonds)
     assert len(hard_sets.rotatable(*tree)) == turns
-    chain = io.chain(topology)
+    chain = io.chain(made)
     assert 3 * chain.n - 6 - chain.hard.size == max(turns - 6, 0)
-    small = fx.topology.ring_bonds(*tree)[1]
+    small = topology.ring_bonds(*tree)[1]
     assert small.size == size
     assert small.all() == (turns == 0)
 
