@@ -317,7 +317,7 @@ def test_long_chains_after_longer_ones_and_in_threads():
     # Work memory is kept: what is left in it has no part in an answer.
     model.workspace(20_000)
     kept = model.workspace(400_000)
-    assert kept.size == 400_000
+    assert kept.size >= 400_000
     assert model.workspace(30_000) is kept
     assert model.workspace(model.LARGEST) is not kept
     assert model.workspace(400_000) is kept

@@ -505,9 +505,10 @@ def test_ctrl_c_is_told_and_can_be_continued(run, monkeypatch):
 
 SMALL_BLOCKS = """
 import sys
-from fixman import cli, simulation
-simulation.BLOCK_WORK = 1_000_000
-sys.exit(cli.main())
+from fixman.cli import command
+from fixman.simulation import simulate
+simulate.BLOCK_WORK = 1_000_000
+sys.exit(command.main())
 """
 
 

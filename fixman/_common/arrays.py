@@ -69,7 +69,7 @@ def real(value: Any, tail: tuple[int, ...], name: str, what: str = "bead") -> Ar
         return np.require(array, np.float64, ["C", "A", "W"])
 
 
-def taken(value: Any, name: str) -> NDArray[Any]:
+def taken(value: Any, name: str, what: str = "an array") -> NDArray[Any]:
     """Make an array of any type; without units, masked values or words of NumPy's."""
     refuse_units(value, name)
     if np.ma.isMaskedArray(value) and np.ma.getmaskarray(value).any():
@@ -79,7 +79,7 @@ def taken(value: Any, name: str) -> NDArray[Any]:
     except Exception as error:  # a foreign ``__array__`` may raise anything
         own = isinstance(value, (list, tuple)) and isinstance(error, ValueError)
         why = "rows of different lengths" if own else f"{type(error).__name__}: {error}"
-        raise TypeError(f"{name} must be an array, got {value!r:.80} ({why})") from error
+        raise TypeError(f"{name} must be {what}, got {value!r:.80} ({why})") from error
 
 
 def _hint(array: NDArray[Any], tail: tuple[int, ...], what: str) -> str:
@@ -180,7 +180,7 @@ def number(value: Any, name: str) -> float:
     """Return one finite number."""
     if type(value) is float and math.isfinite(value):
         return value
-    array = taken(value, name)
+    array = taken(value, name, "one number")
     if array.ndim or array.dtype.kind not in "fiu":
         raise TypeError(f"{name} must be one number, got {value!r:.80}")
     found = float(array)

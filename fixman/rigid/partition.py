@@ -257,7 +257,8 @@ def _refine(given: Given, answer: Array) -> None:
     """Add to accelerations those of what torques they leave unexplained.
 
     Corrections are compared with the answer and, because that is zero in equilibrium, with what the
-    torques and all the rest would do alone.  Where they are not small the answer is none.
+    torques and all the rest would do alone.  Where they are not small the answer is none.  One will
+    do where masses are alike.
     """
     arm = given.arm
     size = np.abs(answer).max(axis=1)
@@ -277,7 +278,7 @@ def _refine(given: Given, answer: Array) -> None:
         answer += more
         if not np.isfinite(answer).all():
             raise overflow("accelerations", 0, given.lead)
-        if (largest <= _DIGITS * size).all():
+        if not tables(arm).uneven or (largest <= _DIGITS * size).all():
             return
     frame = int(np.argmax(largest > _DIGITS * size))
     rate = int(off[frame].argmax())
