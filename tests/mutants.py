@@ -1213,7 +1213,7 @@ def passes(tests: str, copy: Path) -> bool:
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
     try:
         done = subprocess.run(
-            [*command, "-m", "not slow", *words],
+            [*command, "-m", "not thorough", *words],
             cwd=copy,
             env=os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,

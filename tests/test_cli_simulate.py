@@ -20,6 +20,7 @@ from fixman.simulation import places, runfiles
 from fixman.simulation import simulate as simulation
 from fixman.simulation.steppers import Langevin, Newton
 from fixman.simulation.store import load_run
+from selection import quick
 
 SHORT = ["--beads", "5", "--dt", "0.02", "--steps", "40", "--every", "4", "--seed", "3"]
 
@@ -247,7 +248,9 @@ def test_flags_that_exclude_each_other(run, flags):
 
 @pytest.mark.parametrize(
     "flags",
-    ["", "--base fixed", "--dim 2", "--ring", "--ring --base fixed --dim 2", "--hard angle"],
+    quick(
+        ["", "--base fixed", "--dim 2", "--ring", "--ring --base fixed --dim 2", "--hard angle"], ""
+    ),
 )
 def test_beads_that_keep_apart_start_apart(asked, flags):
     hard = ["--hard", "length,angle", "--angle", "90"] if "angle" in flags else []
@@ -276,7 +279,7 @@ def test_a_scheduler_that_is_not_there(run, peer):
     assert "'nowhere' is no address of a Dask scheduler" in err
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_scheduler_changes_nothing(run, peer, tmp_path, monkeypatch):
     peer("distributed")
     from clusters import dask_cluster

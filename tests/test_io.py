@@ -812,7 +812,7 @@ def test_the_topology_stays_at_home(analysis, adk):
     assert len(pickle.dumps(full)) < 0.2 * len(pickle.dumps(adk))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_adenylate_kinase_on_a_dask_scheduler_with_two_workers(analysis, adk, tmp_path, peer):
     peer("distributed")
     from fixman.io.dask import connect
