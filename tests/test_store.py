@@ -31,6 +31,7 @@ from fixman.simulation.store import (
     RunVersionWarning,
     load_run,
 )
+from selection import quick
 
 CHAIN = fx.Chain.linear(4)
 X0 = np.arange(12.0).reshape(4, 3)
@@ -86,6 +87,7 @@ def memory_disk():
         yield Path(path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stepper", [Langevin(0.02, ensemble="stiff"), Newton(0.02, kT=1.0)])
 def test_kill_9_a_hundred_times(memory_disk, stepper):
     whole = start(None, stepper=stepper)
@@ -450,7 +452,7 @@ def test_a_run_with_a_damaged_block_is_not_gone_on_with(tmp_path):
     assert (tmp_path / "run" / "checkpoint.npz").read_bytes() == checkpoint
 
 
-@pytest.mark.parametrize("name", ["checkpoint.npz", "block_000000.npz"])
+@pytest.mark.parametrize("name", quick(["checkpoint.npz", "block_000000.npz"], "block_000000.npz"))
 def test_no_damage_goes_unnoticed(tmp_path, name):
     """A byte changed or the end cut off: an error of our own, or the same numbers."""
     path = tmp_path / "run"
