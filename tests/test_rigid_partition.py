@@ -545,7 +545,7 @@ def extended(arm, q, qd, tau):
         return np.array([float(x) for x in found])
 
 
-@pytest.mark.parametrize("joints", quick([ONE_RATE, EVERY], EVERY))
+@pytest.mark.parametrize("joints", [pytest.param(ONE_RATE, marks=pytest.mark.thorough), EVERY])
 def test_a_long_slide_is_a_lever(joints):
     refused = 0
     for seed in range(6):
