@@ -615,7 +615,7 @@ MUTANTS = [
       "test_spread.py::test_a_forged_index"),
     M("groups", "simulation/trajectory.py", "end = max(first, min(", "end = max(first, max(",
       "test_spread.py::test_a_group_that_is_behind_sets_the_frames"),
-    M("cli", "cli/dynamics.py", "is not None and name not in flags:", "is None and False:",
+    M("cli", "cli/dynamics.py", "is not None and not known:", "is None and False:",
       "test_cli_simulate.py::test_flags_that_do_not_go_together"),
     # --- files of runs
     M("disk", "simulation/places.py",
