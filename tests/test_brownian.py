@@ -180,7 +180,7 @@ def test_the_same_bits_in_any_company_and_on_the_manifold(name, dt, scheme, monk
     start = stepper.start(chain, walks(chain, 11), None, 11, 3)
     together = State.from_arrays(start.arrays())
     stepper.advance(chain, together, 25, workers=2)
-    monkeypatch.setattr("fixman.simulation.steppers.state.FLOWS", 3)
+    monkeypatch.setattr("fixman.simulation.steppers.moving.FLOWS", 3)
     order = np.random.default_rng(1).permutation(11)[:9]  # one is left over from eight
     others = part(start, order)
     for steps in (1, 20, 4):
@@ -198,9 +198,9 @@ def test_the_same_bits_in_any_company_and_on_the_manifold(name, dt, scheme, monk
 def test_the_centre_of_friction_walks_freely_even_in_pieces(scheme, monkeypatch):
     """Constraints move no centre, and a step that is redone takes the same time and noise."""
     chain, kT, dt, steps = CHAINS["jointed"], 0.8, 0.1, 40
-    redone, rescue = [], fx.simulation.steppers.state.Prepared._rescue
+    redone, rescue = [], fx.simulation.steppers.moving.Prepared._rescue
     monkeypatch.setattr(
-        fx.simulation.steppers.state.Prepared,
+        fx.simulation.steppers.moving.Prepared,
         "_rescue",
         lambda self, *given: redone.append(given[1]) or rescue(self, *given),
     )

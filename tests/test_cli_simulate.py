@@ -105,7 +105,10 @@ def test_what_a_subcommand_cannot_mean_names_its_own_help(capsys, command, given
     what = {
         "0": "argument --workers: must be at least 1, got 0",
         "-1": "argument --workers: must be at least 1, got -1",
-        "--bogus": "unrecognized arguments: --bogus",
+        "--bogus": "unrecognized arguments: --bogus"
+        + {"audit": " (did you mean --bonds?)", "simulate": " (did you mean --out?)"}.get(
+            command.split()[0], ""
+        ),
     }.get(given, f"argument --workers: invalid whole number value: '{given}'")
     name = command.split()[0]
     assert capsys.readouterr().err == f"fixman: error: {what}; see fixman {name} --help\n"
@@ -422,9 +425,9 @@ def test_ctrl_c_before_the_run_is_quiet(run, monkeypatch):
 
 @pytest.mark.parametrize(("text", "number"), [("1e3", 1000), ("20", 20), ("1_000", 1000)])
 def test_whole_numbers(text, number):
-    from fixman.cli import arguments as cli_arguments
+    from fixman.cli import flags
 
-    assert cli_arguments.whole(text) == number
+    assert flags.whole(text) == number
 
 
 @pytest.mark.parametrize("text", ["1.5", "many", "inf", "nan"])

@@ -462,11 +462,11 @@ def test_a_potential_with_an_energy_only():
         assert from_parameters(stepper.parameters(), potential) == stepper
     with pytest.raises(TypeError, match=r"energy\(x\) and force\(x\)"):
         fx.Langevin(0.01, potential=Box())
-    with pytest.raises(TypeError, match=r"has energy\(x\) and force\(x\); got"):
+    with pytest.raises(TypeError, match=r"an object with energy\(x\) and force\(x\), got"):
         fx.Langevin(0.01, potential=Box() + Bending(1.0)).start(chain, x0[0], None, 1, 1)
     with pytest.raises(TypeError, match=r"object with energy\(x\), got"):
         MonteCarlo(potential=object())
-    with pytest.raises(TypeError, match=r"has energy\(x\); got"):
+    with pytest.raises(TypeError, match=r"an object with energy\(x\), got"):
         MonteCarlo(potential=Bending(1.0) + object()).start(chain, x0[0])
 
 

@@ -18,7 +18,9 @@ from fixman.kernels.simulation.stepping import DRIFT, FORCE, KICK, NOISE, PROJEC
 from fixman.potentials.energies import WCA, Bending, Gravity, Tension
 from fixman.sampling.random_walks import random_walks
 from fixman.simulation.steppers import Langevin, Newton, State, from_parameters
-from fixman.simulation.steppers.state import Plan, _became_dependent, advance
+from fixman.simulation.steppers.failure import _became_dependent
+from fixman.simulation.steppers.moving import advance
+from fixman.simulation.steppers.plan import Plan
 from selection import quick
 
 RNG = np.random.default_rng(20)
