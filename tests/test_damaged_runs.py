@@ -199,6 +199,7 @@ def test_no_checkpoint_is_believed(tmp_path, name, forged, message):
         assert fx.load_run(tmp_path / "run").x.tobytes() == run.x.tobytes()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("stepper", "widths"),
     [
