@@ -268,6 +268,7 @@ def test_beads_that_keep_apart_start_apart(asked, flags):
     fx.simulate(chain, x0, stepper, 4, every=4, rng=1)
 
 
+@pytest.mark.thorough
 def test_a_potential_is_resumed_from_the_shell(run):
     flags = ["--bending", "5", "--wca", "--dt", "0.005", "--out", "run"]
     assert run("simulate", *SHORT, *flags)[0] == 0
