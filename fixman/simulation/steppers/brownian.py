@@ -135,7 +135,7 @@ class Brownian(arrays.Spelled):
         if v0 is not None:
             raise ValueError("v0 must be None: overdamped dynamics has no velocities to start with")
         require_chain(chain)
-        if callable(self.flow):  # try it before a folder is made
+        if callable(self.flow):  # try it before a file is made
             flows.table(self.flow, chain.dim, range(1), self.dt)
         state = _state.start(chain, x0, None, replicas, rng, self._plan(), self.kT, True)
         _state.warn_of_long_steps(chain, state, self._plan(), self.kT)
