@@ -19,7 +19,7 @@ import fixman as fx
 from drifting import Drift
 from fixman import observables
 from fixman.io.hdf5 import read_hdf5, write_hdf5
-from fixman.simulation import loop, provenance, spread, writer
+from fixman.simulation import loop, provenance, runfile, spread, writer
 from fixman.simulation import simulate as simulation
 
 CHAIN = fx.Chain.linear(6)
@@ -53,6 +53,7 @@ class Pool:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(simulation, "BLOCK_BYTES", 3 * 8 * 6 * 3 * 16)  # three frames of a group
+    monkeypatch.setattr(runfile, "SETTINGS", ("synchronous=OFF",))  # power stays on
 
 
 def run_it(stepper=LANGEVIN, steps=60, **options):
@@ -185,9 +186,7 @@ class Closed(Pool):
 def test_what_is_no_client(client, error, message, tmp_path):
     with pytest.raises(error, match=message):
         run_it(client=client, out=tmp_path / "run")
-        if out is not None and out.exists():  # other groups came further
-            assert found.value.__notes__ == [f"{out} holds the run up to step 0"]
-            assert fx.check_run(out).whole
+    assert not (tmp_path / "run").exists()
     with pytest.raises(error, match=message):
         fx.resume(tmp_path / "run", client=client)
 
@@ -371,7 +370,7 @@ def connected(peer, tmp_path):
         yield client
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_on_a_cluster(connected, tmp_path):
     offset = 3.0
     measured = {"lambda": lambda chain, x: x[:, 0, 0] + offset}  # known here only
@@ -390,7 +389,7 @@ def test_on_a_cluster(connected, tmp_path):
     assert found.value.replica == 17
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_worker_is_killed(connected, tmp_path, monkeypatch):
     monkeypatch.setattr(simulation, "BLOCK_WORK", 1_000_000)
     given = {"steps": 40_000, "every": 400}

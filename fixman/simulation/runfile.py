@@ -123,7 +123,7 @@ def _get(
 
 
 def connect(path: Path, mode: str, timeout: float = PATIENCE) -> sqlite3.Connection:
-    con = sqlite3.connect(
+    con: sqlite3.Connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
         timeout=timeout,
         **CONNECTION,
@@ -284,7 +284,7 @@ class Contents:
         except _UNREADABLE as error:
             raise RunFolderError(
                 f"{self.path} is damaged in frames {span.start} to {span.stop - 1}: {error}; "
-                f"run[:{span.start}] and run[{span.stop}:] can be read without them"
+                f"those before {span.start} and from {span.stop} on can be read without them"
             ) from None
 
     def run(self) -> Run:
