@@ -478,6 +478,7 @@ def test_a_full_disk_is_one_line(run, monkeypatch):
         whole(con, table, *given)
 
     monkeypatch.setattr(simulation, "BLOCK_BYTES", 5 * 3 * 16 * 4)
+    monkeypatch.setattr(writer, "PAGE", 1024)
     whole = writer.put
     with monkeypatch.context() as patch:
         patch.setattr(writer, "put", full)
