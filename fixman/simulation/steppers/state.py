@@ -21,7 +21,7 @@ from fixman.chains.projection_tables import projections
 from fixman.errors import ConstraintSolveError, FrameError, SingularConstraintError
 from fixman.kernels.algebra.random import WORDS, fill_normals
 from fixman.kernels.chain.hard import Hard
-from fixman.kernels.chain.rows import ANGLE, LENGTH, SMALLEST_SINE, STRAIGHT_Y
+from fixman.kernels.chain.rows import ANGLE, LENGTH, SMALLEST_SINE
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.simulation import stepping
 from fixman.kernels.simulation.flow import Flow
@@ -339,7 +339,7 @@ def _hard_values(chain: Chain, x: Array) -> Array:
     if chain.dim == 3 and np.any(np.sin(targets[:, rows.kinds == ANGLE]) <= SMALLEST_SINE):
         for r in range(len(x)):
             rows.refuse_singular(x, r, SingularConstraintError)
-    straight = rows.kinds >= STRAIGHT_Y
+    straight = rows.trait("straight")
     bent = np.argwhere(straight & (np.abs(targets) > SMALLEST_BEND))
     for replica, row in bent[:1]:
         raise SingularConstraintError(
