@@ -20,6 +20,7 @@ from fixman.simulation import places, runfiles
 from fixman.simulation import simulate as simulation
 from fixman.simulation.steppers import Langevin, Newton
 from fixman.simulation.store import load_run
+from selection import quick
 
 SHORT = ["--beads", "5", "--dt", "0.02", "--steps", "40", "--every", "4", "--seed", "3"]
 
@@ -104,7 +105,10 @@ def test_what_a_subcommand_cannot_mean_names_its_own_help(capsys, command, given
     what = {
         "0": "argument --workers: must be at least 1, got 0",
         "-1": "argument --workers: must be at least 1, got -1",
-        "--bogus": "unrecognized arguments: --bogus",
+        "--bogus": "unrecognized arguments: --bogus"
+        + {"audit": " (did you mean --bonds?)", "simulate": " (did you mean --out?)"}.get(
+            command.split()[0], ""
+        ),
     }.get(given, f"argument --workers: invalid whole number value: '{given}'")
     name = command.split()[0]
     assert capsys.readouterr().err == f"fixman: error: {what}; see fixman {name} --help\n"
@@ -247,7 +251,9 @@ def test_flags_that_exclude_each_other(run, flags):
 
 @pytest.mark.parametrize(
     "flags",
-    ["", "--base fixed", "--dim 2", "--ring", "--ring --base fixed --dim 2", "--hard angle"],
+    quick(
+        ["", "--base fixed", "--dim 2", "--ring", "--ring --base fixed --dim 2", "--hard angle"], ""
+    ),
 )
 def test_beads_that_keep_apart_start_apart(asked, flags):
     hard = ["--hard", "length,angle", "--angle", "90"] if "angle" in flags else []
@@ -276,7 +282,7 @@ def test_a_scheduler_that_is_not_there(run, peer):
     assert "'nowhere' is no address of a Dask scheduler" in err
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_scheduler_changes_nothing(run, peer, tmp_path, monkeypatch):
     peer("distributed")
     from clusters import dask_cluster
@@ -419,9 +425,9 @@ def test_ctrl_c_before_the_run_is_quiet(run, monkeypatch):
 
 @pytest.mark.parametrize(("text", "number"), [("1e3", 1000), ("20", 20), ("1_000", 1000)])
 def test_whole_numbers(text, number):
-    from fixman.cli import arguments as cli_arguments
+    from fixman.cli import flags
 
-    assert cli_arguments.whole(text) == number
+    assert flags.whole(text) == number
 
 
 @pytest.mark.parametrize("text", ["1.5", "many", "inf", "nan"])

@@ -86,7 +86,7 @@ def test_forgeries_are_refused_or_change_nothing(source, tmp_path):
     assert noticed >= 40
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_thousand_forgeries(source, tmp_path):
     table = count(*source, tmp_path, range(1000, 2000))
     for name, row in table.items():

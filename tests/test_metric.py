@@ -109,7 +109,7 @@ def test_logdet_of_trees_and_rings(s):
     assert fx.Partition(s.chain, s.x).logdet_hard == pytest.approx(value, abs=1e-10)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_five_hundred_trees_and_rings():
     rng = np.random.default_rng(500)
     well_conditioned = 0

@@ -95,7 +95,7 @@ def test_no_frame_is_lost(tmp_path, deed):
     interfere(tmp_path, deed, 17)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(50))
 def test_no_frame_is_lost_at_any_moment(tmp_path, seed):
     rng = np.random.default_rng(seed)

@@ -737,7 +737,7 @@ def test_nouns_compare_and_hash():
     assert repr(parallelogram()) == text
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_long_loops_stay_closed():
     """Of a ring of 2000 links: both ends move as one, by wrenches that are no noise."""
     rng = np.random.default_rng(1)

@@ -488,7 +488,7 @@ def connected(peer, tmp_path):
         yield client
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_on_a_cluster(connected, tmp_path):
     offset = 3.0
     measured = {"lambda": lambda chain, x: x[:, 0, 0] + offset}  # known here only
@@ -507,7 +507,7 @@ def test_on_a_cluster(connected, tmp_path):
     assert found.value.replica == 17
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_worker_is_killed(connected, tmp_path, monkeypatch):
     monkeypatch.setattr(simulation, "BLOCK_WORK", 1_000_000)
     given = {"steps": 40_000, "every": 400}

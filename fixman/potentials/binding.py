@@ -36,6 +36,7 @@ __all__ = [
     "named_terms",
     "one_each",
     "require_beads",
+    "require_potential",
     "warn_of_temperature",
 ]
 
@@ -71,6 +72,21 @@ def bind(chain: Chain, potential: Any, energies: bool = False, forces: bool = Tr
     """
     require_chain(chain)
     return Bound(chain, potential, energies, forces)
+
+
+def require_potential(potential: Any, forces: bool = True) -> None:
+    """Refuse a class, which wants its arguments, and what lacks an energy or a force asked for."""
+    names = OWN if forces else OWN[:1]
+    wanted = " and ".join(f"{name}(x)" for name in names)
+    text = f"potential must be one of fixman.potentials, or an object with {wanted}"
+    if isinstance(potential, type):
+        name = potential.__name__
+        raise TypeError(f"{text}, got the class {name}: make one, {name}(…)")
+    own = all(callable(getattr(potential, name, None)) for name in names)
+    if not (potential is None or own or hasattr(potential, "tabulate")):
+        lines = ", ".join(f"{name} = staticmethod({name[0]})" for name in names)
+        hint = f": put functions into a class, class Own: {lines}; and give Own()"
+        raise TypeError(f"{text}, got {potential!r:.80}{hint * callable(potential)}")
 
 
 def in_openmm_units(parameters: Any) -> bool:
@@ -260,7 +276,7 @@ class Assembly:
 
     def __init__(self, chain: Chain, sampled: bool = False, forced: bool = True) -> None:
         self.chain = chain
-        self.needed = OWN if forced else OWN[:1]  # of one's own potentials
+        self.forced = forced  # forces of one's own potentials are called
         self.sampled = sampled  # energies are called by compiled code
         self.terms: dict[int, list[tuple[Index, Array]]] = {3: [], 4: []}  # by number of beads
         self.field = np.zeros((chain.n, chain.dim))
@@ -278,11 +294,7 @@ class Assembly:
         if hasattr(term, "tabulate"):
             term.tabulate(self)
             return
-        if not all(callable(getattr(term, name, None)) for name in self.needed):
-            wanted = " and ".join(f"{name}(x)" for name in self.needed)
-            raise TypeError(
-                f"a potential is one of fixman.potentials, or has {wanted}; got {term!r:.80}"
-            )
+        require_potential(term, self.forced)
         self.call(self._python(self._forces_of(term)), term.energy)
 
     def bonded(self, kind: Any, beads: Index, rows: Array) -> None:

@@ -16,7 +16,7 @@ import fixman as fx
 from fixman import observables
 from fixman.potentials.energies import WCA, Bending, Gravity, Torsion
 
-pytestmark = [pytest.mark.slow, pytest.mark.peer]
+pytestmark = [pytest.mark.thorough, pytest.mark.peer]
 
 KT = (1.0, 1.25)
 REPLICAS, FRAMES = 512, 8
