@@ -259,12 +259,11 @@ class _Links:
         self.l = [X[i, 9:] for i in tip_to_base]
         self.p = [arm.centres[i] for i in tip_to_base]
         self.m = [float(arm.masses[i]) for i in tip_to_base]
-        self.kind = [arm.joints[i] for i in tip_to_base]
         ends = arm.rate_offsets
         self.rates = [np.arange(ends[i], ends[i + 1]) for i in tip_to_base]
         self.J = [arm.armature[rates] for rates in self.rates]
         # H(k) of eqs. 2.16, 2.31, b.2; φ(k+1,k) of eq. 2.16; M(k) of eq. 2.15 about link origins
-        self.H = [spatial.joint_axes(arm.kinds[i]).T for i in tip_to_base]
+        self.H = [spatial.joint_axes(arm.kinds[i], arm.pitch[i]).T for i in tip_to_base]
         with _unchecked():
             steps = zip(self.rotation, self.l, strict=True)
             self.phi = [spatial.propagation(*step).T for step in steps]
@@ -288,14 +287,9 @@ class _Links:
             if k + 1 == self.N:
                 centripetal = centripetal - g
             carried = self.rotation[k].T @ outer
-            turning = self.H[k].T @ thetadot[k]
-            a_w = np.cross(carried, turning[:3])
-            a_v = self.rotation[k].T @ centripetal
-            if self.kind[k] == "prismatic":
-                a_v = a_v + 2 * np.cross(carried, turning[3:])
-            elif self.kind[k] == "free":
-                a_v = a_v + np.cross(turning[:3], turning[3:])
-            a.append(np.concatenate([a_w, a_v]))
+            turn, slide = np.split(self.H[k].T @ thetadot[k], 2)
+            a_v = self.rotation[k].T @ centripetal + np.cross(2 * carried + turn, slide)
+            a.append(np.concatenate([np.cross(carried, turn), a_v]))
         return a
 
     def bias_forces(self, V: list[Array], wrenches: Array) -> list[Array]:
