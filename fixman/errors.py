@@ -140,11 +140,11 @@ class ConstraintSolveError(_LocatedError, RuntimeError):
 
 
 class RunFolderError(ValueError):
-    """A folder that is not a run, is damaged, is of another run, or is in use."""
+    """A file that is not a run, is damaged, or is in use."""
 
 
 class RunStorageError(OSError):
-    """A run could not be written on: the disk is full, or its folder was moved or removed."""
+    """A run could not be written on: the disk is full, or its file was moved or removed."""
 
 
 class RunVersionWarning(UserWarning):

@@ -87,6 +87,7 @@ def test_forces_that_need_second_derivatives(row, dim, rng):
     assert found == pytest.approx(exact, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.thorough
 def test_runs_hold_them_alone_and_in_lanes(rng):
     chain = five([("distance_difference", (0, 2, 2, 4)), ("distance", (0, 3))])
     x0 = fx.random_walks(chain, 9, rng=1)

@@ -424,7 +424,7 @@ def test_workers_change_nothing(run, peer):
     assert err == ""
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_dask_scheduler_changes_nothing(run, peer, tmp_path, monkeypatch):
     peer("distributed")
     from clusters import dask_cluster

@@ -8,13 +8,13 @@ import pytest
 
 import fixman as fx
 from fixman import observables, rigid
+from fixman._common.files import new_file
 from fixman.analysis import audit
 from fixman.analysis.samples import Meter
 from fixman.chains.coordinates import Coordinate
 from fixman.errors import Advice
 from fixman.potentials.energies import WCA, Torsion
 from fixman.simulation.observables import potential_energy
-from fixman.simulation.writer import new_file
 from rigid_cases import changed
 from rigid_oracles import random_q
 

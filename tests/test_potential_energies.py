@@ -18,6 +18,7 @@ from fixman.kernels.compiler.lanes import (
 )
 from fixman.kernels.potentials.forces import GHOSTS, add_forces, potential_energy
 from fixman.potentials.energies import WCA, Bending, Compiled, Gravity, bind
+from selection import quick
 
 
 class Quartic:
@@ -57,7 +58,11 @@ def energies_of_frames(x, tables, out, states):
 
 
 @pytest.mark.parametrize(
-    "own", [Quartic(), Compiled(quartic_force, quartic_energy), WCA(3.0), Gravity((1.0, 2.0, 0.0))]
+    "own",
+    [
+        Compiled(quartic_force, quartic_energy),
+        *quick([Quartic(), WCA(3.0), Gravity((1.0, 2.0, 0.0))]),
+    ],
 )
 def test_compiled_code_has_all_energies(own):
     chain = fx.Chain.linear(5)
@@ -109,6 +114,7 @@ class Lacking(Quartic):
         return -np.inf if x[0, 0] > 0.5 else np.inf
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("own", "error", "text"),
     [
@@ -144,6 +150,7 @@ def test_what_energies_raise_in_compiled_code_comes_through(own, error, text, ca
     assert "ignored" not in capfd.readouterr().err
 
 
+@pytest.mark.thorough
 def test_compiled_energies_of_another_form_are_refused():
     chain = fx.Chain.linear(4)
     with pytest.raises(TypeError, match="cannot compile the compiled energy text_energy for x, a"):

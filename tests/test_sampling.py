@@ -253,6 +253,7 @@ def test_uneven_weights(monkeypatch, pivots):
     assert np.allclose(cosines(s.x), 1 / 3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("pivots", "least"), [(True, 500.0), (False, 0.0)])
 def test_chains_by_monte_carlo_are_worth_what_it_says(monkeypatch, pivots, least):
     """Averages over samples scatter as much as so many independent chains would."""

@@ -121,11 +121,11 @@ class GroupReport:
         Masses count in their geometric mean, lengths in the mean bond: a length's row of H^bb
         scales as 1/m, an angle's or torsion's as 1/(m L²).
         """
-        kinds = _kinds(self.chain)
-        angular = sum(kind != "length" for kind in kinds)
+        rows = self.chain.layout.hard_rows
+        angular = np.count_nonzero(rows.trait("radians"))
         log_mass = float(np.mean(np.log(self.chain.masses)))
-        units = 0.5 * len(kinds) * log_mass + angular * np.log(self.mean_bond)
-        return float(np.mean(self.half_logdet) + units) / len(kinds)
+        units = 0.5 * len(rows) * log_mass + angular * np.log(self.mean_bond)
+        return float(np.mean(self.half_logdet) + units) / len(rows)
 
     @cached_property
     def share(self) -> Share:
@@ -440,7 +440,3 @@ def _report(
         {name: measured[name] for name in (*SIZES, "fingerprint") if name in measured},
         {name: measured[name] for name in ("angles", "torsions") if name in measured},
     )
-
-
-def _kinds(chain: Chain) -> list[str]:
-    return [chain.coordinates[row].kind for row in chain.hard]

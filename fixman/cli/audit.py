@@ -162,7 +162,7 @@ def _write(
 @contextmanager
 def _new_file(path: Path, overwrite: bool) -> Iterator[Path]:
     """Give a name to write to that becomes `path` when all is written; what a link points to."""
-    from fixman.simulation.writer import new_file
+    from fixman._common.files import new_file
 
     if _is_device(path):
         yield path

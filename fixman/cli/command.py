@@ -163,12 +163,11 @@ def _give_up_broken_output() -> None:
 def _text(error: Exception) -> str:
     """Put an error of the library in one line, and in flags where it names arguments."""
     text = error.args[0] if error.args else ""
-    return " ".join((text.spelled(_flag) if isinstance(text, Advice) else str(error)).split())
+    said = text.spelled(_flag) if isinstance(text, Advice) else str(error)
+    return " ".join("; ".join([said, *getattr(error, "__notes__", ())]).split())
 
 
 def _flag(name: str, value: Any) -> str:
-    if name == "run":
-        return f"fixman export --start {value.start} --stop {value.stop}"
     examples = {"hydrogens": '"name H*"', "masses": "1=12.011,2=1.008"}
     words = "" if value is True else examples[name] if value is None else shlex.quote(value)
     return f"--{name.replace('_', '-')} {words}".rstrip()

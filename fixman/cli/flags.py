@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 from fixman.errors import meant, printable
 
 LINE = re.compile(r"(or )?(--[\w-]+|\[?[A-Z]+\]?)(?: (\S+))?  +(.*)")
-DESTINATIONS = {"RUN": "folder"}
+DESTINATIONS = {"RUN": "file"}
 
 
 class Parser(argparse.ArgumentParser):

@@ -25,10 +25,8 @@ vectors; the columns are named below.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numba import types
 
 from fixman.kernels import jit
 from fixman.kernels.algebra.triples import (
@@ -65,20 +63,6 @@ ORDER = np.array(
 HARD = np.array([5, 5, 3, 0], dtype=np.int64)
 # What a joint's neighbours must leave of the mobility in a pivot, for about eight digits.
 LEAST = 1e-7
-
-
-def strict(kernel: Any, roomy: bool) -> Any:
-    """Return a ``motion_frames`` of one signature, without wrenches, with memory if ``roomy``.
-
-    It refuses arrays of other types, layouts or flags by a TypeError where `jit` would compile once
-    more, and so is the cheapest way to check them.
-    """
-    array = types.float64[::1]
-    only = jit(kernel.py_func)
-    room = array if roomy else types.none
-    only.compile((*[array] * 5, types.none, array, types.boolean, room))
-    only.disable_compile()
-    return only
 
 
 @jit
@@ -329,19 +313,19 @@ def substitute(table, tau, work, qdd, forces):
 
 
 @jit
-def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints, room=None):
+def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints, room):
     """Solve every frame; frame · (n + 1) + body of the first lost pivot, or -1.
 
     Arrays are flat, frames stacked, ``wrenches`` may be None.  ``out``: the accelerations of a
     frame, and where ``joints`` is true its 6 n joint wrenches.  Body n: a result is not finite.
-    ``room``: `WORK` numbers for each body, if there is any.
+    ``room``: `WORK` numbers for each body.
     """
     n = table.shape[0]
     nq = nv = 0
     for i in range(n):
         nq += POSITIONS[int(table[i, KIND])]
         nv += 6 - HARD[int(table[i, KIND])]
-    work = np.empty((n, WORK)) if room is None else room[: n * WORK].reshape((n, WORK))
+    work = room[: n * WORK].reshape((n, WORK))
     width = nv + 6 * n if joints else nv
     nothing = np.empty((0, 6))
     none = np.empty(0)
