@@ -89,8 +89,8 @@ def read(
     """Read the serial chain from a URDF file's root to a link, and its names.
 
     O(links) time and memory.  Revolute, continuous and prismatic joints turn about or slide along
-    the file's axis, made a unit one, from the file's zero; a floating joint is a free base, and
-    must be the first that moves.  The body's frame has its origin at the joint and z along the
+    the file's axis, made a unit one, from the file's zero, and a planar joint moves across it; a
+    floating joint is a free base, and must be the first that moves.  The body's frame has its origin at the joint and z along the
     axis; x is that axis of the link's frame which is least along z, made perpendicular to it: where
     the file's axis is 0 0 1 the body's frame is the link's, and elsewhere ``places`` has the turn.
 
@@ -113,9 +113,9 @@ def read(
     Raises
     ------
     ValueError
-        Naming file, link and joint: for what is no URDF, no tree, no finite number; for planar and
-        mimic joints on the path, and floating ones that are not its first; for damping that is
-        negative or of a floating joint; for names that are nearly known; for bodies at the end
+        Naming file, link and joint: for what is no URDF, no tree, no finite number; for mimic
+        joints on the path, and floating ones that are not its first; for damping that is negative
+        or of a floating joint; for names that are nearly known; for bodies at the end
         without mass and an inertia that no body has.
     OSError
         Where the file cannot be read.
