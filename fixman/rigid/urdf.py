@@ -90,9 +90,10 @@ def read(
 
     O(links) time and memory.  Revolute, continuous and prismatic joints turn about or slide along
     the file's axis, made a unit one, from the file's zero, and a planar joint moves across it; a
-    floating joint is a free base, and must be the first that moves.  The body's frame has its origin at the joint and z along the
-    axis; x is that axis of the link's frame which is least along z, made perpendicular to it: where
-    the file's axis is 0 0 1 the body's frame is the link's, and elsewhere ``places`` has the turn.
+    floating joint is a free base, and must be the first that moves.  The body's frame has its
+    origin at the joint and z along the axis; x is that axis of the link's frame which is least
+    along z, made perpendicular to it: where the file's axis is 0 0 1 the body's frame is the
+    link's, and elsewhere ``places`` has the turn.
 
     Parameters
     ----------
