@@ -1,4 +1,4 @@
-"""Helical joints, in every algorithm, and what the records of joints promise."""
+"""Helical and planar joints, in every algorithm, and what the records of joints promise."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from fixman.rigid import (
     partition,
     spatial_operators,
     statistics,
+    urdf,
 )
 from fixman.rigid.closed import Closure, End, Linkage
 from rigid_oracles import (
@@ -37,7 +38,8 @@ from test_rigid_motion import left_by_newton
 
 KINDS = {
     "helical": ("helical",),
-    "all": ("helical", "revolute", "prismatic", "spherical"),
+    "planar": ("planar",),
+    "all": ("helical", "planar", "revolute", "prismatic", "spherical"),
 }
 METHODS = ("fd1", "fd2", "fd3", "fd4")
 STEP = 1e-6
@@ -199,6 +201,17 @@ def test_jacobians_and_compliance(kinds):
     close(found, J @ np.linalg.solve(inertia, J.T))
 
 
+def test_planar_joints_turn_the_shorter_way():
+    arm, (q, _, _), _ = case("planar", 1)
+    for turns in (0.0, 0.5, 1.0, 7.25):
+        end = q + np.tile([1.0, 2.0, 2 * np.pi * turns], arm.n)
+        way = kinematics.difference(arm, q, end)
+        assert np.abs(way[2::3]).max() <= np.pi + 1e-12
+        same = kinematics.integrate(arm, q, way)
+        for one, two in zip(kinematics.frames(arm, end), kinematics.frames(arm, same), strict=True):
+            assert one == pytest.approx(two, abs=1e-11)
+
+
 def test_a_nut_advances_by_its_pitch():
     parts = [np.eye(3)], np.zeros((1, 3)), [2.0], np.zeros((1, 3)), [np.eye(3)]
     nut = SerialChain(["helical"], *parts, pitch=0.5)
@@ -212,9 +225,10 @@ def test_a_nut_advances_by_its_pitch():
     ("given", "said"),
     [
         ({"joints": ["helical", "revolute"], "pitch": [0.1, 0.2]}, "joint 1 has no pitch"),
-        ({"joints": ["helical", "revolute"], "pitch": [0.1]}, r"pitch must be a number or have"),
-        ({"joints": ["helical", "revolute"], "pitch": [np.nan, 0.0]}, "pitch is nan at joint 0"),
-        ({"joints": ["screw", "helical"]}, "joint 0 is 'screw': expected one of"),
+        ({"joints": ["helical", "planar"], "pitch": [0.1]}, r"pitch must be a number or have"),
+        ({"joints": ["helical", "planar"], "pitch": [np.nan, 0.0]}, "pitch is nan at joint 0"),
+        ({"joints": ["helical", "planar"], "stiffness": 1.0}, "stiffness of joint 1, which is pl"),
+        ({"joints": ["screw", "planar"]}, "joint 0 is 'screw': expected one of"),
     ],
 )
 def test_what_joints_do_not_have_is_refused(given, said):
@@ -266,6 +280,13 @@ def test_thermal_rates_have_the_covariance_of_the_inertia(kinds):
     close(square @ square.T, np.linalg.inv(composite_body.inertia_matrix(arm, q)))
 
 
+def test_langevin_dynamics_of_planar_joints_keep_the_energy_without_friction():
+    arm, (q, qd, _), _ = case("planar", 1, n=3)
+    q, qd = statistics.langevin(arm, q, 0.05, 40, friction=0.0, kT=1.0, qd=qd, rng=0)
+    energy = kinematics.kinetic_energy(arm, q, qd)
+    assert np.ptp(energy) < 1e-6 * energy.mean()
+
+
 @pytest.mark.parametrize("kinds", KINDS)
 @pytest.mark.parametrize("seed", range(3))
 def test_loops_against_a_dense_solve(kinds, seed):
@@ -291,3 +312,29 @@ def slopes_of_linkage(linkage, x):
         return (after - before) / (2 * STEP)
 
     return np.array([along(e) for e in np.eye(linkage.nv)])
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_planar_joints_of_a_file(tmp_path):
+    file = tmp_path / "sled.urdf"
+    inertial = (
+        '<inertial><mass value="2"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
+        "</inertial>"
+    )
+    file.write_text(
+        f'<robot name="sled"><link name="ice"/><link name="sled">{inertial}</link>'
+        '<joint name="slip" type="planar"><parent link="ice"/><child link="sled"/>'
+        '<origin xyz="0 0 1"/><axis xyz="0 1 0"/><dynamics damping="0.5"/></joint></robot>'
+    )
+    robot = urdf.read(file)
+    assert robot.chain.joints == ("planar",)
+    assert robot.chain.damping.tolist() == [0.5] * 3
+    assert robot.chain.rotations[0, :, 2] == pytest.approx([0, 1, 0])
+    qdd = articulated_body.forward_dynamics(
+        robot.chain, np.zeros(3), np.zeros(3), np.zeros(3), gravity=(0, -9.0, -1.0)
+    )
+    world = robot.chain.rotations[0] @ [*qdd[:2], 0.0]
+    assert world == pytest.approx([0, 0, -1.0])
+    assert qdd[2] == 0.0
