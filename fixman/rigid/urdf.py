@@ -270,9 +270,6 @@ def _assembled(
 def _require_known(joint: FileJoint, moving: list[FileJoint], notes: Notes) -> None:
     """Refuse a joint on the path that a chain does not have."""
     name = f"joint {joint.name!r}"
-    if joint.kind not in KINDS:
-        known = f"of joints that move the path may have {listed([*KINDS])}"
-        raise ValueError(f"{name} is {joint.kind}: {known}")
     if joint.kind == "floating" and moving:
         known = "only the first that moves on the way to the tip can be, a free base"
         also = ", which free_base=True has put before it" if moving[0].parent == "" else ""
