@@ -47,9 +47,6 @@ WANTED = {  # ratio to Pinocchio
     ("articulated body", 6): 1.0,
     ("articulated body", 30): 2.5,
     ("articulated body", 100): 3.5,
-    ("partition", 6): 0.8,
-    ("partition", 30): 1.7,
-    ("partition", 100): 2.0,
 }
 
 State = tuple[np.ndarray, np.ndarray, np.ndarray]

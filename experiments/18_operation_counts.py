@@ -34,9 +34,10 @@ from _output import Output, plot
 from numba.core.dispatcher import Dispatcher
 
 from fixman.kernels.compiler.steps import _STEPS
-from fixman.kernels.rigid import articulated_body, denoc, partition_arm, spatial_operators
+from fixman.kernels.rigid import articulated_body, denoc, spatial_operators
 from fixman.kernels.rigid import composite_body as rigid_composite_body
 from fixman.kernels.rigid import newton_euler as rigid_newton_euler
+from fixman.kernels.rigid import partition as rigid_partition
 from fixman.rigid import SerialChain, _partition_tables, composite_body, partition
 from fixman.rigid import articulated_body as bodies
 from fixman.rigid import denoc as saha
@@ -165,7 +166,7 @@ def counted(array: Any) -> np.ndarray:
 # --- kernels as plain Python ----------------------------------------------------------------------
 
 
-def _objects(shape: Any, **_: Any) -> np.ndarray:
+def _objects(shape: Any, *_: Any, **__: Any) -> np.ndarray:
     return np.full(shape, 0.0, dtype=object)
 
 
@@ -206,6 +207,7 @@ STUBS: dict[str, Any] = {
     "np": SimpleNamespace(**_NUMPY),
     "math": SimpleNamespace(
         inf=math.inf,
+        log=lambda x: 0.0,
         cos=lambda x: Number(math.cos(float(x))),
         sin=lambda x: Number(math.sin(float(x))),
     ),
@@ -219,12 +221,10 @@ STUBS: dict[str, Any] = {
     "lanes": lambda like: 1,
     "eight": lambda x: np.full(8, x, dtype=object),
     "lane": lambda x, k: x[k],
-    "swapped": lambda x: x[[1, 0, 3, 2, 4, 5, 6, 7]],
-    "crossed": lambda x: x[[0, 1, 1, 0, 4, 5, 6, 7]],
     "integer": _bits,
     "fill_sines": _fill_sines,
 }
-GUARDS = {"felt", "not_a_number", "lost_pivot", "checked", "factor_block"}
+GUARDS = {"felt", "not_a_number", "lost_pivot", "checked", "factor_block", "freedom", "multiplied"}
 
 
 def _guard(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -326,7 +326,9 @@ def newton_euler(c: Case) -> np.ndarray:
 
 
 def udut(c: Case) -> np.ndarray:
-    run(denoc.forward_frames, c.q, c.without_bias(), c.kinds, c.table, c.out)
+    n, right = c.arm.n, c.without_bias()
+    factors = _objects((1, n, 12)), _objects((1, n, 6)), _objects((1, n, 6))
+    run(denoc.factor_frames, c.q, right, c.kinds, c.table, *factors, c.out)
     return c.out
 
 
@@ -353,7 +355,7 @@ def _by_link(c: Case, algorithm: Any) -> Any:
     numbers = SimpleNamespace(
         n=arm.n, joints=arm.joints, kinds=arm.kinds, rate_offsets=arm.rate_offsets,
         masses=counted(arm.masses), centres=counted(arm.centres), inertias=counted(arm.inertias),
-        armature=counted(arm.armature), _kinds=c.kinds, _table=c.table,
+        pitch=arm.pitch,        armature=counted(arm.armature), _kinds=c.kinds, _table=c.table,
     )  # fmt: skip
     link = plain("_Links", operators._Links)(numbers, c.q[0], 0, ())
     return run(algorithm, link, c.qd[0], c.last[0], c.g, _objects((arm.n, 6)))
@@ -380,9 +382,12 @@ def composite(c: Case) -> np.ndarray:
 
 
 def fixman(c: Case) -> np.ndarray:
-    table = counted(_partition_tables.tables(c.arm).rows)
-    flat = table, c.q[0], c.qd[0], c.last[0], c.g, None, c.out[0], False
-    run(partition_arm.motion_frames, *flat)
+    blocks, kernel = _partition_tables.tables(c.arm).blocks, rigid_partition
+    table = counted(blocks)
+    table[:, kernel.KIND :] = blocks[:, kernel.KIND :]  # numbers of rows, not of an arm
+    room = _objects(kernel.WORK * c.arm.n)
+    flat = table, c.q[0], c.qd[0], c.last[0], c.g, None, c.out[0], False, room
+    run(kernel.motion_frames, *flat)
     return c.out
 
 

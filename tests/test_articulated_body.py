@@ -250,7 +250,7 @@ def test_a_batch_of_one_names_its_frame_and_checks_its_shapes():
         assert room.forward_dynamics(arm, q, qd[None], tau).shape == (1, 1, 4)
 
 
-@pytest.mark.parametrize("room", [articulated_body, partition])
+@pytest.mark.parametrize("room", [articulated_body])
 def test_few_states_need_no_gate(room, monkeypatch):
     rng = np.random.default_rng(17)
     for arm in (SerialChain.random(6, rng, joints=SINGLE), SerialChain.planar(*np.ones((3, 6)))):

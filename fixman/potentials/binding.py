@@ -19,7 +19,7 @@ from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, Index, Rows
 from fixman.chains.straight_bends import Lines
 from fixman.errors import SingularCoordinateError
 from fixman.kernels.algebra.vectors import SPACE
-from fixman.kernels.chain.rows import ANGLE, LENGTH, SMALLEST_SINE
+from fixman.kernels.chain.rows import ANGLE, KINDS, SMALLEST_SINE
 from fixman.kernels.chain.rows import TORSION as TORSION_ROW
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.potentials import forces
@@ -404,7 +404,7 @@ class Assembly:
     def named(self, beads: Beads | None, kind: int, name: str) -> Index:
         """Return the beads (terms, 3 or 4) of the terms that are named, or else of all."""
         table = named_terms(self.chain, beads, kind, name)
-        terms: Index = table.beads[:, : kind - LENGTH + 2].astype(np.int64) - GHOSTS
+        terms: Index = table.beads[:, : KINDS[kind].beads].astype(np.int64) - GHOSTS
         return terms
 
     def vector(self, value: Any, name: str) -> Array:
@@ -538,7 +538,7 @@ def default_terms(chain: Chain, kind: int) -> Index:
     Of the chart those that follow bonds; at each closure the two angles that hard sets have there,
     and the torsions about the closure and about the bonds inwards from it.
     """
-    table, size = chain.layout.chart, kind - LENGTH + 2
+    table, size = chain.layout.chart, KINDS[kind].beads
     parents = chain.references[:, 0]
     closing = closures(chain)
     beads = table.beads[table.kinds == kind, :size].astype(np.int64) - GHOSTS
@@ -566,9 +566,9 @@ def named_terms(chain: Chain, beads: Beads | None, kind: int, name: str) -> Rows
             terms = terms[[not lines.spoil(tuple(term)) for term in terms.tolist()]]
     else:
         require_beads(chain, beads, name)
-        terms = np.array(beads, dtype=np.int64).reshape(len(beads), kind - LENGTH + 2)
+        terms = np.array(beads, dtype=np.int64).reshape(len(beads), KINDS[kind].beads)
     rows = np.zeros((len(terms), 4), dtype=np.int64)
-    rows[:, : kind - LENGTH + 2] = terms + GHOSTS
+    rows[:, : KINDS[kind].beads] = terms + GHOSTS
     kinds = np.full(len(terms), kind, dtype=np.int8)
     columns = np.full_like(rows, -1, dtype=np.int32)  # for derivatives only
     fixed = chain.base == "fixed"

@@ -27,19 +27,14 @@ m ℓ² / I for a body of lever arms ℓ.  The relative error of θ̈ is eps ove
 (measured: within a factor of 5); a body at which it is less than 1e-7 is refused.
 
 A light body between heavy ones can accelerate by a small difference of large terms, which no pivot
-shows.  Digits are lost as masses differ, and where axes are parallel as the square of that.  Where
-masses differ by 1e4 or moments of inertia by 1e6, or masses by 1e3 in the plane, the answer is
-corrected by what inverse dynamics finds missing, until that is 1e-10 of it, or refused.
-
-Three kernels share the work: one for joints of any kind, with rotors or without, the same unrolled
-for arms of revolute and prismatic joints, and one for revolute arms with parallel axes.  The last
-needs no inertia where the mass is off the joint, and refuses only links that are too light for
-their neighbours.
+shows: digits are lost as masses differ, and where axes are parallel as the square of that.  Where
+masses differ by 1e4, moments of inertia by 1e6, or all axes are parallel, the answer is corrected
+by what inverse dynamics finds missing, until that is 1e-10 of it, or refused.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,9 +44,9 @@ from fixman._common.arrays import Array, overflow
 from fixman.kernels.rigid import partition
 from fixman.mechanics.structured import BlockTridiagonal
 from fixman.rigid import model
-from fixman.rigid._partition_tables import PartitionTables, tables, unsuited
+from fixman.rigid._partition_tables import tables, unsuited
 from fixman.rigid.joints import driven
-from fixman.rigid.model import Given, SerialChain, workspace
+from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.newton_euler import without_bias, wrenches_of
 
 __all__ = ["forward_dynamics", "hard_block", "joint_wrenches", "logdet_hard", "logdet_mass"]
@@ -72,8 +67,7 @@ def forward_dynamics(
     Parameters
     ----------
     arm : SerialChain
-        Every body needs mass and inertia.  (Where all joints turn about parallel axes, an inertia
-        about the joint is enough.)
+        Every body needs mass and inertia.
     q : (..., nq)
         Coordinates; quaternions are scalar last.
     qd, tau : (..., nv)
@@ -86,8 +80,7 @@ def forward_dynamics(
     refine : 0 or 1
         1 adds the answer to what torques the first answer leaves unexplained,
         τ − `newton_euler.inverse_dynamics` (θ̈): full precision where axes make it hard, at several
-        times the cost.  Where masses differ by 1e4, or by 1e3 with parallel axes, that is done
-        anyway.
+        times the cost.  Where masses differ by 1e4, or all axes are parallel, that is done anyway.
 
     Returns
     -------
@@ -107,9 +100,6 @@ def forward_dynamics(
     """
     if refine not in (0, 1):
         raise ValueError(f"refine must be 0 or 1, got {refine!r}")
-    quick = None if refine or wrenches is not None else _quick(arm, q, qd, tau, gravity)
-    if quick is not None:
-        return quick
     given = driven(arm, q, qd, tau, gravity, wrenches)
     return given.batch(_motion(given, refine, False))
 
@@ -135,7 +125,7 @@ def joint_wrenches(
         about the origin of body i's frame, in that frame.
     """
     given = driven(arm, q, qd, tau, gravity, wrenches)
-    if tables(arm).uneven:
+    if tables(arm).corrected:
         given = given._replace(last=_motion(given, 0, False))
         return given.batch(wrenches_of(given))
     return given.batch(_motion(given, 0, True)[:, arm.nv :].reshape(-1, arm.n, 6))
@@ -177,7 +167,7 @@ def logdet_hard(arm: SerialChain, q: ArrayLike) -> Array:
     out = np.empty(given.q.shape[0])
     bad = partition.logdet_frames(tables(arm).blocks, given.q.reshape(-1), out)
     if bad >= 0:
-        raise _failure(given, bad, True)
+        raise _failure(given, bad)
     return given.batch(out)[()]
 
 
@@ -204,41 +194,6 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
 
 # What a correction may be of the answer, that of the last round, and how many rounds there are.
 _SMALL, _DIGITS, _ROUNDS = 1e-3, 1e-10, 4
-_THREE = (3,)
-
-
-def _quick(arm: SerialChain, q: Any, qd: Any, tau: Any, gravity: Any) -> Array | None:
-    """Answer for plain arrays, as a loop over time steps passes them; else None."""
-    known: PartitionTables | None = getattr(arm, "__dict__", {}).get("_partition")
-    if known is None or known.quick is None:
-        return None
-    try:
-        g = gravity
-        if type(gravity) is tuple:  # the same one is not converted again
-            given = known.gravity
-            if given[0] is not gravity:
-                if not all(type(component) in (int, float) for component in gravity):
-                    return None
-                given = known.gravity = gravity, np.array(gravity, dtype=float)
-            g = given[1]
-        if not (type(q) is type(qd) is type(tau) is type(g) is np.ndarray):
-            return None  # a subclass may mean something else by its values
-        if not (q.shape == qd.shape == tau.shape and g.shape == _THREE):
-            return None
-        out = np.empty(q.shape)
-        room = workspace(known.units) if known.roomy else None
-        if q.shape == known.rates:
-            bad = known.quick(known.quick_table, q, qd, tau, g, None, out, False, room)
-        else:
-            if q.shape[-1:] != known.rates:
-                return None
-            if len(q) > 1 and not (q.flags.carray and qd.flags.carray and tau.flags.carray):
-                return None  # the kernel would refuse them, but that takes long
-            flat = q.ravel(), qd.ravel(), tau.ravel(), g, None, out.ravel()
-            bad = known.quick(known.quick_table, *flat, False, room)
-    except (AttributeError, TypeError, ValueError):  # other arrays, or none
-        return None
-    return None if bad >= 0 else out
 
 
 def _motion(given: Given, refine: int, joints: bool) -> Array:
@@ -247,8 +202,8 @@ def _motion(given: Given, refine: int, joints: bool) -> Array:
     out = np.empty((given.q.shape[0], known.width if joints else arm.nv))
     bad = known.run(given, out, joints)
     if bad >= 0:
-        raise _failure(given, bad, joints)
-    if refine or (known.uneven and not joints):
+        raise _failure(given, bad)
+    if refine or (known.corrected and not joints):
         _refine(given, out)
     return out
 
@@ -265,7 +220,7 @@ def _refine(given: Given, answer: Array) -> None:
     for number in range(_ROUNDS):
         more, bad = _alone(given, without_bias(given, answer))
         if bad >= 0:
-            raise _failure(given, bad, False)
+            raise _failure(given, bad)
         off = np.abs(more)
         largest = off.max(axis=1)
         if number == 0 and (largest > _SMALL * size).any():
@@ -278,7 +233,7 @@ def _refine(given: Given, answer: Array) -> None:
         answer += more
         if not np.isfinite(answer).all():
             raise overflow("accelerations", 0, given.lead)
-        if not tables(arm).uneven or (largest <= _DIGITS * size).all():
+        if not tables(arm).corrected or (largest <= _DIGITS * size).all():
             return
     frame = int(np.argmax(largest > _DIGITS * size))
     rate = int(off[frame].argmax())
@@ -294,16 +249,13 @@ def _alone(given: Given, tau: Array) -> tuple[Array, int]:
     return out, tables(given.arm).run(rest, out, False)
 
 
-def _failure(given: Given, bad: int, joints: bool) -> ValueError:
+def _failure(given: Given, bad: int) -> ValueError:
     """Return the error for the frame and body at which a kernel stopped."""
     frame, body = divmod(bad, given.arm.n + 1)
     given.require_finite()
-    known = tables(given.arm)
-    if body < given.arm.n and (
-        (known.planar is not None and not joints)
-        # In the other kernels an overflow can spoil pivots too: look at the configuration alone.
-        or partition.logdet_frames(known.blocks, given.q[frame], np.empty(1)) >= 0
-    ):
+    blocks = tables(given.arm).blocks
+    # An overflow can spoil pivots too: look at the configuration alone.
+    if body < given.arm.n and partition.logdet_frames(blocks, given.q[frame], np.empty(1)) >= 0:
         where = arrays.frame_index(frame, given.lead)
         # A light body is lost in the next one's pivot.
         if body > 0 and given.arm.masses[body - 1] < 1e-3 * given.arm.masses[body]:

@@ -13,7 +13,7 @@ from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, require_chain
 from fixman.errors import SingularConstraintError
 from fixman.kernels.algebra.random import WORDS
-from fixman.kernels.chain.rows import ANGLE, LENGTH, SMALLEST_SINE, STRAIGHT_Y
+from fixman.kernels.chain.rows import ANGLE, LENGTH, SMALLEST_SINE
 from fixman.mechanics.dynamics import SMALLEST_BEND
 from fixman.mechanics.partition import raise_failure
 
@@ -104,7 +104,7 @@ def hard_values(chain: Chain, x: Array) -> Array:
     if chain.dim == 3 and np.any(np.sin(targets[:, rows.kinds == ANGLE]) <= SMALLEST_SINE):
         for r in range(len(x)):
             rows.refuse_singular(x, r, SingularConstraintError)
-    straight = rows.kinds >= STRAIGHT_Y
+    straight = rows.trait("straight")
     bent = np.argwhere(straight & (np.abs(targets) > SMALLEST_BEND))
     for replica, row in bent[:1]:
         raise SingularConstraintError(
