@@ -19,6 +19,8 @@ COMBINED = [
     ("distance_sum", (0, 2, 4, 2)),
     ("distance_sum", (0, 3, 1, 4)),
     ("distance_difference", (0, 3, 1, 4)),
+    ("centroid_distance", (0, 3, 4)),
+    ("centroid_distance", (1, 2, 0)),
 ]
 EVERY = [*COMBINED, ("angle", (0, 2, 4)), ("torsion", (0, 1, 3, 4))]
 

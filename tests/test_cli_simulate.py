@@ -84,6 +84,7 @@ def test_the_seed_is_said_before_the_run(monkeypatch, run, capsys):
     assert said[0].out == "<Chain: 5 beads, 3-D, free, masses 1, hard: 4 lengths>, seed 3\n"
 
 
+@pytest.mark.thorough
 def test_a_closed_pipe_does_not_keep_a_run_from_running(tmp_path):
     reading, writing = os.pipe()
     os.close(reading)
@@ -266,6 +267,7 @@ def test_beads_that_keep_apart_start_apart(asked, flags):
     fx.simulate(chain, x0, stepper, 4, every=4, rng=1)
 
 
+@pytest.mark.thorough
 def test_a_potential_is_resumed_from_the_shell(run):
     flags = ["--bending", "5", "--wca", "--dt", "0.005", "--out", "run"]
     assert run("simulate", *SHORT, *flags)[0] == 0
@@ -396,6 +398,7 @@ def test_long_steps_are_warned_of_in_a_line(run):
     assert err.count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_a_potential_of_ones_own_is_resumed_from_python(run):
     class Spring:
         def energy(self, x):
@@ -521,6 +524,7 @@ sys.exit(command.main())
 """
 
 
+@pytest.mark.thorough
 def test_kill_9_and_resume_from_the_shell(run, tmp_path):
     """Programs of their own, the first killed while it computes."""
     options = [*SHORT, "--steps", "1e8", "--every", "1e3", "--out", "run"]

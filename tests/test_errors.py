@@ -110,6 +110,7 @@ def test_dependent_rows_are_data():
     assert caught.value.beads == (0, 1)
 
 
+@pytest.mark.thorough
 def test_a_step_without_a_solution_says_when_and_who():
     flat = fx.Chain.linear(20, hard=("length", "angle"))
     corner = np.array([[0.0, 0, 0], [1, 0, 0], [2, 0, 0], [2, 1, 0], [1, 1, 0], [1, 0.001, 0]])

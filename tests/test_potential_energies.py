@@ -18,7 +18,6 @@ from fixman.kernels.compiler.lanes import (
 )
 from fixman.kernels.potentials.forces import GHOSTS, add_forces, potential_energy
 from fixman.potentials.energies import WCA, Bending, Compiled, Gravity, bind
-from selection import quick
 
 
 class Quartic:
@@ -57,12 +56,9 @@ def energies_of_frames(x, tables, out, states):
         put(out, 0, 1, potential_energy(tables, work, like))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
-    "own",
-    [
-        Compiled(quartic_force, quartic_energy),
-        *quick([Quartic(), WCA(3.0), Gravity((1.0, 2.0, 0.0))]),
-    ],
+    "own", [Quartic(), Compiled(quartic_force, quartic_energy), WCA(3.0), Gravity((1.0, 2.0, 0.0))]
 )
 def test_compiled_code_has_all_energies(own):
     chain = fx.Chain.linear(5)

@@ -239,6 +239,7 @@ def test_trees_that_would_cost_too_much_are_weighed(monkeypatch):
     assert fx.sample(fx.Chain.linear(10), 10, rng=1).method == "transfer operator"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pivots", [True, False])
 def test_uneven_weights(monkeypatch, pivots):
     monkeypatch.setattr(sampling, "SETTLE", 10)

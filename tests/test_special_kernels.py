@@ -14,7 +14,6 @@ from fixman.kernels.simulation.jointed_steps import Jointed
 from fixman.kernels.simulation.rotating_steps import Rotating
 from fixman.simulation.steppers import Langevin, Newton, State
 from oracles import Spec, error
-from selection import quick
 from strategies import build, make_system, seeds, specs
 
 BONDS = specs(kinds=("length",), min_n=2, max_n=12)
@@ -78,9 +77,10 @@ CASES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("stepper", [Langevin(0.01, ensemble="stiff"), Newton(0.01, kT=0.1)])
-@pytest.mark.parametrize("replicas", quick([1, 9], 9))
+@pytest.mark.parametrize("replicas", [1, 9])
 def test_steps(name, stepper, replicas, monkeypatch):
     kind, options = CASES[name]
     for seed in range(3):

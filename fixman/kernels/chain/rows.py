@@ -233,6 +233,33 @@ def pair(sign: float) -> Steps:
     return exact_step(measure), exact_step(gradient), exact_step(polynomial), value_rest
 
 
+@exact_step
+def to_centroid(u, v):
+    """Way from the centroid of beads i and j to bead k."""
+    return plus(scaled(0.5, u), v)
+
+
+@exact_step
+def centroid_measure(u, v, t):
+    w = to_centroid(u, v)
+    length = root(dot(w, w))
+    return length, length, length / (root(dot(u, u)) + root(dot(v, v)))
+
+
+@exact_step
+def centroid_gradient(u, v, t):
+    _, _, divisor = centroid_measure(u, v, t)
+    e = unit(to_centroid(u, v))
+    return divisor, scaled(0.5, e), e, NONE
+
+
+@exact_step
+def centroid_polynomial(u, v, t):
+    """Half the gradient of 4 L², a multiple of that of L."""
+    w = field.plus(u, field.plus(v, v))
+    return w, field.plus(w, w), field.NOTHING
+
+
 # --- angles --------------------------------------------------------------------------------------
 
 
@@ -436,6 +463,12 @@ KINDS = (
     Kind(
         "distance_sum", "|x_j − x_i| + |x_l − x_k|", 4, *pair(1.0),
         bonds=(0, 2), positive=True, swaps=_exchanges("jikl", "ijlk", "klij"),
+    ),
+    Kind(
+        "centroid_distance", "|x_k − (x_i + x_j)/2|", 3,
+        centroid_measure, centroid_gradient, centroid_polynomial, value_rest,
+        positive=True, swaps=_exchanges("jik"),
+        singular="its last bead lies on the centroid of the other two",
     ),
     *(
         Kind(
