@@ -16,7 +16,7 @@ from typing import Any
 
 from fixman._common.files import OVERWRITE
 from fixman.chains.chain import Chain
-from fixman.errors import Advice, RunDamageWarning, RunFolderError, RunStorageError
+from fixman.errors import RunDamageWarning, RunFolderError, RunStorageError
 from fixman.simulation import provenance
 from fixman.simulation.runfile import (
     PATIENCE,
@@ -49,8 +49,7 @@ def require_free(path: Path, overwrite: bool = False) -> None:
     if real.exists():
         tables = _tables(real)
         if tables and not overwrite and tables == SCHEMA:
-            start = f"{path} exists: resume it, choose another name, or "
-            raise FileExistsError(Advice(start, *OVERWRITE))
+            raise FileExistsError(f"{path} exists: resume it, choose another name, or {OVERWRITE}")
         if tables != () and not overwrite:
             raise FileExistsError(f"{path} exists and is not a run: choose another name")
         if tables not in ((), SCHEMA):
