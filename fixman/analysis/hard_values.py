@@ -21,7 +21,7 @@ from fixman.analysis.groups import Molecules
 from fixman.chains import topology
 from fixman.chains.chain import Chain
 from fixman.chains.coordinates import Coordinate, Index, Rows
-from fixman.errors import Advice, ConstraintSolveError, FrameError
+from fixman.errors import ConstraintSolveError, FrameError
 from fixman.mechanics.dynamics import project
 from fixman.mechanics.structured import Sparse, SparseFactor
 
@@ -154,14 +154,11 @@ class HardValues:
                 frame, at_fault = frame[:-1], tuple(own[bead] for bead in at_fault)
                 rows = tuple(Coordinate(kind, tuple(own[b] for b in row)) for kind, row in rows)
             kinds = {self._chain.coordinates[row].kind for row in self._chain.hard}
-            all_but = ": hold all but the torsions about rotatable bonds, "
-            torsional = ('hard="torsional"', "hard", "torsional")
+            torsional = 'hold all but the torsions about rotatable bonds, hard="torsional", or '
             raise ConstraintSolveError(
                 "the values that the hard coordinates are set to cannot all be met"
                 + " in the rings" * bool(self._molecules.rings),
-                ": hold fewer kinds"
-                if "torsion" in kinds
-                else Advice(all_but, torsional, ", or hold fewer kinds"),
+                f": {torsional * ('torsion' not in kinds)}hold fewer kinds",
                 frame=frame,
                 coordinates=rows,
                 beads=at_fault,

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fixman.analysis.groups import Molecules, counted, find_molecules
-from fixman.errors import Advice
 from fixman.io import formats
 from fixman.io.mdanalysis.universe import brief, name_atom, reading, require_text, some, symbols_of
 
@@ -25,7 +24,7 @@ Mask = npt.NDArray[np.bool_]
 
 # The most bonds that elements have in molecules that chains are made of.
 VALENCES = {"H": 1, "C": 4, "N": 4, "O": 3, "F": 1, "CL": 4, "P": 6, "S": 6}
-_GUESS = ('bonds="guess"', "bonds", "guess")
+_GUESS = 'bonds="guess"'
 FEW = 0.1  # of a selection bonded: the file lists its odd bonds only, as CONECT records do
 
 
@@ -56,12 +55,12 @@ def find(
         raise ValueError(
             f"only {np.sum(bonded)} of {len(selected)} atoms are bonded to another selected atom: "
             "the file may list special bonds alone, try "
-            + Advice(_GUESS, ", or select a connected piece")
+            f"{_GUESS}, or select a connected piece"
         )
     if not len(pairs):
         raise ValueError(
             f"no two of the {len(selected)} atoms of {select!r} are bonded to each other: select "
-            "a connected backbone, or try " + Advice(_GUESS, " if the topology lacks its bonds")
+            f"a connected backbone, or try {_GUESS} if the topology lacks its bonds"
         )
     if not np.all(bonded):
         first = int(np.argmin(bonded))
@@ -109,7 +108,7 @@ def _bonds(universe: Any, selected: Any, bonds: str) -> tuple[Indices, tuple[str
     elif not there:
         raise ValueError(
             "the topology has no bonds: guess them from distances with "
-            + Advice(_GUESS, ", or give a topology that has them")
+            f"{_GUESS}, or give a topology that has them"
         )
     elif bonds == "topology":
         found = selected.intra_bonds.indices
@@ -214,8 +213,7 @@ def _masses(selected: Any, bonded: Mask) -> Floats:
         atom = selected[int(np.argmax(bad))]
         raise ValueError(
             f"{name_atom(atom)} has mass {atom.mass}: every bead of a chain needs a positive "
-            "mass; leave massless sites out of the selection, or say "
-            + Advice(("masses=…", "masses", None))
+            "mass; leave massless sites out of the selection, or say masses=…"
         )
     return masses
 
