@@ -164,4 +164,3 @@ def test_the_message(call, kind, message):
         call()
     assert raised.type is kind
     assert str(raised.value) == message
-
