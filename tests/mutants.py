@@ -503,7 +503,7 @@ MUTANTS = [
       "test_friction.py::test_velocities_are_forgotten_at_the_rate_of_the_friction"),
     M("steppers", "simulation/steppers/langevin.py", "metric=self.ensemble == \"stiff\"",
       "metric=self.ensemble == \"rigid\"",
-      "test_steppers.py::test_the_same_bits_in_any_company_and_on_the_manifold"),
+      "test_steppers.py::test_the_stiff_ensemble_is_the_rigid_one_with_the_fixman_potential"),
     M("steppers", "simulation/steppers/plan.py", "drifting: bool = True",
       "drifting: bool = False",
       "test_friction.py::test_velocities_are_forgotten_at_the_rate_of_the_friction"),
