@@ -1008,7 +1008,7 @@ MUTANTS = [
     M("kernels", "kernels/rigid/articulated_body.py", "return x[0], c * x[1] + s * x[2]",
       "return x[0], c * x[1] - s * x[2]",
       "test_articulated_body.py::test_inverse_undoes_forward_on_long_chains"),
-    M("kernels", "kernels/rigid/articulated_body.py", "A[3] + d * (B[3] + new[3])",
+    M("kernels", "kernels/rigid/links.py", "A[3] + d * (B[3] + new[3])",
       "A[3] + d * (B[3] + B[3])",
       "test_articulated_body.py::test_inverse_undoes_forward_on_long_chains"),
     M("kernels", "kernels/rigid/newton_euler.py", "both = plus(ω, plus(ω, turn))",
