@@ -652,7 +652,7 @@ MUTANTS = [
       "test_runfile.py::test_the_last_frame_is_not_lost_with_its_observable"),
     M("trajectory", "simulation/trajectory.py",
       "kept = {name: np.array(array) for", "kept = {name: array for",
-      "test_runfile.py::test_reading_and_copying_while_it_is_written"),
+      "test_runfile.py::test_a_stepper_may_reuse_its_arrays"),
     # --- words for hard sets, dependent rows
     M("hard_sets", "chains/hard_sets.py", "return word.casefold().replace(\"-\", \"\")",
       "return word.casefold().replace(\" \", \"\")",
