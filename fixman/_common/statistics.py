@@ -187,7 +187,6 @@ def _inefficiency(scaled: Array) -> float:
 
 
 def _autoregressive(phi: float, frames: int) -> float:
-    """Return g of so many frames of an autoregression of lag 1."""
     if phi <= 0.0:
         return 1.0
     if phi >= 1.0 - 1e-6 / frames:
@@ -273,7 +272,6 @@ def effective_size(log_weights: ArrayLike) -> float:
 
 
 def _series(value: ArrayLike) -> Array:
-    """Return (frames, copies)."""
     array = arrays.real(value, (), "series")
     if array.ndim < 1 or not array.size:
         raise ValueError(f"series must have shape (frames, ...), none of them 0, got {array.shape}")

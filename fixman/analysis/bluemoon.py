@@ -212,7 +212,6 @@ def _held_place(chain: Chain, coordinate: Named) -> int:
 
 
 def _released(chain: Chain, place: int) -> Chain:
-    """Return the model: the chain without ξ."""
     row, chart = chain.coordinates[place], chain.n * chain.dim
     extra, mask = chain.extra, chain.hard_mask.copy()
     if place < chart:
@@ -258,15 +257,12 @@ def mean_force(
     chain : Chain
         One that holds ξ, as `hold` returns it; the model is this chain without ξ.
     x : (frames, ..., n, dim)
-        Of a run or a sampler of whatever kind, in which ξ has one value.  Axis 0 is time; further
-        leading axes are independent chains.
+        In which ξ has one value.  Axis 0 is time, further leading axes are independent chains.
     coordinate : Coordinate or tuple
         As for `hold`.
     kT : float
-    potential : optional
-        What the run had: a potential of `fixman.potentials`, or an object with energy and force.
-    force : (frames, ..., n, dim), optional
-        In the place of a potential, its forces.
+    potential, force : optional
+        What the run had, as for steppers; or the forces of it, like x.
     ensemble : "rigid" or "stiff"
         Of the model.  It makes no difference where the model holds nothing.
     sampled : "rigid" or "stiff", optional
@@ -276,17 +272,16 @@ def mean_force(
     Returns
     -------
     MeanForce
-        In units of kT over that of ξ.  P(ξ) is the density of ξ as such: of a free pair at distance
-        r, A = U − 2 kT ln r.  The error knows of correlations in time, those of the soft
-        coordinates included that it follows; it is 0 where a chain has one shape.
+        P(ξ) is the density of ξ as such: of a free pair at distance r, A = U − 2 kT ln r.  The
+        error knows of correlations in time, those of the soft coordinates included that it
+        follows; it is 0 where a chain has one shape.
 
     Raises
     ------
     SingularConstraintError
         If the hard coordinates cannot be held in some frame, which is named.
     ValueError
-        If ξ, or what else is hard, varies over the frames: they are of a run that does not hold it.
-        If there is one frame, and other shapes.
+        If ξ, or what else is hard, varies over the frames; if there is one, and other shapes.
 
     Warns
     -----

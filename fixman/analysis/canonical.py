@@ -125,7 +125,6 @@ def _walk(pairs: Indices, start: Indices, n: int) -> Indices:
 
 
 def _distances(pairs: Indices, start: Indices, n: int) -> Floats:
-    """Count bonds from one atom of each molecule: (molecules, n)."""
     size = n * len(start)
     rooted = _rooted(pairs, start, n)
     steps = csgraph.dijkstra(rooted, indices=np.array([size]), unweighted=True)

@@ -390,7 +390,6 @@ def _forces(
 
 
 def _about_centre(x: Array, zeta: Array) -> Array:
-    """Positions about the centre of friction."""
     centre = np.einsum("k,...ka->...a", zeta / zeta.sum(), x)
     away: Array = x - centre[..., None, :]
     return away
@@ -416,7 +415,6 @@ def _traceless(dim: int) -> list[Array]:
 
 
 def _friction(chain: Chain, stepper: Brownian) -> Array:
-    """Friction of every bead."""
     zeta = np.array(stepper.friction)
     if zeta.shape not in ((), (chain.n,)):
         raise ValueError(

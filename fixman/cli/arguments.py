@@ -111,7 +111,6 @@ def hard_values(arguments: argparse.Namespace, chain: Chain) -> dict[str, float]
 
 
 def _radians(arguments: argparse.Namespace, chain: Chain, kind: str, otherwise: float) -> float:
-    """Return the value that --angle or --torsion gives the hard coordinates of that kind."""
     degrees = getattr(arguments, kind)
     if degrees is None:
         return otherwise
@@ -124,7 +123,6 @@ def _radians(arguments: argparse.Namespace, chain: Chain, kind: str, otherwise: 
 
 
 def _require_memory(beads: int, copies: int, flag: str) -> None:
-    """Refuse what this machine cannot hold before it tries to."""
     from fixman._common import arrays
 
     beads = arrays.positive_int(beads, "--beads")

@@ -143,7 +143,6 @@ def _backend(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Any]:
 def _write(
     arguments: argparse.Namespace, analysis: MetricAnalysis, report: AuditReport
 ) -> tuple[list[str], list[str]]:
-    """Write the files that are asked for: names of those written, and errors."""
     written, failed = [], []
     for path in filter(None, (arguments.out, arguments.plot)):
         try:

@@ -87,7 +87,6 @@ def _arm(n: int, rng: np.random.Generator) -> tuple[fx.Chain, Array, Array]:
 
 
 def _polymer(n: int, rng: np.random.Generator) -> tuple[fx.Chain, Array, Array]:
-    """Return a free polymer with rigid bonds in random motion."""
     chain = fx.Chain.linear(n)
     return (chain, *_move(chain, rng))
 
@@ -106,7 +105,6 @@ def _move(chain: fx.Chain, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 def _long_chains(n: int, rng: np.random.Generator, report: Report) -> None:
-    """Compare three routes to q̈."""
     for title, (chain, x, v) in (
         (f"A planar arm of {n:,} links with joint torques", _arm(n, rng)),
         (f"A polymer of {n:,} beads in space, bonds rigid, pushed in its angles", _polymer(n, rng)),
@@ -224,7 +222,6 @@ def dense_jacobian(chain: fx.Chain, x: Array) -> Array:
 
 
 def _error(a: Array, b: Array) -> float:
-    """Return the largest difference over the largest element."""
     return float(np.abs(a - b).max() / np.abs(b).max())
 
 
@@ -232,7 +229,6 @@ def _error(a: Array, b: Array) -> float:
 
 
 def _rigid_links(n: int, rng: np.random.Generator, report: Report) -> None:
-    """Compare the partition of a chain of rigid bodies with articulated bodies."""
     print(f"An arm of {n:,} rigid links in space with motors in revolute and prismatic joints")
     rigid = fx.rigid
     arm = rigid.SerialChain.random(n, rng, joints=("revolute", "prismatic"))
@@ -274,23 +270,11 @@ def _dense(chain: fx.Chain, x: Array, v: Array, b: Array) -> Array:
     return np.asarray(np.linalg.solve(G, b), dtype=np.float64)
 
 
-def _published(chain: fx.Chain, x: Array, v: Array, b: Array) -> Array:
-    return fx.Partition(chain, x).solve(b, method="lu")
-
-
-def _fused(chain: fx.Chain, x: Array, v: Array, b: Array) -> Array:
-    return fx.Partition(chain, x).solve(b)
-
-
-def _dynamics(chain: fx.Chain, x: Array, v: Array, b: Array) -> Array:
-    return fx.forward_dynamics(chain, x, v, torque=b).qdd
-
-
-METHODS = {
+METHODS: dict[str, Callable[[fx.Chain, Array, Array, Array], Array]] = {
     "dense": _dense,
-    "published LU": _published,
-    "fused partition": _fused,
-    "forward dynamics": _dynamics,
+    "published LU": lambda chain, x, v, b: fx.Partition(chain, x).solve(b, method="lu"),
+    "fused partition": lambda chain, x, v, b: fx.Partition(chain, x).solve(b),
+    "forward dynamics": lambda chain, x, v, b: fx.forward_dynamics(chain, x, v, torque=b).qdd,
 }
 
 
@@ -330,7 +314,6 @@ def _seconds(function: Callable[[], object], budget: float = 0.1) -> float:
 
 
 def _exponent(n: list[int], t: list[float], longest: int) -> float:
-    """Return the slope of ln t against ln n over the longest chains."""
     return float(np.polyfit(np.log(n[-longest:]), np.log(t[-longest:]), 1)[0])
 
 

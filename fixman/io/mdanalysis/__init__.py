@@ -314,7 +314,6 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
                 self.results[name][number][place] = value[0]
 
     def _measure(self, number: int) -> dict[str, npt.NDArray[Any]]:
-        """Return what the current frame contributes to a group."""
         meter = self.meters[number]
         x = whole(self._ts, meter.molecules, self._ids)[None]
         with numbered([self._ts.frame]):
@@ -373,7 +372,6 @@ def _unpickled(function: bytes, part: Any) -> Any:
 
 
 def _concatenate(parts: Sequence[Sequence[Any]]) -> list[Any]:
-    """Join what workers return for each group."""
     groups = ([a for a in group if a is not None] for group in zip(*parts, strict=True))
     return [np.concatenate(group) if group else None for group in groups]
 

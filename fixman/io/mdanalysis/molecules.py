@@ -182,7 +182,6 @@ def _of_types(universe: Any, selected: Any, bonds: str) -> Indices:
 
 
 def _doubts(selected: Any, pairs: Indices) -> tuple[str, ...]:
-    """Signs that bonds are not what the molecules have."""
     notes: list[str] = []
     symbols = symbols_of(selected.universe)[0][selected.indices]
     # CHARMM's water has a bond between its hydrogens, which holds its angle.

@@ -318,7 +318,6 @@ def _fingerprint(held: Held, within: Sequence[Indices] | None) -> MadeFor:
 
 
 def _nothing(held: Held, groups: list[Group], explicit: bool) -> str:
-    """Say why there is no term."""
     if groups:
         copies = sum(len(group.particles) for group in groups)
         return (

@@ -124,7 +124,6 @@ class ConnectedSets:
 
 
 def _split(values: Indices, label: Indices) -> list[Indices]:
-    """Split values sorted by label where the label changes."""
     return np.split(values, np.flatnonzero(np.diff(label)) + 1) if label.size else []
 
 

@@ -365,7 +365,6 @@ def _is_solvent(residue: Any) -> bool:
 
 
 def _take(modeller: Any, letter: str, shown: str) -> None:
-    """Leave one chain of a file."""
     chains = list(modeller.topology.chains())
     others = [one for one in chains if one.id != letter]
     if len(others) == len(chains):
@@ -440,7 +439,6 @@ def _require_one(given: Any, x: Array) -> None:
 
 
 def _whole(given: Any, x: Array) -> Array:
-    """Make a connected molecule whole that a periodic box cuts."""
     box = given.getPeriodicBoxVectors()
     if box is None or np.diagonal(box := _in_nm(box)).min() < LEAST_BOX:
         return x
