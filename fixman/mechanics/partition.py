@@ -22,8 +22,7 @@ from fixman.chains.chain import Chain, count, single
 from fixman.chains.coordinates import Coordinate
 from fixman.errors import SingularConstraintError, SingularCoordinateError
 from fixman.kernels.chain import freely_jointed, hard, jointed_motion
-from fixman.kernels.factors.banded import SMALLEST_PIVOT
-from fixman.kernels.factors.sparse import factor, null_vector
+from fixman.kernels.factors.sparse import SMALLEST_PIVOT, factor, null_vector
 from fixman.mechanics.structured import Factor, Sparse, Tridiagonal
 
 __all__ = ["Partition"]

@@ -288,11 +288,20 @@ def _go_on(
     running: loop.Running,
 ) -> None:
     """Advance the groups of a run to the end or until Ctrl-C; errors say what is kept."""
+    from fixman.simulation.steppers import State
+
+    sinks, steps = target.sinks, target.about["steps"]
     try:
         if running.client is not None:
-            spread.run(stepper, target.sinks, observables, running)
+            spread.run(stepper, sinks, observables, running)
         else:
-            _go_on_here(stepper, state, target, observables, running)
+            done = sum(sink.step for sink in sinks)
+            with loop.watched(running.progress, steps * len(sinks), done) as watch:
+                for number, sink in enumerate(sinks):
+                    with spread.renumbered(sinks, number):
+                        if not watch[0]():
+                            one = state or State.from_arrays(sink.state)
+                            loop.run(stepper, one, sink, observables, running.workers, watch)
         target.finish()
     except Exception as error:
         with contextlib.suppress(OSError):
@@ -300,33 +309,10 @@ def _go_on(
         run = target.run()
         if target.path is None:
             error.run = run  # type: ignore[attr-defined]
-        if any(sink.step for sink in target.sinks):
+        if any(sink.step for sink in sinks):
             where = "its attribute run" if target.path is None else target.path
             error.add_note(f"{where} holds the run up to step {run.steps_done}")
         raise
-
-
-def _go_on_here(
-    stepper: Stepper,
-    state: State | None,
-    target: Memory | Writer,
-    observables: Mapping[str, Observable],
-    running: loop.Running,
-) -> None:
-    """Advance one group after the other."""
-    from fixman.simulation.steppers import State
-
-    sinks, steps = target.sinks, target.about["steps"]
-    done = sum(sink.step for sink in sinks)
-    with loop.watched(running.progress, steps * len(sinks), done) as watch:
-        for number, sink in enumerate(sinks):
-            if not watch[0]():
-                one = state or State.from_arrays(sink.state)
-                try:
-                    loop.run(stepper, one, sink, observables, running.workers, watch)
-                except Exception as error:
-                    spread.renumber(error, sinks, number)
-                    raise
 
 
 # --- arguments ----------------------------------------------------------------------------------

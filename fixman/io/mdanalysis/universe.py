@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fixman._common.arrays import listed
 from fixman.io import elements, formats
 from fixman.io.elements import Masses
 
@@ -277,7 +278,7 @@ def _said_masses(universe: Any, given: float | dict[str, float]) -> Floats:
     if unknown:
         raise ValueError(
             f"masses are given for {', '.join(map(repr, unknown))}, but the types of atoms are "
-            f"{some(sorted(set(types.tolist())))}"
+            f"{listed(sorted(set(types.tolist())), SHOWN)}"
         )
     return np.array([given.get(kind, np.nan) for kind in types.tolist()], dtype=np.float64)
 
@@ -316,10 +317,3 @@ def _mass(symbol: str) -> float | None:
         if spelled in tables.masses:
             return float(tables.masses[spelled])
     return None
-
-
-def some(names: Sequence[str]) -> str:
-    """List the first few of many."""
-    return ", ".join(names[:SHOWN]) + (
-        f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    )

@@ -43,12 +43,14 @@ class JointType(NamedTuple):
     urdf: tuple[str, ...] = ()  # its types in files
 
 
-Name = Literal["revolute", "prismatic", "spherical", "free"]
+Name = Literal["revolute", "prismatic", "spherical", "free", "helical", "planar"]
 JOINTS = (
     JointType("revolute", turns="z", urdf=("revolute", "continuous")),
     JointType("prismatic", slides="z", urdf=("prismatic",)),
     JointType("spherical", turns="xyz", urdf=("spherical",)),
     JointType("free", slides="xyz", turns="xyz", first=True, urdf=("floating",)),
+    JointType("helical", turns="z", pitch=True),
+    JointType("planar", slides="xy", turns="z", urdf=("planar",)),
 )
 
 # --- tables of the kinds --------------------------------------------------------------------------
