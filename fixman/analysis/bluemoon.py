@@ -115,7 +115,7 @@ def hold(chain: AChain, coordinate: Named) -> Chain:
     chain : Chain
         The model: what it holds is held in the free energy as well.
     coordinate : Coordinate or tuple
-        Of kind and beads: "length" (i, j) of a bond; "distance" (i, j) of any two beads, which
+        Kind and beads: "length" (i, j) of a bond; "distance" (i, j) of any two beads, which
         potentials do not take for a bond; "angle" (i, j, k); "torsion" (i, j, k, l); and whatever
         else the guide "Kinds of coordinate" lists.  "bond" and "dihedral" are understood.
 
@@ -221,7 +221,7 @@ def _released(chain: Chain, place: int) -> Chain:
         mask = np.delete(mask, place)
     model = replace(chain, extra=extra, hard_mask=mask)
     if chain.redundant:
-        # What was left out because it depends on the rest must do so without ξ too.
+        # Rows that were left out because they depend on the rest must do so without ξ too.
         more = np.ones(len(chain.redundant), dtype=bool)
         whole = replace(
             model, extra=(*extra, *chain.redundant), hard_mask=np.append(mask, more), redundant=()
@@ -262,9 +262,9 @@ def mean_force(
         As for `hold`.
     kT : float
     potential, force : optional
-        What the run had, as for steppers; or the forces of it, like x.
+        Potential of the run, as for steppers; or its forces, like x.
     ensemble : "rigid" or "stiff"
-        Of the model.  It makes no difference where the model holds nothing.
+        Ensemble of the model.  It makes no difference where the model holds nothing.
     sampled : "rigid" or "stiff", optional
         That the frames are from, by default the same.  Where nothing but ξ is held, a run with
         constraints as such is "rigid".
@@ -339,7 +339,7 @@ def metric(
         The first two as for `hold`.  A function gradient(x) returns ∂ξ/∂x (n, dim) of one
         configuration (n, dim).
     step : float
-        Of a function, how far the bead that moves most is moved to find G by differences, whose
+        For a function, how far the bead that moves most is moved to find G by differences, whose
         error is of order step².
 
     Returns
@@ -569,7 +569,7 @@ def free_energy(xi: Annotated[Any, Real("m")], forces: Sequence[Sequence[Any]]) 
     xi : (m,)
         Ascending.
     forces : m of MeanForce, or pairs
-        Of a value and its error; errors are independent.
+        Pairs of a value and its error; errors are independent.
 
     Returns
     -------

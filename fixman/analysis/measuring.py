@@ -1,4 +1,4 @@
-"""What is measured frame by frame, and the frames that cannot be measured.
+"""Measurements frame by frame, and the frames that cannot be measured.
 
 One configuration that cannot be set onto its constraints, or where they depend on each other, does
 not lose the others: its frame is left out, for all groups, while such frames are few.

@@ -1,4 +1,4 @@
-"""What commands share: the flags that say which chain, how it is computed, and what is printed."""
+"""Parts that commands share: flags of chains and workers, and printing."""
 
 from __future__ import annotations
 

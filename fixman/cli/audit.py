@@ -62,7 +62,7 @@ class UnwrittenError(Exception):
 
 def run(arguments: argparse.Namespace) -> None:
     """Audit the files that the flags name."""
-    # What can fail for want of a package or a folder fails before the long part.
+    # A missing package or folder is told before the long part.
     taken = [path.resolve() for path in (arguments.topology, arguments.trajectory) if path]
     for path in filter(None, (arguments.out, arguments.plot)):
         if not path.parent.is_dir():

@@ -71,7 +71,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         are straight but for thermal swings, in 25 frames evenly spread, are held straight; both are
         noted.
     values : "means", "as-is", or one array (n_hard,) per group
-        What the hard coordinates are set to before anything is measured: their means over all
+        Values that the hard coordinates get before anything is measured: their means over all
         frames and molecules of a group; nothing, for a trajectory that was rigid already; or given
         values, in the order of ``chain.hard``. A single group takes the bare array as well.
     bonds : "topology", "guess", or types of bonds
@@ -90,10 +90,10 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     meters : tuple of Meter
         One per group: equal masses, equal bonds. Each has ``.chain`` and ``.molecules``.
     notes : tuple of str
-        What was skipped, left out or guessed; after `run` also frames that were left out, for all
+        Notes of what was skipped or guessed; after `run` also frames that were left out, for all
         groups, because they cannot be set onto the constraints.
     values : tuple of arrays, or None
-        What the hard coordinates were set to, after `run`; `means` tells whether to their means.
+        Values that the hard coordinates got, after `run`; `means` tells whether to their means.
     scatter : tuple of `samples.Scatter`
         How much they vary from sample to sample, after `run`.
     frames, times : ndarray (frames,)

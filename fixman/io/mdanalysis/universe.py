@@ -48,13 +48,13 @@ def open_universe(
     ----------
     topology, trajectory : path
     atom_style : str, optional
-        Of a LAMMPS data file, by LAMMPS's name, "full", or as columns, "id resid type x y z"; by
+        Columns of a LAMMPS data file, by LAMMPS's name, "full", or "id resid type x y z"; by
         default what the file says, or else what its number of columns allows.
     topology_format, format : str, optional
-        Of topology and trajectory, by MDAnalysis's names; by default their extensions, or
+        Formats of topology and trajectory, by MDAnalysis's names; by default their extensions, or
         "data.…" and "dump.…" as LAMMPS has them.
     masses : str, float or mapping, optional
-        Of all atoms, or by their type (by their name where they have none):
+        Masses of all atoms, or by their type (by their name where they have none):
         ``"1=12.011,2=1.008"``. By default those of the topology, or else those of the elements.
 
     Returns
@@ -210,7 +210,7 @@ def _no_last_words() -> Iterator[None]:
 
 
 class AtomsError(ValueError):
-    """What is wrong with atoms of known indices: a text with their names left open.
+    """An error about atoms of known indices: a text with their names left open.
 
     Workers do not have the topology; the process that has it puts the names in.
     """

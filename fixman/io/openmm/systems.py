@@ -1,4 +1,4 @@
-"""What an OpenMM System or Topology says: masses, bonds, constraints, and the chains of these."""
+"""Masses, bonds and constraints of an OpenMM System or Topology, and the chains of these."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def chain(
     Parameters
     ----------
     system_or_topology : openmm.System or openmm.app.Topology
-        Of a System: its masses, repartitioned or not; and for bonds its HarmonicBondForces and
+        A System gives its masses, repartitioned or not; and for bonds its HarmonicBondForces and
         constraints, but for distances across an angle, as Urey–Bradley terms and
-        ``constraints=HAngles`` have them.  Of a Topology: its bonds, and masses of the elements.
+        ``constraints=HAngles`` have them.  A Topology gives its bonds, and masses of the elements.
     hard : kinds, "torsional", "h-bonds" or "h-angles"; of a single molecule also a mask
         As for `Chain.from_bonds`.  A molecule that the System's constraints leave rigid, and water
         (residue HOH) of a Topology, is rigid whatever this says.

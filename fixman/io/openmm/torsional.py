@@ -60,7 +60,7 @@ class Molecule(Forces):
         Names that OpenMM knows, ``"amber14-all.xml", "implicit/obc2.xml"``, or paths; or one str.
         Without an implicit solvent among them the molecule is in a vacuum.
     platform : str, optional
-        Of OpenMM, by default the fastest.
+        Platform of OpenMM, by default the fastest.
 
     Attributes
     ----------
@@ -216,7 +216,7 @@ class Molecule(Forces):
         Parameters
         ----------
         hold : word, or words, of `HOLDS`
-            What does not turn either: ``"methyl"``, ``"hydroxyl"`` (and SH), ``"ammonium"``, and
+            Torsions that are hard too: ``"methyl"``, ``"hydroxyl"`` (and SH), ``"ammonium"``, and
             ``"peptide"`` (ω).
         """
         hold = set(_words(hold))
