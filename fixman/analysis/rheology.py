@@ -297,7 +297,7 @@ def shear_functions(stress: Stress, rate: NotZero) -> Shear:
 def extensional_viscosity(stress: Stress, rate: NotZero) -> Mean:
     """(σ_xx − σ_yy)/ε̇ of one chain from stresses (frames, ..., dim, dim) in steady extension.
 
-    Extension along x is planar or uniaxial.  At small rates ε̇ this is four times the shear viscosity
+    Extension along x is planar or uniaxial.  At small rates this is four times the shear viscosity
     if planar, three times if uniaxial.  Axes and errors as in `shear_functions`.
     """
     return mean_with_error((stress[..., 0, 0] - stress[..., 1, 1]) / rate)
