@@ -67,8 +67,8 @@ usage: fixman export RUN --to FILE [flags]
 write a run to GSD, HDF5, or PDB, DCD, XTC, TRR
 
 .gsd for OVITO, MDAnalysis and HOOMD, in single precision and with bonds;
-.h5 for all numbers in double precision (H5MD). Of fixman torsional also .pdb,
-.dcd, .xtc or .trr, each with a .pdb of the first frame.
+.h5 for all numbers in double precision (H5MD). Runs in space also .dcd, .xtc
+or .trr, those of fixman torsional .pdb too, each with a .pdb of the first frame.
 
   RUN                    file of the run, finished or not
   --to FILE              .gsd, .h5, .pdb, .dcd, .xtc or .trr (required)

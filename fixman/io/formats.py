@@ -1,4 +1,4 @@
-"""What kind of file a file is, told by its name; and LAMMPS's own files before MDAnalysis.
+"""Kinds of files, told by their names; and LAMMPS's own files before MDAnalysis.
 
 Formats have MDAnalysis's names, which the caller hands in: nothing here imports it.
 """
@@ -46,7 +46,7 @@ PREAMBLE = 9  # lines of a frame of a dump before its atoms
 
 
 class DataHeader(NamedTuple):
-    """What a LAMMPS data file says of itself: numbers of atoms and bonds, and its atoms' columns.
+    """Head of a LAMMPS data file: numbers of atoms and bonds, and its atoms' columns.
 
     columns counts those of the first atom without image flags; style is the hint "Atoms # style";
     first is the first atom's line in pieces.
