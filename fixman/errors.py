@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Any, Self
@@ -26,6 +27,13 @@ Frame = int | tuple[int, ...] | None
 def printable(text: str) -> str:
     """Spell out characters by which text of a stranger's file would steer a terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """Return `` (did you mean length?)``, the nearest of the known words, or nothing."""
+    spelled = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(word.lower(), spelled, 1)
+    return f" (did you mean {spelled[near[0]]}?)" if near else ""
 
 
 class Advice(str):
@@ -132,11 +140,11 @@ class ConstraintSolveError(_LocatedError, RuntimeError):
 
 
 class RunFolderError(ValueError):
-    """A folder that is not a run, is damaged, is of another run, or is in use."""
+    """A file that is not a run, is damaged, or is in use."""
 
 
 class RunStorageError(OSError):
-    """A run could not be written on: the disk is full, or its folder was moved or removed."""
+    """A run could not be written on: the disk is full, or its file was moved or removed."""
 
 
 class RunVersionWarning(UserWarning):

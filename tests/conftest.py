@@ -20,9 +20,37 @@ os.environ["FIXMAN_QUIET"] = "1"
 
 # Derandomized: a red build is red again on the next machine. HYPOTHESIS_PROFILE=ci looks longer.
 _COMMON = {"derandomize": True, "deadline": None, "database": None, "print_blob": False}
-settings.register_profile("default", max_examples=25, **_COMMON)
-settings.register_profile("ci", max_examples=60, **_COMMON)
+settings.register_profile("default", max_examples=8, **_COMMON)
+settings.register_profile("ci", max_examples=25, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as thorough the cases of a test that bring no new value of any parameter.
+
+    The rest are few, yet every chain, size, algorithm and wrong argument of a test is among them.
+    """
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if hasattr(item, "callspec") and not item.get_closest_marker("thorough"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for same in cases.values():
+        for item in _combinations(same):
+            item.add_marker("thorough")
+
+
+def _combinations(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """Cases that bring nothing new when those with the most new values are taken first."""
+    new = {case: set(map(repr, case.callspec.params.items())) for case in cases}
+    while new:
+        best = max(new, key=lambda case: len(new[case]))
+        taken = new.pop(best)
+        if not taken:
+            return [best, *new]
+        for values in new.values():
+            values -= taken
+    return []
 
 
 def load_peer(name: str) -> ModuleType:

@@ -205,6 +205,9 @@ def _value(row, beads, dim, base):
     bonds = [minus(b, a) for a, b in itertools.pairwise(points)]
     if kind in ("length", "distance"):
         return sqrt(dot(bonds[0], bonds[0]))
+    if kind == "centroid_distance":
+        across = [v + 0.5 * u for u, v in zip(*bonds, strict=True)]
+        return sqrt(dot(across, across))
     if kind.startswith("distance_"):
         first, second = sqrt(dot(bonds[0], bonds[0])), sqrt(dot(bonds[2], bonds[2]))
         return first + second if kind == "distance_sum" else first - second

@@ -19,6 +19,8 @@ COMBINED = [
     ("distance_sum", (0, 2, 4, 2)),
     ("distance_sum", (0, 3, 1, 4)),
     ("distance_difference", (0, 3, 1, 4)),
+    ("centroid_distance", (0, 3, 4)),
+    ("centroid_distance", (1, 2, 0)),
 ]
 EVERY = [*COMBINED, ("angle", (0, 2, 4)), ("torsion", (0, 1, 3, 4))]
 
@@ -87,6 +89,7 @@ def test_forces_that_need_second_derivatives(row, dim, rng):
     assert found == pytest.approx(exact, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.thorough
 def test_runs_hold_them_alone_and_in_lanes(rng):
     chain = five([("distance_difference", (0, 2, 2, 4)), ("distance", (0, 3))])
     x0 = fx.random_walks(chain, 9, rng=1)

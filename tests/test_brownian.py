@@ -12,6 +12,7 @@ from fixman.kernels.algebra import random
 from fixman.potentials.energies import Bending, Gravity, Tether
 from fixman.sampling.random_walks import random_walks
 from fixman.simulation.steppers import Brownian, State, from_parameters
+from selection import quick
 
 long = pytest.mark.filterwarnings("ignore:dt=.* is long:RuntimeWarning")  # on purpose
 SCHEMES = ("geodesic", "midpoint", "liu")
@@ -141,8 +142,10 @@ class Dense:
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize(
     ("name", "options"),
-    [(name, {}) for name in CHAINS]
-    + [("jointed", {"ensemble": "stiff", "flow": GRADIENT}), ("ring", {"ensemble": "mobility"})],
+    quick([(name, {}) for name in CHAINS], ("jointed", {}))
+    + quick(
+        [("jointed", {"ensemble": "stiff", "flow": GRADIENT}), ("ring", {"ensemble": "mobility"})]
+    ),
 )
 def test_steps_are_those_of_dense_linear_algebra(name, options, scheme):
     chain = CHAINS[name]
@@ -165,7 +168,10 @@ def test_steps_are_those_of_dense_linear_algebra(name, options, scheme):
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize(
     ("name", "dt"),
-    [(name, 2e-3) for name in CHAINS] + [("jointed", 0.05), ("arm", 0.05), ("ring", 0.03)],
+    quick(
+        [(name, 2e-3) for name in CHAINS] + [("jointed", 0.05), ("arm", 0.05), ("ring", 0.03)],
+        ("jointed", 0.05),
+    ),
 )
 def test_the_same_bits_in_any_company_and_on_the_manifold(name, dt, scheme, monkeypatch):
     """With the longer dt, in one step of ten or so one of the replicas is redone in pieces."""
@@ -174,7 +180,7 @@ def test_the_same_bits_in_any_company_and_on_the_manifold(name, dt, scheme, monk
     start = stepper.start(chain, walks(chain, 11), None, 11, 3)
     together = State.from_arrays(start.arrays())
     stepper.advance(chain, together, 25, workers=2)
-    monkeypatch.setattr("fixman.simulation.steppers.state.FLOWS", 3)
+    monkeypatch.setattr("fixman.simulation.steppers.moving.FLOWS", 3)
     order = np.random.default_rng(1).permutation(11)[:9]  # one is left over from eight
     others = part(start, order)
     for steps in (1, 20, 4):
@@ -192,9 +198,9 @@ def test_the_same_bits_in_any_company_and_on_the_manifold(name, dt, scheme, monk
 def test_the_centre_of_friction_walks_freely_even_in_pieces(scheme, monkeypatch):
     """Constraints move no centre, and a step that is redone takes the same time and noise."""
     chain, kT, dt, steps = CHAINS["jointed"], 0.8, 0.1, 40
-    redone, rescue = [], fx.simulation.steppers.state.Prepared._rescue
+    redone, rescue = [], fx.simulation.steppers.moving.Prepared._rescue
     monkeypatch.setattr(
-        fx.simulation.steppers.state.Prepared,
+        fx.simulation.steppers.moving.Prepared,
         "_rescue",
         lambda self, *given: redone.append(given[1]) or rescue(self, *given),
     )
@@ -251,6 +257,7 @@ def test_a_dumbbell_turns_in_shear_as_its_equation_says(scheme):
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.15)
 
 
+@pytest.mark.thorough
 def test_on_a_fixed_base_the_flow_is_that_of_space():
     """A bead on an arm in uniaxial extension, cold: tan θ = e^(−3/2 ε̇ t) tan θ₀."""
     chain = fx.Chain.linear(1, base="fixed")
@@ -301,6 +308,7 @@ def test_parameters_make_the_stepper_again():
         from_parameters(Brownian(0.01, flow=swinging(3)).parameters())
 
 
+@pytest.mark.thorough
 def test_friction_that_goes_with_mass_costs_no_metric_force():
     chain = CHAINS["jointed"]
     states = []
@@ -393,6 +401,7 @@ def test_a_step_without_any_solution_is_an_error_that_names_it():
     assert same(state, kept)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["geodesic", "midpoint", "liu"])
 def test_a_stiff_ring_of_four_in_the_plane_ends_in_a_corner(scheme):
     square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])

@@ -8,6 +8,7 @@ import pytest
 from fixman.cli import demo
 
 
+@pytest.mark.thorough
 def test_it_agrees_and_writes_what_it_says(tmp_path, capsys, peer):
     peer("matplotlib")
     demo.main(tmp_path / "new" / "folder", quick=True)
@@ -25,6 +26,7 @@ def test_it_agrees_and_writes_what_it_says(tmp_path, capsys, peer):
     assert all(float(row["seconds"]) > 0 for row in rows)
 
 
+@pytest.mark.thorough
 def test_without_matplotlib_it_says_how_to_get_figures(tmp_path, capsys, monkeypatch):
     monkeypatch.delitem(sys.modules, "fixman.analysis.plot", raising=False)
     monkeypatch.delattr("fixman.analysis.plot", raising=False)
@@ -50,6 +52,7 @@ def test_a_disagreement_is_an_error(tmp_path, capsys, monkeypatch):
     assert "DISAGREE by 1e-03" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_the_default_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(demo, "_seconds", lambda method: 1.0)

@@ -11,6 +11,7 @@ import pytest
 
 import fixman as fx
 from fixman.cli import command as cli
+from selection import quick
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -53,8 +54,17 @@ def python_blocks(page: Path) -> list[str]:
     return ["\n" * text.count("\n", 0, m.start(1)) + m[1] for m in BLOCK.finditer(text)]
 
 
+# Pages that compile few kernels which other tests do not need.
+LIGHT = ("analytic", "dynamics", "metric", "notation", "sampling", "theory", "topologies")
+
+
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if python_blocks(page)], ids=lambda page: page.name
+    "page",
+    quick(
+        [page for page in PAGES if python_blocks(page)],
+        *(page for page in PAGES if page.stem in LIGHT),
+    ),
+    ids=lambda page: page.name,
 )
 def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, peer):
     monkeypatch.chdir(tmp_path)
@@ -99,6 +109,7 @@ def require_steps(systems, contexts):
         assert int(system.this) in run, f"a System of {particles} particles is never stepped"
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:::MDAnalysis")
 def test_the_commands_of_the_audit_page_print_what_it_shows(peer, capsys):
     files = peer("MDAnalysisTests.datafiles")

@@ -8,13 +8,13 @@ import pytest
 
 import fixman as fx
 from fixman import observables, rigid
+from fixman._common.files import new_file
 from fixman.analysis import audit
 from fixman.analysis.samples import Meter
 from fixman.chains.coordinates import Coordinate
 from fixman.errors import Advice
 from fixman.potentials.energies import WCA, Torsion
 from fixman.simulation.observables import potential_energy
-from fixman.simulation.writer import new_file
 from rigid_cases import changed
 from rigid_oracles import random_q
 
@@ -110,6 +110,7 @@ def test_dependent_rows_are_data():
     assert caught.value.beads == (0, 1)
 
 
+@pytest.mark.thorough
 def test_a_step_without_a_solution_says_when_and_who():
     flat = fx.Chain.linear(20, hard=("length", "angle"))
     corner = np.array([[0.0, 0, 0], [1, 0, 0], [2, 0, 0], [2, 1, 0], [1, 1, 0], [1, 0.001, 0]])

@@ -32,7 +32,7 @@ def run(tmp_path_factory, peer):
     return run
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_it_runs(script, run):
     rows, png, text = run(script)
@@ -49,6 +49,7 @@ def by_name(stem):
     return next(script for script in SCRIPTS if script.stem == stem)
 
 
+@pytest.mark.thorough
 def test_timing_covers_the_methods(run):
     rows, _, _ = run(by_name("01_timing_vs_n"))
     methods = {(row["links"], row["method"]) for row in rows}
@@ -57,6 +58,7 @@ def test_timing_covers_the_methods(run):
     assert all(float(row["seconds"]) > 0 for row in rows)
 
 
+@pytest.mark.thorough
 def test_exponents_of_small_sizes_are_not_printed(run):
     rows, _, text = run(by_name("01_timing_vs_n"))
     assert "n^" not in text
@@ -97,6 +99,7 @@ def test_bands_are_those_of_equation_24(run):
     assert reach["polymer in space", "H_bb"] == (1, 1)
 
 
+@pytest.mark.thorough
 def test_the_fused_kernel_keeps_twelve_digits(run):
     rows, _, _ = run(by_name("03_accuracy_vs_n"))
     fused = [row for row in rows if row["arithmetic"].startswith("fused")]
@@ -107,6 +110,7 @@ def test_the_fused_kernel_keeps_twelve_digits(run):
     assert max(float(row["qdd_error"]) for row in plain) > 1e-12
 
 
+@pytest.mark.thorough
 def test_of_the_rigid_algorithms_only_those_that_subtract_the_bias_lose_digits(run):
     rows, _, _ = run(by_name("04_rigid_accuracy"))
     worst = {}
@@ -120,6 +124,7 @@ def test_of_the_rigid_algorithms_only_those_that_subtract_the_bias_lose_digits(r
         assert max(worst[name]) > 1e-12, name
 
 
+@pytest.mark.thorough
 def test_operations_are_counted_beside_the_formulas_of_saha(run):
     rows, _, _ = run(by_name("18_operation_counts"))
     of = {(row["task"], row["algorithm"], row["source"]): row for row in rows}
@@ -138,6 +143,7 @@ def test_operations_are_counted_beside_the_formulas_of_saha(run):
     assert "1/6 n³" in of["forward", "composite body", "counted"]["M"]
 
 
+@pytest.mark.thorough
 def test_the_four_bar_gives_the_numbers_of_its_lagrange_function(run):
     rows, _, _ = run(by_name("19_closed_chains"))
     known = [row for row in rows if row["reference"]]
@@ -147,6 +153,7 @@ def test_the_four_bar_gives_the_numbers_of_its_lagrange_function(run):
     assert found["four-bar"] <= 1e-9  # the gap, in metres
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("stem", "references"), [("16_planar_arm", 15), ("17_stanford_arm", 38)], ids=str
 )

@@ -18,7 +18,7 @@ def command(monkeypatch, capsys):
     """Return a function that runs the command with something else to do."""
 
     def command(action):
-        monkeypatch.setattr(cli, "_demo", lambda arguments: action())
+        monkeypatch.setitem(cli.COMMANDS, "demo", (cli.DEMO, lambda arguments: action()))
         before = signal.getsignal(signal.SIGINT), sys.unraisablehook
         code = cli.main(["demo"])
         assert (signal.getsignal(signal.SIGINT), sys.unraisablehook) == before

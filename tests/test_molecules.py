@@ -123,7 +123,7 @@ def test_alanine_dipeptide(mm, dipeptide):
     close_to_dense(chain, nanometres(mm, dipeptide))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_villin(mm, villin):
     """582 atoms; the rings of four Phe, a Pro, a Trp and a His make 24 dependent rows."""
     x = nanometres(mm, villin)

@@ -20,6 +20,7 @@ from fixman.potentials.energies import WCA, Bending, Compiled, Gravity, Sum, Ten
 from fixman.sampling.random_walks import random_walks
 from fixman.simulation.steppers import MonteCarlo, State, from_parameters, montecarlo
 from fixman.simulation.steppers.moves import moves
+from selection import quick
 
 ANGLES = ("length", "angle")
 COMB = [-1, 0, 1, 2, 0, 1, 2, 4]
@@ -147,7 +148,7 @@ def swept(chain, x, lengths, words, width, backward, ensemble):
 
 
 @pytest.mark.parametrize("ensemble", ["rigid", "stiff"])
-@pytest.mark.parametrize("name", [*BONDS, *ROTATING])
+@pytest.mark.parametrize("name", quick([*BONDS, *ROTATING], "free", "rotating"))
 def test_sweeps_decide_by_the_determinant_of_the_whole_chain(name, ensemble):
     chain = (BONDS | ROTATING)[name]
     bonds = chain.n - (chain.base == "free")
@@ -282,7 +283,7 @@ DECIDED = {
 }
 
 
-@pytest.mark.parametrize("case", DECIDED)
+@pytest.mark.parametrize("case", quick(DECIDED, "rigid", "place"))
 def test_moves_are_decided_by_weights_of_the_whole_chain(case):
     name, ensemble, potential = DECIDED[case]
     chain = PARTS[name]
@@ -311,7 +312,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", quick(KINDS, "bonds", "ring"))
 def test_bits_do_not_depend_on_workers_or_calls(kind, monkeypatch):
     monkeypatch.setattr(montecarlo, "HELD", 100)
     chain, potential = KINDS[kind]
@@ -449,6 +450,7 @@ def test_all_potentials_that_may_depend_on_place_have_shifts(potential, shifts):
         assert (SHIFT in prepared.moves.kinds) == (shifts and base == "free")
 
 
+@pytest.mark.thorough
 def test_a_potential_with_an_energy_only():
     chain = PARTS["linear"]
     x0 = 0.1 * start_of(chain, 2)
@@ -461,11 +463,11 @@ def test_a_potential_with_an_energy_only():
         assert from_parameters(stepper.parameters(), potential) == stepper
     with pytest.raises(TypeError, match=r"energy\(x\) and force\(x\)"):
         fx.Langevin(0.01, potential=Box())
-    with pytest.raises(TypeError, match=r"has energy\(x\) and force\(x\); got"):
+    with pytest.raises(TypeError, match=r"an object with energy\(x\) and force\(x\), got"):
         fx.Langevin(0.01, potential=Box() + Bending(1.0)).start(chain, x0[0], None, 1, 1)
     with pytest.raises(TypeError, match=r"object with energy\(x\), got"):
         MonteCarlo(potential=object())
-    with pytest.raises(TypeError, match=r"has energy\(x\); got"):
+    with pytest.raises(TypeError, match=r"an object with energy\(x\), got"):
         MonteCarlo(potential=Bending(1.0) + object()).start(chain, x0[0])
 
 

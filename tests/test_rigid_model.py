@@ -50,7 +50,7 @@ def stanford_arm():
 # --- the class -------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_type_checkers_take_numbers_for_rotors_and_springs(tmp_path):
     """And know that they are arrays once the chain is made."""
     api = pytest.importorskip("mypy.api")

@@ -299,7 +299,7 @@ def test_a_damped_rod_loses_energy_in_every_step(hinged, dt, steps):
     require_falling(simulate(arm, arm.rest, dt, steps, gravity=(0, 0, -9.81)))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("hinged", "dt", "steps"),
     [(False, 1e-4, 60_000), (True, 5e-4, 12_000), (True, 2.5e-4, 24_000), (True, 1e-4, 60_000)],
@@ -345,7 +345,7 @@ def test_damped_chains_lose_energy_or_are_refused():
     assert fall(range(20), 200) <= 2
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_two_hundred_damped_chains_lose_energy_or_are_refused():
     assert fall(range(200), 600) <= 20
 
@@ -393,7 +393,7 @@ def test_a_four_bar_with_springs_stays_closed():
     assert close(range(5), 200) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_random_four_bars_stay_closed():
     assert close(range(114), 300) <= 2
 
@@ -418,7 +418,7 @@ def test_thermal_rods_move(n, share, steps):
     assert np.ptp(run.energy) < 2e-3 * share / 0.3 * run.energy[0]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(("n", "share"), [(10, 0.3), (20, 0.3), (40, 0.3), (40, 0.6)])
 def test_thermal_rods_go_on(n, share):
     test_thermal_rods_move(n, share, 5000)

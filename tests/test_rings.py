@@ -85,7 +85,7 @@ def test_straight_groups_in_and_on_rings(seed):
     assert hold(seed, 3, straight=True) < 10
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("straight", [False, True])
 @pytest.mark.parametrize(("dim", "fixed"), [(3, False), (2, False), (3, True)])
 def test_two_hundred_ring_systems_in_four_numberings(dim, fixed, straight):

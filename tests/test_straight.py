@@ -220,7 +220,7 @@ def test_targets_of_straight_bends_are_zero(rng):
             ask(RODS, folded)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("ensemble", ["rigid", "stiff"])
 def test_two_rods_sample_both_ensembles(ensemble):
     """The cosine between them: ρ ∝ √(256 − 81 c²) of rigid rods, uniform of stiff ones."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 
@@ -69,7 +68,7 @@ def test_what_turns(io, molecule):
     assert molecule.chain(["methyl"]).soft.size == 6 + 4
     assert molecule.chain(["methyl", "peptide"]).soft.size == 6 + 2
     assert molecule.chain(["hydroxyl", "ammonium"]).soft.size == 6 + 7
-    with pytest.raises(ValueError, match="cannot hold 'ethyl': choose among methyl, hydroxyl"):
+    with pytest.raises(ValueError, match=r"cannot hold 'ethyl' .*: choose among methyl, hydroxyl"):
         molecule.chain(["ethyl"])
 
 
@@ -256,8 +255,7 @@ def test_other_force_fields_are_noticed(run, io):
         (["--leaps", "5"], "error: --leaps is for --method hmc"),
         (["--method", "newton", "--ensemble", "rigid"], "--ensemble is for --method langevin or"),
         (["--hold", "methyl,wings"], "error: cannot hold 'wings': choose among methyl"),
-        (["--hold", "methyl", "omega"], "methyl, hydroxyl, ammonium, peptide, such as peptide"),
-        (["--hold", "metyl"], "such as methyl"),
+        (["--hold", "metyl"], "(did you mean methyl?): choose among methyl, hydroxyl, ammonium"),
         (["--dt", "8"], "error: --dt is in ps, got 8: 8 fs is 0.008"),
         (["--temperature", "-3"], "error: --temperature must be positive, got -3.0"),
         (["--platform", "Abacus"], "error: platform must be one of Reference"),
@@ -473,18 +471,6 @@ def test_atoms_in_one_place_are_not_a_matter_of_units(io, tmp_path):
             io.Molecule.prepare(tmp_path / "x.pdb", FIELD, "Reference")
 
 
-@pytest.mark.parametrize("add_hydrogens", [False, True])
-def test_atoms_that_lack_a_bond_are_named(io, tmp_path, add_hydrogens):
-    path = six_glycines(tmp_path, bonded=False)
-    words = r"GLY 1 N and GLY 6 C are 0\.143 nm apart and not bonded: give this bond, .* CONECT"
-    with pytest.raises(ValueError, match=words):
-        io.Molecule.prepare(path, FIELD, "Reference", add_hydrogens=add_hydrogens)
-    (tmp_path / "x.pdb").write_text(TEXT.replace(" HB1 ALA", " HX1 ALA"), encoding="utf-8")
-    words = r"ALA 2 CB and ALA 2 HX1 are 0\.109 nm .*: ALA has no atom HX1, its atoms are .*HB1"
-    with pytest.raises(ValueError, match=words):
-        io.Molecule.prepare(tmp_path / "x.pdb", FIELD, "Reference", add_hydrogens=add_hydrogens)
-
-
 @pytest.mark.parametrize("value", ["     nan", "     inf"])
 def test_atoms_without_a_position_are_named(io, tmp_path, value):
     (tmp_path / "x.pdb").write_text(TEXT.replace("   3.427", value), encoding="utf-8")
@@ -667,8 +653,7 @@ def test_frames_that_are_cut_out_or_run_backwards_keep_their_times(run, peer, fr
 
 def test_a_run_says_what_it_is_of(run):
     assert run("torsional", "ala.pdb", *SHORT, "--out", "run")[0] == 0
-    with open("run/run.json", encoding="utf-8") as file:
-        potential = json.load(file)["stepper"]["potential"]
+    potential = fx.load_run("run").about["stepper"]["potential"]
     assert potential["forcefield"] == list(FIELD)
     assert potential["pdb"].count("ATOM  ") + potential["pdb"].count("HETATM") == 22
 

@@ -36,9 +36,9 @@ from fixman._common import statistics
 from fixman._common.arrays import Array
 from fixman.chains import hard_sets, redundancy, straight_bends
 from fixman.chains.chain import Chain, bonds, is_rigid, require_chain
-from fixman.chains.coordinates import COMBINED, STRAIGHT, Coordinate, Index
+from fixman.chains.coordinates import FORMULAS, STRAIGHT, Coordinate, Index
 from fixman.errors import ConstraintSolveError, SingularConstraintError
-from fixman.kernels.chain.rows import ANGLE, STRAIGHT_Y, TORSION
+from fixman.kernels.chain.rows import KINDS, NUMBERS
 from fixman.mechanics.drift import mean_forces
 from fixman.mechanics.dynamics import forward_dynamics, project
 from fixman.mechanics.metric import fixman_force, logdet
@@ -111,9 +111,8 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
         The model: what it holds is held in the free energy as well.
     coordinate : Coordinate or tuple
         Of kind and beads: "length" (i, j) of a bond; "distance" (i, j) of any two beads, which
-        potentials do not take for a bond; "angle" (i, j, k); "torsion" (i, j, k, l);
-        "distance_difference" or "distance_sum" (i, j, k, l), |x_j − x_i| ∓ |x_l − x_k|, where beads
-        may be shared.  "bond" and "dihedral" are understood.
+        potentials do not take for a bond; "angle" (i, j, k); "torsion" (i, j, k, l); and whatever
+        else the guide "Kinds of coordinate" lists.  "bond" and "dihedral" are understood.
 
     Raises
     ------
@@ -189,15 +188,12 @@ def _place(rows: Sequence[Coordinate], row: Coordinate, dim: int) -> int | None:
 
 def _names(row: Coordinate, dim: int) -> list[Coordinate]:
     """Return all names of the coordinate that one names."""
-    beads = [row.beads]
-    if row.kind in ("length", "distance", "torsion") or (row.kind == "angle" and dim == 3):
-        beads.append(row.beads[::-1])
-    elif row.kind in COMBINED:
-        first, second = row.beads[:2], row.beads[2:]
-        beads = [one + two for one in (first, first[::-1]) for two in (second, second[::-1])]
-        if row.kind == "distance_sum":
-            beads += [one[2:] + one[:2] for one in beads]
-    return [Coordinate(row.kind, each) for each in beads]
+    names = [row.beads]
+    for beads in names:  # which grow
+        for order in KINDS[FORMULAS[NUMBERS[row.kind], dim - 2]].swaps:
+            other = tuple(beads[k] for k in order)
+            names += [other] * (other not in names)
+    return [Coordinate(row.kind, each) for each in names]
 
 
 def _held_place(chain: Chain, coordinate: Named) -> int:
@@ -320,7 +316,7 @@ def mean_force(
         mean = Mean(float(series.item()), 0.0)
     else:
         places, values = _inner(chain, x)
-        turns = chain.layout.rows.kinds[places] == (ANGLE if chain.dim == 2 else TORSION)
+        turns = chain.layout.rows.take(places).trait("periodic")
         mean = _mean_of(series, log_weights, values, turns)
         if not (given or single):
             _warn_of_unseen(chain, x, potential, kT, places[turns], values[..., turns])
@@ -549,12 +545,12 @@ def _require_held(chain: Chain, x: Array, k: int) -> None:
     places = np.concatenate([x.reshape(-1, chain.n, chain.dim)[0], base])
     values = chain.hard_values(x).reshape(-1, chain.hard.size)
     away, rows = values - values[0], chain.layout.hard_rows
-    turns = np.isin(rows.kinds, (ANGLE, TORSION))
+    turns = rows.trait("angle")
     away[:, turns] = (away[:, turns] + np.pi) % (2.0 * np.pi) - np.pi
     i, j = rows.columns[:, :2].T
     lengths = np.linalg.norm(places[j] - places[i], axis=1)
     varies = np.ptp(away, axis=0)
-    wrong = varies > VARIES * np.where(turns | (rows.kinds >= STRAIGHT_Y), 1.0, lengths)
+    wrong = varies > VARIES * np.where(rows.trait("radians"), 1.0, lengths)
     if wrong.any():
         row = k if wrong[k] else int(np.argmax(wrong))
         raise ValueError(

@@ -20,7 +20,7 @@ from fixman.analysis.groups import Indices, Molecules, counted
 from fixman.analysis.hard_values import HardValues
 from fixman.chains import hard_sets, topology
 from fixman.chains.chain import is_rigid
-from fixman.chains.coordinates import STRAIGHT, Coordinate
+from fixman.chains.coordinates import Coordinate
 from fixman.chains.straight_bends import Lines
 from fixman.errors import Advice, SingularConstraintError, SingularCoordinateError
 from fixman.mechanics.metric import logdet
@@ -77,9 +77,8 @@ class Meter:
     ) -> None:
         self.molecules = molecules
         self.chain = chain = molecules.chain(hard, straight)
-        rows = [chain.coordinates[row] for row in chain.hard]
-        self._turns = np.array([row.kind == "torsion" for row in rows], dtype=bool)
-        self._straight = np.array([row.kind in STRAIGHT for row in rows], dtype=bool)
+        rows = chain.layout.hard_rows
+        self._turns, self._straight = rows.trait("periodic"), rows.trait("straight")
         self.hard = HardValues(molecules, chain)
         soft = [chain.coordinates[row] for row in chain.soft if row < 3 * chain.n]
         held = Lines(chain.straight)

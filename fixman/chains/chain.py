@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from fixman._common import arrays as _arrays
 from fixman._common.arrays import Array, Lead
 from fixman.chains import coordinates, hard_sets, redundancy, straight_bends, topology
-from fixman.chains.coordinates import KINDS, STRAIGHT, Coordinate, Index
+from fixman.chains.coordinates import STRAIGHT, Coordinate, Index
 from fixman.chains.hard_sets import EXTRA
 from fixman.chains.layout import Layout
 from fixman.errors import SingularConstraintError
-from fixman.kernels.chain.rows import LENGTH
+from fixman.kernels.chain.rows import KINDS, LENGTH
 
 Base = Literal["free", "fixed"]
 
@@ -149,7 +149,7 @@ class Chain:
         extra : iterable of Coordinate
             Further coordinates or (kind, beads), always hard; a bead of degree k has only k − 1 of
             its angles in the chart, and may be given others here.  A "length" counts as a bond, a
-            "distance" does not; "distance_difference" and "distance_sum" have beads (i, j, k, l).
+            "distance" does not.  The guide "Kinds of coordinate" lists all kinds and their beads.
         straight : iterable of (i, j, k), or positions (..., n, dim)
             Bends whose beads are held in line, as those of a nitrile or an alkyne, by two extra
             rows each: the components of v̂ − û across the bonds u and v.  The angle there, and
@@ -334,9 +334,8 @@ class Chain:
         """``<Chain: 100 beads, 3-D, free, masses 1, hard: 99 lengths>``."""
         low, high = f"{self.masses.min():g}", f"{self.masses.max():g}"
         masses = f"masses {low}" if low == high else f"masses {low} to {high}"
-        names = [*(kind.replace("_", " ") for kind in KINDS[:9]), "straight bend"]  # of two rows
-        counts = Counter(names[kind] for kind in self.layout.hard_rows.kinds if kind < len(names))
-        hard = ", ".join(f"{m} {kind}{'s' * (m > 1)}" for kind, m in counts.items())
+        counts = Counter(KINDS[kind].text for kind in self.layout.hard_rows.kinds)
+        hard = ", ".join(f"{m} {kind}{'s' * (m > 1)}" for kind, m in counts.items() if kind)
         beads = f"{self.n} bead{'s' * (self.n > 1)}"
         out = f"; {len(self.redundant)} dependent left out" * bool(self.redundant)
         return f"<Chain: {beads}, {self.dim}-D, {self.base}, {masses}, hard: {hard or 'none'}{out}>"

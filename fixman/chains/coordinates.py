@@ -3,10 +3,6 @@
 A coordinate is a kind and up to four beads, outermost last.  Ghost beads are negative: −1 is the
 base point x₀, −2 and −3 are x₋₁ = x₀ − e_x and x₋₂ = x₀ − e_x − e_y; on a free chain the last two
 ride on the first bead (theory.md section 1).
-
-Three beads that are held in line have no angle that could be held: its gradient has no limit there.
-They have two rows, the components of v̂ − û across the axis of their bonds u and v, in any two
-directions: H^bb changes by a rotation, and its determinant not at all.
 """
 
 from __future__ import annotations
@@ -27,26 +23,25 @@ from fixman.kernels.chain import charts
 from fixman.kernels.chain.hard import Hard
 from fixman.kernels.chain.rows import (
     ANGLE,
-    DIFFERENCE,
-    DISTANCE,
+    IN_LINE,
+    KINDS,
     LARGEST_SQUARE,
     LENGTH,
+    NUMBERS,
     SMALLEST_SINE,
     SMALLEST_SQUARE,
     SQUARE,
-    SUM,
-    TURN,
+    TORSION,
 )
 from fixman.kernels.factors.sparse import Symbolic, analyse, places
 
-KINDS = (
-    "x", "y", "z", "length", "angle", "torsion",
-    "distance", "distance_difference", "distance_sum", "straight_y", "straight_z",
+STRAIGHT = tuple(kind.name for kind in KINDS if kind.straight)  # the rows of one straight bend
+# For each kind the one whose formulas it has, in the plane and in space.
+FORMULAS = np.array(
+    [[NUMBERS[kind.plane or kind.same_as or kind.name], NUMBERS[kind.same_as or kind.name]]
+     for kind in KINDS], dtype=np.int8
 )  # fmt: skip
-POSITIONS = 3  # the first kinds
-STRAIGHT = ("straight_y", "straight_z")  # the two rows of a bend that is held straight
-COMBINED = ("distance_difference", "distance_sum")  # of i, j, k, l: |x_j − x_i| ∓ |x_l − x_k|
-SLOTS = np.array([1, 1, 1, 2, 3, 4, 2, 4, 4, 3, 3])
+BONDS = np.array([[bond in kind.bonds for bond in range(3)] for kind in KINDS])
 GHOSTS = 3  # padded bead index = bead + GHOSTS
 GHOST_POINTS = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # of a fixed base
 
@@ -68,7 +63,7 @@ class Coordinate(NamedTuple):
 class Rows:
     """A table of coordinates of a chain, as the kernels read it.
 
-    ``kinds (m,)`` index `KINDS`; ``beads (m, 4)`` are padded bead numbers; ``columns (m, 4)`` are
+    ``kinds (m,)`` are places in `KINDS`, ``beads (m, 4)`` padded bead numbers, ``columns (m, 4)``
     the mobile beads that each slot moves, −1 for none.
     """
 
@@ -85,19 +80,22 @@ class Rows:
         return Rows(self.n, self.dim, self.fixed, *tables)
 
     def __getitem__(self, row: int) -> Coordinate:
-        kind = self.kinds[row]
-        beads = self.beads[row, : SLOTS[kind]] - GHOSTS
-        return Coordinate(KINDS[kind], tuple(int(b) for b in beads))
+        kind = KINDS[self.kinds[row]]
+        beads = self.beads[row, : kind.beads] - GHOSTS
+        return Coordinate(kind.name, tuple(int(b) for b in beads))
 
     def __len__(self) -> int:
         return self.kinds.size
 
     @cached_property
     def formulas(self) -> NDArray[np.int8]:
-        """Kinds as `fixman.kernels.chain.rows` has them: an angle in the plane is another."""
-        turns = (self.kinds == ANGLE) & (self.dim == 2)
-        kinds = np.where(self.kinds == DISTANCE, LENGTH, self.kinds)
-        return np.where(turns, TURN, kinds).astype(np.int8)
+        """Kinds whose formulas hold: an angle in the plane has others than one in space."""
+        found: NDArray[np.int8] = FORMULAS[self.kinds, self.dim - 2]
+        return found
+
+    def trait(self, name: str) -> NDArray[Any]:
+        """Return a field of the record of each row's kind, as it is in this space."""
+        return np.array([getattr(kind, name) for kind in KINDS])[self.formulas]
 
     @cached_property
     def tables(self) -> tuple[NDArray[Any], ...]:
@@ -107,9 +105,11 @@ class Rows:
     @cached_property
     def external(self) -> NDArray[np.bool_]:
         """Rows that place a free chain in space: positions, and what touches a ghost."""
-        used = np.arange(4) < SLOTS[self.kinds][:, None]
+        size: Index = self.trait("beads")
+        used = np.arange(4) < size[:, None]
         touches = ((self.beads < GHOSTS) & used).any(axis=1)
-        return ((self.kinds < POSITIONS) | touches) & (not self.fixed)
+        external: NDArray[np.bool_] = ((size == 1) | touches) & (not self.fixed)
+        return external
 
     def values(self, x: Array) -> tuple[Array, int]:
         """Values (frames, m) in configurations (..., n, d), and the first bad frame or −1."""
@@ -151,11 +151,9 @@ class Rows:
 
     def parts(self, size: int) -> Rows:
         """Lengths (size 2) or angles (3) of the successive beads that each row is made of."""
-        between = np.arange(size - 1, 4) < SLOTS[self.kinds][:, None]
-        pairs = np.isin(self.kinds, (DIFFERENCE, SUM))
-        between[pairs] = [True, False, True] if size == 2 else False
-        row, slot = np.nonzero(between)
-        kinds = np.full(row.size, LENGTH + size - 2, dtype=np.int8)
+        bonds = BONDS[self.formulas]
+        row, slot = np.nonzero(bonds if size == 2 else bonds[:, :-1] & bonds[:, 1:])
+        kinds = np.full(row.size, LENGTH if size == 2 else ANGLE, dtype=np.int8)
         beads, columns = np.zeros((2, row.size, 4), dtype=np.int32)
         columns[:] = -1
         for k in range(size):
@@ -192,13 +190,14 @@ class Rows:
         rows = [self[int(row)] for row in lost]
         if not rows:
             return
-        remedy: str = ": three successive beads are in line; "
-        if all(row.kind in STRAIGHT for row in rows):
-            remedy = ": its beads are folded back, where it should be straight"
-        elif error is SingularConstraintError:
-            remedy += self.take(lost)._in_line(one)
-        else:
-            remedy += "Cartesian accelerations, tensions and ln det H^bb do not need them"
+        reasons = [reason for reason in dict.fromkeys(self.take(lost).trait("singular")) if reason]
+        remedy: str = ": " + (" or ".join(reasons) or IN_LINE)
+        if IN_LINE in remedy:
+            remedy += "; " + (
+                self.take(lost)._in_line(one)
+                if error is SingularConstraintError
+                else "Cartesian accelerations, tensions and ln det H^bb do not need them"
+            )
         verb = "is" if len(rows) == 1 else "are"
         raise error(
             f"{listed(rows, 3)} {verb} singular",
@@ -242,22 +241,22 @@ def linear_references(n: int, dim: int, fixed: bool) -> Index:
 def chart(references: Index, extra: tuple[Coordinate, ...], fixed: bool) -> Rows:
     """Return the n·d chart rows, bead by bead, then the extra rows."""
     n, dim = references.shape
-    kinds = np.tile(np.arange(3, 3 + dim, dtype=np.int8), (n, 1))
+    kinds = np.tile(np.array([LENGTH, ANGLE, TORSION][:dim], dtype=np.int8), (n, 1))
     beads = np.zeros((n, dim, 4), dtype=np.int64)
     for row in range(dim):
         for slot in range(row + 1):
             beads[:, row, slot] = references[:, row - slot]
         beads[:, row, row + 1] = np.arange(n)
     if not fixed:
-        kinds[0] = np.arange(dim)
+        kinds[0] = [NUMBERS[axis] for axis in "xyz"[:dim]]
         beads[0] = 0
-    more_kinds = np.array([KINDS.index(c.kind) for c in extra], dtype=np.int8)
+    more_kinds = np.array([NUMBERS[c.kind] for c in extra], dtype=np.int8)
     more_beads = np.zeros((len(extra), 4), dtype=np.int64)
     for row, c in enumerate(extra):
         more_beads[row, : len(c.beads)] = c.beads
     kinds = np.concatenate([kinds.ravel(), more_kinds])
     beads = np.concatenate([beads.reshape(-1, 4), more_beads])
-    used = np.arange(4) < SLOTS[kinds][:, None]
+    used = np.arange(4) < np.array([kind.beads for kind in KINDS])[kinds][:, None]
     # Ghosts have none: on a fixed base they stay, on a free chain bead 0 has their gradients.
     columns = np.where(used & (beads >= 0), beads, -1)
     padded = np.where(used, beads + GHOSTS, 0)
@@ -310,8 +309,9 @@ class HardPattern:
     @cached_property
     def _vectors(self) -> tuple[Index, Index, Array]:
         """First vector of each row, and of each flat (row, slot) its vector and sign."""
-        carried = self.rows.formulas == LENGTH  # by one bond
-        first = np.concatenate([[0], np.cumsum(np.where(carried, 1, SLOTS[self.rows.kinds]))])
+        size = self.rows.trait("beads")
+        carried = size == 2  # by one bond
+        first = np.concatenate([[0], np.cumsum(np.where(carried, 1, size))])
         row, slot = np.divmod(np.arange(4 * len(self.rows)), 4)
         sign = np.where(carried[row] & (slot == 0), -1.0, 1.0)
         return first, first[row] + np.where(carried[row], 0, slot), sign
@@ -350,7 +350,7 @@ class HardPattern:
         moving = np.flatnonzero(rows.columns.ravel() >= 0)
         mover = rows.columns.ravel()[moving]
         # Points that a row does not have are its last one again.
-        last = np.minimum(np.arange(4), SLOTS[rows.kinds][:, None] - 1)
+        last = np.minimum(np.arange(4), rows.trait("beads")[:, None] - 1)
         points = np.take_along_axis(rows.beads, last, axis=1)
         kinds = np.where((rows.formulas == LENGTH) & squares, SQUARE, rows.formulas)
         weights = np.zeros(len(keys))
@@ -361,7 +361,7 @@ class HardPattern:
             front=front,
             kinds=kinds.astype(np.int8),
             points=_int32(points - GHOSTS + front),
-            vectors=_int32(first[:-1]),
+            vectors=_int32(first),
             products=_int32(keys),
             weights=weights,
             owners=_int32(moving // 4),
@@ -387,10 +387,9 @@ def outward_pattern(table: Rows, hard: Index) -> HardPattern:
 
     This is the narrowest band (theory.md section 5).
     """
-    kinds = table.kinds[hard]
-    outermost = table.beads[hard].max(axis=1, initial=0)
-    order = np.lexsort((-kinds.astype(np.int64), outermost))
-    return HardPattern(table.take(hard[order]), order)
+    rows = table.take(hard)
+    order = np.lexsort((-rows.trait("beads"), rows.beads.max(axis=1, initial=0)))
+    return HardPattern(rows.take(order), order)
 
 
 def inward_pattern(table: Rows, hard: Index, rank: Index) -> HardPattern:

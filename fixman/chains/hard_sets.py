@@ -20,24 +20,15 @@ from scipy.sparse import csgraph
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains import coordinates, straight_bends, topology
-from fixman.chains.coordinates import (
-    COMBINED,
-    KINDS,
-    POSITIONS,
-    SLOTS,
-    STRAIGHT,
-    Coordinate,
-    Index,
-    Rows,
-)
+from fixman.chains.coordinates import STRAIGHT, Coordinate, Index, Rows
 from fixman.chains.straight_bends import Lines
 from fixman.errors import Advice
-from fixman.kernels.chain.rows import ANGLE, LENGTH, TORSION
+from fixman.kernels.chain.rows import ANGLE, KINDS, LENGTH, NUMBERS, TORSION
 
 Mask = NDArray[np.bool_]
 
-INTERNAL = KINDS[POSITIONS : POSITIONS + 3]
-EXTRA = (*INTERNAL, "distance", *COMBINED)  # what rows beyond the chart can be
+INTERNAL = ("length", "angle", "torsion")  # kinds of the chart
+EXTRA = tuple(kind.name for kind in KINDS if kind.extra)  # of rows beyond the chart
 MOLECULAR = ("torsional", "h-bonds", "h-angles")  # each stands alone
 WITH_HYDROGENS = ("h-bonds", "h-angles")
 
@@ -278,7 +269,7 @@ def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
     for kind in kinds:
         if kind == "torsion" and table.dim == 2:
             raise ValueError("there are no torsions in the plane: dim=2 has lengths and angles")
-    mask = np.isin(table.kinds, [KINDS.index(kind) for kind in kinds]) & ~external
+    mask = np.isin(table.kinds, [NUMBERS[kind] for kind in kinds]) & ~external
     mask[chart:] = True
     return np.asarray(mask, dtype=bool)
 
@@ -319,13 +310,12 @@ def extra_rows(
             ) from None
         if isinstance(kind, str) and kind in ("bond", "dihedral"):
             kind = WORDS[kind][0]
-        known = tuple(one for one in kinds if dim == 3 or one != "torsion")
+        known = tuple(one for one in kinds if dim == 3 or KINDS[NUMBERS[one]].plane is not None)
         if not isinstance(kind, str) or kind not in known:
             raise ValueError(f"extra rows are of kind {known} in {dim}-D, got {kind!r}")
         row = Coordinate(kind, beads)
-        size = SLOTS[KINDS.index(kind)]
-        if kind in COMBINED:
-            pairs = {frozenset(beads[:2]), frozenset(beads[2:])}
+        size, pairs = KINDS[NUMBERS[kind]].beads, {frozenset(beads[:2]), frozenset(beads[2:])}
+        if KINDS[NUMBERS[kind]].bonds == (0, 2):
             if len(beads) != size or {len(pair) for pair in pairs} != {2} or len(pairs) < 2:
                 raise ValueError(f"{row}: a {kind} has two different pairs of beads (i, j, k, l)")
         elif len(set(beads)) != len(beads) or len(beads) != size:

@@ -16,7 +16,7 @@ from fixman.chains.coordinates import Coordinate, HardPattern, Index, Rows
 from fixman.errors import FrameError, SingularConstraintError, SingularCoordinateError
 from fixman.kernels.chain import charts
 from fixman.kernels.chain.hard import Hard, units
-from fixman.kernels.chain.rows import LENGTH, TORSION
+from fixman.kernels.chain.rows import LENGTH
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,8 +147,8 @@ class Layout:
         x = arrays.real(x, (self.n, self.dim), "x")
         q, bad = table.values(x)
         if bad >= 0:
-            torsions = table.take(np.flatnonzero(table.kinds == TORSION))
-            self.refuse(torsions, x, bad, "internal coordinates", error)
+            bent = table.take(np.flatnonzero(~table.trait("everywhere")))
+            self.refuse(bent, x, bad, "internal coordinates", error)
         return q.reshape(*x.shape[:-2], len(table))
 
     def gradients(

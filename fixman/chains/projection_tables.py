@@ -13,7 +13,7 @@ from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
 from fixman.chains.coordinates import GHOSTS, HardPattern, Index, Rows
 from fixman.kernels.chain.hard import Hard
-from fixman.kernels.chain.rows import ANGLE, DIFFERENCE, LENGTH, SQUARE, SUM
+from fixman.kernels.chain.rows import ANGLE, KINDS, LENGTH, SQUARE
 from fixman.kernels.simulation.jointed_steps import Jointed
 from fixman.kernels.simulation.rotating_steps import Rotating
 
@@ -25,9 +25,9 @@ NONE, BASE = -1, -2  # instead of a side: there is none, or it is the unit betwe
 class Projections(NamedTuple):
     """Tables of the hard rows, points that do not move before the beads, and what rows shall be.
 
-    ``goals (replicas, …)`` are ½ d² and d of each row that is a distance, of sums and differences
-    the value first, and of each other row cosine and sine; where a kernel is special, the targets
-    as they are.
+    ``goals (replicas, …)`` are ½ d² and d of each row that is a distance, cosine and sine of an
+    angle, and of each other row the value first; where a kernel is special, the targets as they
+    are.
     """
 
     system: Any
@@ -68,10 +68,9 @@ def _general(system: Hard, own: Array, sides: Index | None) -> Projections:
         b = own[:, sides[across, 1]]
         distance[:, across] = np.sqrt(a * a + b * b + 2.0 * a * b * np.cos(own[:, across]))
     square = system.kinds == SQUARE
-    combined = np.isin(system.kinds, (DIFFERENCE, SUM))
+    angle = np.array([kind.angle for kind in KINDS])[system.kinds]
     with np.errstate(over="ignore"):
-        first = np.where(square, 0.5 * distance * distance, np.cos(own))
-    first[:, combined] = own[:, combined]
+        first = np.where(square, 0.5 * distance * distance, np.where(angle, np.cos(own), own))
     goals = np.stack([first, np.where(square, distance, np.sin(own))], axis=-1)
     return Projections(system, system.front, goals.reshape(len(own), -1))
 

@@ -25,7 +25,7 @@ from fixman.chains.straight_bends import end_to_end
 from fixman.errors import SingularConstraintError
 from fixman.kernels.algebra.field import PRIME
 from fixman.kernels.chain import hard, modular
-from fixman.kernels.chain.rows import ANGLE, LENGTH, STRAIGHT_Y
+from fixman.kernels.chain.rows import ANGLE, LENGTH
 from fixman.kernels.factors import sparse as sparse_factor
 
 Mask = NDArray[np.bool_]
@@ -83,7 +83,7 @@ def independent(layout: Layout, near: Array | None) -> Mask:
         layout.gradients(pattern.rows, near, SingularConstraintError)
     place = layout.hard[pattern.order]
     liked = np.where(place < layout.n * layout.dim, LIKED, 1.0)
-    liked[pattern.rows.kinds >= STRAIGHT_Y] = NEVER_LEFT
+    liked[pattern.rows.trait("straight")] = NEVER_LEFT
     stays[place[_dependent(pattern, liked, depth, near)]] = False
     return stays
 
@@ -135,8 +135,8 @@ def _generic(layout: Layout) -> Array:
 
 def _lines(rows: Rows) -> list[tuple[list[int], int, int]]:
     """Beads that straight bends put on one line, see `lines.end_to_end`."""
-    found = np.flatnonzero(rows.kinds == STRAIGHT_Y)
-    return end_to_end(rows[int(row)].beads for row in found)
+    found = [rows[int(row)].beads for row in np.flatnonzero(rows.trait("straight"))]
+    return end_to_end(dict.fromkeys(found))  # a bend has two rows
 
 
 def _dependent(pattern: HardPattern, liked: Array, depth: Index, x: Array) -> Index:

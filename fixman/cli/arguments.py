@@ -1,4 +1,4 @@
-"""What subcommands share: kinds of arguments, and the flags that say which chain."""
+"""What commands share: the flags that say which chain, how it is computed, and what is printed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import math
 import secrets
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fixman.errors import printable
@@ -18,84 +17,23 @@ if TYPE_CHECKING:
 
 BEAD_BYTES, REPLICA_BYTES = 2700, 350  # of a chain while it is made; of a bead of a replica
 
-
-def whole(text: str) -> int:
-    """Read 1000000, 1e6 or 1_000_000."""
-    try:
-        number = int(text)
-    except ValueError:
-        value = float(text)
-        if not value.is_integer():
-            raise ValueError(text) from None
-        number = int(value)
-    return number
-
-
-whole.__name__ = "whole number"  # argparse: "invalid whole number value: '1.5'"
-
-
-def workers(text: str) -> int:
-    """Read a number of threads or processes."""
-    number = whole(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
-    return number
-
-
-workers.__name__ = whole.__name__
-
-
-def _bends(text: str) -> list[tuple[int, ...]]:
-    return [tuple(map(int, bend.split(":"))) for bend in text.split(",")]
-
-
-_bends.__name__ = "list of bends, such as 0:1:2,"
-
-
-def named_path(text: str) -> Path:
-    """Read a path; an empty one, of a variable that is not set, would be the current folder."""
-    if not text:
-        raise argparse.ArgumentTypeError("it is empty")
-    return Path(text)
-
-
-def add_chain(parser: argparse.ArgumentParser, rings: bool = True) -> None:
-    """Add the flags that say which chain, and which values its hard coordinates have."""
-    add = parser.add_argument_group("chain").add_argument
-    add("--beads", type=whole, metavar="N", help="beads of the chain")
-    parser.set_defaults(ring=False)
-    if rings:
-        add("--ring", action="store_true", help="bond the last bead to the first")
-    add("--dim", type=int, choices=(2, 3), default=3, help="dimension of space (default: 3)")
-    add("--base", choices=("free", "fixed"), default="free", help="whether the chain is held")
-    kinds = "what is constrained: one or more of length,angle,torsion, or torsional"
-    add("--hard", metavar="WORDS", help=f"{kinds} (default: length)")
-    lines = "bends held straight, by their beads counted from 0, such as 0:1:2,1:2:3"
-    add("--straight", type=_bends, metavar="BENDS", help=lines)
-    add(
-        "--chain",
-        type=named_path,
-        metavar="JSON",
-        help="in place of these, what Chain.to_json wrote",
-    )
-    add("--length", type=float, default=1.0, help="of the bonds (default: 1)")
-    degrees = "in degrees, 0 is straight (default: 70.53, tetrahedral bonds)"
-    add("--angle", type=float, metavar="DEGREES", help=f"hard bending angles {degrees}")
-    trans = "hard torsions (default: 180, trans)"
-    add("--torsion", type=float, metavar="DEGREES", help=trans)
-
-
-def add_seed(add: Any) -> None:
-    """Add --seed."""
-    add("--seed", type=int, metavar="N", help="of all random numbers (default: a new one)")
-
-
-def add_running(add: Any) -> None:
-    """Add the flags of how it is computed."""
-    threads = "threads; the results do not depend on it (default: 1)"
-    add("--workers", type=workers, default=1, metavar="N", help=threads)
-    machines = "a running Dask scheduler, tcp://host:8786, whose workers do it"
-    add("--scheduler", metavar="ADDRESS", help=machines)
+CHAIN = """
+chain:
+  --beads N              beads of the chain
+  --dim {2,3}            dimension of space (default: 3)
+  --base {free,fixed}    whether the chain is held (default: free)
+  --hard WORDS           one or more of length,angle,torsion, or torsional
+  --straight BENDS       bends held straight, by beads counted from 0: 0:1:2,1:2:3
+  --chain JSON           in place of these, what Chain.to_json wrote
+  --length L             of the bonds (default: 1)
+  --angle DEGREES        hard bending angles, 0 is straight; otherwise 70.53
+  --torsion DEGREES      hard torsions, 180 is trans; otherwise this"""
+SEED = """
+  --seed N               of all random numbers; otherwise a new one, which is said"""
+WORKERS = """
+  --workers COUNT        threads; the results do not depend on it (default: 1)"""
+RUNNING = f"""{WORKERS}
+  --scheduler ADDRESS    a running Dask scheduler, whose workers do it"""
 
 
 @contextlib.contextmanager
@@ -145,12 +83,12 @@ def _chain(arguments: argparse.Namespace) -> Chain:
     if arguments.chain is None:
         if arguments.beads is None:
             raise ValueError("say which chain: --beads N, or --chain FILE")
-        make = Chain.ring if arguments.ring else Chain.linear
+        make = Chain.ring if getattr(arguments, "ring", False) else Chain.linear
         hard = "length" if arguments.hard is None else arguments.hard
         space = {"dim": arguments.dim, "base": arguments.base}
         return make(arguments.beads, **space, hard=hard, straight=arguments.straight or ())
     for name in ("beads", "ring", "hard", "straight"):
-        if getattr(arguments, name) not in (None, False):
+        if getattr(arguments, name, None) not in (None, False):
             raise ValueError(f"--{name} is for chains without a file: leave it out with --chain")
     if not arguments.chain.is_file():
         raise FileNotFoundError(f"no such file: {arguments.chain}")

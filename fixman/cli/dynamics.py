@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,90 +13,79 @@ if TYPE_CHECKING:
     from fixman.chains.chain import Chain
     from fixman.simulation.steppers import Stepper
 
-# By method: its stepper, and the flags that it takes besides --kT.
-METHODS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "langevin": ("Langevin", ("dt", "friction", "ensemble")),
-    "newton": ("Newton", ("dt",)),
-    "brownian": ("Brownian", ("dt", "friction", "ensemble", "scheme", "shear", "extension")),
-    "mc": ("MonteCarlo", ("ensemble",)),
-    "hmc": ("HybridMonteCarlo", ("dt", "ensemble", "leaps")),
+METHODS = {
+    "langevin": "Langevin",
+    "newton": "Newton",
+    "brownian": "Brownian",
+    "mc": "MonteCarlo",
+    "hmc": "HybridMonteCarlo",
 }
 DT = {"langevin": 0.02, "newton": 0.02, "brownian": 0.002, "hmc": 0.1}  # by default
+FLAGS = ("dt", "friction", "ensemble", "scheme", "leaps", "shear", "extension")
+
+DYNAMICS = f"""
+dynamics:
+  --method {{{",".join(METHODS)}}}
+                         mc and hmc are Monte Carlo (default: langevin)
+  --ensemble {{rigid,stiff,mobility}}
+                         of the constraints, of equally stiff springs in their
+                         place, or (brownian, its default) of the mobility
+  --dt DT                time step; otherwise {" ".join(f"{m} {t}" for m, t in DT.items())}
+  --kT E                 temperature (default: 1)
+  --friction F           langevin: rate; brownian: of a bead; otherwise 1
+  --scheme {{geodesic,midpoint,liu}}
+                         of brownian; otherwise geodesic, in a flow midpoint
+  --leaps N              hmc: steps of dt to a trial move; otherwise 10
+
+flow, of brownian:
+  --shear RATE           velocity along x grows at this rate with y
+  or --extension RATE    extension along x at this rate, uniaxial in space
+
+potentials, which add up:
+  --bending K            K (1 − cos θ) of all angles
+  --torsion-potential K1,K2  Σ K_m (1 + cos m φ) of all torsions
+  --gravity G            acceleration downwards, along −z (−y in 2-D)
+  --tension F            force along x that pulls the two ends apart
+  --wca [EPSILON=1]      repulsion between beads without a bond; starts stretched
+  or --lj [EPSILON=1]    Lennard-Jones between them; starts stretched too
+  --sigma SIGMA          size of beads for these; otherwise 1
+"""
 
 
-def add_dynamics(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say which stepper, and in which potential."""
-    add = parser.add_argument_group("dynamics").add_argument
-    methods = "Newton's equations, Langevin's, Brownian ones without inertia, or moves of Monte "
-    methods += "Carlo, plain or hybrid (default: langevin)"
-    add("--method", choices=tuple(METHODS), default="langevin", help=methods)
-    limits = "of the constraints, or of equally stiff springs in their place (default: rigid); "
-    limits += "brownian has that of the mobility too, its default"
-    add("--ensemble", choices=("rigid", "stiff", "mobility"), help=limits)
-    add(
-        "--dt",
-        type=float,
-        help=f"time step (default: {', '.join(f'{t} of {m}' for m, t in DT.items())})",
-    )
-    add("--kT", type=float, default=1.0, help="temperature (default: 1)")
-    rate = "langevin: rate at which velocities are forgotten; brownian: of a bead (default: 1)"
-    add("--friction", type=float, help=rate)
-    schemes = ("geodesic", "midpoint", "liu")
-    usual = "(default: geodesic, in a flow midpoint)"
-    add("--scheme", choices=schemes, help=f"brownian: how a step is made {usual}")
-    flow = parser.add_argument_group("flow, of brownian").add_mutually_exclusive_group()
-    of_shear = "velocity along x grows at this rate with y"
-    flow.add_argument("--shear", type=float, metavar="RATE", help=of_shear)
-    extension = "extension along x at this rate, uniaxial in space"
-    flow.add_argument("--extension", type=float, metavar="RATE", help=extension)
-    add("--leaps", type=int, metavar="N", help="hmc: steps of dt to a trial move (default: 10)")
-    _add_potentials(parser)
+def chosen(
+    arguments: argparse.Namespace, flags: Sequence[str], usual: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """Return the stepper's class, and what the flags of its fields say; refuse those of others."""
+    import fixman
 
-
-def _add_potentials(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("potentials, which add up")
-    add = group.add_argument
-    add("--bending", type=float, metavar="K", help="K (1 − cos θ) of all angles")
-    series = "Σ K_m (1 + cos m φ) of all torsions"
-    add("--torsion-potential", type=_numbers, metavar="K1,K2,…", help=series)
-    add("--gravity", type=float, metavar="G", help="acceleration downwards, along −z (−y in 2-D)")
-    add("--tension", type=float, metavar="F", help="force along x that pulls the two ends apart")
-    pairs = group.add_mutually_exclusive_group().add_argument
-    apart = "between beads that are not bonded, of that strength (default: 1)"
-    one: dict[str, Any] = {"type": float, "nargs": "?", "const": 1.0, "metavar": "EPSILON"}
-    pairs("--wca", help=f"repulsion {apart}; the run starts stretched then", **one)
-    pairs("--lj", help=f"Lennard-Jones {apart}; starts stretched too", **one)
-    add("--sigma", type=float, help="size of beads for these (default: 1)")
-
-
-def _numbers(text: str) -> tuple[float, ...]:
-    return tuple(float(word) for word in text.split(","))
-
-
-_numbers.__name__ = "list of numbers"
+    fields = {
+        method: {field.name for field in dataclasses.fields(getattr(fixman, kind))}
+        for method, kind in METHODS.items()
+    }
+    found = {}
+    for name in flags:
+        field = "flow" if name in ("shear", "extension") else name
+        value, known = getattr(arguments, name), field in fields[arguments.method]
+        if value is not None and not known:
+            able = [method for method, fields in fields.items() if field in fields]
+            raise ValueError(f"--{name} is for --method {' or '.join(able)}")
+        value = usual.get(name) if value is None else value
+        if value is not None and known:
+            found[name] = value
+    return getattr(fixman, METHODS[arguments.method]), found
 
 
 def stepper(arguments: argparse.Namespace, chain: Chain) -> Stepper:
     """Make the stepper that the flags describe; errors name the flags."""
-    import fixman
-
-    kind, flags = METHODS[arguments.method]
-    for name in dict.fromkeys(flag for _, known in METHODS.values() for flag in known):
-        if getattr(arguments, name) is not None and name not in flags:
-            able = [method for method, (_, known) in METHODS.items() if name in known]
-            raise ValueError(f"--{name} is for --method {' or '.join(able)}")
+    kind, given = chosen(arguments, FLAGS, {"dt": DT.get(arguments.method)})
     if arguments.ensemble == "mobility" and arguments.method != "brownian":
         raise ValueError("--ensemble mobility is for --method brownian: choose rigid or stiff")
-    given = {name: getattr(arguments, name) for name in ("friction", "ensemble", "scheme", "leaps")}
-    given = {name: value for name, value in given.items() if value is not None}
-    if "dt" in flags:
-        given["dt"] = DT[arguments.method] if arguments.dt is None else arguments.dt
     flow = _flow(arguments, chain)
     if flow:
         given = {"scheme": "midpoint"} | flow | given
-    made: Stepper = getattr(fixman, kind)(
-        kT=arguments.kT, potential=_potential(arguments, chain), **given
-    )
+    for name in ("shear", "extension"):
+        given.pop(name, None)
+    made: Stepper = kind(kT=arguments.kT, potential=_potential(arguments, chain), **given)
     return made
 
 

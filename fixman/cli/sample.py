@@ -12,43 +12,34 @@ from fixman.cli import arguments as cli_arguments
 NPY, NPZ = ".npy", ".npz"
 
 
-def add_command(commands: Any) -> None:
-    """Add the subcommand to the parser of `fixman`."""
-    sample = commands.add_parser(
-        "sample",
-        help="draw independent chains of an ensemble",
-        formatter_class=argparse.RawDescriptionHelpFormatter,  # keeps the example on one line
-        description="Draw independent configurations of a constrained chain, in reduced units.\n"
-        "A .npz file holds x (size, beads, dim), log_weights (size,), and what they are of;\n"
-        "a .npy file x alone, where all weights are equal.",
-        epilog="example:\n  fixman sample --beads 50 --size 1e5 --ensemble rigid --seed 3 "
-        "--out chains.npz",
-    )
-    cli_arguments.add_chain(sample, rings=False)
-    add = sample.add_argument_group("sample").add_argument
-    add(
-        "--size", type=cli_arguments.whole, required=True, metavar="N", help="how many; 1e6 will do"
-    )
-    limits = "of the constraints, or of equally stiff springs in their place (default: rigid)"
-    add("--ensemble", choices=("rigid", "stiff"), default="rigid", help=limits)
-    cli_arguments.add_seed(add)
-    add(
-        "--out",
-        type=cli_arguments.named_path,
-        required=True,
-        metavar="FILE",
-        help="file to write, .npz or .npy",
-    )
-    add("--overwrite", action="store_true", help="replace an existing file")
-    cli_arguments.add_running(add)
-    sample.set_defaults(run=_sample)
+HELP = f"""
+usage: fixman sample --beads N --size N --out FILE [flags]
+
+draw independent chains of an ensemble
+
+Independent configurations of a constrained chain, in reduced units.
+A .npz file holds x (size, beads, dim), log_weights (size,), and what they are
+of; a .npy file x alone, where all weights are equal.
+{cli_arguments.CHAIN}
+
+sample:
+  --size N               how many; 1e6 will do (required)
+  --ensemble {{rigid,stiff}}
+                         of constraints, or of stiff springs (default: rigid){cli_arguments.SEED}
+  --out FILE             file to write, .npz or .npy (required)
+  --overwrite            replace an existing file{cli_arguments.RUNNING}
+
+example:
+  fixman sample --beads 50 --size 1e5 --ensemble rigid --seed 3 --out chains.npz
+"""
 
 
-def _sample(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> None:
+    """Draw chains that the flags describe."""
     import numpy as np
 
     from fixman import sample
-    from fixman.simulation.writer import new_file
+    from fixman._common.files import new_file
 
     path, suffix = arguments.out, arguments.out.suffix.lower()
     if suffix not in (NPY, NPZ):

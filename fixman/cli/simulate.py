@@ -25,126 +25,76 @@ MOLECULAR = (".pdb", ".dcd", ".xtc", ".trr")
 WALKS = (2**32 - 1,)  # a stream that no replica has
 
 
-def add_commands(commands: Any) -> None:
-    """Add the subcommands to the parser of `fixman`."""
-    _add_simulate(commands)
-    _add_resume(commands)
-    _add_export(commands)
-    _add_check(commands)
+SIMULATE = f"""
+usage: fixman simulate --beads N --steps N --out FILE [flags]
+
+run a constrained chain; restartable bit for bit
+
+Replicas of a constrained chain, from random walks, in reduced units.
+Ctrl-C ends a run after the block that it is at; `fixman resume` goes on.
+{cli_arguments.CHAIN}
+  --ring                 bond the last bead to the first
+{dynamics.DYNAMICS}
+run:
+  --steps N              a multiple of --every; 1e6 will do (required)
+  --every N              steps per frame; otherwise for about 1000 frames
+  --replicas N           independent copies (default: 1){cli_arguments.SEED}
+  --out FILE             file to be made for the run (required)
+  --overwrite            replace a run of that name{cli_arguments.RUNNING}
+  --quiet                no progress bar
+
+example:
+  fixman simulate --beads 50 --hard length --ensemble stiff --dt 0.02 \\
+      --steps 1e6 --replicas 64 --seed 3 --out run
+  fixman simulate --beads 50 --method brownian --shear 1 --bending 5 \\
+      --dt 1e-3 --steps 1e5 --seed 3 --out sheared
+"""
+RESUME = f"""
+usage: fixman resume RUN [flags]
+
+go on with a run that was interrupted, or extend one
+
+  RUN                    file of the run
+  --steps N              new total number of steps{cli_arguments.RUNNING}
+  --quiet                no progress bar
+
+example:
+  fixman resume run --steps 2e6
+"""
+EXPORT = """
+usage: fixman export RUN --to FILE [flags]
+
+write a run to GSD, HDF5, or PDB, DCD, XTC, TRR
+
+.gsd for OVITO, MDAnalysis and HOOMD, in single precision and with bonds;
+.h5 for all numbers in double precision (H5MD). Of fixman torsional also .pdb,
+.dcd, .xtc or .trr, each with a .pdb of the first frame.
+
+  RUN                    file of the run, finished or not
+  --to FILE              .gsd, .h5, .pdb, .dcd, .xtc or .trr (required)
+  --replica N            counted from 0; otherwise all, a molecule each
+  --start FRAME          first frame, counted from 0
+  --stop FRAME           frame to stop before
+  --step FRAMES          from one frame to the next
+  --overwrite            replace an existing file
+
+example:
+  fixman export run --to run.gsd
+"""
+CHECK = """
+usage: fixman check RUN
+
+read a run in whole, and say what is damaged and which frames can be read
+
+  RUN                    file of the run
+
+example:
+  fixman check run
+"""
 
 
-def _add_simulate(commands: Any) -> None:
-    simulate = commands.add_parser(
-        "simulate",
-        help="run a constrained chain; restartable bit for bit",
-        formatter_class=argparse.RawDescriptionHelpFormatter,  # keeps the example on one line
-        description="Run replicas of a constrained chain, from random walks, in reduced units.\n"
-        "Ctrl-C ends a run after the block that it is at; `fixman resume` goes on.",
-        epilog="example:\n  fixman simulate --beads 50 --hard length --ensemble stiff --dt 0.02 "
-        "--steps 1e6 --replicas 64 --seed 3 --out run\n  fixman simulate --beads 50 --method "
-        "brownian --shear 1 --bending 5 --dt 1e-3 --steps 1e5 --seed 3 --out sheared",
-    )
-    cli_arguments.add_chain(simulate)
-    dynamics.add_dynamics(simulate)
-    add = simulate.add_argument_group("run").add_argument
-    add(
-        "--steps",
-        type=cli_arguments.whole,
-        required=True,
-        metavar="N",
-        help="a multiple of --every; 1e6 will do",
-    )
-    add(
-        "--every",
-        type=cli_arguments.whole,
-        metavar="N",
-        help="steps per frame (default: about 1000 frames)",
-    )
-    add(
-        "--replicas",
-        type=cli_arguments.whole,
-        default=1,
-        metavar="N",
-        help="independent copies (default: 1)",
-    )
-    cli_arguments.add_seed(add)
-    add(
-        "--out",
-        type=cli_arguments.named_path,
-        required=True,
-        metavar="DIR",
-        help="folder to be made for the run",
-    )
-    add("--overwrite", action="store_true", help="replace a run of that name")
-    cli_arguments.add_running(add)
-    add("--quiet", action="store_true", help="no progress bar")
-    simulate.set_defaults(run=_simulate)
-
-
-def _add_resume(commands: Any) -> None:
-    about = "go on with a run that was interrupted, or extend one"
-    resume = commands.add_parser("resume", help=about, description=about.capitalize() + ".")
-    add = resume.add_argument
-    add("folder", type=cli_arguments.named_path, metavar="RUN", help="folder of the run")
-    add("--steps", type=cli_arguments.whole, metavar="N", help="new total number of steps")
-    cli_arguments.add_running(add)
-    add("--quiet", action="store_true", help="no progress bar")
-    resume.set_defaults(run=_resume)
-
-
-def _add_export(commands: Any) -> None:
-    export = commands.add_parser(
-        "export",
-        help="write a run to GSD, HDF5, or PDB, DCD, XTC, TRR",
-        description="Write the frames of a run to a file: .gsd for OVITO, MDAnalysis and HOOMD, in "
-        "single precision and with bonds; .h5 for all numbers in double precision (H5MD). Of "
-        "fixman torsional also .pdb, .dcd, .xtc or .trr, each with a .pdb of the first frame.",
-    )
-    add = export.add_argument
-    add(
-        "folder",
-        type=cli_arguments.named_path,
-        metavar="RUN",
-        help="folder of the run, finished or not",
-    )
-    add(
-        "--to",
-        type=cli_arguments.named_path,
-        required=True,
-        metavar="FILE",
-        help="file to write, .gsd, .h5, .pdb, .dcd, .xtc or .trr",
-    )
-    only = (
-        "one replica only, counted from 0 (default: all, a molecule each; .pdb and others: needed)"
-    )
-    add("--replica", type=_replica, metavar="N", help=only)
-    add("--start", type=int, metavar="FRAME", help="first frame, counted from 0 (default: 0)")
-    add("--stop", type=int, metavar="FRAME", help="frame to stop before (default: the end)")
-    add("--step", type=int, metavar="FRAMES", help="from one frame to the next (default: 1)")
-    add("--overwrite", action="store_true", help="replace an existing file")
-    export.set_defaults(run=_export)
-
-
-def _add_check(commands: Any) -> None:
-    about = "read a run in whole, and say what is damaged and which frames can be read"
-    check = commands.add_parser("check", help=about, description=about.capitalize() + ".")
-    check.add_argument(
-        "folder", type=cli_arguments.named_path, metavar="RUN", help="folder of the run"
-    )
-    check.set_defaults(run=_check)
-
-
-def _replica(text: str) -> int:
-    number = cli_arguments.whole(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"is counted from 0, got {number}")
-    return number
-
-
-_replica.__name__ = cli_arguments.whole.__name__
-
-
-def _simulate(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> None:
+    """Run a chain that the flags describe."""
     import numpy as np
 
     from fixman.sampling.random_walks import random_walks
@@ -180,13 +130,14 @@ def _simulate(arguments: argparse.Namespace) -> None:
     report(run)
 
 
-def _resume(arguments: argparse.Namespace) -> None:
+def resume(arguments: argparse.Namespace) -> None:
+    """Go on with a run."""
     from fixman.simulation import simulate as simulation
 
-    given, naming = _going_on(arguments.folder)
+    given, naming = _going_on(arguments.file)
     with warnings_in_a_line(), naming, cli_arguments.client(arguments) as client:
         run = simulation.resume(
-            arguments.folder,
+            arguments.file,
             arguments.steps,
             **given,
             workers=arguments.workers,
@@ -196,17 +147,16 @@ def _resume(arguments: argparse.Namespace) -> None:
     report(run)
 
 
-def _going_on(folder: Path) -> tuple[dict[str, Any], contextlib.AbstractContextManager[None]]:
+def _going_on(path: Path) -> tuple[dict[str, Any], contextlib.AbstractContextManager[None]]:
     """Return what `fixman.resume` needs besides of a run of a PDB file, and what names its atoms.
 
     Nothing of any other run.
     """
     from fixman.simulation import steppers
-    from fixman.simulation.places import Place
-    from fixman.simulation.runfiles import read_about
+    from fixman.simulation.runfile import read_about
     from fixman.simulation.trajectory import pdb_potential
 
-    about = read_about(Place(folder), folder)[0]
+    about = read_about(path)
     if pdb_potential(about) is None:
         return {}, contextlib.nullcontext()
     from fixman.io.openmm.torsional import Molecule, naming
@@ -233,8 +183,9 @@ def _show(message: Warning | str, *_: Any, **__: Any) -> None:
     cli_arguments.show(f"fixman: warning: {message}", error=True)
 
 
-def _export(arguments: argparse.Namespace) -> None:
-    from fixman.simulation.store import load_run
+def export(arguments: argparse.Namespace) -> None:
+    """Write the frames of a run to a file of another kind."""
+    from fixman.simulation.runfile import load_run
 
     path, suffix = arguments.to, arguments.to.suffix.lower()
     if suffix not in (*GSD, *HDF5, *MOLECULAR):
@@ -244,10 +195,10 @@ def _export(arguments: argparse.Namespace) -> None:
     if arguments.step == 0:
         raise ValueError("--step must not be 0")
     with warnings_in_a_line():
-        whole = load_run(arguments.folder)
+        whole = load_run(arguments.file)
     run = whole[arguments.start : arguments.stop : arguments.step]
     if not len(run):
-        raise ValueError(f"no frame of {arguments.folder} is chosen: {run}")
+        raise ValueError(f"no frame of {arguments.file} is chosen: {run}")
     if suffix in GSD:
         from fixman.io.gsd import write_gsd
 
@@ -263,10 +214,11 @@ def _export(arguments: argparse.Namespace) -> None:
     cli_arguments.show(f"wrote {path}: {len(run)} frame{'s' * (len(run) != 1)}")
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    from fixman.simulation.store import check_run
+def check(arguments: argparse.Namespace) -> None:
+    """Say whether a run is whole."""
+    from fixman.simulation.runfile import check_run
 
-    found = check_run(arguments.folder)
+    found = check_run(arguments.file)
     cli_arguments.show(found)
     if not found.whole:
         raise SystemExit(DAMAGED)

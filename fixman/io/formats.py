@@ -1,4 +1,4 @@
-"""What kind of file a file is, told by its content; and LAMMPS's own files before MDAnalysis.
+"""What kind of file a file is, told by its name; and LAMMPS's own files before MDAnalysis.
 
 Formats have MDAnalysis's names, which the caller hands in: nothing here imports it.
 """
@@ -6,44 +6,26 @@ Formats have MDAnalysis's names, which the caller hands in: nothing here imports
 from __future__ import annotations
 
 import bz2
-import difflib
 import gzip
 import io
 import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fixman.errors import Advice
+from fixman.errors import Advice, meant
 
 NEEDS_MDANALYSIS = (
     'reading topologies and trajectories needs MDAnalysis: pip install "fixman-chains[md]"'
 )
 
 COMPRESSED = (".gz", ".bz2")
-MAGIC = {
-    b"\xdf\x65\xdf\x65\xdf\x65\xdf\x65": "GSD",
-    b"\x89HDF\r\n\x1a\n": "H5MD",
-    b"CDF\x01": "NCDF",
-    b"CDF\x02": "NCDF",
-    b"\x00\x00\x07\xcb": "XTC",
-    b"\x00\x00\x07\xc9": "TRR",
-}
-# Extensions that a content goes by as well.
-ALSO = {
-    "PDB": ("ENT", "XPDB", "PDBQT", "PQR"),
-    "NCDF": ("NC", "NCRST"),
-    "H5MD": ("H5",),
-    "DCD": ("LAMMPS",),
-    "XYZ": ("TXYZ", "ARC"),
-    "TOP": ("PRMTOP", "PARM7"),
-}
-SAID = {"LAMMPS": "DATA", "DUMP": "LAMMPSDUMP", "LAMMPSTRJ": "LAMMPSDUMP"}  # by users
-ONLY_FRAMES = ("DCD", "XTC", "TRR", "NCDF", "H5MD")
-NO_FRAMES = ("PSF", "TPR", "ITP", "TOP")
+# Names of users for formats of MDAnalysis; "data.melt" and "dump.melt" are LAMMPS's own.
+SAID = {"LMP": "DATA", "DUMP": "LAMMPSDUMP", "LAMMPSTRJ": "LAMMPSDUMP", "H5": "H5MD"}
+ONLY_FRAMES = ("DCD", "XTC", "TRR", "NC", "NCDF", "H5", "H5MD")
 
 # LAMMPS's atom styles as columns of its data files, in MDAnalysis's words.
 STYLES = {
@@ -56,6 +38,8 @@ STYLES = {
     "dipole": "id type charge x y z",
     "sphere": "id type diameter density x y z",
 }
+# By the numbers of columns, and of whole numbers that come first.
+GUESSES = {(5, 2): "atomic", (6, 3): "molecular", (6, 2): "charge", (7, 3): "full"}
 NEEDED = ("id", "type", "x", "y", "z")
 AXES = (("x", "y", "z"), ("xu", "yu", "zu"), ("xs", "ys", "zs"), ("xsu", "ysu", "zsu"))
 PREAMBLE = 9  # lines of a frame of a dump before its atoms
@@ -75,10 +59,14 @@ class DataHeader(NamedTuple):
     first: tuple[str, ...]
 
 
-def extension(path: Path) -> str:
-    """Extension in capitals, without that of a compression."""
+def named(path: Path, known: Iterable[str]) -> str | None:
+    """Return which of the known formats a file's name says, by its extension or as LAMMPS does."""
     path = path.with_suffix("") if path.suffix in COMPRESSED else path
-    return path.suffix[1:].upper()
+    words = (path.suffix[1:].upper(), path.name.partition(".")[0].upper())
+    names = (words[0], SAID.get(words[0]), words[1], SAID.get(words[1]))
+    own = ("DATA", "LAMMPSDUMP")
+    known = set(known)
+    return next((n for k, n in enumerate(names) if n in known and (k < 2 or n in own)), None)
 
 
 @contextmanager
@@ -100,62 +88,8 @@ def _lines(path: Path) -> Iterator[Iterator[str]]:
         yield iter(io.TextIOWrapper(file, encoding="utf-8", errors="replace"))
 
 
-def content(path: Path) -> str | None:
-    """Format that a file's first bytes or lines are of; None where they do not tell."""
-    with _opened(path) as file:
-        start = file.read(20_000)
-    for magic, name in MAGIC.items():
-        if start.startswith(magic):
-            return name
-    if start[4:8] == b"CORD" or start[8:12] == b"CORD":
-        return "DCD"
-    if b"VERSION" in start[:24] and b"\0" in start[:24]:
-        return "TPR"
-    if b"\0" in start:
-        return None
-    lines = start.decode("utf-8", "replace").splitlines()
-    return _of_lines(lines[: -1 if len(start) == 20_000 else None])
-
-
-def _of_lines(lines: list[str]) -> str | None:
-    first = next((line.strip() for line in lines if line.strip()), "")
-    if first.startswith("ITEM: "):
-        return "LAMMPSDUMP"
-    if re.match(r"PSF\b", first):
-        return "PSF"
-    if first.startswith("%VERSION"):
-        return "TOP"
-    stripped = [line.strip() for line in lines]
-    if any(line.startswith("@<TRIPOS>") for line in stripped):
-        return "MOL2"
-    if any(re.match(r"\[\s*(moleculetype|atoms|defaults)\s*\]", line) for line in stripped):
-        return "ITP"
-    if any(_is_pdb_atom(line) for line in lines):
-        return "PDB"
-    if any(re.match(r"\d+\s+atoms\b", line) for line in stripped[1:40]):
-        return "DATA"
-    if len(lines) > 2 and stripped[0].isdigit() and _numbers(stripped[2].split()[1:4]) == 3:
-        return "XYZ"
-    if len(lines) > 2 and stripped[1].isdigit() and _is_gro_atom(lines[2]):
-        return "GRO"
-    return None
-
-
-def _is_pdb_atom(line: str) -> bool:
-    places = [line[k : k + 8] for k in (30, 38, 46)]
-    return line.startswith(("ATOM  ", "HETATM")) and _numbers(places) == 3
-
-
-def _is_gro_atom(line: str) -> bool:
-    return line[:5].strip().isdigit() and _numbers(line[20:].split()[:3]) == 3
-
-
-def _numbers(words: Iterable[str]) -> int:
-    return sum(bool(re.fullmatch(r"\s*[-+]?\d*\.?\d+([eE][-+]?\d+)?\s*", word)) for word in words)
-
-
 def choose_format(path: Path, given: str | None, known: Iterable[str], use: str) -> str | None:
-    """Format of a file: the one given, that of its extension, or that of its content.
+    """Format of a file: the one given, or that of its name; None leaves MDAnalysis to decide.
 
     Parameters
     ----------
@@ -166,41 +100,27 @@ def choose_format(path: Path, given: str | None, known: Iterable[str], use: str)
         Formats that MDAnalysis reads for this use.
     use : "topology" or "trajectory"
 
-    Returns
-    -------
-    str or None
-        None where nothing tells, and MDAnalysis is left to decide.
-
     Raises
     ------
     ValueError
-        An unknown name of a format; a trajectory in the place of a topology, or the reverse.
+        An unknown name of a format; a trajectory in the place of a topology.
     """
-    known = set(known)
-    if given is not None:
-        name = given.upper()
-        name = name if name in known else SAID.get(name, name)
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            meant = f" (did you mean {near[0]}?)" if near else ""
+    if given is None:
+        found = named(path, known)
+        if use == "topology" and found is None and named(path, ONLY_FRAMES):
             raise ValueError(
-                f"MDAnalysis knows no {use} of format {given!r}{meant}: {', '.join(sorted(known))}"
+                f"{path.name} is a trajectory, which knows neither bonds nor masses: the order is "
+                "topology first, then trajectory"
             )
-        return name
-    found, named = content(path), extension(path)
-    if use == "topology" and found in ONLY_FRAMES:
-        raise ValueError(
-            f"{path.name} is a trajectory ({found}), which knows neither bonds nor masses: the "
-            "order is topology first, then trajectory"
-        )
-    if use == "trajectory" and found in NO_FRAMES:
-        raise ValueError(
-            f"{path.name} is a topology ({found}) without coordinates: the order is topology "
-            "first, then trajectory"
-        )
-    if named in known and (found is None or named == found or named in ALSO.get(found, ())):
-        return named
-    return found if found in known else named if named in known else None
+        return found
+    word, known = given.upper(), set(known)
+    for name in (word, SAID.get(word)):
+        if name in known:
+            return name
+    raise ValueError(
+        f"MDAnalysis knows no {use} of format {given!r}{meant(given, known)}: "
+        f"{', '.join(sorted(known))}"
+    )
 
 
 # --- LAMMPS data files --------------------------------------------------------------------------
@@ -248,10 +168,9 @@ def columns_of(style: str) -> str:
     if len(words) == 1:
         if style.strip().lower() in STYLES:
             return STYLES[style.strip().lower()]
-        near = difflib.get_close_matches(style.lower(), STYLES, 1)
         raise ValueError(
-            f"unknown atom style {style!r}{f' (did you mean {near[0]}?)' if near else ''}: choose "
-            f"from {', '.join(STYLES)}, or list its columns, such as 'id resid type x y z'"
+            f"unknown atom style {style!r}{meant(style, STYLES)}: choose from "
+            f"{', '.join(STYLES)}, or list its columns, such as 'id resid type x y z'"
         )
     lacking = [name for name in NEEDED if name not in words]
     if lacking:
@@ -279,23 +198,16 @@ def atom_style(path: Path, header: DataHeader) -> tuple[str, str]:
                 "here: list them, " + _styled("id resid type x y z")
             )
         return STYLES[header.style], ""
-    name = None
-    whole = [_is_whole(word) for word in header.first]
-    if header.columns == 5 and all(whole[:2]):
-        name = "atomic"
-    elif header.columns == 6 and all(whole[:2]):
-        name = "molecular" if whole[2] else "charge"
-    elif header.columns == 7 and all(whole[:3]):
-        name = "full"
+    whole = len(list(takewhile(_is_whole, header.first)))
+    name = GUESSES.get((header.columns, min(whole, 2 if header.columns == 5 else 3)))
     if name is None:
         raise ValueError(
             f"{path.name} does not name its atom style, and its {header.columns} columns do not "
             "tell: give it, " + _styled("full", ", or its columns, 'id resid type x y z'")
         )
-    columns = STYLES[name]
-    return columns, (
+    return STYLES[name], (
         f"{path.name} does not name its atom style: by its {header.columns} columns it is taken "
-        f"for {name} ({columns})"
+        f"for {name} ({STYLES[name]})"
     )
 
 

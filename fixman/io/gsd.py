@@ -9,9 +9,9 @@ import os
 
 import numpy as np
 
+from fixman._common.files import new_file
 from fixman.chains.chain import Chain, bonds
 from fixman.simulation.trajectory import Run, chosen_replica, pdb_potential, require_run
-from fixman.simulation.writer import new_file
 
 try:
     import gsd.hoomd

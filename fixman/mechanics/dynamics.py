@@ -16,7 +16,7 @@ from fixman.chains.layout import Layout
 from fixman.chains.straight_bends import NEARLY
 from fixman.errors import ConstraintSolveError, FrameError, SingularCoordinateError
 from fixman.kernels.chain import charts, jointed_motion, motion
-from fixman.kernels.chain.rows import LENGTH, STRAIGHT_Y
+from fixman.kernels.chain.rows import LENGTH
 from fixman.kernels.factors.banded import SMALLEST_PIVOT
 from fixman.kernels.simulation import projection
 from fixman.mechanics.partition import nearest_dependence, raise_failure
@@ -298,7 +298,7 @@ def project(
     n, dim, _, hard, _ = chain.layout.sizes
     tail = (n, dim)
     x0 = arrays.real(x, tail, "x")
-    straight = chain.layout.hard_rows.kinds >= STRAIGHT_Y
+    straight = chain.layout.hard_rows.trait("straight")
     if not arrays.taken(targets, "targets").ndim:
         targets = np.where(straight, 0.0, arrays.real(targets, (), "targets"))
     goal = arrays.real(targets, (hard,), "targets", "hard coordinate")
@@ -338,9 +338,9 @@ def project(
 
 
 def _require_targets(chain: Chain, goal: Array, lead: Lead) -> None:
-    """Refuse lengths that are not positive, and straight bends that are not straight."""
+    """Refuse distances that are not positive, and straight bends that are not straight."""
     rows = chain.layout.hard_rows
-    wrong = np.argwhere((rows.formulas == LENGTH) & ~(goal > 0))
+    wrong = np.argwhere(rows.trait("positive") & ~(goal > 0))
     if wrong.size:
         *index, row = wrong[0]
         length = rows[int(row)]
@@ -350,7 +350,7 @@ def _require_targets(chain: Chain, goal: Array, lead: Lead) -> None:
             frame=arrays.frame_index(int(np.ravel_multi_index(index, lead)) if lead else 0, lead),
             coordinates=[length],
         )
-    bends = np.abs(goal[..., rows.kinds >= STRAIGHT_Y]).max(initial=0.0)
+    bends = np.abs(goal[..., rows.trait("straight")]).max(initial=0.0)
     if bends:
         raise ValueError(
             f"targets of straight bends are 0, got {bends:.3g}: what is up to {NEARLY:g} rad from "

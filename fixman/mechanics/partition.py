@@ -19,7 +19,7 @@ from scipy.sparse.linalg import splu
 from fixman._common import arrays
 from fixman._common.arrays import Array, listed, overflow
 from fixman.chains.chain import Chain, count, single
-from fixman.chains.coordinates import SLOTS, Coordinate
+from fixman.chains.coordinates import Coordinate
 from fixman.errors import SingularConstraintError, SingularCoordinateError
 from fixman.kernels.chain import freely_jointed, hard, jointed_motion
 from fixman.kernels.factors.banded import SMALLEST_PIVOT
@@ -246,7 +246,7 @@ class Partition:
         chain.layout.refuse_extra("ln det G")
         table = chain.layout.chart
         gradients = chain.layout.gradients(table, self._x)
-        own = gradients[np.arange(len(table)), SLOTS[table.kinds] - 1]
+        own = gradients[np.arange(len(table)), table.trait("beads") - 1]
         log_det_B = 0.5 * np.log((own * own).sum(axis=1)).sum()
         return float(chain.dim * np.log(chain.masses).sum() - 2.0 * log_det_B)
 

@@ -19,7 +19,7 @@ from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, Index, Rows
 from fixman.chains.straight_bends import Lines
 from fixman.errors import SingularCoordinateError
 from fixman.kernels.algebra.vectors import SPACE
-from fixman.kernels.chain.rows import ANGLE, LENGTH, SMALLEST_SINE
+from fixman.kernels.chain.rows import ANGLE, KINDS, SMALLEST_SINE
 from fixman.kernels.chain.rows import TORSION as TORSION_ROW
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.potentials import forces
@@ -36,6 +36,7 @@ __all__ = [
     "named_terms",
     "one_each",
     "require_beads",
+    "require_potential",
     "warn_of_temperature",
 ]
 
@@ -71,6 +72,21 @@ def bind(chain: Chain, potential: Any, energies: bool = False, forces: bool = Tr
     """
     require_chain(chain)
     return Bound(chain, potential, energies, forces)
+
+
+def require_potential(potential: Any, forces: bool = True) -> None:
+    """Refuse a class, which wants its arguments, and what lacks an energy or a force asked for."""
+    names = OWN if forces else OWN[:1]
+    wanted = " and ".join(f"{name}(x)" for name in names)
+    text = f"potential must be one of fixman.potentials, or an object with {wanted}"
+    if isinstance(potential, type):
+        name = potential.__name__
+        raise TypeError(f"{text}, got the class {name}: make one, {name}(…)")
+    own = all(callable(getattr(potential, name, None)) for name in names)
+    if not (potential is None or own or hasattr(potential, "tabulate")):
+        lines = ", ".join(f"{name} = staticmethod({name[0]})" for name in names)
+        hint = f": put functions into a class, class Own: {lines}; and give Own()"
+        raise TypeError(f"{text}, got {potential!r:.80}{hint * callable(potential)}")
 
 
 def in_openmm_units(parameters: Any) -> bool:
@@ -260,7 +276,7 @@ class Assembly:
 
     def __init__(self, chain: Chain, sampled: bool = False, forced: bool = True) -> None:
         self.chain = chain
-        self.needed = OWN if forced else OWN[:1]  # of one's own potentials
+        self.forced = forced  # forces of one's own potentials are called
         self.sampled = sampled  # energies are called by compiled code
         self.terms: dict[int, list[tuple[Index, Array]]] = {3: [], 4: []}  # by number of beads
         self.field = np.zeros((chain.n, chain.dim))
@@ -278,11 +294,7 @@ class Assembly:
         if hasattr(term, "tabulate"):
             term.tabulate(self)
             return
-        if not all(callable(getattr(term, name, None)) for name in self.needed):
-            wanted = " and ".join(f"{name}(x)" for name in self.needed)
-            raise TypeError(
-                f"a potential is one of fixman.potentials, or has {wanted}; got {term!r:.80}"
-            )
+        require_potential(term, self.forced)
         self.call(self._python(self._forces_of(term)), term.energy)
 
     def bonded(self, kind: Any, beads: Index, rows: Array) -> None:
@@ -392,7 +404,7 @@ class Assembly:
     def named(self, beads: Beads | None, kind: int, name: str) -> Index:
         """Return the beads (terms, 3 or 4) of the terms that are named, or else of all."""
         table = named_terms(self.chain, beads, kind, name)
-        terms: Index = table.beads[:, : kind - LENGTH + 2].astype(np.int64) - GHOSTS
+        terms: Index = table.beads[:, : KINDS[kind].beads].astype(np.int64) - GHOSTS
         return terms
 
     def vector(self, value: Any, name: str) -> Array:
@@ -526,7 +538,7 @@ def default_terms(chain: Chain, kind: int) -> Index:
     Of the chart those that follow bonds; at each closure the two angles that hard sets have there,
     and the torsions about the closure and about the bonds inwards from it.
     """
-    table, size = chain.layout.chart, kind - LENGTH + 2
+    table, size = chain.layout.chart, KINDS[kind].beads
     parents = chain.references[:, 0]
     closing = closures(chain)
     beads = table.beads[table.kinds == kind, :size].astype(np.int64) - GHOSTS
@@ -554,9 +566,9 @@ def named_terms(chain: Chain, beads: Beads | None, kind: int, name: str) -> Rows
             terms = terms[[not lines.spoil(tuple(term)) for term in terms.tolist()]]
     else:
         require_beads(chain, beads, name)
-        terms = np.array(beads, dtype=np.int64).reshape(len(beads), kind - LENGTH + 2)
+        terms = np.array(beads, dtype=np.int64).reshape(len(beads), KINDS[kind].beads)
     rows = np.zeros((len(terms), 4), dtype=np.int64)
-    rows[:, : kind - LENGTH + 2] = terms + GHOSTS
+    rows[:, : KINDS[kind].beads] = terms + GHOSTS
     kinds = np.full(len(terms), kind, dtype=np.int8)
     columns = np.full_like(rows, -1, dtype=np.int32)  # for derivatives only
     fixed = chain.base == "fixed"

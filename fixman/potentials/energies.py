@@ -396,7 +396,7 @@ class Sum(_Term):
 
     def parameters(self) -> dict[str, Any]:
         """Return a description for JSON, which `from_parameters` reads."""
-        return {"name": "Sum", "terms": [_described(term) for term in self.terms]}
+        return {"name": "Sum", "terms": [described(term) for term in self.terms]}
 
     def _write(self, tables: Assembly) -> None:
         for term in self.terms:
@@ -477,7 +477,7 @@ def _terms(potential: Any) -> tuple[Any, ...]:
     return potential.terms if isinstance(potential, Sum) else (potential,)
 
 
-def _described(potential: Any) -> dict[str, Any]:
+def described(potential: Any) -> dict[str, Any]:
     if hasattr(potential, "parameters"):
         description: dict[str, Any] = potential.parameters()
         return description

@@ -31,10 +31,11 @@ from fixman._common.arrays import Array, Lead
 from fixman.kernels.compiler.lanes import LANES
 from fixman.kernels.rigid import articulated_body
 from fixman.kernels.rigid.articulated_body import DONE
-from fixman.kernels.rigid.links import ARMATURE
+from fixman.kernels.rigid.joints import RATES
+from fixman.kernels.rigid.links import ARMATURE, PITCH
 from fixman.rigid import model
 from fixman.rigid.joints import driven, driven_arrays
-from fixman.rigid.model import FREE, PRISMATIC, RATES, SMALL, SerialChain, workspace
+from fixman.rigid.model import SMALL, SerialChain, workspace
 
 __all__ = ["forward_dynamics", "pivots"]
 
@@ -262,16 +263,9 @@ class _Plan:
 
     def __init__(self, arm: SerialChain) -> None:
         n = arm.n
-        rows = np.array(
-            [
-                articulated_body.ROW,
-                articulated_body.ROW,
-                articulated_body.BALL,
-                articulated_body.FLOAT,
-            ]
-        )[arm.kinds]
-        rotors = arm._table[:, ARMATURE:]
-        rows += np.where(rotors.any(axis=1), np.array(articulated_body.HELD)[arm.kinds], 0)
+        f = RATES[arm.kinds]
+        several = articulated_body.SEVERAL + articulated_body.RATE * f
+        rows = np.where(f == 1, articulated_body.ROW, several)
         starts = 2 * articulated_body.padded(n) + np.concatenate([[0], np.cumsum(rows)])
         places = np.empty((n + 1, 4), dtype=np.int64)
         places[:, 0] = np.append(arm.kinds, n)
@@ -303,8 +297,8 @@ def _plan(arm: SerialChain) -> _Plan:
 
 def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
     """Constants of each body in frames of our own, and where those lie in the user's."""
-    n, R, m = arm.n, arm.rotations, arm.masses
-    own, lift, links = _screws(arm)
+    n, m = arm.n, arm.masses
+    own, lift, ends, links = _screws(arm)
     into = own.swapaxes(1, 2)
     shift = np.zeros((n, 3))  # the user's origin in our frame
     shift[:, 2] = -lift
@@ -314,50 +308,43 @@ def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
     inertia -= m[:, None, None] * c[:, :, None] * c[:, None, :]
     links[:, articulated_body.MASS] = m
     links[:, articulated_body.MOMENT : articulated_body.MOMENT + 3] = m[:, None] * c
-    links[:, articulated_body.INERTIA : articulated_body.ARMATURE] = _upper(inertia)
-    links[:, articulated_body.ARMATURE] = arm._table[:, ARMATURE:].max(axis=1)
-    joint, place = R.copy(), arm.translations.copy()  # of joint 0 in the base
-    joint[1:] = into[:-1] @ R[1:]
-    place[1:] = _each(into[:-1], place[1:]) + shift[:-1]
-    frames = np.empty((n, articulated_body.FRAME))
-    frames[:, articulated_body.TURN : articulated_body.TURN + 9] = into.reshape(n, 9)
-    frames[:, articulated_body.SHIFT : articulated_body.SHIFT + 3] = shift
-    frames[:, articulated_body.JOINT : articulated_body.JOINT + 9] = joint.reshape(n, 9)
-    frames[:, articulated_body.PLACE : articulated_body.ROTORS] = place
-    rotors = arm._table[:, ARMATURE:].reshape(n, 2, 3).copy()
-    rotors[arm.kinds == FREE] = rotors[arm.kinds == FREE, ::-1]  # turns first
-    for k, at in enumerate((articulated_body.ROTORS, articulated_body.HAULS)):
-        frames[:, at : at + 6] = _upper((into * rotors[:, k, None]) @ own)
-    return links, frames
+    upper = inertia[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
+    links[:, articulated_body.INERTIA : articulated_body.ARMATURE] = upper
+    links[:, articulated_body.ARMATURE] = arm._table[:, ARMATURE:PITCH].max(axis=1)
+    links[:, articulated_body.PITCH] = arm.pitch
+    several = RATES[arm.kinds] > 1
+    joint, place = arm.rotations.copy(), arm.translations.copy()  # of joint 0 in the base
+    joint[1:] = np.where(several[1:, None, None], into[:-1] @ joint[1:], ends[1:])
+    place[1:] = np.where(several[1:, None], _each(into[:-1], place[1:]) + shift[:-1], 0.0)
+    parts = into, shift, joint, place, arm._table[:, ARMATURE:PITCH]
+    return links, np.concatenate([part.reshape(n, -1) for part in parts], axis=1)
 
 
-def _upper(S: Array) -> Array:
-    """Six elements of symmetric matrices (n, 3, 3)."""
-    return S[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
-
-
-def _screws(arm: SerialChain) -> tuple[Array, Array, Array]:
-    """Choose the frames: their axes in the user's, height over the user's, and the screws.
+def _screws(arm: SerialChain) -> tuple[Array, Array, Array, Array]:
+    """Choose the frames: their axes in the user's, height over the user's, where screws end, those.
 
     A body's frame keeps the z axis of its joint; its x axis becomes the common normal to the next
     joint's axis and its origin the foot of that.  Where two axes are so nearly parallel that the
     foot would be far away (twice the joints' distance), a displacement b along y remains instead.
-    A body on a spherical or free joint keeps its origin and takes the next joint's axis as z.
+    A body on a joint of several rates keeps its frame: the screw that leads to it ends at axes of
+    which z is that of the next joint, level with its origin.
     """
     n, R = arm.n, arm.rotations
     own = np.broadcast_to(np.eye(3), (n, 3, 3)).copy()
+    ends = own.copy()  # axes in the frame of the body before
     lift, end = np.zeros(n), np.zeros(n)  # the screw about x ends at this height over the joint
     links = np.zeros((n, articulated_body.LINK))
     links[:, articulated_body.COS_Z] = links[:, articulated_body.COS_X] = 1.0
-    single = arm.kinds <= PRISMATIC
-    after = 1 + np.flatnonzero(single[1:])  # joints for which the body before makes room
+    single = RATES[arm.kinds] == 1
+    after = 1 + np.flatnonzero(single[1:])
     before = after - 1
     axis, r = R[after, :, 2], arm.translations[after]
     hinged = single[before]
     z = np.where(hinged[:, None], [0.0, 0.0, 1.0], axis)
     x = _normals(z, axis, r)
     y = np.cross(z, x)
-    own[before] = np.stack([x, y, z], axis=2)
+    ends[after] = np.stack([x, y, z], axis=2)
+    own[before[hinged]] = ends[after[hinged]]
     sine, cosine = np.where(hinged, -_dot(axis, y), 0.0), _dot(axis, z)
     norm = np.hypot(sine, cosine)
     sine, cosine = sine / norm, cosine / norm
@@ -366,7 +353,6 @@ def _screws(arm: SerialChain) -> tuple[Array, Array, Array]:
     near = np.abs(b) <= 2.0 * distance * np.abs(sine)
     foot = np.divide(b, sine, out=np.zeros_like(b), where=near & (sine != 0))
     lift[before] = np.where(hinged, _dot(r, z) + foot * cosine, 0.0)
-    # The frame of a ball cannot be lifted; the screw ends level with its origin instead.
     end[after] = np.where(hinged, foot, -_dot(r, axis))
     links[after, articulated_body.COS_X], links[after, articulated_body.SIN_X] = cosine, sine
     links[after, articulated_body.ALONG_X] = _dot(r, x)
@@ -376,12 +362,13 @@ def _screws(arm: SerialChain) -> tuple[Array, Array, Array]:
     zero = np.zeros_like(sine)
     screw = np.array([[zero + 1, zero, zero], [zero, cosine, -sine], [zero, sine, cosine]])
     left = own.copy()
-    left[after] = (own[before] @ screw.transpose(2, 0, 1)).swapaxes(1, 2) @ R[after] @ own[after]
+    way = ends[after] @ screw.transpose(2, 0, 1)
+    left[after] = way.swapaxes(1, 2) @ R[after] @ own[after]
     sine, cosine = left[:, 1, 0], left[:, 0, 0]
     norm = np.where(single, np.hypot(sine, cosine), 1.0)
     links[:, articulated_body.COS_Z] = np.where(single, cosine / norm, 1.0)
     links[:, articulated_body.SIN_Z] = np.where(single, sine / norm, 0.0)
-    return own, lift, links
+    return own, lift, ends, links
 
 
 def _normals(z: Array, axis: Array, r: Array) -> Array:

@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, require_chain
-from fixman.chains.coordinates import KINDS
 from fixman.chains.straight_bends import Lines
 from fixman.errors import ConstraintSolveError, SingularConstraintError
-from fixman.kernels.chain.rows import ANGLE, DISTANCE, LENGTH, STRAIGHT_Y, SUM, TORSION
+from fixman.kernels.chain.rows import ANGLE, KINDS, LENGTH, TORSION
 from fixman.mechanics.dynamics import project
 
 __all__ = ["draw", "hard_targets", "random_walks"]
@@ -81,19 +80,19 @@ def hard_targets(chain: Chain, lengths: ArrayLike, angles: ArrayLike, torsions: 
     NaN for distances and what is made of them, which have no usual value.
     """
     kinds = chain.layout.rows.kinds
-    targets = np.where((kinds >= DISTANCE) & (kinds <= SUM), np.nan, 0.0)
+    targets = np.where([KINDS[kind].extra for kind in kinds], np.nan, 0.0)
     for kind, value in ((LENGTH, lengths), (ANGLE, angles), (TORSION, torsions)):
-        rows = np.flatnonzero(kinds == kind)
-        given = arrays.real(value, (), f"{KINDS[kind]}s")
+        rows, name = np.flatnonzero(kinds == kind), f"{KINDS[kind].name}s"
+        given = arrays.real(value, (), name)
         if given.shape not in ((), rows.shape):
             raise ValueError(
-                f"{KINDS[kind]}s must be one number or have shape {rows.shape}, got {given.shape}"
+                f"{name} must be one number or have shape {rows.shape}, got {given.shape}"
             )
         if not np.isfinite(given).all():
-            raise ValueError(f"{KINDS[kind]}s must be finite, got {given[~np.isfinite(given)][0]}")
+            raise ValueError(f"{name} must be finite, got {given[~np.isfinite(given)][0]}")
         if np.abs(given).max(initial=0.0) > TURNS[kind]:
             raise ValueError(
-                f"{KINDS[kind]}s are in radians, up to {TURNS[kind]:.5g} either way: got "
+                f"{name} are in radians, up to {TURNS[kind]:.5g} either way: got "
                 f"{np.ravel(given)[np.abs(given).argmax()]:g}; np.radians converts degrees"
             )
         if kind == LENGTH and not (given > 0.0).all():
@@ -149,8 +148,8 @@ def bring(chain: Chain, x: Array, targets: Array) -> Array:
     """
     start = chain.hard_values(x)
     way = targets[chain.hard] - start
-    kinds = chain.layout.hard_rows.kinds
-    turning, straight = kinds == TORSION, kinds >= STRAIGHT_Y
+    rows = chain.layout.hard_rows
+    turning, straight = rows.trait("periodic"), rows.trait("straight")
     way[np.isnan(way)] = 0.0
     way[turning] = (way[turning] + math.pi) % (2.0 * math.pi) - math.pi
     done, stride = 0.0, FIRST_STRIDE

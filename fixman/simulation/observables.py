@@ -16,7 +16,7 @@ from fixman._common import arrays, statistics
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, require_chain
 from fixman.errors import FrameError
-from fixman.kernels.chain.rows import ANGLE, TORSION
+from fixman.kernels.chain.rows import ANGLE, KINDS, TORSION
 from fixman.potentials.binding import bead_rows, bind, named_terms
 
 __all__ = [
@@ -126,7 +126,7 @@ def torsions(chain: Chain, x: ArrayLike, beads: Any = None) -> Array:
 
 def _values(chain: Chain, x: ArrayLike, beads: Any, kind: int, name: str) -> Array:
     x = _configurations(chain, x)
-    table = named_terms(chain, bead_rows(beads, kind - 1, name), kind, name)
+    table = named_terms(chain, bead_rows(beads, KINDS[kind].beads, name), kind, name)
     return chain.layout.values(table, x)
 
 

@@ -8,7 +8,7 @@ import fixman as fx
 from fixman import bluemoon
 from fixman.potentials.energies import Compiled
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)
 K, FAR = 25.0, 1.0  # springs of three beads, and of their ends

@@ -10,7 +10,10 @@ import pytest
 import fixman as fx
 from fixman.sampling.analytic import mean_square_cosines
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:dt=.* is long:RuntimeWarning")]
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.filterwarnings("ignore:dt=.* is long:RuntimeWarning"),
+]
 
 MOBILE = (1.0, 0.2, 1.0)  # frictions of a trimer whose middle bead moves five times as easily
 REPLICAS = 512

@@ -13,7 +13,7 @@ from fixman.potentials.energies import Bending
 from fixman.sampling.random_walks import random_walks
 from fixman.simulation.steppers import Langevin, Newton
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 RIGID_TRIMER = (2 * np.pi / 3 - np.sqrt(3) / 2) / (2 * np.pi / 3 + np.sqrt(3))  # ⟨c²⟩, 0.321021
 

@@ -14,7 +14,7 @@ from fixman.potentials.energies import WCA, Bending, bind
 from fixman.simulation.steppers import HybridMonteCarlo, Langevin
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.thorough,
     pytest.mark.filterwarnings("ignore:dt=.* is long:RuntimeWarning"),  # on purpose
 ]
 

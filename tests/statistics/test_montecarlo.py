@@ -14,7 +14,7 @@ from fixman.potentials.energies import Bending, Tension, Tether
 from fixman.sampling.random_walks import random_walks
 from fixman.simulation.steppers import MonteCarlo
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 ANGLES = ("length", "angle")
 
 

@@ -16,7 +16,7 @@ import pytest
 import fixman as fx
 from fixman import analytic
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 KELVIN = 300.0
 KT = 8.31446261815324e-3 * KELVIN

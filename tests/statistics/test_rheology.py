@@ -10,7 +10,7 @@ import pytest
 import fixman as fx
 from fixman import analytic, rheology
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 
 def mean(values):

@@ -11,7 +11,7 @@ import pytest
 from fixman.rigid import SerialChain, composite_body, denoc, kinematics, statistics
 from rigid_cases import uneven_pair
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 REPLICAS = 768
 GRAVITY = np.array([0.0, -0.7, 0.0])

@@ -10,7 +10,7 @@ from scipy import stats
 import fixman as fx
 from fixman import analytic
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 CHAINS = 1_000_000
 SMALLEST = 6e-5

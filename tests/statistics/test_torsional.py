@@ -44,7 +44,7 @@ def quadrature(molecule, chain, x, beads, kT):
     return weights @ shares(grid) / weights.sum()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["hybrid", "langevin"])
 @pytest.mark.filterwarnings("ignore:dt=.* is long")
 def test_phi_and_psi_are_those_of_quadrature(peer, method):

@@ -40,8 +40,9 @@ def dump_ids(universe: Any) -> npt.NDArray[np.int64] | None:
     if here is None:
         return None
     ids = getattr(universe.atoms, "ids", None)
-    path = Path(universe.filename or "")
-    if ids is None or not path.is_file() or formats.content(path) not in ("DATA", "LAMMPSDUMP"):
+    lammps = ("DATA", "LAMMPSDUMP")
+    said = universe.kwargs.get("topology_format")
+    if ids is None or (said or formats.named(Path(universe.filename or ""), lammps)) not in lammps:
         ids = here
     return np.array(ids, dtype=np.int64)
 
@@ -124,19 +125,14 @@ def chosen(frames: Any, trajectory: Any) -> Indices:
     """Numbers of frames out of a list of numbers or a mask, which must be there."""
     total = _count(trajectory)
     try:
-        array = np.asarray(frames if isinstance(frames, np.ndarray) else list(frames))
-    except (TypeError, ValueError):  # a number, or ragged
-        array = np.empty(1)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
-        raise TypeError(f"frames must be numbers of frames or a mask, got {frames!r:.80}")
-    if array.dtype.kind == "b" and array.shape != (total,):
-        raise ValueError(f"frames must be a mask of all {total} frames, got {array.size}")
-    numbers = np.flatnonzero(array) if array.dtype.kind == "b" else array.astype(np.intp)
-    if not numbers.size:
-        raise ValueError("frames selects no frame")
-    beyond = numbers[(numbers < -total) | (numbers >= total)]
-    if beyond.size:
-        raise ValueError(f"there is no frame {beyond[0]}: there are {total}, counted from 0")
+        numbers: Indices = np.arange(total)[np.array(list(frames))]
+        if numbers.ndim != 1 or not numbers.size:
+            raise IndexError
+    except (TypeError, ValueError, IndexError):
+        raise ValueError(
+            f"frames must be numbers of some of the {total} frames, counted from 0, or a mask of "
+            f"all, got {frames!r:.80}"
+        ) from None
     return numbers
 
 

@@ -196,37 +196,7 @@ def _doubts(selected: Any, pairs: Indices) -> tuple[str, ...]:
             f"{counted(over.size, 'atom')} with more bonds than the element has: "
             f"{name_atom(selected[int(over[0])])} has {degree[over[0]]}"
         )
-    notes += _unequal_residues(selected, pairs)
     return tuple(notes)
-
-
-def _unequal_residues(selected: Any, pairs: Indices) -> list[str]:
-    """Say where residues of one name and the same atoms have different inner bonds."""
-    if not hasattr(selected, "resnames") or not hasattr(selected, "names"):
-        return []
-    residue = selected.resindices
-    inner = pairs[residue[pairs[:, 0]] == residue[pairs[:, 1]]]
-    names = [str(name) for name in selected.names]
-    members: dict[int, list[str]] = {}
-    graphs: dict[int, list[tuple[str, str]]] = {}
-    for atom, own in enumerate(residue.tolist()):
-        members.setdefault(own, []).append(names[atom])
-    for i, j in inner.tolist():
-        one, two = sorted((names[i], names[j]))
-        graphs.setdefault(int(residue[i]), []).append((one, two))
-    resnames = selected.universe.residues.resnames
-    seen: dict[tuple[str, tuple[str, ...]], dict[tuple[tuple[str, str], ...], int]] = {}
-    for own, atoms in members.items():
-        key = (str(resnames[own]), tuple(sorted(atoms)))
-        graph = tuple(sorted(graphs.get(own, [])))
-        kinds = seen.setdefault(key, {})
-        kinds[graph] = kinds.get(graph, 0) + 1
-    unequal = [(name, kinds) for (name, _), kinds in seen.items() if len(kinds) > 1 and name]
-    return [
-        f"{sum(kinds.values())} residues {name} of the same atoms are bonded in "
-        f"{len(kinds)} different ways: some of their bonds must be wrong or missing"
-        for name, kinds in unequal[:3]
-    ]
 
 
 # --- masses and hydrogens -----------------------------------------------------------------------

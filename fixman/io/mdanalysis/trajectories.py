@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from fixman._common import arrays
+from fixman._common.files import OVERWRITE, new_file
 from fixman.chains.chain import bonds
 from fixman.errors import Advice
 from fixman.potentials.binding import in_openmm_units
 from fixman.simulation.trajectory import Run, chosen_replica, pdb_potential, require_run
-from fixman.simulation.writer import OVERWRITE, new_file
 
 try:
     import MDAnalysis

@@ -1,7 +1,6 @@
 """Files opened as MDAnalysis Universes that have masses, and names of their atoms.
 
-What a file does not say, its format, atom style or masses, is told by its content or guessed, and
-every guess comes back as a note.
+Masses and atom styles that a file does not say are guessed, and every guess comes back as a note.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ def open_universe(
         Of a LAMMPS data file, by LAMMPS's name, "full", or as columns, "id resid type x y z"; by
         default what the file says, or else what its number of columns allows.
     topology_format, format : str, optional
-        Of topology and trajectory, by MDAnalysis's names; by default their extensions, unless
-        their content is of another format.
+        Of topology and trajectory, by MDAnalysis's names; by default their extensions, or
+        "data.…" and "dump.…" as LAMMPS has them.
     masses : str, float or mapping, optional
         Of all atoms, or by their type (by their name where they have none):
         ``"1=12.011,2=1.008"``. By default those of the topology, or else those of the elements.
@@ -64,7 +63,7 @@ def open_universe(
 
     Raises
     ------
-    FileNotFoundError, IsADirectoryError, TypeError
+    FileNotFoundError, TypeError
     ValueError
         Files that cannot be read, are of another kind, or contradict themselves or each other.
     """
@@ -79,7 +78,7 @@ def open_universe(
             paths, (topology_format, format), known, ("topology", "trajectory"), strict=False
         )
     ]
-    notes = _told_by_content(paths, chosen, (topology_format, format))
+    notes: list[str] = []
     options: dict[str, Any] = {"topology_format": chosen[0]}
     if len(chosen) > 1:
         options["format"] = chosen[1]
@@ -117,24 +116,9 @@ def _path(path: str | Path) -> Path:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no such file: {path}")
-    if path.is_dir():
-        raise IsADirectoryError(f"a folder, not a file: {path}")
-    if not path.is_file():
-        raise ValueError(f"{path} is a pipe or a device, and files are read more than once")
-    if not path.stat().st_size:
-        raise ValueError(f"{path} is empty")
+    if not path.is_file() or not path.stat().st_size:
+        raise ValueError(f"{path} is empty, or no file that can be read more than once")
     return path
-
-
-def _told_by_content(
-    paths: Sequence[Path], chosen: Sequence[str | None], given: Sequence[str | None]
-) -> list[str]:
-    by_content = [
-        f"{path.name} as {name}"
-        for path, name, said in zip(paths, chosen, given, strict=False)
-        if said is None and name is not None and name != formats.extension(path)
-    ]
-    return [f"read by content, not by extension: {', '.join(by_content)}"] if by_content else []
 
 
 def _lammps_data(path: Path, style: str | None) -> tuple[formats.DataHeader, str, str]:
@@ -152,28 +136,13 @@ def _universe(paths: Sequence[Path], options: dict[str, Any]) -> Any:
         except Exception as error:  # its parsers raise whatever a broken line made them raise
             what, text = brief(error), str(error)
     sizes = re.findall(r"[Nn]umber of atoms:? (\d+)", text)
-    if len(paths) == 2:
-        _require_size(paths, *(sizes if len(sizes) == 2 else _sizes(paths, options)))
+    if len(paths) == 2 and len(sizes) == 2:
+        _require_size(paths, *sizes)
     named = " with ".join(str(path) for path in paths)
-    hint = "; name their formats if these are not what they look like" if (
-        None in (options["topology_format"], options.get("format", ""))
-    ) else ""  # fmt: skip
+    hint = "; are these files of one system?" * (len(paths) == 2)
+    if None in (options["topology_format"], options.get("format", "")):
+        hint = "; name their formats if these are not what they look like"
     raise ValueError(f"MDAnalysis cannot read {named}: {what}{hint}")
-
-
-def _sizes(paths: Sequence[Path], options: dict[str, Any]) -> list[int]:
-    """Count the atoms of files that do not go together, one by one, as far as that works."""
-    counts = []
-    kinds = (options["topology_format"], options.get("format"))
-    for path, kind in zip(paths, kinds, strict=True):
-        style = {"atom_style": options.get("atom_style")} if kind == "DATA" else {}
-        try:
-            with _no_last_words():
-                alone = MDAnalysis.Universe(str(path), topology_format=kind, to_guess=(), **style)
-        except Exception:  # it is not the number of atoms that is wrong
-            return [0, 0]
-        counts.append(len(alone.atoms))
-    return counts
 
 
 def _require_size(paths: Sequence[Path], topology: int | str, trajectory: int | str) -> None:

@@ -181,7 +181,6 @@ class FixmanPotential:
                 raise ValueError(f"its version is {state['version']}, this fixman reads {VERSION}")
             groups = tuple(_read_term(*term) for term in state["terms"])
             periodic, names, made_for = state["periodic"], state["names"], state["made for"]
-            _require_plain(groups, periodic, names)
             if made_for is not None:
                 made_for = MadeFor(bool(made_for[0]), int(made_for[1]), str(made_for[2]))
             FixmanPotential.__init__(self, groups, periodic, names, made_for)
@@ -276,23 +275,7 @@ def _read_term(text: str, particles: Any) -> Group:
         raise ValueError(f"{chain!r} is not free and three-dimensional")
     if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != chain.n:
         raise ValueError(f"particles of {chain!r} are {array.dtype} of shape {array.shape}")
-    if array.size and array.min() < 0:
-        raise ValueError(f"there is no particle {array.min()}")
     return Group(chain, array.astype(np.intp))
-
-
-def _require_plain(groups: Sequence[Group], periodic: Any, names: Any) -> None:
-    if not isinstance(periodic, bool):
-        raise TypeError(f"periodic is {periodic!r:.80}")
-    particles = [int(k) for group in groups for k in group.particles.ravel()]
-    if not particles:
-        raise ValueError("it has no particles")
-    if len(set(particles)) < len(particles):
-        raise ValueError("a particle is in its chains more than once")
-    if names is not None and not (
-        isinstance(names, dict) and all(isinstance(names.get(k), str) for k in particles)
-    ):
-        raise TypeError("atoms without names")
 
 
 # --- what is held -------------------------------------------------------------------------------

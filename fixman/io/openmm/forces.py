@@ -15,6 +15,7 @@ from openmm import unit
 from fixman._common import arrays
 from fixman.errors import FrameError
 from fixman.io.openmm.constraints import Floats, Indices
+from fixman.io.openmm.systems import constraints, harmonic_bonds, refuse_drude
 from fixman.io.openmm.thermostats import in_units
 
 NAME = "FixmanForce"  # what metric_force is called
@@ -78,8 +79,10 @@ class Forces:
         masses = [system.getParticleMass(k)._value for k in range(system.getNumParticles())]
         self.particles = np.flatnonzero(masses)
         self._sites = self.particles.size < len(masses)
-        pairs, self._lengths = _constraints(system)
-        self._pairs = np.searchsorted(self.particles, pairs)
+        held = list(constraints(system))
+        self._lengths = np.array([length for _, _, length in held])
+        pairs = np.array([pair[:2] for pair in held], dtype=np.intp).reshape(-1, 2)
+        self._pairs = np.searchsorted(self.particles, pairs.T)
         self._bonds: tuple[Indices, Floats] | None = _springs(system)  # until they are checked
         self._begin()
         context, self._properties = _first(self._system, platform, dict(properties or {}))
@@ -102,7 +105,7 @@ class Forces:
         return f"<Forces: {self.particles.size} particles, platform {self.platform}>"
 
     def parameters(self) -> dict[str, Any]:
-        """Return what run folders keep: names, and a digest by which `resume` knows the System."""
+        """Return names, and a digest of the System, by which `resume` knows it again."""
         text = re.sub(' openmmVersion="[^"]*"', "", openmm.XmlSerializer.serialize(self._system))
         system = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
         name = f"{type(self).__module__}.{type(self).__qualname__}"
@@ -226,6 +229,7 @@ class Forces:
 
 def _copied(system: Any) -> Any:
     """Return a copy without constraints, and refuse what it cannot serve."""
+    refuse_drude(system)
     copy = openmm.XmlSerializer.clone(system)
     for k in reversed(range(copy.getNumForces())):
         force = copy.getForce(k)
@@ -236,10 +240,6 @@ def _copied(system: Any) -> Any:
             raise ValueError(
                 f"the System has a {kind}, which needs an integrator of OpenMM: removeForce({k}), "
                 "and choose a stepper that does what is meant, such as Langevin"
-            )
-        elif isinstance(force, openmm.DrudeForce):
-            raise ValueError(
-                "the System has Drude particles, which need an integrator of their own"
             )
         elif force.getName() == NAME:
             raise ValueError(
@@ -257,25 +257,16 @@ def _copied(system: Any) -> Any:
     return copy
 
 
-def _constraints(system: Any) -> tuple[Indices, Floats]:
-    """Particles (2, constraints) that a System holds, and their distances."""
-    rows = [system.getConstraintParameters(k) for k in range(system.getNumConstraints())]
-    pairs = np.array([row[:2] for row in rows], dtype=np.intp).reshape(-1, 2)
-    return pairs.T, np.array([row[2]._value for row in rows], dtype=np.float64)
-
-
 def _springs(system: Any) -> tuple[Indices, Floats]:
     """Particles (2, bonds) with a mass that stiff springs connect, and the lengths of these."""
-    found = {}
-    for force in system.getForces():
-        if isinstance(force, openmm.HarmonicBondForce):
-            if force.usesPeriodicBoundaryConditions():
-                continue
-            for k in range(force.getNumBonds()):
-                i, j, length, stiffness = force.getBondParameters(k)
-                masses = [system.getParticleMass(p)._value for p in (i, j)]
-                if stiffness._value > STIFF and length._value > 0.0 and all(masses):
-                    found[i, j] = length._value
+    found = {
+        (i, j): length
+        for force, i, j, length, stiffness in harmonic_bonds(system)
+        if stiffness > STIFF
+        and length > 0.0
+        and all(system.getParticleMass(p)._value for p in (i, j))
+        and not force.usesPeriodicBoundaryConditions()
+    }
     pairs = np.array(list(found), dtype=np.intp).reshape(-1, 2)
     return pairs.T, np.array(list(found.values()), dtype=np.float64)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -171,6 +171,22 @@ def _positions(given: Any, size: int) -> Floats:
 # --- what is there ------------------------------------------------------------------------------
 
 
+def harmonic_bonds(system: Any) -> Iterator[tuple[Any, int, int, float, float]]:
+    """Yield the springs of a System: force, particles, length in nm, stiffness in kJ/mol/nm²."""
+    for force in system.getForces():
+        if isinstance(force, openmm.HarmonicBondForce):
+            for k in range(force.getNumBonds()):
+                i, j, length, stiffness = force.getBondParameters(k)
+                yield force, i, j, length._value, stiffness._value
+
+
+def constraints(system: Any) -> Iterator[tuple[int, int, float]]:
+    """Yield the constraints of a System: particles, and their distance in nm."""
+    for k in range(system.getNumConstraints()):
+        i, j, length = system.getConstraintParameters(k)
+        yield i, j, length._value
+
+
 def held_by(source: Any) -> Held:
     """Masses, and what is held: constraints of a System, all bonds of a Topology and its water."""
     if isinstance(source, openmm.System):
@@ -186,15 +202,11 @@ def held_by(source: Any) -> Held:
 
 def of_system(system: Any) -> Held:
     """Masses and constraints of a System."""
-    particles, constraints = system.getNumParticles(), system.getNumConstraints()
-    masses = np.array([system.getParticleMass(k).value_in_unit(unit.dalton)
-                       for k in range(particles)], dtype=np.float64)  # fmt: skip
-    pairs = np.array(
-        [system.getConstraintParameters(k)[:2] for k in range(constraints)], dtype=np.intp
-    ).reshape(-1, 2)
-    if constraints:
-        # Between two frozen particles OpenMM ignores constraints.
-        pairs = pairs[masses[pairs].any(axis=1)]
+    found = [system.getParticleMass(k)._value for k in range(system.getNumParticles())]
+    masses = np.array(found, dtype=np.float64)
+    pairs = np.array([pair[:2] for pair in constraints(system)], dtype=np.intp).reshape(-1, 2)
+    # Between two frozen particles OpenMM ignores constraints.
+    pairs = pairs[masses[pairs].any(axis=1)]
     return Held(masses, pairs, system.usesPeriodicBoundaryConditions(), None)
 
 
@@ -235,7 +247,7 @@ def _read(source: Any, beside: Any) -> tuple[Held, Indices, Mask | None]:
         held = held._replace(pairs=np.concatenate([np.empty((0, 2), np.intp), *waters]))
         sites = np.zeros(held.masses.size, dtype=bool)
     else:
-        _refuse_drude(source)
+        refuse_drude(source)
         sites = np.array([source.isVirtualSite(k) for k in range(held.masses.size)], dtype=bool)
     hydrogens = None
     if beside is not None:
@@ -266,7 +278,8 @@ def _read(source: Any, beside: Any) -> tuple[Held, Indices, Mask | None]:
     return held, pairs, hydrogens
 
 
-def _refuse_drude(system: Any) -> None:
+def refuse_drude(system: Any) -> None:
+    """Refuse polarizable models."""
     for force in system.getForces():
         if isinstance(force, openmm.DrudeForce) and force.getNumParticles():
             raise ValueError(
@@ -278,19 +291,15 @@ def _refuse_drude(system: Any) -> None:
 def _of_force_field(system: Any) -> Indices:
     """Bonds of a System (bonds, 2): pairs with a spring or a constraint, not across an angle."""
     lengths: dict[tuple[int, int], float] = {}
-    for force in system.getForces():
-        if isinstance(force, openmm.HarmonicBondForce):
-            for k in range(force.getNumBonds()):
-                i, j, length, _ = force.getBondParameters(k)
-                lengths[min(i, j), max(i, j)] = length.value_in_unit(unit.nanometer)
+    for _, i, j, length, _ in harmonic_bonds(system):
+        lengths[min(i, j), max(i, j)] = length
     if not lengths and any(isinstance(f, openmm.CustomBondForce) for f in system.getForces()):
         raise ValueError(
             "the bonds of this System are in a CustomBondForce, which may have other pairs too: "
             "give topology=… that has them"
         )
-    for k in range(system.getNumConstraints()):
-        i, j, length = system.getConstraintParameters(k)
-        lengths[min(i, j), max(i, j)] = length.value_in_unit(unit.nanometer)
+    for i, j, length in constraints(system):
+        lengths[min(i, j), max(i, j)] = length
     around: dict[int, dict[int, float]] = {}
     for (i, j), length in lengths.items():
         around.setdefault(i, {})[j] = around.setdefault(j, {})[i] = length

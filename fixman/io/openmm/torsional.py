@@ -6,7 +6,6 @@ Units are OpenMM's: nm, ps, dalton, kJ/mol.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import io
 import re
 import warnings
@@ -17,13 +16,12 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains import hard_sets, topology
 from fixman.chains.chain import Chain
-from fixman.errors import Advice, ConstraintSolveError, FrameError, printable
+from fixman.errors import Advice, ConstraintSolveError, FrameError, meant, printable
 from fixman.simulation.observables import kinetic_energy, torsions
 from fixman.simulation.trajectory import pdb_potential
 
@@ -48,10 +46,6 @@ ENDS = {
     ("N", 3): "ammonium",
 }
 HOLDS = ("methyl", "hydroxyl", "ammonium", "peptide")
-OTHERWISE = {"omega": "peptide", "thiol": "hydroxyl"}  # what else users call them
-# Covalent radii in nm (Cordero et al. 2008), and how far above their sum a bond may be.
-RADII = {"H": 0.031, "C": 0.076, "N": 0.071, "O": 0.066, "P": 0.107, "S": 0.105}
-STRETCHED = 1.2
 LEAST_BOX = 0.6  # nm, below which a CRYST1 record says that there is no crystal
 
 
@@ -98,7 +92,7 @@ class Molecule(Forces):
         self.names = _names(self.topology)
         _require_one(self.topology, self.x0)
         field = _field(self.forcefield)
-        with _explained(self.topology, self.x0):
+        with _explained(self.topology):
             self.system = field.createSystem(
                 self.topology, nonbondedMethod=app.NoCutoff, constraints=None, rigidWater=False,
                 removeCMMotion=False,
@@ -163,7 +157,7 @@ class Molecule(Forces):
         modeller.positions = x * unit.nanometer
         field = _field(forcefield)
         if add_hydrogens:
-            with _explained(modeller.topology, x):
+            with _explained(modeller.topology):
                 modeller.addHydrogens(field, variants=_rings(modeller))
         modeller.topology.setPeriodicBoxVectors(None)
         made = cls(_written(modeller.topology, modeller.positions), forcefield, platform)
@@ -227,10 +221,8 @@ class Molecule(Forces):
         """
         hold = set(_words(hold))
         for word in sorted(hold.difference(HOLDS)):
-            near = difflib.get_close_matches(word.lower(), (*HOLDS, *OTHERWISE), 1)
-            meant = [f", such as {OTHERWISE.get(one, one)}" for one in near]
             raise ValueError(
-                f"cannot hold {word!r}: choose among {', '.join(HOLDS)}" + "".join(meant)
+                f"cannot hold {word!r}{meant(word, HOLDS)}: choose among {', '.join(HOLDS)}"
             )
         turning = [pair for pair in self.rotatable if not self._kinds(*pair) & hold]
         named = turning if hold else None
@@ -433,9 +425,8 @@ def _require_one(given: Any, x: Array) -> None:
         inside = np.flatnonzero(home == torn[0])
         apart = inside[label[inside] != label[inside[0]]][0]
         raise ValueError(
-            _unbonded(given, x)
-            or f"{names[apart]} is not bonded to the rest of its residue: the file lacks an atom "
-            "between them, or a CONECT record"
+            f"{names[apart]} is not bonded to the rest of its residue: the file lacks an atom "
+            "between them or a CONECT record, or calls it by another name than its residue has"
         )
     first = np.unique(label, return_index=True)[1]
     begin = f"{', '.join(names[p] for p in first[:4])}{', …' * (pieces > 4)}"
@@ -451,37 +442,7 @@ def _require_one(given: Any, x: Array) -> None:
     if len(letters) > 1:
         flag = (f"chain={letters[0]!r}", "chain", letters[0])
         raise ValueError(Advice(f"{text}one; ", flag, " takes one chain of the file"))
-    raise ValueError(
-        _unbonded(given, x)
-        or f"{text}one, so give each a file of its own, or their bonds as CONECT records"
-    )
-
-
-def _unbonded(given: Any, x: Array) -> str:
-    """Name the two atoms that are nearest to a bond which they have not; "" if all are far."""
-    atoms, names = list(given.atoms()), _names(given)
-    radii = np.array([RADII.get(a.element.symbol if a.element else "", 0.0) for a in atoms])
-    pairs = cKDTree(x).query_pairs(2.0 * STRETCHED * max(RADII.values()), output_type="ndarray")
-    apart = np.linalg.norm(np.diff(x[pairs], axis=1)[:, 0], axis=1)
-    sums = np.where((radii[pairs] > 0.0).all(axis=1), radii[pairs].sum(axis=1), np.nan)
-    bonded = {_indices(bond) for bond in given.bonds()}
-    for k in np.argsort(apart / sums):
-        i, j = map(int, pairs[k])
-        if not apart[k] < STRETCHED * sums[k]:
-            break
-        if frozenset((i, j)) in bonded:
-            continue
-        for atom in (atoms[i], atoms[j]):
-            rows = app.Topology._standardBonds.get(atom.residue.name, ())  # the names in order
-            known = sorted({name for row in rows for name in row if name[0] not in "-+"})
-            if known and atom.name not in known:
-                own = f"{atom.residue.name} has no atom {atom.name}"
-                why = f"{own}, its atoms are {', '.join(known)}"
-                break
-        else:
-            why = "give this bond, which may close a ring, as a CONECT record"
-        return f"{names[i]} and {names[j]} are {apart[k]:.3f} nm apart and not bonded: {why}"
-    return ""
+    raise ValueError(f"{text}one, so give each a file of its own, or bonds as CONECT records")
 
 
 def _whole(given: Any, x: Array) -> Array:
@@ -533,7 +494,7 @@ def _field(names: tuple[str, ...]) -> Any:
 
 
 @contextlib.contextmanager
-def _explained(given: Any, x: Array) -> Iterator[None]:
+def _explained(given: Any) -> Iterator[None]:
     """Say what a force field does not know in the words of the file."""
     try:
         yield
@@ -545,9 +506,6 @@ def _explained(given: Any, x: Array) -> Iterator[None]:
         text = re.sub(
             r"\bresidue (\d+) \(\w+\)", lambda found: _residue(residues[int(found[1])]), text
         )
-        near = _unbonded(given, x)
-        if near:
-            raise ValueError(f"{near} ({text})") from None
         if not re.search(r"missing [^.;]*\b(H|hydrogen) atom", text):
             raise ValueError(text) from None
         flag = ("add_hydrogens=True", "add_hydrogens", True)

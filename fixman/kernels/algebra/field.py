@@ -5,36 +5,40 @@ from __future__ import annotations
 import numpy as np
 
 from fixman.kernels import jit
+from fixman.kernels.compiler.steps import exact_step
 
-PRIME = 2**61 - 1
-P = np.uint64(PRIME)
-ZERO, ONE = np.uint64(0), np.uint64(1)
-NOTHING = (ZERO, ZERO, ZERO)
-_LOW30, _LOW31 = np.uint64(2**30 - 1), np.uint64(2**31 - 1)
-_30, _31, _61 = np.uint64(30), np.uint64(31), np.uint64(61)
+PRIME = P = 2**61 - 1
+BITS = 61
+LOW30, LOW31 = 2**30 - 1, 2**31 - 1
+NOTHING = (0, 0, 0)
+ZERO, ONE = np.uint64(0), np.uint64(1)  # in kernels; in steps these are plain numbers
 
 
-@jit
+@exact_step
+def reduced(x):
+    """Return x modulo P, of x below 2 P."""
+    return (x + ((x + 1) >> BITS)) & P
+
+
+@exact_step
 def add(a, b):
-    total = a + b
-    return total - P if total >= P else total
+    return reduced(a + b)
 
 
-@jit
+@exact_step
 def less(a, b):
-    return a - b if a >= b else a + (P - b)
+    return reduced(a - b + P)
 
 
-@jit
+@exact_step
 def times(a, b):
     """Multiply in halves of 31 bits; 2⁶¹ is 1."""
-    low_a, high_a = a & _LOW31, a >> _31
-    low_b, high_b = b & _LOW31, b >> _31
+    low_a, high_a = a & LOW31, a >> 31
+    low_b, high_b = b & LOW31, b >> 31
     middle = high_a * low_b + low_a * high_b
-    total = ((high_a * high_b) << ONE) + low_a * low_b
-    total += (middle >> _30) + ((middle & _LOW30) << _31)
-    total = (total & P) + (total >> _61)
-    return total - P if total >= P else total
+    total = ((high_a * high_b) << 1) + low_a * low_b
+    total = total + (middle >> 30) + ((middle & LOW30) << 31)
+    return reduced((total & P) + (total >> BITS))
 
 
 @jit
@@ -42,19 +46,19 @@ def inverse(a):
     """Return a to the power P − 2, all of whose 61 bits are set but bit 1; 0 of 0."""
     power = a
     result = ONE
-    for bit in range(61):
+    for bit in range(BITS):
         if bit != 1:
             result = times(result, power)
         power = times(power, power)
     return result
 
 
-@jit
+@exact_step
 def dot(a, b):
     return add(add(times(a[0], b[0]), times(a[1], b[1])), times(a[2], b[2]))
 
 
-@jit
+@exact_step
 def cross(a, b):
     return (
         less(times(a[1], b[2]), times(a[2], b[1])),
@@ -63,26 +67,21 @@ def cross(a, b):
     )
 
 
-@jit
-def combination(s, a, t, b):
-    return (
-        add(times(s, a[0]), times(t, b[0])),
-        add(times(s, a[1]), times(t, b[1])),
-        add(times(s, a[2]), times(t, b[2])),
-    )
+@exact_step
+def plus(a, b):
+    return add(a[0], b[0]), add(a[1], b[1]), add(a[2], b[2])
 
 
-@jit
+@exact_step
+def minus(a, b):
+    return less(a[0], b[0]), less(a[1], b[1]), less(a[2], b[2])
+
+
+@exact_step
 def scaled(s, a):
     return times(s, a[0]), times(s, a[1]), times(s, a[2])
 
 
-@jit
+@exact_step
 def opposite(a):
-    return less(ZERO, a[0]), less(ZERO, a[1]), less(ZERO, a[2])
-
-
-@jit
-def difference(X, j, i):
-    """Return point j − point i."""
-    return less(X[j, 0], X[i, 0]), less(X[j, 1], X[i, 1]), less(X[j, 2], X[i, 2])
+    return less(0, a[0]), less(0, a[1]), less(0, a[2])

@@ -23,17 +23,142 @@ from fixman.kernels.algebra.vectors import (
     vector,
 )
 from fixman.kernels.chain.rows import (
-    ANGLE,
     SMALLEST_SINE,
-    TURN,
-    place,
-    place_velocities,
-    row_curvature,
-    value,
-    wilson_row,
+    beads_of,
+    bonds,
+    curvature,
+    is_angle,
+    is_everywhere,
+    measure,
+    measured,
+    put_gradient,
 )
 from fixman.kernels.compiler.lanes import entry, exact, root
 from fixman.kernels.compiler.steps import exact_step
+
+# --- rows ----------------------------------------------------------------------------------------
+#
+# Points are padded, three numbers each: 0, 1, 2 are the ghosts x₋₂, x₋₁, x₀ and 3 + k is bead k;
+# planar chains leave the third coordinate zero.
+
+
+@exact
+def place_velocities(v, frame, n, dim, fixed, V):
+    """Fill the padded velocities of one frame; ghosts move with what they ride on.
+
+    False if one is not finite.
+    """
+    at = frame * n * dim
+    check = 0.0
+    for k in range(3, n + 3):
+        for a in range(dim):
+            V[3 * k + a] = entry(v, at)
+            check += 0.0 * entry(v, at)
+            at += 1
+        if dim == 2:
+            V[3 * k + 2] = 0.0
+    for g in range(9):
+        V[g] = 0.0 if fixed else V[9 + g % 3]
+    return check == 0.0
+
+
+@exact
+def place(x, frame, n, dim, fixed, P):
+    """Fill the padded points of one frame; the ghosts of a free chain ride on its first bead.
+
+    False if a position is not finite.
+    """
+    finite = place_velocities(x, frame, n, dim, fixed, P)
+    P[3] -= 1.0
+    P[0] -= 1.0
+    P[1] -= 1.0
+    return finite
+
+
+@exact
+def chart_bonds(P, points, r, kind, fixed):
+    """Bonds of a row.  Between ghosts and the bead they ride on they are exact, wherever it is."""
+    u, v, t = bonds(kind, P, points, r, SPACE, 0.0)
+    if not fixed and entry(points, 4 * r) < 3:
+        u = ghost_bond(entry(points, 4 * r), entry(points, 4 * r + 1), u)
+        v = ghost_bond(entry(points, 4 * r + 1), entry(points, 4 * r + 2), v)
+        t = ghost_bond(entry(points, 4 * r + 2), entry(points, 4 * r + 3), t)
+    return u, v, t
+
+
+@exact
+def ghost_bond(i, j, u):
+    if i >= 3 or j > 3:
+        return u
+    x = (1.0 if i <= 1 else 0.0) - (1.0 if j <= 1 else 0.0)
+    return x, (1.0 if i == 0 else 0.0) - (1.0 if j == 0 else 0.0), 0.0
+
+
+@exact
+def value(P, kinds, points, r, fixed):
+    """Return the coordinate and the divisor of its gradient, 0 where a bond cannot be measured."""
+    kind = entry(kinds, r)
+    u, v, t = chart_bonds(P, points, r, kind, fixed)
+    c, s, divisor = measure(kind, u, v, t)
+    if is_angle(kind):
+        c = math.atan2(s, c)
+    return c, divisor if measured(kind, u, v, t) else 0.0
+
+
+@exact
+def wilson_row(P, kinds, points, r, fixed, B, at):
+    """Write ∂q/∂x of four points from ``B[at]``; return the divisor, as `value`."""
+    kind = entry(kinds, r)
+    for a in range(12):
+        B[at + a] = 0.0
+    u, v, t = chart_bonds(P, points, r, kind, fixed)
+    if not measured(kind, u, v, t):
+        return 0.0
+    divisor = put_gradient(kind, B, at // 3, u, v, t, SPACE)
+    if divisor == 0.0:
+        for a in range(12):
+            B[at + a] = 0.0
+        return 0.0
+    beads = beads_of(kind)
+    if beads == 2:
+        for a in range(3):
+            B[at + 3 + a] = B[at + a]
+            B[at + a] = -B[at + a]
+    if not fixed and entry(points, 4 * r) < 3:
+        ride(points, r, beads, B, at)
+    return divisor
+
+
+@exact
+def ride(points, r, size, B, at):
+    """Give bead 0 of a free chain what the ghosts that ride on it would get, without cancellation.
+
+    Moved all together nothing changes, so bead 0 and its ghosts take minus the other beads' sum.
+    """
+    host = at
+    for slot in range(size):
+        if entry(points, 4 * r + slot) <= 3:
+            host = at + 3 * slot
+    for a in range(3):
+        rest = 0.0
+        for slot in range(size):
+            if entry(points, 4 * r + slot) > 3:
+                rest += B[at + 3 * slot + a]
+            else:
+                B[at + 3 * slot + a] = 0.0
+        B[host + a] = -rest
+
+
+@exact
+def row_curvature(P, V, kinds, points, r, fixed):
+    """κ of a row, given padded velocities as well."""
+    kind = entry(kinds, r)
+    u, v, t = chart_bonds(P, points, r, kind, fixed)
+    du, dv, dt = bonds(kind, V, points, r, SPACE, 0.0)
+    return curvature(kind, u, v, t, du, dv, dt)
+
+
+# --- frames --------------------------------------------------------------------------------------
 
 
 @jit
@@ -47,9 +172,9 @@ def internal_frames(x, n, dim, fixed, kinds, points, q):
     for frame in range(q.shape[0]):
         good = place(x, frame, n, dim, fixed, P)
         for r in range(kinds.size):
-            q[frame, r], sine = value(P, kinds, points, r, fixed)
+            q[frame, r], divisor = value(P, kinds, points, r, fixed)
             # A straight angle has a value; bonds that cannot be measured are lengths as well.
-            good = good and (sine > SMALLEST_SINE or kinds[r] == ANGLE or kinds[r] == TURN)
+            good = good and (divisor > SMALLEST_SINE or is_everywhere(kinds[r]) == 1)
         if not good and bad < 0:
             bad = frame
     return bad

@@ -17,7 +17,7 @@ import numpy as np
 from fixman.kernels.algebra.vectors import along, inner, put_vector, vector
 from fixman.kernels.chain import hard
 from fixman.kernels.chain.hard import Hard
-from fixman.kernels.chain.rows import LENGTH, SUM, TORSION, bonds, curvature, rate
+from fixman.kernels.chain.rows import bonds, curvature, rate
 from fixman.kernels.compiler.lanes import (
     above,
     entry,
@@ -71,7 +71,7 @@ def noise_of_row(drift, r, block, X, Y, moved, like):
     zero = 0.0 * like
     none = zero, zero, zero
     kind = entry(system.kinds, r)
-    u, v, t = bonds(X, points, r, kind, axes, like)
+    u, v, t = bonds(kind, X, points, r, axes, like)
     total = zero
     for s in range(entry(drift.slots, r), entry(drift.slots, r + 1)):
         k = entry(system.movers, s)
@@ -83,7 +83,7 @@ def noise_of_row(drift, r, block, X, Y, moved, like):
         mobility = entry(system.signs, s) * entry(system.shares, s)
         for axis in range(len(axes)):
             store(Y, k * len(axes) + axis, zero + 1.0)
-            du, dv, dt = bonds(Y, points, r, kind, axes, like)
+            du, dv, dt = bonds(kind, Y, points, r, axes, like)
             store(Y, k * len(axes) + axis, zero)
             total += mobility * curvature(kind, u, v, t, du, dv, dt)
     begin = entry(drift.begins, r)
@@ -98,7 +98,7 @@ def noise_of_row(drift, r, block, X, Y, moved, like):
             put_vector(
                 Y, k, axes, along(entry(system.shares, s) + zero, g, vector(Y, k, axes, like))
             )
-        du, dv, dt = bonds(Y, points, r, kind, axes, like)
+        du, dv, dt = bonds(kind, Y, points, r, axes, like)
         for s in range(first, last):
             put_vector(Y, entry(system.movers, s), axes, none)
         put_vector(moved, 3 * a, axes, du)
@@ -107,10 +107,8 @@ def noise_of_row(drift, r, block, X, Y, moved, like):
         gu, gv, gt = rate(kind, u, v, t, du, dv, dt)
         for b in range(a + 1):
             size = inner(gu, vector(moved, 3 * b, axes, like))
-            if kind > LENGTH:
-                size += inner(gv, vector(moved, 3 * b + 1, axes, like))
-            if TORSION <= kind <= SUM:
-                size += inner(gt, vector(moved, 3 * b + 2, axes, like))
+            size += inner(gv, vector(moved, 3 * b + 1, axes, like))
+            size += inner(gt, vector(moved, 3 * b + 2, axes, like))
             share = 1.0 if a == b else 2.0
             total -= (share * size) * load(block.S, entry(drift.places, at), like)
             at += 1

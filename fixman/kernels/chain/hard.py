@@ -10,16 +10,16 @@ and of units, point k from unit k·dim (see `lanes`).
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fixman.kernels.algebra.vectors import Axes, along, inner, minus, plus, put_vector, vector
 from fixman.kernels.chain.rows import (
-    LENGTH,
+    KINDS,
+    NONE,
     SMALLEST_SINE,
-    SUM,
-    TORSION,
     bonds,
     measured,
     put_gradient,
@@ -39,6 +39,7 @@ from fixman.kernels.compiler.lanes import (
     store,
     take,
 )
+from fixman.kernels.compiler.steps import chosen
 from fixman.kernels.factors import sparse
 
 
@@ -46,7 +47,8 @@ class Hard(NamedTuple):
     """Tables of the hard rows, in factor order.
 
     n, front : beads, and points before them
-    kinds (m,), points (m · 4,), vectors (m,) : of each row, and the first of its vectors
+    kinds (m,), points (m · 4,) : of each row
+    vectors (m + 1,) : the first vector of each row, and the end
     products (t · 3,), weights (t,) : place and two vectors; H_place is the sum of weight · dot
     owners, movers, carriers (s,), signs, shares (s,) : of each slot the row, the point, the vector,
         the sign, and sign over mass
@@ -166,9 +168,9 @@ def gradients(system, X, B, like):
     for r in range(system.kinds.size):
         kind = entry(system.kinds, r)
         at = entry(system.vectors, r)
-        u, v, t = bonds(X, points, r, kind, axes, like)
-        sine = put_gradient(B, at, kind, u, v, t, axes)
-        exist &= above(sine, small) & measured(kind, u, v, t)
+        u, v, t = bonds(kind, X, points, r, axes, like)
+        divisor = put_gradient(kind, B, at, u, v, t, axes)
+        exist &= above(divisor, small) & measured(kind, u, v, t)
     return exist
 
 
@@ -262,29 +264,25 @@ def add_metric_force(system, block, F, X, kT, like):
         put_vector(G, k, axes, total)
     for r in range(system.kinds.size):
         kind = entry(system.kinds, r)
-        at = entry(system.vectors, r)
-        u, v, t = bonds(X, points, r, kind, axes, like)
-        du = vector(G, at, axes, like)
-        dv = dt = none
-        if kind > LENGTH:
-            g1 = vector(G, at + 1, axes, like)
-            g2 = vector(G, at + 2, axes, like)
-            du = minus(g1, du)
-            dv = minus(g2, g1)
-            if TORSION <= kind <= SUM:
-                dt = minus(vector(G, at + 3, axes, like), g2)
-        gu, gv, gt = rate(kind, u, v, t, du, dv, dt)
-        draw(F, points, 4 * r, gu, axes, like)
-        if kind > LENGTH:
-            draw(F, points, 4 * r + 1, gv, axes, like)
-        if TORSION <= kind <= SUM:
-            draw(F, points, 4 * r + 2, gt, axes, like)
+        u, v, t = bonds(kind, X, points, r, axes, like)
+        du, dv, dt = differences(kind, G, entry(system.vectors, r), axes, like)
+        draw(kind, F, points, r, rate(kind, u, v, t, du, dv, dt), axes, like)
 
 
-@exact
-def draw(F, points, k, g, axes, like):
-    """Force −g on the bond that begins at ``points[k]``."""
-    i = entry(points, k)
-    j = entry(points, k + 1)
-    put_vector(F, i, axes, plus(vector(F, i, axes, like), g))
-    put_vector(F, j, axes, minus(vector(F, j, axes, like), g))
+@chosen(KINDS)
+def differences(kind, G, at, axes, like):
+    """Differences along the bonds of a row of what its vectors have from number ``at`` on."""
+    if kind.beads == 2:  # one vector, of the bond itself
+        return vector(G, at, axes, like), NONE, NONE
+    g = [vector(G, at + k, axes, like) for k in range(kind.beads)]
+    found = [minus(after, before) for before, after in pairwise(g)]
+    return tuple([*found, NONE, NONE, NONE][:3])
+
+
+@chosen(KINDS)
+def draw(kind, F, points, r, gradients, axes, like):
+    """Force −g on each bond of a row."""
+    for k in range(kind.beads - 1):
+        i, j, g = entry(points, 4 * r + k), entry(points, 4 * r + k + 1), gradients[k]
+        put_vector(F, i, axes, plus(vector(F, i, axes, like), g))
+        put_vector(F, j, axes, minus(vector(F, j, axes, like), g))

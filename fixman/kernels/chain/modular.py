@@ -1,8 +1,8 @@
 """Elimination of the hard rows in a finite field, where nothing is nearly zero (see `field`).
 
-Rows are multiples of Wilson's that take no roots, so that they are rational in the positions, and
-H = B D Bᵀ with a random diagonal D is factored on the pattern of H^bb (see `sparse`).  A pivot is
-zero exactly where a row depends on those before it.
+Rows are multiples of Wilson's that are polynomials in the positions, and H = B D Bᵀ with a random
+diagonal D is factored on the pattern of H^bb (see `sparse`).  A pivot is zero exactly where a row
+depends on those before it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.algebra.field import ZERO, add, inverse, less, times
-from fixman.kernels.chain.rows import rational_row
+from fixman.kernels.chain.rows import put_polynomial_row
 
 
 @jit
@@ -19,7 +19,7 @@ def hard_matrix(kinds, beads, terms, X, D, V):
     """Lower triangle of B D Bᵀ into V, at positions ``X (n + 3, 3)``, weights ``D (n, 3)``."""
     B = np.empty((kinds.size, 4, 3), np.uint64)
     for r in range(kinds.size):
-        rational_row(kinds[r], beads[r], X, B[r])
+        put_polynomial_row(kinds[r], B, r, beads, X)
     V[:] = ZERO
     for t in range(terms.shape[0]):
         place, i, j, k = terms[t]

@@ -9,15 +9,8 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.chain import hard
-from fixman.kernels.chain.rows import (
-    SMALLEST_SINE,
-    bonds,
-    curvature,
-    place,
-    place_velocities,
-    row_curvature,
-    wilson_row,
-)
+from fixman.kernels.chain.charts import place, place_velocities, row_curvature, wilson_row
+from fixman.kernels.chain.rows import SMALLEST_SINE, velocity_term
 from fixman.kernels.compiler.lanes import entry, exact_kernel
 from fixman.kernels.factors import sparse
 
@@ -43,10 +36,7 @@ def motion_frames(x, v, F, system, w, out, memory):
         if not (found and hard.factor(system, block, X, 0.0)):
             return frame
         for r in range(m):
-            kind = entry(system.kinds, r)
-            u, b, t = bonds(X, system.points, r, kind, axes, 0.0)
-            du, db, dt = bonds(V, system.points, r, kind, axes, 0.0)
-            kappa[r] = curvature(kind, u, b, t, du, db, dt)
+            kappa[r] = velocity_term(entry(system.kinds, r), X, V, system.points, r, axes, 0.0)
             out[frame, size + system.public[r]] = 0.0
         check = 0.0
         # The second sweep solves for what B_b ẍ + κ_b still is.  Formed from B and not from H^bb,

@@ -8,18 +8,20 @@ Kernels keep what steps cannot have: loops over bodies, branches on numbers, ear
 Inside a step, numbers are floats, integers, `pair`s or `eight` states in lanes, tuples nest,
 elements of arrays are read and set by index (not from the end), ``&`` joins conditions, ``>>``
 fills with zeros, and loops over constants are unrolled.  It may call other steps and the
-intrinsics of `fixman.kernels.compiler.lanes`.
+intrinsics of `fixman.kernels.compiler.lanes`.  Given numbers that are `moving`, steps of sums,
+products, divisions and square roots differentiate themselves: they compute rates as well.
 
 Of an `exact_step` nothing is contracted but by `fma`, whatever kernel it is in: a float and a lane
-agree to the last bit.
+agree to the last bit.  A step that is `chosen` is one of several, by a number that is known at run
+time: it writes one branch for each of some records.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -27,7 +29,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.dispatcher import Dispatcher
 
-from fixman.kernels.compiler.lanes import EIGHT, cast, intrinsic
+from fixman.kernels.compiler.lanes import EIGHT, beyond, cast, choose, intrinsic, root, smaller
 from fixman.kernels.compiler.pairs import PAIR
 from fixman.kernels.compiler.pairs import cast as cast_pair
 from fixman.kernels.compiler.pointers import CHECKED
@@ -56,7 +58,7 @@ class Value:
     def _place(self, index: Any) -> Any:
         context, builder, _ = self.writer
         indices = index if isinstance(index, tuple) else (index,)
-        codes = [_number(k, self.writer).code for k in indices]
+        codes = [_as(_number(k, self.writer), INTEGER) for k in indices]
         if self.array is None:
             array = context.make_array(self.kind)(context, builder, self.code)
             parts = (cgutils.unpack_tuple(builder, x) for x in (array.shape, array.strides))
@@ -93,7 +95,7 @@ def _number(x: Any, writer: Any) -> Value:
         return x
     kind = INTEGER if isinstance(x, int) else DOUBLE
     llvm = ir.IntType(64) if kind is INTEGER else ir.DoubleType()
-    return Value(kind, ir.Constant(llvm, x), writer)
+    return Value(kind, ir.Constant(llvm, int(x) if kind is INTEGER else x), writer)
 
 
 def _as(x: Value, kind: Any) -> Any:
@@ -106,8 +108,10 @@ def _as(x: Value, kind: Any) -> Any:
     return x.code if kind == x.kind else context.cast(builder, x.code, x.kind, kind)
 
 
-def _operator(name: str, swapped: bool) -> Callable[[Value, Any], Value]:
-    def method(left: Value, right: Any) -> Value:
+def _operator(name: str, swapped: bool) -> Callable[[Value, Any], Any]:
+    def method(left: Value, right: Any) -> Any:
+        if isinstance(right, Moving):
+            return NotImplemented
         x, y = left, _number(right, left.writer)
         if swapped:
             x, y = y, x
@@ -134,6 +138,8 @@ for _name, _instruction in (
 
 def _call(function: Any, *args: Any) -> Any:
     """Call an intrinsic."""
+    if any(isinstance(x, Moving) for x in args):
+        return _DERIVATIVES[id(function)](*args)
     writer = next(x.writer for x in args if isinstance(x, Value))
     values = [_number(x, writer) for x in args]
     signature, write = function._defn(None, *(x.kind for x in values))
@@ -146,6 +152,90 @@ def _call(function: Any, *args: Any) -> Any:
     )
 
 
+class Moving:
+    """A value and its rate, a number or None where it stays: what steps make of it has rates too.
+
+    Division and square roots are all that a step may do with it beside sums and products.
+    """
+
+    def __init__(self, value: Any, rate: Any) -> None:
+        self.value = value
+        self.rate = rate
+
+    def __add__(self, other: Any) -> Moving:
+        x, dx = _parted(other)
+        return Moving(self.value + x, _sum(self.rate, dx))
+
+    __radd__ = __add__
+
+    def __mul__(self, other: Any) -> Moving:
+        x, dx = _parted(other)
+        return Moving(self.value * x, _sum(_product(self.rate, x), _product(dx, self.value)))
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Moving:
+        return Moving(-self.value, _product(self.rate, -1.0))
+
+    def __sub__(self, other: Any) -> Moving:
+        return self.__add__(-other)
+
+    def __rsub__(self, other: Any) -> Moving:
+        return (-self).__add__(other)
+
+    def __truediv__(self, other: Any) -> Moving:
+        x, dx = _parted(other)
+        inverse, quotient = 1.0 / x, self.value / x
+        change = _sum(self.rate, _product(dx, -quotient))
+        return Moving(quotient, _product(change, inverse))
+
+    def __rtruediv__(self, other: Any) -> Moving:
+        return Moving(other, None) / self
+
+
+def moving(x: Any, rate: Any) -> Any:
+    """Return the numbers of nested tuples with their rates."""
+    if isinstance(x, tuple):
+        return tuple(moving(*pair) for pair in zip(x, rate, strict=True))
+    return Moving(x, rate)
+
+
+def rates(x: Any) -> Any:
+    """Return the rates of what `moving` numbers have become."""
+    if isinstance(x, tuple):
+        return tuple(map(rates, x))
+    rate = _parted(x)[1]
+    return 0.0 if rate is None else rate
+
+
+def still(x: Any) -> Any:
+    """Return numbers as if they did not move."""
+    return tuple(map(still, x)) if isinstance(x, tuple) else _parted(x)[0]
+
+
+def _parted(x: Any) -> tuple[Any, Any]:
+    return (x.value, x.rate) if isinstance(x, Moving) else (x, None)
+
+
+def _sum(x: Any, y: Any) -> Any:
+    return y if x is None else x if y is None else x + y
+
+
+def _product(rate: Any, x: Any) -> Any:
+    return None if rate is None else rate * x
+
+
+def _moving_root(x: Moving) -> Moving:
+    value = _call(root, x.value)
+    return Moving(value, _product(x.rate, 0.5 * (1.0 / value)))
+
+
+def _moving_smaller(x: Moving, y: Moving) -> Moving:
+    beyond_it = _call(beyond, x.value, y.value)
+    return Moving(_call(smaller, x.value, y.value), _call(choose, beyond_it, y.rate, x.rate))
+
+
+_DERIVATIVES: dict[int, Any] = {id(root): _moving_root, id(smaller): _moving_smaller}
 _STEPS: dict[int, Any] = {}  # of each step the function for `Value` objects
 
 
@@ -154,7 +244,19 @@ def _translated(x: Any) -> Any:
         return _STEPS[id(x)]
     if isinstance(x, Dispatcher):
         return _plain(x.py_func)
+    if isinstance(x, ModuleType):
+        return _Names(x)
     return (lambda *args: _call(x, *args)) if hasattr(x, "_defn") else x
+
+
+class _Names:
+    """What stands in a module, as functions for `Value` objects."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return _translated(getattr(self._module, name))
 
 
 @cache
@@ -163,7 +265,9 @@ def _plain(function: Any) -> Any:
     known, code = function.__globals__, function.__code__
     inner = [part.co_names for part in code.co_consts if isinstance(part, CodeType)]
     names = {name for part in (code.co_names, *inner) for name in part if name in known}
-    return FunctionType(code, {name: _translated(known[name]) for name in names}, code.co_name)
+    cells = tuple(CellType(_translated(cell.cell_contents)) for cell in function.__closure__ or ())
+    translated = {name: _translated(known[name]) for name in names}
+    return FunctionType(code, translated, code.co_name, None, cells)
 
 
 def _taken_apart(kind: Any, code: Any, writer: Any) -> Any:
@@ -171,14 +275,18 @@ def _taken_apart(kind: Any, code: Any, writer: Any) -> Any:
         return Value(kind, code, writer)
     kinds: Any = kind
     parts = cgutils.unpack_tuple(writer[1], code, len(kinds)) if writer else [None] * len(kinds)
-    return tuple(_taken_apart(k, part, writer) for k, part in zip(kinds, parts, strict=True))
+    parts = [_taken_apart(k, part, writer) for k, part in zip(kinds, parts, strict=True)]
+    if isinstance(kind, types.BaseNamedTuple):
+        return kinds.instance_class(*parts)
+    return tuple(parts)
 
 
 def _put_together(x: Any, writer: Any) -> Value:
     if not isinstance(x, tuple):
         return _number(x, writer)
     parts = [_put_together(part, writer) for part in x]
-    kind = types.BaseTuple.from_types([part.kind for part in parts])
+    named = type(x) if hasattr(x, "_fields") else None
+    kind = types.BaseTuple.from_types([part.kind for part in parts], named)
     if writer is None:
         return Value(kind, None, None)
     return Value(kind, writer[0].make_tuple(writer[1], kind, [part.code for part in parts]), writer)
@@ -186,27 +294,26 @@ def _put_together(x: Any, writer: Any) -> Value:
 
 def _written_by(x: Any, writer: Any) -> Any:
     if isinstance(x, tuple):
-        return tuple(_written_by(part, writer) for part in x)
+        parts = [_written_by(part, writer) for part in x]
+        return x._make(parts) if hasattr(x, "_make") else tuple(parts)
+    if isinstance(x, Moving):
+        return Moving(_written_by(x.value, writer), _written_by(x.rate, writer))
     return Value(x.kind, x.code, writer) if isinstance(x, Value) else x
 
 
 def _writer(x: Any) -> Any:
-    """Return the writer of the first value in a tuple."""
-    while isinstance(x, tuple):
-        x = next(part for part in x if isinstance(part, (tuple, Value)))
-    return x.writer
+    """Return the writer of the values in a tuple; None where types are asked for, or all known."""
+    if isinstance(x, Value):
+        return x.writer
+    if isinstance(x, Moving):
+        return _writer((x.value, x.rate))
+    found = (_writer(part) for part in x if isinstance(part, (tuple, Value, Moving)))
+    return next((writer for writer in found if writer), None)
 
 
 def exact_step(function: Any) -> Any:
     """Return the function as part of the kernels that call it, to the last bit as it stands."""
-
-    def run(*args: Any) -> Any:
-        writer = _writer(args)
-        # With a flag of its own an instruction does not take on those of its kernel.
-        exact = writer and (*writer[:2], ("nsz",))
-        return _written_by(_plain(function)(*(_written_by(x, exact) for x in args)), writer)
-
-    return _made(function, run)
+    return _made(function, _exact(lambda *args: _plain(function)(*args)))
 
 
 def step(function: Any) -> Any:
@@ -214,10 +321,41 @@ def step(function: Any) -> Any:
     return _made(function, lambda *args: _plain(function)(*args))
 
 
+def chosen(records: Sequence[Any]) -> Callable[[Any], Any]:
+    """Return the function as an exact step that takes the number of a record in its place.
+
+    In the fields of records, which are named tuples, other steps may stand.  Plain numbers in the
+    results take the type that other records give them.
+    """
+
+    def decorate(function: Any) -> Any:
+        def option(record: Any) -> Any:
+            known = type(record)(*map(_translated, record))
+            return _exact(lambda *args: _plain(function)(known, *args))
+
+        return _choice(function, [option(record) for record in records])
+
+    return decorate
+
+
+def _exact(values: Any) -> Any:
+    def run(*args: Any) -> Any:
+        writer = _writer(args)
+        # With a flag of its own an instruction does not take on those of its kernel.
+        exact = writer and (*writer[:2], ("nsz",))
+        return _written_by(values(*(_written_by(x, exact) for x in args)), writer)
+
+    return run
+
+
+def _run(values: Any, kinds: Any, codes: Any, writer: Any) -> Any:
+    given = zip(kinds, codes, strict=True)
+    return values(*(_taken_apart(kind, code, writer) for kind, code in given))
+
+
 def _made(function: Any, values: Any) -> Any:
     def run(kinds: Any, codes: Any, writer: Any) -> Any:
-        given = zip(kinds, codes, strict=True)
-        result = values(*(_taken_apart(kind, code, writer) for kind, code in given))
+        result = _run(values, kinds, codes, writer)
         return None if result is None else _put_together(result, writer)
 
     def define(typing: Any, *kinds: Any) -> Any:
@@ -229,10 +367,75 @@ def _made(function: Any, values: Any) -> Any:
 
         return (types.void if result is None else result.kind)(*kinds), write
 
+    return _intrinsic(function, define, values)
+
+
+def _intrinsic(function: Any, define: Any, values: Any) -> Any:
     first = inspect.Parameter("typing", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = [first, *inspect.signature(function).parameters.values()]
-    define.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    define.__signature__ = inspect.Signature(parameters)
     define.__name__ = function.__name__
     made = intrinsic(define)
     _STEPS[id(made)] = values
     return made
+
+
+def _choice(function: Any, options: list[Any]) -> Any:
+    """Return an intrinsic that runs the option of a number, given first: a switch, and its end."""
+
+    def define(typing: Any, number: Any, *kinds: Any) -> Any:
+        none = [None] * len(kinds)
+        results = [_leaves(_run(option, kinds, none, None), None) for option in options]
+        common = [_common(leaf) for leaf in zip(*results, strict=True)]
+        shape = _run(options[0], kinds, none, None)
+
+        def write(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            writer = context, builder, ()
+            end, nowhere = map(builder.append_basic_block, ("end", "nowhere"))
+            with builder.goto_block(nowhere):
+                builder.unreachable()
+            switch, ways = builder.switch(args[0], nowhere), []
+            for k, option in enumerate(options):
+                block = builder.append_basic_block("option")
+                switch.add_case(ir.Constant(args[0].type, k), block)
+                builder.position_at_end(block)
+                leaves = _leaves(_run(option, sig.args[1:], args[1:], writer), writer)
+                codes = [_as(leaf, kind) for leaf, kind in zip(leaves, common, strict=True)]
+                ways.append((codes, builder.block))
+                builder.branch(end)
+            builder.position_at_end(end)
+            met = []
+            for k, kind in enumerate(common):
+                phi = builder.phi(ways[0][0][k].type)
+                for codes, block in ways:
+                    phi.add_incoming(codes[k], block)
+                met.append(Value(kind, phi, writer))
+            if not met:
+                return context.get_dummy_value()
+            return _put_together(_shaped(shape, iter(met)), writer).code
+
+        if shape is None:
+            return types.void(number, *kinds), write
+        result = _put_together(_shaped(shape, (Value(kind, None, None) for kind in common)), None)
+        return result.kind(number, *kinds), write
+
+    return _intrinsic(function, define, None)
+
+
+def _leaves(x: Any, writer: Any) -> list[Value]:
+    if isinstance(x, tuple):
+        return [leaf for part in x for leaf in _leaves(part, writer)]
+    return [] if x is None else [_number(x, writer)]
+
+
+def _shaped(shape: Any, leaves: Iterator[Value]) -> Any:
+    if isinstance(shape, tuple):
+        return tuple(_shaped(part, leaves) for part in shape)
+    return next(leaves)
+
+
+def _common(leaves: tuple[Value, ...]) -> Any:
+    kinds = [leaf.kind for leaf in leaves]
+    return next(
+        (kind for kind in (EIGHT, PAIR, types.boolean, types.uint64) if kind in kinds), kinds[0]
+    )

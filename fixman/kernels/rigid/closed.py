@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from fixman.kernels.algebra.triples import back, constants, entries, take3, times
+from fixman.kernels.algebra.triples import back, constants, entries, times
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, part, store, take
 from fixman.kernels.compiler.steps import step
@@ -45,18 +45,9 @@ from fixman.kernels.rigid.ends import (
     plain,
     shelves,
 )
+from fixman.kernels.rigid.joints import POSITIONS, RATES, SLIDES, axis, component
 from fixman.kernels.rigid.kinematics import ORIGIN
-from fixman.kernels.rigid.links import (
-    FREE,
-    POSITIONS,
-    PRISMATIC,
-    RATES,
-    REVOLUTE,
-    SPHERICAL,
-    component,
-    outwards,
-    rotation_tuple,
-)
+from fixman.kernels.rigid.links import PITCH, outwards, rotation_tuple
 from fixman.kernels.rigid.links import inwards as inwards1
 
 # Why a state has no answer, besides those of `articulated_body`; a frame without one is
@@ -219,14 +210,10 @@ def look_along(table, chain, first, rates, room):
             return
         kind = table.kinds[begin + i]
         w, u = outwards(room.X, begin + i, w, u)
-        if kind == REVOLUTE:
-            w = (w[0], w[1], w[2] + take(rates, at, nv, zero))
-        elif kind == PRISMATIC:
-            u = (u[0], u[1], u[2] + take(rates, at, nv, zero))
-        elif kind == SPHERICAL:
-            w = plus(w, take3(rates, at, nv, zero))
-        elif kind == FREE:
-            w, u = plus(w, take3(rates, at + 3, nv, zero)), plus(u, take3(rates, at, nv, zero))
+        for j in range(RATES[kind]):
+            e, s = axis(kind, table.links[begin + i, PITCH], j)
+            rate = take(rates, at + j, nv, zero)
+            w, u = plus(w, scaled(rate, e)), plus(u, scaled(rate, s))
         at += RATES[kind]
         while seen < chain[COLUMNS]:
             end = table.columns[chain[COLUMN] + seen] - held
@@ -291,7 +278,7 @@ def add_torques(table, chain, row, end, room, torques):
         kind = table.kinds[i]
         at -= RATES[kind]
         for k in range(RATES[kind]):
-            torques[at + k] += component(kind, k, n, f)
+            torques[at + k] += component(kind, table.links[i, PITCH], k, n, f)
         n, f = inwards1(room.X, i, n, f)
 
 
@@ -383,7 +370,7 @@ def over_size(table, size, q):
         return 1.0 / size
     size, at = -size, 0
     for kind in table.kinds:
-        for k in range(1 if kind == PRISMATIC else 3 if kind == FREE else 0):
+        for k in range(SLIDES[kind]):
             size += abs(q[at + k])
         at += POSITIONS[kind]
     return 1.0 / size if size > 0.0 else 1.0

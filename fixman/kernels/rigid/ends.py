@@ -24,8 +24,9 @@ from fixman.kernels.algebra.triples import (
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.lanes import part
 from fixman.kernels.compiler.steps import step
+from fixman.kernels.rigid.joints import RATES, joint_twist
 from fixman.kernels.rigid.kinematics import BASE, ORIGIN, moving, next_body
-from fixman.kernels.rigid.links import PRISMATIC, RATES, joint_twist, place, rotation_tuple
+from fixman.kernels.rigid.links import PITCH, place, rotation_tuple
 from fixman.kernels.rigid.newton_euler import moved
 
 # References to arrays are not counted.  numba optimizes what a function calls once more with it, so
@@ -44,7 +45,7 @@ class Tables(NamedTuple):
     """
 
     chains: Any  # (chains, `RECORD`) integers
-    kinds: Any  # (n,) and ``links (n, 31)`` as in `links`
+    kinds: Any  # (n,) and ``links (n, 32)`` as in `links`
     links: Any
     screws: Any  # tables of the articulated bodies, one after the other
     columns: Any  # integers: `FREELY`, the number of a row, or ``held`` + that of an end
@@ -131,10 +132,8 @@ def place_bodies(table, q, qd, room):
             R, r = next_body(X, i, R)
             x = plus(x, r)
             a = plus(a, plus(outer(dω, r), outer(ω, outer(ω, r))))
-            turn, slide = joint_twist(kinds[i], rates, at)
+            turn, slide = joint_twist(kinds[i], links[i, PITCH], rates, at)
             turn, slide, v = moving(R, r, ω, v, turn, slide)
-            if kinds[i] == PRISMATIC:
-                slide = scaled(2.0, slide)  # its axis turns too
             ω, dω, a = moved(ω, dω, a, turn, slide)
             at += RATES[kinds[i]]
             put_motion(room.motion, first + i, R, x, ω, v, dω, a)

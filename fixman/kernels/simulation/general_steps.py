@@ -16,17 +16,7 @@ import numpy as np
 
 from fixman.kernels.algebra.vectors import dot, vector
 from fixman.kernels.chain import hard
-from fixman.kernels.chain.rows import (
-    DIFFERENCE,
-    SQUARE,
-    STRAIGHT_Y,
-    SUM,
-    TURN,
-    bonds,
-    measure,
-    straight,
-    unit,
-)
+from fixman.kernels.chain.rows import SQUARE, bonds, measure, rest
 from fixman.kernels.compiler.lanes import (
     beyond,
     choose,
@@ -82,33 +72,18 @@ def magnitude(x):
 
 
 @exact
-def residual(kind, u, v, t, e, goal, size, far):
+def residual(kind, u, v, t, g, goal, size, far):
     """What a row lacks of its goal, its unit, and rounding where positions are of ``size``.
 
-    Of angles it is the sine of the difference, and from there on to 2 where that is beyond π/2;
-    of a straight bend its component along e.  No arrays: numba would count references to them.
+    g is the last of its vectors where the drift began.  No arrays: numba would count references to
+    them.
     """
-    a, b = goal
-    if kind == SQUARE:
-        rest = fma(-0.5, dot(u, u), a)
-        if far:  # as if the row were the length and not its square
-            length = root(dot(u, u))
-            rest *= (length + length) / (length + b)
-        return rest, a + a, size * b
-    zero = 0.0 * size
-    if DIFFERENCE <= kind <= SUM:
-        value, _, _ = measure(kind, u, v, t)
-        return a - value, root(dot(u, u)) + root(dot(t, t)), size + size
-    noise = size * (1.0 / root(dot(u, u)) + 1.0 / root(dot(v, v)))
-    if STRAIGHT_Y <= kind < TURN:
-        value, _ = straight(u, v, e)
-        return -value, zero + 1.0, noise
-    c, s, _ = measure(kind, u, v, t)
-    inverse = 1.0 / root(fma(s, s, c * c))
-    sine = (b * c - a * s) * inverse
-    rest = 2.0 - magnitude(sine)
-    rest = choose(beyond(zero, sine), -rest, rest)
-    return choose(beyond(zero, a * c + b * s), rest, sine), zero + 1.0, noise
+    value, scale, _ = measure(kind, u, v, t)
+    lack, whole, noise = rest(kind, value, scale, u, v, g, goal, size)
+    if far and kind == SQUARE:  # as if the row were the length and not its square
+        length = root(dot(u, u))
+        lack *= (length + length) / (length + goal[1])
+    return lack, whole, noise
 
 
 @exact
@@ -124,7 +99,6 @@ def hold(system, room, X0, X, V, rate, limits, like):
     goals, block, rhs, total = room
     B = block.B
     zero = 0.0 * like
-    none = zero, zero, zero
     busy = everywhere(like) if m > 0 else 0
     size = zero
     for k in range(X.size // lanes(like)):
@@ -136,14 +110,12 @@ def hold(system, room, X0, X, V, rate, limits, like):
         worst = zero
         for r in range(m):
             kind = entry(kinds, r)
-            u, v, t = bonds(X, points, r, kind, axes, like)
-            e = none
-            if STRAIGHT_Y <= kind < TURN:  # across the line as the rows have it
-                e = unit(vector(B, entry(vectors, r) + 2, axes, like))
+            u, v, t = bonds(kind, X, points, r, axes, like)
+            g = vector(B, entry(vectors, r + 1) - 1, axes, like)
             goal = load(goals, 2 * r, like), load(goals, 2 * r + 1, like)
-            rest, whole, noise = residual(kind, u, v, t, e, goal, size, iterations == 1)
-            store(rhs, r, rest)
-            worst = larger(magnitude(rest) - fma(tolerance + zero, whole, noise), worst)
+            lack, whole, noise = residual(kind, u, v, t, g, goal, size, iterations == 1)
+            store(rhs, r, lack)
+            worst = larger(magnitude(lack) - fma(tolerance + zero, whole, noise), worst)
         busy &= beyond(worst, zero)
         if busy == 0:
             break

@@ -16,7 +16,8 @@ from fixman.simulation.steppers.hybrid import HybridMonteCarlo
 from fixman.simulation.steppers.langevin import Langevin
 from fixman.simulation.steppers.montecarlo import MonteCarlo
 from fixman.simulation.steppers.newton import Newton
-from fixman.simulation.steppers.state import State, Stepper
+from fixman.simulation.steppers.state import State
+from fixman.simulation.steppers.stepper import Stepper
 
 __all__ = [
     "Brownian",
@@ -29,12 +30,8 @@ __all__ = [
     "from_parameters",
 ]
 
-KINDS: dict[Any, Any] = {
-    "newton": Newton,
-    "langevin": Langevin,
-    "brownian": Brownian,
-    "hybrid": HybridMonteCarlo,
-    "montecarlo": MonteCarlo,
+KINDS: dict[str, Any] = {
+    kind.NAME: kind for kind in (Newton, Langevin, Brownian, HybridMonteCarlo, MonteCarlo)
 }
 
 

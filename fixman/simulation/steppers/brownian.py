@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
-
-from numpy.typing import ArrayLike
+from typing import Any, Literal, Self
 
 from fixman._common import arrays
-from fixman.chains.chain import Chain, require_chain
 from fixman.kernels.simulation.stepping import DRIFT, ECHO, FORCE, KICK, LEAP, MARK, NOISE, PROJECT
 from fixman.potentials import flows
-from fixman.simulation.steppers import state as _state
-from fixman.simulation.steppers.state import Plan, State
+from fixman.simulation.steppers.plan import Plan
+from fixman.simulation.steppers.scheduled import Scheduled
 
 __all__ = ["Brownian"]
 
@@ -31,8 +28,19 @@ SCHEDULES = {
 }  # fmt: skip
 
 
+def _frictions(value: Any, name: str) -> float | tuple[float, ...]:
+    array = arrays.real(value, (), name)
+    if array.ndim > 1 or not array.size:
+        raise ValueError(f"{name} must be one number or one for each bead, got shape {array.shape}")
+    if not array.ndim:
+        return arrays.positive(float(array), name)
+    return tuple(
+        arrays.positive(zeta, f"{name} of bead {k}") for k, zeta in enumerate(array.tolist())
+    )
+
+
 @dataclass(frozen=True)
-class Brownian(arrays.Spelled):
+class Brownian(Scheduled):
     """Overdamped dynamics of a chain with constraints, also in a homogeneous flow.
 
     dx = P [v∞(x) + f/ζ] dt + √(2 kT/ζ) dW on the constraint manifold, with the projection P along
@@ -72,6 +80,13 @@ class Brownian(arrays.Spelled):
     √(2 dt) that it took.
     """
 
+    NAME = "brownian"
+    NO_VELOCITIES = "overdamped dynamics has no velocities to start with"
+    CHECKS = Scheduled.CHECKS | {
+        "friction": _frictions,
+        "flow": lambda flow, _: flows.checked(flow),
+    }
+
     dt: float
     _: KW_ONLY
     kT: float = 1.0
@@ -82,31 +97,12 @@ class Brownian(arrays.Spelled):
     potential: Any = None
     tolerance: float = 1e-12
 
-    def __post_init__(self) -> None:
-        _state.require_potential(self.potential)
-        _state.make_positive(self, "dt", "kT", "tolerance")
-        object.__setattr__(self, "friction", _frictions(self.friction))
-        object.__setattr__(self, "flow", flows.checked(self.flow))
-        arrays.require_one_of(self.ensemble, "ensemble", ("mobility", "stiff", "rigid"))
-        arrays.require_one_of(self.scheme, "scheme", SCHEDULES)
-
     def parameters(self) -> dict[str, Any]:
-        """Return what `from_parameters` makes the stepper from again, ready for JSON."""
-        friction = self.friction
-        return {
-            "name": "brownian",
-            "dt": self.dt,
-            "kT": self.kT,
-            "friction": friction if isinstance(friction, float) else list(friction),
-            "ensemble": self.ensemble,
-            "scheme": self.scheme,
-            "flow": flows.parameters(self.flow),
-            "potential": _state.potential_parameters(self.potential),
-            "tolerance": self.tolerance,
-        }
+        """Return what `from_parameters` makes the stepper from again; of a function only a name."""
+        return super().parameters() | {"flow": flows.parameters(self.flow)}
 
     @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], potential: Any = None) -> Brownian:
+    def from_parameters(cls, parameters: dict[str, Any], potential: Any = None) -> Self:
         """Make the stepper again; a potential of the user's own has to be given again.
 
         Raises
@@ -114,62 +110,13 @@ class Brownian(arrays.Spelled):
         ValueError
             If the flow is a function.
         """
-        given = _state.arguments(parameters, potential)
-        return cls(**given | {"flow": flows.from_parameters(given["flow"])})
+        flow = flows.from_parameters(parameters["flow"])
+        return super().from_parameters(parameters | {"flow": flow}, potential)
 
-    def start(
-        self,
-        chain: Chain,
-        x0: ArrayLike,
-        v0: None = None,
-        replicas: int = 1,
-        rng: Any = None,
-    ) -> State:
-        """Return replicas at x0; the other arguments and the errors are those of `Newton.start`.
-
-        Raises
-        ------
-        ValueError
-            If velocities are given, or friction coefficients or a flow that are not for this chain.
-        """
-        if v0 is not None:
-            raise ValueError("v0 must be None: overdamped dynamics has no velocities to start with")
-        require_chain(chain)
-        if callable(self.flow):  # try it before a folder is made
-            flows.table(self.flow, chain.dim, range(1), self.dt)
-        state = _state.start(chain, x0, None, replicas, rng, self._plan(), self.kT, True)
-        _state.warn_of_long_steps(chain, state, self._plan(), self.kT)
-        _state.warn_of_fast_flows(chain, self._plan())
-        return state
-
-    def advance(self, chain: Chain, state: State, steps: int, workers: int = 1) -> None:
-        """Do ``steps`` steps on every replica, in place.
-
-        Raises
-        ------
-        ConstraintSolveError
-            As `Newton.advance`.
-        ValueError
-            If the flow is not one of this chain's dimension, or not finite.
-        """
-        _state.advance(chain, state, steps, workers, self._plan())
-
-    def _plan(self) -> Plan:
+    def plan(self) -> Plan:
+        """Return the schedule of the scheme, with frictions in the place of masses."""
         return Plan(
             SCHEDULES[self.scheme], self.dt, self.tolerance, self.potential,
             kT=self.kT, friction=math.inf, metric=self.ensemble != "mobility",
             rival=self.ensemble == "rigid", drag=self.friction, flow=self.flow,
         )  # fmt: skip
-
-
-def _frictions(value: Any) -> float | tuple[float, ...]:
-    array = arrays.real(value, (), "friction")
-    if array.ndim > 1 or not array.size:
-        raise ValueError(
-            f"friction must be one number or one for each bead, got shape {array.shape}"
-        )
-    if not array.ndim:
-        return arrays.positive(float(array), "friction")
-    return tuple(
-        arrays.positive(zeta, f"friction of bead {k}") for k, zeta in enumerate(array.tolist())
-    )

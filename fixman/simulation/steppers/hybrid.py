@@ -6,9 +6,6 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from numpy.typing import ArrayLike
-
-from fixman._common import arrays
 from fixman.chains.chain import Chain
 from fixman.kernels.simulation.stepping import (
     DECIDE,
@@ -20,8 +17,8 @@ from fixman.kernels.simulation.stepping import (
     REMEMBER,
     RETURN,
 )
-from fixman.simulation.steppers import state as _state
-from fixman.simulation.steppers.state import Plan, Schedule, State
+from fixman.simulation.steppers.plan import Plan, Schedule
+from fixman.simulation.steppers.scheduled import Scheduled
 
 __all__ = ["HybridMonteCarlo"]
 
@@ -33,7 +30,7 @@ END: Schedule = ((DECIDE, 0.0),)
 
 
 @dataclass(frozen=True)
-class HybridMonteCarlo(arrays.Spelled):
+class HybridMonteCarlo(Scheduled):
     """Hybrid Monte Carlo on the constraint manifold: exact for any time step.
 
     A step draws velocities for the temperature kT, goes ``leaps`` steps of `Newton`, and accepts
@@ -59,7 +56,15 @@ class HybridMonteCarlo(arrays.Spelled):
         As for `Newton`.  One of your own needs an energy; where that is infinite no chain gets to.
     tolerance : float
         Largest relative error of a squared bond length, rounding apart.
+
+    Notes
+    -----
+    ``State.tally`` counts the steps that are tried and accepted; ``State.v`` are the velocities of
+    what was kept last.
     """
+
+    NAME = "hybrid"
+    NO_VELOCITIES = "HybridMonteCarlo draws new ones at every step"
 
     dt: float
     _: KW_ONLY
@@ -69,66 +74,13 @@ class HybridMonteCarlo(arrays.Spelled):
     potential: Any = None
     tolerance: float = 1e-12
 
-    def __post_init__(self) -> None:
-        _state.require_potential(self.potential)
-        _state.make_positive(self, "dt", "kT", "tolerance")
-        object.__setattr__(self, "leaps", arrays.positive_int(self.leaps, "leaps"))
-        arrays.require_one_of(self.ensemble, "ensemble", ("rigid", "stiff"))
-
-    def parameters(self) -> dict[str, Any]:
-        """Return what `from_parameters` makes the stepper from again, ready for JSON."""
-        return {
-            "name": "hybrid",
-            "dt": self.dt,
-            "kT": self.kT,
-            "leaps": self.leaps,
-            "ensemble": self.ensemble,
-            "potential": _state.potential_parameters(self.potential),
-            "tolerance": self.tolerance,
-        }
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], potential: Any = None) -> HybridMonteCarlo:
-        """Make the stepper again; a potential of the user's own has to be given again."""
-        return cls(**_state.arguments(parameters, potential))
-
-    def start(
-        self,
-        chain: Chain,
-        x0: ArrayLike,
-        v0: ArrayLike | None = None,
-        replicas: int = 1,
-        rng: Any = None,
-    ) -> State:
-        """Return replicas at x0, with velocities drawn at the temperature kT.
-
-        ``state.v`` are the velocities of what was kept last.  Other arguments are those of
-        `Newton.start`.
-
-        Raises
-        ------
-        ValueError
-            If there are velocities v0: every step draws its own.  If the energy of x0 is not
-            finite, or a potential has none.
-        SingularConstraintError
-            If the hard coordinates cannot be held in x0.
-        """
-        if v0 is not None:
-            raise ValueError(
-                "HybridMonteCarlo draws new velocities at every step, and has no use for v0"
-            )
-        return _state.start(chain, x0, None, replicas, rng, self._plan(), self.kT, True)
-
     def passes(self, chain: Chain) -> int:
         """Return how often a step goes over all beads, for whoever wants to know what it costs."""
         del chain
         return self.leaps
 
-    def advance(self, chain: Chain, state: State, steps: int, workers: int = 1) -> None:
-        """Try ``steps`` steps on every replica, in place; ``state.tally`` counts those accepted."""
-        _state.advance(chain, state, steps, workers, self._plan())
-
-    def _plan(self) -> Plan:
+    def plan(self) -> Plan:
+        """Leaps of `Newton` between new velocities and a decision."""
         return Plan(
             BEGIN + self.leaps * LEAP + END, self.dt, self.tolerance, self.potential,
             kT=self.kT, friction=math.inf, metric=self.ensemble == "stiff",

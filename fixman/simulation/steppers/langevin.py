@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from numpy.typing import ArrayLike
-
-from fixman._common import arrays
-from fixman.chains.chain import Chain
 from fixman.kernels.simulation.stepping import DRIFT, FORCE, KICK, NOISE, PROJECT
-from fixman.simulation.steppers import state as _state
-from fixman.simulation.steppers.state import Plan, State
+from fixman.simulation.steppers.plan import Plan
+from fixman.simulation.steppers.scheduled import Scheduled
 
 __all__ = ["Langevin"]
 
@@ -23,7 +19,7 @@ SCHEDULE = (
 
 
 @dataclass(frozen=True)
-class Langevin(arrays.Spelled):
+class Langevin(Scheduled):
     """Constrained Langevin dynamics by g-BAOAB (Leimkuhler & Matthews 2016).
 
     dv = (f / m − γ v) dt + √(2 γ kT / m) dW on the constraint manifold.  Averages are off by
@@ -47,6 +43,8 @@ class Langevin(arrays.Spelled):
         Largest relative error of a squared bond length, rounding apart.
     """
 
+    NAME = "langevin"
+
     dt: float
     _: KW_ONLY
     kT: float = 1.0
@@ -55,55 +53,8 @@ class Langevin(arrays.Spelled):
     potential: Any = None
     tolerance: float = 1e-12
 
-    def __post_init__(self) -> None:
-        _state.require_potential(self.potential)
-        _state.make_positive(self, "dt", "kT", "friction", "tolerance")
-        arrays.require_one_of(self.ensemble, "ensemble", ("rigid", "stiff"))
-
-    def parameters(self) -> dict[str, Any]:
-        """Return what `from_parameters` makes the stepper from again, ready for JSON."""
-        return {
-            "name": "langevin",
-            "dt": self.dt,
-            "kT": self.kT,
-            "friction": self.friction,
-            "ensemble": self.ensemble,
-            "potential": _state.potential_parameters(self.potential),
-            "tolerance": self.tolerance,
-        }
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], potential: Any = None) -> Langevin:
-        """Make the stepper again; a potential of the user's own has to be given again."""
-        return cls(**_state.arguments(parameters, potential))
-
-    def start(
-        self,
-        chain: Chain,
-        x0: ArrayLike,
-        v0: ArrayLike | None = None,
-        replicas: int = 1,
-        rng: Any = None,
-    ) -> State:
-        """Return replicas at x0 with velocities v0, projected, or drawn at the temperature kT.
-
-        Arguments and errors are those of `Newton.start`.
-        """
-        state = _state.start(chain, x0, v0, replicas, rng, self._plan(), self.kT, True)
-        _state.warn_of_long_steps(chain, state, self._plan(), self.kT)
-        return state
-
-    def advance(self, chain: Chain, state: State, steps: int, workers: int = 1) -> None:
-        """Do ``steps`` steps on every replica, in place.
-
-        Raises
-        ------
-        ConstraintSolveError
-            As `Newton.advance`.
-        """
-        _state.advance(chain, state, steps, workers, self._plan())
-
-    def _plan(self) -> Plan:
+    def plan(self) -> Plan:
+        """g-BAOAB, with the Fixman force in the stiff ensemble."""
         return Plan(
             SCHEDULE, self.dt, self.tolerance, self.potential,
             kT=self.kT, friction=self.friction, metric=self.ensemble == "stiff",

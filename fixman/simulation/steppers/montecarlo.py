@@ -19,9 +19,9 @@ from fixman.kernels.sampling import crankshafts, pivots, torsions
 from fixman.mechanics import metric
 from fixman.mechanics.dynamics import project
 from fixman.potentials.energies import bind, invariant
-from fixman.simulation.steppers import state as _state
 from fixman.simulation.steppers.moves import moves
-from fixman.simulation.steppers.state import State
+from fixman.simulation.steppers.state import State, begin, require_near
+from fixman.simulation.steppers.stepper import Described
 
 __all__ = ["MonteCarlo"]
 
@@ -35,7 +35,7 @@ HELD = 1000
 
 
 @dataclass(frozen=True)
-class MonteCarlo(arrays.Spelled):
+class MonteCarlo(Described):
     """Metropolis Monte Carlo of pivots and crankshafts, in either ensemble, with any potential.
 
     A step is a sweep: as many moves as there are parts that can turn.  A move turns one side of a
@@ -67,32 +67,15 @@ class MonteCarlo(arrays.Spelled):
     `Tether`, `Gravity`, `Compiled` and your own may: then all beads are shifted too.
     """
 
+    NAME = "montecarlo"
+    FORCES = False
+    NO_VELOCITIES = "Monte Carlo has no velocities"
+
     _: KW_ONLY
     kT: float = 1.0
     ensemble: Literal["rigid", "stiff"] = "rigid"
     potential: Any = None
     burn_in: int = 100
-
-    def __post_init__(self) -> None:
-        _state.require_potential(self.potential, forces=False)
-        _state.make_positive(self, "kT")
-        arrays.require_one_of(self.ensemble, "ensemble", ("rigid", "stiff"))
-        object.__setattr__(self, "burn_in", arrays.whole(self.burn_in, "burn_in", 0))
-
-    def parameters(self) -> dict[str, Any]:
-        """Return what `from_parameters` makes the stepper from again, ready for JSON."""
-        return {
-            "name": "montecarlo",
-            "kT": self.kT,
-            "ensemble": self.ensemble,
-            "potential": _state.potential_parameters(self.potential),
-            "burn_in": self.burn_in,
-        }
-
-    @classmethod
-    def from_parameters(cls, parameters: dict[str, Any], potential: Any = None) -> MonteCarlo:
-        """Make the stepper again; a potential of the user's own has to be given again."""
-        return cls(**_state.arguments(parameters, potential))
 
     def start(
         self,
@@ -123,12 +106,11 @@ class MonteCarlo(arrays.Spelled):
         SingularConstraintError, SingularCoordinateError
             If x0 has no determinant, or no energy.
         """
-        if v0 is not None:
-            raise ValueError("v0 must be None: Monte Carlo has no velocities")
-        state = _state.begin(chain, x0, replicas, rng)
+        self._refuse(v0)
+        state = begin(chain, x0, replicas, rng)
         state.tally = np.zeros((len(state.x), 3))
         state.tally[:, 2] = WIDEST
-        _state.require_near(chain, state)
+        require_near(chain, state)
         prepared = _Prepared.of(chain, state, self)
         # One by one, as the kernels will; without a potential there is nothing to compile.
         for replica, x in enumerate(state.x if self.potential is not None else ()):
@@ -163,7 +145,7 @@ class MonteCarlo(arrays.Spelled):
         """
         workers = arrays.positive_int(workers, "workers")
         steps = arrays.positive_int(steps, "steps")
-        _state.require_near(chain, state)
+        require_near(chain, state)
         prepared = _Prepared.of(chain, state, self)
         x, random, tally = state.x.copy(), state.random.copy(), state.tally.copy()
         prepared.run(x, random, tally, (state.step, state.step + steps), workers)

@@ -1,0 +1,221 @@
+"""`fixman audit`: parse, call, print."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fixman.cli import arguments as cli_arguments
+
+if TYPE_CHECKING:
+    from fixman.analysis.audit import AuditReport
+    from fixman.io.mdanalysis import MetricAnalysis
+
+HELP = """
+usage: fixman audit TOPOLOGY [TRAJECTORY] [flags]
+
+does constraining these coordinates change my ensemble?
+
+Spread of ½ ln det H^bb (kT) over a trajectory: what separates rigid
+constraints from the limit of equally stiff springs.
+
+  TOPOLOGY               any topology that MDAnalysis reads
+  [TRAJECTORY]           one trajectory; may be left out
+  --select SELECTION     MDAnalysis selection of the chains (default: all)
+  --hard WORDS           one or more of length,angle,torsion; or one of torsional,
+                         h-bonds, h-angles, all-bonds, … (default: length)
+  --as-is                a run with these constraints: hard values stay as they are
+  --bonds TYPES          guess, by distances in the first frame; or types of bonds
+                         that count, 1,2 or C-H (default: topology)
+  --hydrogens SELECTION  of the hydrogens, "name H*"; otherwise by element or mass
+  --masses MASSES        of all atoms, or by type, 1=12.011,2=1.008
+  --atom-style STYLE     of a LAMMPS data file: full, molecular, …; or its columns
+  --topology-format NAME  of the topology, as MDAnalysis names it
+  --format NAME          of the trajectory, as MDAnalysis names it
+  --start FRAME          first frame, counted from 0
+  --stop FRAME           frame to stop before
+  --step FRAMES          from one frame to the next
+  --workers COUNT        processes on this machine (default: 1)
+  or --scheduler ADDRESS  a running Dask scheduler, tcp://host:8786
+  --out CSV              write ½ ln det H^bb and sizes of every frame and chain
+  --plot PNG             write its histogram, and those of soft angles
+  --overwrite            replace files of these names
+  --json                 print one JSON document instead of text
+  --quiet                no progress bar
+
+example:
+  fixman audit top.psf run.dcd --select "name N CA C" --hard length,angle
+"""
+
+
+class UnwrittenError(Exception):
+    """Files that could not be written, after a report that was printed."""
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Audit the files that the flags name."""
+    # What can fail for want of a package or a folder fails before the long part.
+    taken = [path.resolve() for path in (arguments.topology, arguments.trajectory) if path]
+    for path in filter(None, (arguments.out, arguments.plot)):
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"no such folder: {path.parent}")
+        if path.is_dir():
+            raise IsADirectoryError(f"a folder, not a file: {path}")
+        if path.resolve() in taken:
+            raise ValueError(f"{path} is an input or another output: choose another name")
+        if os.path.lexists(path) and not (arguments.overwrite or _is_device(path)):
+            raise FileExistsError(
+                f"{path} exists: choose another name, or overwrite it (--overwrite)"
+            )
+        taken.append(path.resolve())
+    from fixman.chains import hard_sets
+
+    hard = hard_sets.named(arguments.hard)
+    if arguments.plot is not None:
+        from fixman.analysis import plot
+
+        plot.require_format(arguments.plot)
+    analysis, report = _audited(arguments, hard)
+    written, failed = _write(arguments, analysis, report)
+    if arguments.json:
+        print(json.dumps(report.as_dict() | {"written": written}, indent=2))
+    else:
+        cli_arguments.show(report)
+        for name in written:
+            cli_arguments.show(f"wrote {name}")
+    if failed:
+        raise UnwrittenError("; ".join(failed))
+
+
+def _audited(arguments: argparse.Namespace, hard: Any) -> tuple[MetricAnalysis, AuditReport]:
+    from fixman.analysis.audit import AuditReport
+    from fixman.io.mdanalysis import MetricAnalysis, open_universe
+
+    with warnings.catch_warnings(), ExitStack() as stack:
+        warnings.filterwarnings("ignore", module="MDAnalysis")
+        # It is also said where a reader is pickled for a worker, under another module's name.
+        warnings.filterwarnings("ignore", "Reader has no dt")
+        universe, notes = open_universe(
+            arguments.topology,
+            arguments.trajectory,
+            arguments.atom_style,
+            topology_format=arguments.topology_format,
+            format=arguments.format,
+            masses=arguments.masses,
+        )
+        analysis = MetricAnalysis(
+            universe,
+            arguments.select,
+            hard=hard,
+            values="as-is" if arguments.as_is else "means",
+            bonds=arguments.bonds,
+            hydrogens=arguments.hydrogens,
+            histograms=arguments.plot is not None,
+        )
+        backend = _backend(arguments, stack)
+        analysis.run(arguments.start, arguments.stop, arguments.step, **backend)
+    return analysis, AuditReport.from_analysis(analysis, notes)
+
+
+def _backend(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Any]:
+    """Where the frames are worked on, as arguments of `MetricAnalysis.run`."""
+    client = stack.enter_context(cli_arguments.client(arguments))
+    if client is not None:
+        from fixman.io.mdanalysis import DistributedBackend
+
+        return {"backend": DistributedBackend(client)}
+    if arguments.workers > 1:
+        return {"backend": "multiprocessing", "n_workers": arguments.workers}
+    return {"verbose": not arguments.quiet and sys.stderr.isatty()}
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _write(
+    arguments: argparse.Namespace, analysis: MetricAnalysis, report: AuditReport
+) -> tuple[list[str], list[str]]:
+    """Write the files that are asked for: names of those written, and errors."""
+    written, failed = [], []
+    for path in filter(None, (arguments.out, arguments.plot)):
+        try:
+            with _new_file(path, arguments.overwrite) as temporary:
+                if path is arguments.out:
+                    _write_csv(temporary, analysis, report)
+                else:
+                    _write_plot(temporary, report, path.suffix[1:])
+        except OSError as error:
+            failed.append(f"cannot write {path}: {error.strerror or error}")
+        else:
+            written.append(str(path))
+    return written, failed
+
+
+@contextmanager
+def _new_file(path: Path, overwrite: bool) -> Iterator[Path]:
+    """Give a name to write to that becomes `path` when all is written; what a link points to."""
+    from fixman._common.files import new_file
+
+    if _is_device(path):
+        yield path
+        return
+    with new_file(path.resolve(), overwrite) as temporary:
+        yield temporary
+
+
+def _is_device(path: Path) -> bool:
+    """Whether this is something like /dev/stdout, which cannot be replaced by a file."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _write_csv(path: Path, analysis: MetricAnalysis, report: AuditReport) -> None:
+    """One row a frame and chain; group and chain count from 0, frames are the trajectory's own.
+
+    All rows of a frame have its log_weight, which is that of the frame as a whole.
+    """
+    sizes = ("square_end_to_end", "square_gyration")
+    weights = report.log_weights.tolist()
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["group", "chain", "frame", "time", "half_logdet", *sizes, "log_weight"])
+        for number, group in enumerate(report.groups):
+            columns = [group.half_logdet, *(group.sizes.get(name) for name in sizes)]
+            for k, (frame, time) in enumerate(zip(analysis.frames, analysis.times, strict=True)):
+                for chain in range(group.half_logdet.shape[1]):
+                    found = ("" if c is None else repr(float(c[k, chain])) for c in columns)
+                    writer.writerow([number, chain, frame, time, *found, repr(weights[k])])
+
+
+def _write_plot(path: Path, report: AuditReport, kind: str) -> None:
+    from fixman.analysis import plot
+    from fixman.analysis.samples import ANGLE_EDGES, TORSION_EDGES
+
+    angles = (
+        (
+            "bending angle, 0 = straight",
+            ANGLE_EDGES,
+            [g.densities("angles") for g in report.groups],
+        ),
+        ("torsion, ±180 = trans", TORSION_EDGES, [g.densities("torsions") for g in report.groups]),
+    )
+    panels = [panel for panel in angles if any(panel[2])]
+    samples = {group.label: group.half_logdet for group in report.groups}
+    with plot.style():
+        lines = 1 + len(samples) + len(panels)  # of legends
+        fig = plot.figure(aspect=0.72 * (1 + len(panels)) + 0.045 * lines)
+        axes = fig.subplots(1 + len(panels), squeeze=False)[:, 0]
+        ensemble = "rigid" if report.as_is else "stiff"
+        reweighted = [group.label for group in report.groups if group.reweightable]
+        plot.audit_histogram(axes[0], samples, ensemble, reweighted=reweighted)
+        fig.suptitle(f"hard: {', '.join(report.hard)}", size=plot.STYLE["axes.titlesize"])
+        for ax, (name, edges, densities) in zip(axes[1:], panels, strict=True):
+            plot.angle_histogram(ax, edges, [density or {} for density in densities], name)
+        fig.savefig(path, format=kind)

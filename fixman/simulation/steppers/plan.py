@@ -1,0 +1,155 @@
+"""`Plan`: a stepper as a schedule of moves; warnings where its steps are too long."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fixman._common.arrays import Array
+from fixman.chains.chain import Chain
+from fixman.kernels.chain.rows import LENGTH
+from fixman.kernels.simulation.stepping import DECIDE
+from fixman.potentials import flows
+from fixman.simulation.steppers.state import State, shortest
+
+# Of the shortest bond, the thermal way of a step from which a warning is due: there ⟨cos²θ⟩ of two
+# bonds is off by 0.5 % or so, and the error grows with the square.
+LONG_STEP = 0.15
+LONG_TURN, LONG_NEWTON = 0.1, 0.02  # with hard angles, whose chains have lighter motions left
+LONG_WALK = 0.1  # overdamped, with angles or not: off by 0.2 to 0.8 % there, and by its square
+FAST = 0.2  # of a rod, that a flow may move its ends in a step: 0.8 costs 4 to 6 % of a viscosity
+
+Schedule = tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a stepper wants done: the moves of a step (`kernels.stepping`), and constants.
+
+    Of each move the schedule has the letter and the time in units of dt, which means nothing to a
+    force or a projection.  Forces must be found again behind a drift, before a kick.
+
+    Overdamped motion, with friction coefficients ``drag``, has these in the place of masses, no
+    memory of velocities (``friction`` is infinite) and h = √(2 dt) in the place of dt.
+    """
+
+    schedule: Schedule
+    dt: float
+    tolerance: float
+    potential: Any = None
+    kT: float = 0.0  # of noise and Fixman force
+    friction: float = 0.0
+    metric: bool = False  # whether the Fixman force is added
+    rival: bool = False  # and that of the chain's masses subtracted
+    drag: float | tuple[float, ...] | None = None
+    flow: Any = None  # see `flows.checked`
+    drifting: bool = True  # whether drawn velocities keep the motion of the centre of mass
+
+    @property
+    def stride(self) -> float:
+        """The dt of the schedule."""
+        return self.dt if self.drag is None else math.sqrt(2.0 * self.dt)
+
+    @property
+    def thermal(self) -> str:
+        """The formula of what a bead moves in a step by itself."""
+        return "dt √(kT/m)" if self.drag is None else "√(2 kT dt/ζ)"
+
+    def inertia(self, chain: Chain) -> Array:
+        """Return masses (n,), or what stands for them."""
+        if self.drag is None:
+            return chain.masses
+        drag = np.array(self.drag)
+        if drag.shape not in ((), (chain.n,)):
+            raise ValueError(
+                f"friction must be one number or have shape ({chain.n},) for this chain, got "
+                f"{drag.shape}"
+            )
+        return np.broadcast_to(drag, chain.n).copy()
+
+    @property
+    def decides(self) -> bool:
+        """Whether moves are tried, and perhaps refused."""
+        return any(letter == DECIDE for letter, _ in self.schedule)
+
+
+def warn_of_long_steps(chain: Chain, state: State, plan: Plan) -> None:
+    """Warn if a step moves beads so far that averages suffer; where moves are tried, none do."""
+    if plan.decides:
+        return
+    length = shortest(chain, state.targets)
+    kT = plan.kT or _temperature(chain, state.v)
+    ways = plan.stride * np.sqrt(kT / plan.inertia(chain)) / length
+    turning = bool(np.any(chain.layout.hard_rows.kinds != LENGTH))
+    usual = LONG_STEP if not turning else LONG_TURN if plan.kT else LONG_NEWTON
+    if plan.drag is not None:
+        usual = LONG_WALK
+    metrics = [plan.inertia(chain)] * plan.metric + [chain.masses] * plan.rival
+    limits = np.minimum.reduce([usual + 0.0 * ways, *(_steep_ways(chain, m) for m in metrics)])
+    limits *= 1.0 + 1e-9  # so that what is advised is not warned of
+    bead = int(np.argmax(ways / limits))
+    if ways[bead] > limits[bead]:
+        shorter = float(limits[bead] / ways[bead])
+        fine = _round_down(plan.dt * (shorter if plan.drag is None else shorter**2))
+        steep = limits[bead] < usual
+        warnings.warn(
+            f"dt={plan.dt:g} is long: in one step bead {bead} moves {ways[bead]:.2g} of the "
+            f"shortest bond, {plan.thermal}"
+            + (", and it is so light that its Fixman force is steep" if steep else "")
+            + ", so that averages are of another ensemble"
+            + (", although the temperature is right" if plan.drag is None else "")
+            + f"; dt={fine:g} or less would do",
+            RuntimeWarning,
+            stacklevel=4,  # who called simulate
+        )
+
+
+def warn_of_fast_flows(chain: Chain, plan: Plan) -> None:
+    """Warn if a flow turns or stretches a rod much in one step."""
+    if plan.flow is None:
+        return
+    gradient = flows.table(plan.flow, chain.dim, range(1), plan.dt)[0]
+    rate = float(np.linalg.norm(gradient, 2))
+    if rate * plan.dt > FAST * (1.0 + 1e-9):
+        warnings.warn(
+            f"dt={plan.dt:g} is long for this flow: in one step it moves the ends of a rod by "
+            f"{rate * plan.dt:.2g} of its length against each other; "
+            f"dt={_round_down(FAST / rate):g} or less would do",
+            RuntimeWarning,
+            stacklevel=4,  # who called simulate
+        )
+
+
+def _temperature(chain: Chain, v: Array) -> float:
+    """Return kT of velocities, without the motion of the centre of mass."""
+    if chain.base == "free":
+        v = v - np.average(v, axis=1, weights=chain.masses)[:, None]
+    freedom = max(1, v[0].size - chain.hard.size)
+    twice: float = np.einsum("rka,rka,k->", v, v, chain.masses) / (len(v) * freedom)
+    return twice
+
+
+def _steep_ways(chain: Chain, masses: Array) -> Array:
+    """Of a bond, how far each bead (n,) may move in a step for the sake of its Fixman force.
+
+    Bending by an angle of √(m_k Σ 1/m) changes ln det H^bb of a light bead k, the sum being over
+    the beads that hard bonds join it to; where it has one bond only, nothing.
+    """
+    rows = chain.layout.hard_rows
+    ends_of = rows.columns[rows.kinds == LENGTH, :2]
+    ends = ends_of[(ends_of >= 0).all(axis=1)]
+    one, other = np.concatenate([ends, ends[:, ::-1]]).T
+    w = 1.0 / masses
+    angles = np.sqrt(np.bincount(one, w[other], chain.n) / w)
+    bonds = np.bincount(ends_of[ends_of >= 0], minlength=chain.n)  # to the base as well
+    return np.where(bonds > 1, 0.5 * angles, np.inf)
+
+
+def _round_down(value: float) -> float:
+    """One digit of a positive number."""
+    digit = 10.0 ** np.floor(np.log10(value))
+    return float(f"{np.floor(value / digit) * digit:.0e}")
