@@ -1,7 +1,6 @@
 """Symmetric positive definite matrices with structure: factor once, ask many questions.
 
 Each type has ``factor() → solve, logdet, inverse_on_pattern`` and, for tests, ``to_dense()``.
-Bands are in SciPy's lower form: ``bands[j, i] = A[i + j, i]``.  Whatever has no band is `Sparse`.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from scipy.sparse import coo_array, csc_array, issparse
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.errors import SingularConstraintError
-from fixman.kernels.factors import banded, block_tridiagonal, sparse, tridiagonal
+from fixman.kernels.factors import block_tridiagonal, sparse, tridiagonal
 
-__all__ = ["Banded", "BlockTridiagonal", "Factor", "Sparse", "Tridiagonal"]
+__all__ = ["BlockTridiagonal", "Factor", "Sparse", "Tridiagonal"]
 
 
 class Factor(Protocol):
@@ -112,74 +111,6 @@ class TridiagonalFactor:
         """Return diagonal and off-diagonal of A⁻¹ as (2, m), in O(m)."""
         S = np.empty((self._inverse.size, 2))
         tridiagonal.inverse_on_pattern(self._inverse, self._multipliers, S)
-        return _finite(S.T)
-
-
-class Banded:
-    """A symmetric positive definite matrix of half-bandwidth h.
-
-    Parameters
-    ----------
-    bands : (h + 1, m)
-        SciPy's lower form, ``bands[j, i] = A[i + j, i]``; what lies outside A is ignored.
-    """
-
-    def __init__(self, bands: ArrayLike) -> None:
-        array = arrays.real(bands, (), "bands")
-        if array.ndim != 2 or array.shape[0] < 1:
-            raise ValueError(f"bands must have shape (h + 1, m), got {array.shape}")
-        self.bands = array.copy()
-        for j in range(1, array.shape[0]):
-            self.bands[j, max(array.shape[1] - j, 0) :] = 0.0
-        arrays.require_finite(self.bands, self.bands.shape, "bands", "band")
-
-    def to_dense(self) -> Array:
-        """Return the matrix as a dense array, for tests."""
-        m = self.bands.shape[1]
-        A = np.diag(self.bands[0])
-        for j in range(1, min(self.bands.shape[0], m)):
-            off = self.bands[j, : m - j]
-            A += np.diag(off, j) + np.diag(off, -j)
-        return A
-
-    def factor(self) -> BandedFactor:
-        """LDLᵀ in O(m h²).
-
-        Raises
-        ------
-        SingularConstraintError
-            If a pivot is lost to rounding: the matrix is not positive definite.
-        """
-        T = np.ascontiguousarray(self.bands.T).copy()
-        row = banded.factor(T)
-        if row >= 0:
-            raise SingularConstraintError(
-                f"row {row} depends on the rows before it: its pivot is lost to rounding"
-            )
-        return BandedFactor(T)
-
-
-class BandedFactor:
-    """The LDLᵀ of a `Banded`."""
-
-    def __init__(self, T: Array) -> None:
-        self._T = T
-
-    @property
-    def logdet(self) -> float:
-        """Return ln det A."""
-        return float(banded.log_product(self._T))
-
-    def solve(self, b: ArrayLike) -> Array:
-        """Return A⁻¹ b for b (m,) or (m, r), in O(m h r)."""
-        y = _right_hand_side(b, self._T.shape[0])
-        banded.solve(self._T, y if y.ndim == 2 else y[:, None])
-        return _finite(y)
-
-    def inverse_on_pattern(self) -> Array:
-        """Return the band of A⁻¹ as (h + 1, m) by the Takahashi recurrence, in O(m h²)."""
-        S = np.empty_like(self._T)
-        banded.inverse_on_pattern(self._T, S)
         return _finite(S.T)
 
 
@@ -345,7 +276,7 @@ class Sparse:
         """
         V = self._V.copy()
         D, work = np.empty((2, self.symbolic.size))
-        sparse.factor(V, D, tuple(self.symbolic), work, 0.0)
+        sparse.factor(V, D, self.symbolic, work, 0.0)
         lost = np.isnan(D)
         if lost.any():
             raise SingularConstraintError(
@@ -371,13 +302,13 @@ class SparseFactor:
         """Return A⁻¹ b for b (m,) or (m, r), in O(nnz(L) r)."""
         y = _right_hand_side(b, self._symbolic.size)
         rows = np.ascontiguousarray(y.T if y.ndim == 2 else y[None])
-        sparse.solve_each(self._V, self._D, tuple(self._symbolic), rows)
+        sparse.solve_each(self._V, self._D, self._symbolic, rows)
         return _finite(rows.T.reshape(y.shape))
 
     def inverse_on_pattern(self) -> csc_array[Any]:
         """Return the lower triangle of A⁻¹ on the pattern of L, in O(Σ |column of L|²)."""
         S, work = np.empty_like(self._V), np.empty(2 * self._symbolic.size)
-        sparse.inverse_on_pattern(self._V, self._D, S, tuple(self._symbolic), work, 0.0)
+        sparse.inverse_on_pattern(self._V, self._D, S, self._symbolic, work, 0.0)
         return _lower(_finite(S), self._symbolic)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from fixman.kernels import jit
-from fixman.kernels.factors.banded import SMALLEST_PIVOT, times
+from fixman.kernels.factors.pivots import SMALLEST_PIVOT, times
 
 
 @jit

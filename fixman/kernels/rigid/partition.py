@@ -40,7 +40,7 @@ from fixman.kernels.algebra.triples import (
 )
 from fixman.kernels.algebra.vectors import minus, outer, plus, scaled
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.factors.banded import times as multiplied
+from fixman.kernels.factors.pivots import times as multiplied
 from fixman.kernels.rigid.links import POSITIONS, PRISMATIC, SPHERICAL, joint_motion, joint_twist
 
 # Columns of a body's row: the three blocks, then what velocities and loads want: J, I_c, R, c, r,
