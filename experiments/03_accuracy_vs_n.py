@@ -98,8 +98,9 @@ def wilson_route(
 def plain(
     chain: fx.Chain, x: np.ndarray, v: np.ndarray, torque: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    matrix = fx.structured.Sparse(fx.Partition(chain, x).H_bb)
-    return wilson_route(matrix.factor(), chain, x, v, torque)
+    H = fx.Partition(chain, x).H_bb
+    bands = [H.diagonal(), np.append(H.diagonal(-1), 0.0)]
+    return wilson_route(fx.structured.Banded(bands).factor(), chain, x, v, torque)
 
 
 def subtraction_free(

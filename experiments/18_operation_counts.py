@@ -34,7 +34,7 @@ from _output import Output, plot
 from numba.core.dispatcher import Dispatcher
 
 from fixman.kernels.compiler.steps import _STEPS
-from fixman.kernels.rigid import articulated_body, denoc, spatial_operators
+from fixman.kernels.rigid import articulated_states, denoc, spatial_operators
 from fixman.kernels.rigid import composite_body as rigid_composite_body
 from fixman.kernels.rigid import newton_euler as rigid_newton_euler
 from fixman.kernels.rigid import partition as rigid_partition
@@ -224,7 +224,7 @@ STUBS: dict[str, Any] = {
     "integer": _bits,
     "fill_sines": _fill_sines,
 }
-GUARDS = {"felt", "not_a_number", "lost_pivot", "checked", "factor_block", "multiplied"}
+GUARDS = {"felt", "not_a_number", "lost_pivot", "checked", "factor_block", "freedom", "multiplied"}
 
 
 def _guard(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -326,13 +326,15 @@ def newton_euler(c: Case) -> np.ndarray:
 
 
 def udut(c: Case) -> np.ndarray:
-    run(denoc.forward_frames, c.q, c.without_bias(), c.kinds, c.table, c.out)
+    n, right = c.arm.n, c.without_bias()
+    factors = _objects((1, n, 12)), _objects((1, n, 6)), _objects((1, n, 6))
+    run(denoc.factor_frames, c.q, right, c.kinds, c.table, *factors, c.out)
     return c.out
 
 
 def articulated(c: Case) -> np.ndarray:
     table = counted(bodies._plan(c.arm).table)
-    run(articulated_body.state, table, c.q[0], c.qd[0], c.last[0], c.g, c.out[0], None)
+    run(articulated_states.state, table, c.q[0], c.qd[0], c.last[0], c.g, c.out[0], None)
     return c.out
 
 
@@ -353,7 +355,7 @@ def _by_link(c: Case, algorithm: Any) -> Any:
     numbers = SimpleNamespace(
         n=arm.n, joints=arm.joints, kinds=arm.kinds, rate_offsets=arm.rate_offsets,
         masses=counted(arm.masses), centres=counted(arm.centres), inertias=counted(arm.inertias),
-        armature=counted(arm.armature), _kinds=c.kinds, _table=c.table,
+        pitch=arm.pitch,        armature=counted(arm.armature), _kinds=c.kinds, _table=c.table,
     )  # fmt: skip
     link = plain("_Links", operators._Links)(numbers, c.q[0], 0, ())
     return run(algorithm, link, c.qd[0], c.last[0], c.g, _objects((arm.n, 6)))

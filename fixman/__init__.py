@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from fixman.sampling.samples import Sample as Sample
     from fixman.sampling.samples import sample as sample
     from fixman.simulation import observables as observables
+    from fixman.simulation.runfile import RunCheck as RunCheck
+    from fixman.simulation.runfile import check_run as check_run
+    from fixman.simulation.runfile import load_run as load_run
     from fixman.simulation.simulate import resume as resume
     from fixman.simulation.simulate import simulate as simulate
     from fixman.simulation.steppers import Brownian as Brownian
@@ -57,9 +60,6 @@ if TYPE_CHECKING:
     from fixman.simulation.steppers import Langevin as Langevin
     from fixman.simulation.steppers import MonteCarlo as MonteCarlo
     from fixman.simulation.steppers import Newton as Newton
-    from fixman.simulation.store import RunCheck as RunCheck
-    from fixman.simulation.store import check_run as check_run
-    from fixman.simulation.store import load_run as load_run
     from fixman.simulation.trajectory import Run as Run
 
 __version__ = "0.1.0"
@@ -88,7 +88,7 @@ _NAMES = {
     "sampling.samples": "Sample sample",
     "simulation.simulate": "resume simulate",
     "simulation.steppers": "Brownian HybridMonteCarlo Langevin MonteCarlo Newton",
-    "simulation.store": "RunCheck check_run load_run",
+    "simulation.runfile": "RunCheck check_run load_run",
     "simulation.trajectory": "Run",
 }
 _HOMES = {name: home for home, names in (_MODULES | _NAMES).items() for name in names.split()}

@@ -65,6 +65,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("checked", [False, True])
 def test_an_index_past_the_end_of_a_view_raises(checked):
     environment = os.environ | {"NUMBA_BOUNDSCHECK": str(int(checked))}

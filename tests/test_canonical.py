@@ -30,7 +30,6 @@ DENDRIMER = [((k - 1) // 2, k) for k in range(1, 31)]
 HUB = [(20, k) for k in (2, 3, 7, 8, 12, 13, 17, 18)]
 MIXED = [*DECALIN, *((i + 10, j + 10) for i, j in BICYCLOPENTYL), *HUB]
 STAR = [(0, k) for k in range(1, 6)]
-CAGES = [*UTILITIES, *((i + 6, j + 6) for i, j in PRISM), *((k, 12) for k in range(12))]
 
 
 def tree(rng, n):
@@ -69,8 +68,8 @@ def copies_of(rng, bonds, masses=None, copies=20):
 
 SHAPES = {
     "star": STAR, "comb": COMB, "dendrimer": DENDRIMER, "ring": ring(12), "prism": PRISM,
-    "decalin": DECALIN, "bicyclopentyl": BICYCLOPENTYL, "both": MIXED, "petersen": PETERSEN,
-    "cages": CAGES, "complete": list(combinations(range(6), 2)),
+    "decalin": DECALIN, "bicyclopentyl": BICYCLOPENTYL, "petersen": PETERSEN,
+    "complete": list(combinations(range(6), 2)),
 }  # fmt: skip
 
 
@@ -97,19 +96,6 @@ def test_random_molecules(make, seed):
     kinds, both = pooled([*heavier, *copies_of(rng, bonds, masses, 2)])
     assert kinds.tolist() == [0, 0, 1, 1]
     assert both[2] == both[3] == forms[0]
-
-
-@pytest.mark.parametrize(("n", "graphs"), [(8, 50), (14, 150), (40, 10)])
-def test_random_networks_of_three_bonds_an_atom(n, graphs):
-    """One colour for all atoms, and seldom a symmetry."""
-    rng = np.random.default_rng(n)
-    for _ in range(graphs):
-        while True:
-            bonds = rng.permutation(np.repeat(np.arange(n), 3)).reshape(-1, 2)
-            simple = len(np.unique(np.sort(bonds, axis=1), axis=0)) == len(bonds)
-            if simple and (bonds[:, 0] != bonds[:, 1]).all() and connected(n, bonds):
-                break
-        assert pooled(copies_of(rng, bonds, copies=3))[0].max() == 0
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 6])
@@ -156,11 +142,13 @@ def test_graphs_that_colours_alone_cannot_tell(pair):
     assert pooled(molecules)[0].tolist() == [0] * 5 + [1] * 5
 
 
-def test_a_search_cut_short_never_pools_what_differs(monkeypatch):
-    monkeypatch.setattr(canonical, "VISITS", (-1, 0))
-    test_graphs_that_colours_alone_cannot_tell((DECALIN, BICYCLOPENTYL))
+def test_what_is_not_recognized_is_not_pooled_with_others():
     rng = np.random.default_rng(8)
-    assert pooled(copies_of(rng, MIXED, copies=40))[0].max() > 0  # here it costs pooling
+    bonds = [*MIXED[:-1], (20, 19)]  # another atom of the second piece at the hub
+    molecules = [*copies_of(rng, MIXED), *copies_of(rng, bonds)]
+    kinds = pooled(molecules)[0]
+    assert kinds[:20].max() > 0  # here three atoms singled out do not tell all others apart
+    assert not set(kinds[:20]) & set(kinds[20:])
 
 
 @pytest.mark.parametrize("shape", ["arms", "polymer", "lasso", "rings"])
@@ -305,7 +293,7 @@ def test_lengths_of_trees_have_one_determinant_whatever_arm_is_the_first():
 # --- sets of constraints ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", ["star", "comb", "both"])
+@pytest.mark.parametrize("shape", ["star", "comb", "decalin"])
 def test_sets_of_constraints_in_any_order_share_one_chain(shape):
     rng = np.random.default_rng(6)
     bonds = SHAPES[shape]

@@ -413,6 +413,7 @@ def test_progress_only_on_a_terminal(monkeypatch, run, melt):
     assert "determinants: 100%" in shown
 
 
+@pytest.mark.thorough
 def test_workers_change_nothing(run, peer):
     files = peer("MDAnalysisTests.datafiles")
     command = ["audit", files.PSF, files.DCD, "--select", "name N CA C and resid 1:9", "--json"]
@@ -503,6 +504,7 @@ def test_a_report_is_printed_even_if_its_files_cannot_be_written(run, melt, tmp_
     assert json.loads(out)["written"] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
 @pytest.mark.parametrize(
     ("arguments", "unbuffered"),

@@ -131,6 +131,7 @@ def test_bonds_of_atoms_that_are_not_there(run, files, tmp_path):
     assert err.startswith(f"fixman: error: {path} cannot be read; is it damaged or cut off? (index")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["run.dcd", "run.xtc", "run.trr", "run.ncdf", "run.xyz"])
 def test_readers_that_never_open_a_file_leave_no_traceback(files, tmp_path, name):
     path = tmp_path / name

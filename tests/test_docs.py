@@ -109,6 +109,7 @@ def require_steps(systems, contexts):
         assert int(system.this) in run, f"a System of {particles} particles is never stepped"
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:::MDAnalysis")
 def test_the_commands_of_the_audit_page_print_what_it_shows(peer, capsys):
     files = peer("MDAnalysisTests.datafiles")

@@ -28,6 +28,7 @@ def table(tmp_path_factory, peer):
     return table
 
 
+@pytest.mark.thorough
 def test_trimers_bend_as_they_should(table):
     rows = table("05_trimer")
     assert len({(row["masses"], row["run"]) for row in rows}) == 6

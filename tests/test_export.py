@@ -204,7 +204,7 @@ def test_files_are_not_overwritten_unasked_nor_left_half(case, tmp_path, peer, m
         write(run, path, overwrite=True)
         assert path.stat().st_size > 100
         with pytest.raises(IsADirectoryError):
-            write(run, tmp_path / "run", overwrite=True)
+            write(run, tmp_path, overwrite=True)
         with pytest.raises(OSError, match="no such folder"):
             write(run, tmp_path / "nowhere" / name)
         with monkeypatch.context() as patch:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fixman as fx
+from selection import quick
 
 KT, REPLICAS, TIMES = 0.7, 4096, 20
 CHAINS = {
@@ -35,7 +36,7 @@ def decay(chain, friction, dt, lag):
 
 
 @pytest.mark.parametrize(("friction", "dt"), [(1.25, 0.05), (0.5, 0.1)])
-@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("name", quick(CHAINS, "rotating"))
 def test_velocities_are_forgotten_at_the_rate_of_the_friction(name, friction, dt):
     lag = round(1 / (friction * dt))
     slope, error, energy = decay(CHAINS[name], friction, dt, lag)

@@ -169,7 +169,7 @@ class Dense:
 
 
 @pytest.mark.parametrize("ensemble", ["rigid", "stiff"])
-@pytest.mark.parametrize("name", quick(CHAINS, "jointed", "ring"))
+@pytest.mark.parametrize("name", quick(CHAINS, "jointed"))
 def test_a_step_is_that_of_dense_mechanics(name, ensemble):
     chain, size = CHAINS[name], 9
     potential = Bending(1.0) + Gravity((0.3, -0.2, 0.1)[: chain.dim]) + Quartic()
@@ -202,7 +202,7 @@ def logdet(x, targets, system, out):
     out[0] = constraints.logdet(system, space, 0.0)
 
 
-@pytest.mark.parametrize("name", quick(CHAINS, "jointed", "ring"))
+@pytest.mark.parametrize("name", quick(CHAINS, "jointed"))
 def test_the_determinant_of_a_step(name):
     # But for a constant of the hard values.
     chain = CHAINS[name]
@@ -224,7 +224,7 @@ def test_the_determinant_of_a_step(name):
 
 @pytest.mark.parametrize(
     ("name", "potential"),
-    quick([(name, None) for name in CHAINS], ("jointed", None))
+    quick([(name, None) for name in CHAINS])
     + quick([("jointed", Bending(2.0) + WCA(sigma=0.8)), ("comb, angles", Quartic())]),
 )
 def test_the_same_bits_in_any_company_and_on_the_manifold(name, potential):
@@ -251,6 +251,7 @@ def test_the_same_bits_in_any_company_and_on_the_manifold(name, potential):
         assert np.abs(fx.wilson_b(chain, x)[chain.hard] @ v.ravel()).max() < 1e-11
 
 
+@pytest.mark.thorough
 def test_ones_own_energies_are_as_good_as_others():
     chain = CHAINS["jointed"]
     states = []
@@ -287,7 +288,7 @@ def test_a_run_goes_on_bit_for_bit_and_knows_its_acceptance(tmp_path):
 # --- refusals -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", quick(CHAINS, "jointed", "ring"))
+@pytest.mark.parametrize("name", quick(CHAINS, "jointed"))
 def test_leaps_without_a_solution_are_refused(name):
     chain, stepper = CHAINS[name], HybridMonteCarlo(3.0, leaps=2)
     start = stepper.start(chain, walks(chain, 9), None, 9, 3)
@@ -302,7 +303,7 @@ def test_leaps_without_a_solution_are_refused(name):
     assert np.unique(state.v.ravel()).size >= state.v.size // 2
 
 
-@pytest.mark.parametrize("name", quick(BIG, "jointed", "ring"))
+@pytest.mark.parametrize("name", quick(BIG, "jointed"))
 def test_a_leap_that_does_not_lead_back_is_refused(name):
     # Newton's method finds a solution, but on the way back it finds another one.
     chain, stepper, size = CHAINS[name], HybridMonteCarlo(0.5, leaps=1), 96
@@ -342,6 +343,7 @@ def test_walls_are_never_crossed():
 # --- errors ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_is_refused():
     chain, x = fx.Chain.linear(4), np.arange(4)[:, None] * np.array([1.0, 0.0, 0.0])
     with pytest.raises(ValueError, match="draws new ones"):

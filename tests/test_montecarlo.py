@@ -450,6 +450,7 @@ def test_all_potentials_that_may_depend_on_place_have_shifts(potential, shifts):
         assert (SHIFT in prepared.moves.kinds) == (shifts and base == "free")
 
 
+@pytest.mark.thorough
 def test_a_potential_with_an_energy_only():
     chain = PARTS["linear"]
     x0 = 0.1 * start_of(chain, 2)

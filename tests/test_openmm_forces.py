@@ -445,6 +445,7 @@ def test_torsional_dynamics_conserves_energy(mm, room, field, dipeptide, x):
     assert 2.0 < errors[1] / errors[0] < 8.0
 
 
+@pytest.mark.thorough
 @quick
 def test_replicas_have_the_bits_of_one_alone(mm, room, field, dipeptide, x):
     """Whatever the number of threads, each with a Context of its own."""
@@ -467,6 +468,7 @@ def test_threads_do_not_disturb_each_other(mm, room, field, dipeptide, x):
         assert all(map(np.array_equal, pool.map(again.force, many), alone))
 
 
+@pytest.mark.thorough
 @quick
 def test_hybrid_monte_carlo_asks_for_no_force_twice(mm, room, field, dipeptide, x, monkeypatch):
     forces = room.Forces(field.createSystem(dipeptide.topology), "Reference")

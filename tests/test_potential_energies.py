@@ -56,6 +56,7 @@ def energies_of_frames(x, tables, out, states):
         put(out, 0, 1, potential_energy(tables, work, like))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "own", [Quartic(), Compiled(quartic_force, quartic_energy), WCA(3.0), Gravity((1.0, 2.0, 0.0))]
 )
@@ -72,6 +73,7 @@ def test_compiled_code_has_all_energies(own):
         bound.check()
 
 
+@pytest.mark.thorough
 def test_energies_are_compiled_for_samplers_only():
     chain = fx.Chain.linear(5)
     assert bind(chain, Quartic()).tables.energies is None
@@ -109,6 +111,7 @@ class Lacking(Quartic):
         return -np.inf if x[0, 0] > 0.5 else np.inf
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("own", "error", "text"),
     [
@@ -144,6 +147,7 @@ def test_what_energies_raise_in_compiled_code_comes_through(own, error, text, ca
     assert "ignored" not in capfd.readouterr().err
 
 
+@pytest.mark.thorough
 def test_compiled_energies_of_another_form_are_refused():
     chain = fx.Chain.linear(4)
     with pytest.raises(TypeError, match="cannot compile the compiled energy text_energy for x, a"):
@@ -163,6 +167,7 @@ class Later(Quartic):
         return self.found if self.times < 0 else 0.0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("times", [0, 3])
 @pytest.mark.parametrize("stepper", [fx.MonteCarlo, fx.HybridMonteCarlo])
 @pytest.mark.parametrize(

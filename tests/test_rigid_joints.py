@@ -98,7 +98,7 @@ def test_fields_are_content():
         ({"damping": [1.0]}, r"damping must be a number or have shape \(7,\)"),
         ({"stiffness": np.nan}, "stiffness"),
         ({"armature": "heavy"}, "armature"),
-        ({"stiffness": 1.0}, "stiffness of a free base must be 0"),
+        ({"stiffness": 1.0}, "stiffness of joint 0, which is free, must be 0"),
         (
             {"stiffness": [0] * 6 + [1], "rest": np.zeros(3)},
             r"rest must have shape \(8,\), got \(3,\)",

@@ -23,6 +23,7 @@ from fixman.rigid import (
 )
 from fixman.rigid._partition_tables import tables
 from oracles import error
+from selection import quick
 from strategies import seeds
 
 EVERY = ("revolute", "prismatic", "spherical")
@@ -248,7 +249,7 @@ def disagreement(arm, q, qd, tau, refine):
     return np.abs(more).max() / np.abs(qdd).max()
 
 
-@pytest.mark.parametrize("n", [100, 1000, 10_000])
+@pytest.mark.parametrize("n", quick([100, 1000, 10_000], 100))
 def test_long_chains_keep_their_digits(n):
     rng = np.random.default_rng(n)
     for arm in (
@@ -530,7 +531,7 @@ def extended(arm, q, qd, tau):
         return np.array([float(x) for x in found])
 
 
-@pytest.mark.parametrize("joints", [ONE_RATE, EVERY])
+@pytest.mark.parametrize("joints", [pytest.param(ONE_RATE, marks=pytest.mark.thorough), EVERY])
 def test_a_long_slide_is_a_lever(joints):
     refused = 0
     for seed in range(6):
@@ -555,7 +556,7 @@ def test_a_long_slide_is_a_lever(joints):
 
 
 @pytest.mark.parametrize("joints", [ONE_RATE, EVERY, ("spherical",)])
-@pytest.mark.parametrize("spread", [3, 6, 10, 30])
+@pytest.mark.parametrize("spread", quick([3, 6, 10, 30], 6))
 def test_mixed_masses_are_right_or_refused(joints, spread):
     answered = 0
     for seed in range(12):

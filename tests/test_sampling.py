@@ -239,6 +239,7 @@ def test_trees_that_would_cost_too_much_are_weighed(monkeypatch):
     assert fx.sample(fx.Chain.linear(10), 10, rng=1).method == "transfer operator"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pivots", [True, False])
 def test_uneven_weights(monkeypatch, pivots):
     monkeypatch.setattr(sampling, "SETTLE", 10)
@@ -253,6 +254,7 @@ def test_uneven_weights(monkeypatch, pivots):
     assert np.allclose(cosines(s.x), 1 / 3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("pivots", "least"), [(True, 500.0), (False, 0.0)])
 def test_chains_by_monte_carlo_are_worth_what_it_says(monkeypatch, pivots, least):
     """Averages over samples scatter as much as so many independent chains would."""

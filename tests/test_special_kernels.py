@@ -77,6 +77,7 @@ CASES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("stepper", [Langevin(0.01, ensemble="stiff"), Newton(0.01, kT=0.1)])
 @pytest.mark.parametrize("replicas", [1, 9])

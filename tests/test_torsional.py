@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 
@@ -654,8 +653,7 @@ def test_frames_that_are_cut_out_or_run_backwards_keep_their_times(run, peer, fr
 
 def test_a_run_says_what_it_is_of(run):
     assert run("torsional", "ala.pdb", *SHORT, "--out", "run")[0] == 0
-    with open("run/run.json", encoding="utf-8") as file:
-        potential = json.load(file)["stepper"]["potential"]
+    potential = fx.load_run("run").about["stepper"]["potential"]
     assert potential["forcefield"] == list(FIELD)
     assert potential["pdb"].count("ATOM  ") + potential["pdb"].count("HETATM") == 22
 

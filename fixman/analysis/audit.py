@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from fixman._common import arrays as _arrays
 from fixman._common.statistics import Independence, effective_size, independence
+from fixman.analysis import verdicts
 from fixman.analysis.averages import (
     FEWEST_SAMPLES,
     SAME_LOGDET,
@@ -34,7 +35,6 @@ from fixman.analysis.averages import (
     share_left,
     spread_error,
     weights_to_other,
-    with_error,
 )
 from fixman.analysis.groups import ChainData, ChainGroup, counted
 from fixman.analysis.measuring import Lost, Rows, by_frame, kept, lost_note, numbered
@@ -44,7 +44,6 @@ from fixman.analysis.samples import (
     Meter,
     Scatter,
     evenly,
-    few_of_a_kind,
     hard_names,
     meters,
     thinned,
@@ -55,13 +54,6 @@ from fixman.errors import SingularConstraintError
 Floats = npt.NDArray[np.float64]
 Numbers = Sequence[int] | npt.NDArray[np.intp]
 
-NEGLIGIBLE = 0.1  # kT
-LARGE = 1.0  # kT
-MANY = 0.9  # of the samples: where fewer differ, that is worth a note
-SHOWN_GROUPS = 3  # in the printed report
-SHOWN = 0.001  # smaller spreads are not told from rounding in the printed lines
-WITH_TORSIONS = 4  # beads: shorter chains have no torsion within
-READY = "for OpenMM: docs/openmm.md"
 SIZES = ("square_end_to_end", "square_gyration")
 
 
@@ -88,7 +80,7 @@ class GroupReport:
 
     @property
     def label(self) -> str:
-        """What the group consists of, in a few words."""
+        """Contents of the group in a few words."""
         chains = counted(self.half_logdet.shape[1], "chain")
         return self.name or f"{chains} of {counted(self.chain.n, 'bead')}"
 
@@ -137,7 +129,7 @@ class GroupReport:
 
     @cached_property
     def share(self) -> Share:
-        """What weights (det H^bb)^(-1/2), rigid → stiff, would leave of a rigid run (Kish)."""
+        """Share of a rigid run that weights (det H^bb)^(-1/2), rigid → stiff, leave (Kish)."""
         share = share_left(self.half_logdet, self.ensemble)
         return share._replace(enough=share.enough and self.distinct >= FEWEST_SAMPLES)
 
@@ -155,10 +147,11 @@ class GroupReport:
     def independence(self) -> Independence:
         """How the samples hang together: neighbours in time, frames as wholes, a drift."""
         # Rounding, where nothing else varies, drifts as it likes.
-        return independence(self.half_logdet if self._varies else np.zeros(self.half_logdet.shape))
+        return independence(self.half_logdet if self.varies else np.zeros(self.half_logdet.shape))
 
     @property
-    def _varies(self) -> bool:
+    def varies(self) -> bool:
+        """Whether ½ ln det H^bb differs by more than rounding."""
         return self.range >= SAME_LOGDET
 
     @property
@@ -184,75 +177,22 @@ class GroupReport:
     @property
     def conclusive(self) -> bool:
         """Whether there is a finding."""
-        enough = self.constant or self.distinct >= FEWEST_SAMPLES or self._bounded
+        enough = self.constant or self.distinct >= FEWEST_SAMPLES or self.bounded
         return enough and not self.contradicted
 
     @property
-    def _bounded(self) -> bool:
+    def bounded(self) -> bool:
         """Whether the samples, be they few, leave no room for more than a negligible spread."""
-        return self.largest_spread < NEGLIGIBLE and not self.independence.drift
+        return self.largest_spread < verdicts.NEGLIGIBLE and not self.independence.drift
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the samples give away: constraints, copies, a drift."""
-        found = (self._held, self._loose, self._repeated, self._moved)
-        return tuple(f"{self.label}: {note}" for note in found if note)
-
-    @property
-    def _repeated(self) -> str:
-        enough = min(MANY * self.samples, self.independence.size)
-        if self.constant or not self._varies or self.distinct >= enough:
-            return ""
-        copies = self.samples - self.distinct
-        return f"{copies} of {self.samples} samples repeat others, and count once"
-
-    @property
-    def _moved(self) -> str:
-        drift, apart = self.independence.drift, self.independence.apart
-        if self.constant or max(abs(drift), apart) < SHOWN:
-            return ""
-        if abs(drift) >= SHOWN:
-            return (
-                f"the frames drift: ½ ln det H^bb moves by {drift:+.2g} kT from the first to the "
-                "last: leave out the equilibration (--start), or run longer"
-            )
-        return (
-            f"the frames differ as wholes, their means by {apart:.2g} kT: the chains of a frame "
-            "are not independent"
-        )
-
-    @property
-    def _held(self) -> str:
-        scatter = self.scatter
-        few = self.samples < FEWEST_SAMPLES
-        if scatter is None or self.ensemble == "rigid" or not scatter.held or few:
-            return ""
-        if scatter.held == scatter.rows:
-            return (
-                f"no hard coordinate varies more than rounding does "
-                f"({scatter.loosest}): was this run constrained, without Fixman's potential? "
-                "then audit it as-is"
-            )
-        return (
-            f"{scatter.held} of {scatter.rows} hard coordinates vary no more than "
-            "rounding does: a run with constraints on these is rigid in them, and counts as stiff "
-            "only where an audit of them alone, as-is, finds little"
-        )
-
-    @property
-    def _loose(self) -> str:
-        scatter = self.scatter
-        if scatter is None or self.ensemble == "rigid" or not scatter.loose:
-            return ""
-        return (
-            f"{scatter.loose} of {scatter.rows} hard coordinates vary as under no stiff spring, by "
-            f"up to {scatter.loose_by}: constraining to a mean would change more than the metric, "
-            "and this is about the metric alone"
-        )
+        """Signs of constraints, copies or a drift in the samples."""
+        return tuple(f"{self.label}: {note}" for note in verdicts.notes(self))
 
     @cached_property
     def means(self) -> dict[str, EnsembleMean]:
-        """What people publish: ⟨R²⟩ of linear chains and R_g = ⟨R_g²⟩^(1/2), stiff and rigid."""
+        """⟨R²⟩ of linear chains and R_g = ⟨R_g²⟩^(1/2), stiff and rigid."""
         named = {"mean_square_end_to_end": False, "radius_of_gyration": True}
         return {
             name: average(self.sizes[key], self.half_logdet, self.ensemble, root, self.distinct)
@@ -279,79 +219,7 @@ class GroupReport:
     @property
     def verdict(self) -> str:
         """The spread in words, and what to do about it."""
-        return self._finding + self._caveat + _warning([self])
-
-    @property
-    def _caveat(self) -> str:
-        """Qualify a finding from frames that resemble each other."""
-        few = self.independent < FEWEST_SAMPLES and not self._bounded
-        if not self.conclusive or self.constant or not few:
-            return ""
-        worth = counted(max(1, int(self.independent)), "independent sample")
-        drift = "the frames drift, and " if abs(self.independence.drift) >= SHOWN else ""
-        return f"; but {drift}all are worth {worth}: a longer run may have another spread"
-
-    @property
-    def _finding(self) -> str:
-        if self.contradicted and self.scatter:
-            return (
-                "cannot tell: these samples are not of a run with these constraints "
-                f"({self.scatter.loosest}); audit them without as-is, as those of a flexible run"
-            )
-        if self.constant:
-            n = self.chain.n
-            found = (
-                f"nothing can vary: every internal coordinate of a chain of {n} beads is hard, so "
-                "that the determinant is constant"
-            )
-            if n >= WITH_TORSIONS:
-                return found
-            return (
-                f"{found}; if longer chains were expected, the selection fell into pieces: select "
-                "the atoms that join them too"
-            )
-        if self.distinct < FEWEST_SAMPLES and not self._bounded:
-            have = counted(self.samples, "sample")
-            if self.samples < FEWEST_SAMPLES:
-                return f"cannot tell: {have}, {FEWEST_SAMPLES} or more are needed"
-            differ = f"{self.distinct} {'is' if self.distinct == 1 else 'are'} distinct"
-            return (
-                f"cannot tell: {have}, of which {differ} and the others identical, as repeated "
-                f"frames or copies of one chain; {FEWEST_SAMPLES} distinct ones or more are needed"
-            )
-        few = self.independent < FEWEST_SAMPLES and self._bounded
-        spread = self.largest_spread if few else self.spread
-        if spread < NEGLIGIBLE:
-            bound = f"about {spread:.1g}" if spread >= SHOWN else f"{SHOWN}"
-            told = f", as far as {counted(self.distinct, 'sample')} can tell" if few else ""
-            return (
-                f"negligible{told}: no average moves by more than {bound} of its own standard "
-                "deviation between rigid and stiff"
-            )
-        size = f"{spread:.2g} kT between rigid and stiff"
-        share, rigid = f"{self.share.percent} of", self.ensemble == "rigid"
-        these = "these frames" if self.half_logdet.shape[1] == 1 else "each of these molecules"
-        if spread < LARGE:
-            if rigid:
-                return (
-                    f"noticeable, {size}: reweight {these} by (det H^bb)^(-1/2), which leaves "
-                    f"{share} the samples, or add the Fixman potential to the run ({READY})"
-                )
-            return (
-                f"noticeable, {size}: a flexible run needs no correction; one with these "
-                f"constraints needs weights (det H^bb)^(-1/2), which leave {share} its samples, or "
-                f"the Fixman potential ({READY})"
-            )
-        if rigid:
-            return (
-                f"large, {size}: run again with the Fixman potential ½ kT ln det H^bb ({READY}), "
-                f"or without these constraints; to reweight {these} leaves {share} the samples"
-            )
-        return (
-            f"large, {size}: a flexible run needs no correction; one with these constraints needs "
-            f"the Fixman potential ½ kT ln det H^bb ({READY}), since weights would leave {share} "
-            "its samples"
-        )
+        return verdicts.verdict([self])
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the samples themselves, ready for JSON; None where one is too few."""
@@ -365,7 +233,7 @@ class GroupReport:
             "hard_rows": len(self.chain.hard),
             "mean_bond": self.mean_bond,
             "spread_kT": None if one else self.spread,
-            "spread_error_kT": None if self._vague else self.spread_error,
+            "spread_error_kT": None if self.vague else self.spread_error,
             "range_kT": None if one else self.range,
             "mean_per_row_kT": self.mean_per_row,
             "effective_fraction": None if one else self.effective_fraction,
@@ -378,57 +246,10 @@ class GroupReport:
             "verdict": self.verdict,
         }
 
-    def lines(self) -> list[str]:
-        """Return the report on this group as `fixman audit` prints it, but for the verdict."""
-        frames = counted(self.half_logdet.shape[0], "frame")
-        samples = counted(self.samples, "sample")
-        rows = counted(len(self.chain.hard), "hard row")
-        one = self.samples == 1
-        table = {
-            "spread of ½ ln det H^bb": "n/a" if one else f"{self._spread_in_words} kT",
-            "range": "n/a" if one else f"{self.range:.3f} kT",
-            "independent samples behind them": f"{self.independent:.0f}",
-            "mean per hard row, without units": f"{self.mean_per_row:.4f} kT",
-            "effective fraction, reweighted": "n/a" if one else str(self.share),
-        }
-        if self.constant:
-            table["effective fraction, reweighted"] = f"{self.share.value:.3f}"
-            del table["independent samples behind them"]
-        else:
-            table |= self._sizes()
-        return [
-            f"{self.label}, {frames}: {samples}, {rows}",
-            *(f"  {name:<34}{value}" for name, value in table.items()),
-        ]
-
     @property
-    def _vague(self) -> bool:
+    def vague(self) -> bool:
         """Whether too few independent samples tell the error of the spread."""
         return self.independent < FEWEST_SAMPLES and not self.constant
-
-    @property
-    def _spread_in_words(self) -> str:
-        if self._vague or self.constant:
-            return f"{self.spread:.3f}"
-        return with_error(self.spread, self.spread_error, of=1.0)
-
-    def _sizes(self) -> dict[str, str]:
-        symbols = {"mean_square_end_to_end": "⟨R²⟩", "radius_of_gyration": "R_g"}
-        table: dict[str, str] = {}
-        other = other_ensemble(self.ensemble)
-        for name, mean in self.means.items():
-            if self.contradicted or not mean.enough:
-                have = counted(max(1, int(mean.size)), "independent sample")
-                why = "not of these constraints" if self.contradicted else f"worth {have}"
-                table[f"{symbols[name]}, rigid and stiff"] = f"n/a: {why}"
-                continue
-            given, reweighted = getattr(mean, self.ensemble), getattr(mean, other)
-            table[f"{symbols[name]}, {self.ensemble}: the samples"] = with_error(*given)
-            change = with_error(*mean.change, "+", given[0])
-            table[f"{symbols[name]}, {other}: reweighted"] = (
-                f"{with_error(*reweighted)}; rigid less stiff {change}"
-            )
-        return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -480,26 +301,7 @@ class AuditReport:
     @property
     def verdict(self) -> str:
         """The verdict of the group that the constraints change most."""
-        vague = [group for group in self.groups if not group.conclusive]
-        found = [group for group in self.groups if group.conclusive]
-        worst = max(found or vague, key=lambda group: (not group.constant, group.spread))
-        if vague and (worst.constant or worst.spread < NEGLIGIBLE):
-            worst = max(vague, key=lambda group: group.samples)
-        worst = next((group for group in vague if group.contradicted), worst)
-        if len(self.groups) == 1:
-            return worst.verdict
-        others = [group for group in self.groups if group is not worst]
-        if all(group.constant for group in others) and not worst.constant:
-            beside = "nothing can vary in the others"
-            if len(others) == 1:
-                beside = f"nothing can vary in {others[0].label}"
-        elif worst.conclusive:
-            beside = f"the worst of {len(self.groups)} kinds of molecules"
-        elif len(vague) == 1 and not worst.contradicted:
-            beside = "what can be told of the others is negligible"
-        else:
-            beside = f"one of {len(self.groups)} kinds of molecules"
-        return f"{worst._finding} ({worst.label}; {beside}){worst._caveat}{_warning(self.groups)}"
+        return verdicts.verdict(self.groups)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the samples themselves, ready for JSON."""
@@ -515,47 +317,7 @@ class AuditReport:
 
     def __str__(self) -> str:
         """Return the report as `fixman audit` prints it."""
-        where = self.where or ("as read" if self.as_is else "at their pooled means")
-        taken = (
-            "rigid, of a run with these constraints"
-            if self.as_is
-            else "stiff, of flexible molecules"
-        )
-        lines = [
-            f"hard: {', '.join(self.hard)} ({where}); rigid against equally stiff springs",
-            f"samples taken for {taken}",
-        ]
-        largest, rest = _largest(self.groups)
-        for group in largest:
-            lines += group.lines()
-            if len(self.groups) > 1:
-                lines.append(f"  {group.verdict}")
-        lines += _rest(rest)
-        lines += [f"note: {note}" for note in few_of_a_kind(self.remarks)]
-        return "\n".join([*lines, f"verdict: {self.verdict}"])
-
-
-def _largest(groups: Sequence[GroupReport]) -> tuple[list[GroupReport], list[GroupReport]]:
-    """Return the groups with most atoms, in their order, and the others."""
-    atoms = [group.chain.n * group.half_logdet.shape[1] for group in groups]
-    first = sorted(range(len(groups)), key=lambda k: -atoms[k])[:SHOWN_GROUPS]
-    chosen = [groups[k] for k in sorted(first)]
-    return chosen, [group for k, group in enumerate(groups) if k not in first]
-
-
-def _rest(groups: Sequence[GroupReport]) -> list[str]:
-    """Say in one line what was audited as well."""
-    if not groups:
-        return []
-    beads = [group.chain.n for group in groups]
-    molecules = sum(group.half_logdet.shape[1] for group in groups)
-    sizes = f"{min(beads)} to {max(beads)}" if min(beads) < max(beads) else f"{beads[0]}"
-    spreads = [group.spread for group in groups if group.samples > 1]
-    found = f"spread up to {max(spreads):.3f} kT" if spreads else "one sample each"
-    return [
-        f"and {counted(len(groups), 'kind')} more, {counted(molecules, 'molecule')} of {sizes} "
-        f"beads, {found}; --json lists them all"
-    ]
+        return verdicts.report(self)
 
 
 def audit(
@@ -677,15 +439,4 @@ def _report(
         "rigid" if as_is else "stiff",
         {name: measured[name] for name in (*SIZES, "fingerprint") if name in measured},
         {name: measured[name] for name in ("angles", "torsions") if name in measured},
-    )
-
-
-def _warning(groups: Sequence[GroupReport]) -> str:
-    """Qualify a verdict where constraining torsions means more than the metric."""
-    turning = sum(g.scatter.turning for g in groups if g.scatter and g.ensemble == "stiff")
-    if not turning:
-        return ""
-    return (
-        f"; but {counted(turning, 'hard torsion')} {'is' if turning == 1 else 'are'} scattered "
-        "over the circle: constraining to a mean would change much more than the metric"
     )

@@ -1,13 +1,10 @@
 """One order of the atoms of a molecule, whatever order they come in: equal molecules look equal.
 
 Atoms are coloured by mass and mark, and colours are split by the numbers of bonds to others until
-nothing new is told.  Branches that still look alike are alike.  Atoms of rings need not be, so one
-of a colour is singled out, the one after which the colours split most, and so on until each has a
-colour of its own.  This search is bounded, by `VISITS`.  Where it fails, equal molecules are not
-found to be equal; different ones never are, since masses and bonds in the order found are compared
-exactly.
-
-python-igraph has the same (BLISS) but is GPL; networkx compares two graphs and gives no order.
+nothing new is told.  Branches that still look alike are alike.  Where atoms of rings look alike,
+the first is singled out, and so on until each has a colour of its own.  Where atoms look alike that
+no symmetry exchanges, as in some cages, equal molecules whose atoms come in other orders may not be
+found to be equal; different ones never are, since masses and bonds are compared exactly.
 """
 
 from __future__ import annotations
@@ -27,9 +24,6 @@ Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 
-# Neighbours looked at in a search, per molecule and per bond; then any atom of a colour is taken.
-VISITS = (20000, 8)
-
 
 def pool(masses: Floats, marks: Mask, bonds: Indices) -> tuple[Indices, Indices]:
     """Tell kinds of molecules apart, and order the atoms of each kind alike.
@@ -37,7 +31,7 @@ def pool(masses: Floats, marks: Mask, bonds: Indices) -> tuple[Indices, Indices]
     Parameters
     ----------
     masses, marks : (molecules, n)
-        What atoms are told by.
+        Numbers by which atoms are told apart.
     bonds : (molecules, m, 2)
         Pairs of 0 … n − 1, each once; every molecule is connected.
 
@@ -131,7 +125,6 @@ def _walk(pairs: Indices, start: Indices, n: int) -> Indices:
 
 
 def _distances(pairs: Indices, start: Indices, n: int) -> Floats:
-    """Count bonds from one atom of each molecule: (molecules, n)."""
     size = n * len(start)
     rooted = _rooted(pairs, start, n)
     steps = csgraph.dijkstra(rooted, indices=np.array([size]), unweighted=True)
@@ -163,7 +156,7 @@ def _coloured(
 ) -> Indices:
     """Rank atoms by mass, the heaviest first, mark and neighbourhood; of the core, all of them.
 
-    What is told apart stays in order.
+    Atoms that are told apart stay in order.
     """
     kinds = np.stack([-masses, marks], axis=1)
     colour: Indices = np.unique(kinds, axis=0, return_inverse=True)[1]
@@ -190,80 +183,46 @@ class _Cells:
             new = not place or colour[atom] != colour[before]
             self.place[atom], self.cell[atom] = place, place if new else self.cell[before]
             self.size[self.cell[atom]] = self.size.get(self.cell[atom], 0) + 1
-        self.visits = 0
 
     def all_apart(self, core: list[bool]) -> list[int]:
         """Single out atoms until each of the core has a cell to itself; the cells of all."""
         self._refine({}, list(self.size))
-        self.visits = VISITS[0] + VISITS[1] * sum(map(len, self.neighbours)) // 2
         for cell in range(len(self.atoms)):
             while self.size.get(cell, 1) > 1 and core[self.atoms[cell]]:
-                self._refine({self._choice(cell): 1}, [])
+                self._refine({self.atoms[cell]: 1}, [])
         return self.cell
 
-    def _choice(self, cell: int) -> int:
-        """Find the member after whose singling out there are most cells; then, the first in order.
-
-        Where that leaves one atom a cell, members with the same trace are exchanged by a symmetry.
-        """
-        best, choice = None, self.atoms[cell]
-        for atom in self._members(cell):
-            if self.visits < 0:
-                break
-            trace, splits = self._refine({atom: 1}, [])
-            found = (-len(self.size), trace)
-            for start, pieces in reversed(splits):
-                for piece in pieces:
-                    for member in self._members(piece):
-                        self.cell[member] = start
-                    self.size[start] += self.size.pop(piece)
-            if best is None or found < best:
-                best, choice = found, atom
-        return choice
-
-    def _refine(
-        self, bonds: dict[int, int], cells: list[int]
-    ) -> tuple[list[Any], list[tuple[int, list[int]]]]:
-        """Split cells by numbers of bonds, by those to some cells, and by those to new cells.
-
-        Returns the numbers met, which do not depend on how atoms are numbered, and the splits:
-        cells and what was cut from them.
-        """
-        trace: list[Any] = []
-        splits: list[tuple[int, list[int]]] = []
+    def _refine(self, bonds: dict[int, int], cells: list[int]) -> None:
+        """Split cells by numbers of bonds, by those to some cells, and by those to new cells."""
         queue, waiting = deque(cells), set(cells)
         while True:
-            for start, by_number in self._touched(bonds):
-                trace.append((start, [(number, len(some)) for number, some in by_number]))
-                pieces = self._cut(start, [some for _, some in by_number])
+            for start, parts in self._touched(bonds):
+                pieces = self._cut(start, parts)
                 if not pieces:
                     continue
-                splits.append((start, pieces))
-                parts = [start, *pieces]
+                new = [start, *pieces]
                 if start not in waiting:  # bonds to the largest follow from those to all
-                    parts.remove(max(parts, key=self.size.__getitem__))
-                queue.extend(part for part in parts if part not in waiting)
-                waiting.update(parts)
+                    new.remove(max(new, key=self.size.__getitem__))
+                queue.extend(part for part in new if part not in waiting)
+                waiting.update(new)
             if not queue:
-                return trace, splits
+                return
             start = queue.popleft()
             waiting.remove(start)
-            trace.append((start, []))
             bonds = {}
-            for member in self._members(start):
-                self.visits -= len(self.neighbours[member])
+            for member in self.atoms[start : start + self.size[start]]:
                 for other in self.neighbours[member]:
                     bonds[other] = bonds.get(other, 0) + 1
 
-    def _members(self, cell: int) -> list[int]:
-        return self.atoms[cell : cell + self.size[cell]]
-
-    def _touched(self, bonds: dict[int, int]) -> list[tuple[int, list[tuple[int, list[int]]]]]:
+    def _touched(self, bonds: dict[int, int]) -> list[tuple[int, list[list[int]]]]:
         """Sort atoms by cell and number of bonds, the most first."""
         touched: dict[int, dict[int, list[int]]] = {}
         for atom, number in bonds.items():
             touched.setdefault(self.cell[atom], {}).setdefault(number, []).append(atom)
-        return [(cell, sorted(touched[cell].items(), reverse=True)) for cell in sorted(touched)]
+        return [
+            (cell, [atoms for _, atoms in sorted(touched[cell].items(), reverse=True)])
+            for cell in sorted(touched)
+        ]
 
     def _cut(self, cell: int, parts: list[list[int]]) -> list[int]:
         """Move parts of a cell to its end, into cells of their own, unless nothing would be left.

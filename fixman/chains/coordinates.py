@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fixman._common.arrays import Array, frame_index, listed
-from fixman.errors import Advice, FrameError, SingularConstraintError
+from fixman.errors import FrameError, SingularConstraintError
 from fixman.kernels.chain import charts
 from fixman.kernels.chain.rows import (
     ANGLE,
@@ -214,11 +214,9 @@ class Rows:
         )
 
 
-def in_line(bends: Iterable[tuple[int, ...]]) -> Advice:
+def in_line(bends: Iterable[tuple[int, ...]]) -> str:
     """Spell an argument ``straight`` that holds some bends."""
-    ways = dict.fromkeys(min(bend, bend[::-1]) for bend in bends)
-    flag = ",".join(":".join(map(str, bend)) for bend in ways)
-    return Advice((f"straight={list(ways)}", "straight", flag))
+    return f"straight={list(dict.fromkeys(min(bend, bend[::-1]) for bend in bends))}"
 
 
 def _one(rows: Rows, x: Array, frame: int) -> Array:

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 from fixman.errors import meant, printable
 
 LINE = re.compile(r"(or )?(--[\w-]+|\[?[A-Z]+\]?)(?: (\S+))?  +(.*)")
-DESTINATIONS = {"RUN": "folder"}
+DESTINATIONS = {"RUN": "file"}
 
 
 class Parser(argparse.ArgumentParser):
@@ -66,7 +66,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def _add(to: Any, name: str, form: str | None, about: str) -> None:
-    """Declare one argument to argparse."""
     given: dict[str, Any] = {}
     if not name.startswith("--"):
         word = name.strip("[]")

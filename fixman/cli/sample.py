@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
     import numpy as np
 
     from fixman import sample
-    from fixman.simulation.writer import new_file
+    from fixman._common.files import new_file
 
     path, suffix = arguments.out, arguments.out.suffix.lower()
     if suffix not in (NPY, NPZ):

@@ -26,7 +26,7 @@ WALKS = (2**32 - 1,)  # a stream that no replica has
 
 
 SIMULATE = f"""
-usage: fixman simulate --beads N --steps N --out DIR [flags]
+usage: fixman simulate --beads N --steps N --out FILE [flags]
 
 run a constrained chain; restartable bit for bit
 
@@ -39,7 +39,7 @@ run:
   --steps N              a multiple of --every; 1e6 will do (required)
   --every N              steps per frame; otherwise for about 1000 frames
   --replicas N           independent copies (default: 1){cli_arguments.SEED}
-  --out DIR              folder to be made for the run (required)
+  --out FILE             file to be made for the run (required)
   --overwrite            replace a run of that name{cli_arguments.RUNNING}
   --quiet                no progress bar
 
@@ -54,7 +54,7 @@ usage: fixman resume RUN [flags]
 
 go on with a run that was interrupted, or extend one
 
-  RUN                    folder of the run
+  RUN                    file of the run
   --steps N              new total number of steps{cli_arguments.RUNNING}
   --quiet                no progress bar
 
@@ -67,10 +67,10 @@ usage: fixman export RUN --to FILE [flags]
 write a run to GSD, HDF5, or PDB, DCD, XTC, TRR
 
 .gsd for OVITO, MDAnalysis and HOOMD, in single precision and with bonds;
-.h5 for all numbers in double precision (H5MD). Of fixman torsional also .pdb,
-.dcd, .xtc or .trr, each with a .pdb of the first frame.
+.h5 for all numbers in double precision (H5MD). Runs in space also .dcd, .xtc
+or .trr, those of fixman torsional .pdb too, each with a .pdb of the first frame.
 
-  RUN                    folder of the run, finished or not
+  RUN                    file of the run, finished or not
   --to FILE              .gsd, .h5, .pdb, .dcd, .xtc or .trr (required)
   --replica N            counted from 0; otherwise all, a molecule each
   --start FRAME          first frame, counted from 0
@@ -86,7 +86,7 @@ usage: fixman check RUN
 
 read a run in whole, and say what is damaged and which frames can be read
 
-  RUN                    folder of the run
+  RUN                    file of the run
 
 example:
   fixman check run
@@ -134,10 +134,10 @@ def resume(arguments: argparse.Namespace) -> None:
     """Go on with a run."""
     from fixman.simulation import simulate as simulation
 
-    given, naming = _going_on(arguments.folder)
+    given, naming = _going_on(arguments.file)
     with warnings_in_a_line(), naming, cli_arguments.client(arguments) as client:
         run = simulation.resume(
-            arguments.folder,
+            arguments.file,
             arguments.steps,
             **given,
             workers=arguments.workers,
@@ -147,17 +147,16 @@ def resume(arguments: argparse.Namespace) -> None:
     report(run)
 
 
-def _going_on(folder: Path) -> tuple[dict[str, Any], contextlib.AbstractContextManager[None]]:
+def _going_on(path: Path) -> tuple[dict[str, Any], contextlib.AbstractContextManager[None]]:
     """Return what `fixman.resume` needs besides of a run of a PDB file, and what names its atoms.
 
     Nothing of any other run.
     """
     from fixman.simulation import steppers
-    from fixman.simulation.places import Place
-    from fixman.simulation.runfiles import read_about
+    from fixman.simulation.runfile import read_about
     from fixman.simulation.trajectory import pdb_potential
 
-    about = read_about(Place(folder), folder)[0]
+    about = read_about(path)
     if pdb_potential(about) is None:
         return {}, contextlib.nullcontext()
     from fixman.io.openmm.torsional import Molecule, naming
@@ -186,7 +185,7 @@ def _show(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def export(arguments: argparse.Namespace) -> None:
     """Write the frames of a run to a file of another kind."""
-    from fixman.simulation.store import load_run
+    from fixman.simulation.runfile import load_run
 
     path, suffix = arguments.to, arguments.to.suffix.lower()
     if suffix not in (*GSD, *HDF5, *MOLECULAR):
@@ -196,10 +195,10 @@ def export(arguments: argparse.Namespace) -> None:
     if arguments.step == 0:
         raise ValueError("--step must not be 0")
     with warnings_in_a_line():
-        whole = load_run(arguments.folder)
+        whole = load_run(arguments.file)
     run = whole[arguments.start : arguments.stop : arguments.step]
     if not len(run):
-        raise ValueError(f"no frame of {arguments.folder} is chosen: {run}")
+        raise ValueError(f"no frame of {arguments.file} is chosen: {run}")
     if suffix in GSD:
         from fixman.io.gsd import write_gsd
 
@@ -217,9 +216,9 @@ def export(arguments: argparse.Namespace) -> None:
 
 def check(arguments: argparse.Namespace) -> None:
     """Say whether a run is whole."""
-    from fixman.simulation.store import check_run
+    from fixman.simulation.runfile import check_run
 
-    found = check_run(arguments.folder)
+    found = check_run(arguments.file)
     cli_arguments.show(found)
     if not found.whole:
         raise SystemExit(DAMAGED)

@@ -18,7 +18,7 @@ FEMTO = 0.1  # ps, from which a time step must have been meant in fs
 LONG = 0.01  # ps, above which energies drift: docs/torsional.md has the table
 
 HELP = f"""
-usage: fixman torsional PDB --forcefield XML… --temperature K --steps N --out DIR
+usage: fixman torsional PDB --forcefield XML… --temperature K --steps N --out FILE
 
 torsional dynamics of a PDB file in an OpenMM force field; restartable
 
@@ -51,7 +51,7 @@ run:
   or --time PS           in their place: dt times steps, in ps
   --every N              steps per frame; otherwise for about 1000 frames
   --replicas N           independent copies (default: 1){cli_arguments.SEED}
-  --out DIR              folder to be made for the run (required)
+  --out FILE             file to be made for the run (required)
   --overwrite            replace a run of that name{cli_arguments.WORKERS}
   --quiet                no progress bar
 

@@ -7,7 +7,7 @@ The one file that imports h5py.
     particles/chains/mass        (replicas · n,)
     connectivity/bonds           (bonds, 2), bead k of replica r is particle r·n + k
     observables/NAME             step, time, value (frames, replicas, ...)
-    fixman                       run.json, and which of its frames these are
+    fixman                       what the run says of itself, and which of its frames these are
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from fixman import __version__
 from fixman._common import arrays
+from fixman._common.files import new_file
 from fixman.chains.chain import Chain, bonds
-from fixman.simulation import runfiles
+from fixman.simulation import provenance
 from fixman.simulation.trajectory import OBSERVABLE, Part, Run, require_run
-from fixman.simulation.writer import new_file
 
 try:
     import h5py
@@ -92,8 +92,7 @@ def read_hdf5(path: str | os.PathLike[str]) -> Run:
             run, frames, done = (_shaped(file[name], shape) for name, shape in CONSTANTS.items())
             about = json.loads(run.asstr()[()])
             numbers, steps_done = range(*frames[()].tolist()), int(done[()])
-            runfiles.require_entries(about, path)
-            chain = Chain.from_json(json.dumps(about["chain"]))
+            chain = provenance.require_entries(about, path)
             _require_frames(file, about, chain, numbers)
         size, replicas = int(about["block"]["frames"]), int(about["replicas"])
         cuts = [range(a, min(a + size, len(numbers))) for a in range(0, len(numbers), size)]

@@ -17,7 +17,7 @@ from fixman.chains.straight_bends import NEARLY
 from fixman.errors import ConstraintSolveError, FrameError, SingularCoordinateError
 from fixman.kernels.chain import charts, jointed_motion, motion
 from fixman.kernels.chain.rows import LENGTH
-from fixman.kernels.factors.pivots import SMALLEST_PIVOT
+from fixman.kernels.factors.sparse import SMALLEST_PIVOT
 from fixman.kernels.simulation import projection
 from fixman.mechanics.refusals import nearest_dependence, raise_failure
 from fixman.mechanics.wilson import velocity_terms

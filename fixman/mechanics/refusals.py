@@ -12,8 +12,7 @@ from fixman.chains.chain import Chain, count
 from fixman.chains.coordinates import Coordinate
 from fixman.errors import SingularConstraintError, SingularCoordinateError
 from fixman.kernels.chain import hard
-from fixman.kernels.factors.pivots import SMALLEST_PIVOT
-from fixman.kernels.factors.sparse import factor, null_vector
+from fixman.kernels.factors.sparse import SMALLEST_PIVOT, factor, null_vector
 
 NAMED = 5  # rows that a refusal names
 NEARLY_LOST = 1e3 * SMALLEST_PIVOT

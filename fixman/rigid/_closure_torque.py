@@ -22,10 +22,10 @@ import numpy as np
 
 from fixman._common.arrays import Array
 from fixman.rigid import _closures as closures
-from fixman.rigid import articulated_body, kinematics
+from fixman.rigid import articulated_body, kinematics, spatial
 from fixman.rigid._linkage import Linkage
 from fixman.rigid.joints import without_springs
-from fixman.rigid.model import RATES, SerialChain
+from fixman.rigid.model import SerialChain
 
 
 def gradient(linkage: Linkage, q: Array, compliance: Array) -> Array:
@@ -134,10 +134,8 @@ def _felt(arm: SerialChain, pose: Any, wrenches: Array) -> Array:
     """Joint forces (..., nv) of wrenches beyond each joint."""
     R, x = (part[:, None] for part in pose)
     f = wrenches[..., 3:]
-    parts = f, wrenches[..., :3] - np.cross(x, f)
+    parts = wrenches[..., :3] - np.cross(x, f), f
     own = np.concatenate([np.einsum("...ji,...j->...i", R, part) for part in parts], axis=-1)
-    first = (5, 2, 3, 0)  # of force, then moment: revolute, prismatic, spherical, free
-    places = [
-        6 * i + first[kind] + j for i, kind in enumerate(arm.kinds) for j in range(RATES[kind])
-    ]
-    return np.asarray(own.reshape(*own.shape[:-2], 6 * arm.n)[..., places])
+    axes = zip(arm.kinds, arm.pitch, strict=True)
+    felt = [own[..., i, :] @ spatial.joint_axes(*joint) for i, joint in enumerate(axes)]
+    return np.concatenate(felt, axis=-1)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Literal, Self, TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
+from fixman.kernels.rigid.joints import JOINTS, NAMES, Name
 
-Joint = Literal["revolute", "prismatic", "spherical", "free"]
-JOINTS = ("revolute", "prismatic", "spherical", "free")
 BYTES = 500  # of a body while a chain is made
 
 
@@ -42,7 +41,7 @@ class Constructors:
         centres = np.zeros((n, 3))
         centres[:, 0] = lengths / 2
         eye = np.broadcast_to(np.eye(3), (n, 3, 3))
-        hinge: Joint = "revolute"
+        hinge: Name = "revolute"
         return _made(cls)((hinge,) * n, eye, shift, masses, centres, tensors)
 
     @classmethod
@@ -51,7 +50,7 @@ class Constructors:
         n: int,
         rng: int | np.random.Generator | None = None,
         *,
-        joints: Sequence[Joint] = ("revolute", "prismatic", "spherical"),
+        joints: Sequence[Name] = ("revolute", "prismatic", "spherical"),
         free_base: bool = False,
     ) -> Self:
         """Make a random chain of n bodies of ordinary proportions, for tests and timings.
@@ -82,7 +81,10 @@ class Constructors:
         inertias = np.trace(second, axis1=1, axis2=2)[:, None, None] * np.eye(3) - second
         translations = rng.normal(size=(n, 3)) * 0.5
         centres = rng.normal(size=(n, 3)) * 0.3
-        return _made(cls)(tuple(kinds), rotations, translations, masses, centres, inertias)
+        parts = rotations, translations, masses, centres, inertias
+        pitched = np.array([JOINTS[NAMES.index(kind)].pitch for kind in kinds])
+        pitch = np.where(pitched, rng.uniform(0.1, 0.3, n), 0.0) if pitched.any() else None
+        return _made(cls)(tuple(kinds), *parts, pitch=pitch)
 
     @classmethod
     def from_dh(
@@ -92,7 +94,7 @@ class Constructors:
         alpha: ArrayLike,
         theta: ArrayLike,
         *,
-        joints: Sequence[Joint],
+        joints: Sequence[Name],
         masses: ArrayLike,
         com: ArrayLike,
         inertias: ArrayLike,
@@ -185,8 +187,8 @@ class Constructors:
         n = _size(n)
         length, mass = arrays.positive(length, "length"), arrays.positive(mass, "mass")
         radius = arrays.positive(radius, "radius")
-        hinge: Joint = "revolute"
-        joints: tuple[Joint, ...] = (hinge,) * n
+        hinge: Name = "revolute"
+        joints: tuple[Name, ...] = (hinge,) * n
         if arrays.flag(free_base, "free_base"):
             joints = ("free", *joints[1:])
         # Every other frame is turned about the link so that its z axis is y of the one before.
@@ -251,8 +253,8 @@ class Constructors:
                 f"the stiffness of the joints is {beyond} number, from E={E}, G={G}, "
                 f"radius={radius} and {pieces} pieces of {length / pieces}: choose other units"
             )
-        ball: Joint = "spherical"
-        joints: tuple[Joint, ...] = (ball,) * pieces
+        ball: Name = "spherical"
+        joints: tuple[Name, ...] = (ball,) * pieces
         edges = [*(length * (np.arange(pieces) + 0.5) / max(pieces, 1)), length]
         if floats:
             joints, edges = ("free", *joints), [0.0, *edges]
@@ -289,7 +291,7 @@ def _cylinders(lengths: Array, mass: float, radius: float) -> tuple[Array, ...]:
     return shift, masses, centres, moments[:, :, None] * np.eye(3)
 
 
-def named(joints: Iterable[Joint]) -> tuple[Joint, ...]:
+def named(joints: Iterable[Name]) -> tuple[Name, ...]:
     if isinstance(joints, str):
         raise ValueError(f"joints must be a sequence of names, got the string {joints!r}")
     # A set has no order, and what a dictionary is meant to say would be a guess.
@@ -297,8 +299,8 @@ def named(joints: Iterable[Joint]) -> tuple[Joint, ...]:
         raise ValueError(f"joints must be a sequence of names, got {joints!r}")
     joints = tuple(joints)
     for i, joint in enumerate(joints):
-        if not isinstance(joint, str) or joint not in JOINTS:
-            raise ValueError(f"joint {i} is {joint!r}: expected one of {JOINTS}")
+        if not isinstance(joint, str) or joint not in NAMES:
+            raise ValueError(f"joint {i} is {joint!r}: expected one of {NAMES}")
     return joints
 
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
+from fixman.kernels.rigid.joints import JOINTS, SLIDES
 from fixman.rigid import model
 from fixman.rigid.model import SerialChain
 
@@ -220,10 +221,9 @@ class Linkage:
             R, axes = np.eye(3), []
             count = 0 if end.body is None else end.body + 1
             arm = self.chains[end.chain]
-            for joint, rotation in zip(arm.joints[:count], arm.rotations, strict=False):
+            for kind, rotation in zip(arm.kinds[:count], arm.rotations, strict=False):
                 R = R @ rotation
-                axes += [R[:, 2]] if joint == "revolute" else []
-                axes += list(np.eye(3)) if joint in ("spherical", "free") else []
+                axes += [R[:, "xyz".index(x)] for x in JOINTS[kind].turns]
             axis = R @ end.axes @ lone
             shared = axis if shared is None else shared
             off = [np.abs(np.cross(shared, other)).max() for other in axes]
@@ -365,8 +365,8 @@ class Linkage:
         """Which coordinates are lengths."""
         parts = [np.zeros(self.nq, dtype=bool)]
         for part, arm in zip(self.split(parts[0], "nq"), self.chains, strict=True):
-            for first, joint in zip(arm.position_offsets[:-1], arm.joints, strict=True):
-                part[first : first + {"prismatic": 1, "free": 3}.get(joint, 0)] = True
+            for first, slides in zip(arm.position_offsets[:-1], SLIDES[arm.kinds], strict=True):
+                part[first : first + slides] = True
         return parts[0]
 
     def _sizes(self, q: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from fixman._common.arrays import Array, overflow
 from fixman.errors import Frame, SingularConstraintError
 from fixman.kernels.rigid import partition
-from fixman.kernels.rigid.links import ARMATURE
+from fixman.kernels.rigid.links import ARMATURE, PITCH
 from fixman.rigid.model import Given, SerialChain, workspace
 from fixman.rigid.spatial import skew
 
@@ -75,7 +75,11 @@ class PartitionTables:
         G_P[:, 3:, :3] = -R.swapaxes(1, 2) @ skew(r)
         GM_O, GM_P = G_O @ M_inverse, G_P @ M_inverse
         A, K, C = GM_O @ G_O.swapaxes(1, 2), GM_O @ G_P.swapaxes(1, 2), GM_P @ G_P.swapaxes(1, 2)
-        parts = (A, K, C, J, arm.inertias, R, c, r, light, arm.rotations, arm.kinds, _rows(arm))
+        rows = np.tile(np.eye(6), (n, 1, 1))  # vz − pitch ωz in the place of vz
+        rows[:, 5, 2] = -arm.pitch
+        A, K = rows @ A @ rows.swapaxes(1, 2), rows @ K
+        joint = arm.rotations, arm.kinds, arm.pitch, _rows(arm)
+        parts = A, K, C, J, arm.inertias, R, c, r, light, *joint
         return _finite(np.concatenate([part.reshape(n, -1) for part in parts], axis=1))
 
 
@@ -84,7 +88,7 @@ def _rows(arm: SerialChain) -> Array:
     rows = partition.ORDER[arm.kinds].astype(float)
     held = partition.HARD[arm.kinds]
     light = np.zeros((arm.n, 6))
-    for i in np.flatnonzero(arm._table[:, ARMATURE:].any(axis=1)):
+    for i in np.flatnonzero(arm._table[:, ARMATURE:PITCH].any(axis=1)):
         J = arm.armature[arm.rate_offsets[i] : arm.rate_offsets[i + 1]]
         order, turned = np.argsort(J == 0, kind="stable"), held[i] + np.count_nonzero(J)
         rows[i, held[i] :] = rows[i, held[i] :][order]

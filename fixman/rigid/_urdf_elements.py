@@ -20,16 +20,11 @@ import numpy as np
 
 from fixman._common import arrays as _arrays
 from fixman._common.arrays import Array
-from fixman.rigid._constructors import Joint as Kind
+from fixman.kernels.rigid.joints import JOINTS, JointType
 
 LARGEST = 2**26  # bytes of a file; robots have thousands, this is a chain of 10⁵ links
-KINDS: dict[str, Kind] = {
-    "revolute": "revolute",
-    "continuous": "revolute",
-    "prismatic": "prismatic",
-    "spherical": "spherical",
-    "floating": "free",
-}
+KINDS: dict[str, JointType] = {name: joint for joint in JOINTS for name in joint.urdf}
+TYPES = ("fixed", *KINDS)
 LOOPS = "take one joint of the loop out, read its chains, and close it with fixman.rigid.closed"
 VERSIONS = ("1", "1.0", "1.1", "1.2")
 XACRO = "this is xacro: expand it first, `xacro robot.xacro > robot.urdf`"
@@ -297,14 +292,18 @@ def _inertia(link: dict[str, Any], where: str, notes: Notes) -> LinkInertia | No
     return LinkInertia(mass, centre, inertia)
 
 
+def has_axis(kind: str) -> bool:
+    """Whether joints of a type turn about or slide along an axis of the file, or across it."""
+    return kind in KINDS and KINDS[kind].turns != "xyz"
+
+
 def _joint(joint: dict[str, Any], where: str) -> FileJoint:
     kind = joint["type"]
-    if kind not in KINDS and kind not in ("fixed", "planar"):
-        kinds = listed(["fixed", "planar", *KINDS])
-        raise ValueError(f"{where} is {kind!r:.80}: no such type is known, of {kinds}")
+    if kind not in TYPES:
+        raise ValueError(f"{where} is {kind!r:.80}: no such type is known, of {listed(TYPES)}")
     axis = joint.get("axis", {"xyz": np.array([1.0, 0.0, 0.0])})["xyz"]
     size = math.hypot(*axis)
-    if kind in ("revolute", "continuous", "prismatic", "planar") and not 1e-100 < size < 1e100:
+    if has_axis(kind) and not 1e-100 < size < 1e100:
         raise ValueError(f"the axis of {where} is {axis.tolist()}: it has no direction")
     damping = joint.get("dynamics", {}).get("damping", 0.0)
     if damping < 0 or (damping > 0 and kind == "floating"):

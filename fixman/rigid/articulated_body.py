@@ -29,12 +29,14 @@ from numpy.typing import ArrayLike
 from fixman._common import arrays
 from fixman._common.arrays import Array, Lead
 from fixman.kernels.compiler.lanes import LANES
-from fixman.kernels.rigid import articulated_body
-from fixman.kernels.rigid.articulated_body import DONE
-from fixman.kernels.rigid.links import ARMATURE
+from fixman.kernels.rigid import articulated_states as kernel
+from fixman.kernels.rigid import articulated_tables as table
+from fixman.kernels.rigid.articulated_tables import DONE
+from fixman.kernels.rigid.joints import RATES
+from fixman.kernels.rigid.links import ARMATURE, PITCH
 from fixman.rigid import model
 from fixman.rigid.joints import driven, driven_arrays
-from fixman.rigid.model import FREE, PRISMATIC, RATES, SMALL, SerialChain, workspace
+from fixman.rigid.model import SMALL, SerialChain, workspace
 
 __all__ = ["forward_dynamics", "pivots"]
 
@@ -159,7 +161,7 @@ def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
     sizes = RATES[arm.kinds]
     starts = np.concatenate([[0], np.cumsum(sizes**2)])
     out = np.empty((*lead, int(starts[-1])))
-    frame, code = articulated_body.pivots(plan.table, q.reshape(-1), starts, out.reshape(-1))
+    frame, code = kernel.pivots(plan.table, q.reshape(-1), starts, out.reshape(-1))
     if code != DONE:
         raise _failure(code, frame, lead)
     shapes = [(*lead, int(f), int(f)) for f in sizes]
@@ -199,7 +201,7 @@ def _states(
     if frames <= plan.few:
         return _one_by_one(plan, given, range(frames), out)
 
-    plan.states = articulated_body.only_states()
+    plan.states = kernel.only_states()
 
     def run(first: int, last: int) -> tuple[int, int]:
         room = workspace(plan.units8)
@@ -227,7 +229,7 @@ def _one_by_one(
     plan: _Plan, given: tuple[Array, Array, Array, Array], frames: range, qdd: Array
 ) -> tuple[int, int]:
     """Compute each of these states alone; the first that fails, and why."""
-    plan.state = articulated_body.only_state(plan.roomy)
+    plan.state = kernel.only_state(plan.roomy)
     room = workspace(plan.units) if plan.roomy else None
     q, qd, tau, loads = given
     nq, nv, size = plan.nq, plan.nv, 6 * plan.n
@@ -262,17 +264,10 @@ class _Plan:
 
     def __init__(self, arm: SerialChain) -> None:
         n = arm.n
-        rows = np.array(
-            [
-                articulated_body.ROW,
-                articulated_body.ROW,
-                articulated_body.BALL,
-                articulated_body.FLOAT,
-            ]
-        )[arm.kinds]
-        rotors = arm._table[:, ARMATURE:]
-        rows += np.where(rotors.any(axis=1), np.array(articulated_body.HELD)[arm.kinds], 0)
-        starts = 2 * articulated_body.padded(n) + np.concatenate([[0], np.cumsum(rows)])
+        f = RATES[arm.kinds]
+        several = table.SEVERAL + table.RATE * f
+        rows = np.where(f == 1, table.ROW, several)
+        starts = 2 * table.padded(n) + np.concatenate([[0], np.cumsum(rows)])
         places = np.empty((n + 1, 4), dtype=np.int64)
         places[:, 0] = np.append(arm.kinds, n)
         places[:, 1] = arm.position_offsets
@@ -303,8 +298,8 @@ def _plan(arm: SerialChain) -> _Plan:
 
 def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
     """Constants of each body in frames of our own, and where those lie in the user's."""
-    n, R, m = arm.n, arm.rotations, arm.masses
-    own, lift, links = _screws(arm)
+    n, m = arm.n, arm.masses
+    own, lift, ends, links = _screws(arm)
     into = own.swapaxes(1, 2)
     shift = np.zeros((n, 3))  # the user's origin in our frame
     shift[:, 2] = -lift
@@ -312,52 +307,45 @@ def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
     inertia = into @ arm.inertias @ own
     inertia += (m * _dot(c, c))[:, None, None] * np.eye(3)
     inertia -= m[:, None, None] * c[:, :, None] * c[:, None, :]
-    links[:, articulated_body.MASS] = m
-    links[:, articulated_body.MOMENT : articulated_body.MOMENT + 3] = m[:, None] * c
-    links[:, articulated_body.INERTIA : articulated_body.ARMATURE] = _upper(inertia)
-    links[:, articulated_body.ARMATURE] = arm._table[:, ARMATURE:].max(axis=1)
-    joint, place = R.copy(), arm.translations.copy()  # of joint 0 in the base
-    joint[1:] = into[:-1] @ R[1:]
-    place[1:] = _each(into[:-1], place[1:]) + shift[:-1]
-    frames = np.empty((n, articulated_body.FRAME))
-    frames[:, articulated_body.TURN : articulated_body.TURN + 9] = into.reshape(n, 9)
-    frames[:, articulated_body.SHIFT : articulated_body.SHIFT + 3] = shift
-    frames[:, articulated_body.JOINT : articulated_body.JOINT + 9] = joint.reshape(n, 9)
-    frames[:, articulated_body.PLACE : articulated_body.ROTORS] = place
-    rotors = arm._table[:, ARMATURE:].reshape(n, 2, 3).copy()
-    rotors[arm.kinds == FREE] = rotors[arm.kinds == FREE, ::-1]  # turns first
-    for k, at in enumerate((articulated_body.ROTORS, articulated_body.HAULS)):
-        frames[:, at : at + 6] = _upper((into * rotors[:, k, None]) @ own)
-    return links, frames
+    links[:, table.MASS] = m
+    links[:, table.MOMENT : table.MOMENT + 3] = m[:, None] * c
+    upper = inertia[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
+    links[:, table.INERTIA : table.ARMATURE] = upper
+    links[:, table.ARMATURE] = arm._table[:, ARMATURE:PITCH].max(axis=1)
+    links[:, table.PITCH] = arm.pitch
+    several = RATES[arm.kinds] > 1
+    joint, place = arm.rotations.copy(), arm.translations.copy()  # of joint 0 in the base
+    joint[1:] = np.where(several[1:, None, None], into[:-1] @ joint[1:], ends[1:])
+    place[1:] = np.where(several[1:, None], _each(into[:-1], place[1:]) + shift[:-1], 0.0)
+    parts = into, shift, joint, place, arm._table[:, ARMATURE:PITCH]
+    return links, np.concatenate([part.reshape(n, -1) for part in parts], axis=1)
 
 
-def _upper(S: Array) -> Array:
-    """Six elements of symmetric matrices (n, 3, 3)."""
-    return S[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
-
-
-def _screws(arm: SerialChain) -> tuple[Array, Array, Array]:
-    """Choose the frames: their axes in the user's, height over the user's, and the screws.
+def _screws(arm: SerialChain) -> tuple[Array, Array, Array, Array]:
+    """Choose the frames: their axes in the user's, height over the user's, where screws end, those.
 
     A body's frame keeps the z axis of its joint; its x axis becomes the common normal to the next
     joint's axis and its origin the foot of that.  Where two axes are so nearly parallel that the
     foot would be far away (twice the joints' distance), a displacement b along y remains instead.
-    A body on a spherical or free joint keeps its origin and takes the next joint's axis as z.
+    A body on a joint of several rates keeps its frame: the screw that leads to it ends at axes of
+    which z is that of the next joint, level with its origin.
     """
     n, R = arm.n, arm.rotations
     own = np.broadcast_to(np.eye(3), (n, 3, 3)).copy()
+    ends = own.copy()  # axes in the frame of the body before
     lift, end = np.zeros(n), np.zeros(n)  # the screw about x ends at this height over the joint
-    links = np.zeros((n, articulated_body.LINK))
-    links[:, articulated_body.COS_Z] = links[:, articulated_body.COS_X] = 1.0
-    single = arm.kinds <= PRISMATIC
-    after = 1 + np.flatnonzero(single[1:])  # joints for which the body before makes room
+    links = np.zeros((n, table.LINK))
+    links[:, table.COS_Z] = links[:, table.COS_X] = 1.0
+    single = RATES[arm.kinds] == 1
+    after = 1 + np.flatnonzero(single[1:])
     before = after - 1
     axis, r = R[after, :, 2], arm.translations[after]
     hinged = single[before]
     z = np.where(hinged[:, None], [0.0, 0.0, 1.0], axis)
     x = _normals(z, axis, r)
     y = np.cross(z, x)
-    own[before] = np.stack([x, y, z], axis=2)
+    ends[after] = np.stack([x, y, z], axis=2)
+    own[before[hinged]] = ends[after[hinged]]
     sine, cosine = np.where(hinged, -_dot(axis, y), 0.0), _dot(axis, z)
     norm = np.hypot(sine, cosine)
     sine, cosine = sine / norm, cosine / norm
@@ -366,22 +354,22 @@ def _screws(arm: SerialChain) -> tuple[Array, Array, Array]:
     near = np.abs(b) <= 2.0 * distance * np.abs(sine)
     foot = np.divide(b, sine, out=np.zeros_like(b), where=near & (sine != 0))
     lift[before] = np.where(hinged, _dot(r, z) + foot * cosine, 0.0)
-    # The frame of a ball cannot be lifted; the screw ends level with its origin instead.
     end[after] = np.where(hinged, foot, -_dot(r, axis))
-    links[after, articulated_body.COS_X], links[after, articulated_body.SIN_X] = cosine, sine
-    links[after, articulated_body.ALONG_X] = _dot(r, x)
-    links[after, articulated_body.ALONG_Y] = np.where(near, 0.0, b)
-    links[:, articulated_body.SLIDE] = lift - end
+    links[after, table.COS_X], links[after, table.SIN_X] = cosine, sine
+    links[after, table.ALONG_X] = _dot(r, x)
+    links[after, table.ALONG_Y] = np.where(near, 0.0, b)
+    links[:, table.SLIDE] = lift - end
     # What is left of the way to our frame at q = 0 is a turn about z.
     zero = np.zeros_like(sine)
     screw = np.array([[zero + 1, zero, zero], [zero, cosine, -sine], [zero, sine, cosine]])
     left = own.copy()
-    left[after] = (own[before] @ screw.transpose(2, 0, 1)).swapaxes(1, 2) @ R[after] @ own[after]
+    way = ends[after] @ screw.transpose(2, 0, 1)
+    left[after] = way.swapaxes(1, 2) @ R[after] @ own[after]
     sine, cosine = left[:, 1, 0], left[:, 0, 0]
     norm = np.where(single, np.hypot(sine, cosine), 1.0)
-    links[:, articulated_body.COS_Z] = np.where(single, cosine / norm, 1.0)
-    links[:, articulated_body.SIN_Z] = np.where(single, sine / norm, 0.0)
-    return own, lift, links
+    links[:, table.COS_Z] = np.where(single, cosine / norm, 1.0)
+    links[:, table.SIN_Z] = np.where(single, sine / norm, 0.0)
+    return own, lift, ends, links
 
 
 def _normals(z: Array, axis: Array, r: Array) -> Array:

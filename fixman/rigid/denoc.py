@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from fixman._common.arrays import Array, overflow
 from fixman.kernels.rigid import denoc
+from fixman.kernels.rigid.joints import RATES
 from fixman.rigid import model
 from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain
@@ -31,6 +32,8 @@ from fixman.rigid.newton_euler import without_bias
 from fixman.rigid.spatial import propagation
 
 __all__ = ["forward_dynamics", "logdet_mass", "n_d", "n_l", "udut"]
+
+_NOTHING = np.empty((0, 0))
 
 
 def forward_dynamics(
@@ -79,9 +82,7 @@ def forward_dynamics(
     """
     given = driven(arm, q, qd, tau, gravity, wrenches)
     out = np.empty_like(given.last)
-    left = without_bias(given)
-    bad = denoc.forward_frames(given.q, left, arm._kinds, arm._table, out)
-    given.require_answer(bad, "θ̈")
+    _factor(given, without_bias(given), out, 1, "θ̈")
     return given.batch(out)
 
 
@@ -109,7 +110,7 @@ def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
         As `forward_dynamics`.
     """
     given = model.posture(arm, q)
-    X, psi_hat, m_hat = _factor(given)
+    X, psi_hat, m_hat = _factor(given, _NOTHING, _NOTHING, len(given.q))
     frames, nv = m_hat.shape[:2]
     U = np.zeros((frames, nv, nv))
     D = np.zeros_like(U)
@@ -117,7 +118,7 @@ def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
     denoc.upper_frames(arm._kinds, arm._table, X, psi_hat, U)
     if not np.isfinite(U).all():
         raise overflow("factor U", int(np.argmin(np.isfinite(U).all(axis=(1, 2)))), given.lead)
-    for at, f in zip(arm.rate_offsets[:-1], model.RATES[arm.kinds], strict=True):
+    for at, f in zip(arm.rate_offsets[:-1], RATES[arm.kinds], strict=True):
         D[:, at : at + f, at : at + f] = m_hat[:, at : at + f, :f]
     return given.batch(U), given.batch(D)
 
@@ -140,7 +141,7 @@ def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
         As `forward_dynamics`.
     """
     given = model.posture(arm, q)
-    _, _, m_hat = _factor(given)
+    _, _, m_hat = _factor(given, _NOTHING, _NOTHING, len(given.q))
     out = np.empty(m_hat.shape[0])
     denoc.logdet_frames(arm._kinds, m_hat, out)
     return given.batch(out)[()]
@@ -172,16 +173,19 @@ def n_d(arm: SerialChain) -> Array:
     model.require_arm(arm)
     N = np.zeros((arm.n, 6, arm.nv))
     for i, (kind, at) in enumerate(zip(arm.kinds, arm.rate_offsets[:-1], strict=True)):
-        for j in range(model.RATES[kind]):
+        for j in range(RATES[kind]):
             N[i, :, at + j] = np.concatenate(denoc.joint_rate(kind, j, arm._table, i))
     return N.reshape(6 * arm.n, arm.nv)
 
 
-def _factor(given: Given) -> tuple[Array, Array, Array]:
-    """Return X (frames, n, 12), ψ̂ and m̂ (frames, nv, 6)."""
-    arm, frames = given.arm, given.q.shape[0]
-    X = np.empty((frames, arm.n, 12))
-    psi_hat, m_hat = np.empty((2, frames, arm.nv, 6))
-    bad = denoc.factor_frames(given.q, arm._kinds, arm._table, X, psi_hat, m_hat)
-    given.require_answer(bad, "pivots")
-    return X, psi_hat, m_hat
+def _factor(
+    given: Given, tau: Array, out: Array, kept: int, what: str = "pivots"
+) -> tuple[Array, Array, Array]:
+    """Return X (kept, n, 12), ψ̂ and m̂ (kept, nv, 6), of all frames or room for those of one."""
+    arm = given.arm
+    X = np.empty((kept, arm.n, 12))
+    psi_hat, m_hat = np.empty((2, kept, arm.nv, 6))
+    factors = X, psi_hat, m_hat
+    bad = denoc.factor_frames(given.q, tau, arm._kinds, arm._table, *factors, out)
+    given.require_answer(bad, what)
+    return factors

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
-from fixman.kernels.rigid import joints
+from fixman.kernels.rigid import springs
 from fixman.rigid import model
 from fixman.rigid.model import Given, SerialChain
 
@@ -73,7 +73,7 @@ def elastic_energy(arm: SerialChain, q: ArrayLike) -> Array:
     given = model.posture(arm, q)
     given.require_finite()
     out = np.empty(given.q.shape[0])
-    joints.elastic_frames(arm._kinds, arm._springs[1], arm._springs[2], given.q, out)
+    springs.elastic_frames(arm._kinds, arm._springs[1], arm._springs[2], given.q, out)
     if not np.isfinite(out).all():
         raise arrays.overflow("elastic energy", int(np.argmin(np.isfinite(out))), given.lead)
     return given.batch(out)[()]
@@ -95,7 +95,7 @@ def driven(
 def with_passive(given: Given) -> Given:
     """Add the passive forces to ``last``."""
     arm, tau = given.arm, given.last.copy()
-    bad = joints.passive_frames(arm._kinds, arm._springs, given.q, given.qd, tau)
+    bad = springs.passive_frames(arm._kinds, arm._springs, given.q, given.qd, tau)
     if bad >= 0:
         given.require_finite()
         raise arrays.overflow("forces of springs and dampers", bad, given.lead)
@@ -109,7 +109,7 @@ def driven_arrays(arm: SerialChain, q: Array, qd: Array, tau: Array) -> Array:
         raise TypeError
     out = tau.copy()
     rows = q.reshape(-1, nq), qd.reshape(-1, nv), out.reshape(-1, nv)
-    if joints.passive_frames(arm._kinds, arm._springs, *rows) >= 0:
+    if springs.passive_frames(arm._kinds, arm._springs, *rows) >= 0:
         raise TypeError
     return out
 

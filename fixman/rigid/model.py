@@ -6,8 +6,9 @@ carries the moved joint frame, and its mass centre and inertia are given in it.
 
 Coordinates.  A revolute or prismatic joint has one, a spherical joint a unit quaternion (x, y, z,
 w; scalar last) with three rates, a free base the position of the body's frame in the joint frame
-and a quaternion, with six rates.  Rates of spherical joints and of a free base are those of the
-body's frame, in its own axes, linear before angular; forces come before moments likewise.
+and a quaternion, with six rates.  Joints of several rates have those of the body's frame, in its
+own axes, linear before angular; forces come before moments likewise.  The list of all joints, from
+which this follows, is `fixman.kernels.rigid.joints.JOINTS`.
 
 Joints.  Each rate may have a rotor's inertia, a damper and a spring (`fixman.rigid.joints`):
 
@@ -35,17 +36,23 @@ from numpy.typing import ArrayLike, NDArray
 from fixman._common import arrays
 from fixman._common.arrays import Array, Lead
 from fixman.errors import FrameError, SingularConstraintError
-from fixman.rigid._constructors import JOINTS as JOINTS
+from fixman.kernels.rigid.joints import (
+    AXES,
+    JOINTS,
+    NAMES,
+    PITCHED,
+    POSITIONS,
+    RATES,
+    SLIDES,
+    TURNS,
+    Name,
+)
 from fixman.rigid._constructors import Constructors, named
-from fixman.rigid._constructors import Joint as Joint
 
 # Bytes of work arrays.  New memory costs more at the first touch than what is done with it, so that
 # threads keep what is larger than SMALL for their next call, but not more than LARGEST.
 SMALL, LARGEST = 2**17, 2**26
 _kept = threading.local()
-REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
-POSITIONS = np.array([1, 1, 4, 7])  # coordinates of each kind of joint
-RATES = np.array([1, 1, 3, 6])
 
 # How far the square of a quaternion's norm may be from 1: less, by rounding, than the 2e-6 of the
 # kernels, so that what they refuse is refused here, with its name.
@@ -76,8 +83,9 @@ class SerialChain(Constructors):
 
     Attributes
     ----------
-    joints : tuple of "revolute", "prismatic", "spherical", "free"
-        "free" only for the first: a floating base.
+    joints : tuple of str
+        "revolute", "prismatic", "spherical" and whatever else the list of joints has; "free", a
+        floating base, only for the first.
     rotations : ndarray (n, 3, 3)
         Of each joint frame in the body before it: columns are its axes.
     translations : ndarray (n, 3)
@@ -99,9 +107,12 @@ class SerialChain(Constructors):
         Of springs towards ``rest``; a free base has none.
     rest : (nq,)
         Where the springs are relaxed.  0, unit quaternions, if not given.
+    pitch : number or (n,), stored as ndarray (n,)
+        How far a body advances along its joint's axis for each radian, of joints that have a pitch;
+        0 of all others.
     """
 
-    joints: tuple[Joint, ...]
+    joints: tuple[Name, ...]
     rotations: Array
     translations: Array
     masses: Array
@@ -111,15 +122,18 @@ class SerialChain(Constructors):
     damping: _Optional = None  # type: ignore[assignment]
     stiffness: _Optional = None  # type: ignore[assignment]
     rest: _Optional = None  # type: ignore[assignment]
+    pitch: _Optional = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         joints = named(self.joints)
         n = len(joints)
         if n < 1:
             raise ValueError("a serial chain needs at least one joint, got none")
-        for i, joint in enumerate(joints):
-            if joint == "free" and i > 0:
-                raise ValueError(f"joint {i} is free: only the first one, a floating base, can be")
+        for i, joint in enumerate(joints[1:], 1):
+            if JOINTS[NAMES.index(joint)].first:
+                raise ValueError(
+                    f"joint {i} is {joint}: only the first one, a floating base, can be"
+                )
         tails = {
             "rotations": (n, 3, 3),
             "translations": (n, 3),
@@ -152,10 +166,15 @@ class SerialChain(Constructors):
         self.inertias[:] = checked_inertias(self.inertias, bodies, "body {}".format)
         for name in ("armature", "damping", "stiffness"):
             object.__setattr__(self, name, self._of_rates(getattr(self, name), name))
-        if "free" in joints and self.stiffness[:6].any():
+        mixed = (SLIDES[self.kinds] > 0) & (TURNS[self.kinds] > 0)
+        stiff = np.add.reduceat(self.stiffness, self.rate_offsets[:-1]) > 0
+        for i in np.flatnonzero(mixed & stiff).tolist():
+            where = f"rates {self.rate_offsets[i]} to {self.rate_offsets[i + 1] - 1}"
             raise ValueError(
-                "the stiffness of a free base must be 0, the first six of (nv,): no joint holds it"
+                f"the stiffness of joint {i}, which is {joints[i]}, must be 0, {where} of (nv,): "
+                "springs are those of joints that turn or slide, not both"
             )
+        object.__setattr__(self, "pitch", self._pitches())
         object.__setattr__(self, "rest", self._relaxed())
         for array in self._parts:
             array.flags.writeable = False
@@ -172,6 +191,19 @@ class SerialChain(Constructors):
         arrays.require_finite(array, (self.nv,), name, "rate")
         _require(array >= 0, f"the {name} of rate {{}} must not be negative".format, array)
         return array
+
+    def _pitches(self) -> Array:
+        """Coerce `pitch`, a number of which is that of all joints that have one."""
+        if _not_given(self.pitch):
+            return _default(np.zeros(self.n))
+        pitch, given = arrays.real(self.pitch, (), "pitch") + 0.0, PITCHED[self.kinds]
+        if pitch.shape not in ((), (self.n,)):
+            hint = f"be a number or have shape ({self.n},), one for each joint"
+            raise ValueError(f"pitch must {hint}, got {pitch.shape}")
+        pitch = np.where(given, pitch, 0.0) if pitch.ndim == 0 else pitch.copy()
+        arrays.require_finite(pitch, (self.n,), "pitch", "joint")
+        _require(given | (pitch == 0), "joint {} has no pitch, which must be 0".format, pitch)
+        return pitch
 
     def _relaxed(self) -> Array:
         """Coerce `rest`."""
@@ -212,7 +244,7 @@ class SerialChain(Constructors):
 
     @cached_property
     def kinds(self) -> Index:
-        """Kind of each joint as a number into ``JOINTS``, (n,)."""
+        """Kind of each joint as a number into `fixman.kernels.rigid.joints.JOINTS`, (n,)."""
         return _locked(self._kinds)
 
     @cached_property
@@ -246,19 +278,19 @@ class SerialChain(Constructors):
     @cached_property
     def _kinds(self) -> Index:
         """`kinds`, for kernels."""
-        return np.array([JOINTS.index(joint) for joint in self.joints], dtype=np.int64)
+        return np.array([NAMES.index(joint) for joint in self.joints], dtype=np.int64)
 
     @cached_property
     def _table(self) -> Array:
-        """Rotation (9, by rows), translation, mass, centre, inertia (9), armature (6), for kernels.
+        """Rotation (9, by rows), translation, mass, centre, inertia (9), armature (6), pitch.
 
-        (n, 31).
+        (n, 32), for kernels.
         """
         n = self.n
         rotors = np.zeros((n, 6))
         rotors[np.arange(6) < RATES[self._kinds, None]] = self.armature
         parts = (self.rotations, self.translations, self.masses, self.centres, self.inertias)
-        return np.concatenate([part.reshape(n, -1) for part in (*parts, rotors)], axis=1)
+        return np.concatenate([p.reshape(n, -1) for p in (*parts, rotors, self.pitch)], axis=1)
 
     @cached_property
     def _springs(self) -> tuple[Array, Array, Array]:
@@ -372,7 +404,7 @@ def _not_given(value: ArrayLike | None) -> bool:
 def _neutral(arm: SerialChain) -> Array:
     """Coordinates 0, and unit quaternions."""
     q = np.zeros(arm.nq)
-    q[arm.position_offsets[1:][arm.kinds >= SPHERICAL] - 1] = 1.0
+    q[arm.position_offsets[1:][TURNS[arm.kinds] == 3] - 1] = 1.0
     return q
 
 
@@ -509,13 +541,7 @@ def configuration(arm: SerialChain, q: ArrayLike) -> Array:
 
 def turning(arm: SerialChain) -> NDArray[np.bool_]:
     """Which rates (nv,) are those of turns."""
-    of = {
-        REVOLUTE: [True],
-        PRISMATIC: [False],
-        SPHERICAL: [True] * 3,
-        FREE: [False] * 3 + [True] * 3,
-    }
-    return np.array([turn for kind in arm.kinds.tolist() for turn in of[kind]])
+    return np.concatenate([AXES[kind, : RATES[kind]] < 3 for kind in arm.kinds])
 
 
 def vector(value: ArrayLike, name: str) -> Array:
@@ -543,7 +569,7 @@ def falling(gravity: ArrayLike) -> Array:
 def refuse_coordinates(arm: SerialChain, q: Array, lead: Lead, name: str = "q") -> None:
     """Raise for coordinates (frames, nq) that are not finite, or no unit quaternions."""
     arrays.require_finite(q.reshape(*lead, arm.nq), (arm.nq,), name, "coordinate")
-    for i in np.flatnonzero(arm.kinds >= SPHERICAL):
+    for i in np.flatnonzero(TURNS[arm.kinds] == 3):
         end = arm.position_offsets[i + 1]
         norm = np.hypot.reduce(q[:, end - 4 : end], axis=1)
         with np.errstate(over="ignore"):

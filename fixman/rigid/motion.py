@@ -30,7 +30,8 @@ from fixman._common import arrays
 from fixman._common.arrays import Array, Lead
 from fixman.errors import ConstraintSolveError, FrameError, SingularConstraintError
 from fixman.kernels.rigid import motion as kernel
-from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE
+from fixman.kernels.rigid.articulated_tables import DONE, NOT_USABLE
+from fixman.kernels.rigid.joints import TURNS
 from fixman.rigid import _closures, _steps, articulated_body, closed, kinematics, model
 from fixman.rigid._linkage import Linkage
 from fixman.rigid._steps import Torque
@@ -412,7 +413,7 @@ def _start(
 def _require_near(system: SerialChain | Linkage, q: Array, lead: Lead) -> None:
     """Refuse angles so large that a step is lost in their rounding."""
     arms = (system,) if isinstance(system, SerialChain) else system.chains
-    turns = [arm.position_offsets[1:][arm.kinds == model.REVOLUTE] - 1 for arm in arms]
+    turns = [arm.position_offsets[1:][TURNS[arm.kinds] == 1] - 1 for arm in arms]
     starts = np.cumsum([0, *(arm.nq for arm in arms)])
     at = np.concatenate([start + own for start, own in zip(starts, turns, strict=False)])
     far = np.argwhere(np.abs(q[:, at]) > FARTHEST)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fixman._common.arrays import Array
-from fixman.rigid.model import FREE, PRISMATIC, REVOLUTE
+from fixman.kernels.rigid.joints import AXES, RATES
 
 __all__ = ["inertia", "joint_axes", "propagation", "skew"]
 
@@ -36,14 +36,11 @@ def propagation(R: Array, p: Array) -> Array:
     return B
 
 
-def joint_axes(kind: int) -> Array:
+def joint_axes(kind: int, pitch: float = 0.0) -> Array:
     """p (6, f): the twists of a joint at the origin of the body's frame, a column for each rate."""
-    unit = np.eye(6)
-    if kind == REVOLUTE:
-        return unit[:, 2:3]
-    if kind == PRISMATIC:
-        return unit[:, 5:6]
-    return np.roll(unit, 3, axis=1) if kind == FREE else unit[:, :3]
+    p = np.eye(6)[:, AXES[kind, : RATES[kind]]]
+    p[5] += pitch * p[2]
+    return p
 
 
 def inertia(mass: Array, centre: Array, about_centre: Array) -> Array:

@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman._common.arrays import Array, Lead, overflow, require_one_of
 from fixman.kernels.rigid import links, spatial_operators
+from fixman.kernels.rigid.joints import AXES, RATES
 from fixman.rigid import model, spatial
 from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain
@@ -259,12 +260,12 @@ class _Links:
         self.l = [X[i, 9:] for i in tip_to_base]
         self.p = [arm.centres[i] for i in tip_to_base]
         self.m = [float(arm.masses[i]) for i in tip_to_base]
-        self.kind = [arm.joints[i] for i in tip_to_base]
         ends = arm.rate_offsets
         self.rates = [np.arange(ends[i], ends[i + 1]) for i in tip_to_base]
         self.J = [arm.armature[rates] for rates in self.rates]
+        self.axes = [AXES[arm.kinds[i], : RATES[arm.kinds[i]]] for i in tip_to_base]
         # H(k) of eqs. 2.16, 2.31, b.2; φ(k+1,k) of eq. 2.16; M(k) of eq. 2.15 about link origins
-        self.H = [spatial.joint_axes(arm.kinds[i]).T for i in tip_to_base]
+        self.H = [spatial.joint_axes(arm.kinds[i], arm.pitch[i]).T for i in tip_to_base]
         with _unchecked():
             steps = zip(self.rotation, self.l, strict=True)
             self.phi = [spatial.propagation(*step).T for step in steps]
@@ -288,14 +289,9 @@ class _Links:
             if k + 1 == self.N:
                 centripetal = centripetal - g
             carried = self.rotation[k].T @ outer
-            turning = self.H[k].T @ thetadot[k]
-            a_w = np.cross(carried, turning[:3])
-            a_v = self.rotation[k].T @ centripetal
-            if self.kind[k] == "prismatic":
-                a_v = a_v + 2 * np.cross(carried, turning[3:])
-            elif self.kind[k] == "free":
-                a_v = a_v + np.cross(turning[:3], turning[3:])
-            a.append(np.concatenate([a_w, a_v]))
+            turn, slide = np.split(self.H[k].T @ thetadot[k], 2)
+            a_v = self.rotation[k].T @ centripetal + np.cross(2 * carried + turn, slide)
+            a.append(np.concatenate([np.cross(carried, turn), a_v]))
         return a
 
     def bias_forces(self, V: list[Array], wrenches: Array) -> list[Array]:
@@ -412,9 +408,11 @@ def _riccati(link: _Links) -> tuple[list[Array], list[Array], list[Array], list[
         size = np.zeros(6)
         if k:
             passed = P[k - 1] - G[k - 1] @ D[k - 1] @ G[k - 1].T
-            axes = link.H[k - 1].any(axis=0)
-            held = link.J[k - 1][:, None] * G[k - 1].T
-            passed[axes], passed[:, axes] = held, held.T  # H passed, without a subtraction
+            axes, rest = link.axes[k - 1], link.H[k - 1].copy()
+            rest[range(axes.size), axes] -= 1.0
+            for _ in range(2):  # H passed = J Gᵀ, without a subtraction
+                passed[axes] = link.J[k - 1][:, None] * G[k - 1].T - rest @ passed
+                passed[:, axes] = passed[axes].T
             carried = link.phi[k - 1] @ passed @ link.phi[k - 1].T
             P[k] += 0.5 * (carried + carried.T)
             size = np.diag(abs(link.phi[k - 1]) @ abs(P[k - 1]) @ abs(link.phi[k - 1]).T)

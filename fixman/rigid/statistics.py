@@ -27,7 +27,9 @@ from numpy.typing import ArrayLike, NDArray
 from fixman._common import arrays
 from fixman._common.arrays import Array, Lead
 from fixman.errors import FrameError, SingularConstraintError
+from fixman.kernels.rigid import kinematics as kernel
 from fixman.kernels.rigid import statistics
+from fixman.kernels.rigid.joints import TURNS
 from fixman.rigid import articulated_body, kinematics, model, partition
 from fixman.rigid.model import SerialChain
 
@@ -360,18 +362,9 @@ class _Motion:
         return q1, qd1, error <= EXACT**2 * (before + after + self.kT)
 
 
-def _quaternions(arm: SerialChain) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where quaternions begin among coordinates, and their turns among rates."""
-    free, ball = (arm.kinds == kind for kind in (model.FREE, model.SPHERICAL))
-    at, turns = arm.position_offsets[:-1] + 3 * free, arm.rate_offsets[:-1] + 3 * free
-    return at[free | ball, None] + np.arange(4), turns[free | ball, None] + np.arange(3)
-
-
 def _normalized(arm: SerialChain, q: Array) -> Array:
     """Coordinates with unit quaternions."""
-    if arm.nq == arm.nv:
-        return q
-    at, _ = _quaternions(arm)
+    at = arm.position_offsets[1:][TURNS[arm.kinds] == 3][:, None] + np.arange(-4, 0)
     q = q.copy()
     q[:, at] /= np.linalg.norm(q[:, at], axis=-1, keepdims=True)
     return q
@@ -379,17 +372,8 @@ def _normalized(arm: SerialChain, q: Array) -> Array:
 
 def _changes(arm: SerialChain, q: Array, qd: Array) -> Array:
     """Return the derivatives of coordinates at rates."""
-    if arm.nq == arm.nv:
-        return qd
-    at, turns = _quaternions(arm)
-    out, single = np.empty_like(q), arm.kinds < model.SPHERICAL
-    out[:, arm.position_offsets[:-1][single]] = qd[:, arm.rate_offsets[:-1][single]]
-    e, w, turn = q[:, at[:, :3]], q[:, at[:, 3:]], qd[:, turns]
-    out[:, at[:, :3]] = 0.5 * (w * turn + np.cross(e, turn))
-    out[:, at[:, 3]] = -0.5 * (e * turn).sum(axis=-1)
-    if arm.kinds[0] == model.FREE:  # its place, in the axes of the base
-        e, w, v = e[:, 0], w[:, 0], qd[:, :3]
-        out[:, :3] = v + 2.0 * np.cross(e, np.cross(e, v) + w * v)
+    out = np.empty_like(q)
+    kernel.derivative_frames(arm._kinds, q, qd, out)
     return out
 
 

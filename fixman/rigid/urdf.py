@@ -17,12 +17,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
+from fixman.kernels.rigid.joints import JOINTS, RATES
 from fixman.rigid._urdf_elements import (
     KINDS,
     LOOPS,
@@ -30,9 +31,10 @@ from fixman.rigid._urdf_elements import (
     LinkInertia,
     Notes,
     elements,
+    has_axis,
     listed,
 )
-from fixman.rigid.model import JOINTS, RATES, SerialChain, checked_inertias
+from fixman.rigid.model import SerialChain, checked_inertias
 
 __all__ = ["Place", "Robot", "read"]
 
@@ -87,10 +89,11 @@ def read(
     """Read the serial chain from a URDF file's root to a link, and its names.
 
     O(links) time and memory.  Revolute, continuous and prismatic joints turn about or slide along
-    the file's axis, made a unit one, from the file's zero; a floating joint is a free base, and
-    must be the first that moves.  The body's frame has its origin at the joint and z along the
-    axis; x is that axis of the link's frame which is least along z, made perpendicular to it: where
-    the file's axis is 0 0 1 the body's frame is the link's, and elsewhere ``places`` has the turn.
+    the file's axis, made a unit one, from the file's zero, and a planar joint moves across it; a
+    floating joint is a free base, and must be the first that moves.  The body's frame has its
+    origin at the joint and z along the axis; x is that axis of the link's frame which is least
+    along z, made perpendicular to it: where the file's axis is 0 0 1 the body's frame is the
+    link's, and elsewhere ``places`` has the turn.
 
     Parameters
     ----------
@@ -111,9 +114,9 @@ def read(
     Raises
     ------
     ValueError
-        Naming file, link and joint: for what is no URDF, no tree, no finite number; for planar and
-        mimic joints on the path, and floating ones that are not its first; for damping that is
-        negative or of a floating joint; for names that are nearly known; for bodies at the end
+        Naming file, link and joint: for what is no URDF, no tree, no finite number; for mimic
+        joints on the path, and floating ones that are not its first; for damping that is negative
+        or of a floating joint; for names that are nearly known; for bodies at the end
         without mass and an inertia that no body has.
     OSError
         Where the file cannot be read.
@@ -243,7 +246,7 @@ def _assembled(
             raise ValueError(f"the place of joint {joint.name!r} overflows")
         if joint.child in path:
             _require_known(joint, moving, notes)
-            C = np.eye(3) if joint.kind in ("floating", "spherical") else _frame(joint.axis)
+            C = _frame(joint.axis) if has_axis(joint.kind) else np.eye(3)
             frames.append((R @ C, p))
             moving.append(joint)
             body, R, p = body + 1, C.T, np.zeros(3)
@@ -251,24 +254,22 @@ def _assembled(
             notes.note("off the path: locked at zero, the links lumped", f"joint {joint.name!r}")
         places[joint.child] = Place(body, R, p)
     places.pop("", None)  # of a free base
-    kinds = tuple(KINDS[joint.kind] for joint in moving)
+    kinds = [KINDS[joint.kind] for joint in moving]
     rotations, translations = (np.array(part) for part in zip(*frames, strict=True))
     parts = _lumped(links, places, moving, translations, notes)
     rates = RATES[[JOINTS.index(kind) for kind in kinds]]
     damping = np.repeat([joint.damping for joint in moving], rates)
-    chain = SerialChain(kinds, rotations, translations, *parts, damping=damping)
+    names: Any = tuple(kind.name for kind in kinds)
+    chain = SerialChain(names, rotations, translations, *parts, damping=damping)
     for place in places.values():
         place.rotation.flags.writeable = place.translation.flags.writeable = False
-    names = tuple(joint.name for joint in moving), tuple(joint.child for joint in moving)
-    return Robot(chain, *names, places, notes.sentences(notes.places))
+    of_file = tuple(joint.name for joint in moving), tuple(joint.child for joint in moving)
+    return Robot(chain, *of_file, places, notes.sentences(notes.places))
 
 
 def _require_known(joint: FileJoint, moving: list[FileJoint], notes: Notes) -> None:
     """Refuse a joint on the path that a chain does not have."""
     name = f"joint {joint.name!r}"
-    if joint.kind == "planar":
-        known = f"of joints that move the path may have {listed([*KINDS])}"
-        raise ValueError(f"{name} is planar: {known}")
     if joint.kind == "floating" and moving:
         known = "only the first that moves on the way to the tip can be, a free base"
         also = ", which free_base=True has put before it" if moving[0].parent == "" else ""

@@ -17,8 +17,7 @@ from fixman.simulation.recording import Observable
 
 if TYPE_CHECKING:
     from fixman.simulation.steppers import State, Stepper
-    from fixman.simulation.trajectory import Memory
-    from fixman.simulation.writer import Writer
+    from fixman.simulation.trajectory import Sink
 
 
 class Running(NamedTuple):
@@ -37,7 +36,7 @@ Watch = tuple[Interrupted, Bar]
 def run(
     stepper: Stepper,
     state: State,
-    sink: Memory | Writer,
+    sink: Sink,
     observables: Mapping[str, Observable],
     workers: int,
     watch: Watch,
@@ -46,10 +45,11 @@ def run(
     interrupted, bar = watch
     chain, steps, every = sink.chain, sink.about["steps"], sink.about["every"]
     capacity, stride = sink.about["block"]["frames"], sink.about["block"]["steps"]
-    saved = state.step if sink.frames else -1
+    saved = state.step if sink.frames * every > state.step else -1
     while True:
         if state.step == sink.frames * every:
-            sink.record(recording.frame(chain, state, observables))
+            with _kept(sink, state):
+                sink.record(recording.frame(chain, state, observables))
         ends = state.step == steps or sink.pending >= capacity or stride < every
         if ends and saved < state.step:
             sink.commit(state.step, state.arrays())
@@ -57,16 +57,20 @@ def run(
         if state.step == steps or (interrupted() and saved == state.step):
             return
         ahead = min(stride, every - state.step % every)
-        try:
+        with _kept(sink, state):
             stepper.advance(chain, state, ahead, workers)
-        except Exception as error:  # which leaves the state as it was
-            if sink.path is not None and state.step:
-                if saved < state.step:
-                    sink.commit(state.step, state.arrays())
-                    saved = state.step
-                error.add_note(f"{sink.path} holds the run up to step {max(saved, 0)}")
-            raise
         bar(ahead, interrupted())
+
+
+@contextlib.contextmanager
+def _kept(sink: Sink, state: State) -> Iterator[None]:
+    """Keep the frames before an error; it leaves the state as it was."""
+    try:
+        yield
+    except Exception:
+        if state.step and (sink.pending or sink.step < state.step):
+            sink.commit(state.step, state.arrays())
+        raise
 
 
 @contextlib.contextmanager

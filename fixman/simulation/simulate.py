@@ -7,13 +7,11 @@ often it is interrupted, wherever it is stored, and by however many workers it i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import shutil
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,11 +21,9 @@ from fixman._common import arrays as _arrays
 from fixman.chains.chain import Chain, require_chain
 from fixman.errors import RunFolderError, RunVersionWarning
 from fixman.potentials.binding import warn_of_temperature
-from fixman.simulation import loop, recording, runfiles, spread, writer
-from fixman.simulation.groups import groups_of
-from fixman.simulation.places import Place
+from fixman.simulation import loop, provenance, recording, spread, writer
 from fixman.simulation.recording import Observable, Observables
-from fixman.simulation.trajectory import Memory, Run, joined
+from fixman.simulation.trajectory import Memory, Run
 from fixman.simulation.writer import Writer
 
 if TYPE_CHECKING:
@@ -84,7 +80,7 @@ def simulate(
     rng : int or numpy.random.Generator, optional
         Every replica has a stream of its own.
     out : path, optional
-        Folder to be made for the run; without one it stays in memory.
+        File to be made for the run; without one it stays in memory.
     observables : functions, or mapping of names to functions, optional
         Evaluated at every frame: f(chain, x) or f(chain, v), by the name of its second parameter,
         of read-only (replicas, n, d), gives (replicas, ...).  `fixman.observables` has many.
@@ -94,7 +90,7 @@ def simulate(
         Whether a run that is at ``out`` gives way.
     client : distributed.Client, optional
         Has workers on other machines compute the run, in groups of replicas; ``workers`` are
-        threads for each of these then, and ``out`` has a folder for each.  The bits are the same.
+        threads for each of these then.  The file and its bits are the same.
 
     Returns
     -------
@@ -109,11 +105,13 @@ def simulate(
     MemoryError
         If this machine cannot hold the replicas.
     RunStorageError
-        If the disk is full.  What is written stays, to be resumed.  Or if the folder was renamed
-        or removed while the run was going on; the text says where its frames are.
+        If the disk is full, or the file was moved or removed while the run was going on.  What is
+        written stays, to be resumed.
     ConstraintSolveError
         If a step has no solution, naming replica and step: beads overlap, or ``dt`` is too large.
-        If it is the first one, there is no run at ``out``.
+        After this and any other error of a step, a potential or an observable, the frames before
+        it are at ``out``, to be resumed, or in the ``run`` of the error without ``out``.  If it
+        is the first step, there is no file.
     SingularConstraintError
         If the hard coordinates cannot be held in x0: a straight hard angle in space.
     ConnectionError
@@ -154,21 +152,18 @@ def simulate(
     about = _described(
         chain, stepper, state, steps=steps, every=every, rng=seed, recorded=recorded, groups=groups
     )
-    if out is None:
-        shares = groups_of(about, state.arrays())
-        memories = [Memory(one, chain, arrays) for one, arrays in shares]
-        _go_on(stepper, state, memories, recorded, running)
-        runs = [memory.run() for memory in memories]
-        return _looked_at(runs[0] if groups is None else joined(about, runs))
-    writer.create(out, about, chain, state.arrays(), overwrite)
-    with _writing(out) as folder:
+    start = about, chain, state.arrays()
+    with contextlib.closing(
+        Memory(*start) if out is None else writer.create(out, *start, overwrite=overwrite)
+    ) as target:
         try:
-            _go_on(stepper, state, folder.parts, recorded, running)
+            _go_on(stepper, state, target, recorded, running)
         except Exception as error:
-            if groups is None and not isinstance(error, OSError) and not folder.parts[0].step:
-                shutil.rmtree(out.resolve(), ignore_errors=True)  # no step of it has a solution
+            begun = any(sink.step for sink in target.sinks) or isinstance(error, OSError)
+            if isinstance(target, Writer) and not begun:  # no step of it has a solution
+                target.discard()
             raise
-    return _looked_at(folder.run())
+        return _looked_at(target.run())
 
 
 def _described(
@@ -182,25 +177,24 @@ def _described(
     recorded: dict[str, Any],
     groups: list[int] | None,
 ) -> dict[str, Any]:
-    """Return what run.json says of a run before its first step."""
+    """Return what a run says of itself before its first step."""
     replicas = len(state.x)
-    return runfiles.identify(
-        ({} if groups is None else {"groups": groups})
-        | {
-            "fixman_run": runfiles.FORMAT,
-            "stepper": stepper.parameters(),
-            "steps": steps,
-            "every": every,
-            "replicas": replicas,
-            "rng": rng,
-            "start": runfiles.digest(state.arrays()),
-            "observables": {name: recording.home(f) for name, f in recorded.items()},
-            "block": _block(chain, max(groups or [replicas]), every, stepper),
-            "versions": runfiles.versions(),
-            "history": [],
-            "chain": json.loads(chain.to_json()),
-        }
-    )
+    groups = groups or [replicas]
+    about: dict[str, Any] = {
+        "fixman_run": provenance.FORMAT,
+        "stepper": stepper.parameters(),
+        "steps": steps,
+        "every": every,
+        "replicas": replicas,
+        "groups": groups,
+        "rng": rng,
+        "observables": {name: recording.home(f) for name, f in recorded.items()},
+        "block": _block(chain, max(groups), every, stepper),
+        "versions": provenance.versions(),
+        "history": [],
+        "chain": json.loads(chain.to_json()),
+    }
+    return dict(provenance.plain(about))
 
 
 def resume(
@@ -218,7 +212,7 @@ def resume(
     Parameters
     ----------
     path : path
-        Folder of a run that was interrupted, killed, or finished.
+        File of a run that was interrupted, killed, or finished.
     steps : int, optional
         New total number of steps, to extend or to shorten the run; a multiple of ``every``.
     stepper : optional
@@ -237,9 +231,9 @@ def resume(
     Raises
     ------
     RunFolderError
-        If the folder is no run, or another process is writing to it, or a block is damaged: all
-        are read once, to see.  If only the checkpoint or the last block is damaged, the run goes
-        on from the checkpoint before, with the same bits.
+        If the file is no run, or another process is writing to it, or it is damaged: all of it
+        is read, to see.  If only the checkpoint or the last block is damaged, the run goes on
+        from the checkpoint before, with the same bits.
     RunStorageError, ConstraintSolveError
         As `simulate`.
 
@@ -256,21 +250,20 @@ def resume(
         require_stepper(stepper)
     steps = None if steps is None else _arrays.positive_int(steps, "steps")
     recording.named(observables)
-    with _writing(path) as folder:
-        folder.verify()
-        about = folder.about
+    with contextlib.closing(writer.reopen(path)) as target:
+        about, every = target.about, target.about["every"]
         total = about["steps"] if steps is None else steps
-        _require_whole(total, about["every"])
-        done = {part.step if part.frames else -1 for part in folder.parts}
-        if total < max(done):
-            raise ValueError(f"{path} is at step {max(done)} already, beyond {total}")
-        if done == {total} == {one.about["steps"] for one in (folder, *folder.parts)}:
-            return folder.run()
+        _require_whole(total, every)
+        done = max(sink.step for sink in target.sinks)
+        if total < done:
+            raise ValueError(f"{path} is at step {done} already, beyond {total}")
+        if total == about["steps"] and all(s.frames * every > total for s in target.sinks):
+            return target.run()
         stepper = _same_stepper(path, about["stepper"], stepper)
         recorded = recording.found_again(about["observables"], observables)
-        _note_changes(folder, total)
-        _go_on(stepper, None, folder.parts, recorded, running)
-        return _looked_at(folder.run())
+        _note_changes(target, total)
+        _go_on(stepper, None, target, recorded, running)
+        return _looked_at(target.run())
 
 
 def _looked_at(run: Run) -> Run:
@@ -287,35 +280,39 @@ def _looked_at(run: Run) -> Run:
     return run
 
 
-def _writing(path: Path) -> AbstractContextManager[Writer | spread.Writers]:
-    """Open a run folder, of groups or not, as its only writer."""
-    about = runfiles.read_about(Place(path), path)[0]
-    return spread.writing(path) if "groups" in about else writer.writing(path)
-
-
 def _go_on(
     stepper: Stepper,
     state: State | None,
-    parts: Sequence[Memory | Writer],
+    target: Memory | Writer,
     observables: Mapping[str, Observable],
     running: loop.Running,
 ) -> None:
-    """Advance a run, or one after the other the groups of one, to the end or until Ctrl-C."""
+    """Advance the groups of a run to the end or until Ctrl-C; errors say what is kept."""
     from fixman.simulation.steppers import State
 
-    if running.client is not None:
-        spread.run(stepper, parts, observables, running)
-        return
-    steps, done = parts[0].about["steps"], sum(part.step for part in parts)
-    with loop.watched(running.progress, steps * len(parts), done) as watch:
-        for number, part in enumerate(parts):
-            if not watch[0]():
-                one = state or State.from_arrays(part.state)
-                try:
-                    loop.run(stepper, one, part, observables, running.workers, watch)
-                except Exception as error:
-                    spread.renumber(error, parts, number)
-                    raise
+    sinks, steps = target.sinks, target.about["steps"]
+    try:
+        if running.client is not None:
+            spread.run(stepper, sinks, observables, running)
+        else:
+            done = sum(sink.step for sink in sinks)
+            with loop.watched(running.progress, steps * len(sinks), done) as watch:
+                for number, sink in enumerate(sinks):
+                    with spread.renumbered(sinks, number):
+                        if not watch[0]():
+                            one = state or State.from_arrays(sink.state)
+                            loop.run(stepper, one, sink, observables, running.workers, watch)
+        target.finish()
+    except Exception as error:
+        with contextlib.suppress(OSError):
+            target.finish()
+        run = target.run()
+        if target.path is None:
+            error.run = run  # type: ignore[attr-defined]
+        if any(sink.step for sink in sinks):
+            where = "its attribute run" if target.path is None else target.path
+            error.add_note(f"{where} holds the run up to step {run.steps_done}")
+        raise
 
 
 # --- arguments ----------------------------------------------------------------------------------
@@ -387,7 +384,7 @@ def _holds_own(described: Any) -> bool:
 
 
 def _generator(rng: Any) -> tuple[np.random.Generator, dict[str, Any]]:
-    """Return a generator, and what run.json says of it."""
+    """Return a generator, and what the run says of it."""
     if isinstance(rng, np.random.Generator):
         bits = rng.bit_generator
         seeds = getattr(bits, "seed_seq", None)
@@ -413,14 +410,12 @@ def _same_stepper(
             return steppers.from_parameters(parameters)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             if parameters["name"] in steppers.KINDS and not _holds_own(parameters):
-                raise RunFolderError(
-                    f"{os.fspath(path)}/{runfiles.ABOUT} is damaged: stepper: {error!r}"
-                ) from None
+                raise RunFolderError(f"{os.fspath(path)} is damaged: stepper: {error!r}") from None
             raise ValueError(
-                f"{error}; a folder cannot hold it: resume from Python, fixman.resume(…, "
+                f"{error}; a file cannot hold it: resume from Python, fixman.resume(…, "
                 "stepper=…), with the stepper of before"
             ) from None
-    given = runfiles.plain(stepper.parameters())
+    given = provenance.plain(stepper.parameters())
     if given != parameters:
         keys = sorted(set(given) | set(parameters))
         changed = [
@@ -432,23 +427,24 @@ def _same_stepper(
     return stepper
 
 
-def _note_changes(folder: Writer | spread.Writers, steps: int) -> None:
-    """Write into run.json what differs from now on; warn of other versions."""
-    history = folder.about["history"]
-    before = (history[-1] if history else folder.about)["versions"]
-    now = runfiles.versions()
+def _note_changes(target: Writer, steps: int) -> None:
+    """Write into the file what differs from now on; warn of other versions."""
+    history = target.about["history"]
+    before = (history[-1] if history else target.about)["versions"]
+    now = provenance.versions()
     changed = [
         f"{name} {before.get(name)} → {now[name]}"
-        for name in spread.DECISIVE
+        for name in provenance.DECISIVE
         if before.get(name) != now[name]
     ]
     if changed:
         warnings.warn(
-            f"{folder.path} goes on with other versions, {', '.join(changed)}: not necessarily "
+            f"{target.path} goes on with other versions, {', '.join(changed)}: not necessarily "
             "the same bits as without the interruption",
             RunVersionWarning,
             stacklevel=3,
         )
-    if changed or any(steps != one.about["steps"] for one in (folder, *folder.parts)):
-        entry = {"step": folder.step, "steps": steps, "versions": now}
-        folder.change(steps=steps, history=[*history, entry])
+    if changed or steps != target.about["steps"]:
+        step = min(sink.step for sink in target.sinks)
+        entry = {"step": step, "steps": steps, "versions": now}
+        target.change(steps=steps, history=[*history, entry])

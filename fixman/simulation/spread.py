@@ -8,36 +8,29 @@ are stored.  A worker keeps nothing, so that one that is lost costs the block th
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from fixman.chains.chain import Chain
 from fixman.kernels.compiler.lanes import LANES
-from fixman.simulation import loop, runfiles, writer
-from fixman.simulation.groups import group_folder, require_group
+from fixman.simulation import loop, provenance
 from fixman.simulation.loop import Running
-from fixman.simulation.places import Place
+from fixman.simulation.provenance import DECISIVE
 from fixman.simulation.recording import Observable
-from fixman.simulation.runfiles import Checkpoint, read_about
-from fixman.simulation.store import Folder
-from fixman.simulation.trajectory import Arrays, Memory, Run, joined
-from fixman.simulation.writer import Writer
+from fixman.simulation.trajectory import Arrays, Sink
 
 if TYPE_CHECKING:
     from fixman.simulation.steppers import Stepper
 
 AHEAD = 2  # groups for each thread of the workers: one is computed while another one is stored
-MOST_GROUPS = 256  # every folder that is written to is an open file
+MOST_GROUPS = 256  # each holds a block in memory here
 PATIENCE = 1.0  # seconds until it is asked whether there are workers to wait for
-DECISIVE = ("fixman", "numpy", "scipy", "numba")  # versions that bits depend on
 
 
 def require_client(client: Any) -> None:
@@ -66,7 +59,7 @@ def sizes(replicas: int, running: Running) -> list[int]:
 
 def run(
     stepper: Stepper,
-    sinks: Sequence[Memory | Writer],
+    sinks: Sequence[Sink],
     observables: Mapping[str, Observable],
     running: Running,
 ) -> None:
@@ -74,7 +67,7 @@ def run(
     steps, done = sinks[0].about["steps"], sum(sink.step for sink in sinks)
     model = sinks[0].chain, stepper, observables
     about = {key: sinks[0].about[key] for key in ("steps", "every", "block")}
-    about |= {"versions": runfiles.versions()}
+    about |= {"versions": provenance.versions()}
     futures: dict[int, Any] = {}
     ready: SimpleQueue[int] = SimpleQueue()
 
@@ -89,7 +82,7 @@ def run(
     with loop.watched(running.progress, steps * len(sinks), done) as (interrupted, bar):
         try:
             for number, sink in enumerate(sinks):
-                if sink.step < steps or not sink.frames:
+                if sink.step < steps or sink.frames * about["every"] <= steps:
                     send(number)
             while futures:
                 try:
@@ -99,7 +92,8 @@ def run(
                         return  # Ctrl-C has reached workers of this terminal as well
                     continue
                 sink = sinks[number]
-                rows, step, state = _answer(futures.pop(number), sinks, number)
+                with renumbered(sinks, number):
+                    rows, step, state = futures.pop(number).result()
                 ahead = step - sink.step
                 for k in range(len(rows.get("x", ()))):
                     sink.record({name: values[k] for name, values in rows.items()})
@@ -112,36 +106,24 @@ def run(
                 future.cancel()
 
 
-def _answer(future: Any, sinks: Sequence[Memory | Writer], number: int) -> Any:
-    """Return what `_block` gave; errors say how far the run is."""
+@contextlib.contextmanager
+def renumbered(sinks: Sequence[Sink], group: int) -> Iterator[None]:
+    """Have an error of a group name its replica by the number that it has in the whole run."""
     try:
-        return future.result()
+        yield
     except CancelledError as error:
         raise ConnectionError(
-            f"the scheduler or its client has given the run up; {_held(sinks)} ({error})"
+            f"the scheduler or its client has given the run up ({error})"
         ) from error
     except Exception as error:
-        renumber(error, sinks, number)
-        error.add_note(_held(sinks))
+        first = sum(sink.replicas for sink in sinks[:group])
+        text = error.args[0] if error.args else ""
+        if first and isinstance(text, str):
+            named = re.sub(r"\breplica (\d+)", lambda m: f"replica {first + int(m[1])}", text)
+            error.args = (named, *error.args[1:])
+        if isinstance(getattr(error, "replica", None), int):
+            error.replica += first  # type: ignore[attr-defined]
         raise
-
-
-def _held(sinks: Sequence[Memory | Writer]) -> str:
-    path, step = sinks[0].path, min(sink.step for sink in sinks)
-    if path is None:
-        return "its frames are lost: give out=…, a folder, to keep them"
-    return f"{path if len(sinks) == 1 else path.parent} holds the run up to step {step}"
-
-
-def renumber(error: Exception, sinks: Sequence[Memory | Writer], group: int) -> None:
-    """Have an error of a group name its replica by the number that it has in the whole run."""
-    first = sum(sink.about["replicas"] for sink in sinks[:group])
-    text = error.args[0] if error.args else ""
-    if first and isinstance(text, str):
-        named = re.sub(r"\breplica (\d+)", lambda m: f"replica {first + int(m[1])}", text)
-        error.args = (named, *error.args[1:])
-    if isinstance(getattr(error, "replica", None), int):
-        error.replica += first  # type: ignore[attr-defined]
 
 
 # --- on the workers -----------------------------------------------------------------------------
@@ -157,72 +139,21 @@ def _block(
     """Go on to the end of the block; its frames, and the state behind it."""
     from fixman.simulation.steppers import State
 
-    here, there = runfiles.versions(), about["versions"]
+    here, there = provenance.versions(), about["versions"]
     other = [
         f"{name} {here[name]}, not {there[name]}" for name in DECISIVE if here[name] != there[name]
     ]
     if other:
         raise RuntimeError(f"a worker has {', '.join(other)}: bits would depend on it")
     chain, stepper, observables = model
-    memory = Memory(about, _kept(chain), state, frames, about["block"]["frames"])
-    start = memory.step
-    watch = (lambda: memory.frames > frames or memory.step > start), (lambda ahead, stopping: None)
-    loop.run(stepper, State.from_arrays(state), memory, observables, workers, watch)
-    return memory.rows, memory.step, memory.state
+    sink = Sink(about, _kept(chain), state, frames, about["block"]["frames"])
+    start = sink.step
+    watch = (lambda: sink.frames > frames or sink.step > start), (lambda ahead, stopping: None)
+    loop.run(stepper, State.from_arrays(state), sink, observables, workers, watch)
+    return sink.rows, sink.step, sink.state
 
 
 @lru_cache(maxsize=8)
 def _kept(chain: Chain) -> Chain:
     """Return the first of equal chains, which has its layout already."""
     return chain
-
-
-# --- folders ------------------------------------------------------------------------------------
-
-
-class Writers:
-    """A run that goes on in the folders of its groups: see `Writer`."""
-
-    def __init__(self, whole: Writer, parts: list[Writer]) -> None:
-        self.whole, self.parts, self.path = whole, parts, whole.path
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """What run.json of the whole holds."""
-        return self.whole.about
-
-    @property
-    def step(self) -> int:
-        """Step that all groups have reached."""
-        return min(part.step for part in self.parts)
-
-    def verify(self) -> None:
-        """Read every block in whole; RunFolderError names the first that is damaged."""
-        for part in self.parts:
-            part.verify()
-
-    def run(self) -> Run:
-        """Return what the blocks hold; nothing is read yet."""
-        return joined(self.about, [part.run() for part in self.parts], self.path)
-
-    def change(self, **about: Any) -> None:
-        """Replace entries of run.json, and of those of the groups."""
-        for one in (self.whole, *self.parts):
-            one.change(**about)
-
-
-@contextlib.contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[Writers]:
-    """Open the folders of all groups as their only writer; warns as `writer.writing`."""
-    path = Path(path)
-    with contextlib.ExitStack() as stack:
-        place = stack.enter_context(contextlib.closing(Place(path, held=True)))
-        stack.enter_context(place.locked())
-        about, chain = read_about(place, path)
-        whole = Writer(Folder(path, place, about, chain, Checkpoint(0, [], 0, {})))
-        parts = []
-        for number in range(len(about["groups"])):
-            inner = group_folder(path, about, number)
-            parts.append(stack.enter_context(writer.writing(inner, 7)))
-            require_group(parts[-1].about, about, inner)
-        yield Writers(whole, parts)

@@ -1,15 +1,17 @@
-"""`Run`: the frames of a simulation, in memory or in the blocks of a folder."""
+"""`Run`, the frames of a simulation in memory or in a file, and `Sink`, through which they come."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
 from fixman._common import arrays
@@ -36,16 +38,17 @@ class Part:
 class Run:
     """A trajectory: frames at every ``every`` steps, the start included.
 
-    Arrays are read when they are asked for, and kept.  ``run[1000:2000:10]`` is a run of those
-    frames, and `blocks` yields pieces one by one, for what is larger than memory.
+    Arrays of a stored run are read when they are used: ``run.x[1000:1100]`` reads those frames,
+    and what needs the whole array reads it once and keeps it.  ``run[1000:2000:10]`` is a run of
+    those frames, and `blocks` yields pieces one by one, for what is larger than memory.
 
     Attributes
     ----------
     chain : Chain
     about : dict
-        What run.json holds: chain, stepper, potential, seed, versions.
+        Chain, stepper, potential, seed, versions.
     path : Path or None
-        The folder; None in memory.
+        The file; None in memory.
     steps_done : int
         Of ``about["steps"]``.
     numbers : range
@@ -61,9 +64,10 @@ class Run:
         path: Path | None = None,
         frames: range | None = None,
         numbers: range | None = None,
+        stored: bool = True,
     ) -> None:
         self.about, self.chain, self.path = about, chain, path
-        self.steps_done = steps_done
+        self.steps_done, self._stored = steps_done, stored
         self._parts = parts
         self._frames = range(sum(part.frames for part in parts)) if frames is None else frames
         self.numbers = self._frames if numbers is None else numbers
@@ -79,11 +83,6 @@ class Run:
         return int(self.about["replicas"])
 
     @property
-    def sizes(self) -> list[int]:
-        """Frames of each part in which the whole run is stored."""
-        return [part.frames for part in self._parts]
-
-    @property
     def steps(self) -> NDArray[np.int64]:
         """Step of every frame (frames,)."""
         return np.array(self.numbers, dtype=np.int64) * int(self.about["every"])
@@ -97,12 +96,12 @@ class Run:
     @cached_property
     def x(self) -> Array:
         """Positions (frames, replicas, n, d)."""
-        return self.array("x")
+        return self._used("x")
 
     @cached_property
     def v(self) -> Array:
         """Velocities (frames, replicas, n, d)."""
-        return self.array("v")
+        return self._used("v")
 
     @cached_property
     def acceptance(self) -> Array:
@@ -119,7 +118,7 @@ class Run:
     def observables(self) -> dict[str, NDArray[Any]]:
         """What was recorded by name, each (frames, replicas, ...)."""
         names = self.about["observables"]
-        return {name: self.array(OBSERVABLE + name) for name in names}
+        return {name: self._used(OBSERVABLE + name) for name in names}
 
     def blocks(self) -> Iterator[Run]:
         """Yield runs of a few frames each, in order: memory for one block is enough."""
@@ -133,7 +132,8 @@ class Run:
         if not isinstance(frames, slice):
             raise TypeError(f"a run is cut by slices, run[-10:]; got {frames!r}: use run.x[...]")
         chosen, numbers = self._frames[frames], self.numbers[frames]
-        return Run(self.about, self.chain, self.steps_done, self._parts, self.path, chosen, numbers)
+        given = self.about, self.chain, self.steps_done, self._parts, self.path
+        return Run(*given, chosen, numbers, self._stored)
 
     def __repr__(self) -> str:
         """``<Run: 101 frames of 64 chains of 50 beads, 10000 of 10000 steps, in run>``."""
@@ -155,6 +155,9 @@ class Run:
             first = ends[owner[start]] - part.frames
             yield slice(start, stop), part, chosen[start:stop] - first
 
+    def _used(self, name: str) -> NDArray[Any]:
+        return cast("NDArray[Any]", Frames(self, name)) if self._stored else self.array(name)
+
     def array(self, name: str) -> NDArray[Any]:
         """Read one array of all frames by the name that it has in the blocks."""
         out: NDArray[Any] | None = None
@@ -162,7 +165,7 @@ class Run:
             held = part.load(name)
             if out is None:
                 if len(rows) == len(self) == part.frames and self._frames.step == 1:
-                    return held
+                    return held if held.flags.writeable else held.copy()
                 out = np.empty((len(self), *held.shape[1:]), held.dtype)
             out[place] = held[rows]
         if out is not None:
@@ -189,75 +192,173 @@ def chosen_replica(run: Run, replica: Any) -> int:
 
 
 def pdb_potential(about: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what run.json says of the molecule of a PDB file, or None for any other run."""
+    """Return what a run says of the molecule of its PDB file, or None for any other run."""
     potential = about["stepper"].get("potential")
     return potential if isinstance(potential, dict) and "pdb" in potential else None
 
 
-def joined(about: dict[str, Any], runs: list[Run], path: Path | None = None) -> Run:
-    """Return the run whose replicas are those of all ``runs``, and its frames those of each."""
-    first = max(run.numbers.start for run in runs)
-    end = max(first, min(run.numbers.stop for run in runs))
-    edges = {run.numbers.start + int(k) for run in runs for k in np.cumsum([0, *run.sizes])}
-    cuts = sorted({first, *(edge for edge in edges if first < edge < end), end})
-    parts = [Part(b - a, partial(_side_by_side, runs, a, b)) for a, b in pairwise(cuts)]
-    done = min(run.steps_done for run in runs)
-    return Run(about, runs[0].chain, done, parts, path, numbers=range(first, end))
+class Frames(NDArrayOperatorsMixin):
+    """An array of a stored run, which is read when it is used, in place of the array.
+
+    Slices and numbers of frames read those frames only; all else reads the array and keeps it.
+    """
+
+    def __init__(self, run: Run, name: str) -> None:
+        self._run, self._name = run, name
+        self._near = range(0), np.empty(0)
+
+    @cached_property
+    def _whole(self) -> NDArray[Any]:
+        return self._run.array(self._name)
+
+    @cached_property
+    def _empty(self) -> NDArray[Any]:
+        """No frame, of the shape and type that they have."""
+        return self._run[:1].array(self._name)[:0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self._run), *self._empty.shape[1:])
+
+    @property
+    def ndim(self) -> int:
+        return self._empty.ndim
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._empty.dtype
+
+    def __len__(self) -> int:
+        return len(self._run)
+
+    def __getitem__(self, key: Any) -> Any:
+        first, *rest = key if isinstance(key, tuple) and key else (key,)
+        if "_whole" not in vars(self):
+            if isinstance(first, slice):
+                return self._run[first].array(self._name)[(slice(None), *rest)]
+            if isinstance(first, (int, np.integer)) and not isinstance(first, bool):
+                return self._block(range(len(self))[operator.index(first)], rest)
+        return self._whole[key]
+
+    def _block(self, number: int, rest: list[Any]) -> Any:
+        """Read one frame, and keep the block around it for those who take one after the other."""
+        if number not in self._near[0]:
+            near = next(s for s, _, _ in self._run._pieces() if s.start <= number < s.stop)
+            self._near = range(near.start, near.stop), self._run[near].array(self._name)
+        return self._near[1][(number - self._near[0].start, *rest)]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self._whole, dtype) if copy else np.asarray(self._whole, dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *given: Any, **options: Any) -> Any:
+        arrays = [one._whole if isinstance(one, Frames) else one for one in given]
+        return getattr(ufunc, method)(*arrays, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._whole, name)
+
+    def __repr__(self) -> str:
+        """Name and shape: the numbers may be many."""
+        return f"<{self._name.removeprefix(OBSERVABLE)} of {self._run!r}, {self.shape}>"
 
 
-def _side_by_side(runs: list[Run], start: int, stop: int, name: str) -> NDArray[Any]:
-    numbers = [(run, run.numbers.start) for run in runs]
-    pieces = [run[start - first : stop - first].array(name) for run, first in numbers]
-    return np.concatenate(pieces, axis=1)
+# --- where frames come in -----------------------------------------------------------------------
+
+Flush = Callable[[int, Arrays, int, Arrays], None]
 
 
-class Memory:
-    """Frames of a run that no folder was given for, or from frame ``frames`` on to ``most``."""
+class Sink:
+    """Frames of a group of replicas as they come, until ``flush`` takes those of a block.
 
-    path = None
+    Attributes: frames, recorded until now, ``pending`` of them since the last commit; step and
+    state of that; rows, the arrays of the frames that are held.
+    """
 
     def __init__(
-        self, about: dict[str, Any], chain: Chain, state: Arrays, frames: int = 0, most: int = 0
+        self,
+        about: dict[str, Any],
+        chain: Chain,
+        state: Arrays,
+        frames: int = 0,
+        most: int | None = None,
+        flush: Flush | None = None,
     ) -> None:
         self.about, self.chain, self.state = about, chain, state
-        self.step = int(state["step"])
-        self.first = self.frames = frames
-        self.pending, self._most = 0, most
+        self.step, self.replicas = int(state["step"]), len(state["x"])
+        self.frames = self._first = frames
+        self.pending, self._most, self._flush = 0, most, flush
         self._rows: Arrays = {}
 
     def record(self, values: Mapping[str, NDArray[Any]]) -> None:
         """Keep one frame."""
         if not self._rows:
-            total = self.about["steps"] // self.about["every"] + 1 - self.frames
-            self._rows = rows_like(values, min(total, self._most or total))
-        fill(self._rows, self.frames - self.first, values)
+            left = self.about["steps"] // self.about["every"] + 1 - self.frames
+            size = max(1, min(left, self._most or left))
+            self._rows = {
+                name: np.empty((size, *value.shape), value.dtype) for name, value in values.items()
+            }
+        for name, value in values.items():
+            if value.shape != self._rows[name].shape[1:]:
+                raise ValueError(
+                    f"{name.removeprefix(OBSERVABLE)} changes its shape from "
+                    f"{self._rows[name].shape[1:]} to {value.shape} in the course of the run"
+                )
+            self._rows[name][self.frames - self._first] = value
         self.frames += 1
         self.pending += 1
 
     def commit(self, step: int, state: Arrays) -> None:
-        """Note how far the run is."""
-        self.step, self.state, self.pending = step, state, 0
+        """Note how far the run is, and hand the frames on."""
+        kept = {name: np.array(array) for name, array in state.items()}  # steppers may reuse theirs
+        if self._flush is not None:
+            self._flush(self._first, self.rows, step, kept)
+            self._rows, self._first = {}, self.frames
+        self.step, self.state, self.pending = step, kept, 0
 
     @property
     def rows(self) -> Arrays:
-        """What was recorded until now."""
-        return {name: array[: self.frames - self.first] for name, array in self._rows.items()}
+        """Arrays of the frames that are held."""
+        return {name: array[: self.frames - self._first] for name, array in self._rows.items()}
+
+
+def divided(state: Arrays, groups: Sequence[int]) -> list[Arrays]:
+    """Divide the arrays of a state into those of groups of replicas."""
+    edges = [0, *np.cumsum(groups).tolist()]
+    return [
+        {name: array[a:b] if array.ndim else array for name, array in state.items()}
+        for a, b in pairwise(edges)
+    ]
+
+
+def side_by_side(groups: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Join frames (frames, replicas, ...) of groups of replicas."""
+    return groups[0] if len(groups) == 1 else np.concatenate(groups, axis=1)
+
+
+class Memory:
+    """A run that no file was given for."""
+
+    path = None
+
+    def __init__(self, about: dict[str, Any], chain: Chain, state: Arrays) -> None:
+        self.about, self.chain = about, chain
+        self.sinks = [Sink(about, chain, one) for one in divided(state, about["groups"])]
 
     def run(self) -> Run:
         """Return what was recorded until now."""
-        parts = [Part(self.frames, self.rows.__getitem__)] if self.frames else []
-        return Run(self.about, self.chain, self.step, parts)
+        frames = min(sink.frames for sink in self.sinks)
 
+        def load(name: str) -> NDArray[Any]:
+            return side_by_side([sink.rows[name][:frames] for sink in self.sinks])
 
-def rows_like(values: Mapping[str, NDArray[Any]], size: int) -> Arrays:
-    return {name: np.empty((size, *value.shape), value.dtype) for name, value in values.items()}
+        parts = [Part(frames, load)] if frames else []
+        done = min(sink.step for sink in self.sinks)
+        return Run(self.about, self.chain, done, parts, stored=False)
 
+    def finish(self) -> None:
+        """Nothing is on its way."""
 
-def fill(rows: Arrays, row: int, values: Mapping[str, NDArray[Any]]) -> None:
-    for name, value in values.items():
-        if value.shape != rows[name].shape[1:]:
-            raise ValueError(
-                f"{name.removeprefix(OBSERVABLE)} changes its shape from "
-                f"{rows[name].shape[1:]} to {value.shape} in the course of the run"
-            )
-        rows[name][row] = value
+    def close(self) -> None:
+        """Nothing is held open."""

@@ -21,16 +21,12 @@ pytestmark = [pytest.mark.thorough, pytest.mark.peer]
 KT = (1.0, 1.25)
 REPLICAS, FRAMES = 512, 8
 CASES = {
-    "bonds": (fx.Chain.linear(6), None),
     "bonds, WCA and bending": (fx.Chain.linear(6), WCA() + Bending(2.0)),
-    "plane, fixed": (fx.Chain.linear(10, dim=2, base="fixed"), None),
     "plane, fixed, gravity": (
         fx.Chain.linear(10, dim=2, base="fixed"),
         Gravity((0.5, -1.0)) + Bending(1.0),
     ),
-    "angles": (fx.Chain.linear(5, hard=("length", "angle")), None),
     "angles, torsion": (fx.Chain.linear(6, hard=("length", "angle")), Torsion(1.0)),
-    "ring": (fx.Chain.ring(6), None),
     "ring, bending": (fx.Chain.ring(6), Bending(2.0)),
 }
 
@@ -67,12 +63,10 @@ def apart(chain, potential, x0):
     return np.resize(good, x0.shape)
 
 
-def simulation_data(pv, run, kT, potential=None):
+def simulation_data(pv, run, kT, potential):
     chain = run.chain
     kinetic = observables.kinetic_energy(chain, run.v).ravel()
-    energy = np.zeros_like(kinetic)
-    if potential is not None:
-        energy = observables.potential_energy(chain, run.x, potential).ravel()
+    energy = observables.potential_energy(chain, run.x, potential).ravel()
     freedom = observables.degrees_of_freedom(chain)
     return pv.data.SimulationData(
         units=pv.data.UnitData(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0),  # the first is kb
@@ -88,8 +82,8 @@ def simulation_data(pv, run, kT, potential=None):
     )
 
 
-def judged(pv, name, kT, said=None):
-    return simulation_data(pv, run(name, kT), said or kT, CASES[name][1])
+def judged(pv, name, kT):
+    return simulation_data(pv, run(name, kT), kT, CASES[name][1])
 
 
 def deviations(pv, data):
@@ -123,24 +117,3 @@ def test_the_ratio_of_two_ensembles(name, pv):
     assert abs(quantiles(pv, one, two, total=True)[0]) < 4
     if CASES[name][1] is not None:
         assert abs(quantiles(pv, one, two)[0]) < 4
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_temperature_that_is_off_is_found(name, pv):
-    data = judged(pv, name, KT[0], said=1.05 * KT[0])
-    assert max(map(abs, deviations(pv, data))) > 4
-    assert p_value(pv, data) < 1e-3
-
-
-def test_an_ensemble_that_is_off_is_found(pv):
-    # 1.25 for 1.0 is said to be 1.25 for 0.8: the slope of the ratio is twice what it should be.
-    one, two = (judged(pv, "bonds", kT) for kT in KT)
-    wrong = judged(pv, "bonds", KT[0], said=0.8)
-    assert abs(quantiles(pv, wrong, two, total=True)[0]) > 4
-    assert abs(quantiles(pv, one, two, total=True)[0]) < 4
-
-
-def test_a_degree_of_freedom_that_is_not_counted_is_found(pv):
-    data = judged(pv, "bonds", KT[0])
-    data.system.nconstraints += 1
-    assert max(map(abs, deviations(pv, data))) > 4

@@ -43,7 +43,7 @@ class Forces:
     platform : str or openmm.Platform, optional
         By default the fastest that works.
     properties : mapping, optional
-        Of the platform, such as ``{"Precision": "mixed"}``.  On the platform "CPU" one thread is
+        Properties of the platform, such as ``{"Precision": "mixed"}``.  On "CPU" one thread is
         the default, as replicas have a Context each.
 
     Attributes
@@ -105,7 +105,7 @@ class Forces:
         return f"<Forces: {self.particles.size} particles, platform {self.platform}>"
 
     def parameters(self) -> dict[str, Any]:
-        """Return what run folders keep: names, and a digest by which `resume` knows the System."""
+        """Return names, and a digest of the System, by which `resume` knows it again."""
         text = re.sub(' openmmVersion="[^"]*"', "", openmm.XmlSerializer.serialize(self._system))
         system = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
         name = f"{type(self).__module__}.{type(self).__qualname__}"

@@ -270,14 +270,18 @@ def _taken_apart(kind: Any, code: Any, writer: Any) -> Any:
         return Value(kind, code, writer)
     kinds: Any = kind
     parts = cgutils.unpack_tuple(writer[1], code, len(kinds)) if writer else [None] * len(kinds)
-    return tuple(_taken_apart(k, part, writer) for k, part in zip(kinds, parts, strict=True))
+    parts = [_taken_apart(k, part, writer) for k, part in zip(kinds, parts, strict=True)]
+    if isinstance(kind, types.BaseNamedTuple):
+        return kinds.instance_class(*parts)
+    return tuple(parts)
 
 
 def _put_together(x: Any, writer: Any) -> Value:
     if not isinstance(x, tuple):
         return _number(x, writer)
     parts = [_put_together(part, writer) for part in x]
-    kind = types.BaseTuple.from_types([part.kind for part in parts])
+    named = type(x) if hasattr(x, "_fields") else None
+    kind = types.BaseTuple.from_types([part.kind for part in parts], named)
     if writer is None:
         return Value(kind, None, None)
     return Value(kind, writer[0].make_tuple(writer[1], kind, [part.code for part in parts]), writer)
@@ -285,7 +289,8 @@ def _put_together(x: Any, writer: Any) -> Value:
 
 def _written_by(x: Any, writer: Any) -> Any:
     if isinstance(x, tuple):
-        return tuple(_written_by(part, writer) for part in x)
+        parts = [_written_by(part, writer) for part in x]
+        return x._make(parts) if hasattr(x, "_make") else tuple(parts)
     if isinstance(x, Moving):
         return Moving(_written_by(x.value, writer), _written_by(x.rate, writer))
     return Value(x.kind, x.code, writer) if isinstance(x, Value) else x

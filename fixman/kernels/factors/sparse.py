@@ -31,10 +31,12 @@ from fixman.kernels.compiler.lanes import (
     store,
 )
 from fixman.kernels.compiler.steps import exact_step
-from fixman.kernels.factors.pivots import SMALLEST_PIVOT
 
 Places = NDArray[np.int32]
 
+# A pivot this much smaller than its diagonal element has three correct digits left, at best: its
+# rounding is that of the diagonal element, and of what was taken from it.
+SMALLEST_PIVOT = 4096.0 * 2.0**-52
 LN2 = 0.6931471805599453
 
 
@@ -188,6 +190,17 @@ def multiplied(product, power, d):
     # NaN has a mantissa too
     power = power + (biased_exponent(product) - (2.0**52 + 1023.0) + 0.0 * d)
     return mantissa(product), power
+
+
+@jit
+def times(product, d, total):
+    """Accumulate ln d: factors are multiplied, and a logarithm taken only near overflow."""
+    if not 1e-140 < d < 1e140:
+        return product, total + math.log(d)
+    product *= d
+    if not 1e-140 < product < 1e140:
+        return 1.0, total + math.log(product)
+    return product, total
 
 
 @exact_entry

@@ -31,24 +31,27 @@ import numpy as np
 from numba import types
 
 from fixman.kernels import jit
-from fixman.kernels.algebra.triples import constants, store_all
-from fixman.kernels.algebra.vectors import plus
 from fixman.kernels.compiler.lanes import LANES, integer, part
 from fixman.kernels.compiler.lanes import lane as lane_of
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid.articulated_body import (
-    ARMATURE,
-    DONE,
-    FLOATS,
-    LINK,
-    NOT_USABLE,
-    WRONG_SIZE,
     accelerations,
     inwards,
     outwards,
+)
+from fixman.kernels.rigid.articulated_states import FLOATS
+from fixman.kernels.rigid.articulated_tables import (
+    DONE,
+    DRIVE,
+    NOT_USABLE,
+    RATE,
+    WRONG_SIZE,
+    first_units,
     place_of,
     sizes,
 )
+from fixman.kernels.rigid.articulated_tables import HELD as HELD_OF
+from fixman.kernels.rigid.articulated_tables import PIVOT as PIVOT_OF
 from fixman.kernels.rigid.closed_tables import (
     ASKED0,
     BLOCK,
@@ -104,9 +107,10 @@ from fixman.kernels.rigid.closed_tables import (
     plain,
     room,
 )
-from fixman.kernels.rigid.columns import ball_factor, columns_inwards, fill, products_of, scatter
+from fixman.kernels.rigid.columns import columns_inwards, fill, products_of, scatter
 from fixman.kernels.rigid.ends import look_at, place_base, place_ends
-from fixman.kernels.rigid.links import FREE, PRISMATIC, SPHERICAL, rest_of_way
+from fixman.kernels.rigid.joints import RATES as JOINT_RATES
+from fixman.kernels.rigid.joints import SLIDES
 
 # --- one linkage ----------------------------------------------------------------------------------
 
@@ -147,7 +151,7 @@ def look(table, plan, q, qd, moving, loads, memory):
         work = room(memory, plan, at + UNITS)
         if not outwards(own, x, w, loads_of(loads, plan, at, many), 0, work, 0.0):
             return False
-        place_ends(table, own, x, v, work, plan, at, placed)
+        place_ends(table, own, v, work, plan, at, placed)
     look_at(table, plan, placed, loads, facts)
     return True
 
@@ -158,20 +162,11 @@ def hold(table, work):
     n, _, _, _ = sizes(table, table.size)
     for i in range(n):
         kind, _, _, row = place_of(table, n, i)
-        geared = table[LINK * i + ARMATURE] != 0.0
-        if kind <= PRISMATIC:
-            for k in range(row + 5, row + 10):
+        first = first_units(kind, row)
+        for units in range(first, first + RATE * JOINT_RATES[kind], RATE):
+            for k in range(units, units + DRIVE):
                 work[k] = 0.0
-            work[row + 12] = 1.0
-            if geared:
-                work[row + 13] = 0.0
-        elif kind == SPHERICAL:
-            for k in range(row + 21, row + 45 if geared else row + 36):
-                work[k] = 0.0
-            work[row + 30] = work[row + 33] = work[row + 35] = 1.0
-        else:
-            for k in range(row + 30, row + 66):
-                work[k] = 1.0 if (k - row - 30) % 7 == 0 else 0.0
+            work[units + PIVOT_OF], work[units + HELD_OF] = 1.0, 0.0
 
 
 @plain
@@ -289,53 +284,28 @@ def push_chain(table, plan, chain, memory):
                 row = plan[plan[block + COLUMN] + k]
                 f[lane] = facts[FACTS * row + 6] if row < held else 0.0
             lane += 1
-    u = part(f, lane, 6, 0.0)
     n, _, _, _ = sizes(table, table.size)
     for i in range(n):
         kind, _, at_v, row = place_of(table, n, i)
         if at_v >= plan[first + RATES]:  # the first block reaches furthest
             return
-        for k in range(rates_of(kind)):
-            u[k] = 0.0
+        units = first_units(kind, row)
+        for k in range(at_v, at_v + JOINT_RATES[kind]):
+            u = 0.0
             lane = 0
             for block in range(first, last, BLOCK):
                 if at_v < plan[block + RATES]:
                     E = room(memory, plan, block + INNOVATIONS)
-                    u[k] += across_lanes(E, at_v + k, f, lane)
+                    u += across_lanes(E, k, f, lane)
                 lane += LANES
-        if kind <= PRISMATIC:
-            work[row + 10] += u[0] * D[at_v]
-        elif kind == SPHERICAL:
-            roll(work, row, u, at_v, D)
-        else:
-            drift(work, row, u, at_v, D)
-
-
-@plain
-def rates_of(kind):
-    return 1 if kind <= PRISMATIC else 3 if kind == SPHERICAL else 6
+            work[units + DRIVE] += u * D[k]
+            units += RATE
 
 
 @step
 def across_lanes(E, i, f, first):
     y = [E[LANES * i + k] * f[first + k] for k in range(LANES)]
     return ((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7]))
-
-
-@step
-def roll(work, row, u, at, D):
-    L, _ = ball_factor(work, row)
-    x = rest_of_way(L, constants(D, at), constants(u, 0))
-    store_all(work, row + 15, plus(constants(work, row + 15), x))
-
-
-@step
-def drift(work, row, u, at, D):
-    x = [u[k] * D[at + k] for k in range(6)]
-    for i in range(5, -1, -1):
-        for j in range(i + 1, 6):
-            x[i] = x[i] - work[row + 30 + 6 * j + i] * x[j]
-        work[row + 15 + i] = work[row + 15 + i] + x[i]
 
 
 @plain
@@ -366,7 +336,7 @@ def over_size(table, plan, q):
         n, _, _, _ = sizes(own, own.size)
         for i in range(n):
             kind, at_q, _, _ = place_of(own, n, i)
-            for k in range(1 if kind == PRISMATIC else 3 if kind == FREE else 0):
+            for k in range(SLIDES[kind]):
                 size += abs(q[plan[at + Q] + at_q + k])
     return 1.0 / size if size > 0.0 else 1.0
 
@@ -406,14 +376,9 @@ def log_pivots(table, work):
     total = 0.0
     for i in range(n):
         kind, _, _, row = place_of(table, n, i)
-        if kind <= PRISMATIC:
-            total += math.log(work[row + 12])
-        elif kind == SPHERICAL:
-            _, d = ball_factor(work, row)
-            total += math.log(d[0]) + math.log(d[1]) + math.log(d[2])
-        else:
-            for k in range(6):
-                total += math.log(work[row + 30 + 7 * k])
+        units = first_units(kind, row)
+        for k in range(JOINT_RATES[kind]):
+            total += math.log(work[units + RATE * k + PIVOT_OF])
     return total
 
 

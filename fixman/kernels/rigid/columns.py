@@ -19,20 +19,29 @@ from fixman.kernels.algebra.vectors import minus, outer, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, load, store
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid.articulated_body import (
+    rising,
+)
+from fixman.kernels.rigid.articulated_tables import (
     ALONG_X,
     ALONG_Y,
-    ARMATURE,
+    CARRIED,
     COS_X,
     FRAME,
+    JOINT,
     LINK,
-    PLACE,
+    ORIGIN,
+    PITCH,
+    PIVOT,
+    RATE,
+    SHIFTED,
     SIN_X,
     angles,
-    joint_axes,
+    first_units,
     place_of,
-    rising,
+    seated,
     sizes,
 )
+from fixman.kernels.rigid.articulated_tables import HELD as HELD_SHARE
 from fixman.kernels.rigid.closed_tables import (
     COLUMN,
     COUNT,
@@ -49,7 +58,7 @@ from fixman.kernels.rigid.closed_tables import (
     PLACED,
     plain,
 )
-from fixman.kernels.rigid.links import FREE, PRISMATIC, REVOLUTE, halfway
+from fixman.kernels.rigid.joints import RATES, TURNS, WHERE
 
 # --- columns of wrenches, inwards -----------------------------------------------------------------
 
@@ -116,26 +125,62 @@ def add_wrench(z, W, to):
 
 
 @step
-def through_turn(z, r, held, work, row, E, at):
-    """Innovation of a revolute joint into unit ``at``; what its body hands on, and its part."""
-    ux, uy, vx, vy, vz, k = load6(work, row + 5, 0.0)
+def through_turn(z, r, left, work, units, E, at):
+    """Innovation of a turn about z into unit ``at``; what its body hands on, and its part of r."""
+    ux, uy, vx, vy, vz, k = load6(work, units, 0.0)
     e = z[2]
     store(E, at, e)
     n, f = (z[0] - ux * e, z[1] - uy * e), (z[3] - vx * e, z[4] - vy * e, z[5] - vz * e)
-    c = tuple(load(work, row + i, 0.0) for i in range(5))
-    r = r + (e * k + (n[0] * c[0] + n[1] * c[1])) + (f[0] * c[2] + f[1] * c[3] + f[2] * c[4])
-    return (*n, held * e, *f), r
+    return (*n, (left + work[units + HELD_SHARE]) * e, *f), r + e * k
 
 
 @step
-def through_slide(z, r, held, work, row, E, at):
-    ux, uy, uz, vx, vy, k = load6(work, row + 5, 0.0)
-    e = z[5]
-    store(E, at, e)
-    n, f = (z[0] - ux * e, z[1] - uy * e, z[2] - uz * e), (z[3] - vx * e, z[4] - vy * e)
-    c, rest = tuple(load(work, row + i, 0.0) for i in range(5)), held * e
-    r = r + (e * k + (n[0] * c[0] + n[1] * c[1])) + (f[0] * c[2] + f[1] * c[3] + rest * c[4])
-    return (*n, *f, rest), r
+def swapped(z):
+    """Force before moment: a slide is then a turn."""
+    return z[3], z[4], z[5], z[0], z[1], z[2]
+
+
+@step
+def cycled(z):
+    """Other names of the axes, as `links.renamed`."""
+    return z[1], z[2], z[0], z[4], z[5], z[3]
+
+
+@step
+def sheared(z, pitch):
+    """As `links.sheared`."""
+    return z[0], z[1], z[2] + pitch * z[5], z[3], z[4], z[5]
+
+
+@step
+def works(z, r, work, row):
+    """r with the work of a wrench by the bias acceleration of a joint of one rate."""
+    c = tuple(load(work, row + i, 0.0) for i in range(5))
+    return r + (z[0] * c[0] + z[1] * c[1]) + (z[3] * c[2] + z[4] * c[3] + z[5] * c[4])
+
+
+@step
+def joint_to_before(z, r, work, row):
+    """The same of a joint of several rates, and on to the body before."""
+    n, f = (z[0], z[1], z[2]), (z[3], z[4], z[5])
+    c = load6(work, row + CARRIED, 0.0)
+    r = r + (n[0] * c[0] + n[1] * c[1] + n[2] * c[2])
+    r = r + (f[0] * c[3] + f[1] * c[4] + f[2] * c[5])
+    R, p = load9(work, row, 0.0), load3(work, row + ORIGIN, 0.0)
+    f, n = times(R, f), times(R, n)
+    n = (
+        n[0] + p[1] * f[2] - p[2] * f[1],
+        n[1] + p[2] * f[0] - p[0] * f[2],
+        n[2] + p[0] * f[1] - p[1] * f[0],
+    )
+    return (*n, *f), r
+
+
+@step
+def user_axes(z, table, at):
+    """Wrenches that a screw has led to, in the user's axes of the body before."""
+    R = matrix(table, at + JOINT)
+    return (*times(R, (z[0], z[1], z[2])), *times(R, (z[3], z[4], z[5])))
 
 
 @step
@@ -152,65 +197,6 @@ def along_screw(z, table, at, c, s, d):
     a, b = table[at + ALONG_X], table[at + ALONG_Y]
     y, z = c * n[1] - s * n[2], s * n[1] + c * n[2]
     return (n[0] + b * f[2], y - a * f[2], z + (a * f[1] - b * f[0]), *f)
-
-
-@step
-def ball_factor(work, row):
-    """L and D of a spherical joint's A."""
-    A = load6(work, row + 30, 0.0)
-    l21, l31 = A[1] / A[0], A[2] / A[0]
-    d2 = A[3] - l21 * A[1]
-    t = A[4] - l21 * A[2]
-    l32 = t / d2
-    return (l21, l31, l32), (A[0], d2, A[5] - l31 * A[2] - l32 * t)
-
-
-@step
-def through_ball(z, r, V, table, seat, work, row, E, at, D):
-    """The same for a spherical joint, and on to the body before."""
-    n, f = (z[0], z[1], z[2]), (z[3], z[4], z[5])
-    L, d = ball_factor(work, row)
-    store_all(E, at, halfway(L, n))
-    for k in range(3):
-        D[at + k] = 1.0 / d[k]
-    K, c = load9(work, row + 21, 0.0), load6(work, row + 9, 0.0)
-    spin = load3(work, row + 15, 0.0)
-    back_n = back(K, n)
-    f = tuple(f[k] - back_n[k] for k in range(3))
-    r = r + (n[0] * spin[0] + n[1] * spin[1] + n[2] * spin[2])
-    n = back(V, n)
-    r = r + (n[0] * c[0] + n[1] * c[1] + n[2] * c[2])
-    r = r + (f[0] * c[3] + f[1] * c[4] + f[2] * c[5])
-    R = load9(work, row, 0.0)
-    f, n = times(R, f), times(R, n)
-    p = constants(table, seat + PLACE)
-    n = (
-        n[0] + p[1] * f[2] - p[2] * f[1],
-        n[1] + p[2] * f[0] - p[0] * f[2],
-        n[2] + p[0] * f[1] - p[1] * f[0],
-    )
-    return (*n, *f), r
-
-
-@step
-def through_float(z, r, work, row, E, at, D):
-    """The same for a free base, where all ends."""
-    x = load6(work, row + 15, 0.0)
-    y = [z[k] for k in range(6)]
-    for i in range(6):
-        r = r + z[i] * x[i]
-        for j in range(i):
-            y[i] = y[i] - load(work, row + 30 + 6 * i + j, 0.0) * y[j]
-        D[at + i] = 1.0 / load(work, row + 30 + 7 * i, 0.0)
-        store(E, at + i, y[i])
-    return r
-
-
-@step
-def kept(left, work, at):
-    """What a spherical joint with armature hands on of moments that it feels, V = A⁻¹ J."""
-    V = load9(work, at, 0.0)
-    return (V[0] + left, *V[1:4], V[4] + left, *V[5:8], V[8] + left)
 
 
 @step
@@ -243,33 +229,33 @@ def columns_inwards(table, loads, work, plan, block, left, W, E, D, G):
             end -= 2
             z = add_wrench(z, W, 3 * (end - first))
         kind, _, at_v, row = place_of(table, n, i)
-        geared = table[LINK * i + ARMATURE] != 0.0
-        if kind <= PRISMATIC:
-            D[at_v] = 1.0 / work[row + 12]
-            held = left + work[row + 13] if geared else left
-            if kind == REVOLUTE:
-                z, r = through_turn(z, r, held, work, row, E, at_v)
+        at, seat = LINK * i, LINK * n + FRAME * i
+        units = first_units(kind, row)
+        for k in range(RATES[kind]):
+            D[at_v + k] = 1.0 / work[units + RATE * k + PIVOT]
+        if RATES[kind] == 1:
+            if TURNS[kind] == 0:
+                z, r = through_turn(swapped(z), r, left, work, units, E, at_v)
+                z = swapped(z)
             else:
-                z, r = through_slide(z, r, held, work, row, E, at_v)
-            sums = gathered(sums, E, at_v, E, at_v, D[at_v])
-            z = along_screw(z, table, LINK * i, work[i], work[m + i], work[row + 11])
-            if i == 0:
-                r = rested(z, r, joint_axes(table, LINK * n, rising(loads, 0.0)))
-        elif kind == FREE:
-            if geared:
-                r = rested(z, r, constants(work, row + 12))
-            r = through_float(z, r, work, row, E, at_v, D)
-            for k in range(at_v, at_v + 6):
-                sums = gathered(sums, E, k, E, k, D[k])
+                z, r = through_turn(sheared(z, table[at + PITCH]), r, left, work, units, E, at_v)
+                z = sheared(z, -table[at + PITCH])
+            r = works(z, r, work, row)
+            z = along_screw(z, table, at, work[i], work[m + i], work[row + SHIFTED])
+            if seated(table, n, i):
+                z = user_axes(z, table, seat)
         else:
-            V = left, 0.0, 0.0, 0.0, left, 0.0, 0.0, 0.0, left
-            if geared:
-                V = kept(left, work, row + 36)
-            z, r = through_ball(z, r, V, table, LINK * n + FRAME * i, work, row, E, at_v, D)
-            for k in range(at_v, at_v + 3):
-                sums = gathered(sums, E, k, E, k, D[k])
-            if i == 0:
-                r = rested(z, r, rising(loads, 0.0))
+            for part in (3, 0):
+                z = swapped(z)
+                for k in range(3):
+                    z, j = cycled(z), WHERE[kind, part + k]
+                    if j >= 0:
+                        z, r = through_turn(z, r, left, work, units + RATE * j, E, at_v + j)
+            z, r = joint_to_before(z, r, work, row)
+        for k in range(at_v, at_v + RATES[kind]):
+            sums = gathered(sums, E, k, E, k, D[k])
+        if i == 0:
+            r = rested(z, r, rising(loads, 0.0))
     store_all(G, 0, sums)
     return r
 

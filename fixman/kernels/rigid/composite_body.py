@@ -13,14 +13,12 @@ from fixman.kernels import jit
 from fixman.kernels.algebra.triples import across, back, entries, put_entries, summed, times, turned
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.steps import step
+from fixman.kernels.rigid.joints import RATES, axis, component, joint_twist
 from fixman.kernels.rigid.links import (
     ARMATURE,
     LOST,
-    RATES,
-    axis,
-    component,
+    PITCH,
     inwards,
-    joint_twist,
     not_a_number,
     place,
     rotation_tuple,
@@ -73,7 +71,7 @@ def momentum(M, i, angular, linear):
 
 
 @jit
-def project(kinds, X, j, at, wrench, A, column, mirrored):
+def project(kinds, links, X, j, at, wrench, A, column, mirrored):
     """p_iᵀ B_jiᵀ [n; f] for i ≤ j into a column of A, and its row if ``mirrored``; NaN or 0.
 
     Joint j's rates begin at ``at``.
@@ -84,7 +82,7 @@ def project(kinds, X, j, at, wrench, A, column, mirrored):
             n, f = inwards(X, i + 1, n, f)
             at -= RATES[kinds[i]]
         for b in range(RATES[kinds[i]]):
-            value = component(kinds[i], b, n, f)
+            value = component(kinds[i], links[i, PITCH], b, n, f)
             A[at + b, column] = value
             if mirrored:
                 A[column, at + b] = value
@@ -107,8 +105,9 @@ def inertia_frames(kinds, links, q, out):
         for j in range(n):
             for a in range(RATES[kinds[j]]):
                 # eq. 24: i_ij = p_iᵀ M̃_i B_ij p_j
-                e, v = axis(kinds[j], a)
-                check += project(kinds, X, j, at, momentum(M, j, e, v), A, at + a, True)
+                e, v = axis(kinds[j], links[j, PITCH], a)
+                wrench = momentum(M, j, e, v)
+                check += project(kinds, links, X, j, at, wrench, A, at + a, True)
                 A[at + a, at + a] += links[j, ARMATURE + a]
             at += RATES[kinds[j]]
         if check != 0.0:  # NaN
@@ -117,7 +116,7 @@ def inertia_frames(kinds, links, q, out):
 
 
 @jit
-def rates(kinds, qd, X, V):
+def rates(kinds, links, qd, X, V):
     """ω_i, and velocities ṡ_i of body i's origin relative to that of i − 1, into ``V (n, 6)``.
 
     ω_i in body i's frame, ṡ_i in body i − 1's.
@@ -125,7 +124,7 @@ def rates(kinds, qd, X, V):
     ω = (0.0, 0.0, 0.0)
     at = 0
     for i in range(kinds.size):
-        turn, slide = joint_twist(kinds[i], qd, at)
+        turn, slide = joint_twist(kinds[i], links[i, PITCH], qd, at)
         R = rotation_tuple(X, i)
         velocity = plus(outer(ω, entries(X, i, 9)), times(R, slide))
         ω = plus(back(R, ω), turn)
@@ -200,14 +199,14 @@ def convective_frames(kinds, links, q, qd, christoffel, out):
         if not place(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         compose(links, X, M)
-        rates(kinds, qd[frame], X, V)
+        rates(kinds, links, qd[frame], X, V)
         compose_rates(links, X, M, V, -0.5 if christoffel else 0.0, Y)
         # Not every coordinate or rate has a part in C.
         check = not_a_number(q[frame]) + not_a_number(qd[frame])
         first = 0
         for j in range(n):
             for a in range(RATES[kinds[j]]):
-                w, u = axis(kinds[j], a)
+                w, u = axis(kinds[j], links[j, PITCH], a)
                 dw, du = outer(entries(V, j, 0), w), outer(entries(V, j, 0), u)
                 at = first
                 for i in range(j, n):
@@ -215,9 +214,11 @@ def convective_frames(kinds, links, q, qd, christoffel, out):
                         w, dw, du = carried_rates(X, V, i, w, dw, du)
                     moment, f = convected(M, Y, i, w, dw, du)
                     for b in range(RATES[kinds[i]]):
-                        A[at + b, first + a] = component(kinds[i], b, moment, f)
+                        value = component(kinds[i], links[i, PITCH], b, moment, f)
+                        A[at + b, first + a] = value
                     if i == j:
-                        check += project(kinds, X, j, first, (moment, f), A, first + a, False)
+                        wrench = moment, f
+                        check += project(kinds, links, X, j, first, wrench, A, first + a, False)
                     at += RATES[kinds[i]]
                     check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])
             first += RATES[kinds[j]]

@@ -15,13 +15,13 @@ from fixman.kernels import jit
 from fixman.kernels.algebra.triples import back, entries, put_entries, times, times_symmetric
 from fixman.kernels.algebra.vectors import along, inner, minus, outer, plus
 from fixman.kernels.compiler.steps import step
+from fixman.kernels.rigid.joints import RATES, axis
 from fixman.kernels.rigid.links import (
     ARMATURE,
     LOST_INVERSE,
     NOTHING,
-    RATES,
+    PITCH,
     added,
-    axis,
     carried,
     factor_block,
     felt,
@@ -51,7 +51,7 @@ def place_centres(q, kinds, links, X):
 @jit
 def joint_rate(kind, j, links, i):
     """Column j of p_i, eq. 4: [e; e × d_i] of a turning, [0; e] of a sliding motion."""
-    e, v = axis(kind, j)
+    e, v = axis(kind, links[i, PITCH], j)
     return e, plus(v, outer(e, entries(links, i, 13)))
 
 
@@ -159,42 +159,27 @@ def solve(tau, kinds, links, X, psi_hat, m_hat, out):
 
 
 @jit
-def forward_frames(q, tau, kinds, links, out):
-    """I θ̈ = τ of every frame into ``out (frames, nv)``.
+def factor_frames(q, tau, kinds, links, X, psi_hat, m_hat, out):
+    """Factors of every frame, and I θ̈ = τ into ``out (frames, nv)`` unless ``tau`` is empty.
 
+    ``X (frames, n, 12)``, ``psi_hat`` and ``m_hat (frames, nv, 6)``, or room for one frame's.
     The first frame without an answer times (n + 1), plus the body whose pivot is lost or n where
     something else is not finite; or -1.
     """
     n = kinds.size
-    nv = out.shape[1]
-    X = np.empty((n, 12))
-    psi = np.empty((nv, 6))
-    psi_hat = np.empty((nv, 6))
-    m_hat = np.empty((nv, 6))
-    for frame in range(q.shape[0]):
-        if not place_centres(q[frame], kinds, links, X):
-            return frame * (n + 1) + n
-        body = decompose(kinds, links, X, psi, psi_hat, m_hat)
-        if body >= 0:
-            return frame * (n + 1) + body
-        solve(tau[frame], kinds, links, X, psi_hat, m_hat, out[frame])
-        if not_a_number(out[frame]) != 0.0:
-            return frame * (n + 1) + n
-    return -1
-
-
-@jit
-def factor_frames(q, kinds, links, X, psi_hat, m_hat):
-    """``X (frames, n, 12)``, ``psi_hat`` and ``m_hat (frames, nv, 6)``; returns as above."""
-    n = kinds.size
     psi = np.empty(psi_hat.shape[1:])
     for frame in range(q.shape[0]):
+        k = frame if X.shape[0] > 1 else 0
         # The inertia matrix does not depend on the first joint's coordinate.
-        if not_a_number(q[frame]) != 0.0 or not place_centres(q[frame], kinds, links, X[frame]):
+        if not_a_number(q[frame]) != 0.0 or not place_centres(q[frame], kinds, links, X[k]):
             return frame * (n + 1) + n
-        body = decompose(kinds, links, X[frame], psi, psi_hat[frame], m_hat[frame])
+        body = decompose(kinds, links, X[k], psi, psi_hat[k], m_hat[k])
         if body >= 0:
             return frame * (n + 1) + body
+        if tau.size:
+            solve(tau[frame], kinds, links, X[k], psi_hat[k], m_hat[k], out[frame])
+            if not_a_number(out[frame]) != 0.0:
+                return frame * (n + 1) + n
     return -1
 
 

@@ -20,19 +20,23 @@ from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, load, part
 from fixman.kernels.compiler.lanes import lane as lane_of
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.articulated_body import (
+from fixman.kernels.rigid.articulated_tables import (
     ALONG_X,
     ALONG_Y,
     COS_X,
     FRAME,
     JOINT,
     LINK,
+    ORIGIN,
+    PITCH,
     PLACE,
     SHIFT,
+    SHIFTED,
     SIN_X,
     TURN,
     angles,
     place_of,
+    seated,
     sizes,
 )
 from fixman.kernels.rigid.closed_tables import (
@@ -55,7 +59,7 @@ from fixman.kernels.rigid.closed_tables import (
     ROW0,
     plain,
 )
-from fixman.kernels.rigid.links import FREE, PRISMATIC
+from fixman.kernels.rigid.joints import RATES, joint_twist
 
 # --- where the ends are ---------------------------------------------------------------------------
 
@@ -96,29 +100,20 @@ def along(table, at, turns, sines, slide, rate, sliding, motion):
 
 
 @step
-def to_joint(table, at, E, motion):
-    """Motion at a joint, in axes E, that is placed in the body before."""
+def to_joint(E, r, motion):
+    """Motion at a joint, in axes E, that is placed at r in the body before."""
     R, dR, x, v = motion
-    r = constants(table, at + PLACE)
     return columns_times(R, E), columns_times(dR, E), x + column_at(R, r), v + column_at(dR, r)
 
 
 @step
-def rolling(table, at, rate, motion):
-    """Add the rate of turning, in the user's axes."""
+def with_rates(w, rate, motion):
+    """Add ω and the velocity of a body's origin, in its axes."""
     R, dR, x, v = motion
-    w = times(matrix(table, at + TURN), rate)
+    v = v + column_at(R, rate)
     dX = dR[0] + w[2] * R[1] - w[1] * R[2]
     dY = dR[1] + w[0] * R[2] - w[2] * R[0]
     return R, (dX, dY, dR[2] + w[1] * R[0] - w[0] * R[1]), x, v
-
-
-@step
-def afloat(table, at, place, rate, base, motion):
-    """Add place and velocity of a free base."""
-    R, dR, x, _ = motion
-    x = x + column_at(base, times(matrix(table, at + JOINT), place))
-    return R, dR, x, column_at(R, times(matrix(table, at + TURN), rate))
 
 
 @step
@@ -159,7 +154,7 @@ def place_base(table, at, placed, to):
 
 
 @plain
-def place_ends(table, own, q, qd, work, plan, chain, placed):
+def place_ends(table, own, qd, work, plan, chain, placed):
     """Follow a chain, of which ``own`` is the table, to its last end; after `outwards`."""
     first, last = plan[chain + ENDS], plan[chain + LAST_END]
     if first == last:
@@ -169,24 +164,19 @@ def place_ends(table, own, q, qd, work, plan, chain, placed):
     zero = eight(0.0)
     base = base_axes(part(table, plan[AXES0], 3 * LANES, 0.0), zero)
     motion = base, (zero, zero, zero), zero, zero
-    kind, _, _, _ = place_of(own, n, 0)
-    if kind <= PRISMATIC:
-        motion = to_joint(own, LINK * n, matrix(own, LINK * n + JOINT), motion)
     for i in range(plan[last - 1] + 1):
-        kind, at_q, at_v, row = place_of(own, n, i)
+        kind, _, at_v, row = place_of(own, n, i)
         at, seat = LINK * i, LINK * n + FRAME * i
-        if kind <= PRISMATIC:
-            rate, sliding = qd[at_v], 0.0
-            if kind == PRISMATIC:
-                rate, sliding = 0.0, rate
-            motion = along(own, at, work[i], work[m + i], work[row + 11], rate, sliding, motion)
+        if RATES[kind] == 1:
+            if seated(own, n, i):
+                motion = to_joint(matrix(own, seat + JOINT), constants(own, seat + PLACE), motion)
+            (_, _, rate), (_, _, slide) = joint_twist(kind, own[at + PITCH], qd, at_v)
+            d = work[row + SHIFTED]
+            motion = along(own, at, work[i], work[m + i], d, rate, slide, motion)
         else:
-            motion = to_joint(own, seat, matrix(work, row), motion)
-            if kind == FREE:
-                place, rates = constants(q, at_q), constants(qd, at_v)
-                motion = afloat(own, seat, place, rates, base, motion)
-                at_v += 3
-            motion = rolling(own, seat, constants(qd, at_v), motion)
+            motion = to_joint(matrix(work, row), constants(work, row + ORIGIN), motion)
+            turn, slide = joint_twist(kind, 0.0, qd, at_v)
+            motion = with_rates(turn, slide, motion)
         while first < last and plan[first + 1] == i:
             end = plan[first]
             place_end(table, plan[END0] + END * end, own, seat, motion, placed, PLACED * end)

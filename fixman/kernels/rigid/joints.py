@@ -1,17 +1,160 @@
-"""Springs and dampers of the joints of a serial chain.
+"""Joints, one record each, and all that depends on the kind of a joint.
 
-``kinds (n,)`` as in `links`; damping and stiffness ``(nv,)``, and ``rest (nq,)``.
+The motion of a joint's body by its rates is S θ̇, and S does not change in the axes of that body
+(Featherstone 2008, section 3.5: then no derivative of S is needed).  Such joints are the connected
+groups of rigid motions, and differ in what their bodies slide along and turn about; so a joint is a
+line of `JOINTS`, and the tables, checks, messages and file types of the package follow from it:
+
+    coordinates   place of the body's frame along ``slides``, in the axes of the joint's frame;
+                  then the angle about z, or a quaternion (x, y, z, w)
+    rates         velocity of the body's origin along ``slides``, then ω, in the body's axes
+    S             unit twists in that order, [ω; v] with the angular part first; a joint with a
+                  pitch has [z; pitch z]
+
+A group asks that turns do not lead out of what is slid along: with turns about z that is nothing,
+z, x and y, or all; with turns about all axes it is nothing or all.
+
+``kind`` is a joint's place in `JOINTS`, ``pitch`` that of a helical one and 0 for all others; its
+coordinates begin at ``q[at]``, its rates at ``v[to]``.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Literal, NamedTuple
+
+import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.algebra.triples import constants
-from fixman.kernels.algebra.vectors import cross, inner, outer, plus, scaled
+from fixman.kernels.algebra.triples import back, constants, times
+from fixman.kernels.algebra.vectors import cross, inner, minus, outer, plus, scaled
+from fixman.kernels.compiler.lanes import above
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.links import POSITIONS, RATES, SPHERICAL, not_a_number
+
+
+class JointType(NamedTuple):
+    """What a joint lets its body do."""
+
+    name: str
+    slides: str = ""  # axes: some of "xyz"
+    turns: str = ""  # axes: none, "z" or "xyz"
+    pitch: bool = False  # whether it advances along z as it turns, by a length that a chain gives
+    first: bool = False  # whether it can only be the first of a chain
+    urdf: tuple[str, ...] = ()  # its types in files
+
+
+Name = Literal["revolute", "prismatic", "spherical", "free", "helical", "planar"]
+JOINTS = (
+    JointType("revolute", turns="z", urdf=("revolute", "continuous")),
+    JointType("prismatic", slides="z", urdf=("prismatic",)),
+    JointType("spherical", turns="xyz", urdf=("spherical",)),
+    JointType("free", slides="xyz", turns="xyz", first=True, urdf=("floating",)),
+    JointType("helical", turns="z", pitch=True),
+    JointType("planar", slides="xy", turns="z", urdf=("planar",)),
+)
+
+# --- tables of the kinds --------------------------------------------------------------------------
+
+NAMES: tuple[Name, ...] = tuple(joint.name for joint in JOINTS)  # type: ignore[misc]
+SLIDES = np.array([len(joint.slides) for joint in JOINTS])  # numbers of rates
+TURNS = np.array([len(joint.turns) for joint in JOINTS])
+RATES = SLIDES + TURNS
+POSITIONS = SLIDES + np.array([0, 1, 1, 4])[TURNS]  # numbers of coordinates
+PITCHED = np.array([joint.pitch for joint in JOINTS])
+# Whether rates are the derivatives of coordinates.
+FLAT = (TURNS == 0) | (RATES == 1)
+# Of each rate the direction among ωx, ωy, ωz, vx, vy, vz, and of each direction the rate or −1.
+AXES = np.zeros((len(JOINTS), 6), dtype=np.int64)
+WHERE = np.full((len(JOINTS), 6), -1)
+for _kind, _joint in enumerate(JOINTS):
+    _axes = [3 + "xyz".index(x) for x in _joint.slides] + ["xyz".index(x) for x in _joint.turns]
+    AXES[_kind, : len(_axes)] = _axes
+    WHERE[_kind, _axes] = np.arange(len(_axes))
+
+UNTURNED = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+UNIT = 2e-6  # how far the square of a quaternion's norm may be from 1
+
+
+# --- S --------------------------------------------------------------------------------------------
+
+
+@jit
+def turning(kind, v, to):
+    """The turning part of rates, or of what has a number for each of them."""
+    x, y, z = WHERE[kind, 0], WHERE[kind, 1], WHERE[kind, 2]
+    return v[to + x] if x >= 0 else 0.0, v[to + y] if y >= 0 else 0.0, v[to + z] if z >= 0 else 0.0
+
+
+@jit
+def sliding(kind, v, to):
+    """The sliding part of rates, or the place of a body's frame by its coordinates."""
+    x, y, z = WHERE[kind, 3], WHERE[kind, 4], WHERE[kind, 5]
+    return v[to + x] if x >= 0 else 0.0, v[to + y] if y >= 0 else 0.0, v[to + z] if z >= 0 else 0.0
+
+
+@jit
+def put_rates(kind, turn, slide, out, to):
+    """Write what `turning` and `sliding` read."""
+    both = (*turn, *slide)
+    for j in range(RATES[kind]):
+        out[to + j] = both[AXES[kind, j]]
+
+
+@jit
+def joint_twist(kind, pitch, v, to):
+    """S θ̇, or S θ̈: angular and linear."""
+    turn, slide = turning(kind, v, to), sliding(kind, v, to)
+    return turn, (slide[0], slide[1], slide[2] + pitch * turn[2])
+
+
+@jit
+def axis(kind, pitch, j):
+    """Column j of S: angular velocity, and velocity of the origin of the body's frame."""
+    k = AXES[kind, j]
+    e = (1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0)
+    v = (1.0 if k == 3 else 0.0, 1.0 if k == 4 else 0.0, 1.0 if k == 5 else pitch * e[2])
+    return e, v
+
+
+@jit
+def component(kind, pitch, j, n, f):
+    """Sᵀ [n; f] of column j: the part of a wrench that the rate feels."""
+    k = AXES[kind, j]
+    return n[2] + pitch * f[2] if k == 2 else (*n, *f)[k]
+
+
+# --- coordinates ----------------------------------------------------------------------------------
+
+
+@step
+def rotation(x, y, z, w):
+    """Rotation matrix of a quaternion that is nearly a unit one, and whether it is."""
+    norm = x * x + y * y + z * z + w * w
+    t = 2.0 / norm  # a rotation to rounding, whatever rounding the quaternion has
+    R = (
+        1.0 - t * (y * y + z * z), t * (x * y - w * z), t * (x * z + w * y),
+        t * (x * y + w * z), 1.0 - t * (x * x + z * z), t * (y * z - w * x),
+        t * (x * z - w * y), t * (y * z + w * x), 1.0 - t * (x * x + y * y),
+    )  # fmt: skip
+    return R, above(norm, 1.0 - UNIT + 0.0 * norm) & above(1.0 + UNIT + 0.0 * norm, norm)
+
+
+@jit
+def joint_motion(kind, pitch, q, at):
+    """Rotation E and origin of the body's frame in the joint's, and whether they can be used.
+
+    They cannot where a quaternion is not a unit one or the place beside it is not finite.
+    """
+    p = sliding(kind, q, at)
+    at += SLIDES[kind]
+    if TURNS[kind] == 0:
+        return UNTURNED, p, True
+    if TURNS[kind] == 1:
+        c, s = math.cos(q[at]), math.sin(q[at])
+        p = (p[0], p[1], p[2] + pitch * q[at])
+        return (c, -s, 0.0, s, c, 0.0, 0.0, 0.0, 1.0), p, True
+    E, unit = rotation(q[at], q[at + 1], q[at + 2], q[at + 3])
+    return E, p, unit and 0.0 * p[0] + 0.0 * p[1] + 0.0 * p[2] == 0.0
 
 
 @step
@@ -41,6 +184,41 @@ def quaternion(q, at):
 
 
 @jit
+def advance(kind, q, at, v, to, dt, axes, straight, out):
+    """Coordinates after the time dt at constant rates, into ``out``; whether q can be used.
+
+    A body that turns and slides follows the screw of its twist, or if ``straight`` a line along the
+    axes that it has at the coordinates ``axes``.
+    """
+    if FLAT[kind]:
+        for j in range(RATES[kind]):
+            out[at + j] = q[at + j] + dt * v[to + j]
+        return True
+    E, p, usable = joint_motion(kind, 0.0, q, at)
+    angle, n = unit_vector(scaled(dt, turning(kind, v, to)))
+    c, s = math.cos(0.5 * angle), math.sin(0.5 * angle)
+    end = at + SLIDES[kind]
+    if TURNS[kind] == 1:
+        out[end] = q[end] + dt * v[to + SLIDES[kind]]
+    else:
+        e, w = times_quaternion(quaternion(q, end), (scaled(s, n), c))
+        size = 1.0 / math.sqrt(inner(e, e) + w * w)
+        out[end], out[end + 1], out[end + 2] = scaled(size, e)
+        out[end + 3] = size * w
+    slide = sliding(kind, v, to)
+    if straight:  # ``axes`` may be what has just been written
+        E, _, _ = joint_motion(kind, 0.0, axes, at)
+        p = plus(p, scaled(dt, times(E, slide)))
+    else:
+        rest = 1.0 - 2.0 * s * c / angle if angle > 0.0 else 0.0
+        first = 2.0 * s * s / angle if angle > 0.0 else 0.0
+        p = plus(p, times(E, along_screw(scaled(dt, slide), n, first, rest)))
+    for j in range(SLIDES[kind]):
+        out[at + j] = p[AXES[kind, j] - 3]
+    return usable
+
+
+@jit
 def turn_between(x, y, at):
     """Half the angle from one quaternion to another, π/2 at most, the axis, and 1 − half cot half.
 
@@ -50,70 +228,56 @@ def turn_between(x, y, at):
     e, w = times_quaternion((scaled(-1.0, a), s), quaternion(y, at))
     if w < 0.0:
         e, w = scaled(-1.0, e), -w
-    sine, axis = unit_vector(e)
+    sine, n = unit_vector(e)
     half = math.atan2(sine, w)
-    return half, axis, 1.0 - half * w / sine if sine > 0.0 else 0.0
-
-
-@step
-def pulled(k, half, axis, second):
-    """−J_r⁻ᵀ K Δ of a spherical joint, Δ = 2 half axis."""
-    return along_screw(tuple(-2.0 * half * k[j] * axis[j] for j in range(3)), axis, -half, second)
+    return half, n, 1.0 - half * w / sine if sine > 0.0 else 0.0
 
 
 @jit
-def passive(kinds, damping, stiffness, rest, q, qd, out):
-    """Add −damping θ̇ − ∂E/∂θ of one state to ``out (nv,)``; quaternions are not looked at.
+def half_turn(kind, x, y, at):
+    """`turn_between` the coordinates x and y of a joint that turns."""
+    end = at + SLIDES[kind]
+    if TURNS[kind] == 3:
+        return turn_between(x, y, end)
+    angle = y[end] - x[end]
+    half = 0.5 * (angle - 2.0 * math.pi * np.rint(angle / (2.0 * math.pi)))
+    sine = math.sin(half)
+    return half, (0.0, 0.0, 1.0), 1.0 - half * math.cos(half) / sine if sine != 0.0 else 0.0
 
-    A spherical joint's ∂E/∂θ is J_r⁻ᵀ K Δ, since ω = J_r Δ̇ in the axes of its body.
+
+@jit
+def way(kind, x, y, at, out, to):
+    """Rates that lead from coordinates x to y in unit time, into ``out``; whether they can be used.
+
+    Bodies that turn and slide, or turn about all axes, turn the shorter way.
     """
-    at = to = 0
-    for i in range(kinds.size):
-        if kinds[i] < SPHERICAL:
-            out[to] -= stiffness[to] * (q[at] - rest[at])
-        elif kinds[i] == SPHERICAL:
-            k = constants(stiffness, to)
-            if k[0] + k[1] + k[2] > 0.0:
-                half, axis, second = turn_between(rest, q, at)
-                pull = pulled(k, half, axis, second)
-                for j in range(3):
-                    out[to + j] += pull[j]
-        for j in range(to, to + RATES[kinds[i]]):
-            out[j] -= damping[j] * qd[j]
-        at += POSITIONS[kinds[i]]
-        to += RATES[kinds[i]]
+    if FLAT[kind]:
+        for j in range(RATES[kind]):
+            out[to + j] = y[at + j] - x[at + j]
+        return True
+    E, p, good = joint_motion(kind, 0.0, x, at)
+    _, p_other, good_other = joint_motion(kind, 0.0, y, at)
+    half, n, rest = half_turn(kind, x, y, at)
+    slide = along_screw(back(E, minus(p_other, p)), n, -half, rest)
+    put_rates(kind, scaled(2.0 * half, n), slide, out, to)
+    return good and good_other
 
 
 @jit
-def elastic(kinds, stiffness, rest, q):
-    """E = ½ Δᵀ diag(stiffness) Δ of one state."""
-    energy = 0.0
-    at = to = 0
-    for i in range(kinds.size):
-        if kinds[i] < SPHERICAL:
-            energy += 0.5 * stiffness[to] * (q[at] - rest[at]) ** 2
-        elif kinds[i] == SPHERICAL:
-            half, axis, _ = turn_between(rest, q, at)
-            for j in range(3):
-                energy += 2.0 * stiffness[to + j] * (half * axis[j]) ** 2
-        at += POSITIONS[kinds[i]]
-        to += RATES[kinds[i]]
-    return energy
-
-
-@jit
-def passive_frames(kinds, springs, q, qd, out):
-    """Add `passive` to every row of ``out (frames, nv)``; the first that is not finite, or −1."""
-    damping, stiffness, rest = springs
-    for frame in range(q.shape[0]):
-        passive(kinds, damping, stiffness, rest, q[frame], qd[frame], out[frame])
-        if not_a_number(out[frame]) != 0.0:
-            return frame
-    return -1
-
-
-@jit
-def elastic_frames(kinds, stiffness, rest, q, out):
-    """E of every frame into ``out (frames,)``."""
-    for frame in range(q.shape[0]):
-        out[frame] = elastic(kinds, stiffness, rest, q[frame])
+def derivative(kind, q, at, v, to, out):
+    """q̇ at rates v."""
+    if FLAT[kind]:
+        for j in range(RATES[kind]):
+            out[at + j] = v[to + j]
+        return
+    E, _, _ = joint_motion(kind, 0.0, q, at)
+    p = times(E, sliding(kind, v, to))
+    for j in range(SLIDES[kind]):
+        out[at + j] = p[AXES[kind, j] - 3]
+    end = at + SLIDES[kind]
+    if TURNS[kind] == 1:
+        out[end] = v[to + SLIDES[kind]]
+        return
+    e, w = times_quaternion(quaternion(q, end), (scaled(0.5, turning(kind, v, to)), 0.0))
+    out[end], out[end + 1], out[end + 2] = e
+    out[end + 3] = w

@@ -1,6 +1,6 @@
 """Kinematics of a serial chain of rigid bodies, in the axes of the base.
 
-``kinds (n,)`` and ``links (n, 31)`` as in `links`.  R is the rotation of a body's frame in the
+``kinds (n,)`` and ``links (n, 32)`` as in `links`.  R is the rotation of a body's frame in the
 base, x its origin; [ω; v] its twist, of which v is the velocity of that origin.  A body and a
 ``point (3,)`` of it, in its frame, stand for the frame that is fixed there with the base's axes.
 
@@ -10,8 +10,6 @@ finite or the body whose pivot is lost; or -1.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from fixman.kernels import jit
@@ -19,32 +17,24 @@ from fixman.kernels.algebra.triples import back, constants, entries, product, pu
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid.joints import (
-    along_screw,
-    quaternion,
-    times_quaternion,
-    turn_between,
-    unit_vector,
-)
-from fixman.kernels.rigid.links import (
-    FIRST,
-    FREE,
     POSITIONS,
-    PRISMATIC,
     RATES,
-    SPHERICAL,
+    advance,
     axis,
     component,
-    factor_block,
-    joint_motion,
+    derivative,
     joint_twist,
-    not_a_number,
-    outwards,
-    place,
-    rotation_tuple,
-    solve_block,
+    way,
 )
+from fixman.kernels.rigid.links import PITCH, not_a_number, place, rotation_tuple
 from fixman.kernels.rigid.newton_euler import moved
-from fixman.kernels.rigid.spatial_operators import filter_sweep, put_twist, transpose
+from fixman.kernels.rigid.spatial_operators import (
+    filter_sweep,
+    move_freely,
+    put_twist,
+    seen_from,
+    transpose,
+)
 
 ORIGIN = (0.0, 0.0, 0.0)
 BASE = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)  # axes of the base
@@ -95,7 +85,7 @@ def body_frames(kinds, links, q, qd, R, x, V):
             put_entries(rotations, i, 0, turned)
             put_entries(origins, i, 0, origin)
             if qd is not None:
-                turn, slide = joint_twist(kinds[i], rates, at)
+                turn, slide = joint_twist(kinds[i], links[i, PITCH], rates, at)
                 turn, slide, v = moving(turned, r, ω, v, turn, slide)
                 ω = plus(ω, turn)
                 put_entries(twists, i, 0, v)
@@ -128,12 +118,10 @@ def point_frames(kinds, links, motion, body, point, out):
             R, r = next_body(X, i, R)
             x = plus(x, r)
             a = plus(a, plus(outer(dω, r), outer(ω, outer(ω, r))))
-            turn, slide = joint_twist(kinds[i], rates, at)
+            turn, slide = joint_twist(kinds[i], links[i, PITCH], rates, at)
             turn, slide, v = moving(R, r, ω, v, turn, slide)
-            if kinds[i] == PRISMATIC:
-                slide = scaled(2.0, slide)  # its axis turns too
             ω, dω, a = moved(ω, dω, a, turn, slide)
-            turn, slide = joint_twist(kinds[i], accelerations, at)
+            turn, slide = joint_twist(kinds[i], links[i, PITCH], accelerations, at)
             dω, a = plus(dω, times(R, turn)), plus(a, times(R, slide))
             at += RATES[kinds[i]]
         p = times(R, constants(point, 0))
@@ -192,7 +180,7 @@ def jacobian_frames(kinds, links, q, body, point, out):
         at = 0
         for i in range(body + 1):
             for j in range(RATES[kinds[i]]):
-                e, s = axis(kinds[i], j)
+                e, s = axis(kinds[i], links[i, PITCH], j)
                 v, ω = column(Y, i, p, e, s)
                 for k in range(3):
                     J[k, at] = v[k]
@@ -227,7 +215,7 @@ def transpose_frames(kinds, links, q, wrench, body, point, out):
         for i in range(body + 1):
             n_i, f_i = felt_by(Y, i, p, f, moment)
             for j in range(RATES[kinds[i]]):
-                out[frame, at] = component(kinds[i], j, n_i, f_i)
+                out[frame, at] = component(kinds[i], links[i, PITCH], j, n_i, f_i)
                 at += 1
             check += 0.0 * total(n_i, f_i)
         if check != 0.0:
@@ -277,7 +265,7 @@ def sum_frames(kinds, links, q, qd, out):
         for i in range(n):
             R, r = next_body(X, i, R)
             x = plus(x, r)
-            turn, slide = joint_twist(kinds[i], rate, at)
+            turn, slide = joint_twist(kinds[i], links[i, PITCH], rate, at)
             turn, slide, v = moving(R, r, ω, v, turn, slide)
             ω = plus(ω, turn)
             at += RATES[kinds[i]]
@@ -300,33 +288,15 @@ def sum_frames(kinds, links, q, qd, out):
 
 
 @jit
-def follow(kinds, x, rate, dt, to):
-    """Coordinates x after the time dt at constant rates; whether x can be used."""
-    at = at_v = 0
+def follow(kinds, q, v, dt, axes, straight, out):
+    """Coordinates after the time dt, as `joints.advance`; whether q can be used."""
+    at = to = 0
     usable = True
     for i in range(kinds.size):
-        kind = kinds[i]
-        if kind < SPHERICAL:
-            to[at] = x[at] + dt * rate[at_v]
-        else:
-            E, p, good = joint_motion(kind, x, at)
-            usable = usable and good
-            turn, slide = joint_twist(kind, rate, at_v)
-            angle, axes = unit_vector(scaled(dt, turn))
-            c, s = math.cos(0.5 * angle), math.sin(0.5 * angle)
-            end = at
-            if kind == FREE:
-                rest = 1.0 - 2.0 * s * c / angle if angle > 0.0 else 0.0
-                first = 2.0 * s * s / angle if angle > 0.0 else 0.0
-                p = plus(p, times(E, along_screw(scaled(dt, slide), axes, first, rest)))
-                to[at], to[at + 1], to[at + 2] = p
-                end += 3
-            e, w = times_quaternion(quaternion(x, end), (scaled(s, axes), c))
-            size = 1.0 / math.sqrt(inner(e, e) + w * w)
-            to[end], to[end + 1], to[end + 2] = scaled(size, e)
-            to[end + 3] = size * w
-        at += POSITIONS[kind]
-        at_v += RATES[kind]
+        good = advance(kinds[i], q, at, v, to, dt, axes, straight, out)
+        usable = usable and good
+        at += POSITIONS[kinds[i]]
+        to += RATES[kinds[i]]
     return usable
 
 
@@ -334,8 +304,8 @@ def follow(kinds, x, rate, dt, to):
 def integrate_frames(kinds, q, qd, dt, out):
     """Follow the rates of every joint for a time dt: exponentials on quaternions and poses."""
     for frame in range(q.shape[0]):
-        to = out[frame]
-        if not follow(kinds, q[frame], qd[frame], dt, to) or not_a_number(to) != 0.0:
+        x, to = q[frame], out[frame]
+        if not follow(kinds, x, qd[frame], dt, x, False, to) or not_a_number(to) != 0.0:
             return frame * (kinds.size + 1) + kinds.size
     return -1
 
@@ -345,61 +315,30 @@ def difference_frames(kinds, q, other, out):
     """Rates that lead from ``q`` to ``other`` in unit time, turning by π at most."""
     n = kinds.size
     for frame in range(q.shape[0]):
-        x, y, to = q[frame], other[frame], out[frame]
-        at = at_v = 0
+        at = to = 0
         usable = True
         for i in range(n):
-            kind = kinds[i]
-            if kind < SPHERICAL:
-                to[at_v] = y[at] - x[at]
-            else:
-                E, p, good = joint_motion(kind, x, at)
-                _, p_other, good_other = joint_motion(kind, y, at)
-                usable = usable and good and good_other
-                end = at + POSITIONS[kind] - 4
-                half, axes, rest = turn_between(x, y, end)
-                to_v = at_v
-                if kind == FREE:
-                    p = along_screw(back(E, minus(p_other, p)), axes, -half, rest)
-                    to[at_v], to[at_v + 1], to[at_v + 2] = p
-                    to_v += 3
-                to[to_v], to[to_v + 1], to[to_v + 2] = scaled(2.0 * half, axes)
-            at += POSITIONS[kind]
-            at_v += RATES[kind]
-        if not usable or not_a_number(to) != 0.0:
+            good = way(kinds[i], q[frame], other[frame], at, out[frame], to)
+            usable = usable and good
+            at += POSITIONS[kinds[i]]
+            to += RATES[kinds[i]]
+        if not usable or not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1
 
 
+@jit
+def derivative_frames(kinds, q, qd, out):
+    """q̇ of every frame at rates."""
+    for frame in range(q.shape[0]):
+        at = to = 0
+        for i in range(kinds.size):
+            derivative(kinds[i], q[frame], at, qd[frame], to, out[frame])
+            at += POSITIONS[kinds[i]]
+            to += RATES[kinds[i]]
+
+
 # --- operational space ----------------------------------------------------------------------------
-
-
-@jit
-def let_go(kind, at, X, i, G, u, Z, columns):
-    """Overwrite columns [ω; v] of ``Z (6, …)`` by (1 − G H)ᵀ φᵀ times them, from body i − 1 to i.
-
-    So moves body i with the body before it when its own joint is free.  ``u (6,)`` is room.
-    """
-    for c in range(columns):
-        ω, v = outwards(X, i, (Z[0, c], Z[1, c], Z[2, c]), (Z[3, c], Z[4, c], Z[5, c]))
-        for j in range(RATES[kind]):
-            u[j] = -(inner(entries(G, at + j, 0), ω) + inner(entries(G, at + j, 3), v))
-        turn, slide = joint_twist(kind, u, 0)
-        put_twist(Z, 0, c, plus(ω, turn), plus(v, slide))
-
-
-@jit
-def add_joint(kind, at, D, room, Z):
-    """Add Hᵀ D⁻¹ H, what the joint itself lets its body move by."""
-    factor, unit, scale = room
-    f = RATES[kind]
-    factor_block(D, at, f, scale, 0.0, factor)  # `filter_sweep` has looked at its pivots
-    for j in range(f):
-        for k in range(f):
-            unit[k] = 1.0 if j == k else 0.0
-        solve_block(factor, f, unit)
-        for k in range(f):
-            Z[(FIRST[kind] + k) % 6, (FIRST[kind] + j) % 6] += unit[k]
 
 
 @jit
@@ -447,10 +386,9 @@ def compliance_frames(kinds, links, q, bodies, points, out):
     for i in range(n):
         nv += RATES[kinds[i]]
     X = np.empty((n, 12))
-    G, D, nu = np.empty((nv, 6)), np.empty((nv, 6)), np.empty(nv)
+    G, D, nu = np.empty((nv, 6)), np.empty(nv), np.empty(nv)
     none, unloaded = np.empty(0), np.empty((0, 6))
     Z = np.empty((6, 12))  # Ω_ii, and from the first body on the product of L since the last one
-    room = np.empty((6, 6)), np.empty(6), np.zeros(6)
     marks = np.empty((m, 12))
     for frame in range(q.shape[0]):
         if not_a_number(q[frame]) != 0.0 or not place(q[frame], kinds, links, X):
@@ -465,10 +403,9 @@ def compliance_frames(kinds, links, q, bodies, points, out):
         for i in range(bodies[m - 1] + 1):
             kind = kinds[i]
             R, _ = next_body(X, i, R)
-            for columns in (12 if b > 0 else 6, 6):
-                let_go(kind, at, X, i, G, room[1], Z, columns)
-                transpose(Z, 6)
-            add_joint(kind, at, D, room, Z)
+            columns = 12 if b > 0 else 6
+            seen_from(X, i, Z, columns)
+            move_freely(kind, links[i, PITCH], at, G, D, Z, columns)
             at += RATES[kind]
             while b < m and bodies[b] == i:
                 put_entries(marks, b, 0, R)

@@ -4,50 +4,41 @@ A symmetric 6×6 matrix is a triple of tuples (A, B, C) for [[A, B], [Bᵀ, C]]:
 xz, yy, yz, zz, B its nine elements by rows.  A rotation is its nine elements by rows.  Tuples stay
 in registers, which small arrays do not.
 
-``links (n, 31)``, one row a body: rotation of the joint frame (9, by rows) and its origin (3) in
-the body before, mass, mass centre (3), inertia about it (9), armature of the joint's rates (6).
-``kinds (n,)`` as in `fixman.rigid.model`: 0 revolute, 1 prismatic, 2 spherical, 3 free.
+``links (n, 32)``, one row a body: rotation of the joint frame (9, by rows) and its origin (3) in
+the body before, mass, mass centre (3), inertia about it (9), armature of the joint's rates (6), and
+its pitch.  ``kinds (n,)`` as in `joints`.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 from fixman.kernels import jit
 from fixman.kernels.algebra.triples import (
     across,
     back,
-    constants,
     entries,
     full,
-    product,
     summed,
     times,
-    times_symmetric,
     transposed,
     turned,
     upper,
 )
 from fixman.kernels.algebra.vectors import inner, outer, plus
-from fixman.kernels.compiler.lanes import above, fma
+from fixman.kernels.compiler.lanes import fma
 from fixman.kernels.compiler.steps import exact_step, step
+from fixman.kernels.rigid.joints import AXES, POSITIONS, joint_motion
 
-REVOLUTE, PRISMATIC, SPHERICAL, FREE = range(4)
-POSITIONS = (1, 1, 4, 7)  # coordinates of each kind of joint
-RATES = (1, 1, 3, 6)
-# A joint moves by these elements of a twist, angular before linear, and by those after; a free base
-# by 3, 4, 5, 0, 1, 2.
-FIRST = (2, 5, 0, 3)
-ARMATURE = 25  # column of ``links``
+ARMATURE, PITCH = 25, 31  # columns of ``links``
 UPPER = (0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)  # elements of a symmetric matrix
 NOTHING = (0.0,) * 6, (0.0,) * 9, (0.0,) * 6  # the inertia (A, B, C) of no body
-# How far the square of a quaternion's norm may be from 1.
-UNIT = 2e-6
 
-# A pivot of a spherical joint or a free base of which less than this is left of its diagonal
-# element is mostly rounding: EPS over it is the relative error of what is divided by it.
+# Where less than this is left of the diagonal element that a pivot came from, it is mostly
+# rounding: EPS over it is the relative error of what is divided by the pivot.
 LOST = 1e-11
-# The same where a pivot's inverse is multiplied back: below this θ̈ can lose its eighth digit.
+# Where a pivot's inverse is multiplied back: below this θ̈ can lose its eighth digit.
 LOST_INVERSE = 1e-7
 
 
@@ -85,40 +76,6 @@ def rotation_tuple(X, i):
     return tuple(X[i, k] for k in range(9))
 
 
-@step
-def rotation(x, y, z, w):
-    """Rotation matrix of a quaternion that is nearly a unit one, and whether it is."""
-    norm = x * x + y * y + z * z + w * w
-    t = 2.0 / norm  # a rotation to rounding, whatever rounding the quaternion has
-    R = (
-        1.0 - t * (y * y + z * z), t * (x * y - w * z), t * (x * z + w * y),
-        t * (x * y + w * z), 1.0 - t * (x * x + z * z), t * (y * z - w * x),
-        t * (x * z - w * y), t * (y * z + w * x), 1.0 - t * (x * x + y * y),
-    )  # fmt: skip
-    return R, above(norm, 1.0 - UNIT + 0.0 * norm) & above(1.0 + UNIT + 0.0 * norm, norm)
-
-
-@jit
-def joint_motion(kind, q, at):
-    """Rotation and origin of the body's frame in the joint's, and whether they can be used.
-
-    They cannot where a quaternion is not a unit one or the place of a free base is not finite.
-    """
-    x = (0.0, 0.0, 0.0)
-    if kind == REVOLUTE:
-        c, s = math.cos(q[at]), math.sin(q[at])
-        return (c, -s, 0.0, s, c, 0.0, 0.0, 0.0, 1.0), x, True
-    if kind == PRISMATIC:
-        return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), (0.0, 0.0, q[at]), True
-    finite = True
-    if kind == FREE:
-        x = constants(q, at)
-        finite = 0.0 * x[0] + 0.0 * x[1] + 0.0 * x[2] == 0.0
-        at += 3
-    E, unit = rotation(q[at], q[at + 1], q[at + 2], q[at + 3])
-    return E, x, finite and unit
-
-
 @exact_step
 def put_frame(links, i, E, x, X):
     """Frame of a body in the one before, given that in its joint's."""
@@ -137,45 +94,12 @@ def place(q, kinds, links, X):
     """
     at = 0
     for i in range(kinds.size):
-        E, x, usable = joint_motion(kinds[i], q, at)
+        E, x, usable = joint_motion(kinds[i], links[i, PITCH], q, at)
         if not usable:
             return False
         put_frame(links, i, E, x, X)
         at += POSITIONS[kinds[i]]
     return True
-
-
-@jit
-def axis(kind, j):
-    """Direction j of a joint: angular velocity, and velocity of the origin of the body's frame."""
-    k = (FIRST[kind] + j) % 6
-    e = (1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0)
-    return e, (1.0 if k == 3 else 0.0, 1.0 if k == 4 else 0.0, 1.0 if k == 5 else 0.0)
-
-
-@jit
-def component(kind, j, n, f):
-    """The part of a wrench [n; f] that direction j of a joint feels."""
-    if kind == REVOLUTE:
-        return n[2]
-    if kind == PRISMATIC:
-        return f[2]
-    if kind == FREE and j < 3:
-        return f[j]
-    return n[j % 3]
-
-
-@jit
-def joint_twist(kind, x, at):
-    """Turning and sliding of a joint by its rates, or accelerations, from ``x[at]`` on."""
-    zero = (0.0, 0.0, 0.0)
-    if kind == REVOLUTE:
-        return (0.0, 0.0, x[at]), zero
-    if kind == PRISMATIC:
-        return zero, (0.0, 0.0, x[at])
-    if kind == SPHERICAL:
-        return constants(x, at), zero
-    return constants(x, at + 3), constants(x, at)
 
 
 @step
@@ -194,6 +118,29 @@ def outwards(X, i, w, v):
 
 
 # --- articulated inertias -------------------------------------------------------------------------
+
+
+class Articulated(NamedTuple):
+    """Articulated inertia I^A = [[A, B], [Bᵀ, C]] of a body and its bias force p^A = [n; f]."""
+
+    A: Any
+    B: Any
+    C: Any
+    n: Any
+    f: Any
+
+
+class Rate(NamedTuple):
+    """What is left of a rate of which the inertia has been freed.
+
+    ``g`` and ``h`` are U/D = [g; h], of which g[2] is (D − J)/D; ``held`` is J/D.
+    """
+
+    g: Any
+    h: Any
+    u: Any  # over D
+    D: Any
+    held: Any
 
 
 @step
@@ -218,94 +165,117 @@ def less(A, B, C, g, h, x, y):
 
 
 @step
-def past_turn(A, B, C, n, f, torque, D):
-    """Take a turning about z out: P − G D Gᵀ, [n; f] + G u with u = torque − n_z; G and u/D.
+def freed(body, tau, J):
+    """Free a turn about z, with a rotor of inertia J: I^a = I^A − U D⁻¹ Uᵀ, p^a = p^A + U D⁻¹ u.
 
-    D = A_zz, and row and column of the axis become zero.  Values are floats or lanes.
+    U = I^A s, D = sᵀ U + J, u = τ − sᵀ p^A (Featherstone 2008, table 7.1), s the z axis.  Row and
+    column of the axis become J/D times what they were, and n_z that much of what it was, the rest
+    the torque's.  Nothing is subtracted for any of it: where J is 0 they are 0.
     """
+    A, B, C, n, f = body
+    x, y = (A[2], A[4], A[5]), (B[6], B[7], B[8])  # U
+    D = A[5] + J
     inverse = 1.0 / D
-    zero = 0.0 * inverse
-    u = torque - n[2]
-    x, y = (A[2], A[4], A[5]), (B[6], B[7], B[8])
-    g, h = (A[2] * inverse, A[4] * inverse, 1.0 + zero), tuple(b * inverse for b in y)
+    held = J * inverse
+    u = tau - n[2]
+    g, h = tuple(a * inverse for a in x), tuple(b * inverse for b in y)
     A, B, C = less(A, B, C, g, h, x, y)
-    P = (A[0], A[1], zero, A[3], zero, zero), (*B[:6], zero, zero, zero), C
-    n = (n[0] + g[0] * u, n[1] + g[1] * u, torque)
-    return (*P, n, tuple(f[k] + h[k] * u for k in range(3))), g, h, u * inverse
+    A = (A[0], A[1], held * x[0], A[3], held * x[1], held * x[2])
+    B = (*B[:6], held * y[0], held * y[1], held * y[2])
+    n = (n[0] + g[0] * u, n[1] + g[1] * u, held * n[2] + g[2] * tau)
+    f = tuple(f[k] + h[k] * u for k in range(3))
+    return Articulated(A, B, C, n, f), Rate(g, h, u * inverse, D, held)
 
 
 @step
-def held_turn(before, after, torque, J, D):
-    """What `past_turn` leaves where a rotor of inertia J turns with the joint, D = A_zz + J.
-
-    It holds on to the body: row and column of the axis become ρ = J/D times what they were, and
-    n_z that much of what it was, the rest the torque's.  G then has 1 − ρ along the axis.  Nothing
-    is subtracted for any of it.
-    """
-    inverse = 1.0 / D
-    ρ, share = J * inverse, before[0][5] * inverse
-    (A, B, _, n, _), (P, Q, R, m, f) = before, after
-    P = (P[0], P[1], ρ * A[2], P[3], ρ * A[4], ρ * A[5])
-    Q = (*Q[:6], ρ * B[6], ρ * B[7], ρ * B[8])
-    return (P, Q, R, (m[0], m[1], ρ * n[2] + share * torque), f), ρ, share
+def mirrored(body):
+    """The same with forces before moments: a slide is then a turn."""
+    A, B, C, n, f = body
+    return Articulated(C, transposed(B), A, f, n)
 
 
 @step
-def mirrored(A, B, C, n, f):
-    """The same with forces before moments: a sliding is then a turning."""
-    return C, transposed(B), A, f, n
+def renamed(body):
+    """The same with other names of the axes: y becomes x, z becomes y, x becomes z."""
+    A, B, C, n, f = body
+    return Articulated(
+        (A[3], A[4], A[1], A[5], A[2], A[0]),
+        (B[4], B[5], B[3], B[7], B[8], B[6], B[1], B[2], B[0]),
+        (C[3], C[4], C[1], C[5], C[2], C[0]),
+        (n[1], n[2], n[0]),
+        (f[1], f[2], f[0]),
+    )
 
 
 @step
-def halfway(L, x):
-    """L⁻¹ x for a unit lower triangle of l21, l31, l32."""
-    y = x[1] - L[0] * x[0]
-    return x[0], y, x[2] - L[1] * x[0] - L[2] * y
+def sheared(body, pitch):
+    """The same with v_z − pitch ω_z in the place of v_z: a screw is then a turn."""
+    A, B, C, n, f = body
+    x, y = (pitch * B[2], pitch * B[5], pitch * B[8]), tuple(pitch * C[k] for k in (2, 4, 5))
+    A = (A[0], A[1], A[2] + x[0], A[3], A[4] + x[1], A[5] + 2.0 * x[2] + pitch * y[2])
+    B = (*B[:6], B[6] + y[0], B[7] + y[1], B[8] + y[2])
+    return Articulated(A, B, C, (n[0], n[1], n[2] + pitch * f[2]), f)
 
 
 @step
-def rest_of_way(L, inverse, x):
-    """L⁻ᵀ D⁻¹ x."""
-    z = x[2] * inverse[2]
-    y = x[1] * inverse[1] - L[2] * z
-    return x[0] * inverse[0] - L[0] * y - L[1] * z, y, z
+def turn_symmetric(S, c, s):
+    w = s * (S[0] - S[3]) + (c + c) * S[1]
+    return S[0] - s * w, c * w - S[1], c * S[2] - s * S[4], S[3] + s * w, s * S[2] + c * S[4], S[5]
 
 
 @step
-def past_ball(A, B, C, n, f, moment):
-    """Take all turns out: C − Bᵀ A⁻¹ B, f + Bᵀ A⁻¹ u with u = moment − n; A⁻¹ B, A⁻¹ u and pivots.
-
-    By elimination.  A⁻¹ itself would be large where a heavy body hangs on a light one, which
-    nothing but that one's own inertia keeps from turning about the line between the joints, and its
-    rounding would be multiplied by the heavy one's mass twice.
-    """
-    l21, l31 = A[1] / A[0], A[2] / A[0]
-    d2 = A[3] - l21 * A[1]
-    t = A[4] - l21 * A[2]
-    l32 = t / d2
-    L, d = (l21, l31, l32), (A[0], d2, A[5] - l31 * A[2] - l32 * t)
-    inverse = tuple(1.0 / pivot for pivot in d)
-    u = halfway(L, tuple(moment[k] - n[k] for k in range(3)))
-    half = [halfway(L, (B[k], B[3 + k], B[6 + k])) for k in range(3)]
-    whole = [rest_of_way(L, inverse, column) for column in half]
-    over = [tuple(inverse[k] * column[k] for k in range(3)) for column in half]
-    C = tuple(C[k] - inner(half[i], over[j]) for k, (i, j) in enumerate(UPPER))
-    f = tuple(f[k] + inner(over[k], u) for k in range(3))
-    return C, f, tuple(whole[k % 3][k // 3] for k in range(9)), rest_of_way(L, inverse, u), d
+def turn(body, c, s):
+    """The same in axes from which these follow by a turn about z."""
+    A, B, C, n, f = body
+    w = s * (B[0] - B[4]) + c * (B[1] + B[3])
+    B = (
+        B[0] - s * w, c * w - B[3], c * B[2] - s * B[5],
+        c * w - B[1], B[4] + s * w, s * B[2] + c * B[5],
+        c * B[6] - s * B[7], s * B[6] + c * B[7], B[8],
+    )  # fmt: skip
+    n = (c * n[0] - s * n[1], s * n[0] + c * n[1], n[2])
+    f = (c * f[0] - s * f[1], s * f[0] + c * f[1], f[2])
+    return Articulated(turn_symmetric(A, c, s), B, turn_symmetric(C, c, s), n, f)
 
 
 @step
-def past_geared_ball(A, B, C, n, f, moment, J):
-    """`past_ball` of D = A + J where rotors of a symmetric inertia J turn along; and D⁻¹ A.
+def slide(body, d):
+    """The same about a point from which this one lies d along z."""
+    A, B, C, n, f = body
+    new = (
+        B[0] - d * C[1], B[1] - d * C[3], B[2] - d * C[4],
+        B[3] + d * C[0], B[4] + d * C[1], B[5] + d * C[2],
+        B[6], B[7], B[8],
+    )  # fmt: skip
+    A = (
+        A[0] - d * (B[1] + new[1]),
+        A[1] + d * (B[0] - new[4]),
+        A[2] - d * B[7],
+        A[3] + d * (B[3] + new[3]),
+        A[4] + d * B[6],
+        A[5],
+    )
+    return Articulated(A, new, C, (n[0] - d * f[1], n[1] + d * f[0], n[2]), f)
 
-    Of the body remain Vᵀ A and Vᵀ B with V = D⁻¹ J, which are not differences.
-    """
-    D = summed(A, J)
-    V, W = (past_ball(D, full(S), C, n, f, moment)[2] for S in (J, A))
-    C, f, K, spin, _ = past_ball(D, B, C, n, f, moment)
-    kept = transposed(V)
-    n = plus(n, times_symmetric(A, spin))
-    return (upper(product(kept, full(A))), product(kept, B), C, n, f), W, K, spin
+
+@jit
+def free_rate(kind, pitch, j, body, tau, J):
+    """Free rate j of a joint, whatever its axis is; ``g`` and ``h`` are in the body's axes."""
+    k = AXES[kind, j]
+    body = mirrored(body) if k >= 3 else sheared(body, pitch)
+    for _ in range((k + 1) % 3):
+        body = renamed(body)
+    body, rate = freed(body, tau, J)
+    g, h, u, D, held = rate
+    for _ in range((5 - k) % 3):
+        body = renamed(body)
+        g, h = (g[1], g[2], g[0]), (h[1], h[2], h[0])
+    if k >= 3:
+        return mirrored(body), Rate(h, g, u, D, held)
+    return sheared(body, -pitch), Rate((g[0], g[1], g[2] - pitch * h[2]), h, u, D, held)
+
+
+# --- blocks of rates ------------------------------------------------------------------------------
 
 
 @jit

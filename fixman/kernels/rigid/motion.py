@@ -22,22 +22,24 @@ from fixman.kernels import njit
 from fixman.kernels.algebra.triples import back, constants, entries, put_entries, times
 from fixman.kernels.algebra.vectors import outer, plus, scaled
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE, accelerations, inwards
+from fixman.kernels.rigid.articulated_body import accelerations, inwards
 from fixman.kernels.rigid.articulated_body import outwards as towards_tip
-from fixman.kernels.rigid.joints import along_screw, passive, unit_vector
-from fixman.kernels.rigid.kinematics import follow
-from fixman.kernels.rigid.links import (
-    FREE,
+from fixman.kernels.rigid.articulated_tables import DONE, NOT_USABLE
+from fixman.kernels.rigid.joints import (
+    FLAT,
     RATES,
-    SPHERICAL,
+    along_screw,
     component,
-    joint_motion,
     joint_twist,
-    outwards,
-    place,
-    rotation_tuple,
+    put_rates,
+    sliding,
+    turning,
+    unit_vector,
 )
+from fixman.kernels.rigid.kinematics import follow
+from fixman.kernels.rigid.links import PITCH, outwards, place, rotation_tuple
 from fixman.kernels.rigid.newton_euler import taken_back
+from fixman.kernels.rigid.springs import passive
 from fixman.kernels.rigid.tangent import END as AT_END
 from fixman.kernels.rigid.tangent import OPTIONS, entry, factor, loosen, part, seat, solve, spread
 from fixman.kernels.rigid.tangent import START as AT_START
@@ -84,10 +86,15 @@ def centrifugal(P, w, v, W):
     return plus(outer(f, w), W[0]), plus(plus(outer(n, w), outer(f, v)), W[1])
 
 
-@step
-def spun(w, armature, v, k):
-    """ω × (the momentum of three rotors)."""
-    return outer(w, tuple(armature[k + j] * v[k + j] for j in range(3)))
+@part
+def spin_rotors(kind, armature, v, at, f):
+    """Add ω × (the momentum of rotors), which are spun up but have no gyroscopic moments."""
+    w, u = turning(kind, v, at), sliding(kind, v, at)
+    J, m = turning(kind, armature, at), sliding(kind, armature, at)
+    turn = outer(w, (J[0] * w[0], J[1] * w[1], J[2] * w[2]))
+    slide = outer(w, (m[0] * u[0], m[1] * u[1], m[2] * u[2]))
+    turn, slide = plus(turning(kind, f, at), turn), plus(sliding(kind, f, at), slide)
+    put_rates(kind, turn, slide, f, at)
 
 
 @part
@@ -110,7 +117,7 @@ def momenta(chain, q, v, loads, room, out):
         g = back(rotation_tuple(X, i), g)
         put_entries(carried, i, 0, u)
         put_entries(carried, i, 3, w)
-        turn, slide = joint_twist(kinds[i], v, at)
+        turn, slide = joint_twist(kinds[i], links[i, PITCH], v, at)
         w, u = plus(w, turn), plus(u, slide)
         put_entries(P, i, 0, momentum(links, i, w, u))
         put_entries(W, i, 0, weight(links, i, g))
@@ -119,20 +126,18 @@ def momenta(chain, q, v, loads, room, out):
                 W[i, k] += loads[3 + 6 * i + k]
         at += RATES[kinds[i]]
     for i in range(kinds.size - 1, -1, -1):
-        at -= RATES[kinds[i]]
+        kind, pitch = kinds[i], links[i, PITCH]
+        at -= RATES[kind]
         both = entries(P, i, 0), entries(P, i, 3)
         u, w = entries(carried, i, 0), entries(carried, i, 3)
-        if kinds[i] == FREE:
-            u = constants(v, at)  # it moves along axes that do not turn with it
+        if not FLAT[kind]:
+            u = plus(u, sliding(kind, v, at))  # it moves along axes that do not turn with it
         force, moment = centrifugal(both, w, u, (entries(W, i, 0), entries(W, i, 3)))
-        for j in range(RATES[kinds[i]]):
-            p[at + j] = component(kinds[i], j, both[1], both[0]) + armature[at + j] * v[at + j]
-            f[at + j] = component(kinds[i], j, moment, force)
-        if kinds[i] >= SPHERICAL:
-            # Rotors in a ball are spun up, but have no gyroscopic moments.
-            w, _ = joint_twist(kinds[i], v, at)
-            for k in range(at, at + RATES[kinds[i]], 3):
-                f[k], f[k + 1], f[k + 2] = plus(constants(f, k), spun(w, armature, v, k))
+        for j in range(RATES[kind]):
+            p[at + j] = component(kind, pitch, j, both[1], both[0]) + armature[at + j] * v[at + j]
+            f[at + j] = component(kind, pitch, j, moment, force)
+        if not FLAT[kind]:
+            spin_rotors(kind, armature, v, at, f)
         if i > 0:
             taken_back(X, i, P)
             taken_back(X, i, W)
@@ -148,45 +153,41 @@ def turned_half(y, axis, angle):
 @part
 def transported(kinds, p, f, v, dt, out):
     """Momenta at the middle of a step: B(−X)ᵀ p + dt/2 B(−X/2)ᵀ f, X = dt ω, from those before."""
-    at = 0
+    at, h = 0, 0.5 * dt
     for i in range(kinds.size):
-        if kinds[i] < SPHERICAL:
-            out[at] = p[at] + 0.5 * dt * f[at]
-            at += 1
-            continue
-        turn, _ = joint_twist(kinds[i], v, at)
-        angle, axis = unit_vector(scaled(dt, turn))
-        if kinds[i] == FREE:
-            y = turned_half(constants(p, at), axis, angle)
-            out[at], out[at + 1], out[at + 2] = plus(y, scaled(0.5 * dt, constants(f, at)))
-            at += 3
-        y = spread(constants(p, at), axis, angle, -1.0)
-        z = spread(constants(f, at), axis, 0.5 * angle, -1.0)
-        out[at], out[at + 1], out[at + 2] = plus(y, scaled(0.5 * dt, z))
-        at += 3
+        kind = kinds[i]
+        if FLAT[kind]:
+            for k in range(at, at + RATES[kind]):
+                out[k] = p[k] + h * f[k]
+        else:
+            angle, axis = unit_vector(scaled(dt, turning(kind, v, at)))
+            slide = turned_half(sliding(kind, p, at), axis, angle)
+            slide = plus(slide, scaled(h, sliding(kind, f, at)))
+            y = spread(turning(kind, p, at), axis, angle, -1.0)
+            z = spread(turning(kind, f, at), axis, 0.5 * angle, -1.0)
+            put_rates(kind, plus(y, scaled(h, z)), slide, out, at)
+        at += RATES[kind]
 
 
 @part
 def delivered(kinds, p, f, v, dt, out):
     """Momenta at the end of a step, B(X)⁻ᵀ (p + dt/2 B(X/2)ᵀ f), from those at its middle."""
-    at = 0
+    at, h = 0, 0.5 * dt
     for i in range(kinds.size):
-        if kinds[i] < SPHERICAL:
-            out[at] = p[at] + 0.5 * dt * f[at]
-            at += 1
-            continue
-        turn, _ = joint_twist(kinds[i], v, at)
-        angle, axis = unit_vector(scaled(dt, turn))
-        if kinds[i] == FREE:
-            y = plus(constants(p, at), scaled(0.5 * dt, constants(f, at)))
-            out[at], out[at + 1], out[at + 2] = turned_half(y, axis, angle)
-            at += 3
-        half = 0.5 * angle
-        z = spread(constants(f, at), axis, half, 1.0)
-        y = plus(constants(p, at), scaled(0.5 * dt, z))
-        rest = 1.0 - half * math.cos(half) / math.sin(half) if half > 0.0 else 0.0
-        out[at], out[at + 1], out[at + 2] = along_screw(y, axis, -half, rest)
-        at += 3
+        kind = kinds[i]
+        if FLAT[kind]:
+            for k in range(at, at + RATES[kind]):
+                out[k] = p[k] + h * f[k]
+        else:
+            angle, axis = unit_vector(scaled(dt, turning(kind, v, at)))
+            half = 0.5 * angle
+            slide = plus(sliding(kind, p, at), scaled(h, sliding(kind, f, at)))
+            z = spread(turning(kind, f, at), axis, half, 1.0)
+            y = plus(turning(kind, p, at), scaled(h, z))
+            rest = 1.0 - half * math.cos(half) / math.sin(half) if half > 0.0 else 0.0
+            turn = along_screw(y, axis, -half, rest)
+            put_rates(kind, turn, turned_half(slide, axis, angle), out, at)
+        at += RATES[kind]
 
 
 # --- sweeps of a step -----------------------------------------------------------------------------
@@ -194,14 +195,11 @@ def delivered(kinds, p, f, v, dt, out):
 
 @part
 def glide(kinds, q, v, dt, axes, out):
-    """Coordinates after half a step; a free base moves along its axes in the coordinates ``axes``.
+    """Coordinates after half a step; bodies that turn and slide move along axes at ``axes``.
 
-    Those are the middle's, so that both halves of a step are along the same line.
+    Those are the coordinates of the middle, so that both halves of a step are along one line.
     """
-    follow(kinds, q, v, 0.5 * dt, out)
-    if kinds[0] == FREE:
-        R, _, _ = joint_motion(FREE, axes, 0)
-        out[0], out[1], out[2] = plus(constants(q, 0), scaled(0.5 * dt, times(R, constants(v, 0))))
+    follow(kinds, q, v, 0.5 * dt, axes, True, out)
 
 
 @inlined
@@ -397,7 +395,7 @@ def euler(chain, state, force, dt, room):
     q, v = state
     for k in range(f.size):
         f[k] = force[0][k]
-    follow(kinds, q, v, dt, q_m)
+    follow(kinds, q, v, dt, q, False, q_m)
     passive(kinds, *springs, q_m, v, f)
     code = respond(soft, state, force[1], f, work, a)
     if code != DONE:
@@ -406,7 +404,7 @@ def euler(chain, state, force, dt, room):
         a[k] = v[k] + dt * a[k]
     if too_fast(turning, a, dt):
         return TOO_FAST
-    follow(kinds, q, a, dt, q_m)
+    follow(kinds, q, a, dt, q, False, q_m)
     for k in range(v.size):
         v[k] = a[k]
     for k in range(q.size):

@@ -1,6 +1,6 @@
 """Recursive Newton–Euler equations of a serial chain of rigid bodies, in body frames.
 
-``kinds (n,)`` and ``links (n, 31)`` as in `links`; wrenches have the force before the moment.
+``kinds (n,)`` and ``links (n, 32)`` as in `links`; wrenches have the force before the moment.
 """
 
 from __future__ import annotations
@@ -11,16 +11,8 @@ from fixman.kernels import jit
 from fixman.kernels.algebra.triples import back, entries, put_entries, times
 from fixman.kernels.algebra.vectors import outer, plus, scaled
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.links import (
-    ARMATURE,
-    PRISMATIC,
-    RATES,
-    component,
-    inwards,
-    joint_twist,
-    place,
-    rotation_tuple,
-)
+from fixman.kernels.rigid.joints import RATES, component, joint_twist
+from fixman.kernels.rigid.links import ARMATURE, PITCH, inwards, place, rotation_tuple
 
 
 @step
@@ -33,8 +25,9 @@ def onwards(X, i, ω, dω, a):
 
 @step
 def moved(ω, dω, a, turn, slide):
-    """Ω_i p_i θ̇_i added, and the joint's turning."""
-    return plus(ω, turn), plus(dω, outer(ω, turn)), plus(a, outer(plus(ω, turn), slide))
+    """Ω_i p_i θ̇_i added, and the joint's turning: the way from body to body turns with both."""
+    both = plus(ω, plus(ω, turn))
+    return plus(ω, turn), plus(dω, outer(ω, turn)), plus(a, outer(both, slide))
 
 
 @step
@@ -57,12 +50,10 @@ def loosen(qd, qdd, g, W, kinds, links, X, γ):
     at = 0
     for i in range(kinds.size):
         ω, dω, a = onwards(X, i, ω, dω, a)
-        turn, slide = joint_twist(kinds[i], qd, at)
-        if kinds[i] == PRISMATIC:
-            slide = scaled(2.0, slide)  # its axis turns too
+        turn, slide = joint_twist(kinds[i], links[i, PITCH], qd, at)
         ω, dω, a = moved(ω, dω, a, turn, slide)
         if qdd is not None:
-            turn, slide = joint_twist(kinds[i], qdd, at)
+            turn, slide = joint_twist(kinds[i], links[i, PITCH], qdd, at)
             dω, a = plus(dω, turn), plus(a, slide)
         at += RATES[kinds[i]]
         put_entries(γ, i, 0, required(links, i, ω, dω, a))
@@ -101,8 +92,8 @@ def newton_euler_frames(kinds, links, motion, gravity, W, tau, G):
             f, moment = entries(γ, i, 0), entries(γ, i, 3)
             at -= RATES[kinds[i]]
             for j in range(RATES[kinds[i]]):
-                rotor = links[i, ARMATURE + j] * qdd[frame, at + j]
-                tau[frame, at + j] = component(kinds[i], j, moment, f) + rotor  # p_iᵀ γ_i
+                rotor = links[i, ARMATURE + j] * qdd[frame, at + j]  # and p_iᵀ γ_i
+                tau[frame, at + j] = component(kinds[i], links[i, PITCH], j, moment, f) + rotor
             check += 0.0 * (f[0] + f[1] + f[2] + moment[0] + moment[1] + moment[2])
             if i > 0:
                 taken_back(X, i, γ)

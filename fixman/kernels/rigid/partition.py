@@ -33,6 +33,7 @@ from fixman.kernels.algebra.triples import (
     back,
     constants,
     matrix,
+    put_entries,
     store_all,
     times,
     times_symmetric,
@@ -40,27 +41,40 @@ from fixman.kernels.algebra.triples import (
 )
 from fixman.kernels.algebra.vectors import minus, outer, plus, scaled
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.factors.pivots import times as multiplied
-from fixman.kernels.rigid.links import POSITIONS, PRISMATIC, SPHERICAL, joint_motion, joint_twist
+from fixman.kernels.factors.sparse import times as multiplied
+from fixman.kernels.rigid.joints import (
+    AXES,
+    JOINTS,
+    POSITIONS,
+    RATES,
+    WHERE,
+    joint_motion,
+    joint_twist,
+)
 
 # Columns of a body's row: the three blocks, then what velocities and loads want: J, I_c, R, c, r,
-# 1/m, the rotation of the body's own joint frame, of which only the first is used, and the kind of
-# the joint.
+# 1/m, the rotation of the body's own joint frame, of which only the first is used, and the kind and
+# pitch of the joint.
 A, K, C, INVERSE, INERTIA, ROTATION, CENTRE, LEVER, LIGHT = 0, 36, 72, 108, 117, 126, 135, 138, 141
-BASE, KIND = 142, 151
+BASE, KIND, PITCH = 142, 151, 152
 # Six rows, hard ones, then those with a rotor, then soft ones; how many are not soft; their 1/J.
-ROWS, HELD, GEAR = 152, 158, 159
-TABLE = 165
-# Columns of a joint: S before elimination, L and pivots, L⁻¹K over the pivots, E, p; then L⁻¹y over
-# the pivots and the soft part of y; y of rows with a rotor.
-S, L, W, TURN, PLACE, Y, LOOSE = 0, 36, 72, 108, 117, 120, 126
-WORK = 132
+ROWS, HELD, GEAR = 153, 159, 160
+TABLE = 166
+# Columns of a joint: S before elimination, L and pivots, L⁻¹K over the pivots, E, p, pitch; then
+# L⁻¹y over the pivots and the soft part of y; y of rows with a rotor.
+S, L, W, TURN, PLACE, SCREW, Y, LOOSE = 0, 36, 72, 108, 117, 120, 121, 127
+WORK = 133
 
-# Hard directions of each kind of joint first, then the soft ones in the order of its rates.
+# Rows are ωx, ωy, ωz, vx, vy and vz − pitch ωz, which is 0 where S θ̇ is all of the twist: hard rows
+# are the complement of S.  They come first, those across z before those along it, and then the soft
+# ones in the order of the joint's rates.
+HARD = 6 - RATES
 ORDER = np.array(
-    [[0, 1, 3, 4, 5, 2], [0, 1, 3, 4, 2, 5], [3, 4, 5, 0, 1, 2], [3, 4, 5, 0, 1, 2]], dtype=np.int64
+    [
+        [*(k for k in (0, 1, 3, 4, 2, 5) if WHERE[kind, k] < 0), *AXES[kind, : RATES[kind]]]
+        for kind in range(len(JOINTS))
+    ]
 )
-HARD = np.array([5, 5, 3, 0], dtype=np.int64)
 # What a joint's neighbours must leave of the mobility in a pivot, for about eight digits.
 LEAST = 1e-7
 
@@ -73,36 +87,46 @@ def ordered(row, order):
     return int(row[HELD])
 
 
-@jit
-def rate_of(kind, row):
-    """Which of its joint's rates a soft row is."""
-    if kind <= PRISMATIC:
-        return 0
-    return row if kind == SPHERICAL else (row + 3) % 6
-
-
 @step
-def keep(f, E, p):
+def keep(f, E, p, pitch):
     """Where the coordinates of a joint have moved the body's frame."""
     store_all(f, TURN, E)
     store_all(f, PLACE, p)
+    f[SCREW] = pitch
 
 
 @step
 def carry(f, a, b):
-    """b = 𝒥 a for twists (6) in the joint frame: Eᵀ ω and Eᵀ (v + ω × p)."""
+    """b = 𝒥 a for twists (6) in the joint frame: Eᵀ ω and Eᵀ (v + ω × p), in rows of the joint."""
     E, w = matrix(f, TURN), constants(a, 0)
-    v = plus(constants(a, 3), outer(w, constants(f, PLACE)))
-    store_all(b, 0, (*back(E, w), *back(E, v)))
+    v = back(E, plus(constants(a, 3), outer(w, constants(f, PLACE))))
+    w = back(E, w)
+    store_all(b, 0, (*w, v[0], v[1], v[2] - f[SCREW] * w[2]))
+
+
+@step
+def wrench_of(f, a):
+    """Moment and force in the body's axes, of what works with the rows of its joint."""
+    return (a[0], a[1], a[2] - f[SCREW] * a[5]), constants(a, 3)
 
 
 @step
 def carry_wrench(f, a, b):
-    """b = 𝒥ᵀ a for wrenches (moment, force) in the body's axes: back to the joint frame."""
-    E = matrix(f, TURN)
-    force = times(E, constants(a, 3))
-    moment = plus(times(E, constants(a, 0)), outer(constants(f, PLACE), force))
+    """b = 𝒥ᵀ a: moment and force in the joint frame."""
+    E, (moment, force) = matrix(f, TURN), wrench_of(f, a)
+    force = times(E, force)
+    moment = plus(times(E, moment), outer(constants(f, PLACE), force))
     store_all(b, 0, (*moment, *force))
+
+
+@step
+def spread_by(C, p):
+    """Trace of the linear block of C about a point at p, less that about the joint frame's."""
+    cross = p[2] * (C[19] - C[24]) + p[1] * (C[30] - C[20]) + p[0] * (C[26] - C[31])
+    xx, yy, zz = p[0] * p[0], p[1] * p[1], p[2] * p[2]
+    square = (yy + zz) * C[0] + (zz + xx) * C[7] + (xx + yy) * C[14]
+    mixed = p[0] * p[1] * C[1] + p[0] * p[2] * C[2] + p[1] * p[2] * C[8]
+    return 2.0 * cross + square - 2.0 * mixed
 
 
 @jit
@@ -123,19 +147,16 @@ def factor_frame(table, q, work):
         f = work[i]
         kind = int(row[KIND])
         hard = ordered(row, order)
-        E, p, usable = joint_motion(kind, q, at)
+        E, p, usable = joint_motion(kind, row[PITCH], q, at)
         if not usable:
             return 0.0, i
-        keep(f, E, p)
+        keep(f, E, p, row[PITCH])
         scale = scale_v = 0.0
         for j in range(3):
             scale += row[A + 7 * j] + (table[i - 1, C + 7 * j] if i > 0 else 0.0)
             scale_v += row[A + 7 * j + 21] + (table[i - 1, C + 7 * j + 21] if i > 0 else 0.0)
-        if kind == PRISMATIC and i > 0:  # the trace of 𝒥 C 𝒥ᵀ
-            before = table[i - 1]
-            d = q[at]
-            scale_v += 2.0 * d * (before[C + 19] - before[C + 24])
-            scale_v += d * d * (before[C] + before[C + 7])
+        if i > 0:  # the trace of 𝒥 C 𝒥ᵀ
+            scale_v += spread_by(table[i - 1, C : C + 36], p)
         # S = A + 𝒥 Ĉ 𝒥ᵀ
         for j in range(6):
             carry(f, mobility[j], half[j])
@@ -212,10 +233,11 @@ def right_side(row, f, ahead, y, before, twist, push):
     J, inertia = upper(matrix(row, INVERSE)), upper(matrix(row, INERTIA))
     body = matrix(row, ROTATION), J, inertia, constants(row, CENTRE), constants(row, LEVER)
     omega = back(matrix(f, TURN), before)
-    h, omega = outer(omega, turn), plus(omega, turn)
+    h, both, omega = outer(omega, turn), plus(omega, plus(omega, turn)), plus(omega, turn)
     e, a, turning, moving, last = alone(body, omega, push)
     store_all(y, 0, minus(e, plus(constants(y, 0), h)))
-    store_all(y, 3, minus(a, plus(constants(y, 3), outer(omega, slide))))
+    store_all(y, 3, minus(a, plus(constants(y, 3), outer(both, slide))))
+    y[5] = y[5] - f[SCREW] * (e[2] - h[2])
     store_all(ahead, 0, (*turning, *moving))
     return last
 
@@ -238,16 +260,14 @@ def eliminate(table, qd, tau, gravity, wrenches, work):
         f = work[i]
         kind = int(row[KIND])
         hard = ordered(row, order)
-        turn, slide = joint_twist(kind, qd, at)
-        if kind == PRISMATIC:
-            slide = scaled(2.0, slide)
+        turn, slide = joint_twist(kind, row[PITCH], qd, at)
         push = (zero, zero)
         if wrenches.size:
             push = pushed(constants(row, CENTRE), row[LIGHT], wrenches, 6 * i)
         before = right_side(row, f, ahead, y, before, (turn, slide), push)
         # Torques, then L⁻¹.
         for s in range(hard, 6):
-            torque = tau[at + rate_of(kind, order[s])]
+            torque = tau[at + WHERE[kind, order[s]]]
             for j in range(6):
                 y[j] += f[S + 6 * order[s] + j] * torque
                 ahead[j] += row[K + 6 * order[s] + j] * torque
@@ -255,7 +275,7 @@ def eliminate(table, qd, tau, gravity, wrenches, work):
             f[Y + s] = y[order[s]]
         for a in range(HARD[kind], hard):
             f[LOOSE + a] = y[order[a]]
-            y[order[a]] -= row[GEAR + a] * tau[at + rate_of(kind, order[a])]
+            y[order[a]] -= row[GEAR + a] * tau[at + WHERE[kind, order[a]]]
         for a in range(hard):
             d = y[order[a]]
             for t in range(a):
@@ -292,7 +312,7 @@ def substitute(table, tau, work, qdd, forces):
             w[order[a]] = d
         for s in range(HARD[kind], 6):
             r = order[s]
-            to = at + rate_of(kind, r)
+            to = at + WHERE[kind, r]
             d = f[LOOSE + s] if s < hard else f[Y + s]
             for a in range(hard):
                 d += f[S + 6 * r + order[a]] * w[order[a]]
@@ -304,10 +324,10 @@ def substitute(table, tau, work, qdd, forces):
             qdd[to] = d
             check += 0.0 * d
         for s in range(hard, 6):
-            w[order[s]] = tau[at + rate_of(kind, order[s])]
+            w[order[s]] = tau[at + WHERE[kind, order[s]]]
         if forces.size:
-            for j in range(6):
-                forces[i, j] = w[(3 + j) % 6]
+            moment, force = wrench_of(f, w)
+            put_entries(forces, i, 0, (*force, *moment))
         carry_wrench(f, w, u)
     return check == 0.0
 
@@ -372,8 +392,8 @@ def assemble(table, q, diagonal, lower):
         row = table[i]
         kind = int(row[KIND])
         hard = ordered(row, order)
-        E, p, _ = joint_motion(kind, q, at)
-        keep(f, E, p)
+        E, p, _ = joint_motion(kind, row[PITCH], q, at)
+        keep(f, E, p, row[PITCH])
         for a in range(hard):
             for b in range(hard):
                 diagonal[i, a, b] = row[A + 6 * order[a] + order[b]]

@@ -1,8 +1,9 @@
 """Sweeps of Rodriguez and Kreutz (1988) over serial chains, in body frames.
 
 Bodies are numbered base to tip here, i = N − k; the report's "causal" sweeps run i = n − 1 … 0.
-P(k) is the triple (A, B, C) of `links`.  Per rate, ``G[rate]`` is a column of G(k) = P Hᵀ D⁻¹
-(5.12) and ``D[rate]`` a row of D(k), of which the first f(k) elements count.
+P(k) is the triple (A, B, C) of `links`.  A joint of several rates is as many of one rate in a row,
+the first one next to the body, with nothing between them: per rate, ``G[rate]`` is G = P Hᵀ D⁻¹
+(5.12) and ``D[rate]`` the number D = H P Hᵀ + J, of the P that the rates before have left.
 
 L(k) = φ(k+1,k) G(k) (a.12) is never formed: what it multiplies is carried inwards together with
 the rest, e.g. ψ z + L T = φ (z + G (T − H z)).
@@ -15,43 +16,35 @@ import math
 import numpy as np
 
 from fixman.kernels import jit
-from fixman.kernels.algebra.triples import entries, full, put_entries, transposed
-from fixman.kernels.algebra.vectors import inner, plus
+from fixman.kernels.algebra.triples import entries, put_entries
+from fixman.kernels.algebra.vectors import inner, plus, scaled
 from fixman.kernels.compiler.steps import step
+from fixman.kernels.rigid.joints import AXES, RATES, axis
 from fixman.kernels.rigid.links import (
     ARMATURE,
-    FIRST,
     LOST_INVERSE,
     NOTHING,
-    RATES,
+    PITCH,
+    Articulated,
     added,
-    axis,
     carried,
-    factor_block,
     felt,
-    held_turn,
+    free_rate,
     inertia_tuple,
     inwards,
-    joint_twist,
-    lost_pivot,
-    mirrored,
     not_a_number,
     outwards,
-    past_ball,
-    past_geared_ball,
-    past_turn,
     place,
     rotation_tuple,
-    solve_block,
 )
 from fixman.kernels.rigid.newton_euler import loosen
 
-UNIT = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+STILL = (0.0, 0.0, 0.0)
 
 
 @step
 def about_origin(links, i):
-    """Of M(k), eq. 2.15: mass, m p, and inertia about the body's origin."""
+    """M(k), eq. 2.15: mass, m p, and inertia about the body's origin."""
     m, (x, y, z) = links[i, 12], entries(links, i, 13)
     I = inertia_tuple(links, i)  # noqa: E741
     A = (
@@ -62,24 +55,40 @@ def about_origin(links, i):
 
 
 @step
-def keep_block(D, at, k, block):
-    """3×3 block of D(k) = H P Hᵀ + J (4.6), columns k to k + 2 of rows ``D[at : at + 3]``."""
-    for i in range(3):
-        put_entries(D, at + i, k, block[3 * i : 3 * i + 3])
+def moved_back(X, i, P):
+    """φ P φᵀ and φ z."""
+    A, B, C = carried(rotation_tuple(X, i), entries(X, i, 9), P.A, P.B, P.C)
+    return Articulated(A, B, C, *inwards(X, i, P.n, P.f))
 
 
 @step
-def keep_ball(G, at, W, K):
-    """G(k) = [Wᵀ; Kᵀ] of a ball joint: of D⁻¹ A, which is 1 without armature, and D⁻¹ B."""
-    keep_block(G, at, 0, W)
-    keep_block(G, at, 3, K)
+def with_link(P, links, i):
+    """P and z with M(k)."""
+    A, B, C = added(P.A, P.B, P.C, *about_origin(links, i))
+    return Articulated(A, B, C, P.n, P.f)
 
 
 @step
-def rotors(links, i):
-    """Armature of a ball joint."""
-    x, y, z = entries(links, i, ARMATURE)
-    return x, 0.0, 0.0, y, 0.0, z
+def with_load(P, loads, i):
+    n, f = entries(loads, i, 3), entries(loads, i, 0)
+    # A joint does not feel all of it, but each must be a number.
+    check = 0.0 * (n[0] + n[1] + n[2] + f[0] + f[1] + f[2])
+    return Articulated(P.A, P.B, P.C, plus(P.n, n), plus(P.f, f)), check
+
+
+@jit
+def freedom(kind, j, at, G, D, x):
+    """(D⁻¹)_jj of the block of a joint, of which the pivots do not say all.
+
+    ``x (6,)`` is room for column j of L⁻¹.
+    """
+    x[j], total = 1.0, 1.0 / D[at + j]
+    for k in range(j + 1, RATES[kind]):
+        x[k] = 0.0
+        for i in range(j, k):
+            x[k] -= G[at + i, AXES[kind, k]] * x[i]
+        total += x[k] * x[k] / D[at + k]
+    return total
 
 
 @jit
@@ -91,102 +100,63 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu, left):
     first one's.
     The body whose pivot is lost, n for overflow, or -1.
     """
-    block = np.empty((6, 6))
-    scale = np.empty(6)
+    scale, column = np.empty(6), np.empty(6)
     n = kinds.size
-    at = G.shape[0]
-    A, B, C = NOTHING
-    A0, B0, C0 = NOTHING  # P before its joint is taken out: what the digits are counted against
-    zn = zf = (0.0, 0.0, 0.0)
+    at = D.size
+    P = Articulated(*NOTHING, STILL, STILL)
+    before = NOTHING  # P before its joint is taken out: what the digits are counted against
     check = 0.0
     for i in range(n - 1, -1, -1):
-        kind = kinds[i]
+        kind, pitch = kinds[i], links[i, PITCH]
         f = RATES[kind]
         at -= f
         after = min(i + 1, n - 1)  # (nothing hangs on the last body)
-        e, v = axis(kind, 0)
-        scale[0] = felt(A0, B0, C0, outwards(X, after, e, v))
-        for j in range(1, f):  # (apart, for the sake of speed)
-            e, v = axis(kind, j)
-            scale[j] = felt(A0, B0, C0, outwards(X, after, e, v))
-        if left.size:
-            put_entries(left, after, 0, A)
-            put_entries(left, after, 6, B)
-            put_entries(left, after, 15, C)
-        A, B, C = carried(rotation_tuple(X, after), entries(X, after, 9), A, B, C)
-        zn, zf = inwards(X, after, zn, zf)
-        m, h, about = about_origin(links, i)
-        A, B, C = A0, B0, C0 = added(A, B, C, m, h, about)
-        if loads.size:
-            n_k, f_k = entries(loads, i, 3), entries(loads, i, 0)
-            zn, zf = plus(zn, n_k), plus(zf, f_k)
-            # A joint does not feel all of it, but each must be a number.
-            check += 0.0 * (n_k[0] + n_k[1] + n_k[2] + f_k[0] + f_k[1] + f_k[2])
-        if kind < 2:
-            J = links[i, ARMATURE]
-            d = (A[5] if kind == 0 else C[5]) + J
-            D[at, 0] = d
-            if not d > LOST_INVERSE * scale[0] or d == math.inf:
-                return lost_pivot(i, n, D, at, 1, scale)
-            torque = T[at] if T.size else 0.0
-            body = A, B, C, zn, zf
-            if kind == 1:
-                body = mirrored(A, B, C, zn, zf)
-            moved, g, h, nu[at] = past_turn(*body, torque, d)
-            moved, _, share = held_turn(body, moved, torque, J, d)
-            g = (g[0], g[1], share)
-            if kind == 1:
-                moved, g, h = mirrored(*moved), h, g
-            A, B, C, zn, zf = moved
-            put_entries(G, at, 0, g)
-            put_entries(G, at, 3, h)
-            continue
-        if kind == 2:
-            keep_block(D, at, 0, full(A))
-        else:
-            keep_block(D, at, 0, full(C))
-            keep_block(D, at, 3, transposed(B))
-            keep_block(D, at + 3, 0, B)
-            keep_block(D, at + 3, 3, full(A))
-        geared = False
         for j in range(f):
-            nu[at + j] = T[at + j] if T.size else 0.0
-            D[at + j, j] += links[i, ARMATURE + j]
-            geared = geared or links[i, ARMATURE + j] > 0.0
-        if not factor_block(D, at, f, scale, LOST_INVERSE, block):
-            return lost_pivot(i, n, D, at, f, scale)
-        if kind == 2:
-            moment = (nu[at], nu[at + 1], nu[at + 2])
-            if geared:
-                moved, W, K, spin = past_geared_ball(A, B, C, zn, zf, moment, rotors(links, i))
-                A, B, C, zn, zf = moved
-                keep_ball(G, at, W, K)
-            else:
-                C, zf, K, spin, _ = past_ball(A, B, C, zn, zf, moment)
-                A, B = NOTHING[:2]
-                zn = moment
-                keep_ball(G, at, UNIT, K)
-            nu[at], nu[at + 1], nu[at + 2] = spin
-        else:
-            for j in range(6):
-                nu[at + j] -= zf[j] if j < 3 else zn[j - 3]
-                for k in range(6):
-                    G[at + j, k] = 1.0 if k == (3 + j) % 6 else 0.0
-            solve_block(block, f, nu[at : at + f])
+            e, v = axis(kind, pitch, j)
+            scale[j] = felt(*before, outwards(X, after, e, v))
+        if left.size:
+            put_entries(left, after, 0, P.A)
+            put_entries(left, after, 6, P.B)
+            put_entries(left, after, 15, P.C)
+        P = with_link(moved_back(X, after, P), links, i)
+        before = P.A, P.B, P.C
+        if loads.size:
+            P, found = with_load(P, loads, i)
+            check += found
+        for j in range(f):
+            e, v = axis(kind, pitch, j)
+            scale[j] = max(scale[j], felt(*before, (e, v)) + links[i, ARMATURE + j])
+            torque = T[at + j] if T.size else 0.0
+            P, rate = free_rate(kind, pitch, j, P, torque, links[i, ARMATURE + j])
+            if not 0.0 < rate.D < math.inf:
+                return i if 0.0 * (rate.D + scale[j]) == 0.0 else n
+            put_entries(G, at + j, 0, rate.g)
+            put_entries(G, at + j, 3, rate.h)
+            D[at + j], nu[at + j] = rate.D, rate.u
+        for j in range(f):
+            if not LOST_INVERSE * scale[j] * freedom(kind, j, at, G, D, column) < 1.0:
+                return i if 0.0 * scale[j] == 0.0 else n
     return -1 if check == 0.0 else n
 
 
+@step
+def along_axis(y, e, v, x):
+    """y + Hᵀ x."""
+    return plus(y[0], scaled(x, e)), plus(y[1], scaled(x, v))
+
+
 @jit
-def smoother_sweep(kinds, X, G, nu, out):
+def smoother_sweep(kinds, links, X, G, nu, out):
     """The anticausal sweep, eq. 4.22: θ̈(k) = ν(k) − Gᵀ y, λ(k) = y + Hᵀ θ̈ with y = φᵀ λ(k+1)."""
-    yn = yf = (0.0, 0.0, 0.0)
+    y = STILL, STILL
     at = 0
     for i in range(kinds.size):
-        yn, yf = outwards(X, i, yn, yf)
-        for j in range(at, at + RATES[kinds[i]]):
-            out[j] = nu[j] - (inner(entries(G, j, 0), yn) + inner(entries(G, j, 3), yf))
-        turn, slide = joint_twist(kinds[i], out, at)
-        yn, yf = plus(yn, turn), plus(yf, slide)
+        y = outwards(X, i, y[0], y[1])
+        for j in range(RATES[kinds[i]] - 1, -1, -1):
+            k = at + j
+            out[k] = nu[k] - (inner(entries(G, k, 0), y[0]) + inner(entries(G, k, 3), y[1]))
+            e, v = axis(kinds[i], links[i, PITCH], j)
+            y = along_axis(y, e, v, out[k])
         at += RATES[kinds[i]]
 
 
@@ -202,8 +172,7 @@ def forward_frames(q, T, bias, kinds, links, out):
     nv = out.shape[1]
     X = np.empty((n, 12))
     loads = np.empty((0 if bias is None else n, 6))
-    G, D, nu = np.empty((nv, 6)), np.empty((nv, 6)), np.empty(nv)
-    nothing = np.empty((0, 21))
+    G, D, nu = np.empty((nv, 6)), np.empty(nv), np.empty(nv)
     nothing = np.empty((0, 21))
     for frame in range(q.shape[0]):
         if not place(q[frame], kinds, links, X):
@@ -216,10 +185,13 @@ def forward_frames(q, T, bias, kinds, links, out):
         body = filter_sweep(T[frame], loads, kinds, links, X, G, D, nu, nothing)
         if body >= 0:
             return frame * (n + 1) + body
-        smoother_sweep(kinds, X, G, nu, out[frame])
+        smoother_sweep(kinds, links, X, G, nu, out[frame])
         if not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1
+
+
+# --- Ω, eq. 5.4 -----------------------------------------------------------------------------------
 
 
 @step
@@ -237,28 +209,44 @@ def transpose(Y, size):
 
 
 @jit
-def seen_from(X, i, Y):
-    """Overwrite Y by φᵀ Y φ, from body i − 1 to body i."""
-    for _ in range(2):
-        for c in range(6):
-            ω, v = outwards(X, i, (Y[0, c], Y[1, c], Y[2, c]), (Y[3, c], Y[4, c], Y[5, c]))
-            put_twist(Y, 0, c, ω, v)
-        transpose(Y, 6)
+def carry_columns(X, i, Y, columns):
+    """Overwrite columns [ω; v] of ``Y (6, …)`` by φᵀ times them, from body i − 1 to body i."""
+    for c in range(columns):
+        ω, v = outwards(X, i, (Y[0, c], Y[1, c], Y[2, c]), (Y[3, c], Y[4, c], Y[5, c]))
+        put_twist(Y, 0, c, ω, v)
 
 
 @jit
-def freed(kind, at, G, Y, F):
-    """Overwrite Y by (1 − G H)ᵀ Y (1 − G H), rows first: row e of a rate's element loses Gᵀ Y."""
-    f = RATES[kind]
-    for _ in range(2):
-        for j in range(f):
-            for c in range(6):
-                total = 0.0
-                for r in range(6):
-                    total += G[at + j, r] * Y[r, c]
-                F[j, c] = total
-        for j in range(f):
-            e = (FIRST[kind] + j) % 6
-            for c in range(6):
-                Y[e, c] -= F[j, c]
+def seen_from(X, i, Y, columns):
+    """Overwrite Y by φᵀ Y φ, from body i − 1 to body i; columns beyond six by φᵀ times them."""
+    carry_columns(X, i, Y, columns)
+    transpose(Y, 6)
+    carry_columns(X, i, Y, 6)
+    transpose(Y, 6)
+
+
+@jit
+def let_go(e, v, G, at, Y, columns):
+    """Overwrite columns of Y by (1 − G H)ᵀ times them, of one rate, whose Hᵀ is [e; v]."""
+    for c in range(columns):
+        x = 0.0
+        for r in range(6):
+            x += G[at, r] * Y[r, c]
+        for r in range(3):
+            Y[r, c] -= e[r] * x
+            Y[3 + r, c] -= v[r] * x
+
+
+@jit
+def move_freely(kind, pitch, at, G, D, Y, columns):
+    """Overwrite Y by (1 − G H)ᵀ Y (1 − G H) + Hᵀ D⁻¹ H, rate by rate; further columns as above."""
+    for j in range(RATES[kind] - 1, -1, -1):
+        e, v = axis(kind, pitch, j)
+        let_go(e, v, G, at + j, Y, columns)
         transpose(Y, 6)
+        let_go(e, v, G, at + j, Y, 6)
+        transpose(Y, 6)
+        twist = (*e, *v)
+        for r in range(6):
+            for c in range(6):
+                Y[r, c] += twist[r] * twist[c] / D[at + j]

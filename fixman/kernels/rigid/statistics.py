@@ -1,6 +1,6 @@
 """Serial chains of rigid bodies in a heat bath: the factors of ℳ and ℳ⁻¹, read as statistics.
 
-``kinds (n,)`` and ``links (n, 31)`` as in `links`; sweeps, and what kernels return, as in
+``kinds (n,)`` and ``links (n, 32)`` as in `links`; sweeps, and what kernels return, as in
 `spatial_operators`.
 """
 
@@ -14,9 +14,14 @@ from fixman.kernels import jit
 from fixman.kernels.algebra.triples import full, product, summed, transposed
 from fixman.kernels.algebra.vectors import plus
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.kinematics import add_joint
-from fixman.kernels.rigid.links import RATES, component, factor_block, not_a_number, place
-from fixman.kernels.rigid.spatial_operators import filter_sweep, freed, seen_from, smoother_sweep
+from fixman.kernels.rigid.joints import RATES, component
+from fixman.kernels.rigid.links import PITCH, not_a_number, place
+from fixman.kernels.rigid.spatial_operators import (
+    filter_sweep,
+    move_freely,
+    seen_from,
+    smoother_sweep,
+)
 
 
 @jit
@@ -28,25 +33,17 @@ def thermal_frames(kinds, links, q, out):
     n = kinds.size
     nv = out.shape[1]
     X = np.empty((n, 12))
-    G, D, nu = np.empty((nv, 6)), np.empty((nv, 6)), np.empty(nv)
+    G, D, nu = np.empty((nv, 6)), np.empty(nv), np.empty(nv)
     none, unloaded = np.empty(0), np.empty((0, 6))
-    block, scale = np.empty((6, 6)), np.zeros(6)
     for frame in range(q.shape[0]):
         if not_a_number(q[frame]) != 0.0 or not place(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         body = filter_sweep(none, unloaded, kinds, links, X, G, D, nu, unloaded)
         if body >= 0:
             return frame * (n + 1) + body
-        at = 0
-        for i in range(n):
-            f = RATES[kinds[i]]
-            factor_block(D, at, f, scale, 0.0, block)  # `filter_sweep` has looked at its pivots
-            for j in range(f - 1, -1, -1):
-                nu[at + j] = out[frame, at + j] / math.sqrt(block[j, j])
-                for k in range(j + 1, f):
-                    nu[at + j] -= block[k, j] * nu[at + k]
-            at += f
-        smoother_sweep(kinds, X, G, nu, out[frame])
+        for k in range(nv):
+            nu[k] = out[frame, k] / math.sqrt(D[k])
+        smoother_sweep(kinds, links, X, G, nu, out[frame])
         if not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1
@@ -92,11 +89,10 @@ def gradient_frames(kinds, links, q, out):
     n = kinds.size
     nv = out.shape[1]
     X = np.empty((n, 12))
-    G, D, nu = np.empty((nv, 6)), np.empty((nv, 6)), np.empty(nv)
+    G, D, nu = np.empty((nv, 6)), np.empty(nv), np.empty(nv)
     none, unloaded = np.empty(0), np.empty((0, 6))
     left = np.zeros((n, 21))  # the first row stays: nothing depends on the first joint
-    Z, F = np.empty((6, 6)), np.empty((6, 6))
-    room = np.empty((6, 6)), np.empty(6), np.zeros(6)
+    Z = np.empty((6, 6))
     for frame in range(q.shape[0]):
         if not_a_number(q[frame]) != 0.0 or not place(q[frame], kinds, links, X):
             return frame * (n + 1) + n
@@ -107,12 +103,11 @@ def gradient_frames(kinds, links, q, out):
         at = 0
         for i in range(n):
             kind = kinds[i]
-            seen_from(X, i, Z)
+            seen_from(X, i, Z, 6)
             moment, force = gradient(Z, left, i)
-            freed(kind, at, G, Z, F)
-            add_joint(kind, at, D, room, Z)
+            move_freely(kind, links[i, PITCH], at, G, D, Z, 6)
             for j in range(RATES[kind]):
-                out[frame, at + j] = component(kind, j, moment, force)
+                out[frame, at + j] = component(kind, links[i, PITCH], j, moment, force)
             at += RATES[kind]
         if not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n

@@ -32,17 +32,25 @@ from fixman.kernels.algebra.triples import (
 )
 from fixman.kernels.algebra.vectors import inner, outer, plus, scaled
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.joints import along_screw, unit_vector
-from fixman.kernels.rigid.links import FREE, PRISMATIC, RATES, joint_twist, rotation_tuple
+from fixman.kernels.rigid.joints import (
+    AXES,
+    FLAT,
+    RATES,
+    along_screw,
+    axis,
+    sliding,
+    turning,
+    unit_vector,
+)
+from fixman.kernels.rigid.links import PITCH, rotation_tuple
 
 # What makes no arrays, and does not count references to them.
 OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 entry = njit(**OPTIONS, _nrt=False)
 part = njit(**OPTIONS, _nrt=False, no_cpython_wrapper=True)
 
-# Columns of ``work``: orientation of a body and the way from the origin before at both ends, Q, and
-# its orientation at the middle.
-START, END, INERTIA, MIDDLE, WIDTH = 0, 12, 24, 33, 42
+# Columns of ``work``: orientation of a body and the way from the origin before at both ends, and Q.
+START, END, INERTIA, WIDTH = 0, 12, 24, 33
 DONE, EPS = -1, 2.0**-52
 # Of ``rows``: axes of a rate at both ends, column over pivot, row, 1/pivot.
 LEFT, RIGHT, COLUMN, ROW, PIVOT, RATE = 0, 6, 12, 18, 24, 25
@@ -70,18 +78,6 @@ def nine(table, i, k):
 @step
 def six(table, i, k):
     return tuple(table[i, k + j] for j in range(6))
-
-
-@step
-def put_columns(rows, i, k, R):
-    for j in range(3):
-        for t in range(3):
-            rows[i + j, k + t] = R[3 * t + j]
-
-
-@step
-def third(R):
-    return R[2], R[5], R[8]
 
 
 @part
@@ -125,38 +121,40 @@ def loosen(kinds, links, X, carried, v, h, work):
     at = 0
     for i in range(kinds.size):
         R = product(R, rotation_tuple(X, i))
-        turn, _ = joint_twist(kinds[i], v, at)
+        turn = turning(kinds[i], v, at)
         at += RATES[kinds[i]]
         own = nine(links, i, 16)
         spin = times(R, times(own, plus(entries(carried, i, 3), turn)))
         put_entries(work, i, INERTIA, summed(turned(R, own), cross_matrix(scaled(-h, spin))))
-        put_entries(work, i, MIDDLE, R)
 
 
 @part
-def set_axes(kind, work, i, v, at, h, rows):
-    """Motions by the rates of a joint, angular before linear, of its body's origin at both ends."""
-    R, T, M = nine(work, i, START), nine(work, i, END), nine(work, i, MIDDLE)
-    for j in range(RATES[kind]):
-        for k in range(2 * 6):
-            rows[at + j, k] = 0.0
-    if kind <= PRISMATIC:
-        k = 3 * kind
-        put_entries(rows, at, LEFT + k, third(R))
-        put_entries(rows, at, RIGHT + k, third(T))
+def set_axes(kind, pitch, work, i, v, at, h, rows):
+    """Motions by the rates of a joint, angular before linear, of its body's origin at both ends.
+
+    A body that turns and slides moves along the axes of the middle, which turn with it.
+    """
+    R, T = nine(work, i, START), nine(work, i, END)
+    if FLAT[kind]:
+        for j in range(RATES[kind]):
+            e, u = axis(kind, pitch, j)
+            put_entries(rows, at + j, LEFT, (*times(R, e), *times(R, u)))
+            put_entries(rows, at + j, RIGHT, (*times(T, e), *times(T, u)))
         return
-    turn, slide = joint_twist(kind, v, at)
-    first = at + RATES[kind] - 3
-    angle, axis = unit_vector(scaled(2.0 * h, turn))
+    angle, n = unit_vector(scaled(2.0 * h, turning(kind, v, at)))
     a, b = halves(angle)
-    put_columns(rows, first, LEFT, product(R, screw(axis, a, b)))
-    put_columns(rows, first, RIGHT, product(T, screw(axis, -a, b)))
-    if kind == FREE:  # it moves along the axes of the middle
-        put_columns(rows, at, LEFT + 3, M)
-        put_columns(rows, at, RIGHT + 3, M)
-        a, b = halves(0.5 * angle)
-        slide = scaled(-h, times(M, slide))
-        put_columns(rows, first, RIGHT + 3, across(slide, product(M, screw(axis, -a, b))))
+    c, d = halves(0.5 * angle)
+    left, right = product(R, screw(n, a, b)), product(T, screw(n, -a, b))
+    s, t = math.sin(0.5 * angle), 1.0 - math.cos(0.5 * angle)
+    before, after = product(R, screw(n, s, t)), product(T, screw(n, -s, t))
+    way = scaled(-h, times(after, sliding(kind, v, at)))
+    lever = across(way, product(after, screw(n, -c, d)))
+    for j in range(RATES[kind]):
+        e, u = axis(kind, pitch, j)
+        put_entries(rows, at + j, LEFT, (*times(left, e), *times(before, u)))
+        put_entries(
+            rows, at + j, RIGHT, (*times(right, e), *plus(times(after, u), times(lever, e)))
+        )
 
 
 @step
@@ -255,12 +253,13 @@ def factor(kinds, links, armature, springs, v, h, work, rows, K):
         f = RATES[kind]
         at -= f
         add_body(links[i, 12], entries(links, i, 13), work, i, K)
-        set_axes(kind, work, i, v, at, h, rows)
+        set_axes(kind, links[i, PITCH], work, i, v, at, h, rows)
         linear = K[21] + K[28] + K[35]
         size += K[0] + K[7] + K[14]
         for k in range(at + f - 1, at - 1, -1):
             d = armature[k] + h * (damping[k] + h * stiffness[k])
-            if not take_out(k, d, rows, K) > 4.0 * EPS * (linear if kind == PRISMATIC else size):
+            whole = size if AXES[kind, k - at] < 3 or not FLAT[kind] else linear
+            if not take_out(k, d, rows, K) > 4.0 * EPS * whole:
                 lost = i
         if i > 0:
             s, t = entries(work, i, START + 9), entries(work, i, END + 9)

@@ -1,0 +1,825 @@
+"""The file of a run survives whatever ends a program, and refuses what is not whole."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fixman as fx
+from drifting import Drift
+from fixman.simulation import provenance, runfile, writer
+from fixman.simulation import simulate as simulation
+
+CHAIN = fx.Chain.linear(4)
+X0 = np.arange(12.0).reshape(4, 3)
+LINE = np.arange(4)[:, None] * [1.0, 0.0, 0.0]
+FRAMES = 3  # a block
+STEPPERS = {
+    "newton": fx.Newton(0.02, kT=1.0),
+    "langevin": fx.Langevin(0.02, ensemble="stiff"),
+    "brownian": fx.Brownian(0.002),
+    "hybrid": fx.HybridMonteCarlo(0.1),
+    "montecarlo": fx.MonteCarlo(burn_in=0),
+}
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Blocks of three frames of three replicas."""
+    monkeypatch.setattr(simulation, "BLOCK_BYTES", FRAMES * 3 * 4 * 3 * 16)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Make a run of 21 frames in seven blocks."""
+    start(tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def memory_disk():
+    """Give a folder where fsync costs nothing: a kill loses nothing of what was written anyway."""
+    disk = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=disk) as folder:
+        yield Path(folder)
+
+
+def start(out, steps=40, stepper=None, **options):
+    given = {"every": 2, "replicas": 3, "rng": 7, "progress": False} | options
+    x0 = X0 if stepper is None or isinstance(stepper, Drift) else LINE
+    return fx.simulate(CHAIN, x0, stepper or Drift(), steps, out=out, **given)
+
+
+def go_on(path, steps=None, stepper=None):
+    return fx.resume(path, steps, stepper=stepper or Drift(), progress=False)
+
+
+def same(one, two):
+    """Whether two runs have the same bits."""
+    return (
+        len(one) == len(two)
+        and np.array_equal(one.times, two.times)
+        and one.x.tobytes() == two.x.tobytes()
+        and one.v.tobytes() == two.v.tobytes()
+    )
+
+
+def whole_again(path, steps=60):
+    assert same(go_on(path, steps), start(None, steps))
+    assert fx.check_run(path).whole
+
+
+def after(count, act):
+    """Return a delay for `Drift` that does something once, after so many steps."""
+    steps = [0]
+
+    def delay():
+        steps[0] += 1
+        if steps[0] == count:
+            act()
+
+    return Drift(delay=delay)
+
+
+# --- kill ---------------------------------------------------------------------------------------
+
+
+def in_child(work):
+    """Fork, and do the work there; returns the child's number."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    with contextlib.suppress(BaseException):
+        code = work() or 0
+    os._exit(code)
+
+
+def code_of(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def begin_or_go_on(path, stepper, steps=40):
+    """Do what a user does after a kill; a file without a run in it is as good as none."""
+    if path.exists() and writer._tables(path):
+        go_on(path, stepper=stepper)
+    else:
+        start(path, steps, stepper)
+
+
+def killed(disk, stepper, kills):
+    """Kill a run at random moments, and go on, until it has been killed so many times."""
+    whole, path, done = start(None, stepper=stepper), disk / "run", 0
+    began = time.perf_counter()
+    start(disk / "timed", stepper=stepper)
+    length = time.perf_counter() - began
+    rng = np.random.default_rng(1)
+    while done < kills:
+        child = in_child(lambda: begin_or_go_on(path, stepper))
+        time.sleep(rng.uniform(0.0, 1.5 * length))
+        os.kill(child, signal.SIGKILL)
+        if code_of(child):
+            done += 1
+            if path.exists() and writer._tables(path):
+                run = fx.load_run(path)
+                assert same(run, whole[: len(run)])
+        else:
+            assert same(fx.load_run(path), whole)
+            assert not list(disk.glob("run-*"))
+            path.unlink()
+
+
+@pytest.mark.parametrize("name", ["langevin", "montecarlo"])
+def test_kill_9(memory_disk, name):
+    killed(memory_disk, STEPPERS[name], 12)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", STEPPERS)
+def test_kill_9_a_hundred_times(memory_disk, name):
+    killed(memory_disk, STEPPERS[name], 100)
+
+
+def test_death_at_every_statement(memory_disk, monkeypatch):
+    """Between any two statements of SQL: what is there goes on with all its bits."""
+    whole, last, ended = start(None, steps=8), 0, False
+
+    class Dying(sqlite3.Connection):
+        calls = 0
+
+        def execute(self, *given):
+            Dying.calls += 1
+            if Dying.calls > last:
+                os._exit(7)
+            return super().execute(*given)
+
+    while not ended:
+        path = memory_disk / f"run{last}"
+        with monkeypatch.context() as patch:
+            patch.setitem(runfile.CONNECTION, "factory", Dying)
+            ended = code_of(in_child(lambda p=path: start(p, steps=8) and 0)) == 0
+        begin_or_go_on(path, Drift(), 8)
+        assert same(go_on(path, 8), whole)
+        last += 1
+    assert last > 40
+
+
+# --- disks ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Mount a file system of its own; only root may, and not in every container."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
+    with contextlib.suppress(FileNotFoundError):
+        if subprocess.run(mount, capture_output=True).returncode == 0:
+            yield disk
+            subprocess.run(["umount", str(disk)], check=True)
+            return
+    pytest.skip("file systems cannot be mounted here")
+
+
+def test_a_full_disk_loses_two_blocks_at_most(small_disk):
+    path, ballast = small_disk / "run", small_disk / "ballast"
+    ballast.write_bytes(bytes(1_500_000))
+    with pytest.raises(fx.RunStorageError, match="the disk is full") as error:
+        start(path, steps=2000)
+    assert error.value.errno == errno.ENOSPC
+    part = fx.load_run(path)
+    assert 0 < len(part) == part.steps_done // 2 + 1 < 1001
+    assert error.value.__notes__ == [f"{path} holds the run up to step {part.steps_done}"]
+    assert same(part, start(None, steps=2000)[: len(part)])
+    with pytest.raises(fx.RunStorageError):  # still full
+        go_on(path)
+    assert same(fx.load_run(path)[: len(part)], part)
+    ballast.unlink()
+    assert same(go_on(path, 2000), start(None, steps=2000))
+
+
+def test_a_full_disk_at_the_start(small_disk):
+    ballast = small_disk / "ballast"
+    with contextlib.suppress(OSError), ballast.open("wb") as file:
+        file.write(bytes(3_000_000))
+    with pytest.raises(fx.RunStorageError, match="the disk is full"):
+        start(small_disk / "run")
+    assert not (small_disk / "run").exists() or not (small_disk / "run").stat().st_size
+
+
+def test_a_disk_that_can_only_be_read(small_disk):
+    run = start(small_disk / "run")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    assert same(fx.load_run(small_disk / "run"), run)
+    assert fx.check_run(small_disk / "run").whole
+    for write in (lambda: go_on(small_disk / "run", 60), lambda: start(small_disk / "new")):
+        with pytest.raises(fx.RunStorageError, match="cannot write"):
+            write()
+
+
+def test_files_that_may_not_grow(memory_disk):
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+        try:
+            start(memory_disk / "run", steps=2000)
+        except fx.RunStorageError as error:
+            return 7 if "may not grow" in str(error) or "is full" in str(error) else 8
+
+    assert code_of(in_child(limited)) == 7
+    assert 0 < len(fx.load_run(memory_disk / "run")) < 1001
+    assert same(go_on(memory_disk / "run", 2000), start(None, steps=2000))
+
+
+def test_two_writers_are_told_apart(path):
+    with contextlib.closing(writer.reopen(path)):
+        for write in (lambda: go_on(path, 80), lambda: start(path, overwrite=True)):
+            with pytest.raises(fx.RunFolderError, match=r"another process is writing to .*run"):
+                write()
+
+        def other():
+            try:
+                go_on(path, 80)
+            except fx.RunFolderError:
+                return 7
+
+        assert code_of(in_child(other)) == 7
+    whole_again(path, 80)
+
+
+def test_reading_and_copying_while_it_is_written(tmp_path):
+    path, copy, seen = tmp_path / "run", tmp_path / "copy", []
+
+    def look():
+        seen.append(fx.load_run(path))
+        copy.unlink(missing_ok=True)
+        with (
+            contextlib.closing(sqlite3.connect(path)) as one,
+            contextlib.closing(sqlite3.connect(copy)) as two,
+        ):
+            one.backup(two)
+        assert fx.check_run(copy).whole
+
+    whole = start(None)
+    run = start(path, stepper=Drift(delay=look))
+    assert same(run, whole)
+    assert [len(run) for run in seen] == sorted(len(run) for run in seen)
+    assert all(same(run, whole[: len(run)]) for run in seen[::7] if len(run))
+    assert same(go_on(copy), whole)
+
+
+def move(path):
+    path.rename(path.parent / "elsewhere")
+
+
+def replace(path):
+    move(path)
+    start(path, rng=8)
+
+
+@pytest.mark.parametrize("deed", [move, replace, Path.unlink])
+def test_a_file_that_is_moved_or_removed_is_told(tmp_path, deed):
+    path = tmp_path / "run"
+    with pytest.raises(fx.RunStorageError, match="was moved, removed or replaced"):
+        start(path, stepper=after(17, lambda: deed(path)))
+    if deed is not Path.unlink:
+        assert len(fx.load_run(tmp_path / "elsewhere")) >= 6
+        whole_again(tmp_path / "elsewhere")
+    if deed is replace:
+        assert same(fx.load_run(path), start(None, rng=8))
+
+
+# --- ends ---------------------------------------------------------------------------------------
+
+
+def interrupt():
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_ctrl_c_finishes_the_block(tmp_path, stored):
+    out = tmp_path / "run" if stored else None
+    run = start(out, stepper=after(7, interrupt))
+    assert not run.finished
+    assert run.steps_done == 10  # two blocks: frames 0 to 5
+    assert same(run, start(None)[:6])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert "10 of 40 steps" in repr(run)
+    assert not stored or same(go_on(out), start(None))
+    assert start(None, stepper=after(40, interrupt)).finished  # in the last block
+
+
+def test_a_second_ctrl_c_ends_at_once(tmp_path):
+    steps = [0]
+
+    def delay():
+        steps[0] += 1
+        if steps[0] in (12, 13):
+            interrupt()
+
+    with pytest.raises(KeyboardInterrupt):
+        start(tmp_path / "run", stepper=Drift(delay=delay))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert same(fx.load_run(tmp_path / "run"), start(None)[:6])
+    assert same(go_on(tmp_path / "run"), start(None))
+
+
+class Failing:
+    """A potential, or an observable of positions, that fails at its n-th call."""
+
+    __name__ = "measured"
+
+    def __init__(self, last):
+        self.calls, self.last = 0, last
+
+    def __call__(self, chain, x):
+        self.calls += 1
+        if self.calls == self.last:
+            raise ZeroDivisionError("mine")
+        return x[:, 0, 0]
+
+    def energy(self, x):
+        return 0.0
+
+    def force(self, x):
+        self(None, x[None])
+        return 0.0 * x
+
+
+def failures():
+    """List steppers, observables and errors: of a step, an observable, a potential."""
+    measured = {"observables": {"measured": lambda chain, x: x[:, 0, 0]}}
+    own = [fx.Langevin(0.02, potential=Failing(last)) for last in (300, 0)]
+    return [
+        (Drift(break_at=23), measured, Drift(), RuntimeError, 12, 23),
+        (Drift(), {"observables": [Failing(12)]}, Drift(), ZeroDivisionError, 11, 22),
+        (own[0], measured, own[1], ZeroDivisionError, None, None),
+    ]
+
+
+@pytest.mark.parametrize(("stepper", "given", "again", "error", "frames", "step"), failures())
+def test_a_failure_keeps_the_frames_before_it(tmp_path, stepper, given, again, error, frames, step):
+    whole = start(None, stepper=again, **given | {"observables": {"measured": Failing(0)}})
+    path = tmp_path / "run"
+    for out in (None, path):
+        for failing in (stepper.__dict__.get("potential"), *given["observables"]):
+            if isinstance(failing, Failing):
+                failing.calls = 0
+        with pytest.raises(error) as raised:
+            start(out, stepper=stepper, **given)
+        part = raised.value.run if out is None else fx.load_run(path)
+        frames, step = frames or len(part), step or part.steps_done
+        assert (len(part), part.steps_done) == (frames, step)
+        assert 3 < frames < 21
+        assert same(part, whole[:frames])
+        assert np.array_equal(part.observables["measured"], whole.observables["measured"][:frames])
+        where = "its attribute run" if out is None else path
+        assert raised.value.__notes__ == [f"{where} holds the run up to step {step}"]
+    run = fx.resume(path, stepper=again, observables={"measured": Failing(0)})
+    assert same(run, whole)
+    assert fx.check_run(path).whole
+
+
+def test_the_last_frame_is_not_lost_with_its_observable(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        start(tmp_path / "run", observables=[Failing(21)])
+    run = fx.resume(tmp_path / "run", stepper=Drift(), observables=[Failing(0)])
+    assert run.finished
+    assert same(run, start(None))
+    assert len(fx.load_run(tmp_path / "run")) == 21
+
+
+def test_a_first_step_that_fails_leaves_no_file(tmp_path):
+    (tmp_path / "run").touch()  # which was empty
+    for name in ("run", "other"):
+        with pytest.raises(RuntimeError, match="step 0 has no solution") as error:
+            start(tmp_path / name, stepper=Drift(break_at=0))
+        assert not hasattr(error.value, "__notes__")
+    assert not list(tmp_path.iterdir())
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def test_only_the_blocks_that_are_asked_for_are_read(path, monkeypatch):
+    read, block = [], runfile.Contents.block
+
+    def counting(self, con, part, span, name):
+        read.append((span.start, name))
+        return block(self, con, part, span, name)
+
+    monkeypatch.setattr(runfile.Contents, "block", counting)
+    run, x = fx.load_run(path), start(None).x
+    assert read == []
+    for cut, blocks in ((np.s_[7:9], [6]), (np.s_[8:11, 1], [6, 9]), (np.s_[-1, ..., :2], [18])):
+        assert np.array_equal(run.x[cut], x[cut])
+        assert read == [(first, "x") for first in blocks]
+        read.clear()
+    assert [np.array_equal(frame, x[k]) for k, frame in enumerate(run.x)] == [True] * 21
+    assert len(read) <= 8
+    read.clear()
+    size = [float(block.v.max()) for block in run.blocks()]
+    assert len(size) == 7
+    assert read == [(first, "v") for first in range(0, 21, 3)]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda x: x - x.mean(axis=2, keepdims=True),
+        lambda x: (2.0 * x + x) @ np.ones(3),
+        lambda x: -x >= np.asarray(x)[::-1],
+        lambda x: np.sqrt(np.square(x).sum(axis=-1)),
+        lambda x: np.concatenate([x, x[:2]]),
+        lambda x: np.add.reduce(x, axis=1),
+        lambda x: x[np.arange(21) % 2 == 0],
+        lambda x: x[3, :, [0, 2]],
+        lambda x: x[..., 0].T,
+        lambda x: np.array([x.ndim, len(x), x.size, *x.shape]),
+        lambda x: np.diff(x, axis=2),
+    ],
+)
+def test_frames_of_a_file_are_like_an_array(path, act):
+    assert np.array_equal(act(fx.load_run(path).x), act(start(None).x))
+
+
+def test_arrays_in_several_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(runfile, "PIECE", 100)
+    assert same(start(tmp_path / "run"), start(None))
+    whole_again(tmp_path / "run")
+
+
+def test_anyone_can_read_it(path):
+    run = fx.load_run(path)
+    with contextlib.closing(sqlite3.connect(path)) as con:
+        ((text,),) = con.execute("SELECT about FROM run")
+        shape, data = con.execute(
+            "SELECT shape, data FROM blocks WHERE first = 3 AND name = 'x'"
+        ).fetchone()
+        assert con.execute("PRAGMA application_id").fetchone() == (writer.APPLICATION,)
+    about = json.loads(text)
+    assert run.about == about
+    assert fx.Chain.from_json(json.dumps(about["chain"])) == CHAIN
+    assert about["stepper"] == {"name": "drift", "dt": 0.5}
+    assert (about["steps"], about["every"], about["replicas"]) == (40, 2, 3)
+    assert about["rng"] == {"seed": 7}
+    assert set(about["versions"]) == {"fixman", "numpy", "scipy", "numba", "python"}
+    assert str(path.parent) not in text
+    assert np.array_equal(np.frombuffer(data, "<f8").reshape(json.loads(shape)), run.x[3:6])
+
+
+def test_a_run_is_found_after_a_change_of_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = start("run #1%20?.fixman")
+    os.mkdir("elsewhere")
+    monkeypatch.chdir("elsewhere")
+    assert same(run, start(None))
+
+
+# --- damage -------------------------------------------------------------------------------------
+
+
+def outcome(path, whole):
+    """Say what reading and going on come to; other numbers and other errors fail."""
+    check, read = fx.check_run(path), []
+    with contextlib.suppress(fx.RunFolderError):
+        for block in fx.load_run(path).blocks():
+            with contextlib.suppress(fx.RunFolderError):
+                frames = np.array(block.numbers)
+                assert block.x.tobytes() == whole.x[frames].tobytes()
+                assert block.v.tobytes() == whole.v[frames].tobytes()
+                read += frames.tolist()
+    assert set(read) >= {k for piece in check.readable for k in piece}
+    assert all(str(path) in problem for problem in check.problems)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", fx.RunDamageWarning)
+            run = go_on(path, 60)
+    except fx.RunFolderError:
+        assert not check.resumable
+        return "refused"
+    assert check.resumable
+    assert same(run, whole)
+    return "whole" if check.whole else "mended"
+
+
+def damaged(path, trials, seed):
+    """Flip bits or cut the end off, each time in a new copy; returns how it ended."""
+    whole, content = start(None, 60), path.read_bytes()
+    rng, copy = np.random.default_rng(seed), path.with_name("copy")
+    ends = {"refused": 0, "mended": 0, "whole": 0}
+    for trial in range(trials):
+        broken = bytearray(content)
+        if trial % 4:
+            broken[rng.integers(len(broken))] ^= 1 << rng.integers(8)
+        else:
+            broken = broken[: rng.integers(len(broken))]
+        copy.write_bytes(broken)
+        ends[outcome(copy, whole)] += 1
+    return ends
+
+
+@pytest.fixture
+def dense(tmp_path, monkeypatch):
+    """Make a run in a file that has few bytes without a meaning."""
+    monkeypatch.setattr(writer, "PAGE", 1024)
+    start(tmp_path / "dense")
+    return tmp_path / "dense"
+
+
+def test_no_damage_goes_unnoticed(dense):
+    ends = damaged(dense, 60, 1)
+    assert ends["refused"] > 25
+    assert ends["mended"] > 0
+
+
+@pytest.mark.thorough
+def test_no_damage_at_300_places_goes_unnoticed(dense):
+    assert sum(damaged(dense, 300, 2).values()) == 300
+
+
+def change(path, table, where, name, act):
+    """Put another array into a file, with its checksum."""
+    with contextlib.closing(runfile.connect(path, "rw")) as con:
+        place = runfile.PLACE[table]
+        for at, kind, shape, data in con.execute(
+            f"SELECT {place}, kind, shape, data FROM {table} WHERE {where} AND name = ?", (name,)
+        ).fetchall():
+            array = np.frombuffer(data, kind).reshape(json.loads(shape))
+            runfile.put(con, table, 0, at, {name: act(array)})
+
+
+def spoil(path, table, where="name = 'x'"):
+    """Flip a bit of an array, without its checksum."""
+    with contextlib.closing(sqlite3.connect(path)) as con, con:
+        rows = con.execute(f"SELECT rowid, data FROM {table} WHERE {where}").fetchall()
+        assert rows
+        for row, data in rows:
+            flipped = bytes([*data[:9], data[9] ^ 4, *data[10:]])
+            con.execute(f"UPDATE {table} SET data = ? WHERE rowid = ?", (flipped, row))
+
+
+@pytest.mark.parametrize(
+    ("table", "where"), [("checkpoints", "step = 40"), ("blocks", "first = 18")]
+)
+def test_the_checkpoint_before_is_gone_on_from(path, table, where):
+    spoil(path, table, f"{where} AND name = 'x'")
+    check = fx.check_run(path)
+    assert not check.whole
+    assert check.resumable
+    assert check.readable == (range(18 if table == "blocks" else 21),)
+    with pytest.warns(fx.RunDamageWarning, match="goes on from step 34, .* again") as caught:
+        whole_again(path)
+    assert caught[0].filename == __file__
+
+
+def test_a_stepper_may_reuse_its_arrays(tmp_path, monkeypatch):
+    """While its last state is still being written."""
+
+    class Reusing(Drift):
+        def advance(self, chain, state, steps, workers=1):
+            x, v = state.x, state.v
+            super().advance(chain, state, steps, workers)
+            x[...], v[...] = state.x, state.v
+            state.x, state.v = x, v
+
+    put = writer.put
+    monkeypatch.setattr(writer, "put", lambda *given: (time.sleep(0.01), put(*given)))
+    start(tmp_path / "run", stepper=Reusing())
+    spoil(tmp_path / "run", "checkpoints", "step = 40 AND name = 'x'")
+    with pytest.warns(fx.RunDamageWarning):
+        whole_again(tmp_path / "run")
+
+
+def test_an_older_block_costs_its_own_frames(path):
+    spoil(path, "blocks", "first = 6 AND name = 'x'")
+    run, whole = fx.load_run(path), start(None)
+    assert np.array_equal(run.x[9:], whole.x[9:])
+    message = r"damaged in frames 6 to 8: the checksum of x .*; those before 6 and from 9 on can"
+    with pytest.raises(fx.RunFolderError, match=message):
+        np.asarray(run.x)
+    with pytest.raises(fx.RunFolderError, match=f"{message}.* it cannot be resumed"):
+        go_on(path, 60)
+    check = fx.check_run(path)
+    assert check.readable == (range(6), range(9, 21))
+    assert not check.resumable
+    assert "frames that can be read: 0 to 5, 9 to 20; it cannot be resumed" in str(check)
+
+
+def test_without_a_checkpoint_frames_can_be_read(path):
+    spoil(path, "checkpoints")
+    assert same(fx.load_run(path), start(None))
+    with pytest.raises(fx.RunFolderError, match="cannot be resumed"):
+        go_on(path, 60)
+
+
+@pytest.mark.parametrize(
+    ("name", "forged", "message"),
+    [
+        ("random", lambda a: a[:, :1], r"shape \(3, 1\), expected"),
+        ("random", lambda a: a * np.uint64(0), "the random stream of replica 0 is all zeros"),
+        ("x", lambda a: a[:1], r"shape \(1, 4, 3\), expected"),
+        ("x", lambda a: a * 1.01, "replica 0 does not have the hard values"),
+        ("x", lambda a: a.astype("<f4"), "type <f4"),
+        ("v", lambda a: a * np.nan, "not finite"),
+        ("targets", lambda a: a[:, :2], r"shape \(3, 2\), expected"),
+        ("step", lambda a: a * 0 + 10**18, "its state is of step 1000000000000000000"),
+    ],
+)
+def test_no_checkpoint_is_believed(tmp_path, name, forged, message):
+    path, stepper = tmp_path / "run", STEPPERS["langevin"]
+    run = start(path, 20, stepper)
+    change(path, "checkpoints", "true", name, forged)
+    with pytest.raises(fx.RunFolderError, match=message):
+        go_on(path, 40, stepper)
+    assert same(fx.load_run(path), start(None, 20, stepper))
+    assert same(run, start(None, 20, stepper))
+
+
+@pytest.mark.parametrize(
+    ("name", "widths"),
+    [("montecarlo", (0.0, -1.0, 1e300, np.nan, 9e-4, 3.2)), ("hybrid", (0.0, 0.2, np.nan))],
+)
+def test_no_width_of_moves_is_believed(tmp_path, name, widths):
+    start(tmp_path / "run", 20, STEPPERS[name])
+    for width in widths:
+        forged = lambda tally, width=width: tally * [1, 1, 0] + [0, 0, width]  # noqa: E731
+        change(tmp_path / "run", "checkpoints", "true", "tally", forged)
+        with pytest.raises(fx.RunFolderError, match="widths of moves that are not from"):
+            go_on(tmp_path / "run", 40, STEPPERS[name])
+
+
+@pytest.mark.parametrize(
+    "forged", [lambda a: a[:2], lambda a: a.astype("<f4")[..., :1], lambda a: a * np.inf]
+)
+def test_no_block_is_believed(path, forged):
+    change(path, "blocks", "first = 3", "x", forged)
+    with pytest.raises(fx.RunFolderError):
+        np.asarray(fx.load_run(path).x)
+
+
+def edit(path, signed=True, **about):
+    """Change what a run says of itself."""
+    with contextlib.closing(runfile.connect(path, "rw")) as con:
+        ((name, text),) = con.execute("SELECT id, about FROM run")
+        if signed:
+            writer._put_about(con, name, json.loads(text) | about)
+        else:
+            con.execute("UPDATE run SET about = ?", (json.dumps(json.loads(text) | about),))
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ("steps", "abc"),
+        ("steps", 2**60),
+        ("steps", 41),
+        ("steps", True),
+        ("every", 0),
+        ("replicas", 4),
+        ("groups", []),
+        ("groups", [1, 1]),
+        ("groups", [[3]]),
+        ("history", [5]),
+        ("history", [{"step": 1, "steps": 2, "versions": 3}]),
+        ("versions", {"numpy": "\x1b[2J"}),
+        ("block", {"frames": 10**12, "steps": 1}),
+        ("stepper", {"name": "langevin", "dt": -1.0}),
+        ("stepper", []),
+        ("observables", {"a b": None}),
+        ("chain", {"fixman_chain": 1}),
+        ("fixman_run", None),
+    ],
+)
+def test_nothing_that_a_run_says_is_believed(path, entry, value):
+    edit(path, **{entry: value})
+    for read in (fx.load_run, fx.resume):
+        with pytest.raises(fx.RunFolderError, match="run is damaged: about: ") as raised:
+            read(path)
+        assert str(raised.value).isprintable()
+    assert fx.check_run(path).readable == ()
+
+
+def test_other_formats_and_edited_runs(path):
+    edit(path, signed=False, steps=60)
+    with pytest.raises(fx.RunFolderError, match="checksum of about"):
+        fx.load_run(path)
+    edit(path, fixman_run=9)
+    with pytest.raises(fx.RunFolderError, match=r"has format 9, this fixman reads 2: .* newer"):
+        fx.load_run(path)
+
+
+@pytest.mark.parametrize("name", ["np", "mean_with_error", "__loader__", "Histogram", "bind"])
+def test_observables_are_the_librarys_own_or_given(tmp_path, name):
+    path = tmp_path / "run"
+    start(path, observables=[fx.observables.end_to_end])
+    edit(path, observables={"end_to_end": name})
+    with pytest.raises(ValueError, match=r"observables of your own, end_to_end: pass the same"):
+        go_on(path, 60)
+
+
+def foreign(path):
+    """Make things that are no runs, by their names."""
+    (path / "text").write_text("years of work")
+    (path / "folder").mkdir()
+    (path / "old").mkdir()
+    (path / "old" / "run.json").write_text('{"fixman_run": 1}')
+    os.mkfifo(path / "pipe")
+    with contextlib.closing(sqlite3.connect(path / "database")) as con, con:
+        con.execute("CREATE TABLE mine (thesis TEXT)")
+    with contextlib.closing(sqlite3.connect(path / "trap")) as con, con:
+        con.execute("CREATE VIEW blocks AS SELECT 1 AS part")
+        con.execute("CREATE VIEW run AS SELECT 1 AS id, '{}' AS about, 0 AS checksum")
+    return ["text", "folder", "old", "pipe", "database", "trap"]
+
+
+def test_what_is_no_run(tmp_path):
+    for name in foreign(tmp_path):
+        for read in (fx.load_run, fx.resume):
+            with pytest.raises(fx.RunFolderError, match=rf"{name} is (not a run|a folder,)"):
+                read(tmp_path / name)
+        assert not fx.check_run(tmp_path / name).whole
+        with pytest.raises(FileExistsError, match="is not a run: choose another name"):
+            start(tmp_path / name)
+        with pytest.raises(fx.RunFolderError, match="is not a run: it is not overwritten"):
+            start(tmp_path / name, overwrite=True)
+    assert (tmp_path / "text").read_text() == "years of work"
+    (tmp_path / "empty").touch()
+    with pytest.raises(fx.RunFolderError, match="it is empty"):
+        fx.load_run(tmp_path / "empty")
+    assert same(start(tmp_path / "empty", overwrite=True), start(None))
+    for read in (fx.load_run, fx.resume, fx.check_run):
+        with pytest.raises(FileNotFoundError, match="no such file"):
+            read(tmp_path / "nothing")
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        start(tmp_path / "a" / "b")
+    with pytest.raises(OSError, match="name too long"):
+        start(tmp_path / ("x" * 300))
+    for name in ("", "\0"):
+        with pytest.raises(ValueError, match="out must be the name"):
+            start(name)
+
+
+def test_an_existing_run_is_never_overwritten_unasked(path, tmp_path):
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError, match="resume it, choose another name, or overwrite it"):
+        start(path, rng=8)
+    assert before == path.read_bytes()
+    (tmp_path / "link").symlink_to(path.name)
+    assert same(start(tmp_path / "link", overwrite=True, rng=8), start(None, rng=8))
+    assert os.readlink(tmp_path / "link") == "run"
+    assert same(fx.load_run(path), start(None, rng=8))
+    assert sorted(os.listdir(tmp_path)) == ["link", "run"]
+
+
+def test_another_version_warns(tmp_path, monkeypatch):
+    path = tmp_path / "run"
+    start(path, stepper=after(7, interrupt))
+    monkeypatch.setattr(provenance, "__version__", "9.9")
+    with pytest.warns(fx.RunVersionWarning, match=f"fixman {fx.__version__} → 9.9") as caught:
+        go_on(path, stepper=after(7, interrupt))
+    assert "go_on" in Path(caught[0].filename).read_text()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once is enough
+        run = go_on(path)
+    assert same(run, start(None))
+    history = run.about["history"]
+    assert [(entry["step"], entry["versions"]["fixman"]) for entry in history] == [(10, "9.9")]
+    assert fx.load_run(path).about["versions"]["fixman"] == fx.__version__
+
+
+def test_another_run_in_the_place_of_one_is_told(path):
+    run = fx.load_run(path)
+    start(path, rng=8, overwrite=True)
+    with pytest.raises(fx.RunFolderError, match="another run is in the place of"):
+        np.asarray(run.x)
+
+
+@pytest.mark.parametrize(
+    "sql", ["DELETE FROM checkpoints", "UPDATE checkpoints SET step = step - 2"]
+)
+def test_checkpoints_that_are_not_of_their_frames(path, sql):
+    with contextlib.closing(sqlite3.connect(path)) as con, con:
+        con.execute(sql)
+    for read in (fx.load_run, fx.resume):
+        with pytest.raises(fx.RunFolderError, match="has no checkpoint"):
+            read(path)
+
+
+def test_copies_are_runs(path, tmp_path):
+    shutil.copy(path, tmp_path / "copy")
+    whole_again(tmp_path / "copy")
+    assert len(fx.load_run(path)) == 21
