@@ -29,7 +29,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.dispatcher import Dispatcher
 
-from fixman.kernels.compiler.lanes import EIGHT, beyond, cast, choose, intrinsic, root, smaller
+from fixman.kernels.compiler.lanes import EIGHT, cast, intrinsic, root
 from fixman.kernels.compiler.pointers import CHECKED
 
 DOUBLE, INTEGER = types.float64, types.int64
@@ -226,12 +226,7 @@ def _moving_root(x: Moving) -> Moving:
     return Moving(value, _product(x.rate, 0.5 * (1.0 / value)))
 
 
-def _moving_smaller(x: Moving, y: Moving) -> Moving:
-    beyond_it = _call(beyond, x.value, y.value)
-    return Moving(_call(smaller, x.value, y.value), _call(choose, beyond_it, y.rate, x.rate))
-
-
-_DERIVATIVES: dict[int, Any] = {id(root): _moving_root, id(smaller): _moving_smaller}
+_DERIVATIVES: dict[int, Any] = {id(root): _moving_root}
 _STEPS: dict[int, Any] = {}  # of each step the function for `Value` objects
 
 
@@ -432,6 +427,4 @@ def _shaped(shape: Any, leaves: Iterator[Value]) -> Any:
 
 def _common(leaves: tuple[Value, ...]) -> Any:
     kinds = [leaf.kind for leaf in leaves]
-    return next(
-        (kind for kind in (EIGHT, types.boolean, types.uint64) if kind in kinds), kinds[0]
-    )
+    return next((kind for kind in (EIGHT, types.boolean, types.uint64) if kind in kinds), kinds[0])
