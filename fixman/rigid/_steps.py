@@ -21,7 +21,7 @@ from fixman._common.arrays import Array
 from fixman.errors import FrameError
 from fixman.kernels.rigid import closed_motion, motion
 from fixman.kernels.rigid import tangent as rigid_tangent
-from fixman.kernels.rigid.articulated_body import DONE
+from fixman.kernels.rigid.articulated_tables import DONE
 from fixman.kernels.rigid.closed_tables import CERTAIN, DEPENDENT, MEMORY, RATE
 from fixman.rigid import _closure_tables, _closures, articulated_body, closed, joints, model
 from fixman.rigid._linkage import Linkage

@@ -35,21 +35,23 @@ from fixman.kernels.compiler.lanes import LANES, integer, part
 from fixman.kernels.compiler.lanes import lane as lane_of
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid.articulated_body import (
+    accelerations,
+    inwards,
+    outwards,
+)
+from fixman.kernels.rigid.articulated_states import FLOATS
+from fixman.kernels.rigid.articulated_tables import (
     DONE,
     DRIVE,
-    FLOATS,
     NOT_USABLE,
     RATE,
     WRONG_SIZE,
-    accelerations,
     first_units,
-    inwards,
-    outwards,
     place_of,
     sizes,
 )
-from fixman.kernels.rigid.articulated_body import HELD as HELD_OF
-from fixman.kernels.rigid.articulated_body import PIVOT as PIVOT_OF
+from fixman.kernels.rigid.articulated_tables import HELD as HELD_OF
+from fixman.kernels.rigid.articulated_tables import PIVOT as PIVOT_OF
 from fixman.kernels.rigid.closed_tables import (
     ASKED0,
     BLOCK,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fixman.kernels import jit
-from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE
+from fixman.kernels.rigid.articulated_tables import DONE, NOT_USABLE
 from fixman.kernels.rigid.closed import comply, factor_scaled, look, moved, multipliers
 from fixman.kernels.rigid.closed_tables import DEPENDENT, FACTS, FACTS0, HELD, PIVOT, room
 

@@ -19,6 +19,9 @@ from fixman.kernels.algebra.vectors import minus, outer, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, load, store
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid.articulated_body import (
+    rising,
+)
+from fixman.kernels.rigid.articulated_tables import (
     ALONG_X,
     ALONG_Y,
     CARRIED,
@@ -35,11 +38,10 @@ from fixman.kernels.rigid.articulated_body import (
     angles,
     first_units,
     place_of,
-    rising,
     seated,
     sizes,
 )
-from fixman.kernels.rigid.articulated_body import HELD as HELD_SHARE
+from fixman.kernels.rigid.articulated_tables import HELD as HELD_SHARE
 from fixman.kernels.rigid.closed_tables import (
     COLUMN,
     COUNT,

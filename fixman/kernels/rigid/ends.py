@@ -20,7 +20,7 @@ from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, load, part
 from fixman.kernels.compiler.lanes import lane as lane_of
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.articulated_body import (
+from fixman.kernels.rigid.articulated_tables import (
     ALONG_X,
     ALONG_Y,
     COS_X,
