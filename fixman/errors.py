@@ -85,7 +85,7 @@ class FrameError(_LocatedError, ValueError):
     beads : tuple of int
         Those at fault, by default all that the coordinates are made of; without the base point.
     body : int or None
-        Of a `fixman.rigid.SerialChain`.
+        Number of a body of a `fixman.rigid.SerialChain`.
     step, replica : int or None
         Where a stepper failed, see `ConstraintSolveError`.
     """

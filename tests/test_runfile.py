@@ -586,6 +586,24 @@ def test_the_checkpoint_before_is_gone_on_from(path, table, where):
     assert caught[0].filename == __file__
 
 
+def test_a_stepper_may_reuse_its_arrays(tmp_path, monkeypatch):
+    """While its last state is still being written."""
+
+    class Reusing(Drift):
+        def advance(self, chain, state, steps, workers=1):
+            x, v = state.x, state.v
+            super().advance(chain, state, steps, workers)
+            x[...], v[...] = state.x, state.v
+            state.x, state.v = x, v
+
+    put = writer.put
+    monkeypatch.setattr(writer, "put", lambda *given: (time.sleep(0.01), put(*given)))
+    start(tmp_path / "run", stepper=Reusing())
+    spoil(tmp_path / "run", "checkpoints", "step = 40 AND name = 'x'")
+    with pytest.warns(fx.RunDamageWarning):
+        whole_again(tmp_path / "run")
+
+
 def test_an_older_block_costs_its_own_frames(path):
     spoil(path, "blocks", "first = 6 AND name = 'x'")
     run, whole = fx.load_run(path), start(None)
@@ -742,7 +760,7 @@ def test_what_is_no_run(tmp_path):
     (tmp_path / "empty").touch()
     with pytest.raises(fx.RunFolderError, match="it is empty"):
         fx.load_run(tmp_path / "empty")
-    assert same(start(tmp_path / "empty"), start(None))
+    assert same(start(tmp_path / "empty", overwrite=True), start(None))
     for read in (fx.load_run, fx.resume, fx.check_run):
         with pytest.raises(FileNotFoundError, match="no such file"):
             read(tmp_path / "nothing")

@@ -106,7 +106,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Made:
-    """What a check of its own accepts, and the sizes that it has."""
+    """An object that passes a check of its own, and attributes of it that are sizes."""
 
     check: Callable[[Any], Any]
     sizes: tuple[str, ...] = ()

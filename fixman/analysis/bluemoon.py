@@ -115,7 +115,7 @@ def hold(chain: AChain, coordinate: Named) -> Chain:
     chain : Chain
         The model: what it holds is held in the free energy as well.
     coordinate : Coordinate or tuple
-        Of kind and beads: "length" (i, j) of a bond; "distance" (i, j) of any two beads, which
+        Kind and beads: "length" (i, j) of a bond; "distance" (i, j) of any two beads, which
         potentials do not take for a bond; "angle" (i, j, k); "torsion" (i, j, k, l); and whatever
         else the guide "Kinds of coordinate" lists.  "bond" and "dihedral" are understood.
 
@@ -212,7 +212,6 @@ def _held_place(chain: Chain, coordinate: Named) -> int:
 
 
 def _released(chain: Chain, place: int) -> Chain:
-    """Return the model: the chain without ξ."""
     row, chart = chain.coordinates[place], chain.n * chain.dim
     extra, mask = chain.extra, chain.hard_mask.copy()
     if place < chart:
@@ -222,7 +221,7 @@ def _released(chain: Chain, place: int) -> Chain:
         mask = np.delete(mask, place)
     model = replace(chain, extra=extra, hard_mask=mask)
     if chain.redundant:
-        # What was left out because it depends on the rest must do so without ξ too.
+        # Rows that were left out because they depend on the rest must do so without ξ too.
         more = np.ones(len(chain.redundant), dtype=bool)
         whole = replace(
             model, extra=(*extra, *chain.redundant), hard_mask=np.append(mask, more), redundant=()
@@ -258,17 +257,14 @@ def mean_force(
     chain : Chain
         One that holds ξ, as `hold` returns it; the model is this chain without ξ.
     x : (frames, ..., n, dim)
-        Of a run or a sampler of whatever kind, in which ξ has one value.  Axis 0 is time; further
-        leading axes are independent chains.
+        In which ξ has one value.  Axis 0 is time, further leading axes are independent chains.
     coordinate : Coordinate or tuple
         As for `hold`.
     kT : float
-    potential : optional
-        What the run had: a potential of `fixman.potentials`, or an object with energy and force.
-    force : (frames, ..., n, dim), optional
-        In the place of a potential, its forces.
+    potential, force : optional
+        Potential of the run, as for steppers; or its forces, like x.
     ensemble : "rigid" or "stiff"
-        Of the model.  It makes no difference where the model holds nothing.
+        Ensemble of the model.  It makes no difference where the model holds nothing.
     sampled : "rigid" or "stiff", optional
         That the frames are from, by default the same.  Where nothing but ξ is held, a run with
         constraints as such is "rigid".
@@ -276,17 +272,16 @@ def mean_force(
     Returns
     -------
     MeanForce
-        In units of kT over that of ξ.  P(ξ) is the density of ξ as such: of a free pair at distance
-        r, A = U − 2 kT ln r.  The error knows of correlations in time, those of the soft
-        coordinates included that it follows; it is 0 where a chain has one shape.
+        P(ξ) is the density of ξ as such: of a free pair at distance r, A = U − 2 kT ln r.  The
+        error knows of correlations in time, those of the soft coordinates included that it
+        follows; it is 0 where a chain has one shape.
 
     Raises
     ------
     SingularConstraintError
         If the hard coordinates cannot be held in some frame, which is named.
     ValueError
-        If ξ, or what else is hard, varies over the frames: they are of a run that does not hold it.
-        If there is one frame, and other shapes.
+        If ξ, or what else is hard, varies over the frames; if there is one, and other shapes.
 
     Warns
     -----
@@ -344,7 +339,7 @@ def metric(
         The first two as for `hold`.  A function gradient(x) returns ∂ξ/∂x (n, dim) of one
         configuration (n, dim).
     step : float
-        Of a function, how far the bead that moves most is moved to find G by differences, whose
+        For a function, how far the bead that moves most is moved to find G by differences, whose
         error is of order step².
 
     Returns
@@ -574,7 +569,7 @@ def free_energy(xi: Annotated[Any, Real("m")], forces: Sequence[Sequence[Any]]) 
     xi : (m,)
         Ascending.
     forces : m of MeanForce, or pairs
-        Of a value and its error; errors are independent.
+        Pairs of a value and its error; errors are independent.
 
     Returns
     -------

@@ -39,10 +39,10 @@ class Pieces(NamedTuple):
     Attributes
     ----------
     beads : (pieces, m)
-        Of the molecule.
+        Beads of the molecule.
     chain : Chain
-        Of one piece. Its extra rows are the rows of the molecule's chart that name no other bead,
-        and then those beyond that chart.
+        Chain of one piece. Its extra rows are the rows of the molecule's chart that name no other
+        bead, and then those beyond that chart.
     targets : (pieces, hard rows)
         Places of its hard rows among those of the molecule.
     rows : Rows
@@ -50,13 +50,13 @@ class Pieces(NamedTuple):
     places : (pieces, rows)
         Their places in that chart.
     bonds : (bonds, 2)
-        Of its beads.
+        Bonds of its beads.
     lengths : (pieces, bonds)
         Places of their lengths among the molecule's hard rows, −1 for soft ones.
     ends : sparse (m − 1, bonds)
         −1 and 1 at the ends of each bond, without the first bead, the last one first.
     factor : SparseFactor
-        Of ``ends @ ends.T``.
+        Factor of ``ends @ ends.T``.
     """
 
     beads: Index

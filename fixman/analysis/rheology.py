@@ -297,8 +297,8 @@ def shear_functions(stress: Stress, rate: NotZero) -> Shear:
 def extensional_viscosity(stress: Stress, rate: NotZero) -> Mean:
     """(σ_xx − σ_yy)/ε̇ of one chain from stresses (frames, ..., dim, dim) in steady extension.
 
-    Of x at the rate ε̇, planar or uniaxial.  At small rates it is four times the shear viscosity if
-    planar, three times if uniaxial.  Axes and errors as in `shear_functions`.
+    Extension along x is planar or uniaxial.  At small rates this is four times the shear viscosity
+    if planar, three times if uniaxial.  Axes and errors as in `shear_functions`.
     """
     return mean_with_error((stress[..., 0, 0] - stress[..., 1, 1]) / rate)
 
@@ -317,7 +317,7 @@ def relaxation_modulus(
     """G(t) = ⟨σ_xy(0) σ_xy(t)⟩/kT of one chain from stresses at equilibrium (Green and Kubo).
 
     The stress is `kramers_stress` of a stepper without a flow: no other has the response to a flow
-    as its correlation.  Of isotropic chains all directions count:
+    as its correlation.  All directions of isotropic chains count:
     G = Σ_ab ⟨P_ab(0) P_ab(t)⟩/((d + 2)(d − 1) kT), P the traceless part.  The solvent drags rods
     along at once, which adds η_∞ δ(t) that no correlation shows, with η_∞ of
     `instantaneous_viscosity`:
@@ -390,7 +390,6 @@ def _forces(
 
 
 def _about_centre(x: Array, zeta: Array) -> Array:
-    """Positions about the centre of friction."""
     centre = np.einsum("k,...ka->...a", zeta / zeta.sum(), x)
     away: Array = x - centre[..., None, :]
     return away
@@ -416,7 +415,6 @@ def _traceless(dim: int) -> list[Array]:
 
 
 def _friction(chain: Chain, stepper: Brownian) -> Array:
-    """Friction of every bead."""
     zeta = np.array(stepper.friction)
     if zeta.shape not in ((), (chain.n,)):
         raise ValueError(

@@ -89,7 +89,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parsed(words: Sequence[str]) -> tuple[Any, Any]:
-    """Return the function of a command and its arguments."""
     if words and words[0] in COMMANDS:
         text, run = COMMANDS[words[0]]
         return run, Parser(f"fixman {words[0]}", text).parse_args(words[1:])

@@ -1,4 +1,4 @@
-"""What kind of file a file is, told by its name; and LAMMPS's own files before MDAnalysis.
+"""Kinds of files, told by their names; and LAMMPS's own files before MDAnalysis.
 
 Formats have MDAnalysis's names, which the caller hands in: nothing here imports it.
 """
@@ -24,7 +24,9 @@ NEEDS_MDANALYSIS = (
 
 COMPRESSED = (".gz", ".bz2")
 # Names of users for formats of MDAnalysis; "data.melt" and "dump.melt" are LAMMPS's own.
-SAID = {"LMP": "DATA", "DUMP": "LAMMPSDUMP", "LAMMPSTRJ": "LAMMPSDUMP", "H5": "H5MD"}
+SAID = {
+    "LMP": "DATA", "LAMMPS": "DATA", "DUMP": "LAMMPSDUMP", "LAMMPSTRJ": "LAMMPSDUMP", "H5": "H5MD"
+}  # fmt: skip
 ONLY_FRAMES = ("DCD", "XTC", "TRR", "NC", "NCDF", "H5", "H5MD")
 
 # LAMMPS's atom styles as columns of its data files, in MDAnalysis's words.
@@ -46,7 +48,7 @@ PREAMBLE = 9  # lines of a frame of a dump before its atoms
 
 
 class DataHeader(NamedTuple):
-    """What a LAMMPS data file says of itself: numbers of atoms and bonds, and its atoms' columns.
+    """Head of a LAMMPS data file: numbers of atoms and bonds, and its atoms' columns.
 
     columns counts those of the first atom without image flags; style is the hint "Atoms # style";
     first is the first atom's line in pieces.

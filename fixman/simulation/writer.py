@@ -79,9 +79,9 @@ def create(
     require_free(path, overwrite)
     provenance.require_entries(about, path)  # a stepper of the user's own may say strange things
     real = Path(os.path.realpath(path))
-    if overwrite and real.exists():
-        with contextlib.closing(_locked(path)):
-            real.unlink()
+    if overwrite and _tables(real):
+        _locked(path).close()  # nobody writes to it
+        real.unlink()
     states = divided(state, about["groups"])
     with explained(path, writing=True), contextlib.ExitStack() as undo:
         con = undo.enter_context(contextlib.closing(connect(real, "rwc", HASTE)))
@@ -231,6 +231,7 @@ class Writer:
 
     def discard(self) -> None:
         """Remove the file."""
+        self.close()
         self._real.unlink(missing_ok=True)
 
     def close(self) -> None:

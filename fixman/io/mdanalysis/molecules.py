@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fixman._common.arrays import listed
 from fixman.analysis.groups import Molecules, counted, find_molecules
 from fixman.io import formats
-from fixman.io.mdanalysis.universe import brief, name_atom, reading, require_text, some, symbols_of
+from fixman.io.mdanalysis.universe import SHOWN, brief, name_atom, reading, require_text, symbols_of
 
 try:
     from MDAnalysis.exceptions import NoDataError
@@ -174,7 +175,7 @@ def _of_types(universe: Any, selected: Any, bonds: str) -> Indices:
         shown = sorted(known, key=lambda name: (len(name), name))
         raise ValueError(
             f"bonds must be 'topology', 'guess' or types of bonds, got {', '.join(unknown)}: the "
-            f"selection has {some(shown) or 'none'}"
+            f"selection has {listed(shown, SHOWN) or 'none'}"
         )
     chosen = np.array([bool(wanted & each) for each in names], dtype=bool)
     answer: Indices = indices[chosen]
@@ -182,7 +183,6 @@ def _of_types(universe: Any, selected: Any, bonds: str) -> Indices:
 
 
 def _doubts(selected: Any, pairs: Indices) -> tuple[str, ...]:
-    """Signs that bonds are not what the molecules have."""
     notes: list[str] = []
     symbols = symbols_of(selected.universe)[0][selected.indices]
     # CHARMM's water has a bond between its hydrogens, which holds its angle.

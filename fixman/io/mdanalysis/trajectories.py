@@ -132,7 +132,6 @@ def _writer(universe: Any, temporary: Path, name: Path, run: Run) -> Any:
 
 
 def _interval(run: Run) -> float:
-    """Time from frame to frame in ps."""
     return float(run.about["stepper"].get("dt", 1.0)) * int(run.about["every"]) * run.numbers.step
 
 

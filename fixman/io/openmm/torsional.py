@@ -60,7 +60,7 @@ class Molecule(Forces):
         Names that OpenMM knows, ``"amber14-all.xml", "implicit/obc2.xml"``, or paths; or one str.
         Without an implicit solvent among them the molecule is in a vacuum.
     platform : str, optional
-        Of OpenMM, by default the fastest.
+        Platform of OpenMM, by default the fastest.
 
     Attributes
     ----------
@@ -216,7 +216,7 @@ class Molecule(Forces):
         Parameters
         ----------
         hold : word, or words, of `HOLDS`
-            What does not turn either: ``"methyl"``, ``"hydroxyl"`` (and SH), ``"ammonium"``, and
+            Torsions that are hard too: ``"methyl"``, ``"hydroxyl"`` (and SH), ``"ammonium"``, and
             ``"peptide"`` (ω).
         """
         hold = set(_words(hold))
@@ -365,7 +365,6 @@ def _is_solvent(residue: Any) -> bool:
 
 
 def _take(modeller: Any, letter: str, shown: str) -> None:
-    """Leave one chain of a file."""
     chains = list(modeller.topology.chains())
     others = [one for one in chains if one.id != letter]
     if len(others) == len(chains):
@@ -440,7 +439,6 @@ def _require_one(given: Any, x: Array) -> None:
 
 
 def _whole(given: Any, x: Array) -> Array:
-    """Make a connected molecule whole that a periodic box cuts."""
     box = given.getPeriodicBoxVectors()
     if box is None or np.diagonal(box := _in_nm(box)).min() < LEAST_BOX:
         return x
