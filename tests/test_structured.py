@@ -279,7 +279,7 @@ def test_a_hub_is_a_clique():
 def eightfold(V, D, S, symbolic, work, out):
     like = eight(1.0)
     sparse.factor(V, D, symbolic, work, like)
-    store(out, 0, sparse.log_product(V, symbolic[0], like))
+    store(out, 0, sparse.log_product(V, symbolic.first, like))
     sparse.inverse_on_pattern(V, D, S, symbolic, work, like)
 
 
@@ -307,7 +307,7 @@ def test_eight_lanes_are_eight_scalars(k, density, exponent, seed):
         np.testing.assert_array_equal(D[:, lane], pivots)
         np.testing.assert_array_equal(V[:, lane], one)
         np.testing.assert_array_equal(S[:, lane], inverse)
-        total = sparse.log_product(one, symbolic[0], 1.0)
+        total = sparse.log_product(one, symbolic.first, 1.0)
         assert out[lane] == pytest.approx(total, rel=1e-15, abs=1e-14 * k)
         expected = np.linalg.slogdet(matrices[lane] / matrices[lane].max())[1]
         expected += k * np.log(matrices[lane].max())

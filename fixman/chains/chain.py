@@ -25,8 +25,8 @@ from fixman.kernels.chain.rows import KINDS, LENGTH
 
 Base = Literal["free", "fixed"]
 
-_FIELDS = 7  # of a Chain that have no default
-BEAD_BYTES = 380  # of a chain in the plane while it is made; in space 565
+_FIELDS = 7  # a Chain has so many fields without a default
+BEAD_BYTES = 380  # that a chain in the plane takes while it is made; in space 565
 _CONSTRUCTORS = (
     "a Chain is made by Chain.linear(n), Chain.branched(parents), Chain.ring(n) or "
     "Chain.from_bonds(n, bonds)"

@@ -39,7 +39,7 @@ FORMULAS = np.array(
 )  # fmt: skip
 BONDS = np.array([[bond in kind.bonds for bond in range(3)] for kind in KINDS])
 GHOSTS = 3  # padded bead index = bead + GHOSTS
-GHOST_POINTS = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # of a fixed base
+GHOST_POINTS = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # on a fixed base
 
 Index = NDArray[np.int64]
 

@@ -1,4 +1,4 @@
-"""What a chain means to the engine: tables that do not depend on positions, each made once."""
+"""Tables of a chain that do not depend on positions, each made once, for kernels to read."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class HardPattern:
 
     @cached_property
     def _meets(self) -> tuple[Index, Index, Index]:
-        """Of each vector the end of its stretch; there, places and other vectors, and products."""
+        """Ends of the stretches of vectors; places and partners in these, and products."""
         products, _ = self._products
         place, one, other = products.T
         # On the diagonal both orders are there, where two slots of a row share a bead.

@@ -1,4 +1,4 @@
-"""What the compiled projections need to know of a chain's hard rows.
+"""Tables of a chain's hard rows for the compiled projections.
 
 The rows that stand for hard angles are chosen for all replicas together, by the straightest.
 """

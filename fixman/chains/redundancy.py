@@ -38,7 +38,7 @@ WHOLE, PIECES, SMALL = 10**10, 10**8, 64
 LIKED = 4.0  # times, so that a row of the chart goes only where others hold much more of it
 NEVER_LEFT = 1e3  # straight bends, of which both rows stay or neither does
 APART = 1e-3  # far above the rounding of what is factored
-LOST = 1e-10  # of the largest; a wrong guess costs digits, not independence, which is verified
+LOST = 1e-10  # times the largest; a wrong guess costs digits, not independence, which is verified
 
 
 def independent(layout: Layout, near: Array | None) -> Mask:
@@ -252,7 +252,7 @@ def _exactly(pattern: HardPattern, cluster: Index) -> Mask:
 def _chosen(pattern: HardPattern, cluster: Index, surplus: int, rows: sparse.csr_array) -> Mask:
     """Which rows of a cluster stay, by size.
 
-    What rows up to some place span is the same whatever is chosen of them, so each piece may
+    Rows up to some place span the same space whatever is chosen among them, so each piece may
     choose as many as it has independent of all pieces before.  Of these it sees the front: what of
     their span lies wholly in columns that rows to come still touch.
     """

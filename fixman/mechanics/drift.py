@@ -32,7 +32,7 @@ __all__ = ["MeanForces", "mean_forces"]
 
 
 class MeanForces(NamedTuple):
-    """What moves the beads in the mean.
+    """Forces that move the beads in the mean.
 
     total (..., n, dim) : G − Bᵀ T, friction times drift
     tensions (..., n_hard) : T, in the order of ``chain.hard``; a stretched rod has T > 0
@@ -122,7 +122,7 @@ class _Wide(HardPattern):
         start = np.repeat(begins[:-1], counts)  # of the rows that touch the same one
         until = np.arange(near.size) - start + 1
         later, earlier = np.repeat(near, until), near[np.repeat(start, until) + _ranges(until)]
-        diagonal = np.isin(system.products[::3], system.symbolic[0][:-1])
+        diagonal = np.isin(system.products[::3], system.symbolic.first[:-1])
         pairs = counts * (counts + 1) // 2
         return Drift(
             hard=system,

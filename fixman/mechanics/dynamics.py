@@ -26,9 +26,9 @@ __all__ = ["Motion", "forward_dynamics", "inverse_dynamics", "project"]
 
 UNEVEN = 1e2  # ratio of masses from which the nearest configuration is harder to find
 RUNAWAY = 1e6  # times the largest coordinate or target
-COARSE = 1e-6  # of a length: what rounded positions must be able to represent
+COARSE = 1e-6  # times a length: rounded positions must tell so much apart
 EPS = 2.0**-52
-SMALLEST_BEND = 1e-6  # of a bend that is called straight: v̂ − û
+SMALLEST_BEND = 1e-6  # v̂ − û of a bend that is no longer called straight
 
 _NO_TORQUE = np.empty(0)
 _NO_FORCE = np.empty((0, 2))

@@ -387,7 +387,7 @@ def _each(
     if not (hasattr(x, "map_blocks") and hasattr(x, "rechunk")):
         return frames(arrays.real(x, tail, "x"))
     lazy: Any = x
-    # What its shape and type have wrong is said now; of the frames there may not be a number yet.
+    # A wrong shape or type is told now, though the number of frames may not be known yet.
     shape = tuple(size if size == size else 0 for size in lazy.shape)
     if shape[-2:] == tail:
         shape = (0,) * (lazy.ndim - 2) + tail

@@ -323,7 +323,7 @@ def cartesian_frames(q, qd, shape, references, sequence, x, v):
     E, Y, R = np.zeros(3 * n + 9), np.zeros(3 * n + 9), np.zeros(3 * n + 9)
     # Summing positions loses a digit every hundred bonds; the rounding of each sum is kept.
     P, low = np.zeros(3 * n + 9), np.zeros(3 * n + 9)
-    # of frames, and of axes with their half planes
+    # Velocities; turning rates of frames, and of axes with their half planes.
     V, omega, Omega = np.zeros(3 * n + 9), np.zeros(3 * n + 9), np.zeros(3 * n + 9)
     E[6 if fixed else 9] = 1.0
     Y[7 if fixed else 10] = 1.0

@@ -49,14 +49,14 @@ class Hard(NamedTuple):
     """Tables of the hard rows, in factor order.
 
     n, front : beads, and points before them
-    kinds (m,), points (m · 4,) : of each row
+    kinds (m,), points (m · 4,) : kind and four points of each row
     vectors (m + 1,) : the first vector of each row, and the end
     products (t · 3,), weights (t,) : place and two vectors; H_place is the sum of weight · dot
-    owners, movers, carriers (s,), signs, shares (s,) : of each slot the row, the point, the vector,
-        the sign, and sign over mass
-    total : of vectors
-    ends (total,), meets (… · 2,), pulls (…,) : the same by vectors: of each the end of its stretch,
-        and in that the place, the other vector and the weight
+    owners, movers, carriers (s,), signs, shares (s,) : row, point, vector, sign, and sign over mass
+        of each slot
+    total : number of vectors
+    ends (total,), meets (… · 2,), pulls (…,) : products sorted by vectors: the end of the stretch
+        of each vector, and in that the place, the other vector and the weight
     symbolic : pattern of the factor
     public (m,) : place of each row among the hard coordinates
     """

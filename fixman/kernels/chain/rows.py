@@ -47,8 +47,8 @@ class Kind(NamedTuple):
     polynomial : (u, v, t) → three vectors
         A multiple of the gradient that is a polynomial, for elimination in a finite field.
     rest : (value, scale, u, v, g, goal, size) → rest, whole, noise
-        What a row lacks of its goal, the unit of that, and rounding where positions are of a size;
-        g is the last of its vectors where a drift began (see `general_steps`).
+        Goal less value, the unit of that, and rounding where positions are of a size; g is the last
+        of the row's vectors where a drift began (see `general_steps`).
     bonds : tuple of int
         Which of u, v, t must have a direction: 0, 1, 2.
     angle, periodic : bool
@@ -113,7 +113,7 @@ def unit(u):
     return scaled(1.0 / root(dot(u, u)), u)
 
 
-# --- what rows lack of their goals ---------------------------------------------------------------
+# --- distances from goals ------------------------------------------------------------------------
 
 
 @exact_step
@@ -451,7 +451,7 @@ KINDS = (
         )
         for second, name in enumerate(("straight_y", "straight_z"))
     ),
-    # Of the library's own: an angle in the plane, and half the square of a length.
+    # Kinds of the library's own: an angle in the plane, and half the square of a length.
     Kind(
         "turn", "bending angle in the plane, counter-clockwise positive", 3,
         turn_measure, turn_gradient, angle_polynomial, angle_rest,
@@ -503,7 +503,7 @@ def measure(kind, u, v, t):
 def put_gradient(kind, B, at, u, v, t, axes):
     """Write ∂q/∂x of each point from vector ``at`` on; return the divisor.
 
-    Of a row that one bond carries it is ∂q/∂u alone.
+    A row that one bond carries has ∂q/∂u alone.
     """
     gu, gv, gt = kind.gradient(u, v, t)
     if kind.beads <= 2:
@@ -555,7 +555,7 @@ def velocity_term(kind, X, V, points, r, axes, like):
 
 @chosen(KINDS)
 def rest(kind, value, scale, u, v, g, goal, size):
-    """What a row lacks of its goal, the unit of that, and rounding: see `Kind`."""
+    """Goal less value, the unit of that, and rounding: see `Kind`."""
     return kind.rest(value, scale, u, v, g, goal, size)
 
 

@@ -149,7 +149,7 @@ def _call(function: Any, *args: Any) -> Any:
 
 
 class Moving:
-    """A value and its rate, a number or None where it stays: what steps make of it has rates too.
+    """A value and its rate, None where it stays; steps pass rates on to their results.
 
     Division and square roots are all that a step may do with it beside sums and products.
     """
@@ -241,7 +241,7 @@ def _translated(x: Any) -> Any:
 
 
 class _Names:
-    """What stands in a module, as functions for `Value` objects."""
+    """The names of a module, as functions for `Value` objects."""
 
     def __init__(self, module: Any) -> None:
         self._module = module

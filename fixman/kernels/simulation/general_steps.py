@@ -73,10 +73,10 @@ def magnitude(x):
 
 @exact
 def residual(kind, u, v, t, g, goal, size, far):
-    """What a row lacks of its goal, its unit, and rounding where positions are of ``size``.
+    """Goal less value of a row, its unit, and rounding where positions are of ``size``.
 
-    g is the last of its vectors where the drift began.  No arrays: numba would count references to
-    them.
+    g is the last of the row's vectors where the drift began.  No arrays are passed: numba would
+    count references to them.
     """
     value, scale, _ = measure(kind, u, v, t)
     lack, whole, noise = rest(kind, value, scale, u, v, g, goal, size)
