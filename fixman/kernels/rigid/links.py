@@ -262,6 +262,8 @@ def slide(body, d):
 def free_rate(kind, pitch, j, body, tau, J):
     """Free rate j of a joint, whatever its axis is; ``g`` and ``h`` are in the body's axes."""
     k = AXES[kind, j]
+    if k == 2 and pitch == 0.0:  # the general case says the same, later
+        return freed(body, tau, J)
     body = mirrored(body) if k >= 3 else sheared(body, pitch)
     for _ in range((k + 1) % 3):
         body = renamed(body)
