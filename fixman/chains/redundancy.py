@@ -18,9 +18,10 @@ from scipy.sparse import csgraph
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
-from fixman.chains import coordinates, topology
-from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, HardPattern, Index, Rows
+from fixman.chains import topology
+from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, Index, Rows
 from fixman.chains.layout import Layout
+from fixman.chains.pattern import HardPattern, minimum_degree_pattern
 from fixman.chains.straight_bends import end_to_end
 from fixman.errors import SingularConstraintError
 from fixman.kernels.algebra.field import PRIME
@@ -158,7 +159,7 @@ def _dependent(pattern: HardPattern, liked: Array, depth: Index, x: Array) -> In
         surplus = int(np.count_nonzero(dependent[cluster]))
         lost[cluster] = ~_chosen(pattern, cluster, surplus, rows)
     kept = np.flatnonzero(~lost)
-    rest = coordinates.minimum_degree_pattern(pattern.rows, kept)
+    rest = minimum_degree_pattern(pattern.rows, kept)
     wrong = np.zeros(liked.size, dtype=bool)
     wrong[kept[rest.order]] = _eliminate(rest)[0]
     for cluster in clusters:
@@ -183,10 +184,10 @@ def _clearly_independent(pattern: HardPattern, x: Array) -> bool:
         return False
     column = np.repeat(np.arange(symbolic.size), np.diff(symbolic.first))
     V /= size[symbolic.row] * size[column]
-    sparse_factor.factor(V, D, tuple(symbolic), work, 0.0)
+    sparse_factor.factor(V, D, symbolic, work, 0.0)
     if np.isnan(D).any():
         return False
-    sparse_factor.inverse_on_pattern(V, D, S, tuple(symbolic), work, 0.0)
+    sparse_factor.inverse_on_pattern(V, D, S, symbolic, work, 0.0)
     return bool((S[symbolic.first[:-1]] < APART**-2).all())
 
 

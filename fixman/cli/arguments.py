@@ -30,6 +30,11 @@ chain:
   --torsion DEGREES      hard torsions, 180 is trans; otherwise this"""
 SEED = """
   --seed N               of all random numbers; otherwise a new one, which is said"""
+RUN = f"""
+  --every N              steps per frame; otherwise for about 1000 frames
+  --replicas N           independent copies (default: 1){SEED}
+  --out FILE             file to be made for the run (required)
+  --overwrite            replace a run of that name"""
 WORKERS = """
   --workers COUNT        threads; the results do not depend on it (default: 1)"""
 RUNNING = f"""{WORKERS}

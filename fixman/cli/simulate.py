@@ -36,11 +36,7 @@ Ctrl-C ends a run after the block that it is at; `fixman resume` goes on.
   --ring                 bond the last bead to the first
 {dynamics.DYNAMICS}
 run:
-  --steps N              a multiple of --every; 1e6 will do (required)
-  --every N              steps per frame; otherwise for about 1000 frames
-  --replicas N           independent copies (default: 1){cli_arguments.SEED}
-  --out FILE             file to be made for the run (required)
-  --overwrite            replace a run of that name{cli_arguments.RUNNING}
+  --steps N              such as 1e6 (required){cli_arguments.RUN}{cli_arguments.RUNNING}
   --quiet                no progress bar
 
 example:

@@ -24,7 +24,9 @@ NEEDS_MDANALYSIS = (
 
 COMPRESSED = (".gz", ".bz2")
 # Names of users for formats of MDAnalysis; "data.melt" and "dump.melt" are LAMMPS's own.
-SAID = {"LMP": "DATA", "DUMP": "LAMMPSDUMP", "LAMMPSTRJ": "LAMMPSDUMP", "H5": "H5MD"}
+SAID = {
+    "LMP": "DATA", "LAMMPS": "DATA", "DUMP": "LAMMPSDUMP", "LAMMPSTRJ": "LAMMPSDUMP", "H5": "H5MD"
+}  # fmt: skip
 ONLY_FRAMES = ("DCD", "XTC", "TRR", "NC", "NCDF", "H5", "H5MD")
 
 # LAMMPS's atom styles as columns of its data files, in MDAnalysis's words.

@@ -19,7 +19,7 @@ from fixman.kernels.chain import charts, jointed_motion, motion
 from fixman.kernels.chain.rows import LENGTH
 from fixman.kernels.factors.sparse import SMALLEST_PIVOT
 from fixman.kernels.simulation import projection
-from fixman.mechanics.partition import nearest_dependence, raise_failure
+from fixman.mechanics.refusals import nearest_dependence, raise_failure
 from fixman.mechanics.wilson import velocity_terms
 
 __all__ = ["Motion", "forward_dynamics", "inverse_dynamics", "project"]
@@ -82,7 +82,7 @@ class Motion:
             table = chain.layout.soft_rows
             qdd = np.empty((self._out.shape[0], len(table)))
             bad = motion.soft_accelerations(
-                self._x.reshape(-1), self._v.reshape(-1), self._out,
+                self._x.reshape(-1), self._v.reshape(-1), self._out.reshape(-1),
                 chain.n, chain.dim, chain.layout.fixed, table.tables, qdd,
             )  # fmt: skip
             if bad >= 0:

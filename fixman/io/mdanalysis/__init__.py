@@ -204,31 +204,24 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         stop: int | None = None,
         step: int | None = None,
         frames: Iterable[Any] | None = None,
-        verbose: bool | None = None,
-        n_workers: int | None = None,
-        n_parts: int | None = None,
-        backend: str | BackendBase | None = None,
-        *,
-        unsupported_backend: bool = False,
-        progressbar_kwargs: dict[str, Any] | None = None,
+        **more: Any,
     ) -> MetricAnalysis:
         """Go through the trajectory twice: for means and scatter, and for the determinants.
 
-        Parameters are those of MDAnalysis's ``AnalysisBase.run``.
+        Parameters are those of MDAnalysis's ``AnalysisBase.run``, such as ``verbose``, ``backend``
+        and ``n_workers``.
         """
         if frames is None:
             frames_of(self._trajectory, start, stop, step)
         else:
             frames = chosen(frames, self._trajectory)
-        shown = progressbar_kwargs or {}
+        shown, backend = more.pop("progressbar_kwargs", None) or {}, more.get("backend")
         titles = ({"desc": "means"}, {"desc": "determinants"})
         if not (backend is None or backend == "serial"):
             titles = ({}, {})  # others have no progress bar
-        arguments: dict[str, Any] = {
-            "start": start, "stop": stop, "step": step, "frames": frames, "verbose": verbose,
-            "n_workers": n_workers, "n_parts": n_parts, "backend": backend,
-            "unsupported_backend": unsupported_backend or isinstance(backend, DistributedBackend),
-        }  # fmt: skip
+        arguments = more | {"start": start, "stop": stop, "step": step, "frames": frames}
+        if isinstance(backend, DistributedBackend):
+            arguments["unsupported_backend"] = True
         self._lost, self._total = {}, 0
         with naming(self._universe):
             while True:

@@ -54,7 +54,7 @@ def room(system, targets, like):
     """½ d² and d of a distance row, cosine and sine of an angle, and memory."""
     m = system.kinds.size
     vectors = system.total * len(system.axes)
-    whole = memory(2 * (vectors + system.symbolic[1].size) + 7 * m, like)
+    whole = memory(2 * (vectors + system.symbolic.row.size) + 7 * m, like)
     goals = part(whole, 0, 2 * m, like)
     for k in range(2 * m):
         store(goals, k, take(targets, k, 2 * m, like))
@@ -140,7 +140,7 @@ def factor(system, room, X, like):
 @exact
 def logdet(system, room, like):
     """ln det H^bb of these rows, given the factor."""
-    return sparse.log_product(room.block.H, system.symbolic[0], like)
+    return sparse.log_product(room.block.H, system.symbolic.first, like)
 
 
 @exact
