@@ -60,7 +60,6 @@ SETTINGS = (
     "cache_size=-65536",  # kilobytes, for a block and what it touches
 )
 PATIENCE = 600.0  # seconds to wait for a reader's end
-TABLES = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL"
 _STORAGE = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_READONLY: "it can only be read",
@@ -71,7 +70,7 @@ _STORAGE = {
 }
 _UNREADABLE = (
     sqlite3.Error, ValueError, TypeError, AttributeError, LookupError, ArithmeticError,
-    RecursionError, MemoryError,
+    RecursionError,
 )  # fmt: skip
 
 
@@ -156,12 +155,18 @@ def require_file(path: Path) -> None:
         raise RunFolderError(f"{path} is not a run: it is no file")
 
 
+def tables_of(con: sqlite3.Connection) -> tuple[str, ...]:
+    """Return the SQL of the tables of a file; none if it is empty, as good as no file."""
+    found = con.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")
+    return tuple(sql for (sql,) in found)
+
+
 def require_schema(con: sqlite3.Connection, path: Path) -> None:
     """Refuse tables that are not those of a run, and whatever SQL a stranger's file has."""
-    found = con.execute(TABLES).fetchall()
+    found = tables_of(con)
     if not found:
         raise RunFolderError(f"{path} is not a run: it is empty")
-    if tuple(sql for (sql,) in found) != SCHEMA:
+    if found != SCHEMA:
         raise RunFolderError(f"{path} is not a run, or is damaged: its tables are others")
 
 

@@ -145,12 +145,25 @@ def simulate(
     if out is not None:
         out = _arrays.path(out, "out")
         writer.require_free(out, overwrite)
-    groups = None if client is None else spread.sizes(replicas, running)
+    groups = [replicas] if client is None else spread.sizes(replicas, running)
     generator, seed = _generator(rng)
     warn_of_temperature(getattr(stepper, "potential", None), getattr(stepper, "kT", None))
     state = stepper.start(chain, x0, v0, replicas, generator)
-    about = _described(
-        chain, stepper, state, steps=steps, every=every, rng=seed, recorded=recorded, groups=groups
+    about = provenance.plain(
+        {
+            "fixman_run": provenance.FORMAT,
+            "stepper": stepper.parameters(),
+            "steps": steps,
+            "every": every,
+            "replicas": len(state.x),
+            "groups": groups,
+            "rng": seed,
+            "observables": {name: recording.home(f) for name, f in recorded.items()},
+            "block": _block(chain, max(groups), every, stepper),
+            "versions": provenance.versions(),
+            "history": [],
+            "chain": json.loads(chain.to_json()),
+        }
     )
     start = about, chain, state.arrays()
     with contextlib.closing(
@@ -164,37 +177,6 @@ def simulate(
                 target.discard()
             raise
         return _looked_at(target.run())
-
-
-def _described(
-    chain: Chain,
-    stepper: Stepper,
-    state: State,
-    *,
-    steps: int,
-    every: int,
-    rng: Any,
-    recorded: dict[str, Any],
-    groups: list[int] | None,
-) -> dict[str, Any]:
-    """Return what a run says of itself before its first step."""
-    replicas = len(state.x)
-    groups = groups or [replicas]
-    about: dict[str, Any] = {
-        "fixman_run": provenance.FORMAT,
-        "stepper": stepper.parameters(),
-        "steps": steps,
-        "every": every,
-        "replicas": replicas,
-        "groups": groups,
-        "rng": rng,
-        "observables": {name: recording.home(f) for name, f in recorded.items()},
-        "block": _block(chain, max(groups), every, stepper),
-        "versions": provenance.versions(),
-        "history": [],
-        "chain": json.loads(chain.to_json()),
-    }
-    return dict(provenance.plain(about))
 
 
 def resume(

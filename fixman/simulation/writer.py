@@ -22,7 +22,6 @@ from fixman.simulation.runfile import (
     PATIENCE,
     PLACE,
     SCHEMA,
-    TABLES,
     Contents,
     Point,
     checksum_of,
@@ -32,6 +31,7 @@ from fixman.simulation.runfile import (
     put,
     require_file,
     require_schema,
+    tables_of,
 )
 from fixman.simulation.trajectory import Arrays, Run, Sink, divided
 
@@ -48,7 +48,7 @@ def require_free(path: Path, overwrite: bool = False) -> None:
     real = Path(os.path.realpath(path))
     if real.exists():
         tables = _tables(real)
-        if tables and not overwrite and tables == SCHEMA:
+        if tables == SCHEMA and not overwrite:
             raise FileExistsError(f"{path} exists: resume it, choose another name, or {OVERWRITE}")
         if tables != () and not overwrite:
             raise FileExistsError(f"{path} exists and is not a run: choose another name")
@@ -59,14 +59,12 @@ def require_free(path: Path, overwrite: bool = False) -> None:
 
 
 def _tables(path: Path) -> tuple[str, ...] | None:
-    """Return the SQL of the tables of a file, none if it is empty; None if it is no database."""
-    if not path.is_file():
-        return None
-    try:
-        with contextlib.closing(connect(path, "rw")) as con:
-            return tuple(sql for (sql,) in con.execute(TABLES))
-    except sqlite3.Error:
-        return None
+    """Return the tables of a path, or None if there is no database."""
+    with contextlib.suppress(sqlite3.Error):
+        if path.is_file():
+            with contextlib.closing(connect(path, "rw")) as con:
+                return tables_of(con)
+    return None
 
 
 def create(
@@ -87,7 +85,7 @@ def create(
         con = undo.enter_context(contextlib.closing(connect(real, "rwc", HASTE)))
         con.execute(f"PRAGMA page_size={PAGE}")
         con.execute("BEGIN IMMEDIATE")
-        if con.execute(TABLES).fetchone():
+        if tables_of(con):
             raise FileExistsError(f"{path} exists: another process has just made it")
         con.execute(f"PRAGMA application_id={APPLICATION}")
         for table in SCHEMA:
