@@ -5,7 +5,7 @@ compiles what a kernel calls before the kernel.  A `step` it never sees: the fun
 with `Value` objects, each of whose operations writes one instruction into the kernel that calls it.
 Kernels keep what steps cannot have: loops over bodies, branches on numbers, early returns.
 
-Inside a step, numbers are floats, integers, `pair`s or `eight` states in lanes, tuples nest,
+Inside a step, numbers are floats, integers or `eight` states in lanes, tuples nest,
 elements of arrays are read and set by index (not from the end), ``&`` joins conditions, ``>>``
 fills with zeros, and loops over constants are unrolled.  It may call other steps and the
 intrinsics of `fixman.kernels.compiler.lanes`.  Given numbers that are `moving`, steps of sums,
@@ -30,8 +30,6 @@ from numba.core import cgutils
 from numba.core.dispatcher import Dispatcher
 
 from fixman.kernels.compiler.lanes import EIGHT, beyond, cast, choose, intrinsic, root, smaller
-from fixman.kernels.compiler.pairs import PAIR
-from fixman.kernels.compiler.pairs import cast as cast_pair
 from fixman.kernels.compiler.pointers import CHECKED
 
 DOUBLE, INTEGER = types.float64, types.int64
@@ -103,8 +101,6 @@ def _as(x: Value, kind: Any) -> Any:
     context, builder, _ = x.writer
     if kind is EIGHT:
         return cast(context, builder, x.code, x.kind)
-    if kind is PAIR:
-        return cast_pair(context, builder, x.code, x.kind)
     return x.code if kind == x.kind else context.cast(builder, x.code, x.kind, kind)
 
 
@@ -116,12 +112,12 @@ def _operator(name: str, swapped: bool) -> Callable[[Value, Any], Any]:
         if swapped:
             x, y = y, x
         kinds = x.kind, y.kind
-        kind = next((kind for kind in (EIGHT, PAIR, DOUBLE) if kind in kinds), x.kind)
+        kind = next((kind for kind in (EIGHT, DOUBLE) if kind in kinds), x.kind)
         if left.writer is None:
             return Value(kind, None, None)
         _, builder, flags = left.writer
         codes = _as(x, kind), _as(y, kind)
-        if kind in (EIGHT, PAIR, DOUBLE):
+        if kind in (EIGHT, DOUBLE):
             return Value(kind, getattr(builder, "f" + name)(*codes, flags=flags), left.writer)
         return Value(kind, getattr(builder, name)(*codes), left.writer)
 
@@ -436,6 +432,4 @@ def _shaped(shape: Any, leaves: Iterator[Value]) -> Any:
 
 def _common(leaves: tuple[Value, ...]) -> Any:
     kinds = [leaf.kind for leaf in leaves]
-    return next(
-        (kind for kind in (EIGHT, PAIR, types.boolean, types.uint64) if kind in kinds), kinds[0]
-    )
+    return next((kind for kind in (EIGHT, types.boolean, types.uint64) if kind in kinds), kinds[0])
