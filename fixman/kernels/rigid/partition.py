@@ -41,7 +41,7 @@ from fixman.kernels.algebra.triples import (
 )
 from fixman.kernels.algebra.vectors import minus, outer, plus, scaled
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.factors.banded import times as multiplied
+from fixman.kernels.factors.sparse import times as multiplied
 from fixman.kernels.rigid.joints import (
     AXES,
     JOINTS,
