@@ -41,7 +41,7 @@ EPS = 2.0**-52
 
 
 class Room(NamedTuple):
-    """What the targets are, two constants a row; the hard block; multipliers, and their sum."""
+    """Constants of the targets, two a row; the hard block; multipliers, and their sum."""
 
     goals: np.ndarray[Any, np.dtype[np.float64]]
     block: hard.Block
@@ -73,7 +73,7 @@ def magnitude(x):
 
 @exact
 def residual(kind, u, v, t, g, goal, size, far):
-    """Goal less value of a row, its unit, and rounding where positions are of ``size``.
+    """Residual of a row, its unit, and rounding where positions are of ``size``.
 
     g is the last of the row's vectors where the drift began.  No arrays are passed: numba would
     count references to them.
