@@ -253,7 +253,10 @@ def plain(name: str, x: Any) -> Any:
     if name in STUBS:
         return STUBS[name]
     if id(x) in _STEPS:
-        x = inspect.getclosurevars(_STEPS[id(x)]).nonlocals["function"]
+        known = inspect.getclosurevars(_STEPS[id(x)]).nonlocals
+        if "values" in known:  # of an exact step
+            known = inspect.getclosurevars(known["values"]).nonlocals
+        x = known["function"]
     if isinstance(x, Dispatcher):
         x = x.py_func
     if isinstance(x, ModuleType) and x.__name__.startswith("fixman."):
