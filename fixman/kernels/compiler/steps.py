@@ -432,6 +432,4 @@ def _shaped(shape: Any, leaves: Iterator[Value]) -> Any:
 
 def _common(leaves: tuple[Value, ...]) -> Any:
     kinds = [leaf.kind for leaf in leaves]
-    return next(
-        (kind for kind in (EIGHT, PAIR, types.boolean, types.uint64) if kind in kinds), kinds[0]
-    )
+    return next((kind for kind in (EIGHT, types.boolean, types.uint64) if kind in kinds), kinds[0])
