@@ -15,7 +15,6 @@ from fixman.kernels.compiler.lanes import (
     EIGHTS, eight, entry, exact_kernel, integer, load, part, put, store, take, zeros
 )
 from fixman.kernels.potentials.neighbours import index, put_index
-from fixman.kernels.compiler.pairs import load_pair, pair, store_pair
 from fixman.kernels.compiler.steps import step
 
 @step
@@ -44,8 +43,6 @@ KERNELS = {
     "part, lanes": lambda x, k: store(part(x.reshape(-1), k // 8, 1, eight(0.0)), 0, eight(0.0)),
     "index": lambda x, k: index(x.reshape(-1), 2 * k + 1),
     "put_index": lambda x, k: put_index(x.reshape(-1), 2 * k, 0),
-    "load_pair": lambda x, k: store_pair(x.reshape(-1), 0, load_pair(x.reshape(-1), k - 1)),
-    "store_pair": lambda x, k: store_pair(x.reshape(-1), k - 1, pair(1.0, 2.0)),
 }
 found = {}
 for name, function in KERNELS.items():

@@ -353,7 +353,7 @@ class Sparse:
         """
         V = self._V.copy()
         D, work = np.empty((2, self.symbolic.size))
-        sparse.factor(V, D, tuple(self.symbolic), work, 0.0)
+        sparse.factor(V, D, self.symbolic, work, 0.0)
         lost = np.isnan(D)
         if lost.any():
             raise SingularConstraintError(
@@ -379,13 +379,13 @@ class SparseFactor:
         """Return A⁻¹ b for b (m,) or (m, r), in O(nnz(L) r)."""
         y = _right_hand_side(b, self._symbolic.size)
         rows = np.ascontiguousarray(y.T if y.ndim == 2 else y[None])
-        sparse.solve_each(self._V, self._D, tuple(self._symbolic), rows)
+        sparse.solve_each(self._V, self._D, self._symbolic, rows)
         return _finite(rows.T.reshape(y.shape))
 
     def inverse_on_pattern(self) -> csc_array[Any]:
         """Return the lower triangle of A⁻¹ on the pattern of L, in O(Σ |column of L|²)."""
         S, work = np.empty_like(self._V), np.empty(2 * self._symbolic.size)
-        sparse.inverse_on_pattern(self._V, self._D, S, tuple(self._symbolic), work, 0.0)
+        sparse.inverse_on_pattern(self._V, self._D, S, self._symbolic, work, 0.0)
         return _lower(_finite(S), self._symbolic)
 
 

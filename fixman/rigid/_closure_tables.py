@@ -2,127 +2,114 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import Any
 
 import numpy as np
 
 from fixman.kernels.compiler.lanes import LANES
-from fixman.kernels.rigid import closed_tables
-from fixman.kernels.rigid.closed import only_states
+from fixman.kernels.rigid import closed, ends
 from fixman.rigid import articulated_body
 from fixman.rigid._linkage import Closure, Linkage
+from fixman.rigid.model import workspace
 
 
-class Tables:
-    """Numbers and integers of a linkage."""
-
-    def __init__(self, linkage: Linkage) -> None:
-        plans = [articulated_body._plan(arm) for arm in linkage.chains]
-        self.nv, self.wrenches = linkage.nv, (len(linkage.closures), 6)
-        ends = np.zeros((len(linkage._ends), closed_tables.END))
-        for k, end in enumerate(linkage._ends):
-            ends[k, :9], ends[k, 9:12] = np.ravel(end.axes), end.point
-        ends[:, 12] = np.repeat(linkage._lengths, 2)
-        size = np.array([linkage._reach or -linkage._rounding])
-        parts = [*(plan.table for plan in plans), ends, size, linkage._directions, np.eye(3, LANES)]
-        parts = [part.ravel() for part in parts]
-        starts = np.cumsum([0, *(part.size for part in parts)]).tolist()
-        self.plan = _integers(linkage, plans, starts)
-        bits = np.append(self.plan, starts[-1]).view(np.float64)
-        self.table = np.concatenate([*parts, bits])
-        self.states = only_states()
+def tables(linkage: Linkage) -> ends.Tables:
+    """Return the tables of a linkage, which keeps them."""
+    # Where `forward_dynamics` does not find it before springs and dampers are added.
+    name = "closed, passive" if any(arm._passive for arm in linkage.chains) else "closed"
+    if name not in linkage._tables:
+        linkage._tables[name] = _tables(linkage)
+    return linkage._tables[name]  # type: ignore[no-any-return]
 
 
-def _integers(linkage: Linkage, plans: list[Any], starts: list[int]) -> Any:
-    count, held, offsets = len(linkage.closures), linkage.held, linkage._offsets
-    head = np.zeros(closed_tables.HEAD, dtype=np.int64)
-    head[closed_tables.CHAINS], head[closed_tables.CLOSURES], head[closed_tables.HELD] = (
-        len(plans),
-        count,
-        held,
+def size(linkage: Linkage) -> float:
+    """Return the size of a linkage, or less than what its coordinates say."""
+    return linkage._reach or -linkage._rounding
+
+
+def width(linkage: Linkage, task: int) -> int:
+    """Return how many numbers a task writes for a state."""
+    held = linkage.held
+    special = {
+        closed.GAPS: 2 * held,
+        closed.COMPLIANCE: held * held,
+        closed.PULLS: held * linkage.nv,
+    }
+    return 1 if task >= closed.DETERMINANT else special.get(task, 6 * len(linkage.closures))
+
+
+def room(linkage: Linkage, found: ends.Tables) -> tuple[Any, Any, Any]:
+    """Return memory for one state."""
+    n = linkage.n
+    return np.empty((n, 12)), np.empty((n + 1, 24)), workspace(int(found.starts[-1]))
+
+
+def _tables(linkage: Linkage) -> ends.Tables:
+    seats = np.zeros((len(linkage._ends), 13))
+    for k, end in enumerate(linkage._ends):
+        seats[k, :9], seats[k, 9:12] = np.ravel(end.axes), end.point
+    seats[:, 12] = np.repeat(linkage._lengths, 2)
+    first = linkage._offsets["n"]
+    bodies = [linkage.n if e.body is None else first[e.chain] + e.body for e in linkage._ends]
+    rows = np.searchsorted(linkage._of, np.arange(len(linkage.closures) + 1))
+    closures = [
+        (_turns(closure), rows[k], rows[k + 1]) for k, closure in enumerate(linkage.closures)
+    ]
+    screws = [articulated_body._plan(arm).table for arm in linkage.chains]
+    chains, columns = _chains(linkage, screws)
+    return ends.Tables(
+        chains,
+        np.concatenate([arm._kinds for arm in linkage.chains]),
+        np.concatenate([arm._table for arm in linkage.chains]),
+        np.concatenate(screws),
+        columns,
+        np.array(bodies, dtype=np.int64),
+        seats,
+        np.array(closures, dtype=np.int64),
+        linkage._directions,
+        linkage._angular.astype(np.int64),
+        _starts(linkage, chains),
     )
-    head[closed_tables.NQ], head[closed_tables.NV] = linkage.nq, linkage.nv
-    head[closed_tables.LOADS] = 3 * len(plans) + 6 * linkage.n
-    head[closed_tables.END0], head[closed_tables.ROW0] = starts[len(plans)], starts[len(plans) + 2]
-    head[closed_tables.AXES0] = starts[len(plans) + 3]
-    head[closed_tables.CHAIN0] = closed_tables.HEAD
-    head[closed_tables.WIDTHS : closed_tables.HEAD] = widths(linkage)
-    first = closed_tables.HEAD + closed_tables.CHAIN * len(plans)
-    records: list[int] = []  # after those of the chains
-    chains = np.zeros((len(plans), closed_tables.CHAIN), dtype=np.int64)
 
-    def begin() -> int:
-        return first + len(records)
 
-    def room(size: int) -> int:
-        head[closed_tables.MEMORY] += size
-        return int(head[closed_tables.MEMORY]) - size
+def _starts(linkage: Linkage, chains: Any) -> Any:
+    """Where each part of `ends.Room` begins, and where the last one ends."""
+    held, count = linkage.held, len(linkage.closures)
+    plans = [articulated_body._plan(arm) for arm in linkage.chains]
+    blocks = -(-chains[:, ends.COLUMNS] // LANES) * LANES
+    answers = chains[-1, ends.ANSWER] + blocks[-1] * chains[-1, ends.RATES_OF]
+    most = [max(getattr(plan, name) for plan in plans) for name in ("nq", "nv", "nv", "n", "units")]
+    nq, nv, _, n, units = (LANES * size for size in most)
+    sizes = [units + LANES, 3 * count, 3 * held, *[held] * 5, held**2, held**2, 2 * count, answers]
+    sizes += [nq, nv, nv, 3 + 6 * n, LANES]
+    return np.cumsum([0, *sizes])
 
-    for c, (plan, arm) in enumerate(zip(plans, linkage.chains, strict=True)):
+
+def _chains(linkage: Linkage, screws: list[Any]) -> tuple[Any, Any]:
+    """Return records of the chains, and their columns: free motion, rows, ends along the chain."""
+    chains = np.zeros((len(linkage.chains), ends.RECORD), dtype=np.int64)
+    offsets = linkage._offsets
+    columns: list[int] = []
+    answer = screw = 0
+    for c, (chain, arm) in enumerate(zip(chains, linkage.chains, strict=True)):
         on = sorted(linkage._on[c], key=lambda k: linkage._ends[k].body)
-        bodies = [linkage._ends[k].body for k in on]
-        last = {k // 2: body for k, body in zip(on, bodies, strict=True)}  # of each closure
-        columns = [(last[int(k)], row) for row, k in enumerate(linkage._of) if int(k) in last]
-        columns += [(body, held + k) for k, body in zip(on, bodies, strict=True)]
-        columns.sort(key=lambda column: -column[0])  # blocks then reach no further than they must
-        chain = chains[c]
-        chain[closed_tables.TABLE], chain[closed_tables.TABLE_SIZE] = starts[c], plan.table.size
-        chain[closed_tables.Q], chain[closed_tables.NQ_OF] = offsets["nq"][c], arm.nq
-        chain[closed_tables.V], chain[closed_tables.NV_OF] = offsets["nv"][c], arm.nv
-        chain[closed_tables.LOAD], chain[closed_tables.LOAD_SIZE] = (
-            3 * c + 6 * offsets["n"][c],
-            3 + 6 * arm.n,
-        )
-        chain[closed_tables.UNITS], chain[closed_tables.INVERSES] = room(plan.units), room(arm.nv)
-        chain[closed_tables.LAST_INVERSE] = head[closed_tables.MEMORY]
-        chain[closed_tables.ENDS] = begin()
-        records += [x for pair in zip(on, bodies, strict=True) for x in pair]
-        chain[closed_tables.LAST_END] = numbers = begin()
-        records += [column for _, column in columns]
-        chain[closed_tables.BLOCKS] = begin()
-        for j in range(0, len(columns), LANES):
-            body = columns[j][0]
-            past = chain[closed_tables.ENDS] + 2 * bisect_right(bodies, body)
-            rates = int(arm.rate_offsets[body + 1])
-            lanes = min(LANES, len(columns) - j)
-            first_unit = room(LANES * rates)
-            records += [numbers + j, lanes, chain[closed_tables.ENDS], past, rates]
-            records += [first_unit, first_unit + LANES * rates]
-        chain[closed_tables.LAST_BLOCK] = begin()
-    head[closed_tables.CLOSURE0] = begin()
-    for k, closure in enumerate(linkage.closures):
-        mine = np.flatnonzero(linkage._of == k)
-        records += [_turns(closure), mine[0], mine[-1] + 1]
-    head[closed_tables.OF_ROW0] = begin()
-    records += np.column_stack([linkage._of, linkage._angular]).ravel().tolist()
-    head[closed_tables.PLACED0] = room(2 * count * closed_tables.PLACED)
-    head[closed_tables.FACTS0] = room(held * closed_tables.FACTS)
-    head[closed_tables.INVERSE0], head[closed_tables.FACTOR0] = room(held * held), room(held * held)
-    head[closed_tables.ASKED0] = room(2 * count)
-    most = max(map(len, linkage._on))
-    head[closed_tables.WRENCH0] = room(
-        LANES * LANES + max(6 * LANES * most, 2 * LANES * (held + 2 * count))
-    )
-    return np.concatenate([head, chains.ravel(), np.array(records, dtype=np.int64)])
+        rows = np.flatnonzero(np.isin(linkage._of, [k // 2 for k in on])).tolist()
+        own = [ends.FREELY, *rows, *(linkage.held + k for k in on)]
+        chain[[ends.BODY, ends.COORDINATE, ends.RATE]] = [
+            offsets[key][c] for key in ("n", "nq", "nv")
+        ]
+        chain[[ends.BODIES, ends.COORDINATES, ends.RATES_OF]] = arm.n, arm.nq, arm.nv
+        chain[[ends.SCREW, ends.SCREWS]] = screw, screws[c].size
+        chain[[ends.COLUMN, ends.COLUMNS]] = len(columns), len(own)
+        chain[[ends.ASKED, ends.ANSWER]] = 1 + len(rows), answer
+        columns += own
+        screw += screws[c].size
+        answer += -(-len(own) // LANES) * LANES * arm.nv
+    return chains, np.array(columns, dtype=np.int64)
 
 
 def _turns(closure: Closure) -> int:
     """Which turns a closure holds, for `kernel.turned_by`."""
     free = [d for d in range(3) if ("rx", "ry", "rz")[d] not in closure.directions]
     # One alone is held in the plane, where there are no others.
-    return {1: sum(free), 3: closed_tables.NO_TURNS}.get(len(free), closed_tables.ALL_TURNS)
-
-
-def widths(linkage: Linkage) -> list[int]:
-    """How many numbers each task writes for a state."""
-    held, forces = linkage.held, 6 * len(linkage.closures)
-    return [forces, forces, forces, 2 * held, held * held, 2, 2]
-
-
-def tables(linkage: Linkage) -> Tables:
-    # Where `forward_dynamics` does not find it before springs and dampers are added.
-    name = "closed, passive" if any(arm._passive for arm in linkage.chains) else "closed"
-    if name not in linkage._tables:
-        linkage._tables[name] = Tables(linkage)
-    return linkage._tables[name]  # type: ignore[no-any-return]
+    return {1: sum(free), 3: ends.NO_TURNS}.get(len(free), ends.ALL_TURNS)

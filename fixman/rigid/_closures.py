@@ -15,15 +15,15 @@ from numpy.typing import ArrayLike
 from fixman._common import arrays as _arrays
 from fixman._common.arrays import Array
 from fixman.errors import FrameError, SingularConstraintError
-from fixman.kernels.rigid import closed_tables
-from fixman.kernels.rigid.articulated_body import DONE
+from fixman.kernels.rigid import closed as kernel
+from fixman.kernels.rigid.articulated_tables import DONE
 from fixman.rigid import articulated_body, kinematics
-from fixman.rigid._closure_tables import tables
+from fixman.rigid._closure_tables import room, size, tables, width
 from fixman.rigid._linkage import Linkage
 from fixman.rigid.joints import passive_forces
 from fixman.rigid.kinematics import LOST
 
-AT_REST = np.zeros(3)  # gravity, and no forces
+AT_REST, UNLOADED = np.zeros(3), np.empty(0)  # gravity, and wrenches on the bodies
 UNEVEN = 1e8  # masses that may be why a row is `LOST`
 
 # --- arguments --------------------------------------------------------------------------------
@@ -78,58 +78,61 @@ def answers(
     linkage: Linkage,
     task: int,
     state: tuple[Array, Array, Array],
-    loads: Array = AT_REST,
+    loads: tuple[Array, Array] = (AT_REST, UNLOADED),
     limit: float = np.inf,
 ) -> tuple[Array, Array]:
     """Run `kernel.states` on q, q̇, τ with the same batch axes: (..., nv) and (..., width).
 
-    What the kernel doubts is looked at here, and then not again.
+    ``loads``: gravity (3,), and wrenches (frames, 6 n) or none.  What the kernel doubts is looked
+    at here, and then not again.
     """
-    found, lead = tables(linkage), state[0].shape[:-1]
+    found, large, lead = tables(linkage), size(linkage), state[0].shape[:-1]
     flat = [np.ascontiguousarray(part).reshape(-1, part.shape[-1]) for part in state]
-    frames, width = len(flat[0]), int(found.plan[closed_tables.WIDTHS + task])
-    qdd, out = np.empty((frames, linkage.nv)), np.empty((frames, width))
+    frames, (gravity, W), memory = len(flat[0]), loads, room(linkage, found)
+    qdd, out = np.empty((frames, linkage.nv)), np.empty((frames, width(linkage, task)))
 
     def run(first: int, last: int, certain: float, speed: float) -> tuple[int, int]:
         parts = [part[first:last].ravel() for part in flat]
-        felt = loads if loads.ndim == 1 else loads[first:last].ravel()
-        to = qdd[first:last].ravel(), out[first:last]
-        done = found.states(found.table, *parts, felt, limit, certain, speed, task, *to)
+        felt, limits = W[first:last].ravel(), (limit, certain, speed)
+        done = kernel.states(
+            found, large, *parts, gravity, felt, limits, task, memory, qdd[first:last],
+            out[first:last],
+        )  # fmt: skip
         if done == DONE:
             return last, DONE
-        frame, reason = divmod(done, closed_tables.REASONS)
+        frame, reason = divmod(done, kernel.REASONS)
         return first + frame, -reason
 
-    frame, why = run(0, frames, closed_tables.CERTAIN, 0.0)
+    frame, why = run(0, frames, kernel.CERTAIN, 0.0)
     while why != DONE:
-        certain, speed = closed_tables.CERTAIN, -1.0
+        certain, speed = kernel.CERTAIN, -1.0
         while why != DONE:
-            if why == closed_tables.OPENING and speed < 0.0:
+            if why == kernel.OPENING and speed < 0.0:
                 speed = _speed(linkage, flat[0][frame], flat[1][frame])
-            elif why == closed_tables.DEPENDENT and certain > 0.0:
+            elif why == kernel.DEPENDENT and certain > 0.0:
                 require_definite(linkage, flat[0][frame], _arrays.frame_index(frame, lead))
                 certain = 0.0
             else:
                 raise _refusal(linkage, state, loads, why, frame)
             _, why = run(frame, frame + 1, certain, max(speed, 0.0))
-        frame, why = run(frame + 1, frames, closed_tables.CERTAIN, 0.0)
-    return qdd.reshape(*lead, linkage.nv), out.reshape(*lead, width)
+        frame, why = run(frame + 1, frames, kernel.CERTAIN, 0.0)
+    return qdd.reshape(*lead, linkage.nv), out.reshape(*lead, out.shape[1])
 
 
 def gaps(linkage: Linkage, q: Array, qd: Array | None = None) -> Array:
     """Gaps (..., held), or their rates."""
     rest = np.zeros((*q.shape[:-1], linkage.nv))
-    out = answers(linkage, closed_tables.GAPS, (q, rest if qd is None else qd, rest))[1]
+    out = answers(linkage, kernel.GAPS, (q, rest if qd is None else qd, rest))[1]
     if not np.isfinite(out).all():
         bad = int(np.argmin(np.isfinite(out).all(-1)))
         raise _arrays.overflow("gaps", bad, out.shape[:-1])
     return out[..., : linkage.held] if qd is None else out[..., linkage.held :]
 
 
-def logarithms(linkage: Linkage, q: Array, task: int) -> Array:
-    """Logarithms (..., 2) of determinants, as `kernel.states` says."""
+def logdet(linkage: Linkage, q: Array, task: int = kernel.DETERMINANT) -> Array:
+    """ln det Λ⁻¹ (...), or as ``task`` says ln det A Aᵀ."""
     rest = np.zeros((*q.shape[:-1], linkage.nv))
-    return answers(linkage, task, (q, rest, rest))[1]
+    return answers(linkage, task, (q, rest, rest))[1][..., 0]
 
 
 def correction(linkage: Linkage, q: Array, qd: Array, task: int) -> Array:
@@ -158,7 +161,7 @@ def require_definite(linkage: Linkage, q: Array, frame: Any, least: float = LOST
     moments taken into forces by the size of the bodies.
     """
     rest, held = np.zeros(linkage.nv), linkage.held
-    inverse = answers(linkage, closed_tables.COMPLIANCE, (q, rest, rest))[1]
+    inverse = answers(linkage, kernel.COMPLIANCE, (q, rest, rest))[1]
     if not np.isfinite(inverse).all():
         raise _arrays.overflow("compliance of the closures", 0, ())
     free = np.zeros((len(linkage._ends), 2))
@@ -182,26 +185,30 @@ def require_definite(linkage: Linkage, q: Array, frame: Any, least: float = LOST
 
 
 def _refusal(
-    linkage: Linkage, state: tuple[Array, Array, Array], loads: Array, why: int, frame: int
+    linkage: Linkage,
+    state: tuple[Array, Array, Array],
+    loads: tuple[Array, Array],
+    why: int,
+    frame: int,
 ) -> ValueError:
     """Return the error for a frame without an answer."""
     q, qd, tau = state
     lead = q.shape[:-1]
-    if why in (closed_tables.OPEN, closed_tables.OPENING):
-        what, rates = ("position", None) if why == closed_tables.OPEN else ("rate", qd)
+    if why in (kernel.OPEN, kernel.OPENING):
+        what, rates = ("position", None) if why == kernel.OPEN else ("rate", qd)
         off = gaps(linkage, q, rates).reshape(-1, linkage.held)[frame]
         return FrameError(
             f"the {what}s do not close: {named(linkage, q.reshape(-1, linkage.nq)[frame], off)}",
             ": `project` gives positions and rates that close",
             frame=_arrays.frame_index(frame, lead),
         )
+    gravity, W = loads
+    W = W.reshape(*lead, linkage.n, 6) if W.size else np.zeros((linkage.n, 6))
+    bodies = linkage._offsets["n"]
     for c, arm, x, v, t in chains(linkage, q, qd, tau):
-        i, j = (3 * (c + k) + 6 * linkage._offsets["n"][c + k] for k in (0, 1))
-        felt = loads[..., i:j].reshape(*lead, -1) if loads.ndim > 1 else loads
-        W = felt[..., 3:].reshape(*lead, arm.n, 6) if loads.ndim > 1 else None
-        g = felt.reshape(-1)[:3]
+        own = W[..., bodies[c] : bodies[c + 1], :]
         with in_chain(linkage, c):
-            articulated_body.forward_dynamics(arm, x, v, t, gravity=g, wrenches=W)
+            articulated_body.forward_dynamics(arm, x, v, t, gravity=gravity, wrenches=own)
     return _arrays.overflow("accelerations or forces of the closures", frame, lead)
 
 

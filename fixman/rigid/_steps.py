@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman._common.arrays import Array
-from fixman.errors import FrameError
-from fixman.kernels.rigid import closed_motion, motion
+from fixman.kernels.rigid import closed as kernel
+from fixman.kernels.rigid import motion
 from fixman.kernels.rigid import tangent as rigid_tangent
-from fixman.kernels.rigid.articulated_body import DONE
-from fixman.kernels.rigid.closed_tables import CERTAIN, DEPENDENT, MEMORY, RATE
-from fixman.rigid import _closure_tables, _closures, articulated_body, closed, joints, model
+from fixman.kernels.rigid.articulated_tables import DONE
+from fixman.rigid import _closures, articulated_body, closed, joints, model
 from fixman.rigid._linkage import Linkage
 from fixman.rigid.model import SerialChain
 
@@ -297,28 +296,17 @@ class Closures:
     def __init__(self, linkage: Linkage, dt: float) -> None:
         self.linkage, self.turning = linkage, linkage._turning
         self.soft = replace(linkage, chains=tuple(soft(arm, dt) for arm in linkage.chains))
-        found = _closure_tables.tables(linkage)
-        self.tables = found.table, found.plan
-        memory = np.empty(found.plan[MEMORY])
-        wrenches = np.empty(6 * len(linkage.closures))
-        self.room = np.zeros(linkage.nv), np.zeros(3), memory, wrenches
 
     def pulls(self, q: Array) -> Array:
         """Return rates (held, nv), of impulses that span those of the closures."""
-        out = np.empty((self.linkage.held, self.linkage.nv))
-        for certain in (CERTAIN, 0.0):
-            code = closed_motion.pulls(*self.tables, q, (*self.room, certain), out)
-            if code != DEPENDENT:
-                break
-            _closures.require_definite(self.linkage, q, None)
-        if code != DONE:
-            raise FrameError("the closures' impulses overflowed")
-        return out
+        rest = np.zeros(self.linkage.nv)
+        rates = _closures.answers(self.linkage, kernel.PULLS, (q, rest, rest))[1]
+        return rates.reshape(self.linkage.held, -1)
 
     def hold(self, q: Array, v: Array) -> None:
         """Take the rates of gaps away, the second time for what rounding leaves."""
         for _ in range(2):
-            v += _closures.correction(self.linkage, q, v, RATE)
+            v += _closures.correction(self.linkage, q, v, kernel.CLOSE_RATE)
 
     def euler(
         self, states: tuple[Array, Array], forces: Array, loads: list[Array], dt: float

@@ -16,21 +16,19 @@ because closures are further hard rows of Fixman's partition.
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy import empty, ndarray
 from numpy.typing import ArrayLike, NDArray
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.errors import ConstraintSolveError
-from fixman.kernels.rigid import closed_tables
-from fixman.kernels.rigid.articulated_body import DONE
-from fixman.kernels.rigid.closed_tables import CERTAIN, MOTION
+from fixman.kernels.rigid import closed as kernel
+from fixman.kernels.rigid.articulated_tables import DONE
 from fixman.rigid import _closures as closures
-from fixman.rigid import kinematics, model, partition, statistics
+from fixman.rigid import denoc, kinematics, model, partition, statistics
+from fixman.rigid._closure_tables import room, size
 from fixman.rigid._closure_torque import gradient
 from fixman.rigid._linkage import Closure, End, Linkage
 
@@ -120,44 +118,43 @@ def forward_dynamics(
     O(n m + m³) in time and O(n m) in memory, m directions held.
     """
     if wrenches is None:
-        # As in `articulated_body.forward_dynamics`: arrays that need no gate.  The kernel refuses
-        # other sizes and shapes.
-        try:
-            if (
-                type(q) is type(qd) is type(tau) is ndarray
-                and q.dtype is qd.dtype is tau.dtype is _FLOAT64
-                and q.flags.carray
-                and qd.flags.carray
-                and tau.flags.carray
-                and type(tolerance) is float
-                and 1e-100 <= tolerance <= 1e100
-            ):
-                known = linkage._tables["closed"]
-                qdd, out = empty(known.nv), empty(known.wrenches)
-                done = known.states(
-                    known.table, q, qd, tau, model.falling(gravity),
-                    tolerance, CERTAIN, 0.0, MOTION, qdd, out,
-                )  # fmt: skip
-                if done == DONE:
-                    return ClosedMotion(qdd, out)
-        except (AttributeError, KeyError, TypeError):
-            pass
+        found = _at_once(linkage, q, qd, tau, gravity, tolerance)
+        if found is not None:
+            return found
     q, qd, tau = closures.arguments(linkage, q=q, qd=qd, tau=tau)
-    loads = model.falling(gravity)
-    arrays.require_finite(loads, (3,), "gravity", "component")
+    g = model.falling(gravity)
+    W: Array = closures.UNLOADED
+    arrays.require_finite(g, (3,), "gravity", "component")
     if wrenches is not None:
         W = arrays.real(wrenches, (linkage.n, 6), "wrenches", "body")
         arrays.require_finite(W, (linkage.n, 6), "wrenches", "body")
         lead = arrays.common_lead(q.shape[:-1], W.shape[:-2])
         q, qd, tau = (arrays.spread(v, lead, v.shape[-1:]) for v in (q, qd, tau))
         W = arrays.spread(W, lead, W.shape[-2:]).reshape(-1, 6 * linkage.n)
-        g = np.broadcast_to(loads, (len(W), 3))
-        parts = [(g, W[:, 6 * i : 6 * j]) for i, j in pairwise(linkage._offsets["n"])]
-        loads = np.concatenate([part for pair in parts for part in pair], axis=1)
     limit = arrays.positive(tolerance, "tolerance")
     state = q, qd, closures.driven(linkage, q, qd, tau)
-    qdd, out = closures.answers(linkage, MOTION, state, loads, limit)
+    qdd, out = closures.answers(linkage, kernel.MOTION, state, (g, W), limit)
     return ClosedMotion(qdd, out.reshape(*out.shape[:-1], len(linkage.closures), 6))
+
+
+def _at_once(
+    linkage: Linkage, q: Any, qd: Any, tau: Any, gravity: Any, tolerance: Any
+) -> ClosedMotion | None:
+    """Answer for plain arrays of one state, as a loop over time steps passes them; else None."""
+    known = getattr(linkage, "_tables", {}).get("closed")
+    if known is None or type(tolerance) is not float or not 1e-100 <= tolerance <= 1e100:
+        return None
+    for array, numbers in ((q, linkage.nq), (qd, linkage.nv), (tau, linkage.nv)):
+        if type(array) is not np.ndarray or array.shape != (numbers,):
+            return None
+        if array.dtype is not _FLOAT64 or not array.flags.carray:
+            return None
+    qdd, out = np.empty((1, linkage.nv)), np.empty((1, 6 * len(linkage.closures)))
+    given = q, qd, tau, model.falling(gravity), closures.UNLOADED
+    asked = (tolerance, kernel.CERTAIN, 0.0), kernel.MOTION, room(linkage, known)
+    if kernel.states(known, size(linkage), *given, *asked, qdd, out) != DONE:
+        return None
+    return ClosedMotion(qdd[0], out.reshape(-1, 6))
 
 
 def gap(linkage: Linkage, q: ArrayLike, qd: ArrayLike | None = None) -> Array:
@@ -248,17 +245,17 @@ def project(
     free = linkage._locked(kept)
     for _ in range(ROUNDS):
         gap = closures.gaps(linkage, q)
-        size = np.abs(linkage._in_sizes(q, gap)).max(-1)
-        far = size > limit
+        off = np.abs(linkage._in_sizes(q, gap)).max(-1)
+        far = off > limit
         if not far.any():
             break
-        way = closures.correction(free, q, rest, closed_tables.GAP)
+        way = closures.correction(free, q, rest, kernel.CLOSE_GAP)
         way[..., kept] = 0.0
         turn = np.abs(way[..., linkage._turning]).max(-1, initial=0.0)
         step = integrate(linkage, q, way / np.maximum(turn / MOST, 1.0)[..., None])
         q = np.where(far[..., None], step, q)
     else:
-        frame = int(np.argmax(size))
+        frame = int(np.argmax(off))
         raise ConstraintSolveError(
             closures.named(
                 linkage, q.reshape(-1, linkage.nq)[frame], gap.reshape(-1, linkage.held)[frame]
@@ -273,7 +270,7 @@ def project(
 def _closing(linkage: Linkage, q: Array, qd: Array, kept: NDArray[np.bool_] | None = None) -> Array:
     """Rates without ℳ⁻¹ Aᵀ Λ A θ̇, which would open closures; those that are kept as they are."""
     for _ in range(2):  # the second time for what rounding leaves
-        change = closures.correction(linkage, q, qd, closed_tables.RATE)
+        change = closures.correction(linkage, q, qd, kernel.CLOSE_RATE)
         if kept is not None:
             change[..., kept] = 0.0
         qd = qd + change
@@ -341,9 +338,11 @@ def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
         As `forward_dynamics`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    inertia = closures.logarithms(linkage, q, closed_tables.INERTIA)
-    rows = closures.logarithms(linkage, q, closed_tables.ROWS)
-    return np.asarray(inertia.sum(-1) - rows[..., 0])[()]
+    total = closures.logdet(linkage, q) - closures.logdet(linkage, q, kernel.DETERMINANT_OF_ROWS)
+    for c, arm, x in closures.chains(linkage, q):
+        with closures.in_chain(linkage, c):
+            total = total + denoc.logdet_mass(arm, x)
+    return np.asarray(total)[()]
 
 
 def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
@@ -355,7 +354,7 @@ def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
     as in `partition.logdet_hard`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    total = closures.logarithms(linkage, q, closed_tables.INERTIA)[..., 0]
+    total = closures.logdet(linkage, q)
     for c, arm, x in closures.chains(linkage, q):
         with closures.in_chain(linkage, c):
             total = total + partition.logdet_hard(arm, x)
@@ -409,9 +408,9 @@ def fixman_torque(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
     """
     (q,) = closures.arguments(linkage, q=q)
     kT = arrays.positive(kT, "kT")
-    closures.logarithms(linkage, q, closed_tables.INERTIA)  # refuses what has no Λ
+    closures.logdet(linkage, q)  # refuses what has no Λ
     rest = np.zeros((*q.shape[:-1], linkage.nv))
-    inverse = closures.answers(linkage, closed_tables.COMPLIANCE, (q, rest, rest))[1]
+    inverse = closures.answers(linkage, kernel.COMPLIANCE, (q, rest, rest))[1]
     inverse = inverse.reshape(-1, linkage.held, linkage.held)
     torque = -0.5 * kT * gradient(linkage, q.reshape(-1, linkage.nq), inverse)
     parts = [statistics.fixman_torque(arm, x, kT) for _, arm, x in closures.chains(linkage, q)]

@@ -5,7 +5,7 @@ compiles what a kernel calls before the kernel.  A `step` it never sees: the fun
 with `Value` objects, each of whose operations writes one instruction into the kernel that calls it.
 Kernels keep what steps cannot have: loops over bodies, branches on numbers, early returns.
 
-Inside a step, numbers are floats, integers, `pair`s or `eight` states in lanes, tuples nest,
+Inside a step, numbers are floats, integers or `eight` states in lanes, tuples nest,
 elements of arrays are read and set by index (not from the end), ``&`` joins conditions, ``>>``
 fills with zeros, and loops over constants are unrolled.  It may call other steps and the
 intrinsics of `fixman.kernels.compiler.lanes`.  Given numbers that are `moving`, steps of sums,
@@ -29,9 +29,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.dispatcher import Dispatcher
 
-from fixman.kernels.compiler.lanes import EIGHT, beyond, cast, choose, intrinsic, root, smaller
-from fixman.kernels.compiler.pairs import PAIR
-from fixman.kernels.compiler.pairs import cast as cast_pair
+from fixman.kernels.compiler.lanes import EIGHT, cast, intrinsic, root
 from fixman.kernels.compiler.pointers import CHECKED
 
 DOUBLE, INTEGER = types.float64, types.int64
@@ -103,8 +101,6 @@ def _as(x: Value, kind: Any) -> Any:
     context, builder, _ = x.writer
     if kind is EIGHT:
         return cast(context, builder, x.code, x.kind)
-    if kind is PAIR:
-        return cast_pair(context, builder, x.code, x.kind)
     return x.code if kind == x.kind else context.cast(builder, x.code, x.kind, kind)
 
 
@@ -116,12 +112,12 @@ def _operator(name: str, swapped: bool) -> Callable[[Value, Any], Any]:
         if swapped:
             x, y = y, x
         kinds = x.kind, y.kind
-        kind = next((kind for kind in (EIGHT, PAIR, DOUBLE) if kind in kinds), x.kind)
+        kind = next((kind for kind in (EIGHT, DOUBLE) if kind in kinds), x.kind)
         if left.writer is None:
             return Value(kind, None, None)
         _, builder, flags = left.writer
         codes = _as(x, kind), _as(y, kind)
-        if kind in (EIGHT, PAIR, DOUBLE):
+        if kind in (EIGHT, DOUBLE):
             return Value(kind, getattr(builder, "f" + name)(*codes, flags=flags), left.writer)
         return Value(kind, getattr(builder, name)(*codes), left.writer)
 
@@ -153,7 +149,7 @@ def _call(function: Any, *args: Any) -> Any:
 
 
 class Moving:
-    """A value and its rate, a number or None where it stays: what steps make of it has rates too.
+    """A value and its rate, None where it stays; steps pass rates on to their results.
 
     Division and square roots are all that a step may do with it beside sums and products.
     """
@@ -230,12 +226,7 @@ def _moving_root(x: Moving) -> Moving:
     return Moving(value, _product(x.rate, 0.5 * (1.0 / value)))
 
 
-def _moving_smaller(x: Moving, y: Moving) -> Moving:
-    beyond_it = _call(beyond, x.value, y.value)
-    return Moving(_call(smaller, x.value, y.value), _call(choose, beyond_it, y.rate, x.rate))
-
-
-_DERIVATIVES: dict[int, Any] = {id(root): _moving_root, id(smaller): _moving_smaller}
+_DERIVATIVES: dict[int, Any] = {id(root): _moving_root}
 _STEPS: dict[int, Any] = {}  # of each step the function for `Value` objects
 
 
@@ -250,7 +241,7 @@ def _translated(x: Any) -> Any:
 
 
 class _Names:
-    """What stands in a module, as functions for `Value` objects."""
+    """The names of a module, as functions for `Value` objects."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
@@ -436,6 +427,4 @@ def _shaped(shape: Any, leaves: Iterator[Value]) -> Any:
 
 def _common(leaves: tuple[Value, ...]) -> Any:
     kinds = [leaf.kind for leaf in leaves]
-    return next(
-        (kind for kind in (EIGHT, PAIR, types.boolean, types.uint64) if kind in kinds), kinds[0]
-    )
+    return next((kind for kind in (EIGHT, types.boolean, types.uint64) if kind in kinds), kinds[0])

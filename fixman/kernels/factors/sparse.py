@@ -165,7 +165,7 @@ def factor(V, D, symbolic, work, like):
 
     A pivot that is lost becomes NaN, and so does all that follows from it.
     """
-    first, row = symbolic[0], symbolic[1]
+    first, row = symbolic.first, symbolic.row
     for j in range(first.size - 1):
         begin = entry(first, j)
         diagonal = load(V, begin, like)
@@ -219,7 +219,7 @@ def inverse_on_pattern(V, D, S, symbolic, work, like):
 
     The Takahashi recurrence, last column first: S_ij = −Σ_k S_ik L_kj over the k in column j.
     """
-    first, row = symbolic[0], symbolic[1]
+    first, row = symbolic.first, symbolic.row
     m = first.size - 1
     zero = 0.0 * like
     for i in range(m):
@@ -257,7 +257,7 @@ def inverse_on_pattern(V, D, S, symbolic, work, like):
 @exact
 def solve(V, D, symbolic, b, like):
     """Overwrite b with A⁻¹ b, given the factor."""
-    first, row = symbolic[0], symbolic[1]
+    first, row = symbolic.first, symbolic.row
     m = first.size - 1
     for j in range(m):
         z = load(b, j, like)

@@ -1,234 +1,307 @@
-"""Chains of rigid bodies that close: one small matrix more than the articulated body.
+"""Closed chains of rigid bodies: chains cut open, under the wrenches that close them.
 
-    θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f,     Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇),     Λ⁻¹ = A ℳ⁻¹ Aᵀ
+    θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f,     Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇),     Λ⁻¹ = A ℳ⁻¹ Aᵀ       (1) (2) (3)
 
-A row of A is a pair of wrenches on two bodies.  Taken inwards through the U/D that the sweep of the
-articulated inertias left behind, it becomes innovations ε = 𝒰⁻¹ Aᵀ, of ℳ = 𝒰 D 𝒰ᵀ, and
-
-    Λ⁻¹ = εᵀ D⁻¹ ε,     A θ̈_free + Ȧ θ̇ = εᵀ D⁻¹ u + Σ_i z_iᵀ c_i,     u ← u + ε f
-
-with z_i what body i hands on of its wrench and c_i the bias acceleration of joint i.  No sweep goes
-outwards before the last one.  Eight columns share a register: lanes are columns here, not states.
-
-For each body at an end of a closure there is a column more, a wrench in no direction in particular.
-It tells how freely the body moves, so that a small Λ⁻¹ is not taken for one that is lost.
-
-Tables (see `fixman.rigid._closure_tables`).  ``table``: those of the chains, as in
-`articulated_body`; END numbers for each end (axes, point, and a length that compares forces with
-moments); the size of the linkage, or less than what its coordinates say; ROW numbers for each row
-(direction in the axes of a); the axes of the base in three registers; the bits of ``plan``, HEAD
-integers and then records, and where it begins.  Columns of a chain are numbers of rows, or
-``held`` + an end.
+A row of A holds one direction of the relative motion of two bodies, so that a column of Aᵀ is a
+unit wrench on one of them and the opposite one on the other.  The articulated body takes eight
+states at once, and its lanes are here: the chain as it moves freely, θ̈_free; the chain at rest
+under each row's wrench, ℳ⁻¹ Aᵀ; and under a wrench in no direction in particular on each body that
+is held.  The last tells how freely the body moves, so that a small Λ⁻¹ is not taken for one that is
+lost.  What of these motions a row sees, once more along the chain, is Λ⁻¹ and A θ̈_free.
 """
 
 from __future__ import annotations
 
 import math
-from functools import cache
-from typing import Any
 
-import numpy as np
-from numba import types
-
-from fixman.kernels import jit
-from fixman.kernels.compiler.lanes import LANES, integer, part
-from fixman.kernels.compiler.lanes import lane as lane_of
+from fixman.kernels.algebra.triples import back, constants, entries, times
+from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
+from fixman.kernels.compiler.lanes import LANES, eight, part, store, take
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.articulated_body import (
-    DONE,
-    DRIVE,
-    FLOATS,
-    NOT_USABLE,
-    RATE,
-    WRONG_SIZE,
-    accelerations,
-    first_units,
-    inwards,
-    outwards,
-    place_of,
-    sizes,
-)
-from fixman.kernels.rigid.articulated_body import HELD as HELD_OF
-from fixman.kernels.rigid.articulated_body import PIVOT as PIVOT_OF
-from fixman.kernels.rigid.closed_tables import (
-    ASKED0,
-    BLOCK,
-    BLOCKS,
-    CHAIN,
-    CHAIN0,
-    CHAINS,
-    CLOSURES,
+from fixman.kernels.rigid.articulated_body import accelerations, inwards
+from fixman.kernels.rigid.articulated_body import outwards as outwards8
+from fixman.kernels.rigid.articulated_tables import DONE, NOT_USABLE
+from fixman.kernels.rigid.ends import (
+    ANSWER,
+    ASKED,
+    BODIES,
+    BODY,
     COLUMN,
-    COMPLIANCE,
-    COUNT,
-    DEPENDENT,
-    END,
-    END0,
-    FACTOR0,
-    FACTS,
-    FACTS0,
-    FIRST,
-    GAPS,
-    HELD,
-    INERTIA,
-    INNOVATIONS,
-    INVERSE0,
-    INVERSES,
-    LAST,
-    LAST_BLOCK,
-    LOAD,
-    LOAD_SIZE,
-    LOADS,
-    MEMORY,
-    MOTION,
-    NQ,
-    NQ_OF,
-    NV,
-    NV_OF,
-    OF_ROW0,
-    OPEN,
-    OPENING,
-    PIVOT,
-    PLACED,
-    PLACED0,
-    RATES,
-    REASONS,
-    ROW0,
-    ROWS,
-    TABLE,
-    TABLE_SIZE,
-    UNITS,
-    WIDTHS,
-    WRENCH0,
-    Q,
-    V,
+    COLUMNS,
+    COORDINATE,
+    COORDINATES,
+    FREELY,
+    RATE,
+    RATES_OF,
+    SCREW,
+    Room,
+    carried,
+    clear,
+    compare_ends,
+    cut,
+    entry,
+    inlined,
+    place_bodies,
+    place_end,
     plain,
-    room,
+    shelves,
 )
-from fixman.kernels.rigid.columns import columns_inwards, fill, products_of, scatter
-from fixman.kernels.rigid.ends import look_at, place_base, place_ends
-from fixman.kernels.rigid.joints import RATES as JOINT_RATES
-from fixman.kernels.rigid.joints import SLIDES
+from fixman.kernels.rigid.joints import POSITIONS, RATES, SLIDES, axis, component
+from fixman.kernels.rigid.kinematics import ORIGIN
+from fixman.kernels.rigid.links import PITCH, outwards, rotation_tuple
+from fixman.kernels.rigid.links import inwards as inwards1
 
-# --- one linkage ----------------------------------------------------------------------------------
+# Why a state has no answer, besides those of `articulated_body`; a frame without one is
+# REASONS · frame − the reason.
+PIVOT, OPEN, OPENING, DEPENDENT = -4, -5, -6, -7
+REASONS = 8
+# What `states` is asked for.
+(
+    MOTION, CLOSE_GAP, CLOSE_RATE, GAPS, COMPLIANCE, PULLS, DETERMINANT, DETERMINANT_OF_ROWS,
+) = range(8)  # fmt: skip
+# An eigenvalue of the scaled Λ⁻¹ that is above this for certain is not lost.
+CERTAIN = 1e-9
+# The wrench in no direction in particular.
+FORCE, MOMENT = (0.9, 1.1, -0.8), (1.2, -0.7, 1.0)
+
+
+# --- wrenches on a chain --------------------------------------------------------------------------
 
 
 @step
-def chain_of(table, plan, c):
-    """Where the record of a chain is, and its own table."""
-    at = plan[CHAIN0] + CHAIN * c
-    return at, part(table, plan[at + TABLE], plan[at + TABLE_SIZE], 0.0)
+def weight(R, links, i, g):
+    """Force and moment about the origin of body i, in its axes."""
+    f = scaled(links[i, 12], back(R, g))
+    return (*f, *outer(entries(links, i, 13), f))
 
 
 @step
-def own_rates(rates, plan, at):
-    """Of a chain."""
-    return part(rates, plan[at + V], plan[at + NV_OF], 0.0)
+def force_along(motion, i, p, S, sign):
+    """A unit force at p on body i: force and moment about its origin, in its axes."""
+    R = rotation_tuple(motion, i)
+    f = back(R, scaled(sign, S))
+    return (*f, *outer(back(R, minus(p, entries(motion, i, 9))), f))
 
 
 @step
-def loads_of(loads, plan, at, many):
-    """Gravity, and forces on the bodies of a chain if there are ``many`` and not none."""
-    return part(loads, many * plan[at + LOAD], 3 + many * (plan[at + LOAD_SIZE] - 3), 0.0)
+def couple_about(motion, i, S, sign):
+    return (*ORIGIN, *back(rotation_tuple(motion, i), scaled(sign, S)))
+
+
+@step
+def asking(ends, end):
+    """A wrench in no direction in particular, at the point of an end."""
+    f, length = FORCE, ends[end, 12]
+    return (*f, *plus(outer(entries(ends, end, 9), f), scaled(length, MOMENT)))
 
 
 @plain
-def look(table, plan, q, qd, moving, loads, memory):
-    """Place all ends and find gaps, and rates at ``qd``; whether the coordinates can be used.
-
-    ``moving``: rates for the dynamics, which are none where only positions count.
-    """
-    placed, facts = room(memory, plan, PLACED0), room(memory, plan, FACTS0)
-    for end in range(2 * plan[CLOSURES]):
-        place_base(table, plan[END0] + END * end, placed, PLACED * end)
-    many = 1 if loads.size > 3 else 0
-    for c in range(plan[CHAINS]):
-        at, own = chain_of(table, plan, c)
-        x = part(q, plan[at + Q], plan[at + NQ_OF], 0.0)
-        v, w = own_rates(qd, plan, at), own_rates(moving, plan, at)
-        work = room(memory, plan, at + UNITS)
-        if not outwards(own, x, w, loads_of(loads, plan, at, many), 0, work, 0.0):
-            return False
-        place_ends(table, own, v, work, plan, at, placed)
-    look_at(table, plan, placed, loads, facts)
-    return True
+def wrench_on(table, column, end, room):
+    """What a column does to the body of an end: force and moment about its origin, in its axes."""
+    held = room.gap.size
+    if column >= held:
+        if column - held == end:
+            return asking(table.ends, end)
+    elif table.closures[end // 2, 1] <= column < table.closures[end // 2, 2]:
+        sign = 1.0 if end % 2 == 1 else -1.0
+        i, S = table.bodies[end], constants(room.S, 3 * column)
+        if table.turns[column]:
+            return couple_about(room.motion, i, S, sign)
+        return force_along(room.motion, i, constants(room.points, 3 * (end // 2)), S, sign)
+    return (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @plain
-def hold(table, work):
-    """Let every joint be held, of inertia one: columns then become those of Aᵀ."""
-    n, _, _, _ = sizes(table, table.size)
-    for i in range(n):
-        kind, _, _, row = place_of(table, n, i)
-        first = first_units(kind, row)
-        for units in range(first, first + RATE * JOINT_RATES[kind], RATE):
-            for k in range(units, units + DRIVE):
-                work[k] = 0.0
-            work[units + PIVOT_OF], work[units + HELD_OF] = 1.0, 0.0
+def fill_states(table, chain, first, state, room):
+    """Write eight states of a chain, those of its columns from ``first`` on."""
+    q, qd, tau, gravity, wrenches = state
+    n, nq = chain[BODIES], chain[COORDINATES]
+    columns, held, loads = cut(table.columns, chain, COLUMN), room.gap.size, room.loads8
+    for k in range(LANES * nq):
+        room.q8[k] = q[chain[COORDINATE] + k % nq]
+    clear(room.v8)
+    clear(room.tau8)
+    clear(loads)  # none of gravity: it is a weight, for that moves freely alone
+    for lane in range(min(LANES, chain[COLUMNS] - first)):
+        column, at = columns[first + lane], 3 + 6 * n * lane
+        if column != FREELY:
+            for j in range(chain[ASKED], chain[COLUMNS]):
+                end = columns[j] - held
+                i = table.bodies[end] - chain[BODY]
+                add_six(loads, at + 6 * i, wrench_on(table, column, end, room))
+            continue
+        for k in range(chain[RATES_OF]):
+            room.v8[k], room.tau8[k] = qd[chain[RATE] + k], tau[chain[RATE] + k]
+        for i in range(n):
+            body = chain[BODY] + i
+            R = rotation_tuple(room.motion, body)
+            add_six(loads, 3 + 6 * i, weight(R, table.links, body, gravity))
+            if wrenches.size:
+                add_six(loads, 3 + 6 * i, six(wrenches, 6 * body))
+
+
+@step
+def add_six(x, at, y):
+    for k in range(6):
+        x[at + k] = x[at + k] + y[k]
+
+
+@step
+def six(x, k):
+    return tuple(x[k + j] for j in range(6))
+
+
+# --- answers of a chain ---------------------------------------------------------------------------
+
+
+@step
+def in_base(motion, i, w, u):
+    """Twists of body i in the axes of the base."""
+    R = rotation_tuple(motion, i)
+    return times(R, w), times(R, u)
+
+
+@step
+def seen_along(motion, i, p, S, w, u):
+    """Velocity of body i at p along S."""
+    return inner(S, plus(u, outer(w, minus(p, entries(motion, i, 9)))))
+
+
+@step
+def power(wrench, w, u):
+    return inner(wrench[:3], u) + inner(wrench[3:], w)
 
 
 @plain
-def comply(table, plan, tau, loads, left, memory):
-    """Λ⁻¹, and the accelerations of its rows in free motion; whether every joint moves inertia.
-
-    ``left``: how much of what it feels a joint hands on, nothing or, if it is held, all.  Then
-    Λ⁻¹ is A Aᵀ.
-    """
-    held = plan[HELD]
-    placed, facts = room(memory, plan, PLACED0), room(memory, plan, FACTS0)
-    inverse, asked = room(memory, plan, INVERSE0), room(memory, plan, ASKED0)
-    G = room(memory, plan, WRENCH0)
-    W = part(G, LANES * LANES, G.size - LANES * LANES, 0.0)
-    for k in range(held * held):
-        inverse[k] = 0.0
-    for end in range(2 * plan[CLOSURES]):
-        asked[end] = 0.0
-    for c in range(plan[CHAINS]):
-        at, own = chain_of(table, plan, c)
-        work, D = room(memory, plan, at + UNITS), room(memory, plan, at + INVERSES)
-        forces = own_rates(tau, plan, at)
-        if left != 0.0:
-            hold(own, work)
-        elif inwards(own, forces, 0, work, 0.0) != DONE:
-            return False
-        for block in range(plan[at + BLOCKS], plan[at + LAST_BLOCK], BLOCK):
-            E = room(memory, plan, block + INNOVATIONS)
-            first = plan[block + FIRST]
-            for k in range(first, plan[block + LAST], 2):
-                to = part(W, 3 * LANES * (k - first), 6 * LANES, 0.0)
-                fill(table, plan, block, plan[k], placed, facts, to)
-            felt = columns_inwards(own, loads, work, plan, block, left, W, E, D, G)
-            scatter(plan, block, block, G, inverse, asked)
-            for lane in range(plan[block + COUNT]):
-                row = plan[plan[block + COLUMN] + lane]
-                if row < held:
-                    facts[FACTS * row + 5] += lane_of(felt, lane)
-            for other in range(plan[at + BLOCKS], block, BLOCK):
-                rates = min(plan[block + RATES], plan[other + RATES])
-                products_of(E, room(memory, plan, other + INNOVATIONS), D, rates, G)
-                scatter(plan, block, other, G, inverse, asked)
-    return True
+def look_at_end(table, chain, first, end, w, u, room):
+    """Add to Λ⁻¹ and A θ̈_free what eight columns move at the body of an end; twists [w; u]."""
+    held, body, k = room.gap.size, table.bodies[end], end // 2
+    sign = 1.0 if end % 2 == 1 else -1.0
+    answers = room.eight
+    store(answers, 0, power(asking(table.ends, end), w, u))
+    last = min(LANES, chain[COLUMNS] - first)
+    for j in range(last):
+        if table.columns[chain[COLUMN] + first + j] == held + end:
+            room.asked[end] = answers[j]
+    w, u = in_base(room.motion, body, w, u)
+    p = constants(room.points, 3 * k)
+    for row in range(table.closures[k, 1], table.closures[k, 2]):
+        S = scaled(sign, constants(room.S, 3 * row))
+        if table.turns[row]:
+            store(answers, 0, inner(S, w))
+        else:
+            store(answers, 0, seen_along(room.motion, body, p, S, w, u))
+        for j in range(last):
+            column = table.columns[chain[COLUMN] + first + j]
+            if column == FREELY:
+                room.pull[row] += answers[j]
+            elif column < held:
+                room.inverse[held * row + column] += answers[j]
 
 
 @plain
-def factor_scaled(table, plan, memory, certain):
+def look_along(table, chain, first, rates, room):
+    """Follow eight columns of rates along a chain to its ends."""
+    zero = eight(0.0)
+    w, u = (zero, zero, zero), (zero, zero, zero)
+    nv, begin, held = chain[RATES_OF], chain[BODY], room.gap.size
+    at, seen = 0, chain[ASKED]
+    for i in range(chain[BODIES]):
+        if seen == chain[COLUMNS]:
+            return
+        kind = table.kinds[begin + i]
+        w, u = outwards(room.X, begin + i, w, u)
+        for j in range(RATES[kind]):
+            e, s = axis(kind, table.links[begin + i, PITCH], j)
+            rate = take(rates, at + j, nv, zero)
+            w, u = plus(w, scaled(rate, e)), plus(u, scaled(rate, s))
+        at += RATES[kind]
+        while seen < chain[COLUMNS]:
+            end = table.columns[chain[COLUMN] + seen] - held
+            if table.bodies[end] != begin + i:
+                break
+            look_at_end(table, chain, first, end, w, u, room)
+            seen += 1
+
+
+@inlined
+def respond(table, state, room):
+    """Λ⁻¹ and A θ̈_free + Ȧ θ̇ by the articulated bodies of all chains; DONE or why not."""
+    zero = eight(0.0)
+    clear(room.inverse)
+    clear(room.asked)
+    for c in range(table.chains.shape[0]):
+        chain = table.chains[c]
+        nv, screws = chain[RATES_OF], cut(table.screws, chain, SCREW)
+        for first in range(0, chain[COLUMNS], LANES):
+            fill_states(table, chain, first, state, room)
+            loads = part(room.loads8, 0, 3 + 6 * LANES * chain[BODIES], 0.0)
+            rates = part(room.answers, chain[ANSWER] + first * nv, LANES * nv, 0.0)
+            if not outwards8(screws, room.q8, room.v8, loads, 0, room.work8, zero):
+                return NOT_USABLE
+            if inwards(screws, room.tau8, 0, room.work8, zero) != DONE:
+                return PIVOT
+            if not accelerations(screws, room.v8, loads, 0, room.work8, rates, zero):
+                return NOT_USABLE
+            look_along(table, chain, first, rates, room)
+    return DONE
+
+
+@plain
+def fill_rows(table, room):
+    """A Aᵀ in the place of Λ⁻¹: rows are torques, of their wrenches through the joints inwards."""
+    held = room.gap.size
+    clear(room.inverse)
+    clear(room.answers)
+    for c in range(table.chains.shape[0]):
+        chain = table.chains[c]
+        nv, columns = chain[RATES_OF], cut(table.columns, chain, COLUMN)
+        for k in range(1, chain[ASKED]):
+            A = part(room.answers, chain[ANSWER] + k * nv, nv, 0.0)
+            for j in range(chain[ASKED], chain[COLUMNS]):
+                add_torques(table, chain, columns[k], columns[j] - held, room, A)
+            for j in range(1, k + 1):
+                other, total = chain[ANSWER] + j * nv, 0.0
+                for t in range(nv):
+                    total += A[t] * room.answers[other + t]
+                room.inverse[held * columns[k] + columns[j]] += total
+
+
+@plain
+def add_torques(table, chain, row, end, room, torques):
+    """Add what the joints of a chain feel of a row's wrench on the body of an end."""
+    wrench = wrench_on(table, row, end, room)
+    f, n = wrench[:3], wrench[3:]
+    at = 0
+    for i in range(chain[BODY], table.bodies[end] + 1):
+        at += RATES[table.kinds[i]]
+    for i in range(table.bodies[end], chain[BODY] - 1, -1):
+        kind = table.kinds[i]
+        at -= RATES[kind]
+        for k in range(RATES[kind]):
+            torques[at + k] += component(kind, table.links[i, PITCH], k, n, f)
+        n, f = inwards1(room.X, i, n, f)
+
+
+# --- multipliers ----------------------------------------------------------------------------------
+
+
+@plain
+def factor_scaled(table, room, certain):
     """Inverse of Cholesky's factor of Λ⁻¹ in units of how freely the ends move.
 
     Whether its smallest eigenvalue is above ``certain``, of which 1 / tr Λ is a bound.
     """
-    held = plan[HELD]
-    facts, asked = room(memory, plan, FACTS0), room(memory, plan, ASKED0)
-    inverse, L = room(memory, plan, INVERSE0), room(memory, plan, FACTOR0)
-    for row in range(held):
-        k = plan[plan[OF_ROW0] + 2 * row]
-        scale = math.sqrt(asked[2 * k] + asked[2 * k + 1])
-        if plan[plan[OF_ROW0] + 2 * row + 1] != 0:
-            scale /= table[plan[END0] + END * 2 * k + 12]
-        facts[FACTS * row + 7] = 1.0 / scale if scale > 0.0 else 1.0
+    held, L = room.gap.size, room.factor
+    for k in range(table.closures.shape[0]):
+        free = math.sqrt(room.asked[2 * k] + room.asked[2 * k + 1])
+        for row in range(table.closures[k, 1], table.closures[k, 2]):
+            scale = free / table.ends[2 * k, 12] if table.turns[row] else free
+            room.scale[row] = 1.0 / scale if scale > 0.0 else 1.0
     trace = 0.0
     for i in range(held):
         for j in range(i + 1):
-            total = inverse[held * i + j] * facts[FACTS * i + 7] * facts[FACTS * j + 7]
+            total = room.inverse[held * i + j] * room.scale[i] * room.scale[j]
             for k in range(j):
                 total -= L[held * i + k] * L[held * j + k]
             if i == j:
@@ -249,241 +322,171 @@ def factor_scaled(table, plan, memory, certain):
 
 
 @plain
-def multipliers(plan, memory, which):
-    """f = −Λ of a fact of each row."""
-    held = plan[HELD]
-    facts, L = room(memory, plan, FACTS0), room(memory, plan, FACTOR0)
-    for row in range(held):
-        facts[FACTS * row + 6] = 0.0
+def multiply(room, x):
+    """f = −Λ x."""
+    held, L, f = room.gap.size, room.factor, room.f
+    clear(f)
     for i in range(held):
         total = 0.0
         for j in range(i + 1):
-            total -= L[held * i + j] * facts[FACTS * j + 7] * facts[FACTS * j + which]
+            total -= L[held * i + j] * room.scale[j] * x[j]
         for j in range(i + 1):
-            facts[FACTS * j + 6] += L[held * i + j] * total
+            f[j] += L[held * i + j] * total
     for row in range(held):
-        facts[FACTS * row + 6] *= facts[FACTS * row + 7]
+        f[row] *= room.scale[row]
 
 
 @plain
-def push_chain(table, plan, chain, memory):
-    """Add to the innovations u/D in the work of a chain what the multipliers do."""
-    held = plan[HELD]
-    facts, work = room(memory, plan, FACTS0), room(memory, plan, chain + UNITS)
-    D, f = room(memory, plan, chain + INVERSES), room(memory, plan, WRENCH0)
-    first, last = plan[chain + BLOCKS], plan[chain + LAST_BLOCK]
-    if first == last:
-        return
-    lane = 0
-    for block in range(first, last, BLOCK):
-        for k in range(LANES):
-            f[lane] = 0.0
-            if k < plan[block + COUNT]:
-                row = plan[plan[block + COLUMN] + k]
-                f[lane] = facts[FACTS * row + 6] if row < held else 0.0
-            lane += 1
-    n, _, _, _ = sizes(table, table.size)
-    for i in range(n):
-        kind, _, at_v, row = place_of(table, n, i)
-        if at_v >= plan[first + RATES]:  # the first block reaches furthest
-            return
-        units = first_units(kind, row)
-        for k in range(at_v, at_v + JOINT_RATES[kind]):
-            u = 0.0
-            lane = 0
-            for block in range(first, last, BLOCK):
-                if at_v < plan[block + RATES]:
-                    E = room(memory, plan, block + INNOVATIONS)
-                    u += across_lanes(E, k, f, lane)
-                lane += LANES
-            work[units + DRIVE] += u * D[k]
-            units += RATE
-
-
-@step
-def across_lanes(E, i, f, first):
-    y = [E[LANES * i + k] * f[first + k] for k in range(LANES)]
-    return ((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7]))
+def closed_rates(table, room, out):
+    """θ̈_free + ℳ⁻¹ Aᵀ f, (1)."""
+    clear(out)
+    for c in range(table.chains.shape[0]):
+        chain = table.chains[c]
+        nv = chain[RATES_OF]
+        for k in range(chain[ASKED]):
+            column, at = table.columns[chain[COLUMN] + k], chain[ANSWER] + k * nv
+            f = 1.0 if column == FREELY else room.f[column]
+            for j in range(nv):
+                out[chain[RATE] + j] += f * room.answers[at + j]
 
 
 @plain
-def wrenches_of(plan, memory, out):
-    """Force and moment of each closure at b's point on b, in the base's axes; if all finite."""
-    facts = room(memory, plan, FACTS0)
-    total = 0.0
-    for k in range(6 * plan[CLOSURES]):
-        out[k] = 0.0
-    for row in range(plan[HELD]):
-        of = plan[OF_ROW0] + 2 * row
-        to = 6 * plan[of] + 3 * plan[of + 1]
-        for k in range(3):
-            out[to + k] += facts[FACTS * row + 6] * facts[FACTS * row + k]
-            total += 0.0 * out[to + k]
-    return total == 0.0
-
-
-@plain
-def over_size(table, plan, q):
-    """One over the length that displacements are compared with, `Linkage._sizes`."""
-    size = table[plan[ROW0] - 1]
-    if size > 0.0:
-        return 1.0 / size
-    size = -size
-    for c in range(plan[CHAINS]):
-        at, own = chain_of(table, plan, c)
-        n, _, _, _ = sizes(own, own.size)
-        for i in range(n):
-            kind, at_q, _, _ = place_of(own, n, i)
-            for k in range(SLIDES[kind]):
-                size += abs(q[plan[at + Q] + at_q + k])
-    return 1.0 / size if size > 0.0 else 1.0
-
-
-@plain
-def largest(plan, memory, which, shorter):
-    """Of a fact of the rows, displacements in sizes of the linkage."""
-    facts = room(memory, plan, FACTS0)
-    found = 0.0
-    for row in range(plan[HELD]):
-        turns = plan[plan[OF_ROW0] + 2 * row + 1] != 0
-        size = abs(facts[FACTS * row + which]) * (1.0 if turns else shorter)
-        found = (size if size > found else found) + 0.0 * size
-    return found
-
-
-@plain
-def speed_of_ends(plan, memory, found, shorter):
-    """Of the fastest end, in sizes and radians a unit of time, or what is found already."""
-    placed = room(memory, plan, PLACED0)
-    for end in range(2 * plan[CLOSURES]):
-        for k in range(3):
-            turning = abs(placed[PLACED * end + 12 + k])
-            moving = abs(placed[PLACED * end + 27 + k]) * shorter
-            found = turning if turning > found else found
-            found = moving if moving > found else found
-    return found
+def closing_wrenches(table, room, out):
+    """Force and moment of each closure at b's point on b, in the axes of the base."""
+    clear(out)
+    for k in range(table.closures.shape[0]):
+        for row in range(table.closures[k, 1], table.closures[k, 2]):
+            at = 6 * k + 3 * table.turns[row]
+            for j in range(3):
+                out[at + j] += room.f[row] * room.S[3 * row + j]
 
 
 # --- driver ---------------------------------------------------------------------------------------
 
 
 @plain
-def log_pivots(table, work):
-    """ln det ℳ of a chain."""
-    n, _, _, _ = sizes(table, table.size)
+def over_size(table, size, q):
+    """One over the length that displacements are compared with, `Linkage._sizes`."""
+    if size > 0.0:
+        return 1.0 / size
+    size, at = -size, 0
+    for kind in table.kinds:
+        for k in range(SLIDES[kind]):
+            size += abs(q[at + k])
+        at += POSITIONS[kind]
+    return 1.0 / size if size > 0.0 else 1.0
+
+
+@plain
+def largest(table, x, shorter):
+    """Of a number a row, displacements in sizes of the linkage; NaN if one is."""
+    found = 0.0
+    for row in range(x.size):
+        size = abs(x[row]) * (1.0 if table.turns[row] else shorter)
+        found = (size if size > found else found) + 0.0 * size
+    return found
+
+
+@plain
+def speed_of_ends(table, room, found, shorter):
+    """Of the fastest end, in sizes and radians a unit of time, or what is found already."""
+    for end in range(table.bodies.size):
+        body = table.bodies[end]
+        _, p = place_end(room.motion, table.ends, body, end)
+        v, _ = carried(room.motion, body, p)
+        for k in range(3):
+            found = max(found, abs(room.motion[body, 12 + k]), abs(v[k]) * shorter)
+    return found
+
+
+@plain
+def finite(x):
     total = 0.0
-    for i in range(n):
-        kind, _, _, row = place_of(table, n, i)
-        units = first_units(kind, row)
-        for k in range(JOINT_RATES[kind]):
-            total += math.log(work[units + RATE * k + PIVOT_OF])
-    return total
+    for k in range(x.size):
+        total += 0.0 * x[k]
+    return total == 0.0
 
 
-@plain
-def logarithms(table, plan, memory, out):
-    """ln det Λ⁻¹, of its factor, and ln det ℳ."""
-    facts, L = room(memory, plan, FACTS0), room(memory, plan, FACTOR0)
-    out[0] = out[1] = 0.0
-    for row in range(plan[HELD]):
-        out[0] -= 2.0 * math.log(L[(plan[HELD] + 1) * row] * facts[FACTS * row + 7])
-    for c in range(plan[CHAINS]):
-        at, own = chain_of(table, plan, c)
-        out[1] += log_pivots(own, room(memory, plan, at + UNITS))
-
-
-@plain
-def moved(table, plan, qd, loads, memory, qdd, out):
-    """Accelerations of all chains, and wrenches, given the multipliers; whether all are finite."""
-    many = 1 if loads.size > 3 else 0
-    for c in range(plan[CHAINS]):
-        at, own = chain_of(table, plan, c)
-        push_chain(own, plan, at, memory)
-        v, to = own_rates(qd, plan, at), own_rates(qdd, plan, at)
-        work = room(memory, plan, at + UNITS)
-        if not accelerations(own, v, loads_of(loads, plan, at, many), 0, work, to, 0.0):
-            return False
-    return wrenches_of(plan, memory, out)
-
-
-@plain
-def state(table, plan, q, qd, tau, loads, limits, task, memory, qdd, out):
-    """What `states` does for one; DONE or why not."""
+@inlined
+def answer(table, size, state, limits, task, room, qdd, out):
+    """What `states` does for one state; DONE or why not."""
     limit, certain, speed = limits
-    moving = qd if task == MOTION else tau
-    if not look(table, plan, q, qd, moving, loads, memory):
+    held = room.gap.size
+    if not place_bodies(table, state[0], state[1], room):
         return NOT_USABLE
-    facts = room(memory, plan, FACTS0)
+    compare_ends(table, room)
     if task == GAPS:
-        for row in range(plan[HELD]):
-            out[row], out[plan[HELD] + row] = facts[FACTS * row + 3], facts[FACTS * row + 4]
+        for row in range(held):
+            out[row], out[held + row] = room.gap[row], room.rate[row]
         return DONE
-    shorter = over_size(table, plan, q) if task == MOTION else 1.0
-    if task == MOTION and not largest(plan, memory, 3, shorter) <= limit:
+    shorter = over_size(table, size, state[0]) if task == MOTION else 1.0
+    if task == MOTION and not largest(table, room.gap, shorter) <= limit:
         return OPEN
-    if not comply(table, plan, tau, loads, 1.0 if task == ROWS else 0.0, memory):
-        return PIVOT
+    still = state[2]  # no forces, where rates are those of gaps alone
+    given = state if task == MOTION else (state[0], still, still, state[3], state[4])
+    code = respond(table, given, room)
+    if code != DONE:
+        return code
     if task == MOTION:
-        gain = math.sqrt(largest(plan, memory, 5, shorter))
+        gain = math.sqrt(largest(table, room.pull, shorter))
         if not gain < math.inf:
             return NOT_USABLE
-        fastest = speed_of_ends(plan, memory, speed, shorter)
-        if not largest(plan, memory, 4, shorter) <= limit * (fastest + gain):
+        fastest = speed_of_ends(table, room, speed, shorter)
+        if not largest(table, room.rate, shorter) <= limit * (fastest + gain):
             return OPENING
     if task == COMPLIANCE:
-        held, inverse = plan[HELD], room(memory, plan, INVERSE0)
-        for r in range(held):
-            for c in range(r + 1):
-                out[held * r + c] = out[held * c + r] = inverse[held * r + c]
+        for i in range(held):
+            for j in range(i + 1):
+                out[held * i + j] = out[held * j + i] = room.inverse[held * i + j]
         return DONE
-    if not factor_scaled(table, plan, memory, certain):
+    if task == DETERMINANT_OF_ROWS:
+        fill_rows(table, room)
+    if not factor_scaled(table, room, 0.0 if task == DETERMINANT_OF_ROWS else certain):
         return DEPENDENT
-    if task >= INERTIA:
-        logarithms(table, plan, memory, out)
+    if task >= DETERMINANT:
+        out[0] = 0.0
+        for row in range(held):
+            out[0] -= 2.0 * math.log(room.factor[(held + 1) * row] * room.scale[row])
         return DONE
-    multipliers(plan, memory, 5 if task == MOTION else 2 + task)
-    return DONE if moved(table, plan, moving, loads, memory, qdd, out) else NOT_USABLE
+    if task == PULLS:
+        nv = qdd.size
+        for pushed in range(held):
+            for row in range(held):
+                room.gap[row] = 1.0 if row == pushed else 0.0
+            multiply(room, room.gap)
+            closed_rates(table, room, part(out, pushed * nv, nv, 0.0))
+        return DONE if finite(out) else NOT_USABLE
+    multiply(room, room.pull if task == MOTION else room.gap if task == CLOSE_GAP else room.rate)
+    closed_rates(table, room, qdd)
+    closing_wrenches(table, room, out)
+    return DONE if finite(qdd) and finite(out) else NOT_USABLE
 
 
-@jit
-def states(table, q, qd, tau, loads, limit, certain, speed, task, qdd, wrenches):
-    """Accelerations and wrenches of states; DONE, or the first without an answer, and why.
+@entry
+def states(table, size, q, qd, tau, gravity, wrenches, limits, task, room, qdd, out):
+    """Accelerations (frames, nv) and wrenches (frames, width); DONE, or the first without, and why.
 
-    ``limit``: how large a gap may be; ``certain``: what is `CERTAIN`; ``speed``: how fast some body
-    moves at least.  Other tasks are for no forces, and write something else:
+    ``size``: that of the linkage, or less than what its coordinates say.  ``wrenches``: forces on
+    all bodies of every frame, or none.  ``limits``: how large a gap may be, what is `CERTAIN`, and
+    how fast some body moves at least.  ``room``: X, motion, and memory for the rest of `Room`.
+    Other tasks than `MOTION` are for no forces and no gravity:
 
-        GAP, RATE    the rates −ℳ⁻¹ Aᵀ Λ gap or −ℳ⁻¹ Aᵀ Λ A θ̇ for q̈, and impulses for wrenches
-        GAPS         gaps and their rates
-        COMPLIANCE   Λ⁻¹
-        INERTIA      ln det Λ⁻¹ and ln det ℳ
-        ROWS         ln det A Aᵀ and 0
+        CLOSE_GAP, CLOSE_RATE    the rates −ℳ⁻¹ Aᵀ Λ gap or −ℳ⁻¹ Aᵀ Λ A θ̇, and impulses
+        GAPS                     gaps and their rates
+        COMPLIANCE               Λ⁻¹
+        PULLS                    rates ℳ⁻¹ Aᵀ Λ, a row of (held, nv) for each direction
+        DETERMINANT              ln det Λ⁻¹, and of the last one ln det A Aᵀ
     """
-    plan = table[integer(table, table.size - 1) :].view(np.int64)
-    out = wrenches.ravel()
-    nq, nv, width = plan[NQ], plan[NV], plan[WIDTHS + task]
-    frames = out.size // width
-    if q.size != nq * frames or qd.size != nv * frames or tau.size != nv * frames:
-        return WRONG_SIZE
-    memory = np.empty(plan[MEMORY])
-    many = 1 if loads.size > 3 else 0
+    frames, nv = qdd.shape
+    nq, loads = q.size // max(frames, 1), wrenches.size // max(frames, 1)
+    X, motion, memory = room
+    whole = Room(X, motion, *shelves(memory, table.starts))
     for frame in range(frames):
-        why = state(
-            table, plan, part(q, nq * frame, nq, 0.0), part(qd, nv * frame, nv, 0.0),
-            part(tau, nv * frame, nv, 0.0),
-            part(loads, many * plan[LOADS] * frame, 3 + many * (plan[LOADS] - 3), 0.0),
-            (limit, certain, speed), task, memory,
-            part(qdd, nv * frame, nv, 0.0), part(out, width * frame, width, 0.0),
+        state = (
+            part(q, frame * nq, nq, 0.0), part(qd, frame * nv, nv, 0.0),
+            part(tau, frame * nv, nv, 0.0), gravity, part(wrenches, frame * loads, loads, 0.0),
         )  # fmt: skip
+        why = answer(table, size, state, limits, task, whole, qdd[frame], out[frame])
         if why != DONE:
             return REASONS * frame - why
     return DONE
-
-
-@cache
-def only_states() -> Any:
-    """Return `states` for the arrays that it takes: it refuses others with a TypeError."""
-    numbers = *(types.float64,) * 3, types.int64
-    only = jit(states.py_func)
-    only.compile((*(FLOATS,) * 5, *numbers, FLOATS, types.Array(types.float64, 2, "C")))
-    only.disable_compile()
-    return only

@@ -1,189 +1,205 @@
-"""Ends of closures: where they are and how they move; gaps and their rates.
+"""Bodies of a linkage in the base: where they are, how they move, and how far closures are open.
 
-Tables as in `rigid_closed`.
+A row holds a direction S, fixed in body a, of the motion of body b as seen from a, at b's point p:
+
+    A θ̇ = S · v     or S · ω,          v, ω: of b less of a
+    Ȧ θ̇ = S · (dv − 2 ω_a × v)     or S · (dω − ω_a × ω),     dv, dω: their rates for θ̈ = 0
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
+from fixman.kernels import njit
 from fixman.kernels.algebra.triples import (
     back,
-    constants,
-    matrix,
+    entries,
     product,
+    put_entries,
     store_all,
     times,
     transposed,
 )
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
-from fixman.kernels.compiler.lanes import LANES, eight, load, part
-from fixman.kernels.compiler.lanes import lane as lane_of
+from fixman.kernels.compiler.lanes import part
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.articulated_body import (
-    ALONG_X,
-    ALONG_Y,
-    COS_X,
-    FRAME,
-    JOINT,
-    LINK,
-    ORIGIN,
-    PITCH,
-    PLACE,
-    SHIFT,
-    SHIFTED,
-    SIN_X,
-    TURN,
-    angles,
-    place_of,
-    seated,
-    sizes,
-)
-from fixman.kernels.rigid.closed_tables import (
-    ALL_TURNS,
-    AXES0,
-    BASE,
-    CLOSURE,
-    CLOSURE0,
-    CLOSURES,
-    END,
-    END0,
-    ENDS,
-    FACTS,
-    LAST_END,
-    NO_TURNS,
-    NOWHERE,
-    OF_ROW0,
-    PLACED,
-    ROW,
-    ROW0,
-    plain,
-)
 from fixman.kernels.rigid.joints import RATES, joint_twist
+from fixman.kernels.rigid.kinematics import BASE, ORIGIN, moving, next_body
+from fixman.kernels.rigid.links import PITCH, place, rotation_tuple
+from fixman.kernels.rigid.newton_euler import moved
 
-# --- where the ends are ---------------------------------------------------------------------------
-
-
-# Axes R of a body, its origin x, and the rates of both are followed as columns in three lanes each:
-# ω would need cross products, and is taken from Ṙ where it is asked for.
-
-
-@step
-def combined(a, x, b, y):
-    return a * x + b * y
-
-
-@step
-def columns_times(R, E):
-    """R E."""
-    return tuple(E[j] * R[0] + E[3 + j] * R[1] + E[6 + j] * R[2] for j in range(3))
+# References to arrays are not counted.  numba optimizes what a function calls once more with it, so
+# that the large ones, which are called once, are written into their callers.
+OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+entry = njit(**OPTIONS, _nrt=False)
+plain = njit(**OPTIONS, _nrt=False, no_cpython_wrapper=True)
+inlined = njit(**OPTIONS, inline="always")
+NO_TURNS, ALL_TURNS = -1, -2
 
 
-@step
-def column_at(R, r):
-    """R r."""
-    return r[0] * R[0] + r[1] * R[1] + r[2] * R[2]
+class Tables(NamedTuple):
+    """Constants of a linkage.
+
+    Bodies of all chains are counted on; the base comes after them.
+    """
+
+    chains: Any  # (chains, `RECORD`) integers
+    kinds: Any  # (n,) and ``links (n, 32)`` as in `links`
+    links: Any
+    screws: Any  # tables of the articulated bodies, one after the other
+    columns: Any  # integers: `FREELY`, the number of a row, or ``held`` + that of an end
+    bodies: Any  # (ends,) integers: body of each end, two ends a closure
+    ends: Any  # (ends, 13): axes, point, and a length that compares forces with moments
+    closures: Any  # (closures, 3) integers: turns held, as `turned_by` wants them; its rows
+    rows: Any  # (held, 3): direction in the axes of a
+    turns: Any  # (held,) integers: whether it is one of turns
+    starts: Any  # where each part of the memory begins, see `Room`
 
 
-@step
-def along(table, at, turns, sines, slide, rate, sliding, motion):
-    """Motion from one body to the next, on a joint of one freedom."""
-    (X, Y, Z), (dX, dY, dZ), x, v = motion
-    a, b, c, s = table[at + ALONG_X], table[at + ALONG_Y], table[at + COS_X], table[at + SIN_X]
-    x, v = x + combined(a, X, b, Y), v + combined(a, dX, b, dY)
-    Y, Z = combined(c, Y, s, Z), combined(c, Z, -s, Y)
-    dY, dZ = combined(c, dY, s, dZ), combined(c, dZ, -s, dY)
-    x, v = x + slide * Z, v + slide * dZ + sliding * Z
-    X, Y = combined(turns, X, sines, Y), combined(turns, Y, -sines, X)
-    dX, dY = combined(turns, dX, sines, dY), combined(turns, dY, -sines, dX)
-    return (X, Y, Z), (dX + rate * Y, dY - rate * X, dZ), x, v
+# Of a chain, where they begin and how many there are: bodies, coordinates, rates, numbers in
+# ``screws``, columns, and of these what asks how freely a body moves; where its answers begin.
+(
+    BODY, BODIES, COORDINATE, COORDINATES, RATE, RATES_OF, SCREW, SCREWS, COLUMN, COLUMNS, ASKED,
+    ANSWER, RECORD,
+) = range(13)  # fmt: skip
+FREELY = -1
 
 
-@step
-def to_joint(E, r, motion):
-    """Motion at a joint, in axes E, that is placed at r in the body before."""
-    R, dR, x, v = motion
-    return columns_times(R, E), columns_times(dR, E), x + column_at(R, r), v + column_at(dR, r)
+class Room(NamedTuple):
+    """Memory for one state."""
 
-
-@step
-def with_rates(w, rate, motion):
-    """Add ω and the velocity of a body's origin, in its axes."""
-    R, dR, x, v = motion
-    v = v + column_at(R, rate)
-    dX = dR[0] + w[2] * R[1] - w[1] * R[2]
-    dY = dR[1] + w[0] * R[2] - w[2] * R[0]
-    return R, (dX, dY, dR[2] + w[1] * R[0] - w[0] * R[1]), x, v
-
-
-@step
-def base_axes(axes, like):
-    return tuple(load(axes, k, like) for k in range(3))
-
-
-@step
-def three(column):
-    return tuple(lane_of(column, k) for k in range(3))
-
-
-@step
-def by_rows(columns):
-    X, Y, Z = (three(column) for column in columns)
-    return X[0], Y[0], Z[0], X[1], Y[1], Z[1], X[2], Y[2], Z[2]
+    X: Any  # (n, 12) frame of each body in the one before
+    motion: Any  # (n + 1, 24) of each body: R, x, ω, v, and for θ̈ = 0 dω/dt and a
+    work8: Any  # of the articulated body, in lanes
+    points: Any  # 3 of each closure: b's in the base
+    S: Any  # 3 of each row: its direction in the base
+    gap: Any  # (held,)
+    rate: Any  # (held,) A θ̇
+    pull: Any  # (held,) A θ̈_free + Ȧ θ̇
+    f: Any  # (held,)
+    scale: Any  # (held,)
+    inverse: Any  # Λ⁻¹ by rows, of which the lower half is looked at
+    factor: Any
+    asked: Any  # (ends,) how freely the body of an end moves
+    answers: Any  # rates (nv,) by each column of a chain
+    q8: Any  # eight states of one chain: coordinates, rates, forces, loads
+    v8: Any
+    tau8: Any
+    loads8: Any
+    eight: Any  # (8,)
 
 
 @step
-def place_end(table, at, own, seat, motion, placed, to):
-    """Write what is known of an end, whose axes and point are in the user's frame of the body."""
-    (R, dR), (x, v) = (by_rows(half) for half in motion[:2]), (three(y) for y in motion[2:])
-    T = product(dR, transposed(R))
-    w = 0.5 * (T[7] - T[5]), 0.5 * (T[2] - T[6]), 0.5 * (T[3] - T[1])
-    ours = matrix(own, seat + TURN)
-    user = product(R, ours)
-    p = times(R, plus(constants(own, seat + SHIFT), times(ours, constants(table, at + 9))))
-    store_all(placed, to, (*R, *x, *w, *product(user, matrix(table, at))))
-    store_all(placed, to + 24, (*plus(x, p), *plus(v, outer(w, p)), 0.0 * p[0]))
+def cut(x, chain, at):
+    """Numbers of a chain, from where its record says."""
+    return part(x, chain[at], chain[at + 1], 0.0)
 
 
 @step
-def place_base(table, at, placed, to):
-    zero = 0.0 * table[at]
-    rest = (zero, zero, zero)
-    store_all(placed, to, (*(zero + x for x in BASE), *rest, *rest, *matrix(table, at)))
-    store_all(placed, to + 24, (*constants(table, at + 9), *rest, zero + 1.0))
+def shelf(memory, starts, k):
+    """Part k of the memory, in the order of `Room`."""
+    return part(memory, starts[k], starts[k + 1] - starts[k], 0.0)
+
+
+@step
+def shelves(memory, starts):
+    return tuple(shelf(memory, starts, k) for k in range(17))
 
 
 @plain
-def place_ends(table, own, qd, work, plan, chain, placed):
-    """Follow a chain, of which ``own`` is the table, to its last end; after `outwards`."""
-    first, last = plan[chain + ENDS], plan[chain + LAST_END]
-    if first == last:
-        return
-    n, _, _, _ = sizes(own, own.size)
-    m = angles(n)
-    zero = eight(0.0)
-    base = base_axes(part(table, plan[AXES0], 3 * LANES, 0.0), zero)
-    motion = base, (zero, zero, zero), zero, zero
-    for i in range(plan[last - 1] + 1):
-        kind, _, at_v, row = place_of(own, n, i)
-        at, seat = LINK * i, LINK * n + FRAME * i
-        if RATES[kind] == 1:
-            if seated(own, n, i):
-                motion = to_joint(matrix(own, seat + JOINT), constants(own, seat + PLACE), motion)
-            (_, _, rate), (_, _, slide) = joint_twist(kind, own[at + PITCH], qd, at_v)
-            d = work[row + SHIFTED]
-            motion = along(own, at, work[i], work[m + i], d, rate, slide, motion)
-        else:
-            motion = to_joint(matrix(work, row), constants(work, row + ORIGIN), motion)
-            turn, slide = joint_twist(kind, 0.0, qd, at_v)
-            motion = with_rates(turn, slide, motion)
-        while first < last and plan[first + 1] == i:
-            end = plan[first]
-            place_end(table, plan[END0] + END * end, own, seat, motion, placed, PLACED * end)
-            first += 2
+def clear(x):
+    for k in range(x.size):
+        x[k] = 0.0
 
 
-# --- closures -------------------------------------------------------------------------------------
+# --- where the bodies are, and how far they are from closing --------------------------------------
+
+
+@plain
+def place_bodies(table, q, qd, room):
+    """Motion of all bodies at θ̈ = 0; whether the coordinates can be used."""
+    for c in range(table.chains.shape[0]):
+        chain = table.chains[c]
+        first, past = chain[BODY], chain[BODY] + chain[BODIES]
+        kinds, links, X = table.kinds[first:past], table.links[first:past], room.X[first:past]
+        rates = cut(qd, chain, RATE)
+        if not place(cut(q, chain, COORDINATE), kinds, links, X):
+            return False
+        R, x, ω, v, dω, a = BASE, ORIGIN, ORIGIN, ORIGIN, ORIGIN, ORIGIN
+        at = 0
+        for i in range(kinds.size):
+            R, r = next_body(X, i, R)
+            x = plus(x, r)
+            a = plus(a, plus(outer(dω, r), outer(ω, outer(ω, r))))
+            turn, slide = joint_twist(kinds[i], links[i, PITCH], rates, at)
+            turn, slide, v = moving(R, r, ω, v, turn, slide)
+            ω, dω, a = moved(ω, dω, a, turn, slide)
+            at += RATES[kinds[i]]
+            put_motion(room.motion, first + i, R, x, ω, v, dω, a)
+    put_motion(room.motion, table.kinds.size, BASE, ORIGIN, ORIGIN, ORIGIN, ORIGIN, ORIGIN)
+    return True
+
+
+@step
+def put_motion(motion, i, R, x, ω, v, dω, a):
+    put_entries(motion, i, 0, R)
+    put_entries(motion, i, 9, (*x, *ω))
+    put_entries(motion, i, 15, (*v, *dω))
+    put_entries(motion, i, 21, a)
+
+
+@step
+def place_end(motion, ends, body, end):
+    """Axes and point of an end in the base."""
+    R = rotation_tuple(motion, body)
+    p = entries(ends, end, 9)
+    return product(R, rotation_tuple(ends, end)), plus(entries(motion, body, 9), times(R, p))
+
+
+@step
+def carried(motion, i, p):
+    """Velocity and acceleration of body i where p is."""
+    d, ω = minus(p, entries(motion, i, 9)), entries(motion, i, 12)
+    turning = plus(outer(entries(motion, i, 18), d), outer(ω, outer(ω, d)))
+    return plus(entries(motion, i, 15), outer(ω, d)), plus(entries(motion, i, 21), turning)
+
+
+@step
+def relative(motion, a, b, p):
+    """Velocity and ω of body b as seen from body a, at p, and the changes of both for θ̈ = 0."""
+    (v_a, dv_a), (v_b, dv_b) = carried(motion, a, p), carried(motion, b, p)
+    w = entries(motion, a, 12)
+    v, ω = minus(v_b, v_a), minus(entries(motion, b, 12), w)
+    dω = minus(entries(motion, b, 18), entries(motion, a, 18))
+    # Directions turn with a, and so does the place of a that is at p.
+    return v, ω, minus(minus(dv_b, dv_a), scaled(2.0, outer(w, v))), minus(dω, outer(w, ω))
+
+
+@plain
+def compare_ends(table, room):
+    """Direction, gap, A θ̇ and Ȧ θ̇ of every row."""
+    motion = room.motion
+    for k in range(table.closures.shape[0]):
+        a, b = table.bodies[2 * k], table.bodies[2 * k + 1]
+        Q, x_a = place_end(motion, table.ends, a, 2 * k)
+        axes, x_b = place_end(motion, table.ends, b, 2 * k + 1)
+        store_all(room.points, 3 * k, x_b)
+        r, turned = back(Q, minus(x_b, x_a)), turned_by(table.closures[k, 0], Q, axes)
+        v, ω, dv, dω = relative(motion, a, b, x_b)
+        for row in range(table.closures[k, 1], table.closures[k, 2]):
+            e = entries(table.rows, row, 0)
+            S = times(Q, e)
+            store_all(room.S, 3 * row, S)
+            if table.turns[row]:
+                room.gap[row], room.rate[row], room.pull[row] = three(e, S, turned, ω, dω)
+            else:
+                room.gap[row], room.rate[row], room.pull[row] = three(e, S, r, v, dv)
+
+
+@step
+def three(e, S, gap, rate, change):
+    return inner(e, gap), inner(S, rate), inner(S, change)
 
 
 @plain
@@ -193,7 +209,7 @@ def turned_by(held, Q, R):
     Of all three turns that of R; of two that of the axis about which R is free.
     """
     if held == NO_TURNS:
-        return NOWHERE
+        return ORIGIN
     if held == ALL_TURNS:
         T = product(transposed(Q), R)
         normal = 0.5 * (T[7] - T[5]), 0.5 * (T[2] - T[6]), 0.5 * (T[3] - T[1])
@@ -225,55 +241,3 @@ def turned_by(held, Q, R):
     return (
         angle if other == 0 else 0.0, angle if other == 1 else 0.0, angle if other == 2 else 0.0,
     )  # fmt: skip
-
-
-@step
-def apart(placed, a, b):
-    """Of ends a and b: r, the relative velocity and ω of b, and its acceleration for no θ̈.
-
-    Both bodies are looked at where b's point is.  The acceleration is what comes to those of the
-    bodies' origins: of the point about them, and because axes and points of a move.
-    """
-    Q = matrix(placed, a + 15)
-    xa, xb = constants(placed, a + 24), constants(placed, b + 24)
-    wa, wb = constants(placed, a + 12), constants(placed, b + 12)
-    r = minus(xb, xa)
-    moving = minus(minus(constants(placed, b + 27), constants(placed, a + 27)), outer(wa, r))
-    turning = minus(wb, wa)
-    of_b = outer(wb, outer(wb, minus(xb, constants(placed, b + 9))))
-    of_a = plus(outer(wa, minus(xb, constants(placed, a + 9))), scaled(2.0, moving))
-    return (
-        Q,
-        back(Q, r),
-        moving,
-        turning,
-        minus(of_b, outer(wa, of_a)),
-        scaled(-1.0, outer(wa, turning)),
-    )
-
-
-@plain
-def look_at(table, plan, placed, loads, facts):
-    """Write direction, gap, rate, and part of the acceleration of every row."""
-    for k in range(plan[CLOSURES]):
-        at = plan[CLOSURE0] + CLOSURE * k
-        a, b = 2 * k * PLACED, (2 * k + 1) * PLACED
-        Q, r, moving, turning, linear, angular = apart(placed, a, b)
-        turn = turned_by(plan[at], Q, matrix(placed, b + 15))
-        # Felt accelerations of a resting base are those against gravity.
-        g = constants(loads, 0)
-        if placed[a + 30] != 0.0:
-            linear = plus(linear, g)
-        if placed[b + 30] != 0.0:
-            linear = minus(linear, g)
-        for row in range(plan[at + 1], plan[at + 2]):
-            e = constants(table, plan[ROW0] + ROW * row)
-            to = FACTS * row
-            S = times(Q, e)
-            store_all(facts, to, S)
-            if plan[plan[OF_ROW0] + 2 * row + 1] != 0:
-                facts[to + 3], facts[to + 4] = inner(e, turn), inner(S, turning)
-                facts[to + 5] = inner(S, angular)
-            else:
-                facts[to + 3], facts[to + 4] = inner(e, r), inner(S, moving)
-                facts[to + 5] = inner(S, linear)

@@ -115,7 +115,7 @@ def log_weight(X, F, system, tables, kT, space, work):
     total = 0.0
     if system is not None:
         found = hard.factor(system, space, X, 0.0)
-        total = 0.5 * sparse.log_product(space.H, system.symbolic[0], 0.0)
+        total = 0.5 * sparse.log_product(space.H, system.symbolic.first, 0.0)
         if not found:
             total = math.nan
     if tables is not None:
@@ -135,7 +135,7 @@ def block_of(system):
 
 @exact_call
 def hard_units(system):
-    return system.total * len(system.axes) + system.symbolic[1].size + 3 * system.kinds.size
+    return system.total * len(system.axes) + system.symbolic.row.size + 3 * system.kinds.size
 
 
 @exact_kernel

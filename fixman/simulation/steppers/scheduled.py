@@ -11,7 +11,7 @@ from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
 from fixman.kernels.algebra.random import WORDS, fill_normals
-from fixman.mechanics.partition import raise_failure
+from fixman.mechanics.refusals import raise_failure
 from fixman.simulation.steppers import moving
 from fixman.simulation.steppers.plan import Plan, warn_of_fast_flows, warn_of_long_steps
 from fixman.simulation.steppers.state import State, begin, replicated
