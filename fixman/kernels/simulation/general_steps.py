@@ -73,7 +73,7 @@ def magnitude(x):
 
 @exact
 def residual(kind, u, v, t, g, goal, size, far):
-    """Residual of a row, its unit, and rounding where positions are of ``size``.
+    """Goal less value of a row, its unit, and rounding where positions are of ``size``.
 
     g is the last of the row's vectors where the drift began.  No arrays are passed: numba would
     count references to them.
