@@ -17,6 +17,7 @@ from clusters import dask_cluster
 from fixman.io import formats
 from fixman.io.elements import element, parse_masses
 from selection import quick
+from test_canonical import MIXED
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:::MDAnalysis", "ignore:::distributed", "ignore:::tests"
@@ -296,13 +297,22 @@ def test_files_that_cannot_be_read(read, tmp_path):
         read(tmp_path / "broken.data", select="all", atom_style=STYLE)
 
 
+@pytest.mark.parametrize("name", ["x", "x.xyz", "x.pdb", "x.psf", "x.gro", "x.data", "x.dump"])
+def test_files_of_misleading_names(read, tmp_path, name):
+    path = tmp_path / name
+    path.write_text("@<TRIPOS>MOLECULE\nx\n1 0\nSMALL\nUSER_CHARGES\n")
+    words = "if the name misleads, give topology_format='PSF' or format='DCD'$"
+    with pytest.raises(ValueError, match=words):
+        read(path, select="all")
+
+
 def test_long_explanations_are_cut_and_the_order_is_said(read, tmp_path, peer):
     files = peer("MDAnalysisTests.datafiles")
     with pytest.raises(ValueError, match=r": the order is topology first, then traj") as swapped:
         read(files.DCD, files.PSF, select="all")
     assert "FORMATs" not in str(swapped.value)
     (tmp_path / "chain.foo").write_text("of no format")
-    with pytest.raises(ValueError, match=r"'FOO' isn't .* inferred; name their formats") as unknown:
+    with pytest.raises(ValueError, match=r"'FOO' isn't .* inferred; if the name") as unknown:
         read(tmp_path / "chain.foo", select="all")
     assert len(str(unknown.value)) < 400
     assert "order" not in str(unknown.value)
@@ -506,6 +516,20 @@ def test_bonds_to_hydrogens_are_counted(analysis, peer, hydrogens, doubted):
     universe.add_TopologyAttr("bonds", [(0, k) for k in range(1, 1 + hydrogens)])
     notes = analysis(universe).notes
     assert any("with more bonds than the element has" in note for note in notes) == doubted
+
+
+def test_equal_cages_that_are_not_pooled_are_noted(analysis, peer):
+    shift = np.array([0, 21])[:, None, None]
+    swapped = np.arange(21)
+    swapped[[0, 10]] = 10, 0  # atoms of two pieces that look alike
+    for place, notes in ((np.arange(21), 0), (swapped, 1)):
+        bonds = (np.stack([np.array(MIXED), place[np.array(MIXED)]]) + shift).reshape(-1, 2)
+        universe = peer("MDAnalysis").Universe.empty(42, trajectory=True)
+        universe.add_TopologyAttr("masses", [12.0] * 42)
+        universe.add_TopologyAttr("bonds", bonds.tolist())
+        found = [note for note in analysis(universe).notes if "not pooled" in note]
+        assert len(found) == notes
+        assert all(note.startswith("2 kinds of molecules with rings") for note in found)
 
 
 def test_two_bonded_atoms_of_many(analysis, peer):

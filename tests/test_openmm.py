@@ -721,6 +721,7 @@ DAMAGES = {
     "nothing": lambda s: None,
     "a newer version": lambda s: forged(s, version=2),
     "no version": lambda s: {k: v for k, v in s.items() if k != "version"},
+    "no terms": lambda s: forged(s, terms=[]),
     "terms of one": lambda s: forged(s, terms=[s["terms"][0][:1]]),
     "a chain that is no JSON": lambda s: forged(s, terms=[("{", s["terms"][0][1])]),
     "a chain in the plane": lambda s: forged(
@@ -734,6 +735,11 @@ DAMAGES = {
     "particles that are no integers": lambda s: forged(
         s, terms=[(s["terms"][0][0], [[0, 1, 2.5]])]
     ),
+    "negative particles": lambda s: forged(s, terms=[(s["terms"][0][0], [[0, 1, -2]])]),
+    "a particle twice": lambda s: forged(s, terms=[s["terms"][0], s["terms"][0]]),
+    "a box of words": lambda s: forged(s, periodic="no"),
+    "names of few": lambda s: forged(s, names={0: "atom 0"}),
+    "names that are numbers": lambda s: forged(s, names=dict.fromkeys(range(6), 7)),
     "made for nothing": lambda s: forged(s, **{"made for": 5}),
 }
 

@@ -24,8 +24,8 @@ from fixman.errors import meant
 UNWRITTEN = 1
 # Arguments of Python functions, as errors of the library spell them, that are flags as well.
 ARGUMENT = re.compile(
-    r"\b(add_hydrogens|atom_style|bonds|chain|drop_solvent|hard|hydrogens|masses|overwrite|replica|"
-    r"straight)=(True|…|\d+|'[^']*'|\"[^\"]*\"|\[\([^\]]*\])"
+    r"\b(add_hydrogens|atom_style|bonds|chain|drop_solvent|format|hard|hydrogens|masses|overwrite|"
+    r"replica|straight|topology_format)=(True|…|\d+|'[^']*'|\"[^\"]*\"|\[\([^\]]*\])"
 )
 BROKEN_PIPE = 141  # what a shell tells of a program that SIGPIPE ended
 

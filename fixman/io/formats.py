@@ -27,6 +27,7 @@ COMPRESSED = (".gz", ".bz2")
 SAID = {
     "LMP": "DATA", "LAMMPS": "DATA", "DUMP": "LAMMPSDUMP", "LAMMPSTRJ": "LAMMPSDUMP", "H5": "H5MD"
 }  # fmt: skip
+MISNAMED = "if the name misleads, give topology_format='PSF' or format='DCD'"
 ONLY_FRAMES = ("DCD", "XTC", "TRR", "NC", "NCDF", "H5", "H5MD")
 
 # LAMMPS's atom styles as columns of its data files, in MDAnalysis's words.
@@ -151,7 +152,9 @@ def data_header(path: Path) -> DataHeader:
                 style = comment.strip().lower()
             elif len(words) == 2 and words[1] in counts and words[0].isdigit():
                 counts[words[1]] = int(words[0])
-    raise ValueError(f"{path.name} is no LAMMPS data file, or was cut off: it has no atoms")
+    raise ValueError(
+        f"{path.name} is no LAMMPS data file, or was cut off: it has no atoms; {MISNAMED}"
+    )
 
 
 def _is_whole(word: str) -> bool:
@@ -231,7 +234,7 @@ def dump_columns(path: Path) -> tuple[str, ...]:
                 columns = tuple(line.split()[2:])
                 break
         else:
-            raise ValueError(f"{path.name} has no 'ITEM: ATOMS': was it cut off?")
+            raise ValueError(f"{path.name} has no 'ITEM: ATOMS': was it cut off? Else, {MISNAMED}")
     if "id" not in columns:
         raise ValueError(
             f"{path.name} has no column id, and LAMMPS writes atoms in any order: dump id and "

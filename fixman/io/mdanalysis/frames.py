@@ -42,7 +42,8 @@ def dump_ids(universe: Any) -> npt.NDArray[np.int64] | None:
     ids = getattr(universe.atoms, "ids", None)
     lammps = ("DATA", "LAMMPSDUMP")
     said = universe.kwargs.get("topology_format")
-    if ids is None or (said or formats.named(Path(universe.filename or ""), lammps)) not in lammps:
+    kind = said or formats.named(Path(universe.filename or ""), lammps)
+    if ids is None or str(kind).upper() not in lammps:
         ids = here
     return np.array(ids, dtype=np.int64)
 

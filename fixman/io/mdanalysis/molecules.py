@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,20 @@ def find(
     notes += _doubts(selected, pairs)
     found = find_molecules(
         pairs, _masses(selected, bonded), _hydrogens(atomgroup, selected, hydrogens)
+    )
+    # The order of atoms that look alike in several rings may hide that molecules are equal.
+    atoms = Counter(
+        tuple(
+            sorted(zip(one.masses.tolist(), np.bincount(one.pairs.ravel()).tolist(), strict=True))
+        )
+        for one in found
+        if one.rings > 1
+    )
+    notes += tuple(
+        f"{number} kinds of molecules with rings have the same {len(kind)} atoms, each with as "
+        "many bonds: isomers, or equal molecules that are not recognized and not pooled"
+        for kind, number in atoms.items()
+        if number > 1
     )
     return [
         Molecules(one.masses, selected.indices[one.atoms], bonds=one.bonds, hydrogens=one.hydrogens)

@@ -139,11 +139,14 @@ def _universe(paths: Sequence[Path], options: dict[str, Any]) -> Any:
     sizes = re.findall(r"[Nn]umber of atoms:? (\d+)", text)
     if len(paths) == 2 and len(sizes) == 2:
         _require_size(paths, *sizes)
-    named = " with ".join(str(path) for path in paths)
+    kinds = (options["topology_format"], options.get("format"))
+    named = [
+        f"{path} as {kind}" if kind else str(path) for path, kind in zip(paths, kinds, strict=False)
+    ]
     hint = "; are these files of one system?" * (len(paths) == 2)
-    if None in (options["topology_format"], options.get("format", "")):
-        hint = "; name their formats if these are not what they look like"
-    raise ValueError(f"MDAnalysis cannot read {named}: {what}{hint}")
+    raise ValueError(
+        f"MDAnalysis cannot read {' with '.join(named)}: {what}; {formats.MISNAMED}{hint}"
+    )
 
 
 def _require_size(paths: Sequence[Path], topology: int | str, trajectory: int | str) -> None:

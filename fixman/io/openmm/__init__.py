@@ -184,6 +184,12 @@ class FixmanPotential:
             if made_for is not None:
                 made_for = MadeFor(bool(made_for[0]), int(made_for[1]), str(made_for[2]))
             FixmanPotential.__init__(self, groups, periodic, names, made_for)
+            own = self.particles.tolist()
+            named = all(isinstance(self._name(k), str) for k in own)
+            if not (own and min(own) >= 0 and len(set(own)) == len(own) and named):
+                raise ValueError("its particles are none, negative, repeated or without names")
+            if not isinstance(periodic, bool):
+                raise TypeError(f"periodic is {periodic!r:.80}")
         except Exception as error:
             self._unreadable = f"{type(error).__name__}: {error}", state
 
