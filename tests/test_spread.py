@@ -237,6 +237,7 @@ def test_ctrl_c_finishes_the_blocks(tmp_path):
     assert same(run_it(), fx.resume(tmp_path / "run"))
 
 
+@pytest.mark.thorough
 def test_ctrl_c_that_workers_get_too(tmp_path, monkeypatch):
     monkeypatch.setattr(spread, "PATIENCE", 0.05)
     hold = threading.Event()
