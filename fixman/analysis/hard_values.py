@@ -172,7 +172,7 @@ class _Kind(NamedTuple):
     rows: tuple[Coordinate, ...]
     hard: tuple[bool, ...]
     bonds: tuple[tuple[int, ...], ...]
-    soft: tuple[bool, ...]  # of the bonds
+    soft: tuple[bool, ...]  # one for each bond
     masses: tuple[float, ...]
 
 

@@ -208,7 +208,7 @@ def _write_plot(path: Path, report: AuditReport, kind: str) -> None:
     panels = [panel for panel in angles if any(panel[2])]
     samples = {group.label: group.half_logdet for group in report.groups}
     with plot.style():
-        lines = 1 + len(samples) + len(panels)  # of legends
+        lines = 1 + len(samples) + len(panels)  # in legends
         fig = plot.figure(aspect=0.72 * (1 + len(panels)) + 0.045 * lines)
         axes = fig.subplots(1 + len(panels), squeeze=False)[:, 0]
         ensemble = "rigid" if report.as_is else "stiff"

@@ -389,10 +389,10 @@ def read_chains(
 
     Only bonds between selected atoms count. A linear chain starts at its end of lower atom index,
     unless its masses equal those of an earlier chain read backwards; with branches or rings, atoms
-    keep the order of their indices. Molecules of equal masses and bonds are pooled. What the files
-    are, and their masses, is said as in `open_universe`, bonds and hydrogens as in
-    `MetricAnalysis`. Lengths and masses keep MDAnalysis's units. All coordinates of the selection
-    are held at once, as float64: 24 bytes an atom and frame (`MetricAnalysis` holds one frame).
+    keep the order of their indices. Molecules of equal masses and bonds are pooled. Formats and
+    masses are said as in `open_universe`, bonds and hydrogens as in `MetricAnalysis`.
+    Lengths and masses keep MDAnalysis's units. All coordinates of the selection are held at once,
+    as float64: 24 bytes an atom and frame (`MetricAnalysis` holds one frame).
 
     Raises FileNotFoundError or ValueError: nothing selected, no bonds, atoms without mass, no
     coordinates, a bond near half the box, a ring that winds around the box, a frame that cannot be

@@ -28,7 +28,7 @@ except ImportError as error:
 
 Floats = npt.NDArray[np.float64]
 
-SHOWN = 4  # of many names
+SHOWN = 4  # names, where there are many
 
 
 def open_universe(

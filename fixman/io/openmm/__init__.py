@@ -52,7 +52,7 @@ from fixman.io.openmm.thermostats import (
 __all__ = ["FixmanPotential", "Forces", "chain", "kT", "metric_force", "set_temperature"]
 
 FAR = 1e6  # nm
-VERSION = 1  # of what a serialized System holds
+VERSION = 1  # format of the data in a serialized System
 Names = Sequence[str] | Mapping[int, str]
 
 
@@ -139,7 +139,7 @@ class FixmanPotential:
     `Chain.to_json`.  Its older formats stay readable.
     """
 
-    # Of an instance made from a pickle that holds nothing.
+    # An instance made from a pickle that holds nothing has this.
     _unreadable: tuple[str, Any] | None = ("it holds nothing", None)
 
     def __init__(
@@ -201,7 +201,7 @@ class FixmanPotential:
                 "the Fixman force of this System acts on other particles than those it was made "
                 "for: remove it, and add metric_force(system) again"
             )
-        if self.made_for is None:  # of a Topology
+        if self.made_for is None:  # made for a Topology
             return
         within = None if self.made_for.whole else [group.particles for group in self.groups]
         found = _fingerprint(of_system(system), within)

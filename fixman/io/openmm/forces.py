@@ -18,7 +18,7 @@ from fixman.io.openmm.constraints import Floats, Indices
 from fixman.io.openmm.systems import constraints, harmonic_bonds, refuse_drude
 from fixman.io.openmm.thermostats import in_units
 
-NAME = "FixmanForce"  # what metric_force is called
+NAME = "FixmanForce"  # name of a metric_force
 KEPT = 32  # evaluations, since steppers ask for the energy where they have asked for the force
 LOOSE = 0.2  # relative, how far what is held may be from what its constraint says
 # Springs of chemical bonds are stiffer than this, and those of restraints and networks softer.

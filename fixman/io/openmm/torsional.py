@@ -454,7 +454,7 @@ def _read(source: Any, shown: str) -> Any:
             warnings.simplefilter("ignore")
             return app.PDBFile(source)
     except Exception as error:  # whatever a file that is no PDB makes of the reader
-        why = f": {error}" if type(error) is ValueError else ""  # what others say helps nobody
+        why = f": {error}" if type(error) is ValueError else ""  # texts of other errors help nobody
         raise ValueError(f"{shown} cannot be read as a PDB file, or holds no atom{why}") from None
 
 
