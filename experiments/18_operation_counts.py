@@ -182,6 +182,17 @@ def _store(work: np.ndarray, k: int, value: Any) -> None:
     work[_place(k, value)] = value
 
 
+def _take(states: np.ndarray, first: int, stride: int, like: Any) -> Any:
+    if isinstance(like, np.ndarray):
+        return states[first : first + 8 * stride : stride]
+    return states[first]
+
+
+def _part(work: np.ndarray, first: int, units: int, like: Any) -> Any:
+    width = 8 if isinstance(like, np.ndarray) else 1
+    return work[width * first : width * (first + units)]
+
+
 def _fill_sines(work: np.ndarray, m: int) -> None:
     angles = [float(x) for x in work[:m]]
     work[:m], work[m : 2 * m] = counted(np.cos(angles)), counted(np.sin(angles))
@@ -214,7 +225,8 @@ STUBS: dict[str, Any] = {
     "float": lambda x: x,
     "load": _load,
     "store": _store,
-    "take": lambda states, first, stride, like: states[first],
+    "take": _take,
+    "part": _part,
     "put": lambda states, first, stride, value: _store(states, first, value),
     "above": lambda x, y: x > y,
     "fma": lambda x, y, z: x * y + z,
@@ -248,12 +260,18 @@ class _Room:
         return plain(name, getattr(self._module, name))
 
 
+def _written(values: Any) -> Any:
+    """Return the function that a step was made of."""
+    known = inspect.getclosurevars(values).nonlocals
+    return known["function"] if "function" in known else _written(known["values"])
+
+
 def plain(name: str, x: Any) -> Any:
     """Return what a kernel knows by this name, for numbers that count."""
     if name in STUBS:
         return STUBS[name]
     if id(x) in _STEPS:
-        x = inspect.getclosurevars(_STEPS[id(x)]).nonlocals["function"]
+        x = _written(_STEPS[id(x)])
     if isinstance(x, Dispatcher):
         x = x.py_func
     if isinstance(x, ModuleType) and x.__name__.startswith("fixman."):

@@ -71,6 +71,6 @@ def test_an_index_past_the_end_of_a_view_raises(checked):
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert len(found) == 18
+    assert len(found) == 16
     outside = "IndexError" if checked else ""
     assert found == {name: ["", outside, outside] for name in found}

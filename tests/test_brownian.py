@@ -198,9 +198,9 @@ def test_the_same_bits_in_any_company_and_on_the_manifold(name, dt, scheme, monk
 def test_the_centre_of_friction_walks_freely_even_in_pieces(scheme, monkeypatch):
     """Constraints move no centre, and a step that is redone takes the same time and noise."""
     chain, kT, dt, steps = CHAINS["jointed"], 0.8, 0.1, 40
-    redone, rescue = [], fx.simulation.steppers.moving.Prepared._rescue
+    redone, rescue = [], fx.simulation.steppers.moving.Moving._rescue
     monkeypatch.setattr(
-        fx.simulation.steppers.moving.Prepared,
+        fx.simulation.steppers.moving.Moving,
         "_rescue",
         lambda self, *given: redone.append(given[1]) or rescue(self, *given),
     )
@@ -283,7 +283,7 @@ def test_a_run_goes_on_with_the_same_bits(flow, tmp_path, monkeypatch):
     whole = fx.simulate(chain, x0, stepper, 40, **options)
     fx.simulate(chain, x0, stepper, 15, out=tmp_path / "run", **options)
     if callable(flow):
-        with pytest.raises(ValueError, match=r"swinging.*is a function of your own; a folder"):
+        with pytest.raises(ValueError, match=r"swinging.*is a function of your own; a file"):
             fx.resume(tmp_path / "run", 40)
     run = fx.resume(tmp_path / "run", 40, stepper=stepper if callable(flow) else None, workers=2)
     assert np.array_equal(run.x, whole.x)

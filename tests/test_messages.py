@@ -134,7 +134,8 @@ MESSAGES = [
     (lambda: rigid.SerialChain.planar([1.0], [-1.0], [1.0]), ValueError,
      "the mass of body 0: it must not be negative; got -1.0"),
     (lambda: rigid.SerialChain.random(3, 1, joints=("screw",)), ValueError,
-     "joint 0 is 'screw': expected one of ('revolute', 'prismatic', 'spherical', 'free')"),
+     "joint 0 is 'screw': expected one of ('revolute', 'prismatic', 'spherical', 'free', "
+     "'helical', 'planar')"),
     (lambda: articulated_body.forward_dynamics(ARM, np.ones(2), np.ones(3), np.ones(3)), ValueError,
      "q must have shape (..., 3), got (2,)"),
     (lambda: articulated_body.forward_dynamics(None, np.ones(3), np.ones(3), np.ones(3)), TypeError,

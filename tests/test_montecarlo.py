@@ -446,7 +446,7 @@ def test_all_potentials_that_may_depend_on_place_have_shifts(potential, shifts):
     for base in ("free", "fixed"):
         chain = fx.Chain.branched(COMB, base=base)
         state = State.from_arrays(MonteCarlo(burn_in=0).start(chain, start_of(chain)).arrays())
-        prepared = montecarlo._Prepared.of(chain, state, MonteCarlo(potential=potential))
+        prepared = montecarlo.Sweeping.of(chain, state, MonteCarlo(potential=potential))
         assert (SHIFT in prepared.moves.kinds) == (shifts and base == "free")
 
 

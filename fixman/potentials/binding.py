@@ -323,19 +323,20 @@ class Assembly:
         self,
         epsilon: Array,
         sigma: Array,
-        cut: tuple[float, float, float],
+        cut: tuple[float, ...],
         skin: float,
         exclude: int,
     ) -> None:
         """Set the interaction of beads that are not bonded.
 
-        ``cut`` is the cutoff over σ, and in units of ε and σ the energy and its slope there.
+        ``cut`` is the cutoff over σ, in units of ε and σ the energy and its slope there, and
+        whatever else the kernel of the pair wants.
         """
         if self.pair:
             raise ValueError("only one pair potential, WCA or LennardJones, can be in a sum")
         largest = float(sigma.max())
         reach = (cut[0] + skin) * largest
-        constants = np.array([cut[0] ** 2, *cut[1:], reach, skin * largest])
+        constants = np.array([cut[0] ** 2, *cut[1:3], reach, skin * largest, *cut[3:]])
         beside = np.meshgrid(*[[-step, 0, step] for step in STEPS[: self.chain.dim]])
         around = np.sum(beside, axis=0).ravel()
         buckets = 1 << (self.chain.n - 1).bit_length()

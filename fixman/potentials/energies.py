@@ -66,7 +66,7 @@ class Potential(Protocol):
 
 
 class _Term(arrays.Spelled):
-    """What every potential of this module can do."""
+    """Sums, descriptions and tables of all potentials of this module."""
 
     INVARIANT: ClassVar[bool] = False  # whether it is the same wherever a free chain is
 
@@ -312,7 +312,7 @@ class WCA(_Term):
 
 @dataclass(frozen=True)
 class Gravity(_Term):
-    """The same acceleration g of all beads: U = −Σ m_k g·x_k."""
+    """One acceleration g of all beads: U = −Σ m_k g·x_k."""
 
     acceleration: tuple[float, ...]
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from fixman._common.arrays import Array, overflow
 from fixman.errors import Frame, SingularConstraintError
+from fixman.kernels.compiler.lanes import LANES
 from fixman.kernels.rigid import partition
 from fixman.kernels.rigid.links import ARMATURE, PITCH
 from fixman.rigid.model import Given, SerialChain, workspace
@@ -78,8 +79,10 @@ class PartitionTables:
         rows = np.tile(np.eye(6), (n, 1, 1))  # vz − pitch ωz in the place of vz
         rows[:, 5, 2] = -arm.pitch
         A, K = rows @ A @ rows.swapaxes(1, 2), rows @ K
+        blocks = np.zeros((n, 18, LANES))
+        blocks[:, :, :6] = np.concatenate([A, K, C], axis=1)
         joint = arm.rotations, arm.kinds, arm.pitch, _rows(arm)
-        parts = A, K, C, J, arm.inertias, R, c, r, light, *joint
+        parts = blocks, J, arm.inertias, R, c, r, light, *joint
         return _finite(np.concatenate([part.reshape(n, -1) for part in parts], axis=1))
 
 

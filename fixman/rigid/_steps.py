@@ -43,10 +43,10 @@ def soft(arm: SerialChain, share: float) -> SerialChain:
     return replace(arm, armature=arm.armature + added, damping=none, stiffness=none)
 
 
-def tables(arm: SerialChain) -> tuple[Any, ...]:
-    """Return ``chain`` of the kernels."""
+def tables(arm: SerialChain) -> motion.Chain:
+    """Return the constants of a chain for the kernels."""
     turning = model.turning(arm).astype(float)
-    return arm._kinds, arm._table, arm.armature.copy(), turning, arm._springs
+    return motion.Chain(arm._kinds, arm._table, arm.armature.copy(), turning, arm._springs)
 
 
 def sweeping(arm: SerialChain) -> tuple[Any, ...]:
@@ -243,8 +243,8 @@ class Steps:
             return self.closures.euler(self.states, forces, self.loads, self.dt)
         pace, frames = (self.dt, 0, 1, 2), (self.q_m[None], self.v_m[None])  # no frame
         room = leaping(self.system, self.dt)  # type: ignore[arg-type]
-        given = (forces, self.loads[0]), pace, room, (self.states, frames)
-        _, replica, code = motion.leap(self.chains[0], *given)
+        given = (forces, self.loads[0]), pace, None, room, (self.states, frames)
+        _, replica, code = motion.run(self.chains[0], *given)
         return replica, code
 
 

@@ -86,10 +86,9 @@ def forward_dynamics(
     Notes
     -----
     O(n) in time and memory.  Batches are computed eight states at a time, so that the last digit
-    of a state may differ from what it has alone, but not with its place in the batch.  One state
-    is computed as alone, and so are two of chains longer than about 10,000 links, three beyond
-    30,000 and at most seven; otherwise fewer than eight cost what eight do, no more than they would
-    alone.  A thread keeps up to 64 MB of work memory for its next call.
+    of a state may differ from what it has alone, but not with its place in the batch.  A few states
+    of chains of more than 10,000 links are computed as alone.  A thread keeps up to 64 MB of work
+    memory for its next call.
 
     Digits are lost where heavy bodies hang on light ones: of max |q̈| up to 1e-9 if masses range
     over six powers of ten at random, 1e-6 if over ten.
@@ -116,9 +115,7 @@ def forward_dynamics(
                     room = workspace(plan.units) if plan.roomy else None
                     if plan.state(plan.table, *one, loads, qdd, room) == DONE:
                         return qdd if flat else qdd[None]
-                elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1:] == (
-                    plan.nq,
-                ):
+                elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1] == plan.nq:
                     qdd, frames = empty(qd.shape), qd.size // plan.nv
                     given = q.ravel(), qd.ravel(), push.ravel(), loads, 0, frames, qdd.ravel()
                     if frames > plan.few:

@@ -52,7 +52,6 @@ __all__ = [
 
 # Λ⁻¹, scaled to ones on its diagonal, is singular below this.
 LOST = 1e-11
-ABOUT = ("centre", "origin")
 
 
 # --- frames -----------------------------------------------------------------------------------
@@ -118,10 +117,7 @@ def position(arm: SerialChain, q: ArrayLike, body: int, point: ArrayLike = (0, 0
     ndarray (..., 3)
         O(n).
 
-    Raises
-    ------
-    ValueError
-        As `frames`, and for a body that the chain does not have.
+    Errors are those of `frames`, and a ValueError for a body that the chain does not have.
     """
     return _at_point(_moving(arm, q, _rest(arm)), body, point, slice(0, 3))
 
@@ -190,10 +186,7 @@ def jacobian(
     ndarray (..., 6, nv), or (..., 3, nv)
         Dense; O(n).  `velocity` and `jacobian_transpose` do without it.
 
-    Raises
-    ------
-    ValueError
-        As `position`.
+    Errors are those of `position`.
     """
     given = model.posture(arm, q)
     at = _body(arm, body), _point(point)
@@ -224,10 +217,7 @@ def jacobian_transpose(
     ndarray (..., nv)
         The joints hold a body in place by the opposite.  O(n).
 
-    Raises
-    ------
-    ValueError
-        As `position`.
+    Errors are those of `position`.
     """
     model.require_arm(arm)
     at = _body(arm, body), _point(point)
@@ -269,10 +259,7 @@ def centre_of_mass(
     ndarray (..., 3), or two of them
         O(n).
 
-    Raises
-    ------
-    ValueError
-        As `frames`, and for a chain without mass.
+    Errors are those of `frames`, and a ValueError for a chain without mass.
     """
     model.require_arm(arm)
     if not arm.masses.any():
@@ -304,12 +291,9 @@ def momentum(
     ndarray (..., 6)
         Linear, then angular.  O(n).
 
-    Raises
-    ------
-    ValueError
-        As `frames`.
+    Errors are those of `frames`.
     """
-    arrays.require_one_of(about, "about", ABOUT)
+    arrays.require_one_of(about, "about", ("centre", "origin"))
     given, sums = _sums(arm, q, qd)
     with np.errstate(over="ignore", invalid="ignore"):
         p = arm.masses.sum() * sums[:, 3:6]
@@ -345,10 +329,7 @@ def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> A
     ndarray (...,)
         O(n).
 
-    Raises
-    ------
-    ValueError
-        As `frames`.
+    Errors are those of `frames`.
     """
     g = model.falling(gravity)
     arrays.require_finite(g, (3,), "gravity", "component")
@@ -381,10 +362,7 @@ def integrate(arm: SerialChain, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) ->
     ndarray (..., nq)
         O(n).
 
-    Raises
-    ------
-    ValueError
-        As `frames`.
+    Errors are those of `frames`.
     """
     given = _moving(arm, q, qd)
     out = np.empty_like(given.q)
@@ -407,10 +385,7 @@ def difference(arm: SerialChain, q0: ArrayLike, q1: ArrayLike) -> Array:
         Quaternions turn the shorter way, by π at most, so that they may come out as −q1, which is
         the same rotation.  Angles of revolute joints are subtracted as they are.  O(n).
 
-    Raises
-    ------
-    ValueError
-        As `frames`.
+    Errors are those of `frames`.
     """
     model.require_arm(arm)
     q0, q1 = (arrays.real(q, (arm.nq,), f"q{k}", "coordinate") for k, q in enumerate((q0, q1)))
@@ -475,9 +450,7 @@ def operational_space_compliance(
     given.require_answer(bad, "compliance")
     kept = np.arange(3 if arrays.flag(linear, "linear") else 6)
     rows = (6 * np.argsort(order)[:, None] + kept).reshape(-1)
-    if not np.array_equal(rows, np.arange(6 * m)):
-        out = out[:, rows[:, None], rows]
-    return given.batch(out)
+    return given.batch(out[:, rows[:, None], rows])
 
 
 def operational_space_inertia(

@@ -61,8 +61,7 @@ UNIT = 2e-6 - 1e-14
 # How far principal moments may be from those of a body, relative to the largest.  Three digits of
 # each are off by up to half of this, and only mistakes by more.
 ROUNDED = 0.01
-# Of a body's m ℓ²: moments that are less are rounding of what was computed from it.
-NOISE = 1e-12
+NOISE = 1e-12  # of m ℓ²: moments that are less are rounding of what was computed from it
 
 Index = NDArray[np.int64]
 

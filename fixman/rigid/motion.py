@@ -222,15 +222,15 @@ class _Motion:
     def run(self, arm: SerialChain, steps: int, every: int, out: tuple[Array, Array]) -> None:
         """Make steps of a chain with constant forces, in blocks that the keyboard can interrupt."""
         chain, forces = _steps.tables(arm), (self.given.tau, self.given.loads[0])
-        run, room = kernel.leap, _steps.leaping(arm, self.dt)
+        rooms: tuple[Any, Any] = None, _steps.leaping(arm, self.dt)
         if self.by_midpoint:
-            run, room = kernel.run, _steps.stepping(arm)
+            rooms = _steps.stepping(arm), None
         kept = self.states, out
         work = arm.n * self.given.q.shape[0] * (USUAL if self.by_midpoint else 1)
         block = max(1, BLOCK // work)
         for done in range(0, steps, block):
             pace = self.dt, done, min(block, steps - done), every
-            step, replica, code = run(chain, forces, pace, room, kept)
+            step, replica, code = kernel.run(chain, forces, pace, *rooms, kept)
             if code != DONE:
                 raise self.failed(code, step, replica, self.states)
 

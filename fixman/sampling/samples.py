@@ -124,18 +124,7 @@ def sample(
     arrays.require_one_of(ensemble, "ensemble", ("rigid", "stiff"))
     if client is not None and not (hasattr(client, "map") and hasattr(client, "gather")):
         raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
-    if chain.extra:
-        pivots = "" if chain.straight else "fixman.MonteCarlo or, whatever is hard, "
-        raise ValueError(
-            f"rings, and chains with other extra rows (here {len(chain.extra)}), cannot be drawn "
-            "independently: fixman.random_walks makes starting configurations, of no ensemble, and "
-            f"{pivots}fixman.HybridMonteCarlo samples from there"
-        )
-    if (chain.layout.soft_rows.kinds == LENGTH).any():
-        raise ValueError(
-            "soft lengths have no distribution without a potential: make them hard, or simulate "
-            "with one"
-        )
+    _require_drawable(chain)
     arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} chains of {chain.n} beads")
     targets = hard_targets(chain, lengths, angles, torsions)
     block = max(1, BLOCK // chain.n)
@@ -155,6 +144,21 @@ def sample(
     if share >= SMALLEST_SHARE:
         return tasks.drawn(walks, "reweighted")
     return _by_monte_carlo(chain, targets, size, generator, workers)
+
+
+def _require_drawable(chain: Chain) -> None:
+    if chain.extra:
+        pivots = "" if chain.straight else "fixman.MonteCarlo or, whatever is hard, "
+        raise ValueError(
+            f"rings, and chains with other extra rows (here {len(chain.extra)}), cannot be drawn "
+            "independently: fixman.random_walks makes starting configurations, of no ensemble, and "
+            f"{pivots}fixman.HybridMonteCarlo samples from there"
+        )
+    if (chain.layout.soft_rows.kinds == LENGTH).any():
+        raise ValueError(
+            "soft lengths have no distribution without a potential: make them hard, or simulate "
+            "with one"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,7 +271,7 @@ def _bonds_alone(chain: Chain) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Tables:
-    """What of `_Trees` does not depend on lengths.
+    """Parts of `_Trees` that do not depend on lengths.
 
     ``bonded`` are the beads that the lengths belong to in the chart.
     """

@@ -300,7 +300,7 @@ class Acceptances(NamedTuple):
     slope: Array
 
     def smallest(self) -> Array:
-        """Of every bond, which is where quadratures converge last."""
+        """Least probabilities of all bonds, where quadratures converge last."""
         return self.least[self.which]
 
 

@@ -3,13 +3,7 @@
 ``links = (w, m)`` are inverse masses and masses of the joints, N + 1 for N bonds: the beads, after
 the base point (at the origin, w = 0) where the base is fixed.
 
-The pivots d_k = w_k + e_k of `tridiagonal` are computed here without a division in the recurrence:
-with e = p / q
-
-    q_{k+1} = q_k + m_k p_k ,   p_{k+1} = p_k + w_k s_{k+1}² q_k ,   1 / d_k = m_k q_k / q_{k+1} ,
-
-sums of positive numbers as before.  Only the ratio of p and q matters, so both are scaled down
-before q overflows.
+ln det takes the pivots of `tridiagonal` without a division in the recurrence (`joined`).
 
 Sines come from rounded bonds unless masses are `uneven`: then ln det and the force hang on sines
 far below the rounding of a cross product, and take them from positions without any rounding.
@@ -46,6 +40,7 @@ from fixman.kernels.compiler.lanes import (
     zeros,
 )
 from fixman.kernels.compiler.steps import exact_step
+from fixman.kernels.factors.tridiagonal import inverse_before, joined, onward
 
 HUGE = 1e100
 UNEVEN = 1e4  # ratio of masses: an error of ln det, per bond, of eps times its square root
@@ -199,9 +194,8 @@ def logdet_frames(x, links, n, dim, fixed, first, last, out):
             if apart and k > 1:
                 ss = turned(x, bead - 1, dim, fixed and k == 2)
             ss *= inverse_square * inverse_square_p
-            p += w[k - 1] * ss * q_before
-            q_before = q
-            q += m[k] * p
+            p, q_after = joined(p, q_before, q, w[k - 1] * ss, m[k])
+            q_before, q = q, q_after
             if q > HUGE:
                 total += math.log(q)
                 p /= q
@@ -234,10 +228,9 @@ def put_position(x, at, stride, dim, value):
 
 @exact
 def factored(x, at, stride, chain, apart, work, like):
-    """What `put_force` needs of the bonds, outwards; false if one has no length.
+    """Factor and bends, outwards, for `put_force`; false if a bond has no length.
 
     Nine units a bond: its direction, 1/L, −L_{k+1,k}, 1/d and its bend u_{k−1} × u_k.
-    d_k = w_k + e_k, e_{k+1} = (w_k / d_k) (e_k + w_k s_{k+1}²), as in `tridiagonal`.
     """
     w, dim, fixed = chain
     zero = 0.0 * like
@@ -247,7 +240,7 @@ def factored(x, at, stride, chain, apart, work, like):
         at += dim
     u0 = d0 = low0 = low = (zero, zero, zero)
     inverse_length0 = zero
-    ratio = zero
+    ratio = inverse = zero
     e = zero + w[0]
     for k in range(w.size - 1):
         here = position(x, at, stride, dim, like)
@@ -265,7 +258,7 @@ def factored(x, at, stride, chain, apart, work, like):
         if apart:
             turn = bend(d0, low0, inverse_length0, d, low, inverse_length)
         if k > 0:
-            e = ratio * (e + w[k] * dot(turn, turn))
+            e = onward(e, w[k], inverse, dot(turn, turn))
         inverse = 1.0 / (w[k + 1] + e)
         store3(work, 9 * k, u)
         store(work, 9 * k + 3, inverse_length)
@@ -281,16 +274,15 @@ def factored(x, at, stride, chain, apart, work, like):
 def put_force(chain, kT, work, out, at, stride, like):
     """kT Σ_k w_k S_{k,k+1} ∇(u_k·u_{k+1}), inwards; false if something is not finite.
 
-    S_kk = 1/d_k + L_{k+1,k}² S_{k+1,k+1} and S_{k,k+1} = −L_{k+1,k} S_{k+1,k+1}: no subtraction
-    here either, and the part of a bond across its neighbour is a product with their bend.  ``at``
-    is one bead behind the last.
+    No subtraction in S (`inverse_before`), and the part of a bond across its neighbour is a product
+    with their bend.  ``at`` is one bead behind the last.
     """
     w, dim, fixed = chain
     zero = 0.0 * like
     S = g = pull = check = zero
     turn_outer = pull_outer = (zero, zero, zero)
     for k in range(w.size - 2, -1, -1):
-        S = load(work, 9 * k + 5, like) + g * g * S
+        S, _ = inverse_before(load(work, 9 * k + 5, like), g, S)
         u = load3(work, 9 * k, like)
         turn = load3(work, 9 * k + 6, like)
         a = scaled(pull, turn_outer)

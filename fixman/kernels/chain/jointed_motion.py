@@ -6,14 +6,14 @@ and s belong to the bend between bonds k and k + 1, F is all that is applied to 
 the chain before leaves of its mobility along u_k.  Joint k + 1 accelerates along u_{k+1} by
 B + ē λ.  The bond keeps its length, whence
 
-    d λ = c Y + s w F_n − B − κ,    d = ē + w (σ c² + s²)
-    d A·u_k = Y (ē + w s²) − w σ c (s w F_n − B − κ)
-    d A·n_k = w F_n (ē + w σ c²) − w s (c Y − B − κ)
+    d λ = c Y + s w F_n − B − κ,    d = ē + w (σ c² + s²)                    (1)
+    d A·u_k = Y (ē + w s²) − w σ c (s w F_n − B − κ)                         (2)
+    d A·n_k = w F_n (ē + w σ c²) − w s (c Y − B − κ)                         (3)
 
 In space, with t = u_{k+1} − c u_k, which is s n_k in the plane, and r = u_k × u_{k+1}, the part of
 A across u_k is
 
-    d A_⊥ = w F_⊥ (ē + w σ c²) + w r (r·w F) − w t (c Y − B − κ)
+    d A_⊥ = w F_⊥ (ē + w σ c²) + w r (r·w F) − w t (c Y − B − κ)             (4)
 
 Nothing here takes away again what came from the same source, as w (F_n − s λ) does for a light bead
 between heavy ones: whatever the masses, ẍ is exact to rounding.  One sweep outwards for σ and Y,
@@ -37,6 +37,7 @@ from fixman.kernels.chain.freely_jointed import accurate_cross, bend, two_differ
 from fixman.kernels.chain.rows import measurable
 from fixman.kernels.compiler.lanes import fma
 from fixman.kernels.compiler.steps import exact_step
+from fixman.kernels.factors.tridiagonal import joined
 
 LARGE = 1e30  # so that products of two of them with masses can be formed
 PLANAR, SPATIAL = 8, 10  # numbers that the sweep outwards leaves of a joint
@@ -44,7 +45,8 @@ PLANAR, SPATIAL = 8, 10  # numbers that the sweep outwards leaves of a joint
 
 # --- of both -------------------------------------------------------------------------------------
 #
-# A half is a tuple of numbers that scale with q, and q.
+# A half is a tuple of numbers that scale with q, and q.  Outwards these are p, S = q σ, z and the q
+# before, with y = q Y made of z; inwards p = q ē and b = q B, and q outwards is then written Q.
 
 
 @exact_step
@@ -76,28 +78,28 @@ def keep(work, at, numbers):
 
 
 @exact_step
-def joined(half, z, turning, mass):
+def outward(half, z, turning, mass):
     """Return the inner half with joint k + 1, of a mass, behind a joint of ``turning`` = w s²."""
     (p, _, _, before), q = half
-    p = fma(turning, before, p)
-    S = mass * p
-    return (p, S, z, q), q + S
+    p, after = joined(p, before, q, turning, mass)
+    return (p, mass * p, z, q), after
 
 
 @exact_step
 def cut(inner, half, W, c, turning, lack):
-    """Return the tension of bond k + 1, A·u_k, and what A_⊥ is made of.
+    """Return the tension −λ of bond k + 1, A·u_k, and what A across u_k is made of.
 
-    ``lack`` is q (B + κ − s w F_n).
+    ``lack`` is q (B + κ − s w F_n), and b here q (B + κ).  The last three are (ē + w σ c²) / d,
+    1 / (Q q d) and Q q (c Y − B − κ), of (3) and (4).
     """
     Q, S, y = inner
     (p, b), q = half
-    yielding = W * S * c
-    straight = fma(q, turning, p)
-    bent = fma(Q, p, q * (yielding * c))
+    yielding = W * S * c  # Q w σ c
+    straight = fma(q, turning, p)  # q (ē + w s²)
+    bent = fma(Q, p, q * (yielding * c))  # Q q (ē + w σ c²)
     inverse = 1.0 / fma(Q * q, turning, bent)
-    tension = fma(Q, lack, -(q * (c * y))) * inverse
-    along = fma(y, straight * inverse, (yielding * inverse) * lack)
+    tension = fma(Q, lack, -(q * (c * y))) * inverse  # (1)
+    along = fma(y, straight * inverse, (yielding * inverse) * lack)  # (2)
     return tension, along, bent * inverse, inverse, fma(-Q, b, q * (c * y))
 
 
@@ -142,7 +144,7 @@ def planar_joint(work, at, half, turned, joint, r, h, kappa):
     (_, S, z, _), q = half
     y = fma(S, along, z)
     keep(work, at, (q, S, y, across, along, c, s, r))
-    return joined(half, fma(c, y, q * fma(s, across, -kappa)), W * s * s, mass)
+    return outward(half, fma(c, y, q * fma(s, across, -kappa)), W * s * s, mass)
 
 
 @exact_step
@@ -170,7 +172,7 @@ def planar_cut(work, at, half, W, mass, kappa, rate, outer):
     turning = W * s * s
     parts = cut((Q, S, y), ((p, b), q), W, c, turning, fma(-q, pushed, b))
     tension, inner, bent, inverse, rest = parts
-    turned = fma(across, bent, -(W * s * inverse * rest))
+    turned = fma(across, bent, -(W * s * inverse * rest))  # (3)
     alpha = fma(outer + fma(s, inner, -(c * turned)), r, rate)
     S = mass * p
     b = fma(S, fma(c, along, pushed), b)
@@ -315,7 +317,7 @@ def spatial_joint(work, at, half, turned, W, f, mass, kappa):
     y = fma(S, W * dot(f, u), z)
     keep(work, at, (q, S, y, c, *turn, *u))
     z = fma(q, fma(W, dot(f, cross(turn, u)), -kappa), c * y)
-    return joined(half, z, W * dot(turn, turn), mass)
+    return outward(half, z, W * dot(turn, turn), mass)
 
 
 @exact_step
@@ -339,6 +341,7 @@ def spatial_cut(work, at, half, W, f, mass, kappa, after):
     turning = W * dot(turn, turn)
     parts = cut((Q, S, y), ((p, b), q), W, c, turning, b - q * dot(f, t))
     tension, inner, bent, inverse, rest = parts
+    # (4), and the part along u
     a = scaled(bent, minus(f, scaled(dot(f, u), u)))
     a = plus(a, scaled((W * inverse) * ((Q * q) * dot(turn, f)), turn))
     a = plus(minus(a, scaled((W * inverse) * rest, t)), scaled(inner, u))
@@ -349,7 +352,7 @@ def spatial_cut(work, at, half, W, f, mass, kappa, after):
 
 @jit
 def spatial_frames(x, v, force, links, n, fixed, out):
-    """The same in space, for Cartesian forces; ``out (frames, 3 n + N)`` receives ẍ and tensions.
+    """Motion in space under Cartesian forces; ``out (frames, 3 n + N)`` receives ẍ and tensions.
 
     The first frame without an answer, or -1.
     """

@@ -4,11 +4,40 @@ Bond k (from 1) joins joints k − 1 and k of inverse masses w_{k−1}, w_k; c_k
 angle between bonds k and k + 1 (stored from 0).  H_kk = w_{k−1} + w_k, H_{k,k+1} = −w_k c_k, and
 the pivot d_k = w_k + e_k with e_{k+1} = (w_k / d_k) (e_k + w_k s_k²): nothing cancels where the
 chain is nearly straight (theory.md section 3).
+
+The recurrences of a chain of bonds are the steps below, for all kernels that need them.  From the
+other end they are the same, with e from ahead.
 """
 
 from __future__ import annotations
 
 from fixman.kernels import jit
+from fixman.kernels.compiler.lanes import fma
+from fixman.kernels.compiler.steps import exact_step, step
+
+
+@step
+def onward(e, w, inverse, square):
+    """e_{k+1} = (w_k / d_k) (e_k + w_k s_k²) with 1 / d_k, d_k = w_k + e_k."""
+    return (w * inverse) * (e + w * square)
+
+
+@exact_step
+def joined(p, before, q, turning, mass):
+    """`onward` without a division, e = p / q: p_k from p_{k−1}, and q_{k+1}.
+
+    p_k = p_{k−1} + w s² q_{k−1} and q_{k+1} = q_k + m p_k, with ``turning`` = w s² and q_{k−1}
+    ``before``; then 1 / d = m q_k / q_{k+1}.  Only ratios matter: both are scaled down in time.
+    """
+    p = fma(turning, before, p)
+    return p, fma(mass, p, q)
+
+
+@exact_step
+def inverse_before(inverse, g, S):
+    """S_kk = 1/d_k + g_k² S_{k+1,k+1} and S_{k,k+1} = g_k S_{k+1,k+1}, with g_k = −L_{k+1,k}."""
+    beside = g * S
+    return fma(g, beside, inverse), beside
 
 
 @jit
@@ -21,9 +50,8 @@ def factor(w, c, s, inverse, g):
         if not 0.0 < d < 1e308:
             return False
         if k < g.size:
-            ratio = w[k + 1] * inverse[k]
-            g[k] = ratio * c[k]
-            e = ratio * (e + w[k + 1] * s[k] * s[k])
+            g[k] = w[k + 1] * inverse[k] * c[k]
+            e = onward(e, w[k + 1], inverse[k], s[k] * s[k])
     return True
 
 
@@ -44,8 +72,6 @@ def solve(inverse, g, b):
 def inverse_on_pattern(inverse, g, S):
     """Diagonal and first off-diagonal of A⁻¹ into ``S (k, 2)``, again without subtractions."""
     for k in range(inverse.size - 1, -1, -1):
-        S[k, 0] = inverse[k]
-        S[k, 1] = 0.0
+        S[k, 0], S[k, 1] = inverse[k], 0.0
         if k < g.size:
-            S[k, 1] = g[k] * S[k + 1, 0]
-            S[k, 0] += g[k] * S[k, 1]
+            S[k, 0], S[k, 1] = inverse_before(inverse[k], g[k], S[k + 1, 0])

@@ -32,11 +32,12 @@ FAR = 2.0**60  # cells beyond are not told apart
 
 
 class Pairs(NamedTuple):
-    """What the beads of a chain are for each other.
+    """Interaction of the beads of a chain that are not bonded.
 
     sizes, depths (n,) : σ/2 and √ε of each bead
     constants : the squared cutoff over σ², the energy there over ε, the slope there over ε/σ if it
-        is to be taken off, how far the neighbour lists reach, and the skin that is in it
+        is to be taken off, how far the neighbour lists reach, the skin that is in it, and what
+        else a potential has
     around (3^d,) : from a cell to itself and those beside it
     buckets : a power of two
     excluded_first (n + 1,), excluded : pairs i < j that do not act, the j of each i

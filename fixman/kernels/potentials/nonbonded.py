@@ -22,7 +22,7 @@ def lennard_jones(square, size, pair):
 
 @exact_step
 def straightened(energy, pull, square, size, pair):
-    """The same without the slope at the cutoff."""
+    """Energy and pull of `lennard_jones` without the slope at the cutoff."""
     r = root(square) / size
     return energy - pair[2] * (r - root(pair[0])), pull + pair[2] * r
 

@@ -1,8 +1,16 @@
 """Motion in time of a serial chain: steps of the variational midpoint rule, and of Euler's.
 
-``chain`` is (kinds, links, armature, turning, springs): ``kinds (n,)`` and ``links`` as in `links`;
-armature (nv,); 1 for rates of turns and 0 for others (nv,); and damping (nv,), stiffness (nv,) and
-coordinates at rest (nq,).  ``force`` is joint forces (nv,) and loads: gravity (3,), after
+With p = ∂L/∂q̇ and f = ∂L/∂q + forces, rates v_m of a step are those that solve
+
+    q_m = q_0 ⊕ (dt/2) v_m                                                                (1)
+    ℳ(q_m) v_m = p_m = p_0 + (dt/2) f_m,                      p_0 = ℳ(q_0) v_0            (2)
+    q_1 = q_m ⊕ (dt/2) v_m                                                                (3)
+    ℳ(q_1) v_1 = p_1 = p_m + (dt/2) f_m                                                   (4)
+
+Momenta of joints that turn about all axes are carried by the derivative of the exponential: from
+p_0 and f_m to the middle, `transported`, and from there to p_1, `delivered`.
+
+``chain`` is a `Chain`.  ``force`` is joint forces (nv,) and loads: gravity (3,), after
 which wrenches (6 n) may follow, as forward dynamics take them.
 
 Springs and dampers enter the inertia of their joints, because a step changes q and q̇ in proportion
@@ -15,6 +23,7 @@ deeper than it must be, and written into what calls it where there is one caller
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,6 +65,17 @@ SAME = 1e-13  # of the square of a row that others do not explain, for it to say
 FASTEST = math.pi  # that a joint may turn in a step
 EPS = 2.0**-52
 STILL = (0.0, 0.0, 0.0)
+
+
+class Chain(NamedTuple):
+    """Constants of a chain."""
+
+    kinds: Any  # (n,) and ``links`` as in `links`
+    links: Any
+    armature: Any  # (nv,)
+    turning: Any  # (nv,) 1 for rates of turns and 0 for others
+    springs: Any  # damping (nv,), stiffness (nv,) and coordinates at rest (nq,)
+
 
 # What is written into its callers.
 inlined = njit(**OPTIONS, inline="always")
@@ -243,7 +263,7 @@ def sweep(chain, state, force, dt, room, which):
         if not place(q_1, kinds, links, X):
             return NOT_USABLE
         seat(X, seats, AT_END)
-    if not momenta(chain, q_m, v_m, force[1], sweeps, (p, f)):
+    if not momenta(chain, q_m, v_m, force[1], sweeps, (p, f)):  # p_m, or p_0 at the start
         return NOT_USABLE
     if which == BEGIN:
         seat(X, seats, AT_START)
@@ -255,7 +275,7 @@ def sweep(chain, state, force, dt, room, which):
     passive(kinds, *springs, q_m, v_m, f)
     h = 0.5 * dt
     if which == END:
-        delivered(kinds, p, f, v_m, dt, r)
+        delivered(kinds, p, f, v_m, dt, r)  # p_1 (4), then q_1 (3) and ℳ(q_1) v_m
         glide(kinds, q_m, v_m, dt, q_m, q_1)
         if not momenta(chain, q_1, v_m, force[1], sweeps, (p, f)):
             return NOT_USABLE
@@ -263,13 +283,13 @@ def sweep(chain, state, force, dt, room, which):
         seat(X, seats, AT_END)
         h = 0.0
     else:
-        transported(kinds, p0, f, v_m, dt, r)
+        transported(kinds, p0, f, v_m, dt, r)  # the right side of (2)
     if which != ROUND:
         loosen(kinds, links, X, sweeps[1], v_m, h, seats)
         body = factor(kinds, links, armature, springs, v_m, h, seats, rows, K)
         if which == END and body != DONE:
             return body
-    for k in range(p.size):
+    for k in range(p.size):  # Newton's method for (2), or (4), which is linear
         p[k] = r[k] - p[k]
     solve(kinds, seats, rows, p)
     if which == END:
@@ -422,9 +442,10 @@ def recorded(count, every, replica, state, frames):
 
 
 @entry
-def run(chain, forces, pace, room, kept):
-    """Many midpoint steps of every replica.
+def run(chain, forces, pace, by_midpoint, by_euler, kept):
+    """Many steps of every replica.
 
+    ``by_midpoint``, ``by_euler``: room for steps of that scheme, and None for the other one.
     ``pace``: dt, steps done, steps to do, and steps from frame to frame.  ``kept``: q (replicas,
     nq) and q̇ in place, and the frames (frames, replicas, nq) and so on.
     Returns the step and the replica that have no answer, and why.
@@ -435,23 +456,11 @@ def run(chain, forces, pace, room, kept):
         state = states[0][replica], states[1][replica]
         force = forces[0][replica], forces[1][replica]
         for count in range(done + 1, done + steps + 1):
-            code = midpoint(chain, state, force, dt, room)
-            if code != DONE:
-                return count, replica, code
-            recorded(count, every, replica, state, frames)
-    return 0, 0, DONE
-
-
-@entry
-def leap(chain, forces, pace, room, kept):
-    """Many of Euler's steps, as `run`."""
-    dt, done, steps, every = pace
-    states, frames = kept
-    for replica in range(states[0].shape[0]):
-        state = states[0][replica], states[1][replica]
-        force = forces[0][replica], forces[1][replica]
-        for count in range(done + 1, done + steps + 1):
-            code = euler(chain, state, force, dt, room)
+            code = DONE
+            if by_midpoint is not None:
+                code = midpoint(chain, state, force, dt, by_midpoint)
+            if by_euler is not None:
+                code = euler(chain, state, force, dt, by_euler)
             if code != DONE:
                 return count, replica, code
             recorded(count, every, replica, state, frames)

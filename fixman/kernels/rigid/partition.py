@@ -28,7 +28,7 @@ import math
 
 import numpy as np
 
-from fixman.kernels import jit
+from fixman.kernels import jit, njit
 from fixman.kernels.algebra.triples import (
     back,
     constants,
@@ -40,6 +40,7 @@ from fixman.kernels.algebra.triples import (
     upper,
 )
 from fixman.kernels.algebra.vectors import minus, outer, plus, scaled
+from fixman.kernels.compiler.lanes import LANES, eight, lane, load, part, store, take
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.factors.sparse import times as multiplied
 from fixman.kernels.rigid.joints import (
@@ -52,18 +53,19 @@ from fixman.kernels.rigid.joints import (
     joint_twist,
 )
 
-# Columns of a body's row: the three blocks, then what velocities and loads want: J, I_c, R, c, r,
+# Columns of a body's row: the three blocks, of which the numbers of rows are given, since each row
+# of a block takes a register of eight, then what velocities and loads want: J, I_c, R, c, r,
 # 1/m, the rotation of the body's own joint frame, of which only the first is used, and the kind and
 # pitch of the joint.
-A, K, C, INVERSE, INERTIA, ROTATION, CENTRE, LEVER, LIGHT = 0, 36, 72, 108, 117, 126, 135, 138, 141
-BASE, KIND, PITCH = 142, 151, 152
+A, K, C, INVERSE, INERTIA, ROTATION, CENTRE, LEVER, LIGHT = 0, 6, 12, 144, 153, 162, 171, 174, 177
+BASE, KIND, PITCH = 178, 187, 188
 # Six rows, hard ones, then those with a rotor, then soft ones; how many are not soft; their 1/J.
-ROWS, HELD, GEAR = 153, 159, 160
-TABLE = 166
-# Columns of a joint: S before elimination, L and pivots, L⁻¹K over the pivots, E, p, pitch; then
-# L⁻¹y over the pivots and the soft part of y; y of rows with a rotor.
-S, L, W, TURN, PLACE, SCREW, Y, LOOSE = 0, 36, 72, 108, 117, 120, 121, 127
-WORK = 133
+ROWS, HELD, GEAR = 189, 195, 196
+TABLE = 202
+# Columns of a joint, blocks as above: S before elimination, D Lᵀ of its hard rows, D⁻¹ L⁻¹ K, E, p,
+# pitch; then L⁻¹y over the pivots and the soft part of y; y of rows with a rotor.
+S, U, W, TURN, PLACE, SCREW, Y, LOOSE = 0, 6, 12, 144, 153, 156, 157, 163
+WORK = 169
 
 # Rows are ωx, ωy, ωz, vx, vy and vz − pitch ωz, which is 0 where S θ̇ is all of the twist: hard rows
 # are the complement of S.  They come first, those across z before those along it, and then the soft
@@ -79,7 +81,14 @@ ORDER = np.array(
 LEAST = 1e-7
 
 
-@jit
+# References to arrays are not counted in what is done for every body.
+plain = njit(
+    nogil=True, error_model="numpy", fastmath={"contract", "nsz"}, _nrt=False,
+    no_cpython_wrapper=True,
+)  # fmt: skip
+
+
+@plain
 def ordered(row, order):
     """Write the six rows of a joint in their order; how many of them are not soft."""
     for k in range(6):
@@ -96,12 +105,19 @@ def keep(f, E, p, pitch):
 
 
 @step
-def carry(f, a, b):
-    """b = 𝒥 a for twists (6) in the joint frame: Eᵀ ω and Eᵀ (v + ω × p), in rows of the joint."""
-    E, w = matrix(f, TURN), constants(a, 0)
-    v = back(E, plus(constants(a, 3), outer(w, constants(f, PLACE))))
+def carried(f, twist):
+    """𝒥 of a twist in the joint frame: Eᵀ ω and Eᵀ (v + ω × p), in rows of the joint."""
+    E, w = matrix(f, TURN), twist[:3]
+    v = back(E, plus(twist[3:], outer(w, constants(f, PLACE))))
     w = back(E, w)
-    store_all(b, 0, (*w, v[0], v[1], v[2] - f[SCREW] * w[2]))
+    return (*w, v[0], v[1], v[2] - f[SCREW] * w[2])
+
+
+@step
+def carried_both(f, block, half, zero):
+    """𝒥 B 𝒥ᵀ of a symmetric block, by rows: 𝒥 on its columns, then on those of the transposed."""
+    store_all(half, 0, carried(f, tuple(load(block, k, zero) for k in range(6))))
+    return carried(f, tuple(take(half, k, LANES, zero) for k in range(6)))
 
 
 @step
@@ -122,23 +138,55 @@ def carry_wrench(f, a, b):
 @step
 def spread_by(C, p):
     """Trace of the linear block of C about a point at p, less that about the joint frame's."""
-    cross = p[2] * (C[19] - C[24]) + p[1] * (C[30] - C[20]) + p[0] * (C[26] - C[31])
+    cross = p[2] * (C[25] - C[32]) + p[1] * (C[40] - C[26]) + p[0] * (C[34] - C[41])
     xx, yy, zz = p[0] * p[0], p[1] * p[1], p[2] * p[2]
-    square = (yy + zz) * C[0] + (zz + xx) * C[7] + (xx + yy) * C[14]
-    mixed = p[0] * p[1] * C[1] + p[0] * p[2] * C[2] + p[1] * p[2] * C[8]
+    square = (yy + zz) * C[0] + (zz + xx) * C[9] + (xx + yy) * C[18]
+    mixed = p[0] * p[1] * C[1] + p[0] * p[2] * C[2] + p[1] * p[2] * C[10]
     return 2.0 * cross + square - 2.0 * mixed
 
 
-@jit
-def factor_frame(table, q, work):
+@step
+def row_of(x, k):
+    """Row of a block."""
+    return tuple(x[LANES * k + j] for j in range(6))
+
+
+@step
+def six(x, k):
+    return tuple(x[k + j] for j in range(6))
+
+
+@step
+def take_off(x, share, row):
+    """Take a share of a row off six numbers."""
+    for k in range(6):
+        x[k] = x[k] - share * row[k]
+
+
+@step
+def take_row(f, to, share, row):
+    """Take a share of a row off another one."""
+    store(f, to, load(f, to, row) - share * row)
+
+
+@step
+def put_sums(f, row, both):
+    for k in range(6):
+        total = load(row, A + k, both[k]) + both[k]
+        store(f, S + k, total)
+        store(f, U + k, total)
+
+
+@plain
+def factor_frame(table, q, work, room):
     """Factor H^bb of one configuration; ln det H^bb and the first body whose pivot is lost, or -1.
 
     A pivot is lost where less than `LEAST` of the blocks it came from is left in it.
     """
-    mobility = np.zeros((6, 6))  # Ĉ
-    half = np.zeros((6, 6))
-    column = np.zeros(6)
-    order = np.empty(6, np.int64)
+    mobility, half, _, _, order = room  # Ĉ, 𝒥 Ĉ
+    zero = eight(0.0)
+    for k in range(6):
+        store(mobility, k, zero)
     product = 1.0
     total = 0.0
     at = 0
@@ -153,44 +201,34 @@ def factor_frame(table, q, work):
         keep(f, E, p, row[PITCH])
         scale = scale_v = 0.0
         for j in range(3):
-            scale += row[A + 7 * j] + (table[i - 1, C + 7 * j] if i > 0 else 0.0)
-            scale_v += row[A + 7 * j + 21] + (table[i - 1, C + 7 * j + 21] if i > 0 else 0.0)
+            scale += row[8 * A + 9 * j] + (table[i - 1, 8 * C + 9 * j] if i > 0 else 0.0)
+            scale_v += row[8 * A + 9 * j + 27] + (
+                table[i - 1, 8 * C + 9 * j + 27] if i > 0 else 0.0
+            )
         if i > 0:  # the trace of 𝒥 C 𝒥ᵀ
-            scale_v += spread_by(table[i - 1, C : C + 36], p)
-        # S = A + 𝒥 Ĉ 𝒥ᵀ
-        for j in range(6):
-            carry(f, mobility[j], half[j])
-        for j in range(6):
-            carry(f, half[:, j], column)
-            for k in range(6):
-                f[S + 6 * k + j] = row[A + 6 * k + j] + column[k]
-        # L D Lᵀ of its hard rows, in their order; W = D⁻¹ L⁻¹ K_h.
+            scale_v += spread_by(part(table[i - 1], C, 6, zero), p)
+        # (1) H_ii less what the joints before leave of it: S = A + 𝒥 Ĉ 𝒥ᵀ
+        both = carried_both(f, mobility, half, zero)
+        put_sums(f, row, both)
+        for k in range(6):
+            store(f, W + k, load(row, K + k, zero))
+            store(mobility, k, load(row, C + k, zero))
+        # (2) Hard rows one by one: of U = D Lᵀ, of W = D⁻¹ L⁻¹ K, and (3) Ĉ = C − Wᵀ D W
         for a in range(hard):
-            ra = order[a]
-            for b in range(a + 1):
-                d = f[S + 6 * ra + order[b]]
-                if a == b:
-                    d += row[GEAR + a]
-                for t in range(b):
-                    d -= f[L + 6 * a + t] * f[L + 6 * b + t] * f[L + 7 * t]
-                f[L + 6 * a + b] = d if a == b else d / f[L + 7 * b]
-            d = f[L + 7 * a]
-            if not d > LEAST * (scale if ra < 3 else scale_v) or d == math.inf:
+            r = order[a]
+            d = f[8 * U + 9 * r] + row[GEAR + a]
+            if not d > LEAST * (scale if r < 3 else scale_v) or d == math.inf:
                 return 0.0, i
             product, total = multiplied(product, d, total)
-            for k in range(6):
-                y = row[K + 6 * ra + k]
-                for t in range(a):
-                    y -= f[L + 6 * a + t] * f[L + 7 * t] * f[W + 6 * t + k]
-                f[W + 6 * a + k] = y / d
-        # Ĉ = C − K_hᵀ S_hh⁻¹ K_h
-        for j in range(6):
-            for k in range(j + 1):
-                y = row[C + 6 * j + k]
-                for t in range(hard):
-                    y -= f[W + 6 * t + j] * f[L + 7 * t] * f[W + 6 * t + k]
-                mobility[j, k] = y
-                mobility[k, j] = y
+            inverse, own, felt = 1.0 / d, load(f, U + r, zero), load(f, W + r, zero)
+            for b in range(a + 1, hard):  # from one triangle alone: rounding differs in the other
+                share = f[8 * (U + r) + order[b]] * inverse
+                take_row(f, U + order[b], share, own)
+                take_row(f, W + order[b], share, felt)
+            for j in range(6):
+                take_row(mobility, j, lane(felt, j) * inverse, felt)
+            f[8 * U + 9 * r] = d
+            store(f, W + r, felt * inverse)
         at += POSITIONS[kind]
     return total + math.log(product), -1
 
@@ -229,7 +267,7 @@ def right_side(row, f, ahead, y, before, twist, push):
     turn, slide = twist
     joint = outer(before, outer(before, constants(f, PLACE)))
     store_all(ahead, 3, plus(constants(ahead, 3), joint))
-    carry(f, ahead, y)
+    store_all(y, 0, carried(f, six(ahead, 0)))
     J, inertia = upper(matrix(row, INVERSE)), upper(matrix(row, INERTIA))
     body = matrix(row, ROTATION), J, inertia, constants(row, CENTRE), constants(row, LEVER)
     omega = back(matrix(f, TURN), before)
@@ -242,18 +280,17 @@ def right_side(row, f, ahead, y, before, twist, push):
     return last
 
 
-@jit
-def eliminate(table, qd, tau, gravity, wrenches, work):
+@plain
+def eliminate(table, qd, tau, gravity, wrenches, work, room):
     """L⁻¹ y of one factored configuration, from the base on, which accelerates by minus gravity.
 
     ``wrenches`` (6 n) may be empty.
     """
-    ahead = np.zeros(6)  # acceleration of the next joint frame, its λ not yet at work
-    y = np.zeros(6)
+    _, _, ahead, y, order = room  # acceleration of the next joint frame, its λ not yet at work
     zero = (0.0, 0.0, 0.0)
     before = zero  # ω of the body before, in the joint frame's axes
-    order = np.empty(6, np.int64)
-    store_all(ahead, 3, scaled(-1.0, back(table[0, BASE:], gravity)))
+    store_all(ahead, 0, zero)
+    store_all(ahead, 3, scaled(-1.0, back(matrix(table[0], BASE), gravity)))
     at = 0
     for i in range(table.shape[0]):
         row = table[i]
@@ -268,9 +305,8 @@ def eliminate(table, qd, tau, gravity, wrenches, work):
         # Torques, then L⁻¹.
         for s in range(hard, 6):
             torque = tau[at + WHERE[kind, order[s]]]
-            for j in range(6):
-                y[j] += f[S + 6 * order[s] + j] * torque
-                ahead[j] += row[K + 6 * order[s] + j] * torque
+            take_off(y, -torque, row_of(f, S + order[s]))
+            take_off(ahead, -torque, row_of(row, K + order[s]))
         for s in range(hard, 6):
             f[Y + s] = y[order[s]]
         for a in range(HARD[kind], hard):
@@ -279,22 +315,26 @@ def eliminate(table, qd, tau, gravity, wrenches, work):
         for a in range(hard):
             d = y[order[a]]
             for t in range(a):
-                d -= f[L + 6 * a + t] * f[L + 7 * t] * f[Y + t]
-            for j in range(6):
-                ahead[j] -= f[W + 6 * a + j] * d
-            f[Y + a] = d / f[L + 7 * a]
+                d -= f[8 * (U + order[t]) + order[a]] * f[Y + t]
+            take_off(ahead, d, row_of(f, W + order[a]))
+            f[Y + a] = d / f[8 * U + 9 * order[a]]
         at += 6 - HARD[kind]
 
 
-@jit
-def substitute(table, tau, work, qdd, forces):
+@step
+def along(x, y):
+    return x[0] * y[0] + x[1] * y[1] + x[2] * y[2] + x[3] * y[3] + x[4] * y[4] + x[5] * y[5]
+
+
+@plain
+def substitute(table, tau, work, room, qdd, forces):
     """Accelerations and wrenches of the joints from tip to base; whether those are finite.
 
     ``forces`` (n, 6), force before moment, may be empty.
     """
-    u = np.zeros(6)  # wrench of the next joint in its frame, taken from the body
-    w = np.zeros(6)
-    order = np.empty(6, np.int64)
+    _, _, u, w, order = room  # wrench of the next joint in its frame, taken from the body
+    for k in range(6):
+        u[k] = 0.0
     check = 0.0
     at = qdd.size
     for i in range(table.shape[0] - 1, -1, -1):
@@ -304,22 +344,19 @@ def substitute(table, tau, work, qdd, forces):
         hard = ordered(row, order)
         at -= 6 - HARD[kind]
         for a in range(hard - 1, -1, -1):
-            d = -f[Y + a]
-            for k in range(6):
-                d += f[W + 6 * a + k] * u[k]
+            r, d = order[a], 0.0
             for t in range(a + 1, hard):
-                d -= f[L + 6 * t + a] * w[order[t]]
-            w[order[a]] = d
+                d += f[8 * (U + r) + order[t]] * w[order[t]]
+            w[r] = along(row_of(f, W + r), u) - f[Y + a] - d / f[8 * U + 9 * r]
         for s in range(HARD[kind], 6):
             r = order[s]
             to = at + WHERE[kind, r]
             d = f[LOOSE + s] if s < hard else f[Y + s]
             for a in range(hard):
-                d += f[S + 6 * r + order[a]] * w[order[a]]
-            for k in range(6):
-                d -= row[K + 6 * r + k] * u[k]
+                d += f[8 * (S + r) + order[a]] * w[order[a]]
+            d -= along(row_of(row, K + r), u)
             # Of the rotor's motion and the body's, which are the same, the one with less rounding.
-            if s < hard and row[GEAR + s] < f[S + 7 * r]:
+            if s < hard and row[GEAR + s] < f[8 * S + 9 * r]:
                 d = row[GEAR + s] * (tau[to] - w[r])
             qdd[to] = d
             check += 0.0 * d
@@ -333,24 +370,30 @@ def substitute(table, tau, work, qdd, forces):
 
 
 @jit
-def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints, room):
+def room_for():
+    """Memory of a body: two blocks, two rows, and the order of its rows."""
+    return np.empty(48), np.empty(64), np.empty(6), np.empty(6), np.empty(6, np.int64)
+
+
+@jit
+def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints, memory):
     """Solve every frame; frame · (n + 1) + body of the first lost pivot, or -1.
 
     Arrays are flat, frames stacked, ``wrenches`` may be None.  ``out``: the accelerations of a
     frame, and where ``joints`` is true its 6 n joint wrenches.  Body n: a result is not finite.
-    ``room``: `WORK` numbers for each body.
+    ``memory``: `WORK` numbers for each body.
     """
     n = table.shape[0]
     nq = nv = 0
     for i in range(n):
         nq += POSITIONS[int(table[i, KIND])]
         nv += 6 - HARD[int(table[i, KIND])]
-    work = room[: n * WORK].reshape((n, WORK))
+    work, room = memory[: n * WORK].reshape((n, WORK)), room_for()
     width = nv + 6 * n if joints else nv
     nothing = np.empty((0, 6))
     none = np.empty(0)
     for frame in range(q.size // nq):
-        _, body = factor_frame(table, q[frame * nq : (frame + 1) * nq], work)
+        _, body = factor_frame(table, q[frame * nq : (frame + 1) * nq], work, room)
         if body >= 0:
             return frame * (n + 1) + body
         rates = slice(frame * nv, (frame + 1) * nv)
@@ -359,8 +402,8 @@ def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints, room):
         loads = none
         if wrenches is not None:
             loads = wrenches[6 * n * frame : 6 * n * (frame + 1)]
-        eliminate(table, qd[rates], tau[rates], gravity, loads, work)
-        if not substitute(table, tau[rates], work, answer[:nv], forces):
+        eliminate(table, qd[rates], tau[rates], gravity, loads, work, room)
+        if not substitute(table, tau[rates], work, room, answer[:nv], forces):
             return frame * (n + 1) + n
     return -1
 
@@ -370,9 +413,9 @@ def logdet_frames(table, q, out):
     """ln det H^bb of every frame, ``q`` flat; failures as in `motion_frames`."""
     n = table.shape[0]
     nq = q.size // out.size
-    work = np.empty((n, WORK))
+    work, room = np.empty((n, WORK)), room_for()
     for frame in range(out.size):
-        out[frame], body = factor_frame(table, q[frame * nq : (frame + 1) * nq], work)
+        out[frame], body = factor_frame(table, q[frame * nq : (frame + 1) * nq], work, room)
         if body >= 0:
             return frame * (n + 1) + body
         if not abs(out[frame]) < math.inf:
@@ -384,8 +427,8 @@ def logdet_frames(table, q, out):
 def assemble(table, q, diagonal, lower):
     """Blocks of H^bb of one configuration, (n, f, f) and (n − 1, f, f), f the most hard rows."""
     f = np.empty(WORK)
-    half = np.zeros((6, 6))
-    column = np.zeros(6)
+    full, half, column, _, _ = room_for()
+    zero = eight(0.0)
     order, last = np.empty(6, np.int64), np.empty(6, np.int64)
     at = held = 0
     for i in range(table.shape[0]):
@@ -396,19 +439,16 @@ def assemble(table, q, diagonal, lower):
         keep(f, E, p, row[PITCH])
         for a in range(hard):
             for b in range(hard):
-                diagonal[i, a, b] = row[A + 6 * order[a] + order[b]]
+                diagonal[i, a, b] = row[8 * (A + order[a]) + order[b]]
             diagonal[i, a, a] += row[GEAR + a]
         if i > 0:
             before = table[i - 1]
-            for j in range(6):
-                carry(f, before[C + 6 * j : C + 6 * j + 6], half[j])
+            store_all(full, 0, carried_both(f, part(before, C, 6, zero), half, zero))
             for b in range(hard):
-                carry(f, half[:, order[b]], column)
                 for a in range(hard):
-                    diagonal[i, a, b] += column[order[a]]
+                    diagonal[i, a, b] += full[LANES * order[a] + order[b]]
             for b in range(held):
-                k = K + 6 * last[b]
-                carry(f, before[k : k + 6], column)
+                store_all(column, 0, carried(f, row_of(before, K + last[b])))
                 for a in range(hard):
                     lower[i - 1, a, b] = -column[order[a]]
         at += POSITIONS[kind]

@@ -62,7 +62,7 @@ def between(words, rings, span):
 
 @exact_kernel
 def proposal(words, moves, row, X, width, dim):
-    """What turns, from place to place, about which point and how; false for no axis; the stream."""
+    """Places that turn, the point and the rotation; false for no axis; and the stream."""
     kind = moves.kinds[row]
     first, end = moves.spans[row, 0], moves.spans[row, 1]
     one, two = moves.axes[row, 0], moves.axes[row, 1]

@@ -21,6 +21,7 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.algebra.random import WORDS, following, fraction
+from fixman.kernels.factors.tridiagonal import onward
 
 # --- rotations ------------------------------------------------------------------------------------
 
@@ -123,7 +124,7 @@ def sweep(words, units, w, rest, width, options):
         for k in range(last - 1, -1, -1):
             u = units[k, 0], units[k, 1], units[k, 2]
             wk, r = w[k + 1], rest[k + 1]
-            rest[k] = wk * (r + wk * square_sine(u, v)) / (wk + r)
+            rest[k] = onward(r, wk, 1.0 / (wk + r), square_sine(u, v))
             v = u
     whole, words = turn(words, width, dim)
     before = rotated(whole, (units[0, 0], units[0, 1], units[0, 2]))
@@ -142,7 +143,7 @@ def sweep(words, units, w, rest, width, options):
             sine, wanted = square_sine(before, v), square_sine(before, after)
             accept = f * f * (straight + wk * wk * sine) < straight + wk * wk * wanted
             sine = wanted if accept else sine
-            e = wk * (e + wk * sine) / (wk + e)
+            e = onward(e, wk, 1.0 / (wk + e), sine)
             rest[k] = e
         else:
             accept = True

@@ -73,24 +73,11 @@ def release(inertia, u):
 @jit
 def add_rotated(inertia, q, other):
     """Add an inertia turned by q."""
-    a, b, c, d = q
     R = np.empty((3, 3))
     half = np.empty((3, 3))
-    R[0, 0], R[0, 1], R[0, 2] = (
-        1.0 - 2.0 * (c * c + d * d),
-        2.0 * (b * c - a * d),
-        2.0 * (b * d + a * c),
-    )
-    R[1, 0], R[1, 1], R[1, 2] = (
-        2.0 * (b * c + a * d),
-        1.0 - 2.0 * (b * b + d * d),
-        2.0 * (c * d - a * b),
-    )
-    R[2, 0], R[2, 1], R[2, 2] = (
-        2.0 * (b * d - a * c),
-        2.0 * (c * d + a * b),
-        1.0 - 2.0 * (b * b + c * c),
-    )
+    for k in range(3):
+        axis = 1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0
+        R[0, k], R[1, k], R[2, k] = rotated(q, axis)
     for block in range(3):
         row, column = 3 * (block // 2), 3 * ((block + 1) // 2)  # (0, 0), (0, 3) and (3, 3)
         for i in range(3):

@@ -41,7 +41,7 @@ OPTIONS: Any = {**ARRAYS, "_nrt": False}
 
 
 class _Nothing:
-    """What is done for a system that is None."""
+    """The functions of a system that is None."""
 
     @staticmethod
     def room(system, targets, like):

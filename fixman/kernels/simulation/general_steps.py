@@ -41,7 +41,7 @@ EPS = 2.0**-52
 
 
 class Room(NamedTuple):
-    """What the targets are, two constants a row; the hard block; multipliers, and their sum."""
+    """Constants of the targets, two a row; the hard block; multipliers, and their sum."""
 
     goals: np.ndarray[Any, np.dtype[np.float64]]
     block: hard.Block

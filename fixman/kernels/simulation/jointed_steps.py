@@ -5,10 +5,20 @@ k + 1, both from 0.  X, V and F are flat arrays of vectors, one a joint (see `ve
 ``m`` are inverse masses and masses of the joints in a unit that makes w L² of order 1: multipliers
 come out in the inverse unit, and no determinant overflows within `STRIDE` bonds.
 
-Both tridiagonal matrices are eliminated without a division in the recurrence.  Leading minors D
-satisfy D_k = A_kk D_{k−1} − A_{k,k−1} A_{k−1,k} D_{k−2}, and D_{k−1} / D_k is the reciprocal of the
-pivot, so that the division of one bond overlaps with those of its neighbours.  The symmetric matrix
-of the velocities has positive terms only, as in `freely_jointed`.  Steps are 3 to 4.4
+With bonds e at the beginning of a step, b under way and u = b / L at its end, these are RATTLE's
+
+    positions    A λ = ½ (L² − b²) ,   x ← x + M⁻¹ Σ e λ , again and again ,                  (1)
+                 A_kk = (w_k + w_{k+1}) b_k·e_k ,  A_{k,k±1} = −w b_k·e_{k±1}
+    velocities   H λ = −u·(v_{k+1} − v_k) ,   v ← v + M⁻¹ Σ u λ ,  H as A of u and u ,        (2)
+
+w beside a neighbour being that of the joint between.
+
+Both tridiagonal matrices are eliminated without a division in the recurrence.  Leading minors
+
+    D_k = A_kk D_{k−1} − A_{k,k−1} A_{k−1,k} D_{k−2}                                          (3)
+
+have D_{k−1} / D_k for the reciprocal of the pivot, so that the division of one bond overlaps with
+those of its neighbours.  H has positive terms only, as in `freely_jointed`.  Steps are 3 to 4.4
 times faster than those of `general_steps`, in lanes 2.6 to 3.6.
 """
 
@@ -48,6 +58,7 @@ from fixman.kernels.compiler.lanes import (
 )
 from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.factors.sparse import LN2, multiplied
+from fixman.kernels.factors.tridiagonal import inverse_before, joined
 
 STRIDE = 16  # bonds between two scalings of the minors
 ITERATIONS = 12  # of Newton's method, which needs two or three where there is a solution near
@@ -84,9 +95,9 @@ def following(X, k, before, axes, like):
 
 @exact_step
 def eliminated(minors, y, w0, w1, b, e, before, r):
-    """Leading minors with a bond, the pivot's reciprocal and y; ``before`` is the e before it.
+    """Leading minors (3) with a bond, the pivot's reciprocal and y = L⁻¹ r over the pivots.
 
-    r is what the bond lacks.
+    ``before`` is the e before it, r what the bond lacks.
     """
     D0, D1, coupling = minors
     lower = w0 * inner(b, before)
@@ -129,11 +140,11 @@ def excess(change, limit, square, step, step1):
 
 @exact
 def hold(system, room, X0, X, V, rate, limits, like):
-    """Newton's method for the lengths of X along the bonds e of X0; returns the lanes it lost.
+    """Newton's method (1) for the lengths of X along the bonds e of X0; returns the lanes it lost.
 
-    x ← x + w Σ λ e until every bond has its length; what x gains, times ``rate``, is added to the
-    velocities V.  An iteration solves b·δb = ½ (L² − b²), which leaves an error of ½ |δb|²: it is
-    over, without looking at the bonds again, where this is at most a tolerance times L².
+    What x gains, times ``rate``, is added to the velocities V.  An iteration leaves an error of
+    ½ |δb|²: it is over, without looking at the bonds again, where this is at most a tolerance
+    times L².
     ``limits`` are this and how often it tries; once, it is on its way from afar.
     """
     tolerance, iterations = limits
@@ -207,13 +218,9 @@ def hold(system, room, X0, X, V, rate, limits, like):
 
 
 @exact_step
-def joined(half, w, m, before, u):
-    """Take a joint and the bond u behind it into the inner half; also return 1 / q."""
-    p, q0, q = half
+def square_sine(before, u):
     turn = outer(before, u)
-    p = fma(w * inner(turn, turn), q0, p)
-    q1 = fma(m, p, q)
-    return p, q, q1, 1.0 / q1
+    return inner(turn, turn)
 
 
 @exact
@@ -242,7 +249,8 @@ def factor(system, room, X, like):
             put_vector(work, k, SPACE, u)
             if k > 0:
                 store(work, 3 * bonds + 2 * k - 1, rho * inner(before, u))
-            p, q0, q, inverse = joined((p, q0, q), w[k], m[k + 1], before, u)
+            p, after = joined(p, q0, q, w[k] * square_sine(before, u), m[k + 1])
+            q0, q, inverse = q, after, 1.0 / after
             rho = q0 * inverse
             store(work, 3 * bonds + 2 * k, m[k + 1] * rho)
             before = u
@@ -288,11 +296,10 @@ def add_metric_force(system, room, F, X, kT, like):
             inverse = load(work, 3 * bonds + 2 * k, like)
             if k + 1 < bonds:
                 g = load(work, 3 * bonds + 2 * k + 1, like)
-                side = g * S
+                inverse, side = inverse_before(inverse, g, S)
                 strength = (kT * w[k + 1]) * side
                 next_begun = scaled(strength, outward)
                 begun = along(strength, u, begun)
-                inverse = fma(g, side, inverse)
             S = inverse
         f = none
         if k + 1 < bonds:
@@ -307,7 +314,7 @@ def add_metric_force(system, room, F, X, kT, like):
 
 @exact
 def project(system, room, V, X, like):
-    """V ← V + w Σ λ u with H λ = −u·(v_{k+1} − v_k), given the factor at X."""
+    """Velocities along the manifold by (2), given the factor at X."""
     w = system.w
     axes = system.axes
     work = room[2]

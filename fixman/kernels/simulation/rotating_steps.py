@@ -166,7 +166,7 @@ def keep(work, at, numbers):
 
 @exact_step
 def from_columns(columns, rows, waiting):
-    """What a bond and its span take off the columns of the next bond and span, and of the next."""
+    """Updates of the columns of the next bond, of its span and of the bond behind them."""
     (_, _, l3), (_, q2, q3, q4) = columns
     (_, u2, _), (p1, p2, p3, _) = rows
     return (fma(l3, u2, fma(q2, p1, waiting)), q3 * p1, q4 * p1), (q3 * p2, q4 * p2), q4 * p3
@@ -174,7 +174,7 @@ def from_columns(columns, rows, waiting):
 
 @exact_step
 def from_pivots(columns, rows, waiting):
-    """The same of the pivots: of bond and span, and what waits for the next."""
+    """Updates of the next two pivots by a bond and its span, and of those behind, which wait."""
     (_, l2, l3), (q1, q2, q3, q4) = columns
     (_, u2, u3), (p1, p2, p3, p4) = rows
     h, k = waiting
@@ -255,7 +255,7 @@ def eliminate(system, room, X0, X, like):
     e1 = bond(X0, 1, bonds, axes, like)
     e2 = bond(X0, 2, bonds, axes, like)
     known = first_products((b0, b1, b2), (e0, e1, e2))
-    # what is left of squares and products
+    # residuals of squares and products
     r0 = lacking(b0, load(squares, 0, like))
     s0 = load(angles, 0, like) - inner(b0, b1)
     # taken off already: below the pivots and to the right, of bond 0 and its span; and of the next

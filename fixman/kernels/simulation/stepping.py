@@ -181,8 +181,7 @@ def search(letter, system, space, vectors, shares, h, tolerance, like):
 def moves(replicas, system, spaces, motion, tables, work, trial, where):
     """Make the moves of one group; its place where a drift lost some, and their lanes as bits."""
     like = zeros(work.states)
-    space, other = spaces
-    begin, end, group = where
+    (space, other), (begin, end, group) = spaces, where
     axes = system.axes
     count = motion.order.size
     joints = motion.weights.size // motion.letters.size
@@ -195,9 +194,8 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
     for k in range(size):
         fetch(replicas.x, group * size, size, X, k, like)
         fetch(replicas.v, group * size, size, V, k, like)
-    lost = broken = 0
+    lost, broken, factored = 0, 0, False
     place = end
-    factored = False
     for place in range(begin, end):
         at = motion.order[place % count]
         number, shares = motion.numbers[at], (weights, at * joints, joints)
@@ -225,8 +223,7 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
             if letter < RETURN:
                 if lost and letter == LEAP:
                     trials.copy(mark, X, like)
-                X, X1 = X1, X
-                V, V1 = V1, V
+                X, X1, V, V1 = X1, X, V1, V
                 if trial is not None:
                     trials.take_back(X, X1, found, like)
                     trials.take_back(V, V1, found, like)

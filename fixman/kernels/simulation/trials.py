@@ -21,7 +21,7 @@ CLOSE = 1e-5
 
 
 class Trial(NamedTuple):
-    """What is remembered of a group, units as in `stepping.Work`, and the tally of all replicas.
+    """Memory of a group, units as in `stepping.Work`, and the tally of all replicas.
 
     X, V : positions and velocities
     energy : one unit

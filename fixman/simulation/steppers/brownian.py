@@ -14,16 +14,20 @@ from fixman.simulation.steppers.scheduled import Scheduled
 
 __all__ = ["Brownian"]
 
-# With h = √(2 dt) and ζ for m: h²/2 is the time, so that half a kick and a drift are dt f/ζ.
+# With h = √(2 dt) and ζ for m, h²/2 is the time: half a kick and a drift are dt f/ζ, noise and a
+# drift √(2 dt kT/ζ) ξ.  But for constraints, with Δ(x) = dt f(x)/ζ + √(2 dt kT/ζ) ξ:
 SCHEDULES = {
-    # g-BAOAB where velocities are forgotten at once, with its two kicks in one
+    # x ← x + dt f(x)/ζ + ½ √(2 dt kT/ζ) (ξ + ξ′): half of the noise of the last step and half of a
+    # new one; g-BAOAB where velocities are forgotten at once, with its two kicks in one
     "geodesic": (
         (FORCE, 0.0), (KICK, 1.0), (DRIFT, 0.5), (NOISE, 1.0), (PROJECT, 0.0), (DRIFT, 0.5),
     ),
+    # x½ = x + ½ Δ(x), x ← x + Δ(x½) with the same ξ and the constraints' B(x½)
     "midpoint": (
         (FORCE, 0.0), (MARK, 0.0), (NOISE, 1.0), (KICK, 0.5), (PROJECT, 0.0), (DRIFT, 0.5),
         (FORCE, 0.0), (ECHO, 1.0), (KICK, 0.5), (PROJECT, 0.0), (LEAP, 1.0),
     ),
+    # x ← x + Δ(x)
     "liu": ((FORCE, 0.0), (NOISE, 1.0), (KICK, 0.5), (PROJECT, 0.0), (DRIFT, 1.0)),
 }  # fmt: skip
 

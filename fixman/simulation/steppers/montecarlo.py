@@ -6,7 +6,6 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +19,7 @@ from fixman.mechanics import metric
 from fixman.mechanics.dynamics import project
 from fixman.potentials.energies import bind, invariant
 from fixman.simulation.steppers.moves import moves
-from fixman.simulation.steppers.state import State, begin, require_near
+from fixman.simulation.steppers.state import Prepared, State, begin, require_near
 from fixman.simulation.steppers.stepper import Described
 
 __all__ = ["MonteCarlo"]
@@ -111,7 +110,7 @@ class MonteCarlo(Described):
         state.tally = np.zeros((len(state.x), 3))
         state.tally[:, 2] = WIDEST
         require_near(chain, state)
-        prepared = _Prepared.of(chain, state, self)
+        prepared = Sweeping.of(chain, state, self)
         if not self.burn_in or prepared.route != "crankshafts":  # which find weights themselves
             prepared.require_weights(state.x)
         for k in range(self.burn_in):
@@ -139,7 +138,7 @@ class MonteCarlo(Described):
         workers = arrays.positive_int(workers, "workers")
         steps = arrays.positive_int(steps, "steps")
         require_near(chain, state)
-        prepared = _Prepared.of(chain, state, self)
+        prepared = Sweeping.of(chain, state, self)
         x, random, tally = state.x.copy(), state.random.copy(), state.tally.copy()
         if not prepared.run(x, random, tally, (state.step, state.step + steps), workers):
             prepared.require_weights(state.x)
@@ -148,8 +147,8 @@ class MonteCarlo(Described):
         state.step += steps
 
 
-class _Prepared:
-    """A stepper on the chain of a state: what the kernels are given, made once."""
+class Sweeping(Prepared):
+    """Monte Carlo on the chain of a state."""
 
     def __init__(self, chain: Chain, state: State, stepper: MonteCarlo) -> None:
         self.key = (chain, stepper)
@@ -167,14 +166,6 @@ class _Prepared:
         placed = chain.base == "free" and not invariant(stepper.potential)
         # Of what a replica keeps for ever: bits must not depend on where it is when one goes on.
         self.moves = moves(chain, self.lengths.mean(axis=1) if placed else None)
-
-    @classmethod
-    def of(cls, chain: Chain, state: State, stepper: MonteCarlo) -> _Prepared:
-        """Return what was made for this state before, if chain and stepper are the same."""
-        found = _prepared.get(state)
-        if found is None or found.key[0] is not chain or found.key[1] != stepper:
-            found = _prepared[state] = cls(chain, state, stepper)
-        return found
 
     def require_weights(self, x: Array) -> None:
         """Refuse configurations without an energy or a determinant."""
@@ -243,6 +234,3 @@ def _route(chain: Chain, stepper: MonteCarlo) -> str:
     inner = ((kinds == LENGTH) | (kinds == ANGLE)) & ~layout.rows.external
     free = layout.linear and not layout.fixed and chain.dim == 3 and chain.n > 3
     return "torsions" if free and np.array_equal(layout.hard_mask, inner) else "crankshafts"
-
-
-_prepared: WeakKeyDictionary[State, _Prepared] = WeakKeyDictionary()

@@ -152,7 +152,7 @@ class _Graph:
 
 
 def _held(chain: Chain, graph: _Graph) -> dict[int, set[int]]:
-    """Of each bead, the beads to which it has a hard angle at its parent."""
+    """Beads to which each bead has a hard angle at its parent."""
     held: dict[int, set[int]] = defaultdict(set)
     rows = chain.layout.hard_rows
     for i, j, k, _ in (rows.beads[rows.kinds == ANGLE].astype(np.int64) - GHOSTS).tolist():

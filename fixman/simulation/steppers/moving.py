@@ -6,7 +6,6 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -41,7 +40,7 @@ from fixman.potentials import flows
 from fixman.potentials.energies import bind
 from fixman.simulation.steppers.failure import cause_of
 from fixman.simulation.steppers.plan import Plan, Schedule
-from fixman.simulation.steppers.state import State, require_near
+from fixman.simulation.steppers.state import Prepared, State, require_near
 
 # Replicas left over from eight that are moved alone: eight in lanes take less time than two alone.
 ALONE = 1
@@ -49,8 +48,8 @@ FLOWS = 1 << 16  # steps for which the values of a flow that is a function are k
 BEGIN: Schedule = (PROJECT, 0.0), (FORCE, 0.0), (REMEMBER, 0.0)
 
 
-class Prepared:
-    """A stepper on the chain of a state: what the kernels are given, made once."""
+class Moving(Prepared):
+    """A plan on the chain of a state."""
 
     def __init__(self, chain: Chain, state: State, plan: Plan) -> None:
         self.key = (chain, plan)
@@ -67,14 +66,6 @@ class Prepared:
         forced = self.metric or self.tables is not None or plan.flow is not None
         self.schedule = tuple(m for m in plan.schedule if forced or m[0] not in (KICK, FORCE))
         self.motion = self._motion(self.schedule)
-
-    @classmethod
-    def of(cls, chain: Chain, state: State, plan: Plan) -> Prepared:
-        """Return what was made for this state before, if chain and stepper are the same."""
-        found = _prepared.get(state)
-        if found is None or found.key[0] is not chain or found.key[1] != plan:
-            found = _prepared[state] = cls(chain, state, plan)
-        return found
 
     def _motion(self, schedule: Schedule) -> stepping.Motion:
         chain, plan = self.key
@@ -220,15 +211,12 @@ def _work(size: int, states: tuple[int, ...], tally: Array) -> Work:
     return Work._make([states, *parts[:7], trial])
 
 
-_prepared: WeakKeyDictionary[State, Prepared] = WeakKeyDictionary()
-
-
 def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) -> None:
     """Move all replicas on, in groups over threads; on failure the state stays as it was."""
     workers = arrays.positive_int(workers, "workers")
     steps = arrays.positive_int(steps, "steps")
     require_near(chain, state)
-    prepared = Prepared.of(chain, state, plan)
+    prepared = Moving.of(chain, state, plan)
     moved, end = state, state.step + steps
     failures: list[tuple[int, int]] = []
     while moved.step < end and not failures:

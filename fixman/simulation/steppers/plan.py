@@ -28,7 +28,7 @@ Schedule = tuple[tuple[int, float], ...]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a stepper wants done: the moves of a step (`kernels.stepping`), and constants.
+    """A stepper as data: the moves of a step (`kernels.simulation.stepping`), and constants.
 
     Of each move the schedule has the letter and the time in units of dt, which means nothing to a
     force or a projection.  Forces must be found again behind a drift, before a kick.
@@ -134,7 +134,7 @@ def _temperature(chain: Chain, v: Array) -> float:
 
 
 def _steep_ways(chain: Chain, masses: Array) -> Array:
-    """Of a bond, how far each bead (n,) may move in a step for the sake of its Fixman force.
+    """Share of a bond that each bead (n,) may move in a step for the sake of its Fixman force.
 
     Bending by an angle of √(m_k Σ 1/m) changes ln det H^bb of a light bead k, the sum being over
     the beads that hard bonds join it to; where it has one bond only, nothing.

@@ -1,4 +1,4 @@
-"""What the steppers that follow a schedule have in common: all but the schedule."""
+"""Steppers that follow a schedule: all that they have in common."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Scheduled(Described):
         state.v = self._velocities(chain, state, v0, plan)
         if plan.decides:
             state.tally = np.tile([0.0, 0.0, plan.dt], (len(state.x), 1))
-        prepared = moving.Prepared.of(chain, state, plan)
+        prepared = moving.Moving.of(chain, state, plan)
         begun = prepared.run(state, 0, 1)[0]
         state.v = begun.v  # projected
         for r in np.flatnonzero(~np.isfinite(state.v).all(axis=(1, 2)))[:1].tolist():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,6 +72,26 @@ class State:
         random = np.array(arrays["random"], dtype=np.uint64)
         tally = np.array(arrays.get("tally", np.empty((0, 0))), dtype=np.float64)
         return cls(x, v, random, targets, int(arrays["step"]), tally)
+
+
+class Prepared:
+    """Arguments of kernels for a stepper, or its plan, on the chain of a state; made once."""
+
+    key: tuple[Chain, Any]
+
+    def __init__(self, chain: Chain, state: State, described: Any) -> None:
+        raise NotImplementedError
+
+    @classmethod
+    def of(cls, chain: Chain, state: State, described: Any) -> Self:
+        """Return those made for this state before, if chain and stepper are the same."""
+        found = _prepared.get(state)
+        if not isinstance(found, cls) or found.key[0] is not chain or found.key[1] != described:
+            found = _prepared[state] = cls(chain, state, described)
+        return found
+
+
+_prepared: WeakKeyDictionary[State, Prepared] = WeakKeyDictionary()
 
 
 def begin(chain: Chain, x0: ArrayLike, replicas: int, rng: Any) -> State:

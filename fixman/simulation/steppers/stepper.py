@@ -18,7 +18,7 @@ Check = Callable[[Any, str], Any]  # of a value and its name; returns the value 
 
 
 class Stepper(Protocol):
-    """What `fixman.simulate` runs: see `Newton` and `Langevin`."""
+    """A way to move a chain, for `fixman.simulate`: see `Newton` and `Langevin`."""
 
     def parameters(self) -> dict[str, Any]:
         """Return what `from_parameters` makes the stepper from again, ready for JSON."""
