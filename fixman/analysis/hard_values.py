@@ -142,7 +142,6 @@ class HardValues:
 
     @contextmanager
     def _explained(self, beads: Index | None) -> Iterator[None]:
-        """Name the molecule's beads in errors about its pieces, and say what can be done."""
         try:
             yield
         except (ConstraintSolveError, FrameError) as error:

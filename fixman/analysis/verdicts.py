@@ -98,7 +98,6 @@ def verdict(groups: Sequence[GroupReport]) -> str:
 
 
 def _caveat(group: GroupReport) -> str:
-    """Qualify a finding from frames that resemble each other."""
     few = group.independent < FEWEST_SAMPLES and not group.bounded
     if not group.conclusive or group.constant or not few:
         return ""

@@ -126,7 +126,6 @@ def _audited(arguments: argparse.Namespace, hard: Any) -> tuple[MetricAnalysis, 
 
 
 def _backend(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Any]:
-    """Where the frames are worked on, as arguments of `MetricAnalysis.run`."""
     client = stack.enter_context(cli_arguments.client(arguments))
     if client is not None:
         from fixman.io.mdanalysis import DistributedBackend

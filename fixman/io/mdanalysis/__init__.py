@@ -194,7 +194,6 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         return arrays
 
     def _name_atom(self, atom: int) -> str:
-        """Name an atom in a few letters, such as ``CA 5``."""
         names = getattr(getattr(self._universe, "atoms", None), "names", None)
         return str(atom) if names is None else f"{names[atom]} {atom}"
 

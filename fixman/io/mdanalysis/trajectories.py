@@ -167,7 +167,6 @@ def _described(run: Run) -> dict[str, Any]:
 
 
 def _only(run: Run, replica: int | None) -> int:
-    """Return the number of a replica, which has to be chosen where there are several."""
     if replica is None and run.replicas > 1:
         start = f"the run has {run.replicas} replicas, and these files hold one: choose it, "
         raise ValueError(f"{start}replica=0; .gsd and .h5 hold all")

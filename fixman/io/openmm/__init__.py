@@ -194,7 +194,6 @@ class FixmanPotential:
             self._unreadable = f"{type(error).__name__}: {error}", state
 
     def _require_fit(self, system: Any) -> None:
-        """Refuse a System that has changed since its force was made."""
         own = [force.getParticles() for force in system.getForces() if force.getName() == NAME]
         if own and all(list(particles) != self.particles.tolist() for particles in own):
             raise ValueError(
@@ -252,7 +251,6 @@ class FixmanPotential:
         return energy, forces
 
     def _explained(self, group: Group, x: Floats, error: ValueError) -> ValueError:
-        """Name the particles behind an error of one molecule."""
         lost = group.particles[~(np.abs(x) < FAR).all(axis=2)]
         if lost.size:
             where = x[np.nonzero(group.particles == lost[0])][0]
@@ -275,7 +273,6 @@ _Potential = FixmanPotential  # its name before there were versions, which old f
 
 
 def _read_term(text: str, particles: Any) -> Group:
-    """Chain and particles of one kind, from the plain data of a pickle."""
     chain, array = Chain.from_json(text), np.array(particles)
     if chain.dim != 3 or chain.base != "free":
         raise ValueError(f"{chain!r} is not free and three-dimensional")

@@ -90,7 +90,6 @@ class Forces:
         self._idle.append(context)
 
     def _begin(self) -> None:
-        """Prepare for evaluations, without a Context."""
         self._idle: list[Any] = []  # Contexts that no thread uses; its methods are atomic
         self._evaluated = lru_cache(KEPT)(self._evaluate)
 
@@ -272,7 +271,6 @@ def _springs(system: Any) -> tuple[Indices, Floats]:
 
 
 def _cause(ratios: Floats) -> str:
-    """Say why bonds may be so many times as long as they should be."""
     if not np.median(ratios) > 0.0:
         return "most bonded atoms coincide, so the positions seem not to have been set"
     if abs(np.log(np.median(ratios))) > np.log(1.0 + STRAINED):
