@@ -49,6 +49,7 @@ __all__ = [
 
 
 def _require_free(chain: Chain) -> None:
+    """Refuse chains that hang on something, whose stress is not theirs alone."""
     require_chain(chain)
     if chain.base == "fixed":
         raise ValueError(
