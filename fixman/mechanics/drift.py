@@ -119,7 +119,7 @@ class _Wide(HardPattern):
         m = len(self.rows)
         begins, near = (a.astype(np.int64) for a in (self.touching.indptr, self.touching.indices))
         counts = np.diff(begins)
-        start = np.repeat(begins[:-1], counts)  # of the rows that touch the same one
+        start = np.repeat(begins[:-1], counts)  # where, in near, a list begins
         until = np.arange(near.size) - start + 1
         later, earlier = np.repeat(near, until), near[np.repeat(start, until) + _ranges(until)]
         diagonal = np.isin(system.products[::3], system.symbolic.first[:-1])

@@ -42,9 +42,9 @@ __all__ = [
     "square_products",
 ]
 
-ORDERS = (24, 48, 96)  # of a quadrature: one after the other until the last two agree
-SHARPER = 4  # of a density more terms are wanted than of an integral
-NEGLIGIBLE = 1e-13  # of a probability
+ORDERS = (24, 48, 96)  # quadratures, one after the other until the last two agree
+SHARPER = 4  # densities want more terms than integrals
+NEGLIGIBLE = 1e-13  # as a probability
 AGREE = 1e-9  # then the last one's own error is below 1e-12: digits grow by half at each doubling
 
 Found = TypeVar("Found")
@@ -316,7 +316,7 @@ def acceptances(
     O(bonds), and an operator for each bend unlike all before.
     """
     reach = reaches(w[:-1], w[parents])
-    ratio = w[parents] / w[parents[np.minimum(parents, parents.size - 1)]]  # of the last: unused
+    ratio = w[parents] / w[parents[np.minimum(parents, parents.size - 1)]]  # the last is unused
     columns: list[Array] = []
     ranges: list[float] = []
     matrices: dict[Key, Array] = {}
