@@ -23,8 +23,9 @@ import numpy as np
 from _output import Output, plot
 from MDAnalysisTests.datafiles import DCD, PSF, LAMMPSdata
 
-from fixman.analysis.audit import LARGE, NEGLIGIBLE, GroupReport, audit
+from fixman.analysis.audit import GroupReport, audit
 from fixman.analysis.groups import ChainGroup
+from fixman.analysis.verdicts import LARGE, NEGLIGIBLE
 from fixman.io.mdanalysis import read_chains
 
 BONDS, BENDS = ("length",), ("length", "angle")

@@ -34,7 +34,7 @@ from _output import Output, plot
 from numba.core.dispatcher import Dispatcher
 
 from fixman.kernels.compiler.steps import _STEPS
-from fixman.kernels.rigid import articulated_body, denoc, spatial_operators
+from fixman.kernels.rigid import articulated_states, denoc, spatial_operators
 from fixman.kernels.rigid import composite_body as rigid_composite_body
 from fixman.kernels.rigid import newton_euler as rigid_newton_euler
 from fixman.kernels.rigid import partition as rigid_partition
@@ -352,7 +352,7 @@ def udut(c: Case) -> np.ndarray:
 
 def articulated(c: Case) -> np.ndarray:
     table = counted(bodies._plan(c.arm).table)
-    run(articulated_body.state, table, c.q[0], c.qd[0], c.last[0], c.g, c.out[0], None)
+    run(articulated_states.state, table, c.q[0], c.qd[0], c.last[0], c.g, c.out[0], None)
     return c.out
 
 

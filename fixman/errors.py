@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from copy import copy
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from fixman.chains.coordinates import Coordinate
@@ -34,30 +34,6 @@ def meant(word: str, known: Iterable[str]) -> str:
     spelled = {each.lower(): each for each in known}
     near = difflib.get_close_matches(word.lower(), spelled, 1)
     return f" (did you mean {spelled[near[0]]}?)" if near else ""
-
-
-class Advice(str):
-    """Text of an error that names arguments of a call, for those who give them otherwise, as flags.
-
-    Parts are text, or (how Python spells an argument, its name, its value or None for any).
-    """
-
-    parts: tuple[str | tuple[str, str, Any], ...]
-
-    def __new__(cls, *parts: str | tuple[str, str, Any]) -> Self:
-        self = super().__new__(cls, "".join(p if isinstance(p, str) else p[0] for p in parts))
-        self.parts = parts
-        return self
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return self.parts
-
-    def __radd__(self, before: str) -> Advice:
-        return Advice(before, *self.parts)
-
-    def spelled(self, argument: Callable[[str, Any], str]) -> str:
-        """Return the text with each argument, of a name and value, spelled otherwise."""
-        return "".join(p if isinstance(p, str) else argument(*p[1:]) for p in self.parts)
 
 
 class _LocatedError(Exception):
@@ -109,7 +85,7 @@ class FrameError(_LocatedError, ValueError):
     beads : tuple of int
         Those at fault, by default all that the coordinates are made of; without the base point.
     body : int or None
-        Of a `fixman.rigid.SerialChain`.
+        Number of a body of a `fixman.rigid.SerialChain`.
     step, replica : int or None
         Where a stepper failed, see `ConstraintSolveError`.
     """

@@ -12,7 +12,10 @@ import mpmath
 import numpy as np
 
 DIGITS = 40
-SIZES = {"revolute": (1, 1), "prismatic": (1, 1), "spherical": (4, 3), "free": (7, 6)}
+SIZES = {
+    "revolute": (1, 1), "prismatic": (1, 1), "spherical": (4, 3), "free": (7, 6),
+    "helical": (1, 1), "planar": (3, 3),
+}  # fmt: skip
 
 
 def random_q(arm, rng, scale=1.0):
@@ -34,9 +37,12 @@ def move(arm, q, qd, dt):
         v = qd[rate : rate + nv]
         if nv == 1:
             out[at] += v[0] * dt
+        if joint == "planar":
+            c, s = np.cos(q[at + 2]), np.sin(q[at + 2])
+            out[at : at + 3] += np.array([c * v[0] - s * v[1], s * v[0] + c * v[1], v[2]]) * dt
         if nv == 6:
             out[at : at + 3] += quaternion_matrix(q[at + 3 : at + 7]) @ v[:3] * dt
-        if nv >= 3:
+        if joint in ("spherical", "free"):
             w, e = v[-3:] * dt / 2, q[at + nq - 4 : at + nq]
             angle = np.linalg.norm(w)
             d = np.append(w * np.sinc(angle / np.pi), np.cos(angle))
@@ -76,27 +82,33 @@ def _times(a, b):
     return (a[0] @ b[0], a[1] @ b[0] + a[0] @ b[1], a[2] @ b[0] + 2 * a[1] @ b[1] + a[0] @ b[2])
 
 
-def _joint_series(joint, q, qd, qdd):
+def _joint_series(joint, q, qd, qdd, pitch):
     """Series of the rotation and of the shift of one joint, in its frame."""
     eye, zero = _exact(np.eye(3)), _exact(np.zeros(3))
     z = _exact([0, 0, 1])
     still = (eye, 0 * eye, 0 * eye)
     if joint == "prismatic":
         return still, (z * q[0], z * qd[0], z * qdd[0])
-    if joint == "revolute":
-        c, s = mpmath.cos(q[0]), mpmath.sin(q[0])
+    if joint in ("revolute", "helical", "planar"):
+        c, s = mpmath.cos(q[-1]), mpmath.sin(q[-1])
         R = _exact(np.eye(3))
         R[0, 0], R[0, 1], R[1, 0], R[1, 1] = c, -s, s, c
-        w, dw = z * qd[0], z * qdd[0]
+        w, dw = z * qd[-1], z * qdd[-1]
     else:
         e = q[-4:]
         R = quaternion_matrix(e / mpmath.sqrt((e * e).sum()))
         w, dw = qd[-3:], qdd[-3:]
     turn = (R, R @ _skew(w), R @ (_skew(w) @ _skew(w) + _skew(dw)))
-    if joint != "free":
+    if joint == "helical":
+        return turn, tuple(_exact(pitch) * z * x[0] for x in (q, qd, qdd))
+    if joint in ("revolute", "spherical"):
         return turn, (zero, zero, zero)
-    v, dv = qd[:3], qdd[:3]  # in the body's frame: ṗ = R v
-    return turn, (q[:3], turn[0] @ v, turn[1] @ v + turn[0] @ dv)
+    if joint == "planar":
+        p, v, dv = (np.array([x[0], x[1], 0 * x[0]]) for x in (q, qd, qdd))
+    else:
+        p, v, dv = q[:3], qd[:3], qdd[:3]
+    # v is in the body's frame: ṗ = R v
+    return turn, (p, turn[0] @ v, turn[1] @ v + turn[0] @ dv)
 
 
 def _pose_series(arm, q, qd, qdd):
@@ -108,7 +120,7 @@ def _pose_series(arm, q, qd, qdd):
     for i, joint in enumerate(arm.joints):
         nq, nv = SIZES[joint]
         turn, shift = _joint_series(
-            joint, q[at : at + nq], qd[rate : rate + nv], qdd[rate : rate + nv]
+            joint, q[at : at + nq], qd[rate : rate + nv], qdd[rate : rate + nv], arm.pitch[i]
         )
         fixed = _exact(arm.rotations[i])
         step = tuple(fixed @ s for s in shift)
@@ -178,7 +190,11 @@ def exact_dynamics(arm, q, qd, qdd, gravity=(0, 0, 0), wrenches=None):
             wrench = np.concatenate([R.T @ force, R.T @ (about_base - np.cross(x, force))])
             joints.insert(0, wrench)
             pick = {"revolute": [5], "prismatic": [2], "spherical": [3, 4, 5], "free": range(6)}
-            tau = [wrench[k] for k in pick[arm.joints[i]]] + tau
+            pick |= {"helical": [5], "planar": [0, 1, 5]}
+            if arm.joints[i] == "helical":
+                tau = [wrench[5] + _exact(arm.pitch[i]) * wrench[2], *tau]
+            else:
+                tau = [wrench[k] for k in pick[arm.joints[i]]] + tau
         return np.array(tau), np.array(joints)
 
 
@@ -211,12 +227,17 @@ def _cross_motion(v):
     return np.block([[_skew(v[:3]), np.zeros((3, 3))], [_skew(v[3:]), _skew(v[:3])]])
 
 
-def _jcalc(joint, q):
+def _jcalc(joint, q, pitch):
     """X_J and S of a joint; S does not change in the axes of the body, so c_J = 0."""
     e, still = np.eye(6), np.zeros(3)
+    c, s = np.cos(q[-1]), np.sin(q[-1])
+    about_z = np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
     if joint == "revolute":
-        c, s = np.cos(q[0]), np.sin(q[0])
-        return _motion(np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]]), still), e[:, 2:3]
+        return _motion(about_z, still), e[:, 2:3]
+    if joint == "helical":
+        return _motion(about_z, np.array([0.0, 0.0, pitch * q[0]])), e[:, 2:3] + pitch * e[:, 5:6]
+    if joint == "planar":
+        return _motion(about_z, np.array([q[0], q[1], 0.0])), e[:, [3, 4, 2]]
     if joint == "prismatic":
         return _motion(np.eye(3), np.array([0.0, 0.0, q[0]])), e[:, 5:6]
     E = quaternion_matrix(q[-4:]).T
@@ -235,7 +256,7 @@ def articulated_body(arm, q, qd, tau, gravity=(0, 0, 0), wrenches=None):
     # First sweep, outwards: velocities, and the bias of each body alone.
     v = np.zeros(6)
     for i in range(N):
-        X_J, S[i] = _jcalc(arm.joints[i], q[i])
+        X_J, S[i] = _jcalc(arm.joints[i], q[i], arm.pitch[i])
         X[i] = X_J @ _motion(arm.rotations[i].T, arm.translations[i])
         v_J = S[i] @ qd[i]
         v = X[i] @ v + v_J
@@ -282,9 +303,13 @@ def dense_chain(arm, q, qd, gravity=(0, 0, 0), wrenches=None):
         R, x, J, V, a = bodies[-1]
         (nq, f), fixed = SIZES[joint], R @ arm.rotations[i]
         s, turn, rows = np.zeros(3), np.eye(3), np.zeros((6, f))
-        if joint == "revolute":
-            c, d = np.cos(q[at]), np.sin(q[at])
-            turn, rows[3:, 0] = np.array([[c, -d, 0], [d, c, 0], [0, 0, 1]]), fixed[:, 2]
+        if joint in ("revolute", "helical", "planar"):
+            c, d = np.cos(q[at + nq - 1]), np.sin(q[at + nq - 1])
+            turn, rows[3:, -1] = np.array([[c, -d, 0], [d, c, 0], [0, 0, 1]]), fixed[:, 2]
+            if joint == "helical":
+                s, rows[:3, 0] = arm.pitch[i] * q[at] * fixed[:, 2], arm.pitch[i] * fixed[:, 2]
+            if joint == "planar":
+                s, rows[:3, :2] = fixed[:, :2] @ q[at : at + 2], (fixed @ turn)[:, :2]
         elif joint == "prismatic":
             s, rows[:3, 0] = fixed[:, 2] * q[at], fixed[:, 2]
         else:
@@ -297,7 +322,7 @@ def dense_chain(arm, q, qd, gravity=(0, 0, 0), wrenches=None):
         J = np.vstack([J[:3] - cross(r, J[3:], axisb=0).T, J[3:]])
         J[:, rate : rate + f] = rows
         more = cross(dw, r) + cross(w, cross(w, r)) + 2 * cross(w, u)
-        more += cross(spin, u) * (joint == "free")  # its velocity is in axes that turn
+        more += cross(spin, u)  # a velocity beside a turn is in axes that turn
         V = np.append(V[:3] + cross(w, r), w) + relative
         a = a + np.append(more, cross(w, spin))
         R, x = fixed @ turn, x + r
@@ -395,33 +420,48 @@ class Referee:
             "prismatic": pin.JointModelPZ,
             "spherical": pin.JointModelSpherical,
             "free": pin.JointModelFreeFlyer,
+            "planar": pin.JointModelPlanar,
         }
         self.pin, self.model, parent = pin, pin.Model(), 0
         self.weight = pin.Motion(np.asarray(gravity, dtype=float), np.zeros(3))
         for i, joint in enumerate(arm.joints):
             place = pin.SE3(arm.rotations[i], arm.translations[i])
-            parent = self.model.addJoint(parent, kinds[joint](), place, f"joint {i}")
+            if joint == "helical":
+                model = pin.JointModelHelicalUnaligned(np.array([0.0, 0.0, 1.0]), arm.pitch[i])
+            else:
+                model = kinds[joint]()
+            parent = self.model.addJoint(parent, model, place, f"joint {i}")
             body = pin.Inertia(arm.masses[i], arm.centres[i], arm.inertias[i])
             self.model.appendBodyToJoint(parent, body, pin.SE3.Identity())
         self.model.gravity = self.weight
         self.data = self.model.createData()
+        ends = np.cumsum([SIZES[joint][0] for joint in arm.joints])
+        joints = zip(ends, arm.joints, strict=True)
+        self.angles = [end - 1 for end, joint in joints if joint == "planar"]
+
+    def _q(self, q):
+        """Cosine and sine for the angles of planar joints."""
+        parts = [[np.cos(x), np.sin(x)] if k in self.angles else [x] for k, x in enumerate(q)]
+        return np.concatenate(parts)
 
     def inverse(self, q, qd, qdd, wrenches):
-        return self.pin.rnea(self.model, self.data, q, qd, qdd, self._forces(wrenches)).copy()
+        forces = self._forces(wrenches)
+        return self.pin.rnea(self.model, self.data, self._q(q), qd, qdd, forces).copy()
 
     def joint_wrenches(self, q, qd, qdd, wrenches):
         self.inverse(q, qd, qdd, wrenches)
         return np.array([self.data.f[i].vector for i in range(1, self.model.njoints)])
 
     def inertia(self, q):
-        upper = np.triu(self.pin.crba(self.model, self.data, q))
+        upper = np.triu(self.pin.crba(self.model, self.data, self._q(q)))
         return upper + np.triu(upper, 1).T
 
     def coriolis(self, q, qd):
-        return self.pin.computeCoriolisMatrix(self.model, self.data, q, qd).copy()
+        return self.pin.computeCoriolisMatrix(self.model, self.data, self._q(q), qd).copy()
 
     def aba(self, q, qd, tau, wrenches):
-        return self.pin.aba(self.model, self.data, q, qd, tau, self._forces(wrenches)).copy()
+        forces = self._forces(wrenches)
+        return self.pin.aba(self.model, self.data, self._q(q), qd, tau, forces).copy()
 
     def forward(self, q, qd, tau, wrenches):
         """ABA with one refinement by Pinocchio's own inverse dynamics.
@@ -432,7 +472,7 @@ class Referee:
         qdd = self.aba(q, qd, tau, wrenches)
         residual = tau - self.inverse(q, qd, qdd, wrenches)
         self.model.gravity = self.pin.Motion.Zero()
-        qdd += self.pin.aba(self.model, self.data, q, 0 * qd, residual)
+        qdd += self.pin.aba(self.model, self.data, self._q(q), 0 * qd, residual)
         self.model.gravity = self.weight
         return qdd
 

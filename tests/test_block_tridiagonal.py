@@ -77,13 +77,13 @@ def test_arguments_and_earlier_answers_are_left_alone():
     np.testing.assert_array_equal(factor.solve(np.ones(6)), first)
 
 
-def test_a_lost_pivot_names_row_and_block():
+def test_a_lost_pivot_names_its_row():
     D = np.broadcast_to(np.eye(2), (3, 2, 2)).copy()
     B = np.zeros((2, 2, 2))
     B[1, 1, 0] = 1.0  # row 5 repeats row 2
-    with pytest.raises(fx.SingularConstraintError, match="row 5, in block 2"):
+    with pytest.raises(fx.SingularConstraintError, match="row 5 depends"):
         BlockTridiagonal(D, B).factor()
-    with pytest.raises(fx.SingularConstraintError, match="row 0, in block 0"):
+    with pytest.raises(fx.SingularConstraintError, match="row 0 depends"):
         BlockTridiagonal(-D, B).factor()
 
 
@@ -118,5 +118,5 @@ def test_answers_that_overflow_are_errors():
             tiny.solve(b)
     with pytest.raises(ValueError, match="overflowed"):
         BlockTridiagonal(
-            np.full((2, 1, 1), 1e-310), np.zeros((1, 1, 1))
+            np.full((1, 1, 1), 1e-310), np.zeros((0, 1, 1))
         ).factor().inverse_on_pattern()

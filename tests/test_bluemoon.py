@@ -558,7 +558,7 @@ def test_arguments_of_mean_forces(rng):
     for arguments, text in (
         ((model, x, row), "bluemoon.hold"),
         ((held, frames(3, rng), row), r"distance\(0, 3\) varies by"),
-        ((held, x[0], row), "time as first axis"),
+        ((held, x[0], row), r"x must have shape \(frames, \.\.\., n, dim\)"),
     ):
         with pytest.raises(ValueError, match=text):
             bluemoon.mean_force(*arguments)
@@ -586,8 +586,8 @@ def test_arguments_of_mean_forces(rng):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ((1.0,), "one number"),
-        (([],), r"multipliers must have shape \(frames, \.\.\.\), got \(0,\)"),
+        ((1.0,), r"multipliers must have shape \(frames, \.\.\.\)"),
+        (([],), r"multipliers must have shape .*got \(0,\)"),
         (([1.0, 2.0], [1.0, -1.0]), "Z must be positive"),
         (([1.0, 2.0], 1.0, [1.0, 2.0, 3.0]), "G must be one number"),
         (([1.0, np.nan],), "multipliers"),
@@ -625,7 +625,11 @@ def test_mean_forces_have_errors():
     [
         ([0.0], [(1.0, 0.1)], "at least 2"),
         ([0.0, 0.0], [(1.0, 0.1)] * 2, "ascend"),
-        ([0.0, 1.0], [(1.0, 0.1)] * 3, "each of 2 xi"),
+        (
+            [0.0, 1.0],
+            [(1.0, 0.1)] * 3,
+            r"forces must have shape \(m, 2\), none of them 0, m = 2; got \(3, 2\)",
+        ),
         ([0.0, 1.0], [(1.0, np.nan)] * 2, "forces"),
         ([0.0, 1.0], [(1.0, 0.1), (1.0, -0.1)], "cannot be negative, got -0.1"),
     ],

@@ -48,7 +48,7 @@ def check_forward(s, tol=1e-10, with_torque=True):
 # --- against dense multipliers ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 100])
+@pytest.mark.parametrize("n", [10, 100])
 @pytest.mark.parametrize(("dim", "base", "hard"), CASES)
 def test_forward_dynamics_equals_dense_multipliers(dim, base, hard, n):
     check_forward(random_system(dim, base, hard, n, seed=n))
@@ -65,16 +65,8 @@ def test_planar_forward_dynamics_for_every_shape(s):
     check_forward(s)
 
 
-@pytest.mark.parametrize("n", [2, 7])
-@pytest.mark.parametrize(("dim", "base", "hard"), CASES)
-def test_velocities_that_break_the_constraints_obey_the_same_formula(dim, base, hard, n):
-    s = random_system(dim, base, hard, n, seed=n)
-    s.v = np.random.default_rng(n).normal(size=s.x.shape)
-    check_forward(s)
-
-
 @given(systems(), seeds)
-def test_any_velocities_and_any_mask(s, seed):
+def test_velocities_that_break_the_constraints_obey_the_same_formula(s, seed):
     s.v = np.random.default_rng(seed).normal(size=s.x.shape)
     check_forward(s)
 

@@ -8,11 +8,9 @@ import pytest
 
 import fixman as fx
 from fixman import observables, rigid
-from fixman._common.files import new_file
 from fixman.analysis import audit
 from fixman.analysis.samples import Meter
 from fixman.chains.coordinates import Coordinate
-from fixman.errors import Advice
 from fixman.potentials.energies import WCA, Torsion
 from fixman.simulation.observables import potential_energy
 from rigid_cases import changed
@@ -218,15 +216,3 @@ def test_an_error_is_moved_and_pickled_with_its_data():
     plain = fx.SingularConstraintError("in words alone")
     assert (str(plain), plain.frame) == ("in words alone", None)
     assert {name: getattr(plain, name) for name in NOTHING} == NOTHING
-
-
-def test_advice_names_arguments_as_the_reader_gives_them(tmp_path):
-    with pytest.raises(FileExistsError) as told, new_file(tmp_path, False):
-        pass
-    advice = pickle.loads(pickle.dumps(told.value)).args[0]
-    start = f"{tmp_path} exists: choose another name, or overwrite it ("
-    assert str(advice) == start + "overwrite=True)"
-    assert advice.spelled(lambda name, value: f"{name}:{value}") == start + "overwrite:True)"
-    error = fx.errors.FrameError("no", ": say " + Advice(("a=1", "a", 1), "!")).moved(3)
-    assert str(error) == "no in frame 3: say a=1!"
-    assert error.args[0].spelled(lambda *_: "-a 1") == "no in frame 3: say -a 1!"

@@ -38,7 +38,7 @@ def close_to_complex_steps(s):
 # --- dense -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 12])
+@pytest.mark.parametrize("n", [5, 12])
 @pytest.mark.parametrize(("dim", "base", "hard"), CASES)
 def test_force_on_linear_chains(dim, base, hard, n):
     close_to_complex_steps(random_system(dim, base, hard, n, seed=n))
@@ -54,15 +54,8 @@ def test_force_on_planar_chains_of_every_shape(s):
     close_to_complex_steps(s)
 
 
-@pytest.mark.parametrize("hard", hard_sets(3))
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("kind", GRAPHS)
-def test_force_on_trees_and_rings(kind, base, hard):
-    close_to_complex_steps(make_graph(kind, 11, 3, base, hard, seed=7))
-
-
 @given(graphs())
-def test_force_on_random_trees_and_rings(s):
+def test_force_on_trees_and_rings(s):
     close_to_complex_steps(s)
 
 

@@ -66,7 +66,7 @@ def package(tmp_path):
     folder = tmp_path / "package" / "fixman" / "kernels"
     (folder / "compiler").mkdir(parents=True)
     (folder.parent / "__init__.py").touch()
-    for name in ("__init__.py", "compiler/__init__.py", "compiler/_cache.py"):
+    for name in ("__init__.py", "compiler/__init__.py", "compiler/_cache.py", "compiler/_inner.py"):
         shutil.copy(PACKAGE / "kernels" / name, folder / name)
     (folder / "helper.py").write_text(HELPER)
     (folder / "kernel.py").write_text(KERNEL)

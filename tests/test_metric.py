@@ -19,12 +19,9 @@ from strategies import (
     BASES,
     CASES,
     GEOMETRIES,
-    GRAPHS,
     SHAPES,
     build,
     graphs,
-    hard_sets,
-    make_graph,
     make_system,
     random_masses,
     random_system,
@@ -65,7 +62,7 @@ def bent(theta, dim=2, base="free", torsions=None, **options):
 # --- dense -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 30, 100])
+@pytest.mark.parametrize("n", [30, 100])
 @pytest.mark.parametrize(("dim", "base", "hard"), CASES)
 def test_logdet_equals_dense(dim, base, hard, n):
     s = random_system(dim, base, hard, n, seed=n)
@@ -108,24 +105,6 @@ def test_logdet_of_trees_and_rings(s):
     value = fx.logdet(s.chain, s.x)
     assert value == dense(s, 1e-10)
     assert fx.Partition(s.chain, s.x).logdet_hard == pytest.approx(value, abs=1e-10)
-
-
-@pytest.mark.thorough
-def test_five_hundred_trees_and_rings():
-    rng = np.random.default_rng(500)
-    well_conditioned = 0
-    for k in range(500):
-        dim = 2 + k // len(GRAPHS) % 2
-        choices = [(base, hard) for base in BASES for hard in hard_sets(dim) if hard]
-        base, hard = choices[k // (2 * len(GRAPHS)) % len(choices)]
-        n = int(np.exp(rng.uniform(np.log(4), np.log(201))))
-        s = make_graph(GRAPHS[k % len(GRAPHS)], n, dim, base, hard, seed=k)
-        expected, condition = oracles.hard_logdet(s.spec, s.x)
-        error = abs(fx.logdet(s.chain, s.x) - expected) / max(1.0, abs(expected))
-        # Angles that happen to be nearly straight cost digits, dense or not.
-        assert error <= max(1e-11, 1e-16 * condition)
-        well_conditioned += condition <= 1e5
-    assert well_conditioned >= 200
 
 
 def test_one_frame_gives_a_number():

@@ -73,6 +73,7 @@ def test_compiled_code_has_all_energies(own):
         bound.check()
 
 
+@pytest.mark.thorough
 def test_energies_are_compiled_for_samplers_only():
     chain = fx.Chain.linear(5)
     assert bind(chain, Quartic()).tables.energies is None
@@ -166,6 +167,7 @@ class Later(Quartic):
         return self.found if self.times < 0 else 0.0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("times", [0, 3])
 @pytest.mark.parametrize("stepper", [fx.MonteCarlo, fx.HybridMonteCarlo])
 @pytest.mark.parametrize(

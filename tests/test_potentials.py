@@ -384,6 +384,7 @@ def test_forces_near_straight_are_accurate(seed, wiggle):
         assert error <= 1e-13
 
 
+@pytest.mark.thorough
 @given(st.data())
 def test_laws_of_random_chains(data):
     spec = data.draw(strategies.specs(dims=(2, 3), min_n=4, kinds=("length",)))
@@ -596,6 +597,7 @@ def quartic_force(x, out):
             out[k, a] = -(x[k, a] ** 3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("own", [Quartic(), *quick([Compiled(quartic_force, Quartic().energy)])])
 def test_ones_own(own):
     chain = fx.Chain.linear(5)

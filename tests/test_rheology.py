@@ -429,7 +429,7 @@ def test_arguments_are_refused_by_what_is_wrong_with_them():
         (solvent(np.eye(2)), {}, r"flow must be a velocity gradient \(3, 3\)"),
         (solvent(lambda t: shear(t)), {}, "times must be given, run.times"),
         (stepper, {"times": [0.0, 1.0]}, r"got \(2,\) for \(4, 3, 3\)"),
-        (stepper, {"times": [0.0, 1.0, np.nan, 2.0]}, "times is nan in frame 2"),
+        (stepper, {"times": [0.0, 1.0, np.nan, 2.0]}, "times is nan at frame 2"),
     ):
         for function in (rheology.giesekus_stress, rheology.kramers_stress, rheology.tensions):
             with pytest.raises(ValueError, match=match):
@@ -442,10 +442,12 @@ def test_arguments_are_refused_by_what_is_wrong_with_them():
     for few in ([0.0], [0.0, 0.0]):
         with pytest.raises(ValueError, match="two frames or more"):
             rheology.giesekus_stress(chain, x[: len(few)], stepper, times=few)
-    with pytest.raises(ValueError, match="rate must not be 0"):
+    with pytest.raises(ValueError, match="rate must not be 0, and in a unit"):
         rheology.shear_functions(np.zeros((4, 3, 3)), 0.0)
-    with pytest.raises(ValueError, match="two replicas or more"):
+    with pytest.raises(ValueError, match=r"stress must have shape \(frames, replicas, dim, dim\)"):
         rheology.relaxation_modulus(np.zeros((4, 3, 3)), 0.1)
+    with pytest.raises(ValueError, match="two replicas or more"):
+        rheology.relaxation_modulus(np.zeros((4, 1, 3, 3)), 0.1)
     with pytest.raises(ValueError, match="lags must be at most the number of frames, 4, got 5"):
         rheology.relaxation_modulus(np.zeros((4, 2, 3, 3)), 0.1, lags=5)
 

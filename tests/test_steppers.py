@@ -512,6 +512,23 @@ class Spring:
         return -x
 
 
+def test_the_stiff_ensemble_is_the_rigid_one_with_the_fixman_potential():
+    chain = CHAINS["jointed"]
+
+    class Fixman:
+        energy = staticmethod(lambda x: fx.fixman_potential(chain, x, 1.5))
+        force = staticmethod(lambda x: fx.fixman_force(chain, x, 1.5))
+
+    x0, moved = walks(chain, 1)[0], []
+    for options in ({"ensemble": "stiff"}, {"potential": Fixman()}, {}):
+        stepper = Langevin(0.02, kT=1.5, **options)
+        state = stepper.start(chain, x0, rng=1)
+        stepper.advance(chain, state, 10)
+        moved.append(state.x)
+    assert np.abs(moved[0] - moved[1]).max() < 1e-11
+    assert np.abs(moved[0] - moved[2]).max() > 1e-4
+
+
 def test_an_object_of_the_users_own_is_called_every_step():
     chain = CHAINS["jointed"]
     builtin = fx.potentials.Tether(range(7), [0.0, 0.0, 0.0])

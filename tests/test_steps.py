@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
 from fixman.kernels.algebra.vectors import cross
-from fixman.kernels.compiler.lanes import above, eight, exact, exact_kernel, load, store
-from fixman.kernels.compiler.steps import step
+from fixman.kernels.compiler.lanes import above, eight, exact, exact_kernel, load, root, store
+from fixman.kernels.compiler.steps import chosen, exact_step, moving, rates, step, still
 
 HALF = 0.5
 
@@ -134,3 +136,97 @@ def test_what_a_step_cannot_do_is_an_error(function, text):
 
     with pytest.raises((TypingError, TypeError), match=text):
         kernel(np.ones(3))
+
+
+# --- one of several, and rates -------------------------------------------------------------------
+
+
+class Shape(NamedTuple):
+    """A record with a number, and with a step or none."""
+
+    power: int
+    function: Any
+
+
+@exact_step
+def ratio(x, y):
+    return x / root(x * x + y * y) - 0.5 * y, 1.0
+
+
+@exact_step
+def frozen(x, y):
+    return still(x) * y, 1.0
+
+
+SHAPES = (Shape(1, ratio), Shape(3, frozen), Shape(2, ratio))
+
+
+@chosen(SHAPES)
+def shaped(shape, table, k, x, y):
+    power = x
+    for _ in range(shape.power - 1):
+        power = power * x
+    table[k] = power
+    value, one = shape.function(power, y)
+    return value, one
+
+
+@chosen(SHAPES)
+def slope(shape, x, y, dx, dy):
+    return rates(shape.function(moving(x, dx), moving(y, dy))[0])
+
+
+@exact_kernel
+def shapes(number, table, x, y, out):
+    for j in range(table.size):
+        out[j] = shaped(number, table, j, x[j], y)[0]
+
+
+@chosen(SHAPES)
+def plain(shape, x):
+    return 1.0 if shape.power == 1 else x  # a number takes the type of the others
+
+
+@exact_kernel
+def in_lanes(number, x, out):
+    store(out, 0, plain(number, load(x, 0, eight(0.0))))
+
+
+@exact_kernel
+def slopes(number, x, y, dx, dy):
+    return slope(number, x, y, dx, dy)
+
+
+def function(number, x, y):
+    power = x ** SHAPES[number].power
+    return power * y if number == 1 else power / np.sqrt(power * power + y * y) - 0.5 * y
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_chosen_step_is_that_of_its_record(number):
+    x, table, out = np.array([0.4, -1.3]), np.zeros(2), np.zeros(2)
+    shapes(np.int8(number), table, x, 0.7, out)
+    assert table == pytest.approx(x ** SHAPES[number].power)
+    assert out == pytest.approx([function(number, a, 0.7) for a in x])
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_step_differentiates_itself(number):
+    x, y, dx, dy, h = 0.8, -0.3, 0.4, 1.7, 1e-6
+    if number == 1:  # the first factor is taken to stay
+        assert slopes(number, x, y, dx, dy) == pytest.approx(x * dy)
+        return
+
+    def along(t):
+        power = x + t * dx
+        return power / np.hypot(power, y + t * dy) - 0.5 * (y + t * dy)
+
+    assert slopes(number, x, y, dx, dy) == pytest.approx((along(h) - along(-h)) / (2 * h), rel=1e-8)
+
+
+def test_plain_numbers_go_into_every_lane():
+    x, out = np.arange(8.0), np.zeros(8)
+    in_lanes(0, x, out)
+    assert np.array_equal(out, np.ones(8))
+    in_lanes(1, x, out)
+    assert np.array_equal(out, x)

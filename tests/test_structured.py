@@ -279,7 +279,7 @@ def test_a_hub_is_a_clique():
 def eightfold(V, D, S, symbolic, work, out):
     like = eight(1.0)
     sparse.factor(V, D, symbolic, work, like)
-    store(out, 0, sparse.log_product(V, symbolic[0], like))
+    store(out, 0, sparse.log_product(V, symbolic.first, like))
     sparse.inverse_on_pattern(V, D, S, symbolic, work, like)
 
 
@@ -290,7 +290,7 @@ def in_lanes(matrices):
     V = np.stack(stored, axis=1).ravel()
     S, work, out = np.empty_like(V), np.empty(16 * symbolic.size), np.empty(8)
     D = np.empty(8 * symbolic.size)
-    eightfold(V, D, S, tuple(symbolic), work, out)
+    eightfold(V, D, S, symbolic, work, out)
     return D.reshape(-1, 8), symbolic, stored, V.reshape(-1, 8), S.reshape(-1, 8), out
 
 
@@ -302,12 +302,12 @@ def test_eight_lanes_are_eight_scalars(k, density, exponent, seed):
     D, symbolic, stored, V, S, out = in_lanes(matrices)
     for lane, one in enumerate(stored):
         pivots, inverse = np.empty(k), np.empty_like(one)
-        sparse.factor(one, pivots, tuple(symbolic), np.empty(k), 1.0)
-        sparse.inverse_on_pattern(one, pivots, inverse, tuple(symbolic), np.empty(2 * k), 1.0)
+        sparse.factor(one, pivots, symbolic, np.empty(k), 1.0)
+        sparse.inverse_on_pattern(one, pivots, inverse, symbolic, np.empty(2 * k), 1.0)
         np.testing.assert_array_equal(D[:, lane], pivots)
         np.testing.assert_array_equal(V[:, lane], one)
         np.testing.assert_array_equal(S[:, lane], inverse)
-        total = sparse.log_product(one, symbolic[0], 1.0)
+        total = sparse.log_product(one, symbolic.first, 1.0)
         assert out[lane] == pytest.approx(total, rel=1e-15, abs=1e-14 * k)
         expected = np.linalg.slogdet(matrices[lane] / matrices[lane].max())[1]
         expected += k * np.log(matrices[lane].max())
@@ -324,7 +324,7 @@ def test_a_pivot_lost_in_one_lane_is_lost(bad, lane):
     V = np.stack([structured.Sparse(sp.csr_array(a), symbolic)._V for a in matrices], axis=1)
     V[symbolic.first[4], lane] = bad
     D, work, out = np.empty(8 * 9), np.empty(16 * 9), np.empty(8)
-    eightfold(V.ravel(), D, V.ravel().copy(), tuple(symbolic), work, out)
+    eightfold(V.ravel(), D, V.ravel().copy(), symbolic, work, out)
     lost = np.isnan(D.reshape(9, 8))
     assert lost[4, lane]
     assert not lost[:4].any()
@@ -374,7 +374,7 @@ def test_the_multiples_of_a_dependent_row():
     V = structured.Sparse(sp.csr_array(rows @ rows.T), symbolic)._V
     y = np.zeros(5)
     D = np.empty(5)
-    sparse.factor(V, D, tuple(symbolic), np.empty(5), 0.0)
+    sparse.factor(V, D, symbolic, np.empty(5), 0.0)
     assert np.argmax(np.isnan(D)) == 3
     sparse.null_vector(V, symbolic.first, symbolic.row, 3, y)
     np.testing.assert_allclose(y, [-2, 0, 3, 1, 0], atol=1e-12)

@@ -641,7 +641,6 @@ MIMIC = '<mimic joint="right slide"/>'
         ),
         (changed(' type="continuous"', ""), None, "joint 'elbow' has no type"),
         (changed("continuous", "ball"), None, "joint 'elbow' is 'ball': no such type is known"),
-        (changed("continuous", "planar"), "left", "joint 'elbow' is planar: of joints that move"),
         (changed("continuous", "floating"), "left", "joint 'elbow' is floating: only the first"),
         (
             changed('<axis xyz="0 -2 0"/>', '<axis xyz="0 -2 0"/>' + MIMIC),

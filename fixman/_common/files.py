@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fixman._common import arrays
-from fixman.errors import Advice
 
-OVERWRITE = ("overwrite it (", ("overwrite=True", "overwrite", True), ")")
+OVERWRITE = "overwrite it (overwrite=True)"
 
 
 @contextlib.contextmanager
@@ -18,7 +17,7 @@ def new_file(path: str | os.PathLike[str], overwrite: bool = False) -> Iterator[
     """Give a temporary name to write to, and rename it at the end; for formats of others."""
     path, overwrite = arrays.path(path, "path"), arrays.flag(overwrite, "overwrite")
     if os.path.lexists(path) and not overwrite:
-        raise FileExistsError(Advice(f"{path} exists: choose another name, or ", *OVERWRITE))
+        raise FileExistsError(f"{path} exists: choose another name, or {OVERWRITE}")
     if path.is_dir():
         raise IsADirectoryError(f"a folder, not a file: {path}")
     if not path.absolute().parent.is_dir():

@@ -50,7 +50,7 @@ def independence(series: ArrayLike) -> Independence:
 
     W the variance inside frames, B copies times the variance between the means of frames (the
     one-way analysis of variance; s²/(s² + W) is the intraclass correlation), and g_m the
-    inefficiency of the series of these means.  Of B counts what exceeds chance by its own
+    inefficiency of the series of these means.  B counts as far as it exceeds chance by its own
     standard deviation.  A line through the means is one sample: s² g_m/frames is at least the
     variance that it explains, less four times what chance does.  g is Sokal's, see
     `statistical_inefficiency`; below 50 g frames that of an autoregression through the correlation
@@ -187,7 +187,6 @@ def _inefficiency(scaled: Array) -> float:
 
 
 def _autoregressive(phi: float, frames: int) -> float:
-    """Return g of so many frames of an autoregression of lag 1."""
     if phi <= 0.0:
         return 1.0
     if phi >= 1.0 - 1e-6 / frames:
@@ -273,7 +272,6 @@ def effective_size(log_weights: ArrayLike) -> float:
 
 
 def _series(value: ArrayLike) -> Array:
-    """Return (frames, copies)."""
     array = arrays.real(value, (), "series")
     if array.ndim < 1 or not array.size:
         raise ValueError(f"series must have shape (frames, ...), none of them 0, got {array.shape}")

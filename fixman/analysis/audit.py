@@ -80,7 +80,7 @@ class GroupReport:
 
     @property
     def label(self) -> str:
-        """What the group consists of, in a few words."""
+        """Contents of the group in a few words."""
         chains = counted(self.half_logdet.shape[1], "chain")
         return self.name or f"{chains} of {counted(self.chain.n, 'bead')}"
 
@@ -129,7 +129,7 @@ class GroupReport:
 
     @cached_property
     def share(self) -> Share:
-        """What weights (det H^bb)^(-1/2), rigid → stiff, would leave of a rigid run (Kish)."""
+        """Share of a rigid run that weights (det H^bb)^(-1/2), rigid → stiff, leave (Kish)."""
         share = share_left(self.half_logdet, self.ensemble)
         return share._replace(enough=share.enough and self.distinct >= FEWEST_SAMPLES)
 
@@ -187,12 +187,12 @@ class GroupReport:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the samples give away: constraints, copies, a drift."""
+        """Signs of constraints, copies or a drift in the samples."""
         return tuple(f"{self.label}: {note}" for note in verdicts.notes(self))
 
     @cached_property
     def means(self) -> dict[str, EnsembleMean]:
-        """What people publish: ⟨R²⟩ of linear chains and R_g = ⟨R_g²⟩^(1/2), stiff and rigid."""
+        """⟨R²⟩ of linear chains and R_g = ⟨R_g²⟩^(1/2), stiff and rigid."""
         named = {"mean_square_end_to_end": False, "radius_of_gyration": True}
         return {
             name: average(self.sizes[key], self.half_logdet, self.ensemble, root, self.distinct)

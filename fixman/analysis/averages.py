@@ -22,7 +22,7 @@ SAME_SIZE = 1e-5  # of the mean
 
 
 class Share(NamedTuple):
-    """What reweighting would leave of the samples of a rigid run, between 0 and 1.
+    """The share that reweighting would leave of the samples of a rigid run, between 0 and 1.
 
     error is its standard error. Where fewer than 20 independent samples decide, enough is False and
     the error means nothing.
@@ -40,7 +40,7 @@ class Share(NamedTuple):
 
     @property
     def percent(self) -> str:
-        """The same in per cent, in words."""
+        """The share in per cent, in words."""
         value, error = 100.0 * self.value, 100.0 * self.error
         if value < 1.0:
             return "less than 1 %"

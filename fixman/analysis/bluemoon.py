@@ -2,21 +2,25 @@
 
 A(ξ) = −kT ln P(ξ), P the density of ξ in a model that does not hold it, has the slope
 
-    dA/dξ = ⟨w (λ + kT G)⟩ / ⟨w⟩
+    dA/dξ = ⟨w (λ + kT G)⟩ / ⟨w⟩                                                        (1)
 
 over configurations of a chain that does (Carter, Ciccotti, Hynes & Kapral 1989; Sprik & Ciccotti
 1998; den Otter & Briels 1998).  λ is the multiplier whose force on the beads is +λ ∂ξ/∂x, minus the
 tension, averaged over momenta.  With b what the model itself holds, c the same and ξ, S = (H^cc)⁻¹,
 and V = M⁻¹ B_cᵀ S_ξ, along which ξ changes at rate 1 and nothing else that is held,
 
-    λ = −S_ξ · (B_c M⁻¹ F + kT tr[(M⁻¹ − M⁻¹ B_cᵀ S B_c M⁻¹) ∂²q_c])
+    λ = −S_ξ · (B_c M⁻¹ F + kT tr[(M⁻¹ − M⁻¹ B_cᵀ S B_c M⁻¹) ∂²q_c])                    (2)
 
-    Z = det H^cc / det H^bb = 1 / S_ξξ ,   G = ½ V·∂ ln Z/∂x ,   w = Z^(−½)
+    Z = det H^cc / det H^bb = 1 / S_ξξ ,   w = Z^(−½) ,                                 (3)
+    G = ½ V·∂ ln Z/∂x ,                                                                 (4)
 
 if model and run are rigid.  Where ξ alone is held, Z = ∂ξ M⁻¹ ∂ξ, and G is that of the papers.  If
-the model is stiff, δ(q_b) without the root of det H^bb, then G = ½ V·∂ ln det H^cc/∂x, and w = 1
-in a run that is stiff as well (theory.md section 4 has both ensembles).  The proof is one partial
-integration: the slope of ln ∫ f δ(q_c) dx is that of ⟨V·∂ ln f/∂x + ∂·V⟩.
+the model is stiff, δ(q_b) without the root of det H^bb, then w = 1 in a run that is stiff as well
+(theory.md section 4 has both ensembles), and
+
+    G = ½ V·∂ ln det H^cc/∂x .                                                          (5)
+
+The proof is one partial integration: the slope of ln ∫ f δ(q_c) dx is ⟨V·∂ ln f/∂x + ∂·V⟩.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ import itertools
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +38,7 @@ from scipy.interpolate import CubicSpline
 from fixman._common import arrays as _arrays
 from fixman._common import statistics
 from fixman._common.arrays import Array
+from fixman._common.declared import Made, Positive, Real, Word, declared
 from fixman.chains import hard_sets, redundancy, straight_bends
 from fixman.chains.chain import Chain, bonds, is_rigid, require_chain
 from fixman.chains.coordinates import FORMULAS, STRAIGHT, Coordinate, Index
@@ -58,16 +63,15 @@ __all__ = [
     "metric",
 ]
 
-Ensemble = Literal["rigid", "stiff"]
+AChain = Annotated[Chain, Made(require_chain, ("n", "dim"))]
+Ensemble = Annotated[Literal["rigid", "stiff"], Word(("rigid", "stiff"))]
 Gradient = Callable[[Array], ArrayLike]
 Named = Coordinate | tuple[str, Sequence[int]]
 
-ENSEMBLES = ("rigid", "stiff")
-FEWEST = 2  # points of an integral
+PAIRS = Real("m 2")  # of a value and its error
 BLOCKS = 16  # at least
 FAR = np.pi / 3.0  # from a state, in radians
-REACH = 3.0  # kT, above which a state counts little
-PROBED = 3  # frames that are turned
+REACH, PROBED = 3.0, 3  # kT, above which a state counts little; frames that are turned
 BALANCED = 1e-6  # relative: what is left of the sum of internal forces
 VARIES = 0.01  # of a length, or in radians: files are rounded, and SHAKE's tolerance may be coarse
 
@@ -102,7 +106,8 @@ class FreeEnergy(NamedTuple):
 # --- chains that hold ξ --------------------------------------------------------------------------
 
 
-def hold(chain: Chain, coordinate: Named) -> Chain:
+@declared
+def hold(chain: AChain, coordinate: Named) -> Chain:
     """Return the chain with one more hard coordinate, ξ.
 
     Parameters
@@ -110,7 +115,7 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
     chain : Chain
         The model: what it holds is held in the free energy as well.
     coordinate : Coordinate or tuple
-        Of kind and beads: "length" (i, j) of a bond; "distance" (i, j) of any two beads, which
+        Kind and beads: "length" (i, j) of a bond; "distance" (i, j) of any two beads, which
         potentials do not take for a bond; "angle" (i, j, k); "torsion" (i, j, k, l); and whatever
         else the guide "Kinds of coordinate" lists.  "bond" and "dihedral" are understood.
 
@@ -119,7 +124,6 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
     SingularConstraintError
         If ξ depends on what is hard already.
     """
-    require_chain(chain)
     (row,) = hard_sets.extra_rows([coordinate], chain.n, chain.dim, chain.base == "fixed")
     place = _place(chain.coordinates, row, chain.dim)
     if place is None and _place(chain.redundant, row, chain.dim) is not None:
@@ -152,7 +156,13 @@ def _one_value(row: Coordinate) -> SingularConstraintError:
     )
 
 
-def bring(chain: Chain, x: ArrayLike, coordinate: Named, value: float) -> Array:
+@declared
+def bring(
+    chain: AChain,
+    x: Annotated[Any, Real("... n dim")],
+    coordinate: Named,
+    value: Annotated[float, Real()],
+) -> Array:
     """Bring configurations to a value of ξ, in strides as long as each projection converges.
 
     Parameters
@@ -171,12 +181,9 @@ def bring(chain: Chain, x: ArrayLike, coordinate: Named, value: float) -> Array:
     ConstraintSolveError
         If it cannot be reached.
     """
-    place = _held_place(chain, coordinate)
-    x = _arrays.real(x, (chain.n, chain.dim), "x")
-    _arrays.require_finite(x, (chain.n, chain.dim), "x")
     targets = np.full(len(chain.coordinates), np.nan)
-    targets[place] = _arrays.number(value, "value")
-    moved = [random_walks.bring(chain, one, targets) for one in x.reshape(-1, chain.n, chain.dim)]
+    targets[_held_place(chain, coordinate)] = value
+    moved = [random_walks.bring(chain, one, targets) for one in x.reshape(-1, *x.shape[-2:])]
     return np.array(moved).reshape(x.shape)
 
 
@@ -197,7 +204,6 @@ def _names(row: Coordinate, dim: int) -> list[Coordinate]:
 
 
 def _held_place(chain: Chain, coordinate: Named) -> int:
-    require_chain(chain)
     (row,) = hard_sets.extra_rows([coordinate], chain.n, chain.dim, chain.base == "fixed")
     place = _place(chain.coordinates, row, chain.dim)
     if place is None or not chain.hard_mask[place]:
@@ -206,7 +212,6 @@ def _held_place(chain: Chain, coordinate: Named) -> int:
 
 
 def _released(chain: Chain, place: int) -> Chain:
-    """Return the model: the chain without ξ."""
     row, chart = chain.coordinates[place], chain.n * chain.dim
     extra, mask = chain.extra, chain.hard_mask.copy()
     if place < chart:
@@ -216,7 +221,7 @@ def _released(chain: Chain, place: int) -> Chain:
         mask = np.delete(mask, place)
     model = replace(chain, extra=extra, hard_mask=mask)
     if chain.redundant:
-        # What was left out because it depends on the rest must do so without ξ too.
+        # Rows that were left out because they depend on the rest must do so without ξ too.
         more = np.ones(len(chain.redundant), dtype=bool)
         whole = replace(
             model, extra=(*extra, *chain.redundant), hard_mask=np.append(mask, more), redundant=()
@@ -233,14 +238,15 @@ def _released(chain: Chain, place: int) -> Chain:
 # --- mean forces ---------------------------------------------------------------------------------
 
 
+@declared
 def mean_force(
-    chain: Chain,
-    x: ArrayLike,
+    chain: AChain,
+    x: Annotated[Any, Real("frames ... n dim")],
     coordinate: Named,
     *,
-    kT: float = 1.0,
+    kT: Positive = 1.0,
     potential: Any = None,
-    force: ArrayLike | None = None,
+    force: Annotated[Any, Real("... n dim")] | None = None,
     ensemble: Ensemble = "rigid",
     sampled: Ensemble | None = None,
 ) -> MeanForce:
@@ -251,17 +257,14 @@ def mean_force(
     chain : Chain
         One that holds ξ, as `hold` returns it; the model is this chain without ξ.
     x : (frames, ..., n, dim)
-        Of a run or a sampler of whatever kind, in which ξ has one value.  Axis 0 is time; further
-        leading axes are independent chains.
+        In which ξ has one value.  Axis 0 is time, further leading axes are independent chains.
     coordinate : Coordinate or tuple
         As for `hold`.
     kT : float
-    potential : optional
-        What the run had: a potential of `fixman.potentials`, or an object with energy and force.
-    force : (frames, ..., n, dim), optional
-        In the place of a potential, its forces.
+    potential, force : optional
+        Potential of the run, as for steppers; or its forces, like x.
     ensemble : "rigid" or "stiff"
-        Of the model.  It makes no difference where the model holds nothing.
+        Ensemble of the model.  It makes no difference where the model holds nothing.
     sampled : "rigid" or "stiff", optional
         That the frames are from, by default the same.  Where nothing but ξ is held, a run with
         constraints as such is "rigid".
@@ -269,17 +272,16 @@ def mean_force(
     Returns
     -------
     MeanForce
-        In units of kT over that of ξ.  P(ξ) is the density of ξ as such: of a free pair at distance
-        r, A = U − 2 kT ln r.  The error knows of correlations in time, those of the soft
-        coordinates included that it follows; it is 0 where a chain has one shape.
+        P(ξ) is the density of ξ as such: of a free pair at distance r, A = U − 2 kT ln r.  The
+        error knows of correlations in time, those of the soft coordinates included that it
+        follows; it is 0 where a chain has one shape.
 
     Raises
     ------
     SingularConstraintError
         If the hard coordinates cannot be held in some frame, which is named.
     ValueError
-        If ξ, or what else is hard, varies over the frames: they are of a run that does not hold it.
-        If there is one frame, and other shapes.
+        If ξ, or what else is hard, varies over the frames; if there is one, and other shapes.
 
     Warns
     -----
@@ -291,39 +293,40 @@ def mean_force(
     -----
     O(n) a frame.  No momenta are needed, nor their noise: their average is taken exactly.
     """
-    kT = _arrays.positive(kT, "kT")
     warn_of_temperature(potential, kT)
-    _arrays.require_one_of(ensemble, "ensemble", ENSEMBLES)
     sampled = ensemble if sampled is None else sampled
-    _arrays.require_one_of(sampled, "sampled", ENSEMBLES)
-    place, x = _held_place(chain, coordinate), _frames(chain, x)
-    if force is not None and potential is not None:
-        raise ValueError("give a potential or its forces, not both")
-    given = force is not None
-    if force is None:
-        force = bind(chain, potential).force(x) if potential is not None else np.zeros_like(x)
-    f = _arrays.real(force, (chain.n, chain.dim), "force")
-    if f.shape != x.shape:
-        raise ValueError(f"force must have the shape of x, {x.shape}, got {f.shape}")
+    place = _held_place(chain, coordinate)
+    if force is not None and (potential is not None or force.shape != x.shape):
+        raise ValueError("give a potential, or its forces in the shape of x, not both")
+    f = np.zeros_like(x) if force is None else force
+    if potential is not None:
+        f = bind(chain, potential).force(x)
     model, k = _released(chain, place), int(np.searchsorted(chain.hard, place))
     _require_held(chain, x, k)
-    multiplier = -mean_forces(chain, x, f, chain.masses, kT).tensions[..., k]
-    inner, outer = logdet(model, x), logdet(chain, x)
-    G = _slope(chain, model if ensemble == "rigid" else None, x, k)
-    log_weights = 0.5 * (inner * (ensemble == "rigid") - outer * (sampled == "rigid"))
-    series, single = multiplier + kT * G, _has_one_shape(chain)
+    lam = -mean_forces(chain, x, f, chain.masses, kT).tensions[..., k]  # (2)
+    logdet_b, logdet_c = logdet(model, x), logdet(chain, x)
+    G = _slope(chain, model if ensemble == "rigid" else None, x, k)  # (4) or (5)
+    # ln w: the density that is wanted over the one that was sampled; ½ ln Z⁻¹ if both are rigid.
+    log_weights = 0.5 * (logdet_b * (ensemble == "rigid") - logdet_c * (sampled == "rigid"))
+    series, single = lam + kT * G, _has_one_shape(chain)
     if series.size == 1 and single and _is_internal(x, f):
         mean = Mean(float(series.item()), 0.0)
     else:
         places, values = _inner(chain, x)
         turns = chain.layout.rows.take(places).trait("periodic")
         mean = _mean_of(series, log_weights, values, turns)
-        if not (given or single):
+        if force is None and not single:
             _warn_of_unseen(chain, x, potential, kT, places[turns], values[..., turns])
-    return MeanForce(*mean, multiplier, np.exp(outer - inner), G, log_weights)
+    return MeanForce(*mean, lam, np.exp(logdet_c - logdet_b), G, log_weights)
 
 
-def metric(chain: Chain, x: ArrayLike, coordinate: Named | Gradient, step: float = 1e-4) -> Metric:
+@declared
+def metric(
+    chain: AChain,
+    x: Annotated[Any, Real("... n dim")],
+    coordinate: Named | Gradient,
+    step: Positive = 1e-4,
+) -> Metric:
     """Z and G of a coordinate, for multipliers from elsewhere: see `from_multipliers`.
 
     Parameters
@@ -336,7 +339,7 @@ def metric(chain: Chain, x: ArrayLike, coordinate: Named | Gradient, step: float
         The first two as for `hold`.  A function gradient(x) returns ∂ξ/∂x (n, dim) of one
         configuration (n, dim).
     step : float
-        Of a function, how far the bead that moves most is moved to find G by differences, whose
+        For a function, how far the bead that moves most is moved to find G by differences, whose
         error is of order step².
 
     Returns
@@ -349,18 +352,21 @@ def metric(chain: Chain, x: ArrayLike, coordinate: Named | Gradient, step: float
     ValueError
         If a gradient vanishes, or has none but along what is held.
     """
-    require_chain(chain)
-    x, step = _arrays.real(x, (chain.n, chain.dim), "x"), _arrays.positive(step, "step")
     if callable(coordinate):
         return _differences(chain, x, coordinate, step)
     place = _held_place(chain, coordinate)
     model, k = _released(chain, place), int(np.searchsorted(chain.hard, place))
-    Z = np.exp(np.asarray(logdet(chain, x) - logdet(model, x)))
+    Z = np.exp(np.asarray(logdet(chain, x) - logdet(model, x)))  # (3)
     return Metric(Z[()], _slope(chain, model, x, k))
 
 
+@declared
 def from_multipliers(
-    multipliers: ArrayLike, Z: ArrayLike = 1.0, G: ArrayLike = 0.0, *, kT: float = 1.0
+    multipliers: Annotated[Any, Real("frames ...")],
+    Z: Annotated[Any, Real("frames ...", positive=True, scalar=True)] = 1.0,
+    G: Annotated[Any, Real("frames ...", scalar=True)] = 0.0,
+    *,
+    kT: Positive = 1.0,
 ) -> MeanForce:
     """Mean force ⟨Z^(−½) (λ + kT G)⟩ / ⟨Z^(−½)⟩ from another program's multipliers.
 
@@ -379,22 +385,11 @@ def from_multipliers(
     ValueError
         If Z is not positive.
     """
-    kT = _arrays.positive(kT, "kT")
-    names = ("multipliers", "Z", "G")
-    arrays = [_arrays.real(a, (), name) for a, name in zip((multipliers, Z, G), names, strict=True)]
-    if not arrays[0].ndim or not arrays[0].size:
-        given = arrays[0].shape or "one number"
-        raise ValueError(f"multipliers must have shape (frames, ...), got {given}")
-    for array, name in zip(arrays, names, strict=True):
-        if array.shape not in ((), arrays[0].shape):
-            raise ValueError(
-                f"{name} must be one number or have the shape of the multipliers, "
-                f"{arrays[0].shape}, got {array.shape}"
-            )
-        _arrays.require_finite(array.reshape(-1), (array.size,), name, "frame")
-    if not (arrays[1] > 0.0).all():
-        raise ValueError(f"Z must be positive, got {arrays[1].min():g}")
-    lam, Z, G = (np.broadcast_to(array, arrays[0].shape) for array in arrays)
+    lam = multipliers
+    for array, name in ((Z, "Z"), (G, "G")):
+        if np.shape(array) not in ((), lam.shape):
+            raise ValueError(f"{name} must be one number or have the shape of the multipliers")
+    Z, G = np.broadcast_to(Z, lam.shape), np.broadcast_to(G, lam.shape)
     log_weights = -0.5 * np.log(Z)
     mean = mean_with_error(lam + kT * G, log_weights=log_weights)
     return MeanForce(*mean, lam, Z, G, log_weights)
@@ -506,7 +501,10 @@ def _fold(chain: Chain, *bond: int) -> int:
 
 
 def _slope(chain: Chain, model: Chain | None, x: Array, k: int) -> Array:
-    """½ V·∂/∂x of ln det H^cc, less ln det H^bb of a model, of hard row number k."""
+    """G of hard row number k: ½ V·∂/∂x of ln det H^cc (5), less ln det H^bb of a model (4).
+
+    Fixman's force is −½ ∂ ln det H/∂x for kT = 1, and V picks its multiplier.
+    """
     f = fixman_force(chain, x)
     if model is not None:
         f = f - fixman_force(model, x)
@@ -559,20 +557,11 @@ def _require_held(chain: Chain, x: Array, k: int) -> None:
         )
 
 
-def _frames(chain: Chain, x: ArrayLike) -> Array:
-    x = _arrays.real(x, (chain.n, chain.dim), "x")
-    if x.ndim < 3 or not x.size:
-        raise ValueError(
-            f"x must have shape (frames, ..., {chain.n}, {chain.dim}) with time as first axis, "
-            f"got {x.shape}"
-        )
-    return x
-
-
 # --- integrals -----------------------------------------------------------------------------------
 
 
-def free_energy(xi: ArrayLike, forces: Sequence[Sequence[Any]]) -> FreeEnergy:
+@declared
+def free_energy(xi: Annotated[Any, Real("m")], forces: Sequence[Sequence[Any]]) -> FreeEnergy:
     """Integrate mean forces to A(ξ) − A(ξ₀), by a cubic spline through them.
 
     Parameters
@@ -580,7 +569,7 @@ def free_energy(xi: ArrayLike, forces: Sequence[Sequence[Any]]) -> FreeEnergy:
     xi : (m,)
         Ascending.
     forces : m of MeanForce, or pairs
-        Of a value and its error; errors are independent.
+        Pairs of a value and its error; errors are independent.
 
     Returns
     -------
@@ -588,27 +577,19 @@ def free_energy(xi: ArrayLike, forces: Sequence[Sequence[Any]]) -> FreeEnergy:
         The spline is linear in the forces, so that errors are exact; what it smooths over, of
         order spacing⁴, is not among them.  A difference has the variance C_ii + C_jj − 2 C_ij.
     """
-    places = _arrays.real(xi, (), "xi")
-    if places.ndim != 1 or places.size < FEWEST:
-        raise ValueError(f"xi must have shape (m,), m at least {FEWEST}, got {places.shape}")
-    _arrays.require_finite(places, places.shape, "xi", "place")
-    if not (np.diff(places) > 0.0).all():
-        raise ValueError("xi must ascend")
+    if xi.size < 2 or not (np.diff(xi) > 0.0).all():
+        raise ValueError(f"xi must ascend and be at least 2, got {xi!r:.80}")
     try:
-        pairs = _arrays.real([tuple(force[:2]) for force in forces], (2,), "forces", "place")
+        listed = [tuple(force[:2]) for force in forces]
     except (TypeError, IndexError):
         raise TypeError(
             f"forces must be a list of MeanForce, or of (value, error), got {forces!r:.80}"
         ) from None
-    if pairs.shape != (places.size, 2):
-        raise ValueError(
-            f"there must be one mean force at each of {places.size} xi, got {len(pairs)}"
-        )
-    _arrays.require_finite(pairs, (2,), "forces", "place")
+    pairs = PAIRS(listed, "forces", {"m": xi.size})
     value, error = pairs.T
     if (error < 0.0).any():
         raise ValueError(f"errors of mean forces cannot be negative, got {error.min():g}")
-    weights = CubicSpline(places, np.eye(places.size)).antiderivative()(places)
+    weights = CubicSpline(xi, np.eye(xi.size)).antiderivative()(xi)
     scaled = weights * error
     covariance = scaled @ scaled.T
-    return FreeEnergy(places, weights @ value, np.sqrt(np.diagonal(covariance)), covariance)
+    return FreeEnergy(xi, weights @ value, np.sqrt(np.diagonal(covariance)), covariance)

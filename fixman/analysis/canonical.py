@@ -1,7 +1,7 @@
 """One order of the atoms of a molecule, whatever order they come in: equal molecules look equal.
 
 Atoms are coloured by mass and mark, and colours are split by the numbers of bonds to others until
-nothing new is told.  Branches that still look alike are alike.  Of atoms of rings that look alike,
+nothing new is told.  Branches that still look alike are alike.  Where atoms of rings look alike,
 the first is singled out, and so on until each has a colour of its own.  Where atoms look alike that
 no symmetry exchanges, as in some cages, equal molecules whose atoms come in other orders may not be
 found to be equal; different ones never are, since masses and bonds are compared exactly.
@@ -31,7 +31,7 @@ def pool(masses: Floats, marks: Mask, bonds: Indices) -> tuple[Indices, Indices]
     Parameters
     ----------
     masses, marks : (molecules, n)
-        What atoms are told by.
+        Numbers by which atoms are told apart.
     bonds : (molecules, m, 2)
         Pairs of 0 … n − 1, each once; every molecule is connected.
 
@@ -125,7 +125,6 @@ def _walk(pairs: Indices, start: Indices, n: int) -> Indices:
 
 
 def _distances(pairs: Indices, start: Indices, n: int) -> Floats:
-    """Count bonds from one atom of each molecule: (molecules, n)."""
     size = n * len(start)
     rooted = _rooted(pairs, start, n)
     steps = csgraph.dijkstra(rooted, indices=np.array([size]), unweighted=True)
@@ -157,7 +156,7 @@ def _coloured(
 ) -> Indices:
     """Rank atoms by mass, the heaviest first, mark and neighbourhood; of the core, all of them.
 
-    What is told apart stays in order.
+    Atoms that are told apart stay in order.
     """
     kinds = np.stack([-masses, marks], axis=1)
     colour: Indices = np.unique(kinds, axis=0, return_inverse=True)[1]

@@ -1,4 +1,4 @@
-"""What a reader hands over: equal molecules, pooled, as arrays, and how bonds make them."""
+"""Equal molecules, pooled, as arrays that a reader hands over, and how bonds make them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from fixman.analysis.groups import Molecules
 from fixman.chains import topology
 from fixman.chains.chain import Chain
 from fixman.chains.coordinates import Coordinate, Index, Rows
-from fixman.errors import Advice, ConstraintSolveError, FrameError
+from fixman.errors import ConstraintSolveError, FrameError
 from fixman.mechanics.dynamics import project
 from fixman.mechanics.structured import Sparse, SparseFactor
 
@@ -39,10 +39,10 @@ class Pieces(NamedTuple):
     Attributes
     ----------
     beads : (pieces, m)
-        Of the molecule.
+        Beads of the molecule.
     chain : Chain
-        Of one piece. Its extra rows are the rows of the molecule's chart that name no other bead,
-        and then those beyond that chart.
+        Chain of one piece. Its extra rows are the rows of the molecule's chart that name no other
+        bead, and then those beyond that chart.
     targets : (pieces, hard rows)
         Places of its hard rows among those of the molecule.
     rows : Rows
@@ -50,13 +50,13 @@ class Pieces(NamedTuple):
     places : (pieces, rows)
         Their places in that chart.
     bonds : (bonds, 2)
-        Of its beads.
+        Bonds of its beads.
     lengths : (pieces, bonds)
         Places of their lengths among the molecule's hard rows, −1 for soft ones.
     ends : sparse (m − 1, bonds)
         −1 and 1 at the ends of each bond, without the first bead, the last one first.
     factor : SparseFactor
-        Of ``ends @ ends.T``.
+        Factor of ``ends @ ends.T``.
     """
 
     beads: Index
@@ -154,14 +154,11 @@ class HardValues:
                 frame, at_fault = frame[:-1], tuple(own[bead] for bead in at_fault)
                 rows = tuple(Coordinate(kind, tuple(own[b] for b in row)) for kind, row in rows)
             kinds = {self._chain.coordinates[row].kind for row in self._chain.hard}
-            all_but = ": hold all but the torsions about rotatable bonds, "
-            torsional = ('hard="torsional"', "hard", "torsional")
+            torsional = 'hold all but the torsions about rotatable bonds, hard="torsional", or '
             raise ConstraintSolveError(
                 "the values that the hard coordinates are set to cannot all be met"
                 + " in the rings" * bool(self._molecules.rings),
-                ": hold fewer kinds"
-                if "torsion" in kinds
-                else Advice(all_but, torsional, ", or hold fewer kinds"),
+                f": {torsional * ('torsion' not in kinds)}hold fewer kinds",
                 frame=frame,
                 coordinates=rows,
                 beads=at_fault,

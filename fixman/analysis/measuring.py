@@ -1,4 +1,4 @@
-"""What is measured frame by frame, and the frames that cannot be measured.
+"""Measurements frame by frame, and the frames that cannot be measured.
 
 One configuration that cannot be set onto its constraints, or where they depend on each other, does
 not lose the others: its frame is left out, for all groups, while such frames are few.
@@ -92,6 +92,5 @@ def numbered(frames: Sequence[int] | Indices) -> Iterator[None]:
 
 
 def _blocks(x: Floats) -> Iterator[slice]:
-    """Cut the frames of x (frames, chains, n, 3) into blocks."""
     size = max(1, BLOCK // (x.shape[1] * x.shape[2]))
     return (slice(k, k + size) for k in range(0, len(x), size))

@@ -21,13 +21,12 @@ holds at any moment, also at rest and in flows that change.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fixman._common import arrays
 from fixman._common.arrays import Array
+from fixman._common.declared import Made, NotZero, Positive, Real, Whole, declared
 from fixman.chains.chain import Chain, require_chain
 from fixman.mechanics.drift import MeanForces, mean_forces
 from fixman.mechanics.metric import fixman_force
@@ -49,7 +48,30 @@ __all__ = [
 ]
 
 
-LARGEST = 1e100
+def _require_free(chain: Chain) -> None:
+    """Refuse chains that hang on something, whose stress is not theirs alone."""
+    require_chain(chain)
+    if chain.base == "fixed":
+        raise ValueError(
+            "a stress is of free chains: what holds the base of this one pulls too; `tensions` are "
+            "of any chain"
+        )
+
+
+def _require_brownian(stepper: Brownian) -> None:
+    if not isinstance(stepper, Brownian):
+        raise TypeError(
+            "stepper must be the fixman.Brownian(dt, …) that made the frames, whose friction, flow "
+            f"and forces they have; got {stepper!r:.80}"
+        )
+
+
+AChain = Annotated[Chain, Made(require_chain, ("n", "dim"))]
+Free = Annotated[Chain, Made(_require_free, ("n", "dim"))]
+Frames = Annotated[Any, Real("... n dim")]
+Solvent = Annotated[Brownian, Made(_require_brownian)]
+Times = Annotated[Any, Real("frames")]
+Stress = Annotated[Any, Real("frames ... dim dim")]
 
 
 class Shear(NamedTuple):
@@ -88,8 +110,9 @@ class Relaxation(NamedTuple):
 # --- stress ---------------------------------------------------------------------------------------
 
 
+@declared
 def giesekus_stress(
-    chain: Chain, x: ArrayLike, stepper: Brownian, *, times: ArrayLike | None = None
+    chain: Free, x: Frames, stepper: Solvent, *, times: Times | None = None
 ) -> Array:
     """½ (κ Q + Q κᵀ) of one chain, Q = Σ_k ζ_k (x_k − X)(x_k − X)ᵀ about the centre of friction.
 
@@ -123,11 +146,9 @@ def giesekus_stress(
     -----
     O(n) a frame.
     """
-    x, zeta = _frames(chain, x, stepper)
-    require_free(chain)
-    moments = _moments(x, times)
-    kappa = _gradients(chain, x, stepper, moments)
-    if moments is None and not kappa.any():
+    zeta = _friction(chain, stepper)
+    kappa = _gradients(chain, x, stepper, times)
+    if times is None and not kappa.any():
         raise ValueError(
             "the stepper has no flow, and Giesekus' stress of a steady rest is 0: take "
             "`kramers_stress`, or give times, those of frames on their way to rest"
@@ -135,18 +156,19 @@ def giesekus_stress(
     away = _about_centre(x, zeta)
     Q = np.einsum("k,...ka,...kb->...ab", zeta, away, away)
     stress = _symmetric(kappa @ Q)
-    if moments is not None:
-        if len(moments) < 2 or (np.diff(moments) <= 0.0).any():
+    if times is not None:
+        if len(times) < 2 or (np.diff(times) <= 0.0).any():
             raise ValueError(
                 "times must be those of two frames or more, one after the other, for a rate of "
-                f"change; got {moments!r:.80}"
+                f"change; got {times!r:.80}"
             )
-        stress -= 0.5 * np.gradient(Q, moments, axis=0)
+        stress -= 0.5 * np.gradient(Q, times, axis=0)
     return stress
 
 
+@declared
 def kramers_stress(
-    chain: Chain, x: ArrayLike, stepper: Brownian, *, times: ArrayLike | None = None
+    chain: Free, x: Frames, stepper: Solvent, *, times: Times | None = None
 ) -> Array:
     """Stress of one chain from the forces on its beads, those of the rods averaged over the noise.
 
@@ -180,17 +202,15 @@ def kramers_stress(
     -----
     O(n) a frame for chains and trees of bounded degree and for each ring: some 60 ns a bead.
     """
-    x, zeta = _frames(chain, x, stepper)
-    require_free(chain)
+    zeta = _friction(chain, stepper)
     found, solvent = _forces(chain, x, zeta, stepper, times)
     virial = np.einsum("...ka,...kb->...ab", found.total - solvent, _about_centre(x, zeta))
     rest = (chain.n - 1.0) * np.eye(chain.dim) - found.held
     return _symmetric(-virial) - stepper.kT * rest
 
 
-def tensions(
-    chain: Chain, x: ArrayLike, stepper: Brownian, *, times: ArrayLike | None = None
-) -> Array:
+@declared
+def tensions(chain: AChain, x: Frames, stepper: Solvent, *, times: Times | None = None) -> Array:
     """Tensions of the hard coordinates averaged over the noise; a stretched rod has one above 0.
 
     T = (B K Bᵀ)⁻¹ (B (κ x + K F) + kT c), c_l = tr(D ∂²q_l), D = K − K Bᵀ (B K Bᵀ)⁻¹ B K.  At rest
@@ -214,11 +234,12 @@ def tensions(
     SingularConstraintError, ValueError
         As `kramers_stress`.
     """
-    x, zeta = _frames(chain, x, stepper)
+    zeta = _friction(chain, stepper)
     return _forces(chain, x, zeta, stepper, times)[0].tensions
 
 
-def instantaneous_viscosity(chain: Chain, x: ArrayLike, stepper: Brownian) -> Array:
+@declared
+def instantaneous_viscosity(chain: Free, x: Frames, stepper: Solvent) -> Array:
     """Viscosity that rods have at once, before their orientation changes, (...).
 
     The part of Kramers' stress that is proportional to the flow, averaged over all directions: with
@@ -240,8 +261,7 @@ def instantaneous_viscosity(chain: Chain, x: ArrayLike, stepper: Brownian) -> Ar
     SingularConstraintError
         As `kramers_stress`.
     """
-    x, zeta = _frames(chain, x, stepper)
-    require_free(chain)
+    zeta = _friction(chain, stepper)
     away = _about_centre(x, zeta)
     total = np.zeros(x.shape[:-2])
     for E in _traceless(chain.dim):
@@ -255,45 +275,49 @@ def instantaneous_viscosity(chain: Chain, x: ArrayLike, stepper: Brownian) -> Ar
 # --- functions of steady flow ---------------------------------------------------------------------
 
 
-def shear_functions(stress: ArrayLike, rate: float) -> Shear:
+@declared
+def shear_functions(stress: Stress, rate: NotZero) -> Shear:
     """η, Ψ₁ and Ψ₂ of one chain from stresses (frames, ..., dim, dim) in steady shear κ_xy = γ̇.
 
     Axis 0 is time, the other leading axes are independent copies; errors are those of
     `fixman.observables.mean_with_error`.  Leave out the frames before the flow is steady.
     """
-    stress = _series(stress)
-    gamma = _rate(rate)
     normal = np.diagonal(stress, axis1=-2, axis2=-1)
     second = Mean(0.0, 0.0)
     if stress.shape[-1] == 3:
-        second = mean_with_error((normal[..., 1] - normal[..., 2]) / gamma**2)
+        second = mean_with_error((normal[..., 1] - normal[..., 2]) / rate**2)
     return Shear(
-        mean_with_error(stress[..., 0, 1] / gamma),
-        mean_with_error((normal[..., 0] - normal[..., 1]) / gamma**2),
+        mean_with_error(stress[..., 0, 1] / rate),
+        mean_with_error((normal[..., 0] - normal[..., 1]) / rate**2),
         second,
     )
 
 
-def extensional_viscosity(stress: ArrayLike, rate: float) -> Mean:
+@declared
+def extensional_viscosity(stress: Stress, rate: NotZero) -> Mean:
     """(σ_xx − σ_yy)/ε̇ of one chain from stresses (frames, ..., dim, dim) in steady extension.
 
-    Of x at the rate ε̇, planar or uniaxial.  At small rates it is four times the shear viscosity if
-    planar, three times if uniaxial.  Axes and errors as in `shear_functions`.
+    Extension along x is planar or uniaxial.  At small rates this is four times the shear viscosity
+    if planar, three times if uniaxial.  Axes and errors as in `shear_functions`.
     """
-    stress = _series(stress)
-    return mean_with_error((stress[..., 0, 0] - stress[..., 1, 1]) / _rate(rate))
+    return mean_with_error((stress[..., 0, 0] - stress[..., 1, 1]) / rate)
 
 
 # --- relaxation -----------------------------------------------------------------------------------
 
 
+@declared
 def relaxation_modulus(
-    stress: ArrayLike, interval: float, *, kT: float = 1.0, lags: int | None = None
+    stress: Annotated[Any, Real("frames replicas dim dim")],
+    interval: Positive,
+    *,
+    kT: Positive = 1.0,
+    lags: Annotated[int, Whole()] | None = None,
 ) -> Relaxation:
     """G(t) = ⟨σ_xy(0) σ_xy(t)⟩/kT of one chain from stresses at equilibrium (Green and Kubo).
 
     The stress is `kramers_stress` of a stepper without a flow: no other has the response to a flow
-    as its correlation.  Of isotropic chains all directions count:
+    as its correlation.  All directions of isotropic chains count:
     G = Σ_ab ⟨P_ab(0) P_ab(t)⟩/((d + 2)(d − 1) kT), P the traceless part.  The solvent drags rods
     along at once, which adds η_∞ δ(t) that no correlation shows, with η_∞ of
     `instantaneous_viscosity`:
@@ -319,21 +343,15 @@ def relaxation_modulus(
     -----
     O(frames ln frames) a replica.
     """
-    stress = _series(stress)
-    step = arrays.positive(interval, "interval")
-    energy = arrays.positive(kT, "kT")
-    if stress.ndim != 4 or stress.shape[1] < 2:
-        raise ValueError(
-            "stress must have shape (frames, replicas, dim, dim) with two replicas or more, whose "
-            f"scatter is the error, got {stress.shape}"
-        )
     frames, replicas, dim, _ = stress.shape
-    size = (frames + 1) // 2 if lags is None else arrays.positive_int(lags, "lags")
+    if replicas < 2:
+        raise ValueError("stress must be of two replicas or more, whose scatter is the error")
+    size = (frames + 1) // 2 if lags is None else lags
     if size > frames:
         raise ValueError(f"lags must be at most the number of frames, {frames}, got {lags}")
     basis = np.array(_traceless(dim))
     padded = 1 << (2 * frames - 1).bit_length()  # so that the end does not meet the start
-    pairs = (np.arange(frames, frames - size, -1) * ((dim + 2) * (dim - 1) * energy))[:, None]
+    pairs = (np.arange(frames, frames - size, -1) * ((dim + 2) * (dim - 1) * kT))[:, None]
     modulus = np.empty((size, replicas))
     for replica in range(replicas):  # one at a time bounds the memory
         parts = np.einsum("tab,mab->tm", stress[:, replica], basis)
@@ -342,8 +360,8 @@ def relaxation_modulus(
         modulus[:, replica] = np.fft.irfft(power, padded)[:size]
     modulus /= pairs
     growth = np.zeros_like(modulus)
-    np.cumsum(0.5 * step * (modulus[1:] + modulus[:-1]), axis=0, out=growth[1:])
-    return Relaxation(step * np.arange(size), *_over_replicas(modulus), *_over_replicas(growth))
+    np.cumsum(0.5 * interval * (modulus[1:] + modulus[:-1]), axis=0, out=growth[1:])
+    return Relaxation(interval * np.arange(size), *_over_replicas(modulus), *_over_replicas(growth))
 
 
 def _over_replicas(values: Array) -> tuple[Array, Array]:
@@ -354,7 +372,7 @@ def _over_replicas(values: Array) -> tuple[Array, Array]:
 
 
 def _forces(
-    chain: Chain, x: Array, zeta: Array, stepper: Brownian, times: ArrayLike | None
+    chain: Chain, x: Array, zeta: Array, stepper: Brownian, times: Array | None
 ) -> tuple[MeanForces, Array]:
     """Mean forces on the beads, and what of these is the solvent's, ζ κ x."""
     kT, potential = stepper.kT, stepper.potential
@@ -363,7 +381,7 @@ def _forces(
         force += fixman_force(chain, x, kT, inverse_masses=1.0 / zeta)
     if stepper.ensemble == "rigid":
         force -= fixman_force(chain, x, kT)
-    kappa = _gradients(chain, x, stepper, _moments(x, times))
+    kappa = _gradients(chain, x, stepper, times)
     solvent = np.zeros_like(x)
     if kappa.any():
         seen = x if chain.base == "fixed" else _about_centre(x, zeta)
@@ -372,7 +390,6 @@ def _forces(
 
 
 def _about_centre(x: Array, zeta: Array) -> Array:
-    """Positions about the centre of friction."""
     centre = np.einsum("k,...ka->...a", zeta / zeta.sum(), x)
     away: Array = x - centre[..., None, :]
     return away
@@ -397,55 +414,23 @@ def _traceless(dim: int) -> list[Array]:
     return basis
 
 
-# --- arguments ------------------------------------------------------------------------------------
-
-
-def require_free(chain: Chain) -> None:
-    """Refuse chains that hang on something, whose stress is not theirs alone."""
-    if chain.base == "fixed":
-        raise ValueError(
-            "a stress is of free chains: what holds the base of this one pulls too; `tensions` are "
-            "of any chain"
-        )
-
-
-def _frames(chain: Chain, x: ArrayLike, stepper: Brownian) -> tuple[Array, Array]:
-    """Positions, and the friction of every bead."""
-    require_chain(chain)
-    if not isinstance(stepper, Brownian):
-        raise TypeError(
-            "stepper must be the fixman.Brownian(dt, …) that made the frames, whose friction, flow "
-            f"and forces they have; got {stepper!r:.80}"
-        )
-    tail = (chain.n, chain.dim)
-    x = arrays.real(x, tail, "x")
-    arrays.require_finite(x, tail, "x")
-    _require_moderate(x, "x")
+def _friction(chain: Chain, stepper: Brownian) -> Array:
     zeta = np.array(stepper.friction)
     if zeta.shape not in ((), (chain.n,)):
         raise ValueError(
             f"the stepper's friction must be one number or have shape ({chain.n},) for this chain, "
             f"got {zeta.shape}"
         )
-    return x, np.broadcast_to(zeta, chain.n).copy()
+    return np.broadcast_to(zeta, chain.n).copy()
 
 
-def _moments(x: Array, times: ArrayLike | None) -> Array | None:
-    """Return the times of the frames along axis 0 of x."""
-    if times is None:
-        return None
-    moments = arrays.real(times, (), "times")
-    if x.ndim < 3 or moments.shape != x.shape[:1]:
+def _gradients(chain: Chain, x: Array, stepper: Brownian, moments: Array | None) -> Array:
+    """Velocity gradients that broadcast over the frames of x, which are at these moments."""
+    if moments is not None and (x.ndim < 3 or moments.shape != x.shape[:1]):
         raise ValueError(
             "times must have shape (frames,) for x (frames, ..., n, dim), as run.times and run.x; "
             f"got {moments.shape} for {x.shape}"
         )
-    arrays.require_finite(moments, (), "times")
-    return moments
-
-
-def _gradients(chain: Chain, x: Array, stepper: Brownian, moments: Array | None) -> Array:
-    """Velocity gradients that broadcast over the frames of x."""
     flow, dim = stepper.flow, chain.dim
     if flow is None:
         return np.zeros((dim, dim))
@@ -459,31 +444,3 @@ def _gradients(chain: Chain, x: Array, stepper: Brownian, moments: Array | None)
         )
     kappa = flows.at_times(flow, dim, moments.tolist())
     return kappa[(slice(None), *(None,) * (x.ndim - 3))]
-
-
-def _series(stress: ArrayLike) -> Array:
-    array = arrays.real(stress, (), "stress")
-    if array.ndim < 3 or array.shape[-2:] not in ((2, 2), (3, 3)) or not array.size:
-        raise ValueError(
-            f"stress must have shape (frames, ..., dim, dim), none of them 0, got {array.shape}"
-        )
-    arrays.require_finite(array, array.shape, "stress", "frame")
-    _require_moderate(array, "stress")
-    return array
-
-
-def _require_moderate(array: Array, name: str) -> None:
-    """Refuse numbers whose squares would overflow."""
-    largest = np.abs(array).max(initial=0.0)
-    if largest > LARGEST:
-        raise ValueError(f"{name} must be in a unit that keeps it within 1e±100, got {largest:.2g}")
-
-
-def _rate(rate: float) -> float:
-    found = arrays.number(rate, "rate")
-    if not 1e-100 <= abs(found) <= 1e100:
-        raise ValueError(
-            f"rate must not be 0, and within 1e±100, got {rate!r:.80}: at rest there is "
-            "`relaxation_modulus`"
-        )
-    return found

@@ -22,7 +22,7 @@ from fixman.chains import hard_sets, topology
 from fixman.chains.chain import is_rigid
 from fixman.chains.coordinates import Coordinate
 from fixman.chains.straight_bends import Lines
-from fixman.errors import Advice, SingularConstraintError, SingularCoordinateError
+from fixman.errors import SingularConstraintError, SingularCoordinateError
 from fixman.mechanics.metric import logdet
 
 Floats = npt.NDArray[np.float64]
@@ -281,12 +281,10 @@ def _not_in_line() -> Iterator[None]:
         rows = _inside(error.coordinates, "angle") + _inside(error.coordinates, "torsion")
         if not rows or "in line" not in str(error):
             raise
-        where = (
-            ": three successive beads are in line there, as they are not in most frames, and have "
-        )
         raise type(error)(
             f"{_arrays.listed(rows, 3)} {'is' if len(rows) == 1 else 'are'} singular",
-            Advice(where + "no angle to hold; hold lengths, ", ('hard="length"', "hard", "length")),
+            ": three successive beads are in line there, as they are not in most frames, and have "
+            'no angle to hold; hold lengths, hard="length"',
             frame=error.frame,
             coordinates=rows,
         ) from error

@@ -158,7 +158,6 @@ def _finding(group: GroupReport) -> str:
 
 
 def _remedy(group: GroupReport, spread: float) -> str:
-    """Say what to do about a spread that counts."""
     size = f"{spread:.2g} kT between rigid and stiff"
     share, rigid = f"{group.share.percent} of", group.ensemble == "rigid"
     these = "these frames" if group.half_logdet.shape[1] == 1 else "each of these molecules"
@@ -209,7 +208,6 @@ def report(audited: AuditReport) -> str:
 
 
 def _rest(groups: Sequence[GroupReport]) -> list[str]:
-    """Say in one line what was audited as well."""
     if not groups:
         return []
     beads = [group.chain.n for group in groups]
@@ -224,7 +222,6 @@ def _rest(groups: Sequence[GroupReport]) -> list[str]:
 
 
 def _lines(group: GroupReport) -> list[str]:
-    """Lines of the report on one group, but for the verdict."""
     frames = counted(group.half_logdet.shape[0], "frame")
     samples = counted(group.samples, "sample")
     rows = counted(len(group.chain.hard), "hard row")

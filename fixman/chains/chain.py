@@ -25,8 +25,8 @@ from fixman.kernels.chain.rows import KINDS, LENGTH
 
 Base = Literal["free", "fixed"]
 
-_FIELDS = 7  # of a Chain that have no default
-BEAD_BYTES = 380  # of a chain in the plane while it is made; in space 565
+_FIELDS = 7  # a Chain has so many fields without a default
+BEAD_BYTES = 380  # that a chain in the plane takes while it is made; in space 565
 _CONSTRUCTORS = (
     "a Chain is made by Chain.linear(n), Chain.branched(parents), Chain.ring(n) or "
     "Chain.from_bonds(n, bonds)"
@@ -181,18 +181,8 @@ class Chain:
         table = topology.tree(parents)
         _arrays.require_space(dim, base)
         references = topology.references(table, dim, base == "fixed")
-        return _assemble(
-            references,
-            _NO_BONDS,
-            extra,
-            straight,
-            base,
-            masses,
-            hard,
-            rotatable,
-            hydrogens,
-            drop_redundant,
-        )
+        held = extra, straight, base, masses, hard, rotatable, hydrogens, drop_redundant
+        return _assemble(references, _NO_BONDS, *held)
 
     @classmethod
     def ring(
@@ -217,10 +207,8 @@ class Chain:
             raise ValueError(f"a ring has at least 3 beads, got {n}")
         _arrays.require_space(dim, base)
         references = coordinates.linear_references(n, dim, base == "fixed")
-        closure = np.array([[0, n - 1]])
-        return _assemble(
-            references, closure, extra, straight, base, masses, hard, drop_redundant=drop_redundant
-        )
+        held = extra, straight, base, masses, hard, None, None, drop_redundant
+        return _assemble(references, np.array([[0, n - 1]]), *held)
 
     @classmethod
     def from_bonds(
@@ -268,18 +256,8 @@ class Chain:
         _arrays.require_space(dim, base)
         parents, closures = topology.spanning_tree(n, bonds)
         references = topology.references(parents, dim, base == "fixed")
-        return _assemble(
-            references,
-            closures,
-            extra,
-            straight,
-            base,
-            masses,
-            hard,
-            rotatable,
-            hydrogens,
-            drop_redundant,
-        )
+        held = extra, straight, base, masses, hard, rotatable, hydrogens, drop_redundant
+        return _assemble(references, closures, *held)
 
     # --- index tables -----------------------------------------------------------------------
 
@@ -366,8 +344,8 @@ class Chain:
             If the document is not such a chain.
         """
         try:
-            data = json.loads(text, parse_constant=_no_number)
-            if type(data["fixman_chain"]) is not int or data["fixman_chain"] != 1:
+            data = json.loads(text)
+            if data["fixman_chain"] != 1:
                 raise ValueError(f"format {data['fixman_chain']} is not known")
             dim, base = data["dim"], data["base"]
             _arrays.require_space(dim, base)
@@ -609,7 +587,3 @@ def _assemble(
     left = stays | (np.arange(stays.size) < n * dim)  # the chart has its rows, hard or not
     extra = tuple(compress(rows, stays[n * dim :]))
     return Chain(n, dim, base, weights, references, extra, (mask & stays)[left], redundant)
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")

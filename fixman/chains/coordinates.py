@@ -15,12 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse import linalg
 
 from fixman._common.arrays import Array, frame_index, listed
-from fixman.errors import Advice, FrameError, SingularConstraintError
+from fixman.errors import FrameError, SingularConstraintError
 from fixman.kernels.chain import charts
-from fixman.kernels.chain.hard import Hard
 from fixman.kernels.chain.rows import (
     ANGLE,
     IN_LINE,
@@ -30,10 +28,8 @@ from fixman.kernels.chain.rows import (
     NUMBERS,
     SMALLEST_SINE,
     SMALLEST_SQUARE,
-    SQUARE,
     TORSION,
 )
-from fixman.kernels.factors.sparse import Symbolic, analyse, places
 
 STRAIGHT = tuple(kind.name for kind in KINDS if kind.straight)  # the rows of one straight bend
 # For each kind the one whose formulas it has, in the plane and in space.
@@ -43,7 +39,7 @@ FORMULAS = np.array(
 )  # fmt: skip
 BONDS = np.array([[bond in kind.bonds for bond in range(3)] for kind in KINDS])
 GHOSTS = 3  # padded bead index = bead + GHOSTS
-GHOST_POINTS = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # of a fixed base
+GHOST_POINTS = np.array([[-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])  # on a fixed base
 
 Index = NDArray[np.int64]
 
@@ -218,11 +214,9 @@ class Rows:
         )
 
 
-def in_line(bends: Iterable[tuple[int, ...]]) -> Advice:
+def in_line(bends: Iterable[tuple[int, ...]]) -> str:
     """Spell an argument ``straight`` that holds some bends."""
-    ways = dict.fromkeys(min(bend, bend[::-1]) for bend in bends)
-    flag = ",".join(":".join(map(str, bend)) for bend in ways)
-    return Advice((f"straight={list(ways)}", "straight", flag))
+    return f"straight={list(dict.fromkeys(min(bend, bend[::-1]) for bend in bends))}"
 
 
 def _one(rows: Rows, x: Array, frame: int) -> Array:
@@ -261,168 +255,3 @@ def chart(references: Index, extra: tuple[Coordinate, ...], fixed: bool) -> Rows
     columns = np.where(used & (beads >= 0), beads, -1)
     padded = np.where(used, beads + GHOSTS, 0)
     return Rows(n, dim, fixed, kinds, padded.astype(np.int32), columns.astype(np.int32))
-
-
-@dataclass(frozen=True, eq=False)
-class HardPattern:
-    """The hard rows in factor order, and which products make up their H^bb.
-
-    ``order`` is the place of each among the hard coordinates in public order.
-    """
-
-    rows: Rows
-    order: Index
-
-    @cached_property
-    def _pairs(self) -> tuple[Index, Index, Index]:
-        """All pairs of (row, slot), flat, that move the same bead, first row ≤ second."""
-        flat = np.flatnonzero(self.rows.columns.ravel() >= 0)
-        bead = self.rows.columns.ravel()[flat]
-        by_bead = np.argsort(bead, kind="stable")
-        flat, bead = flat[by_bead], bead[by_bead]
-        first, second = [flat], [flat]
-        for shift in range(1, int(np.bincount(bead).max(initial=1))):
-            together = np.flatnonzero(bead[shift:] == bead[:-shift])
-            first.append(flat[together])
-            second.append(flat[together + shift])
-            # Two slots of one row meet on the diagonal, which counts them both ways.
-            same = first[-1] // 4 == second[-1] // 4
-            first.append(second[-1][same])
-            second.append(first[-2][same])
-        i, j = np.concatenate(first), np.concatenate(second)
-        return i, j, self.rows.columns.ravel()[i].astype(np.int64)
-
-    @cached_property
-    def symbolic(self) -> Symbolic:
-        """The pattern of the factor of H^bb."""
-        i, j, _ = self._pairs
-        return analyse(len(self.rows), j // 4, i // 4)
-
-    @cached_property
-    def terms(self) -> NDArray[np.int32]:
-        """Place in the value storage of `symbolic`, the two flat (row, slot), the bead."""
-        i, j, bead = self._pairs
-        place = places(self.symbolic, j // 4, i // 4)
-        order = np.argsort(place, kind="stable")
-        return np.stack([place, i, j, bead], axis=1)[order].astype(np.int32)
-
-    @cached_property
-    def _vectors(self) -> tuple[Index, Index, Array]:
-        """First vector of each row, and of each flat (row, slot) its vector and sign."""
-        size = self.rows.trait("beads")
-        carried = size == 2  # by one bond
-        first = np.concatenate([[0], np.cumsum(np.where(carried, 1, size))])
-        row, slot = np.divmod(np.arange(4 * len(self.rows)), 4)
-        sign = np.where(carried[row] & (slot == 0), -1.0, 1.0)
-        return first, first[row] + np.where(carried[row], 0, slot), sign
-
-    @cached_property
-    def _products(self) -> tuple[Index, Index, Array]:
-        """Place and two vectors of each product in H^bb; for each of `terms` its product, sign."""
-        _, carrier, sign = self._vectors
-        place, a, b, _ = self.terms.T.astype(np.int64)
-        # Both ends of a bond meet in one product.
-        keys, which = np.unique(
-            np.stack([place, carrier[a], carrier[b]], axis=1), axis=0, return_inverse=True
-        )
-        return keys, which.ravel(), sign[a] * sign[b]
-
-    @cached_property
-    def _meets(self) -> tuple[Index, Index, Index]:
-        """Of each vector the end of its stretch; there, places and other vectors, and products."""
-        keys, _, _ = self._products
-        # On the diagonal both orders are there, where two slots of a row share a bead.
-        diagonal = np.isin(keys[:, 0], self.symbolic.first[:-1])
-        apart = np.flatnonzero((keys[:, 1] != keys[:, 2]) & ~diagonal)
-        product = np.concatenate([np.arange(len(keys)), apart])
-        owner = np.concatenate([keys[:, 1], keys[apart, 2]])
-        other = np.concatenate([keys[:, 2], keys[apart, 1]])
-        order = np.argsort(owner, kind="stable")
-        ends = np.cumsum(np.bincount(owner, minlength=int(self._vectors[0][-1])))
-        return ends, np.stack([keys[product, 0], other], axis=1)[order], product[order]
-
-    def system(self, inverse_masses: Array, *, squares: bool = False) -> Hard:
-        """Return what the kernels read; with ``squares`` lengths are held by these."""
-        rows = self.rows
-        first, carrier, sign = self._vectors
-        keys, which, signs = self._products
-        front = GHOSTS if rows.fixed else 0
-        moving = np.flatnonzero(rows.columns.ravel() >= 0)
-        mover = rows.columns.ravel()[moving]
-        # Points that a row does not have are its last one again.
-        last = np.minimum(np.arange(4), rows.trait("beads")[:, None] - 1)
-        points = np.take_along_axis(rows.beads, last, axis=1)
-        kinds = np.where((rows.formulas == LENGTH) & squares, SQUARE, rows.formulas)
-        weights = np.zeros(len(keys))
-        np.add.at(weights, which, signs * inverse_masses[self.terms[:, 3]])
-        return Hard(
-            axes=(0,) * rows.dim,
-            n=rows.n,
-            front=front,
-            kinds=kinds.astype(np.int8),
-            points=_int32(points - GHOSTS + front),
-            vectors=_int32(first),
-            products=_int32(keys),
-            weights=weights,
-            owners=_int32(moving // 4),
-            movers=_int32(mover + front),
-            carriers=_int32(carrier[moving]),
-            signs=sign[moving],
-            shares=sign[moving] * inverse_masses[mover],
-            total=int(first[-1]),
-            ends=_int32(self._meets[0]),
-            meets=_int32(self._meets[1]),
-            pulls=weights[self._meets[2]],
-            symbolic=tuple(self.symbolic),
-            public=_int32(self.order),
-        )
-
-
-def _int32(array: Any) -> Any:
-    return np.ascontiguousarray(array, dtype=np.int32).reshape(-1)
-
-
-def outward_pattern(table: Rows, hard: Index) -> HardPattern:
-    """Hard rows of a linear chain from base to tip, within a bead torsion, angle, length.
-
-    This is the narrowest band (theory.md section 5).
-    """
-    rows = table.take(hard)
-    order = np.lexsort((-rows.trait("beads"), rows.beads.max(axis=1, initial=0)))
-    return HardPattern(rows.take(order), order)
-
-
-def inward_pattern(table: Rows, hard: Index, rank: Index) -> HardPattern:
-    """Rows of a tree from the leaves to the root, which creates no fill (theory.md section 5).
-
-    Those that reach the least far inwards come first, of these those that reach furthest out.
-    ``rank (n,)`` numbers the beads from the root outwards.
-    """
-    columns = table.columns[hard]
-    ranks = np.where(columns >= 0, rank[columns], -1)
-    innermost = np.where(columns >= 0, ranks, rank.size).min(axis=1)
-    order = np.lexsort((-ranks.max(axis=1), -innermost))
-    return HardPattern(table.take(hard[order]), order)
-
-
-def minimum_degree_pattern(table: Rows, hard: Index) -> HardPattern:
-    """Any hard rows, those first that touch the fewest others (theory.md section 5)."""
-    given = HardPattern(table.take(hard), np.arange(hard.size))
-    i, j, _ = given._pairs
-    order = minimum_degree(hard.size, i // 4, j // 4)
-    return HardPattern(table.take(hard[order]), order)
-
-
-def minimum_degree(m: int, i: Index, j: Index) -> Index:
-    """Return the order of elimination of m rows, of which i and j touch each other."""
-    touching = sparse.coo_array((np.full(i.size, -1.0), (i, j)), shape=(m, m)).tocsc()
-    touching = touching + touching.T
-    # Any matrix of this pattern will do; a dominant diagonal keeps its factorization plain.
-    dominant = 1.0 + abs(touching).sum(axis=0)
-    factor = linalg.splu(
-        (touching + 2.0 * sparse.diags_array(dominant)).tocsc(),
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
-    )
-    return np.argsort(factor.perm_c).astype(np.int64)

@@ -22,7 +22,6 @@ from fixman._common.arrays import Array
 from fixman.chains import coordinates, straight_bends, topology
 from fixman.chains.coordinates import STRAIGHT, Coordinate, Index, Rows
 from fixman.chains.straight_bends import Lines
-from fixman.errors import Advice
 from fixman.kernels.chain.rows import ANGLE, KINDS, LENGTH, NUMBERS, TORSION
 
 Mask = NDArray[np.bool_]
@@ -60,7 +59,7 @@ def _plain(word: str) -> str:
     return word.casefold().replace("-", "").replace("_", "")
 
 
-_HYDROGENS = Advice(("hydrogens=…", "hydrogens", None))
+_HYDROGENS = "hydrogens=…"
 _PLAIN = {_plain(word): meaning for word, meaning in WORDS.items()}
 
 

@@ -1,4 +1,4 @@
-"""What a chain means to the engine: tables that do not depend on positions, each made once."""
+"""Tables of a chain that do not depend on positions, each made once, for kernels to read."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
-from fixman.chains import coordinates, topology
-from fixman.chains.coordinates import Coordinate, HardPattern, Index, Rows
+from fixman.chains import coordinates, pattern, topology
+from fixman.chains.coordinates import Coordinate, Index, Rows
+from fixman.chains.pattern import HardPattern
 from fixman.errors import FrameError, SingularConstraintError, SingularCoordinateError
 from fixman.kernels.chain import charts
 from fixman.kernels.chain.hard import Hard, units
@@ -96,10 +97,10 @@ class Layout:
     def pattern(self) -> HardPattern:
         """Hard rows in factor order, and the pattern of H^bb (theory.md section 5)."""
         if self.linear:
-            return coordinates.outward_pattern(self.rows, self.hard)
+            return pattern.outward_pattern(self.rows, self.hard)
         if self.extra:
-            return coordinates.minimum_degree_pattern(self.rows, self.hard)
-        return coordinates.inward_pattern(self.rows, self.hard, np.argsort(self.outwards))
+            return pattern.minimum_degree_pattern(self.rows, self.hard)
+        return pattern.inward_pattern(self.rows, self.hard, np.argsort(self.outwards))
 
     @cached_property
     def system(self) -> Hard:
@@ -165,16 +166,13 @@ class Layout:
         x = np.empty((len(q), self.n, self.dim))
         v = np.empty((0 if rates is None else len(q), self.n, self.dim))
         shape = self.n, self.dim, self.fixed
+        # A copy is writeable, as what the kernel is compiled for.
         charts.cartesian_frames(
-            q, rates, shape, self._writeable_references, self.outwards, x.ravel(), v.ravel()
+            q, rates, shape, self.references.copy(), self.outwards, x.ravel(), v.ravel()
         )
         if not (np.isfinite(x).all() and np.isfinite(v).all()):
             raise ValueError("positions overflowed: lengths or rates are too large")
         return x, v
-
-    @cached_property
-    def _writeable_references(self) -> Index:
-        return self.references.copy()  # as the kernels are compiled for
 
     # --- refusals ---------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What the compiled projections need to know of a chain's hard rows.
+"""Tables of a chain's hard rows for the compiled projections.
 
 The rows that stand for hard angles are chosen for all replicas together, by the straightest.
 """
@@ -11,7 +11,8 @@ import numpy as np
 
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
-from fixman.chains.coordinates import GHOSTS, HardPattern, Index, Rows
+from fixman.chains.coordinates import GHOSTS, Index, Rows
+from fixman.chains.pattern import HardPattern
 from fixman.kernels.chain.hard import Hard
 from fixman.kernels.chain.rows import ANGLE, KINDS, LENGTH, SQUARE
 from fixman.kernels.simulation.jointed_steps import Jointed

@@ -18,9 +18,10 @@ from scipy.sparse import csgraph
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
-from fixman.chains import coordinates, topology
-from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, HardPattern, Index, Rows
+from fixman.chains import topology
+from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, Index, Rows
 from fixman.chains.layout import Layout
+from fixman.chains.pattern import HardPattern, minimum_degree_pattern
 from fixman.chains.straight_bends import end_to_end
 from fixman.errors import SingularConstraintError
 from fixman.kernels.algebra.field import PRIME
@@ -37,7 +38,7 @@ WHOLE, PIECES, SMALL = 10**10, 10**8, 64
 LIKED = 4.0  # times, so that a row of the chart goes only where others hold much more of it
 NEVER_LEFT = 1e3  # straight bends, of which both rows stay or neither does
 APART = 1e-3  # far above the rounding of what is factored
-LOST = 1e-10  # of the largest; a wrong guess costs digits, not independence, which is verified
+LOST = 1e-10  # times the largest; a wrong guess costs digits, not independence, which is verified
 
 
 def independent(layout: Layout, near: Array | None) -> Mask:
@@ -158,7 +159,7 @@ def _dependent(pattern: HardPattern, liked: Array, depth: Index, x: Array) -> In
         surplus = int(np.count_nonzero(dependent[cluster]))
         lost[cluster] = ~_chosen(pattern, cluster, surplus, rows)
     kept = np.flatnonzero(~lost)
-    rest = coordinates.minimum_degree_pattern(pattern.rows, kept)
+    rest = minimum_degree_pattern(pattern.rows, kept)
     wrong = np.zeros(liked.size, dtype=bool)
     wrong[kept[rest.order]] = _eliminate(rest)[0]
     for cluster in clusters:
@@ -183,10 +184,10 @@ def _clearly_independent(pattern: HardPattern, x: Array) -> bool:
         return False
     column = np.repeat(np.arange(symbolic.size), np.diff(symbolic.first))
     V /= size[symbolic.row] * size[column]
-    sparse_factor.factor(V, D, tuple(symbolic), work, 0.0)
+    sparse_factor.factor(V, D, symbolic, work, 0.0)
     if np.isnan(D).any():
         return False
-    sparse_factor.inverse_on_pattern(V, D, S, tuple(symbolic), work, 0.0)
+    sparse_factor.inverse_on_pattern(V, D, S, symbolic, work, 0.0)
     return bool((S[symbolic.first[:-1]] < APART**-2).all())
 
 
@@ -251,7 +252,7 @@ def _exactly(pattern: HardPattern, cluster: Index) -> Mask:
 def _chosen(pattern: HardPattern, cluster: Index, surplus: int, rows: sparse.csr_array) -> Mask:
     """Which rows of a cluster stay, by size.
 
-    What rows up to some place span is the same whatever is chosen of them, so each piece may
+    Rows up to some place span the same space whatever is chosen among them, so each piece may
     choose as many as it has independent of all pieces before.  Of these it sees the front: what of
     their span lies wholly in columns that rows to come still touch.
     """

@@ -132,7 +132,7 @@ def across(
 
 
 class _Graph:
-    """What stands around the lines and bonds of a graph, and what of it its chart holds."""
+    """Neighbours of lines and bonds in a graph, and torsions about these that its chart holds."""
 
     def __init__(self, references: Index, closures: Index, fixed: bool, turning: Index) -> None:
         parents = references[:, 0].copy()

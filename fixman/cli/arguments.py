@@ -1,4 +1,4 @@
-"""What commands share: the flags that say which chain, how it is computed, and what is printed."""
+"""Parts that commands share: flags of chains and workers, and printing."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ chain:
   --torsion DEGREES      hard torsions, 180 is trans; otherwise this"""
 SEED = """
   --seed N               of all random numbers; otherwise a new one, which is said"""
+RUN = f"""
+  --every N              steps per frame; otherwise for about 1000 frames
+  --replicas N           independent copies (default: 1){SEED}
+  --out FILE             file to be made for the run (required)
+  --overwrite            replace a run of that name"""
 WORKERS = """
   --workers COUNT        threads; the results do not depend on it (default: 1)"""
 RUNNING = f"""{WORKERS}
@@ -111,7 +116,6 @@ def hard_values(arguments: argparse.Namespace, chain: Chain) -> dict[str, float]
 
 
 def _radians(arguments: argparse.Namespace, chain: Chain, kind: str, otherwise: float) -> float:
-    """Return the value that --angle or --torsion gives the hard coordinates of that kind."""
     degrees = getattr(arguments, kind)
     if degrees is None:
         return otherwise
@@ -124,7 +128,6 @@ def _radians(arguments: argparse.Namespace, chain: Chain, kind: str, otherwise: 
 
 
 def _require_memory(beads: int, copies: int, flag: str) -> None:
-    """Refuse what this machine cannot hold before it tries to."""
     from fixman._common import arrays
 
     beads = arrays.positive_int(beads, "--beads")

@@ -62,7 +62,7 @@ class UnwrittenError(Exception):
 
 def run(arguments: argparse.Namespace) -> None:
     """Audit the files that the flags name."""
-    # What can fail for want of a package or a folder fails before the long part.
+    # A missing package or folder is told before the long part.
     taken = [path.resolve() for path in (arguments.topology, arguments.trajectory) if path]
     for path in filter(None, (arguments.out, arguments.plot)):
         if not path.parent.is_dir():
@@ -143,7 +143,6 @@ def _backend(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Any]:
 def _write(
     arguments: argparse.Namespace, analysis: MetricAnalysis, report: AuditReport
 ) -> tuple[list[str], list[str]]:
-    """Write the files that are asked for: names of those written, and errors."""
     written, failed = [], []
     for path in filter(None, (arguments.out, arguments.plot)):
         try:

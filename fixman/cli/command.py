@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import io
 import os
+import re
 import shlex
 import signal
 import sys
@@ -16,11 +17,16 @@ from typing import Any
 from fixman.cli import arguments as cli_arguments
 from fixman.cli import audit, sample, simulate, torsional
 from fixman.cli.flags import Parser
-from fixman.errors import Advice, meant
+from fixman.errors import meant
 
 # Heavy imports live inside the functions: `fixman --help` answers at once.
 
 UNWRITTEN = 1
+# Arguments of Python functions, as errors of the library spell them, that are flags as well.
+ARGUMENT = re.compile(
+    r"\b(add_hydrogens|atom_style|bonds|chain|drop_solvent|hard|hydrogens|masses|overwrite|replica|"
+    r"straight)=(True|…|\d+|'[^']*'|\"[^\"]*\"|\[\([^\]]*\])"
+)
 BROKEN_PIPE = 141  # what a shell tells of a program that SIGPIPE ended
 
 DEMO = """
@@ -83,7 +89,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parsed(words: Sequence[str]) -> tuple[Any, Any]:
-    """Return the function of a command and its arguments."""
     if words and words[0] in COMMANDS:
         text, run = COMMANDS[words[0]]
         return run, Parser(f"fixman {words[0]}", text).parse_args(words[1:])
@@ -162,12 +167,17 @@ def _give_up_broken_output() -> None:
 
 def _text(error: Exception) -> str:
     """Put an error of the library in one line, and in flags where it names arguments."""
-    text = error.args[0] if error.args else ""
-    said = text.spelled(_flag) if isinstance(text, Advice) else str(error)
-    return " ".join("; ".join([said, *getattr(error, "__notes__", ())]).split())
+    said = "; ".join([str(error), *getattr(error, "__notes__", ())])
+    return " ".join(ARGUMENT.sub(_flag, said).split())
 
 
-def _flag(name: str, value: Any) -> str:
-    examples = {"hydrogens": '"name H*"', "masses": "1=12.011,2=1.008"}
-    words = "" if value is True else examples[name] if value is None else shlex.quote(value)
-    return f"--{name.replace('_', '-')} {words}".rstrip()
+def _flag(argument: re.Match[str]) -> str:
+    name, value = argument[1], argument[2].strip("'\"")
+    if value == "…":
+        value = {"hydrogens": '"name H*"', "masses": "1=12.011,2=1.008"}[name]
+    elif value.startswith("["):  # bends
+        bends = re.findall(r"\(([^)]*)\)", value)
+        value = ",".join(bend.replace(", ", ":") for bend in bends)
+    else:
+        value = "" if value == "True" else shlex.quote(value)
+    return f"--{name.replace('_', '-')} {value}".rstrip()

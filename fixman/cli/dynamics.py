@@ -1,4 +1,4 @@
-"""What moves a chain, as flags: the stepper of `fixman simulate`, its potentials and its flow."""
+"""Motion of a chain as flags: the stepper of `fixman simulate`, its potentials and its flow."""
 
 from __future__ import annotations
 

@@ -66,7 +66,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def _add(to: Any, name: str, form: str | None, about: str) -> None:
-    """Declare one argument to argparse."""
     given: dict[str, Any] = {}
     if not name.startswith("--"):
         word = name.strip("[]")

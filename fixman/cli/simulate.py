@@ -36,11 +36,7 @@ Ctrl-C ends a run after the block that it is at; `fixman resume` goes on.
   --ring                 bond the last bead to the first
 {dynamics.DYNAMICS}
 run:
-  --steps N              a multiple of --every; 1e6 will do (required)
-  --every N              steps per frame; otherwise for about 1000 frames
-  --replicas N           independent copies (default: 1){cli_arguments.SEED}
-  --out FILE             file to be made for the run (required)
-  --overwrite            replace a run of that name{cli_arguments.RUNNING}
+  --steps N              such as 1e6 (required){cli_arguments.RUN}{cli_arguments.RUNNING}
   --quiet                no progress bar
 
 example:
@@ -67,8 +63,8 @@ usage: fixman export RUN --to FILE [flags]
 write a run to GSD, HDF5, or PDB, DCD, XTC, TRR
 
 .gsd for OVITO, MDAnalysis and HOOMD, in single precision and with bonds;
-.h5 for all numbers in double precision (H5MD). Of fixman torsional also .pdb,
-.dcd, .xtc or .trr, each with a .pdb of the first frame.
+.h5 for all numbers in double precision (H5MD). Runs in space also .dcd, .xtc
+or .trr, those of fixman torsional .pdb too, each with a .pdb of the first frame.
 
   RUN                    file of the run, finished or not
   --to FILE              .gsd, .h5, .pdb, .dcd, .xtc or .trr (required)

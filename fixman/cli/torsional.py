@@ -48,11 +48,7 @@ dynamics:
 
 run:
   --steps N              a multiple of --every; 1e6 will do (required)
-  or --time PS           in their place: dt times steps, in ps
-  --every N              steps per frame; otherwise for about 1000 frames
-  --replicas N           independent copies (default: 1){cli_arguments.SEED}
-  --out FILE             file to be made for the run (required)
-  --overwrite            replace a run of that name{cli_arguments.WORKERS}
+  or --time PS           dt times steps, in ps{cli_arguments.RUN}{cli_arguments.WORKERS}
   --quiet                no progress bar
 
 example:

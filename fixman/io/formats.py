@@ -1,4 +1,4 @@
-"""What kind of file a file is, told by its name; and LAMMPS's own files before MDAnalysis.
+"""Kinds of files, told by their names; and LAMMPS's own files before MDAnalysis.
 
 Formats have MDAnalysis's names, which the caller hands in: nothing here imports it.
 """
@@ -16,7 +16,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fixman.errors import Advice, meant
+from fixman.errors import meant
 
 NEEDS_MDANALYSIS = (
     'reading topologies and trajectories needs MDAnalysis: pip install "fixman-chains[md]"'
@@ -24,7 +24,9 @@ NEEDS_MDANALYSIS = (
 
 COMPRESSED = (".gz", ".bz2")
 # Names of users for formats of MDAnalysis; "data.melt" and "dump.melt" are LAMMPS's own.
-SAID = {"LMP": "DATA", "DUMP": "LAMMPSDUMP", "LAMMPSTRJ": "LAMMPSDUMP", "H5": "H5MD"}
+SAID = {
+    "LMP": "DATA", "LAMMPS": "DATA", "DUMP": "LAMMPSDUMP", "LAMMPSTRJ": "LAMMPSDUMP", "H5": "H5MD"
+}  # fmt: skip
 ONLY_FRAMES = ("DCD", "XTC", "TRR", "NC", "NCDF", "H5", "H5MD")
 
 # LAMMPS's atom styles as columns of its data files, in MDAnalysis's words.
@@ -46,7 +48,7 @@ PREAMBLE = 9  # lines of a frame of a dump before its atoms
 
 
 class DataHeader(NamedTuple):
-    """What a LAMMPS data file says of itself: numbers of atoms and bonds, and its atoms' columns.
+    """Head of a LAMMPS data file: numbers of atoms and bonds, and its atoms' columns.
 
     columns counts those of the first atom without image flags; style is the hint "Atoms # style";
     first is the first atom's line in pieces.
@@ -178,10 +180,6 @@ def columns_of(style: str) -> str:
     return " ".join(words)
 
 
-def _styled(style: str, rest: str = "") -> Advice:
-    return Advice((f"atom_style={style!r}", "atom_style", style), rest)
-
-
 def atom_style(path: Path, header: DataHeader) -> tuple[str, str]:
     """Columns of a data file's atoms, and a note where they had to be guessed.
 
@@ -195,7 +193,7 @@ def atom_style(path: Path, header: DataHeader) -> tuple[str, str]:
         if header.style not in STYLES:
             raise ValueError(
                 f"{path.name} is of atom style {header.style!r}, whose columns are not known "
-                "here: list them, " + _styled("id resid type x y z")
+                "here: list them, atom_style='id resid type x y z'"
             )
         return STYLES[header.style], ""
     whole = len(list(takewhile(_is_whole, header.first)))
@@ -203,7 +201,7 @@ def atom_style(path: Path, header: DataHeader) -> tuple[str, str]:
     if name is None:
         raise ValueError(
             f"{path.name} does not name its atom style, and its {header.columns} columns do not "
-            "tell: give it, " + _styled("full", ", or its columns, 'id resid type x y z'")
+            "tell: give it, atom_style='full', or its columns, 'id resid type x y z'"
         )
     return STYLES[name], (
         f"{path.name} does not name its atom style: by its {header.columns} columns it is taken "

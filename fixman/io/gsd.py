@@ -52,7 +52,7 @@ def write_gsd(
     them; HDF5 keeps every digit.  The box is that of all frames and not periodic in any sense of
     the run.  Every replica is a body of its own, by a number below −1: a residue for MDAnalysis,
     and not rigid for HOOMD.  Hard lengths are constraints, with the values of the first frame.
-    Of a PDB file, types are the names of its atoms.
+    Types are the names of atoms where the run is of a PDB file.
     A planar run has z = 0 and a box without height.  A fixed base point is no particle.
     """
     require_run(run)

@@ -19,6 +19,7 @@ if getattr(config, "DISABLE_JIT", False):
         "for a wrong index, set NUMBA_BOUNDSCHECK=1 instead)"
     )
 
+from fixman.kernels.compiler import _inner as _inner
 from fixman.kernels.compiler._cache import njit as njit
 
 # "contract" allows fused multiply-add only: nothing is reassociated, NaN and inf stay visible.

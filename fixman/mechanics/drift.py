@@ -21,19 +21,18 @@ from scipy import sparse
 
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, count
-from fixman.chains.coordinates import HardPattern, Index, minimum_degree
+from fixman.chains.coordinates import Index
+from fixman.chains.pattern import HardPattern, minimum_degree
 from fixman.kernels.chain.drift import Drift, drift_frames, units
-from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.factors.sparse import Symbolic, analyse, places
-from fixman.mechanics.partition import raise_failure
+from fixman.mechanics.metric import run_frames
+from fixman.mechanics.refusals import raise_failure
 
 __all__ = ["MeanForces", "mean_forces"]
 
-LARGEST_WORKSPACE = 2**28  # bytes; where eight frames at once would take more, they go one by one
-
 
 class MeanForces(NamedTuple):
-    """What moves the beads in the mean.
+    """Forces that move the beads in the mean.
 
     total (..., n, dim) : G − Bᵀ T, friction times drift
     tensions (..., n_hard) : T, in the order of ``chain.hard``; a stretched rod has T > 0
@@ -70,16 +69,8 @@ def mean_forces(chain: Chain, x: Array, force: Array, friction: Array, kT: float
     frames = count(lead)
     drift = _pattern(chain).drift(1.0 / friction)
     out = np.empty((frames, n * dim + hard + 6))
-    size = units(drift) + LANES
-    in_lanes = frames >= LANES and size * LANES * 8 <= LARGEST_WORKSPACE
-    memory = np.empty(size * (LANES if in_lanes else 1))
     given = x.reshape(-1), force.reshape(-1), drift, kT
-    bad = -1
-    if frames:
-        states = EIGHTS if in_lanes else ONE
-        bad = drift_frames(*given, 0, frames, out.reshape(-1), memory, states)
-    if bad >= 0 and in_lanes:  # one of eight
-        bad = drift_frames(*given, bad, frames, out.reshape(-1), memory, ONE)
+    bad = run_frames(drift_frames, given, frames, out.reshape(-1), units(drift))
     if bad >= 0:
         raise_failure(replace(chain, masses=friction), x, bad, force=force)
     total, tensions, six = np.split(out, [n * dim, n * dim + hard], axis=1)
@@ -131,7 +122,7 @@ class _Wide(HardPattern):
         start = np.repeat(begins[:-1], counts)  # of the rows that touch the same one
         until = np.arange(near.size) - start + 1
         later, earlier = np.repeat(near, until), near[np.repeat(start, until) + _ranges(until)]
-        diagonal = np.isin(system.products[::3], system.symbolic[0][:-1])
+        diagonal = np.isin(system.products[::3], system.symbolic.first[:-1])
         pairs = counts * (counts + 1) // 2
         return Drift(
             hard=system,

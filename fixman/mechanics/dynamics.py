@@ -17,18 +17,18 @@ from fixman.chains.straight_bends import NEARLY
 from fixman.errors import ConstraintSolveError, FrameError, SingularCoordinateError
 from fixman.kernels.chain import charts, jointed_motion, motion
 from fixman.kernels.chain.rows import LENGTH
-from fixman.kernels.factors.banded import SMALLEST_PIVOT
+from fixman.kernels.factors.sparse import SMALLEST_PIVOT
 from fixman.kernels.simulation import projection
-from fixman.mechanics.partition import nearest_dependence, raise_failure
+from fixman.mechanics.refusals import nearest_dependence, raise_failure
 from fixman.mechanics.wilson import velocity_terms
 
 __all__ = ["Motion", "forward_dynamics", "inverse_dynamics", "project"]
 
 UNEVEN = 1e2  # ratio of masses from which the nearest configuration is harder to find
 RUNAWAY = 1e6  # times the largest coordinate or target
-COARSE = 1e-6  # of a length: what rounded positions must be able to represent
+COARSE = 1e-6  # times a length: rounded positions must tell so much apart
 EPS = 2.0**-52
-SMALLEST_BEND = 1e-6  # of a bend that is called straight: v̂ − û
+SMALLEST_BEND = 1e-6  # v̂ − û of a bend that is no longer called straight
 
 _NO_TORQUE = np.empty(0)
 _NO_FORCE = np.empty((0, 2))
@@ -82,7 +82,7 @@ class Motion:
             table = chain.layout.soft_rows
             qdd = np.empty((self._out.shape[0], len(table)))
             bad = motion.soft_accelerations(
-                self._x.reshape(-1), self._v.reshape(-1), self._out,
+                self._x.reshape(-1), self._v.reshape(-1), self._out.reshape(-1),
                 chain.n, chain.dim, chain.layout.fixed, table.tables, qdd,
             )  # fmt: skip
             if bad >= 0:

@@ -24,12 +24,12 @@ from numpy.typing import ArrayLike
 
 from fixman._common import arrays, statistics
 from fixman._common.arrays import Array
-from fixman.chains.chain import Chain, count, require_chain
+from fixman.chains.chain import Chain, require_chain
 from fixman.errors import FrameError
 from fixman.kernels.chain import freely_jointed, metric
 from fixman.kernels.chain.hard import Hard
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
-from fixman.mechanics.partition import raise_failure
+from fixman.mechanics.refusals import raise_failure
 
 __all__ = ["Reweighting", "fixman_force", "fixman_potential", "logdet", "reweight"]
 
@@ -71,9 +71,7 @@ def logdet(
     computed eight frames at a time, in up to 256 MB a thread; a frame's answer is the same to the
     last bit alone and in any batch.
     """
-    weights = _Weights.of(chain, inverse_masses)
-    workers = arrays.positive_int(workers, "workers")
-    return _each(chain, x, partial(_logdets, chain, weights, workers, 1.0), keep=False)
+    return _each(chain, x, inverse_masses, workers, _logdets, 1.0)
 
 
 def fixman_potential(
@@ -111,9 +109,7 @@ def fixman_potential(
     Costs what `logdet` does.
     """
     half = 0.5 * arrays.positive(kT, "kT")
-    weights = _Weights.of(chain, inverse_masses)
-    workers = arrays.positive_int(workers, "workers")
-    return _each(chain, x, partial(_logdets, chain, weights, workers, half), keep=False)
+    return _each(chain, x, inverse_masses, workers, _logdets, half)
 
 
 def fixman_force(
@@ -153,9 +149,7 @@ def fixman_force(
     pattern of the factor only (theory.md section 4).
     """
     kT = arrays.positive(kT, "kT")
-    weights = _Weights.of(chain, inverse_masses)
-    workers = arrays.positive_int(workers, "workers")
-    return _each(chain, x, partial(_forces, chain, weights, workers, kT), keep=True)
+    return _each(chain, x, inverse_masses, workers, _forces, kT)
 
 
 class Reweighting(NamedTuple):
@@ -284,69 +278,60 @@ class _Weights(NamedTuple):
 
 def _logdets(chain: Chain, weights: _Weights, workers: int, factor: float, x: Array) -> Array:
     """Return ``factor`` ln det H^bb of frames x (..., n, dim)."""
-    n, dim, links, hard, _ = chain.layout.sizes
-    lead = x.shape[:-2]
-    out = np.empty(count(lead))
-    bad = -1
-    if not hard:
-        arrays.require_finite(x, (n, dim), "x")
-        out[:] = 0.0
-    elif links.size:
+    n, dim, links, _, _ = chain.layout.sizes
+    out = np.empty(x.shape[:-2])
+    flat = out.reshape(-1)
+    if links.size:
         beads = x.reshape(-1, dim)
 
         def run(first: int, last: int) -> int:
             return freely_jointed.logdet_frames(  # type: ignore[no-any-return]
-                beads, weights.links, n, dim, chain.layout.fixed, first, last, out
+                beads, weights.links, n, dim, chain.layout.fixed, first, last, flat
             )
 
-        bad = _spread(run, out.size, workers)
+        bad = _spread(run, flat.size, workers)
     else:
-        given = (x.reshape(-1), weights.system(chain))
-        bad = _run(metric.logdet_frames, given, x, out, chain.layout.units[0], workers)
-    if bad >= 0:
-        _refuse(chain, weights, x, bad)
+        given = x.reshape(-1), weights.system(chain)
+        units = chain.layout.units[0]
+        bad = run_frames(metric.logdet_frames, given, flat.size, flat, units, workers)
+    _refuse(chain, weights, x, bad)
     out *= factor
-    answer: Array = out.reshape(lead)[()]  # one configuration: a number
+    answer: Array = out[()]  # one configuration: a number
     return answer
 
 
 def _forces(chain: Chain, weights: _Weights, workers: int, kT: float, x: Array) -> Array:
     """Return the Fixman forces on frames x (..., n, dim)."""
-    n, dim, links, hard, _ = chain.layout.sizes
+    n, dim, links, _, _ = chain.layout.sizes
     out = np.empty(x.shape)
-    bad = -1
     given: tuple[Any, ...]
-    if not hard:
-        arrays.require_finite(x, (n, dim), "x")
-        out[:] = 0.0
-    elif links.size:
+    if links.size:
+        kernel, units = freely_jointed.force_frames, 9 * n
         given = (x.reshape(-1), (weights.links, dim, chain.layout.fixed, kT))
-        bad = _run(freely_jointed.force_frames, given, x, out.reshape(-1), 9 * n, workers)
     else:
+        kernel, units = metric.force_frames, chain.layout.units[1]
         given = (x.reshape(-1), weights.system(chain), kT)
-        size = chain.layout.units[1]
-        bad = _run(metric.force_frames, given, x, out.reshape(-1), size, workers)
-    if bad >= 0:
-        _refuse(chain, weights, x, bad)
+    frames = x.size // (n * dim)
+    bad = run_frames(kernel, given, frames, out.reshape(-1), units, workers)
+    _refuse(chain, weights, x, bad)
     return out
 
 
-def _run(
+def run_frames(
     kernel: Callable[..., int],
     given: tuple[Any, ...],
-    x: Array,
+    frames: int,
     out: Array,
-    size: int,
-    workers: int,
+    units: int,
+    workers: int = 1,
 ) -> int:
     """Run a kernel over all frames, one by one or in lanes; the first bad frame, or −1.
 
-    ``size`` is what it needs of memory, in units.
+    ``units`` are what it needs of memory.
     """
-    frames = x.size // (x.shape[-2] * x.shape[-1])
-    in_lanes = frames >= LANES and size * LANES * 8 <= LARGEST_WORKSPACE
+    in_lanes = frames >= LANES and units * LANES * 8 <= LARGEST_WORKSPACE
     states = EIGHTS if in_lanes else ONE
-    size = size * (LANES if in_lanes else 1) + LANES
+    size = units * (LANES if in_lanes else 1) + LANES
 
     def run(first: int, last: int) -> int:
         # From NumPy, which asks for large pages: touching new ones can cost more than the frame.
@@ -375,39 +360,52 @@ def _spread(run: Callable[[int, int], int], frames: int, workers: int) -> int:
 
 
 def _refuse(chain: Chain, weights: _Weights, x: Array, bad: int) -> None:
-    """Raise the error for a frame without an answer."""
-    if weights.given:
-        chain = replace(chain, masses=1.0 / weights.beads)
-    raise_failure(chain, x, bad)
+    """Raise the error for a frame without an answer, if there is one."""
+    if bad >= 0:
+        raise_failure(
+            replace(chain, masses=1.0 / weights.beads) if weights.given else chain, x, bad
+        )
 
 
 # --- lazy arrays ---------------------------------------------------------------------------------
 
-_Compute = Callable[[Array], Array]
+_Frames = Callable[[Chain, _Weights, int, float, Array], Array]
 
 
-def _each(chain: Chain, x: ArrayLike, compute: _Compute, *, keep: bool) -> Array:
-    """Compute frames now, or a Dask array when it is; ``keep`` the last two axes or not."""
+def _each(
+    chain: Chain,
+    x: ArrayLike,
+    inverse_masses: ArrayLike | None,
+    workers: int,
+    compute: _Frames,
+    factor: float,
+) -> Array:
+    """Compute frames now, or a Dask array when it is."""
+    weights = _Weights.of(chain, inverse_masses)
+    frames = partial(compute, chain, weights, arrays.positive_int(workers, "workers"), factor)
     tail = (chain.n, chain.dim)
     if not (hasattr(x, "map_blocks") and hasattr(x, "rechunk")):
-        return compute(arrays.real(x, tail, "x"))
+        return frames(arrays.real(x, tail, "x"))
     lazy: Any = x
-    # What its shape and type have wrong is said now; of the frames there may not be a number yet.
+    # A wrong shape or type is told now, though the number of frames may not be known yet.
     shape = tuple(size if size == size else 0 for size in lazy.shape)
     if shape[-2:] == tail:
         shape = (0,) * (lazy.ndim - 2) + tail
     arrays.real(np.broadcast_to(np.zeros((), lazy.dtype), shape), tail, "x")
     last = [lazy.ndim - 2, lazy.ndim - 1]
+    lost = [] if compute is _forces else last
     answer: Array = lazy.rechunk(dict.fromkeys(last, -1)).map_blocks(
-        partial(_block, chain, compute),
-        drop_axis=[] if keep else last,
+        partial(_block, chain, frames),
+        drop_axis=lost,
         dtype=np.float64,
-        meta=np.empty((0,) * (lazy.ndim if keep else lazy.ndim - 2)),
+        meta=np.empty((0,) * (lazy.ndim - len(lost))),
     )
     return answer
 
 
-def _block(chain: Chain, compute: _Compute, x: ArrayLike, block_info: Any = None) -> Array:
+def _block(
+    chain: Chain, compute: Callable[[Array], Array], x: ArrayLike, block_info: Any = None
+) -> Array:
     try:
         return compute(arrays.real(x, (chain.n, chain.dim), "x"))
     except FrameError as error:  # counted from the beginning of all blocks

@@ -9,7 +9,7 @@ H = B M⁻¹ Bᵀ is band-limited, and with soft coordinates a and hard coordina
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,20 +17,17 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import splu
 
 from fixman._common import arrays
-from fixman._common.arrays import Array, listed, overflow
-from fixman.chains.chain import Chain, count, single
-from fixman.chains.coordinates import Coordinate
-from fixman.errors import SingularConstraintError, SingularCoordinateError
-from fixman.kernels.chain import freely_jointed, hard, jointed_motion
-from fixman.kernels.factors.banded import SMALLEST_PIVOT
-from fixman.kernels.factors.sparse import factor, null_vector
+from fixman._common.arrays import Array, overflow
+from fixman.chains.chain import Chain, single
+from fixman.errors import SingularConstraintError
+from fixman.kernels.chain import freely_jointed, hard
+from fixman.mechanics.dynamics import forward_dynamics
+from fixman.mechanics.refusals import raise_failure
 from fixman.mechanics.structured import Factor, Sparse, Tridiagonal
 
 __all__ = ["Partition"]
 
 Matrix: TypeAlias = "sparse.csr_array[Any, Any]"
-
-NAMED = 5  # rows that a refusal names
 
 
 class Partition:
@@ -140,10 +137,10 @@ class Partition:
         arrays.require_one_of(method, "method", ("fused", "lu"))
         if method == "lu":
             return self._solve_lu(b)
-        if self.chain.dim == 2 and self.chain.layout.links.size and b.size:
-            return self._solve_planar(b)
         if self.chain.layout.links.size and b.size:
-            return self._solve_spatial(b)
+            rest = np.zeros_like(self._x)
+            motion = forward_dynamics(self.chain, self._x, rest, torque=b.T)
+            return np.ascontiguousarray(motion.qdd.T)
         w = self._w if b.ndim == 1 else self._w[:, None]
         with np.errstate(all="ignore"):
             F = self._B_a.T @ b
@@ -163,36 +160,6 @@ class Partition:
             f = self.H_ab @ e
             answer = np.asarray(c - f)
         return _finite(answer, answer)
-
-    def _solve_planar(self, b: Array) -> Array:
-        columns = np.ascontiguousarray(b.reshape(b.shape[0], -1).T)
-        out = self._at_rest(columns.ravel(), np.empty((0, 2)), columns.shape[0])
-        qdd = out[:, out.shape[1] - b.shape[0] :]
-        return qdd[0].copy() if b.ndim == 1 else np.ascontiguousarray(qdd.T)
-
-    def _solve_spatial(self, b: Array) -> Array:
-        B = self._B_a
-        with np.errstate(all="ignore"):
-            F = _finite(pushed := (B.T @ b.reshape(b.shape[0], -1)).T, pushed)
-            out = self._at_rest(np.empty(0), np.ascontiguousarray(F).reshape(-1, 3), len(F))
-            answer: Array = B @ out[:, : F.shape[1]].T
-        return _finite(answer, answer).reshape(b.shape)
-
-    def _at_rest(self, torque: Array, force: Array, frames: int) -> Array:
-        """Motion of a linear chain of bonds from rest, one frame per load; see `dynamics`."""
-        n, dim, links, hard, soft = self.chain.layout.sizes
-        fixed = self.chain.layout.fixed
-        x = arrays.spread(self._x, (frames,), self._x.shape).reshape(-1, dim)
-        out = np.empty((frames, n * dim + hard + (soft if dim == 2 else 0)))
-        if dim == 2:
-            bad = jointed_motion.planar_motion(
-                x, np.zeros_like(x), torque, force, links, n, fixed, out
-            )
-        else:
-            bad = jointed_motion.spatial_frames(x, np.zeros_like(x), force, links, n, fixed, out)
-        if bad >= 0:
-            raise overflow("answer", 0, ())
-        return out
 
     def _push(self, F: Array, w: Array) -> Array:
         """λ that makes B_b M⁻¹ (F + B_bᵀ λ) vanish."""
@@ -223,8 +190,8 @@ class Partition:
             raise ValueError(f"force must have shape {self._x.shape}, got {f.shape}")
         arrays.require_finite(f, self._x.shape, "force")
         if self.chain.layout.links.size:
-            first = f.size
-            return self._at_rest(np.empty(0), f, 1)[0, first : first + self.chain.hard.size].copy()
+            rest = np.zeros_like(self._x)
+            return forward_dynamics(self.chain, self._x, rest, force=f).tension.copy()
         with np.errstate(all="ignore"):
             return -self._push(f.ravel(), self._w)
 
@@ -267,9 +234,6 @@ class Partition:
             G: Array = (J / self._w) @ J.T
         return _finite(G, G)
 
-
-NEARLY_LOST = 1e3 * SMALLEST_PIVOT
-UNEVEN = 1e6  # ratio of masses beside a lost pivot from which they may be why it is lost
 
 _T = TypeVar("_T")
 
@@ -317,80 +281,3 @@ def _lu(matrix: Tridiagonal | Sparse, banded: bool, d: Array) -> Array:
     both[h + i - j, j] = elements.data
     both[h + j - i, i] = elements.data
     return np.asarray(linalg.solve_banded((h, h), both, d))
-
-
-def raise_failure(
-    chain: Chain, x: Array, frame: int, torque: Array | None = None, **others: Array
-) -> NoReturn:
-    """Say why frame number ``frame`` of x (..., n, d) has no answer, and raise.
-
-    ``others`` are further (..., n, d) inputs by name; torques are refused on singular rows.
-    """
-    lead = x.shape[:-2]
-    for name, array in others.items():
-        arrays.require_finite(array, (chain.n, chain.dim), name)
-    chain.layout.refuse_positions(x, frame)
-    chain.layout.pattern.rows.refuse_singular(x, frame, SingularConstraintError)
-    if torque is not None:
-        arrays.require_finite(torque, (chain.soft.size,), "torque", "soft coordinate")
-        pushed = np.flatnonzero(torque.reshape(count(lead), -1)[frame])
-        chain.layout.soft_rows.take(pushed).refuse_singular(x, frame, SingularCoordinateError)
-    # A pivot of H^bb is lost: name the rows in the combination that vanishes.
-    nearest = nearest_dependence(chain, x.reshape(-1, chain.n, chain.dim)[frame].copy())
-    if nearest is None or not nearest.share < NEARLY_LOST:
-        raise overflow("answer", frame, lead)
-    shown = [bead for row in nearest.rows[: NAMED + 1] for bead in row.beads if bead >= 0]
-    ratio = float(chain.masses[shown].max() / chain.masses[shown].min())
-    masses = (
-        f", or seems to, as the masses of their beads differ by a factor of {ratio:.0e} (beside "
-        "hard angles and torsions, keep a bead between others within about 1e10 of them)"
-    )
-    choice = ", or choose which rows stay by positions like these, drop_redundant=x"
-    raise SingularConstraintError(
-        str(nearest),
-        f"{masses if ratio > UNEVEN else ''}: make one of these soft or leave it out, or stay away "
-        f"from this configuration{choice if chain.redundant else ''}",
-        frame=arrays.frame_index(frame, lead),
-        coordinates=nearest.rows,
-    )
-
-
-class Dependence(NamedTuple):
-    """The smallest pivot of H^bb over its diagonal, its row, and behind it those it depends on.
-
-    The share is 0 where a pivot is lost.
-    """
-
-    share: float
-    rows: list[Coordinate]
-
-    def __str__(self) -> str:
-        """``length(0, 1) depends on length(1, 2)``."""
-        first, *others = map(str, self.rows)
-        return f"{first} depends on {listed(others, NAMED) or 'the other hard coordinates'}"
-
-
-def nearest_dependence(chain: Chain, x: Array) -> Dependence | None:
-    """Return the nearest dependence; None if no row is hard, or H^bb is not finite."""
-    pattern = chain.layout.pattern
-    table, symbolic = pattern.rows, pattern.symbolic
-    V = np.empty(symbolic.nnz)
-    hard.matrix_frame(x.reshape(-1), chain.layout.system, V)
-    if not symbolic.size or not np.isfinite(V).all():
-        return None
-    diagonal = V[symbolic.first[:-1]]
-    scale = np.sqrt(diagonal)
-    D, work = np.empty((2, symbolic.size))
-    factor(V, D, tuple(symbolic), work, 0.0)
-    row = int(np.argmax(np.isnan(D)))
-    smallest = 0.0
-    if not np.isnan(D[row]):  # just so, in this arithmetic; then the row that comes nearest
-        pivots = V[symbolic.first[:-1]] / diagonal
-        row = int(np.argmin(pivots))
-        smallest = float(pivots[row])
-    share = np.zeros(symbolic.size)
-    null_vector(V, symbolic.first, symbolic.row, row, share)
-    share = np.abs(share) * scale
-    share[row] = 0.0
-    others = np.argsort(-share, kind="stable")[: np.count_nonzero(share > 1e-6 * scale[row])]
-    return Dependence(smallest, [table[int(k)] for k in (row, *others)])

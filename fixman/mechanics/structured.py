@@ -6,6 +6,7 @@ Bands are in SciPy's lower form: ``bands[j, i] = A[i + j, i]``.  Whatever has no
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -16,9 +17,12 @@ from scipy.sparse import coo_array, csc_array, issparse
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.errors import SingularConstraintError
-from fixman.kernels.factors import banded, block_tridiagonal, sparse, tridiagonal
+from fixman.kernels.factors import sparse, tridiagonal
 
 __all__ = ["Banded", "BlockTridiagonal", "Factor", "Sparse", "Tridiagonal"]
+
+
+Index = NDArray[np.int64]
 
 
 class Factor(Protocol):
@@ -150,37 +154,44 @@ class Banded:
         SingularConstraintError
             If a pivot is lost to rounding: the matrix is not positive definite.
         """
-        T = np.ascontiguousarray(self.bands.T).copy()
-        row = banded.factor(T)
-        if row >= 0:
-            raise SingularConstraintError(
-                f"row {row} depends on the rows before it: its pivot is lost to rounding"
-            )
-        return BandedFactor(T)
+        inside, symbolic = _band(*self.bands.shape)
+        matrix = Sparse.stored(self.bands.T[inside], symbolic)  # column by column, as in a band
+        return BandedFactor(self, matrix.factor())
 
 
-class BandedFactor:
-    """The LDLᵀ of a `Banded`."""
+@lru_cache(maxsize=8)
+def _band(h: int, m: int) -> tuple[NDArray[np.bool_], sparse.Symbolic]:
+    """Which elements of (m, h) are in the matrix, and their pattern."""
+    inside = np.add.outer(np.arange(m), np.arange(h)) < m
+    column, offset = np.nonzero(inside)
+    return inside, sparse.analyse(m, column + offset, column)
 
-    def __init__(self, T: Array) -> None:
-        self._T = T
+
+class _OfSparse:
+    """A factor that is a `SparseFactor`, but for the form of its inverse."""
+
+    def __init__(self, matrix: Any, factor: SparseFactor) -> None:
+        self._matrix, self._factor = matrix, factor
 
     @property
     def logdet(self) -> float:
         """Return ln det A."""
-        return float(banded.log_product(self._T))
+        return self._factor.logdet
 
     def solve(self, b: ArrayLike) -> Array:
-        """Return A⁻¹ b for b (m,) or (m, r), in O(m h r)."""
-        y = _right_hand_side(b, self._T.shape[0])
-        banded.solve(self._T, y if y.ndim == 2 else y[:, None])
-        return _finite(y)
+        """Return A⁻¹ b for b (m,) or (m, r), in O(nnz(L) r)."""
+        return self._factor.solve(b)
+
+
+class BandedFactor(_OfSparse):
+    """The LDLᵀ of a `Banded`."""
 
     def inverse_on_pattern(self) -> Array:
         """Return the band of A⁻¹ as (h + 1, m) by the Takahashi recurrence, in O(m h²)."""
-        S = np.empty_like(self._T)
-        banded.inverse_on_pattern(self._T, S)
-        return _finite(S.T)
+        bands = np.zeros(self._matrix.bands.shape[::-1])
+        inside, _ = _band(*self._matrix.bands.shape)
+        bands[inside] = self._factor.inverse_on_pattern().data
+        return bands.T
 
 
 def _finite(answer: Array) -> Array:
@@ -245,40 +256,37 @@ class BlockTridiagonal:
         SingularConstraintError
             If a pivot is lost to rounding: the matrix is not positive definite.
         """
-        D, B = self.diagonal.copy(), self.lower.copy()
-        row = block_tridiagonal.factor(D, B, self.sizes)
-        if row >= 0:
-            block = int(np.searchsorted(np.cumsum(self.sizes), row, side="right"))
-            raise SingularConstraintError(
-                f"row {row}, in block {block}, depends on the rows before it: its pivot is lost to "
-                "rounding"
-            )
-        return BlockTridiagonalFactor(D, B, self.sizes)
+        own, below, symbolic, place = _blocks(self.diagonal.shape[1], tuple(self.sizes.tolist()))
+        V = np.zeros(symbolic.nnz)
+        V[place] = np.concatenate([self.diagonal[own], self.lower[below]])
+        return BlockTridiagonalFactor(self, Sparse.stored(V, symbolic).factor())
 
 
-class BlockTridiagonalFactor:
+@lru_cache(maxsize=8)
+def _blocks(k: int, sizes: tuple[int, ...]) -> tuple[Any, Any, sparse.Symbolic, Index]:
+    """Where the lower triangle is in both arrays of blocks, its pattern, and its place in that."""
+    rows = np.array(sizes)
+    start, held = np.cumsum(rows) - rows, np.arange(k) < rows[:, None]
+    own = np.nonzero(held[:, :, None] & held[:, None, :] & np.tri(k, dtype=bool))
+    below = np.nonzero(held[1:, :, None] & held[:-1, None, :])
+    i = np.concatenate([start[own[0]] + own[1], start[below[0] + 1] + below[1]])
+    j = np.concatenate([start[own[0]] + own[2], start[below[0]] + below[2]])
+    symbolic = sparse.analyse(int(rows.sum()), i, j)
+    return own, below, symbolic, sparse.places(symbolic, i, j)
+
+
+class BlockTridiagonalFactor(_OfSparse):
     """The LDLᵀ of a `BlockTridiagonal`."""
-
-    def __init__(self, D: Array, B: Array, sizes: NDArray[np.int64]) -> None:
-        self._D, self._B, self._sizes = D, B, sizes
-        self._rows = int(sizes.sum())
-
-    @property
-    def logdet(self) -> float:
-        """Return ln det A."""
-        return float(block_tridiagonal.log_product(self._D, self._sizes))
-
-    def solve(self, b: ArrayLike) -> Array:
-        """Return A⁻¹ b for b (rows,) or (rows, r), in O(m k² r)."""
-        y = _right_hand_side(b, self._rows)
-        block_tridiagonal.solve(self._D, self._B, self._sizes, y if y.ndim == 2 else y[:, None])
-        return _finite(y)
 
     def inverse_on_pattern(self) -> tuple[Array, Array]:
         """Return the blocks of A⁻¹ where A has blocks, as ``(diagonal, lower)``, in O(m k³)."""
-        S, T = np.zeros_like(self._D), np.zeros_like(self._B)
-        block_tridiagonal.inverse_on_pattern(self._D, self._B, self._sizes, S, T)
-        return _finite(S), _finite(T)
+        matrix = self._matrix
+        own, below, _, place = _blocks(matrix.diagonal.shape[1], tuple(matrix.sizes.tolist()))
+        found = self._factor.inverse_on_pattern().data[place]
+        S, T = np.zeros_like(matrix.diagonal), np.zeros_like(matrix.lower)
+        S[own], T[below] = np.split(found, [own[0].size])
+        S += np.tril(S, -1).swapaxes(1, 2)
+        return S, T
 
 
 class Sparse:
@@ -345,7 +353,7 @@ class Sparse:
         """
         V = self._V.copy()
         D, work = np.empty((2, self.symbolic.size))
-        sparse.factor(V, D, tuple(self.symbolic), work, 0.0)
+        sparse.factor(V, D, self.symbolic, work, 0.0)
         lost = np.isnan(D)
         if lost.any():
             raise SingularConstraintError(
@@ -371,13 +379,13 @@ class SparseFactor:
         """Return A⁻¹ b for b (m,) or (m, r), in O(nnz(L) r)."""
         y = _right_hand_side(b, self._symbolic.size)
         rows = np.ascontiguousarray(y.T if y.ndim == 2 else y[None])
-        sparse.solve_each(self._V, self._D, tuple(self._symbolic), rows)
+        sparse.solve_each(self._V, self._D, self._symbolic, rows)
         return _finite(rows.T.reshape(y.shape))
 
     def inverse_on_pattern(self) -> csc_array[Any]:
         """Return the lower triangle of A⁻¹ on the pattern of L, in O(Σ |column of L|²)."""
         S, work = np.empty_like(self._V), np.empty(2 * self._symbolic.size)
-        sparse.inverse_on_pattern(self._V, self._D, S, tuple(self._symbolic), work, 0.0)
+        sparse.inverse_on_pattern(self._V, self._D, S, self._symbolic, work, 0.0)
         return _lower(_finite(S), self._symbolic)
 
 

@@ -1,39 +1,6 @@
 """Energies and forces of chain models, flows, and how both are bound to a chain."""
 
-from fixman.potentials.energies import (
-    WCA,
-    Bending,
-    BendingTorsion,
-    Bound,
-    Compiled,
-    Gravity,
-    LennardJones,
-    Potential,
-    PotentialTables,
-    RyckaertBellemans,
-    Sum,
-    Tension,
-    Tether,
-    Torsion,
-    bind,
-    from_parameters,
-)
+from fixman.potentials import energies
+from fixman.potentials.energies import *  # noqa: F403
 
-__all__ = [
-    "WCA",
-    "Bending",
-    "BendingTorsion",
-    "Bound",
-    "Compiled",
-    "Gravity",
-    "LennardJones",
-    "Potential",
-    "PotentialTables",
-    "RyckaertBellemans",
-    "Sum",
-    "Tension",
-    "Tether",
-    "Torsion",
-    "bind",
-    "from_parameters",
-]
+__all__ = list(energies.__all__)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -68,6 +68,8 @@ class Potential(Protocol):
 class _Term(arrays.Spelled):
     """What every potential of this module can do."""
 
+    INVARIANT: ClassVar[bool] = False  # whether it is the same wherever a free chain is
+
     def __add__(self, other: Any) -> Sum:
         return Sum((*_terms(self), *_terms(other)))
 
@@ -120,6 +122,8 @@ class Bending(_Term):
         ring of n has n.  Those of a fixed base may be named.
     """
 
+    INVARIANT = True
+
     stiffness: float | tuple[float, ...]
     angle: float | tuple[float, ...] = 0.0
     kind: Literal["cosine", "harmonic", "squared cosine"] = "cosine"
@@ -167,6 +171,8 @@ class Torsion(_Term):
         branch to the next.
     """
 
+    INVARIANT = True
+
     amplitudes: float | tuple[float, ...]
     phases: float | tuple[float, ...] = 0.0
     beads: Beads | None = None
@@ -197,6 +203,8 @@ class RyckaertBellemans(_Term):
     `Torsion`.
     """
 
+    INVARIANT = True
+
     coefficients: tuple[float, ...]
     beads: Beads | None = None
 
@@ -219,6 +227,8 @@ class BendingTorsion(_Term):
     (Bulacu & van der Giessen 2005.)  Regular everywhere, straight bends included.  ``coefficients``
     are a_0, a_1, …; ``beads`` are those of `Torsion`.
     """
+
+    INVARIANT = True
 
     coefficients: tuple[float, ...]
     beads: Beads | None = None
@@ -256,6 +266,8 @@ class LennardJones(_Term):
         made anew when a bead has moved half of it.  A matter of speed only.
     """
 
+    INVARIANT = True
+
     epsilon: float | tuple[float, ...] = 1.0
     sigma: float | tuple[float, ...] = 1.0
     cutoff: float = 2.5
@@ -280,6 +292,8 @@ class WCA(_Term):
 
     (Weeks, Chandler & Andersen 1971.)  Parameters are those of `LennardJones`.
     """
+
+    INVARIANT = True
 
     epsilon: float | tuple[float, ...] = 1.0
     sigma: float | tuple[float, ...] = 1.0
@@ -317,6 +331,8 @@ class Tension(_Term):
     By default the ends of a linear chain.  On a fixed base the other end is the base point.  For
     branched chains name ``ends``, (first, last).
     """
+
+    INVARIANT = True
 
     force: tuple[float, ...]
     ends: tuple[int, int] | None = None
@@ -464,10 +480,7 @@ def invariant(potential: Any) -> bool:
     """Whether a potential is known to be the same wherever a free chain is."""
     if type(potential) is Sum:
         return all(map(invariant, potential.terms))
-    return potential is None or type(potential) in INVARIANT
-
-
-INVARIANT = (Bending, Torsion, RyckaertBellemans, BendingTorsion, LennardJones, WCA, Tension)
+    return potential is None or getattr(type(potential), "INVARIANT", False)
 
 
 # --- arguments ------------------------------------------------------------------------------------

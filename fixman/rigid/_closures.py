@@ -16,7 +16,7 @@ from fixman._common import arrays as _arrays
 from fixman._common.arrays import Array
 from fixman.errors import FrameError, SingularConstraintError
 from fixman.kernels.rigid import closed as kernel
-from fixman.kernels.rigid.articulated_body import DONE
+from fixman.kernels.rigid.articulated_tables import DONE
 from fixman.rigid import articulated_body, kinematics
 from fixman.rigid._closure_tables import room, size, tables, width
 from fixman.rigid._linkage import Linkage

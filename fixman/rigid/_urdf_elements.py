@@ -24,7 +24,7 @@ from fixman.kernels.rigid.joints import JOINTS, JointType
 
 LARGEST = 2**26  # bytes of a file; robots have thousands, this is a chain of 10⁵ links
 KINDS: dict[str, JointType] = {name: joint for joint in JOINTS for name in joint.urdf}
-TYPES = (*dict.fromkeys(("fixed", "planar", *KINDS)),)  # those of the format, and extensions
+TYPES = ("fixed", *KINDS)
 LOOPS = "take one joint of the loop out, read its chains, and close it with fixman.rigid.closed"
 VERSIONS = ("1", "1.0", "1.1", "1.2")
 XACRO = "this is xacro: expand it first, `xacro robot.xacro > robot.urdf`"
@@ -294,7 +294,7 @@ def _inertia(link: dict[str, Any], where: str, notes: Notes) -> LinkInertia | No
 
 def has_axis(kind: str) -> bool:
     """Whether joints of a type turn about or slide along an axis of the file, or across it."""
-    return kind != "fixed" and not (kind in KINDS and KINDS[kind].turns == "xyz")
+    return kind in KINDS and KINDS[kind].turns != "xyz"
 
 
 def _joint(joint: dict[str, Any], where: str) -> FileJoint:

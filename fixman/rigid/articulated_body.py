@@ -29,8 +29,9 @@ from numpy.typing import ArrayLike
 from fixman._common import arrays
 from fixman._common.arrays import Array, Lead
 from fixman.kernels.compiler.lanes import LANES
-from fixman.kernels.rigid import articulated_body
-from fixman.kernels.rigid.articulated_body import DONE
+from fixman.kernels.rigid import articulated_states as kernel
+from fixman.kernels.rigid import articulated_tables as table
+from fixman.kernels.rigid.articulated_tables import DONE
 from fixman.kernels.rigid.joints import RATES
 from fixman.kernels.rigid.links import ARMATURE, PITCH
 from fixman.rigid import model
@@ -160,7 +161,7 @@ def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
     sizes = RATES[arm.kinds]
     starts = np.concatenate([[0], np.cumsum(sizes**2)])
     out = np.empty((*lead, int(starts[-1])))
-    frame, code = articulated_body.pivots(plan.table, q.reshape(-1), starts, out.reshape(-1))
+    frame, code = kernel.pivots(plan.table, q.reshape(-1), starts, out.reshape(-1))
     if code != DONE:
         raise _failure(code, frame, lead)
     shapes = [(*lead, int(f), int(f)) for f in sizes]
@@ -200,7 +201,7 @@ def _states(
     if frames <= plan.few:
         return _one_by_one(plan, given, range(frames), out)
 
-    plan.states = articulated_body.only_states()
+    plan.states = kernel.only_states()
 
     def run(first: int, last: int) -> tuple[int, int]:
         room = workspace(plan.units8)
@@ -228,7 +229,7 @@ def _one_by_one(
     plan: _Plan, given: tuple[Array, Array, Array, Array], frames: range, qdd: Array
 ) -> tuple[int, int]:
     """Compute each of these states alone; the first that fails, and why."""
-    plan.state = articulated_body.only_state(plan.roomy)
+    plan.state = kernel.only_state(plan.roomy)
     room = workspace(plan.units) if plan.roomy else None
     q, qd, tau, loads = given
     nq, nv, size = plan.nq, plan.nv, 6 * plan.n
@@ -264,9 +265,9 @@ class _Plan:
     def __init__(self, arm: SerialChain) -> None:
         n = arm.n
         f = RATES[arm.kinds]
-        several = articulated_body.SEVERAL + articulated_body.RATE * f
-        rows = np.where(f == 1, articulated_body.ROW, several)
-        starts = 2 * articulated_body.padded(n) + np.concatenate([[0], np.cumsum(rows)])
+        several = table.SEVERAL + table.RATE * f
+        rows = np.where(f == 1, table.ROW, several)
+        starts = 2 * table.padded(n) + np.concatenate([[0], np.cumsum(rows)])
         places = np.empty((n + 1, 4), dtype=np.int64)
         places[:, 0] = np.append(arm.kinds, n)
         places[:, 1] = arm.position_offsets
@@ -306,12 +307,12 @@ def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
     inertia = into @ arm.inertias @ own
     inertia += (m * _dot(c, c))[:, None, None] * np.eye(3)
     inertia -= m[:, None, None] * c[:, :, None] * c[:, None, :]
-    links[:, articulated_body.MASS] = m
-    links[:, articulated_body.MOMENT : articulated_body.MOMENT + 3] = m[:, None] * c
+    links[:, table.MASS] = m
+    links[:, table.MOMENT : table.MOMENT + 3] = m[:, None] * c
     upper = inertia[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
-    links[:, articulated_body.INERTIA : articulated_body.ARMATURE] = upper
-    links[:, articulated_body.ARMATURE] = arm._table[:, ARMATURE:PITCH].max(axis=1)
-    links[:, articulated_body.PITCH] = arm.pitch
+    links[:, table.INERTIA : table.ARMATURE] = upper
+    links[:, table.ARMATURE] = arm._table[:, ARMATURE:PITCH].max(axis=1)
+    links[:, table.PITCH] = arm.pitch
     several = RATES[arm.kinds] > 1
     joint, place = arm.rotations.copy(), arm.translations.copy()  # of joint 0 in the base
     joint[1:] = np.where(several[1:, None, None], into[:-1] @ joint[1:], ends[1:])
@@ -333,8 +334,8 @@ def _screws(arm: SerialChain) -> tuple[Array, Array, Array, Array]:
     own = np.broadcast_to(np.eye(3), (n, 3, 3)).copy()
     ends = own.copy()  # axes in the frame of the body before
     lift, end = np.zeros(n), np.zeros(n)  # the screw about x ends at this height over the joint
-    links = np.zeros((n, articulated_body.LINK))
-    links[:, articulated_body.COS_Z] = links[:, articulated_body.COS_X] = 1.0
+    links = np.zeros((n, table.LINK))
+    links[:, table.COS_Z] = links[:, table.COS_X] = 1.0
     single = RATES[arm.kinds] == 1
     after = 1 + np.flatnonzero(single[1:])
     before = after - 1
@@ -354,10 +355,10 @@ def _screws(arm: SerialChain) -> tuple[Array, Array, Array, Array]:
     foot = np.divide(b, sine, out=np.zeros_like(b), where=near & (sine != 0))
     lift[before] = np.where(hinged, _dot(r, z) + foot * cosine, 0.0)
     end[after] = np.where(hinged, foot, -_dot(r, axis))
-    links[after, articulated_body.COS_X], links[after, articulated_body.SIN_X] = cosine, sine
-    links[after, articulated_body.ALONG_X] = _dot(r, x)
-    links[after, articulated_body.ALONG_Y] = np.where(near, 0.0, b)
-    links[:, articulated_body.SLIDE] = lift - end
+    links[after, table.COS_X], links[after, table.SIN_X] = cosine, sine
+    links[after, table.ALONG_X] = _dot(r, x)
+    links[after, table.ALONG_Y] = np.where(near, 0.0, b)
+    links[:, table.SLIDE] = lift - end
     # What is left of the way to our frame at q = 0 is a turn about z.
     zero = np.zeros_like(sine)
     screw = np.array([[zero + 1, zero, zero], [zero, cosine, -sine], [zero, sine, cosine]])
@@ -366,8 +367,8 @@ def _screws(arm: SerialChain) -> tuple[Array, Array, Array, Array]:
     left[after] = way.swapaxes(1, 2) @ R[after] @ own[after]
     sine, cosine = left[:, 1, 0], left[:, 0, 0]
     norm = np.where(single, np.hypot(sine, cosine), 1.0)
-    links[:, articulated_body.COS_Z] = np.where(single, cosine / norm, 1.0)
-    links[:, articulated_body.SIN_Z] = np.where(single, sine / norm, 0.0)
+    links[:, table.COS_Z] = np.where(single, cosine / norm, 1.0)
+    links[:, table.SIN_Z] = np.where(single, sine / norm, 0.0)
     return own, lift, ends, links
 
 

@@ -83,8 +83,9 @@ class SerialChain(Constructors):
 
     Attributes
     ----------
-    joints : tuple of "revolute", "prismatic", "spherical", "free"
-        "free" only for the first: a floating base.
+    joints : tuple of str
+        "revolute", "prismatic", "spherical" and whatever else the list of joints has; "free", a
+        floating base, only for the first.
     rotations : ndarray (n, 3, 3)
         Of each joint frame in the body before it: columns are its axes.
     translations : ndarray (n, 3)

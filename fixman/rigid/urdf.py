@@ -89,10 +89,11 @@ def read(
     """Read the serial chain from a URDF file's root to a link, and its names.
 
     O(links) time and memory.  Revolute, continuous and prismatic joints turn about or slide along
-    the file's axis, made a unit one, from the file's zero; a floating joint is a free base, and
-    must be the first that moves.  The body's frame has its origin at the joint and z along the
-    axis; x is that axis of the link's frame which is least along z, made perpendicular to it: where
-    the file's axis is 0 0 1 the body's frame is the link's, and elsewhere ``places`` has the turn.
+    the file's axis, made a unit one, from the file's zero, and a planar joint moves across it; a
+    floating joint is a free base, and must be the first that moves.  The body's frame has its
+    origin at the joint and z along the axis; x is that axis of the link's frame which is least
+    along z, made perpendicular to it: where the file's axis is 0 0 1 the body's frame is the
+    link's, and elsewhere ``places`` has the turn.
 
     Parameters
     ----------
@@ -113,9 +114,9 @@ def read(
     Raises
     ------
     ValueError
-        Naming file, link and joint: for what is no URDF, no tree, no finite number; for planar and
-        mimic joints on the path, and floating ones that are not its first; for damping that is
-        negative or of a floating joint; for names that are nearly known; for bodies at the end
+        Naming file, link and joint: for what is no URDF, no tree, no finite number; for mimic
+        joints on the path, and floating ones that are not its first; for damping that is negative
+        or of a floating joint; for names that are nearly known; for bodies at the end
         without mass and an inertia that no body has.
     OSError
         Where the file cannot be read.
@@ -269,9 +270,6 @@ def _assembled(
 def _require_known(joint: FileJoint, moving: list[FileJoint], notes: Notes) -> None:
     """Refuse a joint on the path that a chain does not have."""
     name = f"joint {joint.name!r}"
-    if joint.kind not in KINDS:
-        known = f"of joints that move the path may have {listed([*KINDS])}"
-        raise ValueError(f"{name} is {joint.kind}: {known}")
     if joint.kind == "floating" and moving:
         known = "only the first that moves on the way to the tip can be, a free base"
         also = ", which free_base=True has put before it" if moving[0].parent == "" else ""

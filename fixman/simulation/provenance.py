@@ -117,37 +117,25 @@ def require_entries(about: Any, shown: Path) -> Chain:
 # --- arrays ---------------------------------------------------------------------------------------
 
 
-def block_forms(
-    about: Mapping[str, Any], chain: Chain, replicas: int, frames: int
+def forms(
+    about: Mapping[str, Any], chain: Chain, replicas: int, frames: int | None = None
 ) -> dict[str, Form]:
-    """Return the arrays of a block by their names."""
-    beads = (frames, replicas, chain.n, chain.dim)
-    kinds = _reals(about)
-    tally = {TALLY: ((DOUBLE,), (frames, replicas, 3))} if _refuses(about) else {}
-    measured = ((DOUBLE, "<c16"), (frames, replicas, ...))
-    observables = {OBSERVABLE + name: measured for name in about["observables"]}
-    return {"x": (kinds, beads), "v": (kinds, beads)} | tally | observables
-
-
-def state_forms(about: Mapping[str, Any], chain: Chain, replicas: int) -> dict[str, Form]:
-    """Return the arrays of a checkpoint by their names."""
-    ours, kinds = about["stepper"]["name"] in OURS, _reals(about)
-    beads = (replicas, chain.n, chain.dim)
-    return {
-        "x": (kinds, beads),
-        "v": (kinds, beads),
-        "random": (("<u8",), (replicas, 4 if ours else ...)),
-        "targets": (kinds, (replicas, chain.hard.size if ours else ...)),
+    """Return the arrays of a block of so many frames, or of a checkpoint, by their names."""
+    name = about["stepper"]["name"]
+    ours = name in OURS
+    kinds = (DOUBLE,) if ours else (DOUBLE, SINGLE)
+    lead = (replicas,) if frames is None else (frames, replicas)
+    found: dict[str, Form] = dict.fromkeys("xv", (kinds, (*lead, chain.n, chain.dim)))
+    if name in REFUSING:
+        found[TALLY] = (DOUBLE,), (*lead, 3)
+    if frames is not None:
+        measured = (DOUBLE, "<c16"), (*lead, ...)
+        return found | {OBSERVABLE + name: measured for name in about["observables"]}
+    return found | {
+        "random": (("<u8",), (*lead, 4 if ours else ...)),
+        "targets": (kinds, (*lead, chain.hard.size if ours else ...)),
         "step": ((COUNTER,), ()),
-    } | ({TALLY: ((DOUBLE,), (replicas, 3))} if _refuses(about) else {})
-
-
-def _reals(about: Mapping[str, Any]) -> tuple[str, ...]:
-    return (DOUBLE,) if about["stepper"]["name"] in OURS else (DOUBLE, SINGLE)
-
-
-def _refuses(about: Mapping[str, Any]) -> bool:
-    return about["stepper"]["name"] in REFUSING
+    }
 
 
 def fits(kind: str, shape: tuple[int, ...], form: Form) -> bool:

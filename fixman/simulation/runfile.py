@@ -1,8 +1,8 @@
 """A run on disk: one SQLite file, with frames in blocks and the state behind the last of them.
 
-    run          about: chain, stepper, potential, seed, versions, as JSON
+    run          about: chain, stepper, potential, seed, versions, as JSON; and an id of the file
     blocks       frames from ``first`` on: x, v and observables of each group of replicas
-    checkpoints  the last two states of each group, and the number of frames until then
+    checkpoints  the last two states of each group
 
 A block and the checkpoint that counts it are one transaction, so that whatever ends a program
 leaves the last that was whole.  Every row has a checksum of its contents and of its place.
@@ -43,14 +43,13 @@ __all__ = ["RunCheck", "check_run", "load_run"]
 
 _ROW = "name TEXT, piece INTEGER, kind TEXT, shape TEXT, checksum INTEGER, data BLOB"
 SCHEMA = (
-    "CREATE TABLE run (about TEXT, checksum INTEGER)",
+    "CREATE TABLE run (id TEXT, about TEXT, checksum INTEGER)",
     f"CREATE TABLE blocks (part INTEGER, first INTEGER, {_ROW}, "
     "PRIMARY KEY (part, first, name, piece))",
     f"CREATE TABLE checkpoints (part INTEGER, step INTEGER, {_ROW}, "
     "PRIMARY KEY (part, step, name, piece))",
 )
 PLACE = {"blocks": "first", "checkpoints": "step"}
-FRAMES = "frames"  # in a checkpoint, beside the arrays of the state
 PIECE = 1 << 26  # bytes of an array in one row; SQLite's limit is 10⁹
 CONNECTION: dict[str, Any] = {"uri": True, "isolation_level": None, "check_same_thread": False}
 SETTINGS = (
@@ -61,7 +60,6 @@ SETTINGS = (
     "cache_size=-65536",  # kilobytes, for a block and what it touches
 )
 PATIENCE = 600.0  # seconds to wait for a reader's end
-TABLES = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL"
 _STORAGE = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_READONLY: "it can only be read",
@@ -71,7 +69,8 @@ _STORAGE = {
     sqlite3.SQLITE_NOLFS: "files may not grow that large",
 }
 _UNREADABLE = (
-    sqlite3.Error, ValueError, TypeError, LookupError, ArithmeticError, RecursionError, MemoryError
+    sqlite3.Error, ValueError, TypeError, AttributeError, LookupError, ArithmeticError,
+    RecursionError,
 )  # fmt: skip
 
 
@@ -156,12 +155,18 @@ def require_file(path: Path) -> None:
         raise RunFolderError(f"{path} is not a run: it is no file")
 
 
+def tables_of(con: sqlite3.Connection) -> tuple[str, ...]:
+    """Return the SQL of the tables of a file; none if it is empty, as good as no file."""
+    found = con.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")
+    return tuple(sql for (sql,) in found)
+
+
 def require_schema(con: sqlite3.Connection, path: Path) -> None:
     """Refuse tables that are not those of a run, and whatever SQL a stranger's file has."""
-    found = con.execute(TABLES).fetchall()
+    found = tables_of(con)
     if not found:
         raise RunFolderError(f"{path} is not a run: it is empty")
-    if tuple(sql for (sql,) in found) != SCHEMA:
+    if found != SCHEMA:
         raise RunFolderError(f"{path} is not a run, or is damaged: its tables are others")
 
 
@@ -170,9 +175,11 @@ def explained(path: Path, writing: bool = False) -> Iterator[None]:
     """Say what an error of SQLite, or of numbers that make no sense, means for a run."""
     try:
         yield
-    except (RunFolderError, RunStorageError):
+    except RunFolderError:
         raise
     except _UNREADABLE as error:
+        if writing and not isinstance(error, sqlite3.Error):
+            raise
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise RunFolderError(
@@ -203,11 +210,12 @@ class Point(NamedTuple):
 class Contents:
     """A run as its file had it when it was read.
 
-    Attributes: path, about, chain; of each group the frames of its blocks, ``spans``, and the
+    Attributes: path, id, about, chain; of each group the frames of its blocks, ``spans``, and the
     steps of its checkpoints that can be read, the last one first; problems, of those that cannot.
     """
 
     path: Path
+    id: str
     about: dict[str, Any]
     chain: Chain
     spans: list[list[range]]
@@ -218,32 +226,27 @@ class Contents:
     def of(cls, con: sqlite3.Connection, path: Path) -> Contents:
         """Read what there is, but no frame and no state."""
         with explained(path):
-            ((text, checksum),) = con.execute("SELECT about, checksum FROM run LIMIT 2")
-            if checksum != checksum_of(text.encode(), "run"):
+            ((name, text, checksum),) = con.execute("SELECT id, about, checksum FROM run LIMIT 2")
+            if checksum != checksum_of(text.encode(), name):
                 raise ValueError("the checksum of about is another one")
             about = json.loads(text)
-            found = cls(path, about, provenance.require_entries(about, path), [], [], [])
+            found = cls(path, name, about, provenance.require_entries(about, path), [], [], [])
             for part in range(len(about["groups"])):
                 found._list(con, part)
             return found
 
     def _list(self, con: sqlite3.Connection, part: int) -> None:
         """Note which frames and checkpoints a group has."""
-        rows = con.execute(
-            "SELECT first, shape FROM blocks WHERE part = ? AND name = 'x' AND piece = 0 "
-            "ORDER BY first",
-            (part,),
-        )
+        blocks = "SELECT first, shape FROM blocks WHERE part = ? AND name = 'x' AND piece = 0"
+        rows = con.execute(f"{blocks} ORDER BY first", (part,))
         spans = [range(first, first + json.loads(shape)[0]) for first, shape in rows]
         if any(a.stop != b.start or not b for a, b in pairwise([range(0), *spans])):
             raise ValueError("its blocks do not follow each other")
+        points = "SELECT step FROM checkpoints WHERE part = ? AND name = 'step' ORDER BY step DESC"
         steps = []
-        for (step,) in con.execute(
-            "SELECT step FROM checkpoints WHERE part = ? AND name = ? ORDER BY step DESC",
-            (part, FRAMES),
-        ).fetchall():
+        for (step,) in con.execute(points, (part,)).fetchall():
             try:
-                self._frames(con, part, step)
+                _get(con, "checkpoints", part, step, "step", ((COUNTER,), ()))
                 steps.append(step)
             except _UNREADABLE as error:
                 self.problems.append(f"{self.path} is damaged in a checkpoint: {error}")
@@ -252,24 +255,24 @@ class Contents:
         self.spans.append(spans)
         self.steps.append(steps)
 
-    def _frames(self, con: sqlite3.Connection, part: int, step: int) -> int:
-        """Read how many frames there are until a checkpoint."""
-        return int(_get(con, "checkpoints", part, step, FRAMES, ((COUNTER,), ())))
-
     def point(self, con: sqlite3.Connection, part: int, step: int) -> Point:
         """Read a checkpoint; RunFolderError unless a stepper can go on from it."""
+        about, chain, every = self.about, self.chain, self.about["every"]
         with explained(self.path):
-            forms = provenance.state_forms(self.about, self.chain, self.about["groups"][part])
+            forms = provenance.forms(about, chain, about["groups"][part])
             state = {
                 name: _get(con, "checkpoints", part, step, name, form)
                 for name, form in forms.items()
             }
-            frames, every = self._frames(con, part, step), self.about["every"]
             # The frame of this very step may still be due.
-            counted = frames == step // every + 1 or frames * every == step
-            wrong = provenance.unphysical(state, self.chain, self.about)
-            if not counted or step != state["step"] or not 0 <= step <= self.about["steps"]:
-                wrong = f"it counts {frames} frames, and its state is of step {state['step']}"
+            due = [step // every + 1, *([step // every] if step % every == 0 else [])]
+            stops = {0, *(span.stop for span in self.spans[part])}
+            frames = next((count for count in due if count in stops), -1)
+            wrong = provenance.unphysical(state, chain, about)
+            if frames < 0:
+                wrong = f"no block ends at frame {due[0] - 1}"
+            if step != state["step"] or not 0 <= step <= about["steps"]:
+                wrong = f"its state is of step {state['step']}"
             if wrong:
                 raise ValueError(f"the checkpoint of step {step}: {wrong}")
             return Point(step, frames, state)
@@ -277,9 +280,7 @@ class Contents:
     def block(self, con: sqlite3.Connection, part: int, span: range, name: str) -> NDArray[Any]:
         """Read an array of a block; the error says which frames do not need it."""
         try:
-            forms = provenance.block_forms(
-                self.about, self.chain, self.about["groups"][part], len(span)
-            )
+            forms = provenance.forms(self.about, self.chain, self.about["groups"][part], len(span))
             return _get(con, "blocks", part, span.start, name, forms[name])
         except _UNREADABLE as error:
             raise RunFolderError(
@@ -301,6 +302,8 @@ class Contents:
 def _load(contents: Contents, path: Path, frames: range, name: str) -> NDArray[Any]:
     """Read some frames, between which no block ends, of all groups."""
     with reading(path) as con:
+        if con.execute("SELECT id FROM run").fetchone() != (contents.id,):
+            raise RunFolderError(f"another run is in the place of {path}: load it anew")
         columns = []
         for part, spans in enumerate(contents.spans):
             (span,) = (s for s in spans if s.start <= frames.start and frames.stop <= s.stop)
@@ -405,12 +408,15 @@ def _in_both(one: tuple[range, ...], two: tuple[range, ...]) -> tuple[range, ...
 
 
 class Examined(NamedTuple):
-    """Damage of a file, frames of each group that can be read, and where each can go on."""
+    """Damage of a file, frames of each group that can be read, and where each can go on.
+
+    ``sound`` says whether the database itself is whole; otherwise nothing is written into it.
+    """
 
     problems: list[str]
     readable: list[tuple[range, ...]]
     points: list[Point | None]
-    sound: bool  # the database itself, into which nothing is written otherwise
+    sound: bool
 
     @property
     def resumable(self) -> bool:
@@ -422,29 +428,26 @@ def examined(con: sqlite3.Connection, contents: Contents) -> Examined:
     with explained(contents.path):
         lines = [line for (line,) in con.execute("PRAGMA integrity_check(9)") if line != "ok"]
     problems = [f"{contents.path} is damaged: {line}" for line in lines] + contents.problems
-    readable: list[tuple[range, ...]] = []
-    points: list[Point | None] = []
+    found = Examined(problems, [], [], not lines)
+    names = list(provenance.forms(contents.about, contents.chain, 1, 1))
+
     for part, spans in enumerate(contents.spans):
-        whole: list[range] = []
+        whole, points = [range(0)], []
         for span in spans:
-            forms = provenance.block_forms(contents.about, contents.chain, 1, 1)
             try:
-                for name in forms:
+                for name in names:
                     contents.block(con, part, span, name)
             except RunFolderError as error:
                 problems.append(str(error))
                 continue
-            joins = whole and whole[-1].stop == span.start
-            whole[-1:] = [range(whole[-1].start, span.stop)] if joins else [*whole[-1:], span]
-        readable.append(tuple(whole))
-        begin = whole[0].stop if whole and not whole[0].start else 0
-        points.append(None)
+            joins = whole[-1].stop == span.start
+            whole[-1:] = [range(whole[-1].start, span.stop)] if joins else [whole[-1], span]
         for step in contents.steps[part]:
             try:
-                point = contents.point(con, part, step)
+                points.append(contents.point(con, part, step))
             except RunFolderError as error:
                 problems.append(str(error))
-                continue
-            if points[-1] is None and point.frames <= begin:
-                points[-1] = point
-    return Examined(problems, readable, points, not lines)
+        able = (point for point in points if point.frames <= whole[0].stop)
+        found.points.append(next(able, None))
+        found.readable.append(tuple(filter(None, whole)))
+    return found

@@ -145,12 +145,25 @@ def simulate(
     if out is not None:
         out = _arrays.path(out, "out")
         writer.require_free(out, overwrite)
-    groups = None if client is None else spread.sizes(replicas, running)
+    groups = [replicas] if client is None else spread.sizes(replicas, running)
     generator, seed = _generator(rng)
     warn_of_temperature(getattr(stepper, "potential", None), getattr(stepper, "kT", None))
     state = stepper.start(chain, x0, v0, replicas, generator)
-    about = _described(
-        chain, stepper, state, steps=steps, every=every, rng=seed, recorded=recorded, groups=groups
+    about = provenance.plain(
+        {
+            "fixman_run": provenance.FORMAT,
+            "stepper": stepper.parameters(),
+            "steps": steps,
+            "every": every,
+            "replicas": len(state.x),
+            "groups": groups,
+            "rng": seed,
+            "observables": {name: recording.home(f) for name, f in recorded.items()},
+            "block": _block(chain, max(groups), every, stepper),
+            "versions": provenance.versions(),
+            "history": [],
+            "chain": json.loads(chain.to_json()),
+        }
     )
     start = about, chain, state.arrays()
     with contextlib.closing(
@@ -164,37 +177,6 @@ def simulate(
                 target.discard()
             raise
         return _looked_at(target.run())
-
-
-def _described(
-    chain: Chain,
-    stepper: Stepper,
-    state: State,
-    *,
-    steps: int,
-    every: int,
-    rng: Any,
-    recorded: dict[str, Any],
-    groups: list[int] | None,
-) -> dict[str, Any]:
-    """Return what a run says of itself before its first step."""
-    replicas = len(state.x)
-    groups = groups or [replicas]
-    about: dict[str, Any] = {
-        "fixman_run": provenance.FORMAT,
-        "stepper": stepper.parameters(),
-        "steps": steps,
-        "every": every,
-        "replicas": replicas,
-        "groups": groups,
-        "rng": rng,
-        "observables": {name: recording.home(f) for name, f in recorded.items()},
-        "block": _block(chain, max(groups), every, stepper),
-        "versions": provenance.versions(),
-        "history": [],
-        "chain": json.loads(chain.to_json()),
-    }
-    return dict(provenance.plain(about))
 
 
 def resume(
@@ -288,11 +270,20 @@ def _go_on(
     running: loop.Running,
 ) -> None:
     """Advance the groups of a run to the end or until Ctrl-C; errors say what is kept."""
+    from fixman.simulation.steppers import State
+
+    sinks, steps = target.sinks, target.about["steps"]
     try:
         if running.client is not None:
-            spread.run(stepper, target.sinks, observables, running)
+            spread.run(stepper, sinks, observables, running)
         else:
-            _go_on_here(stepper, state, target, observables, running)
+            done = sum(sink.step for sink in sinks)
+            with loop.watched(running.progress, steps * len(sinks), done) as watch:
+                for number, sink in enumerate(sinks):
+                    with spread.renumbered(sinks, number):
+                        if not watch[0]():
+                            one = state or State.from_arrays(sink.state)
+                            loop.run(stepper, one, sink, observables, running.workers, watch)
         target.finish()
     except Exception as error:
         with contextlib.suppress(OSError):
@@ -300,33 +291,10 @@ def _go_on(
         run = target.run()
         if target.path is None:
             error.run = run  # type: ignore[attr-defined]
-        if any(sink.step for sink in target.sinks):
+        if any(sink.step for sink in sinks):
             where = "its attribute run" if target.path is None else target.path
             error.add_note(f"{where} holds the run up to step {run.steps_done}")
         raise
-
-
-def _go_on_here(
-    stepper: Stepper,
-    state: State | None,
-    target: Memory | Writer,
-    observables: Mapping[str, Observable],
-    running: loop.Running,
-) -> None:
-    """Advance one group after the other."""
-    from fixman.simulation.steppers import State
-
-    sinks, steps = target.sinks, target.about["steps"]
-    done = sum(sink.step for sink in sinks)
-    with loop.watched(running.progress, steps * len(sinks), done) as watch:
-        for number, sink in enumerate(sinks):
-            if not watch[0]():
-                one = state or State.from_arrays(sink.state)
-                try:
-                    loop.run(stepper, one, sink, observables, running.workers, watch)
-                except Exception as error:
-                    spread.renumber(error, sinks, number)
-                    raise
 
 
 # --- arguments ----------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ are stored.  A worker keeps nothing, so that one that is lost costs the block th
 
 from __future__ import annotations
 
+import contextlib
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from functools import lru_cache
 from itertools import pairwise
@@ -91,7 +92,8 @@ def run(
                         return  # Ctrl-C has reached workers of this terminal as well
                     continue
                 sink = sinks[number]
-                rows, step, state = _answer(futures.pop(number), sinks, number)
+                with renumbered(sinks, number):
+                    rows, step, state = futures.pop(number).result()
                 ahead = step - sink.step
                 for k in range(len(rows.get("x", ()))):
                     sink.record({name: values[k] for name, values in rows.items()})
@@ -104,28 +106,24 @@ def run(
                 future.cancel()
 
 
-def _answer(future: Any, sinks: Sequence[Sink], number: int) -> Any:
-    """Return what `_block` gave."""
+@contextlib.contextmanager
+def renumbered(sinks: Sequence[Sink], group: int) -> Iterator[None]:
+    """Have an error of a group name its replica by the number that it has in the whole run."""
     try:
-        return future.result()
+        yield
     except CancelledError as error:
         raise ConnectionError(
             f"the scheduler or its client has given the run up ({error})"
         ) from error
     except Exception as error:
-        renumber(error, sinks, number)
+        first = sum(sink.replicas for sink in sinks[:group])
+        text = error.args[0] if error.args else ""
+        if first and isinstance(text, str):
+            named = re.sub(r"\breplica (\d+)", lambda m: f"replica {first + int(m[1])}", text)
+            error.args = (named, *error.args[1:])
+        if isinstance(getattr(error, "replica", None), int):
+            error.replica += first  # type: ignore[attr-defined]
         raise
-
-
-def renumber(error: Exception, sinks: Sequence[Sink], group: int) -> None:
-    """Have an error of a group name its replica by the number that it has in the whole run."""
-    first = sum(sink.replicas for sink in sinks[:group])
-    text = error.args[0] if error.args else ""
-    if first and isinstance(text, str):
-        named = re.sub(r"\breplica (\d+)", lambda m: f"replica {first + int(m[1])}", text)
-        error.args = (named, *error.args[1:])
-    if isinstance(getattr(error, "replica", None), int):
-        error.replica += first  # type: ignore[attr-defined]
 
 
 # --- on the workers -----------------------------------------------------------------------------

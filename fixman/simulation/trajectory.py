@@ -220,14 +220,6 @@ class Frames(NDArrayOperatorsMixin):
     def shape(self) -> tuple[int, ...]:
         return (len(self._run), *self._empty.shape[1:])
 
-    @property
-    def ndim(self) -> int:
-        return self._empty.ndim
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self._empty.dtype
-
     def __len__(self) -> int:
         return len(self._run)
 
@@ -257,7 +249,7 @@ class Frames(NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return getattr(self._whole, name)
+        return getattr(self._empty if name in ("dtype", "ndim") else self._whole, name)
 
     def __repr__(self) -> str:
         """Name and shape: the numbers may be many."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import sqlite3
 import warnings
 from collections.abc import Iterator
@@ -13,18 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fixman._common.files import OVERWRITE
 from fixman.chains.chain import Chain
-from fixman.errors import Advice, RunDamageWarning, RunFolderError, RunStorageError
+from fixman.errors import RunDamageWarning, RunFolderError, RunStorageError
 from fixman.simulation import provenance
 from fixman.simulation.runfile import (
-    FRAMES,
     PATIENCE,
     PLACE,
     SCHEMA,
-    TABLES,
     Contents,
     Point,
     checksum_of,
@@ -34,6 +31,7 @@ from fixman.simulation.runfile import (
     put,
     require_file,
     require_schema,
+    tables_of,
 )
 from fixman.simulation.trajectory import Arrays, Run, Sink, divided
 
@@ -50,9 +48,8 @@ def require_free(path: Path, overwrite: bool = False) -> None:
     real = Path(os.path.realpath(path))
     if real.exists():
         tables = _tables(real)
-        if tables and not overwrite and tables == SCHEMA:
-            start = f"{path} exists: resume it, choose another name, or "
-            raise FileExistsError(Advice(start, *OVERWRITE))
+        if tables == SCHEMA and not overwrite:
+            raise FileExistsError(f"{path} exists: resume it, choose another name, or {OVERWRITE}")
         if tables != () and not overwrite:
             raise FileExistsError(f"{path} exists and is not a run: choose another name")
         if tables not in ((), SCHEMA):
@@ -62,14 +59,12 @@ def require_free(path: Path, overwrite: bool = False) -> None:
 
 
 def _tables(path: Path) -> tuple[str, ...] | None:
-    """Return the SQL of the tables of a file, none if it is empty; None if it is no database."""
-    if not path.is_file():
-        return None
-    try:
-        with contextlib.closing(connect(path, "rw")) as con:
-            return tuple(sql for (sql,) in con.execute(TABLES))
-    except sqlite3.Error:
-        return None
+    """Return the tables of a path, or None if there is no database."""
+    with contextlib.suppress(sqlite3.Error):
+        if path.is_file():
+            with contextlib.closing(connect(path, "rw")) as con:
+                return tables_of(con)
+    return None
 
 
 def create(
@@ -82,36 +77,28 @@ def create(
     require_free(path, overwrite)
     provenance.require_entries(about, path)  # a stepper of the user's own may say strange things
     real = Path(os.path.realpath(path))
-    if overwrite and real.exists():
-        with contextlib.closing(_locked(path)):
-            real.unlink()
+    if overwrite and _tables(real):
+        _locked(path).close()  # nobody writes to it
+        real.unlink()
     states = divided(state, about["groups"])
     with explained(path, writing=True), contextlib.ExitStack() as undo:
-        undo.callback(_remove_empty, real)
         con = undo.enter_context(contextlib.closing(connect(real, "rwc", HASTE)))
         con.execute(f"PRAGMA page_size={PAGE}")
         con.execute("BEGIN IMMEDIATE")
-        if con.execute(TABLES).fetchone():
+        if tables_of(con):
             raise FileExistsError(f"{path} exists: another process has just made it")
         con.execute(f"PRAGMA application_id={APPLICATION}")
         for table in SCHEMA:
             con.execute(table)
-        _put_about(con, about)
+        contents = Contents(path, secrets.token_hex(8), about, chain, [], [], [])
+        _put_about(con, contents.id, about)
         for part, one in enumerate(states):
-            put(con, "checkpoints", part, 0, one | {FRAMES: np.array(0, dtype=np.int64)})
-        con.execute("COMMIT")
-        con.execute("BEGIN IMMEDIATE")
+            put(con, "checkpoints", part, 0, one)
+            contents.spans.append([])
+            contents.steps.append([0])
+        _commit(con)
         undo.pop_all()
-    groups = len(states)
-    contents = Contents(path, about, chain, [[] for _ in states], [[0]] * groups, [])
     return Writer(con, contents, [Point(0, 0, one) for one in states])
-
-
-def _remove_empty(path: Path) -> None:
-    """Remove a file that is as good as none."""
-    with contextlib.suppress(OSError):
-        if not path.stat().st_size:
-            path.unlink()
 
 
 def reopen(path: Path) -> Writer:
@@ -139,8 +126,7 @@ def reopen(path: Path) -> Writer:
                     con.execute(newer, (part, last))
                 contents.spans[part] = [s for s in contents.spans[part] if s.stop <= point.frames]
                 contents.steps[part] = [step for step in contents.steps[part] if step <= point.step]
-            con.execute("COMMIT")
-            con.execute("BEGIN IMMEDIATE")
+            _commit(con)
         undo.pop_all()
     return Writer(con, contents, points)
 
@@ -155,10 +141,16 @@ def _locked(path: Path) -> sqlite3.Connection:
     return con
 
 
-def _put_about(con: sqlite3.Connection, about: dict[str, Any]) -> None:
+def _commit(con: sqlite3.Connection) -> None:
+    """End a transaction, and begin one, so that nobody else writes in between."""
+    con.execute("COMMIT")
+    con.execute("BEGIN IMMEDIATE")
+
+
+def _put_about(con: sqlite3.Connection, name: str, about: dict[str, Any]) -> None:
     text = json.dumps(about)
     con.execute("DELETE FROM run")
-    con.execute("INSERT INTO run VALUES (?, ?)", (text, checksum_of(text.encode(), "run")))
+    con.execute("INSERT INTO run VALUES (?, ?, ?)", (name, text, checksum_of(text.encode(), name)))
 
 
 class Writer:
@@ -192,8 +184,7 @@ class Writer:
         span = range(first, first + len(rows.get("x", ())))
         with self._transaction() as con:
             put(con, "blocks", part, first, rows)
-            counted = state | {FRAMES: np.array(span.stop, dtype=np.int64)}
-            put(con, "checkpoints", part, step, counted)
+            put(con, "checkpoints", part, step, state)
             before = self._contents.steps[part][0]
             con.execute("DELETE FROM checkpoints WHERE part = ? AND step < ?", (part, before))
         self._contents.spans[part] += [span] if span else []
@@ -210,8 +201,7 @@ class Writer:
         try:
             with explained(self.path, writing=True):
                 yield self._con
-                self._con.execute("COMMIT")
-                self._con.execute("BEGIN IMMEDIATE")  # nobody else writes in between
+                _commit(self._con)
         except BaseException:
             with contextlib.suppress(sqlite3.Error):
                 self._con.execute("ROLLBACK")
@@ -226,7 +216,7 @@ class Writer:
     def change(self, **about: Any) -> None:
         """Replace entries of what the run says of itself."""
         with self._transaction() as con:
-            _put_about(con, self.about | about)
+            _put_about(con, self._contents.id, self.about | about)
         self.about.update(about)
 
     def run(self) -> Run:
@@ -239,6 +229,7 @@ class Writer:
 
     def discard(self) -> None:
         """Remove the file."""
+        self.close()
         self._real.unlink(missing_ok=True)
 
     def close(self) -> None:

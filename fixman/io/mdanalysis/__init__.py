@@ -71,7 +71,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         are straight but for thermal swings, in 25 frames evenly spread, are held straight; both are
         noted.
     values : "means", "as-is", or one array (n_hard,) per group
-        What the hard coordinates are set to before anything is measured: their means over all
+        Values that the hard coordinates get before anything is measured: their means over all
         frames and molecules of a group; nothing, for a trajectory that was rigid already; or given
         values, in the order of ``chain.hard``. A single group takes the bare array as well.
     bonds : "topology", "guess", or types of bonds
@@ -90,10 +90,10 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     meters : tuple of Meter
         One per group: equal masses, equal bonds. Each has ``.chain`` and ``.molecules``.
     notes : tuple of str
-        What was skipped, left out or guessed; after `run` also frames that were left out, for all
+        Notes of what was skipped or guessed; after `run` also frames that were left out, for all
         groups, because they cannot be set onto the constraints.
     values : tuple of arrays, or None
-        What the hard coordinates were set to, after `run`; `means` tells whether to their means.
+        Values that the hard coordinates got, after `run`; `means` tells whether to their means.
     scatter : tuple of `samples.Scatter`
         How much they vary from sample to sample, after `run`.
     frames, times : ndarray (frames,)
@@ -204,31 +204,24 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         stop: int | None = None,
         step: int | None = None,
         frames: Iterable[Any] | None = None,
-        verbose: bool | None = None,
-        n_workers: int | None = None,
-        n_parts: int | None = None,
-        backend: str | BackendBase | None = None,
-        *,
-        unsupported_backend: bool = False,
-        progressbar_kwargs: dict[str, Any] | None = None,
+        **more: Any,
     ) -> MetricAnalysis:
         """Go through the trajectory twice: for means and scatter, and for the determinants.
 
-        Parameters are those of MDAnalysis's ``AnalysisBase.run``.
+        Parameters are those of MDAnalysis's ``AnalysisBase.run``, such as ``verbose``, ``backend``
+        and ``n_workers``.
         """
         if frames is None:
             frames_of(self._trajectory, start, stop, step)
         else:
             frames = chosen(frames, self._trajectory)
-        shown = progressbar_kwargs or {}
+        shown, backend = more.pop("progressbar_kwargs", None) or {}, more.get("backend")
         titles = ({"desc": "means"}, {"desc": "determinants"})
         if not (backend is None or backend == "serial"):
             titles = ({}, {})  # others have no progress bar
-        arguments: dict[str, Any] = {
-            "start": start, "stop": stop, "step": step, "frames": frames, "verbose": verbose,
-            "n_workers": n_workers, "n_parts": n_parts, "backend": backend,
-            "unsupported_backend": unsupported_backend or isinstance(backend, DistributedBackend),
-        }  # fmt: skip
+        arguments = more | {"start": start, "stop": stop, "step": step, "frames": frames}
+        if isinstance(backend, DistributedBackend):
+            arguments["unsupported_backend"] = True
         self._lost, self._total = {}, 0
         with naming(self._universe):
             while True:
@@ -314,7 +307,6 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
                 self.results[name][number][place] = value[0]
 
     def _measure(self, number: int) -> dict[str, npt.NDArray[Any]]:
-        """Return what the current frame contributes to a group."""
         meter = self.meters[number]
         x = whole(self._ts, meter.molecules, self._ids)[None]
         with numbered([self._ts.frame]):
@@ -373,7 +365,6 @@ def _unpickled(function: bytes, part: Any) -> Any:
 
 
 def _concatenate(parts: Sequence[Sequence[Any]]) -> list[Any]:
-    """Join what workers return for each group."""
     groups = ([a for a in group if a is not None] for group in zip(*parts, strict=True))
     return [np.concatenate(group) if group else None for group in groups]
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fixman._common.arrays import listed
 from fixman.analysis.groups import Molecules, counted, find_molecules
-from fixman.errors import Advice
 from fixman.io import formats
-from fixman.io.mdanalysis.universe import brief, name_atom, reading, require_text, some, symbols_of
+from fixman.io.mdanalysis.universe import SHOWN, brief, name_atom, reading, require_text, symbols_of
 
 try:
     from MDAnalysis.exceptions import NoDataError
@@ -25,7 +25,7 @@ Mask = npt.NDArray[np.bool_]
 
 # The most bonds that elements have in molecules that chains are made of.
 VALENCES = {"H": 1, "C": 4, "N": 4, "O": 3, "F": 1, "CL": 4, "P": 6, "S": 6}
-_GUESS = ('bonds="guess"', "bonds", "guess")
+_GUESS = 'bonds="guess"'
 FEW = 0.1  # of a selection bonded: the file lists its odd bonds only, as CONECT records do
 
 
@@ -56,12 +56,12 @@ def find(
         raise ValueError(
             f"only {np.sum(bonded)} of {len(selected)} atoms are bonded to another selected atom: "
             "the file may list special bonds alone, try "
-            + Advice(_GUESS, ", or select a connected piece")
+            f"{_GUESS}, or select a connected piece"
         )
     if not len(pairs):
         raise ValueError(
             f"no two of the {len(selected)} atoms of {select!r} are bonded to each other: select "
-            "a connected backbone, or try " + Advice(_GUESS, " if the topology lacks its bonds")
+            f"a connected backbone, or try {_GUESS} if the topology lacks its bonds"
         )
     if not np.all(bonded):
         first = int(np.argmin(bonded))
@@ -109,7 +109,7 @@ def _bonds(universe: Any, selected: Any, bonds: str) -> tuple[Indices, tuple[str
     elif not there:
         raise ValueError(
             "the topology has no bonds: guess them from distances with "
-            + Advice(_GUESS, ", or give a topology that has them")
+            f"{_GUESS}, or give a topology that has them"
         )
     elif bonds == "topology":
         found = selected.intra_bonds.indices
@@ -175,7 +175,7 @@ def _of_types(universe: Any, selected: Any, bonds: str) -> Indices:
         shown = sorted(known, key=lambda name: (len(name), name))
         raise ValueError(
             f"bonds must be 'topology', 'guess' or types of bonds, got {', '.join(unknown)}: the "
-            f"selection has {some(shown) or 'none'}"
+            f"selection has {listed(shown, SHOWN) or 'none'}"
         )
     chosen = np.array([bool(wanted & each) for each in names], dtype=bool)
     answer: Indices = indices[chosen]
@@ -183,7 +183,6 @@ def _of_types(universe: Any, selected: Any, bonds: str) -> Indices:
 
 
 def _doubts(selected: Any, pairs: Indices) -> tuple[str, ...]:
-    """Signs that bonds are not what the molecules have."""
     notes: list[str] = []
     symbols = symbols_of(selected.universe)[0][selected.indices]
     # CHARMM's water has a bond between its hydrogens, which holds its angle.
@@ -214,8 +213,7 @@ def _masses(selected: Any, bonded: Mask) -> Floats:
         atom = selected[int(np.argmax(bad))]
         raise ValueError(
             f"{name_atom(atom)} has mass {atom.mass}: every bead of a chain needs a positive "
-            "mass; leave massless sites out of the selection, or say "
-            + Advice(("masses=…", "masses", None))
+            "mass; leave massless sites out of the selection, or say masses=…"
         )
     return masses
 

@@ -15,7 +15,6 @@ import numpy as np
 from fixman._common import arrays
 from fixman._common.files import OVERWRITE, new_file
 from fixman.chains.chain import bonds
-from fixman.errors import Advice
 from fixman.potentials.binding import in_openmm_units
 from fixman.simulation.trajectory import Run, chosen_replica, pdb_potential, require_run
 
@@ -115,10 +114,10 @@ def _write_topology(universe: Any, path: Path, run: Run, overwrite: bool) -> Non
         with _writer(universe, temporary, path, run) as writer:
             writer.write(universe.atoms)
         if path.exists() and not overwrite and not filecmp.cmp(path, temporary, shallow=False):
-            other = (
+            raise FileExistsError(
                 f"{path} exists, of a trajectory that begins otherwise: choose another name, or "
+                + OVERWRITE
             )
-            raise FileExistsError(Advice(other, *OVERWRITE))
 
 
 def _writer(universe: Any, temporary: Path, name: Path, run: Run) -> Any:
@@ -133,7 +132,6 @@ def _writer(universe: Any, temporary: Path, name: Path, run: Run) -> Any:
 
 
 def _interval(run: Run) -> float:
-    """Time from frame to frame in ps."""
     return float(run.about["stepper"].get("dt", 1.0)) * int(run.about["every"]) * run.numbers.step
 
 
@@ -172,5 +170,5 @@ def _only(run: Run, replica: int | None) -> int:
     """Return the number of a replica, which has to be chosen where there are several."""
     if replica is None and run.replicas > 1:
         start = f"the run has {run.replicas} replicas, and these files hold one: choose it, "
-        raise ValueError(Advice(start, ("replica=0", "replica", "0"), "; .gsd and .h5 hold all"))
+        raise ValueError(f"{start}replica=0; .gsd and .h5 hold all")
     return chosen_replica(run, replica or 0)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fixman._common.arrays import listed
 from fixman.io import elements, formats
 from fixman.io.elements import Masses
 
@@ -47,13 +48,13 @@ def open_universe(
     ----------
     topology, trajectory : path
     atom_style : str, optional
-        Of a LAMMPS data file, by LAMMPS's name, "full", or as columns, "id resid type x y z"; by
+        Columns of a LAMMPS data file, by LAMMPS's name, "full", or "id resid type x y z"; by
         default what the file says, or else what its number of columns allows.
     topology_format, format : str, optional
-        Of topology and trajectory, by MDAnalysis's names; by default their extensions, or
+        Formats of topology and trajectory, by MDAnalysis's names; by default their extensions, or
         "data.…" and "dump.…" as LAMMPS has them.
     masses : str, float or mapping, optional
-        Of all atoms, or by their type (by their name where they have none):
+        Masses of all atoms, or by their type (by their name where they have none):
         ``"1=12.011,2=1.008"``. By default those of the topology, or else those of the elements.
 
     Returns
@@ -209,7 +210,7 @@ def _no_last_words() -> Iterator[None]:
 
 
 class AtomsError(ValueError):
-    """What is wrong with atoms of known indices: a text with their names left open.
+    """An error about atoms of known indices: a text with their names left open.
 
     Workers do not have the topology; the process that has it puts the names in.
     """
@@ -277,7 +278,7 @@ def _said_masses(universe: Any, given: float | dict[str, float]) -> Floats:
     if unknown:
         raise ValueError(
             f"masses are given for {', '.join(map(repr, unknown))}, but the types of atoms are "
-            f"{some(sorted(set(types.tolist())))}"
+            f"{listed(sorted(set(types.tolist())), SHOWN)}"
         )
     return np.array([given.get(kind, np.nan) for kind in types.tolist()], dtype=np.float64)
 
@@ -316,10 +317,3 @@ def _mass(symbol: str) -> float | None:
         if spelled in tables.masses:
             return float(tables.masses[spelled])
     return None
-
-
-def some(names: Sequence[str]) -> str:
-    """List the first few of many."""
-    return ", ".join(names[:SHOWN]) + (
-        f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    )

@@ -79,11 +79,11 @@ def metric_force(
     Parameters
     ----------
     system_or_topology : openmm.System or openmm.app.Topology
-        Of a System: its constraints and masses, and whether it is periodic.  Of a Topology: its
+        A System gives its constraints and masses, and whether it is periodic.  A Topology gives its
         bonds, all of them hard but those of water (residue HOH), which is taken as rigid, and the
         masses of the elements.
     chains : iterable of (particles, Chain), optional
-        What gets a term, instead of each connected set of constraints.  Bead k of the chain is
+        Chains that get a term, instead of each connected set of constraints.  Bead k is
         ``particles[k]``, and of copy c ``particles[c, k]``.  A chain must hold what the System's
         constraints hold, in whatever coordinates; masses count up to a common factor.
 
@@ -133,7 +133,7 @@ def metric_force(
 
 
 class FixmanPotential:
-    """What OpenMM calls in every step, and what a serialized System holds, as a pickle.
+    """The function that OpenMM calls in every step, and that a serialized System holds as a pickle.
 
     The pickle names this class and contains plain data of a numbered format: lists, numbers and
     `Chain.to_json`.  Its older formats stay readable.
@@ -318,7 +318,6 @@ def _fingerprint(held: Held, within: Sequence[Indices] | None) -> MadeFor:
 
 
 def _nothing(held: Held, groups: list[Group], explicit: bool) -> str:
-    """Say why there is no term."""
     if groups:
         copies = sum(len(group.particles) for group in groups)
         return (

@@ -30,7 +30,7 @@ _NONE: Indices = np.empty(0, dtype=np.intp)
 
 
 class Held(NamedTuple):
-    """What a System or Topology holds fixed, as distances between pairs of particles."""
+    """Distances between pairs of particles that a System or Topology holds fixed."""
 
     masses: Floats
     pairs: Indices
@@ -73,7 +73,7 @@ class ConnectedSets:
 
     @cached_property
     def _equal(self) -> list[tuple[int, Indices]]:
-        """Of each set, the first one that it equals, and its particles in the order of that one."""
+        """First set that each set equals, and its particles in the order of that one."""
         shapes: dict[tuple[int, int], list[int]] = {}
         for number, pair in enumerate(zip(self.members, self.own_pairs, strict=True)):
             shapes.setdefault((len(pair[0]), len(pair[1])), []).append(number)
@@ -124,7 +124,6 @@ class ConnectedSets:
 
 
 def _split(values: Indices, label: Indices) -> list[Indices]:
-    """Split values sorted by label where the label changes."""
     return np.split(values, np.flatnonzero(np.diff(label)) + 1) if label.size else []
 
 

@@ -43,7 +43,7 @@ class Forces:
     platform : str or openmm.Platform, optional
         By default the fastest that works.
     properties : mapping, optional
-        Of the platform, such as ``{"Precision": "mixed"}``.  On the platform "CPU" one thread is
+        Properties of the platform, such as ``{"Precision": "mixed"}``.  On "CPU" one thread is
         the default, as replicas have a Context each.
 
     Attributes

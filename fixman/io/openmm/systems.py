@@ -1,4 +1,4 @@
-"""What an OpenMM System or Topology says: masses, bonds, constraints, and the chains of these."""
+"""Masses, bonds and constraints of an OpenMM System or Topology, and the chains of these."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def chain(
     Parameters
     ----------
     system_or_topology : openmm.System or openmm.app.Topology
-        Of a System: its masses, repartitioned or not; and for bonds its HarmonicBondForces and
+        A System gives its masses, repartitioned or not; and for bonds its HarmonicBondForces and
         constraints, but for distances across an angle, as Urey–Bradley terms and
-        ``constraints=HAngles`` have them.  Of a Topology: its bonds, and masses of the elements.
+        ``constraints=HAngles`` have them.  A Topology gives its bonds, and masses of the elements.
     hard : kinds, "torsional", "h-bonds" or "h-angles"; of a single molecule also a mask
         As for `Chain.from_bonds`.  A molecule that the System's constraints leave rigid, and water
         (residue HOH) of a Topology, is rigid whatever this says.
@@ -63,16 +63,12 @@ def chain(
     Chain
         If all particles with a mass are one molecule.
     list of (particles (copies, n), Chain)
-        Otherwise.  Equal molecules share a chain; particles without a bond, such as ions, are in
-        none.
+        Otherwise.  Equal molecules share a chain; particles without a bond are in none.
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
-    ValueError
-        If there are no bonds; for Drude particles; if a particle without mass, virtual sites apart,
-        is bonded.
+    ValueError, TypeError
+        If there are no bonds; for Drude particles; if a particle without mass is bonded.
     SingularConstraintError
         As `Chain.from_bonds`, with the names of atoms.
     """
@@ -161,7 +157,6 @@ def _within(rows: Any, particles: Indices) -> Any:
 
 
 def _positions(given: Any, size: int) -> Floats:
-    """Positions (particles, 3) in nm."""
     x = arrays.real(in_units(given, unit.nanometer, "positions"), (size, 3), "positions")
     if x.ndim != 2:
         raise ValueError(f"positions must be one configuration ({size}, 3), got {x.shape}")
@@ -222,7 +217,6 @@ def _of_topology(given: Any) -> Held:
 
 
 def _bonds(given: Any) -> Indices:
-    """Bonds of a Topology (bonds, 2)."""
     pairs = [(one.index, two.index) for one, two in given.bonds()]
     return np.array(pairs, dtype=np.intp).reshape(-1, 2)
 

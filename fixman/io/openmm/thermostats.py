@@ -118,7 +118,7 @@ def set_temperature(context: Any, temperature: Any = None) -> None:
 def kT(temperature: Any) -> float:
     """Return k_B·T per mole, R·T, in kJ/mol, of a temperature in kelvin or a Quantity.
 
-    What `Langevin` and the other steppers want with `Forces`.
+    `Langevin` and the other steppers want it with `Forces`.
     """
     return float(GAS_CONSTANT * _kelvin(temperature))
 

@@ -21,7 +21,7 @@ from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains import hard_sets, topology
 from fixman.chains.chain import Chain
-from fixman.errors import Advice, ConstraintSolveError, FrameError, meant, printable
+from fixman.errors import ConstraintSolveError, FrameError, meant, printable
 from fixman.simulation.observables import kinetic_energy, torsions
 from fixman.simulation.trajectory import pdb_potential
 
@@ -60,7 +60,7 @@ class Molecule(Forces):
         Names that OpenMM knows, ``"amber14-all.xml", "implicit/obc2.xml"``, or paths; or one str.
         Without an implicit solvent among them the molecule is in a vacuum.
     platform : str, optional
-        Of OpenMM, by default the fastest.
+        Platform of OpenMM, by default the fastest.
 
     Attributes
     ----------
@@ -216,7 +216,7 @@ class Molecule(Forces):
         Parameters
         ----------
         hold : word, or words, of `HOLDS`
-            What does not turn either: ``"methyl"``, ``"hydroxyl"`` (and SH), ``"ammonium"``, and
+            Torsions that are hard too: ``"methyl"``, ``"hydroxyl"`` (and SH), ``"ammonium"``, and
             ``"peptide"`` (ω).
         """
         hold = set(_words(hold))
@@ -365,7 +365,6 @@ def _is_solvent(residue: Any) -> bool:
 
 
 def _take(modeller: Any, letter: str, shown: str) -> None:
-    """Leave one chain of a file."""
     chains = list(modeller.topology.chains())
     others = [one for one in chains if one.id != letter]
     if len(others) == len(chains):
@@ -432,21 +431,14 @@ def _require_one(given: Any, x: Array) -> None:
     begin = f"{', '.join(names[p] for p in first[:4])}{', …' * (pieces > 4)}"
     text = f"the file has {pieces} molecules, which begin with {begin}: torsional dynamics is for "
     if any(_is_solvent(atoms[p].residue) for p in first):
-        raise ValueError(
-            Advice(
-                f"{text}one; ", ("drop_solvent=True", "drop_solvent", True),
-                " leaves water and ions out",
-            )
-        )  # fmt: skip
+        raise ValueError(f"{text}one; drop_solvent=True leaves water and ions out")
     letters = list(dict.fromkeys(one.id for one in given.chains()))
     if len(letters) > 1:
-        flag = (f"chain={letters[0]!r}", "chain", letters[0])
-        raise ValueError(Advice(f"{text}one; ", flag, " takes one chain of the file"))
+        raise ValueError(f"{text}one; chain={letters[0]!r} takes one chain of the file")
     raise ValueError(f"{text}one, so give each a file of its own, or bonds as CONECT records")
 
 
 def _whole(given: Any, x: Array) -> Array:
-    """Make a connected molecule whole that a periodic box cuts."""
     box = given.getPeriodicBoxVectors()
     if box is None or np.diagonal(box := _in_nm(box)).min() < LEAST_BOX:
         return x
@@ -508,7 +500,6 @@ def _explained(given: Any) -> Iterator[None]:
         )
         if not re.search(r"missing [^.;]*\b(H|hydrogen) atom", text):
             raise ValueError(text) from None
-        flag = ("add_hydrogens=True", "add_hydrogens", True)
         raise ValueError(
-            Advice(f"{text} (", flag, " adds hydrogens that a file has not)")
+            f"{text} (add_hydrogens=True adds hydrogens that a file has not)"
         ) from None

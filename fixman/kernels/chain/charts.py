@@ -150,6 +150,37 @@ def ride(points, r, size, B, at):
 
 
 @exact
+def row_times(B, columns, r, Y, at, dim):
+    """∂q/∂x · Y of row r, which `wilson_row` left in B, with beads from ``Y[at]`` on."""
+    total = 0.0
+    for slot in range(4):
+        j = entry(columns, 4 * r + slot)
+        if j >= 0:
+            for a in range(dim):
+                total += B[3 * slot + a] * Y[at + j * dim + a]
+    return total
+
+
+@exact
+def add_row(B, columns, r, size, Y, at, dim):
+    """Y ← Y + size ∂q/∂x."""
+    for slot in range(4):
+        j = entry(columns, 4 * r + slot)
+        if j >= 0:
+            for a in range(dim):
+                Y[at + j * dim + a] += size * B[3 * slot + a]
+
+
+@exact
+def own_slot(columns, r, k):
+    """Where in B a row of the chart has its outermost bead."""
+    slot = 0
+    while entry(columns, 4 * r + slot) != k:
+        slot += 1
+    return 3 * slot
+
+
+@exact
 def row_curvature(P, V, kinds, points, r, fixed):
     """κ of a row, given padded velocities as well."""
     kind = entry(kinds, r)
@@ -292,7 +323,7 @@ def cartesian_frames(q, qd, shape, references, sequence, x, v):
     E, Y, R = np.zeros(3 * n + 9), np.zeros(3 * n + 9), np.zeros(3 * n + 9)
     # Summing positions loses a digit every hundred bonds; the rounding of each sum is kept.
     P, low = np.zeros(3 * n + 9), np.zeros(3 * n + 9)
-    # of frames, and of axes with their half planes
+    # Velocities; turning rates of frames, and of axes with their half planes.
     V, omega, Omega = np.zeros(3 * n + 9), np.zeros(3 * n + 9), np.zeros(3 * n + 9)
     E[6 if fixed else 9] = 1.0
     Y[7 if fixed else 10] = 1.0
@@ -357,25 +388,19 @@ def chart_solve(x, r, n, dim, fixed, rows, sequence, y):
     B = np.empty(12)
     for frame in range(r.shape[0]):
         place(x, frame, n, dim, fixed, P)
-        first = frame * n
+        at = frame * n * dim
         for k in sequence:
+            here = at + k * dim
             for a in range(dim):
-                y[(first + k) * dim + a] = 0.0
+                y[here + a] = 0.0
             for c in range(k * dim, k * dim + dim):
                 if not wilson_row(P, kinds, points, c, fixed, B, 0) > SMALLEST_SINE:
                     return frame
-                residual = r[frame, c]
-                own = 0
-                for slot in range(4):
-                    j = entry(columns, 4 * c + slot)
-                    if j == k:
-                        own = 3 * slot
-                    elif j >= 0:
-                        for a in range(dim):
-                            residual -= B[3 * slot + a] * y[(first + j) * dim + a]
+                own = own_slot(columns, c, k)
                 norm = B[own] ** 2 + B[own + 1] ** 2 + B[own + 2] ** 2
+                lack = (r[frame, c] - row_times(B, columns, c, y, at, dim)) / norm
                 for a in range(dim):
-                    y[(first + k) * dim + a] += residual / norm * B[own + a]
+                    y[here + a] += lack * B[own + a]
     return -1
 
 
@@ -387,22 +412,16 @@ def chart_solve_transposed(x, F, n, dim, fixed, rows, sequence, t):
     B = np.empty(12)
     for frame in range(t.shape[0]):
         place(x, frame, n, dim, fixed, P)
-        first = frame * n
+        at = frame * n * dim
         for k in sequence[::-1]:
             for c in range(k * dim, k * dim + dim):
                 if not wilson_row(P, kinds, points, c, fixed, B, 0) > SMALLEST_SINE:
                     return frame
-                own = 0.0
+                own = own_slot(columns, c, k)
+                norm = B[own] ** 2 + B[own + 1] ** 2 + B[own + 2] ** 2
                 along = 0.0
-                for slot in range(4):
-                    if entry(columns, 4 * c + slot) == k:
-                        for a in range(dim):
-                            own += B[3 * slot + a] * B[3 * slot + a]
-                            along += B[3 * slot + a] * F[(first + k) * dim + a]
-                t[frame, c] = along / own
-                for slot in range(4):
-                    j = entry(columns, 4 * c + slot)
-                    if j >= 0 and j != k:
-                        for a in range(dim):
-                            F[(first + j) * dim + a] -= t[frame, c] * B[3 * slot + a]
+                for a in range(dim):
+                    along += B[own + a] * F[at + k * dim + a]
+                t[frame, c] = along / norm
+                add_row(B, columns, c, -t[frame, c], F, at, dim)
     return -1

@@ -39,10 +39,10 @@ class Drift(NamedTuple):
     """Hard rows whose ``symbolic`` is wide enough, and which of them touch which.
 
     slots (m + 1,) : where the slots of each row begin
-    begins (m + 1,), near : of each row the rows that touch it, itself among them
+    begins (m + 1,), near : the rows that touch each row, itself among them
     firsts (m,), places : of each row, S_ij for every i and j ≤ i in the order of ``near``
     doubled (t,) : ``hard.weights``, twice those of two different rows
-    most : of rows that touch one
+    most : rows that touch one, at most
     """
 
     hard: Hard

@@ -1,8 +1,10 @@
-"""The hard block of any chain: points → B → H^bb → its factor, and what B and Bᵀ are applied to.
+"""The hard block of any chain: points → B → H^bb → its factor, and products with B and Bᵀ.
 
-A row whose gradient is carried by one bond, a length or a square, has the one vector ∂q/∂u; any
-other has one for each of its points.  Vectors are numbered, and a *slot* is a point with one of
-them and a sign.  H^bb is factored as in `sparse`, in the order of the rows.
+    H^bb = B_b M⁻¹ B_bᵀ ,   H_ij = Σ_k w_k ∂q_i/∂x_k · ∂q_j/∂x_k       (Fixman 1974)
+
+A row that one bond u carries, a length or a square, has the one vector ∂q/∂u = ∂q/∂x_j = −∂q/∂x_i;
+any other row has a vector ∂q/∂x_k for each of its points.  Vectors are numbered, and a *slot* is a
+point with one of them and a sign.  H^bb is factored as in `sparse`, in the order of the rows.
 
 Points are the beads, behind the three ghosts of a fixed base, which do not move; arrays are flat
 and of units, point k from unit k·dim (see `lanes`).
@@ -47,15 +49,15 @@ class Hard(NamedTuple):
     """Tables of the hard rows, in factor order.
 
     n, front : beads, and points before them
-    kinds (m,), points (m · 4,) : of each row
+    kinds (m,), points (m · 4,) : kind and four points of each row
     vectors (m + 1,) : the first vector of each row, and the end
     products (t · 3,), weights (t,) : place and two vectors; H_place is the sum of weight · dot
-    owners, movers, carriers (s,), signs, shares (s,) : of each slot the row, the point, the vector,
-        the sign, and sign over mass
-    total : of vectors
-    ends (total,), meets (… · 2,), pulls (…,) : the same by vectors: of each the end of its stretch,
-        and in that the place, the other vector and the weight
-    symbolic : `sparse.Symbolic`, as a plain tuple
+    owners, movers, carriers (s,), signs, shares (s,) : row, point, vector, sign, and sign over mass
+        of each slot
+    total : number of vectors
+    ends (total,), meets (… · 2,), pulls (…,) : products sorted by vectors: the end of the stretch
+        of each vector, and in that the place, the other vector and the weight
+    symbolic : pattern of the factor
     public (m,) : place of each row among the hard coordinates
     """
 
@@ -76,7 +78,7 @@ class Hard(NamedTuple):
     ends: np.ndarray[Any, np.dtype[np.int32]]
     meets: np.ndarray[Any, np.dtype[np.int32]]
     pulls: np.ndarray[Any, np.dtype[np.float64]]
-    symbolic: tuple[np.ndarray[Any, np.dtype[np.int32]], ...]
+    symbolic: sparse.Symbolic
     public: np.ndarray[Any, np.dtype[np.int32]]
 
 
@@ -86,7 +88,7 @@ class Hard(NamedTuple):
 def units(system: Hard, *, force: bool = False) -> int:
     """Units of memory for points and a `block`, of a factor alone or with the metric force."""
     dim, m = len(system.axes), system.kinds.size
-    block = system.total * dim + system.symbolic[1].size
+    block = system.total * dim + system.symbolic.row.size
     points = (system.n + system.front) * dim
     return points + block + 3 * m + (points + block if force else 0)
 
@@ -113,7 +115,7 @@ def block(system, memory, first, like):
     """Parts of a memory, from a unit on; S and G are not there in a short one."""
     m = system.kinds.size
     vectors = system.total * len(system.axes)
-    nnz = system.symbolic[1].size
+    nnz = system.symbolic.row.size
     rest = first + vectors + nnz + 3 * m
     return Block(
         part(memory, first, vectors, like),
@@ -160,7 +162,7 @@ def read(x, at, stride, size, X, like):
 
 @exact
 def gradients(system, X, B, like):
-    """Fill the vectors; false if a row has none, in any lane."""
+    """B_b: fill the vectors; false if a row has none, in any lane."""
     axes = system.axes
     points = system.points
     small = 0.0 * like + SMALLEST_SINE
@@ -176,10 +178,13 @@ def gradients(system, X, B, like):
 
 @exact
 def matrix(system, B, H, like):
-    """H^bb = B_b M⁻¹ B_bᵀ."""
+    """H_ij = Σ_k w_k ∂q_i/∂x_k · ∂q_j/∂x_k, element by element.
+
+    ``products`` are sorted by element; of two slots with one bead the weight is ± w_k.
+    """
     axes = system.axes
     zero = 0.0 * like
-    for p in range(system.symbolic[1].size):
+    for p in range(system.symbolic.row.size):
         store(H, p, zero)
     total = zero
     count = system.weights.size
@@ -245,9 +250,13 @@ def pull(system, B, Y, shares, out, like):
 
 @exact
 def add_metric_force(system, block, F, X, kT, like):
-    """F ← F − ½ kT ∂ ln det H^bb / ∂x = −kT Σ S_ij ∂H_ij/∂x, given the factor; S = (H^bb)⁻¹.
+    """F ← F − ½ kT ∂ ln det H^bb / ∂x, given the factor (theory.md section 4).
 
-    First with respect to the vectors, G, then to the bonds.
+        −½ kT ∂ ln det H^bb = −½ kT Σ_ij S_ij ∂H_ij = −Σ_b G_b · ∂b ,   S = (H^bb)⁻¹ ,
+        G_b = kT Σ_j S_ij w b_j
+
+    over the vectors b of rows i, where b_j are those of rows j with the same bead.  Then ∂b, the
+    second derivatives ∂²q_i/∂x∂x, turns G into forces on bonds.
     """
     axes = system.axes
     zero = 0.0 * like

@@ -28,7 +28,7 @@ def logdet_frames(x, system, first, last, out, memory, states):
         frame = min(begin, last - lanes(like))  # the last eight reach back
         found = hard.place(x, frame * size, size, size, X, system.axes, like)
         found &= hard.factor(system, block, X, like)
-        logdet = sparse.log_product(block.H, system.symbolic[0], like)
+        logdet = sparse.log_product(block.H, system.symbolic.first, like)
         if not (found and above(1.0 + 0.0 * like, 0.0 * logdet)):
             return frame
         put(out, frame, 1, logdet)

@@ -9,7 +9,14 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.chain import hard
-from fixman.kernels.chain.charts import place, place_velocities, row_curvature, wilson_row
+from fixman.kernels.chain.charts import (
+    add_row,
+    place,
+    place_velocities,
+    row_curvature,
+    row_times,
+    wilson_row,
+)
 from fixman.kernels.chain.rows import SMALLEST_SINE, velocity_term
 from fixman.kernels.compiler.lanes import entry, exact_kernel
 from fixman.kernels.factors import sparse
@@ -77,11 +84,7 @@ def add_torques(x, torque, n, dim, fixed, rows, F):
                 continue
             if not wilson_row(P, kinds, points, r, fixed, B, 0) > SMALLEST_SINE:
                 return frame
-            for slot in range(4):
-                j = entry(columns, 4 * r + slot)
-                if j >= 0:
-                    for a in range(dim):
-                        F[(frame * n + j) * dim + a] += tau * B[3 * slot + a]
+            add_row(B, columns, r, tau, F, frame * n * dim, dim)
     return -1
 
 
@@ -89,9 +92,10 @@ def add_torques(x, torque, n, dim, fixed, rows, F):
 def soft_accelerations(x, v, motion, n, dim, fixed, rows, qdd):
     """q̈_a = B_a ẍ + κ_a of every frame; the first frame without an answer, or -1.
 
-    ``motion (frames, n d + …)`` starts with ẍ, as `motion_frames` leaves it.
+    ``motion``, flat, has ẍ first in each frame, as `motion_frames` leaves it.
     """
     kinds, points, columns = rows
+    width = motion.size // max(qdd.shape[0], 1)
     P, V = np.empty(3 * n + 9), np.empty(3 * n + 9)
     B = np.empty(12)
     for frame in range(qdd.shape[0]):
@@ -101,14 +105,9 @@ def soft_accelerations(x, v, motion, n, dim, fixed, rows, qdd):
         for r in range(kinds.size):
             if not wilson_row(P, kinds, points, r, fixed, B, 0) > SMALLEST_SINE:
                 return frame
-            total = row_curvature(P, V, kinds, points, r, fixed)
-            for slot in range(4):
-                j = entry(columns, 4 * r + slot)
-                if j >= 0:
-                    for a in range(dim):
-                        total += B[3 * slot + a] * motion[frame, j * dim + a]
-            qdd[frame, r] = total
-            check += 0.0 * total
+            total = row_times(B, columns, r, motion, frame * width, dim)
+            qdd[frame, r] = total + row_curvature(P, V, kinds, points, r, fixed)
+            check += 0.0 * qdd[frame, r]
         if check != 0.0:
             return frame
     return -1

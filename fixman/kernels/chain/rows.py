@@ -16,16 +16,7 @@ from typing import Any, NamedTuple
 
 from fixman.kernels.algebra import field
 from fixman.kernels.algebra.vectors import cross, dot, minus, plus, put_vector, scaled, vector
-from fixman.kernels.compiler.lanes import (
-    above,
-    beyond,
-    choose,
-    entry,
-    fma,
-    larger,
-    root,
-    smaller,
-)
+from fixman.kernels.compiler.lanes import above, beyond, choose, entry, fma, larger, root, smaller
 from fixman.kernels.compiler.steps import chosen, exact_step, moving, rates, still
 
 SMALLEST_SINE = 4.0 * 2.0**-52  # a gradient divided by less than this is not one
@@ -51,13 +42,13 @@ class Kind(NamedTuple):
         The scale is the length that errors are compared with.  Of an ``angle`` the first two are
         cosine and sine, up to a factor.  The divisor is what the gradient is divided by, such as
         the sine of an angle; it is 0 where there is no gradient, and 1 where there always is.
-    gradient : (u, v, t) → divisor, ∂q/∂u, ∂q/∂v, ∂q/∂t
+    gradient : (u, v, t) → ∂q/∂u, ∂q/∂v, ∂q/∂t
         Made of sums, products, divisions and roots, so that its own derivatives follow.
     polynomial : (u, v, t) → three vectors
         A multiple of the gradient that is a polynomial, for elimination in a finite field.
     rest : (value, scale, u, v, g, goal, size) → rest, whole, noise
-        What a row lacks of its goal, the unit of that, and rounding where positions are of a size;
-        g is the last of its vectors where a drift began (see `general_steps`).
+        Goal less value, the unit of that, and rounding where positions are of a size; g is the last
+        of the row's vectors where a drift began (see `general_steps`).
     bonds : tuple of int
         Which of u, v, t must have a direction: 0, 1, 2.
     angle, periodic : bool
@@ -122,7 +113,7 @@ def unit(u):
     return scaled(1.0 / root(dot(u, u)), u)
 
 
-# --- what rows lack of their goals ---------------------------------------------------------------
+# --- distances from goals ------------------------------------------------------------------------
 
 
 @exact_step
@@ -173,7 +164,7 @@ def position(axis: int) -> Steps:
         return u[axis], 1.0, 1.0
 
     def gradient(u, v, t):
-        return 1.0, tuple(float(a == axis) for a in range(3)), NONE, NONE
+        return tuple(float(a == axis) for a in range(3)), NONE, NONE
 
     def polynomial(u, v, t):
         return tuple(int(a == axis) for a in range(3)), field.NOTHING, field.NOTHING
@@ -189,7 +180,7 @@ def length_measure(u, v, t):
 
 @exact_step
 def length_gradient(u, v, t):
-    return 1.0, unit(u), NONE, NONE
+    return unit(u), NONE, NONE
 
 
 @exact_step
@@ -205,7 +196,7 @@ def square_measure(u, v, t):
 
 @exact_step
 def square_gradient(u, v, t):
-    return 1.0, u, NONE, NONE
+    return u, NONE, NONE
 
 
 @exact_step
@@ -223,7 +214,7 @@ def pair(sign: float) -> Steps:
         return one + sign * two, one + two, 1.0
 
     def gradient(u, v, t):
-        return 1.0, unit(u), NONE, scaled(sign, unit(t))
+        return unit(u), NONE, scaled(sign, unit(t))
 
     def polynomial(u, v, t):
         # L⁶ stands in the place of L, which takes no root: these depend on each other where the
@@ -248,9 +239,8 @@ def centroid_measure(u, v, t):
 
 @exact_step
 def centroid_gradient(u, v, t):
-    _, _, divisor = centroid_measure(u, v, t)
     e = unit(to_centroid(u, v))
-    return divisor, scaled(0.5, e), e, NONE
+    return scaled(0.5, e), e, NONE
 
 
 @exact_step
@@ -277,7 +267,7 @@ def direction_row(u):
 
 @exact_step
 def turn_gradient(u, v, t):
-    return 1.0, scaled(-1.0, direction_row(u)), direction_row(v), NONE
+    return scaled(-1.0, direction_row(u)), direction_row(v), NONE
 
 
 @exact_step
@@ -289,14 +279,10 @@ def angle_measure(u, v, t):
 
 @exact_step
 def angle_gradient(u, v, t):
-    lu = 1.0 / root(dot(u, u))
-    lv = 1.0 / root(dot(v, v))
-    eu = scaled(lu, u)
-    ev = scaled(lv, v)
-    w = cross(eu, ev)
-    sine = root(dot(w, w))
-    axis = scaled(1.0 / sine, w)
-    return sine, scaled(lu, cross(eu, axis)), scaled(lv, cross(axis, ev)), NONE
+    lu, lv = 1.0 / root(dot(u, u)), 1.0 / root(dot(v, v))
+    eu, ev = scaled(lu, u), scaled(lv, v)
+    axis = unit(cross(eu, ev))
+    return scaled(lu, cross(eu, axis)), scaled(lv, cross(axis, ev)), NONE
 
 
 @exact_step
@@ -318,20 +304,13 @@ def torsion_measure(u, v, t):
 
 
 @exact_step
-def torsion_gradient(u, v, r):
-    m = cross(u, v)
-    n = cross(v, r)
-    mm = dot(m, m)
-    nn = dot(n, n)
+def torsion_gradient(u, v, t):
+    m, n = cross(u, v), cross(v, t)
     vv = dot(v, v)
-    lv = root(vv)
-    gu = scaled(lv / mm, m)
-    gr = scaled(lv / nn, n)
-    p = dot(u, v) / vv
-    q = dot(r, v) / vv
-    gv = (-p * gu[0] - q * gr[0], -p * gu[1] - q * gr[1], -p * gu[2] - q * gr[2])
-    first, second = root(mm / (vv * dot(u, u))), root(nn / (vv * dot(r, r)))
-    return smaller(first, second), gu, gv, gr
+    gu = scaled(root(vv) / dot(m, m), m)
+    gt = scaled(root(vv) / dot(n, n), n)
+    p, q = dot(u, v) / vv, dot(t, v) / vv
+    return gu, minus(scaled(-p, gu), scaled(q, gt)), gt
 
 
 @exact_step
@@ -378,13 +357,6 @@ def across(u, v, second):
 
 
 @exact_step
-def opening(u, v):
-    """How far a bend is from folding back: 1 where straight, 0 where folded."""
-    axis = middle(u, v)
-    return 0.5 * root(dot(axis, axis))
-
-
-@exact_step
 def flattened(u, e):
     """∂(e·û)/∂u."""
     s = 1.0 / root(dot(u, u))
@@ -399,12 +371,13 @@ def straight(second: int) -> Steps:
     """
 
     def measure(u, v, t):
-        e = across(u, v, second)
-        return dot(e, minus(unit(v), unit(u))), 1.0, opening(u, v)
+        axis, e = middle(u, v), across(u, v, second)
+        # The divisor is 1 where straight, and 0 where folded back.
+        return dot(e, minus(unit(v), unit(u))), 1.0, 0.5 * root(dot(axis, axis))
 
     def gradient(u, v, t):
         e = across(still(u), still(v), second)
-        return opening(u, v), scaled(-1.0, flattened(u, e)), flattened(v, e), NONE
+        return scaled(-1.0, flattened(u, e)), flattened(v, e), NONE
 
     def polynomial(u, v, t):
         """L_u (u·v) ∂(e·(v̂ − û)) for e = (u_y, −u_x, 0) or (u_z, 0, −u_x), which span the rows."""
@@ -478,7 +451,7 @@ KINDS = (
         )
         for second, name in enumerate(("straight_y", "straight_z"))
     ),
-    # Of the library's own: an angle in the plane, and half the square of a length.
+    # Kinds of the library's own: an angle in the plane, and half the square of a length.
     Kind(
         "turn", "bending angle in the plane, counter-clockwise positive", 3,
         turn_measure, turn_gradient, angle_polynomial, angle_rest,
@@ -530,14 +503,14 @@ def measure(kind, u, v, t):
 def put_gradient(kind, B, at, u, v, t, axes):
     """Write ∂q/∂x of each point from vector ``at`` on; return the divisor.
 
-    Of a row that one bond carries it is ∂q/∂u alone.
+    A row that one bond carries has ∂q/∂u alone.
     """
-    divisor, gu, gv, gt = kind.gradient(u, v, t)
+    gu, gv, gt = kind.gradient(u, v, t)
     if kind.beads <= 2:
         put_vector(B, at, axes, gu)
     else:
         put_points(B, at, axes, kind.beads, gu, gv, gt)
-    return divisor
+    return kind.measure(u, v, t)[2]
 
 
 @exact_step
@@ -552,8 +525,7 @@ def put_points(B, at, axes, beads, gu, gv, gt):
 
 @exact_step
 def changed(gradient, bonds, moves):
-    _, *gradients = gradient(*moving(bonds, moves))
-    return rates(tuple(gradients))
+    return rates(gradient(*moving(bonds, moves)))
 
 
 @exact_step
@@ -583,7 +555,7 @@ def velocity_term(kind, X, V, points, r, axes, like):
 
 @chosen(KINDS)
 def rest(kind, value, scale, u, v, g, goal, size):
-    """What a row lacks of its goal, the unit of that, and rounding: see `Kind`."""
+    """Goal less value, the unit of that, and rounding: see `Kind`."""
     return kind.rest(value, scale, u, v, g, goal, size)
 
 

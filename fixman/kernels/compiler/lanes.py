@@ -30,11 +30,10 @@ import math
 import operator
 from typing import Any
 
-import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
-from numba.core.imputils import impl_ret_borrowed, lower_builtin
+from numba.core.imputils import impl_ret_borrowed, impl_ret_new_ref, lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic as _intrinsic
 from numba.extending import models, register_model
@@ -55,12 +54,14 @@ intrinsic: Any = _intrinsic  # whose first argument, the typing context, is not 
 # References to arrays are not counted in them: that would cost more than a short chain's step.  So
 # they neither make arrays nor return any, which `exact_arrays` do.
 #
-# Only other kernels call them, but for `exact_entry`: what Python would need is not compiled.
+# Only other kernels call them, but for `exact_entry`: what Python would need is not compiled,
+# nor of an `exact_call`, a kernel that is not put into those that call it.
 _EXACT: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"nsz"}, "forceinline": True}
 exact_entry = njit(**_EXACT, _nrt=False)
 exact = njit(**_EXACT, _nrt=False, no_cpython_wrapper=True)
 exact_arrays = njit(**_EXACT, _nrt=True, no_cpython_wrapper=True)
 exact_kernel = njit(nogil=True, error_model="numpy", _nrt=True)
+exact_call = njit(nogil=True, error_model="numpy", _nrt=True, no_cpython_wrapper=True)
 
 
 class Eight(types.Type):
@@ -424,13 +425,30 @@ def part(typing: Any, work: Any, first: Any, units: Any, like: Any) -> Any:
     return work(work, types.intp, types.intp, like), lower
 
 
-@exact_arrays
-def memory(units, like):
-    """Return units of zeros that begin at a multiple of 64 bytes."""
-    size = units * lanes(like)
-    whole = np.zeros(size + LANES)
-    skip = (-whole.ctypes.data // 8) % LANES
-    return whole[skip : skip + size]
+@intrinsic
+def memory(typing: Any, units: Any, like: Any) -> Any:
+    """Return units of zeros that begin at a multiple of 64 bytes; ``np.zeros`` compiles longer."""
+    kind = types.Array(types.float64, 1, "C")
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        size = builder.mul(args[0], WHOLE(LANES if like is EIGHT else 1))
+        room = builder.add(size, WHOLE(LANES))
+        whole = arrayobj._empty_nd_impl(context, builder, kind, [room])
+        cgutils.memset(builder, whole.data, builder.mul(room, WHOLE(8)), 0)
+        numbers = builder.lshr(builder.ptrtoint(whole.data, WHOLE), WHOLE(3))
+        skip = builder.and_(builder.neg(numbers), WHOLE(LANES - 1))
+        view = context.make_array(kind)(context, builder)
+        arrayobj.populate_array(
+            view,
+            data=builder.gep(whole.data, [skip]),
+            shape=[size],
+            strides=cgutils.unpack_tuple(builder, whole.strides),
+            itemsize=whole.itemsize,
+            meminfo=whole.meminfo,
+        )
+        return impl_ret_new_ref(context, builder, kind, view._getvalue())
+
+    return kind(types.intp, like), lower
 
 
 def _on_bits(x: Any, change: Any) -> Any:

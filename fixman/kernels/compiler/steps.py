@@ -29,7 +29,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.dispatcher import Dispatcher
 
-from fixman.kernels.compiler.lanes import EIGHT, beyond, cast, choose, intrinsic, root, smaller
+from fixman.kernels.compiler.lanes import EIGHT, cast, intrinsic, root
 from fixman.kernels.compiler.pointers import CHECKED
 
 DOUBLE, INTEGER = types.float64, types.int64
@@ -149,7 +149,7 @@ def _call(function: Any, *args: Any) -> Any:
 
 
 class Moving:
-    """A value and its rate, a number or None where it stays: what steps make of it has rates too.
+    """A value and its rate, None where it stays; steps pass rates on to their results.
 
     Division and square roots are all that a step may do with it beside sums and products.
     """
@@ -226,12 +226,7 @@ def _moving_root(x: Moving) -> Moving:
     return Moving(value, _product(x.rate, 0.5 * (1.0 / value)))
 
 
-def _moving_smaller(x: Moving, y: Moving) -> Moving:
-    beyond_it = _call(beyond, x.value, y.value)
-    return Moving(_call(smaller, x.value, y.value), _call(choose, beyond_it, y.rate, x.rate))
-
-
-_DERIVATIVES: dict[int, Any] = {id(root): _moving_root, id(smaller): _moving_smaller}
+_DERIVATIVES: dict[int, Any] = {id(root): _moving_root}
 _STEPS: dict[int, Any] = {}  # of each step the function for `Value` objects
 
 
@@ -246,7 +241,7 @@ def _translated(x: Any) -> Any:
 
 
 class _Names:
-    """What stands in a module, as functions for `Value` objects."""
+    """The names of a module, as functions for `Value` objects."""
 
     def __init__(self, module: Any) -> None:
         self._module = module

@@ -31,10 +31,12 @@ from fixman.kernels.compiler.lanes import (
     store,
 )
 from fixman.kernels.compiler.steps import exact_step
-from fixman.kernels.factors.banded import SMALLEST_PIVOT
 
 Places = NDArray[np.int32]
 
+# A pivot this much smaller than its diagonal element has three correct digits left, at best: its
+# rounding is that of the diagonal element, and of what was taken from it.
+SMALLEST_PIVOT = 4096.0 * 2.0**-52
 LN2 = 0.6931471805599453
 
 
@@ -163,7 +165,7 @@ def factor(V, D, symbolic, work, like):
 
     A pivot that is lost becomes NaN, and so does all that follows from it.
     """
-    first, row = symbolic[0], symbolic[1]
+    first, row = symbolic.first, symbolic.row
     for j in range(first.size - 1):
         begin = entry(first, j)
         diagonal = load(V, begin, like)
@@ -190,6 +192,17 @@ def multiplied(product, power, d):
     return mantissa(product), power
 
 
+@jit
+def times(product, d, total):
+    """Accumulate ln d: factors are multiplied, and a logarithm taken only near overflow."""
+    if not 1e-140 < d < 1e140:
+        return product, total + math.log(d)
+    product *= d
+    if not 1e-140 < product < 1e140:
+        return 1.0, total + math.log(product)
+    return product, total
+
+
 @exact_entry
 def log_product(V, first, like):
     """Σ ln d of a factor."""
@@ -206,7 +219,7 @@ def inverse_on_pattern(V, D, S, symbolic, work, like):
 
     The Takahashi recurrence, last column first: S_ij = −Σ_k S_ik L_kj over the k in column j.
     """
-    first, row = symbolic[0], symbolic[1]
+    first, row = symbolic.first, symbolic.row
     m = first.size - 1
     zero = 0.0 * like
     for i in range(m):
@@ -244,7 +257,7 @@ def inverse_on_pattern(V, D, S, symbolic, work, like):
 @exact
 def solve(V, D, symbolic, b, like):
     """Overwrite b with A⁻¹ b, given the factor."""
-    first, row = symbolic[0], symbolic[1]
+    first, row = symbolic.first, symbolic.row
     m = first.size - 1
     for j in range(m):
         z = load(b, j, like)

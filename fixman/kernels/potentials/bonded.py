@@ -14,7 +14,7 @@ import numpy as np
 
 from fixman.kernels.algebra.vectors import cross, inner, minus, plus, put_vector, scaled, vector
 from fixman.kernels.chain.rows import SMALLEST_SINE
-from fixman.kernels.compiler.lanes import exact_kernel, load, pick, root, store
+from fixman.kernels.compiler.lanes import exact_call, load, pick, root, store
 from fixman.kernels.compiler.steps import exact_step
 
 COSINE, TILTED, HARMONIC, SQUARED = range(4)
@@ -148,7 +148,7 @@ def push(work, joints, table, t, forces, axes, like):
         put_vector(work, k, axes, plus(vector(work, k, axes, like), forces[place]))
 
 
-@exact_kernel
+@exact_call
 def add_bends(bends, work, joints, axes, like):
     table, parameters = bends
     U = 3 * joints * len(axes)
@@ -249,7 +249,7 @@ def combined_torsion(bonds, parameters, p):
     return energy, (gu, minus(gv, gu), minus(gr, gv), scaled(-1.0, gr))
 
 
-@exact_kernel
+@exact_call
 def add_torsions(torsions, work, joints, axes, like):
     table, parameters = torsions
     zero = 0.0 * like

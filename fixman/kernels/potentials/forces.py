@@ -31,6 +31,7 @@ from numba.np.numpy_support import carray
 from fixman.kernels import jit
 from fixman.kernels.algebra.vectors import Axes, plus, put_vector, vector
 from fixman.kernels.compiler.lanes import (
+    exact_call,
     exact_kernel,
     intrinsic,
     lane,
@@ -209,7 +210,7 @@ def given(kernel: Any) -> Any:
     return add
 
 
-@exact_kernel
+@exact_call
 def add_tethers(tethers, work, joints, axes, like):
     dim = len(axes)
     total = load(work, 3 * joints * dim, like)
@@ -224,7 +225,7 @@ def add_tethers(tethers, work, joints, axes, like):
     return work
 
 
-@exact_kernel
+@exact_call
 def add_external(external, work, joints, axes, like):
     """Add the forces of external functions, one chain after the other."""
     n = joints - GHOSTS
@@ -246,7 +247,7 @@ def add_external(external, work, joints, axes, like):
     return work
 
 
-@exact_kernel
+@exact_call
 def put_energies(energies, work, joints, axes, like):
     """Leave the energies of external functions beside the energy of the others."""
     n = joints - GHOSTS
@@ -286,7 +287,7 @@ def begin(work, total, field, X, places, axes, like):
     return total
 
 
-@exact_kernel
+@exact_call
 def add_forces(X, F, first, tables, work, like):
     """F += −∂U/∂x; return the work, to be passed to the next call."""
     joints, axes = tables.joints, tables.axes
@@ -310,7 +311,7 @@ def add_forces(X, F, first, tables, work, like):
     return work
 
 
-@exact_kernel
+@exact_call
 def potential_energy(tables, work, like):
     """Return U, external functions included if their energies are in the tables.
 

@@ -22,7 +22,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 
 from fixman.kernels.algebra.vectors import inner, minus, vector
-from fixman.kernels.compiler.lanes import exact_kernel, intrinsic
+from fixman.kernels.compiler.lanes import exact_call, intrinsic
 from fixman.kernels.compiler.pointers import check
 from fixman.kernels.compiler.steps import exact_step
 
@@ -113,7 +113,7 @@ def distance_squared(x, y):
     return inner(d, d)
 
 
-@exact_kernel
+@exact_call
 def find_partners(work, chain, lists, room, axes, pairs):
     """List the partners of every bead of a chain; false if there is no room for them.
 

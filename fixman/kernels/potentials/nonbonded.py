@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from fixman.kernels.algebra.vectors import dot, minus, plus, put_vector, scaled, vector
-from fixman.kernels.compiler.lanes import beyond, exact_kernel, lanes, memory, root
+from fixman.kernels.compiler.lanes import beyond, exact_call, lanes, memory, root
 from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.potentials.neighbours import distance_squared, find_partners, index
 
@@ -47,7 +47,7 @@ def moved(work, joint, joints, skin, axes, like):
     return beyond(distance_squared(x, old), 0.25 * skin * skin + 0.0 * like)
 
 
-@exact_kernel
+@exact_call
 def add_pairs(pairs, work, joints, axes, like):
     """Add the forces of pairs, one chain after the other; return the work, larger if need be."""
     n = pairs.sizes.size

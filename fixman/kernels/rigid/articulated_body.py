@@ -7,27 +7,18 @@ about x, slide by a along x (and by b along y where the common normal of two nea
 would be far away).  Other bodies, as the base, are seen in the user's frames; a screw that leads to
 one of them ends in axes of its own, which a constant rotation leads back from.
 
-Symbols.  [α; a] is the acceleration of a body, angular and of its frame's origin, [n; f] the wrench
-on it about that origin; I^A = [[A, B], [Bᵀ, C]] and p^A = [n; f] are those of `Articulated`, c the
-bias acceleration of a joint.  Reference points lie on the joints, so no linear velocity occurs
-(Rodriguez & Kreutz 1988): p = [ω×I_O ω; m ω×(ω×c)] and c = [ω×z q̇; ω×(ω×r)].
+Symbols are Featherstone's, angular before linear and about the origin of a body's frame: I^A and
+p^A = [n; f] of `Articulated`, U = I^A s, D = sᵀ U, u = τ − sᵀ p^A, c, a′ = X a + c, and
+a = a′ + s q̈ = [spin; a].  Reference points lie on the joints, so no linear velocity occurs
+(Rodriguez & Kreutz 1988): p = [ω×I_O ω; ω×(ω×h)], h the mass times its centre, and
+c = [ω×z q̇; ω×(ω×r)].
 
 A joint of several rates is as many joints of one rate in a row, with nothing between them.
-
-Tables (see `fixman.rigid.articulated_body`).  ``table`` holds a row of LINK constants for every
-body; after those a row of FRAME more, that only wrenches and joints of several rates need; and
-after those the bits of ``places`` (n + 1, 4), integers: the joint's kind, its first coordinate and
-rate, and the start of its row of units in ``work``; at the end the numbers of all.  It is one array
-because each costs 40 ns.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
-import numpy as np
-from numba import types
+import math
 
 from fixman.kernels import jit
 from fixman.kernels.algebra.triples import (
@@ -50,20 +41,46 @@ from fixman.kernels.algebra.triples import (
     upper,
 )
 from fixman.kernels.algebra.vectors import inner, outer, plus
-from fixman.kernels.compiler.lanes import (
-    LANES,
-    above,
-    eight,
-    fill_sines,
-    integer,
-    lanes,
-    load,
-    put,
-    store,
-    take,
-)
+from fixman.kernels.compiler.lanes import above, fill_sines, lanes, load, put, store, take
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.joints import AXES, RATES, SLIDES, TURNS, WHERE, rotation
+from fixman.kernels.rigid.articulated_tables import (
+    ALONG_X,
+    ALONG_Y,
+    ARMATURE,
+    BIAS,
+    CARRIED,
+    COS_X,
+    COS_Z,
+    DONE,
+    FRAME,
+    HELD,
+    INERTIA,
+    JOINT,
+    LINK,
+    MASS,
+    MOMENT,
+    NOT_USABLE,
+    ORIGIN,
+    PITCH,
+    PLACE,
+    PUSHED,
+    RATE,
+    ROTORS,
+    SEVERAL,
+    SHARE,
+    SHIFT,
+    SHIFTED,
+    SIN_X,
+    SIN_Z,
+    SLIDE,
+    TURN,
+    WRENCH,
+    angles,
+    place_of,
+    seated,
+    sizes,
+)
+from fixman.kernels.rigid.joints import RATES, SLIDES, TURNS, WHERE, rotation
 from fixman.kernels.rigid.links import (
     LOST,
     Articulated,
@@ -73,110 +90,11 @@ from fixman.kernels.rigid.links import (
     mirrored,
     renamed,
     sheared,
+    slide,
+    turn,
 )
 
-# columns of the first rows: cos θ, sin θ, d, cos β, sin β, a, b at q = 0; m, h = m c, and I_O as
-# xx, xy, xz, yy, yz, zz; armature, the largest of a joint of several rates, and pitch.  Not θ
-# itself: the sines of right angles would not be exact, and a straight arm of n links multiplies
-# that error by n².
-COS_Z, SIN_Z, SLIDE, COS_X, SIN_X, ALONG_X, ALONG_Y, MASS, MOMENT, INERTIA, ARMATURE, PITCH = (
-    0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 17, 18,
-)  # fmt: skip
-LINK = 19
-# columns of the second rows: rotation from the user's body frame and its origin in ours; axes and
-# place of the joint in our frame of the body before; armature of each rate
-TURN, SHIFT, JOINT, PLACE, ROTORS = 0, 9, 12, 21, 24
-FRAME = 30
-
-# Rows of `work`, in units.  A joint of one rate: c (2 and 3), the body's wrench (6) → a rate's
-# units, and d.  Others: E (9), r (3), c (6), wrench (6), and then the units of each rate: of U/D
-# all but what lies along the axis (5), u/D, D, J/D, (D − J)/D.
-U, DRIVE, PIVOT, HELD, SHARE, RATE = 0, 5, 6, 7, 8, 9
-BIAS, WRENCH, SHIFTED, ROW = 0, 5, 14, 15
-ORIGIN, CARRIED, PUSHED, SEVERAL = 9, 12, 18, 24
 EPS = 2.0**-52
-INF = np.inf
-DONE, NOT_USABLE, WRONG_SIZE = -1, -2, -3
-
-
-def padded(n: Any) -> Any:
-    """Angles come in full registers: a loop's remainder would cost as much as four of them."""
-    return (n + LANES - 1) & -LANES
-
-
-angles = step(padded)
-
-
-@step
-def sizes(table, size):
-    """Numbers of bodies, coordinates, rates and units of work, from the end of a table."""
-    return tuple(integer(table, size - 4 + k) for k in range(4))
-
-
-@step
-def place_of(table, n, i):
-    """Kind of joint, first coordinate, first rate and row of body i."""
-    at = n * (LINK + FRAME) + 4 * i
-    return tuple(integer(table, at + k) for k in range(4))
-
-
-@jit
-def seated(table, n, i):
-    """Whether joint i is on a body in the user's frame: one with several rates, or the base."""
-    if i == 0:
-        return True
-    kind, _, _, _ = place_of(table, n, i - 1)
-    return RATES[kind] > 1
-
-
-@jit
-def first_units(kind, row):
-    """Where the units of a joint's rates begin."""
-    return row + WRENCH if RATES[kind] == 1 else row + SEVERAL
-
-
-# --- screws on articulated inertias -------------------------------------------------------------
-
-
-@step
-def turn_symmetric(S, c, s):
-    w = s * (S[0] - S[3]) + (c + c) * S[1]
-    return S[0] - s * w, c * w - S[1], c * S[2] - s * S[4], S[3] + s * w, s * S[2] + c * S[4], S[5]
-
-
-@step
-def turn(body, c, s):
-    """The same in axes from which these follow by a turn about z."""
-    A, B, C, n, f = body
-    w = s * (B[0] - B[4]) + c * (B[1] + B[3])
-    B = (
-        B[0] - s * w, c * w - B[3], c * B[2] - s * B[5],
-        c * w - B[1], B[4] + s * w, s * B[2] + c * B[5],
-        c * B[6] - s * B[7], s * B[6] + c * B[7], B[8],
-    )  # fmt: skip
-    n = (c * n[0] - s * n[1], s * n[0] + c * n[1], n[2])
-    f = (c * f[0] - s * f[1], s * f[0] + c * f[1], f[2])
-    return Articulated(turn_symmetric(A, c, s), B, turn_symmetric(C, c, s), n, f)
-
-
-@step
-def slide(body, d):
-    """The same about a point from which this one lies d along z."""
-    A, B, C, n, f = body
-    new = (
-        B[0] - d * C[1], B[1] - d * C[3], B[2] - d * C[4],
-        B[3] + d * C[0], B[4] + d * C[1], B[5] + d * C[2],
-        B[6], B[7], B[8],
-    )  # fmt: skip
-    A = (
-        A[0] - d * (B[1] + new[1]),
-        A[1] + d * (B[0] - new[4]),
-        A[2] - d * B[7],
-        A[3] + d * (B[3] + new[3]),
-        A[4] + d * B[6],
-        A[5],
-    )
-    return Articulated(A, new, C, (n[0] - d * f[1], n[1] + d * f[0], n[2]), f)
 
 
 # --- outwards: velocities (table 7.1, first sweep) ----------------------------------------------
@@ -327,24 +245,24 @@ def outwards(table, q, qd, loads, frame, work, zero):
         if RATES[kind] == 1:
             if seated(table, n, i):
                 w = in_joint_axes(table, seat, w)
-            rate, zθ = take(qd, at_v, nv, zero), take(q, at_q, nq, zero)
+            rate, x = take(qd, at_v, nv, zero), take(q, at_q, nq, zero)
             moved = (rate, zero, zero)
             if TURNS[kind] == 0:
-                moved = (zero, rate + rate, zθ)
+                moved = (zero, rate + rate, x)
             elif table[at + PITCH] != 0.0:
-                moved = (rate, 2.0 * table[at + PITCH] * rate, table[at + PITCH] * zθ)
+                moved = (rate, 2.0 * table[at + PITCH] * rate, table[at + PITCH] * x)
             w = single_outwards(table, at, moved, w, work, row, (i, m + i))
             row += WRENCH
         else:
-            x, sliding = three_of(q, at_q, nq, kind, 3, zero), three_of(qd, at_v, nv, kind, 3, zero)
+            r, sliding = three_of(q, at_q, nq, kind, 3, zero), three_of(qd, at_v, nv, kind, 3, zero)
             turning = three_of(qd, at_v, nv, kind, 0, zero)
-            total = total + checked(x)
+            total = total + checked(r)
             if TURNS[kind] == 3:
                 R, unit = rotation(*four_of(q, at_q + SLIDES[kind], nq, zero))
                 good = good and unit
             else:
                 R = turned_z(load(work, i, zero), load(work, m + i, zero))
-            w = several_outwards(table, seat, R, x, turning, sliding, w, work, row)
+            w = several_outwards(table, seat, R, r, turning, sliding, w, work, row)
             row += PUSHED
         put_bias_wrench(table, at, w, work, row)
         if loads.size > 3:
@@ -384,12 +302,8 @@ def with_bias(inertia, work, row):
     """p^a + I^a c for a joint of one rate, of whose c the angular part has no z."""
     A, B, C, n, f = inertia
     x, y, c = load(work, row, n[0]), load(work, row + 1, n[0]), load3(work, row + 2, n[0])
-    g, h = times(B, c), times_symmetric(C, c)
-    n = (
-        n[0] + A[0] * x + A[1] * y + g[0],
-        n[1] + A[1] * x + A[3] * y + g[1],
-        n[2] + A[2] * x + A[4] * y + g[2],
-    )
+    g, h, T = times(B, c), times_symmetric(C, c), full(A)
+    n = tuple(n[i] + T[i] * x + T[3 + i] * y + g[i] for i in range(3))
     return Articulated(A, B, C, n, tuple(f[i] + B[i] * x + B[3 + i] * y + h[i] for i in range(3)))
 
 
@@ -420,7 +334,8 @@ def free_ball(inertia, tau, least, work, row):
     T = turned(E, full(C))
     B = across(r, T)
     n = plus(times(E, n), outer(r, f))
-    return Articulated(upper(across(r, transposed(B))), B, upper(T), n, f), good
+    A = upper(across(r, transposed(B)))
+    return Articulated(A, B, upper(T), n, f), inner(r, r), good
 
 
 @step
@@ -443,21 +358,10 @@ def screw_inwards(table, at, turns, sines, inertia, work, row):
 
 
 @step
-def along_y(inertia, b):
-    return slide(inertia, b)
-
-
-@step
 def square_of_way(table, at, work, row, like):
     """Square of the distance of the two joints."""
     a, b, d = table[at + ALONG_X], table[at + ALONG_Y], load(work, row + SHIFTED, like)
     return a * a + b * b + d * d
-
-
-@step
-def square_of_place(work, row, like):
-    r = load3(work, row + ORIGIN, like)
-    return inner(r, r)
 
 
 @step
@@ -470,14 +374,6 @@ def free_all(inertia, tau, J, least, work, at):
         good = good & above(rate.D, least) & above(rate.D, LOST * (diagonal[j] + J[j]))
         put_rate(rate, work, at + RATE * j)
     return inertia, good
-
-
-@step
-def free_one(inertia, tau, J, diagonal, least, work, at):
-    """Free a turn about z; whether it is not lost."""
-    inertia, rate = freed(inertia, tau, J)
-    put_rate(rate, work, at)
-    return inertia, above(rate.D, least) & above(rate.D, LOST * (diagonal + J))
 
 
 @jit
@@ -496,9 +392,10 @@ def free_part(inertia, tau, table, kind, part, least, work, seat, units):
         inertia = renamed(inertia)
         j = WHERE[kind, part + k]
         if j >= 0:
-            J, at = table[seat + ROTORS + j], units + RATE * j
-            inertia, found = free_one(inertia, tau[k], J, diagonal[k], least, work, at)
-            good = good and found
+            J = table[seat + ROTORS + j]
+            inertia, rate = freed(inertia, tau[k], J)
+            good = good and above(rate.D, least) and above(rate.D, LOST * (diagonal[k] + J))
+            put_rate(rate, work, units + RATE * j)
     return inertia, good
 
 
@@ -511,12 +408,12 @@ def nothing(zero):
 @jit
 def lost(body, size):
     """Why there is no pivot: numbers of this ``size`` cancelled, or they overflowed."""
-    return body if above(INF + 0.0 * size, size) else NOT_USABLE
+    return body if above(math.inf + 0.0 * size, size) else NOT_USABLE
 
 
 @jit
 def inwards(table, tau, frame, work, zero):
-    """Articulated inertias from tip to base; DONE, or why not, or the first body without pivot."""
+    """I^A and p^A from tip to base; DONE, or why not, or the first body without pivot."""
     n, _, nv, _ = sizes(table, table.size)
     m = angles(n)
     inertia = nothing(zero)
@@ -549,7 +446,7 @@ def inwards(table, tau, frame, work, zero):
                 inertia = screw_inwards(table, at, i, m + i, inertia, work, row)
                 b = table[at + ALONG_Y]
                 if b != 0.0:
-                    inertia = along_y(inertia, b)
+                    inertia = slide(inertia, b)
                 inertia = renamed(inertia)
                 if seated(table, n, i):
                     inertia = seated_inwards(table, seat, inertia)
@@ -559,11 +456,10 @@ def inwards(table, tau, frame, work, zero):
             moment = three_of(tau, at_v, nv, kind, 0, zero)
             good = found = True
             if TURNS[kind] == 3 and SLIDES[kind] == 0 and table[at + ARMATURE] == 0.0:
-                inertia, good = free_ball(inertia, moment, least, work, row)
+                inertia, square, good = free_ball(inertia, moment, least, work, row)
                 if not good:
                     return lost(i, least)
-                size = trace_A + square_of_place(work, row, zero) * trace_C
-                weight = trace_C
+                size, weight = trace_A + square * trace_C, trace_C
                 continue
             if SLIDES[kind] > 0:
                 force = three_of(tau, at_v, nv, kind, 3, zero)
@@ -688,8 +584,6 @@ def accelerations(table, qd, loads, frame, work, qdd, zero):
             spin, a = single_carried(table, at, i, m + i, spin, a, row, work)
             if TURNS[kind] == 0:
                 a, spin, acceleration = moves_freely(a, spin, row + WRENCH, work)
-            elif pitch == 0.0:
-                spin, a, acceleration = moves_freely(spin, a, row + WRENCH, work)
             else:
                 a = sheared_motion(spin, a, pitch)
                 spin, a, acceleration = moves_freely(spin, a, row + WRENCH, work)
@@ -704,136 +598,3 @@ def accelerations(table, qd, loads, frame, work, qdd, zero):
                 a, spin = part_moves(a, spin, kind, 3, units, work, qdd, first, nv)
             total = total + checked((*spin, *a))
     return above(1.0 + zero, total)
-
-
-# --- drivers -------------------------------------------------------------------------------------
-
-
-@jit
-def state(table, q, qd, tau, loads, qdd, room):
-    """q̈ of one state; DONE, or why not, or the body whose pivot is lost.
-
-    ``room``: memory for a row of units, or None.
-    """
-    _, nq, nv, units = sizes(table, table.size)
-    if q.size != nq or qd.size != nv or tau.size != nv:
-        return WRONG_SIZE
-    work = np.empty(units) if room is None else room
-    if not outwards(table, q, qd, loads, 0, work, 0.0):
-        return NOT_USABLE
-    body = inwards(table, tau, 0, work, 0.0)
-    if body != DONE:
-        return body
-    return DONE if accelerations(table, qd, loads, 0, work, qdd, 0.0) else NOT_USABLE
-
-
-@jit
-def filled(given, frames, width):
-    """``given``, ending with ``width`` numbers a state, and the last state again up to eight."""
-    out = np.empty(given.size + (LANES - frames) * width)
-    for k in range(given.size):
-        out[k] = given[k]
-    for k in range(given.size, out.size):
-        out[k] = out[k - width]
-    return out
-
-
-@jit
-def states(table, q, qd, tau, loads, first, last, qdd, room):
-    """q̈ of the states from ``first`` to ``last``; ``room`` is memory for eight rows of units.
-
-    Returns the first of eight states one of which has no answer, or DONE, and why.
-    """
-    n, nq, nv, _ = sizes(table, table.size)
-    frames = qdd.size // nv
-    few = frames < LANES
-    answers = qdd
-    if few:
-        q, qd, tau = filled(q, frames, nq), filled(qd, frames, nv), filled(tau, frames, nv)
-        if loads.size > 3:
-            loads = filled(loads, frames, 6 * n)
-        qdd = np.empty(qd.size)
-        last = LANES
-    zero = eight(0.0)
-    skip = (-room.ctypes.data // 8) % LANES  # registers of 64 bytes are aligned
-    work = room[skip:]
-    for begin in range(first, last, LANES):
-        frame = min(begin, last - LANES)
-        if not outwards(table, q, qd, loads, frame, work, zero):
-            return frame, NOT_USABLE
-        body = inwards(table, tau, frame, work, zero)
-        if body != DONE:
-            return frame, body
-        if not accelerations(table, qd, loads, frame, work, qdd, zero):
-            return frame, NOT_USABLE
-    if few:
-        for k in range(answers.size):
-            answers[k] = qdd[k]
-    return DONE, DONE
-
-
-@jit
-def pivots(table, q, starts, out):
-    """Blocks Sᵀ I^A S + J of every state and joint, one after the other; as `states`.
-
-    The block of joint i begins at ``starts[i]`` of a state's ``starts[n]`` numbers.
-    """
-    n, nq, nv, units = sizes(table, table.size)
-    count = q.size // nq
-    still = np.zeros(nv * count)
-    none = np.zeros(3)
-    work = np.empty(units)
-    for frame in range(count):
-        if not outwards(table, q, still, none, frame, work, 0.0):
-            return frame, NOT_USABLE
-        body = inwards(table, still, frame, work, 0.0)
-        if body != DONE:
-            return frame, body
-        for i in range(n):
-            kind, _, _, row = place_of(table, n, i)
-            put_block(kind, first_units(kind, row), work, out, starts[n] * frame + starts[i])
-    return DONE, DONE
-
-
-@jit
-def share_of(kind, j, k, units, work):
-    """Element of rate j in U/D of rate k, in the names that the axes had then; 1 of j = k."""
-    if j == k:
-        return 1.0
-    at, axis, other = units + RATE * k, AXES[kind, k], AXES[kind, j]
-    place = (other - axis - 1) % 3  # 0 and 1 are the x and y of then, 2 is its z
-    return work[at + (place if other // 3 == axis // 3 else 2 + place)]
-
-
-@jit
-def put_block(kind, units, work, out, to):
-    """L D Lᵀ of the rates of a joint."""
-    f = RATES[kind]
-    for r in range(f):
-        for c in range(f):
-            total = 0.0
-            for k in range(min(r, c) + 1):
-                x, y = share_of(kind, r, k, units, work), share_of(kind, c, k, units, work)
-                total += x * y * work[units + RATE * k + PIVOT]
-            out[to + f * r + c] = total
-
-
-FLOATS = types.Array(types.float64, 1, "C")
-
-
-@cache
-def only_state(roomy: bool) -> Any:
-    """Return `state`, ``roomy`` or not, for its arrays alone: others are refused by a TypeError."""
-    only = jit(state.py_func)
-    only.compile((*(FLOATS,) * 6, FLOATS if roomy else types.none))
-    only.disable_compile()
-    return only
-
-
-@cache
-def only_states() -> Any:
-    """Return `states`, as `only_state` does."""
-    only = jit(states.py_func)
-    only.compile((*(FLOATS,) * 5, types.int64, types.int64, FLOATS, FLOATS))
-    only.disable_compile()
-    return only

@@ -18,8 +18,9 @@ from fixman.kernels.algebra.triples import back, constants, entries, times
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, part, store, take
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE, accelerations, inwards
+from fixman.kernels.rigid.articulated_body import accelerations, inwards
 from fixman.kernels.rigid.articulated_body import outwards as outwards8
+from fixman.kernels.rigid.articulated_tables import DONE, NOT_USABLE
 from fixman.kernels.rigid.ends import (
     ANSWER,
     ASKED,

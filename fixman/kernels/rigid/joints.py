@@ -43,12 +43,14 @@ class JointType(NamedTuple):
     urdf: tuple[str, ...] = ()  # its types in files
 
 
-Name = Literal["revolute", "prismatic", "spherical", "free"]
+Name = Literal["revolute", "prismatic", "spherical", "free", "helical", "planar"]
 JOINTS = (
     JointType("revolute", turns="z", urdf=("revolute", "continuous")),
     JointType("prismatic", slides="z", urdf=("prismatic",)),
     JointType("spherical", turns="xyz", urdf=("spherical",)),
     JointType("free", slides="xyz", turns="xyz", first=True, urdf=("floating",)),
+    JointType("helical", turns="z", pitch=True),
+    JointType("planar", slides="xy", turns="z", urdf=("planar",)),
 )
 
 # --- tables of the kinds --------------------------------------------------------------------------
@@ -118,7 +120,10 @@ def axis(kind, pitch, j):
 def component(kind, pitch, j, n, f):
     """Sᵀ [n; f] of column j: the part of a wrench that the rate feels."""
     k = AXES[kind, j]
-    return n[2] + pitch * f[2] if k == 2 else (*n, *f)[k]
+    if k == 2:
+        return n[2] + pitch * f[2]
+    w = n if k < 3 else f
+    return w[0] if k % 3 == 0 else w[1] if k % 3 == 1 else w[2]
 
 
 # --- coordinates ----------------------------------------------------------------------------------

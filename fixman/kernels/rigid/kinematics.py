@@ -293,8 +293,11 @@ def follow(kinds, q, v, dt, axes, straight, out):
     at = to = 0
     usable = True
     for i in range(kinds.size):
-        good = advance(kinds[i], q, at, v, to, dt, axes, straight, out)
-        usable = usable and good
+        if RATES[kinds[i]] == 1:  # without a call
+            out[at] = q[at] + dt * v[to]
+        else:
+            good = advance(kinds[i], q, at, v, to, dt, axes, straight, out)
+            usable = usable and good
         at += POSITIONS[kinds[i]]
         to += RATES[kinds[i]]
     return usable

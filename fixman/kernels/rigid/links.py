@@ -217,10 +217,53 @@ def sheared(body, pitch):
     return Articulated(A, B, C, (n[0], n[1], n[2] + pitch * f[2]), f)
 
 
+@step
+def turn_symmetric(S, c, s):
+    w = s * (S[0] - S[3]) + (c + c) * S[1]
+    return S[0] - s * w, c * w - S[1], c * S[2] - s * S[4], S[3] + s * w, s * S[2] + c * S[4], S[5]
+
+
+@step
+def turn(body, c, s):
+    """The same in axes from which these follow by a turn about z."""
+    A, B, C, n, f = body
+    w = s * (B[0] - B[4]) + c * (B[1] + B[3])
+    B = (
+        B[0] - s * w, c * w - B[3], c * B[2] - s * B[5],
+        c * w - B[1], B[4] + s * w, s * B[2] + c * B[5],
+        c * B[6] - s * B[7], s * B[6] + c * B[7], B[8],
+    )  # fmt: skip
+    n = (c * n[0] - s * n[1], s * n[0] + c * n[1], n[2])
+    f = (c * f[0] - s * f[1], s * f[0] + c * f[1], f[2])
+    return Articulated(turn_symmetric(A, c, s), B, turn_symmetric(C, c, s), n, f)
+
+
+@step
+def slide(body, d):
+    """The same about a point from which this one lies d along z."""
+    A, B, C, n, f = body
+    new = (
+        B[0] - d * C[1], B[1] - d * C[3], B[2] - d * C[4],
+        B[3] + d * C[0], B[4] + d * C[1], B[5] + d * C[2],
+        B[6], B[7], B[8],
+    )  # fmt: skip
+    A = (
+        A[0] - d * (B[1] + new[1]),
+        A[1] + d * (B[0] - new[4]),
+        A[2] - d * B[7],
+        A[3] + d * (B[3] + new[3]),
+        A[4] + d * B[6],
+        A[5],
+    )
+    return Articulated(A, new, C, (n[0] - d * f[1], n[1] + d * f[0], n[2]), f)
+
+
 @jit
 def free_rate(kind, pitch, j, body, tau, J):
     """Free rate j of a joint, whatever its axis is; ``g`` and ``h`` are in the body's axes."""
     k = AXES[kind, j]
+    if k == 2 and pitch == 0.0:  # the general case says the same, later
+        return freed(body, tau, J)
     body = mirrored(body) if k >= 3 else sheared(body, pitch)
     for _ in range((k + 1) % 3):
         body = renamed(body)

@@ -31,8 +31,9 @@ from fixman.kernels import njit
 from fixman.kernels.algebra.triples import back, constants, entries, put_entries, times
 from fixman.kernels.algebra.vectors import outer, plus, scaled
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.articulated_body import DONE, NOT_USABLE, accelerations, inwards
+from fixman.kernels.rigid.articulated_body import accelerations, inwards
 from fixman.kernels.rigid.articulated_body import outwards as towards_tip
+from fixman.kernels.rigid.articulated_tables import DONE, NOT_USABLE
 from fixman.kernels.rigid.joints import (
     FLAT,
     RATES,

@@ -42,7 +42,7 @@ from fixman.kernels.algebra.triples import (
 from fixman.kernels.algebra.vectors import minus, outer, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, lane, load, part, store, take
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.factors.banded import times as multiplied
+from fixman.kernels.factors.sparse import times as multiplied
 from fixman.kernels.rigid.joints import (
     AXES,
     JOINTS,

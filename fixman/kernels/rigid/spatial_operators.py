@@ -124,8 +124,6 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu, left):
             P, found = with_load(P, loads, i)
             check += found
         for j in range(f):
-            e, v = axis(kind, pitch, j)
-            scale[j] = max(scale[j], felt(*before, (e, v)) + links[i, ARMATURE + j])
             torque = T[at + j] if T.size else 0.0
             P, rate = free_rate(kind, pitch, j, P, torque, links[i, ARMATURE + j])
             if not 0.0 < rate.D < math.inf:
@@ -134,7 +132,11 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu, left):
             put_entries(G, at + j, 3, rate.h)
             D[at + j], nu[at + j] = rate.D, rate.u
         for j in range(f):
-            if not LOST_INVERSE * scale[j] * freedom(kind, j, at, G, D, column) < 1.0:
+            whole = D[at + j]
+            for k in range(j):
+                whole += G[at + k, AXES[kind, j]] ** 2 * D[at + k]
+            alone = freedom(kind, j, at, G, D, column)
+            if not LOST_INVERSE * max(whole, scale[j]) * alone < 1.0:
                 return i if 0.0 * scale[j] == 0.0 else n
     return -1 if check == 0.0 else n
 

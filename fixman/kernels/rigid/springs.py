@@ -69,14 +69,15 @@ def passive_frames(kinds, springs, q, qd, out):
 def elastic_frames(kinds, stiffness, rest, q, out):
     """E = ½ Δᵀ diag(stiffness) Δ of every frame into ``out (frames,)``."""
     change = np.empty(stiffness.size)
+    change[:] = 0.0
     for frame in range(q.shape[0]):
         at = to = 0
         out[frame] = 0.0
         for i in range(kinds.size):
-            kind = kinds[i]
-            way(kind, rest, q[frame], at, change, to)
-            for j in range(to, to + RATES[kind]):
-                if stiffness[j] > 0.0:
-                    out[frame] += 0.5 * stiffness[j] * change[j] ** 2
-            at += POSITIONS[kind]
-            to += RATES[kind]
+            f = RATES[kinds[i]]
+            if stiffness[to : to + f].any():
+                way(kinds[i], rest, q[frame], at, change, to)
+            for j in range(to, to + f):
+                out[frame] += 0.5 * stiffness[j] * change[j] ** 2
+            at += POSITIONS[kinds[i]]
+            to += f

@@ -17,7 +17,7 @@ import numpy as np
 
 from fixman.kernels.algebra.random import WORDS
 from fixman.kernels.chain import hard
-from fixman.kernels.compiler.lanes import exact_kernel, memory
+from fixman.kernels.compiler.lanes import exact_call, exact_kernel, memory
 from fixman.kernels.factors import sparse
 from fixman.kernels.potentials.forces import add_forces, potential_energy
 from fixman.kernels.sampling.pivots import spin, turn, uniform
@@ -48,7 +48,7 @@ class Moves(NamedTuple):
     steps: np.ndarray[Any, np.dtype[np.float64]]
 
 
-@exact_kernel
+@exact_call
 def between(words, rings, span):
     """Two places round a ring, the first one first, that are not neighbours, and the stream."""
     size = span[1] - span[0]
@@ -109,13 +109,13 @@ def turned(moves, part, q, X, Y, dim):
             Y[k + 2] = z0 + (zx * x + zy * y + zz * z)
 
 
-@exact_kernel
+@exact_call
 def log_weight(X, F, system, tables, kT, space, work):
     """½ ln det H^bb − U/kT, of these what there are tables of; NaN where there is none."""
     total = 0.0
     if system is not None:
         found = hard.factor(system, space, X, 0.0)
-        total = 0.5 * sparse.log_product(space.H, system.symbolic[0], 0.0)
+        total = 0.5 * sparse.log_product(space.H, system.symbolic.first, 0.0)
         if not found:
             total = math.nan
     if tables is not None:
@@ -125,7 +125,7 @@ def log_weight(X, F, system, tables, kT, space, work):
     return total, work
 
 
-@exact_kernel
+@exact_call
 def block_of(system):
     """Memory for H^bb; without a system, for no weight that needs it."""
     if system is not None:
@@ -133,14 +133,16 @@ def block_of(system):
     return None
 
 
-@exact_kernel
+@exact_call
 def hard_units(system):
-    return system.total * len(system.axes) + system.symbolic[1].size + 3 * system.kinds.size
+    return system.total * len(system.axes) + system.symbolic.row.size + 3 * system.kinds.size
 
 
 @exact_kernel
 def advance(x, random, tally, system, tables, moves, kT, sweeps, replicas):
     """Do so many sweeps, each of as many moves as there are, on some replicas, in place.
+
+    Returns the first replica that had no weight to begin with, or −1.
 
     ``x (R, n, dim)``, ``random`` flat, ``tally (R, 3)``; ``system`` is None where the ensemble is
     stiff, ``tables`` where there is no potential.  A sweep begins with the weight found anew.
@@ -163,6 +165,8 @@ def advance(x, random, tally, system, tables, moves, kT, sweeps, replicas):
             X[fixed + k] = x[replica, k // dim, k % dim]
         for _ in range(sweeps):
             weight, work = log_weight(X, F, system, tables, kT, space, work)
+            if not abs(weight) < math.inf:
+                return replica
             for _ in range(count):
                 f, words = uniform(words)
                 row = int(f * count)
@@ -188,3 +192,4 @@ def advance(x, random, tally, system, tables, moves, kT, sweeps, replicas):
         for k in range(n * dim):
             x[replica, k // dim, k % dim] = X[fixed + k]
         random[at], random[at + 1], random[at + 2], random[at + 3] = words
+    return -1

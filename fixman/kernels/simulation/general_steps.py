@@ -54,7 +54,7 @@ def room(system, targets, like):
     """½ d² and d of a distance row, cosine and sine of an angle, and memory."""
     m = system.kinds.size
     vectors = system.total * len(system.axes)
-    whole = memory(2 * (vectors + system.symbolic[1].size) + 7 * m, like)
+    whole = memory(2 * (vectors + system.symbolic.row.size) + 7 * m, like)
     goals = part(whole, 0, 2 * m, like)
     for k in range(2 * m):
         store(goals, k, take(targets, k, 2 * m, like))
@@ -73,10 +73,10 @@ def magnitude(x):
 
 @exact
 def residual(kind, u, v, t, g, goal, size, far):
-    """What a row lacks of its goal, its unit, and rounding where positions are of ``size``.
+    """Goal less value of a row, its unit, and rounding where positions are of ``size``.
 
-    g is the last of its vectors where the drift began.  No arrays: numba would count references to
-    them.
+    g is the last of the row's vectors where the drift began.  No arrays are passed: numba would
+    count references to them.
     """
     value, scale, _ = measure(kind, u, v, t)
     lack, whole, noise = rest(kind, value, scale, u, v, g, goal, size)
@@ -140,7 +140,7 @@ def factor(system, room, X, like):
 @exact
 def logdet(system, room, like):
     """ln det H^bb of these rows, given the factor."""
-    return sparse.log_product(room.block.H, system.symbolic[0], like)
+    return sparse.log_product(room.block.H, system.symbolic.first, like)
 
 
 @exact

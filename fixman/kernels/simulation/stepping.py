@@ -12,7 +12,7 @@ forces f.  A stepper says which, and for how long a time h:
     FORCE      f ← forces(x), with those of a flow and of the metric where they are asked for
     PROJECT    v along the manifold
     REMEMBER   x, v and the energy Σ ½ m v² + U, with ½ kT ln det H^bb if that is in the forces
-    RETURN     whether the leap with −v, which a KICK begins and a DRIFT of h, leads back
+    RETURN     whether the step with −v, which a KICK begins and a DRIFT of h, leads back
     DECIDE     accept x and v by min(1, exp(−ΔE / kT)), or go back to what is remembered
 
 What v has across the manifold before a drift is taken up by λ, which saves a projection.  In
@@ -39,6 +39,7 @@ from fixman.kernels.algebra.random import WORDS, fill_normals
 from fixman.kernels.algebra.vectors import along, put_vector, scaled, vector
 from fixman.kernels.compiler.lanes import (
     choose,
+    exact,
     exact_kernel,
     fma,
     lanes,
@@ -66,8 +67,8 @@ from fixman.kernels.simulation.constraints import (
 )
 from fixman.kernels.simulation.flow import Flow, carry
 
-KICK, NOISE, ECHO, MARK, DRIFT, LEAP, FORCE, PROJECT = range(8)
-REMEMBER, RETURN, DECIDE = range(8, 11)  # for which there must be a trial
+# In an order that `moves` asks for; the last two and RETURN are for trials only.
+KICK, NOISE, ECHO, MARK, DRIFT, LEAP, RETURN, FORCE, PROJECT, REMEMBER, DECIDE = range(11)
 RESCUES = 10  # halvings of a drift
 
 
@@ -77,14 +78,16 @@ class Motion(NamedTuple):
     ``order`` says which move is made when.  Of each there are the letter, a number (h of a drift, c
     of a noise) and a weight of every joint (h / m of a kick, √(kT (1 − c²) / m) of a noise; ½ m of
     what is remembered or decided, with kT as the number; ½ h² / m of a return); and whether it is
-    made with H^bb at x.  ``kT`` is that of the Fixman force: 0 for none.  With a ``rival``, the
-    hard rows under other masses, its Fixman force is subtracted.
+    made with H^bb at x; ``kept`` whether a search for λ leaves the factor of that as it was.
+    ``kT`` is that of the Fixman force: 0 for none.  With a ``rival``, the hard rows under other
+    masses, its Fixman force is subtracted.
     """
 
     n: int
     order: np.ndarray[Any, np.dtype[np.int64]]
     letters: np.ndarray[Any, np.dtype[np.int64]]
     factors: np.ndarray[Any, np.dtype[np.bool_]]
+    kept: bool
     numbers: np.ndarray[Any, np.dtype[np.float64]]
     weights: np.ndarray[Any, np.dtype[np.float64]]
     kT: float
@@ -142,9 +145,37 @@ def collide(V, noise, k, ghosts, c, weight, axes, like):
 
 
 @exact_step
+def fetch(x, at, size, X, k, like):
+    """Unit k of X from states that lie ``size`` apart."""
+    store(X, k, take(x, at + k, size, like))
+
+
+@exact_step
 def leave(x, at, size, X, X1, k, lost, like):
     """Unit k of X, or of X1 where it was lost, into states that lie ``size`` apart."""
-    put(x, at, size, choose(lost, load(X1, k, like), load(X, k, like)))
+    put(x, at + k, size, choose(lost, load(X1, k, like), load(X, k, like)))
+
+
+@exact
+def search(letter, system, space, vectors, shares, h, tolerance, like):
+    """Where a drift or leap of h leads, or the way back of a drift from X; the lanes it lost.
+
+    Into X1 and V1, or of a way back into the noise: behind a drift this is free, and so is V1,
+    while X1 is where the drift began.  ``shares`` are the weights of the joints of a way back, ½ h²
+    over their masses.
+    """
+    X, V, X1, V1, F, noise, mark = vectors
+    weights, first, joints = shares
+    back = letter == RETURN
+    Y = noise if back else X1
+    for k in range(joints if back else 0):
+        trials.turn_back(X, V, F, Y, k, h, weights[first + k], system.axes, like)
+    for k in range(0 if back else X.size // lanes(like)):
+        depart(X if letter == DRIFT else mark, V, Y, V1, k, h, like)
+    # The way back has the limits of the drift: others would let some go one way only.
+    rate = 0.0 if back else 1.0 / h
+    lost = hold(system, space, X, Y, V1, rate, (tolerance, OFTEN), like)
+    return lost | trials.elsewhere(Y, X1, X, like) if back else lost
 
 
 def moves(replicas, system, spaces, motion, tables, work, trial, where):
@@ -156,24 +187,21 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
     count = motion.order.size
     joints = motion.weights.size // motion.letters.size
     size = joints * len(axes)
-    own = motion.n * len(axes)
     ghosts = joints - motion.n
-    F, noise, mark = work.F, work.noise, work.mark
-    X, V, X1, V1 = work.X, work.V, work.X1, work.V1
-    letters, numbers, weights = motion.letters, motion.numbers, motion.weights
+    X, V, X1, V1, F, noise, mark = work.X, work.V, work.X1, work.V1, work.F, work.noise, work.mark
+    weights = motion.weights
     if tables is not None:
         lists = memory(0, like)
     for k in range(size):
-        store(X, k, take(replicas.x, group * size + k, size, like))
-        store(V, k, take(replicas.v, group * size + k, size, like))
+        fetch(replicas.x, group * size, size, X, k, like)
+        fetch(replicas.v, group * size, size, V, k, like)
     lost = broken = 0
     place = end
     factored = False
-    turn = begin % count
     for place in range(begin, end):
-        at = motion.order[turn]
-        # Forces are lost between two calls.
-        letter = FORCE if place < 0 else letters[at]
+        at = motion.order[place % count]
+        number, shares = motion.numbers[at], (weights, at * joints, joints)
+        letter = motion.letters[at] if place >= 0 else FORCE  # forces are lost between two calls
         if not factored and (place < 0 or motion.factors[at]):
             factor(system, space, X, like)
             factored = True
@@ -182,28 +210,26 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
                 kick(V, F, k, weights[at * joints + k], axes, like)
         elif letter <= ECHO:
             for lane in range(lanes(like) if letter == NOISE else 0):
-                stream = WORDS * (group + lane)
+                stream, own = WORDS * (group + lane), motion.n * len(axes)
                 fill_normals(replicas.random, stream, own, noise, lane, lanes(like))
             for k in range(ghosts, joints):
-                collide(V, noise, k, ghosts, numbers[at], weights[at * joints + k], axes, like)
+                collide(V, noise, k, ghosts, number, weights[at * joints + k], axes, like)
         elif letter == MARK:
-            for k in range(size):
-                store(mark, k, load(X, k, like))
-        elif letter <= LEAP:
-            h = numbers[at]
-            for k in range(size):
-                depart(X if letter == DRIFT else mark, V, X1, V1, k, h, like)
-            lost = hold(system, space, X, X1, V1, 1.0 / h, (motion.tolerance, OFTEN), like)
-            for k in range(size if lost and letter == LEAP else 0):
-                store(X, k, load(mark, k, like))
-            X, X1 = X1, X
-            V, V1 = V1, V
-            factored = False
-            if trial is not None:
-                trials.take_back(X, X1, lost, like)
-                trials.take_back(V, V1, lost, like)
-                broken |= lost
-                lost = 0
+            trials.copy(X, mark, like)
+        elif letter <= RETURN:
+            vectors = X, V, X1, V1, F, noise, mark
+            found = search(letter, system, space, vectors, shares, number, motion.tolerance, like)
+            factored = factored and letter == RETURN and motion.kept
+            lost = 0 if trial is not None else found
+            broken |= found
+            if letter < RETURN:
+                if lost and letter == LEAP:
+                    trials.copy(mark, X, like)
+                X, X1 = X1, X
+                V, V1 = V1, V
+                if trial is not None:
+                    trials.take_back(X, X1, found, like)
+                    trials.take_back(V, V1, found, like)
             if lost:
                 break
         elif letter == FORCE:
@@ -219,36 +245,21 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
         elif letter == PROJECT:
             project(system, space, V, X, like)
         elif trial is not None:
-            first, number = at * joints, numbers[at]
-            if letter == RETURN:
-                # Behind a drift, X1 is where it began, V1 is free, and so is the noise.
-                for k in range(joints):
-                    trials.turn_back(X, V, F, noise, k, number, weights[first + k], axes, like)
-                # With the limits of the leap: others would let some go one way only.
-                broken |= hold(system, space, X, noise, V1, 0.0, (motion.tolerance, OFTEN), like)
-                broken |= trials.elsewhere(noise, X1, X, like)
+            energy = trials.kinetic(V, shares, axes, like)
+            if tables is not None:
+                energy = energy + forces.potential_energy(tables, lists, like)
+            if motion.kT > 0.0:
+                energy = fma(0.5 * motion.kT, logdet(system, space, like), energy)
+            if letter == REMEMBER:
+                trials.remember(trial, group, X, V, energy, like)
+                broken = 0
             else:
-                energy = trials.kinetic(V, weights, first, joints, axes, like)
-                if tables is not None:
-                    energy = energy + forces.potential_energy(tables, lists, like)
-                if motion.kT > 0.0:
-                    if letter == DECIDE:  # a return may have spoiled it
-                        factor(system, space, X, like)
-                    energy = fma(0.5 * motion.kT, logdet(system, space, like), energy)
-                if letter == REMEMBER:
-                    trials.remember(trial, X, V, energy, like)
-                    broken = 0
-                else:
-                    random = replicas.random
-                    trials.decide(trial, random, group, X, V, broken, energy, number, like)
-                    factored = False
-        turn += 1
-        if turn == count:
-            turn = 0
+                trials.decide(trial, replicas.random, group, X, V, broken, energy, number, like)
+                factored = False
     for k in range(size):
         # Behind a drift, X1 and V1 are what was before it.
-        leave(replicas.x, group * size + k, size, X, X1, k, lost, like)
-        leave(replicas.v, group * size + k, size, V, V1, k, lost, like)
+        leave(replicas.x, group * size, size, X, X1, k, lost, like)
+        leave(replicas.v, group * size, size, V, V1, k, lost, like)
     return place, lost
 
 

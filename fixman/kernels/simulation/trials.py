@@ -35,8 +35,16 @@ class Trial(NamedTuple):
 
 
 @exact
-def kinetic(V, weights, first, joints, axes, like):
-    """Σ weight v², with the weights from ``first`` on."""
+def copy(X, Y, like):
+    """Y ← X."""
+    for k in range(X.size // lanes(like)):
+        store(Y, k, load(X, k, like))
+
+
+@exact
+def kinetic(V, shares, axes, like):
+    """Σ weight v², with weights, the first of them and how many there are."""
+    weights, first, joints = shares
     total = 0.0 * like
     for k in range(joints):
         v = vector(V, k, axes, like)
@@ -73,10 +81,14 @@ def take_back(X, X0, which, like):
 
 
 @exact
-def remember(trial, X, V, energy, like):
-    take_back(trial.X, X, -1, like)
-    take_back(trial.V, V, -1, like)
+def remember(trial, group, X, V, energy, like):
+    """Keep positions, velocities and energy; of an energy that is none, the tally becomes NaN."""
+    copy(X, trial.X, like)
+    copy(V, trial.V, like)
     store(trial.energy, 0, energy)
+    for which in range(lanes(like)):
+        # nothing, if it is finite
+        trial.tally[3 * (group + which)] += 0.0 * lane(energy, which)
 
 
 @exact

@@ -13,7 +13,7 @@ from fixman.chains.chain import Chain
 from fixman.chains.coordinates import in_line
 from fixman.errors import FrameError
 from fixman.kernels.chain.rows import ANGLE, LENGTH
-from fixman.mechanics import partition
+from fixman.mechanics import refusals
 from fixman.mechanics.dynamics import forward_dynamics
 from fixman.potentials.binding import Bound
 from fixman.simulation.steppers.plan import Plan
@@ -91,7 +91,7 @@ def _became_dependent(chain: Chain, before: Array, stuck: Array) -> _Cause | Non
             "the angles of these bends as well, or make these rows soft"
         )
         return cause, {"coordinates": straight}
-    start, end = (partition.nearest_dependence(chain, x) for x in (before, stuck))
+    start, end = (refusals.nearest_dependence(chain, x) for x in (before, stuck))
     if start is None or end is None or not end.share < COLLAPSED * start.share:
         return None
     return (

@@ -112,15 +112,8 @@ class MonteCarlo(Described):
         state.tally[:, 2] = WIDEST
         require_near(chain, state)
         prepared = _Prepared.of(chain, state, self)
-        # One by one, as the kernels will; without a potential there is nothing to compile.
-        for replica, x in enumerate(state.x if self.potential is not None else ()):
-            try:
-                prepared.bound.energy(x)
-            except ValueError as error:
-                error.add_note(f"in replica {replica}")
-                raise
-        if self.ensemble == "rigid":
-            metric.logdet(chain, state.x)
+        if not self.burn_in or prepared.route != "crankshafts":  # which find weights themselves
+            prepared.require_weights(state.x)
         for k in range(self.burn_in):
             state.tally[:, :2] = 0.0
             self.advance(chain, state, 1)
@@ -148,7 +141,8 @@ class MonteCarlo(Described):
         require_near(chain, state)
         prepared = _Prepared.of(chain, state, self)
         x, random, tally = state.x.copy(), state.random.copy(), state.tally.copy()
-        prepared.run(x, random, tally, (state.step, state.step + steps), workers)
+        if not prepared.run(x, random, tally, (state.step, state.step + steps), workers):
+            prepared.require_weights(state.x)
         prepared.bound.check()
         state.x, state.random, state.tally = x, random, tally
         state.step += steps
@@ -182,29 +176,47 @@ class _Prepared:
             found = _prepared[state] = cls(chain, state, stepper)
         return found
 
+    def require_weights(self, x: Array) -> None:
+        """Refuse configurations without an energy or a determinant."""
+        chain, stepper = self.key
+        # One by one, as the kernels do; without a potential there is nothing to compile.
+        for replica, one in enumerate(x if stepper.potential is not None else ()):
+            try:
+                self.bound.energy(one)
+            except ValueError as error:
+                error.add_note(f"in replica {replica}")
+                raise
+        if stepper.ensemble == "rigid":
+            metric.logdet(chain, x)
+
     def run(
         self, x: Array, random: Any, tally: Array, sweeps: tuple[int, int], workers: int
-    ) -> None:
-        """Do sweeps from one number to another on all replicas, in groups over threads."""
+    ) -> bool:
+        """Do sweeps from one number to another on all replicas, in groups over threads.
+
+        False if one had no weight to begin with.
+        """
         pieces = min(workers, len(x))
         edges = [len(x) * k // pieces for k in range(pieces + 1)]
 
-        def task(first: int, last: int) -> None:
+        def task(first: int, last: int) -> bool:
             at, end = sweeps
             while at < end:
                 until = end if self.route == "pivots" else min(end, at - at % HELD + HELD)
-                self._sweep((x, random.reshape(-1), tally), (at, until), (first, last))
+                if self._sweep((x, random.reshape(-1), tally), (at, until), (first, last)) >= 0:
+                    return False
                 if until % HELD == 0 and self.route != "pivots":
                     x[first:last] = project(self.key[0], x[first:last], self.targets[first:last])
                 at = until
+            return True
 
         if pieces == 1:
-            task(0, len(x))
-            return
+            return task(0, len(x))
         with ThreadPoolExecutor(pieces) as pool:
-            list(pool.map(task, edges[:-1], edges[1:]))
+            return all(list(pool.map(task, edges[:-1], edges[1:])))
 
-    def _sweep(self, moved: Any, sweeps: tuple[int, int], replicas: tuple[int, int]) -> None:
+    def _sweep(self, moved: Any, sweeps: tuple[int, int], replicas: tuple[int, int]) -> int:
+        """Sweep over some replicas; return the first without a weight, or −1."""
         chain, stepper = self.key
         rigid = stepper.ensemble == "rigid"
         if self.route == "pivots":
@@ -216,7 +228,8 @@ class _Prepared:
             torsions.advance(*moved, self.lengths, masses, space, sweeps, replicas)
         else:
             given = self.system, self.tables, self.moves, stepper.kT
-            crankshafts.advance(*moved, *given, sweeps[1] - sweeps[0], replicas)
+            return int(crankshafts.advance(*moved, *given, sweeps[1] - sweeps[0], replicas))
+        return -1
 
 
 def _route(chain: Chain, stepper: MonteCarlo) -> str:

@@ -46,6 +46,7 @@ from fixman.simulation.steppers.state import State, require_near
 # Replicas left over from eight that are moved alone: eight in lanes take less time than two alone.
 ALONE = 1
 FLOWS = 1 << 16  # steps for which the values of a flow that is a function are kept
+BEGIN: Schedule = (PROJECT, 0.0), (FORCE, 0.0), (REMEMBER, 0.0)
 
 
 class Prepared:
@@ -82,15 +83,16 @@ class Prepared:
         order = np.array([different.index(move) for move in schedule])
         letters = np.array([letter for letter, _ in different])
         numbers, weights = zip(*(_move(plan, w, *move) for move in different), strict=True)
-        without = {KICK, NOISE, ECHO, MARK, DECIDE}  # H^bb
+        without = {KICK, NOISE, ECHO, MARK}  # H^bb
         if not self.metric:
-            without |= {FORCE, REMEMBER}
-        if not isinstance(self.system, Hard):  # whose Newton's method needs it
+            without |= {FORCE, REMEMBER, DECIDE}
+        kept = isinstance(self.system, Hard)  # whose Newton's method needs it
+        if not kept:
             without |= {DRIFT, LEAP, RETURN}
         factors = np.array([letter not in without for letter, _ in different])
         kT = plan.kT if self.metric else 0.0
         return stepping.Motion(
-            chain.n, order, letters, factors, np.array(numbers), np.concatenate(weights), kT,
+            chain.n, order, letters, factors, kept, np.array(numbers), np.concatenate(weights), kT,
             plan.tolerance, self.rival, self._flow(range(0)),
         )  # fmt: skip
 
@@ -107,7 +109,7 @@ class Prepared:
     def run(self, state: State, steps: int, workers: int) -> tuple[State, list[tuple[int, int]]]:
         """Return what the state becomes, and step and replica of what failed.
 
-        No steps at all project the velocities.
+        No steps at all project the velocities and, where moves are tried, find the energies.
         """
         replicas = state.x.shape[0]
         alone = replicas % LANES if replicas % LANES <= ALONE else 0
@@ -121,8 +123,9 @@ class Prepared:
         tally = state.tally[index]
         given: list[Any] = [array.reshape(-1) for array in (x, v, random, goals)]
         states = stepping.Replicas(*given, *goals.shape[1:])
-        motion = self.motion if steps else self._motion(((PROJECT, 0.0),))
-        if callable(self.key[1].flow):
+        plan = self.key[1]
+        motion = self.motion if steps else self._motion(BEGIN[: 3 if plan.decides else 1])
+        if callable(plan.flow):
             motion = motion._replace(flow=self._flow(range(state.step, state.step + steps)))
         count = motion.order.size
         # Forces are found first, unless the schedule begins with them.

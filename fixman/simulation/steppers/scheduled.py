@@ -11,7 +11,7 @@ from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
 from fixman.kernels.algebra.random import WORDS, fill_normals
-from fixman.mechanics.partition import raise_failure
+from fixman.mechanics.refusals import raise_failure
 from fixman.simulation.steppers import moving
 from fixman.simulation.steppers.plan import Plan, warn_of_fast_flows, warn_of_long_steps
 from fixman.simulation.steppers.state import State, begin, replicated
@@ -69,11 +69,13 @@ class Scheduled(Described):
         if plan.decides:
             state.tally = np.tile([0.0, 0.0, plan.dt], (len(state.x), 1))
         prepared = moving.Prepared.of(chain, state, plan)
-        state.v = prepared.run(state, 0, 1)[0].v  # projected
+        begun = prepared.run(state, 0, 1)[0]
+        state.v = begun.v  # projected
         for r in np.flatnonzero(~np.isfinite(state.v).all(axis=(1, 2)))[:1].tolist():
             raise_failure(chain, state.x, r)
-        if plan.decides:
-            prepared.bound.energy(state.x)  # which refuses what is not finite
+        for r in np.flatnonzero(np.isnan(begun.tally).any(axis=1))[:1].tolist():
+            prepared.bound.energy(state.x)  # says of which configuration it is not finite
+            raise_failure(chain, state.x, r)
         warn_of_long_steps(chain, state, plan)
         warn_of_fast_flows(chain, plan)
         return state

@@ -15,7 +15,7 @@ from fixman.errors import SingularConstraintError
 from fixman.kernels.algebra.random import WORDS
 from fixman.kernels.chain.rows import ANGLE, LENGTH, SMALLEST_SINE
 from fixman.mechanics.dynamics import SMALLEST_BEND
-from fixman.mechanics.partition import raise_failure
+from fixman.mechanics.refusals import raise_failure
 
 Streams = NDArray[np.uint64]
 

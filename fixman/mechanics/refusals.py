@@ -1,0 +1,96 @@
+"""Refusals: why a configuration has no answer, and which rows depend on which there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+
+from fixman._common import arrays
+from fixman._common.arrays import Array, listed, overflow
+from fixman.chains.chain import Chain, count
+from fixman.chains.coordinates import Coordinate
+from fixman.errors import SingularConstraintError, SingularCoordinateError
+from fixman.kernels.chain import hard
+from fixman.kernels.factors.sparse import SMALLEST_PIVOT, factor, null_vector
+
+NAMED = 5  # rows that a refusal names
+NEARLY_LOST = 1e3 * SMALLEST_PIVOT
+UNEVEN = 1e6  # ratio of masses beside a lost pivot from which they may be why it is lost
+
+
+def raise_failure(
+    chain: Chain, x: Array, frame: int, torque: Array | None = None, **others: Array
+) -> NoReturn:
+    """Say why frame number ``frame`` of x (..., n, d) has no answer, and raise.
+
+    ``others`` are further (..., n, d) inputs by name; torques are refused on singular rows.
+    """
+    lead = x.shape[:-2]
+    for name, array in others.items():
+        arrays.require_finite(array, (chain.n, chain.dim), name)
+    chain.layout.refuse_positions(x, frame)
+    chain.layout.pattern.rows.refuse_singular(x, frame, SingularConstraintError)
+    if torque is not None:
+        arrays.require_finite(torque, (chain.soft.size,), "torque", "soft coordinate")
+        pushed = np.flatnonzero(torque.reshape(count(lead), -1)[frame])
+        chain.layout.soft_rows.take(pushed).refuse_singular(x, frame, SingularCoordinateError)
+    # A pivot of H^bb is lost: name the rows in the combination that vanishes.
+    nearest = nearest_dependence(chain, x.reshape(-1, chain.n, chain.dim)[frame].copy())
+    if nearest is None or not nearest.share < NEARLY_LOST:
+        raise overflow("answer", frame, lead)
+    shown = [bead for row in nearest.rows[: NAMED + 1] for bead in row.beads if bead >= 0]
+    ratio = float(chain.masses[shown].max() / chain.masses[shown].min())
+    masses = (
+        f", or seems to, as the masses of their beads differ by a factor of {ratio:.0e} (beside "
+        "hard angles and torsions, keep a bead between others within about 1e10 of them)"
+    )
+    choice = ", or choose which rows stay by positions like these, drop_redundant=x"
+    raise SingularConstraintError(
+        str(nearest),
+        f"{masses if ratio > UNEVEN else ''}: make one of these soft or leave it out, or stay away "
+        f"from this configuration{choice if chain.redundant else ''}",
+        frame=arrays.frame_index(frame, lead),
+        coordinates=nearest.rows,
+    )
+
+
+class Dependence(NamedTuple):
+    """The smallest pivot of H^bb over its diagonal, its row, and behind it those it depends on.
+
+    The share is 0 where a pivot is lost.
+    """
+
+    share: float
+    rows: list[Coordinate]
+
+    def __str__(self) -> str:
+        """``length(0, 1) depends on length(1, 2)``."""
+        first, *others = map(str, self.rows)
+        return f"{first} depends on {listed(others, NAMED) or 'the other hard coordinates'}"
+
+
+def nearest_dependence(chain: Chain, x: Array) -> Dependence | None:
+    """Return the nearest dependence; None if no row is hard, or H^bb is not finite."""
+    pattern = chain.layout.pattern
+    table, symbolic = pattern.rows, pattern.symbolic
+    V = np.empty(symbolic.nnz)
+    hard.matrix_frame(x.reshape(-1), chain.layout.system, V)
+    if not symbolic.size or not np.isfinite(V).all():
+        return None
+    diagonal = V[symbolic.first[:-1]]
+    scale = np.sqrt(diagonal)
+    D, work = np.empty((2, symbolic.size))
+    factor(V, D, symbolic, work, 0.0)
+    row = int(np.argmax(np.isnan(D)))
+    smallest = 0.0
+    if not np.isnan(D[row]):  # just so, in this arithmetic; then the row that comes nearest
+        pivots = V[symbolic.first[:-1]] / diagonal
+        row = int(np.argmin(pivots))
+        smallest = float(pivots[row])
+    share = np.zeros(symbolic.size)
+    null_vector(V, symbolic.first, symbolic.row, row, share)
+    share = np.abs(share) * scale
+    share[row] = 0.0
+    others = np.argsort(-share, kind="stable")[: np.count_nonzero(share > 1e-6 * scale[row])]
+    return Dependence(smallest, [table[int(k)] for k in (row, *others)])
