@@ -118,8 +118,7 @@ def sample(
     each bend unlike all others.
     """
     require_chain(chain)
-    size = arrays.positive_int(size, "size")
-    generator = arrays.generator(rng)
+    size, generator = arrays.positive_int(size, "size"), arrays.generator(rng)
     workers = arrays.positive_int(workers, "workers")
     arrays.require_one_of(ensemble, "ensemble", ("rigid", "stiff"))
     _require_drawable(chain, client)
