@@ -118,13 +118,10 @@ def sample(
     each bend unlike all others.
     """
     require_chain(chain)
-    size = arrays.positive_int(size, "size")
-    generator = arrays.generator(rng)
+    size, generator = arrays.positive_int(size, "size"), arrays.generator(rng)
     workers = arrays.positive_int(workers, "workers")
     arrays.require_one_of(ensemble, "ensemble", ("rigid", "stiff"))
-    if client is not None and not (hasattr(client, "map") and hasattr(client, "gather")):
-        raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
-    _require_drawable(chain)
+    _require_drawable(chain, client)
     arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} chains of {chain.n} beads")
     targets = hard_targets(chain, lengths, angles, torsions)
     block = max(1, BLOCK // chain.n)
@@ -146,7 +143,10 @@ def sample(
     return _by_monte_carlo(chain, targets, size, generator, workers)
 
 
-def _require_drawable(chain: Chain) -> None:
+def _require_drawable(chain: Chain, client: Any) -> None:
+    """Refuse chains without independent samples, and what is no client."""
+    if client is not None and not (hasattr(client, "map") and hasattr(client, "gather")):
+        raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
     if chain.extra:
         pivots = "" if chain.straight else "fixman.MonteCarlo or, whatever is hard, "
         raise ValueError(
