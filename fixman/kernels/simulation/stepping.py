@@ -32,11 +32,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
 from fixman.kernels.algebra.random import WORDS, fill_normals
 from fixman.kernels.algebra.vectors import along, put_vector, scaled, vector
+from fixman.kernels.compiler.internals import overload, types
 from fixman.kernels.compiler.lanes import (
     choose,
     exact,
