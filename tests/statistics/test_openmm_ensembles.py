@@ -92,15 +92,20 @@ def shares(c, edges):
     )
 
 
-def test_bends_of_a_freely_jointed_chain(mm):
+@pytest.mark.parametrize("corrected", [False, True])
+def test_bends_of_a_freely_jointed_chain(mm, corrected):
     n, chains = 20, 300
-    frames = sampled_cosines(mm, n, chains, time=120, corrected=True, seed=12)
+    frames = sampled_cosines(mm, n, chains, time=120, corrected=corrected, seed=12)
     c = np.concatenate(list(frames), axis=1)
     mean, error = mean_and_error((c**2).mean(axis=1))
+    exact = 1 / 3 if corrected else analytic.mean_square_cosines(n - 1).mean()
     assert error < 0.0006
-    assert abs(mean - 1 / 3) < 4 * error
+    assert abs(mean - exact) < 4 * error
     share, share_error = shares(c, np.linspace(-1, 1, 11))
-    assert np.all(np.abs(share - 0.1) < 4 * share_error)  # cosines are uniform
+    if corrected:  # cosines are uniform
+        assert np.all(np.abs(share - 0.1) < 4 * share_error)
+    else:
+        assert share[[0, -1]].max() < 0.1 < share[[4, 5]].min()
 
 
 KELVINS = (300.0, 600.0)
