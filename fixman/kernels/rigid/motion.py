@@ -7,8 +7,9 @@ With p = ∂L/∂q̇ and f = ∂L/∂q + forces, rates v_m of a step are those t
     q_1 = q_m ⊕ (dt/2) v_m                                                                (3)
     ℳ(q_1) v_1 = p_1 = p_m + (dt/2) f_m                                                   (4)
 
-Momenta of joints that turn about all axes are carried by the derivative of the exponential: from
-p_0 and f_m to the middle, `transported`, and from there to p_1, `delivered`.
+Momenta of joints that turn about all axes are carried by the derivative of the exponential,
+B(X) = (1 − e^{−X×})/X×, X = dt ω: from p_0 and f_m to the middle, `transported`, and from there to
+p_1, `delivered`.  Rounds of `settle` solve (1) and (2) for v_m; a last `sweep` is (3) and (4).
 
 ``chain`` is a `Chain`.  ``force`` is joint forces (nv,) and loads: gravity (3,), after
 which wrenches (6 n) may follow, as forward dynamics take them.
@@ -16,8 +17,8 @@ which wrenches (6 n) may follow, as forward dynamics take them.
 Springs and dampers enter the inertia of their joints, because a step changes q and q̇ in proportion
 to q̈: by c dt + k dt² for Euler's step, and by c dt/2 + k dt²/4 for the midpoint.
 
-numba optimizes what a function calls once more with it.  What is called is therefore not nested
-deeper than it must be, and written into what calls it where there is one caller.
+numba optimizes what a function calls once more with it.  Calls are therefore nested as little as
+possible, and functions with one caller are written into it.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ from fixman.kernels.rigid.tangent import OPTIONS, entry, factor, loosen, part, s
 from fixman.kernels.rigid.tangent import START as AT_START
 
 NOT_SETTLED, TOO_FAST = -4, -5
-SETTLED, ASTRAY, BACK = -6, -7, -8  # of rounds: the last, led nowhere, better not made
+SETTLED, ASTRAY, BACK = -6, -7, -8  # verdicts on a round: the last, led nowhere, better not made
 ROUNDS = 30
-PIECES = 64  # of a step's length by which it is continued, at most
+PIECES = 64  # most pieces of a step's length by which it is continued
 BEGIN, ROUND, NEWTON, END = 0, 1, 2, 3  # sweeps of a step
-SLOW = 0.1  # what a round leaves of what is missing, from where the tangent is looked at again
+SLOW = 0.1  # share of an error that a round leaves, from where the tangent is computed again
 WAIT = 4.0  # rounds without progress that show rounding, of rates to LOOSE at most
 LOOSE = 1e-7
-SAME = 1e-13  # of the square of a row that others do not explain, for it to say something
+SAME = 1e-13  # share of a row's square that others do not explain, for it to say something
 FASTEST = math.pi  # that a joint may turn in a step
 EPS = 2.0**-52
 STILL = (0.0, 0.0, 0.0)
@@ -77,7 +78,7 @@ class Chain(NamedTuple):
     springs: Any  # damping (nv,), stiffness (nv,) and coordinates at rest (nq,)
 
 
-# What is written into its callers.
+# For functions that are written into their callers.
 inlined = njit(**OPTIONS, inline="always")
 
 
@@ -86,7 +87,7 @@ inlined = njit(**OPTIONS, inline="always")
 
 @step
 def momentum(links, i, w, v):
-    """Of a body: [f; n] about its origin."""
+    """Momentum [f; n] of a body about its origin."""
     c, inertia = entries(links, i, 13), tuple(links[i, 16 + k] for k in range(9))
     f = scaled(links[i, 12], plus(v, outer(w, c)))
     return (*f, *plus(times(inertia, w), outer(c, f)))
@@ -308,7 +309,7 @@ def sweep(chain, state, force, dt, room, which):
 
 @part
 def judged(n, middle, change, progress, dt, which):
-    """What follows a round that moved the rates of n bodies by ``change``: another one, or not.
+    """Verdict on a round that moved the rates of n bodies by ``change``: another one, or not.
 
     A round must leave half of what the last one moved at most, so that all together move by no more
     than twice the first: a root that is further away belongs to other rates than the step's.
@@ -362,7 +363,7 @@ def settle(chain, state, force, dt, one):
     progress[4] = 0.0
     which, again = NEWTON, ROUND
     for _ in range(ROUNDS):
-        glide(chain[0], state[0], v_m, dt, q_m, q_m)
+        glide(chain[0], state[0], v_m, dt, q_m, q_m)  # (1)
         code = sweep(chain, state, force, dt, one[:5], which)
         if code != DONE:
             return code
@@ -399,8 +400,8 @@ def midpoint(chain, state, force, dt, room):
             if code != DONE:
                 break
         if code == DONE:
-            glide(chain[0], state[0], v_m, dt, q_m, q_m)
-            return sweep(chain, state, force, dt, room[:5], END)
+            glide(chain[0], state[0], v_m, dt, q_m, q_m)  # (1)
+            return sweep(chain, state, force, dt, room[:5], END)  # (3) and (4)
         pieces *= 4
         if pieces <= PIECES:
             code = DONE
