@@ -9,8 +9,9 @@ under each row's wrench, ℳ⁻¹ Aᵀ; and under a wrench in no direction in pa
 is held.  The last tells how freely the body moves, so that a small Λ⁻¹ is not taken for one that is
 lost.  One more sweep along the chain gives these motions along the rows: Λ⁻¹ and A θ̈_free.
 
-With the operators of Rodriguez and Kreutz (1988), (4.16) and (5.4) make it S X Ω Xᵀ Sᵀ where
-Ω = φᵀ Hᵀ ℳ⁻¹ H φ = ψᵀ Hᵀ D⁻¹ H ψ, which is not formed here.  `Room` holds Λ⁻¹ in ``inverse``, A θ̈_free + Ȧ θ̇ in ``pull``, and f.
+By (4.16) and (5.4) of Rodriguez and Kreutz (1988), Λ⁻¹ = S X Ω Xᵀ Sᵀ with
+Ω = φᵀ Hᵀ ℳ⁻¹ H φ = ψᵀ Hᵀ D⁻¹ H ψ, which is not formed here.  `Room` holds Λ⁻¹ in ``inverse``,
+A θ̈_free + Ȧ θ̇ in ``pull``, and f.
 """
 
 from __future__ import annotations
