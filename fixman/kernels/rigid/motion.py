@@ -248,10 +248,12 @@ def too_fast(turning, v, dt):
 def sweep(chain, state, force, dt, room, which):
     """One sweep of a midpoint step; DONE, or why not.
 
-    `BEGIN` adds the momenta at ``state`` to p_0.  The others begin at the middle, where `glide` has
-    led: `NEWTON` adds to its rates by the tangent there, a `ROUND` by the last one, and leave what
-    they added in p.  `END` goes on to the end of the step: coordinates, momenta, and of those the
-    rates.
+        BEGIN            p_0 += ℳ(q_0) v_0
+        NEWTON, ROUND    v_m += J⁻¹ (p_0 + (dt/2) f_m − ℳ(q_m) v_m), by (2)
+        END              q_1 by (3), p_1 by (4), v_1 = v_m + ℳ(q_1)⁻¹ (p_1 − ℳ(q_1) v_m)
+
+    All but the first begin at the middle, where `glide` has led.  J is the tangent of the last
+    `NEWTON`, and p is left with what was added to v_m.
     """
     kinds, links, armature, turning, springs = chain
     sweeps, (p, f, r), tangent, p0, middle = room
@@ -287,10 +289,10 @@ def sweep(chain, state, force, dt, room, which):
         transported(kinds, p0, f, v_m, dt, r)  # the right side of (2)
     if which != ROUND:
         loosen(kinds, links, X, sweeps[1], v_m, h, seats)
-        body = factor(kinds, links, armature, springs, v_m, h, seats, rows, K)
+        body = factor(kinds, links, armature, springs, v_m, h, seats, rows, K)  # J, or ℳ(q_1)
         if which == END and body != DONE:
             return body
-    for k in range(p.size):  # Newton's method for (2), or (4), which is linear
+    for k in range(p.size):  # what (2) lacks, or (4), which is linear
         p[k] = r[k] - p[k]
     solve(kinds, seats, rows, p)
     if which == END:
