@@ -11,7 +11,7 @@ Symbols are Featherstone's, angular before linear and about the origin of a body
 p^A = [n; f] of `Articulated`, U = I^A s, D = sᵀ U, u = τ − sᵀ p^A, c, a′ = X a + c, and
 a = a′ + s q̈ = [spin; a].  E and r place a body in the one before: E is the book's transposed.
 Rodriguez & Kreutz (1988) have P for I^A, z for p^A, G for U/D, ε for u, a for c and λ for a: the
-sweeps inwards are their (4.5), (4.6) and (5.16), the last one outwards (5.17).  As there, reference
+sweep inwards is their (4.5), (4.6) and (5.16), the last one outwards (5.17).  As there, reference
 points lie on the joints, so no linear velocity occurs: p = [ω×I_O ω; ω×(ω×h)] (2.23), h the mass
 times its centre, and c = [ω×z q̇; ω×(ω×r)] (2.19).
 
