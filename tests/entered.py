@@ -29,8 +29,10 @@ def known() -> set[tuple[str, str]]:
         for kernel in vars(importlib.import_module(about.name)).values():
             if isinstance(kernel, Dispatcher) and kernel.targetoptions.get("inline") != "always":
                 function = kernel.py_func
-                if function.__module__.startswith(PREFIX) and function.__module__ not in parts:
-                    found.add((function.__module__.removeprefix(PREFIX), function.__name__))
+                module, name = function.__module__, function.__name__
+                own = name.startswith("_")  # for energies that users compile
+                if module.startswith(PREFIX) and module not in parts and not own:
+                    found.add((module.removeprefix(PREFIX), name))
     return found
 
 

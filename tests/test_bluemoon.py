@@ -526,6 +526,7 @@ def test_what_cannot_be_held_is_refused(chain, row, error, text):
         bluemoon.hold(chain, row)
 
 
+@pytest.mark.thorough
 def test_chains_with_straight_bends_hold_more_in_one_order(tmp_path):
     row, bends = ("distance", (0, 4)), [(1, 2, 3)]
     model = fx.Chain.linear(5, straight=bends)

@@ -344,6 +344,7 @@ def test_what_no_stepper_can_be_is_refused(options, error, text):
         Brownian(**{"dt": 0.01} | options)
 
 
+@pytest.mark.thorough
 def test_what_is_not_for_this_chain_is_refused(tmp_path):
     chain = CHAINS["jointed"]
     x0 = walks(chain, 1)[0]
@@ -376,6 +377,7 @@ def test_a_function_that_returns_no_flow_is_refused_and_nothing_has_moved(bad, t
     assert state.step == 0
 
 
+@pytest.mark.thorough
 def test_long_steps_are_warned_of():
     """What is advised is silent, and so is any unit."""
     chain = CHAINS["jointed"]

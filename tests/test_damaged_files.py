@@ -245,8 +245,9 @@ def test_a_topology_that_lost_an_atom(run, files, tmp_path):
     path.write_text(path.read_text().replace("\n18 3 1 5.0 6 1\n", "\n"))
     other = tmp_path / "run.pdb"
     MDAnalysis.Universe(str(files[1]), to_guess=()).atoms.write(str(other))
+    words = "if the name misleads, give --topology-format PSF or --format DCD"
     err = run("audit", path, other)[2]
-    assert err.endswith("; are these files of one system?\n")
+    assert err.endswith(f"; {words}; are these files of one system?\n")
 
 
 def test_a_frame_of_another_size_is_named(files, monkeypatch):

@@ -270,6 +270,7 @@ def test_ones_own_energies_are_as_good_as_others():
         assert np.abs(other.x - states[0].x).max() < 1e-9
 
 
+@pytest.mark.thorough
 def test_a_run_goes_on_bit_for_bit_and_knows_its_acceptance(tmp_path):
     chain, stepper = CHAINS["ring"], HybridMonteCarlo(0.4, leaps=4)
     x0 = walks(chain, 3)
@@ -288,6 +289,7 @@ def test_a_run_goes_on_bit_for_bit_and_knows_its_acceptance(tmp_path):
 # --- refusals -------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", quick(CHAINS, "jointed"))
 def test_leaps_without_a_solution_are_refused(name):
     chain, stepper = CHAINS[name], HybridMonteCarlo(3.0, leaps=2)
@@ -322,6 +324,7 @@ def test_a_leap_that_does_not_lead_back_is_refused(name):
     assert dense.elsewhere > 5
 
 
+@pytest.mark.thorough
 def test_walls_are_never_crossed():
     class Wall:
         def energy(self, x):

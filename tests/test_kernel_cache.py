@@ -10,6 +10,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,7 @@ def scaled(two):
     return two.a
 """
 PART = re.compile(r"fixman\.kernels\.([\w.]+)")
+PARTS = [f"compiler/{name}.py" for name in ("_cache", "_inner", "internals")]
 CALL = """
 import json, warnings
 with warnings.catch_warnings(record=True) as caught:
@@ -66,7 +69,7 @@ def package(tmp_path):
     folder = tmp_path / "package" / "fixman" / "kernels"
     (folder / "compiler").mkdir(parents=True)
     (folder.parent / "__init__.py").touch()
-    for name in ("__init__.py", "compiler/__init__.py", "compiler/_cache.py", "compiler/_inner.py"):
+    for name in ("__init__.py", "compiler/__init__.py", *PARTS):
         shutil.copy(PACKAGE / "kernels" / name, folder / name)
     (folder / "helper.py").write_text(HELPER)
     (folder / "kernel.py").write_text(KERNEL)
@@ -289,6 +292,25 @@ def test_a_command_without_compiling_says_so_in_a_line(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("fixman: error: fixman's kernels run compiled only")
     assert done.stderr.count("\n") == 1
+
+
+GONE = """
+import json
+import numba.core.caching
+del numba.core.caching.NullCache
+try:
+    import fixman.kernels
+except ImportError as error:
+    print(json.dumps(str(error)))
+"""
+
+
+def test_a_version_of_numba_without_an_internal_is_refused_in_words(tmp_path):
+    said = answer(start(GONE, PACKAGE.parent, tmp_path))
+    assert f"does not know numba {version('numba')} with llvmlite {version('llvmlite')}: " in said
+    assert "no attribute 'NullCache'" in said
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]
+    assert f"pip install '{project['dependencies'][2]}'" in said
 
 
 IMPATIENT = """

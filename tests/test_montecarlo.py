@@ -354,7 +354,7 @@ def test_bits_of_shifts_do_not_depend_on_calls_or_replicas():
     assert np.array_equal(whole.x[1:], alone.x)
 
 
-@pytest.mark.parametrize("kind", ["bonds", "potential"])
+@pytest.mark.parametrize("kind", quick(["bonds", "potential"], "bonds"))
 def test_a_run_goes_on_from_its_folder(kind, tmp_path):
     chain, potential = KINDS[kind]
     stepper = MonteCarlo(potential=potential, burn_in=2)
@@ -485,6 +485,7 @@ class Wall:
         raise AssertionError("nobody needs a force")
 
 
+@pytest.mark.thorough
 def test_a_wall_is_never_crossed():
     chain = PARTS["fixed"]
     stepper = MonteCarlo(potential=Wall(), burn_in=5)

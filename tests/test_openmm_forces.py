@@ -194,6 +194,7 @@ def solvated(mm, field, dipeptide):
     return modeller
 
 
+@pytest.mark.thorough
 def test_several_molecules_are_what_metric_force_takes(mm, room, field, dipeptide):
     solution = solvated(mm, field, dipeptide)
     nm = mm.unit.nanometer

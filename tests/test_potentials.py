@@ -997,6 +997,7 @@ def test_langevin_samples_torsions_between_hard_bends(potential, ensemble):
     agree(means, (weight * np.cos(phi)).sum() / weight.sum())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("own", [*quick([Quartic()]), Compiled(quartic_force)])
 def test_ones_own_in_a_stepper_is_as_good_as_a_table(own):
     chain = fx.Chain.linear(6)
@@ -1033,6 +1034,7 @@ def test_what_ones_own_raises_in_a_stepper_comes_through():
     assert np.array_equal(state.x, before)
 
 
+@pytest.mark.thorough
 def test_lists_in_a_stepper_change_no_bit():
     chain = fx.Chain.linear(40)
     x0 = np.zeros((40, 3))

@@ -159,6 +159,7 @@ def test_uneven_frictions_of_a_dumbbell_count_as_reduced_ones():
         np.testing.assert_allclose(found, same, atol=1e-14)
 
 
+@pytest.mark.thorough
 def test_frames_are_measured_with_the_friction_they_were_made_with():
     chain, flow = fx.Chain.linear(2), shear(0.3)
     stepper = solvent(flow, friction=(1.0, 3.0))

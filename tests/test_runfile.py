@@ -649,6 +649,7 @@ def test_no_checkpoint_is_believed(tmp_path, name, forged, message):
     assert same(run, start(None, 20, stepper))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "widths"),
     [("montecarlo", (0.0, -1.0, 1e300, np.nan, 9e-4, 3.2)), ("hybrid", (0.0, 0.2, np.nan))],

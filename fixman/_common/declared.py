@@ -126,7 +126,7 @@ def declarations(function: Callable[..., Any]) -> dict[str, Callable[[Any, str, 
     """Return the declaration of each parameter that has one."""
     hints = typing.get_type_hints(inspect.unwrap(function), include_extras=True)
     found = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
-    for name, hint in hints.items():  # of Annotated[…] | None
+    for name, hint in hints.items():  # a hint may be Annotated[…] | None
         for part in typing.get_args(hint):
             found[name] = found[name] or getattr(part, "__metadata__", ())
     return {name: data[0] for name, data in found.items() if data}

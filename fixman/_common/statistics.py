@@ -19,12 +19,12 @@ __all__ = [
     "statistical_inefficiency",
 ]
 
-# The window reaches 5 correlation times.  It leaves out e⁻⁵ of an exponential decay, and the noise
-# of what it includes grows as its root (Sokal 1997).
+# The window reaches 5 correlation times.  It leaves out e⁻⁵ of an exponential decay; noise inside
+# it grows as its root (Sokal 1997).
 WINDOW = 5.0
 
 LONG = 50.0  # inefficiencies; shorter series need the window's bias taken out
-SIGNIFICANT = 0.001  # of each of two tests, so that few honest runs are warned
+SIGNIFICANT = 0.001  # level of each of two tests: few honest runs are warned
 FEWEST_FOR_LINE = 5  # values that tell a line in a single series from the noise about it
 
 
@@ -93,7 +93,7 @@ def independence(series: ArrayLike) -> Independence:
         outside = copies * between * frames / (frames - 1)
         by_chance, free = inside * g / total, free / g
         differ = _chance(outside, inside, (frames - 1) / g, free) < SIGNIFICANT
-        deviation = np.sqrt(2.0 * g / (frames - 1))  # of B/W
+        deviation = np.sqrt(2.0 * g / (frames - 1))  # standard deviation of B/W
         common = max(outside - inside * (1.0 + deviation), 0.0) / copies
         shared = common * _inefficiency(means[:, None]) / frames if common else 0.0
     drifts = _chance(line, by_chance, 1.0, free) < SIGNIFICANT

@@ -165,7 +165,7 @@ class GroupReport:
         if self.contradicted:
             return False
         sign = 1.0 if self.ensemble == "stiff" else -1.0
-        share = effective_size(sign * self.half_logdet) / self.samples  # of these samples
+        share = effective_size(sign * self.half_logdet) / self.samples
         return share * self.independent >= FEWEST_SAMPLES
 
     @property

@@ -18,7 +18,7 @@ FEWEST_SAMPLES = 20  # fewer do not tell a spread, nor independent ones an avera
 
 # Samples that differ by less are copies: what single precision and rounded files leave of them.
 SAME_LOGDET = 1e-4  # kT
-SAME_SIZE = 1e-5  # of the mean
+SAME_SIZE = 1e-5  # relative to the mean
 
 
 class Share(NamedTuple):

@@ -68,12 +68,12 @@ Ensemble = Annotated[Literal["rigid", "stiff"], Word(("rigid", "stiff"))]
 Gradient = Callable[[Array], ArrayLike]
 Named = Coordinate | tuple[str, Sequence[int]]
 
-PAIRS = Real("m 2")  # of a value and its error
+PAIRS = Real("m 2")  # rows (value, error)
 BLOCKS = 16  # at least
 FAR = np.pi / 3.0  # from a state, in radians
 REACH, PROBED = 3.0, 3  # kT, above which a state counts little; frames that are turned
 BALANCED = 1e-6  # relative: what is left of the sum of internal forces
-VARIES = 0.01  # of a length, or in radians: files are rounded, and SHAKE's tolerance may be coarse
+VARIES = 0.01  # relative for lengths, else rad: files are rounded, SHAKE's tolerance may be coarse
 
 
 class Metric(NamedTuple):

@@ -203,7 +203,6 @@ def _pool_others(
     masses: Floats,
     marks: Mask,
 ) -> list[tuple[Indices, Indices]]:
-    """Pool molecules with rings or branches of n atoms and equally many bonds each."""
     atoms = np.flatnonzero(alike)
     atoms = atoms[np.argsort(label[atoms], kind="stable")]
     place = np.empty(len(label), dtype=np.intp)

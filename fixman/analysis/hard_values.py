@@ -142,7 +142,6 @@ class HardValues:
 
     @contextmanager
     def _explained(self, beads: Index | None) -> Iterator[None]:
-        """Name the molecule's beads in errors about its pieces, and say what can be done."""
         try:
             yield
         except (ConstraintSolveError, FrameError) as error:
@@ -172,7 +171,7 @@ class _Kind(NamedTuple):
     rows: tuple[Coordinate, ...]
     hard: tuple[bool, ...]
     bonds: tuple[tuple[int, ...], ...]
-    soft: tuple[bool, ...]  # of the bonds
+    soft: tuple[bool, ...]  # one for each bond
     masses: tuple[float, ...]
 
 

@@ -27,7 +27,7 @@ Lost = dict[int, Exception]  # by number of the frame, what makes it unusable
 Rows = tuple[list[int], dict[str, npt.NDArray[Any]]]  # numbers of frames, and what they gave
 
 UNUSABLE = (ConstraintSolveError, SingularConstraintError, SingularCoordinateError)
-MOST_UNUSABLE = 0.05  # of the frames; more mean that something is wrong with all
+MOST_UNUSABLE = 0.05  # fraction of frames; more mean that something is wrong with all
 BLOCK = 1 << 17  # beads handled at a time, which bounds the memory beyond the coordinates
 
 

@@ -32,7 +32,7 @@ SCATTERED = np.sqrt(2.0 * np.log(2.0))  # rad: a resultant of ½, beyond it no c
 
 # Springs of force fields let bonds vary by 1.4 % and angles by 0.03 rad or more at room
 # temperature; positions rounded to 0.01 Å, as in XTC files, give 0.4 % and 0.01 rad.
-HELD_LENGTH = 0.01  # of its mean
+HELD_LENGTH = 0.01  # relative to the mean
 HELD_ANGLE = 0.02  # rad, torsions too
 # The softest springs of molecules: √(kT/k) of a bond, and of an angle.
 LOOSE_LENGTH, LOOSE_ANGLE = 0.1, 0.25

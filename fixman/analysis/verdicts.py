@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NEGLIGIBLE = 0.1  # kT
 LARGE = 1.0  # kT
-MANY = 0.9  # of the samples: where fewer differ, that is worth a note
+MANY = 0.9  # fraction of samples: where fewer differ, that is worth a note
 SHOWN_GROUPS = 3  # in the printed report
 SHOWN = 0.001  # smaller spreads are not told from rounding in the printed lines
 WITH_TORSIONS = 4  # beads: shorter chains have no torsion within
@@ -98,7 +98,6 @@ def verdict(groups: Sequence[GroupReport]) -> str:
 
 
 def _caveat(group: GroupReport) -> str:
-    """Qualify a finding from frames that resemble each other."""
     few = group.independent < FEWEST_SAMPLES and not group.bounded
     if not group.conclusive or group.constant or not few:
         return ""

@@ -27,7 +27,7 @@ from fixman.kernels.chain.rows import ANGLE, KINDS, LENGTH, NUMBERS, TORSION
 Mask = NDArray[np.bool_]
 
 INTERNAL = ("length", "angle", "torsion")  # kinds of the chart
-EXTRA = tuple(kind.name for kind in KINDS if kind.extra)  # of rows beyond the chart
+EXTRA = tuple(kind.name for kind in KINDS if kind.extra)  # rows beyond the chart
 MOLECULAR = ("torsional", "h-bonds", "h-angles")  # each stands alone
 WITH_HYDROGENS = ("h-bonds", "h-angles")
 

@@ -40,6 +40,8 @@ class Slots(NamedTuple):
 class HardPattern:
     """The hard rows in factor order, and which products make up their H^bb.
 
+    H_ij is a sum over beads that rows i and j share (Lee & Chirikjian 2005, eq. 7): over `pairs` of
+    slots.  Pairs with the same two vectors are one product, whose weight is the sum of their ± w.
     ``order`` is the place of each among the hard coordinates in public order.
     """
 

@@ -253,8 +253,8 @@ def _chosen(pattern: HardPattern, cluster: Index, surplus: int, rows: sparse.csr
     """Which rows of a cluster stay, by size.
 
     Rows up to some place span the same space whatever is chosen among them, so each piece may
-    choose as many as it has independent of all pieces before.  Of these it sees the front: what of
-    their span lies wholly in columns that rows to come still touch.
+    choose as many as it has independent of all pieces before.  It sees these as a front, the part
+    of their span that lies wholly in columns that rows to come still touch.
     """
     kept = np.zeros(cluster.size, dtype=bool)
     own = rows[cluster]

@@ -114,8 +114,8 @@ def across(
     """Torsions about straight parts, and where rings are closed, that are to be held as well.
 
     ``references (n, 3)`` as of a `Chain`; ``turning (bonds, 2)`` are those about which torsions are
-    soft.  They cut a line, or a bond, into parts.  Of m beads that hang off one part, m − 1
-    torsions place all about it: what the chart does not join, a further torsion does.  Then the
+    soft.  They cut a line, or a bond, into parts.  The m beads that hang off one part are
+    placed about it by m − 1 torsions: further ones join what the chart does not.  Then the
     bonds of any bead are a rigid body, and so are those of both ends of a bond that does not turn.
     """
     closures = topology.loose(references[:, 0], closures, turning)
@@ -220,7 +220,7 @@ def end_to_end(bends: Iterable[tuple[int, ...]]) -> list[tuple[list[int], int, i
         If no configuration has all of them straight, or none that could be found bead by bead.
     """
     groups: list[list[tuple[int, ...]]] = []
-    for bend in bends:  # of one line with all that share two beads with it
+    for bend in bends:  # on one line with those that share two beads with it
         near = [group for group in groups if any(len({*bend} & {*one}) > 1 for one in group)]
         groups = [group for group in groups if group not in near]
         groups.append([bend, *(one for group in near for one in group)])

@@ -15,7 +15,7 @@ from fixman.errors import printable
 if TYPE_CHECKING:
     from fixman.chains.chain import Chain
 
-BEAD_BYTES, REPLICA_BYTES = 2700, 350  # of a chain while it is made; of a bead of a replica
+BEAD_BYTES, REPLICA_BYTES = 2700, 350  # for a chain while it is made; for each replica
 
 CHAIN = """
 chain:

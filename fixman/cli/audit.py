@@ -126,7 +126,6 @@ def _audited(arguments: argparse.Namespace, hard: Any) -> tuple[MetricAnalysis, 
 
 
 def _backend(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Any]:
-    """Where the frames are worked on, as arguments of `MetricAnalysis.run`."""
     client = stack.enter_context(cli_arguments.client(arguments))
     if client is not None:
         from fixman.io.mdanalysis import DistributedBackend
@@ -208,7 +207,7 @@ def _write_plot(path: Path, report: AuditReport, kind: str) -> None:
     panels = [panel for panel in angles if any(panel[2])]
     samples = {group.label: group.half_logdet for group in report.groups}
     with plot.style():
-        lines = 1 + len(samples) + len(panels)  # of legends
+        lines = 1 + len(samples) + len(panels)  # in legends
         fig = plot.figure(aspect=0.72 * (1 + len(panels)) + 0.045 * lines)
         axes = fig.subplots(1 + len(panels), squeeze=False)[:, 0]
         ensemble = "rigid" if report.as_is else "stiff"

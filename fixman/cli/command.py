@@ -27,7 +27,7 @@ ARGUMENT = re.compile(
     r"\b(add_hydrogens|atom_style|bonds|chain|drop_solvent|format|hard|hydrogens|masses|overwrite|"
     r"replica|straight|topology_format)=(True|…|\d+|'[^']*'|\"[^\"]*\"|\[\([^\]]*\])"
 )
-BROKEN_PIPE = 141  # what a shell tells of a program that SIGPIPE ended
+BROKEN_PIPE = 141  # exit code, in shells, of a program that SIGPIPE ended
 
 DEMO = """
 usage: fixman demo [flags]

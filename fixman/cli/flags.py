@@ -133,7 +133,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def _path(text: str) -> Path:
-    if not text:  # of a variable that is not set; it would be the current folder
+    if not text:  # a variable is not set; Path would make it the current folder
         raise argparse.ArgumentTypeError("it is empty")
     return Path(text)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Heavy imports live inside the subcommands: `fixman --help` answers at once.
 
-INTERRUPTED = 130  # what shells say of a program that Ctrl-C ended
+INTERRUPTED = 130  # exit code, in shells, of a program that Ctrl-C ended
 DAMAGED = 1
 GSD = (".gsd",)
 HDF5 = (".h5", ".hdf5", ".h5md")

@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> None:
     with cli_simulate.warnings_in_a_line(), naming(molecule.names):
         if chain.straight:
             x0 = dynamics.project(chain, x0, chain.hard_values(x0))
-        warnings.filterwarnings("ignore", "dt=.* is long")  # of free beads; ours is below
+        warnings.filterwarnings("ignore", "dt=.* is long")  # for free beads; ours is below
         if arguments.method != "hmc" and arguments.dt > LONG:
             warnings.warn(
                 f"--dt {arguments.dt:g} is long: above {LONG:g} ps energies drift",

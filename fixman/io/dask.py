@@ -43,7 +43,7 @@ def connect(address: str, *, timeout: float = 10.0) -> Iterator[Any]:
             f"no Dask scheduler answers at {address}: start one with `dask scheduler`, which "
             "prints its address"
         ) from error
-    except Exception as error:  # of TLS without certificates, and of what only Dask knows
+    except Exception as error:  # TLS without certificates, and errors that only Dask knows
         raise ConnectionError(f"Dask cannot connect to {address}: {error}") from error
     with client:
         try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 Masses = str | float | Mapping[str, float]
 
-# What an ion is called, where its residue is called the same or has a name of its own in CHARMM.
+# Names of ions whose residues have their name, or a name of its own in CHARMM.
 IONS = {
     "NA": "NA", "SOD": "NA", "K": "K", "POT": "K", "CL": "CL", "CLA": "CL", "CA": "CA",
     "CAL": "CA", "MG": "MG", "ZN": "ZN", "ZN2": "ZN", "LI": "LI", "LIT": "LI", "CS": "CS",

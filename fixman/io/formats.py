@@ -74,7 +74,6 @@ def named(path: Path, known: Iterable[str]) -> str | None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """Open a file for its bytes, decompressed if it ends in .gz or .bz2."""
     open_: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix, open)
     try:
         with open_(path, "rb") as file:

@@ -18,7 +18,7 @@ try:
 except ImportError as error:
     raise ImportError('writing GSD files needs gsd: pip install "fixman-chains[store]"') from error
 
-MARGIN = 1.0  # of the box around all beads of all frames, so that nothing is wrapped
+MARGIN = 1.0  # added around all beads of all frames, so that nothing is wrapped
 
 
 def write_gsd(

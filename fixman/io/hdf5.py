@@ -120,7 +120,7 @@ def _require_frames(file: h5py.File, about: dict[str, Any], chain: Chain, number
     rows, replicas = len(numbers), about["replicas"]
     for place in PLACES.values():
         found = file[f"{place}/value"]
-        if found.shape != (rows, replicas * chain.n, chain.dim):  # of older planar files
+        if found.shape != (rows, replicas * chain.n, chain.dim):  # older planar files
             _shaped(found, (rows, replicas * chain.n, SPACE))
         if found.dtype != np.float64:
             raise ValueError(f"{found.name} has {found.dtype} numbers, expected float64")

@@ -11,7 +11,9 @@ is cheaper to pass and needs no reshaping for a single frame.
 
 from __future__ import annotations
 
-from numba import config
+from typing import Any
+
+from fixman.kernels.compiler.internals import config
 
 if getattr(config, "DISABLE_JIT", False):
     raise ImportError(
@@ -23,4 +25,11 @@ from fixman.kernels.compiler import _inner as _inner
 from fixman.kernels.compiler._cache import njit as njit
 
 # "contract" allows fused multiply-add only: nothing is reassociated, NaN and inf stay visible.
-jit = njit(nogil=True, error_model="numpy", fastmath={"contract", "nsz"})
+_OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+jit = njit(**_OPTIONS)
+# Parts that run at every step of a motion make no arrays, and do not count references to them.
+entry = njit(**_OPTIONS, _nrt=False)
+plain = njit(**_OPTIONS, _nrt=False, no_cpython_wrapper=True)  # called from kernels alone
+# numba optimizes a function once more with each that calls it: large ones that are called once are
+# written into their callers.
+inlined = njit(**_OPTIONS, inline="always")

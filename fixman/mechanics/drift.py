@@ -4,7 +4,9 @@ With mobilities K = 1/ζ, forces G and hard rows B, bead k drifts at K_k (G − 
 kT D, D = K − K Bᵀ S B K.  The tensions T make up for what forces and noise (Itô's term) would do to
 the hard coordinates,
 
-    T = S (B K G + kT c) ,   c_l = tr(D ∂²q_l) ,   S = (B K Bᵀ)⁻¹ .
+    T = S (B K G + kT c) ,   c_l = tr(D ∂²q_l) ,   S = (B K Bᵀ)⁻¹ ,
+
+B the hard rows and ∂²q_l = ∂²q_l/∂x∂x of one of them; B K Bᵀ is H^bb with 1/ζ for 1/m.
 
 kT c is also the mean of the velocity terms κ over thermal velocities of a chain of masses ζ, so
 that T is the mean tension of that chain in Newton's mechanics, at rest but for them.
@@ -119,7 +121,7 @@ class _Wide(HardPattern):
         m = len(self.rows)
         begins, near = (a.astype(np.int64) for a in (self.touching.indptr, self.touching.indices))
         counts = np.diff(begins)
-        start = np.repeat(begins[:-1], counts)  # of the rows that touch the same one
+        start = np.repeat(begins[:-1], counts)  # where the rows that touch the same one begin
         until = np.arange(near.size) - start + 1
         later, earlier = np.repeat(near, until), near[np.repeat(start, until) + _ranges(until)]
         diagonal = np.isin(system.products[::3], system.symbolic.first[:-1])

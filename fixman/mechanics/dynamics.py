@@ -35,7 +35,7 @@ _NO_FORCE = np.empty((0, 2))
 
 
 class Motion:
-    """What `forward_dynamics` found: accelerations and tensions, as read-only arrays."""
+    """Results of `forward_dynamics`, accelerations and tensions, as read-only arrays."""
 
     __slots__ = ("_chain", "_lead", "_out", "_qdd", "_v", "_x")
 

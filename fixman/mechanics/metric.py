@@ -204,7 +204,7 @@ def reweight(
 
     Notes
     -----
-    Costs what `logdet` does, and O(frames ln frames).  Of a Dask array the weights are computed.
+    Costs what `logdet` does, and O(frames ln frames).  Weights of Dask arrays are computed.
     """
     half = 0.5 * np.asarray(logdet(chain, x, inverse_masses=inverse_masses, workers=workers))
     if half.ndim == 0:

@@ -3,7 +3,9 @@
 H = B M⁻¹ Bᵀ is band-limited, and with soft coordinates a and hard coordinates b
 
     (G^aa)⁻¹ = H^aa − H^ab (H^bb)⁻¹ H^ba          (Lee & Chirikjian 2005, eq. 12)
-    det G^aa = det G · det H^bb                    (Fixman 1974)
+    det G^aa = det G · det H^bb                    (Fixman 1974; eq. 8)
+
+Equations below are numbered as by Lee & Chirikjian.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ class Partition:
         return np.repeat(self.chain.layout.inverse_masses, self.chain.dim)
 
     def _inner(self, B: Matrix, C: Matrix) -> Matrix:
-        """B M⁻¹ Cᵀ, read-only since later answers use it."""
+        """B M⁻¹ Cᵀ (eq. 7), read-only since later answers use it."""
         with np.errstate(all="ignore"):
             product: Matrix = B @ sparse.diags_array(self._w).tocsr() @ C.T
         product.sum_duplicates()  # and sorts, which SciPy would otherwise do in place, later
@@ -103,7 +105,7 @@ class Partition:
 
     @cached_property
     def H_bb(self) -> Matrix:
-        """Hard block (n_hard, n_hard), the paper's H^LL."""
+        """Hard block (n_hard, n_hard), the paper's H^LL (eq. 24)."""
         return self._inner(self._B_b, self._B_b)
 
     # --- solves -----------------------------------------------------------------------------
@@ -148,6 +150,7 @@ class Partition:
         return _finite(answer, answer)
 
     def _solve_lu(self, b: Array) -> Array:
+        # c, d, e and f of eq. 13
         with np.errstate(all="ignore"):
             c = np.asarray(self.H_aa @ b)
             d = np.asarray(self.H_ab.T @ b)[self._order]  # in the narrow order of the band
@@ -219,11 +222,11 @@ class Partition:
 
     @property
     def logdet_mass(self) -> float:
-        """Return ln det G^aa of the constrained chain, by det G^aa = det G · det H^bb."""
+        """Return ln det G^aa of the constrained chain, by det G^aa = det G · det H^bb (eq. 8)."""
         return self.logdet_free + self.logdet_hard
 
     def mass_matrix(self) -> Array:
-        """Dense G^aa = JᵀMJ (n_soft, n_soft), for small n and for tests; O(n³)."""
+        """Dense G^aa = JᵀMJ (eq. 4; n_soft, n_soft), for small n and for tests; O(n³)."""
         chain = self.chain
         chain.layout.refuse_extra("the mass matrix")
         unit = np.zeros((chain.soft.size, chain.n * chain.dim))

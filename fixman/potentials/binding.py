@@ -44,7 +44,7 @@ GAS_CONSTANT = 0.00831446261815324  # kJ/(mol K)
 MOST_KT = 50.0  # kJ/mol, 6000 K
 
 Beads = tuple[tuple[int, ...], ...]
-OWN = "energy", "force"  # what potentials of one's own have
+OWN = "energy", "force"  # methods of users' own potentials
 NUMBER_OR_WALL = "it must be a finite number, or inf where no chain can be"
 
 
@@ -418,7 +418,7 @@ class Assembly:
     def tables(self) -> PotentialTables:
         """Return what the kernels read."""
         n, dim = self.chain.n, self.chain.dim
-        # Of one chain: vectors of joints, one of a bead, and room for 16 neighbours of each.
+        # For one chain: vectors of joints, one of a bead, and room for 16 neighbours of each.
         units = (3 * (n + GHOSTS) + 1 + 2 * n) * dim + (11 * n if self.pair else 0)
         return PotentialTables(
             joints=n + GHOSTS,
@@ -536,8 +536,8 @@ def _bead_text(bead: int) -> str:
 def default_terms(chain: Chain, kind: int) -> Index:
     """Beads of the angles or torsions of the chart and at closures that touch no ghost.
 
-    Of the chart those that follow bonds; at each closure the two angles that hard sets have there,
-    and the torsions about the closure and about the bonds inwards from it.
+    The chart gives those that follow bonds; a closure the two angles that hard sets have there, and
+    the torsions about the closure and about the bonds inwards from it.
     """
     table, size = chain.layout.chart, KINDS[kind].beads
     parents = chain.references[:, 0]

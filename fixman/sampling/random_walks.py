@@ -20,7 +20,7 @@ __all__ = ["draw", "hard_targets", "random_walks"]
 TETRAHEDRAL = math.acos(1.0 / 3.0)  # bending angle between tetrahedral bonds
 TURNS = {LENGTH: math.inf, ANGLE: math.pi, TORSION: 2.0 * math.pi}  # furthest from 0
 TRIES = 20  # walks from which a ring is tried to be closed
-FIRST_STRIDE, LAST_STRIDE = 0.25, 1e-3  # of the way to the targets
+FIRST_STRIDE, LAST_STRIDE = 0.25, 1e-3  # fractions of the way to the targets
 
 
 def random_walks(

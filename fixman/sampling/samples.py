@@ -31,10 +31,10 @@ Index = NDArray[np.int64]
 Method = Literal["independent", "transfer operator", "reweighted", "Monte Carlo"]
 
 BLOCK = 65536  # beads that a stream draws
-RETRIES = 10  # of a block whose worker is lost
+RETRIES = 10  # for a block whose worker is lost
 PILOT, FEWEST = 512, 64  # chains that tell what a method is worth; fewer if they are long
 COSTLIEST = 100  # bonds drawn for one kept, of a tree, beyond which it is not drawn exactly
-SMALLEST_SHARE = 0.1  # of reweighted chains that must count
+SMALLEST_SHARE = 0.1  # fraction of reweighted chains that must count
 FOREVER = 2**62
 
 
@@ -118,13 +118,10 @@ def sample(
     each bend unlike all others.
     """
     require_chain(chain)
-    size = arrays.positive_int(size, "size")
-    generator = arrays.generator(rng)
+    size, generator = arrays.positive_int(size, "size"), arrays.generator(rng)
     workers = arrays.positive_int(workers, "workers")
     arrays.require_one_of(ensemble, "ensemble", ("rigid", "stiff"))
-    if client is not None and not (hasattr(client, "map") and hasattr(client, "gather")):
-        raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
-    _require_drawable(chain)
+    _require_drawable(chain, client)
     arrays.require_memory(16 * size * chain.n * chain.dim, f"{size} chains of {chain.n} beads")
     targets = hard_targets(chain, lengths, angles, torsions)
     block = max(1, BLOCK // chain.n)
@@ -146,7 +143,10 @@ def sample(
     return _by_monte_carlo(chain, targets, size, generator, workers)
 
 
-def _require_drawable(chain: Chain) -> None:
+def _require_drawable(chain: Chain, client: Any) -> None:
+    """Refuse chains without independent samples, and what is no client."""
+    if client is not None and not (hasattr(client, "map") and hasattr(client, "gather")):
+        raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
     if chain.extra:
         pivots = "" if chain.straight else "fixman.MonteCarlo or, whatever is hard, "
         raise ValueError(
@@ -341,8 +341,8 @@ def _tabulated(chain: Chain) -> _Tables:
 def _root(joined: Any, degree: Index, n: int) -> int:
     """Return the last end, or of a tree the branch point in the middle of most of these in a row.
 
-    What is refused in a branch point is drawn again as far as the ends, so that each level of
-    branch points multiplies the cost.
+    A refusal in a branch point draws all again as far as the ends, so that each level of branch
+    points multiplies the cost.
     """
     ends = np.flatnonzero(degree[:n] <= 1)
     if not (degree > 2).any():

@@ -1,20 +1,20 @@
 """The transfer operator of chains of hard bonds in the rigid ensemble.
 
-√det H^bb is the product of the roots of the pivots, and along a chain a pivot depends on the one
-before and on the bend between them (theory.md section 4):
+The weight √det H^bb (theory.md section 4) is the product of the roots of the pivots, and along a
+chain a pivot depends on the one before and on the bend between them (section 3):
 
-    d_{k+1} = w_{k+1} + w_k (1 − w_k cos² θ_k / d_k) .
+    d_{k+1} = w_{k+1} + w_k (1 − w_k cos² θ_k / d_k) .                                       (1)
 
 Averages are therefore products of integral operators on functions of one pivot,
 
-    h_k(d_k) = ∫ dθ sin^(d−2) θ √d_{k+1} h_{k+1}(d_{k+1}) ,
+    h_k(d_k) = ∫ dθ sin^(d−2) θ √d_{k+1} h_{k+1}(d_{k+1}) ,                                  (2)
 
 and chains can be drawn bend by bend, a bend with the density √d_{k+1} h_{k+1}(d_{k+1}).
 
 A pivot enters as z = ln(d/w), between 0 and `reach` = ln(1 + w_before/w), w being the inverse mass
 of the bead that ends its bond: functions of d itself would need many more nodes where masses are
-uneven.  They are known by their values at Chebyshev nodes, `columns`; `rows` are integrals over
-such functions.
+uneven.  They are known by their values at Chebyshev nodes, columns; rows are integrals over such
+functions, and an operator is a matrix for (2) with √(d/w) for √d, of which only ratios matter.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ __all__ = [
     "square_products",
 ]
 
-ORDERS = (24, 48, 96)  # of a quadrature: one after the other until the last two agree
-SHARPER = 4  # of a density more terms are wanted than of an integral
-NEGLIGIBLE = 1e-13  # of a probability
+ORDERS = (24, 48, 96)  # nodes of a quadrature: one after the other until the last two agree
+SHARPER = 4  # a density needs more terms than an integral
+NEGLIGIBLE = 1e-13  # a probability
 AGREE = 1e-9  # then the last one's own error is below 1e-12: digits grow by half at each doubling
 
 Found = TypeVar("Found")
@@ -147,8 +147,9 @@ def operators(
 
 
 def _operator(key: Key, grid: Grid, powers: Sequence[int] | NDArray[np.int64]) -> Array:
+    _, _, reach = key
     after, root = _over(key, grid, grid.squares)
-    basis = _chebyshev(2.0 * after / key[2] - 1.0, grid.order)
+    basis = _chebyshev(2.0 * after / reach - 1.0, grid.order)
     weights = grid.measure * root
     integrals = [
         np.einsum("miq,iq->im", basis, weights * grid.squares ** (power // 2)) for power in powers
@@ -159,14 +160,15 @@ def _operator(key: Key, grid: Grid, powers: Sequence[int] | NDArray[np.int64]) -
 
 def at_bends(column: Array, key: Key, grid: Grid, squares: Array) -> Array:
     """√(d/w) h(z) where cos² θ of the bend is given: (squares) → (nodes before, squares)."""
+    _, _, reach = key
     after, root = _over(key, grid, squares)
     series = grid.to_series @ column
-    answer: Array = root * np.polynomial.chebyshev.chebval(2.0 * after / key[2] - 1.0, series)
+    answer: Array = root * np.polynomial.chebyshev.chebval(2.0 * after / reach - 1.0, series)
     return answer
 
 
 def _over(key: Key, grid: Grid, squares: Array) -> tuple[Array, Array]:
-    """z and √(d/w) behind a bend, (nodes before, bends): d/w = 1 + ratio (1 − cos² θ e^−z)."""
+    """z and √(d/w) behind a bend, (nodes, bends), by (1): d/w = 1 + ratio (1 − cos² θ e^−z)."""
     ratio, reach, _ = key
     z = reach * (grid.nodes[:, None] + 1.0) / 2.0
     after = np.log1p(ratio * ((1.0 - squares) * np.exp(-z) - np.expm1(-z)))
@@ -316,7 +318,7 @@ def acceptances(
     O(bonds), and an operator for each bend unlike all before.
     """
     reach = reaches(w[:-1], w[parents])
-    ratio = w[parents] / w[parents[np.minimum(parents, parents.size - 1)]]  # of the last: unused
+    ratio = w[parents] / w[parents[np.minimum(parents, parents.size - 1)]]  # the last is unused
     columns: list[Array] = []
     ranges: list[float] = []
     matrices: dict[Key, Array] = {}

@@ -194,7 +194,6 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         return arrays
 
     def _name_atom(self, atom: int) -> str:
-        """Name an atom in a few letters, such as ``CA 5``."""
         names = getattr(getattr(self._universe, "atoms", None), "names", None)
         return str(atom) if names is None else f"{names[atom]} {atom}"
 
@@ -389,10 +388,10 @@ def read_chains(
 
     Only bonds between selected atoms count. A linear chain starts at its end of lower atom index,
     unless its masses equal those of an earlier chain read backwards; with branches or rings, atoms
-    keep the order of their indices. Molecules of equal masses and bonds are pooled. What the files
-    are, and their masses, is said as in `open_universe`, bonds and hydrogens as in
-    `MetricAnalysis`. Lengths and masses keep MDAnalysis's units. All coordinates of the selection
-    are held at once, as float64: 24 bytes an atom and frame (`MetricAnalysis` holds one frame).
+    keep the order of their indices. Molecules of equal masses and bonds are pooled. Formats and
+    masses are said as in `open_universe`, bonds and hydrogens as in `MetricAnalysis`.
+    Lengths and masses keep MDAnalysis's units. All coordinates of the selection are held at once,
+    as float64: 24 bytes an atom and frame (`MetricAnalysis` holds one frame).
 
     Raises FileNotFoundError or ValueError: nothing selected, no bonds, atoms without mass, no
     coordinates, a bond near half the box, a ring that winds around the box, a frame that cannot be

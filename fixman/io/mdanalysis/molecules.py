@@ -27,7 +27,7 @@ Mask = npt.NDArray[np.bool_]
 # The most bonds that elements have in molecules that chains are made of.
 VALENCES = {"H": 1, "C": 4, "N": 4, "O": 3, "F": 1, "CL": 4, "P": 6, "S": 6}
 _GUESS = 'bonds="guess"'
-FEW = 0.1  # of a selection bonded: the file lists its odd bonds only, as CONECT records do
+FEW = 0.1  # bonded fraction; below it, the file lists odd bonds only, as CONECT records do
 
 
 def find(

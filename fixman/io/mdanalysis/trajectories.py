@@ -94,7 +94,7 @@ def write_frames(
     scale = ANGSTROM if in_openmm_units(run.about["stepper"].get("potential")) else 1.0
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")  # of boxes and occupancies that there are not
+        warnings.simplefilter("ignore")  # boxes and occupancies are missing
         temporary = stack.enter_context(new_file(path, overwrite))
         if described and path.suffix.lower() != ".pdb":
             universe.atoms.positions = scale * run[:1].x[0, place]
@@ -167,7 +167,6 @@ def _described(run: Run) -> dict[str, Any]:
 
 
 def _only(run: Run, replica: int | None) -> int:
-    """Return the number of a replica, which has to be chosen where there are several."""
     if replica is None and run.replicas > 1:
         start = f"the run has {run.replicas} replicas, and these files hold one: choose it, "
         raise ValueError(f"{start}replica=0; .gsd and .h5 hold all")

@@ -28,7 +28,7 @@ except ImportError as error:
 
 Floats = npt.NDArray[np.float64]
 
-SHOWN = 4  # of many names
+SHOWN = 4  # names, where there are many
 
 
 def open_universe(
@@ -158,7 +158,6 @@ def _require_size(paths: Sequence[Path], topology: int | str, trajectory: int | 
 
 
 def _agrees(path: Path, header: formats.DataHeader, universe: Any) -> None:
-    """Refuse a data file that holds other numbers of atoms or bonds than it says."""
     bonds = len(universe.bonds) if hasattr(universe, "bonds") else 0
     have = {"atoms": (len(universe.atoms), header.atoms), "bonds": (bonds, header.bonds)}
     for what, (found, promised) in have.items():

@@ -52,7 +52,7 @@ from fixman.io.openmm.thermostats import (
 __all__ = ["FixmanPotential", "Forces", "chain", "kT", "metric_force", "set_temperature"]
 
 FAR = 1e6  # nm
-VERSION = 1  # of what a serialized System holds
+VERSION = 1  # format of the data in a serialized System
 Names = Sequence[str] | Mapping[int, str]
 
 
@@ -139,7 +139,7 @@ class FixmanPotential:
     `Chain.to_json`.  Its older formats stay readable.
     """
 
-    # Of an instance made from a pickle that holds nothing.
+    # An instance made from a pickle that holds nothing has this.
     _unreadable: tuple[str, Any] | None = ("it holds nothing", None)
 
     def __init__(
@@ -194,14 +194,13 @@ class FixmanPotential:
             self._unreadable = f"{type(error).__name__}: {error}", state
 
     def _require_fit(self, system: Any) -> None:
-        """Refuse a System that has changed since its force was made."""
         own = [force.getParticles() for force in system.getForces() if force.getName() == NAME]
         if own and all(list(particles) != self.particles.tolist() for particles in own):
             raise ValueError(
                 "the Fixman force of this System acts on other particles than those it was made "
                 "for: remove it, and add metric_force(system) again"
             )
-        if self.made_for is None:  # of a Topology
+        if self.made_for is None:  # made for a Topology
             return
         within = None if self.made_for.whole else [group.particles for group in self.groups]
         found = _fingerprint(of_system(system), within)
@@ -252,7 +251,6 @@ class FixmanPotential:
         return energy, forces
 
     def _explained(self, group: Group, x: Floats, error: ValueError) -> ValueError:
-        """Name the particles behind an error of one molecule."""
         lost = group.particles[~(np.abs(x) < FAR).all(axis=2)]
         if lost.size:
             where = x[np.nonzero(group.particles == lost[0])][0]
@@ -275,7 +273,6 @@ _Potential = FixmanPotential  # its name before there were versions, which old f
 
 
 def _read_term(text: str, particles: Any) -> Group:
-    """Chain and particles of one kind, from the plain data of a pickle."""
     chain, array = Chain.from_json(text), np.array(particles)
     if chain.dim != 3 or chain.base != "free":
         raise ValueError(f"{chain!r} is not free and three-dimensional")

@@ -1,6 +1,6 @@
 """Distances held between particles, as chains: connected sets, equal ones, rigid ones.
 
-What any engine's constraints become; nothing here imports one.
+The constraints may be any engine's; nothing here imports one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Held(NamedTuple):
     masses: Floats
     pairs: Indices
     periodic: bool
-    names: Sequence[str] | None  # of the atoms of a Topology
+    names: Sequence[str] | None  # atoms of a Topology
 
     def name(self, particle: int) -> str:
         """Name a particle as its owner knows it."""
@@ -62,7 +62,7 @@ class ConnectedSets:
         _, label = connected_components(topology.graph(size, self.pairs), directed=False)
         counts = np.bincount(label, minlength=0)[label]
         numbered = np.unique(label[counts > 1], return_inverse=True)[1]
-        self.label = np.full(size, -1, dtype=np.intp)  # of each particle, −1 for a free one
+        self.label = np.full(size, -1, dtype=np.intp)  # (particles,), −1 for a free one
         self.label[counts > 1] = numbered
         by_set = np.argsort(self.label, kind="stable")[np.count_nonzero(counts == 1) :]
         self.members = _split(by_set, self.label[by_set])
@@ -139,7 +139,7 @@ def whole(parents: Indices, outwards: Indices, x: Floats, box: Floats) -> Floats
 
     ``outwards`` lists the beads, parents (n,) before their children.  The box vectors (3, 3) are
     lower triangular and reduced.  Engines do not wrap what constraints connect, but positions set
-    by users may be wrapped.  What is not finite stays as it is.
+    by users may be wrapped.  Positions that are not finite stay as they are.
     """
     beads = outwards[1:]
     with np.errstate(invalid="ignore"):

@@ -18,7 +18,7 @@ from fixman.io.openmm.constraints import Floats, Indices
 from fixman.io.openmm.systems import constraints, harmonic_bonds, refuse_drude
 from fixman.io.openmm.thermostats import in_units
 
-NAME = "FixmanForce"  # what metric_force is called
+NAME = "FixmanForce"  # name of a metric_force
 KEPT = 32  # evaluations, since steppers ask for the energy where they have asked for the force
 LOOSE = 0.2  # relative, how far what is held may be from what its constraint says
 # Springs of chemical bonds are stiffer than this, and those of restraints and networks softer.
@@ -90,7 +90,6 @@ class Forces:
         self._idle.append(context)
 
     def _begin(self) -> None:
-        """Prepare for evaluations, without a Context."""
         self._idle: list[Any] = []  # Contexts that no thread uses; its methods are atomic
         self._evaluated = lru_cache(KEPT)(self._evaluate)
 
@@ -272,7 +271,6 @@ def _springs(system: Any) -> tuple[Indices, Floats]:
 
 
 def _cause(ratios: Floats) -> str:
-    """Say why bonds may be so many times as long as they should be."""
     if not np.median(ratios) > 0.0:
         return "most bonded atoms coincide, so the positions seem not to have been set"
     if abs(np.log(np.median(ratios))) > np.log(1.0 + STRAINED):

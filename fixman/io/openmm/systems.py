@@ -139,7 +139,6 @@ def _straight(source: Any, pairs: Indices, hard: Any) -> list[tuple[int, int, in
 
 
 def _require_inside(rows: Any, label: Indices, name: str) -> None:
-    """Refuse rows whose particles are not of one molecule."""
     for row in () if rows is None else rows:
         inside = all(0 <= int(p) < label.size for p in row)
         owners = {int(label[int(p)]) for p in row} if inside else {-1}

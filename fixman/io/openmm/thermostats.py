@@ -22,8 +22,8 @@ from openmm import unit
 
 from fixman._common import arrays
 
-PARAMETER = "FixmanTemperature"  # of the Context, in K; 0 until set_temperature
-MARK = "FixmanContext"  # of the Context, a number by which its force finds it
+PARAMETER = "FixmanTemperature"  # parameter of a Context, in K; 0 until set_temperature
+MARK = "FixmanContext"  # parameter by which a force finds its Context
 SAME = 1e-5  # relative; gas constants differ by less
 GAS_CONSTANT = unit.MOLAR_GAS_CONSTANT_R.value_in_unit(unit.kilojoule_per_mole / unit.kelvin)
 

@@ -309,7 +309,6 @@ class Molecule(Forces):
         return ENDS.get((self._atoms[atom].element.symbol, hydrogens))
 
     def _across(self, atom: int, name: str, residue: Any) -> int | None:
-        """Return the atom of that name in another residue that is bonded to an atom."""
         for k in self._neighbours[atom]:
             if self._atoms[k].name == name and self._atoms[k].residue is not residue:
                 return k
@@ -454,7 +453,7 @@ def _read(source: Any, shown: str) -> Any:
             warnings.simplefilter("ignore")
             return app.PDBFile(source)
     except Exception as error:  # whatever a file that is no PDB makes of the reader
-        why = f": {error}" if type(error) is ValueError else ""  # what others say helps nobody
+        why = f": {error}" if type(error) is ValueError else ""  # texts of other errors help nobody
         raise ValueError(f"{shown} cannot be read as a PDB file, or holds no atom{why}") from None
 
 
@@ -487,7 +486,6 @@ def _field(names: tuple[str, ...]) -> Any:
 
 @contextlib.contextmanager
 def _explained(given: Any) -> Iterator[None]:
-    """Say what a force field does not know in the words of the file."""
     try:
         yield
     except ValueError as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import uint64
 from numpy.typing import NDArray
 
 from fixman.kernels.compiler.lanes import exact_kernel
@@ -89,10 +88,10 @@ def fill_normals(streams, at, count, out, first, stride):
     for _ in range(count):
         while True:
             bits, a, b, c, d = following(a, b, c, d)
-            layer = np.int64(bits & uint64(255))
-            depth = (bits >> uint64(9)) & uint64(0x000FFFFFFFFFFFFF)
+            layer = np.int64(bits & np.uint64(255))
+            depth = (bits >> np.uint64(9)) & np.uint64(0x000FFFFFFFFFFFFF)
             x = np.float64(np.int64(depth)) * WIDTH[layer]
-            if bits & uint64(256):
+            if bits & np.uint64(256):
                 x = -x
             if depth < INSIDE[layer]:
                 break

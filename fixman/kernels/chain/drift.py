@@ -1,11 +1,13 @@
 """Mean motion of overdamped chains with constraints, for any hard set, one frame or eight in lanes.
 
-With mobilities K and D = K − K Bᵀ S B K, S = (B K Bᵀ)⁻¹, noise makes hard coordinates bend away by
+With mobilities K = 1/ζ and D = K − K Bᵀ S B K, S = (B K Bᵀ)⁻¹, noise changes hard coordinates by
+kT c a unit of time (Itô), which the mean tensions T make up for under forces G:
 
-    c_l = kT tr(D ∂²q_l) = kT (Σ_k K_k tr(∂²q_l)_kk − Σ_ij S_ij (K B_i)·∂²q_l·(K B_j))
+    c_l = tr(D ∂²q_l) = Σ_k K_k tr(∂²q_l)_kk − Σ_ij S_ij (K B_i)·∂²q_l·(K B_j)               (1)
+    B K (G − Bᵀ T) + kT c = 0                                                                (2)
 
-a unit of time (Itô), which the mean tension makes up for: B K (G − Bᵀ T) + c = 0.  Rows i and j
-touch row l but not always each other, so that S is needed on a wider pattern than that of H^bb.
+B K Bᵀ is the H^bb of ``hard``, whose inverse masses are K.  Rows i and j touch row l but not always
+each other, so that S is needed on a wider pattern than that of H^bb.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ def units(drift: Drift) -> int:
 
 @exact
 def noise_of_row(drift, r, block, X, Y, moved, like):
-    """tr(D ∂²q_r).  Y holds zeros, before and after; ``moved`` is work for three bonds a row."""
+    """c_r by (1).  Y holds zeros, before and after; ``moved`` is work for three bonds a row."""
     system = drift.hard
     axes, points = system.axes, system.points
     zero = 0.0 * like
@@ -73,6 +75,7 @@ def noise_of_row(drift, r, block, X, Y, moved, like):
     kind = entry(system.kinds, r)
     u, v, t = bonds(kind, X, points, r, axes, like)
     total = zero
+    # Σ_k K_k tr(∂²q_r)_kk
     for s in range(entry(drift.slots, r), entry(drift.slots, r + 1)):
         k = entry(system.movers, s)
         again = False  # a point that two slots share moves once
@@ -86,6 +89,7 @@ def noise_of_row(drift, r, block, X, Y, moved, like):
             du, dv, dt = bonds(kind, Y, points, r, axes, like)
             store(Y, k * len(axes) + axis, zero)
             total += mobility * curvature(kind, u, v, t, du, dv, dt)
+    # − Σ_ij S_ij (K B_i)·∂²q_r·(K B_j); Y is K B_i, and ``moved`` its bonds of row r for all i
     begin = entry(drift.begins, r)
     count = entry(drift.begins, r + 1) - begin
     at = entry(drift.firsts, r)
@@ -174,6 +178,7 @@ def drift_frames(x, force, drift, kT, first, last, out, memory, states):
         for r in range(m):
             noise = kT * noise_of_row(drift, r, block, X, Y, moved, like)
             store(rhs, r, -noise)
+        # rhs is −(B K G + kT c), then −T by (2); G becomes G − Bᵀ T
         hard.pull(system, block.B, G, system.shares, rhs, like)
         sparse.solve(block.H, block.D, system.symbolic, rhs, like)
         hard.push(system, block.B, rhs, system.signs, G, system.axes, like)

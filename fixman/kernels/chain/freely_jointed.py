@@ -274,8 +274,9 @@ def factored(x, at, stride, chain, apart, work, like):
 def put_force(chain, kT, work, out, at, stride, like):
     """kT Σ_k w_k S_{k,k+1} ∇(u_k·u_{k+1}), inwards; false if something is not finite.
 
-    No subtraction in S (`inverse_before`), and the part of a bond across its neighbour is a product
-    with their bend.  ``at`` is one bead behind the last.
+    No subtraction in S (`inverse_before`), and none in the derivatives of u_k·u_{k+1} by bonds k
+    and k + 1, r × u_k / L_k and −r × u_{k+1} / L_{k+1} with the bend r = u_k × u_{k+1}.  ``pull``
+    is kT w S, and a × u / L the force on the outer end.  ``at`` is one bead behind the last.
     """
     w, dim, fixed = chain
     zero = 0.0 * like

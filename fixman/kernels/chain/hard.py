@@ -1,6 +1,8 @@
 """The hard block of any chain: points → B → H^bb → its factor, and products with B and Bᵀ.
 
-    H^bb = B_b M⁻¹ B_bᵀ ,   H_ij = Σ_k w_k ∂q_i/∂x_k · ∂q_j/∂x_k       (Fixman 1974)
+    H^bb = B_b M⁻¹ B_bᵀ ,   H_ij = Σ_k w_k ∂q_i/∂x_k · ∂q_j/∂x_k ,   w_k = 1/m_k
+
+(Fixman 1974; Lee & Chirikjian 2005, eq. 7), with the rows of theory.md section 2.
 
 A row that one bond u carries, a length or a square, has the one vector ∂q/∂u = ∂q/∂x_j = −∂q/∂x_i;
 any other row has a vector ∂q/∂x_k for each of its points.  Vectors are numbered, and a *slot* is a
@@ -53,10 +55,10 @@ class Hard(NamedTuple):
     vectors (m + 1,) : the first vector of each row, and the end
     products (t · 3,), weights (t,) : place and two vectors; H_place is the sum of weight · dot
     owners, movers, carriers (s,), signs, shares (s,) : row, point, vector, sign, and sign over mass
-        of each slot
+        of each slot: ∂q/∂x of the row by the point is sign · vector
     total : number of vectors
-    ends (total,), meets (… · 2,), pulls (…,) : products sorted by vectors: the end of the stretch
-        of each vector, and in that the place, the other vector and the weight
+    ends (total,), meets (… · 2,), pulls (…,) : products by vectors b, for W_b = Σ_j S_ij w b_j:
+        where those of b end; place of S_ij and vector b_j of each; and its w
     symbolic : pattern of the factor
     public (m,) : place of each row among the hard coordinates
     """
@@ -100,19 +102,19 @@ def aligned(memory):
 
 
 class Block(NamedTuple):
-    """Vectors B, elements H, then its factor, with 1 / d in D, two units a row of work; S, G."""
+    """Vectors B, elements H, then its factor, with 1 / d in D, two units a row of work; S, W."""
 
     B: np.ndarray[Any, np.dtype[np.float64]]
     H: np.ndarray[Any, np.dtype[np.float64]]
     D: np.ndarray[Any, np.dtype[np.float64]]
     work: np.ndarray[Any, np.dtype[np.float64]]
     S: np.ndarray[Any, np.dtype[np.float64]]
-    G: np.ndarray[Any, np.dtype[np.float64]]
+    W: np.ndarray[Any, np.dtype[np.float64]]
 
 
 @exact_arrays
 def block(system, memory, first, like):
-    """Parts of a memory, from a unit on; S and G are not there in a short one."""
+    """Parts of a memory, from a unit on; S and W are not there in a short one."""
     m = system.kinds.size
     vectors = system.total * len(system.axes)
     nnz = system.symbolic.row.size
@@ -162,7 +164,7 @@ def read(x, at, stride, size, X, like):
 
 @exact
 def gradients(system, X, B, like):
-    """B_b: fill the vectors; false if a row has none, in any lane."""
+    """Fill the vectors of B_b (theory.md section 2); false if a row has none, in any lane."""
     axes = system.axes
     points = system.points
     small = 0.0 * like + SMALLEST_SINE
@@ -178,7 +180,7 @@ def gradients(system, X, B, like):
 
 @exact
 def matrix(system, B, H, like):
-    """H_ij = Σ_k w_k ∂q_i/∂x_k · ∂q_j/∂x_k, element by element.
+    """H_ij = Σ_k w_k ∂q_i/∂x_k · ∂q_j/∂x_k, element by element (eq. 7).
 
     ``products`` are sorted by element; of two slots with one bead the weight is ± w_k.
     """
@@ -252,38 +254,38 @@ def pull(system, B, Y, shares, out, like):
 def add_metric_force(system, block, F, X, kT, like):
     """F ← F − ½ kT ∂ ln det H^bb / ∂x, given the factor (theory.md section 4).
 
-        −½ kT ∂ ln det H^bb = −½ kT Σ_ij S_ij ∂H_ij = −Σ_b G_b · ∂b ,   S = (H^bb)⁻¹ ,
-        G_b = kT Σ_j S_ij w b_j
+        −½ kT ∂ ln det H^bb = −½ kT Σ_ij S_ij ∂H_ij = −kT Σ_b W_b · ∂b ,   S = (H^bb)⁻¹ ,
+        W_b = Σ_j S_ij w b_j
 
     over the vectors b of rows i, where b_j are those of rows j with the same bead.  Then ∂b, the
-    second derivatives ∂²q_i/∂x∂x, turns G into forces on bonds.
+    second derivatives ∂²q_i/∂x∂x, turns W, which is kept times kT, into forces on bonds.
     """
     axes = system.axes
     zero = 0.0 * like
     none = zero, zero, zero
-    B, G, points = block.B, block.G, system.points
+    B, W, points = block.B, block.W, system.points
     sparse.inverse_on_pattern(block.H, block.D, block.S, system.symbolic, block.work, like)
     t = 0
-    for k in range(system.total):
+    for k in range(system.total):  # kT W
         total = none
         while t < entry(system.ends, k):
             s = (kT * entry(system.pulls, t)) * load(block.S, entry(system.meets, 2 * t), like)
             total = along(s, vector(B, entry(system.meets, 2 * t + 1), axes, like), total)
             t += 1
-        put_vector(G, k, axes, total)
-    for r in range(system.kinds.size):
+        put_vector(W, k, axes, total)
+    for r in range(system.kinds.size):  # −kT W · ∂²q
         kind = entry(system.kinds, r)
         u, v, t = bonds(kind, X, points, r, axes, like)
-        du, dv, dt = differences(kind, G, entry(system.vectors, r), axes, like)
+        du, dv, dt = differences(kind, W, entry(system.vectors, r), axes, like)
         draw(kind, F, points, r, rate(kind, u, v, t, du, dv, dt), axes, like)
 
 
 @chosen(KINDS)
-def differences(kind, G, at, axes, like):
+def differences(kind, W, at, axes, like):
     """Differences along the bonds of a row of what its vectors have from number ``at`` on."""
     if kind.beads == 2:  # one vector, of the bond itself
-        return vector(G, at, axes, like), NONE, NONE
-    g = [vector(G, at + k, axes, like) for k in range(kind.beads)]
+        return vector(W, at, axes, like), NONE, NONE
+    g = [vector(W, at + k, axes, like) for k in range(kind.beads)]
     found = [minus(after, before) for before, after in pairwise(g)]
     return tuple([*found, NONE, NONE, NONE][:3])
 

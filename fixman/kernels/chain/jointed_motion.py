@@ -1,26 +1,36 @@
 """Motion of linear chains whose hard coordinates are exactly their bonds, whatever their masses.
 
-Cut at bond k + 1, the chain falls into two halves that answer to a push λ in it.  Joint k, at the
-end of the inner one, then accelerates by A = (Y − w σ c λ) u_k + w (F_n − s λ) n_k in the plane: c
-and s belong to the bend between bonds k and k + 1, F is all that is applied to the joint, w σ what
-the chain before leaves of its mobility along u_k.  Joint k + 1 accelerates along u_{k+1} by
-B + ē λ.  The bond keeps its length, whence
+Answers are ẍ, λ and q̈ of theory.md section 3 (Lee & Chirikjian 2005, eq. 25, and velocity terms).
+Bond k joins joints k − 1 and k and has the direction u_k and the left normal n_k.  Joint k has the
+acceleration A, the inverse mass w and all that is applied to it, F = F_u u_k + F_n n_k; c and s
+belong to the bend between bonds k and k + 1, and κ to bond k + 1.
 
-    d λ = c Y + s w F_n − B − κ,    d = ē + w (σ c² + s²)                    (1)
-    d A·u_k = Y (ē + w s²) − w σ c (s w F_n − B − κ)                         (2)
-    d A·n_k = w F_n (ē + w σ c²) − w s (c Y − B − κ)                         (3)
+Cut at bond k + 1, the chain falls into two halves that answer to a push λ in it.  Joint k, at the
+end of the inner one, then accelerates by A = (Y − w σ c λ) u_k + w (F_n − s λ) n_k in the plane:
+w σ is what the chain before leaves of its mobility along u_k, and Y is A·u_k without the push.
+Joint k + 1 accelerates along u_{k+1} by Ȳ + ē λ, with Ȳ and ē of the outer half.  The bond keeps
+its length, whence
+
+    d λ = c Y + s w F_n − Ȳ − κ,    d = ē + w (σ c² + s²)                    (1)
+    d A·u_k = Y (ē + w s²) − w σ c (s w F_n − Ȳ − κ)                         (2)
+    d A·n_k = w F_n (ē + w σ c²) − w s (c Y − Ȳ − κ)                         (3)
 
 In space, with t = u_{k+1} − c u_k, which is s n_k in the plane, and r = u_k × u_{k+1}, the part of
 A across u_k is
 
-    d A_⊥ = w F_⊥ (ē + w σ c²) + w r (r·w F) − w t (c Y − B − κ)             (4)
+    d A_⊥ = w F_⊥ (ē + w σ c²) + w r (r·w F) − w t (c Y − Ȳ − κ)             (4)
+
+Without the other half these are the recurrences of the sweeps, σ_k = e_k/d_k as in `tridiagonal`:
+
+    Y_{k+1} = σ_{k+1} w_{k+1} F_{k+1}·u_{k+1} + (w_{k+1}/d_{k+1}) (c Y + s w F_n − κ)    (5)
+    Ȳ_k = c [ē w F·u_{k+1} + w (Ȳ + κ)]/(w + ē) + s w (s F_u − c F_n)                    (6)
 
 Nothing here takes away again what came from the same source, as w (F_n − s λ) does for a light bead
 between heavy ones: whatever the masses, ẍ is exact to rounding.  One sweep outwards for σ and Y,
-one back for ē, B and the answer.  Divisions are put off as in `freely_jointed`, whose ``links``
+one back for ē, Ȳ and the answer.  Divisions are put off as in `freely_jointed`, whose ``links``
 these are: ē is p / q in the second sweep, σ is S / q and Y is y / q in the first.
 
-In the plane this is 5 to 12 times faster than `motion` with its q̈, in space 4 to 5.  Of masses of
+In the plane this is 5 to 12 times faster than `motion` with its q̈, in space 4 to 5.  With masses
 1 and 1e-12 by turns on a nearly straight chain `motion` would leave eight digits of ẍ, this leaves
 fifteen.  The steps say which products are fused: no digit hangs on a compiler.
 """
@@ -46,7 +56,7 @@ PLANAR, SPATIAL = 8, 10  # numbers that the sweep outwards leaves of a joint
 # --- of both -------------------------------------------------------------------------------------
 #
 # A half is a tuple of numbers that scale with q, and q.  Outwards these are p, S = q σ, z and the q
-# before, with y = q Y made of z; inwards p = q ē and b = q B, and q outwards is then written Q.
+# before, with y = q Y made of z; inwards p = q ē and b = q Ȳ, and q outwards is then written Q.
 
 
 @exact_step
@@ -89,8 +99,8 @@ def outward(half, z, turning, mass):
 def cut(inner, half, W, c, turning, lack):
     """Return the tension −λ of bond k + 1, A·u_k, and what A across u_k is made of.
 
-    ``lack`` is q (B + κ − s w F_n), and b here q (B + κ).  The last three are (ē + w σ c²) / d,
-    1 / (Q q d) and Q q (c Y − B − κ), of (3) and (4).
+    ``lack`` is q (Ȳ + κ − s w F_n), and b here q (Ȳ + κ).  The last three are (ē + w σ c²) / d,
+    1 / (Q q d) and Q q (c Y − Ȳ − κ), of (3) and (4).
     """
     Q, S, y = inner
     (p, b), q = half
@@ -139,12 +149,12 @@ def planar_joint(work, at, half, turned, joint, r, h, kappa):
     """Take joint k and the bond behind it, of 1 / L, couple and κ, into the inner half."""
     u, c, s = turned
     W, f, before, mass = joint
-    along = W * fma(h, s, fma(u[1], f[1], u[0] * f[0]))
-    across = W * fma(-h, c, fma(u[0], f[1], -(u[1] * f[0])) + before)
+    wf_u = W * fma(h, s, fma(u[1], f[1], u[0] * f[0]))
+    wf_n = W * fma(-h, c, fma(u[0], f[1], -(u[1] * f[0])) + before)
     (_, S, z, _), q = half
-    y = fma(S, along, z)
-    keep(work, at, (q, S, y, across, along, c, s, r))
-    return outward(half, fma(c, y, q * fma(s, across, -kappa)), W * s * s, mass)
+    y = fma(S, wf_u, z)
+    keep(work, at, (q, S, y, wf_n, wf_u, c, s, r))
+    return outward(half, fma(c, y, q * fma(s, wf_n, -kappa)), W * s * s, mass)  # (5)
 
 
 @exact_step
@@ -160,24 +170,24 @@ def planar_end(half, W, f, bond):
 
 
 @exact_step
-def planar_cut(work, at, half, W, mass, kappa, rate, outer):
+def planar_cut(work, at, half, W, mass, kappa, rate, outer_a_n):
     """Return tension, A·u_k, A·n_k, α̈ and the half with joint k.
 
-    ``rate`` is the velocity term of α̈, ``outer`` A·n_{k+1}.
+    ``rate`` is the velocity term of α̈, ``outer_a_n`` A·n_{k+1}.
     """
-    Q, S, y, across, along, c, s, r = (work[at + i] for i in range(PLANAR))
+    Q, S, y, wf_n, wf_u, c, s, r = (work[at + i] for i in range(PLANAR))
     (p, b), q = half
     b = fma(q, kappa, b)
-    pushed = s * across
+    pushed = s * wf_n
     turning = W * s * s
     parts = cut((Q, S, y), ((p, b), q), W, c, turning, fma(-q, pushed, b))
-    tension, inner, bent, inverse, rest = parts
-    turned = fma(across, bent, -(W * s * inverse * rest))  # (3)
-    alpha = fma(outer + fma(s, inner, -(c * turned)), r, rate)
+    tension, a_u, bent, inverse, rest = parts
+    a_n = fma(wf_n, bent, -(W * s * inverse * rest))  # (3)
+    alpha = fma(outer_a_n + fma(s, a_u, -(c * a_n)), r, rate)
     S = mass * p
-    b = fma(S, fma(c, along, pushed), b)
-    b = fma(c, b, -((q + S) * s * fma(-s, along, c * across)))
-    return tension, inner, turned, alpha, ((fma(q, turning, p), b), q + S)
+    b = fma(S, fma(c, wf_u, pushed), b)  # (6)
+    b = fma(c, b, -((q + S) * s * fma(-s, wf_u, c * wf_n)))
+    return tension, a_u, a_n, alpha, ((fma(q, turning, p), b), q + S)
 
 
 @exact_step
@@ -207,7 +217,7 @@ def planar_motion(x, v, torque, force, links, n, fixed, out):
     for frame in range(out.shape[0]):
         bead = frame * n + root
         t = frame * (N + first) + first
-        point = velocity = f = none  # of the joint before
+        point = velocity = f = none  # those of the joint before
         if not fixed:
             point, velocity = pair(x, bead), pair(v, bead)
             if force.size:
@@ -345,7 +355,7 @@ def spatial_cut(work, at, half, W, f, mass, kappa, after):
     a = scaled(bent, minus(f, scaled(dot(f, u), u)))
     a = plus(a, scaled((W * inverse) * ((Q * q) * dot(turn, f)), turn))
     a = plus(minus(a, scaled((W * inverse) * rest, t)), scaled(inner, u))
-    S = mass * p
+    S = mass * p  # (6)
     b = fma(q + S, dot(f, cross(after, turn)), c * fma(S, dot(f, after), b))
     return tension, a, u, ((fma(q, turning, p), b), q + S)
 
@@ -363,7 +373,7 @@ def spatial_frames(x, v, force, links, n, fixed, out):
     work = np.empty(SPATIAL * N)
     for frame in range(out.shape[0]):
         bead = frame * n + root
-        point = velocity = f = none  # of the joint before
+        point = velocity = f = none  # those of the joint before
         if not fixed:
             point, velocity, f = triple(x, bead), triple(v, bead), triple(force, bead)
         before = (none, none, 0.0), none

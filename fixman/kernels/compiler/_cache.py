@@ -16,7 +16,7 @@ to, is therefore not used.
 Whoever waits for compilation is told so once, on standard error: see `Notice`.
 
 Of numba this needs a dispatcher's ``_cache`` and how a result of compilation is taken apart and put
-together.  Where a version does these otherwise, kernels are compiled in every process.
+together.
 """
 
 from __future__ import annotations
@@ -37,13 +37,16 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
 
-import llvmlite  # type: ignore[import-untyped]
-import numba
-from numba import types
-from numba.core import caching, compiler, event, serialize
-
-NullCache: Any = getattr(caching, "NullCache", None)
-config: Any = numba.config
+from fixman.kernels.compiler.internals import (
+    NullCache,
+    config,
+    event,
+    llvmlite,
+    numba,
+    rebuild,
+    serialize,
+    types,
+)
 
 PACKAGE = "fixman.kernels"
 SOURCES = Path(__file__).parents[1]
@@ -69,10 +72,7 @@ def njit(**options: Any) -> Callable[[Any], Any]:
         _forget_constants(dispatcher)
         found = folder(_file(function.__module__)) if _ours(function.__module__) else None
         if found is not None:
-            if NullCache and isinstance(getattr(dispatcher, "_cache", None), NullCache):
-                dispatcher._cache = Cache(function, found)
-            else:
-                _warn(f"numba {numba.__version__} is not known")
+            dispatcher._cache = Cache(function, found)
         return dispatcher
 
     return decorate
@@ -130,7 +130,7 @@ def _ours(module: str) -> bool:
 event.register("numba:compile", Notice())
 
 
-class Cache(NullCache or object):  # type: ignore[misc]
+class Cache(NullCache):  # type: ignore[misc]
     """What numba asks of a function's cache.
 
     Whatever goes wrong with a file or inside numba, the kernel is compiled: hence ``Exception``.
@@ -160,7 +160,7 @@ class Cache(NullCache or object):  # type: ignore[misc]
             known, parts = pickle.loads(content[CHECK:])
             if known != sig:
                 return None
-            return compiler.CompileResult._rebuild(target_context, *parts)
+            return rebuild(target_context, *parts)
         except Exception as error:
             _warn(str(error))
             return None
@@ -265,7 +265,7 @@ def digest(file: str) -> str:
 def _needed(file: str) -> set[str]:
     """Names of a file and of all that it imports, with the options of `jit` and this file."""
     needed: set[str] = set()
-    waiting = {"__init__", "compiler._cache", file}
+    waiting = {"__init__", "compiler._cache", "compiler.internals", file}
     while waiting:
         name = waiting.pop()
         needed.add(name)

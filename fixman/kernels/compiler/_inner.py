@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.core import codegen, event
+from fixman.kernels.compiler.internals import Library, event, optimize_in_full
 
 PACKAGE = "fixman.kernels"
-Library: Any = codegen.CPUCodeLibrary
-in_full: Any = Library._optimize_final_module
 
 
 class Inner(event.Listener):
@@ -44,7 +42,7 @@ inner = Inner()
 def optimize(library: Any) -> None:
     """Optimize a library, or leave the most of it to those that it is linked into."""
     if not inner.stack[-1]:
-        in_full(library)
+        optimize_in_full(library)
         return
     try:
         made, level = library._codegen, library._codegen._opt_level
@@ -53,7 +51,7 @@ def optimize(library: Any) -> None:
         )
         manager.run(library._final_module, passes)
     except (AttributeError, TypeError, ValueError):
-        in_full(library)
+        optimize_in_full(library)
 
 
 event.register("numba:compile", inner)

@@ -30,21 +30,26 @@ import math
 import operator
 from typing import Any
 
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
-from numba.core import cgutils
-from numba.core.imputils import impl_ret_borrowed, impl_ret_new_ref, lower_builtin
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import intrinsic as _intrinsic
-from numba.extending import models, register_model
-from numba.np import arrayobj
-
 from fixman.kernels import jit, njit
+from fixman.kernels.compiler.internals import (
+    AbstractTemplate,
+    cgutils,
+    impl_ret_borrowed,
+    impl_ret_new_ref,
+    infer_global,
+    intrinsic,
+    ir,
+    lower_builtin,
+    models,
+    new_array,
+    populate_array,
+    register_model,
+    signature,
+    types,
+)
 from fixman.kernels.compiler.pointers import CHECKED, WHOLE, element
 
 LANES = 8
-
-intrinsic: Any = _intrinsic  # whose first argument, the typing context, is not for callers
 
 # Parts of a kernel of which nothing is left as a call, whatever their size, and in which a float
 # and a lane agree to the last bit.  Of a b + c d a compiler may fuse either product with the sum,
@@ -412,7 +417,7 @@ def part(typing: Any, work: Any, first: Any, units: Any, like: Any) -> Any:
             size = builder.select(builder.icmp_signed("<", left, size), left, size)
             outside = builder.icmp_signed("<", builder.or_(start, size), WHOLE(0))
             size = builder.select(outside, WHOLE(0), size)
-        arrayobj.populate_array(
+        populate_array(
             view,
             data=builder.gep(whole.data, [start]),
             shape=[size],
@@ -433,12 +438,12 @@ def memory(typing: Any, units: Any, like: Any) -> Any:
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         size = builder.mul(args[0], WHOLE(LANES if like is EIGHT else 1))
         room = builder.add(size, WHOLE(LANES))
-        whole = arrayobj._empty_nd_impl(context, builder, kind, [room])
+        whole = new_array(context, builder, kind, [room])
         cgutils.memset(builder, whole.data, builder.mul(room, WHOLE(8)), 0)
         numbers = builder.lshr(builder.ptrtoint(whole.data, WHOLE), WHOLE(3))
         skip = builder.and_(builder.neg(numbers), WHOLE(LANES - 1))
         view = context.make_array(kind)(context, builder)
-        arrayobj.populate_array(
+        populate_array(
             view,
             data=builder.gep(whole.data, [skip]),
             shape=[size],

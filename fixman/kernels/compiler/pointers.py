@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import cgutils
+from fixman.kernels.compiler.internals import check_bounds, config, ir
 
-CHECKED = bool(numba.config.BOUNDSCHECK)  # type: ignore[attr-defined]
+CHECKED = bool(config.BOUNDSCHECK)
 WHOLE = ir.IntType(64)
 
 
@@ -20,7 +18,7 @@ def check(context: Any, builder: Any, first: Any, count: Any, size: Any) -> None
     """Raise an IndexError unless elements from ``first`` on, ``count`` of them, are in an array."""
     if CHECKED:
         inside = builder.sub(size, count)
-        cgutils.do_boundscheck(context, builder, first, builder.add(inside, WHOLE(1)))
+        check_bounds(context, builder, first, builder.add(inside, WHOLE(1)))
 
 
 def element(context: Any, builder: Any, kind: Any, array: Any, index: Any, count: int = 1) -> Any:

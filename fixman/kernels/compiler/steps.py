@@ -24,12 +24,8 @@ from functools import cache
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
-from numba.core import cgutils
-from numba.core.dispatcher import Dispatcher
-
-from fixman.kernels.compiler.lanes import EIGHT, cast, intrinsic, root
+from fixman.kernels.compiler.internals import Dispatcher, cgutils, intrinsic, ir, types
+from fixman.kernels.compiler.lanes import EIGHT, cast, root
 from fixman.kernels.compiler.pointers import CHECKED
 
 DOUBLE, INTEGER = types.float64, types.int64

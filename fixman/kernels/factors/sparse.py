@@ -1,9 +1,9 @@
 """LDLᵀ of sparse symmetric positive definite matrices, eliminated in the order of their rows.
 
-What can be known from the pattern alone is found once, `analyse`; the numeric kernels then look
-for nothing.  Column j of L occupies ``first[j]:first[j + 1]`` of a storage of values, in which
-``row`` ascends from the diagonal.  The matrix, zeros at fill included, is put there (`places`);
-the factor replaces it: d_j on the diagonal, L below it, and 1 / d_j apart.
+`analyse` finds all that the pattern alone tells, once; the numeric kernels then look for nothing.
+Column j of L occupies ``first[j]:first[j + 1]`` of a storage of values, in which ``row`` ascends
+from the diagonal.  The matrix, zeros at fill included, is put there (`places`); the factor replaces
+it: d_j on the diagonal, L below it, and 1 / d_j apart.
 
 The kernels take the pattern as a plain tuple and a finite value ``like`` those they shall work on,
 a float or eight lanes (see `lanes`); values and work are made of units of its kind.

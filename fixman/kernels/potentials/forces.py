@@ -21,19 +21,22 @@ import inspect
 import math
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
-from numba.core.imputils import impl_ret_borrowed
-from numba.np.numpy_support import carray
 
 from fixman.kernels import jit
 from fixman.kernels.algebra.vectors import Axes, plus, put_vector, vector
+from fixman.kernels.compiler.internals import (
+    Dispatcher,
+    carray,
+    impl_ret_borrowed,
+    intrinsic,
+    ir,
+    numba,
+    types,
+)
 from fixman.kernels.compiler.lanes import (
     exact_call,
     exact_kernel,
-    intrinsic,
     lane,
     lanes,
     load,
@@ -127,7 +130,7 @@ def compiled_address(
     of finite positions are not finite, they are NaN and ``record`` (1 + n d,) holds a 1 and the
     positions, unless it holds others.
     """
-    if not isinstance(given, numba.core.dispatcher.Dispatcher):
+    if not isinstance(given, Dispatcher):
         raise TypeError(
             f"{what} must be compiled by numba.njit, got {type(given).__name__}: an object with "
             "energy(x) and force(x) in plain Python is a potential without Compiled"

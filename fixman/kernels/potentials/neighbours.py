@@ -18,11 +18,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
 
 from fixman.kernels.algebra.vectors import inner, minus, vector
-from fixman.kernels.compiler.lanes import exact_call, intrinsic
+from fixman.kernels.compiler.internals import intrinsic, ir, types
+from fixman.kernels.compiler.lanes import exact_call
 from fixman.kernels.compiler.pointers import check
 from fixman.kernels.compiler.steps import exact_step
 

@@ -9,9 +9,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from fixman.kernels import jit
+from fixman.kernels.compiler.internals import types
 from fixman.kernels.compiler.lanes import LANES, eight
 from fixman.kernels.rigid.articulated_body import accelerations, inwards, outwards
 from fixman.kernels.rigid.articulated_tables import (

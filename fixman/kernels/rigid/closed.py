@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 
+from fixman.kernels import entry, inlined, plain
 from fixman.kernels.algebra.triples import back, constants, entries, times
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, part, store, take
@@ -44,11 +45,8 @@ from fixman.kernels.rigid.ends import (
     clear,
     compare_ends,
     cut,
-    entry,
-    inlined,
     place_bodies,
     place_end,
-    plain,
     shelves,
 )
 from fixman.kernels.rigid.joints import POSITIONS, RATES, SLIDES, axis, component

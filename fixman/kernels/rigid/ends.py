@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from fixman.kernels import njit
+from fixman.kernels import plain
 from fixman.kernels.algebra.triples import (
     back,
     entries,
@@ -29,12 +29,6 @@ from fixman.kernels.rigid.kinematics import BASE, ORIGIN, moving, next_body
 from fixman.kernels.rigid.links import PITCH, place, rotation_tuple
 from fixman.kernels.rigid.newton_euler import moved
 
-# References to arrays are not counted.  numba optimizes what a function calls once more with it, so
-# that the large ones, which are called once, are written into their callers.
-OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
-entry = njit(**OPTIONS, _nrt=False)
-plain = njit(**OPTIONS, _nrt=False, no_cpython_wrapper=True)
-inlined = njit(**OPTIONS, inline="always")
 NO_TURNS, ALL_TURNS = -1, -2
 
 

@@ -33,7 +33,7 @@ from fixman.kernels.compiler.steps import step
 
 
 class JointType(NamedTuple):
-    """What a joint lets its body do."""
+    """A kind of joint, by the motions of its body."""
 
     name: str
     slides: str = ""  # axes: some of "xyz"

@@ -134,7 +134,7 @@ class Articulated(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """What is left of a rate of which the inertia has been freed.
+    """A rate that has been freed: what the last sweep needs of it.
 
     ``g`` and ``h`` are U/D = [g; h], of which g[2] is (D − J)/D; ``held`` is J/D.
     """
@@ -192,14 +192,14 @@ def freed(body, tau, J):
 
 @step
 def mirrored(body):
-    """The same with forces before moments: a slide is then a turn."""
+    """I^A and p^A with forces before moments: a slide is then a turn."""
     A, B, C, n, f = body
     return Articulated(C, transposed(B), A, f, n)
 
 
 @step
 def renamed(body):
-    """The same with other names of the axes: y becomes x, z becomes y, x becomes z."""
+    """I^A and p^A with other names of the axes: y becomes x, z becomes y, x becomes z."""
     A, B, C, n, f = body
     return Articulated(
         (A[3], A[4], A[1], A[5], A[2], A[0]),
@@ -212,7 +212,7 @@ def renamed(body):
 
 @step
 def sheared(body, pitch):
-    """The same with v_z − pitch ω_z in the place of v_z: a screw is then a turn."""
+    """I^A and p^A with v_z − pitch ω_z in the place of v_z: a screw is then a turn."""
     A, B, C, n, f = body
     x, y = (pitch * B[2], pitch * B[5], pitch * B[8]), tuple(pitch * C[k] for k in (2, 4, 5))
     A = (A[0], A[1], A[2] + x[0], A[3], A[4] + x[1], A[5] + 2.0 * x[2] + pitch * y[2])
@@ -228,7 +228,7 @@ def turn_symmetric(S, c, s):
 
 @step
 def turn(body, c, s):
-    """The same in axes from which these follow by a turn about z."""
+    """I^A and p^A in axes from which these follow by a turn about z."""
     A, B, C, n, f = body
     w = s * (B[0] - B[4]) + c * (B[1] + B[3])
     B = (
@@ -243,7 +243,7 @@ def turn(body, c, s):
 
 @step
 def slide(body, d):
-    """The same about a point from which this one lies d along z."""
+    """I^A and p^A about a point from which this one lies d along z."""
     A, B, C, n, f = body
     new = (
         B[0] - d * C[1], B[1] - d * C[3], B[2] - d * C[4],

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels import njit
+from fixman.kernels import entry, inlined, plain
 from fixman.kernels.algebra.triples import back, constants, entries, put_entries, times
 from fixman.kernels.algebra.vectors import outer, plus, scaled
 from fixman.kernels.compiler.steps import step
@@ -51,8 +51,8 @@ from fixman.kernels.rigid.links import PITCH, outwards, place, rotation_tuple
 from fixman.kernels.rigid.newton_euler import taken_back
 from fixman.kernels.rigid.springs import passive
 from fixman.kernels.rigid.tangent import END as AT_END
-from fixman.kernels.rigid.tangent import OPTIONS, entry, factor, loosen, part, seat, solve, spread
 from fixman.kernels.rigid.tangent import START as AT_START
+from fixman.kernels.rigid.tangent import factor, loosen, seat, solve, spread
 
 NOT_SETTLED, TOO_FAST = -4, -5
 SETTLED, ASTRAY, BACK = -6, -7, -8  # verdicts on a round: the last, led nowhere, better not made
@@ -76,10 +76,6 @@ class Chain(NamedTuple):
     armature: Any  # (nv,)
     turning: Any  # (nv,) 1 for rates of turns and 0 for others
     springs: Any  # damping (nv,), stiffness (nv,) and coordinates at rest (nq,)
-
-
-# For functions that are written into their callers.
-inlined = njit(**OPTIONS, inline="always")
 
 
 # --- momenta and forces ---------------------------------------------------------------------------
@@ -107,7 +103,7 @@ def centrifugal(P, w, v, W):
     return plus(outer(f, w), W[0]), plus(plus(outer(n, w), outer(f, v)), W[1])
 
 
-@part
+@plain
 def spin_rotors(kind, armature, v, at, f):
     """Add ω × (the momentum of rotors), which are spun up but have no gyroscopic moments."""
     w, u = turning(kind, v, at), sliding(kind, v, at)
@@ -118,7 +114,7 @@ def spin_rotors(kind, armature, v, at, f):
     put_rates(kind, turn, slide, f, at)
 
 
-@part
+@plain
 def momenta(chain, q, v, loads, room, out):
     """p = ∂L/∂q̇ and f = ∂L/∂q, with what wrenches add, of a chain without springs, in two sweeps.
 
@@ -165,13 +161,13 @@ def momenta(chain, q, v, loads, room, out):
     return True
 
 
-@part
+@plain
 def turned_half(y, axis, angle):
     """y in axes turned by half the angle."""
     return along_screw(y, axis, -math.sin(0.5 * angle), 1.0 - math.cos(0.5 * angle))
 
 
-@part
+@plain
 def transported(kinds, p, f, v, dt, out):
     """Momenta at the middle of a step: B(−X)ᵀ p + dt/2 B(−X/2)ᵀ f, X = dt ω, from those before."""
     at, h = 0, 0.5 * dt
@@ -190,7 +186,7 @@ def transported(kinds, p, f, v, dt, out):
         at += RATES[kind]
 
 
-@part
+@plain
 def delivered(kinds, p, f, v, dt, out):
     """Momenta at the end of a step, B(X)⁻ᵀ (p + dt/2 B(X/2)ᵀ f), from those at its middle."""
     at, h = 0, 0.5 * dt
@@ -214,7 +210,7 @@ def delivered(kinds, p, f, v, dt, out):
 # --- sweeps of a step -----------------------------------------------------------------------------
 
 
-@part
+@plain
 def glide(kinds, q, v, dt, axes, out):
     """Coordinates after half a step; bodies that turn and slide move along axes at ``axes``.
 
@@ -235,7 +231,7 @@ def respond(table, motion, loads, p, work, out):
     return DONE if accelerations(table, v, loads, 0, work, out, 0.0) else NOT_USABLE
 
 
-@part
+@plain
 def too_fast(turning, v, dt):
     """Whether a joint turns by more than half a turn."""
     fastest = 0.0
@@ -244,7 +240,7 @@ def too_fast(turning, v, dt):
     return dt * fastest > FASTEST
 
 
-@part
+@plain
 def sweep(chain, state, force, dt, room, which):
     """One sweep of a midpoint step; DONE, or why not.
 
@@ -309,7 +305,7 @@ def sweep(chain, state, force, dt, room, which):
     return DONE
 
 
-@part
+@plain
 def judged(n, middle, change, progress, dt, which):
     """Verdict on a round that moved the rates of n bodies by ``change``: another one, or not.
 
@@ -435,7 +431,7 @@ def euler(chain, state, force, dt, room):
     return DONE
 
 
-@part
+@plain
 def recorded(count, every, replica, state, frames):
     """Keep the state where a frame is due."""
     if count % every == 0:

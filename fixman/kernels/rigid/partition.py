@@ -34,7 +34,7 @@ import math
 
 import numpy as np
 
-from fixman.kernels import jit, njit
+from fixman.kernels import jit, plain
 from fixman.kernels.algebra.triples import (
     back,
     constants,
@@ -85,13 +85,6 @@ ORDER = np.array(
 )
 # Share of the mobility that a joint's neighbours must leave in a pivot, for about eight digits.
 LEAST = 1e-7
-
-
-# References to arrays are not counted in what is done for every body.
-plain = njit(
-    nogil=True, error_model="numpy", fastmath={"contract", "nsz"}, _nrt=False,
-    no_cpython_wrapper=True,
-)  # fmt: skip
 
 
 @plain

@@ -19,9 +19,8 @@ before linear.
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from fixman.kernels import njit
+from fixman.kernels import plain
 from fixman.kernels.algebra.triples import (
     across,
     entries,
@@ -44,11 +43,6 @@ from fixman.kernels.rigid.joints import (
     unit_vector,
 )
 from fixman.kernels.rigid.links import PITCH, rotation_tuple
-
-# Options of functions that make no arrays, and do not count references to them.
-OPTIONS: Any = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
-entry = njit(**OPTIONS, _nrt=False)
-part = njit(**OPTIONS, _nrt=False, no_cpython_wrapper=True)
 
 # Columns of ``work``: orientation of a body and the way from the origin before at both ends, and Q.
 START, END, INERTIA, WIDTH = 0, 12, 24, 33
@@ -81,7 +75,7 @@ def six(table, i, k):
     return tuple(table[i, k + j] for j in range(6))
 
 
-@part
+@plain
 def halves(angle):
     """Coefficients of n× and (n×)² in B(−X), of X = angle n: B(X) = (1 − e^{−X×})/X×."""
     if angle == 0.0:
@@ -90,7 +84,7 @@ def halves(angle):
     return 2.0 * s * s / angle, 1.0 - math.sin(angle) / angle
 
 
-@part
+@plain
 def spread(y, axis, angle, sign):
     """B(±X)ᵀ y for X = angle · axis."""
     first, second = halves(angle)
@@ -105,7 +99,7 @@ def screw(n, first, second):
     return summed(y, cross_matrix(x))
 
 
-@part
+@plain
 def seat(X, work, end):
     """Orientations of the bodies and ways from origin to origin, at one end of a step."""
     R = UNTURNED
@@ -115,7 +109,7 @@ def seat(X, work, end):
         put_entries(work, i, end, R)
 
 
-@part
+@plain
 def loosen(kinds, links, X, carried, v, h, work):
     """Q of every body by itself, at the middle: as `momenta` has left X and what is carried."""
     R = UNTURNED
@@ -129,7 +123,7 @@ def loosen(kinds, links, X, carried, v, h, work):
         put_entries(work, i, INERTIA, summed(turned(R, own), cross_matrix(scaled(-h, spin))))
 
 
-@part
+@plain
 def set_axes(kind, pitch, work, i, v, at, h, rows):
     """Motions by the rates of a joint, angular before linear, of its body's origin at both ends.
 
@@ -195,7 +189,7 @@ def take(K, column, row):
             K[6 * i + k] = new[k]
 
 
-@part
+@plain
 def take_out(a, d, rows, K):
     """Let rate a go, by elimination: K − U D⁻¹ V in place of K; D, with d of the joint itself."""
     x, y = six(rows, a, LEFT), six(rows, a, RIGHT)
@@ -238,7 +232,7 @@ def move(x, y, K):
             K[6 * r + k] = K[6 * r + k] + new[k][r]
 
 
-@part
+@plain
 def factor(kinds, links, armature, springs, v, h, work, rows, K):
     """Factors of J at rates v, h = dt/2, from the tip to the base; DONE, or a body without a pivot.
 
@@ -269,7 +263,7 @@ def factor(kinds, links, armature, springs, v, h, work, rows, K):
     return lost
 
 
-@part
+@plain
 def solve(kinds, work, rows, x):
     """J⁻¹ x, in its place."""
     p = q = (0.0, 0.0, 0.0)  # ẑ; ε replaces x

@@ -18,10 +18,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import types
-from numba.extending import overload
-
 from fixman.kernels.chain.hard import Hard
+from fixman.kernels.compiler.internals import overload, types
 from fixman.kernels.simulation import general_steps, jointed_steps, rotating_steps
 from fixman.kernels.simulation.jointed_steps import Jointed
 from fixman.kernels.simulation.rotating_steps import Rotating

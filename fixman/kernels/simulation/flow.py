@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
 from fixman.kernels.algebra.vectors import along, minus, vector
+from fixman.kernels.compiler.internals import overload, types
 from fixman.kernels.compiler.lanes import load, store
 from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.simulation.constraints import OPTIONS

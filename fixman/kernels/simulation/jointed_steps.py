@@ -5,7 +5,8 @@ k + 1, both from 0.  X, V and F are flat arrays of vectors, one a joint (see `ve
 ``m`` are inverse masses and masses of the joints in a unit that makes w L² of order 1: multipliers
 come out in the inverse unit, and no determinant overflows within `STRIDE` bonds.
 
-With bonds e at the beginning of a step, b under way and u = b / L at its end, these are RATTLE's
+With bonds e at the beginning of a step, b under way and u = b / L at its end, RATTLE
+(Andersen 1983) takes
 
     positions    A λ = ½ (L² − b²) ,   x ← x + M⁻¹ Σ e λ , again and again ,                  (1)
                  A_kk = (w_k + w_{k+1}) b_k·e_k ,  A_{k,k±1} = −w b_k·e_{k±1}
@@ -61,7 +62,7 @@ from fixman.kernels.factors.sparse import LN2, multiplied
 from fixman.kernels.factors.tridiagonal import inverse_before, joined
 
 STRIDE = 16  # bonds between two scalings of the minors
-ITERATIONS = 12  # of Newton's method, which needs two or three where there is a solution near
+ITERATIONS = 12  # Newton's method needs two or three where there is a solution near
 
 
 class Jointed(NamedTuple):
@@ -142,7 +143,7 @@ def excess(change, limit, square, step, step1):
 def hold(system, room, X0, X, V, rate, limits, like):
     """Newton's method (1) for the lengths of X along the bonds e of X0; returns the lanes it lost.
 
-    What x gains, times ``rate``, is added to the velocities V.  An iteration leaves an error of
+    The velocities V get ``rate`` times what x gains.  An iteration leaves an error of
     ½ |δb|²: it is over, without looking at the bonds again, where this is at most a tolerance
     times L².
     ``limits`` are this and how often it tries; once, it is on its way from afar.
@@ -192,7 +193,7 @@ def hold(system, room, X0, X, V, rate, limits, like):
         change = zero
         push = zero
         above = none  # e λ of bond k + 1
-        step1 = none  # of joint k + 2
+        step1 = none  # the step of joint k + 2
         x1 = vector(X0, bonds, axes, like)
         for k in range(bonds - 1, -2, -1):
             here = none
@@ -225,7 +226,7 @@ def square_sine(before, u):
 
 @exact
 def factor(system, room, X, like):
-    """Directions u of the bonds and the factor of their H, for the two functions below.
+    """Directions u of the bonds and the factor of H of (2), for the functions below.
 
     The work receives them, then 1 / d_k and g_k = w_{k+1} u_k·u_{k+1} / d_k in turn.
     """

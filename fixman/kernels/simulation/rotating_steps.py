@@ -95,9 +95,12 @@ def bond(X, k, bonds, axes, like):
 
 # --- elimination ---------------------------------------------------------------------------------
 #
-# Bonds are counted from the one at hand.  Of a matrix that is not symmetric the same steps make the
-# elements below the pivots, of products b_i·e_j, and those to the right, of e_i·b_j.  ``weights``
-# are w_0 and w_2, which a span has, w_1 if there is a span 1 and w_2 if there is a span 2.
+# Bonds are counted from the one at hand; dij is b_i·e_j.  If the matrix is not symmetric the same
+# steps make the elements below the pivots, of b_i·e_j, and those to the right, of e_i·b_j.
+# ``weights`` are w_0 and w_2, which a span has, w_1 if there is a span 1 and w_2 if a span 2.
+# Below the two pivots are l1, l2, l3 of the bond and q1, …, q4 of its span, in the order given
+# above; to the right, divided by the pivots, u1, u2, u3 and p1, …, p4.  Later elements lose the
+# products of both.  A symmetric factor keeps l1, l2, l3 and k1, …, k4, divided by the pivots.
 
 
 @exact_step
@@ -319,7 +322,7 @@ def push_back(system, room, X0, X, V, scales, busy, like):
     change = zero
     pushes = zero, zero, zero, zero  # λ and μ of the next two bonds
     pushed = none  # through bond i + 2
-    step1 = none  # of joint i + 3
+    step1 = none  # the step of joint i + 3
     e1 = e2 = none
     for i in range(bonds - 1, -3, -1):
         e0 = bond(X0, i, bonds, axes, like)
@@ -462,13 +465,14 @@ def add_metric_force(system, room, F, X, kT, like):
     bonds = w.size - 4
     zero = 0.0 * like
     none = zero, zero, zero
-    rest = FACTOR * bonds  # of ∂U/∂t and ∂U/∂s, negative
+    rest = FACTOR * bonds  # from here on −∂U/∂t_i and −∂U/∂s_i
     # S between the rows bond 1, span 1, bond 2, span 2 after those at hand
     s11 = s12 = s13 = s14 = s22 = s23 = s24 = s33 = s34 = s44 = zero
     for i in range(bonds - 1, -1, -1):
         at = FACTOR * i
         k1, k2 = load(work, at + 5, like), load(work, at + 6, like)
         k3, k4 = load(work, at + 7, like), load(work, at + 8, like)
+        # c0, …, c4 are S of span i with itself and the four rows behind; a0, …, a3 of bond i
         c1 = -fma(k1, s11, fma(k2, s12, fma(k3, s13, k4 * s14)))
         c2 = -fma(k1, s12, fma(k2, s22, fma(k3, s23, k4 * s24)))
         c3 = -fma(k1, s13, fma(k2, s23, fma(k3, s33, k4 * s34)))

@@ -15,16 +15,18 @@ forces f.  A stepper says which, and for how long a time h:
     RETURN     whether the step with −v, which a KICK begins and a DRIFT of h, leads back
     DECIDE     accept x and v by min(1, exp(−ΔE / kT)), or go back to what is remembered
 
-What v has across the manifold before a drift is taken up by λ, which saves a projection.  In
-overdamped motion friction coefficients ζ stand in the place of masses, and h² / 2 is the time.
+RATTLE (Andersen 1983) is KICK, DRIFT, FORCE, KICK, PROJECT; KICK, DRIFT and NOISE are B, A and O of
+g-BAOAB (Leimkuhler & Matthews 2016).  The λ of a drift takes up what v has across the manifold
+before it, which saves a projection.  In overdamped motion friction coefficients ζ stand in the
+place of masses, and h² / 2 is the time.
 
 A drift or a leap may be too long to have a λ.  `advance` then returns, and its caller redoes it for
 the chains concerned, in pieces, by a schedule of projections and shorter drifts.  Where moves are
 tried (see `trials`), such a chain stays where it is, to be refused.
 
 Joints are the beads, behind the points that do not move; arrays are flat and of units, joint k from
-unit k·dim (see `lanes`).  What depends on the kind of hard rows is done by the functions that
-`constraints` chooses for the type of ``system``.
+unit k·dim (see `lanes`).  The functions that `constraints` chooses for the type of ``system`` do
+what depends on the kind of hard rows.
 """
 
 from __future__ import annotations
@@ -32,11 +34,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
 from fixman.kernels.algebra.random import WORDS, fill_normals
 from fixman.kernels.algebra.vectors import along, put_vector, scaled, vector
+from fixman.kernels.compiler.internals import overload, types
 from fixman.kernels.compiler.lanes import (
     choose,
     exact,
@@ -75,10 +76,10 @@ RESCUES = 10  # halvings of a drift
 class Motion(NamedTuple):
     """The moves of a step, for all chains alike.
 
-    ``order`` says which move is made when.  Of each there are the letter, a number (h of a drift, c
-    of a noise) and a weight of every joint (h / m of a kick, √(kT (1 − c²) / m) of a noise; ½ m of
-    what is remembered or decided, with kT as the number; ½ h² / m of a return); and whether it is
-    made with H^bb at x; ``kept`` whether a search for λ leaves the factor of that as it was.
+    ``order`` says which move is made when.  Each has a letter, a number (h of a drift, c of a
+    noise), a weight of every joint (h / m of a kick, √(kT (1 − c²) / m) of a noise; ½ m of what is
+    remembered or decided, with kT as the number; ½ h² / m of a return), and whether it is made with
+    H^bb at x; ``kept`` whether a search for λ leaves the factor of that as it was.
     ``kT`` is that of the Fixman force: 0 for none.  With a ``rival``, the hard rows under other
     masses, its Fixman force is subtracted.
     """

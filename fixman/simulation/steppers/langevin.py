@@ -11,7 +11,8 @@ from fixman.simulation.steppers.scheduled import Scheduled
 
 __all__ = ["Langevin"]
 
-# The B half steps are at the two ends, so that positions and velocities belong to one time.
+# B A O P, A F B P: half steps B are at the two ends, so that positions and velocities belong to one
+# time; P projects velocities, and F finds the forces of the next B.
 SCHEDULE = (
     (KICK, 0.5), (DRIFT, 0.5), (NOISE, 1.0), (PROJECT, 0.0),
     (DRIFT, 0.5), (FORCE, 0.0), (KICK, 0.5), (PROJECT, 0.0),

@@ -1,0 +1,48 @@
+"""Everything of numba and llvmlite that kernels use, in one place.
+
+Most of these names are internals: a release of numba may drop or change one.  A missing one is
+refused here, in words.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+try:
+    import llvmlite as llvmlite  # type: ignore[import-untyped]
+    import numba as numba
+    from llvmlite import ir as ir
+    from numba import types as types
+    from numba.core import caching, codegen, compiler
+    from numba.core import cgutils as cgutils
+    from numba.core import event as event
+    from numba.core import serialize as serialize
+    from numba.core.dispatcher import Dispatcher as Dispatcher
+    from numba.core.imputils import impl_ret_borrowed as impl_ret_borrowed
+    from numba.core.imputils import impl_ret_new_ref as impl_ret_new_ref
+    from numba.core.imputils import lower_builtin as lower_builtin
+    from numba.core.typing.templates import AbstractTemplate as AbstractTemplate
+    from numba.core.typing.templates import infer_global as infer_global
+    from numba.core.typing.templates import signature as signature
+    from numba.extending import intrinsic as _intrinsic
+    from numba.extending import models as models
+    from numba.extending import overload as overload
+    from numba.extending import register_model as register_model
+    from numba.np import arrayobj
+    from numba.np.numpy_support import carray as carray
+
+    config: Any = numba.config
+    intrinsic: Any = _intrinsic  # whose first argument, the typing context, is not for callers
+    new_array: Any = arrayobj._empty_nd_impl
+    populate_array: Any = arrayobj.populate_array
+    check_bounds: Any = cgutils.do_boundscheck
+    NullCache: Any = caching.NullCache
+    rebuild: Any = compiler.CompileResult._rebuild
+    Library: Any = codegen.CPUCodeLibrary
+    optimize_in_full: Any = Library._optimize_final_module
+except (ImportError, AttributeError) as error:
+    raise ImportError(
+        f"fixman does not know numba {version('numba')} with llvmlite {version('llvmlite')}: "
+        f"{error}. Install a version that it was tried with: pip install 'numba>=0.61,<0.69'"
+    ) from error
