@@ -288,7 +288,7 @@ def sweep(chain, state, force, dt, room, which):
         body = factor(kinds, links, armature, springs, v_m, h, seats, rows, K)  # J, or ℳ(q_1)
         if which == END and body != DONE:
             return body
-    for k in range(p.size):  # what (2) lacks, or (4), which is linear
+    for k in range(p.size):  # residual of (2), or of (4), which is linear
         p[k] = r[k] - p[k]
     solve(kinds, seats, rows, p)
     if which == END:
