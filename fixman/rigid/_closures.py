@@ -83,8 +83,8 @@ def answers(
 ) -> tuple[Array, Array]:
     """Run `kernel.states` on q, q̇, τ with the same batch axes: (..., nv) and (..., width).
 
-    ``loads``: gravity (3,), and wrenches (frames, 6 n) or none.  What the kernel doubts is looked
-    at here, and then not again.
+    ``loads``: gravity (3,), and wrenches (frames, 6 n) or none.  Doubts of the kernel are
+    settled here, and not raised again.
     """
     found, large, lead = tables(linkage), size(linkage), state[0].shape[:-1]
     flat = [np.ascontiguousarray(part).reshape(-1, part.shape[-1]) for part in state]
@@ -144,7 +144,7 @@ def correction(linkage: Linkage, q: Array, qd: Array, task: int) -> Array:
 
 
 def _speed(linkage: Linkage, q: Array, qd: Array) -> float:
-    """Of the fastest body, in radians and sizes of the linkage a unit of time."""
+    """Speed of the fastest body, in radians and sizes of the linkage a unit of time."""
     found = 0.0
     for _, arm, x, v in chains(linkage, q, qd):
         twists = np.abs(kinematics.frames(arm, x, v)[2]).max(axis=0)

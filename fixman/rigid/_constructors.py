@@ -12,7 +12,7 @@ from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.kernels.rigid.joints import JOINTS, NAMES, Name
 
-BYTES = 500  # of a body while a chain is made
+BYTES = 500  # a body, while a chain is made
 
 
 Made = TypeVar("Made")

@@ -30,7 +30,7 @@ Direction = Literal["x", "y", "z", "rx", "ry", "rz"]
 Own = tuple[tuple[float, float, float], ...]
 Kind = Literal["weld", "ball", "hinge", "slide"] | tuple[Direction, ...] | Own
 IMMOVABLE = 1e15  # times its inertia, of what is locked
-ROUNDED = 2e-6  # what numbers of single precision may be off by
+ROUNDED = 2e-6  # largest error of numbers of single precision
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class End:
         ):
             raise ValueError(f"axes must be a rotation matrix (3, 3), got {axes.tolist()}")
         for _ in range(2 if np.abs(axes.T @ axes - np.eye(3)).max() > 1e-15 else 0):
-            axes = axes @ (3 * np.eye(3) - axes.T @ axes) / 2  # what rounding took
+            axes = axes @ (3 * np.eye(3) - axes.T @ axes) / 2  # restores what rounding took
         object.__setattr__(self, "point", tuple(point.tolist()))
         object.__setattr__(self, "axes", tuple(map(tuple, axes.tolist())))
 
@@ -86,7 +86,7 @@ class Closure:
     kind : "weld", "ball", "hinge", "slide", a tuple of directions, or an array (m, 3)
         A hinge turns about z, a slide moves along z.  Directions are those of
         ``("x", "y", "z", "rx", "ry", "rz")`` that are held: displacements of b's point and turns,
-        in the axes of a.  Of turns none, two or all are held.  One alone is a condition on
+        in the axes of a.  None, two or all turns are held.  One alone is a condition on
         positions in the plane, where all joints of both bodies turn about its axis or slide.  The
         pin of a planar linkage is ``("x", "y")``, its weld ``("x", "y", "rz")``.
 
@@ -321,7 +321,7 @@ class Linkage:
 
     @cached_property
     def _tables(self) -> dict[str, Any]:
-        """What algorithms build once for this linkage."""
+        """Tables that algorithms build once for this linkage."""
         return {}
 
     @cached_property

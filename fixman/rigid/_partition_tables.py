@@ -32,7 +32,7 @@ class PartitionTables:
 
     def __init__(self, arm: SerialChain) -> None:
         self._arm = arm
-        self.width = arm.nv + 6 * arm.n  # of accelerations and joint wrenches
+        self.width = arm.nv + 6 * arm.n  # accelerations and joint wrenches
         self.corrected = _uneven(arm) or _parallel(arm)
 
     def run(self, given: Given, out: Array, joints: bool) -> int:

@@ -33,7 +33,7 @@ Solving = Generator[None, Array, tuple[int, Array]]  # forces are sent to it
 KEPT = 10  # rounds that the next one learns from
 FEW = 8  # rounds after which it does, where forces are a callable's
 FARTHEST = 4.0  # that rates may go, of how far the first round leads
-ROUNDED = 8.0 * 2.0**-52  # of coordinates in a gap
+ROUNDED = 8.0 * 2.0**-52  # rounding of coordinates in a gap
 
 
 def soft(arm: SerialChain, share: float) -> SerialChain:
@@ -90,12 +90,12 @@ class Steps:
         arms = system.chains if isinstance(system, Linkage) else (system,)
         self.system, self.states, self.loads, self.dt = system, states, loads, dt
         self.asks, self.chains = asks, [tables(arm) for arm in arms]
-        # Of each replica: coordinates at the middle, rates there, and momenta at the start.
+        # Coordinates at the middle, rates there, and momenta at the start, of each replica.
         self.q_m, self.x = np.empty_like(states[0]), np.empty((len(states[1]), 2 * system.nv))
         self.v_m, self.p0 = self.x[:, : system.nv], self.x[:, system.nv :]
         ends = (np.cumsum([0, *(getattr(arm, s) for arm in arms)]).tolist() for s in ("nq", "nv"))
         self.q_parts, self.v_parts = ([slice(*e) for e in pairwise(x)] for x in ends)
-        # Of each replica and chain: the state, and room for a sweep.
+        # The state and room for a sweep, of each replica and chain.
         self.parts = [
             [
                 ((q[i], v[j]), (*sweeping(arm), p0[j], (q_m[i], v_m[j])))
@@ -291,7 +291,7 @@ class Impulses:
 
 
 class Closures:
-    """What holds the closures of a linkage."""
+    """The closures of a linkage, and steps with them."""
 
     def __init__(self, linkage: Linkage, dt: float) -> None:
         self.linkage, self.turning = linkage, linkage._turning

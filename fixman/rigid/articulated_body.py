@@ -7,9 +7,10 @@ free to move.  From tip to base, with p_i the directions in which joint i moves,
 
 and from base to tip q̈_i = D_i⁻¹ (u_i − p_iᵀ M̂_i a′_i) (Featherstone, Rigid Body Dynamics
 Algorithms, 2008, section 7.3; the D_i are the m̂_i of saha_1996 and D(k) of rodriguez_kreutz_1988).
-The same pass as it stands in the book is `articulated_body` in ``tests/rigid_oracles.py``,
-without the armature J_i.  With it joint i does not let all of M̂_i go: what remains along p_i is
-J_i D_i⁻¹ p_iᵀ M̂_i, and is written so, without a subtraction.
+Kernels are in Featherstone's symbols: I^A is M̂_i, s or S is p_i, and U is M̂_i p_i.  The pass as it
+stands in the book is `articulated_body` in ``tests/rigid_oracles.py``, without the armature J_i.
+With it joint i does not let all of M̂_i go: what remains along p_i is J_i D_i⁻¹ p_iᵀ M̂_i, and is
+written so, without a subtraction.
 
 Where this leaves the book: transforms are split into screws about the z axis of a joint and the x
 axis before it (modified Denavit–Hartenberg frames, chosen here whatever frames the user has), which
@@ -41,7 +42,7 @@ from fixman.rigid.model import SMALL, SerialChain, workspace
 __all__ = ["forward_dynamics", "pivots"]
 
 _FLOAT64 = np.dtype(np.float64)
-# Of eight states: what is beyond caches adds the time of one state alone for every so many.
+# Bytes of the memory of eight states, beyond caches, that take the time of one state alone.
 DEAR = 15 * 2**20
 
 
@@ -311,7 +312,7 @@ def _denavit_hartenberg(arm: SerialChain) -> tuple[Array, Array]:
     links[:, table.ARMATURE] = arm._table[:, ARMATURE:PITCH].max(axis=1)
     links[:, table.PITCH] = arm.pitch
     several = RATES[arm.kinds] > 1
-    joint, place = arm.rotations.copy(), arm.translations.copy()  # of joint 0 in the base
+    joint, place = arm.rotations.copy(), arm.translations.copy()  # joint 0 is in the base
     joint[1:] = np.where(several[1:, None, None], into[:-1] @ joint[1:], ends[1:])
     place[1:] = np.where(several[1:, None], _each(into[:-1], place[1:]) + shift[:-1], 0.0)
     parts = into, shift, joint, place, arm._table[:, ARMATURE:PITCH]
@@ -356,7 +357,7 @@ def _screws(arm: SerialChain) -> tuple[Array, Array, Array, Array]:
     links[after, table.ALONG_X] = _dot(r, x)
     links[after, table.ALONG_Y] = np.where(near, 0.0, b)
     links[:, table.SLIDE] = lift - end
-    # What is left of the way to our frame at q = 0 is a turn about z.
+    # The rest of the way to our frame at q = 0 is a turn about z.
     zero = np.zeros_like(sine)
     screw = np.array([[zero + 1, zero, zero], [zero, cosine, -sine], [zero, sine, cosine]])
     left = own.copy()
@@ -375,11 +376,11 @@ def _normals(z: Array, axis: Array, r: Array) -> Array:
     parallel = (x == 0).all(axis=1)
     across = r - _dot(r, z)[:, None] * z
     x = np.where(parallel[:, None], across, x)
-    # Of an r along z nothing but rounding may be left.
+    # Nothing but rounding may be left of an r along z.
     short = parallel & (_norm(x) <= 1e-12 * _norm(r))
     x = np.where(short[:, None], np.eye(3)[np.argmin(np.abs(z), axis=1)], x)
     for _ in range(2):
-        x = x / np.abs(x).max(axis=1, keepdims=True)  # of elements whose squares may underflow
+        x = x / np.abs(x).max(axis=1, keepdims=True)  # squares of elements may underflow
         x = x - _dot(x, z)[:, None] * z
         x = x / _norm(x)[:, None]
     return x

@@ -49,12 +49,12 @@ __all__ = [
 ]
 
 _FLOAT64 = np.dtype(np.float64)
-ROUNDS = 50  # of Newton's method, which needs three to six from nearby
+ROUNDS = 50  # most rounds of Newton's method, which needs three to six from nearby
 MOST = 0.5  # that a joint turns in a round
 
 
 class ClosedMotion(NamedTuple):
-    """What `forward_dynamics` finds.
+    """Accelerations and closing wrenches, as `forward_dynamics` finds them.
 
     Attributes
     ----------

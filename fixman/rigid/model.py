@@ -61,7 +61,7 @@ UNIT = 2e-6 - 1e-14
 # How far principal moments may be from those of a body, relative to the largest.  Three digits of
 # each are off by up to half of this, and only mistakes by more.
 ROUNDED = 0.01
-NOISE = 1e-12  # of m ℓ²: moments that are less are rounding of what was computed from it
+NOISE = 1e-12  # relative to m ℓ²: moments that are less are rounding of what was computed from it
 
 Index = NDArray[np.int64]
 
@@ -271,7 +271,7 @@ class SerialChain(Constructors):
 
     @cached_property
     def _tables(self) -> dict[str, Any]:
-        """What each algorithm builds once for this chain, under the name of its module."""
+        """Tables that each algorithm builds once for this chain, under the name of its module."""
         return {}
 
     @cached_property
@@ -374,7 +374,7 @@ def checked_inertias(
     moments = np.maximum(moments, 0.0)
     S = np.maximum(moments[wrong].sum(1, keepdims=True) / 2 - moments[wrong], 0.0)
     moments[wrong] = S.sum(1, keepdims=True) - S
-    out, rough = inertias.copy(), wrong | (least < -1e-14)  # what was exact stays as given
+    out, rough = inertias.copy(), wrong | (least < -1e-14)  # exact ones stay as given
     V, kept = axes[rough], moments[rough] * scale[rough, None]
     out[rough] = (V * kept[:, None]) @ V.swapaxes(1, 2)
     return out / 2 + out.swapaxes(1, 2) / 2
@@ -448,9 +448,9 @@ def other(thing: Any) -> str:
 
 
 class Given(NamedTuple):
-    """What an algorithm is given, coerced; frames of a batch are stacked first.
+    """Arguments of an algorithm, coerced; frames of a batch are stacked first.
 
-    What it does not take has no frames.
+    Those that it does not take have no frames.
     """
 
     arm: SerialChain

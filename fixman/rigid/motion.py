@@ -39,7 +39,7 @@ from fixman.rigid.model import SerialChain
 
 __all__ = ["Trajectory", "simulate"]
 
-Forces = Callable[[tuple[Array, Array]], Array]  # of all replicas, at q and q̇
+Forces = Callable[[tuple[Array, Array]], Array]  # for all replicas, at q and q̇
 
 SCHEMES = ("midpoint", "euler")
 BLOCK = 400_000  # links times rounds between two looks at the keyboard: some 50 ms
@@ -49,7 +49,7 @@ SLOWLY = 1.0  # radians in a step, from where it is the motion that is too fast
 SHORTER = 16.0 ** np.arange(1, 11)  # how much shorter steps are that are tried for an answer
 FARTHEST = 1e8  # radians from 0, from where a step is lost in the rounding of an angle
 CLOSED = 1e-9  # how far positions and rates may be from closing at the start
-# Of the compliance of closures, where a step has no answer: it falls as the square of the angle by
+# Least compliance of closures, where a step has no answer: it falls as the square of the angle by
 # which a linkage is off a singular posture.
 SINGULAR = 1e-3
 
@@ -67,7 +67,7 @@ JUMPS = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trajectory:
-    """What `simulate` finds: recorded frames, the start first.
+    """Recorded frames of `simulate`, the start first.
 
     Attributes
     ----------
@@ -362,7 +362,7 @@ class _Given(NamedTuple):
     q: Array  # (replicas, nq)
     qd: Array  # (replicas, nv)
     tau: Array  # (replicas, nv)
-    loads: list[Array]  # of each chain (replicas, 3 + 6 n): gravity and wrenches
+    loads: list[Array]  # a chain each (replicas, 3 + 6 n): gravity and wrenches
     lead: Lead
 
     @property

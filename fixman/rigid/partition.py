@@ -18,7 +18,7 @@ on its diagonal, and
 
     det (I + diag(J)) = Π det M_i · Π J_i · det H^bb        over the rates that have J_i > 0.
 
-Of the two accelerations, the body's and the rotor's, that is returned which rounding harms less.
+The body's acceleration and the rotor's are one: that is returned which rounding harms less.
 
 Lee and Chirikjian (2005) leave rigid links, other joints and three dimensions as an open question;
 this is an answer.  It asks that every body has mass and inertia, and not too little of either: the
@@ -192,7 +192,7 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     return BlockTridiagonal(diagonal, lower, held)
 
 
-# What a correction may be of the answer, that of the last round, and how many rounds there are.
+# Largest correction relative to the answer, that of the last round, and the number of rounds.
 _SMALL, _DIGITS, _ROUNDS = 1e-3, 1e-10, 4
 
 

@@ -36,7 +36,7 @@ from fixman.rigid.model import SerialChain
 __all__ = ["fixman_potential", "fixman_torque", "langevin", "thermal_rates"]
 
 ENSEMBLES = ("rigid", "stiff")
-# What an error of motion may be of the speed, in each part of a step; how often a step is halved.
+# Largest error of motion relative to the speed, in each part of a step; how often a step is halved.
 EXACT, DEEPEST = 1e-6, 10
 TINY = np.finfo(np.float64).tiny
 
@@ -264,7 +264,7 @@ class _UnresolvedError(Exception):
 
 
 class _OwnError(Exception):
-    """Of a user's torque; carries what it raised past what is said of motion."""
+    """An error of a user's torque, carried past the errors of motion."""
 
 
 class _Motion:
@@ -315,7 +315,7 @@ class _Motion:
             q1, qd1, good = self.step(q, qd, dt, which)
         except _OwnError as error:
             raise error.args[0] from None
-        except FrameError as error:  # of numbers far out, for all was well before
+        except FrameError as error:  # numbers far out, for all was well before
             if depth == DEEPEST and isinstance(error, SingularConstraintError):
                 raise
             q1, qd1, good = q.copy(), qd.copy(), np.zeros(len(q), dtype=bool)

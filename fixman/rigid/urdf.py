@@ -42,7 +42,7 @@ __all__ = ["Place", "Robot", "read"]
 class Place(NamedTuple):
     """Where a link of the file is: a point r of it is at ``rotation @ r + translation``."""
 
-    body: int  # of the chain; −1 is the base
+    body: int  # number in the chain; −1 is the base
     rotation: Array  # (3, 3), of the link's frame in the body's
     translation: Array  # (3,)
 
@@ -253,7 +253,7 @@ def _assembled(
         elif joint.kind != "fixed":
             notes.note("off the path: locked at zero, the links lumped", f"joint {joint.name!r}")
         places[joint.child] = Place(body, R, p)
-    places.pop("", None)  # of a free base
+    places.pop("", None)  # the parent of a free base
     kinds = [KINDS[joint.kind] for joint in moving]
     rotations, translations = (np.array(part) for part in zip(*frames, strict=True))
     parts = _lumped(links, places, moving, translations, notes)

@@ -9,9 +9,11 @@ one of them ends in axes of its own, which a constant rotation leads back from.
 
 Symbols are Featherstone's, angular before linear and about the origin of a body's frame: I^A and
 p^A = [n; f] of `Articulated`, U = I^A s, D = sᵀ U, u = τ − sᵀ p^A, c, a′ = X a + c, and
-a = a′ + s q̈ = [spin; a].  Reference points lie on the joints, so no linear velocity occurs
-(Rodriguez & Kreutz 1988): p = [ω×I_O ω; ω×(ω×h)], h the mass times its centre, and
-c = [ω×z q̇; ω×(ω×r)].
+a = a′ + s q̈ = [spin; a].  E and r place a body in the one before: E is the book's transposed.
+Rodriguez & Kreutz (1988) have P for I^A, z for p^A, G for U/D, ε for u, a for c and λ for a: the
+sweep inwards is their (4.5), (4.6) and (5.16), the last one outwards (5.17).  As there, reference
+points lie on the joints, so no linear velocity occurs: p = [ω×I_O ω; ω×(ω×h)] (2.23), h the mass
+times its centre, and c = [ω×z q̇; ω×(ω×r)] (2.19).
 
 A joint of several rates is as many joints of one rate in a row, with nothing between them.
 """
@@ -97,7 +99,7 @@ from fixman.kernels.rigid.links import (
 EPS = 2.0**-52
 
 
-# --- outwards: velocities (table 7.1, first sweep) ----------------------------------------------
+# --- outwards: ω, c, and p of each body alone (table 7.1, first sweep) ---------------------------
 
 
 @step
@@ -271,7 +273,7 @@ def outwards(table, q, qd, loads, frame, work, zero):
     return good and above(1.0 + zero, total)
 
 
-# --- inwards: articulated inertias (second sweep) -----------------------------------------------
+# --- inwards: I^A, U, D, u, p^A (second sweep) --------------------------------------------------
 
 
 @step
@@ -299,7 +301,7 @@ def put_rate(rate, work, at):
 
 @step
 def with_bias(inertia, work, row):
-    """p^a + I^a c for a joint of one rate, of whose c the angular part has no z."""
+    """p^a = p^A + U D⁻¹ u + I^a c for a joint of one rate, of whose c the angular part has no z."""
     A, B, C, n, f = inertia
     x, y, c = load(work, row, n[0]), load(work, row + 1, n[0]), load3(work, row + 2, n[0])
     g, h, T = times(B, c), times_symmetric(C, c), full(A)
@@ -309,7 +311,7 @@ def with_bias(inertia, work, row):
 
 @step
 def several_inwards(inertia, work, row):
-    """p^a + I^a c, and on to the body before."""
+    """p^a with I^a c added, and on to the body before: Xᵀ I^a X and Xᵀ p^a."""
     A, B, C, n, f = inertia
     E, r = load9(work, row, n[0]), load3(work, row + ORIGIN, n[0])
     c, d = load3(work, row + CARRIED, n[0]), load3(work, row + CARRIED + 3, n[0])
@@ -349,7 +351,7 @@ def seated_inwards(table, at, inertia):
 
 @step
 def screw_inwards(table, at, turns, sines, inertia, work, row):
-    """Go from a joint of one rate to the body before, but for the way along y."""
+    """Xᵀ I^a X and Xᵀ p^a for a joint of one rate, but for the way along y."""
     like = inertia.n[0]
     moved = turn(inertia, load(work, turns, like), load(work, sines, like))
     moved = renamed(slide(moved, load(work, row + SHIFTED, like)))
@@ -423,7 +425,7 @@ def inwards(table, tau, frame, work, zero):
         kind, _, at_v, row = place_of(table, n, i)
         at, seat = LINK * i, LINK * n + FRAME * i
         at_v += frame * nv
-        inertia, trace_A, trace_C = with_body(table, at, inertia)
+        inertia, trace_A, trace_C = with_body(table, at, inertia)  # I^A; p^A by `pushed`
         least, least_C = 4.0 * EPS * (size + trace_A), 4.0 * EPS * (weight + trace_C)
         if RATES[kind] == 1:
             inertia = pushed(inertia, work, row + WRENCH)
@@ -433,7 +435,7 @@ def inwards(table, tau, frame, work, zero):
                 inertia, least = mirrored(inertia), least_C
             elif pitch != 0.0:
                 inertia = sheared(inertia, pitch)
-            inertia, rate = freed(inertia, torque, J)
+            inertia, rate = freed(inertia, torque, J)  # U, D, u; I^a
             if not above(rate.D, least):
                 return lost(i, least)
             put_rate(rate, work, row + WRENCH)
@@ -441,8 +443,8 @@ def inwards(table, tau, frame, work, zero):
                 inertia = mirrored(inertia)
             elif pitch != 0.0:
                 inertia = sheared(inertia, -pitch)
-            inertia = with_bias(inertia, work, row + BIAS)
-            if i > 0:
+            inertia = with_bias(inertia, work, row + BIAS)  # p^a
+            if i > 0:  # X
                 inertia = screw_inwards(table, at, i, m + i, inertia, work, row)
                 b = table[at + ALONG_Y]
                 if b != 0.0:
@@ -477,7 +479,7 @@ def inwards(table, tau, frame, work, zero):
     return DONE
 
 
-# --- outwards: accelerations (third sweep) --------------------------------------------------------
+# --- outwards: a′, q̈, a (third sweep) -------------------------------------------------------------
 
 
 @step
@@ -511,8 +513,8 @@ def several_carried(spin, a, work, row):
 def moves_freely(spin, a, at, work):
     """q̈ = D⁻¹ (u − Uᵀ a′) of a turn about z, and the motion a′ + s q̈ with it.
 
-    What a rotor does not hold of a′ along the axis does not add to the motion: where there is none
-    it is u/D less what moves across.
+    With z = u/D − (U/D)ᵀ a′ but for a′_z, q̈ is z − (D − J)/D a′_z, and the motion along the axis
+    z + J/D a′_z: written so, nothing cancels where J is 0.
     """
     like = a[0]
     ux, uy, vx, vy, vz, drive = load6(work, at, like)

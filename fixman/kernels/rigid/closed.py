@@ -7,7 +7,11 @@ unit wrench on one of them and the opposite one on the other.  The articulated b
 states at once, and its lanes are here: the chain as it moves freely, θ̈_free; the chain at rest
 under each row's wrench, ℳ⁻¹ Aᵀ; and under a wrench in no direction in particular on each body that
 is held.  The last tells how freely the body moves, so that a small Λ⁻¹ is not taken for one that is
-lost.  What of these motions a row sees, once more along the chain, is Λ⁻¹ and A θ̈_free.
+lost.  One more sweep along the chain gives these motions along the rows: Λ⁻¹ and A θ̈_free.
+
+By (4.16) and (5.4) of Rodriguez and Kreutz (1988), Λ⁻¹ = S X Ω Xᵀ Sᵀ with
+Ω = φᵀ Hᵀ ℳ⁻¹ H φ = ψᵀ Hᵀ D⁻¹ H ψ, which is not formed here.  `Room` holds Λ⁻¹ in ``inverse``,
+A θ̈_free + Ȧ θ̇ in ``pull``, and f.
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ from fixman.kernels.algebra.triples import back, constants, entries, times
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, part, store, take
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.articulated_body import accelerations, inwards
-from fixman.kernels.rigid.articulated_body import outwards as outwards8
+from fixman.kernels.rigid.articulated_body import accelerations
+from fixman.kernels.rigid.articulated_body import inwards as inertias
+from fixman.kernels.rigid.articulated_body import outwards as velocities
 from fixman.kernels.rigid.articulated_tables import DONE, NOT_USABLE
 from fixman.kernels.rigid.ends import (
     ANSWER,
@@ -46,14 +51,13 @@ from fixman.kernels.rigid.ends import (
 )
 from fixman.kernels.rigid.joints import POSITIONS, RATES, SLIDES, axis, component
 from fixman.kernels.rigid.kinematics import ORIGIN
-from fixman.kernels.rigid.links import PITCH, outwards, rotation_tuple
-from fixman.kernels.rigid.links import inwards as inwards1
+from fixman.kernels.rigid.links import PITCH, inwards, outwards, rotation_tuple
 
 # Why a state has no answer, besides those of `articulated_body`; a frame without one is
 # REASONS · frame − the reason.
 PIVOT, OPEN, OPENING, DEPENDENT = -4, -5, -6, -7
 REASONS = 8
-# What `states` is asked for.
+# Tasks of `states`.
 (
     MOTION, CLOSE_GAP, CLOSE_RATE, GAPS, COMPLIANCE, PULLS, DETERMINANT, DETERMINANT_OF_ROWS,
 ) = range(8)  # fmt: skip
@@ -95,7 +99,7 @@ def asking(ends, end):
 
 @plain
 def wrench_on(table, column, end, room):
-    """What a column does to the body of an end: force and moment about its origin, in its axes."""
+    """Wrench of a column on the body of an end: force and moment about its origin, in its axes."""
     held = room.gap.size
     if column >= held:
         if column - held == end:
@@ -192,9 +196,9 @@ def look_at_end(table, chain, first, end, w, u, room):
         for j in range(last):
             column = table.columns[chain[COLUMN] + first + j]
             if column == FREELY:
-                room.pull[row] += answers[j]
+                room.pull[row] += answers[j]  # A θ̈_free
             elif column < held:
-                room.inverse[held * row + column] += answers[j]
+                room.inverse[held * row + column] += answers[j]  # (3)
 
 
 @plain
@@ -235,9 +239,9 @@ def respond(table, state, room):
             fill_states(table, chain, first, state, room)
             loads = part(room.loads8, 0, 3 + 6 * LANES * chain[BODIES], 0.0)
             rates = part(room.answers, chain[ANSWER] + first * nv, LANES * nv, 0.0)
-            if not outwards8(screws, room.q8, room.v8, loads, 0, room.work8, zero):
+            if not velocities(screws, room.q8, room.v8, loads, 0, room.work8, zero):
                 return NOT_USABLE
-            if inwards(screws, room.tau8, 0, room.work8, zero) != DONE:
+            if inertias(screws, room.tau8, 0, room.work8, zero) != DONE:
                 return PIVOT
             if not accelerations(screws, room.v8, loads, 0, room.work8, rates, zero):
                 return NOT_USABLE
@@ -278,7 +282,7 @@ def add_torques(table, chain, row, end, room, torques):
         at -= RATES[kind]
         for k in range(RATES[kind]):
             torques[at + k] += component(kind, table.links[i, PITCH], k, n, f)
-        n, f = inwards1(room.X, i, n, f)
+        n, f = inwards(room.X, i, n, f)
 
 
 # --- multipliers ----------------------------------------------------------------------------------
@@ -321,7 +325,7 @@ def factor_scaled(table, room, certain):
 
 @plain
 def multiply(room, x):
-    """f = −Λ x."""
+    """f = −Λ x, (2)."""
     held, L, f = room.gap.size, room.factor, room.f
     clear(f)
     for i in range(held):
@@ -377,7 +381,7 @@ def over_size(table, size, q):
 
 @plain
 def largest(table, x, shorter):
-    """Of a number a row, displacements in sizes of the linkage; NaN if one is."""
+    """Largest of numbers, one a row, displacements in sizes of the linkage; NaN if one is."""
     found = 0.0
     for row in range(x.size):
         size = abs(x[row]) * (1.0 if table.turns[row] else shorter)
@@ -387,7 +391,7 @@ def largest(table, x, shorter):
 
 @plain
 def speed_of_ends(table, room, found, shorter):
-    """Of the fastest end, in sizes and radians a unit of time, or what is found already."""
+    """Speed of the fastest end, in sizes and radians a unit of time, or a larger ``found``."""
     for end in range(table.bodies.size):
         body = table.bodies[end]
         _, p = place_end(room.motion, table.ends, body, end)
@@ -407,12 +411,12 @@ def finite(x):
 
 @inlined
 def answer(table, size, state, limits, task, room, qdd, out):
-    """What `states` does for one state; DONE or why not."""
+    """One state of `states`; DONE or why not."""
     limit, certain, speed = limits
     held = room.gap.size
     if not place_bodies(table, state[0], state[1], room):
         return NOT_USABLE
-    compare_ends(table, room)
+    compare_ends(table, room)  # Ȧ θ̇ is in ``pull``
     if task == GAPS:
         for row in range(held):
             out[row], out[held + row] = room.gap[row], room.rate[row]
@@ -422,7 +426,7 @@ def answer(table, size, state, limits, task, room, qdd, out):
         return OPEN
     still = state[2]  # no forces, where rates are those of gaps alone
     given = state if task == MOTION else (state[0], still, still, state[3], state[4])
-    code = respond(table, given, room)
+    code = respond(table, given, room)  # (3), and A θ̈_free is added to ``pull``
     if code != DONE:
         return code
     if task == MOTION:

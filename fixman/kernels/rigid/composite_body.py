@@ -146,7 +146,7 @@ def own_rates(links, i, V, s):
 
 @step
 def with_rates(X, i, M, V, Y, own):
-    """The same with those of the composite body i, given from ``own`` and its neighbours."""
+    """ḣ and Z of a composite body: ``own`` of its first body, and those of body i and beyond."""
     ḣ, Z = own
     R, m, v = rotation_tuple(X, i), M[i, 0], entries(V, i, 3)
     s, moved = entries(X, i, 9), times(R, entries(Y, i, 0))

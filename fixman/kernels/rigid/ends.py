@@ -51,8 +51,8 @@ class Tables(NamedTuple):
     starts: Any  # where each part of the memory begins, see `Room`
 
 
-# Of a chain, where they begin and how many there are: bodies, coordinates, rates, numbers in
-# ``screws``, columns, and of these what asks how freely a body moves; where its answers begin.
+# Record of a chain: where its bodies, coordinates, rates, numbers in ``screws`` and columns begin,
+# and how many there are; first column that asks how freely a body moves; where its answers begin.
 (
     BODY, BODIES, COORDINATE, COORDINATES, RATE, RATES_OF, SCREW, SCREWS, COLUMN, COLUMNS, ASKED,
     ANSWER, RECORD,
@@ -65,7 +65,7 @@ class Room(NamedTuple):
 
     X: Any  # (n, 12) frame of each body in the one before
     motion: Any  # (n + 1, 24) of each body: R, x, ω, v, and for θ̈ = 0 dω/dt and a
-    work8: Any  # of the articulated body, in lanes
+    work8: Any  # memory of the articulated body, in lanes
     points: Any  # 3 of each closure: b's in the base
     S: Any  # 3 of each row: its direction in the base
     gap: Any  # (held,)
@@ -193,6 +193,7 @@ def compare_ends(table, room):
 
 @step
 def three(e, S, gap, rate, change):
+    """Gap, A θ̇ and Ȧ θ̇ of a row."""
     return inner(e, gap), inner(S, rate), inner(S, change)
 
 
@@ -200,7 +201,7 @@ def three(e, S, gap, rate, change):
 def turned_by(held, Q, R):
     """Rotation vector, in axes Q, of the least turn that must be undone for axes R.
 
-    Of all three turns that of R; of two that of the axis about which R is free.
+    It is that of R where three turns are held, and of the axis about which R is free where two are.
     """
     if held == NO_TURNS:
         return ORIGIN

@@ -63,7 +63,7 @@ POSITIONS = SLIDES + np.array([0, 1, 1, 4])[TURNS]  # numbers of coordinates
 PITCHED = np.array([joint.pitch for joint in JOINTS])
 # Whether rates are the derivatives of coordinates.
 FLAT = (TURNS == 0) | (RATES == 1)
-# Of each rate the direction among ωx, ωy, ωz, vx, vy, vz, and of each direction the rate or −1.
+# The direction of each rate among ωx, ωy, ωz, vx, vy, vz, and the rate of each direction or −1.
 AXES = np.zeros((len(JOINTS), 6), dtype=np.int64)
 WHERE = np.full((len(JOINTS), 6), -1)
 for _kind, _joint in enumerate(JOINTS):

@@ -110,7 +110,7 @@ def point_frames(kinds, links, motion, body, point, out):
         if not place(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         rates, accelerations = qd[frame], qdd[frame]
-        # what is beyond the body, or has no part in what is asked, is to be a number too
+        # numbers beyond the body, or with no part in the answer, must be finite too
         check = not_a_number(q[frame]) + not_a_number(rates) + not_a_number(accelerations)
         R, x, ω, v, dω, a = BASE, ORIGIN, ORIGIN, ORIGIN, ORIGIN, ORIGIN
         at = 0

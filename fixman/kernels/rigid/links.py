@@ -121,7 +121,10 @@ def outwards(X, i, w, v):
 
 
 class Articulated(NamedTuple):
-    """Articulated inertia I^A = [[A, B], [Bᵀ, C]] of a body and its bias force p^A = [n; f]."""
+    """Articulated inertia I^A = [[A, B], [Bᵀ, C]] of a body and its bias force p^A = [n; f].
+
+    A, B and C are the book's I, H and M.
+    """
 
     A: Any
     B: Any
@@ -173,7 +176,7 @@ def freed(body, tau, J):
     the torque's.  Nothing is subtracted for any of it: where J is 0 they are 0.
     """
     A, B, C, n, f = body
-    x, y = (A[2], A[4], A[5]), (B[6], B[7], B[8])  # U
+    x, y = (A[2], A[4], A[5]), (B[6], B[7], B[8])  # U = [x; y], and U/D = [g; h]
     D = A[5] + J
     inverse = 1.0 / D
     held = J * inverse

@@ -7,8 +7,9 @@ With p = ∂L/∂q̇ and f = ∂L/∂q + forces, rates v_m of a step are those t
     q_1 = q_m ⊕ (dt/2) v_m                                                                (3)
     ℳ(q_1) v_1 = p_1 = p_m + (dt/2) f_m                                                   (4)
 
-Momenta of joints that turn about all axes are carried by the derivative of the exponential: from
-p_0 and f_m to the middle, `transported`, and from there to p_1, `delivered`.
+Momenta of joints that turn about all axes are carried by the derivative of the exponential,
+B(X) = (1 − e^{−X×})/X×, X = dt ω: from p_0 and f_m to the middle, `transported`, and from there to
+p_1, `delivered`.  Rounds of `settle` solve (1) and (2) for v_m; a last `sweep` is (3) and (4).
 
 ``chain`` is a `Chain`.  ``force`` is joint forces (nv,) and loads: gravity (3,), after
 which wrenches (6 n) may follow, as forward dynamics take them.
@@ -16,8 +17,8 @@ which wrenches (6 n) may follow, as forward dynamics take them.
 Springs and dampers enter the inertia of their joints, because a step changes q and q̇ in proportion
 to q̈: by c dt + k dt² for Euler's step, and by c dt/2 + k dt²/4 for the midpoint.
 
-numba optimizes what a function calls once more with it.  What is called is therefore not nested
-deeper than it must be, and written into what calls it where there is one caller.
+numba optimizes what a function calls once more with it.  Calls are therefore nested as little as
+possible, and functions with one caller are written into it.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ from fixman.kernels.rigid.tangent import START as AT_START
 from fixman.kernels.rigid.tangent import factor, loosen, seat, solve, spread
 
 NOT_SETTLED, TOO_FAST = -4, -5
-SETTLED, ASTRAY, BACK = -6, -7, -8  # of rounds: the last, led nowhere, better not made
+SETTLED, ASTRAY, BACK = -6, -7, -8  # verdicts on a round: the last, led nowhere, better not made
 ROUNDS = 30
-PIECES = 64  # of a step's length by which it is continued, at most
+PIECES = 64  # most pieces of a step's length by which it is continued
 BEGIN, ROUND, NEWTON, END = 0, 1, 2, 3  # sweeps of a step
-SLOW = 0.1  # what a round leaves of what is missing, from where the tangent is looked at again
+SLOW = 0.1  # share of an error that a round leaves, from where the tangent is computed again
 WAIT = 4.0  # rounds without progress that show rounding, of rates to LOOSE at most
 LOOSE = 1e-7
-SAME = 1e-13  # of the square of a row that others do not explain, for it to say something
+SAME = 1e-13  # share of a row's square that others do not explain, for it to say something
 FASTEST = math.pi  # that a joint may turn in a step
 EPS = 2.0**-52
 STILL = (0.0, 0.0, 0.0)
@@ -82,7 +83,7 @@ class Chain(NamedTuple):
 
 @step
 def momentum(links, i, w, v):
-    """Of a body: [f; n] about its origin."""
+    """Momentum [f; n] of a body about its origin."""
     c, inertia = entries(links, i, 13), tuple(links[i, 16 + k] for k in range(9))
     f = scaled(links[i, 12], plus(v, outer(w, c)))
     return (*f, *plus(times(inertia, w), outer(c, f)))
@@ -243,10 +244,12 @@ def too_fast(turning, v, dt):
 def sweep(chain, state, force, dt, room, which):
     """One sweep of a midpoint step; DONE, or why not.
 
-    `BEGIN` adds the momenta at ``state`` to p_0.  The others begin at the middle, where `glide` has
-    led: `NEWTON` adds to its rates by the tangent there, a `ROUND` by the last one, and leave what
-    they added in p.  `END` goes on to the end of the step: coordinates, momenta, and of those the
-    rates.
+        BEGIN            p_0 += ℳ(q_0) v_0
+        NEWTON, ROUND    v_m += J⁻¹ (p_0 + (dt/2) f_m − ℳ(q_m) v_m), by (2)
+        END              q_1 by (3), p_1 by (4), v_1 = v_m + ℳ(q_1)⁻¹ (p_1 − ℳ(q_1) v_m)
+
+    All but the first begin at the middle, where `glide` has led.  J is the tangent of the last
+    `NEWTON`, and p is left with what was added to v_m.
     """
     kinds, links, armature, turning, springs = chain
     sweeps, (p, f, r), tangent, p0, middle = room
@@ -282,10 +285,10 @@ def sweep(chain, state, force, dt, room, which):
         transported(kinds, p0, f, v_m, dt, r)  # the right side of (2)
     if which != ROUND:
         loosen(kinds, links, X, sweeps[1], v_m, h, seats)
-        body = factor(kinds, links, armature, springs, v_m, h, seats, rows, K)
+        body = factor(kinds, links, armature, springs, v_m, h, seats, rows, K)  # J, or ℳ(q_1)
         if which == END and body != DONE:
             return body
-    for k in range(p.size):  # Newton's method for (2), or (4), which is linear
+    for k in range(p.size):  # residual of (2), or of (4), which is linear
         p[k] = r[k] - p[k]
     solve(kinds, seats, rows, p)
     if which == END:
@@ -304,7 +307,7 @@ def sweep(chain, state, force, dt, room, which):
 
 @plain
 def judged(n, middle, change, progress, dt, which):
-    """What follows a round that moved the rates of n bodies by ``change``: another one, or not.
+    """Verdict on a round that moved the rates of n bodies by ``change``: another one, or not.
 
     A round must leave half of what the last one moved at most, so that all together move by no more
     than twice the first: a root that is further away belongs to other rates than the step's.
@@ -358,7 +361,7 @@ def settle(chain, state, force, dt, one):
     progress[4] = 0.0
     which, again = NEWTON, ROUND
     for _ in range(ROUNDS):
-        glide(chain[0], state[0], v_m, dt, q_m, q_m)
+        glide(chain[0], state[0], v_m, dt, q_m, q_m)  # (1)
         code = sweep(chain, state, force, dt, one[:5], which)
         if code != DONE:
             return code
@@ -395,8 +398,8 @@ def midpoint(chain, state, force, dt, room):
             if code != DONE:
                 break
         if code == DONE:
-            glide(chain[0], state[0], v_m, dt, q_m, q_m)
-            return sweep(chain, state, force, dt, room[:5], END)
+            glide(chain[0], state[0], v_m, dt, q_m, q_m)  # (1)
+            return sweep(chain, state, force, dt, room[:5], END)  # (3) and (4)
         pieces *= 4
         if pieces <= PIECES:
             code = DONE

@@ -14,6 +14,12 @@ joint frame to the body's: v_O = Eᵀ (v + ω × p), ω_O = Eᵀ ω.  Eliminatio
 joint i leaves Ĉ_i = C_i − K_hᵀ S_hh⁻¹ K_h in C_i's place, the mobility at the next joint of all
 that is between it and the base: nothing is accumulated along the chain but that.
 
+With s the accelerations of the bodies cut loose, y = s + S_a τ, soft rows a and hard rows h, v̇ the
+acceleration of the next joint's frame and u the wrench [λ; τ] of that joint, in it, two sweeps are
+
+    v̇ += K_aᵀ τ − K_hᵀ S_hh⁻¹ y_h                                          outwards     (4)
+    λ = S_hh⁻¹ (K_h u − y_h),  θ̈ = y_a + S_ah λ − K_a u,  u ← 𝒥ᵀ [λ; τ]    inwards      (5) (6) (7)
+
 Armature J of a rate is Fixman's too: a rotor is one more body, of mobility 1/J.  Its angle becomes
 the soft coordinate, and that it is the joint's a further hard row, in which 1/J is added to the
 diagonal.  The multiplier is what the rotor hands on of its torque.
@@ -54,9 +60,9 @@ from fixman.kernels.rigid.joints import (
 )
 
 # Columns of a body's row: the three blocks, of which the numbers of rows are given, since each row
-# of a block takes a register of eight, then what velocities and loads want: J, I_c, R, c, r,
-# 1/m, the rotation of the body's own joint frame, of which only the first is used, and the kind and
-# pitch of the joint.
+# takes a register of eight (element (i, j) of A is at 8 (A + i) + j), then constants for velocities
+# and loads: J, I_c, R, c, r, 1/m, the rotation of the body's own joint frame, of which only the
+# first is used, and the kind and pitch of the joint.
 A, K, C, INVERSE, INERTIA, ROTATION, CENTRE, LEVER, LIGHT = 0, 6, 12, 144, 153, 162, 171, 174, 177
 BASE, KIND, PITCH = 178, 187, 188
 # Six rows, hard ones, then those with a rotor, then soft ones; how many are not soft; their 1/J.
@@ -77,7 +83,7 @@ ORDER = np.array(
         for kind in range(len(JOINTS))
     ]
 )
-# What a joint's neighbours must leave of the mobility in a pivot, for about eight digits.
+# Share of the mobility that a joint's neighbours must leave in a pivot, for about eight digits.
 LEAST = 1e-7
 
 
@@ -237,7 +243,7 @@ def pushed(c, light, wrenches, k):
 def alone(body, w, push):
     """The body cut loose: ε, accelerations of its origin and of the next joint, and ω there.
 
-    What concerns the next joint is in its axes.  ``body``: R, J, I_c, c, r.
+    Results for the next joint are in its axes.  ``body``: R, J, I_c, c, r.
     """
     R, J, inertia, c, r = body
     m, f = push
@@ -279,7 +285,7 @@ def eliminate(table, qd, tau, gravity, wrenches, work, room):
 
     ``wrenches`` (6 n) may be empty.
     """
-    _, _, ahead, y, order = room  # acceleration of the next joint frame, its λ not yet at work
+    _, _, ahead, y, order = room  # v̇ of (4): the λ beyond are not yet at work
     zero = (0.0, 0.0, 0.0)
     before = zero  # ω of the body before, in the joint frame's axes
     store_all(ahead, 0, zero)
@@ -295,7 +301,7 @@ def eliminate(table, qd, tau, gravity, wrenches, work, room):
         if wrenches.size:
             push = pushed(constants(row, CENTRE), row[LIGHT], wrenches, 6 * i)
         before = right_side(row, f, ahead, y, before, (turn, slide), push)
-        # Torques, then L⁻¹.
+        # y and (4): torques, then y_h, by L⁻¹.
         for s in range(hard, 6):
             torque = tau[at + WHERE[kind, order[s]]]
             take_off(y, -torque, row_of(f, S + order[s]))
@@ -340,15 +346,15 @@ def substitute(table, tau, work, room, qdd, forces):
             r, d = order[a], 0.0
             for t in range(a + 1, hard):
                 d += f[8 * (U + r) + order[t]] * w[order[t]]
-            w[r] = along(row_of(f, W + r), u) - f[Y + a] - d / f[8 * U + 9 * r]
+            w[r] = along(row_of(f, W + r), u) - f[Y + a] - d / f[8 * U + 9 * r]  # (5), by L⁻ᵀ
         for s in range(HARD[kind], 6):
             r = order[s]
             to = at + WHERE[kind, r]
             d = f[LOOSE + s] if s < hard else f[Y + s]
             for a in range(hard):
                 d += f[8 * (S + r) + order[a]] * w[order[a]]
-            d -= along(row_of(row, K + r), u)
-            # Of the rotor's motion and the body's, which are the same, the one with less rounding.
+            d -= along(row_of(row, K + r), u)  # (6)
+            # The rotor's motion and the body's are the same: the one with less rounding.
             if s < hard and row[GEAR + s] < f[8 * S + 9 * r]:
                 d = row[GEAR + s] * (tau[to] - w[r])
             qdd[to] = d
@@ -358,7 +364,7 @@ def substitute(table, tau, work, room, qdd, forces):
         if forces.size:
             moment, force = wrench_of(f, w)
             put_entries(forces, i, 0, (*force, *moment))
-        carry_wrench(f, w, u)
+        carry_wrench(f, w, u)  # (7)
     return check == 0.0
 
 

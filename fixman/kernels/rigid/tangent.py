@@ -7,8 +7,9 @@ A step from q_0 to q_1 at rates v solves p_0 = p_m(v) − (dt/2) f_m(v), and
 is its derivative but for terms of O(dt²) of loads and of the curvature of joints: D₁D₂ of the
 discrete Lagrangian of free bodies, as joints let them move at both ends of the step.  ℳ at the
 middle is not: that differs by (dt/2) ∂p/∂q, which a light body between heavy ones multiplies by the
-ratio of their inertias.  J is not symmetric, and what it takes is: a row Šᵀ K and a column K Ŝ of
-each joint, in place of one.
+ratio of their inertias.  J is not symmetric: in place of U = I^A S a rate has a column
+U = K Ŝ and a row V = Šᵀ K, and with D = Šᵀ K Ŝ it leaves K − U D⁻¹ V, `take_out`.  `solve` is the
+filter and smoother of Rodriguez & Kreutz (1988), (4.20) and (4.22), with V in the latter.
 
 Axes are those of the base; the point of reference of a body is its origin, at q_0 for rows and at
 q_1 for columns.  ``work (n, WIDTH)`` and ``rows (nv, RATE)``, see below; ``K (36,)``, angular
@@ -46,7 +47,7 @@ from fixman.kernels.rigid.links import PITCH, rotation_tuple
 # Columns of ``work``: orientation of a body and the way from the origin before at both ends, and Q.
 START, END, INERTIA, WIDTH = 0, 12, 24, 33
 DONE, EPS = -1, 2.0**-52
-# Of ``rows``: axes of a rate at both ends, column over pivot, row, 1/pivot.
+# Columns of ``rows``: Š and Ŝ of a rate, U/D, V, 1/D.
 LEFT, RIGHT, COLUMN, ROW, PIVOT, RATE = 0, 6, 12, 18, 24, 25
 UNTURNED = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
@@ -190,17 +191,17 @@ def take(K, column, row):
 
 @plain
 def take_out(a, d, rows, K):
-    """Let rate a go, by elimination: what is left of K; the pivot, with d of the joint itself."""
+    """Let rate a go, by elimination: K − U D⁻¹ V in place of K; D, with d of the joint itself."""
     x, y = six(rows, a, LEFT), six(rows, a, RIGHT)
-    column, row = column_of(K, y), row_of(K, x)
-    pivot = product6(x, column) + d
-    inverse = 1.0 / pivot
-    column = scaled6(inverse, column)
-    put_entries(rows, a, COLUMN, column)
-    put_entries(rows, a, ROW, row)
+    U, V = column_of(K, y), row_of(K, x)
+    D = product6(x, U) + d
+    inverse = 1.0 / D
+    U = scaled6(inverse, U)
+    put_entries(rows, a, COLUMN, U)
+    put_entries(rows, a, ROW, V)
     rows[a, PIVOT] = inverse
-    take(K, column, row)
-    return pivot
+    take(K, U, V)
+    return D
 
 
 @step
@@ -238,7 +239,7 @@ def factor(kinds, links, armature, springs, v, h, work, rows, K):
     That is one that is rounding, or not positive: J then need not be singular, but ℳ is.
     """
     damping, stiffness, _ = springs
-    lost, size = DONE, 0.0  # of the numbers whose difference A is: rounding leaves EPS of it
+    lost, size = DONE, 0.0  # size of the numbers whose difference A is: rounding leaves EPS of it
     for k in range(36):
         K[k] = 0.0
     at = v.size
@@ -265,7 +266,7 @@ def factor(kinds, links, armature, springs, v, h, work, rows, K):
 @plain
 def solve(kinds, work, rows, x):
     """J⁻¹ x, in its place."""
-    p = q = (0.0, 0.0, 0.0)
+    p = q = (0.0, 0.0, 0.0)  # ẑ; ε replaces x
     at = x.size
     for i in range(kinds.size - 1, -1, -1):
         for k in range(at - 1, at - RATES[kinds[i]] - 1, -1):
@@ -274,7 +275,7 @@ def solve(kinds, work, rows, x):
             q = plus(q, scaled(x[k], entries(rows, k, COLUMN + 3)))
         at -= RATES[kinds[i]]
         p = plus(p, outer(entries(work, i, START + 9), q))
-    w = u = (0.0, 0.0, 0.0)
+    w = u = (0.0, 0.0, 0.0)  # λ
     for i in range(kinds.size):
         u = plus(u, outer(w, entries(work, i, END + 9)))
         for k in range(at, at + RATES[kinds[i]]):
