@@ -251,7 +251,7 @@ class _Trees:
     def grow(self, x: Array) -> bool:
         """Put trees into x; false if there are more bonds to draw than are allowed."""
         stream = self.seed.generate_state(WORDS, np.uint64)
-        # What comes from another process may be read-only, for which kernels are not compiled.
+        # Arrays of another process may be read-only, for which kernels are not compiled.
         tree, table = (
             tuple(np.require(a, requirements="W") if isinstance(a, np.ndarray) else a for a in part)
             for part in (self.tree, self.table)

@@ -29,7 +29,7 @@ class Running(NamedTuple):
 
 
 Interrupted = Callable[[], bool]
-Bar = Callable[[int, bool], None]  # of steps done since the last call, and 'stopping'
+Bar = Callable[[int, bool], None]  # takes the steps since the last call, and 'stopping'
 Watch = tuple[Interrupted, Bar]
 
 

@@ -1,4 +1,4 @@
-"""What chains are measured by: sizes, angles, stiffness, scattering, temperature; and errors.
+"""Observables of chains: sizes, angles, stiffness, scattering, temperature; and errors.
 
 Functions of configurations take a chain and x (..., n, dim), or velocities, and keep the leading
 axes.  Functions of time series take (frames, ...): axis 0 is time in equal steps and the others are

@@ -25,12 +25,12 @@ from fixman.simulation.trajectory import OBSERVABLE, REFUSING, TALLY, Arrays
 
 FORMAT = 2
 DECISIVE = ("fixman", "numpy", "scipy", "numba")  # versions that bits depend on
-LARGEST = 2**53  # of steps, which other programs read as floating point
-MOST_BYTES = 1 << 30  # of a block of several frames
+LARGEST = 2**53  # most steps, which other programs read as floating point
+MOST_BYTES = 1 << 30  # largest block of several frames
 OFF = 1e-4  # by which hard values may miss their targets; the steppers keep 1e-9
 OURS = ("brownian", "langevin", "newton", *REFUSING)  # their states are known to the last array
 
-# Of an array the types that it may have, and its shape; ... stands for any further axes.
+# Types that an array may have, and its shape; ... stands for any further axes.
 Form = tuple[tuple[str, ...], tuple[Any, ...]]
 DOUBLE, SINGLE, COUNTER = "<f8", "<f4", "<i8"
 

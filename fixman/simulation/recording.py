@@ -1,4 +1,4 @@
-"""What a run records: positions, velocities, and the observables that a user names."""
+"""Records of a run: positions, velocities, and the observables that a user names."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _own(name: Any) -> Observable | None:
     found: Observable = getattr(observables, name)
     try:
         _takes(name, found)
-    except TypeError:  # of time series, or of a potential too
+    except TypeError:  # it takes time series, or a potential too
         return None
     return found
 

@@ -343,7 +343,7 @@ def read_about(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RunCheck:
-    """What `check_run` found.
+    """Findings of `check_run`.
 
     Attributes
     ----------

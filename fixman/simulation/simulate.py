@@ -35,11 +35,11 @@ __all__ = ["resume", "simulate"]
 BLOCK_BYTES = 1 << 23
 BLOCK_WORK = 50_000_000  # beads times steps
 SLOW = 1000  # how much more a potential of the user's own may cost, in Python
-CALL_WORK = 300  # what one call of a stepper costs besides
+CALL_WORK = 300  # cost of one call of a stepper besides
 FRAMES = 1000  # about as many by default
 MOST_FRAMES = 10_000
 FEW = 0.05  # accepted moves, below which there is a warning
-_STEPPER = ("parameters", "start", "advance")  # what a stepper can do
+_STEPPER = ("parameters", "start", "advance")  # methods that a stepper has
 
 
 def simulate(
@@ -105,8 +105,8 @@ def simulate(
     MemoryError
         If this machine cannot hold the replicas.
     RunStorageError
-        If the disk is full, or the file was moved or removed while the run was going on.  What is
-        written stays, to be resumed.
+        If the disk is full, or the file was moved or removed while the run was going on.  The
+        frames until then stay, to be resumed.
     ConstraintSolveError
         If a step has no solution, naming replica and step: beads overlap, or ``dt`` is too large.
         After this and any other error of a step, a potential or an observable, the frames before
@@ -115,7 +115,7 @@ def simulate(
     SingularConstraintError
         If the hard coordinates cannot be held in x0: a straight hard angle in space.
     ConnectionError
-        If the scheduler of the client is lost.  What is written stays, to be resumed.
+        If the scheduler of the client is lost.  The file keeps its frames, to be resumed.
 
     Warns
     -----

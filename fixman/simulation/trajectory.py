@@ -116,7 +116,7 @@ class Run:
 
     @cached_property
     def observables(self) -> dict[str, NDArray[Any]]:
-        """What was recorded by name, each (frames, replicas, ...)."""
+        """Recorded observables by name, each (frames, replicas, ...)."""
         names = self.about["observables"]
         return {name: self._used(OBSERVABLE + name) for name in names}
 

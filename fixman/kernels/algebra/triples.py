@@ -120,7 +120,7 @@ def store_all(work, k, x):
         store(work, k + j, x[j])
 
 
-store3 = store_all  # of three
+store3 = store_all
 
 
 @step

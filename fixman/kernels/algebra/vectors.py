@@ -36,7 +36,7 @@ def inner(a, b):
 
 @exact_step
 def dot(a, b):
-    """The same without fused products, as where a kernel must not lose a symmetry to them."""
+    """`inner` without fused products, where a kernel must not lose a symmetry to them."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 

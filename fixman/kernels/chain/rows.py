@@ -5,7 +5,7 @@ ones: u, v and t.  ∂q/∂x of its outermost point is the gradient with respect
 of any other point that with respect to the bond that ends there minus that with respect to the bond
 that begins there.  A rate is (∂²q/∂u∂u) u̇, row by row; theory.md section 2 gives the formulas.
 
-What is written on bonds serves floats and `eight` states in lanes alike, to the last digit.
+Formulas on bonds serve floats and `eight` states in lanes alike, to the last digit.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Kind(NamedTuple):
         As users write it, and its value for beads i, j, k, l.
     beads : int
     measure : (u, v, t) → value, scale, divisor
-        The scale is the length that errors are compared with.  Of an ``angle`` the first two are
-        cosine and sine, up to a factor.  The divisor is what the gradient is divided by, such as
-        the sine of an angle; it is 0 where there is no gradient, and 1 where there always is.
+        The scale is the length that errors are compared with.  An ``angle`` has cosine and sine
+        first, up to a factor.  The divisor is what the gradient is divided by, such as the sine of
+        an angle; it is 0 where there is no gradient, and 1 where there always is.
     gradient : (u, v, t) → ∂q/∂u, ∂q/∂v, ∂q/∂t
         Made of sums, products, divisions and roots, so that its own derivatives follow.
     polynomial : (u, v, t) → three vectors

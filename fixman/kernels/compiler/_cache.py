@@ -15,8 +15,8 @@ to, is therefore not used.
 
 Whoever waits for compilation is told so once, on standard error: see `Notice`.
 
-Of numba this needs a dispatcher's ``_cache`` and how a result of compilation is taken apart and put
-together.
+This needs a dispatcher's ``_cache`` from numba, and how it takes a result of compilation apart and
+puts it together.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ event.register("numba:compile", Notice())
 
 
 class Cache(NullCache):  # type: ignore[misc]
-    """What numba asks of a function's cache.
+    """A function's cache, as numba asks for it.
 
     Whatever goes wrong with a file or inside numba, the kernel is compiled: hence ``Exception``.
     """
@@ -203,7 +203,7 @@ def _defined(kind: Any) -> Iterator[str]:
     parts: Any = getattr(kind, "args", None) or getattr(kind, "types", ())
     for part in kind if isinstance(kind, tuple) else parts:
         yield from _defined(part)
-    known = getattr(kind, "instance_class", None)  # of a named tuple
+    known = getattr(kind, "instance_class", None)  # its class, if it is a named tuple
     if isinstance(kind, types.Dispatcher):
         known = kind.dispatcher.py_func
     if known is not None and _ours(known.__module__):

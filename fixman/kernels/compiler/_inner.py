@@ -1,8 +1,8 @@
 """Kernels that only kernels call are optimized where they are called, and not by themselves before.
 
-numba optimizes each function in full and then, as a part of every function above it, again.  Of
-those that Python never calls, which have no wrapper for it, the cheap passes suffice that join
-functions and drop counts of references: that saves a fifth of a first call.
+numba optimizes each function in full and then, as a part of every function above it, again.
+Functions that Python never calls have no wrapper for it.  For these the cheap passes suffice, which
+join functions and drop counts of references: that saves a fifth of a first call.
 
 This needs numba's event of a compilation, and ``_optimize_final_module`` of its libraries.  Where
 a version has another one, all is optimized as numba does.

@@ -11,7 +11,7 @@ fills with zeros, and loops over constants are unrolled.  It may call other step
 intrinsics of `fixman.kernels.compiler.lanes`.  Given numbers that are `moving`, steps of sums,
 products, divisions and square roots differentiate themselves: they compute rates as well.
 
-Of an `exact_step` nothing is contracted but by `fma`, whatever kernel it is in: a float and a lane
+Nothing in an `exact_step` is contracted but by `fma`, whatever kernel it is in: a float and a lane
 agree to the last bit.  A step that is `chosen` is one of several, by a number that is known at run
 time: it writes one branch for each of some records.
 """
@@ -223,7 +223,7 @@ def _moving_root(x: Moving) -> Moving:
 
 
 _DERIVATIVES: dict[int, Any] = {id(root): _moving_root}
-_STEPS: dict[int, Any] = {}  # of each step the function for `Value` objects
+_STEPS: dict[int, Any] = {}  # the function for `Value` objects, by the id of a step
 
 
 def _translated(x: Any) -> Any:

@@ -19,7 +19,7 @@ from fixman.kernels.compiler.steps import exact_step
 
 COSINE, TILTED, HARMONIC, SQUARED = range(4)
 COMBINED = -1
-ORDER = 6  # of a torsion, at most
+ORDER = 6  # largest harmonic of a torsion
 
 SMALLEST_SQUARE = SMALLEST_SINE**2
 

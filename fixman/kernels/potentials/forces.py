@@ -318,7 +318,7 @@ def add_forces(X, F, first, tables, work, like):
 def potential_energy(tables, work, like):
     """Return U, external functions included if their energies are in the tables.
 
-    Of the positions that `add_forces` has seen last, from the work that it returned.
+    The positions are those that `add_forces` has seen last; the work is the one that it returned.
     """
     joints, axes = tables.joints, tables.axes
     at = 3 * joints * len(axes)

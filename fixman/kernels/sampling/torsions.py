@@ -7,9 +7,9 @@ only (theory.md section 4), and that of a chain of bodies is, from whichever of 
 
 with the inertias I_i, 6 × 6, of what follows joint i, and j the next joint (articulated bodies,
 Featherstone 1983).  The root at joint k is the pair of beads k and k + 1 on its axis.  A turn about
-that changes neither side but only how they are turned to each other, which is in det I_root.  What
-is ahead is found from the end before the sweep, in the directions that it had then; what is behind
-is made on the way.  Torsions are joints k = 1, …, n − 3.
+that changes neither side but only how they are turned to each other, which is in det I_root.
+Inertias ahead are found from the end before the sweep, in the directions that they had then; those
+behind are made on the way.  Torsions are joints k = 1, …, n − 3.
 
 Inertias belong to a twist (ω, v) of the point on the axis that they are about, bead k.
 """

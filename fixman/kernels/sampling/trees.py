@@ -14,7 +14,7 @@ A bond is drawn isotropically and kept with the probability that the transfer op
 pivot.  At a branch point a factor of that probability is the root of the determinant over the
 product of its diagonal, and where it is refused all that hangs on the bead is drawn anew.
 
-Of one bond before another a is the e of `tridiagonal`.
+Where one bond follows another, a is the e of `tridiagonal`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@
                                                            to hold after a drift from X
 
 With `OFTEN` the system says how many iterations there are at most.  The choice is made when a
-kernel is compiled and costs nothing.  Of a system that is None there is no room, no factor and no
+kernel is compiled and costs nothing.  A system that is None has no room, no factor and no
 force, and nothing is compiled.
 """
 

@@ -5,7 +5,7 @@ The nearest point in the metric of the masses: Newton's method onto the manifold
 and Borwein (1988), and returns to the manifold by Newton's method; it is halved until the
 objective is below the largest of the last few, which is what keeps such steps safe.
 
-What depends on the kind of hard rows is done by the functions of `constraints`.
+The functions of `constraints` do the part that depends on the kind of hard rows.
 """
 
 from __future__ import annotations

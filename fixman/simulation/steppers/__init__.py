@@ -2,7 +2,7 @@
 
 A stepper is a frozen description: `Newton`, `Langevin`, `Brownian` or `HybridMonteCarlo`.
 ``start`` makes a `State` of it, ``advance`` moves the state on in compiled code, replicas eight at
-a time in SIMD lanes and these over threads.  What a replica does depends on its own positions,
+a time in SIMD lanes and these over threads.  The motion of a replica depends on its own positions,
 velocities and random stream only: results are the same bits for any number of workers, any order
 and any number of replicas, and for any division of the steps into calls.
 """

@@ -19,9 +19,9 @@ from fixman.potentials.binding import Bound
 from fixman.simulation.steppers.plan import Plan
 from fixman.simulation.steppers.state import State, shortest
 
-FAR = 0.1  # of the shortest bond, by which forces move a bead in one step if there is an overlap
+FAR = 0.1  # share of the shortest bond by which overlaps move a bead in one step
 STRAIGHT = 0.01  # sine of a bend in space below which a hard one turns faster than steps can follow
-COLLAPSED = 1e-3  # of the start's smallest pivot of H^bb, by its diagonal: rows became dependent
+COLLAPSED = 1e-3  # smallest pivot over diagonal of H^bb, by the start's: rows became dependent
 NAMED = 5  # beads that a refusal names
 
 _Cause = tuple[str, dict[str, Any]]  # and the coordinates or beads that it names

@@ -61,8 +61,8 @@ class MonteCarlo(Described):
 
     Notes
     -----
-    ``State.tally`` counts moves from step 0 on.  Frames have velocities of zero.  Of a free chain
-    the place is kept and means nothing, unless its potential is one that may depend on it, as
+    ``State.tally`` counts moves from step 0 on.  Frames have velocities of zero.  A free chain
+    keeps its place, which means nothing, unless its potential is one that may depend on it, as
     `Tether`, `Gravity`, `Compiled` and your own may: then all beads are shifted too.
     """
 
@@ -164,7 +164,7 @@ class Sweeping(Prepared):
         if stepper.potential is not None:
             self.tables = self.bound.tables._replace(external=None)
         placed = chain.base == "free" and not invariant(stepper.potential)
-        # Of what a replica keeps for ever: bits must not depend on where it is when one goes on.
+        # Made of what a replica keeps: bits must not depend on where it is when one goes on.
         self.moves = moves(chain, self.lengths.mean(axis=1) if placed else None)
 
     def require_weights(self, x: Array) -> None:

@@ -104,7 +104,7 @@ class Moving(Prepared):
         """
         replicas = state.x.shape[0]
         alone = replicas % LANES if replicas % LANES <= ALONE else 0
-        # What is missing of eight is filled by repetition.
+        # Replicas are repeated up to a multiple of eight.
         index = np.resize(np.arange(replicas), replicas + -(replicas - alone) % LANES)
         ghosts = len(self.front)
         x, v = (np.zeros((index.size, ghosts + y.shape[1], y.shape[2])) for y in (state.x, state.v))

@@ -16,12 +16,12 @@ from fixman.kernels.simulation.stepping import DECIDE
 from fixman.potentials import flows
 from fixman.simulation.steppers.state import State, shortest
 
-# Of the shortest bond, the thermal way of a step from which a warning is due: there ⟨cos²θ⟩ of two
+# Thermal way of a step over the shortest bond, from which a warning is due: there ⟨cos²θ⟩ of two
 # bonds is off by 0.5 % or so, and the error grows with the square.
 LONG_STEP = 0.15
 LONG_TURN, LONG_NEWTON = 0.1, 0.02  # with hard angles, whose chains have lighter motions left
 LONG_WALK = 0.1  # overdamped, with angles or not: off by 0.2 to 0.8 % there, and by its square
-FAST = 0.2  # of a rod, that a flow may move its ends in a step: 0.8 costs 4 to 6 % of a viscosity
+FAST = 0.2  # share of a rod that a flow moves its ends in a step: 0.8 costs 4 to 6 % of viscosity
 
 Schedule = tuple[tuple[int, float], ...]
 
@@ -30,7 +30,7 @@ Schedule = tuple[tuple[int, float], ...]
 class Plan:
     """A stepper as data: the moves of a step (`kernels.simulation.stepping`), and constants.
 
-    Of each move the schedule has the letter and the time in units of dt, which means nothing to a
+    The schedule has the letter of each move and its time in units of dt, which means nothing to a
     force or a projection.  Forces must be found again behind a drift, before a kick.
 
     Overdamped motion, with friction coefficients ``drag``, has these in the place of masses, no
@@ -41,7 +41,7 @@ class Plan:
     dt: float
     tolerance: float
     potential: Any = None
-    kT: float = 0.0  # of noise and Fixman force
+    kT: float = 0.0  # in noise and Fixman force
     friction: float = 0.0
     metric: bool = False  # whether the Fixman force is added
     rival: bool = False  # and that of the chain's masses subtracted

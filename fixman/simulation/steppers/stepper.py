@@ -14,7 +14,7 @@ from fixman.potentials.binding import require_potential
 from fixman.potentials.energies import described, from_parameters
 from fixman.simulation.steppers.state import State
 
-Check = Callable[[Any, str], Any]  # of a value and its name; returns the value to be kept
+Check = Callable[[Any, str], Any]  # takes a value and its name, returns the value to be kept
 
 
 class Stepper(Protocol):
