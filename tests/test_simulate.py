@@ -265,6 +265,7 @@ def test_observables_of_the_library_are_found_again(tmp_path):
         ([lambda chain, x: x], ValueError, "is no name"),
         ({"a b": first_bond}, ValueError, "is no name"),
         ({"a": 3}, TypeError, "must be functions"),
+        ("end_to_end", TypeError, "pass the function, fixman.observables.end_to_end"),
         ([first_bond, first_bond], ValueError, "one name"),
         ({"a": lambda chain, x: x.sum()}, ValueError, r"must give numbers \(9, \.\.\.\)"),
         ({"a": lambda chain, x: ["text"] * 9}, ValueError, "must give numbers"),
