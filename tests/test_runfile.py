@@ -303,6 +303,21 @@ def test_a_file_that_is_moved_or_removed_is_told(tmp_path, deed):
         assert same(fx.load_run(path), start(None, rng=8))
 
 
+def test_a_file_that_is_moved_behind_the_look_is_told(tmp_path, monkeypatch):
+    path, looks, look = tmp_path / "run", [], writer.Writer._identity
+
+    def late(self):
+        found = look(self)
+        looks.append(found)
+        if len(looks) == 5:
+            move(path)
+        return found
+
+    monkeypatch.setattr(writer.Writer, "_identity", late)
+    with pytest.raises(fx.RunStorageError, match="was moved, removed or replaced"):
+        start(path)
+
+
 # --- ends ---------------------------------------------------------------------------------------
 
 
@@ -659,14 +674,14 @@ def test_without_a_step_of_a_checkpoint_frames_can_be_read(path, sql):
     check = fx.check_run(path)
     assert check.readable == (range(21),)
     assert not check.resumable
-    with pytest.raises(fx.RunFolderError, match="no checkpoint.*cannot be resumed"):
+    with pytest.raises(fx.RunFolderError, match=r"no checkpoint.*cannot be resumed"):
         go_on(path, 60)
 
 
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("UPDATE blocks SET shape = '[1000000000000, 3, 4, 3]' WHERE first = 18", "run of 21"),
+        ("UPDATE blocks SET shape = '[1000000000000, 3, 4, 3]' WHERE first = 18", "the run 21"),
         (f"UPDATE blocks SET shape = '[{'9' * 400}]' WHERE first = 18", "announce"),
         ("UPDATE blocks SET shape = '[]'", "has no shape"),
         ("UPDATE blocks SET shape = '[[1]]'", "has no shape"),

@@ -147,6 +147,7 @@ _bends.__name__, _numbers.__name__ = "list of bends, such as 0:1:2,", "list of n
 NUMBERS = "DT", "E", "EPSILON", "F", "G", "K", "L", "PS", "RATE", "SIGMA", "DEGREES"
 PATHS = "CSV", "DIR", "FILE", "JSON", "PDB", "PNG", "RUN", "TOPOLOGY", "TRAJECTORY"
 KINDS: dict[str, Callable[[str], Any]] = {
-    "N": whole, "COUNT": _count, "FRAME": whole, "FRAMES": whole, "BENDS": _bends, "K1,K2": _numbers,
+    "N": whole, "COUNT": _count, "FRAME": whole, "FRAMES": whole,
+    "BENDS": _bends, "K1,K2": _numbers,
     **dict.fromkeys(NUMBERS, float), **dict.fromkeys(PATHS, _path),
 }  # fmt: skip

@@ -247,7 +247,7 @@ class Contents:
             raise ValueError("its blocks do not follow each other")
         most = self.about["steps"] // self.about["every"] + 1
         if spans and spans[-1].stop > most:
-            raise ValueError(f"its blocks announce {spans[-1].stop!s:.20} frames of a run of {most}")
+            raise ValueError(f"its blocks announce {spans[-1].stop!s:.20} frames, the run {most}")
         points = "SELECT step FROM checkpoints WHERE part = ? AND name = 'step' ORDER BY step DESC"
         steps = []
         for (step,) in con.execute(points, (part,)).fetchall():
