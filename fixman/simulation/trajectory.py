@@ -137,7 +137,8 @@ class Run:
 
     def __repr__(self) -> str:
         """``<Run: 101 frames of 64 chains of 50 beads, 10000 of 10000 steps, in run>``."""
-        chains = f"{self.replicas} chain{'s' * (self.replicas != 1)} of {self.chain.n} beads"
+        beads = f"{self.chain.n} bead{'s' * (self.chain.n != 1)}"
+        chains = f"{self.replicas} chain{'s' * (self.replicas != 1)} of {beads}"
         done = f"{self.steps_done} of {self.about['steps']} steps"
         where = "" if self.path is None else f", in {self.path}"
         return f"<Run: {len(self)} frame{'s' * (len(self) != 1)} of {chains}, {done}{where}>"
