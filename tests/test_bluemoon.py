@@ -648,3 +648,11 @@ def test_the_work_of_a_ring_is_linear():
     ):
         factor = drift._pattern(chain).symbolic
         assert max(np.size(part) for part in factor) < 20 * 2000
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0])
+def test_a_length_is_not_brought_below_zero(value):
+    row = ("centroid_distance", (0, 1, 3))
+    held = bluemoon.hold(fx.Chain.linear(4), row)
+    with pytest.raises(ValueError, match=rf"\(0, 1, 3\) must be positive, got {value:g}$"):
+        bluemoon.bring(held, fx.random_walks(held, 2, rng=1), row, value)

@@ -172,6 +172,8 @@ P = fx.potentials
         (["--wca", "0.5", "--sigma", "0.9"], P.WCA(0.5, 0.9)),
         (["--lj", "--bending", "0"], P.Bending(0.0) + P.LennardJones()),
         (["--bending", "1", "--tension=-1"], P.Bending(1.0) + P.Tension((-1.0, 0.0, 0.0))),
+        (["--tension", "-1e-3"], P.Tension((-1e-3, 0.0, 0.0))),
+        (["--torsion-potential", "-1,2"], P.Torsion((-1.0, 2.0))),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

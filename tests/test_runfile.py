@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import pickle
 import resource
 import shutil
 import signal
@@ -302,6 +303,21 @@ def test_a_file_that_is_moved_or_removed_is_told(tmp_path, deed):
         assert same(fx.load_run(path), start(None, rng=8))
 
 
+def test_a_file_that_is_moved_behind_the_look_is_told(tmp_path, monkeypatch):
+    path, looks, look = tmp_path / "run", [], writer.Writer._identity
+
+    def late(self):
+        found = look(self)
+        looks.append(found)
+        if len(looks) == 5:
+            move(path)
+        return found
+
+    monkeypatch.setattr(writer.Writer, "_identity", late)
+    with pytest.raises(fx.RunStorageError, match="was moved, removed or replaced"):
+        start(path)
+
+
 # --- ends ---------------------------------------------------------------------------------------
 
 
@@ -450,10 +466,27 @@ def test_only_the_blocks_that_are_asked_for_are_read(path, monkeypatch):
         lambda x: x[..., 0].T,
         lambda x: np.array([x.ndim, len(x), x.size, *x.shape]),
         lambda x: np.diff(x, axis=2),
+        lambda x: [x[20, 0, 0, 0] in x, 1e9 in x],
     ],
 )
 def test_frames_of_a_file_are_like_an_array(path, act):
     assert np.array_equal(act(fx.load_run(path).x), act(start(None).x))
+
+
+def test_frames_of_a_file_are_not_changed(path):
+    x = fx.load_run(path).x
+    for change in (lambda: x.__iadd__(1.0), lambda: x.__setitem__(0, 1.0)):
+        with pytest.raises(TypeError, match=r"x of a stored run cannot be changed: np.array\(x\)"):
+            change()
+    for number in (21, -22):
+        with pytest.raises(IndexError, match=f"no frame {number}: the run has 21"):
+            x[number]
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_runs_can_be_pickled(path, stored):
+    run = fx.load_run(path) if stored else start(None)
+    assert same(pickle.loads(pickle.dumps(run)), run)
 
 
 def test_arrays_in_several_rows(tmp_path, monkeypatch):
@@ -624,6 +657,45 @@ def test_without_a_checkpoint_frames_can_be_read(path):
     assert same(fx.load_run(path), start(None))
     with pytest.raises(fx.RunFolderError, match="cannot be resumed"):
         go_on(path, 60)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM checkpoints",
+        "UPDATE checkpoints SET step = step - 2",
+        "UPDATE checkpoints SET checksum = 0",
+    ],
+)
+def test_without_a_step_of_a_checkpoint_frames_can_be_read(path, sql):
+    with contextlib.closing(sqlite3.connect(path)) as con, con:
+        con.execute(sql)
+    assert np.array_equal(fx.load_run(path).x, start(None).x)
+    check = fx.check_run(path)
+    assert check.readable == (range(21),)
+    assert not check.resumable
+    with pytest.raises(fx.RunFolderError, match=r"no checkpoint.*cannot be resumed"):
+        go_on(path, 60)
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("UPDATE blocks SET shape = '[1000000000000, 3, 4, 3]' WHERE first = 18", "the run 21"),
+        (f"UPDATE blocks SET shape = '[{'9' * 400}]' WHERE first = 18", "announce"),
+        ("UPDATE blocks SET shape = '[]'", "has no shape"),
+        ("UPDATE blocks SET shape = '[[1]]'", "has no shape"),
+        ("UPDATE blocks SET shape = NULL", "has no shape"),
+        ("UPDATE blocks SET first = 'x' WHERE first = 18", "block at frame 'x' has no shape"),
+        ("UPDATE run SET about = NULL", "in one row of text"),
+        ("DELETE FROM run", "in one row of text"),
+    ],
+)
+def test_no_row_is_believed(path, sql, message):
+    with contextlib.closing(sqlite3.connect(path)) as con, con:
+        con.execute(sql)
+    with pytest.raises(fx.RunFolderError, match=message):
+        fx.load_run(path)
 
 
 @pytest.mark.parametrize(
@@ -807,17 +879,6 @@ def test_another_run_in_the_place_of_one_is_told(path):
     start(path, rng=8, overwrite=True)
     with pytest.raises(fx.RunFolderError, match="another run is in the place of"):
         np.asarray(run.x)
-
-
-@pytest.mark.parametrize(
-    "sql", ["DELETE FROM checkpoints", "UPDATE checkpoints SET step = step - 2"]
-)
-def test_checkpoints_that_are_not_of_their_frames(path, sql):
-    with contextlib.closing(sqlite3.connect(path)) as con, con:
-        con.execute(sql)
-    for read in (fx.load_run, fx.resume):
-        with pytest.raises(fx.RunFolderError, match="has no checkpoint"):
-            read(path)
 
 
 def test_copies_are_runs(path, tmp_path):

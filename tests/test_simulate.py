@@ -129,6 +129,8 @@ def test_only_slices_cut_a_run(drift):
 def test_what_a_run_says_of_itself(drift):
     assert repr(drift).startswith("<Run: 11 frames of 3 chains of 6 beads, 20 of 20 steps")
     assert repr(drift[:1]).startswith("<Run: 1 frame of 3 chains")
+    one = fx.simulate(fx.Chain.linear(1), np.zeros((1, 3)), fx.Langevin(0.02), 2)
+    assert "1 chain of 1 bead," in repr(one)
     assert drift.replicas == 3
     assert drift.chain == CHAIN
     assert drift.x is drift.x  # read once
@@ -265,6 +267,7 @@ def test_observables_of_the_library_are_found_again(tmp_path):
         ([lambda chain, x: x], ValueError, "is no name"),
         ({"a b": first_bond}, ValueError, "is no name"),
         ({"a": 3}, TypeError, "must be functions"),
+        ("end_to_end", TypeError, "pass the function, fixman.observables.end_to_end"),
         ([first_bond, first_bond], ValueError, "one name"),
         ({"a": lambda chain, x: x.sum()}, ValueError, r"must give numbers \(9, \.\.\.\)"),
         ({"a": lambda chain, x: ["text"] * 9}, ValueError, "must give numbers"),

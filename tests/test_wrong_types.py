@@ -567,6 +567,9 @@ def test_a_stepper_is_not_its_time_step_nor_its_class():
         fx.simulate(CHAIN, X, fx.Langevin, 100)
     with pytest.raises(TypeError, match=r"the class WCA: make one, WCA\("):
         fx.Langevin(0.02, potential=potentials.WCA)
+    for term, said in ((None, "None"), (1, "1"), (potentials.Bending, "the class Bending")):
+        with pytest.raises(TypeError, match=f"potential must be one of .*, got {said}"):
+            potentials.WCA() + term
 
 
 def test_a_chain_is_made_by_its_constructors_and_copied():

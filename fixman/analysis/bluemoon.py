@@ -180,9 +180,14 @@ def bring(
     ------
     ConstraintSolveError
         If it cannot be reached.
+    ValueError
+        If it is a length that is not positive.
     """
     targets = np.full(len(chain.coordinates), np.nan)
-    targets[_held_place(chain, coordinate)] = value
+    place = _held_place(chain, coordinate)
+    if chain.layout.rows.trait("positive")[place] and not value > 0.0:
+        raise ValueError(f"value of {chain.coordinates[place]} must be positive, got {value:g}")
+    targets[place] = value
     moved = [random_walks.bring(chain, one, targets) for one in x.reshape(-1, *x.shape[-2:])]
     return np.array(moved).reshape(x.shape)
 

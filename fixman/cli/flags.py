@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 from fixman.errors import meant, printable
 
 LINE = re.compile(r"(or )?(--[\w-]+|\[?[A-Z]+\]?)(?: (\S+))?  +(.*)")
+NEGATIVE = re.compile(r"-(?:[\d.]|(?:inf|nan)$)", re.IGNORECASE)
 DESTINATIONS = {"RUN": "file"}
 
 
@@ -32,6 +33,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(prog=name, allow_abbrev=False)
+        self._negative_number_matcher = NEGATIVE  # otherwise -1e-3 and -1,2 are taken for flags
         self._text = text.lstrip("\n")
         lines = re.sub(r"\n {3,}", "  ", text.partition("\nexample")[0]).splitlines()
         found = [LINE.fullmatch(line.strip()) for line in lines if line.startswith("  ")]
@@ -145,6 +147,7 @@ _bends.__name__, _numbers.__name__ = "list of bends, such as 0:1:2,", "list of n
 NUMBERS = "DT", "E", "EPSILON", "F", "G", "K", "L", "PS", "RATE", "SIGMA", "DEGREES"
 PATHS = "CSV", "DIR", "FILE", "JSON", "PDB", "PNG", "RUN", "TOPOLOGY", "TRAJECTORY"
 KINDS: dict[str, Callable[[str], Any]] = {
-    "N": whole, "COUNT": _count, "FRAME": int, "FRAMES": int, "BENDS": _bends, "K1,K2": _numbers,
+    "N": whole, "COUNT": _count, "FRAME": whole, "FRAMES": whole,
+    "BENDS": _bends, "K1,K2": _numbers,
     **dict.fromkeys(NUMBERS, float), **dict.fromkeys(PATHS, _path),
 }  # fmt: skip

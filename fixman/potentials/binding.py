@@ -74,7 +74,7 @@ def bind(chain: Chain, potential: Any, energies: bool = False, forces: bool = Tr
     return Bound(chain, potential, energies, forces)
 
 
-def require_potential(potential: Any, forces: bool = True) -> None:
+def require_potential(potential: Any, forces: bool = True, none: bool = True) -> None:
     """Refuse a class, which wants its arguments, and what lacks an energy or a force asked for."""
     names = OWN if forces else OWN[:1]
     wanted = " and ".join(f"{name}(x)" for name in names)
@@ -83,7 +83,7 @@ def require_potential(potential: Any, forces: bool = True) -> None:
         name = potential.__name__
         raise TypeError(f"{text}, got the class {name}: make one, {name}(…)")
     own = all(callable(getattr(potential, name, None)) for name in names)
-    if not (potential is None or own or hasattr(potential, "tabulate")):
+    if not ((none and potential is None) or own or hasattr(potential, "tabulate")):
         lines = ", ".join(f"{name} = staticmethod({name[0]})" for name in names)
         hint = f": put functions into a class, class Own: {lines}; and give Own()"
         raise TypeError(f"{text}, got {potential!r:.80}{hint * callable(potential)}")

@@ -31,6 +31,7 @@ from fixman.potentials.binding import (
     bind,
     one_each,
     require_beads,
+    require_potential,
 )
 
 __all__ = [
@@ -409,6 +410,10 @@ class Sum(_Term):
     """Several potentials at once; `+` makes it."""
 
     terms: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        for term in self.terms:
+            require_potential(term, forces=False, none=False)
 
     def parameters(self) -> dict[str, Any]:
         """Return a description for JSON, which `from_parameters` reads."""

@@ -50,9 +50,10 @@ def named(observables: Observables) -> dict[str, Observable]:
     if isinstance(observables, Mapping):
         found = dict(observables)
     else:
-        if not callable(observables) and not isinstance(observables, Iterable):
+        one = callable(observables) or isinstance(observables, str)
+        if not one and not isinstance(observables, Iterable):
             raise TypeError(f"observables must be functions of (chain, x), got {observables!r:.80}")
-        functions = [observables] if callable(observables) else list(observables)
+        functions = [observables] if one else list(observables)
         names = [getattr(function, "__name__", "") for function in functions]
         found = dict(zip(names, functions, strict=True))
         if len(found) < len(functions):

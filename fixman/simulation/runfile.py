@@ -226,7 +226,10 @@ class Contents:
     def of(cls, con: sqlite3.Connection, path: Path) -> Contents:
         """Read what there is, but no frame and no state."""
         with explained(path):
-            ((name, text, checksum),) = con.execute("SELECT id, about, checksum FROM run LIMIT 2")
+            rows = con.execute("SELECT id, about, checksum FROM run LIMIT 2").fetchall()
+            if len(rows) != 1 or not isinstance(rows[0][1], str):
+                raise ValueError("it does not say, in one row of text, what run it is")
+            ((name, text, checksum),) = rows
             if checksum != checksum_of(text.encode(), name):
                 raise ValueError("the checksum of about is another one")
             about = json.loads(text)
@@ -239,9 +242,12 @@ class Contents:
         """Note which frames and checkpoints a group has."""
         blocks = "SELECT first, shape FROM blocks WHERE part = ? AND name = 'x' AND piece = 0"
         rows = con.execute(f"{blocks} ORDER BY first", (part,))
-        spans = [range(first, first + json.loads(shape)[0]) for first, shape in rows]
+        spans = [_announced(first, shape) for first, shape in rows]
         if any(a.stop != b.start or not b for a, b in pairwise([range(0), *spans])):
             raise ValueError("its blocks do not follow each other")
+        most = self.about["steps"] // self.about["every"] + 1
+        if spans and spans[-1].stop > most:
+            raise ValueError(f"its blocks announce {spans[-1].stop!s:.20} frames, the run {most}")
         points = "SELECT step FROM checkpoints WHERE part = ? AND name = 'step' ORDER BY step DESC"
         steps = []
         for (step,) in con.execute(points, (part,)).fetchall():
@@ -251,7 +257,7 @@ class Contents:
             except _UNREADABLE as error:
                 self.problems.append(f"{self.path} is damaged in a checkpoint: {error}")
         if not steps:
-            raise ValueError("it has no checkpoint")
+            self.problems.append(f"{self.path} is damaged: it has no checkpoint")
         self.spans.append(spans)
         self.steps.append(steps)
 
@@ -295,8 +301,16 @@ class Contents:
         cuts = sorted(edge for edge in edges if edge <= end)
         load = partial(_load, self, self.path.absolute())  # wherever the program goes meanwhile
         parts = [Part(b - a, partial(load, range(a, b))) for a, b in pairwise(cuts)]
-        done = min(steps[0] for steps in self.steps)
+        done = min(steps[0] if steps else 0 for steps in self.steps)
         return Run(self.about, self.chain, done, parts, self.path)
+
+
+def _announced(first: Any, shape: Any) -> range:
+    """Frames of a block, as its row has them."""
+    try:
+        return range(first, first + json.loads(shape)[0])
+    except _UNREADABLE:
+        raise ValueError(f"the block at frame {first!r:.20} has no shape of frames") from None
 
 
 def _load(contents: Contents, path: Path, frames: range, name: str) -> NDArray[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -137,7 +137,8 @@ class Run:
 
     def __repr__(self) -> str:
         """``<Run: 101 frames of 64 chains of 50 beads, 10000 of 10000 steps, in run>``."""
-        chains = f"{self.replicas} chain{'s' * (self.replicas != 1)} of {self.chain.n} beads"
+        beads = f"{self.chain.n} bead{'s' * (self.chain.n != 1)}"
+        chains = f"{self.replicas} chain{'s' * (self.replicas != 1)} of {beads}"
         done = f"{self.steps_done} of {self.about['steps']} steps"
         where = "" if self.path is None else f", in {self.path}"
         return f"<Run: {len(self)} frame{'s' * (len(self) != 1)} of {chains}, {done}{where}>"
@@ -229,8 +230,20 @@ class Frames(NDArrayOperatorsMixin):
             if isinstance(first, slice):
                 return self._run[first].array(self._name)[(slice(None), *rest)]
             if isinstance(first, (int, np.integer)) and not isinstance(first, bool):
+                if not -len(self) <= first < len(self):
+                    raise IndexError(f"there is no frame {first}: the run has {len(self)}")
                 return self._block(range(len(self))[operator.index(first)], rest)
         return self._whole[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise self._refusal()
+
+    def __contains__(self, value: Any) -> bool:
+        return value in self._whole
+
+    def _refusal(self) -> TypeError:
+        name = self._name.removeprefix(OBSERVABLE)
+        return TypeError(f"{name} of a stored run cannot be changed: np.array({name}) is a copy")
 
     def _block(self, number: int, rest: list[Any]) -> Any:
         """Read one frame, and keep the block around it for those who take one after the other."""
@@ -243,6 +256,8 @@ class Frames(NDArrayOperatorsMixin):
         return np.array(self._whole, dtype) if copy else np.asarray(self._whole, dtype)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *given: Any, **options: Any) -> Any:
+        if any(isinstance(one, Frames) for one in options.get("out", ())):
+            raise self._refusal()
         arrays = [one._whole if isinstance(one, Frames) else one for one in given]
         return getattr(ufunc, method)(*arrays, **options)
 
@@ -329,6 +344,10 @@ def side_by_side(groups: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return groups[0] if len(groups) == 1 else np.concatenate(groups, axis=1)
 
 
+def _of_sinks(sinks: Sequence[Sink], frames: int, name: str) -> NDArray[Any]:
+    return side_by_side([sink.rows[name][:frames] for sink in sinks])
+
+
 class Memory:
     """A run that no file was given for."""
 
@@ -342,10 +361,7 @@ class Memory:
         """Return what was recorded until now."""
         frames = min(sink.frames for sink in self.sinks)
 
-        def load(name: str) -> NDArray[Any]:
-            return side_by_side([sink.rows[name][:frames] for sink in self.sinks])
-
-        parts = [Part(frames, load)] if frames else []
+        parts = [Part(frames, partial(_of_sinks, self.sinks, frames))] if frames else []
         done = min(sink.step for sink in self.sinks)
         return Run(self.about, self.chain, done, parts, stored=False)
 

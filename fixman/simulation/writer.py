@@ -193,19 +193,24 @@ class Writer:
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Write in whole or not at all, into the file that was opened."""
+        self._require_place()
+        try:
+            with explained(self.path, writing=True):
+                yield self._con
+                _commit(self._con)
+        except BaseException as error:
+            with contextlib.suppress(sqlite3.Error):
+                self._con.execute("ROLLBACK")
+            if isinstance(error, RunStorageError):  # SQLite calls a moved file one to read only
+                self._require_place()
+            raise
+
+    def _require_place(self) -> None:
         if self._identity() != self._known:
             raise RunStorageError(
                 f"{self.path} was moved, removed or replaced while the run was going on; its "
                 "frames until then are where its file is now"
             )
-        try:
-            with explained(self.path, writing=True):
-                yield self._con
-                _commit(self._con)
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):
-                self._con.execute("ROLLBACK")
-            raise
 
     def _identity(self) -> tuple[int, int] | None:
         with contextlib.suppress(OSError):
