@@ -227,7 +227,9 @@ def test_a_nut_advances_by_its_pitch():
         ({"joints": ["helical", "revolute"], "pitch": [0.1, 0.2]}, "joint 1 has no pitch"),
         ({"joints": ["helical", "planar"], "pitch": [0.1]}, r"pitch must be a number or have"),
         ({"joints": ["helical", "planar"], "pitch": [np.nan, 0.0]}, "pitch is nan at joint 0"),
-        ({"joints": ["helical", "planar"], "stiffness": 1.0}, "stiffness of joint 1, which is pl"),
+        ({"joints": ["revolute", "planar"], "pitch": 0.1}, "joint 0 has no pitch"),
+        ({"joints": ["planar", "helical"]}, "joint 1, which is helical, needs a pitch"),
+        ({"joints": ["revolute", "planar"], "stiffness": 1.0}, "stiffness of joint 1, which is pl"),
         ({"joints": ["screw", "planar"]}, "joint 0 is 'screw': expected one of"),
     ],
 )

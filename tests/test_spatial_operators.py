@@ -338,8 +338,11 @@ def test_other_bad_input_is_named():
     zero = np.zeros(arm.nv)
     with pytest.raises(ValueError, match=r"method must be 'fd1', .*got"):
         spatial_operators.forward_dynamics(arm, q, zero, zero, method="fd5")
-    with pytest.raises(ValueError, match="overflowed"):
-        spatial_operators.forward_dynamics(arm, q, zero, np.full(arm.nv, 1e308))
+    for method in ("fd2", "fd3", "fd4"):
+        with pytest.raises(ValueError, match="the accelerations overflowed"):
+            spatial_operators.forward_dynamics(arm, q, zero, zero + 1e308, method=method)
+    with pytest.raises(ValueError, match="the accelerations of the links overflowed"):
+        spatial_operators.link_accelerations(arm, q, zero, zero + 1e308)
     with pytest.raises(ValueError, match="one configuration"):
         spatial_operators.operators(arm, q[None])
     with pytest.raises(ValueError, match="q is nan"):

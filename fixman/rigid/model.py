@@ -107,8 +107,8 @@ class SerialChain(Constructors):
     rest : (nq,)
         Where the springs are relaxed.  0, unit quaternions, if not given.
     pitch : number or (n,), stored as ndarray (n,)
-        How far a body advances along its joint's axis for each radian, of joints that have a pitch;
-        0 of all others.
+        How far a body advances along its joint's axis for each radian: must be given where a joint
+        has a pitch, and is 0 of all others.
     """
 
     joints: tuple[Name, ...]
@@ -193,13 +193,19 @@ class SerialChain(Constructors):
 
     def _pitches(self) -> Array:
         """Coerce `pitch`, a number of which is that of all joints that have one."""
+        given = PITCHED[self.kinds]
         if _not_given(self.pitch):
+            if given.any():
+                which = f"joint {np.argmax(given)}, which is {self.joints[np.argmax(given)]}"
+                raise ValueError(f"{which}, needs a pitch: its advance for each radian")
             return _default(np.zeros(self.n))
-        pitch, given = arrays.real(self.pitch, (), "pitch") + 0.0, PITCHED[self.kinds]
+        pitch = arrays.real(self.pitch, (), "pitch") + 0.0
         if pitch.shape not in ((), (self.n,)):
             hint = f"be a number or have shape ({self.n},), one for each joint"
             raise ValueError(f"pitch must {hint}, got {pitch.shape}")
-        pitch = np.where(given, pitch, 0.0) if pitch.ndim == 0 else pitch.copy()
+        # One number is not for joints without a pitch, but for some joint it must be.
+        some = pitch.ndim == 0 and bool(given.any())
+        pitch = np.where(given if some else True, pitch, np.zeros(self.n))
         arrays.require_finite(pitch, (self.n,), "pitch", "joint")
         _require(given | (pitch == 0), "joint {} has no pitch, which must be 0".format, pitch)
         return pitch

@@ -104,12 +104,12 @@ def forward_dynamics(
     given = driven(arm, q, qd, tau, gravity, wrenches)
     if method in ("fd2", "fd4"):
         algorithm = _fd4 if method == "fd4" else lambda *frame: _fd2(*frame)[0]
-        return _link_by_link(given, algorithm, (arm.nv,), "θ̈")
+        return _link_by_link(given, algorithm, (arm.nv,), "accelerations")
     out = np.empty_like(given.last)
     T = without_bias(given) if method == "fd1" else given.last
     bias = None if method == "fd1" else (given.qd, given.g, given.W)
     bad = spatial_operators.forward_frames(given.q, T, bias, arm._kinds, arm._table, out)
-    given.require_answer(bad, "θ̈")
+    given.require_answer(bad, "accelerations")
     return given.batch(out)
 
 
@@ -133,7 +133,8 @@ def link_accelerations(
         those of the bodies: the report's, with gravity, are relative to free fall.
     """
     given = driven(arm, q, qd, tau, gravity, wrenches)
-    alpha = _link_by_link(given, lambda *frame: np.stack(_fd2(*frame)[1]), (arm.n, 6), "α")
+    what = "accelerations of the links"
+    alpha = _link_by_link(given, lambda *frame: np.stack(_fd2(*frame)[1]), (arm.n, 6), what)
     return np.roll(alpha[..., ::-1, :], 3, axis=-1)
 
 
