@@ -27,7 +27,7 @@ def main(out: str | Path | None = None, *, quick: bool = False) -> None:
 
     Parameters
     ----------
-    out : path, optional
+    out : str or os.PathLike, optional
         Folder for ``timing.csv`` and the figures; ``fixman-demo`` by default.
     quick : bool
         A tenth of the beads everywhere.

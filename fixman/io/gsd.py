@@ -34,7 +34,7 @@ def write_gsd(
     ----------
     run : Run
         Slice it to write fewer frames: ``run[::10]``.
-    path : path
+    path : str or os.PathLike
     replica : int, optional
         Only this one; by default every frame holds all replicas, one molecule each and one after
         the other: bead k of replica r is particle r·n + k.

@@ -48,7 +48,7 @@ def write_hdf5(run: Run, path: str | os.PathLike[str], *, overwrite: bool = Fals
     ----------
     run : Run
         Slice it to write fewer frames: ``run[::10]``.
-    path : path
+    path : str or os.PathLike
     overwrite : bool
         Whether an existing file gives way.
 

@@ -97,7 +97,7 @@ def read(
 
     Parameters
     ----------
-    path : str or path
+    path : str or os.PathLike
     tip : str, optional
         Link at the end of the chain; it may be fixed to a body.  Needed where joints branch: one
         path is read, and the joints off it are locked at zero.

@@ -79,7 +79,7 @@ def simulate(
         Threads.  The results do not depend on it.
     rng : int or numpy.random.Generator, optional
         Every replica has a stream of its own.
-    out : path, optional
+    out : str or os.PathLike, optional
         File to be made for the run; without one it stays in memory.
     observables : functions, or mapping of names to functions, optional
         Evaluated at every frame: f(chain, x) or f(chain, v), by the name of its second parameter,
@@ -193,7 +193,7 @@ def resume(
 
     Parameters
     ----------
-    path : path
+    path : str or os.PathLike
         File of a run that was interrupted, killed, or finished.
     steps : int, optional
         New total number of steps, to extend or to shorten the run; a multiple of ``every``.

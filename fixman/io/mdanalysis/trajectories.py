@@ -58,7 +58,7 @@ def write_frames(
     ----------
     run : Run
         Slice it to write fewer frames: ``run[::10]``.
-    path : path
+    path : str or os.PathLike
         All but PDB have no topology; beside ``ala.dcd`` of a run of a PDB file,
         ``ala.topology.pdb`` holds the first frame.
     replica : int, optional

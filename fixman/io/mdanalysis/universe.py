@@ -46,7 +46,7 @@ def open_universe(
 
     Parameters
     ----------
-    topology, trajectory : path
+    topology, trajectory : str or os.PathLike
     atom_style : str, optional
         Columns of a LAMMPS data file, by LAMMPS's name, "full", or "id resid type x y z"; by
         default what the file says, or else what its number of columns allows.

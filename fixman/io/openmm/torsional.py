@@ -119,7 +119,7 @@ class Molecule(Forces):
 
         Parameters
         ----------
-        path : path
+        path : str or os.PathLike
         forcefield, platform
             As of the class.
         chain : str, optional
