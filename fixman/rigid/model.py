@@ -211,7 +211,6 @@ class SerialChain(Constructors):
         return pitch
 
     def _relaxed(self) -> Array:
-        """Coerce `rest`."""
         if _not_given(self.rest):
             return _default(_neutral(self))
         rest = arrays.real(self.rest, (), "rest") + 0.0
@@ -282,7 +281,6 @@ class SerialChain(Constructors):
 
     @cached_property
     def _kinds(self) -> Index:
-        """`kinds`, for kernels."""
         return np.array([NAMES.index(joint) for joint in self.joints], dtype=np.int64)
 
     @cached_property
@@ -299,19 +297,16 @@ class SerialChain(Constructors):
 
     @cached_property
     def _springs(self) -> tuple[Array, Array, Array]:
-        """Damping, stiffness and rest, for kernels."""
         return self.damping.copy(), self.stiffness.copy(), self.rest.copy()
 
     @cached_property
     def _passive(self) -> bool:
-        """Whether there are springs or dampers."""
         return bool(self.damping.any() or self.stiffness.any())
 
     # --- content ----------------------------------------------------------------------------
 
     @property
     def _parts(self) -> tuple[Array, ...]:
-        """All that is given but the joints, in order."""
         return tuple(getattr(self, field.name) for field in fields(self)[1:])
 
     @cached_property
@@ -407,7 +402,6 @@ def _not_given(value: ArrayLike | None) -> bool:
 
 
 def _neutral(arm: SerialChain) -> Array:
-    """Coordinates 0, and unit quaternions."""
     q = np.zeros(arm.nq)
     q[arm.position_offsets[1:][TURNS[arm.kinds] == 3] - 1] = 1.0
     return q

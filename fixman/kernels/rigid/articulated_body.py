@@ -403,7 +403,6 @@ def free_part(inertia, tau, table, kind, part, least, work, seat, units):
 
 @step
 def nothing(zero):
-    """Inertia and bias force of no body."""
     return Articulated((zero,) * 6, (zero,) * 9, (zero,) * 6, (zero,) * 3, (zero,) * 3)
 
 
@@ -531,7 +530,6 @@ def renamed_back(spin, a):
 
 @step
 def sheared_motion(spin, a, pitch):
-    """As `sheared`."""
     return a[0], a[1], a[2] - pitch * spin[2]
 
 
