@@ -8,7 +8,7 @@ states in lanes; constants come from flat tables, and units from the work arrays
 from __future__ import annotations
 
 from fixman.kernels.algebra.vectors import outer
-from fixman.kernels.compiler.lanes import load, put, store, take
+from fixman.kernels.compiler.lanes import load, store, take
 from fixman.kernels.compiler.steps import step
 
 
@@ -126,9 +126,3 @@ store3 = store_all
 @step
 def take3(states, k, stride, like):
     return tuple(take(states, k + j, stride, like) for j in range(3))
-
-
-@step
-def put_all(states, k, stride, x):
-    for j in range(len(x)):
-        put(states, k + j, stride, x[j])

@@ -5,7 +5,7 @@ Functions that Python never calls have no wrapper for it.  For these the cheap p
 join functions and drop counts of references: that saves a fifth of a first call.
 
 This needs numba's event of a compilation, and ``_optimize_final_module`` of its libraries.  Where
-a version has another one, all is optimized as numba does.
+the passes cannot be chosen so, all is optimized as numba does.
 """
 
 from __future__ import annotations

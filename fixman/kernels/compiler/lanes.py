@@ -403,6 +403,20 @@ def everywhere(typing: Any, like: Any) -> Any:
     return types.int64(like), lower
 
 
+def _view(context: Any, builder: Any, kind: Any, whole: Any, start: Any, size: Any) -> Any:
+    """Array of ``size`` numbers of a flat array from ``start`` on, which shares its memory."""
+    view = context.make_array(kind)(context, builder)
+    populate_array(
+        view,
+        data=builder.gep(whole.data, [start]),
+        shape=[size],
+        strides=cgutils.unpack_tuple(builder, whole.strides),
+        itemsize=whole.itemsize,
+        meminfo=whole.meminfo,
+    )
+    return view._getvalue()
+
+
 @intrinsic
 def part(typing: Any, work: Any, first: Any, units: Any, like: Any) -> Any:
     """Return units of a work array as an array: a slice, which numba would be long about."""
@@ -410,22 +424,14 @@ def part(typing: Any, work: Any, first: Any, units: Any, like: Any) -> Any:
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         width = ir.Constant(args[1].type, LANES if like is EIGHT else 1)
         whole = context.make_array(work)(context, builder, args[0])
-        view = context.make_array(work)(context, builder)
         start, size = (builder.mul(arg, width) for arg in args[1:3])
         if CHECKED:  # a part that is not there is empty, so that its use is seen
             left = builder.sub(whole.nitems, start)
             size = builder.select(builder.icmp_signed("<", left, size), left, size)
             outside = builder.icmp_signed("<", builder.or_(start, size), WHOLE(0))
             size = builder.select(outside, WHOLE(0), size)
-        populate_array(
-            view,
-            data=builder.gep(whole.data, [start]),
-            shape=[size],
-            strides=cgutils.unpack_tuple(builder, whole.strides),
-            itemsize=whole.itemsize,
-            meminfo=whole.meminfo,
-        )
-        return impl_ret_borrowed(context, builder, work, view._getvalue())
+        view = _view(context, builder, work, whole, start, size)
+        return impl_ret_borrowed(context, builder, work, view)
 
     return work(work, types.intp, types.intp, like), lower
 
@@ -442,16 +448,8 @@ def memory(typing: Any, units: Any, like: Any) -> Any:
         cgutils.memset(builder, whole.data, builder.mul(room, WHOLE(8)), 0)
         numbers = builder.lshr(builder.ptrtoint(whole.data, WHOLE), WHOLE(3))
         skip = builder.and_(builder.neg(numbers), WHOLE(LANES - 1))
-        view = context.make_array(kind)(context, builder)
-        populate_array(
-            view,
-            data=builder.gep(whole.data, [skip]),
-            shape=[size],
-            strides=cgutils.unpack_tuple(builder, whole.strides),
-            itemsize=whole.itemsize,
-            meminfo=whole.meminfo,
-        )
-        return impl_ret_new_ref(context, builder, kind, view._getvalue())
+        view = _view(context, builder, kind, whole, skip, size)
+        return impl_ret_new_ref(context, builder, kind, view)
 
     return kind(types.intp, like), lower
 
