@@ -69,8 +69,9 @@ def write_hdf5(run: Run, path: str | os.PathLike[str], *, overwrite: bool = Fals
         for part in run.blocks():
             for name in names:
                 rows = part.array(name)
-                if name in PLACES:
-                    rows = _in_space(rows.reshape(len(part), -1, run.chain.dim))
+                if name in PLACES:  # z = 0 in the plane: MDAnalysis reads three components only
+                    rows = rows.reshape(len(part), -1, run.chain.dim)
+                    rows = np.pad(rows, ((0, 0), (0, 0), (0, SPACE - run.chain.dim)))
                 group = file[_place(name)]
                 if "value" not in group:
                     group.create_dataset("value", (len(run), *rows.shape[1:]), rows.dtype)
@@ -98,10 +99,7 @@ def read_hdf5(path: str | os.PathLike[str]) -> Run:
         cuts = [range(a, min(a + size, len(numbers))) for a in range(0, len(numbers), size)]
     except FileNotFoundError:
         raise FileNotFoundError(f"no such file: {path}") from None
-    except (
-        OSError, LookupError, ValueError, TypeError, ArithmeticError, AttributeError,
-        RecursionError, MemoryError,
-    ) as error:  # fmt: skip
+    except Exception as error:  # whatever another file makes of its reader
         raise ValueError(f"{path} was not written by write_hdf5: {error}") from None
     shape = (replicas, chain.n, chain.dim)
     parts = [Part(len(cut), partial(_load, path, cut.start, cut.stop, shape)) for cut in cuts]
@@ -109,7 +107,7 @@ def read_hdf5(path: str | os.PathLike[str]) -> Run:
 
 
 def _shaped(found: h5py.Dataset, shape: tuple[int, ...]) -> h5py.Dataset:
-    """Refuse another shape before anything is read: a file may claim terabytes."""
+    """Require a shape before anything is read: a file may claim terabytes."""
     if found.shape != shape:
         raise ValueError(f"{found.name} has shape {found.shape}, expected {shape}")
     return found
@@ -119,15 +117,12 @@ def _require_frames(file: h5py.File, about: dict[str, Any], chain: Chain, number
     """Compare shapes and steps of the frames with the run that the file is of."""
     rows, replicas = len(numbers), about["replicas"]
     for place in PLACES.values():
-        found = file[f"{place}/value"]
-        if found.shape != (rows, replicas * chain.n, chain.dim):  # older planar files
-            _shaped(found, (rows, replicas * chain.n, SPACE))
+        found = _shaped(file[f"{place}/value"], (rows, replicas * chain.n, SPACE))
         if found.dtype != np.float64:
             raise ValueError(f"{found.name} has {found.dtype} numbers, expected float64")
     for name in about["observables"]:
         found = file[f"{_place(OBSERVABLE + name)}/value"]
-        if found.shape[:2] != (rows, replicas):
-            raise ValueError(f"{found.name} has shape {found.shape}, expected {rows, replicas} …")
+        _shaped(found, (rows, replicas, *found.shape[2:]))
     steps = _shaped(file[f"{PLACES['x']}/step"], (rows,))
     if not np.array_equal(steps[()], np.array(numbers, dtype=np.int64) * about["every"]):
         raise ValueError(f"{steps.name} are not the steps of its frames")
@@ -142,14 +137,7 @@ def _load(path: Path, start: int, stop: int, shape: tuple[int, ...], name: str) 
         rows: NDArray[Any] = file[f"{_place(name)}/value"][start:stop]
     if name not in PLACES:
         return rows
-    # Files of planar runs have z = 0; older ones have two components.
     return np.ascontiguousarray(rows[..., : shape[-1]]).reshape(len(rows), *shape)
-
-
-def _in_space(rows: NDArray[Any]) -> NDArray[Any]:
-    """Add z = 0 to vectors in the plane: MDAnalysis reads three components only."""
-    missing = SPACE - rows.shape[-1]
-    return np.pad(rows, ((0, 0), (0, 0), (0, missing))) if missing else rows
 
 
 def _write_constants(file: h5py.File, run: Run) -> None:
