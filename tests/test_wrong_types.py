@@ -522,34 +522,6 @@ def test_what_memory_cannot_hold_is_refused_first():
         STEPPER.start(CHAIN, X, replicas=2**62)
 
 
-def test_a_misspelt_argument_is_guessed():
-    with pytest.raises(TypeError, match=r"^Langevin has no argument kt: did you mean kT\?$"):
-        fx.Langevin(0.02, kt=2)
-    with pytest.raises(TypeError, match=r"^WCA has no argument eps: did you mean epsilon\?$"):
-        potentials.WCA(eps=2)
-    with pytest.raises(TypeError, match=r"has no argument heat: dt, kT, friction, .* are$"):
-        dataclasses.replace(STEPPER, heat=2)
-
-
-def test_a_function_is_told_how_to_be_a_potential():
-    def e(x):
-        return 0.5 * (x**2).sum()
-
-    def f(x):
-        return -x
-
-    said = "class Own: energy = staticmethod(e), force = staticmethod(f); and give Own()"
-    with pytest.raises(TypeError) as raised:
-        fx.Langevin(0.02, potential=e)
-    assert said in str(raised.value)
-
-    class Own:
-        energy = staticmethod(e)
-        force = staticmethod(f)
-
-    fx.simulate(CHAIN, X, fx.Langevin(0.02, potential=Own()), 2, rng=1)
-
-
 @pytest.mark.parametrize("name", CALLS)
 def test_the_call_is_right_otherwise(name):
     function, call = CALLS[name]

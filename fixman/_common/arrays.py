@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,19 +26,6 @@ _OPENMM = {  # its units by their dimensions
     (("amount", -1), ("length", 2), ("mass", 1), ("time", -2)): "kilojoule_per_mole",
 }
 _LARGEST = np.iinfo(np.int64).max
-
-
-class Spelled:
-    """A dataclass that answers a misspelt argument by those that there are."""
-
-    def __new__(cls, *_: Any, **named: Any) -> Self:
-        """Refuse what is no field."""
-        known = {field.name.lower(): field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-        for word in named.keys() - known.values():
-            near = difflib.get_close_matches(word.lower(), known, 1)
-            hint = f"did you mean {known[near[0]]}?" if near else f"{', '.join(known.values())} are"
-            raise TypeError(f"{cls.__name__} has no argument {word}: {hint}")
-        return super().__new__(cls)
 
 
 def real(value: Any, tail: tuple[int, ...], name: str, what: str = "bead") -> Array:
