@@ -41,8 +41,8 @@ class Mutant(NamedTuple):
 M = Mutant
 MUTANTS = [
     # --- coordinates and chains
-    M("coordinates", "chains/coordinates.py", "references[1:] -= references[1:] < 0",
-      "references[1:] -= references[1:] < -1",
+    M("coordinates", "chains/topology.py", "np.where(angle >= 0, line[angle], -3)",
+      "np.where(angle >= 0, line[angle], -2)",
       "test_coordinates.py::test_torsions_carry_the_iupac_sign"),
     M("coordinates", "chains/pattern.py", "slots.sign[s] * slots.sign[t] *", "slots.sign[s] *",
       "test_fixman_force.py::test_force_on_linear_chains"),

@@ -464,7 +464,7 @@ def test_lists_and_integers_are_samples_too():
     [
         ((), "must be words, got"),
         (np.ones(6, dtype=bool), "must be words, got"),
-        ("hbond", r"'hbond' \(did you mean h-bonds\?\): choose one or more of length, angle, "),
+        ("h-bnds", r"'h-bnds' \(did you mean h-bonds\?\): choose one or more of length, angle, "),
         (("length", "Bndos"), r"'Bndos' \(did you mean bonds\?\).* torsional, h-bonds, h-angles"),
         (("xyz",), "'xyz': choose"),
         (("torsional", "length"), "'torsional' stands alone"),

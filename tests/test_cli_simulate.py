@@ -641,7 +641,7 @@ def test_what_does_not_fit_into_memory_is_refused(flag, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        (["--steps", "1e300"], "steps must be below 2⁶³, about 9.2e18, got 1e300"),
+        (["--steps", "1e300"], "steps must be below 2⁶³, about 9.2e18"),
         (["--beads", "1e300"], "--beads must be below 2⁶³"),
         (["--length", "nan"], "lengths must be finite, got nan"),
         (["--hard", "angle", "--dt", "0.1", "--replicas", "64"], "hold the lengths too"),

@@ -233,7 +233,7 @@ def hard_names(hard: str | Sequence[str]) -> tuple[str, ...]:
     if isinstance(found, str):
         return (found,)
     if not isinstance(found, tuple) or not found or not all(isinstance(k, str) for k in found):
-        raise ValueError(f"hard must be words, got {hard!r:.80}: {hard_sets.choices()}")
+        raise ValueError(f"hard must be words, got {hard!r:.80}: {hard_sets.CHOICES}")
     return found
 
 

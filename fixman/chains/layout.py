@@ -24,10 +24,7 @@ from fixman.kernels.chain.rows import LENGTH
 class Layout:
     """Tables of rows, pattern and order of a chain, for the library's own rooms.
 
-    Attributes
-    ----------
-    masses, references, extra, hard_mask, fixed
-        As of the `Chain`; ``fixed`` says whether its base is.
+    The attributes are those of the `Chain`; ``fixed`` says whether its base is.
     """
 
     masses: Array
@@ -38,22 +35,18 @@ class Layout:
 
     @cached_property
     def n(self) -> int:
-        """Mobile beads."""
         return self.masses.size
 
     @cached_property
     def dim(self) -> int:
-        """Space dimension."""
         return int(self.references.shape[1])
 
     @cached_property
     def soft(self) -> Index:
-        """Places of the soft coordinates."""
         return _read_only(np.flatnonzero(~self.hard_mask))
 
     @cached_property
     def hard(self) -> Index:
-        """Places of the hard coordinates."""
         return _read_only(np.flatnonzero(self.hard_mask))
 
     @cached_property
@@ -68,7 +61,6 @@ class Layout:
 
     @cached_property
     def soft_rows(self) -> Rows:
-        """Soft coordinates, in public order."""
         return self.rows.take(self.soft)
 
     @cached_property
@@ -78,15 +70,14 @@ class Layout:
 
     @cached_property
     def outwards(self) -> Index:
-        """Beads from the root outwards."""
         return topology.outwards(self.references[:, 0].copy())
 
     @cached_property
     def has_ends(self) -> bool:
         """Whether the beads are bonded in a line, which has a first and a last one."""
-        line = coordinates.linear_references(self.n, self.dim, self.fixed)
-        closed = topology.closures(self.references[:, 0], self.extra).size > 0
-        return not closed and np.array_equal(self.references[:, 0], line[:, 0])
+        parents = self.references[:, 0]
+        closed = topology.closures(parents, self.extra).size > 0
+        return not closed and np.array_equal(parents, np.arange(-1, self.n - 1))
 
     @cached_property
     def linear(self) -> bool:
@@ -119,7 +110,6 @@ class Layout:
 
     @cached_property
     def inverse_masses(self) -> Array:
-        """Weights 1/m (n,)."""
         return 1.0 / self.masses
 
     @cached_property
@@ -199,9 +189,8 @@ class Layout:
         """Raise if there are more coordinates than degrees of freedom."""
         if self.extra:
             raise ValueError(
-                f"{what} is not defined with closures or extra rows, those of straight bends among "
-                "them: the soft coordinates outnumber the degrees of freedom by "
-                f"{len(self.extra)}"
+                f"{what} is not defined with closures or extra rows: the soft coordinates "
+                f"outnumber the degrees of freedom by {len(self.extra)}"
             )
 
 

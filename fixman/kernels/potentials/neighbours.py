@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fixman.kernels.algebra.vectors import inner, minus, vector
-from fixman.kernels.compiler.internals import intrinsic, ir, types
+from fixman.kernels.compiler.internals import ir, types, written
 from fixman.kernels.compiler.lanes import exact_call
-from fixman.kernels.compiler.pointers import check
+from fixman.kernels.compiler.pointers import WHOLE, check
 from fixman.kernels.compiler.steps import exact_step
 
 STEPS = 73856093, 19349663, 83492791
@@ -62,40 +62,27 @@ def _short(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.gep(builder.bitcast(whole.data, SHORT.as_pointer()), [args[1]])
 
 
-@intrinsic
-def index(typing: Any, work: Any, k: Any) -> Any:
+@written(lambda work, k: types.int64(work, types.int64))
+def index(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """Return integer k of a work array."""
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        at = _short(context, builder, sig, args)
-        return builder.sext(builder.load(at), ir.IntType(64))
-
-    return types.int64(work, types.int64), lower
+    return builder.sext(builder.load(_short(context, builder, sig, args)), WHOLE)
 
 
-@intrinsic
-def put_index(typing: Any, work: Any, k: Any, value: Any) -> Any:
+@written(lambda work, k, value: types.void(work, types.int64, types.int64))
+def put_index(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """Set integer k of a work array."""
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        at = _short(context, builder, sig, args)
-        builder.store(builder.trunc(args[2], SHORT), at)
-        return context.get_dummy_value()
-
-    return types.void(work, types.int64, types.int64), lower
+    at = _short(context, builder, sig, args)
+    builder.store(builder.trunc(args[2], SHORT), at)
+    return context.get_dummy_value()
 
 
-@intrinsic
-def whole(typing: Any, x: Any) -> Any:
+@written(lambda x: types.int64(types.float64))
+def whole(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """Return x without what is behind its point, as an integer, from −`FAR` to `FAR`."""
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        near, low, high = args[0], ir.DoubleType()(-FAR), ir.DoubleType()(FAR)
-        near = builder.select(builder.fcmp_ordered(">", near, low), near, low)
-        near = builder.select(builder.fcmp_ordered("<", near, high), near, high)
-        return builder.fptosi(near, ir.IntType(64))
-
-    return types.int64(types.float64), lower
+    near, low, high = args[0], ir.DoubleType()(-FAR), ir.DoubleType()(FAR)
+    near = builder.select(builder.fcmp_ordered(">", near, low), near, low)
+    near = builder.select(builder.fcmp_ordered("<", near, high), near, high)
+    return builder.fptosi(near, WHOLE)
 
 
 @exact_step

@@ -32,7 +32,7 @@ class Stepper(Protocol):
         """Move the state on, in place."""
 
 
-class Described(arrays.Spelled):
+class Described:
     """A frozen dataclass whose fields are checked as their names say, and go to JSON and back.
 
     Fields that are words have the words in their type; None is good where it is the default.
