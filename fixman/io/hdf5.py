@@ -25,8 +25,9 @@ from fixman import __version__
 from fixman._common import arrays
 from fixman._common.files import new_file
 from fixman.chains.chain import Chain, bonds
-from fixman.simulation import provenance
-from fixman.simulation.trajectory import OBSERVABLE, Part, Run, require_run
+from fixman.runs.about import require_sound
+from fixman.runs.series import OBSERVABLE, Part
+from fixman.simulation.trajectory import Run, require_run
 
 try:
     import h5py
@@ -93,7 +94,8 @@ def read_hdf5(path: str | os.PathLike[str]) -> Run:
             run, frames, done = (_shaped(file[name], shape) for name, shape in CONSTANTS.items())
             about = json.loads(run.asstr()[()])
             numbers, steps_done = range(*frames[()].tolist()), int(done[()])
-            chain = provenance.require_entries(about, path)
+            require_sound(about)
+            chain = Chain.from_json(json.dumps(about["chain"]))
             _require_frames(file, about, chain, numbers)
         size, replicas = int(about["block"]["frames"]), int(about["replicas"])
         cuts = [range(a, min(a + size, len(numbers))) for a in range(0, len(numbers), size)]
@@ -103,7 +105,7 @@ def read_hdf5(path: str | os.PathLike[str]) -> Run:
         raise ValueError(f"{path} was not written by write_hdf5: {error}") from None
     shape = (replicas, chain.n, chain.dim)
     parts = [Part(len(cut), partial(_load, path, cut.start, cut.stop, shape)) for cut in cuts]
-    return Run(about, chain, steps_done, parts, numbers=numbers)
+    return Run(chain, about, steps_done, parts, numbers=numbers)
 
 
 def _shaped(found: h5py.Dataset, shape: tuple[int, ...]) -> h5py.Dataset:
