@@ -398,7 +398,6 @@ CALLS = {
             "path": Path("no.urdf"),
             "tip": "hand",
             "free_base": False,
-            "damping": True,
             "strict": True,
         },
     ),
