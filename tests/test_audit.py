@@ -362,7 +362,7 @@ def test_unknown_kind(rng):
     [
         (0.05, 20, "negligible: no average moves by more than about 0.05 of its own"),
         (1e-5, 20, "negligible: no average moves by more than 0.001 of its own"),
-        (5.0, 19, "cannot tell: 19 samples, 19 of them distinct: 20 or more are needed, other than"),
+        (5.0, 19, "cannot tell: 19 samples, 19 of them distinct: 20 or more are needed"),
         (
             0.3,
             40,

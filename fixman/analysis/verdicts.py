@@ -121,11 +121,12 @@ def _finding(group: GroupReport) -> str:
             "deviation between rigid and stiff"
         )
     word = "noticeable" if spread < LARGE else "large"
-    run = "a flexible run needs no correction; one with these constraints"
+    run = "this run"
+    if group.ensemble == "stiff":
+        run = "a flexible run needs no correction; one with these constraints"
     return (
-        f"{word}, {spread:.2g} kT between rigid and stiff: "
-        f"{'this run' if group.ensemble == 'rigid' else run} needs weights (det H^bb)^(-1/2), which "
-        f"leave {group.share.percent} of its samples, or the Fixman potential ({READY})"
+        f"{word}, {spread:.2g} kT between rigid and stiff: {run} needs weights (det H^bb)^(-1/2), "
+        f"which leave {group.share.percent} of its samples, or the Fixman potential ({READY})"
     )
 
 
