@@ -521,7 +521,7 @@ def test_bonds_to_hydrogens_are_counted(analysis, peer, hydrogens, doubted):
 def test_equal_cages_that_are_not_pooled_are_noted(analysis, peer):
     shift = np.array([0, 21])[:, None, None]
     swapped = np.arange(21)
-    swapped[[0, 10]] = 10, 0  # atoms of two pieces that look alike
+    swapped[[0, 11]] = 11, 0  # atoms of two pieces that look alike
     for place, notes in ((np.arange(21), 0), (swapped, 1)):
         bonds = (np.stack([np.array(MIXED), place[np.array(MIXED)]]) + shift).reshape(-1, 2)
         universe = peer("MDAnalysis").Universe.empty(42, trajectory=True)

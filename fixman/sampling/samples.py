@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -87,7 +87,6 @@ def sample(
     chain : Chain
         Linear or a tree, without extra rows.
     size : int
-        How many.
     lengths, angles, torsions : float, or one for each coordinate of the kind
         Values of the hard ones, as for `random_walks`.
     ensemble : "rigid" or "stiff"
@@ -127,24 +126,25 @@ def sample(
     block = max(1, BLOCK // chain.n)
     counts = [min(block, size - first) for first in range(0, size, block)]
     pilot, *seeds = arrays.seeds(generator, 1 + len(counts))
-    tasks = _Tasks(seeds, counts, workers, client)
     few = min(PILOT, max(FEWEST, 256 * block))
     walks = _Walks(pilot, few, chain, targets, weighed=ensemble == "rigid")
-    if ensemble == "stiff":
-        return tasks.drawn(walks, "independent")
-    if _bonds_alone(chain):
-        trees = _Trees(pilot, min(PILOT, block), chain.n, chain.dim, *_tables(chain, targets))
+    task: _Walks | _Trees = walks
+    method: Method = "independent" if ensemble == "stiff" else "reweighted"
+    if ensemble == "rigid" and _bonds_alone(chain):
+        tables = _tabulated(chain)
+        trees = _Trees(pilot, min(PILOT, block), tables, targets[tables.bonded * chain.dim])
         limited = replace(trees, most=COSTLIEST * chain.n * trees.count)
-        if not trees.branched or limited.grow(np.empty(limited.shape)):
-            return tasks.drawn(trees, "transfer operator")
-    share = statistics.effective_size(_drawn(walks)[1]) / walks.count
-    if share >= SMALLEST_SHARE:
-        return tasks.drawn(walks, "reweighted")
-    return _by_monte_carlo(chain, targets, size, generator, workers)
+        if not tables.branched or limited.grow(np.empty(limited.shape)):
+            task, method = trees, "transfer operator"
+    if method == "reweighted":
+        share = statistics.effective_size(_drawn(walks)[1]) / walks.count
+        if share < SMALLEST_SHARE:
+            return _by_monte_carlo(chain, targets, size, generator, workers)
+    tasks = [replace(task, seed=one, count=k) for one, k in zip(seeds, counts, strict=True)]
+    return _sampled(tasks, method, workers, client)
 
 
 def _require_drawable(chain: Chain, client: Any) -> None:
-    """Refuse chains without independent samples, and what is no client."""
     if client is not None and not (hasattr(client, "map") and hasattr(client, "gather")):
         raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
     if chain.extra:
@@ -161,37 +161,27 @@ def _require_drawable(chain: Chain, client: Any) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Tasks:
-    """Blocks of chains, and who draws them."""
+def _sampled(tasks: list[_Walks | _Trees], method: Method, workers: int, client: Any) -> Sample:
+    edges = np.cumsum([0, *(task.count for task in tasks)]).tolist()
+    parts = [slice(*pair) for pair in pairwise(edges)]
+    x, logs = np.empty((edges[-1], *tasks[0].shape[1:])), np.empty(edges[-1])
 
-    seeds: list[np.random.SeedSequence]
-    counts: list[int]
-    workers: int
-    client: Any
+    def draw(task: _Walks | _Trees, part: slice) -> None:
+        logs[part] = task.draw(x[part])
 
-    def drawn(self, task: _Walks | _Trees, method: Method) -> Sample:
-        pairs = zip(self.seeds, self.counts, strict=True)
-        tasks = [replace(task, seed=seed, count=count) for seed, count in pairs]
-        edges = np.cumsum([0, *self.counts]).tolist()
-        x, logs = np.empty((edges[-1], *task.shape[1:])), np.empty(edges[-1])
-        parts = [slice(*pair) for pair in pairwise(edges)]
-        if self.client is not None:
-            futures = self.client.map(_drawn, tasks, pure=False, retries=RETRIES)
-            for part, (block, weights) in zip(parts, self.client.gather(futures), strict=True):
-                x[part], logs[part] = block, weights
-        elif self.workers == 1:
-            for part, given in zip(parts, tasks, strict=True):
-                logs[part] = given.draw(x[part])
-        else:
-            with ThreadPoolExecutor(min(self.workers, len(tasks))) as pool:
-                blocks = [x[part] for part in parts]
-                found = pool.map(type(task).draw, tasks, blocks)
-                for part, weights in zip(parts, found, strict=True):
-                    logs[part] = weights
-        logs -= logs.max()
-        logs -= np.log(np.exp(logs).sum())
-        return Sample(x, logs, statistics.effective_size(logs), method)
+    if client is not None:
+        futures = client.map(_drawn, tasks, pure=False, retries=RETRIES)
+        for part, (block, weights) in zip(parts, client.gather(futures), strict=True):
+            x[part], logs[part] = block, weights
+    elif workers == 1:
+        for task, part in zip(tasks, parts, strict=True):
+            draw(task, part)
+    else:
+        with ThreadPoolExecutor(min(workers, len(tasks))) as pool:
+            list(pool.map(draw, tasks, parts))
+    logs -= logs.max()
+    logs -= np.log(np.exp(logs).sum())
+    return Sample(x, logs, statistics.effective_size(logs), method)
 
 
 def _drawn(task: _Walks | _Trees) -> tuple[Array, ArrayLike]:
@@ -227,55 +217,14 @@ class _Walks:
 
 
 @dataclass(frozen=True, eq=False)
-class _Trees:
-    """Trees to be drawn, in no more than ``most`` bonds: what `kernels.draw_trees` needs."""
-
-    seed: np.random.SeedSequence
-    count: int
-    n: int
-    dim: int
-    tree: tuple[Index, Index, Index, int, Array, Array]
-    table: tuple[Index, Array, Index, Array, Array]
-    branched: bool
-    most: int = FOREVER
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        return self.count, self.n, self.dim
-
-    def draw(self, x: Array) -> ArrayLike:
-        """Put trees into x, and return the logarithms of their weights."""
-        self.grow(x)
-        return 0.0
-
-    def grow(self, x: Array) -> bool:
-        """Put trees into x; false if there are more bonds to draw than are allowed."""
-        stream = self.seed.generate_state(WORDS, np.uint64)
-        # Arrays of another process may be read-only, for which kernels are not compiled.
-        tree, table = (
-            tuple(np.require(a, requirements="W") if isinstance(a, np.ndarray) else a for a in part)
-            for part in (self.tree, self.table)
-        )
-        work = np.empty(4 * self.tree[0].size)
-        out = x.reshape(-1, self.dim)
-        done: bool = kernels.draw_trees(
-            stream, tree, table, self.dim, self.count, self.most, out, work
-        )
-        return done
-
-
-def _bonds_alone(chain: Chain) -> bool:
-    """Whether the hard coordinates are all the bonds."""
-    return np.array_equal(chain.hard_mask, chain.layout.rows.kinds == LENGTH)
-
-
-@dataclass(frozen=True, eq=False)
 class _Tables:
-    """Parts of `_Trees` that do not depend on lengths.
+    """Tables of a tree of bonds, beads before their parents: what `kernels.draw_trees` needs.
 
     ``bonded`` are the beads that the lengths belong to in the chart.
     """
 
+    n: int
+    dim: int
     begins: Index
     parents: Index
     beads: Index
@@ -286,21 +235,46 @@ class _Tables:
     branched: bool
 
 
-_KNOWN: WeakKeyDictionary[Chain, _Tables] = WeakKeyDictionary()
+@dataclass(frozen=True, eq=False)
+class _Trees:
+    """Trees to be drawn, in no more than ``most`` bonds."""
+
+    seed: np.random.SeedSequence
+    count: int
+    tables: _Tables
+    lengths: Array
+    most: int = FOREVER
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.count, self.tables.n, self.tables.dim
+
+    def draw(self, x: Array) -> ArrayLike:
+        """Put trees into x, and return the logarithms of their weights."""
+        self.grow(x)
+        return 0.0
+
+    def grow(self, x: Array) -> bool:
+        """Put trees into x; false if there are more bonds to draw than are allowed."""
+        stream = self.seed.generate_state(WORDS, np.uint64)
+        t, dim = self.tables, self.tables.dim
+        # Arrays of another process may be read-only, for which kernels are not compiled.
+        tree, table = (
+            tuple(np.require(a, requirements="W") if isinstance(a, np.ndarray) else a for a in part)
+            for part in ((t.begins, t.parents, t.beads, t.anchor, t.w, self.lengths), t.acceptances)
+        )
+        out, work = x.reshape(-1, dim), np.empty(4 * t.w.size)
+        done: bool = kernels.draw_trees(stream, tree, table, dim, self.count, self.most, out, work)
+        return done
 
 
-def _tables(chain: Chain, targets: Array) -> tuple[Any, ...]:
-    """Return the fields ``tree``, ``table`` and ``branched`` of `_Trees`."""
-    found = _KNOWN.get(chain)
-    if found is None:
-        found = _KNOWN[chain] = _tabulated(chain)
-    lengths = targets[found.bonded * chain.dim]
-    tree = (found.begins, found.parents, found.beads, found.anchor, found.w, lengths)
-    return tree, tuple(found.acceptances), found.branched
+def _bonds_alone(chain: Chain) -> bool:
+    """Whether the hard coordinates are all the bonds."""
+    return np.array_equal(chain.hard_mask, chain.layout.rows.kinds == LENGTH)
 
 
+@lru_cache(maxsize=8)
 def _tabulated(chain: Chain) -> _Tables:
-    """Return beads before their parents, and what hangs on one bead together."""
     n, fixed = chain.n, int(chain.base == "fixed")
     above = np.where(chain.references[:, 0] < 0, n, chain.references[:, 0])  # the base is node n
     bonded = np.flatnonzero(above < n + fixed)
@@ -320,6 +294,8 @@ def _tabulated(chain: Chain) -> _Tables:
     last |= degree[beads[:-1]] == 1  # the bond at an end has one pivot, whatever follows
     inwards = np.append(above, -1)[beads[:-1]] == beads[parents]  # as in the chart
     return _Tables(
+        n,
+        chain.dim,
         np.arange(beads.size) - np.array(sizes) + 1,
         parents,
         np.where(beads < n, beads, -1),
@@ -376,7 +352,7 @@ def _by_monte_carlo(
     rng: np.random.Generator,
     workers: int,
 ) -> Sample:
-    """Frames of Monte Carlo, which starts from stiff chains: of pivots where these can be made."""
+    """Return frames of Monte Carlo from stiff chains: of pivots, or hybrid where these are slow."""
     replicas = min(size, GROUPS)
     frames = -(-size // replicas)
     x0 = draw(chain, targets, replicas, rng)
