@@ -13,7 +13,6 @@ import fixman as fx
 from fixman import analytic
 from fixman.sampling import samples as sampling
 from fixman.sampling import transfer
-from fixman.simulation import steppers
 
 BOTH = ("length", "angle")
 TREES = {
@@ -237,39 +236,6 @@ def test_trees_that_would_cost_too_much_are_weighed(monkeypatch):
     chain = fx.Chain.branched(TREES["dendrimer"])
     assert fx.sample(chain, 10, rng=1).method == "reweighted"
     assert fx.sample(fx.Chain.linear(10), 10, rng=1).method == "transfer operator"
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("pivots", [True, False])
-def test_uneven_weights(monkeypatch, pivots):
-    monkeypatch.setattr(sampling, "SETTLE", 10)
-    monkeypatch.setattr(sampling, "SMALLEST_SHARE", 1.0)
-    if not pivots:
-        monkeypatch.setattr(steppers.MonteCarlo, "passes", lambda self, chain: chain.n)
-    s = fx.sample(fx.Chain.linear(5, hard=BOTH), 100, rng=1)
-    assert s.method == "Monte Carlo"
-    assert s.x.shape == (100, 5, 3)
-    assert 1.0 <= s.effective_size <= 100.0
-    assert np.all(s.x[:, 0] == 0.0)
-    assert np.allclose(cosines(s.x), 1 / 3)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(("pivots", "least"), [(True, 500.0), (False, 0.0)])
-def test_chains_by_monte_carlo_are_worth_what_it_says(monkeypatch, pivots, least):
-    """Averages over samples scatter as much as so many independent chains would."""
-    monkeypatch.setattr(sampling, "SMALLEST_SHARE", 1.0)
-    if not pivots:
-        monkeypatch.setattr(steppers.MonteCarlo, "passes", lambda self, chain: chain.n)
-    chain = fx.Chain.linear(40, hard=BOTH)
-    ends, worth = [], []
-    for seed in range(8):
-        s = fx.sample(chain, 1000, rng=seed)
-        ends.append(np.square(s.x[:, -1] - s.x[:, 0]).sum(axis=1))
-        worth.append(s.effective_size)
-    assert min(worth) > least
-    expected = np.mean(np.var(ends, axis=1)) / np.mean(worth)
-    assert np.var(np.mean(ends, axis=1), ddof=1) < expected * stats.chi2.ppf(0.9999, 7) / 7
 
 
 # --- streams -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Independent chains of the rigid or the stiff ensemble, without a simulation where that can be."""
+"""Independent chains of the rigid or the stiff ensemble, without a simulation."""
 
 from __future__ import annotations
 
@@ -22,19 +22,16 @@ from fixman.kernels.sampling import trees as kernels
 from fixman.mechanics.metric import logdet
 from fixman.sampling import transfer
 from fixman.sampling.random_walks import TETRAHEDRAL, draw, hard_targets
-from fixman.simulation import steppers
-from fixman.simulation.simulate import simulate
 
 __all__ = ["Sample", "sample"]
 
 Index = NDArray[np.int64]
-Method = Literal["independent", "transfer operator", "reweighted", "Monte Carlo"]
+Method = Literal["independent", "transfer operator", "reweighted"]
 
 BLOCK = 65536  # beads that a stream draws
 RETRIES = 10  # for a block whose worker is lost
-PILOT, FEWEST = 512, 64  # chains that tell what a method is worth; fewer if they are long
+PILOT = 512  # trees that tell what drawing costs; fewer if they are long
 COSTLIEST = 100  # bonds drawn for one kept, of a tree, beyond which it is not drawn exactly
-SMALLEST_SHARE = 0.1  # fraction of reweighted chains that must count
 FOREVER = 2**62
 
 
@@ -43,9 +40,9 @@ class Sample:
     """Chains of an ensemble, with weights.
 
     ``x (size, n, d)`` are positions; ``log_weights (size,)`` are normalized, their exponentials sum
-    to 1, and all equal unless ``method`` is "reweighted" and not "independent", "transfer operator"
-    or "Monte Carlo".  An average is ``(np.exp(log_weights) * values).sum()``, and
-    ``effective_size`` says how many independent chains they are worth.
+    to 1, and all equal unless ``method`` is "reweighted" and not "independent" or "transfer
+    operator".  An average is ``(np.exp(log_weights) * values).sum()``, and ``effective_size`` says
+    how many independent chains they are worth.
     """
 
     x: Array
@@ -78,9 +75,9 @@ def sample(
     Stiff: soft angles and torsions follow the measure of space.  Rigid: the density has a factor
     √det H^bb more (theory.md section 4).  Where the hard coordinates are all the bonds of a chain
     or a tree it is drawn exactly, bond by bond, with the probabilities of the transfer operator;
-    otherwise stiff chains get √det H^bb for weight, and where few of these would count Monte Carlo
-    takes over, whose frames are correlated: by pivots of linear chains hardly, by hybrid Monte
-    Carlo of others much.  ``method`` says which it was, ``effective_size`` what it is worth.
+    otherwise stiff chains get √det H^bb for weight.  ``method`` says which it was,
+    ``effective_size`` what it is worth; where that is little, as of long chains with hard angles,
+    take `fixman.MonteCarlo`.
 
     Parameters
     ----------
@@ -126,9 +123,7 @@ def sample(
     block = max(1, BLOCK // chain.n)
     counts = [min(block, size - first) for first in range(0, size, block)]
     pilot, *seeds = arrays.seeds(generator, 1 + len(counts))
-    few = min(PILOT, max(FEWEST, 256 * block))
-    walks = _Walks(pilot, few, chain, targets, weighed=ensemble == "rigid")
-    task: _Walks | _Trees = walks
+    task: _Walks | _Trees = _Walks(pilot, 0, chain, targets, weighed=ensemble == "rigid")
     method: Method = "independent" if ensemble == "stiff" else "reweighted"
     if ensemble == "rigid" and _bonds_alone(chain):
         tables = _tabulated(chain)
@@ -136,10 +131,6 @@ def sample(
         limited = replace(trees, most=COSTLIEST * chain.n * trees.count)
         if not tables.branched or limited.grow(np.empty(limited.shape)):
             task, method = trees, "transfer operator"
-    if method == "reweighted":
-        share = statistics.effective_size(_drawn(walks)[1]) / walks.count
-        if share < SMALLEST_SHARE:
-            return _by_monte_carlo(chain, targets, size, generator, workers)
     tasks = [replace(task, seed=one, count=k) for one, k in zip(seeds, counts, strict=True)]
     return _sampled(tasks, method, workers, client)
 
@@ -335,48 +326,3 @@ def _root(joined: Any, degree: Index, n: int) -> int:
         path.append(int(way[path[-1]]))
     points = [k for k in path if degree[k] > 2]
     return points[len(points) // 2]
-
-
-# --- where weights are too uneven ----------------------------------------------------------------
-
-GROUPS = 64  # chains that move independently
-SETTLE = 200  # steps before the first frame: pivots and torsions forget their start in a few
-STEP = 0.1  # dt of hybrid Monte Carlo, of what the lightest bead takes for the shortest bond
-EVERY = 10  # decisions of it from frame to frame
-
-
-def _by_monte_carlo(
-    chain: Chain,
-    targets: Array,
-    size: int,
-    rng: np.random.Generator,
-    workers: int,
-) -> Sample:
-    """Return frames of Monte Carlo from stiff chains: of pivots, or hybrid where these are slow."""
-    replicas = min(size, GROUPS)
-    frames = -(-size // replicas)
-    x0 = draw(chain, targets, replicas, rng)
-    stepper: Any = steppers.MonteCarlo()
-    every = 1
-    if stepper.passes(chain) > 1:  # a sweep costs O(n²), if these moves reach everything at all
-        lengths = targets[chain.layout.rows.kinds == LENGTH]
-        dt = STEP * float(np.abs(lengths).min()) * float(np.sqrt(chain.masses.min()))
-        stepper, every = steppers.HybridMonteCarlo(dt), EVERY
-    run = simulate(
-        chain, x0, stepper, SETTLE + every * frames,
-        every=every, rng=rng, workers=workers, progress=False,
-    )  # fmt: skip
-    x = run.x[-frames:]
-    worth = size / max(map(statistics.statistical_inefficiency, _slow(chain, x)))
-    x = x.reshape(-1, chain.n, chain.dim)[:size]
-    if chain.base == "free":
-        x = x - x[:, :1]
-    return Sample(x, np.full(size, -np.log(size)), max(1.0, worth), "Monte Carlo")
-
-
-def _slow(chain: Chain, x: Array) -> list[Array]:
-    """Return what Monte Carlo may take long to forget, each (frames, replicas)."""
-    away = x - x.mean(axis=2, keepdims=True)
-    ends = x[:, :, -1] - x[:, :, 0]
-    half = 0.5 * np.asarray(logdet(chain, x))
-    return [half, np.square(away).sum(axis=(2, 3)), np.square(ends).sum(axis=2), away[:, :, 0, 0]]
