@@ -526,7 +526,7 @@ def test_bonds_of_a_tree_keep_their_directions(rng):
 def test_rings_that_the_means_cannot_close_say_what_to_do(rng):
     one = molecules_at_random(rng, np.array([(0, 1), (1, 2), (0, 2)]), scatter=0.0)
     stretched = np.array([1.0, 1.0, 2.5])
-    words = r'in the rings in frame \(0, 0\): .*, hard="torsional", or hold fewer kinds$'
+    words = r'be met in frame \(0, 0\): .*, hard="torsional", or hold fewer kinds$'
     with pytest.raises(fx.ConstraintSolveError, match=words):
         Meter(one, ("length",)).hard.set(one.x, stretched)
 
