@@ -177,7 +177,7 @@ def main() -> None:
         fig = plot.figure(aspect=1.6)
         for ax, (links, (series, exponents)) in zip(fig.subplots(2), measured.items(), strict=True):
             drawn = {name: values for name, values in series.items() if name not in UNSEEN}
-            plot.timing(ax, drawn, exponents).set_title(links, loc="left")
+            plot.timing(ax, drawn, exponents).get_legend().set_title(links)
             ax.set_xlabel("number of links  $n$")
         out.save(fig)
 

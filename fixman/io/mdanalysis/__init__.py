@@ -28,8 +28,17 @@ except ImportError as error:
 
 from fixman._common import arrays as _arrays
 from fixman.analysis.groups import ChainData, ChainGroup
-from fixman.analysis.measuring import UNUSABLE, Lost, lost_note, numbered, too_many
-from fixman.analysis.samples import Meter, Scatter, hard_names, meters
+from fixman.analysis.samples import (
+    UNUSABLE,
+    Lost,
+    Meter,
+    Scatter,
+    hard_names,
+    lost_note,
+    meters,
+    numbered,
+    too_many,
+)
 from fixman.io.mdanalysis import molecules
 from fixman.io.mdanalysis.frames import (
     Frames,
@@ -49,8 +58,7 @@ Indices = npt.NDArray[np.intp]
 
 SUMS = ("plain", "turning", "squares")
 MEASURES = (
-    "half_logdet", "square_gyration", "square_end_to_end", "fingerprint", "mean_bond", "angles",
-    "torsions",
+    "half_logdet", "square_gyration", "square_end_to_end", "fingerprint", "angles", "torsions",
 )  # fmt: skip
 
 
@@ -103,9 +111,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         Mass-weighted R_g²; R² of linear chains, None for others.
     results.fingerprint : list of ndarray (frames, molecules)
         A squared length that differs between all but copies.
-    results.mean_bond : list of ndarray (frames,)
-        Before anything is set.
-    results.bends, results.torsions : lists of ndarray (frames, molecules, bins), if asked for
+    results.angles, results.torsions : lists of ndarray (frames, molecules, bins), if asked for
         Counts between `samples.ANGLE_EDGES` and `samples.TORSION_EDGES`.
 
     Raises
