@@ -299,6 +299,7 @@ def hold(own, work):
 def respond(table, tau, loads, holding, room):
     """Λ⁻¹ and A θ̈_free + Ȧ θ̇ by the articulated bodies of all chains; DONE or why not."""
     clear(room.inverse)
+    clear(room.asked)  # of ends on the base nothing is asked
     for c in range(table.chains.shape[0]):
         chain = table.chains[c]
         own, work = cut(table.screws, chain, SCREW), cut(room.work, chain, UNIT)
