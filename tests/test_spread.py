@@ -234,28 +234,6 @@ def test_ctrl_c_finishes_the_blocks(tmp_path):
     assert same(run_it(), fx.resume(tmp_path / "run"))
 
 
-@pytest.mark.thorough
-def test_ctrl_c_that_workers_get_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(spread, "PATIENCE", 0.05)
-    pressed, hold = threading.Event(), threading.Event()
-
-    class Dying(Pool):
-        def work(self, task):
-            found = super().work(task)
-            if found[1] >= 20 and not pressed.is_set():  # later it would end the tests
-                pressed.set()
-                self.threads = {}
-                os.kill(os.getpid(), signal.SIGINT)
-                hold.wait(20.0)  # for good, as far as anyone knows
-            return found
-
-    run = run_it(client=Dying(1), out=tmp_path / "run")
-    hold.set()
-    assert not run.finished
-    assert run.steps_done < 20
-    assert same(run_it(), fx.resume(tmp_path / "run"))
-
-
 def test_ctrl_c_between_groups_on_one_machine(tmp_path, monkeypatch):
     class Pressing(Drift):
         def advance(self, chain, state, steps, workers=1):

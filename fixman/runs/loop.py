@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from fixman.runs.runfile import Writer
 
 Interrupted = Callable[[], bool]
-Bar = Callable[[int, bool], None]  # takes the steps since the last call, and 'stopping'
-Watch = tuple[Interrupted, Bar]
+Watch = tuple[Interrupted, Callable[[int], Any]]  # and what takes the steps since its last call
 Flush = Callable[[int, Arrays, int, Arrays], None]
 
 
@@ -37,7 +36,7 @@ class Mover(Protocol):
         """Steps done."""
 
     def advance(self, steps: int) -> Arrays:
-        """Go on by so many steps, or some of them; the frames on the way, without the last."""
+        """Go on by so many steps, or some of them; return the frames on the way, but the last."""
 
     def frame(self) -> Arrays:
         """Return arrays (1, ...) of a frame, by the names that blocks have for them."""
@@ -151,10 +150,10 @@ def run(mover: Mover, sink: Sink, watch: Watch) -> None:
         if stride > ahead:  # frames on the way
             ahead += every * min((stride - ahead) // every, capacity - sink.pending - 1)
         with _kept(sink, mover):
-            passed = mover.advance(min(stride, ahead))
+            passed = mover.advance(min(stride, ahead, steps - before))
         if passed:
             sink.record(passed)
-        bar(mover.step - before, interrupted())
+        bar(mover.step - before)
 
 
 @contextlib.contextmanager
@@ -220,8 +219,8 @@ def _interrupts() -> Iterator[Interrupted]:
 
 
 @contextlib.contextmanager
-def _bar(progress: bool | None, steps: int, done: int) -> Iterator[Bar]:
-    """Progress in steps with their rate and the time left: a function of steps and 'stopping'."""
+def _bar(progress: bool | None, steps: int, done: int) -> Iterator[Callable[[int], Any]]:
+    """Progress in steps with their rate and the time left: a function of steps."""
     wanted = sys.stderr.isatty() if progress is None else progress
     if wanted:
         try:
@@ -231,15 +230,8 @@ def _bar(progress: bool | None, steps: int, done: int) -> Iterator[Bar]:
                 raise ImportError("a progress bar needs tqdm: pip install tqdm") from None
             wanted = False
     if not wanted:
-        yield lambda ahead, stopping: None
+        yield lambda ahead: None
         return
-    with tqdm(
-        total=steps, initial=done, unit="step", unit_scale=True, smoothing=0.1, file=sys.stderr
-    ) as bar:
-
-        def update(ahead: int, stopping: bool) -> None:
-            bar.update(ahead)
-            if stopping:
-                bar.set_description_str("finishing the block")
-
-        yield update
+    options = {"unit": "step", "unit_scale": True, "smoothing": 0.1, "file": sys.stderr}
+    with tqdm(total=steps, initial=done, **options) as bar:
+        yield bar.update

@@ -355,8 +355,8 @@ def _generator(rng: Any) -> tuple[np.random.Generator, dict[str, Any]]:
     bits: Any = generator.bit_generator
     if generator is not rng:
         return generator, {"seed": bits.seed_seq.entropy}
-    words = "entropy", "spawn_key", "n_children_spawned"
-    return rng, {"state": bits.state} | {word: getattr(bits.seed_seq, word) for word in words}
+    words = "entropy", "spawn_key", "n_children_spawned"  # of which replicas have their streams
+    return rng, {word: getattr(bits.seed_seq, word) for word in words}
 
 
 # --- what must be as before ---------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from functools import lru_cache
 from itertools import pairwise
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from fixman.chains.chain import Chain
@@ -32,7 +32,6 @@ Model = tuple[Chain, "Stepper", Mapping[str, Observable], int]
 
 AHEAD = 2  # groups for each thread of the workers: one is computed while another one is stored
 MOST_GROUPS = 256  # each holds a block in memory here
-PATIENCE = 1.0  # seconds until it is asked whether there are workers to wait for
 
 
 def require_client(client: Any) -> None:
@@ -76,12 +75,7 @@ def run(model: Model, sinks: Sequence[Sink], client: Any, watch: loop.Watch) -> 
             if sink.step < steps or sink.frames * about["every"] <= steps:
                 send(number)
         while futures:
-            try:
-                number = ready.get(timeout=PATIENCE)
-            except Empty:
-                if interrupted() and not client.nthreads():
-                    return  # Ctrl-C has reached workers of this terminal as well
-                continue
+            number = ready.get()
             sink = sinks[number]
             with renumbered(sink, number):
                 rows, step, state = futures.pop(number).result()
@@ -91,7 +85,7 @@ def run(model: Model, sinks: Sequence[Sink], client: Any, watch: loop.Watch) -> 
             sink.commit(step, state)
             if step < steps and not interrupted():
                 send(number)
-            bar(ahead, interrupted())
+            bar(ahead)
     finally:
         for future in futures.values():
             future.cancel()
@@ -132,7 +126,7 @@ def _block(
     blocks: list[tuple[int, Arrays, int, Arrays]] = []
     sink = Sink(about, state, frames, lambda *block: blocks.append(block))
     mover = Replicas(*model, State.from_arrays(state))._replace(chain=_kept(model[0]))
-    loop.run(mover, sink, (lambda: bool(blocks), lambda ahead, stopping: None))
+    loop.run(mover, sink, (lambda: bool(blocks), lambda ahead: None))
     return blocks[0][1:]
 
 

@@ -12,11 +12,12 @@ import numpy as np
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
-from fixman.chains.coordinates import GHOST_POINTS, GHOSTS
+from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, in_line
 from fixman.chains.projection_tables import projections
 from fixman.errors import ConstraintSolveError
 from fixman.kernels.algebra.random import WORDS
 from fixman.kernels.chain.hard import Hard
+from fixman.kernels.chain.rows import ANGLE, LENGTH
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.simulation import stepping
 from fixman.kernels.simulation.flow import Flow
@@ -34,16 +35,19 @@ from fixman.kernels.simulation.stepping import (
     RESCUES,
     RETURN,
     Work,
-)
+)  # fmt: skip
 from fixman.kernels.simulation.trials import Trial
 from fixman.potentials import flows
+from fixman.potentials.binding import Bound
 from fixman.potentials.energies import bind
-from fixman.simulation.steppers.failure import cause_of
 from fixman.simulation.steppers.plan import Plan, Schedule
-from fixman.simulation.steppers.state import Prepared, State, require_near
+from fixman.simulation.steppers.state import Prepared, State, require_near, shortest
 
 # Replicas left over from eight that are moved alone: eight in lanes take less time than two alone.
 ALONE = 1
+FAR = 0.1  # share of the shortest bond by which overlaps move a bead in one step
+STRAIGHT = 0.01  # sine of a bend in space below which a hard one turns faster than steps can follow
+NAMED = 5  # beads that a refusal names
 FLOWS = 1 << 16  # steps for which the values of a flow that is a function are kept
 BEGIN: Schedule = (PROJECT, 0.0), (FORCE, 0.0), (REMEMBER, 0.0)
 
@@ -227,7 +231,7 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
         step, replica = min(failures)
         if plan.potential is not None:
             prepared.bound.check(state.x[replica])
-        cause, at = cause_of(prepared.bound, plan, state, replica, moved.x[replica])
+        cause, at = _cause_of(prepared.bound, plan, state, replica, moved.x[replica])
         raise ConstraintSolveError(
             f"step {step} of replica {replica} has no solution, not even in {2**RESCUES} pieces",
             ": " + cause,
@@ -237,3 +241,54 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
         )
     state.x, state.v, state.random, state.step = moved.x, moved.v, moved.random, moved.step
     state.tally = moved.tally
+
+
+def _cause_of(
+    bound: Bound, plan: Plan, state: State, replica: int, stuck: Array
+) -> tuple[str, dict[str, Any]]:
+    """Tell of a step that failed by positions before the call, and where it got stuck.
+
+    Returns words, and the coordinates or beads that they name.
+    """
+    chain, inertia = bound.chain, plan.inertia(bound.chain)
+    targets = state.targets[replica : replica + 1]
+    if plan.potential is not None:
+        pull = np.linalg.norm(bound.force(state.x[replica]), axis=1)
+        ways = 0.5 * plan.stride**2 * pull / inertia
+        far = np.flatnonzero(ways > FAR * shortest(chain, targets))
+        if far.size:
+            far = far[np.argsort(-pull[far], kind="stable")]
+            names = arrays.listed([f"bead {k}" for k in far], NAMED)
+            return (
+                "beads overlap, or dt is too long for a stiff force on what is soft; the forces at "
+                f"step {state.step} are enormous, up to {pull.max():.2g} on {names}: start from "
+                "positions without overlaps, hold what is stiff as well, or make dt smaller than "
+                f"{plan.dt:g}"
+            ), {"beads": far}
+    angles = chain.layout.hard_rows.kinds == ANGLE
+    if chain.dim == 3:
+        flat = chain.hard[angles][np.abs(np.sin(targets[0, angles])) < STRAIGHT]
+        if flat.size:
+            rows = [chain.coordinates[row] for row in flat]
+            cause = f"{arrays.listed(rows, NAMED)} hardly bend, and in space a straight angle "
+            cause += "cannot be hard: give them values away from 0 and π, or hold them in line, "
+            return cause + in_line(row.beads for row in rows), {"coordinates": rows}
+    if plan.potential is None and LENGTH not in chain.layout.hard_rows.kinds:
+        return (
+            "no bond has a hard length and there is no potential, so that beads fly apart or meet: "
+            "hold the lengths too, or add a potential that does"
+        ), {}
+    pattern = chain.layout.pattern.rows
+    lost = np.flatnonzero(~pattern.gradients(stuck)[1]) if np.isfinite(stuck).all() else ()
+    if len(lost):
+        straight = [pattern[int(row)] for row in lost]
+        return (
+            f"bends came to be straight, where {arrays.listed(straight, NAMED)} cannot be held; no "
+            "time step helps: hold the angles of these bends as well, or make these rows soft"
+        ), {"coordinates": straight}
+    return (
+        f"a bead would move further than its bonds let it in dt = {plan.dt:g}; make dt smaller "
+        f"({plan.thermal} below a tenth of a bond length), or look for overlaps and forces that "
+        "grow without bound",
+        {},
+    )
