@@ -15,6 +15,7 @@ ARM = replace(SerialChain.planar([0.5, 1.3], [0.5, 1.3], [0.1, 0.2]), damping=0.
 ROCKER = replace(SerialChain.planar([0.9], [0.9], [0.06]), translations=[[1.2, 0, 0]])
 PIN = Closure(End(1, (1.3, 0, 0)), End(0, (0.9, 0, 0), chain=1), ("x", "y"))
 FOUR_BAR = Linkage((ARM, ROCKER), PIN)
+WHEEL = SerialChain.planar([1.0], [1.0], [0.1])
 Q, QD = np.array([[0.3, -0.2], [0.1, 0.4]]), np.array([[3.0, -1.0], [0.2, 0.5]])
 CLOSED = project(FOUR_BAR, [0.6, -0.3, 1.5], [3.0, 0.0, 0.0])
 

@@ -84,17 +84,7 @@ class MonteCarlo(Described):
         replicas: int = 1,
         rng: Any = None,
     ) -> State:
-        """Return replicas that began at x0, after burn-in.
-
-        Parameters
-        ----------
-        chain : Chain
-        x0 : (n, dim) or (replicas, n, dim)
-            The hard coordinates keep the values that they have in x0.
-        v0 : None
-        replicas : int
-        rng : None, int or Generator
-            Every replica gets a stream spawned from it.
+        """Return replicas that began at x0, after burn-in, as `Langevin.start` takes them.
 
         Raises
         ------

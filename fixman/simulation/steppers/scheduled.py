@@ -29,7 +29,7 @@ from fixman.kernels.simulation.stepping import (
 from fixman.mechanics.refusals import raise_failure
 from fixman.potentials import flows
 from fixman.simulation.steppers import moving
-from fixman.simulation.steppers.plan import Plan, Schedule, warn_of_fast_flows, warn_of_long_steps
+from fixman.simulation.steppers.plan import Plan, Schedule, warn_of_long_steps
 from fixman.simulation.steppers.state import State, begin, replicated
 from fixman.simulation.steppers.stepper import Described
 
@@ -92,7 +92,6 @@ class Scheduled(Described):
             prepared.bound.energy(state.x)  # says of which configuration it is not finite
             raise_failure(chain, state.x, r)
         warn_of_long_steps(chain, state, plan)
-        warn_of_fast_flows(chain, plan)
         return state
 
     def _velocities(self, chain: Chain, state: State, v0: ArrayLike | None, plan: Plan) -> Array:

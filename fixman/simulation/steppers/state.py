@@ -30,17 +30,14 @@ class State:
     Attributes
     ----------
     x, v : ndarray (R, n, dim)
-        Positions on the constraint manifold and velocities along it; in overdamped dynamics, what
-        `Brownian` says.
+        Positions on the constraint manifold and velocities along it.
     random : ndarray (R, 4) of uint64
         The random stream of each replica (xoshiro256++).
     targets : ndarray (R, n_hard)
         The values that the hard coordinates keep, in the order of ``chain.hard``.
     step : int
-        Steps done.
     tally : ndarray (R, 3)
-        Of steppers that make and refuse moves: how many were tried and accepted, and how wide they
-        are; (R, 0) of the others.
+        How many moves were tried and accepted, and how wide they are; (R, 0) where none are.
     """
 
     x: Array
@@ -79,15 +76,12 @@ class Prepared:
 
     key: tuple[Chain, Any]
 
-    def __init__(self, chain: Chain, state: State, described: Any) -> None:
-        raise NotImplementedError
-
     @classmethod
     def of(cls, chain: Chain, state: State, described: Any) -> Self:
         """Return those made for this state before, if chain and stepper are the same."""
         found = _prepared.get(state)
         if not isinstance(found, cls) or found.key[0] is not chain or found.key[1] != described:
-            found = _prepared[state] = cls(chain, state, described)
+            found = _prepared[state] = cls(chain, state, described)  # type: ignore[call-arg]
         return found
 
 

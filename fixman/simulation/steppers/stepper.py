@@ -18,7 +18,7 @@ Check = Callable[[Any, str], Any]  # takes a value and its name, returns the val
 
 
 class Stepper(Protocol):
-    """A way to move a chain, for `fixman.simulate`: see `Newton` and `Langevin`."""
+    """A way to move a chain, for `fixman.simulate`."""
 
     def parameters(self) -> dict[str, Any]:
         """Return what `from_parameters` makes the stepper from again, ready for JSON."""
