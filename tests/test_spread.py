@@ -218,7 +218,7 @@ def test_ctrl_c_finishes_the_blocks(tmp_path):
     class Pressing(Pool):
         def work(self, task):
             found = super().work(task)
-            if found[1] >= 20 and not pressed.is_set():
+            if found.state["step"] >= 20 and not pressed.is_set():
                 pressed.set()
                 os.kill(os.getpid(), signal.SIGINT)
                 time.sleep(0.2)

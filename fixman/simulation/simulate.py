@@ -152,10 +152,7 @@ def resume(
     ------
     RunFolderError
         If the file is no run, or another process is writing to it, or it is damaged: all of it
-        is read, to see.  If only the checkpoint or the last block is damaged, the run goes on
-        from the checkpoint before, with the same bits.
-    RunStorageError, ConstraintSolveError
-        As `simulate`.
+        is read, to see.  Other errors are those of `simulate`.
 
     Warns
     -----
@@ -207,8 +204,6 @@ def load_run(path: str | os.PathLike[str]) -> Run:
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such file.
     RunFolderError
         If it is not a run, or is damaged.  Frames that are asked for later raise it as well if
         theirs is the damage; the others can be read.
