@@ -143,7 +143,7 @@ MUTANTS = [
       "test_friction.py::test_velocities_are_forgotten_at_the_rate_of_the_friction"),
     M("steppers", "simulation/steppers/moving.py", "else time) * w", "else 2.0 * time) * w",
       "test_steppers.py::test_rattle_converges_to_forward_dynamics_as_the_square_of_dt"),
-    M("steppers", "simulation/steppers/scheduled.py", "(ECHO, 1.0)", "(NOISE, 1.0)",
+    M("steppers", "simulation/steppers/scheduled.py", "force echo kick/2", "force noise kick/2",
       "test_brownian.py::test_steps_are_those_of_dense_linear_algebra"),
     M("steppers", "potentials/flows.py", "(step + 0.5) * dt", "step * dt",
       "test_brownian.py::test_a_dumbbell_turns_in_shear_as_its_equation_says"),

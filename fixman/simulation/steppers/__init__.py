@@ -13,8 +13,7 @@ from typing import Any
 
 from fixman.simulation.steppers.montecarlo import MonteCarlo
 from fixman.simulation.steppers.scheduled import Brownian, HybridMonteCarlo, Langevin, Newton
-from fixman.simulation.steppers.state import State
-from fixman.simulation.steppers.stepper import Stepper
+from fixman.simulation.steppers.stepper import State, Stepper
 
 __all__ = [
     "Brownian",

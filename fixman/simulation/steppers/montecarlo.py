@@ -19,8 +19,7 @@ from fixman.mechanics import metric
 from fixman.mechanics.dynamics import project
 from fixman.potentials.energies import bind, invariant
 from fixman.simulation.steppers.moves import moves
-from fixman.simulation.steppers.state import Prepared, State, begin, require_near
-from fixman.simulation.steppers.stepper import Described
+from fixman.simulation.steppers.stepper import Described, Prepared, State, begin, require_near
 
 __all__ = ["MonteCarlo"]
 

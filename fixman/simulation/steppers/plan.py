@@ -12,9 +12,9 @@ import numpy as np
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
 from fixman.kernels.chain.rows import LENGTH
-from fixman.kernels.simulation.stepping import DECIDE
+from fixman.kernels.simulation import stepping
 from fixman.potentials import flows
-from fixman.simulation.steppers.state import State, shortest
+from fixman.simulation.steppers.stepper import State, shortest
 
 # Thermal way of a step over the shortest bond, from which a warning is due: there ⟨cos²θ⟩ of two
 # bonds is off by 0.5 % or so, and the error grows with the square.
@@ -23,7 +23,18 @@ LONG_TURN, LONG_NEWTON = 0.1, 0.02  # with hard angles, whose chains have lighte
 LONG_WALK = 0.1  # overdamped, with angles or not: off by 0.2 to 0.8 % there, and by its square
 FAST = 0.2  # share of a rod that a flow moves its ends in a step: 0.8 costs 4 to 6 % of viscosity
 
+INSTANT = ("force", "project", "mark", "remember", "decide")
+
 Schedule = tuple[tuple[int, float], ...]
+
+
+def schedule(words: str) -> Schedule:
+    """Read moves of `kernels.simulation.stepping`, each for a whole step, or half of one by /2."""
+    moves = (word.partition("/") for word in words.split())
+    return tuple(
+        (getattr(stepping, name.upper()), 0.0 if name in INSTANT else 1.0 / float(part or 1))
+        for name, _, part in moves
+    )
 
 
 @dataclass(frozen=True)
@@ -74,7 +85,7 @@ class Plan:
     @property
     def decides(self) -> bool:
         """Whether moves are tried, and perhaps refused."""
-        return any(letter == DECIDE for letter, _ in self.schedule)
+        return any(letter == stepping.DECIDE for letter, _ in self.schedule)
 
 
 def warn_of_long_steps(chain: Chain, state: State, plan: Plan) -> None:

@@ -13,25 +13,11 @@ from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
 from fixman.kernels.algebra.random import WORDS, fill_normals
-from fixman.kernels.simulation.stepping import (
-    DECIDE,
-    DRIFT,
-    ECHO,
-    FORCE,
-    KICK,
-    LEAP,
-    MARK,
-    NOISE,
-    PROJECT,
-    REMEMBER,
-    RETURN,
-)  # fmt: skip
 from fixman.mechanics.refusals import raise_failure
 from fixman.potentials import flows
 from fixman.simulation.steppers import moving
-from fixman.simulation.steppers.plan import Plan, Schedule, warn_of_long_steps
-from fixman.simulation.steppers.state import State, begin, replicated
-from fixman.simulation.steppers.stepper import Described
+from fixman.simulation.steppers.plan import Plan, schedule, warn_of_long_steps
+from fixman.simulation.steppers.stepper import Described, State, begin, replicated
 
 __all__ = ["Brownian", "HybridMonteCarlo", "Langevin", "Newton"]
 
@@ -126,7 +112,7 @@ class Scheduled(Described):
 
 # --- Newton ---------------------------------------------------------------------------------------
 
-RATTLE = (KICK, 0.5), (DRIFT, 1.0), (FORCE, 0.0), (KICK, 0.5), (PROJECT, 0.0)
+RATTLE = schedule("kick/2 drift force kick/2 project")
 
 
 @dataclass(frozen=True)
@@ -172,10 +158,7 @@ class Newton(Scheduled):
 
 # B A O P, A F B P: half steps B are at the two ends, so that positions and velocities belong to one
 # time; P projects velocities, and F finds the forces of the next B.
-BAOAB = (
-    (KICK, 0.5), (DRIFT, 0.5), (NOISE, 1.0), (PROJECT, 0.0),
-    (DRIFT, 0.5), (FORCE, 0.0), (KICK, 0.5), (PROJECT, 0.0),
-)  # fmt: skip
+BAOAB = schedule("kick/2 drift/2 noise project drift/2 force kick/2 project")
 
 
 @dataclass(frozen=True)
@@ -228,17 +211,14 @@ class Langevin(Scheduled):
 SCHEDULES = {
     # x ← x + dt f(x)/ζ + ½ √(2 dt kT/ζ) (ξ + ξ′): half of the noise of the last step and half of a
     # new one; g-BAOAB where velocities are forgotten at once, with its two kicks in one
-    "geodesic": (
-        (FORCE, 0.0), (KICK, 1.0), (DRIFT, 0.5), (NOISE, 1.0), (PROJECT, 0.0), (DRIFT, 0.5),
-    ),
+    "geodesic": schedule("force kick drift/2 noise project drift/2"),
     # x½ = x + ½ Δ(x), x ← x + Δ(x½) with the same ξ and the constraints' B(x½)
-    "midpoint": (
-        (FORCE, 0.0), (MARK, 0.0), (NOISE, 1.0), (KICK, 0.5), (PROJECT, 0.0), (DRIFT, 0.5),
-        (FORCE, 0.0), (ECHO, 1.0), (KICK, 0.5), (PROJECT, 0.0), (LEAP, 1.0),
+    "midpoint": schedule(
+        "force mark noise kick/2 project drift/2 force echo kick/2 project leap",
     ),
     # x ← x + Δ(x)
-    "liu": ((FORCE, 0.0), (NOISE, 1.0), (KICK, 0.5), (PROJECT, 0.0), (DRIFT, 1.0)),
-}  # fmt: skip
+    "liu": schedule("force noise kick/2 project drift"),
+}
 
 
 def _frictions(value: Any, name: str) -> float | tuple[float, ...]:
@@ -337,11 +317,9 @@ class Brownian(Scheduled):
 
 # --- hybrid Monte Carlo ---------------------------------------------------------------------------
 
-BEGIN: Schedule = (FORCE, 0.0), (NOISE, 1.0), (PROJECT, 0.0), (REMEMBER, 0.0)
-WAY: Schedule = (
-    (KICK, 0.5), (DRIFT, 1.0), (FORCE, 0.0), (KICK, 0.5), (PROJECT, 0.0), (RETURN, 1.0),
-)  # fmt: skip
-END: Schedule = ((DECIDE, 0.0),)
+BEGIN = schedule("force noise project remember")
+WAY = schedule("kick/2 drift force kick/2 project return")
+END = schedule("decide")
 
 
 @dataclass(frozen=True)
