@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> None:
     from fixman.sampling.random_walks import random_walks
     from fixman.simulation import simulate as simulation
 
-    runfile.require_free(arguments.out, arguments.overwrite)
+    runfile.free(arguments.out, arguments.overwrite)
     chain = cli_arguments.chain(arguments, arguments.replicas, "--replicas")
     stepper = dynamics.stepper(arguments, chain)
     seed = cli_arguments.seed(arguments)

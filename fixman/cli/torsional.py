@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
     from fixman.runs import runfile
     from fixman.simulation import simulate as simulation
 
-    runfile.require_free(arguments.out, arguments.overwrite)
+    runfile.free(arguments.out, arguments.overwrite)
     if arguments.dt >= FEMTO:
         fs = f"{arguments.dt:g} fs is {arguments.dt / 1000:g}"
         raise ValueError(f"--dt is in ps, got {arguments.dt:g}: {fs}")
