@@ -30,7 +30,6 @@ from fixman.analysis.averages import (
     Share,
     average,
     distinct,
-    largest_spread,
     other_ensemble,
     share_left,
     spread_error,
@@ -102,11 +101,6 @@ class GroupReport:
         return spread_error(self.half_logdet)
 
     @property
-    def largest_spread(self) -> float:
-        """Upper limit of the spread, at 99 %; large where few independent samples tell it."""
-        return largest_spread(self.spread, self.independent)
-
-    @property
     def range(self) -> float:
         """Largest minus smallest ½ ln det H^bb in kT."""
         return float(np.ptp(self.half_logdet))
@@ -151,19 +145,13 @@ class GroupReport:
     @property
     def contradicted(self) -> bool:
         """Whether samples taken for rigid vary in what they would have to hold."""
-        scatter = self.scatter
-        return self.ensemble == "rigid" and scatter is not None and scatter.held < scatter.rows
+        known = self.scatter
+        return self.ensemble == "rigid" and known is not None and known.held < known.rows
 
     @property
     def conclusive(self) -> bool:
         """Whether there is a finding."""
-        enough = self.constant or self.distinct >= FEWEST_SAMPLES or self.bounded
-        return enough and not self.contradicted
-
-    @property
-    def bounded(self) -> bool:
-        """Whether the samples, be they few, leave no room for more than a negligible spread."""
-        return self.largest_spread < verdicts.NEGLIGIBLE and not self.independence.drift
+        return (self.constant or self.distinct >= FEWEST_SAMPLES) and not self.contradicted
 
     @property
     def notes(self) -> tuple[str, ...]:

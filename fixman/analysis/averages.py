@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import chdtri
 
 from fixman._common.statistics import WINDOW, effective_size, independence, standard_error
 
@@ -110,11 +109,6 @@ def spread_error(half_logdet: Floats) -> float:
     squares = (half_logdet - np.mean(half_logdet)) ** 2
     spread = np.sqrt(np.mean(squares))
     return _error((squares - spread**2) / (2.0 * spread)) if spread > 0.0 else 0.0
-
-
-def largest_spread(spread: float, samples: float) -> float:
-    """Upper limit of a spread, at 99 %, that was found in so many independent normal samples."""
-    return spread * float(np.sqrt(samples / chdtri(samples - 1.0, 0.99))) if samples > 1 else np.inf
 
 
 def _error(influence: Floats) -> float:

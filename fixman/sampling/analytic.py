@@ -73,11 +73,6 @@ def freely_jointed_logdet(
     all bend by one angle, for unit masses and s = √(1 − c²), det H^bb of N bonds is
     ((1 + s)^(N+1) − (1 − s)^(N+1))/2s for a free chain and ((1 + s)^N + (1 − s)^N)/2 on a fixed
     base: N + 1 and 1 if they are straight, 2^N and 2^(N−1) at right angles.
-
-    Raises
-    ------
-    ValueError
-        For cosines beyond ±1 and for bad masses.
     """
     c = _cosine(cosines, "cosines")
     if not c.ndim:
@@ -108,14 +103,8 @@ def trimer_density(
     """Probability density of the bend between two hard bonds, per radian, (...) → (...).
 
     Rigid: ∝ sin^(d−2) θ √((w₀ + w₁)(w₁ + w₂) − w₁² cos² θ), with w₀ = 0 on a fixed base; stiff:
-    without the root (Fixman 1974).  The norm is an arcsine in space, an elliptic integral in the
-    plane.  θ runs from 0 to π in space, from −π to π in the plane.  In space the density of cos θ
-    is this divided by sin θ.
-
-    Raises
-    ------
-    ValueError
-        For angles outside and for bad masses.
+    without the root (Fixman 1974).  θ runs from 0 to π in space, where the density of cos θ is this
+    divided by sin θ, and from −π to π in the plane.  ValueError for angles outside.
     """
     m, rest = _coupling(dim, masses, base, ensemble)
     t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
@@ -133,11 +122,7 @@ def trimer_cumulative(
     base: Base = "free",
     ensemble: Ensemble = "rigid",
 ) -> Array:
-    """Probability that the bend is at most theta: the integral of `trimer_density`, (...) → (...).
-
-    For the contents of bins and for the test of Kolmogorov and Smirnov.  Arguments and errors are
-    those of `trimer_density`.
-    """
+    """Probability that the bend is at most theta, (...) → (...): integral of `trimer_density`."""
     m, rest = _coupling(dim, masses, base, ensemble)
     t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
     if dim == 2:
@@ -159,13 +144,8 @@ def mean_square_cosines(
     functions of one pivot.
 
     Accurate to about 1e-12.  O(bonds): 15 µs a bond for equal masses, 1 to 4 ms a bond where all
-    differ.
-
-    Raises
-    ------
-    ValueError
-        For bad masses, and where neighbours differ so much (a thousandfold) that the quadrature
-        does not converge.
+    differ.  ValueError where neighbours differ so much in mass (a thousandfold) that the quadrature
+    does not converge.
 
     Examples
     --------
@@ -186,9 +166,7 @@ def mean_square_products(
 ) -> Array:
     """⟨cos² θ_j cos² θ_k⟩ of a freely jointed chain in the rigid ensemble, (bonds − 1, bonds − 1).
 
-    The diagonal is ⟨cos⁴ θ⟩.  Less the product of the averages it is what bends know of each other.
-
-    Accuracy and errors are those of `mean_square_cosines`.  O(bonds²).
+    The diagonal is ⟨cos⁴ θ⟩.  Accuracy and errors are those of `mean_square_cosines`.  O(bonds²).
     """
     return _settled(transfer.square_products, _freely_jointed(bonds, dim, masses, base), dim)
 
@@ -198,17 +176,9 @@ def bend_density(
 ) -> Array:
     """Probability density of every bend of a freely jointed chain in the rigid ensemble, a radian.
 
-    (...) → (..., bonds − 1).  `trimer_density` for any number of bonds: θ runs from 0 to π in
-    space, where the density of cos θ is this divided by sin θ, and from −π to π in the plane.  It
-    is an even polynomial in cos θ, with 12 digits, times sin^(d−2) θ.  In the stiff ensemble it is
-    ½ sin θ or 1/2π.
-
-    Accurate to about 1e-11.  O(bonds), 1 ms a bond, and as many polynomials of each θ.
-
-    Raises
-    ------
-    ValueError
-        For angles outside, and as `mean_square_cosines`.
+    (...) → (..., bonds − 1).  `trimer_density` for any number of bonds: an even polynomial in cos θ
+    times sin^(d−2) θ.  In the stiff ensemble it is ½ sin θ or 1/2π.  Accurate to about 1e-11.
+    O(bonds), 1 ms a bond.  Errors are those of `trimer_density` and `mean_square_cosines`.
     """
     series = _bend_series(bonds, dim, masses, base)
     t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
@@ -222,8 +192,7 @@ def bend_cumulative(
 ) -> Array:
     """Probability that each bend is at most theta: the integral of `bend_density`.
 
-    (...) → (..., bonds − 1).  For the test of Kolmogorov and Smirnov.  Arguments and errors are
-    those of `bend_density`.
+    (...) → (..., bonds − 1).
     """
     series = _bend_series(bonds, dim, masses, base)
     t = _within(theta, -np.pi if dim == 2 else 0.0, np.pi, "theta")
@@ -249,14 +218,10 @@ def four_beads_logdet(torsion: ArrayLike, angle: ArrayLike = RIGHT_ANGLE) -> Arr
 
         det H^bb = 2 [2 + (1 + c) p (4 − 2c − (1 − c) p)] [4 + (1 + c) q (4 − (1 − c) q)] ,
 
-    one factor for what is even and one for what is odd when the chain is numbered backwards; from
-    the 5 × 5 determinant.  At right angles it is 2 (35 − 4 cos φ − 16 cos² φ + cos⁴ φ), largest at
-    φ = ±97.195°, 82.805° from trans.  Masses m add −5 ln m and bonds of length L add −4 ln L.
-
-    Raises
-    ------
-    SingularConstraintError
-        If an angle is not between 0 and π: it could not be held.
+    one factor for what is even and one for what is odd when the chain is numbered backwards.  At
+    right angles it is 2 (35 − 4 cos φ − 16 cos² φ + cos⁴ φ), largest at φ = ±97.195°.  Masses m add
+    −5 ln m and bonds of length L add −4 ln L.  SingularConstraintError for angles that are not
+    between 0 and π: they could not be held.
     """
     phi, theta = arrays.real(torsion, (), "torsion"), arrays.real(angle, (), "angle")
     arrays.common_lead(phi.shape, theta.shape)
@@ -277,8 +242,7 @@ def four_beads_density(
 ) -> Array:
     """Probability density of the torsion of `four_beads_logdet`, per radian, (...) → (...).
 
-    Rigid: ∝ √det H^bb over the full circle; stiff: uniform.  Errors are those of
-    `four_beads_logdet`.
+    Rigid: ∝ √det H^bb over the full circle; stiff: uniform.
     """
     _require(ensemble=ensemble)
     root = np.exp(0.5 * four_beads_logdet(torsion, angle))
@@ -290,8 +254,7 @@ def four_beads_density(
 def four_beads_mean_cosine(angle: ArrayLike = RIGHT_ANGLE) -> Array:
     """⟨cos φ⟩ of the torsion of `four_beads_logdet` in the rigid ensemble, (...) → (...).
 
-    −0.040038 at right angles: trans is likelier than cis.  In the stiff ensemble it is 0.  Errors
-    are those of `four_beads_logdet`.
+    −0.040038 at right angles: trans is likelier than cis.  In the stiff ensemble it is 0.
     """
     whole, first = _over_the_circle(angle)
     return _number(first / whole)
@@ -417,7 +380,6 @@ def _settled(
     dim: int,
     watched: Callable[[Array], Array] = np.asarray,
 ) -> Array:
-    """Compute on finer grids until the answer is known."""
     return transfer.settled(
         lambda order: compute(w, transfer.grid_of(order, dim)), watched, 1.0 / w[w > 0.0]
     )
