@@ -878,35 +878,7 @@ def propionitrile(x):
     return ChainGroup(MASSES, np.arange(9)[None], x, bonds=np.array(BONDS))
 
 
-# --- frames that cannot be measured --------------------------------------------------------------
-
-
-def with_one_straight_bend(rng, frames=60):
-    x = walk(rng, frames=frames)
-    x[7, 2, 2] = 2 * x[7, 2, 1] - x[7, 2, 0]
-    return x
-
-
-@pytest.mark.parametrize("as_is", [False, True])
-def test_one_bad_frame_does_not_lose_the_others(rng, as_is):
-    x, other = with_one_straight_bend(rng), walk(rng, frames=60, n=9)
-    data = ChainData((group(x), group(other)), np.arange(100, 160), np.zeros(60))
-    report = audit(data, ("length", "angle"), as_is=as_is)
-    (note,) = (note for note in report.notes if note.startswith("left out"))
-    assert re.match(r"left out 1 of 60 frames; the first: .* in frame 107, chain 2: ", note)
-    rest = [group(np.delete(each, 7, axis=0)) for each in (x, other)]
-    for found, expected in zip(
-        report.groups, audit(rest, ("length", "angle"), as_is=as_is).groups, strict=True
-    ):
-        np.testing.assert_allclose(found.half_logdet, expected.half_logdet, rtol=0, atol=1e-12)
-        assert found.scatter == expected.scatter
-
-
-def test_many_bad_frames_are_an_error(rng):
-    x = with_one_straight_bend(rng)
-    x[10:13] = x[7]
-    with pytest.raises(ValueError, match=r"in frame 7, chain 2: .* line"):
-        audit([group(x)], ("length", "angle"))
+# --- errors of averages ---------------------------------------------------------------------------
 
 
 def test_the_error_of_a_root_is_half_that_of_its_square_over_it(rng):

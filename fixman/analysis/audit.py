@@ -25,7 +25,7 @@ from fixman._common.statistics import Independence, effective_size, independence
 from fixman.analysis import averages, samples, verdicts
 from fixman.analysis.averages import Ensemble, EnsembleMean, Share
 from fixman.analysis.groups import ChainData, ChainGroup, Indices, counted
-from fixman.analysis.samples import Lost, Meter, Scatter
+from fixman.analysis.samples import Meter, Scatter
 from fixman.chains.chain import Chain, is_rigid
 from fixman.errors import SingularConstraintError
 
@@ -267,17 +267,15 @@ def audit(
     """Evaluate ½ ln det H^bb of every frame and chain, group by group.
 
     The hard coordinates are first set to their pooled means, as constraining them would; `as_is`
-    skips that. Hard bends that are straight, but for thermal swings, are held straight; dependent
-    rows are left out, and so are frames that cannot be set onto the constraints, for all groups,
-    while they are 5 % or less: all this is noted. `hard` are kinds, "torsional" or "h-bonds", as in
+    skips that. Hard bends that are straight, but for thermal swings, are held straight, and
+    dependent rows are left out, which is noted. `hard` are kinds, "torsional" or "h-bonds", as in
     `Chain.from_bonds`; `groups` is what `read_chains` returns, or groups of x (frames, chains, n,
     3) and masses (n,), in memory. `histograms` counts soft angles and torsions as well, and `notes`
     join the report's own. O(n) per sample. `MetricAnalysis` does the same from a trajectory, frame
-    by frame, in parallel.
+    by frame, in parallel, and leaves out frames that cannot be measured while they are few.
 
     Raises ValueError where no group has a hard coordinate, a group has no samples, or groups have
-    different numbers of frames, and what `Chain`, `logdet` and `project` raise in more than 5 % of
-    the frames.
+    different numbers of frames, and what `Chain`, `logdet` and `project` raise.
     """
     names = samples.hard_names(hard)
     if isinstance(groups, ChainData):
@@ -290,64 +288,29 @@ def audit(
         hard,
         looks=[samples.thinned(group.x)[samples.evenly(len(frames))] for group in checked],
     )
-    lost: Lost = {}
-    reports = None
-    while reports is None:  # means are over the frames that stay
-        there = [k for k in range(len(frames)) if k not in lost]
-        reports = _measured(found, there, frames, lost, as_is, histograms)
-    if lost:
-        remarks.append(samples.lost_note(lost, len(frames)))
+    reports = [_measured(meter, frames, as_is, histograms) for meter in found]
     return AuditReport(names, as_is, tuple(reports), (*notes, *remarks))
 
 
-def _measured(
-    found: Sequence[Meter],
-    there: list[int],
-    frames: Indices,
-    lost: Lost,
-    as_is: bool,
-    histograms: bool,
-) -> list[GroupReport] | None:
-    """Report on all groups; or add to `lost` the frames that cannot be measured, and give up."""
-    reports = []
-    for meter in found:
-        assert isinstance(meter.molecules, ChainGroup)
-        x = meter.molecules.x
-        sums = _by_frame(x, there, frames, meter.sums, lost)
-        means, deviations = meter.means(sums, len(sums["plain"]) * x.shape[1])
-        act = partial(meter.measure, values=None if as_is else means, histograms=histograms)
-        measured = _by_frame(x, there, frames, act, lost)
-        reports.append(_report(meter, measured, as_is, meter.scatter(means, deviations)))
-    return None if len(there) + len(lost) > len(frames) else reports
+def _measured(meter: Meter, frames: Indices, as_is: bool, histograms: bool) -> GroupReport:
+    assert isinstance(meter.molecules, ChainGroup)
+    x = meter.molecules.x
+    sums = _by_block(x, frames, meter.sums)
+    means, deviations = meter.means(sums, len(x) * x.shape[1])
+    act = partial(meter.measure, values=None if as_is else means, histograms=histograms)
+    measured = _by_block(x, frames, act)
+    return _report(meter, measured, as_is, meter.scatter(means, deviations))
 
 
-def _by_frame(
-    x: Array,
-    there: list[int],
-    frames: Indices,
-    act: Callable[[Array], dict[str, npt.NDArray[Any]]],
-    lost: Lost,
+def _by_block(
+    x: Array, frames: Indices, act: Callable[[Array], dict[str, npt.NDArray[Any]]]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Let `act` loose on frames of x (frames, chains, n, 3), block by block; note what is lost."""
-    parts = []
-
-    def add(these: list[int]) -> None:
-        with samples.numbered(frames[these]):
-            parts.append(act(x[these]))
-
+    """Let `act` loose on x (frames, chains, n, 3), block by block."""
     size = max(1, BLOCK // (x.shape[1] * x.shape[2]))
-    for first in range(0, len(there), size):
-        these = there[first : first + size]
-        try:
-            add(these)
-        except samples.UNUSABLE:
-            for k in these:
-                try:
-                    add([k])
-                except samples.UNUSABLE as error:
-                    lost[k] = error
-                    if samples.too_many(len(lost), len(x)):
-                        raise lost[min(lost)] from None
+    parts = []
+    for first in range(0, len(x), size):
+        with samples.numbered(frames[first : first + size]):
+            parts.append(act(x[first : first + size]))
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 

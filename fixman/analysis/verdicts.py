@@ -32,16 +32,11 @@ def notes(group: GroupReport) -> list[str]:
     if group.distinct < enough:
         copies = group.samples - group.distinct
         found.append(f"{copies} of {group.samples} samples repeat others, and count once")
-    drift, apart = group.independence.drift, group.independence.apart
+    drift = group.independence.drift
     if abs(drift) >= SHOWN:
         found.append(
             f"the frames drift: ½ ln det H^bb moves by {drift:+.2g} kT from the first to the "
             "last: leave out the equilibration (--start), or run longer"
-        )
-    elif apart >= SHOWN:
-        found.append(
-            f"the frames differ as wholes, their means by {apart:.2g} kT: the chains of a frame "
-            "are not independent"
         )
     return found
 

@@ -101,10 +101,8 @@ def sample(
     Raises
     ------
     ValueError
-        For angles beyond π (degrees, most likely), for soft lengths, for rings and other extra
-        rows, and where neighbours differ so much in mass that the quadrature does not converge.
-    MemoryError
-        If this machine cannot hold them.
+        For soft lengths, for rings and other extra rows, and where neighbours differ so much in
+        mass that the quadrature does not converge.
 
     Notes
     -----
