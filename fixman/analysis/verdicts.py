@@ -32,16 +32,11 @@ def notes(group: GroupReport) -> list[str]:
     if group.distinct < enough:
         copies = group.samples - group.distinct
         found.append(f"{copies} of {group.samples} samples repeat others, and count once")
-    drift, apart = group.independence.drift, group.independence.apart
+    drift = group.independence.drift
     if abs(drift) >= SHOWN:
         found.append(
             f"the frames drift: ½ ln det H^bb moves by {drift:+.2g} kT from the first to the "
             "last: leave out the equilibration (--start), or run longer"
-        )
-    elif apart >= SHOWN:
-        found.append(
-            f"the frames differ as wholes, their means by {apart:.2g} kT: the chains of a frame "
-            "are not independent"
         )
     return found
 
@@ -84,8 +79,7 @@ def verdict(groups: Sequence[GroupReport]) -> str:
 
 
 def _caveat(group: GroupReport) -> str:
-    few = group.independent < FEWEST_SAMPLES and not group.bounded
-    if not group.conclusive or group.constant or not few:
+    if not group.conclusive or group.constant or group.independent >= FEWEST_SAMPLES:
         return ""
     worth = counted(max(1, int(group.independent)), "independent sample")
     return f"; but all are worth {worth}: a longer run may have another spread"
@@ -106,18 +100,16 @@ def _finding(group: GroupReport) -> str:
             f"nothing can vary: every internal coordinate of a chain of {group.chain.n} beads is "
             f"hard, so that the determinant is constant{pieces * (group.chain.n < WITH_TORSIONS)}"
         )
-    if group.distinct < FEWEST_SAMPLES and not group.bounded:
+    if group.distinct < FEWEST_SAMPLES:
         return (
             f"cannot tell: {counted(group.samples, 'sample')}, {group.distinct} of them distinct: "
             f"{FEWEST_SAMPLES} or more are needed, other than repeated frames or copies of a chain"
         )
-    few = group.independent < FEWEST_SAMPLES and group.bounded
-    spread = group.largest_spread if few else group.spread
+    spread = group.spread
     if spread < NEGLIGIBLE:
         bound = f"about {spread:.1g}" if spread >= SHOWN else f"{SHOWN}"
-        told = f", as far as {counted(group.distinct, 'sample')} can tell" if few else ""
         return (
-            f"negligible{told}: no average moves by more than {bound} of its own standard "
+            f"negligible: no average moves by more than {bound} of its own standard "
             "deviation between rigid and stiff"
         )
     word = "noticeable" if spread < LARGE else "large"

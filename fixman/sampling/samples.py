@@ -101,10 +101,8 @@ def sample(
     Raises
     ------
     ValueError
-        For angles beyond π (degrees, most likely), for soft lengths, for rings and other extra
-        rows, and where neighbours differ so much in mass that the quadrature does not converge.
-    MemoryError
-        If this machine cannot hold them.
+        For soft lengths, for rings and other extra rows, and where neighbours differ so much in
+        mass that the quadrature does not converge.
 
     Notes
     -----
@@ -306,21 +304,17 @@ def _tabulated(chain: Chain) -> _Tables:
 
 
 def _root(joined: Any, degree: Index, n: int) -> int:
-    """Return the last end, or of a tree the branch point in the middle of most of these in a row.
+    """Return the last end, or of a tree the branch point in the middle of its longest way.
 
     A refusal in a branch point draws all again as far as the ends, so that each level of branch
     points multiplies the cost.
     """
-    ends = np.flatnonzero(degree[:n] <= 1)
+    far = int(np.flatnonzero(degree[:n] <= 1)[-1])
     if not (degree > 2).any():
-        return int(ends[-1])
-    far, way = int(ends[-1]), np.empty(0, np.int32)
+        return far
     for _ in range(2):
-        order, way = csgraph.depth_first_order(joined, far, directed=False)
-        behind = (degree > 2).astype(np.int64)
-        for k in order[1:].tolist():
-            behind[k] += behind[way[k]]
-        far = int(np.argmax(behind))
+        order, way = csgraph.breadth_first_order(joined, far, directed=False)
+        far = int(order[-1])
     path = [far]
     while way[path[-1]] >= 0:
         path.append(int(way[path[-1]]))
