@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import mpmath
 import numpy as np
-from _output import Output, plot
+from _output import Output, accuracy, plot
 
 import fixman as fx
 
@@ -152,7 +152,7 @@ def draw(out: Output, table: dict[tuple[str, str, int], tuple[float, float]], si
                     shape: (sizes, [table[shape, kind, n][quantity] for n in sizes])
                     for shape in SHAPES
                 }
-                plot.accuracy(ax, lines)
+                accuracy(ax, lines)
             column[0].set_title(kind.replace(", ", ",\n"), fontsize=7)
         axes[0, 0].set_ylabel("relative error of $\\ddot q$")
         axes[1, 0].set_ylabel("error of $\\ln\\det H^{bb}$, per link")

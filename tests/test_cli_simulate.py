@@ -15,9 +15,10 @@ import pytest
 
 import fixman as fx
 from fixman.cli import command as cli
-from fixman.simulation import provenance, writer
+from fixman.runs import about as provenance
+from fixman.runs import runfile
 from fixman.simulation import simulate as simulation
-from fixman.simulation.runfile import load_run
+from fixman.simulation.simulate import load_run
 from fixman.simulation.steppers import Langevin, Newton
 from selection import quick
 
@@ -282,7 +283,7 @@ def test_a_scheduler_that_is_not_there(run, peer):
     peer("distributed")
     code, _, err = run("simulate", *SHORT, "--scheduler", "nowhere", "--out", "run")
     assert code == 2
-    assert "'nowhere' is no address of a Dask scheduler" in err
+    assert "no Dask scheduler answers at nowhere" in err
 
 
 @pytest.mark.thorough
@@ -483,13 +484,13 @@ def test_a_full_disk_is_one_line(run, monkeypatch):
         whole(con, table, *given)
 
     monkeypatch.setattr(simulation, "BLOCK_BYTES", 5 * 3 * 16 * 4)
-    monkeypatch.setattr(writer, "PAGE", 1024)
-    whole = writer.put
+    monkeypatch.setattr(runfile, "PAGE", 1024)
+    whole = runfile.put
     with monkeypatch.context() as patch:
-        patch.setattr(writer, "put", full)
+        patch.setattr(runfile, "put", full)
         code, _, err = run("simulate", *SHORT, "--out", "run")
     assert code == 2
-    assert err.startswith("fixman: error: cannot write run: the disk is full (")
+    assert err.startswith("fixman: error: cannot write run: database or disk is full")
     assert "run holds the run up to step 12" in err
     assert err.count("\n") == 1
     assert run("resume", "run")[0] == 0

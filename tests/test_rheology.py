@@ -389,16 +389,6 @@ def test_all_directions_have_one_modulus():
     assert found.error == pytest.approx([0.0], abs=1e-15)
 
 
-def test_a_modulus_prints_in_one_line():
-    found = rheology.Relaxation(
-        np.array([0.0, 0.5]), np.array([0.6, 0.1]), np.array([0.012, 0.1]),
-        np.array([0.0, 0.175]), np.array([0.0, 0.03]),
-    )  # fmt: skip
-    assert repr(found) == (
-        "<Relaxation: 2 times from 0 to 0.5, G(0) 0.6 ± 0.01, integral 0.175 ± 0.03>"
-    )
-
-
 # --- refusals -----------------------------------------------------------------------------------
 
 
@@ -444,9 +434,9 @@ def test_arguments_are_refused_by_what_is_wrong_with_them():
     for few in ([0.0], [0.0, 0.0]):
         with pytest.raises(ValueError, match="two frames or more"):
             rheology.giesekus_stress(chain, x[: len(few)], stepper, times=few)
-    with pytest.raises(ValueError, match="rate must not be 0, and in a unit"):
+    with pytest.raises(ValueError, match="rate must not be 0, in a unit"):
         rheology.shear_functions(np.zeros((4, 3, 3)), 0.0)
-    with pytest.raises(ValueError, match=r"stress must have shape \(frames, replicas, dim, dim\)"):
+    with pytest.raises(ValueError, match=r"replicas.*\(frames, replicas, dim, dim\)"):
         rheology.relaxation_modulus(np.zeros((4, 3, 3)), 0.1)
     with pytest.raises(ValueError, match="two replicas or more"):
         rheology.relaxation_modulus(np.zeros((4, 1, 3, 3)), 0.1)

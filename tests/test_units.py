@@ -155,7 +155,6 @@ CALLS = [
     ("bonds", 3, analytic.mean_square_cosines),
     ("theta", 1.0, lambda v: analytic.bend_density(v, 3)),
     ("theta", 1.0, lambda v: analytic.bend_cumulative(v, 3)),
-    ("powers", [2.0, 2.0], analytic.mean_cosine_powers),
     ("length", 1.0, lambda v: analytic.mean_fourth_end_to_end(3, length=v)),
     *(
         (name, np.zeros(3), lambda v, name=name, room=room: room.forward_dynamics(

@@ -254,10 +254,6 @@ CALLS = {
     "dumbbell_orientation": (analytic.dumbbell_orientation, {"weissenberg": 1.0}),
     "dumbbell_viscosity": (analytic.dumbbell_viscosity, {"weissenberg": 1.0}),
     "zero_shear_viscosity": (analytic.zero_shear_viscosity, {"beads": 3, "dim": 3}),
-    "equal_bends_logdet": (
-        analytic.equal_bends_logdet,
-        {"cosine": 0.5, "bonds": 3, "base": "free"},
-    ),
     "four_beads_density": (
         analytic.four_beads_density,
         {"torsion": 0.5, "angle": 1.5, "ensemble": "rigid"},
@@ -275,10 +271,6 @@ CALLS = {
     "bend_cumulative": (
         analytic.bend_cumulative,
         {"theta": 0.5, "bonds": 3, "dim": 3, "masses": 1.0, "base": "free"},
-    ),
-    "mean_cosine_powers": (
-        analytic.mean_cosine_powers,
-        {"powers": [2, 2], "dim": 3, "masses": 1.0, "base": "free"},
     ),
     "mean_fourth_end_to_end": (
         analytic.mean_fourth_end_to_end,
@@ -398,7 +390,6 @@ CALLS = {
             "path": Path("no.urdf"),
             "tip": "hand",
             "free_base": False,
-            "damping": True,
             "strict": True,
         },
     ),

@@ -123,6 +123,22 @@ def require_finite(array: Array, tail: tuple[int, ...], name: str, what: str = "
     )
 
 
+def series(value: Any, tail: tuple[int, ...], name: str, axes: int = 0) -> Array:
+    """Return finite numbers (..., *tail) whose squares do not overflow, with so many axes before.
+
+    No axis is empty; the first is that of frames.
+    """
+    array = real(value, tail, name)
+    if not array.size or array.ndim < axes + len(tail):
+        shape = ", ".join([*("frames",)[:axes], "...", *map(str, tail)])
+        raise ValueError(f"{name} must have shape ({shape}), none of them 0, got {array.shape}")
+    require_finite(array, tail or array.shape, name, "bead" if tail else "frame")
+    largest = np.abs(array).max()
+    if largest > 1e100:
+        raise ValueError(f"{name} must be in a unit that keeps it within 1e±100, got {largest:.3g}")
+    return array
+
+
 def refuse_units(value: Any, name: str) -> None:
     """Refuse quantities of openmm, pint, unyt, astropy and the like, and lists of them.
 

@@ -11,7 +11,7 @@ of a run with constraints, taken as they are, for the rigid one. Weights lead to
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Literal
@@ -36,24 +36,28 @@ from fixman.analysis.averages import (
     spread_error,
     weights_to_other,
 )
-from fixman.analysis.groups import ChainData, ChainGroup, counted
-from fixman.analysis.measuring import Lost, Rows, by_frame, kept, lost_note, numbered
+from fixman.analysis.groups import ChainData, ChainGroup, Indices, counted
 from fixman.analysis.samples import (
     ANGLE_EDGES,
     TORSION_EDGES,
+    UNUSABLE,
+    Lost,
     Meter,
     Scatter,
     evenly,
     hard_names,
+    lost_note,
     meters,
+    numbered,
     thinned,
+    too_many,
 )
 from fixman.chains.chain import Chain, is_rigid
 from fixman.errors import SingularConstraintError
 
 Floats = npt.NDArray[np.float64]
-Numbers = Sequence[int] | npt.NDArray[np.intp]
 
+BLOCK = 1 << 17  # beads handled at a time, which bounds the memory beyond the coordinates
 SIZES = ("square_end_to_end", "square_gyration")
 
 
@@ -61,17 +65,15 @@ SIZES = ("square_end_to_end", "square_gyration")
 class GroupReport:
     """½ ln det H^bb of every frame and chain of one group, and what follows from it.
 
-    half_logdet (frames, chains) in kT; mean_bond in the input's unit of length; scatter tells how
-    much the hard coordinates vary in the samples as they were read. sizes are the squared
-    end-to-end distance (of linear chains) and radius of gyration, weighted with the masses, of
-    every frame and chain, and a fingerprint by which copies are known; counts, if asked for, the
-    histograms of their soft angles and torsions. ensemble is the one that the samples are taken
-    for.
+    half_logdet (frames, chains) in kT; scatter tells how much the hard coordinates vary in the
+    samples as they were read. sizes are the squared end-to-end distance (of linear chains) and
+    radius of gyration, weighted with the masses, of every frame and chain, and a fingerprint by
+    which copies are known; counts, if asked for, the histograms of their soft angles and torsions.
+    ensemble is the one that the samples are taken for.
     """
 
     chain: Chain
     half_logdet: Floats = field(repr=False)
-    mean_bond: float
     scatter: Scatter | None = None
     name: str = ""
     ensemble: Ensemble = "stiff"
@@ -114,29 +116,11 @@ class GroupReport:
         """Whether no internal coordinate is soft, so that constraints leave one shape."""
         return is_rigid(self.chain)
 
-    @property
-    def mean_per_row(self) -> float:
-        """Mean ½ ln det H^bb per hard row, free of units.
-
-        Masses count in their geometric mean, lengths in the mean bond: a length's row of H^bb
-        scales as 1/m, an angle's or torsion's as 1/(m L²).
-        """
-        rows = self.chain.layout.hard_rows
-        angular = np.count_nonzero(rows.trait("radians"))
-        log_mass = float(np.mean(np.log(self.chain.masses)))
-        units = 0.5 * len(rows) * log_mass + angular * np.log(self.mean_bond)
-        return float(np.mean(self.half_logdet) + units) / len(rows)
-
     @cached_property
     def share(self) -> Share:
         """Share of a rigid run that weights (det H^bb)^(-1/2), rigid → stiff, leave (Kish)."""
         share = share_left(self.half_logdet, self.ensemble)
         return share._replace(enough=share.enough and self.distinct >= FEWEST_SAMPLES)
-
-    @property
-    def effective_fraction(self) -> float:
-        """Value of `share`."""
-        return self.share.value
 
     @cached_property
     def distinct(self) -> int:
@@ -147,12 +131,8 @@ class GroupReport:
     def independence(self) -> Independence:
         """How the samples hang together: neighbours in time, frames as wholes, a drift."""
         # Rounding, where nothing else varies, drifts as it likes.
-        return independence(self.half_logdet if self.varies else np.zeros(self.half_logdet.shape))
-
-    @property
-    def varies(self) -> bool:
-        """Whether ½ ln det H^bb differs by more than rounding."""
-        return self.range >= SAME_LOGDET
+        varies = self.range >= SAME_LOGDET
+        return independence(self.half_logdet if varies else np.zeros(self.half_logdet.shape))
 
     @property
     def independent(self) -> float:
@@ -231,12 +211,10 @@ class GroupReport:
             "frames": frames,
             "samples": self.samples,
             "hard_rows": len(self.chain.hard),
-            "mean_bond": self.mean_bond,
             "spread_kT": None if one else self.spread,
             "spread_error_kT": None if self.vague else self.spread_error,
             "range_kT": None if one else self.range,
-            "mean_per_row_kT": self.mean_per_row,
-            "effective_fraction": None if one else self.effective_fraction,
+            "effective_fraction": None if one else self.share.value,
             "effective_fraction_error": self.share.error if self.share.enough else None,
             "independent_samples": self.independent,
             "distinct_samples": self.distinct,
@@ -292,8 +270,6 @@ class AuditReport:
         The weight of a frame is the product over all its molecules, those of all groups; the
         largest is 1. Errors and averages of a `GroupReport` weight each molecule by itself.
         """
-        if len({len(group.half_logdet) for group in self.groups}) > 1:
-            raise ValueError("the groups have different numbers of frames: weight each by itself")
         total = sum(np.sum(group.half_logdet, axis=1) for group in self.groups)
         signed = -total if self.as_is else total
         return np.asarray(signed - np.max(signed))
@@ -331,79 +307,89 @@ def audit(
     """Evaluate ½ ln det H^bb of every frame and chain, group by group.
 
     The hard coordinates are first set to their pooled means, as constraining them would; `as_is`
-    skips that. Hard bends that are straight, but for thermal swings, are held straight, which is
-    noted. `hard` are kinds, "torsional" or "h-bonds", as in `Chain.from_bonds`; dependent
-    rows are left out, which is noted. So are frames that cannot be set onto the constraints, in all
-    groups of as many frames, while they are 5 % or less. `groups` is what `read_chains` returns, or
-    groups of x (frames, chains, n, 3) and masses (n,), in memory; intermediates are blocks of about
-    10⁵ beads. O(n) per sample. `histograms` counts soft angles and torsions as well, and `notes`
-    join the report's own. `MetricAnalysis` does the same from a trajectory, frame by frame, in
-    parallel.
+    skips that. Hard bends that are straight, but for thermal swings, are held straight; dependent
+    rows are left out, and so are frames that cannot be set onto the constraints, for all groups,
+    while they are 5 % or less: all this is noted. `hard` are kinds, "torsional" or "h-bonds", as in
+    `Chain.from_bonds`; `groups` is what `read_chains` returns, or groups of x (frames, chains, n,
+    3) and masses (n,), in memory. `histograms` counts soft angles and torsions as well, and `notes`
+    join the report's own. O(n) per sample. `MetricAnalysis` does the same from a trajectory, frame
+    by frame, in parallel.
 
-    Raises ValueError where no group has a hard coordinate or a group has no samples, and what
-    `Chain`, `logdet` and `project` raise in more than 5 % of the frames.
+    Raises ValueError where no group has a hard coordinate, a group has no samples, or groups have
+    different numbers of frames, and what `Chain`, `logdet` and `project` raise in more than 5 % of
+    the frames.
     """
     names = hard_names(hard)
-    frames: Numbers = ()
     if isinstance(groups, ChainData):
         notes, frames, groups = (*groups.notes, *notes), groups.frames, groups.groups
+    else:
+        frames = np.arange(max((len(group.x) for group in groups), default=0))
     checked = [_checked(group, number, frames) for number, group in enumerate(groups)]
     found, remarks = meters(
-        checked, hard, looks=[thinned(group.x)[evenly(len(group.x))] for group in checked]
+        checked, hard, looks=[thinned(group.x)[evenly(len(frames))] for group in checked]
     )
-    reports: dict[int, GroupReport] = {}
-    for length in dict.fromkeys(len(_x(meter)) for meter in found):
-        these = {k: meter for k, meter in enumerate(found) if len(_x(meter)) == length}
-        lost: Lost = {}
-        measured = _measured(list(these.values()), frames, as_is, histograms, lost)
-        reports |= dict(zip(these, measured, strict=True))
-        if lost:
-            remarks.append(lost_note(lost, length))
-    ordered = tuple(reports[k] for k in range(len(found)))
-    return AuditReport(names, as_is, ordered, (*notes, *remarks))
+    lost: Lost = {}
+    reports = None
+    while reports is None:  # means are over the frames that stay
+        there = [k for k in range(len(frames)) if k not in lost]
+        reports = _measured(found, there, frames, lost, as_is, histograms)
+    if lost:
+        remarks.append(lost_note(lost, len(frames)))
+    return AuditReport(names, as_is, tuple(reports), (*notes, *remarks))
 
 
 def _measured(
-    found: Sequence[Meter], frames: Numbers, as_is: bool, histograms: bool, lost: Lost
-) -> list[GroupReport]:
-    """Report on groups of equally many frames, and add to `lost` those that cannot be measured.
-
-    Means are over the frames that stay, so that losing some in the second pass starts anew.
-    """
-    while True:
-        sums: list[Rows] = []
-        for meter in found:
-            x = _x(meter)
-            sums.append(by_frame(x, _own(frames, x), meter.sums, lost))
-        before = len(lost)
-        rows: list[Rows] = []
-        pooled = []
-        for meter, each in zip(found, sums, strict=True):
-            x = _x(meter)
-            kept_sums = kept(each, lost)
-            samples = len(kept_sums["plain"]) * x.shape[1]
-            means, deviations = meter.means(kept_sums, samples)
-            pooled.append(meter.scatter(means, deviations))
-            act = partial(meter.measure, values=None if as_is else means, histograms=histograms)
-            rows.append(by_frame(x, _own(frames, x), act, lost))
-        if len(lost) == before:
-            return [
-                _report(meter, kept(row, lost), as_is, scatter)
-                for meter, row, scatter in zip(found, rows, pooled, strict=True)
-            ]
+    found: Sequence[Meter],
+    there: list[int],
+    frames: Indices,
+    lost: Lost,
+    as_is: bool,
+    histograms: bool,
+) -> list[GroupReport] | None:
+    """Report on all groups; or add to `lost` the frames that cannot be measured, and give up."""
+    reports = []
+    for meter in found:
+        assert isinstance(meter.molecules, ChainGroup)
+        x = meter.molecules.x
+        sums = _by_frame(x, there, frames, meter.sums, lost)
+        means, deviations = meter.means(sums, len(sums["plain"]) * x.shape[1])
+        act = partial(meter.measure, values=None if as_is else means, histograms=histograms)
+        measured = _by_frame(x, there, frames, act, lost)
+        reports.append(_report(meter, measured, as_is, meter.scatter(means, deviations)))
+    return None if len(there) + len(lost) > len(frames) else reports
 
 
-def _x(meter: Meter) -> Floats:
-    assert isinstance(meter.molecules, ChainGroup)
-    return meter.molecules.x
+def _by_frame(
+    x: Floats,
+    there: list[int],
+    frames: Indices,
+    act: Callable[[Floats], dict[str, npt.NDArray[Any]]],
+    lost: Lost,
+) -> dict[str, npt.NDArray[Any]]:
+    """Let `act` loose on frames of x (frames, chains, n, 3), block by block; note what is lost."""
+    parts = []
+
+    def add(these: list[int]) -> None:
+        with numbered(frames[these]):
+            parts.append(act(x[these]))
+
+    size = max(1, BLOCK // (x.shape[1] * x.shape[2]))
+    for first in range(0, len(there), size):
+        these = there[first : first + size]
+        try:
+            add(these)
+        except UNUSABLE:
+            for k in these:
+                try:
+                    add([k])
+                except UNUSABLE as error:
+                    lost[k] = error
+                    if too_many(len(lost), len(x)):
+                        raise lost[min(lost)] from None
+    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
-def _own(frames: Numbers, x: Floats) -> Numbers:
-    """Numbers of the frames of x, from 0 where they have none of their own."""
-    return frames if len(frames) else range(len(x))
-
-
-def _checked(group: ChainGroup, number: int, frames: Numbers) -> ChainGroup:
+def _checked(group: ChainGroup, number: int, frames: Indices) -> ChainGroup:
     """Refuse what no later step could explain: shapes, no samples, NaN, coincident neighbours."""
     x = _arrays.real(group.x, (np.size(group.masses), 3), f"x of group {number}")
     if x.ndim != 4 or not x.size:
@@ -411,7 +397,9 @@ def _checked(group: ChainGroup, number: int, frames: Numbers) -> ChainGroup:
             f"x of group {number} must have shape (frames, chains, n, 3) with at least one of each"
             f", got {x.shape}"
         )
-    with numbered(_own(frames, x)):
+    if len(x) != len(frames):
+        raise ValueError(f"the groups have different numbers of frames: {len(x)}, {len(frames)}")
+    with numbered(frames):
         _arrays.require_finite(x, x.shape[2:], f"x of group {number}")
         one, two = group.pairs.T
         coincide = np.argwhere(~np.any(x[:, :, two] - x[:, :, one], axis=3))
@@ -433,7 +421,6 @@ def _report(
     return GroupReport(
         meter.chain,
         half,
-        float(np.mean(measured["mean_bond"])),
         scatter,
         meter.molecules.label(half.shape[1]),
         "rigid" if as_is else "stiff",

@@ -93,11 +93,11 @@ def run(arguments: argparse.Namespace) -> None:
     """Run a chain that the flags describe."""
     import numpy as np
 
+    from fixman.runs import runfile
     from fixman.sampling.random_walks import random_walks
     from fixman.simulation import simulate as simulation
-    from fixman.simulation import writer
 
-    writer.require_free(arguments.out, arguments.overwrite)
+    runfile.require_free(arguments.out, arguments.overwrite)
     chain = cli_arguments.chain(arguments, arguments.replicas, "--replicas")
     stepper = dynamics.stepper(arguments, chain)
     seed = cli_arguments.seed(arguments)
@@ -148,11 +148,11 @@ def _going_on(path: Path) -> tuple[dict[str, Any], contextlib.AbstractContextMan
 
     Nothing of any other run.
     """
+    from fixman.runs import runfile
     from fixman.simulation import steppers
-    from fixman.simulation.runfile import read_about
     from fixman.simulation.trajectory import pdb_potential
 
-    about = read_about(path)
+    about = runfile.contents(path).about
     if pdb_potential(about) is None:
         return {}, contextlib.nullcontext()
     from fixman.io.openmm.torsional import Molecule, naming
@@ -181,7 +181,7 @@ def _show(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def export(arguments: argparse.Namespace) -> None:
     """Write the frames of a run to a file of another kind."""
-    from fixman.simulation.runfile import load_run
+    from fixman.simulation.simulate import load_run
 
     path, suffix = arguments.to, arguments.to.suffix.lower()
     if suffix not in (*GSD, *HDF5, *MOLECULAR):
@@ -212,7 +212,7 @@ def export(arguments: argparse.Namespace) -> None:
 
 def check(arguments: argparse.Namespace) -> None:
     """Say whether a run is whole."""
-    from fixman.simulation.runfile import check_run
+    from fixman.runs.runfile import check_run
 
     found = check_run(arguments.file)
     cli_arguments.show(found)

@@ -62,10 +62,10 @@ def run(arguments: argparse.Namespace) -> None:
     from fixman.io.openmm import kT
     from fixman.io.openmm.torsional import Molecule, naming
     from fixman.mechanics import dynamics
+    from fixman.runs import runfile
     from fixman.simulation import simulate as simulation
-    from fixman.simulation import writer
 
-    writer.require_free(arguments.out, arguments.overwrite)
+    runfile.require_free(arguments.out, arguments.overwrite)
     if arguments.dt >= FEMTO:
         fs = f"{arguments.dt:g} fs is {arguments.dt / 1000:g}"
         raise ValueError(f"--dt is in ps, got {arguments.dt:g}: {fs}")

@@ -15,7 +15,6 @@ if it is free, N on a fixed base.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -38,12 +37,10 @@ __all__ = [
     "dumbbell_normal_stress",
     "dumbbell_orientation",
     "dumbbell_viscosity",
-    "equal_bends_logdet",
     "four_beads_density",
     "four_beads_logdet",
     "four_beads_mean_cosine",
     "freely_jointed_logdet",
-    "mean_cosine_powers",
     "mean_fourth_end_to_end",
     "mean_square_cosines",
     "mean_square_end_to_end",
@@ -72,7 +69,10 @@ def freely_jointed_logdet(
     inverse mass w_k of the bead that ends bond k, starting from e_1 = w_0, which is 0 for a base.
     This is Gaussian elimination of the tridiagonal H^bb without a subtraction.
 
-    Bonds are one more than bends.  Their lengths and the torsions do not enter.  O(bends).
+    Bonds are one more than bends.  Their lengths and the torsions do not enter.  O(bends).  Where
+    all bend by one angle, for unit masses and s = √(1 − c²), det H^bb of N bonds is
+    ((1 + s)^(N+1) − (1 − s)^(N+1))/2s for a free chain and ((1 + s)^N + (1 − s)^N)/2 on a fixed
+    base: N + 1 and 1 if they are straight, 2^N and 2^(N−1) at right angles.
 
     Raises
     ------
@@ -92,27 +92,6 @@ def freely_jointed_logdet(
         d = w[k + 2] + e
         total = total + np.log(d)
     return _number(total)
-
-
-def equal_bends_logdet(cosine: ArrayLike, bonds: int, *, base: Base = "free") -> Array:
-    """ln det H^bb of unit masses with N hard bonds that all bend by one angle, (...) → (...).
-
-    With s = √(1 − c²), det H^bb is ((1 + s)^(N+1) − (1 − s)^(N+1))/2s for a free chain and
-    ((1 + s)^N + (1 − s)^N)/2 on a fixed base, which solve D_k = 2 D_{k−1} − c² D_{k−2}.  Straight
-    chains have N + 1 and 1, chains of right angles 2^N and 2^(N−1).
-    """
-    _require(base=base)
-    N = arrays.positive_int(bonds, "bonds")
-    c = _cosine(cosine, "cosine")
-    s = np.sqrt((1.0 - c) * (1.0 + c))
-    powers = N + 1 if base == "free" else N
-    with np.errstate(divide="ignore", invalid="ignore"):
-        smaller = powers * (np.log1p(-s) - np.log1p(s))  # −∞ at right angles, as it should be
-        if base == "fixed":
-            rest = 0.5 + 0.5 * np.exp(smaller)
-        else:
-            rest = np.where(s > 0.0, -np.expm1(smaller) / (2.0 * s), powers)
-    return _number(powers * np.log1p(s) + np.log(rest))
 
 
 # --- bonds hard: distributions ---------------------------------------------------------------
@@ -212,25 +191,6 @@ def mean_square_products(
     Accuracy and errors are those of `mean_square_cosines`.  O(bonds²).
     """
     return _settled(transfer.square_products, _freely_jointed(bonds, dim, masses, base), dim)
-
-
-def mean_cosine_powers(
-    powers: ArrayLike, *, dim: int = 3, masses: ArrayLike = 1.0, base: Base = "free"
-) -> float:
-    """⟨Π_k (cos θ_k)^p_k⟩ over the bends of a freely jointed chain in the rigid ensemble.
-
-    ``powers (bends,)`` are 0 or even: the density is even in every cosine, so that the average is 0
-    where one is odd.  (2, 0, 2) is ⟨cos² θ₁ cos² θ₃⟩ of four bonds.
-
-    Accuracy, cost and errors are those of `mean_square_cosines`.
-    """
-    p = arrays.real(powers, (), "powers")
-    if p.ndim != 1 or not p.size:
-        raise ValueError(f"powers must have shape (bends,), at least one, got {p.shape}")
-    if not ((p >= 0.0) & (p <= 100.0) & (p % 2.0 == 0.0)).all():
-        raise ValueError(f"powers must be even, from 0 to 100, got {powers!r:.80}")
-    w = _freely_jointed(p.size + 1, dim, masses, base)
-    return float(_settled(partial(transfer.cosine_powers, p.astype(np.int64)), w, dim))
 
 
 def bend_density(

@@ -34,7 +34,6 @@ __all__ = [
     "Grid",
     "acceptances",
     "bend_series",
-    "cosine_powers",
     "fourth_end_to_end",
     "grid_of",
     "settled",
@@ -269,17 +268,6 @@ def fourth_end_to_end(w: Array, grid: Grid) -> Array:
         size = np.abs(one).max()
         one, square, along, fourth = one / size, square / size, along / size, fourth / size
     return np.asarray(fourth.sum() / one.sum())
-
-
-def cosine_powers(powers: NDArray[np.int64], w: Array, grid: Grid) -> Array:
-    """⟨Π (cos θ_k)^p_k⟩ for even powers (bends,)."""
-    row, keys = line(w, grid)
-    kinds, places = np.unique(np.append(powers, 0), return_inverse=True)
-    both = np.stack([row, row])
-    for place, found in zip(places[:-1], operators(keys, grid, kinds), strict=True):
-        both = scaled(np.stack([both[0] @ found[place], both[1] @ found[0]]))
-    above, below = both.sum(axis=1)
-    return np.asarray(above / below)
 
 
 # --- trees -----------------------------------------------------------------------------------

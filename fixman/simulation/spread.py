@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 from fixman.chains.chain import Chain
 from fixman.kernels.compiler.lanes import LANES
-from fixman.simulation import loop, provenance
-from fixman.simulation.loop import Running
-from fixman.simulation.provenance import DECISIVE
-from fixman.simulation.recording import Observable
-from fixman.simulation.trajectory import Arrays, Sink
+from fixman.runs import about as provenance
+from fixman.runs import loop
+from fixman.runs.loop import Sink
+from fixman.runs.series import Arrays
+from fixman.simulation.recording import Observable, Replicas
 
 if TYPE_CHECKING:
     from fixman.simulation.steppers import Stepper
+
+Model = tuple[Chain, "Stepper", Mapping[str, Observable], int]
 
 AHEAD = 2  # groups for each thread of the workers: one is computed while another one is stored
 MOST_GROUPS = 256  # each holds a block in memory here
@@ -35,79 +37,68 @@ PATIENCE = 1.0  # seconds until it is asked whether there are workers to wait fo
 
 def require_client(client: Any) -> None:
     """Refuse what cannot take work to workers."""
-    if not all(callable(getattr(client, name, None)) for name in ("submit", "nthreads")):
+    able = all(callable(getattr(client, name, None)) for name in ("submit", "nthreads"))
+    if not able or getattr(client, "asynchronous", False):
         raise TypeError(
-            "client must be a distributed.Client, such as Client('tcp://127.0.0.1:8786'), got "
-            f"{client!r:.80}"
+            "client must be a distributed.Client, such as Client('tcp://127.0.0.1:8786'), and not "
+            f"asynchronous, got {client!r:.80}"
         )
-    if getattr(client, "asynchronous", False):
-        raise TypeError("client must not be asynchronous: make one outside of an event loop")
-    if getattr(client, "status", "running") != "running":
-        raise ValueError(f"the client is {client.status}: connect again")
     if not client.nthreads():
         raise ValueError("the client's scheduler has no workers: start some with `dask worker`")
 
 
-def sizes(replicas: int, running: Running) -> list[int]:
+def sizes(replicas: int, workers: int, client: Any) -> list[int]:
     """Divide replicas into groups of whole lanes; the last one may have fewer."""
-    places = sum(max(1, k // running.workers) for k in running.client.nthreads().values())
+    places = sum(max(1, threads // workers) for threads in client.nthreads().values())
     eights = -(-replicas // LANES)
     groups = min(eights, AHEAD * places, MOST_GROUPS)
     edges = [min(replicas, LANES * (eights * k // groups)) for k in range(groups + 1)]
     return [stop - start for start, stop in pairwise(edges)]
 
 
-def run(
-    stepper: Stepper,
-    sinks: Sequence[Sink],
-    observables: Mapping[str, Observable],
-    running: Running,
-) -> None:
+def run(model: Model, sinks: Sequence[Sink], client: Any, watch: loop.Watch) -> None:
     """Advance all groups to the end, or each to the end of its block after Ctrl-C."""
-    steps, done = sinks[0].about["steps"], sum(sink.step for sink in sinks)
-    model = sinks[0].chain, stepper, observables
+    (interrupted, bar), steps = watch, sinks[0].about["steps"]
     about = {key: sinks[0].about[key] for key in ("steps", "every", "block")}
     about |= {"versions": provenance.versions()}
     futures: dict[int, Any] = {}
     ready: SimpleQueue[int] = SimpleQueue()
 
     def send(number: int) -> None:
-        task = model, about, sinks[number].state, sinks[number].frames, running.workers
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # a state is what it is
-            future = running.client.submit(_block, *task, pure=False)
-        futures[number] = future
-        future.add_done_callback(lambda _: ready.put(number))
+            task = model, about, sinks[number].state, sinks[number].frames
+            futures[number] = client.submit(_block, *task, pure=False)
+        futures[number].add_done_callback(lambda _: ready.put(number))
 
-    with loop.watched(running.progress, steps * len(sinks), done) as (interrupted, bar):
-        try:
-            for number, sink in enumerate(sinks):
-                if sink.step < steps or sink.frames * about["every"] <= steps:
-                    send(number)
-            while futures:
-                try:
-                    number = ready.get(timeout=PATIENCE)
-                except Empty:
-                    if interrupted() and not running.client.nthreads():
-                        return  # Ctrl-C has reached workers of this terminal as well
-                    continue
-                sink = sinks[number]
-                with renumbered(sinks, number):
-                    rows, step, state = futures.pop(number).result()
-                ahead = step - sink.step
-                for k in range(len(rows.get("x", ()))):
-                    sink.record({name: values[k] for name, values in rows.items()})
-                sink.commit(step, state)
-                if step < steps and not interrupted():
-                    send(number)
-                bar(ahead, interrupted())
-        finally:
-            for future in futures.values():
-                future.cancel()
+    try:
+        for number, sink in enumerate(sinks):
+            if sink.step < steps or sink.frames * about["every"] <= steps:
+                send(number)
+        while futures:
+            try:
+                number = ready.get(timeout=PATIENCE)
+            except Empty:
+                if interrupted() and not client.nthreads():
+                    return  # Ctrl-C has reached workers of this terminal as well
+                continue
+            sink = sinks[number]
+            with renumbered(sink, number):
+                rows, step, state = futures.pop(number).result()
+            ahead = step - sink.step
+            if rows:
+                sink.record(rows)
+            sink.commit(step, state)
+            if step < steps and not interrupted():
+                send(number)
+            bar(ahead, interrupted())
+    finally:
+        for future in futures.values():
+            future.cancel()
 
 
 @contextlib.contextmanager
-def renumbered(sinks: Sequence[Sink], group: int) -> Iterator[None]:
+def renumbered(sink: Sink, group: int) -> Iterator[None]:
     """Have an error of a group name its replica by the number that it has in the whole run."""
     try:
         yield
@@ -116,7 +107,7 @@ def renumbered(sinks: Sequence[Sink], group: int) -> Iterator[None]:
             f"the scheduler or its client has given the run up ({error})"
         ) from error
     except Exception as error:
-        first = sum(sink.replicas for sink in sinks[:group])
+        first = sum(sink.about["groups"][:group])
         text = error.args[0] if error.args else ""
         if first and isinstance(text, str):
             named = re.sub(r"\breplica (\d+)", lambda m: f"replica {first + int(m[1])}", text)
@@ -130,27 +121,19 @@ def renumbered(sinks: Sequence[Sink], group: int) -> Iterator[None]:
 
 
 def _block(
-    model: tuple[Chain, Stepper, Mapping[str, Observable]],
-    about: dict[str, Any],
-    state: Arrays,
-    frames: int,
-    workers: int,
+    model: Model, about: dict[str, Any], state: Arrays, frames: int
 ) -> tuple[Arrays, int, Arrays]:
     """Go on to the end of the block; its frames, and the state behind it."""
     from fixman.simulation.steppers import State
 
-    here, there = provenance.versions(), about["versions"]
-    other = [
-        f"{name} {here[name]}, not {there[name]}" for name in DECISIVE if here[name] != there[name]
-    ]
+    other = provenance.differing(provenance.versions(), about["versions"])
     if other:
-        raise RuntimeError(f"a worker has {', '.join(other)}: bits would depend on it")
-    chain, stepper, observables = model
-    sink = Sink(about, _kept(chain), state, frames, about["block"]["frames"])
-    start = sink.step
-    watch = (lambda: sink.frames > frames or sink.step > start), (lambda ahead, stopping: None)
-    loop.run(stepper, State.from_arrays(state), sink, observables, workers, watch)
-    return sink.rows, sink.step, sink.state
+        raise RuntimeError(f"a worker has other versions, {', '.join(other)}: so bits would differ")
+    blocks: list[tuple[int, Arrays, int, Arrays]] = []
+    sink = Sink(about, state, frames, lambda *block: blocks.append(block))
+    mover = Replicas(*model, State.from_arrays(state))._replace(chain=_kept(model[0]))
+    loop.run(mover, sink, (lambda: bool(blocks), lambda ahead, stopping: None))
+    return blocks[0][1:]
 
 
 @lru_cache(maxsize=8)

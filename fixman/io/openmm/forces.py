@@ -15,7 +15,7 @@ from openmm import unit
 from fixman._common import arrays
 from fixman.errors import FrameError
 from fixman.io.openmm.constraints import Floats, Indices
-from fixman.io.openmm.systems import constraints, harmonic_bonds, refuse_drude
+from fixman.io.openmm.systems import constraints, harmonic_bonds
 from fixman.io.openmm.thermostats import in_units
 
 NAME = "FixmanForce"  # name of a metric_force
@@ -73,8 +73,7 @@ class Forces:
         self, system: Any, platform: Any = None, *, properties: Mapping[str, str] | None = None
     ) -> None:
         if not isinstance(system, openmm.System):
-            hint = ": pass its .system" if hasattr(system, "system") else ""
-            raise TypeError(f"expected an openmm.System, got {type(system).__name__}{hint}")
+            raise TypeError(f"expected an openmm.System, got {type(system).__name__}")
         self._system = _copied(system)
         masses = [system.getParticleMass(k)._value for k in range(system.getNumParticles())]
         self.particles = np.flatnonzero(masses)
@@ -85,9 +84,16 @@ class Forces:
         self._pairs = np.searchsorted(self.particles, pairs.T)
         self._bonds: tuple[Indices, Floats] | None = _springs(system)  # until they are checked
         self._begin()
-        context, self._properties = _first(self._system, platform, dict(properties or {}))
-        self.platform: str = context.getPlatform().getName()
-        self._idle.append(context)
+        try:
+            if platform is None:
+                platform = _context(self._system).getPlatform()
+            elif not isinstance(platform, openmm.Platform):
+                platform = openmm.Platform.getPlatformByName(platform)
+            self.platform: str = platform.getName()
+            self._properties = DEFAULTS.get(self.platform, {}) | dict(properties or {})
+            self._idle.append(_context(self._system, platform, self._properties))
+        except openmm.OpenMMException as error:
+            raise ValueError(f"OpenMM makes no Context of the System: {error}") from None
 
     def _begin(self) -> None:
         self._idle: list[Any] = []  # Contexts that no thread uses; its methods are atomic
@@ -145,14 +151,11 @@ class Forces:
 
     def _frames(self, x: Any) -> tuple[list[bytes], tuple[int, ...]]:
         """Return configurations as bytes, and their leading axes."""
-        x = in_units(x, unit.nanometer, "x")
-        arrays.refuse_units(x, "x")
-        n = self.particles.size
+        x, n = in_units(x, unit.nanometer, "x"), self.particles.size
         if np.ndim(x) > 1 and np.shape(x)[-2] != n:
             raise ValueError(
                 f"the System has {n} particles with a mass, x has {np.shape(x)[-2]}: all of them "
-                "have to be beads of one chain; take solvent and ions out, and give the solvent "
-                "an implicit model"
+                "have to be beads of one chain, and the solvent implicit"
             )
         x = arrays.real(x, (n, 3), "x")
         arrays.require_finite(x, (n, 3), "x")
@@ -192,13 +195,14 @@ class Forces:
         pairs, rest = self._bonds
         i, j = np.searchsorted(self.particles, pairs)
         apart = np.linalg.norm(x[i] - x[j], axis=1)
-        off = np.abs(apart - rest) > STRAINED * rest
-        if off.any():
-            k = int(np.argmax(np.abs(apart - rest) / rest))
+        off = np.abs(apart - rest) / rest
+        if off.size and off.max() > STRAINED:
+            k = int(np.argmax(off))
             one, two = (self._name(int(p)) for p in pairs[:, k])
             raise ValueError(
                 f"{one} and {two} are {apart[k]:.3g} nm apart, and bonded with a length of "
-                f"{rest[k]:.3g} nm in the force field: " + _cause(apart / rest)
+                f"{rest[k]:.3g} nm in the force field: are positions set, in nm and whole, and is "
+                "no residue missing between them?"
             )
         self._bonds = None
 
@@ -218,8 +222,7 @@ class Forces:
             raise ValueError(
                 f"particles {one} and {two} are {apart[k]:.3g} nm apart, which the System "
                 f"constrains to {self._lengths[k]:.3g}: it has no energy there, so that the chain "
-                "must hold them (or create the System with constraints=None, rigidWater=False); in "
-                "a periodic box, make the molecule whole"
+                "must hold them (or create the System with constraints=None, rigidWater=False)"
             )
 
 
@@ -228,28 +231,21 @@ class Forces:
 
 def _copied(system: Any) -> Any:
     """Return a copy without constraints, and refuse what it cannot serve."""
-    refuse_drude(system)
     copy = openmm.XmlSerializer.clone(system)
     for k in reversed(range(copy.getNumForces())):
         force = copy.getForce(k)
         kind = type(force).__name__
         if isinstance(force, openmm.CMMotionRemover):
             copy.removeForce(k)
-        elif re.search("Thermostat|Barostat", kind):
+        elif re.search("Thermostat|Barostat|Drude", kind) or force.getName() == NAME:
             raise ValueError(
-                f"the System has a {kind}, which needs an integrator of OpenMM: removeForce({k}), "
-                "and choose a stepper that does what is meant, such as Langevin"
-            )
-        elif force.getName() == NAME:
-            raise ValueError(
-                f"the System has a Fixman force: removeForce({k}); steppers have one of their own, "
-                'with ensemble="stiff"'
+                f"the System has a {kind}, {force.getName()}, which needs an integrator of OpenMM: "
+                f"removeForce({k}), and choose a stepper and ensemble that do what is meant"
             )
     for k in range(copy.getNumParticles()):
         if copy.getParticleMass(k)._value == 0.0 and not copy.isVirtualSite(k):
             raise ValueError(
-                f"particle {k} has no mass and is no virtual site: nothing says where it is; a "
-                "chain has no frozen beads, but may have a fixed base"
+                f"particle {k} has no mass and is no virtual site: nothing says where it is"
             )
     for k in reversed(range(copy.getNumConstraints())):
         copy.removeConstraint(k)
@@ -270,39 +266,5 @@ def _springs(system: Any) -> tuple[Indices, Floats]:
     return pairs.T, np.array(list(found.values()), dtype=np.float64)
 
 
-def _cause(ratios: Floats) -> str:
-    if not np.median(ratios) > 0.0:
-        return "most bonded atoms coincide, so the positions seem not to have been set"
-    if abs(np.log(np.median(ratios))) > np.log(1.0 + STRAINED):
-        return "positions are in nm, and these seem to be in another unit, such as Å"
-    return (
-        "residues or atoms between them may be missing, or atoms be misplaced; in a periodic box, "
-        "make the molecule whole"
-    )
-
-
-def _context(system: Any, platform: Any, properties: dict[str, str]) -> Any:
-    return openmm.Context(system, openmm.VerletIntegrator(0.001), platform, properties)
-
-
-def _first(system: Any, wanted: Any, given: dict[str, str]) -> tuple[Any, dict[str, str]]:
-    """Return a Context on a platform, or on the fastest that works, and its properties."""
-    known = [openmm.Platform.getPlatform(k) for k in range(openmm.Platform.getNumPlatforms())]
-    names = {platform.getName().lower(): platform for platform in known}
-    if isinstance(wanted, openmm.Platform):
-        known = [wanted]
-    elif isinstance(wanted, str) and wanted.lower() in names:
-        known = [names[wanted.lower()]]
-    elif wanted is not None:
-        kind = ValueError if isinstance(wanted, str) else TypeError
-        here = ", ".join(platform.getName() for platform in known)
-        raise kind(f"platform must be one of {here}, which are installed, got {wanted!r:.80}")
-    known.sort(key=lambda platform: platform.getSpeed())
-    while True:
-        platform = known.pop()
-        properties = DEFAULTS.get(platform.getName(), {}) | given
-        try:
-            return _context(system, platform, properties), properties
-        except openmm.OpenMMException:  # a GPU's platform where there is none
-            if not known:
-                raise
+def _context(system: Any, *platform: Any) -> Any:
+    return openmm.Context(system, openmm.VerletIntegrator(0.001), *platform)
