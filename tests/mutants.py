@@ -44,7 +44,7 @@ MUTANTS = [
     M("coordinates", "chains/topology.py", "np.where(angle >= 0, line[angle], -3)",
       "np.where(angle >= 0, line[angle], -2)",
       "test_coordinates.py::test_torsions_carry_the_iupac_sign"),
-    M("coordinates", "chains/pattern.py", "slots.sign[s] * slots.sign[t] *", "slots.sign[s] *",
+    M("coordinates", "chains/layout.py", "slots.sign[s] * slots.sign[t] *", "slots.sign[s] *",
       "test_fixman_force.py::test_force_on_linear_chains"),
     # --- structured, partition, dynamics
     M("structured", "mechanics/structured.py", "off = -self.weights[1:-1] * self.cosines",

@@ -139,27 +139,22 @@ class Chain:
             a bond that is not ``rotatable``.  "h-bonds": lengths to ``hydrogens``.  "h-angles":
             every length, and the angles H–X–H and H–O–X; masses in amu tell the oxygens.
         extra : iterable of Coordinate
-            Further coordinates or (kind, beads), always hard; a bead of degree k has only k − 1 of
-            its angles in the chart, and may be given others here.  A "length" counts as a bond, a
-            "distance" does not.  The guide "Kinds of coordinate" lists all kinds and their beads.
+            Further coordinates or (kind, beads), always hard: the guide "Kinds of coordinate".
         straight : iterable of (i, j, k), or positions (..., n, dim)
-            Bends whose beads are held in line, as those of a nitrile or an alkyne, by two extra
-            rows each: the components of v̂ − û across the bonds u and v.  The angle there, and
-            torsions over it, then stay soft, and have no gradient; torsions that would be hard are
-            held across the line.  Positions, in floating point, choose those of the hard bends
-            whose angle has an rms of at most 0.25 rad in them.  In space only.
+            Bends whose beads are held in line, as those of a nitrile, by two extra rows each.  The
+            angle there, and torsions over it, then stay soft, and have no gradient.  Positions, in
+            floating point, choose those of the hard bends whose angle has an rms of at most
+            0.25 rad in them.  In space only: the guide "Straight groups".
         rotatable : (bonds, 2), optional
             For "torsional"; by default every bond that is neither terminal nor in a ring of up to
-            eight beads.  The last bond of a ring turns with all others: to hold one bond of a ring
-            alone, name its torsion in ``extra``.
+            eight beads: the guide "Rings that turn".
         hydrogens : (n,) of bool, optional
             For "h-bonds" and "h-angles"; by default masses of 0.95 to 1.2.  Masses of 1.2 to 4.1,
             deuterium or repartitioned, are refused without it.
         drop_redundant : bool, or (n, dim)
             Leave out hard rows that depend on the others, which changes no motion; they are listed
-            in ``redundant``.  Positions in the place of True make the rows that stay well
-            conditioned there; without, in a configuration drawn at random.  Rows of the chart go
-            only where these alone would be badly conditioned.
+            in ``redundant``.  Those that stay are well conditioned in the positions given, or else
+            in a configuration drawn at random.
 
         Raises
         ------

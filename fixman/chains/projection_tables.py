@@ -12,7 +12,7 @@ import numpy as np
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
 from fixman.chains.coordinates import GHOSTS, Index, Rows
-from fixman.chains.pattern import HardPattern
+from fixman.chains.layout import HardPattern
 from fixman.kernels.chain.hard import Hard
 from fixman.kernels.chain.rows import ANGLE, KINDS, LENGTH, SQUARE
 from fixman.kernels.simulation.jointed_steps import Jointed

@@ -17,20 +17,17 @@ from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains import topology
 from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, Index, Rows
-from fixman.chains.layout import Layout
-from fixman.chains.pattern import HardPattern, minimum_degree_pattern
+from fixman.chains.layout import HardPattern, Layout, minimum_degree_pattern
 from fixman.chains.straight_bends import end_to_end
 from fixman.errors import SingularConstraintError
 from fixman.kernels.algebra.field import PRIME
-from fixman.kernels.chain import hard, modular
+from fixman.kernels.chain import modular
 from fixman.kernels.chain.rows import ANGLE, LENGTH
-from fixman.kernels.factors import sparse as sparse_factor
 
 Mask = NDArray[np.bool_]
 
 LIKED = 4.0  # times, so that a row of the chart goes only where others hold much more of it
 NEVER_LEFT = 1e3  # straight bends, of which both rows stay or neither does
-APART = 1e-3  # far above the rounding of what is factored
 
 
 def independent(layout: Layout, near: Array | None) -> Mask:
@@ -62,19 +59,30 @@ def independent(layout: Layout, near: Array | None) -> Mask:
     H^bb is sparse.
     """
     stays = np.ones(len(layout.rows), dtype=bool)
-    if not layout.extra:
+    if not layout.extra or _clearly_bonds(layout.pattern.rows):
         return stays
     pattern = layout.pattern
-    if _clearly_bonds(pattern.rows):
+    dependent, share = _eliminate(pattern, True)
+    if not dependent.any():
         return stays
-    if near is None:
-        near = _generic(layout)
-    else:
-        layout.gradients(pattern.rows, near, SingularConstraintError)
+    x = _generic(layout) if near is None else near
+    rows = pattern.rows.to_sparse(layout.gradients(pattern.rows, x, SingularConstraintError))
     place = layout.hard[pattern.order]
     liked = np.where(place < layout.n * layout.dim, LIKED, 1.0)
     liked[pattern.rows.trait("straight")] = NEVER_LEFT
-    stays[place[_dependent(pattern, liked, place, near)]] = False
+    clusters = _clusters(pattern, share, np.argsort(place))
+    lost = np.zeros(place.size, dtype=bool)
+    for cluster in clusters:
+        surplus = int(np.count_nonzero(dependent[cluster]))
+        lost[cluster] = ~_chosen(rows[cluster], liked[cluster], surplus)
+    kept = np.flatnonzero(~lost)
+    rest = minimum_degree_pattern(pattern.rows, kept)
+    wrong = np.zeros(place.size, dtype=bool)
+    wrong[kept[rest.order]] = _eliminate(rest)[0]
+    for cluster in clusters:
+        if wrong[cluster].any():  # by size they looked independent; now the first ones are
+            lost[cluster] = _exactly(pattern, cluster)
+    stays[place[lost]] = False
     return stays
 
 
@@ -99,10 +107,9 @@ def nearby(drop_redundant: bool | ArrayLike, n: int, dim: int) -> Array | None:
     """Return the positions where rows shall be well conditioned, if given."""
     if isinstance(drop_redundant, (bool, np.bool_)):
         return None
-    if drop_redundant is None or isinstance(drop_redundant, (str, bytes, int, float, np.number)):
+    if np.ndim(drop_redundant) == 0:
         raise TypeError(
-            f"drop_redundant is True, False or positions ({n}, {dim}) where the rows that stay "
-            f"shall be well conditioned, got {drop_redundant!r:.80}"
+            f"drop_redundant is True, False or positions ({n}, {dim}), got {drop_redundant!r:.80}"
         )
     near = arrays.real(drop_redundant, (n, dim), "drop_redundant")
     if near.ndim != 2:
@@ -133,56 +140,6 @@ def _lines(rows: Rows) -> list[tuple[list[int], int, int]]:
     """Beads that straight bends put on one line, see `end_to_end`."""
     found = [rows[int(row)].beads for row in np.flatnonzero(rows.trait("straight"))]
     return end_to_end(dict.fromkeys(found))  # a bend has two rows
-
-
-def _dependent(pattern: HardPattern, liked: Array, place: Index, x: Array) -> Index:
-    """Places, in factor order and ascending, of rows that depend on the others.
-
-    ``liked (m,)`` is the size at which each counts, ``place (m,)`` its public place.
-    """
-    none = np.empty(0, dtype=np.int64)
-    if _clearly_independent(pattern, x):
-        return none
-    dependent, share = _eliminate(pattern, True)
-    if not dependent.any():
-        return none
-    rows = pattern.rows.to_sparse(pattern.rows.gradients(x)[0])
-    clusters = _clusters(pattern, share, np.argsort(place))
-    lost = np.zeros(liked.size, dtype=bool)
-    for cluster in clusters:
-        surplus = int(np.count_nonzero(dependent[cluster]))
-        lost[cluster] = ~_chosen(rows[cluster], liked[cluster], surplus)
-    kept = np.flatnonzero(~lost)
-    rest = minimum_degree_pattern(pattern.rows, kept)
-    wrong = np.zeros(liked.size, dtype=bool)
-    wrong[kept[rest.order]] = _eliminate(rest)[0]
-    for cluster in clusters:
-        if wrong[cluster].any():  # by size they looked independent; now the first ones are
-            lost[cluster] = _exactly(pattern, cluster)
-    return np.flatnonzero(lost)
-
-
-def _clearly_independent(pattern: HardPattern, x: Array) -> bool:
-    """Whether at x each row, of norm 1, is farther than `APART` from the span of all others.
-
-    These distances are (A⁻¹)_kk^-½ for A = B Bᵀ.  Then no elimination is needed, nor compiled.
-    """
-    symbolic = pattern.symbolic
-    system = pattern.system(np.ones(pattern.rows.n))
-    V, S = np.empty((2, symbolic.nnz))
-    D, work = np.empty(symbolic.size), np.empty(2 * symbolic.size)
-    if not hard.matrix_frame(x.reshape(-1), system, V):
-        return False
-    size = np.sqrt(V[symbolic.first[:-1]])
-    if not np.all((size > 0.0) & np.isfinite(size)):
-        return False
-    column = np.repeat(np.arange(symbolic.size), np.diff(symbolic.first))
-    V /= size[symbolic.row] * size[column]
-    sparse_factor.factor(V, D, symbolic, work, 0.0)
-    if np.isnan(D).any():
-        return False
-    sparse_factor.inverse_on_pattern(V, D, S, symbolic, work, 0.0)
-    return bool((S[symbolic.first[:-1]] < APART**-2).all())
 
 
 def _eliminate(pattern: HardPattern, shares: bool = False) -> tuple[Mask, Mask]:

@@ -26,7 +26,7 @@ from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.potentials import forces
 from fixman.kernels.potentials.bonded import COMBINED, HARMONIC, TILTED, Terms
 from fixman.kernels.potentials.forces import PotentialTables, Tethers
-from fixman.kernels.potentials.neighbours import STEPS, Pairs
+from fixman.kernels.potentials.nonbonded import STEPS, Pairs
 
 GAS_CONSTANT = 0.00831446261815324  # kJ/(mol K)
 MOST_KT = 50.0  # kJ/mol, 6000 K

@@ -104,9 +104,8 @@ class Bending(_Term):
     - "harmonic": U = ½ k (θ − θ₀)²;
     - "squared cosine": U = ½ k (cos θ − cos θ₀)².
 
-    In the plane θ is signed, and so is θ₀.  In space a bend that is exactly straight or folded back
-    has no direction in which to push: this is an error where U has a kink there, which is where
-    θ₀ ≠ 0 and at harmonic bends folded back.  The others are regular.
+    In the plane θ is signed, and so is θ₀.  In space U has a kink, where there is no force, at
+    straight and folded bends with θ₀ ≠ 0, and at harmonic ones folded back.
 
     Parameters
     ----------
@@ -154,8 +153,7 @@ class Torsion(_Term):
     """Cosine series of the torsions φ: U = Σ_m k_m (1 + cos(m φ − δ_m)), m = 1, 2, … up to 6.
 
     φ is ±π at trans.  The force grows as 1/sin θ where a bend at either end of the axis straightens
-    out, and has no value where it is straight, which is an error.  Where bends are soft without a
-    potential that keeps them from it, take `BendingTorsion` instead.
+    out, and straight bends are an error: where they are soft, `BendingTorsion` is regular.
 
     Parameters
     ----------
@@ -165,8 +163,7 @@ class Torsion(_Term):
         δ_1, δ_2, … in radians.
     beads : iterable of four beads or of Coordinate, optional
         By default all torsions of the chain's chart that touch no ghost and follow three bonds,
-        then those across closures: a ring of n > 3 has n.  In branched chains, not those from one
-        branch to the next.
+        then those across closures: a ring of n > 3 has n.
     """
 
     INVARIANT = True
@@ -262,8 +259,8 @@ class LennardJones(_Term):
     exclude : int
         Beads joined by up to this many bonds do not interact; 1: bonded ones.
     skin : float
-        In units of the largest σ: neighbour lists reach further than the cutoff by this, and are
-        made anew when a bead has moved half of it.  A matter of speed only.
+        How much further than the cutoff neighbour lists reach, in units of the largest σ; a matter
+        of speed only.
     """
 
     INVARIANT = True

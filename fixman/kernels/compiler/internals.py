@@ -74,3 +74,26 @@ def written(kinds: Any) -> Callable[[Any], Any]:
         return named_intrinsic(define, kinds)
 
     return decorate
+
+
+# --- addresses of elements ------------------------------------------------------------------------
+
+# With NUMBA_BOUNDSCHECK=1 an index outside an array raises an IndexError, as numba's own indexing
+# does; otherwise nothing is checked.
+CHECKED = bool(config.BOUNDSCHECK)
+WHOLE = ir.IntType(64)
+
+
+def check(context: Any, builder: Any, first: Any, count: Any, size: Any) -> None:
+    """Raise an IndexError unless elements from ``first`` on, ``count`` of them, are in an array."""
+    if CHECKED:
+        inside = builder.sub(size, count)
+        check_bounds(context, builder, first, builder.add(inside, WHOLE(1)))
+
+
+def element(context: Any, builder: Any, kind: Any, array: Any, index: Any, count: int = 1) -> Any:
+    """Return where an element of a flat array is, the first of ``count`` that are used."""
+    whole = context.make_array(kind)(context, builder, array)
+    if CHECKED:
+        check(context, builder, index, WHOLE(count), whole.nitems)
+    return builder.gep(whole.data, [index])

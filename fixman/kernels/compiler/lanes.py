@@ -39,8 +39,11 @@ from typing import Any
 
 from fixman.kernels import jit, njit
 from fixman.kernels.compiler.internals import (
+    CHECKED,
+    WHOLE,
     AbstractTemplate,
     cgutils,
+    element,
     impl_ret_borrowed,
     impl_ret_new_ref,
     infer_global,
@@ -55,7 +58,6 @@ from fixman.kernels.compiler.internals import (
     types,
     written,
 )
-from fixman.kernels.compiler.pointers import CHECKED, WHOLE, element
 
 LANES = 8
 

@@ -23,9 +23,15 @@ from functools import cache
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-from fixman.kernels.compiler.internals import Dispatcher, cgutils, ir, named_intrinsic, types
+from fixman.kernels.compiler.internals import (
+    CHECKED,
+    Dispatcher,
+    cgutils,
+    ir,
+    named_intrinsic,
+    types,
+)
 from fixman.kernels.compiler.lanes import EIGHT, cast, root
-from fixman.kernels.compiler.pointers import CHECKED
 
 DOUBLE, INTEGER = types.float64, types.int64
 

@@ -25,8 +25,10 @@ import numpy as np
 from fixman.kernels import jit
 from fixman.kernels.algebra.vectors import Axes, plus, put_vector, vector
 from fixman.kernels.compiler.internals import (
+    WHOLE,
     Dispatcher,
     carray,
+    check,
     impl_ret_borrowed,
     intrinsic,
     ir,
@@ -46,11 +48,9 @@ from fixman.kernels.compiler.lanes import (
     take,
     zeros,
 )
-from fixman.kernels.compiler.pointers import WHOLE, check
 from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.potentials.bonded import Terms, add_bends, add_torsions
-from fixman.kernels.potentials.neighbours import Pairs
-from fixman.kernels.potentials.nonbonded import add_pairs, lane_vector, put_lane_vector
+from fixman.kernels.potentials.nonbonded import Pairs, add_pairs, lane_vector, put_lane_vector
 
 GHOSTS = 3  # see `coordinates`
 
