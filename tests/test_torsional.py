@@ -275,7 +275,7 @@ def test_files_that_will_not_do(run, tmp_path):
     for content in (b"nothing\n", b"\xbe\x00\xff"):
         (tmp_path / "bad.pdb").write_bytes(content)
         error = run("torsional", "bad.pdb", *SHORT, "--out", "r")[2]
-        assert error.endswith("bad.pdb cannot be read as a PDB file, or holds no atom\n")
+        assert "error: bad.pdb cannot be read as a PDB file: " in error
     (tmp_path / "wet.pdb").write_text(TEXT.replace("END\n", WATER), encoding="utf-8")
     error = run("torsional", "wet.pdb", *SHORT, "--out", "r")[2]
     assert "the file has 2 molecules, which begin with ACE 1 H1, HOH 4 O, and torsional" in error

@@ -254,13 +254,11 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         part = copy.copy(self)
         part._most = max(self._total, self.n_frames)
         super(MetricAnalysis, part)._compute(indexed_frames, *args, **kwargs)
-        if part.results["lost"]:
-            there = np.array(part._there, dtype=bool)
-            part.frames, part.times = part.frames[there], part.times[there]
-            for name in part._pass:
-                if name != "squares":
-                    arrays = part.results[name]
-                    arrays[:] = [None if a is None else a[: len(part.frames)] for a in arrays]
+        there = ~np.isin(part.frames, [frame for frame, _ in part.results["lost"]])
+        part.frames, part.times = part.frames[there], part.times[there]
+        for name in part._pass:
+            found = part.results[name]
+            part.results[name] = [np.concatenate(rows) if rows else None for rows in found]
         return part
 
     def _prepare_sliced_trajectory(self, slicer: slice | Indices) -> None:
@@ -268,31 +266,24 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         self._sliced_trajectory = Frames(self._sliced_trajectory, self._trajectory)
 
     def _prepare(self) -> None:
-        self.results = Results({name: [None] * len(self.meters) for name in self._pass})
+        self.results = Results({name: [[] for _ in self.meters] for name in self._pass})
         self.results["lost"] = []
-        self._there: list[bool] = []
 
     def _single_frame(self) -> None:
         try:
             measured = [self._measure(number) for number in range(len(self.meters))]
         except UNUSABLE as error:
-            self._there.append(False)
             self.results["lost"].append((int(self._ts.frame), error))
             if too_many(len(self.results["lost"]), self._most):
                 raise
             return
-        place = self._frame_index - len(self.results["lost"])
-        self._there.append(True)
         for number, found in enumerate(measured):
             for name, value in found.items():
-                before = self.results[name][number]
-                if name == "squares":  # no one asks for their last bit: one sum a worker will do
-                    self.results[name][number] = value if before is None else before + value
-                    continue
-                if before is None:
-                    shape = (self.n_frames, *value.shape[1:])
-                    self.results[name][number] = np.empty(shape, dtype=value.dtype)
-                self.results[name][number][place] = value[0]
+                rows = self.results[name][number]
+                if name == "squares" and rows:  # no one asks for their last bit: a sum a worker
+                    rows[0] += value
+                else:
+                    rows.append(value)
 
     def _measure(self, number: int) -> dict[str, npt.NDArray[Any]]:
         meter = self.meters[number]

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openmm
+from openmm import app, unit
 from scipy.sparse.csgraph import connected_components
 
 from fixman._common import arrays
@@ -22,20 +24,11 @@ from fixman._common.arrays import Array
 from fixman.chains import hard_sets, topology
 from fixman.chains.chain import Chain
 from fixman.errors import ConstraintSolveError, FrameError, printable
-from fixman.simulation.observables import kinetic_energy, torsions
-from fixman.simulation.trajectory import pdb_potential
-
-try:
-    import openmm
-    from openmm import app, unit
-except ImportError as error:
-    raise ImportError(
-        'molecules from PDB files need OpenMM: pip install "fixman-chains[openmm]"'
-    ) from error
-
 from fixman.io.openmm import Forces, chain
 from fixman.io.openmm.constraints import whole, with_names
 from fixman.io.openmm.systems import bonds_of
+from fixman.simulation.observables import kinetic_energy, torsions
+from fixman.simulation.trajectory import pdb_potential
 
 __all__ = ["HOLDS", "Molecule", "naming"]
 
@@ -75,7 +68,6 @@ class Molecule(Forces):
         If the force fields do not know a residue, atoms are not one connected molecule or have no
         position, or a bond is off by half of its length in the force field, as where residues are
         missing.
-
     """
 
     def __init__(
@@ -401,8 +393,7 @@ def _read(source: Any, shown: str) -> Any:
             warnings.simplefilter("ignore")
             return app.PDBFile(source)
     except Exception as error:  # whatever a file that is no PDB makes of the reader
-        why = f": {error}" if type(error) is ValueError else ""  # texts of other errors help nobody
-        raise ValueError(f"{shown} cannot be read as a PDB file, or holds no atom{why}") from None
+        raise ValueError(f"{shown} cannot be read as a PDB file: {error!r:.80}") from None
 
 
 def _written(given: Any, positions: Any) -> str:
