@@ -105,7 +105,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         A squared length that differs between all but copies.
     results.mean_bond : list of ndarray (frames,)
         Before anything is set.
-    results.bends, results.torsions : lists of ndarray (frames, molecules, bins), if asked for
+    results.angles, results.torsions : lists of ndarray (frames, molecules, bins), if asked for
         Counts between `samples.ANGLE_EDGES` and `samples.TORSION_EDGES`.
 
     Raises
