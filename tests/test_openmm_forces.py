@@ -251,7 +251,7 @@ def test_what_has_no_chain_is_named(mm, room, field, dipeptide):
     system.addForce(springs)
     with pytest.raises(ValueError, match="particle 1 is bonded or constrained, and has no mass"):
         room.chain(system)
-    with pytest.raises(ValueError, match="of the 3 particles of the System, got Topology of 22"):
+    with pytest.raises(ValueError, match="the System has 3 particles, its topology 22"):
         room.chain(system, topology=dipeptide.topology)
     with pytest.raises(TypeError, match="got SimpleNamespace"):
         room.chain(type("SimpleNamespace", (), {"system": system})())
