@@ -168,7 +168,8 @@ def _no_last_words() -> Iterator[None]:
 
 def brief(error: Exception) -> str:
     """First sentence of what MDAnalysis says, which may list every format it knows."""
-    sentence = re.split(r"(?<=[.!]) ", " ".join(str(error).split()))[0].rstrip(".!")
+    text = re.sub(r"^Failed to .*? with parser .*? Error: ", "", " ".join(str(error).split()))
+    sentence = re.split(r"(?<=[.!]) ", text)[0].rstrip(".!")
     return f"{sentence[:200]} …" if len(sentence) > 200 else sentence or type(error).__name__
 
 
