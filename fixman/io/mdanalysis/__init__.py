@@ -218,12 +218,12 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         self._lost, self._total = {}, 0
         before = -1
         while len(self._lost) > before:  # the means are those of the frames that stay
-            for self._pass, title in zip((SUMS, MEASURES), titles, strict=True):
-                before = len(self._lost)
+            for measures, title in zip((SUMS, MEASURES), titles, strict=True):
+                self._pass, before = measures, len(self._lost)
                 super().run(progressbar_kwargs=title | shown, **arguments)
                 if self._lost:  # they need no second look
                     arguments |= {"start": None, "stop": None, "step": None, "frames": self.frames}
-                if self._pass == SUMS:
+                if measures is SUMS:
                     self._find_means()
         lost = (lost_note(self._lost, self._total),) if self._lost else ()
         self.notes = (*self._found, *lost)

@@ -276,30 +276,21 @@ class Molecule(Forces):
         return energies | angles
 
     @cached_property
-    def _neighbours(self) -> list[list[int]]:
-        near: list[list[int]] = [[] for _ in self.names]
-        for i, j in self.bonds:
-            near[i].append(j)
-            near[j].append(i)
-        return near
-
-    @cached_property
-    def _atoms(self) -> list[Any]:
-        return list(self.topology.atoms())
+    def _ends(self) -> dict[int, str]:
+        """Words of `HOLDS` by the atoms of `ENDS`, which have one neighbour beside hydrogens."""
+        symbols = [getattr(atom.element, "symbol", "") for atom in self.topology.atoms()]
+        bonds = np.concatenate([self.bonds, np.flip(self.bonds, axis=1)])
+        hydrogen = np.array(symbols)[bonds[:, 1]] == "H"
+        light = np.bincount(bonds[hydrogen, 0], minlength=len(symbols)).tolist()
+        heavy = np.bincount(bonds[~hydrogen, 0], minlength=len(symbols)).tolist()
+        known = enumerate(zip(symbols, light, strict=True))
+        return {k: ENDS[kind] for k, kind in known if heavy[k] == 1 and kind in ENDS}
 
     def _kinds(self, i: int, j: int) -> set[str]:
         """Words of `HOLDS` that a bond goes by."""
-        words = {self._end(i), self._end(j)}
-        if {(i, j), (j, i)} & set(self._peptide_bonds):
-            words.add("peptide")
-        return words
-
-    def _end(self, atom: int) -> str:
-        near = [self._atoms[k].element for k in self._neighbours[atom]]
-        hydrogens = sum(element is app.element.hydrogen for element in near)
-        if len(near) - hydrogens != 1:
-            return ""
-        return ENDS.get((self._atoms[atom].element.symbol, hydrogens), "")
+        words = {self._ends[k] for k in (i, j) if k in self._ends}
+        peptide = {(i, j), (j, i)} & set(self._peptide_bonds)
+        return words | {"peptide"} if peptide else words
 
     def _name(self, particle: int) -> str:
         return self.names[particle]
