@@ -16,10 +16,10 @@ from fixman.chains.coordinates import GHOST_POINTS, GHOSTS
 from fixman.chains.projection_tables import projections
 from fixman.errors import ConstraintSolveError
 from fixman.kernels.algebra.random import WORDS
-from fixman.kernels.chain.hard import Hard
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.simulation import stepping
 from fixman.kernels.simulation.flow import Flow
+from fixman.kernels.simulation.jointed_steps import Jointed
 from fixman.kernels.simulation.stepping import (
     DECIDE,
     DRIFT,
@@ -77,7 +77,7 @@ class Moving(Prepared):
         without = {KICK, NOISE, ECHO, MARK}  # H^bb
         if not self.metric:
             without |= {FORCE, REMEMBER, DECIDE}
-        kept = isinstance(self.system, Hard)  # whose Newton's method needs it
+        kept = not isinstance(self.system, Jointed)  # Newton's method needs it, and leaves it
         if not kept:
             without |= {DRIFT, LEAP, RETURN}
         factors = np.array([letter not in without for letter, _ in different])
