@@ -307,7 +307,6 @@ CALLS = {
         analytic.trimer_cumulative,
         {"theta": 0.5, "dim": 3, "masses": 1.0, "base": "free", "ensemble": "rigid"},
     ),
-    "Banded": (structured.Banded, {"bands": np.ones((1, 3))}),
     "BlockTridiagonal": (
         structured.BlockTridiagonal,
         {"diagonal": np.ones((2, 1, 1)), "lower": np.zeros((1, 1, 1))},

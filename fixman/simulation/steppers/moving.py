@@ -16,11 +16,11 @@ from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, in_line
 from fixman.chains.projection_tables import projections
 from fixman.errors import ConstraintSolveError
 from fixman.kernels.algebra.random import WORDS
-from fixman.kernels.chain.hard import Hard
 from fixman.kernels.chain.rows import ANGLE, LENGTH
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.simulation import stepping
 from fixman.kernels.simulation.flow import Flow
+from fixman.kernels.simulation.jointed_steps import Jointed
 from fixman.kernels.simulation.trials import Trial
 from fixman.potentials import flows
 from fixman.potentials.binding import Bound
@@ -68,7 +68,7 @@ class Moving(Prepared):
         without = {stepping.KICK, stepping.NOISE, stepping.ECHO, stepping.MARK}  # H^bb
         if not self.metric:
             without |= {stepping.FORCE, stepping.REMEMBER, stepping.DECIDE}
-        kept = isinstance(self.system, Hard)  # whose Newton's method needs it
+        kept = not isinstance(self.system, Jointed)  # Newton's method needs it, and leaves it
         if not kept:
             without |= {stepping.DRIFT, stepping.LEAP, stepping.RETURN}
         factors = np.array([letter not in without for letter, _ in different])
