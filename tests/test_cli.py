@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import contextlib
 import csv
 import errno
 import json
@@ -13,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fixman.cli import audit as cli_audit
 from fixman.cli import command as cli
-from fixman.cli.flags import Parser
+from fixman.cli.printing import show
 
 pytestmark = pytest.mark.filterwarnings("ignore:::MDAnalysis", "ignore:::distributed")
 
@@ -60,9 +60,7 @@ def melt(peer, tmp_path):
 def test_version_is_the_packages(capsys):
     from fixman import __version__
 
-    with pytest.raises(SystemExit) as stop:
-        cli.main(["--version"])
-    assert stop.value.code == 0
+    assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"fixman {__version__}\n"
 
 
@@ -90,9 +88,7 @@ def test_help_imports_nothing_heavy(arguments):
 
 
 def test_a_command_is_required(capsys):
-    with pytest.raises(SystemExit) as stop:
-        cli.main([])
-    assert stop.value.code == 2
+    assert cli.main([]) == 2
     assert "COMMAND" in capsys.readouterr().err
 
 
@@ -113,7 +109,7 @@ def test_json_is_the_only_thing_on_stdout(run, melt, tmp_path):
     assert (code, err) == (0, "")
     assert document["hard"] == ["length", "angle"]
     assert [group["hard_rows"] for group in document["groups"]] == [29, 1]
-    assert document["written"] == [str(table)]
+    assert table.is_file()
 
 
 def test_table_has_a_row_a_frame_and_chain(run, melt, tmp_path):
@@ -227,12 +223,12 @@ def test_histograms_of_angles(peer):
         (["{melt}", "--masses", "2=3"], "masses are given for types 2, and the atoms have 1"),
         (["{melt}", "--masses", "heavy"], "positive numbers, of all atoms or by type"),
         (["{melt}", "--bonds", "2"], "types of bonds, got 2: the selection has 1, 1-1"),
-        (["{melt}", "--masses", "3", "--hard", "h-bonds"], 'say which are, --hydrogens "name H*"'),
+        (["{melt}", "--masses", "3", "--hard", "h-bonds"], "say which are, --hydrogens "),
     ],
 )
-def test_errors_are_one_line_and_exit_2(run, melt, arguments, words):
+def test_errors_are_one_line_and_exit_1(run, melt, arguments, words):
     code, out, err = run("audit", *(a.replace("{melt}", str(melt)) for a in arguments))
-    assert (code, out) == (2, "")
+    assert (code, out) == (1, "")
     assert err.startswith("fixman: error: ")
     assert err.count("\n") == 1
     assert words in err
@@ -242,10 +238,8 @@ def test_errors_are_one_line_and_exit_2(run, melt, arguments, words):
     "arguments", [["audit"], ["audit", "a.pdb", "--start", "x"], ["simulate", "--frobnicate"], []]
 )
 def test_wrong_options_are_one_line_too(capsys, arguments):
-    with pytest.raises(SystemExit) as stop:
-        cli.main(arguments)
+    assert cli.main(arguments) == 2
     err = capsys.readouterr().err
-    assert stop.value.code == 2
     assert err.startswith("fixman: error: ")
     assert err.count("\n") == 1
     assert "--help" in err
@@ -253,14 +247,11 @@ def test_wrong_options_are_one_line_too(capsys, arguments):
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_no_abbreviations_but_guesses(capsys, command):
-    text = cli.COMMANDS[command][0]
-    flags = re.findall(r"^  (?:or )?(--[\w-]+)", text, re.MULTILINE)
-    assert set(flags) < set(Parser(command, text)._option_string_actions)
+    flags = re.findall(r"^  (?:or )?(--[\w-]+)", cli.module(command).HELP, re.MULTILINE)
+    assert set(flags) < set(cli.parser(command).flags())
     for flag in flags:
         for typo in {flag[:-1], f"{flag}s"} - {*flags, "--"}:
-            with pytest.raises(SystemExit) as stop:
-                cli.main([command, typo, "5"])
-            assert stop.value.code == 2
+            assert cli.main([command, typo, "5"]) == 2
             said = capsys.readouterr().err
             assert f"unrecognized arguments: {typo} (did you mean --" in said
             assert said.count("\n") == 1
@@ -275,8 +266,7 @@ def test_no_abbreviations_but_guesses(capsys, command):
     ],
 )
 def test_words_are_guessed(capsys, arguments, guess):
-    with pytest.raises(SystemExit):
-        cli.main(arguments)
+    assert cli.main(arguments) == 2
     assert guess in capsys.readouterr().err
 
 
@@ -330,14 +320,14 @@ def test_broken_dumps(run, melt, tmp_path, change, words):
     path = dump(tmp_path / "dump.melt", melt)
     change(path, path.read_text())
     code, out, err = run("audit", melt, path)
-    assert (code, out) == (2, "")
+    assert (code, out) == (1, "")
     assert words in err
     assert err.count("\n") == 1
 
 
 def test_frames_of_other_atoms_are_refused(run, melt, tmp_path):
     code, _, err = run("audit", melt, dump(tmp_path / "dump.melt", melt, shift=1))
-    assert code == 2
+    assert code == 1
     assert "the ids of the atoms of frame 1 are not those of the topology" in err
 
 
@@ -356,7 +346,7 @@ def test_files_in_the_wrong_order(run, melt, tmp_path, peer):
         [dump(tmp_path / "dump.melt", melt), melt], [files.DCD, files.PSF], [files.XTC, files.GRO],
     ):  # fmt: skip
         code, _, err = run("audit", *command)
-        assert code == 2
+        assert code == 1
         assert "topology" in err
 
 
@@ -453,12 +443,12 @@ def test_trees_and_molecules(run, peer):
 def test_outputs_never_replace_inputs_or_each_other(run, melt, tmp_path):
     before = melt.read_text()
     code, _, err = run("audit", melt, *MELT, "--out", melt)
-    assert code == 2
+    assert code == 1
     assert "choose another name" in err
     assert melt.read_text() == before
     same = tmp_path / "same.png"
     code, _, err = run("audit", melt, *MELT, "--out", same, "--plot", same)
-    assert code == 2
+    assert code == 1
     assert not same.exists()
 
 
@@ -471,7 +461,7 @@ def test_files_are_replaced_only_when_told_so(run, melt, tmp_path, peer):
         table.write_text("mine")
         picture.write_text("mine")
         code, out, err = run("audit", melt, *MELT, option, path)
-        assert (code, out) == (2, "")
+        assert (code, out) == (1, "")
         assert err == (
             f"fixman: error: {path} exists: choose another name, or overwrite it (--overwrite)\n"
         )
@@ -491,7 +481,7 @@ def test_a_report_is_printed_even_if_its_files_cannot_be_written(run, melt, tmp_
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(cli.audit, "_write_csv", full)
+    monkeypatch.setattr(cli_audit, "_write_csv", full)
     code, out, err = run("audit", melt, *MELT, "--out", tmp_path / "a.csv")
     assert code == 1
     assert "\nverdict: " in out
@@ -499,7 +489,8 @@ def test_a_report_is_printed_even_if_its_files_cannot_be_written(run, melt, tmp_
     assert err == f"fixman: error: cannot write {tmp_path / 'a.csv'}: No space left on device\n"
     assert [path.name for path in tmp_path.iterdir()] == ["melt.data"]
     code, out, _ = run("audit", melt, *MELT, "--out", tmp_path / "a.csv", "--json")
-    assert json.loads(out)["written"] == []
+    assert code == 1
+    assert json.loads(out)["verdict"]
 
 
 @pytest.mark.thorough
@@ -556,7 +547,7 @@ def test_the_plot_says_what_is_hard(monkeypatch, run, melt, tmp_path, peer):
 def test_figure_formats_are_refused_before_the_work(run, melt, tmp_path, peer):
     peer("matplotlib")
     code, _, err = run("audit", melt, *MELT, "--plot", tmp_path / "histogram.foo")
-    assert code == 2
+    assert code == 1
     assert "figure format" in err
 
 
@@ -576,7 +567,7 @@ def test_all_rows_of_a_frame_have_its_weight(tmp_path):
     x = np.cumsum(np.random.default_rng(0).normal(size=(4, 3, 5, 3)), axis=2)
     report = audit([ChainGroup(np.ones(5), np.arange(15).reshape(3, 5), x)], as_is=True)
     analysis = SimpleNamespace(frames=np.arange(10, 14), times=np.arange(4) / 2.0)
-    cli.audit._write_csv(tmp_path / "table.csv", analysis, report)
+    cli_audit._write_csv(tmp_path / "table.csv", analysis, report)
     with (tmp_path / "table.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     for frame, own in zip(("10", "11", "12", "13"), report.log_weights, strict=True):
@@ -588,17 +579,16 @@ def test_all_rows_of_a_frame_have_its_weight(tmp_path):
 
 def test_no_text_of_a_file_steers_the_terminal(capsys):
     name = "\x1b]0;mine\x07\x9b2J\u202e.psf"
-    for arguments in (
-        ["audit", name, name],
-        ["check", name],
-        ["resume", name],
-        ["audit", name, "--" + name],
+    for code, arguments in (
+        (1, ["audit", name, name]),
+        (1, ["check", name]),
+        (1, ["resume", name]),
+        (2, ["audit", name, "--" + name]),
     ):
-        with contextlib.suppress(SystemExit):
-            assert cli.main(arguments) == 2
+        assert cli.main(arguments) == code
         said = capsys.readouterr().err.removesuffix("\n")
         assert said.startswith("fixman: error: ")
         assert said.isprintable()
         assert r"\x1b]0;mine\x07\x9b2J" in said
-    cli.cli_arguments.show(f"ALA{name} ½\nGLY")
+    show(f"ALA{name} ½\nGLY")
     assert capsys.readouterr().out == "ALA\\x1b]0;mine\\x07\\x9b2J\\u202e.psf ½\nGLY\n"

@@ -1,0 +1,177 @@
+"""Chains by flags: words, JSON files, molecules of a topology, and where their beads start."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fixman.cli.flags import whole
+
+if TYPE_CHECKING:
+    from fixman._common.arrays import Array
+    from fixman.chains.chain import Chain
+
+CHAIN = """
+chain:
+  --beads N              beads of a linear chain
+  or --chain WORDS       linear:50, ring:30, star:4x10 (arms x beads), comb:20x5
+                         (beads x beads of the side chain on each), a JSON file
+                         of Chain.to_json, or a topology that MDAnalysis reads
+  --select SELECTION     of a topology, whose molecules must be equal; otherwise all
+  --dim {2,3}            dimension of space; otherwise 3
+  --base {free,fixed}    whether the chain is held; otherwise free
+  --hard WORDS           length,angle,torsion, some of them, or torsional;
+                         otherwise length
+  --straight BENDS       bends held straight, by beads counted from 0: 0:1:2,1:2:3
+  --length L             of the bonds; otherwise 1
+  --angle DEGREES        hard bending angles, 0 is straight; otherwise 70.53
+  --torsion DEGREES      hard torsions, 180 is trans; otherwise this"""
+
+SHAPES = ("linear", "ring", "star", "comb")
+SPACE = ("dim", "base")
+VALUES = ("length", "angle", "torsion")
+BYTES = 2700  # of a bead while its chain is made
+
+
+class Made(NamedTuple):
+    """A chain, its hard values as walks and samples take them, and its positions in a file."""
+
+    chain: Chain
+    values: dict[str, Any]
+    x: Array | None = None
+
+
+def made(arguments: argparse.Namespace) -> Made:
+    """Make the chain that the flags describe."""
+    words = arguments.chain
+    if words is None:
+        if arguments.beads is None:
+            raise ValueError("say which chain: --beads N, or --chain with its shape or file")
+        words = f"linear:{arguments.beads}"
+    shape, _, sizes = words.partition(":")
+    if shape in SHAPES:
+        _refuse(arguments, ("select",), "--chain with the name of a topology")
+        chain = _shaped(arguments, shape, sizes)
+        return Made(chain, _hard_values(arguments, chain))
+    path = Path(words)
+    if not path.is_file():
+        shapes = ", ".join(f"{shape}:…" for shape in SHAPES)
+        raise FileNotFoundError(f"no such file: {path}; chains by words are {shapes}")
+    if path.suffix.lower() != ".json":
+        return _molecule(arguments, path)
+    _refuse(arguments, (*SPACE, "hard", "straight", "select"), "other chains than those of JSON")
+    chain = from_json(path)
+    return Made(chain, _hard_values(arguments, chain))
+
+
+def from_json(path: Path) -> Chain:
+    """Read a chain from a file; errors name it."""
+    from fixman.chains.chain import Chain
+
+    try:
+        return Chain.from_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        what = "it is no text" if isinstance(error, UnicodeDecodeError) else error
+        raise ValueError(f"{path}: {what}") from None
+
+
+def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], where: str) -> None:
+    for name in names:
+        if getattr(arguments, name) is not None:
+            raise ValueError(f"--{name} is for {where}")
+
+
+def _hard(arguments: argparse.Namespace) -> str:
+    return "length" if arguments.hard is None else arguments.hard
+
+
+def _shaped(arguments: argparse.Namespace, shape: str, sizes: str) -> Chain:
+    """Make a chain by words, such as star and 4x10."""
+    import numpy as np
+
+    from fixman._common import arrays
+    from fixman.chains.chain import Chain
+
+    wanted = 2 if shape in ("star", "comb") else 1
+    try:
+        numbers = [whole(size) for size in sizes.split("x")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != wanted or min(numbers) < 1:
+        raise ValueError(
+            f"a {shape} is written {shape}:{'4x10' if wanted > 1 else '30'}, got {sizes!r}"
+        )
+    n, side = numbers[0], numbers[-1]
+    beads = {"star": 1 + n * side, "comb": n + n * side}.get(shape, n)
+    arrays.positive_int(beads, "--beads" if arguments.chain is None else "the beads", BYTES)
+    given: dict[str, Any] = {"hard": _hard(arguments), "straight": arguments.straight or ()}
+    given |= {"dim": arguments.dim or 3, "base": arguments.base or "free"}
+    if wanted == 1:
+        return (Chain.ring if shape == "ring" else Chain.linear)(n, **given)
+    parents = np.arange(-1, beads - 1)
+    if shape == "star":
+        parents[1::side] = 0
+    else:
+        parents[n::side] = np.arange(n)
+    return Chain.branched(parents, **given)
+
+
+def _molecule(arguments: argparse.Namespace, path: Path) -> Made:
+    """Make the chain of a topology's molecules, with the hard values of the first."""
+    import numpy as np
+
+    from fixman.io.mdanalysis import read_chains
+
+    _refuse(arguments, (*SPACE, *VALUES), "chains without positions: a topology has its own")
+    read = read_chains(path, select=arguments.select or "all", stop=1)
+    if len(read.groups) > 1:
+        found = ", ".join(group.label() for group in read.groups)
+        raise ValueError(f"{path} has {found}: choose equal molecules with --select")
+    (group,) = read.groups
+    chain = group.chain(_hard(arguments), arguments.straight or ())
+    x, kinds = group.x[0, 0], [row.kind for row in chain.coordinates]
+    rows = np.ones(len(kinds))  # of soft ones anything
+    rows[chain.hard] = chain.hard_values(x)
+    values = {f"{kind}s": rows[[found == kind for found in kinds]] for kind in VALUES}
+    return Made(chain, values, x)
+
+
+def _hard_values(arguments: argparse.Namespace, chain: Chain) -> dict[str, float]:
+    from fixman.sampling.random_walks import TETRAHEDRAL
+
+    hard = {chain.coordinates[row].kind for row in chain.hard}
+    values = {"length": 1.0, "angle": TETRAHEDRAL, "torsion": math.pi}
+    for kind in VALUES:
+        given = getattr(arguments, kind)
+        if given is not None and kind != "length" and kind not in hard:
+            raise ValueError(f"--{kind} is for hard {kind}s, and this chain has none: see --hard")
+        if given is not None:
+            values[kind] = given if kind == "length" else math.radians(given)
+    return {f"{kind}s": value for kind, value in values.items()}
+
+
+def stretched(chain: Chain, lengths: float, angles: float, torsions: float) -> Array:
+    """Stretch a chain out, or make a ring a polygon: positions (n, dim) without overlaps."""
+    import numpy as np
+
+    from fixman.chains.chain import Chain
+
+    n, bonds = chain.n, {row.kind for row in map(chain.coordinates.__getitem__, chain.hard)}
+    if chain.layout.linear:
+        hard = {"length": lengths, "angle": angles, "torsion": torsions}
+        soft = {"length": lengths, "torsion": math.pi}
+        rows = zip(chain.coordinates[: n * chain.dim], chain.hard_mask, strict=False)
+        return chain.cartesian([(hard if held else soft).get(row.kind, 0.0) for row, held in rows])
+    ring = n > 2 and chain.extra == Chain.ring(n, dim=chain.dim, base=chain.base).extra
+    if not ring or bonds != {"length"}:
+        raise ValueError(
+            "--wca and --lj start from a stretched chain, a ring of hard bonds or the positions of "
+            "a topology; for others start from Python, where positions can be given"
+        )
+    radius, turns = 0.5 * lengths / math.sin(math.pi / n), 2.0 * math.pi * np.arange(n) / n
+    x = np.zeros((n, chain.dim))
+    x[:, 0], x[:, 1] = radius * (1.0 - np.cos(turns)), radius * np.sin(turns)
+    x[:, 0] += lengths if chain.base == "fixed" else 0.0
+    return x
