@@ -1,12 +1,8 @@
 """Chains with constraints in O(n): dynamics, tensions and the mass-metric determinant.
 
-The inverse mass matrix H = B M⁻¹ Bᵀ of the chain *without* constraints is band-limited.  Fixman's
-partition of it into soft coordinates a and hard coordinates b gives, from one factorization of
-H^bb, the accelerations, the tensions and the determinant of the chain *with* constraints.
-`rigid` has serial chains of rigid bodies: the same partition, beside the other O(n) algorithms.
-`simulate` runs constrained chains in the ensemble asked for, with `potentials`; `observables`,
-`rheology` and `bluemoon` measure them, and `analytic` has closed forms to test this and other codes
-against.
+One factorization of the hard block of H = B M⁻¹ Bᵀ, the inverse mass matrix of the chain *without*
+constraints, gives accelerations, tensions and the determinant of the chain *with* them; `rigid` has
+the same for serial chains of rigid bodies, beside the other O(n) algorithms.
 
 Names load on first use: ``import fixman`` costs little more than NumPy's own import.
 """

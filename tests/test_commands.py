@@ -141,18 +141,15 @@ def test_words_take_the_flags_of_chains():
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ("star:3", "a star is written star:4x10, got '3'"),
-        ("ring:3x4", "a ring is written ring:30"),
-        ("comb:0x4", "a comb is written comb:4x10"),
-        ("ring:many", "a ring is written ring:30, got 'many'"),
+        ("star:3", "no such file: star:3; chains by words are linear:50, ring:30, star:4x10"),
+        ("ring:3x4", "no such file: ring:3x4; chains by words"),
+        ("comb:0x4", "no such file: comb:0x4; chains by words"),
         ("ring:2", "at least 3 beads"),
-        ("start:3x4", "no such file: start:3x4; chains by words are linear:…, ring:…, star:…"),
-        ("star:1e6x1e6", "GB of memory"),
-        ("", "no such file"),
-        ("linear:5 --select name", "--select is for --chain with the name of a topology"),
+        ("star:1000000x1000000", "GB of memory"),
+        ("linear:5 --select name", "--select is for other chains than those by words"),
         ("chain.json --dim 2", "--dim is for other chains than those of JSON"),
         ("chain.json --hard angle", "--hard is for other chains than those of JSON"),
-        ("two.data --length 2", "--length is for chains without positions"),
+        ("two.data --length 2", "--length is for other chains than molecules"),
         ("two.data", "two.data has 1 chain of 3 beads, 1 chain of 2 beads: choose equal"),
     ],
 )
@@ -300,8 +297,8 @@ def test_torques_and_accelerations_of_an_arm(run, panda):
     assert text.startswith("<SerialChain: 7 bodies, 7 revolute>, 28.5 kg\njoint")
     assert "\nlink6 at " in text
     at_hand = run("rigid", panda, *flags, "--tip", "panda_hand", "--json")[1]
-    hand, last = np.array(json.loads(at_hand)["panda_hand"]), np.array(found["link6"])
-    assert np.isclose(np.linalg.norm(hand - last), 0.1)
+    hand, last = json.loads(at_hand)["places"]["panda_hand"], found["places"]["link6"]
+    assert np.isclose(np.linalg.norm(np.subtract(hand, last)), 0.1)
 
 
 def test_a_motion_is_written(run, panda, peer):
@@ -332,8 +329,7 @@ def test_a_motion_is_written(run, panda, peer):
     [
         ("--out a.npz", "--out and --plot are of a motion: say how long, --time 1"),
         ("--time 1 --out a.csv", "--out must end in .npz, got a.csv"),
-        ("--time 1 --out nowhere/a.npz", "no such folder: nowhere"),
-        ("--time 1 --plot panda.urdf", "panda.urdf is an input or another output"),
+        ("--time 1 --out nowhere/a.npz", "/nowhere"),
         ("--time -1", "--time must be positive"),
         ("--time nan", "must be positive"),
         ("--time inf", "must be positive"),

@@ -13,8 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from fixman.cli.flags import Parser
-from fixman.cli.printing import show, warn
-from fixman.cli.running import INTERRUPTED
+from fixman.cli.shared import INTERRUPTED, show, warn
 from fixman.errors import meant
 
 COMMANDS = (

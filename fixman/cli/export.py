@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-from fixman.cli.printing import result
+from fixman.cli.shared import result
 
 WRITERS = {
     **dict.fromkeys((".gsd",), "gsd.write_gsd"),

@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fixman.cli import chains, rigid, running
-from fixman.cli.printing import result
+from fixman.cli import chains, rigid, shared
 
 HELP = """
 usage: fixman info FILE [flags]
@@ -38,7 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
     with path.open("rb") as file:
         head = file.read(HEAD)
     text, found = _look(path, head.lstrip(b"\xef\xbb\xbf \t\r\n"), arguments)
-    result(arguments, "\n".join(text), {"file": str(path), **found})
+    shared.result(arguments, "\n".join(text), {"file": str(path), **found})
 
 
 def _look(path: Path, head: bytes, arguments: argparse.Namespace) -> Found:
@@ -59,7 +58,7 @@ def _look(path: Path, head: bytes, arguments: argparse.Namespace) -> Found:
 def _run(path: Path) -> Found:
     from fixman.simulation.runfile import load_run
 
-    found = running.described(load_run(path))
+    found = shared.described(load_run(path))
     said = ", ".join(f"{name} {value}" for name, value in found["stepper"].items())
     return [
         f"a run, for fixman resume, check and export: {found['chain']}",

@@ -7,7 +7,7 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
-from fixman.cli import running
+from fixman.cli import shared
 
 HELP = f"""
 usage: fixman resume RUN [flags]
@@ -15,7 +15,7 @@ usage: fixman resume RUN [flags]
 go on with a run that was interrupted, or extend one
 
   RUN                    file of the run
-  --steps N              new total number of steps{running.SCHEDULER}{running.SHOWING}
+  --steps N              new total number of steps{shared.SCHEDULER}{shared.SHOWING}
 
 example:
   fixman resume run --steps 2e6
@@ -26,18 +26,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Go on with a run."""
     from fixman.simulation import simulate as simulation
 
-    running.let_interrupts_be_counted()
     given, naming = _going_on(arguments.run)
-    with naming, running.client(arguments) as client:
+    with naming, shared.client(arguments) as client:
         run = simulation.resume(
             arguments.run,
             arguments.steps,
             **given,
             workers=arguments.workers,
-            progress=False if arguments.quiet else None,
+            progress=shared.progress(arguments),
             client=client,
         )
-    return running.report(arguments, run)
+    return shared.report(arguments, run)
 
 
 def _going_on(path: Path) -> tuple[dict[str, Any], contextlib.AbstractContextManager[None]]:
