@@ -60,18 +60,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Public modules, and the names that others have, by their homes.  Type checkers read the imports.
-_MODULES = {
-    "analysis.bluemoon": "bluemoon",
-    "analysis.rheology": "rheology",
-    "mechanics.structured": "structured",
-    "potentials": "potentials",
-    "potentials.flows": "flows",
-    "rigid": "rigid",
-    "sampling.analytic": "analytic",
-    "simulation.observables": "observables",
-}
+# Homes of public names; a home without names is public itself.  Type checkers read the imports.
 _NAMES = {
+    "analysis.bluemoon": "",
+    "analysis.rheology": "",
     "chains.chain": "Chain",
     "chains.coordinates": "Coordinate",
     "errors": "ConstraintSolveError FrameError RunDamageWarning RunFolderError RunStorageError "
@@ -79,15 +71,22 @@ _NAMES = {
     "mechanics.dynamics": "Motion forward_dynamics inverse_dynamics project",
     "mechanics.metric": "Reweighting fixman_force fixman_potential logdet reweight",
     "mechanics.partition": "Partition",
+    "mechanics.structured": "",
     "mechanics.wilson": "velocity_terms wilson_b",
+    "potentials": "",
+    "potentials.flows": "",
+    "rigid": "",
+    "sampling.analytic": "",
     "sampling.random_walks": "random_walks",
     "sampling.samples": "Sample sample",
+    "simulation.observables": "",
     "simulation.simulate": "resume simulate",
     "simulation.steppers": "Brownian HybridMonteCarlo Langevin MonteCarlo Newton",
     "simulation.runfile": "RunCheck check_run load_run",
     "simulation.trajectory": "Run",
 }
-_HOMES = {name: home for home, names in (_MODULES | _NAMES).items() for name in names.split()}
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
+_HOMES |= {home.rpartition(".")[2]: home for home, names in _NAMES.items() if not names}
 
 __all__ = ["__version__", *_HOMES]
 
@@ -96,7 +95,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'fixman' has no attribute {name!r}")
     home = import_module(f"fixman.{_HOMES[name]}")
-    value = home if _HOMES[name] in _MODULES else getattr(home, name)
+    value = getattr(home, name) if _NAMES[_HOMES[name]] else home
     globals()[name] = value  # the next access does not come here
     return value
 

@@ -677,7 +677,7 @@ def test_an_empty_name_is_not_the_current_folder(capsys, arguments, what):
 
 @pytest.mark.parametrize(
     ("content", "text"),
-    [(b"\xff\xfe\x00", "it is no text"), (b"{}", "text is not a chain written by")],
+    [(b"\xff\xfe\x00", "'utf-8' codec can't decode"), (b"{}", "text is not a chain written by")],
 )
 def test_a_file_that_is_no_chain_is_named(content, text, tmp_path, capsys):
     file = tmp_path / "chain.json"

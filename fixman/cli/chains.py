@@ -73,8 +73,7 @@ def from_json(path: Path) -> Chain:
     try:
         return Chain.from_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        what = "it is no text" if isinstance(error, UnicodeDecodeError) else error
-        raise ValueError(f"{path}: {what}") from None
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _shaped(arguments: argparse.Namespace, shape: str, n: int, side: int) -> Chain:

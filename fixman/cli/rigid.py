@@ -46,7 +46,6 @@ example:
   fixman rigid panda.urdf --tip panda_hand --time 1 --out fall.npz --plot fall.png
 """
 FRAMES = 1000  # of a motion, about
-NOISE = 1e-12  # of torques that are zero
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -71,24 +70,22 @@ def run(arguments: argparse.Namespace) -> None:
     tip = arguments.tip or robot.body_names[-1]
     body, _, p = robot.places[tip]
     centre = kinematics.centre_of_mass(arm, q)
-    found: dict[str, Any] = {"chain": repr(arm), "joints": rows, "notes": robot.notes}
+    found: dict[str, Any] = {"chain": repr(arm), "mass": arm.masses.sum(), "joints": rows}
     found["places"] = {tip: list(kinematics.position(arm, q, body, p)), "mass centre": list(centre)}
-    text = [f"{arm!r}, {arm.masses.sum():.4g} kg", *table(rows)]
-    text += [f"{name} at {_cell(place)}" for name, place in found["places"].items()]
     with shared.outputs(arguments, arguments.robot) as (file, picture):
         if arguments.time is not None:
             run = _moved(arguments, arm, {"q": q, "qd": qd, "tau": torque}, down)
-            energy = run.energy - run.energy[0]
-            found["motion"] = {"time": run.time[-1], "q": list(run.q[-1]), "energy": energy[-1]}
-            text.append(f"after {run.time[-1]:g} s energy has changed by {energy[-1]:.2g}")
+            change = run.energy[-1] - run.energy[0]
+            found["at the end"] = {"time": run.time[-1], "change of energy": change}
+            found["at the end"] |= {"q": list(run.q[-1]), "qd": list(run.qd[-1])}
             if file:
                 names = np.array(robot.joint_names)
                 with file.open("wb") as to:
                     np.savez(to, time=run.time, q=run.q, qd=run.qd, energy=run.energy, joints=names)
             if picture:
                 _draw(picture, arguments.plot.suffix[1:], run, robot)
-        text += [f"note: {note}" for note in robot.notes]
-        shared.result(arguments, "\n".join(text), found)
+        found["notes"] = robot.notes
+        shared.result(arguments, shared.lines(found), found)
 
 
 def read(path: Path, tip: str | None, free_base: bool = False, strict: bool = True) -> Robot:
@@ -109,21 +106,6 @@ def joints(robot: Robot) -> list[dict[str, Any]]:
     names, masses = ("joint", "kind", "moves", "mass"), robot.chain.masses.tolist()
     columns = robot.joint_names, robot.chain.joints, robot.body_names, masses
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def table(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the lines of a table, numbers to the right."""
-    cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    ends = ["<" if isinstance(value, str) else ">" for value in rows[0].values()]
-    line = "  ".join(f"{{:{end}{width}}}" for end, width in zip(ends, widths, strict=True))
-    return [line.format(*row).rstrip() for row in cells]
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, list):
-        return " ".join(map(_cell, value))
-    return value if isinstance(value, str) else f"{value if abs(value) > NOISE else 0:.4g}"
 
 
 def _moved(arguments: argparse.Namespace, arm: Any, start: dict[str, Any], down: Any) -> Trajectory:

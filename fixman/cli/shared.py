@@ -8,8 +8,9 @@ import json
 import secrets
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from fixman.errors import printable
@@ -17,6 +18,7 @@ from fixman.errors import printable
 if TYPE_CHECKING:
     from fixman.simulation.trajectory import Run
 
+NOISE = 1e-12  # of numbers in text that are zero
 INTERRUPTED = 130  # exit code, in shells, of a program that Ctrl-C ended
 
 SEED = """
@@ -56,6 +58,34 @@ def say(arguments: argparse.Namespace, text: str) -> None:
 def result(arguments: argparse.Namespace, text: object, found: Mapping[str, Any]) -> None:
     """Print what was found, with --json as one document."""
     show(json.dumps(found, indent=2) if arguments.json else text)
+
+
+def lines(found: Mapping[str, Any]) -> str:
+    """Return a document as text: numbers in a line, below them texts, tables and further parts."""
+    text = []
+    for name, value in found.items():
+        below = ""
+        if isinstance(value, dict):
+            below = lines(value)
+        elif value and isinstance(value, (list, tuple)) and not isinstance(value[0], float):
+            below = "\n".join(_table(value) if isinstance(value[0], dict) else value)
+        text.append(f"{name}:\n{indent(below, '  ')}" if below else f"{name}: {_cell(value)}")
+    return "\n".join(text)
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the lines of a table, numbers to the right."""
+    cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    ends = ["<" if isinstance(value, str) else ">" for value in rows[0].values()]
+    line = "  ".join(f"{{:{end}{width}}}" for end, width in zip(ends, widths, strict=True))
+    return [line.format(*row).rstrip() for row in cells]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(_cell, value))
+    return f"{value if abs(value) > NOISE else 0:.4g}" if isinstance(value, float) else str(value)
 
 
 def given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
