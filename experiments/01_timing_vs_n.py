@@ -6,8 +6,7 @@ of rigid bodies composite bodies, then Cholesky.  Exponents are fitted from n = 
 three points at least; ``--quick``, whose chains are shorter, fits none.
 
 The second panel has arms of rigid bodies with revolute and prismatic joints in random directions,
-moving and in gravity.  FD2 and FD4 of Rodriguez and Kreutz, which are loops in Python, there to be
-read, and the refined partition are in the table only.
+moving and in gravity.  The refined partition is in the table only.
 """
 
 from __future__ import annotations
@@ -115,11 +114,9 @@ RIGID_BODIES: tuple[Method, ...] = (
     ("Saha", bodies, falling(denoc.forward_dynamics), 10**5),
     ("partition", bodies, falling(rigid_partition.forward_dynamics), 10**5),
     ("composite", bodies, falling(composite_body.forward_dynamics), 3200),
-    ("FD2 (Python)", bodies, falling(fd, method="fd2"), 3200),
-    ("FD4 (Python)", bodies, falling(fd, method="fd4"), 3200),
     ("partition, refine=1", bodies, falling(rigid_partition.forward_dynamics, refine=1), 10**5),
 )
-UNSEEN = ("FD2 (Python)", "FD4 (Python)", "partition, refine=1")  # not drawn
+UNSEEN = ("partition, refine=1",)  # not drawn
 
 
 def seconds(function: Callable[[], object], budget: float) -> float:
@@ -180,7 +177,7 @@ def main() -> None:
         fig = plot.figure(aspect=1.6)
         for ax, (links, (series, exponents)) in zip(fig.subplots(2), measured.items(), strict=True):
             drawn = {name: values for name, values in series.items() if name not in UNSEEN}
-            plot.timing(ax, drawn, exponents).set_title(links, loc="left")
+            plot.timing(ax, drawn, exponents).get_legend().set_title(links)
             ax.set_xlabel("number of links  $n$")
         out.save(fig)
 

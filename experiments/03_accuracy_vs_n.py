@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import mpmath
 import numpy as np
-from _output import Output, plot
+from _output import Output, accuracy, plot
 
 import fixman as fx
 
@@ -99,8 +99,7 @@ def plain(
     chain: fx.Chain, x: np.ndarray, v: np.ndarray, torque: np.ndarray
 ) -> tuple[np.ndarray, float]:
     H = fx.Partition(chain, x).H_bb
-    bands = [H.diagonal(), np.append(H.diagonal(-1), 0.0)]
-    return wilson_route(fx.structured.Banded(bands).factor(), chain, x, v, torque)
+    return wilson_route(fx.structured.Sparse(H).factor(), chain, x, v, torque)
 
 
 def subtraction_free(
@@ -152,7 +151,7 @@ def draw(out: Output, table: dict[tuple[str, str, int], tuple[float, float]], si
                     shape: (sizes, [table[shape, kind, n][quantity] for n in sizes])
                     for shape in SHAPES
                 }
-                plot.accuracy(ax, lines)
+                accuracy(ax, lines)
             column[0].set_title(kind.replace(", ", ",\n"), fontsize=7)
         axes[0, 0].set_ylabel("relative error of $\\ddot q$")
         axes[1, 0].set_ylabel("error of $\\ln\\det H^{bb}$, per link")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import mpmath
 import numpy as np
-from _output import Output, plot
+from _output import Output, accuracy, plot
 
 from fixman.rigid import (
     SerialChain,
@@ -143,7 +143,7 @@ def draw(out: Output, table: dict[tuple[str, str, int], list[float]], sizes: lis
         axes = fig.subplots(2, 2, sharex=True, sharey=True)
         for shape, ax in zip(SHAPES, axes.flat, strict=True):
             lines = {name: (sizes, [table[shape, name, n][0] for n in sizes]) for name in METHODS}
-            plot.accuracy(ax, lines)
+            accuracy(ax, lines)
             for color, name in zip(plot.PALETTE, METHODS, strict=False):
                 exact_errors = [max(table[shape, name, n][1], 1e-17) for n in short]
                 ax.loglog(short, exact_errors, "x", markersize=3, color=color, markeredgewidth=0.6)

@@ -166,7 +166,7 @@ def main() -> None:
             "beads": report.chain.n,
             "hard_rows": len(report.chain.hard),
             "spread_kT": f"{report.spread:.4f}",
-            "effective_fraction": f"{report.effective_fraction:.3f}",
+            "effective_fraction": f"{report.share.value:.3f}",
         }
         for (name, part, hard), report in reports.items()
     ]

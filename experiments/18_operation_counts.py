@@ -34,13 +34,12 @@ from _output import Output, plot
 from numba.core.dispatcher import Dispatcher
 
 from fixman.kernels.compiler.steps import _STEPS
-from fixman.kernels.rigid import articulated_states, denoc, spatial_operators
+from fixman.kernels.rigid import articulated_states, spatial_operators
 from fixman.kernels.rigid import composite_body as rigid_composite_body
 from fixman.kernels.rigid import newton_euler as rigid_newton_euler
 from fixman.kernels.rigid import partition as rigid_partition
 from fixman.rigid import SerialChain, _partition_tables, composite_body, partition
 from fixman.rigid import articulated_body as bodies
-from fixman.rigid import denoc as saha
 from fixman.rigid import spatial_operators as operators
 
 GRAVITY = (0.0, 0.0, -9.81)
@@ -202,17 +201,9 @@ def _bits(table: np.ndarray, k: int) -> int:
     return struct.unpack("q", struct.pack("d", float(table[k])))[0]
 
 
-def _solved(D: np.ndarray, b: np.ndarray) -> np.ndarray:
-    assert D.shape == (1, 1)
-    return b / D[0, 0]
-
-
 _NUMPY = {name: getattr(np, name) for name in dir(np) if not name.startswith("_")} | {
     "empty": _objects,
     "zeros": _objects,
-    "asarray": lambda a, **_: np.asarray(a),
-    "isfinite": lambda a: np.ones(np.shape(a), dtype=bool),
-    "linalg": SimpleNamespace(solve=_solved),
 }
 STUBS: dict[str, Any] = {
     "np": SimpleNamespace(**_NUMPY),
@@ -236,7 +227,7 @@ STUBS: dict[str, Any] = {
     "integer": _bits,
     "fill_sines": _fill_sines,
 }
-GUARDS = {"felt", "not_a_number", "lost_pivot", "checked", "factor_block", "freedom", "multiplied"}
+GUARDS = {"felt", "not_a_number", "checked", "freedom", "multiplied"}
 
 
 def _guard(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -278,9 +269,6 @@ def plain(name: str, x: Any) -> Any:
         return _Room(x)
     if isinstance(x, FunctionType) and x.__module__.startswith("fixman."):
         return _guard(_plain(x)) if name in GUARDS else _plain(x)
-    if inspect.isclass(x) and x.__module__ == operators.__name__:
-        methods = {k: plain(k, v) for k, v in vars(x).items() if isinstance(v, FunctionType)}
-        return type(x.__name__, (), methods)
     return x
 
 
@@ -343,13 +331,6 @@ def newton_euler(c: Case) -> np.ndarray:
     return c.inverse(c.last)
 
 
-def udut(c: Case) -> np.ndarray:
-    n, right = c.arm.n, c.without_bias()
-    factors = _objects((1, n, 12)), _objects((1, n, 6)), _objects((1, n, 6))
-    run(denoc.factor_frames, c.q, right, c.kinds, c.table, *factors, c.out)
-    return c.out
-
-
 def articulated(c: Case) -> np.ndarray:
     table = counted(bodies._plan(c.arm).table)
     run(articulated_states.state, table, c.q[0], c.qd[0], c.last[0], c.g, c.out[0], None)
@@ -366,25 +347,6 @@ def fd3(c: Case) -> np.ndarray:
     bias = c.qd, c.g, c.unloaded
     run(spatial_operators.forward_frames, c.q, c.last, bias, c.kinds, c.table, c.out)
     return c.out
-
-
-def _by_link(c: Case, algorithm: Any) -> Any:
-    arm = c.arm
-    numbers = SimpleNamespace(
-        n=arm.n, joints=arm.joints, kinds=arm.kinds, rate_offsets=arm.rate_offsets,
-        masses=counted(arm.masses), centres=counted(arm.centres), inertias=counted(arm.inertias),
-        pitch=arm.pitch,        armature=counted(arm.armature), _kinds=c.kinds, _table=c.table,
-    )  # fmt: skip
-    link = plain("_Links", operators._Links)(numbers, c.q[0], 0, ())
-    return run(algorithm, link, c.qd[0], c.last[0], c.g, _objects((arm.n, 6)))
-
-
-def fd2(c: Case) -> np.ndarray:
-    return _by_link(c, operators._fd2)[0]
-
-
-def fd4(c: Case) -> np.ndarray:
-    return _by_link(c, operators._fd4)
 
 
 def composite(c: Case) -> np.ndarray:
@@ -412,11 +374,8 @@ def fixman(c: Case) -> np.ndarray:
 ALGORITHMS = {
     "Newton–Euler": newton_euler,
     "articulated body": articulated,
-    "UDUᵀ": udut,
     "FD1": fd1,
-    "FD2": fd2,
     "FD3": fd3,
-    "FD4": fd4,
     "partition": fixman,
     "composite body": composite,
 }
@@ -492,11 +451,8 @@ def operations(pair: tuple) -> Callable[[int], Fraction]:
 
 TIMED = {
     "articulated body": bodies.forward_dynamics,
-    "UDUᵀ": saha.forward_dynamics,
     "FD1": lambda *state, **loads: operators.forward_dynamics(*state, **loads, method="fd1"),
-    "FD2": lambda *state, **loads: operators.forward_dynamics(*state, **loads, method="fd2"),
     "FD3": operators.forward_dynamics,
-    "FD4": lambda *state, **loads: operators.forward_dynamics(*state, **loads, method="fd4"),
     "partition": partition.forward_dynamics,
     "partition, refine=1": lambda *state, **loads: partition.forward_dynamics(
         *state, **loads, refine=1
@@ -505,10 +461,10 @@ TIMED = {
 }
 BATCH = 64
 # Links, at most, alone and in a batch.
-LONGEST = {"FD2": (100, 0), "FD4": (100, 0), "composite body": (1000, 100)}
+LONGEST = {"composite body": (1000, 100)}
 
 
-CROSSING = tuple(name for name in TIMED if name not in ("FD2", "FD4", "partition, refine=1"))
+CROSSING = tuple(name for name in TIMED if name != "partition, refine=1")
 
 
 def times(names: Iterable[str], sizes: list[int], budget: float) -> dict:
@@ -628,7 +584,7 @@ def report(rows: list[dict[str, str]]) -> None:
             print(f"{line['algorithm']:26}", *(f"{x:>7}" for x in found))
 
 
-LINES = {"articulated body": 0, "UDUᵀ": 1, "partition": 3, "composite body": 2}
+LINES = {"articulated body": 0, "FD1": 1, "partition": 3, "composite body": 2}
 THEIRS = {"Featherstone 1983": 0, "Saha 1999": 1, "Walker and Orin 1982": 2}
 
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+from matplotlib.ticker import LogLocator
 from PIL import Image
 
 from fixman.analysis import plot
@@ -64,4 +67,19 @@ class Output:
         print(f"wrote {self.figure}")
 
 
-__all__ = ["Output", "plot"]
+def accuracy(ax: Any, series: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> None:
+    """Relative errors against the number of beads, log–log, with a line at the promised 1e-12.
+
+    No error at all is drawn at 1e-17.
+    """
+    ax.axhline(1e-12, color="0.6", linewidth=0.6, linestyle="--")
+    for color, marker, (name, (n, error)) in zip(
+        plot.PALETTE, plot.MARKERS, series.items(), strict=False
+    ):
+        shown = np.maximum(error, 1e-17)
+        ax.loglog(n, shown, marker=marker, markersize=2.5, linewidth=0.8, color=color, label=name)
+    ax.yaxis.set_major_locator(LogLocator(10.0, numticks=7))
+    ax.minorticks_off()
+
+
+__all__ = ["Output", "accuracy", "plot"]

@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from fixman.mechanics.wilson import velocity_terms as velocity_terms
     from fixman.mechanics.wilson import wilson_b as wilson_b
     from fixman.potentials import flows as flows
+    from fixman.runs.runfile import RunCheck as RunCheck
+    from fixman.runs.runfile import check_run as check_run
     from fixman.sampling import analytic as analytic
     from fixman.sampling.random_walks import random_walks as random_walks
     from fixman.sampling.samples import Sample as Sample
     from fixman.sampling.samples import sample as sample
     from fixman.simulation import observables as observables
-    from fixman.simulation.runfile import RunCheck as RunCheck
-    from fixman.simulation.runfile import check_run as check_run
-    from fixman.simulation.runfile import load_run as load_run
+    from fixman.simulation.simulate import load_run as load_run
     from fixman.simulation.simulate import resume as resume
     from fixman.simulation.simulate import simulate as simulate
     from fixman.simulation.steppers import Brownian as Brownian
@@ -76,13 +76,13 @@ _NAMES = {
     "potentials": "",
     "potentials.flows": "",
     "rigid": "",
+    "runs.runfile": "RunCheck check_run",
     "sampling.analytic": "",
     "sampling.random_walks": "random_walks",
     "sampling.samples": "Sample sample",
     "simulation.observables": "",
-    "simulation.simulate": "resume simulate",
+    "simulation.simulate": "load_run resume simulate",
     "simulation.steppers": "Brownian HybridMonteCarlo Langevin MonteCarlo Newton",
-    "simulation.runfile": "RunCheck check_run load_run",
     "simulation.trajectory": "Run",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

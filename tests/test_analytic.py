@@ -62,14 +62,18 @@ def test_shapes_of_determinants(base):
     assert float(single) == pytest.approx({"free": 0.0, "fixed": -np.log(2)}[base])
 
 
-@given(st.floats(-1, 1), st.integers(1, 50), st.sampled_from(BASES))
+@given(st.floats(-0.99, 0.99), st.integers(1, 50), st.sampled_from(BASES))
 def test_equal_bends(cosine, bonds, base):
-    found = analytic.equal_bends_logdet(cosine, bonds, base=base)
-    expected = analytic.freely_jointed_logdet(np.full(bonds - 1, cosine), base=base)
-    assert found == pytest.approx(expected, abs=1e-12, rel=1e-12)
+    s = np.sqrt((1.0 - cosine) * (1.0 + cosine))
+    expected = {
+        "free": ((1 + s) ** (bonds + 1) - (1 - s) ** (bonds + 1)) / (2 * s),
+        "fixed": ((1 + s) ** bonds + (1 - s) ** bonds) / 2,
+    }
+    found = analytic.freely_jointed_logdet(np.full(bonds - 1, cosine), base=base)
+    assert found == pytest.approx(np.log(expected[base]), abs=1e-12, rel=1e-12)
 
 
-@pytest.mark.parametrize("bonds", [1, 2, 7, 100_000])
+@pytest.mark.parametrize("bonds", [1, 2, 7, 10_000])
 def test_straight_chains_and_right_angles(bonds):
     for cosine, base, expected in (
         (1.0, "free", np.log(bonds + 1)),
@@ -78,12 +82,8 @@ def test_straight_chains_and_right_angles(bonds):
         (1.0, "fixed", 0.0),
         (0.0, "fixed", (bonds - 1) * np.log(2)),
     ):
-        found = analytic.equal_bends_logdet(cosine, bonds, base=base)
-        assert found == pytest.approx(expected, rel=1e-13, abs=1e-13)
-    near = analytic.equal_bends_logdet(1 - 1e-16, bonds)
-    assert near == pytest.approx(np.log(bonds + 1), abs=1e-5)
-    both = analytic.equal_bends_logdet([0.0, 1.0], bonds)
-    np.testing.assert_allclose(both, [bonds * np.log(2), np.log(bonds + 1)], rtol=1e-13)
+        found = analytic.freely_jointed_logdet(np.full(bonds - 1, cosine), base=base)
+        assert found == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
 # --- trimers ---------------------------------------------------------------------------------
@@ -199,8 +199,6 @@ def test_averages_by_brute_force(dim, base, even):
     products = np.einsum("ijka,ijkb,ijk->ab", squares, squares, weight) / weight.sum()
     found = analytic.mean_square_products(bends + 1, **of)
     np.testing.assert_allclose(found, products, rtol=1e-10)
-    expected = np.sum(weight * squares[..., 0] * squares[..., 1] ** 3) / weight.sum()
-    assert analytic.mean_cosine_powers([2, 6, 0], **of) == pytest.approx(expected, rel=1e-10)
     # The density of the second bend, at the nodes, by integrating over the others.
     bins = weight.sum(axis=(0, 2)) / weight.sum()
     area = weights * np.pi / 4
@@ -449,9 +447,6 @@ def test_sizes_by_sampling():
         (lambda: analytic.freely_jointed_logdet([0.5], masses=[1, -1, 1]), ValueError, "bead 1"),
         (lambda: analytic.freely_jointed_logdet([0.5], base="held"), ValueError, "base"),
         (lambda: analytic.freely_jointed_logdet(["a"]), TypeError, "real numbers"),
-        (lambda: analytic.equal_bends_logdet(0.5, 0), ValueError, "at least 1"),
-        (lambda: analytic.equal_bends_logdet(0.5, 2.5), TypeError, "integer"),
-        (lambda: analytic.equal_bends_logdet(-1.5, 2), ValueError, "cosine must lie"),
         (lambda: analytic.trimer_density(-0.1), ValueError, "theta must lie between 0"),
         (lambda: analytic.trimer_density(4.0, dim=2), ValueError, "theta must lie"),
         (lambda: analytic.trimer_density(np.inf), ValueError, "inf"),
@@ -465,9 +460,6 @@ def test_sizes_by_sampling():
         (lambda: analytic.bend_cumulative(180.0, 3), ValueError, "theta must lie between 0"),
         (lambda: analytic.bend_density(0.1, 1), ValueError, "no bend"),
         (lambda: analytic.mean_square_products(1), ValueError, "no bend"),
-        (lambda: analytic.mean_cosine_powers([2, 1]), ValueError, "must be even"),
-        (lambda: analytic.mean_cosine_powers([2, -2]), ValueError, "must be even"),
-        (lambda: analytic.mean_cosine_powers(2), ValueError, r"shape \(bends,\)"),
         (lambda: analytic.mean_fourth_end_to_end(0), ValueError, "bonds"),
         (lambda: analytic.mean_fourth_end_to_end(3, length=-1), ValueError, "length"),
         (lambda: analytic.mean_fourth_end_to_end(3, ensemble="Stiff"), ValueError, "ensemble"),

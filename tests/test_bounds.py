@@ -14,7 +14,7 @@ from fixman.kernels.potentials.forces import call
 from fixman.kernels.compiler.lanes import (
     EIGHTS, eight, entry, exact_kernel, integer, load, part, put, store, take, zeros
 )
-from fixman.kernels.potentials.neighbours import index, put_index
+from fixman.kernels.potentials.nonbonded import index, put_index
 from fixman.kernels.compiler.steps import step
 
 @step

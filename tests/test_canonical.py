@@ -302,7 +302,7 @@ def test_sets_of_constraints_in_any_order_share_one_chain(shape):
     x = np.zeros((1, 7, n, 3))
     order = np.concatenate([np.arange(n), n + rng.permutation(6 * n)])
     pairs, all_masses, _ = file_of(rng, bonds, masses, x, order)
-    (group,) = ConnectedSets(Held(all_masses, pairs, False, None)).groups()
+    (group,) = ConnectedSets(Held(all_masses, pairs, False, None)).groups
     assert group.particles[0].tolist() == list(range(n))  # the first set keeps its order
     assert (all_masses[group.particles] == group.chain.masses).all()
     rows = np.array([group.chain.coordinates[k].beads for k in group.chain.hard])
@@ -313,5 +313,5 @@ def test_sets_of_constraints_in_any_order_share_one_chain(shape):
 def test_sets_that_differ_in_bonds_or_masses_do_not_share():
     pairs = np.array([(0, 1), (0, 2), (3, 4), (4, 5), (3, 5), (6, 7), (7, 8)])
     masses = np.array([2.0, 1, 1, 1, 2, 1, 1, 1, 2])
-    groups = ConnectedSets(Held(masses, pairs, False, None)).groups()
+    groups = ConnectedSets(Held(masses, pairs, False, None)).groups
     assert [group.particles.tolist() for group in groups] == [[[0, 1, 2]], [[3, 4, 5]], [[6, 7, 8]]]

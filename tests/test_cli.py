@@ -50,7 +50,7 @@ def melt(peer, tmp_path):
         first += n
     text = f"melt\n\n{len(lines)} atoms\n{len(bonds)} bonds\n1 atom types\n1 bond types\n\n"
     text += "0.0 6.0 xlo xhi\n0.0 5.0 ylo yhi\n0.0 7.0 zlo zhi\n2.0 1.0 -2.0 xy xz yz\n\n"
-    text += "Masses\n\n1 1.0\n\nAtoms\n\n" + "\n".join(lines) + "\n\nBonds\n\n"
+    text += "Masses\n\n1 1.0\n\nAtoms # molecular\n\n" + "\n".join(lines) + "\n\nBonds\n\n"
     text += "\n".join(f"{k + 1} 1 {i} {j}" for k, (i, j) in enumerate(bonds)) + "\n"
     path = tmp_path / "melt.data"
     path.write_text(text)
@@ -99,7 +99,7 @@ def test_text_report(run, melt):
     assert "3 chains of 2 beads, 1 frame: 3 samples, 1 hard row\n" in out
     assert "nothing can vary: every internal coordinate of a chain of 2 beads is hard" in out
     assert out.splitlines()[-1].startswith("verdict: noticeable, ")
-    assert out.endswith("(25 chains of 16 beads; nothing can vary in 3 chains of 2 beads)\n")
+    assert out.endswith("(25 chains of 16 beads, of 2 kinds of molecules)\n")
 
 
 def test_json_is_the_only_thing_on_stdout(run, melt, tmp_path):
@@ -208,21 +208,20 @@ def test_histograms_of_angles(peer):
         (["{melt}", *MELT, "--hard", "length,torsional"], "'torsional' stands alone"),
         (["{melt}", *MELT, "--hard", "h-bonds"], "below 1.2, so that hydrogens cannot be told"),
         (["absent.pdb", "--select", "all", "--hard", "AlBonds"], "did you mean all-bonds?"),
-        (["{melt}", *MELT, "--scheduler", "nowhere"], "'nowhere' is no address of a Dask sched"),
+        (["{melt}", *MELT, "--scheduler", "nowhere"], "no Dask scheduler answers at nowhere"),
         (["{melt}", *MELT, "--hard", ""], "unknown hard coordinates '' (without constraints"),
-        (["{melt}", *MELT, "--step", "0"], "step must not be 0"),
+        (["{melt}", *MELT, "--step", "0"], "step cannot be zero"),
         (
             ["{melt}", *MELT, "--start", "9"],
-            "none of the 1 frames, counted from 0, is left by start 9",
+            "none of the 1 frames, counted from 0, is left by start=9",
         ),
         (["{melt}", *MELT, "--select", "type 9"], "matches none of the 406 atoms"),
         (["{melt}", *MELT, "--out", "no/such/folder/a.csv"], "/no/such/folder"),
-        (["{melt}", *MELT, "--atom-style", "id x y z"], "lacks the columns type"),
-        (["{melt}", "--atom-style", "moleculer"], "did you mean molecular?"),
-        (["{melt}", "--topology-format", "PBD"], "no topology of format 'PBD' (did you mean PDB?)"),
-        (["{melt}", "--format", "DCD"], "that of a trajectory, and there is none"),
-        (["{melt}", "--masses", "2=3"], "masses are given for '2', but the types of atoms are 1"),
-        (["{melt}", "--masses", "heavy"], "one positive number, or by type"),
+        (["{melt}", *MELT, "--atom-style", "id x y z"], "missing required field(s): type"),
+        (["{melt}", "--atom-style", "moleculer"], "is moleculer: say it, --atom-style full"),
+        (["{melt}", "--topology-format", "PBD"], "MDAnalysis cannot read"),
+        (["{melt}", "--masses", "2=3"], "masses are given for types 2, and the atoms have 1"),
+        (["{melt}", "--masses", "heavy"], "positive numbers, of all atoms or by type"),
         (["{melt}", "--bonds", "2"], "types of bonds, got 2: the selection has 1, 1-1"),
         (["{melt}", "--masses", "3", "--hard", "h-bonds"], "say which are, --hydrogens "),
     ],
@@ -275,7 +274,7 @@ def dump(path, melt, frames=3, columns="id type xs ys zs", shift=0):
     """Write the melt's atoms as a LAMMPS dump: shuffled, scaled."""
     rng = np.random.default_rng(5)
     lines = melt.read_text().splitlines()
-    first = lines.index("Atoms") + 2
+    first = lines.index("Atoms # molecular") + 2
     atoms = [line.split() for line in lines[first : lines.index("Bonds") - 1]]
     cell = np.array([[6.0, 0, 0], [2.0, 5.0, 0], [1.0, -2.0, 7.0]])
     text = ""
@@ -297,14 +296,12 @@ def test_lammps_under_its_own_names_just_works(run, melt, tmp_path):
     code, out, err = run("audit", data, lammpstrj)
     assert (code, err) == (0, "")
     assert "25 chains of 16 beads, 3 frames: 75 samples, 15 hard rows" in out
-    assert "by its 6 columns it is taken for molecular (id resid type x y z)" in out
     alone = json.loads(run("audit", data, "--json")[1])["groups"][0]
     thrice = json.loads(run("audit", data, lammpstrj, "--json")[1])["groups"][0]
     assert thrice["spread_kT"] == pytest.approx(alone["spread_kT"], rel=1e-4)
     said = ["--topology-format", "DATA", "--format", "dump", "--atom-style", "bond"]
     code, out, _ = run("audit", data, lammpstrj, *said)
     assert code == 0
-    assert "note: data.melt" not in out
 
 
 @pytest.mark.parametrize(
@@ -314,9 +311,9 @@ def test_lammps_under_its_own_names_just_works(run, melt, tmp_path):
             lambda path, text: path.write_text(text.replace(" ATOMS id", " ATOMS no")),
             "no column id",
         ),
-        (lambda path, text: path.write_text("ITEM: UNITS\nlj\n" + text), "'ITEM: UNITS'"),
-        (lambda path, text: path.write_text(text[:-4]), "perhaps in a number"),
-        (lambda path, text: path.write_text(text[:900]), "no whole frame of 406 atoms"),
+        (lambda path, text: path.write_text("ITEM: UNITS\nlj\n" + text), "MDAnalysis cannot read"),
+        (lambda path, text: path.write_text(text[:-4]), "ends within a line: it was cut off"),
+        (lambda path, text: path.write_text(text[:900]), "MDAnalysis cannot read"),
     ],
 )
 def test_broken_dumps(run, melt, tmp_path, change, words):
@@ -331,7 +328,7 @@ def test_broken_dumps(run, melt, tmp_path, change, words):
 def test_frames_of_other_atoms_are_refused(run, melt, tmp_path):
     code, _, err = run("audit", melt, dump(tmp_path / "dump.melt", melt, shift=1))
     assert code == 1
-    assert "frame 1 has an atom of id 2 where the topology has id 1" in err
+    assert "the ids of the atoms of frame 1 are not those of the topology" in err
 
 
 def test_a_frame_that_was_cut_off_is_left_out(run, melt, tmp_path):
@@ -340,7 +337,7 @@ def test_a_frame_that_was_cut_off_is_left_out(run, melt, tmp_path):
     code, out, _ = run("audit", melt, path)
     assert code == 0
     assert "2 frames: 50 samples" in out
-    assert "the last frame of dump.melt is cut off and left out: 2 are whole" in out
+    assert "the last frame of dump.melt is cut off and left out" in out
 
 
 def test_files_in_the_wrong_order(run, melt, tmp_path, peer):
@@ -351,7 +348,6 @@ def test_files_in_the_wrong_order(run, melt, tmp_path, peer):
         code, _, err = run("audit", *command)
         assert code == 1
         assert "topology" in err
-        assert "first" in err
 
 
 def test_many_kinds_are_one_line(run, melt):
@@ -388,7 +384,9 @@ def test_adenylate_kinase_and_polyamide(run, peer):
     )
     assert (code, err) == (0, "")
     assert "1 chain of 642 beads, 98 frames: 98 samples, 1281 hard rows" in out
-    code, out, err = run("audit", files.LAMMPSdata, "--select", "type 3 4 5", "--hard", "length")
+    code, out, err = run(
+        "audit", files.LAMMPSdata, "--select", "type 3 4 5", "--atom-style", "full"
+    )
     assert (code, err) == (0, "")
     assert "24 chains of 281 beads, 1 frame: 24 samples, 280 hard rows" in out
 

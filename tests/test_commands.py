@@ -303,33 +303,37 @@ def test_torques_and_accelerations_of_an_arm(run, panda):
 
 def test_a_motion_is_written(run, panda, peer):
     peer("matplotlib")
-    flags = ["--time", "0.2", "--qd", "1,0,0,0,0,0,0", "--out", "a.npz", "--plot", "a.png"]
+    flags = ["--time", "0.2", "--qd", "1,0,0,0,0,0,0", "--out", "fall", "--plot", "a.png"]
     code, out, err = run("rigid", panda, *flags)
     assert (code, err) == (0, "")
-    assert out.splitlines()[-2:] == ["wrote a.npz", "wrote a.png"]
-    assert "\n  time: 0.2\n  change of energy: " in out
+    assert out.splitlines()[-1] == "wrote a.png"
+    assert "\n  time: 0.2\n  energy: " in out
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
     arm = fx.rigid.SerialChain.from_urdf(panda)
     expected = fx.rigid.motion.simulate(
         arm, np.zeros(7), 1e-3, 200, qd=[1, 0, 0, 0, 0, 0, 0], gravity=(0, 0, -9.81)
     )
-    with np.load("a.npz") as file:
-        assert np.array_equal(file["q"], expected.q)
-        assert np.array_equal(file["time"], expected.time)
-        assert file["joints"].tolist() == [f"j{k}" for k in range(7)]
+    found = fx.load_run("fall")
+    assert np.array_equal(found.q, expected.q)
+    assert np.array_equal(found.time, expected.time)
+    assert run("resume", "fall", "--steps", "300") == (0, "301 frames in fall\n", "")
+    assert json.loads(run("info", "fall", "--json")[1])["frames"] == 301
+    assert run("check", "fall") == (0, "fall is whole: 301 frames\n", "")
+    code, _, err = run("export", "fall", "--to", "fall.h5")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "fall is of rigid bodies" in err
     code, _, err = run("rigid", panda, *flags)
     assert (code, err) == (
         1,
-        "fixman: error: a.npz exists: choose another name, or overwrite it (--overwrite)\n",
+        "fixman: error: a.png exists: choose another name, or overwrite it (--overwrite)\n",
     )
 
 
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        ("--out a.npz", "--out and --plot are of a motion: say how long, --time 1"),
-        ("--time 1 --out a.csv", "--out must end in .npz, got a.csv"),
-        ("--time 1 --out nowhere/a.npz", "/nowhere"),
+        ("--out fall", "--out and --plot are of a motion: say how long, --time 1"),
+        ("--time 1 --out nowhere/fall", "nowhere"),
         ("--time -1", "--time must be positive"),
         ("--time nan", "must be positive"),
         ("--time inf", "must be positive"),

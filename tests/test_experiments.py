@@ -1,4 +1,4 @@
-"""Every experiment runs with ``--quick`` and leaves a table and a figure for one column."""
+"""Every experiment runs with ``--quick`` and leaves a table and a figure of column width."""
 
 import csv
 import importlib
@@ -41,7 +41,8 @@ def test_it_runs(script, run):
     assert f"{script.stem}.png" in text
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     width = int.from_bytes(png[16:20])
-    assert width == pytest.approx(3.4 * 300, abs=2)
+    columns = 2 if script.stem == "00_first_picture" else 1
+    assert width == pytest.approx(columns * 3.4 * 300, abs=2)
     assert len(png) < 200_000
 
 
@@ -136,7 +137,7 @@ def test_operations_are_counted_beside_the_formulas_of_saha(run):
     ours = of["inverse", "Newton–Euler", "counted"]
     assert int(ours[six[0]]) <= 676
     assert int(ours[six[1]]) <= 527
-    for name in ("articulated body", "UDUᵀ", "FD1", "FD2", "FD3", "FD4", "partition"):
+    for name in ("articulated body", "UDUᵀ", "FD1", "FD3", "partition"):
         row = of["forward", name, "counted"]
         assert "n²" not in row["M"] + row["A"], name
         assert 2 < int(row["crossover with composite body"]) < 50, name

@@ -169,25 +169,6 @@ def test_hdf5_opens_in_mdanalysis_as_h5md(case, tmp_path, peer):
         assert frame.time == run.times[k]
 
 
-def test_hdf5_of_planar_runs_with_two_components_is_read(tmp_path, peer):
-    """As it was written once."""
-    h5py = peer("h5py")
-    from fixman.io.hdf5 import read_hdf5, write_hdf5
-
-    run = simulate(CHAINS["planar"][0], np.eye(4, 2), Drift(), 20, every=2, rng=1, replicas=2)
-    write_hdf5(run, tmp_path / "x.h5")
-    with h5py.File(tmp_path / "x.h5", "a") as file:
-        for name in ("position", "velocity"):
-            group = file[f"particles/chains/{name}"]
-            flat = group["value"][..., :2]
-            assert group["value"].shape == (11, 8, 3)
-            del group["value"]
-            group["value"] = flat
-    back = read_hdf5(tmp_path / "x.h5")
-    assert back.x.tobytes() == run.x.tobytes()
-    assert back.v.tobytes() == run.v.tobytes()
-
-
 def test_files_are_not_overwritten_unasked_nor_left_half(case, tmp_path, peer, monkeypatch):
     peer("gsd")
     peer("h5py")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import warnings
-from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,10 +12,7 @@ import numpy as np
 import pytest
 
 from clusters import dask_cluster
-from fixman.io import formats
-from fixman.io.elements import element, parse_masses
 from selection import quick
-from test_canonical import MIXED
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:::MDAnalysis", "ignore:::distributed", "ignore:::tests"
@@ -64,7 +59,8 @@ def lammps(path, x, bonds, cell=None, masses=(1.0,), types=None):
     lines += [f"0.0 {cell[k, k]:.12f} {c}lo {c}hi" for k, c in enumerate("xyz")]
     if np.any(np.tril(cell, -1)):
         lines += ["{:.12f} {:.12f} {:.12f} xy xz yz".format(*cell[[1, 2, 2], [0, 0, 1]])]
-    lines += ["", "Masses", "", *(f"{k + 1} {m}" for k, m in enumerate(masses)), "", "Atoms", ""]
+    lines += ["", "Masses", "", *(f"{k + 1} {m}" for k, m in enumerate(masses)), ""]
+    lines += ["Atoms # bond", ""]
     lines += [
         f"{k + 1} 1 {t} {a:.9f} {b:.9f} {c:.9f}"
         for k, (t, (a, b, c)) in enumerate(zip(types, x, strict=True))
@@ -145,8 +141,7 @@ def test_groups_pool_equal_length_and_masses_even_backwards(read, rng, tmp_path)
     masses = [group.masses.tolist() for group in data.groups]
     assert masses == [[3.0, 5.0, 5.0], [3.0, 5.0, 3.0], [3.0, 5.0]]
     assert data.notes == (
-        "skipped 1 selected atom(s) without a bond to another selected atom, "
-        "the first is atom index 13 (type 1, resid 1)",
+        "skipped 1 of 14 selected atoms, without a bond to another, the first is atom index 13",
     )
 
 
@@ -216,7 +211,7 @@ def test_rings_around_the_box_are_refused(read, tmp_path):
     x = [[1.0, 1, 1], [4.0, 1, 1], [7.0, 1, 1], [10.0, 1, 1]]
     bonds = [(0, 1), (1, 2), (2, 3), (3, 0)]
     path = lammps(tmp_path / "around.data", x, bonds, np.diag([12.0, 12.0, 12.0]))
-    with pytest.raises(ValueError, match=r"atom index \d .* winds around the box in frame 0"):
+    with pytest.raises(ValueError, match=r"in frame 0 close a ring that winds around the box"):
         read(path, select="all", atom_style=STYLE)
 
 
@@ -265,7 +260,7 @@ def test_massless_atoms_are_named(read, tmp_path):
     universe = MDAnalysis.Universe(path)
     universe.add_TopologyAttr("bonds", [(0, 1), (1, 2)])
     universe.atoms.write(tmp_path / "site.pdb", bonds="all")
-    with pytest.raises(ValueError, match=r"atom index 1 \(name XX.* has mass 0.0"):
+    with pytest.raises(ValueError, match=r"atom index 1 has mass 0.0"):
         read(path, select="all")
 
 
@@ -293,42 +288,41 @@ def test_files_that_cannot_be_read(read, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no such file: .*absent\.pdb"):
         read(tmp_path / "absent.pdb", select="all")
     (tmp_path / "broken.data").write_text("this is no data file\n")
-    with pytest.raises(ValueError, match="no LAMMPS data file, or was cut off"):
+    with pytest.raises(ValueError, match=r"broken\.data is no LAMMPS data file, or was cut off"):
         read(tmp_path / "broken.data", select="all", atom_style=STYLE)
 
 
-@pytest.mark.parametrize("name", ["x", "x.xyz", "x.pdb", "x.psf", "x.gro", "x.data", "x.dump"])
+@pytest.mark.parametrize("name", ["x", "x.xyz", "x.pdb", "x.psf", "x.gro", "x.dump"])
 def test_files_of_misleading_names(read, tmp_path, name):
     path = tmp_path / name
     path.write_text("@<TRIPOS>MOLECULE\nx\n1 0\nSMALL\nUSER_CHARGES\n")
-    words = "if the name misleads, give topology_format='PSF' or format='DCD'$"
+    words = "if a name misleads, give topology_format='PSF' or format='DCD'$"
     with pytest.raises(ValueError, match=words):
         read(path, select="all")
 
 
 def test_long_explanations_are_cut_and_the_order_is_said(read, tmp_path, peer):
     files = peer("MDAnalysisTests.datafiles")
-    with pytest.raises(ValueError, match=r": the order is topology first, then traj") as swapped:
+    with pytest.raises(ValueError, match="are these the topology, then the trajectory") as swapped:
         read(files.DCD, files.PSF, select="all")
-    assert "FORMATs" not in str(swapped.value)
+    assert len(str(swapped.value)) < 700
     (tmp_path / "chain.foo").write_text("of no format")
-    with pytest.raises(ValueError, match=r"'FOO' isn't .* inferred; if the name") as unknown:
+    with pytest.raises(ValueError, match=r"'FOO' isn't .* inferred; are these") as unknown:
         read(tmp_path / "chain.foo", select="all")
-    assert len(str(unknown.value)) < 400
-    assert "order" not in str(unknown.value)
+    assert len(str(unknown.value)) < 500
 
 
 def test_bond_near_half_the_box(read, tmp_path):
     x = [[1.0, 1, 1], [5.8, 1, 1], [6.8, 1, 1]]
     path = lammps(tmp_path / "small.data", x, [(0, 1), (1, 2)], np.diag([10.0, 90.0, 90.0]))
-    with pytest.raises(ValueError, match=r"atom index 0 .*atom index 1 .* close to half the box"):
+    with pytest.raises(ValueError, match=r"indices 0 and 1 in frame 0 .* close to half the box"):
         read(path, select="all", atom_style=STYLE)
 
 
 def test_coincident_bonded_atoms(read, tmp_path):
     x = [[1.0, 1, 1], [2.0, 1, 1], [2.0, 1, 1]]
     path = lammps(tmp_path / "twins.data", x, [(0, 1), (1, 2)])
-    with pytest.raises(ValueError, match=r"atom index 1 .*atom index 2 .* coincide in frame 0"):
+    with pytest.raises(ValueError, match=r"indices 1 and 2 in frame 0 .* coincide"):
         read(path, select="all", atom_style=STYLE)
 
 
@@ -337,10 +331,10 @@ def test_frames(read, tmp_path):
     data = read(path, select="all", bonds="guess", start=1, step=2)
     assert data.frames.tolist() == [1, 3, 5]
     assert data.groups[0].x.shape == (3, 1, 6, 3)
-    words = "none of the 7 frames, counted from 0, is left by start 3, stop 3"
+    words = "none of the 7 frames, counted from 0, is left by start=3, stop=3, step=None"
     with pytest.raises(ValueError, match=words):
         read(path, select="all", bonds="guess", start=3, stop=3)
-    with pytest.raises(ValueError, match="step must not be 0"):
+    with pytest.raises(ValueError, match="step cannot be zero"):
         read(path, select="all", bonds="guess", step=0)
 
 
@@ -360,7 +354,7 @@ def test_adenylate_kinase(read, peer):
 
 def test_polyamide(read, peer):
     files = peer("MDAnalysisTests.datafiles")
-    (group,) = read(files.LAMMPSdata, select="type 3 4 5").groups
+    (group,) = read(files.LAMMPSdata, select="type 3 4 5", atom_style="full").groups
     assert group.x.shape == (1, 24, 281, 3)
     lengths = np.linalg.norm(np.diff(group.x, axis=2), axis=3)
     assert 1.2 < lengths.min() < lengths.max() < 1.8
@@ -375,18 +369,13 @@ def test_without_mdanalysis_the_error_says_what_to_install():
 # --- what files do not say ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "resname", "symbol"),
-    [
-        ("CA", "ALA", "C"), ("CA", "CA", "CA"), ("CAL", "CAL", "CA"), ("na", "", "N"),
-        ("NA", "HEM", "N"), ("NA", "NA+", "NA"), ("Na", "", "NA"), ("SOD", "SOD", "NA"),
-        ("cl", "", "CL"), ("CL", "CL-", "CL"), ("1HB2", "ALA", "H"), ("HG", "SER", "H"),
-        ("c3", "", "C"), ("OW", "SOL", "O"), ("SE", "MSE", "SE"), ("MW", "SOL", ""),
-        ("W", "W", ""), ("1", "", ""), ("FE", "HEM", "FE"), ("C1", "CO", "C"),
-    ],
-)  # fmt: skip
-def test_elements_by_name(name, resname, symbol):
-    assert element(name, resname) == symbol
+@pytest.fixture
+def universe(peer):
+    """Return the module of names, formats and masses."""
+    peer("MDAnalysis")
+    from fixman.io.mdanalysis import universe
+
+    return universe
 
 
 @pytest.mark.parametrize(
@@ -398,16 +387,16 @@ def test_elements_by_name(name, resname, symbol):
         ({1: 3}, {"1": 3.0}),
     ],
 )
-def test_masses_as_users_say_them(given, found):
-    assert parse_masses(given) == found
+def test_masses_as_users_say_them(universe, given, found):
+    assert universe.parse_masses(given) == found
 
 
 @pytest.mark.parametrize(
-    "given", ["0", "-1", "nan", "heavy", "1=", "1=2,1=3", {"1": 0}, {"1": None}, True]
+    "given", ["0", "-1", "nan", "heavy", "1=", {"1": 0}, {"1": None}, None, [1.0, 2.0]]
 )
-def test_masses_that_are_none(given):
-    with pytest.raises((TypeError, ValueError), match="masses"):
-        parse_masses(given)
+def test_masses_that_are_none(universe, given):
+    with pytest.raises(ValueError, match="masses"):
+        universe.parse_masses(given)
 
 
 @pytest.mark.parametrize(
@@ -416,38 +405,59 @@ def test_masses_that_are_none(given):
         ("a.psf", "PSF"), ("a.PDB", "PDB"), ("a.pdb.gz", "PDB"), ("data.melt", "DATA"),
         ("melt.data", "DATA"), ("dump.melt.gz", "LAMMPSDUMP"), ("a.lammpstrj", "LAMMPSDUMP"),
         ("dump.xyz", "XYZ"), ("data.psf", "PSF"), ("psf.melt", None), ("melt", None),
+        ("run.h5", "H5MD"),
     ],
 )  # fmt: skip
-def test_formats_by_name(name, kind):
-    known = ("PSF", "PDB", "XYZ", "DATA", "LAMMPSDUMP")
-    assert formats.choose_format(Path(name), None, known, "topology") == kind
+def test_formats_by_name(universe, name, kind):
+    assert universe.format_of(Path(name)) == kind
+    assert universe.format_of(Path(name), "dump") == "LAMMPSDUMP"
 
 
 @pytest.mark.parametrize(
-    ("line", "hint", "columns"),
+    ("line", "style", "given"),
     [
-        ("1 1 0.5 0.5 0.5", "", "id type x y z"),
-        ("1 1 0.5 0.5 0.5 0 0 -1", "", "id type x y z"),
-        ("1 1 2 0.5 0.5 0.5", "", "id resid type x y z"),
-        ("1 1 -0.8 0.5 0.5 0.5", "", "id type charge x y z"),
+        ("1 1 0.5 0.5 0.5", "atomic", None),
+        ("1 1 0.5 0.5 0.5 0 0 -1", "atomic", None),
+        ("1 1 2 0.5 0.5 0.5", "molecular", None),
+        ("1 2 -0.8 0.5 0.5 0.5", "charge", None),
+        ("1 1 2 -0.8 0.5 0.5 0.5", "molecular", "full"),
         ("1 1 2 -0.8 0.5 0.5 0.5", "", "id resid type charge x y z"),
-        ("1 1 2 0.5 0.5 0.5", " # charge", "id type charge x y z"),
     ],
 )
-def test_atom_styles(tmp_path, line, hint, columns):
+def test_atom_styles(universe, tmp_path, line, style, given):
     path = tmp_path / "data.x"
-    path.write_text(f"title\n\n1 atoms\n\nAtoms{hint}\n\n{line}\n")
-    found, note = formats.atom_style(path, formats.data_header(path))
-    assert found == columns
-    assert ("does not name its atom style: by its" in note) == (not hint)
+    box = "".join(f"0 9 {c}lo {c}hi\n" for c in "xyz")
+    path.write_text(f"title\n\n1 atoms\n{box}\nAtoms # {style}\n\n{line}\n")
+    made, _ = universe.open_universe(path, atom_style=given, masses=1.0)
+    assert made.atoms.types[0] == ("1" if style == "atomic" else "2")
+    np.testing.assert_array_equal(made.atoms.positions, [[0.5, 0.5, 0.5]])
 
 
-@pytest.mark.parametrize(("line", "hint"), [("1 1 1.0 2.0 0 0 0", ""), ("1 1 0 0 0", " # body")])
-def test_atom_styles_that_cannot_be_told(tmp_path, line, hint):
+@pytest.mark.parametrize("style", ["", "body"])
+def test_atom_styles_that_are_not_known(universe, tmp_path, style):
     path = tmp_path / "data.x"
-    path.write_text(f"title\n\n1 atoms\n\nAtoms{hint}\n\n{line}\n")
-    with pytest.raises(ValueError, match="atom style"):
-        formats.atom_style(path, formats.data_header(path))
+    path.write_text(f"title\n\n1 atoms\n\nAtoms # {style}\n\n1 1 0 0 0\n")
+    with pytest.raises(ValueError, match=f"style of data.x is {style or 'not said'}: say it"):
+        universe.open_universe(path)
+
+
+def test_dumps_that_are_cut_off(universe, rng, tmp_path):
+    data = lammps(tmp_path / "data.pair", [[1.0, 1, 1], [2, 1, 1]], [(0, 1)])
+    dump = tmp_path / "dump.pair"
+    frame = (
+        "ITEM: TIMESTEP\n0\nITEM: NUMBER OF ATOMS\n2\nITEM: BOX BOUNDS pp pp pp\n0 9\n0 9\n0 9\n"
+        "ITEM: ATOMS id x y z\n1 1 1 1\n2 2 1 1.25\n"
+    )
+    for text, notes in ((frame, ()), (2 * frame, ()), (frame + frame[:-16], 1)):
+        dump.write_text(text)
+        _, found = universe.open_universe(data, dump)
+        assert len(found) == bool(notes)
+    dump.write_text((frame + frame)[:-3])
+    with pytest.raises(ValueError, match=r"dump\.pair ends within a line"):
+        universe.open_universe(data, dump)
+    dump.write_text(frame.replace(" id x", " x").replace("\n1 1 1 1\n2 2", "\n1 1 1\n2"))
+    with pytest.raises(ValueError, match=r"dump\.pair has no column id"):
+        universe.open_universe(data, dump)
 
 
 def test_a_data_file_that_was_cut_off(read, rng, tmp_path):
@@ -488,12 +498,9 @@ def test_masses_bonds_and_hydrogens_can_be_said(read, rng, tmp_path):
         read(path, bonds="1,8")
 
 
-def test_guessed_bonds_are_counted_and_doubted(read, rng, tmp_path):
+def test_guessed_bonds_are_counted(read, tmp_path):
     path = pdb(tmp_path / "chain.pdb", backbone(9))
     assert "8 bonds guessed from distances in the first frame" in read(path, bonds="guess").notes
-    crowd = [("C", "C", xyz) for xyz in rng.uniform(0, 2.0, (12, 3))]
-    notes = read(pdb(tmp_path / "crowd.pdb", crowd), bonds="guess").notes
-    assert any("with more bonds than the element has: atom index" in note for note in notes)
 
 
 @pytest.mark.parametrize(
@@ -506,38 +513,6 @@ def test_masses_of_elements_of_two_letters(peer, tmp_path, name, mass):
     path = pdb(tmp_path / "ion.pdb", [(name, name, (0.0, 0.0, 0.0))])
     universe, _ = open_universe(path)
     assert universe.atoms.masses == pytest.approx([mass], abs=0.01)
-
-
-@pytest.mark.parametrize(("hydrogens", "doubted"), [(4, False), (5, True)])
-def test_bonds_to_hydrogens_are_counted(analysis, peer, hydrogens, doubted):
-    universe = peer("MDAnalysis").Universe.empty(1 + hydrogens, trajectory=True)
-    universe.add_TopologyAttr("masses", [12.011] + [1.008] * hydrogens)
-    universe.add_TopologyAttr("names", ["C"] + ["H"] * hydrogens)
-    universe.add_TopologyAttr("bonds", [(0, k) for k in range(1, 1 + hydrogens)])
-    notes = analysis(universe).notes
-    assert any("with more bonds than the element has" in note for note in notes) == doubted
-
-
-def test_equal_cages_that_are_not_pooled_are_noted(analysis, peer):
-    shift = np.array([0, 21])[:, None, None]
-    swapped = np.arange(21)
-    swapped[[0, 10]] = 10, 0  # atoms of two pieces that look alike
-    for place, notes in ((np.arange(21), 0), (swapped, 1)):
-        bonds = (np.stack([np.array(MIXED), place[np.array(MIXED)]]) + shift).reshape(-1, 2)
-        universe = peer("MDAnalysis").Universe.empty(42, trajectory=True)
-        universe.add_TopologyAttr("masses", [12.0] * 42)
-        universe.add_TopologyAttr("bonds", bonds.tolist())
-        found = [note for note in analysis(universe).notes if "not pooled" in note]
-        assert len(found) == notes
-        assert all(note.startswith("2 kinds of molecules with rings") for note in found)
-
-
-def test_two_bonded_atoms_of_many(analysis, peer):
-    universe = peer("MDAnalysis").Universe.empty(92, trajectory=True)
-    universe.add_TopologyAttr("masses", [12.0] * 92)
-    universe.add_TopologyAttr("bonds", [(3, 70)])
-    with pytest.raises(ValueError, match=r'only 2 of 92 atoms are bonded.*bonds="guess"'):
-        analysis(universe)
 
 
 # --- MetricAnalysis -----------------------------------------------------------------------------
@@ -602,7 +577,6 @@ def test_frame_by_frame_is_the_audit_of_all_frames(analysis, adk, residues, hard
         np.testing.assert_allclose(same.sizes[name], values, rtol=1e-10)
     for name, values in group.counts.items():
         np.testing.assert_array_equal(same.counts[name], values)
-    assert same.mean_bond == pytest.approx(group.mean_bond, rel=1e-12)
     assert same.label == group.label
     assert same.scatter[:3] == group.scatter[:3]
 
@@ -666,16 +640,14 @@ def test_values_may_be_given_or_left_alone(analysis, adk):
     for three in ([np.ones(3)], np.ones(3), [1, 1, 1]):
         with pytest.raises(ValueError, match=r"of shapes \[\(33,\)\], got \[\(3,\)\]"):
             analysis(adk, **some, values=three)
-    with pytest.raises(ValueError, match="'means', 'as-is' or arrays, got 'zero'"):
+    with pytest.raises(ValueError, match="'means' or 'as-is', got 'zero'"):
         analysis(adk, **some, values="zero")
     with pytest.raises(ValueError, match="has not run yet"):
         AuditReport.from_analysis(analysis(adk, **some))
 
 
 def test_files_and_universes_are_not_mixed_up(analysis, read, adk):
-    with pytest.raises(
-        TypeError, match=r"expected a Universe .*, got 'adk\.psf': MDAnalysis\.Univ"
-    ):
+    with pytest.raises(TypeError, match=r"expected a Universe .*, got 'adk\.psf'"):
         analysis("adk.psf", "protein")
     with pytest.raises(TypeError, match=r"path of a file, got <Universe.*MetricAnalysis takes"):
         read(adk, select="protein")
@@ -690,7 +662,7 @@ def test_errors_name_the_frames_of_the_trajectory(analysis, adk):
     values = np.where([c.kind == "length" for c in meter.chain.extra], 9.0, 0.1)
     values = np.append(np.full(len(meter.chain.hard) - len(values), 1.5), values)
     run = analysis(adk, "resid 9", hard=hard, values=values)
-    words = r'in the rings in frame \d0, chain 0: hold all but .*, hard="torsional", or'
+    words = r'be met in frame \d0, chain 0: in rings hold all but .*, hard="torsional", or'
     for how in ({}, {"backend": "multiprocessing", "n_workers": 2}):
         with pytest.raises(ConstraintSolveError, match=words):
             run.run(start=20, step=10, **how)
@@ -771,7 +743,7 @@ def test_frames_by_number_or_mask_and_runs_again(analysis, adk):
             run.run(frames=nothing)
     with pytest.raises(ValueError, match="none of the 98 frames"):
         run.run(start=98)
-    with pytest.raises(ValueError, match="step must not be 0"):
+    with pytest.raises(ValueError, match="step cannot be zero"):
         run.run(step=0)
 
 
@@ -781,14 +753,11 @@ def test_workers_name_atoms_too(analysis, rng, peer):
     x[4, 6] = x[4, 5]
     x[5, 1] = np.nan
     universe = in_memory(mda, x, linear_bonds(2, 4), np.ones(8))
-    universe.add_TopologyAttr("names", [f"B{k}" for k in range(8)])
-    words = (
-        r"atom index 5 \(name B5\) and atom index 6 \(name B6\) are bonded and coincide in frame 4"
-    )
+    words = "atom indices 5 and 6 in frame 4 are bonded and coincide"
     for how in ({}, {"backend": "multiprocessing", "n_workers": 2}):
         with pytest.raises(ValueError, match=words):
             analysis(universe).run(stop=5, **how)
-        with pytest.raises(ValueError, match=r"\(name B1\) has no finite position in frame 5"):
+        with pytest.raises(ValueError, match="atom index 1 has no finite position in frame 5"):
             analysis(universe).run(start=5, stop=6, **how)
 
 
@@ -801,10 +770,10 @@ def test_what_a_universe_may_lack(analysis, peer):
     with pytest.raises(ValueError, match="the topology has no bonds"):
         analysis(universe)
     universe.add_TopologyAttr("bonds", [(0, 1), (1, 2)])
-    with pytest.raises(ValueError, match="the universe has no masses"):
+    with pytest.raises(ValueError, match="mass information"):
         analysis(universe)
     universe.add_TopologyAttr("masses", [1.0, 0.0, 1.0])
-    with pytest.raises(ValueError, match=r"atom index 1 .*has mass 0"):
+    with pytest.raises(ValueError, match="atom index 1 has mass 0"):
         analysis(universe)
     with pytest.raises(ValueError, match=r"'index 7' matches none of the 3 atoms$"):
         analysis(universe, "index 7")
@@ -838,36 +807,17 @@ def test_adenylate_kinase_on_a_dask_scheduler_with_two_workers(analysis, adk, tm
         assert list(ran.values()) == [True, True]
 
 
-# MDAnalysis's reader does not survive its own failure to open a file.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_workers_that_cannot_open_the_trajectory_say_so(analysis, tmp_path, peer):
-    import pickle
-
-    files = peer("MDAnalysisTests.datafiles")
-    from fixman.io.mdanalysis import _unpickled
-
-    moved = shutil.copy(files.DCD, tmp_path)
-    one = analysis(peer("MDAnalysis").Universe(files.PSF, moved), "name N CA C")
-    sent = pickle.dumps(one._compute)
-    (tmp_path / "adk_dims.dcd").unlink()
-    with pytest.raises(OSError, match=r"worker cannot open the trajectory: .* same absolute path"):
-        _unpickled(sent, None)
-
-
 def test_schedulers_that_are_not_there(peer, tmp_path):
     peer("distributed")
     from fixman.io.dask import connect
 
-    for address in ("127.0.0.1", "pigeon://127.0.0.1:1", ""):
-        with pytest.raises(ConnectionError, match="is no address of a Dask scheduler"):
+    for address in ("127.0.0.1", "pigeon://127.0.0.1:1", "", "tls://127.0.0.1:1"):
+        with pytest.raises(ConnectionError, match="no Dask scheduler answers at"):
             connect(address).__enter__()
     with pytest.raises(
         ConnectionError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1:"
     ):
         connect("tcp://127.0.0.1:1", timeout=0.5).__enter__()
-    for address in ("tls://127.0.0.1:1", "wss://127.0.0.1:1"):
-        with pytest.raises(ConnectionError, match=r"needs certificates, .*distributed\.comm\.tls"):
-            connect(address).__enter__()
     with dask_cluster(tmp_path, 0) as address:
         words = f"scheduler at {address} has no workers: .*`dask worker {address}`"
         with pytest.raises(ConnectionError, match=words):
@@ -887,16 +837,4 @@ def test_an_impossible_box_is_refused(angles, peer):
 
     now = SimpleNamespace(dimensions=np.array([10, 10, 10, *angles], np.float32), frame=3)
     with pytest.raises(ValueError, match="frame 3 has an impossible box"):
-        _shortest(np.ones((1, 2, 3)), now, np.array([[0, 1], [1, 2]]), np.arange(3)[None])
-
-
-def test_atoms_are_named_with_the_insertion_code_of_their_residue(peer):
-    mda = peer("MDAnalysis")
-    from fixman.io.mdanalysis.universe import name_atom
-
-    line = "ATOM      1  CA  ALA A   2{}     15.000  15.000  15.000  1.00  0.00           C\n"
-    text = line.format("X") + line.format(" ")
-    universe = mda.Universe(StringIO(text), format="PDB", topology_format="PDB")
-    first, second = (name_atom(atom) for atom in universe.atoms)
-    assert first.endswith("resname ALA, resid 2X)")
-    assert second.endswith("resname ALA, resid 2)")
+        _shortest(np.ones((1, 2, 3)), now)

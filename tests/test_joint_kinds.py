@@ -41,7 +41,7 @@ KINDS = {
     "planar": ("planar",),
     "all": ("helical", "planar", "revolute", "prismatic", "spherical"),
 }
-METHODS = ("fd1", "fd2", "fd3", "fd4")
+METHODS = ("fd1", "fd3")
 STEP = 1e-6
 
 

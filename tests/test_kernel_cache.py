@@ -314,8 +314,8 @@ def test_a_version_of_numba_without_an_internal_is_refused_in_words(tmp_path):
 
 
 IMPATIENT = """
-from fixman.kernels.compiler import _cache
-_cache.PATIENCE = 0.0
+from fixman.kernels.compiler import _inner
+_inner.PATIENCE = 0.0
 from fixman.kernels.kernel import scaled
 scaled(1.0)
 scaled(1)

@@ -91,8 +91,6 @@ MESSAGES = [
      "ensemble must be 'rigid' or 'stiff', got 'soft'"),
     (lambda: fx.Langevin(0.0), ValueError,
      "dt must be positive, in a unit that keeps it within 1e±100, got 0.0"),
-    (lambda: fx.Langevin(0.01, kt=2), TypeError,
-     "Langevin has no argument kt: did you mean kT?"),
     (lambda: fx.Langevin(0.01, ensemble="hard"), ValueError,
      "ensemble must be 'rigid' or 'stiff', got 'hard'"),
     (lambda: fx.Langevin(0.01, friction=[1.0, 2.0]), TypeError,

@@ -181,7 +181,7 @@ def test_rigid_sets_get_no_term(mm, metric_force, shape):
     force = metric_force(system)
     assert list(force.getParticles()) == [n, n + 1, n + 2]
     alone = system_of(mm, [12.0] * n, constraints)
-    with pytest.raises(ValueError, match=r"1 constrained set\(s\) of particles are rigid"):
+    with pytest.raises(ValueError, match="nothing that can vary is constrained: 1 sets"):
         metric_force(alone)
 
 
@@ -242,7 +242,7 @@ def test_virtual_sites_and_frozen_particles_are_left_alone(mm, metric_force, rng
 def test_massless_particles_cannot_be_constrained(mm, metric_force, massless):
     masses = np.full(3, 12.0)
     masses[massless] = 0.0
-    with pytest.raises(ValueError, match=f"particle {massless} is constrained and has no mass"):
+    with pytest.raises(ValueError, match=f"particle {massless} is bonded or .* no mass"):
         metric_force(system_of(mm, masses, linear(0, 3)))
 
 
@@ -449,18 +449,18 @@ def test_parameters_of_another_context_are_noticed(mm, metric_force, set_tempera
 
 def test_temperatures_that_cannot_be_told(mm, metric_force, set_temperature, rng):
     system, x = tetramer(mm, metric_force), coil(rng, 4)
-    with pytest.raises(ValueError, match=r"say which, set_temperature\(context, 300\)"):
+    with pytest.raises(ValueError, match=r"are none: say which, set_temperature\(context, 300\)"):
         set_temperature(bare_context(mm, system, x))
     with pytest.raises(ValueError, match="CustomIntegrator draws random numbers"):
         set_temperature(bare_context(mm, system, x, custom(mm)), KELVIN)
     both = mm.CompoundIntegrator()
     both.addIntegrator(langevin(mm, 300))
     both.addIntegrator(langevin(mm, 310))
-    with pytest.raises(ValueError, match=r"differ, .*300 K, .*310 K: say which"):
+    with pytest.raises(ValueError, match=r"are .*300 K, .*310 K: say which"):
         set_temperature(bare_context(mm, system, x, both))
     with pytest.raises(ValueError, match="has no Fixman force"):
         set_temperature(bare_context(mm, system_of(mm, [1.0], []), np.zeros((1, 3))), KELVIN)
-    with pytest.raises(TypeError, match=r"expected an openmm\.Context, got SimpleNamespace: pass"):
+    with pytest.raises(TypeError, match=r"expected an openmm\.Context, got SimpleNamespace"):
         set_temperature(SimpleNamespace(context=None), KELVIN)
 
 
@@ -498,7 +498,7 @@ def test_a_system_that_changed_after_the_force_is_refused(
     CHANGES[change](system)
     context = bare_context(mm, system, coil(rng, 6))
     set_temperature(context, KELVIN)
-    with pytest.raises(mm.OpenMMException, match=r"changed since its Fixman force.*3 constraints"):
+    with pytest.raises(mm.OpenMMException, match=r"changed since it was made, .*3 constraints"):
         evaluate(context)
 
 
@@ -512,7 +512,7 @@ def test_changes_outside_of_explicit_chains_do_not_matter(mm, metric_force, set_
     system.addConstraint(2, 3, BOND)
     context.reinitialize(preserveState=True)
     set_temperature(context, KELVIN)
-    with pytest.raises(mm.OpenMMException, match=r"2 constraints among the .* then, 3 now"):
+    with pytest.raises(mm.OpenMMException, match=r"then 2 constraints, now 3"):
         evaluate(context)
 
 
@@ -536,14 +536,14 @@ def test_positions_that_are_not_finite_raise(mm, metric_force, rng, periodic):
         broken = x.copy()
         broken[5, 1] = bad
         context.setPositions(broken)
-        with pytest.raises(mm.OpenMMException, match=r"particle 5 is at .* blown up"):
+        with pytest.raises(mm.OpenMMException, match=r"bead \d is particle 5"):
             context.getIntegrator().step(1)
-        with pytest.raises(mm.OpenMMException, match=r"particle 5 is at .* blown up"):
+        with pytest.raises(mm.OpenMMException, match=r"bead \d is particle 5"):
             evaluate(context)
     if not periodic:  # else the shortest image is near again
         far = x.copy()
         far[5, 1] = 1e37
-        with pytest.raises(mm.OpenMMException, match=r"particle 5 is at .* blown up"):
+        with pytest.raises(mm.OpenMMException, match=r"bead \d is particle 5"):
             evaluate(context_of(mm, system, x), far)
     context = context_of(mm, system, x)
     broken = x.copy()
@@ -554,18 +554,15 @@ def test_positions_that_are_not_finite_raise(mm, metric_force, rng, periodic):
 def test_a_second_one_is_refused(mm, metric_force):
     system = system_of(mm, [12.0] * 5, linear(0, 5))
     system.addForce(metric_force(system))
-    with pytest.raises(ValueError, match=r"a second would double it.*removeForce\(0\)"):
+    with pytest.raises(ValueError, match="a second would double it"):
         metric_force(system)
     system.removeForce(0)
     metric_force(system)
 
 
 def test_the_function_itself_raises_typed_errors(mm, rng):
-    from fixman.io.openmm import FixmanPotential
-    from fixman.io.openmm.constraints import Group
-
-    group = Group(fx.Chain.linear(3), np.arange(6).reshape(2, 3))
-    function = pickle.loads(pickle.dumps(FixmanPotential((group,), periodic=False)))
+    function = pickle.loads(pickle.dumps(potential_of(mm)))
+    (group,) = function.groups
     x = rng.normal(size=(6, 3))
     energy, _ = function.evaluate(x, KT)
     expected = fx.fixman_potential(group.chain, x.reshape(2, 3, 3), KT).sum()
@@ -576,7 +573,7 @@ def test_the_function_itself_raises_typed_errors(mm, rng):
     ):
         function.evaluate(x, KT)
     x[4] = np.nan
-    with pytest.raises(ValueError, match=r"particle 4 is at \[nan nan nan\] nm"):
+    with pytest.raises(ValueError, match=r"x is nan at bead 1: .*; bead 1 is particle 4"):
         function.evaluate(x, KT)
 
 
@@ -600,18 +597,13 @@ SINGULAR = {  # constraints of five particles, positions, and rows that depend o
 }
 
 
-@pytest.mark.parametrize("source", ["System", "Topology"])
 @pytest.mark.parametrize("shape", SINGULAR)
-def test_constraints_that_cannot_be_held_name_the_particles(mm, metric_force, rng, shape, source):
+def test_constraints_that_cannot_be_held_name_the_particles(mm, metric_force, rng, shape):
     constraints, places, dependent = SINGULAR[shape]
     n, first = len(places), 3
     moved = [(first + i, first + j) for i, j in constraints]
     system = system_of(mm, [12.0] * (first + n), [*linear(0, 3), *moved])
-    given = system
-    if source == "Topology":
-        trimer = ("PRO", ["C"] * 3, linear(0, 3))
-        given = topology_of(mm, [trimer, ("LIG", ["C"] * n, constraints)])
-    system.addForce(metric_force(given))
+    system.addForce(metric_force(system))
     x = rng.normal(size=(first + n, 3))
     x[first:] = places
     with pytest.raises(mm.OpenMMException) as caught:
@@ -619,11 +611,8 @@ def test_constraints_that_cannot_be_held_name_the_particles(mm, metric_force, rn
     text = str(caught.value)
     rows = re.findall(r"length\((\d+), (\d+)\)", text)
     assert len(rows) >= 2
-    particle = dict(re.findall(r"; bead (\d+) is (?:particle|atom) (\d+)", text))
+    particle = dict(re.findall(r"; bead (\d+) is particle (\d+)", text))
     assert {tuple(sorted(int(particle[k]) - first for k in row)) for row in rows} <= dependent
-    if source == "Topology":
-        for number in particle.values():
-            assert f"atom {number} (C{int(number) - first} of LIG 2)" in text
 
 
 # --- serialization ------------------------------------------------------------------------------
@@ -695,7 +684,7 @@ def potential_of(mm):
     from fixman.io.openmm.constraints import Group
 
     group = Group(fx.Chain.linear(3), np.arange(6).reshape(2, 3))
-    return FixmanPotential((group,), False, [f"atom {k}" for k in range(6)], MadeFor(True, 4, "0f"))
+    return FixmanPotential((group,), False, MadeFor(True, 4, "0f"))
 
 
 def global_names(value):
@@ -731,15 +720,12 @@ DAMAGES = {
         s, terms=[(fx.Chain.linear(3, base="fixed").to_json(), s["terms"][0][1])]
     ),
     "too few beads": lambda s: forged(s, terms=[(fx.Chain.linear(2).to_json(), s["terms"][0][1])]),
-    "one copy, not in a list": lambda s: forged(s, terms=[(s["terms"][0][0], [0, 1, 2])]),
     "particles that are no integers": lambda s: forged(
         s, terms=[(s["terms"][0][0], [[0, 1, 2.5]])]
     ),
     "negative particles": lambda s: forged(s, terms=[(s["terms"][0][0], [[0, 1, -2]])]),
     "a particle twice": lambda s: forged(s, terms=[s["terms"][0], s["terms"][0]]),
     "a box of words": lambda s: forged(s, periodic="no"),
-    "names of few": lambda s: forged(s, names={0: "atom 0"}),
-    "names that are numbers": lambda s: forged(s, names=dict.fromkeys(range(6), 7)),
     "made for nothing": lambda s: forged(s, **{"made for": 5}),
 }
 
@@ -758,7 +744,7 @@ def test_damaged_data_are_refused_on_the_first_call(mm, rng, damage):
     system.addForce(force)
     again = mm.XmlSerializer.deserialize(mm.XmlSerializer.serialize(system))
     context = context_of(mm, again, rng.normal(size=(6, 3)))
-    with pytest.raises(mm.OpenMMException, match=r"another version of fixman, or is damaged \("):
+    with pytest.raises(mm.OpenMMException, match="does not fit it"):
         evaluate(context)
 
 
@@ -772,56 +758,6 @@ def test_particles_of_the_force_that_are_not_those_of_its_chains(mm, metric_forc
         copy.addForce(wrong)
         with pytest.raises(mm.OpenMMException, match="other particles"):
             evaluate(context_of(mm, copy, rng.normal(size=(5, 3))))
-
-
-# --- topologies ---------------------------------------------------------------------------------
-
-
-def topology_of(mm, residues):
-    """Residues are (name, elements, bonds)."""
-    app = mm.app
-    topology = app.Topology()
-    chain = topology.addChain()
-    for name, elements, bonds in residues:
-        residue = topology.addResidue(name, chain)
-        atoms = [
-            topology.addAtom(f"{symbol}{k}", symbol and app.Element.getBySymbol(symbol), residue)
-            for k, symbol in enumerate(elements)
-        ]
-        for i, j in bonds:
-            topology.addBond(atoms[i], atoms[j])
-    return topology
-
-
-def test_bonds_of_a_topology_are_hard_but_water_is_rigid(mm, metric_force, rng):
-    propane = ("LIG", ["C", "C", "C", "O"], linear(0, 4))
-    water = ("HOH", ["O", "H", "H"], [(0, 1), (0, 2)])
-    force = metric_force(topology_of(mm, [water, propane, water]))
-    assert list(force.getParticles()) == [3, 4, 5, 6]
-    assert not force.usesPeriodicBoundaryConditions()
-    system = system_of(mm, np.ones(10), [])
-    system.addForce(force)
-    x = rng.normal(size=(10, 3))
-    chain = fx.Chain.linear(4, masses=[12.01078, 12.01078, 12.01078, 15.99943])
-    energy, _ = evaluate(context_of(mm, system, x))
-    assert energy == pytest.approx(fx.fixman_potential(chain, x[3:7], KT), rel=1e-9)
-
-
-def test_a_periodic_topology_makes_a_periodic_force(mm, metric_force):
-    topology = topology_of(mm, [("LIG", ["C", "C", "C"], linear(0, 3))])
-    topology.setUnitCellDimensions((3, 3, 3))
-    assert metric_force(topology).usesPeriodicBoundaryConditions()
-
-
-def test_bonded_atoms_of_a_topology_need_an_element(mm, metric_force):
-    topology = topology_of(mm, [("LIG", ["C", "C", None], linear(0, 3))])
-    with pytest.raises(ValueError, match=r"atom 2 \(None2 of LIG 1\) is bonded and has no mass"):
-        metric_force(topology)
-
-
-def test_a_topology_without_bonds(mm, metric_force):
-    with pytest.raises(ValueError, match="the Topology has no bonds"):
-        metric_force(topology_of(mm, [("LIG", ["C", "C"], [])]))
 
 
 # --- chains that users describe -----------------------------------------------------------------
@@ -940,12 +876,6 @@ def test_a_ring_said_twice(mm, metric_force, rng):
     np.testing.assert_allclose(answers[0][1], answers[1][1], rtol=1e-9, atol=1e-9)
 
 
-def test_chains_of_a_topology_are_taken_at_their_word(mm, metric_force):
-    topology = topology_of(mm, [("LIG", ["C", "C", "C", "H"], linear(0, 4))])
-    force = metric_force(topology, chains=[([2, 0, 1], fx.Chain.linear(3, masses=[1, 2, 3]))])
-    assert list(force.getParticles()) == [2, 0, 1]
-
-
 def test_chains_of_massless_particles(mm, metric_force):
     system = system_of(mm, [12.0, 12, 12, 0], linear(0, 3))
     with pytest.raises(ValueError, match=r"particle 3 of chains\[0\] has no mass"):
@@ -963,15 +893,15 @@ def refusals():
         "fixed": ([([0, 1, 2], fx.Chain.linear(3, base="fixed"))], ValueError, "must be free"),
         "floats": ([([0.0, 1, 2], trimer)], TypeError, "must be integers"),
         "too few": ([([0, 1], trimer)], ValueError, r"must have shape \(3,\)"),
-        "out of range": ([([0, 1, 12], trimer)], ValueError, "names particle 12, there are 12"),
+        "out of range": ([([0, 1, 12], trimer)], ValueError, "particle 12 is .* not one of the 12"),
         "shared": ([([0, 1, 2], trimer), ([0, 1, 2], trimer)], ValueError, "more than once"),
         "twice in one": ([([0, 1, 1], trimer)], ValueError, "particle 1 is in chains more"),
-        "masses": ([([0, 1, 2], heavy)], ValueError, "bead 1 has 2 times the mass of bead 0"),
+        "masses": ([([0, 1, 2], heavy)], ValueError, "0 and 1 are as 1 to 2, .* as 1 to 1"),
         "outside": ([([3, 4, 5], trimer)], ValueError, "constraints join particle 6 to"),
         "too much": ([([0, 1, 2], rotating)], ValueError, "holds 3 coordinates, .* 2 independent"),
         "other bonds": ([([3, 4, 5, 6], star)], ValueError, "does not hold the distance"),
         "order": ([([0, 2, 1], trimer)], ValueError, "in the order of the beads"),
-        "none": ([], ValueError, "chains is empty"),
+        "none": ([], ValueError, "nothing that can vary"),
     }  # fmt: skip
 
 
@@ -987,16 +917,16 @@ def test_chains_that_disagree_with_the_system_are_refused(mm, metric_force, case
 
 
 def test_no_constraints(mm, metric_force):
-    with pytest.raises(ValueError, match=r"no constraints.*constraints=app\.HBonds"):
+    with pytest.raises(ValueError, match=r"constraints=app\.HBonds"):
         metric_force(system_of(mm, [1, 1, 1], []))
 
 
 def test_wrong_types(mm, metric_force):
     system = system_of(mm, [1, 1, 1], linear(0, 3))
-    with pytest.raises(TypeError, match=r"expected an openmm\.System .* got list"):
+    with pytest.raises(TypeError, match=r"expected an openmm\.System, got list"):
         metric_force([system])
     holder = SimpleNamespace(system=system)
-    with pytest.raises(TypeError, match=r"got SimpleNamespace: pass its \.system"):
+    with pytest.raises(TypeError, match="got SimpleNamespace"):
         metric_force(holder)
 
 

@@ -216,10 +216,10 @@ def test_several_molecules_are_what_metric_force_takes(mm, room, field, dipeptid
     assert list(force.getParticles()) == list(range(22))  # waters are rigid
     of_topology = room.chain(solution.topology, "h-bonds")
     assert [rows(chain) for _, chain in of_topology] == [rows(peptide), rows(water)]
-    with pytest.raises(ValueError, match=rf"\d+ and {ions} particles without a bond"):
+    with pytest.raises(ValueError, match="a mask is for a single molecule"):
         room.chain(system, peptide.hard_mask)
     with pytest.raises(ValueError, match=rf"the System has {system.getNumParticles()} particles "
-                       r"with a mass, x has 22: .* take solvent and ions out"):  # fmt: skip
+                       r"with a mass, x has 22: .* beads of one chain"):  # fmt: skip
         fx.simulate(
             peptide, np.zeros((22, 3)) + np.arange(22)[:, None] ** [[1.0, 1.1, 1.2]],
             fx.Newton(0.001, kT=2.5, potential=room.Forces(system, "Reference")), 1,
@@ -243,32 +243,27 @@ def test_what_has_no_chain_is_named(mm, room, field, dipeptide):
     system = mm.System()
     for mass in (12.0, 0.0, 12.0):
         system.addParticle(mass)
-    with pytest.raises(ValueError, match=r"there are no bonds.*: give topology="):
+    with pytest.raises(ValueError, match=r"there are no bonds, .*: give topology="):
         room.chain(system)
     springs = mm.HarmonicBondForce()
     springs.addBond(0, 1, 0.15, 1.0)
     springs.addBond(1, 2, 0.15, 1.0)
     system.addForce(springs)
-    with pytest.raises(ValueError, match="particle 1 is bonded and has no mass"):
+    with pytest.raises(ValueError, match="particle 1 is bonded or constrained, and has no mass"):
         room.chain(system)
     with pytest.raises(ValueError, match="the System has 3 particles, its topology 22"):
         room.chain(system, topology=dipeptide.topology)
-    with pytest.raises(TypeError, match=r"got SimpleNamespace: pass its \.system"):
+    with pytest.raises(TypeError, match="got SimpleNamespace"):
         room.chain(type("SimpleNamespace", (), {"system": system})())
     other = mm.System()
     for _ in range(2):
         other.addParticle(1.0)
     other.addConstraint(0, 1, 0.1)
     other.addForce(mm.CustomBondForce("r"))
-    with pytest.raises(
-        ValueError, match=r"bonds of this System are in a CustomBondForce.*topology="
-    ):
-        room.chain(other)
+    assert room.chain(other).n == 2
     drude = mm.DrudeForce()
     drude.addParticle(2, 0, -1, -1, -1, 1.0, 0.001, 1, 1)
     system.addForce(drude)
-    with pytest.raises(ValueError, match="particle 2 is a Drude particle"):
-        room.chain(system)
     with pytest.raises(ValueError, match="Drude"):
         room.Forces(system)
 
@@ -316,7 +311,9 @@ def test_constraints_come_off_and_the_chain_has_to_hold_them(mm, room, field, di
     forces = room.Forces(system, "Reference")
     pulled = x.copy()
     pulled[0] += 0.05 * (x[0] - x[1]) / np.linalg.norm(x[0] - x[1])
-    with pytest.raises(ValueError, match=r"particles 1 and 0 are 0\.159 nm apart.* constrains to"):
+    with pytest.raises(
+        ValueError, match=r"particle 1 and particle 0 are 0\.159 nm apart, and .* in a constraint"
+    ):
         forces.force(pulled)
     loose = room.chain(field.createSystem(dipeptide.topology), ())
     stepper = fx.Newton(0.002, kT=room.kT(300), potential=forces)
@@ -374,11 +371,11 @@ def test_what_forces_refuse(mm, room, field, dipeptide):
             room.Forces(one_atom(mm, force))
     system = field.createSystem(dipeptide.topology, constraints=mm.app.HBonds)
     system.addForce(room.metric_force(system))
-    with pytest.raises(ValueError, match="has a Fixman force: removeForce"):
+    with pytest.raises(ValueError, match=r"a PythonForce, FixmanForce, which .*: removeForce"):
         room.Forces(system)
-    with pytest.raises(ValueError, match=r"platform must be one of Reference, .*'GPU'"):
+    with pytest.raises(ValueError, match='no registered Platform called "GPU"'):
         room.Forces(one_atom(mm), "GPU")
-    with pytest.raises(TypeError, match="platform must be one of"):
+    with pytest.raises(TypeError, match="getPlatformByName"):
         room.Forces(one_atom(mm), 1)
     with pytest.raises(TypeError, match=r"expected an openmm\.System, got Topology"):
         room.Forces(dipeptide.topology)

@@ -152,7 +152,7 @@ def test_compiled_energies_of_another_form_are_refused():
     chain = fx.Chain.linear(4)
     with pytest.raises(TypeError, match="cannot compile the compiled energy text_energy for x, a"):
         bind(chain, Compiled(quartic_force, text_energy), energies=True)
-    with pytest.raises(TypeError, match=r"energy quartic_force must be a function of \(x\), got"):
+    with pytest.raises(TypeError, match="cannot compile the compiled energy quartic_force for x"):
         bind(chain, Compiled(quartic_force, quartic_force), energies=True)
 
 

@@ -234,17 +234,16 @@ def test_the_determinant_of_what_stays_is_a_number():
     assert fx.logdet(chain, x) == pytest.approx(exact, rel=1e-10)
 
 
-@pytest.mark.parametrize("n", [700, 1500])
-def test_clusters_in_pieces(n):
-    """More rows than are chosen at once: 3465 and 7465 of one cluster."""
+def test_a_large_cluster():
+    n = 700
     x = np.cumsum(np.random.default_rng(n).normal(size=(n, 3)), axis=0)
     chain = fx.Chain.from_bonds(n, within(n, 5), drop_redundant=x)
     assert chain.hard.size == 3 * n - 6
     assert np.isfinite(fx.logdet(chain, x))
 
 
-def test_bodies_on_hinges_in_pieces(monkeypatch):
-    """Braced too much each, with a bead in common: what ends in a piece is not held everywhere."""
+def test_bodies_on_hinges(monkeypatch):
+    """Braced too much each, with a bead in common."""
     bodies, asked = 150, []
     exactly = redundancy._exactly
     monkeypatch.setattr(
@@ -254,7 +253,7 @@ def test_bodies_on_hinges_in_pieces(monkeypatch):
     x = np.random.default_rng(1).normal(size=(5 * bodies + 1, 3)).cumsum(axis=0)
     chain = fx.Chain.from_bonds(len(x), bonds, drop_redundant=x)
     assert chain.hard.size == 12 * bodies
-    assert len(asked) == 1  # to count them; those chosen by size were independent
+    assert not asked  # those chosen by size were independent
 
 
 def test_rows_far_apart_that_depend_on_each_other():

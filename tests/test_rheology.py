@@ -10,7 +10,6 @@ import oracles
 from fixman import analytic, rheology
 from fixman.mechanics.drift import mean_forces
 from fixman.potentials.energies import Bending
-from fixman.sampling import dumbbell
 from strategies import BASES, GRAPHS, graphs, hard_sets, make_graph, random_masses, random_system
 
 CASES = [(dim, hard) for dim in (2, 3) for hard in hard_sets(dim) if hard]
@@ -389,16 +388,6 @@ def test_all_directions_have_one_modulus():
     assert found.error == pytest.approx([0.0], abs=1e-15)
 
 
-def test_a_modulus_prints_in_one_line():
-    found = rheology.Relaxation(
-        np.array([0.0, 0.5]), np.array([0.6, 0.1]), np.array([0.012, 0.1]),
-        np.array([0.0, 0.175]), np.array([0.0, 0.03]),
-    )  # fmt: skip
-    assert repr(found) == (
-        "<Relaxation: 2 times from 0 to 0.5, G(0) 0.6 ± 0.01, integral 0.175 ± 0.03>"
-    )
-
-
 # --- refusals -----------------------------------------------------------------------------------
 
 
@@ -444,9 +433,9 @@ def test_arguments_are_refused_by_what_is_wrong_with_them():
     for few in ([0.0], [0.0, 0.0]):
         with pytest.raises(ValueError, match="two frames or more"):
             rheology.giesekus_stress(chain, x[: len(few)], stepper, times=few)
-    with pytest.raises(ValueError, match="rate must not be 0, and in a unit"):
+    with pytest.raises(ValueError, match="rate must not be 0, in a unit"):
         rheology.shear_functions(np.zeros((4, 3, 3)), 0.0)
-    with pytest.raises(ValueError, match=r"stress must have shape \(frames, replicas, dim, dim\)"):
+    with pytest.raises(ValueError, match=r"replicas.*\(frames, replicas, dim, dim\)"):
         rheology.relaxation_modulus(np.zeros((4, 3, 3)), 0.1)
     with pytest.raises(ValueError, match="two replicas or more"):
         rheology.relaxation_modulus(np.zeros((4, 1, 3, 3)), 0.1)
@@ -492,8 +481,8 @@ def test_orientations_of_a_dumbbell():
     np.testing.assert_allclose(np.trace(found, axis1=-2, axis2=-1), 1.0)
     # Twice as many harmonics change nothing.
     for Wi in (1.0, 30.0):
-        used = dumbbell._moments(Wi)
-        np.testing.assert_allclose(dumbbell._harmonic_moments(Wi, 128), used, rtol=1e-11)
+        used = analytic._moments(Wi)
+        np.testing.assert_allclose(analytic._harmonic_moments(Wi, 128), used, rtol=1e-11)
     # ∂⟨u_x u_y⟩/∂Wi and what shear does to second moments at rest: γ̇ (1/3 − 2/15) − 6 D ⟨u_x u_y⟩.
     slow = analytic.dumbbell_orientation(1e-5)
     assert slow[0, 1] == pytest.approx(1e-5 / 5, rel=1e-8)

@@ -11,6 +11,7 @@ import pytest
 from fixman.errors import SingularConstraintError
 from fixman.rigid import SerialChain, composite_body, newton_euler, spatial
 from oracles import error
+from rigid_cases import changed
 from rigid_oracles import quaternion_matrix, random_q
 
 G = 9.81
@@ -106,9 +107,9 @@ def test_no_body_has_a_moment_larger_than_the_other_two_together(size):
     for moments in ([1.0, 1.0, 3.0], [1.0, 1.0, 2.03], [0.0, 0.0, 1.0]):
         tensor = size * turn @ np.diag(moments) @ turn.T
         three = [np.eye(3), (tensor + tensor.T) / 2, np.eye(3)]
-        with pytest.raises(ValueError, match=r"principal moments of body 1 are .*no masses"):
+        with pytest.raises(ValueError, match=r"body 1 has the principal moments .* any two"):
             SerialChain(**body(3, inertias=three))
-    with pytest.raises(ValueError, match=r"body 0 are 1, 1 and 3"):
+    with pytest.raises(ValueError, match="body 0 has the principal moments 1, 1 and 3"):
         SerialChain(**body(inertias=[np.diag([1.0, 3.0, 1.0])]))
     for moments in ([1.0, 1.0, 0.0], [1.0, 1.0, 2.0], [1.0, 1.0, 2.01], [1.0, 1.0, 1e-14]):
         tensor = size * turn @ np.diag(moments) @ turn.T
@@ -132,7 +133,7 @@ def test_rods_and_plates_can_come_in_three_digits():
         assert np.abs(arm.inertias[0] - rough).max() <= 0.01
         assert SerialChain(**body(inertias=arm.inertias)) == arm
     assert negative > 10
-    with pytest.raises(ValueError, match=r"body 0 are -0.02, 1 and 1: none can be negative"):
+    with pytest.raises(ValueError, match=r"-0.02, 1 and 1: none can be negative"):
         SerialChain(**body(inertias=[np.diag([1.0, 1.0, -0.02])]))
 
 
@@ -224,7 +225,7 @@ def test_snakes_bend_in_two_planes_in_turn():
     np.testing.assert_allclose(tau[1], -4 * mass * G * 2 * length * np.cos(0.3))
     free = SerialChain.snake(n, free_base=True)
     assert free.joints == ("free", *("revolute",) * 4)
-    assert SerialChain.snake(n) == replace(free, joints=("revolute",) * n)
+    assert SerialChain.snake(n) == changed(free, joints=("revolute",) * n)
     for changes, message in [
         ({"n": 0}, "n must be at least 1"),
         ({"n": 2, "radius": 0.0}, "radius must be positive"),
@@ -353,7 +354,7 @@ def test_refusals_of_from_dh():
         ({"a": [0, 1]}, r"a must have shape \(1,\)"),
         ({"com": np.zeros(3)}, r"com must have shape \(1, 3\)"),
         ({"inertias": np.zeros((2, 3))}, "inertias must have shape"),
-        ({"inertias": np.nan}, "inertias is nan: every value must be finite"),
+        ({"inertias": np.nan}, "inertias must have shape"),
         ({"masses": [-1]}, "the mass of body 0"),
         ({"a": [np.inf]}, "a is inf at joint 0"),
         ({"alpha": [np.inf]}, "alpha is inf at joint 0"),
@@ -361,7 +362,7 @@ def test_refusals_of_from_dh():
         ({"masses": [np.inf]}, "masses is inf at body 0"),
         ({"com": [[0, np.inf, 0]]}, "com is inf at body 0"),
         ({"inertias": [[1, 1, np.inf]]}, "inertias is inf at body 0"),
-        ({"a": [1.7e308], "com": [[1.7e308, 0, 0]]}, "parameters of body 0 overflowed"),
+        ({"a": [1.7e308], "com": [[1.7e308, 0, 0]]}, "is inf at body 0"),
     ]:
         with pytest.raises(ValueError, match=message):
             SerialChain.from_dh(**(good | changes))
@@ -453,7 +454,7 @@ def case():
     """Return an arm with every kind of joint, and a batch (2, 3) of states."""
     rng = np.random.default_rng(5)
     joints = ("free", "revolute", "spherical", "prismatic", "revolute")
-    arm = replace(SerialChain.random(5, rng), joints=joints)
+    arm = changed(SerialChain.random(5, rng), joints=joints)
     q = np.array([[random_q(arm, rng) for _ in range(3)] for _ in range(2)])
     qd, qdd = rng.normal(size=(2, 2, 3, arm.nv))
     return arm, q, qd, qdd, rng.normal(size=(2, 3, arm.n, 6))

@@ -13,7 +13,6 @@ import fixman as fx
 from fixman import analytic
 from fixman.sampling import samples as sampling
 from fixman.sampling import transfer
-from fixman.simulation import steppers
 
 BOTH = ("length", "angle")
 TREES = {
@@ -68,7 +67,7 @@ def test_bends_have_their_distributions(dim, base, even):
         assert stats.kstest(theta[:, k], cumulative).pvalue > 1e-4
     squares = np.cos(theta) ** 2
     products = squares[:, 0] * squares[:, 2]
-    exact = analytic.mean_cosine_powers([2, 0, 2], **of)
+    exact = analytic.mean_square_products(bonds, **of)[0, 2]
     assert abs(products.mean() - exact) < 4.0 * products.std() / math.sqrt(products.size)
 
 
@@ -239,39 +238,6 @@ def test_trees_that_would_cost_too_much_are_weighed(monkeypatch):
     assert fx.sample(fx.Chain.linear(10), 10, rng=1).method == "transfer operator"
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("pivots", [True, False])
-def test_uneven_weights(monkeypatch, pivots):
-    monkeypatch.setattr(sampling, "SETTLE", 10)
-    monkeypatch.setattr(sampling, "SMALLEST_SHARE", 1.0)
-    if not pivots:
-        monkeypatch.setattr(steppers.MonteCarlo, "passes", lambda self, chain: chain.n)
-    s = fx.sample(fx.Chain.linear(5, hard=BOTH), 100, rng=1)
-    assert s.method == "Monte Carlo"
-    assert s.x.shape == (100, 5, 3)
-    assert 1.0 <= s.effective_size <= 100.0
-    assert np.all(s.x[:, 0] == 0.0)
-    assert np.allclose(cosines(s.x), 1 / 3)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(("pivots", "least"), [(True, 500.0), (False, 0.0)])
-def test_chains_by_monte_carlo_are_worth_what_it_says(monkeypatch, pivots, least):
-    """Averages over samples scatter as much as so many independent chains would."""
-    monkeypatch.setattr(sampling, "SMALLEST_SHARE", 1.0)
-    if not pivots:
-        monkeypatch.setattr(steppers.MonteCarlo, "passes", lambda self, chain: chain.n)
-    chain = fx.Chain.linear(40, hard=BOTH)
-    ends, worth = [], []
-    for seed in range(8):
-        s = fx.sample(chain, 1000, rng=seed)
-        ends.append(np.square(s.x[:, -1] - s.x[:, 0]).sum(axis=1))
-        worth.append(s.effective_size)
-    assert min(worth) > least
-    expected = np.mean(np.var(ends, axis=1)) / np.mean(worth)
-    assert np.var(np.mean(ends, axis=1), ddof=1) < expected * stats.chi2.ppf(0.9999, 7) / 7
-
-
 # --- streams -------------------------------------------------------------------------------------
 
 
@@ -322,7 +288,7 @@ def test_tables_are_made_once(monkeypatch):
     monkeypatch.setattr(transfer, "acceptances", None)
     again = fx.sample(fx.Chain.linear(30, masses=uneven(30)), 2, rng=1)
     assert np.array_equal(first.x, again.x)
-    assert len(sampling._tables(chain, np.ones(90))[1][0]) == 29
+    assert len(sampling._tabulated(chain).acceptances.which) == 29
 
 
 @pytest.mark.parametrize("masses", [np.ones(100_000), np.tile([1.0, 5.0], 50_000)])

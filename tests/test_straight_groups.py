@@ -287,13 +287,13 @@ def test_many_copies_are_looked_at_in_part():
 
 @pytest.mark.parametrize("tail", [True, False])
 @pytest.mark.parametrize("as_is", [True, False])
-def test_a_bend_that_is_straight_in_some_frames_says_what_works(as_is, tail, rng):
+def test_a_bend_that_is_straight_in_some_frames_is_refused_with_its_frame(as_is, tail, rng):
     steps = np.eye(3)[rng.integers(0, 3, (40, 3, 7))]  # on a lattice, without a step back
     if tail:  # that is straight in all of them
         steps[:, :, 6] = steps[:, :, 5]
     walks = ChainGroup(np.ones(7), np.arange(21).reshape(3, 7), np.cumsum(steps, axis=2))
     for hard in (("length", "angle"), ("length", "angle", "torsion")):
-        with pytest.raises(fx.FrameError, match=r'in line there.* hard="length"') as caught:
+        with pytest.raises(fx.FrameError, match="in line") as caught:
             audit([walks], hard, as_is=as_is)
         assert caught.value.frame is not None
     assert audit([walks], "length", as_is=as_is).groups[0].samples == 120

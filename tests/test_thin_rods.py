@@ -21,7 +21,7 @@ ALGORITHMS = {
     "denoc": (denoc, {}),
     "partition": (partition, {}),
     "partition, refined": (partition, {"refine": 1}),
-    **{f: (spatial_operators, {"method": f}) for f in ("fd1", "fd2", "fd3", "fd4")},
+    **{f: (spatial_operators, {"method": f}) for f in ("fd1", "fd3")},
 }
 MOMENTS = (1e-4, 1e-6, 1e-8, 1e-10, 1e-12, 1e-14, 0.0)
 EPS = 2.0**-52

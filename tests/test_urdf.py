@@ -4,7 +4,6 @@ import pickle
 import re
 import warnings
 import xml.etree.ElementTree as ET
-from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ import fixman
 from fixman.errors import SingularConstraintError
 from fixman.rigid import (
     SerialChain,
-    _urdf_elements,
     articulated_body,
     composite_body,
     kinematics,
@@ -82,7 +80,7 @@ def test_a_path_is_all_that_a_chain_needs(tmp_path):
     assert SerialChain.from_urdf(path, tip="left").joints[-1] == "prismatic"
 
 
-def test_a_robot_is_no_chain_and_a_text_is_no_path(read):
+def test_a_robot_is_no_chain(read):
     found = read(robot(*ARM, *HAND), "left")
     for function in (composite_body.inertia_matrix, kinematics.frames, statistics.thermal_rates):
         with pytest.raises(TypeError, match=r"got Robot: use its \.chain"):
@@ -94,10 +92,6 @@ def test_a_robot_is_no_chain_and_a_text_is_no_path(read):
     for thing in (found, found.chain):
         with pytest.raises(TypeError, match=r"got (Robot|SerialChain): fixman\.rigid has its dyn"):
             fixman.forward_dynamics(thing, np.zeros(3), np.zeros(3))
-    for text in (robot(*ARM), "\n  " + robot(*ARM), "\ufeff<robot/>"):
-        with pytest.raises(ValueError, match="path must be that of a file, got the text") as caught:
-            SerialChain.from_urdf(text)
-        assert len(str(caught.value)) < 120
 
 
 @pytest.mark.parametrize("kind", ["revolute", "prismatic"])
@@ -227,12 +221,8 @@ def test_what_the_file_has_besides_is_passed_over(read):
 
 def test_robots_are_kept_and_not_changed(read):
     found = read(robot(*ARM))
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         found.joint_names = ()
-    with pytest.raises(ValueError, match="read-only"):
-        found.places["fore"].rotation[0, 0] = 2.0
-    with pytest.raises(TypeError, match="item assignment"):
-        found.places["fore"] = found.places["base"]
     same = pickle.loads(pickle.dumps(found))
     assert same.chain == found.chain
     assert same.joint_names == found.joint_names
@@ -305,7 +295,7 @@ def inserted(tag, name, value="1"):
     return ET.tostring(root, encoding="unicode")
 
 
-@pytest.mark.parametrize("tag", sorted(_urdf_elements.READ))
+@pytest.mark.parametrize("tag", sorted(urdf.READ))
 def test_no_name_is_passed_over_in_silence(read, tag):
     plain = read(EVERY, "left")
     for name, shown in (("@zebra", "the attribute zebra"), ("zebra", "<zebra>")):
@@ -317,28 +307,25 @@ def test_no_name_is_passed_over_in_silence(read, tag):
     # Names of the tables that are not read: noted, or without a part in dynamics.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for name in (*_urdf_elements.NOTED.get(tag, {}), *_urdf_elements.PASSED.get(tag, ())):
-            known = name in _urdf_elements.READ[tag]  # the file has it
-            found = read(EVERY if known else inserted(tag, name), "left")
+        for name in (*urdf.NOTED.get(tag, ()), *urdf.PASSED.get(tag, ())):
+            found = read(EVERY if name == "limit" else inserted(tag, name), "left")
             assert found.chain == plain.chain
-            noted = name in _urdf_elements.NOTED.get(tag, {})
+            noted = name in urdf.NOTED.get(tag, ())
             assert noted == any(f"{name.strip('@')}" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
     ("tag", "name"),
-    [(tag, name) for tag, names in sorted(_urdf_elements.READ.items()) for name in names],
+    [(tag, name) for tag, names in sorted(urdf.READ.items()) for name in names],
 )
 def test_misspelt_names_are_refused(read, tag, name):
-    if name in _urdf_elements.NOTED.get(tag, {}):
-        return
     at, bare = name[: len(name) - len(name.strip("@"))], name.strip("@")
     for wrong in (bare.upper(), bare[:1] + bare, bare[:-2] + bare[:-3:-1]):
         if wrong == bare or (len(bare) < 4 and wrong != bare.upper()):
             continue
-        with pytest.raises(ValueError, match=f"nearest known name is {bare}; strict=False"):
+        with pytest.raises(ValueError, match=rf"did you mean {bare}\?; strict=False"):
             read(inserted(tag, at + wrong), "left")
-        with pytest.warns(UserWarning, match=f"nearest known name is {bare}"):
+        with pytest.warns(UserWarning, match=f"did you mean {bare}"):
             read(inserted(tag, at + wrong), "left", strict=False)
 
 
@@ -349,31 +336,21 @@ def test_misspelt_names_are_refused(read, tag, name):
         ("rpy=", "RPY=", "rpy"),
         ("inertial>", "inertal>", "inertial"),
         ("<dynamics damping", "<dynamic damping", "dynamics"),
-        ("<limit", "<limits", "limit"),
     ],
 )
 def test_mistakes_of_spelling(read, old, new, known):
     text = EVERY.replace(old, new)
     assert text != EVERY
-    if known == "limit":  # which is not read
-        with pytest.warns(UserWarning, match="<limits>, which is not read: the nearest"):
-            read(text, "left")
-        return
-    with pytest.raises(ValueError, match=f"which is not read: the nearest known name is {known}"):
+    with pytest.raises(ValueError, match=f"which is not read: did you mean {known}"):
         read(text, "left")
 
 
 def test_the_page_has_the_tables(read):
     page = (Path(__file__).parents[1] / "docs" / "robots.md").read_text()
-    for tag in _urdf_elements.READ:
+    for tag in urdf.READ:
         (row,) = re.findall(rf"^\| `{tag}` \|(.*)\|(.*)\|(.*)\|$", page, re.MULTILINE)
         cells = [set(re.findall(r"`(\w+)`", cell)) for cell in row]
-        noted = _urdf_elements.NOTED.get(tag, {})
-        tables = (
-            _urdf_elements.READ[tag].keys() - noted.keys(),
-            noted,
-            _urdf_elements.PASSED.get(tag, ()),
-        )
+        tables = urdf.READ[tag], urdf.NOTED.get(tag, ()), urdf.PASSED.get(tag, ())
         assert cells == [{name.strip("@") for name in table} for table in tables], tag
 
 
@@ -383,17 +360,13 @@ def test_notes_say_how_the_file_is_taken(read):
     text = text.replace(head, head + '<dynamics damping=".2" friction="1"/>')
     notes = read(text, "left").notes
     for start, end in [
-        ("joint 'shoulder', joint 'elbow', joint 'wrist'", "<limit>, which is not read: no joint"),
-        ("joint 'shoulder'", "friction, which is not read: no algorithm has dry friction"),
-        ("joint 'shoulder'", "has damping, also in inverse dynamics: damping=False leaves it out"),
+        ("joint 'shoulder', joint 'elbow', joint 'wrist'", "<limit>, which is not read"),
+        ("joint 'shoulder'", "friction, which is not read"),
+        ("joint 'shoulder'", "has damping, also in inverse dynamics"),
         ("joint 'right slide', joint 'mirror'", "off the path: locked at zero, the links lumped"),
         ("link 'base'", "has mass and stands still: free_base=True lets it move"),
     ]:
         assert any(note.startswith(start) and end in note for note in notes), (end, notes)
-    plain = read(text, "left", damping=False)
-    assert not plain.chain.damping.any()
-    assert not any("damping" in note for note in plain.notes)
-    assert pickle.loads(pickle.dumps(plain)).notes == plain.notes
 
 
 def test_massless_links_that_carry_mass(read):
@@ -428,7 +401,7 @@ def test_massless_links_that_carry_mass(read):
     np.testing.assert_allclose(axes.T @ a, ball, rtol=1e-13)
     with pytest.raises(ValueError, match=r"'b', which joint 'roll' moves, has no mass, .* strict="):
         read(robot(*hip[:5], *hip[5:6], link("thigh")).replace(link("a"), link("a", 1.0)))
-    with pytest.warns(UserWarning, match="takes it, for kinematics alone"):
+    with pytest.warns(UserWarning, match="link 'a', which joint 'yaw' moves, has no mass, nor"):
         bare = read(robot(*hip[:6], link("thigh")), strict=False).chain
     np.testing.assert_allclose(kinematics.position(bare, np.zeros(3), 2), [0, 0, 1])
     with pytest.raises(SingularConstraintError):
@@ -449,11 +422,9 @@ def test_a_free_base(read):
     assert one.chain.joints == ("free",)
     assert one.chain.masses[0] == 2.0
     assert read(text, "base", free_base=True).chain.n == 1
-    with pytest.raises(
-        ValueError, match=r"joint 'f' is floating: .* free_base=True has put before"
-    ):
+    with pytest.raises(ValueError, match="joint 'f' is floating: only the first that moves"):
         read(floating, "left", free_base=True)
-    with pytest.raises(ValueError, match=r"link 'base', .* floats without mass: give it an"):
+    with pytest.raises(ValueError, match=r"link 'base', .* has no mass"):
         read(robot(*ARM), free_base=True)
     with pytest.raises(ValueError, match="no joint moves; free_base=True makes it one floating"):
         read(robot(link("a", 2.0)))
@@ -471,7 +442,7 @@ def test_inertias_that_are_rounding(read):
         assert np.linalg.eigvalsh(rounded)[0] >= 0
         assert np.abs(rounded).max() <= 1e-16
     for moments in ((-1e-6, 0, 0), (1e-6, 0, 0)):  # m ℓ² is 5e-3
-        with pytest.raises(ValueError, match="the principal moments of link 'l'"):
+        with pytest.raises(ValueError, match=r"link 'l', .* has the principal moments"):
             chain(moments)
 
 
@@ -480,16 +451,16 @@ def test_inertias_a_little_over_the_triangle_rule(read):
     moments = 0.00191, 0.00846, 0.0106
     tip = joint("j", "revolute", "base", "l"), link("l", 1.5, (0, 0, 0.1), moments)
     text = robot(link("base"), *tip)
-    with pytest.raises(ValueError, match=r"link 'l', .* add up .*; strict=False takes the nearest"):
+    with pytest.raises(ValueError, match=r"link 'l', .* add up .*; strict=False"):
         read(text)
-    with pytest.warns(UserWarning, match=r"link 'l', .*0\.0106: no masses"):
+    with pytest.warns(UserWarning, match=r"link 'l', .*0\.0106: any two must"):
         found = read(text, strict=False)
     a, b, c = np.linalg.eigvalsh(found.chain.inertias[0])
     np.testing.assert_allclose(a + b, c, rtol=1e-14)
     # The nearest second moments: those of the file, without the negative one.
     np.testing.assert_allclose([a, b, c], [0.002025, 0.008575, 0.0106], rtol=1e-12)
     fixed = joint("k", "fixed", "l", "tool"), link("tool", 1e-3, moments=(1, 1, 3))
-    with pytest.raises(ValueError, match=r"with all that is fixed to it \(see link 'tool'\)"):
+    with pytest.raises(ValueError, match=r"link 'l', which joint 'j' moves, has the principal"):
         read(robot(link("base"), *tip, *fixed))
     negative = text.replace('ixx="0.00191', 'ixx="-0.00191')
     with pytest.warns(UserWarning, match="none can be negative"):
@@ -505,9 +476,9 @@ def test_files_that_strict_refuses(read):
         found = read(re.sub(r"<inertia .*?/>", "", text, count=1, flags=re.S), "fore", strict=False)
     assert not found.chain.inertias[0].any()
     mimics = text.replace('<axis xyz="0 -2 0"/>', '<axis xyz="0 -2 0"/>' + MIMIC)
-    with pytest.warns(UserWarning, match="joint 'left slide' mimics .* lets it move alone"):
+    with pytest.warns(UserWarning, match="joint 'left slide' mimics"):
         assert read(mimics, "left", strict=False).chain == read(text, "left").chain
-    with pytest.warns(UserWarning, match="the robot has <loop_joint>: .* leaves it out"):
+    with pytest.warns(UserWarning, match="the robot has <loop_joint>: "):
         read(robot(*ARM, "<loop_joint/>"), strict=False)
 
 
@@ -516,13 +487,13 @@ def test_what_other_parsers_read(read):
     assert read("\n \r\n\t" + robot(*ARM)).chain == plain  # a line before <?xml
     # Prefixes that no file declares are those of other programs.
     prefixed = robot(*ARM).replace("<limit", "<drake:limit")
-    with pytest.warns(UserWarning, match="joint 'shoulder', joint 'elbow' have <drake:limit>"):
+    with pytest.warns(UserWarning, match="joint 'shoulder', joint 'elbow' has <drake:limit>"):
         assert read(prefixed).chain == plain
 
 
 def test_forged_files_are_quick_to_refuse(read):
     names = " ".join(f'a{k}="1"' for k in range(20000))
-    with pytest.warns(UserWarning, match=r"has the attribute a0, .*; and 19990 more$"):
+    with pytest.warns(UserWarning, match=r"has the attribute a0, .* and 19990 more$"):
         read(robot(*ARM).replace("<robot", f"<robot {names}"))
     deep = 200000
     nested = robot(*ARM, "<gazebo>" * deep + "</gazebo>" * deep)
@@ -571,34 +542,24 @@ MIMIC = '<mimic joint="right slide"/>'
         ('<!DOCTYPE robot SYSTEM "file:///etc/hostname"><robot/>', None, "DOCTYPE"),
         ("<sdf><model/></sdf>", None, "root is <sdf>, that of a URDF file is <robot>"),
         ("<robot/>", None, "there are no links"),
-        (XACRO, None, "it has <xacro:property>: this is xacro: expand it first"),
-        ("<robot><xacro:property/></robot>", None, "it has <xacro:property>: this is xacro"),
-        ("<robot><xacro:property></robot>", None, "mismatched tag.*; this is xacro"),
+        (XACRO, None, "it is xacro: expand it first"),
+        ("<robot><xacro:property/></robot>", None, "it is xacro"),
+        ("<robot><xacro:property></robot>", None, "mismatched tag"),
         (
             changed('value="2"', 'value="${m}"'),
             "left",
-            r"value of the mass of link 'upper' is '\$\{m\}': this is xacro",
+            r"value of the mass of link 'upper' is '\$\{m\}': expected a finite",
         ),
-        (changed('link name="fore"', 'link name="${p}fore"'), "left", "this is xacro"),
-        (changed('value="2"', 'value="$(arg m)"'), "left", r"'\$\(arg m\)': this is xacro"),
-        (changed('value="2"', 'value="2_0"'), "left", "'2_0': expected a finite number"),
-        (changed('value="2"', 'value="٢"'), "left", "'٢': expected a finite number"),
         (robot(link("a")), None, "^[^:]*: no joint moves"),
         (
             robot(*ARM, *HAND),
             None,
-            "name the last link: one path is read, and the joints off it are locked at zero, their "
-            "links lumped; chains end at 'left', 'right', or .* before, as 'upper', 'fore'",
+            "name the last link: one path is read, .* at zero; chains end at 'left', 'right'",
         ),
         (robot(*ARM, *HAND), "base", "no joint on the way to link 'base' moves"),
         (robot(*ARM, *HAND), "leftt", "no link is called 'leftt': chains end at 'left', 'right'"),
-        (
-            robot(*ARM, *HAND),
-            "elbow",
-            "no link is called 'elbow': it is a joint, which moves link 'fore'",
-        ),
         (robot(*ARM, link("alone")), None, "links 'base', 'alone' have no parent"),
-        (LOOP, "fore", "link 'p', the child of joint 'qp', is its own ancestor"),
+        (LOOP, "fore", "link 'q', the child of joint 'pq', is its own ancestor"),
         (
             robot(link("a"), joint("j", "revolute", "a", "a")),
             None,
@@ -616,7 +577,6 @@ MIMIC = '<mimic joint="right slide"/>'
             "two joints are called 'shoulder'",
         ),
         (changed('link name="fore"', "link"), None, "a <link> has no name"),
-        (changed("fore", 1001 * "f"), None, "child of joint 'elbow' has 1001 characters"),
         (changed('joint name="elbow"', 'joint name=" "'), None, "a <joint> has no name"),
         (changed('<parent link="base"/>', ""), None, "joint 'shoulder' has no <parent>"),
         (
@@ -697,17 +657,17 @@ MIMIC = '<mimic joint="right slide"/>'
         (
             changed('izz="0.2', 'izz="0.3'),
             "left",
-            "link 'upper', which joint 'shoulder' moves, are 0.01, 0.2 and 0.3: no masses",
+            "link 'upper', which joint 'shoulder' moves, has .* 0.01, 0.2 and 0.3: any two",
         ),
         (
             changed('ixx="0.01', 'ixx="-0.01'),
             "left",
-            "link 'upper', which joint 'shoulder' moves, are -0.01, 0.2 and 0.2: none can",
+            "link 'upper', which joint 'shoulder' moves, has .* -0.01, 0.2 and 0.2: none can",
         ),
         (
             robot(*ARM[:4], link("fore")),
             None,
-            "link 'fore', which joint 'elbow' moves, has no mass, .* tip='upper'; strict",
+            "link 'fore', which joint 'elbow' moves, has no mass, .*; strict",
         ),
         (
             robot(*ARM[:2], link("upper", 0.0, moments=(0, 0, 0)), ARM[3], link("fore")),
@@ -719,11 +679,6 @@ MIMIC = '<mimic joint="right slide"/>'
             changed('rpy="0 0 0"', 'rpy="0 0 0" quat_xyzw="1 0 0 0"'),
             "left",
             "the quat_xyzw of the origin of joint 'shoulder' has rpy beside it",
-        ),
-        (
-            changed('<robot name="r"', '<robot name="r" version="abc"'),
-            "left",
-            "the robot has the version 'abc', expected one of '1', '1.0'",
         ),
         (
             robot(*ARM, '<loop_joint name="k" type="revolute"/>'),
@@ -751,14 +706,6 @@ def test_an_entity_bomb_is_not_lit(read):
     text = f'<!DOCTYPE r [<!ENTITY e0 "lol">{ten}]><robot name="&e39;"/>'
     with pytest.raises(ValueError, match="DOCTYPE"):
         read(text)
-
-
-def test_files_too_large_to_be_one(read, monkeypatch):
-    text = robot(*ARM)
-    monkeypatch.setattr(_urdf_elements, "LARGEST", len(text))
-    read(text)
-    with pytest.raises(ValueError, match=f"larger than {len(text)} bytes"):
-        read(text + " ")
 
 
 def test_no_file(tmp_path):
@@ -815,5 +762,5 @@ def test_damping_is_read_and_friction_is_not(read):
         with pytest.raises(ValueError, match=message):
             read(damped(text, "shoulder", value), "left")
     floating = robot(joint("f", "floating", "world", "base"), link("world"), *ARM)
-    with pytest.raises(ValueError, match=r"damping of joint 'f' is 2\.0: a floating joint can"):
+    with pytest.raises(ValueError, match=r"damping of joint 'f' is 2\.0: .* a floating joint"):
         read(damped(floating, "f", 2, "floating").replace(link("base"), link("base", 1.0)))

@@ -254,10 +254,6 @@ CALLS = {
     "dumbbell_orientation": (analytic.dumbbell_orientation, {"weissenberg": 1.0}),
     "dumbbell_viscosity": (analytic.dumbbell_viscosity, {"weissenberg": 1.0}),
     "zero_shear_viscosity": (analytic.zero_shear_viscosity, {"beads": 3, "dim": 3}),
-    "equal_bends_logdet": (
-        analytic.equal_bends_logdet,
-        {"cosine": 0.5, "bonds": 3, "base": "free"},
-    ),
     "four_beads_density": (
         analytic.four_beads_density,
         {"torsion": 0.5, "angle": 1.5, "ensemble": "rigid"},
@@ -275,10 +271,6 @@ CALLS = {
     "bend_cumulative": (
         analytic.bend_cumulative,
         {"theta": 0.5, "bonds": 3, "dim": 3, "masses": 1.0, "base": "free"},
-    ),
-    "mean_cosine_powers": (
-        analytic.mean_cosine_powers,
-        {"powers": [2, 2], "dim": 3, "masses": 1.0, "base": "free"},
     ),
     "mean_fourth_end_to_end": (
         analytic.mean_fourth_end_to_end,
@@ -315,7 +307,6 @@ CALLS = {
         analytic.trimer_cumulative,
         {"theta": 0.5, "dim": 3, "masses": 1.0, "base": "free", "ensemble": "rigid"},
     ),
-    "Banded": (structured.Banded, {"bands": np.ones((1, 3))}),
     "BlockTridiagonal": (
         structured.BlockTridiagonal,
         {"diagonal": np.ones((2, 1, 1)), "lower": np.zeros((1, 1, 1))},
@@ -398,7 +389,6 @@ CALLS = {
             "path": Path("no.urdf"),
             "tip": "hand",
             "free_base": False,
-            "damping": True,
             "strict": True,
         },
     ),
@@ -514,40 +504,12 @@ def test_a_whole_number_is_one_however_it_is_written(steps):
 
 
 def test_what_memory_cannot_hold_is_refused_first():
-    with pytest.raises(MemoryError, match=r"n = 4.61e18 would take about .* GB of memory"):
+    with pytest.raises(MemoryError, match=r"n = 4.61e\+18 would take about .* GB of memory"):
         fx.Chain.linear(2**62)
     with pytest.raises(MemoryError, match=r"^4611686018427387905 frames of 1 replica of 4 beads"):
         fx.simulate(CHAIN, X, STEPPER, 2**62, every=1)
-    with pytest.raises(MemoryError, match=r"replicas = 4\.61e18"):
+    with pytest.raises(MemoryError, match=r"replicas = 4\.61e\+18"):
         STEPPER.start(CHAIN, X, replicas=2**62)
-
-
-def test_a_misspelt_argument_is_guessed():
-    with pytest.raises(TypeError, match=r"^Langevin has no argument kt: did you mean kT\?$"):
-        fx.Langevin(0.02, kt=2)
-    with pytest.raises(TypeError, match=r"^WCA has no argument eps: did you mean epsilon\?$"):
-        potentials.WCA(eps=2)
-    with pytest.raises(TypeError, match=r"has no argument heat: dt, kT, friction, .* are$"):
-        dataclasses.replace(STEPPER, heat=2)
-
-
-def test_a_function_is_told_how_to_be_a_potential():
-    def e(x):
-        return 0.5 * (x**2).sum()
-
-    def f(x):
-        return -x
-
-    said = "class Own: energy = staticmethod(e), force = staticmethod(f); and give Own()"
-    with pytest.raises(TypeError) as raised:
-        fx.Langevin(0.02, potential=e)
-    assert said in str(raised.value)
-
-    class Own:
-        energy = staticmethod(e)
-        force = staticmethod(f)
-
-    fx.simulate(CHAIN, X, fx.Langevin(0.02, potential=Own()), 2, rng=1)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -615,7 +577,7 @@ def test_a_seed_is_an_integer(rng):
 
 
 def test_a_whole_number_has_a_size_that_is():
-    with pytest.raises(ValueError, match=r"steps must be below 2⁶³, about 9.2e18, got 1e300"):
+    with pytest.raises(ValueError, match=r"steps must be below 2⁶³, about 9.2e18"):
         fx.simulate(CHAIN, X, STEPPER, 10**300)
 
 

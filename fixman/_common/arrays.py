@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,26 +19,7 @@ Lead = tuple[int, ...]
 _FLOAT64 = np.dtype(np.float64)
 TEMPERATURES = ("k", "kelvin", "degk", "degree_kelvin")
 _TO_NUMBERS = ("value_in_unit", "to_value", "magnitude")  # in openmm; unyt, astropy; pint
-_OPENMM = {  # its units by their dimensions
-    (("length", 1),): "nanometer",
-    (("time", 1),): "picosecond",
-    (("amount", -1), ("mass", 1)): "dalton",
-    (("amount", -1), ("length", 2), ("mass", 1), ("time", -2)): "kilojoule_per_mole",
-}
 _LARGEST = np.iinfo(np.int64).max
-
-
-class Spelled:
-    """A dataclass that answers a misspelt argument by those that there are."""
-
-    def __new__(cls, *_: Any, **named: Any) -> Self:
-        """Refuse what is no field."""
-        known = {field.name.lower(): field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-        for word in named.keys() - known.values():
-            near = difflib.get_close_matches(word.lower(), known, 1)
-            hint = f"did you mean {known[near[0]]}?" if near else f"{', '.join(known.values())} are"
-            raise TypeError(f"{cls.__name__} has no argument {word}: {hint}")
-        return super().__new__(cls)
 
 
 def real(value: Any, tail: tuple[int, ...], name: str, what: str = "bead") -> Array:
@@ -85,13 +64,9 @@ def taken(value: Any, name: str, what: str = "an array") -> NDArray[Any]:
 def _hint(array: NDArray[Any], tail: tuple[int, ...], what: str) -> str:
     if len(tail) == 2 and array.shape[-2:] == tail[::-1]:
         return f"; the last two axes are ({what}, component), is it transposed?"
-    if len(tail) == 2 and array.shape == tail[1:]:
-        return f"; one row per {what}: repeat it, for instance with np.tile"
     if len(tail) == 2 and array.ndim >= 2 and array.shape[-1] == tail[1]:
         many = "bodies" if what == "body" else f"{what}s"
         return f"; the chain has {tail[0]} {many}, the array {array.shape[-2]}"
-    if len(tail) == 2 and array.ndim >= 2 and array.shape[-2] == tail[0]:
-        return f"; the chain has dim={tail[1]}, the array {array.shape[-1]} components"
     return ""
 
 
@@ -148,6 +123,22 @@ def require_finite(array: Array, tail: tuple[int, ...], name: str, what: str = "
     )
 
 
+def series(value: Any, tail: tuple[int, ...], name: str, axes: int = 0) -> Array:
+    """Return finite numbers (..., *tail) whose squares do not overflow, with so many axes before.
+
+    No axis is empty; the first is that of frames.
+    """
+    array = real(value, tail, name)
+    if not array.size or array.ndim < axes + len(tail):
+        shape = ", ".join([*("frames",)[:axes], "...", *map(str, tail)])
+        raise ValueError(f"{name} must have shape ({shape}), none of them 0, got {array.shape}")
+    require_finite(array, tail or array.shape, name, "bead" if tail else "frame")
+    largest = np.abs(array).max()
+    if largest > 1e100:
+        raise ValueError(f"{name} must be in a unit that keeps it within 1e±100, got {largest:.3g}")
+    return array
+
+
 def refuse_units(value: Any, name: str) -> None:
     """Refuse quantities of openmm, pint, unyt, astropy and the like, and lists of them.
 
@@ -155,7 +146,6 @@ def refuse_units(value: Any, name: str) -> None:
     """
     if type(value) is np.ndarray and value.dtype.kind != "O":
         return
-    given = value
     while isinstance(value, (list, tuple)) and value:
         value = value[0]
     if isinstance(value, np.ndarray) and value.dtype.kind == "O" and value.size:
@@ -163,16 +153,12 @@ def refuse_units(value: Any, name: str) -> None:
     unit = getattr(value, "units", getattr(value, "unit", None))
     if unit is None or not any(hasattr(value, word) for word in _TO_NUMBERS):
         return
-    example = ""
-    if name == "kT" and str(unit).lower() in TEMPERATURES:
-        example = "; kT is an energy, k_B·T: fixman.io.openmm.kT(T)"
-    elif hasattr(given, "value_in_unit") and hasattr(unit, "iter_base_dimensions"):
-        dimensions = sorted((base.name, power) for base, power in unit.iter_base_dimensions())
-        openmm = _OPENMM.get(tuple(dimensions))
-        example = f": {name}.value_in_unit({openmm})" if openmm else ""
+    kelvin = name == "kT" and str(unit).lower() in TEMPERATURES
     raise TypeError(
         f"{name} carries a unit ({unit}), and fixman has no units: give numbers in one consistent "
-        f"set; with OpenMM nm, ps, dalton and kJ/mol{example}"
+        "set; with OpenMM nm, ps, dalton and kJ/mol"
+        + "; kT is an energy, k_B·T: fixman.io.openmm.kT(T)"
+        * kelvin
     )
 
 
@@ -210,11 +196,11 @@ def whole(value: Any, name: str, least: int = -_LARGEST, each: int = 0) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} must be an integer, got {value!r:.80}")
     if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {_short(int(value))}")
+        raise ValueError(f"{name} must be at least {least}, got {value!r:.80}")
     if value > _LARGEST:
-        raise ValueError(f"{name} must be below 2⁶³, about 9.2e18, got {_short(int(value))}")
+        raise ValueError(f"{name} must be below 2⁶³, about 9.2e18")
     if each:
-        require_memory(each * int(value), f"{name} = {_short(int(value))}")
+        require_memory(each * int(value), f"{name} = {value:.3g}")
     return int(value)
 
 
@@ -228,13 +214,6 @@ def require_space(dim: Any, base: Any = "free") -> None:
     if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)) or dim not in (2, 3):
         raise ValueError(f"dim must be 2 or 3, got {dim!r:.80}")
     require_one_of(base, "base", ("free", "fixed"))
-
-
-def _short(value: int) -> str:
-    """Write 10³⁰⁰ as 1e300: no float, and too long for a line."""
-    if abs(value) < 10**9:
-        return str(value)
-    return f"{value:.3g}".replace("e+", "e") if abs(value) < 10**308 else "far more"
 
 
 def require_memory(needed: int, what: str) -> None:
@@ -270,11 +249,7 @@ def path(value: Any, name: str) -> Path:
     text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
     if not isinstance(text, str):
         raise TypeError(f"{name} must be a path, a str or a pathlib.Path, got {value!r:.80}")
-    try:
-        named = os.fsencode(text)
-    except UnicodeEncodeError:  # half of a character
-        named = b""
-    if not named or b"\0" in named:
+    if not text or "\0" in text:
         raise ValueError(f"{name} must be the name of a file or folder, got {text!r:.80}")
     return Path(text)
 

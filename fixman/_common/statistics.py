@@ -113,9 +113,8 @@ def independence(series: ArrayLike) -> Independence:
 def statistical_inefficiency(series: ArrayLike) -> float:
     """How many frames are worth one independent sample: g = 1 + 2 Σ_t (1 − t/T) ρ(t).
 
-    T/g is the number of independent frames whose mean has the variance of the mean of all T.  The
-    sum ends at the first lag of at least 5 times its own value in correlation times g/2 (Sokal's
-    self-consistent window); to the end it would vanish identically.
+    The mean of all T has the variance of that of T/g independent frames.  The sum ends at the first
+    lag of at least 5 correlation times g/2 (Sokal's self-consistent window).
 
     Parameters
     ----------
@@ -135,12 +134,9 @@ def statistical_inefficiency(series: ArrayLike) -> float:
 
     Notes
     -----
-    O(T ln T) a copy.  Copies share one mean and one autocovariance.  Taking out each copy's own
-    mean would also take out the motion that is slower than the series, and copies stuck in
-    different places would pass for samples of one; with the common mean they count as one each.
-
-    No series tells of correlations longer than itself.  Below about 50 g frames the answer is too
-    small; where the window does not close at all it is the largest of the partial sums.
+    O(T ln T) a copy.  Copies share one mean and one autocovariance, so that copies stuck in
+    different places count as one each.  Below about 50 g frames the answer is too small; where the
+    window does not close at all it is the largest of the partial sums.
     """
     values = _series(series)
     if (values == values[0, 0]).all():

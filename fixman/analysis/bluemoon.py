@@ -25,27 +25,23 @@ The proof is one partial integration: the slope of ln ∫ f δ(q_c) dx is ⟨V·
 
 from __future__ import annotations
 
-import itertools
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import CubicSpline
 
-from fixman._common import arrays as _arrays
-from fixman._common import statistics
+from fixman._common import arrays, statistics
 from fixman._common.arrays import Array
-from fixman._common.declared import Made, Positive, Real, Word, declared
 from fixman.chains import hard_sets, redundancy, straight_bends
-from fixman.chains.chain import Chain, bonds, is_rigid, require_chain
+from fixman.chains.chain import Chain, require_chain
 from fixman.chains.coordinates import FORMULAS, STRAIGHT, Coordinate, Index
-from fixman.errors import ConstraintSolveError, SingularConstraintError
+from fixman.errors import SingularConstraintError
 from fixman.kernels.chain.rows import KINDS, NUMBERS
 from fixman.mechanics.drift import mean_forces
-from fixman.mechanics.dynamics import forward_dynamics, project
+from fixman.mechanics.dynamics import forward_dynamics
 from fixman.mechanics.metric import fixman_force, logdet
 from fixman.potentials.binding import bind, warn_of_temperature
 from fixman.sampling import random_walks
@@ -63,16 +59,11 @@ __all__ = [
     "metric",
 ]
 
-AChain = Annotated[Chain, Made(require_chain, ("n", "dim"))]
-Ensemble = Annotated[Literal["rigid", "stiff"], Word(("rigid", "stiff"))]
+Ensemble = Literal["rigid", "stiff"]
 Gradient = Callable[[Array], ArrayLike]
 Named = Coordinate | tuple[str, Sequence[int]]
 
-PAIRS = Real("m 2")  # rows (value, error)
 BLOCKS = 16  # at least
-FAR = np.pi / 3.0  # from a state, in radians
-REACH, PROBED = 3.0, 3  # kT, above which a state counts little; frames that are turned
-BALANCED = 1e-6  # relative: what is left of the sum of internal forces
 VARIES = 0.01  # relative for lengths, else rad: files are rounded, SHAKE's tolerance may be coarse
 
 
@@ -106,34 +97,24 @@ class FreeEnergy(NamedTuple):
 # --- chains that hold ξ --------------------------------------------------------------------------
 
 
-@declared
-def hold(chain: AChain, coordinate: Named) -> Chain:
+def hold(chain: Chain, coordinate: Named) -> Chain:
     """Return the chain with one more hard coordinate, ξ.
 
-    Parameters
-    ----------
-    chain : Chain
-        The model: what it holds is held in the free energy as well.
-    coordinate : Coordinate or tuple
-        Kind and beads: "length" (i, j) of a bond; "distance" (i, j) of any two beads, which
-        potentials do not take for a bond; "angle" (i, j, k); "torsion" (i, j, k, l); and whatever
-        else the guide "Kinds of coordinate" lists.  "bond" and "dihedral" are understood.
-
-    Raises
-    ------
-    SingularConstraintError
-        If ξ depends on what is hard already.
+    The chain is the model: what it holds is held in the free energy as well.  ξ is a kind and its
+    beads: "length" (i, j) of a bond; "distance" (i, j) of any two beads, which potentials do not
+    take for a bond; "angle" (i, j, k); "torsion" (i, j, k, l); and whatever else the guide "Kinds
+    of coordinate" lists.  SingularConstraintError if ξ depends on what is hard already.
     """
-    (row,) = hard_sets.extra_rows([coordinate], chain.n, chain.dim, chain.base == "fixed")
-    place = _place(chain.coordinates, row, chain.dim)
+    require_chain(chain)
+    row, place = _named(chain, coordinate)
     if place is None and _place(chain.redundant, row, chain.dim) is not None:
-        raise _one_value(row)
-    if place is None and row.kind == "length":
-        raise ValueError(
-            f"{row} is no bond of the tree or a hard one that closes a ring: hold ('distance', "
-            f"{row.beads}), which potentials do not take for a bond"
-        )
+        raise _one_value(row, "the other hard coordinates")
     if place is None:
+        if row.kind == "length":
+            raise ValueError(
+                f"{row} is no bond of the tree or a hard one that closes a ring: hold ('distance', "
+                f"{row.beads}), which potentials do not take for a bond"
+            )
         before = sum(each.kind not in STRAIGHT for each in chain.extra)  # which are the last
         extra = (*chain.extra[:before], row, *chain.extra[before:])
         held = replace(chain, extra=extra, hard_mask=np.append(chain.hard_mask, True))
@@ -144,45 +125,25 @@ def hold(chain: AChain, coordinate: Named) -> Chain:
         mask[place] = True
         held = replace(chain, hard_mask=mask)
     if not redundancy.independent(held.layout, None).all():
-        raise _one_value(row)
+        raise _one_value(row, "the other hard coordinates")
     return held
 
 
-def _one_value(row: Coordinate) -> SingularConstraintError:
+def _one_value(row: Coordinate, others: str) -> SingularConstraintError:
     return SingularConstraintError(
-        f"{row} depends on the other hard coordinates",
+        f"{row} depends on {others}",
         ": it has one value only, and no free energy",
         coordinates=[row],
     )
 
 
-@declared
-def bring(
-    chain: AChain,
-    x: Annotated[Any, Real("... n dim")],
-    coordinate: Named,
-    value: Annotated[float, Real()],
-) -> Array:
+def bring(chain: Chain, x: ArrayLike, coordinate: Named, value: float) -> Array:
     """Bring configurations to a value of ξ, in strides as long as each projection converges.
 
-    Parameters
-    ----------
-    chain : Chain
-        One that holds ξ, as `hold` returns it.
-    x : (..., n, dim)
-        Their other hard values stay.  Torsions turn the short way.
-    coordinate : Coordinate or tuple
-        As for `hold`.
-    value : float
-        In the unit of x, or in radians.
-
-    Raises
-    ------
-    ConstraintSolveError
-        If it cannot be reached.
-    ValueError
-        If it is a length that is not positive.
+    ``chain`` holds ξ, as `hold` returns it.  Other hard values of x (..., n, dim) stay; torsions
+    turn the short way.  ConstraintSolveError if the value cannot be reached.
     """
+    x, value = _configurations(chain, x), arrays.number(value, "value")
     targets = np.full(len(chain.coordinates), np.nan)
     place = _held_place(chain, coordinate)
     if chain.layout.rows.trait("positive")[place] and not value > 0.0:
@@ -192,25 +153,30 @@ def bring(
     return np.array(moved).reshape(x.shape)
 
 
+def _configurations(chain: Chain, x: ArrayLike, axes: int = 0) -> Array:
+    require_chain(chain)
+    return arrays.series(x, (chain.n, chain.dim), "x", axes)
+
+
 def _place(rows: Sequence[Coordinate], row: Coordinate, dim: int) -> int | None:
     """Place of a coordinate among some, whichever way round its beads are named."""
-    names = _names(row, dim)
-    return next((place for place, one in enumerate(rows) if one in names), None)
-
-
-def _names(row: Coordinate, dim: int) -> list[Coordinate]:
-    """Return all names of the coordinate that one names."""
     names = [row.beads]
     for beads in names:  # which grow
         for order in KINDS[FORMULAS[NUMBERS[row.kind], dim - 2]].swaps:
             other = tuple(beads[k] for k in order)
             names += [other] * (other not in names)
-    return [Coordinate(row.kind, each) for each in names]
+    places = (k for k, one in enumerate(rows) if one.kind == row.kind and one.beads in names)
+    return next(places, None)
+
+
+def _named(chain: Chain, coordinate: Named) -> tuple[Coordinate, int | None]:
+    """Return a coordinate and its place among those of a chain."""
+    (row,) = hard_sets.extra_rows([coordinate], chain.n, chain.dim, chain.base == "fixed")
+    return row, _place(chain.coordinates, row, chain.dim)
 
 
 def _held_place(chain: Chain, coordinate: Named) -> int:
-    (row,) = hard_sets.extra_rows([coordinate], chain.n, chain.dim, chain.base == "fixed")
-    place = _place(chain.coordinates, row, chain.dim)
+    row, place = _named(chain, coordinate)
     if place is None or not chain.hard_mask[place]:
         raise ValueError(f"{row} is not hard in this chain: bluemoon.hold(chain, …) makes it so")
     return place
@@ -232,26 +198,21 @@ def _released(chain: Chain, place: int) -> Chain:
             model, extra=(*extra, *chain.redundant), hard_mask=np.append(mask, more), redundant=()
         )
         if (~redundancy.independent(whole.layout, None)).sum() < more.size:
-            raise SingularConstraintError(
-                f"{row} depends on hard coordinates that this chain leaves out",
-                ": it has one value only, and no free energy",
-                coordinates=[row],
-            )
+            raise _one_value(row, "hard coordinates that this chain leaves out")
     return model
 
 
 # --- mean forces ---------------------------------------------------------------------------------
 
 
-@declared
 def mean_force(
-    chain: AChain,
-    x: Annotated[Any, Real("frames ... n dim")],
+    chain: Chain,
+    x: ArrayLike,
     coordinate: Named,
     *,
-    kT: Positive = 1.0,
+    kT: float = 1.0,
     potential: Any = None,
-    force: Annotated[Any, Real("... n dim")] | None = None,
+    force: ArrayLike | None = None,
     ensemble: Ensemble = "rigid",
     sampled: Ensemble | None = None,
 ) -> MeanForce:
@@ -279,31 +240,30 @@ def mean_force(
     MeanForce
         P(ξ) is the density of ξ as such: of a free pair at distance r, A = U − 2 kT ln r.  The
         error knows of correlations in time, those of the soft coordinates included that it
-        follows; it is 0 where a chain has one shape.
+        follows, but of no state that no frame is in.
 
     Raises
     ------
     SingularConstraintError
         If the hard coordinates cannot be held in some frame, which is named.
     ValueError
-        If ξ, or what else is hard, varies over the frames; if there is one, and other shapes.
-
-    Warns
-    -----
-    RuntimeWarning
-        If frames, turned about a soft torsion to where none of them is near, have about the energy
-        that they had: states that the error does not know of.  Not with ``force``.
+        If ξ, or what else is hard, varies over the frames; if there is one only.
 
     Notes
     -----
     O(n) a frame.  No momenta are needed, nor their noise: their average is taken exactly.
     """
-    warn_of_temperature(potential, kT)
+    x, kT = _configurations(chain, x, 1), arrays.positive(kT, "kT")
     sampled = ensemble if sampled is None else sampled
+    for value, name in ((ensemble, "ensemble"), (sampled, "sampled")):
+        arrays.require_one_of(value, name, ("rigid", "stiff"))
+    warn_of_temperature(potential, kT)
     place = _held_place(chain, coordinate)
-    if force is not None and (potential is not None or force.shape != x.shape):
-        raise ValueError("give a potential, or its forces in the shape of x, not both")
-    f = np.zeros_like(x) if force is None else force
+    f = np.zeros_like(x)
+    if force is not None:
+        f = arrays.series(force, (chain.n, chain.dim), "force")
+    if f.shape != x.shape or not (force is None or potential is None):
+        raise ValueError("give a potential, or its force in the shape of x, not both")
     if potential is not None:
         f = bind(chain, potential).force(x)
     model, k = _released(chain, place), int(np.searchsorted(chain.hard, place))
@@ -313,24 +273,17 @@ def mean_force(
     G = _slope(chain, model if ensemble == "rigid" else None, x, k)  # (4) or (5)
     # ln w: the density that is wanted over the one that was sampled; ½ ln Z⁻¹ if both are rigid.
     log_weights = 0.5 * (logdet_b * (ensemble == "rigid") - logdet_c * (sampled == "rigid"))
-    series, single = lam + kT * G, _has_one_shape(chain)
-    if series.size == 1 and single and _is_internal(x, f):
-        mean = Mean(float(series.item()), 0.0)
-    else:
-        places, values = _inner(chain, x)
-        turns = chain.layout.rows.take(places).trait("periodic")
-        mean = _mean_of(series, log_weights, values, turns)
-        if force is None and not single:
-            _warn_of_unseen(chain, x, potential, kT, places[turns], values[..., turns])
+    places, values = _inner(chain, x)
+    turns = chain.layout.rows.take(places).trait("periodic")
+    mean = _mean_of(lam + kT * G, log_weights, values, turns)
     return MeanForce(*mean, lam, np.exp(logdet_c - logdet_b), G, log_weights)
 
 
-@declared
 def metric(
-    chain: AChain,
-    x: Annotated[Any, Real("... n dim")],
+    chain: Chain,
+    x: ArrayLike,
     coordinate: Named | Gradient,
-    step: Positive = 1e-4,
+    step: float = 1e-4,
 ) -> Metric:
     """Z and G of a coordinate, for multipliers from elsewhere: see `from_multipliers`.
 
@@ -342,21 +295,12 @@ def metric(
     x : (..., n, dim)
     coordinate : Coordinate or tuple, or a function
         The first two as for `hold`.  A function gradient(x) returns ∂ξ/∂x (n, dim) of one
-        configuration (n, dim).
+        configuration (n, dim), not zero, nor along what is held; it is called thrice a frame.
     step : float
         For a function, how far the bead that moves most is moved to find G by differences, whose
         error is of order step².
-
-    Returns
-    -------
-    Metric
-        O(n) a frame; of a function, with three calls a frame.
-
-    Raises
-    ------
-    ValueError
-        If a gradient vanishes, or has none but along what is held.
     """
+    x, step = _configurations(chain, x), arrays.positive(step, "step")
     if callable(coordinate):
         return _differences(chain, x, coordinate, step)
     place = _held_place(chain, coordinate)
@@ -365,52 +309,27 @@ def metric(
     return Metric(Z[()], _slope(chain, model, x, k))
 
 
-@declared
 def from_multipliers(
-    multipliers: Annotated[Any, Real("frames ...")],
-    Z: Annotated[Any, Real("frames ...", positive=True, scalar=True)] = 1.0,
-    G: Annotated[Any, Real("frames ...", scalar=True)] = 0.0,
-    *,
-    kT: Positive = 1.0,
+    multipliers: ArrayLike, Z: ArrayLike = 1.0, G: ArrayLike = 0.0, *, kT: float = 1.0
 ) -> MeanForce:
     """Mean force ⟨Z^(−½) (λ + kT G)⟩ / ⟨Z^(−½)⟩ from another program's multipliers.
 
-    Parameters
-    ----------
-    multipliers : (frames, ...)
-        λ, of forces +λ ∂ξ/∂x: positive where the constraint pushes ξ up.  At their velocities, as
-        programs print them, or averaged over these.
-    Z, G : like multipliers, or one number
-        As `metric` has them; a distance between two beads has one Z and G = 0.
-    kT : float
-        In the unit of energy of λ.
-
-    Raises
-    ------
-    ValueError
-        If Z is not positive.
+    ``multipliers`` (frames, ...) are λ, of forces +λ ∂ξ/∂x, positive where the constraint pushes ξ
+    up, at their velocities, as programs print them, or averaged over these.  Z and G are those of
+    `metric`, or one number; a distance between two beads has one Z and G = 0.  kT is in the unit of
+    energy of λ.
     """
-    lam = multipliers
+    lam, kT = arrays.series(multipliers, (), "multipliers", 1), arrays.positive(kT, "kT")
+    Z, G = (arrays.series(value, (), name) for value, name in ((Z, "Z"), (G, "G")))
     for array, name in ((Z, "Z"), (G, "G")):
-        if np.shape(array) not in ((), lam.shape):
+        if array.shape not in ((), lam.shape):
             raise ValueError(f"{name} must be one number or have the shape of the multipliers")
+    if not (Z >= 1e-100).all():
+        raise ValueError(f"Z must be positive, got {Z.min():.3g}")
     Z, G = np.broadcast_to(Z, lam.shape), np.broadcast_to(G, lam.shape)
     log_weights = -0.5 * np.log(Z)
     mean = mean_with_error(lam + kT * G, log_weights=log_weights)
     return MeanForce(*mean, lam, Z, G, log_weights)
-
-
-def _has_one_shape(chain: Chain) -> bool:
-    if chain.base != "free":
-        return False
-    return is_rigid(chain) if chain.dim == 3 else chain.hard.size >= 2 * chain.n - 3
-
-
-def _is_internal(x: Array, f: Array) -> bool:
-    """Whether forces neither push a configuration as a whole nor turn it."""
-    turning = np.swapaxes(x - x.mean(axis=-2, keepdims=True), -1, -2) @ f
-    away = max(np.abs(f.sum(axis=-2)).max(), np.abs(turning - np.swapaxes(turning, -1, -2)).max())
-    return bool(away <= BALANCED * (1.0 + np.ptp(x)) * np.abs(f).max())
 
 
 def _inner(chain: Chain, x: Array) -> tuple[Index, Array]:
@@ -458,53 +377,6 @@ def _blocked(series: Array) -> float:
     return error
 
 
-def _warn_of_unseen(
-    chain: Chain, x: Array, potential: Any, kT: float, places: Index, values: Array
-) -> None:
-    """Warn of states that a turn about a soft torsion leads to, and that no frame is near."""
-    energy, frames = bind(chain, potential).energy, x.reshape(-1, chain.n, chain.dim)
-    some = frames[np.unique(np.linspace(0, len(frames) - 1, PROBED).astype(int))]
-    found = {}
-    for place, seen in zip(places, np.moveaxis(values, -1, 0), strict=True):
-        row = chain.coordinates[place]
-        turn = 2.0 * np.pi / _fold(chain, *row.beads[1:3])
-        for one, at in itertools.product(some, np.pi * np.arange(2, 24, 2) / 12):
-            try:
-                q = chain.internal(one)
-                q[place] += at
-                if np.abs((q[place] - seen + 0.5 * turn) % turn - 0.5 * turn).min() < FAR:
-                    continue
-                other = project(chain, chain.cartesian(q), chain.hard_values(one))
-                above = (energy(other) - energy(one)) / kT
-            except (ConstraintSolveError, ValueError):  # closed rings, overlaps: no state
-                continue
-            if above < REACH:
-                found[row] = f"{row} turned by {np.degrees(at):.0f}° adds {above:.1f} kT"
-                break
-    if found:
-        more = f", and so it is with {len(found) - 1} more" if len(found) > 1 else ""
-        warnings.warn(
-            f"{next(iter(found.values()))} to the energy of a frame, and no frame is near{more}: "
-            "the error knows nothing of such states; begin further runs there, as independent "
-            "chains (axis 1 of x)",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-
-
-def _fold(chain: Chain, *bond: int) -> int:
-    """Return how many turns about a bond look alike since one end has equal leaves, as a methyl."""
-    pairs = bonds(chain)
-    degree = np.bincount(pairs.ravel(), minlength=chain.n)
-    for end, other in (bond, bond[::-1]):
-        near = pairs[(pairs == end).any(axis=1)]
-        leaves = near[(near != end) & (near != other)]
-        alike = len(np.unique(chain.masses[leaves])) == 1 and (degree[leaves] == 1).all()
-        if alike and len(leaves) == degree[end] - 1:
-            return len(leaves)
-    return 1
-
-
 def _slope(chain: Chain, model: Chain | None, x: Array, k: int) -> Array:
     """G of hard row number k: ½ V·∂/∂x of ln det H^cc (5), less ln det H^bb of a model (4).
 
@@ -525,9 +397,9 @@ def _differences(chain: Chain, x: Array, gradient: Gradient, step: float) -> Met
         frames = at.reshape(-1, chain.n, chain.dim)
         g = np.empty_like(frames)
         for frame, one in enumerate(frames):
-            g[frame] = _arrays.real(gradient(one.copy()), (chain.n, chain.dim), "gradient(x)")
-        _arrays.require_finite(g.reshape(at.shape), (chain.n, chain.dim), "gradient(x)")
+            g[frame] = arrays.real(gradient(one.copy()), (chain.n, chain.dim), "gradient(x)")
         push: Array = g.reshape(at.shape)
+        arrays.require_finite(push, (chain.n, chain.dim), "gradient(x)")
         u = forward_dynamics(chain, at, still, force=push).acceleration
         return u, (push * u).sum(axis=(-2, -1))
 
@@ -565,24 +437,15 @@ def _require_held(chain: Chain, x: Array, k: int) -> None:
 # --- integrals -----------------------------------------------------------------------------------
 
 
-@declared
-def free_energy(xi: Annotated[Any, Real("m")], forces: Sequence[Sequence[Any]]) -> FreeEnergy:
+def free_energy(xi: ArrayLike, forces: Sequence[Sequence[Any]]) -> FreeEnergy:
     """Integrate mean forces to A(ξ) − A(ξ₀), by a cubic spline through them.
 
-    Parameters
-    ----------
-    xi : (m,)
-        Ascending.
-    forces : m of MeanForce, or pairs
-        Pairs of a value and its error; errors are independent.
-
-    Returns
-    -------
-    FreeEnergy
-        The spline is linear in the forces, so that errors are exact; what it smooths over, of
-        order spacing⁴, is not among them.  A difference has the variance C_ii + C_jj − 2 C_ij.
+    ``xi`` (m,) ascends; ``forces`` are m of MeanForce, or pairs of a value and its error, which are
+    independent.  The spline is linear in them, so that errors are exact; what it smooths over, of
+    order spacing⁴, is not among them.  A difference has the variance C_ii + C_jj − 2 C_ij.
     """
-    if xi.size < 2 or not (np.diff(xi) > 0.0).all():
+    xi = arrays.series(xi, (), "xi", 1)
+    if xi.ndim > 1 or xi.size < 2 or not (np.diff(xi) > 0.0).all():
         raise ValueError(f"xi must ascend and be at least 2, got {xi!r:.80}")
     try:
         listed = [tuple(force[:2]) for force in forces]
@@ -590,8 +453,7 @@ def free_energy(xi: Annotated[Any, Real("m")], forces: Sequence[Sequence[Any]]) 
         raise TypeError(
             f"forces must be a list of MeanForce, or of (value, error), got {forces!r:.80}"
         ) from None
-    pairs = PAIRS(listed, "forces", {"m": xi.size})
-    value, error = pairs.T
+    value, error = arrays.series(listed, (xi.size, 2), "forces").T
     if (error < 0.0).any():
         raise ValueError(f"errors of mean forces cannot be negative, got {error.min():g}")
     weights = CubicSpline(xi, np.eye(xi.size)).antiderivative()(xi)

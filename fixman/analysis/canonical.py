@@ -1,16 +1,14 @@
 """One order of the atoms of a molecule, whatever order they come in: equal molecules look equal.
 
-Atoms are coloured by mass and mark, and colours are split by the numbers of bonds to others until
-nothing new is told.  Branches that still look alike are alike.  Where atoms of rings look alike,
-the first is singled out, and so on until each has a colour of its own.  Where atoms look alike that
-no symmetry exchanges, as in some cages, equal molecules whose atoms come in other orders may not be
-found to be equal; different ones never are, since masses and bonds are compared exactly.
+Atoms are ranked by mass and mark, and by the ranks of their neighbours until nothing new is told
+(Weisfeiler & Leman 1968).  Branches that still look alike are alike.  Where atoms of rings look
+alike, the first is singled out, and so on until each has a rank of its own.  Where atoms look alike
+that no symmetry exchanges, as in some cages, equal molecules whose atoms come in other orders may
+not be found to be equal; different ones never are, since masses and bonds are compared exactly.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -45,7 +43,8 @@ def pool(masses: Floats, marks: Mask, bonds: Indices) -> tuple[Indices, Indices]
     Notes
     -----
     Two molecules are of one kind where masses, marks and bonds are the same in these orders.
-    O(molecules n log n), and molecules that are the same already are looked at once.
+    O(n log n) a molecule and a round; rounds are as many as the bonds that tell atoms apart are
+    far, and more for each symmetric ring.  Molecules that are the same already are looked at once.
     """
     first, same = _alike(masses, marks, in_order(bonds))
     masses, marks, bonds = masses[first], marks[first], bonds[first]
@@ -74,12 +73,13 @@ def in_order(bonds: Indices) -> Indices:
 
 def _orders(masses: Floats, marks: Mask, bonds: Indices) -> Indices:
     count, n = masses.shape
+    size = count * n
     pairs = (bonds + n * np.arange(count)[:, None, None]).reshape(-1, 2)
-    core = _core(pairs, count * n) if bonds.shape[1] >= n else np.zeros(count * n, dtype=bool)
-    rank = _coloured(_graph(pairs, count * n), masses.ravel(), marks.ravel(), core, n)
-    # With atoms renumbered by colour, those of rings first, a walk in the order of the numbers
+    core = _core(pairs, size) if bonds.shape[1] >= n else np.zeros(size, dtype=bool)
+    rank = _ranked(pairs, masses.ravel(), marks.ravel(), core, n)
+    # With atoms renumbered by rank, those of rings first, a walk in the order of the numbers
     # meets atoms that are alike as it pleases, and all others in one order.
-    walk = np.lexsort((rank, ~core, np.arange(count * n) // n))
+    walk = np.lexsort((rank, ~core, np.arange(size) // n))
     walk = walk[_walk(_renumbered(pairs, walk), np.zeros(count, dtype=np.intp), n)]
     pairs = _renumbered(pairs, walk)
     # In the middle between an atom that is far from the first and the atom farthest from that.
@@ -102,9 +102,6 @@ def _renumbered(pairs: Indices, walk: Indices) -> Indices:
     place = np.empty(len(walk), dtype=np.intp)
     place[walk] = np.arange(len(walk))
     return place[pairs]
-
-
-# --- walks --------------------------------------------------------------------------------------
 
 
 def _rooted(pairs: Indices, start: Indices, n: int) -> sparse.csr_array[Any, Any]:
@@ -132,114 +129,62 @@ def _distances(pairs: Indices, start: Indices, n: int) -> Floats:
     return distances
 
 
-# --- colours ------------------------------------------------------------------------------------
-
-
 def _core(pairs: Indices, size: int) -> Mask:
     """Atoms on rings or between them: what is left when loose ends are cut off again and again."""
-    degree = np.bincount(pairs.ravel(), minlength=size)
-    neighbours = np.zeros(size, dtype=np.intp)  # their sum, which for an end is the only one
-    np.add.at(neighbours, pairs, pairs[:, ::-1])
-    ends = np.flatnonzero(degree == 1)
-    while ends.size:
-        inner = neighbours[ends]
-        degree[ends] = 0
-        np.subtract.at(degree, inner, 1)
-        np.subtract.at(neighbours, inner, ends)
-        ends = np.unique(inner[degree[inner] == 1])
-    core: Mask = degree > 0
-    return core
+    while True:
+        degree = np.bincount(pairs.ravel(), minlength=size)
+        inner = (degree[pairs] > 1).all(axis=1)
+        if inner.all():
+            core: Mask = degree > 0
+            return core
+        pairs = pairs[inner]
 
 
-def _coloured(
-    graph: sparse.csr_array[Any, Any], masses: Floats, marks: Mask, core: Mask, n: int
-) -> Indices:
+def _ranked(pairs: Indices, masses: Floats, marks: Mask, core: Mask, n: int) -> Indices:
     """Rank atoms by mass, the heaviest first, mark and neighbourhood; of the core, all of them.
 
-    Atoms that are told apart stay in order.
+    A rank is the number of atoms before; those that look alike share one.  The neighbourhood is the
+    sum of random codes of the neighbours' ranks within their molecule.
     """
-    kinds = np.stack([-masses, marks], axis=1)
-    colour: Indices = np.unique(kinds, axis=0, return_inverse=True)[1]
-    for first in range(0, len(colour), n):
-        own = slice(first, first + n)
-        start = graph.indptr[first : first + n + 1]
-        flat = (graph.indices[start[0] : start[-1]] - first).tolist()
-        neighbours = [flat[i:j] for i, j in pairwise((start - start[0]).tolist())]
-        colour[own] = _Cells(neighbours, colour[own].tolist()).all_apart(core[own].tolist())
-    return colour
+    size = len(masses)
+    graph = _graph(pairs, size).astype(np.uint64)
+    codes = np.random.default_rng(0).integers(2**64, size=n, dtype=np.uint64)
+    rank = _ranks(marks, -masses, np.arange(size) // n)
+    while True:
+        before, rank = rank, _ranks(graph @ codes[rank % n], rank)
+        if np.array_equal(rank, before):
+            twins = np.flatnonzero(core & (np.bincount(rank, minlength=size)[rank] > 1))
+            if not twins.size:
+                return rank
+            apart = np.ones(size, dtype=bool)
+            apart[_singled(twins, rank, pairs[core[pairs].all(axis=1)], n)] = False
+            rank = _ranks(apart, rank)
 
 
-class _Cells:
-    """Atoms in an order whose cells, named by their first place, are the colours."""
+def _singled(twins: Indices, rank: Indices, pairs: Indices, n: int) -> Indices:
+    """Choose those of atoms that look alike that get ranks of their own: one in each molecule.
 
-    def __init__(self, neighbours: list[list[int]], colour: list[int]) -> None:
-        n = len(colour)
-        self.neighbours = neighbours
-        self.atoms = sorted(range(n), key=colour.__getitem__)
-        self.place, self.cell = [0] * n, [0] * n
-        self.size: dict[int, int] = {}
-        for place, atom in enumerate(self.atoms):
-            before = self.atoms[place - 1]
-            new = not place or colour[atom] != colour[before]
-            self.place[atom], self.cell[atom] = place, place if new else self.cell[before]
-            self.size[self.cell[atom]] = self.size.get(self.cell[atom], 0) + 1
+    Bonds that end in twins join them to regions.  A symmetry that exchanges twins of one region is
+    one without what it does in others, so that each region may choose at once.
+    """
+    twins = twins[np.argsort(rank[twins], kind="stable")]
+    ends = pairs[np.isin(pairs, twins).any(axis=1)]
+    region = csgraph.connected_components(topology.graph(len(rank), ends), directed=False)[1][twins]
+    touched = np.unique(np.stack([rank[twins], region]), axis=1)[0]
+    within = np.bincount(touched)[rank[twins]] == 1
+    molecule = twins // n
+    free = within | ~np.isin(molecule, molecule[within])
+    group = np.where(within, region, len(rank) + molecule)[free]
+    chosen: Indices = twins[free][np.unique(group, return_index=True)[1]]
+    return chosen
 
-    def all_apart(self, core: list[bool]) -> list[int]:
-        """Single out atoms until each of the core has a cell to itself; the cells of all."""
-        self._refine({}, list(self.size))
-        for cell in range(len(self.atoms)):
-            while self.size.get(cell, 1) > 1 and core[self.atoms[cell]]:
-                self._refine({self.atoms[cell]: 1}, [])
-        return self.cell
 
-    def _refine(self, bonds: dict[int, int], cells: list[int]) -> None:
-        """Split cells by numbers of bonds, by those to some cells, and by those to new cells."""
-        queue, waiting = deque(cells), set(cells)
-        while True:
-            for start, parts in self._touched(bonds):
-                pieces = self._cut(start, parts)
-                if not pieces:
-                    continue
-                new = [start, *pieces]
-                if start not in waiting:  # bonds to the largest follow from those to all
-                    new.remove(max(new, key=self.size.__getitem__))
-                queue.extend(part for part in new if part not in waiting)
-                waiting.update(new)
-            if not queue:
-                return
-            start = queue.popleft()
-            waiting.remove(start)
-            bonds = {}
-            for member in self.atoms[start : start + self.size[start]]:
-                for other in self.neighbours[member]:
-                    bonds[other] = bonds.get(other, 0) + 1
-
-    def _touched(self, bonds: dict[int, int]) -> list[tuple[int, list[list[int]]]]:
-        """Sort atoms by cell and number of bonds, the most first."""
-        touched: dict[int, dict[int, list[int]]] = {}
-        for atom, number in bonds.items():
-            touched.setdefault(self.cell[atom], {}).setdefault(number, []).append(atom)
-        return [
-            (cell, [atoms for _, atoms in sorted(touched[cell].items(), reverse=True)])
-            for cell in sorted(touched)
-        ]
-
-    def _cut(self, cell: int, parts: list[list[int]]) -> list[int]:
-        """Move parts of a cell to its end, into cells of their own, unless nothing would be left.
-
-        Only what moves is looked at.
-        """
-        left, pieces = self.size[cell], []
-        for part in parts:
-            if len(part) < left:
-                left -= len(part)
-                start = cell + left
-                for place, atom in enumerate(part, start):
-                    other, hole = self.atoms[place], self.place[atom]
-                    self.atoms[hole], self.place[other] = other, hole
-                    self.atoms[place], self.place[atom] = atom, place
-                    self.cell[atom] = start
-                self.size[start] = len(part)
-                pieces.append(start)
-        self.size[cell] = left
-        return pieces
+def _ranks(*keys: npt.NDArray[Any]) -> Indices:
+    """Count the entries before each, in the order of the last key and then the others."""
+    order = np.lexsort(keys)
+    new = np.zeros(len(order), dtype=bool)
+    for key in keys:
+        new[1:] |= key[order[1:]] != key[order[:-1]]
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
+    return rank

@@ -36,27 +36,16 @@ TURN = 2.0 * np.outer(_AXIS, _AXIS) / 6.0 - np.eye(3)
 class Pieces(NamedTuple):
     """Equal pieces of a molecule, tied by rows beyond its chart; beads from the root outwards.
 
-    Attributes
-    ----------
-    beads : (pieces, m)
-        Beads of the molecule.
-    chain : Chain
-        Chain of one piece. Its extra rows are the rows of the molecule's chart that name no other
-        bead, and then those beyond that chart.
-    targets : (pieces, hard rows)
-        Places of its hard rows among those of the molecule.
-    rows : Rows
-        Its extra rows that are of the molecule's chart.
-    places : (pieces, rows)
-        Their places in that chart.
-    bonds : (bonds, 2)
-        Bonds of its beads.
-    lengths : (pieces, bonds)
-        Places of their lengths among the molecule's hard rows, −1 for soft ones.
-    ends : sparse (m − 1, bonds)
-        −1 and 1 at the ends of each bond, without the first bead, the last one first.
-    factor : SparseFactor
-        Factor of ``ends @ ends.T``.
+    beads (pieces, m) : beads of the molecule
+    chain : of one piece; its extra rows are the rows of the molecule's chart that name no other
+        bead, and then those beyond that chart
+    targets (pieces, hard rows) : places of its hard rows among those of the molecule
+    rows : its extra rows that are of the molecule's chart
+    places (pieces, rows) : their places in that chart
+    bonds (bonds, 2) : of its beads
+    lengths (pieces, bonds) : places of their lengths among the molecule's hard rows, −1 if soft
+    ends (m − 1, bonds) : −1 and 1 at the ends of each bond, without the first bead, the last first
+    factor : of ``ends @ ends.T``
     """
 
     beads: Index
@@ -92,14 +81,9 @@ class Pieces(NamedTuple):
 class HardValues:
     """Sets the hard coordinates of molecules of one kind.
 
-    Attributes
-    ----------
-    only_lengths : bool
-        Whether no other coordinate is hard.
-    joined : (n_hard, 2)
-        The beads of these lengths.
-    pieces : list of Pieces
-        One entry for each kind of piece.
+    only_lengths : whether no other coordinate is hard
+    joined (n_hard, 2) : the beads of these lengths
+    pieces : one entry for each kind of piece
     """
 
     def __init__(self, molecules: Molecules, chain: Chain) -> None:
@@ -130,7 +114,7 @@ class HardValues:
             in_chart = chain.hard < q.shape[-1]
             q[..., chain.hard[in_chart]] = values[in_chart]
         for piece in self.pieces:
-            with self._explained(piece.beads):
+            with self._explained(piece):
                 y = piece.set(x, values)
                 if not self.only_lengths:
                     q[..., piece.places] = piece.chain.layout.values(piece.rows, y)
@@ -141,26 +125,19 @@ class HardValues:
         return x + sum_outwards(parents, shift) if self.only_lengths else turned(chain.cartesian(q))
 
     @contextmanager
-    def _explained(self, beads: Index | None) -> Iterator[None]:
+    def _explained(self, piece: Pieces | None) -> Iterator[None]:
         try:
             yield
         except (ConstraintSolveError, FrameError) as error:
-            if beads is None and not self._molecules.rings:
-                raise
-            frame, rows, at_fault = error.frame, error.coordinates, error.beads
-            if beads is not None and isinstance(frame, tuple):
-                own = beads[frame[-1]].tolist()
-                frame, at_fault = frame[:-1], tuple(own[bead] for bead in at_fault)
-                rows = tuple(Coordinate(kind, tuple(own[b] for b in row)) for kind, row in rows)
-            kinds = {self._chain.coordinates[row].kind for row in self._chain.hard}
-            torsional = 'hold all but the torsions about rotatable bonds, hard="torsional", or '
+            frame, beads = error.frame, error.beads
+            if piece is not None and isinstance(frame, tuple):
+                frame, beads = frame[:-1], tuple(piece.beads[frame[-1]].tolist())
             raise ConstraintSolveError(
-                "the values that the hard coordinates are set to cannot all be met"
-                + " in the rings" * bool(self._molecules.rings),
-                f": {torsional * ('torsion' not in kinds)}hold fewer kinds",
+                "the values that the hard coordinates are set to cannot all be met",
+                ': in rings hold all but the torsions about rotatable bonds, hard="torsional", or '
+                "hold fewer kinds",
                 frame=frame,
-                coordinates=rows,
-                beads=at_fault,
+                beads=beads,
             ) from error
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,9 +70,8 @@ def audit_histogram(
 ) -> Axes:
     """Distribution of ½ ln det H^bb about its mean, in kT, one outline per labelled group.
 
-    Solid: samples as they are. Dashed: reweighted, rigid ones by (det H^bb)^(-1/2) to stiff, and
-    samples of the stiff `ensemble` by (det H^bb)^(1/2) to rigid; of the `reweighted` labels only,
-    where given, and the legend, above the frame, says what was left out.
+    Solid: samples as they are. Dashed: reweighted to the other ensemble, by (det H^bb)^(∓1/2); of
+    the `reweighted` labels only, where given, and the legend says what was left out.
     """
     reweightable = samples.keys() if reweighted is None else set(reweighted)
     sign = -1.0 if ensemble == "rigid" else 1.0
@@ -132,17 +130,14 @@ def timing(
     series: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]],
     exponents: Mapping[str, float],
 ) -> Axes:
-    """Seconds against the number of beads, log–log; labels at the ends give the exponents given."""
-    ends = []
+    """Seconds against the number of beads, log–log; the legend has the exponents."""
     for color, marker, (name, (n, seconds)) in zip(PALETTE, MARKERS, series.items(), strict=False):
-        n, seconds = np.asarray(n), np.asarray(seconds)
-        ax.loglog(n, seconds, marker=marker, color=color)
         label = f"{name}, $n^{{{exponents[name]:.2f}}}$" if name in exponents else name
-        ends.append((n[-1], seconds[-1], label, color))
+        ax.loglog(n, seconds, marker=marker, color=color, label=label)
     ax.set_xlabel("number of beads  $n$")
     ax.set_ylabel("time for one solve  (s)")
     ax.xaxis.set_major_locator(mpl.ticker.LogLocator(numticks=12))
-    _label_ends(ax, ends)
+    _legend_above(ax, columns=2)
     return ax
 
 
@@ -180,54 +175,9 @@ def blocks(ax: Axes, part: Partition) -> Axes:
     return ax
 
 
-def accuracy(ax: Axes, series: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> Axes:
-    """Relative errors against the number of beads, log–log, with a line at the promised 1e-12.
-
-    No error at all is drawn at 1e-17.
-    """
-    ax.axhline(1e-12, color="0.6", linewidth=0.6, linestyle="--")
-    for color, marker, (name, (n, error)) in zip(PALETTE, MARKERS, series.items(), strict=False):
-        shown = np.maximum(error, 1e-17)
-        ax.loglog(n, shown, marker=marker, markersize=2.5, linewidth=0.8, color=color, label=name)
-    ax.yaxis.set_major_locator(mpl.ticker.LogLocator(10.0, numticks=7))
-    ax.minorticks_off()
-    return ax
-
-
 def _legend_above(ax: Axes, columns: int = 1) -> None:
     """Put the legend above the frame: inside, some distribution passes wherever it is."""
-    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, ncols=columns)
-
-
-def _label_ends(ax: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
-    """Write (x, y, text, colour) beside the lines' last points, none over another.
-
-    Right of them where the line goes all the way, left of them otherwise.
-    """
-    fig = ax.get_figure(root=True)
-    assert fig is not None
-    low, high = ax.get_ylim()
-    height = 72.0 * fig.get_figheight() * ax.get_position().height / np.log(high / low)  # pt per e
-    size = mpl.rcParams["legend.fontsize"]
-    furthest = max(x for x, *_ in ends)
-    places = np.log([y for _, y, *_ in ends])
-    complete = [number for number, end in enumerate(ends) if end[0] == furthest]
-    complete.sort(key=lambda number: places[number])
-    for _ in range(200):
-        for below, above in pairwise(complete):
-            missing = 1.3 * size / height - (places[above] - places[below])
-            if missing > 0.0:
-                places[[below, above]] += 0.5 * missing * np.array([-1.0, 1.0])
-    for (x, _, text, color), place in zip(ends, places, strict=True):
-        right = x == furthest
-        ax.annotate(
-            text,
-            (x, float(np.exp(place))),
-            xytext=(5 if right else -5, 0),
-            textcoords="offset points",
-            color=color,
-            size=size,
-            ha="left" if right else "right",
-            va="center",
-            annotation_clip=False,
-        )
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, ncols=columns,
+        columnspacing=1.0, handlelength=1.4,
+    )  # fmt: skip

@@ -21,12 +21,13 @@ holds at any moment, also at rest and in flows that change.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fixman._common import arrays
 from fixman._common.arrays import Array
-from fixman._common.declared import Made, NotZero, Positive, Real, Whole, declared
 from fixman.chains.chain import Chain, require_chain
 from fixman.mechanics.drift import MeanForces, mean_forces
 from fixman.mechanics.metric import fixman_force
@@ -46,32 +47,6 @@ __all__ = [
     "shear_functions",
     "tensions",
 ]
-
-
-def _require_free(chain: Chain) -> None:
-    """Refuse chains that hang on something, whose stress is not theirs alone."""
-    require_chain(chain)
-    if chain.base == "fixed":
-        raise ValueError(
-            "a stress is of free chains: what holds the base of this one pulls too; `tensions` are "
-            "of any chain"
-        )
-
-
-def _require_brownian(stepper: Brownian) -> None:
-    if not isinstance(stepper, Brownian):
-        raise TypeError(
-            "stepper must be the fixman.Brownian(dt, …) that made the frames, whose friction, flow "
-            f"and forces they have; got {stepper!r:.80}"
-        )
-
-
-AChain = Annotated[Chain, Made(require_chain, ("n", "dim"))]
-Free = Annotated[Chain, Made(_require_free, ("n", "dim"))]
-Frames = Annotated[Any, Real("... n dim")]
-Solvent = Annotated[Brownian, Made(_require_brownian)]
-Times = Annotated[Any, Real("frames")]
-Stress = Annotated[Any, Real("frames ... dim dim")]
 
 
 class Shear(NamedTuple):
@@ -99,20 +74,12 @@ class Relaxation(NamedTuple):
     integral: Array
     integral_error: Array
 
-    def __repr__(self) -> str:
-        """``<Relaxation: 100 times from 0 to 0.495, G(0) 0.6 ± 0.001, integral 0.05 ± 0.0004>``."""
-        lags = f"{len(self.times)} time{'s' * (len(self.times) != 1)}"
-        first = f"G(0) {self.modulus[0]:.4g} ± {self.error[0]:.1g}"
-        last = f"integral {self.integral[-1]:.4g} ± {self.integral_error[-1]:.1g}"
-        return f"<Relaxation: {lags} from 0 to {self.times[-1]:.4g}, {first}, {last}>"
-
 
 # --- stress ---------------------------------------------------------------------------------------
 
 
-@declared
 def giesekus_stress(
-    chain: Free, x: Frames, stepper: Solvent, *, times: Times | None = None
+    chain: Chain, x: ArrayLike, stepper: Brownian, *, times: ArrayLike | None = None
 ) -> Array:
     """½ (κ Q + Q κᵀ) of one chain, Q = Σ_k ζ_k (x_k − X)(x_k − X)ᵀ about the centre of friction.
 
@@ -125,7 +92,7 @@ def giesekus_stress(
         Free.
     x : (..., n, dim)
     stepper : Brownian
-        Whose flow and friction the frames have.
+        That made the frames, or describes their solvent.
     times : (frames,), optional
         ``run.times``: when the frames were, which are axis 0 of x.  The stress then has −½ dQ/dt by
         differences between them, which only averages over many replicas tell.  Where the flow is a
@@ -135,18 +102,14 @@ def giesekus_stress(
     Returns
     -------
     ndarray (..., dim, dim)
-        In units of energy, symmetric.
+        In units of energy, symmetric; O(n) a frame.
 
     Raises
     ------
     ValueError
         If ``times`` are missing for a flow that changes, or there is no flow and no ``times``.
-
-    Notes
-    -----
-    O(n) a frame.
     """
-    zeta = _friction(chain, stepper)
+    x, zeta, times = _checked(chain, x, stepper, times, free=True)
     kappa = _gradients(chain, x, stepper, times)
     if times is None and not kappa.any():
         raise ValueError(
@@ -158,38 +121,22 @@ def giesekus_stress(
     stress = _symmetric(kappa @ Q)
     if times is not None:
         if len(times) < 2 or (np.diff(times) <= 0.0).any():
-            raise ValueError(
-                "times must be those of two frames or more, one after the other, for a rate of "
-                f"change; got {times!r:.80}"
-            )
+            raise ValueError(f"times must be those of two frames or more, ascending, got {times}")
         stress -= 0.5 * np.gradient(Q, times, axis=0)
     return stress
 
 
-@declared
 def kramers_stress(
-    chain: Free, x: Frames, stepper: Solvent, *, times: Times | None = None
+    chain: Chain, x: ArrayLike, stepper: Brownian, *, times: ArrayLike | None = None
 ) -> Array:
     """Stress of one chain from the forces on its beads, those of the rods averaged over the noise.
 
     −½ Σ_k (F_k x_kᵀ + x_k F_kᵀ) − kT [(n − 1) 1 − Σ_k (Bᵀ (B K Bᵀ)⁻¹ B K)_kk], symmetric.  The part
     that is proportional to the flow is there at once when the flow begins and gone when it ends.
 
-    Parameters
-    ----------
-    chain : Chain
-        Free.
-    x : (..., n, dim)
-    stepper : Brownian
-        Whose flow, friction, kT, ensemble and potential the frames have: all that makes forces.
-    times : (frames,), optional
-        ``run.times``: when the frames were, which are axis 0 of x.  Only a flow that is a function
-        of time needs them.
-
-    Returns
-    -------
-    ndarray (..., dim, dim)
-        In units of energy, symmetric.
+    Parameters and result are those of `giesekus_stress`; only a flow that is a function of time
+    needs ``times``.  O(n) a frame for chains and trees of bounded degree and for each ring, some
+    60 ns a bead.
 
     Raises
     ------
@@ -197,71 +144,40 @@ def kramers_stress(
         If the hard coordinates cannot be held in some frame, which is named.
     ValueError
         If ``times`` are missing for a flow that changes.
-
-    Notes
-    -----
-    O(n) a frame for chains and trees of bounded degree and for each ring: some 60 ns a bead.
     """
-    zeta = _friction(chain, stepper)
+    x, zeta, times = _checked(chain, x, stepper, times, free=True)
     found, solvent = _forces(chain, x, zeta, stepper, times)
     virial = np.einsum("...ka,...kb->...ab", found.total - solvent, _about_centre(x, zeta))
     rest = (chain.n - 1.0) * np.eye(chain.dim) - found.held
     return _symmetric(-virial) - stepper.kT * rest
 
 
-@declared
-def tensions(chain: AChain, x: Frames, stepper: Solvent, *, times: Times | None = None) -> Array:
+def tensions(
+    chain: Chain, x: ArrayLike, stepper: Brownian, *, times: ArrayLike | None = None
+) -> Array:
     """Tensions of the hard coordinates averaged over the noise; a stretched rod has one above 0.
 
     T = (B K Bᵀ)⁻¹ (B (κ x + K F) + kT c), c_l = tr(D ∂²q_l), D = K − K Bᵀ (B K Bᵀ)⁻¹ B K.  At rest
     they are not zero: of a rigid dumbbell 2 kT/a in space, since its beads would fly apart.
 
-    Parameters
-    ----------
-    chain : Chain
-        On a fixed base the flow is v = κ x, and at rest in the base point; otherwise about the
-        centre of friction.
-    x, stepper, times
-        As in `kramers_stress`.
-
-    Returns
-    -------
-    ndarray (..., n_hard)
-        In the order of ``chain.hard``: forces of rods, torques of hard angles.
-
-    Raises
-    ------
-    SingularConstraintError, ValueError
-        As `kramers_stress`.
+    (..., n_hard), in the order of ``chain.hard``: forces of rods, torques of hard angles.  Of any
+    chain: on a fixed base the flow is v = κ x, and at rest in the base point; otherwise about the
+    centre of friction.  Arguments and errors are those of `kramers_stress`.
     """
-    zeta = _friction(chain, stepper)
+    x, zeta, times = _checked(chain, x, stepper, times)
     return _forces(chain, x, zeta, stepper, times)[0].tensions
 
 
-@declared
-def instantaneous_viscosity(chain: Free, x: Frames, stepper: Solvent) -> Array:
+def instantaneous_viscosity(chain: Chain, x: ArrayLike, stepper: Brownian) -> Array:
     """Viscosity that rods have at once, before their orientation changes, (...).
 
     The part of Kramers' stress that is proportional to the flow, averaged over all directions: with
     y_k = E x_k, Σ (B y)·(B K Bᵀ)⁻¹ (B y)/((d + 2)(d − 1)) over an orthonormal basis of symmetric
     traceless E.  ζa²/30 of a rigid dumbbell, which is 2/5 of its viscosity at rest.  Relaxation
     moduli have it as η_∞ δ(t), no part of what `relaxation_modulus` gives (Doyle, Shaqfeh & Gast
-    1997).
-
-    Parameters
-    ----------
-    chain : Chain
-        Free.
-    x : (..., n, dim)
-    stepper : Brownian
-        Whose friction the beads have.
-
-    Raises
-    ------
-    SingularConstraintError
-        As `kramers_stress`.
+    1997).  Arguments and errors are those of `kramers_stress`.
     """
-    zeta = _friction(chain, stepper)
+    x, zeta, _ = _checked(chain, x, stepper, free=True)
     away = _about_centre(x, zeta)
     total = np.zeros(x.shape[:-2])
     for E in _traceless(chain.dim):
@@ -275,13 +191,13 @@ def instantaneous_viscosity(chain: Free, x: Frames, stepper: Solvent) -> Array:
 # --- functions of steady flow ---------------------------------------------------------------------
 
 
-@declared
-def shear_functions(stress: Stress, rate: NotZero) -> Shear:
+def shear_functions(stress: ArrayLike, rate: float) -> Shear:
     """η, Ψ₁ and Ψ₂ of one chain from stresses (frames, ..., dim, dim) in steady shear κ_xy = γ̇.
 
     Axis 0 is time, the other leading axes are independent copies; errors are those of
     `fixman.observables.mean_with_error`.  Leave out the frames before the flow is steady.
     """
+    stress, rate = _stresses(stress), _rate(rate)
     normal = np.diagonal(stress, axis1=-2, axis2=-1)
     second = Mean(0.0, 0.0)
     if stress.shape[-1] == 3:
@@ -293,26 +209,21 @@ def shear_functions(stress: Stress, rate: NotZero) -> Shear:
     )
 
 
-@declared
-def extensional_viscosity(stress: Stress, rate: NotZero) -> Mean:
+def extensional_viscosity(stress: ArrayLike, rate: float) -> Mean:
     """(σ_xx − σ_yy)/ε̇ of one chain from stresses (frames, ..., dim, dim) in steady extension.
 
     Extension along x is planar or uniaxial.  At small rates this is four times the shear viscosity
     if planar, three times if uniaxial.  Axes and errors as in `shear_functions`.
     """
-    return mean_with_error((stress[..., 0, 0] - stress[..., 1, 1]) / rate)
+    stress = _stresses(stress)
+    return mean_with_error((stress[..., 0, 0] - stress[..., 1, 1]) / _rate(rate))
 
 
 # --- relaxation -----------------------------------------------------------------------------------
 
 
-@declared
 def relaxation_modulus(
-    stress: Annotated[Any, Real("frames replicas dim dim")],
-    interval: Positive,
-    *,
-    kT: Positive = 1.0,
-    lags: Annotated[int, Whole()] | None = None,
+    stress: ArrayLike, interval: float, *, kT: float = 1.0, lags: int | None = None
 ) -> Relaxation:
     """G(t) = ⟨σ_xy(0) σ_xy(t)⟩/kT of one chain from stresses at equilibrium (Green and Kubo).
 
@@ -334,19 +245,16 @@ def relaxation_modulus(
     kT : float
     lags : int, optional
         How many times from 0 on; half of the frames by default.
-
-    Returns
-    -------
-    Relaxation
-
-    Notes
-    -----
-    O(frames ln frames) a replica.
     """
+    stress = _stresses(stress)
+    if stress.ndim != 4 or stress.shape[1] < 2:
+        raise ValueError(
+            "stress must be of two replicas or more, whose scatter is the error, (frames, replicas,"
+            f" dim, dim), got {stress.shape}"
+        )
     frames, replicas, dim, _ = stress.shape
-    if replicas < 2:
-        raise ValueError("stress must be of two replicas or more, whose scatter is the error")
-    size = (frames + 1) // 2 if lags is None else lags
+    interval, kT = arrays.positive(interval, "interval"), arrays.positive(kT, "kT")
+    size = (frames + 1) // 2 if lags is None else arrays.positive_int(lags, "lags")
     if size > frames:
         raise ValueError(f"lags must be at most the number of frames, {frames}, got {lags}")
     basis = np.array(_traceless(dim))
@@ -414,33 +322,67 @@ def _traceless(dim: int) -> list[Array]:
     return basis
 
 
-def _friction(chain: Chain, stepper: Brownian) -> Array:
+def _checked(
+    chain: Chain,
+    x: ArrayLike,
+    stepper: Brownian,
+    times: ArrayLike | None = None,
+    free: bool = False,
+) -> tuple[Array, Array, Array | None]:
+    """Return configurations, the friction of each bead (n,), and times."""
+    require_chain(chain)
+    if free and chain.base == "fixed":
+        raise ValueError(
+            "a stress is of free chains: what holds the base of this one pulls too; `tensions` are "
+            "of any chain"
+        )
+    if not isinstance(stepper, Brownian):
+        raise TypeError(
+            "stepper must be the fixman.Brownian(dt, …) that made the frames, whose friction, flow "
+            f"and forces they have; got {stepper!r:.80}"
+        )
+    x = arrays.series(x, (chain.n, chain.dim), "x")
     zeta = np.array(stepper.friction)
     if zeta.shape not in ((), (chain.n,)):
         raise ValueError(
             f"the stepper's friction must be one number or have shape ({chain.n},) for this chain, "
             f"got {zeta.shape}"
         )
-    return np.broadcast_to(zeta, chain.n).copy()
+    if times is not None:
+        times = arrays.series(times, (), "times", 1)
+        if x.ndim < 3 or times.shape != x.shape[:1]:
+            raise ValueError(
+                "times must have shape (frames,) for x (frames, ..., n, dim), as run.times and "
+                f"run.x; got {times.shape} for {x.shape}"
+            )
+    return x, np.broadcast_to(zeta, chain.n).copy(), times
 
 
-def _gradients(chain: Chain, x: Array, stepper: Brownian, moments: Array | None) -> Array:
-    """Velocity gradients that broadcast over the frames of x, which are at these moments."""
-    if moments is not None and (x.ndim < 3 or moments.shape != x.shape[:1]):
-        raise ValueError(
-            "times must have shape (frames,) for x (frames, ..., n, dim), as run.times and run.x; "
-            f"got {moments.shape} for {x.shape}"
-        )
+def _stresses(value: ArrayLike) -> Array:
+    array = arrays.real(value, (), "stress")
+    dim = 2 if array.shape[-1:] == (2,) else 3
+    return arrays.series(array, (dim, dim), "stress", 1)
+
+
+def _rate(value: float) -> float:
+    rate = arrays.number(value, "rate")
+    if not 1e-100 <= abs(rate) <= 1e100:
+        raise ValueError(f"rate must not be 0, in a unit that keeps it within 1e±100, got {rate:g}")
+    return rate
+
+
+def _gradients(chain: Chain, x: Array, stepper: Brownian, times: Array | None) -> Array:
+    """Velocity gradients that broadcast over the frames of x, which are at these times."""
     flow, dim = stepper.flow, chain.dim
     if flow is None:
         return np.zeros((dim, dim))
     if not callable(flow):
         steady: Array = flows.table(flow, dim, range(1), stepper.dt)[0]
         return steady
-    if moments is None:
+    if times is None:
         raise ValueError(
             "times must be given, run.times of these frames: the stepper's flow is a function of "
             "time"
         )
-    kappa = flows.at_times(flow, dim, moments.tolist())
+    kappa = flows.at_times(flow, dim, times.tolist())
     return kappa[(slice(None), *(None,) * (x.ndim - 3))]

@@ -6,7 +6,6 @@ are the same, to the last bit, wherever and together with which others it is eva
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import compress
@@ -15,14 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fixman._common import arrays as _arrays
 from fixman.analysis.groups import Indices, Molecules, counted
 from fixman.analysis.hard_values import HardValues
 from fixman.chains import hard_sets, topology
-from fixman.chains.chain import is_rigid
 from fixman.chains.coordinates import Coordinate
 from fixman.chains.straight_bends import Lines
-from fixman.errors import SingularConstraintError, SingularCoordinateError
+from fixman.errors import (
+    ConstraintSolveError,
+    FrameError,
+    SingularConstraintError,
+    SingularCoordinateError,
+)
 from fixman.mechanics.metric import logdet
 
 Floats = npt.NDArray[np.float64]
@@ -34,8 +36,6 @@ SCATTERED = np.sqrt(2.0 * np.log(2.0))  # rad: a resultant of ½, beyond it no c
 # temperature; positions rounded to 0.01 Å, as in XTC files, give 0.4 % and 0.01 rad.
 HELD_LENGTH = 0.01  # relative to the mean
 HELD_ANGLE = 0.02  # rad, torsions too
-# The softest springs of molecules: √(kT/k) of a bond, and of an angle.
-LOOSE_LENGTH, LOOSE_ANGLE = 0.1, 0.25
 FINEST = 1e-6  # nearer to constant than this is the rounding of single precision
 LOOKS, SEEN = 25, 1 << 20  # frames and beads by which it is told which bends are straight
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0  # its multiples are spread evenly over fractions
@@ -47,16 +47,13 @@ class Scatter(NamedTuple):
     """How much the hard coordinates vary over all samples, before anything is set.
 
     held counts those of the `rows` that vary no more than rounding makes them, and turning the
-    torsions scattered over the circle; loose counts the lengths and angles that no stiff spring
-    holds, and loose_by says how much they vary at most; loosest names the coordinate that varies
-    most, and by how much.
+    torsions scattered over the circle; loosest names the coordinate that varies most, and by how
+    much.
     """
 
     rows: int
     held: int
     turning: int
-    loose: int
-    loose_by: str
     loosest: str
 
 
@@ -89,18 +86,11 @@ class Meter:
         follow = topology.along(_table(torsions, 4), molecules.pairs)
         self.soft_torsions = tuple(compress(torsions, follow))
 
-    @property
-    def constant(self) -> bool:
-        """Whether the hard coordinates leave one shape."""
-        return is_rigid(self.chain)
-
     def hard_values(self, x: Floats) -> Floats:
         """Values of the hard coordinates (..., n_hard)."""
         if self.hard.only_lengths:
             return _norms(x, self.hard.joined)
-        with _not_in_line():
-            values: Floats = self.chain.hard_values(x)
-        return values
+        return self.chain.hard_values(x)
 
     def sums(self, x: Floats) -> dict[str, Numbers]:
         """Sum over the chains of a frame: hard values, squares, and e^{iφ} of the torsions."""
@@ -133,20 +123,14 @@ class Meter:
         lengths = np.array([row.kind == "length" for row in rows], dtype=bool)
         varies = np.where(lengths, deviations / np.where(lengths, values, 1.0), deviations)
         share = varies / np.where(lengths, HELD_LENGTH, HELD_ANGLE)
-
-        def amount(row: int) -> str:
-            size = max(float(varies[row]), FINEST)
-            return f"{100.0 * size:.2g} %" if lengths[row] else f"{size:.2g} rad"
-
-        loose = (varies > np.where(lengths, LOOSE_LENGTH, LOOSE_ANGLE)) & ~self._turns
         worst = int(np.argmax(share))
+        size = max(float(varies[worst]), FINEST)
+        amount = f"{100.0 * size:.2g} %" if lengths[worst] else f"{size:.2g} rad"
         return Scatter(
             len(rows),
             held=int(np.sum(share <= 1.0)),
             turning=int(np.sum(deviations[self._turns] > SCATTERED)),
-            loose=int(np.sum(loose)),
-            loose_by=amount(int(np.argmax(np.where(loose, share, 0.0)))) if loose.any() else "",
-            loosest=f"{row_name(rows[worst], self.molecules, name)} varies by {amount(worst)}",
+            loosest=f"{row_name(rows[worst], self.molecules, name)} varies by {amount}",
         )
 
     def measure(
@@ -161,7 +145,6 @@ class Meter:
         masses = self.chain.masses / np.sum(self.chain.masses)
         about = x - np.einsum("...nd,n->...d", x, masses)[..., None, :]
         answer: dict[str, Numbers] = {
-            "mean_bond": np.mean(_norms(x, self.molecules.pairs), axis=(1, 2)),
             "square_gyration": np.einsum("...nd,...nd,n->...", about, about, masses),
             "fingerprint": _fingerprint(about),
         }
@@ -171,9 +154,8 @@ class Meter:
             answer["angles"] = _counts(angles(x, _table(self.soft_angles, 3)), ANGLE_EDGES)
             torsional = torsions(x, _table(self.soft_torsions, 4))
             answer["torsions"] = _counts(torsional, TORSION_EDGES)
-        with _not_in_line():
-            there = x if values is None else self.hard.set(x, values)
-            answer["half_logdet"] = 0.5 * logdet(self.chain, there)
+        there = x if values is None else self.hard.set(x, values)
+        answer["half_logdet"] = 0.5 * logdet(self.chain, there)
         return answer
 
 
@@ -233,22 +215,8 @@ def hard_names(hard: str | Sequence[str]) -> tuple[str, ...]:
     if isinstance(found, str):
         return (found,)
     if not isinstance(found, tuple) or not found or not all(isinstance(k, str) for k in found):
-        raise ValueError(f"hard must be words, got {hard!r:.80}: {hard_sets.choices()}")
+        raise ValueError(f"hard must be words, got {hard!r:.80}: {hard_sets.CHOICES}")
     return found
-
-
-def few_of_a_kind(notes: Sequence[str], most: int = 3) -> list[str]:
-    """Keep the first of the notes that differ in numbers and names alone, and count the others."""
-    kinds: dict[str, list[str]] = {}
-    for note in notes:
-        plain = re.sub(r"\(.*?\)|\S*\d\S*", "", note.split(": ", 1)[-1])
-        kinds.setdefault(re.sub(r"s\b", "", plain), []).append(note)
-    shown: list[str] = []
-    for alike in kinds.values():
-        shown += alike[:most]
-        if len(alike) > most:
-            shown.append(f"{len(alike) - most} more notes like the last")
-    return shown
 
 
 def row_name(row: Coordinate, molecules: Molecules, name: Callable[[int], str] = str) -> str:
@@ -270,24 +238,6 @@ def torsions(x: Floats, beads: Indices) -> Floats:
     a, b = np.cross(u, v), np.cross(v, w)
     sine = np.linalg.norm(v, axis=-1) * np.sum(u * b, axis=-1)
     return np.asarray(np.arctan2(sine, np.sum(a * b, axis=-1)), dtype=np.float64)
-
-
-@contextmanager
-def _not_in_line() -> Iterator[None]:
-    """Say what can be done in an audit where a bend is straight in one frame, but not in all."""
-    try:
-        yield
-    except (SingularConstraintError, SingularCoordinateError) as error:
-        rows = _inside(error.coordinates, "angle") + _inside(error.coordinates, "torsion")
-        if not rows or "in line" not in str(error):
-            raise
-        raise type(error)(
-            f"{_arrays.listed(rows, 3)} {'is' if len(rows) == 1 else 'are'} singular",
-            ": three successive beads are in line there, as they are not in most frames, and have "
-            'no angle to hold; hold lengths, hard="length"',
-            frame=error.frame,
-            coordinates=rows,
-        ) from error
 
 
 def _fingerprint(about: Floats) -> Floats:
@@ -322,3 +272,34 @@ def _counts(values: Floats, edges: Floats) -> Numbers:
     flat = (place.reshape(len(first), -1) + first[:, None]).ravel()
     counts = np.bincount(flat, minlength=bins * len(first)).astype(np.int32)
     return counts.reshape(*values.shape[:-1], bins)
+
+
+# --- frames that cannot be measured ---------------------------------------------------------------
+
+Lost = dict[int, Exception]  # by number of the frame, what makes it unusable
+
+UNUSABLE = (ConstraintSolveError, SingularConstraintError, SingularCoordinateError)
+MOST_UNUSABLE = 0.05  # fraction of frames; more mean that something is wrong with all
+
+
+def too_many(lost: int, frames: int) -> bool:
+    """Whether so many lost frames mean that something is wrong with all."""
+    return lost > MOST_UNUSABLE * frames
+
+
+def lost_note(lost: Lost, frames: int) -> str:
+    """Say how many frames were left out, and why the first was."""
+    return f"left out {len(lost)} of {counted(frames, 'frame')}; the first: {lost[min(lost)]}"
+
+
+@contextmanager
+def numbered(frames: Sequence[int] | Indices) -> Iterator[None]:
+    """Give the frames of a block x (frames, chains, ...) their own numbers in errors."""
+    try:
+        yield
+    except (FrameError, ConstraintSolveError) as error:
+        if not isinstance(error.frame, tuple):
+            raise
+        number, chain = int(frames[error.frame[0]]), error.frame[1]
+        where = f" in frame {number}, chain {chain}"
+        raise error.moved((number, chain), where) from error

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fixman.analysis.averages import FEWEST_SAMPLES, other_ensemble, with_error
 from fixman.analysis.groups import counted
-from fixman.analysis.samples import few_of_a_kind
 
 if TYPE_CHECKING:
     from fixman.analysis.audit import AuditReport, GroupReport
@@ -29,46 +29,33 @@ def notes(group: GroupReport) -> list[str]:
     if group.constant:
         return found
     enough = min(MANY * group.samples, group.independence.size)
-    if group.varies and group.distinct < enough:
+    if group.distinct < enough:
         copies = group.samples - group.distinct
         found.append(f"{copies} of {group.samples} samples repeat others, and count once")
-    drift, apart = group.independence.drift, group.independence.apart
+    drift = group.independence.drift
     if abs(drift) >= SHOWN:
         found.append(
             f"the frames drift: ½ ln det H^bb moves by {drift:+.2g} kT from the first to the "
             "last: leave out the equilibration (--start), or run longer"
         )
-    elif apart >= SHOWN:
-        found.append(
-            f"the frames differ as wholes, their means by {apart:.2g} kT: the chains of a frame "
-            "are not independent"
-        )
     return found
 
 
 def _of_scatter(group: GroupReport) -> list[str]:
-    """Say where flexible samples look constrained, or looser than any stiff spring."""
-    scatter, found = group.scatter, []
-    if scatter is None:
+    """Say where flexible samples look constrained."""
+    scatter = group.scatter
+    if scatter is None or not scatter.held or group.samples < FEWEST_SAMPLES:
         return []
-    if scatter.held == scatter.rows and group.samples >= FEWEST_SAMPLES:
-        found.append(
+    if scatter.held == scatter.rows:
+        return [
             f"no hard coordinate varies more than rounding does ({scatter.loosest}): was this run "
             "constrained, without Fixman's potential? then audit it as-is"
-        )
-    elif scatter.held and group.samples >= FEWEST_SAMPLES:
-        found.append(
-            f"{scatter.held} of {scatter.rows} hard coordinates vary no more than rounding does: a "
-            "run with constraints on these is rigid in them, and counts as stiff only where an "
-            "audit of them alone, as-is, finds little"
-        )
-    if scatter.loose:
-        found.append(
-            f"{scatter.loose} of {scatter.rows} hard coordinates vary as under no stiff spring, by "
-            f"up to {scatter.loose_by}: constraining to a mean would change more than the metric, "
-            "and this is about the metric alone"
-        )
-    return found
+        ]
+    return [
+        f"{scatter.held} of {scatter.rows} hard coordinates vary no more than rounding does: a "
+        "run with constraints on these is rigid in them, and counts as stiff only where an "
+        "audit of them alone, as-is, finds little"
+    ]
 
 
 # --- the verdict ----------------------------------------------------------------------------------
@@ -82,39 +69,20 @@ def verdict(groups: Sequence[GroupReport]) -> str:
     if vague and (worst.constant or worst.spread < NEGLIGIBLE):
         worst = max(vague, key=lambda group: group.samples)
     worst = next((group for group in vague if group.contradicted), worst)
-    others = [group for group in groups if group is not worst]
-    if not others:
-        beside = ""
-    elif all(group.constant for group in others) and not worst.constant:
-        one = others[0].label if len(others) == 1 else "the others"
-        beside = f" ({worst.label}; nothing can vary in {one})"
-    elif worst.conclusive:
-        beside = f" ({worst.label}; the worst of {len(groups)} kinds of molecules)"
-    elif len(vague) == 1 and not worst.contradicted:
-        beside = f" ({worst.label}; what can be told of the others is negligible)"
-    else:
-        beside = f" ({worst.label}; one of {len(groups)} kinds of molecules)"
-    return f"{_finding(worst)}{beside}{_caveat(worst)}{_warning(groups)}"
-
-
-def _caveat(group: GroupReport) -> str:
-    few = group.independent < FEWEST_SAMPLES and not group.bounded
-    if not group.conclusive or group.constant or not few:
-        return ""
-    worth = counted(max(1, int(group.independent)), "independent sample")
-    drift = "the frames drift, and " if abs(group.independence.drift) >= SHOWN else ""
-    return f"; but {drift}all are worth {worth}: a longer run may have another spread"
-
-
-def _warning(groups: Sequence[GroupReport]) -> str:
-    """Qualify a verdict where constraining torsions means more than the metric."""
+    beside = f" ({worst.label}, of {len(groups)} kinds of molecules)" if len(groups) > 1 else ""
     turning = sum(g.scatter.turning for g in groups if g.scatter and g.ensemble == "stiff")
-    if not turning:
-        return ""
-    return (
+    scattered = (
         f"; but {counted(turning, 'hard torsion')} {'is' if turning == 1 else 'are'} scattered "
         "over the circle: constraining to a mean would change much more than the metric"
     )
+    return f"{_finding(worst)}{beside}{_caveat(worst)}{scattered if turning else ''}"
+
+
+def _caveat(group: GroupReport) -> str:
+    if not group.conclusive or group.constant or group.independent >= FEWEST_SAMPLES:
+        return ""
+    worth = counted(max(1, int(group.independent)), "independent sample")
+    return f"; but all are worth {worth}: a longer run may have another spread"
 
 
 def _finding(group: GroupReport) -> str:
@@ -124,61 +92,33 @@ def _finding(group: GroupReport) -> str:
             f"({group.scatter.loosest}); audit them without as-is, as those of a flexible run"
         )
     if group.constant:
-        n = group.chain.n
-        found = (
-            f"nothing can vary: every internal coordinate of a chain of {n} beads is hard, so "
-            "that the determinant is constant"
+        pieces = (
+            "; if longer chains were expected, the selection fell into pieces: select the atoms "
+            "that join them too"
         )
-        if n >= WITH_TORSIONS:
-            return found
         return (
-            f"{found}; if longer chains were expected, the selection fell into pieces: select "
-            "the atoms that join them too"
+            f"nothing can vary: every internal coordinate of a chain of {group.chain.n} beads is "
+            f"hard, so that the determinant is constant{pieces * (group.chain.n < WITH_TORSIONS)}"
         )
-    if group.distinct < FEWEST_SAMPLES and not group.bounded:
-        have = counted(group.samples, "sample")
-        if group.samples < FEWEST_SAMPLES:
-            return f"cannot tell: {have}, {FEWEST_SAMPLES} or more are needed"
-        differ = f"{group.distinct} {'is' if group.distinct == 1 else 'are'} distinct"
+    if group.distinct < FEWEST_SAMPLES:
         return (
-            f"cannot tell: {have}, of which {differ} and the others identical, as repeated "
-            f"frames or copies of one chain; {FEWEST_SAMPLES} distinct ones or more are needed"
+            f"cannot tell: {counted(group.samples, 'sample')}, {group.distinct} of them distinct: "
+            f"{FEWEST_SAMPLES} or more are needed, other than repeated frames or copies of a chain"
         )
-    few = group.independent < FEWEST_SAMPLES and group.bounded
-    spread = group.largest_spread if few else group.spread
+    spread = group.spread
     if spread < NEGLIGIBLE:
         bound = f"about {spread:.1g}" if spread >= SHOWN else f"{SHOWN}"
-        told = f", as far as {counted(group.distinct, 'sample')} can tell" if few else ""
         return (
-            f"negligible{told}: no average moves by more than {bound} of its own standard "
+            f"negligible: no average moves by more than {bound} of its own standard "
             "deviation between rigid and stiff"
         )
-    return _remedy(group, spread)
-
-
-def _remedy(group: GroupReport, spread: float) -> str:
-    size = f"{spread:.2g} kT between rigid and stiff"
-    share, rigid = f"{group.share.percent} of", group.ensemble == "rigid"
-    these = "these frames" if group.half_logdet.shape[1] == 1 else "each of these molecules"
-    flexible = f"{size}: a flexible run needs no correction; one with these constraints needs"
-    if spread < LARGE and rigid:
-        return (
-            f"noticeable, {size}: reweight {these} by (det H^bb)^(-1/2), which leaves "
-            f"{share} the samples, or add the Fixman potential to the run ({READY})"
-        )
-    if spread < LARGE:
-        return (
-            f"noticeable, {flexible} weights (det H^bb)^(-1/2), which leave {share} its samples, "
-            f"or the Fixman potential ({READY})"
-        )
-    if rigid:
-        return (
-            f"large, {size}: run again with the Fixman potential ½ kT ln det H^bb ({READY}), "
-            f"or without these constraints; to reweight {these} leaves {share} the samples"
-        )
+    word = "noticeable" if spread < LARGE else "large"
+    run = "this run"
+    if group.ensemble == "stiff":
+        run = "a flexible run needs no correction; one with these constraints"
     return (
-        f"large, {flexible} the Fixman potential ½ kT ln det H^bb ({READY}), since weights would "
-        f"leave {share} its samples"
+        f"{word}, {spread:.2g} kT between rigid and stiff: {run} needs weights (det H^bb)^(-1/2), "
+        f"which leave {group.share.percent} of its samples, or the Fixman potential ({READY})"
     )
 
 
@@ -201,23 +141,15 @@ def report(audited: AuditReport) -> str:
         lines += _lines(groups[k])
         if len(groups) > 1:
             lines.append(f"  {groups[k].verdict}")
-    lines += _rest([group for k, group in enumerate(groups) if k not in first])
+    rest = [group for k, group in enumerate(groups) if k not in first]
+    if rest:
+        molecules = sum(group.half_logdet.shape[1] for group in rest)
+        lines.append(
+            f"and {counted(len(rest), 'kind')} more, {counted(molecules, 'molecule')}, spread up "
+            f"to {max(group.spread for group in rest):.3f} kT; --json lists them all"
+        )
     lines += [f"note: {note}" for note in few_of_a_kind(audited.remarks)]
     return "\n".join([*lines, f"verdict: {audited.verdict}"])
-
-
-def _rest(groups: Sequence[GroupReport]) -> list[str]:
-    if not groups:
-        return []
-    beads = [group.chain.n for group in groups]
-    molecules = sum(group.half_logdet.shape[1] for group in groups)
-    sizes = f"{min(beads)} to {max(beads)}" if min(beads) < max(beads) else f"{beads[0]}"
-    spreads = [group.spread for group in groups if group.samples > 1]
-    found = f"spread up to {max(spreads):.3f} kT" if spreads else "one sample each"
-    return [
-        f"and {counted(len(groups), 'kind')} more, {counted(molecules, 'molecule')} of {sizes} "
-        f"beads, {found}; --json lists them all"
-    ]
 
 
 def _lines(group: GroupReport) -> list[str]:
@@ -232,7 +164,6 @@ def _lines(group: GroupReport) -> list[str]:
         "spread of ½ ln det H^bb": "n/a" if one else f"{spread} kT",
         "range": "n/a" if one else f"{group.range:.3f} kT",
         "independent samples behind them": f"{group.independent:.0f}",
-        "mean per hard row, without units": f"{group.mean_per_row:.4f} kT",
         "effective fraction, reweighted": "n/a" if one else str(group.share),
     }
     if group.constant:
@@ -263,3 +194,16 @@ def _sizes(group: GroupReport) -> dict[str, str]:
             f"{with_error(*reweighted)}; rigid less stiff {change}"
         )
     return table
+
+
+def few_of_a_kind(notes: Sequence[str], most: int = 3) -> list[str]:
+    """Keep the first of the notes that differ in numbers and names alone, and count the others."""
+    kinds: dict[str, list[str]] = {}
+    for note in notes:
+        plain = re.sub(r"\(.*?\)|\S*\d\S*", "", note.split(": ", 1)[-1])
+        kinds.setdefault(re.sub(r"s\b", "", plain), []).append(note)
+    shown: list[str] = []
+    for alike in kinds.values():
+        more = len(alike) - most
+        shown += alike[:most] + [f"{more} more notes like the last"] * (more > 0)
+    return shown

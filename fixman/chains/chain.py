@@ -75,10 +75,7 @@ class Chain:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        arrays = (self.masses, self.references, self.hard_mask)
-        if not all(isinstance(array, np.ndarray) for array in arrays):
-            raise TypeError(_CONSTRUCTORS)
-        for array in arrays:
+        for array in (self.masses, self.references, self.hard_mask):
             array.flags.writeable = False
 
     @classmethod
@@ -92,7 +89,7 @@ class Chain:
         hard: str | Sequence[str] | ArrayLike = ("length",),
         straight: Iterable[Any] | ArrayLike = (),
     ) -> Chain:
-        """Make a linear chain of ``n`` mobile beads (theory.md section 1).
+        """Make a linear chain of ``n`` mobile beads (theory.md section 1), in O(n).
 
         Parameters
         ----------
@@ -104,19 +101,14 @@ class Chain:
         masses : float or (n,)
             In any unit; the results are in the matching ones.
         hard : kinds, or bool mask over ``coordinates``
-            "length" or ``("length",)`` is freely jointed, ``("length", "angle")`` freely rotating;
-            other words are those of `Chain.branched` and of GROMACS ("all-bonds").  On a free
-            chain positions and rows that touch a ghost stay soft.
+            "length" is freely jointed, ``("length", "angle")`` freely rotating.  On a free chain
+            positions and rows that touch a ghost stay soft.
         straight : iterable of (i, j, k), or positions (..., n, dim)
             Bends that are held straight, as for `Chain.branched`.
-
-        Notes
-        -----
-        Costs O(n) in time and memory.
         """
         n = _arrays.positive_int(n, "n", BEAD_BYTES)
         _arrays.require_space(dim, base)
-        references = coordinates.linear_references(n, dim, base == "fixed")
+        references = topology.references(np.arange(-1, n - 1), dim, base == "fixed")
         return _assemble(references, _NO_BONDS, (), straight, base, masses, hard)
 
     @classmethod
@@ -134,7 +126,7 @@ class Chain:
         hydrogens: ArrayLike | None = None,
         drop_redundant: bool | ArrayLike = False,
     ) -> Chain:
-        """Make a tree: a star, a comb, a dendrimer (theory.md section 1).
+        """Make a tree: a star, a comb, a dendrimer (theory.md section 1), in O(n).
 
         Parameters
         ----------
@@ -147,36 +139,27 @@ class Chain:
             a bond that is not ``rotatable``.  "h-bonds": lengths to ``hydrogens``.  "h-angles":
             every length, and the angles H–X–H and H–O–X; masses in amu tell the oxygens.
         extra : iterable of Coordinate
-            Further coordinates or (kind, beads), always hard; a bead of degree k has only k − 1 of
-            its angles in the chart, and may be given others here.  A "length" counts as a bond, a
-            "distance" does not.  The guide "Kinds of coordinate" lists all kinds and their beads.
+            Further coordinates or (kind, beads), always hard: the guide "Kinds of coordinate".
         straight : iterable of (i, j, k), or positions (..., n, dim)
-            Bends whose beads are held in line, as those of a nitrile or an alkyne, by two extra
-            rows each: the components of v̂ − û across the bonds u and v.  The angle there, and
-            torsions over it, then stay soft, and have no gradient; torsions that would be hard are
-            held across the line.  Positions, in floating point, choose those of the hard bends
-            whose angle has an rms of at most 0.25 rad in them.  In space only.
+            Bends whose beads are held in line, as those of a nitrile, by two extra rows each.  The
+            angle there, and torsions over it, then stay soft, and have no gradient.  Positions, in
+            floating point, choose those of the hard bends whose angle has an rms of at most
+            0.25 rad in them.  In space only: the guide "Straight groups".
         rotatable : (bonds, 2), optional
             For "torsional"; by default every bond that is neither terminal nor in a ring of up to
-            eight beads.  The last bond of a ring turns with all others: to hold one bond of a ring
-            alone, name its torsion in ``extra``.
+            eight beads: the guide "Rings that turn".
         hydrogens : (n,) of bool, optional
             For "h-bonds" and "h-angles"; by default masses of 0.95 to 1.2.  Masses of 1.2 to 4.1,
             deuterium or repartitioned, are refused without it.
         drop_redundant : bool, or (n, dim)
             Leave out hard rows that depend on the others, which changes no motion; they are listed
-            in ``redundant``.  Positions in the place of True make the rows that stay well
-            conditioned there; without, in a configuration drawn at random.  Rows of the chart go
-            only where these alone would be badly conditioned.
+            in ``redundant``.  Those that stay are well conditioned in the positions given, or else
+            in a configuration drawn at random.
 
         Raises
         ------
         SingularConstraintError
             If extra rows depend on the other hard rows, unless these are dropped.
-
-        Notes
-        -----
-        Costs O(n); a bead of degree k costs O(k³) in every later factorization.
         """
         table = topology.tree(parents)
         _arrays.require_space(dim, base)
@@ -206,7 +189,7 @@ class Chain:
         if n < 3:
             raise ValueError(f"a ring has at least 3 beads, got {n}")
         _arrays.require_space(dim, base)
-        references = coordinates.linear_references(n, dim, base == "fixed")
+        references = topology.references(np.arange(-1, n - 1), dim, base == "fixed")
         held = extra, straight, base, masses, hard, None, None, drop_redundant
         return _assemble(references, np.array([[0, n - 1]]), *held)
 
@@ -247,10 +230,6 @@ class Chain:
         SingularConstraintError
             If extra rows depend on the other hard rows, as they do in the rings of rigid
             molecules, unless these are dropped.
-
-        Notes
-        -----
-        Costs O(n + rings · beads of a ring).
         """
         n = _arrays.positive_int(n, "n", BEAD_BYTES)
         _arrays.require_space(dim, base)
@@ -352,10 +331,8 @@ class Chain:
             masses = _arrays.masses(data["masses"], len(data["masses"]))
             n = masses.size
             references = np.array(data["references"], dtype=np.int64)
-            line = coordinates.linear_references(n, dim, base == "fixed")
-            if not np.array_equal(references, line) and not np.array_equal(
-                references, topology.references(references[:, 0].copy(), dim, base == "fixed")
-            ):
+            of_tree = topology.references(references[:, 0].copy(), dim, base == "fixed")
+            if not np.array_equal(references, of_tree):
                 raise ValueError("the references are not those of a tree of these beads")
             extra, redundant = (
                 hard_sets.extra_rows(data.get(name, ()), n, dim, base == "fixed", kinds)
@@ -381,7 +358,7 @@ class Chain:
     # --- charts -----------------------------------------------------------------------------
 
     def internal(self, x: ArrayLike) -> Array:
-        """Chart coordinates q of configurations.
+        """Chart coordinates q of configurations (theory.md section 2), in O(n) a frame.
 
         Parameters
         ----------
@@ -397,19 +374,11 @@ class Chain:
         ------
         SingularCoordinateError
             Where a torsion is undefined (its bonds are straight) or bonded beads coincide.
-
-        Notes
-        -----
-        Costs O(n) a frame; theory.md section 2.
         """
         return self.layout.values(self.layout.chart, x)
 
     def values(self, x: ArrayLike) -> Array:
-        """Return the values (..., len(coordinates)) of all coordinates, extra rows included.
-
-        The first n·d are `internal`; `hard_values` are the hard ones alone.  Arguments, errors
-        and cost are those of `internal`.
-        """
+        """Return the values (..., len(coordinates)) of all coordinates; else as `internal`."""
         return self.layout.values(self.layout.rows, x)
 
     def hard_values(self, x: ArrayLike) -> Array:
@@ -424,18 +393,13 @@ class Chain:
         Returns
         -------
         ndarray (..., n_hard)
-            In the order of ``chain.hard``: lengths in the unit of x, angles and torsions in
-            radians.
+            In the order of ``chain.hard``, in the units of `internal`.
 
         Raises
         ------
         SingularConstraintError
             Where a hard torsion is undefined (its bonds are straight) or the beads of a hard
             coordinate coincide.
-
-        Notes
-        -----
-        Costs O(n_hard) a frame; theory.md section 2.
         """
         return self.layout.values(self.layout.hard_rows, x, SingularConstraintError)
 
@@ -459,10 +423,6 @@ class Chain:
         Returns
         -------
         x, or (x, v) : ndarray (..., n, dim)
-
-        Notes
-        -----
-        Costs O(n) a frame.
         """
         m = self.n * self.dim
         q = _arrays.real(q, (m,), "q", "coordinate")
@@ -474,14 +434,10 @@ class Chain:
             _arrays.require_finite(qd, (m,), "qd", "coordinate")
             rates = _arrays.spread(qd, lead, (m,)).reshape(-1, m)
         _arrays.require_finite(q, (m,), "q", "coordinate")
-        is_length = self.layout.chart.kinds == LENGTH
-        lengths = q[..., is_length]
-        if not (lengths > 0).all():
-            where = tuple(np.argwhere(~(lengths > 0))[0])
-            row = int(np.flatnonzero(is_length)[where[-1]])
-            raise ValueError(
-                f"{self.layout.rows[row]} is {lengths[where]}: lengths must be positive"
-            )
+        wrong = (self.layout.chart.kinds == LENGTH) & ~(q > 0)
+        for where in np.argwhere(wrong)[:1]:
+            row, value = self.layout.rows[int(where[-1])], q[tuple(where)]
+            raise ValueError(f"{row} is {value}: lengths must be positive")
         q = _arrays.spread(q, lead, (m,))
         x, v = self.layout.cartesian(q.reshape(-1, m), rates)
         shape = (*lead, self.n, self.dim)
@@ -492,17 +448,9 @@ class Chain:
 
 
 def require_chain(chain: Chain) -> None:
-    """Refuse anything but a `Chain`, swapped arguments first of all."""
+    """Refuse anything but a `Chain`."""
     if not isinstance(chain, Chain):
-        got = type(chain).__name__
-        if isinstance(chain, list):
-            got = (
-                "a list, as of (particles, Chain), which chain() of several molecules returns: "
-                "take one"
-            )
-        elif got in ("SerialChain", "Linkage", "Robot"):
-            got += ": fixman.rigid has its dynamics, as rigid.articulated_body.forward_dynamics"
-        raise TypeError(f"chain must be a fixman.Chain, got {got}")
+        raise TypeError(f"chain must be a fixman.Chain, got {type(chain).__name__}")
 
 
 def single(chain: Chain, x: ArrayLike) -> Array:
@@ -568,13 +516,11 @@ def _assemble(
         return chain
     redundant = tuple(table[int(k)] for k in np.flatnonzero(~stays))
     parts = Counter(row.beads for row in redundant if row.kind in STRAIGHT)
-    alone = [bend for bend, rows_lost in parts.items() if rows_lost == 1]
+    alone = [row for row in redundant if row.kind in STRAIGHT and parts[row.beads] == 1]
     if alone:
-        names = _arrays.listed([row for row in redundant if row.beads in alone], 6)
         raise SingularConstraintError(
-            f"{names} would have to be left out, as other hard coordinates hold part of that bend "
-            "already (in rings angles or torsions beside it): leave the bend out of straight=, or "
-            "make soft what holds it",
+            f"{_arrays.listed(alone, 6)} would have to be left out, as other hard coordinates hold "
+            "part of that bend: leave the bend out of straight=, or make soft what holds it",
             coordinates=redundant,
         )
     if near is None and not drop_redundant:

@@ -188,12 +188,10 @@ class Rows:
             return
         reasons = [reason for reason in dict.fromkeys(self.take(lost).trait("singular")) if reason]
         remedy: str = ": " + (" or ".join(reasons) or IN_LINE)
-        if IN_LINE in remedy:
-            remedy += "; " + (
-                self.take(lost)._in_line(one)
-                if error is SingularConstraintError
-                else "Cartesian accelerations, tensions and ln det H^bb do not need them"
-            )
+        if IN_LINE in remedy and error is SingularConstraintError:
+            remedy += "; " + self.take(lost)._in_line(one)
+        elif IN_LINE in remedy:
+            remedy += "; Cartesian accelerations, tensions and ln det H^bb do not need them"
         verb = "is" if len(rows) == 1 else "are"
         raise error(
             f"{listed(rows, 3)} {verb} singular",
@@ -222,14 +220,6 @@ def in_line(bends: Iterable[tuple[int, ...]]) -> str:
 def _one(rows: Rows, x: Array, frame: int) -> Array:
     one: Array = x.reshape(-1, rows.n, rows.dim)[frame].copy()
     return one
-
-
-def linear_references(n: int, dim: int, fixed: bool) -> Index:
-    """Parent, angle reference and torsion reference of every bead of a linear chain."""
-    references = np.arange(n)[:, None] - np.arange(1, dim + 1)
-    if not fixed:  # there is no x₀ beside bead 0, so ghosts count from −2
-        references[1:] -= references[1:] < 0
-    return references
 
 
 def chart(references: Index, extra: tuple[Coordinate, ...], fixed: bool) -> Rows:

@@ -6,7 +6,6 @@ LAMMPS and OpenMM give to sets of them, and words that only make sense for a mol
 
 from __future__ import annotations
 
-import difflib
 import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -22,28 +21,26 @@ from fixman._common.arrays import Array
 from fixman.chains import coordinates, straight_bends, topology
 from fixman.chains.coordinates import STRAIGHT, Coordinate, Index, Rows
 from fixman.chains.straight_bends import Lines
+from fixman.errors import meant
 from fixman.kernels.chain.rows import ANGLE, KINDS, LENGTH, NUMBERS, TORSION
 
 Mask = NDArray[np.bool_]
 
-INTERNAL = ("length", "angle", "torsion")  # kinds of the chart
 EXTRA = tuple(kind.name for kind in KINDS if kind.extra)  # rows beyond the chart
-MOLECULAR = ("torsional", "h-bonds", "h-angles")  # each stands alone
 WITH_HYDROGENS = ("h-bonds", "h-angles")
 
-# Spelled as people do; compared without case, hyphens and underscores.
+# Compared without case, hyphens and underscores; a word for molecules stands alone.
 WORDS: dict[str, tuple[str, ...] | str] = {
     "length": ("length",), "lengths": ("length",), "bond": ("length",), "bonds": ("length",),
-    "all-bonds": ("length",), "AllBonds": ("length",),
-    "angle": ("angle",), "angles": ("angle",), "all-angles": ("length", "angle"),
-    "torsion": ("torsion",), "torsions": ("torsion",),
+    "all-bonds": ("length",), "angle": ("angle",), "angles": ("angle",),
+    "all-angles": ("length", "angle"), "torsion": ("torsion",), "torsions": ("torsion",),
     "dihedral": ("torsion",), "dihedrals": ("torsion",),
-    "torsional": "torsional",
-    "h-bonds": "h-bonds", "HBonds": "h-bonds",
-    "h-angles": "h-angles", "HAngles": "h-angles",
+    "torsional": "torsional", "h-bonds": "h-bonds", "h-angles": "h-angles",
 }  # fmt: skip
-
-NOTHING = ("none", "no", "nothing", "off", "")
+CHOICES = (
+    "choose one or more of length, angle, torsion (as in bonds, all-bonds, all-angles, dihedrals); "
+    "or one of torsional, h-bonds, h-angles, alone"
+)
 
 # Hydrogen is 1.008 amu, with its electrons moved to a Drude particle or a core–shell pair
 # somewhat less. Between hydrogen and lithium stand deuterium, tritium and hydrogens whose masses
@@ -59,16 +56,7 @@ def _plain(word: str) -> str:
     return word.casefold().replace("-", "").replace("_", "")
 
 
-_HYDROGENS = "hydrogens=…"
 _PLAIN = {_plain(word): meaning for word, meaning in WORDS.items()}
-
-
-def choices() -> str:
-    """Say in one line which words there are."""
-    return (
-        f"choose one or more of {', '.join(INTERNAL)} (as in bonds, all-bonds, all-angles, "
-        f"dihedrals); or one of {', '.join(MOLECULAR)}, alone"
-    )
 
 
 def named(hard: Any) -> Any:
@@ -81,7 +69,7 @@ def named(hard: Any) -> Any:
 
     Returns
     -------
-    tuple of kinds, one of `MOLECULAR`, or ``hard`` itself
+    tuple of kinds, a word for molecules, or ``hard`` itself
 
     Raises
     ------
@@ -96,12 +84,10 @@ def named(hard: Any) -> Any:
     for word in words:
         meaning = _PLAIN.get(_plain(word))
         if meaning is None:
-            raise ValueError(f"unknown hard coordinates {word!r}{_nearest(word)}: {choices()}")
+            raise ValueError(f"unknown hard coordinates {word!r}{meant(word, WORDS)}: {CHOICES}")
         if isinstance(meaning, str):
             if len(words) > 1:
-                raise ValueError(
-                    f"{word!r} stands alone, not together with other words: {choices()}"
-                )
+                raise ValueError(f"{word!r} stands alone, not together with other words: {CHOICES}")
             return meaning
         kinds += [kind for kind in meaning if kind not in kinds]
     return tuple(kinds)
@@ -111,19 +97,11 @@ def _words(hard: Any) -> list[str] | None:
     """Words of which ``hard`` consists; None for anything else, such as a mask."""
     if isinstance(hard, str):
         return [word.strip() for word in hard.split(",")]
-    if isinstance(hard, np.ndarray):
-        return [str(word) for word in hard] if hard.dtype.kind == "U" and hard.ndim == 1 else None
+    if isinstance(hard, np.ndarray) and hard.dtype.kind == "U" and hard.ndim == 1:
+        return [str(word) for word in hard]
     if isinstance(hard, list | tuple) and (not hard or any(isinstance(w, str) for w in hard)):
         return [str(word) for word in hard]
     return None
-
-
-def _nearest(word: str) -> str:
-    if _plain(word) in NOTHING:
-        return " (without constraints there is nothing to correct: hold length at least)"
-    spelled = {_plain(each): each for each in reversed(WORDS)}
-    near = difflib.get_close_matches(_plain(word), spelled, 1)
-    return f" (did you mean {spelled[near[0]]}?)" if near else ""
 
 
 # --- on a graph ---------------------------------------------------------------------------------
@@ -148,13 +126,11 @@ def resolve(
     n, dim = references.shape
     hard = named(hard)
     word = hard if isinstance(hard, str) else ""
-    for value, name, uses in (
-        (rotatable, "rotatable", ("torsional",)),
-        (hydrogens, "hydrogens", WITH_HYDROGENS),
-    ):
-        if value is not None and word not in uses:
-            wanted = " or ".join(map(repr, uses))
-            raise ValueError(f"{name}=… goes with hard={wanted}, got hard={hard!r:.80}")
+    by_kind = isinstance(hard, tuple) and all(isinstance(kind, str) for kind in hard)  # no mask
+    if rotatable is not None and word != "torsional":
+        raise ValueError(f"rotatable=… goes with hard='torsional', got hard={hard!r:.80}")
+    if hydrogens is not None and word not in WITH_HYDROGENS:
+        raise ValueError(f"hydrogens=… goes with 'h-bonds' or 'h-angles', got hard={hard!r:.80}")
     light, angles = None, []
     if word in WITH_HYDROGENS:
         light = _hydrogen_mask(hydrogens, masses, word)
@@ -167,10 +143,9 @@ def resolve(
         table, _, mask = resolve(*named_so)
         straight = straight_bends.found(table, mask, x)
     pairs, held = straight_rows(straight, n, dim, fixed)
-    kinds: tuple[str, ...] = ("length", "angle") if word == "torsional" else ("length",)
-    by_kind = isinstance(hard, tuple) and all(isinstance(kind, str) for kind in hard)  # no mask
-    if by_kind:
-        kinds = hard
+    kinds = hard if by_kind else ("length", "angle") if word == "torsional" else ("length",)
+    if "torsion" in kinds and dim == 2:
+        raise ValueError("there are no torsions in the plane: dim=2 has lengths and angles")
     given = extra_rows(extra, n, dim, fixed)
     for row in given:
         if x is None and row.kind == "angle" and held.hold(row.beads):
@@ -188,16 +163,18 @@ def resolve(
     if word == "torsional":
         mask = _torsional(table, references, turning)
     elif word == "h-angles":
-        mask = _bonds_and_angles(table, n * dim, angles)
+        mask = (table.kinds == LENGTH) | _is_among(table, angles)
     elif light is not None:
-        mask = _hydrogen_bonds(table, n * dim, light)
+        mask = (table.kinds == LENGTH) & light[table.columns[:, :2]].any(axis=1)
+    elif by_kind:
+        mask = np.isin(table.kinds, [NUMBERS[kind] for kind in kinds])
     else:
         mask = hard_mask(hard, table, n * dim)
+    mask = (mask & ~table.external) | (np.arange(len(table)) >= n * dim)
     over = straight_bends.over(held, table, n * dim)
     if not (word or by_kind):  # a mask; angles that positions find straight are held in line
         kept = over if x is None else [row for row in over if table.kinds[row] == TORSION]
         straight_bends.refuse_over(mask, table, kept)
-    mask = mask.copy()
     mask[over] = False
     return table, rows, mask
 
@@ -212,16 +189,12 @@ def straight_rows(
     )
     if isinstance(straight, str) or not isinstance(straight, Iterable):
         raise TypeError(wrong)
-    bends = []
-    for bend in straight:
-        beads = getattr(bend, "beads", bend)
-        if not isinstance(beads, Sequence | np.ndarray) or np.shape(beads) != (3,):
-            raise ValueError(wrong)
-        try:
-            (row,) = extra_rows([("angle", beads)], n, dim, fixed)
-        except ValueError as error:
-            raise ValueError(f"{wrong}: {error}") from None
-        bends.append(row.beads if row.beads[0] < row.beads[2] else row.beads[::-1])
+    angles = [("angle", getattr(bend, "beads", bend)) for bend in straight]
+    try:
+        named = [row.beads for row in extra_rows(angles, n, dim, fixed)]
+    except ValueError as error:
+        raise ValueError(f"{wrong}: {error}") from None
+    bends = [beads if beads[0] < beads[2] else beads[::-1] for beads in named]
     if bends and dim == 2:
         raise ValueError(
             "straight=… is for space: in the plane a straight angle is like any other, and held as "
@@ -234,43 +207,25 @@ def straight_rows(
     return rows, Lines(bends)  # which refuses what cannot be
 
 
-def hard_mask(hard: Sequence[str] | ArrayLike, table: Rows, chart: int) -> Mask:
-    """Resolve kinds, or a mask over the coordinates; rows beyond the ``chart`` are hard anyway."""
-    hard = named(hard)
-    if isinstance(hard, str):
-        raise ValueError(f"hard={hard!r} needs bonds: a word for molecules is no set of kinds")
-    if hard is None:
-        raise ValueError("hard is None: give a tuple of kinds, () for no constraint at all")
-    external = table.external
+def hard_mask(hard: Any, table: Rows, chart: int) -> Mask:
+    """Check a mask over the coordinates; rows beyond the ``chart`` are hard anyway."""
     try:
         listed = np.asarray(hard)
     except Exception:  # ragged, or what has no array
-        listed = np.empty((1, 1))
-    if listed.dtype == bool:
-        if listed.shape not in ((len(table),), (chart,)):
-            raise ValueError(
-                f"a hard mask needs one entry per coordinate, ({len(table)},), got {listed.shape}"
-            )
-        if not listed[chart:].all():
-            row = chart + int(np.argmin(listed[chart:]))
-            raise ValueError(f"{table[row]} is a closure or an extra row: these are always hard")
-        if (listed & external[: listed.size]).any():
-            row = int(np.argmax(listed & external[: listed.size]))
-            raise ValueError(
-                f"{table[row]} cannot be hard: it places the free chain in space; fix the base"
-            )
-        mask = np.ones(len(table), dtype=bool)
-        mask[:chart] = listed[:chart]
-        return mask
-    if listed.size and (listed.dtype.kind != "U" or listed.ndim != 1):
-        raise ValueError(f"hard must be words or a mask of booleans, got {hard!r:.80}: {choices()}")
-    kinds = listed.tolist()
-    for kind in kinds:
-        if kind == "torsion" and table.dim == 2:
-            raise ValueError("there are no torsions in the plane: dim=2 has lengths and angles")
-    mask = np.isin(table.kinds, [NUMBERS[kind] for kind in kinds]) & ~external
-    mask[chart:] = True
-    return np.asarray(mask, dtype=bool)
+        listed = np.empty(0)
+    if listed.dtype != bool:
+        raise ValueError(f"hard must be words or a mask of booleans, got {hard!r:.80}: {CHOICES}")
+    if listed.shape not in ((len(table),), (chart,)):
+        raise ValueError(
+            f"a hard mask needs one entry per coordinate, ({len(table)},), got {listed.shape}"
+        )
+    for row in (chart + np.flatnonzero(~listed[chart:])).tolist():
+        raise ValueError(f"{table[row]} is a closure or an extra row: these are always hard")
+    for row in np.flatnonzero(listed & table.external[: listed.size]).tolist():
+        raise ValueError(
+            f"{table[row]} cannot be hard: it places the free chain in space; fix the base"
+        )
+    return np.append(listed[:chart], np.ones(len(table) - chart, dtype=bool))
 
 
 def _closing_rows(
@@ -281,12 +236,8 @@ def _closing_rows(
     With the angles at both ends, between the closure and the bond inwards, a bead of degree k has
     k − 1 hard angles wherever the closure is.
     """
-    if not len(closures):
-        return ()
-    if hydrogens is not None:
-        held = closures[hydrogens[closures].any(axis=1)]
-        return tuple(Coordinate("length", (i, j)) for i, j in held.tolist())
-    rows = [Coordinate("length", (i, j)) for i, j in closures.tolist() if "length" in kinds]
+    held = closures if hydrogens is None else closures[hydrogens[closures].any(axis=1)]
+    rows = [Coordinate("length", (i, j)) for i, j in held.tolist() if "length" in kinds]
     if "angle" in kinds:
         rows += [Coordinate("angle", beads) for beads in topology.closing_angles(parents, closures)]
     return tuple(rows)
@@ -298,6 +249,7 @@ def extra_rows(
     """Check further hard rows, given as `Coordinate` or (kind, beads)."""
     if isinstance(extra, str) or not isinstance(extra, Iterable):
         raise TypeError(f"extra must be a list of coordinates, got {extra!r:.80}")
+    known = [one for one in kinds if dim == 3 or KINDS[NUMBERS[one]].plane is not None]
     rows = []
     for item in extra:
         try:
@@ -307,19 +259,20 @@ def extra_rows(
             raise ValueError(
                 f"extra rows are Coordinate('angle', (0, 1, 2)) and the like, got {item!r:.80}"
             ) from None
-        if isinstance(kind, str) and kind in ("bond", "dihedral"):
-            kind = WORDS[kind][0]
-        known = tuple(one for one in kinds if dim == 3 or KINDS[NUMBERS[one]].plane is not None)
-        if not isinstance(kind, str) or kind not in known:
-            raise ValueError(f"extra rows are of kind {known} in {dim}-D, got {kind!r}")
-        row = Coordinate(kind, beads)
-        size, pairs = KINDS[NUMBERS[kind]].beads, {frozenset(beads[:2]), frozenset(beads[2:])}
-        if KINDS[NUMBERS[kind]].bonds == (0, 2):
-            if len(beads) != size or {len(pair) for pair in pairs} != {2} or len(pairs) < 2:
-                raise ValueError(f"{row}: a {kind} has two different pairs of beads (i, j, k, l)")
-        elif len(set(beads)) != len(beads) or len(beads) != size:
+        kind = {"bond": "length", "dihedral": "torsion"}.get(kind, kind)
+        if kind not in known:
+            raise ValueError(f"extra rows are of kind {tuple(known)} in {dim}-D, got {kind!r}")
+        row, record = Coordinate(kind, beads), KINDS[NUMBERS[kind]]
+        if record.bonds == (0, 2):
+            pairs = {frozenset(beads[:2]), frozenset(beads[2:])}
+            different = len(pairs) == 2 and all(len(pair) == 2 for pair in pairs)
+            wanted = "two different pairs of beads (i, j, k, l)"
+        else:
+            different = len(set(beads)) == len(beads)
+            wanted = f"{record.beads} different beads"
+        if len(beads) != record.beads or not different:
             article = "an" if kind == "angle" else "a"
-            raise ValueError(f"{row}: {article} {kind} has {size} different beads")
+            raise ValueError(f"{row}: {article} {kind} has {wanted}")
         lowest = -dim if fixed else 0
         if min(beads) < lowest or max(beads) >= n or max(beads) < 0:
             ghosts = "" if fixed else " (a free chain has no base point to be held to)"
@@ -339,10 +292,10 @@ def _turning(parents: Index, closures: Index, named: ArrayLike | None, fixed: bo
     if fixed:
         bonds = np.concatenate([[(-1, 0)], bonds])
     named = topology.pairs_of(named, "rotatable")
-    known = np.sort(bonds, axis=1) @ [n + 1, 1]
-    wrong = ~np.isin(np.sort(named, axis=1) @ [n + 1, 1], known) | (np.abs(named) > n).any(axis=1)
-    for i, j in named[wrong].tolist():
-        raise ValueError(f"rotatable names ({i}, {j}), which is no bond of this chain")
+    known = {frozenset(bond) for bond in bonds.tolist()}
+    for i, j in named.tolist():
+        if frozenset((i, j)) not in known:
+            raise ValueError(f"rotatable names ({i}, {j}), which is no bond of this chain")
     joined = topology.graph(n + 1, named % (n + 1))  # the base point is the last node
     label = csgraph.connected_components(joined, directed=False)[1]
     turning: Index = bonds[label[bonds[:, 0]] == label[bonds[:, 1]]]
@@ -388,8 +341,7 @@ def _torsional(table: Rows, tree: Index, turning: Index) -> Mask:
     chart = np.flatnonzero(table.kinds[: n * dim] == TORSION)
     bead = chart // dim
     mask[chart] = ~turns[bead] | sibling[bead]
-    mask[n * dim :] = True
-    return mask & ~table.external
+    return np.asarray(mask, dtype=bool)
 
 
 # --- hydrogens ----------------------------------------------------------------------------------
@@ -408,7 +360,7 @@ def by_mass(masses: Array) -> Mask:
         bead = int(np.argmax(doubtful))
         raise ValueError(
             f"bead {bead} has a mass of {masses[bead]:g}, by which it cannot be told whether it is "
-            "a hydrogen (deuterium, or repartitioned): say which are, " + _HYDROGENS
+            "a hydrogen (deuterium, or repartitioned): say which are, hydrogens=…"
         )
     mask: Mask = (masses >= LIGHTEST) & (masses <= HYDROGEN)
     return mask
@@ -416,32 +368,17 @@ def by_mass(masses: Array) -> Mask:
 
 def _hydrogen_mask(hydrogens: ArrayLike | None, masses: Array, word: str) -> Mask:
     """Which beads are hydrogens: by a mask (n,), or by mass in amu; some must be."""
-    if hydrogens is None:
-        found = by_mass(masses)
-    else:
-        found = arrays.taken(hydrogens, "hydrogens")
-        if found.dtype != bool or found.shape != masses.shape:
-            raise ValueError(
-                f"hydrogens must be a mask of booleans {masses.shape}, got {found.dtype} "
-                f"{found.shape}"
-            )
-    if not found.any():
-        finds = f"hard={word!r} finds no hydrogen: "
-        if hydrogens is not None:
-            raise ValueError(f"{finds}the mask hydrogens=… is False everywhere")
+    found = by_mass(masses) if hydrogens is None else arrays.taken(hydrogens, "hydrogens")
+    if found.dtype != bool or found.shape != masses.shape:
         raise ValueError(
-            f"{finds}none of the masses is between {LIGHTEST} and {HYDROGEN}; give masses in amu, "
-            "or a mask, " + _HYDROGENS
+            f"hydrogens must be a mask of booleans {masses.shape}, got {found.dtype} {found.shape}"
+        )
+    if not found.any():
+        raise ValueError(
+            f"hard={word!r} finds no hydrogen: give masses in amu, some of them between {LIGHTEST} "
+            f"and {HYDROGEN}, or a mask, hydrogens=…"
         )
     return found
-
-
-def _hydrogen_bonds(table: Rows, chart: int, hydrogens: Mask) -> Mask:
-    """Lengths to hydrogens, and whatever stands beyond the ``chart``."""
-    mask: Mask = (table.kinds == LENGTH) & (table.columns[:, :2] >= 0).all(axis=1)
-    mask &= hydrogens[table.columns[:, :2]].any(axis=1)
-    mask[chart:] = True
-    return mask
 
 
 def _hydrogen_angles(
@@ -452,29 +389,18 @@ def _hydrogen_angles(
     OpenMM and GROMACS hold the same ones. Oxygens are told by their mass in amu, to which what
     repartitioning took is added. O(n).
     """
-    pairs = topology.bonds(parents, closures)
     neighbours: dict[int, list[int]] = {}
-    for i, j in pairs[hydrogens[pairs].any(axis=1)].tolist():
-        for vertex, end in ((i, j), (j, i)):
-            if hydrogens[end]:
-                neighbours.setdefault(vertex, []).append(end)
-    oxygens = {vertex for vertex, ends in neighbours.items() if _is_oxygen(vertex, ends, masses)}
-    for i, j in pairs.tolist():
-        for vertex, end in ((i, j), (j, i)):
-            if vertex in oxygens and not hydrogens[end]:
-                neighbours[vertex].append(end)
-    return [
-        (one, vertex, two)
-        for vertex, ends in sorted(neighbours.items())
-        for one, two in combinations(sorted(ends), 2)
-        if hydrogens[one] or hydrogens[two]
-    ]
-
-
-def _is_oxygen(vertex: int, ends: Sequence[int], masses: Array) -> bool:
-    own = masses[vertex]
-    taken = sum(masses[end] - 1.008 for end in ends if masses[end] > REPARTITIONED)
-    return bool(abs(own + taken - OXYGEN) < NEAR)
+    for i, j in topology.bonds(parents, closures).tolist():
+        neighbours.setdefault(i, []).append(j)
+        neighbours.setdefault(j, []).append(i)
+    angles = []
+    for vertex, ends in sorted(neighbours.items()):
+        light = [end for end in ends if hydrogens[end]]
+        taken = sum(masses[end] - 1.008 for end in light if masses[end] > REPARTITIONED)
+        oxygen = abs(masses[vertex] + taken - OXYGEN) < NEAR
+        pairs = combinations(sorted(ends if oxygen else light), 2)
+        angles += [(i, vertex, k) for i, k in pairs if hydrogens[i] or hydrogens[k]]
+    return angles
 
 
 def _angles_beyond(
@@ -489,12 +415,9 @@ def _angles_beyond(
     )
 
 
-def _bonds_and_angles(table: Rows, chart: int, angles: Sequence[tuple[int, int, int]]) -> Mask:
-    """Every length, some angles (end, vertex, end), and whatever stands beyond the ``chart``."""
-    mask: Mask = (table.kinds == LENGTH) & ~table.external
-    chosen = set(angles)
-    for row in np.flatnonzero(table.kinds[:chart] == ANGLE):
-        i, j, k = table[int(row)].beads
-        mask[row] = (min(i, k), j, max(i, k)) in chosen
-    mask[chart:] = True
-    return mask
+def _is_among(table: Rows, angles: Sequence[tuple[int, int, int]]) -> Mask:
+    """Which rows are one of some angles, read either way."""
+    known = {*angles, *(beads[::-1] for beads in angles)}
+    bent: Mask = table.kinds == ANGLE
+    bent[bent] = [table[int(row)].beads in known for row in np.flatnonzero(bent)]
+    return bent

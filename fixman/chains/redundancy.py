@@ -8,9 +8,6 @@ which those of the chart count LIKED times their size.
 
 from __future__ import annotations
 
-from itertools import pairwise
-from math import isqrt
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
@@ -20,25 +17,17 @@ from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains import topology
 from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, Index, Rows
-from fixman.chains.layout import Layout
-from fixman.chains.pattern import HardPattern, minimum_degree_pattern
+from fixman.chains.layout import HardPattern, Layout, minimum_degree_pattern
 from fixman.chains.straight_bends import end_to_end
 from fixman.errors import SingularConstraintError
 from fixman.kernels.algebra.field import PRIME
-from fixman.kernels.chain import hard, modular
+from fixman.kernels.chain import modular
 from fixman.kernels.chain.rows import ANGLE, LENGTH
-from fixman.kernels.factors import sparse as sparse_factor
 
 Mask = NDArray[np.bool_]
 
-# Choosing by size is dense, all rows of a cluster at once up to a work (rows · columns²) of WHOLE,
-# which covers 300 beads.  Bigger clusters go in pieces, so that the work (rows · piece²) stays near
-# PIECES up to where pieces are of SMALL rows, and is linear from there.
-WHOLE, PIECES, SMALL = 10**10, 10**8, 64
 LIKED = 4.0  # times, so that a row of the chart goes only where others hold much more of it
 NEVER_LEFT = 1e3  # straight bends, of which both rows stay or neither does
-APART = 1e-3  # far above the rounding of what is factored
-LOST = 1e-10  # times the largest; a wrong guess costs digits, not independence, which is verified
 
 
 def independent(layout: Layout, near: Array | None) -> Mask:
@@ -70,43 +59,57 @@ def independent(layout: Layout, near: Array | None) -> Mask:
     H^bb is sparse.
     """
     stays = np.ones(len(layout.rows), dtype=bool)
-    if not layout.extra:
+    if not layout.extra or _clearly_bonds(layout.pattern.rows):
         return stays
     pattern = layout.pattern
-    if _clearly_bonds(pattern.rows):
+    dependent, share = _eliminate(pattern, True)
+    if not dependent.any():
         return stays
-    rank = topology.by_level(layout.references, layout.outwards)
-    columns = pattern.rows.columns
-    depth = np.where(columns >= 0, rank[columns], -1).max(axis=1)
-    if near is None:
-        near = _generic(layout)
-    else:
-        layout.gradients(pattern.rows, near, SingularConstraintError)
+    x = _generic(layout) if near is None else near
+    rows = pattern.rows.to_sparse(layout.gradients(pattern.rows, x, SingularConstraintError))
     place = layout.hard[pattern.order]
     liked = np.where(place < layout.n * layout.dim, LIKED, 1.0)
     liked[pattern.rows.trait("straight")] = NEVER_LEFT
-    stays[place[_dependent(pattern, liked, depth, near)]] = False
+    clusters = _clusters(pattern, share, np.argsort(place))
+    lost = np.zeros(place.size, dtype=bool)
+    for cluster in clusters:
+        surplus = int(np.count_nonzero(dependent[cluster]))
+        lost[cluster] = ~_chosen(rows[cluster], liked[cluster], surplus)
+    kept = np.flatnonzero(~lost)
+    rest = minimum_degree_pattern(pattern.rows, kept)
+    wrong = np.zeros(place.size, dtype=bool)
+    wrong[kept[rest.order]] = _eliminate(rest)[0]
+    for cluster in clusters:
+        if wrong[cluster].any():  # by size they looked independent; now the first ones are
+            lost[cluster] = _exactly(pattern, cluster)
+    stays[place[lost]] = False
     return stays
 
 
 def _clearly_bonds(rows: Rows) -> bool:
-    """Whether all rows are lengths of which it is known that they are independent."""
-    if np.any(rows.kinds != LENGTH):
+    """Whether all rows are lengths, in parts with one ring at most: these are independent.
+
+    A ring of k ≥ 3 bonds has at least k degrees of freedom beside those of a rigid body, or is the
+    triangle that has just three.
+    """
+    bonds = np.sort(rows.beads[:, :2].astype(np.int64) - GHOSTS, axis=1)
+    if np.any(rows.kinds != LENGTH) or bonds.min(initial=0) < -1:
         return False
-    bonds = rows.beads[:, :2].astype(np.int64) - GHOSTS
-    if bonds.min(initial=0) < -1:
-        return False
-    return topology.is_cactus(rows.n + 1, np.where(bonds < 0, rows.n, bonds))  # or the base point
+    bonds %= rows.n + 1  # the base point is the last node
+    joined = topology.graph(rows.n + 1, bonds)
+    label = csgraph.connected_components(joined, directed=False)[1]
+    once = len(np.unique(bonds, axis=0)) == len(bonds)
+    beads, edges = np.bincount(label), np.bincount(label[bonds[:, 0]], minlength=label.max() + 1)
+    return once and bool((edges <= beads).all())
 
 
 def nearby(drop_redundant: bool | ArrayLike, n: int, dim: int) -> Array | None:
     """Return the positions where rows shall be well conditioned, if given."""
     if isinstance(drop_redundant, (bool, np.bool_)):
         return None
-    if drop_redundant is None or isinstance(drop_redundant, (str, bytes, int, float, np.number)):
+    if np.ndim(drop_redundant) == 0:
         raise TypeError(
-            f"drop_redundant is True, False or positions ({n}, {dim}) where the rows that stay "
-            f"shall be well conditioned, got {drop_redundant!r:.80}"
+            f"drop_redundant is True, False or positions ({n}, {dim}), got {drop_redundant!r:.80}"
         )
     near = arrays.real(drop_redundant, (n, dim), "drop_redundant")
     if near.ndim != 2:
@@ -116,7 +119,6 @@ def nearby(drop_redundant: bool | ArrayLike, n: int, dim: int) -> Array | None:
 
 
 def _generic(layout: Layout) -> Array:
-    """Return a configuration that has nothing special about it."""
     kinds = layout.chart.kinds
     rng = np.random.default_rng(0)
     q = rng.uniform(-np.pi, np.pi, kinds.size)
@@ -135,60 +137,9 @@ def _generic(layout: Layout) -> Array:
 
 
 def _lines(rows: Rows) -> list[tuple[list[int], int, int]]:
-    """Beads that straight bends put on one line, see `lines.end_to_end`."""
+    """Beads that straight bends put on one line, see `end_to_end`."""
     found = [rows[int(row)].beads for row in np.flatnonzero(rows.trait("straight"))]
     return end_to_end(dict.fromkeys(found))  # a bend has two rows
-
-
-def _dependent(pattern: HardPattern, liked: Array, depth: Index, x: Array) -> Index:
-    """Places, in factor order and ascending, of rows that depend on the others.
-
-    ``liked (m,)`` is the size at which each counts.  ``depth (m,)`` is that of the deepest bead of
-    each row, all beads numbered outwards such that the references of each come before it.
-    """
-    none = np.empty(0, dtype=np.int64)
-    if _clearly_independent(pattern, x):
-        return none
-    dependent, share = _eliminate(pattern, True)
-    if not dependent.any():
-        return none
-    rows = _rows_of_size(liked, pattern, x)
-    clusters = _clusters(pattern, share, np.argsort(depth, kind="stable"))
-    lost = np.zeros(liked.size, dtype=bool)
-    for cluster in clusters:
-        surplus = int(np.count_nonzero(dependent[cluster]))
-        lost[cluster] = ~_chosen(pattern, cluster, surplus, rows)
-    kept = np.flatnonzero(~lost)
-    rest = minimum_degree_pattern(pattern.rows, kept)
-    wrong = np.zeros(liked.size, dtype=bool)
-    wrong[kept[rest.order]] = _eliminate(rest)[0]
-    for cluster in clusters:
-        if wrong[cluster].any():  # by size they looked independent; the first that are, then
-            lost[cluster] = _exactly(pattern, cluster)
-    return np.flatnonzero(lost)
-
-
-def _clearly_independent(pattern: HardPattern, x: Array) -> bool:
-    """Whether at x each row, of norm 1, is farther than `APART` from the span of all others.
-
-    These distances are (A⁻¹)_kk^-½ for A = B Bᵀ.  Then no elimination is needed, nor compiled.
-    """
-    symbolic = pattern.symbolic
-    system = pattern.system(np.ones(pattern.rows.n))
-    V, S = np.empty((2, symbolic.nnz))
-    D, work = np.empty(symbolic.size), np.empty(2 * symbolic.size)
-    if not hard.matrix_frame(x.reshape(-1), system, V):
-        return False
-    size = np.sqrt(V[symbolic.first[:-1]])
-    if not np.all((size > 0.0) & np.isfinite(size)):
-        return False
-    column = np.repeat(np.arange(symbolic.size), np.diff(symbolic.first))
-    V /= size[symbolic.row] * size[column]
-    sparse_factor.factor(V, D, symbolic, work, 0.0)
-    if np.isnan(D).any():
-        return False
-    sparse_factor.inverse_on_pattern(V, D, S, symbolic, work, 0.0)
-    return bool((S[symbolic.first[:-1]] < APART**-2).all())
 
 
 def _eliminate(pattern: HardPattern, shares: bool = False) -> tuple[Mask, Mask]:
@@ -222,23 +173,15 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.uint
     return rng.integers(1, PRIME, shape, dtype=np.uint64)
 
 
-def _rows_of_size(size: Array, pattern: HardPattern, x: Array) -> sparse.csr_array:
-    """Wilson rows (m, n·d) of given norms."""
-    rows = pattern.rows.to_sparse(pattern.rows.gradients(x)[0])
-    scale = size / sparse.linalg.norm(rows, axis=1)
-    scaled: sparse.csr_array = (sparse.diags_array(scale) @ rows).tocsr()
-    return scaled
-
-
-def _clusters(pattern: HardPattern, share: Mask, outwards: Index) -> list[Index]:
-    """Rows that depend on each other, in sets that share no bead; each from the root outwards."""
+def _clusters(pattern: HardPattern, share: Mask, order: Index) -> list[Index]:
+    """Rows that depend on each other, in sets that share no bead; each in an order of all rows."""
     columns = pattern.rows.columns
     row, slot = np.nonzero((columns >= 0) & share[:, None])
     m, n = share.size, pattern.rows.n
     touch = (np.ones(row.size, dtype=np.int8), (row, m + columns[row, slot]))
     graph = sparse.coo_array(touch, shape=(m + n, m + n))
     label = csgraph.connected_components(graph, directed=False)[1]
-    some = outwards[share[outwards]]
+    some = order[share[order]]
     some = some[np.argsort(label[some], kind="stable")]
     return np.split(some, np.flatnonzero(np.diff(label[some])) + 1)
 
@@ -249,57 +192,15 @@ def _exactly(pattern: HardPattern, cluster: Index) -> Mask:
     return _eliminate(part)[0]
 
 
-def _chosen(pattern: HardPattern, cluster: Index, surplus: int, rows: sparse.csr_array) -> Mask:
-    """Which rows of a cluster stay, by size.
+def _chosen(rows: sparse.csr_array, liked: Array, surplus: int) -> Mask:
+    """Which rows of a cluster stay, by size: each the farthest from the span of all before.
 
-    Rows up to some place span the same space whatever is chosen among them, so each piece may
-    choose as many as it has independent of all pieces before.  It sees these as a front, the part
-    of their span that lies wholly in columns that rows to come still touch.
+    Costs O(rows · columns²), and memory for a dense matrix.
     """
-    kept = np.zeros(cluster.size, dtype=bool)
-    own = rows[cluster]
-    if cluster.size * np.unique(own.indices).size ** 2 <= WHOLE:
-        edges = np.array([0, cluster.size])
-        counts = [cluster.size - surplus]
-    else:
-        size = max(SMALL, isqrt(PIECES // cluster.size))
-        edges = np.append(np.arange(0, cluster.size, size), cluster.size)
-        fresh = ~_exactly(pattern, cluster)
-        counts = [int(np.count_nonzero(fresh[a:b])) for a, b in pairwise(edges)]
-    last_use = np.zeros(own.shape[1], dtype=np.int64)
-    last_use[own.indices] = np.repeat(np.arange(cluster.size), np.diff(own.indptr))
-    open_columns, front = np.empty(0, dtype=np.int64), np.empty((0, 0))
-    for first, last, count in zip(edges[:-1], edges[1:], counts, strict=True):
-        piece = own[first:last]
-        columns = np.union1d(open_columns, piece.indices)
-        dense = piece[:, columns].toarray()
-        before = np.zeros((len(front), columns.size))
-        before[:, np.searchsorted(columns, open_columns)] = front
-        kept[first + _largest(before, dense, count)] = True
-        if last < cluster.size:
-            ends = last_use[columns] < last
-            open_columns = columns[~ends]
-            front = _front(np.concatenate([before, dense[kept[first:last]]]), ends)
+    m, columns = rows.shape[0], np.unique(rows.indices)
+    arrays.require_memory(16 * m * columns.size, f"the choice among {m} dependent rows")
+    dense = rows[:, columns].toarray()
+    dense *= (liked / np.linalg.norm(dense, axis=1))[:, None]
+    kept = np.zeros(m, dtype=bool)
+    kept[linalg.qr(dense.T, mode="r", pivoting=True)[1][: m - surplus]] = True
     return kept
-
-
-def _largest(held: Array, others: Array, count: int) -> Index:
-    """Which of the other rows to add, each the one that is farthest from all before."""
-    if count in (0, len(others)):
-        return np.arange(count, dtype=np.int64)
-    basis = linalg.qr(held.T, mode="economic")[0]
-    rest = others.T
-    for _ in range(2):  # twice is enough
-        rest = rest - basis @ (basis.T @ rest)
-    places = linalg.qr(rest, mode="r", pivoting=True)[1][:count]
-    return np.asarray(places, dtype=np.int64)
-
-
-def _front(held: Array, ends: Mask) -> Array:
-    """Rows that span what of the span of some vanishes in the columns that end."""
-    if not ends.any():
-        return held
-    Q, R, _ = linalg.qr(held[:, ends], pivoting=True)
-    size = np.abs(np.diagonal(R))
-    front: Array = Q[:, np.count_nonzero(size > LOST * size[0]) :].T @ held[:, ~ends]
-    return front

@@ -77,7 +77,6 @@ def refuse_over(mask: Mask, table: Rows, rows: Iterable[int]) -> None:
 
 def positions(straight: Any, n: int, dim: int) -> Array | None:
     """Return positions (..., n, dim) where ``straight`` is such; whole numbers name bends."""
-    arrays.refuse_units(straight, "straight")
     try:
         array = np.asarray(straight)
     except Exception:  # ragged, or what has no array

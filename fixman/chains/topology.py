@@ -81,22 +81,6 @@ def outwards(parents: Index) -> Index:
     return np.asarray(order, dtype=np.int64)
 
 
-def by_level(references: Index, sequence: Index) -> Index:
-    """Rank of each bead by its distance from the root, behind all of its references.
-
-    Unlike ``sequence``, which may run down one branch first, this keeps neighbours together.
-    """
-    level = [0] * len(references)
-    table = references.tolist()
-    for k in sequence.tolist():
-        parent, *others = table[k]
-        if parent >= 0:
-            level[k] = max(level[parent] + 1, *(level[j] for j in others if j >= 0), 0)
-    order = np.lexsort((np.argsort(sequence), np.array(level)))
-    rank: Index = np.argsort(order)
-    return rank
-
-
 def graph(n: int, bonds: NDArray[np.integer[Any]]) -> sparse.csr_array[Any, Any]:
     """Sparse matrix (n, n) with a 1 for each bond, one way."""
     ones = np.ones(len(bonds), dtype=np.int8)
@@ -209,29 +193,6 @@ def _round(pair: list[int], parents: Index, rank: Index) -> Iterator[int]:
             one, two = two, one
         yield one
         one = int(parents[one])
-
-
-def is_cactus(n: int, bonds: Index) -> bool:
-    """Whether no bond lies on two rings; then the lengths of all are independent.
-
-    Parts of such a graph share single beads, and a ring of k ≥ 3 bonds has at least k degrees of
-    freedom beside those of a rigid body, or is the triangle that has just three.
-    """
-    if len(np.unique(np.sort(bonds, axis=1), axis=0)) < len(bonds):
-        return False
-    _, label = csgraph.connected_components(graph(n, bonds), directed=False)
-    first = np.unique(label, return_index=True)[1]
-    joined = np.concatenate([bonds, np.stack([first, np.full(first.size, n)], axis=1)])
-    order, before = csgraph.breadth_first_order(graph(n + 1, joined), n, directed=False)
-    parents, rank = before[:n].astype(np.int64), np.argsort(order)
-    in_tree = (parents[bonds[:, 0]] == bonds[:, 1]) | (parents[bonds[:, 1]] == bonds[:, 0])
-    used: set[int] = set()
-    for pair in bonds[~in_tree].tolist():
-        for bead in _round(pair, parents, rank):
-            if bead in used:
-                return False
-            used.add(bead)
-    return True
 
 
 def near(n: int, bonds: Index, most: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -57,7 +57,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     hard = hard_sets.named(arguments.hard)
     # A missing package or folder is told before the long part.
-    with shared.outputs(arguments, arguments.topology, arguments.trajectory) as (table, picture):
+    inputs, outputs = (arguments.topology, arguments.trajectory), (arguments.out, arguments.plot)
+    with shared.outputs(arguments, outputs, *inputs) as (table, picture):
         analysis, report = _audited(arguments, hard)
         shared.result(arguments, report, report.as_dict())
         if table:

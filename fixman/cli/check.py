@@ -22,7 +22,7 @@ example:
 
 def run(arguments: argparse.Namespace) -> int:
     """Say whether a run is whole; 1 if it is not."""
-    from fixman.simulation.runfile import check_run
+    from fixman import check_run
 
     found = check_run(arguments.run)
     readable = [[piece.start, piece.stop] for piece in found.readable]

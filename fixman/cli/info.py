@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
         head = file.read(HEAD).lstrip(b"\xef\xbb\xbf \t\r\n")
     found: dict[str, Any] = {"file": str(path)}
     if head.startswith(b"SQLite format 3"):
-        from fixman.simulation.runfile import load_run
+        from fixman import load_run
 
         found |= {"kind": "run", "for": "fixman resume, check, export"}
         found |= shared.described(load_run(path))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from pathlib import Path
 from typing import Any
 
 from fixman.cli import shared
@@ -24,36 +23,22 @@ example:
 
 def run(arguments: argparse.Namespace) -> int:
     """Go on with a run."""
-    from fixman.simulation import simulate as simulation
-
-    given, naming = _going_on(arguments.run)
-    with naming, shared.client(arguments) as client:
-        run = simulation.resume(
-            arguments.run,
-            arguments.steps,
-            **given,
-            workers=arguments.workers,
-            progress=shared.progress(arguments),
-            client=client,
-        )
-    return shared.report(arguments, run)
-
-
-def _going_on(path: Path) -> tuple[dict[str, Any], contextlib.AbstractContextManager[None]]:
-    """Return stepper and observables of a run of a PDB file, and what names its atoms in errors.
-
-    Other runs need neither.
-    """
+    import fixman
+    from fixman.runs import runfile
     from fixman.simulation import steppers
-    from fixman.simulation.runfile import read_about
     from fixman.simulation.trajectory import pdb_potential
 
-    about = read_about(path)
-    if pdb_potential(about) is None:
-        return {}, contextlib.nullcontext()
-    from fixman.io.openmm.torsional import Molecule, naming
+    about = runfile.contents(arguments.run).about
+    given: dict[str, Any] = {}
+    naming: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if pdb_potential(about) is not None:
+        from fixman.io.openmm import torsional
 
-    molecule = Molecule.of_run(about)
-    stepper = steppers.from_parameters(about["stepper"], molecule)
-    given = {"stepper": stepper, "observables": molecule.observables()}
-    return given, naming(molecule.names)
+        molecule = torsional.Molecule.of_run(about)
+        given["stepper"] = steppers.from_parameters(about["stepper"], molecule)
+        given["observables"] = molecule.observables()
+        naming = torsional.naming(molecule.names)
+    given |= {"workers": arguments.workers, "progress": shared.progress(arguments)}
+    with naming, shared.client(arguments) as client:
+        run = fixman.resume(arguments.run, arguments.steps, **given, client=client)
+    return shared.report(arguments, run)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fixman.rigid.motion import Trajectory
     from fixman.rigid.urdf import Robot
 
-HELP = """
+HELP = f"""
 usage: fixman rigid ROBOT [flags]
 
 joints, torques and motion of the arm in a robot's URDF file
@@ -36,19 +36,18 @@ of q where --torque acts.
 motion from there, by the variational midpoint rule:
   --time S               how long
   --dt DT                time step (default: 0.001)
-  --out FILE             write time, q, qd, energy and names of joints, .npz
+  --out FILE             file to be made for the run, for fixman resume and check
   --plot PNG             draw coordinates and the change of energy against time
-  --overwrite            replace files of these names
-  --json                 print one JSON document instead of text
+  --overwrite            replace files of these names{shared.SHOWING}
 
 example:
   fixman rigid panda.urdf --tip panda_hand --q 0,-0.5,0,-2,0,1.5,0.8
-  fixman rigid panda.urdf --tip panda_hand --time 1 --out fall.npz --plot fall.png
+  fixman rigid panda.urdf --tip panda_hand --time 1 --out fall --plot fall.png
 """
 FRAMES = 1000  # of a motion, about
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> int:
     """Print the table, and follow the motion if there is a time."""
     import numpy as np
 
@@ -56,8 +55,6 @@ def run(arguments: argparse.Namespace) -> None:
 
     if arguments.time is None and (arguments.out or arguments.plot):
         raise ValueError("--out and --plot are of a motion: say how long, --time 1")
-    if arguments.out and arguments.out.suffix.lower() != ".npz":
-        raise ValueError(f"--out must end in .npz, got {arguments.out}")
     robot = read(arguments.robot, arguments.tip, arguments.free_base, not arguments.lenient)
     arm, rest, down = robot.chain, np.zeros(robot.chain.nv), (0.0, 0.0, -arguments.gravity)
     q = arm.rest if arguments.q is None else arguments.q
@@ -72,20 +69,19 @@ def run(arguments: argparse.Namespace) -> None:
     centre = kinematics.centre_of_mass(arm, q)
     found: dict[str, Any] = {"chain": repr(arm), "mass": arm.masses.sum(), "joints": rows}
     found["places"] = {tip: list(kinematics.position(arm, q, body, p)), "mass centre": list(centre)}
-    with shared.outputs(arguments, arguments.robot) as (file, picture):
+    done = True
+    with shared.outputs(arguments, [arguments.plot], arguments.robot) as (picture,):
         if arguments.time is not None:
             run = _moved(arguments, arm, {"q": q, "qd": qd, "tau": torque}, down)
-            change = run.energy[-1] - run.energy[0]
-            found["at the end"] = {"time": run.time[-1], "change of energy": change}
-            found["at the end"] |= {"q": list(run.q[-1]), "qd": list(run.qd[-1])}
-            if file:
-                names = np.array(robot.joint_names)
-                with file.open("wb") as to:
-                    np.savez(to, time=run.time, q=run.q, qd=run.qd, energy=run.energy, joints=names)
+            done = run.finished
+            found["motion"] = {"time": run.time[-1], "energy": run.energy[-1] - run.energy[0]}
+            found["motion"] |= {"q": list(run.q[-1]), "qd": list(run.qd[-1])}
+            found["motion"] |= shared.described(run)
             if picture:
                 _draw(picture, arguments.plot.suffix[1:], run, robot)
         found["notes"] = robot.notes
         shared.result(arguments, shared.lines(found), found)
+    return 0 if done else shared.INTERRUPTED
 
 
 def read(path: Path, tip: str | None, free_base: bool = False, strict: bool = True) -> Robot:
@@ -115,8 +111,9 @@ def _moved(arguments: argparse.Namespace, arm: Any, start: dict[str, Any], down:
     time, dt = arrays.positive(arguments.time, "--time"), arrays.positive(arguments.dt, "--dt")
     steps = max(1, round(time / dt))
     every = max(1, steps // FRAMES)
-    steps -= steps % every
-    return motion.simulate(arm, **start, dt=dt, steps=steps, every=every, gravity=down)
+    of = {**start, "dt": dt, "steps": steps - steps % every, "every": every, "gravity": down}
+    more = shared.given(arguments, "out", "overwrite") | {"progress": shared.progress(arguments)}
+    return motion.simulate(arm, **of, **more)
 
 
 def _draw(path: Path, kind: str, run: Trajectory, robot: Robot) -> None:

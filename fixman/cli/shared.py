@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fixman.errors import printable
 
 if TYPE_CHECKING:
-    from fixman.simulation.trajectory import Run
+    from fixman.runs.series import Series
 
 NOISE = 1e-12  # of numbers in text that are zero
 INTERRUPTED = 130  # exit code, in shells, of a program that Ctrl-C ended
@@ -94,14 +94,16 @@ def given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def outputs(arguments: argparse.Namespace, *inputs: Path | None) -> Iterator[list[Path | None]]:
-    """Give names to write to, or None, that become --out and --plot when all is done.
+def outputs(
+    arguments: argparse.Namespace, given: Sequence[Path | None], *inputs: Path | None
+) -> Iterator[list[Path | None]]:
+    """Give names to write to, or None, that become the given files when all is done.
 
-    Names that cannot be had are refused before the work.
+    Names that cannot be had, and formats of --plot, are refused before the work.
     """
     from fixman._common.files import new_file
 
-    given, taken = (arguments.out, arguments.plot), [path.resolve() for path in inputs if path]
+    taken = [path.resolve() for path in inputs if path]
     paths = [path.resolve() if path and path.is_symlink() else path for path in given]
     if arguments.plot:
         from fixman.analysis import plot
@@ -155,36 +157,31 @@ def simulated(arguments: argparse.Namespace, *of: Any, seed: int, **more: Any) -
     return report(arguments, run)
 
 
-def described(run: Run) -> dict[str, Any]:
-    """Return what a run is, for --json."""
-    from fixman.simulation.trajectory import REFUSING, pdb_potential
+def described(run: Series) -> dict[str, Any]:
+    """Return what a run of beads or of rigid bodies is, for --json."""
+    from fixman.simulation.trajectory import REFUSING, Run, pdb_potential
 
     about, stepper = run.about, dict(run.about["stepper"])
     if pdb_potential(about) is not None:
         del stepper["potential"]  # pages of a PDB file
-    tried = stepper["name"] in REFUSING and run.steps_done
-    return {
-        "file": str(run.path),
-        "chain": repr(run.chain),
-        "stepper": stepper,
-        "seed": about["rng"].get("seed"),
-        "frames": len(run),
-        "replicas": run.replicas,
-        "steps_done": run.steps_done,
-        "steps": about["steps"],
-        "finished": run.finished,
-        "acceptance": float(run.acceptance.mean()) if tried else None,
-    }
+    found = {"file": run.path and str(run.path), "stepper": stepper, "frames": len(run)}
+    found |= {"steps_done": run.steps_done, "steps": about["steps"], "finished": run.finished}
+    if not isinstance(run, Run):
+        return found | {"chain": repr(vars(run)["system"])}
+    if stepper["name"] in REFUSING and run.steps_done:
+        found["acceptance"] = float(run.acceptance.mean())
+    more = {"chain": repr(run.chain), "replicas": run.replicas, "seed": about["rng"].get("seed")}
+    return found | more
 
 
-def report(arguments: argparse.Namespace, run: Run) -> int:
+def report(arguments: argparse.Namespace, run: Series) -> int:
     """Print what a run is now, and how to go on with it; return the exit code."""
     found = described(run)
-    text = (
-        f"{len(run)} frame{'s' * (len(run) != 1)} of "
-        f"{run.replicas} replica{'s' * (run.replicas != 1)} in {run.path}"
-    )
-    if found["acceptance"] is not None:
+    text, replicas = f"{len(run)} frame{'s' * (len(run) != 1)}", found.get("replicas")
+    if replicas:
+        text += f" of {replicas} replica{'s' * (replicas != 1)}"
+    text += f" in {run.path}"
+    if "acceptance" in found:
         text += f", {found['acceptance']:.1%} of the moves accepted"
     if not run.finished:
         at = f"{run.steps_done} of {found['steps']}"

@@ -34,10 +34,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Run a chain that the flags describe."""
     import numpy as np
 
+    from fixman.runs import runfile
     from fixman.sampling.random_walks import random_walks
-    from fixman.simulation import writer
 
-    writer.require_free(arguments.out, arguments.overwrite)
+    runfile.free(arguments.out, arguments.overwrite)
     chain, values, x0 = chains.made(arguments)
     stepper = dynamics.stepper(arguments, chain)
     seed = shared.seed(arguments)

@@ -57,9 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
     from fixman.io.openmm import kT
     from fixman.io.openmm.torsional import Molecule, naming
     from fixman.mechanics.dynamics import project
-    from fixman.simulation import writer
+    from fixman.runs import runfile
 
-    writer.require_free(arguments.out, arguments.overwrite)
+    runfile.free(arguments.out, arguments.overwrite)
     if arguments.dt >= FEMTO:
         fs = f"{arguments.dt:g} fs is {arguments.dt / 1000:g}"
         raise ValueError(f"--dt is in ps, got {arguments.dt:g}: {fs}")

@@ -8,8 +8,6 @@ from typing import Any
 
 try:
     import distributed
-    from distributed.comm.addressing import resolve_address
-    from distributed.security import Security
 except ImportError as error:
     raise ImportError(
         'a Dask scheduler needs dask and distributed: pip install "fixman-chains[dask]"'
@@ -23,28 +21,13 @@ def connect(address: str, *, timeout: float = 10.0) -> Iterator[Any]:
     `timeout` in seconds, for the scheduler to answer and for a first worker to join it. Raises
     ConnectionError if either does not happen.
     """
-    try:
-        resolve_address(address)
-    except Exception as error:  # a dozen kinds
-        raise ConnectionError(
-            f"{address!r} is no address of a Dask scheduler, such as tcp://127.0.0.1:8786: {error}"
-        ) from error
-    security: Any = Security
-    secured = address.startswith(("tls:", "wss:"))
-    if secured and not security().get_connection_args("client").get("ssl_context"):
-        raise ConnectionError(
-            f"{address} needs certificates, which Dask's configuration names: distributed.comm.tls"
-        )
     open_client: Any = distributed.Client  # some versions have types, some have not
     try:
         client = open_client(address, timeout=timeout, set_as_default=False)
-    except OSError as error:
+    except Exception as error:  # a dozen kinds
         raise ConnectionError(
-            f"no Dask scheduler answers at {address}: start one with `dask scheduler`, which "
-            "prints its address"
+            f"no Dask scheduler answers at {address}: {error}; `dask scheduler` starts one"
         ) from error
-    except Exception as error:  # TLS without certificates, and errors that only Dask knows
-        raise ConnectionError(f"Dask cannot connect to {address}: {error}") from error
     with client:
         try:
             client.wait_for_workers(1, timeout=timeout)

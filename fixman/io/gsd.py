@@ -10,7 +10,7 @@ import os
 import numpy as np
 
 from fixman._common.files import new_file
-from fixman.chains.chain import Chain, bonds
+from fixman.chains.chain import bonds
 from fixman.simulation.trajectory import Run, chosen_replica, pdb_potential, require_run
 
 try:
@@ -22,11 +22,7 @@ MARGIN = 1.0  # added around all beads of all frames, so that nothing is wrapped
 
 
 def write_gsd(
-    run: Run,
-    path: str | os.PathLike[str],
-    *,
-    replica: int | None = None,
-    overwrite: bool = False,
+    run: Run, path: str | os.PathLike[str], *, replica: int | None = None, overwrite: bool = False
 ) -> None:
     """Write the frames of a run with bonds, constraints, masses and velocities.
 
@@ -48,12 +44,12 @@ def write_gsd(
 
     Notes
     -----
-    Positions are what they are in the run, rounded to single precision, as GSD readers expect
-    them; HDF5 keeps every digit.  The box is that of all frames and not periodic in any sense of
-    the run.  Every replica is a body of its own, by a number below −1: a residue for MDAnalysis,
-    and not rigid for HOOMD.  Hard lengths are constraints, with the values of the first frame.
-    Types are the names of atoms where the run is of a PDB file.
-    A planar run has z = 0 and a box without height.  A fixed base point is no particle.
+    Positions are rounded to single precision, as GSD readers expect them; HDF5 keeps every digit.
+    The box is that of all frames, and not periodic in any sense of the run.  Every replica is a
+    body of its own, by a number below −1: a residue for MDAnalysis, and not rigid for HOOMD.  Hard
+    lengths are constraints, with the values of the first frame.  Types are the names of atoms where
+    the run is of a PDB file.  A planar run has z = 0 and a box without height.  A fixed base point
+    is no particle.
     """
     require_run(run)
     rows = slice(None)
@@ -75,10 +71,9 @@ def write_gsd(
 
 def _first_frame(run: Run, rows: slice, edge: float) -> gsd.hoomd.Frame:
     """Everything that stays the same; GSD stores it once."""
-    chain = run.chain
+    chain, pairs = run.chain, bonds(run.chain)
     replicas = len(range(run.replicas)[rows])
-    pairs = bonds(chain)
-    all_pairs = pairs + chain.n * np.arange(replicas)[:, None, None]
+    shifts = chain.n * np.arange(replicas)[:, None, None]
     frame = gsd.hoomd.Frame()
     frame.configuration.dimensions = chain.dim
     frame.configuration.box = [edge, edge, edge if chain.dim == 3 else 0.0, 0.0, 0.0, 0.0]
@@ -89,22 +84,23 @@ def _first_frame(run: Run, rows: slice, edge: float) -> gsd.hoomd.Frame:
     frame.particles.mass = np.tile(chain.masses, replicas)
     # MDAnalysis takes bodies for residues; HOOMD takes those from 0 on for rigid, and −1 for none.
     frame.particles.body = np.repeat(np.arange(replicas) - replicas - 1, chain.n)
-    held = _hard_lengths(chain)
+    frame.bonds.N = replicas * len(pairs)
+    frame.bonds.types = ["bond"]
+    frame.bonds.group = (pairs + shifts).reshape(-1, 2)
+    hard = [chain.coordinates[row] for row in chain.hard]
+    held = np.array(
+        [sorted(row.beads) for row in hard if row.kind == "length" and min(row.beads) >= 0]
+    )
     if len(held) and len(run):
         x = run[:1].x[0, rows]
         lengths = np.linalg.norm(x[:, held[:, 0]] - x[:, held[:, 1]], axis=-1)
         frame.constraints.N = lengths.size
         frame.constraints.value = lengths.reshape(-1)
-        groups = held + chain.n * np.arange(replicas)[:, None, None]
-        frame.constraints.group = groups.reshape(-1, 2)
-    frame.bonds.N = replicas * len(pairs)
-    frame.bonds.types = ["bond"]
-    frame.bonds.group = all_pairs.reshape(-1, 2)
+        frame.constraints.group = (held + shifts).reshape(-1, 2)
     return frame
 
 
 def _names(run: Run) -> list[str]:
-    """Types of the beads: names of atoms, if the run is of a PDB file."""
     described = pdb_potential(run.about)
     if described is None:
         return ["bead"] * run.chain.n
@@ -112,16 +108,7 @@ def _names(run: Run) -> list[str]:
     return [line[12:16].strip() for line in lines if line.startswith(("ATOM", "HETATM"))]
 
 
-def _hard_lengths(chain: Chain) -> np.ndarray:
-    """Pairs of beads whose distance is hard (pairs, 2); a fixed base point is no bead."""
-    rows = (chain.coordinates[row] for row in chain.hard)
-    pairs = [sorted(row.beads) for row in rows if row.kind == "length" and min(row.beads) >= 0]
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
-
-
 def _flat(x: np.ndarray) -> np.ndarray:
     """Positions of all replicas as GSD has them, (particles, 3)."""
     particles = x.reshape(-1, x.shape[-1])
-    out = np.zeros((len(particles), 3), dtype=np.float32)
-    out[:, : x.shape[-1]] = particles
-    return out
+    return np.pad(particles, ((0, 0), (0, 3 - x.shape[-1]))).astype(np.float32)

@@ -25,8 +25,9 @@ from fixman import __version__
 from fixman._common import arrays
 from fixman._common.files import new_file
 from fixman.chains.chain import Chain, bonds
-from fixman.simulation import provenance
-from fixman.simulation.trajectory import OBSERVABLE, Part, Run, require_run
+from fixman.runs.about import require_sound
+from fixman.runs.series import OBSERVABLE, Part
+from fixman.simulation.trajectory import Run, require_run
 
 try:
     import h5py
@@ -69,8 +70,9 @@ def write_hdf5(run: Run, path: str | os.PathLike[str], *, overwrite: bool = Fals
         for part in run.blocks():
             for name in names:
                 rows = part.array(name)
-                if name in PLACES:
-                    rows = _in_space(rows.reshape(len(part), -1, run.chain.dim))
+                if name in PLACES:  # z = 0 in the plane: MDAnalysis reads three components only
+                    rows = rows.reshape(len(part), -1, run.chain.dim)
+                    rows = np.pad(rows, ((0, 0), (0, 0), (0, SPACE - run.chain.dim)))
                 group = file[_place(name)]
                 if "value" not in group:
                     group.create_dataset("value", (len(run), *rows.shape[1:]), rows.dtype)
@@ -92,24 +94,22 @@ def read_hdf5(path: str | os.PathLike[str]) -> Run:
             run, frames, done = (_shaped(file[name], shape) for name, shape in CONSTANTS.items())
             about = json.loads(run.asstr()[()])
             numbers, steps_done = range(*frames[()].tolist()), int(done[()])
-            chain = provenance.require_entries(about, path)
+            require_sound(about)
+            chain = Chain.from_json(json.dumps(about["chain"]))
             _require_frames(file, about, chain, numbers)
         size, replicas = int(about["block"]["frames"]), int(about["replicas"])
         cuts = [range(a, min(a + size, len(numbers))) for a in range(0, len(numbers), size)]
     except FileNotFoundError:
         raise FileNotFoundError(f"no such file: {path}") from None
-    except (
-        OSError, LookupError, ValueError, TypeError, ArithmeticError, AttributeError,
-        RecursionError, MemoryError,
-    ) as error:  # fmt: skip
+    except Exception as error:  # whatever another file makes of its reader
         raise ValueError(f"{path} was not written by write_hdf5: {error}") from None
     shape = (replicas, chain.n, chain.dim)
     parts = [Part(len(cut), partial(_load, path, cut.start, cut.stop, shape)) for cut in cuts]
-    return Run(about, chain, steps_done, parts, numbers=numbers)
+    return Run(chain, about, steps_done, parts, numbers=numbers)
 
 
 def _shaped(found: h5py.Dataset, shape: tuple[int, ...]) -> h5py.Dataset:
-    """Refuse another shape before anything is read: a file may claim terabytes."""
+    """Require a shape before anything is read: a file may claim terabytes."""
     if found.shape != shape:
         raise ValueError(f"{found.name} has shape {found.shape}, expected {shape}")
     return found
@@ -119,15 +119,12 @@ def _require_frames(file: h5py.File, about: dict[str, Any], chain: Chain, number
     """Compare shapes and steps of the frames with the run that the file is of."""
     rows, replicas = len(numbers), about["replicas"]
     for place in PLACES.values():
-        found = file[f"{place}/value"]
-        if found.shape != (rows, replicas * chain.n, chain.dim):  # older planar files
-            _shaped(found, (rows, replicas * chain.n, SPACE))
+        found = _shaped(file[f"{place}/value"], (rows, replicas * chain.n, SPACE))
         if found.dtype != np.float64:
             raise ValueError(f"{found.name} has {found.dtype} numbers, expected float64")
     for name in about["observables"]:
         found = file[f"{_place(OBSERVABLE + name)}/value"]
-        if found.shape[:2] != (rows, replicas):
-            raise ValueError(f"{found.name} has shape {found.shape}, expected {rows, replicas} …")
+        _shaped(found, (rows, replicas, *found.shape[2:]))
     steps = _shaped(file[f"{PLACES['x']}/step"], (rows,))
     if not np.array_equal(steps[()], np.array(numbers, dtype=np.int64) * about["every"]):
         raise ValueError(f"{steps.name} are not the steps of its frames")
@@ -142,14 +139,7 @@ def _load(path: Path, start: int, stop: int, shape: tuple[int, ...], name: str) 
         rows: NDArray[Any] = file[f"{_place(name)}/value"][start:stop]
     if name not in PLACES:
         return rows
-    # Files of planar runs have z = 0; older ones have two components.
     return np.ascontiguousarray(rows[..., : shape[-1]]).reshape(len(rows), *shape)
-
-
-def _in_space(rows: NDArray[Any]) -> NDArray[Any]:
-    """Add z = 0 to vectors in the plane: MDAnalysis reads three components only."""
-    missing = SPACE - rows.shape[-1]
-    return np.pad(rows, ((0, 0), (0, 0), (0, missing))) if missing else rows
 
 
 def _write_constants(file: h5py.File, run: Run) -> None:

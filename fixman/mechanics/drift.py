@@ -24,7 +24,7 @@ from scipy import sparse
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, count
 from fixman.chains.coordinates import Index
-from fixman.chains.pattern import HardPattern, minimum_degree
+from fixman.chains.layout import HardPattern, minimum_degree
 from fixman.kernels.chain.drift import Drift, drift_frames, units
 from fixman.kernels.factors.sparse import Symbolic, analyse, places
 from fixman.mechanics.metric import run_frames

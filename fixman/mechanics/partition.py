@@ -253,10 +253,13 @@ def _hard_matrix(chain: Chain, x: Array) -> Tridiagonal | Sparse:
     layout = chain.layout
     links = layout.links
     if links.size:
-        cosines, sines = np.empty((2, max(links.shape[1] - 2, 0)))
-        if not freely_jointed.bends(x, chain.n, chain.dim, layout.fixed, links, cosines, sines):
+        work = np.empty((links.shape[1] - 1, freely_jointed.UNITS))
+        shape = links[0], chain.dim, layout.fixed
+        found = freely_jointed.factored(x.reshape(-1), 0, 0, shape, True, work.reshape(-1), 0.0)
+        if not (found and np.isfinite(work).all()):
             raise_failure(chain, x, 0)
-        return Tridiagonal(links[0], cosines, sines)
+        u, turn = work[:, :3], work[1:, freely_jointed.TURN :]
+        return Tridiagonal(links[0], (u[1:] * u[:-1]).sum(axis=1), np.linalg.norm(turn, axis=1))
     V = np.empty(layout.pattern.symbolic.nnz)
     if not hard.matrix_frame(x.reshape(-1), layout.system, V):
         raise_failure(chain, x, 0)

@@ -1,7 +1,6 @@
 """Symmetric positive definite matrices with structure: factor once, ask many questions.
 
 Each type has ``factor() → solve, logdet, inverse_on_pattern`` and, for tests, ``to_dense()``.
-Bands are in SciPy's lower form: ``bands[j, i] = A[i + j, i]``.  Whatever has no band is `Sparse`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from fixman._common.arrays import Array
 from fixman.errors import SingularConstraintError
 from fixman.kernels.factors import sparse, tridiagonal
 
-__all__ = ["Banded", "BlockTridiagonal", "Factor", "Sparse", "Tridiagonal"]
+__all__ = ["BlockTridiagonal", "Factor", "Sparse", "Tridiagonal"]
 
 
 Index = NDArray[np.int64]
@@ -119,81 +118,6 @@ class TridiagonalFactor:
         return _finite(S.T)
 
 
-class Banded:
-    """A symmetric positive definite matrix of half-bandwidth h.
-
-    Parameters
-    ----------
-    bands : (h + 1, m)
-        SciPy's lower form, ``bands[j, i] = A[i + j, i]``; what lies outside A is ignored.
-    """
-
-    def __init__(self, bands: ArrayLike) -> None:
-        array = arrays.real(bands, (), "bands")
-        if array.ndim != 2 or array.shape[0] < 1:
-            raise ValueError(f"bands must have shape (h + 1, m), got {array.shape}")
-        self.bands = array.copy()
-        for j in range(1, array.shape[0]):
-            self.bands[j, max(array.shape[1] - j, 0) :] = 0.0
-        arrays.require_finite(self.bands, self.bands.shape, "bands", "band")
-
-    def to_dense(self) -> Array:
-        """Return the matrix as a dense array, for tests."""
-        m = self.bands.shape[1]
-        A = np.diag(self.bands[0])
-        for j in range(1, min(self.bands.shape[0], m)):
-            off = self.bands[j, : m - j]
-            A += np.diag(off, j) + np.diag(off, -j)
-        return A
-
-    def factor(self) -> BandedFactor:
-        """LDLᵀ in O(m h²).
-
-        Raises
-        ------
-        SingularConstraintError
-            If a pivot is lost to rounding: the matrix is not positive definite.
-        """
-        inside, symbolic = _band(*self.bands.shape)
-        matrix = Sparse.stored(self.bands.T[inside], symbolic)  # column by column, as in a band
-        return BandedFactor(self, matrix.factor())
-
-
-@lru_cache(maxsize=8)
-def _band(h: int, m: int) -> tuple[NDArray[np.bool_], sparse.Symbolic]:
-    """Which elements of (m, h) are in the matrix, and their pattern."""
-    inside = np.add.outer(np.arange(m), np.arange(h)) < m
-    column, offset = np.nonzero(inside)
-    return inside, sparse.analyse(m, column + offset, column)
-
-
-class _OfSparse:
-    """A factor that is a `SparseFactor`, but for the form of its inverse."""
-
-    def __init__(self, matrix: Any, factor: SparseFactor) -> None:
-        self._matrix, self._factor = matrix, factor
-
-    @property
-    def logdet(self) -> float:
-        """Return ln det A."""
-        return self._factor.logdet
-
-    def solve(self, b: ArrayLike) -> Array:
-        """Return A⁻¹ b for b (m,) or (m, r), in O(nnz(L) r)."""
-        return self._factor.solve(b)
-
-
-class BandedFactor(_OfSparse):
-    """The LDLᵀ of a `Banded`."""
-
-    def inverse_on_pattern(self) -> Array:
-        """Return the band of A⁻¹ as (h + 1, m) by the Takahashi recurrence, in O(m h²)."""
-        bands = np.zeros(self._matrix.bands.shape[::-1])
-        inside, _ = _band(*self._matrix.bands.shape)
-        bands[inside] = self._factor.inverse_on_pattern().data
-        return bands.T
-
-
 def _finite(answer: Array) -> Array:
     if not np.isfinite(answer).all():
         raise ValueError("the answer overflowed: scale the matrix or the right-hand side")
@@ -275,8 +199,12 @@ def _blocks(k: int, sizes: tuple[int, ...]) -> tuple[Any, Any, sparse.Symbolic, 
     return own, below, symbolic, sparse.places(symbolic, i, j)
 
 
-class BlockTridiagonalFactor(_OfSparse):
+class BlockTridiagonalFactor:
     """The LDLᵀ of a `BlockTridiagonal`."""
+
+    def __init__(self, matrix: BlockTridiagonal, factor: SparseFactor) -> None:
+        self._matrix, self._factor = matrix, factor
+        self.solve, self.logdet = factor.solve, factor.logdet
 
     def inverse_on_pattern(self) -> tuple[Array, Array]:
         """Return the blocks of A⁻¹ where A has blocks, as ``(diagonal, lower)``, in O(m k³)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -15,36 +16,22 @@ from fixman._common import arrays
 from fixman._common.arrays import Array, overflow
 from fixman.chains import topology
 from fixman.chains.chain import Chain, bonds, closures, count, require_chain
-from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, Index, Rows
+from fixman.chains.coordinates import GHOSTS, Index, Rows
 from fixman.chains.straight_bends import Lines
 from fixman.errors import SingularCoordinateError
 from fixman.kernels.algebra.vectors import SPACE
-from fixman.kernels.chain.rows import ANGLE, KINDS, SMALLEST_SINE
+from fixman.kernels.chain.rows import ANGLE, KINDS
 from fixman.kernels.chain.rows import TORSION as TORSION_ROW
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.potentials import forces
 from fixman.kernels.potentials.bonded import COMBINED, HARMONIC, TILTED, Terms
 from fixman.kernels.potentials.forces import PotentialTables, Tethers
-from fixman.kernels.potentials.neighbours import STEPS, Pairs
-
-__all__ = [
-    "Assembly",
-    "Bound",
-    "bead_rows",
-    "bind",
-    "in_openmm_units",
-    "named_terms",
-    "one_each",
-    "require_beads",
-    "require_potential",
-    "warn_of_temperature",
-]
+from fixman.kernels.potentials.nonbonded import STEPS, Pairs
 
 GAS_CONSTANT = 0.00831446261815324  # kJ/(mol K)
 MOST_KT = 50.0  # kJ/mol, 6000 K
 
 Beads = tuple[tuple[int, ...], ...]
-OWN = "energy", "force"  # methods of users' own potentials
 NUMBER_OR_WALL = "it must be a finite number, or inf where no chain can be"
 
 
@@ -76,17 +63,15 @@ def bind(chain: Chain, potential: Any, energies: bool = False, forces: bool = Tr
 
 def require_potential(potential: Any, forces: bool = True, none: bool = True) -> None:
     """Refuse a class, which wants its arguments, and what lacks an energy or a force asked for."""
-    names = OWN if forces else OWN[:1]
+    names = ("energy", "force") if forces else ("energy",)
     wanted = " and ".join(f"{name}(x)" for name in names)
     text = f"potential must be one of fixman.potentials, or an object with {wanted}"
     if isinstance(potential, type):
         name = potential.__name__
         raise TypeError(f"{text}, got the class {name}: make one, {name}(…)")
     own = all(callable(getattr(potential, name, None)) for name in names)
-    if not ((none and potential is None) or own or hasattr(potential, "tabulate")):
-        lines = ", ".join(f"{name} = staticmethod({name[0]})" for name in names)
-        hint = f": put functions into a class, class Own: {lines}; and give Own()"
-        raise TypeError(f"{text}, got {potential!r:.80}{hint * callable(potential)}")
+    if not ((none and potential is None) or own or hasattr(potential, "_tabulate")):
+        raise TypeError(f"{text}, got {potential!r:.80}")
 
 
 def in_openmm_units(parameters: Any) -> bool:
@@ -123,14 +108,10 @@ class Bound:
     ) -> None:
         self.chain = chain
         self.potential = potential
-        assembly = Assembly(chain, energies, forces)
+        self._parts = Assembly(chain, energies, forces)
         if potential is not None:
-            assembly.add(potential)
-        self.tables: PotentialTables = assembly.tables()
-        self._energies = assembly.energies
-        self._failures = assembly.failures
-        self._watched = assembly.watched
-        self._alive = assembly.alive
+            self._parts.add(potential)
+        self.tables: PotentialTables = self._parts.tables()
 
     def energy(self, x: ArrayLike) -> Array:
         """Return the energies (...) of configurations (..., n, dim).
@@ -153,7 +134,7 @@ class Bound:
         bad = self._frames(x, out, energies=True)
         if bad >= 0:
             raise self._failed(x, bad, "energy")
-        for energy in self._energies:
+        for energy in self._parts.energies:
             for frame, one in enumerate(x.reshape(-1, *tail)):
                 out[frame] += _energy(energy, one)
         answer: Array = out.reshape(lead)[()]
@@ -167,8 +148,7 @@ class Bound:
         SingularCoordinateError
             Where there is none: as `energy`, and where a bend has no direction to push to.
         """
-        tail = (self.chain.n, self.chain.dim)
-        x = arrays.real(x, tail, "x")
+        x = arrays.real(x, (self.chain.n, self.chain.dim), "x")
         out = np.empty(x.size)
         bad = self._frames(x, out, energies=False)
         if bad >= 0:
@@ -185,11 +165,12 @@ class Bound:
             self.force(x)
 
     def _reraise(self) -> None:
-        if self._failures:
-            first = self._failures[0]
-            self._failures.clear()  # other threads may have met the same
+        failures = self._parts.failures
+        if failures:
+            first = failures[0]
+            failures.clear()  # other threads may have met the same
             raise first
-        for what, function, record in self._watched:
+        for what, function, record in self._parts.watched:
             kind, x = record[0], record[1:].reshape(self.chain.n, self.chain.dim).copy()
             record[0] = 0.0
             if kind:
@@ -215,60 +196,49 @@ class Bound:
     def _failed(self, x: Array, frame: int, what: str) -> ValueError:
         """Return what went wrong in a frame of x."""
         self._reraise()
-        tail = (self.chain.n, self.chain.dim)
-        arrays.require_finite(x, tail, "x")
-        one, lead = x.reshape(-1, *tail)[frame], x.shape[:-2]
-        found = self._singular_terms(one) or self._overlap(one)
-        if found:
-            where = arrays.frame_index(frame, lead)
-            return SingularCoordinateError(found[0], frame=where, beads=found[1])
-        return overflow(what, frame, lead)
+        arrays.require_finite(x, (self.chain.n, self.chain.dim), "x")
+        self._refuse_terms(x, frame)
+        self._refuse_overlap(x, frame)
+        return overflow(what, frame, x.shape[:-2])
 
-    def _singular_terms(self, x: Array) -> tuple[str, tuple[int, ...]] | None:
-        """Describe the first bonded term without a force, if there is one, and its beads."""
-        dim = self.chain.dim
-        points = np.pad(np.concatenate([GHOST_POINTS[:, :dim], x]), ((0, 0), (0, 3 - dim)))
-        for size, terms in ((3, self.tables.bends), (4, self.tables.torsions)):
+    def _refuse_terms(self, x: Array, frame: int) -> None:
+        """Raise if a bonded term has no force in a frame."""
+        one = x.reshape(-1, self.chain.n, self.chain.dim)[frame].copy()
+        for kind, terms in ((ANGLE, self.tables.bends), (TORSION_ROW, self.tables.torsions)):
             if terms is None:
                 continue
-            table = terms.table.reshape(-1, 2 + size)
-            kinds, joints = table[:, 0], table[:, 2:]
-            bonds = np.diff(points[joints], axis=1)
-            lengths = np.linalg.norm(bonds, axis=-1)
-            for term, bond in np.argwhere(lengths == 0.0)[:1]:
-                i, j = (int(b) for b in joints[term, bond : bond + 2] - GHOSTS)
-                return f"{_bead_text(i)} and {_bead_text(j)} coincide", (i, j)
-            with np.errstate(all="ignore"):
-                units = bonds / lengths[..., None]
-            sines = np.linalg.norm(np.cross(units[:, :-1], units[:, 1:]), axis=-1)
-            flat = sines.min(axis=1) <= SMALLEST_SINE
-            if size == 4:
-                bad, name, remedy = kinds != COMBINED, "torsion", "BendingTorsion is regular there"
+            table = terms.table.reshape(-1, 2 + KINDS[kind].beads)
+            kinds, rows = table[:, 0], _rows(self.chain, kind, table[:, 2:])
+            rows.refuse_lengths(x, frame, SingularCoordinateError)
+            if kind == TORSION_ROW:
+                kinked, remedy = kinds != COMBINED, "BendingTorsion is regular there"
             else:
-                folded = (units[:, 0] * units[:, 1]).sum(axis=1) < 0.0
+                folded = rows.values(one)[0][0] > 1.0
                 bent = terms.parameters[table[:, 1] + 1] != 0.0
-                bad = (dim == 3) & ((kinds == TILTED) | ((kinds == HARMONIC) & (bent | folded)))
-                name, remedy = "angle", "it can push to no side"
-            for term in np.flatnonzero(flat & bad)[:1]:
-                row = tuple(int(b) for b in joints[term] - GHOSTS)
-                return f"{name}{row} has three beads in line: {remedy}", row
-        return None
+                kinked = (kinds == TILTED) | ((kinds == HARMONIC) & (bent | folded))
+                remedy = "it can push to no side"
+            for term in np.flatnonzero(kinked & ~rows.gradients(one)[1]).tolist():
+                text = f"{rows[term]} has three beads in line: {remedy}"
+                where = arrays.frame_index(frame, x.shape[:-2])
+                raise SingularCoordinateError(text, frame=where, beads=rows[term].beads)
 
-    def _overlap(self, x: Array) -> tuple[str, tuple[int, ...]] | None:
-        """Describe the closest pair."""
+    def _refuse_overlap(self, x: Array, frame: int) -> None:
+        """Raise if beads that repel each other coincide in a frame, or nearly so."""
         pairs = self.tables.pairs
         if pairs is None or self.chain.n < 2:
-            return None
-        tree = cKDTree(x)
-        first = pairs.excluded_first
-        for radius in (0.0, 1e-3 * float(pairs.sizes.min())):
-            for i, j in sorted(tree.query_pairs(radius)):
-                if j in pairs.excluded[first[i] : first[i + 1]]:
-                    continue
-                distance = float(np.linalg.norm(x[i] - x[j]))
-                found = f"are {distance:.3g} apart: their repulsion overflows"
-                return f"bead {i} and bead {j} {found if distance else 'coincide'}", (i, j)
-        return None
+            return
+        one, first = x.reshape(-1, self.chain.n, self.chain.dim)[frame], pairs.excluded_first
+        near = [
+            (float(np.linalg.norm(one[i] - one[j])), i, j)
+            for i, j in cKDTree(one).query_pairs(1e-3 * float(pairs.sizes.min()))
+            if j not in pairs.excluded[first[i] : first[i + 1]]
+        ]
+        if near:
+            distance, i, j = min(near)
+            apart = f"are {distance:.3g} apart: their repulsion overflows"
+            text = f"bead {i} and bead {j} {apart if distance else 'coincide'}"
+            where = arrays.frame_index(frame, x.shape[:-2])
+            raise SingularCoordinateError(text, frame=where, beads=(i, j))
 
 
 class Assembly:
@@ -291,11 +261,19 @@ class Assembly:
 
     def add(self, term: Any) -> None:
         """Add a potential of any kind."""
-        if hasattr(term, "tabulate"):
-            term.tabulate(self)
+        if hasattr(term, "_tabulate"):
+            term._tabulate(self)
             return
         require_potential(term, self.forced)
-        self.call(self._python(self._forces_of(term)), term.energy)
+
+        def force(x: Array) -> Array:
+            found = arrays.real(term.force(x), x.shape, "force(x)")
+            if found.shape != x.shape:
+                raise ValueError(f"force(x) must have shape {x.shape}, got {found.shape}")
+            arrays.require_finite(found, x.shape, "force(x)")
+            return found
+
+        self._call(self._python(force), term.energy)
 
     def bonded(self, kind: Any, beads: Index, rows: Array) -> None:
         """Add terms (T, 3 or 4) with a kind and a row of parameters each, or one for all."""
@@ -351,10 +329,9 @@ class Assembly:
 
     def compiled(self, force: Any, energy: Any) -> None:
         """Add a compiled function of the user's, and the energy that belongs to it."""
-        self.call(self._compiled("force", force), energy)
+        self._call(self._compiled("force", force), energy)
 
-    def call(self, address: int, energy: Any) -> None:
-        """Add a function at an address, and the energy that belongs to it."""
+    def _call(self, address: int, energy: Any) -> None:
         self.addresses.append(address)
         self.energies.append(energy)
         if self.sampled:
@@ -362,7 +339,7 @@ class Assembly:
             if hasattr(energy, "py_func"):
                 self.energy_addresses.append(self._compiled("energy", energy))
             else:
-                self.energy_addresses.append(self._python(lambda x: _sampled_energy(energy, x)))
+                self.energy_addresses.append(self._python(lambda x: _energy(energy, x, True)))
 
     def _compiled(self, what: str, function: Any) -> int:
         """Watch a compiled function for what it raises and for NaN; return its address."""
@@ -391,16 +368,6 @@ class Assembly:
         address = ctypes.cast(callback, ctypes.c_void_p).value
         assert address is not None
         return address
-
-    def _forces_of(self, term: Any) -> Any:
-        def function(x: Array) -> Array:
-            found = arrays.real(term.force(x), x.shape, "force(x)")
-            if found.shape != x.shape:
-                raise ValueError(f"force(x) must have shape {x.shape}, got {found.shape}")
-            arrays.require_finite(found, x.shape, "force(x)")
-            return found
-
-        return function
 
     def named(self, beads: Beads | None, kind: int, name: str) -> Index:
         """Return the beads (terms, 3 or 4) of the terms that are named, or else of all."""
@@ -458,53 +425,42 @@ def bead_rows(beads: Any, size: int, name: str) -> Beads | None:
         return None
     if isinstance(beads, str) or not isinstance(beads, Iterable):
         raise TypeError(f"beads must be a list of {name}s, each by its beads, got {beads!r:.80}")
-    rows = [getattr(item, "beads", item) for item in beads]
-    try:
-        table = np.asarray(rows) if rows else np.empty((0, size), dtype=np.int64)
-    except Exception:  # ragged, or what has no array
-        table = np.empty((1, 0))
-    good = table.ndim == 2 and table.shape[1] == size and table.dtype.kind in "iu"
-    if good:
-        same = np.flatnonzero((np.diff(np.sort(table, axis=1), axis=1) == 0).any(axis=1))
-        rows, good = [rows[k] for k in same[:1]] or rows, not same.size
-    if not good:
-        numbers = "a bead number" if size == 1 else f"{size} different bead numbers"
-        article = "an" if name[0] in "aeiou" else "a"
-        raise ValueError(f"beads: {article} {name} is {numbers}, got {rows[0]!r:.80}")
-    return tuple(map(tuple, table.tolist()))
+    rows = []
+    for item in beads:
+        try:
+            named: Any = getattr(item, "beads", item)
+            row = tuple(operator.index(bead) for bead in named)
+        except TypeError:
+            row = ()
+        if len(row) != size or len(set(row)) != size:
+            numbers = "a bead number" if size == 1 else f"{size} different bead numbers"
+            article = "an" if name[0] in "aeiou" else "a"
+            raise ValueError(f"beads: {article} {name} is {numbers}, got {item!r:.80}")
+        rows.append(row)
+    return tuple(rows)
 
 
-def _energy(energy: Any, x: Array) -> float:
+def _energy(energy: Any, x: Array, walls: bool = False) -> float:
+    """Return an energy of one's own as a float; it may be infinite where there are walls."""
     _require_energy(energy)
-    value = _number(energy(x.copy()))
-    if not np.isfinite(value):
-        wall = "; x is in a wall, start outside" if value > 0 else ""
-        raise ValueError(f"energy(x) returned {value}: every value must be finite{wall}")
-    return value
-
-
-def _number(found: Any) -> float:
-    """Return an energy of one's own as a float; refuse what float would, and what it would hide."""
+    found = energy(x.copy())
     arrays.refuse_units(found, "energy(x)")
     shape = getattr(found, "shape", ())
     real = isinstance(found, (int, float)) or getattr(found, "dtype", np.dtype("O")).kind in "biuf"
     if shape or not real:
         text = f"an array of shape {shape}" if shape else f"{found!r:.80}"
         raise TypeError(f"energy(x) returned {text}: one real number is expected")
-    return float(found)
+    value = float(found)
+    if not value > -np.inf:
+        raise ValueError(f"energy(x) returned {value}: {NUMBER_OR_WALL}")
+    if value == np.inf and not walls:
+        raise ValueError("energy(x) returned inf: it must be finite; x is in a wall, start outside")
+    return value
 
 
 def _require_energy(energy: Any) -> None:
     if energy is None:
         raise ValueError("this potential has no energy: give Compiled one, energy=…")
-
-
-def _sampled_energy(energy: Any, x: Array) -> float:
-    """Return an energy that may be infinite, a wall."""
-    value = _number(energy(x))
-    if not value > -np.inf:
-        raise ValueError(f"energy(x) returned {value}: {NUMBER_OR_WALL}")
-    return value
 
 
 def _compiled_failure(what: str, function: Any, x: Array) -> Exception:
@@ -524,10 +480,6 @@ def _compiled_failure(what: str, function: Any, x: Array) -> Exception:
     except ValueError as error:
         return ValueError(f"{error}, in {name}")
     return RuntimeError(f"{name} raised an error or gave NaN, but not when called again")
-
-
-def _bead_text(bead: int) -> str:
-    return f"bead {bead}" if bead >= 0 else "the base point"
 
 
 # --- what a chain has -----------------------------------------------------------------------------
@@ -568,12 +520,16 @@ def named_terms(chain: Chain, beads: Beads | None, kind: int, name: str) -> Rows
     else:
         require_beads(chain, beads, name)
         terms = np.array(beads, dtype=np.int64).reshape(len(beads), KINDS[kind].beads)
-    rows = np.zeros((len(terms), 4), dtype=np.int64)
-    rows[:, : KINDS[kind].beads] = terms + GHOSTS
-    kinds = np.full(len(terms), kind, dtype=np.int8)
-    columns = np.full_like(rows, -1, dtype=np.int32)  # for derivatives only
-    fixed = chain.base == "fixed"
-    return Rows(chain.n, chain.dim, fixed, kinds, rows.astype(np.int32), columns)
+    return _rows(chain, kind, terms + GHOSTS)
+
+
+def _rows(chain: Chain, kind: int, points: Index) -> Rows:
+    """Rows of one kind at points (rows, beads), which are numbers of beads after the ghosts."""
+    beads = np.zeros((len(points), 4), dtype=np.int32)
+    beads[:, : KINDS[kind].beads] = points
+    columns = np.full_like(beads, -1)  # for derivatives only
+    kinds = np.full(len(points), kind, dtype=np.int8)
+    return Rows(chain.n, chain.dim, chain.base == "fixed", kinds, beads, columns)
 
 
 def require_beads(chain: Chain, rows: ArrayLike, name: str) -> None:

@@ -66,7 +66,7 @@ class Potential(Protocol):
         """Return the forces (n, dim) in one configuration (n, dim): −∂U/∂x."""
 
 
-class _Term(arrays.Spelled):
+class _Term:
     """Sums, descriptions and tables of all potentials of this module."""
 
     INVARIANT: ClassVar[bool] = False  # whether it is the same wherever a free chain is
@@ -83,11 +83,8 @@ class _Term(arrays.Spelled):
         values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         return {"name": type(self).__name__} | values
 
-    def tabulate(self, tables: Assembly) -> None:
-        """Add this potential to the tables of a chain; for the library's own rooms."""
-        self._write(tables)
-
-    def _write(self, tables: Assembly) -> None:
+    def _tabulate(self, tables: Assembly) -> None:
+        """Add this potential to the tables of a chain."""
         raise NotImplementedError
 
     def _set(self, **values: Any) -> None:
@@ -107,9 +104,8 @@ class Bending(_Term):
     - "harmonic": U = ½ k (θ − θ₀)²;
     - "squared cosine": U = ½ k (cos θ − cos θ₀)².
 
-    In the plane θ is signed, and so is θ₀.  In space a bend that is exactly straight or folded back
-    has no direction in which to push: this is an error where U has a kink there, which is where
-    θ₀ ≠ 0 and at harmonic bends folded back.  The others are regular.
+    In the plane θ is signed, and so is θ₀.  In space U has a kink, where there is no force, at
+    straight and folded bends with θ₀ ≠ 0, and at harmonic ones folded back.
 
     Parameters
     ----------
@@ -138,7 +134,7 @@ class Bending(_Term):
             beads=bead_rows(self.beads, 3, "angle"),
         )
 
-    def _write(self, tables: Assembly) -> None:
+    def _tabulate(self, tables: Assembly) -> None:
         beads = tables.named(self.beads, ANGLE, "angle")
         k, angle = (
             one_each(value, len(beads), name, "angle")
@@ -157,8 +153,7 @@ class Torsion(_Term):
     """Cosine series of the torsions φ: U = Σ_m k_m (1 + cos(m φ − δ_m)), m = 1, 2, … up to 6.
 
     φ is ±π at trans.  The force grows as 1/sin θ where a bend at either end of the axis straightens
-    out, and has no value where it is straight, which is an error.  Where bends are soft without a
-    potential that keeps them from it, take `BendingTorsion` instead.
+    out, and straight bends are an error: where they are soft, `BendingTorsion` is regular.
 
     Parameters
     ----------
@@ -168,8 +163,7 @@ class Torsion(_Term):
         δ_1, δ_2, … in radians.
     beads : iterable of four beads or of Coordinate, optional
         By default all torsions of the chain's chart that touch no ghost and follow three bonds,
-        then those across closures: a ring of n > 3 has n.  In branched chains, not those from one
-        branch to the next.
+        then those across closures: a ring of n > 3 has n.
     """
 
     INVARIANT = True
@@ -189,7 +183,7 @@ class Torsion(_Term):
             beads=bead_rows(self.beads, 4, "torsion"),
         )
 
-    def _write(self, tables: Assembly) -> None:
+    def _tabulate(self, tables: Assembly) -> None:
         k, delta = np.array(self.amplitudes), np.array(self.phases)
         waves = np.stack([k * np.cos(delta), k * np.sin(delta)], axis=1)
         row = np.concatenate([[k.sum()], waves.ravel()])
@@ -197,23 +191,33 @@ class Torsion(_Term):
 
 
 @dataclass(frozen=True)
-class RyckaertBellemans(_Term):
+class _Polynomial(_Term):
+    """A polynomial of the cosine of torsions."""
+
+    INVARIANT = True
+    MOST: ClassVar[int]
+
+    coefficients: tuple[float, ...]
+    beads: Beads | None = None
+
+    def __post_init__(self) -> None:
+        numbers = np.atleast_1d(_numbers(self.coefficients, "coefficients"))
+        if not 0 < numbers.size <= self.MOST:
+            raise ValueError(f"1 to {self.MOST} coefficients, got {numbers.size}")
+        self._set(coefficients=tuple(numbers.tolist()), beads=bead_rows(self.beads, 4, "torsion"))
+
+
+@dataclass(frozen=True)
+class RyckaertBellemans(_Polynomial):
     """U = Σ_n C_n cosⁿ ψ of the torsions, n = 0 … 5, with ψ = φ − π, 0 at trans.
 
     (Ryckaert & Bellemans 1975.)  ``coefficients`` are C_0, C_1, …; ``beads`` and errors are as for
     `Torsion`.
     """
 
-    INVARIANT = True
+    MOST = 6
 
-    coefficients: tuple[float, ...]
-    beads: Beads | None = None
-
-    def __post_init__(self) -> None:
-        coefficients = _coefficients(self.coefficients, 6)
-        self._set(coefficients=coefficients, beads=bead_rows(self.beads, 4, "torsion"))
-
-    def _write(self, tables: Assembly) -> None:
+    def _tabulate(self, tables: Assembly) -> None:
         powers = np.array(self.coefficients) * (-1.0) ** np.arange(len(self.coefficients))
         waves = np.polynomial.chebyshev.poly2cheb(powers)  # cosⁿ φ as cos mφ
         row = np.zeros(2 * waves.size - 1)
@@ -222,26 +226,18 @@ class RyckaertBellemans(_Term):
 
 
 @dataclass(frozen=True)
-class BendingTorsion(_Term):
+class BendingTorsion(_Polynomial):
     """U = sin³θ sin³θ′ Σ_n a_n cosⁿ φ of the torsions φ and the bends at their axis, n = 0 … 3.
 
     (Bulacu & van der Giessen 2005.)  Regular everywhere, straight bends included.  ``coefficients``
     are a_0, a_1, …; ``beads`` are those of `Torsion`.
     """
 
-    INVARIANT = True
+    MOST = 4
 
-    coefficients: tuple[float, ...]
-    beads: Beads | None = None
-
-    def __post_init__(self) -> None:
-        coefficients = _coefficients(self.coefficients, 4)
-        self._set(coefficients=coefficients, beads=bead_rows(self.beads, 4, "torsion"))
-
-    def _write(self, tables: Assembly) -> None:
-        beads = tables.named(self.beads, TORSION, "torsion")
+    def _tabulate(self, tables: Assembly) -> None:
         row = np.pad(self.coefficients, (0, 4 - len(self.coefficients)))
-        tables.bonded(COMBINED, beads, row[None])
+        tables.bonded(COMBINED, tables.named(self.beads, TORSION, "torsion"), row[None])
 
 
 # --- between beads that are not bonded ------------------------------------------------------------
@@ -263,8 +259,8 @@ class LennardJones(_Term):
     exclude : int
         Beads joined by up to this many bonds do not interact; 1: bonded ones.
     skin : float
-        In units of the largest σ: neighbour lists reach further than the cutoff by this, and are
-        made anew when a bead has moved half of it.  A matter of speed only.
+        How much further than the cutoff neighbour lists reach, in units of the largest σ; a matter
+        of speed only.
     """
 
     INVARIANT = True
@@ -281,10 +277,10 @@ class LennardJones(_Term):
         arrays.require_one_of(self.shift, "shift", ("energy", "force"))
         self._set(cutoff=arrays.positive(self.cutoff, "cutoff"))
 
-    def _write(self, tables: Assembly) -> None:
+    def _tabulate(self, tables: Assembly) -> None:
         sixth = self.cutoff**-6
         slope = -24.0 * sixth * (2.0 * sixth - 1.0) / self.cutoff if self.shift == "force" else 0.0
-        _write_pairs(self, tables, (self.cutoff, 4.0 * sixth * (sixth - 1.0), slope))
+        _tabulate_pairs(self, tables, (self.cutoff, 4.0 * sixth * (sixth - 1.0), slope))
 
 
 @dataclass(frozen=True)
@@ -304,8 +300,8 @@ class WCA(_Term):
     def __post_init__(self) -> None:
         _set_pair(self)
 
-    def _write(self, tables: Assembly) -> None:
-        _write_pairs(self, tables, (2.0 ** (1 / 6), -1.0, 0.0))
+    def _tabulate(self, tables: Assembly) -> None:
+        _tabulate_pairs(self, tables, (2.0 ** (1 / 6), -1.0, 0.0))
 
 
 # --- from outside ---------------------------------------------------------------------------------
@@ -320,7 +316,7 @@ class Gravity(_Term):
     def __post_init__(self) -> None:
         self._set(acceleration=_vector(self.acceleration, "acceleration"))
 
-    def _write(self, tables: Assembly) -> None:
+    def _tabulate(self, tables: Assembly) -> None:
         g = tables.vector(self.acceleration, "acceleration")
         tables.push(np.arange(tables.chain.n), tables.chain.masses[:, None] * g)
 
@@ -344,7 +340,7 @@ class Tension(_Term):
             (ends,) = bead_rows([self.ends], 2, "pair of ends") or ()
             self._set(ends=ends)
 
-    def _write(self, tables: Assembly) -> None:
+    def _tabulate(self, tables: Assembly) -> None:
         f, chain = tables.vector(self.force, "force"), tables.chain
         if self.ends is None and not chain.layout.has_ends:
             raise ValueError("a chain that is not linear has no two ends: name them, ends=(i, j)")
@@ -386,11 +382,11 @@ class Tether(_Term):
         arrays.require_finite(points, points.shape, "points", "tether")
         self._set(
             beads=tuple(row[0] for row in rows),
-            points=tuple(tuple(point) for point in points.tolist()),
+            points=tuple(map(tuple, points.tolist())),
             stiffness=_numbers(self.stiffness, "stiffness"),
         )
 
-    def _write(self, tables: Assembly) -> None:
+    def _tabulate(self, tables: Assembly) -> None:
         if not self.beads:
             return
         beads, points = np.array(self.beads), np.array(self.points)
@@ -419,7 +415,7 @@ class Sum(_Term):
         """Return a description for JSON, which `from_parameters` reads."""
         return {"name": "Sum", "terms": [described(term) for term in self.terms]}
 
-    def _write(self, tables: Assembly) -> None:
+    def _tabulate(self, tables: Assembly) -> None:
         for term in self.terms:
             tables.add(term)
 
@@ -452,7 +448,7 @@ class Compiled(_Term):
         function = getattr(self.force, "py_func", self.force)
         return {"name": f"{function.__module__}.{function.__qualname__}", "own": True}
 
-    def _write(self, tables: Assembly) -> None:
+    def _tabulate(self, tables: Assembly) -> None:
         tables.compiled(self.force, self.energy)
 
 
@@ -475,10 +471,10 @@ def from_parameters(description: dict[str, Any]) -> Any:
         raise ValueError(f"the potential {name} is not built in: give it again")
     if name == "Sum":
         return Sum(tuple(from_parameters(term) for term in given["terms"]))
-    kinds = {kind.__name__: kind for kind in _Term.__subclasses__()}
-    if name not in kinds:
-        raise ValueError(f"no potential is called {name!r}: {sorted(kinds)} are")
-    return kinds[name](**given)
+    kind = globals().get(name) if name in __all__ else None
+    if not (isinstance(kind, type) and issubclass(kind, _Term)):
+        raise ValueError(f"no potential is called {name!r}")
+    return kind(**given)
 
 
 def invariant(potential: Any) -> bool:
@@ -518,13 +514,6 @@ def _vector(value: Any, name: str) -> tuple[float, ...]:
     return numbers
 
 
-def _coefficients(value: Any, most: int) -> tuple[float, ...]:
-    numbers = np.atleast_1d(_numbers(value, "coefficients"))
-    if not 0 < numbers.size <= most:
-        raise ValueError(f"1 to {most} coefficients, got {numbers.size}")
-    return tuple(numbers.tolist())
-
-
 def _set_pair(term: LennardJones | WCA) -> None:
     for name in ("epsilon", "sigma"):
         numbers = _numbers(getattr(term, name), name)
@@ -535,7 +524,7 @@ def _set_pair(term: LennardJones | WCA) -> None:
     term._set(exclude=exclude, skin=arrays.positive(term.skin, "skin"))
 
 
-def _write_pairs(
+def _tabulate_pairs(
     term: LennardJones | WCA, tables: Assembly, cut: tuple[float, float, float]
 ) -> None:
     n = tables.chain.n

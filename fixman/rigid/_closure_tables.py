@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fixman._common.arrays import Array
 from fixman.kernels.compiler.lanes import LANES
 from fixman.kernels.rigid import closed, ends
+from fixman.kernels.rigid.articulated_tables import FRAME, LINK, SHIFT, TURN
 from fixman.rigid import articulated_body
 from fixman.rigid._linkage import Closure, Linkage
 from fixman.rigid.model import workspace
@@ -35,77 +38,79 @@ def width(linkage: Linkage, task: int) -> int:
         closed.COMPLIANCE: held * held,
         closed.PULLS: held * linkage.nv,
     }
-    return 1 if task >= closed.DETERMINANT else special.get(task, 6 * len(linkage.closures))
+    return 2 if task >= closed.DETERMINANT else special.get(task, 6 * len(linkage.closures))
 
 
-def room(linkage: Linkage, found: ends.Tables) -> tuple[Any, Any, Any]:
+def room(found: ends.Tables) -> Array:
     """Return memory for one state."""
-    n = linkage.n
-    return np.empty((n, 12)), np.empty((n + 1, 24)), workspace(int(found.starts[-1]))
+    return workspace(int(found.starts[-1]))
 
 
 def _tables(linkage: Linkage) -> ends.Tables:
-    seats = np.zeros((len(linkage._ends), 13))
-    for k, end in enumerate(linkage._ends):
-        seats[k, :9], seats[k, 9:12] = np.ravel(end.axes), end.point
-    seats[:, 12] = np.repeat(linkage._lengths, 2)
-    first = linkage._offsets["n"]
-    bodies = [linkage.n if e.body is None else first[e.chain] + e.body for e in linkage._ends]
+    plans = [articulated_body._plan(arm) for arm in linkage.chains]
     rows = np.searchsorted(linkage._of, np.arange(len(linkage.closures) + 1))
     closures = [
         (_turns(closure), rows[k], rows[k + 1]) for k, closure in enumerate(linkage.closures)
     ]
-    screws = [articulated_body._plan(arm).table for arm in linkage.chains]
-    chains, columns = _chains(linkage, screws)
+    chains, columns = _chains(linkage, plans)
     return ends.Tables(
         chains,
-        np.concatenate([arm._kinds for arm in linkage.chains]),
-        np.concatenate([arm._table for arm in linkage.chains]),
-        np.concatenate(screws),
-        columns,
-        np.array(bodies, dtype=np.int64),
-        seats,
+        np.concatenate([plan.table for plan in plans]),
+        np.concatenate(columns),
+        np.concatenate([*map(_outwards, linkage._on, [linkage._ends] * len(plans))]),
+        np.array([-1 if end.body is None else end.body for end in linkage._ends]),
+        _seats(linkage, plans),
         np.array(closures, dtype=np.int64),
         linkage._directions,
         linkage._angular.astype(np.int64),
-        _starts(linkage, chains),
+        _starts(linkage, chains[-1]),
     )
 
 
-def _starts(linkage: Linkage, chains: Any) -> Any:
+def _outwards(on: list[int], found: list[Any]) -> NDArray[np.int64]:
+    """Return the ends on a chain, from the base outwards."""
+    return np.array(sorted(on, key=lambda k: found[k].body), dtype=np.int64)
+
+
+def _seats(linkage: Linkage, plans: list[Any]) -> Array:
+    """Return axes and point of each end, in the articulated body's frames, and a length."""
+    seats = np.zeros((len(linkage._ends), 13))
+    for k, end in enumerate(linkage._ends):
+        turn, shift = np.eye(3), np.zeros(3)
+        if end.body is not None:
+            frame = plans[end.chain].table[plans[end.chain].n * LINK :][end.body * FRAME :]
+            turn, shift = frame[TURN:SHIFT].reshape(3, 3), frame[SHIFT : SHIFT + 3]
+        seats[k, :9] = np.ravel(turn @ np.array(end.axes))
+        seats[k, 9:12] = turn @ np.array(end.point) + shift
+    seats[:, 12] = np.repeat(linkage._lengths, 2)
+    return seats
+
+
+def _starts(linkage: Linkage, last: Any) -> Any:
     """Where each part of `ends.Room` begins, and where the last one ends."""
     held, count = linkage.held, len(linkage.closures)
-    plans = [articulated_body._plan(arm) for arm in linkage.chains]
-    blocks = -(-chains[:, ends.COLUMNS] // LANES) * LANES
-    answers = chains[-1, ends.ANSWER] + blocks[-1] * chains[-1, ends.RATES_OF]
-    most = [max(getattr(plan, name) for plan in plans) for name in ("nq", "nv", "nv", "n", "units")]
-    nq, nv, _, n, units = (LANES * size for size in most)
-    sizes = [units + LANES, 3 * count, 3 * held, *[held] * 5, held**2, held**2, 2 * count, answers]
-    sizes += [nq, nv, nv, 3 + 6 * n, LANES]
-    return np.cumsum([0, *sizes])
+    sizes = [last[ends.UNIT] + last[ends.UNITS], last[ends.INNOVATION] + last[ends.INNOVATIONS]]
+    sizes += [6 * LANES, LANES * LANES, LANES, 2 * count * ends.PLACED, 3 * count, 3 * held]
+    return np.cumsum([0, *sizes, *[held] * 5, held**2, held**2, 2 * count])
 
 
-def _chains(linkage: Linkage, screws: list[Any]) -> tuple[Any, Any]:
-    """Return records of the chains, and their columns: free motion, rows, ends along the chain."""
-    chains = np.zeros((len(linkage.chains), ends.RECORD), dtype=np.int64)
-    offsets = linkage._offsets
-    columns: list[int] = []
-    answer = screw = 0
-    for c, (chain, arm) in enumerate(zip(chains, linkage.chains, strict=True)):
-        on = sorted(linkage._on[c], key=lambda k: linkage._ends[k].body)
-        rows = np.flatnonzero(np.isin(linkage._of, [k // 2 for k in on])).tolist()
-        own = [ends.FREELY, *rows, *(linkage.held + k for k in on)]
-        chain[[ends.BODY, ends.COORDINATE, ends.RATE]] = [
-            offsets[key][c] for key in ("n", "nq", "nv")
-        ]
-        chain[[ends.BODIES, ends.COORDINATES, ends.RATES_OF]] = arm.n, arm.nq, arm.nv
-        chain[[ends.SCREW, ends.SCREWS]] = screw, screws[c].size
-        chain[[ends.COLUMN, ends.COLUMNS]] = len(columns), len(own)
-        chain[[ends.ASKED, ends.ANSWER]] = 1 + len(rows), answer
-        columns += own
-        screw += screws[c].size
-        answer += -(-len(own) // LANES) * LANES * arm.nv
-    return chains, np.array(columns, dtype=np.int64)
+def _chains(linkage: Linkage, plans: list[Any]) -> tuple[Any, list[Any]]:
+    """Return records of the chains, and the columns of each, those that reach furthest first."""
+    chains = np.zeros((len(plans), ends.RECORD), dtype=np.int64)
+    columns = []
+    for c, (arm, plan) in enumerate(zip(linkage.chains, plans, strict=True)):
+        body = {k: linkage._ends[k].body for k in linkage._on[c]}
+        last = {k // 2: max(body.get(k, 0), body.get(k ^ 1, 0)) for k in body}
+        own = [(row, last[k]) for row, k in enumerate(linkage._of.tolist()) if k in last]
+        own += [(linkage.held + k, body[k]) for k in body]
+        own.sort(key=lambda column: -column[1])
+        columns.append(np.array(own, dtype=np.int64).reshape(-1, 2))
+        chains[c, 1 :: 2] = (
+            arm.nq, arm.nv, plan.table.size, len(own), len(body), -(-plan.units // LANES) * LANES,
+            -(-len(own) // LANES) * LANES * arm.nv, 3 + 6 * arm.n,
+        )  # fmt: skip
+    chains[1:, ::2] = np.cumsum(chains[:-1, 1::2], axis=0)
+    return chains, columns
 
 
 def _turns(closure: Closure) -> int:

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from fixman._common.arrays import Array
+from fixman.kernels.rigid.joints import AXES, RATES
 from fixman.rigid import _closures as closures
-from fixman.rigid import articulated_body, kinematics, spatial
+from fixman.rigid import articulated_body, kinematics
 from fixman.rigid._linkage import Linkage
 from fixman.rigid.joints import without_springs
 from fixman.rigid.model import SerialChain
@@ -136,6 +137,6 @@ def _felt(arm: SerialChain, pose: Any, wrenches: Array) -> Array:
     f = wrenches[..., 3:]
     parts = wrenches[..., :3] - np.cross(x, f), f
     own = np.concatenate([np.einsum("...ji,...j->...i", R, part) for part in parts], axis=-1)
-    axes = zip(arm.kinds, arm.pitch, strict=True)
-    felt = [own[..., i, :] @ spatial.joint_axes(*joint) for i, joint in enumerate(axes)]
-    return np.concatenate(felt, axis=-1)
+    own[..., 2] += arm.pitch * own[..., 5]
+    body, rate = np.nonzero(np.arange(6) < RATES[arm._kinds, None])
+    return np.asarray(own[..., body, AXES[arm._kinds[body], rate]])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from fixman.rigid._linkage import Linkage
 from fixman.rigid.joints import passive_forces
 from fixman.rigid.kinematics import LOST
 
-AT_REST, UNLOADED = np.zeros(3), np.empty(0)  # gravity, and wrenches on the bodies
+AT_REST = np.zeros(3)  # gravity
 UNEVEN = 1e8  # masses that may be why a row is `LOST`
 
 # --- arguments --------------------------------------------------------------------------------
@@ -71,6 +72,15 @@ def driven(linkage: Linkage, q: Array, qd: Array, tau: Array) -> Array:
     return np.concatenate(parts, axis=-1)
 
 
+def loaded(linkage: Linkage, gravity: Array, wrenches: Array) -> Array:
+    """Return gravity and ``wrenches (frames, n, 6)`` of each chain, as the kernels want them."""
+    parts = []
+    for first, last in pairwise(linkage._offsets["n"]):
+        own = wrenches[:, first:last].reshape(len(wrenches), -1)
+        parts += [np.broadcast_to(gravity, (len(wrenches), 3)), own]
+    return np.concatenate(parts, axis=1)
+
+
 # --- answers of the kernels ---------------------------------------------------------------------
 
 
@@ -78,26 +88,24 @@ def answers(
     linkage: Linkage,
     task: int,
     state: tuple[Array, Array, Array],
-    loads: tuple[Array, Array] = (AT_REST, UNLOADED),
+    loads: Array = AT_REST,
     limit: float = np.inf,
 ) -> tuple[Array, Array]:
     """Run `kernel.states` on q, q̇, τ with the same batch axes: (..., nv) and (..., width).
 
-    ``loads``: gravity (3,), and wrenches (frames, 6 n) or none.  Doubts of the kernel are
-    settled here, and not raised again.
+    ``loads``: gravity (3,), or as `loaded` makes them.  Doubts of the kernel are settled here, and
+    not raised again.
     """
     found, large, lead = tables(linkage), size(linkage), state[0].shape[:-1]
     flat = [np.ascontiguousarray(part).reshape(-1, part.shape[-1]) for part in state]
-    frames, (gravity, W), memory = len(flat[0]), loads, room(linkage, found)
+    frames, memory = len(flat[0]), room(found)
     qdd, out = np.empty((frames, linkage.nv)), np.empty((frames, width(linkage, task)))
 
     def run(first: int, last: int, certain: float, speed: float) -> tuple[int, int]:
         parts = [part[first:last].ravel() for part in flat]
-        felt, limits = W[first:last].ravel(), (limit, certain, speed)
-        done = kernel.states(
-            found, large, *parts, gravity, felt, limits, task, memory, qdd[first:last],
-            out[first:last],
-        )  # fmt: skip
+        felt = loads if loads.ndim == 1 else loads[first:last].ravel()
+        given = felt, (limit, certain, speed), task, memory
+        done = kernel.states(found, large, *parts, *given, qdd[first:last], out[first:last])
         if done == DONE:
             return last, DONE
         frame, reason = divmod(done, kernel.REASONS)
@@ -129,10 +137,10 @@ def gaps(linkage: Linkage, q: Array, qd: Array | None = None) -> Array:
     return out[..., : linkage.held] if qd is None else out[..., linkage.held :]
 
 
-def logdet(linkage: Linkage, q: Array, task: int = kernel.DETERMINANT) -> Array:
-    """ln det Λ⁻¹ (...), or as ``task`` says ln det A Aᵀ."""
+def logdets(linkage: Linkage, q: Array, task: int = kernel.DETERMINANT) -> Array:
+    """ln det Λ⁻¹ and ln det ℳ (..., 2), or as ``task`` says ln det A Aᵀ and 0."""
     rest = np.zeros((*q.shape[:-1], linkage.nv))
-    return answers(linkage, task, (q, rest, rest))[1][..., 0]
+    return answers(linkage, task, (q, rest, rest))[1]
 
 
 def correction(linkage: Linkage, q: Array, qd: Array, task: int) -> Array:
@@ -187,7 +195,7 @@ def require_definite(linkage: Linkage, q: Array, frame: Any, least: float = LOST
 def _refusal(
     linkage: Linkage,
     state: tuple[Array, Array, Array],
-    loads: tuple[Array, Array],
+    loads: Array,
     why: int,
     frame: int,
 ) -> ValueError:
@@ -202,13 +210,13 @@ def _refusal(
             ": `project` gives positions and rates that close",
             frame=_arrays.frame_index(frame, lead),
         )
-    gravity, W = loads
-    W = W.reshape(*lead, linkage.n, 6) if W.size else np.zeros((linkage.n, 6))
-    bodies = linkage._offsets["n"]
     for c, arm, x, v, t in chains(linkage, q, qd, tau):
-        own = W[..., bodies[c] : bodies[c + 1], :]
+        first = 3 * c + 6 * linkage._offsets["n"][c]
+        W = None
+        if loads.ndim > 1:
+            W = loads[:, first + 3 :][:, : 6 * arm.n].reshape(*lead, arm.n, 6)
         with in_chain(linkage, c):
-            articulated_body.forward_dynamics(arm, x, v, t, gravity=gravity, wrenches=own)
+            articulated_body.forward_dynamics(arm, x, v, t, gravity=loads.flat[:3], wrenches=W)
     return _arrays.overflow("accelerations or forces of the closures", frame, lead)
 
 

@@ -31,10 +31,10 @@ class Constructors:
             Inertias about the mass centre and the z axis; the other two principal inertias are
             set equal, which a planar motion does not see.
         """
-        lengths = _vector(lengths, "lengths", "body")
+        lengths = _array(lengths, "lengths", "body", (None,))
         n = lengths.size
-        masses = _vector(masses, "masses", "body", n)
-        about_z = _vector(inertias, "inertias", "body", n)
+        masses = _array(masses, "masses", "body", (n,))
+        about_z = _array(inertias, "inertias", "body", (n,))
         shift = np.zeros((n, 3))
         shift[1:, 0] = lengths[:-1]
         tensors = about_z[:, None, None] * np.eye(3)
@@ -134,34 +134,24 @@ class Constructors:
             if joint not in ("revolute", "prismatic"):
                 known = "only revolute and prismatic joints have Denavit–Hartenberg parameters"
                 raise ValueError(f"joint {i} is {joint}: {known}")
-        a, b = _vector(a, "a", "joint", n), _vector(b, "b", "joint", n)
-        alpha, theta = _vector(alpha, "alpha", "joint", n), _vector(theta, "theta", "joint", n)
-        masses = _vector(masses, "masses", "body", n)
-        com, tensors = arrays.real(com, (), "com"), arrays.real(inertias, (), "inertias")
-        if com.shape != (n, 3):
-            raise ValueError(f"com must have shape ({n}, 3), got {com.shape}")
-        arrays.require_finite(com, (n, 3), "com", "body")
-        arrays.require_finite(tensors, tensors.shape, "inertias", "body")
-        if tensors.shape == (n, 3):
+        a, b = _array(a, "a", "joint", (n,)), _array(b, "b", "joint", (n,))
+        alpha, theta = _array(alpha, "alpha", "joint", (n,)), _array(theta, "theta", "joint", (n,))
+        masses, com = _array(masses, "masses", "body", (n,)), _array(com, "com", "body", (n, 3))
+        principal = np.ndim(inertias) == 2
+        tensors = _array(inertias, "inertias", "body", (n, 3) if principal else (n, 3, 3))
+        if principal:
             tensors = tensors[:, :, None] * np.eye(3)
-        if tensors.shape != (n, 3, 3):
-            expected = f"({n}, 3, 3) or ({n}, 3)"
-            raise ValueError(f"inertias must have shape {expected}, got {tensors.shape}")
         # A turn about Z and a shift along it commute, so the constant part of either can be put
         # before the joint's motion, in the joint's frame.
-        Q = _turns(alpha, 0)  # axes of frame i + 1 in the body's frame
+        Q = turns(alpha, 0)  # axes of frame i + 1 in the body's frame
         at = np.column_stack([a, np.zeros(n), np.zeros(n)])  # its origin, likewise
-        rotations, translations = _turns(theta, 2), np.zeros((n, 3))
+        rotations, translations = turns(theta, 2), np.zeros((n, 3))
         translations[:, 2] = b
         rotations[1:] = Q[:-1] @ rotations[1:]
         with np.errstate(over="ignore", invalid="ignore"):
             translations[1:] = at[:-1] + np.einsum("nij,nj->ni", Q[:-1], translations[1:])
             centres = at + np.einsum("nij,nj->ni", Q, com)
             tensors = Q @ tensors @ Q.swapaxes(1, 2)
-        for part in (translations, centres, tensors):
-            if not np.isfinite(part).all():
-                i = int(np.argwhere(~np.isfinite(part))[0, 0])
-                raise arrays.overflow(f"parameters of body {i}", 0, ())
         return _made(cls)(kinds, rotations, translations, masses, centres, tensors)
 
     @classmethod
@@ -248,10 +238,9 @@ class Constructors:
         bend = E * area * radius**2 / 4 * pieces / length
         stiffness = np.tile([2 * G / E * bend, bend, bend], (pieces, 1))
         if not (stiffness.all() and np.isfinite(stiffness).all()):
-            beyond = "beyond the largest" if stiffness.all() else "below the smallest"
             raise ValueError(
-                f"the stiffness of the joints is {beyond} number, from E={E}, G={G}, "
-                f"radius={radius} and {pieces} pieces of {length / pieces}: choose other units"
+                "the stiffness of the joints is beyond the largest or below the smallest number: "
+                "choose other units"
             )
         ball: Name = "spherical"
         joints: tuple[Name, ...] = (ball,) * pieces
@@ -304,7 +293,7 @@ def named(joints: Iterable[Name]) -> tuple[Name, ...]:
     return joints
 
 
-def _turns(angles: Array, axis: int) -> Array:
+def turns(angles: Array, axis: int) -> Array:
     """Rotation matrices (n, 3, 3) about a coordinate axis."""
     R = np.zeros((angles.size, 3, 3))
     j, k = (axis + 1) % 3, (axis + 2) % 3
@@ -315,10 +304,11 @@ def _turns(angles: Array, axis: int) -> Array:
     return R
 
 
-def _vector(value: ArrayLike, name: str, what: str, size: int | None = None) -> Array:
+def _array(value: ArrayLike, name: str, what: str, shape: tuple[int | None, ...]) -> Array:
+    """Coerce to a shape, of which the first size may be any."""
     array = arrays.real(value, (), name)
-    if array.ndim != 1 or (size is not None and array.size != size):
-        expected = "(n,)" if size is None else f"({size},)"
+    if array.ndim != len(shape) or shape not in (array.shape, (None,)):
+        expected = str(shape).replace("None", "n")
         raise ValueError(f"{name} must have shape {expected}, got {array.shape}")
     arrays.require_finite(array, array.shape, name, what)
     return array

@@ -131,26 +131,9 @@ def forward_dynamics(
 def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
     """Blocks D_i = p_iᵀ M̂_i p_i + J_i of every joint: the inertia that its motion feels.
 
-    Their determinants multiply to that of the generalized inertia matrix.
-
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-
-    Returns
-    -------
-    tuple of n arrays (..., f, f)
-        f = 1, 3 or 6 degrees of freedom of the joint; rows and columns in the order of its rates.
-
-    Raises
-    ------
-    SingularConstraintError, ValueError
-        As `forward_dynamics`.
-
-    Notes
-    -----
-    O(n).
+    Their determinants multiply to that of the generalized inertia matrix.  n arrays (..., f, f) of
+    ``q (..., nq)``, f = 1, 3 or 6 degrees of freedom of the joint; rows and columns in the order of
+    its rates.  O(n).  Errors as in `forward_dynamics`.
     """
     given = model.posture(arm, q)
     plan = _plan(arm)

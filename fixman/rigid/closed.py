@@ -27,7 +27,7 @@ from fixman.errors import ConstraintSolveError
 from fixman.kernels.rigid import closed as kernel
 from fixman.kernels.rigid.articulated_tables import DONE
 from fixman.rigid import _closures as closures
-from fixman.rigid import denoc, kinematics, model, partition, statistics
+from fixman.rigid import kinematics, model, partition, statistics
 from fixman.rigid._closure_tables import room, size
 from fixman.rigid._closure_torque import gradient
 from fixman.rigid._linkage import Closure, End, Linkage
@@ -123,17 +123,18 @@ def forward_dynamics(
             return found
     q, qd, tau = closures.arguments(linkage, q=q, qd=qd, tau=tau)
     g = model.falling(gravity)
-    W: Array = closures.UNLOADED
+    loads = np.asarray(g)
     arrays.require_finite(g, (3,), "gravity", "component")
     if wrenches is not None:
         W = arrays.real(wrenches, (linkage.n, 6), "wrenches", "body")
         arrays.require_finite(W, (linkage.n, 6), "wrenches", "body")
         lead = arrays.common_lead(q.shape[:-1], W.shape[:-2])
         q, qd, tau = (arrays.spread(v, lead, v.shape[-1:]) for v in (q, qd, tau))
-        W = arrays.spread(W, lead, W.shape[-2:]).reshape(-1, 6 * linkage.n)
+        W = arrays.spread(W, lead, W.shape[-2:]).reshape(-1, linkage.n, 6)
+        loads = closures.loaded(linkage, g, W)
     limit = arrays.positive(tolerance, "tolerance")
     state = q, qd, closures.driven(linkage, q, qd, tau)
-    qdd, out = closures.answers(linkage, kernel.MOTION, state, (g, W), limit)
+    qdd, out = closures.answers(linkage, kernel.MOTION, state, loads, limit)
     return ClosedMotion(qdd, out.reshape(*out.shape[:-1], len(linkage.closures), 6))
 
 
@@ -150,8 +151,8 @@ def _at_once(
         if array.dtype is not _FLOAT64 or not array.flags.carray:
             return None
     qdd, out = np.empty((1, linkage.nv)), np.empty((1, 6 * len(linkage.closures)))
-    given = q, qd, tau, model.falling(gravity), closures.UNLOADED
-    asked = (tolerance, kernel.CERTAIN, 0.0), kernel.MOTION, room(linkage, known)
+    given = q, qd, tau, model.falling(gravity)
+    asked = (tolerance, kernel.CERTAIN, 0.0), kernel.MOTION, room(known)
     if kernel.states(known, size(linkage), *given, *asked, qdd, out) != DONE:
         return None
     return ClosedMotion(qdd[0], out.reshape(-1, 6))
@@ -338,11 +339,8 @@ def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
         As `forward_dynamics`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    total = closures.logdet(linkage, q) - closures.logdet(linkage, q, kernel.DETERMINANT_OF_ROWS)
-    for c, arm, x in closures.chains(linkage, q):
-        with closures.in_chain(linkage, c):
-            total = total + denoc.logdet_mass(arm, x)
-    return np.asarray(total)[()]
+    of_rows = closures.logdets(linkage, q, kernel.DETERMINANT_OF_ROWS)
+    return np.asarray(closures.logdets(linkage, q).sum(-1) - of_rows.sum(-1))[()]
 
 
 def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
@@ -354,7 +352,7 @@ def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
     as in `partition.logdet_hard`.
     """
     (q,) = closures.arguments(linkage, q=q)
-    total = closures.logdet(linkage, q)
+    total = closures.logdets(linkage, q)[..., 0]
     for c, arm, x in closures.chains(linkage, q):
         with closures.in_chain(linkage, c):
             total = total + partition.logdet_hard(arm, x)
@@ -408,7 +406,7 @@ def fixman_torque(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
     """
     (q,) = closures.arguments(linkage, q=q)
     kT = arrays.positive(kT, "kT")
-    closures.logdet(linkage, q)  # refuses what has no Λ
+    closures.logdets(linkage, q)  # refuses what has no Λ
     rest = np.zeros((*q.shape[:-1], linkage.nv))
     inverse = closures.answers(linkage, kernel.COMPLIANCE, (q, rest, rest))[1]
     inverse = inverse.reshape(-1, linkage.held, linkage.held)

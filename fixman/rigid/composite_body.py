@@ -39,20 +39,8 @@ __all__ = ["convective_matrix", "forward_dynamics", "inertia_matrix"]
 def inertia_matrix(arm: SerialChain, q: ArrayLike) -> Array:
     """Generalized inertia matrix I = Nᵀ M N + diag(armature) (saha_1999, eq. 24).
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-
-    Returns
-    -------
-    ndarray (..., nv, nv)
-        Symmetric; O(n²) a frame.
-
-    Raises
-    ------
-    ValueError
-        For wrong shapes, values that are not finite, and quaternions that are not unit ones.
+    Of ``q (..., nq)`` a symmetric ndarray (..., nv, nv), in O(n²) a frame.  A ValueError for wrong
+    shapes, values that are not finite, and quaternions that are not unit ones.
     """
     return _inertia(model.posture(arm, q))
 
@@ -63,25 +51,10 @@ def convective_matrix(
     """Matrix of convective inertia terms C = Nᵀ (M Ṅ + Ṁ N) (saha_1999, eqs. 25–29).
 
     The equations of motion are I θ̈ + C θ̇ = τ + `joints.passive_forces`; İ − 2C is skew-symmetric.
+    Shapes, cost and errors are those of `inertia_matrix`, and ``qd (..., nv)``.
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-    qd : (..., nv)
-    christoffel : bool
-        The paper's matrix, or the one of Christoffel symbols, which other programs return.  They
-        differ by a skew matrix that annihilates θ̇.
-
-    Returns
-    -------
-    ndarray (..., nv, nv)
-        O(n²) a frame.
-
-    Raises
-    ------
-    ValueError
-        For wrong shapes, values that are not finite, and quaternions that are not unit ones.
+    With ``christoffel`` not the paper's matrix but that of Christoffel symbols, which other
+    programs return.  They differ by a skew matrix that annihilates θ̇.
     """
     model.require_arm(arm)
     given = model.gate(arm, q, qd, np.zeros(arm.nv))
@@ -104,30 +77,8 @@ def forward_dynamics(
     """Accelerations θ̈ = I⁻¹ (τ − bias) by a Cholesky factorization of the inertia matrix.
 
     The bias is the inverse dynamics at θ̈ = 0 (Walker & Orin 1982, method 1's force vector, with
-    the composite bodies of their method 3).
-
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-    qd, tau : (..., nv)
-    gravity : (3,)
-        Acceleration of free fall in the axes of the base; none unless given.
-    wrenches : (..., n, 6), optional
-        External force, then moment about the origin of the body's frame, on each body in the axes
-        of that frame; those of `kinematics` are in the axes of the base.
-
-    Returns
-    -------
-    ndarray (..., nv)
-        O(n³) time and O(n²) memory a frame.
-
-    Raises
-    ------
-    ValueError
-        For wrong shapes, values that are not finite, and quaternions that are not unit ones.
-    SingularConstraintError
-        If the inertia matrix is singular to rounding: joints move nothing, or a body too light.
+    the composite bodies of their method 3).  O(n³) time and O(n²) memory a frame.  Arguments and
+    errors are those of `articulated_body.forward_dynamics`.
     """
     given = driven(arm, q, qd, tau, gravity, wrenches)
     φ = without_bias(given)

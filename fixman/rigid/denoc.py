@@ -10,30 +10,33 @@ Gaussian elimination that starts with the last body gives I = U D Uᵀ by the re
 
 with the symbols and equation numbers of saha_1996; hats on ψ are the other way round in saha_1999.
 
-Where this leaves the papers: twists are those of mass centres, angular before linear, as there,
-but resolved in each body's own axes, so that rounding stays local.  A joint of f_i degrees of
-freedom has a p_i of 6 × f_i and a pivot m̂_i of f_i × f_i, so D has blocks.  Armature of a joint is
-added to its pivot.  Nothing else changes.
+Where this leaves the papers: a joint of f_i degrees of freedom has a p_i of 6 × f_i and a pivot m̂_i
+of f_i × f_i, so D has blocks, which the kernel eliminates rate by rate.  Armature of a joint is
+added to its pivot.  M̂, ψ̂ and m̂ are P, G and D of rodriguez_kreutz_1988, and `forward_dynamics` is
+their FD1: the sweeps of both are one kernel, with twists at the joints and in the axes of each
+body, so that rounding stays local.  N_l and N_d have those of mass centres, angular before linear.
 Bodies count from 0.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman._common.arrays import Array, overflow
-from fixman.kernels.rigid import denoc
-from fixman.kernels.rigid.joints import RATES
+from fixman.kernels.rigid import denoc, links
+from fixman.kernels.rigid.spatial_operators import forward_frames
 from fixman.rigid import model
 from fixman.rigid.joints import driven
-from fixman.rigid.model import Given, SerialChain
+from fixman.rigid.model import SerialChain
 from fixman.rigid.newton_euler import without_bias
-from fixman.rigid.spatial import propagation
+from fixman.rigid.spatial import joint_axes, propagation, skew
 
 __all__ = ["forward_dynamics", "logdet_mass", "n_d", "n_l", "udut"]
 
-_NOTHING = np.empty((0, 0))
+_NOTHING = np.empty((0, 0, 0))
 
 
 def forward_dynamics(
@@ -47,30 +50,8 @@ def forward_dynamics(
 ) -> Array:
     """Joint accelerations θ̈ by U τ̂ = τ − bias, D τ̃ = τ̂, Uᵀ θ̈ = τ̃ (saha_1996, eqs. 24, 36–39).
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-        Coordinates; quaternions are scalar last.
-    qd, tau : (..., nv)
-        Rates and joint forces.
-    gravity : (3,)
-        Acceleration of free fall in the axes of the base; none unless given.
-    wrenches : (..., n, 6), optional
-        External force, then moment about the origin of the body's frame, on each body in the axes
-        of that frame; those of `kinematics` are in the axes of the base.
-
-    Returns
-    -------
-    ndarray (..., nv)
-        O(n) time and memory a frame.
-
-    Raises
-    ------
-    ValueError
-        For wrong shapes, values that are not finite, and quaternions that are not unit ones.
-    SingularConstraintError
-        If a pivot is zero or lost to rounding, naming the body.
+    Arguments and errors are those of `articulated_body.forward_dynamics`; O(n) time and memory a
+    frame.
 
     Notes
     -----
@@ -82,7 +63,8 @@ def forward_dynamics(
     """
     given = driven(arm, q, qd, tau, gravity, wrenches)
     out = np.empty_like(given.last)
-    _factor(given, without_bias(given), out, 1, "θ̈")
+    bad = forward_frames(given.q, without_bias(given), None, arm._kinds, arm._table, out)
+    given.require_answer(bad, "accelerations")
     return given.batch(out)
 
 
@@ -102,49 +84,34 @@ def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
     D : ndarray (..., nv, nv)
         Diagonal, with a block m̂_i for a joint of several degrees of freedom.
 
-    Both are dense, for reading: O(n²) time and memory a frame.
-
-    Raises
-    ------
-    ValueError, SingularConstraintError
-        As `forward_dynamics`.
+    Both are dense, for reading: O(n²) time and memory a frame.  Errors as in `forward_dynamics`.
     """
     given = model.posture(arm, q)
-    X, psi_hat, m_hat = _factor(given, _NOTHING, _NOTHING, len(given.q))
-    frames, nv = m_hat.shape[:2]
-    U = np.zeros((frames, nv, nv))
-    D = np.zeros_like(U)
-    U[:] = np.eye(nv)
-    denoc.upper_frames(arm._kinds, arm._table, X, psi_hat, U)
+    pivots = np.empty((len(given.q), arm.nv))
+    U, D = np.zeros((2, len(given.q), arm.nv, arm.nv))
+    bad = denoc.factor_frames(given.q, arm._kinds, arm._table, pivots, U)
+    given.require_answer(bad, "pivots")
+    for a, b in pairwise(arm.rate_offsets):
+        L = U[:, a:b, a:b].copy()  # the joint's own elimination, which its block takes back
+        D[:, a:b, a:b] = L @ (pivots[:, a:b, None] * L.swapaxes(1, 2))
+        U[:, :a, a:b] = U[:, :a, a:b] @ np.linalg.inv(L)
+        U[:, a:b, a:b] = np.eye(b - a)
     if not np.isfinite(U).all():
         raise overflow("factor U", int(np.argmin(np.isfinite(U).all(axis=(1, 2)))), given.lead)
-    for at, f in zip(arm.rate_offsets[:-1], RATES[arm.kinds], strict=True):
-        D[:, at : at + f, at : at + f] = m_hat[:, at : at + f, :f]
     return given.batch(U), given.batch(D)
 
 
 def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
-    """Ln det I = Σ ln det m̂_i (saha_1996, eq. 20), in O(n) a frame.
+    """Ln det I = Σ ln det m̂_i (..., ) of ``q (..., nq)`` (saha_1996, eq. 20), in O(n) a frame.
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-
-    Returns
-    -------
-    float or ndarray (...)
-
-    Raises
-    ------
-    ValueError, SingularConstraintError
-        As `forward_dynamics`.
+    Errors as in `forward_dynamics`.
     """
     given = model.posture(arm, q)
-    _, _, m_hat = _factor(given, _NOTHING, _NOTHING, len(given.q))
-    out = np.empty(m_hat.shape[0])
-    denoc.logdet_frames(arm._kinds, m_hat, out)
-    return given.batch(out)[()]
+    pivots = np.empty((len(given.q), arm.nv))
+    bad = denoc.factor_frames(given.q, arm._kinds, arm._table, pivots, _NOTHING)
+    given.require_answer(bad, "pivots")
+    # One after the other: NumPy would choose the order of a sum by the number of frames.
+    return given.batch(np.add.accumulate(np.log(pivots), axis=1)[:, -1])[()]
 
 
 def n_l(arm: SerialChain, q: ArrayLike) -> Array:
@@ -155,9 +122,12 @@ def n_l(arm: SerialChain, q: ArrayLike) -> Array:
     """
     q = model.configuration(arm, q)
     X = np.empty((arm.n, 12))
-    denoc.place_centres(q, arm._kinds, arm._table, X)
+    links.place(q, arm._kinds, arm._table, X)
+    R, way = X[:, :9].reshape(-1, 3, 3), X[:, 9:]
+    way += np.einsum("nij,nj->ni", R, arm.centres)  # −c_{i,i−1} of eq. 4
+    way[1:] -= arm.centres[:-1]
     N = np.zeros((arm.n, 6, arm.n, 6))
-    B = propagation(X[:, :9].reshape(-1, 3, 3), X[:, 9:])  # B_{i,i−1}, eq. 13
+    B = propagation(R, way)  # B_{i,i−1}, eq. 13
     for i in range(arm.n):
         if i > 0:
             N[i] = np.tensordot(B[i], N[i - 1], 1)
@@ -168,24 +138,12 @@ def n_l(arm: SerialChain, q: ArrayLike) -> Array:
 def n_d(arm: SerialChain) -> Array:
     """N_d of saha_1999, eq. 17: diag(p_1, …, p_n), (6n, nv), dense.
 
-    In body axes it does not depend on the configuration.
+    In body axes it does not depend on the configuration: p_i is [e; e × d_i] or [0; e] (eq. 4).
     """
     model.require_arm(arm)
     N = np.zeros((arm.n, 6, arm.nv))
-    for i, (kind, at) in enumerate(zip(arm.kinds, arm.rate_offsets[:-1], strict=True)):
-        for j in range(RATES[kind]):
-            N[i, :, at + j] = np.concatenate(denoc.joint_rate(kind, j, arm._table, i))
+    for i, (a, b) in enumerate(pairwise(arm.rate_offsets)):
+        p = joint_axes(arm.kinds[i], arm.pitch[i])
+        p[3:] -= skew(arm.centres[i]) @ p[:3]
+        N[i, :, a:b] = p
     return N.reshape(6 * arm.n, arm.nv)
-
-
-def _factor(
-    given: Given, tau: Array, out: Array, kept: int, what: str = "pivots"
-) -> tuple[Array, Array, Array]:
-    """Return X (kept, n, 12), ψ̂ and m̂ (kept, nv, 6), of all frames or room for those of one."""
-    arm = given.arm
-    X = np.empty((kept, arm.n, 12))
-    psi_hat, m_hat = np.empty((2, kept, arm.nv, 6))
-    factors = X, psi_hat, m_hat
-    bad = denoc.factor_frames(given.q, tau, arm._kinds, arm._table, *factors, out)
-    given.require_answer(bad, what)
-    return factors

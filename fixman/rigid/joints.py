@@ -28,24 +28,12 @@ __all__ = ["elastic_energy", "passive_forces"]
 
 
 def passive_forces(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
-    """−damping θ̇ − ∂E/∂θ: what dampers and springs do besides τ.
+    """−damping θ̇ − ∂E/∂θ, (..., nv): what dampers and springs do besides τ.
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-    qd : (..., nv)
-
-    Returns
-    -------
-    ndarray (..., nv)
-        Like τ: forces along prismatic and moments about revolute joints, moments of spherical
-        joints, and force then moment of a free base, in the body's frame.  O(n).
-
-    Raises
-    ------
-    ValueError
-        For wrong shapes, values that are not finite, and quaternions that are not unit ones.
+    Like τ: forces along prismatic and moments about revolute joints, moments of spherical joints,
+    and force then moment of a free base, in the body's frame.  O(n) a frame of ``q (..., nq)``,
+    ``qd (..., nv)``.  A ValueError for wrong shapes, values that are not finite, and quaternions
+    that are not unit ones.
     """
     given = model.gate(arm, q, qd, np.zeros(_nv(arm)))
     given.require_finite()
@@ -53,23 +41,7 @@ def passive_forces(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
 
 
 def elastic_energy(arm: SerialChain, q: ArrayLike) -> Array:
-    """E of the springs: 0 at ``arm.rest``.
-
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-
-    Returns
-    -------
-    ndarray (...,)
-        O(n).
-
-    Raises
-    ------
-    ValueError
-        As `passive_forces`.
-    """
+    """E of the springs (...,): 0 at ``arm.rest``.  O(n); errors as `passive_forces`."""
     given = model.posture(arm, q)
     given.require_finite()
     out = np.empty(given.q.shape[0])

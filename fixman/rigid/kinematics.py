@@ -15,6 +15,10 @@ Kreutz's recursion (1988, eqs. 4.16, 5.4), without J and ℳ, also of several bo
 
 with L_i = (1 − p_i D_i⁻¹ p_iᵀ M̂_i) B_{i,i−1}, the twist that body i takes on from the body before
 it when joint i is free.
+
+Every function takes batches along the leading axes of q (..., nq), qd and qdd (..., nv), costs O(n)
+a frame, and raises a ValueError for wrong shapes, numbers that are not finite, quaternions that are
+not unit ones, and bodies that the chain does not have.
 """
 
 from __future__ import annotations
@@ -64,12 +68,6 @@ def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array,
 def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple[Array, ...]:
     """Frames of all bodies in the base's, and their twists if rates are given.
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-    qd : (..., nv), optional
-
     Returns
     -------
     rotations : ndarray (..., n, 3, 3)
@@ -79,15 +77,6 @@ def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple
         ``positions[k] + rotations[k] @ p``.
     twists : ndarray (..., n, 6)
         If ``qd`` is given: velocity of the origin, then angular velocity.
-
-    Raises
-    ------
-    ValueError
-        For wrong shapes, values that are not finite, and quaternions that are not unit ones.
-
-    Notes
-    -----
-    O(n).
     """
     given = model.posture(arm, q) if qd is None else _moving(arm, q, qd)
     count, n = given.q.shape[0], arm.n
@@ -101,39 +90,14 @@ def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple
 
 
 def position(arm: SerialChain, q: ArrayLike, body: int, point: ArrayLike = (0, 0, 0)) -> Array:
-    """Where a point of a body is.
-
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-    body : int
-        From 0, next to the base, to n − 1.
-    point : (3,)
-        In the frame of the body.
-
-    Returns
-    -------
-    ndarray (..., 3)
-        O(n).
-
-    Errors are those of `frames`, and a ValueError for a body that the chain does not have.
-    """
+    """Where a point of a body is, (..., 3)."""
     return _at_point(_moving(arm, q, _rest(arm)), body, point, slice(0, 3))
 
 
 def velocity(
     arm: SerialChain, q: ArrayLike, qd: ArrayLike, body: int, point: ArrayLike = (0, 0, 0)
 ) -> Array:
-    """Twist J θ̇ at a point of a body, without J.
-
-    Arguments, cost and errors as in `position`, and rates ``qd (..., nv)``.
-
-    Returns
-    -------
-    ndarray (..., 6)
-        Velocity of the point, then angular velocity of the body.
-    """
+    """Twist J θ̇ at a point of a body, without J: its velocity, then ω of the body, (..., 6)."""
     return _at_point(_moving(arm, q, qd), body, point, slice(3, 9))
 
 
@@ -145,14 +109,9 @@ def acceleration(
     body: int,
     point: ArrayLike = (0, 0, 0),
 ) -> Array:
-    """Acceleration J θ̈ + J̇ θ̇ at a point of a body; of θ̈ = 0 the velocity products J̇ θ̇.
+    """Acceleration J θ̈ + J̇ θ̇ at a point of a body, (..., 6); of θ̈ = 0 the products J̇ θ̇.
 
-    Arguments, cost and errors as in `position`, and rates and accelerations ``(..., nv)``.
-
-    Returns
-    -------
-    ndarray (..., 6)
-        Acceleration of the point, then angular acceleration of the body.
+    Acceleration of the point, then angular acceleration of the body.
     """
     given = model.gate(arm, q, qd, qdd, name="qdd")
     return _at_point(given, body, point, slice(9, 15))
@@ -169,24 +128,9 @@ def jacobian(
     *,
     linear: bool = False,
 ) -> Array:
-    """Jacobian J: the twist at a point of a body is J θ̇.
+    """Jacobian J (..., 6, nv), dense: the twist at a point of a body is J θ̇.
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-    body : int
-    point : (3,)
-        In the frame of the body.
-    linear : bool
-        Only the rows of the point's velocity.
-
-    Returns
-    -------
-    ndarray (..., 6, nv), or (..., 3, nv)
-        Dense; O(n).  `velocity` and `jacobian_transpose` do without it.
-
-    Errors are those of `position`.
+    With ``linear`` only the rows of the point's velocity, (..., 3, nv).
     """
     given = model.posture(arm, q)
     at = _body(arm, body), _point(point)
@@ -199,41 +143,21 @@ def jacobian(
 def jacobian_transpose(
     arm: SerialChain, q: ArrayLike, wrench: ArrayLike, body: int, point: ArrayLike = (0, 0, 0)
 ) -> Array:
-    """Joint forces Jᵀ w that do the work of a wrench at a point of a body, without J.
+    """Joint forces Jᵀ w (..., nv) that do the work of a wrench (..., 6) at a point of a body.
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-    wrench : (..., 6)
-        Force at the point, then moment, in the axes of the base; ``wrenches`` of the dynamics are
-        in the axes of the body, about its origin.
-    body : int
-    point : (3,)
-        In the frame of the body.
-
-    Returns
-    -------
-    ndarray (..., nv)
-        The joints hold a body in place by the opposite.  O(n).
-
-    Errors are those of `position`.
+    Force at the point, then moment, in the axes of the base; ``wrenches`` of the dynamics are in
+    the axes of the body, about its origin.  The joints hold a body in place by the opposite.
     """
-    model.require_arm(arm)
-    at = _body(arm, body), _point(point)
-    q = arrays.real(q, (arm.nq,), "q", "coordinate")
     w = arrays.real(wrench, (6,), "wrench", "component")
-    lead = arrays.common_lead(q.shape[:-1], w.shape[:-1])
-    given = model.posture(arm, arrays.spread(q, lead, (arm.nq,)))
-    w = arrays.spread(w, lead, (6,))
-    out = np.zeros((given.q.shape[0], arm.nv))
-    bad = kinematics.transpose_frames(
-        arm._kinds, arm._table, given.q, w.reshape(-1, 6), *at, out
-    )  # fmt: skip
-    if bad >= 0:
-        arrays.require_finite(w, (6,), "wrench", "component")
-    given.require_answer(bad, "joint forces")
-    return given.batch(out)
+    arrays.require_finite(w, (6,), "wrench", "component")
+    J = jacobian(arm, q, body, point)
+    arrays.common_lead(J.shape[:-2], w.shape[:-1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        tau = np.asarray((J * w[..., None]).sum(axis=-2))
+    good = np.isfinite(tau).all(axis=-1)
+    if not good.all():
+        raise arrays.overflow("joint forces", int(np.argmin(good)), tau.shape[:-1])
+    return tau
 
 
 # --- the whole chain --------------------------------------------------------------------------
@@ -246,20 +170,9 @@ def centre_of_mass(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> tuple[Array
 def centre_of_mass(
     arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None
 ) -> Array | tuple[Array, Array]:
-    """Mass centre of the chain, and its velocity if rates are given.
+    """Mass centre of the chain, (..., 3), and its velocity if rates are given.
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-    qd : (..., nv), optional
-
-    Returns
-    -------
-    ndarray (..., 3), or two of them
-        O(n).
-
-    Errors are those of `frames`, and a ValueError for a chain without mass.
+    A chain without mass has none: a ValueError.
     """
     model.require_arm(arm)
     if not arm.masses.any():
@@ -276,22 +189,9 @@ def momentum(
     *,
     about: Literal["centre", "origin"] = "centre",
 ) -> Array:
-    """Momentum of the bodies of the chain, and their angular momentum.
+    """Momentum of the bodies of the chain, then their angular momentum, (..., 6).
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-    qd : (..., nv)
-    about : "centre" or "origin"
-        Angular momentum about the mass centre of the chain, or about the origin of the base.
-
-    Returns
-    -------
-    ndarray (..., 6)
-        Linear, then angular.  O(n).
-
-    Errors are those of `frames`.
+    Angular momentum is about the mass centre of the chain, or about the origin of the base.
     """
     arrays.require_one_of(about, "about", ("centre", "origin"))
     given, sums = _sums(arm, q, qd)
@@ -302,10 +202,7 @@ def momentum(
 
 
 def kinetic_energy(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
-    """½ θ̇ᵀ (ℳ + diag(armature)) θ̇, summed over bodies and rotors: (...,).
-
-    Arguments, cost and errors as in `momentum`.
-    """
+    """½ θ̇ᵀ (ℳ + diag(armature)) θ̇ (...,), summed over bodies and rotors."""
     given, sums = _sums(arm, q, qd)
     with np.errstate(over="ignore"):
         # Rate after rate: of a product NumPy chooses the order of the sum by the number of frames.
@@ -315,21 +212,10 @@ def kinetic_energy(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
 
 
 def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> Array:
-    """−m g·c + E: energy in a field of gravity, 0 of a mass centre at the origin, and of springs.
+    """−m g·c + E (...,): energy in a field of gravity, and of springs.
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-    gravity : (3,)
-        Acceleration of free fall in the base frame.
-
-    Returns
-    -------
-    ndarray (...,)
-        O(n).
-
-    Errors are those of `frames`.
+    ``gravity (3,)`` is the acceleration of free fall in the base's axes; at its origin a mass
+    centre has no energy.
     """
     g = model.falling(gravity)
     arrays.require_finite(g, (3,), "gravity", "component")
@@ -345,24 +231,10 @@ def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> A
 
 
 def integrate(arm: SerialChain, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) -> Array:
-    """Coordinates after a time dt at constant rates: the exponential map of every joint.
+    """Coordinates (..., nq) after a time dt at constant rates: the exponential map of every joint.
 
     A quaternion is turned by the rotation vector dt ω, in the axes of its body, and normalized; a
     free base follows the screw of its constant twist.
-
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-    qd : (..., nv)
-    dt : float
-
-    Returns
-    -------
-    ndarray (..., nq)
-        O(n).
-
-    Errors are those of `frames`.
     """
     given = _moving(arm, q, qd)
     out = np.empty_like(given.q)
@@ -372,20 +244,10 @@ def integrate(arm: SerialChain, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) ->
 
 
 def difference(arm: SerialChain, q0: ArrayLike, q1: ArrayLike) -> Array:
-    """Rates that lead from q0 to q1 in unit time: ``integrate(arm, q0, difference(…))`` is q1.
+    """Rates (..., nv) that lead from q0 to q1 in unit time: ``integrate(arm, q0, …)`` is q1.
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q0, q1 : (..., nq)
-
-    Returns
-    -------
-    ndarray (..., nv)
-        Quaternions turn the shorter way, by π at most, so that they may come out as −q1, which is
-        the same rotation.  Angles of revolute joints are subtracted as they are.  O(n).
-
-    Errors are those of `frames`.
+    Quaternions turn the shorter way, by π at most, so that they may come out as −q1, which is the
+    same rotation.  Angles of revolute joints are subtracted as they are.
     """
     model.require_arm(arm)
     q0, q1 = (arrays.real(q, (arm.nq,), f"q{k}", "coordinate") for k, q in enumerate((q0, q1)))
@@ -414,7 +276,8 @@ def operational_space_compliance(
     """Ω = Λ⁻¹ = J ℳ⁻¹ Jᵀ: accelerations at points of bodies for wrenches there, at rest.
 
     Rodriguez and Kreutz's recursion (rodriguez_kreutz_1988, eqs. 4.16 and 5.4), one sweep in and
-    one out; of several bodies the extended one, with the blocks J_a ℳ⁻¹ J_bᵀ.
+    one out; of several bodies the extended one, with the blocks J_a ℳ⁻¹ J_bᵀ.  Singular where the
+    bodies cannot move in every direction together.
 
     Parameters
     ----------
@@ -430,13 +293,10 @@ def operational_space_compliance(
     Returns
     -------
     ndarray (..., 6m, 6m), or (..., 3m, 3m)
-        Symmetric, in the axes of the base; O(n + m²) a frame.  Singular where the bodies cannot
-        move in every direction together.
+        Symmetric, in the axes of the base; O(n + m²) a frame.
 
     Raises
     ------
-    ValueError
-        As `position`.
     SingularConstraintError
         If the inertia that some joint moves is zero or lost to rounding, naming the body.
     """
@@ -464,17 +324,10 @@ def operational_space_inertia(
     """Λ = (J ℳ⁻¹ Jᵀ)⁻¹: how heavy a body feels to who holds it at a point (Khatib 1987).
 
     The inverse of `operational_space_compliance`, whose arguments it has: with ``linear`` of the
-    point alone, which is then held like a ball and not as in a vice.
-
-    Returns
-    -------
-    ndarray (..., 6m, 6m), or (..., 3m, 3m)
-        O(n + m³) a frame.
+    point alone, which is then held like a ball and not as in a vice.  O(n + m³) a frame.
 
     Raises
     ------
-    ValueError
-        As `position`.
     SingularConstraintError
         As `operational_space_compliance`, and where the bodies cannot move in every direction:
         too few joints, or a singular posture.
@@ -490,13 +343,10 @@ def operational_space_inertia(
     moves = (np.linalg.eigvalsh(flat / scale) >= LOST).sum(1)
     if (moves < size.shape[1]).any():
         frame = int(np.argmax(moves < size.shape[1]))
-        hint = "linear=True asks for forces alone"
-        if linear:
-            hint = "or the point is so far from the body that rounding hides it"
         raise SingularConstraintError(
             f"there is no operational-space inertia of body {body}",
             f": it moves in {moves[frame]} of {size.shape[1]} directions and would be infinitely "
-            f"heavy in the others; {hint}, and operational_space_compliance always has an answer",
+            "heavy in the others; operational_space_compliance always has an answer",
             frame=arrays.frame_index(frame, compliance.shape[:-2]),
             body=int(np.max(bodies)),
         )

@@ -28,7 +28,6 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from os import PathLike
 from typing import Any, NamedTuple, Protocol
-from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -133,25 +132,14 @@ class SerialChain(Constructors):
                 raise ValueError(
                     f"joint {i} is {joint}: only the first one, a floating base, can be"
                 )
-        tails = {
-            "rotations": (n, 3, 3),
-            "translations": (n, 3),
-            "masses": (n,),
-            "centres": (n, 3),
-            "inertias": (n, 3, 3),
-        }
         object.__setattr__(self, "joints", joints)
-        for name, shape in tails.items():
-            # A copy, in which −0 has become 0, so that equal chains have equal bytes.
-            array = arrays.real(getattr(self, name), (), name) + 0.0
-            if array.shape != shape:
-                hint = f"{shape} for {n} joints"
-                raise ValueError(f"{name} must have shape {hint}, got {array.shape}")
-            arrays.require_finite(array, shape, name, "body")
-            object.__setattr__(self, name, array)
+        R = self._coerced("rotations", (n, 3, 3), "body")
+        self._coerced("translations", (n, 3), "body")
+        self._coerced("masses", (n,), "body")
+        self._coerced("centres", (n, 3), "body")
+        inertias = self._coerced("inertias", (n, 3, 3), "body")
         negative = "the mass of body {}: it must not be negative"
         _require(self.masses >= 0, negative.format, self.masses)
-        R = self.rotations
         with np.errstate(over="ignore", invalid="ignore"):
             defect = np.abs(R.swapaxes(1, 2) @ R - np.eye(3)).max((1, 2))
             proper = (defect < 1e-9) & (np.linalg.det(R) > 0)
@@ -159,65 +147,48 @@ class SerialChain(Constructors):
         # One Newton step to the nearest rotation: transposes serve as inverses everywhere, so what
         # was rounded to nine digits would cost agreement.  Rotations that are exact stay as given.
         rough = defect > 1e-14
-        if rough.any():
-            R[rough] = R[rough] @ (3 * np.eye(3) - R[rough].swapaxes(1, 2) @ R[rough]) / 2 + 0.0
+        R[rough] = R[rough] @ (3 * np.eye(3) - R[rough].swapaxes(1, 2) @ R[rough]) / 2 + 0.0
         bodies = self.masses, self.centres, self.translations
-        self.inertias[:] = checked_inertias(self.inertias, bodies, "body {}".format)
+        inertias[:] = checked_inertias(inertias, bodies, "body {}".format)
         for name in ("armature", "damping", "stiffness"):
-            object.__setattr__(self, name, self._of_rates(getattr(self, name), name))
-        mixed = (SLIDES[self.kinds] > 0) & (TURNS[self.kinds] > 0)
-        stiff = np.add.reduceat(self.stiffness, self.rate_offsets[:-1]) > 0
-        for i in np.flatnonzero(mixed & stiff).tolist():
-            where = f"rates {self.rate_offsets[i]} to {self.rate_offsets[i + 1] - 1}"
-            raise ValueError(
-                f"the stiffness of joint {i}, which is {joints[i]}, must be 0, {where} of (nv,): "
-                "springs are those of joints that turn or slide, not both"
-            )
-        object.__setattr__(self, "pitch", self._pitches())
-        object.__setattr__(self, "rest", self._relaxed())
+            array = self._coerced(name, (self.nv,), "rate", np.zeros(self.nv))
+            _require(array >= 0, f"the {name} of rate {{}} must not be negative".format, array)
+        kinds = self.kinds
+        mixed = np.repeat((SLIDES[kinds] > 0) & (TURNS[kinds] > 0), RATES[kinds])
+        sprung = "the stiffness of rate {} must be 0: its joint turns and slides"
+        _require(~mixed | (self.stiffness == 0), sprung.format, self.stiffness)
+        self._coerced("rest", (self.nq,), "coordinate", _neutral(self))
+        refuse_coordinates(self, self.rest[None], (), "rest")
+        self._set_pitch()
         for array in self._parts:
             array.flags.writeable = False
 
-    def _of_rates(self, value: ArrayLike | None, name: str) -> Array:
-        """Coerce a number or one for each rate, (nv,), not negative."""
-        if _not_given(value):
-            return _default(np.zeros(self.nv))
-        array = arrays.real(value, (), name) + 0.0
-        if array.shape not in ((), (self.nv,)):
-            hint = f"be a number or have shape ({self.nv},), one for each rate"
-            raise ValueError(f"{name} must {hint}, got {array.shape}")
-        array = np.broadcast_to(array, (self.nv,)).copy()
-        arrays.require_finite(array, (self.nv,), name, "rate")
-        _require(array >= 0, f"the {name} of rate {{}} must not be negative".format, array)
+    def _coerced(
+        self, name: str, shape: tuple[int, ...], what: str, default: Array | None = None
+    ) -> Array:
+        """Coerce a field; one number will do where there is a default."""
+        value = getattr(self, name)
+        # A copy, in which −0 has become 0, so that equal chains have equal bytes.
+        array = arrays.real(default if value is None else value, (), name) + 0.0
+        if array.ndim == 0 and default is not None:
+            array = np.full(shape, array)
+        if array.shape != shape:
+            known = "have" if default is None else "be a number or have"
+            raise ValueError(f"{name} must {known} shape {shape}, got {array.shape}")
+        arrays.require_finite(array, shape, name, what)
+        object.__setattr__(self, name, array)
         return array
 
-    def _pitches(self) -> Array:
+    def _set_pitch(self) -> None:
         """Coerce `pitch`, a number of which is that of all joints that have one."""
-        given = PITCHED[self.kinds]
-        if _not_given(self.pitch):
-            if given.any():
-                which = f"joint {np.argmax(given)}, which is {self.joints[np.argmax(given)]}"
-                raise ValueError(f"{which}, needs a pitch: its advance for each radian")
-            return _default(np.zeros(self.n))
-        pitch = arrays.real(self.pitch, (), "pitch") + 0.0
-        if pitch.shape not in ((), (self.n,)):
-            hint = f"be a number or have shape ({self.n},), one for each joint"
-            raise ValueError(f"pitch must {hint}, got {pitch.shape}")
-        # One number is not for joints without a pitch, but for some joint it must be.
-        some = pitch.ndim == 0 and bool(given.any())
-        pitch = np.where(given if some else True, pitch, np.zeros(self.n))
-        arrays.require_finite(pitch, (self.n,), "pitch", "joint")
-        _require(given | (pitch == 0), "joint {} has no pitch, which must be 0".format, pitch)
-        return pitch
-
-    def _relaxed(self) -> Array:
-        if _not_given(self.rest):
-            return _default(_neutral(self))
-        rest = arrays.real(self.rest, (), "rest") + 0.0
-        if rest.shape != (self.nq,):
-            raise ValueError(f"rest must have shape ({self.nq},), got {rest.shape}")
-        refuse_coordinates(self, rest[None], (), "rest")
-        return rest
+        pitched, given = PITCHED[self.kinds], self.pitch
+        if given is None and pitched.any():
+            i = int(np.argmax(pitched))
+            raise ValueError(f"joint {i}, which is {self.joints[i]}, needs a pitch")
+        pitch = self._coerced("pitch", (self.n,), "joint", np.zeros(self.n))
+        if np.ndim(given) == 0 and pitched.any():
+            pitch *= pitched
+        _require(pitched | (pitch == 0), "joint {} has no pitch, which must be 0".format, pitch)
 
     # --- constructors, but for those of `_constructors` -------------------------------------
 
@@ -227,7 +198,6 @@ class SerialChain(Constructors):
         tip: str | None = None,
         *,
         free_base: bool = False,
-        damping: bool = True,
         strict: bool = True,
     ) -> SerialChain:
         """Read the serial chain from a URDF file's root to the link ``tip``.
@@ -235,9 +205,8 @@ class SerialChain(Constructors):
         The ``chain`` of `fixman.rigid.urdf.read`, which explains the arguments and errors, and also
         has the names of joints and links, and notes on content that is not read.
         """
-        options = {"free_base": free_base, "damping": damping, "strict": strict}
-        chain: SerialChain = import_module("fixman.rigid.urdf").read(path, tip, **options).chain
-        return chain
+        read = import_module("fixman.rigid.urdf").read
+        return read(path, tip, free_base=free_base, strict=strict).chain  # type: ignore[no-any-return]
 
     # --- sizes and tables -------------------------------------------------------------------
 
@@ -323,10 +292,7 @@ class SerialChain(Constructors):
         return hash(self._content)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SerialChain, (
-            self.joints,
-            *(None if _not_given(array) else array.copy() for array in self._parts),
-        )
+        return SerialChain, (self.joints, *self._parts)
 
     def __repr__(self) -> str:
         """``<SerialChain: 6 bodies, 5 revolute, 1 prismatic, with armature>``."""
@@ -336,11 +302,15 @@ class SerialChain(Constructors):
         return f"<SerialChain: {self.n} {'body' if self.n == 1 else 'bodies'}, {counts}{more}>"
 
 
+def _refuse(text: str, place: str) -> None:
+    raise ValueError(f"{place} {text}")
+
+
 def checked_inertias(
     inertias: Array,
     bodies: tuple[Array, Array, Array],
     name: Callable[[int], str],
-    refuse: Callable[[str], None] | None = None,
+    refuse: Callable[[str, str], None] = _refuse,
 ) -> Array:
     """Return the inertias (n, 3, 3) of bodies, symmetric and not negative, or name the culprit.
 
@@ -364,14 +334,8 @@ def checked_inertias(
         a, b, c = (f"{moment:.6g}" for moment in moments[i] * scale[i])
         why = "none can be negative"
         if least[i] >= -ROUNDED:
-            why = (
-                "no masses have them, of which any two must add up to the third or more (for a rod "
-                "about z they are a, a, 0)"
-            )
-        text = f"the principal moments of {name(i)} are {a}, {b} and {c}: {why}"
-        if refuse is None:
-            raise ValueError(text)
-        refuse(text)
+            why = "any two must add up to the third or more, as those of all masses do"
+        refuse(f"has the principal moments {a}, {b} and {c}: {why}", name(i))
     moments = np.maximum(moments, 0.0)
     S = np.maximum(moments[wrong].sum(1, keepdims=True) / 2 - moments[wrong], 0.0)
     moments[wrong] = S.sum(1, keepdims=True) - S
@@ -385,20 +349,6 @@ def _require(good: NDArray[np.bool_], text: Callable[[int], str], values: Array)
     if not good.all():
         i = int(np.argmin(good))
         raise ValueError(f"{text(i)}; got {values[i].tolist()}")
-
-
-# Arrays that stand for what was not given, by identity: `replace` hands them on to other joints,
-# whose they are not.
-_DEFAULTS: WeakValueDictionary[int, Array] = WeakValueDictionary()
-
-
-def _default(array: Array) -> Array:
-    _DEFAULTS[id(array)] = array
-    return array
-
-
-def _not_given(value: ArrayLike | None) -> bool:
-    return value is None or _DEFAULTS.get(id(value)) is value
 
 
 def _neutral(arm: SerialChain) -> Array:
@@ -435,16 +385,9 @@ def require_arm(arm: SerialChain) -> None:
 
 
 def other(thing: Any) -> str:
-    """Say what is given for a `SerialChain`, and what there is for it."""
-    name = type(thing).__name__
-    if isinstance(getattr(thing, "chain", None), SerialChain):
-        return f"{name}: use its .chain"
-    if isinstance(getattr(thing, "chains", None), tuple):
-        return (
-            f"{name}: `rigid.closed` has dynamics, thermal_rates and fixman_torque of a linkage, "
-            "`motion.simulate` moves it, and .chains has its chains"
-        )
-    return name
+    """Name the type of what is given for a `SerialChain`."""
+    hint = ": use its .chain" if isinstance(getattr(thing, "chain", None), SerialChain) else ""
+    return type(thing).__name__ + hint
 
 
 class Given(NamedTuple):

@@ -18,9 +18,10 @@ pieces; a step of which that fails too is refused.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
+from os import PathLike
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -32,18 +33,23 @@ from fixman.errors import ConstraintSolveError, FrameError, SingularConstraintEr
 from fixman.kernels.rigid import motion as kernel
 from fixman.kernels.rigid.articulated_tables import DONE, NOT_USABLE
 from fixman.kernels.rigid.joints import TURNS
-from fixman.rigid import _closures, _steps, articulated_body, closed, kinematics, model
+from fixman.rigid import _closures, _recording, _steps, articulated_body, closed, kinematics, model
 from fixman.rigid._linkage import Linkage
+from fixman.rigid._recording import Trajectory, maker
 from fixman.rigid._steps import Torque
 from fixman.rigid.model import SerialChain
+from fixman.runs import loop
+from fixman.runs.about import require_whole
 
-__all__ = ["Trajectory", "simulate"]
+__all__ = ["Trajectory", "go_on", "maker", "simulate"]
 
 Forces = Callable[[tuple[Array, Array]], Array]  # for all replicas, at q and q̇
 
 SCHEMES = ("midpoint", "euler")
 BLOCK = 400_000  # links times rounds between two looks at the keyboard: some 50 ms
 USUAL = 8  # rounds of a step
+BLOCK_WORK = 40 * BLOCK  # of a block of a run
+SLOW = 30  # how much more a step in Python takes
 
 SLOWLY = 1.0  # radians in a step, from where it is the motion that is too fast
 SHORTER = 16.0 ** np.arange(1, 11)  # how much shorter steps are that are tried for an answer
@@ -65,51 +71,6 @@ JUMPS = (
 )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Trajectory:
-    """Recorded frames of `simulate`, the start first.
-
-    Attributes
-    ----------
-    system : SerialChain or Linkage
-    dt : float
-    step : ndarray (frames,)
-        Steps done, integers.
-    q : ndarray (frames, ..., nq)
-    qd : ndarray (frames, ..., nv)
-    energy : ndarray (frames, ...)
-        Kinetic, of gravity, and of springs; not of ``tau`` and ``wrenches``.
-    """
-
-    system: SerialChain | Linkage
-    dt: float
-    step: NDArray[np.int64]
-    q: Array
-    qd: Array
-    energy: Array
-
-    def __post_init__(self) -> None:
-        for array in (self.step, self.q, self.qd, self.energy):
-            array.flags.writeable = False
-
-    @property
-    def time(self) -> Array:
-        """Instants (frames,)."""
-        return np.asarray(self.dt * self.step)
-
-    @property
-    def gap(self) -> Array:
-        """How far the closures of a linkage are from closing, (frames, ..., held)."""
-        if isinstance(self.system, SerialChain):
-            raise TypeError("a SerialChain has no closures: gaps are those of a Linkage")
-        return closed.gap(self.system, self.q)
-
-    def __repr__(self) -> str:
-        """``<Trajectory: 101 frames, steps 0 to 1000, dt=0.001>``."""
-        first, last = self.step[[0, -1]]
-        return f"<Trajectory: {len(self.step)} frames, steps {first} to {last}, dt={self.dt}>"
-
-
 def simulate(
     system: SerialChain | Linkage,
     q: ArrayLike,
@@ -123,6 +84,9 @@ def simulate(
     scheme: Literal["midpoint", "euler"] = "midpoint",
     every: int = 1,
     first: int = 0,
+    out: str | PathLike[str] | None = None,
+    progress: bool | None = False,
+    overwrite: bool = False,
 ) -> Trajectory:
     """Follow the motion of rigid bodies in time.
 
@@ -156,12 +120,15 @@ def simulate(
         Steps from one recorded frame to the next; it divides ``steps``.
     first : int
         Steps done before: the time starts at ``first * dt``.
+    out, progress, overwrite
+        File, as for `fixman.simulate`, which `fixman.load_run` reads and `fixman.resume` goes on
+        with; and whether to show a progress bar.
 
     Returns
     -------
     Trajectory
-        steps / every + 1 frames.  A run that is continued from the last one, with ``first`` its
-        step, is the longer run to the last bit.
+        steps / every + 1 frames, or those until Ctrl-C.  A run that is continued from the last one,
+        with ``first`` its step, is the longer run to the last bit.
 
     Raises
     ------
@@ -176,6 +143,9 @@ def simulate(
         linkage comes to a singular posture, naming the closures.
     ValueError
         For wrong shapes and values, and forces that are not finite.
+    Exception
+        After any error of a step or of ``tau``, the frames before it are at ``out``, or in the
+        ``run`` of the error without ``out``.
 
     Notes
     -----
@@ -190,34 +160,58 @@ def simulate(
     _require_near(system, given.q, given.lead)
     dt, steps = arrays.positive(dt, "dt"), arrays.positive_int(steps, "steps")
     every = arrays.positive_int(every, "every")
-    if steps % every:
-        raise ValueError(f"every must divide steps, got every={every} and steps={steps}")
+    require_whole(steps, every)
     first = arrays.whole(first, "first", 0)
     if first + steps > np.iinfo(np.int64).max:
         raise ValueError(f"first + steps must be below 2**63, got first={first}")
     arrays.require_one_of(scheme, "scheme", SCHEMES)
-    frames, replicas = steps // every + 1, given.q.shape[0]
-    needed = 8 * frames * replicas * (system.nq + system.nv)
-    arrays.require_memory(needed, "the frames of this run")
-    out = np.empty((frames, *given.q.shape)), np.empty((frames, *given.qd.shape))
-    out[0][0], out[1][0] = given.q, given.qd
-    motion = _Motion(given, dt, scheme == "midpoint", first)
-    if isinstance(system, SerialChain) and not callable(tau) and replicas:
-        motion.run(system, steps, every, out)
-    elif replicas:
-        motion.ask(tau if callable(tau) else None, steps, every, out)
-    x, v = (part.reshape(frames, *given.lead, part.shape[-1]) for part in out)
-    done = first + every * np.arange(frames)
-    return Trajectory(system, dt, done, x, v, _energy(system, x, v, gravity))
+    cost = USUAL if scheme == "midpoint" else 1
+    cost *= SLOW if callable(tau) or isinstance(system, Linkage) else 1
+    about = {"stepper": {"name": scheme, "dt": dt}, "gravity": gravity, "asks": callable(tau)}
+    about |= {"steps": steps, "every": every, "first": first}
+    forces = {"tau": None if callable(tau) else tau, "wrenches": wrenches}
+    states = given.q, given.qd, given.lead
+    target = _recording.begin(system, about, states, forces, BLOCK_WORK // cost, out, overwrite)
+    with contextlib.closing(target), loop.keeping(target, new=True):
+        go_on(target, tau, progress, given)
+    return target.run()  # type: ignore[no-any-return]
+
+
+def go_on(target: loop.Recorder, tau: Any, progress: Any, given: _Given | None = None) -> None:
+    """Go on with a run that is begun, to its end or until Ctrl-C; ``tau`` as before."""
+    about, state = target.about, target.state
+    asks = about["asks"]
+    if asks is not callable(tau):
+        hint = "a callable, which a file cannot hold: pass it again" if asks else "in its file"
+        raise ValueError(f"the forces tau of this run are {hint}")
+    if given is None:
+        forces, gravity = tau if asks else state.get("tau"), np.array(about["gravity"])
+        start = target.run().system, state["q"], state["qd"]
+        given = _start(*start, forces, gravity, state.get("wrenches"))
+    scheme, dt = about["stepper"]["name"], about["stepper"]["dt"]
+    motion = _Motion(given, dt, scheme == "midpoint", tau if asks else None)
+    with loop.watched(progress, target) as watch:
+        loop.run(_recording.Moving(motion, about, given.lead, state), target, watch)
 
 
 class _Motion:
     """Steps of all replicas, in place, and the frames that are kept."""
 
-    def __init__(self, given: _Given, dt: float, by_midpoint: bool, first: int) -> None:
-        self.given, self.dt = given, dt
-        self.by_midpoint, self.first = by_midpoint, first
+    def __init__(self, given: _Given, dt: float, by_midpoint: bool, tau: Torque | None) -> None:
+        self.given, self.dt, self.tau = given, dt, tau
+        self.by_midpoint, self.first, self.done = by_midpoint, 0, 0
         self.states = given.q.copy(), given.qd.copy()
+        self.compiled = tau is None and isinstance(given.system, SerialChain)
+
+    def make(self, steps: int, every: int, out: tuple[Array, Array]) -> None:
+        """Make steps, and keep frames from number 1 on."""
+        self.done = 0
+        if not len(self.states[0]):
+            return
+        if self.compiled:
+            self.run(self.given.system, steps, every, out)  # type: ignore[arg-type]
+        else:
+            self.ask(self.tau, steps, every, out)
 
     def run(self, arm: SerialChain, steps: int, every: int, out: tuple[Array, Array]) -> None:
         """Make steps of a chain with constant forces, in blocks that the keyboard can interrupt."""
@@ -232,6 +226,7 @@ class _Motion:
             pace = self.dt, done, min(block, steps - done), every
             step, replica, code = kernel.run(chain, forces, pace, *rooms, kept)
             if code != DONE:
+                self.done = step - 1
                 raise self.failed(code, step, replica, self.states)
 
     def ask(self, tau: Torque | None, steps: int, every: int, out: tuple[Array, Array]) -> None:
@@ -254,6 +249,7 @@ class _Motion:
                 raise self.explained(error, before, step) from None
             if code != DONE:
                 raise self.failed(code, step, replica, before, tau and forces)
+            self.done = step
             if step % every == 0:
                 out[0][step // every], out[1][step // every] = self.states
 
@@ -430,12 +426,3 @@ def _require_near(system: SerialChain | Linkage, q: Array, lead: Lead) -> None:
 def _loads(gravity: Array, wrenches: Array) -> Array:
     """Return gravity and wrenches as the kernels want them."""
     return np.concatenate([np.broadcast_to(gravity, (len(wrenches), 3)), wrenches], axis=1)
-
-
-def _energy(system: SerialChain | Linkage, q: Array, qd: Array, gravity: Array) -> Array:
-    """Return the energy of every frame."""
-    if isinstance(system, SerialChain):
-        potential = kinematics.potential_energy(system, q, gravity=gravity)
-        return np.asarray(kinematics.kinetic_energy(system, q, qd) + potential)
-    parts = _closures.chains(system, q, qd)
-    return np.asarray(sum(_energy(arm, x, v, gravity) for _, arm, x, v in parts))

@@ -44,16 +44,10 @@ def inverse_dynamics(
 
     Parameters
     ----------
-    arm : SerialChain
-    q : (..., nq)
-        Coordinates; quaternions are scalar last.
-    qd, qdd : (..., nv)
-        Rates and accelerations.
-    gravity : (3,)
-        Acceleration of free fall in the axes of the base; none unless given.
-    wrenches : (..., n, 6), optional
-        External force, then moment about the origin of the body's frame, on each body in the axes
-        of that frame; those of `kinematics` are in the axes of the base.
+    arm, q, qd, gravity, wrenches
+        As in `articulated_body.forward_dynamics`.
+    qdd : (..., nv)
+        Accelerations.
 
     Returns
     -------

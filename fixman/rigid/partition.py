@@ -64,27 +64,10 @@ def forward_dynamics(
 ) -> Array:
     """Accelerations of the joint rates, θ̈ = (H^aa − H^ab (H^bb)⁻¹ H^ba) b, with velocity terms.
 
-    Parameters
-    ----------
-    arm : SerialChain
-        Every body needs mass and inertia.
-    q : (..., nq)
-        Coordinates; quaternions are scalar last.
-    qd, tau : (..., nv)
-        Rates and joint forces.
-    gravity : (3,)
-        Acceleration of free fall in the axes of the base; none unless given.
-    wrenches : (..., n, 6), optional
-        External force, then moment about the origin of the body's frame, on each body in the axes
-        of that frame; those of `kinematics` are in the axes of the base.
-    refine : 0 or 1
-        1 adds the answer to what torques the first answer leaves unexplained,
-        τ − `newton_euler.inverse_dynamics` (θ̈): full precision where axes make it hard, at several
-        times the cost.  Where masses differ by 1e4, or all axes are parallel, that is done anyway.
-
-    Returns
-    -------
-    ndarray (..., nv)
+    O(n) time and memory.  Arguments are those of `articulated_body.forward_dynamics`, and
+    ``refine``: 1 adds the answer to what torques the first answer leaves unexplained,
+    τ − `newton_euler.inverse_dynamics` (θ̈): full precision where axes make it hard, at several
+    times the cost.  Where masses differ by 1e4, or all axes are parallel, that is done anyway.
 
     Raises
     ------
@@ -93,10 +76,6 @@ def forward_dynamics(
         whose acceleration is lost to rounding between much heavier ones.
     ValueError
         For wrong shapes, values that are not finite, and quaternions that are not unit ones.
-
-    Notes
-    -----
-    O(n) time and memory.
     """
     if refine not in (0, 1):
         raise ValueError(f"refine must be 0 or 1, got {refine!r}")
@@ -132,36 +111,19 @@ def joint_wrenches(
 
 
 def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
-    """ln det of the generalized inertia matrix, Σ ln det M_i + Σ ln J_i + ln det H^bb.
+    """ln det of the generalized inertia matrix, Σ ln det M_i + Σ ln J_i + ln det H^bb, (...,).
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-
-    Returns
-    -------
-    ndarray (...)
-        O(n) a frame.  Errors as in `forward_dynamics`.
+    O(n) a frame.  Errors as in `forward_dynamics`.
     """
     return logdet_hard(arm, q) + tables(arm).log_masses
 
 
 def logdet_hard(arm: SerialChain, q: ArrayLike) -> Array:
-    """ln det H^bb, the mass-metric determinant of the chain of rigid bodies.
+    """ln det H^bb (...,), the mass-metric determinant of the chain of rigid bodies.
 
     ½ kT times it is the potential that makes rigid joints sample as stiff ones do.  Its hard rows
-    are relative twists in orthonormal axes, so the joints' stiffnesses must not depend on q.
-
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-
-    Returns
-    -------
-    ndarray (...)
-        O(n) a frame.  Errors as in `forward_dynamics`.
+    are relative twists in orthonormal axes, so the joints' stiffnesses must not depend on q.  O(n)
+    a frame.  Errors as in `forward_dynamics`.
     """
     given = model.posture(arm, q)
     out = np.empty(given.q.shape[0])
@@ -172,16 +134,11 @@ def logdet_hard(arm: SerialChain, q: ArrayLike) -> Array:
 
 
 def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
-    """H^bb of one configuration, one block a joint.
+    """H^bb of one configuration ``q (nq,)``, one block a joint.
 
     Rows of a block: of ωx, ωy, ωz, vx, vy, vz of the relative twist those that the joint holds; a
     revolute joint's are ωx, ωy, vx, vy, vz, a prismatic joint's ωx, ωy, vx, vy, ωz.  Rows of rates
     with armature come after them: the rate less that of its rotor.
-
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (nq,)
     """
     q = model.configuration(arm, q)
     blocks = tables(arm).blocks

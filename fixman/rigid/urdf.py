@@ -2,41 +2,76 @@
 
 A URDF file is a tree of links.  Fixed joints are merged; the joints from the root to ``tip`` are
 those of the chain; the others, of whatever kind, are locked at zero, and their links lumped into
-the body that carries them.  `_urdf_elements` has all names of the format that are read, noted or
-without a part in dynamics.
+the body that carries them.
 
-The standard library's parser does it.  Those packages that read URDF and are maintained bring
-meshes or a renderer along, for what takes a few elements of XML here.
+Three tables have the names of the format: `READ`, `NOTED` and `PASSED` over.  A name in none of
+them is noted with a warning, or refused where it is nearly one that is read.  The standard
+library's parser does it: packages that read URDF and are maintained bring meshes or a renderer
+along.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
-from types import MappingProxyType
+from pathlib import Path
 from typing import Any, NamedTuple
+from xml.parsers import expat
 
 import numpy as np
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
-from fixman.kernels.rigid.joints import JOINTS, RATES
-from fixman.rigid._urdf_elements import (
-    KINDS,
-    LOOPS,
-    FileJoint,
-    LinkInertia,
-    Notes,
-    elements,
-    has_axis,
-    listed,
-)
+from fixman.kernels.rigid.joints import JOINTS, RATES, JointType
+from fixman.rigid._constructors import turns
 from fixman.rigid.model import SerialChain, checked_inertias
+from fixman.rigid.spatial import skew
 
 __all__ = ["Place", "Robot", "read"]
+
+KINDS: dict[str, JointType] = {name: joint for joint in JOINTS for name in joint.urdf}
+TYPES = ("fixed", *KINDS)
+LOOPS = "take one joint of the loop out, read its chains, and close it with fixman.rigid.closed"
+
+# Inside each element: attributes, with @ and "text" or how many numbers, and children, "1" or "*"
+# for any number of them.  With ? it may be left out.
+READ: dict[str, dict[str, str]] = {
+    "robot": {"link": "*", "joint": "*"},
+    "link": {"@name": "text", "inertial": "1?"},
+    "inertial": {"origin": "1?", "mass": "1", "inertia": "1?"},
+    "mass": {"@value": "1"},
+    "inertia": {f"@{name}": "1" for name in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")},
+    "origin": {"@xyz": "3?", "@rpy": "3?", "@quat_xyzw": "4?"},
+    "joint": {
+        "@name": "text", "@type": "text", "parent": "1", "child": "1", "origin": "1?",
+        "axis": "1?", "dynamics": "1?", "mimic": "1?",
+    },
+    "parent": {"@link": "text"},
+    "child": {"@link": "text"},
+    "axis": {"@xyz": "3"},
+    "dynamics": {"@damping": "1?"},
+    "mimic": {"@joint": "text"},
+}  # fmt: skip
+NOTED: dict[str, tuple[str, ...]] = {
+    "joint": ("limit", "safety_controller"),
+    "dynamics": ("@friction", "@spring_stiffness", "@spring_reference"),
+}
+PASSED: dict[str, tuple[str, ...]] = {
+    "robot": (
+        "@name", "@version", "material", "gazebo", "transmission", "ros2_control", "sensor",
+        "mujoco",
+    ),
+    "link": (
+        "@type", "visual", "collision", "contact", "self_collision_checking", "collision_checking",
+    ),
+    "inertia": ("@iyx", "@izx", "@izy"),
+    "joint": ("calibration", "@dont_collapse"),
+    "mimic": ("@multiplier", "@offset"),
+}  # fmt: skip
 
 
 class Place(NamedTuple):
@@ -47,35 +82,14 @@ class Place(NamedTuple):
     translation: Array  # (3,)
 
 
-@dataclass(frozen=True, eq=False)
-class Robot:
-    """A chain and the names of its file.
-
-    Attributes
-    ----------
-    chain : SerialChain
-    joint_names : tuple of str
-        Of the chain's joints, base first; a free base that the file does not have is "root_joint".
-    body_names : tuple of str
-        The link that each of them moves.
-    places : mapping of str to Place
-        Every link of the file, those lumped into another's body and into the base included.
-    notes : tuple of str
-        Sentences about content that is not in the chain, or not as one may expect.
-    """
+class Robot(NamedTuple):
+    """A chain and the names of its file."""
 
     chain: SerialChain
-    joint_names: tuple[str, ...]
-    body_names: tuple[str, ...]
-    places: Mapping[str, Place]
-    notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "places", MappingProxyType(dict(self.places)))
-
-    def __reduce__(self) -> tuple[object, ...]:  # views of a dict cannot be pickled
-        names = self.joint_names, self.body_names
-        return Robot, (self.chain, *names, dict(self.places), self.notes)
+    joint_names: tuple[str, ...]  # base first; a base that ``free_base`` lets float: "root_joint"
+    body_names: tuple[str, ...]  # the link that each joint moves
+    places: dict[str, Place]  # of every link, those lumped into another's body and the base too
+    notes: tuple[str, ...]  # sentences about content that is not in the chain
 
 
 def read(
@@ -83,7 +97,6 @@ def read(
     tip: str | None = None,
     *,
     free_base: bool = False,
-    damping: bool = True,
     strict: bool = True,
 ) -> Robot:
     """Read the serial chain from a URDF file's root to a link, and its names.
@@ -93,7 +106,8 @@ def read(
     floating joint is a free base, and must be the first that moves.  The body's frame has its
     origin at the joint and z along the axis; x is that axis of the link's frame which is least
     along z, made perpendicular to it: where the file's axis is 0 0 1 the body's frame is the
-    link's, and elsewhere ``places`` has the turn.
+    link's, and elsewhere ``places`` has the turn.  The chain has the file's damping, which
+    ``replace(chain, damping=0)`` leaves out.
 
     Parameters
     ----------
@@ -103,13 +117,8 @@ def read(
         path is read, and the joints off it are locked at zero.
     free_base : bool
         Whether the root floats, as body 0, instead of being the base, which stands still.
-    damping : bool
-        Whether the chain has the file's damping, in inverse dynamics too.
     strict : bool
-        False takes, with a warning that names the link or joint, files that are refused otherwise:
-        with names that are nearly known, with loops and mimic joints, whose conditions are left
-        out, with inertias that no body has, of which the nearest possible are taken, without an
-        inertia, which is then zero, and with bodies at the end that have no mass.
+        False takes, with a warning, some files that are refused otherwise: see ``docs/robots.md``.
 
     Raises
     ------
@@ -126,13 +135,10 @@ def read(
     UserWarning
         Of names that the format does not have, and of files that only ``strict=False`` takes.
     """
-    if isinstance(path, str) and path.lstrip("\ufeff \t\r\n").startswith("<"):
-        raise ValueError(f"path must be that of a file, got the text of one: {path!r:.40}")
     path = arrays.path(path, "path")
     if tip is not None and not isinstance(tip, str):
         raise TypeError(f"tip must be the name of a link, got {tip!r:.80}")
-    free_base, damping = arrays.flag(free_base, "free_base"), arrays.flag(damping, "damping")
-    notes = Notes(arrays.flag(strict, "strict"))
+    free_base, notes = arrays.flag(free_base, "free_base"), Notes(arrays.flag(strict, "strict"))
     try:
         links, joints = elements(path, notes)
         joints = _outwards(links, joints)
@@ -140,15 +146,12 @@ def read(
             root = joints[0].parent if joints else next(iter(links))
             eye, none = np.eye(3), np.zeros(3)
             joints.insert(0, FileJoint("root_joint", "floating", "", root, eye, none, none))
-        if not damping:
-            joints = [joint._replace(damping=0.0) for joint in joints]
         robot = _assembled(links, joints, _path(links, joints, tip), notes)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     if notes.warnings:
         said = notes.sentences(notes.warnings)
-        more = f"; and {len(said) - 10} more" if len(said) > 10 else ""
-        warnings.warn(f"{path}: {'; '.join(said[:10])}{more}", stacklevel=2)
+        warnings.warn(f"{path}: {arrays.listed(said, 10)}", stacklevel=2)
     return robot
 
 
@@ -162,8 +165,7 @@ def _outwards(links: Mapping[str, object], joints: Sequence[FileJoint]) -> list[
     for joint in joints:
         for role, link in (("parent", joint.parent), ("child", joint.child)):
             if link not in links:
-                missing = f"which is no link: add <link name={link!r}/>, or correct the name"
-                raise ValueError(f"joint {joint.name!r} has the {role} {link!r}, {missing}")
+                raise ValueError(f"joint {joint.name!r} has the {role} {link!r}, which is no link")
         if joint.child in above:
             both = f"{above[joint.child].name!r} and {joint.name!r}"
             raise ValueError(f"link {joint.child!r} is the child of two joints, {both}: {LOOPS}")
@@ -178,10 +180,10 @@ def _outwards(links: Mapping[str, object], joints: Sequence[FileJoint]) -> list[
     for joint in order:  # which grows
         order += below.get(joint.child, [])
     if len(order) < len(joints):
-        closed = set(above) - {joint.child for joint in order}
-        stray = next(link for link in links if link in closed)
+        reached = {joint.child for joint in order}
+        stray = next(joint for joint in joints if joint.child not in reached)
         raise ValueError(
-            f"link {stray!r}, the child of joint {above[stray].name!r}, is its own ancestor, or "
+            f"link {stray.child!r}, the child of joint {stray.name!r}, is its own ancestor, or "
             "below one that is: joints must be a tree"
         )
     return order
@@ -190,29 +192,23 @@ def _outwards(links: Mapping[str, object], joints: Sequence[FileJoint]) -> list[
 def _path(links: Mapping[str, object], joints: list[FileJoint], tip: str | None) -> set[str]:
     """Return the links that the joints from the root to the tip move."""
     ends = _end_links(joints)
-    last = set(ends)
-    before = [j.child for j in joints if j.kind != "fixed" and j.child not in last]
-    also = f", as {listed(before)}" if before else ""
-    known = f"chains end at {listed(ends)}, or at a link before{also}"
     if not ends:
         raise ValueError("no joint moves; free_base=True makes it one floating body")
     if tip is None and len(ends) > 1:
         raise ValueError(
             "the joints branch, and tip must name the last link: one path is read, and the joints "
-            f"off it are locked at zero, their links lumped; {known}"
+            f"off it are locked at zero; chains end at {listed(ends)}"
         )
     link = ends[0] if tip is None else tip
     if link not in links:
-        moved = next((joint.child for joint in joints if joint.name == link), None)
-        hint = f"it is a joint, which moves link {moved!r}" if moved else known
-        raise ValueError(f"no link is called {link!r}: {hint}")
+        raise ValueError(f"no link is called {link!r}: chains end at {listed(ends)}")
     above, path = {joint.child: joint for joint in joints}, set()
     while link in above:
         if above[link].kind != "fixed":
             path.add(link)
         link = above[link].parent
     if not path:
-        raise ValueError(f"no joint on the way to link {tip!r} moves: {known}")
+        raise ValueError(f"no joint on the way to link {tip!r} moves")
     return path
 
 
@@ -261,8 +257,6 @@ def _assembled(
     damping = np.repeat([joint.damping for joint in moving], rates)
     names: Any = tuple(kind.name for kind in kinds)
     chain = SerialChain(names, rotations, translations, *parts, damping=damping)
-    for place in places.values():
-        place.rotation.flags.writeable = place.translation.flags.writeable = False
     of_file = tuple(joint.name for joint in moving), tuple(joint.child for joint in moving)
     return Robot(chain, *of_file, places, notes.sentences(notes.places))
 
@@ -271,14 +265,11 @@ def _require_known(joint: FileJoint, moving: list[FileJoint], notes: Notes) -> N
     """Refuse a joint on the path that a chain does not have."""
     name = f"joint {joint.name!r}"
     if joint.kind == "floating" and moving:
-        known = "only the first that moves on the way to the tip can be, a free base"
-        also = ", which free_base=True has put before it" if moving[0].parent == "" else ""
-        raise ValueError(f"{name} is floating: {known}{also}")
+        raise ValueError(f"{name} is floating: only the first that moves can be, a free base")
     if joint.mimics is not None:
-        depends = "joints that depend on others are not supported, end the chain before it"
-        notes.refuse(f"mimics {joint.mimics!r}: {depends}", "lets it move alone", name)
+        notes.refuse(f"mimics {joint.mimics!r}, and joints that depend on others are none", name)
     if joint.damping:
-        notes.note("has damping, also in inverse dynamics: damping=False leaves it out", name)
+        notes.note("has damping, also in inverse dynamics", name)
 
 
 def _frame(axis: Array) -> Array:
@@ -318,34 +309,221 @@ def _lumped(
         d = c - centres[which]
         about = np.einsum("ni,ni->n", d, d)[:, None, None] * np.eye(3) - d[:, :, None] * d[:, None]
         np.add.at(inertias, which, R @ tensors @ R.swapaxes(1, 2) + m[:, None, None] * about)
-    finite = np.isfinite(masses + centres.sum(1) + inertias.sum((1, 2)))
-    if not finite.all():
-        raise ValueError(f"the inertia of {_moved(moving[int(np.argmin(finite))])} overflows")
-    there = (masses > 0) | inertias.any((1, 2))
-    last, instead = int(np.max(np.flatnonzero(there), initial=-1)), "takes it, for kinematics alone"
-    if last < n - 1:
-        empty = "has no mass, nor has what it carries: give one an <inertial>, make the joint fixed"
-        if last >= 0:
-            empty += f", or end the chain before it, tip={moving[last].child!r}"
-        notes.refuse(empty, instead, _moved(moving[last + 1]))
-    elif moving[0].kind == "floating" and not there[0]:
-        empty = "floats without mass: give it an <inertial>, or leave the base fixed"
-        notes.refuse(empty, instead, _moved(moving[0]))
 
     def name(body: int) -> str:
-        parts = [k for k in range(len(held)) if which[k] == body]
-        if len(parts) < 2:
-            return _moved(moving[body])
-        low, middle, high = np.linalg.eigvalsh(tensors[parts]).T
-        worst = parts[int(np.argmax(np.maximum(-low, high - middle - low)))]
-        return f"{_moved(moving[body])} with all that is fixed to it (see link {held[worst][0]!r})"
+        return f"link {moving[body].child!r}, which joint {moving[body].name!r} moves,"
 
-    def refuse(text: str) -> None:
-        notes.refuse(text, "takes the nearest that masses have")
-
+    finite = np.isfinite(masses + centres.sum(1) + inertias.sum((1, 2)))
+    if not finite.all():
+        raise ValueError(f"the inertia of {name(int(np.argmin(finite)))} overflows")
+    there = (masses > 0) | inertias.any((1, 2))
+    felt = np.logical_or.accumulate(there[::-1])[::-1]  # with all that the body carries
+    felt[0] &= there[0] or moving[0].kind != "floating"
+    if not felt.all():
+        notes.refuse("has no mass, nor has what it carries", name(int(np.argmin(felt))))
     bodies = masses, centres, translations
-    return masses, centres, checked_inertias(inertias, bodies, name, refuse)
+    return masses, centres, checked_inertias(inertias, bodies, name, notes.refuse)
 
 
-def _moved(joint: FileJoint) -> str:
-    return f"link {joint.child!r}, which joint {joint.name!r} moves,"
+# --- elements of the file -------------------------------------------------------------------------
+
+
+class LinkInertia(NamedTuple):
+    mass: float
+    centre: Array  # in the link's frame
+    inertia: Array  # about it, in the axes of the link
+
+
+class FileJoint(NamedTuple):
+    name: str
+    kind: str
+    parent: str
+    child: str
+    rotation: Array
+    translation: Array
+    axis: Array
+    mimics: str | None = None
+    damping: float = 0.0
+
+
+class Notes:
+    """Sentences about content that is not in the chain, each with the places where it is."""
+
+    def __init__(self, strict: bool) -> None:
+        self.strict = strict
+        self.places: dict[str, list[str]] = {}
+        self.warnings: dict[str, None] = {}  # in order
+
+    def note(self, text: str, place: str, *, warn: bool = False) -> None:
+        self.places.setdefault(text, []).append(place)
+        if warn:
+            self.warnings[text] = None
+
+    def refuse(self, text: str, place: str) -> None:
+        """Raise, or warn of it."""
+        if self.strict:
+            raise ValueError(f"{place} {text}; strict=False takes it")
+        self.note(text, place, warn=True)
+
+    def sentences(self, texts: Iterable[str]) -> tuple[str, ...]:
+        return tuple(f"{arrays.listed(self.places[text], 3)} {text}" for text in texts)
+
+
+def elements(path: Path, notes: Notes) -> tuple[dict[str, LinkInertia | None], list[FileJoint]]:
+    """Return the inertias of a file's links, by their names, and its joints."""
+    robot = _values(_parsed(path), "the robot", notes)
+    links, joints = (_named(robot[kind], notes) for kind in ("link", "joint"))
+    inertias = {name: _inertia(link, f"link {name!r}", notes) for name, link in links.items()}
+    return inertias, [_joint(joint, f"joint {name!r}") for name, joint in joints.items()]
+
+
+def listed(names: Sequence[str]) -> str:
+    return arrays.listed([repr(name)[:80] for name in names], 20)
+
+
+def _no_doctype(*_: object) -> None:
+    """Refuse a document type before anything in it is read: entities can be bombs."""
+    raise ValueError("it has a <!DOCTYPE>, which no URDF file needs")
+
+
+def _parsed(path: Path) -> ET.Element:
+    """Return the root; prefixes of names stay as they are, and need not be declared."""
+    text = path.read_bytes()
+    tree, parser = ET.TreeBuilder(), expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = tree.start, tree.end
+    parser.StartDoctypeDeclHandler = _no_doctype
+    try:
+        parser.Parse(text.lstrip(b" \t\r\n"), True)
+    except (expat.ExpatError, LookupError) as error:  # an encoding that is not known
+        raise ValueError(f"it is no well-formed XML: {error}") from None
+    root = tree.close()
+    if any(element.tag.startswith("xacro:") for element in root.iter()):
+        raise ValueError("it is xacro: expand it first, `xacro robot.xacro > robot.urdf`")
+    if root.tag != "robot":
+        raise ValueError(f"its root is <{root.tag:.40}>, that of a URDF file is <robot>")
+    return root
+
+
+def _named(found: list[ET.Element], notes: Notes) -> dict[str, dict[str, Any]]:
+    """Return the values of elements of one kind by their names, which must differ."""
+    out: dict[str, dict[str, Any]] = {}
+    for element in found:
+        name = _attribute(element.get("name"), "name", f"a <{element.tag}>", "text")
+        if name in out:
+            raise ValueError(f"two {element.tag}s are called {name!r}")
+        out[name] = _values(element, f"{element.tag} {name!r}", notes)
+    return out
+
+
+def _values(element: ET.Element, where: str, notes: Notes) -> dict[str, Any]:
+    """Return all that is read in an element, by name; the rest is noted or refused."""
+    tag, out = element.tag, dict[str, Any]()
+    given: dict[str, Any] = {f"@{name}": text for name, text in element.attrib.items()}
+    for child in element:
+        given.setdefault(child.tag, []).append(child)
+    for name in given:
+        if name not in READ[tag] and name not in PASSED.get(tag, ()):
+            _judge(tag, name, where, notes)
+    for name, rule in READ[tag].items():
+        found, key = given.get(name), name.lstrip("@")
+        if rule == "*":
+            out[key] = found or []
+        elif found is None:
+            if rule[-1] != "?":
+                raise ValueError(f"{where} has no {key if name[0] == '@' else f'<{key}>'}")
+        elif name[0] == "@":
+            out[key] = _attribute(found, key, where, rule)
+        elif len(found) > 1:
+            raise ValueError(f"{where} has {len(found)} of <{name}>, expected one at most")
+        else:
+            inside = where if name in ("inertial", "dynamics") else f"the {name} of {where}"
+            out[key] = _values(found[0], inside, notes)
+    return out
+
+
+def _judge(tag: str, name: str, where: str, notes: Notes) -> None:
+    """Note a name that is not read, or refuse it where it is nearly one that is."""
+    said = f"the attribute {name[1:]:.80}" if name[0] == "@" else f"<{name:.80}>"
+    known = {each.strip("@").lower(): each.strip("@") for each in READ[tag]}
+    near = difflib.get_close_matches(name[:80].strip("@").lower(), known, 1, 0.7)
+    if name in NOTED.get(tag, ()):
+        notes.note(f"has {said}, which is not read", where)
+    elif name == "loop_joint":
+        notes.refuse(f"has {said}: {LOOPS}", where)
+    elif near and not name.startswith("@xmlns"):
+        notes.refuse(f"has {said}, which is not read: did you mean {known[near[0]]}?", where)
+    elif not name.startswith("@xmlns"):
+        notes.note(f"has {said}, which is not read", where, warn=True)
+
+
+def _attribute(text: str | None, name: str, where: str, rule: str) -> Any:
+    """Return the text of an attribute, its number, or an array of its numbers."""
+    if not text or not text.strip():
+        raise ValueError(f"{where} has no {name}")
+    if rule.startswith("text"):
+        return text
+    count = int(rule[0])
+    try:
+        values = [float(part) for part in text.split()]
+    except ValueError:
+        values = []
+    if len(values) != count or not all(map(math.isfinite, values)):
+        expected = "a finite number" if count == 1 else f"{count} finite numbers, apart by spaces"
+        raise ValueError(f"the {name} of {where} is {text!r:.80}: expected {expected}")
+    return values[0] if count == 1 else np.array(values)
+
+
+def _origin(element: dict[str, Any], where: str) -> tuple[Array, Array]:
+    """Rotation and translation of ``<origin>``: Rz(yaw) Ry(pitch) Rx(roll), or a quaternion."""
+    origin = element.get("origin", {})
+    R, p = np.eye(3), origin.get("xyz", np.zeros(3))
+    if "quat_xyzw" in origin:
+        norm = math.hypot(*origin["quat_xyzw"])
+        if "rpy" in origin or abs(norm - 1) > 1e-3:
+            known = "rpy beside it" if "rpy" in origin else f"the norm {norm:.6g}, expected 1"
+            raise ValueError(f"the quat_xyzw of the origin of {where} has {known}")
+        *e, w = origin["quat_xyzw"] / norm
+        S = skew(np.array(e))
+        R = R + 2 * w * S + 2 * S @ S
+    for axis, angle in enumerate(origin.get("rpy", ())):
+        R = turns(np.array([angle]), axis)[0] @ R
+    return R, p
+
+
+def _inertia(link: dict[str, Any], where: str, notes: Notes) -> LinkInertia | None:
+    part = link.get("inertial")
+    if part is None:
+        return None
+    mass = part["mass"]["value"]
+    if mass < 0:
+        raise ValueError(f"the mass of {where} is {mass}: it must not be negative")
+    if "inertia" not in part:
+        notes.refuse("has a mass and no <inertia>", where)
+    R, centre = _origin(part, f"the inertial of {where}")
+    xx, xy, xz, yy, yz, zz = part.get("inertia", dict.fromkeys(range(6), 0.0)).values()
+    with np.errstate(over="ignore", invalid="ignore"):
+        inertia = R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ R.T
+    return LinkInertia(mass, centre, inertia)
+
+
+def has_axis(kind: str) -> bool:
+    """Whether joints of a type turn about or slide along an axis of the file, or across it."""
+    return kind in KINDS and KINDS[kind].turns != "xyz"
+
+
+def _joint(joint: dict[str, Any], where: str) -> FileJoint:
+    kind = joint["type"]
+    if kind not in TYPES:
+        raise ValueError(f"{where} is {kind!r:.80}: no such type is known, of {listed(TYPES)}")
+    axis = joint.get("axis", {"xyz": np.array([1.0, 0.0, 0.0])})["xyz"]
+    size = math.hypot(*axis)
+    if has_axis(kind) and not 1e-100 < size < 1e100:
+        raise ValueError(f"the axis of {where} is {axis.tolist()}: it has no direction")
+    damping = joint.get("dynamics", {}).get("damping", 0.0)
+    if damping < 0 or (damping > 0 and kind == "floating"):
+        rule = "it must not be negative, and 0 of a floating joint"
+        raise ValueError(f"the damping of {where} is {damping}: {rule}")
+    ends = joint["parent"]["link"], joint["child"]["link"]
+    mimics = joint.get("mimic", {}).get("joint")
+    unit = axis / (size or 1.0)
+    return FileJoint(joint["name"], kind, *ends, *_origin(joint, where), unit, mimics, damping)

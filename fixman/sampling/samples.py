@@ -1,12 +1,12 @@
-"""Independent chains of the rigid or the stiff ensemble, without a simulation where that can be."""
+"""Independent chains of the rigid or the stiff ensemble, without a simulation."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,19 +22,16 @@ from fixman.kernels.sampling import trees as kernels
 from fixman.mechanics.metric import logdet
 from fixman.sampling import transfer
 from fixman.sampling.random_walks import TETRAHEDRAL, draw, hard_targets
-from fixman.simulation import steppers
-from fixman.simulation.simulate import simulate
 
 __all__ = ["Sample", "sample"]
 
 Index = NDArray[np.int64]
-Method = Literal["independent", "transfer operator", "reweighted", "Monte Carlo"]
+Method = Literal["independent", "transfer operator", "reweighted"]
 
 BLOCK = 65536  # beads that a stream draws
 RETRIES = 10  # for a block whose worker is lost
-PILOT, FEWEST = 512, 64  # chains that tell what a method is worth; fewer if they are long
+PILOT = 512  # trees that tell what drawing costs; fewer if they are long
 COSTLIEST = 100  # bonds drawn for one kept, of a tree, beyond which it is not drawn exactly
-SMALLEST_SHARE = 0.1  # fraction of reweighted chains that must count
 FOREVER = 2**62
 
 
@@ -43,9 +40,9 @@ class Sample:
     """Chains of an ensemble, with weights.
 
     ``x (size, n, d)`` are positions; ``log_weights (size,)`` are normalized, their exponentials sum
-    to 1, and all equal unless ``method`` is "reweighted" and not "independent", "transfer operator"
-    or "Monte Carlo".  An average is ``(np.exp(log_weights) * values).sum()``, and
-    ``effective_size`` says how many independent chains they are worth.
+    to 1, and all equal unless ``method`` is "reweighted" and not "independent" or "transfer
+    operator".  An average is ``(np.exp(log_weights) * values).sum()``, and ``effective_size`` says
+    how many independent chains they are worth.
     """
 
     x: Array
@@ -78,16 +75,15 @@ def sample(
     Stiff: soft angles and torsions follow the measure of space.  Rigid: the density has a factor
     √det H^bb more (theory.md section 4).  Where the hard coordinates are all the bonds of a chain
     or a tree it is drawn exactly, bond by bond, with the probabilities of the transfer operator;
-    otherwise stiff chains get √det H^bb for weight, and where few of these would count Monte Carlo
-    takes over, whose frames are correlated: by pivots of linear chains hardly, by hybrid Monte
-    Carlo of others much.  ``method`` says which it was, ``effective_size`` what it is worth.
+    otherwise stiff chains get √det H^bb for weight.  ``method`` says which it was,
+    ``effective_size`` what it is worth; where that is little, as of long chains with hard angles,
+    take `fixman.MonteCarlo`.
 
     Parameters
     ----------
     chain : Chain
         Linear or a tree, without extra rows.
     size : int
-        How many.
     lengths, angles, torsions : float, or one for each coordinate of the kind
         Values of the hard ones, as for `random_walks`.
     ensemble : "rigid" or "stiff"
@@ -105,10 +101,8 @@ def sample(
     Raises
     ------
     ValueError
-        For angles beyond π (degrees, most likely), for soft lengths, for rings and other extra
-        rows, and where neighbours differ so much in mass that the quadrature does not converge.
-    MemoryError
-        If this machine cannot hold them.
+        For soft lengths, for rings and other extra rows, and where neighbours differ so much in
+        mass that the quadrature does not converge.
 
     Notes
     -----
@@ -127,24 +121,19 @@ def sample(
     block = max(1, BLOCK // chain.n)
     counts = [min(block, size - first) for first in range(0, size, block)]
     pilot, *seeds = arrays.seeds(generator, 1 + len(counts))
-    tasks = _Tasks(seeds, counts, workers, client)
-    few = min(PILOT, max(FEWEST, 256 * block))
-    walks = _Walks(pilot, few, chain, targets, weighed=ensemble == "rigid")
-    if ensemble == "stiff":
-        return tasks.drawn(walks, "independent")
-    if _bonds_alone(chain):
-        trees = _Trees(pilot, min(PILOT, block), chain.n, chain.dim, *_tables(chain, targets))
+    task: _Walks | _Trees = _Walks(pilot, 0, chain, targets, weighed=ensemble == "rigid")
+    method: Method = "independent" if ensemble == "stiff" else "reweighted"
+    if ensemble == "rigid" and _bonds_alone(chain):
+        tables = _tabulated(chain)
+        trees = _Trees(pilot, min(PILOT, block), tables, targets[tables.bonded * chain.dim])
         limited = replace(trees, most=COSTLIEST * chain.n * trees.count)
-        if not trees.branched or limited.grow(np.empty(limited.shape)):
-            return tasks.drawn(trees, "transfer operator")
-    share = statistics.effective_size(_drawn(walks)[1]) / walks.count
-    if share >= SMALLEST_SHARE:
-        return tasks.drawn(walks, "reweighted")
-    return _by_monte_carlo(chain, targets, size, generator, workers)
+        if not tables.branched or limited.grow(np.empty(limited.shape)):
+            task, method = trees, "transfer operator"
+    tasks = [replace(task, seed=one, count=k) for one, k in zip(seeds, counts, strict=True)]
+    return _sampled(tasks, method, workers, client)
 
 
 def _require_drawable(chain: Chain, client: Any) -> None:
-    """Refuse chains without independent samples, and what is no client."""
     if client is not None and not (hasattr(client, "map") and hasattr(client, "gather")):
         raise TypeError(f"client must be a dask.distributed.Client, got {client!r:.80}")
     if chain.extra:
@@ -161,37 +150,27 @@ def _require_drawable(chain: Chain, client: Any) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Tasks:
-    """Blocks of chains, and who draws them."""
+def _sampled(tasks: list[_Walks | _Trees], method: Method, workers: int, client: Any) -> Sample:
+    edges = np.cumsum([0, *(task.count for task in tasks)]).tolist()
+    parts = [slice(*pair) for pair in pairwise(edges)]
+    x, logs = np.empty((edges[-1], *tasks[0].shape[1:])), np.empty(edges[-1])
 
-    seeds: list[np.random.SeedSequence]
-    counts: list[int]
-    workers: int
-    client: Any
+    def draw(task: _Walks | _Trees, part: slice) -> None:
+        logs[part] = task.draw(x[part])
 
-    def drawn(self, task: _Walks | _Trees, method: Method) -> Sample:
-        pairs = zip(self.seeds, self.counts, strict=True)
-        tasks = [replace(task, seed=seed, count=count) for seed, count in pairs]
-        edges = np.cumsum([0, *self.counts]).tolist()
-        x, logs = np.empty((edges[-1], *task.shape[1:])), np.empty(edges[-1])
-        parts = [slice(*pair) for pair in pairwise(edges)]
-        if self.client is not None:
-            futures = self.client.map(_drawn, tasks, pure=False, retries=RETRIES)
-            for part, (block, weights) in zip(parts, self.client.gather(futures), strict=True):
-                x[part], logs[part] = block, weights
-        elif self.workers == 1:
-            for part, given in zip(parts, tasks, strict=True):
-                logs[part] = given.draw(x[part])
-        else:
-            with ThreadPoolExecutor(min(self.workers, len(tasks))) as pool:
-                blocks = [x[part] for part in parts]
-                found = pool.map(type(task).draw, tasks, blocks)
-                for part, weights in zip(parts, found, strict=True):
-                    logs[part] = weights
-        logs -= logs.max()
-        logs -= np.log(np.exp(logs).sum())
-        return Sample(x, logs, statistics.effective_size(logs), method)
+    if client is not None:
+        futures = client.map(_drawn, tasks, pure=False, retries=RETRIES)
+        for part, (block, weights) in zip(parts, client.gather(futures), strict=True):
+            x[part], logs[part] = block, weights
+    elif workers == 1:
+        for task, part in zip(tasks, parts, strict=True):
+            draw(task, part)
+    else:
+        with ThreadPoolExecutor(min(workers, len(tasks))) as pool:
+            list(pool.map(draw, tasks, parts))
+    logs -= logs.max()
+    logs -= np.log(np.exp(logs).sum())
+    return Sample(x, logs, statistics.effective_size(logs), method)
 
 
 def _drawn(task: _Walks | _Trees) -> tuple[Array, ArrayLike]:
@@ -227,55 +206,14 @@ class _Walks:
 
 
 @dataclass(frozen=True, eq=False)
-class _Trees:
-    """Trees to be drawn, in no more than ``most`` bonds: what `kernels.draw_trees` needs."""
-
-    seed: np.random.SeedSequence
-    count: int
-    n: int
-    dim: int
-    tree: tuple[Index, Index, Index, int, Array, Array]
-    table: tuple[Index, Array, Index, Array, Array]
-    branched: bool
-    most: int = FOREVER
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        return self.count, self.n, self.dim
-
-    def draw(self, x: Array) -> ArrayLike:
-        """Put trees into x, and return the logarithms of their weights."""
-        self.grow(x)
-        return 0.0
-
-    def grow(self, x: Array) -> bool:
-        """Put trees into x; false if there are more bonds to draw than are allowed."""
-        stream = self.seed.generate_state(WORDS, np.uint64)
-        # Arrays of another process may be read-only, for which kernels are not compiled.
-        tree, table = (
-            tuple(np.require(a, requirements="W") if isinstance(a, np.ndarray) else a for a in part)
-            for part in (self.tree, self.table)
-        )
-        work = np.empty(4 * self.tree[0].size)
-        out = x.reshape(-1, self.dim)
-        done: bool = kernels.draw_trees(
-            stream, tree, table, self.dim, self.count, self.most, out, work
-        )
-        return done
-
-
-def _bonds_alone(chain: Chain) -> bool:
-    """Whether the hard coordinates are all the bonds."""
-    return np.array_equal(chain.hard_mask, chain.layout.rows.kinds == LENGTH)
-
-
-@dataclass(frozen=True, eq=False)
 class _Tables:
-    """Parts of `_Trees` that do not depend on lengths.
+    """Tables of a tree of bonds, beads before their parents: what `kernels.draw_trees` needs.
 
     ``bonded`` are the beads that the lengths belong to in the chart.
     """
 
+    n: int
+    dim: int
     begins: Index
     parents: Index
     beads: Index
@@ -286,21 +224,46 @@ class _Tables:
     branched: bool
 
 
-_KNOWN: WeakKeyDictionary[Chain, _Tables] = WeakKeyDictionary()
+@dataclass(frozen=True, eq=False)
+class _Trees:
+    """Trees to be drawn, in no more than ``most`` bonds."""
+
+    seed: np.random.SeedSequence
+    count: int
+    tables: _Tables
+    lengths: Array
+    most: int = FOREVER
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.count, self.tables.n, self.tables.dim
+
+    def draw(self, x: Array) -> ArrayLike:
+        """Put trees into x, and return the logarithms of their weights."""
+        self.grow(x)
+        return 0.0
+
+    def grow(self, x: Array) -> bool:
+        """Put trees into x; false if there are more bonds to draw than are allowed."""
+        stream = self.seed.generate_state(WORDS, np.uint64)
+        t, dim = self.tables, self.tables.dim
+        # Arrays of another process may be read-only, for which kernels are not compiled.
+        tree, table = (
+            tuple(np.require(a, requirements="W") if isinstance(a, np.ndarray) else a for a in part)
+            for part in ((t.begins, t.parents, t.beads, t.anchor, t.w, self.lengths), t.acceptances)
+        )
+        out, work = x.reshape(-1, dim), np.empty(4 * t.w.size)
+        done: bool = kernels.draw_trees(stream, tree, table, dim, self.count, self.most, out, work)
+        return done
 
 
-def _tables(chain: Chain, targets: Array) -> tuple[Any, ...]:
-    """Return the fields ``tree``, ``table`` and ``branched`` of `_Trees`."""
-    found = _KNOWN.get(chain)
-    if found is None:
-        found = _KNOWN[chain] = _tabulated(chain)
-    lengths = targets[found.bonded * chain.dim]
-    tree = (found.begins, found.parents, found.beads, found.anchor, found.w, lengths)
-    return tree, tuple(found.acceptances), found.branched
+def _bonds_alone(chain: Chain) -> bool:
+    """Whether the hard coordinates are all the bonds."""
+    return np.array_equal(chain.hard_mask, chain.layout.rows.kinds == LENGTH)
 
 
+@lru_cache(maxsize=8)
 def _tabulated(chain: Chain) -> _Tables:
-    """Return beads before their parents, and what hangs on one bead together."""
     n, fixed = chain.n, int(chain.base == "fixed")
     above = np.where(chain.references[:, 0] < 0, n, chain.references[:, 0])  # the base is node n
     bonded = np.flatnonzero(above < n + fixed)
@@ -320,6 +283,8 @@ def _tabulated(chain: Chain) -> _Tables:
     last |= degree[beads[:-1]] == 1  # the bond at an end has one pivot, whatever follows
     inwards = np.append(above, -1)[beads[:-1]] == beads[parents]  # as in the chart
     return _Tables(
+        n,
+        chain.dim,
         np.arange(beads.size) - np.array(sizes) + 1,
         parents,
         np.where(beads < n, beads, -1),
@@ -339,68 +304,19 @@ def _tabulated(chain: Chain) -> _Tables:
 
 
 def _root(joined: Any, degree: Index, n: int) -> int:
-    """Return the last end, or of a tree the branch point in the middle of most of these in a row.
+    """Return the last end, or of a tree the branch point in the middle of its longest way.
 
     A refusal in a branch point draws all again as far as the ends, so that each level of branch
     points multiplies the cost.
     """
-    ends = np.flatnonzero(degree[:n] <= 1)
+    far = int(np.flatnonzero(degree[:n] <= 1)[-1])
     if not (degree > 2).any():
-        return int(ends[-1])
-    far, way = int(ends[-1]), np.empty(0, np.int32)
+        return far
     for _ in range(2):
-        order, way = csgraph.depth_first_order(joined, far, directed=False)
-        behind = (degree > 2).astype(np.int64)
-        for k in order[1:].tolist():
-            behind[k] += behind[way[k]]
-        far = int(np.argmax(behind))
+        order, way = csgraph.breadth_first_order(joined, far, directed=False)
+        far = int(order[-1])
     path = [far]
     while way[path[-1]] >= 0:
         path.append(int(way[path[-1]]))
     points = [k for k in path if degree[k] > 2]
     return points[len(points) // 2]
-
-
-# --- where weights are too uneven ----------------------------------------------------------------
-
-GROUPS = 64  # chains that move independently
-SETTLE = 200  # steps before the first frame: pivots and torsions forget their start in a few
-STEP = 0.1  # dt of hybrid Monte Carlo, of what the lightest bead takes for the shortest bond
-EVERY = 10  # decisions of it from frame to frame
-
-
-def _by_monte_carlo(
-    chain: Chain,
-    targets: Array,
-    size: int,
-    rng: np.random.Generator,
-    workers: int,
-) -> Sample:
-    """Frames of Monte Carlo, which starts from stiff chains: of pivots where these can be made."""
-    replicas = min(size, GROUPS)
-    frames = -(-size // replicas)
-    x0 = draw(chain, targets, replicas, rng)
-    stepper: Any = steppers.MonteCarlo()
-    every = 1
-    if stepper.passes(chain) > 1:  # a sweep costs O(n²), if these moves reach everything at all
-        lengths = targets[chain.layout.rows.kinds == LENGTH]
-        dt = STEP * float(np.abs(lengths).min()) * float(np.sqrt(chain.masses.min()))
-        stepper, every = steppers.HybridMonteCarlo(dt), EVERY
-    run = simulate(
-        chain, x0, stepper, SETTLE + every * frames,
-        every=every, rng=rng, workers=workers, progress=False,
-    )  # fmt: skip
-    x = run.x[-frames:]
-    worth = size / max(map(statistics.statistical_inefficiency, _slow(chain, x)))
-    x = x.reshape(-1, chain.n, chain.dim)[:size]
-    if chain.base == "free":
-        x = x - x[:, :1]
-    return Sample(x, np.full(size, -np.log(size)), max(1.0, worth), "Monte Carlo")
-
-
-def _slow(chain: Chain, x: Array) -> list[Array]:
-    """Return what Monte Carlo may take long to forget, each (frames, replicas)."""
-    away = x - x.mean(axis=2, keepdims=True)
-    ends = x[:, :, -1] - x[:, :, 0]
-    half = 0.5 * np.asarray(logdet(chain, x))
-    return [half, np.square(away).sum(axis=(2, 3)), np.square(ends).sum(axis=2), away[:, :, 0, 0]]

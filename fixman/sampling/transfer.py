@@ -28,20 +28,6 @@ from numpy.typing import NDArray
 
 from fixman._common.arrays import Array
 
-__all__ = [
-    "ORDERS",
-    "Acceptances",
-    "Grid",
-    "acceptances",
-    "bend_series",
-    "cosine_powers",
-    "fourth_end_to_end",
-    "grid_of",
-    "settled",
-    "square_cosines",
-    "square_products",
-]
-
 ORDERS = (24, 48, 96)  # nodes of a quadrature: one after the other until the last two agree
 SHARPER = 4  # a density needs more terms than an integral
 NEGLIGIBLE = 1e-13  # a probability
@@ -61,15 +47,11 @@ class Grid(NamedTuple):
     """
 
     dim: int
+    order: int
     nodes: Array
     to_series: Array
     squares: Array
     measure: Array
-
-    @property
-    def order(self) -> int:
-        """How many nodes there are."""
-        return self.nodes.size
 
 
 @cache
@@ -87,7 +69,7 @@ def grid_of(order: int, dim: int) -> Grid:
     points, weights = np.polynomial.legendre.leggauss(order)
     theta = (points + 1.0) * np.pi / 4.0
     measure = weights * np.sin(theta) ** (dim - 2)
-    return Grid(dim, *chebyshev(order), np.cos(theta) ** 2, measure)
+    return Grid(dim, order, *chebyshev(order), np.cos(theta) ** 2, measure)
 
 
 def settled(
@@ -96,13 +78,7 @@ def settled(
     masses: Array,
     bonds: NDArray[np.int64] | None = None,
 ) -> Found:
-    """Compute at growing orders until what is watched agrees; ``bonds`` are neighbours by default.
-
-    Raises
-    ------
-    ValueError
-        If the last two orders do not agree, with the two bonded beads that differ most.
-    """
+    """Compute at growing orders until what is watched agrees; by default neighbours are bonded."""
     found, change = compute(ORDERS[0]), 0.0
     for order in ORDERS[1:]:
         before, found = found, compute(order)
@@ -121,8 +97,7 @@ def settled(
 
 def reaches(before: Array, w: Array) -> Array:
     """ln(1 + w_before/w); a base has z = 0, and the interval only needs a width."""
-    answer: Array = np.where(before > 0.0, np.log1p(before / w), 1e-6)
-    return answer
+    return np.where(before > 0.0, np.log1p(before / w), 1e-6)
 
 
 def line(w: Array, grid: Grid) -> tuple[Array, list[Key]]:
@@ -149,10 +124,10 @@ def operators(
 def _operator(key: Key, grid: Grid, powers: Sequence[int] | NDArray[np.int64]) -> Array:
     _, _, reach = key
     after, root = _over(key, grid, grid.squares)
-    basis = _chebyshev(2.0 * after / reach - 1.0, grid.order)
+    basis = np.polynomial.chebyshev.chebvander(2.0 * after / reach - 1.0, grid.order - 1)
     weights = grid.measure * root
     integrals = [
-        np.einsum("miq,iq->im", basis, weights * grid.squares ** (power // 2)) for power in powers
+        np.einsum("iqm,iq->im", basis, weights * grid.squares ** (power // 2)) for power in powers
     ]
     answer: Array = np.stack(integrals) @ grid.to_series
     return answer
@@ -173,18 +148,6 @@ def _over(key: Key, grid: Grid, squares: Array) -> tuple[Array, Array]:
     z = reach * (grid.nodes[:, None] + 1.0) / 2.0
     after = np.log1p(ratio * ((1.0 - squares) * np.exp(-z) - np.expm1(-z)))
     return after, np.exp(after / 2.0)
-
-
-def _chebyshev(x: Array, order: int) -> Array:
-    """Polynomials of Chebyshev, (order, *x.shape)."""
-    basis = np.empty((order, *x.shape))
-    basis[0] = 1.0
-    basis[1] = x
-    twice = x + x
-    for m in range(2, order):
-        np.multiply(twice, basis[m - 1], out=basis[m])
-        basis[m] -= basis[m - 2]
-    return basis
 
 
 def tails(plain: Sequence[Array]) -> list[Array]:
@@ -269,17 +232,6 @@ def fourth_end_to_end(w: Array, grid: Grid) -> Array:
         size = np.abs(one).max()
         one, square, along, fourth = one / size, square / size, along / size, fourth / size
     return np.asarray(fourth.sum() / one.sum())
-
-
-def cosine_powers(powers: NDArray[np.int64], w: Array, grid: Grid) -> Array:
-    """⟨Π (cos θ_k)^p_k⟩ for even powers (bends,)."""
-    row, keys = line(w, grid)
-    kinds, places = np.unique(np.append(powers, 0), return_inverse=True)
-    both = np.stack([row, row])
-    for place, found in zip(places[:-1], operators(keys, grid, kinds), strict=True):
-        both = scaled(np.stack([both[0] @ found[place], both[1] @ found[0]]))
-    above, below = both.sum(axis=1)
-    return np.asarray(above / below)
 
 
 # --- trees -----------------------------------------------------------------------------------

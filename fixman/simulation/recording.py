@@ -1,48 +1,76 @@
-"""Records of a run: positions, velocities, and the observables that a user names."""
+"""Chains as the loop moves and records them: positions, velocities, and a user's observables."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fixman.chains.chain import Chain
-from fixman.simulation.trajectory import OBSERVABLE, TALLY
+from fixman.runs.series import OBSERVABLE, Arrays
+from fixman.simulation.trajectory import TALLY
 
 if TYPE_CHECKING:
-    from fixman.simulation.steppers import State
+    from fixman.simulation.steppers import State, Stepper
 
 Observable = Callable[[Chain, NDArray[np.float64]], ArrayLike]
 Observables = Mapping[str, Observable] | Iterable[Observable]
 
 
-def frame(
-    chain: Chain, state: State, observables: Mapping[str, Observable]
-) -> dict[str, NDArray[Any]]:
-    """Return what one frame holds, by the names that blocks have for it."""
-    moving = {"x": state.x.view(), "v": state.v.view()}
-    for array in moving.values():
-        array.flags.writeable = False
-    measured: dict[str, NDArray[Any]] = {}
-    for name, function in observables.items():
-        value = function(chain, moving[_takes(name, function)])
-        try:
-            array = np.asarray(value)
-        except ValueError:  # ragged
-            array = np.empty(0, dtype=object)
-        if array.dtype.kind not in "fiubc" or array.shape[:1] != state.x.shape[:1]:
-            raise ValueError(
-                f"the observable {name} must give numbers ({len(state.x)}, ...), the first axis "
-                f"that of the replicas, got {value!r:.80}"
-            )
-        # One type throughout, though a function may return whole numbers at first.
-        kind = np.complex128 if array.dtype.kind == "c" else np.float64
-        measured[OBSERVABLE + name] = array.astype(kind)
-    tally = {TALLY: state.tally} if state.tally.size else {}
-    return moving | tally | measured
+class Replicas(NamedTuple):
+    """A `fixman.runs.loop.Mover` of replicas of a chain."""
+
+    chain: Chain
+    stepper: Stepper
+    observables: Mapping[str, Observable]
+    workers: int
+    state: State
+
+    @property
+    def step(self) -> int:
+        """Steps done."""
+        return self.state.step
+
+    def advance(self, steps: int) -> Arrays:
+        """Go on; no frame is on the way."""
+        self.stepper.advance(self.chain, self.state, steps, self.workers)
+        return {}
+
+    def arrays(self) -> Arrays:
+        """Return what a checkpoint holds."""
+        return self.state.arrays()
+
+    def frame(self) -> Arrays:
+        """Return positions, velocities and observables."""
+        state = self.state
+        moving = {"x": state.x.view(), "v": state.v.view()}
+        for array in moving.values():
+            array.flags.writeable = False
+        measured: Arrays = {}
+        for name, function in self.observables.items():
+            value = function(self.chain, moving[_takes(name, function)])
+            try:
+                array = np.asarray(value)
+            except ValueError:  # ragged
+                array = np.empty(0, dtype=object)
+            if array.dtype.kind not in "fiubc" or array.shape[:1] != state.x.shape[:1]:
+                raise ValueError(
+                    f"the observable {name} must give numbers ({len(state.x)}, ...), the first "
+                    f"axis that of the replicas, got {value!r:.80}"
+                )
+            # One type throughout, though a function may return whole numbers at first.
+            kind = np.complex128 if array.dtype.kind == "c" else np.float64
+            measured[OBSERVABLE + name] = array.astype(kind)
+        tally = {TALLY: state.tally} if state.tally.size else {}
+        return {name: array[None] for name, array in (moving | tally | measured).items()}
+
+
+def names(state: State, observables: Iterable[str]) -> list[str]:
+    """Return the arrays that frames have."""
+    return ["x", "v", *[TALLY] * bool(state.tally.size), *(OBSERVABLE + o for o in observables)]
 
 
 def named(observables: Observables) -> dict[str, Observable]:
@@ -54,17 +82,12 @@ def named(observables: Observables) -> dict[str, Observable]:
         if not one and not isinstance(observables, Iterable):
             raise TypeError(f"observables must be functions of (chain, x), got {observables!r:.80}")
         functions = [observables] if one else list(observables)
-        names = [getattr(function, "__name__", "") for function in functions]
-        found = dict(zip(names, functions, strict=True))
+        found = {getattr(function, "__name__", ""): function for function in functions}
         if len(found) < len(functions):
             raise ValueError("two observables have one name: give a mapping of names to functions")
     for name, function in found.items():
         if not callable(function):
-            own = isinstance(function, str) and _own(function)
-            hint = f": pass the function, fixman.observables.{function}" if own else ""
-            raise TypeError(
-                f"observables must be functions of (chain, x), got {function!r:.80}{hint}"
-            )
+            raise TypeError(f"observables must be functions of (chain, x), got {function!r:.80}")
         if not isinstance(name, str) or not name.isidentifier():
             raise ValueError(
                 f"{name!r} is no name for an observable: give a mapping of names to functions"
@@ -88,47 +111,38 @@ def _own(name: Any) -> Observable | None:
     found: Observable = getattr(observables, name)
     try:
         _takes(name, found)
-    except TypeError:  # it takes time series, or a potential too
+    except TypeError:  # it takes time series
         return None
     return found
 
 
 def found_again(homes: Mapping[str, str | None], given: Observables) -> dict[str, Observable]:
     """Return the observables of a run that goes on: those given, and the library's by name."""
-    known = named(given)
-    unknown = sorted(set(known) - set(homes))
-    if unknown:
+    known = {name: _own(place) for name, place in homes.items()} | named(given)
+    if set(known) != set(homes):
         raise ValueError(
-            f"the run records the observables {sorted(homes)}, got {', '.join(unknown)}: they stay "
+            f"the run records the observables {sorted(homes)}, got {sorted(set(known))}: they stay "
             "the same to the end"
         )
-    for name, place in homes.items():
-        found = _own(place)
-        if name not in known and found is not None:
-            known[name] = found
-    missing = sorted(set(homes) - set(known))
+    missing = sorted(name for name, function in known.items() if function is None)
     if missing:
         raise ValueError(
             f"the run records observables of your own, {', '.join(missing)}: pass the same "
             "functions as observables=… again"
         )
-    return {name: known[name] for name in homes}
+    return known  # type: ignore[return-value]
 
 
 def _takes(name: str, function: Observable) -> str:
     """Whether an observable is one of positions or of velocities: the name of its argument."""
     try:
-        signature = inspect.signature(function)
+        places = list(inspect.signature(function).parameters)
     except ValueError:  # written in C
-        raise TypeError(
-            f"the observable {name} has no signature: wrap it, lambda chain, x: ..."
-        ) from None
-    parameters = signature.parameters.values()
-    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    required = [p for p in places if p.default is p.empty]
-    if len(places) < 2 or len(required) > 2 or places[1].name not in ("x", "v"):
+        places = []
+    if len(places) < 2 or places[1] not in ("x", "v"):
         raise TypeError(
             f"the observable {name} must be a function of (chain, x) or (chain, v), got "
-            f"{signature}: the second argument is called x to get positions, v to get velocities"
+            f"({', '.join(places)}): the second argument is called x to get positions, v to get "
+            "velocities"
         )
-    return places[1].name
+    return places[1]

@@ -1,9 +1,4 @@
-"""`simulate` and `resume`: one loop around a stepper, which records frames and can be continued.
-
-The loop stops the stepper at steps that follow from the arguments alone, never from a clock: at
-every frame, and in between where a frame takes long.  So a run is the same bit for bit, however
-often it is interrupted, wherever it is stored, and by however many workers it is computed.
-"""
+"""`simulate`, `resume` and `load_run`: runs of chains, and those of rigid bodies that go on."""
 
 from __future__ import annotations
 
@@ -11,7 +6,9 @@ import contextlib
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,17 +16,20 @@ from numpy.typing import ArrayLike
 
 from fixman._common import arrays as _arrays
 from fixman.chains.chain import Chain, require_chain
-from fixman.errors import RunFolderError, RunVersionWarning
+from fixman.errors import RunFolderError
+from fixman.kernels.algebra.random import WORDS
 from fixman.potentials.binding import warn_of_temperature
-from fixman.simulation import loop, provenance, recording, spread, writer
+from fixman.runs import about as provenance
+from fixman.runs import loop, runfile
+from fixman.runs.loop import Recorder
+from fixman.simulation import recording, spread
 from fixman.simulation.recording import Observable, Observables
-from fixman.simulation.trajectory import Memory, Run
-from fixman.simulation.writer import Writer
+from fixman.simulation.trajectory import REFUSING, TALLY, Run
 
 if TYPE_CHECKING:
     from fixman.simulation.steppers import State, Stepper
 
-__all__ = ["resume", "simulate"]
+__all__ = ["load_run", "resume", "simulate"]
 
 # A block ends at the first of these: memory, and work that takes a few seconds.
 BLOCK_BYTES = 1 << 23
@@ -64,15 +64,11 @@ def simulate(
     Parameters
     ----------
     chain : Chain
-    x0 : (n, d), or (replicas, n, d)
-        Hard coordinates keep the values that they have here.
+    x0, v0 : (n, d), or (replicas, n, d)
+        Hard coordinates keep the values that they have here.  By default the stepper draws v0.
     stepper : fixman.Newton, fixman.Langevin or another
-    steps : int
-        A multiple of ``every``.
-    every : int, optional
-        Steps from frame to frame; by default a divisor of ``steps`` for about 1000 frames.
-    v0 : as x0, optional
-        Velocities; by default the stepper's choice, drawn for its temperature.
+    steps, every : int
+        A multiple of ``every``, which by default gives about 1000 frames.
     replicas : int, optional
         By default as many as x0 has.
     workers : int
@@ -80,103 +76,46 @@ def simulate(
     rng : int or numpy.random.Generator, optional
         Every replica has a stream of its own.
     out : str or os.PathLike, optional
-        File to be made for the run; without one it stays in memory.
+        File to be made for the run; ``overwrite`` has another run there give way.
     observables : functions, or mapping of names to functions, optional
         Evaluated at every frame: f(chain, x) or f(chain, v), by the name of its second parameter,
-        of read-only (replicas, n, d), gives (replicas, ...).  `fixman.observables` has many.
+        of read-only (replicas, n, d), gives (replicas, ...).
     progress : bool, optional
         Whether to show a progress bar; by default if stderr is a terminal that tqdm can use.
-    overwrite : bool
-        Whether a run that is at ``out`` gives way.
     client : distributed.Client, optional
-        Has workers on other machines compute the run, in groups of replicas; ``workers`` are
-        threads for each of these then.  The file and its bits are the same.
+        Has workers on other machines compute groups of replicas, with the same bits.
 
     Returns
     -------
     Run
-        Ctrl-C ends it early, at the end of a block (seconds): then ``finished`` is False.  A
-        second Ctrl-C is a KeyboardInterrupt.
+        Ctrl-C ends it early, at the end of a block (seconds): then ``finished`` is False.
 
     Raises
     ------
-    FileExistsError
-        If there is something at ``out``.
-    MemoryError
-        If this machine cannot hold the replicas.
-    RunStorageError
-        If the disk is full, or the file was moved or removed while the run was going on.  The
-        frames until then stay, to be resumed.
-    ConstraintSolveError
-        If a step has no solution, naming replica and step: beads overlap, or ``dt`` is too large.
-        After this and any other error of a step, a potential or an observable, the frames before
-        it are at ``out``, to be resumed, or in the ``run`` of the error without ``out``.  If it
-        is the first step, there is no file.
-    SingularConstraintError
-        If the hard coordinates cannot be held in x0: a straight hard angle in space.
-    ConnectionError
-        If the scheduler of the client is lost.  The file keeps its frames, to be resumed.
-
-    Warns
-    -----
-    RuntimeWarning
-        If ``dt`` is so long that averages suffer: dt √(kT/m) above 0.15 of the shortest bond, or,
-        of steppers that refuse moves, that hardly any was accepted.  With forces of OpenMM, if kT
-        is 1 kJ/mol, the default, or above 50, as temperatures in kelvin are.
+    FileExistsError, RunStorageError, MemoryError, ConnectionError
+        If there is something at ``out``, or the disk, the memory or the scheduler is at an end.
+    ConstraintSolveError, SingularConstraintError
+        If a step has no solution.  After any error of a step, a potential or an observable, the
+        frames before it are at ``out``, or in the ``run`` of the error without ``out``.
     """
     require_chain(chain)
-    if x0 is None:
-        raise TypeError(
-            "x0 must be positions (n, d) or (replicas, n, d), got None: fixman.random_walks(chain) "
-            "draws some"
-        )
     require_stepper(stepper)
-    overwrite = _arrays.flag(overwrite, "overwrite")
-    steps = _arrays.positive_int(steps, "steps")
-    every = _every(steps) if every is None else _arrays.positive_int(every, "every")
-    _require_whole(steps, every)
-    running = _running(workers, progress, client)
+    steps, every = _frames(steps, every)
+    running = _Running(workers, progress, client)
     replicas = _replicas(replicas, x0=x0, v0=v0)
-    frames = 1 if out is not None else steps // every + 1  # that memory holds
-    held = f"{frames} frame{'s' * (frames > 1)} of {replicas} replica{'s' * (replicas > 1)}"
-    needed = 16 * frames * replicas * chain.n * chain.dim
-    _arrays.require_memory(needed, f"{held} of {chain.n} beads")
+    held = 16 * replicas * chain.n * chain.dim * (1 if out is not None else steps // every + 1)
+    _arrays.require_memory(held, f"the frames of {replicas} replicas of {chain.n} beads")
     recorded = recording.named(observables)
-    if out is not None:
-        out = _arrays.path(out, "out")
-        writer.require_free(out, overwrite)
-    groups = [replicas] if client is None else spread.sizes(replicas, running)
+    out = runfile.free(out, overwrite)
     generator, seed = _generator(rng)
     warn_of_temperature(getattr(stepper, "potential", None), getattr(stepper, "kT", None))
     state = stepper.start(chain, x0, v0, replicas, generator)
-    about = provenance.plain(
-        {
-            "fixman_run": provenance.FORMAT,
-            "stepper": stepper.parameters(),
-            "steps": steps,
-            "every": every,
-            "replicas": len(state.x),
-            "groups": groups,
-            "rng": seed,
-            "observables": {name: recording.home(f) for name, f in recorded.items()},
-            "block": _block(chain, max(groups), every, stepper),
-            "versions": provenance.versions(),
-            "history": [],
-            "chain": json.loads(chain.to_json()),
-        }
-    )
-    start = about, chain, state.arrays()
-    with contextlib.closing(
-        Memory(*start) if out is None else writer.create(out, *start, overwrite=overwrite)
-    ) as target:
-        try:
-            _go_on(stepper, state, target, recorded, running)
-        except Exception as error:
-            begun = any(sink.step for sink in target.sinks) or isinstance(error, OSError)
-            if isinstance(target, Writer) and not begun:  # no step of it has a solution
-                target.discard()
-            raise
-        return _looked_at(target.run())
+    about = _about(chain, stepper, state, recorded) | {"steps": steps, "every": every, "rng": seed}
+    about["block"] = _block(chain, replicas, every, stepper, running.groups(replicas))
+    target = runfile.begin(out, overwrite, about, state.arrays(), partial(Run, chain))
+    with contextlib.closing(target), loop.keeping(target, new=True):
+        running.go_on(target, chain, stepper, recorded, state)
+    return _looked_at(target.run())
 
 
 def resume(
@@ -185,6 +124,7 @@ def resume(
     *,
     stepper: Stepper | None = None,
     observables: Observables = (),
+    tau: Any = None,
     workers: int = 1,
     progress: bool | None = None,
     client: Any = None,
@@ -197,27 +137,22 @@ def resume(
         File of a run that was interrupted, killed, or finished.
     steps : int, optional
         New total number of steps, to extend or to shorten the run; a multiple of ``every``.
-    stepper : optional
-        Needed, the same as before, if it holds functions or objects of your own.
-    observables : functions, or mapping of names to functions, optional
-        Needed, the same as before, if some are not from `fixman.observables`.
+    stepper, observables, tau : optional
+        Needed, the same as before, where they hold functions or objects of your own; ``tau`` are
+        the forces of a run of rigid bodies.
     workers, progress, client
-        As for `simulate`; they may differ from before.  A run that was begun without a client is
-        one group, which workers compute in one place.
+        As for `simulate`; they may differ from before.
 
     Returns
     -------
-    Run
+    Run, or fixman.rigid.motion.Trajectory
         All frames, those from before included.
 
     Raises
     ------
     RunFolderError
         If the file is no run, or another process is writing to it, or it is damaged: all of it
-        is read, to see.  If only the checkpoint or the last block is damaged, the run goes on
-        from the checkpoint before, with the same bits.
-    RunStorageError, ConstraintSolveError
-        As `simulate`.
+        is read, to see.  Other errors are those of `simulate`.
 
     Warns
     -----
@@ -226,26 +161,101 @@ def resume(
     RunVersionWarning
         If fixman, NumPy, SciPy or numba are not those of before: the last bits may differ.
     """
-    running = _running(workers, progress, client)
+    running = _Running(workers, progress, client)
     path = _arrays.path(path, "path")
     if stepper is not None:
         require_stepper(stepper)
     steps = None if steps is None else _arrays.positive_int(steps, "steps")
     recording.named(observables)
-    with contextlib.closing(writer.reopen(path)) as target:
+    with contextlib.closing(runfile.reopen(path, _maker)) as target:
         about, every = target.about, target.about["every"]
         total = about["steps"] if steps is None else steps
-        _require_whole(total, every)
-        done = max(sink.step for sink in target.sinks)
-        if total < done:
-            raise ValueError(f"{path} is at step {done} already, beyond {total}")
-        if total == about["steps"] and all(s.frames * every > total for s in target.sinks):
-            return target.run()
-        stepper = _same_stepper(path, about["stepper"], stepper)
-        recorded = recording.found_again(about["observables"], observables)
-        _note_changes(target, total)
-        _go_on(stepper, None, target, recorded, running)
-        return _looked_at(target.run())
+        provenance.require_whole(total, every)
+        if total < target.step:
+            raise ValueError(f"{path} is at step {target.step} already, beyond {total}")
+        if total == about["steps"] and target.frames * every > total:
+            return target.run()  # type: ignore[no-any-return]
+        if about["kind"] == "rigid":
+            from fixman.rigid import motion
+
+            go_on = partial(motion.go_on, target, tau, running.progress)
+        else:
+            chain = target.run().chain
+            stepper = _same_stepper(path, about["stepper"], stepper)
+            _require_state(target, chain)
+            recorded = recording.found_again(about["observables"], observables)
+            go_on = partial(running.go_on, target, chain, stepper, recorded)
+        changed = provenance.changes(about, total, target.step, path)
+        if changed:
+            target.change(**changed)
+        with loop.keeping(target, new=False):
+            go_on()
+        run = target.run()
+        return _looked_at(run) if isinstance(run, Run) else run
+
+
+def load_run(path: str | os.PathLike[str]) -> Run:
+    """Read the file of a run, finished or not; one that is being written to as well.
+
+    Returns
+    -------
+    Run, or fixman.rigid.motion.Trajectory
+        Frames are read when they are asked for.
+
+    Raises
+    ------
+    RunFolderError
+        If it is not a run, or is damaged.  Frames that are asked for later raise it as well if
+        theirs is the damage; the others can be read.
+    """
+    path = _arrays.path(path, "path")
+    found = runfile.contents(path)
+    with runfile.explained(path):
+        return found.run(_maker(found.about))  # type: ignore[no-any-return]
+
+
+def _maker(about: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return what makes a `Series` of a run by what it says of itself."""
+    if about["kind"] == "rigid":
+        from fixman.rigid import motion
+
+        return motion.maker(about)
+    return partial(Run, Chain.from_json(json.dumps(about["chain"])))
+
+
+class _Running:
+    """How a run is computed, of which its results do not depend."""
+
+    def __init__(self, workers: Any, progress: Any, client: Any) -> None:
+        self.workers, self.client = _arrays.positive_int(workers, "workers"), client
+        self.progress = None if progress is None else _arrays.flag(progress, "progress")
+        if client is not None:
+            spread.require_client(client)
+
+    def groups(self, replicas: int) -> int:
+        """Into how many groups replicas are divided."""
+        if self.client is None:
+            return 1
+        return len(spread.edges(replicas, self.workers, self.client)) - 1
+
+    def go_on(
+        self,
+        target: Recorder,
+        chain: Chain,
+        stepper: Stepper,
+        observables: Mapping[str, Observable],
+        state: State | None = None,
+    ) -> None:
+        """Advance a run to the end or until Ctrl-C."""
+        from fixman.simulation.steppers import State
+
+        model = chain, stepper, observables, self.workers
+        with loop.watched(self.progress, target) as watch:
+            if self.client is not None:
+                spread.run(model, target, self.client, watch)
+            else:
+                state = state or State.from_arrays(target.state)
+                loop.run(recording.Replicas(*model, state), target, watch)
 
 
 def _looked_at(run: Run) -> Run:
@@ -262,41 +272,6 @@ def _looked_at(run: Run) -> Run:
     return run
 
 
-def _go_on(
-    stepper: Stepper,
-    state: State | None,
-    target: Memory | Writer,
-    observables: Mapping[str, Observable],
-    running: loop.Running,
-) -> None:
-    """Advance the groups of a run to the end or until Ctrl-C; errors say what is kept."""
-    from fixman.simulation.steppers import State
-
-    sinks, steps = target.sinks, target.about["steps"]
-    try:
-        if running.client is not None:
-            spread.run(stepper, sinks, observables, running)
-        else:
-            done = sum(sink.step for sink in sinks)
-            with loop.watched(running.progress, steps * len(sinks), done) as watch:
-                for number, sink in enumerate(sinks):
-                    with spread.renumbered(sinks, number):
-                        if not watch[0]():
-                            one = state or State.from_arrays(sink.state)
-                            loop.run(stepper, one, sink, observables, running.workers, watch)
-        target.finish()
-    except Exception as error:
-        with contextlib.suppress(OSError):
-            target.finish()
-        run = target.run()
-        if target.path is None:
-            error.run = run  # type: ignore[attr-defined]
-        if any(sink.step for sink in sinks):
-            where = "its attribute run" if target.path is None else target.path
-            error.add_note(f"{where} holds the run up to step {run.steps_done}")
-        raise
-
-
 # --- arguments ----------------------------------------------------------------------------------
 
 
@@ -310,13 +285,12 @@ def require_stepper(stepper: Any) -> None:
         raise TypeError(f"{text}, got {stepper!r:.80}")
 
 
-def _running(workers: Any, progress: Any, client: Any) -> loop.Running:
-    workers = _arrays.positive_int(workers, "workers")
-    if progress is not None:
-        progress = _arrays.flag(progress, "progress")
-    if client is not None:
-        spread.require_client(client)
-    return loop.Running(workers, progress, client)
+def _frames(steps: Any, every: Any) -> tuple[int, int]:
+    """Return steps, and how many are from frame to frame."""
+    steps = _arrays.positive_int(steps, "steps")
+    every = _every(steps) if every is None else _arrays.positive_int(every, "every")
+    provenance.require_whole(steps, every)
+    return steps, every
 
 
 def _every(steps: int) -> int:
@@ -328,15 +302,6 @@ def _every(steps: int) -> int:
     return every
 
 
-def _require_whole(steps: int, every: int) -> None:
-    if steps % every:
-        near = max(every, round(steps / every) * every)
-        raise ValueError(
-            f"steps must be a multiple of every, so that a run can be extended: got {steps} and "
-            f"{every}; {near} is one"
-        )
-
-
 def _replicas(replicas: int | None, **given: ArrayLike | None) -> int:
     """Return what was asked for, or the leading axis of x0 or v0."""
     if replicas is not None:
@@ -345,14 +310,30 @@ def _replicas(replicas: int | None, **given: ArrayLike | None) -> int:
     return max((int(shape[0]) for shape in shapes if len(shape) == 3), default=1)
 
 
-def _block(chain: Chain, replicas: int, every: int, stepper: Stepper) -> dict[str, int]:
+def _about(
+    chain: Chain, stepper: Stepper, state: State, observables: Mapping[str, Observable]
+) -> dict[str, Any]:
+    """Return what a new run says of its model."""
+    return provenance.begun(
+        "chain",
+        chain=json.loads(chain.to_json()),
+        stepper=stepper.parameters(),
+        replicas=len(state.x),
+        arrays=recording.names(state, observables),
+        observables={name: recording.home(f) for name, f in observables.items()},
+    )
+
+
+def _block(
+    chain: Chain, replicas: int, every: int, stepper: Stepper, groups: int = 1
+) -> dict[str, int]:
     """Frames of a block, and the most steps between two checkpoints."""
-    beads = replicas * chain.n
+    beads = -(-replicas // groups) * chain.n
     own = _holds_own(stepper.parameters().get("potential"))
     work = BLOCK_WORK // SLOW if own else BLOCK_WORK
     if hasattr(stepper, "passes"):
         work //= stepper.passes(chain)
-    by_bytes = BLOCK_BYTES // (16 * beads * chain.dim)
+    by_bytes = BLOCK_BYTES // (16 * replicas * chain.n * chain.dim)
     by_work = work // (every * beads + CALL_WORK)
     stride = min(every, max(1, work // beads))
     return {"frames": max(1, min(by_bytes, by_work)), "steps": stride}
@@ -367,66 +348,54 @@ def _holds_own(described: Any) -> bool:
 
 def _generator(rng: Any) -> tuple[np.random.Generator, dict[str, Any]]:
     """Return a generator, and what the run says of it."""
-    if isinstance(rng, np.random.Generator):
-        bits = rng.bit_generator
-        seeds = getattr(bits, "seed_seq", None)
-        spawned = {
-            key: getattr(seeds, key, None) for key in ("entropy", "spawn_key", "n_children_spawned")
-        }
-        return rng, {"state": bits.state, **spawned}
     generator = _arrays.generator(rng)
-    made: Any = generator.bit_generator.seed_seq
-    return generator, {"seed": made.entropy}
+    bits: Any = generator.bit_generator
+    if generator is not rng:
+        return generator, {"seed": bits.seed_seq.entropy}
+    words = "entropy", "spawn_key", "n_children_spawned"  # of which replicas have their streams
+    return rng, {word: getattr(bits.seed_seq, word) for word in words}
 
 
 # --- what must be as before ---------------------------------------------------------------------
 
 
-def _same_stepper(
-    path: str | os.PathLike[str], parameters: dict[str, Any], stepper: Stepper | None
-) -> Stepper:
+def _same_stepper(path: Path, parameters: dict[str, Any], stepper: Stepper | None) -> Stepper:
     from fixman.simulation import steppers
 
     if stepper is None:
         try:
             return steppers.from_parameters(parameters)
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        except runfile.UNREADABLE as error:
             if parameters["name"] in steppers.KINDS and not _holds_own(parameters):
-                raise RunFolderError(f"{os.fspath(path)} is damaged: stepper: {error!r}") from None
+                raise RunFolderError(f"{path} is damaged: stepper: {error!r}") from None
             raise ValueError(
                 f"{error}; a file cannot hold it: resume from Python, fixman.resume(…, "
                 "stepper=…), with the stepper of before"
             ) from None
     given = provenance.plain(stepper.parameters())
     if given != parameters:
-        keys = sorted(set(given) | set(parameters))
         changed = [
             f"{key}={given.get(key)!r} instead of {parameters.get(key)!r}"
-            for key in keys
+            for key in sorted(set(given) | set(parameters))
             if given.get(key) != parameters.get(key)
         ]
         raise ValueError(f"the stepper is not that of the run: {', '.join(changed)}")
     return stepper
 
 
-def _note_changes(target: Writer, steps: int) -> None:
-    """Write into the file what differs from now on; warn of other versions."""
-    history = target.about["history"]
-    before = (history[-1] if history else target.about)["versions"]
-    now = provenance.versions()
-    changed = [
-        f"{name} {before.get(name)} → {now[name]}"
-        for name in provenance.DECISIVE
-        if before.get(name) != now[name]
-    ]
-    if changed:
-        warnings.warn(
-            f"{target.path} goes on with other versions, {', '.join(changed)}: not necessarily "
-            "the same bits as without the interruption",
-            RunVersionWarning,
-            stacklevel=3,
-        )
-    if changed or steps != target.about["steps"]:
-        step = min(sink.step for sink in target.sinks)
-        entry = {"step": step, "steps": steps, "versions": now}
-        target.change(steps=steps, history=[*history, entry])
+def _require_state(target: Recorder, chain: Chain) -> None:
+    """Refuse a checkpoint that is not of this chain: kernels trust their callers."""
+    from fixman.simulation.steppers import KINDS
+
+    name, replicas = target.about["stepper"]["name"], target.about["replicas"]
+    tails: dict[str, tuple[int, ...]] = dict.fromkeys("xv", (chain.n, chain.dim))
+    if name in KINDS:
+        tails |= {"random": (WORDS,), "targets": (chain.hard.size,)}
+        tails |= {TALLY: (3,)} if name in REFUSING else {}
+    for key, tail in tails.items():
+        found = target.state.get(key, np.empty(0)).shape
+        if found != (replicas, *tail):
+            raise RunFolderError(
+                f"{target.path} is damaged: {key} of step {target.step} has shape {found}, "
+                f"expected {(replicas, *tail)}"
+            )

@@ -21,9 +21,7 @@ ALGORITHMS = {
     "denoc": ("denoc", {}),
     "articulated_body": ("articulated_body", {}),
     "fd1": ("spatial_operators", {"method": "fd1"}),
-    "fd2": ("spatial_operators", {"method": "fd2"}),
     "fd3": ("spatial_operators", {"method": "fd3"}),
-    "fd4": ("spatial_operators", {"method": "fd4"}),
     "partition": ("partition", {}),
     "refined partition": ("partition", {"refine": 1}),
 }

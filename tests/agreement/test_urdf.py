@@ -23,7 +23,7 @@ ALGORITHMS = [
     ("composite_body", {}),
     ("denoc", {}),
     ("articulated_body", {}),
-    *(("spatial_operators", {"method": f"fd{k}"}) for k in (1, 2, 3, 4)),
+    *(("spatial_operators", {"method": f"fd{k}"}) for k in (1, 3)),
     ("partition", {}),
     ("partition", {"refine": 1}),
 ]

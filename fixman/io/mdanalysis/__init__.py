@@ -17,12 +17,28 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+try:
+    from MDAnalysis.analysis.backends import BackendBase
+    from MDAnalysis.analysis.base import AnalysisBase
+    from MDAnalysis.analysis.results import Results, ResultsGroup
+except ImportError as error:
+    raise ImportError(
+        'topologies and trajectories need MDAnalysis: pip install "fixman-chains[md]"'
+    ) from error
+
 from fixman._common import arrays as _arrays
 from fixman.analysis.groups import ChainData, ChainGroup
-from fixman.analysis.measuring import UNUSABLE, Lost, lost_note, numbered, too_many
-from fixman.analysis.samples import Meter, Scatter, hard_names, meters
-from fixman.io import formats
-from fixman.io.elements import Masses
+from fixman.analysis.samples import (
+    UNUSABLE,
+    Lost,
+    Meter,
+    Scatter,
+    hard_names,
+    lost_note,
+    meters,
+    numbered,
+    too_many,
+)
 from fixman.io.mdanalysis import molecules
 from fixman.io.mdanalysis.frames import (
     Frames,
@@ -33,14 +49,7 @@ from fixman.io.mdanalysis.frames import (
     trajectory_of,
     whole,
 )
-from fixman.io.mdanalysis.universe import naming, open_universe
-
-try:
-    from MDAnalysis.analysis.backends import BackendBase
-    from MDAnalysis.analysis.base import AnalysisBase
-    from MDAnalysis.analysis.results import Results, ResultsGroup
-except ImportError as error:
-    raise ImportError(formats.NEEDS_MDANALYSIS) from error
+from fixman.io.mdanalysis.universe import Masses, open_universe
 
 __all__ = ["DistributedBackend", "MetricAnalysis", "open_universe", "read_chains"]
 
@@ -49,8 +58,7 @@ Indices = npt.NDArray[np.intp]
 
 SUMS = ("plain", "turning", "squares")
 MEASURES = (
-    "half_logdet", "square_gyration", "square_end_to_end", "fingerprint", "mean_bond", "angles",
-    "torsions",
+    "half_logdet", "square_gyration", "square_end_to_end", "fingerprint", "angles", "torsions",
 )  # fmt: skip
 
 
@@ -103,9 +111,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         Mass-weighted R_g²; R² of linear chains, None for others.
     results.fingerprint : list of ndarray (frames, molecules)
         A squared length that differs between all but copies.
-    results.mean_bond : list of ndarray (frames,)
-        Before anything is set.
-    results.bends, results.torsions : lists of ndarray (frames, molecules, bins), if asked for
+    results.angles, results.torsions : lists of ndarray (frames, molecules, bins), if asked for
         Counts between `samples.ANGLE_EDGES` and `samples.TORSION_EDGES`.
 
     Raises
@@ -148,10 +154,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         **kwargs: Any,
     ) -> None:
         if not hasattr(atomgroup, "select_atoms"):
-            raise TypeError(
-                f"expected a Universe or an AtomGroup of MDAnalysis, got {atomgroup!r}: "
-                "MDAnalysis.Universe(topology, trajectory) makes one from files"
-            )
+            raise TypeError(f"expected a Universe or an AtomGroup of MDAnalysis, got {atomgroup!r}")
         self._universe = atomgroup.universe
         super().__init__(trajectory_of(self._universe), **kwargs)
         self._ids = dump_ids(self._universe)
@@ -171,30 +174,27 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         self.scatter: tuple[Scatter, ...] = ()
         self.means = isinstance(values, str) and values == "means"
         if isinstance(values, str):
-            if values not in ("means", "as-is"):
-                raise ValueError(f"values must be 'means', 'as-is' or arrays, got {values!r}")
+            _arrays.require_one_of(values, "values", ("means", "as-is"))
         else:
             self.values = self._given(values)
         self._pass: tuple[str, ...] = MEASURES
 
     def _given(self, values: Sequence[npt.ArrayLike]) -> tuple[Floats, ...]:
-        if not np.iterable(values):
-            raise TypeError(f"values must be 'means', 'as-is' or arrays, got {values!r:.80}")
-        if len(values) and not any(map(np.iterable, values)):
+        if not any(map(np.iterable, values)):
             values = [values]  # type: ignore[list-item]
-        arrays = tuple(_arrays.real(array, (), "values") for array in values)
-        for array in arrays:
-            _arrays.require_finite(array, (), "values")
+        given = tuple(_arrays.real(array, (), "values") for array in values)
         expected = [(len(meter.chain.hard),) for meter in self.meters]
-        if [array.shape for array in arrays] != expected:
+        if [array.shape for array in given] != expected:
             raise ValueError(
                 f"values must be a list of one array per group, of shapes {expected}, got "
-                f"{[array.shape for array in arrays]}"
+                f"{[array.shape for array in given]}"
             )
-        return arrays
+        for array in given:
+            _arrays.require_finite(array, (), "values")
+        return given
 
     def _name_atom(self, atom: int) -> str:
-        names = getattr(getattr(self._universe, "atoms", None), "names", None)
+        names = getattr(self._universe.atoms, "names", None)
         return str(atom) if names is None else f"{names[atom]} {atom}"
 
     def run(
@@ -222,20 +222,15 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         if isinstance(backend, DistributedBackend):
             arguments["unsupported_backend"] = True
         self._lost, self._total = {}, 0
-        with naming(self._universe):
-            while True:
-                self._pass = SUMS
-                super().run(progressbar_kwargs=titles[0] | shown, **arguments)
-                self._find_means()
+        before = -1
+        while len(self._lost) > before:  # the means are those of the frames that stay
+            for measures, title in zip((SUMS, MEASURES), titles, strict=True):
+                self._pass, before = measures, len(self._lost)
+                super().run(progressbar_kwargs=title | shown, **arguments)
                 if self._lost:  # they need no second look
-                    arguments |= dict.fromkeys(("start", "stop", "step")) | {"frames": self.frames}
-                before = len(self._lost)
-                self._pass = MEASURES
-                super().run(progressbar_kwargs=titles[1] | shown, **arguments)
-                if len(self._lost) == before:
-                    break
-                # The means are those of the frames that stay.
-                arguments |= dict.fromkeys(("start", "stop", "step")) | {"frames": self.frames}
+                    arguments |= {"start": None, "stop": None, "step": None, "frames": self.frames}
+                if measures is SUMS:
+                    self._find_means()
         lost = (lost_note(self._lost, self._total),) if self._lost else ()
         self.notes = (*self._found, *lost)
         return self
@@ -265,13 +260,11 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         part = copy.copy(self)
         part._most = max(self._total, self.n_frames)
         super(MetricAnalysis, part)._compute(indexed_frames, *args, **kwargs)
-        if part.results["lost"]:
-            there = np.array(part._there, dtype=bool)
-            part.frames, part.times = part.frames[there], part.times[there]
-            for name in part._pass:
-                if name != "squares":
-                    arrays = part.results[name]
-                    arrays[:] = [None if a is None else a[: len(part.frames)] for a in arrays]
+        there = ~np.isin(part.frames, [frame for frame, _ in part.results["lost"]])
+        part.frames, part.times = part.frames[there], part.times[there]
+        for name in part._pass:
+            found = part.results[name]
+            part.results[name] = [np.concatenate(rows) if rows else None for rows in found]
         return part
 
     def _prepare_sliced_trajectory(self, slicer: slice | Indices) -> None:
@@ -279,31 +272,24 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         self._sliced_trajectory = Frames(self._sliced_trajectory, self._trajectory)
 
     def _prepare(self) -> None:
-        self.results = Results({name: [None] * len(self.meters) for name in self._pass})
+        self.results = Results({name: [[] for _ in self.meters] for name in self._pass})
         self.results["lost"] = []
-        self._there: list[bool] = []
 
     def _single_frame(self) -> None:
         try:
             measured = [self._measure(number) for number in range(len(self.meters))]
         except UNUSABLE as error:
-            self._there.append(False)
             self.results["lost"].append((int(self._ts.frame), error))
             if too_many(len(self.results["lost"]), self._most):
                 raise
             return
-        place = self._frame_index - len(self.results["lost"])
-        self._there.append(True)
         for number, found in enumerate(measured):
             for name, value in found.items():
-                before = self.results[name][number]
-                if name == "squares":  # no one asks for their last bit: one sum a worker will do
-                    self.results[name][number] = value if before is None else before + value
-                    continue
-                if before is None:
-                    shape = (self.n_frames, *value.shape[1:])
-                    self.results[name][number] = np.empty(shape, dtype=value.dtype)
-                self.results[name][number][place] = value[0]
+                rows = self.results[name][number]
+                if name == "squares" and rows:  # no one asks for their last bit: a sum a worker
+                    rows[0] += value
+                else:
+                    rows.append(value)
 
     def _measure(self, number: int) -> dict[str, npt.NDArray[Any]]:
         meter = self.meters[number]
@@ -338,10 +324,7 @@ class DistributedBackend(BackendBase):  # type: ignore[misc]
 
     def __init__(self, client: Any, n_workers: int | None = None) -> None:
         self.client = client
-        workers = len(client.nthreads())
-        if not workers:
-            raise ValueError("the Dask scheduler has no workers: start one with `dask worker`")
-        super().__init__(workers if n_workers is None else n_workers)
+        super().__init__(len(client.nthreads()) if n_workers is None else n_workers)
 
     def apply(self, func: Callable[..., Any], computations: list[Any]) -> list[Any]:
         """Return ``[func(part) for part in computations]``."""
@@ -353,14 +336,7 @@ class DistributedBackend(BackendBase):  # type: ignore[misc]
 
 
 def _unpickled(function: bytes, part: Any) -> Any:
-    try:
-        work = pickle.loads(function)
-    except OSError as error:
-        raise OSError(
-            f"a Dask worker cannot open the trajectory: {error}; every worker needs the files "
-            "under the same absolute path"
-        ) from error
-    return work(part)
+    return pickle.loads(function)(part)
 
 
 def _concatenate(parts: Sequence[Sequence[Any]]) -> list[Any]:
@@ -398,13 +374,9 @@ def read_chains(
     read or is of other atoms.
     """
     universe, notes = open_universe(
-        topology,
-        trajectory,
-        atom_style,
-        topology_format=topology_format,
-        format=format,
+        topology, trajectory, atom_style, topology_format=topology_format, format=format,
         masses=masses,
-    )
+    )  # fmt: skip
     groups, skipped = molecules.find(universe, select, bonds, hydrogens)
     reader = trajectory_of(universe)
     frames = frames_of(reader, start, stop, step)
@@ -412,7 +384,7 @@ def read_chains(
     xs = [np.empty((len(frames), *group.atoms.shape, 3)) for group in groups]
     numbers = np.empty(len(frames), dtype=np.intp)
     times = np.empty(len(frames))
-    with contextlib.closing(reader), naming(universe):
+    with contextlib.closing(reader):
         for k, now in enumerate(progress(frames)):
             numbers[k] = now.frame
             with warnings.catch_warnings():

@@ -9,25 +9,25 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from MDAnalysis.lib.distances import minimize_vectors
+from MDAnalysis.lib.mdamath import triclinic_vectors
 
 from fixman.analysis.groups import Molecules
 from fixman.analysis.hard_values import sum_outwards
 from fixman.analysis.samples import evenly, thinned
 from fixman.chains import topology
-from fixman.io import formats
-from fixman.io.mdanalysis.universe import AtomsError, reading
-
-try:
-    from MDAnalysis.lib.distances import minimize_vectors
-    from MDAnalysis.lib.mdamath import triclinic_vectors
-except ImportError as error:
-    raise ImportError(formats.NEEDS_MDANALYSIS) from error
+from fixman.io.mdanalysis.universe import DATA, DUMP, format_of, reading
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 # A bond this close to half a box edge may as well be its own periodic image.
 AMBIGUOUS_FRACTION = 0.4
+AMBIGUOUS = (
+    "are bonded at close to half the box, so that their periodic image cannot be told: check box "
+    "and units, or write whole molecules without a box"
+)
+WINDING = "close a ring that winds around the box: such a molecule has no end, and is no chain"
 
 
 def dump_ids(universe: Any) -> npt.NDArray[np.int64] | None:
@@ -36,27 +36,13 @@ def dump_ids(universe: Any) -> npt.NDArray[np.int64] | None:
     Those of a LAMMPS topology; other files number atoms otherwise, so then those of the frame at
     hand.
     """
-    here = universe.trajectory.ts.data.get("id")
-    if here is None:
+    ids = universe.trajectory.ts.data.get("id")
+    if ids is None:
         return None
-    ids = getattr(universe.atoms, "ids", None)
-    lammps = ("DATA", "LAMMPSDUMP")
-    said = universe.kwargs.get("topology_format")
-    kind = said or formats.named(Path(universe.filename or ""), lammps)
-    if ids is None or str(kind).upper() not in lammps:
-        ids = here
+    name = Path(universe.filename or "")
+    if format_of(name, universe.kwargs.get("topology_format")) in (DATA, DUMP):
+        ids = universe.atoms.ids
     return np.array(ids, dtype=np.int64)
-
-
-def require_same_atoms(now: Any, ids: npt.NDArray[np.int64]) -> None:
-    """Refuse a frame of a dump whose atoms, sorted by id, are not those of the topology."""
-    own = np.asarray(now.data["id"]).astype(np.int64)
-    if not np.array_equal(own, ids):
-        place = int(np.argmax(own != ids)) if own.shape == ids.shape else 0
-        raise ValueError(
-            f"frame {now.frame} has an atom of id {own[place]} where the topology has id "
-            f"{ids[place]}: are these files of one run, and does the dump hold all atoms?"
-        )
 
 
 def trajectory_of(universe: Any) -> Any:
@@ -64,7 +50,7 @@ def trajectory_of(universe: Any) -> Any:
     try:
         return universe.trajectory
     except AttributeError as error:
-        name = Path(universe.filename).name if universe.filename else "the universe"
+        name = universe.filename or "the universe"
         raise ValueError(f"{name} holds no coordinates: give a trajectory as well") from error
 
 
@@ -107,17 +93,13 @@ def _count(trajectory: Any) -> int:
 
 def frames_of(trajectory: Any, start: int | None, stop: int | None, step: int | None) -> Frames:
     """Slice a trajectory into `Frames`; some must be left."""
-    limits = {"start": start, "stop": stop, "step": step}
-    for name, limit in limits.items():
-        if limit is not None and not isinstance(limit, int | np.integer):
-            raise TypeError(f"{name} must be an integer, the number of a frame, got {limit!r:.80}")
-    if step == 0:
-        raise ValueError("step must not be 0")
     total = _count(trajectory)
     numbers = np.arange(total)[start:stop:step]
     if not numbers.size:
-        given = ", ".join(f"{name} {limit}" for name, limit in limits.items() if limit is not None)
-        raise ValueError(f"none of the {total} frames, counted from 0, is left by {given}")
+        raise ValueError(
+            f"none of the {total} frames, counted from 0, is left by start={start}, stop={stop}, "
+            f"step={step}"
+        )
     # By number: read one after another, a damaged frame of some formats is the end, and no error.
     return Frames(trajectory[numbers], trajectory)
 
@@ -142,30 +124,36 @@ def whole(now: Any, molecules: Molecules, ids: npt.NDArray[np.int64] | None = No
 
     ids are those that the atoms of a dump must have.
     """
-    if ids is not None:
-        require_same_atoms(now, ids)
+    if ids is not None and not np.array_equal(now.data["id"], ids):
+        raise ValueError(
+            f"the ids of the atoms of frame {now.frame} are not those of the topology: are these "
+            "files of one run, and does the dump hold all atoms?"
+        )
     atoms = molecules.atoms
     with np.errstate(invalid="ignore"):  # some NaNs of damaged files signal
         x: Floats = now.positions[atoms].astype(np.float64)
     finite = np.all(np.isfinite(x), axis=2)
     if not np.all(finite):
-        broken = int(atoms[~finite][0])
-        raise AtomsError(f"{{}} has no finite position in frame {now.frame}", broken)
+        raise ValueError(
+            f"atom index {atoms[~finite][0]} has no finite position in frame {now.frame}"
+        )
     parents, closures = molecules.tree
     outer = np.flatnonzero(parents >= 0)
     joined = topology.bonds(parents, closures)
     bonds = x[:, joined[:, 1]] - x[:, joined[:, 0]]
-    coincident = ~np.any(bonds, axis=2)
     if now.dimensions is not None and np.any(now.dimensions[:3]):
-        bonds = _shortest(bonds, now, joined, atoms)
+        bonds, ambiguous = _shortest(bonds, now)
+        _refuse(ambiguous, atoms, joined, now, AMBIGUOUS)
         steps = x.copy()
         steps[:, outer] = bonds[:, : len(outer)]
         x = sum_outwards(parents, steps)
-        _refuse_winding(x, bonds[:, len(outer) :], closures, atoms, now.frame)
-        coincident = ~np.any(x[:, joined[:, 1]] - x[:, joined[:, 0]], axis=2)
-    if np.any(coincident):
-        text = f"{{}} and {{}} are bonded and coincide in frame {now.frame}"
-        raise AtomsError(text, *_first_bond(atoms, joined, coincident))
+        # Rings that close only through the box miss by a box vector.
+        closing = bonds[:, len(outer) :]
+        missed = x[:, closures[:, 1]] - x[:, closures[:, 0]] - closing
+        winding = np.linalg.norm(missed, axis=2) > 0.5 * np.linalg.norm(closing, axis=2)
+        _refuse(winding, atoms, closures, now, WINDING)
+    coincident = ~np.any(x[:, joined[:, 1]] - x[:, joined[:, 0]], axis=2)
+    _refuse(coincident, atoms, joined, now, "are bonded and coincide")
     return x
 
 
@@ -189,8 +177,8 @@ def positions_in_some(
     return [np.array(x).reshape(shape) for x, shape in zip(some, shapes, strict=True)]
 
 
-def _shortest(bonds: Floats, now: Any, joined: Indices, atoms: Indices) -> Floats:
-    """Shortest periodic images of bonds (molecules, m, 3)."""
+def _shortest(bonds: Floats, now: Any) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Shortest periodic images of bonds (molecules, m, 3), and whether they may be another's."""
     box = now.dimensions
     rectangular = bool(np.all(box[3:] == 90.0))
     with np.errstate(invalid="ignore"):
@@ -202,33 +190,14 @@ def _shortest(bonds: Floats, now: Any, joined: Indices, atoms: Indices) -> Float
         fraction = shortest / np.where(box[:3] > 0.0, box[:3], np.inf)
     else:
         fraction = shortest @ np.linalg.inv(cell)
-    ambiguous = np.any(np.abs(fraction) > AMBIGUOUS_FRACTION, axis=2)
-    if np.any(ambiguous):
-        raise AtomsError(
-            f"the bond between {{}} and {{}} is close to half the box long in frame {now.frame}, "
-            "so that its periodic image cannot be told: check box and units, or write whole "
-            "molecules without a box",
-            *_first_bond(atoms, joined, ambiguous),
-        )
-    return shortest
+    return shortest, np.any(np.abs(fraction) > AMBIGUOUS_FRACTION, axis=2)
 
 
-def _refuse_winding(
-    x: Floats, bonds: Floats, closures: Indices, atoms: Indices, frame: int
+def _refuse(
+    flags: npt.NDArray[np.bool_], atoms: Indices, joined: Indices, now: Any, what: str
 ) -> None:
-    """Refuse rings that close only through the box: their bonds miss by a box vector."""
-    missed = x[:, closures[:, 1]] - x[:, closures[:, 0]] - bonds
-    winding = np.linalg.norm(missed, axis=2) > 0.5 * np.linalg.norm(bonds, axis=2)
-    if np.any(winding):
-        raise AtomsError(
-            f"the ring of bonds that {{}} and {{}} close winds around the box in frame {frame}: "
-            "such a molecule has no end, and is no chain",
-            *_first_bond(atoms, closures, winding),
-        )
-
-
-def _first_bond(atoms: Indices, joined: Indices, flags: npt.NDArray[np.bool_]) -> tuple[int, int]:
-    """Atoms of the first flagged bond; flags (molecules, m)."""
-    molecule, bond = np.argwhere(flags)[0]
-    one, two = atoms[molecule, joined[bond]]
-    return int(one), int(two)
+    """Name the first flagged bond; flags (molecules, m)."""
+    if np.any(flags):
+        molecule, bond = np.argwhere(flags)[0]
+        one, two = atoms[molecule, joined[bond]]
+        raise ValueError(f"atom indices {one} and {two} in frame {now.frame} {what}")

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import MDAnalysis
 import numpy as np
 
 from fixman._common import arrays
@@ -17,13 +18,6 @@ from fixman._common.files import OVERWRITE, new_file
 from fixman.chains.chain import bonds
 from fixman.potentials.binding import in_openmm_units
 from fixman.simulation.trajectory import Run, chosen_replica, pdb_potential, require_run
-
-try:
-    import MDAnalysis
-except ImportError as error:
-    raise ImportError(
-        'writing PDB, DCD, XTC and TRR files needs MDAnalysis: pip install "fixman-chains[md]"'
-    ) from error
 
 __all__ = ["universe_of", "write_frames"]
 
@@ -90,7 +84,10 @@ def write_frames(
         described = _described(run)
     elif run.chain.dim != DIM:
         raise ValueError(f"these formats are of space, and the run has dim={run.chain.dim}")
-    universe = _topology(run, described["pdb"]) if described else _nameless(run)
+    if described:
+        universe = _topology(run, described["pdb"])
+    else:
+        universe = MDAnalysis.Universe.empty(run.chain.n, trajectory=True)
     scale = ANGSTROM if in_openmm_units(run.about["stepper"].get("potential")) else 1.0
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
@@ -139,20 +136,11 @@ def _topology(run: Run, pdb: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         universe = MDAnalysis.Universe(io.StringIO(pdb), format="PDB", topology_format="PDB")
-    if len(universe.atoms) != run.chain.n:
-        raise ValueError(
-            f"MDAnalysis reads {len(universe.atoms)} atoms in the PDB file of the run, which has "
-            f"{run.chain.n}"
-        )
     if hasattr(universe, "bonds"):  # those of CONECT alone
         universe.del_TopologyAttr("bonds")
     universe.add_TopologyAttr("bonds", [tuple(map(int, pair)) for pair in bonds(run.chain)])
     universe.add_TopologyAttr("masses", np.array(run.chain.masses))
     return universe
-
-
-def _nameless(run: Run) -> Any:
-    return MDAnalysis.Universe.empty(run.chain.n, trajectory=True)
 
 
 def _described(run: Run) -> dict[str, Any]:

@@ -1,34 +1,47 @@
-"""Files opened as MDAnalysis Universes that have masses, and names of their atoms.
+"""Files opened as MDAnalysis Universes that have masses.
 
-Masses and atom styles that a file does not say are guessed, and every guess comes back as a note.
+A mass that the topology lacks is guessed, and every guess comes back as a note.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import MDAnalysis
 import numpy as np
 import numpy.typing as npt
+from MDAnalysis.guesser.default_guesser import DefaultGuesser
+from MDAnalysis.lib.util import openany
 
 from fixman._common.arrays import listed
-from fixman.io import elements, formats
-from fixman.io.elements import Masses
-
-try:
-    import MDAnalysis
-    from MDAnalysis.guesser import tables
-except ImportError as error:
-    raise ImportError(formats.NEEDS_MDANALYSIS) from error
 
 Floats = npt.NDArray[np.float64]
+Masses = str | float | Mapping[str, float]
 
 SHOWN = 4  # names, where there are many
+DATA, DUMP = "DATA", "LAMMPSDUMP"  # MDAnalysis's names of LAMMPS's formats
+# Endings that MDAnalysis does not know.
+ENDINGS = {"LMP": DATA, "LAMMPS": DATA, "DUMP": DUMP, "LAMMPSTRJ": DUMP, "H5": "H5MD"}
+LAMMPS = {"DATA": DATA, "DUMP": DUMP}  # "data.melt" and "dump.melt"
+# LAMMPS's atom styles as columns of its data files, in MDAnalysis's words.
+STYLES = {
+    "atomic": "id type x y z",
+    "charge": "id type charge x y z",
+    "bond": "id resid type x y z",
+    "angle": "id resid type x y z",
+    "molecular": "id resid type x y z",
+    "full": "id resid type charge x y z",
+    "dipole": "id type charge x y z",
+    "sphere": "id type diameter density x y z",
+}
+PREAMBLE = 9  # lines of a frame of a dump before its atoms
 
 
 def open_universe(
@@ -49,7 +62,7 @@ def open_universe(
     topology, trajectory : str or os.PathLike
     atom_style : str, optional
         Columns of a LAMMPS data file, by LAMMPS's name, "full", or "id resid type x y z"; by
-        default what the file says, or else what its number of columns allows.
+        default what its line ``Atoms # full`` says.
     topology_format, format : str, optional
         Formats of topology and trajectory, by MDAnalysis's names; by default their extensions, or
         "data.…" and "dump.…" as LAMMPS has them.
@@ -68,44 +81,36 @@ def open_universe(
     ValueError
         Files that cannot be read, are of another kind, or contradict themselves or each other.
     """
-    said = {"atom_style": atom_style, "topology_format": topology_format, "format": format}
-    for name, value in said.items():
-        require_text(value, name, "a name, such as 'full' or 'PDB'")
     paths = [_path(path) for path in (topology, trajectory) if path is not None]
-    known = (MDAnalysis._PARSERS, MDAnalysis._READERS)
-    chosen = [
-        formats.choose_format(path, given, names, use)
-        for path, given, names, use in zip(
-            paths, (topology_format, format), known, ("topology", "trajectory"), strict=False
-        )
+    kinds = [
+        format_of(path, said) for path, said in zip(paths, (topology_format, format), strict=False)
     ]
-    notes: list[str] = []
-    options: dict[str, Any] = {"topology_format": chosen[0]}
-    if len(chosen) > 1:
-        options["format"] = chosen[1]
-    elif format is not None:
-        raise ValueError(f"format {format!r} is that of a trajectory, and there is none")
-    if chosen == ["LAMMPSDUMP", "DATA"]:
-        raise ValueError(f"the topology comes first: {paths[1].name} before {paths[0].name}")
-    header = None
-    if chosen[0] == "DATA":
-        header, options["atom_style"], note = _lammps_data(paths[0], atom_style)
-        notes += [note] if note else []
-    elif atom_style is not None:
-        raise ValueError(f"atom_style is for LAMMPS data files, and {paths[0].name} is none")
-    if chosen[-1] == "LAMMPSDUMP":
-        columns = formats.dump_columns(paths[-1])
+    options: dict[str, Any] = {"topology_format": kinds[0], "format": format}
+    if len(paths) > 1:
+        options["format"] = kinds[1]
+    counts = None
+    if DATA in kinds:
+        data = paths[kinds.index(DATA)]
+        style, counts = _lammps_data(data)
+        options["atom_style"] = _columns(data, atom_style or style)
+    if kinds[-1] == DUMP:
         # Atoms are sorted by their id, which is compared in every frame; and times are steps.
         options |= {"additional_columns": ["id"], "dt": 1.0}
-        note = formats.dump_end(paths[-1])
-        notes += [note] if note else []
-        if len(paths) == 1 and masses is None and "mass" not in columns:
-            notes.append(f"{paths[0].name} has no masses: MDAnalysis takes 1, or the elements'")
     universe = _universe(paths, options)
-    if header is not None:
-        _agrees(paths[0], header, universe)
-    if len(paths) > 1:  # MDAnalysis does not count those of data files
-        _require_size(paths, len(universe.atoms), universe.trajectory.ts.n_atoms)
+    if kinds[0] == DATA:
+        found = {"atoms": len(universe.atoms), "bonds": len(getattr(universe, "bonds", ()))}
+        if found != counts:
+            raise ValueError(
+                f"{paths[0]} has {found}, and its header says {counts}: was it cut off?"
+            )
+    if len(paths) > 1 and len(universe.atoms) != universe.trajectory.ts.n_atoms:
+        raise ValueError(  # which MDAnalysis does not see in data files
+            f"{paths[1]} has {universe.trajectory.ts.n_atoms} atoms, and the topology {paths[0]} "
+            f"has {len(universe.atoms)}"
+        )
+    notes = _dump_notes(paths[-1], universe) if kinds[-1] == DUMP else ()
+    if kinds[0] == DUMP and masses is None:
+        notes += (f"masses are those of {paths[0].name}, or of its elements, or 1",)
     return universe, (*notes, *_give_masses(universe, masses))
 
 
@@ -122,66 +127,50 @@ def _path(path: str | Path) -> Path:
     return path
 
 
-def _lammps_data(path: Path, style: str | None) -> tuple[formats.DataHeader, str, str]:
-    header = formats.data_header(path)
-    if style is not None:
-        return header, formats.columns_of(style), ""
-    return header, *formats.atom_style(path, header)
+def format_of(path: Path, said: str | None = None) -> str | None:
+    """Format by MDAnalysis's names: the one said, or that of a file's name; None where unknown."""
+    if said is not None:
+        word = str(said).upper()
+        return ENDINGS.get(word, LAMMPS.get(word, word))
+    path = path.with_suffix("") if path.suffix in (".gz", ".bz2") else path
+    ending = path.suffix[1:].upper()
+    if ending in {*ENDINGS, *MDAnalysis._PARSERS, *MDAnalysis._READERS}:
+        return ENDINGS.get(ending, ending)
+    return LAMMPS.get(path.name.partition(".")[0].upper())
 
 
-def _universe(paths: Sequence[Path], options: dict[str, Any]) -> Any:
+def _universe(paths: list[Path], options: dict[str, Any]) -> Any:
     absolute = [str(path.absolute()) for path in paths]
     with _no_last_words():
         try:
             return MDAnalysis.Universe(*absolute, to_guess=(), **options)
         except Exception as error:  # its parsers raise whatever a broken line made them raise
-            what, text = brief(error), str(error)
-    sizes = re.findall(r"[Nn]umber of atoms:? (\d+)", text)
-    if len(paths) == 2 and len(sizes) == 2:
-        _require_size(paths, *sizes)
-    kinds = (options["topology_format"], options.get("format"))
-    named = [
-        f"{path} as {kind}" if kind else str(path) for path, kind in zip(paths, kinds, strict=False)
-    ]
-    hint = "; are these files of one system?" * (len(paths) == 2)
+            said = brief(error)
     raise ValueError(
-        f"MDAnalysis cannot read {' with '.join(named)}: {what}; {formats.MISNAMED}{hint}"
+        f"MDAnalysis cannot read {' with '.join(map(str, paths))}: {said}; are these the topology, "
+        "then the trajectory, of one system? if a name misleads, give topology_format='PSF' or "
+        "format='DCD'"
     )
 
 
-def _require_size(paths: Sequence[Path], topology: int | str, trajectory: int | str) -> None:
-    if topology != trajectory:
-        raise ValueError(
-            f"{paths[1]} has {trajectory} atoms, and the topology {paths[0]} has {topology}: are "
-            "these files of one system?"
-        )
-
-
-def _agrees(path: Path, header: formats.DataHeader, universe: Any) -> None:
-    bonds = len(universe.bonds) if hasattr(universe, "bonds") else 0
-    have = {"atoms": (len(universe.atoms), header.atoms), "bonds": (bonds, header.bonds)}
-    for what, (found, promised) in have.items():
-        if found != promised:
-            raise ValueError(
-                f"{path.name} holds {found} {what}, and its header says {promised}: was it cut off?"
-            )
+@contextmanager
+def _no_last_words() -> Iterator[None]:
+    """Keep readers that were never opened from printing tracebacks when they are closed."""
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda found: (
+        None if issubclass(found.exc_type, AttributeError) else hook(found)
+    )
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
 
 
 def brief(error: Exception) -> str:
     """First sentence of what MDAnalysis says, which may list every format it knows."""
-    text = " ".join(str(error).split())
-    text = re.sub(r"^Failed to .*? with parser <class .*?>\. Error: ", "", text)
+    text = re.sub(r"^Failed to .*? with parser .*? Error: ", "", " ".join(str(error).split()))
     sentence = re.split(r"(?<=[.!]) ", text)[0].rstrip(".!")
     return f"{sentence[:200]} …" if len(sentence) > 200 else sentence or type(error).__name__
-
-
-def require_text(value: Any, name: str, example: str) -> None:
-    """Refuse what is neither a text nor None."""
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"{name} must be {example}, got {value!r:.80}")
-
-
-# --- names --------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -195,127 +184,112 @@ def reading(path: Any) -> Iterator[None]:
         ) from error
 
 
-@contextmanager
-def _no_last_words() -> Iterator[None]:
-    """Keep readers that were never opened from printing tracebacks when they are closed."""
-    hook = sys.unraisablehook
-
-    def listen(unraisable: Any) -> None:
-        if not str(getattr(unraisable.object, "__module__", "")).startswith("MDAnalysis"):
-            hook(unraisable)
-
-    sys.unraisablehook = listen
-    try:
-        yield
-    finally:
-        sys.unraisablehook = hook
+# --- LAMMPS's files -----------------------------------------------------------------------------
 
 
-class AtomsError(ValueError):
-    """An error about atoms of known indices: a text with their names left open.
-
-    Workers do not have the topology; the process that has it puts the names in.
-    """
-
-
-@contextmanager
-def naming(universe: Any) -> Iterator[None]:
-    """Put the names of atoms into errors about them."""
-    try:
-        yield
-    except AtomsError as error:
-        text, *atoms = error.args
-        names = (
-            f"atom index {atom}" if universe is None else name_atom(universe.atoms[atom])
-            for atom in atoms
-        )  # fmt: skip
-        raise ValueError(text.format(*names)) from None
+def _lammps_data(path: Path) -> tuple[str, dict[str, int]]:
+    """Atom style that a data file says, "" for none, and its numbers of atoms and bonds."""
+    counts = {"atoms": 0, "bonds": 0}
+    with reading(path), openany(str(path)) as lines:
+        next(lines)  # a title
+        for line in lines:
+            text, _, comment = line.partition("#")
+            words = text.split()
+            if words == ["Atoms"]:
+                return comment.strip().lower(), counts
+            if len(words) == 2 and words[1] in counts:
+                counts[words[1]] = int(words[0])
+    raise ValueError(f"{path} is no LAMMPS data file, or was cut off: it has no atoms")
 
 
-def name_atom(atom: Any) -> str:
-    """Name an atom as its owner knows it; `index` is MDAnalysis's, from 0."""
-    code = getattr(atom, "icode", "")
-    known = [
-        f"{key} {getattr(atom, key)}{code if key == 'resid' else ''}"
-        for key in ("name", "type", "resname", "resid")
-        if hasattr(atom, key)
-    ]
-    return f"atom index {atom.ix} ({', '.join(known)})"
+def _columns(path: Path, style: str) -> str:
+    columns = STYLES.get(style.strip().lower(), style)
+    if len(columns.split()) < 2:
+        raise ValueError(
+            f"the atom style of {path.name} is {style or 'not said'}: say it, atom_style='full', "
+            f"one of {', '.join(STYLES)}, or its columns, 'id resid type x y z'"
+        )
+    return columns
+
+
+def _dump_notes(path: Path, universe: Any) -> tuple[str, ...]:
+    """Refuse a dump without ids, or cut off in a number; note a last frame that is left out."""
+    if "id" not in universe.trajectory.ts.data:
+        raise ValueError(f"{path.name} has no column id, and LAMMPS writes atoms in any order")
+    number, line = 0, ""
+    with reading(path), openany(str(path)) as lines:
+        for number, line in enumerate(lines, 1):  # noqa: B007  # the last one counts
+            pass
+    rest = number % (universe.trajectory.n_atoms + PREAMBLE)
+    if not rest and not line.endswith("\n"):
+        raise ValueError(f"{path.name} ends within a line: it was cut off, remove its last frame")
+    return (f"the last frame of {path.name} is cut off and left out",) if rest else ()
 
 
 # --- masses and elements ------------------------------------------------------------------------
 
 
+def parse_masses(given: Masses) -> float | dict[str, float]:
+    """Read masses: one number for all atoms, ``"1=12.011,2=1.008"`` or a mapping by type."""
+    if isinstance(given, str) and "=" in given:
+        pairs = [part.rpartition("=") for part in given.split(",")]
+        given = {kind.strip(): value for kind, _, value in pairs}  # type: ignore[misc]
+    if isinstance(given, Mapping):
+        return {str(kind): _positive(value) for kind, value in given.items()}
+    return _positive(given)
+
+
+def _positive(given: Any) -> float:
+    try:
+        mass = float(given)
+    except (TypeError, ValueError):
+        mass = math.nan
+    if not 0.0 < mass < math.inf:
+        raise ValueError(
+            f"masses are positive numbers, of all atoms or by type, 1=12.011,2=1.008, got {given!r}"
+        )
+    return mass
+
+
 def _give_masses(universe: Any, given: Masses | None) -> tuple[str, ...]:
-    """Give every atom a mass: as said, as in the file, or as guessed, which is noted."""
-    atoms, size = universe.atoms, len(universe.atoms)
-    masses = np.full(size, np.nan)
-    if given is not None:
-        masses = _said_masses(universe, elements.parse_masses(given))
+    """Give every atom a mass: as said, as in the file, or that of its element, which is noted."""
+    atoms, names = universe.atoms, _names(universe.atoms)
+    said = {} if given is None else parse_masses(given)
+    if not isinstance(said, dict):
+        masses = np.full(len(atoms), said)
+    else:
+        masses = np.full(len(atoms), math.nan)
+        types = np.array(getattr(atoms, "types", names), dtype=str)
+        if unknown := sorted(set(said) - set(types)):
+            raise ValueError(
+                f"masses are given for types {', '.join(unknown)}, and the atoms have "
+                f"{listed(sorted(set(types)), SHOWN)}"
+            )
+        for kind, mass in said.items():
+            masses[types == kind] = mass
     missing = np.isnan(masses)
     notes: tuple[str, ...] = ()
     if hasattr(atoms, "masses"):
         masses[missing] = np.asarray(atoms.masses, dtype=np.float64)[missing]
     elif missing.any():
-        symbols, names = symbols_of(universe)
-        masses[missing] = [_mass(symbol) or 0.0 for symbol in symbols[missing]]
-        shown = elements.table(symbols[missing].tolist(), names[missing].tolist(), _mass)
-        if shown:
-            notes = (f"masses are not in the topology: taken for those of elements, {shown}",)
-    if not hasattr(atoms, "masses"):
-        universe.add_TopologyAttr("masses", masses)
-    elif given is not None:
-        atoms.masses = masses
+        symbols = symbols_of(universe)[missing]
+        masses[missing] = DefaultGuesser(None).guess_masses(symbols)
+        pairs = set(zip(np.array(names)[missing].tolist(), symbols.tolist(), strict=True))
+        readings = sorted(f"{name} as {symbol}" for name, symbol in pairs)
+        notes = (f"masses are not in the topology: those of elements, {listed(readings, 12)}",)
+    universe.add_TopologyAttr("masses", masses)
     return notes
 
 
-def _said_masses(universe: Any, given: float | dict[str, float]) -> Floats:
-    if not isinstance(given, dict):
-        return np.full(len(universe.atoms), given)
-    types = _texts(universe, "types")
-    types = types if types is not None else _texts(universe, "names")
-    if types is None:
-        raise ValueError("masses by type, but the topology has neither types nor names of atoms")
-    unknown = sorted(set(given) - set(types.tolist()))
-    if unknown:
-        raise ValueError(
-            f"masses are given for {', '.join(map(repr, unknown))}, but the types of atoms are "
-            f"{listed(sorted(set(types.tolist())), SHOWN)}"
-        )
-    return np.array([given.get(kind, np.nan) for kind in types.tolist()], dtype=np.float64)
+def symbols_of(universe: Any) -> npt.NDArray[Any]:
+    """Elements of all atoms: those of the file, else as MDAnalysis guesses by name, or by type."""
+    atoms = universe.atoms
+    names = _names(atoms)
+    guess = {name: DefaultGuesser(None).guess_atom_element(name) for name in set(names)}
+    own = getattr(atoms, "elements", [""] * len(atoms))
+    return np.array([e or guess[name] for e, name in zip(own, names, strict=True)], dtype=str)
 
 
-def symbols_of(universe: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Elements of all atoms in capitals, "" where not known, and what each was told by.
-
-    The file's own elements; else the names of the atoms, else their types.
-    """
-    size = len(universe.atoms)
-    names = _texts(universe, "names")
-    names = names if names is not None else _texts(universe, "types")
-    residues = _texts(universe, "resnames")
-    blank = np.full(size, "", dtype=object)
-    names, residues = (blank.copy() if each is None else each for each in (names, residues))
-    pairs = list(zip(names.tolist(), residues.tolist(), strict=True))
-    known = {pair: elements.element(*pair) for pair in set(pairs)}
-    symbols = np.array([known[pair] for pair in pairs], dtype=object)
-    own = _texts(universe, "elements")
-    if own is not None:
-        weighed = [symbol for symbol in set(own.tolist()) if _mass(symbol) is not None]
-        given = np.isin(own, weighed)
-        symbols[given] = [symbol.upper() for symbol in own[given]]
-        names[given] = own[given]
-    symbols[~np.isin(symbols, [each for each in set(symbols.tolist()) if _mass(each)])] = ""
-    return symbols, names
-
-
-def _texts(universe: Any, attribute: str) -> npt.NDArray[Any] | None:
-    found = getattr(universe.atoms, attribute, None)
-    return None if found is None else np.array([str(text) for text in found], dtype=object)
-
-
-def _mass(symbol: str) -> float | None:
-    for spelled in (symbol.upper(), symbol.capitalize()):
-        if spelled in tables.masses:
-            return float(tables.masses[spelled])
-    return None
+def _names(atoms: Any) -> list[str]:
+    found = getattr(atoms, "names", getattr(atoms, "types", [""] * len(atoms)))
+    return [str(name) for name in found]

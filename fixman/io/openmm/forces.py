@@ -15,7 +15,7 @@ from openmm import unit
 from fixman._common import arrays
 from fixman.errors import FrameError
 from fixman.io.openmm.constraints import Floats, Indices
-from fixman.io.openmm.systems import constraints, harmonic_bonds, refuse_drude
+from fixman.io.openmm.systems import constraints, harmonic_bonds
 from fixman.io.openmm.thermostats import in_units
 
 NAME = "FixmanForce"  # name of a metric_force
@@ -26,6 +26,12 @@ STIFF = 20_000.0  # kJ/mol/nm²
 STRAINED = 0.5  # relative, how far the length of such a spring may be from its rest in a start
 DEFAULTS = {"CPU": {"Threads": "1"}}  # properties of platforms
 MADE = "_idle", "_evaluated"  # anew in another process
+Distances = tuple[Indices, Floats]  # places of particles (2, pairs), and lengths
+_BONDED = "in the force field: are positions set, in nm and whole, and is no residue missing?"
+_HELD = (
+    "in a constraint of the System: it has no energy there, so that the chain must hold it (or "
+    "create the System with constraints=None, rigidWater=False)"
+)
 
 
 class Forces:
@@ -73,21 +79,24 @@ class Forces:
         self, system: Any, platform: Any = None, *, properties: Mapping[str, str] | None = None
     ) -> None:
         if not isinstance(system, openmm.System):
-            hint = ": pass its .system" if hasattr(system, "system") else ""
-            raise TypeError(f"expected an openmm.System, got {type(system).__name__}{hint}")
+            raise TypeError(f"expected an openmm.System, got {type(system).__name__}")
         self._system = _copied(system)
         masses = [system.getParticleMass(k)._value for k in range(system.getNumParticles())]
         self.particles = np.flatnonzero(masses)
         self._sites = self.particles.size < len(masses)
-        held = list(constraints(system))
-        self._lengths = np.array([length for _, _, length in held])
-        pairs = np.array([pair[:2] for pair in held], dtype=np.intp).reshape(-1, 2)
-        self._pairs = np.searchsorted(self.particles, pairs.T)
-        self._bonds: tuple[Indices, Floats] | None = _springs(system)  # until they are checked
+        self._held = self._placed({(i, j): length for i, j, length in constraints(system)})
+        self._bonds: Distances | None = self._placed(_springs(system))  # until they are checked
         self._begin()
-        context, self._properties = _first(self._system, platform, dict(properties or {}))
-        self.platform: str = context.getPlatform().getName()
-        self._idle.append(context)
+        try:
+            if platform is None:
+                platform = _context(self._system).getPlatform()
+            elif not isinstance(platform, openmm.Platform):
+                platform = openmm.Platform.getPlatformByName(platform)
+            self.platform: str = platform.getName()
+            self._properties = DEFAULTS.get(self.platform, {}) | dict(properties or {})
+            self._idle.append(_context(self._system, platform, self._properties))
+        except openmm.OpenMMException as error:
+            raise ValueError(f"OpenMM makes no Context of the System: {error}") from None
 
     def _begin(self) -> None:
         self._idle: list[Any] = []  # Contexts that no thread uses; its methods are atomic
@@ -145,14 +154,11 @@ class Forces:
 
     def _frames(self, x: Any) -> tuple[list[bytes], tuple[int, ...]]:
         """Return configurations as bytes, and their leading axes."""
-        x = in_units(x, unit.nanometer, "x")
-        arrays.refuse_units(x, "x")
-        n = self.particles.size
+        x, n = in_units(x, unit.nanometer, "x"), self.particles.size
         if np.ndim(x) > 1 and np.shape(x)[-2] != n:
             raise ValueError(
                 f"the System has {n} particles with a mass, x has {np.shape(x)[-2]}: all of them "
-                "have to be beads of one chain; take solvent and ions out, and give the solvent "
-                "an implicit model"
+                "have to be beads of one chain, and the solvent implicit"
             )
         x = arrays.real(x, (n, 3), "x")
         arrays.require_finite(x, (n, 3), "x")
@@ -161,7 +167,8 @@ class Forces:
     def _evaluate(self, data: bytes) -> tuple[float, Floats]:
         x = np.frombuffer(data).reshape(-1, 3)
         self._require_bonded(x)
-        self._require_held(x)
+        if self._held[1].size:
+            self._require_near(x, self._held, LOOSE, _HELD)
         try:
             context = self._idle.pop()
         except IndexError:
@@ -185,42 +192,30 @@ class Forces:
             )
         return energy, forces[self.particles] if self._sites else forces
 
+    def _placed(self, lengths: dict[tuple[int, int], float]) -> Distances:
+        pairs = np.array(list(lengths), dtype=np.intp).reshape(-1, 2)
+        return np.searchsorted(self.particles, pairs.T), np.array(list(lengths.values()))
+
     def _require_bonded(self, x: Floats) -> None:
         """Refuse, until a start is fine, one with bonds that are nothing like the force field's."""
-        if self._bonds is None:
-            return
-        pairs, rest = self._bonds
-        i, j = np.searchsorted(self.particles, pairs)
+        if self._bonds is not None:
+            self._require_near(x, self._bonds, STRAINED, _BONDED)
+            self._bonds = None
+
+    def _require_near(self, x: Floats, distances: Distances, most: float, why: str) -> None:
+        """Refuse positions where a distance is off by more than a fraction ``most`` of itself."""
+        (i, j), lengths = distances
         apart = np.linalg.norm(x[i] - x[j], axis=1)
-        off = np.abs(apart - rest) > STRAINED * rest
-        if off.any():
-            k = int(np.argmax(np.abs(apart - rest) / rest))
-            one, two = (self._name(int(p)) for p in pairs[:, k])
+        off = np.abs(apart - lengths) - most * lengths
+        if (off > 0.0).any():
+            k = int(np.argmax(off))
+            one, two = (self._name(int(p)) for p in self.particles[[i[k], j[k]]])
             raise ValueError(
-                f"{one} and {two} are {apart[k]:.3g} nm apart, and bonded with a length of "
-                f"{rest[k]:.3g} nm in the force field: " + _cause(apart / rest)
+                f"{one} and {two} are {apart[k]:.3g} nm apart, and {lengths[k]:.3g} nm {why}"
             )
-        self._bonds = None
 
     def _name(self, particle: int) -> str:
         return f"particle {particle}"
-
-    def _require_held(self, x: Floats) -> None:
-        """Refuse positions that the System's constraints, had they been left, would not allow."""
-        if not self._lengths.size:
-            return
-        i, j = self._pairs
-        apart = np.linalg.norm(x[i] - x[j], axis=1)
-        off = np.abs(apart - self._lengths) > LOOSE * self._lengths
-        if off.any():
-            k = int(np.argmax(off))
-            one, two = self.particles[[i[k], j[k]]]
-            raise ValueError(
-                f"particles {one} and {two} are {apart[k]:.3g} nm apart, which the System "
-                f"constrains to {self._lengths[k]:.3g}: it has no energy there, so that the chain "
-                "must hold them (or create the System with constraints=None, rigidWater=False); in "
-                "a periodic box, make the molecule whole"
-            )
 
 
 # --- the System ---------------------------------------------------------------------------------
@@ -228,37 +223,30 @@ class Forces:
 
 def _copied(system: Any) -> Any:
     """Return a copy without constraints, and refuse what it cannot serve."""
-    refuse_drude(system)
     copy = openmm.XmlSerializer.clone(system)
     for k in reversed(range(copy.getNumForces())):
         force = copy.getForce(k)
         kind = type(force).__name__
         if isinstance(force, openmm.CMMotionRemover):
             copy.removeForce(k)
-        elif re.search("Thermostat|Barostat", kind):
+        elif re.search("Thermostat|Barostat|Drude", kind) or force.getName() == NAME:
             raise ValueError(
-                f"the System has a {kind}, which needs an integrator of OpenMM: removeForce({k}), "
-                "and choose a stepper that does what is meant, such as Langevin"
-            )
-        elif force.getName() == NAME:
-            raise ValueError(
-                f"the System has a Fixman force: removeForce({k}); steppers have one of their own, "
-                'with ensemble="stiff"'
+                f"the System has a {kind}, {force.getName()}, which needs an integrator of OpenMM: "
+                f"removeForce({k}), and choose a stepper and ensemble that do what is meant"
             )
     for k in range(copy.getNumParticles()):
         if copy.getParticleMass(k)._value == 0.0 and not copy.isVirtualSite(k):
             raise ValueError(
-                f"particle {k} has no mass and is no virtual site: nothing says where it is; a "
-                "chain has no frozen beads, but may have a fixed base"
+                f"particle {k} has no mass and is no virtual site: nothing says where it is"
             )
     for k in reversed(range(copy.getNumConstraints())):
         copy.removeConstraint(k)
     return copy
 
 
-def _springs(system: Any) -> tuple[Indices, Floats]:
-    """Particles (2, bonds) with a mass that stiff springs connect, and the lengths of these."""
-    found = {
+def _springs(system: Any) -> dict[tuple[int, int], float]:
+    """Lengths of the stiff springs of a System, by their particles, if these have a mass."""
+    return {
         (i, j): length
         for force, i, j, length, stiffness in harmonic_bonds(system)
         if stiffness > STIFF
@@ -266,43 +254,7 @@ def _springs(system: Any) -> tuple[Indices, Floats]:
         and all(system.getParticleMass(p)._value for p in (i, j))
         and not force.usesPeriodicBoundaryConditions()
     }
-    pairs = np.array(list(found), dtype=np.intp).reshape(-1, 2)
-    return pairs.T, np.array(list(found.values()), dtype=np.float64)
 
 
-def _cause(ratios: Floats) -> str:
-    if not np.median(ratios) > 0.0:
-        return "most bonded atoms coincide, so the positions seem not to have been set"
-    if abs(np.log(np.median(ratios))) > np.log(1.0 + STRAINED):
-        return "positions are in nm, and these seem to be in another unit, such as Å"
-    return (
-        "residues or atoms between them may be missing, or atoms be misplaced; in a periodic box, "
-        "make the molecule whole"
-    )
-
-
-def _context(system: Any, platform: Any, properties: dict[str, str]) -> Any:
-    return openmm.Context(system, openmm.VerletIntegrator(0.001), platform, properties)
-
-
-def _first(system: Any, wanted: Any, given: dict[str, str]) -> tuple[Any, dict[str, str]]:
-    """Return a Context on a platform, or on the fastest that works, and its properties."""
-    known = [openmm.Platform.getPlatform(k) for k in range(openmm.Platform.getNumPlatforms())]
-    names = {platform.getName().lower(): platform for platform in known}
-    if isinstance(wanted, openmm.Platform):
-        known = [wanted]
-    elif isinstance(wanted, str) and wanted.lower() in names:
-        known = [names[wanted.lower()]]
-    elif wanted is not None:
-        kind = ValueError if isinstance(wanted, str) else TypeError
-        here = ", ".join(platform.getName() for platform in known)
-        raise kind(f"platform must be one of {here}, which are installed, got {wanted!r:.80}")
-    known.sort(key=lambda platform: platform.getSpeed())
-    while True:
-        platform = known.pop()
-        properties = DEFAULTS.get(platform.getName(), {}) | given
-        try:
-            return _context(system, platform, properties), properties
-        except openmm.OpenMMException:  # a GPU's platform where there is none
-            if not known:
-                raise
+def _context(system: Any, *platform: Any) -> Any:
+    return openmm.Context(system, openmm.VerletIntegrator(0.001), *platform)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from openmm import app, unit
 
 from fixman._common import arrays
-from fixman.analysis.groups import Mask, Molecules
+from fixman.analysis.groups import Mask
 from fixman.chains import hard_sets
 from fixman.chains.chain import Chain, is_rigid
 from fixman.chains.straight_bends import NEARLY
@@ -68,42 +68,32 @@ def chain(
     Raises
     ------
     ValueError, TypeError
-        If there are no bonds; for Drude particles; if a particle without mass is bonded.
+        If there are no bonds; if a particle without mass is bonded.
     SingularConstraintError
         As `Chain.from_bonds`, with the names of atoms.
     """
     held, pairs, hydrogens = _read(system_or_topology, topology)
-    sets = ConnectedSets(held._replace(pairs=pairs))
-    kinds, heavy = sets.kinds(), int(np.count_nonzero(held.masses))
-    single = len(sets.members) == 1 and sets.members[0].size == heavy
+    sets = ConnectedSets(held._replace(pairs=pairs), hydrogens)
+    single = [one.atoms.shape for one in sets.kinds] == [(1, np.count_nonzero(held.masses))]
     if not single and not isinstance(hard_sets.named(hard), str | tuple):
-        loose = heavy - sum(map(len, sets.members))
-        raise ValueError(
-            f"a mask is for a single molecule, here are {len(sets.members)} and {loose} particles "
-            "without a bond: choose a word for hard, such as 'torsional'"
-        )
+        raise ValueError("a mask is for a single molecule without other particles: choose a word")
     x = None if positions is None else _positions(positions, held.masses.size)
     if straight is None and x is None:
         straight = _straight(system_or_topology, pairs, hard)
-    more = {"rotatable": rotatable, "straight": straight}
-    for name, rows in more.items():
-        _require_inside(rows, sets.label, name)
+    turning = _by_kind(rotatable, sets, "rotatable")
+    in_line = _by_kind(straight, sets, "straight")
     found = []
-    for number, particles in kinds:
-        first = particles[0]
-        molecules = Molecules(
-            held.masses[first], particles, bonds=sets.bonds(number),
-            hydrogens=None if hydrogens is None else hydrogens[first],
-        )  # fmt: skip
-        own = {name: _within(rows, particles) for name, rows in more.items()}
+    for number, one in enumerate(sets.kinds):
+        first = one.atoms[0]
+        more: dict[str, Any] = {"rotatable": turning[number], "straight": in_line[number]}
         if x is not None:
-            own["drop_redundant"] = x[first]
-            own["straight"] = x[first] if straight is None else own["straight"]
+            more["drop_redundant"] = x[first]
+            more["straight"] = x[first] if straight is None else more["straight"]
         try:
-            made = _rigid(held, first) or molecules.chain(hard, **own)  # type: ignore[arg-type]
+            made = _rigid(held, first) or one.chain(hard, **more)  # type: ignore[arg-type]
         except FrameError as error:
             raise with_names(error, first, held.name) from None
-        found.append((particles, made))
+        found.append((one.atoms, made))
     return found[0][1] if single else found
 
 
@@ -138,21 +128,20 @@ def _straight(source: Any, pairs: Indices, hard: Any) -> list[tuple[int, int, in
     return sorted(found)
 
 
-def _require_inside(rows: Any, label: Indices, name: str) -> None:
-    for row in () if rows is None else rows:
-        inside = all(0 <= int(p) < label.size for p in row)
-        owners = {int(label[int(p)]) for p in row} if inside else {-1}
-        if -1 in owners or len(owners) > 1:
+def _by_kind(rows: Any, sets: ConnectedSets, name: str) -> list[Any]:
+    """Rows of particles as rows of beads, for each kind of molecule; None where rows is None."""
+    if rows is None:
+        return [None] * len(sets.kinds)
+    found: list[set[tuple[int, ...]]] = [set() for _ in sets.kinds]
+    for row in rows:
+        inside = all(0 <= int(p) < sets.kind.size for p in row)
+        owners = {(sets.kind[int(p)], sets.copy[int(p)]) for p in row} if inside else set()
+        if len(owners) != 1 or (-1, -1) in owners:
             numbers = ", ".join(map(str, row))
             raise ValueError(f"{name} names ({numbers}), which are not bonded into one molecule")
-
-
-def _within(rows: Any, particles: Indices) -> Any:
-    """Those rows of particles that are of some molecules (copies, n), as rows of beads."""
-    if rows is None or not len(rows):
-        return rows
-    bead = {int(p): k for copy in particles for k, p in enumerate(copy)}
-    return sorted({tuple(bead[int(p)] for p in row) for row in rows if int(row[0]) in bead})
+        ((kind, _),) = owners
+        found[kind].add(tuple(int(sets.bead[int(p)]) for p in row))
+    return [sorted(each) for each in found]
 
 
 def _positions(given: Any, size: int) -> Floats:
@@ -181,19 +170,6 @@ def constraints(system: Any) -> Iterator[tuple[int, int, float]]:
         yield i, j, length._value
 
 
-def held_by(source: Any) -> Held:
-    """Masses, and what is held: constraints of a System, all bonds of a Topology and its water."""
-    if isinstance(source, openmm.System):
-        return of_system(source)
-    if isinstance(source, app.Topology):
-        return _of_topology(source)
-    hint = next((f": pass its .{name}" for name in ("system", "topology")
-                 if hasattr(source, name)), "")  # fmt: skip
-    raise TypeError(
-        f"expected an openmm.System or an openmm.app.Topology, got {type(source).__name__}{hint}"
-    )
-
-
 def of_system(system: Any) -> Held:
     """Masses and constraints of a System."""
     found = [system.getParticleMass(k)._value for k in range(system.getNumParticles())]
@@ -205,80 +181,60 @@ def of_system(system: Any) -> Held:
 
 
 def _of_topology(given: Any) -> Held:
-    atoms = list(given.atoms())
-    masses = np.array(
-        [0.0 if atom.element is None else atom.element.mass.value_in_unit(unit.dalton)
-         for atom in atoms], dtype=np.float64,
-    )  # fmt: skip
-    pairs = np.concatenate([_bonds(given), *_waters(given)])
-    names = [f"atom {a.index} ({a.name} of {a.residue.name} {a.residue.id})" for a in atoms]
-    return Held(masses, pairs, given.getPeriodicBoxVectors() is not None, names)
+    """Masses of the elements, and waters (residue HOH), which are rigid."""
+    masses = [
+        0.0 if atom.element is None else atom.element.mass.value_in_unit(unit.dalton)
+        for atom in given.atoms()
+    ]
+    waters = (
+        [atom.index for atom in residue.atoms() if atom.element is not None]
+        for residue in given.residues()
+        if residue.name == "HOH"
+    )
+    found = [pair for atoms in waters for pair in combinations(atoms, 2)]
+    pairs = np.array(found, dtype=np.intp).reshape(-1, 2)
+    names = [f"atom {a.index} ({a.name} of {a.residue.name} {a.residue.id})" for a in given.atoms()]
+    return Held(np.array(masses, dtype=np.float64), pairs, False, names)
 
 
-def _bonds(given: Any) -> Indices:
+def bonds_of(given: Any) -> Indices:
+    """Bonds of a Topology (bonds, 2)."""
     pairs = [(one.index, two.index) for one, two in given.bonds()]
     return np.array(pairs, dtype=np.intp).reshape(-1, 2)
 
 
-def _waters(given: Any) -> list[Indices]:
-    """All pairs of the atoms of every water of a Topology, sites apart (waters) of (pairs, 2)."""
-    found = []
-    for residue in given.residues():
-        if residue.name == "HOH":
-            atoms = [atom.index for atom in residue.atoms() if atom.element is not None]
-            found.append(np.array(list(combinations(atoms, 2)), dtype=np.intp).reshape(-1, 2))
-    return found
-
-
 def _read(source: Any, beside: Any) -> tuple[Held, Indices, Mask | None]:
     """Masses, names and what is held; bonds between particles with a mass; hydrogens."""
-    held = held_by(source)
-    if isinstance(source, app.Topology):
-        if beside is not None:
-            raise TypeError("topology=… goes beside a System, here are two Topologies")
-        beside, waters = source, _waters(source)
-        held = held._replace(pairs=np.concatenate([np.empty((0, 2), np.intp), *waters]))
+    alone = isinstance(source, app.Topology) and beside is None
+    if not alone and not (
+        isinstance(source, openmm.System) and isinstance(beside, app.Topology | None)
+    ):
+        raise TypeError(
+            "expected an openmm.System, or one beside its Topology, or an openmm.app.Topology, got "
+            f"{type(source).__name__} and {type(beside).__name__}"
+        )
+    if alone:
+        held, beside = _of_topology(source), source
         sites = np.zeros(held.masses.size, dtype=bool)
     else:
-        refuse_drude(source)
+        held = of_system(source)
         sites = np.array([source.isVirtualSite(k) for k in range(held.masses.size)], dtype=bool)
     hydrogens = None
-    if beside is not None:
-        described = held_by(beside)
-        if described.names is None:
-            raise TypeError(f"topology must be an openmm.app.Topology, got {type(beside).__name__}")
-        if described.masses.size != held.masses.size:
-            raise ValueError(
-                f"the System has {held.masses.size} particles, its topology {described.masses.size}"
-            )
-        held = held._replace(names=described.names)
+    if beside is None:
+        pairs = _of_force_field(source)
+    else:
         elements = [atom.element for atom in beside.atoms()]
+        if len(elements) != sites.size:
+            raise ValueError(f"the System has {sites.size} particles, its topology {len(elements)}")
+        held, pairs = held._replace(names=_of_topology(beside).names), bonds_of(beside)
         hydrogens = np.array([e is not None and e.symbol in HYDROGENS for e in elements])
-    pairs = _of_force_field(source) if beside is None else _bonds(beside)
     pairs = pairs[~sites[pairs].any(axis=1)]
     if not len(pairs):
         raise ValueError(
-            "there are no bonds, neither in a HarmonicBondForce nor constraints: give topology=…"
-            if beside is None
-            else "the Topology has no bonds: create them, or give the System alone"
-        )
-    massless = pairs[held.masses[pairs] == 0.0]
-    if massless.size:
-        raise ValueError(
-            f"{held.name(int(massless[0]))} is bonded and has no mass: frozen particles cannot be "
-            "part of a chain; of a Topology without elements, give the System"
+            "there are no bonds, neither in a HarmonicBondForce nor constraints nor a Topology: "
+            "give topology=…"
         )
     return held, pairs, hydrogens
-
-
-def refuse_drude(system: Any) -> None:
-    """Refuse polarizable models."""
-    for force in system.getForces():
-        if isinstance(force, openmm.DrudeForce) and force.getNumParticles():
-            raise ValueError(
-                f"particle {force.getParticleParameters(0)[0]} is a Drude particle: polarizable "
-                "models move these by integrators of their own"
-            )
 
 
 def _of_force_field(system: Any) -> Indices:
@@ -286,11 +242,6 @@ def _of_force_field(system: Any) -> Indices:
     lengths: dict[tuple[int, int], float] = {}
     for _, i, j, length, _ in harmonic_bonds(system):
         lengths[min(i, j), max(i, j)] = length
-    if not lengths and any(isinstance(f, openmm.CustomBondForce) for f in system.getForces()):
-        raise ValueError(
-            "the bonds of this System are in a CustomBondForce, which may have other pairs too: "
-            "give topology=… that has them"
-        )
     for i, j, length in constraints(system):
         lengths[min(i, j), max(i, j)] = length
     around: dict[int, dict[int, float]] = {}

@@ -65,9 +65,8 @@ _KNOWN: dict[float, _Known] = {}
 def set_temperature(context: Any, temperature: Any = None) -> None:
     """Set the temperature of a Context: of its thermostats, barostats and Fixman force alike.
 
-    To be called for every Context of a System with `metric_force`, before its first step, and in
-    the place of ``integrator.setTemperature``.  A Context for which it was not called stops, and so
-    does one whose thermostat is moved without its parameter "FixmanTemperature".
+    Call it for every Context of a System with `metric_force`, before its first step, and in the
+    place of ``integrator.setTemperature``: other Contexts stop.
 
     Parameters
     ----------
@@ -91,8 +90,7 @@ def set_temperature(context: Any, temperature: Any = None) -> None:
     ``loadCheckpoint`` with parameters of another Context.  Velocities stay as they are.
     """
     if not isinstance(context, openmm.Context):
-        hint = ": pass its .context" if hasattr(context, "context") else ""
-        raise TypeError(f"expected an openmm.Context, got {type(context).__name__}{hint}")
+        raise TypeError(f"expected an openmm.Context, got {type(context).__name__}")
     if MARK not in context.getParameters():
         raise ValueError("the System of this Context has no Fixman force: add metric_force(system)")
     integrated = list(_of_integrator(context.getIntegrator()))
@@ -149,8 +147,7 @@ def temperature_of(state: Any, look: Callable[[Any], None]) -> float:
             raise ValueError(
                 f"the Fixman force is at {kelvin:.6g} K and {name} at {other:.6g} K: move both, by "
                 "fixman.io.openmm.set_temperature(context, temperature) or, in the states of "
-                'OpenMM\'s samplers, by "FixmanTemperature" beside "temperature"; its energy is '
-                "proportional to kT, and cancels where temperatures are exchanged"
+                'OpenMM\'s samplers, by "FixmanTemperature" beside "temperature"'
             )
     return kelvin
 
@@ -172,21 +169,15 @@ def _of_integrator(integrator: Any) -> Iterator[_Thermostat]:
 
 
 def _of_custom(integrator: Any, name: str) -> Iterator[_Thermostat]:
-    variables = {
-        integrator.getGlobalVariableName(k) for k in range(integrator.getNumGlobalVariables())
-    }
+    count = integrator.getNumGlobalVariables()
+    variables = {integrator.getGlobalVariableName(k) for k in range(count)}
     known = {"temperature": 1.0, "kT": GAS_CONSTANT}  # the names that OpenMM and openmmtools use
     for variable in sorted(variables & known.keys()):
-        yield _Thermostat(
-            f"{variable} of the {name}",
-            partial(integrator.getGlobalVariableByName, variable),
-            partial(integrator.setGlobalVariableByName, variable),
-            known[variable],
-        )
-    if not variables & known.keys() and any(
-        re.search(r"\b(gaussian|uniform)\b", integrator.getComputationStep(k)[2])
-        for k in range(integrator.getNumComputations())
-    ):
+        get = partial(integrator.getGlobalVariableByName, variable)
+        move = partial(integrator.setGlobalVariableByName, variable)
+        yield _Thermostat(f"{variable} of the {name}", get, move, known[variable])
+    steps = [integrator.getComputationStep(k)[2] for k in range(integrator.getNumComputations())]
+    if not variables & known.keys() and re.search(r"\b(gaussian|uniform)\b", " ".join(steps)):
         raise ValueError(
             f"the {name} draws random numbers, and its temperature cannot be told: call its global "
             "variable temperature (in K) or kT (in kJ/mol)"
@@ -195,15 +186,13 @@ def _of_custom(integrator: Any, name: str) -> Iterator[_Thermostat]:
 
 def _common(thermostats: list[_Thermostat]) -> float:
     found = [(one.name, one.read()) for one in thermostats]
-    if not found:
+    if not found or max(t for _, t in found) - min(t for _, t in found) > SAME * found[0][1]:
+        words = ", ".join(f"{name} {kelvin:.6g} K" for name, kelvin in found) or "none"
         raise ValueError(
-            "nothing in this Context has a temperature: say which, set_temperature(context, 300)"
+            f"the temperatures of this Context are {words}: say which, set_temperature(context, "
+            "300)"
         )
-    kelvin = found[0][1]
-    if any(abs(other - kelvin) > SAME * kelvin for _, other in found):
-        words = ", ".join(f"{name} {other:.6g} K" for name, other in found)
-        raise ValueError(f"the temperatures of this Context differ, {words}: say which")
-    return _kelvin(kelvin)
+    return _kelvin(found[0][1])
 
 
 def _kelvin(temperature: Any) -> float:

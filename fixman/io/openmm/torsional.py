@@ -15,36 +15,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openmm
+from openmm import app, unit
 from scipy.sparse.csgraph import connected_components
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains import hard_sets, topology
 from fixman.chains.chain import Chain
-from fixman.errors import ConstraintSolveError, FrameError, meant, printable
+from fixman.errors import ConstraintSolveError, FrameError, printable
+from fixman.io.openmm import Forces, chain
+from fixman.io.openmm.constraints import whole, with_names
+from fixman.io.openmm.systems import bonds_of
 from fixman.simulation.observables import kinetic_energy, torsions
 from fixman.simulation.trajectory import pdb_potential
-
-try:
-    import openmm
-    from openmm import app, unit
-except ImportError as error:
-    raise ImportError(
-        'molecules from PDB files need OpenMM: pip install "fixman-chains[openmm]"'
-    ) from error
-
-from fixman.io.openmm import Forces, chain
-from fixman.io.openmm.constraints import whole
 
 __all__ = ["HOLDS", "Molecule", "naming"]
 
 # Groups at the end of a molecule, by their heavy atom and the number of its hydrogens.
-ENDS = {
-    ("C", 3): "methyl",
-    ("O", 1): "hydroxyl",
-    ("S", 1): "hydroxyl",
-    ("N", 3): "ammonium",
-}
+ENDS = {("C", 3): "methyl", ("O", 1): "hydroxyl", ("S", 1): "hydroxyl", ("N", 3): "ammonium"}
 HOLDS = ("methyl", "hydroxyl", "ammonium", "peptide")
 LEAST_BOX = 0.6  # nm, below which a CRYST1 record says that there is no crystal
 
@@ -79,7 +68,6 @@ class Molecule(Forces):
         If the force fields do not know a residue, atoms are not one connected molecule or have no
         position, or a bond is off by half of its length in the force field, as where residues are
         missing.
-
     """
 
     def __init__(
@@ -91,12 +79,10 @@ class Molecule(Forces):
         self.x0 = _in_nm(read.positions)
         self.names = _names(self.topology)
         _require_one(self.topology, self.x0)
-        field = _field(self.forcefield)
-        with _explained(self.topology):
-            self.system = field.createSystem(
-                self.topology, nonbondedMethod=app.NoCutoff, constraints=None, rigidWater=False,
-                removeCMMotion=False,
-            )  # fmt: skip
+        self.system = _field(self.forcefield).createSystem(
+            self.topology, nonbondedMethod=app.NoCutoff, constraints=None, rigidWater=False,
+            removeCMMotion=False,
+        )  # fmt: skip
         super().__init__(self.system, platform)
         self._require_bonded(self.x0)
         kinds = [type(force).__name__ for force in self.system.getForces()]
@@ -147,26 +133,27 @@ class Molecule(Forces):
             read = _read(file, str(path))
         modeller = app.Modeller(read.topology, read.positions)
         if chain is not None:
-            _take(modeller, chain, str(path))
-        solvent = [one for one in modeller.topology.residues() if _is_solvent(one)]
+            letters = [one.id for one in modeller.topology.chains()]
+            if chain not in letters:
+                raise ValueError(f"{path} has no chain {chain!r}, it has {', '.join(letters)}")
+            modeller.delete([one for one in modeller.topology.chains() if one.id != chain])
+        solvent = [
+            one for one in modeller.topology.residues() if one.name == "HOH" or len(one) == 1
+        ]
         if drop_solvent:
             modeller.delete(solvent)
         x = _in_nm(modeller.positions)
         _require_one(modeller.topology, x)
-        x = _whole(modeller.topology, x)
-        modeller.positions = x * unit.nanometer
-        field = _field(forcefield)
+        modeller.positions = _whole(modeller.topology, x) * unit.nanometer
         if add_hydrogens:
-            with _explained(modeller.topology):
-                modeller.addHydrogens(field, variants=_rings(modeller))
+            _add_hydrogens(modeller, _field(forcefield))
         modeller.topology.setPeriodicBoxVectors(None)
         made = cls(_written(modeller.topology, modeller.positions), forcefield, platform)
         if drop_solvent and solvent and made.in_vacuum:
             warnings.warn(
                 f"solvent is left out, and {', '.join(forcefield)} puts none in its place: the "
                 "molecule is in a vacuum; an implicit solvent is one file more, such as "
-                "implicit/obc2.xml beside amber14-all.xml, amber99_obc.xml beside "
-                "amber99sbildn.xml",
+                "implicit/obc2.xml beside amber14-all.xml",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -221,9 +208,7 @@ class Molecule(Forces):
         """
         hold = set(_words(hold))
         for word in sorted(hold.difference(HOLDS)):
-            raise ValueError(
-                f"cannot hold {word!r}{meant(word, HOLDS)}: choose among {', '.join(HOLDS)}"
-            )
+            raise ValueError(f"cannot hold {word!r}: choose among {', '.join(HOLDS)}")
         turning = [pair for pair in self.rotatable if not self._kinds(*pair) & hold]
         named = turning if hold else None
         made = chain(self.system, topology=self.topology, rotatable=named)
@@ -233,7 +218,7 @@ class Molecule(Forces):
     @cached_property
     def bonds(self) -> list[tuple[int, int]]:
         """Bonded atoms."""
-        return [(one.index, two.index) for one, two in self.topology.bonds()]
+        return [(i, j) for i, j in bonds_of(self.topology).tolist()]
 
     @cached_property
     def rotatable(self) -> list[tuple[int, int]]:
@@ -253,17 +238,26 @@ class Molecule(Forces):
     @cached_property
     def backbone(self) -> list[tuple[str, tuple[int, ...]]]:
         """Residues that have both φ and ψ: name, and atoms C′, N, Cα, C, N′."""
+        before = {n: c for c, n in self._peptide_bonds}
+        after = dict(self._peptide_bonds)
         found: list[tuple[str, tuple[int, ...]]] = []
         for residue in self.topology.residues():
             own = {atom.name: atom.index for atom in residue.atoms()}
-            if not {"N", "CA", "C"} <= own.keys():
-                continue
-            before = self._across(own["N"], "C", residue)
-            after = self._across(own["C"], "N", residue)
-            if before is not None and after is not None:
-                beads = (before, own["N"], own["CA"], own["C"], after)
+            first, middle, last = (own.get(name, -1) for name in ("N", "CA", "C"))
+            if middle >= 0 and first in before and last in after:
+                beads = (before[first], first, middle, last, after[last])
                 found.append((_residue(residue), beads))
         return found
+
+    @cached_property
+    def _peptide_bonds(self) -> list[tuple[int, int]]:
+        """C′ and N of bonds between residues."""
+        bonds = (sorted(bond, key=lambda atom: atom.name) for bond in self.topology.bonds())
+        return [
+            (one.index, two.index)
+            for one, two in bonds
+            if (one.name, two.name) == ("C", "N") and one.residue is not two.residue
+        ]
 
     def observables(self) -> dict[str, Any]:
         """Return energies, and φ and ψ (replicas, residues) of the residues of `backbone`."""
@@ -282,37 +276,21 @@ class Molecule(Forces):
         return energies | angles
 
     @cached_property
-    def _neighbours(self) -> list[list[int]]:
-        near: list[list[int]] = [[] for _ in self.names]
-        for i, j in self.bonds:
-            near[i].append(j)
-            near[j].append(i)
-        return near
-
-    @cached_property
-    def _atoms(self) -> list[Any]:
-        return list(self.topology.atoms())
+    def _ends(self) -> dict[int, str]:
+        """Words of `HOLDS` by the atoms of `ENDS`, which have one neighbour beside hydrogens."""
+        symbols = [getattr(atom.element, "symbol", "") for atom in self.topology.atoms()]
+        bonds = np.concatenate([self.bonds, np.flip(self.bonds, axis=1)])
+        hydrogen = np.array(symbols)[bonds[:, 1]] == "H"
+        light = np.bincount(bonds[hydrogen, 0], minlength=len(symbols)).tolist()
+        heavy = np.bincount(bonds[~hydrogen, 0], minlength=len(symbols)).tolist()
+        known = enumerate(zip(symbols, light, strict=True))
+        return {k: ENDS[kind] for k, kind in known if heavy[k] == 1 and kind in ENDS}
 
     def _kinds(self, i: int, j: int) -> set[str]:
         """Words of `HOLDS` that a bond goes by."""
-        words = {self._end(i), self._end(j)} - {None}
-        ends = (self._atoms[i], self._atoms[j])
-        if {atom.name for atom in ends} == {"C", "N"} and ends[0].residue is not ends[1].residue:
-            words.add("peptide")
-        return {word for word in words if word is not None}
-
-    def _end(self, atom: int) -> str | None:
-        near = [self._atoms[k].element for k in self._neighbours[atom]]
-        hydrogens = sum(element is app.element.hydrogen for element in near)
-        if len(near) - hydrogens != 1:
-            return None
-        return ENDS.get((self._atoms[atom].element.symbol, hydrogens))
-
-    def _across(self, atom: int, name: str, residue: Any) -> int | None:
-        for k in self._neighbours[atom]:
-            if self._atoms[k].name == name and self._atoms[k].residue is not residue:
-                return k
-        return None
+        words = {self._ends[k] for k in (i, j) if k in self._ends}
+        peptide = {(i, j), (j, i)} & set(self._peptide_bonds)
+        return words | {"peptide"} if peptide else words
 
     def _name(self, particle: int) -> str:
         return self.names[particle]
@@ -321,20 +299,10 @@ class Molecule(Forces):
 @contextlib.contextmanager
 def naming(names: Sequence[str]) -> Iterator[None]:
     """Name atoms, ``ALA 3 CB``, where an error numbers beads."""
-
-    def named(match: re.Match[str]) -> str:
-        return names[int(match[1])]
-
-    def listed(match: re.Match[str]) -> str:
-        beads = [int(word) for word in match[2].split(",")]
-        return f"{match[1]}({', '.join(names[k] if k >= 0 else str(k) for k in beads)})"
-
     try:
         yield
     except (FrameError, ConstraintSolveError) as error:
-        text = re.sub(r"\b(length|angle|torsion|bend )\(([-\d, ]+)\)", listed, str(error))
-        error.args = (re.sub(r"\bbead (\d+)\b", named, text),)
-        raise
+        raise with_names(error, range(len(names)), names.__getitem__) from None
 
 
 def _words(given: str | Iterable[str]) -> tuple[str, ...]:
@@ -359,25 +327,8 @@ def _residue(residue: Any) -> str:
     return printable(f"{strand}{'/' * bool(strand)}{residue.name} {number}")
 
 
-def _is_solvent(residue: Any) -> bool:
-    return residue.name == "HOH" or len(residue) == 1
-
-
-def _take(modeller: Any, letter: str, shown: str) -> None:
-    chains = list(modeller.topology.chains())
-    others = [one for one in chains if one.id != letter]
-    if len(others) == len(chains):
-        known = ", ".join(dict.fromkeys(one.id for one in chains))
-        raise ValueError(f"{shown} has no chain {letter!r}, it has {known}")
-    modeller.delete(others)
-
-
-def _rings(modeller: Any) -> list[Any]:
-    """Return the hydrogens (name, parent) of first residues that close a ring, None of others.
-
-    OpenMM adds NH3 to the first residue of a chain, even where a bond joins its N to another.
-    """
-    made: list[Any] = [None] * modeller.topology.getNumResidues()
+def _add_hydrogens(modeller: Any, field: Any) -> None:
+    """Add hydrogens; OpenMM adds NH3 to a first residue, even if a bond joins its N to another."""
     closed = {
         atom.residue.index
         for bond in modeller.topology.bonds()
@@ -386,20 +337,14 @@ def _rings(modeller: Any) -> list[Any]:
         and bond[0].residue is not bond[1].residue
         and atom.residue is next(atom.residue.chain.residues())
     }
-    if closed:
-        trial = app.Modeller(modeller.topology, modeller.positions)
-        trial.addHydrogens()
-        made = [[] if one in closed else None for one in range(len(made))]
-        for bond in trial.topology.bonds():
-            atom, parent = sorted(bond, key=lambda one: one.element is not app.element.hydrogen)
-            own = made[atom.residue.index]
-            if (
-                own is not None
-                and atom.element is app.element.hydrogen
-                and not (parent.name == "N" and atom.name in {"H2", "H3"})
-            ):
-                own.append((atom.name, parent.name))
-    return made
+    modeller.addHydrogens(None if closed else field)
+    modeller.delete(
+        [
+            atom
+            for atom in modeller.topology.atoms()
+            if atom.residue.index in closed and atom.name in {"H2", "H3"}
+        ]
+    )
 
 
 def _require_positions(x: Array, names: Sequence[str]) -> None:
@@ -411,39 +356,25 @@ def _require_positions(x: Array, names: Sequence[str]) -> None:
 
 def _require_one(given: Any, x: Array) -> None:
     """Refuse atoms without a position, and all but one connected molecule."""
-    atoms, names = list(given.atoms()), _names(given)
+    names = _names(given)
     _require_positions(x, names)
-    bonds = np.array([(one.index, two.index) for one, two in given.bonds()], dtype=np.intp)
-    pieces, label = connected_components(topology.graph(len(atoms), bonds.reshape(-1, 2)), False)
-    if pieces == 1:
-        return
-    home = np.array([atom.residue.index for atom in atoms])
-    torn = np.flatnonzero(np.bincount(np.unique([home, label], axis=1)[0]) > 1)
-    if torn.size:
-        inside = np.flatnonzero(home == torn[0])
-        apart = inside[label[inside] != label[inside[0]]][0]
+    pieces, label = connected_components(topology.graph(len(names), bonds_of(given)), False)
+    if pieces > 1:
+        first = np.unique(label, return_index=True)[1]
+        begin = f"{', '.join(names[p] for p in first[:4])}{', …' * (pieces > 4)}"
         raise ValueError(
-            f"{names[apart]} is not bonded to the rest of its residue: the file lacks an atom "
-            "between them or a CONECT record, or calls it by another name than its residue has"
+            f"the file has {pieces} molecules, which begin with {begin}, and torsional dynamics is "
+            "for one: chain='A' takes one chain, drop_solvent=True leaves water and ions out, and "
+            "CONECT records bond what the names of atoms do not"
         )
-    first = np.unique(label, return_index=True)[1]
-    begin = f"{', '.join(names[p] for p in first[:4])}{', …' * (pieces > 4)}"
-    text = f"the file has {pieces} molecules, which begin with {begin}: torsional dynamics is for "
-    if any(_is_solvent(atoms[p].residue) for p in first):
-        raise ValueError(f"{text}one; drop_solvent=True leaves water and ions out")
-    letters = list(dict.fromkeys(one.id for one in given.chains()))
-    if len(letters) > 1:
-        raise ValueError(f"{text}one; chain={letters[0]!r} takes one chain of the file")
-    raise ValueError(f"{text}one, so give each a file of its own, or bonds as CONECT records")
 
 
 def _whole(given: Any, x: Array) -> Array:
     box = given.getPeriodicBoxVectors()
     if box is None or np.diagonal(box := _in_nm(box)).min() < LEAST_BOX:
         return x
-    bonds = [(one.index, two.index) for one, two in given.bonds()]
-    parents, _ = topology.spanning_tree(len(x), bonds)
-    made: Array = whole(parents, topology.outwards(parents), x[None], box)[0]
+    parents, _ = topology.spanning_tree(len(x), bonds_of(given))
+    made: Array = whole(parents, x[None], box)[0]
     return made
 
 
@@ -453,8 +384,7 @@ def _read(source: Any, shown: str) -> Any:
             warnings.simplefilter("ignore")
             return app.PDBFile(source)
     except Exception as error:  # whatever a file that is no PDB makes of the reader
-        why = f": {error}" if type(error) is ValueError else ""  # texts of other errors help nobody
-        raise ValueError(f"{shown} cannot be read as a PDB file, or holds no atom{why}") from None
+        raise ValueError(f"{shown} cannot be read as a PDB file: {error!r:.80}") from None
 
 
 def _written(given: Any, positions: Any) -> str:
@@ -463,41 +393,16 @@ def _written(given: Any, positions: Any) -> str:
     app.PDBFile.writeFile(given, positions, file, keepIds=True)
     # The date of the first line would make two runs of one file differ.
     text = file.getvalue().split("\n", 1)[1]
-    known = {_indices(one) for one in _read(io.StringIO(text), "").topology.bonds()}
+    known = set(map(frozenset, bonds_of(_read(io.StringIO(text), "").topology).tolist()))
     # OpenMM leaves out bonds between standard residues, such as the one that closes a backbone.
-    more = [sorted(bond) for bond in map(_indices, given.bonds()) if bond not in known]
+    more = [bond for bond in bonds_of(given).tolist() if frozenset(bond) not in known]
     serial = [atom.index + atom.residue.chain.index + 1 for atom in given.atoms()]  # TER counts
-    records = "".join(f"CONECT{serial[i]:>5}{serial[j]:>5}\n" for i, j in more)
+    records = "".join(f"CONECT{serial[i]:>5}{serial[j]:>5}\n" for i, j in map(sorted, more))
     return text.replace("END\n", f"{records}END\n")
-
-
-def _indices(bond: Any) -> frozenset[int]:
-    return frozenset((bond[0].index, bond[1].index))
 
 
 def _field(names: tuple[str, ...]) -> Any:
     try:
         return app.ForceField(*names)
     except Exception as error:
-        bare = [f"{name}.xml" for name in names if not name.endswith(".xml")]
-        hint = f"; did you mean {', '.join(bare)}?" if bare else ""
-        raise ValueError(f"force field {', '.join(names)}: {error}{hint}") from None
-
-
-@contextlib.contextmanager
-def _explained(given: Any) -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        residues = list(given.residues())
-        text = re.sub(
-            r"\s*You may be able to [^.]*with Modeller\.addHydrogens\(\)\.", "", str(error)
-        )
-        text = re.sub(
-            r"\bresidue (\d+) \(\w+\)", lambda found: _residue(residues[int(found[1])]), text
-        )
-        if not re.search(r"missing [^.;]*\b(H|hydrogen) atom", text):
-            raise ValueError(text) from None
-        raise ValueError(
-            f"{text} (add_hydrogens=True adds hydrogens that a file has not)"
-        ) from None
+        raise ValueError(f"force field {', '.join(names)}: {error}") from None

@@ -13,14 +13,13 @@ missing file costs time and nothing else.
 Kept code is run as it is read.  A folder that belongs to another user, or that others can write
 to, is therefore not used.
 
-Whoever waits for compilation is told so once, on standard error: see `Notice`.
-
 This needs a dispatcher's ``_cache`` from numba, and how it takes a result of compilation apart and
 puts it together.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pickle
@@ -28,7 +27,6 @@ import re
 import shutil
 import sys
 import tempfile
-import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -39,8 +37,8 @@ from typing import Any
 
 from fixman.kernels.compiler.internals import (
     NullCache,
+    appdirs,
     config,
-    event,
     llvmlite,
     numba,
     rebuild,
@@ -54,8 +52,6 @@ IMPORTS = re.compile(r"fixman\.kernels((?:\.\w+)*)(?: import (\([^)]*\)|[^\n]*))
 WORD = re.compile(r"\w+")
 KEPT = 3  # folders of a module with other digests: branches and versions that take turns
 CHECK = 16  # bytes of a check sum
-PATIENCE = 2.0  # seconds of compilation before anything is said
-QUIET = "FIXMAN_QUIET"  # environment variable: 1 to say nothing
 SETTINGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE")
 
 
@@ -88,46 +84,8 @@ def _forget_constants(dispatcher: Any) -> None:
     dispatcher.get_call_template = resolve_any
 
 
-class Notice(event.Listener):
-    """Say why a first call takes long, once a process and only if it does."""
-
-    def __init__(self) -> None:
-        self.depth = 0
-        self.since = self.spent = 0.0
-        self.said = False
-
-    def on_start(self, event: Any) -> None:
-        if not _of_kernels(event):
-            return
-        now = time.perf_counter()
-        if self.depth == 0:
-            self.since = now
-        self.depth += 1
-        if self.said or self.spent + now - self.since < PATIENCE:
-            return
-        self.said = True
-        if os.environ.get(QUIET, "") in ("", "0"):
-            sys.stderr.write(
-                "fixman: compiling for this processor, once on this machine; the next time takes "
-                f"no such wait ({QUIET}=1 hides this line)\n"
-            )
-
-    def on_end(self, event: Any) -> None:
-        if _of_kernels(event):
-            self.depth -= 1
-            if self.depth == 0:
-                self.spent += time.perf_counter() - self.since
-
-
-def _of_kernels(event: Any) -> bool:
-    return _ours(event.data["dispatcher"].py_func.__module__)
-
-
 def _ours(module: str) -> bool:
     return module.startswith(PACKAGE)
-
-
-event.register("numba:compile", Notice())
 
 
 class Cache(NullCache):  # type: ignore[misc]
@@ -147,20 +105,13 @@ class Cache(NullCache):  # type: ignore[misc]
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         target_context.refresh()  # without it a fresh process has no targets
         try:
-            path = self._path(sig, target_context.codegen())
-            content = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except Exception as error:
-            _warn(str(error))
-            return None
-        try:
+            content = self._path(sig, target_context.codegen()).read_bytes()
             if _check(content[CHECK:]) != content[:CHECK]:
                 return None  # it will be replaced
             known, parts = pickle.loads(content[CHECK:])
-            if known != sig:
-                return None
-            return rebuild(target_context, *parts)
+            return rebuild(target_context, *parts) if known == sig else None
+        except FileNotFoundError:
+            return None
         except Exception as error:
             _warn(str(error))
             return None
@@ -182,9 +133,8 @@ class Cache(NullCache):  # type: ignore[misc]
         function, code = self._function, self._function.__code__
         cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
         parts = (
-            function.__module__, function.__qualname__, code.co_firstlineno, code.co_code.hex(),
-            serialize.dumps(cells).hex(), str(sig), *map(digest, _defined(sig)),
-            codegen.magic_tuple(),
+            function.__qualname__, code.co_firstlineno, code.co_code, serialize.dumps(cells),
+            str(sig), *map(digest, _defined(sig)), codegen.magic_tuple(),
         )  # fmt: skip
         name = hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
         return self._folder / f"{function.__name__}-{name}"
@@ -289,33 +239,20 @@ def _read(file: str) -> tuple[str, set[str]]:
     return hashlib.blake2b(content, digest_size=16).hexdigest(), files
 
 
-def _bases() -> Iterator[Path]:
+def _bases() -> list[Path]:
     """Folders in the order in which numba looks for one."""
-    if config.CACHE_DIR:
-        yield Path(config.CACHE_DIR).absolute()
-    yield SOURCES / "__pycache__"
-    try:
-        home = Path.home()
-    except RuntimeError:  # a user without one
-        return
-    if sys.platform == "win32":
-        yield Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "fixman"
-    elif sys.platform == "darwin":
-        yield home / "Library" / "Caches" / "fixman"
-    else:
-        yield Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache").absolute() / "fixman"
+    given = config.CACHE_DIR and os.path.abspath(config.CACHE_DIR)
+    found = (given, str(SOURCES / "__pycache__"), appdirs.user_cache_dir("fixman", False))
+    return [Path(name) for name in found if os.path.isabs(name)]  # a user may have no home
 
 
 def _forget_old(base: Path, name: str) -> None:
     """Remove all but the last used folders of a module's other digests."""
     others = []
     for path in base.glob(f"{name.rsplit('-', 1)[0]}-*"):
-        try:
-            others.append((path.stat().st_mtime, path))
-        except OSError:  # another process was quicker
-            continue
-    others = sorted(other for other in others if other[1].name != name)
-    for _, path in others[: max(0, len(others) - KEPT)]:
+        with contextlib.suppress(OSError):  # another process was quicker
+            others += [(path.stat().st_mtime, path)] if path.name != name else []
+    for _, path in sorted(others)[:-KEPT]:
         shutil.rmtree(path, ignore_errors=True)
 
 

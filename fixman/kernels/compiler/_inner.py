@@ -1,4 +1,4 @@
-"""Kernels that only kernels call are optimized where they are called, and not by themselves before.
+"""While something is compiled: kernels of kernels are optimized once, and a long wait is explained.
 
 numba optimizes each function in full and then, as a part of every function above it, again.
 Functions that Python never calls have no wrapper for it.  For these the cheap passes suffice, which
@@ -10,38 +10,56 @@ the passes cannot be chosen so, all is optimized as numba does.
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from typing import Any
 
 from fixman.kernels.compiler.internals import Library, event, optimize_in_full
 
 PACKAGE = "fixman.kernels"
+PATIENCE = 2.0  # seconds of compilation before anything is said
+QUIET = "FIXMAN_QUIET"  # environment variable: 1 to say nothing
 
 
-class Inner(event.Listener):
-    """Whether what is being compiled, under numba's lock, is for kernels alone."""
+class Compiling(event.Listener):
+    """What is compiled, under numba's lock: whether for kernels alone, and for how long."""
 
     def __init__(self) -> None:
-        self.stack = [False]
+        self.inner = [False]
+        self.since = self.spent = 0.0
+        self.said = False
 
     def on_start(self, event: Any) -> None:
         """Note the function that is compiled now; functions that are not ours belong to it."""
         made: Any = event.data["dispatcher"]
-        if made.py_func.__module__.startswith(PACKAGE):
-            self.stack.append(bool(made.targetoptions.get("no_cpython_wrapper")))
-        else:
-            self.stack.append(self.stack[-1])
+        ours = made.py_func.__module__.startswith(PACKAGE)
+        now = time.perf_counter()
+        if len(self.inner) == 1:
+            self.since = now
+        alone = bool(made.targetoptions.get("no_cpython_wrapper")) if ours else self.inner[-1]
+        self.inner.append(alone)
+        if ours and not self.said and self.spent + now - self.since >= PATIENCE:
+            self.said = True
+            if os.environ.get(QUIET, "") in ("", "0"):
+                sys.stderr.write(
+                    "fixman: compiling for this processor, once on this machine; the next time "
+                    f"takes no such wait ({QUIET}=1 hides this line)\n"
+                )
 
     def on_end(self, event: Any) -> None:
         """Go back to the function that asked for it."""
-        self.stack.pop()
+        self.inner.pop()
+        if len(self.inner) == 1:
+            self.spent += time.perf_counter() - self.since
 
 
-inner = Inner()
+compiling = Compiling()
 
 
 def optimize(library: Any) -> None:
     """Optimize a library, or leave the most of it to those that it is linked into."""
-    if not inner.stack[-1]:
+    if not compiling.inner[-1]:
         optimize_in_full(library)
         return
     try:
@@ -54,5 +72,5 @@ def optimize(library: Any) -> None:
         optimize_in_full(library)
 
 
-event.register("numba:compile", inner)
+event.register("numba:compile", compiling)
 Library._optimize_final_module = optimize

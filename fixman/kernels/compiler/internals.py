@@ -6,6 +6,8 @@ refused here, in words.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -29,6 +31,7 @@ try:
     from numba.extending import models as models
     from numba.extending import overload as overload
     from numba.extending import register_model as register_model
+    from numba.misc import appdirs as appdirs
     from numba.np import arrayobj
     from numba.np.numpy_support import carray as carray
 
@@ -46,3 +49,51 @@ except (ImportError, AttributeError) as error:
         f"fixman does not know numba {version('numba')} with llvmlite {version('llvmlite')}: "
         f"{error}. Install a version that it was tried with: pip install 'numba>=0.61,<0.69'"
     ) from error
+
+
+def named_intrinsic(define: Any, like: Any) -> Any:
+    """Return an intrinsic that numba knows by the name and the parameters of a function."""
+    context = inspect.Parameter("typing", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = [context, *inspect.signature(like).parameters.values()]
+    define.__signature__ = inspect.Signature(parameters)
+    define.__name__ = like.__name__
+    return intrinsic(define)
+
+
+def written(kinds: Any) -> Callable[[Any], Any]:
+    """Decorate code in LLVM's terms as a function that kernels call.
+
+    ``kinds`` takes the types of the arguments, under their names, and returns the signature.
+    """
+
+    def decorate(lower: Any) -> Any:
+        def define(typing: Any, *given: Any) -> Any:
+            return kinds(*given), lower
+
+        kinds.__name__ = lower.__name__
+        return named_intrinsic(define, kinds)
+
+    return decorate
+
+
+# --- addresses of elements ------------------------------------------------------------------------
+
+# With NUMBA_BOUNDSCHECK=1 an index outside an array raises an IndexError, as numba's own indexing
+# does; otherwise nothing is checked.
+CHECKED = bool(config.BOUNDSCHECK)
+WHOLE = ir.IntType(64)
+
+
+def check(context: Any, builder: Any, first: Any, count: Any, size: Any) -> None:
+    """Raise an IndexError unless elements from ``first`` on, ``count`` of them, are in an array."""
+    if CHECKED:
+        inside = builder.sub(size, count)
+        check_bounds(context, builder, first, builder.add(inside, WHOLE(1)))
+
+
+def element(context: Any, builder: Any, kind: Any, array: Any, index: Any, count: int = 1) -> Any:
+    """Return where an element of a flat array is, the first of ``count`` that are used."""
+    whole = context.make_array(kind)(context, builder, array)
+    if CHECKED:
+        check(context, builder, index, WHOLE(count), whole.nitems)
+    return builder.gep(whole.data, [index])

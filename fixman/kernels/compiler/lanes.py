@@ -7,16 +7,22 @@ A unit is one double or eight; memory is a flat float64 array and unit k begins 
 
     load, store           unit k of a work array
     entry                 element k of an index array
+    integer               element k of a float64 array, its bits as an integer
     take, put             component of one state, or of eight states that lie ``stride`` apart
     above(x, y)           whether x > y in every lane; false where one is NaN
     root(x), ln(x)        square root and natural logarithm
     lane(x, k)            the value in lane k; of a float, itself
-    mantissa(x), biased_exponent(x)   of a positive normal number
+    mantissa(x)           a positive normal number over a power of two, from 1 to 2
+    biased_exponent(x)    2⁵² + 1023 + the exponent of that power of two
     fma(x, y, z)          x y + z, rounded once
     larger, smaller       of x and y; x where x is NaN
     beyond(x, y)          the lanes in which x > y is not false (NaN counts), bit k for lane k
     choose(bits, x, y)    x in the lanes of ``bits``, y in the others
+    pick(x, y, a, b)      a where x > y, else b
     everywhere(like)      all lanes, as bits
+    lanes(like)           how many states a value holds
+    eight(x)              a number in every lane
+    part(work, first, units, like)    units of a work array as an array
     memory(units, like)   work array of zeros
     zeros(states)         0 for `ONE` state or `EIGHTS`, which a caller in Python chooses
 
@@ -26,28 +32,32 @@ eight: nothing is contracted there but by `fma`.
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 from typing import Any
 
 from fixman.kernels import jit, njit
 from fixman.kernels.compiler.internals import (
+    CHECKED,
+    WHOLE,
     AbstractTemplate,
     cgutils,
+    element,
     impl_ret_borrowed,
     impl_ret_new_ref,
     infer_global,
-    intrinsic,
     ir,
     lower_builtin,
     models,
+    named_intrinsic,
     new_array,
     populate_array,
     register_model,
     signature,
     types,
+    written,
 )
-from fixman.kernels.compiler.pointers import CHECKED, WHOLE, element
 
 LANES = 8
 
@@ -138,39 +148,28 @@ def _negative(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.fneg(args[0])
 
 
-@intrinsic
-def eight(typing: Any, value: Any) -> Any:
-    """Return a number in every lane."""
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return cast(context, builder, args[0], sig.args[0])
-
-    return EIGHT(value), lower
+@written(lambda value: EIGHT(value))
+def eight(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return cast(context, builder, args[0], sig.args[0])
 
 
 # The number of states as a type, for kernels that are called from Python.
 ONE, EIGHTS = (0,), (0,) * LANES
 
 
-@intrinsic
-def zeros(typing: Any, states: Any) -> Any:
-    """Return 0 for one or eight states, `ONE` or `EIGHTS`."""
-    kind = EIGHT if len(states) == LANES else types.float64
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return ir.Constant(context.get_value_type(kind), None)
-
-    return kind(states), lower
+@written(lambda states: (EIGHT if len(states) == LANES else types.float64)(states))
+def zeros(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return ir.Constant(context.get_value_type(sig.return_type), None)
 
 
-@intrinsic
-def lanes(typing: Any, like: Any) -> Any:
-    """Return how many states a value holds."""
+@written(lambda like: types.int64(like))
+def lanes(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return WHOLE(LANES if sig.args[0] is EIGHT else 1)
 
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return ir.Constant(ir.IntType(64), LANES if like is EIGHT else 1)
 
-    return types.int64(like), lower
+@written(lambda like: types.int64(like))
+def everywhere(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return WHOLE(2**LANES - 1 if sig.args[0] is EIGHT else 1)
 
 
 def _unit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -183,224 +182,168 @@ def _unit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return element(context, builder, sig.args[0], args[0], k)
 
 
-@intrinsic
-def load(typing: Any, work: Any, k: Any, like: Any) -> Any:
-    """Return unit k of a work array."""
+@written(lambda work, k, like: like(work, types.intp, like))
+def load(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.load(_unit(context, builder, sig, args), align=8)
 
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load(_unit(context, builder, sig, args), align=8)
 
-    return like(work, types.intp, like), lower
+@written(lambda work, k, value: types.void(work, types.intp, value))
+def store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    builder.store(args[2], _unit(context, builder, sig, args), align=8)
+    return context.get_dummy_value()
 
 
-@intrinsic
-def store(typing: Any, work: Any, k: Any, value: Any) -> Any:
-    """Set unit k of a work array."""
+@written(lambda array, k: array.dtype(array, types.intp))
+def entry(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Unlike a plain index, do not ask whether k counts from the end."""
+    return builder.load(element(context, builder, sig.args[0], args[0], args[1]))
 
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        builder.store(args[2], _unit(context, builder, sig, args), align=8)
-        return context.get_dummy_value()
 
-    return types.void(work, types.intp, value), lower
+@written(lambda table, k: types.int64(table, types.intp))
+def integer(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    at = element(context, builder, sig.args[0], args[0], args[1])
+    return builder.load(builder.bitcast(at, WHOLE.as_pointer()))
 
 
-@intrinsic
-def entry(typing: Any, array: Any, k: Any) -> Any:
-    """Return ``array[k]`` without asking, as a plain index does, whether k counts from the end."""
+@written(lambda states, first, stride, like: like(states, types.intp, types.intp, like))
+def take(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    states, at, stride, _ = args
+    if sig.return_type is not EIGHT:
+        return builder.load(element(context, builder, sig.args[0], states, at), align=8)
+    value = ir.Constant(VECTOR, ir.Undefined)
+    for lane in range(LANES):
+        one = builder.load(element(context, builder, sig.args[0], states, at), align=8)
+        value = builder.insert_element(value, one, INDEX(lane))
+        at = builder.add(at, stride)
+    return value
 
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load(element(context, builder, sig.args[0], args[0], args[1]))
 
-    return array.dtype(array, types.intp), lower
+@written(lambda states, first, stride, value: types.void(states, types.intp, types.intp, value))
+def put(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    states, at, stride, given = args
+    many = sig.args[3] is EIGHT
+    for lane in range(LANES if many else 1):
+        one = builder.extract_element(given, INDEX(lane)) if many else given
+        builder.store(one, element(context, builder, sig.args[0], states, at), align=8)
+        at = builder.add(at, stride)
+    return context.get_dummy_value()
 
 
-@intrinsic
-def integer(typing: Any, table: Any, k: Any) -> Any:
-    """Return the bits of ``table[k]`` as an integer."""
+@written(lambda x, k: types.float64(x, types.intp))
+def lane(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    if sig.args[0] is not EIGHT:
+        return args[0]
+    return builder.extract_element(args[0], builder.trunc(args[1], INDEX))
 
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        at = element(context, builder, sig.args[0], args[0], args[1])
-        return builder.load(builder.bitcast(at, ir.IntType(64).as_pointer()))
 
-    return types.int64(table, types.intp), lower
+# --- of numbers, in every lane --------------------------------------------------------------------
 
 
-@intrinsic
-def take(typing: Any, states: Any, first: Any, stride: Any, like: Any) -> Any:
-    """Return ``states[first]``, or the eight values from there that lie ``stride`` apart."""
+def lanewise(write: Any) -> Any:
+    """Decorate a function of LLVM's builder and numbers, all floats or all in lanes."""
 
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        states, at, stride, _ = args
-        if like is not EIGHT:
-            return builder.load(element(context, builder, sig.args[0], states, at), align=8)
-        value = ir.Constant(VECTOR, ir.Undefined)
-        for lane in range(LANES):
-            one = builder.load(element(context, builder, sig.args[0], states, at), align=8)
-            value = builder.insert_element(value, one, INDEX(lane))
-            at = builder.add(at, stride)
-        return value
+    def define(typing: Any, *kinds: Any) -> Any:
+        kind = EIGHT if EIGHT in kinds else types.float64
 
-    return like(states, types.intp, types.intp, like), lower
+        def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            values = zip(args, sig.args, strict=True)
+            if kind is EIGHT:
+                return write(builder, *(cast(context, builder, *value) for value in values))
+            return write(builder, *(context.cast(builder, *value, kind) for value in values))
 
+        return kind(*kinds), lower
 
-@intrinsic
-def put(typing: Any, states: Any, first: Any, stride: Any, value: Any) -> Any:
-    """Set ``states[first]``, or the eight values from there that lie ``stride`` apart."""
+    numbers = list(inspect.signature(write).parameters.values())[1:]
+    write.__signature__ = inspect.Signature(numbers)
+    return named_intrinsic(define, write)
 
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        states, at, stride, given = args
-        for lane in range(LANES if value is EIGHT else 1):
-            one = builder.extract_element(given, INDEX(lane)) if value is EIGHT else given
-            builder.store(one, element(context, builder, sig.args[0], states, at), align=8)
-            at = builder.add(at, stride)
-        return context.get_dummy_value()
 
-    return types.void(states, types.intp, types.intp, value), lower
+def _function(builder: Any, name: str, *values: Any) -> Any:
+    """Call one of LLVM's functions."""
+    kind = values[0].type
+    suffix = f"v{LANES}f64" if kind == VECTOR else "f64"
+    declared = ir.FunctionType(kind, [kind] * len(values))
+    function = builder.module.declare_intrinsic(f"llvm.{name}.{suffix}", (), declared)
+    return builder.call(function, values)
 
 
-@intrinsic
-def above(typing: Any, x: Any, y: Any) -> Any:
-    """Return whether x > y, in every lane."""
+@lanewise
+def root(builder: Any, x: Any) -> Any:
+    return _function(builder, "sqrt", x)
 
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        if sig.args[0] is not EIGHT:
-            return builder.fcmp_ordered(">", args[0], args[1])
-        mask = builder.fcmp_ordered(">", args[0], args[1])
-        bits = builder.bitcast(mask, ir.IntType(LANES))
-        return builder.icmp_unsigned("==", bits, bits.type(2**LANES - 1))
 
-    return types.boolean(x, x), lower
+@lanewise
+def ln(builder: Any, x: Any) -> Any:
+    """Eight cost eight."""
+    return _function(builder, "log", x)
 
 
-def _function(name: str, x: Any) -> Any:
-    """Signature and code of one of LLVM's functions, in every lane."""
+@lanewise
+def fma(builder: Any, x: Any, y: Any, z: Any) -> Any:
+    return _function(builder, "fma", x, y, z)
 
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = args[0].type
-        suffix = f"v{LANES}f64" if x is EIGHT else "f64"
-        function = builder.module.declare_intrinsic(
-            f"llvm.{name}.{suffix}", (), ir.FunctionType(kind, [kind])
-        )
-        return builder.call(function, [args[0]])
 
-    return x(x), lower
+@lanewise
+def pick(builder: Any, x: Any, y: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", x, y), a, b)
 
 
-@intrinsic
-def root(typing: Any, x: Any) -> Any:
-    """Return the square root."""
-    return _function("sqrt", x)
+@lanewise
+def larger(builder: Any, x: Any, y: Any) -> Any:
+    return builder.select(builder.fcmp_ordered("<", x, y), y, x)
 
 
-@intrinsic
-def ln(typing: Any, x: Any) -> Any:
-    """Return the natural logarithm; eight cost eight."""
-    return _function("log", x)
+@lanewise
+def smaller(builder: Any, x: Any, y: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", x, y), y, x)
 
 
-@intrinsic
-def lane(typing: Any, x: Any, k: Any) -> Any:
-    """Return the value in lane k; of a float, itself."""
+def _bits(builder: Any, x: Any, kept: int, exponent: int, shift: int = 0) -> Any:
+    """Bits of a positive value, shifted to the right; those that are kept, and an exponent."""
+    kind = ir.VectorType(WHOLE, LANES) if x.type == VECTOR else WHOLE
 
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        if sig.args[0] is not EIGHT:
-            return args[0]
-        return builder.extract_element(args[0], builder.trunc(args[1], INDEX))
+    def constant(value: int) -> Any:
+        return ir.Constant(kind, [value] * LANES if x.type == VECTOR else value)
 
-    return types.float64(x, types.intp), lower
+    bits = builder.and_(builder.lshr(builder.bitcast(x, kind), constant(shift)), constant(kept))
+    return builder.bitcast(builder.or_(bits, constant(exponent << 52)), x.type)
 
 
-@intrinsic
-def fma(typing: Any, x: Any, y: Any, z: Any) -> Any:
-    """Return x y + z with one rounding."""
-    kind = EIGHT if EIGHT in (x, y, z) else types.float64
+@lanewise
+def mantissa(builder: Any, x: Any) -> Any:
+    return _bits(builder, x, 2**52 - 1, 1023)
 
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        if kind is EIGHT:
-            spread = [cast(context, builder, v, t) for v, t in zip(args, sig.args, strict=True)]
-            function = builder.module.declare_intrinsic(
-                f"llvm.fma.v{LANES}f64", (), ir.FunctionType(VECTOR, [VECTOR] * 3)
-            )
-            return builder.call(function, spread)
-        return builder.fma(*args)
 
-    given = (v if v is EIGHT else types.float64 for v in (x, y, z))
-    return kind(*given), lower
+@lanewise
+def biased_exponent(builder: Any, x: Any) -> Any:
+    return _bits(builder, x, 2**12 - 1, 1075, 52)
 
 
-def _pick(predicate: str) -> Any:
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.select(builder.fcmp_ordered(predicate, *args), args[1], args[0])
+def _mask(builder: Any, mask: Any) -> Any:
+    """Comparisons as an integer, one bit for each lane."""
+    return builder.bitcast(mask, ir.IntType(LANES)) if mask.type != ir.IntType(1) else mask
 
-    return lower
 
+@written(lambda x, y: types.boolean(x, x))
+def above(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    bits = _mask(builder, builder.fcmp_ordered(">", *args))
+    return builder.icmp_unsigned("==", bits, bits.type(2**bits.type.width - 1))
 
-@intrinsic
-def larger(typing: Any, x: Any, y: Any) -> Any:
-    """Return the larger of x and y, in every lane; x where x is NaN."""
-    return x(x, x), _pick("<")
 
+@written(lambda x, y: types.int64(x, x))
+def beyond(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.zext(_mask(builder, builder.fcmp_unordered(">", *args)), WHOLE)
 
-@intrinsic
-def smaller(typing: Any, x: Any, y: Any) -> Any:
-    """Return the smaller of x and y, in every lane; x where x is NaN."""
-    return x(x, x), _pick(">")
 
+@written(lambda bits, x, y: x(types.int64, x, x))
+def choose(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    mask = builder.trunc(args[0], ir.IntType(LANES if sig.return_type is EIGHT else 1))
+    if sig.return_type is EIGHT:
+        mask = builder.bitcast(mask, ir.VectorType(ir.IntType(1), LANES))
+    return builder.select(mask, *args[1:])
 
-@intrinsic
-def beyond(typing: Any, x: Any, y: Any) -> Any:
-    """Return the lanes in which x > y or one of them is NaN, as bits."""
 
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        mask = builder.fcmp_unordered(">", args[0], args[1])
-        if sig.args[0] is EIGHT:
-            mask = builder.bitcast(mask, ir.IntType(LANES))
-        return builder.zext(mask, ir.IntType(64))
-
-    return types.int64(x, x), lower
-
-
-@intrinsic
-def choose(typing: Any, bits: Any, x: Any, y: Any) -> Any:
-    """Return x in the lanes of ``bits``, y in the others."""
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        if x is EIGHT:
-            mask = builder.trunc(args[0], ir.IntType(LANES))
-            mask = builder.bitcast(mask, ir.VectorType(ir.IntType(1), LANES))
-        else:
-            mask = builder.trunc(args[0], ir.IntType(1))
-        return builder.select(mask, args[1], args[2])
-
-    return x(types.int64, x, x), lower
-
-
-@intrinsic
-def pick(typing: Any, x: Any, y: Any, a: Any, b: Any) -> Any:
-    """Return a where x > y, else b, lane by lane."""
-    kind = EIGHT if EIGHT in (x, y, a, b) else types.float64
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        if sig.return_type is EIGHT:
-            values = [cast(context, builder, *pair) for pair in zip(args, sig.args, strict=True)]
-        else:
-            values = [
-                context.cast(builder, value, given, types.float64)
-                for value, given in zip(args, sig.args, strict=True)
-            ]
-        return builder.select(builder.fcmp_ordered(">", *values[:2]), *values[2:])
-
-    return kind(x, y, a, b), lower
-
-
-@intrinsic
-def everywhere(typing: Any, like: Any) -> Any:
-    """Return all lanes as bits."""
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return ir.Constant(ir.IntType(64), 2**LANES - 1 if like is EIGHT else 1)
-
-    return types.int64(like), lower
+# --- memory ---------------------------------------------------------------------------------------
 
 
 def _view(context: Any, builder: Any, kind: Any, whole: Any, start: Any, size: Any) -> Any:
@@ -417,77 +360,33 @@ def _view(context: Any, builder: Any, kind: Any, whole: Any, start: Any, size: A
     return view._getvalue()
 
 
-@intrinsic
-def part(typing: Any, work: Any, first: Any, units: Any, like: Any) -> Any:
-    """Return units of a work array as an array: a slice, which numba would be long about."""
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        width = ir.Constant(args[1].type, LANES if like is EIGHT else 1)
-        whole = context.make_array(work)(context, builder, args[0])
-        start, size = (builder.mul(arg, width) for arg in args[1:3])
-        if CHECKED:  # a part that is not there is empty, so that its use is seen
-            left = builder.sub(whole.nitems, start)
-            size = builder.select(builder.icmp_signed("<", left, size), left, size)
-            outside = builder.icmp_signed("<", builder.or_(start, size), WHOLE(0))
-            size = builder.select(outside, WHOLE(0), size)
-        view = _view(context, builder, work, whole, start, size)
-        return impl_ret_borrowed(context, builder, work, view)
-
-    return work(work, types.intp, types.intp, like), lower
+@written(lambda work, first, units, like: work(work, types.intp, types.intp, like))
+def part(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Unlike a slice, compile fast."""
+    width = WHOLE(LANES if sig.args[3] is EIGHT else 1)
+    whole = context.make_array(sig.args[0])(context, builder, args[0])
+    start, size = (builder.mul(arg, width) for arg in args[1:3])
+    if CHECKED:  # a part that is not there is empty, so that its use is seen
+        left = builder.sub(whole.nitems, start)
+        size = builder.select(builder.icmp_signed("<", left, size), left, size)
+        outside = builder.icmp_signed("<", builder.or_(start, size), WHOLE(0))
+        size = builder.select(outside, WHOLE(0), size)
+    view = _view(context, builder, sig.args[0], whole, start, size)
+    return impl_ret_borrowed(context, builder, sig.return_type, view)
 
 
-@intrinsic
-def memory(typing: Any, units: Any, like: Any) -> Any:
-    """Return units of zeros that begin at a multiple of 64 bytes; ``np.zeros`` compiles longer."""
-    kind = types.Array(types.float64, 1, "C")
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        size = builder.mul(args[0], WHOLE(LANES if like is EIGHT else 1))
-        room = builder.add(size, WHOLE(LANES))
-        whole = new_array(context, builder, kind, [room])
-        cgutils.memset(builder, whole.data, builder.mul(room, WHOLE(8)), 0)
-        numbers = builder.lshr(builder.ptrtoint(whole.data, WHOLE), WHOLE(3))
-        skip = builder.and_(builder.neg(numbers), WHOLE(LANES - 1))
-        view = _view(context, builder, kind, whole, skip, size)
-        return impl_ret_new_ref(context, builder, kind, view)
-
-    return kind(types.intp, like), lower
-
-
-def _on_bits(x: Any, change: Any) -> Any:
-    """Signature and code of a function of the bits of a positive value, in every lane."""
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        one = ir.IntType(64)
-        kind = ir.VectorType(one, LANES) if x is EIGHT else one
-
-        def constant(value: int) -> Any:
-            return ir.Constant(kind, [value] * LANES if x is EIGHT else value)
-
-        bits = builder.bitcast(args[0], kind)
-        return builder.bitcast(change(builder, bits, constant), args[0].type)
-
-    return x(x), lower
-
-
-@intrinsic
-def mantissa(typing: Any, x: Any) -> Any:
-    """Return x over a power of two, from 1 to 2, for a positive normal number."""
-
-    def change(builder: Any, bits: Any, constant: Any) -> Any:
-        return builder.or_(builder.and_(bits, constant(2**52 - 1)), constant(1023 << 52))
-
-    return _on_bits(x, change)
-
-
-@intrinsic
-def biased_exponent(typing: Any, x: Any) -> Any:
-    """Return 2⁵² + 1023 + the exponent of that power of two."""
-
-    def change(builder: Any, bits: Any, constant: Any) -> Any:
-        return builder.or_(builder.lshr(bits, constant(52)), constant(1075 << 52))
-
-    return _on_bits(x, change)
+@written(lambda units, like: types.Array(types.float64, 1, "C")(types.intp, like))
+def memory(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Begin at a multiple of 64 bytes; ``np.zeros`` compiles longer."""
+    kind = sig.return_type
+    size = builder.mul(args[0], WHOLE(LANES if sig.args[1] is EIGHT else 1))
+    room = builder.add(size, WHOLE(LANES))
+    whole = new_array(context, builder, kind, [room])
+    cgutils.memset(builder, whole.data, builder.mul(room, WHOLE(8)), 0)
+    numbers = builder.lshr(builder.ptrtoint(whole.data, WHOLE), WHOLE(3))
+    skip = builder.and_(builder.neg(numbers), WHOLE(LANES - 1))
+    view = _view(context, builder, kind, whole, skip, size)
+    return impl_ret_new_ref(context, builder, kind, view)
 
 
 @jit

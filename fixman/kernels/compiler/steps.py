@@ -18,15 +18,20 @@ time: it writes one branch for each of some records.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-from fixman.kernels.compiler.internals import Dispatcher, cgutils, intrinsic, ir, types
+from fixman.kernels.compiler.internals import (
+    CHECKED,
+    Dispatcher,
+    cgutils,
+    ir,
+    named_intrinsic,
+    types,
+)
 from fixman.kernels.compiler.lanes import EIGHT, cast, root
-from fixman.kernels.compiler.pointers import CHECKED
 
 DOUBLE, INTEGER = types.float64, types.int64
 
@@ -354,15 +359,7 @@ def _made(function: Any, values: Any) -> Any:
 
         return (types.void if result is None else result.kind)(*kinds), write
 
-    return _intrinsic(function, define, values)
-
-
-def _intrinsic(function: Any, define: Any, values: Any) -> Any:
-    first = inspect.Parameter("typing", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = [first, *inspect.signature(function).parameters.values()]
-    define.__signature__ = inspect.Signature(parameters)
-    define.__name__ = function.__name__
-    made = intrinsic(define)
+    made = named_intrinsic(define, function)
     _STEPS[id(made)] = values
     return made
 
@@ -406,7 +403,7 @@ def _choice(function: Any, options: list[Any]) -> Any:
         result = _put_together(_shaped(shape, (Value(kind, None, None) for kind in common)), None)
         return result.kind(number, *kinds), write
 
-    return _intrinsic(function, define, None)
+    return named_intrinsic(define, function)
 
 
 def _leaves(x: Any, writer: Any) -> list[Value]:

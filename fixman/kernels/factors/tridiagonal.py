@@ -19,7 +19,7 @@ from fixman.kernels.compiler.steps import exact_step, step
 @step
 def onward(e, w, inverse, square):
     """e_{k+1} = (w_k / d_k) (e_k + w_k s_k²) with 1 / d_k, d_k = w_k + e_k."""
-    return (w * inverse) * (e + w * square)
+    return inverse * (w * (e + w * square))
 
 
 @exact_step

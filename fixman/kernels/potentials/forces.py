@@ -17,7 +17,6 @@ answer, coincident beads for example, leaves values that are not finite.
 
 from __future__ import annotations
 
-import inspect
 import math
 from typing import Any, NamedTuple
 
@@ -26,13 +25,16 @@ import numpy as np
 from fixman.kernels import jit
 from fixman.kernels.algebra.vectors import Axes, plus, put_vector, vector
 from fixman.kernels.compiler.internals import (
+    WHOLE,
     Dispatcher,
     carray,
+    check,
     impl_ret_borrowed,
     intrinsic,
     ir,
     numba,
     types,
+    written,
 )
 from fixman.kernels.compiler.lanes import (
     exact_call,
@@ -46,11 +48,9 @@ from fixman.kernels.compiler.lanes import (
     take,
     zeros,
 )
-from fixman.kernels.compiler.pointers import check
 from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.potentials.bonded import Terms, add_bends, add_torsions
-from fixman.kernels.potentials.neighbours import Pairs
-from fixman.kernels.potentials.nonbonded import add_pairs, lane_vector, put_lane_vector
+from fixman.kernels.potentials.nonbonded import Pairs, add_pairs, lane_vector, put_lane_vector
 
 GHOSTS = 3  # see `coordinates`
 
@@ -87,37 +87,32 @@ class PotentialTables(NamedTuple):
 # --- functions of the user's ----------------------------------------------------------------------
 
 
-@intrinsic
-def call(typing: Any, address: Any, x: Any, first: Any, n: Any, dim: Any) -> Any:
+@written(
+    lambda address, x, first, n, dim: types.void(
+        types.int64, x, types.int64, types.int64, types.int64
+    )
+)
+def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """Call the function at an address: n positions in, vectors of x from ``first`` on; forces out.
 
     The forces are the next n vectors.
     """
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        at, x, first, n, dim = args
-        pointer, whole = ir.DoubleType().as_pointer(), ir.IntType(64)
-        kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, whole, whole])
-        array = context.make_array(sig.args[1])(context, builder, x)
-        start, size = builder.mul(first, dim), builder.mul(n, dim)
-        check(context, builder, start, builder.add(size, size), array.nitems)
-        data = builder.gep(array.data, [start])
-        out = builder.gep(data, [size])
-        builder.call(builder.inttoptr(at, kind.as_pointer()), [data, out, n, dim])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, x, types.int64, types.int64, types.int64), lower
+    at, x, first, n, dim = args
+    pointer = ir.DoubleType().as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, WHOLE, WHOLE])
+    array = context.make_array(sig.args[1])(context, builder, x)
+    start, size = builder.mul(first, dim), builder.mul(n, dim)
+    check(context, builder, start, builder.add(size, size), array.nitems)
+    data = builder.gep(array.data, [start])
+    out = builder.gep(data, [size])
+    builder.call(builder.inttoptr(at, kind.as_pointer()), [data, out, n, dim])
+    return context.get_dummy_value()
 
 
-@intrinsic
-def pointer(typing: Any, address: Any) -> Any:
+@written(lambda address: types.CPointer(types.float64)(types.int64))
+def pointer(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     """Return the address of a float64 as a pointer."""
-    kind = types.CPointer(types.float64)
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
-
-    return kind(types.int64), lower
+    return builder.inttoptr(args[0], context.get_value_type(sig.return_type))
 
 
 def compiled_address(
@@ -137,14 +132,6 @@ def compiled_address(
         )
     called = given.py_func.__name__
     name = f"the compiled {what} {called}"
-    parameters = inspect.signature(given.py_func)
-    arguments = ("x", "out") if what == "force" else ("x",)
-    try:
-        parameters.bind(*arguments)
-    except TypeError:
-        raise TypeError(
-            f"{name} must be a function of ({', '.join(arguments)}), got {parameters}"
-        ) from None
     address = record.ctypes.data
     wall = what == "energy"
     fill = numba.njit(lambda x, out: _put_first(out, given(x))) if wall else given

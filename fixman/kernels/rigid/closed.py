@@ -3,59 +3,85 @@
     θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f,     Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇),     Λ⁻¹ = A ℳ⁻¹ Aᵀ       (1) (2) (3)
 
 A row of A holds one direction of the relative motion of two bodies, so that a column of Aᵀ is a
-unit wrench on one of them and the opposite one on the other.  The articulated body takes eight
-states at once, and its lanes are here: the chain as it moves freely, θ̈_free; the chain at rest
-under each row's wrench, ℳ⁻¹ Aᵀ; and under a wrench in no direction in particular on each body that
-is held.  The last tells how freely the body moves, so that a small Λ⁻¹ is not taken for one that is
-lost.  One more sweep along the chain gives these motions along the rows: Λ⁻¹ and A θ̈_free.
+unit wrench on one of them and the opposite one on the other.  By (4.10) and (4.16) of Rodriguez and
+Kreutz (1988) a filter's sweep from the tip to the base makes innovations ε = (1 − H Ψ L) Aᵀ of the
+columns, with the gains U/D that the sweep over the articulated inertias has left, and
 
-By (4.16) and (5.4) of Rodriguez and Kreutz (1988), Λ⁻¹ = S X Ω Xᵀ Sᵀ with
-Ω = φᵀ Hᵀ ℳ⁻¹ H φ = ψᵀ Hᵀ D⁻¹ H ψ, which is not formed here.  `Room` holds Λ⁻¹ in ``inverse``,
-A θ̈_free + Ȧ θ̇ in ``pull``, and f.
+    Λ⁻¹ = εᵀ D⁻¹ ε,     A θ̈_free + Ȧ θ̇ = εᵀ D⁻¹ u + Σ_i z_iᵀ c_i,     u ← u + ε f        (4) (5) (6)
+
+with z_i what body i hands on of its wrench and c_i the bias acceleration of joint i.  So no sweep
+goes outwards but the last one, of (1).  Lanes are eight columns here, not states.
+
+For each end on a chain there is a column more, a wrench in no direction in particular.  It tells
+how freely the body moves, so that a small Λ⁻¹ is not taken for one that is lost.
 """
 
 from __future__ import annotations
 
 import math
 
-from fixman.kernels import entry, inlined, plain
-from fixman.kernels.algebra.triples import back, constants, entries, times
+from fixman.kernels import entry, plain
+from fixman.kernels.algebra.triples import back, constants, load6, load9, matrix, store_all, times
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
-from fixman.kernels.compiler.lanes import LANES, eight, part, store, take
+from fixman.kernels.compiler.lanes import LANES, eight, lane, load, part, root, store
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.articulated_body import accelerations
+from fixman.kernels.rigid.articulated_body import accelerations, rising
 from fixman.kernels.rigid.articulated_body import inwards as inertias
 from fixman.kernels.rigid.articulated_body import outwards as velocities
-from fixman.kernels.rigid.articulated_tables import DONE, NOT_USABLE
-from fixman.kernels.rigid.ends import (
-    ANSWER,
-    ASKED,
-    BODIES,
-    BODY,
-    COLUMN,
-    COLUMNS,
-    COORDINATE,
-    COORDINATES,
-    FREELY,
+from fixman.kernels.rigid.articulated_tables import (
+    ALONG_X,
+    ALONG_Y,
+    CARRIED,
+    COS_X,
+    DONE,
+    DRIVE,
+    FRAME,
+    HELD,
+    JOINT,
+    LINK,
+    NOT_USABLE,
+    ORIGIN,
+    PITCH,
+    PIVOT,
     RATE,
+    SEVERAL,
+    SHIFTED,
+    SIN_X,
+    WRENCH,
+    angles,
+    first_units,
+    place_of,
+    seated,
+    sizes,
+)
+from fixman.kernels.rigid.ends import (
+    COLUMN,
+    COORDINATE,
+    END,
+    INNOVATION,
+    LOAD,
+    PLACED,
     RATES_OF,
     SCREW,
+    UNIT,
     Room,
     carried,
     clear,
     compare_ends,
     cut,
-    place_bodies,
+    origin,
+    place_base,
     place_end,
+    place_ends,
     shelves,
+    spin,
 )
-from fixman.kernels.rigid.joints import POSITIONS, RATES, SLIDES, axis, component
-from fixman.kernels.rigid.kinematics import ORIGIN
-from fixman.kernels.rigid.links import PITCH, inwards, outwards, rotation_tuple
+from fixman.kernels.rigid.ends import RATE as CHAIN_RATE
+from fixman.kernels.rigid.joints import RATES, SLIDES, TURNS, WHERE
 
 # Why a state has no answer, besides those of `articulated_body`; a frame without one is
 # REASONS · frame − the reason.
-PIVOT, OPEN, OPENING, DEPENDENT = -4, -5, -6, -7
+LOST, OPEN, OPENING, DEPENDENT = -4, -5, -6, -7
 REASONS = 8
 # Tasks of `states`.
 (
@@ -67,225 +93,238 @@ CERTAIN = 1e-9
 FORCE, MOMENT = (0.9, 1.1, -0.8), (1.2, -0.7, 1.0)
 
 
-# --- wrenches on a chain --------------------------------------------------------------------------
+# --- wrenches [n; f] of eight columns, through the joints of a chain ------------------------------
 
 
 @step
-def weight(R, links, i, g):
-    """Force and moment about the origin of body i, in its axes."""
-    f = scaled(links[i, 12], back(R, g))
-    return (*f, *outer(entries(links, i, 13), f))
+def put_wrench(W, column, n, f):
+    for k in range(3):
+        W[LANES * k + column] = n[k]
+        W[LANES * (3 + k) + column] = f[k]
 
 
 @step
-def force_along(motion, i, p, S, sign):
-    """A unit force at p on body i: force and moment about its origin, in its axes."""
-    R = rotation_tuple(motion, i)
+def force_along(motion, end, p, S, sign):
+    """A unit force at p on the body of an end: moment about its origin and force, in its axes."""
+    R = matrix(motion, PLACED * end)
     f = back(R, scaled(sign, S))
-    return (*f, *outer(back(R, minus(p, entries(motion, i, 9))), f))
+    return outer(back(R, minus(p, origin(motion, end))), f), f
 
 
 @step
-def couple_about(motion, i, S, sign):
-    return (*ORIGIN, *back(rotation_tuple(motion, i), scaled(sign, S)))
+def couple_about(motion, end, S, sign):
+    return back(matrix(motion, PLACED * end), scaled(sign, S)), (0.0, 0.0, 0.0)
 
 
 @step
 def asking(ends, end):
     """A wrench in no direction in particular, at the point of an end."""
-    f, length = FORCE, ends[end, 12]
-    return (*f, *plus(outer(entries(ends, end, 9), f), scaled(length, MOMENT)))
+    p, length = tuple(ends[end, 9 + k] for k in range(3)), ends[end, 12]
+    return plus(outer(p, FORCE), scaled(length, MOMENT)), FORCE
 
 
 @plain
-def wrench_on(table, column, end, room):
-    """Wrench of a column on the body of an end: force and moment about its origin, in its axes."""
-    held = room.gap.size
-    if column >= held:
-        if column - held == end:
-            return asking(table.ends, end)
-    elif table.closures[end // 2, 1] <= column < table.closures[end // 2, 2]:
-        sign = 1.0 if end % 2 == 1 else -1.0
-        i, S = table.bodies[end], constants(room.S, 3 * column)
-        if table.turns[column]:
-            return couple_about(room.motion, i, S, sign)
-        return force_along(room.motion, i, constants(room.points, 3 * (end // 2)), S, sign)
-    return (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+def put_wrenches(table, columns, first, end, room):
+    """Write the wrenches of eight columns on the body of an end."""
+    held, k, W = room.gap.size, end // 2, room.W
+    clear(W)
+    for j in range(min(LANES, columns.shape[0] - first)):
+        column = columns[first + j, 0]
+        if column == held + end:
+            n, f = asking(table.ends, end)
+            put_wrench(W, j, n, f)
+        elif table.closures[k, 1] <= column < table.closures[k, 2]:
+            sign, S = 1.0 if end % 2 == 1 else -1.0, constants(room.S, 3 * column)
+            if table.turns[column]:
+                n, f = couple_about(room.motion, end, S, sign)
+            else:
+                n, f = force_along(room.motion, end, constants(room.points, 3 * k), S, sign)
+            put_wrench(W, j, n, f)
+
+
+@step
+def with_wrenches(n, f, W):
+    more = load6(W, 0, n[0])
+    return plus(n, more[:3]), plus(f, more[3:])
+
+
+@step
+def innovation(n, f, pull, work, at):
+    """ε of a rate that turns about z, what the body hands on, and the rate's part of (5)."""
+    ux, uy, vx, vy, vz, drive = load6(work, at, 0.0)
+    ε = n[2]
+    n = n[0] - ux * ε, n[1] - uy * ε, work[at + HELD] * ε
+    return n, (f[0] - vx * ε, f[1] - vy * ε, f[2] - vz * ε), pull + drive * ε, ε
+
+
+@step
+def sheared(n, f, pitch):
+    return n[0], n[1], n[2] + pitch * f[2]
+
+
+@step
+def renamed(n, f):
+    """Wrenches with other names of the axes, as `links.renamed`."""
+    return (n[1], n[2], n[0]), (f[1], f[2], f[0])
+
+
+@step
+def screw_inwards(table, at, c, s, d, n, f):
+    """Wrenches on the body before, of a joint of one rate."""
+    f = (c * f[0] - s * f[1], s * f[0] + c * f[1], f[2])
+    n = (c * n[0] - s * n[1] - d * f[1], s * n[0] + c * n[1] + d * f[0], n[2])
+    c, s = table[at + COS_X], table[at + SIN_X]
+    f = (f[0], c * f[1] - s * f[2], s * f[1] + c * f[2])
+    a, b = table[at + ALONG_X], table[at + ALONG_Y]
+    y, z = c * n[1] - s * n[2], s * n[1] + c * n[2]
+    return (n[0] + b * f[2], y - a * f[2], z + (a * f[1] - b * f[0])), f
+
+
+@step
+def bias_felt(n, f, work, row):
+    """z_iᵀ c_i of a joint of one rate."""
+    c = load6(work, row, 0.0)
+    return (n[0] * c[0] + n[1] * c[1]) + (f[0] * c[2] + f[1] * c[3] + f[2] * c[4])
+
+
+@step
+def several_inwards(work, row, n, f, pull):
+    """z_iᵀ c_i of a joint of several rates, and wrenches on the body before."""
+    E, r, c = load9(work, row, 0.0), constants(work, row + ORIGIN), load6(work, row + CARRIED, 0.0)
+    pull = pull + (inner(c[:3], n) + inner(c[3:], f))
+    f = times(E, f)
+    return plus(times(E, n), outer(r, f)), f, pull
+
+
+@step
+def in_seat(table, at, n, f):
+    R = matrix(table, at + JOINT)
+    return times(R, n), times(R, f)
 
 
 @plain
-def fill_states(table, chain, first, state, room):
-    """Write eight states of a chain, those of its columns from ``first`` on."""
-    q, qd, tau, gravity, wrenches = state
-    n, nq = chain[BODIES], chain[COORDINATES]
-    columns, held, loads = cut(table.columns, chain, COLUMN), room.gap.size, room.loads8
-    for k in range(LANES * nq):
-        room.q8[k] = q[chain[COORDINATE] + k % nq]
-    clear(room.v8)
-    clear(room.tau8)
-    clear(loads)  # none of gravity: it is a weight, for that moves freely alone
-    for lane in range(min(LANES, chain[COLUMNS] - first)):
-        column, at = columns[first + lane], 3 + 6 * n * lane
-        if column != FREELY:
-            for j in range(chain[ASKED], chain[COLUMNS]):
-                end = columns[j] - held
-                i = table.bodies[end] - chain[BODY]
-                add_six(loads, at + 6 * i, wrench_on(table, column, end, room))
-            continue
-        for k in range(chain[RATES_OF]):
-            room.v8[k], room.tau8[k] = qd[chain[RATE] + k], tau[chain[RATE] + k]
-        for i in range(n):
-            body = chain[BODY] + i
-            R = rotation_tuple(room.motion, body)
-            add_six(loads, 3 + 6 * i, weight(R, table.links, body, gravity))
-            if wrenches.size:
-                add_six(loads, 3 + 6 * i, six(wrenches, 6 * body))
-
-
-@step
-def add_six(x, at, y):
-    for k in range(6):
-        x[at + k] = x[at + k] + y[k]
-
-
-@step
-def six(x, k):
-    return tuple(x[k + j] for j in range(6))
-
-
-# --- answers of a chain ---------------------------------------------------------------------------
-
-
-@step
-def in_base(motion, i, w, u):
-    """Twists of body i in the axes of the base."""
-    R = rotation_tuple(motion, i)
-    return times(R, w), times(R, u)
-
-
-@step
-def seen_along(motion, i, p, S, w, u):
-    """Velocity of body i at p along S."""
-    return inner(S, plus(u, outer(w, minus(p, entries(motion, i, 9)))))
-
-
-@step
-def power(wrench, w, u):
-    return inner(wrench[:3], u) + inner(wrench[3:], w)
+def through_part(n, f, pull, kind, which, units, to, work, E):
+    """Through the turns of a joint of several rates (``which`` 0), or the displacements (3)."""
+    for k in range(3):
+        n, f = renamed(n, f)
+        j = WHERE[kind, which + k]
+        if j >= 0:
+            at = units + RATE * j
+            n, f, pull, ε = innovation(n, f, pull, work, at)
+            store(E, to + j, ε * (1.0 / math.sqrt(work[at + PIVOT])))
+    return n, f, pull
 
 
 @plain
-def look_at_end(table, chain, first, end, w, u, room):
-    """Add to Λ⁻¹ and A θ̈_free what eight columns move at the body of an end; twists [w; u]."""
-    held, body, k = room.gap.size, table.bodies[end], end // 2
-    sign = 1.0 if end % 2 == 1 else -1.0
-    answers = room.eight
-    store(answers, 0, power(asking(table.ends, end), w, u))
-    last = min(LANES, chain[COLUMNS] - first)
-    for j in range(last):
-        if table.columns[chain[COLUMN] + first + j] == held + end:
-            room.asked[end] = answers[j]
-    w, u = in_base(room.motion, body, w, u)
-    p = constants(room.points, 3 * k)
-    for row in range(table.closures[k, 1], table.closures[k, 2]):
-        S = scaled(sign, constants(room.S, 3 * row))
-        if table.turns[row]:
-            store(answers, 0, inner(S, w))
+def columns_inwards(table, own, on, columns, first, room, work, E):
+    """D^{−1/2} ε of eight columns into ``E``, a unit a rate, and what they tell of (5)."""
+    n_bodies, _, _, _ = sizes(own, own.size)
+    m, left = angles(n_bodies), on.size
+    zero = eight(0.0)
+    n, f, pull = (zero, zero, zero), (zero, zero, zero), zero
+    for i in range(columns[first, 1], -1, -1):
+        while left > 0 and table.bodies[on[left - 1]] >= i:
+            left -= 1
+            put_wrenches(table, columns, first, on[left], room)
+            n, f = with_wrenches(n, f, room.W)
+        kind, _, to, row = place_of(own, n_bodies, i)
+        at, seat = LINK * i, LINK * n_bodies + FRAME * i
+        if RATES[kind] == 1:
+            units, pitch = row + WRENCH, own[at + PITCH]
+            if TURNS[kind] == 0:
+                f, n, pull, ε = innovation(f, n, pull, work, units)
+            else:
+                n = sheared(n, f, pitch)
+                n, f, pull, ε = innovation(n, f, pull, work, units)
+                n = sheared(n, f, -pitch)
+            store(E, to, ε * (1.0 / math.sqrt(work[units + PIVOT])))
+            pull = pull + bias_felt(n, f, work, row)
+            n, f = screw_inwards(own, at, work[i], work[m + i], work[row + SHIFTED], n, f)
+            if seated(own, n_bodies, i):
+                n, f = in_seat(own, seat, n, f)
         else:
-            store(answers, 0, seen_along(room.motion, body, p, S, w, u))
-        for j in range(last):
-            column = table.columns[chain[COLUMN] + first + j]
-            if column == FREELY:
-                room.pull[row] += answers[j]  # A θ̈_free
-            elif column < held:
-                room.inverse[held * row + column] += answers[j]  # (3)
+            if SLIDES[kind] > 0:
+                f, n, pull = through_part(f, n, pull, kind, 3, row + SEVERAL, to, work, E)
+            n, f, pull = through_part(n, f, pull, kind, 0, row + SEVERAL, to, work, E)
+            n, f, pull = several_inwards(work, row, n, f, pull)
+    return f, pull
+
+
+# --- Λ⁻¹ and multipliers --------------------------------------------------------------------------
+
+
+@step
+def gathered(sums, E, i, y):
+    """Add products of eight innovations of a rate with eight others."""
+    return tuple(sums[k] + E[LANES * i + k] * y for k in range(LANES))
 
 
 @plain
-def look_along(table, chain, first, rates, room):
-    """Follow eight columns of rates along a chain to its ends."""
+def products_of(E, other, rates, out):
+    """Eᵀ other of eight columns and eight others, over the first rates."""
     zero = eight(0.0)
-    w, u = (zero, zero, zero), (zero, zero, zero)
-    nv, begin, held = chain[RATES_OF], chain[BODY], room.gap.size
-    at, seen = 0, chain[ASKED]
-    for i in range(chain[BODIES]):
-        if seen == chain[COLUMNS]:
-            return
-        kind = table.kinds[begin + i]
-        w, u = outwards(room.X, begin + i, w, u)
-        for j in range(RATES[kind]):
-            e, s = axis(kind, table.links[begin + i, PITCH], j)
-            rate = take(rates, at + j, nv, zero)
-            w, u = plus(w, scaled(rate, e)), plus(u, scaled(rate, s))
-        at += RATES[kind]
-        while seen < chain[COLUMNS]:
-            end = table.columns[chain[COLUMN] + seen] - held
-            if table.bodies[end] != begin + i:
-                break
-            look_at_end(table, chain, first, end, w, u, room)
-            seen += 1
-
-
-@inlined
-def respond(table, state, room):
-    """Λ⁻¹ and A θ̈_free + Ȧ θ̇ by the articulated bodies of all chains; DONE or why not."""
-    zero = eight(0.0)
-    clear(room.inverse)
-    clear(room.asked)
-    for c in range(table.chains.shape[0]):
-        chain = table.chains[c]
-        nv, screws = chain[RATES_OF], cut(table.screws, chain, SCREW)
-        for first in range(0, chain[COLUMNS], LANES):
-            fill_states(table, chain, first, state, room)
-            loads = part(room.loads8, 0, 3 + 6 * LANES * chain[BODIES], 0.0)
-            rates = part(room.answers, chain[ANSWER] + first * nv, LANES * nv, 0.0)
-            if not velocities(screws, room.q8, room.v8, loads, 0, room.work8, zero):
-                return NOT_USABLE
-            if inertias(screws, room.tau8, 0, room.work8, zero) != DONE:
-                return PIVOT
-            if not accelerations(screws, room.v8, loads, 0, room.work8, rates, zero):
-                return NOT_USABLE
-            look_along(table, chain, first, rates, room)
-    return DONE
+    sums = (zero, zero, zero, zero, zero, zero, zero, zero)
+    for i in range(rates):
+        sums = gathered(sums, E, i, load(other, i, zero))
+    store_all(out, 0, sums)
 
 
 @plain
-def fill_rows(table, room):
-    """A Aᵀ in the place of Λ⁻¹: rows are torques, of their wrenches through the joints inwards."""
+def scatter(columns, first, other, room):
+    """Add products of columns to Λ⁻¹, its lower half; those of what is asked are answers."""
     held = room.gap.size
-    clear(room.inverse)
-    clear(room.answers)
-    for c in range(table.chains.shape[0]):
-        chain = table.chains[c]
-        nv, columns = chain[RATES_OF], cut(table.columns, chain, COLUMN)
-        for k in range(1, chain[ASKED]):
-            A = part(room.answers, chain[ANSWER] + k * nv, nv, 0.0)
-            for j in range(chain[ASKED], chain[COLUMNS]):
-                add_torques(table, chain, columns[k], columns[j] - held, room, A)
-            for j in range(1, k + 1):
-                other, total = chain[ANSWER] + j * nv, 0.0
-                for t in range(nv):
-                    total += A[t] * room.answers[other + t]
-                room.inverse[held * columns[k] + columns[j]] += total
+    for j in range(min(LANES, columns.shape[0] - first)):
+        r = columns[first + j, 0]
+        for k in range(min(LANES, columns.shape[0] - other)):
+            c, value = columns[other + k, 0], room.products[LANES * j + k]
+            if r == c and r >= held:
+                room.asked[r - held] = value
+            elif r < held and c < held and (first != other or k <= j):
+                room.inverse[held * max(r, c) + min(r, c)] += value  # (4)
 
 
 @plain
-def add_torques(table, chain, row, end, room, torques):
-    """Add what the joints of a chain feel of a row's wrench on the body of an end."""
-    wrench = wrench_on(table, row, end, room)
-    f, n = wrench[:3], wrench[3:]
-    at = 0
-    for i in range(chain[BODY], table.bodies[end] + 1):
-        at += RATES[table.kinds[i]]
-    for i in range(table.bodies[end], chain[BODY] - 1, -1):
-        kind = table.kinds[i]
-        at -= RATES[kind]
-        for k in range(RATES[kind]):
-            torques[at + k] += component(kind, table.links[i, PITCH], k, n, f)
-        n, f = inwards(room.X, i, n, f)
+def hold(own, work):
+    """Let joints be held, of inertia one: innovations then are those columns of Aᵀ, Λ⁻¹ = A Aᵀ."""
+    n, _, _, _ = sizes(own, own.size)
+    for i in range(n):
+        kind, _, _, row = place_of(own, n, i)
+        units = first_units(kind, row)
+        clear(part(work, units, RATE * RATES[kind], 0.0))
+        for at in range(units, units + RATE * RATES[kind], RATE):
+            work[at + PIVOT] = work[at + HELD] = 1.0
 
 
-# --- multipliers ----------------------------------------------------------------------------------
+@plain
+def respond(table, tau, loads, holding, room):
+    """Λ⁻¹ and A θ̈_free + Ȧ θ̇ by the articulated bodies of all chains; DONE or why not."""
+    clear(room.inverse)
+    clear(room.asked)  # of ends on the base nothing is asked
+    for c in range(table.chains.shape[0]):
+        chain = table.chains[c]
+        own, work = cut(table.screws, chain, SCREW), cut(room.work, chain, UNIT)
+        on = cut(table.on, chain, END)
+        if holding:
+            hold(own, work)
+        elif inertias(own, cut(tau, chain, CHAIN_RATE), 0, work, 0.0) != DONE:
+            return LOST
+        columns = table.columns[chain[COLUMN] : chain[COLUMN] + chain[COLUMN + 1]]
+        n, _, _, _ = sizes(own, own.size)
+        E = cut(room.innovations, chain, INNOVATION)
+        length = LANES * chain[RATES_OF]
+        for first in range(0, columns.shape[0], LANES):
+            mine = part(E, first // LANES * length, length, 0.0)
+            f, pull = columns_inwards(table, own, on, columns, first, room, work, mine)
+            pull = pull + inner(rising(loads, 0.0), f)
+            for k in range(min(LANES, columns.shape[0] - first)):
+                if columns[first + k, 0] < room.gap.size:
+                    room.pull[columns[first + k, 0]] += lane(pull, k)  # (5)
+            _, _, rates, _ = place_of(own, n, columns[first, 1] + 1)
+            for other in range(0, first + 1, LANES):
+                theirs = part(E, other // LANES * length, length, 0.0)
+                products_of(mine, theirs, rates, room.products)
+                scatter(columns, first, other, room)
+    return DONE
 
 
 @plain
@@ -339,17 +378,30 @@ def multiply(room, x):
 
 
 @plain
-def closed_rates(table, room, out):
-    """θ̈_free + ℳ⁻¹ Aᵀ f, (1)."""
-    clear(out)
-    for c in range(table.chains.shape[0]):
-        chain = table.chains[c]
-        nv = chain[RATES_OF]
-        for k in range(chain[ASKED]):
-            column, at = table.columns[chain[COLUMN] + k], chain[ANSWER] + k * nv
-            f = 1.0 if column == FREELY else room.f[column]
-            for j in range(nv):
-                out[chain[RATE] + j] += f * room.answers[at + j]
+def push_chain(table, chain, own, work, room):
+    """Add what the multipliers do to the innovations u/D of a chain, (6)."""
+    columns = table.columns[chain[COLUMN] : chain[COLUMN] + chain[COLUMN + 1]]
+    E, length, f = cut(room.innovations, chain, INNOVATION), LANES * chain[RATES_OF], room.eight
+    n, _, _, _ = sizes(own, own.size)
+    for first in range(0, columns.shape[0], LANES):
+        clear(f)
+        for k in range(min(LANES, columns.shape[0] - first)):
+            if columns[first + k, 0] < room.f.size:
+                f[k] = room.f[columns[first + k, 0]]
+        mine, pushes = part(E, first // LANES * length, length, 0.0), load(f, 0, eight(0.0))
+        for i in range(columns[first, 1] + 1):
+            kind, _, to, row = place_of(own, n, i)
+            units = first_units(kind, row)
+            for j in range(RATES[kind]):
+                push(mine, to + j, pushes, work, units + RATE * j)
+
+
+@step
+def push(E, i, f, work, at):
+    pushed = load(E, i, f) * f
+    y = [lane(pushed, k) for k in range(LANES)]
+    total = ((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7]))
+    work[at + DRIVE] = work[at + DRIVE] + total / root(work[at + PIVOT])
 
 
 @plain
@@ -371,11 +423,15 @@ def over_size(table, size, q):
     """One over the length that displacements are compared with, `Linkage._sizes`."""
     if size > 0.0:
         return 1.0 / size
-    size, at = -size, 0
-    for kind in table.kinds:
-        for k in range(SLIDES[kind]):
-            size += abs(q[at + k])
-        at += POSITIONS[kind]
+    size = -size
+    for c in range(table.chains.shape[0]):
+        chain = table.chains[c]
+        own, x = cut(table.screws, chain, SCREW), cut(q, chain, COORDINATE)
+        n, _, _, _ = sizes(own, own.size)
+        for i in range(n):
+            kind, at, _, _ = place_of(own, n, i)
+            for k in range(SLIDES[kind]):
+                size += abs(x[at + k])
     return 1.0 / size if size > 0.0 else 1.0
 
 
@@ -393,40 +449,83 @@ def largest(table, x, shorter):
 def speed_of_ends(table, room, found, shorter):
     """Speed of the fastest end, in sizes and radians a unit of time, or a larger ``found``."""
     for end in range(table.bodies.size):
-        body = table.bodies[end]
-        _, p = place_end(room.motion, table.ends, body, end)
-        v, _ = carried(room.motion, body, p)
+        _, p = place_end(room.motion, table.ends, end)
+        v, _ = carried(room.motion, end, p)
+        ω = spin(room.motion, end)
         for k in range(3):
-            found = max(found, abs(room.motion[body, 12 + k]), abs(v[k]) * shorter)
+            found = max(found, abs(ω[k]), abs(v[k]) * shorter)
     return found
 
 
+@step
+def loads_of(loads, chain, many):
+    """Gravity, and with ``many`` loads not zero the wrenches on the bodies of a chain."""
+    return part(loads, many * chain[LOAD], 3 + many * (chain[LOAD + 1] - 3), 0.0)
+
+
 @plain
-def finite(x):
+def look(table, state, moving, room):
+    """Compare the ends, at rates of their own; ``moving`` are those of the dynamics."""
+    q, qd, _, loads = state
+    many = 1 if loads.size > 3 else 0
+    place_base(table, loads, room.motion)
+    for c in range(table.chains.shape[0]):
+        chain = table.chains[c]
+        own, work = cut(table.screws, chain, SCREW), cut(room.work, chain, UNIT)
+        x, v = cut(q, chain, COORDINATE), cut(moving, chain, CHAIN_RATE)
+        if not velocities(own, x, v, loads_of(loads, chain, many), 0, work, 0.0):
+            return False
+        place_ends(table, chain, own, cut(qd, chain, CHAIN_RATE), work, room.motion)
+    compare_ends(table, room)
+    return True
+
+
+@plain
+def closed_rates(table, moving, loads, room, out):
+    """θ̈_free + ℳ⁻¹ Aᵀ f, (1); whether all are finite."""
+    good, many = True, 1 if loads.size > 3 else 0
+    for c in range(table.chains.shape[0]):
+        chain = table.chains[c]
+        own, work = cut(table.screws, chain, SCREW), cut(room.work, chain, UNIT)
+        push_chain(table, chain, own, work, room)
+        v, to = cut(moving, chain, CHAIN_RATE), cut(out, chain, CHAIN_RATE)
+        good = accelerations(own, v, loads_of(loads, chain, many), 0, work, to, 0.0) and good
+    return good
+
+
+@plain
+def log_pivots(table, room):
+    """ln det ℳ of all chains."""
     total = 0.0
-    for k in range(x.size):
-        total += 0.0 * x[k]
-    return total == 0.0
+    for c in range(table.chains.shape[0]):
+        own = cut(table.screws, table.chains[c], SCREW)
+        work = cut(room.work, table.chains[c], UNIT)
+        n, _, _, _ = sizes(own, own.size)
+        for i in range(n):
+            kind, _, _, row = place_of(own, n, i)
+            units = first_units(kind, row)
+            for j in range(RATES[kind]):
+                total += math.log(work[units + RATE * j + PIVOT])
+    return total
 
 
-@inlined
+@plain
 def answer(table, size, state, limits, task, room, qdd, out):
     """One state of `states`; DONE or why not."""
     limit, certain, speed = limits
+    q, qd, tau, loads = state
     held = room.gap.size
-    if not place_bodies(table, state[0], state[1], room):
+    moving = qd if task == MOTION else tau  # no rates, where those given are of gaps alone
+    if not look(table, state, moving, room):
         return NOT_USABLE
-    compare_ends(table, room)  # Ȧ θ̇ is in ``pull``
     if task == GAPS:
         for row in range(held):
             out[row], out[held + row] = room.gap[row], room.rate[row]
         return DONE
-    shorter = over_size(table, size, state[0]) if task == MOTION else 1.0
+    shorter = over_size(table, size, q) if task == MOTION else 1.0
     if task == MOTION and not largest(table, room.gap, shorter) <= limit:
         return OPEN
-    still = state[2]  # no forces, where rates are those of gaps alone
-    given = state if task == MOTION else (state[0], still, still, state[3], state[4])
-    code = respond(table, given, room)  # (3), and A θ̈_free is added to ``pull``
+    code = respond(table, tau, loads, task == DETERMINANT_OF_ROWS, room)
     if code != DONE:
         return code
     if task == MOTION:
@@ -441,54 +540,54 @@ def answer(table, size, state, limits, task, room, qdd, out):
             for j in range(i + 1):
                 out[held * i + j] = out[held * j + i] = room.inverse[held * i + j]
         return DONE
-    if task == DETERMINANT_OF_ROWS:
-        fill_rows(table, room)
     if not factor_scaled(table, room, 0.0 if task == DETERMINANT_OF_ROWS else certain):
         return DEPENDENT
     if task >= DETERMINANT:
-        out[0] = 0.0
+        out[0], out[1] = 0.0, log_pivots(table, room)
         for row in range(held):
             out[0] -= 2.0 * math.log(room.factor[(held + 1) * row] * room.scale[row])
         return DONE
     if task == PULLS:
-        nv = qdd.size
+        nv, good = qdd.size, True
         for pushed in range(held):
             for row in range(held):
                 room.gap[row] = 1.0 if row == pushed else 0.0
             multiply(room, room.gap)
-            closed_rates(table, room, part(out, pushed * nv, nv, 0.0))
-        return DONE if finite(out) else NOT_USABLE
+            to = part(out, pushed * nv, nv, 0.0)
+            good = closed_rates(table, moving, loads, room, to) and good
+        return DONE if good else NOT_USABLE
     multiply(room, room.pull if task == MOTION else room.gap if task == CLOSE_GAP else room.rate)
-    closed_rates(table, room, qdd)
     closing_wrenches(table, room, out)
-    return DONE if finite(qdd) and finite(out) else NOT_USABLE
+    good = closed_rates(table, moving, loads, room, qdd)
+    for k in range(out.size):
+        good = good and math.isfinite(out[k])
+    return DONE if good else NOT_USABLE
 
 
 @entry
-def states(table, size, q, qd, tau, gravity, wrenches, limits, task, room, qdd, out):
+def states(table, size, q, qd, tau, loads, limits, task, memory, qdd, out):
     """Accelerations (frames, nv) and wrenches (frames, width); DONE, or the first without, and why.
 
-    ``size``: that of the linkage, or less than what its coordinates say.  ``wrenches``: forces on
-    all bodies of every frame, or none.  ``limits``: how large a gap may be, what is `CERTAIN`, and
-    how fast some body moves at least.  ``room``: X, motion, and memory for the rest of `Room`.
+    ``size``: that of the linkage, or less than what its coordinates say.  ``loads``: gravity, or of
+    every frame for each chain gravity and wrenches on its bodies.  ``limits``: how large a gap may
+    be, what is `CERTAIN`, and how fast some body moves at least.  ``memory``: room for `Room`.
     Other tasks than `MOTION` are for no forces and no gravity:
 
         CLOSE_GAP, CLOSE_RATE    the rates −ℳ⁻¹ Aᵀ Λ gap or −ℳ⁻¹ Aᵀ Λ A θ̇, and impulses
         GAPS                     gaps and their rates
         COMPLIANCE               Λ⁻¹
-        PULLS                    rates ℳ⁻¹ Aᵀ Λ, a row of (held, nv) for each direction
-        DETERMINANT              ln det Λ⁻¹, and of the last one ln det A Aᵀ
+        PULLS                    rates ℳ⁻¹ Aᵀ f (held, nv) that span those of all f
+        DETERMINANT              ln det Λ⁻¹ and ln det ℳ, and of the last one ln det A Aᵀ and 0
     """
     frames, nv = qdd.shape
-    nq, loads = q.size // max(frames, 1), wrenches.size // max(frames, 1)
-    X, motion, memory = room
-    whole = Room(X, motion, *shelves(memory, table.starts))
+    nq, every = q.size // max(frames, 1), loads.size // max(frames, 1) if loads.size > 3 else 0
+    room = Room(*shelves(memory, table.starts))
     for frame in range(frames):
         state = (
             part(q, frame * nq, nq, 0.0), part(qd, frame * nv, nv, 0.0),
-            part(tau, frame * nv, nv, 0.0), gravity, part(wrenches, frame * loads, loads, 0.0),
+            part(tau, frame * nv, nv, 0.0), part(loads, frame * every, max(every, 3), 0.0),
         )  # fmt: skip
-        why = answer(table, size, state, limits, task, whole, qdd[frame], out[frame])
+        why = answer(table, size, state, limits, task, room, qdd[frame], out[frame])
         if why != DONE:
             return REASONS * frame - why
     return DONE

@@ -1,9 +1,11 @@
-"""Bodies of a linkage in the base: where they are, how they move, and how far closures are open.
+"""Ends of closures: where they are, how they move, and how far closures are open.
 
 A row holds a direction S, fixed in body a, of the motion of body b as seen from a, at b's point p:
 
     A θ̇ = S · v     or S · ω,          v, ω: of b less of a
     Ȧ θ̇ = S · (dv − 2 ω_a × v)     or S · (dω − ω_a × ω),     dv, dω: their rates for θ̈ = 0
+
+Frames of bodies are those of the articulated body.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ from typing import Any, NamedTuple
 from fixman.kernels import plain
 from fixman.kernels.algebra.triples import (
     back,
+    constants,
     entries,
+    matrix,
     product,
-    put_entries,
     store_all,
     times,
     transposed,
@@ -24,26 +27,40 @@ from fixman.kernels.algebra.triples import (
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.lanes import part
 from fixman.kernels.compiler.steps import step
+from fixman.kernels.rigid.articulated_body import forwards, forwards_x, rising
+from fixman.kernels.rigid.articulated_tables import (
+    ALONG_X,
+    ALONG_Y,
+    COS_X,
+    FRAME,
+    JOINT,
+    LINK,
+    ORIGIN,
+    PITCH,
+    PLACE,
+    SHIFTED,
+    SIN_X,
+    angles,
+    place_of,
+    seated,
+    sizes,
+)
 from fixman.kernels.rigid.joints import RATES, joint_twist
-from fixman.kernels.rigid.kinematics import BASE, ORIGIN, moving, next_body
-from fixman.kernels.rigid.links import PITCH, place, rotation_tuple
-from fixman.kernels.rigid.newton_euler import moved
+from fixman.kernels.rigid.kinematics import BASE, moving
 
 NO_TURNS, ALL_TURNS = -1, -2
+NONE = (0.0, 0.0, 0.0)
 
 
 class Tables(NamedTuple):
-    """Constants of a linkage.
-
-    Bodies of all chains are counted on; the base comes after them.
-    """
+    """Constants of a linkage."""
 
     chains: Any  # (chains, `RECORD`) integers
-    kinds: Any  # (n,) and ``links (n, 32)`` as in `links`
-    links: Any
     screws: Any  # tables of the articulated bodies, one after the other
-    columns: Any  # integers: `FREELY`, the number of a row, or ``held`` + that of an end
-    bodies: Any  # (ends,) integers: body of each end, two ends a closure
+    columns: Any  # (columns, 2) integers of each chain, see `closed`, that reach furthest first:
+    # the number of a row, or ``held`` + that of an end; and the last body it is felt by
+    on: Any  # integers: the ends on each chain, from the base outwards
+    bodies: Any  # (ends,) integers: body of each end in its chain, or −1; two ends a closure
     ends: Any  # (ends, 13): axes, point, and a length that compares forces with moments
     closures: Any  # (closures, 3) integers: turns held, as `turned_by` wants them; its rows
     rows: Any  # (held, 3): direction in the axes of a
@@ -51,21 +68,23 @@ class Tables(NamedTuple):
     starts: Any  # where each part of the memory begins, see `Room`
 
 
-# Record of a chain: where its bodies, coordinates, rates, numbers in ``screws`` and columns begin,
-# and how many there are; first column that asks how freely a body moves; where its answers begin.
+# Record of a chain: where its coordinates, rates, and so on begin, and how many there are.
 (
-    BODY, BODIES, COORDINATE, COORDINATES, RATE, RATES_OF, SCREW, SCREWS, COLUMN, COLUMNS, ASKED,
-    ANSWER, RECORD,
-) = range(13)  # fmt: skip
-FREELY = -1
+    COORDINATE, COORDINATES, RATE, RATES_OF, SCREW, SCREWS, COLUMN, COLUMNS, END, ENDS,
+    UNIT, UNITS, INNOVATION, INNOVATIONS, LOAD, LOADS, RECORD,
+) = range(17)  # fmt: skip
+PLACED = 21  # numbers of an end in `Room.motion`
 
 
 class Room(NamedTuple):
     """Memory for one state."""
 
-    X: Any  # (n, 12) frame of each body in the one before
-    motion: Any  # (n + 1, 24) of each body: R, x, ω, v, and for θ̈ = 0 dω/dt and a
-    work8: Any  # memory of the articulated body, in lanes
+    work: Any  # of the articulated bodies
+    innovations: Any  # (rates, 8) of each eight columns of a chain
+    W: Any  # (6, 8) wrenches
+    products: Any  # (8, 8)
+    eight: Any  # (8,)
+    motion: Any  # of each end: R, x, ω and v of its body, and an acceleration that no column tells
     points: Any  # 3 of each closure: b's in the base
     S: Any  # 3 of each row: its direction in the base
     gap: Any  # (held,)
@@ -76,12 +95,6 @@ class Room(NamedTuple):
     inverse: Any  # Λ⁻¹ by rows, of which the lower half is looked at
     factor: Any
     asked: Any  # (ends,) how freely the body of an end moves
-    answers: Any  # rates (nv,) by each column of a chain
-    q8: Any  # eight states of one chain: coordinates, rates, forces, loads
-    v8: Any
-    tau8: Any
-    loads8: Any
-    eight: Any  # (8,)
 
 
 @step
@@ -92,13 +105,13 @@ def cut(x, chain, at):
 
 @step
 def shelf(memory, starts, k):
-    """Part k of the memory, in the order of `Room`."""
     return part(memory, starts[k], starts[k + 1] - starts[k], 0.0)
 
 
 @step
 def shelves(memory, starts):
-    return tuple(shelf(memory, starts, k) for k in range(17))
+    """Parts of the memory, in the order of `Room`."""
+    return tuple(shelf(memory, starts, k) for k in range(16))
 
 
 @plain
@@ -107,77 +120,98 @@ def clear(x):
         x[k] = 0.0
 
 
-# --- where the bodies are, and how far they are from closing --------------------------------------
+# --- where the ends are, and how far they are from closing ----------------------------------------
+
+
+@step
+def along_screw(table, at, c, s, d, R, way):
+    """Axes of the next body on a joint of one rate, and the way to its origin, in the base."""
+    way = plus(way, times(R, (table[at + ALONG_X], table[at + ALONG_Y], 0.0)))
+    rows = (R[:3], R[3:6], R[6:])
+    tilted = [forwards_x(row, table[at + COS_X], table[at + SIN_X]) for row in rows]
+    x, y, z = (forwards(row, c, s) for row in tilted)
+    return (*x, *y, *z), plus(way, scaled(d, (x[2], y[2], z[2])))
 
 
 @plain
-def place_bodies(table, q, qd, room):
-    """Motion of all bodies at θ̈ = 0; whether the coordinates can be used."""
-    for c in range(table.chains.shape[0]):
-        chain = table.chains[c]
-        first, past = chain[BODY], chain[BODY] + chain[BODIES]
-        kinds, links, X = table.kinds[first:past], table.links[first:past], room.X[first:past]
-        rates = cut(qd, chain, RATE)
-        if not place(cut(q, chain, COORDINATE), kinds, links, X):
-            return False
-        R, x, ω, v, dω, a = BASE, ORIGIN, ORIGIN, ORIGIN, ORIGIN, ORIGIN
-        at = 0
-        for i in range(kinds.size):
-            R, r = next_body(X, i, R)
-            x = plus(x, r)
-            a = plus(a, plus(outer(dω, r), outer(ω, outer(ω, r))))
-            turn, slide = joint_twist(kinds[i], links[i, PITCH], rates, at)
-            turn, slide, v = moving(R, r, ω, v, turn, slide)
-            ω, dω, a = moved(ω, dω, a, turn, slide)
-            at += RATES[kinds[i]]
-            put_motion(room.motion, first + i, R, x, ω, v, dω, a)
-    put_motion(room.motion, table.kinds.size, BASE, ORIGIN, ORIGIN, ORIGIN, ORIGIN, ORIGIN)
-    return True
+def place_ends(table, chain, own, rates, work, motion):
+    """Motion of the bodies that closures hold, up to the last one, from what `outwards` left."""
+    n, _, _, _ = sizes(own, own.size)
+    m, on, seen = angles(n), cut(table.on, chain, END), 0
+    R, x, ω, v = BASE, NONE, NONE, NONE
+    for i in range(n):
+        if seen == on.size:
+            return
+        kind, _, to, row = place_of(own, n, i)
+        if RATES[kind] == 1:
+            way, seat = NONE, LINK * n + FRAME * i
+            if seated(own, n, i):
+                way = times(R, constants(own, seat + PLACE))
+                R = product(R, matrix(own, seat + JOINT))
+            R, way = along_screw(own, LINK * i, work[i], work[m + i], work[row + SHIFTED], R, way)
+        else:
+            way, R = times(R, constants(work, row + ORIGIN)), product(R, matrix(work, row))
+        turn, slide = joint_twist(kind, own[LINK * i + PITCH], rates, to)
+        turn, slide, v = moving(R, way, ω, v, turn, slide)
+        x, ω = plus(x, way), plus(ω, turn)
+        while seen < on.size and table.bodies[on[seen]] == i:
+            store_all(motion, PLACED * on[seen], (*R, *x, *ω, *v, 0.0, 0.0, 0.0))
+            seen += 1
+
+
+@plain
+def place_base(table, loads, motion):
+    """Ends on the base, which rises where the bodies have no weight."""
+    for end in range(table.bodies.size):
+        if table.bodies[end] < 0:
+            placed = (*BASE, *NONE, *NONE, *NONE, *rising(loads, 0.0))
+            store_all(motion, PLACED * end, placed)
 
 
 @step
-def put_motion(motion, i, R, x, ω, v, dω, a):
-    put_entries(motion, i, 0, R)
-    put_entries(motion, i, 9, (*x, *ω))
-    put_entries(motion, i, 15, (*v, *dω))
-    put_entries(motion, i, 21, a)
+def origin(motion, end):
+    return constants(motion, PLACED * end + 9)
 
 
 @step
-def place_end(motion, ends, body, end):
+def spin(motion, end):
+    return constants(motion, PLACED * end + 12)
+
+
+@step
+def place_end(motion, ends, end):
     """Axes and point of an end in the base."""
-    R = rotation_tuple(motion, body)
-    p = entries(ends, end, 9)
-    return product(R, rotation_tuple(ends, end)), plus(entries(motion, body, 9), times(R, p))
+    R = matrix(motion, PLACED * end)
+    axes = tuple(ends[end, k] for k in range(9))
+    return product(R, axes), plus(origin(motion, end), times(R, entries(ends, end, 9)))
 
 
 @step
-def carried(motion, i, p):
-    """Velocity and acceleration of body i where p is."""
-    d, ω = minus(p, entries(motion, i, 9)), entries(motion, i, 12)
-    turning = plus(outer(entries(motion, i, 18), d), outer(ω, outer(ω, d)))
-    return plus(entries(motion, i, 15), outer(ω, d)), plus(entries(motion, i, 21), turning)
+def carried(motion, end, p):
+    """Velocity, and acceleration but for what columns tell, of the body of an end where p is."""
+    d, ω, v = minus(p, origin(motion, end)), spin(motion, end), constants(motion, PLACED * end + 15)
+    rise = constants(motion, PLACED * end + 18)
+    return plus(v, outer(ω, d)), plus(rise, outer(ω, outer(ω, d)))
 
 
 @step
 def relative(motion, a, b, p):
-    """Velocity and ω of body b as seen from body a, at p, and the changes of both for θ̈ = 0."""
+    """Velocity and ω of the body of end b as seen from end a's, at p, and the changes of both."""
     (v_a, dv_a), (v_b, dv_b) = carried(motion, a, p), carried(motion, b, p)
-    w = entries(motion, a, 12)
-    v, ω = minus(v_b, v_a), minus(entries(motion, b, 12), w)
-    dω = minus(entries(motion, b, 18), entries(motion, a, 18))
+    w = spin(motion, a)
+    v, ω = minus(v_b, v_a), minus(spin(motion, b), w)
     # Directions turn with a, and so does the place of a that is at p.
-    return v, ω, minus(minus(dv_b, dv_a), scaled(2.0, outer(w, v))), minus(dω, outer(w, ω))
+    return v, ω, minus(minus(dv_b, dv_a), scaled(2.0, outer(w, v))), scaled(-1.0, outer(w, ω))
 
 
 @plain
 def compare_ends(table, room):
-    """Direction, gap, A θ̇ and Ȧ θ̇ of every row."""
+    """Direction, gap, A θ̇, and Ȧ θ̇ but for what columns tell, of every row."""
     motion = room.motion
     for k in range(table.closures.shape[0]):
-        a, b = table.bodies[2 * k], table.bodies[2 * k + 1]
-        Q, x_a = place_end(motion, table.ends, a, 2 * k)
-        axes, x_b = place_end(motion, table.ends, b, 2 * k + 1)
+        a, b = 2 * k, 2 * k + 1
+        Q, x_a = place_end(motion, table.ends, a)
+        axes, x_b = place_end(motion, table.ends, b)
         store_all(room.points, 3 * k, x_b)
         r, turned = back(Q, minus(x_b, x_a)), turned_by(table.closures[k, 0], Q, axes)
         v, ω, dv, dω = relative(motion, a, b, x_b)
@@ -204,7 +238,7 @@ def turned_by(held, Q, R):
     It is that of R where three turns are held, and of the axis about which R is free where two are.
     """
     if held == NO_TURNS:
-        return ORIGIN
+        return NONE
     if held == ALL_TURNS:
         T = product(transposed(Q), R)
         normal = 0.5 * (T[7] - T[5]), 0.5 * (T[2] - T[6]), 0.5 * (T[3] - T[1])

@@ -21,7 +21,6 @@ from fixman.kernels.rigid.joints import (
     RATES,
     advance,
     axis,
-    component,
     derivative,
     joint_twist,
     way,
@@ -188,36 +187,6 @@ def jacobian_frames(kinds, links, q, body, point, out):
                         J[3 + k, at] = ω[k]
                 check += 0.0 * total(v, ω)
                 at += 1
-        if check != 0.0:
-            return frame * (n + 1) + n
-    return -1
-
-
-@step
-def felt_by(Y, i, p, f, n):
-    """A force at p and a moment, as wrench [n; f] about body i's origin in its axes."""
-    R = rotation_tuple(Y, i)
-    return back(R, plus(n, outer(minus(p, entries(Y, i, 9)), f))), back(R, f)
-
-
-@jit
-def transpose_frames(kinds, links, q, wrench, body, point, out):
-    """Jᵀ w into ``out (frames, nv)`` for ``wrench (frames, 6)``, force first."""
-    n = kinds.size
-    X, Y = np.empty((n, 12)), np.empty((n, 12))
-    for frame in range(q.shape[0]):
-        if not chain_to(kinds, links, q[frame], body, X, Y):
-            return frame * (n + 1) + n
-        p = point_of(Y, body, point)
-        f, moment = entries(wrench, frame, 0), entries(wrench, frame, 3)
-        check = not_a_number(q[frame]) + not_a_number(wrench[frame])
-        at = 0
-        for i in range(body + 1):
-            n_i, f_i = felt_by(Y, i, p, f, moment)
-            for j in range(RATES[kinds[i]]):
-                out[frame, at] = component(kinds[i], links[i, PITCH], j, n_i, f_i)
-                at += 1
-            check += 0.0 * total(n_i, f_i)
         if check != 0.0:
             return frame * (n + 1) + n
     return -1

@@ -11,7 +11,6 @@ its pitch.  ``kinds (n,)`` as in `joints`.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 from fixman.kernels import jit
@@ -280,9 +279,6 @@ def free_rate(kind, pitch, j, body, tau, J):
     return sheared(body, -pitch), Rate((g[0], g[1], g[2] - pitch * h[2]), h, u, D, held)
 
 
-# --- blocks of rates ------------------------------------------------------------------------------
-
-
 @jit
 def not_a_number(a):
     """0, or NaN if an element of ``a`` of one axis is NaN or infinite."""
@@ -290,57 +286,3 @@ def not_a_number(a):
     for x in a:
         check += 0.0 * x
     return check
-
-
-@jit
-def lost_pivot(body, n, D, at, f, scale):
-    """``body``, or n where its pivot, f rows of ``D`` from ``at``, is not lost but overflowed."""
-    check = not_a_number(scale[:f])
-    for j in range(at, at + f):
-        check += not_a_number(D[j, :f])
-    return body if check == 0.0 else n
-
-
-@jit
-def factor_block(given, at, f, scale, lost, D):
-    """LDLᵀ of f rows of ``given``, from ``at``, into ``D`` below its diagonal; above it L⁻¹.
-
-    False if 1 / (D⁻¹)_ii is not even ``lost`` times D_ii or ``scale (f,)``: it is nearly singular.
-    """
-    for i in range(f):
-        for j in range(i):
-            total = given[at + i, j]
-            for k in range(j):
-                total -= D[i, k] * D[k, k] * D[j, k]
-            D[i, j] = total / D[j, j]
-        D[i, i] = given[at + i, i]
-        for k in range(i):
-            D[i, i] -= D[i, k] * D[i, k] * D[k, k]
-        if not 0.0 < D[i, i] < math.inf:
-            return False
-    for i in range(f):
-        whole = D[i, i]
-        for k in range(i):
-            whole += D[i, k] * D[i, k] * D[k, k]
-        inverse = 1.0 / D[i, i]
-        for k in range(i + 1, f):
-            total = -D[k, i]
-            for j in range(i + 1, k):
-                total -= D[k, j] * D[i, j]
-            D[i, k] = total
-            inverse += total * total / D[k, k]
-        if not lost * max(whole, scale[i]) * inverse < 1.0:
-            return False
-    return True
-
-
-@jit
-def solve_block(D, f, b):
-    """Overwrite ``b (f,)`` with D⁻¹ b, given `factor_block`."""
-    for i in range(f):
-        for k in range(i):
-            b[i] -= D[i, k] * b[k]
-    for i in range(f - 1, -1, -1):
-        b[i] /= D[i, i]
-        for k in range(i + 1, f):
-            b[i] -= D[k, i] * b[k]

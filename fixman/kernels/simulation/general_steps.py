@@ -72,6 +72,15 @@ def magnitude(x):
 
 
 @exact
+def rounding(X, like):
+    """Return how far differences of positions may be off."""
+    size = 0.0 * like
+    for k in range(X.size // lanes(like)):
+        size = larger(magnitude(load(X, k, like)), size)
+    return (4.0 * EPS) * size
+
+
+@exact
 def residual(kind, u, v, t, g, goal, size, far):
     """Goal less value of a row, its unit, and rounding where positions are of ``size``.
 
@@ -100,10 +109,7 @@ def hold(system, room, X0, X, V, rate, limits, like):
     B = block.B
     zero = 0.0 * like
     busy = everywhere(like) if m > 0 else 0
-    size = zero
-    for k in range(X.size // lanes(like)):
-        size = larger(magnitude(load(X, k, like)), size)
-    size = (4.0 * EPS) * size
+    size = rounding(X, like)
     for r in range(m):
         store(total, r, zero)
     for _ in range(min(iterations, CHORDS)):

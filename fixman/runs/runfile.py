@@ -1,0 +1,558 @@
+"""A run on disk: one SQLite file, with frames in blocks and the state behind the last of them.
+
+    run          about: model, stepper, potential, seed, versions, as JSON; and an id of the file
+    blocks       frames from ``first`` on
+    checkpoints  the last two states
+
+A block and the checkpoint that counts it are one transaction, so that whatever ends a program
+leaves the last that was whole.  Every row has a checksum of its contents and of its place.
+
+SQLite keeps its journal beside the file while a block is being written, and nowhere else: with a
+write-ahead log instead, most of a run could be in a second file, each byte is written twice, and
+file systems of networks have none.  The one writer holds the right to write from block to block
+(SQLite's RESERVED lock), beside which others read; it falls with the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import sqlite3
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fixman._common import arrays as _arrays
+from fixman._common.files import OVERWRITE
+from fixman.errors import RunDamageWarning, RunFolderError, RunStorageError
+from fixman.runs.about import plain, require_sound
+from fixman.runs.loop import Recorder
+from fixman.runs.series import OBSERVABLE, Arrays, Part
+
+__all__ = ["RunCheck", "check_run"]
+
+_ROW = "name TEXT, kind TEXT, shape TEXT, checksum INTEGER, data BLOB"
+SCHEMA = (
+    "CREATE TABLE run (id TEXT, about TEXT, checksum INTEGER)",
+    f"CREATE TABLE blocks (first INTEGER, {_ROW}, PRIMARY KEY (first, name))",
+    f"CREATE TABLE checkpoints (step INTEGER, {_ROW}, PRIMARY KEY (step, name))",
+)
+PLACE = {"blocks": "first", "checkpoints": "step"}
+CONNECTION: dict[str, Any] = {"uri": True, "isolation_level": None, "check_same_thread": False}
+SETTINGS = (
+    "synchronous=FULL",
+    "trusted_schema=OFF",
+    "cell_size_check=ON",
+    "secure_delete=OFF",
+    "cache_size=-65536",  # kilobytes, for a block and what it touches
+)
+APPLICATION = 0x4649584D  # "FIXM", by which SQLite's header tells whose the file is
+PAGE = 32768  # bytes, of the file
+HASTE = 0.2  # seconds to wait for another writer
+PATIENCE = 600.0  # seconds to wait for a reader's end
+BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+STORAGE = (
+    sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOLFS,
+)  # fmt: skip
+UNREADABLE = (
+    sqlite3.Error, ValueError, TypeError, AttributeError, LookupError, ArithmeticError,
+    RecursionError,
+)  # fmt: skip
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def checksum_of(data: Any, *place: Any) -> int:
+    return zlib.crc32(data, zlib.crc32(json.dumps(place).encode()))
+
+
+def put(con: sqlite3.Connection, table: str, place: int, arrays: Arrays) -> None:
+    for name, array in arrays.items():
+        kind, shape = array.dtype.newbyteorder("<").str, json.dumps(array.shape)
+        data = np.asarray(array, kind, order="C").reshape(-1).view(np.uint8)
+        key = (place, name, kind, shape)
+        row = (*key, checksum_of(data, table, *key), data)
+        con.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?, ?, ?)", row)
+
+
+def _get(con: sqlite3.Connection, table: str, place: int, name: str) -> NDArray[Any]:
+    key = (place, name)
+    row = con.execute(
+        f"SELECT kind, shape, checksum, data FROM {table} WHERE {PLACE[table]} = ? AND name = ?",
+        key,
+    ).fetchone()
+    if row is None:
+        raise ValueError(f"{name} is missing")
+    kind, shape, checksum, data = row
+    if checksum != checksum_of(data or b"", table, *key, kind, shape):
+        raise ValueError(f"the checksum of {name} is another one")
+    array = np.frombuffer(data or b"", kind).reshape(json.loads(shape))
+    if not name.startswith(OBSERVABLE) and not np.isfinite(array).all():
+        raise ValueError(f"{name} holds numbers that are not finite")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+# --- connections --------------------------------------------------------------------------------
+
+
+def connect(path: Path, mode: str, timeout: float = PATIENCE) -> sqlite3.Connection:
+    name = f"{path.absolute().as_uri()}?mode={mode}"
+    con: sqlite3.Connection = sqlite3.connect(name, timeout=timeout, **CONNECTION)
+    for setting in SETTINGS:
+        con.execute(f"PRAGMA {setting}")
+    return con
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a run to read, as it is at one instant; RunFolderError for whatever is none."""
+    require_file(path)
+    with explained(path), contextlib.closing(connect(path, "rw")) as con:
+        con.execute("PRAGMA query_only=ON")
+        con.execute("BEGIN")
+        require_schema(con, path)
+        yield con
+
+
+def require_file(path: Path) -> None:
+    if not path.exists():
+        raise FileNotFoundError(f"no such file: {path}")
+    if not path.is_file():  # a pipe would keep us waiting for ever
+        raise RunFolderError(f"{path} is not a run: it is no file")
+
+
+def tables_of(con: sqlite3.Connection) -> tuple[str, ...]:
+    """Return the SQL of the tables of a file; none if it is empty, as good as no file."""
+    found = con.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")
+    return tuple(sql for (sql,) in found)
+
+
+def require_schema(con: sqlite3.Connection, path: Path) -> None:
+    """Refuse tables that are not those of a run, and whatever SQL a stranger's file has."""
+    found = tables_of(con)
+    if found != SCHEMA:
+        text = "or is damaged: its tables are others" if found else "it is empty"
+        raise RunFolderError(f"{path} is not a run{', ' if found else ': '}{text}")
+
+
+@contextlib.contextmanager
+def explained(path: Path, writing: bool = False) -> Iterator[None]:
+    """Say what an error of SQLite, or of numbers that make no sense, means for a run."""
+    try:
+        yield
+    except RunFolderError:
+        raise
+    except UNREADABLE as error:
+        if writing and not isinstance(error, sqlite3.Error):
+            raise
+        whole_code = getattr(error, "sqlite_errorcode", 0)
+        code = whole_code & 0xFF
+        if code in BUSY:
+            raise RunFolderError(
+                f"another process is writing to {path}: wait for its end"
+            ) from error
+        if writing and whole_code == sqlite3.SQLITE_READONLY_DBMOVED:
+            raise RunStorageError(
+                f"{path} was moved, removed or replaced while the run was going on; its frames "
+                "until then are where its file is now"
+            ) from error
+        if writing and code in STORAGE:
+            raise RunStorageError(f"cannot write {path}: {error}") from error
+        what = "cannot be read" if code in STORAGE else "is damaged"
+        if code == sqlite3.SQLITE_NOTADB:
+            what = "is not a run, or is damaged"
+        raise RunFolderError(f"{path} {what}: {error}") from None
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+class Point(NamedTuple):
+    """How far a run is: its step, the frames until then, and its state."""
+
+    step: int
+    frames: int
+    state: Arrays
+
+
+@dataclass
+class Contents:
+    """A run as its file had it when it was read.
+
+    Attributes: path, id, about; the frames of its blocks, ``spans``, and the steps of its
+    checkpoints that can be read, the last one first; problems, of those that cannot.
+    """
+
+    path: Path
+    id: str
+    about: dict[str, Any]
+    spans: list[range]
+    steps: list[int]
+    problems: list[str]
+
+    @classmethod
+    def of(cls, con: sqlite3.Connection, path: Path) -> Contents:
+        """Read what there is, but no frame and no state."""
+        with explained(path):
+            ((name, text, checksum),) = con.execute("SELECT id, about, checksum FROM run LIMIT 2")
+            if checksum != checksum_of(text.encode(), name):
+                raise ValueError("the checksum of about is another one")
+            about = json.loads(text)
+            require_sound(about)
+            found = cls(path, name, about, [], [], [])
+            found._list(con)
+            return found
+
+    def _list(self, con: sqlite3.Connection) -> None:
+        """Note which frames and checkpoints there are."""
+        rows = con.execute("SELECT first, name, shape FROM blocks ORDER BY first, name")
+        wanted, end = sorted(self.about["arrays"]), 0
+        most = self.about["steps"] // self.about["every"] + 1
+        for first, block in groupby(rows, lambda row: row[0]):
+            found = [(name, json.loads(shape)[0]) for _, name, shape in block]
+            span = range(first, first + found[0][1])
+            due = [(name, len(span)) for name in wanted]
+            if found != due or first != end or not first < span.stop <= most:
+                raise ValueError(
+                    f"a block at frame {first} has {found!r:.200}; {wanted} were due at frame {end}"
+                )
+            self.spans.append(span)
+            end = span.stop
+        points = "SELECT step FROM checkpoints WHERE name = 'step' ORDER BY step DESC"
+        for (step,) in con.execute(points).fetchall():
+            try:
+                _get(con, "checkpoints", step, "step")
+                self.steps.append(step)
+            except UNREADABLE as error:
+                self.problems.append(f"{self.path} is damaged in a checkpoint: {error}")
+        if not self.steps:
+            self.problems.append(f"{self.path} is damaged: it has no checkpoint")
+
+    def point(self, con: sqlite3.Connection, step: int) -> Point:
+        """Read a checkpoint; RunFolderError unless it is whole and the blocks are its own."""
+        every = self.about["every"]
+        with explained(self.path):
+            names = con.execute("SELECT name FROM checkpoints WHERE step = ?", (step,)).fetchall()
+            state = {name: _get(con, "checkpoints", step, name) for (name,) in names}
+            # The frame of this very step may still be due.
+            due = [step // every + 1, *([step // every] if step % every == 0 else [])]
+            stops = {0, *(span.stop for span in self.spans)}
+            frames = next((count for count in due if count in stops), -1)
+            if frames < 0 or state["step"] != step:
+                raise ValueError(
+                    f"the checkpoint of step {step} is of step {state['step']}, and blocks end at "
+                    f"frames {sorted(stops)[-2:]}"
+                )
+            return Point(step, frames, state)
+
+    def block(self, con: sqlite3.Connection, span: range, name: str) -> NDArray[Any]:
+        """Read an array of a block; the error says which frames do not need it."""
+        try:
+            return _get(con, "blocks", span.start, name)
+        except UNREADABLE as error:
+            raise RunFolderError(
+                f"{self.path} is damaged in frames {span.start} to {span.stop - 1}: {error}; "
+                f"those before {span.start} and from {span.stop} on can be read without them"
+            ) from None
+
+    def run(self, make: Callable[..., Any]) -> Any:
+        """Make a `Series` of the frames; none is read yet."""
+        load = partial(_load, self, self.path.absolute())  # wherever the program goes meanwhile
+        parts = [Part(len(span), partial(load, span)) for span in self.spans]
+        return make(self.about, max(self.steps, default=0), parts, self.path)
+
+
+def _load(contents: Contents, path: Path, span: range, name: str) -> NDArray[Any]:
+    """Read an array of a block."""
+    with reading(path) as con:
+        if con.execute("SELECT id FROM run").fetchone() != (contents.id,):
+            raise RunFolderError(f"another run is in the place of {path}: load it anew")
+        return contents.block(con, span, name)
+
+
+def contents(path: Path) -> Contents:
+    """Read what a file has, but no frame and no state."""
+    with reading(path) as con:
+        return Contents.of(con, path)
+
+
+# --- damage -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunCheck:
+    """Findings of `check_run`.
+
+    Attributes
+    ----------
+    path : Path
+    frames : int
+        Frames that the run has.
+    readable : tuple of range
+        Numbers of the frames that can be read, in pieces.
+    problems : tuple of str
+        What is wrong, a line for each place.
+    resumable : bool
+        Whether `fixman.resume` can go on with it.
+    """
+
+    path: Path
+    frames: int
+    readable: tuple[range, ...]
+    problems: tuple[str, ...]
+    resumable: bool
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        if self.whole:
+            return f"{self.path} is whole: {self.frames} frame{'s' * (self.frames != 1)}"
+        pieces = ", ".join(f"{piece.start} to {piece.stop - 1}" for piece in self.readable)
+        goes = "can be resumed" if self.resumable else "cannot be resumed"
+        return "\n".join(
+            [*self.problems, f"frames that can be read: {pieces or 'none'}; it {goes}"]
+        )
+
+
+def check_run(path: str | os.PathLike[str]) -> RunCheck:
+    """Read the file of a run in whole, and say what is damaged.
+
+    Nothing is changed.  Costs two readings of the file: by SQLite's integrity check, and of every
+    array for its checksum.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    """
+    path = _arrays.path(path, "path")
+    try:
+        with reading(path) as con:
+            return examined(con, Contents.of(con, path))[0]
+    except RunFolderError as error:
+        return RunCheck(path, 0, (), (str(error),), False)
+
+
+def examined(con: sqlite3.Connection, contents: Contents) -> tuple[RunCheck, Point | None]:
+    """Read everything; also return where it can go on, if it can."""
+    with explained(contents.path):
+        lines = [line for (line,) in con.execute("PRAGMA integrity_check(9)") if line != "ok"]
+    problems = [f"{contents.path} is damaged: {line}" for line in lines] + contents.problems
+    whole, points = [range(0)], []
+    for span in contents.spans:
+        try:
+            for name in contents.about["arrays"]:
+                contents.block(con, span, name)
+        except RunFolderError as error:
+            problems.append(str(error))
+            continue
+        joins = whole[-1].stop == span.start
+        whole[-1:] = [range(whole[-1].start, span.stop)] if joins else [whole[-1], span]
+    for step in contents.steps:
+        try:
+            points.append(contents.point(con, step))
+        except RunFolderError as error:
+            problems.append(str(error))
+    # Nothing is written into a database that is not whole itself.
+    able = [point for point in points if point.frames <= whole[0].stop and not lines]
+    frames = contents.spans[-1].stop if contents.spans else 0
+    readable = tuple(filter(None, whole))
+    check = RunCheck(contents.path, frames, readable, tuple(problems), bool(able))
+    return check, able[0] if able else None
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def free(out: Any, overwrite: Any = False) -> Path | None:
+    """Return the path of a file to be made, or None for a run in memory.
+
+    Raises FileExistsError if the path is taken, unless by a run that may be overwritten, and
+    RunFolderError where ``overwrite`` meets something else.
+    """
+    overwrite = _arrays.flag(overwrite, "overwrite")
+    if out is None:
+        return None
+    path = _arrays.path(out, "out")
+    real = path.resolve()
+    tables = _tables(real) if real.exists() else ()
+    if tables == SCHEMA and not overwrite:
+        raise FileExistsError(f"{path} exists: resume it, choose another name, or {OVERWRITE}")
+    if tables not in ((), SCHEMA):
+        if overwrite:
+            raise RunFolderError(f"{path} is not a run: it is not overwritten")
+        raise FileExistsError(f"{path} exists and is not a run: choose another name")
+    if not real.parent.is_dir():
+        raise FileNotFoundError(f"no such folder: {real.parent}")
+    return path
+
+
+def _tables(path: Path) -> tuple[str, ...] | None:
+    """Return the tables of a path, or None if there is no database."""
+    with contextlib.suppress(sqlite3.Error):
+        if path.is_file():
+            with contextlib.closing(connect(path, "rw")) as con:
+                return tables_of(con)
+    return None
+
+
+def begin(
+    out: Any, overwrite: bool, about: dict[str, Any], state: Arrays, make: Callable[..., Any]
+) -> Recorder:
+    """Begin a run, of which ``make`` makes a `Series`: in memory, or as the writer of a file.
+
+    The file has the state at step 0 and no frames.
+    """
+    about, path = plain(about), free(out, overwrite)
+    if path is None:
+        return Recorder(about, state, make)
+    require_sound(about)
+    real = path.resolve()
+    if overwrite and _tables(real):
+        _locked(path).close()  # nobody writes to it
+        real.unlink()
+    with explained(path, writing=True), contextlib.ExitStack() as undo:
+        con = undo.enter_context(contextlib.closing(connect(real, "rwc", HASTE)))
+        con.execute(f"PRAGMA page_size={PAGE}")
+        con.execute("BEGIN IMMEDIATE")
+        if tables_of(con):
+            raise FileExistsError(f"{path} exists: another process has just made it")
+        con.execute(f"PRAGMA application_id={APPLICATION}")
+        for table in SCHEMA:
+            con.execute(table)
+        contents = Contents(path, secrets.token_hex(8), about, [], [0], [])
+        _put_about(con, contents.id, about)
+        put(con, "checkpoints", 0, state)
+        _commit(con)
+        undo.pop_all()
+    return Writer(con, contents, Point(0, 0, state), make)
+
+
+def reopen(path: Path, maker: Callable[[dict[str, Any]], Callable[..., Any]]) -> Writer:
+    """Open a run as its only writer, behind the last of its frames that are whole.
+
+    ``maker`` returns what makes a `Series` of a run that says such things of itself.  Warns
+    RunDamageWarning if it is the checkpoint before the last that the run goes on from.
+    """
+    require_file(path)
+    with contextlib.ExitStack() as undo:
+        con = undo.enter_context(contextlib.closing(_locked(path)))
+        contents = Contents.of(con, path)
+        with explained(path):
+            make = maker(contents.about)
+        check, point = examined(con, contents)
+        if point is None:
+            rest = "it cannot be resumed; fixman.load_run reads what is whole"
+            raise RunFolderError("; ".join([*check.problems, rest]))
+        if check.problems:
+            text = f"it goes on from step {point.step}, and what was behind is computed again"
+            warnings.warn("; ".join([*check.problems, text]), RunDamageWarning, stacklevel=3)
+        with explained(path, writing=True):
+            con.execute("DELETE FROM checkpoints WHERE step > ?", (point.step,))
+            con.execute("DELETE FROM blocks WHERE first >= ?", (point.frames,))
+            _commit(con)
+        contents.spans = [span for span in contents.spans if span.stop <= point.frames]
+        contents.steps = [step for step in contents.steps if step <= point.step]
+        undo.pop_all()
+    return Writer(con, contents, point, make)
+
+
+def _locked(path: Path) -> sqlite3.Connection:
+    """Open a file with the right to write to it, which one process has at a time."""
+    with explained(path, writing=True), contextlib.ExitStack() as undo:
+        con = undo.enter_context(contextlib.closing(connect(path, "rw", HASTE)))
+        con.execute("BEGIN IMMEDIATE")
+        require_schema(con, path)
+        undo.pop_all()
+    return con
+
+
+def _commit(con: sqlite3.Connection) -> None:
+    """End a transaction, and begin one, so that nobody else writes in between."""
+    con.execute("COMMIT")
+    con.execute("BEGIN IMMEDIATE")
+
+
+def _put_about(con: sqlite3.Connection, name: str, about: dict[str, Any]) -> None:
+    text = json.dumps(about)
+    con.execute("DELETE FROM run")
+    con.execute("INSERT INTO run VALUES (?, ?, ?)", (name, text, checksum_of(text.encode(), name)))
+
+
+class Writer(Recorder):
+    """The one writer of a run; blocks are written in a thread while the next one is computed."""
+
+    path: Path
+
+    def __init__(
+        self, con: sqlite3.Connection, contents: Contents, point: Point, make: Callable[..., Any]
+    ) -> None:
+        con.execute(f"PRAGMA busy_timeout={int(1000 * PATIENCE)}")
+        about = contents.about
+        super().__init__(about, point.state, make, point.frames, about["block"]["frames"])
+        self._con, self._contents, self.path = con, contents, contents.path
+        self._pool, self._last = ThreadPoolExecutor(1), Future[None]()
+        self._last.set_result(None)
+
+    def _hand_over(self, step: int, state: Arrays) -> None:
+        """Have a block written, once the one before is; an error of that comes out here."""
+        self.finish()
+        self._last = self._pool.submit(self._write, self._first, self.rows, step, state)
+        self._rows, self._first = {}, self.frames
+
+    def _write(self, first: int, rows: Arrays, step: int, state: Arrays) -> None:
+        """Write a block and the checkpoint behind it."""
+        frames, before = max(map(len, rows.values()), default=0), self._contents.steps[0]
+        with self._transaction() as con:
+            put(con, "blocks", first, rows)
+            put(con, "checkpoints", step, state)
+            con.execute("DELETE FROM checkpoints WHERE step < ?", (before,))
+        self._contents.spans += [range(first, first + frames)] if frames else []
+        self._contents.steps = [step, before]
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Write in whole or not at all."""
+        try:
+            with explained(self.path, writing=True):
+                yield self._con
+                _commit(self._con)
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                self._con.execute("ROLLBACK")
+            raise
+
+    def change(self, **about: Any) -> None:
+        """Replace entries of what the run says of itself."""
+        with self._transaction() as con:
+            _put_about(con, self._contents.id, self.about | about)
+        self.about.update(about)
+
+    def run(self) -> Any:
+        """Return what is written; nothing is read yet."""
+        return self._contents.run(self._make)
+
+    def finish(self) -> None:
+        """Wait for the last block; after an error none is written any more."""
+        self._last.result()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._pool.shutdown()
+        self._con.close()
