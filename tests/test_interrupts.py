@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -63,14 +64,14 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
 
 
 def test_a_run_counts_it(monkeypatch):
-    from fixman.cli import running
+    from fixman.cli import shared
 
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        running.let_interrupts_be_counted()
+        shared.progress(SimpleNamespace(quiet=False))
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        running.let_interrupts_be_counted()
+        shared.progress(SimpleNamespace(quiet=False))
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fixman.cli import running
-from fixman.cli.printing import result, say
+from fixman.cli import shared
 
 if TYPE_CHECKING:
     from fixman.analysis.audit import AuditReport
@@ -54,48 +53,36 @@ example:
 
 def run(arguments: argparse.Namespace) -> None:
     """Audit the files that the flags name."""
-    from fixman._common.files import new_file
     from fixman.chains import hard_sets
 
-    # A missing package or folder is told before the long part.
-    running.require_free(arguments, arguments.topology, arguments.trajectory)
     hard = hard_sets.named(arguments.hard)
-    analysis, report = _audited(arguments, hard)
-    result(arguments, report, report.as_dict())
-    for path in filter(None, (arguments.out, arguments.plot)):
-        try:
-            with new_file(path.resolve(), arguments.overwrite) as new:  # a link's own file
-                if path is arguments.out:
-                    _write_csv(new, analysis, report)
-                else:
-                    _write_plot(new, report, path.suffix[1:])
-        except OSError as error:
-            raise OSError(f"cannot write {path}: {error.strerror or error}") from None
-        say(arguments, f"wrote {path}")
+    # A missing package or folder is told before the long part.
+    inputs, outputs = (arguments.topology, arguments.trajectory), (arguments.out, arguments.plot)
+    with shared.outputs(arguments, outputs, *inputs) as (table, picture):
+        analysis, report = _audited(arguments, hard)
+        shared.result(arguments, report, report.as_dict())
+        if table:
+            _write_csv(table, analysis, report)
+        if picture:
+            _write_plot(picture, report, arguments.plot.suffix[1:])
 
 
 def _audited(arguments: argparse.Namespace, hard: Any) -> tuple[MetricAnalysis, AuditReport]:
     from fixman.analysis.audit import AuditReport
     from fixman.io.mdanalysis import MetricAnalysis, open_universe
 
-    universe, notes = open_universe(
-        arguments.topology,
-        arguments.trajectory,
-        arguments.atom_style,
-        topology_format=arguments.topology_format,
-        format=arguments.format,
-        masses=arguments.masses,
-    )
+    read = shared.given(arguments, "topology_format", "format", "masses")
+    files = arguments.topology, arguments.trajectory, arguments.atom_style
+    universe, notes = open_universe(*files, **read)
     analysis = MetricAnalysis(
         universe,
         arguments.select,
         hard=hard,
         values="as-is" if arguments.as_is else "means",
-        bonds=arguments.bonds,
-        hydrogens=arguments.hydrogens,
         histograms=arguments.plot is not None,
+        **shared.given(arguments, "bonds", "hydrogens"),
     )
-    with running.client(arguments) as client:
+    with shared.client(arguments) as client:
         backend = _backend(arguments, client)
         analysis.run(arguments.start, arguments.stop, arguments.step, **backend)
     return analysis, AuditReport.from_analysis(analysis, notes)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from fixman.cli.flags import whole
 
 if TYPE_CHECKING:
     from fixman._common.arrays import Array
@@ -15,8 +14,8 @@ if TYPE_CHECKING:
 
 CHAIN = """
 chain:
-  --beads N              beads of a linear chain
-  or --chain WORDS       linear:50, ring:30, star:4x10 (arms x beads), comb:20x5
+  --beads N              beads of a linear chain, or --chain (required)
+  or --chain CHAIN       linear:50, ring:30, star:4x10 (arms x beads), comb:20x5
                          (beads x beads of the side chain on each), a JSON file
                          of Chain.to_json, or a topology that MDAnalysis reads
   --select SELECTION     of a topology, whose molecules must be equal; otherwise all
@@ -29,9 +28,13 @@ chain:
   --angle DEGREES        hard bending angles, 0 is straight; otherwise 70.53
   --torsion DEGREES      hard torsions, 180 is trans; otherwise this"""
 
-SHAPES = ("linear", "ring", "star", "comb")
-SPACE = ("dim", "base")
+BY_WORDS = re.compile(r"(linear|ring):([1-9]\d*)|(star|comb):([1-9]\d*)x([1-9]\d*)")
 VALUES = ("length", "angle", "torsion")
+UNUSED = {  # flags that say nothing of some chains
+    "those by words": ("select",),
+    "those of JSON": ("dim", "base", "hard", "straight", "select"),
+    "molecules": ("dim", "base", *VALUES),
+}
 BYTES = 2700  # of a bead while its chain is made
 
 
@@ -45,25 +48,22 @@ class Made(NamedTuple):
 
 def made(arguments: argparse.Namespace) -> Made:
     """Make the chain that the flags describe."""
-    words = arguments.chain
-    if words is None:
-        if arguments.beads is None:
-            raise ValueError("say which chain: --beads N, or --chain with its shape or file")
-        words = f"linear:{arguments.beads}"
-    shape, _, sizes = words.partition(":")
-    if shape in SHAPES:
-        _refuse(arguments, ("select",), "--chain with the name of a topology")
-        chain = _shaped(arguments, shape, sizes)
-        return Made(chain, _hard_values(arguments, chain))
-    path = Path(words)
+    path, n, side = arguments.chain, arguments.beads, 0
+    shape = "linear" if path is None else None
+    if path and (found := BY_WORDS.fullmatch(str(path))):
+        row, beads, tree, arms, each = found.groups()
+        shape, n, side = row or tree, int(beads or arms), int(each or 0)
+    json = path and path.suffix.lower() == ".json"
+    kind = "those by words" if shape else "those of JSON" if json else "molecules"
+    for name in UNUSED[kind]:
+        if getattr(arguments, name) is not None:
+            raise ValueError(f"--{name} is for other chains than {kind}")
+    if shape:
+        return _with_values(arguments, _shaped(arguments, shape, n, side))
     if not path.is_file():
-        shapes = ", ".join(f"{shape}:…" for shape in SHAPES)
-        raise FileNotFoundError(f"no such file: {path}; chains by words are {shapes}")
-    if path.suffix.lower() != ".json":
-        return _molecule(arguments, path)
-    _refuse(arguments, (*SPACE, "hard", "straight", "select"), "other chains than those of JSON")
-    chain = from_json(path)
-    return Made(chain, _hard_values(arguments, chain))
+        known = "linear:50, ring:30, star:4x10, comb:20x5"
+        raise FileNotFoundError(f"no such file: {path}; chains by words are {known}")
+    return _with_values(arguments, from_json(path)) if json else _molecule(arguments, path)
 
 
 def from_json(path: Path) -> Chain:
@@ -73,42 +73,20 @@ def from_json(path: Path) -> Chain:
     try:
         return Chain.from_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        what = "it is no text" if isinstance(error, UnicodeDecodeError) else error
-        raise ValueError(f"{path}: {what}") from None
+        raise ValueError(f"{path}: {error}") from None
 
 
-def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], where: str) -> None:
-    for name in names:
-        if getattr(arguments, name) is not None:
-            raise ValueError(f"--{name} is for {where}")
-
-
-def _hard(arguments: argparse.Namespace) -> str:
-    return "length" if arguments.hard is None else arguments.hard
-
-
-def _shaped(arguments: argparse.Namespace, shape: str, sizes: str) -> Chain:
+def _shaped(arguments: argparse.Namespace, shape: str, n: int, side: int) -> Chain:
     """Make a chain by words, such as star and 4x10."""
     import numpy as np
 
     from fixman._common import arrays
     from fixman.chains.chain import Chain
 
-    wanted = 2 if shape in ("star", "comb") else 1
-    try:
-        numbers = [whole(size) for size in sizes.split("x")]
-    except ValueError:
-        numbers = []
-    if len(numbers) != wanted or min(numbers) < 1:
-        raise ValueError(
-            f"a {shape} is written {shape}:{'4x10' if wanted > 1 else '30'}, got {sizes!r}"
-        )
-    n, side = numbers[0], numbers[-1]
-    beads = {"star": 1 + n * side, "comb": n + n * side}.get(shape, n)
-    arrays.positive_int(beads, "--beads" if arguments.chain is None else "the beads", BYTES)
-    given: dict[str, Any] = {"hard": _hard(arguments), "straight": arguments.straight or ()}
-    given |= {"dim": arguments.dim or 3, "base": arguments.base or "free"}
-    if wanted == 1:
+    beads = arrays.positive_int({"star": 1 + n * side}.get(shape, n + n * side), "--beads", BYTES)
+    given: dict[str, Any] = {"dim": arguments.dim or 3, "base": arguments.base or "free"}
+    given |= {"hard": _hard(arguments), "straight": arguments.straight or ()}
+    if shape in ("linear", "ring"):
         return (Chain.ring if shape == "ring" else Chain.linear)(n, **given)
     parents = np.arange(-1, beads - 1)
     if shape == "star":
@@ -118,13 +96,16 @@ def _shaped(arguments: argparse.Namespace, shape: str, sizes: str) -> Chain:
     return Chain.branched(parents, **given)
 
 
+def _hard(arguments: argparse.Namespace) -> str:
+    return "length" if arguments.hard is None else arguments.hard
+
+
 def _molecule(arguments: argparse.Namespace, path: Path) -> Made:
     """Make the chain of a topology's molecules, with the hard values of the first."""
     import numpy as np
 
     from fixman.io.mdanalysis import read_chains
 
-    _refuse(arguments, (*SPACE, *VALUES), "chains without positions: a topology has its own")
     read = read_chains(path, select=arguments.select or "all", stop=1)
     if len(read.groups) > 1:
         found = ", ".join(group.label() for group in read.groups)
@@ -138,7 +119,7 @@ def _molecule(arguments: argparse.Namespace, path: Path) -> Made:
     return Made(chain, values, x)
 
 
-def _hard_values(arguments: argparse.Namespace, chain: Chain) -> dict[str, float]:
+def _with_values(arguments: argparse.Namespace, chain: Chain) -> Made:
     from fixman.sampling.random_walks import TETRAHEDRAL
 
     hard = {chain.coordinates[row].kind for row in chain.hard}
@@ -149,7 +130,7 @@ def _hard_values(arguments: argparse.Namespace, chain: Chain) -> dict[str, float
             raise ValueError(f"--{kind} is for hard {kind}s, and this chain has none: see --hard")
         if given is not None:
             values[kind] = given if kind == "length" else math.radians(given)
-    return {f"{kind}s": value for kind, value in values.items()}
+    return Made(chain, {f"{kind}s": value for kind, value in values.items()})
 
 
 def stretched(chain: Chain, lengths: float, angles: float, torsions: float) -> Array:

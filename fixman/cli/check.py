@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 
-from fixman.cli.printing import result
+from fixman.cli.shared import result
 
 HELP = """
 usage: fixman check RUN [flags]
@@ -21,16 +22,10 @@ example:
 
 def run(arguments: argparse.Namespace) -> int:
     """Say whether a run is whole; 1 if it is not."""
-    from fixman.runs.runfile import check_run
+    from fixman import check_run
 
     found = check_run(arguments.run)
-    document = {
-        "file": str(found.path),
-        "whole": found.whole,
-        "frames": found.frames,
-        "readable": [[piece.start, piece.stop] for piece in found.readable],
-        "problems": found.problems,
-        "resumable": found.resumable,
-    }
-    result(arguments, found, document)
+    readable = [[piece.start, piece.stop] for piece in found.readable]
+    own = {"path": str(found.path), "readable": readable, "whole": found.whole}
+    result(arguments, found, asdict(found) | own)
     return 0 if found.whole else 1

@@ -13,8 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from fixman.cli.flags import Parser
-from fixman.cli.printing import show, warn
-from fixman.cli.running import INTERRUPTED
+from fixman.cli.shared import INTERRUPTED, show, warn
 from fixman.errors import meant
 
 COMMANDS = (
@@ -45,7 +44,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     command, with a line too; 130 after Ctrl-C and 141 if the reader of a pipe went away, without.
     """
     words = sys.argv[1:] if argv is None else list(argv)
-    flags: list[str] = []
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # where the terminal knows no ½
@@ -53,12 +51,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             with warnings.catch_warnings():
                 for category in (UserWarning, RuntimeWarning):
-                    warnings.filterwarnings("always", category=category)
+                    warnings.filterwarnings("default", category=category)
                 warnings.filterwarnings("ignore", module="MDAnalysis")
                 # It is also said where a reader is pickled for a worker, under another's name.
                 warnings.filterwarnings("ignore", "Reader has no dt")
                 warnings.showwarning = warn
-                code = _run(words, flags)
+                code = _run(words)
         except SystemExit as stop:  # after help, or words that are no command
             code = int(stop.code or 0)
         sys.stdout.flush()
@@ -68,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _give_up_broken_output()
         if isinstance(error, BrokenPipeError):
             return BROKEN_PIPE
-        show(f"fixman: error: {_text(error, flags)}", error=True)
+        show(f"fixman: error: {_text(error, words)}", error=True)
         return FAILED
     return code
 
@@ -83,12 +81,10 @@ def parser(name: str) -> Parser:
     return Parser(f"fixman {name}", module(name).HELP)
 
 
-def _run(words: list[str], flags: list[str]) -> int:
-    """Run the command of these words, whose flags errors need."""
+def _run(words: list[str]) -> int:
+    """Run the command of these words."""
     if words and words[0] in COMMANDS:
-        chosen = parser(words[0])
-        flags += chosen.flags()
-        return module(words[0]).run(chosen.parse_args(words[1:])) or 0
+        return module(words[0]).run(parser(words[0]).parse_args(words[1:])) or 0
     if words == ["--version"]:
         from fixman import __version__
 
@@ -120,8 +116,9 @@ def _give_up_broken_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _text(error: Exception, flags: list[str]) -> str:
+def _text(error: Exception, words: list[str]) -> str:
     """Put an error of the library in one line, and in flags where it names arguments."""
+    flags = parser(words[0]).flags() if words[0] in COMMANDS else []
 
     def flag(argument: re.Match[str]) -> str:
         name, value = f"--{argument[1].replace('_', '-')}", argument[2].strip("'\"")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-from fixman.cli.printing import result
+from fixman.cli.shared import result
 
 WRITERS = {
     **dict.fromkeys((".gsd",), "gsd.write_gsd"),
@@ -38,7 +38,7 @@ example:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the frames of a run to a file of another kind."""
-    from fixman.simulation.simulate import load_run
+    from fixman import Run, load_run
 
     path, suffix = arguments.to, arguments.to.suffix.lower()
     if suffix not in WRITERS:
@@ -47,7 +47,10 @@ def run(arguments: argparse.Namespace) -> None:
     more = {} if arguments.replica is None else {"replica": arguments.replica}
     if home == "hdf5" and more:
         raise ValueError("--replica is for other files: HDF5 holds all replicas")
-    chosen = load_run(arguments.run)[arguments.start : arguments.stop : arguments.step]
+    whole = load_run(arguments.run)
+    if not isinstance(whole, Run):
+        raise ValueError(f"{arguments.run} is of rigid bodies: fixman.load_run has its numbers")
+    chosen = whole[arguments.start : arguments.stop : arguments.step]
     if not len(chosen):
         raise ValueError(f"no frame of {arguments.run} is chosen: {chosen}")
     write = getattr(import_module(f"fixman.io.{home}"), writer)

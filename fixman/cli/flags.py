@@ -116,15 +116,11 @@ def whole(text: str) -> int:
         return int(value)
 
 
-def _count(text: str, least: int = 1) -> int:
+def _count(text: str) -> int:
     number = whole(text)
-    if number < least:
-        raise argparse.ArgumentTypeError(f"must be at least {least}, got {number}")
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
     return number
-
-
-def _seed(text: str) -> int:
-    return _count(text, 0)
 
 
 def _bends(text: str) -> list[tuple[int, ...]]:
@@ -142,13 +138,13 @@ def _path(text: str) -> Path:
 
 
 # As argparse names them: "invalid whole number value: '1.5'".
-whole.__name__ = _count.__name__ = _seed.__name__ = "whole number"
+whole.__name__ = _count.__name__ = "whole number"
 _bends.__name__, _numbers.__name__ = "list of bends, such as 0:1:2,", "list of numbers"
 
 NUMBERS = "DT", "E", "EPSILON", "F", "G", "K", "L", "PS", "RATE", "S", "SIGMA", "DEGREES"
-PATHS = "CSV", "DIR", "FILE", "PDB", "PNG", "ROBOT", "RUN", "TOPOLOGY", "TRAJECTORY"
+PATHS = "CHAIN", "CSV", "DIR", "FILE", "PDB", "PNG", "ROBOT", "RUN", "TOPOLOGY", "TRAJECTORY"
 KINDS: dict[str, Callable[[str], Any]] = {
-    "N": whole, "COUNT": _count, "FRAME": whole, "FRAMES": whole, "SEED": _seed,
+    "N": whole, "COUNT": _count, "FRAME": whole, "FRAMES": whole,
     "BENDS": _bends, "K1,K2": _numbers, "Q1,Q2": _numbers,
     **dict.fromkeys(NUMBERS, float), **dict.fromkeys(PATHS, _path),
 }  # fmt: skip

@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fixman.cli import chains, rigid, running
-from fixman.cli.printing import result
+from fixman.cli import chains, rigid, shared
 
 HELP = """
 usage: fixman info FILE [flags]
@@ -26,7 +25,6 @@ topology: PDB, GRO, PSF, GSD, LAMMPS data.
 example:
   fixman info top.psf --select "name N CA C"
 """
-Found = tuple[list[str], dict[str, Any]]  # lines, and a document
 HEAD = 4096  # bytes that tell files apart
 
 
@@ -36,46 +34,34 @@ def run(arguments: argparse.Namespace) -> None:
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
     with path.open("rb") as file:
-        head = file.read(HEAD)
-    text, found = _look(path, head.lstrip(b"\xef\xbb\xbf \t\r\n"), arguments)
-    result(arguments, "\n".join(text), {"file": str(path), **found})
-
-
-def _look(path: Path, head: bytes, arguments: argparse.Namespace) -> Found:
+        head = file.read(HEAD).lstrip(b"\xef\xbb\xbf \t\r\n")
+    found: dict[str, Any] = {"file": str(path)}
     if head.startswith(b"SQLite format 3"):
-        return _run(path)
-    if head.startswith(b"{"):
-        chain = chains.from_json(path)
-        return [f"a chain, for --chain {path}: {chain!r}"], {"kind": "chain", "chain": repr(chain)}
-    if path.suffix.lower() == ".urdf" or b"<robot" in head:
+        from fixman import load_run
+
+        found |= {"kind": "run", "for": "fixman resume, check, export"}
+        found |= shared.described(load_run(path))
+    elif head.startswith(b"{"):
+        found |= {"kind": "chain", "for": "--chain of fixman simulate, sample"}
+        found |= {"chain": repr(chains.from_json(path))}
+    elif path.suffix.lower() == ".urdf" or b"<robot" in head:
         robot = rigid.read(path, arguments.tip)
-        rows, notes = rigid.joints(robot), [f"note: {note}" for note in robot.notes]
-        text = [f"a robot, for fixman rigid: {robot.chain!r}", *rigid.table(rows), *notes]
-        found = {"chain": repr(robot.chain), "joints": rows, "notes": robot.notes}
-        return text, {"kind": "robot", **found}
-    return _topology(path, arguments.select, arguments.bonds)
+        found |= {"kind": "robot", "for": "fixman rigid", "chain": repr(robot.chain)}
+        found |= {"joints": rigid.joints(robot), "notes": robot.notes}
+    else:
+        found |= {"kind": "topology", "for": "fixman audit, --chain of fixman simulate, sample"}
+        found |= _topology(path, arguments.select, arguments.bonds)
+    shared.result(arguments, shared.lines(found), found)
 
 
-def _run(path: Path) -> Found:
-    from fixman.simulation.simulate import load_run
-
-    found = running.described(load_run(path))
-    said = ", ".join(f"{name} {value}" for name, value in found["stepper"].items())
-    return [
-        f"a run, for fixman resume, check and export: {found['chain']}",
-        f"{found['frames']} frames of {found['replicas']} replicas, seed {found['seed']}",
-        f"step {found['steps_done']} of {found['steps']}: {said}",
-    ], {"kind": "run", **found}
-
-
-def _topology(path: Path, select: str, bonds: str) -> Found:
+def _topology(path: Path, select: str, bonds: str) -> dict[str, Any]:
     from fixman.io.mdanalysis import molecules, open_universe
 
     universe, notes = open_universe(path)
-    atoms, frames = len(universe.atoms), len(getattr(universe, "trajectory", ()))
     groups, more = molecules.find(universe, select, bonds)
-    labels, notes = [group.label() for group in groups], (*notes, *more)
-    text = [f"a topology of {atoms} atoms, for fixman audit and --chain, in {frames} frames"]
-    text += [f"  {label}" for label in labels] + [f"note: {note}" for note in notes]
-    found = {"atoms": atoms, "frames": frames, "molecules": labels, "notes": notes}
-    return text, {"kind": "topology", **found}
+    return {
+        "atoms": len(universe.atoms),
+        "frames": len(getattr(universe, "trajectory", ())),
+        "molecules": [group.label() for group in groups],
+        "notes": [*notes, *more],
+    }

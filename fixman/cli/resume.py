@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from pathlib import Path
 from typing import Any
 
-from fixman.cli import running
+from fixman.cli import shared
 
 HELP = f"""
 usage: fixman resume RUN [flags]
@@ -15,7 +14,7 @@ usage: fixman resume RUN [flags]
 go on with a run that was interrupted, or extend one
 
   RUN                    file of the run
-  --steps N              new total number of steps{running.SCHEDULER}{running.SHOWING}
+  --steps N              new total number of steps{shared.SCHEDULER}{shared.SHOWING}
 
 example:
   fixman resume run --steps 2e6
@@ -24,37 +23,22 @@ example:
 
 def run(arguments: argparse.Namespace) -> int:
     """Go on with a run."""
-    from fixman.simulation import simulate as simulation
-
-    running.let_interrupts_be_counted()
-    given, naming = _going_on(arguments.run)
-    with naming, running.client(arguments) as client:
-        run = simulation.resume(
-            arguments.run,
-            arguments.steps,
-            **given,
-            workers=arguments.workers,
-            progress=False if arguments.quiet else None,
-            client=client,
-        )
-    return running.report(arguments, run)
-
-
-def _going_on(path: Path) -> tuple[dict[str, Any], contextlib.AbstractContextManager[None]]:
-    """Return stepper and observables of a run of a PDB file, and what names its atoms in errors.
-
-    Other runs need neither.
-    """
+    import fixman
     from fixman.runs import runfile
     from fixman.simulation import steppers
     from fixman.simulation.trajectory import pdb_potential
 
-    about = runfile.contents(path).about
-    if pdb_potential(about) is None:
-        return {}, contextlib.nullcontext()
-    from fixman.io.openmm.torsional import Molecule, naming
+    about = runfile.contents(arguments.run).about
+    given: dict[str, Any] = {}
+    naming: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if pdb_potential(about) is not None:
+        from fixman.io.openmm import torsional
 
-    molecule = Molecule.of_run(about)
-    stepper = steppers.from_parameters(about["stepper"], molecule)
-    given = {"stepper": stepper, "observables": molecule.observables()}
-    return given, naming(molecule.names)
+        molecule = torsional.Molecule.of_run(about)
+        given["stepper"] = steppers.from_parameters(about["stepper"], molecule)
+        given["observables"] = molecule.observables()
+        naming = torsional.naming(molecule.names)
+    given |= {"workers": arguments.workers, "progress": shared.progress(arguments)}
+    with naming, shared.client(arguments) as client:
+        run = fixman.resume(arguments.run, arguments.steps, **given, client=client)
+    return shared.report(arguments, run)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from fixman.cli import chains, running
-from fixman.cli.printing import result, say
+from fixman.cli import chains, shared
 
 HELP = f"""
 usage: fixman sample (--beads N | --chain WORDS) --size N --out FILE [flags]
@@ -20,9 +19,9 @@ A .npz file holds x (size, beads, dim), log_weights (size,), and what they are o
 sample:
   --size COUNT           how many; 1e6 will do (required)
   --ensemble {{rigid,stiff}}
-                         of constraints, or of stiff springs (default: rigid){running.SEED}
+                         of constraints, or of stiff springs (default: rigid){shared.SEED}
   --out FILE             file to write, .npz (required)
-  --overwrite            replace an existing file{running.SCHEDULER}
+  --overwrite            replace an existing file{shared.SCHEDULER}
   --json                 print one JSON document instead of text
 
 example:
@@ -41,25 +40,24 @@ def run(arguments: argparse.Namespace) -> None:
     if path.suffix.lower() != ".npz":
         raise ValueError(f"--out must end in .npz, got {path}")
     chain, values, _ = chains.made(arguments)
-    seed = running.seed(arguments)
-    with new_file(path, arguments.overwrite) as temporary, running.client(arguments) as client:
-        say(arguments, f"{chain!r}, seed {seed}")
+    seed = shared.seed(arguments)
+    with new_file(path, arguments.overwrite) as temporary, shared.client(arguments) as client:
+        shared.say(arguments, f"{chain!r}, seed {seed}")
         drawn = sample(
             chain,
             arguments.size,
             **values,
-            ensemble=arguments.ensemble,
+            **shared.given(arguments, "ensemble", "workers"),
             rng=seed,
-            workers=arguments.workers,
             client=client,
         )
         about: dict[str, Any] = {"ensemble": arguments.ensemble, "method": drawn.method}
         about |= {"seed": str(seed), "chain": chain.to_json()}
         with temporary.open("wb") as file:
             np.savez(file, x=drawn.x, log_weights=drawn.log_weights, **about)
-    worth = f", worth {drawn.effective_size:.4g} independent ones"
-    if round(drawn.effective_size) == len(drawn.x):
-        worth = ""
-    document = about | {"chain": repr(chain), "seed": seed, "size": len(drawn.x)}
-    document |= {"effective_size": drawn.effective_size, "written": str(path)}
-    result(arguments, f"wrote {path}: {len(drawn.x)} chains{worth}, {drawn.method}", document)
+    size, worth = len(drawn.x), drawn.effective_size
+    said = f"wrote {path}: {size} chains, {drawn.method}"
+    if round(worth) != size:
+        said = said.replace(" chains", f" chains, worth {worth:.4g} independent ones")
+    about |= {"chain": repr(chain), "size": size, "effective_size": worth, "written": str(path)}
+    shared.result(arguments, said, about)

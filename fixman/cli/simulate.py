@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from fixman.cli import chains, dynamics, running
-from fixman.cli.printing import say
+from fixman.cli import chains, dynamics, shared
 
 # Heavy imports live inside the commands: `fixman --help` answers at once.
 
@@ -21,7 +20,7 @@ Ctrl-C ends a run after the block that it is at; `fixman resume` goes on.
 {chains.CHAIN}
 {dynamics.DYNAMICS}
 run:
-  --steps N              such as 1e6 (required){running.RUN}{running.SCHEDULER}{running.SHOWING}
+  --steps N              such as 1e6 (required){shared.RUN}{shared.SCHEDULER}{shared.SHOWING}
 
 example:
   fixman simulate --beads 50 --ensemble stiff --dt 0.02 --steps 1e6 \\
@@ -41,14 +40,13 @@ def run(arguments: argparse.Namespace) -> int:
     runfile.free(arguments.out, arguments.overwrite)
     chain, values, x0 = chains.made(arguments)
     stepper = dynamics.stepper(arguments, chain)
-    seed = running.seed(arguments)
+    seed = shared.seed(arguments)
     if x0 is None and dynamics.excludes(arguments):
         x0 = chains.stretched(chain, **values)
     elif x0 is None:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=WALKS))
         x0 = random_walks(chain, arguments.replicas, **values, rng=rng)
-    say(arguments, f"{chain!r}, seed {seed}")
-    with running.client(arguments) as client:
-        return running.simulated(
-            arguments, chain, x0, stepper, arguments.steps, seed, client=client
-        )
+    shared.say(arguments, f"{chain!r}, seed {seed}")
+    of = chain, x0, stepper, arguments.steps
+    with shared.client(arguments) as client:
+        return shared.simulated(arguments, *of, seed=seed, client=client)

@@ -6,8 +6,7 @@ import argparse
 import re
 import warnings
 
-from fixman.cli import dynamics, running
-from fixman.cli.printing import say
+from fixman.cli import dynamics, shared
 
 FLAGS = ("friction", "ensemble", "leaps")
 USUAL = {"friction": 5.0, "ensemble": "stiff"}  # 1/ps
@@ -45,7 +44,7 @@ dynamics:
 
 run:
   --steps N              a multiple of --every; 1e6 will do (required)
-  or --time PS           dt times steps, in ps{running.RUN}{running.WORKERS}{running.SHOWING}
+  or --time PS           dt times steps, in ps{shared.RUN}{shared.WORKERS}{shared.SHOWING}
 
 example:
   fixman torsional villin.pdb --forcefield amber14-all.xml implicit/obc2.xml \\
@@ -67,31 +66,20 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.temperature > 0.0:
         raise ValueError(f"--temperature must be positive, got {arguments.temperature}")
     kind, given = dynamics.chosen(arguments, FLAGS, USUAL)
-    seed, steps = running.seed(arguments), _steps(arguments)
-    molecule = Molecule.prepare(
-        arguments.pdb,
-        arguments.forcefield,
-        arguments.platform,
-        chain=arguments.chain,
-        add_hydrogens=arguments.add_hydrogens,
-        drop_solvent=arguments.drop_solvent,
-    )
+    seed, steps = shared.seed(arguments), _steps(arguments)
+    kept = shared.given(arguments, "chain", "add_hydrogens", "drop_solvent")
+    read = arguments.pdb, arguments.forcefield, arguments.platform
+    molecule = Molecule.prepare(*read, **kept)
     chain = molecule.chain(re.findall(r"[^\s,]+", " ".join(arguments.hold)))
     stepper = kind(dt=arguments.dt, kT=kT(arguments.temperature), potential=molecule, **given)
     x0 = molecule.minimized(molecule.x0) if arguments.minimize else molecule.x0
     turning = max(0, 3 * chain.n - 6 - chain.hard.size)  # a straight molecule has five of its own
     where = "in a vacuum, " * molecule.in_vacuum
-    say(arguments, f"{chain!r}, {turning} turn, {where}on {molecule.platform}, seed {seed}")
+    shared.say(arguments, f"{chain!r}, {turning} turn, {where}on {molecule.platform}, seed {seed}")
     small, large = molecule.ring_bonds
     if small or large:
         text = f"{small} bonds of rings of up to 8 atoms do not turn, {large} of larger ones do"
-        say(arguments, text)
-    if arguments.method == "newton" and arguments.minimize:
-        say(
-            arguments,
-            f"rates are drawn at {arguments.temperature:g} K, and the minimum that they leave "
-            f"takes half: the mean will be near {0.5 * arguments.temperature:g} K",
-        )
+        shared.say(arguments, text)
     with naming(molecule.names):
         if chain.straight:
             x0 = project(chain, x0, chain.hard_values(x0))
@@ -99,21 +87,19 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.method != "hmc" and arguments.dt > LONG:
             text = f"--dt {arguments.dt:g} is long: above {LONG:g} ps energies drift"
             warnings.warn(text, RuntimeWarning, stacklevel=1)
-        observables = molecule.observables()
-        return running.simulated(
-            arguments, chain, x0, stepper, steps, seed, observables=observables
-        )
+        of = chain, x0, stepper, steps
+        return shared.simulated(arguments, *of, seed=seed, observables=molecule.observables())
 
 
 def _steps(arguments: argparse.Namespace) -> int:
     """Return --steps, or how many a --time takes: a multiple of --every, or of a round number."""
+    from fixman._common import arrays
+
     if arguments.steps is not None:
         return int(arguments.steps)
-    if not (arguments.time > 0.0 and arguments.dt > 0.0):
-        raise ValueError(f"--time and --dt must be positive, got {arguments.time}, {arguments.dt}")
-    if arguments.time < arguments.dt:
-        given = f"got {arguments.time:g} and {arguments.dt:g} ps"
-        raise ValueError(f"--time must be at least a step of --dt, {given}")
-    steps = arguments.time / arguments.dt
+    time, dt = arrays.positive(arguments.time, "--time"), arrays.positive(arguments.dt, "--dt")
+    if time < dt:
+        raise ValueError(f"--time must be at least a step of --dt, got {time:g} and {dt:g} ps")
+    steps = time / dt
     unit = arguments.every or 10 ** max(0, len(str(int(steps))) - 3)
     return int(max(1, round(steps / unit)) * unit)
