@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 NEGLIGIBLE = 0.1  # kT
 LARGE = 1.0  # kT
 MANY = 0.9  # fraction of samples: where fewer differ, that is worth a note
-SHOWN_GROUPS = 3  # in the printed report
+SHOWN_GROUPS, SHOWN_NOTES = 3, 10  # in the printed report
 SHOWN = 0.001  # smaller spreads are not told from rounding in the printed lines
 WITH_TORSIONS = 4  # beads: shorter chains have no torsion within
 READY = "for OpenMM: docs/openmm.md"
@@ -148,7 +147,10 @@ def report(audited: AuditReport) -> str:
             f"and {counted(len(rest), 'kind')} more, {counted(molecules, 'molecule')}, spread up "
             f"to {max(group.spread for group in rest):.3f} kT; --json lists them all"
         )
-    lines += [f"note: {note}" for note in few_of_a_kind(audited.remarks)]
+    remarks = [note for group in groups for note in group.notes] + list(audited.notes)
+    lines += [f"note: {note}" for note in remarks[:SHOWN_NOTES]]
+    if len(remarks) > SHOWN_NOTES:
+        lines.append(f"note: {len(remarks) - SHOWN_NOTES} more; --json lists them all")
     return "\n".join([*lines, f"verdict: {audited.verdict}"])
 
 
@@ -194,16 +196,3 @@ def _sizes(group: GroupReport) -> dict[str, str]:
             f"{with_error(*reweighted)}; rigid less stiff {change}"
         )
     return table
-
-
-def few_of_a_kind(notes: Sequence[str], most: int = 3) -> list[str]:
-    """Keep the first of the notes that differ in numbers and names alone, and count the others."""
-    kinds: dict[str, list[str]] = {}
-    for note in notes:
-        plain = re.sub(r"\(.*?\)|\S*\d\S*", "", note.split(": ", 1)[-1])
-        kinds.setdefault(re.sub(r"s\b", "", plain), []).append(note)
-    shown: list[str] = []
-    for alike in kinds.values():
-        more = len(alike) - most
-        shown += alike[:most] + [f"{more} more notes like the last"] * (more > 0)
-    return shown
