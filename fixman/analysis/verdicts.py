@@ -69,19 +69,17 @@ def verdict(groups: Sequence[GroupReport]) -> str:
         worst = max(vague, key=lambda group: group.samples)
     worst = next((group for group in vague if group.contradicted), worst)
     beside = f" ({worst.label}, of {len(groups)} kinds of molecules)" if len(groups) > 1 else ""
+    caveat = ""
+    if worst.conclusive and not worst.constant and worst.independent < FEWEST_SAMPLES:
+        worth = counted(max(1, int(worst.independent)), "independent sample")
+        caveat = f"; but all are worth {worth}: a longer run may have another spread"
     turning = sum(g.scatter.turning for g in groups if g.scatter and g.ensemble == "stiff")
-    scattered = (
-        f"; but {counted(turning, 'hard torsion')} {'is' if turning == 1 else 'are'} scattered "
-        "over the circle: constraining to a mean would change much more than the metric"
-    )
-    return f"{_finding(worst)}{beside}{_caveat(worst)}{scattered if turning else ''}"
-
-
-def _caveat(group: GroupReport) -> str:
-    if not group.conclusive or group.constant or group.independent >= FEWEST_SAMPLES:
-        return ""
-    worth = counted(max(1, int(group.independent)), "independent sample")
-    return f"; but all are worth {worth}: a longer run may have another spread"
+    if turning:
+        caveat += (
+            f"; but {counted(turning, 'hard torsion')} {'is' if turning == 1 else 'are'} scattered "
+            "over the circle: constraining to a mean would change much more than the metric"
+        )
+    return f"{_finding(worst)}{beside}{caveat}"
 
 
 def _finding(group: GroupReport) -> str:
