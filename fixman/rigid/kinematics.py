@@ -388,8 +388,7 @@ def _body(arm: SerialChain, body: int) -> int:
     if isinstance(body, bool) or not isinstance(body, (int, np.integer)):
         raise TypeError(f"body must be an integer, got {body!r:.80}")
     if not 0 <= body < arm.n:
-        last = f"{arm.n - 1}, the last of {arm.n}"
-        raise ValueError(f"body must be from 0, next to the base, to {last}; got {body}")
+        raise ValueError(f"body must be from 0, next to the base, to {arm.n - 1}; got {body}")
     return int(body)
 
 
@@ -410,10 +409,7 @@ def _marks(
         raise ValueError("body must be a body or several, got none")
     points = arrays.real(point, (3,), "point", "component")
     if points.shape not in ((3,), (bodies.size, 3)):
-        raise ValueError(
-            f"point must have shape (3,) or ({bodies.size}, 3), one for each body, got "
-            f"{points.shape}"
-        )
+        raise ValueError(f"point must have shape (3,) or ({bodies.size}, 3), got {points.shape}")
     arrays.require_finite(points, (3,), "point", "component")
     return bodies, arrays.spread(points, (bodies.size,), (3,))
 

@@ -13,16 +13,8 @@ from fixman.kernels import jit
 from fixman.kernels.algebra.triples import across, back, entries, put_entries, summed, times, turned
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.steps import step
+from fixman.kernels.rigid import links as link
 from fixman.kernels.rigid.joints import RATES, axis, component, joint_twist
-from fixman.kernels.rigid.links import (
-    ARMATURE,
-    LOST,
-    PITCH,
-    inwards,
-    not_a_number,
-    place,
-    rotation_tuple,
-)
 
 
 @step
@@ -42,7 +34,7 @@ def deviation(s, u, v):
 @step
 def joined(links, X, i, share, M):
     """Body i and the composite body after it, which has ``share`` of the mass of both."""
-    R, own = rotation_tuple(X, i + 1), entries(links, i, 13)
+    R, own = link.rotation_tuple(X, i + 1), entries(links, i, 13)
     d = minus(plus(entries(X, i + 1, 9), times(R, entries(M, i + 1, 1))), own)
     inertia = summed(rows(links, i, 16), turned(R, rows(M, i + 1, 4)))
     put_entries(M, i, 1, plus(own, scaled(share, d)))
@@ -79,10 +71,10 @@ def project(kinds, links, X, j, at, wrench, A, column, mirrored):
     n, f = wrench
     for i in range(j, -1, -1):
         if i < j:
-            n, f = inwards(X, i + 1, n, f)
+            n, f = link.inwards(X, i + 1, n, f)
             at -= RATES[kinds[i]]
         for b in range(RATES[kinds[i]]):
-            value = component(kinds[i], links[i, PITCH], b, n, f)
+            value = component(kinds[i], links[i, link.PITCH], b, n, f)
             A[at + b, column] = value
             if mirrored:
                 A[column, at + b] = value
@@ -97,18 +89,18 @@ def inertia_frames(kinds, links, q, out):
     M = np.empty((n, 13))
     for frame in range(out.shape[0]):
         A = out[frame]
-        if not place(q[frame], kinds, links, X):
+        if not link.place(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         compose(links, X, M)
-        check = not_a_number(q[frame])  # not every coordinate has a part in I
+        check = link.not_a_number(q[frame])  # not every coordinate has a part in I
         at = 0
         for j in range(n):
             for a in range(RATES[kinds[j]]):
                 # eq. 24: i_ij = p_iᵀ M̃_i B_ij p_j
-                e, v = axis(kinds[j], links[j, PITCH], a)
+                e, v = axis(kinds[j], links[j, link.PITCH], a)
                 wrench = momentum(M, j, e, v)
                 check += project(kinds, links, X, j, at, wrench, A, at + a, True)
-                A[at + a, at + a] += links[j, ARMATURE + a]
+                A[at + a, at + a] += links[j, link.ARMATURE + a]
             at += RATES[kinds[j]]
         if check != 0.0:  # NaN
             return frame * (n + 1) + n
@@ -124,8 +116,8 @@ def rates(kinds, links, qd, X, V):
     ω = (0.0, 0.0, 0.0)
     at = 0
     for i in range(kinds.size):
-        turn, slide = joint_twist(kinds[i], links[i, PITCH], qd, at)
-        R = rotation_tuple(X, i)
+        turn, slide = joint_twist(kinds[i], links[i, link.PITCH], qd, at)
+        R = link.rotation_tuple(X, i)
         velocity = plus(outer(ω, entries(X, i, 9)), times(R, slide))
         ω = plus(back(R, ω), turn)
         put_entries(V, i, 0, ω)
@@ -148,7 +140,7 @@ def own_rates(links, i, V, s):
 def with_rates(X, i, M, V, Y, own):
     """ḣ and Z of a composite body: ``own`` of its first body, and those of body i and beyond."""
     ḣ, Z = own
-    R, m, v = rotation_tuple(X, i), M[i, 0], entries(V, i, 3)
+    R, m, v = link.rotation_tuple(X, i), M[i, 0], entries(V, i, 3)
     s, moved = entries(X, i, 9), times(R, entries(Y, i, 0))
     Z = summed(Z, turned(R, rows(Y, i, 3)))
     Z = summed(Z, deviation(m, v, plus(s, times(R, entries(M, i, 1)))))
@@ -174,7 +166,7 @@ def compose_rates(links, X, M, V, s, Y):
 @step
 def carried_rates(X, V, i, w, dw, du):
     """B_ij p_j of the next body, and its rate."""
-    R = rotation_tuple(X, i)
+    R = link.rotation_tuple(X, i)
     du = plus(du, plus(outer(dw, entries(X, i, 9)), outer(w, entries(V, i, 3))))
     return back(R, w), back(R, dw), back(R, du)
 
@@ -196,17 +188,17 @@ def convective_frames(kinds, links, q, qd, christoffel, out):
     Y = np.empty((n, 12))
     for frame in range(out.shape[0]):
         A = out[frame]
-        if not place(q[frame], kinds, links, X):
+        if not link.place(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         compose(links, X, M)
         rates(kinds, links, qd[frame], X, V)
         compose_rates(links, X, M, V, -0.5 if christoffel else 0.0, Y)
         # Not every coordinate or rate has a part in C.
-        check = not_a_number(q[frame]) + not_a_number(qd[frame])
+        check = link.not_a_number(q[frame]) + link.not_a_number(qd[frame])
         first = 0
         for j in range(n):
             for a in range(RATES[kinds[j]]):
-                w, u = axis(kinds[j], links[j, PITCH], a)
+                w, u = axis(kinds[j], links[j, link.PITCH], a)
                 dw, du = outer(entries(V, j, 0), w), outer(entries(V, j, 0), u)
                 at = first
                 for i in range(j, n):
@@ -214,7 +206,7 @@ def convective_frames(kinds, links, q, qd, christoffel, out):
                         w, dw, du = carried_rates(X, V, i, w, dw, du)
                     moment, f = convected(M, Y, i, w, dw, du)
                     for b in range(RATES[kinds[i]]):
-                        value = component(kinds[i], links[i, PITCH], b, moment, f)
+                        value = component(kinds[i], links[i, link.PITCH], b, moment, f)
                         A[at + b, first + a] = value
                     if i == j:
                         wrench = moment, f
@@ -234,7 +226,7 @@ def substitute(L, A, b):
     for frame in range(b.shape[0]):
         x = b[frame]
         for k in range(nv):
-            if not L[frame, k, k] ** 2 > LOST * A[frame, k, k]:  # NaN fails too
+            if not L[frame, k, k] ** 2 > link.LOST * A[frame, k, k]:  # NaN fails too
                 return frame * nv + k
             for j in range(k):
                 x[k] -= L[frame, k, j] * x[j]

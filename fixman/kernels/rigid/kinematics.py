@@ -16,15 +16,7 @@ from fixman.kernels import jit
 from fixman.kernels.algebra.triples import back, constants, entries, product, put_entries, times
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.joints import (
-    POSITIONS,
-    RATES,
-    advance,
-    axis,
-    derivative,
-    joint_twist,
-    way,
-)
+from fixman.kernels.rigid import joints as joint
 from fixman.kernels.rigid.links import PITCH, not_a_number, place, rotation_tuple
 from fixman.kernels.rigid.newton_euler import moved
 from fixman.kernels.rigid.spatial_operators import (
@@ -84,12 +76,12 @@ def body_frames(kinds, links, q, qd, R, x, V):
             put_entries(rotations, i, 0, turned)
             put_entries(origins, i, 0, origin)
             if qd is not None:
-                turn, slide = joint_twist(kinds[i], links[i, PITCH], rates, at)
+                turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], rates, at)
                 turn, slide, v = moving(turned, r, ω, v, turn, slide)
                 ω = plus(ω, turn)
                 put_entries(twists, i, 0, v)
                 put_entries(twists, i, 3, ω)
-                at += RATES[kinds[i]]
+                at += joint.RATES[kinds[i]]
             check += 0.0 * (total(origin, ω) + total(v, ORIGIN))
         if check != 0.0:  # NaN
             return frame * (n + 1) + n
@@ -117,12 +109,12 @@ def point_frames(kinds, links, motion, body, point, out):
             R, r = next_body(X, i, R)
             x = plus(x, r)
             a = plus(a, plus(outer(dω, r), outer(ω, outer(ω, r))))
-            turn, slide = joint_twist(kinds[i], links[i, PITCH], rates, at)
+            turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], rates, at)
             turn, slide, v = moving(R, r, ω, v, turn, slide)
             ω, dω, a = moved(ω, dω, a, turn, slide)
-            turn, slide = joint_twist(kinds[i], links[i, PITCH], accelerations, at)
+            turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], accelerations, at)
             dω, a = plus(dω, times(R, turn)), plus(a, times(R, slide))
-            at += RATES[kinds[i]]
+            at += joint.RATES[kinds[i]]
         p = times(R, constants(point, 0))
         put_entries(out, frame, 0, plus(x, p))
         if out.shape[1] > 3:
@@ -178,8 +170,8 @@ def jacobian_frames(kinds, links, q, body, point, out):
         check = not_a_number(q[frame])  # not every coordinate has a part in J
         at = 0
         for i in range(body + 1):
-            for j in range(RATES[kinds[i]]):
-                e, s = axis(kinds[i], links[i, PITCH], j)
+            for j in range(joint.RATES[kinds[i]]):
+                e, s = joint.axis(kinds[i], links[i, PITCH], j)
                 v, ω = column(Y, i, p, e, s)
                 for k in range(3):
                     J[k, at] = v[k]
@@ -234,10 +226,10 @@ def sum_frames(kinds, links, q, qd, out):
         for i in range(n):
             R, r = next_body(X, i, R)
             x = plus(x, r)
-            turn, slide = joint_twist(kinds[i], links[i, PITCH], rate, at)
+            turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], rate, at)
             turn, slide, v = moving(R, r, ω, v, turn, slide)
             ω = plus(ω, turn)
-            at += RATES[kinds[i]]
+            at += joint.RATES[kinds[i]]
             p = times(R, entries(links, i, 13))
             m, c, u, L, more = joining(
                 links, i, m, R, c, u, L, ω, (plus(x, p), plus(v, outer(ω, p)))
@@ -262,13 +254,13 @@ def follow(kinds, q, v, dt, axes, straight, out):
     at = to = 0
     usable = True
     for i in range(kinds.size):
-        if RATES[kinds[i]] == 1:  # without a call
+        if joint.RATES[kinds[i]] == 1:  # without a call
             out[at] = q[at] + dt * v[to]
         else:
-            good = advance(kinds[i], q, at, v, to, dt, axes, straight, out)
+            good = joint.advance(kinds[i], q, at, v, to, dt, axes, straight, out)
             usable = usable and good
-        at += POSITIONS[kinds[i]]
-        to += RATES[kinds[i]]
+        at += joint.POSITIONS[kinds[i]]
+        to += joint.RATES[kinds[i]]
     return usable
 
 
@@ -290,10 +282,10 @@ def difference_frames(kinds, q, other, out):
         at = to = 0
         usable = True
         for i in range(n):
-            good = way(kinds[i], q[frame], other[frame], at, out[frame], to)
+            good = joint.way(kinds[i], q[frame], other[frame], at, out[frame], to)
             usable = usable and good
-            at += POSITIONS[kinds[i]]
-            to += RATES[kinds[i]]
+            at += joint.POSITIONS[kinds[i]]
+            to += joint.RATES[kinds[i]]
         if not usable or not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1
@@ -305,9 +297,9 @@ def derivative_frames(kinds, q, qd, out):
     for frame in range(q.shape[0]):
         at = to = 0
         for i in range(kinds.size):
-            derivative(kinds[i], q[frame], at, qd[frame], to, out[frame])
-            at += POSITIONS[kinds[i]]
-            to += RATES[kinds[i]]
+            joint.derivative(kinds[i], q[frame], at, qd[frame], to, out[frame])
+            at += joint.POSITIONS[kinds[i]]
+            to += joint.RATES[kinds[i]]
 
 
 # --- operational space ----------------------------------------------------------------------------
@@ -356,7 +348,7 @@ def compliance_frames(kinds, links, q, bodies, points, out):
     m = bodies.size
     nv = 0
     for i in range(n):
-        nv += RATES[kinds[i]]
+        nv += joint.RATES[kinds[i]]
     X = np.empty((n, 12))
     G, D, nu = np.empty((nv, 6)), np.empty(nv), np.empty(nv)
     none, unloaded = np.empty(0), np.empty((0, 6))
@@ -378,7 +370,7 @@ def compliance_frames(kinds, links, q, bodies, points, out):
             columns = 12 if b > 0 else 6
             seen_from(X, i, Z, columns)
             move_freely(kind, links[i, PITCH], at, G, D, Z, columns)
-            at += RATES[kind]
+            at += joint.RATES[kind]
             while b < m and bodies[b] == i:
                 put_entries(marks, b, 0, R)
                 put_entries(marks, b, 9, constants(points, 3 * b))
