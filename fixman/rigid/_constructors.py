@@ -109,11 +109,6 @@ class Constructors:
         inertias : (n, 3, 3) or (n, 3)
             About the mass centre in the axes of frame i + 1; (n, 3) are principal moments.
 
-        Raises
-        ------
-        ValueError
-            For joints that have no Denavit–Hartenberg parameters, and as the class itself.
-
         Notes
         -----
         The body's frame of this class is Saha's frame i turned by θ_i and shifted by b_i, so that

@@ -81,9 +81,8 @@ def forward_dynamics(
     Notes
     -----
     O(n) in time and memory.  Batches are computed eight states at a time, so that the last digit
-    of a state may differ from what it has alone, but not with its place in the batch.  A few states
-    of chains of more than 10,000 links are computed as alone.  A thread keeps up to 64 MB of work
-    memory for its next call.
+    of a state may differ from what it has alone, but not with its place in the batch.  A thread
+    keeps up to 64 MB of work memory for its next call.
 
     Digits are lost where heavy bodies hang on light ones: of max |q̈| up to 1e-9 if masses range
     over six powers of ten at random, 1e-6 if over ten.

@@ -35,7 +35,7 @@ def passive_forces(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
     ``qd (..., nv)``.  A ValueError for wrong shapes, values that are not finite, and quaternions
     that are not unit ones.
     """
-    given = model.gate(arm, q, qd, np.zeros(_nv(arm)))
+    given = model.moving(arm, q, qd)
     given.require_finite()
     return given.batch(with_passive(given).last)
 
@@ -82,8 +82,3 @@ def without_springs(arm: SerialChain) -> SerialChain:
         none = np.zeros(arm.nv)
         arm._tables["without springs"] = replace(arm, damping=none, stiffness=none)
     return arm._tables["without springs"]  # type: ignore[no-any-return]
-
-
-def _nv(arm: SerialChain) -> int:
-    model.require_arm(arm)
-    return arm.nv

@@ -465,6 +465,13 @@ def posture(arm: SerialChain, q: ArrayLike) -> Given:
     return Given(arm, rows, _NOTHING, _NOTHING, _AT_REST, _NOTHING, q.shape[:-1], "")
 
 
+def moving(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> Given:
+    """Coerce coordinates and rates, none at rest; accelerations are zero."""
+    require_arm(arm)
+    still = np.zeros(arm.nv)
+    return gate(arm, q, still if qd is None else qd, still)
+
+
 def configuration(arm: SerialChain, q: ArrayLike) -> Array:
     """Coerce the coordinates (nq,) of one configuration, and look at them."""
     given = posture(arm, q)
@@ -487,18 +494,17 @@ def vector(value: ArrayLike, name: str) -> Array:
     return array
 
 
-@lru_cache
-def written(gravity: tuple[float, ...]) -> Array:
-    """Coerce what is written out in a call, once."""
-    return vector(gravity, "gravity")
+_written = lru_cache(vector)  # what is written out in a call is coerced once
 
 
 def falling(gravity: ArrayLike) -> Array:
     """Coerce an acceleration of free fall."""
     try:
-        return written(gravity) if isinstance(gravity, tuple) else vector(gravity, "gravity")
+        if isinstance(gravity, tuple):
+            return _written(gravity, "gravity")
     except TypeError:  # no numbers, or a tuple of what has no hash
-        return vector(gravity, "gravity")
+        pass
+    return vector(gravity, "gravity")
 
 
 def refuse_coordinates(arm: SerialChain, q: Array, lead: Lead, name: str = "q") -> None:

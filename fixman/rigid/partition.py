@@ -39,14 +39,14 @@ from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.errors import Frame, SingularConstraintError
 from fixman.kernels.compiler.lanes import LANES
-from fixman.kernels.rigid import partition
+from fixman.kernels.rigid import links, partition
 from fixman.kernels.rigid.links import ARMATURE, PITCH
 from fixman.mechanics.structured import BlockTridiagonal
 from fixman.rigid import model
 from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.newton_euler import without_bias, wrenches_of
-from fixman.rigid.spatial import skew
+from fixman.rigid.spatial import propagation, skew
 
 __all__ = ["forward_dynamics", "hard_block", "joint_wrenches", "logdet_hard", "logdet_mass"]
 
@@ -138,13 +138,20 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     revolute joint's are ωx, ωy, vx, vy, vz, a prismatic joint's ωx, ωy, vx, vy, ωz.  Rows of rates
     with armature come after them: the rate less that of its rotor.
     """
-    q = model.configuration(arm, q)
-    blocks = _tables(arm).blocks
-    held = blocks[:, partition.HELD].astype(np.int64)
-    most = max(5, int(held.max()))
-    diagonal, lower = np.zeros((arm.n, most, most)), np.zeros((arm.n - 1, most, most))
-    partition.assemble(blocks, q, diagonal, lower)
-    return BlockTridiagonal(diagonal, lower, held)
+    X, n, table = np.empty((arm.n, 12)), arm.n, _tables(arm).blocks
+    links.place(model.configuration(arm, q), arm._kinds, arm._table, X)
+    back = arm.rotations.swapaxes(1, 2)
+    E, p = back @ X[:, :9].reshape(n, 3, 3), back @ (X[:, 9:] - arm.translations)[:, :, None]
+    carry = _pitched(arm) @ propagation(E, p[:, :, 0])  # 𝒥 of the kernel
+    A, K, C = np.split(table[:, : partition.INVERSE].reshape(n, 18, LANES)[:, :, :6], 3, axis=1)
+    H = A.copy()
+    H[1:] += carry[1:] @ C[:-1] @ carry[1:].swapaxes(1, 2)
+    below = -carry[1:] @ K[:-1].swapaxes(1, 2)
+    order, held = np.split(table[:, partition.ROWS : partition.GEAR].astype(np.int64), [6], axis=1)
+    i, row, column = np.arange(n)[:, None, None], order[:, :, None], order[:, None, :]
+    H = H[i, row, column]
+    H[:, range(6), range(6)] += table[:, partition.GEAR :]
+    return BlockTridiagonal(H, below[i[:-1], row[1:], column[:-1]], held[:, 0])
 
 
 # Largest correction relative to the answer, that of the last round, and the number of rounds.
@@ -268,8 +275,7 @@ def _built(arm: SerialChain) -> _Tables:
     G_P[:, 3:, :3] = -R.swapaxes(1, 2) @ skew(r)
     GM_O, GM_P = G_O @ M_inverse, G_P @ M_inverse
     A, K, C = GM_O @ G_O.swapaxes(1, 2), GM_O @ G_P.swapaxes(1, 2), GM_P @ G_P.swapaxes(1, 2)
-    rows = np.tile(np.eye(6), (n, 1, 1))  # vz − pitch ωz in the place of vz
-    rows[:, 5, 2] = -arm.pitch
+    rows = _pitched(arm)
     A, K = rows @ A @ rows.swapaxes(1, 2), rows @ K
     blocks = np.zeros((n, 18, LANES))
     blocks[:, :, :6] = np.concatenate([A, K, C], axis=1)
@@ -281,6 +287,13 @@ def _built(arm: SerialChain) -> _Tables:
     rotors = arm.armature[arm.armature > 0]
     log_masses = 3 * np.log(arm.masses).sum() + np.log(moments).sum() + np.log(rotors).sum()
     return _Tables(table, float(log_masses), _is_uneven(arm, moments))
+
+
+def _pitched(arm: SerialChain) -> Array:
+    """Twists with vz − pitch ωz in the place of vz, of every joint, (n, 6, 6)."""
+    rows = np.tile(np.eye(6), (arm.n, 1, 1))
+    rows[:, 5, 2] = -arm.pitch
+    return rows
 
 
 def _rows(arm: SerialChain) -> Array:

@@ -18,12 +18,6 @@ from fixman.kernels.rigid.joints import RATES, axis, component, joint_twist
 
 
 @step
-def rows(T, i, k):
-    """3×3 matrix in row i of a table, from column k."""
-    return tuple(T[i, k + j] for j in range(9))
-
-
-@step
 def deviation(s, u, v):
     """s [(u·v) 1 − u vᵀ]."""
     trace = s * inner(u, v)
@@ -36,7 +30,7 @@ def joined(links, X, i, share, M):
     """Body i and the composite body after it, which has ``share`` of the mass of both."""
     R, own = link.rotation_tuple(X, i + 1), entries(links, i, 13)
     d = minus(plus(entries(X, i + 1, 9), times(R, entries(M, i + 1, 1))), own)
-    inertia = summed(rows(links, i, 16), turned(R, rows(M, i + 1, 4)))
+    inertia = summed(link.rows(links, i, 16), turned(R, link.rows(M, i + 1, 4)))
     put_entries(M, i, 1, plus(own, scaled(share, d)))
     put_entries(M, i, 4, summed(inertia, deviation(share * links[i, 12], d, d)))
 
@@ -59,7 +53,7 @@ def momentum(M, i, angular, linear):
     """M̃_i times a twist or its rate: moment about the origin, and force."""
     m, c = M[i, 0], entries(M, i, 1)
     f = scaled(m, plus(linear, outer(angular, c)))
-    return plus(times(rows(M, i, 4), angular), outer(c, f)), f
+    return plus(times(link.rows(M, i, 4), angular), outer(c, f)), f
 
 
 @jit
@@ -129,7 +123,7 @@ def rates(kinds, links, qd, X, V):
 def own_rates(links, i, V, s):
     """Ḣ and Z of body i alone, its I taken as I + s tr I."""
     ω, c = entries(V, i, 0), entries(links, i, 13)
-    ċ, inertia = outer(ω, c), rows(links, i, 16)
+    ċ, inertia = outer(ω, c), link.rows(links, i, 16)
     s = s * (inertia[0] + inertia[4] + inertia[8])
     shifted = tuple(inertia[k] + s if k % 4 == 0 else inertia[k] for k in range(9))
     m = links[i, 12]
@@ -142,7 +136,7 @@ def with_rates(X, i, M, V, Y, own):
     ḣ, Z = own
     R, m, v = link.rotation_tuple(X, i), M[i, 0], entries(V, i, 3)
     s, moved = entries(X, i, 9), times(R, entries(Y, i, 0))
-    Z = summed(Z, turned(R, rows(Y, i, 3)))
+    Z = summed(Z, turned(R, link.rows(Y, i, 3)))
     Z = summed(Z, deviation(m, v, plus(s, times(R, entries(M, i, 1)))))
     return plus(ḣ, plus(moved, scaled(m, v))), summed(Z, deviation(1.0, moved, s))
 
@@ -175,7 +169,7 @@ def carried_rates(X, V, i, w, dw, du):
 def convected(M, Y, i, w, dw, du):
     """M̃_i (B_ij p_j)˙ + Y_i B_ij p_j."""
     n, f = momentum(M, i, dw, du)
-    return plus(n, times(rows(Y, i, 3), w)), plus(f, outer(w, entries(Y, i, 0)))
+    return plus(n, times(link.rows(Y, i, 3), w)), plus(f, outer(w, entries(Y, i, 0)))
 
 
 @jit

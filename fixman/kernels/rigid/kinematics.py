@@ -17,7 +17,7 @@ from fixman.kernels.algebra.triples import back, constants, entries, product, pu
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import joints as joint
-from fixman.kernels.rigid.links import PITCH, not_a_number, place, rotation_tuple
+from fixman.kernels.rigid.links import PITCH, not_a_number, place, rotation_tuple, rows
 from fixman.kernels.rigid.newton_euler import moved
 from fixman.kernels.rigid.spatial_operators import (
     filter_sweep,
@@ -129,50 +129,36 @@ def point_frames(kinds, links, motion, body, point, out):
     return -1
 
 
-@jit
-def chain_to(kinds, links, q, body, X, Y):
-    """R and x of bodies as far as ``body`` into ``Y (n, 12)``; whether they can be used."""
-    if not place(q, kinds, links, X):
-        return False
-    R, x = BASE, ORIGIN
-    for i in range(body + 1):
-        R, r = next_body(X, i, R)
-        x = plus(x, r)
-        put_entries(Y, i, 0, R)
-        put_entries(Y, i, 9, x)
-    return True
-
-
 @step
-def point_of(Y, i, point):
-    """Where a point of body i is in the base."""
-    return plus(entries(Y, i, 9), times(rotation_tuple(Y, i), constants(point, 0)))
-
-
-@step
-def column(Y, i, p, e, s):
+def column(X, i, p, e, s):
     """Velocity at p, and angular velocity, by the direction [e; s] of joint i."""
-    R = rotation_tuple(Y, i)
+    R = rotation_tuple(X, i)
     e = times(R, e)
-    return plus(times(R, s), outer(e, minus(p, entries(Y, i, 9)))), e
+    return plus(times(R, s), outer(e, minus(p, entries(X, i, 9)))), e
 
 
 @jit
 def jacobian_frames(kinds, links, q, body, point, out):
     """J, or its first three rows, into ``out (frames, 6, nv)``, which is zero beyond the body."""
     n = kinds.size
-    X, Y = np.empty((n, 12)), np.empty((n, 12))
+    X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not chain_to(kinds, links, q[frame], body, X, Y):
+        if not place(q[frame], kinds, links, X):
             return frame * (n + 1) + n
+        R, x = BASE, ORIGIN
+        for i in range(body + 1):
+            R, r = next_body(X, i, R)
+            x = plus(x, r)
+            put_entries(X, i, 0, R)  # in the base now
+            put_entries(X, i, 9, x)
         J = out[frame]
-        p = point_of(Y, body, point)
+        p = plus(x, times(R, constants(point, 0)))
         check = not_a_number(q[frame])  # not every coordinate has a part in J
         at = 0
         for i in range(body + 1):
             for j in range(joint.RATES[kinds[i]]):
                 e, s = joint.axis(kinds[i], links[i, PITCH], j)
-                v, ω = column(Y, i, p, e, s)
+                v, ω = column(X, i, p, e, s)
                 for k in range(3):
                     J[k, at] = v[k]
                     if J.shape[0] > 3:
@@ -198,16 +184,10 @@ def joining(links, i, m, R, c, v, L, ω, own):
     mass = links[i, 12]
     share = mass / (m + mass + 1e-300)  # none of no mass
     both = m * share
-    spin = times(R, times(matrix_of(links, i), back(R, ω)))
+    spin = times(R, times(rows(links, i, 16), back(R, ω)))
     L = plus(plus(L, spin), scaled(both, outer(d, u)))
     T = 0.5 * (both * inner(u, u) + inner(ω, spin))
     return m + mass, plus(c, scaled(share, d)), plus(v, scaled(share, u)), L, T
-
-
-@step
-def matrix_of(links, i):
-    """Inertia of body i about its mass centre."""
-    return tuple(links[i, 16 + k] for k in range(9))
 
 
 @jit

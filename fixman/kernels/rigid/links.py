@@ -61,8 +61,14 @@ def inertia_tuple(links, i):
 
 
 @step
+def rows(T, i, k):
+    """3×3 matrix in row i of a table, from column k."""
+    return tuple(T[i, k + j] for j in range(9))
+
+
+@step
 def rotation_tuple(X, i):
-    return tuple(X[i, k] for k in range(9))
+    return rows(X, i, 0)
 
 
 @exact_step

@@ -130,12 +130,7 @@ def spread_by(C, p):
 @step
 def row_of(x, k):
     """Row of a block."""
-    return tuple(x[LANES * k + j] for j in range(6))
-
-
-@step
-def six(x, k):
-    return tuple(x[k + j] for j in range(6))
+    return mat.constants6(x, LANES * k)
 
 
 @step
@@ -249,7 +244,7 @@ def right_side(row, f, ahead, y, before, twist, push):
     turn, slide = twist
     centripetal = outer(before, outer(before, mat.constants(f, PLACE)))
     mat.store_all(ahead, 3, plus(mat.constants(ahead, 3), centripetal))
-    mat.store_all(y, 0, carried(f, six(ahead, 0)))
+    mat.store_all(y, 0, carried(f, mat.constants6(ahead, 0)))
     J, inertia = mat.upper(mat.matrix(row, INVERSE)), mat.upper(mat.matrix(row, INERTIA))
     c, r = mat.constants(row, CENTRE), mat.constants(row, LEVER)
     body = mat.matrix(row, ROTATION), J, inertia, c, r
@@ -389,36 +384,3 @@ def logdet_frames(table, q, out):
         if not abs(out[frame]) < math.inf:
             return frame * (n + 1) + n
     return -1
-
-
-@jit
-def assemble(table, q, diagonal, lower):
-    """Blocks of H^bb of one configuration, (n, f, f) and (n − 1, f, f), f the most hard rows."""
-    f = np.empty(WORK)
-    full, half, column, _, _ = room_for()
-    zero = eight(0.0)
-    order, last = np.empty(6, np.int64), np.empty(6, np.int64)
-    at = held = 0
-    for i in range(table.shape[0]):
-        row = table[i]
-        kind = int(row[KIND])
-        hard = ordered(row, order)
-        E, p, _ = joint.joint_motion(kind, row[PITCH], q, at)
-        keep(f, E, p, row[PITCH])
-        for a in range(hard):
-            for b in range(hard):
-                diagonal[i, a, b] = row[8 * (A + order[a]) + order[b]]
-            diagonal[i, a, a] += row[GEAR + a]
-        if i > 0:
-            before = table[i - 1]
-            mat.store_all(full, 0, carried_both(f, part(before, C, 6, zero), half, zero))
-            for b in range(hard):
-                for a in range(hard):
-                    diagonal[i, a, b] += full[LANES * order[a] + order[b]]
-            for b in range(held):
-                mat.store_all(column, 0, carried(f, row_of(before, K + last[b])))
-                for a in range(hard):
-                    lower[i - 1, a, b] = -column[order[a]]
-        at += joint.POSITIONS[kind]
-        held = hard
-        last[:] = order
