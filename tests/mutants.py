@@ -213,8 +213,8 @@ MUTANTS = [
       "Articulated(P.A, P.B, P.C, plus(P.n, n), plus(P.f, f))",
       "Articulated(P.A, P.B, P.C, P.n, plus(P.f, f))",
       "test_spatial_operators.py"),
-    M("kernels", "kernels/rigid/partition.py", "outer(constants(f, PLACE), force))",
-      "outer(force, constants(f, PLACE)))", "test_rigid_partition.py"),
+    M("kernels", "kernels/rigid/partition.py", "outer(mat.constants(f, PLACE), force))",
+      "outer(force, mat.constants(f, PLACE)))", "test_rigid_partition.py"),
     # --- Monte Carlo
     M("kernels", "kernels/sampling/pivots.py", "straight = wk * (e + rest[k]) + e * rest[k]",
       "straight = wk * (e + rest[k])",
