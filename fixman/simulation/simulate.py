@@ -175,6 +175,8 @@ def resume(
             raise ValueError(f"{path} is at step {target.step} already, beyond {total}")
         if total == about["steps"] and target.frames * every > total:
             return target.run()  # type: ignore[no-any-return]
+        if (stepper if about["kind"] == "rigid" else tau) is not None:
+            raise TypeError("stepper is for runs of chains, and tau for those of rigid bodies")
         if about["kind"] == "rigid":
             from fixman.rigid import motion
 
