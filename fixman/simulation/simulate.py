@@ -229,8 +229,8 @@ class _Running:
     """How a run is computed, of which its results do not depend."""
 
     def __init__(self, workers: Any, progress: Any, client: Any) -> None:
-        self.workers, self.client = _arrays.positive_int(workers, "workers"), client
-        self.progress = None if progress is None else _arrays.flag(progress, "progress")
+        self.workers = _arrays.positive_int(workers, "workers")
+        self.progress, self.client = progress, client
         if client is not None:
             spread.require_client(client)
 
