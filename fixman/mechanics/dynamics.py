@@ -36,16 +36,14 @@ _NO_FORCE = np.empty((0, 2))
 class Motion:
     """Results of `forward_dynamics`, accelerations and tensions, as read-only arrays."""
 
-    __slots__ = ("_chain", "_lead", "_out", "_qdd", "_v", "_x")
+    __slots__ = ("_chain", "_lead", "_out", "_qdd", "_state")
 
     def __init__(
-        self, chain: Chain, lead: Lead, out: Array, x: Array, v: Array, qdd: Array | None
+        self, chain: Chain, lead: Lead, out: Array, state: tuple[Array, Array], qdd: Array | None
     ) -> None:
-        self._chain = chain
-        self._lead = lead
+        self._chain, self._lead = chain, lead
         self._out = out  # (frames, n·d + hard + …)
-        self._x = x
-        self._v = v
+        self._state = state  # x and v
         self._qdd = qdd
 
     def __repr__(self) -> str:
@@ -78,14 +76,13 @@ class Motion:
         """
         chain = self._chain
         if self._qdd is None:
-            table = chain.layout.soft_rows
+            (x, v), table = self._state, chain.layout.soft_rows
             qdd = np.empty((self._out.shape[0], len(table)))
-            bad = motion.soft_accelerations(
-                self._x.reshape(-1), self._v.reshape(-1), self._out.reshape(-1),
-                chain.n, chain.dim, chain.layout.fixed, table.tables, qdd,
-            )  # fmt: skip
+            flat = x.reshape(-1), v.reshape(-1), self._out.reshape(-1)
+            shape = chain.n, chain.dim, chain.layout.fixed
+            bad = motion.soft_accelerations(*flat, *shape, table.tables, qdd)
             if bad >= 0:
-                chain.layout.refuse(table, self._x, bad, "soft accelerations")
+                chain.layout.refuse(table, x, bad, "soft accelerations")
             self._qdd = qdd
         return _view(self._qdd, (*self._lead, chain.soft.size))
 
@@ -167,9 +164,9 @@ def forward_dynamics(
         pushes = None if torque is None else tau.reshape(*lead, soft)
         raise_failure(chain, x, bad, pushes, **others)
     if planar:
-        return Motion(chain, lead, out, x, v, out[:, columns:])
+        return Motion(chain, lead, out, (x, v), out[:, columns:])
     # q̈ comes later, from this configuration: the caller may change its arrays until then.
-    return Motion(chain, lead, out, x.copy(), v.copy(), None)
+    return Motion(chain, lead, out, (x.copy(), v.copy()), None)
 
 
 def _frames(layout: Layout, x: Array, v: Array, tau: Array, f: Array, out: Array) -> int:

@@ -84,29 +84,7 @@ def fixman_potential(
 ) -> Array:
     """U = ½ kT ln det H^bb, which makes a rigid simulation sample the stiff ensemble (Fixman 1974).
 
-    Parameters
-    ----------
-    chain : Chain
-    x : (..., n, dim)
-        A Dask array, chunked over frames, stays lazy.
-    kT : float
-        The unit of the answer.
-    inverse_masses, workers
-        As `logdet`.
-
-    Returns
-    -------
-    ndarray (...)
-        Depends on units of mass and length by a constant only.
-
-    Raises
-    ------
-    SingularConstraintError
-        As `logdet`.
-
-    Notes
-    -----
-    Costs what `logdet` does.
+    Parameters, cost and errors are those of `logdet`; kT is the unit of the answer (...).
     """
     half = 0.5 * arrays.positive(kT, "kT")
     return _each(chain, x, inverse_masses, workers, half)
@@ -122,14 +100,7 @@ def fixman_force(
 ) -> Array:
     """−∂U/∂x = −kT Σ_i (∂²q_i/∂x∂x) W_i, W = (H^bb)⁻¹ B_b M⁻¹, of the Fixman potential, exactly.
 
-    Parameters
-    ----------
-    chain : Chain
-    x : (..., n, dim)
-        A Dask array, chunked over frames, stays lazy.
-    kT : float
-    inverse_masses, workers
-        As `logdet`.
+    Parameters and errors are those of `logdet`.
 
     Returns
     -------
@@ -138,15 +109,10 @@ def fixman_force(
         constraints take up.  Net force and torque on a free chain vanish.  Where a bend that is
         held straight is not, all this holds but for parts of the size of the bend.
 
-    Raises
-    ------
-    SingularConstraintError
-        As `logdet`.
-
     Notes
     -----
-    O(n) a frame where `logdet` is, for two to three times its cost: (H^bb)⁻¹ is needed on the
-    pattern of the factor only (theory.md section 4).
+    Two to three times the cost of `logdet`: (H^bb)⁻¹ is needed on the pattern of the factor only
+    (theory.md section 4).
     """
     kT = arrays.positive(kT, "kT")
     return _each(chain, x, inverse_masses, workers, kT, forces=True)
@@ -195,16 +161,10 @@ def reweight(
         samples falls like e^{−N/340} for N freely jointed bonds of equal masses and faster where
         more is hard: weights are for short chains, forces for long ones.
 
-    Raises
-    ------
-    SingularConstraintError
-        As `logdet`.
-    ValueError
-        If there is no time axis or no frame, or the observable has another shape than these.
-
     Notes
     -----
-    Costs what `logdet` does, and O(frames ln frames).  Weights of Dask arrays are computed.
+    Errors are those of `logdet`, and its cost with O(frames ln frames).  Weights of Dask arrays are
+    computed.
     """
     half = 0.5 * np.asarray(logdet(chain, x, inverse_masses=inverse_masses, workers=workers))
     if half.ndim == 0:

@@ -477,21 +477,12 @@ def put_gradient(kind, B, at, u, v, t, axes):
     A row that one bond carries has ∂q/∂u alone.
     """
     gu, gv, gt = kind.gradient(u, v, t)
-    if kind.beads <= 2:
-        put_vector(B, at, axes, gu)
-    else:
-        put_points(B, at, axes, kind.beads, gu, gv, gt)
+    found = [gu]
+    if kind.beads > 2:
+        found = [scaled(-1.0, gu), minus(gu, gv), minus(gv, gt) if kind.beads == 4 else gv, gt]
+    for k in range(1 if kind.beads <= 2 else kind.beads):
+        put_vector(B, at + k, axes, found[k])
     return kind.measure(u, v, t)[2]
-
-
-@exact_step
-def put_points(B, at, axes, beads, gu, gv, gt):
-    """Write ∂q/∂x of each of three or four points."""
-    put_vector(B, at, axes, scaled(-1.0, gu))
-    put_vector(B, at + 1, axes, minus(gu, gv))
-    put_vector(B, at + 2, axes, minus(gv, gt) if beads == 4 else gv)
-    if beads == 4:
-        put_vector(B, at + 3, axes, gt)
 
 
 @chosen(KINDS)

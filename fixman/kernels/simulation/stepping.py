@@ -103,6 +103,7 @@ class Work(NamedTuple):
 
 @exact_step
 def kick(V, F, k, weight, axes, like):
+    """B: v ← v + h f / m, with h / m as weight."""
     put_vector(
         V, k, axes, along(weight + 0.0 * like, vector(F, k, axes, like), vector(V, k, axes, like))
     )
@@ -110,7 +111,7 @@ def kick(V, F, k, weight, axes, like):
 
 @exact_step
 def depart(X, V, X1, V1, k, h, like):
-    """Unit k of X + h V and V into X1 and V1."""
+    """A before its λ: unit k of X + h V and V into X1 and V1."""
     v = load(V, k, like)
     store(V1, k, v)
     store(X1, k, fma(h, v, load(X, k, like)))
@@ -118,6 +119,7 @@ def depart(X, V, X1, V1, k, h, like):
 
 @exact_step
 def collide(V, noise, k, ghosts, c, weight, axes, like):
+    """O: v ← c v + √(kT (1 − c²) / m) ξ, with the root as weight."""
     xi = scaled(weight + 0.0 * like, vector(noise, k - ghosts, axes, like))
     put_vector(V, k, axes, along(c + 0.0 * like, vector(V, k, axes, like), xi))
 
@@ -181,10 +183,10 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
         if not factored and (place < 0 or motion.factors[at]):
             constraints.factor(system, space, X, like)
             factored = True
-        if letter == KICK:
+        if letter == KICK:  # B
             for k in range(joints):
                 kick(V, F, k, weights[at * joints + k], axes, like)
-        elif letter <= ECHO:
+        elif letter <= ECHO:  # O
             for which in range(lanes(like) if letter == NOISE else 0):
                 stream, own = WORDS * (group + which), motion.n * len(axes)
                 fill_normals(replicas.random, stream, own, noise, which, lanes(like))
@@ -192,7 +194,7 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
                 collide(V, noise, k, ghosts, number, weights[at * joints + k], axes, like)
         elif letter == MARK:
             trials.copy(X, mark, like)
-        elif letter <= RETURN:
+        elif letter <= RETURN:  # A
             vectors = X, V, X1, V1, F, noise, mark
             found = search(letter, system, space, vectors, shares, number, motion.tolerance, like)
             factored = factored and letter == RETURN and motion.kept
