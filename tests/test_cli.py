@@ -209,11 +209,11 @@ def test_histograms_of_angles(peer):
         (["{melt}", *MELT, "--hard", "h-bonds"], "below 1.2, so that hydrogens cannot be told"),
         (["absent.pdb", "--select", "all", "--hard", "AlBonds"], "did you mean all-bonds?"),
         (["{melt}", *MELT, "--scheduler", "nowhere"], "no Dask scheduler answers at nowhere"),
-        (["{melt}", *MELT, "--hard", ""], "unknown hard coordinates '' (without constraints"),
+        (["{melt}", *MELT, "--hard", ""], "unknown hard coordinates ''"),
         (["{melt}", *MELT, "--step", "0"], "step cannot be zero"),
         (
             ["{melt}", *MELT, "--start", "9"],
-            "none of the 1 frames, counted from 0, is left by start=9",
+            "none of the 1 frames, counted from 0, is left by --start 9",
         ),
         (["{melt}", *MELT, "--select", "type 9"], "matches none of the 406 atoms"),
         (["{melt}", *MELT, "--out", "no/such/folder/a.csv"], "/no/such/folder"),

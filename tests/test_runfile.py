@@ -655,6 +655,13 @@ def test_frames_of_a_file_are_not_changed(path):
             x[number]
 
 
+def test_arrays_that_no_row_holds_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(runfile, "MOST", 100)
+    with pytest.raises(ValueError, match=r"arrays of up to 1e\+02 bytes, got 288: fewer replicas"):
+        start(tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("stored", [False, True])
 def test_runs_can_be_pickled(path, stored):
     run = fx.load_run(path) if stored else start(None)

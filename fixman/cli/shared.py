@@ -164,12 +164,9 @@ def described(run: Series) -> dict[str, Any]:
     about, stepper = run.about, dict(run.about["stepper"])
     if pdb_potential(about) is not None:
         del stepper["potential"]  # pages of a PDB file
-    found: dict[str, Any] = {
-        "file": run.path and str(run.path),
-        "stepper": stepper,
-        "frames": len(run),
-    }
-    found |= {"steps_done": run.steps_done, "steps": about["steps"], "finished": run.finished}
+    found: dict[str, Any] = {"file": run.path and str(run.path), "stepper": stepper}
+    found |= {"frames": len(run), "steps_done": run.steps_done, "steps": about["steps"]}
+    found["finished"] = run.finished
     if not isinstance(run, Run):
         return found | {"chain": repr(vars(run)["system"])}
     if stepper["name"] in REFUSING and run.steps_done:

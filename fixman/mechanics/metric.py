@@ -26,7 +26,7 @@ from fixman._common import arrays, statistics
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, require_chain
 from fixman.errors import FrameError
-from fixman.kernels.chain import freely_jointed, metric
+from fixman.kernels.chain import freely_jointed, hard
 from fixman.kernels.chain.hard import Hard
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.mechanics.refusals import raise_failure
@@ -278,7 +278,7 @@ def _computed(
 ) -> Array:
     """Return ``factor`` ln det H^bb of frames x (..., n, dim), or forces at kT = ``factor``."""
     n, dim, links, _, _ = chain.layout.sizes
-    kernels: Any = freely_jointed if links.size else metric
+    kernels: Any = freely_jointed if links.size else hard
     given: tuple[Any, ...]
     if links.size:
         given, units = ((weights.links, dim, chain.layout.fixed),), freely_jointed.UNITS * n

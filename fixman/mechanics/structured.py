@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,20 +22,6 @@ __all__ = ["BlockTridiagonal", "Factor", "Sparse", "Tridiagonal"]
 
 
 Index = NDArray[np.int64]
-
-
-class Factor(Protocol):
-    """A factored matrix A (m, m)."""
-
-    @property
-    def logdet(self) -> float:
-        """Return ln det A."""
-
-    def solve(self, b: ArrayLike) -> Array:
-        """Return A⁻¹ b for b (m,) or (m, r)."""
-
-    def inverse_on_pattern(self) -> Any:
-        """Return the elements of A⁻¹ where A has elements, in the form that A has."""
 
 
 class Tridiagonal:
@@ -85,37 +71,18 @@ class Tridiagonal:
         SingularConstraintError
             If a pivot is not positive: a weight is zero where nothing else holds the bond.
         """
-        inverse = np.empty(self.weights.size - 1)
-        multipliers = np.empty(self.cosines.size)
-        if not tridiagonal.factor(self.weights, self.cosines, self.sines, inverse, multipliers):
-            row = int(np.argmin(inverse > 0))
+        symbolic = _neighbours(self.weights.size - 1)
+        V, D = np.empty(symbolic.nnz), np.empty(symbolic.size)
+        if not tridiagonal.factor(self.weights, self.cosines, self.sines, V, D):
+            row = int(np.argmin(D > 0))
             raise SingularConstraintError(f"the pivot of row {row} is not positive")
-        return TridiagonalFactor(inverse, multipliers)
+        return TridiagonalFactor(V, D, symbolic)
 
 
-class TridiagonalFactor:
-    """The LDLᵀ of a `Tridiagonal`."""
-
-    def __init__(self, inverse_pivots: Array, multipliers: Array) -> None:
-        self._inverse = inverse_pivots
-        self._multipliers = multipliers
-
-    @property
-    def logdet(self) -> float:
-        """Return ln det A."""
-        return float(-np.log(self._inverse).sum())
-
-    def solve(self, b: ArrayLike) -> Array:
-        """Return A⁻¹ b for b (m,) or (m, r), in O(m r)."""
-        y = _right_hand_side(b, self._inverse.size)
-        tridiagonal.solve(self._inverse, self._multipliers, y if y.ndim == 2 else y[:, None])
-        return _finite(y)
-
-    def inverse_on_pattern(self) -> Array:
-        """Return diagonal and off-diagonal of A⁻¹ as (2, m), in O(m)."""
-        S = np.empty((self._inverse.size, 2))
-        tridiagonal.inverse_on_pattern(self._inverse, self._multipliers, S)
-        return _finite(S.T)
+@lru_cache(maxsize=8)
+def _neighbours(m: int) -> sparse.Symbolic:
+    k = np.arange(max(m - 1, 0))
+    return sparse.analyse(m, k + 1, k)
 
 
 def _finite(answer: Array) -> Array:
@@ -183,7 +150,9 @@ class BlockTridiagonal:
         own, below, symbolic, place = _blocks(self.diagonal.shape[1], tuple(self.sizes.tolist()))
         V = np.zeros(symbolic.nnz)
         V[place] = np.concatenate([self.diagonal[own], self.lower[below]])
-        return BlockTridiagonalFactor(self, Sparse.stored(V, symbolic).factor())
+        factor = BlockTridiagonalFactor(*_factored(V, symbolic))
+        factor._matrix = self
+        return factor
 
 
 @lru_cache(maxsize=8)
@@ -197,24 +166,6 @@ def _blocks(k: int, sizes: tuple[int, ...]) -> tuple[Any, Any, sparse.Symbolic, 
     j = np.concatenate([start[own[0]] + own[2], start[below[0]] + below[2]])
     symbolic = sparse.analyse(int(rows.sum()), i, j)
     return own, below, symbolic, sparse.places(symbolic, i, j)
-
-
-class BlockTridiagonalFactor:
-    """The LDLᵀ of a `BlockTridiagonal`."""
-
-    def __init__(self, matrix: BlockTridiagonal, factor: SparseFactor) -> None:
-        self._matrix, self._factor = matrix, factor
-        self.solve, self.logdet = factor.solve, factor.logdet
-
-    def inverse_on_pattern(self) -> tuple[Array, Array]:
-        """Return the blocks of A⁻¹ where A has blocks, as ``(diagonal, lower)``, in O(m k³)."""
-        matrix = self._matrix
-        own, below, _, place = _blocks(matrix.diagonal.shape[1], tuple(matrix.sizes.tolist()))
-        found = self._factor.inverse_on_pattern().data[place]
-        S, T = np.zeros_like(matrix.diagonal), np.zeros_like(matrix.lower)
-        S[own], T[below] = np.split(found, [own[0].size])
-        S += np.tril(S, -1).swapaxes(1, 2)
-        return S, T
 
 
 class Sparse:
@@ -279,16 +230,20 @@ class Sparse:
         SingularConstraintError
             If a pivot is lost to rounding: the matrix is not positive definite.
         """
-        V = self._V.copy()
-        D, work = np.empty((2, self.symbolic.size))
-        sparse.factor(V, D, self.symbolic, work, 0.0)
-        lost = np.isnan(D)
-        if lost.any():
-            raise SingularConstraintError(
-                f"row {int(np.argmax(lost))} depends on the rows before it: its pivot is lost to "
-                "rounding"
-            )
-        return SparseFactor(V, D, self.symbolic)
+        return SparseFactor(*_factored(self._V.copy(), self.symbolic))
+
+
+def _factored(V: Array, symbolic: sparse.Symbolic) -> tuple[Array, Array, sparse.Symbolic]:
+    """Factor in place; refuse a matrix that is not positive definite."""
+    D, work = np.empty((2, symbolic.size))
+    sparse.factor(V, D, symbolic, work, 0.0)
+    lost = np.isnan(D)
+    if lost.any():
+        raise SingularConstraintError(
+            f"row {int(np.argmax(lost))} depends on the rows before it: its pivot is lost to "
+            "rounding"
+        )
+    return V, D, symbolic
 
 
 class SparseFactor:
@@ -310,11 +265,42 @@ class SparseFactor:
         sparse.solve_each(self._V, self._D, self._symbolic, rows)
         return _finite(rows.T.reshape(y.shape))
 
-    def inverse_on_pattern(self) -> csc_array[Any]:
-        """Return the lower triangle of A⁻¹ on the pattern of L, in O(Σ |column of L|²)."""
+    def _inverse(self) -> Array:
         S, work = np.empty_like(self._V), np.empty(2 * self._symbolic.size)
         sparse.inverse_on_pattern(self._V, self._D, S, self._symbolic, work, 0.0)
-        return _lower(_finite(S), self._symbolic)
+        return _finite(S)
+
+    def inverse_on_pattern(self) -> Any:
+        """Return the lower triangle of A⁻¹ on the pattern of L, in O(Σ |column of L|²)."""
+        return _lower(self._inverse(), self._symbolic)
+
+
+Factor = SparseFactor
+
+
+class TridiagonalFactor(SparseFactor):
+    """The LDLᵀ of a `Tridiagonal`."""
+
+    def inverse_on_pattern(self) -> Array:
+        """Return diagonal and off-diagonal of A⁻¹ as (2, m), in O(m)."""
+        S = np.zeros(2 * self._symbolic.size)
+        S[: self._V.size] = self._inverse()
+        return S.reshape(-1, 2).T
+
+
+class BlockTridiagonalFactor(SparseFactor):
+    """The LDLᵀ of a `BlockTridiagonal`."""
+
+    _matrix: BlockTridiagonal
+
+    def inverse_on_pattern(self) -> tuple[Array, Array]:
+        """Return the blocks of A⁻¹ where A has blocks, as ``(diagonal, lower)``, in O(m k³)."""
+        matrix = self._matrix
+        own, below, _, place = _blocks(matrix.diagonal.shape[1], tuple(matrix.sizes.tolist()))
+        S, T = np.zeros_like(matrix.diagonal), np.zeros_like(matrix.lower)
+        S[own], T[below] = np.split(self._inverse()[place], [own[0].size])
+        S += np.tril(S, -1).swapaxes(1, 2)
+        return S, T
 
 
 def _lower(V: Array, symbolic: sparse.Symbolic) -> csc_array[Any]:

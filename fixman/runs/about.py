@@ -39,9 +39,9 @@ def differing(here: dict[str, str], there: dict[str, str]) -> list[str]:
 
 
 def begun(kind: str, **entries: Any) -> dict[str, Any]:
-    """Return the ``about`` of a new run, as it comes back of JSON."""
+    """Return the ``about`` of a new run."""
     about = {"fixman_run": FORMAT, "kind": kind, "versions": versions(), "history": []}
-    return plain(about | entries)
+    return about | entries
 
 
 def plain(value: dict[str, Any]) -> dict[str, Any]:

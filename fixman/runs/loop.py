@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from fixman._common.arrays import flag
 from fixman.runs.series import OBSERVABLE, Arrays, Part
 
 Interrupted = Callable[[], bool]
@@ -177,6 +178,7 @@ def keeping(target: Recorder, new: bool) -> Iterator[None]:
 def watched(progress: bool | None, target: Recorder) -> Iterator[Watch]:
     """Count Ctrl-C instead of raising at once, and show a progress bar."""
     steps = target.about["steps"]
+    progress = None if progress is None else flag(progress, "progress")
     with _interrupts() as interrupted, _bar(progress, steps, target.step) as bar:
         yield interrupted, bar
 

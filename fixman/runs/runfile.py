@@ -59,6 +59,7 @@ SETTINGS = (
 )
 APPLICATION = 0x4649584D  # "FIXM", by which SQLite's header tells whose the file is
 PAGE = 32768  # bytes, of the file
+MOST = 10**9  # bytes of a row of SQLite
 HASTE = 0.2  # seconds to wait for another writer
 PATIENCE = 600.0  # seconds to wait for a reader's end
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -423,6 +424,10 @@ def begin(
     if path is None:
         return Recorder(about, state, make)
     require_sound(about)
+    size = max(array.nbytes for array in state.values())
+    if size > MOST:
+        text = f"a file holds arrays of up to {MOST:.0e} bytes, got {size}: fewer replicas"
+        raise ValueError(text)
     real = path.resolve()
     if overwrite and _tables(real):
         _locked(path).close()  # nobody writes to it

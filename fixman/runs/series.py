@@ -52,6 +52,11 @@ class Series:
         return bool(self.steps_done == self.about["steps"])
 
     @property
+    def replicas(self) -> int:
+        """Independent copies of what moves."""
+        return int(self.about["replicas"])
+
+    @property
     def steps(self) -> NDArray[np.int64]:
         """Step of every frame (frames,)."""
         return np.array(self.numbers, dtype=np.int64) * int(self.about["every"])

@@ -313,7 +313,7 @@ def mean_fourth_end_to_end(
     _require(dim, base, ensemble)
     N = arrays.positive_int(bonds, "bonds", 8)
     w = _inverse_masses(masses, N, base)
-    scale = _length(length) ** 4
+    scale = arrays.positive(length, "length") ** 4
     if ensemble == "stiff" or N == 1:
         return scale * N * (N + 2.0 * (N - 1.0) / dim)
     return scale * float(_settled(transfer.fourth_end_to_end, w, dim))
@@ -335,7 +335,7 @@ def _squares(bonds: int, cosine: ArrayLike, length: float) -> Array:
     """⟨R²⟩ of 1 to N bonds, (..., N): the next bond adds L² (1 + 2 Σ_k c^k)."""
     N = arrays.positive_int(bonds, "bonds", 8)
     c = _cosine(cosine, "cosine")
-    scale = _length(length)
+    scale = arrays.positive(length, "length")
     added = np.ones((*c.shape, N))
     added[..., 1:] += 2.0 * np.cumsum(c[..., None] ** np.arange(1, N), axis=-1)
     answer: Array = scale**2 * np.cumsum(added, axis=-1)
@@ -511,13 +511,6 @@ def _inverse_masses(masses: ArrayLike, bonds: int, base: Base) -> Array:
     if base == "fixed":
         return np.concatenate([[0.0], 1.0 / arrays.masses(masses, bonds)])
     return 1.0 / arrays.masses(masses, bonds + 1)
-
-
-def _length(value: Any) -> float:
-    scale = arrays.real(value, (), "length")
-    if scale.ndim or not 1e-100 <= scale <= 1e100:
-        raise ValueError(f"length must be one number within 1e±100, got {value!r}")
-    return float(scale)
 
 
 def _cosine(value: ArrayLike, name: str) -> Array:

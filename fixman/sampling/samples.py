@@ -123,7 +123,8 @@ def sample(
     pilot, *seeds = arrays.seeds(generator, 1 + len(counts))
     task: _Walks | _Trees = _Walks(pilot, 0, chain, targets, weighed=ensemble == "rigid")
     method: Method = "independent" if ensemble == "stiff" else "reweighted"
-    if ensemble == "rigid" and _bonds_alone(chain):
+    bonds_alone = np.array_equal(chain.hard_mask, chain.layout.rows.kinds == LENGTH)
+    if ensemble == "rigid" and bonds_alone:
         tables = _tabulated(chain)
         trees = _Trees(pilot, min(PILOT, block), tables, targets[tables.bonded * chain.dim])
         limited = replace(trees, most=COSTLIEST * chain.n * trees.count)
@@ -255,11 +256,6 @@ class _Trees:
         out, work = x.reshape(-1, dim), np.empty(4 * t.w.size)
         done: bool = kernels.draw_trees(stream, tree, table, dim, self.count, self.most, out, work)
         return done
-
-
-def _bonds_alone(chain: Chain) -> bool:
-    """Whether the hard coordinates are all the bonds."""
-    return np.array_equal(chain.hard_mask, chain.layout.rows.kinds == LENGTH)
 
 
 @lru_cache(maxsize=8)

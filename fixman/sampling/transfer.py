@@ -108,9 +108,7 @@ def line(w: Array, grid: Grid) -> tuple[Array, list[Key]]:
     return end ** np.arange(grid.order) @ grid.to_series, [tuple(map(float, key)) for key in keys]  # type: ignore[misc]
 
 
-def operators(
-    keys: Iterable[Key], grid: Grid, powers: Sequence[int] | NDArray[np.int64] = (0, 2)
-) -> list[Array]:
+def operators(keys: Iterable[Key], grid: Grid, powers: Sequence[int] = (0, 2)) -> list[Array]:
     """Return h ↦ ∫ √(d/w) cos^p θ h(z) over each bend, (powers, nodes, nodes)."""
     known: dict[Key, Array] = {}  # most chains repeat themselves
     answer = []
@@ -121,7 +119,7 @@ def operators(
     return answer
 
 
-def _operator(key: Key, grid: Grid, powers: Sequence[int] | NDArray[np.int64]) -> Array:
+def _operator(key: Key, grid: Grid, powers: Sequence[int]) -> Array:
     _, _, reach = key
     after, root = _over(key, grid, grid.squares)
     basis = np.polynomial.chebyshev.chebvander(2.0 * after / reach - 1.0, grid.order - 1)
@@ -129,17 +127,7 @@ def _operator(key: Key, grid: Grid, powers: Sequence[int] | NDArray[np.int64]) -
     integrals = [
         np.einsum("iqm,iq->im", basis, weights * grid.squares ** (power // 2)) for power in powers
     ]
-    answer: Array = np.stack(integrals) @ grid.to_series
-    return answer
-
-
-def at_bends(column: Array, key: Key, grid: Grid, squares: Array) -> Array:
-    """√(d/w) h(z) where cos² θ of the bend is given: (squares) → (nodes before, squares)."""
-    _, _, reach = key
-    after, root = _over(key, grid, squares)
-    series = grid.to_series @ column
-    answer: Array = root * np.polynomial.chebyshev.chebval(2.0 * after / reach - 1.0, series)
-    return answer
+    return np.asarray(np.stack(integrals) @ grid.to_series)
 
 
 def _over(key: Key, grid: Grid, squares: Array) -> tuple[Array, Array]:
@@ -160,8 +148,7 @@ def tails(plain: Sequence[Array]) -> list[Array]:
 
 def scaled(values: Array) -> Array:
     """Only ratios matter, and the product over a long chain overflows."""
-    answer: Array = values / np.abs(values).max()
-    return answer
+    return np.asarray(values / np.abs(values).max())
 
 
 # --- averages over a chain of inverse masses w (bonds + 1,), 0 for a base ---------------------
@@ -208,7 +195,9 @@ def bend_series(w: Array, grid: Grid) -> Array:
     nodes, to_series = chebyshev(SHARPER * grid.order)
     values = np.empty((len(found), nodes.size))
     for k, (plain,) in enumerate(found):
-        values[k] = row @ at_bends(columns[k], keys[k], grid, 0.5 * (nodes + 1.0))
+        after, root = _over(keys[k], grid, 0.5 * (nodes + 1.0))
+        at = 2.0 * after / keys[k][2] - 1.0
+        values[k] = row @ (root * np.polynomial.chebyshev.chebval(at, grid.to_series @ columns[k]))
         row = scaled(row @ plain)
     answer = values @ to_series.T
     whole = 2.0 * np.pi * answer[:, :1]

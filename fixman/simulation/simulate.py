@@ -175,6 +175,8 @@ def resume(
             raise ValueError(f"{path} is at step {target.step} already, beyond {total}")
         if total == about["steps"] and target.frames * every > total:
             return target.run()  # type: ignore[no-any-return]
+        if (stepper if about["kind"] == "rigid" else tau) is not None:
+            raise TypeError("stepper is for runs of chains, and tau for those of rigid bodies")
         if about["kind"] == "rigid":
             from fixman.rigid import motion
 
@@ -227,8 +229,8 @@ class _Running:
     """How a run is computed, of which its results do not depend."""
 
     def __init__(self, workers: Any, progress: Any, client: Any) -> None:
-        self.workers, self.client = _arrays.positive_int(workers, "workers"), client
-        self.progress = None if progress is None else _arrays.flag(progress, "progress")
+        self.workers = _arrays.positive_int(workers, "workers")
+        self.progress, self.client = progress, client
         if client is not None:
             spread.require_client(client)
 

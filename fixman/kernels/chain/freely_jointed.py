@@ -21,7 +21,7 @@ and with it the force of ½ kT ln det H^bb,
 
 Sines come from rounded bonds unless masses are `uneven`: then ln det and the force hang on sines
 far below the rounding of a cross product, and take them from positions without any rounding.  Where
-masses differ by 1e8 and bends are of 1e-6 `metric` would leave seven decimals of ln det, where they
+masses differ by 1e8 and bends are of 1e-6 `hard` would leave seven decimals of ln det, where they
 differ by 1e12 three; here it is exact to rounding.  Forces are 3 to 3.9 times faster than there.
 """
 
@@ -32,21 +32,8 @@ from fixman.kernels.algebra.triples import load3, store3
 from fixman.kernels.algebra.vectors import cross, dot, minus, scaled
 from fixman.kernels.chain.hard import aligned
 from fixman.kernels.chain.rows import measurable
-from fixman.kernels.compiler.lanes import (
-    above,
-    exact,
-    exact_entry,
-    exact_kernel,
-    fma,
-    lanes,
-    ln,
-    load,
-    put,
-    root,
-    store,
-    take,
-    zeros,
-)
+from fixman.kernels.compiler import lanes as lane
+from fixman.kernels.compiler.lanes import exact, exact_entry, exact_kernel, fma, lanes, load, put
 from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.factors.sparse import LN2, multiplied
 from fixman.kernels.factors.tridiagonal import inverse_before, onward
@@ -118,8 +105,8 @@ def uneven(links):
 
 @exact
 def position(x, at, stride, dim, like):
-    z = take(x, at + 2, stride, like) if dim == 3 else 0.0 * like
-    return take(x, at, stride, like), take(x, at + 1, stride, like), z
+    z = lane.take(x, at + 2, stride, like) if dim == 3 else 0.0 * like
+    return lane.take(x, at, stride, like), lane.take(x, at + 1, stride, like), z
 
 
 @exact
@@ -155,7 +142,7 @@ def factored(x, at, stride, chain, apart, work, like):
         square = dot(d, d)
         if not measurable(square):
             return False
-        shrink = 1.0 / root(square)
+        shrink = 1.0 / lane.root(square)
         u = scaled(shrink, d)
         turn = cross(u0, u)
         if apart:
@@ -164,9 +151,9 @@ def factored(x, at, stride, chain, apart, work, like):
             e = onward(e, w[k], inverse, dot(turn, turn))
         inverse = 1.0 / (w[k + 1] + e)
         store3(work, UNITS * k + U, u)
-        store(work, UNITS * k + SHRINK, shrink)
-        store(work, UNITS * k + G, ratio * dot(u0, u))
-        store(work, UNITS * k + INVERSE, inverse)
+        lane.store(work, UNITS * k + SHRINK, shrink)
+        lane.store(work, UNITS * k + G, ratio * dot(u0, u))
+        lane.store(work, UNITS * k + INVERSE, inverse)
         store3(work, UNITS * k + TURN, turn)
         ratio = w[k + 1] * inverse
         u0, d0, low0, shrink0 = u, d, low, shrink
@@ -176,7 +163,7 @@ def factored(x, at, stride, chain, apart, work, like):
 @exact_kernel
 def logdet_frames(x, given, first, last, out, memory, states):
     """ln det H^bb of flat frames, as `force_frames`."""
-    like = zeros(states)
+    like = lane.zeros(states)
     links, dim, fixed = given
     w, _ = links
     size = (w.size - fixed) * dim
@@ -188,8 +175,8 @@ def logdet_frames(x, given, first, last, out, memory, states):
         for k in range(w.size - 1):
             inverse = load(work, UNITS * k + INVERSE, like)
             product, power = multiplied(product, power, inverse)
-        logdet = -(LN2 * power + ln(product))
-        if not (found and above(1.0 + 0.0 * like, 0.0 * logdet)):
+        logdet = -(LN2 * power + lane.ln(product))
+        if not (found and lane.above(1.0 + 0.0 * like, 0.0 * logdet)):
             return frame
         put(out, frame, 1, logdet)
     return -1
@@ -227,7 +214,7 @@ def put_force(chain, kT, work, out, at, stride, like):
         pull_outer = pull_here
     if not fixed:
         put_position(out, at - dim, stride, dim, scaled(-1.0, pull_outer))
-    return above(1.0 + zero, check)
+    return lane.above(1.0 + zero, check)
 
 
 @exact_kernel
@@ -236,7 +223,7 @@ def force_frames(x, given, kT, first, last, out, memory, states):
 
     ``given`` are w and masses of the joints, the dimension, and whether the base is fixed.
     """
-    like = zeros(states)
+    like = lane.zeros(states)
     links, dim, fixed = given
     w, _ = links
     size = (w.size - fixed) * dim

@@ -24,22 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fixman.kernels.algebra.vectors import Axes, along, inner, minus, plus, put_vector, vector
-from fixman.kernels.compiler.lanes import (
-    beyond,
-    choose,
-    entry,
-    everywhere,
-    exact,
-    exact_arrays,
-    fma,
-    larger,
-    ln,
-    load,
-    memory,
-    pick,
-    store,
-    take,
-)
+from fixman.kernels.compiler import lanes as lane
+from fixman.kernels.compiler.lanes import entry, exact, exact_arrays, fma, ln, load, memory, store
 from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.factors.sparse import LN2, SMALLEST_PIVOT, multiplied
 from fixman.kernels.simulation.general_steps import CHORDS, rounding
@@ -80,7 +66,7 @@ def room(system, targets, like):
     m = system.begins.size
     goals = memory(2 * m, like)
     for k in range(2 * m):
-        store(goals, k, take(targets, k, 2 * m, like))
+        store(goals, k, lane.take(targets, k, 2 * m, like))
     vectors = (m + BAND) * len(system.axes)
     return Room(
         goals, memory(vectors, like), memory(m, like), memory(BAND * (m + BAND), like),
@@ -126,7 +112,7 @@ def elements(weights, p, r, axes, like):
 def eliminated(column, taken):
     """1 / D_r, NaN where the pivot is lost, the column of L, and what is taken from then on."""
     pivot = column[0] - taken[0][0]
-    inverse = 1.0 / pick(pivot, SMALLEST_PIVOT * column[0], pivot, math.nan)
+    inverse = 1.0 / lane.pick(pivot, SMALLEST_PIVOT * column[0], pivot, math.nan)
     below = [column[k] - taken[k][0] for k in range(1, BAND)] + [column[BAND]]
     multipliers = tuple(inverse * b for b in below)
     after = []
@@ -202,7 +188,7 @@ def lacking(system, room, X, limits, like):
         lack = fma(-0.5, inner(p, p), half)
         before = forward(room, r, lack, before, like)
         enough = fma(2.0 * tolerance, half, rounded * load(room.goals, 2 * r + 1, like))
-        worst = larger(larger(lack, -lack) - enough, worst)
+        worst = lane.larger(lane.larger(lack, -lack) - enough, worst)
     return worst
 
 
@@ -212,7 +198,7 @@ def push(system, room, Y, busy, rate, like):
     after, zero = nothing(like), 0.0 * like
     for r in range(system.begins.size - 1, -1, -1):
         after = backward(room, r, after, like)
-        size = choose(busy, after[0], zero)
+        size = lane.choose(busy, after[0], zero)
         store(room.total, r, fma(rate, size, load(room.total, r, like)))
         shift(Y, system, r, size, vector(room.p, r, system.axes, like), like)
 
@@ -226,12 +212,12 @@ def hold(system, room, X0, X, V, rate, limits, like):
     tolerance, iterations = limits
     m = system.begins.size
     zero = 0.0 * like
-    busy = everywhere(like) if m > 0 else 0
+    busy = lane.everywhere(like) if m > 0 else 0
     allowed = tolerance, rounding(X, like)
     for r in range(m):
         store(room.total, r, zero)
     for _ in range(min(iterations, CHORDS)):
-        busy &= beyond(lacking(system, room, X, allowed, like), zero)
+        busy &= lane.beyond(lacking(system, room, X, allowed, like), zero)
         if busy == 0:
             break
         push(system, room, X, busy, rate, like)
@@ -249,7 +235,7 @@ def project(system, room, V, X, like):
         v = between(V, entry(system.begins, r), entry(system.ends, r), system.axes, like)
         b = -inner(vector(room.p, r, system.axes, like), v)
         before = forward(room, r, b, before, like)
-    push(system, room, V, everywhere(like), 0.0, like)
+    push(system, room, V, lane.everywhere(like), 0.0, like)
 
 
 # --- the metric ----------------------------------------------------------------------------------
