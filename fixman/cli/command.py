@@ -126,7 +126,8 @@ def _text(error: Exception, words: list[str]) -> str:
             value = value[2:-2].replace(", ", ":").replace("):(", ",")
         elif value != "…":
             value = shlex.quote(value)
-        return f"{name} {value}".removesuffix(" True") if name in flags else argument[0]
+        known = name in flags and value != "None"
+        return f"{name} {value}".removesuffix(" True") if known else argument[0]
 
     said = "; ".join([str(error), *getattr(error, "__notes__", ())])
     return " ".join(ARGUMENT.sub(flag, said.replace("strict=False", "lenient=True")).split())
