@@ -52,10 +52,6 @@ def bind(chain: Chain, potential: Any, energies: bool = False, forces: bool = Tr
     ValueError
         If the potential names beads or angles that the chain does not have, or has no energy
         though it needs one.
-
-    Notes
-    -----
-    O(n) for every bond that ``exclude`` reaches over.
     """
     require_chain(chain)
     return Bound(chain, potential, energies, forces)
@@ -114,7 +110,7 @@ class Bound:
         self.tables: PotentialTables = self._parts.tables()
 
     def energy(self, x: ArrayLike) -> Array:
-        """Return the energies (...) of configurations (..., n, dim).
+        """Return the energies (...) of configurations (..., n, dim), in O(n) a frame.
 
         Raises
         ------
@@ -122,10 +118,6 @@ class Bound:
             Where there is none: beads that coincide, a torsion about a straight bend.
         ValueError
             For positions that are not finite, and for a `Compiled` potential without an energy.
-
-        Notes
-        -----
-        O(n) a frame, for a bounded number of neighbours.
         """
         tail = (self.chain.n, self.chain.dim)
         x = arrays.real(x, tail, "x")
