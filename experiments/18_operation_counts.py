@@ -38,7 +38,7 @@ from fixman.kernels.rigid import articulated_states, spatial_operators
 from fixman.kernels.rigid import composite_body as rigid_composite_body
 from fixman.kernels.rigid import newton_euler as rigid_newton_euler
 from fixman.kernels.rigid import partition as rigid_partition
-from fixman.rigid import SerialChain, _partition_tables, composite_body, partition
+from fixman.rigid import SerialChain, composite_body, partition
 from fixman.rigid import articulated_body as bodies
 from fixman.rigid import spatial_operators as operators
 
@@ -362,12 +362,12 @@ def composite(c: Case) -> np.ndarray:
 
 
 def fixman(c: Case) -> np.ndarray:
-    blocks, kernel = _partition_tables.tables(c.arm).blocks, rigid_partition
+    blocks, kernel = partition._tables(c.arm).blocks, rigid_partition
     table = counted(blocks)
     table[:, kernel.KIND :] = blocks[:, kernel.KIND :]  # numbers of rows, not of an arm
     room = _objects(kernel.WORK * c.arm.n)
-    flat = table, c.q[0], c.qd[0], c.last[0], c.g, None, c.out[0], False, room
-    run(kernel.motion_frames, *flat)
+    motion, forces = (c.q, c.qd, c.last), _objects((1, c.arm.n, 6))
+    run(kernel.motion_frames, table, motion, c.g, c.unloaded, c.out, forces, room)
     return c.out
 
 

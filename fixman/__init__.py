@@ -1,12 +1,8 @@
 """Chains with constraints in O(n): dynamics, tensions and the mass-metric determinant.
 
-The inverse mass matrix H = B M⁻¹ Bᵀ of the chain *without* constraints is band-limited.  Fixman's
-partition of it into soft coordinates a and hard coordinates b gives, from one factorization of
-H^bb, the accelerations, the tensions and the determinant of the chain *with* constraints.
-`rigid` has serial chains of rigid bodies: the same partition, beside the other O(n) algorithms.
-`simulate` runs constrained chains in the ensemble asked for, with `potentials`; `observables`,
-`rheology` and `bluemoon` measure them, and `analytic` has closed forms to test this and other codes
-against.
+One factorization of the hard block of H = B M⁻¹ Bᵀ, the inverse mass matrix of the chain *without*
+constraints, gives accelerations, tensions and the determinant of the chain *with* them; `rigid` has
+the same for serial chains of rigid bodies, beside the other O(n) algorithms.
 
 Names load on first use: ``import fixman`` costs little more than NumPy's own import.
 """
@@ -64,18 +60,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Public modules, and the names that others have, by their homes.  Type checkers read the imports.
-_MODULES = {
-    "analysis.bluemoon": "bluemoon",
-    "analysis.rheology": "rheology",
-    "mechanics.structured": "structured",
-    "potentials": "potentials",
-    "potentials.flows": "flows",
-    "rigid": "rigid",
-    "sampling.analytic": "analytic",
-    "simulation.observables": "observables",
-}
+# Homes of public names; a home without names is public itself.  Type checkers read the imports.
 _NAMES = {
+    "analysis.bluemoon": "",
+    "analysis.rheology": "",
     "chains.chain": "Chain",
     "chains.coordinates": "Coordinate",
     "errors": "ConstraintSolveError FrameError RunDamageWarning RunFolderError RunStorageError "
@@ -83,15 +71,22 @@ _NAMES = {
     "mechanics.dynamics": "Motion forward_dynamics inverse_dynamics project",
     "mechanics.metric": "Reweighting fixman_force fixman_potential logdet reweight",
     "mechanics.partition": "Partition",
+    "mechanics.structured": "",
     "mechanics.wilson": "velocity_terms wilson_b",
+    "potentials": "",
+    "potentials.flows": "",
+    "rigid": "",
     "runs.runfile": "RunCheck check_run",
+    "sampling.analytic": "",
     "sampling.random_walks": "random_walks",
     "sampling.samples": "Sample sample",
+    "simulation.observables": "",
     "simulation.simulate": "load_run resume simulate",
     "simulation.steppers": "Brownian HybridMonteCarlo Langevin MonteCarlo Newton",
     "simulation.trajectory": "Run",
 }
-_HOMES = {name: home for home, names in (_MODULES | _NAMES).items() for name in names.split()}
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
+_HOMES |= {home.rpartition(".")[2]: home for home, names in _NAMES.items() if not names}
 
 __all__ = ["__version__", *_HOMES]
 
@@ -100,7 +95,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'fixman' has no attribute {name!r}")
     home = import_module(f"fixman.{_HOMES[name]}")
-    value = home if _HOMES[name] in _MODULES else getattr(home, name)
+    value = getattr(home, name) if _NAMES[_HOMES[name]] else home
     globals()[name] = value  # the next access does not come here
     return value
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Sequence
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run `fixman.cli.main`; 130 if Ctrl-C came before it or where it does not look."""
-    try:
-        from fixman.cli import command
+def main() -> int:
+    """Run `fixman.cli.command.main`.
 
-        return command.main(argv)
-    except KeyboardInterrupt:
-        return 130
+    Ctrl-C ends the process at once, as it does other programs: Python's exception would be lost in
+    imports and callbacks.  Commands that have something to finish turn it on again.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from fixman.cli import command
+
+    return command.main()
 
 
 if __name__ == "__main__":

@@ -472,7 +472,7 @@ def test_sizes_by_sampling():
         (lambda: analytic.mean_square_end_to_end(0), ValueError, "bonds"),
         (lambda: analytic.mean_square_end_to_end(3, cosine=2), ValueError, "cosine"),
         (lambda: analytic.mean_square_gyration(3, length=0.0), ValueError, "length"),
-        (lambda: analytic.mean_square_gyration(3, length=[1, 2]), ValueError, "length"),
+        (lambda: analytic.mean_square_gyration(3, length=[1, 2]), TypeError, "length"),
     ],
 )
 def test_bad_input(call, error, message):

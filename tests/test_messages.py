@@ -139,7 +139,7 @@ MESSAGES = [
     (lambda: articulated_body.forward_dynamics(None, np.ones(3), np.ones(3), np.ones(3)), TypeError,
      "arm must be a fixman.rigid.SerialChain, got NoneType"),
     (lambda: kinematics.jacobian(ARM, np.ones(3), 7), ValueError,
-     "body must be from 0, next to the base, to 2, the last of 3; got 7"),
+     "body must be from 0, next to the base, to 2; got 7"),
     (lambda: closed.Closure(closed.End(None), closed.End(None)), ValueError,
      "both ends of the closure are the base: one must be a body"),
     (lambda: closed.gap(ARM, np.ones(3)), TypeError,

@@ -181,7 +181,7 @@ def test_rigid_sets_get_no_term(mm, metric_force, shape):
     force = metric_force(system)
     assert list(force.getParticles()) == [n, n + 1, n + 2]
     alone = system_of(mm, [12.0] * n, constraints)
-    with pytest.raises(ValueError, match=r"nothing that can vary .* 1 rigid sets"):
+    with pytest.raises(ValueError, match="nothing that can vary is constrained: 1 sets"):
         metric_force(alone)
 
 
@@ -561,11 +561,8 @@ def test_a_second_one_is_refused(mm, metric_force):
 
 
 def test_the_function_itself_raises_typed_errors(mm, rng):
-    from fixman.io.openmm import FixmanPotential
-    from fixman.io.openmm.constraints import Group
-
-    group = Group(fx.Chain.linear(3), np.arange(6).reshape(2, 3))
-    function = pickle.loads(pickle.dumps(FixmanPotential((group,), periodic=False)))
+    function = pickle.loads(pickle.dumps(potential_of(mm)))
+    (group,) = function.groups
     x = rng.normal(size=(6, 3))
     energy, _ = function.evaluate(x, KT)
     expected = fx.fixman_potential(group.chain, x.reshape(2, 3, 3), KT).sum()
@@ -600,18 +597,13 @@ SINGULAR = {  # constraints of five particles, positions, and rows that depend o
 }
 
 
-@pytest.mark.parametrize("source", ["System", "Topology"])
 @pytest.mark.parametrize("shape", SINGULAR)
-def test_constraints_that_cannot_be_held_name_the_particles(mm, metric_force, rng, shape, source):
+def test_constraints_that_cannot_be_held_name_the_particles(mm, metric_force, rng, shape):
     constraints, places, dependent = SINGULAR[shape]
     n, first = len(places), 3
     moved = [(first + i, first + j) for i, j in constraints]
     system = system_of(mm, [12.0] * (first + n), [*linear(0, 3), *moved])
-    given = system
-    if source == "Topology":
-        trimer = ("PRO", ["C"] * 3, linear(0, 3))
-        given = topology_of(mm, [trimer, ("LIG", ["C"] * n, constraints)])
-    system.addForce(metric_force(given))
+    system.addForce(metric_force(system))
     x = rng.normal(size=(first + n, 3))
     x[first:] = places
     with pytest.raises(mm.OpenMMException) as caught:
@@ -619,11 +611,8 @@ def test_constraints_that_cannot_be_held_name_the_particles(mm, metric_force, rn
     text = str(caught.value)
     rows = re.findall(r"length\((\d+), (\d+)\)", text)
     assert len(rows) >= 2
-    particle = dict(re.findall(r"; bead (\d+) is (?:particle|atom) (\d+)", text))
+    particle = dict(re.findall(r"; bead (\d+) is particle (\d+)", text))
     assert {tuple(sorted(int(particle[k]) - first for k in row)) for row in rows} <= dependent
-    if source == "Topology":
-        for number in particle.values():
-            assert f"atom {number} (C{int(number) - first} of LIG 2)" in text
 
 
 # --- serialization ------------------------------------------------------------------------------
@@ -695,7 +684,7 @@ def potential_of(mm):
     from fixman.io.openmm.constraints import Group
 
     group = Group(fx.Chain.linear(3), np.arange(6).reshape(2, 3))
-    return FixmanPotential((group,), False, [f"atom {k}" for k in range(6)], MadeFor(True, 4, "0f"))
+    return FixmanPotential((group,), False, MadeFor(True, 4, "0f"))
 
 
 def global_names(value):
@@ -769,56 +758,6 @@ def test_particles_of_the_force_that_are_not_those_of_its_chains(mm, metric_forc
         copy.addForce(wrong)
         with pytest.raises(mm.OpenMMException, match="other particles"):
             evaluate(context_of(mm, copy, rng.normal(size=(5, 3))))
-
-
-# --- topologies ---------------------------------------------------------------------------------
-
-
-def topology_of(mm, residues):
-    """Residues are (name, elements, bonds)."""
-    app = mm.app
-    topology = app.Topology()
-    chain = topology.addChain()
-    for name, elements, bonds in residues:
-        residue = topology.addResidue(name, chain)
-        atoms = [
-            topology.addAtom(f"{symbol}{k}", symbol and app.Element.getBySymbol(symbol), residue)
-            for k, symbol in enumerate(elements)
-        ]
-        for i, j in bonds:
-            topology.addBond(atoms[i], atoms[j])
-    return topology
-
-
-def test_bonds_of_a_topology_are_hard_but_water_is_rigid(mm, metric_force, rng):
-    propane = ("LIG", ["C", "C", "C", "O"], linear(0, 4))
-    water = ("HOH", ["O", "H", "H"], [(0, 1), (0, 2)])
-    force = metric_force(topology_of(mm, [water, propane, water]))
-    assert list(force.getParticles()) == [3, 4, 5, 6]
-    assert not force.usesPeriodicBoundaryConditions()
-    system = system_of(mm, np.ones(10), [])
-    system.addForce(force)
-    x = rng.normal(size=(10, 3))
-    chain = fx.Chain.linear(4, masses=[12.01078, 12.01078, 12.01078, 15.99943])
-    energy, _ = evaluate(context_of(mm, system, x))
-    assert energy == pytest.approx(fx.fixman_potential(chain, x[3:7], KT), rel=1e-9)
-
-
-def test_a_periodic_topology_makes_a_periodic_force(mm, metric_force):
-    topology = topology_of(mm, [("LIG", ["C", "C", "C"], linear(0, 3))])
-    topology.setUnitCellDimensions((3, 3, 3))
-    assert metric_force(topology).usesPeriodicBoundaryConditions()
-
-
-def test_bonded_atoms_of_a_topology_need_an_element(mm, metric_force):
-    topology = topology_of(mm, [("LIG", ["C", "C", None], linear(0, 3))])
-    with pytest.raises(ValueError, match=r"atom 2 \(None2 of LIG 1\) is bonded or .* no mass"):
-        metric_force(topology)
-
-
-def test_a_topology_without_bonds(mm, metric_force):
-    with pytest.raises(ValueError, match="nothing that can vary is constrained"):
-        metric_force(topology_of(mm, [("LIG", ["C", "C"], [])]))
 
 
 # --- chains that users describe -----------------------------------------------------------------
@@ -937,12 +876,6 @@ def test_a_ring_said_twice(mm, metric_force, rng):
     np.testing.assert_allclose(answers[0][1], answers[1][1], rtol=1e-9, atol=1e-9)
 
 
-def test_chains_of_a_topology_are_taken_at_their_word(mm, metric_force):
-    topology = topology_of(mm, [("LIG", ["C", "C", "C", "H"], linear(0, 4))])
-    force = metric_force(topology, chains=[([2, 0, 1], fx.Chain.linear(3, masses=[1, 2, 3]))])
-    assert list(force.getParticles()) == [2, 0, 1]
-
-
 def test_chains_of_massless_particles(mm, metric_force):
     system = system_of(mm, [12.0, 12, 12, 0], linear(0, 3))
     with pytest.raises(ValueError, match=r"particle 3 of chains\[0\] has no mass"):
@@ -990,7 +923,7 @@ def test_no_constraints(mm, metric_force):
 
 def test_wrong_types(mm, metric_force):
     system = system_of(mm, [1, 1, 1], linear(0, 3))
-    with pytest.raises(TypeError, match=r"expected an openmm\.System .* got list"):
+    with pytest.raises(TypeError, match=r"expected an openmm\.System, got list"):
         metric_force([system])
     holder = SimpleNamespace(system=system)
     with pytest.raises(TypeError, match="got SimpleNamespace"):

@@ -373,7 +373,7 @@ RATES = np.zeros(ARM.nv)
 @pytest.mark.parametrize(
     ("call", "kind", "text"),
     [
-        (lambda: kinematics.position(ARM, Q, 3), ValueError, "to 2, the last of 3; got 3"),
+        (lambda: kinematics.position(ARM, Q, 3), ValueError, "to 2; got 3"),
         (lambda: kinematics.position(ARM, Q, -1), ValueError, "got -1"),
         (lambda: kinematics.velocity(ARM, Q, RATES, 1.0), TypeError, "body must be an integer"),
         (lambda: kinematics.position(ARM, Q, 0, (1, 2)), ValueError, "point must have shape"),

@@ -14,13 +14,17 @@ import subprocess
 import tempfile
 import time
 import warnings
+from dataclasses import replace as replaced
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import dipeptide
 import fixman as fx
+import rigid_runs
 from drifting import Drift
+from fixman.rigid import _recording
 from fixman.runs import about as provenance
 from fixman.runs import runfile
 from fixman.simulation import simulate as simulation
@@ -28,6 +32,7 @@ from fixman.simulation import simulate as simulation
 CHAIN = fx.Chain.linear(4)
 X0 = np.arange(12.0).reshape(4, 3)
 LINE = np.arange(4)[:, None] * [1.0, 0.0, 0.0]
+BENT = fx.random_walks(CHAIN, rng=1)
 FRAMES = 3  # a block
 STEPPERS = {
     "newton": fx.Newton(0.02, kT=1.0),
@@ -71,11 +76,12 @@ def go_on(path, steps=None, stepper=None):
 
 def same(one, two):
     """Whether two runs have the same bits."""
+    names = set(one.about["arrays"]) & set(two.about["arrays"])
     return (
         len(one) == len(two)
-        and np.array_equal(one.times, two.times)
-        and one.x.tobytes() == two.x.tobytes()
-        and one.v.tobytes() == two.v.tobytes()
+        and np.array_equal(one.steps, two.steps)
+        and len(names) > 1
+        and all(one.array(name).tobytes() == two.array(name).tobytes() for name in names)
     )
 
 
@@ -114,23 +120,20 @@ def code_of(child):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def begin_or_go_on(path, stepper, steps=40):
+def begin_or_go_on(path, begin, again):
     """Do what a user does after a kill; a file without a run in it is as good as none."""
-    if path.exists() and runfile._tables(path):
-        go_on(path, stepper=stepper)
-    else:
-        start(path, steps, stepper)
+    (again if path.exists() and runfile._tables(path) else begin)(path)
 
 
-def killed(disk, stepper, kills):
+def killed(disk, begin, again, kills):
     """Kill a run at random moments, and go on, until it has been killed so many times."""
-    whole, path, done = start(None, stepper=stepper), disk / "run", 0
+    whole, path, done = begin(None), disk / "run", 0
     began = time.perf_counter()
-    start(disk / "timed", stepper=stepper)
+    begin(disk / "timed")
     length = time.perf_counter() - began
     rng = np.random.default_rng(1)
     while done < kills:
-        child = in_child(lambda: begin_or_go_on(path, stepper))
+        child = in_child(lambda: begin_or_go_on(path, begin, again) and 0)
         time.sleep(rng.uniform(0.0, 1.5 * length))
         os.kill(child, signal.SIGKILL)
         if code_of(child):
@@ -144,15 +147,66 @@ def killed(disk, stepper, kills):
             path.unlink()
 
 
+def of_stepper(name):
+    stepper = STEPPERS[name]
+    return lambda out: start(out, stepper=stepper), lambda path: go_on(path, stepper=stepper)
+
+
+def of_rigid(name):
+    tau = rigid_runs.pull if name == "controlled" else None
+
+    def again(path):
+        return fx.resume(path, tau=tau, progress=False)
+
+    return lambda out: rigid_runs.begin(name, out), again
+
+
+def of_molecule():
+    from fixman.io.openmm.torsional import Molecule
+
+    molecule = Molecule(dipeptide.TEXT, dipeptide.FIELD, "Reference")  # has no threads to lose
+    chain, stepper = molecule.chain(), fx.Langevin(0.002, kT=2.5, friction=5.0, potential=molecule)
+    given = {"every": 2, "rng": 3, "observables": molecule.observables(), "progress": False}
+
+    def again(path):
+        options = {key: given[key] for key in ("observables", "progress")}
+        return fx.resume(path, stepper=stepper, **options)
+
+    return lambda out: fx.simulate(chain, molecule.x0, stepper, 40, out=out, **given), again
+
+
+@pytest.fixture
+def small_rigid_blocks(monkeypatch):
+    """Four frames of the arm or so."""
+    monkeypatch.setattr(_recording, "BLOCK_BYTES", 250)
+
+
 @pytest.mark.parametrize("name", ["langevin", "montecarlo"])
 def test_kill_9(memory_disk, name):
-    killed(memory_disk, STEPPERS[name], 12)
+    killed(memory_disk, *of_stepper(name), 12)
+
+
+@pytest.mark.parametrize("name", ["midpoint", "controlled"])
+def test_kill_9_of_rigid_bodies(memory_disk, small_rigid_blocks, name):
+    killed(memory_disk, *of_rigid(name), 12)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", STEPPERS)
 def test_kill_9_a_hundred_times(memory_disk, name):
-    killed(memory_disk, STEPPERS[name], 100)
+    killed(memory_disk, *of_stepper(name), 100)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", rigid_runs.RUNS)
+def test_kill_9_of_rigid_bodies_a_hundred_times(memory_disk, small_rigid_blocks, name):
+    killed(memory_disk, *of_rigid(name), 100)
+
+
+@pytest.mark.thorough
+def test_kill_9_of_a_molecule(memory_disk, peer):
+    peer("openmm.app")
+    killed(memory_disk, *of_molecule(), 25)
 
 
 def test_death_at_every_statement(memory_disk, monkeypatch):
@@ -173,7 +227,7 @@ def test_death_at_every_statement(memory_disk, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setitem(runfile.CONNECTION, "factory", Dying)
             ended = code_of(in_child(lambda p=path: start(p, steps=8) and 0)) == 0
-        begin_or_go_on(path, Drift(), 8)
+        begin_or_go_on(path, lambda p: start(p, steps=8), lambda p: go_on(p, 8))
         assert same(go_on(path, 8), whole)
         last += 1
     assert last > 40
@@ -338,59 +392,193 @@ def test_a_second_ctrl_c_ends_at_once(tmp_path):
 
 
 class Failing:
-    """A potential, or an observable of positions, that fails at its n-th call."""
+    """A potential, an observable or a controller that fails, or pushes, from its n-th call on."""
 
     __name__ = "measured"
 
-    def __init__(self, last):
-        self.calls, self.last = 0, last
+    def __init__(self, last, push=None):
+        self.calls, self.last, self.push = 0, last, push
 
-    def __call__(self, chain, x):
+    def __call__(self, chain, x, *_):
         self.calls += 1
-        if self.calls == self.last:
+        if self.calls == self.last and self.push is None:
             raise ZeroDivisionError("mine")
-        return x[:, 0, 0]
+        return x[:, 0, 0] if np.ndim(x) == 3 else 0.0 * x
 
     def energy(self, x):
+        self(None, x[None])
         return 0.0
 
     def force(self, x):
         self(None, x[None])
-        return 0.0 * x
+        pushed = self.push is not None and self.calls > self.last > 0
+        return 0.0 * x + (self.push * np.sin(1e3 * x) if pushed else 0.0)
 
 
-def failures():
-    """List steppers, observables and errors: of a step, an observable, a potential."""
-    measured = {"observables": {"measured": lambda chain, x: x[:, 0, 0]}}
-    own = [fx.Langevin(0.02, potential=Failing(last)) for last in (300, 0)]
-    return [
-        (Drift(break_at=23), measured, Drift(), RuntimeError, 12, 23),
-        (Drift(), {"observables": [Failing(12)]}, Drift(), ZeroDivisionError, 11, 22),
-        (own[0], measured, own[1], ZeroDivisionError, None, None),
-    ]
-
-
-@pytest.mark.parametrize(("stepper", "given", "again", "error", "frames", "step"), failures())
-def test_a_failure_keeps_the_frames_before_it(tmp_path, stepper, given, again, error, frames, step):
-    whole = start(None, stepper=again, **given | {"observables": {"measured": Failing(0)}})
-    path = tmp_path / "run"
+def failed(begin, again, whole, path, error):
+    """Have a run fail in memory and in a file; its frames are kept, and it goes on from them."""
     for out in (None, path):
-        for failing in (stepper.__dict__.get("potential"), *given["observables"]):
-            if isinstance(failing, Failing):
-                failing.calls = 0
         with pytest.raises(error) as raised:
-            start(out, stepper=stepper, **given)
+            begin(out)
         part = raised.value.run if out is None else fx.load_run(path)
-        frames, step = frames or len(part), step or part.steps_done
-        assert (len(part), part.steps_done) == (frames, step)
-        assert 3 < frames < 21
-        assert same(part, whole[:frames])
-        assert np.array_equal(part.observables["measured"], whole.observables["measured"][:frames])
+        assert 3 < len(part) < len(whole)
+        assert part.steps_done // part.about["every"] - len(part) in (-1, 0)  # or it is due
+        assert same(part, whole[: len(part)])
         where = "its attribute run" if out is None else path
-        assert raised.value.__notes__ == [f"{where} holds the run up to step {step}"]
-    run = fx.resume(path, stepper=again, observables={"measured": Failing(0)})
-    assert same(run, whole)
+        assert raised.value.__notes__[-1] == f"{where} holds the run up to step {part.steps_done}"
     assert fx.check_run(path).whole
+    assert same(again(path), whole)
+    return part
+
+
+def test_a_failed_step_of_a_stepper_of_ones_own(tmp_path):
+    def begin(out):
+        start(out, stepper=Drift(break_at=23))
+
+    part = failed(begin, go_on, start(None), tmp_path / "run", RuntimeError)
+    assert (len(part), part.steps_done) == (12, 23)
+
+
+QUICK = ("langevin", [])
+REST = [(name, pytest.mark.thorough) for name in STEPPERS if name != "langevin"]
+
+
+@pytest.mark.parametrize("reason", ["potential", "observable"])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=m) for name, m in (QUICK, *REST)])
+def test_a_failure_keeps_the_frames_before_it(tmp_path, name, reason):
+    calls = {"montecarlo": 400, "hybrid": 2500, "langevin": 400}.get(name, 200)
+    last = 12 if reason == "observable" else calls
+    options = {"every": 2, "replicas": 3, "rng": 7, "progress": False}
+
+    def parts(last):
+        own = Failing(last)
+        stepper = STEPPERS[name]
+        if reason == "potential":
+            return replaced(stepper, potential=own), {"measured": Failing(0)}
+        return stepper, {"measured": own}
+
+    def begin(out, last=last):
+        stepper, observables = parts(last)
+        return fx.simulate(CHAIN, BENT, stepper, 40, out=out, observables=observables, **options)
+
+    def again(path):
+        stepper, observables = parts(0)
+        return fx.resume(path, stepper=stepper, observables=observables, progress=False)
+
+    failed(begin, again, begin(None, 0), tmp_path / "run", ZeroDivisionError)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=m) for name, m in (QUICK, *REST) if name[0] in "nlb"]
+)
+def test_a_step_without_a_solution_keeps_the_frames_before_it(tmp_path, name):
+    def begin(out):
+        stepper = replaced(STEPPERS[name], potential=Failing(40, 1e12))
+        fx.simulate(CHAIN, BENT, stepper, 80, out=out, every=2, rng=7, progress=False)
+
+    parts = []
+    for out in (None, tmp_path / "run"):
+        with pytest.raises(fx.ConstraintSolveError) as raised:
+            begin(out)
+        parts.append(raised.value.run if out is None else fx.load_run(out))
+        assert 3 < len(parts[-1]) < 41
+        assert raised.value.step // 2 + 1 == len(parts[-1])
+    assert same(*parts)
+    assert fx.check_run(tmp_path / "run").whole
+
+
+# --- rigid bodies ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", rigid_runs.RUNS)
+def test_a_run_of_rigid_bodies_is_the_same_in_a_file(tmp_path, small_rigid_blocks, name):
+    whole, path = rigid_runs.begin(name), tmp_path / "run"
+    half = rigid_runs.begin(name, path, 200)
+    assert same(half, whole[:51])
+    assert (half.path, half.finished, half.step[-1], half.about["replicas"]) == (
+        path, True, 208, np.prod(half.q.shape[1:-1], dtype=int),
+    )  # fmt: skip
+    tau = rigid_runs.pull if name == "controlled" else None
+    run = fx.resume(path, 400, tau=tau, progress=False)
+    assert same(run, whole)
+    loaded = fx.load_run(path)
+    assert loaded.system == rigid_runs.RUNS[name]["system"]
+    assert np.array_equal(loaded.q[40:60], whole.q[40:60])
+    assert np.array_equal(loaded.energy, whole.energy)
+    assert np.array_equal(loaded[::7].energy, whole.energy[::7])
+    assert np.array_equal(np.concatenate([block.time for block in loaded.blocks()]), whole.time)
+    assert len(list(loaded.blocks())) > 9
+    assert fx.check_run(path).whole
+    with pytest.raises(FileExistsError, match="exists: resume it"):
+        rigid_runs.begin(name, path)
+    if tau is not None:
+        with pytest.raises(ValueError, match="tau of this run are a callable"):
+            fx.resume(path, 800)
+
+
+def test_a_linkage_of_directions_of_ones_own_is_the_same_in_a_file(tmp_path):
+    rng = np.random.default_rng(3)
+    arm = rigid_runs.SerialChain.random(4, rng)
+    ends = rigid_runs.End(3, rng.normal(size=3)), rigid_runs.End(None, rng.normal(size=3))
+    ways = np.linalg.qr(rng.normal(size=(3, 3)))[0][:2]
+    linkage = rigid_runs.Linkage(arm, rigid_runs.Closure(*ends, ways))
+    for system in (arm, linkage):
+        described = provenance.plain({"system": _recording.described(system)})
+        assert _recording.maker(described).args == (system,)
+
+
+class Late:
+    """A controller that fails, or jumps, from its n-th second on."""
+
+    def __init__(self, end, error=None):
+        self.end, self.error = end, error
+
+    def __call__(self, t, q, qd):
+        if t > self.end and self.error is not None:
+            raise self.error
+        return np.where(t > self.end, 1e9, 0.0) * np.sign(np.sin(1e9 * qd)) + 0.1
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("mine"), None], ids=["controller", "step"])
+@pytest.mark.parametrize("name", ["midpoint", "euler", "four-bar"])
+def test_a_failure_keeps_the_frames_of_rigid_bodies(tmp_path, small_rigid_blocks, name, error):
+    kind = type(error) if error else (fx.FrameError, fx.ConstraintSolveError)
+
+    def begin(out, tau=None):
+        tau = tau or Late(0.3, error)
+        return rigid_runs.begin(name, out, tau=tau, wrenches=None)
+
+    def again(path):
+        return fx.resume(path, tau=Late(1e9), progress=False)
+
+    whole = begin(None, Late(1e9))
+    part = failed(begin, again, whole, tmp_path / "run", kind)
+    assert len(part) in range(71, 75)
+
+
+@pytest.mark.parametrize("scheme", ["midpoint", "euler"])
+def test_a_step_that_is_too_long_keeps_the_frames_before_it(tmp_path, scheme):
+    """Of two wheels one is driven; the loop is compiled, and goes over one after the other."""
+    wheels = {"system": rigid_runs.WHEEL, "q": [[0.0], [0.0]], "qd": None, "tau": [[0.0], [50.0]]}
+    options = wheels | {"scheme": scheme, "dt": 0.01}
+    with pytest.raises(fx.FrameError, match="in frame 1") as raised:
+        rigid_runs.begin("euler", tmp_path / "run", steps=4000, **options)
+    part = fx.load_run(tmp_path / "run")
+    assert 3 < len(part) == part.steps_done // 4 + 1
+    assert 0 < raised.value.step - 8 - part.steps_done <= 4
+    assert same(rigid_runs.begin("euler", steps=part.steps_done, **options), part)
+    with pytest.raises(fx.FrameError) as again:
+        fx.resume(tmp_path / "run", progress=False)
+    assert str(again.value) == str(raised.value)
+
+
+def test_a_first_step_of_rigid_bodies_that_fails_leaves_no_file(tmp_path):
+    with pytest.raises(fx.FrameError):
+        rigid_runs.begin("midpoint", tmp_path / "run", dt=1e3)
+    assert not list(tmp_path.iterdir())
+
+
+# --- first and last frames ------------------------------------------------------------------------
 
 
 def test_the_last_frame_is_not_lost_with_its_observable(tmp_path):
@@ -417,9 +605,9 @@ def test_a_first_step_that_fails_leaves_no_file(tmp_path):
 def test_only_the_blocks_that_are_asked_for_are_read(path, monkeypatch):
     read, block = [], runfile.Contents.block
 
-    def counting(self, con, part, span, name):
+    def counting(self, con, span, name):
         read.append((span.start, name))
-        return block(self, con, part, span, name)
+        return block(self, con, span, name)
 
     monkeypatch.setattr(runfile.Contents, "block", counting)
     run, x = fx.load_run(path), start(None).x
@@ -465,6 +653,13 @@ def test_frames_of_a_file_are_not_changed(path):
     for number in (21, -22):
         with pytest.raises(IndexError, match="out of range"):
             x[number]
+
+
+def test_arrays_that_no_row_holds_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(runfile, "MOST", 100)
+    with pytest.raises(ValueError, match=r"arrays of up to 1e\+02 bytes, got 288: fewer replicas"):
+        start(tmp_path / "run")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("stored", [False, True])
@@ -570,7 +765,7 @@ def change(path, table, where, name, act):
             f"SELECT {place}, kind, shape, data FROM {table} WHERE {where} AND name = ?", (name,)
         ).fetchall():
             array = np.frombuffer(data, kind).reshape(json.loads(shape))
-            runfile.put(con, table, 0, at, {name: act(array)})
+            runfile.put(con, table, at, {name: act(array)})
 
 
 def spoil(path, table, where="name = 'x'"):
@@ -729,10 +924,7 @@ def edit(path, signed=True, **about):
         ("steps", 41),
         ("steps", True),
         ("every", 0),
-        ("replicas", 4),
-        ("groups", []),
-        ("groups", [1, 1]),
-        ("groups", [[3]]),
+        ("replicas", "3"),
         ("arrays", [3]),
         ("block", {"frames": 0, "steps": 1}),
         ("chain", {"fixman_chain": 1}),

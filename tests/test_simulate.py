@@ -419,19 +419,6 @@ def test_progress_shows_steps_rate_and_time_left(monkeypatch, tmp_path, peer):
     assert "80.0/80.0" in terminal.getvalue()
 
 
-def test_progress_says_that_it_stops(monkeypatch, capsys, peer):
-    peer("tqdm")
-    count = [0]
-
-    def delay():
-        count[0] += 1
-        if count[0] == 9:
-            signal.raise_signal(signal.SIGINT)
-
-    run_it(Drift(delay=delay), progress=True)
-    assert "finishing the block" in capsys.readouterr().err
-
-
 def test_progress_without_tqdm(monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm", None)
     monkeypatch.setattr(sys, "stderr", Terminal())

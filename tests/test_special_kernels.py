@@ -10,8 +10,8 @@ import fixman as fx
 import oracles
 from fixman.chains import projection_tables as systems
 from fixman.kernels.chain.hard import Hard
+from fixman.kernels.simulation.banded_steps import Banded
 from fixman.kernels.simulation.jointed_steps import Jointed
-from fixman.kernels.simulation.rotating_steps import Rotating
 from fixman.simulation.steppers import Langevin, Newton, State
 from oracles import Spec, error
 from strategies import build, make_system, seeds, specs
@@ -73,7 +73,9 @@ CASES = {
     "bonds": (Jointed, {}),
     "bonds, plane": (Jointed, {"dim": 2}),
     "bonds, fixed": (Jointed, {"base": "fixed"}),
-    "bonds and bends": (Rotating, {"hard": ("length", "angle")}),
+    "bonds and bends": (Banded, {"hard": ("length", "angle")}),
+    "bonds and bends, fixed": (Banded, {"hard": ("length", "angle"), "base": "fixed"}),
+    "bonds and bends, plane": (Banded, {"hard": ("length", "angle"), "dim": 2}),
 }
 
 
@@ -97,7 +99,7 @@ def test_steps(name, stepper, replicas, monkeypatch):
         other = chain
         if kind is Jointed:
             other = general(chain)
-        monkeypatch.setattr(systems, "_rotating", lambda *_: False)
+        monkeypatch.setattr(systems, "_banded", lambda system: system)
         assert type(systems.projections(other, start.targets)[0]) is Hard
         expected = State.from_arrays(start.arrays())
         stepper.advance(other, expected, 10)

@@ -17,9 +17,8 @@ from fixman.kernels.simulation.constraints import add_metric_force, factor, room
 from fixman.kernels.simulation.stepping import DRIFT, FORCE, KICK, NOISE, PROJECT
 from fixman.potentials.energies import WCA, Bending, Gravity, Tension
 from fixman.sampling.random_walks import random_walks
-from fixman.simulation.steppers import Langevin, Newton, State, from_parameters
-from fixman.simulation.steppers.failure import _became_dependent
-from fixman.simulation.steppers.moving import advance
+from fixman.simulation.steppers import Langevin, Newton, State, from_parameters, moving
+from fixman.simulation.steppers.moving import Moving, advance
 from fixman.simulation.steppers.plan import Plan
 from selection import quick
 
@@ -336,12 +335,14 @@ def test_hard_angles_that_are_nearly_straight_are_named(angle):
 
 
 def test_bends_that_came_to_be_straight_are_named():
-    chain = fx.Chain.linear(4, hard=("length", "angle"))
+    chain, stepper = fx.Chain.linear(4, hard=("length", "angle")), Newton(0.01)
     bent = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 1.0, 0.0], [3.0, 1.0, 0.5]])
     stuck = bent.copy()
     stuck[2] = 2.0, 0.0, 0.0
-    assert _became_dependent(chain, bent, bent) is None
-    said, at = _became_dependent(chain, bent, stuck)
+    state, plan = stepper.start(chain, bent, 0 * bent), stepper.plan()
+    bound = Moving.of(chain, state, plan).bound
+    assert moving._cause_of(bound, plan, state, 0, bent)[0].startswith("a bead would move further")
+    said, at = moving._cause_of(bound, plan, state, 0, stuck)
     assert said.startswith("bends came to be straight, where angle(0, 1, 2) cannot be held")
     assert fx.Coordinate("angle", (0, 1, 2)) in at["coordinates"]
 

@@ -307,7 +307,6 @@ CALLS = {
         analytic.trimer_cumulative,
         {"theta": 0.5, "dim": 3, "masses": 1.0, "base": "free", "ensemble": "rigid"},
     ),
-    "Banded": (structured.Banded, {"bands": np.ones((1, 3))}),
     "BlockTridiagonal": (
         structured.BlockTridiagonal,
         {"diagonal": np.ones((2, 1, 1)), "lower": np.zeros((1, 1, 1))},
@@ -455,7 +454,19 @@ MORE = {
         spatial_operators.forward_dynamics,
         {"method": "fd3", "arm": ARM, "q": ROW, "qd": ROW, "tau": ROW},
     ),
-    "motion": (motion.simulate, {"first": 0, "system": ARM, "q": ROW, "dt": 0.1, "steps": 1}),
+    "motion": (
+        motion.simulate,
+        {
+            "first": 0,
+            "system": ARM,
+            "q": ROW,
+            "dt": 0.1,
+            "steps": 1,
+            "every": 1,
+            "overwrite": False,
+            "progress": False,
+        },
+    ),
 }
 for name in ("Brownian", "HybridMonteCarlo"):
     MORE[name][1]["dt"] = 0.004

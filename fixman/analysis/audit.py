@@ -19,43 +19,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fixman._common import arrays as _arrays
+from fixman._common import arrays
+from fixman._common.arrays import Array
 from fixman._common.statistics import Independence, effective_size, independence
-from fixman.analysis import verdicts
-from fixman.analysis.averages import (
-    FEWEST_SAMPLES,
-    SAME_LOGDET,
-    Ensemble,
-    EnsembleMean,
-    Share,
-    average,
-    distinct,
-    largest_spread,
-    other_ensemble,
-    share_left,
-    spread_error,
-    weights_to_other,
-)
+from fixman.analysis import averages, samples, verdicts
+from fixman.analysis.averages import Ensemble, EnsembleMean, Share
 from fixman.analysis.groups import ChainData, ChainGroup, Indices, counted
-from fixman.analysis.samples import (
-    ANGLE_EDGES,
-    TORSION_EDGES,
-    UNUSABLE,
-    Lost,
-    Meter,
-    Scatter,
-    evenly,
-    hard_names,
-    lost_note,
-    meters,
-    numbered,
-    thinned,
-    too_many,
-)
+from fixman.analysis.samples import Meter, Scatter
 from fixman.chains.chain import Chain, is_rigid
 from fixman.errors import SingularConstraintError
-
-Floats = npt.NDArray[np.float64]
 
 BLOCK = 1 << 17  # beads handled at a time, which bounds the memory beyond the coordinates
 SIZES = ("square_end_to_end", "square_gyration")
@@ -73,11 +45,11 @@ class GroupReport:
     """
 
     chain: Chain
-    half_logdet: Floats = field(repr=False)
+    half_logdet: Array = field(repr=False)
     scatter: Scatter | None = None
     name: str = ""
     ensemble: Ensemble = "stiff"
-    sizes: Mapping[str, Floats] = field(default_factory=dict, repr=False)
+    sizes: Mapping[str, Array] = field(default_factory=dict, repr=False)
     counts: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict, repr=False)
 
     @property
@@ -99,12 +71,7 @@ class GroupReport:
     @cached_property
     def spread_error(self) -> float:
         """Standard error of `spread`, which knows of correlations in time."""
-        return spread_error(self.half_logdet)
-
-    @property
-    def largest_spread(self) -> float:
-        """Upper limit of the spread, at 99 %; large where few independent samples tell it."""
-        return largest_spread(self.spread, self.independent)
+        return averages.spread_error(self.half_logdet)
 
     @property
     def range(self) -> float:
@@ -119,19 +86,19 @@ class GroupReport:
     @cached_property
     def share(self) -> Share:
         """Share of a rigid run that weights (det H^bb)^(-1/2), rigid → stiff, leave (Kish)."""
-        share = share_left(self.half_logdet, self.ensemble)
-        return share._replace(enough=share.enough and self.distinct >= FEWEST_SAMPLES)
+        share = averages.share_left(self.half_logdet, self.ensemble)
+        return share._replace(enough=share.enough and self.distinct >= averages.FEWEST_SAMPLES)
 
     @cached_property
     def distinct(self) -> int:
         """How many samples differ: repeated frames and copies of one chain count once."""
-        return distinct(self.half_logdet, *self.sizes.values())
+        return averages.distinct(self.half_logdet, *self.sizes.values())
 
     @cached_property
     def independence(self) -> Independence:
         """How the samples hang together: neighbours in time, frames as wholes, a drift."""
         # Rounding, where nothing else varies, drifts as it likes.
-        varies = self.range >= SAME_LOGDET
+        varies = self.range >= averages.SAME_LOGDET
         return independence(self.half_logdet if varies else np.zeros(self.half_logdet.shape))
 
     @property
@@ -146,24 +113,18 @@ class GroupReport:
             return False
         sign = 1.0 if self.ensemble == "stiff" else -1.0
         share = effective_size(sign * self.half_logdet) / self.samples
-        return share * self.independent >= FEWEST_SAMPLES
+        return share * self.independent >= averages.FEWEST_SAMPLES
 
     @property
     def contradicted(self) -> bool:
         """Whether samples taken for rigid vary in what they would have to hold."""
-        scatter = self.scatter
-        return self.ensemble == "rigid" and scatter is not None and scatter.held < scatter.rows
+        known = self.scatter
+        return self.ensemble == "rigid" and known is not None and known.held < known.rows
 
     @property
     def conclusive(self) -> bool:
         """Whether there is a finding."""
-        enough = self.constant or self.distinct >= FEWEST_SAMPLES or self.bounded
-        return enough and not self.contradicted
-
-    @property
-    def bounded(self) -> bool:
-        """Whether the samples, be they few, leave no room for more than a negligible spread."""
-        return self.largest_spread < verdicts.NEGLIGIBLE and not self.independence.drift
+        return (self.constant or self.distinct >= averages.FEWEST_SAMPLES) and not self.contradicted
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -175,12 +136,14 @@ class GroupReport:
         """⟨R²⟩ of linear chains and R_g = ⟨R_g²⟩^(1/2), stiff and rigid."""
         named = {"mean_square_end_to_end": False, "radius_of_gyration": True}
         return {
-            name: average(self.sizes[key], self.half_logdet, self.ensemble, root, self.distinct)
+            name: averages.average(
+                self.sizes[key], self.half_logdet, self.ensemble, root, self.distinct
+            )
             for (name, root), key in zip(named.items(), SIZES, strict=True)
             if key in self.sizes
         }
 
-    def densities(self, kind: Literal["angles", "torsions"]) -> dict[Ensemble, Floats] | None:
+    def densities(self, kind: Literal["angles", "torsions"]) -> dict[Ensemble, Array] | None:
         """Distribution of the soft angles or torsions in each ensemble, per radian.
 
         Between the edges of `samples`; None where there are none, or none were counted.
@@ -189,11 +152,11 @@ class GroupReport:
         counts = self.counts.get(kind)
         if counts is None or not np.any(counts):
             return None
-        edges = ANGLE_EDGES if kind == "angles" else TORSION_EDGES
+        edges = samples.ANGLE_EDGES if kind == "angles" else samples.TORSION_EDGES
         found = {self.ensemble: np.sum(counts, axis=(0, 1))}
         if self.reweightable:
-            weights = weights_to_other(self.half_logdet, self.ensemble)
-            found[other_ensemble(self.ensemble)] = np.einsum("fc,fcb->b", weights, counts)
+            weights = averages.weights_to_other(self.half_logdet, self.ensemble)
+            found[averages.other_ensemble(self.ensemble)] = np.einsum("fc,fcb->b", weights, counts)
         return {name: each / (np.sum(each) * np.diff(edges)) for name, each in found.items()}
 
     @property
@@ -227,7 +190,7 @@ class GroupReport:
     @property
     def vague(self) -> bool:
         """Whether too few independent samples tell the error of the spread."""
-        return self.independent < FEWEST_SAMPLES and not self.constant
+        return self.independent < averages.FEWEST_SAMPLES and not self.constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,11 +211,8 @@ class AuditReport:
         as_is = analysis.values is None
         groups = []
         for number, meter in enumerate(analysis.meters):
-            found = {
-                name: arrays[number]
-                for name, arrays in analysis.results.items()
-                if arrays[number] is not None
-            }
+            each = {name: found[number] for name, found in analysis.results.items()}
+            found = {name: array for name, array in each.items() if array is not None}
             groups.append(_report(meter, found, as_is, analysis.scatter[number]))
         where = "" if as_is or analysis.means else "at given values"
         remarks = (*notes, *analysis.notes)
@@ -264,7 +224,7 @@ class AuditReport:
         return (*self.notes, *(note for group in self.groups for note in group.notes))
 
     @property
-    def log_weights(self) -> Floats:
+    def log_weights(self) -> Array:
         """Logarithms of the weights of the frames (frames,), which lead to the other ensemble.
 
         The weight of a frame is the product over all its molecules, those of all groups; the
@@ -307,91 +267,56 @@ def audit(
     """Evaluate ½ ln det H^bb of every frame and chain, group by group.
 
     The hard coordinates are first set to their pooled means, as constraining them would; `as_is`
-    skips that. Hard bends that are straight, but for thermal swings, are held straight; dependent
-    rows are left out, and so are frames that cannot be set onto the constraints, for all groups,
-    while they are 5 % or less: all this is noted. `hard` are kinds, "torsional" or "h-bonds", as in
+    skips that. Hard bends that are straight, but for thermal swings, are held straight, and
+    dependent rows are left out, which is noted. `hard` are kinds, "torsional" or "h-bonds", as in
     `Chain.from_bonds`; `groups` is what `read_chains` returns, or groups of x (frames, chains, n,
     3) and masses (n,), in memory. `histograms` counts soft angles and torsions as well, and `notes`
     join the report's own. O(n) per sample. `MetricAnalysis` does the same from a trajectory, frame
-    by frame, in parallel.
+    by frame, in parallel, and leaves out frames that cannot be measured while they are few.
 
     Raises ValueError where no group has a hard coordinate, a group has no samples, or groups have
-    different numbers of frames, and what `Chain`, `logdet` and `project` raise in more than 5 % of
-    the frames.
+    different numbers of frames, and what `Chain`, `logdet` and `project` raise.
     """
-    names = hard_names(hard)
+    names = samples.hard_names(hard)
     if isinstance(groups, ChainData):
         notes, frames, groups = (*groups.notes, *notes), groups.frames, groups.groups
     else:
         frames = np.arange(max((len(group.x) for group in groups), default=0))
     checked = [_checked(group, number, frames) for number, group in enumerate(groups)]
-    found, remarks = meters(
-        checked, hard, looks=[thinned(group.x)[evenly(len(frames))] for group in checked]
+    found, remarks = samples.meters(
+        checked,
+        hard,
+        looks=[samples.thinned(group.x)[samples.evenly(len(frames))] for group in checked],
     )
-    lost: Lost = {}
-    reports = None
-    while reports is None:  # means are over the frames that stay
-        there = [k for k in range(len(frames)) if k not in lost]
-        reports = _measured(found, there, frames, lost, as_is, histograms)
-    if lost:
-        remarks.append(lost_note(lost, len(frames)))
+    reports = [_measured(meter, frames, as_is, histograms) for meter in found]
     return AuditReport(names, as_is, tuple(reports), (*notes, *remarks))
 
 
-def _measured(
-    found: Sequence[Meter],
-    there: list[int],
-    frames: Indices,
-    lost: Lost,
-    as_is: bool,
-    histograms: bool,
-) -> list[GroupReport] | None:
-    """Report on all groups; or add to `lost` the frames that cannot be measured, and give up."""
-    reports = []
-    for meter in found:
-        assert isinstance(meter.molecules, ChainGroup)
-        x = meter.molecules.x
-        sums = _by_frame(x, there, frames, meter.sums, lost)
-        means, deviations = meter.means(sums, len(sums["plain"]) * x.shape[1])
-        act = partial(meter.measure, values=None if as_is else means, histograms=histograms)
-        measured = _by_frame(x, there, frames, act, lost)
-        reports.append(_report(meter, measured, as_is, meter.scatter(means, deviations)))
-    return None if len(there) + len(lost) > len(frames) else reports
+def _measured(meter: Meter, frames: Indices, as_is: bool, histograms: bool) -> GroupReport:
+    assert isinstance(meter.molecules, ChainGroup)
+    x = meter.molecules.x
+    sums = _by_block(x, frames, meter.sums)
+    means, deviations = meter.means(sums, len(x) * x.shape[1])
+    act = partial(meter.measure, values=None if as_is else means, histograms=histograms)
+    measured = _by_block(x, frames, act)
+    return _report(meter, measured, as_is, meter.scatter(means, deviations))
 
 
-def _by_frame(
-    x: Floats,
-    there: list[int],
-    frames: Indices,
-    act: Callable[[Floats], dict[str, npt.NDArray[Any]]],
-    lost: Lost,
+def _by_block(
+    x: Array, frames: Indices, act: Callable[[Array], dict[str, npt.NDArray[Any]]]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Let `act` loose on frames of x (frames, chains, n, 3), block by block; note what is lost."""
-    parts = []
-
-    def add(these: list[int]) -> None:
-        with numbered(frames[these]):
-            parts.append(act(x[these]))
-
+    """Let `act` loose on x (frames, chains, n, 3), block by block."""
     size = max(1, BLOCK // (x.shape[1] * x.shape[2]))
-    for first in range(0, len(there), size):
-        these = there[first : first + size]
-        try:
-            add(these)
-        except UNUSABLE:
-            for k in these:
-                try:
-                    add([k])
-                except UNUSABLE as error:
-                    lost[k] = error
-                    if too_many(len(lost), len(x)):
-                        raise lost[min(lost)] from None
+    parts = []
+    for first in range(0, len(x), size):
+        with samples.numbered(frames[first : first + size]):
+            parts.append(act(x[first : first + size]))
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
 def _checked(group: ChainGroup, number: int, frames: Indices) -> ChainGroup:
     """Refuse what no later step could explain: shapes, no samples, NaN, coincident neighbours."""
-    x = _arrays.real(group.x, (np.size(group.masses), 3), f"x of group {number}")
+    x = arrays.real(group.x, (np.size(group.masses), 3), f"x of group {number}")
     if x.ndim != 4 or not x.size:
         raise ValueError(
             f"x of group {number} must have shape (frames, chains, n, 3) with at least one of each"
@@ -399,8 +324,8 @@ def _checked(group: ChainGroup, number: int, frames: Indices) -> ChainGroup:
         )
     if len(x) != len(frames):
         raise ValueError(f"the groups have different numbers of frames: {len(x)}, {len(frames)}")
-    with numbered(frames):
-        _arrays.require_finite(x, x.shape[2:], f"x of group {number}")
+    with samples.numbered(frames):
+        arrays.require_finite(x, x.shape[2:], f"x of group {number}")
         one, two = group.pairs.T
         coincide = np.argwhere(~np.any(x[:, :, two] - x[:, :, one], axis=3))
         if coincide.size:
@@ -411,7 +336,7 @@ def _checked(group: ChainGroup, number: int, frames: Indices) -> ChainGroup:
                 frame=(int(frame), int(chain)),
                 beads=(one[bond], two[bond]),
             )
-    return replace(group, masses=_arrays.masses(group.masses, x.shape[2]), x=x)
+    return replace(group, masses=arrays.masses(group.masses, x.shape[2]), x=x)
 
 
 def _report(

@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import chdtri
 
 from fixman._common.statistics import WINDOW, effective_size, independence, standard_error
 
@@ -70,14 +69,11 @@ class EnsembleMean:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON; None for numbers from too few."""
-        names = ("stiff", "rigid", "change")
-        values: dict[str, Any] = {
-            name: dict(zip(("value", "error"), getattr(self, name), strict=True))
-            if self.enough
-            else None
-            for name in names
-        }
-        return values | {"effective_size": self.size}
+        numbers = {"stiff": self.stiff, "rigid": self.rigid, "change": self.change}
+        found: dict[str, Any] = dict.fromkeys(numbers)
+        if self.enough:
+            found = {name: {"value": a, "error": b} for name, (a, b) in numbers.items()}
+        return found | {"effective_size": self.size}
 
 
 def share_left(half_logdet: Floats, ensemble: Ensemble) -> Share:
@@ -110,11 +106,6 @@ def spread_error(half_logdet: Floats) -> float:
     squares = (half_logdet - np.mean(half_logdet)) ** 2
     spread = np.sqrt(np.mean(squares))
     return _error((squares - spread**2) / (2.0 * spread)) if spread > 0.0 else 0.0
-
-
-def largest_spread(spread: float, samples: float) -> float:
-    """Upper limit of a spread, at 99 %, that was found in so many independent normal samples."""
-    return spread * float(np.sqrt(samples / chdtri(samples - 1.0, 0.99))) if samples > 1 else np.inf
 
 
 def _error(influence: Floats) -> float:
@@ -151,14 +142,12 @@ def average(
     samples, reweighted = _influence(values, np.ones(1), root), _influence(values, weights, root)
     stiff, rigid = (samples, reweighted)[:: 1 if ensemble == "stiff" else -1]
     change = (rigid[0] - stiff[0], rigid[1] - stiff[1])
+    series = (stiff[1], rigid[1], change[1])
+    errors = [standard_error(one) if one.size > 1 else np.inf for one in series]
     kish = float(np.sum(weights) ** 2 / np.sum(weights**2))
-    fewest = min(independence(series).size for _, series in (stiff, rigid))
-    return EnsembleMean(
-        stiff=_with_deviation(*stiff),
-        rigid=_with_deviation(*rigid),
-        change=_with_deviation(*change),
-        size=min(float(differ), kish * fewest / weights.size),
-    )
+    fewest = min(independence(one).size for one in series[:2])
+    size = min(float(differ), kish * fewest / weights.size)
+    return EnsembleMean((stiff[0], errors[0]), (rigid[0], errors[1]), (change[0], errors[2]), size)
 
 
 def weights_to_other(half_logdet: Floats, ensemble: Ensemble) -> Floats:
@@ -171,10 +160,6 @@ def weights_to_other(half_logdet: Floats, ensemble: Ensemble) -> Floats:
 def other_ensemble(ensemble: Ensemble) -> Ensemble:
     """Return the one that weights lead to."""
     return "rigid" if ensemble == "stiff" else "stiff"
-
-
-def _with_deviation(value: float, series: Floats) -> tuple[float, float]:
-    return value, standard_error(series) if series.size > 1 else np.inf
 
 
 def _influence(values: Floats, weights: Floats, root: bool) -> tuple[float, Floats]:

@@ -100,31 +100,21 @@ class FreeEnergy(NamedTuple):
 def hold(chain: Chain, coordinate: Named) -> Chain:
     """Return the chain with one more hard coordinate, ξ.
 
-    Parameters
-    ----------
-    chain : Chain
-        The model: what it holds is held in the free energy as well.
-    coordinate : Coordinate or tuple
-        Kind and beads: "length" (i, j) of a bond; "distance" (i, j) of any two beads, which
-        potentials do not take for a bond; "angle" (i, j, k); "torsion" (i, j, k, l); and whatever
-        else the guide "Kinds of coordinate" lists.  "bond" and "dihedral" are understood.
-
-    Raises
-    ------
-    SingularConstraintError
-        If ξ depends on what is hard already.
+    The chain is the model: what it holds is held in the free energy as well.  ξ is a kind and its
+    beads: "length" (i, j) of a bond; "distance" (i, j) of any two beads, which potentials do not
+    take for a bond; "angle" (i, j, k); "torsion" (i, j, k, l); and whatever else the guide "Kinds
+    of coordinate" lists.  SingularConstraintError if ξ depends on what is hard already.
     """
     require_chain(chain)
-    (row,) = hard_sets.extra_rows([coordinate], chain.n, chain.dim, chain.base == "fixed")
-    place = _place(chain.coordinates, row, chain.dim)
+    row, place = _named(chain, coordinate)
     if place is None and _place(chain.redundant, row, chain.dim) is not None:
         raise _one_value(row, "the other hard coordinates")
-    if place is None and row.kind == "length":
-        raise ValueError(
-            f"{row} is no bond of the tree or a hard one that closes a ring: hold ('distance', "
-            f"{row.beads}), which potentials do not take for a bond"
-        )
     if place is None:
+        if row.kind == "length":
+            raise ValueError(
+                f"{row} is no bond of the tree or a hard one that closes a ring: hold ('distance', "
+                f"{row.beads}), which potentials do not take for a bond"
+            )
         before = sum(each.kind not in STRAIGHT for each in chain.extra)  # which are the last
         extra = (*chain.extra[:before], row, *chain.extra[before:])
         held = replace(chain, extra=extra, hard_mask=np.append(chain.hard_mask, True))
@@ -150,23 +140,8 @@ def _one_value(row: Coordinate, others: str) -> SingularConstraintError:
 def bring(chain: Chain, x: ArrayLike, coordinate: Named, value: float) -> Array:
     """Bring configurations to a value of ξ, in strides as long as each projection converges.
 
-    Parameters
-    ----------
-    chain : Chain
-        One that holds ξ, as `hold` returns it.
-    x : (..., n, dim)
-        Their other hard values stay.  Torsions turn the short way.
-    coordinate : Coordinate or tuple
-        As for `hold`.
-    value : float
-        In the unit of x, or in radians.
-
-    Raises
-    ------
-    ConstraintSolveError
-        If it cannot be reached.
-    ValueError
-        If it is a length that is not positive.
+    ``chain`` holds ξ, as `hold` returns it.  Other hard values of x (..., n, dim) stay; torsions
+    turn the short way.  ConstraintSolveError if the value cannot be reached.
     """
     x, value = _configurations(chain, x), arrays.number(value, "value")
     targets = np.full(len(chain.coordinates), np.nan)
@@ -185,23 +160,23 @@ def _configurations(chain: Chain, x: ArrayLike, axes: int = 0) -> Array:
 
 def _place(rows: Sequence[Coordinate], row: Coordinate, dim: int) -> int | None:
     """Place of a coordinate among some, whichever way round its beads are named."""
-    names = _names(row, dim)
-    return next((place for place, one in enumerate(rows) if one in names), None)
-
-
-def _names(row: Coordinate, dim: int) -> list[Coordinate]:
-    """Return all names of the coordinate that one names."""
     names = [row.beads]
     for beads in names:  # which grow
         for order in KINDS[FORMULAS[NUMBERS[row.kind], dim - 2]].swaps:
             other = tuple(beads[k] for k in order)
             names += [other] * (other not in names)
-    return [Coordinate(row.kind, each) for each in names]
+    places = (k for k, one in enumerate(rows) if one.kind == row.kind and one.beads in names)
+    return next(places, None)
+
+
+def _named(chain: Chain, coordinate: Named) -> tuple[Coordinate, int | None]:
+    """Return a coordinate and its place among those of a chain."""
+    (row,) = hard_sets.extra_rows([coordinate], chain.n, chain.dim, chain.base == "fixed")
+    return row, _place(chain.coordinates, row, chain.dim)
 
 
 def _held_place(chain: Chain, coordinate: Named) -> int:
-    (row,) = hard_sets.extra_rows([coordinate], chain.n, chain.dim, chain.base == "fixed")
-    place = _place(chain.coordinates, row, chain.dim)
+    row, place = _named(chain, coordinate)
     if place is None or not chain.hard_mask[place]:
         raise ValueError(f"{row} is not hard in this chain: bluemoon.hold(chain, …) makes it so")
     return place
@@ -320,20 +295,10 @@ def metric(
     x : (..., n, dim)
     coordinate : Coordinate or tuple, or a function
         The first two as for `hold`.  A function gradient(x) returns ∂ξ/∂x (n, dim) of one
-        configuration (n, dim).
+        configuration (n, dim), not zero, nor along what is held; it is called thrice a frame.
     step : float
         For a function, how far the bead that moves most is moved to find G by differences, whose
         error is of order step².
-
-    Returns
-    -------
-    Metric
-        O(n) a frame; of a function, with three calls a frame.
-
-    Raises
-    ------
-    ValueError
-        If a gradient vanishes, or has none but along what is held.
     """
     x, step = _configurations(chain, x), arrays.positive(step, "step")
     if callable(coordinate):
@@ -349,20 +314,10 @@ def from_multipliers(
 ) -> MeanForce:
     """Mean force ⟨Z^(−½) (λ + kT G)⟩ / ⟨Z^(−½)⟩ from another program's multipliers.
 
-    Parameters
-    ----------
-    multipliers : (frames, ...)
-        λ, of forces +λ ∂ξ/∂x: positive where the constraint pushes ξ up.  At their velocities, as
-        programs print them, or averaged over these.
-    Z, G : like multipliers, or one number
-        As `metric` has them; a distance between two beads has one Z and G = 0.
-    kT : float
-        In the unit of energy of λ.
-
-    Raises
-    ------
-    ValueError
-        If Z is not positive.
+    ``multipliers`` (frames, ...) are λ, of forces +λ ∂ξ/∂x, positive where the constraint pushes ξ
+    up, at their velocities, as programs print them, or averaged over these.  Z and G are those of
+    `metric`, or one number; a distance between two beads has one Z and G = 0.  kT is in the unit of
+    energy of λ.
     """
     lam, kT = arrays.series(multipliers, (), "multipliers", 1), arrays.positive(kT, "kT")
     Z, G = (arrays.series(value, (), name) for value, name in ((Z, "Z"), (G, "G")))
@@ -485,18 +440,9 @@ def _require_held(chain: Chain, x: Array, k: int) -> None:
 def free_energy(xi: ArrayLike, forces: Sequence[Sequence[Any]]) -> FreeEnergy:
     """Integrate mean forces to A(ξ) − A(ξ₀), by a cubic spline through them.
 
-    Parameters
-    ----------
-    xi : (m,)
-        Ascending.
-    forces : m of MeanForce, or pairs
-        Pairs of a value and its error; errors are independent.
-
-    Returns
-    -------
-    FreeEnergy
-        The spline is linear in the forces, so that errors are exact; what it smooths over, of
-        order spacing⁴, is not among them.  A difference has the variance C_ii + C_jj − 2 C_ij.
+    ``xi`` (m,) ascends; ``forces`` are m of MeanForce, or pairs of a value and its error, which are
+    independent.  The spline is linear in them, so that errors are exact; what it smooths over, of
+    order spacing⁴, is not among them.  A difference has the variance C_ii + C_jj − 2 C_ij.
     """
     xi = arrays.series(xi, (), "xi", 1)
     if xi.ndim > 1 or xi.size < 2 or not (np.diff(xi) > 0.0).all():

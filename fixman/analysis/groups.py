@@ -50,7 +50,7 @@ class Molecules:
         parents, closures = topology.spanning_tree(len(self.masses), self.pairs)
         return parents.astype(np.intp), closures.astype(np.intp)
 
-    @cached_property
+    @property
     def rings(self) -> int:
         """How many bonds have to be cut for a tree to be left."""
         return len(self.pairs) - len(self.masses) + 1

@@ -102,19 +102,14 @@ def giesekus_stress(
     Returns
     -------
     ndarray (..., dim, dim)
-        In units of energy, symmetric.
+        In units of energy, symmetric; O(n) a frame.
 
     Raises
     ------
     ValueError
         If ``times`` are missing for a flow that changes, or there is no flow and no ``times``.
-
-    Notes
-    -----
-    O(n) a frame.
     """
-    _require_free(chain)
-    x, zeta, times = _checked(chain, x, stepper, times)
+    x, zeta, times = _checked(chain, x, stepper, times, free=True)
     kappa = _gradients(chain, x, stepper, times)
     if times is None and not kappa.any():
         raise ValueError(
@@ -150,8 +145,7 @@ def kramers_stress(
     ValueError
         If ``times`` are missing for a flow that changes.
     """
-    _require_free(chain)
-    x, zeta, times = _checked(chain, x, stepper, times)
+    x, zeta, times = _checked(chain, x, stepper, times, free=True)
     found, solvent = _forces(chain, x, zeta, stepper, times)
     virial = np.einsum("...ka,...kb->...ab", found.total - solvent, _about_centre(x, zeta))
     rest = (chain.n - 1.0) * np.eye(chain.dim) - found.held
@@ -183,8 +177,7 @@ def instantaneous_viscosity(chain: Chain, x: ArrayLike, stepper: Brownian) -> Ar
     moduli have it as η_∞ δ(t), no part of what `relaxation_modulus` gives (Doyle, Shaqfeh & Gast
     1997).  Arguments and errors are those of `kramers_stress`.
     """
-    _require_free(chain)
-    x, zeta, _ = _checked(chain, x, stepper)
+    x, zeta, _ = _checked(chain, x, stepper, free=True)
     away = _about_centre(x, zeta)
     total = np.zeros(x.shape[:-2])
     for E in _traceless(chain.dim):
@@ -252,10 +245,6 @@ def relaxation_modulus(
     kT : float
     lags : int, optional
         How many times from 0 on; half of the frames by default.
-
-    Notes
-    -----
-    O(frames ln frames) a replica.
     """
     stress = _stresses(stress)
     if stress.ndim != 4 or stress.shape[1] < 2:
@@ -333,20 +322,20 @@ def _traceless(dim: int) -> list[Array]:
     return basis
 
 
-def _require_free(chain: Chain) -> None:
+def _checked(
+    chain: Chain,
+    x: ArrayLike,
+    stepper: Brownian,
+    times: ArrayLike | None = None,
+    free: bool = False,
+) -> tuple[Array, Array, Array | None]:
+    """Return configurations, the friction of each bead (n,), and times."""
     require_chain(chain)
-    if chain.base == "fixed":
+    if free and chain.base == "fixed":
         raise ValueError(
             "a stress is of free chains: what holds the base of this one pulls too; `tensions` are "
             "of any chain"
         )
-
-
-def _checked(
-    chain: Chain, x: ArrayLike, stepper: Brownian, times: ArrayLike | None = None
-) -> tuple[Array, Array, Array | None]:
-    """Return configurations, the friction of each bead (n,), and times."""
-    require_chain(chain)
     if not isinstance(stepper, Brownian):
         raise TypeError(
             "stepper must be the fixman.Brownian(dt, …) that made the frames, whose friction, flow "

@@ -60,13 +60,8 @@ class Scatter(NamedTuple):
 class Meter:
     """Measures molecules of one kind: their `Chain`, and tables of what to look at.
 
-    Attributes
-    ----------
-    molecules : Molecules
-    chain : Chain
-    hard : HardValues
-    soft_angles, soft_torsions : tuple of Coordinate
-        Bends, and torsions about bonds, that stay free.
+    ``hard`` sets hard values; ``soft_angles`` and ``soft_torsions`` are bends, and torsions about
+    bonds, that stay free.
     """
 
     def __init__(
@@ -180,20 +175,15 @@ def meters(
             notes.append(f"skipped {one.label()}: {lack}")
             continue
         found.append(meter)
-        bends = meter.chain.straight
+        bends, dropped = meter.chain.straight, meter.chain.redundant
         if bends:
             first = row_name(Coordinate("angle", bends[0]), one, name)
-            notes.append(
-                f"{one.label()}: held {counted(len(bends), 'straight bend')} in line: {first}"
-            )
-        dropped = meter.chain.redundant
+            held = counted(len(bends), "straight bend")
+            notes.append(f"{one.label()}: held {held} in line: {first}")
         if dropped:
             first = row_name(dropped[0], one, name)
-            follow = "follows" if len(dropped) == 1 else "follow"
-            notes.append(
-                f"{one.label()}: left out {counted(len(dropped), 'hard row')} that {follow} from "
-                f"the others, the first is {first}"
-            )
+            rows = f"{counted(len(dropped), 'hard row')} that follow{'s' * (len(dropped) == 1)}"
+            notes.append(f"{one.label()}: left out {rows} from the others, the first is {first}")
     if not found:
         raise ValueError(f"no chain has a hard coordinate among {', '.join(kinds)}")
     return found, notes

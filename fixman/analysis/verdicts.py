@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 NEGLIGIBLE = 0.1  # kT
 LARGE = 1.0  # kT
 MANY = 0.9  # fraction of samples: where fewer differ, that is worth a note
-SHOWN_GROUPS = 3  # in the printed report
+SHOWN_GROUPS, SHOWN_NOTES = 3, 10  # in the printed report
 SHOWN = 0.001  # smaller spreads are not told from rounding in the printed lines
 WITH_TORSIONS = 4  # beads: shorter chains have no torsion within
 READY = "for OpenMM: docs/openmm.md"
@@ -32,16 +31,11 @@ def notes(group: GroupReport) -> list[str]:
     if group.distinct < enough:
         copies = group.samples - group.distinct
         found.append(f"{copies} of {group.samples} samples repeat others, and count once")
-    drift, apart = group.independence.drift, group.independence.apart
+    drift = group.independence.drift
     if abs(drift) >= SHOWN:
         found.append(
             f"the frames drift: ½ ln det H^bb moves by {drift:+.2g} kT from the first to the "
             "last: leave out the equilibration (--start), or run longer"
-        )
-    elif apart >= SHOWN:
-        found.append(
-            f"the frames differ as wholes, their means by {apart:.2g} kT: the chains of a frame "
-            "are not independent"
         )
     return found
 
@@ -75,20 +69,17 @@ def verdict(groups: Sequence[GroupReport]) -> str:
         worst = max(vague, key=lambda group: group.samples)
     worst = next((group for group in vague if group.contradicted), worst)
     beside = f" ({worst.label}, of {len(groups)} kinds of molecules)" if len(groups) > 1 else ""
+    caveat = ""
+    if worst.conclusive and not worst.constant and worst.independent < FEWEST_SAMPLES:
+        worth = counted(max(1, int(worst.independent)), "independent sample")
+        caveat = f"; but all are worth {worth}: a longer run may have another spread"
     turning = sum(g.scatter.turning for g in groups if g.scatter and g.ensemble == "stiff")
-    scattered = (
-        f"; but {counted(turning, 'hard torsion')} {'is' if turning == 1 else 'are'} scattered "
-        "over the circle: constraining to a mean would change much more than the metric"
-    )
-    return f"{_finding(worst)}{beside}{_caveat(worst)}{scattered if turning else ''}"
-
-
-def _caveat(group: GroupReport) -> str:
-    few = group.independent < FEWEST_SAMPLES and not group.bounded
-    if not group.conclusive or group.constant or not few:
-        return ""
-    worth = counted(max(1, int(group.independent)), "independent sample")
-    return f"; but all are worth {worth}: a longer run may have another spread"
+    if turning:
+        caveat += (
+            f"; but {counted(turning, 'hard torsion')} {'is' if turning == 1 else 'are'} scattered "
+            "over the circle: constraining to a mean would change much more than the metric"
+        )
+    return f"{_finding(worst)}{beside}{caveat}"
 
 
 def _finding(group: GroupReport) -> str:
@@ -106,18 +97,16 @@ def _finding(group: GroupReport) -> str:
             f"nothing can vary: every internal coordinate of a chain of {group.chain.n} beads is "
             f"hard, so that the determinant is constant{pieces * (group.chain.n < WITH_TORSIONS)}"
         )
-    if group.distinct < FEWEST_SAMPLES and not group.bounded:
+    if group.distinct < FEWEST_SAMPLES:
         return (
             f"cannot tell: {counted(group.samples, 'sample')}, {group.distinct} of them distinct: "
             f"{FEWEST_SAMPLES} or more are needed, other than repeated frames or copies of a chain"
         )
-    few = group.independent < FEWEST_SAMPLES and group.bounded
-    spread = group.largest_spread if few else group.spread
+    spread = group.spread
     if spread < NEGLIGIBLE:
         bound = f"about {spread:.1g}" if spread >= SHOWN else f"{SHOWN}"
-        told = f", as far as {counted(group.distinct, 'sample')} can tell" if few else ""
         return (
-            f"negligible{told}: no average moves by more than {bound} of its own standard "
+            f"negligible: no average moves by more than {bound} of its own standard "
             "deviation between rigid and stiff"
         )
     word = "noticeable" if spread < LARGE else "large"
@@ -156,7 +145,10 @@ def report(audited: AuditReport) -> str:
             f"and {counted(len(rest), 'kind')} more, {counted(molecules, 'molecule')}, spread up "
             f"to {max(group.spread for group in rest):.3f} kT; --json lists them all"
         )
-    lines += [f"note: {note}" for note in few_of_a_kind(audited.remarks)]
+    remarks = [note for group in groups for note in group.notes] + list(audited.notes)
+    lines += [f"note: {note}" for note in remarks[:SHOWN_NOTES]]
+    if len(remarks) > SHOWN_NOTES:
+        lines.append(f"note: {len(remarks) - SHOWN_NOTES} more; --json lists them all")
     return "\n".join([*lines, f"verdict: {audited.verdict}"])
 
 
@@ -202,16 +194,3 @@ def _sizes(group: GroupReport) -> dict[str, str]:
             f"{with_error(*reweighted)}; rigid less stiff {change}"
         )
     return table
-
-
-def few_of_a_kind(notes: Sequence[str], most: int = 3) -> list[str]:
-    """Keep the first of the notes that differ in numbers and names alone, and count the others."""
-    kinds: dict[str, list[str]] = {}
-    for note in notes:
-        plain = re.sub(r"\(.*?\)|\S*\d\S*", "", note.split(": ", 1)[-1])
-        kinds.setdefault(re.sub(r"s\b", "", plain), []).append(note)
-    shown: list[str] = []
-    for alike in kinds.values():
-        more = len(alike) - most
-        shown += alike[:most] + [f"{more} more notes like the last"] * (more > 0)
-    return shown

@@ -15,8 +15,8 @@ from fixman.chains.coordinates import GHOSTS, Index, Rows
 from fixman.chains.layout import HardPattern
 from fixman.kernels.chain.hard import Hard
 from fixman.kernels.chain.rows import ANGLE, KINDS, LENGTH, SQUARE
+from fixman.kernels.simulation.banded_steps import BAND, Banded
 from fixman.kernels.simulation.jointed_steps import Jointed
-from fixman.kernels.simulation.rotating_steps import Rotating
 
 # The distance of the outer beads of an angle tells less and less of it as the sine gets smaller.
 SMALLEST_SINE = 0.1
@@ -44,13 +44,11 @@ def projections(chain: Chain, targets: Array, masses: Array | None = None) -> Pr
     masses = chain.masses if masses is None else masses
     if chain.layout.links.size:
         return _jointed(chain, targets, masses)
-    if _rotating(chain, targets):
-        w = np.append(1.0 / masses, np.zeros(3))
-        return Projections(Rotating(w, (0,) * chain.dim), 0, targets)
     pattern = chain.layout.pattern
     rows, sides = _with_distances(pattern.rows, targets[:, pattern.order])
     system = HardPattern(rows, pattern.order).system(1.0 / masses, squares=True)
-    return _general(system, targets[:, pattern.order], sides)
+    found = _general(system, targets[:, pattern.order], sides)
+    return found._replace(system=_banded(system))
 
 
 def nearby(chain: Chain, targets: Array) -> Projections:
@@ -86,14 +84,22 @@ def _jointed(chain: Chain, targets: Array, masses: Array) -> Projections:
     return Projections(system, int(chain.layout.fixed), targets)
 
 
-def _rotating(chain: Chain, targets: Array) -> bool:
-    """Whether the chain is free and linear, with hard lengths and hard bends that do bend."""
-    kinds = chain.layout.rows.kinds
-    inner = ((kinds == LENGTH) | (kinds == ANGLE)) & ~chain.layout.rows.external
-    if chain.layout.fixed or not chain.layout.linear or not np.array_equal(chain.hard_mask, inner):
-        return False
-    sines = np.sin(targets[:, kinds[chain.hard] == ANGLE])
-    return chain.n >= 3 and bool((np.abs(sines) >= SMALLEST_SINE).all())
+def _banded(system: Hard) -> Hard | Banded:
+    """Return shorter tables of rows that are distances in a narrow band; others as they are."""
+    symbolic = system.symbolic
+    m = symbolic.size
+    column = np.repeat(np.arange(m), np.diff(symbolic.first))
+    offset = symbolic.row - column
+    if np.any(system.kinds != SQUARE) or offset.max(initial=0) > BAND:
+        return system
+    place = system.products[::3]
+    weights = np.zeros((m, BAND + 1))
+    weights[column[place], offset[place]] = system.weights
+    w = np.zeros(system.front + system.n)
+    w[system.movers] = np.abs(system.shares)
+    points = system.points.reshape(m, 4)
+    begins, ends = points[:, 0].copy(), points[:, 1].copy()
+    return Banded(begins, ends, weights.reshape(-1), w, system.axes)
 
 
 def _with_distances(rows: Rows, targets: Array) -> tuple[Rows, Index]:

@@ -1,19 +1,14 @@
-"""`fixman audit`: parse, call, print."""
+"""`fixman audit`: whether hard coordinates change the ensemble of a trajectory."""
 
 from __future__ import annotations
 
 import argparse
 import csv
-import json
-import os
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fixman.cli import arguments as cli_arguments
+from fixman.cli import shared
 
 if TYPE_CHECKING:
     from fixman.analysis.audit import AuditReport
@@ -56,77 +51,44 @@ example:
 """
 
 
-class UnwrittenError(Exception):
-    """Files that could not be written, after a report that was printed."""
-
-
 def run(arguments: argparse.Namespace) -> None:
     """Audit the files that the flags name."""
-    # A missing package or folder is told before the long part.
-    taken = [path.resolve() for path in (arguments.topology, arguments.trajectory) if path]
-    for path in filter(None, (arguments.out, arguments.plot)):
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"no such folder: {path.parent}")
-        if path.is_dir():
-            raise IsADirectoryError(f"a folder, not a file: {path}")
-        if path.resolve() in taken:
-            raise ValueError(f"{path} is an input or another output: choose another name")
-        if os.path.lexists(path) and not (arguments.overwrite or _is_device(path)):
-            raise FileExistsError(
-                f"{path} exists: choose another name, or overwrite it (--overwrite)"
-            )
-        taken.append(path.resolve())
     from fixman.chains import hard_sets
 
     hard = hard_sets.named(arguments.hard)
-    if arguments.plot is not None:
-        from fixman.analysis import plot
-
-        plot.require_format(arguments.plot)
-    analysis, report = _audited(arguments, hard)
-    written, failed = _write(arguments, analysis, report)
-    if arguments.json:
-        print(json.dumps(report.as_dict() | {"written": written}, indent=2))
-    else:
-        cli_arguments.show(report)
-        for name in written:
-            cli_arguments.show(f"wrote {name}")
-    if failed:
-        raise UnwrittenError("; ".join(failed))
+    # A missing package or folder is told before the long part.
+    inputs, outputs = (arguments.topology, arguments.trajectory), (arguments.out, arguments.plot)
+    with shared.outputs(arguments, outputs, *inputs) as (table, picture):
+        analysis, report = _audited(arguments, hard)
+        shared.result(arguments, report, report.as_dict())
+        if table:
+            _write_csv(table, analysis, report)
+        if picture:
+            _write_plot(picture, report, arguments.plot.suffix[1:])
 
 
 def _audited(arguments: argparse.Namespace, hard: Any) -> tuple[MetricAnalysis, AuditReport]:
     from fixman.analysis.audit import AuditReport
     from fixman.io.mdanalysis import MetricAnalysis, open_universe
 
-    with warnings.catch_warnings(), ExitStack() as stack:
-        warnings.filterwarnings("ignore", module="MDAnalysis")
-        # It is also said where a reader is pickled for a worker, under another module's name.
-        warnings.filterwarnings("ignore", "Reader has no dt")
-        universe, notes = open_universe(
-            arguments.topology,
-            arguments.trajectory,
-            arguments.atom_style,
-            topology_format=arguments.topology_format,
-            format=arguments.format,
-            masses=arguments.masses,
-        )
-        analysis = MetricAnalysis(
-            universe,
-            arguments.select,
-            hard=hard,
-            values="as-is" if arguments.as_is else "means",
-            bonds=arguments.bonds,
-            hydrogens=arguments.hydrogens,
-            histograms=arguments.plot is not None,
-        )
-        backend = _backend(arguments, stack)
+    read = shared.given(arguments, "topology_format", "format", "masses")
+    files = arguments.topology, arguments.trajectory, arguments.atom_style
+    universe, notes = open_universe(*files, **read)
+    analysis = MetricAnalysis(
+        universe,
+        arguments.select,
+        hard=hard,
+        values="as-is" if arguments.as_is else "means",
+        histograms=arguments.plot is not None,
+        **shared.given(arguments, "bonds", "hydrogens"),
+    )
+    with shared.client(arguments) as client:
+        backend = _backend(arguments, client)
         analysis.run(arguments.start, arguments.stop, arguments.step, **backend)
     return analysis, AuditReport.from_analysis(analysis, notes)
 
 
-def _backend(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Any]:
-    client = stack.enter_context(cli_arguments.client(arguments))
+def _backend(arguments: argparse.Namespace, client: Any) -> dict[str, Any]:
     if client is not None:
         from fixman.io.mdanalysis import DistributedBackend
 
@@ -134,44 +96,6 @@ def _backend(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Any]:
     if arguments.workers > 1:
         return {"backend": "multiprocessing", "n_workers": arguments.workers}
     return {"verbose": not arguments.quiet and sys.stderr.isatty()}
-
-
-# --- files ----------------------------------------------------------------------------------------
-
-
-def _write(
-    arguments: argparse.Namespace, analysis: MetricAnalysis, report: AuditReport
-) -> tuple[list[str], list[str]]:
-    written, failed = [], []
-    for path in filter(None, (arguments.out, arguments.plot)):
-        try:
-            with _new_file(path, arguments.overwrite) as temporary:
-                if path is arguments.out:
-                    _write_csv(temporary, analysis, report)
-                else:
-                    _write_plot(temporary, report, path.suffix[1:])
-        except OSError as error:
-            failed.append(f"cannot write {path}: {error.strerror or error}")
-        else:
-            written.append(str(path))
-    return written, failed
-
-
-@contextmanager
-def _new_file(path: Path, overwrite: bool) -> Iterator[Path]:
-    """Give a name to write to that becomes `path` when all is written; what a link points to."""
-    from fixman._common.files import new_file
-
-    if _is_device(path):
-        yield path
-        return
-    with new_file(path.resolve(), overwrite) as temporary:
-        yield temporary
-
-
-def _is_device(path: Path) -> bool:
-    """Whether this is something like /dev/stdout, which cannot be replaced by a file."""
-    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _write_csv(path: Path, analysis: MetricAnalysis, report: AuditReport) -> None:
@@ -196,15 +120,12 @@ def _write_plot(path: Path, report: AuditReport, kind: str) -> None:
     from fixman.analysis import plot
     from fixman.analysis.samples import ANGLE_EDGES, TORSION_EDGES
 
-    angles = (
-        (
-            "bending angle, 0 = straight",
-            ANGLE_EDGES,
-            [g.densities("angles") for g in report.groups],
-        ),
-        ("torsion, ±180 = trans", TORSION_EDGES, [g.densities("torsions") for g in report.groups]),
+    kinds: Any = (
+        ("angles", "bending angle, 0 = straight", ANGLE_EDGES),
+        ("torsions", "torsion, ±180 = trans", TORSION_EDGES),
     )
-    panels = [panel for panel in angles if any(panel[2])]
+    densities = {kind: [group.densities(kind) for group in report.groups] for kind, *_ in kinds}
+    panels = [(name, edges, densities[kind]) for kind, name, edges in kinds if any(densities[kind])]
     samples = {group.label: group.half_logdet for group in report.groups}
     with plot.style():
         lines = 1 + len(samples) + len(panels)  # in legends
@@ -214,6 +135,6 @@ def _write_plot(path: Path, report: AuditReport, kind: str) -> None:
         reweighted = [group.label for group in report.groups if group.reweightable]
         plot.audit_histogram(axes[0], samples, ensemble, reweighted=reweighted)
         fig.suptitle(f"hard: {', '.join(report.hard)}", size=plot.STYLE["axes.titlesize"])
-        for ax, (name, edges, densities) in zip(axes[1:], panels, strict=True):
-            plot.angle_histogram(ax, edges, [density or {} for density in densities], name)
+        for ax, (name, edges, found) in zip(axes[1:], panels, strict=True):
+            plot.angle_histogram(ax, edges, [density or {} for density in found], name)
         fig.savefig(path, format=kind)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fixman._common.arrays import Array
     from fixman.chains.chain import Chain
     from fixman.simulation.steppers import Stepper
 
@@ -23,17 +21,17 @@ METHODS = {
 DT = {"langevin": 0.02, "newton": 0.02, "brownian": 0.002, "hmc": 0.1}  # by default
 FLAGS = ("dt", "friction", "ensemble", "scheme", "leaps", "shear", "extension")
 
-DYNAMICS = f"""
+DYNAMICS = """
 dynamics:
-  --method {{{",".join(METHODS)}}}
+  --method {langevin,newton,brownian,mc,hmc}
                          mc and hmc are Monte Carlo (default: langevin)
-  --ensemble {{rigid,stiff,mobility}}
+  --ensemble {rigid,stiff,mobility}
                          of the constraints, of equally stiff springs in their
                          place, or (brownian, its default) of the mobility
-  --dt DT                time step; otherwise {" ".join(f"{m} {t}" for m, t in DT.items())}
+  --dt DT                time step; otherwise 0.02, brownian 0.002, hmc 0.1
   --kT E                 temperature (default: 1)
   --friction F           langevin: rate; brownian: of a bead; otherwise 1
-  --scheme {{geodesic,midpoint,liu}}
+  --scheme {geodesic,midpoint,liu}
                          of brownian; otherwise geodesic, in a flow midpoint
   --leaps N              hmc: steps of dt to a trial move; otherwise 10
 
@@ -77,28 +75,21 @@ def chosen(
 
 def stepper(arguments: argparse.Namespace, chain: Chain) -> Stepper:
     """Make the stepper that the flags describe; errors name the flags."""
+    from fixman.potentials import flows
+
     kind, given = chosen(arguments, FLAGS, {"dt": DT.get(arguments.method)})
     if arguments.ensemble == "mobility" and arguments.method != "brownian":
         raise ValueError("--ensemble mobility is for --method brownian: choose rigid or stiff")
-    flow = _flow(arguments, chain)
-    if flow:
-        given = {"scheme": "midpoint"} | flow | given
-    for name in ("shear", "extension"):
-        given.pop(name, None)
+    shear, extension = given.pop("shear", None), given.pop("extension", None)
+    if shear is not None:
+        given["flow"] = flows.shear(shear, chain.dim)
+    elif extension is not None:
+        planar, uniaxial = flows.planar_extension, flows.uniaxial_extension
+        given["flow"] = planar(extension, 2) if chain.dim == 2 else uniaxial(extension)
+    if "flow" in given:
+        given = {"scheme": "midpoint"} | given
     made: Stepper = kind(kT=arguments.kT, potential=_potential(arguments, chain), **given)
     return made
-
-
-def _flow(arguments: argparse.Namespace, chain: Chain) -> dict[str, Any]:
-    if arguments.shear is None and arguments.extension is None:
-        return {}
-    from fixman.potentials import flows
-
-    if arguments.shear is not None:
-        return {"flow": flows.shear(arguments.shear, chain.dim)}
-    if chain.dim == 2:
-        return {"flow": flows.planar_extension(arguments.extension, 2)}
-    return {"flow": flows.uniaxial_extension(arguments.extension)}
 
 
 def _potential(arguments: argparse.Namespace, chain: Chain) -> Any:
@@ -118,42 +109,18 @@ def _potential(arguments: argparse.Namespace, chain: Chain) -> Any:
         "wca": lambda epsilon: energies.WCA(epsilon, sigma),
         "lj": lambda epsilon: energies.LennardJones(epsilon, sigma),
     }
-    terms = []
+    total = None
     for name, make in made.items():
         value = getattr(arguments, name)
         if value is not None:
             try:
-                terms.append(make(value))
+                term = make(value)
             except ValueError as error:
                 raise ValueError(f"--{name.replace('_', '-')}: {error}") from None
-    return sum(terms[1:], terms[0]) if terms else None
+            total = term if total is None else total + term
+    return total
 
 
 def excludes(arguments: argparse.Namespace) -> bool:
     """Whether beads keep apart, so that a run cannot start from random walks."""
     return arguments.wca is not None or arguments.lj is not None
-
-
-def stretched(chain: Chain, lengths: float, angles: float, torsions: float) -> Array:
-    """Stretch a chain out, or make a ring a polygon: positions (n, dim) without overlaps."""
-    import numpy as np
-
-    from fixman.chains.chain import Chain
-
-    n, bonds = chain.n, {row.kind for row in map(chain.coordinates.__getitem__, chain.hard)}
-    if chain.layout.linear:
-        hard = {"length": lengths, "angle": angles, "torsion": torsions}
-        soft = {"length": lengths, "torsion": math.pi}
-        rows = zip(chain.coordinates[: n * chain.dim], chain.hard_mask, strict=False)
-        return chain.cartesian([(hard if held else soft).get(row.kind, 0.0) for row, held in rows])
-    ring = n > 2 and chain.extra == Chain.ring(n, dim=chain.dim, base=chain.base).extra
-    if not ring or bonds != {"length"}:
-        raise ValueError(
-            "--wca and --lj start from a stretched chain or a ring of hard bonds; for others start "
-            "from Python, where positions can be given"
-        )
-    radius, turns = 0.5 * lengths / math.sin(math.pi / n), 2.0 * math.pi * np.arange(n) / n
-    x = np.zeros((n, chain.dim))
-    x[:, 0], x[:, 1] = radius * (1.0 - np.cos(turns)), radius * np.sin(turns)
-    x[:, 0] += lengths if chain.base == "fixed" else 0.0
-    return x

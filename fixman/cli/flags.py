@@ -23,9 +23,8 @@ from typing import Any, NoReturn
 
 from fixman.errors import meant, printable
 
-LINE = re.compile(r"(or )?(--[\w-]+|\[?[A-Z]+\]?)(?: (\S+))?  +(.*)")
+LINE = re.compile(r"^  (or )?(--[\w-]+|\[?[A-Z]+\]?)(?: (\S+))?  +(.*)$", re.MULTILINE)
 NEGATIVE = re.compile(r"-(?:[\d.]|(?:inf|nan)$)", re.IGNORECASE)
-DESTINATIONS = {"RUN": "file"}
 
 
 class Parser(argparse.ArgumentParser):
@@ -35,16 +34,22 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog=name, allow_abbrev=False)
         self._negative_number_matcher = NEGATIVE  # otherwise -1e-3 and -1,2 are taken for flags
         self._text = text.lstrip("\n")
-        lines = re.sub(r"\n {3,}", "  ", text.partition("\nexample")[0]).splitlines()
-        found = [LINE.fullmatch(line.strip()) for line in lines if line.startswith("  ")]
-        rows = [match.groups() for match in found if match]
-        to: Any = self
-        for k, (_, name, form, about) in enumerate(rows):
-            if not rows[k][0]:
-                excludes = k + 1 < len(rows) and rows[k + 1][0]
-                needed = "(required)" in about
-                to = self.add_mutually_exclusive_group(required=needed) if excludes else self
-            _add(to, name, form, about)
+        body = re.sub(r"\n {3,}", "  ", text.partition("\nexample")[0])
+        rows: list[tuple[str, ...]] = LINE.findall(body)
+        group: Any = self
+        for (other, name, form, about), after in zip(rows, [*rows[1:], ("",)], strict=True):
+            required = "(required)" in about
+            if not other:
+                exclusive = self.add_mutually_exclusive_group
+                group = exclusive(required=required) if after[0] else self
+            given = _declared(name, form, about)
+            if group is self and name.startswith("--"):
+                given["required"] = required
+            group.add_argument(name if name.startswith("--") else name.strip("[]").lower(), **given)
+
+    def flags(self) -> list[str]:
+        """Return the names of all flags."""
+        return list(self._option_string_actions)
 
     def format_help(self) -> str:
         """Return the text that the parser was read off."""
@@ -58,7 +63,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse unknown flags, before missing ones, with the flag that may have been meant."""
         for word in args:
-            name, known = word.partition("=")[0], self._option_string_actions
+            name, known = word.partition("=")[0], self.flags()
             if name.startswith("--") and len(name) > 2 and name not in known and " " not in name:
                 self.error(f"unrecognized arguments: {name}{meant(name, known)}")
         found, unknown = super().parse_known_args(args, namespace)
@@ -67,18 +72,15 @@ class Parser(argparse.ArgumentParser):
         return found, unknown
 
 
-def _add(to: Any, name: str, form: str | None, about: str) -> None:
-    given: dict[str, Any] = {}
+def _declared(name: str, form: str, about: str) -> dict[str, Any]:
+    """Return what argparse has to know of an argument."""
     if not name.startswith("--"):
         word = name.strip("[]")
-        given = {"type": KINDS.get(word), "metavar": word, "nargs": "?" if name != word else None}
-        to.add_argument(DESTINATIONS.get(word, word.lower()), **given)
-        return
-    if form is None:
-        to.add_argument(name, action="store_true")
-        return
+        return {"type": KINDS[word], "metavar": word, "nargs": "?" if name != word else None}
+    if not form:
+        return {"action": "store_true"}
     word, _, otherwise = form.strip("[]…").partition("=")
-    given = {"metavar": word, "type": KINDS.get(word)}
+    given: dict[str, Any] = {"metavar": word, "type": KINDS.get(word, str)}
     if word.startswith("{"):
         given["type"] = _one_of(word.strip("{}").split(","))
     if form.endswith("…"):
@@ -86,11 +88,7 @@ def _add(to: Any, name: str, form: str | None, about: str) -> None:
     if form.startswith("["):
         given |= {"nargs": "?", "const": given["type"](otherwise)}
     default = re.search(r"\(default:\s+([^\s)]+)\)", about)
-    if default:
-        given["default"] = default[1]
-    if isinstance(to, argparse.ArgumentParser):
-        given["required"] = "(required)" in about
-    to.add_argument(name, **given)
+    return given | {"default": default[1]} if default else given
 
 
 # --- kinds of values ------------------------------------------------------------------------------
@@ -110,13 +108,12 @@ def _one_of(words: list[str]) -> Callable[[str], str | int]:
 def whole(text: str) -> int:
     """Read 1000000, 1e6 or 1_000_000."""
     try:
-        number = int(text)
+        return int(text)
     except ValueError:
         value = float(text)
         if not value.is_integer():
             raise ValueError(text) from None
-        number = int(value)
-    return number
+        return int(value)
 
 
 def _count(text: str) -> int:
@@ -144,10 +141,10 @@ def _path(text: str) -> Path:
 whole.__name__ = _count.__name__ = "whole number"
 _bends.__name__, _numbers.__name__ = "list of bends, such as 0:1:2,", "list of numbers"
 
-NUMBERS = "DT", "E", "EPSILON", "F", "G", "K", "L", "PS", "RATE", "SIGMA", "DEGREES"
-PATHS = "CSV", "DIR", "FILE", "JSON", "PDB", "PNG", "RUN", "TOPOLOGY", "TRAJECTORY"
+NUMBERS = "DT", "E", "EPSILON", "F", "G", "K", "L", "PS", "RATE", "S", "SIGMA", "DEGREES"
+PATHS = "CHAIN", "CSV", "DIR", "FILE", "PDB", "PNG", "ROBOT", "RUN", "TOPOLOGY", "TRAJECTORY"
 KINDS: dict[str, Callable[[str], Any]] = {
     "N": whole, "COUNT": _count, "FRAME": whole, "FRAMES": whole,
-    "BENDS": _bends, "K1,K2": _numbers,
+    "BENDS": _bends, "K1,K2": _numbers, "Q1,Q2": _numbers,
     **dict.fromkeys(NUMBERS, float), **dict.fromkeys(PATHS, _path),
 }  # fmt: skip

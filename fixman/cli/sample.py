@@ -1,33 +1,28 @@
-"""`fixman sample`: parse, call, print."""
+"""`fixman sample`: independent chains of an ensemble."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from fixman.cli import arguments as cli_arguments
-
-# Heavy imports live inside the subcommands: `fixman --help` answers at once.
-
-NPY, NPZ = ".npy", ".npz"
-
+from fixman.cli import chains, shared
 
 HELP = f"""
-usage: fixman sample --beads N --size N --out FILE [flags]
+usage: fixman sample (--beads N | --chain WORDS) --size N --out FILE [flags]
 
 draw independent chains of an ensemble
 
 Independent configurations of a constrained chain, in reduced units.
-A .npz file holds x (size, beads, dim), log_weights (size,), and what they are
-of; a .npy file x alone, where all weights are equal.
-{cli_arguments.CHAIN}
+A .npz file holds x (size, beads, dim), log_weights (size,), and what they are of.
+{chains.CHAIN}
 
 sample:
-  --size N               how many; 1e6 will do (required)
+  --size COUNT           how many; 1e6 will do (required)
   --ensemble {{rigid,stiff}}
-                         of constraints, or of stiff springs (default: rigid){cli_arguments.SEED}
-  --out FILE             file to write, .npz or .npy (required)
-  --overwrite            replace an existing file{cli_arguments.RUNNING}
+                         of constraints, or of stiff springs (default: rigid){shared.SEED}
+  --out FILE             file to write, .npz (required)
+  --overwrite            replace an existing file{shared.SCHEDULER}
+  --json                 print one JSON document instead of text
 
 example:
   fixman sample --beads 50 --size 1e5 --ensemble rigid --seed 3 --out chains.npz
@@ -41,37 +36,28 @@ def run(arguments: argparse.Namespace) -> None:
     from fixman import sample
     from fixman._common.files import new_file
 
-    path, suffix = arguments.out, arguments.out.suffix.lower()
-    if suffix not in (NPY, NPZ):
-        raise ValueError(f"--out must end in .npz or .npy, got {path}")
-    chain = cli_arguments.chain(arguments, arguments.size, "--size")
-    seed = cli_arguments.seed(arguments)
-    with (
-        new_file(path, arguments.overwrite) as temporary,
-        cli_arguments.client(arguments) as client,
-    ):
-        cli_arguments.say(f"{chain!r}, seed {seed}")
+    path = arguments.out
+    if path.suffix.lower() != ".npz":
+        raise ValueError(f"--out must end in .npz, got {path}")
+    chain, values, _ = chains.made(arguments)
+    seed = shared.seed(arguments)
+    with new_file(path, arguments.overwrite) as temporary, shared.client(arguments) as client:
+        shared.say(arguments, f"{chain!r}, seed {seed}")
         drawn = sample(
             chain,
             arguments.size,
-            **cli_arguments.hard_values(arguments, chain),
-            ensemble=arguments.ensemble,
+            **values,
+            **shared.given(arguments, "ensemble", "workers"),
             rng=seed,
-            workers=arguments.workers,
             client=client,
         )
-        weighted = bool(np.ptp(drawn.log_weights))
-        if weighted and suffix == NPY:
-            raise ValueError(f"these chains have weights, which {path} has no place for: take .npz")
+        about: dict[str, Any] = {"ensemble": arguments.ensemble, "method": drawn.method}
+        about |= {"seed": str(seed), "chain": chain.to_json()}
         with temporary.open("wb") as file:
-            if suffix == NPY:
-                np.save(file, drawn.x)
-            else:
-                said = {"ensemble": arguments.ensemble, "method": drawn.method, "seed": str(seed)}
-                said["chain"] = chain.to_json()
-                about: Any = {name: np.array(value) for name, value in said.items()}
-                np.savez(file, x=drawn.x, log_weights=drawn.log_weights, **about)
-    worth = f", worth {drawn.effective_size:.4g} independent ones"
-    if round(drawn.effective_size) == len(drawn.x):
-        worth = ""
-    cli_arguments.show(f"wrote {path}: {len(drawn.x)} chains{worth}, {drawn.method}")
+            np.savez(file, x=drawn.x, log_weights=drawn.log_weights, **about)
+    size, worth = len(drawn.x), drawn.effective_size
+    said = f"wrote {path}: {size} chains, {drawn.method}"
+    if round(worth) != size:
+        said = said.replace(" chains", f" chains, worth {worth:.4g} independent ones")
+    about |= {"chain": repr(chain), "size": size, "effective_size": worth, "written": str(path)}
+    shared.result(arguments, said, about)

@@ -1,4 +1,4 @@
-"""`fixman torsional`: parse, call, print."""
+"""`fixman torsional`: a molecule of a PDB file in motion, bonds and angles hard."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ import argparse
 import re
 import warnings
 
-from fixman.cli import arguments as cli_arguments
-from fixman.cli import dynamics as cli_dynamics
-from fixman.cli import simulate as cli_simulate
-
-# Heavy imports live inside the subcommands: `fixman --help` answers at once.
+from fixman.cli import dynamics, shared
 
 FLAGS = ("friction", "ensemble", "leaps")
 USUAL = {"friction": 5.0, "ensemble": "stiff"}  # 1/ps
@@ -48,8 +44,7 @@ dynamics:
 
 run:
   --steps N              a multiple of --every; 1e6 will do (required)
-  or --time PS           dt times steps, in ps{cli_arguments.RUN}{cli_arguments.WORKERS}
-  --quiet                no progress bar
+  or --time PS           dt times steps, in ps{shared.RUN}{shared.WORKERS}{shared.SHOWING}
 
 example:
   fixman torsional villin.pdb --forcefield amber14-all.xml implicit/obc2.xml \\
@@ -57,83 +52,54 @@ example:
 """
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> int:
     """Run the molecule of a PDB file as the flags say."""
     from fixman.io.openmm import kT
     from fixman.io.openmm.torsional import Molecule, naming
-    from fixman.mechanics import dynamics
+    from fixman.mechanics.dynamics import project
     from fixman.runs import runfile
-    from fixman.simulation import simulate as simulation
 
-    runfile.require_free(arguments.out, arguments.overwrite)
+    runfile.free(arguments.out, arguments.overwrite)
     if arguments.dt >= FEMTO:
         fs = f"{arguments.dt:g} fs is {arguments.dt / 1000:g}"
         raise ValueError(f"--dt is in ps, got {arguments.dt:g}: {fs}")
     if not arguments.temperature > 0.0:
         raise ValueError(f"--temperature must be positive, got {arguments.temperature}")
-    kind, given = cli_dynamics.chosen(arguments, FLAGS, USUAL)
-    seed, steps = cli_arguments.seed(arguments), _steps(arguments)
-    with cli_simulate.warnings_in_a_line():
-        molecule = Molecule.prepare(
-            arguments.pdb,
-            arguments.forcefield,
-            arguments.platform,
-            chain=arguments.chain,
-            add_hydrogens=arguments.add_hydrogens,
-            drop_solvent=arguments.drop_solvent,
-        )
+    kind, given = dynamics.chosen(arguments, FLAGS, USUAL)
+    seed, steps = shared.seed(arguments), _steps(arguments)
+    kept = shared.given(arguments, "chain", "add_hydrogens", "drop_solvent")
+    read = arguments.pdb, arguments.forcefield, arguments.platform
+    molecule = Molecule.prepare(*read, **kept)
     chain = molecule.chain(re.findall(r"[^\s,]+", " ".join(arguments.hold)))
-    kelvin = kT(arguments.temperature)
-    stepper = kind(dt=arguments.dt, kT=kelvin, potential=molecule, **given)
+    stepper = kind(dt=arguments.dt, kT=kT(arguments.temperature), potential=molecule, **given)
     x0 = molecule.minimized(molecule.x0) if arguments.minimize else molecule.x0
     turning = max(0, 3 * chain.n - 6 - chain.hard.size)  # a straight molecule has five of its own
     where = "in a vacuum, " * molecule.in_vacuum
-    cli_arguments.say(f"{chain!r}, {turning} turn, {where}on {molecule.platform}, seed {seed}")
+    shared.say(arguments, f"{chain!r}, {turning} turn, {where}on {molecule.platform}, seed {seed}")
     small, large = molecule.ring_bonds
     if small or large:
         text = f"{small} bonds of rings of up to 8 atoms do not turn, {large} of larger ones do"
-        cli_arguments.say(text)
-    if arguments.method == "newton" and arguments.minimize:
-        cli_arguments.say(
-            f"rates are drawn at {arguments.temperature:g} K, and the minimum that they leave "
-            f"takes half: the mean will be near {0.5 * arguments.temperature:g} K"
-        )
-    with cli_simulate.warnings_in_a_line(), naming(molecule.names):
+        shared.say(arguments, text)
+    with naming(molecule.names):
         if chain.straight:
-            x0 = dynamics.project(chain, x0, chain.hard_values(x0))
-        warnings.filterwarnings("ignore", "dt=.* is long")  # for free beads; ours is below
+            x0 = project(chain, x0, chain.hard_values(x0))
+        warnings.filterwarnings("ignore", "dt=.* is long")  # for free beads; ours is here
         if arguments.method != "hmc" and arguments.dt > LONG:
-            warnings.warn(
-                f"--dt {arguments.dt:g} is long: above {LONG:g} ps energies drift",
-                RuntimeWarning,
-                stacklevel=1,
-            )
-        run = simulation.simulate(
-            chain,
-            x0,
-            stepper,
-            steps,
-            every=arguments.every,
-            replicas=arguments.replicas,
-            workers=arguments.workers,
-            rng=seed,
-            out=arguments.out,
-            observables=molecule.observables(),
-            progress=cli_simulate.progress(arguments),
-            overwrite=arguments.overwrite,
-        )
-    cli_simulate.report(run)
+            text = f"--dt {arguments.dt:g} is long: above {LONG:g} ps energies drift"
+            warnings.warn(text, RuntimeWarning, stacklevel=1)
+        of = chain, x0, stepper, steps
+        return shared.simulated(arguments, *of, seed=seed, observables=molecule.observables())
 
 
 def _steps(arguments: argparse.Namespace) -> int:
     """Return --steps, or how many a --time takes: a multiple of --every, or of a round number."""
+    from fixman._common import arrays
+
     if arguments.steps is not None:
         return int(arguments.steps)
-    if not (arguments.time > 0.0 and arguments.dt > 0.0):
-        raise ValueError(f"--time and --dt must be positive, got {arguments.time}, {arguments.dt}")
-    if arguments.time < arguments.dt:
-        given = f"got {arguments.time:g} and {arguments.dt:g} ps"
-        raise ValueError(f"--time must be at least a step of --dt, {given}")
-    steps = arguments.time / arguments.dt
+    time, dt = arrays.positive(arguments.time, "--time"), arrays.positive(arguments.dt, "--dt")
+    if time < dt:
+        raise ValueError(f"--time must be at least a step of --dt, got {time:g} and {dt:g} ps")
+    steps = time / dt
     unit = arguments.every or 10 ** max(0, len(str(int(steps))) - 3)
     return int(max(1, round(steps / unit)) * unit)

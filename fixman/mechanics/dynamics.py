@@ -24,7 +24,6 @@ from fixman.mechanics.wilson import velocity_terms
 
 __all__ = ["Motion", "forward_dynamics", "inverse_dynamics", "project"]
 
-UNEVEN = 1e2  # ratio of masses from which the nearest configuration is harder to find
 RUNAWAY = 1e6  # times the largest coordinate or target
 COARSE = 1e-6  # times a length: rounded positions must tell so much apart
 EPS = 2.0**-52
@@ -394,15 +393,9 @@ def _refuse_projection(chain: Chain, x0: Array, goal: Array, near: Array, frame:
         nearest = nearest_dependence(chain, last.copy())
         if not rows.gradients(last)[1].all() or (nearest and nearest.share < SMALLEST_PIVOT):
             raise_failure(chain, near, frame)
-    masses = chain.masses.max() / chain.masses.min()
     raise ConstraintSolveError(
         "the hard coordinates do not reach their targets",
-        ": start nearer to them, or check that they can be met together"
-        + (
-            f"; masses that differ by a factor of {masses:.1g} leave the way to the lightest "
-            "beads alone: project with equal masses first"
-            if masses > UNEVEN
-            else ""
-        ),
+        ": start nearer to them, or check that they can be met together; where masses differ much, "
+        "project with equal masses first",
         frame=arrays.frame_index(frame, x0.shape[:-2]),
     )

@@ -26,7 +26,7 @@ from fixman._common import arrays, statistics
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, require_chain
 from fixman.errors import FrameError
-from fixman.kernels.chain import freely_jointed, metric
+from fixman.kernels.chain import freely_jointed, hard
 from fixman.kernels.chain.hard import Hard
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.mechanics.refusals import raise_failure
@@ -71,7 +71,7 @@ def logdet(
     computed eight frames at a time, in up to 256 MB a thread; a frame's answer is the same to the
     last bit alone and in any batch.
     """
-    return _each(chain, x, inverse_masses, workers, _logdets, 1.0)
+    return _each(chain, x, inverse_masses, workers, 1.0)
 
 
 def fixman_potential(
@@ -109,7 +109,7 @@ def fixman_potential(
     Costs what `logdet` does.
     """
     half = 0.5 * arrays.positive(kT, "kT")
-    return _each(chain, x, inverse_masses, workers, _logdets, half)
+    return _each(chain, x, inverse_masses, workers, half)
 
 
 def fixman_force(
@@ -149,7 +149,7 @@ def fixman_force(
     pattern of the factor only (theory.md section 4).
     """
     kT = arrays.positive(kT, "kT")
-    return _each(chain, x, inverse_masses, workers, _forces, kT)
+    return _each(chain, x, inverse_masses, workers, kT, forces=True)
 
 
 class Reweighting(NamedTuple):
@@ -234,10 +234,7 @@ def reweight(
 
 
 class _Weights(NamedTuple):
-    """Inverse masses of the beads and, of a linear chain of bonds, of its joints with the masses.
-
-    ``given`` tells whether they are other than the chain's.
-    """
+    """Inverse masses of beads, of joints with masses, and whether they are not the chain's own."""
 
     beads: Array
     links: Array
@@ -276,45 +273,29 @@ class _Weights(NamedTuple):
 # --- frames --------------------------------------------------------------------------------------
 
 
-def _logdets(chain: Chain, weights: _Weights, workers: int, factor: float, x: Array) -> Array:
-    """Return ``factor`` ln det H^bb of frames x (..., n, dim)."""
+def _computed(
+    chain: Chain, weights: _Weights, workers: int, factor: float, forces: bool, x: Array
+) -> Array:
+    """Return ``factor`` ln det H^bb of frames x (..., n, dim), or forces at kT = ``factor``."""
     n, dim, links, _, _ = chain.layout.sizes
-    out = np.empty(x.shape[:-2])
-    flat = out.reshape(-1)
-    if links.size:
-        beads = x.reshape(-1, dim)
-
-        def run(first: int, last: int) -> int:
-            return freely_jointed.logdet_frames(  # type: ignore[no-any-return]
-                beads, weights.links, n, dim, chain.layout.fixed, first, last, flat
-            )
-
-        bad = _spread(run, flat.size, workers)
-    else:
-        given = x.reshape(-1), weights.system(chain)
-        units = chain.layout.units[0]
-        bad = run_frames(metric.logdet_frames, given, flat.size, flat, units, workers)
-    _refuse(chain, weights, x, bad)
-    out *= factor
-    answer: Array = out[()]  # one configuration: a number
-    return answer
-
-
-def _forces(chain: Chain, weights: _Weights, workers: int, kT: float, x: Array) -> Array:
-    """Return the Fixman forces on frames x (..., n, dim)."""
-    n, dim, links, _, _ = chain.layout.sizes
-    out = np.empty(x.shape)
+    kernels: Any = freely_jointed if links.size else hard
     given: tuple[Any, ...]
     if links.size:
-        kernel, units = freely_jointed.force_frames, 9 * n
-        given = (x.reshape(-1), (weights.links, dim, chain.layout.fixed, kT))
+        given, units = ((weights.links, dim, chain.layout.fixed),), freely_jointed.UNITS * n
     else:
-        kernel, units = metric.force_frames, chain.layout.units[1]
-        given = (x.reshape(-1), weights.system(chain), kT)
-    frames = x.size // (n * dim)
-    bad = run_frames(kernel, given, frames, out.reshape(-1), units, workers)
-    _refuse(chain, weights, x, bad)
-    return out
+        given, units = (weights.system(chain),), chain.layout.units[forces]
+    out = np.empty(x.shape if forces else x.shape[:-2])
+    kernel, given = kernels.logdet_frames, (x.reshape(-1), *given)
+    if forces:
+        kernel, given = kernels.force_frames, (*given, factor)
+    bad = run_frames(kernel, given, x.size // (n * dim), out.reshape(-1), units, workers)
+    if bad >= 0:
+        owner = replace(chain, masses=1.0 / weights.beads) if weights.given else chain
+        raise_failure(owner, x, bad)
+    if not forces:
+        out *= factor
+    answer: Array = out[()]  # one configuration: a number
+    return answer
 
 
 def run_frames(
@@ -359,17 +340,7 @@ def _spread(run: Callable[[int, int], int], frames: int, workers: int) -> int:
     return next((bad for bad in results if bad >= 0), -1)
 
 
-def _refuse(chain: Chain, weights: _Weights, x: Array, bad: int) -> None:
-    """Raise the error for a frame without an answer, if there is one."""
-    if bad >= 0:
-        raise_failure(
-            replace(chain, masses=1.0 / weights.beads) if weights.given else chain, x, bad
-        )
-
-
 # --- lazy arrays ---------------------------------------------------------------------------------
-
-_Frames = Callable[[Chain, _Weights, int, float, Array], Array]
 
 
 def _each(
@@ -377,12 +348,13 @@ def _each(
     x: ArrayLike,
     inverse_masses: ArrayLike | None,
     workers: int,
-    compute: _Frames,
     factor: float,
+    forces: bool = False,
 ) -> Array:
     """Compute frames now, or a Dask array when it is."""
     weights = _Weights.of(chain, inverse_masses)
-    frames = partial(compute, chain, weights, arrays.positive_int(workers, "workers"), factor)
+    workers = arrays.positive_int(workers, "workers")
+    frames = partial(_computed, chain, weights, workers, factor, forces)
     tail = (chain.n, chain.dim)
     if not (hasattr(x, "map_blocks") and hasattr(x, "rechunk")):
         return frames(arrays.real(x, tail, "x"))
@@ -393,7 +365,7 @@ def _each(
         shape = (0,) * (lazy.ndim - 2) + tail
     arrays.real(np.broadcast_to(np.zeros((), lazy.dtype), shape), tail, "x")
     last = [lazy.ndim - 2, lazy.ndim - 1]
-    lost = [] if compute is _forces else last
+    lost = [] if forces else last
     answer: Array = lazy.rechunk(dict.fromkeys(last, -1)).map_blocks(
         partial(_block, chain, frames),
         drop_axis=lost,

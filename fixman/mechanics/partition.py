@@ -56,9 +56,8 @@ class Partition:
         self.chain = chain
         self._x = single(chain, x).copy()
         self._order = chain.layout.pattern.order
-        self._matrix = _hard_matrix(chain, self._x)
         try:
-            self._factor: Factor = self._matrix.factor()
+            self._factor: Factor = _hard_matrix(chain, self._x).factor()
         except SingularConstraintError:
             raise_failure(chain, self._x, 0)
 
@@ -158,7 +157,8 @@ class Partition:
             return _finite(c, c)
         _finite(d, d)
         e = np.empty_like(d)
-        e[self._order] = _lu(self._matrix, self.chain.layout.linear, d)
+        H = self.H_bb[self._order][:, self._order]
+        e[self._order] = _lu(H, self.chain.layout.linear, d)
         with np.errstate(all="ignore"):
             f = self.H_ab @ e
             answer = np.asarray(c - f)
@@ -253,34 +253,26 @@ def _hard_matrix(chain: Chain, x: Array) -> Tridiagonal | Sparse:
     layout = chain.layout
     links = layout.links
     if links.size:
-        cosines, sines = np.empty((2, max(links.shape[1] - 2, 0)))
-        if not freely_jointed.bends(x, chain.n, chain.dim, layout.fixed, links, cosines, sines):
+        work = np.empty((links.shape[1] - 1, freely_jointed.UNITS))
+        shape = links[0], chain.dim, layout.fixed
+        found = freely_jointed.factored(x.reshape(-1), 0, 0, shape, True, work.reshape(-1), 0.0)
+        if not (found and np.isfinite(work).all()):
             raise_failure(chain, x, 0)
-        return Tridiagonal(links[0], cosines, sines)
+        u, turn = work[:, :3], work[1:, freely_jointed.TURN :]
+        return Tridiagonal(links[0], (u[1:] * u[:-1]).sum(axis=1), np.linalg.norm(turn, axis=1))
     V = np.empty(layout.pattern.symbolic.nnz)
     if not hard.matrix_frame(x.reshape(-1), layout.system, V):
         raise_failure(chain, x, 0)
     return Sparse.stored(V, layout.pattern.symbolic)
 
 
-def _lu(matrix: Tridiagonal | Sparse, banded: bool, d: Array) -> Array:
+def _lu(H: Any, banded: bool, d: Array) -> Array:
     """Solve with the LU factorization of SciPy."""
-    if isinstance(matrix, Sparse):
-        lower = matrix.to_csc()
-    else:
-        off = -matrix.weights[1:-1] * matrix.cosines
-        k = np.arange(d.shape[0])
-        data = np.concatenate([matrix.weights[:-1] + matrix.weights[1:], off])
-        places = np.concatenate([k, k[1:]]), np.concatenate([k, k[:-1]])
-        lower = sparse.csc_array((data, places))
     if not banded:
-        whole = lower + sparse.tril(lower, -1).T
         pivots: Any = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
-        return np.asarray(splu(whole.tocsc(), permc_spec="NATURAL", **pivots).solve(d))
-    elements = lower.tocoo()
-    i, j = elements.coords
-    h = int((i - j).max(initial=0))
-    both = np.zeros((2 * h + 1, lower.shape[0]))
-    both[h + i - j, j] = elements.data
-    both[h + j - i, i] = elements.data
-    return np.asarray(linalg.solve_banded((h, h), both, d))
+        return np.asarray(splu(H.tocsc(), permc_spec="NATURAL", **pivots).solve(d))
+    diagonals = H.todia()
+    h = int(np.abs(diagonals.offsets).max(initial=0))
+    bands = np.zeros((2 * h + 1, len(d)))
+    bands[h - diagonals.offsets, : diagonals.data.shape[1]] = diagonals.data
+    return np.asarray(linalg.solve_banded((h, h), bands, d))

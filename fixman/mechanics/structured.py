@@ -1,14 +1,13 @@
 """Symmetric positive definite matrices with structure: factor once, ask many questions.
 
 Each type has ``factor() → solve, logdet, inverse_on_pattern`` and, for tests, ``to_dense()``.
-Bands are in SciPy's lower form: ``bands[j, i] = A[i + j, i]``.  Whatever has no band is `Sparse`.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,24 +18,10 @@ from fixman._common.arrays import Array
 from fixman.errors import SingularConstraintError
 from fixman.kernels.factors import sparse, tridiagonal
 
-__all__ = ["Banded", "BlockTridiagonal", "Factor", "Sparse", "Tridiagonal"]
+__all__ = ["BlockTridiagonal", "Factor", "Sparse", "Tridiagonal"]
 
 
 Index = NDArray[np.int64]
-
-
-class Factor(Protocol):
-    """A factored matrix A (m, m)."""
-
-    @property
-    def logdet(self) -> float:
-        """Return ln det A."""
-
-    def solve(self, b: ArrayLike) -> Array:
-        """Return A⁻¹ b for b (m,) or (m, r)."""
-
-    def inverse_on_pattern(self) -> Any:
-        """Return the elements of A⁻¹ where A has elements, in the form that A has."""
 
 
 class Tridiagonal:
@@ -86,112 +71,18 @@ class Tridiagonal:
         SingularConstraintError
             If a pivot is not positive: a weight is zero where nothing else holds the bond.
         """
-        inverse = np.empty(self.weights.size - 1)
-        multipliers = np.empty(self.cosines.size)
-        if not tridiagonal.factor(self.weights, self.cosines, self.sines, inverse, multipliers):
-            row = int(np.argmin(inverse > 0))
+        symbolic = _neighbours(self.weights.size - 1)
+        V, D = np.empty(symbolic.nnz), np.empty(symbolic.size)
+        if not tridiagonal.factor(self.weights, self.cosines, self.sines, V, D):
+            row = int(np.argmin(D > 0))
             raise SingularConstraintError(f"the pivot of row {row} is not positive")
-        return TridiagonalFactor(inverse, multipliers)
-
-
-class TridiagonalFactor:
-    """The LDLᵀ of a `Tridiagonal`."""
-
-    def __init__(self, inverse_pivots: Array, multipliers: Array) -> None:
-        self._inverse = inverse_pivots
-        self._multipliers = multipliers
-
-    @property
-    def logdet(self) -> float:
-        """Return ln det A."""
-        return float(-np.log(self._inverse).sum())
-
-    def solve(self, b: ArrayLike) -> Array:
-        """Return A⁻¹ b for b (m,) or (m, r), in O(m r)."""
-        y = _right_hand_side(b, self._inverse.size)
-        tridiagonal.solve(self._inverse, self._multipliers, y if y.ndim == 2 else y[:, None])
-        return _finite(y)
-
-    def inverse_on_pattern(self) -> Array:
-        """Return diagonal and off-diagonal of A⁻¹ as (2, m), in O(m)."""
-        S = np.empty((self._inverse.size, 2))
-        tridiagonal.inverse_on_pattern(self._inverse, self._multipliers, S)
-        return _finite(S.T)
-
-
-class Banded:
-    """A symmetric positive definite matrix of half-bandwidth h.
-
-    Parameters
-    ----------
-    bands : (h + 1, m)
-        SciPy's lower form, ``bands[j, i] = A[i + j, i]``; what lies outside A is ignored.
-    """
-
-    def __init__(self, bands: ArrayLike) -> None:
-        array = arrays.real(bands, (), "bands")
-        if array.ndim != 2 or array.shape[0] < 1:
-            raise ValueError(f"bands must have shape (h + 1, m), got {array.shape}")
-        self.bands = array.copy()
-        for j in range(1, array.shape[0]):
-            self.bands[j, max(array.shape[1] - j, 0) :] = 0.0
-        arrays.require_finite(self.bands, self.bands.shape, "bands", "band")
-
-    def to_dense(self) -> Array:
-        """Return the matrix as a dense array, for tests."""
-        m = self.bands.shape[1]
-        A = np.diag(self.bands[0])
-        for j in range(1, min(self.bands.shape[0], m)):
-            off = self.bands[j, : m - j]
-            A += np.diag(off, j) + np.diag(off, -j)
-        return A
-
-    def factor(self) -> BandedFactor:
-        """LDLᵀ in O(m h²).
-
-        Raises
-        ------
-        SingularConstraintError
-            If a pivot is lost to rounding: the matrix is not positive definite.
-        """
-        inside, symbolic = _band(*self.bands.shape)
-        matrix = Sparse.stored(self.bands.T[inside], symbolic)  # column by column, as in a band
-        return BandedFactor(self, matrix.factor())
+        return TridiagonalFactor(V, D, symbolic)
 
 
 @lru_cache(maxsize=8)
-def _band(h: int, m: int) -> tuple[NDArray[np.bool_], sparse.Symbolic]:
-    """Which elements of (m, h) are in the matrix, and their pattern."""
-    inside = np.add.outer(np.arange(m), np.arange(h)) < m
-    column, offset = np.nonzero(inside)
-    return inside, sparse.analyse(m, column + offset, column)
-
-
-class _OfSparse:
-    """A factor that is a `SparseFactor`, but for the form of its inverse."""
-
-    def __init__(self, matrix: Any, factor: SparseFactor) -> None:
-        self._matrix, self._factor = matrix, factor
-
-    @property
-    def logdet(self) -> float:
-        """Return ln det A."""
-        return self._factor.logdet
-
-    def solve(self, b: ArrayLike) -> Array:
-        """Return A⁻¹ b for b (m,) or (m, r), in O(nnz(L) r)."""
-        return self._factor.solve(b)
-
-
-class BandedFactor(_OfSparse):
-    """The LDLᵀ of a `Banded`."""
-
-    def inverse_on_pattern(self) -> Array:
-        """Return the band of A⁻¹ as (h + 1, m) by the Takahashi recurrence, in O(m h²)."""
-        bands = np.zeros(self._matrix.bands.shape[::-1])
-        inside, _ = _band(*self._matrix.bands.shape)
-        bands[inside] = self._factor.inverse_on_pattern().data
-        return bands.T
+def _neighbours(m: int) -> sparse.Symbolic:
+    k = np.arange(max(m - 1, 0))
+    return sparse.analyse(m, k + 1, k)
 
 
 def _finite(answer: Array) -> Array:
@@ -259,7 +150,9 @@ class BlockTridiagonal:
         own, below, symbolic, place = _blocks(self.diagonal.shape[1], tuple(self.sizes.tolist()))
         V = np.zeros(symbolic.nnz)
         V[place] = np.concatenate([self.diagonal[own], self.lower[below]])
-        return BlockTridiagonalFactor(self, Sparse.stored(V, symbolic).factor())
+        factor = BlockTridiagonalFactor(*_factored(V, symbolic))
+        factor._matrix = self
+        return factor
 
 
 @lru_cache(maxsize=8)
@@ -273,20 +166,6 @@ def _blocks(k: int, sizes: tuple[int, ...]) -> tuple[Any, Any, sparse.Symbolic, 
     j = np.concatenate([start[own[0]] + own[2], start[below[0]] + below[2]])
     symbolic = sparse.analyse(int(rows.sum()), i, j)
     return own, below, symbolic, sparse.places(symbolic, i, j)
-
-
-class BlockTridiagonalFactor(_OfSparse):
-    """The LDLᵀ of a `BlockTridiagonal`."""
-
-    def inverse_on_pattern(self) -> tuple[Array, Array]:
-        """Return the blocks of A⁻¹ where A has blocks, as ``(diagonal, lower)``, in O(m k³)."""
-        matrix = self._matrix
-        own, below, _, place = _blocks(matrix.diagonal.shape[1], tuple(matrix.sizes.tolist()))
-        found = self._factor.inverse_on_pattern().data[place]
-        S, T = np.zeros_like(matrix.diagonal), np.zeros_like(matrix.lower)
-        S[own], T[below] = np.split(found, [own[0].size])
-        S += np.tril(S, -1).swapaxes(1, 2)
-        return S, T
 
 
 class Sparse:
@@ -351,16 +230,20 @@ class Sparse:
         SingularConstraintError
             If a pivot is lost to rounding: the matrix is not positive definite.
         """
-        V = self._V.copy()
-        D, work = np.empty((2, self.symbolic.size))
-        sparse.factor(V, D, self.symbolic, work, 0.0)
-        lost = np.isnan(D)
-        if lost.any():
-            raise SingularConstraintError(
-                f"row {int(np.argmax(lost))} depends on the rows before it: its pivot is lost to "
-                "rounding"
-            )
-        return SparseFactor(V, D, self.symbolic)
+        return SparseFactor(*_factored(self._V.copy(), self.symbolic))
+
+
+def _factored(V: Array, symbolic: sparse.Symbolic) -> tuple[Array, Array, sparse.Symbolic]:
+    """Factor in place; refuse a matrix that is not positive definite."""
+    D, work = np.empty((2, symbolic.size))
+    sparse.factor(V, D, symbolic, work, 0.0)
+    lost = np.isnan(D)
+    if lost.any():
+        raise SingularConstraintError(
+            f"row {int(np.argmax(lost))} depends on the rows before it: its pivot is lost to "
+            "rounding"
+        )
+    return V, D, symbolic
 
 
 class SparseFactor:
@@ -382,11 +265,42 @@ class SparseFactor:
         sparse.solve_each(self._V, self._D, self._symbolic, rows)
         return _finite(rows.T.reshape(y.shape))
 
-    def inverse_on_pattern(self) -> csc_array[Any]:
-        """Return the lower triangle of A⁻¹ on the pattern of L, in O(Σ |column of L|²)."""
+    def _inverse(self) -> Array:
         S, work = np.empty_like(self._V), np.empty(2 * self._symbolic.size)
         sparse.inverse_on_pattern(self._V, self._D, S, self._symbolic, work, 0.0)
-        return _lower(_finite(S), self._symbolic)
+        return _finite(S)
+
+    def inverse_on_pattern(self) -> Any:
+        """Return the lower triangle of A⁻¹ on the pattern of L, in O(Σ |column of L|²)."""
+        return _lower(self._inverse(), self._symbolic)
+
+
+Factor = SparseFactor
+
+
+class TridiagonalFactor(SparseFactor):
+    """The LDLᵀ of a `Tridiagonal`."""
+
+    def inverse_on_pattern(self) -> Array:
+        """Return diagonal and off-diagonal of A⁻¹ as (2, m), in O(m)."""
+        S = np.zeros(2 * self._symbolic.size)
+        S[: self._V.size] = self._inverse()
+        return S.reshape(-1, 2).T
+
+
+class BlockTridiagonalFactor(SparseFactor):
+    """The LDLᵀ of a `BlockTridiagonal`."""
+
+    _matrix: BlockTridiagonal
+
+    def inverse_on_pattern(self) -> tuple[Array, Array]:
+        """Return the blocks of A⁻¹ where A has blocks, as ``(diagonal, lower)``, in O(m k³)."""
+        matrix = self._matrix
+        own, below, _, place = _blocks(matrix.diagonal.shape[1], tuple(matrix.sizes.tolist()))
+        S, T = np.zeros_like(matrix.diagonal), np.zeros_like(matrix.lower)
+        S[own], T[below] = np.split(self._inverse()[place], [own[0].size])
+        S += np.tril(S, -1).swapaxes(1, 2)
+        return S, T
 
 
 def _lower(V: Array, symbolic: sparse.Symbolic) -> csc_array[Any]:

@@ -1,10 +1,9 @@
 """Serial chains of rigid bodies, one file for each published algorithm.
 
 ``SerialChain`` describes a chain; the submodules answer questions about it in the symbols of
-their papers.  None imports another, but `closed`, `motion` and `statistics`, which put some
-together: beyond the model they share vector algebra, the placement of joints, the bias and how a
-joint is taken out of an inertia; tests hold them against each other and against oracles that share
-nothing with them.
+their papers.  They share vector algebra, the placement of joints, the bias and how a joint is taken
+out of an inertia; UDUᵀ and FD1 are one algorithm.  Tests hold them against each other and against
+oracles that share nothing with them.
 
 ============================  ==================================================================
 `kinematics`                  frames, Jacobians, momentum, steps, operational-space inertia

@@ -25,11 +25,8 @@ class Constructors:
     def planar(cls, lengths: ArrayLike, masses: ArrayLike, inertias: ArrayLike) -> Self:
         """Make a planar revolute arm: links along x, axes along z, mass centres at the middle.
 
-        Parameters
-        ----------
-        lengths, masses, inertias : (n,)
-            Inertias about the mass centre and the z axis; the other two principal inertias are
-            set equal, which a planar motion does not see.
+        ``lengths``, ``masses``, ``inertias (n,)``, these about the mass centre and the z axis; the
+        other two principal inertias are set equal, which a planar motion does not see.
         """
         lengths = _array(lengths, "lengths", "body", (None,))
         n = lengths.size
@@ -55,13 +52,7 @@ class Constructors:
     ) -> Self:
         """Make a random chain of n bodies of ordinary proportions, for tests and timings.
 
-        Parameters
-        ----------
-        n : int
-        rng : int, Generator or None
-        joints : kinds to draw from
-        free_base : bool
-            Whether the first joint is a floating base.
+        ``joints`` are the kinds to draw from; with ``free_base`` the first is a floating base.
         """
         n = _size(n)
         rng = arrays.generator(rng)
@@ -118,11 +109,6 @@ class Constructors:
         inertias : (n, 3, 3) or (n, 3)
             About the mass centre in the axes of frame i + 1; (n, 3) are principal moments.
 
-        Raises
-        ------
-        ValueError
-            For joints that have no Denavit–Hartenberg parameters, and as the class itself.
-
         Notes
         -----
         The body's frame of this class is Saha's frame i turned by θ_i and shifted by b_i, so that
@@ -166,13 +152,8 @@ class Constructors:
     ) -> Self:
         """Make a snake: n equal solid cylinders along x, hinged about z and y in turn.
 
-        Parameters
-        ----------
-        n : int
-        length, mass, radius : float
-            Of each link; positive.
-        free_base : bool
-            Whether the first link floats instead of turning about z.
+        ``length``, ``mass`` and ``radius`` are of each link; with ``free_base`` the first link
+        floats instead of turning about z.
         """
         n = _size(n)
         length, mass = arrays.positive(length, "length"), arrays.positive(mass, "mass")
@@ -213,22 +194,17 @@ class Constructors:
         ----------
         n : int
             Bodies.  A clamped rod has as many pieces, a floating one has one less.
-        E, G : float
-            Young's and shear moduli; positive.
-        radius, length : float
-            Of the whole rod; positive.
-        density : float
-            Mass by volume; positive.  The base bears the half piece that it holds.
+        E, G, radius, length, density : float
+            Young's and shear moduli; radius and length of the whole rod; mass by volume.  Positive.
         free_base : bool
-            Whether the rod floats instead of being clamped where it begins.
+            Whether the rod floats.  If not it is clamped where it begins, and the base bears the
+            half piece that it holds.
 
         Notes
         -----
-        It does not stretch and does not shear: rods that are thick beside their length, or under
-        tension that would lengthen them noticeably, are something else.  Quick modes of short
-        pieces, whose frequencies grow as n², ask for no shorter steps of `rigid.motion`, which does
-        not resolve them then; explicit integrators need them.  Drag is set with
-        ``replace(rod, damping=…)``.
+        Rods that are thick beside their length, or under tension that would lengthen them
+        noticeably, are something else.  Quick modes of short pieces, whose frequencies grow as n²,
+        ask for no shorter steps of `rigid.motion`; explicit integrators need them.
         """
         n, floats = _size(n), arrays.flag(free_base, "free_base")
         numbers = {"E": E, "G": G, "radius": radius, "length": length, "density": density}
@@ -281,11 +257,9 @@ def _cylinders(lengths: Array, mass: float, radius: float) -> tuple[Array, ...]:
 
 
 def named(joints: Iterable[Name]) -> tuple[Name, ...]:
-    if isinstance(joints, str):
-        raise ValueError(f"joints must be a sequence of names, got the string {joints!r}")
     # A set has no order, and what a dictionary is meant to say would be a guess.
-    if not isinstance(joints, Iterable) or isinstance(joints, (Set, Mapping)):
-        raise ValueError(f"joints must be a sequence of names, got {joints!r}")
+    if isinstance(joints, (str, Set, Mapping)) or not isinstance(joints, Iterable):
+        raise ValueError(f"joints must be a sequence of names, got {joints!r:.80}")
     joints = tuple(joints)
     for i, joint in enumerate(joints):
         if not isinstance(joint, str) or joint not in NAMES:

@@ -17,7 +17,7 @@ from fixman.rigid._linkage import Closure, End, Linkage
 from fixman.rigid.model import SerialChain
 from fixman.runs import runfile
 from fixman.runs.about import begun
-from fixman.runs.runfile import Target
+from fixman.runs.loop import Recorder
 from fixman.runs.series import Arrays, Series
 
 System = SerialChain | Linkage
@@ -136,7 +136,7 @@ def begin(
     work: int,
     out: Any,
     overwrite: bool,
-) -> Target:
+) -> Recorder:
     """Begin a run in memory or in a file, whose blocks are of so many bodies times steps."""
     path, (q, qd, lead) = runfile.free(out, overwrite), states
     size = 8 * max(1, len(q)) * (system.nq + system.nv)
@@ -145,13 +145,13 @@ def begin(
         arrays.require_memory(size * frames, "the frames of this run")
     stride = max(1, work // (system.n * max(1, len(q))))
     block = {"frames": max(1, min(BLOCK_BYTES // size, stride // about["every"])), "steps": stride}
-    about |= {"replicas": len(q), "groups": [len(q)], "arrays": ["q", "qd"], "block": block}
+    about |= {"replicas": len(q), "arrays": ["q", "qd"], "block": block}
     about |= {} if path is None else {"system": described(system)}
     state = {"q": q.reshape(*lead, q.shape[1]), "qd": qd.reshape(*lead, qd.shape[1])}
     state |= {name: np.array(force, float) for name, force in forces.items() if force is not None}
     state["step"] = np.array(0, dtype=np.int64)
     make = partial(Trajectory, system)
-    return runfile.begin(path, begun("rigid", **about), state, make, overwrite)
+    return runfile.begin(path, overwrite, begun("rigid", **about), state, make)
 
 
 def maker(about: Mapping[str, Any]) -> Callable[..., Trajectory]:

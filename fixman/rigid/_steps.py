@@ -241,7 +241,7 @@ class Steps:
         """Make one linearly implicit step of all replicas; the one without an answer, and why."""
         if self.closures is not None:
             return self.closures.euler(self.states, forces, self.loads, self.dt)
-        pace, frames = (self.dt, 0, 1, 2), (self.q_m[None], self.v_m[None])  # no frame
+        pace, frames = (self.dt, 0, 1, 2), tuple(part[None] for part in self.states)  # no frame
         room = leaping(self.system, self.dt)  # type: ignore[arg-type]
         given = (forces, self.loads[0]), pace, None, room, (self.states, frames)
         _, replica, code = motion.run(self.chains[0], *given)

@@ -7,15 +7,9 @@ free to move.  From tip to base, with p_i the directions in which joint i moves,
 
 and from base to tip q̈_i = D_i⁻¹ (u_i − p_iᵀ M̂_i a′_i) (Featherstone, Rigid Body Dynamics
 Algorithms, 2008, section 7.3; the D_i are the m̂_i of saha_1996 and D(k) of rodriguez_kreutz_1988).
-Kernels are in Featherstone's symbols: I^A is M̂_i, s or S is p_i, and U is M̂_i p_i.  The pass as it
-stands in the book is `articulated_body` in ``tests/rigid_oracles.py``, without the armature J_i.
-With it joint i does not let all of M̂_i go: what remains along p_i is J_i D_i⁻¹ p_iᵀ M̂_i, and is
-written so, without a subtraction.
-
-Where this leaves the book: transforms are split into screws about the z axis of a joint and the x
-axis before it (modified Denavit–Hartenberg frames, chosen here whatever frames the user has), which
-takes half the operations; and the velocity terms have their reference points on the joints
-(rodriguez_kreutz_1988, eqs. 2.27–2.32), which needs no linear velocities and keeps more digits.
+The kernel is in Featherstone's symbols: I^A is M̂_i, s or S is p_i, and U is M̂_i p_i.  The pass as
+it stands in the book is `articulated_body` in ``tests/rigid_oracles.py``, without the armature J_i:
+with it joint i does not let all of M̂_i go, and what remains along p_i is J_i D_i⁻¹ p_iᵀ M̂_i.
 """
 
 from __future__ import annotations
@@ -36,7 +30,7 @@ from fixman.kernels.rigid.articulated_tables import DONE
 from fixman.kernels.rigid.joints import RATES
 from fixman.kernels.rigid.links import ARMATURE, PITCH
 from fixman.rigid import model
-from fixman.rigid.joints import driven, driven_arrays
+from fixman.rigid.joints import driven
 from fixman.rigid.model import SMALL, SerialChain, workspace
 
 __all__ = ["forward_dynamics", "pivots"]
@@ -87,9 +81,8 @@ def forward_dynamics(
     Notes
     -----
     O(n) in time and memory.  Batches are computed eight states at a time, so that the last digit
-    of a state may differ from what it has alone, but not with its place in the batch.  A few states
-    of chains of more than 10,000 links are computed as alone.  A thread keeps up to 64 MB of work
-    memory for its next call.
+    of a state may differ from what it has alone, but not with its place in the batch.  A thread
+    keeps up to 64 MB of work memory for its next call.
 
     Digits are lost where heavy bodies hang on light ones: of max |q̈| up to 1e-9 if masses range
     over six powers of ten at random, 1e-6 if over ten.
@@ -105,20 +98,20 @@ def forward_dynamics(
                 and q.flags.carray
                 and qd.flags.carray
                 and tau.flags.carray
+                and not arm._passive
             ):
                 plan = arm._tables["articulated_body"]
                 loads = model.falling(gravity)
-                push = driven_arrays(arm, q, qd, tau) if plan.passive else tau
                 flat = q.ndim == 1
                 if flat or (q.ndim == 2 and len(q) == len(qd) == len(tau) == 1):
-                    one = (q, qd, push) if flat else (q[0], qd[0], push[0])
+                    one = (q, qd, tau) if flat else (q[0], qd[0], tau[0])
                     qdd = empty(plan.shape)
                     room = workspace(plan.units) if plan.roomy else None
                     if plan.state(plan.table, *one, loads, qdd, room) == DONE:
                         return qdd if flat else qdd[None]
                 elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1] == plan.nq:
                     qdd, frames = empty(qd.shape), qd.size // plan.nv
-                    given = q.ravel(), qd.ravel(), push.ravel(), loads, 0, frames, qdd.ravel()
+                    given = q.ravel(), qd.ravel(), tau.ravel(), loads, 0, frames, qdd.ravel()
                     if frames > plan.few:
                         room = workspace(plan.units8)
                         if plan.states(plan.table, *given, room)[1] == DONE:
@@ -177,11 +170,8 @@ def _states(
 ) -> tuple[int, int]:
     """Run the kernel over all states; the first that fails, and why."""
     frames, out = qdd.size // plan.nv, qdd.ravel()
-    if frames == 1:
-        return _one_by_one(plan, given, range(1), out)
     if frames <= plan.few:
         return _one_by_one(plan, given, range(frames), out)
-
     plan.states = kernel.only_states()
 
     def run(first: int, last: int) -> tuple[int, int]:
@@ -262,7 +252,6 @@ class _Plan:
         parts = (links, frames, places.view(np.float64))
         self.table = np.concatenate([part.reshape(-1) for part in parts])
         self.n, self.nq, self.nv, self.shape = n, arm.nq, arm.nv, (arm.nv,)
-        self.passive = arm._passive
         self.units = int(starts[-1])
         self.units8 = LANES * (self.units + 1)  # aligned
         self.roomy = 8 * self.units >= SMALL

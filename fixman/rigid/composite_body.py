@@ -56,8 +56,7 @@ def convective_matrix(
     With ``christoffel`` not the paper's matrix but that of Christoffel symbols, which other
     programs return.  They differ by a skew matrix that annihilates θ̇.
     """
-    model.require_arm(arm)
-    given = model.gate(arm, q, qd, np.zeros(arm.nv))
+    given = model.moving(arm, q, qd)
     out = np.empty((given.q.shape[0], arm.nv, arm.nv))
     symmetric = flag(christoffel, "christoffel")
     bad = convective_frames(arm._kinds, arm._table, given.q, given.qd, symmetric, out)

@@ -35,7 +35,7 @@ def passive_forces(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
     ``qd (..., nv)``.  A ValueError for wrong shapes, values that are not finite, and quaternions
     that are not unit ones.
     """
-    given = model.gate(arm, q, qd, np.zeros(_nv(arm)))
+    given = model.moving(arm, q, qd)
     given.require_finite()
     return given.batch(with_passive(given).last)
 
@@ -74,18 +74,6 @@ def with_passive(given: Given) -> Given:
     return given._replace(last=tau)
 
 
-def driven_arrays(arm: SerialChain, q: Array, qd: Array, tau: Array) -> Array:
-    """τ and the passive forces of arrays that need no gate; a TypeError where they need one."""
-    nq, nv = arm.rest.size, arm.damping.size
-    if not (q.shape == (*tau.shape[:-1], nq) and qd.shape == tau.shape and tau.shape[-1:] == (nv,)):
-        raise TypeError
-    out = tau.copy()
-    rows = q.reshape(-1, nq), qd.reshape(-1, nv), out.reshape(-1, nv)
-    if springs.passive_frames(arm._kinds, arm._springs, *rows) >= 0:
-        raise TypeError
-    return out
-
-
 def without_springs(arm: SerialChain) -> SerialChain:
     """Return the chain without springs and dampers: in it nothing but τ and loads acts at rest."""
     if not arm._passive:
@@ -94,8 +82,3 @@ def without_springs(arm: SerialChain) -> SerialChain:
         none = np.zeros(arm.nv)
         arm._tables["without springs"] = replace(arm, damping=none, stiffness=none)
     return arm._tables["without springs"]  # type: ignore[no-any-return]
-
-
-def _nv(arm: SerialChain) -> int:
-    model.require_arm(arm)
-    return arm.nv

@@ -78,7 +78,7 @@ def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple
     twists : ndarray (..., n, 6)
         If ``qd`` is given: velocity of the origin, then angular velocity.
     """
-    given = model.posture(arm, q) if qd is None else _moving(arm, q, qd)
+    given = model.posture(arm, q) if qd is None else model.moving(arm, q, qd)
     count, n = given.q.shape[0], arm.n
     R, x = np.empty((count, n, 9)), np.empty((count, n, 3))
     V = None if qd is None else np.empty((count, n, 6))
@@ -91,14 +91,14 @@ def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple
 
 def position(arm: SerialChain, q: ArrayLike, body: int, point: ArrayLike = (0, 0, 0)) -> Array:
     """Where a point of a body is, (..., 3)."""
-    return _at_point(_moving(arm, q, _rest(arm)), body, point, slice(0, 3))
+    return _at_point(model.moving(arm, q), body, point, slice(0, 3))
 
 
 def velocity(
     arm: SerialChain, q: ArrayLike, qd: ArrayLike, body: int, point: ArrayLike = (0, 0, 0)
 ) -> Array:
     """Twist J θ̇ at a point of a body, without J: its velocity, then ω of the body, (..., 6)."""
-    return _at_point(_moving(arm, q, qd), body, point, slice(3, 9))
+    return _at_point(model.moving(arm, q, qd), body, point, slice(3, 9))
 
 
 def acceleration(
@@ -177,7 +177,7 @@ def centre_of_mass(
     model.require_arm(arm)
     if not arm.masses.any():
         raise ValueError("the chain has no mass, so no centre of mass: every mass is 0")
-    given, sums = _sums(arm, q, _rest(arm) if qd is None else qd)
+    given, sums = _sums(arm, q, qd)
     centre = given.batch(sums[:, :3].copy())
     return centre if qd is None else (centre, given.batch(sums[:, 3:6].copy()))
 
@@ -219,7 +219,7 @@ def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> A
     """
     g = model.falling(gravity)
     arrays.require_finite(g, (3,), "gravity", "component")
-    given, sums = _sums(arm, q, _rest(arm))
+    given, sums = _sums(arm, q)
     with np.errstate(over="ignore", invalid="ignore"):
         weight = arm.masses.sum() * g
         height = weight[0] * sums[:, 0] + weight[1] * sums[:, 1] + weight[2] * sums[:, 2]
@@ -236,7 +236,7 @@ def integrate(arm: SerialChain, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) ->
     A quaternion is turned by the rotation vector dt ω, in the axes of its body, and normalized; a
     free base follows the screw of its constant twist.
     """
-    given = _moving(arm, q, qd)
+    given = model.moving(arm, q, qd)
     out = np.empty_like(given.q)
     bad = kinematics.integrate_frames(arm._kinds, given.q, given.qd, arrays.number(dt, "dt"), out)
     given.require_answer(bad, "coordinates")
@@ -279,21 +279,9 @@ def operational_space_compliance(
     one out; of several bodies the extended one, with the blocks J_a ℳ⁻¹ J_bᵀ.  Singular where the
     bodies cannot move in every direction together.
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-    body : int, or m of them
-        In any order; one body may come twice, with two points.
-    point : (3,) or (m, 3)
-        In the frame of its body; one for all, or one for each.
-    linear : bool
-        Only forces and the accelerations of points.
-
-    Returns
-    -------
-    ndarray (..., 6m, 6m), or (..., 3m, 3m)
-        Symmetric, in the axes of the base; O(n + m²) a frame.
+    Of m bodies, in any order, an ndarray (..., 6m, 6m), or with ``linear``, of forces and the
+    accelerations of points alone, (..., 3m, 3m); symmetric, in the axes of the base; O(n + m²) a
+    frame.  One body may come twice, with two points; ``point`` is (3,) for all, or (m, 3).
 
     Raises
     ------
@@ -373,23 +361,11 @@ def _seen_from(
 # --- arguments --------------------------------------------------------------------------------
 
 
-def _rest(arm: SerialChain) -> Array:
-    """Rates of a chain at rest."""
-    model.require_arm(arm)
-    return np.zeros(arm.nv)
-
-
-def _moving(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Given:
-    """Coerce coordinates and rates; accelerations are zero."""
-    return model.gate(arm, q, qd, _rest(arm))
-
-
 def _body(arm: SerialChain, body: int) -> int:
     if isinstance(body, bool) or not isinstance(body, (int, np.integer)):
         raise TypeError(f"body must be an integer, got {body!r:.80}")
     if not 0 <= body < arm.n:
-        last = f"{arm.n - 1}, the last of {arm.n}"
-        raise ValueError(f"body must be from 0, next to the base, to {last}; got {body}")
+        raise ValueError(f"body must be from 0, next to the base, to {arm.n - 1}; got {body}")
     return int(body)
 
 
@@ -410,10 +386,7 @@ def _marks(
         raise ValueError("body must be a body or several, got none")
     points = arrays.real(point, (3,), "point", "component")
     if points.shape not in ((3,), (bodies.size, 3)):
-        raise ValueError(
-            f"point must have shape (3,) or ({bodies.size}, 3), one for each body, got "
-            f"{points.shape}"
-        )
+        raise ValueError(f"point must have shape (3,) or ({bodies.size}, 3), got {points.shape}")
     arrays.require_finite(points, (3,), "point", "component")
     return bodies, arrays.spread(points, (bodies.size,), (3,))
 
@@ -433,9 +406,9 @@ def _at_point(given: Given, body: int, point: ArrayLike, columns: slice) -> Arra
     return given.batch(out[:, columns].copy())
 
 
-def _sums(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> tuple[Given, Array]:
+def _sums(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple[Given, Array]:
     """Centre, its velocity, angular momentum about it, kinetic energy of each frame, (…, 10)."""
-    given = _moving(arm, q, qd)
+    given = model.moving(arm, q, qd)
     out = np.empty((given.q.shape[0], 10))
     bad = kinematics.sum_frames(arm._kinds, arm._table, given.q, given.qd, out)
     given.require_answer(bad, "momentum or energy")

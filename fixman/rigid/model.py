@@ -19,7 +19,6 @@ with Δ = `kinematics.difference` (rest, q), every algorithm of this package.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -92,17 +91,14 @@ class SerialChain(Constructors):
     centres : ndarray (n, 3)
         Mass centres in the body's frame.
     inertias : ndarray (n, 3, 3)
-        About the mass centre, in the axes of the body's frame; symmetric, not negative, and no
-        principal moment larger than the other two together, but for rounding: a hundredth of the
-        largest moment, as of a plate with three digits, or 1e-12 m ℓ², ℓ from the joint to the mass
-        centre or the next joint.  A principal moment that is negative by less becomes zero.
-    armature : number or (nv,), stored as ndarray (nv,)
-        Inertia that a joint's rate moves besides the bodies: a motor's, times the square of its
-        gear ratio.  0 if not given, as are the next two; none is negative.
-    damping : number or (nv,), stored as ndarray (nv,)
-        Force against a rate, for each unit of it.
-    stiffness : number or (nv,), stored as ndarray (nv,)
-        Of springs towards ``rest``; a free base has none.
+        About the mass centre, in the axes of the body's frame.  No principal moment is negative or
+        larger than the other two together, but for rounding: a hundredth of the largest, as of a
+        plate with three digits, or 1e-12 m ℓ², ℓ from the joint to the mass centre or the next
+        joint.  A moment that is negative by less becomes zero.
+    armature, damping, stiffness : number or (nv,), stored as ndarray (nv,)
+        Of a joint's rate, not negative, 0 if not given: inertia that it moves besides the bodies (a
+        motor's, times the square of its gear ratio); force against it, for each unit; springs
+        towards ``rest``, which a free base has not.
     rest : (nq,)
         Where the springs are relaxed.  0, unit quaternions, if not given.
     pitch : number or (n,), stored as ndarray (n,)
@@ -280,10 +276,7 @@ class SerialChain(Constructors):
 
     @cached_property
     def _content(self) -> tuple[Any, ...]:
-        digest = hashlib.blake2b(digest_size=16)
-        for array in self._parts:
-            digest.update(array.tobytes())
-        return self.joints, digest.digest()
+        return self.joints, *(array.tobytes() for array in self._parts)
 
     def __eq__(self, other: object) -> bool:
         return self._content == other._content if isinstance(other, SerialChain) else NotImplemented
@@ -472,6 +465,13 @@ def posture(arm: SerialChain, q: ArrayLike) -> Given:
     return Given(arm, rows, _NOTHING, _NOTHING, _AT_REST, _NOTHING, q.shape[:-1], "")
 
 
+def moving(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> Given:
+    """Coerce coordinates and rates, none at rest; accelerations are zero."""
+    require_arm(arm)
+    still = np.zeros(arm.nv)
+    return gate(arm, q, still if qd is None else qd, still)
+
+
 def configuration(arm: SerialChain, q: ArrayLike) -> Array:
     """Coerce the coordinates (nq,) of one configuration, and look at them."""
     given = posture(arm, q)
@@ -494,18 +494,17 @@ def vector(value: ArrayLike, name: str) -> Array:
     return array
 
 
-@lru_cache
-def written(gravity: tuple[float, ...]) -> Array:
-    """Coerce what is written out in a call, once."""
-    return vector(gravity, "gravity")
+_written = lru_cache(vector)  # what is written out in a call is coerced once
 
 
 def falling(gravity: ArrayLike) -> Array:
     """Coerce an acceleration of free fall."""
     try:
-        return written(gravity) if isinstance(gravity, tuple) else vector(gravity, "gravity")
+        if isinstance(gravity, tuple):
+            return _written(gravity, "gravity")
     except TypeError:  # no numbers, or a tuple of what has no hash
-        return vector(gravity, "gravity")
+        pass
+    return vector(gravity, "gravity")
 
 
 def refuse_coordinates(arm: SerialChain, q: Array, lead: Lead, name: str = "q") -> None:

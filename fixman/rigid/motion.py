@@ -40,7 +40,6 @@ from fixman.rigid._steps import Torque
 from fixman.rigid.model import SerialChain
 from fixman.runs import loop
 from fixman.runs.about import require_whole
-from fixman.runs.runfile import Target
 
 __all__ = ["Trajectory", "go_on", "maker", "simulate"]
 
@@ -178,10 +177,10 @@ def simulate(
     return target.run()  # type: ignore[no-any-return]
 
 
-def go_on(target: Target, tau: Any, progress: Any, given: _Given | None = None) -> None:
+def go_on(target: loop.Recorder, tau: Any, progress: Any, given: _Given | None = None) -> None:
     """Go on with a run that is begun, to its end or until Ctrl-C; ``tau`` as before."""
-    about, (sink,) = target.about, target.sinks
-    state, asks = sink.state, about["asks"]
+    about, state = target.about, target.state
+    asks = about["asks"]
     if asks is not callable(tau):
         hint = "a callable, which a file cannot hold: pass it again" if asks else "in its file"
         raise ValueError(f"the forces tau of this run are {hint}")
@@ -192,7 +191,7 @@ def go_on(target: Target, tau: Any, progress: Any, given: _Given | None = None) 
     scheme, dt = about["stepper"]["name"], about["stepper"]["dt"]
     motion = _Motion(given, dt, scheme == "midpoint", tau if asks else None)
     with loop.watched(progress, target) as watch:
-        loop.run(_recording.Moving(motion, about, given.lead, state), sink, watch)
+        loop.run(_recording.Moving(motion, about, given.lead, state), target, watch)
 
 
 class _Motion:
@@ -207,9 +206,11 @@ class _Motion:
     def make(self, steps: int, every: int, out: tuple[Array, Array]) -> None:
         """Make steps, and keep frames from number 1 on."""
         self.done = 0
+        if not len(self.states[0]):
+            return
         if self.compiled:
             self.run(self.given.system, steps, every, out)  # type: ignore[arg-type]
-        elif len(self.states[0]):
+        else:
             self.ask(self.tau, steps, every, out)
 
     def run(self, arm: SerialChain, steps: int, every: int, out: tuple[Array, Array]) -> None:

@@ -21,33 +21,32 @@ on its diagonal, and
 The body's acceleration and the rotor's are one: that is returned which rounding harms less.
 
 Lee and Chirikjian (2005) leave rigid links, other joints and three dimensions as an open question;
-this is an answer.  It asks that every body has mass and inertia, and not too little of either: the
-eliminations lose of H^bb the digits by which a pivot is smaller than the blocks it came from, about
-m ℓ² / I for a body of lever arms ℓ.  The relative error of θ̈ is eps over the smallest such ratio
-(measured: within a factor of 5); a body at which it is less than 1e-7 is refused.
-
-A light body between heavy ones can accelerate by a small difference of large terms, which no pivot
-shows: digits are lost as masses differ, and where axes are parallel as the square of that.  Where
-masses differ by 1e4, moments of inertia by 1e6, or all axes are parallel, the answer is corrected
-by what inverse dynamics finds missing, until that is 1e-10 of it, or refused.
+this is an answer.  It asks that every body has mass and inertia, and not too little of either: a
+pivot loses the digits by which it is smaller than the blocks it came from, and a body at which less
+than 1e-7 of them is left is refused.  Light bodies between heavy ones lose digits that no pivot
+shows: where masses differ by 1e4, moments of inertia by 1e6, or all axes are parallel, the answer
+is corrected by what inverse dynamics finds missing, until that is 1e-10 of it, or refused.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman._common import arrays
-from fixman._common.arrays import Array, overflow
-from fixman.kernels.rigid import partition
+from fixman._common.arrays import Array
+from fixman.errors import Frame, SingularConstraintError
+from fixman.kernels.compiler.lanes import LANES
+from fixman.kernels.rigid import links, partition
+from fixman.kernels.rigid.links import ARMATURE, PITCH
 from fixman.mechanics.structured import BlockTridiagonal
 from fixman.rigid import model
-from fixman.rigid._partition_tables import tables, unsuited
 from fixman.rigid.joints import driven
 from fixman.rigid.model import Given, SerialChain
 from fixman.rigid.newton_euler import without_bias, wrenches_of
+from fixman.rigid.spatial import propagation, skew
 
 __all__ = ["forward_dynamics", "hard_block", "joint_wrenches", "logdet_hard", "logdet_mass"]
 
@@ -80,7 +79,7 @@ def forward_dynamics(
     if refine not in (0, 1):
         raise ValueError(f"refine must be 0 or 1, got {refine!r}")
     given = driven(arm, q, qd, tau, gravity, wrenches)
-    return given.batch(_motion(given, refine, False))
+    return given.batch(_motion(given, refine)[0])
 
 
 def joint_wrenches(
@@ -104,10 +103,9 @@ def joint_wrenches(
         about the origin of body i's frame, in that frame.
     """
     given = driven(arm, q, qd, tau, gravity, wrenches)
-    if tables(arm).corrected:
-        given = given._replace(last=_motion(given, 0, False))
-        return given.batch(wrenches_of(given))
-    return given.batch(_motion(given, 0, True)[:, arm.nv :].reshape(-1, arm.n, 6))
+    if _tables(arm).corrected:
+        return given.batch(wrenches_of(given._replace(last=_motion(given, 0)[0])))
+    return given.batch(_motion(given, 0, len(given.q))[1])
 
 
 def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
@@ -115,7 +113,7 @@ def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
 
     O(n) a frame.  Errors as in `forward_dynamics`.
     """
-    return logdet_hard(arm, q) + tables(arm).log_masses
+    return logdet_hard(arm, q) + _tables(arm).log_masses
 
 
 def logdet_hard(arm: SerialChain, q: ArrayLike) -> Array:
@@ -127,7 +125,7 @@ def logdet_hard(arm: SerialChain, q: ArrayLike) -> Array:
     """
     given = model.posture(arm, q)
     out = np.empty(given.q.shape[0])
-    bad = partition.logdet_frames(tables(arm).blocks, given.q.reshape(-1), out)
+    bad = partition.logdet_frames(_tables(arm).blocks, given.q, out)
     if bad >= 0:
         raise _failure(given, bad)
     return given.batch(out)[()]
@@ -140,29 +138,43 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
     revolute joint's are ωx, ωy, vx, vy, vz, a prismatic joint's ωx, ωy, vx, vy, ωz.  Rows of rates
     with armature come after them: the rate less that of its rotor.
     """
-    q = model.configuration(arm, q)
-    blocks = tables(arm).blocks
-    held = blocks[:, partition.HELD].astype(np.int64)
-    most = max(5, int(held.max()))
-    diagonal, lower = np.zeros((arm.n, most, most)), np.zeros((arm.n - 1, most, most))
-    partition.assemble(blocks, q, diagonal, lower)
-    return BlockTridiagonal(diagonal, lower, held)
+    X, n, table = np.empty((arm.n, 12)), arm.n, _tables(arm).blocks
+    links.place(model.configuration(arm, q), arm._kinds, arm._table, X)
+    back = arm.rotations.swapaxes(1, 2)
+    E, p = back @ X[:, :9].reshape(n, 3, 3), back @ (X[:, 9:] - arm.translations)[:, :, None]
+    carry = _pitched(arm) @ propagation(E, p[:, :, 0])  # 𝒥 of the kernel
+    A, K, C = np.split(table[:, : partition.INVERSE].reshape(n, 18, LANES)[:, :, :6], 3, axis=1)
+    H = A.copy()
+    H[1:] += carry[1:] @ C[:-1] @ carry[1:].swapaxes(1, 2)
+    below = -carry[1:] @ K[:-1].swapaxes(1, 2)
+    order, held = np.split(table[:, partition.ROWS : partition.GEAR].astype(np.int64), [6], axis=1)
+    i, row, column = np.arange(n)[:, None, None], order[:, :, None], order[:, None, :]
+    H = H[i, row, column]
+    H[:, range(6), range(6)] += table[:, partition.GEAR :]
+    return BlockTridiagonal(H, below[i[:-1], row[1:], column[:-1]], held[:, 0])
 
 
 # Largest correction relative to the answer, that of the last round, and the number of rounds.
 _SMALL, _DIGITS, _ROUNDS = 1e-3, 1e-10, 4
 
 
-def _motion(given: Given, refine: int, joints: bool) -> Array:
-    """Accelerations of every frame, followed by its wrenches if ``joints``."""
-    arm, known = given.arm, tables(given.arm)
-    out = np.empty((given.q.shape[0], known.width if joints else arm.nv))
-    bad = known.run(given, out, joints)
+def _motion(given: Given, refine: int, kept: int = 1) -> tuple[Array, Array]:
+    """Accelerations, and the joint wrenches of all frames if so many are ``kept``."""
+    out, forces, bad = _solved(given, kept)
     if bad >= 0:
         raise _failure(given, bad)
-    if refine or (known.corrected and not joints):
+    if refine or (kept == 1 and _tables(given.arm).corrected):
         _refine(given, out)
-    return out
+    return out, forces
+
+
+def _solved(given: Given, kept: int = 1) -> tuple[Array, Array, int]:
+    """Accelerations, joint wrenches, and frame · (n + 1) + body where the kernel stopped, or −1."""
+    out, forces = np.empty_like(given.last), np.empty((kept, given.arm.n, 6))
+    room, motion = model.workspace(partition.WORK * given.arm.n), (given.q, given.qd, given.last)
+    blocks = _tables(given.arm).blocks
+    bad = partition.motion_frames(blocks, motion, given.g, given.W, out, forces, room)
+    return out, forces, int(bad)
 
 
 def _refine(given: Given, answer: Array) -> None:
@@ -181,41 +193,141 @@ def _refine(given: Given, answer: Array) -> None:
         off = np.abs(more)
         largest = off.max(axis=1)
         if number == 0 and (largest > _SMALL * size).any():
-            free = np.zeros_like(answer)
-            tables(arm).run(given._replace(last=np.zeros_like(answer)), free, False)
+            free, _, _ = _solved(given._replace(last=np.zeros_like(answer)))
             alone = np.abs([_alone(given, given.last)[0], free]).max(axis=(0, 2))
             size = np.maximum(size, alone)
         if not (largest <= _SMALL * size).all():
             break
         answer += more
         if not np.isfinite(answer).all():
-            raise overflow("accelerations", 0, given.lead)
-        if not tables(arm).corrected or (largest <= _DIGITS * size).all():
+            raise arrays.overflow("accelerations", 0, given.lead)
+        if not _tables(arm).corrected or (largest <= _DIGITS * size).all():
             return
     frame = int(np.argmax(largest > _DIGITS * size))
     rate = int(off[frame].argmax())
     body = int(np.searchsorted(arm.rate_offsets, rate, side="right")) - 1
     where = arrays.frame_index(frame, given.lead)
-    raise unsuited(body, "its acceleration is lost to rounding", where)
+    raise _unsuited(body, "its acceleration is lost to rounding", where)
 
 
 def _alone(given: Given, tau: Array) -> tuple[Array, int]:
     """Return what torques do to a chain at rest, and where the kernel stopped."""
-    out = np.empty_like(tau)
     rest = given._replace(qd=np.zeros_like(tau), last=tau, g=np.zeros(3), W=given.W[:0])
-    return out, tables(given.arm).run(rest, out, False)
+    out, _, bad = _solved(rest)
+    return out, bad
 
 
 def _failure(given: Given, bad: int) -> ValueError:
     """Return the error for the frame and body at which a kernel stopped."""
     frame, body = divmod(bad, given.arm.n + 1)
     given.require_finite()
-    blocks = tables(given.arm).blocks
+    blocks = _tables(given.arm).blocks
     # An overflow can spoil pivots too: look at the configuration alone.
-    if body < given.arm.n and partition.logdet_frames(blocks, given.q[frame], np.empty(1)) >= 0:
+    q = given.q[frame : frame + 1]
+    if body < given.arm.n and partition.logdet_frames(blocks, q, np.empty(1)) >= 0:
         where = arrays.frame_index(frame, given.lead)
         # A light body is lost in the next one's pivot.
         if body > 0 and given.arm.masses[body - 1] < 1e-3 * given.arm.masses[body]:
             body -= 1
-        return unsuited(body, "its joint's pivot is lost to rounding", where)
+        return _unsuited(body, "its joint's pivot is lost to rounding", where)
     return arrays.overflow("accelerations", frame, given.lead)
+
+
+# --- constants of the bodies ----------------------------------------------------------------------
+
+
+class _Tables(NamedTuple):
+    blocks: Array  # a row a body: see the kernel
+    log_masses: float  # Σ ln det M_i + Σ ln J_i
+    corrected: bool  # whether answers are
+
+
+def _tables(arm: SerialChain) -> _Tables:
+    if "partition" not in arm._tables:
+        arm._tables["partition"] = _built(arm)
+    return arm._tables["partition"]  # type: ignore[no-any-return]
+
+
+@np.errstate(all="ignore")
+def _built(arm: SerialChain) -> _Tables:
+    n = arm.n
+    moments = np.asarray(np.linalg.eigvalsh(arm.inertias))  # principal ones, least first
+    good = np.isfinite(1 / arm.masses) & np.isfinite(1 / moments[:, 0])
+    good &= moments[:, 0] > partition.LEAST**2 * moments[:, 2]
+    if not good.all():
+        i = int(np.argmin(good))
+        raise _unsuited(i, f"mass {arm.masses[i]:g}, least moment of inertia {moments[i, 0]:g}")
+    c = arm.centres
+    r, R = np.zeros((n, 3)), np.broadcast_to(np.eye(3), (n, 3, 3)).copy()
+    r[:-1] = arm.translations[1:] - c[:-1]
+    R[:-1] = arm.rotations[1:]
+    J = np.linalg.inv(arm.inertias)
+    J = (J + J.swapaxes(1, 2)) / 2
+    light = 1 / arm.masses
+    M_inverse = np.zeros((n, 6, 6))
+    M_inverse[:, :3, :3] = J
+    M_inverse[:, [3, 4, 5], [3, 4, 5]] = light[:, None]
+    # Twists at the body's origin, and at the next joint in its axes, from the mass centre's.
+    G_O, G_P = np.zeros((2, n, 6, 6))
+    G_O[:, range(6), range(6)] = 1.0
+    G_O[:, 3:, :3] = skew(c)
+    G_P[:, :3, :3] = G_P[:, 3:, 3:] = R.swapaxes(1, 2)
+    G_P[:, 3:, :3] = -R.swapaxes(1, 2) @ skew(r)
+    GM_O, GM_P = G_O @ M_inverse, G_P @ M_inverse
+    A, K, C = GM_O @ G_O.swapaxes(1, 2), GM_O @ G_P.swapaxes(1, 2), GM_P @ G_P.swapaxes(1, 2)
+    rows = _pitched(arm)
+    A, K = rows @ A @ rows.swapaxes(1, 2), rows @ K
+    blocks = np.zeros((n, 18, LANES))
+    blocks[:, :, :6] = np.concatenate([A, K, C], axis=1)
+    joint = arm.rotations, arm.kinds, arm.pitch, _rows(arm)
+    parts = blocks, J, arm.inertias, R, c, r, light, *joint
+    table = np.concatenate([part.reshape(n, -1) for part in parts], axis=1)
+    if not np.isfinite(table).all():
+        raise arrays.overflow("mobilities of the bodies", 0, ())
+    rotors = arm.armature[arm.armature > 0]
+    log_masses = 3 * np.log(arm.masses).sum() + np.log(moments).sum() + np.log(rotors).sum()
+    return _Tables(table, float(log_masses), _is_uneven(arm, moments))
+
+
+def _pitched(arm: SerialChain) -> Array:
+    """Twists with vz − pitch ωz in the place of vz, of every joint, (n, 6, 6)."""
+    rows = np.tile(np.eye(6), (arm.n, 1, 1))
+    rows[:, 5, 2] = -arm.pitch
+    return rows
+
+
+def _rows(arm: SerialChain) -> Array:
+    """Rows of each joint, those with rotors before soft ones; how many are not soft; their 1/J."""
+    rows = partition.ORDER[arm.kinds].astype(float)
+    held = partition.HARD[arm.kinds]
+    light = np.zeros((arm.n, 6))
+    for i in np.flatnonzero(arm._table[:, ARMATURE:PITCH].any(axis=1)):
+        J = arm.armature[arm.rate_offsets[i] : arm.rate_offsets[i + 1]]
+        order, turned = np.argsort(J == 0, kind="stable"), held[i] + np.count_nonzero(J)
+        rows[i, held[i] :] = rows[i, held[i] :][order]
+        light[i, held[i] : turned] = 1 / J[J > 0]
+        held[i] = turned
+    return np.column_stack([rows, held, light])
+
+
+def _is_uneven(arm: SerialChain, moments: Array) -> bool:
+    """Whether accelerations can be small differences of much larger ones.
+
+    At light bodies pivots do not show it: the heavy neighbour may come later.  Moments may differ
+    by more, as bodies of one shape have them when their masses differ.  Straight arms, all of whose
+    joints turn about parallel axes, lose digits as their length.
+    """
+    if arm.masses.min() < 1e-4 * arm.masses.max() or moments.min() < 1e-6 * moments.max():
+        return True
+    tilt = np.abs(arm.rotations[1:, [0, 1, 2, 2], [2, 2, 0, 1]])
+    return not arm.kinds.any() and bool((tilt <= np.finfo(float).eps).all())
+
+
+def _unsuited(body: int, reason: str, frame: Frame = None) -> SingularConstraintError:
+    return SingularConstraintError(
+        f"the partition cannot take body {body} ({reason}",
+        "): its mass or its inertia is zero, or too small beside m ℓ² and its neighbours; use "
+        "fixman.rigid.articulated_body, or for point masses fixman.Partition",
+        frame=frame,
+        body=int(body),
+    )

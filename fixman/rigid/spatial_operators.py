@@ -82,41 +82,23 @@ class Operators:
 
     ``order`` says where the report's rates are in the package's: ``T = tau[order]`` and
     ``ℳ = mass_matrix[np.ix_(order, order)]``.
-
-    Attributes
-    ----------
-    order : ndarray (nv,)
-    phi, Phi, psi, Psi : ndarray (6N, 6N)
-        Eqs. 3.4, 4.9, 5.1, 4.10.
-    H : ndarray (nv, 6N)
-        Eq. 3.5.
-    M, P : ndarray (6N, 6N)
-        Eqs. 3.6, 4.5.
-    D : ndarray (nv, nv)
-        Eq. 4.6; diagonal but for joints of several degrees of freedom.
-    L, G : ndarray (6N, nv)
-        Eqs. 4.4, 5.12.
-    S, delta_phi, delta_psi : ndarray (6N, 6N)
-        Eqs. 5.2, a.4, a.5.
-    B : ndarray (6N, 6)
-        Eq. 3.7, with the tip O(0) at O(1).
     """
 
-    order: NDArray[np.int64]
-    phi: Array
-    Phi: Array
-    psi: Array
-    Psi: Array
-    H: Array
-    M: Array
-    P: Array
-    D: Array
-    L: Array
-    G: Array
-    S: Array
-    delta_phi: Array
-    delta_psi: Array
-    B: Array
+    order: NDArray[np.int64]  # (nv,)
+    phi: Array  # (6N, 6N), eq. 3.4
+    Phi: Array  # (6N, 6N), eq. 4.9
+    psi: Array  # (6N, 6N), eq. 5.1
+    Psi: Array  # (6N, 6N), eq. 4.10
+    H: Array  # (nv, 6N), eq. 3.5
+    M: Array  # (6N, 6N), eq. 3.6
+    P: Array  # (6N, 6N), eq. 4.5
+    D: Array  # (nv, nv), eq. 4.6; diagonal but for joints of several degrees of freedom
+    L: Array  # (6N, nv), eq. 4.4
+    G: Array  # (6N, nv), eq. 5.12
+    S: Array  # (6N, 6N), eq. 5.2
+    delta_phi: Array  # (6N, 6N), eq. a.4
+    delta_psi: Array  # (6N, 6N), eq. a.5
+    B: Array  # (6N, 6), eq. 3.7, with the tip O(0) at O(1)
 
     @property
     def factor(self) -> Array:

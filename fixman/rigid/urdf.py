@@ -123,10 +123,7 @@ def read(
     Raises
     ------
     ValueError
-        Naming file, link and joint: for what is no URDF, no tree, no finite number; for mimic
-        joints on the path, and floating ones that are not its first; for damping that is negative
-        or of a floating joint; for names that are nearly known; for bodies at the end
-        without mass and an inertia that no body has.
+        Naming file, link and joint, for what ``docs/robots.md`` lists.
     OSError
         Where the file cannot be read.
 

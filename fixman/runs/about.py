@@ -39,9 +39,9 @@ def differing(here: dict[str, str], there: dict[str, str]) -> list[str]:
 
 
 def begun(kind: str, **entries: Any) -> dict[str, Any]:
-    """Return the ``about`` of a new run, as it comes back of JSON."""
+    """Return the ``about`` of a new run."""
     about = {"fixman_run": FORMAT, "kind": kind, "versions": versions(), "history": []}
-    return plain(about | entries)
+    return about | entries
 
 
 def plain(value: dict[str, Any]) -> dict[str, Any]:
@@ -60,12 +60,12 @@ def require_sound(about: Any) -> None:
     """Refuse numbers that no run has; ValueError or another error of what is missing."""
     if about["fixman_run"] != FORMAT:
         raise ValueError(f"its format is {about['fixman_run']!r}, this fixman reads {FORMAT}")
-    groups, block = about["groups"], about["block"]
-    counts = [about["steps"], about["every"], block["frames"], block["steps"], *groups]
+    counts = [about[name] for name in ("steps", "every", "replicas")]
+    counts += [about["block"][name] for name in ("frames", "steps")]
     if not all(type(count) is int and 0 < count <= LARGEST for count in counts):
-        raise ValueError(f"steps, every, block and groups are {counts!r:.80}")
-    if sum(groups) != about["replicas"] or about["steps"] % about["every"]:
-        raise ValueError("groups are not all replicas, or steps no multiple of every")
+        raise ValueError(f"steps, every, replicas and block are {counts!r:.80}")
+    if about["steps"] % about["every"]:
+        raise ValueError("steps are no multiple of every")
     if not all(isinstance(name, str) for name in about["arrays"]):
         raise ValueError(f"arrays are {about['arrays']!r:.80}")
 

@@ -11,22 +11,17 @@ import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fixman.runs.series import OBSERVABLE, Arrays, Part, Series, divided, side_by_side
-
-if TYPE_CHECKING:
-    from fixman.runs.runfile import Writer
+from fixman._common.arrays import flag
+from fixman.runs.series import OBSERVABLE, Arrays, Part
 
 Interrupted = Callable[[], bool]
-Bar = Callable[[int, bool], None]  # takes the steps since the last call, and 'stopping'
-Watch = tuple[Interrupted, Bar]
-Flush = Callable[[int, Arrays, int, Arrays], None]
+Watch = tuple[Interrupted, Callable[[int], Any]]  # and what takes the steps since its last call
 
 
 class Mover(Protocol):
@@ -37,7 +32,7 @@ class Mover(Protocol):
         """Steps done."""
 
     def advance(self, steps: int) -> Arrays:
-        """Go on by so many steps, or some of them; the frames on the way, without the last."""
+        """Go on by so many steps, or some of them; return the frames on the way, but the last."""
 
     def frame(self) -> Arrays:
         """Return arrays (1, ...) of a frame, by the names that blocks have for them."""
@@ -49,32 +44,38 @@ class Mover(Protocol):
 # --- where frames come in -----------------------------------------------------------------------
 
 
-class Sink:
-    """Frames of a group of replicas as they come, until ``flush`` takes those of a block.
+class Recorder:
+    """A run in memory: frames as they come, of which ``make`` makes a `Series`.
 
     Attributes: frames, recorded until now, ``pending`` of them since the last commit; step and
-    state of that; rows, the arrays of the frames that are held.
+    state of that; rows, the arrays of the frames that are held, ``most`` at a time.
     """
 
+    path: Path | None = None
+
     def __init__(
-        self, about: dict[str, Any], state: Arrays, frames: int = 0, flush: Flush | None = None
+        self,
+        about: dict[str, Any],
+        state: Arrays,
+        make: Callable[..., Any],
+        frames: int = 0,
+        most: int | None = None,
     ) -> None:
-        self.about, self.state, self.step = about, state, int(state["step"])
+        self.about, self.state, self.step, self._make = about, state, int(state["step"]), make
         self.frames = self._first = frames
-        self.pending, self._flush = 0, flush
+        self.pending, self._most = 0, most
         self._rows: Arrays = {}
 
     def record(self, values: Arrays) -> None:
         """Keep some frames."""
         if not self._rows:
             left = self.about["steps"] // self.about["every"] + 1 - self.frames
-            size = left if self._flush is None else min(left, self.about["block"]["frames"])
+            size = min(left, self._most or left)
             self._rows = {
                 name: np.empty((size, *value.shape[1:]), value.dtype)
                 for name, value in values.items()
             }
-        at = self.frames - self._first
-        count = 0
+        at, count = self.frames - self._first, 0
         for name, value in values.items():
             rows, count = self._rows[name], len(value)
             if value.shape[1:] != rows.shape[1:]:
@@ -89,36 +90,21 @@ class Sink:
     def commit(self, step: int, state: Arrays) -> None:
         """Note how far the run is, and hand the frames on."""
         kept = {name: np.array(array) for name, array in state.items()}  # steppers may reuse theirs
-        if self._flush is not None:
-            self._flush(self._first, self.rows, step, kept)
-            self._rows, self._first = {}, self.frames
+        self._hand_over(step, kept)
         self.step, self.state, self.pending = step, kept, 0
+
+    def _hand_over(self, step: int, state: Arrays) -> None:
+        """Keep the rows."""
 
     @property
     def rows(self) -> Arrays:
         """Arrays of the frames that are held."""
         return {name: array[: self.frames - self._first] for name, array in self._rows.items()}
 
-
-def _of_sinks(sinks: Sequence[Sink], frames: int, name: str) -> NDArray[Any]:
-    return side_by_side([sink.rows[name][:frames] for sink in sinks])
-
-
-class Memory:
-    """A run that no file was given for; ``make`` makes a `Series` of what it has."""
-
-    path = None
-
-    def __init__(self, about: dict[str, Any], state: Arrays, make: Callable[..., Any]) -> None:
-        self.about, self._make = about, make
-        self.sinks = [Sink(about, one) for one in divided(state, about["groups"])]
-
     def run(self) -> Any:
         """Return what was recorded until now."""
-        frames = min(sink.frames for sink in self.sinks)
-        parts = [Part(frames, partial(_of_sinks, self.sinks, frames))] if frames else []
-        done = min(sink.step for sink in self.sinks)
-        return self._make(self.about, done, parts, stored=False)
+        parts = [Part(self.frames, self.rows.__getitem__)] if self.frames else []
+        return self._make(self.about, self.step, parts, stored=False)
 
     def finish(self) -> None:
         """Nothing is on its way."""
@@ -130,46 +116,46 @@ class Memory:
 # --- the loop -----------------------------------------------------------------------------------
 
 
-def run(mover: Mover, sink: Sink, watch: Watch) -> None:
+def run(mover: Mover, target: Recorder, watch: Watch) -> None:
     """Advance to the end, or to the end of a block if it is interrupted."""
     interrupted, bar = watch
-    steps, every = sink.about["steps"], sink.about["every"]
-    capacity, stride = sink.about["block"]["frames"], sink.about["block"]["steps"]
-    saved = mover.step if sink.frames * every > mover.step else -1
+    steps, every = target.about["steps"], target.about["every"]
+    capacity, stride = target.about["block"]["frames"], target.about["block"]["steps"]
+    saved = mover.step if target.frames * every > mover.step else -1
     while True:
         before = mover.step
-        if before == sink.frames * every:
-            with _kept(sink, mover):
-                sink.record(mover.frame())
-        ends = before == steps or sink.pending >= capacity or stride < every
+        if before == target.frames * every:
+            with _kept(target, mover):
+                target.record(mover.frame())
+        ends = before == steps or target.pending >= capacity or stride < every
         if ends and saved < before:
-            sink.commit(before, mover.arrays())
+            target.commit(before, mover.arrays())
             saved = before
         if before == steps or (interrupted() and saved == before):
             return
         ahead = every - before % every
         if stride > ahead:  # frames on the way
-            ahead += every * min((stride - ahead) // every, capacity - sink.pending - 1)
-        with _kept(sink, mover):
-            passed = mover.advance(min(stride, ahead))
+            ahead += every * min((stride - ahead) // every, capacity - target.pending - 1)
+        with _kept(target, mover):
+            passed = mover.advance(min(stride, ahead, steps - before))
         if passed:
-            sink.record(passed)
-        bar(mover.step - before, interrupted())
+            target.record(passed)
+        bar(mover.step - before)
 
 
 @contextlib.contextmanager
-def _kept(sink: Sink, mover: Mover) -> Iterator[None]:
+def _kept(target: Recorder, mover: Mover) -> Iterator[None]:
     """Keep the frames before an error; it leaves the state as it was."""
     try:
         yield
     except Exception:
-        if mover.step and (sink.pending or sink.step < mover.step):
-            sink.commit(mover.step, mover.arrays())
+        if mover.step and (target.pending or target.step < mover.step):
+            target.commit(mover.step, mover.arrays())
         raise
 
 
 @contextlib.contextmanager
-def keeping(target: Memory | Writer, new: bool) -> Iterator[None]:
+def keeping(target: Recorder, new: bool) -> Iterator[None]:
     """Have an error say where the frames before it are; a new file without any is removed."""
     try:
         yield
@@ -177,23 +163,23 @@ def keeping(target: Memory | Writer, new: bool) -> Iterator[None]:
     except Exception as error:
         with contextlib.suppress(OSError):
             target.finish()
-        begun = any(sink.step for sink in target.sinks)
-        run: Series = target.run()
         if target.path is None:
-            error.run = run  # type: ignore[attr-defined]
-        elif new and not begun and not isinstance(error, OSError):
-            target.discard()
-        if begun:
+            error.run = target.run()  # type: ignore[attr-defined]
+        elif new and not target.step and not isinstance(error, OSError):
+            target.close()
+            target.path.resolve().unlink(missing_ok=True)
+        if target.step:
             where = "its attribute run" if target.path is None else target.path
-            error.add_note(f"{where} holds the run up to step {run.steps_done}")
+            error.add_note(f"{where} holds the run up to step {target.run().steps_done}")
         raise
 
 
 @contextlib.contextmanager
-def watched(progress: bool | None, target: Memory | Writer) -> Iterator[Watch]:
+def watched(progress: bool | None, target: Recorder) -> Iterator[Watch]:
     """Count Ctrl-C instead of raising at once, and show a progress bar."""
-    steps, done = target.about["steps"] * len(target.sinks), sum(s.step for s in target.sinks)
-    with _interrupts() as interrupted, _bar(progress, steps, done) as bar:
+    steps = target.about["steps"]
+    progress = None if progress is None else flag(progress, "progress")
+    with _interrupts() as interrupted, _bar(progress, steps, target.step) as bar:
         yield interrupted, bar
 
 
@@ -220,8 +206,8 @@ def _interrupts() -> Iterator[Interrupted]:
 
 
 @contextlib.contextmanager
-def _bar(progress: bool | None, steps: int, done: int) -> Iterator[Bar]:
-    """Progress in steps with their rate and the time left: a function of steps and 'stopping'."""
+def _bar(progress: bool | None, steps: int, done: int) -> Iterator[Callable[[int], Any]]:
+    """Progress in steps with their rate and the time left: a function of steps."""
     wanted = sys.stderr.isatty() if progress is None else progress
     if wanted:
         try:
@@ -231,15 +217,8 @@ def _bar(progress: bool | None, steps: int, done: int) -> Iterator[Bar]:
                 raise ImportError("a progress bar needs tqdm: pip install tqdm") from None
             wanted = False
     if not wanted:
-        yield lambda ahead, stopping: None
+        yield lambda ahead: None
         return
-    with tqdm(
-        total=steps, initial=done, unit="step", unit_scale=True, smoothing=0.1, file=sys.stderr
-    ) as bar:
-
-        def update(ahead: int, stopping: bool) -> None:
-            bar.update(ahead)
-            if stopping:
-                bar.set_description_str("finishing the block")
-
-        yield update
+    options = {"unit": "step", "unit_scale": True, "smoothing": 0.1, "file": sys.stderr}
+    with tqdm(total=steps, initial=done, **options) as bar:
+        yield bar.update

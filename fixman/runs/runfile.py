@@ -1,8 +1,8 @@
 """A run on disk: one SQLite file, with frames in blocks and the state behind the last of them.
 
     run          about: model, stepper, potential, seed, versions, as JSON; and an id of the file
-    blocks       frames from ``first`` on: arrays of each group of replicas
-    checkpoints  the last two states of each group
+    blocks       frames from ``first`` on
+    checkpoints  the last two states
 
 A block and the checkpoint that counts it are one transaction, so that whatever ends a program
 leaves the last that was whole.  Every row has a checksum of its contents and of its place.
@@ -25,8 +25,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial, reduce
-from itertools import groupby, pairwise
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,17 +37,16 @@ from fixman._common import arrays as _arrays
 from fixman._common.files import OVERWRITE
 from fixman.errors import RunDamageWarning, RunFolderError, RunStorageError
 from fixman.runs.about import plain, require_sound
-from fixman.runs.loop import Memory, Sink
-from fixman.runs.series import OBSERVABLE, Arrays, Part, divided, side_by_side
+from fixman.runs.loop import Recorder
+from fixman.runs.series import OBSERVABLE, Arrays, Part
 
 __all__ = ["RunCheck", "check_run"]
 
 _ROW = "name TEXT, kind TEXT, shape TEXT, checksum INTEGER, data BLOB"
 SCHEMA = (
     "CREATE TABLE run (id TEXT, about TEXT, checksum INTEGER)",
-    f"CREATE TABLE blocks (part INTEGER, first INTEGER, {_ROW}, PRIMARY KEY (part, first, name))",
-    f"CREATE TABLE checkpoints (part INTEGER, step INTEGER, {_ROW}, "
-    "PRIMARY KEY (part, step, name))",
+    f"CREATE TABLE blocks (first INTEGER, {_ROW}, PRIMARY KEY (first, name))",
+    f"CREATE TABLE checkpoints (step INTEGER, {_ROW}, PRIMARY KEY (step, name))",
 )
 PLACE = {"blocks": "first", "checkpoints": "step"}
 CONNECTION: dict[str, Any] = {"uri": True, "isolation_level": None, "check_same_thread": False}
@@ -60,6 +59,7 @@ SETTINGS = (
 )
 APPLICATION = 0x4649584D  # "FIXM", by which SQLite's header tells whose the file is
 PAGE = 32768  # bytes, of the file
+MOST = 10**9  # bytes of a row of SQLite
 HASTE = 0.2  # seconds to wait for another writer
 PATIENCE = 600.0  # seconds to wait for a reader's end
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -80,20 +80,19 @@ def checksum_of(data: Any, *place: Any) -> int:
     return zlib.crc32(data, zlib.crc32(json.dumps(place).encode()))
 
 
-def put(con: sqlite3.Connection, table: str, part: int, place: int, arrays: Arrays) -> None:
+def put(con: sqlite3.Connection, table: str, place: int, arrays: Arrays) -> None:
     for name, array in arrays.items():
         kind, shape = array.dtype.newbyteorder("<").str, json.dumps(array.shape)
         data = np.asarray(array, kind, order="C").reshape(-1).view(np.uint8)
-        key = (part, place, name, kind, shape)
+        key = (place, name, kind, shape)
         row = (*key, checksum_of(data, table, *key), data)
-        con.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        con.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
-def _get(con: sqlite3.Connection, table: str, part: int, place: int, name: str) -> NDArray[Any]:
-    key = (part, place, name)
+def _get(con: sqlite3.Connection, table: str, place: int, name: str) -> NDArray[Any]:
+    key = (place, name)
     row = con.execute(
-        f"SELECT kind, shape, checksum, data FROM {table} "
-        f"WHERE part = ? AND {PLACE[table]} = ? AND name = ?",
+        f"SELECT kind, shape, checksum, data FROM {table} WHERE {PLACE[table]} = ? AND name = ?",
         key,
     ).fetchone()
     if row is None:
@@ -183,7 +182,7 @@ def explained(path: Path, writing: bool = False) -> Iterator[None]:
 
 
 class Point(NamedTuple):
-    """How far a group is: its step, the frames until then, and its state."""
+    """How far a run is: its step, the frames until then, and its state."""
 
     step: int
     frames: int
@@ -194,15 +193,15 @@ class Point(NamedTuple):
 class Contents:
     """A run as its file had it when it was read.
 
-    Attributes: path, id, about; of each group the frames of its blocks, ``spans``, and the steps
-    of its checkpoints that can be read, the last one first; problems, of those that cannot.
+    Attributes: path, id, about; the frames of its blocks, ``spans``, and the steps of its
+    checkpoints that can be read, the last one first; problems, of those that cannot.
     """
 
     path: Path
     id: str
     about: dict[str, Any]
-    spans: list[list[range]]
-    steps: list[list[int]]
+    spans: list[range]
+    steps: list[int]
     problems: list[str]
 
     @classmethod
@@ -215,49 +214,43 @@ class Contents:
             about = json.loads(text)
             require_sound(about)
             found = cls(path, name, about, [], [], [])
-            for part in range(len(about["groups"])):
-                found._list(con, part)
+            found._list(con)
             return found
 
-    def _list(self, con: sqlite3.Connection, part: int) -> None:
-        """Note which frames and checkpoints a group has."""
-        rows = "SELECT first, name, shape FROM blocks WHERE part = ? ORDER BY first, name"
-        spans, wanted = [range(0)], sorted(self.about["arrays"])
+    def _list(self, con: sqlite3.Connection) -> None:
+        """Note which frames and checkpoints there are."""
+        rows = con.execute("SELECT first, name, shape FROM blocks ORDER BY first, name")
+        wanted, end = sorted(self.about["arrays"]), 0
         most = self.about["steps"] // self.about["every"] + 1
-        for first, block in groupby(con.execute(rows, (part,)), lambda row: row[0]):
+        for first, block in groupby(rows, lambda row: row[0]):
             found = [(name, json.loads(shape)[0]) for _, name, shape in block]
             span = range(first, first + found[0][1])
             due = [(name, len(span)) for name in wanted]
-            if found != due or first != spans[-1].stop or not first < span.stop <= most:
+            if found != due or first != end or not first < span.stop <= most:
                 raise ValueError(
-                    f"a block at frame {first} has {found!r:.200}; {wanted} were due at frame "
-                    f"{spans[-1].stop}"
+                    f"a block at frame {first} has {found!r:.200}; {wanted} were due at frame {end}"
                 )
-            spans.append(span)
-        points = "SELECT step FROM checkpoints WHERE part = ? AND name = 'step' ORDER BY step DESC"
-        steps = []
-        for (step,) in con.execute(points, (part,)).fetchall():
+            self.spans.append(span)
+            end = span.stop
+        points = "SELECT step FROM checkpoints WHERE name = 'step' ORDER BY step DESC"
+        for (step,) in con.execute(points).fetchall():
             try:
-                _get(con, "checkpoints", part, step, "step")
-                steps.append(step)
+                _get(con, "checkpoints", step, "step")
+                self.steps.append(step)
             except UNREADABLE as error:
                 self.problems.append(f"{self.path} is damaged in a checkpoint: {error}")
-        if not steps:
+        if not self.steps:
             self.problems.append(f"{self.path} is damaged: it has no checkpoint")
-        self.spans.append(spans[1:])
-        self.steps.append(steps)
 
-    def point(self, con: sqlite3.Connection, part: int, step: int) -> Point:
+    def point(self, con: sqlite3.Connection, step: int) -> Point:
         """Read a checkpoint; RunFolderError unless it is whole and the blocks are its own."""
         every = self.about["every"]
         with explained(self.path):
-            names = con.execute(
-                "SELECT name FROM checkpoints WHERE part = ? AND step = ?", (part, step)
-            ).fetchall()
-            state = {name: _get(con, "checkpoints", part, step, name) for (name,) in names}
+            names = con.execute("SELECT name FROM checkpoints WHERE step = ?", (step,)).fetchall()
+            state = {name: _get(con, "checkpoints", step, name) for (name,) in names}
             # The frame of this very step may still be due.
             due = [step // every + 1, *([step // every] if step % every == 0 else [])]
-            stops = {0, *(span.stop for span in self.spans[part])}
+            stops = {0, *(span.stop for span in self.spans)}
             frames = next((count for count in due if count in stops), -1)
             if frames < 0 or state["step"] != step:
                 raise ValueError(
@@ -266,10 +259,10 @@ class Contents:
                 )
             return Point(step, frames, state)
 
-    def block(self, con: sqlite3.Connection, part: int, span: range, name: str) -> NDArray[Any]:
+    def block(self, con: sqlite3.Connection, span: range, name: str) -> NDArray[Any]:
         """Read an array of a block; the error says which frames do not need it."""
         try:
-            return _get(con, "blocks", part, span.start, name)
+            return _get(con, "blocks", span.start, name)
         except UNREADABLE as error:
             raise RunFolderError(
                 f"{self.path} is damaged in frames {span.start} to {span.stop - 1}: {error}; "
@@ -277,27 +270,18 @@ class Contents:
             ) from None
 
     def run(self, make: Callable[..., Any]) -> Any:
-        """Make a `Series` of the frames that all groups have; none is read yet."""
-        end = min(spans[-1].stop if spans else 0 for spans in self.spans)
-        edges = {edge for spans in self.spans for span in spans for edge in (span.start, span.stop)}
-        cuts = sorted(edge for edge in edges if edge <= end)
+        """Make a `Series` of the frames; none is read yet."""
         load = partial(_load, self, self.path.absolute())  # wherever the program goes meanwhile
-        parts = [Part(b - a, partial(load, range(a, b))) for a, b in pairwise(cuts)]
-        done = min(steps[0] if steps else 0 for steps in self.steps)
-        return make(self.about, done, parts, self.path)
+        parts = [Part(len(span), partial(load, span)) for span in self.spans]
+        return make(self.about, max(self.steps, default=0), parts, self.path)
 
 
-def _load(contents: Contents, path: Path, frames: range, name: str) -> NDArray[Any]:
-    """Read some frames, between which no block ends, of all groups."""
+def _load(contents: Contents, path: Path, span: range, name: str) -> NDArray[Any]:
+    """Read an array of a block."""
     with reading(path) as con:
         if con.execute("SELECT id FROM run").fetchone() != (contents.id,):
             raise RunFolderError(f"another run is in the place of {path}: load it anew")
-        columns = []
-        for part, spans in enumerate(contents.spans):
-            (span,) = (s for s in spans if s.start <= frames.start and frames.stop <= s.stop)
-            rows = contents.block(con, part, span, name)
-            columns.append(rows[frames.start - span.start : frames.stop - span.start])
-        return side_by_side(columns)
+        return contents.block(con, span, name)
 
 
 def contents(path: Path) -> Contents:
@@ -366,51 +350,48 @@ def check_run(path: str | os.PathLike[str]) -> RunCheck:
         return RunCheck(path, 0, (), (str(error),), False)
 
 
-def examined(con: sqlite3.Connection, contents: Contents) -> tuple[RunCheck, list[Point]]:
-    """Read everything; also return where each group can go on, if all can."""
+def examined(con: sqlite3.Connection, contents: Contents) -> tuple[RunCheck, Point | None]:
+    """Read everything; also return where it can go on, if it can."""
     with explained(contents.path):
         lines = [line for (line,) in con.execute("PRAGMA integrity_check(9)") if line != "ok"]
     problems = [f"{contents.path} is damaged: {line}" for line in lines] + contents.problems
-    readable, starts = [], []
-    for part, spans in enumerate(contents.spans):
-        whole, points = [range(0)], []
-        for span in spans:
-            try:
-                for name in contents.about["arrays"]:
-                    contents.block(con, part, span, name)
-            except RunFolderError as error:
-                problems.append(str(error))
-                continue
-            joins = whole[-1].stop == span.start
-            whole[-1:] = [range(whole[-1].start, span.stop)] if joins else [whole[-1], span]
-        for step in contents.steps[part]:
-            try:
-                points.append(contents.point(con, part, step))
-            except RunFolderError as error:
-                problems.append(str(error))
-        starts += [point for point in points if point.frames <= whole[0].stop][:1]
-        readable.append(tuple(filter(None, whole)))
-    frames = min(spans[-1].stop if spans else 0 for spans in contents.spans)
+    whole, points = [range(0)], []
+    for span in contents.spans:
+        try:
+            for name in contents.about["arrays"]:
+                contents.block(con, span, name)
+        except RunFolderError as error:
+            problems.append(str(error))
+            continue
+        joins = whole[-1].stop == span.start
+        whole[-1:] = [range(whole[-1].start, span.stop)] if joins else [whole[-1], span]
+    for step in contents.steps:
+        try:
+            points.append(contents.point(con, step))
+        except RunFolderError as error:
+            problems.append(str(error))
     # Nothing is written into a database that is not whole itself.
-    resumable = not lines and len(starts) == len(contents.spans)
-    both = reduce(_in_both, readable)
-    return RunCheck(contents.path, frames, both, tuple(problems), resumable), starts
-
-
-def _in_both(one: tuple[range, ...], two: tuple[range, ...]) -> tuple[range, ...]:
-    common = (range(max(a.start, b.start), min(a.stop, b.stop)) for a in one for b in two)
-    return tuple(piece for piece in common if piece)
+    able = [point for point in points if point.frames <= whole[0].stop and not lines]
+    frames = contents.spans[-1].stop if contents.spans else 0
+    readable = tuple(filter(None, whole))
+    check = RunCheck(contents.path, frames, readable, tuple(problems), bool(able))
+    return check, able[0] if able else None
 
 
 # --- writing --------------------------------------------------------------------------------------
 
 
-def require_free(path: Path, overwrite: bool = False) -> None:
-    """Refuse a path that is taken, unless by a run that may be overwritten.
+def free(out: Any, overwrite: Any = False) -> Path | None:
+    """Return the path of a file to be made, or None for a run in memory.
 
-    Raises FileExistsError, or RunFolderError where ``overwrite`` meets something else.
+    Raises FileExistsError if the path is taken, unless by a run that may be overwritten, and
+    RunFolderError where ``overwrite`` meets something else.
     """
-    real = Path(os.path.realpath(path))
+    overwrite = _arrays.flag(overwrite, "overwrite")
+    if out is None:
+        return None
+    path = _arrays.path(out, "out")
+    real = path.resolve()
     tables = _tables(real) if real.exists() else ()
     if tables == SCHEMA and not overwrite:
         raise FileExistsError(f"{path} exists: resume it, choose another name, or {OVERWRITE}")
@@ -420,6 +401,7 @@ def require_free(path: Path, overwrite: bool = False) -> None:
         raise FileExistsError(f"{path} exists and is not a run: choose another name")
     if not real.parent.is_dir():
         raise FileNotFoundError(f"no such folder: {real.parent}")
+    return path
 
 
 def _tables(path: Path) -> tuple[str, ...] | None:
@@ -431,48 +413,25 @@ def _tables(path: Path) -> tuple[str, ...] | None:
     return None
 
 
-def free(out: Any, overwrite: Any) -> Path | None:
-    """Return the path of a file to be made, or None for a run in memory."""
-    overwrite = _arrays.flag(overwrite, "overwrite")
-    if out is None:
-        return None
-    path = _arrays.path(out, "out")
-    require_free(path, overwrite)
-    return path
-
-
 def begin(
-    out: Path | None,
-    about: dict[str, Any],
-    state: Arrays,
-    make: Callable[..., Any],
-    overwrite: bool = False,
-) -> Target:
-    """Begin a run in memory, or in a file: of which ``make`` makes a `Series`."""
-    about = plain(about)
-    if out is None:
-        return Memory(about, state, make)
-    return create(out, about, state, make, overwrite)
+    out: Any, overwrite: bool, about: dict[str, Any], state: Arrays, make: Callable[..., Any]
+) -> Recorder:
+    """Begin a run, of which ``make`` makes a `Series`: in memory, or as the writer of a file.
 
-
-def create(
-    path: Path,
-    about: dict[str, Any],
-    state: Arrays,
-    make: Callable[..., Any],
-    overwrite: bool = False,
-) -> Writer:
-    """Make a file with the state at step 0 and no frames, as its only writer.
-
-    Raises FileExistsError if the path is taken, unless ``overwrite`` is set and it is a run.
+    The file has the state at step 0 and no frames.
     """
-    require_free(path, overwrite)
+    about, path = plain(about), free(out, overwrite)
+    if path is None:
+        return Recorder(about, state, make)
     require_sound(about)
-    real = Path(os.path.realpath(path))
+    size = max(array.nbytes for array in state.values())
+    if size > MOST:
+        text = f"a file holds arrays of up to {MOST:.0e} bytes, got {size}: fewer replicas"
+        raise ValueError(text)
+    real = path.resolve()
     if overwrite and _tables(real):
         _locked(path).close()  # nobody writes to it
         real.unlink()
-    states = divided(state, about["groups"])
     with explained(path, writing=True), contextlib.ExitStack() as undo:
         con = undo.enter_context(contextlib.closing(connect(real, "rwc", HASTE)))
         con.execute(f"PRAGMA page_size={PAGE}")
@@ -482,15 +441,12 @@ def create(
         con.execute(f"PRAGMA application_id={APPLICATION}")
         for table in SCHEMA:
             con.execute(table)
-        contents = Contents(path, secrets.token_hex(8), about, [], [], [])
+        contents = Contents(path, secrets.token_hex(8), about, [], [0], [])
         _put_about(con, contents.id, about)
-        for part, one in enumerate(states):
-            put(con, "checkpoints", part, 0, one)
-            contents.spans.append([])
-            contents.steps.append([0])
+        put(con, "checkpoints", 0, state)
         _commit(con)
         undo.pop_all()
-    return Writer(con, contents, [Point(0, 0, one) for one in states], make)
+    return Writer(con, contents, Point(0, 0, state), make)
 
 
 def reopen(path: Path, maker: Callable[[dict[str, Any]], Callable[..., Any]]) -> Writer:
@@ -505,24 +461,21 @@ def reopen(path: Path, maker: Callable[[dict[str, Any]], Callable[..., Any]]) ->
         contents = Contents.of(con, path)
         with explained(path):
             make = maker(contents.about)
-        check, points = examined(con, contents)
-        if not check.resumable:
+        check, point = examined(con, contents)
+        if point is None:
             rest = "it cannot be resumed; fixman.load_run reads what is whole"
             raise RunFolderError("; ".join([*check.problems, rest]))
         if check.problems:
-            steps = min(point.step for point in points)
-            text = f"it goes on from step {steps}, and what was behind is computed again"
+            text = f"it goes on from step {point.step}, and what was behind is computed again"
             warnings.warn("; ".join([*check.problems, text]), RunDamageWarning, stacklevel=3)
         with explained(path, writing=True):
-            for part, point in enumerate(points):
-                for table, last in (("checkpoints", point.step), ("blocks", point.frames - 1)):
-                    newer = f"DELETE FROM {table} WHERE part = ? AND {PLACE[table]} > ?"
-                    con.execute(newer, (part, last))
-                contents.spans[part] = [s for s in contents.spans[part] if s.stop <= point.frames]
-                contents.steps[part] = [step for step in contents.steps[part] if step <= point.step]
+            con.execute("DELETE FROM checkpoints WHERE step > ?", (point.step,))
+            con.execute("DELETE FROM blocks WHERE first >= ?", (point.frames,))
             _commit(con)
+        contents.spans = [span for span in contents.spans if span.stop <= point.frames]
+        contents.steps = [step for step in contents.steps if step <= point.step]
         undo.pop_all()
-    return Writer(con, contents, points, make)
+    return Writer(con, contents, point, make)
 
 
 def _locked(path: Path) -> sqlite3.Connection:
@@ -547,45 +500,36 @@ def _put_about(con: sqlite3.Connection, name: str, about: dict[str, Any]) -> Non
     con.execute("INSERT INTO run VALUES (?, ?, ?)", (name, text, checksum_of(text.encode(), name)))
 
 
-class Writer:
-    """The one writer of a run.
+class Writer(Recorder):
+    """The one writer of a run; blocks are written in a thread while the next one is computed."""
 
-    Blocks are written in a thread, one while the next one is computed.  Attributes: path, about;
-    sinks, which take the frames of the groups.
-    """
+    path: Path
 
     def __init__(
-        self,
-        con: sqlite3.Connection,
-        contents: Contents,
-        points: list[Point],
-        make: Callable[..., Any],
+        self, con: sqlite3.Connection, contents: Contents, point: Point, make: Callable[..., Any]
     ) -> None:
         con.execute(f"PRAGMA busy_timeout={int(1000 * PATIENCE)}")
-        self._con, self._contents, self._make = con, contents, make
-        self.path, self.about = contents.path, contents.about
-        self.sinks = [
-            Sink(self.about, state, frames, partial(self._hand_over, part))
-            for part, (_, frames, state) in enumerate(points)
-        ]
+        about = contents.about
+        super().__init__(about, point.state, make, point.frames, about["block"]["frames"])
+        self._con, self._contents, self.path = con, contents, contents.path
         self._pool, self._last = ThreadPoolExecutor(1), Future[None]()
         self._last.set_result(None)
 
-    def _hand_over(self, part: int, first: int, rows: Arrays, step: int, state: Arrays) -> None:
+    def _hand_over(self, step: int, state: Arrays) -> None:
         """Have a block written, once the one before is; an error of that comes out here."""
         self.finish()
-        self._last = self._pool.submit(self._write, part, first, rows, step, state)
+        self._last = self._pool.submit(self._write, self._first, self.rows, step, state)
+        self._rows, self._first = {}, self.frames
 
-    def _write(self, part: int, first: int, rows: Arrays, step: int, state: Arrays) -> None:
+    def _write(self, first: int, rows: Arrays, step: int, state: Arrays) -> None:
         """Write a block and the checkpoint behind it."""
-        frames = max(map(len, rows.values()), default=0)
+        frames, before = max(map(len, rows.values()), default=0), self._contents.steps[0]
         with self._transaction() as con:
-            put(con, "blocks", part, first, rows)
-            put(con, "checkpoints", part, step, state)
-            before = self._contents.steps[part][0]
-            con.execute("DELETE FROM checkpoints WHERE part = ? AND step < ?", (part, before))
-        self._contents.spans[part] += [range(first, first + frames)] if frames else []
-        self._contents.steps[part] = [step, before]
+            put(con, "blocks", first, rows)
+            put(con, "checkpoints", step, state)
+            con.execute("DELETE FROM checkpoints WHERE step < ?", (before,))
+        self._contents.spans += [range(first, first + frames)] if frames else []
+        self._contents.steps = [step, before]
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -613,15 +557,7 @@ class Writer:
         """Wait for the last block; after an error none is written any more."""
         self._last.result()
 
-    def discard(self) -> None:
-        """Remove the file."""
-        self.close()
-        Path(os.path.realpath(self.path)).unlink(missing_ok=True)
-
     def close(self) -> None:
         """Let go of the file."""
         self._pool.shutdown()
         self._con.close()
-
-
-Target = Memory | Writer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -50,6 +50,11 @@ class Series:
     def finished(self) -> bool:
         """Whether all steps are done."""
         return bool(self.steps_done == self.about["steps"])
+
+    @property
+    def replicas(self) -> int:
+        """Independent copies of what moves."""
+        return int(self.about["replicas"])
 
     @property
     def steps(self) -> NDArray[np.int64]:
@@ -170,19 +175,3 @@ class Frames(NDArrayOperatorsMixin):
     def __repr__(self) -> str:
         """Name and shape: the numbers may be many."""
         return f"<{self._name.removeprefix(OBSERVABLE)} of {self._run!r}, {self.shape}>"
-
-
-def divided(state: Arrays, groups: Sequence[int]) -> list[Arrays]:
-    """Divide the arrays of a state into those of groups of replicas."""
-    if len(groups) == 1:
-        return [state]
-    edges = [0, *np.cumsum(groups).tolist()]
-    return [
-        {name: array[a:b] if array.ndim else array for name, array in state.items()}
-        for a, b in pairwise(edges)
-    ]
-
-
-def side_by_side(groups: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Join frames (frames, replicas, ...) of groups of replicas."""
-    return groups[0] if len(groups) == 1 else np.concatenate(groups, axis=1)

@@ -43,7 +43,6 @@ def random_walks(
     ----------
     chain : Chain
     size : int
-        How many.
     lengths, angles, torsions : float, or one for each coordinate of the kind
         Values of the hard ones, angles in radians, in the order of ``chain.coordinates``; soft
         lengths get theirs too.  Distances, sums and differences stay as they are drawn.
@@ -56,10 +55,6 @@ def random_walks(
 
     Raises
     ------
-    ValueError
-        If angles are beyond π: degrees, most likely.
-    MemoryError
-        If this machine cannot hold them.
     ConstraintSolveError
         If closures do not reach their values, because they cannot or because they are far.
     """
@@ -103,11 +98,6 @@ def hard_targets(chain: Chain, lengths: ArrayLike, angles: ArrayLike, torsions: 
 
 def draw(chain: Chain, targets: Array, size: int, rng: np.random.Generator) -> Array:
     """Draw open walks (size, n, d) with the values of `hard_targets`."""
-    return chain.cartesian(_draw(chain, targets, size, rng))
-
-
-def _draw(chain: Chain, targets: Array, size: int, rng: np.random.Generator) -> Array:
-    """Draw chart coordinates (size, n · d)."""
     chart = chain.n * chain.dim
     kinds = chain.layout.rows.kinds[:chart]
     soft = ~chain.hard_mask[:chart]
@@ -122,7 +112,7 @@ def _draw(chain: Chain, targets: Array, size: int, rng: np.random.Generator) -> 
         angles = np.flatnonzero(kinds == ANGLE)
         held = [row for row in angles if lines.hold(chain.coordinates[row].beads)]
         q[:, [*held, *(row + 1 for row in held)]] = 0.0
-    return q
+    return chain.cartesian(q)
 
 
 def _closed(chain: Chain, targets: Array, rng: np.random.Generator) -> Array:

@@ -101,10 +101,8 @@ def sample(
     Raises
     ------
     ValueError
-        For angles beyond π (degrees, most likely), for soft lengths, for rings and other extra
-        rows, and where neighbours differ so much in mass that the quadrature does not converge.
-    MemoryError
-        If this machine cannot hold them.
+        For soft lengths, for rings and other extra rows, and where neighbours differ so much in
+        mass that the quadrature does not converge.
 
     Notes
     -----
@@ -125,7 +123,8 @@ def sample(
     pilot, *seeds = arrays.seeds(generator, 1 + len(counts))
     task: _Walks | _Trees = _Walks(pilot, 0, chain, targets, weighed=ensemble == "rigid")
     method: Method = "independent" if ensemble == "stiff" else "reweighted"
-    if ensemble == "rigid" and _bonds_alone(chain):
+    bonds_alone = np.array_equal(chain.hard_mask, chain.layout.rows.kinds == LENGTH)
+    if ensemble == "rigid" and bonds_alone:
         tables = _tabulated(chain)
         trees = _Trees(pilot, min(PILOT, block), tables, targets[tables.bonded * chain.dim])
         limited = replace(trees, most=COSTLIEST * chain.n * trees.count)
@@ -259,11 +258,6 @@ class _Trees:
         return done
 
 
-def _bonds_alone(chain: Chain) -> bool:
-    """Whether the hard coordinates are all the bonds."""
-    return np.array_equal(chain.hard_mask, chain.layout.rows.kinds == LENGTH)
-
-
 @lru_cache(maxsize=8)
 def _tabulated(chain: Chain) -> _Tables:
     n, fixed = chain.n, int(chain.base == "fixed")
@@ -306,21 +300,17 @@ def _tabulated(chain: Chain) -> _Tables:
 
 
 def _root(joined: Any, degree: Index, n: int) -> int:
-    """Return the last end, or of a tree the branch point in the middle of most of these in a row.
+    """Return the last end, or of a tree the branch point in the middle of its longest way.
 
     A refusal in a branch point draws all again as far as the ends, so that each level of branch
     points multiplies the cost.
     """
-    ends = np.flatnonzero(degree[:n] <= 1)
+    far = int(np.flatnonzero(degree[:n] <= 1)[-1])
     if not (degree > 2).any():
-        return int(ends[-1])
-    far, way = int(ends[-1]), np.empty(0, np.int32)
+        return far
     for _ in range(2):
-        order, way = csgraph.depth_first_order(joined, far, directed=False)
-        behind = (degree > 2).astype(np.int64)
-        for k in order[1:].tolist():
-            behind[k] += behind[way[k]]
-        far = int(np.argmax(behind))
+        order, way = csgraph.breadth_first_order(joined, far, directed=False)
+        far = int(order[-1])
     path = [far]
     while way[path[-1]] >= 0:
         path.append(int(way[path[-1]]))

@@ -28,19 +28,6 @@ from numpy.typing import NDArray
 
 from fixman._common.arrays import Array
 
-__all__ = [
-    "ORDERS",
-    "Acceptances",
-    "Grid",
-    "acceptances",
-    "bend_series",
-    "fourth_end_to_end",
-    "grid_of",
-    "settled",
-    "square_cosines",
-    "square_products",
-]
-
 ORDERS = (24, 48, 96)  # nodes of a quadrature: one after the other until the last two agree
 SHARPER = 4  # a density needs more terms than an integral
 NEGLIGIBLE = 1e-13  # a probability
@@ -60,15 +47,11 @@ class Grid(NamedTuple):
     """
 
     dim: int
+    order: int
     nodes: Array
     to_series: Array
     squares: Array
     measure: Array
-
-    @property
-    def order(self) -> int:
-        """How many nodes there are."""
-        return self.nodes.size
 
 
 @cache
@@ -86,7 +69,7 @@ def grid_of(order: int, dim: int) -> Grid:
     points, weights = np.polynomial.legendre.leggauss(order)
     theta = (points + 1.0) * np.pi / 4.0
     measure = weights * np.sin(theta) ** (dim - 2)
-    return Grid(dim, *chebyshev(order), np.cos(theta) ** 2, measure)
+    return Grid(dim, order, *chebyshev(order), np.cos(theta) ** 2, measure)
 
 
 def settled(
@@ -95,13 +78,7 @@ def settled(
     masses: Array,
     bonds: NDArray[np.int64] | None = None,
 ) -> Found:
-    """Compute at growing orders until what is watched agrees; ``bonds`` are neighbours by default.
-
-    Raises
-    ------
-    ValueError
-        If the last two orders do not agree, with the two bonded beads that differ most.
-    """
+    """Compute at growing orders until what is watched agrees; by default neighbours are bonded."""
     found, change = compute(ORDERS[0]), 0.0
     for order in ORDERS[1:]:
         before, found = found, compute(order)
@@ -120,8 +97,7 @@ def settled(
 
 def reaches(before: Array, w: Array) -> Array:
     """ln(1 + w_before/w); a base has z = 0, and the interval only needs a width."""
-    answer: Array = np.where(before > 0.0, np.log1p(before / w), 1e-6)
-    return answer
+    return np.where(before > 0.0, np.log1p(before / w), 1e-6)
 
 
 def line(w: Array, grid: Grid) -> tuple[Array, list[Key]]:
@@ -132,9 +108,7 @@ def line(w: Array, grid: Grid) -> tuple[Array, list[Key]]:
     return end ** np.arange(grid.order) @ grid.to_series, [tuple(map(float, key)) for key in keys]  # type: ignore[misc]
 
 
-def operators(
-    keys: Iterable[Key], grid: Grid, powers: Sequence[int] | NDArray[np.int64] = (0, 2)
-) -> list[Array]:
+def operators(keys: Iterable[Key], grid: Grid, powers: Sequence[int] = (0, 2)) -> list[Array]:
     """Return h ↦ ∫ √(d/w) cos^p θ h(z) over each bend, (powers, nodes, nodes)."""
     known: dict[Key, Array] = {}  # most chains repeat themselves
     answer = []
@@ -145,25 +119,15 @@ def operators(
     return answer
 
 
-def _operator(key: Key, grid: Grid, powers: Sequence[int] | NDArray[np.int64]) -> Array:
+def _operator(key: Key, grid: Grid, powers: Sequence[int]) -> Array:
     _, _, reach = key
     after, root = _over(key, grid, grid.squares)
-    basis = _chebyshev(2.0 * after / reach - 1.0, grid.order)
+    basis = np.polynomial.chebyshev.chebvander(2.0 * after / reach - 1.0, grid.order - 1)
     weights = grid.measure * root
     integrals = [
-        np.einsum("miq,iq->im", basis, weights * grid.squares ** (power // 2)) for power in powers
+        np.einsum("iqm,iq->im", basis, weights * grid.squares ** (power // 2)) for power in powers
     ]
-    answer: Array = np.stack(integrals) @ grid.to_series
-    return answer
-
-
-def at_bends(column: Array, key: Key, grid: Grid, squares: Array) -> Array:
-    """√(d/w) h(z) where cos² θ of the bend is given: (squares) → (nodes before, squares)."""
-    _, _, reach = key
-    after, root = _over(key, grid, squares)
-    series = grid.to_series @ column
-    answer: Array = root * np.polynomial.chebyshev.chebval(2.0 * after / reach - 1.0, series)
-    return answer
+    return np.asarray(np.stack(integrals) @ grid.to_series)
 
 
 def _over(key: Key, grid: Grid, squares: Array) -> tuple[Array, Array]:
@@ -172,18 +136,6 @@ def _over(key: Key, grid: Grid, squares: Array) -> tuple[Array, Array]:
     z = reach * (grid.nodes[:, None] + 1.0) / 2.0
     after = np.log1p(ratio * ((1.0 - squares) * np.exp(-z) - np.expm1(-z)))
     return after, np.exp(after / 2.0)
-
-
-def _chebyshev(x: Array, order: int) -> Array:
-    """Polynomials of Chebyshev, (order, *x.shape)."""
-    basis = np.empty((order, *x.shape))
-    basis[0] = 1.0
-    basis[1] = x
-    twice = x + x
-    for m in range(2, order):
-        np.multiply(twice, basis[m - 1], out=basis[m])
-        basis[m] -= basis[m - 2]
-    return basis
 
 
 def tails(plain: Sequence[Array]) -> list[Array]:
@@ -196,8 +148,7 @@ def tails(plain: Sequence[Array]) -> list[Array]:
 
 def scaled(values: Array) -> Array:
     """Only ratios matter, and the product over a long chain overflows."""
-    answer: Array = values / np.abs(values).max()
-    return answer
+    return np.asarray(values / np.abs(values).max())
 
 
 # --- averages over a chain of inverse masses w (bonds + 1,), 0 for a base ---------------------
@@ -244,7 +195,9 @@ def bend_series(w: Array, grid: Grid) -> Array:
     nodes, to_series = chebyshev(SHARPER * grid.order)
     values = np.empty((len(found), nodes.size))
     for k, (plain,) in enumerate(found):
-        values[k] = row @ at_bends(columns[k], keys[k], grid, 0.5 * (nodes + 1.0))
+        after, root = _over(keys[k], grid, 0.5 * (nodes + 1.0))
+        at = 2.0 * after / keys[k][2] - 1.0
+        values[k] = row @ (root * np.polynomial.chebyshev.chebval(at, grid.to_series @ columns[k]))
         row = scaled(row @ plain)
     answer = values @ to_series.T
     whole = 2.0 * np.pi * answer[:, :1]

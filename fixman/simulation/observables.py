@@ -114,12 +114,7 @@ def torsions(chain: Chain, x: ArrayLike, beads: Any = None) -> Array:
     """Torsions φ in radians, ±π at trans (IUPAC), (..., torsions).
 
     By default all of the chain's chart that touch no ghost and follow three bonds, then those
-    across closures.
-
-    Raises
-    ------
-    SingularCoordinateError
-        Where three beads of one are in line.
+    across closures.  SingularCoordinateError where three beads of one are in line.
     """
     return _values(chain, x, beads, TORSION, "torsion")
 
@@ -194,16 +189,7 @@ def persistence_length(chain: Chain, x: ArrayLike) -> Persistence:
     bends are independent.  Both are 0 where neighbours do not persist at all, and inf for rods.
     L is the mean length of the bonds.
 
-    Parameters
-    ----------
-    chain : Chain
-        At least two bonds.
-    x : (..., n, dim)
-        Everything is averaged over.
-
-    Notes
-    -----
-    O(n ln n) a frame, by Fourier transforms along the chain.
+    Everything is averaged over.  O(n ln n) a frame, by Fourier transforms along the chain.
     """
     x = _configurations(chain, x)
     _require_linear(chain, "a persistence length")
@@ -254,14 +240,6 @@ def structure_factor(chain: Chain, x: ArrayLike, q: ArrayLike, *, directions: in
     (the other half gives the same).  It is unbiased for an ensemble without a preferred direction,
     and O(n) where Debye's double sum is O(n²).  For one frame of extent R it needs about (q R)²
     directions in space, q R in the plane, to be that sum.
-
-    Parameters
-    ----------
-    chain : Chain
-    x : (..., n, dim)
-    q : float or (m,)
-        Wave numbers.
-    directions : int
     """
     x = _configurations(chain, x)
     numbers = np.atleast_1d(arrays.real(q, (), "q"))
@@ -320,16 +298,10 @@ def degrees_of_freedom(chain: Chain, conserved: int = 0) -> int:
     require_chain(chain)
     conserved = arrays.whole(conserved, "conserved", 0)
     if chain.base == "fixed" and conserved:
-        raise ValueError(
-            f"conserved={conserved}, but the base of this chain is fixed: its support takes up "
-            "momentum, so that no component is conserved; leave it 0"
-        )
-    most = chain.dim * (chain.dim + 1) // 2
+        raise ValueError(f"conserved={conserved}, but a fixed base takes up momentum: leave it 0")
+    most = chain.dim * (chain.dim + 1) // 2  # momentum and angular momentum
     if conserved > most:
-        raise ValueError(
-            f"conserved={conserved}, but a free chain in {chain.dim}-D conserves at most {most}: "
-            f"{chain.dim} components of the momentum and {most - chain.dim} of the angular momentum"
-        )
+        raise ValueError(f"conserved={conserved}, but a free chain conserves at most {most}")
     free = chain.n * chain.dim - chain.hard.size - conserved
     if free < 1:
         raise ValueError(f"no degree of freedom is left of {chain!r}: it has no temperature")

@@ -21,7 +21,7 @@ from fixman.kernels.algebra.random import WORDS
 from fixman.potentials.binding import warn_of_temperature
 from fixman.runs import about as provenance
 from fixman.runs import loop, runfile
-from fixman.runs.runfile import Target, Writer
+from fixman.runs.loop import Recorder
 from fixman.simulation import recording, spread
 from fixman.simulation.recording import Observable, Observables
 from fixman.simulation.trajectory import REFUSING, TALLY, Run
@@ -109,11 +109,10 @@ def simulate(
     out = runfile.free(out, overwrite)
     generator, seed = _generator(rng)
     warn_of_temperature(getattr(stepper, "potential", None), getattr(stepper, "kT", None))
-    groups = [replicas] if client is None else spread.sizes(replicas, running.workers, client)
     state = stepper.start(chain, x0, v0, replicas, generator)
     about = _about(chain, stepper, state, recorded) | {"steps": steps, "every": every, "rng": seed}
-    about |= {"groups": groups, "block": _block(chain, max(groups), every, stepper)}
-    target = runfile.begin(out, about, state.arrays(), partial(Run, chain), overwrite)
+    about["block"] = _block(chain, replicas, every, stepper, running.groups(replicas))
+    target = runfile.begin(out, overwrite, about, state.arrays(), partial(Run, chain))
     with contextlib.closing(target), loop.keeping(target, new=True):
         running.go_on(target, chain, stepper, recorded, state)
     return _looked_at(target.run())
@@ -142,8 +141,7 @@ def resume(
         Needed, the same as before, where they hold functions or objects of your own; ``tau`` are
         the forces of a run of rigid bodies.
     workers, progress, client
-        As for `simulate`; they may differ from before.  A run that was begun without a client is
-        one group, which workers compute in one place.
+        As for `simulate`; they may differ from before.
 
     Returns
     -------
@@ -154,10 +152,7 @@ def resume(
     ------
     RunFolderError
         If the file is no run, or another process is writing to it, or it is damaged: all of it
-        is read, to see.  If only the checkpoint or the last block is damaged, the run goes on
-        from the checkpoint before, with the same bits.
-    RunStorageError, ConstraintSolveError
-        As `simulate`.
+        is read, to see.  Other errors are those of `simulate`.
 
     Warns
     -----
@@ -176,11 +171,12 @@ def resume(
         about, every = target.about, target.about["every"]
         total = about["steps"] if steps is None else steps
         provenance.require_whole(total, every)
-        done = max(sink.step for sink in target.sinks)
-        if total < done:
-            raise ValueError(f"{path} is at step {done} already, beyond {total}")
-        if total == about["steps"] and all(s.frames * every > total for s in target.sinks):
+        if total < target.step:
+            raise ValueError(f"{path} is at step {target.step} already, beyond {total}")
+        if total == about["steps"] and target.frames * every > total:
             return target.run()  # type: ignore[no-any-return]
+        if (stepper if about["kind"] == "rigid" else tau) is not None:
+            raise TypeError("stepper is for runs of chains, and tau for those of rigid bodies")
         if about["kind"] == "rigid":
             from fixman.rigid import motion
 
@@ -188,10 +184,10 @@ def resume(
         else:
             chain = target.run().chain
             stepper = _same_stepper(path, about["stepper"], stepper)
-            _require_states(target, chain)
+            _require_state(target, chain)
             recorded = recording.found_again(about["observables"], observables)
             go_on = partial(running.go_on, target, chain, stepper, recorded)
-        changed = provenance.changes(about, total, min(s.step for s in target.sinks), path)
+        changed = provenance.changes(about, total, target.step, path)
         if changed:
             target.change(**changed)
         with loop.keeping(target, new=False):
@@ -210,8 +206,6 @@ def load_run(path: str | os.PathLike[str]) -> Run:
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such file.
     RunFolderError
         If it is not a run, or is damaged.  Frames that are asked for later raise it as well if
         theirs is the damage; the others can be read.
@@ -235,32 +229,35 @@ class _Running:
     """How a run is computed, of which its results do not depend."""
 
     def __init__(self, workers: Any, progress: Any, client: Any) -> None:
-        self.workers, self.client = _arrays.positive_int(workers, "workers"), client
-        self.progress = None if progress is None else _arrays.flag(progress, "progress")
+        self.workers = _arrays.positive_int(workers, "workers")
+        self.progress, self.client = progress, client
         if client is not None:
             spread.require_client(client)
 
+    def groups(self, replicas: int) -> int:
+        """Into how many groups replicas are divided."""
+        if self.client is None:
+            return 1
+        return len(spread.edges(replicas, self.workers, self.client)) - 1
+
     def go_on(
         self,
-        target: Target,
+        target: Recorder,
         chain: Chain,
         stepper: Stepper,
         observables: Mapping[str, Observable],
         state: State | None = None,
     ) -> None:
-        """Advance the groups of a run to the end or until Ctrl-C."""
+        """Advance a run to the end or until Ctrl-C."""
         from fixman.simulation.steppers import State
 
         model = chain, stepper, observables, self.workers
         with loop.watched(self.progress, target) as watch:
             if self.client is not None:
-                spread.run(model, target.sinks, self.client, watch)
-                return
-            for number, sink in enumerate(target.sinks):
-                with spread.renumbered(sink, number):
-                    if not watch[0]():
-                        mover = recording.Replicas(*model, state or State.from_arrays(sink.state))
-                        loop.run(mover, sink, watch)
+                spread.run(model, target, self.client, watch)
+            else:
+                state = state or State.from_arrays(target.state)
+                loop.run(recording.Replicas(*model, state), target, watch)
 
 
 def _looked_at(run: Run) -> Run:
@@ -329,14 +326,16 @@ def _about(
     )
 
 
-def _block(chain: Chain, replicas: int, every: int, stepper: Stepper) -> dict[str, int]:
+def _block(
+    chain: Chain, replicas: int, every: int, stepper: Stepper, groups: int = 1
+) -> dict[str, int]:
     """Frames of a block, and the most steps between two checkpoints."""
-    beads = replicas * chain.n
+    beads = -(-replicas // groups) * chain.n
     own = _holds_own(stepper.parameters().get("potential"))
     work = BLOCK_WORK // SLOW if own else BLOCK_WORK
     if hasattr(stepper, "passes"):
         work //= stepper.passes(chain)
-    by_bytes = BLOCK_BYTES // (16 * beads * chain.dim)
+    by_bytes = BLOCK_BYTES // (16 * replicas * chain.n * chain.dim)
     by_work = work // (every * beads + CALL_WORK)
     stride = min(every, max(1, work // beads))
     return {"frames": max(1, min(by_bytes, by_work)), "steps": stride}
@@ -355,8 +354,8 @@ def _generator(rng: Any) -> tuple[np.random.Generator, dict[str, Any]]:
     bits: Any = generator.bit_generator
     if generator is not rng:
         return generator, {"seed": bits.seed_seq.entropy}
-    words = "entropy", "spawn_key", "n_children_spawned"
-    return rng, {"state": bits.state} | {word: getattr(bits.seed_seq, word) for word in words}
+    words = "entropy", "spawn_key", "n_children_spawned"  # of which replicas have their streams
+    return rng, {word: getattr(bits.seed_seq, word) for word in words}
 
 
 # --- what must be as before ---------------------------------------------------------------------
@@ -386,21 +385,19 @@ def _same_stepper(path: Path, parameters: dict[str, Any], stepper: Stepper | Non
     return stepper
 
 
-def _require_states(target: Writer, chain: Chain) -> None:
-    """Refuse checkpoints that are not of this chain: kernels trust their callers."""
+def _require_state(target: Recorder, chain: Chain) -> None:
+    """Refuse a checkpoint that is not of this chain: kernels trust their callers."""
     from fixman.simulation.steppers import KINDS
 
-    name = target.about["stepper"]["name"]
+    name, replicas = target.about["stepper"]["name"], target.about["replicas"]
     tails: dict[str, tuple[int, ...]] = dict.fromkeys("xv", (chain.n, chain.dim))
     if name in KINDS:
         tails |= {"random": (WORDS,), "targets": (chain.hard.size,)}
         tails |= {TALLY: (3,)} if name in REFUSING else {}
-    for sink, replicas in zip(target.sinks, target.about["groups"], strict=True):
-        for key, tail in tails.items():
-            array = sink.state.get(key)
-            if array is None or array.shape != (replicas, *tail):
-                found = None if array is None else array.shape
-                raise RunFolderError(
-                    f"{target.path} is damaged: {key} of step {sink.step} has shape {found}, "
-                    f"expected {(replicas, *tail)}"
-                )
+    for key, tail in tails.items():
+        found = target.state.get(key, np.empty(0)).shape
+        if found != (replicas, *tail):
+            raise RunFolderError(
+                f"{target.path} is damaged: {key} of step {target.step} has shape {found}, "
+                f"expected {(replicas, *tail)}"
+            )

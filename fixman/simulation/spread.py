@@ -1,8 +1,8 @@
 """A run that is spread over many machines: groups of replicas, block by block.
 
 A client of Dask, or whatever has its `submit` and `nthreads`, takes the state of a group to a
-worker, which computes the frames up to the end of the next block and hands them back; here they
-are stored.  A worker keeps nothing, so that one that is lost costs the block that it was at.
+worker, which computes the frames up to the end of the next block and hands them back; here those of
+all groups are joined and stored.  A worker keeps nothing: one that is lost costs its block.
 """
 
 from __future__ import annotations
@@ -10,18 +10,21 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from functools import lru_cache
 from itertools import pairwise
-from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from fixman.chains.chain import Chain
 from fixman.kernels.compiler.lanes import LANES
 from fixman.runs import about as provenance
 from fixman.runs import loop
-from fixman.runs.loop import Sink
+from fixman.runs.loop import Recorder
 from fixman.runs.series import Arrays
 from fixman.simulation.recording import Observable, Replicas
 
@@ -32,7 +35,6 @@ Model = tuple[Chain, "Stepper", Mapping[str, Observable], int]
 
 AHEAD = 2  # groups for each thread of the workers: one is computed while another one is stored
 MOST_GROUPS = 256  # each holds a block in memory here
-PATIENCE = 1.0  # seconds until it is asked whether there are workers to wait for
 
 
 def require_client(client: Any) -> None:
@@ -47,58 +49,72 @@ def require_client(client: Any) -> None:
         raise ValueError("the client's scheduler has no workers: start some with `dask worker`")
 
 
-def sizes(replicas: int, workers: int, client: Any) -> list[int]:
+def edges(replicas: int, workers: int, client: Any) -> list[int]:
     """Divide replicas into groups of whole lanes; the last one may have fewer."""
     places = sum(max(1, threads // workers) for threads in client.nthreads().values())
     eights = -(-replicas // LANES)
     groups = min(eights, AHEAD * places, MOST_GROUPS)
-    edges = [min(replicas, LANES * (eights * k // groups)) for k in range(groups + 1)]
-    return [stop - start for start, stop in pairwise(edges)]
+    return [min(replicas, LANES * (eights * k // groups)) for k in range(groups + 1)]
 
 
-def run(model: Model, sinks: Sequence[Sink], client: Any, watch: loop.Watch) -> None:
-    """Advance all groups to the end, or each to the end of its block after Ctrl-C."""
-    (interrupted, bar), steps = watch, sinks[0].about["steps"]
-    about = {key: sinks[0].about[key] for key in ("steps", "every", "block")}
+def run(model: Model, target: Recorder, client: Any, watch: loop.Watch) -> None:
+    """Advance all groups, each of which may be a block ahead, to the end or until Ctrl-C."""
+    (interrupted, bar), steps = watch, target.about["steps"]
+    about = {key: target.about[key] for key in ("steps", "every", "block")}
     about |= {"versions": provenance.versions()}
+    starts = edges(target.about["replicas"], model[-1], client)
+    at = [(target.frames, _part(target.state, a, b)) for a, b in pairwise(starts)]
+    done: list[deque[Block]] = [deque() for _ in at]  # blocks that others have yet to come to
     futures: dict[int, Any] = {}
     ready: SimpleQueue[int] = SimpleQueue()
 
     def send(number: int) -> None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # a state is what it is
-            task = model, about, sinks[number].state, sinks[number].frames
-            futures[number] = client.submit(_block, *task, pure=False)
+            futures[number] = client.submit(_block, model, about, *at[number], pure=False)
         futures[number].add_done_callback(lambda _: ready.put(number))
 
     try:
-        for number, sink in enumerate(sinks):
-            if sink.step < steps or sink.frames * about["every"] <= steps:
-                send(number)
+        for number in range(len(at)):
+            send(number)
         while futures:
-            try:
-                number = ready.get(timeout=PATIENCE)
-            except Empty:
-                if interrupted() and not client.nthreads():
-                    return  # Ctrl-C has reached workers of this terminal as well
-                continue
-            sink = sinks[number]
-            with renumbered(sink, number):
-                rows, step, state = futures.pop(number).result()
-            ahead = step - sink.step
-            if rows:
-                sink.record(rows)
-            sink.commit(step, state)
-            if step < steps and not interrupted():
-                send(number)
-            bar(ahead, interrupted())
+            number = ready.get()
+            with _renumbered(starts[number]):
+                block = futures.pop(number).result()
+            done[number].append(block)
+            at[number] = at[number][0] + block.frames, block.state
+            complete = all(done)
+            if complete:
+                rows, states = zip(*(blocks.popleft()[:2] for blocks in done), strict=True)
+                if rows[0]:
+                    target.record({k: np.concatenate([r[k] for r in rows], 1) for k in rows[0]})
+                state = _joined(states)
+                bar(int(state["step"]) - target.step)
+                target.commit(int(state["step"]), state)
+            for k in range(len(at)) if complete else (number,):
+                waits = k in futures or len(done[k]) > 1 or interrupted()
+                if not waits and at[k][1]["step"] < steps:
+                    send(k)
     finally:
         for future in futures.values():
             future.cancel()
 
 
+def _part(state: Arrays, start: int, stop: int) -> Arrays:
+    """Return the state of some replicas."""
+    return {name: array[start:stop] if array.ndim else array for name, array in state.items()}
+
+
+def _joined(states: Sequence[Arrays]) -> Arrays:
+    """Return the state of all replicas."""
+    return {
+        name: np.concatenate([state[name] for state in states]) if array.ndim else array
+        for name, array in states[0].items()
+    }
+
+
 @contextlib.contextmanager
-def renumbered(sink: Sink, group: int) -> Iterator[None]:
+def _renumbered(first: int) -> Iterator[None]:
     """Have an error of a group name its replica by the number that it has in the whole run."""
     try:
         yield
@@ -107,7 +123,6 @@ def renumbered(sink: Sink, group: int) -> Iterator[None]:
             f"the scheduler or its client has given the run up ({error})"
         ) from error
     except Exception as error:
-        first = sum(sink.about["groups"][:group])
         text = error.args[0] if error.args else ""
         if first and isinstance(text, str):
             named = re.sub(r"\breplica (\d+)", lambda m: f"replica {first + int(m[1])}", text)
@@ -120,20 +135,29 @@ def renumbered(sink: Sink, group: int) -> Iterator[None]:
 # --- on the workers -----------------------------------------------------------------------------
 
 
-def _block(
-    model: Model, about: dict[str, Any], state: Arrays, frames: int
-) -> tuple[Arrays, int, Arrays]:
-    """Go on to the end of the block; its frames, and the state behind it."""
+class Block(NamedTuple):
+    """Frames of a block of a group, the state behind it, and how many frames it has."""
+
+    rows: Arrays
+    state: Arrays
+    frames: int
+
+
+def _block(model: Model, about: dict[str, Any], frames: int, state: Arrays) -> Block:
+    """Go on to the end of the block."""
     from fixman.simulation.steppers import State
 
     other = provenance.differing(provenance.versions(), about["versions"])
     if other:
         raise RuntimeError(f"a worker has other versions, {', '.join(other)}: so bits would differ")
-    blocks: list[tuple[int, Arrays, int, Arrays]] = []
-    sink = Sink(about, state, frames, lambda *block: blocks.append(block))
-    mover = Replicas(*model, State.from_arrays(state))._replace(chain=_kept(model[0]))
-    loop.run(mover, sink, (lambda: bool(blocks), lambda ahead, stopping: None))
-    return blocks[0][1:]
+    target = Recorder(about, state, Block, frames, about["block"]["frames"])
+    mover, start = Replicas(*model, State.from_arrays(state)), target.step
+
+    def committed() -> bool:
+        return target.step > start or (target.frames > frames and not target.pending)
+
+    loop.run(mover._replace(chain=_kept(model[0])), target, (committed, lambda ahead: None))
+    return Block(target.rows, target.state, target.frames - frames)
 
 
 @lru_cache(maxsize=8)

@@ -44,11 +44,6 @@ class Run(Series):
         self.chain = chain
 
     @property
-    def replicas(self) -> int:
-        """Independent copies of the chain."""
-        return int(self.about["replicas"])
-
-    @property
     def times(self) -> Array:
         """Time of every frame (frames,), steps times dt; for a stepper without dt the steps."""
         dt = float(self.about["stepper"].get("dt", 1.0))

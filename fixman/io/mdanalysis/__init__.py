@@ -224,12 +224,12 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         self._lost, self._total = {}, 0
         before = -1
         while len(self._lost) > before:  # the means are those of the frames that stay
-            for self._pass, title in zip((SUMS, MEASURES), titles, strict=True):
-                before = len(self._lost)
+            for measures, title in zip((SUMS, MEASURES), titles, strict=True):
+                self._pass, before = measures, len(self._lost)
                 super().run(progressbar_kwargs=title | shown, **arguments)
                 if self._lost:  # they need no second look
                     arguments |= {"start": None, "stop": None, "step": None, "frames": self.frames}
-                if self._pass == SUMS:
+                if measures is SUMS:
                     self._find_means()
         lost = (lost_note(self._lost, self._total),) if self._lost else ()
         self.notes = (*self._found, *lost)
@@ -260,13 +260,11 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         part = copy.copy(self)
         part._most = max(self._total, self.n_frames)
         super(MetricAnalysis, part)._compute(indexed_frames, *args, **kwargs)
-        if part.results["lost"]:
-            there = np.array(part._there, dtype=bool)
-            part.frames, part.times = part.frames[there], part.times[there]
-            for name in part._pass:
-                if name != "squares":
-                    arrays = part.results[name]
-                    arrays[:] = [None if a is None else a[: len(part.frames)] for a in arrays]
+        there = ~np.isin(part.frames, [frame for frame, _ in part.results["lost"]])
+        part.frames, part.times = part.frames[there], part.times[there]
+        for name in part._pass:
+            found = part.results[name]
+            part.results[name] = [np.concatenate(rows) if rows else None for rows in found]
         return part
 
     def _prepare_sliced_trajectory(self, slicer: slice | Indices) -> None:
@@ -274,31 +272,24 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         self._sliced_trajectory = Frames(self._sliced_trajectory, self._trajectory)
 
     def _prepare(self) -> None:
-        self.results = Results({name: [None] * len(self.meters) for name in self._pass})
+        self.results = Results({name: [[] for _ in self.meters] for name in self._pass})
         self.results["lost"] = []
-        self._there: list[bool] = []
 
     def _single_frame(self) -> None:
         try:
             measured = [self._measure(number) for number in range(len(self.meters))]
         except UNUSABLE as error:
-            self._there.append(False)
             self.results["lost"].append((int(self._ts.frame), error))
             if too_many(len(self.results["lost"]), self._most):
                 raise
             return
-        place = self._frame_index - len(self.results["lost"])
-        self._there.append(True)
         for number, found in enumerate(measured):
             for name, value in found.items():
-                before = self.results[name][number]
-                if name == "squares":  # no one asks for their last bit: one sum a worker will do
-                    self.results[name][number] = value if before is None else before + value
-                    continue
-                if before is None:
-                    shape = (self.n_frames, *value.shape[1:])
-                    self.results[name][number] = np.empty(shape, dtype=value.dtype)
-                self.results[name][number][place] = value[0]
+                rows = self.results[name][number]
+                if name == "squares" and rows:  # no one asks for their last bit: a sum a worker
+                    rows[0] += value
+                else:
+                    rows.append(value)
 
     def _measure(self, number: int) -> dict[str, npt.NDArray[Any]]:
         meter = self.meters[number]

@@ -168,7 +168,8 @@ def _no_last_words() -> Iterator[None]:
 
 def brief(error: Exception) -> str:
     """First sentence of what MDAnalysis says, which may list every format it knows."""
-    sentence = re.split(r"(?<=[.!]) ", " ".join(str(error).split()))[0].rstrip(".!")
+    text = re.sub(r"^Failed to .*? with parser .*? Error: ", "", " ".join(str(error).split()))
+    sentence = re.split(r"(?<=[.!]) ", text)[0].rstrip(".!")
     return f"{sentence[:200]} …" if len(sentence) > 200 else sentence or type(error).__name__
 
 
@@ -252,21 +253,13 @@ def _positive(given: Any) -> float:
 
 def _give_masses(universe: Any, given: Masses | None) -> tuple[str, ...]:
     """Give every atom a mass: as said, as in the file, or that of its element, which is noted."""
-    atoms = universe.atoms
-    notes: tuple[str, ...] = ()
+    atoms, names = universe.atoms, _names(universe.atoms)
     said = {} if given is None else parse_masses(given)
     if not isinstance(said, dict):
         masses = np.full(len(atoms), said)
-    elif hasattr(atoms, "masses"):
-        masses = np.array(atoms.masses, dtype=np.float64)
     else:
-        symbols = symbols_of(universe)
-        masses = DefaultGuesser(None).guess_masses(symbols)
-        pairs = set(zip(_names(atoms), symbols.tolist(), strict=True))
-        readings = sorted(f"{name} as {symbol}" for name, symbol in pairs)
-        notes = (f"masses are not in the topology: those of elements, {listed(readings, 12)}",)
-    if isinstance(said, dict) and said:
-        types = np.array(getattr(atoms, "types", _names(atoms)), dtype=str)
+        masses = np.full(len(atoms), math.nan)
+        types = np.array(getattr(atoms, "types", names), dtype=str)
         if unknown := sorted(set(said) - set(types)):
             raise ValueError(
                 f"masses are given for types {', '.join(unknown)}, and the atoms have "
@@ -274,6 +267,16 @@ def _give_masses(universe: Any, given: Masses | None) -> tuple[str, ...]:
             )
         for kind, mass in said.items():
             masses[types == kind] = mass
+    missing = np.isnan(masses)
+    notes: tuple[str, ...] = ()
+    if hasattr(atoms, "masses"):
+        masses[missing] = np.asarray(atoms.masses, dtype=np.float64)[missing]
+    elif missing.any():
+        symbols = symbols_of(universe)[missing]
+        masses[missing] = DefaultGuesser(None).guess_masses(symbols)
+        pairs = set(zip(np.array(names)[missing].tolist(), symbols.tolist(), strict=True))
+        readings = sorted(f"{name} as {symbol}" for name, symbol in pairs)
+        notes = (f"masses are not in the topology: those of elements, {listed(readings, 12)}",)
     universe.add_TopologyAttr("masses", masses)
     return notes
 
@@ -288,4 +291,5 @@ def symbols_of(universe: Any) -> npt.NDArray[Any]:
 
 
 def _names(atoms: Any) -> list[str]:
-    return list(getattr(atoms, "names", getattr(atoms, "types", [""] * len(atoms))))
+    found = getattr(atoms, "names", getattr(atoms, "types", [""] * len(atoms)))
+    return [str(name) for name in found]

@@ -7,7 +7,7 @@ cost in Python does not grow with the number of molecules.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +35,7 @@ except ImportError as error:
     ) from error
 
 from fixman.io.openmm.forces import NAME, Forces
-from fixman.io.openmm.systems import chain, held_by, of_system
+from fixman.io.openmm.systems import chain, of_system
 from fixman.io.openmm.thermostats import (
     GAS_CONSTANT,
     MARK,
@@ -48,7 +48,6 @@ from fixman.io.openmm.thermostats import (
 __all__ = ["FixmanPotential", "Forces", "chain", "kT", "metric_force", "set_temperature"]
 
 VERSION = 1  # format of the data in a serialized System
-Names = Sequence[str] | Mapping[int, str]
 
 
 class MadeFor(NamedTuple):
@@ -62,9 +61,7 @@ class MadeFor(NamedTuple):
     digest: str
 
 
-def metric_force(
-    system_or_topology: Any, *, chains: Iterable[tuple[Any, Chain]] | None = None
-) -> Any:
+def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = None) -> Any:
     """Return an OpenMM force that adds U_F = ½ kT ln det H^bb to a simulation with constraints.
 
     With it, constrained dynamics samples the ensemble of equally stiff springs in the place of
@@ -73,10 +70,8 @@ def metric_force(
 
     Parameters
     ----------
-    system_or_topology : openmm.System or openmm.app.Topology
-        A System gives its constraints and masses, and whether it is periodic.  A Topology gives its
-        bonds, all of them hard but those of water (residue HOH), which is taken as rigid, and the
-        masses of the elements.
+    system : openmm.System
+        Gives its constraints and masses, and whether it is periodic.
     chains : iterable of (particles, Chain), optional
         Chains that get a term, instead of each connected set of constraints.  Bead k is
         ``particles[k]``, and of copy c ``particles[c, k]``.  A chain must hold what the System's
@@ -105,28 +100,25 @@ def metric_force(
     O(n) a step, plus 20 µs for the call and 20 µs for every *kind* of molecule.  It runs on the
     host whatever the platform.
     """
-    held = held_by(system_or_topology)
-    forces = system_or_topology.getForces() if held.names is None else ()
-    if any(force.getName() == NAME for force in forces):
+    if not isinstance(system, openmm.System):
+        raise TypeError(f"expected an openmm.System, got {type(system).__name__}")
+    if any(force.getName() == NAME for force in system.getForces()):
         raise ValueError(
             "the System has a Fixman force already, and a second would double it: remove it first, "
             "for instance if constraints have changed"
         )
+    held = of_system(system)
     sets = ConnectedSets(held)
     groups = sets.groups if chains is None else explicit_groups(chains, held, sets)
     terms = [group for group in groups if not is_rigid(group.chain)]
     if not terms:
         raise ValueError(
-            "nothing that can vary is constrained, and the determinant is constant: a System needs "
-            "constraints=app.HBonds or app.AllBonds, or System.addConstraint, before this call; a "
-            f"Topology its bonds (here are {sum(len(group.particles) for group in groups)} rigid "
-            "sets of particles)"
+            f"nothing that can vary is constrained: {sum(len(one.particles) for one in groups)} "
+            "sets of particles are rigid; create the System with constraints=app.HBonds or "
+            "app.AllBonds, or add them by System.addConstraint, before this call"
         )
-    made_for = None
-    if held.names is None:
-        within = None if chains is None else [group.particles for group in terms]
-        made_for = _fingerprint(held, within)
-    potential = FixmanPotential(terms, held.periodic, held.names, made_for)
+    within = None if chains is None else [group.particles for group in terms]
+    potential = FixmanPotential(terms, held.periodic, _fingerprint(held, within))
     force = openmm.PythonForce(potential, {PARAMETER: 0.0, MARK: 0.0})
     force.setParticles([int(p) for group in terms for p in group.particles.ravel()])
     force.setUsesPeriodicBoundaryConditions(held.periodic)
@@ -147,15 +139,8 @@ class FixmanPotential:
     # An instance made from a pickle that holds nothing has this.
     _unreadable: tuple[str, Any] | None = ("it holds nothing", None)
 
-    def __init__(
-        self,
-        groups: Iterable[Group],
-        periodic: bool,
-        names: Names | None = None,
-        made_for: MadeFor | None = None,
-    ) -> None:
-        self.groups, self.periodic, self.names = tuple(groups), periodic, names
-        self.made_for = made_for
+    def __init__(self, groups: Iterable[Group], periodic: bool, made_for: MadeFor) -> None:
+        self.groups, self.periodic, self.made_for = tuple(groups), periodic, made_for
         self._unreadable = None  # or why, and what was read
 
     @property
@@ -167,29 +152,21 @@ class FixmanPotential:
         if self._unreadable is not None:
             return self._unreadable[1]
         terms = [(group.chain.to_json(), group.particles.tolist()) for group in self.groups]
-        names = None
-        if self.names is not None:
-            names = {int(k): self.names[k] for k in self.particles}
         return {
-            "version": VERSION,
-            "periodic": self.periodic,
-            "terms": terms,
-            "names": names,
-            "made for": None if self.made_for is None else tuple(self.made_for),
-        }
+            "version": VERSION, "periodic": self.periodic, "terms": terms,
+            "made for": tuple(self.made_for),
+        }  # fmt: skip
 
     def __setstate__(self, state: Any) -> None:
         # OpenMM dies of a segmentation fault if reading a pickle raises, so the first call does.
-        FixmanPotential.__init__(self, (), False)
+        FixmanPotential.__init__(self, (), False, MadeFor(True, 0, ""))
         try:
-            periodic, names, made_for = state["periodic"], state["names"], state["made for"]
+            periodic, made_for = state["periodic"], MadeFor(*state["made for"])
             terms = [(Chain.from_json(text), particles) for text, particles in state["terms"]]
             if state["version"] != VERSION or not isinstance(periodic, bool) or not terms:
                 raise ValueError(f"its version is {state['version']}, this fixman reads {VERSION}")
             groups = [group_of(own, particles, "a term") for own, particles in terms]
-            made_for = None if made_for is None else MadeFor(*made_for)
-            FixmanPotential.__init__(self, groups, periodic, names, made_for)
-            self.__getstate__()  # has names for all
+            FixmanPotential.__init__(self, groups, periodic, made_for)
         except Exception as error:
             self._unreadable = f"{type(error).__name__}: {error}", state
 
@@ -197,8 +174,6 @@ class FixmanPotential:
         own = [force.getParticles() for force in system.getForces() if force.getName() == NAME]
         if own and all(list(particles) != self.particles.tolist() for particles in own):
             raise ValueError(_DAMAGED.format("it acts on other particles than those of its chains"))
-        if self.made_for is None:  # made for a Topology
-            return
         within = None if self.made_for.whole else [group.particles for group in self.groups]
         found = _fingerprint(of_system(system), within)
         if found != self.made_for:
@@ -231,11 +206,10 @@ class FixmanPotential:
                 forces[part] = metric.fixman_force(own, copies, kT).reshape(-1, 3)
             except FrameError as error:
                 copy = particles[error.frame]
-                raise with_names(error.moved(None), copy, self._name) from error
+                raise with_names(error.moved(None), copy, "particle {}".format) from error
+        if first != len(x):
+            raise ValueError(_DAMAGED.format(f"it acts on {len(x)} particles, its chains {first}"))
         return energy, forces
-
-    def _name(self, particle: int) -> str:
-        return f"particle {particle}" if self.names is None else self.names[particle]
 
 
 _DAMAGED = (

@@ -157,10 +157,9 @@ def explicit_groups(
             f"particle {used[wrong][0]} is in chains more than once, or not one of the "
             f"{held.masses.size} of the System"
         )
-    if held.names is None:  # bonds and elements of a topology say little about a simulation
-        for k, group in enumerate(groups):
-            _agree_on_masses(group, held, k)
-            _agree_on_constraints(group, sets, k)
+    for k, group in enumerate(groups):
+        _agree_on_masses(group, held, k)
+        _agree_on_constraints(group, sets, k)
     return groups
 
 

@@ -26,6 +26,12 @@ STIFF = 20_000.0  # kJ/mol/nm²
 STRAINED = 0.5  # relative, how far the length of such a spring may be from its rest in a start
 DEFAULTS = {"CPU": {"Threads": "1"}}  # properties of platforms
 MADE = "_idle", "_evaluated"  # anew in another process
+Distances = tuple[Indices, Floats]  # places of particles (2, pairs), and lengths
+_BONDED = "in the force field: are positions set, in nm and whole, and is no residue missing?"
+_HELD = (
+    "in a constraint of the System: it has no energy there, so that the chain must hold it (or "
+    "create the System with constraints=None, rigidWater=False)"
+)
 
 
 class Forces:
@@ -78,11 +84,8 @@ class Forces:
         masses = [system.getParticleMass(k)._value for k in range(system.getNumParticles())]
         self.particles = np.flatnonzero(masses)
         self._sites = self.particles.size < len(masses)
-        held = list(constraints(system))
-        self._lengths = np.array([length for _, _, length in held])
-        pairs = np.array([pair[:2] for pair in held], dtype=np.intp).reshape(-1, 2)
-        self._pairs = np.searchsorted(self.particles, pairs.T)
-        self._bonds: tuple[Indices, Floats] | None = _springs(system)  # until they are checked
+        self._held = self._placed({(i, j): length for i, j, length in constraints(system)})
+        self._bonds: Distances | None = self._placed(_springs(system))  # until they are checked
         self._begin()
         try:
             if platform is None:
@@ -164,7 +167,8 @@ class Forces:
     def _evaluate(self, data: bytes) -> tuple[float, Floats]:
         x = np.frombuffer(data).reshape(-1, 3)
         self._require_bonded(x)
-        self._require_held(x)
+        if self._held[1].size:
+            self._require_near(x, self._held, LOOSE, _HELD)
         try:
             context = self._idle.pop()
         except IndexError:
@@ -188,42 +192,30 @@ class Forces:
             )
         return energy, forces[self.particles] if self._sites else forces
 
+    def _placed(self, lengths: dict[tuple[int, int], float]) -> Distances:
+        pairs = np.array(list(lengths), dtype=np.intp).reshape(-1, 2)
+        return np.searchsorted(self.particles, pairs.T), np.array(list(lengths.values()))
+
     def _require_bonded(self, x: Floats) -> None:
         """Refuse, until a start is fine, one with bonds that are nothing like the force field's."""
-        if self._bonds is None:
-            return
-        pairs, rest = self._bonds
-        i, j = np.searchsorted(self.particles, pairs)
+        if self._bonds is not None:
+            self._require_near(x, self._bonds, STRAINED, _BONDED)
+            self._bonds = None
+
+    def _require_near(self, x: Floats, distances: Distances, most: float, why: str) -> None:
+        """Refuse positions where a distance is off by more than a fraction ``most`` of itself."""
+        (i, j), lengths = distances
         apart = np.linalg.norm(x[i] - x[j], axis=1)
-        off = np.abs(apart - rest) / rest
-        if off.size and off.max() > STRAINED:
+        off = np.abs(apart - lengths) - most * lengths
+        if (off > 0.0).any():
             k = int(np.argmax(off))
-            one, two = (self._name(int(p)) for p in pairs[:, k])
+            one, two = (self._name(int(p)) for p in self.particles[[i[k], j[k]]])
             raise ValueError(
-                f"{one} and {two} are {apart[k]:.3g} nm apart, and bonded with a length of "
-                f"{rest[k]:.3g} nm in the force field: are positions set, in nm and whole, and is "
-                "no residue missing between them?"
+                f"{one} and {two} are {apart[k]:.3g} nm apart, and {lengths[k]:.3g} nm {why}"
             )
-        self._bonds = None
 
     def _name(self, particle: int) -> str:
         return f"particle {particle}"
-
-    def _require_held(self, x: Floats) -> None:
-        """Refuse positions that the System's constraints, had they been left, would not allow."""
-        if not self._lengths.size:
-            return
-        i, j = self._pairs
-        apart = np.linalg.norm(x[i] - x[j], axis=1)
-        off = np.abs(apart - self._lengths) > LOOSE * self._lengths
-        if off.any():
-            k = int(np.argmax(off))
-            one, two = self.particles[[i[k], j[k]]]
-            raise ValueError(
-                f"particles {one} and {two} are {apart[k]:.3g} nm apart, which the System "
-                f"constrains to {self._lengths[k]:.3g}: it has no energy there, so that the chain "
-                "must hold them (or create the System with constraints=None, rigidWater=False)"
-            )
 
 
 # --- the System ---------------------------------------------------------------------------------
@@ -252,9 +244,9 @@ def _copied(system: Any) -> Any:
     return copy
 
 
-def _springs(system: Any) -> tuple[Indices, Floats]:
-    """Particles (2, bonds) with a mass that stiff springs connect, and the lengths of these."""
-    found = {
+def _springs(system: Any) -> dict[tuple[int, int], float]:
+    """Lengths of the stiff springs of a System, by their particles, if these have a mass."""
+    return {
         (i, j): length
         for force, i, j, length, stiffness in harmonic_bonds(system)
         if stiffness > STIFF
@@ -262,8 +254,6 @@ def _springs(system: Any) -> tuple[Indices, Floats]:
         and all(system.getParticleMass(p)._value for p in (i, j))
         and not force.usesPeriodicBoundaryConditions()
     }
-    pairs = np.array(list(found), dtype=np.intp).reshape(-1, 2)
-    return pairs.T, np.array(list(found.values()), dtype=np.float64)
 
 
 def _context(system: Any, *platform: Any) -> Any:

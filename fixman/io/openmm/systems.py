@@ -170,17 +170,6 @@ def constraints(system: Any) -> Iterator[tuple[int, int, float]]:
         yield i, j, length._value
 
 
-def held_by(source: Any) -> Held:
-    """Masses, and what is held: constraints of a System, all bonds of a Topology and its water."""
-    if isinstance(source, openmm.System):
-        return of_system(source)
-    if isinstance(source, app.Topology):
-        return _of_topology(source)
-    raise TypeError(
-        f"expected an openmm.System or an openmm.app.Topology, got {type(source).__name__}"
-    )
-
-
 def of_system(system: Any) -> Held:
     """Masses and constraints of a System."""
     found = [system.getParticleMass(k)._value for k in range(system.getNumParticles())]
@@ -192,14 +181,20 @@ def of_system(system: Any) -> Held:
 
 
 def _of_topology(given: Any) -> Held:
-    atoms = list(given.atoms())
-    masses = np.array(
-        [0.0 if atom.element is None else atom.element.mass.value_in_unit(unit.dalton)
-         for atom in atoms], dtype=np.float64,
-    )  # fmt: skip
-    pairs = np.concatenate([bonds_of(given), *_waters(given)])
-    names = [f"atom {a.index} ({a.name} of {a.residue.name} {a.residue.id})" for a in atoms]
-    return Held(masses, pairs, given.getPeriodicBoxVectors() is not None, names)
+    """Masses of the elements, and waters (residue HOH), which are rigid."""
+    masses = [
+        0.0 if atom.element is None else atom.element.mass.value_in_unit(unit.dalton)
+        for atom in given.atoms()
+    ]
+    waters = (
+        [atom.index for atom in residue.atoms() if atom.element is not None]
+        for residue in given.residues()
+        if residue.name == "HOH"
+    )
+    found = [pair for atoms in waters for pair in combinations(atoms, 2)]
+    pairs = np.array(found, dtype=np.intp).reshape(-1, 2)
+    names = [f"atom {a.index} ({a.name} of {a.residue.name} {a.residue.id})" for a in given.atoms()]
+    return Held(np.array(masses, dtype=np.float64), pairs, False, names)
 
 
 def bonds_of(given: Any) -> Indices:
@@ -208,38 +203,30 @@ def bonds_of(given: Any) -> Indices:
     return np.array(pairs, dtype=np.intp).reshape(-1, 2)
 
 
-def _waters(given: Any) -> list[Indices]:
-    """All pairs of the atoms of every water of a Topology, sites apart (waters) of (pairs, 2)."""
-    found = []
-    for residue in given.residues():
-        if residue.name == "HOH":
-            atoms = [atom.index for atom in residue.atoms() if atom.element is not None]
-            found.append(np.array(list(combinations(atoms, 2)), dtype=np.intp).reshape(-1, 2))
-    return found
-
-
 def _read(source: Any, beside: Any) -> tuple[Held, Indices, Mask | None]:
     """Masses, names and what is held; bonds between particles with a mass; hydrogens."""
-    held, hydrogens = held_by(source), None
-    sites = np.zeros(held.masses.size, dtype=bool)
-    if isinstance(source, app.Topology):
-        if beside is not None:
-            raise TypeError("topology=… goes beside a System, here are two Topologies")
-        beside = source
-        held = held._replace(pairs=np.concatenate([np.empty((0, 2), np.intp), *_waters(source)]))
+    alone = isinstance(source, app.Topology) and beside is None
+    if not alone and not (
+        isinstance(source, openmm.System) and isinstance(beside, app.Topology | None)
+    ):
+        raise TypeError(
+            "expected an openmm.System, or one beside its Topology, or an openmm.app.Topology, got "
+            f"{type(source).__name__} and {type(beside).__name__}"
+        )
+    if alone:
+        held, beside = _of_topology(source), source
+        sites = np.zeros(held.masses.size, dtype=bool)
     else:
-        sites[:] = [source.isVirtualSite(k) for k in range(sites.size)]
+        held = of_system(source)
+        sites = np.array([source.isVirtualSite(k) for k in range(held.masses.size)], dtype=bool)
+    hydrogens = None
     if beside is None:
         pairs = _of_force_field(source)
     else:
-        described = held_by(beside)
-        if described.names is None or described.masses.size != sites.size:
-            raise ValueError(
-                f"topology must be an openmm.app.Topology of the {sites.size} particles of the "
-                f"System, got {type(beside).__name__} of {described.masses.size}"
-            )
-        held, pairs = held._replace(names=described.names), bonds_of(beside)
         elements = [atom.element for atom in beside.atoms()]
+        if len(elements) != sites.size:
+            raise ValueError(f"the System has {sites.size} particles, its topology {len(elements)}")
+        held, pairs = held._replace(names=_of_topology(beside).names), bonds_of(beside)
         hydrogens = np.array([e is not None and e.symbol in HYDROGENS for e in elements])
     pairs = pairs[~sites[pairs].any(axis=1)]
     if not len(pairs):

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openmm
+from openmm import app, unit
 from scipy.sparse.csgraph import connected_components
 
 from fixman._common import arrays
@@ -22,20 +24,11 @@ from fixman._common.arrays import Array
 from fixman.chains import hard_sets, topology
 from fixman.chains.chain import Chain
 from fixman.errors import ConstraintSolveError, FrameError, printable
-from fixman.simulation.observables import kinetic_energy, torsions
-from fixman.simulation.trajectory import pdb_potential
-
-try:
-    import openmm
-    from openmm import app, unit
-except ImportError as error:
-    raise ImportError(
-        'molecules from PDB files need OpenMM: pip install "fixman-chains[openmm]"'
-    ) from error
-
 from fixman.io.openmm import Forces, chain
 from fixman.io.openmm.constraints import whole, with_names
 from fixman.io.openmm.systems import bonds_of
+from fixman.simulation.observables import kinetic_energy, torsions
+from fixman.simulation.trajectory import pdb_potential
 
 __all__ = ["HOLDS", "Molecule", "naming"]
 
@@ -75,7 +68,6 @@ class Molecule(Forces):
         If the force fields do not know a residue, atoms are not one connected molecule or have no
         position, or a bond is off by half of its length in the force field, as where residues are
         missing.
-
     """
 
     def __init__(
@@ -284,30 +276,21 @@ class Molecule(Forces):
         return energies | angles
 
     @cached_property
-    def _neighbours(self) -> list[list[int]]:
-        near: list[list[int]] = [[] for _ in self.names]
-        for i, j in self.bonds:
-            near[i].append(j)
-            near[j].append(i)
-        return near
-
-    @cached_property
-    def _atoms(self) -> list[Any]:
-        return list(self.topology.atoms())
+    def _ends(self) -> dict[int, str]:
+        """Words of `HOLDS` by the atoms of `ENDS`, which have one neighbour beside hydrogens."""
+        symbols = [getattr(atom.element, "symbol", "") for atom in self.topology.atoms()]
+        bonds = np.concatenate([self.bonds, np.flip(self.bonds, axis=1)])
+        hydrogen = np.array(symbols)[bonds[:, 1]] == "H"
+        light = np.bincount(bonds[hydrogen, 0], minlength=len(symbols)).tolist()
+        heavy = np.bincount(bonds[~hydrogen, 0], minlength=len(symbols)).tolist()
+        known = enumerate(zip(symbols, light, strict=True))
+        return {k: ENDS[kind] for k, kind in known if heavy[k] == 1 and kind in ENDS}
 
     def _kinds(self, i: int, j: int) -> set[str]:
         """Words of `HOLDS` that a bond goes by."""
-        words = {self._end(i), self._end(j)}
-        if {(i, j), (j, i)} & set(self._peptide_bonds):
-            words.add("peptide")
-        return words
-
-    def _end(self, atom: int) -> str:
-        near = [self._atoms[k].element for k in self._neighbours[atom]]
-        hydrogens = sum(element is app.element.hydrogen for element in near)
-        if len(near) - hydrogens != 1:
-            return ""
-        return ENDS.get((self._atoms[atom].element.symbol, hydrogens), "")
+        words = {self._ends[k] for k in (i, j) if k in self._ends}
+        peptide = {(i, j), (j, i)} & set(self._peptide_bonds)
+        return words | {"peptide"} if peptide else words
 
     def _name(self, particle: int) -> str:
         return self.names[particle]
@@ -401,8 +384,7 @@ def _read(source: Any, shown: str) -> Any:
             warnings.simplefilter("ignore")
             return app.PDBFile(source)
     except Exception as error:  # whatever a file that is no PDB makes of the reader
-        why = f": {error}" if type(error) is ValueError else ""  # texts of other errors help nobody
-        raise ValueError(f"{shown} cannot be read as a PDB file, or holds no atom{why}") from None
+        raise ValueError(f"{shown} cannot be read as a PDB file: {error!r:.80}") from None
 
 
 def _written(given: Any, positions: Any) -> str:

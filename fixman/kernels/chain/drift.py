@@ -20,17 +20,8 @@ from fixman.kernels.algebra.vectors import along, inner, put_vector, vector
 from fixman.kernels.chain import hard
 from fixman.kernels.chain.hard import Hard
 from fixman.kernels.chain.rows import bonds, curvature, rate
-from fixman.kernels.compiler.lanes import (
-    above,
-    entry,
-    exact,
-    exact_kernel,
-    lanes,
-    load,
-    part,
-    put,
-    store,
-)
+from fixman.kernels.compiler import lanes as lane
+from fixman.kernels.compiler.lanes import entry, exact, exact_kernel, lanes, load, part, put, store
 from fixman.kernels.compiler.lanes import zeros as no_states
 from fixman.kernels.factors import sparse
 
@@ -197,6 +188,6 @@ def drift_frames(x, force, drift, kT, first, last, out, memory, states):
         put(out, base + size + m + 3, wide, yy)
         put(out, base + size + m + 4, wide, yz)
         put(out, base + size + m + 5, wide, zz)
-        if not above(1.0 + zero, check):
+        if not lane.above(1.0 + zero, check):
             return frame
     return -1

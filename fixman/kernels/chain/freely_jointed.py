@@ -1,49 +1,46 @@
-"""Linear chains whose hard coordinates are exactly their bonds: the fused routes.
+"""ln det H^bb and the Fixman force of linear chains whose hard coordinates are exactly their bonds.
 
-``links = (w, m)`` are inverse masses and masses of the joints, N + 1 for N bonds: the beads, after
-the base point (at the origin, w = 0) where the base is fixed.
+Bond k, from 0, joins joints k and k + 1, of inverse masses w_k and w_{k+1}, and has the direction
+u_k; joints are the beads, behind the base point (at the origin, w = 0) where the base is fixed.
+With the bend r_k = u_{k−1} × u_k between bonds, |r_k| = s_k, H^bb is tridiagonal (theory.md
+section 3),
 
-ln det takes the pivots of `tridiagonal` without a division in the recurrence (`joined`).
+    H_kk = w_k + w_{k+1} ,   H_{k−1,k} = −w_k u_{k−1}·u_k ,                                 (1)
+
+and its pivots have no subtraction,
+
+    d_k = w_{k+1} + e_k ,   e_k = (w_k / d_{k−1}) (e_{k−1} + w_k s_k²) ,   e_0 = w_0 .      (2)
+
+From the last bond on S = (H^bb)⁻¹ follows, as positive terms with g_k = w_{k+1} u_k·u_{k+1} / d_k,
+
+    S_kk = 1/d_k + g_k² S_{k+1,k+1} ,   S_{k,k+1} = g_k S_{k+1,k+1} ,                       (3)
+
+and with it the force of ½ kT ln det H^bb,
+
+    F = kT Σ_k w_k S_{k−1,k} ∇(u_{k−1}·u_k) ,   ∂(u_{k−1}·u_k)/∂d_k = −r_k × u_k / L_k .    (4)
 
 Sines come from rounded bonds unless masses are `uneven`: then ln det and the force hang on sines
-far below the rounding of a cross product, and take them from positions without any rounding.
-
-Forces are 3 to 3.9 times faster than those of `metric`, ln det of one frame 3.2 to 3.9, of many
-1.1 to 1.8 (eight in lanes there, one by one here).  Where masses differ by 1e8 and bends are of
-1e-6 `metric` would leave seven decimals of ln det, where they differ by 1e12 three; here it is
-exact to rounding.
-
-The Fixman force needs all pivots, so it keeps the division; it is computed of one frame or of
-eight in lanes, of frames that `metric` describes.
+far below the rounding of a cross product, and take them from positions without any rounding.  Where
+masses differ by 1e8 and bends are of 1e-6 `hard` would leave seven decimals of ln det, where they
+differ by 1e12 three; here it is exact to rounding.  Forces are 3 to 3.9 times faster than there.
 """
 
 from __future__ import annotations
-
-import math
 
 from fixman.kernels import jit
 from fixman.kernels.algebra.triples import load3, store3
 from fixman.kernels.algebra.vectors import cross, dot, minus, scaled
 from fixman.kernels.chain.hard import aligned
 from fixman.kernels.chain.rows import measurable
-from fixman.kernels.compiler.lanes import (
-    above,
-    exact,
-    exact_kernel,
-    fma,
-    lanes,
-    load,
-    put,
-    root,
-    store,
-    take,
-    zeros,
-)
+from fixman.kernels.compiler import lanes as lane
+from fixman.kernels.compiler.lanes import exact, exact_entry, exact_kernel, fma, lanes, load, put
 from fixman.kernels.compiler.steps import exact_step
-from fixman.kernels.factors.tridiagonal import inverse_before, joined, onward
+from fixman.kernels.factors.sparse import LN2, multiplied
+from fixman.kernels.factors.tridiagonal import inverse_before, onward
 
-HUGE = 1e100
 UNEVEN = 1e4  # ratio of masses: an error of ln det, per bond, of eps times its square root
+# What `factored` leaves of a bond: u, 1/L, g of the bond before, 1/d and r.
+U, SHRINK, G, INVERSE, TURN, UNITS = 0, 3, 4, 5, 6, 9
 
 
 # --- differences and products without rounding ---------------------------------------------------
@@ -92,51 +89,7 @@ def bend(d0, low0, r0, d, low, r):
     return scaled(r0 * r, accurate_cross3(d0, low0, d, low))
 
 
-@jit
-def turned(x, bead, dim, rooted):
-    """Square of u × v for the bonds that meet in the bead before, to full relative precision.
-
-    ``rooted`` where the first of them begins in the base point.
-    """
-    a, alow = two_difference(x[bead - 1, 0], 0.0 if rooted else x[bead - 2, 0])
-    b, blow = two_difference(x[bead - 1, 1], 0.0 if rooted else x[bead - 2, 1])
-    d, dlow = two_difference(x[bead, 0], x[bead - 1, 0])
-    e, elow = two_difference(x[bead, 1], x[bead - 1, 1])
-    if dim == 2:
-        across = accurate_cross((a, b), (alow, blow), (d, e), (dlow, elow))
-        return across * across
-    c, clow = two_difference(x[bead - 1, 2], 0.0 if rooted else x[bead - 2, 2])
-    f, flow = two_difference(x[bead, 2], x[bead - 1, 2])
-    axis = accurate_cross3((a, b, c), (alow, blow, clow), (d, e, f), (dlow, elow, flow))
-    return dot(axis, axis)
-
-
-@jit
-def bends(x, n, dim, fixed, links, cosines, sines):
-    """Cosines, and sines to full relative precision, between successive bonds of one frame.
-
-    False where a bond cannot be measured or a position is not finite.
-    """
-    first = 0 if fixed else 1
-    before = before_low = (0.0, 0.0, 0.0)
-    r0 = 0.0
-    for k in range(links.shape[1] - 1):
-        here = there = (0.0, 0.0, 0.0)
-        j = first + k
-        here = (x[j, 0], x[j, 1], x[j, 2] if dim == 3 else 0.0)
-        if j > 0:
-            there = (x[j - 1, 0], x[j - 1, 1], x[j - 1, 2] if dim == 3 else 0.0)
-        d = minus(here, there)
-        low = remainder(d, here, there)
-        if not measurable(dot(d, d)):
-            return False
-        r = 1.0 / math.sqrt(dot(d, d))
-        if k > 0:
-            cosines[k - 1] = (r0 * r) * dot(before, d)
-            turn = bend(before, before_low, r0, d, low, r)
-            sines[k - 1] = math.sqrt(dot(turn, turn))
-        before, before_low, r0 = d, low, r
-    return True
+# --- the factor ----------------------------------------------------------------------------------
 
 
 @jit
@@ -150,72 +103,10 @@ def uneven(links):
     return lightest * heaviest > UNEVEN
 
 
-# --- determinants ---------------------------------------------------------------------------------
-
-
-@jit
-def logdet_frames(x, links, n, dim, fixed, first, last, out):
-    """ln det H^bb of some frames into ``out``; the first without an answer, or -1.
-
-    The pivots telescope: d_k = w_k q_{k+1} / q_k, so det H^bb = q_{N+1} Π w_k.
-    """
-    w, m = links
-    apart = uneven(links)
-    constant = 0.0
-    for k in range(1, w.size):
-        constant += math.log(w[k])
-    for frame in range(first, last):
-        bead = frame * n if fixed else frame * n + 1
-        ux = uy = uz = 0.0
-        inverse_square = 0.0
-        p = w[0]
-        q = 1.0
-        q_before = 0.0
-        total = constant
-        for k in range(1, w.size):
-            uxp, uyp, uzp, inverse_square_p = ux, uy, uz, inverse_square
-            ux = x[bead, 0]
-            uy = x[bead, 1]
-            uz = x[bead, 2] if dim == 3 else 0.0
-            if k > 1 or not fixed:
-                ux -= x[bead - 1, 0]
-                uy -= x[bead - 1, 1]
-                if dim == 3:
-                    uz -= x[bead - 1, 2]
-            bead += 1
-            square = ux * ux + uy * uy + uz * uz
-            if not measurable(square):
-                return frame
-            inverse_square = 1.0 / square
-            a = uyp * uz - uzp * uy
-            b = uzp * ux - uxp * uz
-            c = uxp * uy - uyp * ux
-            ss = a * a + b * b + c * c
-            if apart and k > 1:
-                ss = turned(x, bead - 1, dim, fixed and k == 2)
-            ss *= inverse_square * inverse_square_p
-            p, q_after = joined(p, q_before, q, w[k - 1] * ss, m[k])
-            q_before, q = q, q_after
-            if q > HUGE:
-                total += math.log(q)
-                p /= q
-                q_before /= q
-                q = 1.0
-        out[frame] = total + math.log(q)
-        if not out[frame] < math.inf:
-            return frame
-    return -1
-
-
-# --- forces ---------------------------------------------------------------------------------------
-
-
 @exact
 def position(x, at, stride, dim, like):
-    z = 0.0 * like
-    if dim == 3:
-        z = take(x, at + 2, stride, like)
-    return take(x, at, stride, like), take(x, at + 1, stride, like), z
+    z = lane.take(x, at + 2, stride, like) if dim == 3 else 0.0 * like
+    return lane.take(x, at, stride, like), lane.take(x, at + 1, stride, like), z
 
 
 @exact
@@ -226,11 +117,11 @@ def put_position(x, at, stride, dim, value):
         put(x, at + 2, stride, value[2])
 
 
-@exact
+@exact_entry
 def factored(x, at, stride, chain, apart, work, like):
-    """Factor and bends, outwards, for `put_force`; false if a bond has no length.
+    """Bends and LDLᵀ by (2), outwards; false if a bond cannot be measured.
 
-    Nine units a bond: its direction, 1/L, −L_{k+1,k}, 1/d and its bend u_{k−1} × u_k.
+    ``chain`` are w, the dimension, and whether the base is fixed.
     """
     w, dim, fixed = chain
     zero = 0.0 * like
@@ -239,8 +130,7 @@ def factored(x, at, stride, chain, apart, work, like):
         before = position(x, at, stride, dim, like)
         at += dim
     u0 = d0 = low0 = low = (zero, zero, zero)
-    inverse_length0 = zero
-    ratio = inverse = zero
+    shrink0 = ratio = inverse = zero
     e = zero + w[0]
     for k in range(w.size - 1):
         here = position(x, at, stride, dim, like)
@@ -252,46 +142,70 @@ def factored(x, at, stride, chain, apart, work, like):
         square = dot(d, d)
         if not measurable(square):
             return False
-        inverse_length = 1.0 / root(square)
-        u = scaled(inverse_length, d)
+        shrink = 1.0 / lane.root(square)
+        u = scaled(shrink, d)
         turn = cross(u0, u)
         if apart:
-            turn = bend(d0, low0, inverse_length0, d, low, inverse_length)
+            turn = bend(d0, low0, shrink0, d, low, shrink)
         if k > 0:
             e = onward(e, w[k], inverse, dot(turn, turn))
         inverse = 1.0 / (w[k + 1] + e)
-        store3(work, 9 * k, u)
-        store(work, 9 * k + 3, inverse_length)
-        store(work, 9 * k + 4, ratio * dot(u0, u))
-        store(work, 9 * k + 5, inverse)
-        store3(work, 9 * k + 6, turn)
+        store3(work, UNITS * k + U, u)
+        lane.store(work, UNITS * k + SHRINK, shrink)
+        lane.store(work, UNITS * k + G, ratio * dot(u0, u))
+        lane.store(work, UNITS * k + INVERSE, inverse)
+        store3(work, UNITS * k + TURN, turn)
         ratio = w[k + 1] * inverse
-        u0, d0, low0, inverse_length0 = u, d, low, inverse_length
+        u0, d0, low0, shrink0 = u, d, low, shrink
     return True
+
+
+@exact_kernel
+def logdet_frames(x, given, first, last, out, memory, states):
+    """ln det H^bb of flat frames, as `force_frames`."""
+    like = lane.zeros(states)
+    links, dim, fixed = given
+    w, _ = links
+    size = (w.size - fixed) * dim
+    work = aligned(memory)
+    for begin in range(first, last, lanes(like)):
+        frame = min(begin, last - lanes(like))  # the last eight reach back
+        found = factored(x, frame * size, size, (w, dim, fixed), uneven(links), work, like)
+        product, power = 1.0 + 0.0 * like, 0.0 * like
+        for k in range(w.size - 1):
+            inverse = load(work, UNITS * k + INVERSE, like)
+            product, power = multiplied(product, power, inverse)
+        logdet = -(LN2 * power + lane.ln(product))
+        if not (found and lane.above(1.0 + 0.0 * like, 0.0 * logdet)):
+            return frame
+        put(out, frame, 1, logdet)
+    return -1
+
+
+# --- the force -----------------------------------------------------------------------------------
 
 
 @exact
 def put_force(chain, kT, work, out, at, stride, like):
-    """kT Σ_k w_k S_{k,k+1} ∇(u_k·u_{k+1}), inwards; false if something is not finite.
+    """The force by (3) and (4), inwards; false if something is not finite.
 
-    No subtraction in S (`inverse_before`), and none in the derivatives of u_k·u_{k+1} by bonds k
-    and k + 1, r × u_k / L_k and −r × u_{k+1} / L_{k+1} with the bend r = u_k × u_{k+1}.  ``pull``
-    is kT w S, and a × u / L the force on the outer end.  ``at`` is one bead behind the last.
+    ``pull`` is kT w S, and a × u / L the force on the outer end of a bond.  ``at`` is one bead
+    behind the last.
     """
     w, dim, fixed = chain
     zero = 0.0 * like
     S = g = pull = check = zero
     turn_outer = pull_outer = (zero, zero, zero)
     for k in range(w.size - 2, -1, -1):
-        S, _ = inverse_before(load(work, 9 * k + 5, like), g, S)
-        u = load3(work, 9 * k, like)
-        turn = load3(work, 9 * k + 6, like)
+        S, _ = inverse_before(load(work, UNITS * k + INVERSE, like), g, S)
+        u = load3(work, UNITS * k + U, like)
+        turn = load3(work, UNITS * k + TURN, like)
         a = scaled(pull, turn_outer)
-        g = load(work, 9 * k + 4, like)
+        g = load(work, UNITS * k + G, like)
         if k > 0:
             pull = kT * (w[k] * (g * S))
             a = minus(a, scaled(pull, turn))
-        pull_here = scaled(load(work, 9 * k + 3, like), cross(a, u))
+        pull_here = scaled(load(work, UNITS * k + SHRINK, like), cross(a, u))
         force = minus(pull_here, pull_outer)
         at -= dim
         put_position(out, at, stride, dim, force)
@@ -300,26 +214,25 @@ def put_force(chain, kT, work, out, at, stride, like):
         pull_outer = pull_here
     if not fixed:
         put_position(out, at - dim, stride, dim, scaled(-1.0, pull_outer))
-    return above(1.0 + zero, check)
+    return lane.above(1.0 + zero, check)
 
 
 @exact_kernel
-def force_frames(x, given, first, last, out, memory, states):
+def force_frames(x, given, kT, first, last, out, memory, states):
     """Fixman forces of flat frames; the first without an answer, or of eight with one, or -1.
 
-    ``given`` are the links, dim, fixed and kT.
+    ``given`` are w and masses of the joints, the dimension, and whether the base is fixed.
     """
-    like = zeros(states)
-    links, dim, fixed, kT = given
+    like = lane.zeros(states)
+    links, dim, fixed = given
     w, _ = links
-    apart = uneven(links)
-    size = (w.size - 1 if fixed else w.size) * dim
+    size = (w.size - fixed) * dim
     chain = w, dim, fixed
     work = aligned(memory)
     for begin in range(first, last, lanes(like)):
         frame = min(begin, last - lanes(like))  # the last eight reach back
         at = frame * size
-        if not factored(x, at, size, chain, apart, work, like):
+        if not factored(x, at, size, chain, uneven(links), work, like):
             return frame
         if not put_force(chain, kT, work, out, at + size, size, like):
             return frame

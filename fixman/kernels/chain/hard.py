@@ -29,20 +29,8 @@ from fixman.kernels.chain.rows import (
     put_gradient,
     rate,
 )
-from fixman.kernels.compiler.lanes import (
-    LANES,
-    above,
-    entry,
-    exact,
-    exact_arrays,
-    exact_kernel,
-    fma,
-    lanes,
-    load,
-    part,
-    store,
-    take,
-)
+from fixman.kernels.compiler import lanes as lane
+from fixman.kernels.compiler.lanes import entry, exact, exact_arrays, exact_kernel, fma, part, store
 from fixman.kernels.compiler.steps import chosen
 from fixman.kernels.factors import sparse
 
@@ -98,7 +86,7 @@ def units(system: Hard, *, force: bool = False) -> int:
 @exact_arrays
 def aligned(memory):
     """From where registers of 64 bytes are aligned."""
-    return memory[(-memory.ctypes.data // 8) % LANES :]
+    return memory[(-memory.ctypes.data // 8) % lane.LANES :]
 
 
 class Block(NamedTuple):
@@ -137,7 +125,7 @@ def place(x, at, stride, size, X, axes, like):
     """Fill the points of states of ``size`` numbers from ``x[at]``; false if one is not finite."""
     dim = len(axes)
     zero = 0.0 * like
-    front = X.size // lanes(like) - size
+    front = X.size // lane.lanes(like) - size
     for k in range(front):
         store(X, k, zero)
     if front == 3 * dim:  # x₋₂, x₋₁ and x₀
@@ -150,13 +138,13 @@ def place(x, at, stride, size, X, axes, like):
 @exact
 def read(x, at, stride, size, X, like):
     """Fill the last units of X with states; false if one is not finite."""
-    first = X.size // lanes(like) - size
+    first = X.size // lane.lanes(like) - size
     check = 0.0 * like
     for k in range(size):
-        value = take(x, at + k, stride, like)
+        value = lane.take(x, at + k, stride, like)
         store(X, first + k, value)
         check += 0.0 * value
-    return above(1.0 + 0.0 * like, check)
+    return lane.above(1.0 + 0.0 * like, check)
 
 
 # --- B and H^bb ----------------------------------------------------------------------------------
@@ -174,7 +162,7 @@ def gradients(system, X, B, like):
         at = entry(system.vectors, r)
         u, v, t = bonds(kind, X, points, r, axes, like)
         divisor = put_gradient(kind, B, at, u, v, t, axes)
-        exist &= above(divisor, small) & measured(kind, u, v, t)
+        exist &= lane.above(divisor, small) & measured(kind, u, v, t)
     return exist
 
 
@@ -224,7 +212,7 @@ def matrix_frame(x, system, H):
 def push(system, B, multipliers, shares, Y, axes, like):
     """Y ← Y + Bᵀ λ, or M⁻¹ Bᵀ λ, by the ``shares`` of the slots."""
     for s in range(system.owners.size):
-        size = load(multipliers, entry(system.owners, s), like) * entry(shares, s)
+        size = lane.load(multipliers, entry(system.owners, s), like) * entry(shares, s)
         k = entry(system.movers, s)
         g = vector(B, entry(system.carriers, s), axes, like)
         put_vector(Y, k, axes, along(size, g, vector(Y, k, axes, like)))
@@ -243,7 +231,7 @@ def pull(system, B, Y, shares, out, like):
         y = vector(Y, entry(system.movers, s), axes, like)
         total = fma(entry(shares, s) + zero, inner(g, y), total)
         if s + 1 == count or entry(system.owners, s + 1) != r:
-            store(out, r, load(out, r, like) - total)
+            store(out, r, lane.load(out, r, like) - total)
             total = zero
 
 
@@ -269,7 +257,7 @@ def add_metric_force(system, block, F, X, kT, like):
     for k in range(system.total):  # kT W
         total = none
         while t < entry(system.ends, k):
-            s = (kT * entry(system.pulls, t)) * load(block.S, entry(system.meets, 2 * t), like)
+            s = (kT * entry(system.pulls, t)) * lane.load(block.S, entry(system.meets, 2 * t), like)
             total = along(s, vector(B, entry(system.meets, 2 * t + 1), axes, like), total)
             t += 1
         put_vector(W, k, axes, total)
@@ -297,3 +285,57 @@ def draw(kind, F, points, r, gradients, axes, like):
         i, j, g = entry(points, 4 * r + k), entry(points, 4 * r + k + 1), gradients[k]
         put_vector(F, i, axes, plus(vector(F, i, axes, like), g))
         put_vector(F, j, axes, minus(vector(F, j, axes, like), g))
+
+
+# --- frames --------------------------------------------------------------------------------------
+#
+# Flat frames from ``first`` to ``last``: one by one, or eight successive ones at a time in lanes,
+# where there must be eight.  A frame's answer is the same to the last bit.
+
+
+@exact_kernel
+def logdet_frames(x, system, first, last, out, memory, states):
+    """ln det H^bb of frames; the first without an answer, or of eight with one, or -1."""
+    like = lane.zeros(states)
+    size = system.n * len(system.axes)
+    points = size + system.front * len(system.axes)
+    whole = aligned(memory)
+    X = part(whole, 0, points, like)
+    parts = block(system, whole, points, like)
+    for begin in range(first, last, lane.lanes(like)):
+        frame = min(begin, last - lane.lanes(like))  # the last eight reach back
+        found = place(x, frame * size, size, size, X, system.axes, like)
+        found &= factor(system, parts, X, like)
+        logdet = sparse.log_product(parts.H, system.symbolic.first, like)
+        if not (found and lane.above(1.0 + 0.0 * like, 0.0 * logdet)):
+            return frame
+        lane.put(out, frame, 1, logdet)
+    return -1
+
+
+@exact_kernel
+def force_frames(x, system, kT, first, last, out, memory, states):
+    """Fixman forces of frames, as `logdet_frames`."""
+    like = lane.zeros(states)
+    dim = len(system.axes)
+    size = system.n * dim
+    points = size + system.front * dim
+    whole = aligned(memory)
+    X = part(whole, 0, points, like)
+    F = part(whole, points, points, like)
+    parts = block(system, whole, 2 * points, like)
+    for begin in range(first, last, lane.lanes(like)):
+        frame = min(begin, last - lane.lanes(like))  # the last eight reach back
+        found = place(x, frame * size, size, size, X, system.axes, like)
+        found &= factor(system, parts, X, like)
+        for k in range(points):
+            store(F, k, 0.0 * like)
+        add_metric_force(system, parts, F, X, 1.0, like)
+        check = 0.0 * like
+        for k in range(size):
+            force = kT * lane.load(F, points - size + k, like)
+            lane.put(out, frame * size + k, size, force)
+            check += 0.0 * force
+        if not (found and lane.above(1.0 + 0.0 * like, check)):
+            return frame
+    return -1

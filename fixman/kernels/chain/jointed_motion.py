@@ -44,7 +44,7 @@ import numpy as np
 from fixman.kernels import jit
 from fixman.kernels.algebra.vectors import cross, dot, minus, plus, scaled
 from fixman.kernels.chain.freely_jointed import accurate_cross, bend, two_difference
-from fixman.kernels.chain.rows import measurable
+from fixman.kernels.chain.rows import beside, measurable
 from fixman.kernels.compiler.lanes import fma
 from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.factors.tridiagonal import joined
@@ -286,19 +286,6 @@ def triple(array, j):
     return array[j, 0], array[j, 1], array[j, 2]
 
 
-@jit
-def beside(u):
-    """Return a unit vector at a right angle to the unit vector u."""
-    if abs(u[0]) <= min(abs(u[1]), abs(u[2])):
-        s = 1.0 / math.sqrt(u[1] * u[1] + u[2] * u[2])
-        return 0.0, -s * u[2], s * u[1]
-    if abs(u[1]) <= abs(u[2]):
-        s = 1.0 / math.sqrt(u[0] * u[0] + u[2] * u[2])
-        return s * u[2], 0.0, -s * u[0]
-    s = 1.0 / math.sqrt(u[0] * u[0] + u[1] * u[1])
-    return -s * u[1], s * u[0], 0.0
-
-
 @exact_step
 def swept(u, e, r):
     """κ of a bond of direction u that changes by e."""
@@ -312,11 +299,6 @@ def spatial_bend(before, bond):
     (d0, low0, r0), u0 = before
     (d, low, r), u = bond
     return u0, dot(u0, u), bend(d0, low0, r0, d, low, r)
-
-
-@exact_step
-def vanishing(a):
-    return 0.0 * a[0] + 0.0 * a[1] + 0.0 * a[2]
 
 
 @exact_step
@@ -389,7 +371,7 @@ def spatial_frames(x, v, force, links, n, fixed, out):
             if k > 0:
                 turned = spatial_bend(before, bond)
             else:
-                side = beside(bond[1])
+                side, _ = beside(bond[1])
                 turned = side, 0.0, cross(side, bond[1])
             kappa = swept(bond[1], e, r)
             half = spatial_joint(work, SPATIAL * k, half, turned, w[k], f, m[k + 1], kappa)
@@ -401,7 +383,7 @@ def spatial_frames(x, v, force, links, n, fixed, out):
         u = before[1]
         a, half = spatial_end(half, w[N], f, u)
         put(out, frame, 3 * (root + N), a)
-        check = vanishing(a)
+        check = 0.0 * (a[0] + a[1] + a[2])
         for k in range(N - 1, -1, -1):
             f = none
             if root + k >= 0:  # joint k is a bead
@@ -414,7 +396,7 @@ def spatial_frames(x, v, force, links, n, fixed, out):
             out[frame, 3 * n + k] = tension
             if root + k >= 0:
                 put(out, frame, 3 * (root + k), a)
-            check += vanishing(a) + 0.0 * tension
+            check += 0.0 * (a[0] + a[1] + a[2] + tension)
         if check != 0.0:  # NaN: something in this frame was not finite
             return frame
     return -1

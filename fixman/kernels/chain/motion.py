@@ -17,7 +17,7 @@ from fixman.kernels.chain.charts import (
     row_times,
     wilson_row,
 )
-from fixman.kernels.chain.rows import SMALLEST_SINE, velocity_term
+from fixman.kernels.chain.rows import SMALLEST_SINE, bonds, curvature
 from fixman.kernels.compiler.lanes import entry, exact_kernel
 from fixman.kernels.factors import sparse
 
@@ -43,7 +43,10 @@ def motion_frames(x, v, F, system, w, out, memory):
         if not (found and hard.factor(system, block, X, 0.0)):
             return frame
         for r in range(m):
-            kappa[r] = velocity_term(entry(system.kinds, r), X, V, system.points, r, axes, 0.0)
+            kind = entry(system.kinds, r)
+            d, e, f = bonds(kind, X, system.points, r, axes, 0.0)
+            dd, de, df = bonds(kind, V, system.points, r, axes, 0.0)
+            kappa[r] = curvature(kind, d, e, f, dd, de, df)
             out[frame, size + system.public[r]] = 0.0
         check = 0.0
         # The second sweep solves for what B_b ẍ + κ_b still is.  Formed from B and not from H^bb,

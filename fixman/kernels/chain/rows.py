@@ -33,11 +33,6 @@ class Kind(NamedTuple):
     Steps get the bonds u, v and t; where a kind has fewer beads, the others repeat the last bond,
     and of one bead all three are its position.
 
-    Attributes
-    ----------
-    name, meaning : str
-        As users write it, and its value for beads i, j, k, l.
-    beads : int
     measure : (u, v, t) → value, scale, divisor
         The scale is the length that errors are compared with.  An ``angle`` has cosine and sine
         first, up to a factor.  The divisor is what the gradient is divided by, such as the sine of
@@ -49,51 +44,28 @@ class Kind(NamedTuple):
     rest : (value, scale, u, v, g, goal, size) → rest, whole, noise
         Goal less value, the unit of that, and rounding where positions are of a size; g is the last
         of the row's vectors where a drift began (see `general_steps`).
-    bonds : tuple of int
-        Which of u, v, t must have a direction: 0, 1, 2.
-    angle, periodic : bool
-        Whether the value is the angle of measure's cosine and sine; and whether 2π is nothing.
-    radians : bool
-        Whether the value is in radians; otherwise it is in the unit of x.
-    positive : bool
-        Whether the value is above 0 wherever there is a gradient.
-    everywhere : bool
-        Whether there is a value where there is no gradient.
-    swaps : tuple of tuple of int
-        Orders of the beads that name the same coordinate, from which all others follow.
-    extra : bool
-        Whether users may name it, as in ``extra=``.
-    straight : bool
-        Whether it is one of the two rows of a bend that is held straight.
-    same_as, plane : str
-        The kind whose formulas it has, and that whose formulas it has in the plane; None where
-        there is none.
-    label : str
-        In the text of a chain, by default its name; empty where another row is counted for it.
-    singular : str
-        Why there is no gradient where the divisor is 0.
     """
 
     name: str
-    meaning: str
+    meaning: str  # the value for beads i, j, k, l
     beads: int
     measure: Step
     gradient: Step
     polynomial: Step
     rest: Step
-    bonds: tuple[int, ...] = ()
-    angle: bool = False
-    periodic: bool = False
-    radians: bool = False
-    positive: bool = False
-    everywhere: bool = False
-    swaps: tuple[tuple[int, ...], ...] = ()
-    extra: bool = True
-    straight: bool = False
-    same_as: str = ""
-    plane: str | None = ""
-    label: str | None = None
-    singular: str = ""
+    bonds: tuple[int, ...] = ()  # which of u, v, t must have a direction
+    angle: bool = False  # whether the value is the angle of measure's cosine and sine
+    periodic: bool = False  # whether 2π is nothing
+    radians: bool = False  # or in the unit of x
+    positive: bool = False  # wherever there is a gradient
+    everywhere: bool = False  # whether there is a value where there is no gradient
+    swaps: tuple[tuple[int, ...], ...] = ()  # orders of beads that name it too; others follow
+    extra: bool = True  # whether users may name it, as in ``extra=``
+    straight: bool = False  # one of the two rows of a bend that is held straight
+    same_as: str = ""  # the kind whose formulas it has
+    plane: str | None = ""  # and that in the plane; None where there is none
+    label: str | None = None  # in the text of a chain; empty where another row is counted for it
+    singular: str = ""  # why there is no gradient where the divisor is 0
 
     @property
     def text(self) -> str:
@@ -341,19 +313,17 @@ def middle(u, v):
 
 
 @exact_step
-def across(u, v, second):
-    """Unit vector across the line of a bend: the first or the second of two.
+def beside(line):
+    """Two unit vectors at right angles to a line and to each other.
 
     Without a branch on the line (Duff et al. 2017, Building an orthonormal basis, revisited).
     """
-    x, y, z = unit(middle(u, v))
+    x, y, z = unit(line)
     one = 1.0 + 0.0 * z
     sign = choose(beyond(0.0 * z, z), -one, one)
     a = -1.0 / (sign + z)
     b = x * y * a
-    if second:
-        return b, sign + y * y * a, -y
-    return 1.0 + sign * x * x * a, sign * b, -sign * x
+    return (1.0 + sign * x * x * a, sign * b, -sign * x), (b, sign + y * y * a, -y)
 
 
 @exact_step
@@ -371,12 +341,13 @@ def straight(second: int) -> Steps:
     """
 
     def measure(u, v, t):
-        axis, e = middle(u, v), across(u, v, second)
+        axis = middle(u, v)
+        e = beside(axis)[second]
         # The divisor is 1 where straight, and 0 where folded back.
         return dot(e, minus(unit(v), unit(u))), 1.0, 0.5 * root(dot(axis, axis))
 
     def gradient(u, v, t):
-        e = across(still(u), still(v), second)
+        e = beside(middle(still(u), still(v)))[second]
         return scaled(-1.0, flattened(u, e)), flattened(v, e), NONE
 
     def polynomial(u, v, t):
@@ -523,34 +494,17 @@ def put_points(B, at, axes, beads, gu, gv, gt):
         put_vector(B, at + 3, axes, gt)
 
 
-@exact_step
-def changed(gradient, bonds, moves):
-    return rates(gradient(*moving(bonds, moves)))
-
-
-@exact_step
-def bent(gradient, bonds, moves):
-    gu, gv, gt = changed(gradient, bonds, moves)
-    return dot(moves[0], gu) + dot(moves[1], gv) + dot(moves[2], gt)
-
-
 @chosen(KINDS)
 def rate(kind, u, v, t, du, dv, dt):
     """Rates (∂²q/∂u∂u) u̇ of the three gradients when the bonds change."""
-    return changed(kind.gradient, (u, v, t), (du, dv, dt))
+    return rates(kind.gradient(*moving((u, v, t), (du, dv, dt))))
 
 
 @chosen(KINDS)
 def curvature(kind, u, v, t, du, dv, dt):
     """κ = ẋᵀ (∂²q/∂x²) ẋ, the second time derivative of q along x + ẋ t."""
-    return bent(kind.gradient, (u, v, t), (du, dv, dt))
-
-
-@chosen(KINDS)
-def velocity_term(kind, X, V, points, r, axes, like):
-    """κ of row r of points X and velocities V."""
-    here = between(X, points, r, kind.beads, axes, like)
-    return bent(kind.gradient, here, between(V, points, r, kind.beads, axes, like))
+    gu, gv, gt = rates(kind.gradient(*moving((u, v, t), (du, dv, dt))))
+    return dot(du, gu) + dot(dv, gv) + dot(dt, gt)
 
 
 @chosen(KINDS)

@@ -18,18 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fixman.kernels import jit
-from fixman.kernels.compiler.lanes import (
-    biased_exponent,
-    entry,
-    exact,
-    exact_entry,
-    fma,
-    ln,
-    load,
-    mantissa,
-    pick,
-    store,
-)
+from fixman.kernels.compiler import lanes as lane
+from fixman.kernels.compiler.lanes import entry, exact, exact_entry, fma, ln, load, mantissa, store
 from fixman.kernels.compiler.steps import exact_step
 
 Places = NDArray[np.int32]
@@ -172,7 +162,7 @@ def factor(V, D, symbolic, work, like):
         gather(V, j, symbolic, work, like)
         d = load(work, j, like)
         # Not so where d is NaN; an infinite one comes of a diagonal that was.
-        d = pick(d, SMALLEST_PIVOT * diagonal, d, math.nan)
+        d = lane.pick(d, SMALLEST_PIVOT * diagonal, d, math.nan)
         inverse = 1.0 / d
         store(D, j, inverse)
         store(V, begin, d)
@@ -188,7 +178,7 @@ def multiplied(product, power, d):
     """
     product = product * d
     # NaN has a mantissa too
-    power = power + (biased_exponent(product) - (2.0**52 + 1023.0) + 0.0 * d)
+    power = power + (lane.biased_exponent(product) - (2.0**52 + 1023.0) + 0.0 * d)
     return mantissa(product), power
 
 

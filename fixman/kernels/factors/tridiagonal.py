@@ -19,7 +19,7 @@ from fixman.kernels.compiler.steps import exact_step, step
 @step
 def onward(e, w, inverse, square):
     """e_{k+1} = (w_k / d_k) (e_k + w_k s_k²) with 1 / d_k, d_k = w_k + e_k."""
-    return (w * inverse) * (e + w * square)
+    return inverse * (w * (e + w * square))
 
 
 @exact_step
@@ -41,37 +41,19 @@ def inverse_before(inverse, g, S):
 
 
 @jit
-def factor(w, c, s, inverse, g):
-    """Pivots as ``inverse`` = 1/d and multipliers ``g`` = −L; False if a pivot is lost."""
+def factor(w, c, s, V, D):
+    """Pivots d and multipliers L, in turn, into V as `sparse` wants them, and 1/d into D.
+
+    False if a pivot is lost.
+    """
     e = w[0]
-    for k in range(inverse.size):
+    for k in range(D.size):
         d = w[k + 1] + e
-        inverse[k] = 1.0 / d
+        D[k] = 1.0 / d
         if not 0.0 < d < 1e308:
             return False
-        if k < g.size:
-            g[k] = w[k + 1] * inverse[k] * c[k]
-            e = onward(e, w[k + 1], inverse[k], s[k] * s[k])
+        V[2 * k] = d
+        if k < c.size:
+            V[2 * k + 1] = -w[k + 1] * D[k] * c[k]
+            e = onward(e, w[k + 1], D[k], s[k] * s[k])
     return True
-
-
-@jit
-def solve(inverse, g, b):
-    """Overwrite ``b (k, r)`` with A⁻¹ b, given the factor."""
-    for k in range(g.size):
-        for r in range(b.shape[1]):
-            b[k + 1, r] += g[k] * b[k, r]
-    for k in range(inverse.size - 1, -1, -1):
-        for r in range(b.shape[1]):
-            b[k, r] *= inverse[k]
-            if k < g.size:
-                b[k, r] += g[k] * b[k + 1, r]
-
-
-@jit
-def inverse_on_pattern(inverse, g, S):
-    """Diagonal and first off-diagonal of A⁻¹ into ``S (k, 2)``, again without subtractions."""
-    for k in range(inverse.size - 1, -1, -1):
-        S[k, 0], S[k, 1] = inverse[k], 0.0
-        if k < g.size:
-            S[k, 0], S[k, 1] = inverse_before(inverse[k], g[k], S[k + 1, 0])

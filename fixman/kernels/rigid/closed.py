@@ -25,7 +25,7 @@ from fixman.kernels.algebra.triples import back, constants, load6, load9, matrix
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, lane, load, part, root, store
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.articulated_body import accelerations, rising
+from fixman.kernels.rigid.articulated_body import accelerations
 from fixman.kernels.rigid.articulated_body import inwards as inertias
 from fixman.kernels.rigid.articulated_body import outwards as velocities
 from fixman.kernels.rigid.articulated_tables import (
@@ -73,6 +73,7 @@ from fixman.kernels.rigid.ends import (
     place_base,
     place_end,
     place_ends,
+    rising,
     shelves,
     spin,
 )
@@ -299,6 +300,7 @@ def hold(own, work):
 def respond(table, tau, loads, holding, room):
     """Λ⁻¹ and A θ̈_free + Ȧ θ̇ by the articulated bodies of all chains; DONE or why not."""
     clear(room.inverse)
+    clear(room.asked)  # of ends on the base nothing is asked
     for c in range(table.chains.shape[0]):
         chain = table.chains[c]
         own, work = cut(table.screws, chain, SCREW), cut(room.work, chain, UNIT)

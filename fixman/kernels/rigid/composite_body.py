@@ -13,22 +13,8 @@ from fixman.kernels import jit
 from fixman.kernels.algebra.triples import across, back, entries, put_entries, summed, times, turned
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.steps import step
+from fixman.kernels.rigid import links as link
 from fixman.kernels.rigid.joints import RATES, axis, component, joint_twist
-from fixman.kernels.rigid.links import (
-    ARMATURE,
-    LOST,
-    PITCH,
-    inwards,
-    not_a_number,
-    place,
-    rotation_tuple,
-)
-
-
-@step
-def rows(T, i, k):
-    """3×3 matrix in row i of a table, from column k."""
-    return tuple(T[i, k + j] for j in range(9))
 
 
 @step
@@ -42,9 +28,9 @@ def deviation(s, u, v):
 @step
 def joined(links, X, i, share, M):
     """Body i and the composite body after it, which has ``share`` of the mass of both."""
-    R, own = rotation_tuple(X, i + 1), entries(links, i, 13)
+    R, own = link.rotation_tuple(X, i + 1), entries(links, i, 13)
     d = minus(plus(entries(X, i + 1, 9), times(R, entries(M, i + 1, 1))), own)
-    inertia = summed(rows(links, i, 16), turned(R, rows(M, i + 1, 4)))
+    inertia = summed(link.rows(links, i, 16), turned(R, link.rows(M, i + 1, 4)))
     put_entries(M, i, 1, plus(own, scaled(share, d)))
     put_entries(M, i, 4, summed(inertia, deviation(share * links[i, 12], d, d)))
 
@@ -67,7 +53,7 @@ def momentum(M, i, angular, linear):
     """M̃_i times a twist or its rate: moment about the origin, and force."""
     m, c = M[i, 0], entries(M, i, 1)
     f = scaled(m, plus(linear, outer(angular, c)))
-    return plus(times(rows(M, i, 4), angular), outer(c, f)), f
+    return plus(times(link.rows(M, i, 4), angular), outer(c, f)), f
 
 
 @jit
@@ -79,10 +65,10 @@ def project(kinds, links, X, j, at, wrench, A, column, mirrored):
     n, f = wrench
     for i in range(j, -1, -1):
         if i < j:
-            n, f = inwards(X, i + 1, n, f)
+            n, f = link.inwards(X, i + 1, n, f)
             at -= RATES[kinds[i]]
         for b in range(RATES[kinds[i]]):
-            value = component(kinds[i], links[i, PITCH], b, n, f)
+            value = component(kinds[i], links[i, link.PITCH], b, n, f)
             A[at + b, column] = value
             if mirrored:
                 A[column, at + b] = value
@@ -97,18 +83,18 @@ def inertia_frames(kinds, links, q, out):
     M = np.empty((n, 13))
     for frame in range(out.shape[0]):
         A = out[frame]
-        if not place(q[frame], kinds, links, X):
+        if not link.place(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         compose(links, X, M)
-        check = not_a_number(q[frame])  # not every coordinate has a part in I
+        check = link.not_a_number(q[frame])  # not every coordinate has a part in I
         at = 0
         for j in range(n):
             for a in range(RATES[kinds[j]]):
                 # eq. 24: i_ij = p_iᵀ M̃_i B_ij p_j
-                e, v = axis(kinds[j], links[j, PITCH], a)
+                e, v = axis(kinds[j], links[j, link.PITCH], a)
                 wrench = momentum(M, j, e, v)
                 check += project(kinds, links, X, j, at, wrench, A, at + a, True)
-                A[at + a, at + a] += links[j, ARMATURE + a]
+                A[at + a, at + a] += links[j, link.ARMATURE + a]
             at += RATES[kinds[j]]
         if check != 0.0:  # NaN
             return frame * (n + 1) + n
@@ -124,8 +110,8 @@ def rates(kinds, links, qd, X, V):
     ω = (0.0, 0.0, 0.0)
     at = 0
     for i in range(kinds.size):
-        turn, slide = joint_twist(kinds[i], links[i, PITCH], qd, at)
-        R = rotation_tuple(X, i)
+        turn, slide = joint_twist(kinds[i], links[i, link.PITCH], qd, at)
+        R = link.rotation_tuple(X, i)
         velocity = plus(outer(ω, entries(X, i, 9)), times(R, slide))
         ω = plus(back(R, ω), turn)
         put_entries(V, i, 0, ω)
@@ -137,7 +123,7 @@ def rates(kinds, links, qd, X, V):
 def own_rates(links, i, V, s):
     """Ḣ and Z of body i alone, its I taken as I + s tr I."""
     ω, c = entries(V, i, 0), entries(links, i, 13)
-    ċ, inertia = outer(ω, c), rows(links, i, 16)
+    ċ, inertia = outer(ω, c), link.rows(links, i, 16)
     s = s * (inertia[0] + inertia[4] + inertia[8])
     shifted = tuple(inertia[k] + s if k % 4 == 0 else inertia[k] for k in range(9))
     m = links[i, 12]
@@ -148,9 +134,9 @@ def own_rates(links, i, V, s):
 def with_rates(X, i, M, V, Y, own):
     """ḣ and Z of a composite body: ``own`` of its first body, and those of body i and beyond."""
     ḣ, Z = own
-    R, m, v = rotation_tuple(X, i), M[i, 0], entries(V, i, 3)
+    R, m, v = link.rotation_tuple(X, i), M[i, 0], entries(V, i, 3)
     s, moved = entries(X, i, 9), times(R, entries(Y, i, 0))
-    Z = summed(Z, turned(R, rows(Y, i, 3)))
+    Z = summed(Z, turned(R, link.rows(Y, i, 3)))
     Z = summed(Z, deviation(m, v, plus(s, times(R, entries(M, i, 1)))))
     return plus(ḣ, plus(moved, scaled(m, v))), summed(Z, deviation(1.0, moved, s))
 
@@ -174,7 +160,7 @@ def compose_rates(links, X, M, V, s, Y):
 @step
 def carried_rates(X, V, i, w, dw, du):
     """B_ij p_j of the next body, and its rate."""
-    R = rotation_tuple(X, i)
+    R = link.rotation_tuple(X, i)
     du = plus(du, plus(outer(dw, entries(X, i, 9)), outer(w, entries(V, i, 3))))
     return back(R, w), back(R, dw), back(R, du)
 
@@ -183,7 +169,7 @@ def carried_rates(X, V, i, w, dw, du):
 def convected(M, Y, i, w, dw, du):
     """M̃_i (B_ij p_j)˙ + Y_i B_ij p_j."""
     n, f = momentum(M, i, dw, du)
-    return plus(n, times(rows(Y, i, 3), w)), plus(f, outer(w, entries(Y, i, 0)))
+    return plus(n, times(link.rows(Y, i, 3), w)), plus(f, outer(w, entries(Y, i, 0)))
 
 
 @jit
@@ -196,17 +182,17 @@ def convective_frames(kinds, links, q, qd, christoffel, out):
     Y = np.empty((n, 12))
     for frame in range(out.shape[0]):
         A = out[frame]
-        if not place(q[frame], kinds, links, X):
+        if not link.place(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         compose(links, X, M)
         rates(kinds, links, qd[frame], X, V)
         compose_rates(links, X, M, V, -0.5 if christoffel else 0.0, Y)
         # Not every coordinate or rate has a part in C.
-        check = not_a_number(q[frame]) + not_a_number(qd[frame])
+        check = link.not_a_number(q[frame]) + link.not_a_number(qd[frame])
         first = 0
         for j in range(n):
             for a in range(RATES[kinds[j]]):
-                w, u = axis(kinds[j], links[j, PITCH], a)
+                w, u = axis(kinds[j], links[j, link.PITCH], a)
                 dw, du = outer(entries(V, j, 0), w), outer(entries(V, j, 0), u)
                 at = first
                 for i in range(j, n):
@@ -214,7 +200,7 @@ def convective_frames(kinds, links, q, qd, christoffel, out):
                         w, dw, du = carried_rates(X, V, i, w, dw, du)
                     moment, f = convected(M, Y, i, w, dw, du)
                     for b in range(RATES[kinds[i]]):
-                        value = component(kinds[i], links[i, PITCH], b, moment, f)
+                        value = component(kinds[i], links[i, link.PITCH], b, moment, f)
                         A[at + b, first + a] = value
                     if i == j:
                         wrench = moment, f
@@ -234,7 +220,7 @@ def substitute(L, A, b):
     for frame in range(b.shape[0]):
         x = b[frame]
         for k in range(nv):
-            if not L[frame, k, k] ** 2 > LOST * A[frame, k, k]:  # NaN fails too
+            if not L[frame, k, k] ** 2 > link.LOST * A[frame, k, k]:  # NaN fails too
                 return frame * nv + k
             for j in range(k):
                 x[k] -= L[frame, k, j] * x[j]

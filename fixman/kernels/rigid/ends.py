@@ -27,7 +27,7 @@ from fixman.kernels.algebra.triples import (
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.lanes import part
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.articulated_body import forwards, forwards_x, rising
+from fixman.kernels.rigid.articulated_body import after_x, after_z
 from fixman.kernels.rigid.articulated_tables import (
     ALONG_X,
     ALONG_Y,
@@ -128,8 +128,8 @@ def along_screw(table, at, c, s, d, R, way):
     """Axes of the next body on a joint of one rate, and the way to its origin, in the base."""
     way = plus(way, times(R, (table[at + ALONG_X], table[at + ALONG_Y], 0.0)))
     rows = (R[:3], R[3:6], R[6:])
-    tilted = [forwards_x(row, table[at + COS_X], table[at + SIN_X]) for row in rows]
-    x, y, z = (forwards(row, c, s) for row in tilted)
+    tilted = [after_x(row, table[at + COS_X], table[at + SIN_X]) for row in rows]
+    x, y, z = (after_z(row, c, s) for row in tilted)
     return (*x, *y, *z), plus(way, scaled(d, (x[2], y[2], z[2])))
 
 
@@ -157,6 +157,12 @@ def place_ends(table, chain, own, rates, work, motion):
         while seen < on.size and table.bodies[on[seen]] == i:
             store_all(motion, PLACED * on[seen], (*R, *x, *ω, *v, 0.0, 0.0, 0.0))
             seen += 1
+
+
+@step
+def rising(loads, like):
+    """Acceleration against which the base would be at rest."""
+    return tuple(like - loads[k] for k in range(3))
 
 
 @plain

@@ -16,16 +16,8 @@ from fixman.kernels import jit
 from fixman.kernels.algebra.triples import back, constants, entries, product, put_entries, times
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.steps import step
-from fixman.kernels.rigid.joints import (
-    POSITIONS,
-    RATES,
-    advance,
-    axis,
-    derivative,
-    joint_twist,
-    way,
-)
-from fixman.kernels.rigid.links import PITCH, not_a_number, place, rotation_tuple
+from fixman.kernels.rigid import joints as joint
+from fixman.kernels.rigid.links import PITCH, not_a_number, place, rotation_tuple, rows
 from fixman.kernels.rigid.newton_euler import moved
 from fixman.kernels.rigid.spatial_operators import (
     filter_sweep,
@@ -84,12 +76,12 @@ def body_frames(kinds, links, q, qd, R, x, V):
             put_entries(rotations, i, 0, turned)
             put_entries(origins, i, 0, origin)
             if qd is not None:
-                turn, slide = joint_twist(kinds[i], links[i, PITCH], rates, at)
+                turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], rates, at)
                 turn, slide, v = moving(turned, r, ω, v, turn, slide)
                 ω = plus(ω, turn)
                 put_entries(twists, i, 0, v)
                 put_entries(twists, i, 3, ω)
-                at += RATES[kinds[i]]
+                at += joint.RATES[kinds[i]]
             check += 0.0 * (total(origin, ω) + total(v, ORIGIN))
         if check != 0.0:  # NaN
             return frame * (n + 1) + n
@@ -117,12 +109,12 @@ def point_frames(kinds, links, motion, body, point, out):
             R, r = next_body(X, i, R)
             x = plus(x, r)
             a = plus(a, plus(outer(dω, r), outer(ω, outer(ω, r))))
-            turn, slide = joint_twist(kinds[i], links[i, PITCH], rates, at)
+            turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], rates, at)
             turn, slide, v = moving(R, r, ω, v, turn, slide)
             ω, dω, a = moved(ω, dω, a, turn, slide)
-            turn, slide = joint_twist(kinds[i], links[i, PITCH], accelerations, at)
+            turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], accelerations, at)
             dω, a = plus(dω, times(R, turn)), plus(a, times(R, slide))
-            at += RATES[kinds[i]]
+            at += joint.RATES[kinds[i]]
         p = times(R, constants(point, 0))
         put_entries(out, frame, 0, plus(x, p))
         if out.shape[1] > 3:
@@ -137,50 +129,36 @@ def point_frames(kinds, links, motion, body, point, out):
     return -1
 
 
-@jit
-def chain_to(kinds, links, q, body, X, Y):
-    """R and x of bodies as far as ``body`` into ``Y (n, 12)``; whether they can be used."""
-    if not place(q, kinds, links, X):
-        return False
-    R, x = BASE, ORIGIN
-    for i in range(body + 1):
-        R, r = next_body(X, i, R)
-        x = plus(x, r)
-        put_entries(Y, i, 0, R)
-        put_entries(Y, i, 9, x)
-    return True
-
-
 @step
-def point_of(Y, i, point):
-    """Where a point of body i is in the base."""
-    return plus(entries(Y, i, 9), times(rotation_tuple(Y, i), constants(point, 0)))
-
-
-@step
-def column(Y, i, p, e, s):
+def column(X, i, p, e, s):
     """Velocity at p, and angular velocity, by the direction [e; s] of joint i."""
-    R = rotation_tuple(Y, i)
+    R = rotation_tuple(X, i)
     e = times(R, e)
-    return plus(times(R, s), outer(e, minus(p, entries(Y, i, 9)))), e
+    return plus(times(R, s), outer(e, minus(p, entries(X, i, 9)))), e
 
 
 @jit
 def jacobian_frames(kinds, links, q, body, point, out):
     """J, or its first three rows, into ``out (frames, 6, nv)``, which is zero beyond the body."""
     n = kinds.size
-    X, Y = np.empty((n, 12)), np.empty((n, 12))
+    X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not chain_to(kinds, links, q[frame], body, X, Y):
+        if not place(q[frame], kinds, links, X):
             return frame * (n + 1) + n
+        R, x = BASE, ORIGIN
+        for i in range(body + 1):
+            R, r = next_body(X, i, R)
+            x = plus(x, r)
+            put_entries(X, i, 0, R)  # in the base now
+            put_entries(X, i, 9, x)
         J = out[frame]
-        p = point_of(Y, body, point)
+        p = plus(x, times(R, constants(point, 0)))
         check = not_a_number(q[frame])  # not every coordinate has a part in J
         at = 0
         for i in range(body + 1):
-            for j in range(RATES[kinds[i]]):
-                e, s = axis(kinds[i], links[i, PITCH], j)
-                v, ω = column(Y, i, p, e, s)
+            for j in range(joint.RATES[kinds[i]]):
+                e, s = joint.axis(kinds[i], links[i, PITCH], j)
+                v, ω = column(X, i, p, e, s)
                 for k in range(3):
                     J[k, at] = v[k]
                     if J.shape[0] > 3:
@@ -206,16 +184,10 @@ def joining(links, i, m, R, c, v, L, ω, own):
     mass = links[i, 12]
     share = mass / (m + mass + 1e-300)  # none of no mass
     both = m * share
-    spin = times(R, times(matrix_of(links, i), back(R, ω)))
+    spin = times(R, times(rows(links, i, 16), back(R, ω)))
     L = plus(plus(L, spin), scaled(both, outer(d, u)))
     T = 0.5 * (both * inner(u, u) + inner(ω, spin))
     return m + mass, plus(c, scaled(share, d)), plus(v, scaled(share, u)), L, T
-
-
-@step
-def matrix_of(links, i):
-    """Inertia of body i about its mass centre."""
-    return tuple(links[i, 16 + k] for k in range(9))
 
 
 @jit
@@ -234,10 +206,10 @@ def sum_frames(kinds, links, q, qd, out):
         for i in range(n):
             R, r = next_body(X, i, R)
             x = plus(x, r)
-            turn, slide = joint_twist(kinds[i], links[i, PITCH], rate, at)
+            turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], rate, at)
             turn, slide, v = moving(R, r, ω, v, turn, slide)
             ω = plus(ω, turn)
-            at += RATES[kinds[i]]
+            at += joint.RATES[kinds[i]]
             p = times(R, entries(links, i, 13))
             m, c, u, L, more = joining(
                 links, i, m, R, c, u, L, ω, (plus(x, p), plus(v, outer(ω, p)))
@@ -262,13 +234,13 @@ def follow(kinds, q, v, dt, axes, straight, out):
     at = to = 0
     usable = True
     for i in range(kinds.size):
-        if RATES[kinds[i]] == 1:  # without a call
+        if joint.RATES[kinds[i]] == 1:  # without a call
             out[at] = q[at] + dt * v[to]
         else:
-            good = advance(kinds[i], q, at, v, to, dt, axes, straight, out)
+            good = joint.advance(kinds[i], q, at, v, to, dt, axes, straight, out)
             usable = usable and good
-        at += POSITIONS[kinds[i]]
-        to += RATES[kinds[i]]
+        at += joint.POSITIONS[kinds[i]]
+        to += joint.RATES[kinds[i]]
     return usable
 
 
@@ -290,10 +262,10 @@ def difference_frames(kinds, q, other, out):
         at = to = 0
         usable = True
         for i in range(n):
-            good = way(kinds[i], q[frame], other[frame], at, out[frame], to)
+            good = joint.way(kinds[i], q[frame], other[frame], at, out[frame], to)
             usable = usable and good
-            at += POSITIONS[kinds[i]]
-            to += RATES[kinds[i]]
+            at += joint.POSITIONS[kinds[i]]
+            to += joint.RATES[kinds[i]]
         if not usable or not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1
@@ -305,9 +277,9 @@ def derivative_frames(kinds, q, qd, out):
     for frame in range(q.shape[0]):
         at = to = 0
         for i in range(kinds.size):
-            derivative(kinds[i], q[frame], at, qd[frame], to, out[frame])
-            at += POSITIONS[kinds[i]]
-            to += RATES[kinds[i]]
+            joint.derivative(kinds[i], q[frame], at, qd[frame], to, out[frame])
+            at += joint.POSITIONS[kinds[i]]
+            to += joint.RATES[kinds[i]]
 
 
 # --- operational space ----------------------------------------------------------------------------
@@ -356,7 +328,7 @@ def compliance_frames(kinds, links, q, bodies, points, out):
     m = bodies.size
     nv = 0
     for i in range(n):
-        nv += RATES[kinds[i]]
+        nv += joint.RATES[kinds[i]]
     X = np.empty((n, 12))
     G, D, nu = np.empty((nv, 6)), np.empty(nv), np.empty(nv)
     none, unloaded = np.empty(0), np.empty((0, 6))
@@ -378,7 +350,7 @@ def compliance_frames(kinds, links, q, bodies, points, out):
             columns = 12 if b > 0 else 6
             seen_from(X, i, Z, columns)
             move_freely(kind, links[i, PITCH], at, G, D, Z, columns)
-            at += RATES[kind]
+            at += joint.RATES[kind]
             while b < m and bodies[b] == i:
                 put_entries(marks, b, 0, R)
                 put_entries(marks, b, 9, constants(points, 3 * b))

@@ -14,17 +14,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fixman.kernels import jit
-from fixman.kernels.algebra.triples import (
-    across,
-    back,
-    entries,
-    full,
-    summed,
-    times,
-    transposed,
-    turned,
-    upper,
-)
+from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.vectors import inner, outer, plus
 from fixman.kernels.compiler.lanes import fma
 from fixman.kernels.compiler.steps import exact_step, step
@@ -44,12 +34,12 @@ LOST_INVERSE = 1e-7
 @step
 def carried(R, s, A, B, C):
     """φ (A, B, C) φᵀ with φ = [[1, s×], [0, 1]] diag(R, R): an inertia seen from a body inwards."""
-    A, B, C = turned(R, full(A)), turned(R, B), turned(R, full(C))
-    moved = summed(B, across(s, C))
+    A, B, C = mat.turned(R, mat.full(A)), mat.turned(R, B), mat.turned(R, mat.full(C))
+    moved = mat.summed(B, mat.across(s, C))
     # A + s× Bᵀ + (B + s× C) (s×)ᵀ
-    A = summed(A, across(s, transposed(B)))
-    A = summed(A, transposed(across(s, transposed(moved))))
-    return upper(A), moved, upper(C)
+    A = mat.summed(A, mat.across(s, mat.transposed(B)))
+    A = mat.summed(A, mat.transposed(mat.across(s, mat.transposed(moved))))
+    return mat.upper(A), moved, mat.upper(C)
 
 
 @step
@@ -60,9 +50,9 @@ def felt(A, B, C, twist):
     tell how many of its digits are left.
     """
     a, b = twist
-    a, b, A, B, C = (tuple(abs(x) for x in part) for part in (a, b, full(A), B, full(C)))
-    turning, sliding, both = inner(a, times(A, a)), inner(b, times(C, b)), inner(a, times(B, b))
-    return turning + sliding + 2.0 * both
+    a, b, A, B, C = (tuple(abs(x) for x in part) for part in (a, b, mat.full(A), B, mat.full(C)))
+    turning, sliding = inner(a, mat.times(A, a)), inner(b, mat.times(C, b))
+    return turning + sliding + 2.0 * inner(a, mat.times(B, b))
 
 
 @step
@@ -71,8 +61,14 @@ def inertia_tuple(links, i):
 
 
 @step
+def rows(T, i, k):
+    """3×3 matrix in row i of a table, from column k."""
+    return tuple(T[i, k + j] for j in range(9))
+
+
+@step
 def rotation_tuple(X, i):
-    return tuple(X[i, k] for k in range(9))
+    return rows(X, i, 0)
 
 
 @exact_step
@@ -105,15 +101,15 @@ def place(q, kinds, links, X):
 def inwards(X, i, n, f):
     """B_{i,i−1}ᵀ [n; f]."""
     R = rotation_tuple(X, i)
-    f = times(R, f)
-    return plus(times(R, n), outer(entries(X, i, 9), f)), f
+    f = mat.times(R, f)
+    return plus(mat.times(R, n), outer(mat.entries(X, i, 9), f)), f
 
 
 @step
 def outwards(X, i, w, v):
     """B_{i,i−1} [w; v]."""
     R = rotation_tuple(X, i)
-    return back(R, w), back(R, plus(v, outer(w, entries(X, i, 9))))
+    return mat.back(R, w), mat.back(R, plus(v, outer(w, mat.entries(X, i, 9))))
 
 
 # --- articulated inertias -------------------------------------------------------------------------
@@ -193,7 +189,7 @@ def freed(body, tau, J):
 def mirrored(body):
     """I^A and p^A with forces before moments: a slide is then a turn."""
     A, B, C, n, f = body
-    return Articulated(C, transposed(B), A, f, n)
+    return Articulated(C, mat.transposed(B), A, f, n)
 
 
 @step

@@ -12,7 +12,7 @@ from fixman.kernels.algebra.triples import back, entries, put_entries, times
 from fixman.kernels.algebra.vectors import outer, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid.joints import RATES, component, joint_twist
-from fixman.kernels.rigid.links import ARMATURE, PITCH, inwards, place, rotation_tuple
+from fixman.kernels.rigid.links import ARMATURE, PITCH, inwards, place, rotation_tuple, rows
 
 
 @step
@@ -33,7 +33,7 @@ def moved(ω, dω, a, turn, slide):
 @step
 def required(links, i, ω, dω, a):
     """M_i ξ_i + Ṁ_i ν_i, with the moment about the frame's origin."""
-    c, inertia = entries(links, i, 13), tuple(links[i, 16 + k] for k in range(9))
+    c, inertia = entries(links, i, 13), rows(links, i, 16)
     f = scaled(links[i, 12], plus(a, plus(outer(dω, c), outer(ω, outer(ω, c)))))
     moment = plus(times(inertia, dω), outer(ω, times(inertia, ω)))
     return (*f, *plus(moment, outer(c, f)))

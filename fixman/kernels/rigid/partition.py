@@ -35,29 +35,12 @@ import math
 import numpy as np
 
 from fixman.kernels import jit, plain
-from fixman.kernels.algebra.triples import (
-    back,
-    constants,
-    matrix,
-    put_entries,
-    store_all,
-    times,
-    times_symmetric,
-    upper,
-)
+from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.vectors import minus, outer, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, lane, load, part, store, take
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.factors.sparse import times as multiplied
-from fixman.kernels.rigid.joints import (
-    AXES,
-    JOINTS,
-    POSITIONS,
-    RATES,
-    WHERE,
-    joint_motion,
-    joint_twist,
-)
+from fixman.kernels.rigid import joints as joint
 
 # Columns of a body's row: the three blocks, of which the numbers of rows are given, since each row
 # takes a register of eight (element (i, j) of A is at 8 (A + i) + j), then constants for velocities
@@ -76,11 +59,11 @@ WORK = 169
 # Rows are ωx, ωy, ωz, vx, vy and vz − pitch ωz, which is 0 where S θ̇ is all of the twist: hard rows
 # are the complement of S.  They come first, those across z before those along it, and then the soft
 # ones in the order of the joint's rates.
-HARD = 6 - RATES
+HARD = 6 - joint.RATES
 ORDER = np.array(
     [
-        [*(k for k in (0, 1, 3, 4, 2, 5) if WHERE[kind, k] < 0), *AXES[kind, : RATES[kind]]]
-        for kind in range(len(JOINTS))
+        [*(k for k in (0, 1, 3, 4, 2, 5) if where[k] < 0), *axes[:rates]]
+        for where, axes, rates in zip(joint.WHERE, joint.AXES, joint.RATES, strict=True)
     ]
 )
 # Share of the mobility that a joint's neighbours must leave in a pivot, for about eight digits.
@@ -98,40 +81,40 @@ def ordered(row, order):
 @step
 def keep(f, E, p, pitch):
     """Where the coordinates of a joint have moved the body's frame."""
-    store_all(f, TURN, E)
-    store_all(f, PLACE, p)
+    mat.store_all(f, TURN, E)
+    mat.store_all(f, PLACE, p)
     f[SCREW] = pitch
 
 
 @step
 def carried(f, twist):
     """𝒥 of a twist in the joint frame: Eᵀ ω and Eᵀ (v + ω × p), in rows of the joint."""
-    E, w = matrix(f, TURN), twist[:3]
-    v = back(E, plus(twist[3:], outer(w, constants(f, PLACE))))
-    w = back(E, w)
+    E, w = mat.matrix(f, TURN), twist[:3]
+    v = mat.back(E, plus(twist[3:], outer(w, mat.constants(f, PLACE))))
+    w = mat.back(E, w)
     return (*w, v[0], v[1], v[2] - f[SCREW] * w[2])
 
 
 @step
 def carried_both(f, block, half, zero):
     """𝒥 B 𝒥ᵀ of a symmetric block, by rows: 𝒥 on its columns, then on those of the transposed."""
-    store_all(half, 0, carried(f, tuple(load(block, k, zero) for k in range(6))))
+    mat.store_all(half, 0, carried(f, tuple(load(block, k, zero) for k in range(6))))
     return carried(f, tuple(take(half, k, LANES, zero) for k in range(6)))
 
 
 @step
 def wrench_of(f, a):
     """Moment and force in the body's axes, of what works with the rows of its joint."""
-    return (a[0], a[1], a[2] - f[SCREW] * a[5]), constants(a, 3)
+    return (a[0], a[1], a[2] - f[SCREW] * a[5]), mat.constants(a, 3)
 
 
 @step
 def carry_wrench(f, a, b):
     """b = 𝒥ᵀ a: moment and force in the joint frame."""
-    E, (moment, force) = matrix(f, TURN), wrench_of(f, a)
-    force = times(E, force)
-    moment = plus(times(E, moment), outer(constants(f, PLACE), force))
-    store_all(b, 0, (*moment, *force))
+    E, (moment, force) = mat.matrix(f, TURN), wrench_of(f, a)
+    force = mat.times(E, force)
+    moment = plus(mat.times(E, moment), outer(mat.constants(f, PLACE), force))
+    mat.store_all(b, 0, (*moment, *force))
 
 
 @step
@@ -147,12 +130,7 @@ def spread_by(C, p):
 @step
 def row_of(x, k):
     """Row of a block."""
-    return tuple(x[LANES * k + j] for j in range(6))
-
-
-@step
-def six(x, k):
-    return tuple(x[k + j] for j in range(6))
+    return mat.constants6(x, LANES * k)
 
 
 @step
@@ -194,7 +172,7 @@ def factor_frame(table, q, work, room):
         f = work[i]
         kind = int(row[KIND])
         hard = ordered(row, order)
-        E, p, usable = joint_motion(kind, row[PITCH], q, at)
+        E, p, usable = joint.joint_motion(kind, row[PITCH], q, at)
         if not usable:
             return 0.0, i
         keep(f, E, p, row[PITCH])
@@ -228,15 +206,15 @@ def factor_frame(table, q, work, room):
                 take_row(mobility, j, lane(felt, j) * inverse, felt)
             f[8 * U + 9 * r] = d
             store(f, W + r, felt * inverse)
-        at += POSITIONS[kind]
+        at += joint.POSITIONS[kind]
     return total + math.log(product), -1
 
 
 @step
-def pushed(c, light, wrenches, k):
+def pushed(c, light, wrenches, i):
     """Moment about the mass centre and acceleration that a wrench on a body causes."""
-    f = constants(wrenches, k)
-    return plus(constants(wrenches, k + 3), outer(f, c)), scaled(light, f)
+    f = mat.entries(wrenches, i, 0)
+    return plus(mat.entries(wrenches, i, 3), outer(f, c)), scaled(light, f)
 
 
 @step
@@ -247,13 +225,13 @@ def alone(body, w, push):
     """
     R, J, inertia, c, r = body
     m, f = push
-    e = times_symmetric(J, plus(outer(times_symmetric(inertia, w), w), m))
+    e = mat.times_symmetric(J, plus(outer(mat.times_symmetric(inertia, w), w), m))
     # Σ = ω ωᵀ − ω², so that ω × (ω × a) = Σ a
     xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
     S = (-yy - zz, w[0] * w[1], w[0] * w[2], -xx - zz, w[1] * w[2], -xx - yy)
-    a = minus(plus(f, outer(c, e)), times_symmetric(S, c))
-    p = plus(plus(f, outer(e, r)), times_symmetric(S, r))
-    return e, a, back(R, e), back(R, p), back(R, w)
+    a = minus(plus(f, outer(c, e)), mat.times_symmetric(S, c))
+    p = plus(plus(f, outer(e, r)), mat.times_symmetric(S, r))
+    return e, a, mat.back(R, e), mat.back(R, p), mat.back(R, w)
 
 
 @step
@@ -264,18 +242,19 @@ def right_side(row, f, ahead, y, before, twist, push):
     and what velocities add.
     """
     turn, slide = twist
-    joint = outer(before, outer(before, constants(f, PLACE)))
-    store_all(ahead, 3, plus(constants(ahead, 3), joint))
-    store_all(y, 0, carried(f, six(ahead, 0)))
-    J, inertia = upper(matrix(row, INVERSE)), upper(matrix(row, INERTIA))
-    body = matrix(row, ROTATION), J, inertia, constants(row, CENTRE), constants(row, LEVER)
-    omega = back(matrix(f, TURN), before)
+    centripetal = outer(before, outer(before, mat.constants(f, PLACE)))
+    mat.store_all(ahead, 3, plus(mat.constants(ahead, 3), centripetal))
+    mat.store_all(y, 0, carried(f, mat.constants6(ahead, 0)))
+    J, inertia = mat.upper(mat.matrix(row, INVERSE)), mat.upper(mat.matrix(row, INERTIA))
+    c, r = mat.constants(row, CENTRE), mat.constants(row, LEVER)
+    body = mat.matrix(row, ROTATION), J, inertia, c, r
+    omega = mat.back(mat.matrix(f, TURN), before)
     h, both, omega = outer(omega, turn), plus(omega, plus(omega, turn)), plus(omega, turn)
     e, a, turning, moving, last = alone(body, omega, push)
-    store_all(y, 0, minus(e, plus(constants(y, 0), h)))
-    store_all(y, 3, minus(a, plus(constants(y, 3), outer(both, slide))))
+    mat.store_all(y, 0, minus(e, plus(mat.constants(y, 0), h)))
+    mat.store_all(y, 3, minus(a, plus(mat.constants(y, 3), outer(both, slide))))
     y[5] = y[5] - f[SCREW] * (e[2] - h[2])
-    store_all(ahead, 0, (*turning, *moving))
+    mat.store_all(ahead, 0, (*turning, *moving))
     return last
 
 
@@ -283,34 +262,34 @@ def right_side(row, f, ahead, y, before, twist, push):
 def eliminate(table, qd, tau, gravity, wrenches, work, room):
     """L⁻¹ y of one factored configuration, from the base on, which accelerates by minus gravity.
 
-    ``wrenches`` (6 n) may be empty.
+    ``wrenches (n, 6)`` may be empty.
     """
     _, _, ahead, y, order = room  # v̇ of (4): the λ beyond are not yet at work
     zero = (0.0, 0.0, 0.0)
     before = zero  # ω of the body before, in the joint frame's axes
-    store_all(ahead, 0, zero)
-    store_all(ahead, 3, scaled(-1.0, back(matrix(table[0], BASE), gravity)))
+    mat.store_all(ahead, 0, zero)
+    mat.store_all(ahead, 3, scaled(-1.0, mat.back(mat.matrix(table[0], BASE), gravity)))
     at = 0
     for i in range(table.shape[0]):
         row = table[i]
         f = work[i]
         kind = int(row[KIND])
         hard = ordered(row, order)
-        turn, slide = joint_twist(kind, row[PITCH], qd, at)
+        turn, slide = joint.joint_twist(kind, row[PITCH], qd, at)
         push = (zero, zero)
         if wrenches.size:
-            push = pushed(constants(row, CENTRE), row[LIGHT], wrenches, 6 * i)
+            push = pushed(mat.constants(row, CENTRE), row[LIGHT], wrenches, i)
         before = right_side(row, f, ahead, y, before, (turn, slide), push)
         # y and (4): torques, then y_h, by L⁻¹.
         for s in range(hard, 6):
-            torque = tau[at + WHERE[kind, order[s]]]
+            torque = tau[at + joint.WHERE[kind, order[s]]]
             take_off(y, -torque, row_of(f, S + order[s]))
             take_off(ahead, -torque, row_of(row, K + order[s]))
         for s in range(hard, 6):
             f[Y + s] = y[order[s]]
         for a in range(HARD[kind], hard):
             f[LOOSE + a] = y[order[a]]
-            y[order[a]] -= row[GEAR + a] * tau[at + WHERE[kind, order[a]]]
+            y[order[a]] -= row[GEAR + a] * tau[at + joint.WHERE[kind, order[a]]]
         for a in range(hard):
             d = y[order[a]]
             for t in range(a):
@@ -327,10 +306,7 @@ def along(x, y):
 
 @plain
 def substitute(table, tau, work, room, qdd, forces):
-    """Accelerations and wrenches of the joints from tip to base; whether those are finite.
-
-    ``forces`` (n, 6), force before moment, may be empty.
-    """
+    """Accelerations, and wrenches of the joints, from tip to base; whether those are finite."""
     _, _, u, w, order = room  # wrench of the next joint in its frame, taken from the body
     for k in range(6):
         u[k] = 0.0
@@ -349,7 +325,7 @@ def substitute(table, tau, work, room, qdd, forces):
             w[r] = along(row_of(f, W + r), u) - f[Y + a] - d / f[8 * U + 9 * r]  # (5), by L⁻ᵀ
         for s in range(HARD[kind], 6):
             r = order[s]
-            to = at + WHERE[kind, r]
+            to = at + joint.WHERE[kind, r]
             d = f[LOOSE + s] if s < hard else f[Y + s]
             for a in range(hard):
                 d += f[8 * (S + r) + order[a]] * w[order[a]]
@@ -360,10 +336,9 @@ def substitute(table, tau, work, room, qdd, forces):
             qdd[to] = d
             check += 0.0 * d
         for s in range(hard, 6):
-            w[order[s]] = tau[at + WHERE[kind, order[s]]]
-        if forces.size:
-            moment, force = wrench_of(f, w)
-            put_entries(forces, i, 0, (*force, *moment))
+            w[order[s]] = tau[at + joint.WHERE[kind, order[s]]]
+        moment, force = wrench_of(f, w)
+        mat.put_entries(forces, i, 0, (*force, *moment))
         carry_wrench(f, w, u)  # (7)
     return check == 0.0
 
@@ -375,81 +350,37 @@ def room_for():
 
 
 @jit
-def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints, memory):
+def motion_frames(table, motion, gravity, W, out, forces, memory):
     """Solve every frame; frame · (n + 1) + body of the first lost pivot, or -1.
 
-    Arrays are flat, frames stacked, ``wrenches`` may be None.  ``out``: the accelerations of a
-    frame, and where ``joints`` is true its 6 n joint wrenches.  Body n: a result is not finite.
-    ``memory``: `WORK` numbers for each body.
+    ``motion``: q, q̇ and τ.  ``W (frames · n, 6)`` may be empty.  Accelerations into
+    ``out (frames, nv)``, joint wrenches into ``forces (frames, n, 6)``, or room for one frame's.
+    Body n: a result is not finite.  ``memory``: `WORK` numbers for each body.
     """
     n = table.shape[0]
-    nq = nv = 0
-    for i in range(n):
-        nq += POSITIONS[int(table[i, KIND])]
-        nv += 6 - HARD[int(table[i, KIND])]
+    q, qd, tau = motion
     work, room = memory[: n * WORK].reshape((n, WORK)), room_for()
-    width = nv + 6 * n if joints else nv
-    nothing = np.empty((0, 6))
-    none = np.empty(0)
-    for frame in range(q.size // nq):
-        _, body = factor_frame(table, q[frame * nq : (frame + 1) * nq], work, room)
+    for frame in range(q.shape[0]):
+        _, body = factor_frame(table, q[frame], work, room)
         if body >= 0:
             return frame * (n + 1) + body
-        rates = slice(frame * nv, (frame + 1) * nv)
-        answer = out[frame * width : (frame + 1) * width]
-        forces = answer[nv:].reshape(n, 6) if joints else nothing
-        loads = none
-        if wrenches is not None:
-            loads = wrenches[6 * n * frame : 6 * n * (frame + 1)]
-        eliminate(table, qd[rates], tau[rates], gravity, loads, work, room)
-        if not substitute(table, tau[rates], work, room, answer[:nv], forces):
+        loads = W[frame * n : (frame + 1) * n]
+        eliminate(table, qd[frame], tau[frame], gravity, loads, work, room)
+        kept = forces[frame if forces.shape[0] > 1 else 0]
+        if not substitute(table, tau[frame], work, room, out[frame], kept):
             return frame * (n + 1) + n
     return -1
 
 
 @jit
 def logdet_frames(table, q, out):
-    """ln det H^bb of every frame, ``q`` flat; failures as in `motion_frames`."""
+    """ln det H^bb of every frame; failures as in `motion_frames`."""
     n = table.shape[0]
-    nq = q.size // out.size
     work, room = np.empty((n, WORK)), room_for()
     for frame in range(out.size):
-        out[frame], body = factor_frame(table, q[frame * nq : (frame + 1) * nq], work, room)
+        out[frame], body = factor_frame(table, q[frame], work, room)
         if body >= 0:
             return frame * (n + 1) + body
         if not abs(out[frame]) < math.inf:
             return frame * (n + 1) + n
     return -1
-
-
-@jit
-def assemble(table, q, diagonal, lower):
-    """Blocks of H^bb of one configuration, (n, f, f) and (n − 1, f, f), f the most hard rows."""
-    f = np.empty(WORK)
-    full, half, column, _, _ = room_for()
-    zero = eight(0.0)
-    order, last = np.empty(6, np.int64), np.empty(6, np.int64)
-    at = held = 0
-    for i in range(table.shape[0]):
-        row = table[i]
-        kind = int(row[KIND])
-        hard = ordered(row, order)
-        E, p, _ = joint_motion(kind, row[PITCH], q, at)
-        keep(f, E, p, row[PITCH])
-        for a in range(hard):
-            for b in range(hard):
-                diagonal[i, a, b] = row[8 * (A + order[a]) + order[b]]
-            diagonal[i, a, a] += row[GEAR + a]
-        if i > 0:
-            before = table[i - 1]
-            store_all(full, 0, carried_both(f, part(before, C, 6, zero), half, zero))
-            for b in range(hard):
-                for a in range(hard):
-                    diagonal[i, a, b] += full[LANES * order[a] + order[b]]
-            for b in range(held):
-                store_all(column, 0, carried(f, row_of(before, K + last[b])))
-                for a in range(hard):
-                    lower[i - 1, a, b] = -column[order[a]]
-        at += POSITIONS[kind]
-        held = hard
-        last[:] = order

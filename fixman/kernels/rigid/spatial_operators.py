@@ -19,24 +19,8 @@ from fixman.kernels import jit
 from fixman.kernels.algebra.triples import entries, put_entries
 from fixman.kernels.algebra.vectors import inner, plus, scaled
 from fixman.kernels.compiler.steps import step
+from fixman.kernels.rigid import links as link
 from fixman.kernels.rigid.joints import AXES, RATES, axis
-from fixman.kernels.rigid.links import (
-    ARMATURE,
-    LOST_INVERSE,
-    NOTHING,
-    PITCH,
-    Articulated,
-    added,
-    carried,
-    felt,
-    free_rate,
-    inertia_tuple,
-    inwards,
-    not_a_number,
-    outwards,
-    place,
-    rotation_tuple,
-)
 from fixman.kernels.rigid.newton_euler import loosen
 
 STILL = (0.0, 0.0, 0.0)
@@ -46,7 +30,7 @@ STILL = (0.0, 0.0, 0.0)
 def about_origin(links, i):
     """M(k), eq. 2.15: mass, m p, and inertia about the body's origin."""
     m, (x, y, z) = links[i, 12], entries(links, i, 13)
-    I = inertia_tuple(links, i)  # noqa: E741
+    I = link.inertia_tuple(links, i)  # noqa: E741
     A = (
         I[0] + m * (y * y + z * z), I[1] - m * x * y, I[2] - m * x * z,
         I[3] + m * (x * x + z * z), I[4] - m * y * z, I[5] + m * (x * x + y * y),
@@ -57,15 +41,15 @@ def about_origin(links, i):
 @step
 def moved_back(X, i, P):
     """φ P φᵀ and φ z."""
-    A, B, C = carried(rotation_tuple(X, i), entries(X, i, 9), P.A, P.B, P.C)
-    return Articulated(A, B, C, *inwards(X, i, P.n, P.f))
+    A, B, C = link.carried(link.rotation_tuple(X, i), entries(X, i, 9), P.A, P.B, P.C)
+    return link.Articulated(A, B, C, *link.inwards(X, i, P.n, P.f))
 
 
 @step
 def with_link(P, links, i):
     """P and z with M(k)."""
-    A, B, C = added(P.A, P.B, P.C, *about_origin(links, i))
-    return Articulated(A, B, C, P.n, P.f)
+    A, B, C = link.added(P.A, P.B, P.C, *about_origin(links, i))
+    return link.Articulated(A, B, C, P.n, P.f)
 
 
 @step
@@ -73,7 +57,7 @@ def with_load(P, loads, i):
     n, f = entries(loads, i, 3), entries(loads, i, 0)
     # A joint does not feel all of it, but each must be a number.
     check = 0.0 * (n[0] + n[1] + n[2] + f[0] + f[1] + f[2])
-    return Articulated(P.A, P.B, P.C, plus(P.n, n), plus(P.f, f)), check
+    return link.Articulated(P.A, P.B, P.C, plus(P.n, n), plus(P.f, f)), check
 
 
 @jit
@@ -103,17 +87,17 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu, left):
     scale, column = np.empty(6), np.empty(6)
     n = kinds.size
     at = D.size
-    P = Articulated(*NOTHING, STILL, STILL)
-    before = NOTHING  # P before its joint is taken out: what the digits are counted against
+    P = link.Articulated(*link.NOTHING, STILL, STILL)
+    before = link.NOTHING  # P before its joint is taken out: what the digits are counted against
     check = 0.0
     for i in range(n - 1, -1, -1):
-        kind, pitch = kinds[i], links[i, PITCH]
+        kind, pitch = kinds[i], links[i, link.PITCH]
         f = RATES[kind]
         at -= f
         after = min(i + 1, n - 1)  # (nothing hangs on the last body)
         for j in range(f):
             e, v = axis(kind, pitch, j)
-            scale[j] = felt(*before, outwards(X, after, e, v))
+            scale[j] = link.felt(*before, link.outwards(X, after, e, v))
         if left.size:
             put_entries(left, after, 0, P.A)
             put_entries(left, after, 6, P.B)
@@ -125,7 +109,7 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu, left):
             check += found
         for j in range(f):
             torque = T[at + j] if T.size else 0.0
-            P, rate = free_rate(kind, pitch, j, P, torque, links[i, ARMATURE + j])
+            P, rate = link.free_rate(kind, pitch, j, P, torque, links[i, link.ARMATURE + j])
             if not 0.0 < rate.D < math.inf:
                 return i if 0.0 * (rate.D + scale[j]) == 0.0 else n
             put_entries(G, at + j, 0, rate.g)
@@ -136,7 +120,7 @@ def filter_sweep(T, loads, kinds, links, X, G, D, nu, left):
             for k in range(j):
                 whole += G[at + k, AXES[kind, j]] ** 2 * D[at + k]
             alone = freedom(kind, j, at, G, D, column)
-            if not LOST_INVERSE * max(whole, scale[j]) * alone < 1.0:
+            if not link.LOST_INVERSE * max(whole, scale[j]) * alone < 1.0:
                 return i if 0.0 * scale[j] == 0.0 else n
     return -1 if check == 0.0 else n
 
@@ -153,11 +137,11 @@ def smoother_sweep(kinds, links, X, G, nu, out):
     y = STILL, STILL
     at = 0
     for i in range(kinds.size):
-        y = outwards(X, i, y[0], y[1])
+        y = link.outwards(X, i, y[0], y[1])
         for j in range(RATES[kinds[i]] - 1, -1, -1):
             k = at + j
             out[k] = nu[k] - (inner(entries(G, k, 0), y[0]) + inner(entries(G, k, 3), y[1]))
-            e, v = axis(kinds[i], links[i, PITCH], j)
+            e, v = axis(kinds[i], links[i, link.PITCH], j)
             y = along_axis(y, e, v, out[k])
         at += RATES[kinds[i]]
 
@@ -177,7 +161,7 @@ def forward_frames(q, T, bias, kinds, links, out):
     G, D, nu = np.empty((nv, 6)), np.empty(nv), np.empty(nv)
     nothing = np.empty((0, 21))
     for frame in range(q.shape[0]):
-        if not place(q[frame], kinds, links, X):
+        if not link.place(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         if bias is not None:
             # M(k) ζ(k) + b(k) − w(k) with ζ = φᵀ a: eqs. 5.8, 2.19, 2.23, 2.32, 3.21
@@ -188,7 +172,7 @@ def forward_frames(q, T, bias, kinds, links, out):
         if body >= 0:
             return frame * (n + 1) + body
         smoother_sweep(kinds, links, X, G, nu, out[frame])
-        if not_a_number(out[frame]) != 0.0:
+        if link.not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1
 
@@ -214,7 +198,7 @@ def transpose(Y, size):
 def carry_columns(X, i, Y, columns):
     """Overwrite columns [ω; v] of ``Y (6, …)`` by φᵀ times them, from body i − 1 to body i."""
     for c in range(columns):
-        ω, v = outwards(X, i, (Y[0, c], Y[1, c], Y[2, c]), (Y[3, c], Y[4, c], Y[5, c]))
+        ω, v = link.outwards(X, i, (Y[0, c], Y[1, c], Y[2, c]), (Y[3, c], Y[4, c], Y[5, c]))
         put_twist(Y, 0, c, ω, v)
 
 

@@ -20,6 +20,7 @@ import math
 import numpy as np
 
 from fixman.kernels import jit
+from fixman.kernels.algebra import vectors as vec
 from fixman.kernels.algebra.random import WORDS, following, fraction
 from fixman.kernels.factors.tridiagonal import onward
 
@@ -87,14 +88,8 @@ def product(p, q):
 @jit
 def rotated(q, v):
     """Return q v q⁻¹ = v + 2 a × (a × v + q₀ v), a the imaginary part of q."""
-    x = q[2] * v[2] - q[3] * v[1] + q[0] * v[0]
-    y = q[3] * v[0] - q[1] * v[2] + q[0] * v[1]
-    z = q[1] * v[1] - q[2] * v[0] + q[0] * v[2]
-    return (
-        v[0] + 2.0 * (q[2] * z - q[3] * y),
-        v[1] + 2.0 * (q[3] * x - q[1] * z),
-        v[2] + 2.0 * (q[1] * y - q[2] * x),
-    )
+    a = q[1], q[2], q[3]
+    return vec.along(2.0, vec.outer(a, vec.along(q[0], v, vec.outer(a, v))), v)
 
 
 # --- sweeps ---------------------------------------------------------------------------------------
@@ -102,10 +97,8 @@ def rotated(q, v):
 
 @jit
 def square_sine(u, v):
-    x = u[1] * v[2] - u[2] * v[1]
-    y = u[2] * v[0] - u[0] * v[2]
-    z = u[0] * v[1] - u[1] * v[0]
-    return x * x + y * y + z * z
+    normal = vec.cross(u, v)
+    return vec.dot(normal, normal)
 
 
 @jit

@@ -1,17 +1,16 @@
 """The projections of each kind of hard rows under one name, chosen by the type of ``system``.
 
-    room(system, targets, like)                            what depends on the targets, and work
-    hold(system, room, X0, X, V, rate, limits, like)       X onto the manifold, along B(X0)ᵀ, to a
-                                                           tolerance, in so many iterations at most
-    factor(system, room, X, like)                          factor H^bb at X, which serves to
-    project(system, room, V, X, like)                      V along the manifold,
-    logdet(system, room, like)                             ln det H^bb but for a constant,
-    add_metric_force(system, room, F, X, kT, like)         F += −½ kT ∂ ln det H^bb / ∂x, and
-                                                           to hold after a drift from X
+    room(system, targets, like)                         what depends on the targets, and work
+    factor(system, room, X, like)                       LDLᵀ of H^bb at X, for all that follow
+    hold(system, room, X0, X, V, rate, limits, like)    X onto the manifold along B(X0)ᵀ, to a
+                                                        tolerance in so many iterations at most
+    project(system, room, V, X, like)                   V along the manifold at X
+    logdet(system, room, like)                          ln det H^bb but for a constant
+    add_metric_force(system, room, F, X, kT, like)      F ← F − ½ kT ∂ ln det H^bb / ∂x
 
-With `OFTEN` the system says how many iterations there are at most.  The choice is made when a
-kernel is compiled and costs nothing.  A system that is None has no room, no factor and no
-force, and nothing is compiled.
+With `OFTEN` the system says how many iterations there are at most; `jointed_steps.hold` needs no
+factor.  The choice is made when a kernel is compiled and costs nothing.  A system that is None has
+no room, no factor and no force, and nothing is compiled.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from typing import Any
 
 from fixman.kernels.chain.hard import Hard
 from fixman.kernels.compiler.internals import overload, types
-from fixman.kernels.simulation import general_steps, jointed_steps, rotating_steps
+from fixman.kernels.simulation import banded_steps, general_steps, jointed_steps
+from fixman.kernels.simulation.banded_steps import Banded
 from fixman.kernels.simulation.jointed_steps import Jointed
-from fixman.kernels.simulation.rotating_steps import Rotating
 
 KINDS: dict[Any, Any] = {
     Jointed: jointed_steps,
-    Rotating: rotating_steps,
+    Banded: banded_steps,
     Hard: general_steps,
 }
 OFTEN = 1000
@@ -54,61 +53,22 @@ class _Nothing:
         pass
 
 
-def _chosen(system: Any, name: str) -> Any:
-    if isinstance(system, types.NoneType):
-        return getattr(_Nothing, name)
-    return getattr(KINDS[system.instance_class], name).py_func
+def _chosen(name: str, options: Any) -> Any:
+    def function(*args):
+        raise NotImplementedError
+
+    @overload(function, jit_options=options, strict=False)
+    def _(system, *others):
+        nothing = isinstance(system, types.NoneType)
+        made = getattr(_Nothing if nothing else KINDS[system.instance_class], name)
+        return getattr(made, "py_func", made)
+
+    return function
 
 
-def room(system, targets, like):
-    """See above."""
-
-
-def hold(system, room, X0, X, V, rate, limits, like):
-    """See above."""
-
-
-def factor(system, room, X, like):
-    """See above."""
-
-
-def logdet(system, room, like):
-    """See above."""
-
-
-def add_metric_force(system, room, F, X, kT, like):
-    """See above."""
-
-
-def project(system, room, V, X, like):
-    """See above."""
-
-
-@overload(room, jit_options=ARRAYS)
-def _(system, targets, like):
-    return _chosen(system, "room")
-
-
-@overload(hold, jit_options=OPTIONS)
-def _(system, room, X0, X, V, rate, limits, like):
-    return _chosen(system, "hold")
-
-
-@overload(factor, jit_options=OPTIONS)
-def _(system, room, X, like):
-    return _chosen(system, "factor")
-
-
-@overload(logdet, jit_options=OPTIONS)
-def _(system, room, like):
-    return _chosen(system, "logdet")
-
-
-@overload(add_metric_force, jit_options=OPTIONS)
-def _(system, room, F, X, kT, like):
-    return _chosen(system, "add_metric_force")
-
-
-@overload(project, jit_options=OPTIONS)
-def _(system, room, V, X, like):
-    return _chosen(system, "project")
+room = _chosen("room", ARRAYS)
+hold = _chosen("hold", OPTIONS)
+factor = _chosen("factor", OPTIONS)
+project = _chosen("project", OPTIONS)
+logdet = _chosen("logdet", OPTIONS)
+add_metric_force = _chosen("add_metric_force", OPTIONS)

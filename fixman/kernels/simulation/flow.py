@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fixman.kernels.algebra.vectors import along, minus, vector
-from fixman.kernels.compiler.internals import overload, types
-from fixman.kernels.compiler.lanes import load, store
+from fixman.kernels.compiler.lanes import exact, load, store
 from fixman.kernels.compiler.steps import exact_step
-from fixman.kernels.simulation.constraints import OPTIONS
 
 
 class Flow(NamedTuple):
@@ -46,25 +44,15 @@ def drag(X, F, k, centre, flow, axes, like):
         store(F, k * dim + a, load(F, k * dim + a, like) + zeta * v)
 
 
+@exact
 def carry(flow, X, F, step, axes, like):
     """F += the drag of a flow, as it is in a step of this call; of None nothing."""
-
-
-def _nothing(flow, X, F, step, axes, like):
-    pass
-
-
-def _carry(flow, X, F, step, axes, like):
-    gradients, drags, shares = flow
-    square = len(axes) * len(axes)
-    at = min(step * square, gradients.size - square)
-    centre = 0.0 * like, 0.0 * like, 0.0 * like
-    for k in range(drags.size):
-        centre = centred(X, k, shares[k], centre, axes, like)
-    for k in range(drags.size):
-        drag(X, F, k, centre, (gradients, at, drags[k]), axes, like)
-
-
-@overload(carry, jit_options=OPTIONS)
-def _(flow, X, F, step, axes, like):
-    return _nothing if isinstance(flow, types.NoneType) else _carry
+    if flow is not None:
+        gradients, drags, shares = flow
+        square = len(axes) * len(axes)
+        at = min(step * square, gradients.size - square)
+        centre = 0.0 * like, 0.0 * like, 0.0 * like
+        for k in range(drags.size):
+            centre = centred(X, k, shares[k], centre, axes, like)
+        for k in range(drags.size):
+            drag(X, F, k, centre, (gradients, at, drags[k]), axes, like)

@@ -17,23 +17,8 @@ import numpy as np
 from fixman.kernels.algebra.vectors import dot, vector
 from fixman.kernels.chain import hard
 from fixman.kernels.chain.rows import SQUARE, bonds, measure, rest
-from fixman.kernels.compiler.lanes import (
-    beyond,
-    choose,
-    entry,
-    everywhere,
-    exact,
-    exact_arrays,
-    fma,
-    lanes,
-    larger,
-    load,
-    memory,
-    part,
-    root,
-    store,
-    take,
-)
+from fixman.kernels.compiler import lanes as lane
+from fixman.kernels.compiler.lanes import entry, exact, exact_arrays, fma, larger, load, part, store
 from fixman.kernels.factors import sparse
 
 CHORDS = 50  # iterations: where the drift is moderate five to eight are needed
@@ -54,10 +39,10 @@ def room(system, targets, like):
     """½ d² and d of a distance row, cosine and sine of an angle, and memory."""
     m = system.kinds.size
     vectors = system.total * len(system.axes)
-    whole = memory(2 * (vectors + system.symbolic.row.size) + 7 * m, like)
+    whole = lane.memory(2 * (vectors + system.symbolic.row.size) + 7 * m, like)
     goals = part(whole, 0, 2 * m, like)
     for k in range(2 * m):
-        store(goals, k, take(targets, k, 2 * m, like))
+        store(goals, k, lane.take(targets, k, 2 * m, like))
     return Room(
         goals,
         hard.block(system, whole, 4 * m, like),
@@ -72,6 +57,15 @@ def magnitude(x):
 
 
 @exact
+def rounding(X, like):
+    """Return how far differences of positions may be off."""
+    size = 0.0 * like
+    for k in range(X.size // lane.lanes(like)):
+        size = larger(magnitude(load(X, k, like)), size)
+    return (4.0 * EPS) * size
+
+
+@exact
 def residual(kind, u, v, t, g, goal, size, far):
     """Goal less value of a row, its unit, and rounding where positions are of ``size``.
 
@@ -81,7 +75,7 @@ def residual(kind, u, v, t, g, goal, size, far):
     value, scale, _ = measure(kind, u, v, t)
     lack, whole, noise = rest(kind, value, scale, u, v, g, goal, size)
     if far and kind == SQUARE:  # as if the row were the length and not its square
-        length = root(dot(u, u))
+        length = lane.root(dot(u, u))
         lack *= (length + length) / (length + goal[1])
     return lack, whole, noise
 
@@ -99,11 +93,8 @@ def hold(system, room, X0, X, V, rate, limits, like):
     goals, block, rhs, total = room
     B = block.B
     zero = 0.0 * like
-    busy = everywhere(like) if m > 0 else 0
-    size = zero
-    for k in range(X.size // lanes(like)):
-        size = larger(magnitude(load(X, k, like)), size)
-    size = (4.0 * EPS) * size
+    busy = lane.everywhere(like) if m > 0 else 0
+    size = rounding(X, like)
     for r in range(m):
         store(total, r, zero)
     for _ in range(min(iterations, CHORDS)):
@@ -116,12 +107,12 @@ def hold(system, room, X0, X, V, rate, limits, like):
             lack, whole, noise = residual(kind, u, v, t, g, goal, size, iterations == 1)
             store(rhs, r, lack)
             worst = larger(magnitude(lack) - fma(tolerance + zero, whole, noise), worst)
-        busy &= beyond(worst, zero)
+        busy &= lane.beyond(worst, zero)
         if busy == 0:
             break
         sparse.solve(block.H, block.D, system.symbolic, rhs, like)
         for r in range(m):
-            push = choose(busy, load(rhs, r, like), zero)
+            push = lane.choose(busy, load(rhs, r, like), zero)
             store(rhs, r, push)
             store(total, r, load(total, r, like) + push)
         hard.push(system, B, rhs, system.shares, X, axes, like)

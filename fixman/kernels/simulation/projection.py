@@ -17,6 +17,8 @@ import numpy as np
 from fixman.kernels.chain.hard import place, read
 from fixman.kernels.compiler.lanes import exact, exact_arrays, exact_kernel
 from fixman.kernels.simulation.constraints import OFTEN, factor, hold, project, room
+from fixman.kernels.simulation.general_steps import rounding
+from fixman.kernels.simulation.trials import copy
 
 DESCENT = 2000  # steps along the manifold
 NEWTON = 40  # iterations onto it
@@ -27,24 +29,9 @@ EPS = 2.0**-52
 
 
 @exact
-def copy(x, y):
-    for k in range(x.size):
-        y[k] = x[k]
-
-
-@exact
-def largest(x):
-    """Return the size of the largest coordinate."""
-    size = 0.0
-    for k in range(x.size):
-        size = max(size, abs(x[k]))
-    return size
-
-
-@exact
 def tolerance(x, shortest):
     """Largest relative error of a square: rounding, of positions as well."""
-    share = 4.0 * EPS * largest(x) / shortest
+    share = rounding(x, 0.0) / shortest
     return max(0.25 * EPS, share * share)
 
 
@@ -61,7 +48,7 @@ def remoteness(x, start, masses):
 def onto_manifold(system, space, shortest, X, X0, idle):
     """Newton's method from X; false where it does not arrive."""
     for _ in range(NEWTON):
-        copy(X, X0)
+        copy(X, X0, 0.0)
         factor(system, space, X0, 0.0)
         if not hold(system, space, X0, X, idle, 0.0, (tolerance(X0, shortest), 1), 0.0):
             return True
@@ -90,10 +77,10 @@ def nearest(system, space, masses, shortest, start, work):
         slope = 0.0
         for k in range(T.size):
             slope += masses[k] * T[k] * T[k]
-        rounding = EPS * max(largest(start), largest(X)) * math.sqrt(weight)
+        unseen = 0.25 * max(rounding(start, 0.0), rounding(X, 0.0)) * math.sqrt(weight)
         # x is rounded, and so is the objective: what is left may be too small to be seen in it.
-        noise = 1000.0 * rounding * math.sqrt(distance)
-        if math.sqrt(slope) <= STATIONARY * math.sqrt(distance) + rounding:
+        noise = 1000.0 * unseen * math.sqrt(distance)
+        if math.sqrt(slope) <= STATIONARY * math.sqrt(distance) + unseen:
             break
         moved = 0.0
         turned = 0.0
@@ -121,9 +108,9 @@ def nearest(system, space, masses, shortest, start, work):
         else:
             X, X0, distance = X0, X, before
             break
-    copy(X, work[0])
+    copy(X, work[0], 0.0)
     factor(system, space, X, 0.0)
-    return math.sqrt(slope) <= STATIONARY * math.sqrt(distance) + rounding or slope <= noise
+    return math.sqrt(slope) <= STATIONARY * math.sqrt(distance) + unseen or slope <= noise
 
 
 @exact_kernel
@@ -150,7 +137,7 @@ def project_frames(x0, v0, system, masses, targets, shortest, x, v):
     for frame in range(frames):
         space = room(system, targets[frame], 0.0)
         place(x0, frame * size, 0, size, start, axes, 0.0)
-        copy(start, X)
+        copy(start, X, 0.0)
         found = onto_manifold(system, space, shortest[frame], X, work[1], work[4])
         if found:
             found = nearest(system, space, masses, shortest[frame], start, work)

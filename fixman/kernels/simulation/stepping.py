@@ -3,9 +3,9 @@
 A step is a schedule of moves of positions x on the manifold and velocities v along it, under
 forces f.  A stepper says which, and for how long a time h:
 
-    KICK       v ← v + h f / m
-    DRIFT      x ← x + h v + M⁻¹ B(x)ᵀ λ with the λ that keeps the hard values, v ← Δx / h
-    NOISE      v ← c v + √(kT (1 − c²) / m) ξ                                       c = exp(−γ h)
+    KICK   B   v ← v + h f / m
+    DRIFT  A   x ← x + h v + M⁻¹ B(x)ᵀ λ with the λ that keeps the hard values, v ← Δx / h
+    NOISE  O   v ← c v + √(kT (1 − c²) / m) ξ                                       c = exp(−γ h)
     ECHO       the same with the ξ of before
     MARK       x₀ ← x
     LEAP       x ← x₀ + h v + M⁻¹ B(x)ᵀ λ, v ← Δx / h, as a drift but from the mark
@@ -15,10 +15,9 @@ forces f.  A stepper says which, and for how long a time h:
     RETURN     whether the step with −v, which a KICK begins and a DRIFT of h, leads back
     DECIDE     accept x and v by min(1, exp(−ΔE / kT)), or go back to what is remembered
 
-RATTLE (Andersen 1983) is KICK, DRIFT, FORCE, KICK, PROJECT; KICK, DRIFT and NOISE are B, A and O of
-g-BAOAB (Leimkuhler & Matthews 2016).  The λ of a drift takes up what v has across the manifold
-before it, which saves a projection.  In overdamped motion friction coefficients ζ stand in the
-place of masses, and h² / 2 is the time.
+RATTLE (Andersen 1983) is KICK, DRIFT, FORCE, KICK, PROJECT, and g-BAOAB (Leimkuhler & Matthews
+2016) B A O A B, with projections that the λ of the next drift does not take up.  In overdamped
+motion friction coefficients ζ stand in the place of masses, and h² / 2 is the time.
 
 A drift or a leap may be too long to have a λ.  `advance` then returns, and its caller redoes it for
 the chains concerned, in pieces, by a schedule of projections and shorter drifts.  Where moves are
@@ -37,35 +36,13 @@ import numpy as np
 
 from fixman.kernels.algebra.random import WORDS, fill_normals
 from fixman.kernels.algebra.vectors import along, put_vector, scaled, vector
+from fixman.kernels.compiler import lanes as lane
 from fixman.kernels.compiler.internals import overload, types
-from fixman.kernels.compiler.lanes import (
-    choose,
-    exact,
-    exact_kernel,
-    fma,
-    lanes,
-    load,
-    memory,
-    part,
-    put,
-    store,
-    take,
-    zeros,
-)
+from fixman.kernels.compiler.lanes import exact, exact_kernel, fma, lanes, load, part, store, zeros
 from fixman.kernels.compiler.steps import exact_step
 from fixman.kernels.potentials import forces
-from fixman.kernels.simulation import trials
-from fixman.kernels.simulation.constraints import (
-    ARRAYS,
-    OFTEN,
-    OPTIONS,
-    add_metric_force,
-    factor,
-    hold,
-    logdet,
-    project,
-    room,
-)
+from fixman.kernels.simulation import constraints, trials
+from fixman.kernels.simulation.constraints import ARRAYS, OFTEN, OPTIONS
 from fixman.kernels.simulation.flow import Flow, carry
 
 # In an order that `moves` asks for; the last two and RETURN are for trials only.
@@ -148,13 +125,13 @@ def collide(V, noise, k, ghosts, c, weight, axes, like):
 @exact_step
 def fetch(x, at, size, X, k, like):
     """Unit k of X from states that lie ``size`` apart."""
-    store(X, k, take(x, at + k, size, like))
+    store(X, k, lane.take(x, at + k, size, like))
 
 
 @exact_step
 def leave(x, at, size, X, X1, k, lost, like):
     """Unit k of X, or of X1 where it was lost, into states that lie ``size`` apart."""
-    put(x, at + k, size, choose(lost, load(X1, k, like), load(X, k, like)))
+    lane.put(x, at + k, size, lane.choose(lost, load(X1, k, like), load(X, k, like)))
 
 
 @exact
@@ -175,7 +152,7 @@ def search(letter, system, space, vectors, shares, h, tolerance, like):
         depart(X if letter == DRIFT else mark, V, Y, V1, k, h, like)
     # The way back has the limits of the drift: others would let some go one way only.
     rate = 0.0 if back else 1.0 / h
-    lost = hold(system, space, X, Y, V1, rate, (tolerance, OFTEN), like)
+    lost = constraints.hold(system, space, X, Y, V1, rate, (tolerance, OFTEN), like)
     return lost | trials.elsewhere(Y, X1, X, like) if back else lost
 
 
@@ -191,7 +168,7 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
     X, V, X1, V1, F, noise, mark = work.X, work.V, work.X1, work.V1, work.F, work.noise, work.mark
     weights = motion.weights
     if tables is not None:
-        lists = memory(0, like)
+        lists = lane.memory(0, like)
     for k in range(size):
         fetch(replicas.x, group * size, size, X, k, like)
         fetch(replicas.v, group * size, size, V, k, like)
@@ -202,15 +179,15 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
         number, shares = motion.numbers[at], (weights, at * joints, joints)
         letter = motion.letters[at] if place >= 0 else FORCE  # forces are lost between two calls
         if not factored and (place < 0 or motion.factors[at]):
-            factor(system, space, X, like)
+            constraints.factor(system, space, X, like)
             factored = True
         if letter == KICK:
             for k in range(joints):
                 kick(V, F, k, weights[at * joints + k], axes, like)
         elif letter <= ECHO:
-            for lane in range(lanes(like) if letter == NOISE else 0):
-                stream, own = WORDS * (group + lane), motion.n * len(axes)
-                fill_normals(replicas.random, stream, own, noise, lane, lanes(like))
+            for which in range(lanes(like) if letter == NOISE else 0):
+                stream, own = WORDS * (group + which), motion.n * len(axes)
+                fill_normals(replicas.random, stream, own, noise, which, lanes(like))
             for k in range(ghosts, joints):
                 collide(V, noise, k, ghosts, number, weights[at * joints + k], axes, like)
         elif letter == MARK:
@@ -237,17 +214,17 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
                 lists = forces.add_forces(X, F, ghosts, tables, lists, like)
             carry(motion.flow, X, F, place // count, axes, like)
             if motion.kT > 0.0:
-                add_metric_force(system, space, F, X, motion.kT, like)
-                factor(motion.rival, other, X, like)
-                add_metric_force(motion.rival, other, F, X, -motion.kT, like)
+                constraints.add_metric_force(system, space, F, X, motion.kT, like)
+                constraints.factor(motion.rival, other, X, like)
+                constraints.add_metric_force(motion.rival, other, F, X, -motion.kT, like)
         elif letter == PROJECT:
-            project(system, space, V, X, like)
+            constraints.project(system, space, V, X, like)
         elif trial is not None:
             energy = trials.kinetic(V, shares, axes, like)
             if tables is not None:
                 energy = energy + forces.potential_energy(tables, lists, like)
             if motion.kT > 0.0:
-                energy = fma(0.5 * motion.kT, logdet(system, space, like), energy)
+                energy = fma(0.5 * motion.kT, constraints.logdet(system, space, like), energy)
             if letter == REMEMBER:
                 trials.remember(trial, group, X, V, energy, like)
                 broken = 0
@@ -291,7 +268,10 @@ def advance(replicas, system, motion, tables, work, places, groups):
     for group in range(groups[0], groups[1], width):
         # The targets of a group are not in lanes: as many numbers for one state.
         targets = part(replicas.targets, group * held, width * held, 0.0)
-        spaces = room(system, targets, like), room(motion.rival, targets, like)
+        spaces = (
+            constraints.room(system, targets, like),
+            constraints.room(motion.rival, targets, like),
+        )
         where = begin, end, group
         place, lost = moved(replicas, system, spaces, motion, tables, work, work.trial, where)
         if lost:

@@ -11,13 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fixman.simulation.steppers.brownian import Brownian
-from fixman.simulation.steppers.hybrid import HybridMonteCarlo
-from fixman.simulation.steppers.langevin import Langevin
 from fixman.simulation.steppers.montecarlo import MonteCarlo
-from fixman.simulation.steppers.newton import Newton
-from fixman.simulation.steppers.state import State
-from fixman.simulation.steppers.stepper import Stepper
+from fixman.simulation.steppers.scheduled import Brownian, HybridMonteCarlo, Langevin, Newton
+from fixman.simulation.steppers.stepper import State, Stepper
 
 __all__ = [
     "Brownian",

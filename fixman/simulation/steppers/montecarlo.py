@@ -19,8 +19,7 @@ from fixman.mechanics import metric
 from fixman.mechanics.dynamics import project
 from fixman.potentials.energies import bind, invariant
 from fixman.simulation.steppers.moves import moves
-from fixman.simulation.steppers.state import Prepared, State, begin, require_near
-from fixman.simulation.steppers.stepper import Described
+from fixman.simulation.steppers.stepper import Described, Prepared, State, begin, require_near
 
 __all__ = ["MonteCarlo"]
 
@@ -84,17 +83,7 @@ class MonteCarlo(Described):
         replicas: int = 1,
         rng: Any = None,
     ) -> State:
-        """Return replicas that began at x0, after burn-in.
-
-        Parameters
-        ----------
-        chain : Chain
-        x0 : (n, dim) or (replicas, n, dim)
-            The hard coordinates keep the values that they have in x0.
-        v0 : None
-        replicas : int
-        rng : None, int or Generator
-            Every replica gets a stream spawned from it.
+        """Return replicas that began at x0, after burn-in, as `Langevin.start` takes them.
 
         Raises
         ------

@@ -12,40 +12,29 @@ import numpy as np
 from fixman._common import arrays
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
-from fixman.chains.coordinates import GHOST_POINTS, GHOSTS
+from fixman.chains.coordinates import GHOST_POINTS, GHOSTS, in_line
 from fixman.chains.projection_tables import projections
 from fixman.errors import ConstraintSolveError
 from fixman.kernels.algebra.random import WORDS
-from fixman.kernels.chain.hard import Hard
+from fixman.kernels.chain.rows import ANGLE
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.simulation import stepping
 from fixman.kernels.simulation.flow import Flow
-from fixman.kernels.simulation.stepping import (
-    DECIDE,
-    DRIFT,
-    ECHO,
-    FORCE,
-    KICK,
-    LEAP,
-    MARK,
-    NOISE,
-    PROJECT,
-    REMEMBER,
-    RESCUES,
-    RETURN,
-    Work,
-)
+from fixman.kernels.simulation.jointed_steps import Jointed
 from fixman.kernels.simulation.trials import Trial
 from fixman.potentials import flows
+from fixman.potentials.binding import Bound
 from fixman.potentials.energies import bind
-from fixman.simulation.steppers.failure import cause_of
-from fixman.simulation.steppers.plan import Plan, Schedule
-from fixman.simulation.steppers.state import Prepared, State, require_near
+from fixman.simulation.steppers.plan import Plan, Schedule, schedule
+from fixman.simulation.steppers.stepper import Prepared, State, require_near, shortest
 
 # Replicas left over from eight that are moved alone: eight in lanes take less time than two alone.
 ALONE = 1
+FAR = 0.1  # share of the shortest bond by which overlaps move a bead in one step
+STRAIGHT = 0.01  # sine of a bend in space below which a hard one turns faster than steps can follow
+NAMED = 5  # beads that a refusal names
 FLOWS = 1 << 16  # steps for which the values of a flow that is a function are kept
-BEGIN: Schedule = (PROJECT, 0.0), (FORCE, 0.0), (REMEMBER, 0.0)
+BEGIN = schedule("project force remember")
 
 
 class Moving(Prepared):
@@ -64,7 +53,9 @@ class Moving(Prepared):
         self.bound = bind(chain, plan.potential, energies=plan.decides)
         self.tables = None if plan.potential is None else self.bound.tables
         forced = self.metric or self.tables is not None or plan.flow is not None
-        self.schedule = tuple(m for m in plan.schedule if forced or m[0] not in (KICK, FORCE))
+        self.schedule = tuple(
+            m for m in plan.schedule if forced or m[0] not in (stepping.KICK, stepping.FORCE)
+        )
         self.motion = self._motion(self.schedule)
 
     def _motion(self, schedule: Schedule) -> stepping.Motion:
@@ -74,12 +65,12 @@ class Moving(Prepared):
         order = np.array([different.index(move) for move in schedule])
         letters = np.array([letter for letter, _ in different])
         numbers, weights = zip(*(_move(plan, w, *move) for move in different), strict=True)
-        without = {KICK, NOISE, ECHO, MARK}  # H^bb
+        without = {stepping.KICK, stepping.NOISE, stepping.ECHO, stepping.MARK}  # H^bb
         if not self.metric:
-            without |= {FORCE, REMEMBER, DECIDE}
-        kept = isinstance(self.system, Hard)  # whose Newton's method needs it
+            without |= {stepping.FORCE, stepping.REMEMBER, stepping.DECIDE}
+        kept = not isinstance(self.system, Jointed)  # Newton's method needs it, and leaves it
         if not kept:
-            without |= {DRIFT, LEAP, RETURN}
+            without |= {stepping.DRIFT, stepping.LEAP, stepping.RETURN}
         factors = np.array([letter not in without for letter, _ in different])
         kT = plan.kT if self.metric else 0.0
         return stepping.Motion(
@@ -120,7 +111,7 @@ class Moving(Prepared):
             motion = motion._replace(flow=self._flow(range(state.step, state.step + steps)))
         count = motion.order.size
         # Forces are found first, unless the schedule begins with them.
-        late = steps and FORCE in motion.letters and self.schedule[0][0] != FORCE
+        late = steps and stepping.FORCE in motion.letters and self.schedule[0][0] != stepping.FORCE
         places = -1 if late else 0, max(steps, 1) * count
         groups = (index.size - alone) // LANES
         pieces = min(workers, groups)
@@ -177,9 +168,9 @@ class Moving(Prepared):
         width = len(lanes)
         # The work at hand has a noise and a mark to keep.
         work = _work(rows[0].size, lanes, np.empty(0))
-        for halving in range(1, RESCUES + 1):
+        for halving in range(1, stepping.RESCUES + 1):
             pieces = 2**halving
-            motion = self._motion(((PROJECT, 0.0), (DRIFT, share / pieces)))
+            motion = self._motion(((stepping.PROJECT, 0.0), (stepping.DRIFT, share / pieces)))
             given = motion, self.tables, work, (0, 2 * pieces), (0, width)
             flat: list[Any] = [*(np.tile(row, width) for row in rows), states.held]
             copy = stepping.Replicas(*flat)
@@ -192,15 +183,15 @@ class Moving(Prepared):
 def _move(plan: Plan, w: Array, letter: int, share: float) -> tuple[float, Array]:
     """Return the number of a move and its weights, of joints with inverse masses w."""
     time = share * plan.stride
-    if letter in (NOISE, ECHO):
+    if letter in (stepping.NOISE, stepping.ECHO):
         c = math.exp(-plan.friction * time)
         return c, np.sqrt(plan.kT * (1.0 - c * c) * w)
-    if letter in (REMEMBER, DECIDE):
+    if letter in (stepping.REMEMBER, stepping.DECIDE):
         return plan.kT, np.divide(0.5, w, out=np.zeros_like(w), where=w > 0.0)
-    return time, (0.5 * time * time if letter == RETURN else time) * w
+    return time, (0.5 * time * time if letter == stepping.RETURN else time) * w
 
 
-def _work(size: int, states: tuple[int, ...], tally: Array) -> Work:
+def _work(size: int, states: tuple[int, ...], tally: Array) -> stepping.Work:
     """Make the work of a thread, every array from a multiple of 64 bytes on."""
     units = size * len(states)
     stride = -(-units // 8) * 8
@@ -208,7 +199,7 @@ def _work(size: int, states: tuple[int, ...], tally: Array) -> Work:
     skip = -whole.ctypes.data // 8 % 8
     parts = [whole[skip + k * stride :][:units] for k in range(whole.size // stride)]
     trial = Trial._make([*parts[7:10], tally]) if tally.size else None
-    return Work._make([states, *parts[:7], trial])
+    return stepping.Work._make([states, *parts[:7], trial])
 
 
 def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) -> None:
@@ -224,12 +215,12 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
         moved, failures = prepared.run(moved, ahead, workers)
     prepared.bound.check()
     if failures:
-        step, replica = min(failures)
+        (step, replica), most = min(failures), 2**stepping.RESCUES
         if plan.potential is not None:
             prepared.bound.check(state.x[replica])
-        cause, at = cause_of(prepared.bound, plan, state, replica, moved.x[replica])
+        cause, at = _cause_of(prepared.bound, plan, state, replica, moved.x[replica])
         raise ConstraintSolveError(
-            f"step {step} of replica {replica} has no solution, not even in {2**RESCUES} pieces",
+            f"step {step} of replica {replica} has no solution, not even in {most} pieces",
             ": " + cause,
             step=step,
             replica=replica,
@@ -237,3 +228,49 @@ def advance(chain: Chain, state: State, steps: int, workers: int, plan: Plan) ->
         )
     state.x, state.v, state.random, state.step = moved.x, moved.v, moved.random, moved.step
     state.tally = moved.tally
+
+
+def _cause_of(
+    bound: Bound, plan: Plan, state: State, replica: int, stuck: Array
+) -> tuple[str, dict[str, Any]]:
+    """Tell of a step that failed by positions before the call, and where it got stuck.
+
+    Returns words, and the coordinates or beads that they name.
+    """
+    chain, inertia = bound.chain, plan.inertia(bound.chain)
+    targets = state.targets[replica : replica + 1]
+    if plan.potential is not None:
+        pull = np.linalg.norm(bound.force(state.x[replica]), axis=1)
+        ways = 0.5 * plan.stride**2 * pull / inertia
+        far = np.flatnonzero(ways > FAR * shortest(chain, targets))
+        if far.size:
+            far = far[np.argsort(-pull[far], kind="stable")]
+            names = arrays.listed([f"bead {k}" for k in far], NAMED)
+            return (
+                "beads overlap, or dt is too long for a stiff force on what is soft; the forces at "
+                f"step {state.step} are enormous, up to {pull.max():.2g} on {names}: start from "
+                "positions without overlaps, hold what is stiff as well, or make dt smaller than "
+                f"{plan.dt:g}"
+            ), {"beads": far}
+    angles = chain.layout.hard_rows.kinds == ANGLE
+    if chain.dim == 3:
+        flat = chain.hard[angles][np.abs(np.sin(targets[0, angles])) < STRAIGHT]
+        if flat.size:
+            rows = [chain.coordinates[row] for row in flat]
+            cause = f"{arrays.listed(rows, NAMED)} hardly bend, and in space a straight angle "
+            cause += "cannot be hard: give them values away from 0 and π, or hold them in line, "
+            return cause + in_line(row.beads for row in rows), {"coordinates": rows}
+    pattern = chain.layout.pattern.rows
+    lost = np.flatnonzero(~pattern.gradients(stuck)[1]) if np.isfinite(stuck).all() else ()
+    if len(lost):
+        straight = [pattern[int(row)] for row in lost]
+        return (
+            f"bends came to be straight, where {arrays.listed(straight, NAMED)} cannot be held; no "
+            "time step helps: hold the angles of these bends as well, or make these rows soft"
+        ), {"coordinates": straight}
+    return (
+        f"a bead would move further than its bonds let it in dt = {plan.dt:g}; make dt smaller "
+        f"({plan.thermal} below a tenth of a bond length), or look for overlaps and forces that "
+        "grow without bound",
+        {},
+    )

@@ -12,9 +12,9 @@ import numpy as np
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain
 from fixman.kernels.chain.rows import LENGTH
-from fixman.kernels.simulation.stepping import DECIDE
+from fixman.kernels.simulation import stepping
 from fixman.potentials import flows
-from fixman.simulation.steppers.state import State, shortest
+from fixman.simulation.steppers.stepper import State, shortest
 
 # Thermal way of a step over the shortest bond, from which a warning is due: there ⟨cos²θ⟩ of two
 # bonds is off by 0.5 % or so, and the error grows with the square.
@@ -23,7 +23,18 @@ LONG_TURN, LONG_NEWTON = 0.1, 0.02  # with hard angles, whose chains have lighte
 LONG_WALK = 0.1  # overdamped, with angles or not: off by 0.2 to 0.8 % there, and by its square
 FAST = 0.2  # share of a rod that a flow moves its ends in a step: 0.8 costs 4 to 6 % of viscosity
 
+INSTANT = ("force", "project", "mark", "remember", "decide")
+
 Schedule = tuple[tuple[int, float], ...]
+
+
+def schedule(words: str) -> Schedule:
+    """Read moves of `kernels.simulation.stepping`, each for a whole step, or half of one by /2."""
+    moves = (word.partition("/") for word in words.split())
+    return tuple(
+        (getattr(stepping, name.upper()), 0.0 if name in INSTANT else 1.0 / float(part or 1))
+        for name, _, part in moves
+    )
 
 
 @dataclass(frozen=True)
@@ -74,11 +85,14 @@ class Plan:
     @property
     def decides(self) -> bool:
         """Whether moves are tried, and perhaps refused."""
-        return any(letter == DECIDE for letter, _ in self.schedule)
+        return any(letter == stepping.DECIDE for letter, _ in self.schedule)
 
 
 def warn_of_long_steps(chain: Chain, state: State, plan: Plan) -> None:
-    """Warn if a step moves beads so far that averages suffer; where moves are tried, none do."""
+    """Warn if a step moves beads so far that averages suffer, or a flow turns rods much.
+
+    Where moves are tried, averages do not depend on dt.
+    """
     if plan.decides:
         return
     length = shortest(chain, state.targets)
@@ -90,37 +104,33 @@ def warn_of_long_steps(chain: Chain, state: State, plan: Plan) -> None:
         usual = LONG_WALK
     metrics = [plan.inertia(chain)] * plan.metric + [chain.masses] * plan.rival
     limits = np.minimum.reduce([usual + 0.0 * ways, *(_steep_ways(chain, m) for m in metrics)])
-    limits *= 1.0 + 1e-9  # so that what is advised is not warned of
     bead = int(np.argmax(ways / limits))
-    if ways[bead] > limits[bead]:
-        shorter = float(limits[bead] / ways[bead])
-        fine = _round_down(plan.dt * (shorter if plan.drag is None else shorter**2))
-        steep = limits[bead] < usual
-        warnings.warn(
-            f"dt={plan.dt:g} is long: in one step bead {bead} moves {ways[bead]:.2g} of the "
-            f"shortest bond, {plan.thermal}"
-            + (", and it is so light that its Fixman force is steep" if steep else "")
-            + ", so that averages are of another ensemble"
-            + (", although the temperature is right" if plan.drag is None else "")
-            + f"; dt={fine:g} or less would do",
-            RuntimeWarning,
-            stacklevel=4,  # who called simulate
-        )
+    share = float(limits[bead] / ways[bead]) if ways[bead] else 1.0
+    steep = ", and it is so light that its Fixman force is steep" * bool(limits[bead] < usual)
+    _warn(
+        plan,
+        share if plan.drag is None else share**2,
+        f"in one step bead {bead} moves {ways[bead]:.2g} of the shortest bond, "
+        f"{plan.thermal}{steep}, so that averages are of another ensemble"
+        + ", although the temperature is right"
+        * (plan.drag is None),
+    )
+    if plan.flow is not None:
+        gradient = flows.table(plan.flow, chain.dim, range(1), plan.dt)[0]
+        way = float(np.linalg.norm(gradient, 2)) * plan.dt
+        text = f"in one step its flow moves the ends of a rod by {way:.2g} of its length"
+        _warn(plan, FAST / way if way else 1.0, text)
 
 
-def warn_of_fast_flows(chain: Chain, plan: Plan) -> None:
-    """Warn if a flow turns or stretches a rod much in one step."""
-    if plan.flow is None:
-        return
-    gradient = flows.table(plan.flow, chain.dim, range(1), plan.dt)[0]
-    rate = float(np.linalg.norm(gradient, 2))
-    if rate * plan.dt > FAST * (1.0 + 1e-9):
+def _warn(plan: Plan, share: float, text: str) -> None:
+    """Warn of a dt of which only a share would do."""
+    if share < 1.0 - 1e-9:  # so that what is advised is not warned of
+        digit = 10.0 ** np.floor(np.log10(share * plan.dt))
+        fine = float(f"{np.floor(share * plan.dt / digit) * digit:.0e}")
         warnings.warn(
-            f"dt={plan.dt:g} is long for this flow: in one step it moves the ends of a rod by "
-            f"{rate * plan.dt:.2g} of its length against each other; "
-            f"dt={_round_down(FAST / rate):g} or less would do",
+            f"dt={plan.dt:g} is long: {text}; dt={fine:g} or less would do",
             RuntimeWarning,
-            stacklevel=4,  # who called simulate
+            stacklevel=5,  # who called simulate
         )
 
 
@@ -147,9 +157,3 @@ def _steep_ways(chain: Chain, masses: Array) -> Array:
     angles = np.sqrt(np.bincount(one, w[other], chain.n) / w)
     bonds = np.bincount(ends_of[ends_of >= 0], minlength=chain.n)  # to the base as well
     return np.where(bonds > 1, 0.5 * angles, np.inf)
-
-
-def _round_down(value: float) -> float:
-    """One digit of a positive number."""
-    digit = 10.0 ** np.floor(np.log10(value))
-    return float(f"{np.floor(value / digit) * digit:.0e}")

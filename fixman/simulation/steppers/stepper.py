@@ -1,24 +1,80 @@
-"""The protocol of a stepper, and what those of this package have in common."""
+"""The state of replicas, the protocol of a stepper, and what those of this package share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, Protocol, Self, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fixman._common import arrays
-from fixman.chains.chain import Chain
+from fixman._common.arrays import Array
+from fixman.chains.chain import Chain, require_chain
+from fixman.errors import SingularConstraintError
+from fixman.kernels.algebra.random import WORDS
+from fixman.kernels.chain.rows import ANGLE, LENGTH, SMALLEST_SINE
+from fixman.mechanics.dynamics import SMALLEST_BEND
+from fixman.mechanics.refusals import raise_failure
 from fixman.potentials.binding import require_potential
 from fixman.potentials.energies import described, from_parameters
-from fixman.simulation.steppers.state import State
 
 Check = Callable[[Any, str], Any]  # takes a value and its name, returns the value to be kept
+FARTHEST = 1e8  # shortest bonds from the origin
+
+
+@dataclass(eq=False)
+class State:
+    """Replicas of a chain at one time.
+
+    Attributes
+    ----------
+    x, v : ndarray (R, n, dim)
+        Positions on the constraint manifold and velocities along it.
+    random : ndarray (R, 4) of uint64
+        The random stream of each replica (xoshiro256++).
+    targets : ndarray (R, n_hard)
+        The values that the hard coordinates keep, in the order of ``chain.hard``.
+    step : int
+    tally : ndarray (R, 3)
+        How many moves were tried and accepted, and how wide they are; (R, 0) where none are.
+    """
+
+    x: Array
+    v: Array
+    random: NDArray[np.uint64]
+    targets: Array
+    step: int = 0
+    tally: Array = field(default_factory=lambda: np.empty((0, 0)))
+
+    def __post_init__(self) -> None:
+        if not self.tally.size:
+            self.tally = np.empty((len(self.x), 0))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what a checkpoint holds."""
+        tally = {"tally": self.tally} if self.tally.size else {}
+        return tally | {
+            "x": self.x,
+            "v": self.v,
+            "random": self.random,
+            "targets": self.targets,
+            "step": np.array(self.step, dtype=np.int64),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> State:
+        """Read what `arrays` returned."""
+        x, v, targets = (np.array(arrays[k], dtype=np.float64) for k in ("x", "v", "targets"))
+        random = np.array(arrays["random"], dtype=np.uint64)
+        tally = np.array(arrays.get("tally", np.empty((0, 0))), dtype=np.float64)
+        return cls(x, v, random, targets, int(arrays["step"]), tally)
 
 
 class Stepper(Protocol):
-    """A way to move a chain, for `fixman.simulate`: see `Newton` and `Langevin`."""
+    """A way to move a chain, for `fixman.simulate`."""
 
     def parameters(self) -> dict[str, Any]:
         """Return what `from_parameters` makes the stepper from again, ready for JSON."""
@@ -56,9 +112,9 @@ class Described:
         """Check all fields."""
         require_potential(self.potential, self.FORCES)
         types = get_type_hints(type(self))
-        for field in fields(self):  # type: ignore[arg-type]
-            name, value = field.name, getattr(self, field.name)
-            if value is None and field.default is None:
+        for one in fields(self):  # type: ignore[arg-type]
+            name, value = one.name, getattr(self, one.name)
+            if value is None and one.default is None:
                 continue
             if get_origin(types[name]) is Literal:
                 arrays.require_one_of(value, name, get_args(types[name]))
@@ -82,3 +138,84 @@ class Described:
     def _refuse(self, v0: Any) -> None:
         if v0 is not None and self.NO_VELOCITIES:
             raise ValueError(f"v0 must be None: {self.NO_VELOCITIES}")
+
+
+class Prepared:
+    """Arguments of kernels for a stepper, or its plan, on the chain of a state; made once."""
+
+    key: tuple[Chain, Any]
+
+    @classmethod
+    def of(cls, chain: Chain, state: State, plan: Any) -> Self:
+        """Return those made for this state before, if chain and stepper are the same."""
+        found = _prepared.get(state)
+        if not isinstance(found, cls) or found.key[0] is not chain or found.key[1] != plan:
+            found = _prepared[state] = cls(chain, state, plan)  # type: ignore[call-arg]
+        return found
+
+
+_prepared: WeakKeyDictionary[State, Prepared] = WeakKeyDictionary()
+
+
+def begin(chain: Chain, x0: ArrayLike, replicas: int, rng: Any) -> State:
+    """Replicate x0 and give every replica a stream; velocities are zero."""
+    require_chain(chain)
+    tail = (chain.n, chain.dim)
+    replicas = arrays.positive_int(replicas, "replicas", 16 * chain.n * chain.dim)
+    x = replicated(arrays.real(x0, tail, "x0"), replicas, tail, "x0")
+    seeds = arrays.seeds(arrays.generator(rng), replicas)
+    random = np.array([seed.generate_state(WORDS, np.uint64) for seed in seeds])
+    return State(x, np.zeros_like(x), random, hard_values(chain, x))
+
+
+def replicated(array: Array, replicas: int, tail: tuple[int, int], name: str) -> Array:
+    """Return an array for each replica; refuse other shapes, and what is not finite."""
+    if array.shape[:-2] not in ((), (1,), (replicas,)):
+        raise ValueError(
+            f"{name} must have shape {tail} or {(replicas, *tail)} for {replicas} replicas, "
+            f"got {array.shape}"
+        )
+    arrays.require_finite(array, tail, name)
+    return np.array(np.broadcast_to(array, (replicas, *tail)), order="C")
+
+
+def hard_values(chain: Chain, x: Array) -> Array:
+    """Values of the hard coordinates in public order; the others may be singular."""
+    rows = chain.layout.hard_rows
+    targets, bad = rows.values(x)
+    if bad >= 0:
+        raise_failure(chain, x, bad)
+    if chain.dim == 3 and np.any(np.sin(targets[:, rows.kinds == ANGLE]) <= SMALLEST_SINE):
+        for r in range(len(x)):
+            rows.refuse_singular(x, r, SingularConstraintError)
+    straight = rows.trait("straight")
+    bent = np.argwhere(straight & (np.abs(targets) > SMALLEST_BEND))
+    for replica, row in bent[:1]:
+        raise SingularConstraintError(
+            f"the bend {rows[int(row)].beads} is not straight in x0, by "
+            f"{abs(targets[replica, row]):.2g} rad in replica {replica}: project it first, "
+            "x0 = fixman.project(chain, x0, chain.hard_values(x0))",
+            coordinates=[rows[int(row)]],
+            replica=int(replica),
+        )
+    targets[:, straight] = 0.0
+    return targets
+
+
+def shortest(chain: Chain, targets: Array) -> float:
+    """Return the length of the shortest hard bond."""
+    lengths = targets[:, chain.layout.hard_rows.kinds == LENGTH]
+    return float(lengths.min(initial=np.inf))
+
+
+def require_near(chain: Chain, state: State) -> None:
+    """Refuse positions so large that a step is lost in their rounding."""
+    length = shortest(chain, state.targets)
+    far = np.abs(state.x).max(axis=(1, 2))
+    replica = int(np.argmax(far))
+    if far[replica] > FARTHEST * length:
+        raise ValueError(
+            f"replica {replica} has coordinates of {far[replica]:.2g} at step {state.step}, more "
+            f"than {FARTHEST:g} bonds from the origin: steps would be lost in rounding; start "
+            "nearer to the origin"
+        )

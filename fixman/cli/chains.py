@@ -1,0 +1,158 @@
+"""Chains by flags: words, JSON files, molecules of a topology, and where their beads start."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from fixman._common.arrays import Array
+    from fixman.chains.chain import Chain
+
+CHAIN = """
+chain:
+  --beads N              beads of a linear chain, or --chain (required)
+  or --chain CHAIN       linear:50, ring:30, star:4x10 (arms x beads), comb:20x5
+                         (beads x beads of the side chain on each), a JSON file
+                         of Chain.to_json, or a topology that MDAnalysis reads
+  --select SELECTION     of a topology, whose molecules must be equal; otherwise all
+  --dim {2,3}            dimension of space; otherwise 3
+  --base {free,fixed}    whether the chain is held; otherwise free
+  --hard WORDS           length,angle,torsion, some of them, or torsional;
+                         otherwise length
+  --straight BENDS       bends held straight, by beads counted from 0: 0:1:2,1:2:3
+  --length L             of the bonds; otherwise 1
+  --angle DEGREES        hard bending angles, 0 is straight; otherwise 70.53
+  --torsion DEGREES      hard torsions, 180 is trans; otherwise this"""
+
+BY_WORDS = re.compile(r"(linear|ring):([1-9]\d*)|(star|comb):([1-9]\d*)x([1-9]\d*)")
+VALUES = ("length", "angle", "torsion")
+UNUSED = {  # flags that say nothing of some chains
+    "those by words": ("select",),
+    "those of JSON": ("dim", "base", "hard", "straight", "select"),
+    "molecules": ("dim", "base", *VALUES),
+}
+BYTES = 2700  # of a bead while its chain is made
+
+
+class Made(NamedTuple):
+    """A chain, its hard values as walks and samples take them, and its positions in a file."""
+
+    chain: Chain
+    values: dict[str, Any]
+    x: Array | None = None
+
+
+def made(arguments: argparse.Namespace) -> Made:
+    """Make the chain that the flags describe."""
+    path, n, side = arguments.chain, arguments.beads, 0
+    shape = "linear" if path is None else None
+    if path and (found := BY_WORDS.fullmatch(str(path))):
+        row, beads, tree, arms, each = found.groups()
+        shape, n, side = row or tree, int(beads or arms), int(each or 0)
+    json = path and path.suffix.lower() == ".json"
+    kind = "those by words" if shape else "those of JSON" if json else "molecules"
+    for name in UNUSED[kind]:
+        if getattr(arguments, name) is not None:
+            raise ValueError(f"--{name} is for other chains than {kind}")
+    if shape:
+        return _with_values(arguments, _shaped(arguments, shape, n, side))
+    if not path.is_file():
+        known = "linear:50, ring:30, star:4x10, comb:20x5"
+        raise FileNotFoundError(f"no such file: {path}; chains by words are {known}")
+    return _with_values(arguments, from_json(path)) if json else _molecule(arguments, path)
+
+
+def from_json(path: Path) -> Chain:
+    """Read a chain from a file; errors name it."""
+    from fixman.chains.chain import Chain
+
+    try:
+        return Chain.from_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _shaped(arguments: argparse.Namespace, shape: str, n: int, side: int) -> Chain:
+    """Make a chain by words, such as star and 4x10."""
+    import numpy as np
+
+    from fixman._common import arrays
+    from fixman.chains.chain import Chain
+
+    beads = arrays.positive_int({"star": 1 + n * side}.get(shape, n + n * side), "--beads", BYTES)
+    given: dict[str, Any] = {"dim": arguments.dim or 3, "base": arguments.base or "free"}
+    given |= {"hard": _hard(arguments), "straight": arguments.straight or ()}
+    if shape in ("linear", "ring"):
+        return (Chain.ring if shape == "ring" else Chain.linear)(n, **given)
+    parents = np.arange(-1, beads - 1)
+    if shape == "star":
+        parents[1::side] = 0
+    else:
+        parents[n::side] = np.arange(n)
+    return Chain.branched(parents, **given)
+
+
+def _hard(arguments: argparse.Namespace) -> str:
+    return "length" if arguments.hard is None else arguments.hard
+
+
+def _molecule(arguments: argparse.Namespace, path: Path) -> Made:
+    """Make the chain of a topology's molecules, with the hard values of the first."""
+    import numpy as np
+
+    from fixman.io.mdanalysis import read_chains
+
+    read = read_chains(path, select=arguments.select or "all", stop=1)
+    if len(read.groups) > 1:
+        found = ", ".join(group.label() for group in read.groups)
+        raise ValueError(f"{path} has {found}: choose equal molecules with --select")
+    (group,) = read.groups
+    chain = group.chain(_hard(arguments), arguments.straight or ())
+    x, kinds = group.x[0, 0], [row.kind for row in chain.coordinates]
+    rows = np.ones(len(kinds))  # of soft ones anything
+    rows[chain.hard] = chain.hard_values(x)
+    values = {f"{kind}s": rows[[found == kind for found in kinds]] for kind in VALUES}
+    return Made(chain, values, x)
+
+
+def _with_values(arguments: argparse.Namespace, chain: Chain) -> Made:
+    from fixman.sampling.random_walks import TETRAHEDRAL
+
+    hard = {chain.coordinates[row].kind for row in chain.hard}
+    values = {"length": 1.0, "angle": TETRAHEDRAL, "torsion": math.pi}
+    for kind in VALUES:
+        given = getattr(arguments, kind)
+        if given is not None and kind != "length" and kind not in hard:
+            raise ValueError(f"--{kind} is for hard {kind}s, and this chain has none: see --hard")
+        if given is not None:
+            values[kind] = given if kind == "length" else math.radians(given)
+    return Made(chain, {f"{kind}s": value for kind, value in values.items()})
+
+
+def stretched(chain: Chain, lengths: float, angles: float, torsions: float) -> Array:
+    """Stretch a chain out, or make a ring a polygon: positions (n, dim) without overlaps."""
+    import numpy as np
+
+    from fixman.chains.chain import Chain
+
+    n, bonds = chain.n, {row.kind for row in map(chain.coordinates.__getitem__, chain.hard)}
+    if chain.layout.linear:
+        hard = {"length": lengths, "angle": angles, "torsion": torsions}
+        soft = {"length": lengths, "torsion": math.pi}
+        rows = zip(chain.coordinates[: n * chain.dim], chain.hard_mask, strict=False)
+        return chain.cartesian([(hard if held else soft).get(row.kind, 0.0) for row, held in rows])
+    ring = n > 2 and chain.extra == Chain.ring(n, dim=chain.dim, base=chain.base).extra
+    if not ring or bonds != {"length"}:
+        raise ValueError(
+            "--wca and --lj start from a stretched chain, a ring of hard bonds or the positions of "
+            "a topology; for others start from Python, where positions can be given"
+        )
+    radius, turns = 0.5 * lengths / math.sin(math.pi / n), 2.0 * math.pi * np.arange(n) / n
+    x = np.zeros((n, chain.dim))
+    x[:, 0], x[:, 1] = radius * (1.0 - np.cos(turns)), radius * np.sin(turns)
+    x[:, 0] += lengths if chain.base == "fixed" else 0.0
+    return x

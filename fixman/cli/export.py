@@ -1,0 +1,59 @@
+"""`fixman export`: the frames of a run as a file of another kind."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+
+from fixman.cli.shared import result
+
+WRITERS = {
+    **dict.fromkeys((".gsd",), "gsd.write_gsd"),
+    **dict.fromkeys((".h5", ".hdf5", ".h5md"), "hdf5.write_hdf5"),
+    **dict.fromkeys((".pdb", ".dcd", ".xtc", ".trr"), "mdanalysis.trajectories.write_frames"),
+}
+
+HELP = """
+usage: fixman export RUN --to FILE [flags]
+
+write a run to GSD, HDF5, or PDB, DCD, XTC, TRR
+
+.gsd for OVITO, MDAnalysis and HOOMD, in single precision and with bonds;
+.h5 for all numbers in double precision (H5MD). Runs in space also .dcd, .xtc
+or .trr, those of fixman torsional .pdb too, each with a .pdb of the first frame.
+
+  RUN                    file of the run, finished or not
+  --to FILE              .gsd, .h5, .pdb, .dcd, .xtc or .trr (required)
+  --replica N            counted from 0; otherwise all, a molecule each
+  --start FRAME          first frame, counted from 0
+  --stop FRAME           frame to stop before
+  --step FRAMES          from one frame to the next
+  --overwrite            replace an existing file
+  --json                 print one JSON document instead of text
+
+example:
+  fixman export run --to run.gsd
+"""
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the frames of a run to a file of another kind."""
+    from fixman import Run, load_run
+
+    path, suffix = arguments.to, arguments.to.suffix.lower()
+    if suffix not in WRITERS:
+        raise ValueError(f"--to must end in .gsd, .h5, .pdb, .dcd, .xtc or .trr, got {path}")
+    home, _, writer = WRITERS[suffix].rpartition(".")
+    more = {} if arguments.replica is None else {"replica": arguments.replica}
+    if home == "hdf5" and more:
+        raise ValueError("--replica is for other files: HDF5 holds all replicas")
+    whole = load_run(arguments.run)
+    if not isinstance(whole, Run):
+        raise ValueError(f"{arguments.run} is of rigid bodies: fixman.load_run has its numbers")
+    chosen = whole[arguments.start : arguments.stop : arguments.step]
+    if not len(chosen):
+        raise ValueError(f"no frame of {arguments.run} is chosen: {chosen}")
+    write = getattr(import_module(f"fixman.io.{home}"), writer)
+    write(chosen, path, overwrite=arguments.overwrite, **more)
+    frames = f"{len(chosen)} frame{'s' * (len(chosen) != 1)}"
+    result(arguments, f"wrote {path}: {frames}", {"written": str(path), "frames": len(chosen)})

@@ -1,0 +1,67 @@
+"""`fixman info`: what commands would read of a file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from fixman.cli import chains, rigid, shared
+
+HELP = """
+usage: fixman info FILE [flags]
+
+what the commands read of a file, before any work
+
+A run, a chain as JSON, a robot's URDF file, or whatever MDAnalysis takes for a
+topology: PDB, GRO, PSF, GSD, LAMMPS data.
+
+  FILE                   the file
+  --select SELECTION     of a topology (default: all)
+  --bonds TYPES          of a topology: guess, or types that count (default: topology)
+  --tip LINK             of a robot: last link of the path; needed where joints branch
+  --json                 print one JSON document instead of text
+
+example:
+  fixman info top.psf --select "name N CA C"
+"""
+HEAD = 4096  # bytes that tell files apart
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Tell the kind of a file, and print what it holds."""
+    path = arguments.file
+    if not path.is_file():
+        raise FileNotFoundError(f"no such file: {path}")
+    with path.open("rb") as file:
+        head = file.read(HEAD).lstrip(b"\xef\xbb\xbf \t\r\n")
+    found: dict[str, Any] = {"file": str(path)}
+    if head.startswith(b"SQLite format 3"):
+        from fixman import load_run
+
+        found |= {"kind": "run", "for": "fixman resume, check, export"}
+        found |= shared.described(load_run(path))
+    elif head.startswith(b"{"):
+        found |= {"kind": "chain", "for": "--chain of fixman simulate, sample"}
+        found |= {"chain": repr(chains.from_json(path))}
+    elif path.suffix.lower() == ".urdf" or b"<robot" in head:
+        robot = rigid.read(path, arguments.tip)
+        found |= {"kind": "robot", "for": "fixman rigid", "chain": repr(robot.chain)}
+        found |= {"joints": rigid.joints(robot), "notes": robot.notes}
+    else:
+        found |= {"kind": "topology", "for": "fixman audit, --chain of fixman simulate, sample"}
+        found |= _topology(path, arguments.select, arguments.bonds)
+    shared.result(arguments, shared.lines(found), found)
+
+
+def _topology(path: Path, select: str, bonds: str) -> dict[str, Any]:
+    from fixman.io.mdanalysis import molecules, open_universe
+
+    universe, notes = open_universe(path)
+    groups, more = molecules.find(universe, select, bonds)
+    return {
+        "atoms": len(universe.atoms),
+        "frames": len(getattr(universe, "trajectory", ())),
+        "molecules": [group.label() for group in groups],
+        "notes": [*notes, *more],
+    }

@@ -1,0 +1,132 @@
+"""`fixman rigid`: the arm of a robot's file, what holds it, and how it moves."""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fixman.cli import shared
+
+if TYPE_CHECKING:
+    from fixman.rigid.motion import Trajectory
+    from fixman.rigid.urdf import Robot
+
+HELP = f"""
+usage: fixman rigid ROBOT [flags]
+
+joints, torques and motion of the arm in a robot's URDF file
+
+The path from the root of the file to one link, in the units of the file: kg, m,
+rad and s. The table has, of each joint, the link that it moves and its mass, the
+coordinate q, the torque that holds the arm there at rest, and the acceleration
+of q where --torque acts.
+
+  ROBOT                  URDF file
+  --tip LINK             last link of the path; needed where joints branch
+  --free-base            the root floats
+  --lenient              take files that are refused otherwise, with a warning
+  --gravity G            downwards, along −z (default: 9.81)
+  --q Q1,Q2              coordinates, as --q=-0.5,1.2; otherwise 0
+  --qd Q1,Q2             rates; otherwise at rest
+  --torque Q1,Q2         of motors, constant; otherwise none
+
+motion from there, by the variational midpoint rule:
+  --time S               how long
+  --dt DT                time step (default: 0.001)
+  --out FILE             file to be made for the run, for fixman resume and check
+  --plot PNG             draw coordinates and the change of energy against time
+  --overwrite            replace files of these names{shared.SHOWING}
+
+example:
+  fixman rigid panda.urdf --tip panda_hand --q 0,-0.5,0,-2,0,1.5,0.8
+  fixman rigid panda.urdf --tip panda_hand --time 1 --out fall --plot fall.png
+"""
+FRAMES = 1000  # of a motion, about
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table, and follow the motion if there is a time."""
+    import numpy as np
+
+    from fixman.rigid import articulated_body, kinematics, newton_euler
+
+    if arguments.time is None and (arguments.out or arguments.plot):
+        raise ValueError("--out and --plot are of a motion: say how long, --time 1")
+    robot = read(arguments.robot, arguments.tip, arguments.free_base, not arguments.lenient)
+    arm, rest, down = robot.chain, np.zeros(robot.chain.nv), (0.0, 0.0, -arguments.gravity)
+    q = arm.rest if arguments.q is None else arguments.q
+    qd, torque = (rest if x is None else x for x in (arguments.qd, arguments.torque))
+    hold = newton_euler.inverse_dynamics(arm, q, rest, rest, gravity=down)
+    qdd = articulated_body.forward_dynamics(arm, q, qd, torque, gravity=down)
+    rows = joints(robot)
+    for row, at, of in zip(rows, spans(arm.position_offsets), spans(arm.rate_offsets), strict=True):
+        row |= {"q": list(q[at]), "hold": list(hold[of]), "qdd": list(qdd[of])}
+    tip = arguments.tip or robot.body_names[-1]
+    body, _, p = robot.places[tip]
+    centre = kinematics.centre_of_mass(arm, q)
+    found: dict[str, Any] = {"chain": repr(arm), "mass": arm.masses.sum(), "joints": rows}
+    found["places"] = {tip: list(kinematics.position(arm, q, body, p)), "mass centre": list(centre)}
+    done = True
+    with shared.outputs(arguments, [arguments.plot], arguments.robot) as (picture,):
+        if arguments.time is not None:
+            run = _moved(arguments, arm, {"q": q, "qd": qd, "tau": torque}, down)
+            done = run.finished
+            found["motion"] = {"time": run.time[-1], "energy": run.energy[-1] - run.energy[0]}
+            found["motion"] |= {"q": list(run.q[-1]), "qd": list(run.qd[-1])}
+            found["motion"] |= shared.described(run)
+            if picture:
+                _draw(picture, arguments.plot.suffix[1:], run, robot)
+        found["notes"] = robot.notes
+        shared.result(arguments, shared.lines(found), found)
+    return 0 if done else shared.INTERRUPTED
+
+
+def read(path: Path, tip: str | None, free_base: bool = False, strict: bool = True) -> Robot:
+    """Read a robot; its notes say what warnings say."""
+    from fixman.rigid import urdf
+
+    warnings.filterwarnings("ignore", category=UserWarning)
+    return urdf.read(path, tip, free_base=free_base, strict=strict)
+
+
+def spans(offsets: Any) -> list[slice]:
+    """Return where each joint has its numbers."""
+    return [slice(*pair) for pair in pairwise(offsets)]
+
+
+def joints(robot: Robot) -> list[dict[str, Any]]:
+    """Return the joints as rows of a table, base first."""
+    names, masses = ("joint", "kind", "moves", "mass"), robot.chain.masses.tolist()
+    columns = robot.joint_names, robot.chain.joints, robot.body_names, masses
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _moved(arguments: argparse.Namespace, arm: Any, start: dict[str, Any], down: Any) -> Trajectory:
+    from fixman._common import arrays
+    from fixman.rigid import motion
+
+    time, dt = arrays.positive(arguments.time, "--time"), arrays.positive(arguments.dt, "--dt")
+    steps = max(1, round(time / dt))
+    every = max(1, steps // FRAMES)
+    of = {**start, "dt": dt, "steps": steps - steps % every, "every": every, "gravity": down}
+    more = shared.given(arguments, "out", "overwrite") | {"progress": shared.progress(arguments)}
+    return motion.simulate(arm, **of, **more)
+
+
+def _draw(path: Path, kind: str, run: Trajectory, robot: Robot) -> None:
+    """Draw coordinates and energy against time."""
+    from fixman.analysis import plot
+
+    with plot.style():
+        fig = plot.figure(aspect=1.2)
+        above, below = fig.subplots(2, sharex=True)
+        for name, at in zip(robot.joint_names, spans(robot.chain.position_offsets), strict=True):
+            above.plot(run.time, run.q[:, at], label=name)
+        above.set_ylabel("q  (rad or m)")
+        above.legend(fontsize="x-small", ncols=2)
+        below.plot(run.time, run.energy - run.energy[0])
+        below.set(xlabel="time  (s)", ylabel="change of energy  (J)")
+        fig.savefig(path, format=kind)

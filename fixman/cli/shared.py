@@ -1,0 +1,191 @@
+"""Parts that commands share: flags of runs, results, files to be made."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import secrets
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from textwrap import indent
+from typing import TYPE_CHECKING, Any
+
+from fixman.errors import printable
+
+if TYPE_CHECKING:
+    from fixman.runs.series import Series
+
+NOISE = 1e-12  # of numbers in text that are zero
+INTERRUPTED = 130  # exit code, in shells, of a program that Ctrl-C ended
+
+SEED = """
+  --seed N               of all random numbers; otherwise a new one, which is said"""
+RUN = f"""
+  --every N              steps per frame; otherwise for about 1000 frames
+  --replicas COUNT       independent copies (default: 1){SEED}
+  --out FILE             file to be made for the run (required)
+  --overwrite            replace a run of that name"""
+WORKERS = """
+  --workers COUNT        threads; the results do not depend on it (default: 1)"""
+SCHEDULER = f"""{WORKERS}
+  --scheduler ADDRESS    a running Dask scheduler, whose workers do it"""
+SHOWING = """
+  --json                 print one JSON document instead of text
+  --quiet                no progress bar"""
+
+
+def show(text: object, error: bool = False) -> None:
+    """Print what may have text of files in it."""
+    print(printable(str(text)), file=sys.stderr if error else sys.stdout)
+
+
+def warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning in a line."""
+    show(f"fixman: warning: {' '.join(str(message).split())}", error=True)
+
+
+def say(arguments: argparse.Namespace, text: str) -> None:
+    """Print before the work, which may be killed; a pipe that is closed is met at the end."""
+    if not arguments.json:
+        with contextlib.suppress(BrokenPipeError):
+            show(text)
+            sys.stdout.flush()
+
+
+def result(arguments: argparse.Namespace, text: object, found: Mapping[str, Any]) -> None:
+    """Print what was found, with --json as one document."""
+    show(json.dumps(found, indent=2) if arguments.json else text)
+
+
+def lines(found: Mapping[str, Any]) -> str:
+    """Return a document as text: numbers in a line, below them texts, tables and further parts."""
+    text = []
+    for name, value in found.items():
+        below = ""
+        if isinstance(value, dict):
+            below = lines(value)
+        elif value and isinstance(value, (list, tuple)) and not isinstance(value[0], float):
+            below = "\n".join(_table(value) if isinstance(value[0], dict) else value)
+        text.append(f"{name}:\n{indent(below, '  ')}" if below else f"{name}: {_cell(value)}")
+    return "\n".join(text)
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the lines of a table, numbers to the right."""
+    cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    ends = ["<" if isinstance(value, str) else ">" for value in rows[0].values()]
+    line = "  ".join(f"{{:{end}{width}}}" for end, width in zip(ends, widths, strict=True))
+    return [line.format(*row).rstrip() for row in cells]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(_cell, value))
+    return f"{value if abs(value) > NOISE else 0:.4g}" if isinstance(value, float) else str(value)
+
+
+def given(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return some flags as named arguments."""
+    return {name: getattr(arguments, name) for name in names}
+
+
+@contextlib.contextmanager
+def outputs(
+    arguments: argparse.Namespace, given: Sequence[Path | None], *inputs: Path | None
+) -> Iterator[list[Path | None]]:
+    """Give names to write to, or None, that become the given files when all is done.
+
+    Names that cannot be had, and formats of --plot, are refused before the work.
+    """
+    from fixman._common.files import new_file
+
+    taken = [path.resolve() for path in inputs if path]
+    paths = [path.resolve() if path and path.is_symlink() else path for path in given]
+    if arguments.plot:
+        from fixman.analysis import plot
+
+        plot.require_format(arguments.plot)
+    for path in filter(None, paths):
+        if path.resolve() in taken or (path.exists() and not path.is_file()):
+            raise ValueError(f"{path} is an input, another output or no file: choose another name")
+        taken.append(path.resolve())
+    with contextlib.ExitStack() as stack:
+        new = stack.enter_context
+        yield [path and new(new_file(path, arguments.overwrite)) for path in paths]
+    for path in filter(None, given):
+        say(arguments, f"wrote {path}")
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def client(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[Any]:
+    """Connect to the scheduler, if there is one."""
+    if arguments.scheduler is None:
+        return contextlib.nullcontext()
+    from fixman.io.dask import connect
+
+    return connect(arguments.scheduler)
+
+
+def seed(arguments: argparse.Namespace) -> int:
+    """Return --seed, or a new one."""
+    given: int | None = arguments.seed
+    return secrets.randbits(53) if given is None else given  # exact in other readers of JSON
+
+
+def progress(arguments: argparse.Namespace) -> bool | None:
+    """Return whether to show a progress bar, None as the terminal can; have Python see Ctrl-C.
+
+    A run ends after its block then.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    return False if arguments.quiet else None
+
+
+def simulated(arguments: argparse.Namespace, *of: Any, seed: int, **more: Any) -> int:
+    """Run a chain, from x0 and by a stepper, so many steps into --out, and report."""
+    from fixman.simulation import simulate as simulation
+
+    more |= given(arguments, "every", "replicas", "workers", "out", "overwrite")
+    run = simulation.simulate(*of, rng=seed, progress=progress(arguments), **more)
+    return report(arguments, run)
+
+
+def described(run: Series) -> dict[str, Any]:
+    """Return what a run of beads or of rigid bodies is, for --json."""
+    from fixman.simulation.trajectory import REFUSING, Run, pdb_potential
+
+    about, stepper = run.about, dict(run.about["stepper"])
+    if pdb_potential(about) is not None:
+        del stepper["potential"]  # pages of a PDB file
+    found: dict[str, Any] = {"file": run.path and str(run.path), "stepper": stepper}
+    found |= {"frames": len(run), "steps_done": run.steps_done, "steps": about["steps"]}
+    found["finished"] = run.finished
+    if not isinstance(run, Run):
+        return found | {"chain": repr(vars(run)["system"])}
+    if stepper["name"] in REFUSING and run.steps_done:
+        found["acceptance"] = float(run.acceptance.mean())
+    more = {"chain": repr(run.chain), "replicas": run.replicas, "seed": about["rng"].get("seed")}
+    return found | more
+
+
+def report(arguments: argparse.Namespace, run: Series) -> int:
+    """Print what a run is now, and how to go on with it; return the exit code."""
+    found = described(run)
+    text, replicas = f"{len(run)} frame{'s' * (len(run) != 1)}", found.get("replicas")
+    if replicas:
+        text += f" of {replicas} replica{'s' * (replicas != 1)}"
+    text += f" in {run.path}"
+    if "acceptance" in found:
+        text += f", {found['acceptance']:.1%} of the moves accepted"
+    if not run.finished:
+        at = f"{run.steps_done} of {found['steps']}"
+        text += f"\ninterrupted at step {at}: fixman resume {run.path}"
+    result(arguments, text, found)
+    return 0 if run.finished else INTERRUPTED

@@ -1,0 +1,299 @@
+"""Projections of chains whose hard rows are distances in a narrow band, such as bonds and bends.
+
+A bend is held by the distance of its outer beads, which makes every row quadratic in the positions,
+½ |p_r|² with p_r = x_j − x_i: the same manifold, and det H differs by a constant.  This degenerates
+where a bend is straight or folded back.  With W_rs = Σ ± w over the joints that two rows share
+
+    H_rs = W_rs p_r·p_s                                                                     (1)
+
+In the order b_0, c_0, b_1, c_1, … of bonds b_i = x_{i+1} − x_i and spans c_i = x_{i+2} − x_i, rows
+that share a joint are at most `BAND` = 4 apart.  RATTLE (Andersen 1983) takes
+
+    positions    H λ = ½ (d² − p²) ,   x ← x + M⁻¹ Bᵀ λ , again and again                   (2)
+    velocities   H λ = −B v ,   v ← v + M⁻¹ Bᵀ λ                                            (3)
+
+with H and B where the drift begins in (2), at the end of it in (3): one LDLᵀ serves for both, and
+the error of (2) falls by a factor of the order of the drift each time (Barth et al. 1995).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fixman.kernels.algebra.vectors import Axes, along, inner, minus, plus, put_vector, vector
+from fixman.kernels.compiler import lanes as lane
+from fixman.kernels.compiler.lanes import entry, exact, exact_arrays, fma, ln, load, memory, store
+from fixman.kernels.compiler.steps import exact_step
+from fixman.kernels.factors.sparse import LN2, SMALLEST_PIVOT, multiplied
+from fixman.kernels.simulation.general_steps import CHORDS, rounding
+
+BAND = 4
+
+
+class Banded(NamedTuple):
+    """Joints i and j of each row; ``weights`` W_{r,r+k} of (1), k = 0 … BAND; and w of the joints.
+
+    Joints are the beads, behind the points that do not move, of which w is 0.
+    """
+
+    begins: np.ndarray[Any, np.dtype[np.int32]]
+    ends: np.ndarray[Any, np.dtype[np.int32]]
+    weights: np.ndarray[Any, np.dtype[np.float64]]
+    w: np.ndarray[Any, np.dtype[np.float64]]
+    axes: Axes
+
+
+class Room(NamedTuple):
+    """½ d² and d, p, 1/D and L_{r+k,r} of each row; z of L z = b, λ added up, forces on p.
+
+    BAND others before the first row have L of 0, and behind the last p of 0.
+    """
+
+    goals: np.ndarray[Any, np.dtype[np.float64]]
+    p: np.ndarray[Any, np.dtype[np.float64]]
+    inverse: np.ndarray[Any, np.dtype[np.float64]]
+    L: np.ndarray[Any, np.dtype[np.float64]]
+    z: np.ndarray[Any, np.dtype[np.float64]]
+    total: np.ndarray[Any, np.dtype[np.float64]]
+    forces: np.ndarray[Any, np.dtype[np.float64]]
+
+
+@exact_arrays
+def room(system, targets, like):
+    m = system.begins.size
+    goals = memory(2 * m, like)
+    for k in range(2 * m):
+        store(goals, k, lane.take(targets, k, 2 * m, like))
+    vectors = (m + BAND) * len(system.axes)
+    return Room(
+        goals, memory(vectors, like), memory(m, like), memory(BAND * (m + BAND), like),
+        memory(m, like), memory(m, like), memory(vectors, like),
+    )  # fmt: skip
+
+
+@exact_step
+def between(X, i, j, axes, like):
+    return minus(vector(X, j, axes, like), vector(X, i, axes, like))
+
+
+@exact_step
+def shift(Y, system, r, size, p, like):
+    """Y ← Y + M⁻¹ ∂q/∂x λ of one row."""
+    i, j = entry(system.begins, r), entry(system.ends, r)
+    step_i, step_j = -entry(system.w, i) * size, entry(system.w, j) * size
+    put_vector(Y, i, system.axes, along(step_i, p, vector(Y, i, system.axes, like)))
+    put_vector(Y, j, system.axes, along(step_j, p, vector(Y, j, system.axes, like)))
+
+
+# --- LDLᵀ of a band ------------------------------------------------------------------------------
+#
+# ``taken[i][k]`` is what the columns so far take from H_{r+i,r+k}, k ≤ i < BAND.
+
+
+@exact_step
+def untouched(like):
+    return tuple(tuple(0.0 * like for k in range(i + 1)) for i in range(BAND))
+
+
+@exact_step
+def elements(weights, p, r, axes, like):
+    """H_rr, …, H_{r+BAND,r} by (1)."""
+    own = vector(p, r, axes, like)
+    return tuple(
+        entry(weights, (BAND + 1) * r + k) * inner(own, vector(p, r + k, axes, like))
+        for k in range(BAND + 1)
+    )
+
+
+@exact_step
+def eliminated(column, taken):
+    """1 / D_r, NaN where the pivot is lost, the column of L, and what is taken from then on."""
+    pivot = column[0] - taken[0][0]
+    inverse = 1.0 / lane.pick(pivot, SMALLEST_PIVOT * column[0], pivot, math.nan)
+    below = [column[k] - taken[k][0] for k in range(1, BAND)] + [column[BAND]]
+    multipliers = tuple(inverse * b for b in below)
+    after = []
+    for i in range(BAND):
+        row = [below[i] * multipliers[k] for k in range(i + 1)]
+        if i + 1 < BAND:
+            row = [fma(below[i], multipliers[k], taken[i + 1][k + 1]) for k in range(i + 1)]
+        after.append(tuple(row))
+    return inverse, multipliers, tuple(after)
+
+
+@exact_step
+def put_column(L, r, multipliers):
+    for k in range(BAND):
+        store(L, BAND * (r + BAND) + k, multipliers[k])
+
+
+@exact_step
+def column_of(L, r, like):
+    return tuple(load(L, BAND * (r + BAND) + k, like) for k in range(BAND))
+
+
+@exact
+def factor(system, room, X, like):
+    """p at X and LDLᵀ of H."""
+    axes = system.axes
+    for r in range(system.begins.size):
+        i, j = entry(system.begins, r), entry(system.ends, r)
+        put_vector(room.p, r, axes, between(X, i, j, axes, like))
+    taken = untouched(like)
+    for r in range(system.begins.size):
+        column = elements(system.weights, room.p, r, axes, like)
+        inverse, multipliers, taken = eliminated(column, taken)
+        store(room.inverse, r, inverse)
+        put_column(room.L, r, multipliers)
+
+
+# --- RATTLE --------------------------------------------------------------------------------------
+
+
+@exact_step
+def nothing(like):
+    return tuple(0.0 * like for k in range(BAND))
+
+
+@exact_step
+def forward(room, r, b, before, like):
+    """z_r of L z = b, before those of the rows before."""
+    for k in range(BAND - 1, -1, -1):
+        b = fma(-load(room.L, BAND * (r + BAND - 1 - k) + k, like), before[k], b)
+    store(room.z, r, b)
+    return (b, *before[: BAND - 1])
+
+
+@exact_step
+def backward(room, r, after, like):
+    """λ_r of D Lᵀ λ = z, before those of the rows behind."""
+    below = column_of(room.L, r, like)
+    push = load(room.z, r, like) * load(room.inverse, r, like)
+    for k in range(BAND - 1, -1, -1):
+        push = fma(-below[k], after[k], push)
+    return (push, *after[: BAND - 1])
+
+
+@exact
+def lacking(system, room, X, limits, like):
+    """L z = ½ (d² − p²) at X; how far the largest of these is beyond tolerance and rounding."""
+    tolerance, rounded = limits
+    worst, before = 0.0 * like, nothing(like)
+    for r in range(system.begins.size):
+        p = between(X, entry(system.begins, r), entry(system.ends, r), system.axes, like)
+        half = load(room.goals, 2 * r, like)
+        lack = fma(-0.5, inner(p, p), half)
+        before = forward(room, r, lack, before, like)
+        enough = fma(2.0 * tolerance, half, rounded * load(room.goals, 2 * r + 1, like))
+        worst = lane.larger(lane.larger(lack, -lack) - enough, worst)
+    return worst
+
+
+@exact
+def push(system, room, Y, busy, rate, like):
+    """Y ← Y + M⁻¹ Bᵀ λ in the lanes that are busy; ``total`` gets λ times a rate."""
+    after, zero = nothing(like), 0.0 * like
+    for r in range(system.begins.size - 1, -1, -1):
+        after = backward(room, r, after, like)
+        size = lane.choose(busy, after[0], zero)
+        store(room.total, r, fma(rate, size, load(room.total, r, like)))
+        shift(Y, system, r, size, vector(room.p, r, system.axes, like), like)
+
+
+@exact
+def hold(system, room, X0, X, V, rate, limits, like):
+    """X onto the manifold by (2), given the factor at X0; V gets ``rate`` times what X gains.
+
+    Returns the lanes without an answer in so many iterations.
+    """
+    tolerance, iterations = limits
+    m = system.begins.size
+    zero = 0.0 * like
+    busy = lane.everywhere(like) if m > 0 else 0
+    allowed = tolerance, rounding(X, like)
+    for r in range(m):
+        store(room.total, r, zero)
+    for _ in range(min(iterations, CHORDS)):
+        busy &= lane.beyond(lacking(system, room, X, allowed, like), zero)
+        if busy == 0:
+            break
+        push(system, room, X, busy, rate, like)
+    for r in range(m):
+        p = vector(room.p, r, system.axes, like)
+        shift(V, system, r, load(room.total, r, like), p, like)
+    return busy
+
+
+@exact
+def project(system, room, V, X, like):
+    """V along the manifold by (3), given the factor at X."""
+    before = nothing(like)
+    for r in range(system.begins.size):
+        v = between(V, entry(system.begins, r), entry(system.ends, r), system.axes, like)
+        b = -inner(vector(room.p, r, system.axes, like), v)
+        before = forward(room, r, b, before, like)
+    push(system, room, V, lane.everywhere(like), 0.0, like)
+
+
+# --- the metric ----------------------------------------------------------------------------------
+
+
+@exact
+def logdet(system, room, like):
+    """ln det H, given the factor."""
+    product, power = 0.0 * like + 1.0, 0.0 * like
+    for r in range(system.begins.size):
+        product, power = multiplied(product, power, load(room.inverse, r, like))
+    return -(LN2 * power + ln(product))
+
+
+@exact_step
+def inverse_on_band(inverse, below, S):
+    """S_rr, …, S_{r+BAND,r} before the S[i][k] of the next rows, k ≤ i, and S with them.
+
+    S_{r+i,r} = −Σ_k S_{r+i,r+k} L_{r+k,r} (Takahashi), last column first.
+    """
+    column = []
+    for i in range(BAND):
+        total = 0.0 * inverse
+        for k in range(BAND):
+            total = fma(-below[k], S[max(i, k)][min(i, k)], total)
+        column.append(total)
+    own = inverse
+    for k in range(BAND):
+        own = fma(-below[k], column[k], own)
+    after = [[own]] + [[column[i - 1], *S[i - 1][:i]] for i in range(1, BAND)]
+    return (own, *column), tuple(map(tuple, after))
+
+
+@exact_step
+def draw(system, room, r, S, kT, like):
+    """What the products of p_r with those of the next rows add to the forces on all these."""
+    axes, p, G = system.axes, room.p, room.forces
+    own, total = vector(p, r, axes, like), (0.0 * like, 0.0 * like, 0.0 * like)
+    for k in range(1, BAND + 1):
+        size = (-kT * entry(system.weights, (BAND + 1) * r + k)) * S[k]
+        total = along(size, vector(p, r + k, axes, like), total)
+        put_vector(G, r + k, axes, along(size, own, vector(G, r + k, axes, like)))
+    put_vector(G, r, axes, total)
+
+
+@exact
+def add_metric_force(system, room, F, X, kT, like):
+    """F ← F − ½ kT ∂ ln det H / ∂x, given the factor.
+
+    By (1) this is −kT Σ_{r<s} S_rs W_rs ∂(p_r·p_s)/∂x, S = H⁻¹, but for parts along the rows.
+    """
+    axes = system.axes
+    S = untouched(like)
+    for r in range(system.begins.size - 1, -1, -1):
+        column, S = inverse_on_band(load(room.inverse, r, like), column_of(room.L, r, like), S)
+        draw(system, room, r, column, kT, like)
+    for r in range(system.begins.size):
+        i, j = entry(system.begins, r), entry(system.ends, r)
+        pull = vector(room.forces, r, axes, like)
+        put_vector(F, i, axes, minus(vector(F, i, axes, like), pull))
+        put_vector(F, j, axes, plus(vector(F, j, axes, like), pull))
