@@ -210,7 +210,7 @@ def test_several_molecules_are_what_metric_force_takes(mm, room, field, dipeptid
     assert waters.shape[1] == 3
     ions = system.getNumParticles() - 22 - waters.size
     assert ions > 0
-    with pytest.raises(TypeError, match=r"got a list, as of \(particles, Chain\), .* take one"):
+    with pytest.raises(TypeError, match="got list"):
         fx.simulate(found, np.zeros((22, 3)), fx.Newton(0.001), 1)
     force = room.metric_force(system, chains=found)
     assert list(force.getParticles()) == list(range(22))  # waters are rigid

@@ -169,8 +169,7 @@ def test_an_elastic_network_of_a_small_protein(cutoff):
     assert ours < 10 * best
 
 
-def test_a_network_of_300_beads_is_chosen_whole():
-    """In pieces its 2462 rows would be twenty times worse than the best."""
+def test_a_network_of_300_beads():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(300, 2)) * 8
     far = np.linalg.norm(x[:, None] - x, axis=-1)
@@ -235,7 +234,7 @@ def test_the_determinant_of_what_stays_is_a_number():
 
 
 def test_a_large_cluster():
-    n = 700
+    n = 400
     x = np.cumsum(np.random.default_rng(n).normal(size=(n, 3)), axis=0)
     chain = fx.Chain.from_bonds(n, within(n, 5), drop_redundant=x)
     assert chain.hard.size == 3 * n - 6
@@ -244,7 +243,7 @@ def test_a_large_cluster():
 
 def test_bodies_on_hinges(monkeypatch):
     """Braced too much each, with a bead in common."""
-    bodies, asked = 150, []
+    bodies, asked = 60, []
     exactly = redundancy._exactly
     monkeypatch.setattr(
         redundancy, "_exactly", lambda *given: asked.append(given) or exactly(*given)

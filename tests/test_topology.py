@@ -219,6 +219,13 @@ def test_words_of_other_programs_name_kinds(words, kinds):
     )
 
 
+@pytest.mark.parametrize(("light", "held"), [(0, "length(0, 1)"), (3, "length(2, 3)")])
+def test_the_bond_to_a_base_point_is_none_to_a_hydrogen(light, held):
+    masses = np.where(np.arange(4) == light, 1.0, 12.0)
+    chain = fx.Chain.linear(4, base="fixed", masses=masses, hard="h-bonds")
+    assert [str(chain.coordinates[k]) for k in chain.hard] == [held]
+
+
 def test_a_drude_particle_is_no_hydrogen():
     masses = [11.611, 1.008, 0.4]
     chain = fx.Chain.from_bonds(3, [(0, 1), (0, 2)], masses=masses, hard="HBonds")

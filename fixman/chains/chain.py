@@ -332,7 +332,7 @@ class Chain:
             n = masses.size
             references = np.array(data["references"], dtype=np.int64)
             of_tree = topology.references(references[:, 0].copy(), dim, base == "fixed")
-            if not np.array_equal(references, of_tree):
+            if len(references) != n or not np.array_equal(references, of_tree):
                 raise ValueError("the references are not those of a tree of these beads")
             extra, redundant = (
                 hard_sets.extra_rows(data.get(name, ()), n, dim, base == "fixed", kinds)

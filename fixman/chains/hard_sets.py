@@ -60,22 +60,9 @@ _PLAIN = {_plain(word): meaning for word, meaning in WORDS.items()}
 
 
 def named(hard: Any) -> Any:
-    """Resolve what ``hard`` says: kinds, a word for molecules, or a mask, which is left as it is.
+    """Resolve what ``hard`` says: a tuple of kinds, a word for molecules, or a mask, as it is.
 
-    Parameters
-    ----------
-    hard : str, sequence of str, or mask
-        Words of `WORDS`; several in one string are separated by commas.
-
-    Returns
-    -------
-    tuple of kinds, a word for molecules, or ``hard`` itself
-
-    Raises
-    ------
-    ValueError
-        An unknown word, with all that are known and the nearest; a word for molecules among
-        others.
+    Several words of `WORDS` in one string are separated by commas.
     """
     words = _words(hard)
     if words is None:
@@ -98,9 +85,9 @@ def _words(hard: Any) -> list[str] | None:
     if isinstance(hard, str):
         return [word.strip() for word in hard.split(",")]
     if isinstance(hard, np.ndarray) and hard.dtype.kind == "U" and hard.ndim == 1:
-        return [str(word) for word in hard]
+        return list(map(str, hard))
     if isinstance(hard, list | tuple) and (not hard or any(isinstance(w, str) for w in hard)):
-        return [str(word) for word in hard]
+        return list(map(str, hard))
     return None
 
 
@@ -165,7 +152,8 @@ def resolve(
     elif word == "h-angles":
         mask = (table.kinds == LENGTH) | _is_among(table, angles)
     elif light is not None:
-        mask = (table.kinds == LENGTH) & light[table.columns[:, :2]].any(axis=1)
+        ends = table.columns[:, :2]
+        mask = (table.kinds == LENGTH) & (ends >= 0).all(axis=1) & light[ends].any(axis=1)
     elif by_kind:
         mask = np.isin(table.kinds, [NUMBERS[kind] for kind in kinds])
     else:
@@ -348,13 +336,7 @@ def _torsional(table: Rows, tree: Index, turning: Index) -> Mask:
 
 
 def by_mass(masses: Array) -> Mask:
-    """Which masses (n,) are hydrogens', in amu: 0.95 to 1.2.
-
-    Raises
-    ------
-    ValueError
-        A mass between 1.2 and 4.1: deuterium, a repartitioned hydrogen or none.
-    """
+    """Which masses (n,) are hydrogens', in amu; between 1.2 and 4.1 they do not tell."""
     doubtful = (masses > HYDROGEN) & (masses < HEAVIEST)
     if doubtful.any():
         bead = int(np.argmax(doubtful))

@@ -33,30 +33,10 @@ NEVER_LEFT = 1e3  # straight bends, of which both rows stay or neither does
 def independent(layout: Layout, near: Array | None) -> Mask:
     """Which coordinates stay, so that hard rows are independent and span what all of them span.
 
-    Those of the chart are independent, and stay unless they nearly depend on each other.
-
-    Parameters
-    ----------
-    layout : Layout
-    near : (n, dim), optional
-        Where the rows that stay shall be well conditioned; by default in a configuration drawn at
-        random.
-
-    Returns
-    -------
-    ndarray (coordinates,) of bool
-        True for soft ones as well.
-
-    Raises
-    ------
-    SingularConstraintError
-        Where a hard row has no gradient in the positions given.
-
-    Notes
-    -----
-    Of m rows the number left out is the right one but for a probability below m (m + 36) / 2⁶²,
-    by which it may be too large; rows that stay are independent.  Costs O(m) where the factor of
-    H^bb is sparse.
+    True for soft ones as well.  Rows that stay are well conditioned at ``near`` (n, dim), by
+    default in a configuration drawn at random.  The number left out of m is the right one but for a
+    probability below m (m + 36) / 2⁶², by which it may be too large.  Costs O(m) where the factor
+    of H^bb is sparse.
     """
     stays = np.ones(len(layout.rows), dtype=bool)
     if not layout.extra or _clearly_bonds(layout.pattern.rows):

@@ -212,11 +212,6 @@ def end_to_end(bends: Iterable[tuple[int, ...]]) -> list[tuple[list[int], int, i
     """Beads that straight bends (i, j, k) put on one line, for each line from end to end.
 
     With two places in it, by whose beads the others can be placed: no other line shares these.
-
-    Raises
-    ------
-    ValueError
-        If no configuration has all of them straight, or none that could be found bead by bead.
     """
     groups: list[list[tuple[int, ...]]] = []
     for bend in bends:  # on one line with those that share two beads with it

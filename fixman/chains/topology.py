@@ -26,14 +26,10 @@ SMALL = 8  # bonds of the largest ring that is stiff
 def spanning_tree(n: int, bonds: ArrayLike) -> tuple[Index, Index]:
     """Parents of a breadth-first tree from bead 0, and the bonds it leaves out (closures, 2)."""
     pairs = np.unique(np.sort(pairs_of(bonds, "bonds"), axis=1), axis=0)
-    if pairs.size and (pairs[0, 0] < 0 or pairs.max() >= n):
-        k = int(np.argmax(((pairs < 0) | (pairs >= n)).any(axis=1)))
-        i, j = map(int, pairs[k])
-        raise ValueError(f"bond ({i}, {j}) names a bead that is not among 0 to {n - 1}")
-    own = pairs[:, 0] == pairs[:, 1]
-    if own.any():
-        k = int(pairs[np.argmax(own), 0])
-        raise ValueError(f"bond ({k}, {k}) joins bead {k} to itself")
+    wrong = ((pairs < 0) | (pairs >= n)).any(axis=1) | (pairs[:, 0] == pairs[:, 1])
+    for i, j in pairs[wrong].tolist():
+        why = "joins a bead to itself" if i == j else f"names a bead that is not among 0 to {n - 1}"
+        raise ValueError(f"bond ({i}, {j}) {why}")
     joined = graph(n, pairs)
     pieces, label = csgraph.connected_components(joined, directed=False)
     if pieces > 1:
@@ -93,6 +89,10 @@ def references(parents: Index, dim: int, fixed: bool) -> Index:
     The rules are those of theory.md section 1.  Ghosts are −1, −2, −3; a free chain has no −1.
     """
     n = parents.size
+    if np.array_equal(parents, np.arange(-1, n - 1)):  # in a line these are the beads before
+        table = np.arange(n)[:, None] - np.arange(1, dim + 1)
+        table[1:] -= (table[1:] < 0) & (not fixed)
+        return table
     sequence = outwards(parents)
     rank = np.argsort(sequence)
     # Ancestors of ancestors: the ghosts stand in a line before the root.

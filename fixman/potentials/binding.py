@@ -52,10 +52,6 @@ def bind(chain: Chain, potential: Any, energies: bool = False, forces: bool = Tr
     ValueError
         If the potential names beads or angles that the chain does not have, or has no energy
         though it needs one.
-
-    Notes
-    -----
-    O(n) for every bond that ``exclude`` reaches over.
     """
     require_chain(chain)
     return Bound(chain, potential, energies, forces)
@@ -114,7 +110,7 @@ class Bound:
         self.tables: PotentialTables = self._parts.tables()
 
     def energy(self, x: ArrayLike) -> Array:
-        """Return the energies (...) of configurations (..., n, dim).
+        """Return the energies (...) of configurations (..., n, dim), in O(n) a frame.
 
         Raises
         ------
@@ -122,10 +118,6 @@ class Bound:
             Where there is none: beads that coincide, a torsion about a straight bend.
         ValueError
             For positions that are not finite, and for a `Compiled` potential without an energy.
-
-        Notes
-        -----
-        O(n) a frame, for a bounded number of neighbours.
         """
         tail = (self.chain.n, self.chain.dim)
         x = arrays.real(x, tail, "x")
@@ -273,7 +265,7 @@ class Assembly:
             arrays.require_finite(found, x.shape, "force(x)")
             return found
 
-        self._call(self._python(force), term.energy)
+        self.call(self._python(force), term.energy)
 
     def bonded(self, kind: Any, beads: Index, rows: Array) -> None:
         """Add terms (T, 3 or 4) with a kind and a row of parameters each, or one for all."""
@@ -297,51 +289,40 @@ class Assembly:
         rows[:, : points.shape[1]], rows[:, 3] = points, stiffness
         self.tethers.append((beads + GHOSTS, rows))
 
-    def pairs(
-        self,
-        epsilon: Array,
-        sigma: Array,
-        cut: tuple[float, ...],
-        skin: float,
-        exclude: int,
-    ) -> None:
-        """Set the interaction of beads that are not bonded.
+    def pairs(self, term: Any, cutoff: float, energy: float, slope: float) -> None:
+        """Set the interaction of beads that are not bonded, a `WCA` or `LennardJones`.
 
-        ``cut`` is the cutoff over σ, in units of ε and σ the energy and its slope there, and
-        whatever else the kernel of the pair wants.
+        The cutoff is over σ; the energy and its slope there in units of ε and σ.
         """
         if self.pair:
             raise ValueError("only one pair potential, WCA or LennardJones, can be in a sum")
-        largest = float(sigma.max())
-        reach = (cut[0] + skin) * largest
-        constants = np.array([cut[0] ** 2, *cut[1:3], reach, skin * largest, *cut[3:]])
+        n = self.chain.n
+        sigma = one_each(term.sigma, n, "sigma", "bead")
+        depths = np.sqrt(one_each(term.epsilon, n, "epsilon", "bead"))
+        skin = term.skin * float(sigma.max())
+        reach = cutoff * float(sigma.max()) + skin
         beside = np.meshgrid(*[[-step, 0, step] for step in STEPS[: self.chain.dim]])
-        around = np.sum(beside, axis=0).ravel()
-        buckets = 1 << (self.chain.n - 1).bit_length()
         self.pair = Pairs(
             0.5 * sigma,
-            np.sqrt(epsilon),
-            constants,
-            around,
-            buckets,
-            *topology.near(self.chain.n, bonds(self.chain), exclude),
+            depths,
+            np.array([cutoff**2, energy, slope, reach, skin]),
+            np.sum(beside, axis=0).ravel(),
+            1 << (n - 1).bit_length(),
+            *topology.near(n, bonds(self.chain), term.exclude),
         )
 
-    def compiled(self, force: Any, energy: Any) -> None:
-        """Add a compiled function of the user's, and the energy that belongs to it."""
-        self._call(self._compiled("force", force), energy)
-
-    def _call(self, address: int, energy: Any) -> None:
+    def call(self, address: int, energy: Any) -> None:
+        """Add a function at an address, and the energy that belongs to it."""
         self.addresses.append(address)
         self.energies.append(energy)
         if self.sampled:
             _require_energy(energy)
             if hasattr(energy, "py_func"):
-                self.energy_addresses.append(self._compiled("energy", energy))
+                self.energy_addresses.append(self.compiled("energy", energy))
             else:
                 self.energy_addresses.append(self._python(lambda x: _energy(energy, x, True)))
 
-    def _compiled(self, what: str, function: Any) -> int:
+    def compiled(self, what: str, function: Any) -> int:
         """Watch a compiled function for what it raises and for NaN; return its address."""
         record = np.zeros(1 + self.chain.n * self.chain.dim)
         address, compiled = forces.compiled_address(function, record, what)

@@ -280,7 +280,7 @@ class LennardJones(_Term):
     def _tabulate(self, tables: Assembly) -> None:
         sixth = self.cutoff**-6
         slope = -24.0 * sixth * (2.0 * sixth - 1.0) / self.cutoff if self.shift == "force" else 0.0
-        _tabulate_pairs(self, tables, (self.cutoff, 4.0 * sixth * (sixth - 1.0), slope))
+        tables.pairs(self, self.cutoff, 4.0 * sixth * (sixth - 1.0), slope)
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ class WCA(_Term):
         _set_pair(self)
 
     def _tabulate(self, tables: Assembly) -> None:
-        _tabulate_pairs(self, tables, (2.0 ** (1 / 6), -1.0, 0.0))
+        tables.pairs(self, 2.0 ** (1 / 6), -1.0, 0.0)
 
 
 # --- from outside ---------------------------------------------------------------------------------
@@ -449,7 +449,7 @@ class Compiled(_Term):
         return {"name": f"{function.__module__}.{function.__qualname__}", "own": True}
 
     def _tabulate(self, tables: Assembly) -> None:
-        tables.compiled(self.force, self.energy)
+        tables.call(tables.compiled("force", self.force), self.energy)
 
 
 def from_parameters(description: dict[str, Any]) -> Any:
@@ -522,12 +522,3 @@ def _set_pair(term: LennardJones | WCA) -> None:
         term._set(**{name: numbers})
     exclude = arrays.whole(term.exclude, "exclude", 0)
     term._set(exclude=exclude, skin=arrays.positive(term.skin, "skin"))
-
-
-def _tabulate_pairs(
-    term: LennardJones | WCA, tables: Assembly, cut: tuple[float, float, float]
-) -> None:
-    n = tables.chain.n
-    epsilon = one_each(term.epsilon, n, "epsilon", "bead")
-    sigma = one_each(term.sigma, n, "sigma", "bead")
-    tables.pairs(epsilon, sigma, cut, term.skin, term.exclude)
