@@ -532,9 +532,9 @@ def test_thermal_rates_refuse():
     with pytest.raises(TypeError, match="linkage must be a Linkage, got SerialChain"):
         closed.thermal_rates(linkage.chains[0], q[:2])
     for function in (statistics.thermal_rates, statistics.fixman_torque, kinematics.frames):
-        with pytest.raises(TypeError, match=r"got Linkage: `rigid\.closed` has .*thermal_rates"):
+        with pytest.raises(TypeError, match="got Linkage"):
             function(linkage, q)
-    with pytest.raises(TypeError, match=r"got Linkage: .*`motion\.simulate` moves it"):
+    with pytest.raises(TypeError, match="got Linkage"):
         statistics.langevin(linkage, q, 0.01, 1)
 
 
