@@ -366,8 +366,8 @@ def fixman(c: Case) -> np.ndarray:
     table = counted(blocks)
     table[:, kernel.KIND :] = blocks[:, kernel.KIND :]  # numbers of rows, not of an arm
     room = _objects(kernel.WORK * c.arm.n)
-    motion, forces = (c.q, c.qd, c.last), _objects((1, c.arm.n, 6))
-    run(kernel.motion_frames, table, motion, c.g, c.unloaded, c.out, forces, room)
+    flat = table, c.q[0], c.qd[0], c.last[0], c.g, None, c.out[0], False, room
+    run(kernel.motion_frames, *flat)
     return c.out
 
 

@@ -229,7 +229,7 @@ def test_a_nut_advances_by_its_pitch():
         ({"joints": ["helical", "planar"], "pitch": [np.nan, 0.0]}, "pitch is nan at joint 0"),
         ({"joints": ["revolute", "planar"], "pitch": 0.1}, "joint 0 has no pitch"),
         ({"joints": ["planar", "helical"]}, "joint 1, which is helical, needs a pitch"),
-        ({"joints": ["revolute", "planar"], "stiffness": 1.0}, "stiffness of joint 1, which is pl"),
+        ({"joints": ["revolute", "planar"], "stiffness": 1.0}, "stiffness of rate 1 must be 0"),
         ({"joints": ["screw", "planar"]}, "joint 0 is 'screw': expected one of"),
     ],
 )

@@ -44,7 +44,7 @@ from fixman.kernels.rigid.links import ARMATURE, PITCH
 from fixman.mechanics.structured import BlockTridiagonal
 from fixman.rigid import model
 from fixman.rigid.joints import driven
-from fixman.rigid.model import Given, SerialChain
+from fixman.rigid.model import Given, SerialChain, workspace
 from fixman.rigid.newton_euler import without_bias, wrenches_of
 from fixman.rigid.spatial import propagation, skew
 
@@ -79,7 +79,7 @@ def forward_dynamics(
     if refine not in (0, 1):
         raise ValueError(f"refine must be 0 or 1, got {refine!r}")
     given = driven(arm, q, qd, tau, gravity, wrenches)
-    return given.batch(_motion(given, refine)[0])
+    return given.batch(_motion(given, refine))
 
 
 def joint_wrenches(
@@ -104,8 +104,8 @@ def joint_wrenches(
     """
     given = driven(arm, q, qd, tau, gravity, wrenches)
     if _tables(arm).corrected:
-        return given.batch(wrenches_of(given._replace(last=_motion(given, 0)[0])))
-    return given.batch(_motion(given, 0, len(given.q))[1])
+        return given.batch(wrenches_of(given._replace(last=_motion(given, 0))))
+    return given.batch(_motion(given, 0, True)[:, arm.nv :].reshape(-1, arm.n, 6))
 
 
 def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
@@ -125,7 +125,7 @@ def logdet_hard(arm: SerialChain, q: ArrayLike) -> Array:
     """
     given = model.posture(arm, q)
     out = np.empty(given.q.shape[0])
-    bad = partition.logdet_frames(_tables(arm).blocks, given.q, out)
+    bad = partition.logdet_frames(_tables(arm).blocks, given.q.reshape(-1), out)
     if bad >= 0:
         raise _failure(given, bad)
     return given.batch(out)[()]
@@ -158,23 +158,24 @@ def hard_block(arm: SerialChain, q: ArrayLike) -> BlockTridiagonal:
 _SMALL, _DIGITS, _ROUNDS = 1e-3, 1e-10, 4
 
 
-def _motion(given: Given, refine: int, kept: int = 1) -> tuple[Array, Array]:
-    """Accelerations, and the joint wrenches of all frames if so many are ``kept``."""
-    out, forces, bad = _solved(given, kept)
+def _motion(given: Given, refine: int, joints: bool = False) -> Array:
+    """Accelerations of every frame, followed by its wrenches if ``joints``."""
+    out, bad = _solved(given, joints)
     if bad >= 0:
         raise _failure(given, bad)
-    if refine or (kept == 1 and _tables(given.arm).corrected):
+    if refine or (_tables(given.arm).corrected and not joints):
         _refine(given, out)
-    return out, forces
+    return out
 
 
-def _solved(given: Given, kept: int = 1) -> tuple[Array, Array, int]:
-    """Accelerations, joint wrenches, and frame · (n + 1) + body where the kernel stopped, or −1."""
-    out, forces = np.empty_like(given.last), np.empty((kept, given.arm.n, 6))
-    room, motion = model.workspace(partition.WORK * given.arm.n), (given.q, given.qd, given.last)
-    blocks = _tables(given.arm).blocks
-    bad = partition.motion_frames(blocks, motion, given.g, given.W, out, forces, room)
-    return out, forces, int(bad)
+def _solved(given: Given, joints: bool = False) -> tuple[Array, int]:
+    """As `_motion`, and frame · (n + 1) + body where the kernel stopped, or −1."""
+    arm, blocks = given.arm, _tables(given.arm).blocks
+    out = np.empty((given.q.shape[0], arm.nv + (6 * arm.n if joints else 0)))
+    states = (a.reshape(-1) for a in (given.q, given.qd, given.last))
+    W, room = given.W.reshape(-1) if given.W.size else None, workspace(partition.WORK * arm.n)
+    flat = out.reshape(-1)
+    return out, int(partition.motion_frames(blocks, *states, given.g, W, flat, joints, room))
 
 
 def _refine(given: Given, answer: Array) -> None:
@@ -193,7 +194,7 @@ def _refine(given: Given, answer: Array) -> None:
         off = np.abs(more)
         largest = off.max(axis=1)
         if number == 0 and (largest > _SMALL * size).any():
-            free, _, _ = _solved(given._replace(last=np.zeros_like(answer)))
+            free, _ = _solved(given._replace(last=np.zeros_like(answer)))
             alone = np.abs([_alone(given, given.last)[0], free]).max(axis=(0, 2))
             size = np.maximum(size, alone)
         if not (largest <= _SMALL * size).all():
@@ -213,8 +214,7 @@ def _refine(given: Given, answer: Array) -> None:
 def _alone(given: Given, tau: Array) -> tuple[Array, int]:
     """Return what torques do to a chain at rest, and where the kernel stopped."""
     rest = given._replace(qd=np.zeros_like(tau), last=tau, g=np.zeros(3), W=given.W[:0])
-    out, _, bad = _solved(rest)
-    return out, bad
+    return _solved(rest)
 
 
 def _failure(given: Given, bad: int) -> ValueError:
@@ -223,7 +223,7 @@ def _failure(given: Given, bad: int) -> ValueError:
     given.require_finite()
     blocks = _tables(given.arm).blocks
     # An overflow can spoil pivots too: look at the configuration alone.
-    q = given.q[frame : frame + 1]
+    q = given.q[frame]
     if body < given.arm.n and partition.logdet_frames(blocks, q, np.empty(1)) >= 0:
         where = arrays.frame_index(frame, given.lead)
         # A light body is lost in the next one's pivot.

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 
-from fixman.kernels import jit
+from fixman.kernels import inlined, jit
 from fixman.kernels.algebra import triples as mat
 from fixman.kernels.algebra.vectors import inner, outer, plus
 from fixman.kernels.compiler.lanes import above, fill_sines, lanes, load, put, store, take
@@ -354,11 +354,41 @@ def lost(body, size):
     return body if above(math.inf + 0.0 * size, size) else tab.NOT_USABLE
 
 
+@inlined
+def free_single(body, tau, table, at, kind, least, work, row):
+    """U, D and u of a joint of one rate, I^a and p^a; whether D is not lost."""
+    pitch = table[at + tab.PITCH]
+    if TURNS[kind] == 0:
+        body = links.mirrored(body)
+    elif pitch != 0.0:
+        body = links.sheared(body, pitch)
+    body, rate = links.freed(body, tau, table[at + tab.ARMATURE])
+    put_rate(rate, work, row + tab.WRENCH)
+    if TURNS[kind] == 0:
+        body = links.mirrored(body)
+    elif pitch != 0.0:
+        body = links.sheared(body, -pitch)
+    return with_bias(body, work, row + tab.BIAS), above(rate.D, least)
+
+
+@inlined
+def single_inwards(table, n, i, body, work, row, zero):
+    """Xᵀ I^a X and Xᵀ p^a of a joint of one rate; the square of r."""
+    at = tab.LINK * i
+    body = screw_inwards(table, at, i, tab.angles(n) + i, body, work, row)
+    b = table[at + tab.ALONG_Y]
+    if b != 0.0:
+        body = links.slide(body, b)
+    body = links.renamed(body)
+    if tab.seated(table, n, i):
+        body = seated_inwards(table, tab.LINK * n + tab.FRAME * i, body)
+    return body, square_of_way(table, at, work, row, zero)
+
+
 @jit
 def inwards(table, tau, frame, work, zero):
     """I^A and p^A from tip to base; DONE, or why not, or the first body without pivot."""
     n, _, nv, _ = tab.sizes(table, table.size)
-    m = tab.angles(n)
     body = nothing(zero)
     # Sizes of the numbers whose differences A and C are: rounding leaves EPS of them.
     size = weight = zero
@@ -369,48 +399,26 @@ def inwards(table, tau, frame, work, zero):
         pushed = row + (tab.WRENCH if single else tab.PUSHED)
         body, trace_A, trace_C = with_body(table, at, body, work, pushed)  # I^A, p^A
         least, least_C = 4.0 * EPS * (size + trace_A), 4.0 * EPS * (weight + trace_C)
-        square = zero
+        square, good, found = zero, True, True
         if single:
-            torque, J, pitch = take(tau, at_v, nv, zero), table[at + tab.ARMATURE], 0.0
-            if TURNS[kind] == 0:
-                body, least = links.mirrored(body), least_C
-            elif table[at + tab.PITCH] != 0.0:
-                pitch = table[at + tab.PITCH]
-                body = links.sheared(body, pitch)
-            body, rate = links.freed(body, torque, J)  # U, D, u; I^a
-            if not above(rate.D, least):
-                return lost(i, least)
-            put_rate(rate, work, row + tab.WRENCH)
-            if TURNS[kind] == 0:
-                body = links.mirrored(body)
-            elif pitch != 0.0:
-                body = links.sheared(body, -pitch)
-            body = with_bias(body, work, row + tab.BIAS)  # p^a
-            if i > 0:  # X
-                body = screw_inwards(table, at, i, m + i, body, work, row)
-                b = table[at + tab.ALONG_Y]
-                if b != 0.0:
-                    body = links.slide(body, b)
-                body = links.renamed(body)
-                if tab.seated(table, n, i):
-                    body = seated_inwards(table, seat, body)
-                square = square_of_way(table, at, work, row, zero)
-        else:
-            units, good, found = row + tab.SEVERAL, True, True
+            torque, felt = take(tau, at_v, nv, zero), least_C if TURNS[kind] == 0 else least
+            body, good = free_single(body, torque, table, at, kind, felt, work, row)
+            if i > 0:
+                body, square = single_inwards(table, n, i, body, work, row, zero)
+        elif TURNS[kind] == 3 and SLIDES[kind] == 0 and table[at + tab.ARMATURE] == 0.0:
             moment = three_of(tau, at_v, nv, kind, 0, zero)
-            if TURNS[kind] == 3 and SLIDES[kind] == 0 and table[at + tab.ARMATURE] == 0.0:
-                body, square, good = free_ball(body, moment, least, work, row)
-            else:
-                if SLIDES[kind] > 0:
-                    force = three_of(tau, at_v, nv, kind, 3, zero)
-                    body = links.mirrored(body)
-                    body, good = free_part(body, force, table, kind, 3, least_C, work, seat, units)
-                    body = links.mirrored(body)
-                body, found = free_part(body, moment, table, kind, 0, least, work, seat, units)
-                if i > 0:
-                    body, square = several_inwards(body, work, row)
-            if not (good and found):
-                return lost(i, least + least_C)
+            body, square, good = free_ball(body, moment, least, work, row)
+        else:
+            units, moment = row + tab.SEVERAL, three_of(tau, at_v, nv, kind, 0, zero)
+            if SLIDES[kind] > 0:
+                force, body = three_of(tau, at_v, nv, kind, 3, zero), links.mirrored(body)
+                body, good = free_part(body, force, table, kind, 3, least_C, work, seat, units)
+                body = links.mirrored(body)
+            body, found = free_part(body, moment, table, kind, 0, least, work, seat, units)
+            if i > 0:
+                body, square = several_inwards(body, work, row)
+        if not (good and found):
+            return lost(i, least + least_C)
         size, weight = trace_A + square * trace_C, trace_C
     return tab.DONE
 

@@ -130,7 +130,7 @@ def spread_by(C, p):
 @step
 def row_of(x, k):
     """Row of a block."""
-    return mat.constants6(x, LANES * k)
+    return tuple(x[LANES * k + j] for j in range(6))
 
 
 @step
@@ -211,10 +211,10 @@ def factor_frame(table, q, work, room):
 
 
 @step
-def pushed(c, light, wrenches, i):
+def pushed(c, light, wrenches, k):
     """Moment about the mass centre and acceleration that a wrench on a body causes."""
-    f = mat.entries(wrenches, i, 0)
-    return plus(mat.entries(wrenches, i, 3), outer(f, c)), scaled(light, f)
+    f = mat.constants(wrenches, k)
+    return plus(mat.constants(wrenches, k + 3), outer(f, c)), scaled(light, f)
 
 
 @step
@@ -262,7 +262,7 @@ def right_side(row, f, ahead, y, before, twist, push):
 def eliminate(table, qd, tau, gravity, wrenches, work, room):
     """L⁻¹ y of one factored configuration, from the base on, which accelerates by minus gravity.
 
-    ``wrenches (n, 6)`` may be empty.
+    ``wrenches`` (6 n) may be empty.
     """
     _, _, ahead, y, order = room  # v̇ of (4): the λ beyond are not yet at work
     zero = (0.0, 0.0, 0.0)
@@ -278,7 +278,7 @@ def eliminate(table, qd, tau, gravity, wrenches, work, room):
         turn, slide = joint.joint_twist(kind, row[PITCH], qd, at)
         push = (zero, zero)
         if wrenches.size:
-            push = pushed(mat.constants(row, CENTRE), row[LIGHT], wrenches, i)
+            push = pushed(mat.constants(row, CENTRE), row[LIGHT], wrenches, 6 * i)
         before = right_side(row, f, ahead, y, before, (turn, slide), push)
         # y and (4): torques, then y_h, by L⁻¹.
         for s in range(hard, 6):
@@ -306,7 +306,10 @@ def along(x, y):
 
 @plain
 def substitute(table, tau, work, room, qdd, forces):
-    """Accelerations, and wrenches of the joints, from tip to base; whether those are finite."""
+    """Accelerations and wrenches of the joints from tip to base; whether those are finite.
+
+    ``forces`` (n, 6), force before moment, may be empty.
+    """
     _, _, u, w, order = room  # wrench of the next joint in its frame, taken from the body
     for k in range(6):
         u[k] = 0.0
@@ -337,8 +340,9 @@ def substitute(table, tau, work, room, qdd, forces):
             check += 0.0 * d
         for s in range(hard, 6):
             w[order[s]] = tau[at + joint.WHERE[kind, order[s]]]
-        moment, force = wrench_of(f, w)
-        mat.put_entries(forces, i, 0, (*force, *moment))
+        if forces.size:
+            moment, force = wrench_of(f, w)
+            mat.put_entries(forces, i, 0, (*force, *moment))
         carry_wrench(f, w, u)  # (7)
     return check == 0.0
 
@@ -350,35 +354,46 @@ def room_for():
 
 
 @jit
-def motion_frames(table, motion, gravity, W, out, forces, memory):
+def motion_frames(table, q, qd, tau, gravity, wrenches, out, joints, memory):
     """Solve every frame; frame · (n + 1) + body of the first lost pivot, or -1.
 
-    ``motion``: q, q̇ and τ.  ``W (frames · n, 6)`` may be empty.  Accelerations into
-    ``out (frames, nv)``, joint wrenches into ``forces (frames, n, 6)``, or room for one frame's.
-    Body n: a result is not finite.  ``memory``: `WORK` numbers for each body.
+    Arrays are flat, frames stacked, ``wrenches`` may be None.  ``out``: the accelerations of a
+    frame, and where ``joints`` is true its 6 n joint wrenches.  Body n: a result is not finite.
+    ``memory``: `WORK` numbers for each body.
     """
     n = table.shape[0]
-    q, qd, tau = motion
+    nq = nv = 0
+    for i in range(n):
+        nq += joint.POSITIONS[int(table[i, KIND])]
+        nv += 6 - HARD[int(table[i, KIND])]
     work, room = memory[: n * WORK].reshape((n, WORK)), room_for()
-    for frame in range(q.shape[0]):
-        _, body = factor_frame(table, q[frame], work, room)
+    width = nv + 6 * n if joints else nv
+    nothing = np.empty((0, 6))
+    none = np.empty(0)
+    for frame in range(q.size // nq):
+        _, body = factor_frame(table, q[frame * nq : (frame + 1) * nq], work, room)
         if body >= 0:
             return frame * (n + 1) + body
-        loads = W[frame * n : (frame + 1) * n]
-        eliminate(table, qd[frame], tau[frame], gravity, loads, work, room)
-        kept = forces[frame if forces.shape[0] > 1 else 0]
-        if not substitute(table, tau[frame], work, room, out[frame], kept):
+        rates = slice(frame * nv, (frame + 1) * nv)
+        answer = out[frame * width : (frame + 1) * width]
+        forces = answer[nv:].reshape(n, 6) if joints else nothing
+        loads = none
+        if wrenches is not None:
+            loads = wrenches[6 * n * frame : 6 * n * (frame + 1)]
+        eliminate(table, qd[rates], tau[rates], gravity, loads, work, room)
+        if not substitute(table, tau[rates], work, room, answer[:nv], forces):
             return frame * (n + 1) + n
     return -1
 
 
 @jit
 def logdet_frames(table, q, out):
-    """ln det H^bb of every frame; failures as in `motion_frames`."""
+    """ln det H^bb of every frame, ``q`` flat; failures as in `motion_frames`."""
     n = table.shape[0]
+    nq = q.size // out.size
     work, room = np.empty((n, WORK)), room_for()
     for frame in range(out.size):
-        out[frame], body = factor_frame(table, q[frame], work, room)
+        out[frame], body = factor_frame(table, q[frame * nq : (frame + 1) * nq], work, room)
         if body >= 0:
             return frame * (n + 1) + body
         if not abs(out[frame]) < math.inf:
