@@ -231,7 +231,8 @@ class _Running:
 
     def __init__(self, workers: Any, progress: Any, client: Any) -> None:
         self.workers = _arrays.positive_int(workers, "workers")
-        self.progress, self.client = progress, client
+        self.progress = None if progress is None else _arrays.flag(progress, "progress")
+        self.client = client
         if client is not None:
             spread.require_client(client)
 
