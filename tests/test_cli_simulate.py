@@ -479,7 +479,7 @@ def test_other_versions_are_a_warning(run, monkeypatch):
 
 def test_a_full_disk_is_one_line(run, monkeypatch):
     def full(con, table, *given):
-        if table == "blocks" and given[1]:
+        if table == "blocks" and given[0]:
             con.execute("PRAGMA max_page_count=1")
         whole(con, table, *given)
 
