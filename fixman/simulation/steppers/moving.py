@@ -17,7 +17,7 @@ from fixman.chains.projection_tables import projections
 from fixman.errors import ConstraintSolveError
 from fixman.kernels.algebra.random import WORDS
 from fixman.kernels.chain.hard import Hard
-from fixman.kernels.chain.rows import ANGLE, LENGTH
+from fixman.kernels.chain.rows import ANGLE
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
 from fixman.kernels.simulation import stepping
 from fixman.kernels.simulation.flow import Flow
@@ -260,7 +260,7 @@ def _cause_of(
             cause = f"{arrays.listed(rows, NAMED)} hardly bend, and in space a straight angle "
             cause += "cannot be hard: give them values away from 0 and π, or hold them in line, "
             return cause + in_line(row.beads for row in rows), {"coordinates": rows}
-    if plan.potential is None and LENGTH not in chain.layout.hard_rows.kinds:
+    if plan.potential is None and shortest(chain, targets) == np.inf:
         return (
             "no bond has a hard length and there is no potential, so that beads fly apart or meet: "
             "hold the lengths too, or add a potential that does"
