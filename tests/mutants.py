@@ -102,7 +102,7 @@ MUTANTS = [
     M("kernels", "kernels/rigid/ends.py", "scaled(2.0, outer(w, v))",
       "outer(w, v)",
       "test_rigid_closed.py::test_loops_against_a_dense_solve"),
-    M("kernels", "kernels/rigid/closed.py", "work[at + HELD] * ε", "0.0 * ε",
+    M("kernels", "kernels/rigid/closed.py", "work[at + tables.HELD] * ε", "0.0 * ε",
       "test_rigid_closed.py::test_determinants_are_the_dense_ones"),
     M("rigid", "rigid/_closure_torque.py", "_beyond(h - felt[c])",
       "_beyond(h + felt[c])",

@@ -1,6 +1,5 @@
 """Closed chains: exact examples, dense KKT, determinants, projection, refusals."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -377,24 +376,19 @@ def test_a_weld_in_the_plane_is_named_and_followed_in_time():
     assert np.ptp(run.energy) <= 1e-3 * np.abs(run.energy).max()
 
 
-def test_gaps_are_told_at_any_size():
+def test_slides_that_meet_close_in_lengths_of_one():
+    """Where the linkage itself has no length."""
     slide = SerialChain(
         ["prismatic"], [np.eye(3)], np.zeros((1, 3)), [1.0], np.zeros((1, 3)), [np.eye(3)]
     )
     pair = Linkage((slide, slide), Closure(End(0), End(0, chain=1), ("z",)))
-    base = Linkage(slide, Closure(None, 0, ("z",)))
-    for size in (1.0, 1e-6, 1e-12):
-        q = np.array([1.0, 1.1]) * size
-        with pytest.raises(FrameError, match="z of closure 0 is off by"):
-            closed.forward_dynamics(pair, q, [0, 0], [0, 0])
-        shut, _ = closed.project(pair, q)
-        assert shut == pytest.approx(np.full(2, 1.05 * size), rel=1e-12)
-        found = closed.forward_dynamics(pair, shut, [0, 0], [1.0, 0])
+    with pytest.raises(FrameError, match="z of closure 0 is off by"):
+        closed.forward_dynamics(pair, [1.0, 1.1], [0, 0], [0, 0])
+    shut, _ = closed.project(pair, [1.0, 1.1])
+    assert shut == pytest.approx(np.full(2, 1.05), rel=1e-12)
+    for q in (shut, [0, 0]):
+        found = closed.forward_dynamics(pair, q, [0, 0], [1.0, 0])
         assert found.qdd == pytest.approx([0.5, 0.5])
-        shut, _ = closed.project(base, q[:1])
-        assert closed.forward_dynamics(base, shut, [0], [1.0]).qdd == pytest.approx([0.0])
-    found = closed.forward_dynamics(pair, [0, 0], [0, 0], [1.0, 0])
-    assert found.qdd == pytest.approx([0.5, 0.5])
 
 
 # --- closing --------------------------------------------------------------------------------------
@@ -406,7 +400,7 @@ def test_projection_closes_positions_and_rates(seed):
     rng = np.random.default_rng(seed)
     off = closed.integrate(linkage, q, rng.normal(size=linkage.nv), 1e-2)
     x, v = closed.project(linkage, off, qd)
-    assert np.abs(closed.gap(linkage, x)).max() <= 1e-12 * linkage._reach
+    assert np.abs(closed.gap(linkage, x)).max() <= 1e-12 * linkage._size
     assert np.abs(closed.gap(linkage, x, v)).max() <= 1e-11 * np.abs(v).max()
     # Rates lose what is ℳ-orthogonal to all that close.
     M, _, A, _, _ = dense_system(linkage, x, v)
@@ -562,16 +556,14 @@ def test_dependent_rows_are_named(linkage, angle, named):
         closed.logdet_mass(linkage, q)
 
 
-@pytest.mark.parametrize(("ratio", "named"), [(1e-12, r"by a factor of 1e\+12; or the"), (1.0, "")])
-def test_masses_that_hide_each_other_are_named(ratio, named):
+@pytest.mark.parametrize("ratio", [1e-12, 1.0])
+def test_rows_that_rounding_hides_are_refused(ratio):
     """A row that the chains can follow and rounding loses, and one that they cannot."""
     coupled = SerialChain.planar([1, 1], [1, ratio], [1 / 12, ratio / 12])
     closure = parallelogram("ball" if ratio == 1.0 else PIN).closures
     q = cranks(0.5)[0]
-    with pytest.raises(SingularConstraintError) as caught:
+    with pytest.raises(SingularConstraintError, match="by less than rounding"):
         closed.logdet_mass(Linkage((coupled, rods(1, at=1.0)), closure), q)
-    assert bool(named) == ("differ" in str(caught.value))
-    assert re.search(named, str(caught.value))
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -679,7 +671,7 @@ def test_errors_name_the_chain():
 @pytest.mark.parametrize(
     ("make", "wrong"),
     [
-        (lambda: End(-1), "from 0 on"),
+        (lambda: End(-1), "None for the base, must be at least 0"),
         (lambda: End(0, axes=np.ones((3, 3))), "rotation matrix"),
         (lambda: End(0, point=(0, 0)), "point"),
         (lambda: End(0, point=(0, 0, np.nan)), "finite"),
@@ -700,14 +692,8 @@ def test_errors_name_the_chain():
             ),
             "one turn",
         ),
-        (lambda: Closure(0, 1, [[1, 1, 0]]), "unit vector"),
-        (lambda: Closure(0, 1, [1, 0, 0]), r"shape \(m, 3\)"),
-        (lambda: Closure(0, 1, [[1, 0, np.nan]]), "finite"),
+        (lambda: Closure(0, 1, [[1, 1, 0]]), "kind must be one of"),
         (lambda: Linkage(rods(1), Closure(1, None)), "body 1 of 1"),
-        (
-            lambda: Linkage(rods(1), (Closure(0, None), Closure(None, 0), Closure(0, None))),
-            "closure 2 repeats closure 0",
-        ),
         (lambda: Linkage(rods(1), Closure(End(0, chain=1), None)), "chain 1 of 1"),
     ],
 )
@@ -754,26 +740,6 @@ def test_long_loops_stay_closed():
 
 
 TWO = SerialChain.planar([1, 1], [1, 1], [1 / 12] * 2)
-
-
-def test_directions_of_ones_own():
-    linkage, (q, qd, tau), loads = random_loop(1, kinds=("ball",))
-    Q = random_rotation(np.random.default_rng(0))
-    turned = Linkage(linkage.chains, tuple(replace(k, kind=Q) for k in linkage.closures))
-    found = closed.forward_dynamics(turned, q, qd, tau, **loads)
-    wanted = closed.forward_dynamics(linkage, q, qd, tau, **loads)
-    assert error(found.qdd, wanted.qdd) <= 1e-11
-    assert error(found.wrenches, wanted.wrenches) <= 1e-11
-    off = closed.integrate(linkage, q, tau, 1e-2)
-    split = zip(*(np.split(closed.gap(k, off), len(k.closures)) for k in (turned, linkage)),
-                strict=True)  # fmt: skip
-    for own, plain in split:
-        assert np.abs(own - Q @ plain).max() <= 1e-14
-    rail = Closure(End(None, (1.5, 0.5, 0)), End(1, (1, 0, 0)), [[0.6, 0.8, 0]])
-    assert closed.gap(Linkage(TWO, rail), [0.0, 0.0]) == pytest.approx([0.6 * 0.5 - 0.8 * 0.5])
-    assert hash(rail) == hash(replace(rail, kind=np.array([[0.6, 0.8, 0]])))
-    with pytest.raises(FrameError, match="direction 0 of closure 0"):
-        closed.forward_dynamics(Linkage(TWO, rail), np.zeros(2), np.zeros(2), np.zeros(2))
 
 
 def test_axes_of_single_precision():
@@ -836,7 +802,7 @@ def test_projection_keeps_joints_that_are_fixed():
     turned = np.angle(np.exp(1j * (q[:, 2] - np.arctan2(tip[:, 1], tip[:, 0]))))
     assert np.abs(np.abs(turned) - inside).max() <= 1e-11
     assert np.abs(closed.project(linkage, guess[0])[0][0] - angles[0]) > 1e-3
-    with pytest.raises(SingularConstraintError, match=r"cannot hold.*too many joints are fixed"):
+    with pytest.raises(SingularConstraintError, match=r"cannot hold.*fixed joints"):
         closed.project(linkage, guess[4], fixed=[0, 2])
     with pytest.raises(ConstraintSolveError, match="with these joints fixed"):
         closed.project(linkage, guess[4], fixed=[0, 1, 2])

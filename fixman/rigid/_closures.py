@@ -16,16 +16,17 @@ from numpy.typing import ArrayLike
 from fixman._common import arrays as _arrays
 from fixman._common.arrays import Array
 from fixman.errors import FrameError, SingularConstraintError
+from fixman.kernels.compiler.lanes import LANES
 from fixman.kernels.rigid import closed as kernel
-from fixman.kernels.rigid.articulated_tables import DONE
-from fixman.rigid import articulated_body, kinematics
-from fixman.rigid._closure_tables import room, size, tables, width
-from fixman.rigid._linkage import Linkage
+from fixman.kernels.rigid import ends
+from fixman.kernels.rigid.articulated_tables import DONE, FRAME, LINK, SHIFT, TURN
+from fixman.rigid import articulated_body
+from fixman.rigid._linkage import Closure, Linkage
 from fixman.rigid.joints import passive_forces
 from fixman.rigid.kinematics import LOST
+from fixman.rigid.model import falling, workspace
 
 AT_REST = np.zeros(3)  # gravity
-UNEVEN = 1e8  # masses that may be why a row is `LOST`
 
 # --- arguments --------------------------------------------------------------------------------
 
@@ -72,13 +73,30 @@ def driven(linkage: Linkage, q: Array, qd: Array, tau: Array) -> Array:
     return np.concatenate(parts, axis=-1)
 
 
-def loaded(linkage: Linkage, gravity: Array, wrenches: Array) -> Array:
-    """Return gravity and ``wrenches (frames, n, 6)`` of each chain, as the kernels want them."""
+def loaded(
+    linkage: Linkage,
+    q: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    gravity: ArrayLike,
+    wrenches: ArrayLike | None,
+) -> tuple[Array, ...]:
+    """Coordinates, rates and forces with the same batch axes, and loads as `answers` takes them."""
+    x, v, f = arguments(linkage, q=q, qd=qd, tau=tau)
+    g = falling(gravity)
+    _arrays.require_finite(g, (3,), "gravity", "component")
+    if wrenches is None:
+        return x, v, f, np.array(g)
+    W = _arrays.real(wrenches, (linkage.n, 6), "wrenches", "body")
+    _arrays.require_finite(W, (linkage.n, 6), "wrenches", "body")
+    lead = _arrays.common_lead(x.shape[:-1], W.shape[:-2])
+    x, v, f = (_arrays.spread(part, lead, part.shape[-1:]) for part in (x, v, f))
+    W = _arrays.spread(W, lead, W.shape[-2:]).reshape(-1, linkage.n, 6)
     parts = []
     for first, last in pairwise(linkage._offsets["n"]):
-        own = wrenches[:, first:last].reshape(len(wrenches), -1)
-        parts += [np.broadcast_to(gravity, (len(wrenches), 3)), own]
-    return np.concatenate(parts, axis=1)
+        own = W[:, first:last].reshape(len(W), 6 * (last - first))
+        parts += [np.broadcast_to(g, (len(W), 3)), own]
+    return x, v, f, np.concatenate(parts, axis=1)
 
 
 # --- answers of the kernels ---------------------------------------------------------------------
@@ -93,37 +111,32 @@ def answers(
 ) -> tuple[Array, Array]:
     """Run `kernel.states` on q, q̇, τ with the same batch axes: (..., nv) and (..., width).
 
-    ``loads``: gravity (3,), or as `loaded` makes them.  Doubts of the kernel are settled here, and
-    not raised again.
+    ``loads``: gravity (3,), or (frames, …) for each chain gravity and wrenches.  Doubts of the
+    kernel are settled here, and not raised again.
     """
-    found, large, lead = tables(linkage), size(linkage), state[0].shape[:-1]
+    found, lead = tables(linkage), state[0].shape[:-1]
     flat = [np.ascontiguousarray(part).reshape(-1, part.shape[-1]) for part in state]
-    frames, memory = len(flat[0]), room(found)
+    frames, memory, shorter = len(flat[0]), room(found), 1.0 / linkage._size
     qdd, out = np.empty((frames, linkage.nv)), np.empty((frames, width(linkage, task)))
 
-    def run(first: int, last: int, certain: float, speed: float) -> tuple[int, int]:
+    def run(first: int, last: int, certain: float) -> tuple[int, int]:
         parts = [part[first:last].ravel() for part in flat]
         felt = loads if loads.ndim == 1 else loads[first:last].ravel()
-        given = felt, (limit, certain, speed), task, memory
-        done = kernel.states(found, large, *parts, *given, qdd[first:last], out[first:last])
+        given = felt, (shorter, limit, certain), task, memory
+        done = kernel.states(found, *parts, *given, qdd[first:last], out[first:last])
         if done == DONE:
             return last, DONE
         frame, reason = divmod(done, kernel.REASONS)
         return first + frame, -reason
 
-    frame, why = run(0, frames, kernel.CERTAIN, 0.0)
+    frame, why = run(0, frames, kernel.CERTAIN)
     while why != DONE:
-        certain, speed = kernel.CERTAIN, -1.0
-        while why != DONE:
-            if why == kernel.OPENING and speed < 0.0:
-                speed = _speed(linkage, flat[0][frame], flat[1][frame])
-            elif why == kernel.DEPENDENT and certain > 0.0:
-                require_definite(linkage, flat[0][frame], _arrays.frame_index(frame, lead))
-                certain = 0.0
-            else:
-                raise _refusal(linkage, state, loads, why, frame)
-            _, why = run(frame, frame + 1, certain, max(speed, 0.0))
-        frame, why = run(frame + 1, frames, kernel.CERTAIN, 0.0)
+        if why == kernel.DEPENDENT:
+            require_definite(linkage, flat[0][frame], _arrays.frame_index(frame, lead))
+            _, why = run(frame, frame + 1, 0.0)
+        if why != DONE:
+            raise _refusal(linkage, state, loads, why, frame)
+        frame, why = run(frame + 1, frames, kernel.CERTAIN)
     return qdd.reshape(*lead, linkage.nv), out.reshape(*lead, out.shape[1])
 
 
@@ -148,43 +161,22 @@ def correction(linkage: Linkage, q: Array, qd: Array, task: int) -> Array:
     return answers(linkage, task, (q, qd, np.zeros_like(qd)))[0]
 
 
-# --- what a kernel doubts -----------------------------------------------------------------------
-
-
-def _speed(linkage: Linkage, q: Array, qd: Array) -> float:
-    """Speed of the fastest body, in radians and sizes of the linkage a unit of time."""
-    found = 0.0
-    for _, arm, x, v in chains(linkage, q, qd):
-        twists = np.abs(kinematics.frames(arm, x, v)[2]).max(axis=0)
-        found = max(found, twists[:3].max() / linkage._sizes(q), twists[3:].max())
-    return float(found)
+def compliance(linkage: Linkage, q: Array) -> tuple[Array, Array]:
+    """Λ⁻¹ (..., held, held), and units of its rows by how freely ends move (..., held)."""
+    rest, held = np.zeros((*q.shape[:-1], linkage.nv)), linkage.held
+    out = answers(linkage, kernel.COMPLIANCE, (q, rest, rest))[1]
+    if not np.isfinite(out).all():
+        raise _arrays.overflow("compliance of the closures", 0, ())
+    return out[..., :-held].reshape(*q.shape[:-1], held, held), out[..., -held:]
 
 
 def require_definite(linkage: Linkage, q: Array, frame: Any, least: float = LOST) -> None:
-    """Refuse a Λ⁻¹ of which less than ``least`` is left in some direction, of one posture.
+    """Refuse a Λ⁻¹ of one posture of which less than ``least`` is left in some direction.
 
     By default, one that cannot be told from a singular one.
-
-    Rows are scaled by what the bodies would do if nothing else held them: the trace of Ω, its
-    moments taken into forces by the size of the bodies.
     """
-    rest, held = np.zeros(linkage.nv), linkage.held
-    inverse = answers(linkage, kernel.COMPLIANCE, (q, rest, rest))[1]
-    if not np.isfinite(inverse).all():
-        raise _arrays.overflow("compliance of the closures", 0, ())
-    free = np.zeros((len(linkage._ends), 2))
-    for c, arm, x in chains(linkage, q):
-        ends = [linkage._ends[k] for k in linkage._on[c]]
-        if ends:
-            bodies, points = [end.body for end in ends], [end.point for end in ends]
-            with in_chain(linkage, c):
-                Ω = kinematics.operational_space_compliance(arm, x, bodies, points)
-            free[linkage._on[c]] = np.diagonal(Ω).reshape(-1, 2, 3).sum(-1)
-    both, length = free[::2] + free[1::2], linkage._lengths**2
-    linear = np.maximum(both[:, 0], both[:, 1] * length)
-    scale = np.where(linkage._angular, (linear / length)[linkage._of], linear[linkage._of])
-    scale = np.sqrt(np.where(scale > 0, scale, 1.0))
-    values, vectors = np.linalg.eigh(inverse.reshape(held, held) / np.outer(scale, scale))
+    inverse, scale = compliance(linkage, q)
+    values, vectors = np.linalg.eigh(inverse * np.outer(scale, scale))
     if values[0] < least:
         raise _dependent(linkage, vectors[:, 0], frame)
 
@@ -206,15 +198,15 @@ def _refusal(
         what, rates = ("position", None) if why == kernel.OPEN else ("rate", qd)
         off = gaps(linkage, q, rates).reshape(-1, linkage.held)[frame]
         return FrameError(
-            f"the {what}s do not close: {named(linkage, q.reshape(-1, linkage.nq)[frame], off)}",
+            f"the {what}s do not close: {named(linkage, off)}",
             ": `project` gives positions and rates that close",
             frame=_arrays.frame_index(frame, lead),
         )
     for c, arm, x, v, t in chains(linkage, q, qd, tau):
-        first = 3 * c + 6 * linkage._offsets["n"][c]
         W = None
         if loads.ndim > 1:
-            W = loads[:, first + 3 :][:, : 6 * arm.n].reshape(*lead, arm.n, 6)
+            first = 3 * (c + 1) + 6 * linkage._offsets["n"][c]
+            W = loads[:, first : first + 6 * arm.n].reshape(*lead, arm.n, 6)
         with in_chain(linkage, c):
             articulated_body.forward_dynamics(arm, x, v, t, gravity=loads.flat[:3], wrenches=W)
     return _arrays.overflow("accelerations or forces of the closures", frame, lead)
@@ -228,31 +220,115 @@ def _dependent(linkage: Linkage, weak: Array, frame: Any) -> SingularConstraintE
     return SingularConstraintError(
         f"the closures cannot hold {_arrays.listed([_row(linkage, int(r)) for r in rows], 4)}"
         + together,
-        f": {_uneven(linkage, rows)}the bodies do not move there, or what holds them already is "
-        'another closure.  Leave a direction out of the kind: in the plane a pin is ("x", "y"), a '
-        'weld ("x", "y", "rz"); or if other postures have an answer, this one is singular'
-        + ("; or too many joints are fixed" if linkage._fixed else ""),
+        ": the bodies do not move there, or by less than rounding, or other closures or fixed "
+        'joints hold them.  Leave a direction out of the kind: in the plane a pin is ("x", "y"), a '
+        'weld ("x", "y", "rz"); or if other postures have an answer, this one is singular',
         frame=frame,
     )
 
 
-def _uneven(linkage: Linkage, rows: Any) -> str:
-    """Say so where masses may be why: how heavy bodies move is lost beside how light ones do."""
-    ends = [linkage._ends[2 * k + end] for k in linkage._of[rows] for end in (0, 1)]
-    joined = {end.chain for end in ends if end.body is not None}
-    masses = np.concatenate([linkage.chains[c].masses for c in joined])
-    masses = masses[masses > 0]
-    ratio = masses.max() / masses.min() if masses.size else 1.0
-    if ratio < UNEVEN:
-        return ""
-    return f"rounding hides how they move, for masses there differ by a factor of {ratio:.0e}; or "
-
-
-def named(linkage: Linkage, q: Array, gap: Array) -> str:
-    row = int(np.argmax(np.abs(linkage._in_sizes(q, gap))))
+def named(linkage: Linkage, gap: Array) -> str:
+    row = int(np.argmax(np.abs(linkage._in_sizes(gap))))
     return f"{_row(linkage, row)} is off by {gap[row]:.3g}"
 
 
 def _row(linkage: Linkage, row: int) -> str:
     closure, name = linkage._rows[row]
     return f"{name} of closure {closure}"
+
+
+# --- tables for the kernels ---------------------------------------------------------------------
+
+
+def tables(linkage: Linkage) -> ends.Tables:
+    """Return the tables of a linkage, which keeps them."""
+    # Where `forward_dynamics` does not find it before springs and dampers are added.
+    name = "closed, passive" if any(arm._passive for arm in linkage.chains) else "closed"
+    if name not in linkage._tables:
+        linkage._tables[name] = _tables(linkage)
+    return linkage._tables[name]  # type: ignore[no-any-return]
+
+
+def width(linkage: Linkage, task: int) -> int:
+    """Return how many numbers a task writes for a state."""
+    held = linkage.held
+    special = {
+        kernel.GAPS: 2 * held,
+        kernel.COMPLIANCE: held * (held + 1),
+        kernel.PULLS: held * linkage.nv,
+    }
+    return 2 if task >= kernel.DETERMINANT else special.get(task, 6 * len(linkage.closures))
+
+
+def room(found: ends.Tables) -> Array:
+    """Return memory for one state."""
+    return workspace(int(found.starts[-1]))
+
+
+def _tables(linkage: Linkage) -> ends.Tables:
+    plans = [articulated_body._plan(arm) for arm in linkage.chains]
+    rows = np.searchsorted(linkage._of, np.arange(len(linkage.closures) + 1))
+    closures = [
+        (_turns(closure), rows[k], rows[k + 1]) for k, closure in enumerate(linkage.closures)
+    ]
+    chains, columns = _chains(linkage, plans)
+    return ends.Tables(
+        chains,
+        np.concatenate([plan.table for plan in plans]),
+        np.concatenate(columns),
+        np.array([k for on in linkage._on for k in on], dtype=np.int64),
+        np.array([-1 if end.body is None else end.body for end in linkage._ends]),
+        _seats(linkage, plans),
+        np.array(closures, dtype=np.int64),
+        linkage._directions,
+        linkage._angular.astype(np.int64),
+        _starts(linkage, chains[-1]),
+    )
+
+
+def _seats(linkage: Linkage, plans: list[Any]) -> Array:
+    """Return axes and point of each end, in the articulated body's frames, and a length."""
+    seats = np.zeros((len(linkage._ends), 13))
+    for k, end in enumerate(linkage._ends):
+        turn, shift = np.eye(3), np.zeros(3)
+        if end.body is not None:
+            frame = plans[end.chain].table[plans[end.chain].n * LINK :][end.body * FRAME :]
+            turn, shift = frame[TURN:SHIFT].reshape(3, 3), frame[SHIFT : SHIFT + 3]
+        seats[k, :9] = np.ravel(turn @ np.array(end.axes))
+        seats[k, 9:12] = turn @ np.array(end.point) + shift
+    seats[:, 12] = np.repeat(linkage._lengths, 2)
+    return seats
+
+
+def _starts(linkage: Linkage, last: Any) -> Any:
+    """Where each part of `ends.Room` begins, and where the last one ends."""
+    held, count = linkage.held, len(linkage.closures)
+    sizes = [last[ends.UNIT] + last[ends.UNITS], last[ends.INNOVATION] + last[ends.INNOVATIONS]]
+    sizes += [6 * LANES, LANES * LANES, LANES, 2 * count * ends.PLACED, 3 * count, 3 * held]
+    return np.cumsum([0, *sizes, *[held] * 5, held**2, held**2, 2 * count])
+
+
+def _chains(linkage: Linkage, plans: list[Any]) -> tuple[Any, list[Any]]:
+    """Return records of the chains, and the columns of each, those that reach furthest first."""
+    chains = np.zeros((len(plans), ends.RECORD), dtype=np.int64)
+    columns = []
+    for c, (arm, plan) in enumerate(zip(linkage.chains, plans, strict=True)):
+        body = {k: linkage._ends[k].body for k in linkage._on[c]}
+        last = {k // 2: max(body.get(k, 0), body.get(k ^ 1, 0)) for k in body}
+        own = [(row, last[k]) for row, k in enumerate(linkage._of.tolist()) if k in last]
+        own += [(linkage.held + k, body[k]) for k in body]
+        own.sort(key=lambda column: -column[1])
+        columns.append(np.array(own, dtype=np.int64).reshape(-1, 2))
+        chains[c, 1 :: 2] = (
+            arm.nq, arm.nv, plan.table.size, len(own), len(body), -(-plan.units // LANES) * LANES,
+            -(-len(own) // LANES) * LANES * arm.nv, 3 + 6 * arm.n,
+        )  # fmt: skip
+    chains[1:, ::2] = np.cumsum(chains[:-1, 1::2], axis=0)
+    return chains, columns
+
+
+def _turns(closure: Closure) -> int:
+    """Which turns a closure holds, for `kernel.turned_by`."""
+    free = [d for d in range(3) if ("rx", "ry", "rz")[d] not in closure.directions]
+    # One alone is held in the plane, where there are no others.
+    return {1: sum(free), 3: ends.NO_TURNS}.get(len(free), ends.ALL_TURNS)

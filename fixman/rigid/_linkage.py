@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fixman._common import arrays
 from fixman._common.arrays import Array
-from fixman.kernels.rigid.joints import JOINTS, SLIDES
+from fixman.kernels.rigid.joints import JOINTS
 from fixman.rigid import model
 from fixman.rigid.model import SerialChain
 
@@ -27,8 +27,7 @@ KINDS = {
     "slide": ("x", "y", "rx", "ry", "rz"),
 }
 Direction = Literal["x", "y", "z", "rx", "ry", "rz"]
-Own = tuple[tuple[float, float, float], ...]
-Kind = Literal["weld", "ball", "hinge", "slide"] | tuple[Direction, ...] | Own
+Kind = Literal["weld", "ball", "hinge", "slide"] | tuple[Direction, ...]
 IMMOVABLE = 1e15  # times its inertia, of what is locked
 ROUNDED = 2e-6  # largest error of numbers of single precision
 
@@ -55,13 +54,9 @@ class End:
     chain: int = 0
 
     def __post_init__(self) -> None:
-        for name, value in (("body", self.body), ("chain", self.chain)):
-            if value is None and name == "body":
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-                raise TypeError(f"{name} must be an integer, got {value!r:.80}")
-            if value < 0:
-                raise ValueError(f"{name} must be from 0 on, got {value}; the base is body=None")
+        arrays.whole(self.chain, "chain", 0)
+        if self.body is not None:
+            arrays.whole(self.body, "body, unless it is None for the base,", 0)
         point = model.vector(self.point, "point")
         axes = arrays.real(self.axes, (3, 3), "axes", "row")
         arrays.require_finite(point, (3,), "point", "component")
@@ -83,16 +78,12 @@ class Closure:
     Attributes
     ----------
     a, b : End, or the number of a body of the first chain, or None for the base
-    kind : "weld", "ball", "hinge", "slide", a tuple of directions, or an array (m, 3)
+    kind : "weld", "ball", "hinge", "slide", or a tuple of directions
         A hinge turns about z, a slide moves along z.  Directions are those of
         ``("x", "y", "z", "rx", "ry", "rz")`` that are held: displacements of b's point and turns,
         in the axes of a.  None, two or all turns are held.  One alone is a condition on
         positions in the plane, where all joints of both bodies turn about its axis or slide.  The
         pin of a planar linkage is ``("x", "y")``, its weld ``("x", "y", "rz")``.
-
-        Directions of one's own are unit vectors, an array (m, 3) in the axes of a: displacements of
-        b's point along them are held.  Mixtures with turns, as of a screw, are no conditions on
-        positions in general, and are not here.
     """
 
     a: End | int | None
@@ -108,66 +99,21 @@ class Closure:
             raise ValueError("both ends of the closure are the base: one must be a body")
         if ends[0].body == ends[1].body and ends[0].chain == ends[1].chain:
             raise ValueError(f"both ends of the closure are body {ends[0].body}: it is one body")
-        if isinstance(self.kind, np.ndarray) and not _is_own(self.kind):
-            object.__setattr__(self, "kind", self.kind.tolist())
         if isinstance(self.kind, str) and self.kind in KINDS:
             return
-        if _is_own(self.kind):
-            object.__setattr__(self, "kind", _unit_vectors(self.kind))
-            return
-        given = self.kind if isinstance(self.kind, (tuple, list)) else ()
+        given = np.atleast_1d(self.kind).tolist()
         held = tuple(name for name in DIRECTIONS if name in given)
         if not held or len(held) != len(given):
             raise ValueError(
-                f"kind must be one of {tuple(KINDS)}, a tuple of some of {DIRECTIONS}, each once, "
-                f"or unit vectors (m, 3), got {self.kind!r:.80}"
+                f"kind must be one of {tuple(KINDS)} or a tuple of some of {DIRECTIONS}, each "
+                f"once, got {self.kind!r:.80}"
             )
         object.__setattr__(self, "kind", held)
 
     @property
-    def _lone_turn(self) -> Array | None:
-        """Direction of a turn that is held alone, in the axes of a."""
-        turns = [name for name in self.directions if name[0] == "r"]
-        return np.eye(3)["xyz".index(turns[0][-1])] if len(turns) == 1 else None
-
-    @property
     def directions(self) -> tuple[str, ...]:
         """Names of the directions held, one a row."""
-        if isinstance(self.kind, str):
-            return KINDS[self.kind]
-        if _is_own(self.kind):
-            return tuple(f"direction {k}" for k in range(len(self.kind)))
-        return self.kind  # type: ignore[return-value]
-
-    @property
-    def _vectors(self) -> Array:
-        """Direction of each row in the axes of a, (rows, 3)."""
-        if _is_own(self.kind):
-            return np.array(self.kind)
-        return np.eye(3)[["xyz".index(name[-1]) for name in self.directions]]
-
-
-def _is_own(kind: Any) -> bool:
-    """Whether a kind is directions of one's own, and not a name or names."""
-    if isinstance(kind, np.ndarray):
-        return kind.dtype.kind not in "US"
-    return (
-        isinstance(kind, (tuple, list))
-        and len(kind) > 0
-        and not any(isinstance(name, str) for name in kind)
-    )
-
-
-def _unit_vectors(kind: Any) -> Own:
-    rows = arrays.real(kind, (3,), "kind", "direction")
-    if rows.ndim != 2 or not len(rows):
-        raise ValueError(f"kind must have shape (m, 3) if it is no name, got {rows.shape}")
-    arrays.require_finite(rows, rows.shape, "kind", "direction")
-    sizes = np.linalg.norm(rows, axis=1)
-    if (np.abs(sizes - 1.0) > ROUNDED).any():
-        k = int(np.argmax(np.abs(sizes - 1.0)))
-        raise ValueError(f"direction {k} of kind must be a unit vector, got length {sizes[k]:.6g}")
-    return tuple(map(tuple, (rows / sizes[:, None]).tolist()))
+        return KINDS[self.kind] if isinstance(self.kind, str) else self.kind
 
 
 @dataclass(frozen=True, repr=False)
@@ -185,7 +131,6 @@ class Linkage:
 
     chains: tuple[SerialChain, ...]
     closures: tuple[Closure, ...]
-    _fixed: ClassVar[bool] = False  # whether joints are locked
 
     def __post_init__(self) -> None:
         for name, kind in (("chains", SerialChain), ("closures", Closure)):
@@ -198,10 +143,6 @@ class Linkage:
                 found = ", ".join(map(model.other, items)) or "none"
                 raise TypeError(f"{name} must be of {kind.__name__}, got {found}")
             object.__setattr__(self, name, items)
-        seen: dict[Closure, int] = {}
-        for k, closure in enumerate(self.closures):
-            if (first := seen.setdefault(closure, k)) < k:
-                raise ValueError(f"closure {k} repeats closure {first}: leave it out")
         for k, end in enumerate(self._ends):
             if end.body is None:
                 continue
@@ -216,24 +157,23 @@ class Linkage:
 
     def _require_plane(self, k: int, closure: Closure) -> None:
         """Refuse a turn that is held alone where bodies turn about other axes."""
-        lone, shared = closure._lone_turn, None
-        for end in self._ends[2 * k : 2 * k + 2] if lone is not None else ():
-            R, axes = np.eye(3), []
-            count = 0 if end.body is None else end.body + 1
-            arm = self.chains[end.chain]
-            for kind, rotation in zip(arm.kinds[:count], arm.rotations, strict=False):
-                R = R @ rotation
-                axes += [R[:, "xyz".index(x)] for x in JOINTS[kind].turns]
-            axis = R @ end.axes @ lone
-            shared = axis if shared is None else shared
-            off = [np.abs(np.cross(shared, other)).max() for other in axes]
-            off.append(np.abs(axis - shared).max())
-            if max(off) > ROUNDED:
-                raise ValueError(
-                    f"closure {k} of kind {closure.kind} holds one turn, in which all joints of "
-                    "both bodies must turn or slide, as in the plane: elsewhere one turn is no "
-                    "condition on positions (a hinge holds two, a weld three)"
-                )
+        turns = [name for name in closure.directions if name[0] == "r"]
+        if len(turns) != 1:
+            return
+        axes = []  # of the closure, and of all joints that turn
+        for end in self._ends[2 * k : 2 * k + 2]:
+            R, arm = np.eye(3), self.chains[end.chain]
+            for i in range(0 if end.body is None else end.body + 1):
+                R = R @ arm.rotations[i]
+                axes += [R[:, "xyz".index(x)] for x in JOINTS[arm._kinds[i]].turns]
+            axes.insert(0, R @ np.array(end.axes)[:, "xyz".index(turns[0][1])])
+        off = [np.abs(np.cross(axes[0], axis)).max() for axis in axes]
+        if max(off) > ROUNDED or np.dot(axes[0], axes[1]) < 0.0:
+            raise ValueError(
+                f"closure {k} of kind {closure.kind} holds one turn, in which all joints of "
+                "both bodies must turn or slide, as in the plane: elsewhere one turn is no "
+                "condition on positions (a hinge holds two, a weld three)"
+            )
 
     def __repr__(self) -> str:
         """``<Linkage: 3 bodies in 2 chains, 1 closure, 2 of 3 rates held>``."""
@@ -289,15 +229,13 @@ class Linkage:
         if not rates.any():
             return self
         mass = sum(arm.masses.sum() for arm in self.chains)
-        square = (self._reach + self._extents.max()) ** 2
+        square = (self._size + self._extents.max()) ** 2
         about = mass * square + sum(np.trace(arm.inertias.sum(axis=0)) for arm in self.chains)
         added = np.where(rates, IMMOVABLE * np.where(self._turning, about, mass), 0.0)
         chains = zip(self.chains, self.split(added, "nv"), strict=True)
-        locked = replace(
+        return replace(
             self, chains=tuple(replace(arm, armature=arm.armature + more) for arm, more in chains)
         )
-        object.__setattr__(locked, "_fixed", True)
-        return locked
 
     @cached_property
     def _offsets(self) -> dict[str, list[int]]:
@@ -312,10 +250,10 @@ class Linkage:
 
     @cached_property
     def _on(self) -> list[list[int]]:
-        """Numbers of the ends on each chain."""
-        ends = list(enumerate(self._ends))
+        """Numbers of the ends on each chain, from the base outwards."""
+        moving = [(end.body, k) for k, end in enumerate(self._ends) if end.body is not None]
         return [
-            [k for k, end in ends if end.body is not None and end.chain == c]
+            [k for _, k in sorted(moving) if self._ends[k].chain == c]
             for c in range(len(self.chains))
         ]
 
@@ -342,46 +280,22 @@ class Linkage:
     @cached_property
     def _directions(self) -> Array:
         """Direction of each row in the axes of a, (held, 3)."""
-        return np.concatenate([closure._vectors for closure in self.closures])
+        return np.eye(3)[["xyz".index(name[-1]) for _, name in self._rows]]
 
     @cached_property
-    def _reach(self) -> float:
-        """Length that the linkage has at most, but for its prismatic joints.
+    def _size(self) -> float:
+        """Length that displacements are compared with, 1 where none is known.
 
-        Where it stands on the base does not matter.
+        It is the most that the linkage has but for its prismatic joints, wherever it stands.
         """
         moving = [end.point for end in self._ends if end.body is not None]
-        points = sum(float(np.linalg.norm(point)) for point in moving)
         links = (np.linalg.norm(arm.translations[1:], axis=1).sum() for arm in self.chains)
-        return points + float(sum(links))
+        found = sum(float(np.linalg.norm(point)) for point in moving) + float(sum(links))
+        return found or 1.0
 
-    @cached_property
-    def _rounding(self) -> float:
-        """Length below which bodies at one place are not told apart."""
-        return float(np.finfo(np.float64).eps * self._extents.sum())
-
-    @cached_property
-    def _slides(self) -> Any:
-        """Which coordinates are lengths."""
-        parts = [np.zeros(self.nq, dtype=bool)]
-        for part, arm in zip(self.split(parts[0], "nq"), self.chains, strict=True):
-            for first, slides in zip(arm.position_offsets[:-1], SLIDES[arm.kinds], strict=True):
-                part[first : first + slides] = True
-        return parts[0]
-
-    def _sizes(self, q: Array) -> Array:
-        """Return the length that displacements are compared with, (...) for q (..., nq).
-
-        That of the linkage; where no length is known, that of its coordinates.
-        """
-        if self._reach:
-            return np.full(q.shape[:-1], self._reach)
-        found = np.abs(q[..., self._slides]).sum(-1) + self._rounding
-        return np.where(found > 0.0, found, 1.0)
-
-    def _in_sizes(self, q: Array, gap: Array) -> Array:
-        """Return gaps with displacements in units of `_sizes`."""
-        return gap / np.where(self._angular, 1.0, self._sizes(q)[..., None])
+    def _in_sizes(self, gap: Array) -> Array:
+        """Return gaps with displacements in units of `_size`."""
+        return gap / np.where(self._angular, 1.0, self._size)
 
     @cached_property
     def _turning(self) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ class Trajectory(Series):
         return self._read_only("qd")
 
     def _read_only(self, name: str) -> Array:
-        array = self._used(name)
+        array = self.used(name)
         if isinstance(array, np.ndarray):
             array.flags.writeable = False
         return array
@@ -80,11 +80,11 @@ class Trajectory(Series):
     @property
     def energy(self) -> Array:
         """Kinetic energy and that of gravity and springs, (frames, ...); not of other forces."""
-        if "energy" not in self._arrays:
+        if "energy" not in self.held:
             x, v = np.asarray(self.q), np.asarray(self.qd)
-            self._arrays["energy"] = _energy(self.system, x, v, self.about["gravity"])
-            self._arrays["energy"].flags.writeable = False
-        return self._arrays["energy"]
+            self.held["energy"] = _energy(self.system, x, v, self.about["gravity"])
+            self.held["energy"].flags.writeable = False
+        return self.held["energy"]
 
     @property
     def gap(self) -> Array:
@@ -159,24 +159,17 @@ def maker(about: Mapping[str, Any]) -> Callable[..., Trajectory]:
     return partial(Trajectory, _system(about["system"]))
 
 
-class Steps(Protocol):
-    """Steps of all replicas, in place."""
-
-    states: tuple[Array, Array]  # (replicas, nq) and (replicas, nv)
-    first: int  # steps before those of `make`
-    done: int  # how many of these have an answer
-    compiled: bool  # then replicas go one after the other, and are apart where one fails
-
-    def make(self, steps: int, every: int, out: tuple[Array, Array]) -> None:
-        """Make steps, and keep frames from number 1 on."""
-
-
 class Moving:
-    """A `fixman.runs.loop.Mover` of rigid bodies from a state, in which forces are kept too."""
+    """A `fixman.runs.loop.Mover` of rigid bodies from a state, in which forces are kept too.
 
-    def __init__(self, motion: Steps, about: dict[str, Any], lead: Lead, state: Arrays) -> None:
-        self._motion, self._about, self._lead, self._state = motion, about, lead, state
-        self.step = int(state["step"])
+    ``motion`` makes steps in `blocks`, and says in ``done`` how many of these have an answer.
+    """
+
+    def __init__(
+        self, motion: Any, tau: Any, about: dict[str, Any], lead: Lead, state: Arrays
+    ) -> None:
+        self._motion, self._tau, self._about = motion, tau, about
+        self._lead, self._state, self.step = lead, state, int(state["step"])
         self._error: Exception | None = None
 
     def advance(self, steps: int) -> Arrays:
@@ -190,15 +183,17 @@ class Moving:
         q, qd = (np.empty((frames + 1, *part.shape)) for part in start)
         while True:
             try:
-                motion.make(frames * every, every, (q, qd))
+                for _ in motion.blocks(self._tau, frames * every, every, (q, qd)):
+                    pass
                 break
             except Exception as error:
                 self._error, frames = error, motion.done // every
+                compiled = motion.moving is None  # replicas one by one: some are further
                 for part, kept, before in zip(motion.states, (q, qd), start, strict=True):
-                    part[:] = before if motion.compiled or not frames else kept[frames]
+                    part[:] = before if compiled or not frames else kept[frames]
                 if not frames:
                     raise
-                if not motion.compiled:
+                if not compiled:
                     break
         self.step += frames * every
         return self._named([q[1:frames], qd[1:frames]])

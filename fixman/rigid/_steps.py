@@ -34,6 +34,8 @@ KEPT = 10  # rounds that the next one learns from
 FEW = 8  # rounds after which it does, where forces are a callable's
 FARTHEST = 4.0  # that rates may go, of how far the first round leads
 ROUNDED = 8.0 * 2.0**-52  # rounding of coordinates in a gap
+# Share of a change that others do not explain, for it to say something.
+SAME, TINY = 3e-7, np.finfo(np.float64).tiny
 
 
 def soft(arm: SerialChain, share: float) -> SerialChain:
@@ -50,7 +52,7 @@ def tables(arm: SerialChain) -> motion.Chain:
 
 
 def sweeping(arm: SerialChain) -> tuple[Any, ...]:
-    """Return room for a sweep of the midpoint rule, but for momenta at its start and the middle."""
+    """Return room for a sweep of the midpoint rule, but for p_0 and the middle."""
     sweeps = tuple(np.empty((arm.n, size)) for size in (12, 6, 6, 6))
     sizes = (arm.n, rigid_tangent.WIDTH), (arm.nv, rigid_tangent.RATE), 36, arm.nq
     tangent = tuple(np.empty(size) for size in sizes)
@@ -71,6 +73,13 @@ def leaping(arm: SerialChain, dt: float) -> tuple[Any, ...]:
         kept = arm._tables["motion"] = dt, articulated_body._plan(soft(arm, dt))
     sizes = kept[1].units, arm.nv, arm.nv, arm.nq
     return (kept[1].table, *(np.empty(size) for size in sizes))
+
+
+def _share(changes: Array, change: Array) -> Array:
+    """Factors of earlier changes, the rows, of which the sum is nearest to the last one."""
+    scale = 1.0 / np.maximum(np.linalg.norm(changes, axis=1), TINY)
+    unit = (scale[:, None] * changes).T
+    return np.asarray(scale * np.linalg.lstsq(unit, change, rcond=SAME)[0])
 
 
 class Steps:
@@ -123,7 +132,7 @@ class Steps:
             if going:
                 forces = ask((self.q_m, self.v_m))
         if self.closures is not None:
-            self.closures.hold(*self.states)
+            self.states[1][:] = closed.closing(self.closures.linkage, *self.states)
         return 0, DONE
 
     def solve(self, k: int) -> Generator[None, Array, int]:
@@ -156,7 +165,10 @@ class Steps:
         4.1): the combination is taken off whose changes add up to this one's.  Where changes grow
         then, it goes back to the best round, and on by half of what that moved.
         """
-        x, v_m, progress = self.x[k], self.v_m[k], self.progress(k, dt)
+        x, v_m, nv = self.x[k], self.v_m[k], self.system.nv
+        # With closures, rates feel a gap's rounding.
+        gap = 0.0 if impulses is None else ROUNDED * max(1.0, np.abs(self.states[0][k]).max())
+        progress = np.array([*(np.inf,) * 4, gap / dt])  # see `kernel.judged`
         which, again, learning = motion.NEWTON, motion.ROUND, False
         start, bound, share, best, size = v_m.copy(), np.inf, 1.0, np.inf, np.inf
         to = change = x.copy()
@@ -165,14 +177,19 @@ class Steps:
         changes: list[Array] = []
         for count in range(4 * motion.ROUNDS if self.asks else motion.ROUNDS):
             before, older = x.copy(), (to, change)
-            code, forces = yield from self.round(k, dt, impulses, which)
+            self.glide(k, dt)
+            forces = yield
+            code = self.sweep(k, forces, dt, which)
             if code != DONE:
                 return code, forces
+            if impulses is not None:
+                impulses.close(dt, which)
             to, change = x.copy(), x - before
             if learning:
                 progress[0] = np.inf  # such changes do not tell how fast they become small
-            which = self.judged(k, change, progress, dt, which)
-            size = float(np.abs(change[: v_m.size]).max())
+            middle, moved = (self.q_m[k], v_m), change[:nv]
+            which = int(motion.verdict(self.system.n, middle, moved, progress, dt, which))
+            size = float(np.abs(moved).max())
             if not count:
                 bound = FARTHEST * size
             if which == motion.SETTLED:
@@ -191,7 +208,7 @@ class Steps:
                         [*ways[1 - KEPT :], to - older[0]],
                         [*changes[1 - KEPT :], change - older[1]],
                     )
-                    motion.take_off(np.array(changes), np.array(ways), change.copy(), x)
+                    x -= _share(np.array(changes), change) @ np.array(ways)
                 if size < best:
                     best, kept = size, (to, change)
                 learning, which = True, motion.ROUND
@@ -203,25 +220,6 @@ class Steps:
             if which == motion.ROUND:
                 which = again
         return motion.NOT_SETTLED, forces
-
-    def progress(self, k: int, dt: float) -> Array:
-        """Return what `kernel.judged` begins with: with closures, rates feel a gap's rounding."""
-        gap = 0.0 if self.closures is None else ROUNDED * max(1.0, np.abs(self.states[0][k]).max())
-        return np.array([*(np.inf,) * 4, gap / dt])
-
-    def judged(self, k: int, change: Array, progress: Array, dt: float, which: int) -> int:
-        """Return what follows a round."""
-        middle, moved = (self.q_m[k], self.v_m[k]), change[: self.system.nv]
-        return int(motion.verdict(self.system.n, middle, moved, progress, dt, which))
-
-    def round(self, k: int, dt: float, impulses: Impulses | None, which: int) -> Solving:
-        """Make a round of a replica with forces at its middle; DONE, or why not, and the forces."""
-        self.glide(k, dt)
-        forces = yield
-        code = self.sweep(k, forces, dt, which)
-        if code == DONE and impulses is not None:
-            impulses.close(dt, which)
-        return code, forces
 
     def sweep(self, k: int, forces: Array, dt: float, which: int) -> int:
         """Make one sweep of the chains of a replica, by forces (nv,); DONE, or why not."""
@@ -253,9 +251,10 @@ class Impulses:
 
     def __init__(self, steps: Steps, closures: Closures, k: int) -> None:
         self.steps, self.closures, self.k = steps, closures, k
-        p0 = steps.p0[k]
-        start, rates = p0.copy(), closures.pulls(steps.states[0][k])
-        self.pushes = np.empty_like(rates)
+        p0, rest = steps.p0[k], np.zeros(steps.system.nv)
+        given = steps.states[0][k], rest, rest
+        rates = _closures.answers(closures.linkage, kernel.PULLS, given)[1].reshape(-1, rest.size)
+        start, self.pushes = p0.copy(), np.empty_like(rates)
         for push, rate in zip(self.pushes, rates, strict=True):
             p0[:] = 0.0
             for c, ((q, _), room) in enumerate(steps.parts[k]):
@@ -296,17 +295,6 @@ class Closures:
     def __init__(self, linkage: Linkage, dt: float) -> None:
         self.linkage, self.turning = linkage, linkage._turning
         self.soft = replace(linkage, chains=tuple(soft(arm, dt) for arm in linkage.chains))
-
-    def pulls(self, q: Array) -> Array:
-        """Return rates (held, nv), of impulses that span those of the closures."""
-        rest = np.zeros(self.linkage.nv)
-        rates = _closures.answers(self.linkage, kernel.PULLS, (q, rest, rest))[1]
-        return rates.reshape(self.linkage.held, -1)
-
-    def hold(self, q: Array, v: Array) -> None:
-        """Take the rates of gaps away, the second time for what rounding leaves."""
-        for _ in range(2):
-            v += _closures.correction(self.linkage, q, v, kernel.CLOSE_RATE)
 
     def euler(
         self, states: tuple[Array, Array], forces: Array, loads: list[Array], dt: float

@@ -28,7 +28,6 @@ from fixman.kernels.rigid import closed as kernel
 from fixman.kernels.rigid.articulated_tables import DONE
 from fixman.rigid import _closures as closures
 from fixman.rigid import kinematics, model, partition, statistics
-from fixman.rigid._closure_tables import room, size
 from fixman.rigid._closure_torque import gradient
 from fixman.rigid._linkage import Closure, End, Linkage
 
@@ -93,11 +92,11 @@ def forward_dynamics(
         Acceleration of free fall in the axes of the base; none unless given.
     wrenches : (..., n, 6), optional
         External force, then moment about the origin of the body's frame, on each body in the axes
-        of that frame; those of `kinematics` are in the axes of the base.
+        of that frame.
     tolerance : float
         How far positions and rates may be from closing: gaps, of the size of the linkage (angles
         in radians); their rates, of its speed, or of what it would gain over its size if cut open.
-        The stages of an integrator need some.  Within it gaps keep the rate that they have.
+        Within it gaps keep the rate that they have.
 
     Returns
     -------
@@ -121,17 +120,7 @@ def forward_dynamics(
         found = _at_once(linkage, q, qd, tau, gravity, tolerance)
         if found is not None:
             return found
-    q, qd, tau = closures.arguments(linkage, q=q, qd=qd, tau=tau)
-    g = model.falling(gravity)
-    loads = np.asarray(g)
-    arrays.require_finite(g, (3,), "gravity", "component")
-    if wrenches is not None:
-        W = arrays.real(wrenches, (linkage.n, 6), "wrenches", "body")
-        arrays.require_finite(W, (linkage.n, 6), "wrenches", "body")
-        lead = arrays.common_lead(q.shape[:-1], W.shape[:-2])
-        q, qd, tau = (arrays.spread(v, lead, v.shape[-1:]) for v in (q, qd, tau))
-        W = arrays.spread(W, lead, W.shape[-2:]).reshape(-1, linkage.n, 6)
-        loads = closures.loaded(linkage, g, W)
+    q, qd, tau, loads = closures.loaded(linkage, q, qd, tau, gravity, wrenches)
     limit = arrays.positive(tolerance, "tolerance")
     state = q, qd, closures.driven(linkage, q, qd, tau)
     qdd, out = closures.answers(linkage, kernel.MOTION, state, loads, limit)
@@ -151,9 +140,8 @@ def _at_once(
         if array.dtype is not _FLOAT64 or not array.flags.carray:
             return None
     qdd, out = np.empty((1, linkage.nv)), np.empty((1, 6 * len(linkage.closures)))
-    given = q, qd, tau, model.falling(gravity)
-    asked = (tolerance, kernel.CERTAIN, 0.0), kernel.MOTION, room(known)
-    if kernel.states(known, size(linkage), *given, *asked, qdd, out) != DONE:
+    given = q, qd, tau, model.falling(gravity), (1.0 / linkage._size, tolerance, kernel.CERTAIN)
+    if kernel.states(known, *given, kernel.MOTION, closures.room(known), qdd, out) != DONE:
         return None
     return ClosedMotion(qdd[0], out.reshape(-1, 6))
 
@@ -161,23 +149,11 @@ def _at_once(
 def gap(linkage: Linkage, q: ArrayLike, qd: ArrayLike | None = None) -> Array:
     """How far the closures are from closing, or with rates, how fast they open.
 
-    Parameters
-    ----------
-    linkage : Linkage
-    q : (..., nq)
-    qd : (..., nv), optional
-
-    Returns
-    -------
-    ndarray (..., held)
-        A row for each direction of each closure: displacements of b's point, and turns in radians,
-        in the axes of a; with rates A θ̇.  O(n).
+    For q (..., nq) and rates (..., nv) a row for each direction of each closure, (..., held):
+    displacements of b's point, and turns in radians, in the axes of a; with rates A θ̇.  O(n).
     """
-    if qd is None:
-        (q,) = closures.arguments(linkage, q=q)
-        return closures.gaps(linkage, q)
-    q, qd = closures.arguments(linkage, q=q, qd=qd)
-    return closures.gaps(linkage, q, qd)
+    given = closures.arguments(linkage, q=q, **({} if qd is None else {"qd": qd}))
+    return closures.gaps(linkage, *given)
 
 
 def integrate(linkage: Linkage, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) -> Array:
@@ -237,16 +213,14 @@ def project(
     O(n + m³) a round.
     """
     closures.require_linkage(linkage)
-    if qd is None:
-        qd = np.zeros(linkage.nv)
-    q, qd = closures.arguments(linkage, q=q, qd=qd)
+    q, qd = closures.arguments(linkage, q=q, qd=np.zeros(linkage.nv) if qd is None else qd)
     limit = arrays.positive(tolerance, "tolerance")
     rest = np.zeros_like(qd)
     kept = linkage._rates_of(fixed)
     free = linkage._locked(kept)
     for _ in range(ROUNDS):
         gap = closures.gaps(linkage, q)
-        off = np.abs(linkage._in_sizes(q, gap)).max(-1)
+        off = np.abs(linkage._in_sizes(gap)).max(-1)
         far = off > limit
         if not far.any():
             break
@@ -258,17 +232,15 @@ def project(
     else:
         frame = int(np.argmax(off))
         raise ConstraintSolveError(
-            closures.named(
-                linkage, q.reshape(-1, linkage.nq)[frame], gap.reshape(-1, linkage.held)[frame]
-            ),
+            closures.named(linkage, gap.reshape(-1, linkage.held)[frame]),
             f" and does not close in {ROUNDS} rounds: perhaps no posture near q closes it"
             + (", with these joints fixed" if kept.any() else ""),
             frame=arrays.frame_index(frame, far.shape),
         )
-    return q.copy(), _closing(free, q, qd, kept)
+    return q.copy(), closing(free, q, qd, kept)
 
 
-def _closing(linkage: Linkage, q: Array, qd: Array, kept: NDArray[np.bool_] | None = None) -> Array:
+def closing(linkage: Linkage, q: Array, qd: Array, kept: NDArray[np.bool_] | None = None) -> Array:
     """Rates without ℳ⁻¹ Aᵀ Λ A θ̇, which would open closures; those that are kept as they are."""
     for _ in range(2):  # the second time for what rounding leaves
         change = closures.correction(linkage, q, qd, kernel.CLOSE_RATE)
@@ -288,24 +260,8 @@ def thermal_rates(
 
     Those of the open chains less ℳ⁻¹ Aᵀ Λ A θ̇: normal, of covariance kT (ℳ⁻¹ − ℳ⁻¹ Aᵀ Λ A ℳ⁻¹).
 
-    Parameters
-    ----------
-    linkage : Linkage
-    q : (..., nq)
-        Closed: not looked at.
-    kT : float
-    rng : int, Generator or None
-        One stream for the whole batch, as in `statistics.thermal_rates`: frame after frame.
-
-    Returns
-    -------
-    ndarray (..., nv)
-        O(n m + m³) a frame, m directions held.
-
-    Raises
-    ------
-    SingularConstraintError, ValueError
-        As `logdet_mass`.
+    Whether q closes is not looked at.  Arguments as in `statistics.thermal_rates`, errors as in
+    `logdet_mass`; (..., nv) in O(n m + m³) a frame, m directions held.
     """
     (q,) = closures.arguments(linkage, q=q)
     scale = np.sqrt(arrays.positive(kT, "kT"))
@@ -314,29 +270,14 @@ def thermal_rates(
     for c, arm, x, drawn in closures.chains(linkage, q, noise):
         with closures.in_chain(linkage, c):
             parts.append(statistics.smoothed(model.posture(arm, x), drawn))
-    return _closing(linkage, q, np.concatenate(parts, axis=-1))
+    return closing(linkage, q, np.concatenate(parts, axis=-1))
 
 
 def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
     """ln det Zᵀ ℳ Z of the rates that the closures leave, Z orthonormal, A Z = 0.
 
-    ln det ℳ + ln det Λ⁻¹ − ln det A Aᵀ.
-
-    Parameters
-    ----------
-    linkage : Linkage
-    q : (..., nq)
-        Closed: not looked at.
-
-    Returns
-    -------
-    ndarray (...)
-        O(n m² + m³) a frame.
-
-    Raises
-    ------
-    SingularConstraintError, ValueError
-        As `forward_dynamics`.
+    ln det ℳ + ln det Λ⁻¹ − ln det A Aᵀ of q (..., nq), whether it closes or not; (...) in
+    O(n m² + m³) a frame.  Errors as in `forward_dynamics`.
     """
     (q,) = closures.arguments(linkage, q=q)
     of_rows = closures.logdets(linkage, q, kernel.DETERMINANT_OF_ROWS)
@@ -362,22 +303,7 @@ def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
 def fixman_potential(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
     """½ kT ln det H^bb: with it, rigid joints and closures sample as equally stiff ones do.
 
-    Parameters
-    ----------
-    linkage : Linkage
-        Every body needs mass and inertia.
-    q : (..., nq)
-        Closed: not looked at.
-    kT : float
-
-    Returns
-    -------
-    ndarray (...,)
-
-    Raises
-    ------
-    SingularConstraintError, ValueError
-        As `logdet_hard`.
+    Arguments and errors as in `logdet_hard`; (...,).
     """
     return np.asarray(0.5 * arrays.positive(kT, "kT") * logdet_hard(linkage, q))[()]
 
@@ -385,31 +311,14 @@ def fixman_potential(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
 def fixman_torque(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
     """−∂/∂θ of `fixman_potential`, along all rates, those that the closures forbid as well.
 
-    The torques of the open chains, and −½ kT ∂ ln det Λ⁻¹.
-
-    Parameters
-    ----------
-    linkage : Linkage
-    q : (..., nq)
-        Closed: not looked at.
-    kT : float
-
-    Returns
-    -------
-    ndarray (..., nv)
-        O(n m + m³) a frame in time and memory.
-
-    Raises
-    ------
-    SingularConstraintError, ValueError
-        As `logdet_mass`.
+    The torques of the open chains, and −½ kT ∂ ln det Λ⁻¹: (..., nv) in O(n m + m³) a frame in time
+    and memory.  Arguments and errors as in `logdet_mass`.
     """
     (q,) = closures.arguments(linkage, q=q)
     kT = arrays.positive(kT, "kT")
     closures.logdets(linkage, q)  # refuses what has no Λ
-    rest = np.zeros((*q.shape[:-1], linkage.nv))
-    inverse = closures.answers(linkage, kernel.COMPLIANCE, (q, rest, rest))[1]
-    inverse = inverse.reshape(-1, linkage.held, linkage.held)
+    inverse = closures.compliance(linkage, q)[0].reshape(-1, linkage.held, linkage.held)
     torque = -0.5 * kT * gradient(linkage, q.reshape(-1, linkage.nq), inverse)
     parts = [statistics.fixman_torque(arm, x, kT) for _, arm, x in closures.chains(linkage, q)]
-    return np.asarray(torque.reshape(rest.shape) + np.concatenate(parts, axis=-1))
+    open_torque = np.concatenate(parts, axis=-1)
+    return np.asarray(torque.reshape(open_torque.shape) + open_torque)

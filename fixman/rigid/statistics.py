@@ -87,22 +87,7 @@ def smoothed(given: model.Given, noise: Array) -> Array:
 def fixman_potential(arm: SerialChain, q: ArrayLike, kT: float = 1.0) -> Array:
     """½ kT ln det H^bb: with it, a chain with rigid joints samples the stiff ensemble.
 
-    Parameters
-    ----------
-    arm : SerialChain
-        Every body needs mass and inertia.
-    q : (..., nq)
-    kT : float
-
-    Returns
-    -------
-    ndarray (...,)
-        O(n) a frame.
-
-    Raises
-    ------
-    ValueError, SingularConstraintError
-        As `partition.logdet_hard`.
+    Arguments and errors as in `partition.logdet_hard`; (...,) in O(n) a frame.
     """
     return np.asarray(0.5 * arrays.positive(kT, "kT") * partition.logdet_hard(arm, q))[()]
 
@@ -111,23 +96,9 @@ def fixman_torque(arm: SerialChain, q: ArrayLike, kT: float = 1.0) -> Array:
     """−∂/∂θ of Fixman's potential, in the directions of the rates.
 
     ½ ln det ℳ has the same gradient, and exists also where a body inside the chain has no mass.
-
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-    kT : float
-
-    Returns
-    -------
-    ndarray (..., nv)
-        Generalized forces: of a spherical joint moments in the axes of its body.  Zero for the
-        first joint.  O(n) a frame, one sweep in and one out.
-
-    Raises
-    ------
-    ValueError, SingularConstraintError
-        As `thermal_rates`.
+    Generalized forces (..., nv), of a spherical joint moments in the axes of its body; zero for the
+    first joint.  O(n) a frame, one sweep in and one out.  Arguments and errors as in
+    `thermal_rates`.
     """
     given = model.posture(arm, q)
     kT = arrays.positive(kT, "kT")
@@ -159,7 +130,10 @@ def langevin(
 
     p = ℳ θ̇ are the momenta, H = ½ pᵀ ℳ⁻¹ p + U; ℳ has armature in it, and U the springs.  A step
     is exact friction and noise at fixed q, θ̇ ← c θ̇ + √(1 − c²) `thermal_rates` with c = e^{−γ dt},
-    then Hamilton's motion for dt.
+    then Hamilton's motion for dt.  Both keep e^{−H/kT}, so averages do not depend on dt.  ℳ depends
+    on q, so that no explicit leapfrog is symplectic: motion is of eighth order (Hairer, Nørsett and
+    Wanner 1993, section II.10), in halves of dt where the estimated error has more than 1e-12 of
+    the kinetic energy.  O(n) a step and replica.
 
     Parameters
     ----------
@@ -167,7 +141,7 @@ def langevin(
     q : (..., nq)
         Where to start; leading axes are replicas.
     dt : float
-        From one friction to the next.  Averages do not depend on it.
+        From one friction to the next.
     steps : int
     kT : float
     friction : float
@@ -193,70 +167,45 @@ def langevin(
 
     Raises
     ------
-    ValueError
-        As `thermal_rates`; for a chain with damping, which `dataclasses.replace(arm, damping=0)`
-        takes away; for what ``torque`` returns, if it has another shape or is not finite.
-    TypeError
-        If ``torque`` cannot be called.
+    ValueError, SingularConstraintError
+        As `thermal_rates`; for a chain with damping; for what ``torque`` returns.
     FrameError
-        If a thousandth of dt is too long for the motion, or ``torque`` is not continuous.  It is a
-        `ValueError` too, and names step and replica.
-    SingularConstraintError
-        As `thermal_rates`.
-
-    Notes
-    -----
-    O(n) a step and replica.  Friction with its noise preserves e^{−H/kT} exactly, and so does
-    Hamilton's motion: averages are right for any dt, as far as motion is.  ℳ depends on q, so that
-    no explicit leapfrog is symplectic.  Motion is therefore integrated to eighth order (Dormand and
-    Prince's method of twelve stages: Hairer, Nørsett and Wanner 1993, section II.10), with halves
-    of dt where the estimated error has more than 1e-12 of the kinetic energy.  Measured on two
-    joints of uneven masses, in steps of a quarter of a radian, the energy then changes by 1e-7 of
-    itself a unit of time, which is what friction has to be large beside.
+        If a thousandth of dt is too long for the motion, or ``torque`` is not continuous, naming
+        step and replica.
     """
-    dt, kT = arrays.positive(dt, "dt"), arrays.positive(kT, "kT")
-    steps, every = arrays.positive_int(steps, "steps"), arrays.positive_int(every, "every")
+    dt, steps, every = paced(dt, steps, every)
+    kT, rng = arrays.positive(kT, "kT"), arrays.generator(rng)
+    arrays.require_one_of(ensemble, "ensemble", ENSEMBLES)
+    decay = _decay(friction, dt)
+    states, lead = _start(arm, q, qd, kT, rng)
+    motion = _Motion(arm, states[0], lead, kT, model.falling(gravity), ensemble, torque)
+    keep, fresh = math.exp(-decay), math.sqrt(-math.expm1(-2.0 * decay))
+    frames = steps // every
+    found = np.empty((frames, *states[0].shape)), np.empty((frames, *states[1].shape))
+    for step in range(1, steps + 1):
+        x, v = states
+        if fresh > 0.0:
+            v = keep * v + fresh * thermal_rates(arm, x, kT, rng)
+        states = motion.advance(x, v, dt, step)
+        if step % every == 0:
+            found[0][step // every - 1], found[1][step // every - 1] = states
+    return found[0].reshape(frames, *lead, -1), found[1].reshape(frames, *lead, -1)
+
+
+def paced(dt: float, steps: int, every: int) -> tuple[float, int, int]:
+    """Length of a step, number of steps, and steps from frame to frame."""
+    dt, steps = arrays.positive(dt, "dt"), arrays.positive_int(steps, "steps")
+    every = arrays.positive_int(every, "every")
     if steps % every:
         raise ValueError(f"every must divide steps, got every={every} and steps={steps}")
+    return dt, steps, every
+
+
+def _decay(friction: float, dt: float) -> float:
     decay = arrays.number(friction, "friction") * dt
     if decay < 0.0:
         raise ValueError(f"friction must not be negative, got {friction}")
-    arrays.require_one_of(ensemble, "ensemble", ENSEMBLES)
-    if torque is not None and not callable(torque):
-        raise TypeError(f"torque must be a function of q, got {type(torque).__name__}")
-    rng = arrays.generator(rng)
-    q, qd = _start(arm, q, qd, kT, rng)
-    if arm.damping.any():
-        raise ValueError(
-            "the dampers of the joints would cool the chain, for no noise comes with them: "
-            "friction= is the heat bath, and dataclasses.replace(arm, damping=0) the chain for it"
-        )
-    g = model.falling(gravity)
-    arrays.require_finite(g, (3,), "gravity", "component")
-    lead = q.shape[:-1]
-    states = q.reshape(-1, arm.nq).copy(), qd.reshape(-1, arm.nv).copy()
-    motion = _Motion(arm, states[0], lead, kT, g, ensemble == "stiff", torque)
-    everyone = np.arange(len(states[0]))
-    keep, fresh = math.exp(-decay), math.sqrt(-math.expm1(-2.0 * decay))
-    found = np.empty((steps // every, *q.shape)), np.empty((steps // every, *qd.shape))
-    for step in range(1, steps + 1):
-        q, qd = states
-        if fresh > 0.0:
-            qd = keep * qd + fresh * thermal_rates(arm, q, kT, rng)
-        try:
-            states = motion.follow(q, qd, dt, everyone)
-        except _UnresolvedError as error:
-            raise FrameError(
-                f"the motion is too fast in step {step}",
-                f": dt={dt} is too long for it"
-                + (", or torque(q) jumps" if torque is not None else ""),
-                frame=arrays.frame_index(error.args[0], lead),
-                step=step,
-            ) from None
-        if step % every == 0:
-            for frames, part in zip(found, states, strict=True):
-                frames[step // every - 1] = part.reshape(frames.shape[1:])
-    return found
+    return decay
 
 
 class _UnresolvedError(Exception):
@@ -277,12 +226,28 @@ class _Motion:
         lead: Lead,
         kT: float,
         gravity: Array,
-        stiff: bool,
+        ensemble: str,
         torque: Callable[[Array], ArrayLike] | None,
     ) -> None:
+        if torque is not None and not callable(torque):
+            raise TypeError(f"torque must be a function of q, got {type(torque).__name__}")
+        arrays.require_finite(gravity, (3,), "gravity", "component")
         self.arm, self.lead, self.kT, self.gravity = arm, lead, kT, gravity
-        self.stiff, self.torque = stiff, torque
+        self.stiff, self.torque = ensemble == "stiff", torque
         self.seen = q.copy()  # by ``torque``, which is asked for all replicas
+
+    def advance(self, q: Array, qd: Array, dt: float, step: int) -> tuple[Array, Array]:
+        """Coordinates and rates of all replicas after a step."""
+        try:
+            return self.follow(q, qd, dt, np.arange(len(q)))
+        except _UnresolvedError as error:
+            raise FrameError(
+                f"the motion is too fast in step {step}",
+                f": dt={dt} is too long for it"
+                + (", or torque(q) jumps" if self.torque is not None else ""),
+                frame=arrays.frame_index(error.args[0], self.lead),
+                step=step,
+            ) from None
 
     def forces(self, q: Array, which: NDArray[np.int64]) -> Array:
         """Torques on these replicas, of the ensemble and of the user."""
@@ -294,18 +259,17 @@ class _Motion:
         seen = self.seen.reshape(*self.lead, -1).view()
         seen.flags.writeable = False
         try:
-            asked = _forces(self.torque(seen), (*self.lead, nv))
+            asked = forces_of(self.torque(seen), "torque(q)", self.lead, nv)
         except FrameError as error:
             raise _OwnError(error) from None
-        return tau + arrays.spread(asked, self.lead, (nv,)).reshape(-1, nv)[which]
+        return tau + asked[which]
 
     def slopes(self, q: Array, qd: Array, which: NDArray[np.int64]) -> tuple[Array, Array]:
         """Return the derivatives of coordinates and rates."""
         q = _normalized(self.arm, q)
-        a = articulated_body.forward_dynamics(
-            self.arm, q, qd, self.forces(q, which), gravity=self.gravity
-        )
-        return _changes(self.arm, q, qd), a
+        tau, rates = self.forces(q, which), np.empty_like(q)
+        kernel.derivative_frames(self.arm._kinds, q, qd, rates)
+        return rates, articulated_body.forward_dynamics(self.arm, q, qd, tau, gravity=self.gravity)
 
     def follow(
         self, q: Array, qd: Array, dt: float, which: NDArray[np.int64], depth: int = 0
@@ -370,30 +334,26 @@ def _normalized(arm: SerialChain, q: Array) -> Array:
     return q
 
 
-def _changes(arm: SerialChain, q: Array, qd: Array) -> Array:
-    """Return the derivatives of coordinates at rates."""
-    out = np.empty_like(q)
-    kernel.derivative_frames(arm._kinds, q, qd, out)
-    return out
-
-
 def _start(
     arm: SerialChain, q: ArrayLike, qd: ArrayLike | None, kT: float, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    """Coordinates and rates of all replicas; rates drawn if there are none."""
-    given = model.posture(arm, q)
-    if qd is None:
-        return given.batch(given.q), thermal_rates(arm, q, kT, rng)
-    given = model.gate(arm, q, qd, np.zeros(arm.nv))
+) -> tuple[tuple[Array, Array], Lead]:
+    """Coordinates and rates of all replicas, rates drawn if there are none; and batch axes."""
+    rates = thermal_rates(arm, q, kT, rng) if qd is None else qd
+    given = model.gate(arm, q, rates, np.zeros(arm.nv))
     given.require_finite()
-    return given.batch(given.q), given.batch(given.qd)
+    if arm.damping.any():
+        raise ValueError(
+            "the dampers of the joints would cool the chain, for no noise comes with them: "
+            "friction= is the heat bath, and dataclasses.replace(arm, damping=0) the chain for it"
+        )
+    return (given.q.copy(), given.qd.copy()), given.lead
 
 
-def _forces(value: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """Coerce what ``torque`` returns, of this shape or the same forces for all replicas."""
-    forces = arrays.real(value, shape[-1:], "torque(q)", "rate")
-    if forces.shape not in (shape, shape[-1:]):
-        raise ValueError(f"torque(q) must have shape {shape}, got {forces.shape}")
+def forces_of(value: ArrayLike, name: str, lead: Lead, nv: int) -> Array:
+    """Coerce what a callable returns, of all replicas or the same for each; (replicas, nv)."""
+    forces = arrays.real(value, (nv,), name, "rate")
+    if forces.shape not in ((*lead, nv), (nv,)):
+        raise ValueError(f"{name} must have shape {(*lead, nv)}, got {forces.shape}")
     if not np.isfinite(forces).all():
-        raise ValueError("torque(q) must be finite, got NaN or infinity")
-    return forces
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
+    return arrays.spread(forces, lead, (nv,)).reshape(-1, nv)

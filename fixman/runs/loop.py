@@ -61,7 +61,7 @@ class Recorder:
         frames: int = 0,
         most: int | None = None,
     ) -> None:
-        self.about, self.state, self.step, self._make = about, state, int(state["step"]), make
+        self.about, self.state, self.step, self.make = about, state, int(state["step"]), make
         self.frames = self._first = frames
         self.pending, self._most = 0, most
         self._rows: Arrays = {}
@@ -104,7 +104,7 @@ class Recorder:
     def run(self) -> Any:
         """Return what was recorded until now."""
         parts = [Part(self.frames, self.rows.__getitem__)] if self.frames else []
-        return self._make(self.about, self.step, parts, stored=False)
+        return self.make(self.about, self.step, parts, stored=False)
 
     def finish(self) -> None:
         """Nothing is on its way."""

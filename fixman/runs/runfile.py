@@ -551,7 +551,7 @@ class Writer(Recorder):
 
     def run(self) -> Any:
         """Return what is written; nothing is read yet."""
-        return self._contents.run(self._make)
+        return self._contents.run(self.make)
 
     def finish(self) -> None:
         """Wait for the last block; after an error none is written any more."""

@@ -44,7 +44,7 @@ class Series:
         self._parts, self._stored = parts, stored
         self._frames = range(sum(part.frames for part in parts))
         self.numbers = self._frames if numbers is None else numbers
-        self._arrays: Arrays = {}
+        self.held: Arrays = {}
 
     @property
     def finished(self) -> bool:
@@ -74,7 +74,7 @@ class Series:
             raise TypeError(f"a run is cut by slices, run[-10:]; got {frames!r}: use run.x[...]")
         part = copy.copy(self)
         part._frames, part.numbers = self._frames[frames], self.numbers[frames]
-        part._arrays = {}
+        part.held = {}
         return part
 
     def _pieces(self) -> Iterator[tuple[slice, Part, NDArray[np.int64]]]:
@@ -90,11 +90,12 @@ class Series:
             first = ends[owner[start]] - part.frames
             yield slice(start, stop), part, chosen[start:stop] - first
 
-    def _used(self, name: str) -> NDArray[Any]:
-        if name not in self._arrays:
+    def used(self, name: str) -> NDArray[Any]:
+        """Return one array of all frames, of a stored run in the place of one, and keep it."""
+        if name not in self.held:
             lazy = cast("NDArray[Any]", Frames(self, name)) if self._stored else self.array(name)
-            self._arrays[name] = lazy
-        return self._arrays[name]
+            self.held[name] = lazy
+        return self.held[name]
 
     def array(self, name: str) -> NDArray[Any]:
         """Read one array of all frames by the name that it has in the blocks."""

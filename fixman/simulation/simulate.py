@@ -111,7 +111,8 @@ def simulate(
     warn_of_temperature(getattr(stepper, "potential", None), getattr(stepper, "kT", None))
     state = stepper.start(chain, x0, v0, replicas, generator)
     about = _about(chain, stepper, state, recorded) | {"steps": steps, "every": every, "rng": seed}
-    about["block"] = _block(chain, replicas, every, stepper, running.groups(replicas))
+    groups = 1 if client is None else len(spread.edges(replicas, running.workers, client)) - 1
+    about["block"] = _block(chain, replicas, every, stepper, groups)
     target = runfile.begin(out, overwrite, about, state.arrays(), partial(Run, chain))
     with contextlib.closing(target), loop.keeping(target, new=True):
         running.go_on(target, chain, stepper, recorded, state)
@@ -230,15 +231,10 @@ class _Running:
 
     def __init__(self, workers: Any, progress: Any, client: Any) -> None:
         self.workers = _arrays.positive_int(workers, "workers")
-        self.progress, self.client = progress, client
+        self.progress = None if progress is None else _arrays.flag(progress, "progress")
+        self.client = client
         if client is not None:
             spread.require_client(client)
-
-    def groups(self, replicas: int) -> int:
-        """Into how many groups replicas are divided."""
-        if self.client is None:
-            return 1
-        return len(spread.edges(replicas, self.workers, self.client)) - 1
 
     def go_on(
         self,

@@ -52,12 +52,12 @@ class Run(Series):
     @property
     def x(self) -> Array:
         """Positions (frames, replicas, n, d)."""
-        return self._used("x")
+        return self.used("x")
 
     @property
     def v(self) -> Array:
         """Velocities (frames, replicas, n, d)."""
-        return self._used("v")
+        return self.used("v")
 
     @property
     def acceptance(self) -> Array:
@@ -73,7 +73,7 @@ class Run(Series):
     @property
     def observables(self) -> dict[str, NDArray[Any]]:
         """Recorded observables by name, each (frames, replicas, ...)."""
-        return {name: self._used(OBSERVABLE + name) for name in self.about["observables"]}
+        return {name: self.used(OBSERVABLE + name) for name in self.about["observables"]}
 
     @property
     def _shape(self) -> tuple[int, ...]:

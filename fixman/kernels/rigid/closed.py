@@ -3,9 +3,9 @@
     θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f,     Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇),     Λ⁻¹ = A ℳ⁻¹ Aᵀ       (1) (2) (3)
 
 A row of A holds one direction of the relative motion of two bodies, so that a column of Aᵀ is a
-unit wrench on one of them and the opposite one on the other.  By (4.10) and (4.16) of Rodriguez and
-Kreutz (1988) a filter's sweep from the tip to the base makes innovations ε = (1 − H Ψ L) Aᵀ of the
-columns, with the gains U/D that the sweep over the articulated inertias has left, and
+unit wrench on one of them and the opposite one on the other.  By (4.16) of Rodriguez and Kreutz
+(1988) a sweep from the tip to the base makes innovations ε = (1 − H Ψ L) Aᵀ of them, with the gains
+U/D that the sweep over the articulated inertias has left, and
 
     Λ⁻¹ = εᵀ D⁻¹ ε,     A θ̈_free + Ȧ θ̇ = εᵀ D⁻¹ u + Σ_i z_iᵀ c_i,     u ← u + ε f        (4) (5) (6)
 
@@ -20,64 +20,18 @@ from __future__ import annotations
 
 import math
 
-from fixman.kernels import entry, plain
+from fixman.kernels import entry, inlined, plain
 from fixman.kernels.algebra.triples import back, constants, load6, load9, matrix, store_all, times
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, lane, load, part, root, store
 from fixman.kernels.compiler.steps import step
+from fixman.kernels.rigid import articulated_tables as tables
+from fixman.kernels.rigid import ends
 from fixman.kernels.rigid.articulated_body import accelerations
 from fixman.kernels.rigid.articulated_body import inwards as inertias
 from fixman.kernels.rigid.articulated_body import outwards as velocities
-from fixman.kernels.rigid.articulated_tables import (
-    ALONG_X,
-    ALONG_Y,
-    CARRIED,
-    COS_X,
-    DONE,
-    DRIVE,
-    FRAME,
-    HELD,
-    JOINT,
-    LINK,
-    NOT_USABLE,
-    ORIGIN,
-    PITCH,
-    PIVOT,
-    RATE,
-    SEVERAL,
-    SHIFTED,
-    SIN_X,
-    WRENCH,
-    angles,
-    first_units,
-    place_of,
-    seated,
-    sizes,
-)
-from fixman.kernels.rigid.ends import (
-    COLUMN,
-    COORDINATE,
-    END,
-    INNOVATION,
-    LOAD,
-    PLACED,
-    RATES_OF,
-    SCREW,
-    UNIT,
-    Room,
-    carried,
-    clear,
-    compare_ends,
-    cut,
-    origin,
-    place_base,
-    place_end,
-    place_ends,
-    rising,
-    shelves,
-    spin,
-)
-from fixman.kernels.rigid.ends import RATE as CHAIN_RATE
+from fixman.kernels.rigid.articulated_tables import DONE, NOT_USABLE, place_of, sizes
+from fixman.kernels.rigid.ends import Room, clear, cut
 from fixman.kernels.rigid.joints import RATES, SLIDES, TURNS, WHERE
 
 # Why a state has no answer, besides those of `articulated_body`; a frame without one is
@@ -91,37 +45,18 @@ REASONS = 8
 # An eigenvalue of the scaled Λ⁻¹ that is above this for certain is not lost.
 CERTAIN = 1e-9
 # The wrench in no direction in particular.
-FORCE, MOMENT = (0.9, 1.1, -0.8), (1.2, -0.7, 1.0)
+FORCE, MOMENT, NONE = (0.9, 1.1, -0.8), (1.2, -0.7, 1.0), (0.0, 0.0, 0.0)
 
 
 # --- wrenches [n; f] of eight columns, through the joints of a chain ------------------------------
 
 
 @step
-def put_wrench(W, column, n, f):
-    for k in range(3):
-        W[LANES * k + column] = n[k]
-        W[LANES * (3 + k) + column] = f[k]
-
-
-@step
-def force_along(motion, end, p, S, sign):
-    """A unit force at p on the body of an end: moment about its origin and force, in its axes."""
-    R = matrix(motion, PLACED * end)
-    f = back(R, scaled(sign, S))
-    return outer(back(R, minus(p, origin(motion, end))), f), f
-
-
-@step
-def couple_about(motion, end, S, sign):
-    return back(matrix(motion, PLACED * end), scaled(sign, S)), (0.0, 0.0, 0.0)
-
-
-@step
-def asking(ends, end):
-    """A wrench in no direction in particular, at the point of an end."""
-    p, length = tuple(ends[end, 9 + k] for k in range(3)), ends[end, 12]
-    return plus(outer(p, FORCE), scaled(length, MOMENT)), FORCE
+def wrench_at(motion, end, p, force, moment):
+    """A force at p and a moment on the body of an end: [n; f] about its origin, in its axes."""
+    R = matrix(motion, ends.PLACED * end)
+    moment = plus(moment, outer(minus(p, ends.origin(motion, end)), force))
+    return (*back(R, moment), *back(R, force))
 
 
 @plain
@@ -130,17 +65,15 @@ def put_wrenches(table, columns, first, end, room):
     held, k, W = room.gap.size, end // 2, room.W
     clear(W)
     for j in range(min(LANES, columns.shape[0] - first)):
-        column = columns[first + j, 0]
+        column, force, moment = columns[first + j, 0], NONE, NONE
         if column == held + end:
-            n, f = asking(table.ends, end)
-            put_wrench(W, j, n, f)
+            force, moment = FORCE, scaled(table.ends[end, 12], MOMENT)
         elif table.closures[k, 1] <= column < table.closures[k, 2]:
-            sign, S = 1.0 if end % 2 == 1 else -1.0, constants(room.S, 3 * column)
-            if table.turns[column]:
-                n, f = couple_about(room.motion, end, S, sign)
-            else:
-                n, f = force_along(room.motion, end, constants(room.points, 3 * k), S, sign)
-            put_wrench(W, j, n, f)
+            S = scaled(1.0 if end % 2 == 1 else -1.0, constants(room.S, 3 * column))
+            force, moment = (NONE, S) if table.turns[column] else (S, NONE)
+        wrench = wrench_at(room.motion, end, constants(room.points, 3 * k), force, moment)
+        for d in range(6):
+            W[LANES * d + j] = wrench[d]
 
 
 @step
@@ -154,7 +87,7 @@ def innovation(n, f, pull, work, at):
     """ε of a rate that turns about z, what the body hands on, and the rate's part of (5)."""
     ux, uy, vx, vy, vz, drive = load6(work, at, 0.0)
     ε = n[2]
-    n = n[0] - ux * ε, n[1] - uy * ε, work[at + HELD] * ε
+    n = n[0] - ux * ε, n[1] - uy * ε, work[at + tables.HELD] * ε
     return n, (f[0] - vx * ε, f[1] - vy * ε, f[2] - vz * ε), pull + drive * ε, ε
 
 
@@ -164,19 +97,13 @@ def sheared(n, f, pitch):
 
 
 @step
-def renamed(n, f):
-    """Wrenches with other names of the axes, as `links.renamed`."""
-    return (n[1], n[2], n[0]), (f[1], f[2], f[0])
-
-
-@step
 def screw_inwards(table, at, c, s, d, n, f):
     """Wrenches on the body before, of a joint of one rate."""
     f = (c * f[0] - s * f[1], s * f[0] + c * f[1], f[2])
     n = (c * n[0] - s * n[1] - d * f[1], s * n[0] + c * n[1] + d * f[0], n[2])
-    c, s = table[at + COS_X], table[at + SIN_X]
+    c, s = table[at + tables.COS_X], table[at + tables.SIN_X]
     f = (f[0], c * f[1] - s * f[2], s * f[1] + c * f[2])
-    a, b = table[at + ALONG_X], table[at + ALONG_Y]
+    a, b = table[at + tables.ALONG_X], table[at + tables.ALONG_Y]
     y, z = c * n[1] - s * n[2], s * n[1] + c * n[2]
     return (n[0] + b * f[2], y - a * f[2], z + (a * f[1] - b * f[0])), f
 
@@ -191,28 +118,23 @@ def bias_felt(n, f, work, row):
 @step
 def several_inwards(work, row, n, f, pull):
     """z_iᵀ c_i of a joint of several rates, and wrenches on the body before."""
-    E, r, c = load9(work, row, 0.0), constants(work, row + ORIGIN), load6(work, row + CARRIED, 0.0)
+    E, r = load9(work, row, 0.0), constants(work, row + tables.ORIGIN)
+    c = load6(work, row + tables.CARRIED, 0.0)
     pull = pull + (inner(c[:3], n) + inner(c[3:], f))
     f = times(E, f)
     return plus(times(E, n), outer(r, f)), f, pull
-
-
-@step
-def in_seat(table, at, n, f):
-    R = matrix(table, at + JOINT)
-    return times(R, n), times(R, f)
 
 
 @plain
 def through_part(n, f, pull, kind, which, units, to, work, E):
     """Through the turns of a joint of several rates (``which`` 0), or the displacements (3)."""
     for k in range(3):
-        n, f = renamed(n, f)
+        n, f = (n[1], n[2], n[0]), (f[1], f[2], f[0])  # as `links.renamed`
         j = WHERE[kind, which + k]
         if j >= 0:
-            at = units + RATE * j
+            at = units + tables.RATE * j
             n, f, pull, ε = innovation(n, f, pull, work, at)
-            store(E, to + j, ε * (1.0 / math.sqrt(work[at + PIVOT])))
+            store(E, to + j, ε * (1.0 / math.sqrt(work[at + tables.PIVOT])))
     return n, f, pull
 
 
@@ -220,7 +142,7 @@ def through_part(n, f, pull, kind, which, units, to, work, E):
 def columns_inwards(table, own, on, columns, first, room, work, E):
     """D^{−1/2} ε of eight columns into ``E``, a unit a rate, and what they tell of (5)."""
     n_bodies, _, _, _ = sizes(own, own.size)
-    m, left = angles(n_bodies), on.size
+    m, left = tables.angles(n_bodies), on.size
     zero = eight(0.0)
     n, f, pull = (zero, zero, zero), (zero, zero, zero), zero
     for i in range(columns[first, 1], -1, -1):
@@ -229,24 +151,25 @@ def columns_inwards(table, own, on, columns, first, room, work, E):
             put_wrenches(table, columns, first, on[left], room)
             n, f = with_wrenches(n, f, room.W)
         kind, _, to, row = place_of(own, n_bodies, i)
-        at, seat = LINK * i, LINK * n_bodies + FRAME * i
+        at, seat = tables.LINK * i, tables.LINK * n_bodies + tables.FRAME * i
         if RATES[kind] == 1:
-            units, pitch = row + WRENCH, own[at + PITCH]
+            units, pitch = row + tables.WRENCH, own[at + tables.PITCH]
             if TURNS[kind] == 0:
                 f, n, pull, ε = innovation(f, n, pull, work, units)
             else:
                 n = sheared(n, f, pitch)
                 n, f, pull, ε = innovation(n, f, pull, work, units)
                 n = sheared(n, f, -pitch)
-            store(E, to, ε * (1.0 / math.sqrt(work[units + PIVOT])))
+            store(E, to, ε * (1.0 / math.sqrt(work[units + tables.PIVOT])))
             pull = pull + bias_felt(n, f, work, row)
-            n, f = screw_inwards(own, at, work[i], work[m + i], work[row + SHIFTED], n, f)
-            if seated(own, n_bodies, i):
-                n, f = in_seat(own, seat, n, f)
+            n, f = screw_inwards(own, at, work[i], work[m + i], work[row + tables.SHIFTED], n, f)
+            if tables.seated(own, n_bodies, i):
+                R = matrix(own, seat + tables.JOINT)
+                n, f = times(R, n), times(R, f)
         else:
             if SLIDES[kind] > 0:
-                f, n, pull = through_part(f, n, pull, kind, 3, row + SEVERAL, to, work, E)
-            n, f, pull = through_part(n, f, pull, kind, 0, row + SEVERAL, to, work, E)
+                f, n, pull = through_part(f, n, pull, kind, 3, row + tables.SEVERAL, to, work, E)
+            n, f, pull = through_part(n, f, pull, kind, 0, row + tables.SEVERAL, to, work, E)
             n, f, pull = several_inwards(work, row, n, f, pull)
     return f, pull
 
@@ -290,33 +213,33 @@ def hold(own, work):
     n, _, _, _ = sizes(own, own.size)
     for i in range(n):
         kind, _, _, row = place_of(own, n, i)
-        units = first_units(kind, row)
-        clear(part(work, units, RATE * RATES[kind], 0.0))
-        for at in range(units, units + RATE * RATES[kind], RATE):
-            work[at + PIVOT] = work[at + HELD] = 1.0
+        units = tables.first_units(kind, row)
+        clear(part(work, units, tables.RATE * RATES[kind], 0.0))
+        for at in range(units, units + tables.RATE * RATES[kind], tables.RATE):
+            work[at + tables.PIVOT] = work[at + tables.HELD] = 1.0
 
 
-@plain
+@inlined
 def respond(table, tau, loads, holding, room):
     """Λ⁻¹ and A θ̈_free + Ȧ θ̇ by the articulated bodies of all chains; DONE or why not."""
     clear(room.inverse)
     clear(room.asked)  # of ends on the base nothing is asked
     for c in range(table.chains.shape[0]):
         chain = table.chains[c]
-        own, work = cut(table.screws, chain, SCREW), cut(room.work, chain, UNIT)
-        on = cut(table.on, chain, END)
+        own, work = cut(table.screws, chain, ends.SCREW), cut(room.work, chain, ends.UNIT)
+        on = cut(table.on, chain, ends.END)
         if holding:
             hold(own, work)
-        elif inertias(own, cut(tau, chain, CHAIN_RATE), 0, work, 0.0) != DONE:
+        elif inertias(own, cut(tau, chain, ends.RATE), 0, work, 0.0) != DONE:
             return LOST
-        columns = table.columns[chain[COLUMN] : chain[COLUMN] + chain[COLUMN + 1]]
+        columns = table.columns[chain[ends.COLUMN] : chain[ends.COLUMN] + chain[ends.COLUMN + 1]]
         n, _, _, _ = sizes(own, own.size)
-        E = cut(room.innovations, chain, INNOVATION)
-        length = LANES * chain[RATES_OF]
+        E = cut(room.innovations, chain, ends.INNOVATION)
+        length = LANES * chain[ends.RATES_OF]
         for first in range(0, columns.shape[0], LANES):
             mine = part(E, first // LANES * length, length, 0.0)
             f, pull = columns_inwards(table, own, on, columns, first, room, work, mine)
-            pull = pull + inner(rising(loads, 0.0), f)
+            pull = pull + inner(ends.rising(loads, 0.0), f)
             for k in range(min(LANES, columns.shape[0] - first)):
                 if columns[first + k, 0] < room.gap.size:
                     room.pull[columns[first + k, 0]] += lane(pull, k)  # (5)
@@ -329,17 +252,22 @@ def respond(table, tau, loads, holding, room):
 
 
 @plain
-def factor_scaled(table, room, certain):
-    """Inverse of Cholesky's factor of Λ⁻¹ in units of how freely the ends move.
-
-    Whether its smallest eigenvalue is above ``certain``, of which 1 / tr Λ is a bound.
-    """
-    held, L = room.gap.size, room.factor
+def put_scales(table, room):
+    """Units of the rows, by how freely the ends move."""
     for k in range(table.closures.shape[0]):
         free = math.sqrt(room.asked[2 * k] + room.asked[2 * k + 1])
         for row in range(table.closures[k, 1], table.closures[k, 2]):
             scale = free / table.ends[2 * k, 12] if table.turns[row] else free
             room.scale[row] = 1.0 / scale if scale > 0.0 else 1.0
+
+
+@plain
+def factor_scaled(room, certain):
+    """Inverse of Cholesky's factor of the scaled Λ⁻¹.
+
+    Whether its smallest eigenvalue is above ``certain``, of which 1 / tr Λ is a bound.
+    """
+    held, L = room.gap.size, room.factor
     trace = 0.0
     for i in range(held):
         for j in range(i + 1):
@@ -381,8 +309,9 @@ def multiply(room, x):
 @plain
 def push_chain(table, chain, own, work, room):
     """Add what the multipliers do to the innovations u/D of a chain, (6)."""
-    columns = table.columns[chain[COLUMN] : chain[COLUMN] + chain[COLUMN + 1]]
-    E, length, f = cut(room.innovations, chain, INNOVATION), LANES * chain[RATES_OF], room.eight
+    columns = table.columns[chain[ends.COLUMN] : chain[ends.COLUMN] + chain[ends.COLUMN + 1]]
+    E, f = cut(room.innovations, chain, ends.INNOVATION), room.eight
+    length = LANES * chain[ends.RATES_OF]
     n, _, _, _ = sizes(own, own.size)
     for first in range(0, columns.shape[0], LANES):
         clear(f)
@@ -392,9 +321,9 @@ def push_chain(table, chain, own, work, room):
         mine, pushes = part(E, first // LANES * length, length, 0.0), load(f, 0, eight(0.0))
         for i in range(columns[first, 1] + 1):
             kind, _, to, row = place_of(own, n, i)
-            units = first_units(kind, row)
+            units = tables.first_units(kind, row)
             for j in range(RATES[kind]):
-                push(mine, to + j, pushes, work, units + RATE * j)
+                push(mine, to + j, pushes, work, units + tables.RATE * j)
 
 
 @step
@@ -402,7 +331,7 @@ def push(E, i, f, work, at):
     pushed = load(E, i, f) * f
     y = [lane(pushed, k) for k in range(LANES)]
     total = ((y[0] + y[1]) + (y[2] + y[3])) + ((y[4] + y[5]) + (y[6] + y[7]))
-    work[at + DRIVE] = work[at + DRIVE] + total / root(work[at + PIVOT])
+    work[at + tables.DRIVE] = work[at + tables.DRIVE] + total / root(work[at + tables.PIVOT])
 
 
 @plain
@@ -420,23 +349,6 @@ def closing_wrenches(table, room, out):
 
 
 @plain
-def over_size(table, size, q):
-    """One over the length that displacements are compared with, `Linkage._sizes`."""
-    if size > 0.0:
-        return 1.0 / size
-    size = -size
-    for c in range(table.chains.shape[0]):
-        chain = table.chains[c]
-        own, x = cut(table.screws, chain, SCREW), cut(q, chain, COORDINATE)
-        n, _, _, _ = sizes(own, own.size)
-        for i in range(n):
-            kind, at, _, _ = place_of(own, n, i)
-            for k in range(SLIDES[kind]):
-                size += abs(x[at + k])
-    return 1.0 / size if size > 0.0 else 1.0
-
-
-@plain
 def largest(table, x, shorter):
     """Largest of numbers, one a row, displacements in sizes of the linkage; NaN if one is."""
     found = 0.0
@@ -446,39 +358,31 @@ def largest(table, x, shorter):
     return found
 
 
-@plain
-def speed_of_ends(table, room, found, shorter):
-    """Speed of the fastest end, in sizes and radians a unit of time, or a larger ``found``."""
-    for end in range(table.bodies.size):
-        _, p = place_end(room.motion, table.ends, end)
-        v, _ = carried(room.motion, end, p)
-        ω = spin(room.motion, end)
-        for k in range(3):
-            found = max(found, abs(ω[k]), abs(v[k]) * shorter)
-    return found
-
-
 @step
 def loads_of(loads, chain, many):
     """Gravity, and with ``many`` loads not zero the wrenches on the bodies of a chain."""
-    return part(loads, many * chain[LOAD], 3 + many * (chain[LOAD + 1] - 3), 0.0)
+    return part(loads, many * chain[ends.LOAD], 3 + many * (chain[ends.LOAD + 1] - 3), 0.0)
 
 
-@plain
-def look(table, state, moving, room):
-    """Compare the ends, at rates of their own; ``moving`` are those of the dynamics."""
+@inlined
+def look(table, state, moving, shorter, room):
+    """Compare the ends, at rates of their own; ``moving`` are those of the dynamics.
+
+    Returns the speed of the fastest body, or −1 where coordinates cannot be used.
+    """
     q, qd, _, loads = state
-    many = 1 if loads.size > 3 else 0
-    place_base(table, loads, room.motion)
+    fastest, many = 0.0, 1 if loads.size > 3 else 0
+    ends.place_base(table, loads, room.motion)
     for c in range(table.chains.shape[0]):
         chain = table.chains[c]
-        own, work = cut(table.screws, chain, SCREW), cut(room.work, chain, UNIT)
-        x, v = cut(q, chain, COORDINATE), cut(moving, chain, CHAIN_RATE)
+        own, work = cut(table.screws, chain, ends.SCREW), cut(room.work, chain, ends.UNIT)
+        x, v = cut(q, chain, ends.COORDINATE), cut(moving, chain, ends.RATE)
         if not velocities(own, x, v, loads_of(loads, chain, many), 0, work, 0.0):
-            return False
-        place_ends(table, chain, own, cut(qd, chain, CHAIN_RATE), work, room.motion)
-    compare_ends(table, room)
-    return True
+            return -1.0
+        v = cut(qd, chain, ends.RATE)
+        fastest = max(fastest, ends.place_ends(table, chain, own, v, shorter, work, room.motion))
+    ends.compare_ends(table, room)
+    return fastest
 
 
 @plain
@@ -487,9 +391,9 @@ def closed_rates(table, moving, loads, room, out):
     good, many = True, 1 if loads.size > 3 else 0
     for c in range(table.chains.shape[0]):
         chain = table.chains[c]
-        own, work = cut(table.screws, chain, SCREW), cut(room.work, chain, UNIT)
+        own, work = cut(table.screws, chain, ends.SCREW), cut(room.work, chain, ends.UNIT)
         push_chain(table, chain, own, work, room)
-        v, to = cut(moving, chain, CHAIN_RATE), cut(out, chain, CHAIN_RATE)
+        v, to = cut(moving, chain, ends.RATE), cut(out, chain, ends.RATE)
         good = accelerations(own, v, loads_of(loads, chain, many), 0, work, to, 0.0) and good
     return good
 
@@ -499,31 +403,31 @@ def log_pivots(table, room):
     """ln det ℳ of all chains."""
     total = 0.0
     for c in range(table.chains.shape[0]):
-        own = cut(table.screws, table.chains[c], SCREW)
-        work = cut(room.work, table.chains[c], UNIT)
+        own = cut(table.screws, table.chains[c], ends.SCREW)
+        work = cut(room.work, table.chains[c], ends.UNIT)
         n, _, _, _ = sizes(own, own.size)
         for i in range(n):
             kind, _, _, row = place_of(own, n, i)
-            units = first_units(kind, row)
+            units = tables.first_units(kind, row)
             for j in range(RATES[kind]):
-                total += math.log(work[units + RATE * j + PIVOT])
+                total += math.log(work[units + tables.RATE * j + tables.PIVOT])
     return total
 
 
-@plain
-def answer(table, size, state, limits, task, room, qdd, out):
+@inlined
+def answer(table, state, limits, task, room, qdd, out):
     """One state of `states`; DONE or why not."""
-    limit, certain, speed = limits
-    q, qd, tau, loads = state
+    shorter, limit, certain = limits
+    _, qd, tau, loads = state
     held = room.gap.size
     moving = qd if task == MOTION else tau  # no rates, where those given are of gaps alone
-    if not look(table, state, moving, room):
+    fastest = look(table, state, moving, shorter, room)
+    if fastest < 0.0:
         return NOT_USABLE
     if task == GAPS:
         for row in range(held):
             out[row], out[held + row] = room.gap[row], room.rate[row]
         return DONE
-    shorter = over_size(table, size, q) if task == MOTION else 1.0
     if task == MOTION and not largest(table, room.gap, shorter) <= limit:
         return OPEN
     code = respond(table, tau, loads, task == DETERMINANT_OF_ROWS, room)
@@ -533,15 +437,16 @@ def answer(table, size, state, limits, task, room, qdd, out):
         gain = math.sqrt(largest(table, room.pull, shorter))
         if not gain < math.inf:
             return NOT_USABLE
-        fastest = speed_of_ends(table, room, speed, shorter)
         if not largest(table, room.rate, shorter) <= limit * (fastest + gain):
             return OPENING
+    put_scales(table, room)
     if task == COMPLIANCE:
         for i in range(held):
+            out[held * held + i] = room.scale[i]
             for j in range(i + 1):
                 out[held * i + j] = out[held * j + i] = room.inverse[held * i + j]
         return DONE
-    if not factor_scaled(table, room, 0.0 if task == DETERMINANT_OF_ROWS else certain):
+    if not factor_scaled(room, 0.0 if task == DETERMINANT_OF_ROWS else certain):
         return DEPENDENT
     if task >= DETERMINANT:
         out[0], out[1] = 0.0, log_pivots(table, room)
@@ -566,29 +471,29 @@ def answer(table, size, state, limits, task, room, qdd, out):
 
 
 @entry
-def states(table, size, q, qd, tau, loads, limits, task, memory, qdd, out):
+def states(table, q, qd, tau, loads, limits, task, memory, qdd, out):
     """Accelerations (frames, nv) and wrenches (frames, width); DONE, or the first without, and why.
 
-    ``size``: that of the linkage, or less than what its coordinates say.  ``loads``: gravity, or of
-    every frame for each chain gravity and wrenches on its bodies.  ``limits``: how large a gap may
-    be, what is `CERTAIN`, and how fast some body moves at least.  ``memory``: room for `Room`.
+    ``loads``: gravity, or of every frame for each chain gravity and wrenches on its bodies.
+    ``limits``: one over the size of the linkage, how large a gap may be in it, and what is
+    `CERTAIN`.  ``memory``: room for `Room`.
     Other tasks than `MOTION` are for no forces and no gravity:
 
         CLOSE_GAP, CLOSE_RATE    the rates −ℳ⁻¹ Aᵀ Λ gap or −ℳ⁻¹ Aᵀ Λ A θ̇, and impulses
         GAPS                     gaps and their rates
-        COMPLIANCE               Λ⁻¹
+        COMPLIANCE               Λ⁻¹, and units of its rows by how freely ends move
         PULLS                    rates ℳ⁻¹ Aᵀ f (held, nv) that span those of all f
         DETERMINANT              ln det Λ⁻¹ and ln det ℳ, and of the last one ln det A Aᵀ and 0
     """
     frames, nv = qdd.shape
     nq, every = q.size // max(frames, 1), loads.size // max(frames, 1) if loads.size > 3 else 0
-    room = Room(*shelves(memory, table.starts))
+    room = Room(*ends.shelves(memory, table.starts))
     for frame in range(frames):
         state = (
             part(q, frame * nq, nq, 0.0), part(qd, frame * nv, nv, 0.0),
             part(tau, frame * nv, nv, 0.0), part(loads, frame * every, max(every, 3), 0.0),
         )  # fmt: skip
-        why = answer(table, size, state, limits, task, room, qdd[frame], out[frame])
+        why = answer(table, state, limits, task, room, qdd[frame], out[frame])
         if why != DONE:
             return REASONS * frame - why
     return DONE

@@ -27,24 +27,9 @@ from fixman.kernels.algebra.triples import (
 from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
 from fixman.kernels.compiler.lanes import part
 from fixman.kernels.compiler.steps import step
+from fixman.kernels.rigid import articulated_tables as tables
 from fixman.kernels.rigid.articulated_body import after_x, after_z
-from fixman.kernels.rigid.articulated_tables import (
-    ALONG_X,
-    ALONG_Y,
-    COS_X,
-    FRAME,
-    JOINT,
-    LINK,
-    ORIGIN,
-    PITCH,
-    PLACE,
-    SHIFTED,
-    SIN_X,
-    angles,
-    place_of,
-    seated,
-    sizes,
-)
+from fixman.kernels.rigid.articulated_tables import place_of, sizes
 from fixman.kernels.rigid.joints import RATES, joint_twist
 from fixman.kernels.rigid.kinematics import BASE, moving
 
@@ -126,37 +111,46 @@ def clear(x):
 @step
 def along_screw(table, at, c, s, d, R, way):
     """Axes of the next body on a joint of one rate, and the way to its origin, in the base."""
-    way = plus(way, times(R, (table[at + ALONG_X], table[at + ALONG_Y], 0.0)))
+    way = plus(way, times(R, (table[at + tables.ALONG_X], table[at + tables.ALONG_Y], 0.0)))
     rows = (R[:3], R[3:6], R[6:])
-    tilted = [after_x(row, table[at + COS_X], table[at + SIN_X]) for row in rows]
+    tilted = [after_x(row, table[at + tables.COS_X], table[at + tables.SIN_X]) for row in rows]
     x, y, z = (after_z(row, c, s) for row in tilted)
     return (*x, *y, *z), plus(way, scaled(d, (x[2], y[2], z[2])))
 
 
 @plain
-def place_ends(table, chain, own, rates, work, motion):
-    """Motion of the bodies that closures hold, up to the last one, from what `outwards` left."""
+def place_ends(table, chain, own, rates, shorter, work, motion):
+    """Motion of the bodies that closures hold, up to the last one, from what `outwards` left.
+
+    Returns the largest speed on the way, in radians and, times ``shorter``, lengths a unit of time.
+    """
     n, _, _, _ = sizes(own, own.size)
-    m, on, seen = angles(n), cut(table.on, chain, END), 0
+    fastest = 0.0
+    m, on, seen = tables.angles(n), cut(table.on, chain, END), 0
     R, x, ω, v = BASE, NONE, NONE, NONE
     for i in range(n):
         if seen == on.size:
-            return
+            break
         kind, _, to, row = place_of(own, n, i)
         if RATES[kind] == 1:
-            way, seat = NONE, LINK * n + FRAME * i
-            if seated(own, n, i):
-                way = times(R, constants(own, seat + PLACE))
-                R = product(R, matrix(own, seat + JOINT))
-            R, way = along_screw(own, LINK * i, work[i], work[m + i], work[row + SHIFTED], R, way)
+            way, seat = NONE, tables.LINK * n + tables.FRAME * i
+            if tables.seated(own, n, i):
+                way = times(R, constants(own, seat + tables.PLACE))
+                R = product(R, matrix(own, seat + tables.JOINT))
+            R, way = along_screw(
+                own, tables.LINK * i, work[i], work[m + i], work[row + tables.SHIFTED], R, way
+            )
         else:
-            way, R = times(R, constants(work, row + ORIGIN)), product(R, matrix(work, row))
-        turn, slide = joint_twist(kind, own[LINK * i + PITCH], rates, to)
+            way, R = times(R, constants(work, row + tables.ORIGIN)), product(R, matrix(work, row))
+        turn, slide = joint_twist(kind, own[tables.LINK * i + tables.PITCH], rates, to)
         turn, slide, v = moving(R, way, ω, v, turn, slide)
         x, ω = plus(x, way), plus(ω, turn)
+        for k in range(3):
+            fastest = max(fastest, abs(ω[k]), abs(v[k]) * shorter)
         while seen < on.size and table.bodies[on[seen]] == i:
             store_all(motion, PLACED * on[seen], (*R, *x, *ω, *v, 0.0, 0.0, 0.0))
             seen += 1
+    return fastest
 
 
 @step

@@ -62,7 +62,6 @@ BEGIN, ROUND, NEWTON, END = 0, 1, 2, 3  # sweeps of a step
 SLOW = 0.1  # share of an error that a round leaves, from where the tangent is computed again
 WAIT = 4.0  # rounds without progress that show rounding, of rates to LOOSE at most
 LOOSE = 1e-7
-SAME = 1e-13  # share of a row's square that others do not explain, for it to say something
 FASTEST = math.pi  # that a joint may turn in a step
 EPS = 2.0**-52
 STILL = (0.0, 0.0, 0.0)
@@ -217,18 +216,6 @@ def glide(kinds, q, v, dt, axes, out):
     Those are the coordinates of the middle, so that both halves of a step are along one line.
     """
     follow(kinds, q, v, 0.5 * dt, axes, True, out)
-
-
-@inlined
-def respond(table, motion, loads, p, work, out):
-    """Accelerations by forces p, or rates of a chain at rest by impulses; DONE or why not."""
-    q, v = motion
-    if not towards_tip(table, q, v, loads, 0, work, 0.0):
-        return NOT_USABLE
-    body = inwards(table, p, 0, work, 0.0)
-    if body != DONE:
-        return body
-    return DONE if accelerations(table, v, loads, 0, work, out, 0.0) else NOT_USABLE
 
 
 @plain
@@ -416,9 +403,13 @@ def euler(chain, state, force, dt, room):
         f[k] = force[0][k]
     follow(kinds, q, v, dt, q, False, q_m)
     passive(kinds, *springs, q_m, v, f)
-    code = respond(soft, state, force[1], f, work, a)
+    if not towards_tip(soft, q, v, force[1], 0, work, 0.0):
+        return NOT_USABLE
+    code = inwards(soft, f, 0, work, 0.0)
     if code != DONE:
         return code
+    if not accelerations(soft, v, force[1], 0, work, a, 0.0):
+        return NOT_USABLE
     for k in range(v.size):
         a[k] = v[k] + dt * a[k]
     if too_fast(turning, a, dt):
@@ -491,33 +482,3 @@ def verdict(n, middle, change, progress, dt, which):
 def solved(kinds, work, rows, x):
     """See `solve`."""
     solve(kinds, work, rows, x)
-
-
-@entry
-def take_off(F, G, rest, x):
-    """Take off x what rows of G do in the combination of those of F that is nearest to ``rest``.
-
-    Rows are made orthogonal from the last one on, and what they do is combined as they are.
-    """
-    for i in range(F.shape[0] - 1, -1, -1):
-        f, g = F[i], G[i]
-        whole = left = share = 0.0
-        for k in range(f.size):
-            whole += f[k] * f[k]
-        for j in range(i + 1, F.shape[0]):
-            along = 0.0
-            for k in range(f.size):
-                along += f[k] * F[j, k]
-            for k in range(f.size):
-                f[k] -= along * F[j, k]
-                g[k] -= along * G[j, k]
-        for k in range(f.size):
-            left += f[k] * f[k]
-        scale = 1.0 / math.sqrt(left) if left > SAME * whole else 0.0
-        for k in range(f.size):
-            f[k] *= scale
-            g[k] *= scale
-            share += f[k] * rest[k]
-        for k in range(f.size):
-            rest[k] -= share * f[k]
-            x[k] -= share * g[k]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -35,11 +34,15 @@ def moves(chain: Chain, steps: Array | None = None) -> Moves:
     graph = _Graph(chain)
     held = _held(chain, graph)
     front = GHOSTS if chain.base == "fixed" else 0
-    table = [
-        (POINT if line is None else LINE, *graph.span(bead), -1 if line is None else line, centre)
-        for bead, centre, line in _turns(chain, graph, held)
-    ]
-    first = 0
+    table, first = [], 0
+    for bead in graph.order.tolist():
+        centre, others = graph.parent.get(bead), held[bead]
+        if centre is None or bead in graph.inner:
+            continue
+        if not others:
+            table.append((POINT, *graph.span(bead), -1, centre))
+        elif len(others) == 1 and chain.dim == 3:
+            table.append((LINE, *graph.span(bead), min(others), centre))
     for ring in graph.rings:
         if len(ring) > 3:
             table += [(RING, first, first + len(ring), 0, 0)] * (len(ring) - 2)
@@ -58,22 +61,6 @@ def moves(chain: Chain, steps: Array | None = None) -> Moves:
         GHOST_POINTS[GHOSTS - front :, : chain.dim].ravel(),
         np.empty(0) if steps is None else steps,
     )  # fmt: skip
-
-
-def _turns(chain: Chain, graph: _Graph, held: dict[int, set[int]]) -> Iterator[_Turn]:
-    """Yield what hangs on which bead and turns, and the other bead of the axis if there is one."""
-    for bead in graph.order.tolist():
-        centre = graph.parent.get(bead)
-        if centre is None or bead in graph.inner:
-            continue
-        others = held[bead]
-        if not others:
-            yield bead, centre, None
-        elif len(others) == 1 and chain.dim == 3:
-            yield bead, centre, others.copy().pop()
-
-
-_Turn = tuple[int, int, int | None]
 
 
 class _Graph:

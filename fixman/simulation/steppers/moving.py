@@ -260,6 +260,11 @@ def _cause_of(
             cause = f"{arrays.listed(rows, NAMED)} hardly bend, and in space a straight angle "
             cause += "cannot be hard: give them values away from 0 and π, or hold them in line, "
             return cause + in_line(row.beads for row in rows), {"coordinates": rows}
+    if plan.potential is None and shortest(chain, targets) == np.inf:
+        return (
+            "no bond has a hard length and there is no potential, so that beads fly apart or meet: "
+            "hold the lengths too, or add a potential that does"
+        ), {}
     pattern = chain.layout.pattern.rows
     lost = np.flatnonzero(~pattern.gradients(stuck)[1]) if np.isfinite(stuck).all() else ()
     if len(lost):
