@@ -137,7 +137,7 @@ def leave(x, at, size, X, X1, k, lost, like):
 
 
 @exact
-def search(letter, system, space, vectors, shares, h, tolerance, like):
+def search(trial, letter, system, space, vectors, shares, limits, like):
     """Where a drift or leap of h leads, or the way back of a drift from X; the lanes it lost.
 
     Into X1 and V1, or of a way back into the noise: behind a drift this is free, and so is V1,
@@ -145,17 +145,21 @@ def search(letter, system, space, vectors, shares, h, tolerance, like):
     over their masses.
     """
     X, V, X1, V1, F, noise, mark = vectors
-    weights, first, joints = shares
+    h, tolerance = limits
     back = letter == RETURN
     Y = noise if back else X1
-    for k in range(joints if back else 0):
-        trials.turn_back(X, V, F, Y, k, h, weights[first + k], system.axes, like)
+    if trial is not None:
+        weights, first, joints = shares
+        for k in range(joints if back else 0):
+            trials.turn_back(X, V, F, Y, k, h, weights[first + k], system.axes, like)
     for k in range(0 if back else X.size // lanes(like)):
         depart(X if letter == DRIFT else mark, V, Y, V1, k, h, like)
     # The way back has the limits of the drift: others would let some go one way only.
     rate = 0.0 if back else 1.0 / h
     lost = constraints.hold(system, space, X, Y, V1, rate, (tolerance, OFTEN), like)
-    return lost | trials.elsewhere(Y, X1, X, like) if back else lost
+    if trial is not None and back:
+        lost |= trials.elsewhere(Y, X1, X, like)
+    return lost
 
 
 def moves(replicas, system, spaces, motion, tables, work, trial, where):
@@ -196,7 +200,8 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
             trials.copy(X, mark, like)
         elif letter <= RETURN:  # A
             vectors = X, V, X1, V1, F, noise, mark
-            found = search(letter, system, space, vectors, shares, number, motion.tolerance, like)
+            limits = number, motion.tolerance
+            found = search(trial, letter, system, space, vectors, shares, limits, like)
             factored = factored and letter == RETURN and motion.kept
             lost = 0 if trial is not None else found
             broken |= found
