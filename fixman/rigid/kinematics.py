@@ -91,7 +91,7 @@ def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple
 
 def position(arm: SerialChain, q: ArrayLike, body: int, point: ArrayLike = (0, 0, 0)) -> Array:
     """Where a point of a body is, (..., 3)."""
-    return _at_point(model.moving(arm, q), body, point, slice(0, 3))
+    return _at_point(model.resting(arm, q), body, point, slice(0, 3))
 
 
 def velocity(
@@ -177,7 +177,7 @@ def centre_of_mass(
     model.require_arm(arm)
     if not arm.masses.any():
         raise ValueError("the chain has no mass, so no centre of mass: every mass is 0")
-    given, sums = _sums(arm, q, qd)
+    given, sums = _sums(model.resting(arm, q) if qd is None else model.moving(arm, q, qd))
     centre = given.batch(sums[:, :3].copy())
     return centre if qd is None else (centre, given.batch(sums[:, 3:6].copy()))
 
@@ -194,7 +194,7 @@ def momentum(
     Angular momentum is about the mass centre of the chain, or about the origin of the base.
     """
     arrays.require_one_of(about, "about", ("centre", "origin"))
-    given, sums = _sums(arm, q, qd)
+    given, sums = _sums(model.moving(arm, q, qd))
     with np.errstate(over="ignore", invalid="ignore"):
         p = arm.masses.sum() * sums[:, 3:6]
         spin = sums[:, 6:9] + (np.cross(sums[:, :3], p) if about == "origin" else 0.0)
@@ -203,7 +203,7 @@ def momentum(
 
 def kinetic_energy(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
     """½ θ̇ᵀ (ℳ + diag(armature)) θ̇ (...,), summed over bodies and rotors."""
-    given, sums = _sums(arm, q, qd)
+    given, sums = _sums(model.moving(arm, q, qd))
     with np.errstate(over="ignore"):
         # Rate after rate: of a product NumPy chooses the order of the sum by the number of frames.
         rotors = np.add.accumulate(0.5 * given.qd**2 * arm.armature, axis=1)[:, -1]
@@ -219,7 +219,7 @@ def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> A
     """
     g = model.falling(gravity)
     arrays.require_finite(g, (3,), "gravity", "component")
-    given, sums = _sums(arm, q)
+    given, sums = _sums(model.resting(arm, q))
     with np.errstate(over="ignore", invalid="ignore"):
         weight = arm.masses.sum() * g
         height = weight[0] * sums[:, 0] + weight[1] * sums[:, 1] + weight[2] * sums[:, 2]
@@ -406,9 +406,9 @@ def _at_point(given: Given, body: int, point: ArrayLike, columns: slice) -> Arra
     return given.batch(out[:, columns].copy())
 
 
-def _sums(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple[Given, Array]:
+def _sums(given: Given) -> tuple[Given, Array]:
     """Centre, its velocity, angular momentum about it, kinetic energy of each frame, (…, 10)."""
-    given = model.moving(arm, q, qd)
+    arm = given.arm
     out = np.empty((given.q.shape[0], 10))
     bad = kinematics.sum_frames(arm._kinds, arm._table, given.q, given.qd, out)
     given.require_answer(bad, "momentum or energy")

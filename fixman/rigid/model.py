@@ -465,11 +465,16 @@ def posture(arm: SerialChain, q: ArrayLike) -> Given:
     return Given(arm, rows, _NOTHING, _NOTHING, _AT_REST, _NOTHING, q.shape[:-1], "")
 
 
-def moving(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> Given:
-    """Coerce coordinates and rates, none at rest; accelerations are zero."""
+def moving(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Given:
+    """Coerce coordinates and rates; accelerations are zero."""
     require_arm(arm)
-    still = np.zeros(arm.nv)
-    return gate(arm, q, still if qd is None else qd, still)
+    return gate(arm, q, qd, np.zeros(arm.nv))
+
+
+def resting(arm: SerialChain, q: ArrayLike) -> Given:
+    """Coerce coordinates; rates and accelerations are zero."""
+    require_arm(arm)
+    return moving(arm, q, np.zeros(arm.nv))
 
 
 def configuration(arm: SerialChain, q: ArrayLike) -> Array:
