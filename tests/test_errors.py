@@ -185,9 +185,7 @@ def test_blocks_of_lazy_arrays_count_frames_from_the_beginning(peer):
 def test_a_ring_that_cannot_close_passes_its_frame_on():
     bonds = np.array([(0, 1), (1, 2), (0, 2)])
     group = audit.ChainGroup(np.ones(3), np.arange(9).reshape(3, 3), X[:, :, :3], bonds=bonds)
-    with pytest.raises(
-        fx.ConstraintSolveError, match=r"all be met in frame \(0, 0\): "
-    ) as caught:
+    with pytest.raises(fx.ConstraintSolveError, match=r"all be met in frame \(0, 0\): ") as caught:
         Meter(group, ("length",)).hard.set(group.x, np.array([1.0, 1.0, 2.5]))
     assert caught.value.frame == (0, 0)
 
