@@ -713,7 +713,7 @@ def test_wrong_values_are_refused(scheme):
         simulate(arm, q, 0.01, 5, scheme=scheme, tau=lambda t, q, v: bad)
     with pytest.raises(ValueError, match="must have shape"):
         simulate(arm, q, 0.01, 5, scheme=scheme, tau=lambda t, q, v: np.zeros((3, arm.nv)))
-    with pytest.raises(ValueError, match="multiple of every"):
+    with pytest.raises(ValueError, match="every must divide"):
         simulate(arm, q, 0.01, 5, every=2)
     with pytest.raises(ValueError, match="scheme must be"):
         simulate(arm, q, 0.01, 5, scheme="leapfrog")
