@@ -245,8 +245,8 @@ def test_one_target_serves_all_bonds(rng):
     np.testing.assert_array_equal(fx.project(chain, x, 1.5), fx.project(chain, x, np.full(5, 1.5)))
 
 
-def test_a_single_vector_for_all_beads_gets_a_hint():
-    with pytest.raises(ValueError, match="one row per bead"):
+def test_a_single_vector_for_all_beads_is_refused():
+    with pytest.raises(ValueError, match=r"\(\.\.\., 4, 3\), got \(3,\)"):
         fx.forward_dynamics(fx.Chain.linear(4), np.eye(4, 3), np.zeros((4, 3)), force=[0, 0, -9.81])
 
 
