@@ -90,7 +90,7 @@ def test_a_robot_is_no_chain(read):
     ):
         Linkage((found,), Closure(0, None))
     for thing in (found, found.chain):
-        with pytest.raises(TypeError, match="got (Robot|SerialChain)"):
+        with pytest.raises(TypeError, match=r"got (Robot|SerialChain)"):
             fixman.forward_dynamics(thing, np.zeros(3), np.zeros(3))
 
 

@@ -81,8 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
         text = f"{small} bonds of rings of up to 8 atoms do not turn, {large} of larger ones do"
         shared.say(arguments, text)
     if arguments.method == "newton" and arguments.minimize:
-        mean = f"the mean will be near {0.5 * arguments.temperature:g} K"
-        shared.say(arguments, f"a minimum takes half of the energy that rates are drawn with: {mean}")
+        half = f"the mean will be near {0.5 * arguments.temperature:g} K"
+        shared.say(arguments, f"a minimum takes half of the energy of the first rates: {half}")
     with naming(molecule.names):
         if chain.straight:
             x0 = project(chain, x0, chain.hard_values(x0))
