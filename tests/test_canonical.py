@@ -167,6 +167,51 @@ def test_long_molecules(shape):
     assert kinds.max() == 0
 
 
+def styrene(units):
+    """Two carbons of the backbone and a ring each, without hydrogens."""
+    unit = [(0, 1), *((i + 2, j + 2) for i, j in ring(6)), (1, 2)]
+    bonds = [(8 * k + i, 8 * k + j) for k in range(units) for i, j in unit]
+    return np.ones(8 * units), [*bonds, *((8 * k + 1, 8 * k + 8) for k in range(units - 1))]
+
+
+def blocks(units):
+    """Units of four masses with an arm of three, whose end is another in a quarter of them."""
+    unit = [(0, 1), (1, 2), (2, 3), (1, 4), (4, 5), (5, 6)]
+    bonds = [(7 * k + i, 7 * k + j) for k in range(units) for i, j in unit]
+    masses = np.tile([1.0, 2, 3, 4, 5, 5, 5], units)
+    masses[6 : 7 * (units // 4) : 7] = 6.0
+    return masses, [*bonds, *((7 * k + 3, 7 * k + 7) for k in range(units - 1))]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: (np.ones(n), ring(n)),
+        lambda n: (np.ones(n), list(pairwise(range(n)))),
+        styrene,
+        blocks,
+    ],
+    ids=["ring", "line", "styrene", "blocks"],
+)
+def test_atoms_of_long_molecules_are_looked_at_a_few_times_each(make, monkeypatch):
+    """However long the molecule is, though its ends are told to atoms between in many rounds."""
+    looked, times = [], []
+    neighbourhood = canonical._Cells._neighbourhood
+
+    def counted(cells, atom, of):
+        looked.append(atom)
+        return neighbourhood(cells, atom, of)
+
+    monkeypatch.setattr(canonical._Cells, "_neighbourhood", counted)
+    for units in (50, 400):
+        masses, bonds = make(units)
+        looked.clear()
+        pooled(copies_of(np.random.default_rng(7), bonds, masses, 1))
+        times.append(len(looked) / len(masses))
+    assert times[0] > 1
+    assert times[1] < 1.2 * times[0] < 12
+
+
 def test_marks_tell_atoms_apart():
     masses, bonds = np.ones((3, 4)), np.array([STAR[:3]] * 3)
     marks = np.zeros((3, 4), dtype=bool)

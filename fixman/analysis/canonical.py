@@ -9,11 +9,11 @@ not be found to be equal; different ones never are, since masses and bonds are c
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from scipy.sparse import csgraph
 
 from fixman.chains import topology
@@ -43,8 +43,8 @@ def pool(masses: Floats, marks: Mask, bonds: Indices) -> tuple[Indices, Indices]
     Notes
     -----
     Two molecules are of one kind where masses, marks and bonds are the same in these orders.
-    O(n log n) a molecule and a round; rounds are as many as the bonds that tell atoms apart are
-    far, and more for each symmetric ring.  Molecules that are the same already are looked at once.
+    O(n log n) a molecule, and O(n log n) more each time that rings which look alike are singled out
+    one after another.  Molecules that are the same already are looked at once.
     """
     first, same = _alike(masses, marks, in_order(bonds))
     masses, marks, bonds = masses[first], marks[first], bonds[first]
@@ -73,92 +73,147 @@ def in_order(bonds: Indices) -> Indices:
 
 def _orders(masses: Floats, marks: Mask, bonds: Indices) -> Indices:
     count, n = masses.shape
-    size = count * n
-    pairs = (bonds + n * np.arange(count)[:, None, None]).reshape(-1, 2)
-    core = _core(pairs, size) if bonds.shape[1] >= n else np.zeros(size, dtype=bool)
-    rank = _ranked(pairs, masses.ravel(), marks.ravel(), core, n)
+    molecule = np.arange(count * n) // n
+    first = n * np.arange(count)
+    pairs = (bonds + first[:, None, None]).reshape(-1, 2)
+    neighbours = _neighbours(pairs, count * n)
+    core = _core(neighbours)
+    kinds = np.stack([molecule, -masses.ravel(), marks.ravel()], axis=1)  # the heaviest first
+    rank = _Cells(neighbours, kinds, n).all_apart(core, pairs)
     # With atoms renumbered by rank, those of rings first, a walk in the order of the numbers
     # meets atoms that are alike as it pleases, and all others in one order.
-    walk = np.lexsort((rank, ~core, np.arange(size) // n))
-    walk = walk[_walk(_renumbered(pairs, walk), np.zeros(count, dtype=np.intp), n)]
-    pairs = _renumbered(pairs, walk)
+    walk = np.lexsort((rank, ~core, molecule))
+    walk = walk[_walk(_neighbours(np.argsort(walk)[pairs], count * n), first)[0]]
+    neighbours = _neighbours(np.argsort(walk)[pairs], count * n)
     # In the middle between an atom that is far from the first and the atom farthest from that.
-    one = _distances(pairs, np.zeros(count, dtype=np.intp), n).argmax(axis=1)
-    to_one = _distances(pairs, one, n)
-    to_other = _distances(pairs, to_one.argmax(axis=1), n)
+    _, steps = _walk(neighbours, first)
+    _, to_one = _walk(neighbours, first + steps.argmax(axis=1))
+    _, to_other = _walk(neighbours, first + to_one.argmax(axis=1))
     centre = np.maximum(to_one, to_other).argmin(axis=1)
-    order: Indices = walk[_walk(pairs, centre, n)].reshape(count, n) % n
+    order: Indices = walk[_walk(neighbours, first + centre)[0]].reshape(count, n) % n
     return order
 
 
-def _graph(pairs: Indices, size: int) -> sparse.csr_array[Any, Any]:
-    """Both directions of all bonds, neighbours in the order of their numbers."""
+def _neighbours(pairs: Indices, size: int) -> list[list[int]]:
+    """Neighbours of each atom, in the order of their numbers."""
     graph = topology.graph(size, np.concatenate([pairs, pairs[:, ::-1]]))
     graph.sort_indices()
-    return graph
+    others = graph.indices.tolist()
+    return [others[i:j] for i, j in pairwise(graph.indptr.tolist())]
 
 
-def _renumbered(pairs: Indices, walk: Indices) -> Indices:
-    place = np.empty(len(walk), dtype=np.intp)
-    place[walk] = np.arange(len(walk))
-    return place[pairs]
+def _walk(neighbours: list[list[int]], starts: Indices) -> tuple[Indices, Indices]:
+    """Walk breadth first: atoms, molecule after molecule, and the steps to each (molecules, n)."""
+    walk: list[int] = []
+    steps = [-1] * len(neighbours)
+    for start in starts.tolist():
+        steps[start] = 0
+        queue = [start]
+        for atom in queue:
+            for other in neighbours[atom]:
+                if steps[other] < 0:
+                    steps[other] = steps[atom] + 1
+                    queue.append(other)
+        walk += queue
+    return np.array(walk), np.array(steps).reshape(len(starts), -1)
 
 
-def _rooted(pairs: Indices, start: Indices, n: int) -> sparse.csr_array[Any, Any]:
-    """Join a further atom, the last, to one atom of each molecule of n."""
-    size = n * len(start)
-    root = np.column_stack([np.full(len(start), size), start + n * np.arange(len(start))])
-    return _graph(np.concatenate([pairs, root]), size + 1)
-
-
-def _walk(pairs: Indices, start: Indices, n: int) -> Indices:
-    """Walk all molecules breadth first, neighbours by number: atoms, one molecule after another."""
-    size = n * len(start)
-    order = csgraph.breadth_first_order(
-        _rooted(pairs, start, n), size, directed=True, return_predecessors=False
-    )[1:]
-    walk: Indices = order[np.argsort(order // n, kind="stable")].astype(np.intp)
-    return walk
-
-
-def _distances(pairs: Indices, start: Indices, n: int) -> Floats:
-    size = n * len(start)
-    rooted = _rooted(pairs, start, n)
-    steps = csgraph.dijkstra(rooted, indices=np.array([size]), unweighted=True)
-    distances: Floats = steps[0, :size].reshape(-1, n)
-    return distances
-
-
-def _core(pairs: Indices, size: int) -> Mask:
+def _core(neighbours: list[list[int]]) -> Mask:
     """Atoms on rings or between them: what is left when loose ends are cut off again and again."""
-    while True:
-        degree = np.bincount(pairs.ravel(), minlength=size)
-        inner = (degree[pairs] > 1).all(axis=1)
-        if inner.all():
-            core: Mask = degree > 0
-            return core
-        pairs = pairs[inner]
+    degree = [len(others) for others in neighbours]
+    ends = [atom for atom, number in enumerate(degree) if number == 1]
+    for end in ends:
+        degree[end] = 0
+        for other in neighbours[end]:
+            degree[other] -= 1
+            if degree[other] == 1:
+                ends.append(other)
+    return np.array(degree) > 0
 
 
-def _ranked(pairs: Indices, masses: Floats, marks: Mask, core: Mask, n: int) -> Indices:
-    """Rank atoms by mass, the heaviest first, mark and neighbourhood; of the core, all of them.
+class _Cells:
+    """Cells of atoms that look alike, and their ranks: the numbers of atoms in cells before.
 
-    A rank is the number of atoms before; those that look alike share one.  The neighbourhood is the
-    sum of random codes of the neighbours' ranks within their molecule.
+    A neighbourhood is the sum of random codes of the neighbours' ranks within their molecule.  The
+    largest part of a cell that splits stays, and only neighbours of the others are looked at again:
+    an atom of n gets another cell at most log₂ n times.
     """
-    size = len(masses)
-    graph = _graph(pairs, size).astype(np.uint64)
-    codes = np.random.default_rng(0).integers(2**64, size=n, dtype=np.uint64)
-    rank = _ranks(marks, -masses, np.arange(size) // n)
-    while True:
-        before, rank = rank, _ranks(graph @ codes[rank % n], rank)
-        if np.array_equal(rank, before):
-            twins = np.flatnonzero(core & (np.bincount(rank, minlength=size)[rank] > 1))
+
+    def __init__(self, neighbours: list[list[int]], kinds: Floats, n: int) -> None:
+        self.neighbours, self.n = neighbours, n
+        codes = np.random.default_rng(0).integers(2**64, size=n, dtype=np.uint64)
+        self.codes: list[int] = codes.tolist()
+        _, cell, sizes = np.unique(kinds, axis=0, return_inverse=True, return_counts=True)
+        self.cell: list[int] = cell.ravel().tolist()
+        self.before = self.cell.copy()  # the last round
+        self.rank: list[int] = (np.cumsum(sizes) - sizes).tolist()
+        self.code = [self.codes[rank % n] for rank in self.rank]
+        self.members: list[set[int]] = [set() for _ in self.rank]
+        for atom, own in enumerate(self.cell):
+            self.members[own].add(atom)
+
+    def all_apart(self, core: Mask, pairs: Indices) -> Indices:
+        """Split cells until each atom of the core has one to itself; the ranks of all atoms."""
+        pairs = pairs[core[pairs].all(axis=1)]
+        news = list(range(len(self.cell)))
+        while True:
+            while news:
+                news = self._round(news)
+            rank: Indices = np.array(self.rank)[self.cell]
+            twins = np.flatnonzero(core & (np.bincount(rank)[rank] > 1))
             if not twins.size:
                 return rank
-            apart = np.ones(size, dtype=bool)
-            apart[_singled(twins, rank, pairs[core[pairs].all(axis=1)], n)] = False
-            rank = _ranks(apart, rank)
+            for atom in _singled(twins, rank, pairs, self.n).tolist():
+                news += self._split(self.cell[atom], {0: [atom]}, 1)
+
+    def _round(self, news: list[int]) -> list[int]:
+        """Split cells by neighbourhoods once, after news: atoms that are in other cells now."""
+        beside: dict[int, set[int]] = {}
+        for atom in news:
+            for other in self.neighbours[atom]:
+                beside.setdefault(self.cell[other], set()).add(other)
+        several = (item for item in beside.items() if len(self.members[item[0]]) > 1)
+        splits = [(cell, *self._parts(cell, atoms)) for cell, atoms in several]
+        for atom in news:
+            self.before[atom] = self.cell[atom]
+        return [new for split in splits for new in self._split(*split)]
+
+    def _parts(self, cell: int, atoms: set[int]) -> tuple[dict[int, list[int]], int]:
+        """Sort atoms of a cell, those beside news, by neighbourhood, and find that of the rest.
+
+        The rest is looked at as well unless it is more than half.
+        """
+        rest = self._neighbourhood(next(iter(atoms)), self.before)
+        parts: dict[int, list[int]] = {}
+        for atom in atoms if 2 * len(atoms) < len(self.members[cell]) else self.members[cell]:
+            parts.setdefault(self._neighbourhood(atom, self.cell), []).append(atom)
+        return parts, rest
+
+    def _neighbourhood(self, atom: int, cell: list[int]) -> int:
+        codes: int = sum([self.code[cell[other]] for other in self.neighbours[atom]])
+        return codes % (1 << 64)
+
+    def _split(self, cell: int, parts: dict[int, list[int]], rest: int) -> list[int]:
+        """Split a cell into parts and the rest, in order; the atoms that are in other cells now."""
+        rank, sizes = self.rank[cell], {key: len(part) for key, part in parts.items()}
+        left = len(self.members[cell]) - sum(sizes.values())
+        if left:
+            sizes[rest] = sizes.get(rest, 0) + left
+        largest = rest if left else max(sizes, key=sizes.__getitem__)
+        news = []
+        for key in sorted(sizes):
+            if key == largest:
+                self.rank[cell], self.code[cell] = rank, self.codes[rank % self.n]
+            else:
+                for atom in parts[key]:
+                    self.cell[atom] = len(self.members)
+                self.members[cell].difference_update(parts[key])
+                self.members.append(set(parts[key]))
+                self.rank.append(rank)
+                self.code.append(self.codes[rank % self.n])
+                news += parts[key]
+            rank += sizes[key]
+        return news
 
 
 def _singled(twins: Indices, rank: Indices, pairs: Indices, n: int) -> Indices:
@@ -177,14 +232,3 @@ def _singled(twins: Indices, rank: Indices, pairs: Indices, n: int) -> Indices:
     group = np.where(within, region, len(rank) + molecule)[free]
     chosen: Indices = twins[free][np.unique(group, return_index=True)[1]]
     return chosen
-
-
-def _ranks(*keys: npt.NDArray[Any]) -> Indices:
-    """Count the entries before each, in the order of the last key and then the others."""
-    order = np.lexsort(keys)
-    new = np.zeros(len(order), dtype=bool)
-    for key in keys:
-        new[1:] |= key[order[1:]] != key[order[:-1]]
-    rank = np.empty(len(order), dtype=np.intp)
-    rank[order] = np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
-    return rank
