@@ -39,8 +39,9 @@ def run(arguments: argparse.Namespace) -> None:
     if head.startswith(b"SQLite format 3"):
         from fixman import load_run
 
-        found |= {"kind": "run", "for": "fixman resume, check, export"}
-        found |= shared.described(load_run(path))
+        found |= {"kind": "run"} | shared.described(load_run(path))
+        exported = ", export" * ("replicas" in found)  # of beads, not of rigid bodies
+        found["for"] = f"fixman resume, check{exported}"
     elif head.startswith(b"{"):
         found |= {"kind": "chain", "for": "--chain of fixman simulate, sample"}
         found |= {"chain": repr(chains.from_json(path))}

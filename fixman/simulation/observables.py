@@ -368,4 +368,7 @@ def _configurations(chain: Chain, x: ArrayLike, name: str = "x") -> Array:
 
 def _require_linear(chain: Chain, what: str) -> None:
     if not chain.layout.has_ends:
-        raise ValueError(f"{what} is of linear chains, which {chain!r} is not")
+        raise ValueError(
+            f"{what} is of linear chains, which {chain!r} is not: radius_of_gyration and "
+            "x[..., i, :] - x[..., j, :] are of any"
+        )

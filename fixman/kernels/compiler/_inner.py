@@ -43,8 +43,8 @@ class Compiling(event.Listener):
             self.said = True
             if os.environ.get(QUIET, "") in ("", "0"):
                 sys.stderr.write(
-                    "fixman: compiling for this processor, once on this machine; the next time "
-                    f"takes no such wait ({QUIET}=1 hides this line)\n"
+                    "fixman: compiling for this processor; the next run of this kind takes no such "
+                    f"wait ({QUIET}=1 hides this line)\n"
                 )
 
     def on_end(self, event: Any) -> None:
