@@ -84,6 +84,8 @@ def _audited(arguments: argparse.Namespace, hard: Any) -> tuple[MetricAnalysis, 
     )
     with shared.client(arguments) as client:
         backend = _backend(arguments, client)
+        if arguments.step == 0:
+            raise ValueError("--step must not be 0")
         analysis.run(arguments.start, arguments.stop, arguments.step, **backend)
     return analysis, AuditReport.from_analysis(analysis, notes)
 

@@ -128,6 +128,8 @@ def _with_values(arguments: argparse.Namespace, chain: Chain) -> Made:
         given = getattr(arguments, kind)
         if given is not None and kind != "length" and kind not in hard:
             raise ValueError(f"--{kind} is for hard {kind}s, and this chain has none: see --hard")
+        if given is not None and kind != "length" and abs(given) > 180.0:
+            raise ValueError(f"--{kind} is in degrees, up to 180 either way, got {given:g}")
         if given is not None:
             values[kind] = given if kind == "length" else math.radians(given)
     return Made(chain, {f"{kind}s": value for kind, value in values.items()})

@@ -50,6 +50,8 @@ def run(arguments: argparse.Namespace) -> None:
     whole = load_run(arguments.run)
     if not isinstance(whole, Run):
         raise ValueError(f"{arguments.run} is of rigid bodies: fixman.load_run has its numbers")
+    if arguments.step == 0:
+        raise ValueError("--step must not be 0")
     chosen = whole[arguments.start : arguments.stop : arguments.step]
     if not len(chosen):
         raise ValueError(f"no frame of {arguments.run} is chosen: {chosen}")

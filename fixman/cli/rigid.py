@@ -109,7 +109,9 @@ def _moved(arguments: argparse.Namespace, arm: Any, start: dict[str, Any], down:
     from fixman.rigid import motion
 
     time, dt = arrays.positive(arguments.time, "--time"), arrays.positive(arguments.dt, "--dt")
-    steps = max(1, round(time / dt))
+    if time < dt:
+        raise ValueError(f"--time must be at least a step of --dt, got {time:g} and {dt:g}")
+    steps = round(time / dt)
     every = max(1, steps // FRAMES)
     of = {**start, "dt": dt, "steps": steps - steps % every, "every": every, "gravity": down}
     more = shared.given(arguments, "out", "overwrite") | {"progress": shared.progress(arguments)}

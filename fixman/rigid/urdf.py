@@ -461,7 +461,8 @@ def _attribute(text: str | None, name: str, where: str, rule: str) -> Any:
         return text
     count = int(rule[0])
     try:
-        values = [float(part) for part in text.split()]
+        plain = text.isascii() and "_" not in text  # Python's float takes more
+        values = [float(part) for part in text.split() if plain]
     except ValueError:
         values = []
     if len(values) != count or not all(map(math.isfinite, values)):

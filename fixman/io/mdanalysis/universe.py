@@ -233,7 +233,10 @@ def parse_masses(given: Masses) -> float | dict[str, float]:
     """Read masses: one number for all atoms, ``"1=12.011,2=1.008"`` or a mapping by type."""
     if isinstance(given, str) and "=" in given:
         pairs = [part.rpartition("=") for part in given.split(",")]
-        given = {kind.strip(): value for kind, _, value in pairs}  # type: ignore[misc]
+        by_type = {kind.strip(): value for kind, _, value in pairs}
+        if len(by_type) < len(pairs):
+            raise ValueError(f"masses {given!r} name a type twice")
+        given = by_type  # type: ignore[assignment]
     if isinstance(given, Mapping):
         return {str(kind): _positive(value) for kind, value in given.items()}
     return _positive(given)
