@@ -216,8 +216,8 @@ MUTANTS = [
     M("kernels", "kernels/rigid/partition.py", "outer(mat.constants(f, PLACE), force))",
       "outer(force, mat.constants(f, PLACE)))", "test_rigid_partition.py"),
     # --- Monte Carlo
-    M("kernels", "kernels/sampling/pivots.py", "straight = wk * (e + rest[k]) + e * rest[k]",
-      "straight = wk * (e + rest[k])",
+    M("kernels", "kernels/sampling/pivots.py", "flat = wk * (e + r) + e * r",
+      "flat = wk * (e + r)",
       "test_montecarlo.py::test_sweeps_decide_by_the_determinant_of_the_whole_chain"),
     M("kernels", "kernels/sampling/torsions.py",
       "* about[k] / release(behind, u)", "/ release(behind, u)",

@@ -20,6 +20,9 @@ the model is stiff, δ(q_b) without the root of det H^bb, then w = 1 in a run th
 
     G = ½ V·∂ ln det H^cc/∂x .                                                          (5)
 
+In general w = (det H^bb)^½ if the model is rigid, times (det H^cc)^(−½) if the run is; G is (4) for
+a rigid model and (5) for a stiff one, however the run was made.
+
 The proof is one partial integration: the slope of ln ∫ f δ(q_c) dx is ⟨V·∂ ln f/∂x + ∂·V⟩.
 """
 
@@ -380,7 +383,7 @@ def _blocked(series: Array) -> float:
 def _slope(chain: Chain, model: Chain | None, x: Array, k: int) -> Array:
     """G of hard row number k: ½ V·∂/∂x of ln det H^cc (5), less ln det H^bb of a model (4).
 
-    Fixman's force is −½ ∂ ln det H/∂x for kT = 1, and V picks its multiplier.
+    With f = −½ ∂ ln det H/∂x, Fixman's force for kT = 1, row ξ has the tension S_ξ·B_c M⁻¹ f = V·f.
     """
     f = fixman_force(chain, x)
     if model is not None:
@@ -390,7 +393,10 @@ def _slope(chain: Chain, model: Chain | None, x: Array, k: int) -> Array:
 
 
 def _differences(chain: Chain, x: Array, gradient: Gradient, step: float) -> Metric:
-    """Z and G along u = M⁻¹ (∂ξ + B_bᵀ λ), which changes nothing that is held."""
+    """Z and G along u = M⁻¹ (∂ξ + B_bᵀ λ) = Z V, which changes nothing that is held.
+
+    Z = ∂ξ·u is that of (3), and (4) becomes G = u·∂Z/∂x / (2 Z²).
+    """
     still = np.zeros_like(x)
 
     def moved(at: Array) -> tuple[Array, Array]:

@@ -10,13 +10,16 @@ the frames.  For frames from elsewhere make one that describes the solvent; its 
 
 Every configuration has two stresses, whose averages are the same in a steady flow:
 
-    Giesekus   σ = ½ (κ Q + Q κᵀ) ,                     Q = Σ_k ζ_k (x_k − X)(x_k − X)ᵀ
-    Kramers    σ = −½ Σ_k (F_k x_kᵀ + x_k F_kᵀ) − kT [(n − 1) 1 − Σ_k (Bᵀ (B K Bᵀ)⁻¹ B K)_kk]
+    Giesekus   σ = ½ (κ Q + Q κᵀ) ,    Q = Σ_k ζ_k y_k y_kᵀ ,    y_k = x_k − X             (1)
+    Kramers    σ = −½ Σ_k (F_k y_kᵀ + y_k F_kᵀ) − kT [(n − 1) 1 − Σ_k (Bᵀ S B K)_kk] ,     (2)
+               F = f − Bᵀ T ,    T = S (B (κ y + K f) + kT c) ,
+               c_l = tr[(K − K Bᵀ S B K) ∂²q_l] ,                                          (3)
 
-with X the centre of friction, K = 1/ζ, and F_k all forces on bead k but the solvent's, those of the
-rods averaged over noise (`mechanics.drift`).  They differ by −½ dQ/dt, exactly, in the mean over
-what happens next.  Giesekus' stress needs no forces and fluctuates little in slow flows; Kramers'
-holds at any moment, also at rest and in flows that change.
+with X the centre of friction, K = 1/ζ, B the hard rows, S = (B K Bᵀ)⁻¹, and f the forces of
+potential and metric: F_k are all on bead k but the solvent's, averaged over noise
+(`mechanics.drift`).  They differ by −½ dQ/dt, exactly, in the mean over what happens next.
+Giesekus' stress needs no forces and fluctuates little in slow flows; Kramers' holds at any moment,
+also at rest and in flows that change.
 """
 
 from __future__ import annotations
@@ -118,7 +121,7 @@ def giesekus_stress(
         )
     away = _about_centre(x, zeta)
     Q = np.einsum("k,...ka,...kb->...ab", zeta, away, away)
-    stress = _symmetric(kappa @ Q)
+    stress = _symmetric(kappa @ Q)  # (1)
     if times is not None:
         if len(times) < 2 or (np.diff(times) <= 0.0).any():
             raise ValueError(f"times must be those of two frames or more, ascending, got {times}")
@@ -131,8 +134,8 @@ def kramers_stress(
 ) -> Array:
     """Stress of one chain from the forces on its beads, those of the rods averaged over the noise.
 
-    −½ Σ_k (F_k x_kᵀ + x_k F_kᵀ) − kT [(n − 1) 1 − Σ_k (Bᵀ (B K Bᵀ)⁻¹ B K)_kk], symmetric.  The part
-    that is proportional to the flow is there at once when the flow begins and gone when it ends.
+    −½ Σ_k (F_k y_kᵀ + y_k F_kᵀ) − kT [(n − 1) 1 − Σ_k (Bᵀ S B K)_kk], symmetric, (2), y = x − X.
+    The part that is proportional to the flow is there at once when it begins and gone when it ends.
 
     Parameters and result are those of `giesekus_stress`; only a flow that is a function of time
     needs ``times``.  O(n) a frame for chains and trees of bounded degree and for each ring, some
@@ -149,7 +152,7 @@ def kramers_stress(
     found, solvent = _forces(chain, x, zeta, stepper, times)
     virial = np.einsum("...ka,...kb->...ab", found.total - solvent, _about_centre(x, zeta))
     rest = (chain.n - 1.0) * np.eye(chain.dim) - found.held
-    return _symmetric(-virial) - stepper.kT * rest
+    return _symmetric(-virial) - stepper.kT * rest  # (2)
 
 
 def tensions(
@@ -157,11 +160,11 @@ def tensions(
 ) -> Array:
     """Tensions of the hard coordinates averaged over the noise; a stretched rod has one above 0.
 
-    T = (B K Bᵀ)⁻¹ (B (κ x + K F) + kT c), c_l = tr(D ∂²q_l), D = K − K Bᵀ (B K Bᵀ)⁻¹ B K.  At rest
-    they are not zero: of a rigid dumbbell 2 kT/a in space, since its beads would fly apart.
+    T = S (B (κ y + K f) + kT c) with S and c of (3) and f without the rods.  At rest they are not
+    zero: of a rigid dumbbell 2 kT/a in space, since its beads would fly apart.
 
     (..., n_hard), in the order of ``chain.hard``: forces of rods, torques of hard angles.  Of any
-    chain: on a fixed base the flow is v = κ x, and at rest in the base point; otherwise about the
+    chain: on a fixed base y is x, and the flow at rest in the base point; otherwise y is about the
     centre of friction.  Arguments and errors are those of `kramers_stress`.
     """
     x, zeta, times = _checked(chain, x, stepper, times)
@@ -294,7 +297,7 @@ def _forces(
     if kappa.any():
         seen = x if chain.base == "fixed" else _about_centre(x, zeta)
         solvent = zeta[:, None] * np.einsum("...ab,...kb->...ka", kappa, seen)
-    return mean_forces(chain, x, force + solvent, zeta, kT), solvent
+    return mean_forces(chain, x, force + solvent, zeta, kT), solvent  # (3)
 
 
 def _about_centre(x: Array, zeta: Array) -> Array:

@@ -1,8 +1,9 @@
 """Steps in time that Python makes: of chains whose forces are asked for, and of closed chains.
 
-A closed chain's step has impulses Aᵀ λ and Aᵀ ν of its closures at both ends, such that
+A closed chain's step has impulses Aᵀ λ and Aᵀ ν of its closures at its start and end, such that
 
-    p_m = p_0 + A(q_0)ᵀ λ + (dt/2) f_m,  gap(q_1) = 0,     A(q_1) v_1 = 0,
+    p_m = p_0 + A(q_0)ᵀ λ + (dt/2) f_m,     gap(q_1) = 0,       λ by `Impulses`;
+    p_1 = p_m + (dt/2) f_m + A(q_1)ᵀ ν,     A(q_1) v_1 = 0,     ν by `closed.closing`,
 
 which keeps it symplectic and symmetric (Marsden and West 2001, section 3.5: RATTLE is of the kind).
 """

@@ -1,4 +1,4 @@
-"""Closed chains: loops, grasps and platforms of serial chains (Rodriguez and Kreutz 1988).
+"""Closed chains: loops, grasps and platforms of serial chains.
 
 A closure holds some directions of the relative twist of two bodies, or of a body and the base.
 Rows of all closures stacked, A θ̇ are the velocities that they forbid:
@@ -6,7 +6,9 @@ Rows of all closures stacked, A θ̇ are the velocities that they forbid:
     θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f,     Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇),     Λ⁻¹ = A ℳ⁻¹ Aᵀ
 
 A θ̈_free + Ȧ θ̇ is the relative acceleration of the chains cut open.  Λ⁻¹ is small, a row for each
-direction held, and made of the Ω of the closed bodies alone.  With Z orthonormal and A Z = 0,
+direction held, and made of the Ω of the closed bodies alone (Rodriguez and Kreutz 1988, eqs. 4.16
+and 5.4).  Their part II, on closed chains, is not at hand: the rest is derived here and in
+`fixman.kernels.rigid.closed`.  With Z orthonormal and A Z = 0,
 
     ln det Zᵀ ℳ Z      = ln det ℳ + ln det Λ⁻¹ − ln det A Aᵀ
     ln det H^bb, closed = ln det H^bb, open + ln det Λ⁻¹

@@ -6,8 +6,8 @@ following them by their exponentials ⊕, and p = ∂L/∂θ̇,
     q_m = q_0 ⊕ (dt/2) v_m,     q_1 = q_0 ⊕ dt v_m,
     p_m = ℳ(q_m) v_m = p_0 + (dt/2) f_m = p_1 − (dt/2) f_m,     f = ∂L/∂q + forces without potential
 
-(Marsden and West, Acta Numerica 2001, eq. 1.4.1; momenta of balls are carried by the derivative of
-the exponential).  It is symplectic and symmetric: momenta about a fixed point that have a symmetry
+(Marsden and West, Acta Numerica 2001, §1.5; momenta of balls are carried by the derivative of the
+exponential).  It is symplectic and symmetric: momenta about a fixed point that have a symmetry
 are kept to rounding, about the mass centre to O(dt²), and the energy does not drift.  ∂T/∂q takes
 one sweep.  v_m takes a few rounds of Newton's method, with the articulated body's tangent
 (`fixman.kernels.rigid.tangent`), in which springs and dampers are D_i += c dt/2 + k dt²/4, so that

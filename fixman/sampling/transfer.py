@@ -3,18 +3,24 @@
 The weight √det H^bb (theory.md section 4) is the product of the roots of the pivots, and along a
 chain a pivot depends on the one before and on the bend between them (section 3):
 
-    d_{k+1} = w_{k+1} + w_k (1 − w_k cos² θ_k / d_k) .                                       (1)
+    d_{k+1} = w_{k+1} + w_k (1 − w_k cos² θ_k / d_k) .                                     (1)
 
 Averages are therefore products of integral operators on functions of one pivot,
 
-    h_k(d_k) = ∫ dθ sin^(d−2) θ √d_{k+1} h_{k+1}(d_{k+1}) ,                                  (2)
+    h_k(d_k) = ∫ dθ_k sin^(dim−2) θ_k √d_{k+1} h_{k+1}(d_{k+1}) ,                          (2)
 
-and chains can be drawn bend by bend, a bend with the density √d_{k+1} h_{k+1}(d_{k+1}).
+with θ_k between bonds k and k + 1, whose cosine is c_{k+1} in section 3, and h = 1 behind the last
+bend.  Chains can be drawn bend by bend, a bend with the density √d_{k+1} h_{k+1}(d_{k+1}).
 
 A pivot enters as z = ln(d/w), between 0 and `reach` = ln(1 + w_before/w), w being the inverse mass
 of the bead that ends its bond: functions of d itself would need many more nodes where masses are
-uneven.  They are known by their values at Chebyshev nodes, columns; rows are integrals over such
-functions, and an operator is a matrix for (2) with √(d/w) for √d, of which only ratios matter.
+uneven.  They are known by their values at Chebyshev nodes, columns h_k (``columns[k]`` of the code
+is the one behind bend k, h_{k+1} here).  A row r_k integrates over all before pivot k, and A_k
+(`_operator`) is the matrix of (2), A_k^(p) with cos^p θ besides, both with √(d/w) for √d, since
+only ratios matter:
+
+    h_k = A_k h_{k+1} ,   r_{k+1} = r_k A_k ,
+    ⟨cos^p θ_k⟩ = r_k A_k^(p) h_{k+1} / r_k A_k h_{k+1} .                                  (3)
 """
 
 from __future__ import annotations
@@ -161,7 +167,7 @@ def square_cosines(w: Array, grid: Grid) -> Array:
     columns = tails([plain for plain, _ in found])
     averages = np.empty(len(found))
     for k, (plain, squared) in enumerate(found):
-        averages[k] = (row @ squared @ columns[k]) / (row @ plain @ columns[k])
+        averages[k] = (row @ squared @ columns[k]) / (row @ plain @ columns[k])  # (3)
         row = scaled(row @ plain)
     return averages
 

@@ -115,7 +115,10 @@ def pivots(table, q, starts, out):
 
 @jit
 def share_of(kind, j, k, units, work):
-    """Element of rate j in U/D of rate k, in the names that the axes had then; 1 of j = k."""
+    """L_jk of D_i = L D Lᵀ: what U_k/D_k has along the axis of rate j > k, and 1 of j = k.
+
+    It is found by the names x, y, z that the axes had when rate k was freed, about z.
+    """
     if j == k:
         return 1.0
     at, axis, other = units + RATE * k, AXES[kind, k], AXES[kind, j]
@@ -125,7 +128,7 @@ def share_of(kind, j, k, units, work):
 
 @jit
 def put_block(kind, units, work, out, to):
-    """L D Lᵀ of the rates of a joint."""
+    """D_i = Sᵀ I^A S + J = L D Lᵀ, from the scalar pivots D of the joint's rates."""
     f = RATES[kind]
     for r in range(f):
         for c in range(f):

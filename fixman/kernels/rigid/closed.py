@@ -2,15 +2,19 @@
 
     θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f,     Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇),     Λ⁻¹ = A ℳ⁻¹ Aᵀ       (1) (2) (3)
 
-A row of A holds one direction of the relative motion of two bodies, so that a column of Aᵀ is a
-unit wrench on one of them and the opposite one on the other.  By (4.16) of Rodriguez and Kreutz
-(1988) a sweep from the tip to the base makes innovations ε = (1 − H Ψ L) Aᵀ of them, with the gains
-U/D that the sweep over the articulated inertias has left, and
+A row of A holds one direction of the relative motion of two bodies, so that a column of Aᵀ has
+the joint forces of a unit wrench on one of them and of the opposite one on the other.  By (4.16) of
+Rodriguez and Kreutz (1988) a sweep from the tip to the base makes innovations ε = (1 − H Ψ L) Aᵀ of
+them, with the gains U/D that the sweep over the articulated inertias has left, and
 
-    Λ⁻¹ = εᵀ D⁻¹ ε,     A θ̈_free + Ȧ θ̇ = εᵀ D⁻¹ u + Σ_i z_iᵀ c_i,     u ← u + ε f        (4) (5) (6)
+    Λ⁻¹ = εᵀ D⁻¹ ε                                                                         (4)
+    A θ̈_free + Ȧ θ̇ = εᵀ D⁻¹ u + Σ_i z_iᵀ c_i − f_0·g + S·δ                                 (5)
+    u ← u + ε f                                                                            (6)
 
-with z_i what body i hands on of its wrench and c_i the bias acceleration of joint i.  So no sweep
-goes outwards but the last one, of (1).  Lanes are eight columns here, not states.
+with z_i what body i hands on of its wrench, f_0 the force that gets to the base, c_i the bias
+acceleration of joint i, g gravity, and δ what no column tells: centripetal and Coriolis terms of
+the ends, and −g of an end on the base (`ends.relative`).  So no sweep goes outwards but the last
+one, of (1).  Lanes are eight columns here, not states.
 
 For each end on a chain there is a column more, a wrench in no direction in particular.  It tells
 how freely the body moves, so that a small Λ⁻¹ is not taken for one that is lost.
@@ -98,7 +102,10 @@ def sheared(n, f, pitch):
 
 @step
 def screw_inwards(table, at, c, s, d, n, f):
-    """Wrenches on the body before, of a joint of one rate."""
+    """Wrenches on the body before, of a joint of one rate: f ← E f, n ← E n + r × f with the new f.
+
+    E = R_x(β) R_z(θ) and r = (a, b, 0) + R_x(β) (0, 0, d), as in `articulated_body`.
+    """
     f = (c * f[0] - s * f[1], s * f[0] + c * f[1], f[2])
     n = (c * n[0] - s * n[1] - d * f[1], s * n[0] + c * n[1] + d * f[0], n[2])
     c, s = table[at + tables.COS_X], table[at + tables.SIN_X]

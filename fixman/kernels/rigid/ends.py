@@ -78,7 +78,7 @@ class Room(NamedTuple):
     f: Any  # (held,)
     scale: Any  # (held,)
     inverse: Any  # Λ⁻¹ by rows, of which the lower half is looked at
-    factor: Any
+    factor: Any  # L⁻¹, lower half, of s Λ⁻¹ s = L Lᵀ with s = diag(scale): Λ = s L⁻ᵀ L⁻¹ s
     asked: Any  # (ends,) how freely the body of an end moves
 
 

@@ -7,9 +7,13 @@ With p = ∂L/∂q̇ and f = ∂L/∂q + forces, rates v_m of a step are those t
     q_1 = q_m ⊕ (dt/2) v_m                                                                (3)
     ℳ(q_1) v_1 = p_1 = p_m + (dt/2) f_m                                                   (4)
 
-Momenta of joints that turn about all axes are carried by the derivative of the exponential,
-B(X) = (1 − e^{−X×})/X×, X = dt ω: from p_0 and f_m to the middle, `transported`, and from there to
-p_1, `delivered`.  Rounds of `settle` solve (1) and (2) for v_m; a last `sweep` is (3) and (4).
+Of joints that turn about all axes, with X = dt ω and B(X) = (1 − e^{−X×})/X×, (2) and (4) are
+
+    p_m = B(−X)ᵀ p_0 + (dt/2) B(−X/2)ᵀ f_m           `transported`                       (2′)
+    p_1 = B(X)⁻ᵀ (p_m + (dt/2) B(X/2)ᵀ f_m)          `delivered`                         (4′)
+
+and momenta of their slides are turned back by X/2 in each, with the axes.  Rounds of `settle` solve
+(1) and (2) for v_m; a last `sweep` is (3) and (4).
 
 ``chain`` is a `Chain`.  ``force`` is joint forces (nv,) and loads: gravity (3,), after
 which wrenches (6 n) may follow, as forward dynamics take them.
@@ -82,10 +86,10 @@ class Chain(NamedTuple):
 
 @step
 def momentum(links, i, w, v):
-    """Momentum [f; n] of a body about its origin."""
+    """Linear and angular momentum [p; n] of a body about its origin."""
     c, inertia = entries(links, i, 13), tuple(links[i, 16 + k] for k in range(9))
-    f = scaled(links[i, 12], plus(v, outer(w, c)))
-    return (*f, *plus(times(inertia, w), outer(c, f)))
+    p = scaled(links[i, 12], plus(v, outer(w, c)))
+    return (*p, *plus(times(inertia, w), outer(c, p)))
 
 
 @step
@@ -97,9 +101,9 @@ def weight(links, i, g):
 
 @step
 def centrifugal(P, w, v, W):
-    """Forces −∂/∂q on a body that is carried by [w; v], of momentum P, with weight W: [f; n]."""
-    f, n = P
-    return plus(outer(f, w), W[0]), plus(plus(outer(n, w), outer(f, v)), W[1])
+    """∂L/∂q, force and moment, of a body carried by [w; v], of momentum P = [p; n] and weight W."""
+    p, n = P
+    return plus(outer(p, w), W[0]), plus(plus(outer(n, w), outer(p, v)), W[1])
 
 
 @plain

@@ -131,12 +131,13 @@ def sweep(words, units, w, rest, width, options):
         after = rotated(tried, v)
         if rigid:
             f, words = uniform(words)
-            wk = w[k]
-            straight = wk * (e + rest[k]) + e * rest[k]
-            sine, wanted = square_sine(before, v), square_sine(before, after)
-            accept = f * f * (straight + wk * wk * sine) < straight + wk * wk * wanted
-            sine = wanted if accept else sine
-            e = onward(e, wk, 1.0 / (wk + e), sine)
+            wk, r = w[k], rest[k]  # r from ahead, e from behind
+            flat = wk * (e + r) + e * r
+            s2, s2_new = square_sine(before, v), square_sine(before, after)
+            # f < √(det′/det), det ∝ w (e + r) + e r + w² s²
+            accept = f * f * (flat + wk * wk * s2) < flat + wk * wk * s2_new
+            s2 = s2_new if accept else s2
+            e = onward(e, wk, 1.0 / (wk + e), s2)
             rest[k] = e
         else:
             accept = True

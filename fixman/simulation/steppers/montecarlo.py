@@ -38,9 +38,10 @@ class MonteCarlo(Described):
 
     A step is a sweep: as many moves as there are parts that can turn.  A move turns one side of a
     bead about it, where the angle there is hard about the bond before, or in a ring what is between
-    two beads about the line through them; no hard coordinate changes.  It is accepted with
-    probability min(1, w′/w), w = √det H^bb e^(−U/kT) in the rigid ensemble, e^(−U/kT) in the stiff
-    one.  Both are sampled exactly; nothing depends on a time step.
+    two beads about the line through them; no hard coordinate changes.  It leaves
+    δ(q_b) dx as it is, and is accepted with probability min(1, W′/W), where W is the density with
+    respect to that: √det H^bb e^(−U/kT) in the rigid ensemble, e^(−U/kT) in the stiff one.  Both
+    are sampled exactly; nothing depends on a time step.
 
     Without a potential, linear chains of hard bonds take O(1) a move, 55 ns, whatever their length,
     and free ones of hard bonds and angles 320 ns: sweeps go from one end to the other and back,

@@ -236,10 +236,10 @@ def _frictions(value: Any, name: str) -> float | tuple[float, ...]:
 class Brownian(Scheduled):
     """Overdamped dynamics of a chain with constraints, also in a homogeneous flow.
 
-    dx = P [v∞(x) + f/ζ] dt + √(2 kT/ζ) dW on the constraint manifold, with the projection P along
-    ζ⁻¹ Bᵀ and no hydrodynamic interaction.  Friction, not mass, sets its metric: by itself it
-    samples the mobility ensemble ρ ∝ √det(B ζ⁻¹ Bᵀ) e^(−U/kT) (Hinch 1994).  All schemes are of
-    first weak order in dt.  O(n) a step.
+    dx = P ([v∞(x) + f/ζ] dt + √(2 kT/ζ) ∘ dW), Stratonovich, on the constraint manifold, with
+    P = 1 − ζ⁻¹ Bᵀ (B ζ⁻¹ Bᵀ)⁻¹ B and no hydrodynamic interaction.  Friction, not mass, sets its
+    metric: by itself it samples the mobility ensemble √det(B ζ⁻¹ Bᵀ) e^(−U/kT) δ(q_b) dx (Hinch
+    1994).  All schemes are of first weak order in dt.  O(n) a step.
 
     Parameters
     ----------
