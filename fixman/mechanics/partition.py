@@ -94,7 +94,7 @@ class Partition:
 
     @cached_property
     def H_aa(self) -> Matrix:
-        """Soft block (n_soft, n_soft), the paper's H^θθ (eq. 24); singular where B_a is."""
+        """Soft block (n_soft, n_soft), the paper's H^θθ (eq. 23); singular where B_a is."""
         return self._inner(self._B_a, self._B_a)
 
     @cached_property
@@ -104,7 +104,7 @@ class Partition:
 
     @cached_property
     def H_bb(self) -> Matrix:
-        """Hard block (n_hard, n_hard), the paper's H^LL (eq. 24)."""
+        """Hard block (n_hard, n_hard), the paper's H^LL (eq. 23)."""
         return self._inner(self._B_b, self._B_b)
 
     # --- solves -----------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class Partition:
     def _push(self, F: Array, w: Array) -> Array:
         """λ that makes B_b M⁻¹ (F + B_bᵀ λ) vanish."""
         push = -self._hard_solve(self._B_b @ (w * F))
-        # once more from B: see kernels.motion
+        # once more from B: see kernels.chain.motion
         return push - self._hard_solve(self._B_b @ (w * (F + self._B_b.T @ push)))
 
     def _hard_solve(self, b: Array) -> Array:
@@ -226,7 +226,7 @@ class Partition:
         return self.logdet_free + self.logdet_hard
 
     def mass_matrix(self) -> Array:
-        """Dense G^aa = JᵀMJ (eq. 4; n_soft, n_soft), for small n and for tests; O(n³)."""
+        """Dense G^aa = J M Jᵀ (eq. 4; n_soft, n_soft), J = (∂x/∂a)ᵀ, for small n; O(n³)."""
         chain = self.chain
         chain.layout.refuse_extra("the mass matrix")
         unit = np.zeros((chain.soft.size, chain.n * chain.dim))

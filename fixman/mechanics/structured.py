@@ -25,7 +25,7 @@ Index = NDArray[np.int64]
 
 
 class Tridiagonal:
-    """H^bb of a chain of bonds: diagonal w_{k−1} + w_k, off-diagonal −w_k c_k.
+    """H^bb of a chain of bonds: diagonal w_{k−1} + w_k, off-diagonal −w_k c_{k+1}.
 
     Held by the quantities it is made of, because its pivots can then be computed without
     subtraction and keep all their digits on straight chains (theory.md section 3).

@@ -1,9 +1,9 @@
 """The Fixman partition of a serial chain of rigid bodies (theory.md, section 8).
 
 Cut every joint.  The relative twists of successive bodies are unconstrained coordinates' rates, and
-their inverse mass matrix H = B diag(M)⁻¹ Bᵀ is block tridiagonal, because B = N_l⁻¹ up to an order
-of rows is block bidiagonal (Saha's N_l).  Soft rows a are the joint rates, hard rows b the other
-6 − f_i directions of each joint, held at rest by the joint:
+their inverse mass matrix H = B diag(M)⁻¹ Bᵀ is block tridiagonal, because B = T⁻¹ N_l⁻¹ is block
+bidiagonal (Saha's N_l; the columns of T are the six directions of each joint).  Soft rows a are the
+joint rates, hard rows b the other 6 − f_i directions of each joint, held at rest by the joint:
 
     H^bb λ = −(H^ba τ + s_b),     θ̈ = H^aa τ + H^ab λ + s_a
     det I  = Π det M_i · det H^bb

@@ -45,8 +45,8 @@ class Hard(NamedTuple):
     owners, movers, carriers (s,), signs, shares (s,) : row, point, vector, sign, and sign over mass
         of each slot: ∂q/∂x of the row by the point is sign · vector
     total : number of vectors
-    ends (total,), meets (… · 2,), pulls (…,) : products by vectors b, for W_b = Σ_j S_ij w b_j:
-        where those of b end; place of S_ij and vector b_j of each; and its w
+    ends (total,), meets (… · 2,), pulls (…,) : products by vectors g, for W = Σ_j S_ij w g_j:
+        where those of g end; place of S_ij and vector g_j of each; and its w
     symbolic : pattern of the factor
     public (m,) : place of each row among the hard coordinates
     """
@@ -242,11 +242,12 @@ def pull(system, B, Y, shares, out, like):
 def add_metric_force(system, block, F, X, kT, like):
     """F ← F − ½ kT ∂ ln det H^bb / ∂x, given the factor (theory.md section 4).
 
-        −½ kT ∂ ln det H^bb = −½ kT Σ_ij S_ij ∂H_ij = −kT Σ_b W_b · ∂b ,   S = (H^bb)⁻¹ ,
-        W_b = Σ_j S_ij w b_j
+        −½ kT ∂ ln det H^bb = −½ kT Σ_ij S_ij ∂H_ij = −kT Σ_ik W_ik · ∂g_ik ,   S = (H^bb)⁻¹ ,
+        g_ik = ∂q_i/∂x_k ,   W_ik = w_k Σ_j S_ij g_jk        (W = S B_b M⁻¹ of theory.md)
 
-    over the vectors b of rows i, where b_j are those of rows j with the same bead.  Then ∂b, the
-    second derivatives ∂²q_i/∂x∂x, turns W, which is kept times kT, into forces on bonds.
+    over the beads k of each row i; a row of one bond has W of its outer bead less that of its inner
+    one.  Then ∂g_ik = Σ_l (∂²q_i/∂x_k∂x_l) dx_l, the second derivatives, turn W, which is kept
+    times kT, into forces on bonds.
     """
     axes = system.axes
     zero = 0.0 * like

@@ -1,6 +1,10 @@
 """Motion of linear chains whose hard coordinates are exactly their bonds, whatever their masses.
 
-Answers are ẍ, λ and q̈ of theory.md section 3 (Lee & Chirikjian 2005, eq. 25, and velocity terms).
+Answers are ẍ, λ and q̈ of theory.md section 3: those of Lee & Chirikjian (2005), eq. 25 with its
+factors as in eq. 12 (theory.md lists the misprint), and velocity terms.  No block of theirs is
+formed: (1) is what is left of row k + 1 of H^LL λ = −(B_L M⁻¹ F + κ) when all rows before and
+behind it have been eliminated.
+
 Bond k joins joints k − 1 and k and has the direction u_k and the left normal n_k.  Joint k has the
 acceleration A, the inverse mass w and all that is applied to it, F = F_u u_k + F_n n_k; c and s
 belong to the bend between bonds k and k + 1, and κ to bond k + 1.
@@ -27,8 +31,8 @@ Without the other half these are the recurrences of the sweeps, σ_k = e_k/d_k a
 
 Nothing here takes away again what came from the same source, as w (F_n − s λ) does for a light bead
 between heavy ones: whatever the masses, ẍ is exact to rounding.  One sweep outwards for σ and Y,
-one back for ē, Ȳ and the answer.  Divisions are put off as in `freely_jointed`, whose ``links``
-these are: ē is p / q in the second sweep, σ is S / q and Y is y / q in the first.
+one back for ē, Ȳ and the answer.  Divisions are put off as in `tridiagonal.joined`; ``links`` are
+those of `freely_jointed`: ē is p / q in the second sweep, σ is S / q and Y is y / q in the first.
 
 In the plane this is 5 to 12 times faster than `motion` with its q̈, in space 4 to 5.  With masses
 1 and 1e-12 by turns on a nearly straight chain `motion` would leave eight digits of ẍ, this leaves
@@ -184,10 +188,12 @@ def planar_cut(work, at, half, W, mass, kappa, rate, outer_a_n):
     tension, a_u, bent, inverse, rest = parts
     a_n = fma(wf_n, bent, -(W * s * inverse * rest))  # (3)
     alpha = fma(outer_a_n + fma(s, a_u, -(c * a_n)), r, rate)
-    S = mass * p
-    b = fma(S, fma(c, wf_u, pushed), b)  # (6)
-    b = fma(c, b, -((q + S) * s * fma(-s, wf_u, c * wf_n)))
-    return tension, a_u, a_n, alpha, ((fma(q, turning, p), b), q + S)
+    # (6): ē/(w + ē) = m p/(q + m p), w/(w + ē) = q/(q + m p)
+    mp = mass * p
+    b = fma(mp, fma(c, wf_u, pushed), b)  # w F·u_{k+1} = c w F_u + s w F_n
+    b = fma(c, b, -((q + mp) * s * fma(-s, wf_u, c * wf_n)))
+    # ē ← w (ē + w s²)/(w + ē): e from the other end
+    return tension, a_u, a_n, alpha, ((fma(q, turning, p), b), q + mp)
 
 
 @exact_step
@@ -337,9 +343,9 @@ def spatial_cut(work, at, half, W, f, mass, kappa, after):
     a = scaled(bent, minus(f, scaled(dot(f, u), u)))
     a = plus(a, scaled((W * inverse) * ((Q * q) * dot(turn, f)), turn))
     a = plus(minus(a, scaled((W * inverse) * rest, t)), scaled(inner, u))
-    S = mass * p  # (6)
-    b = fma(q + S, dot(f, cross(after, turn)), c * fma(S, dot(f, after), b))
-    return tension, a, u, ((fma(q, turning, p), b), q + S)
+    mp = mass * p  # (6), where s (s F_u − c F_n) is F·(u_k − c u_{k+1})
+    b = fma(q + mp, dot(f, cross(after, turn)), c * fma(mp, dot(f, after), b))
+    return tension, a, u, ((fma(q, turning, p), b), q + mp)
 
 
 @jit

@@ -1,9 +1,11 @@
 """The kinds of internal coordinate: one record each, from which all else is derived.
 
 A row has a kind and up to four points, which it depends on through the bonds between successive
-ones: u, v and t.  ∂q/∂x of its outermost point is the gradient with respect to the last of these,
-of any other point that with respect to the bond that ends there minus that with respect to the bond
-that begins there.  A rate is (∂²q/∂u∂u) u̇, row by row; theory.md section 2 gives the formulas.
+ones: the vectors u, v and t, as d in Lee & Chirikjian (17).  (theory.md section 2 calls their
+directions u, v; here these are û = u/L_u, v̂.)  ∂q/∂x of its outermost point is the gradient with
+respect to the last of these, of any other point that with respect to the bond that ends there minus
+that with respect to the bond that begins there.  A rate is (∂²q/∂u∂u) u̇, row by row; theory.md
+section 2 gives the formulas.
 
 Formulas on bonds serve floats and `eight` states in lanes alike, to the last digit.
 """
@@ -239,6 +241,7 @@ def direction_row(u):
 
 @exact_step
 def turn_gradient(u, v, t):
+    """θ = α_v − α_u: ∂θ/∂u = −n⊥_u/L_u, ∂θ/∂v = n⊥_v/L_v, where (21) has 1/sin θ."""
     return scaled(-1.0, direction_row(u)), direction_row(v), NONE
 
 
@@ -251,6 +254,7 @@ def angle_measure(u, v, t):
 
 @exact_step
 def angle_gradient(u, v, t):
+    """∂θ/∂u = (c û − v̂)/(s L_u), ∂θ/∂v = (c v̂ − û)/(s L_v), by axis = û × v̂ / s."""
     lu, lv = 1.0 / root(dot(u, u)), 1.0 / root(dot(v, v))
     eu, ev = scaled(lu, u), scaled(lv, v)
     axis = unit(cross(eu, ev))
@@ -277,6 +281,10 @@ def torsion_measure(u, v, t):
 
 @exact_step
 def torsion_gradient(u, v, t):
+    """With m = u × v, n = v × t: ∂φ/∂u = |v| m/m², ∂φ/∂t = |v| n/n².
+
+    ∂φ/∂v = −(u·v/v²) ∂φ/∂u − (t·v/v²) ∂φ/∂t.
+    """
     m, n = cross(u, v), cross(v, t)
     vv = dot(v, v)
     gu = scaled(root(vv) / dot(m, m), m)

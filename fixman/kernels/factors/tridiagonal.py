@@ -1,9 +1,9 @@
 """LDLᵀ of the tridiagonal H^bb of a chain of bonds, without subtractions.
 
-Bond k (from 1) joins joints k − 1 and k of inverse masses w_{k−1}, w_k; c_k and s_k belong to the
-angle between bonds k and k + 1 (stored from 0).  H_kk = w_{k−1} + w_k, H_{k,k+1} = −w_k c_k, and
-the pivot d_k = w_k + e_k with e_{k+1} = (w_k / d_k) (e_k + w_k s_k²): nothing cancels where the
-chain is nearly straight (theory.md section 3).
+Bond k (from 1) joins joints k − 1 and k of inverse masses w_{k−1}, w_k; c_{k+1} and s_{k+1} belong
+to the angle between bonds k and k + 1 (stored from 0).  With H_kk = w_{k−1} + w_k and H_{k,k+1} =
+−w_k c_{k+1} the pivots are d_k = w_k + e_k, e_1 = w_0, e_{k+1} = (w_k / d_k) (e_k + w_k s_{k+1}²):
+nothing cancels where the chain is nearly straight (theory.md section 3).
 
 The recurrences of a chain of bonds are the steps below, for all kernels that need them.  From the
 other end they are the same, with e from ahead.
@@ -18,7 +18,7 @@ from fixman.kernels.compiler.steps import exact_step, step
 
 @step
 def onward(e, w, inverse, square):
-    """e_{k+1} = (w_k / d_k) (e_k + w_k s_k²) with 1 / d_k, d_k = w_k + e_k."""
+    """e_{k+1} = (w_k / d_k) (e_k + w_k s_{k+1}²) with 1 / d_k, d_k = w_k + e_k."""
     return inverse * (w * (e + w * square))
 
 
@@ -26,8 +26,9 @@ def onward(e, w, inverse, square):
 def joined(p, before, q, turning, mass):
     """`onward` without a division, e = p / q: p_k from p_{k−1}, and q_{k+1}.
 
-    p_k = p_{k−1} + w s² q_{k−1} and q_{k+1} = q_k + m p_k, with ``turning`` = w s² and q_{k−1}
-    ``before``; then 1 / d = m q_k / q_{k+1}.  Only ratios matter: both are scaled down in time.
+    p_k = p_{k−1} + w_{k−1} s_k² q_{k−1} and q_{k+1} = q_k + m_k p_k, with ``turning`` = w s² and
+    q_{k−1} ``before``; then 1 / d = m q_k / q_{k+1}.  Only ratios matter: both are scaled down in
+    time.
     """
     p = fma(turning, before, p)
     return p, fma(mass, p, q)

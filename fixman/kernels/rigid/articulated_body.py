@@ -2,18 +2,20 @@
 
 Three sweeps over the bodies i, numbered from the base, with X from the body before:
 
-    outwards         v = X v + S q̇,   c = v × S q̇,   I^A = I,   p^A = v ×* I v − f
-    inwards          U = I^A S,   D = Sᵀ U,   u = τ − Sᵀ p^A
+    outwards         ω = Eᵀ ω⁻ + z q̇,   c = [ω⁻×z q̇; ω⁻×(ω⁻×r)],                    (2.19)
+                     I^A = I,   p^A = [ω×I_O ω; ω×(ω×h)] − f                        (2.23)
+    inwards          U = I^A S,   D = Sᵀ U + J,   u = τ − Sᵀ p^A
                      I^a = I^A − U D⁻¹ Uᵀ,   p^a = p^A + I^a c + U D⁻¹ u
                      I^A + Xᵀ I^a X  and  p^A + Xᵀ p^a  of the body before
     accelerations    a′ = X a + c,   q̈ = D⁻¹ (u − Uᵀ a′),   a = a′ + S q̈
 
 Vectors are angular before linear, about the origin of a body's frame: `Articulated` is I^A with
-p^A = [n; f], and a is [spin; a].  E and r place a body in the one before: E is the book's
-transposed.  Rodriguez & Kreutz (1988) have P for I^A, z for p^A, G for U/D, ε for u, a for c and λ
-for a; numbers of equations are theirs.  As there, reference points lie on the joints, so no linear
-velocity occurs: p = [ω×I_O ω; ω×(ω×h)] (2.23), h the mass times its centre, and
-c = [ω×z q̇; ω×(ω×r)] (2.19).
+p^A = [n; f], and a is [spin; a].  E and r place a body in the one before, whose angular velocity is
+ω⁻: E is the book's transposed.  f is the wrench from outside, h the mass times its centre, and J
+the armature; a slide has c = [0; ω⁻×(ω⁻×r) + 2 ω⁻×z q̇].  Rodriguez & Kreutz (1988) have P for I^A,
+z for p^A, G for U/D, ε for u, a for c and λ for a; numbers of equations are theirs.  As there, a is
+the acceleration of the body's point at the origin of its frame, not the book's spatial one, which
+is less by ω × v.  So v occurs nowhere, and c and p^A are not the book's v × S q̇ and v ×* I v − f.
 
 Bodies with a joint of one rate are seen in frames with modified Denavit–Hartenberg parameters, so
 that X is a screw about the joint's z axis and one about the x axis of the body before: turn by θ
@@ -85,16 +87,16 @@ def single_outwards(table, at, moved, w, work, row, turns):
     store(work, turns[0], c)
     store(work, turns[1], s)
     a, b = table[at + tab.ALONG_X], table[at + tab.ALONG_Y]
-    # ω×(ω×r), first r = (a, b, 0) in the frame of the body before
-    g = (-a * (w[1] * w[1] + w[2] * w[2]), a * w[0] * w[1], a * w[0] * w[2])
-    h = (b * w[0] * w[1], -b * (w[0] * w[0] + w[2] * w[2]), b * w[1] * w[2])
+    # ω×(ω×r), r = (a, b, 0) in the axes of the body before, (0, 0, d) in those of the joint
+    of_a = (-a * (w[1] * w[1] + w[2] * w[2]), a * w[0] * w[1], a * w[0] * w[2])
+    of_b = (b * w[0] * w[1], -b * (w[0] * w[0] + w[2] * w[2]), b * w[1] * w[2])
     cx, sx = table[at + tab.COS_X], table[at + tab.SIN_X]
-    w, g = after_x(w, cx, sx), after_x(plus(g, h), cx, sx)
+    w, pull = after_x(w, cx, sx), after_x(plus(of_a, of_b), cx, sx)
     d = d + table[at + tab.SLIDE]
-    h = (d * w[0] * w[2], d * w[1] * w[2], -d * (w[0] * w[0] + w[1] * w[1]))
-    w, g = after_z(w, c, s), after_z(plus(g, h), c, s)
-    c = (turning * w[1], -turning * w[0], g[0] + sliding * w[1], g[1] - sliding * w[0], g[2])
-    mat.store_all(work, row + tab.BIAS, c)
+    of_d = (d * w[0] * w[2], d * w[1] * w[2], -d * (w[0] * w[0] + w[1] * w[1]))
+    w, pull = after_z(w, c, s), after_z(plus(pull, of_d), c, s)
+    across = (pull[0] + sliding * w[1], pull[1] - sliding * w[0], pull[2])
+    mat.store_all(work, row + tab.BIAS, (turning * w[1], -turning * w[0], *across))
     store(work, row + tab.SHIFTED, d)
     return w[0], w[1], w[2] + turning
 

@@ -1,21 +1,26 @@
 """The Fixman partition of a serial chain of rigid bodies, joints of any kind.
 
-The relative twist of joint i, (ω, v), is taken at the origin of body i's frame and in its axes,
-so that the soft rates are some of its components and T of theory.md section 8 is a permutation.
-With J = I_c⁻¹, c the mass centre, r from there to the next joint frame's origin and R that
-frame's rotation, a body at rest answers wrenches by three constant blocks:
+The relative twist of joint i, (ω, v), is taken at the origin of body i's frame and in its axes, so
+that soft rates are some of its components: the basis of theory.md section 8 is six unit vectors,
+but for a pitch.  With I about the mass centre, c that centre, r from there to the origin of the
+next joint's frame and R its rotation, a body at rest answers wrenches by three constant blocks:
 
-    A = [[J, −J[c]], [[c]J, 1/m − [c]J[c]]]                        origin ← origin
-    K = [[J, J[r]], [[c]J, 1/m + [c]J[r]]] diag(R, R)              origin ← next joint
-    C = diag(R, R)ᵀ [[J, J[r]], [−[r]J, 1/m − [r]J[r]]] diag(R, R)   next joint ← next joint
+    A = [[I⁻¹, −I⁻¹[c]], [[c]I⁻¹, 1/m − [c]I⁻¹[c]]]                    origin ← origin
+    K = [[I⁻¹, I⁻¹[r]], [[c]I⁻¹, 1/m + [c]I⁻¹[r]]] diag(R, R)          origin ← next joint
+    C = diag(R, R)ᵀ [[I⁻¹, I⁻¹[r]], [−[r]I⁻¹, 1/m − [r]I⁻¹[r]]] diag(R, R)       next ← next
 
 and H_ii = A_i + 𝒥_i C_{i−1} 𝒥_iᵀ, H_{i,i+1} = −K_i 𝒥_{i+1}ᵀ, where 𝒥_i carries a twist from the
-joint frame to the body's: v_O = Eᵀ (v + ω × p), ω_O = Eᵀ ω.  Elimination of the hard directions of
-joint i leaves Ĉ_i = C_i − K_hᵀ S_hh⁻¹ K_h in C_i's place, the mobility at the next joint of all
-that is between it and the base: nothing is accumulated along the chain but that.
+joint frame to the body's: v_O = Eᵀ (v + ω × p), ω_O = Eᵀ ω.  With soft rows a and hard rows h of
+joint i, elimination from the base on (Ĉ of the base is 0) has
 
-With s the accelerations of the bodies cut loose, y = s + S_a τ, soft rows a and hard rows h, v̇ the
-acceleration of the next joint's frame and u the wrench [λ; τ] of that joint, in it, two sweeps are
+    S = A_i + 𝒥_i Ĉ_{i−1} 𝒥_iᵀ, H_ii less what the joints before leave of it                (1)
+    S_hh = L D Lᵀ,   U = D Lᵀ,   W = D⁻¹ L⁻¹ K_h,   ln det H^bb = Σ ln D                     (2)
+    Ĉ_i = C_i − K_hᵀ S_hh⁻¹ K_h = C_i − Wᵀ D W                                               (3)
+
+Ĉ_i is the mobility at the next joint of all that is between it and the base.
+
+With s the accelerations of the bodies cut loose, y = s + S_a τ, v̇ the acceleration of the next
+joint's frame and u the wrench [λ; τ] of that joint, in it, two sweeps are
 
     v̇ += K_aᵀ τ − K_hᵀ S_hh⁻¹ y_h                                          outwards     (4)
     λ = S_hh⁻¹ (K_h u − y_h),  θ̈ = y_a + S_ah λ − K_a u,  u ← 𝒥ᵀ [λ; τ]    inwards      (5) (6) (7)
@@ -44,7 +49,7 @@ from fixman.kernels.rigid import joints as joint
 
 # Columns of a body's row: the three blocks, of which the numbers of rows are given, since each row
 # takes a register of eight (element (i, j) of A is at 8 (A + i) + j), then constants for velocities
-# and loads: J, I_c, R, c, r, 1/m, the rotation of the body's own joint frame, of which only the
+# and loads: I⁻¹, I, R, c, r, 1/m, the rotation of the body's own joint frame, of which only the
 # first is used, and the kind and pitch of the joint.
 A, K, C, INVERSE, INERTIA, ROTATION, CENTRE, LEVER, LIGHT = 0, 6, 12, 144, 153, 162, 171, 174, 177
 BASE, KIND, PITCH = 178, 187, 188
@@ -184,13 +189,13 @@ def factor_frame(table, q, work, room):
             )
         if i > 0:  # the trace of 𝒥 C 𝒥ᵀ
             scale_v += spread_by(part(table[i - 1], C, 6, zero), p)
-        # (1) H_ii less what the joints before leave of it: S = A + 𝒥 Ĉ 𝒥ᵀ
+        # (1); U begins as S
         both = carried_both(f, mobility, half, zero)
         put_sums(f, row, both)
         for k in range(6):
             store(f, W + k, load(row, K + k, zero))
             store(mobility, k, load(row, C + k, zero))
-        # (2) Hard rows one by one: of U = D Lᵀ, of W = D⁻¹ L⁻¹ K, and (3) Ĉ = C − Wᵀ D W
+        # (2) Hard rows one by one, of U and of W, and (3)
         for a in range(hard):
             r = order[a]
             d = f[8 * U + 9 * r] + row[GEAR + a]
@@ -221,16 +226,16 @@ def pushed(c, light, wrenches, k):
 def alone(body, w, push):
     """The body cut loose: ε, accelerations of its origin and of the next joint, and ω there.
 
-    Results for the next joint are in its axes.  ``body``: R, J, I_c, c, r.
+    Results for the next joint are in its axes.  ``body``: R, I⁻¹, I, c, r.
     """
-    R, J, inertia, c, r = body
+    R, inverse, inertia, c, r = body
     m, f = push
-    e = mat.times_symmetric(J, plus(outer(mat.times_symmetric(inertia, w), w), m))
+    e = mat.times_symmetric(inverse, plus(outer(mat.times_symmetric(inertia, w), w), m))
     # Σ = ω ωᵀ − ω², so that ω × (ω × a) = Σ a
     xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
-    S = (-yy - zz, w[0] * w[1], w[0] * w[2], -xx - zz, w[1] * w[2], -xx - yy)
-    a = minus(plus(f, outer(c, e)), mat.times_symmetric(S, c))
-    p = plus(plus(f, outer(e, r)), mat.times_symmetric(S, r))
+    sigma = (-yy - zz, w[0] * w[1], w[0] * w[2], -xx - zz, w[1] * w[2], -xx - yy)
+    a = minus(plus(f, outer(c, e)), mat.times_symmetric(sigma, c))
+    p = plus(plus(f, outer(e, r)), mat.times_symmetric(sigma, r))
     return e, a, mat.back(R, e), mat.back(R, p), mat.back(R, w)
 
 
@@ -245,9 +250,9 @@ def right_side(row, f, ahead, y, before, twist, push):
     centripetal = outer(before, outer(before, mat.constants(f, PLACE)))
     mat.store_all(ahead, 3, plus(mat.constants(ahead, 3), centripetal))
     mat.store_all(y, 0, carried(f, mat.constants6(ahead, 0)))
-    J, inertia = mat.upper(mat.matrix(row, INVERSE)), mat.upper(mat.matrix(row, INERTIA))
+    inverse, inertia = mat.upper(mat.matrix(row, INVERSE)), mat.upper(mat.matrix(row, INERTIA))
     c, r = mat.constants(row, CENTRE), mat.constants(row, LEVER)
-    body = mat.matrix(row, ROTATION), J, inertia, c, r
+    body = mat.matrix(row, ROTATION), inverse, inertia, c, r
     omega = mat.back(mat.matrix(f, TURN), before)
     h, both, omega = outer(omega, turn), plus(omega, plus(omega, turn)), plus(omega, turn)
     e, a, turning, moving, last = alone(body, omega, push)

@@ -4,7 +4,10 @@ Rows are those of the chain, in factor order (see `hard`), except that a length 
 square, and so is a hard angle between hard lengths, by the distance of its outer beads, if it is
 not nearly straight: the same manifold, and det H differs by a constant.
 
-H^bb at the positions where a drift begins is at hand from the projection of the velocities, and
+    positions    H λ = goal − q(x) ,   x ← x + M⁻¹ B(x₀)ᵀ λ , again and again
+    velocities   H λ = −B v ,   v ← v + M⁻¹ Bᵀ λ
+
+H^bb at the positions x₀ where a drift begins is at hand from the projection of the velocities, and
 serves in Newton's method in place of B(x) M⁻¹ B(x₀)ᵀ, with an error of first order in the drift.
 """
 

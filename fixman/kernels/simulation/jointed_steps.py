@@ -101,12 +101,12 @@ def eliminated(minors, y, w0, w1, b, e, before, r):
     ``before`` is the e before it, r what the bond lacks.
     """
     D0, D1, coupling = minors
-    lower = w0 * inner(b, before)
-    diagonal = (w0 + w1) * inner(b, e)
+    lower = w0 * inner(b, before)  # −A_{k,k−1}
+    diagonal = (w0 + w1) * inner(b, e)  # A_kk
     D = fma(diagonal, D1, -((lower * coupling) * D0))
     inverse = 1.0 / D
-    pivot = D1 * inverse
-    return D, inverse, pivot, pivot * fma(lower, y, r)
+    reciprocal = D1 * inverse  # of the pivot, D_{k−1} / D_k
+    return D, inverse, reciprocal, reciprocal * fma(lower, y, r)
 
 
 @exact
@@ -154,7 +154,7 @@ def eliminate(system, room, X0, X, far, like):
     for first in range(0, bonds, STRIDE):
         for k in range(first, min(first + STRIDE, bonds)):
             lack = lacking(b, load(room.half, k, like), far)
-            D, inverse, pivot, y = eliminated(
+            D, inverse, reciprocal, y = eliminated(
                 (D0, D1, coupling), y, w[k], w[k + 1], b, e, before, lack
             )
             smallest = lane.smaller(D, smallest)
@@ -163,7 +163,7 @@ def eliminate(system, room, X0, X, far, like):
             if k + 1 < bonds:
                 x0, e = following(X0, k + 2, x0, axes, like)
                 coupling = w[k + 1] * inner(b, e)
-                store(room.g, k + 1, pivot * coupling)
+                store(room.g, k + 1, reciprocal * coupling)
                 x, b = following(X, k + 2, x, axes, like)
             D0, D1 = D1, D
         D0, D1 = D0 * inverse, one
@@ -231,7 +231,10 @@ def square_sine(before, u):
 
 @exact
 def factor(system, room, X, like):
-    """Directions u of the bonds at X, and LDLᵀ of H of (2): 1 / d_k and g_k = w_k u·u / d_{k−1}."""
+    """Directions u of the bonds at X, and LDLᵀ of H of (2): 1 / d_k and multipliers.
+
+    That at k is the g_{k−1} of `freely_jointed`, w_k u_{k−1}·u_k / d_{k−1}.
+    """
     w, m, axes = system.w, system.m, system.axes
     bonds = w.size - 1
     zero = 0.0 * like

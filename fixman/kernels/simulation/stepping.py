@@ -15,9 +15,11 @@ forces f.  A stepper says which, and for how long a time h:
     RETURN     whether the step with −v, which a KICK begins and a DRIFT of h, leads back
     DECIDE     accept x and v by min(1, exp(−ΔE / kT)), or go back to what is remembered
 
-RATTLE (Andersen 1983) is KICK, DRIFT, FORCE, KICK, PROJECT, and g-BAOAB (Leimkuhler & Matthews
-2016) B A O A B, with projections that the λ of the next drift does not take up.  In overdamped
-motion friction coefficients ζ stand in the place of masses, and h² / 2 is the time.
+RATTLE (Andersen 1983) is KICK/2, DRIFT, FORCE, KICK/2, PROJECT.  g-BAOAB (Leimkuhler & Matthews
+2016), B A O A B, is KICK/2, DRIFT/2, NOISE, PROJECT, DRIFT/2, FORCE, KICK/2, PROJECT.  Where v is
+not projected behind a B, the λ of the A that follows takes up its part across the manifold; behind
+an A one PROJECT serves for it and for the O or B at the same x, since projections are linear.  In
+overdamped motion friction coefficients ζ stand in the place of masses, and h² / 2 is the time.
 
 A drift or a leap may be too long to have a λ.  `advance` then returns, and its caller redoes it for
 the chains concerned, in pieces, by a schedule of projections and shorter drifts.  Where moves are
