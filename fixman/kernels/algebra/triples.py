@@ -7,7 +7,7 @@ states in lanes; constants come from flat tables, and units from the work arrays
 
 from __future__ import annotations
 
-from fixman.kernels.algebra.vectors import outer
+from fixman.kernels.algebra.vectors import fused_cross
 from fixman.kernels.compiler.lanes import load, store, take
 from fixman.kernels.compiler.steps import step
 
@@ -45,7 +45,7 @@ def turned(R, T):
 @step
 def across(s, T):
     """s× T, column by column."""
-    columns = [outer(s, (T[k], T[3 + k], T[6 + k])) for k in range(3)]
+    columns = [fused_cross(s, (T[k], T[3 + k], T[6 + k])) for k in range(3)]
     return tuple(columns[j][i] for i in range(3) for j in range(3))
 
 

@@ -30,13 +30,13 @@ def put_vector(X, k, axes, a):
 
 
 @exact_step
-def inner(a, b):
+def fused_dot(a, b):
     return fma(a[0], b[0], fma(a[1], b[1], a[2] * b[2]))
 
 
 @exact_step
 def dot(a, b):
-    """`inner` without fused products, where a kernel must not lose a symmetry to them."""
+    """`fused_dot` without fused products, where a kernel must not lose a symmetry to them."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
@@ -62,7 +62,7 @@ def along(s, a, b):
 
 
 @exact_step
-def outer(a, b):
+def fused_cross(a, b):
     """a × b."""
     return (
         fma(a[1], b[2], -(a[2] * b[1])),

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels.algebra.vectors import along, inner, put_vector, vector
+from fixman.kernels.algebra.vectors import along, fused_dot, put_vector, vector
 from fixman.kernels.chain import hard
 from fixman.kernels.chain.hard import Hard
 from fixman.kernels.chain.rows import bonds, curvature, rate
@@ -101,9 +101,9 @@ def noise_of_row(drift, r, block, X, Y, moved, like):
         put_vector(moved, 3 * a + 2, axes, dt)
         gu, gv, gt = rate(kind, u, v, t, du, dv, dt)
         for b in range(a + 1):
-            size = inner(gu, vector(moved, 3 * b, axes, like))
-            size += inner(gv, vector(moved, 3 * b + 1, axes, like))
-            size += inner(gt, vector(moved, 3 * b + 2, axes, like))
+            size = fused_dot(gu, vector(moved, 3 * b, axes, like))
+            size += fused_dot(gv, vector(moved, 3 * b + 1, axes, like))
+            size += fused_dot(gt, vector(moved, 3 * b + 2, axes, like))
             share = 1.0 if a == b else 2.0
             total -= (share * size) * load(block.S, entry(drift.places, at), like)
             at += 1

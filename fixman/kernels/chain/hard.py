@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels.algebra.vectors import Axes, along, inner, minus, plus, put_vector, vector
+from fixman.kernels.algebra.vectors import Axes, along, fused_dot, minus, plus, put_vector, vector
 from fixman.kernels.chain.rows import (
     KINDS,
     NONE,
@@ -182,7 +182,7 @@ def matrix(system, B, H, like):
         p = entry(system.products, 3 * t)
         a = vector(B, entry(system.products, 3 * t + 1), axes, like)
         b = vector(B, entry(system.products, 3 * t + 2), axes, like)
-        total = fma(entry(system.weights, t) + zero, inner(a, b), total)
+        total = fma(entry(system.weights, t) + zero, fused_dot(a, b), total)
         if t + 1 == count or entry(system.products, 3 * t + 3) != p:
             store(H, p, total)
             total = zero
@@ -229,7 +229,7 @@ def pull(system, B, Y, shares, out, like):
         r = entry(system.owners, s)
         g = vector(B, entry(system.carriers, s), axes, like)
         y = vector(Y, entry(system.movers, s), axes, like)
-        total = fma(entry(shares, s) + zero, inner(g, y), total)
+        total = fma(entry(shares, s) + zero, fused_dot(g, y), total)
         if s + 1 == count or entry(system.owners, s + 1) != r:
             store(out, r, lane.load(out, r, like) - total)
             total = zero

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels.algebra.vectors import cross, inner, minus, plus, put_vector, scaled, vector
+from fixman.kernels.algebra.vectors import cross, fused_dot, minus, plus, put_vector, scaled, vector
 from fixman.kernels.chain.rows import SMALLEST_SINE
 from fixman.kernels.compiler.lanes import exact_call, load, pick, root, store
 from fixman.kernels.compiler.steps import exact_step
@@ -80,14 +80,14 @@ def bend(work, table, t, axes, like):
     """Cosine and sine of a bend, signed in the plane, its directions and reciprocal lengths."""
     x, y, z = (vector(work, table[t + 2 + place], axes, like) for place in range(3))
     u, v = minus(y, x), minus(z, y)
-    ru, rv = 1.0 / root(inner(u, u)), 1.0 / root(inner(v, v))
+    ru, rv = 1.0 / root(fused_dot(u, u)), 1.0 / root(fused_dot(v, v))
     u, v = scaled(ru, u), scaled(rv, v)
     w = cross(u, v)
     s = w[2]
     if len(axes) == 3:
-        s = root(inner(w, w))
+        s = root(fused_dot(w, w))
         s = pick(s, SMALLEST_SINE, s, 0.0)
-    return inner(u, v), s, w, u, v, ru, rv
+    return fused_dot(u, v), s, w, u, v, ru, rv
 
 
 @exact_step
@@ -183,15 +183,15 @@ def three_bonds(work, table, t, axes, like):
 def turn(bonds):
     """Cosine and sine of a torsion, the length of its axis, normals and their squares."""
     u, v, r = bonds
-    vv = inner(v, v)
+    vv = fused_dot(v, v)
     lv = root(vv)
     m, n = cross(u, v), cross(v, r)
-    mm, nn = inner(m, m), inner(n, n)
+    mm, nn = fused_dot(m, m), fused_dot(n, n)
     # In line there is no torsion, and a tiny sine is nothing but rounding.
-    mm = pick(mm, SMALLEST_SQUARE * (inner(u, u) * vv), mm, 0.0)
-    nn = pick(nn, SMALLEST_SQUARE * (inner(r, r) * vv), nn, 0.0)
+    mm = pick(mm, SMALLEST_SQUARE * (fused_dot(u, u) * vv), mm, 0.0)
+    nn = pick(nn, SMALLEST_SQUARE * (fused_dot(r, r) * vv), nn, 0.0)
     norm = 1.0 / (root(mm) * root(nn))
-    return inner(m, n) * norm, lv * inner(u, n) * norm, lv, m, n, mm, nn
+    return fused_dot(m, n) * norm, lv * fused_dot(u, n) * norm, lv, m, n, mm, nn
 
 
 @exact_step
@@ -211,8 +211,8 @@ def turn_forces(bonds, turned, slope):
     _, _, lv, m, n, mm, nn = turned
     first = scaled(slope * (lv / mm), m)
     last = scaled(-slope * (lv / nn), n)
-    vv = inner(v, v)
-    p1, q1 = inner(u, v) / vv, inner(r, v) / vv
+    vv = fused_dot(v, v)
+    p1, q1 = fused_dot(u, v) / vv, fused_dot(r, v) / vv
     second = combined(-1.0 - p1, first, q1, last)
     return first, second, combined(p1, first, -1.0 - q1, last), last
 
@@ -220,7 +220,7 @@ def turn_forces(bonds, turned, slope):
 @exact_step
 def on_bond(e, length, g):
     """Gradient with respect to a bond from that with respect to its direction."""
-    return scaled(1.0 / length, combined(1.0, g, -inner(g, e), e))
+    return scaled(1.0 / length, combined(1.0, g, -fused_dot(g, e), e))
 
 
 @exact_step
@@ -230,11 +230,11 @@ def combined_torsion(bonds, parameters, p):
     With m = u × v and n = v × r of unit vectors, D = m·n and P = |m||n|, U = Σ a_k Dᵏ P³⁻ᵏ: regular
     everywhere.
     """
-    lu, lv, lr = (root(inner(bond, bond)) for bond in bonds)
+    lu, lv, lr = (root(fused_dot(bond, bond)) for bond in bonds)
     u, v, r = (scaled(1.0 / length, bond) for length, bond in zip((lu, lv, lr), bonds, strict=True))
     m, n = cross(u, v), cross(v, r)
-    mm, nn = inner(m, m), inner(n, n)
-    D = inner(m, n)
+    mm, nn = fused_dot(m, m), fused_dot(n, n)
+    D = fused_dot(m, n)
     P = root(mm) * root(nn)
     cosine = pick(P, 0.0, D / P, 0.0)
     a0, a1, a2, a3 = (parameters[p + k] for k in range(4))

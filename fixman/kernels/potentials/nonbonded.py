@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels.algebra.vectors import dot, inner, minus, plus, put_vector, scaled, vector
+from fixman.kernels.algebra.vectors import dot, fused_dot, minus, plus, put_vector, scaled, vector
 from fixman.kernels.compiler.internals import (
     WHOLE,
     check,
@@ -102,7 +102,7 @@ def cell(x, inverse, axes):
 @exact_step
 def distance_squared(x, y):
     d = minus(x, y)
-    return inner(d, d)
+    return fused_dot(d, d)
 
 
 @exact_call

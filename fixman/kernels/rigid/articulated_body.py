@@ -33,7 +33,7 @@ import math
 
 from fixman.kernels import inlined, jit
 from fixman.kernels.algebra import triples as mat
-from fixman.kernels.algebra.vectors import inner, outer, plus
+from fixman.kernels.algebra.vectors import fused_cross, fused_dot, plus
 from fixman.kernels.compiler.lanes import above, fill_sines, lanes, load, put, store, take
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import articulated_tables as tab
@@ -67,8 +67,8 @@ def in_joint_axes(table, at, x):
 def put_bias_wrench(table, at, w, work, row):
     """Write p of a body (2.23)."""
     h = mat.constants(table, at + tab.MOMENT)
-    n = outer(w, mat.times_symmetric(mat.constants6(table, at + tab.INERTIA), w))
-    mat.store_all(work, row, (*n, *outer(w, outer(w, h))))
+    n = fused_cross(w, mat.times_symmetric(mat.constants6(table, at + tab.INERTIA), w))
+    mat.store_all(work, row, (*n, *fused_cross(w, fused_cross(w, h))))
 
 
 @step
@@ -113,8 +113,10 @@ def several_outwards(table, at, R, x, turning, sliding, w, work, row):
     r = plus(mat.constants(table, at + tab.PLACE), mat.times(joint, x))
     before = mat.back(E, w)
     after = plus(before, turning)
-    linear = plus(mat.back(E, outer(w, outer(w, r))), outer(plus(before, after), sliding))
-    mat.store_all(work, row, (*E, *r, *outer(before, turning), *linear))
+    linear = plus(
+        mat.back(E, fused_cross(w, fused_cross(w, r))), fused_cross(plus(before, after), sliding)
+    )
+    mat.store_all(work, row, (*E, *r, *fused_cross(before, turning), *linear))
     return after
 
 
@@ -133,7 +135,7 @@ def loaded(table, at, loads, first, stride, row, work, like):
     R = mat.matrix(table, at + tab.TURN)
     f = mat.times(R, mat.take3(loads, first, stride, like))
     n = mat.times(R, mat.take3(loads, first + 3, stride, like))
-    n = plus(n, outer(mat.constants(table, at + tab.SHIFT), f))
+    n = plus(n, fused_cross(mat.constants(table, at + tab.SHIFT), f))
     p, wrench = mat.load6(work, row, like), (*n, *f)
     mat.store_all(work, row, tuple(p[k] - wrench[k] for k in range(6)))
     return checked(wrench)  # a joint does not feel every component, but each must be a number
@@ -288,7 +290,7 @@ def several_inwards(body, work, row):
     n = plus(n, plus(mat.times_symmetric(A, c), mat.times(B, d)))
     f = mat.times(E, plus(f, plus(mat.back(B, c), mat.times_symmetric(C, d))))
     A, B, C = links.carried(E, r, A, B, C)
-    return Articulated(A, B, C, plus(mat.times(E, n), outer(r, f)), f), inner(r, r)
+    return Articulated(A, B, C, plus(mat.times(E, n), fused_cross(r, f)), f), fused_dot(r, r)
 
 
 @step
@@ -318,8 +320,8 @@ def free_ball(body, tau, least, work, row):
     C = mat.turned(E, mat.full(C))
     B = mat.across(r, C)
     A = mat.upper(mat.across(r, mat.transposed(B)))
-    n = plus(mat.times(E, n), outer(r, f))
-    return Articulated(A, B, mat.upper(C), n, f), inner(r, r), good
+    n = plus(mat.times(E, n), fused_cross(r, f))
+    return Articulated(A, B, mat.upper(C), n, f), fused_dot(r, r), good
 
 
 @jit
@@ -448,7 +450,7 @@ def several_carried(spin, a, work, row):
     """a′ = X a + c of a body with a joint of several rates."""
     like = a[0]
     E, r = mat.load9(work, row, like), mat.load3(work, row + tab.ORIGIN, like)
-    a = mat.back(E, plus(a, outer(spin, r)))
+    a = mat.back(E, plus(a, fused_cross(spin, r)))
     c = mat.load3(work, row + tab.CARRIED, like)
     d = mat.load3(work, row + tab.CARRIED + 3, like)
     return plus(mat.back(E, spin), c), plus(a, d)

@@ -26,7 +26,7 @@ import math
 
 from fixman.kernels import entry, inlined, plain
 from fixman.kernels.algebra.triples import back, constants, load6, load9, matrix, store_all, times
-from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
+from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, lane, load, part, root, store
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import articulated_tables as tables
@@ -59,7 +59,7 @@ FORCE, MOMENT, NONE = (0.9, 1.1, -0.8), (1.2, -0.7, 1.0), (0.0, 0.0, 0.0)
 def wrench_at(motion, end, p, force, moment):
     """A force at p and a moment on the body of an end: [n; f] about its origin, in its axes."""
     R = matrix(motion, ends.PLACED * end)
-    moment = plus(moment, outer(minus(p, ends.origin(motion, end)), force))
+    moment = plus(moment, fused_cross(minus(p, ends.origin(motion, end)), force))
     return (*back(R, moment), *back(R, force))
 
 
@@ -127,9 +127,9 @@ def several_inwards(work, row, n, f, pull):
     """z_iᵀ c_i of a joint of several rates, and wrenches on the body before."""
     E, r = load9(work, row, 0.0), constants(work, row + tables.ORIGIN)
     c = load6(work, row + tables.CARRIED, 0.0)
-    pull = pull + (inner(c[:3], n) + inner(c[3:], f))
+    pull = pull + (fused_dot(c[:3], n) + fused_dot(c[3:], f))
     f = times(E, f)
-    return plus(times(E, n), outer(r, f)), f, pull
+    return plus(times(E, n), fused_cross(r, f)), f, pull
 
 
 @plain
@@ -246,7 +246,7 @@ def respond(table, tau, loads, holding, room):
         for first in range(0, columns.shape[0], LANES):
             mine = part(E, first // LANES * length, length, 0.0)
             f, pull = columns_inwards(table, own, on, columns, first, room, work, mine)
-            pull = pull + inner(ends.rising(loads, 0.0), f)
+            pull = pull + fused_dot(ends.rising(loads, 0.0), f)
             for k in range(min(LANES, columns.shape[0] - first)):
                 if columns[first + k, 0] < room.gap.size:
                     room.pull[columns[first + k, 0]] += lane(pull, k)  # (5)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.algebra.triples import across, back, entries, put_entries, summed, times, turned
-from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
+from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import links as link
 from fixman.kernels.rigid.joints import RATES, axis, component, joint_twist
@@ -20,7 +20,7 @@ from fixman.kernels.rigid.joints import RATES, axis, component, joint_twist
 @step
 def deviation(s, u, v):
     """s [(u·v) 1 − u vᵀ]."""
-    trace = s * inner(u, v)
+    trace = s * fused_dot(u, v)
     T = [-(s * u[i] * v[j]) for i in range(3) for j in range(3)]
     return tuple(T[k] + trace if k % 4 == 0 else T[k] for k in range(9))
 
@@ -52,8 +52,8 @@ def compose(links, X, M):
 def momentum(M, i, angular, linear):
     """M̃_i times a twist or its rate: moment about the origin, and force."""
     m, c = M[i, 0], entries(M, i, 1)
-    f = scaled(m, plus(linear, outer(angular, c)))
-    return plus(times(link.rows(M, i, 4), angular), outer(c, f)), f
+    f = scaled(m, plus(linear, fused_cross(angular, c)))
+    return plus(times(link.rows(M, i, 4), angular), fused_cross(c, f)), f
 
 
 @jit
@@ -112,7 +112,7 @@ def rates(kinds, links, qd, X, V):
     for i in range(kinds.size):
         turn, slide = joint_twist(kinds[i], links[i, link.PITCH], qd, at)
         R = link.rotation_tuple(X, i)
-        velocity = plus(outer(ω, entries(X, i, 9)), times(R, slide))
+        velocity = plus(fused_cross(ω, entries(X, i, 9)), times(R, slide))
         ω = plus(back(R, ω), turn)
         put_entries(V, i, 0, ω)
         put_entries(V, i, 3, velocity)
@@ -123,7 +123,7 @@ def rates(kinds, links, qd, X, V):
 def own_rates(links, i, V, s):
     """Ḣ and Z of body i alone, its I taken as I + s tr I."""
     ω, c = entries(V, i, 0), entries(links, i, 13)
-    ċ, inertia = outer(ω, c), link.rows(links, i, 16)
+    ċ, inertia = fused_cross(ω, c), link.rows(links, i, 16)
     s = s * (inertia[0] + inertia[4] + inertia[8])
     shifted = tuple(inertia[k] + s if k % 4 == 0 else inertia[k] for k in range(9))
     m = links[i, 12]
@@ -161,7 +161,7 @@ def compose_rates(links, X, M, V, s, Y):
 def carried_rates(X, V, i, w, dw, du):
     """B_ij p_j of the next body, and its rate."""
     R = link.rotation_tuple(X, i)
-    du = plus(du, plus(outer(dw, entries(X, i, 9)), outer(w, entries(V, i, 3))))
+    du = plus(du, plus(fused_cross(dw, entries(X, i, 9)), fused_cross(w, entries(V, i, 3))))
     return back(R, w), back(R, dw), back(R, du)
 
 
@@ -169,7 +169,7 @@ def carried_rates(X, V, i, w, dw, du):
 def convected(M, Y, i, w, dw, du):
     """M̃_i (B_ij p_j)˙ + Y_i B_ij p_j."""
     n, f = momentum(M, i, dw, du)
-    return plus(n, times(link.rows(Y, i, 3), w)), plus(f, outer(w, entries(Y, i, 0)))
+    return plus(n, times(link.rows(Y, i, 3), w)), plus(f, fused_cross(w, entries(Y, i, 0)))
 
 
 @jit
@@ -193,7 +193,7 @@ def convective_frames(kinds, links, q, qd, christoffel, out):
         for j in range(n):
             for a in range(RATES[kinds[j]]):
                 w, u = axis(kinds[j], links[j, link.PITCH], a)
-                dw, du = outer(entries(V, j, 0), w), outer(entries(V, j, 0), u)
+                dw, du = fused_cross(entries(V, j, 0), w), fused_cross(entries(V, j, 0), u)
                 at = first
                 for i in range(j, n):
                     if i > j:

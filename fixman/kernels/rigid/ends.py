@@ -24,7 +24,7 @@ from fixman.kernels.algebra.triples import (
     times,
     transposed,
 )
-from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
+from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.lanes import part
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import articulated_tables as tables
@@ -191,7 +191,7 @@ def carried(motion, end, p):
     """Velocity, and acceleration but for what columns tell, of the body of an end where p is."""
     d, ω, v = minus(p, origin(motion, end)), spin(motion, end), constants(motion, PLACED * end + 15)
     rise = constants(motion, PLACED * end + 18)
-    return plus(v, outer(ω, d)), plus(rise, outer(ω, outer(ω, d)))
+    return plus(v, fused_cross(ω, d)), plus(rise, fused_cross(ω, fused_cross(ω, d)))
 
 
 @step
@@ -201,7 +201,12 @@ def relative(motion, a, b, p):
     w = spin(motion, a)
     v, ω = minus(v_b, v_a), minus(spin(motion, b), w)
     # Directions turn with a, and so does the place of a that is at p.
-    return v, ω, minus(minus(dv_b, dv_a), scaled(2.0, outer(w, v))), scaled(-1.0, outer(w, ω))
+    return (
+        v,
+        ω,
+        minus(minus(dv_b, dv_a), scaled(2.0, fused_cross(w, v))),
+        scaled(-1.0, fused_cross(w, ω)),
+    )
 
 
 @plain
@@ -228,7 +233,7 @@ def compare_ends(table, room):
 @step
 def three(e, S, gap, rate, change):
     """Gap, A θ̇ and Ȧ θ̇ of a row."""
-    return inner(e, gap), inner(S, rate), inner(S, change)
+    return fused_dot(e, gap), fused_dot(S, rate), fused_dot(S, change)
 
 
 @plain
@@ -243,7 +248,7 @@ def turned_by(held, Q, R):
         T = product(transposed(Q), R)
         normal = 0.5 * (T[7] - T[5]), 0.5 * (T[2] - T[6]), 0.5 * (T[3] - T[1])
         cosine = 0.5 * (T[0] + T[4] + T[8] - 1.0)
-        sine = math.sqrt(inner(normal, normal))
+        sine = math.sqrt(fused_dot(normal, normal))
         angle = math.atan2(sine, cosine)
         if cosine >= 0.0:
             return scaled(angle / sine if sine > 0.0 else 1.0, normal)
@@ -256,13 +261,13 @@ def turned_by(held, Q, R):
             0.5 * (T[3 + k] + T[3 * k + 1]) - (cosine if k == 1 else 0.0),
             0.5 * (T[6 + k] + T[3 * k + 2]) - (cosine if k == 2 else 0.0),
         )
-        size = math.sqrt(inner(column, column))
-        return scaled(angle / (-size if inner(column, normal) < 0.0 else size), column)
+        size = math.sqrt(fused_dot(column, column))
+        return scaled(angle / (-size if fused_dot(column, normal) < 0.0 else size), column)
     now = back(Q, (R[held], R[3 + held], R[6 + held]))
     e = (1.0 if held == 0 else 0.0, 1.0 if held == 1 else 0.0, 1.0 if held == 2 else 0.0)
-    normal = outer(e, now)
-    sine = math.sqrt(inner(normal, normal))
-    angle = math.atan2(sine, inner(e, now))
+    normal = fused_cross(e, now)
+    sine = math.sqrt(fused_dot(normal, normal))
+    angle = math.atan2(sine, fused_dot(e, now))
     if sine > 0.0:
         return scaled(angle / sine, normal)
     # About which normal an axis was turned by half a turn nothing says.

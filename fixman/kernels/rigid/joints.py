@@ -27,7 +27,7 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.algebra.triples import back, constants, times
-from fixman.kernels.algebra.vectors import cross, inner, minus, outer, plus, scaled
+from fixman.kernels.algebra.vectors import cross, fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.lanes import above
 from fixman.kernels.compiler.steps import step
 
@@ -164,20 +164,20 @@ def joint_motion(kind, pitch, q, at):
 def times_quaternion(a, b):
     """The product a b of quaternions (vector, scalar), 1 to the last bit of conjugate ones."""
     (x, s), (y, t) = a, b
-    return plus(plus(scaled(s, y), scaled(t, x)), cross(x, y)), s * t - inner(x, y)
+    return plus(plus(scaled(s, y), scaled(t, x)), cross(x, y)), s * t - fused_dot(x, y)
 
 
 @step
 def along_screw(v, n, first, second):
     """v + first n × v + second n × (n × v)."""
-    w = outer(n, v)
-    return plus(v, plus(scaled(first, w), scaled(second, outer(n, w))))
+    w = fused_cross(n, v)
+    return plus(v, plus(scaled(first, w), scaled(second, fused_cross(n, w))))
 
 
 @jit
 def unit_vector(w):
     """Length and direction; (0, 0, 0) of no length."""
-    size = math.sqrt(inner(w, w))
+    size = math.sqrt(fused_dot(w, w))
     return size, scaled(1.0 / size, w) if size > 0.0 else (0.0, 0.0, 0.0)
 
 
@@ -205,7 +205,7 @@ def advance(kind, q, at, v, to, dt, axes, straight, out):
         out[end] = q[end] + dt * v[to + SLIDES[kind]]
     else:
         e, w = times_quaternion(quaternion(q, end), (scaled(s, n), c))
-        size = 1.0 / math.sqrt(inner(e, e) + w * w)
+        size = 1.0 / math.sqrt(fused_dot(e, e) + w * w)
         out[end], out[end + 1], out[end + 2] = scaled(size, e)
         out[end + 3] = size * w
     slide = sliding(kind, v, to)

@@ -14,7 +14,7 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.algebra.triples import back, constants, entries, product, put_entries, times
-from fixman.kernels.algebra.vectors import inner, minus, outer, plus, scaled
+from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import joints as joint
 from fixman.kernels.rigid.links import PITCH, not_a_number, place, rotation_tuple, rows
@@ -44,7 +44,7 @@ def next_body(X, i, R):
 def moving(R, r, ω, v, turn, slide):
     """Return the joint's turning and sliding in the axes of the base, and v of the next body."""
     turn, slide = times(R, turn), times(R, slide)
-    return turn, slide, plus(plus(v, outer(ω, r)), slide)
+    return turn, slide, plus(plus(v, fused_cross(ω, r)), slide)
 
 
 @step
@@ -108,7 +108,7 @@ def point_frames(kinds, links, motion, body, point, out):
         for i in range(body + 1):
             R, r = next_body(X, i, R)
             x = plus(x, r)
-            a = plus(a, plus(outer(dω, r), outer(ω, outer(ω, r))))
+            a = plus(a, plus(fused_cross(dω, r), fused_cross(ω, fused_cross(ω, r))))
             turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], rates, at)
             turn, slide, v = moving(R, r, ω, v, turn, slide)
             ω, dω, a = moved(ω, dω, a, turn, slide)
@@ -118,10 +118,10 @@ def point_frames(kinds, links, motion, body, point, out):
         p = times(R, constants(point, 0))
         put_entries(out, frame, 0, plus(x, p))
         if out.shape[1] > 3:
-            put_entries(out, frame, 3, plus(v, outer(ω, p)))
+            put_entries(out, frame, 3, plus(v, fused_cross(ω, p)))
             put_entries(out, frame, 6, ω)
         if out.shape[1] > 9:
-            a = plus(a, plus(outer(dω, p), outer(ω, outer(ω, p))))
+            a = plus(a, plus(fused_cross(dω, p), fused_cross(ω, fused_cross(ω, p))))
             put_entries(out, frame, 9, a)
             put_entries(out, frame, 12, dω)
         if check + not_a_number(out[frame]) != 0.0:
@@ -134,7 +134,7 @@ def column(X, i, p, e, s):
     """Velocity at p, and angular velocity, by the direction [e; s] of joint i."""
     R = rotation_tuple(X, i)
     e = times(R, e)
-    return plus(times(R, s), outer(e, minus(p, entries(X, i, 9)))), e
+    return plus(times(R, s), fused_cross(e, minus(p, entries(X, i, 9)))), e
 
 
 @jit
@@ -185,8 +185,8 @@ def joining(links, i, m, R, c, v, L, ω, own):
     share = mass / (m + mass + 1e-300)  # none of no mass
     both = m * share
     spin = times(R, times(rows(links, i, 16), back(R, ω)))
-    L = plus(plus(L, spin), scaled(both, outer(d, u)))
-    T = 0.5 * (both * inner(u, u) + inner(ω, spin))
+    L = plus(plus(L, spin), scaled(both, fused_cross(d, u)))
+    T = 0.5 * (both * fused_dot(u, u) + fused_dot(ω, spin))
     return m + mass, plus(c, scaled(share, d)), plus(v, scaled(share, u)), L, T
 
 
@@ -212,10 +212,10 @@ def sum_frames(kinds, links, q, qd, out):
             at += joint.RATES[kinds[i]]
             p = times(R, entries(links, i, 13))
             m, c, u, L, more = joining(
-                links, i, m, R, c, u, L, ω, (plus(x, p), plus(v, outer(ω, p)))
+                links, i, m, R, c, u, L, ω, (plus(x, p), plus(v, fused_cross(ω, p)))
             )
             T += more
-        T += 0.5 * m * inner(u, u)
+        T += 0.5 * m * fused_dot(u, u)
         put_entries(out, frame, 0, c)
         put_entries(out, frame, 3, u)
         put_entries(out, frame, 6, L)
@@ -312,7 +312,7 @@ def at_points(marks, C):
             k = 6 * b
             R, p = rotation_tuple(marks, b), entries(marks, b, 9)
             ω, v = (C[k, c], C[k + 1, c], C[k + 2, c]), (C[k + 3, c], C[k + 4, c], C[k + 5, c])
-            put_twist(C, k, c, times(R, plus(v, outer(ω, p))), times(R, ω))
+            put_twist(C, k, c, times(R, plus(v, fused_cross(ω, p))), times(R, ω))
 
 
 @jit

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from fixman.kernels import jit
 from fixman.kernels.algebra import triples as mat
-from fixman.kernels.algebra.vectors import inner, outer, plus
+from fixman.kernels.algebra.vectors import fused_cross, fused_dot, plus
 from fixman.kernels.compiler.lanes import fma
 from fixman.kernels.compiler.steps import exact_step, step
 from fixman.kernels.rigid.joints import AXES, POSITIONS, joint_motion
@@ -51,8 +51,8 @@ def felt(A, B, C, twist):
     """
     a, b = twist
     a, b, A, B, C = (tuple(abs(x) for x in part) for part in (a, b, mat.full(A), B, mat.full(C)))
-    turning, sliding = inner(a, mat.times(A, a)), inner(b, mat.times(C, b))
-    return turning + sliding + 2.0 * inner(a, mat.times(B, b))
+    turning, sliding = fused_dot(a, mat.times(A, a)), fused_dot(b, mat.times(C, b))
+    return turning + sliding + 2.0 * fused_dot(a, mat.times(B, b))
 
 
 @step
@@ -102,14 +102,14 @@ def inwards(X, i, n, f):
     """B_{i,i−1}ᵀ [n; f]."""
     R = rotation_tuple(X, i)
     f = mat.times(R, f)
-    return plus(mat.times(R, n), outer(mat.entries(X, i, 9), f)), f
+    return plus(mat.times(R, n), fused_cross(mat.entries(X, i, 9), f)), f
 
 
 @step
 def outwards(X, i, w, v):
     """B_{i,i−1} [w; v]."""
     R = rotation_tuple(X, i)
-    return mat.back(R, w), mat.back(R, plus(v, outer(w, mat.entries(X, i, 9))))
+    return mat.back(R, w), mat.back(R, plus(v, fused_cross(w, mat.entries(X, i, 9))))
 
 
 # --- articulated inertias -------------------------------------------------------------------------

@@ -34,7 +34,7 @@ import numpy as np
 
 from fixman.kernels import entry, inlined, plain
 from fixman.kernels.algebra.triples import back, constants, entries, put_entries, times
-from fixman.kernels.algebra.vectors import outer, plus, scaled
+from fixman.kernels.algebra.vectors import fused_cross, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid.articulated_body import accelerations, inwards
 from fixman.kernels.rigid.articulated_body import outwards as towards_tip
@@ -88,22 +88,22 @@ class Chain(NamedTuple):
 def momentum(links, i, w, v):
     """Linear and angular momentum [p; n] of a body about its origin."""
     c, inertia = entries(links, i, 13), tuple(links[i, 16 + k] for k in range(9))
-    p = scaled(links[i, 12], plus(v, outer(w, c)))
-    return (*p, *plus(times(inertia, w), outer(c, p)))
+    p = scaled(links[i, 12], plus(v, fused_cross(w, c)))
+    return (*p, *plus(times(inertia, w), fused_cross(c, p)))
 
 
 @step
 def weight(links, i, g):
     c = entries(links, i, 13)
     f = scaled(links[i, 12], g)
-    return (*f, *outer(c, f))
+    return (*f, *fused_cross(c, f))
 
 
 @step
 def centrifugal(P, w, v, W):
     """∂L/∂q, force and moment, of a body carried by [w; v], of momentum P = [p; n] and weight W."""
     p, n = P
-    return plus(outer(p, w), W[0]), plus(plus(outer(n, w), outer(p, v)), W[1])
+    return plus(fused_cross(p, w), W[0]), plus(plus(fused_cross(n, w), fused_cross(p, v)), W[1])
 
 
 @plain
@@ -111,8 +111,8 @@ def spin_rotors(kind, armature, v, at, f):
     """Add ω × (the momentum of rotors), which are spun up but have no gyroscopic moments."""
     w, u = turning(kind, v, at), sliding(kind, v, at)
     J, m = turning(kind, armature, at), sliding(kind, armature, at)
-    turn = outer(w, (J[0] * w[0], J[1] * w[1], J[2] * w[2]))
-    slide = outer(w, (m[0] * u[0], m[1] * u[1], m[2] * u[2]))
+    turn = fused_cross(w, (J[0] * w[0], J[1] * w[1], J[2] * w[2]))
+    slide = fused_cross(w, (m[0] * u[0], m[1] * u[1], m[2] * u[2]))
     turn, slide = plus(turning(kind, f, at), turn), plus(sliding(kind, f, at), slide)
     put_rates(kind, turn, slide, f, at)
 

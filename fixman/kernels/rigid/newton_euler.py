@@ -9,7 +9,7 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.algebra.triples import back, entries, put_entries, times
-from fixman.kernels.algebra.vectors import outer, plus, scaled
+from fixman.kernels.algebra.vectors import fused_cross, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid.joints import RATES, component, joint_twist
 from fixman.kernels.rigid.links import ARMATURE, PITCH, inwards, place, rotation_tuple, rows
@@ -19,7 +19,7 @@ from fixman.kernels.rigid.links import ARMATURE, PITCH, inwards, place, rotation
 def onwards(X, i, ω, dω, a):
     """B_{i,i−1} ξ_{i−1} + Ḃ_{i,i−1} ν_{i−1}, which needs no linear velocity."""
     R, s = rotation_tuple(X, i), entries(X, i, 9)
-    a = plus(a, plus(outer(dω, s), outer(ω, outer(ω, s))))
+    a = plus(a, plus(fused_cross(dω, s), fused_cross(ω, fused_cross(ω, s))))
     return back(R, ω), back(R, dω), back(R, a)
 
 
@@ -27,16 +27,16 @@ def onwards(X, i, ω, dω, a):
 def moved(ω, dω, a, turn, slide):
     """Ω_i p_i θ̇_i added, and the joint's turning: the way from body to body turns with both."""
     both = plus(ω, plus(ω, turn))
-    return plus(ω, turn), plus(dω, outer(ω, turn)), plus(a, outer(both, slide))
+    return plus(ω, turn), plus(dω, fused_cross(ω, turn)), plus(a, fused_cross(both, slide))
 
 
 @step
 def required(links, i, ω, dω, a):
     """M_i ξ_i + Ṁ_i ν_i, with the moment about the frame's origin."""
     c, inertia = entries(links, i, 13), rows(links, i, 16)
-    f = scaled(links[i, 12], plus(a, plus(outer(dω, c), outer(ω, outer(ω, c)))))
-    moment = plus(times(inertia, dω), outer(ω, times(inertia, ω)))
-    return (*f, *plus(moment, outer(c, f)))
+    f = scaled(links[i, 12], plus(a, plus(fused_cross(dω, c), fused_cross(ω, fused_cross(ω, c)))))
+    moment = plus(times(inertia, dω), fused_cross(ω, times(inertia, ω)))
+    return (*f, *plus(moment, fused_cross(c, f)))
 
 
 @jit

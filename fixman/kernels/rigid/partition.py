@@ -41,7 +41,7 @@ import numpy as np
 
 from fixman.kernels import jit, plain
 from fixman.kernels.algebra import triples as mat
-from fixman.kernels.algebra.vectors import minus, outer, plus, scaled
+from fixman.kernels.algebra.vectors import fused_cross, minus, plus, scaled
 from fixman.kernels.compiler.lanes import LANES, eight, lane, load, part, store, take
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.factors.sparse import times as multiplied
@@ -95,7 +95,7 @@ def keep(f, E, p, pitch):
 def carried(f, twist):
     """𝒥 of a twist in the joint frame: Eᵀ ω and Eᵀ (v + ω × p), in rows of the joint."""
     E, w = mat.matrix(f, TURN), twist[:3]
-    v = mat.back(E, plus(twist[3:], outer(w, mat.constants(f, PLACE))))
+    v = mat.back(E, plus(twist[3:], fused_cross(w, mat.constants(f, PLACE))))
     w = mat.back(E, w)
     return (*w, v[0], v[1], v[2] - f[SCREW] * w[2])
 
@@ -118,7 +118,7 @@ def carry_wrench(f, a, b):
     """b = 𝒥ᵀ a: moment and force in the joint frame."""
     E, (moment, force) = mat.matrix(f, TURN), wrench_of(f, a)
     force = mat.times(E, force)
-    moment = plus(mat.times(E, moment), outer(mat.constants(f, PLACE), force))
+    moment = plus(mat.times(E, moment), fused_cross(mat.constants(f, PLACE), force))
     mat.store_all(b, 0, (*moment, *force))
 
 
@@ -219,7 +219,7 @@ def factor_frame(table, q, work, room):
 def pushed(c, light, wrenches, k):
     """Moment about the mass centre and acceleration that a wrench on a body causes."""
     f = mat.constants(wrenches, k)
-    return plus(mat.constants(wrenches, k + 3), outer(f, c)), scaled(light, f)
+    return plus(mat.constants(wrenches, k + 3), fused_cross(f, c)), scaled(light, f)
 
 
 @step
@@ -230,12 +230,12 @@ def alone(body, w, push):
     """
     R, inverse, inertia, c, r = body
     m, f = push
-    e = mat.times_symmetric(inverse, plus(outer(mat.times_symmetric(inertia, w), w), m))
+    e = mat.times_symmetric(inverse, plus(fused_cross(mat.times_symmetric(inertia, w), w), m))
     # Σ = ω ωᵀ − ω², so that ω × (ω × a) = Σ a
     xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
     sigma = (-yy - zz, w[0] * w[1], w[0] * w[2], -xx - zz, w[1] * w[2], -xx - yy)
-    a = minus(plus(f, outer(c, e)), mat.times_symmetric(sigma, c))
-    p = plus(plus(f, outer(e, r)), mat.times_symmetric(sigma, r))
+    a = minus(plus(f, fused_cross(c, e)), mat.times_symmetric(sigma, c))
+    p = plus(plus(f, fused_cross(e, r)), mat.times_symmetric(sigma, r))
     return e, a, mat.back(R, e), mat.back(R, p), mat.back(R, w)
 
 
@@ -247,17 +247,17 @@ def right_side(row, f, ahead, y, before, twist, push):
     and what velocities add.
     """
     turn, slide = twist
-    centripetal = outer(before, outer(before, mat.constants(f, PLACE)))
+    centripetal = fused_cross(before, fused_cross(before, mat.constants(f, PLACE)))
     mat.store_all(ahead, 3, plus(mat.constants(ahead, 3), centripetal))
     mat.store_all(y, 0, carried(f, mat.constants6(ahead, 0)))
     inverse, inertia = mat.upper(mat.matrix(row, INVERSE)), mat.upper(mat.matrix(row, INERTIA))
     c, r = mat.constants(row, CENTRE), mat.constants(row, LEVER)
     body = mat.matrix(row, ROTATION), inverse, inertia, c, r
     omega = mat.back(mat.matrix(f, TURN), before)
-    h, both, omega = outer(omega, turn), plus(omega, plus(omega, turn)), plus(omega, turn)
+    h, both, omega = fused_cross(omega, turn), plus(omega, plus(omega, turn)), plus(omega, turn)
     e, a, turning, moving, last = alone(body, omega, push)
     mat.store_all(y, 0, minus(e, plus(mat.constants(y, 0), h)))
-    mat.store_all(y, 3, minus(a, plus(mat.constants(y, 3), outer(both, slide))))
+    mat.store_all(y, 3, minus(a, plus(mat.constants(y, 3), fused_cross(both, slide))))
     y[5] = y[5] - f[SCREW] * (e[2] - h[2])
     mat.store_all(ahead, 0, (*turning, *moving))
     return last

@@ -17,7 +17,7 @@ import numpy as np
 
 from fixman.kernels import jit
 from fixman.kernels.algebra.triples import entries, put_entries
-from fixman.kernels.algebra.vectors import inner, plus, scaled
+from fixman.kernels.algebra.vectors import fused_dot, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import links as link
 from fixman.kernels.rigid.joints import AXES, RATES, axis
@@ -140,7 +140,7 @@ def smoother_sweep(kinds, links, X, G, nu, out):
         y = link.outwards(X, i, y[0], y[1])
         for j in range(RATES[kinds[i]] - 1, -1, -1):
             k = at + j
-            out[k] = nu[k] - (inner(entries(G, k, 0), y[0]) + inner(entries(G, k, 3), y[1]))
+            out[k] = nu[k] - (fused_dot(entries(G, k, 0), y[0]) + fused_dot(entries(G, k, 3), y[1]))
             e, v = axis(kinds[i], links[i, link.PITCH], j)
             y = along_axis(y, e, v, out[k])
         at += RATES[kinds[i]]

@@ -30,7 +30,7 @@ from fixman.kernels.algebra.triples import (
     times,
     turned,
 )
-from fixman.kernels.algebra.vectors import inner, outer, plus, scaled
+from fixman.kernels.algebra.vectors import fused_cross, fused_dot, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid.joints import (
     AXES,
@@ -61,7 +61,7 @@ def cross_matrix(x):
 @step
 def levers(m, x, y):
     """−m x× y×."""
-    d = inner(x, y)
+    d = fused_dot(x, y)
     return tuple(m * ((d if i == j else 0.0) - y[i] * x[j]) for i in range(3) for j in range(3))
 
 
@@ -223,10 +223,10 @@ def add_body(m, c, work, i, K):
 def move(x, y, K):
     """See K from origins from which these lie at x for rows and at y for columns."""
     for r in range(0, 36, 6):
-        a = outer(y, (K[r + 3], K[r + 4], K[r + 5]))
+        a = fused_cross(y, (K[r + 3], K[r + 4], K[r + 5]))
         for k in range(3):
             K[r + k] = K[r + k] + a[k]
-    new = [outer(x, (K[k + 18], K[k + 24], K[k + 30])) for k in range(6)]
+    new = [fused_cross(x, (K[k + 18], K[k + 24], K[k + 30])) for k in range(6)]
     for k in range(6):
         for r in range(3):
             K[6 * r + k] = K[6 * r + k] + new[k][r]
@@ -258,7 +258,7 @@ def factor(kinds, links, armature, springs, v, h, work, rows, K):
                 lost = i
         if i > 0:
             s, t = entries(work, i, START + 9), entries(work, i, END + 9)
-            size = K[0] + K[7] + K[14] + inner(s, t) * linear
+            size = K[0] + K[7] + K[14] + fused_dot(s, t) * linear
             move(s, t, K)
     return lost
 
@@ -274,10 +274,10 @@ def solve(kinds, work, rows, x):
             p = plus(p, scaled(x[k], entries(rows, k, COLUMN)))
             q = plus(q, scaled(x[k], entries(rows, k, COLUMN + 3)))
         at -= RATES[kinds[i]]
-        p = plus(p, outer(entries(work, i, START + 9), q))
+        p = plus(p, fused_cross(entries(work, i, START + 9), q))
     w = u = (0.0, 0.0, 0.0)  # λ
     for i in range(kinds.size):
-        u = plus(u, outer(w, entries(work, i, END + 9)))
+        u = plus(u, fused_cross(w, entries(work, i, END + 9)))
         for k in range(at, at + RATES[kinds[i]]):
             x[k] = rows[k, PIVOT] * (x[k] - product6(six(rows, k, ROW), (*w, *u)))
             w = plus(w, scaled(x[k], entries(rows, k, RIGHT)))

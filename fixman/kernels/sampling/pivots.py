@@ -89,7 +89,7 @@ def product(p, q):
 def rotated(q, v):
     """Return q v q⁻¹ = v + 2 a × (a × v + q₀ v), a the imaginary part of q."""
     a = q[1], q[2], q[3]
-    return vec.along(2.0, vec.outer(a, vec.along(q[0], v, vec.outer(a, v))), v)
+    return vec.along(2.0, vec.fused_cross(a, vec.along(q[0], v, vec.fused_cross(a, v))), v)
 
 
 # --- sweeps ---------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fixman.kernels.algebra.vectors import Axes, along, inner, minus, plus, put_vector, vector
+from fixman.kernels.algebra.vectors import Axes, along, fused_dot, minus, plus, put_vector, vector
 from fixman.kernels.compiler import lanes as lane
 from fixman.kernels.compiler.lanes import entry, exact, exact_arrays, fma, ln, load, memory, store
 from fixman.kernels.compiler.steps import exact_step
@@ -104,7 +104,7 @@ def elements(weights, p, r, axes, like):
     """H_rr, …, H_{r+BAND,r} by (1)."""
     own = vector(p, r, axes, like)
     return tuple(
-        entry(weights, (BAND + 1) * r + k) * inner(own, vector(p, r + k, axes, like))
+        entry(weights, (BAND + 1) * r + k) * fused_dot(own, vector(p, r + k, axes, like))
         for k in range(BAND + 1)
     )
 
@@ -186,7 +186,7 @@ def lacking(system, room, X, limits, like):
     for r in range(system.begins.size):
         p = between(X, entry(system.begins, r), entry(system.ends, r), system.axes, like)
         half = load(room.goals, 2 * r, like)
-        lack = fma(-0.5, inner(p, p), half)
+        lack = fma(-0.5, fused_dot(p, p), half)
         before = forward(room, r, lack, before, like)
         enough = fma(2.0 * tolerance, half, rounded * load(room.goals, 2 * r + 1, like))
         worst = lane.larger(lane.larger(lack, -lack) - enough, worst)
@@ -234,7 +234,7 @@ def project(system, room, V, X, like):
     before = nothing(like)
     for r in range(system.begins.size):
         v = between(V, entry(system.begins, r), entry(system.ends, r), system.axes, like)
-        b = -inner(vector(room.p, r, system.axes, like), v)
+        b = -fused_dot(vector(room.p, r, system.axes, like), v)
         before = forward(room, r, b, before, like)
     push(system, room, V, lane.everywhere(like), 0.0, like)
 

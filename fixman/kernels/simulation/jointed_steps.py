@@ -32,9 +32,9 @@ from fixman.kernels.algebra.vectors import (
     SPACE,
     Axes,
     along,
-    inner,
+    fused_cross,
+    fused_dot,
     minus,
-    outer,
     plus,
     put_vector,
     scaled,
@@ -101,8 +101,8 @@ def eliminated(minors, y, w0, w1, b, e, before, r):
     ``before`` is the e before it, r what the bond lacks.
     """
     D0, D1, coupling = minors
-    lower = w0 * inner(b, before)  # −A_{k,k−1}
-    diagonal = (w0 + w1) * inner(b, e)  # A_kk
+    lower = w0 * fused_dot(b, before)  # −A_{k,k−1}
+    diagonal = (w0 + w1) * fused_dot(b, e)  # A_kk
     D = fma(diagonal, D1, -((lower * coupling) * D0))
     inverse = 1.0 / D
     reciprocal = D1 * inverse  # of the pivot, D_{k−1} / D_k
@@ -112,9 +112,9 @@ def eliminated(minors, y, w0, w1, b, e, before, r):
 @exact
 def lacking(b, half, far):
     """½ (L² − b²); from afar |b| (L − |b|), as if the row were the length and not its square."""
-    rest = fma(-0.5, inner(b, b), half)
+    rest = fma(-0.5, fused_dot(b, b), half)
     if far:
-        length = lane.root(inner(b, b))
+        length = lane.root(fused_dot(b, b))
         rest *= (length + length) / (length + lane.root(half + half))
     return rest
 
@@ -136,7 +136,7 @@ def move(X, V, k, rate, step, axes, like):
 def excess(change, limit, square, step, step1):
     """Return how far the change of a bond is beyond a share of its square, or what was so far."""
     d = minus(step1, step)
-    return lane.larger(fma(-limit, square, inner(d, d)), change)
+    return lane.larger(fma(-limit, square, fused_dot(d, d)), change)
 
 
 @exact
@@ -162,7 +162,7 @@ def eliminate(system, room, X0, X, far, like):
             before = e
             if k + 1 < bonds:
                 x0, e = following(X0, k + 2, x0, axes, like)
-                coupling = w[k + 1] * inner(b, e)
+                coupling = w[k + 1] * fused_dot(b, e)
                 store(room.g, k + 1, reciprocal * coupling)
                 x, b = following(X, k + 2, x, axes, like)
             D0, D1 = D1, D
@@ -225,8 +225,8 @@ def hold(system, room, X0, X, V, rate, limits, like):
 
 @exact_step
 def square_sine(before, u):
-    turn = outer(before, u)
-    return inner(turn, turn)
+    turn = fused_cross(before, u)
+    return fused_dot(turn, turn)
 
 
 @exact
@@ -247,7 +247,7 @@ def factor(system, room, X, like):
             x, d = following(X, k + 1, x, axes, like)
             u = scaled(load(room.shrink, k, like), d)
             put_vector(room.u, k + 1, SPACE, u)
-            store(room.g, k, rho * inner(before, u))
+            store(room.g, k, rho * fused_dot(before, u))
             p, after = joined(p, q0, q, w[k] * square_sine(before, u), m[k + 1])
             q0, q, inverse = q, after, 1.0 / after
             rho = q0 * inverse
@@ -265,7 +265,7 @@ def project(system, room, V, X, like):
     z = push = 0.0 * like
     for k in range(bonds):
         v1 = vector(V, k + 1, axes, like)
-        z = fma(load(room.g, k, like), z, -inner(direction(room, k, like), minus(v1, v)))
+        z = fma(load(room.g, k, like), z, -fused_dot(direction(room, k, like), minus(v1, v)))
         store(room.z, k, load(room.inverse, k, like) * z)
         v = v1
     above = 0.0 * like, 0.0 * like, 0.0 * like  # u λ of bond k + 1

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fixman.kernels.algebra.random import WORDS, accepts
-from fixman.kernels.algebra.vectors import along, inner, put_vector, vector
+from fixman.kernels.algebra.vectors import along, fused_dot, put_vector, vector
 from fixman.kernels.compiler.lanes import beyond, choose, exact, fma, lane, lanes, load, store
 from fixman.kernels.compiler.steps import exact_step
 
@@ -48,7 +48,7 @@ def kinetic(V, shares, axes, like):
     total = 0.0 * like
     for k in range(joints):
         v = vector(V, k, axes, like)
-        total = fma(weights[first + k] + 0.0 * like, inner(v, v), total)
+        total = fma(weights[first + k] + 0.0 * like, fused_dot(v, v), total)
     return total
 
 
