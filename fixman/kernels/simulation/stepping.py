@@ -168,13 +168,11 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
     """Make the moves of one group; its place where a drift lost some, and their lanes as bits."""
     like = zeros(work.states)
     (space, other), (begin, end, group) = spaces, where
-    axes = system.axes
-    count = motion.order.size
+    axes, count = system.axes, motion.order.size
     joints = motion.weights.size // motion.letters.size
     size = joints * len(axes)
     ghosts = joints - motion.n
     X, V, X1, V1, F, noise, mark = work.X, work.V, work.X1, work.V1, work.F, work.noise, work.mark
-    weights = motion.weights
     if tables is not None:
         lists = lane.memory(0, like)
     for k in range(size):
@@ -184,20 +182,21 @@ def moves(replicas, system, spaces, motion, tables, work, trial, where):
     place = end
     for place in range(begin, end):
         at = motion.order[place % count]
-        number, shares = motion.numbers[at], (weights, at * joints, joints)
+        number, shares = motion.numbers[at], (motion.weights, at * joints, joints)
         letter = motion.letters[at] if place >= 0 else FORCE  # forces are lost between two calls
         if not factored and (place < 0 or motion.factors[at]):
             constraints.factor(system, space, X, like)
             factored = True
         if letter == KICK:  # B
             for k in range(joints):
-                kick(V, F, k, weights[at * joints + k], axes, like)
+                kick(V, F, k, motion.weights[at * joints + k], axes, like)
         elif letter <= ECHO:  # O
             for which in range(lanes(like) if letter == NOISE else 0):
                 stream, own = WORDS * (group + which), motion.n * len(axes)
                 fill_normals(replicas.random, stream, own, noise, which, lanes(like))
             for k in range(ghosts, joints):
-                collide(V, noise, k, ghosts, number, weights[at * joints + k], axes, like)
+                weight = motion.weights[at * joints + k]
+                collide(V, noise, k, ghosts, number, weight, axes, like)
         elif letter == MARK:
             trials.copy(X, mark, like)
         elif letter <= RETURN:  # A
