@@ -941,6 +941,87 @@ def test_nothing_that_a_run_says_is_believed(path, entry, value):
     assert fx.check_run(path).readable == () or entry == "chain"
 
 
+FORGED = [
+    *({"history": history} for history in ([1], "abc", None)),
+    *({"stepper": other} for other in (None, [1], {})),
+    *({"every": every} for every in (1, 5, 8)),
+    {"versions": None},
+    {"replicas": 1},
+]
+FORGED_RIGID = [
+    *({"stepper": {"name": "midpoint", "dt": dt}} for dt in (0, -1e-3, np.nan, None, "x")),
+    *({"first": first} for first in (-5, 1.5, "a", 2**63)),
+    *({entry: None} for entry in ("gravity", "forces")),
+    {"stepper": {"name": "rk4", "dt": 1e-3}},
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "about"),
+    [("chain", about) for about in FORGED] + [("rigid", about) for about in FORGED + FORGED_RIGID],
+)
+def test_nothing_is_believed_where_a_run_goes_on(tmp_path, kind, about):
+    path = tmp_path / "run"
+    if kind == "rigid":
+        rigid_runs.begin("midpoint", path, 40)
+    else:
+        assert start(path, stepper=after(7, interrupt)).steps_done == 10
+    edit(path, **about)
+    with pytest.raises(fx.RunFolderError, match="run is damaged"):
+        fx.resume(path, 80, stepper=Drift() if kind == "chain" else None, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "forged"),
+    [
+        *((name, lambda a: a[..., :1]) for name in ("q", "qd", "tau", "wrenches")),
+        *((name, lambda a: a.astype(np.float32)) for name in ("q", "qd", "tau", "wrenches")),
+        ("q", lambda a: a[:1]),
+        ("qd", lambda a: a[0]),
+        ("q", lambda a: a + 1e9),
+        ("tau", None),
+    ],
+)
+def test_no_checkpoint_of_rigid_bodies_is_believed(tmp_path, name, forged):
+    path = tmp_path / "run"
+    rigid_runs.begin("midpoint", path, 40)
+    with pytest.raises(ValueError, match="tau of this run are in its file"):
+        fx.resume(path, 80, tau=np.ones(2))
+    assert fx.load_run(path).about["steps"] == 40
+    if forged is None:
+        with contextlib.closing(runfile.connect(path, "rw")) as con:
+            con.execute("DELETE FROM checkpoints WHERE name = ?", (name,))
+    else:
+        change(path, "checkpoints", "true", name, forged)
+    with pytest.raises(fx.RunFolderError, match="run is damaged"):
+        fx.resume(path, 80, progress=False)
+
+
+@pytest.mark.parametrize("where", ["first = 3", "true"])
+@pytest.mark.parametrize(
+    "forged", [lambda a: a[:, :1], lambda a: a[..., :2], lambda a: a.astype(np.float32)]
+)
+def test_blocks_of_another_shape_or_type_are_refused(path, forged, where):
+    change(path, "blocks", where, "x", forged)
+    assert not fx.check_run(path).whole
+    with pytest.raises(fx.RunFolderError):
+        go_on(path, 60)
+
+
+def test_an_observable_that_changes_its_shape_spoils_no_file(tmp_path):
+    calls = []
+
+    def growing(chain, x):
+        calls.append(0)
+        return np.ones((3, 2 + (len(calls) > FRAMES)))
+
+    with pytest.raises(ValueError, match="growing changes its shape"):
+        start(tmp_path / "run", observables=[growing])
+    assert len(fx.load_run(tmp_path / "run")) == FRAMES
+    with pytest.raises(ValueError, match="there is no replica"):
+        rigid_runs.begin("midpoint", tmp_path / "none", q=np.ones((0, 2)), qd=None, wrenches=None)
+
+
 def test_other_formats_and_edited_runs(path):
     edit(path, signed=False, steps=60)
     with pytest.raises(fx.RunFolderError, match="checksum of about"):

@@ -139,6 +139,8 @@ def begin(
 ) -> Recorder:
     """Begin a run in memory or in a file, whose blocks are of so many bodies times steps."""
     path, (q, qd, lead) = runfile.free(out, overwrite), states
+    if path is not None and not len(q):
+        raise ValueError(f"there is no replica to store: q has shape {(*lead, system.nq)}")
     size = 8 * max(1, len(q)) * (system.nq + system.nv)
     if path is None:
         frames = about["steps"] // about["every"] + 1
@@ -148,7 +150,8 @@ def begin(
     about |= {"replicas": len(q), "arrays": ["q", "qd"], "block": block}
     about |= {} if path is None else {"system": described(system)}
     state = {"q": q.reshape(*lead, q.shape[1]), "qd": qd.reshape(*lead, qd.shape[1])}
-    state |= {name: np.array(force, float) for name, force in forces.items() if force is not None}
+    kept = {name: np.array(force, float) for name, force in forces.items() if force is not None}
+    about, state = about | {"forces": list(kept)}, state | kept
     state["step"] = np.array(0, dtype=np.int64)
     make = partial(Trajectory, system)
     return runfile.begin(path, overwrite, begun("rigid", **about), state, make)

@@ -47,8 +47,9 @@ from fixman.rigid._recording import Trajectory, maker
 from fixman.rigid._steps import Torque
 from fixman.rigid.model import SerialChain
 from fixman.runs import loop
+from fixman.runs.runfile import Writer, explained
 
-__all__ = ["Trajectory", "go_on", "maker", "simulate"]
+__all__ = ["Trajectory", "again", "go_on", "maker", "simulate"]
 
 SCHEMES = ("midpoint", "euler")
 BLOCK = 400_000  # links times rounds between two looks at the keyboard: some 50 ms
@@ -142,19 +143,11 @@ def simulate(
     of two to four times as much.  Compiled but for callables and closures.  Momenta of n links lose
     digits as n³, so that "midpoint" is for some thousand links at most.
     """
-    gravity = model.falling(gravity)
-    arrays.require_finite(gravity, (3,), "gravity", "component")
-    given = _start(system, q, qd, tau, gravity, wrenches)
-    _require_near(system, given.q, given.lead)
-    dt, steps, every = statistics.paced(dt, steps, every)
-    first = arrays.whole(first, "first", 0)
-    if first + steps > np.iinfo(np.int64).max:
-        raise ValueError(f"first + steps must be below 2**63, got first={first}")
-    arrays.require_one_of(scheme, "scheme", SCHEMES)
-    cost = USUAL if scheme == "midpoint" else 1
-    cost *= SLOW if callable(tau) or isinstance(system, Linkage) else 1
     about = {"stepper": {"name": scheme, "dt": dt}, "gravity": gravity, "asks": callable(tau)}
     about |= {"steps": steps, "every": every, "first": first}
+    given = _sound(system, q, qd, tau, wrenches, about)
+    cost = USUAL if scheme == "midpoint" else 1
+    cost *= SLOW if callable(tau) or isinstance(system, Linkage) else 1
     forces = {"tau": None if callable(tau) else tau, "wrenches": wrenches}
     states = given.q, given.qd, given.lead
     target = _recording.begin(system, about, states, forces, BLOCK_WORK // cost, out, overwrite)
@@ -163,21 +156,46 @@ def simulate(
     return target.run()  # type: ignore[no-any-return]
 
 
-def go_on(target: loop.Recorder, tau: Any, progress: Any, given: _Given | None = None) -> None:
+def go_on(target: loop.Recorder, tau: Any, progress: Any, given: _Given) -> None:
     """Go on with a run that is begun, to its end or until Ctrl-C; ``tau`` as before."""
-    about, state = target.about, target.state
-    asks = about["asks"]
-    if asks is not callable(tau) and given is None:
-        hint = "a callable, which a file cannot hold: pass it again" if asks else "in its file"
-        raise ValueError(f"the forces tau of this run are {hint}")
-    if given is None:
-        forces, gravity = tau if asks else state.get("tau"), np.array(about["gravity"])
-        start = target.run().system, state["q"], state["qd"]
-        given = _start(*start, forces, gravity, state.get("wrenches"))
+    about, asked = target.about, tau if callable(tau) else None
     motion = _Motion(given, about["stepper"]["dt"], about["stepper"]["name"] == "midpoint", 0)
     with loop.watched(progress, target) as watch:
-        mover = _recording.Moving(motion, tau if asks else None, about, given.lead, state)
-        loop.run(mover, target, watch)
+        loop.run(_recording.Moving(motion, asked, about, given.lead, target.state), target, watch)
+
+
+def again(target: Writer, tau: Any) -> _Given:
+    """Look at a run of a file as at the arguments of `simulate`; ``tau`` as before."""
+    about, state, asks = target.about, target.state, target.about.get("asks")
+    if not (callable(tau) if asks else tau is None):
+        hint = "a callable, which a file cannot hold: pass it again" if asks else "in its file"
+        raise ValueError(f"the forces tau of this run are {hint}")
+    with explained(target.path):
+        q, qd, tau, wrenches = state["q"], state["qd"], state.get("tau", tau), state.get("wrenches")
+        given = _sound(target.run().system, q, qd, tau, wrenches, about.copy())
+        forces = about.get("forces", state.keys() & {"tau", "wrenches"})
+        floats = sorted(name for name, array in state.items() if array.dtype == np.float64)
+        found = floats, len(given.q), given.lead, qd.shape[:-1]
+        due = sorted(["q", "qd", *forces]), about["replicas"], q.shape[:-1], q.shape[:-1]
+        if found != due:
+            raise ValueError(f"step {target.step} has {found}, expected {due!r:.200}")
+    return given
+
+
+def _sound(system: Any, q: Any, qd: Any, tau: Any, wrenches: Any, about: dict[str, Any]) -> _Given:
+    """Refuse what no run is of, and make the numbers of ``about`` what they are used as."""
+    gravity = model.falling(about["gravity"])
+    arrays.require_finite(gravity, (3,), "gravity", "component")
+    given = _start(system, q, qd, tau, gravity, wrenches)
+    _require_near(system, given.q, given.lead)
+    scheme, first = about["stepper"]["name"], arrays.whole(about["first"], "first", 0)
+    dt, steps, every = statistics.paced(about["stepper"]["dt"], about["steps"], about["every"])
+    if first + steps > np.iinfo(np.int64).max:
+        raise ValueError(f"first + steps must be below 2**63, got first={first}")
+    arrays.require_one_of(scheme, "scheme", SCHEMES)
+    about |= {"stepper": {"name": scheme, "dt": dt}, "gravity": gravity}
+    about |= {"steps": steps, "every": every, "first": first}
+    return given
 
 
 class _Motion:

@@ -68,6 +68,10 @@ def require_sound(about: Any) -> None:
         raise ValueError("steps are no multiple of every")
     if not all(isinstance(name, str) for name in about["arrays"]):
         raise ValueError(f"arrays are {about['arrays']!r:.80}")
+    noted = [about["stepper"], about["versions"], about.get("observables", {})]
+    noted += [entry["versions"] for entry in about["history"]]
+    if not all(type(entry) is dict for entry in noted) or type(noted[0]["name"]) is not str:
+        raise ValueError(f"stepper, versions and observables are {noted!r:.200}")
 
 
 def require_whole(steps: int, every: int) -> None:

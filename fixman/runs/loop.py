@@ -65,25 +65,24 @@ class Recorder:
         self.frames = self._first = frames
         self.pending, self._most = 0, most
         self._rows: Arrays = {}
+        self._like: Arrays = {}  # no frame, of the shape and type that all have
 
     def record(self, values: Arrays) -> None:
         """Keep some frames."""
+        like = {name: value[:0].copy() for name, value in values.items()} | self._like
+        for name, value in values.items():
+            if value.shape[1:] != like[name].shape[1:]:
+                raise ValueError(
+                    f"{name.removeprefix(OBSERVABLE)} changes its shape from "
+                    f"{like[name].shape[1:]} to {value.shape[1:]} in the course of the run"
+                )
         if not self._rows:
             left = self.about["steps"] // self.about["every"] + 1 - self.frames
-            size = min(left, self._most or left)
-            self._rows = {
-                name: np.empty((size, *value.shape[1:]), value.dtype)
-                for name, value in values.items()
-            }
-        at, count = self.frames - self._first, 0
+            size, self._like = min(left, self._most or left), like
+            self._rows = {n: np.empty((size, *like[n].shape[1:]), like[n].dtype) for n in values}
+        at, count = self.frames - self._first, max(map(len, values.values()), default=0)
         for name, value in values.items():
-            rows, count = self._rows[name], len(value)
-            if value.shape[1:] != rows.shape[1:]:
-                raise ValueError(
-                    f"{name.removeprefix(OBSERVABLE)} changes its shape from {rows.shape[1:]} to "
-                    f"{value.shape[1:]} in the course of the run"
-                )
-            rows[at : at + count] = value
+            self._rows[name][at : at + count] = value
         self.frames += count
         self.pending += count
 

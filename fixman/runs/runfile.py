@@ -24,7 +24,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -194,7 +194,8 @@ class Contents:
     """A run as its file had it when it was read.
 
     Attributes: path, id, about; the frames of its blocks, ``spans``, and the steps of its
-    checkpoints that can be read, the last one first; problems, of those that cannot.
+    checkpoints that can be read, the last one first; problems, of those that cannot; ``like``, no
+    frame, of the shapes and types of all.
     """
 
     path: Path
@@ -203,6 +204,7 @@ class Contents:
     spans: list[range]
     steps: list[int]
     problems: list[str]
+    like: Arrays = field(default_factory=dict)
 
     @classmethod
     def of(cls, con: sqlite3.Connection, path: Path) -> Contents:
@@ -219,20 +221,28 @@ class Contents:
 
     def _list(self, con: sqlite3.Connection) -> None:
         """Note which frames and checkpoints there are."""
-        rows = con.execute("SELECT first, name, shape FROM blocks ORDER BY first, name")
-        wanted, end = sorted(self.about["arrays"]), 0
-        most = self.about["steps"] // self.about["every"] + 1
+        rows = con.execute("SELECT first, name, kind, shape FROM blocks ORDER BY first, name")
+        wanted, end, every = sorted(self.about["arrays"]), 0, self.about["every"]
+        most, like = self.about["steps"] // every + 1, dict[str, Any]()
         for first, block in groupby(rows, lambda row: row[0]):
-            found = [(name, json.loads(shape)[0]) for _, name, shape in block]
-            span = range(first, first + found[0][1])
-            due = [(name, len(span)) for name in wanted]
-            if found != due or first != end or not first < span.stop <= most:
+            found = {name: (kind, *json.loads(shape)) for _, name, kind, shape in block}
+            like = like or {name: (kind, *tail) for name, (kind, _, *tail) in found.items()}
+            span = range(first, first + next(iter(found.values()))[1])
+            due = {name: (kind, len(span), *tail) for name, (kind, *tail) in like.items()}
+            fits = found == due and sorted(found) == wanted
+            if not fits or first != end or not first < span.stop <= most:
                 raise ValueError(
                     f"a block at frame {first} has {found!r:.200}; {wanted} were due at frame {end}"
                 )
             self.spans.append(span)
             end = span.stop
-        points = "SELECT step FROM checkpoints WHERE name = 'step' ORDER BY step DESC"
+        self.like = {name: np.empty((0, *tail), kind) for name, (kind, *tail) in like.items()}
+        for name in self.like.keys() & {"x", "v", "q", "qd"}:
+            shape, kind = self.like[name].shape[1:], self.like[name].dtype
+            count = np.prod(shape[:1] if name in "xv" else shape[:-1])
+            if count != self.about["replicas"] or kind != np.float64:
+                raise ValueError(f"frames of {name} are {kind} of shape {shape}")
+        points = "SELECT DISTINCT step FROM checkpoints ORDER BY step DESC"
         for (step,) in con.execute(points).fetchall():
             try:
                 _get(con, "checkpoints", step, "step")
@@ -241,6 +251,8 @@ class Contents:
                 self.problems.append(f"{self.path} is damaged in a checkpoint: {error}")
         if not self.steps:
             self.problems.append(f"{self.path} is damaged: it has no checkpoint")
+        elif not self.problems and not 0 <= end * every - self.steps[0] <= every:
+            raise ValueError(f"{end} frames are not those of step {self.steps[0]}")
 
     def point(self, con: sqlite3.Connection, step: int) -> Point:
         """Read a checkpoint; RunFolderError unless it is whole and the blocks are its own."""
@@ -257,6 +269,10 @@ class Contents:
                     f"the checkpoint of step {step} is of step {state['step']}, and blocks end at "
                     f"frames {sorted(stops)[-2:]}"
                 )
+            for name in state.keys() & self.like.keys():
+                shape, wanted = state[name].shape, self.like[name].shape[1:]
+                if shape != wanted:
+                    raise ValueError(f"{name} of step {step} has shape {shape}, expected {wanted}")
             return Point(step, frames, state)
 
     def block(self, con: sqlite3.Connection, span: range, name: str) -> NDArray[Any]:
@@ -511,6 +527,7 @@ class Writer(Recorder):
         con.execute(f"PRAGMA busy_timeout={int(1000 * PATIENCE)}")
         about = contents.about
         super().__init__(about, point.state, make, point.frames, about["block"]["frames"])
+        self._like = contents.like
         self._con, self._contents, self.path = con, contents, contents.path
         self._pool, self._last = ThreadPoolExecutor(1), Future[None]()
         self._last.set_result(None)

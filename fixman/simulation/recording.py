@@ -46,7 +46,7 @@ class Replicas(NamedTuple):
     def frame(self) -> Arrays:
         """Return positions, velocities and observables."""
         state = self.state
-        moving = {"x": state.x.view(), "v": state.v.view()}
+        moving = {name: np.asarray(getattr(state, name), float).view() for name in "xv"}
         for array in moving.values():
             array.flags.writeable = False
         measured: Arrays = {}

@@ -181,7 +181,7 @@ def resume(
         if about["kind"] == "rigid":
             from fixman.rigid import motion
 
-            go_on = partial(motion.go_on, target, tau, running.progress)
+            go_on = partial(motion.go_on, target, tau, running.progress, motion.again(target, tau))
         else:
             chain = target.run().chain
             stepper = _same_stepper(path, about["stepper"], stepper)
