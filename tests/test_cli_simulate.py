@@ -335,7 +335,7 @@ def test_rings(run):
         (["--dt", "-1"], "dt must be positive"),
         (["--angle", "60"], "--angle is for hard angles, and this chain has none"),
         (["--hard", "length,angle", "--torsion", "60"], "--torsion is for hard torsions"),
-        (["--hard", "length,angle", "--angle", "200"], "angles are in radians"),
+        (["--hard", "length,angle", "--angle", "200"], "--angle is in degrees"),
         (["--hard", "length,angle", "--angle", "0"], "a straight angle cannot be hard in 3-D"),
         (["--hard", "length,angle", "--angle", "180"], "folded back cannot be hard in 3-D"),
         (["--hard", "length,angle", "--angle", "0"], "hold such bends in line, --straight 0:1:2,1"),
@@ -576,7 +576,7 @@ def test_export(run, peer):
         (["--to", "x.h5", "--replica", "0"], "--replica is for other files"),
         (["--to", "x.gsd", "--replica", "2"], "the run has replicas 0 to 0, got 2"),
         (["--to", "x.gsd", "--start", "20"], "no frame of run is chosen"),
-        (["--to", "x.gsd", "--step", "0"], "slice step cannot be zero"),
+        (["--to", "x.gsd", "--step", "0"], "--step must not be 0"),
         (["--to", "nowhere/x.gsd"], "no such folder"),
     ],
 )
