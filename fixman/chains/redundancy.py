@@ -87,7 +87,7 @@ def nearby(drop_redundant: bool | ArrayLike, n: int, dim: int) -> Array | None:
     """Return the positions where rows shall be well conditioned, if given."""
     if isinstance(drop_redundant, (bool, np.bool_)):
         return None
-    if np.ndim(drop_redundant) == 0:
+    if arrays.taken(drop_redundant, "drop_redundant").ndim == 0:
         raise TypeError(
             f"drop_redundant is True, False or positions ({n}, {dim}), got {drop_redundant!r:.80}"
         )
