@@ -129,6 +129,8 @@ class HardValues:
         try:
             yield
         except (ConstraintSolveError, FrameError) as error:
+            if piece is None and not self._molecules.rings:
+                raise
             frame, beads = error.frame, error.beads
             if piece is not None and isinstance(frame, tuple):
                 frame, beads = frame[:-1], tuple(piece.beads[frame[-1]].tolist())

@@ -157,7 +157,7 @@ def explained(path: Path, writing: bool = False) -> Iterator[None]:
     except RunFolderError:
         raise
     except UNREADABLE as error:
-        if writing and not isinstance(error, sqlite3.Error):
+        if writing and not isinstance(error, (sqlite3.Error, UnicodeDecodeError)):
             raise
         whole_code = getattr(error, "sqlite_errorcode", 0)
         code = whole_code & 0xFF
