@@ -200,8 +200,8 @@ def test_kill_9_a_hundred_times(memory_disk, name):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", rigid_runs.RUNS)
-def test_kill_9_of_rigid_bodies_a_hundred_times(memory_disk, small_rigid_blocks, name):
-    killed(memory_disk, *of_rigid(name), 100)
+def test_kill_9_of_rigid_bodies_many_times(memory_disk, small_rigid_blocks, name):
+    killed(memory_disk, *of_rigid(name), 25)
 
 
 @pytest.mark.thorough
