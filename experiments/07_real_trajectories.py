@@ -40,11 +40,12 @@ NAMES |= {"h-bonds": "bonds to H", "torsional": "all but torsions"}
 
 def systems(melt: Path | None, step: int) -> dict[tuple[str, str], ChainGroup]:
     """Read (name, backbone or whole molecule): the largest group of each selection."""
+    full = {"atom_style": "full"}
     given = {
         (PROTEIN, "backbone"): (PSF, DCD, {"select": "name N CA C", "step": step}),
         (PROTEIN, "molecule"): (PSF, DCD, {"select": "protein", "step": step}),
-        (POLYAMIDE, "backbone"): (LAMMPSdata, None, {"select": "type 3 4 5"}),
-        (POLYAMIDE, "molecule"): (LAMMPSdata, None, {"select": "all"}),
+        (POLYAMIDE, "backbone"): (LAMMPSdata, None, {"select": "type 3 4 5", **full}),
+        (POLYAMIDE, "molecule"): (LAMMPSdata, None, {"select": "all", **full}),
     }
     if melt is None:
         print(f"{MELT}: no file given (--melt FILE), left out")

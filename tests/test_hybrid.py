@@ -367,7 +367,7 @@ def test_what_cannot_be_is_refused():
         def energy(self, x):
             return np.inf
 
-    with pytest.raises(ValueError, match="returned inf: every value must be finite"):
+    with pytest.raises(ValueError, match="returned inf: it must be finite"):
         HybridMonteCarlo(0.1, potential=Infinite()).start(chain, x)
 
 

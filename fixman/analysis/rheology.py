@@ -8,7 +8,7 @@ the solvent the velocity gradient κ, with v = κ x.  Stretching is positive in 
 Friction, flow, kT, ensemble and potential are those of ``stepper``, the `fixman.Brownian` that made
 the frames.  For frames from elsewhere make one that describes the solvent; its dt does not matter.
 
-Every configuration has two stresses, whose averages are the same in a steady flow:
+Every configuration has two stresses, whose averages are the same in a steady flow::
 
     Giesekus   σ = ½ (κ Q + Q κᵀ) ,    Q = Σ_k ζ_k y_k y_kᵀ ,    y_k = x_k − X             (1)
     Kramers    σ = −½ Σ_k (F_k y_kᵀ + y_k F_kᵀ) − kT [(n − 1) 1 − Σ_k (Bᵀ S B K)_kk] ,     (2)
