@@ -17,18 +17,10 @@ from fixman.kernels.algebra.triples import back, constants, entries, product, pu
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import joints as joint
-from fixman.kernels.rigid.links import PITCH, not_a_number, place, rotation_tuple, rows
+from fixman.kernels.rigid.links import PITCH, nine, not_a_number, transforms
 from fixman.kernels.rigid.newton_euler import moved
-from fixman.kernels.rigid.spatial_operators import (
-    filter_sweep,
-    move_freely,
-    put_twist,
-    seen_from,
-    transpose,
-)
 
-ORIGIN = (0.0, 0.0, 0.0)
-BASE = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)  # axes of the base
+BASE, ORIGIN = joint.UNTURNED, joint.ZERO  # axes of the base, and its origin
 
 
 # --- frames, and motion at a point ----------------------------------------------------------------
@@ -37,7 +29,7 @@ BASE = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)  # axes of the base
 @step
 def next_body(X, i, R):
     """R of body i from that of the body before, and the way from that one's origin to its own."""
-    return product(R, rotation_tuple(X, i)), times(R, entries(X, i, 9))
+    return product(R, nine(X, i, 0)), times(R, entries(X, i, 9))
 
 
 @step
@@ -61,7 +53,7 @@ def body_frames(kinds, links, q, qd, R, x, V):
     n = kinds.size
     X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not place(q[frame], kinds, links, X):
+        if not transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         rotations, origins = R[frame], x[frame]
         turned, origin, ω, v = BASE, ORIGIN, ORIGIN, ORIGIN
@@ -98,7 +90,7 @@ def point_frames(kinds, links, motion, body, point, out):
     q, qd, qdd = motion
     X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not place(q[frame], kinds, links, X):
+        if not transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         rates, accelerations = qd[frame], qdd[frame]
         # numbers beyond the body, or with no part in the answer, must be finite too
@@ -132,7 +124,7 @@ def point_frames(kinds, links, motion, body, point, out):
 @step
 def column(X, i, p, e, s):
     """Velocity at p, and angular velocity, by the direction [e; s] of joint i."""
-    R = rotation_tuple(X, i)
+    R = nine(X, i, 0)
     e = times(R, e)
     return plus(times(R, s), fused_cross(e, minus(p, entries(X, i, 9)))), e
 
@@ -143,7 +135,7 @@ def jacobian_frames(kinds, links, q, body, point, out):
     n = kinds.size
     X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not place(q[frame], kinds, links, X):
+        if not transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         R, x = BASE, ORIGIN
         for i in range(body + 1):
@@ -184,7 +176,7 @@ def joining(links, i, m, R, c, v, L, ω, own):
     mass = links[i, 12]
     share = mass / (m + mass + 1e-300)  # none of no mass
     both = m * share
-    spin = times(R, times(rows(links, i, 16), back(R, ω)))
+    spin = times(R, times(nine(links, i, 16), back(R, ω)))
     L = plus(plus(L, spin), scaled(both, fused_cross(d, u)))
     T = 0.5 * (both * fused_dot(u, u) + fused_dot(ω, spin))
     return m + mass, plus(c, scaled(share, d)), plus(v, scaled(share, u)), L, T
@@ -196,7 +188,7 @@ def sum_frames(kinds, links, q, qd, out):
     n = kinds.size
     X = np.empty((n, 12))
     for frame in range(q.shape[0]):
-        if not place(q[frame], kinds, links, X):
+        if not transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         rate = qd[frame]
         R, x, ω, v = BASE, ORIGIN, ORIGIN, ORIGIN
@@ -280,90 +272,3 @@ def derivative_frames(kinds, q, qd, out):
             joint.derivative(kinds[i], q[frame], at, qd[frame], to, out[frame])
             at += joint.POSITIONS[kinds[i]]
             to += joint.RATES[kinds[i]]
-
-
-# --- operational space ----------------------------------------------------------------------------
-
-
-@jit
-def put_blocks(b, Z, C):
-    """Blocks of the b-th body with itself and with those before; the product is 1 again."""
-    for r in range(6):
-        for c in range(6):
-            C[6 * b + r, 6 * b + c] = Z[r, c]
-        for c in range(6 * b):
-            value = 0.0
-            for k in range(6):
-                value += Z[r, 6 + k] * C[6 * b - 6 + k, c]
-            C[6 * b + r, c] = C[c, 6 * b + r] = value
-    for r in range(6):
-        for c in range(6):
-            Z[r, 6 + c] = 1.0 if r == c else 0.0
-
-
-@jit
-def at_points(marks, C):
-    """Overwrite columns of ``C``, twists [ω; v] of bodies, by [v; ω] at their points, in the base.
-
-    ``marks (m, 12)``: rotations of the bodies, and the points in their frames.
-    """
-    for c in range(C.shape[1]):
-        for b in range(marks.shape[0]):
-            k = 6 * b
-            R, p = rotation_tuple(marks, b), entries(marks, b, 9)
-            ω, v = (C[k, c], C[k + 1, c], C[k + 2, c]), (C[k + 3, c], C[k + 4, c], C[k + 5, c])
-            put_twist(C, k, c, times(R, plus(v, fused_cross(ω, p))), times(R, ω))
-
-
-@jit
-def compliance_frames(kinds, links, q, bodies, points, out):
-    """Ω = J ℳ⁻¹ Jᵀ of several bodies, ascending, into ``out (frames, 6m, 6m)``.
-
-    From Rodriguez and Kreutz's 4.16 and 5.4, Ω = ψᵀ Hᵀ D⁻¹ H ψ.  With L_i = ψᵀ from body i − 1 to
-    body i, the blocks on the diagonal and those of j < i are
-
-        Ω_ii = L_i Ω_{i−1,i−1} L_iᵀ + Hᵀ D⁻¹ H,     Ω_ij = L_i ⋯ L_{j+1} Ω_jj.
-    """
-    n = kinds.size
-    m = bodies.size
-    nv = 0
-    for i in range(n):
-        nv += joint.RATES[kinds[i]]
-    X = np.empty((n, 12))
-    G, D, nu = np.empty((nv, 6)), np.empty(nv), np.empty(nv)
-    none, unloaded = np.empty(0), np.empty((0, 6))
-    Z = np.empty((6, 12))  # Ω_ii, and from the first body on the product of L since the last one
-    marks = np.empty((m, 12))
-    for frame in range(q.shape[0]):
-        if not_a_number(q[frame]) != 0.0 or not place(q[frame], kinds, links, X):
-            return frame * (n + 1) + n
-        body = filter_sweep(none, unloaded, kinds, links, X, G, D, nu, unloaded)
-        if body >= 0:
-            return frame * (n + 1) + body
-        C = out[frame]
-        Z[:] = 0.0
-        R = BASE
-        at = b = 0
-        for i in range(bodies[m - 1] + 1):
-            kind = kinds[i]
-            R, _ = next_body(X, i, R)
-            columns = 12 if b > 0 else 6
-            seen_from(X, i, Z, columns)
-            move_freely(kind, links[i, PITCH], at, G, D, Z, columns)
-            at += joint.RATES[kind]
-            while b < m and bodies[b] == i:
-                put_entries(marks, b, 0, R)
-                put_entries(marks, b, 9, constants(points, 3 * b))
-                put_blocks(b, Z, C)
-                b += 1
-        check = 0.0
-        for _ in range(2):
-            at_points(marks, C)
-            transpose(C, 6 * m)
-        for r in range(6 * m):
-            for c in range(r + 1):
-                C[r, c] = C[c, r] = 0.5 * (C[r, c] + C[c, r])
-                check += 0.0 * C[r, c]
-        if check != 0.0:
-            return frame * (n + 1) + n
-    return -1
