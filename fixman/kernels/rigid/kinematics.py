@@ -4,11 +4,12 @@
 base, x its origin; [ω; v] its twist, of which v is the velocity of that origin.  A body and a
 ``point (3,)`` of it, in its frame, stand for the frame that is fixed there with the base's axes.
 
-Kernels return (n + 1) times the first frame without an answer, plus n where something is not
-finite or the body whose pivot is lost; or -1.
+Kernels return −1, or the first frame with a number that is not finite, times (n + 1), plus n.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,26 +18,38 @@ from fixman.kernels.algebra.triples import back, constants, entries, product, pu
 from fixman.kernels.algebra.vectors import fused_cross, fused_dot, minus, plus, scaled
 from fixman.kernels.compiler.steps import step
 from fixman.kernels.rigid import joints as joint
+from fixman.kernels.rigid.joints import RATES, UNTURNED, ZERO, joint_twist
 from fixman.kernels.rigid.links import PITCH, nine, not_a_number, transforms
 from fixman.kernels.rigid.newton_euler import moved
 
-BASE, ORIGIN = joint.UNTURNED, joint.ZERO  # axes of the base, and its origin
+# --- motion from body to body ---------------------------------------------------------------------
 
 
-# --- frames, and motion at a point ----------------------------------------------------------------
+class Motion(NamedTuple):
+    """Motion of a body's frame in the axes of the base: v and a of its origin."""
+
+    R: Any
+    x: Any
+    ω: Any
+    v: Any
+    dω: Any
+    a: Any
+
+
+BASE = Motion(UNTURNED, ZERO, ZERO, ZERO, ZERO, ZERO)
+STILL = ZERO, ZERO  # a joint's S θ̇ or S θ̈
 
 
 @step
-def next_body(X, i, R):
-    """R of body i from that of the body before, and the way from that one's origin to its own."""
-    return product(R, nine(X, i, 0)), times(R, entries(X, i, 9))
-
-
-@step
-def moving(R, r, ω, v, turn, slide):
-    """Return the joint's turning and sliding in the axes of the base, and v of the next body."""
-    turn, slide = times(R, turn), times(R, slide)
-    return turn, slide, plus(plus(v, fused_cross(ω, r)), slide)
+def next_body(X, i, m, rates, accelerations):
+    """Motion of body i, from that of the body before and S θ̇ and S θ̈ of its joint."""
+    R, r = product(m.R, nine(X, i, 0)), times(m.R, entries(X, i, 9))
+    turn, slide = times(R, rates[0]), times(R, rates[1])
+    a = plus(m.a, plus(fused_cross(m.dω, r), fused_cross(m.ω, fused_cross(m.ω, r))))
+    v = plus(plus(m.v, fused_cross(m.ω, r)), slide)
+    ω, dω, a = moved(m.ω, m.dω, a, turn, slide)
+    turn, slide = times(R, accelerations[0]), times(R, accelerations[1])
+    return Motion(R, plus(m.x, r), ω, v, plus(dω, turn), plus(a, slide))
 
 
 @step
@@ -56,25 +69,20 @@ def body_frames(kinds, links, q, qd, R, x, V):
         if not transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         rotations, origins = R[frame], x[frame]
-        turned, origin, ω, v = BASE, ORIGIN, ORIGIN, ORIGIN
-        check = not_a_number(q[frame])
+        m, twist, check, at = BASE, STILL, 0.0, 0
         if qd is not None:
             rates, twists = qd[frame], V[frame]
             check += not_a_number(rates)
-        at = 0
         for i in range(n):
-            turned, r = next_body(X, i, turned)
-            origin = plus(origin, r)
-            put_entries(rotations, i, 0, turned)
-            put_entries(origins, i, 0, origin)
             if qd is not None:
-                turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], rates, at)
-                turn, slide, v = moving(turned, r, ω, v, turn, slide)
-                ω = plus(ω, turn)
-                put_entries(twists, i, 0, v)
-                put_entries(twists, i, 3, ω)
-                at += joint.RATES[kinds[i]]
-            check += 0.0 * (total(origin, ω) + total(v, ORIGIN))
+                twist = joint_twist(kinds[i], links[i, PITCH], rates, at)
+                at += RATES[kinds[i]]
+            m = next_body(X, i, m, twist, STILL)
+            put_entries(rotations, i, 0, m.R)
+            put_entries(origins, i, 0, m.x)
+            if qd is not None:
+                put_entries(twists, i, 0, (*m.v, *m.ω))
+            check += 0.0 * (total(m.x, m.ω) + total(m.v, ZERO))
         if check != 0.0:  # NaN
             return frame * (n + 1) + n
     return -1
@@ -93,29 +101,21 @@ def point_frames(kinds, links, motion, body, point, out):
         if not transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
         rates, accelerations = qd[frame], qdd[frame]
-        # numbers beyond the body, or with no part in the answer, must be finite too
-        check = not_a_number(q[frame]) + not_a_number(rates) + not_a_number(accelerations)
-        R, x, ω, v, dω, a = BASE, ORIGIN, ORIGIN, ORIGIN, ORIGIN, ORIGIN
-        at = 0
+        # numbers beyond the body must be finite too
+        check = not_a_number(rates) + not_a_number(accelerations)
+        m, at = BASE, 0
         for i in range(body + 1):
-            R, r = next_body(X, i, R)
-            x = plus(x, r)
-            a = plus(a, plus(fused_cross(dω, r), fused_cross(ω, fused_cross(ω, r))))
-            turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], rates, at)
-            turn, slide, v = moving(R, r, ω, v, turn, slide)
-            ω, dω, a = moved(ω, dω, a, turn, slide)
-            turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], accelerations, at)
-            dω, a = plus(dω, times(R, turn)), plus(a, times(R, slide))
-            at += joint.RATES[kinds[i]]
-        p = times(R, constants(point, 0))
-        put_entries(out, frame, 0, plus(x, p))
+            twist = joint_twist(kinds[i], links[i, PITCH], rates, at)
+            change = joint_twist(kinds[i], links[i, PITCH], accelerations, at)
+            m = next_body(X, i, m, twist, change)
+            at += RATES[kinds[i]]
+        p = times(m.R, constants(point, 0))
+        put_entries(out, frame, 0, plus(m.x, p))
         if out.shape[1] > 3:
-            put_entries(out, frame, 3, plus(v, fused_cross(ω, p)))
-            put_entries(out, frame, 6, ω)
+            put_entries(out, frame, 3, (*plus(m.v, fused_cross(m.ω, p)), *m.ω))
         if out.shape[1] > 9:
-            a = plus(a, plus(fused_cross(dω, p), fused_cross(ω, fused_cross(ω, p))))
-            put_entries(out, frame, 9, a)
-            put_entries(out, frame, 12, dω)
+            a = plus(fused_cross(m.dω, p), fused_cross(m.ω, fused_cross(m.ω, p)))
+            put_entries(out, frame, 9, (*plus(m.a, a), *m.dω))
         if check + not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1
@@ -137,18 +137,15 @@ def jacobian_frames(kinds, links, q, body, point, out):
     for frame in range(q.shape[0]):
         if not transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
-        R, x = BASE, ORIGIN
+        m = BASE
         for i in range(body + 1):
-            R, r = next_body(X, i, R)
-            x = plus(x, r)
-            put_entries(X, i, 0, R)  # in the base now
-            put_entries(X, i, 9, x)
+            m = next_body(X, i, m, STILL, STILL)
+            put_entries(X, i, 0, (*m.R, *m.x))  # in the base now
         J = out[frame]
-        p = plus(x, times(R, constants(point, 0)))
-        check = not_a_number(q[frame])  # not every coordinate has a part in J
-        at = 0
+        p = plus(m.x, times(m.R, constants(point, 0)))
+        check, at = 0.0, 0
         for i in range(body + 1):
-            for j in range(joint.RATES[kinds[i]]):
+            for j in range(RATES[kinds[i]]):
                 e, s = joint.axis(kinds[i], links[i, PITCH], j)
                 v, ω = column(X, i, p, e, s)
                 for k in range(3):
@@ -190,28 +187,19 @@ def sum_frames(kinds, links, q, qd, out):
     for frame in range(q.shape[0]):
         if not transforms(q[frame], kinds, links, X):
             return frame * (n + 1) + n
-        rate = qd[frame]
-        R, x, ω, v = BASE, ORIGIN, ORIGIN, ORIGIN
-        m, c, u, L, T = 0.0, ORIGIN, ORIGIN, ORIGIN, 0.0
-        at = 0
-        check = not_a_number(q[frame]) + not_a_number(rate)  # the last body may have no mass
+        m, mass, c, u, L, T, at = BASE, 0.0, ZERO, ZERO, ZERO, 0.0, 0
+        rates = qd[frame]
+        check = not_a_number(rates)  # the last body may have no mass
         for i in range(n):
-            R, r = next_body(X, i, R)
-            x = plus(x, r)
-            turn, slide = joint.joint_twist(kinds[i], links[i, PITCH], rate, at)
-            turn, slide, v = moving(R, r, ω, v, turn, slide)
-            ω = plus(ω, turn)
-            at += joint.RATES[kinds[i]]
-            p = times(R, entries(links, i, 13))
-            m, c, u, L, more = joining(
-                links, i, m, R, c, u, L, ω, (plus(x, p), plus(v, fused_cross(ω, p)))
-            )
+            twist = joint_twist(kinds[i], links[i, PITCH], rates, at)
+            m = next_body(X, i, m, twist, STILL)
+            at += RATES[kinds[i]]
+            p = times(m.R, entries(links, i, 13))
+            own = plus(m.x, p), plus(m.v, fused_cross(m.ω, p))
+            mass, c, u, L, more = joining(links, i, mass, m.R, c, u, L, m.ω, own)
             T += more
-        T += 0.5 * m * fused_dot(u, u)
-        put_entries(out, frame, 0, c)
-        put_entries(out, frame, 3, u)
-        put_entries(out, frame, 6, L)
-        out[frame, 9] = T
+        T += 0.5 * mass * fused_dot(u, u)
+        put_entries(out, frame, 0, (*c, *u, *L, T))
         if check + not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1
@@ -226,13 +214,13 @@ def follow(kinds, q, v, dt, axes, straight, out):
     at = to = 0
     usable = True
     for i in range(kinds.size):
-        if joint.RATES[kinds[i]] == 1:  # without a call
+        if RATES[kinds[i]] == 1:  # without a call
             out[at] = q[at] + dt * v[to]
         else:
             good = joint.advance(kinds[i], q, at, v, to, dt, axes, straight, out)
             usable = usable and good
         at += joint.POSITIONS[kinds[i]]
-        to += joint.RATES[kinds[i]]
+        to += RATES[kinds[i]]
     return usable
 
 
@@ -257,7 +245,7 @@ def difference_frames(kinds, q, other, out):
             good = joint.way(kinds[i], q[frame], other[frame], at, out[frame], to)
             usable = usable and good
             at += joint.POSITIONS[kinds[i]]
-            to += joint.RATES[kinds[i]]
+            to += RATES[kinds[i]]
         if not usable or not_a_number(out[frame]) != 0.0:
             return frame * (n + 1) + n
     return -1
@@ -271,4 +259,4 @@ def derivative_frames(kinds, q, qd, out):
         for i in range(kinds.size):
             joint.derivative(kinds[i], q[frame], at, qd[frame], to, out[frame])
             at += joint.POSITIONS[kinds[i]]
-            to += joint.RATES[kinds[i]]
+            to += RATES[kinds[i]]
