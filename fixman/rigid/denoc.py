@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fixman._common.arrays import Array, overflow
-from fixman.kernels.rigid import denoc, links
+from fixman.kernels.rigid import innovations, links
 from fixman.kernels.rigid.spatial_operators import forward_frames
 from fixman.rigid import model
 from fixman.rigid.joints import driven
@@ -89,7 +89,7 @@ def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
     given = model.posture(arm, q)
     pivots = np.empty((len(given.q), arm.nv))
     U, D = np.zeros((2, len(given.q), arm.nv, arm.nv))
-    bad = denoc.factor_frames(given.q, arm._kinds, arm._table, pivots, U)
+    bad = innovations.factor_frames(arm._kinds, arm._table, given.q, pivots, U)
     given.require_answer(bad, "pivots")
     for a, b in pairwise(arm.rate_offsets):
         L = U[:, a:b, a:b].copy()  # the joint's own elimination, which its block takes back
@@ -108,7 +108,7 @@ def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
     """
     given = model.posture(arm, q)
     pivots = np.empty((len(given.q), arm.nv))
-    bad = denoc.factor_frames(given.q, arm._kinds, arm._table, pivots, _NOTHING)
+    bad = innovations.factor_frames(arm._kinds, arm._table, given.q, pivots, _NOTHING)
     given.require_answer(bad, "pivots")
     # One after the other: NumPy would choose the order of a sum by the number of frames.
     return given.batch(np.add.accumulate(np.log(pivots), axis=1)[:, -1])[()]
@@ -122,7 +122,7 @@ def n_l(arm: SerialChain, q: ArrayLike) -> Array:
     """
     q = model.configuration(arm, q)
     X = np.empty((arm.n, 12))
-    links.place(q, arm._kinds, arm._table, X)
+    links.transforms(q, arm._kinds, arm._table, X)
     R, way = X[:, :9].reshape(-1, 3, 3), X[:, 9:]
     way += np.einsum("nij,nj->ni", R, arm.centres)  # −c_{i,i−1} of eq. 4
     way[1:] -= arm.centres[:-1]

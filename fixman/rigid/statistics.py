@@ -27,8 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 from fixman._common import arrays
 from fixman._common.arrays import Array, Lead
 from fixman.errors import FrameError, SingularConstraintError
+from fixman.kernels.rigid import innovations
 from fixman.kernels.rigid import kinematics as kernel
-from fixman.kernels.rigid import statistics
 from fixman.kernels.rigid.joints import TURNS
 from fixman.rigid import articulated_body, kinematics, model, partition
 from fixman.rigid.model import SerialChain
@@ -79,7 +79,7 @@ def thermal_rates(
 def smoothed(given: model.Given, noise: Array) -> Array:
     """Return the rates (..., nv), of covariance ℳ⁻¹, that white noise becomes: in its place."""
     out = np.ascontiguousarray(noise).reshape(-1, given.arm.nv)
-    bad = statistics.thermal_frames(given.arm._kinds, given.arm._table, given.q, out)
+    bad = innovations.thermal_frames(given.arm._kinds, given.arm._table, given.q, out)
     given.require_answer(bad, "rates")
     return given.batch(out)
 
@@ -103,7 +103,7 @@ def fixman_torque(arm: SerialChain, q: ArrayLike, kT: float = 1.0) -> Array:
     given = model.posture(arm, q)
     kT = arrays.positive(kT, "kT")
     out = np.empty((given.q.shape[0], arm.nv))
-    bad = statistics.gradient_frames(arm._kinds, arm._table, given.q, out)
+    bad = innovations.gradient_frames(arm._kinds, arm._table, given.q, out)
     given.require_answer(bad, "Fixman torque")
     return given.batch(kT * out)
 
