@@ -15,7 +15,7 @@ from fixman.kernels.rigid.spatial_operators import filter_sweep
 
 
 @jit
-def factor_frames(q, kinds, links, D, U):
+def factor_frames(kinds, links, q, U, D):
     """m̂ of every rate into ``D (frames, nv)``, and U into ``U (frames, nv, nv)``.
 
     U starts as zeros, or is empty.  Failures as in `forward_frames`.
