@@ -339,13 +339,13 @@ def articulated(c: Case) -> np.ndarray:
 
 def fd1(c: Case) -> np.ndarray:
     T = c.without_bias()
-    run(spatial_operators.forward_frames, c.q, T, None, c.kinds, c.table, c.out)
+    run(spatial_operators.forward_frames, c.kinds, c.table, c.q, T, None, c.out)
     return c.out
 
 
 def fd3(c: Case) -> np.ndarray:
     bias = c.qd, c.g, c.unloaded
-    run(spatial_operators.forward_frames, c.q, c.last, bias, c.kinds, c.table, c.out)
+    run(spatial_operators.forward_frames, c.kinds, c.table, c.q, c.last, bias, c.out)
     return c.out
 
 

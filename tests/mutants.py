@@ -118,8 +118,7 @@ MUTANTS = [
     M("rigid", "rigid/statistics.py", "tau = fixman_torque(self.arm, q, self.kT) if",
       "tau = -fixman_torque(self.arm, q, self.kT) if",
       "test_rigid_statistics.py::test_motion_is_hamilton_s_for_any_step"),
-    M("rigid", "rigid/urdf.py", "R @ tensors @ R.swapaxes(1, 2)",
-      "R.swapaxes(1, 2) @ tensors @ R",
+    M("rigid", "rigid/urdf.py", "R @ part.inertia @ R.T", "R.T @ part.inertia @ R",
       "test_urdf.py::test_pieces_fixed_together_are_one_body"),
     # --- potentials, observables, statistics
     M("observables", "simulation/observables.py", "chain.hard.size - conserved",

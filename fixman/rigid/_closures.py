@@ -1,7 +1,4 @@
-"""Closures in one posture: their rows, gaps and Λ⁻¹, for `fixman.rigid.closed`.
-
-Kernels do what costs; here is what they are given, and what is said where they have no answer.
-"""
+"""Closures in one posture: arguments, answers and errors of their kernels."""
 
 from __future__ import annotations
 
@@ -109,20 +106,22 @@ def answers(
     loads: Array = AT_REST,
     limit: float = np.inf,
 ) -> tuple[Array, Array]:
-    """Run `kernel.states` on q, q̇, τ with the same batch axes: (..., nv) and (..., width).
+    """Run `kernel.states` on q, q̇, τ with the same batch axes: (..., nv) and (..., numbers).
 
-    ``loads``: gravity (3,), or (frames, …) for each chain gravity and wrenches.  Doubts of the
-    kernel are settled here, and not raised again.
+    ``loads``: gravity (3,), or (frames, …) for each chain gravity and wrenches.
     """
+    held, nv, count = linkage.held, linkage.nv, len(linkage.closures)
+    sizes = {kernel.GAPS: 2 * held, kernel.COMPLIANCE: held * (held + 1), kernel.PULLS: held * nv}
+    size = 2 if task >= kernel.DETERMINANT else sizes.get(task, 6 * count)
     found, lead = tables(linkage), state[0].shape[:-1]
     flat = [np.ascontiguousarray(part).reshape(-1, part.shape[-1]) for part in state]
-    frames, memory, shorter = len(flat[0]), room(found), 1.0 / linkage._size
-    qdd, out = np.empty((frames, linkage.nv)), np.empty((frames, width(linkage, task)))
+    frames, memory = len(flat[0]), workspace(int(found.starts[-1]))
+    qdd, out = np.empty((frames, nv)), np.empty((frames, size))
 
     def run(first: int, last: int, certain: float) -> tuple[int, int]:
         parts = [part[first:last].ravel() for part in flat]
         felt = loads if loads.ndim == 1 else loads[first:last].ravel()
-        given = felt, (shorter, limit, certain), task, memory
+        given = felt, (1.0 / linkage._size, limit, certain), task, memory
         done = kernel.states(found, *parts, *given, qdd[first:last], out[first:last])
         if done == DONE:
             return last, DONE
@@ -131,13 +130,13 @@ def answers(
 
     frame, why = run(0, frames, kernel.CERTAIN)
     while why != DONE:
-        if why == kernel.DEPENDENT:
+        if why == kernel.DEPENDENT:  # to the kernel's own, cheaper test
             require_definite(linkage, flat[0][frame], _arrays.frame_index(frame, lead))
             _, why = run(frame, frame + 1, 0.0)
         if why != DONE:
             raise _refusal(linkage, state, loads, why, frame)
         frame, why = run(frame + 1, frames, kernel.CERTAIN)
-    return qdd.reshape(*lead, linkage.nv), out.reshape(*lead, out.shape[1])
+    return qdd.reshape(*lead, nv), out.reshape(*lead, size)
 
 
 def gaps(linkage: Linkage, q: Array, qd: Array | None = None) -> Array:
@@ -157,12 +156,12 @@ def logdets(linkage: Linkage, q: Array, task: int = kernel.DETERMINANT) -> Array
 
 
 def correction(linkage: Linkage, q: Array, qd: Array, task: int) -> Array:
-    """Rates −ℳ⁻¹ Aᵀ Λ gap, of the least kinetic energy that moves closures by −gap, or its rate."""
+    """Rates −ℳ⁻¹ Aᵀ Λ gap, or of the gap's rate: the least that move closures back."""
     return answers(linkage, task, (q, qd, np.zeros_like(qd)))[0]
 
 
 def compliance(linkage: Linkage, q: Array) -> tuple[Array, Array]:
-    """Λ⁻¹ (..., held, held), and units of its rows by how freely ends move (..., held)."""
+    """Λ⁻¹ (..., held, held), and scales of its rows by how freely ends move (..., held)."""
     rest, held = np.zeros((*q.shape[:-1], linkage.nv)), linkage.held
     out = answers(linkage, kernel.COMPLIANCE, (q, rest, rest))[1]
     if not np.isfinite(out).all():
@@ -171,10 +170,7 @@ def compliance(linkage: Linkage, q: Array) -> tuple[Array, Array]:
 
 
 def require_definite(linkage: Linkage, q: Array, frame: Any, least: float = LOST) -> None:
-    """Refuse a Λ⁻¹ of one posture of which less than ``least`` is left in some direction.
-
-    By default, one that cannot be told from a singular one.
-    """
+    """Refuse a Λ⁻¹ of one posture with an eigenvalue below ``least``."""
     inverse, scale = compliance(linkage, q)
     values, vectors = np.linalg.eigh(inverse * np.outer(scale, scale))
     if values[0] < least:
@@ -185,11 +181,7 @@ def require_definite(linkage: Linkage, q: Array, frame: Any, least: float = LOST
 
 
 def _refusal(
-    linkage: Linkage,
-    state: tuple[Array, Array, Array],
-    loads: Array,
-    why: int,
-    frame: int,
+    linkage: Linkage, state: tuple[Array, Array, Array], loads: Array, why: int, frame: int
 ) -> ValueError:
     """Return the error for a frame without an answer."""
     q, qd, tau = state
@@ -241,28 +233,11 @@ def _row(linkage: Linkage, row: int) -> str:
 
 
 def tables(linkage: Linkage) -> ends.Tables:
-    """Return the tables of a linkage, which keeps them."""
-    # Where `forward_dynamics` does not find it before springs and dampers are added.
+    # The name under which `closed.forward_dynamics` looks has no springs and dampers to add.
     name = "closed, passive" if any(arm._passive for arm in linkage.chains) else "closed"
     if name not in linkage._tables:
         linkage._tables[name] = _tables(linkage)
     return linkage._tables[name]  # type: ignore[no-any-return]
-
-
-def width(linkage: Linkage, task: int) -> int:
-    """Return how many numbers a task writes for a state."""
-    held = linkage.held
-    special = {
-        kernel.GAPS: 2 * held,
-        kernel.COMPLIANCE: held * (held + 1),
-        kernel.PULLS: held * linkage.nv,
-    }
-    return 2 if task >= kernel.DETERMINANT else special.get(task, 6 * len(linkage.closures))
-
-
-def room(found: ends.Tables) -> Array:
-    """Return memory for one state."""
-    return workspace(int(found.starts[-1]))
 
 
 def _tables(linkage: Linkage) -> ends.Tables:
@@ -287,7 +262,7 @@ def _tables(linkage: Linkage) -> ends.Tables:
 
 
 def _seats(linkage: Linkage, plans: list[Any]) -> Array:
-    """Return axes and point of each end, in the articulated body's frames, and a length."""
+    """Axes and point of each end in the articulated body's frames, and a length."""
     seats = np.zeros((len(linkage._ends), 13))
     for k, end in enumerate(linkage._ends):
         turn, shift = np.eye(3), np.zeros(3)
@@ -328,7 +303,7 @@ def _chains(linkage: Linkage, plans: list[Any]) -> tuple[Any, list[Any]]:
 
 
 def _turns(closure: Closure) -> int:
-    """Which turns a closure holds, for `kernel.turned_by`."""
+    """Return the code of the turns that a closure holds."""
     free = [d for d in range(3) if ("rx", "ry", "rz")[d] not in closure.directions]
     # One alone is held in the plane, where there are no others.
     return {1: sum(free), 3: ends.NO_TURNS}.get(len(free), ends.ALL_TURNS)

@@ -45,7 +45,7 @@ class End:
     axes : (3, 3)
         Rotation matrix; columns are the closure's axes in the frame of the body.
     chain : int
-        Of the linkage's.
+        Place in the linkage.
     """
 
     body: int | None
@@ -61,12 +61,11 @@ class End:
         axes = arrays.real(self.axes, (3, 3), "axes", "row")
         arrays.require_finite(point, (3,), "point", "component")
         arrays.require_finite(axes, (3, 3), "axes", "row")
-        if axes.shape != (3, 3) or not (
-            np.abs(axes.T @ axes - np.eye(3)).max() < ROUNDED and np.linalg.det(axes) > 0
-        ):
+        defect = np.inf if axes.ndim > 2 else np.abs(axes.T @ axes - np.eye(3)).max()
+        if defect >= ROUNDED or np.linalg.det(axes) <= 0:
             raise ValueError(f"axes must be a rotation matrix (3, 3), got {axes.tolist()}")
-        for _ in range(2 if np.abs(axes.T @ axes - np.eye(3)).max() > 1e-15 else 0):
-            axes = axes @ (3 * np.eye(3) - axes.T @ axes) / 2  # restores what rounding took
+        for _ in range(2 if defect > 1e-15 else 0):  # Newton steps to the nearest rotation
+            axes = axes @ (3 * np.eye(3) - axes.T @ axes) / 2
         object.__setattr__(self, "point", tuple(point.tolist()))
         object.__setattr__(self, "axes", tuple(map(tuple, axes.tolist())))
 
@@ -79,11 +78,10 @@ class Closure:
     ----------
     a, b : End, or the number of a body of the first chain, or None for the base
     kind : "weld", "ball", "hinge", "slide", or a tuple of directions
-        A hinge turns about z, a slide moves along z.  Directions are those of
-        ``("x", "y", "z", "rx", "ry", "rz")`` that are held: displacements of b's point and turns,
-        in the axes of a.  None, two or all turns are held.  One alone is a condition on
-        positions in the plane, where all joints of both bodies turn about its axis or slide.  The
-        pin of a planar linkage is ``("x", "y")``, its weld ``("x", "y", "rz")``.
+        A hinge turns about z, a slide moves along z.  Directions that are held are some of
+        ``("x", "y", "z", "rx", "ry", "rz")``: displacements of b's point and turns, in the axes of
+        a.  One turn alone is held in the plane, where all joints of both bodies turn about its
+        axis or slide: there a pin is ``("x", "y")`` and a weld ``("x", "y", "rz")``.
     """
 
     a: End | int | None
@@ -121,7 +119,7 @@ class Linkage:
     """Serial chains on one base, and what closes them.
 
     A body that arms hold is a chain of one free joint.  Coordinates, rates, forces and bodies are
-    those of the chains, one chain after the other.
+    those of one chain after the other.
 
     Attributes
     ----------
@@ -146,17 +144,14 @@ class Linkage:
         for k, end in enumerate(self._ends):
             if end.body is None:
                 continue
-            if end.chain >= len(self.chains):
-                count = len(self.chains)
+            if end.chain >= (count := len(self.chains)):
                 raise ValueError(f"closure {k // 2} is on chain {end.chain} of {count}")
-            if end.body >= self.chains[end.chain].n:
-                n = self.chains[end.chain].n
+            if end.body >= (n := self.chains[end.chain].n):
                 raise ValueError(f"closure {k // 2} is on body {end.body} of {n}, counted from 0")
         for k, closure in enumerate(self.closures):
             self._require_plane(k, closure)
 
     def _require_plane(self, k: int, closure: Closure) -> None:
-        """Refuse a turn that is held alone where bodies turn about other axes."""
         turns = [name for name in closure.directions if name[0] == "r"]
         if len(turns) != 1:
             return
@@ -170,9 +165,8 @@ class Linkage:
         off = [np.abs(np.cross(axes[0], axis)).max() for axis in axes]
         if max(off) > ROUNDED or np.dot(axes[0], axes[1]) < 0.0:
             raise ValueError(
-                f"closure {k} of kind {closure.kind} holds one turn, in which all joints of "
-                "both bodies must turn or slide, as in the plane: elsewhere one turn is no "
-                "condition on positions (a hinge holds two, a weld three)"
+                f"closure {k} of kind {closure.kind} holds one turn, in which all joints of both "
+                "bodies must turn or slide, as in the plane (a hinge holds two, a weld three)"
             )
 
     def __repr__(self) -> str:
@@ -199,7 +193,7 @@ class Linkage:
 
     @property
     def nv(self) -> int:
-        """Number of rates of the chains; closures take ``held`` of them away."""
+        """Number of rates of the chains, of which closures take ``held`` away."""
         return self._offsets["nv"][-1]
 
     @property
@@ -212,7 +206,6 @@ class Linkage:
         return [values[..., i:j] for i, j in pairwise(self._offsets[size])]
 
     def _rates_of(self, joints: ArrayLike) -> NDArray[np.bool_]:
-        """Which rates are those of joints, given by number or as a mask (n,)."""
         given = np.atleast_1d(joints) if np.size(joints) else np.empty(0, dtype=int)
         if given.dtype == bool and given.shape == (self.n,):
             given = np.flatnonzero(given)
@@ -225,7 +218,7 @@ class Linkage:
         return np.repeat(np.isin(np.arange(self.n), given), rates)
 
     def _locked(self, rates: NDArray[np.bool_]) -> Linkage:
-        """Return the linkage with armature that nothing moves on these rates."""
+        """Return the linkage with immovable armature on these rates."""
         if not rates.any():
             return self
         mass = sum(arm.masses.sum() for arm in self.chains)
@@ -239,7 +232,6 @@ class Linkage:
 
     @cached_property
     def _offsets(self) -> dict[str, list[int]]:
-        """Where each chain's bodies, coordinates and rates begin."""
         sizes = {key: [getattr(arm, key) for arm in self.chains] for key in ("n", "nq", "nv")}
         return {key: [0, *np.cumsum(counts).tolist()] for key, counts in sizes.items()}
 
@@ -259,7 +251,6 @@ class Linkage:
 
     @cached_property
     def _tables(self) -> dict[str, Any]:
-        """Tables that algorithms build once for this linkage."""
         return {}
 
     @cached_property
@@ -284,10 +275,7 @@ class Linkage:
 
     @cached_property
     def _size(self) -> float:
-        """Length that displacements are compared with, 1 where none is known.
-
-        It is the most that the linkage has but for its prismatic joints, wherever it stands.
-        """
+        """Length that displacements are compared with: of links and ends, or 1."""
         moving = [end.point for end in self._ends if end.body is not None]
         links = (np.linalg.norm(arm.translations[1:], axis=1).sum() for arm in self.chains)
         found = sum(float(np.linalg.norm(point)) for point in moving) + float(sum(links))
@@ -299,7 +287,6 @@ class Linkage:
 
     @cached_property
     def _turning(self) -> Any:
-        """Which rates are those of turns."""
         return np.concatenate([model.turning(arm) for arm in self.chains])
 
     @cached_property
@@ -317,6 +304,6 @@ class Linkage:
 
     @cached_property
     def _lengths(self) -> Array:
-        """Size of the bodies at each closure: compares forces on them with moments."""
+        """Size of the bodies at each closure, which compares forces with moments."""
         largest = self._extents.reshape(-1, 2).max(axis=1)
         return np.where(largest > 0, largest, 1.0)

@@ -1,4 +1,4 @@
-"""`Trajectory`, the recorded motion of rigid bodies, and how the loop of all runs moves them."""
+"""`Trajectory`, the recorded motion of rigid bodies, and how a run of them begins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fixman.rigid.model import SerialChain
 from fixman.runs import runfile
 from fixman.runs.about import begun
 from fixman.runs.loop import Recorder
-from fixman.runs.series import Arrays, Series
+from fixman.runs.series import Series
 
 System = SerialChain | Linkage
 
@@ -28,7 +28,7 @@ BLOCK_BYTES = 1 << 23
 class Trajectory(Series):
     """Recorded frames of `simulate`, the start first.
 
-    Of a file, arrays are read when they are used.  Slices are trajectories, and `blocks` yields
+    Arrays of a file are read when they are used.  Slices are trajectories, and `blocks` yields
     pieces one by one.
 
     Attributes
@@ -101,7 +101,6 @@ class Trajectory(Series):
 
 
 def _energy(system: System, q: Array, qd: Array, gravity: Any) -> Array:
-    """Return the energy of every frame."""
     if isinstance(system, SerialChain):
         potential = kinematics.potential_energy(system, q, gravity=gravity)
         return np.asarray(kinematics.kinetic_energy(system, q, qd) + potential)
@@ -110,7 +109,7 @@ def _energy(system: System, q: Array, qd: Array, gravity: Any) -> Array:
 
 
 def described(system: System) -> dict[str, Any]:
-    """Return what `maker` makes the system from again, numbers in arrays."""
+    """Return the entries that `maker` takes, numbers in arrays."""
     if isinstance(system, Linkage):
         chains = [described(arm) for arm in system.chains]
         return {"chains": chains, "closures": [asdict(closure) for closure in system.closures]}
@@ -137,7 +136,7 @@ def begin(
     out: Any,
     overwrite: bool,
 ) -> Recorder:
-    """Begin a run in memory or in a file, whose blocks are of so many bodies times steps."""
+    """Begin a run in memory or in a file, in blocks of so many bodies times steps."""
     path, (q, qd, lead) = runfile.free(out, overwrite), states
     if path is not None and not len(q):
         raise ValueError(f"there is no replica to store: q has shape {(*lead, system.nq)}")
@@ -158,58 +157,5 @@ def begin(
 
 
 def maker(about: Mapping[str, Any]) -> Callable[..., Trajectory]:
-    """Return what makes a `Trajectory` of a run that says such things of itself."""
+    """Return a function that makes a `Trajectory` of a run with this description."""
     return partial(Trajectory, _system(about["system"]))
-
-
-class Moving:
-    """A `fixman.runs.loop.Mover` of rigid bodies from a state, in which forces are kept too.
-
-    ``motion`` makes steps in `blocks`, and says in ``done`` how many of these have an answer.
-    """
-
-    def __init__(
-        self, motion: Any, tau: Any, about: dict[str, Any], lead: Lead, state: Arrays
-    ) -> None:
-        self._motion, self._tau, self._about = motion, tau, about
-        self._lead, self._state, self.step = lead, state, int(state["step"])
-        self._error: Exception | None = None
-
-    def advance(self, steps: int) -> Arrays:
-        """Go on; where a step fails, to the last frame before it, and fail the next time."""
-        if self._error is not None:
-            raise self._error
-        motion, every = self._motion, min(steps, self._about["every"])
-        motion.first = self._about["first"] + self.step
-        start = [part.copy() for part in motion.states]
-        frames = steps // every
-        q, qd = (np.empty((frames + 1, *part.shape)) for part in start)
-        while True:
-            try:
-                for _ in motion.blocks(self._tau, frames * every, every, (q, qd)):
-                    pass
-                break
-            except Exception as error:
-                self._error, frames = error, motion.done // every
-                compiled = motion.moving is None  # replicas one by one: some are further
-                for part, kept, before in zip(motion.states, (q, qd), start, strict=True):
-                    part[:] = before if compiled or not frames else kept[frames]
-                if not frames:
-                    raise
-                if not compiled:
-                    break
-        self.step += frames * every
-        return self._named([q[1:frames], qd[1:frames]])
-
-    def frame(self) -> Arrays:
-        """Return coordinates and rates."""
-        return self._named([part[None] for part in self._motion.states])
-
-    def arrays(self) -> Arrays:
-        """Return what a checkpoint holds."""
-        state = {name: array[0] for name, array in self.frame().items()}
-        return self._state | state | {"step": np.array(self.step, dtype=np.int64)}
-
-    def _named(self, parts: list[Array]) -> Arrays:
-        shaped = (part.reshape(len(part), *self._lead, part.shape[-1]) for part in parts)
-        return dict(zip(("q", "qd"), shaped, strict=True))

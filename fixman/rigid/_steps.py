@@ -1,4 +1,4 @@
-"""Steps in time that Python makes: of chains whose forces are asked for, and of closed chains.
+"""Steps in time that Python makes: of chains with a callable's forces, and of closed chains.
 
 A closed chain's step has impulses Aᵀ λ and Aᵀ ν of its closures at its start and end, such that
 
@@ -35,19 +35,17 @@ KEPT = 10  # rounds that the next one learns from
 FEW = 8  # rounds after which it does, where forces are a callable's
 FARTHEST = 4.0  # that rates may go, of how far the first round leads
 ROUNDED = 8.0 * 2.0**-52  # rounding of coordinates in a gap
-# Share of a change that others do not explain, for it to say something.
-SAME, TINY = 3e-7, np.finfo(np.float64).tiny
+SAME = 3e-7  # largest share of a change, beside others, that is taken for rounding
 
 
 def soft(arm: SerialChain, share: float) -> SerialChain:
-    """Return the chain with its springs and dampers as inertia, for a share of a step."""
+    """Return the chain with its springs and dampers as inertia."""
     added = share * (arm.damping + share * arm.stiffness)
     none = np.zeros(arm.nv)
     return replace(arm, armature=arm.armature + added, damping=none, stiffness=none)
 
 
 def tables(arm: SerialChain) -> motion.Chain:
-    """Return the constants of a chain for the kernels."""
     turning = model.turning(arm).astype(float)
     return motion.Chain(arm._kinds, arm._table, arm.armature.copy(), turning, arm._springs)
 
@@ -67,8 +65,7 @@ def stepping(arm: SerialChain) -> tuple[Any, ...]:
 
 
 def leaping(arm: SerialChain, dt: float) -> tuple[Any, ...]:
-    """Return the table of Euler's scheme, with springs and dampers as inertia, and room for it."""
-    # Kept, since a run in pieces would wait for it more than for its steps.
+    """Return the table of Euler's scheme, which the chain keeps, and room for it."""
     kept = arm._tables.get("motion", (None,))
     if kept[0] != dt:
         kept = arm._tables["motion"] = dt, articulated_body._plan(soft(arm, dt))
@@ -77,8 +74,8 @@ def leaping(arm: SerialChain, dt: float) -> tuple[Any, ...]:
 
 
 def _share(changes: Array, change: Array) -> Array:
-    """Factors of earlier changes, the rows, of which the sum is nearest to the last one."""
-    scale = 1.0 / np.maximum(np.linalg.norm(changes, axis=1), TINY)
+    """Factors of earlier changes, the rows, whose sum is nearest to the last one."""
+    scale = 1.0 / np.maximum(np.linalg.norm(changes, axis=1), np.finfo(np.float64).tiny)
     unit = (scale[:, None] * changes).T
     return np.asarray(scale * np.linalg.lstsq(unit, change, rcond=SAME)[0])
 
@@ -113,13 +110,12 @@ class Steps:
             ]
             for q, v, q_m, v_m, p0 in zip(*states, self.q_m, self.v_m, self.p0, strict=True)
         ]
-        self.closures = Closures(system, dt) if isinstance(system, Linkage) else None
+        self.linkage = self.soft = system if isinstance(system, Linkage) else None
+        if self.soft is not None:
+            self.soft = replace(self.soft, chains=tuple(soft(arm, dt) for arm in arms))
 
     def midpoint(self, ask: Callable[[tuple[Array, Array]], Array]) -> tuple[int, int]:
-        """Make one step; forces (replicas, nv) are asked for in every round.
-
-        Returns the replica without an answer, and why.
-        """
+        """Make one step, with forces in every round; a replica without an answer, and why."""
         going = {k: self.solve(k) for k in range(len(self.parts))}
         forces: Any = dict.fromkeys(going)
         while going:
@@ -132,8 +128,8 @@ class Steps:
                     del going[k]
             if going:
                 forces = ask((self.q_m, self.v_m))
-        if self.closures is not None:
-            self.states[1][:] = closed.closing(self.closures.linkage, *self.states)
+        if self.linkage is not None:
+            self.states[1][:] = closed.closing(self.linkage, *self.states)
         return 0, DONE
 
     def solve(self, k: int) -> Generator[None, Array, int]:
@@ -143,7 +139,7 @@ class Steps:
         if code != DONE:
             return code
         start = np.concatenate([self.states[1][k], self.p0[k]])
-        impulses = None if self.closures is None else Impulses(self, self.closures, k)
+        impulses = None if self.linkage is None else Impulses(self, self.linkage, k)
         pieces = 1
         while True:
             self.x[k] = start
@@ -238,23 +234,39 @@ class Steps:
 
     def euler(self, forces: Array) -> tuple[int, int]:
         """Make one linearly implicit step of all replicas; the one without an answer, and why."""
-        if self.closures is not None:
-            return self.closures.euler(self.states, forces, self.loads, self.dt)
+        if self.linkage is not None and self.soft is not None:
+            return self.closed_euler(self.linkage, self.soft, forces)
         pace, frames = (self.dt, 0, 1, 2), tuple(part[None] for part in self.states)  # no frame
         room = leaping(self.system, self.dt)  # type: ignore[arg-type]
         given = (forces, self.loads[0]), pace, None, room, (self.states, frames)
         _, replica, code = motion.run(self.chains[0], *given)
         return replica, code
 
+    def closed_euler(self, linkage: Linkage, soft: Linkage, forces: Array) -> tuple[int, int]:
+        """Make one linearly implicit step, and close it."""
+        (q, v), dt, total = self.states, self.dt, forces.copy()
+        then = closed.integrate(linkage, q, v, dt)
+        for _, arm, x, w, f in _closures.chains(linkage, then, v, total):
+            f += joints.passive_forces(arm, x, w)
+        wrenches = np.concatenate([part[:, 3:] for part in self.loads], axis=1)
+        W = wrenches.reshape(len(q), -1, 6) if wrenches.size else None
+        gravity = self.loads[0][0, :3]
+        v += dt * closed.forward_dynamics(soft, q, v, total, gravity=gravity, wrenches=W).qdd
+        turns = dt * np.abs(v[:, linkage._turning]).max(-1, initial=0.0)
+        if not (turns <= motion.FASTEST).all():
+            return int(np.argmin(turns <= motion.FASTEST)), motion.TOO_FAST
+        q[:], v[:] = closed.project(linkage, closed.integrate(linkage, q, v, dt), v)
+        return 0, DONE
+
 
 class Impulses:
     """Impulses Aᵀ λ of closures at the start of a replica's step, such that its end closes."""
 
-    def __init__(self, steps: Steps, closures: Closures, k: int) -> None:
-        self.steps, self.closures, self.k = steps, closures, k
+    def __init__(self, steps: Steps, linkage: Linkage, k: int) -> None:
+        self.steps, self.linkage, self.k = steps, linkage, k
         p0, rest = steps.p0[k], np.zeros(steps.system.nv)
         given = steps.states[0][k], rest, rest
-        rates = _closures.answers(closures.linkage, kernel.PULLS, given)[1].reshape(-1, rest.size)
+        rates = _closures.answers(linkage, kernel.PULLS, given)[1].reshape(-1, rest.size)
         start, self.pushes = p0.copy(), np.empty_like(rates)
         for push, rate in zip(self.pushes, rates, strict=True):
             p0[:] = 0.0
@@ -278,40 +290,12 @@ class Impulses:
             for c, (_, (_, _, (seats, rows, *_), *_)) in enumerate(steps.parts[k]):
                 for rate in self.rates:
                     motion.solved(steps.chains[c][0], seats, rows, rate[steps.v_parts[c]])
-            self.opening = _closures.gaps(
-                self.closures.linkage, np.tile(end, (len(self.rates), 1)), self.rates
-            ).T
-        gap = _closures.gaps(self.closures.linkage, end)
+            ends = np.tile(end, (len(self.rates), 1))
+            self.opening = _closures.gaps(self.linkage, ends, self.rates).T
+        gap = _closures.gaps(self.linkage, end)
         try:
             impulses = np.linalg.solve(self.opening, -gap / dt)
         except np.linalg.LinAlgError:
             impulses = np.full(len(gap), np.nan)
         steps.v_m[k] += impulses @ self.rates
         steps.p0[k] += impulses @ self.pushes
-
-
-class Closures:
-    """The closures of a linkage, and steps with them."""
-
-    def __init__(self, linkage: Linkage, dt: float) -> None:
-        self.linkage, self.turning = linkage, linkage._turning
-        self.soft = replace(linkage, chains=tuple(soft(arm, dt) for arm in linkage.chains))
-
-    def euler(
-        self, states: tuple[Array, Array], forces: Array, loads: list[Array], dt: float
-    ) -> tuple[int, int]:
-        """Make one linearly implicit step, and close what it opens."""
-        q, v = states
-        then, total = closed.integrate(self.linkage, q, v, dt), forces.copy()
-        for _, arm, x, w, f in _closures.chains(self.linkage, then, v, total):
-            f += joints.passive_forces(arm, x, w)
-        wrenches = np.concatenate([part[:, 3:] for part in loads], axis=1)
-        W = wrenches.reshape(len(q), -1, 6) if wrenches.size else None
-        gravity = loads[0][0, :3]
-        a = closed.forward_dynamics(self.soft, q, v, total, gravity=gravity, wrenches=W).qdd
-        v += dt * a
-        turns = dt * np.abs(v[:, self.turning]).max(-1, initial=0.0)
-        if not (turns <= motion.FASTEST).all():
-            return int(np.argmin(turns <= motion.FASTEST)), motion.TOO_FAST
-        q[:], v[:] = closed.project(self.linkage, closed.integrate(self.linkage, q, v, dt), v)
-        return 0, DONE

@@ -5,10 +5,9 @@ Rows of all closures stacked, A θ̇ are the velocities that they forbid:
 
     θ̈ = θ̈_free + ℳ⁻¹ Aᵀ f,     Λ⁻¹ f = −(A θ̈_free + Ȧ θ̇),     Λ⁻¹ = A ℳ⁻¹ Aᵀ
 
-A θ̈_free + Ȧ θ̇ is the relative acceleration of the chains cut open.  Λ⁻¹ is small, a row for each
-direction held, and made of the Ω of the closed bodies alone (Rodriguez and Kreutz 1988, eqs. 4.16
-and 5.4).  Their part II, on closed chains, is not at hand: the rest is derived here and in
-`fixman.kernels.rigid.closed`.  With Z orthonormal and A Z = 0,
+A θ̈_free + Ȧ θ̇ is the relative acceleration of the chains cut open.  Λ⁻¹ has a row for each
+direction held, and is made of the Ω of the closed bodies (Rodriguez and Kreutz 1988, eqs. 4.16 and
+5.4).  With Z orthonormal and A Z = 0,
 
     ln det Zᵀ ℳ Z      = ln det ℳ + ln det Λ⁻¹ − ln det A Aᵀ
     ln det H^bb, closed = ln det H^bb, open + ln det Λ⁻¹
@@ -61,7 +60,7 @@ class ClosedMotion(NamedTuple):
     ----------
     qdd : ndarray (..., nv)
     wrenches : ndarray (..., closures, 6)
-        Force at b's point, then moment, of each closure on b, in the axes of the base.  On a acts
+        Of each closure on b: force at b's point, then moment, in the axes of the base.  On a acts
         the opposite, at the same place.
     """
 
@@ -87,14 +86,8 @@ def forward_dynamics(
     Parameters
     ----------
     linkage : Linkage
-    q : (..., nq)
-    qd, tau : (..., nv)
-        Rates and joint forces.
-    gravity : (3,)
-        Acceleration of free fall in the axes of the base; none unless given.
-    wrenches : (..., n, 6), optional
-        External force, then moment about the origin of the body's frame, on each body in the axes
-        of that frame.
+    q, qd, tau, gravity, wrenches
+        As in `articulated_body.forward_dynamics`, of one chain after the other.
     tolerance : float
         How far positions and rates may be from closing: gaps, of the size of the linkage (angles
         in radians); their rates, of its speed, or of what it would gain over its size if cut open.
@@ -132,7 +125,7 @@ def forward_dynamics(
 def _at_once(
     linkage: Linkage, q: Any, qd: Any, tau: Any, gravity: Any, tolerance: Any
 ) -> ClosedMotion | None:
-    """Answer for plain arrays of one state, as a loop over time steps passes them; else None."""
+    """Answer at once for plain arrays of one state; else None."""
     known = getattr(linkage, "_tables", {}).get("closed")
     if known is None or type(tolerance) is not float or not 1e-100 <= tolerance <= 1e100:
         return None
@@ -143,7 +136,8 @@ def _at_once(
             return None
     qdd, out = np.empty((1, linkage.nv)), np.empty((1, 6 * len(linkage.closures)))
     given = q, qd, tau, model.falling(gravity), (1.0 / linkage._size, tolerance, kernel.CERTAIN)
-    if kernel.states(known, *given, kernel.MOTION, closures.room(known), qdd, out) != DONE:
+    room = model.workspace(int(known.starts[-1]))
+    if kernel.states(known, *given, kernel.MOTION, room, qdd, out) != DONE:
         return None
     return ClosedMotion(qdd[0], out.reshape(-1, 6))
 
@@ -182,9 +176,9 @@ def project(
 ) -> tuple[Array, Array]:
     """Positions and rates nearby that close.
 
-    Newton's method with the Λ⁻¹ of the dynamics: q moves by the rates −ℳ⁻¹ Aᵀ Λ gap, the least in
-    the metric of the inertia matrix, and by no more than half a radian of any joint a round, until
-    the gap is closed; rates lose ℳ⁻¹ Aᵀ Λ A θ̇.
+    Newton's method with the Λ⁻¹ of the dynamics, O(n + m³) a round: q moves by the rates
+    −ℳ⁻¹ Aᵀ Λ gap, the least in the metric of the inertia matrix, and by no more than half a radian
+    of any joint a round; rates lose ℳ⁻¹ Aᵀ Λ A θ̇.
 
     Parameters
     ----------
@@ -209,10 +203,6 @@ def project(
         If the gap does not close, as where no posture near q does.
     SingularConstraintError, ValueError
         As `forward_dynamics`.
-
-    Notes
-    -----
-    O(n + m³) a round.
     """
     closures.require_linkage(linkage)
     q, qd = closures.arguments(linkage, q=q, qd=np.zeros(linkage.nv) if qd is None else qd)
@@ -243,8 +233,8 @@ def project(
 
 
 def closing(linkage: Linkage, q: Array, qd: Array, kept: NDArray[np.bool_] | None = None) -> Array:
-    """Rates without ℳ⁻¹ Aᵀ Λ A θ̇, which would open closures; those that are kept as they are."""
-    for _ in range(2):  # the second time for what rounding leaves
+    """Rates without ℳ⁻¹ Aᵀ Λ A θ̇, which would open closures; kept ones do not change."""
+    for _ in range(2):  # the second time for rounding
         change = closures.correction(linkage, q, qd, kernel.CLOSE_RATE)
         if kept is not None:
             change[..., kept] = 0.0
@@ -253,17 +243,13 @@ def closing(linkage: Linkage, q: Array, qd: Array, kept: NDArray[np.bool_] | Non
 
 
 def thermal_rates(
-    linkage: Linkage,
-    q: ArrayLike,
-    kT: float = 1.0,
-    rng: int | np.random.Generator | None = None,
+    linkage: Linkage, q: ArrayLike, kT: float = 1.0, rng: int | np.random.Generator | None = None
 ) -> Array:
-    """Draw rates that close from the Maxwell–Boltzmann distribution.
+    """Draw rates (..., nv) that close from the Maxwell–Boltzmann distribution.
 
     Those of the open chains less ℳ⁻¹ Aᵀ Λ A θ̇: normal, of covariance kT (ℳ⁻¹ − ℳ⁻¹ Aᵀ Λ A ℳ⁻¹).
-
-    Whether q closes is not looked at.  Arguments as in `statistics.thermal_rates`, errors as in
-    `logdet_mass`; (..., nv) in O(n m + m³) a frame, m directions held.
+    Whether q closes is not looked at.  O(n m + m³) a frame.  Arguments as in
+    `statistics.thermal_rates`, errors as in `logdet_mass`.
     """
     (q,) = closures.arguments(linkage, q=q)
     scale = np.sqrt(arrays.positive(kT, "kT"))
@@ -287,12 +273,10 @@ def logdet_mass(linkage: Linkage, q: ArrayLike) -> Array:
 
 
 def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
-    """ln det H^bb of the closed chains: of the open ones, and ln det Λ⁻¹.
+    """ln det H^bb (...,) of the closed chains: of the open ones, and ln det Λ⁻¹.
 
-    ½ kT times it is the potential that makes rigid joints and closures sample as stiff ones do.
-
-    Arguments and errors as in `logdet_mass`; O(n + m³) a frame.  Every body needs mass and inertia,
-    as in `partition.logdet_hard`.
+    O(n + m³) a frame.  Arguments and errors as in `logdet_mass`, but every body needs mass and
+    inertia, as in `partition.logdet_hard`.
     """
     (q,) = closures.arguments(linkage, q=q)
     total = closures.logdets(linkage, q)[..., 0]
@@ -303,18 +287,18 @@ def logdet_hard(linkage: Linkage, q: ArrayLike) -> Array:
 
 
 def fixman_potential(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
-    """½ kT ln det H^bb: with it, rigid joints and closures sample as equally stiff ones do.
+    """½ kT ln det H^bb (...,): with it, rigid joints and closures sample as equally stiff ones do.
 
-    Arguments and errors as in `logdet_hard`; (...,).
+    Arguments and errors as in `logdet_hard`.
     """
     return np.asarray(0.5 * arrays.positive(kT, "kT") * logdet_hard(linkage, q))[()]
 
 
 def fixman_torque(linkage: Linkage, q: ArrayLike, kT: float = 1.0) -> Array:
-    """−∂/∂θ of `fixman_potential`, along all rates, those that the closures forbid as well.
+    """−∂/∂θ of `fixman_potential` (..., nv), along all rates, also those that closures forbid.
 
-    The torques of the open chains, and −½ kT ∂ ln det Λ⁻¹: (..., nv) in O(n m + m³) a frame in time
-    and memory.  Arguments and errors as in `logdet_mass`.
+    The torques of the open chains, and −½ kT ∂ ln det Λ⁻¹; O(n m + m³) a frame in time and memory.
+    Arguments and errors as in `logdet_mass`.
     """
     (q,) = closures.arguments(linkage, q=q)
     kT = arrays.positive(kT, "kT")

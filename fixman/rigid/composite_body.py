@@ -1,4 +1,4 @@
-"""Inertia matrix, matrix of convective terms, and O(n³) forward dynamics from composite bodies.
+"""Inertia matrix, convective matrix and O(n³) forward dynamics from composite bodies.
 
 The composite body i is the rigid body made of links i, …, n − 1 (Saha 1999, sec. 4):
 
@@ -12,12 +12,12 @@ C is computed in O(n²) from sums of one index.  Since Ḃ_kj = Ḃ_ki B_ij + B_
 
     c_ij = p_iᵀ [M̃_i (B_ij p_j)˙ + Y_i B_ij p_j],     Y_i = Σ_{k≥i} B_kiᵀ (M_k Ḃ_ki + Ṁ_k B_ki),
 
-and Y_i has a recursion like that of M̃_i.  Nothing in this needs p_j to be a single column, nor
-the rates to be derivatives of coordinates: spherical joints and a free base are covered.
+and Y_i has a recursion like that of M̃_i.  All joints are covered: p_j may have several columns, and
+rates need not be derivatives of coordinates.
 
-With Ṁ_i = diag(ω_i × I_i, 0), as in the paper, İ − 2C is skew and Cθ̇ right, as they are for any
-C + Nᵀ diag(s_i ω_i × 1, 0) N.  The choice s_i = −½ tr I_i gives C the Christoffel symbols of I
-where rates are derivatives of coordinates.
+With Ṁ_i = diag(ω_i × I_i, 0), as in the paper, İ − 2C is skew and Cθ̇ right, as for any
+C + Nᵀ diag(s_i ω_i × 1, 0) N.  With s_i = −½ tr I_i and rates that are derivatives of coordinates,
+C has the Christoffel symbols of I.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
-from fixman._common.arrays import Array, flag, overflow
+from fixman._common.arrays import Array, flag
 from fixman.kernels.rigid.composite_body import convective_frames, inertia_frames, substitute
 from fixman.rigid import model
 from fixman.rigid.joints import driven
@@ -39,10 +39,11 @@ __all__ = ["convective_matrix", "forward_dynamics", "inertia_matrix"]
 def inertia_matrix(arm: SerialChain, q: ArrayLike) -> Array:
     """Generalized inertia matrix I = Nᵀ M N + diag(armature) (saha_1999, eq. 24).
 
-    Of ``q (..., nq)`` a symmetric ndarray (..., nv, nv), in O(n²) a frame.  A ValueError for wrong
-    shapes, values that are not finite, and quaternions that are not unit ones.
+    Of ``q (..., nq)`` a symmetric ndarray (..., nv, nv), in O(n²) a frame.  Errors as in
+    `newton_euler.inverse_dynamics`.
     """
-    return _inertia(model.posture(arm, q))
+    given = model.posture(arm, q)
+    return given.batch(_inertia(given))
 
 
 def convective_matrix(
@@ -53,15 +54,12 @@ def convective_matrix(
     The equations of motion are I θ̈ + C θ̇ = τ + `joints.passive_forces`; İ − 2C is skew-symmetric.
     Shapes, cost and errors are those of `inertia_matrix`, and ``qd (..., nv)``.
 
-    With ``christoffel`` not the paper's matrix but that of Christoffel symbols, which other
-    programs return.  They differ by a skew matrix that annihilates θ̇.
+    With ``christoffel`` the matrix of Christoffel symbols, which other programs return: it differs
+    from the paper's by a skew matrix that annihilates θ̇.
     """
     given = model.moving(arm, q, qd)
-    out = np.empty((given.q.shape[0], arm.nv, arm.nv))
-    symmetric = flag(christoffel, "christoffel")
-    bad = convective_frames(arm._kinds, arm._table, given.q, given.qd, symmetric, out)
-    given.require_answer(bad, "matrix of convective terms")
-    return given.batch(out)
+    more, size = (given.qd, flag(christoffel, "christoffel")), (arm.nv, arm.nv)
+    return given.batch(given.answer(convective_frames, "matrix of convective terms", size, *more))
 
 
 def forward_dynamics(
@@ -75,13 +73,13 @@ def forward_dynamics(
 ) -> Array:
     """Accelerations θ̈ = I⁻¹ (τ − bias) by a Cholesky factorization of the inertia matrix.
 
-    The bias is the inverse dynamics at θ̈ = 0 (Walker & Orin 1982, method 1's force vector, with
-    the composite bodies of their method 3).  O(n³) time and O(n²) memory a frame.  Arguments and
-    errors are those of `articulated_body.forward_dynamics`.
+    The bias is inverse dynamics at θ̈ = 0 (Walker & Orin 1982, method 1, with the composite bodies
+    of their method 3).  O(n³) time and O(n²) memory a frame.  Arguments and errors as in
+    `articulated_body.forward_dynamics`.
     """
     given = driven(arm, q, qd, tau, gravity, wrenches)
     φ = without_bias(given)
-    matrix = _inertia(given).reshape(-1, arm.nv, arm.nv)
+    matrix = _inertia(given)
     try:
         lower = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
@@ -91,25 +89,17 @@ def forward_dynamics(
     if bad >= 0:
         frame, row = divmod(bad, arm.nv)
         raise model.lost_pivot(_body(arm, row), frame, given.lead)
-    if not np.isfinite(φ).all():
-        given.require_finite()
-        raise overflow("accelerations", int(np.argmin(np.isfinite(φ).all(1))), given.lead)
-    return given.batch(φ)
+    return given.finite(φ, "accelerations")
 
 
 def _inertia(given: Given) -> Array:
-    arm = given.arm
-    out = np.empty((given.q.shape[0], arm.nv, arm.nv))
-    bad = inertia_frames(arm._kinds, arm._table, given.q, out)
-    given.require_answer(bad, "inertia matrix")
-    return given.batch(out)
+    return given.answer(inertia_frames, "inertia matrix", (given.arm.nv, given.arm.nv))
 
 
 def _lost_row(matrices: Array) -> tuple[int, int]:
-    """Frame and row at which a Cholesky factorization breaks down.
+    """Frame and row at which Cholesky's factorization breaks down, or is nearest to it.
 
-    LAPACK here may round otherwise than the one in NumPy, and just get through; then it is the row
-    with least left of its diagonal element.
+    SciPy's LAPACK may get through where NumPy's does not.
     """
     left = np.empty(matrices.shape[:2])
     for frame, matrix in enumerate(matrices):

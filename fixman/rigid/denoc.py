@@ -1,8 +1,8 @@
 """Forward dynamics by the UDUᵀ decomposition of the inertia matrix (Saha 1996, 1997, 1999).
 
 With the decoupled natural orthogonal complement N = N_l N_d (saha_1999, eqs. 16–17; T_l and T_d in
-saha_1996), twists are t = N_l N_d θ̇, the generalized inertia matrix is I = N_dᵀ N_lᵀ M N_l N_d, and
-Gaussian elimination that starts with the last body gives I = U D Uᵀ by the recursions
+saha_1996) twists are t = N_l N_d θ̇, I = N_dᵀ N_lᵀ M N_l N_d, and Gaussian elimination from the last
+body gives I = U D Uᵀ by the recursions
 
     ψ_i = M̂_{i,i+1} p_i,   m̂_i = p_iᵀ ψ_i,   ψ̂_i = ψ_i m̂_i⁻¹                           (32–33)
     M̂_{i−1,i} = M_{i−1} + B_{i,i−1}ᵀ (M̂_{i,i+1} − ψ̂_i ψ_iᵀ) B_{i,i−1},   M̂_{n,n+1} = M_n      (35)
@@ -11,11 +11,9 @@ Gaussian elimination that starts with the last body gives I = U D Uᵀ by the re
 with the symbols and equation numbers of saha_1996; hats on ψ are the other way round in saha_1999.
 
 Where this leaves the papers: a joint of f_i degrees of freedom has a p_i of 6 × f_i and a pivot m̂_i
-of f_i × f_i, so D has blocks, which the kernel eliminates rate by rate.  Armature of a joint is
-added to its pivot.  M̂, ψ̂ and m̂ are P, G and D of rodriguez_kreutz_1988, and `forward_dynamics` is
-their FD1: the sweeps of both are one kernel, with twists at the joints and in the axes of each
-body, so that rounding stays local.  N_l and N_d have those of mass centres, angular before linear.
-Bodies count from 0.
+of f_i × f_i, to which armature is added.  M̂, ψ̂ and m̂ are P, G and D of rodriguez_kreutz_1988, and
+`forward_dynamics` is their FD1, by the same kernel: twists are those of the joints, in the axes of
+each body.  N_l and N_d have twists of mass centres, angular before linear.  Bodies count from 0.
 """
 
 from __future__ import annotations
@@ -25,13 +23,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman._common.arrays import Array, overflow
+from fixman._common.arrays import Array
 from fixman.kernels.rigid import innovations, links
-from fixman.kernels.rigid.spatial_operators import forward_frames
-from fixman.rigid import model
-from fixman.rigid.joints import driven
+from fixman.rigid import model, spatial_operators
 from fixman.rigid.model import SerialChain
-from fixman.rigid.newton_euler import without_bias
 from fixman.rigid.spatial import joint_axes, propagation, skew
 
 __all__ = ["forward_dynamics", "logdet_mass", "n_d", "n_l", "udut"]
@@ -50,22 +45,12 @@ def forward_dynamics(
 ) -> Array:
     """Joint accelerations θ̈ by U τ̂ = τ − bias, D τ̃ = τ̂, Uᵀ θ̈ = τ̃ (saha_1996, eqs. 24, 36–39).
 
-    Arguments and errors are those of `articulated_body.forward_dynamics`; O(n) time and memory a
-    frame.
-
-    Notes
-    -----
-    As published, the bias is subtracted first: inverse dynamics with θ̈ = 0 (not θ̇ = 0, as the
-    papers print).  Its elements grow with the length of the chain and those of θ̈ do not, so digits
-    are lost: about 1e-13 of max |θ̈| at 100 moving links in general position and 1e-9 at 10⁴, thirty
-    times as much in planar arms.  Where that matters take `articulated_body`, or ``method="fd3"``
-    of `spatial_operators`.
+    The bias that is subtracted first is inverse dynamics with θ̈ = 0 (not θ̇ = 0, as the papers
+    print).  All else is as in ``method="fd1"`` of `spatial_operators.forward_dynamics`.
     """
-    given = driven(arm, q, qd, tau, gravity, wrenches)
-    out = np.empty_like(given.last)
-    bad = forward_frames(given.q, without_bias(given), None, arm._kinds, arm._table, out)
-    given.require_answer(bad, "accelerations")
-    return given.batch(out)
+    return spatial_operators.forward_dynamics(
+        arm, q, qd, tau, gravity=gravity, wrenches=wrenches, method="fd1"
+    )
 
 
 def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
@@ -79,46 +64,39 @@ def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
     Returns
     -------
     U : ndarray (..., nv, nv)
-        Upper triangular, with ones on the diagonal and, for joints of several degrees of freedom,
-        identities in the diagonal blocks.
+        Unit upper triangular, with an identity for each joint.
     D : ndarray (..., nv, nv)
         Diagonal, with a block m̂_i for a joint of several degrees of freedom.
 
     Both are dense, for reading: O(n²) time and memory a frame.  Errors as in `forward_dynamics`.
     """
     given = model.posture(arm, q)
-    pivots = np.empty((len(given.q), arm.nv))
     U, D = np.zeros((2, len(given.q), arm.nv, arm.nv))
-    bad = innovations.factor_frames(arm._kinds, arm._table, given.q, pivots, U)
-    given.require_answer(bad, "pivots")
+    pivots = given.answer(innovations.factor_frames, "pivots", (arm.nv,), U)
     for a, b in pairwise(arm.rate_offsets):
-        L = U[:, a:b, a:b].copy()  # the joint's own elimination, which its block takes back
+        L = U[:, a:b, a:b].copy()  # the elimination of single rates, which the block takes back
         D[:, a:b, a:b] = L @ (pivots[:, a:b, None] * L.swapaxes(1, 2))
         U[:, :a, a:b] = U[:, :a, a:b] @ np.linalg.inv(L)
         U[:, a:b, a:b] = np.eye(b - a)
-    if not np.isfinite(U).all():
-        raise overflow("factor U", int(np.argmin(np.isfinite(U).all(axis=(1, 2)))), given.lead)
-    return given.batch(U), given.batch(D)
+    return given.finite(U, "factor U"), given.batch(D)
 
 
 def logdet_mass(arm: SerialChain, q: ArrayLike) -> Array:
-    """Ln det I = Σ ln det m̂_i (..., ) of ``q (..., nq)`` (saha_1996, eq. 20), in O(n) a frame.
+    """Ln det I = Σ ln det m̂_i (...,) of ``q (..., nq)`` (saha_1996, eq. 20), in O(n) a frame.
 
     Errors as in `forward_dynamics`.
     """
     given = model.posture(arm, q)
-    pivots = np.empty((len(given.q), arm.nv))
-    bad = innovations.factor_frames(arm._kinds, arm._table, given.q, pivots, _NOTHING)
-    given.require_answer(bad, "pivots")
-    # One after the other: NumPy would choose the order of a sum by the number of frames.
+    pivots = given.answer(innovations.factor_frames, "pivots", (arm.nv,), _NOTHING)
+    # NumPy would choose the order of a sum by the number of frames.
     return given.batch(np.add.accumulate(np.log(pivots), axis=1)[:, -1])[()]
 
 
 def n_l(arm: SerialChain, q: ArrayLike) -> Array:
     """N_l of saha_1999, eq. 17: twists of all bodies from the joints' own, (6n, 6n), dense.
 
-    Block i, j ≤ i is B_ij: the twist that body i has if body j moves and the joints between do
-    not.  Twists are of mass centres, angular before linear, in body axes; ``q (nq,)``.
+    Block i, j ≤ i is B_ij: the twist of body i if body j moves and the joints between do not.
+    Twists are of mass centres, angular before linear, in body axes; ``q (nq,)``.
     """
     q = model.configuration(arm, q)
     X = np.empty((arm.n, 12))
@@ -138,7 +116,7 @@ def n_l(arm: SerialChain, q: ArrayLike) -> Array:
 def n_d(arm: SerialChain) -> Array:
     """N_d of saha_1999, eq. 17: diag(p_1, …, p_n), (6n, nv), dense.
 
-    In body axes it does not depend on the configuration: p_i is [e; e × d_i] or [0; e] (eq. 4).
+    In body axes, where p_i is [e; e × d_i] or [0; e] (eq. 4) in every configuration.
     """
     model.require_arm(arm)
     N = np.zeros((arm.n, 6, arm.nv))

@@ -3,12 +3,8 @@
     passive forces = −damping θ̇ − ∂E/∂θ,     E = ½ Δᵀ diag(stiffness) Δ,  Δ from ``rest`` to q
 
 Δ is `kinematics.difference`: of a spherical joint the rotation vector, turned the shorter way.  Its
-∂E/∂θ is the exact gradient along its rates, J_r(Δ)⁻ᵀ K Δ, and not K Δ, so that energy is kept with
-unequal stiffnesses too.  At half a turn from ``rest`` the shorter way changes, where E has a kink
-and the force jumps.
-
-All three of armature, damping and stiffness are set as ``dataclasses.replace(arm, armature=0.1)``.
-Armature is no force: it is in every algorithm, as D_i + J_i, where D_i is what a joint moves.
+∂E/∂θ is the exact gradient along its rates, J_r(Δ)⁻ᵀ K Δ, so that energy is kept with unequal
+stiffnesses too.  The shorter way changes at half a turn from ``rest``, where the force jumps.
 """
 
 from __future__ import annotations
@@ -29,12 +25,9 @@ __all__ = ["elastic_energy", "passive_forces"]
 
 
 def passive_forces(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
-    """−damping θ̇ − ∂E/∂θ, (..., nv): what dampers and springs do besides τ.
+    """−damping θ̇ − ∂E/∂θ, (..., nv), of ``q (..., nq)``, ``qd (..., nv)``: added to τ.
 
-    Like τ: forces along prismatic and moments about revolute joints, moments of spherical joints,
-    and force then moment of a free base, in the body's frame.  O(n) a frame of ``q (..., nq)``,
-    ``qd (..., nv)``.  A ValueError for wrong shapes, values that are not finite, and quaternions
-    that are not unit ones.
+    O(n) a frame.  Errors as in `newton_euler.inverse_dynamics`.
     """
     given = model.moving(arm, q, qd)
     given.require_finite()
@@ -52,9 +45,7 @@ def elastic_energy(arm: SerialChain, q: ArrayLike) -> Array:
         energy = 0.5 * np.where(stiffness > 0.0, stiffness * change**2, 0.0)
         # Rate after rate: of a sum NumPy chooses the order by the number of frames.
         out = np.add.accumulate(energy, axis=1)[:, -1]
-    if not np.isfinite(out).all():
-        raise arrays.overflow("elastic energy", int(np.argmin(np.isfinite(out))), given.lead)
-    return given.batch(out)[()]
+    return given.finite(out, "elastic energy")[()]
 
 
 def driven(
@@ -81,7 +72,7 @@ def with_passive(given: Given) -> Given:
 
 
 def without_springs(arm: SerialChain) -> SerialChain:
-    """Return the chain without springs and dampers: in it nothing but τ and loads acts at rest."""
+    """Return the chain without springs and dampers, which it keeps."""
     if not arm._passive:
         return arm
     if "without springs" not in arm._tables:

@@ -1,20 +1,19 @@
 """Kinematics: where the bodies are, how they move, and what a push on one of them does.
 
-Coordinates, rates and joint forces are those of `fixman.rigid.model`.  Everything else here is in
-the axes of the base, linear before angular: twists are the velocity of a point and the angular
-velocity of its body, wrenches a force that acts at the point and a moment.  (``wrenches=`` of the
-dynamics are in the axes of each body, about its origin.)  Bodies are counted from 0 at the base,
-and ``point`` is fixed in its body, in that body's frame.
+Twists are the velocity of a point and the angular velocity of its body, wrenches a force at the
+point and a moment, both in the axes of the base.  (``wrenches=`` of the dynamics are in the axes of
+each body, about its origin.)  Bodies are counted from 0 at the base, and ``point`` is given in its
+body's frame.
 
     twist = J θ̇,   its rate = J θ̈ + J̇ θ̇,   τ = Jᵀ wrench,   Λ⁻¹ = J ℳ⁻¹ Jᵀ
 
-Λ is Khatib's operational-space inertia.  Its inverse, the compliance, is computed by Rodriguez and
-Kreutz's recursion (1988, eqs. 4.16, 5.4), without J and ℳ, also of several bodies at once:
+Λ is Khatib's operational-space inertia.  Its inverse, the compliance, of one or several bodies, is
+computed by Rodriguez and Kreutz's recursion (1988, eqs. 4.16, 5.4), without J and ℳ:
 
     Ω_ii = L_i Ω_{i−1,i−1} L_iᵀ + p_i D_i⁻¹ p_iᵀ,     Ω_ij = L_i ⋯ L_{j+1} Ω_jj  (j ≤ i)
 
-with L_i = (1 − p_i D_i⁻¹ p_iᵀ M̂_i) B_{i,i−1}, the twist that body i takes on from the body before
-it when joint i is free.
+with L_i = (1 − p_i D_i⁻¹ p_iᵀ M̂_i) B_{i,i−1}, which makes the twist of body i from that of the body
+before it when joint i is free.
 
 Every function takes batches along the leading axes of q (..., nq), qd and qdd (..., nv), costs O(n)
 a frame, and raises a ValueError for wrong shapes, numbers that are not finite, quaternions that are
@@ -73,8 +72,7 @@ def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple
     rotations : ndarray (..., n, 3, 3)
         Columns are the axes of a body.
     positions : ndarray (..., n, 3)
-        Origins of the bodies' frames: a point p of body k is at
-        ``positions[k] + rotations[k] @ p``.
+        Of the bodies' origins: a point p of body k is at ``positions[k] + rotations[k] @ p``.
     twists : ndarray (..., n, 6)
         If ``qd`` is given: velocity of the origin, then angular velocity.
     """
@@ -90,14 +88,14 @@ def frames(arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None) -> tuple
 
 
 def position(arm: SerialChain, q: ArrayLike, body: int, point: ArrayLike = (0, 0, 0)) -> Array:
-    """Where a point of a body is, (..., 3)."""
+    """Position of a point of a body, (..., 3)."""
     return _at_point(model.resting(arm, q), body, point, slice(0, 3))
 
 
 def velocity(
     arm: SerialChain, q: ArrayLike, qd: ArrayLike, body: int, point: ArrayLike = (0, 0, 0)
 ) -> Array:
-    """Twist J θ̇ at a point of a body, without J: its velocity, then ω of the body, (..., 6)."""
+    """Twist J θ̇ at a point of a body: its velocity, then ω of the body, (..., 6)."""
     return _at_point(model.moving(arm, q, qd), body, point, slice(3, 9))
 
 
@@ -109,10 +107,7 @@ def acceleration(
     body: int,
     point: ArrayLike = (0, 0, 0),
 ) -> Array:
-    """Acceleration J θ̈ + J̇ θ̇ at a point of a body, (..., 6); of θ̈ = 0 the products J̇ θ̇.
-
-    Acceleration of the point, then angular acceleration of the body.
-    """
+    """Acceleration J θ̈ + J̇ θ̇ of a point, then angular acceleration of its body, (..., 6)."""
     given = model.gate(arm, q, qd, qdd, name="qdd")
     return _at_point(given, body, point, slice(9, 15))
 
@@ -145,8 +140,7 @@ def jacobian_transpose(
 ) -> Array:
     """Joint forces Jᵀ w (..., nv) that do the work of a wrench (..., 6) at a point of a body.
 
-    Force at the point, then moment, in the axes of the base; ``wrenches`` of the dynamics are in
-    the axes of the body, about its origin.  The joints hold a body in place by the opposite.
+    The joints hold a body in place by the opposite.
     """
     w = arrays.real(wrench, (6,), "wrench", "component")
     arrays.require_finite(w, (6,), "wrench", "component")
@@ -170,10 +164,7 @@ def centre_of_mass(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> tuple[Array
 def centre_of_mass(
     arm: SerialChain, q: ArrayLike, qd: ArrayLike | None = None
 ) -> Array | tuple[Array, Array]:
-    """Mass centre of the chain, (..., 3), and its velocity if rates are given.
-
-    A chain without mass has none: a ValueError.
-    """
+    """Mass centre (..., 3), and its velocity if rates are given; a ValueError without mass."""
     model.require_arm(arm)
     if not arm.masses.any():
         raise ValueError("the chain has no mass, so no centre of mass: every mass is 0")
@@ -189,33 +180,29 @@ def momentum(
     *,
     about: Literal["centre", "origin"] = "centre",
 ) -> Array:
-    """Momentum of the bodies of the chain, then their angular momentum, (..., 6).
-
-    Angular momentum is about the mass centre of the chain, or about the origin of the base.
-    """
+    """Momentum of the chain, then angular momentum about its mass centre or the base, (..., 6)."""
     arrays.require_one_of(about, "about", ("centre", "origin"))
     given, sums = _sums(model.moving(arm, q, qd))
     with np.errstate(over="ignore", invalid="ignore"):
         p = arm.masses.sum() * sums[:, 3:6]
         spin = sums[:, 6:9] + (np.cross(sums[:, :3], p) if about == "origin" else 0.0)
-    return _finite(given, np.concatenate([p, spin], axis=1), "momentum")
+    return given.finite(np.concatenate([p, spin], axis=1), "momentum")
 
 
 def kinetic_energy(arm: SerialChain, q: ArrayLike, qd: ArrayLike) -> Array:
     """½ θ̇ᵀ (ℳ + diag(armature)) θ̇ (...,), summed over bodies and rotors."""
     given, sums = _sums(model.moving(arm, q, qd))
     with np.errstate(over="ignore"):
-        # Rate after rate: of a product NumPy chooses the order of the sum by the number of frames.
+        # NumPy would choose the order of a sum by the number of frames.
         rotors = np.add.accumulate(0.5 * given.qd**2 * arm.armature, axis=1)[:, -1]
         energy = sums[:, 9] + rotors
-    return _finite(given, energy, "kinetic energy")[()]
+    return given.finite(energy, "kinetic energy")[()]
 
 
 def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> Array:
-    """−m g·c + E (...,): energy in a field of gravity, and of springs.
+    """−m g·c + E (...,): energy in gravity, zero at the base's origin, and of springs.
 
-    ``gravity (3,)`` is the acceleration of free fall in the base's axes; at its origin a mass
-    centre has no energy.
+    ``gravity (3,)`` is the acceleration of free fall in the base's axes.
     """
     g = model.falling(gravity)
     arrays.require_finite(g, (3,), "gravity", "component")
@@ -224,7 +211,7 @@ def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> A
         weight = arm.masses.sum() * g
         height = weight[0] * sums[:, 0] + weight[1] * sums[:, 1] + weight[2] * sums[:, 2]
         energy = elastic_energy(arm, q) - given.batch(height)
-    return _finite(given, energy.reshape(-1), "potential energy")[()]
+    return given.finite(energy.reshape(-1), "potential energy")[()]
 
 
 # --- steps in the coordinates -----------------------------------------------------------------
@@ -233,8 +220,8 @@ def potential_energy(arm: SerialChain, q: ArrayLike, *, gravity: ArrayLike) -> A
 def integrate(arm: SerialChain, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) -> Array:
     """Coordinates (..., nq) after a time dt at constant rates: the exponential map of every joint.
 
-    A quaternion is turned by the rotation vector dt ω, in the axes of its body, and normalized; a
-    free base follows the screw of its constant twist.
+    Quaternions turn by the rotation vector dt ω, in the axes of the body; a free base follows a
+    screw.
     """
     given = model.moving(arm, q, qd)
     out = np.empty_like(given.q)
@@ -246,8 +233,8 @@ def integrate(arm: SerialChain, q: ArrayLike, qd: ArrayLike, dt: float = 1.0) ->
 def difference(arm: SerialChain, q0: ArrayLike, q1: ArrayLike) -> Array:
     """Rates (..., nv) that lead from q0 to q1 in unit time: ``integrate(arm, q0, …)`` is q1.
 
-    Quaternions turn the shorter way, by π at most, so that they may come out as −q1, which is the
-    same rotation.  Angles of revolute joints are subtracted as they are.
+    Quaternions turn the shorter way, by π at most, and so may come out as −q1, the same rotation.
+    Angles of revolute joints are subtracted as they are.
     """
     model.require_arm(arm)
     q0, q1 = (arrays.real(q, (arm.nq,), f"q{k}", "coordinate") for k, q in enumerate((q0, q1)))
@@ -275,13 +262,10 @@ def operational_space_compliance(
 ) -> Array:
     """Ω = Λ⁻¹ = J ℳ⁻¹ Jᵀ: accelerations at points of bodies for wrenches there, at rest.
 
-    Rodriguez and Kreutz's recursion (rodriguez_kreutz_1988, eqs. 4.16 and 5.4), one sweep in and
-    one out; of several bodies the extended one, with the blocks J_a ℳ⁻¹ J_bᵀ.  Singular where the
-    bodies cannot move in every direction together.
-
-    Of m bodies, in any order, an ndarray (..., 6m, 6m), or with ``linear``, of forces and the
-    accelerations of points alone, (..., 3m, 3m); symmetric, in the axes of the base; O(n + m²) a
-    frame.  One body may come twice, with two points; ``point`` is (3,) for all, or (m, 3).
+    (..., 6m, 6m) of m bodies, with blocks J_a ℳ⁻¹ J_bᵀ in the axes of the base, or with ``linear``,
+    of forces and the accelerations of points alone, (..., 3m, 3m); O(n + m²) a frame.  Singular
+    where the bodies cannot move in every direction together.  One body may come twice, with two
+    points; ``point`` is (3,) for all, or (m, 3).
 
     Raises
     ------
@@ -309,10 +293,9 @@ def operational_space_inertia(
     *,
     linear: bool = False,
 ) -> Array:
-    """Λ = (J ℳ⁻¹ Jᵀ)⁻¹: how heavy a body feels to who holds it at a point (Khatib 1987).
+    """Λ = (J ℳ⁻¹ Jᵀ)⁻¹: the inertia of bodies that are moved at points (Khatib 1987).
 
-    The inverse of `operational_space_compliance`, whose arguments it has: with ``linear`` of the
-    point alone, which is then held like a ball and not as in a vice.  O(n + m³) a frame.
+    The inverse of `operational_space_compliance`, whose arguments it has; O(n + m³) a frame.
 
     Raises
     ------
@@ -347,7 +330,7 @@ def operational_space_inertia(
 def _seen_from(
     inertia: Array, arm: SerialChain, q: ArrayLike, bodies: NDArray[np.int64], points: Array
 ) -> Array:
-    """Λ at points, from that at the bodies' origins, without the digits that distances cost Ω."""
+    """Λ at points from that at the bodies' origins: far points would cost Ω digits."""
     m = bodies.size
     R = frames(arm, q)[0][..., bodies, :, :]
     shift = np.zeros((*R.shape[:-2], 6, 6))  # velocities of origins from those of points
@@ -395,29 +378,16 @@ def _marks(
 
 
 def _at_point(given: Given, body: int, point: ArrayLike, columns: slice) -> Array:
-    """Columns of what `point_frames` finds."""
+    """Columns of `point_frames`."""
     arm = given.arm
     at = _body(arm, body), _point(point)
     out = np.empty((given.q.shape[0], columns.stop))
     motion = given.q, given.qd, given.last
-    given.require_answer(
-        kinematics.point_frames(arm._kinds, arm._table, motion, *at, out), "motion of the point"
-    )
+    bad = kinematics.point_frames(arm._kinds, arm._table, motion, *at, out)
+    given.require_answer(bad, "motion of the point")
     return given.batch(out[:, columns].copy())
 
 
 def _sums(given: Given) -> tuple[Given, Array]:
     """Centre, its velocity, angular momentum about it, kinetic energy of each frame, (…, 10)."""
-    arm = given.arm
-    out = np.empty((given.q.shape[0], 10))
-    bad = kinematics.sum_frames(arm._kinds, arm._table, given.q, given.qd, out)
-    given.require_answer(bad, "momentum or energy")
-    return given, out
-
-
-def _finite(given: Given, out: Array, what: str) -> Array:
-    """Results (frames, …) along the batch axes, all finite."""
-    good = np.isfinite(out).all(axis=tuple(range(1, out.ndim)))
-    if not good.all():
-        raise arrays.overflow(what, int(np.argmin(good)), given.lead)
-    return given.batch(out)
+    return given, given.answer(kinematics.sum_frames, "momentum or energy", (10,), given.qd)

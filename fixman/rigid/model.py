@@ -4,11 +4,10 @@ Frames.  Joint i has a frame fixed in body i − 1 (or the base), given by ``rot
 ``translations[i]``; revolute joints turn about and prismatic joints slide along its z axis.  Body i
 carries the moved joint frame, and its mass centre and inertia are given in it.
 
-Coordinates.  A revolute or prismatic joint has one, a spherical joint a unit quaternion (x, y, z,
-w; scalar last) with three rates, a free base the position of the body's frame in the joint frame
-and a quaternion, with six rates.  Joints of several rates have those of the body's frame, in its
-own axes, linear before angular; forces come before moments likewise.  The list of all joints, from
-which this follows, is `fixman.kernels.rigid.joints.JOINTS`.
+Coordinates and rates follow from the list `fixman.kernels.rigid.joints.JOINTS`: one of a revolute
+or prismatic joint; a unit quaternion (x, y, z, w) and three rates of a spherical joint; position,
+quaternion and six rates of a free base.  Several rates are those of the body's frame in its own
+axes, linear before angular; forces come before moments likewise.
 
 Joints.  Each rate may have a rotor's inertia, a damper and a spring (`fixman.rigid.joints`):
 
@@ -47,25 +46,22 @@ from fixman.kernels.rigid.joints import (
 )
 from fixman.rigid._constructors import Constructors, named
 
-# Bytes of work arrays.  New memory costs more at the first touch than what is done with it, so that
-# threads keep what is larger than SMALL for their next call, but not more than LARGEST.
+# Bytes of work arrays.  The first touch of new memory costs more than the work in it, so threads
+# keep arrays between these sizes for their next call.
 SMALL, LARGEST = 2**17, 2**26
 _kept = threading.local()
 
-# How far the square of a quaternion's norm may be from 1: less, by rounding, than the 2e-6 of the
-# kernels, so that what they refuse is refused here, with its name.
+# How far the square of a quaternion's norm may be from 1: by rounding less than in the kernels.
 UNIT = 2e-6 - 1e-14
 
-# How far principal moments may be from those of a body, relative to the largest.  Three digits of
-# each are off by up to half of this, and only mistakes by more.
-ROUNDED = 0.01
-NOISE = 1e-12  # relative to m ℓ²: moments that are less are rounding of what was computed from it
+ROUNDED = 0.01  # how far moments of three digits may be from those of a body, by the largest
+NOISE = 1e-12  # moments that are less are rounding, relative to m ℓ²
 
 Index = NDArray[np.int64]
 
 
 class _Optional(Protocol):
-    """Type of a field that may be given as numbers or left out, and is an array once it is made."""
+    """Type of a field that may be left out, and is an array once it is made."""
 
     def __get__(self, instance: object, owner: type | None = None) -> Array: ...
     def __set__(self, instance: object, value: ArrayLike | None) -> None: ...
@@ -73,16 +69,15 @@ class _Optional(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SerialChain(Constructors):
-    """A serial chain of n rigid bodies, base first.
+    """A serial chain of n rigid bodies, base first, in any consistent units.
 
-    Immutable, hashable and comparable by content.  Lengths, masses and times may be in any
-    consistent units.
+    Immutable, hashable and comparable by content.
 
     Attributes
     ----------
     joints : tuple of str
-        "revolute", "prismatic", "spherical" and whatever else the list of joints has; "free", a
-        floating base, only for the first.
+        "revolute", "prismatic", "spherical", "helical", "planar"; "free", a floating base, only for
+        the first.
     rotations : ndarray (n, 3, 3)
         Of each joint frame in the body before it: columns are its axes.
     translations : ndarray (n, 3)
@@ -92,18 +87,16 @@ class SerialChain(Constructors):
         Mass centres in the body's frame.
     inertias : ndarray (n, 3, 3)
         About the mass centre, in the axes of the body's frame.  No principal moment is negative or
-        larger than the other two together, but for rounding: a hundredth of the largest, as of a
-        plate with three digits, or 1e-12 m ℓ², ℓ from the joint to the mass centre or the next
-        joint.  A moment that is negative by less becomes zero.
+        larger than the other two together, but for rounding: a hundredth of the largest, or 1e-12
+        m ℓ², ℓ from the joint to the mass centre or the next joint.  A moment that is negative by
+        less becomes zero.
     armature, damping, stiffness : number or (nv,), stored as ndarray (nv,)
-        Of a joint's rate, not negative, 0 if not given: inertia that it moves besides the bodies (a
-        motor's, times the square of its gear ratio); force against it, for each unit; springs
-        towards ``rest``, which a free base has not.
+        For each rate, not negative, 0 if not given: inertia of rotors (times the squared gear
+        ratio), force against a unit rate, springs towards ``rest``, which a free base has not.
     rest : (nq,)
         Where the springs are relaxed.  0, unit quaternions, if not given.
     pitch : number or (n,), stored as ndarray (n,)
-        How far a body advances along its joint's axis for each radian: must be given where a joint
-        has a pitch, and is 0 of all others.
+        Advance along the axis for each radian of helical joints; 0 of all others.
     """
 
     joints: tuple[Name, ...]
@@ -134,14 +127,13 @@ class SerialChain(Constructors):
         self._coerced("masses", (n,), "body")
         self._coerced("centres", (n, 3), "body")
         inertias = self._coerced("inertias", (n, 3, 3), "body")
-        negative = "the mass of body {}: it must not be negative"
-        _require(self.masses >= 0, negative.format, self.masses)
+        negative = "the mass of body {}: it must not be negative".format
+        _require(self.masses >= 0, negative, self.masses)
         with np.errstate(over="ignore", invalid="ignore"):
             defect = np.abs(R.swapaxes(1, 2) @ R - np.eye(3)).max((1, 2))
             proper = (defect < 1e-9) & (np.linalg.det(R) > 0)
         _require(proper, "the rotation of joint {} is not a proper rotation matrix".format, R)
-        # One Newton step to the nearest rotation: transposes serve as inverses everywhere, so what
-        # was rounded to nine digits would cost agreement.  Rotations that are exact stay as given.
+        # One Newton step to the nearest rotation, since transposes serve as inverses everywhere.
         rough = defect > 1e-14
         R[rough] = R[rough] @ (3 * np.eye(3) - R[rough].swapaxes(1, 2) @ R[rough]) / 2 + 0.0
         bodies = self.masses, self.centres, self.translations
@@ -164,7 +156,7 @@ class SerialChain(Constructors):
     ) -> Array:
         """Coerce a field; one number will do where there is a default."""
         value = getattr(self, name)
-        # A copy, in which −0 has become 0, so that equal chains have equal bytes.
+        # −0 becomes 0, so that equal chains have equal bytes.
         array = arrays.real(default if value is None else value, (), name) + 0.0
         if array.ndim == 0 and default is not None:
             array = np.full(shape, array)
@@ -176,7 +168,7 @@ class SerialChain(Constructors):
         return array
 
     def _set_pitch(self) -> None:
-        """Coerce `pitch`, a number of which is that of all joints that have one."""
+        """Coerce `pitch`; one number is that of all joints that have one."""
         pitched, given = PITCHED[self.kinds], self.pitch
         if given is None and pitched.any():
             i = int(np.argmax(pitched))
@@ -186,8 +178,6 @@ class SerialChain(Constructors):
             pitch *= pitched
         _require(pitched | (pitch == 0), "joint {} has no pitch, which must be 0".format, pitch)
 
-    # --- constructors, but for those of `_constructors` -------------------------------------
-
     @staticmethod
     def from_urdf(
         path: str | PathLike[str],
@@ -196,10 +186,9 @@ class SerialChain(Constructors):
         free_base: bool = False,
         strict: bool = True,
     ) -> SerialChain:
-        """Read the serial chain from a URDF file's root to the link ``tip``.
+        """Read the chain of a URDF file's root and the link ``tip``: `urdf.read` without names.
 
-        The ``chain`` of `fixman.rigid.urdf.read`, which explains the arguments and errors, and also
-        has the names of joints and links, and notes on content that is not read.
+        Arguments and errors as there.
         """
         read = import_module("fixman.rigid.urdf").read
         return read(path, tip, free_base=free_base, strict=strict).chain  # type: ignore[no-any-return]
@@ -213,7 +202,7 @@ class SerialChain(Constructors):
 
     @cached_property
     def kinds(self) -> Index:
-        """Kind of each joint as a number into `fixman.kernels.rigid.joints.JOINTS`, (n,)."""
+        """Places of the joints in `fixman.kernels.rigid.joints.JOINTS`, (n,)."""
         return _locked(self._kinds)
 
     @cached_property
@@ -241,7 +230,7 @@ class SerialChain(Constructors):
 
     @cached_property
     def _tables(self) -> dict[str, Any]:
-        """Tables that each algorithm builds once for this chain, under the name of its module."""
+        """Tables of the algorithms, by the names of their modules."""
         return {}
 
     @cached_property
@@ -250,10 +239,7 @@ class SerialChain(Constructors):
 
     @cached_property
     def _table(self) -> Array:
-        """Rotation (9, by rows), translation, mass, centre, inertia (9), armature (6), pitch.
-
-        (n, 32), for kernels.
-        """
+        """Rotation, translation, mass, centre, inertia, armature (6) and pitch, (n, 32)."""
         n = self.n
         rotors = np.zeros((n, 6))
         rotors[np.arange(6) < RATES[self._kinds, None]] = self.armature
@@ -307,9 +293,8 @@ def checked_inertias(
 ) -> Array:
     """Return the inertias (n, 3, 3) of bodies, symmetric and not negative, or name the culprit.
 
-    I = tr(S) 1 − S for second moments S ≥ 0 of any masses: no principal moment is negative, nor
-    larger than the other two together.  ``bodies`` are masses, centres and translations of joints,
-    which make the scale m ℓ² of rounding.  If ``refuse`` returns, the nearest S is taken.
+    I = tr(S) 1 − S for second moments S ≥ 0.  ``bodies`` are masses, centres and translations of
+    joints, for the scale m ℓ² of rounding.  If ``refuse`` returns, the nearest S is taken.
     """
     masses, centres, translations = bodies
     ends = np.vstack([translations[1:], np.zeros((1, 3))])
@@ -360,7 +345,7 @@ def _locked(array: Index) -> Index:
 
 
 def workspace(size: int) -> Array:
-    """Memory of so many numbers for a kernel until it returns, from where a cache line begins."""
+    """Memory of so many numbers for a kernel until it returns, aligned to a cache line."""
     if not SMALL <= 8 * size <= LARGEST:
         return np.empty(size)
     kept: Array | None = getattr(_kept, "room", None)
@@ -372,22 +357,19 @@ def workspace(size: int) -> Array:
 
 
 def require_arm(arm: SerialChain) -> None:
-    """Refuse anything but a `SerialChain`, swapped arguments first of all."""
+    """Refuse anything but a `SerialChain`."""
     if not isinstance(arm, SerialChain):
         raise TypeError(f"arm must be a fixman.rigid.SerialChain, got {other(arm)}")
 
 
 def other(thing: Any) -> str:
-    """Name the type of what is given for a `SerialChain`."""
+    """Name the type of a thing given for a `SerialChain`."""
     hint = ": use its .chain" if isinstance(getattr(thing, "chain", None), SerialChain) else ""
     return type(thing).__name__ + hint
 
 
 class Given(NamedTuple):
-    """Arguments of an algorithm, coerced; frames of a batch are stacked first.
-
-    Those that it does not take have no frames.
-    """
+    """Arguments of an algorithm, coerced, frames first; those that it does not take are empty."""
 
     arm: SerialChain
     q: Array  # (frames, nq)
@@ -403,9 +385,9 @@ class Given(NamedTuple):
         return out.reshape(self.lead + out.shape[1:])
 
     def require_finite(self) -> None:
-        """Raise for the first argument that is not finite, or a quaternion that is not a unit one.
+        """Raise for values that are not finite and quaternions that are not unit ones.
 
-        Kernels notice, so that values are looked at only then.
+        Kernels notice, so values are looked at only then.
         """
         arm = self.arm
         refuse_coordinates(arm, self.q, self.lead)
@@ -418,10 +400,24 @@ class Given(NamedTuple):
             arrays.require_finite(W, (arm.n, 6), "wrenches", "body")
 
     def require_answer(self, bad: int, what: str) -> None:
-        """Raise for a kernel's frame · (n + 1) + body where it has no answer, which is no −1."""
+        """Raise for a kernel's frame · (n + 1) + body without an answer, which is no −1."""
         if bad >= 0:
             self.require_finite()
             raise failure(self.arm, bad, what, self.lead)
+
+    def answer(self, kernel: Any, what: str, size: tuple[int, ...], *more: Any) -> Array:
+        """Results (frames, *size) of a kernel of the chain, the coordinates and ``more``."""
+        out = np.empty((self.q.shape[0], *size))
+        self.require_answer(kernel(self.arm._kinds, self.arm._table, self.q, *more, out), what)
+        return out
+
+    def finite(self, out: Array, what: str) -> Array:
+        """Results along the batch axes, none of which is infinite or NaN."""
+        if not np.isfinite(out).all():
+            self.require_finite()
+            good = np.isfinite(out).all(axis=tuple(range(1, out.ndim)))
+            raise arrays.overflow(what, int(np.argmin(good)), self.lead)
+        return self.batch(out)
 
 
 _AT_REST, _NOTHING = np.zeros(3), np.empty((0, 6))
@@ -452,9 +448,8 @@ def gate(
         last = arrays.spread(last, lead, (nv,))
         if wrenches is not None:
             W = arrays.spread(W, lead, (n, 6)).reshape(-1, 6)
-    return Given(
-        arm, q.reshape(-1, nq), qd.reshape(-1, nv), last.reshape(-1, nv), g, W, lead, name
-    )  # fmt: skip
+    q, qd, last = q.reshape(-1, nq), qd.reshape(-1, nv), last.reshape(-1, nv)
+    return Given(arm, q, qd, last, g, W, lead, name)
 
 
 def posture(arm: SerialChain, q: ArrayLike) -> Given:
@@ -478,7 +473,7 @@ def resting(arm: SerialChain, q: ArrayLike) -> Given:
 
 
 def configuration(arm: SerialChain, q: ArrayLike) -> Array:
-    """Coerce the coordinates (nq,) of one configuration, and look at them."""
+    """Coerce and check the coordinates (nq,) of one configuration."""
     given = posture(arm, q)
     if given.lead:
         raise ValueError(f"q must be one configuration here, ({arm.nq},), got {np.shape(q)}")
@@ -499,7 +494,7 @@ def vector(value: ArrayLike, name: str) -> Array:
     return array
 
 
-_written = lru_cache(vector)  # what is written out in a call is coerced once
+_written = lru_cache(vector)  # coerces the tuples of a loop's calls once
 
 
 def falling(gravity: ArrayLike) -> Array:
@@ -531,13 +526,13 @@ def refuse_coordinates(arm: SerialChain, q: Array, lead: Lead, name: str = "q") 
 
 
 def failure(arm: SerialChain, bad: int, what: str, lead: Lead) -> ValueError:
-    """Return the error for a kernel's frame · (n + 1) + body: a lost pivot, or n for overflow."""
+    """Return the error for a kernel's frame · (n + 1) + body, the body n for overflow."""
     frame, body = divmod(bad, arm.n + 1)
     return lost_pivot(body, frame, lead) if body < arm.n else arrays.overflow(what, frame, lead)
 
 
 def lost_pivot(body: int, frame: int, lead: Lead) -> SingularConstraintError:
-    """Return the error for a body whose joint moves no inertia, up to rounding."""
+    """Return the error for a joint that moves no inertia, up to rounding."""
     return SingularConstraintError(
         f"the inertia that joint {body} moves",
         f" is zero or lost to rounding: body {body} and those after it have no mass, or no inertia "

@@ -7,24 +7,22 @@ following them by their exponentials ⊕, and p = ∂L/∂θ̇,
     p_m = ℳ(q_m) v_m = p_0 + (dt/2) f_m = p_1 − (dt/2) f_m,     f = ∂L/∂q + forces without potential
 
 (Marsden and West, Acta Numerica 2001, §1.5; momenta of balls are carried by the derivative of the
-exponential).  It is symplectic and symmetric: momenta about a fixed point that have a symmetry
-are kept to rounding, about the mass centre to O(dt²), and the energy does not drift.  ∂T/∂q takes
-one sweep.  v_m takes a few rounds of Newton's method, with the articulated body's tangent
-(`fixman.kernels.rigid.tangent`), in which springs and dampers are D_i += c dt/2 + k dt²/4, so that
-stiff ones take as many rounds as none.  Rounds must become small from the rates of the step before
-on.  Where they do not, v_m is followed from them by steps of dt/4, dt/2 and so on, in up to 64
-pieces; a step of which that fails too is refused.
+exponential).  It is symplectic and symmetric: momenta with a symmetry about a fixed point are kept
+to rounding, about the mass centre to O(dt²), and the energy does not drift.  v_m takes a few rounds
+of Newton's method, with the articulated body's tangent (`fixman.kernels.rigid.tangent`), in which
+springs and dampers are D_i += c dt/2 + k dt²/4, from the rates of the step before on.  Where rounds
+do not become small, v_m is followed by steps of dt/4, dt/2 and so on, in up to 64 pieces; where
+that fails too, the step is refused.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from os import PathLike
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fixman._common import arrays
 from fixman._common.arrays import Array, Lead
@@ -48,6 +46,7 @@ from fixman.rigid._steps import Torque
 from fixman.rigid.model import SerialChain
 from fixman.runs import loop
 from fixman.runs.runfile import Writer, explained
+from fixman.runs.series import Arrays
 
 __all__ = ["Trajectory", "again", "go_on", "maker", "simulate"]
 
@@ -60,9 +59,7 @@ SLOW = 30  # how much more a step in Python takes
 SLOWLY = 1.0  # radians in a step, from where it is the motion that is too fast
 FARTHEST = 1e8  # radians from 0, from where a step is lost in the rounding of an angle
 CLOSED = 1e-9  # how far positions and rates may be from closing at the start
-# Least compliance of closures, where a step has no answer: it falls as the square of the angle by
-# which a linkage is off a singular posture.
-SINGULAR = 1e-3
+SINGULAR = 1e-3  # compliance of closures, from where a step without answer is called singular
 
 REASONS = {
     kernel.NOT_SETTLED: "the equations of the midpoint rule are not solved",
@@ -105,23 +102,21 @@ def simulate(
     qd : (..., nv), optional
         Rates to start with; at rest without them.
     tau : (..., nv), or a callable, optional
-        Joint forces.  A callable is given the time, q (..., nq) and q̇ (..., nv) and returns them,
-        at the middle of a step, in every round; of "euler" at its start.
+        Joint forces.  A callable of time, q (..., nq) and q̇ (..., nv) returns them, at the middle
+        of a step, in every round; of "euler" at its start.
     gravity, wrenches
         As in `articulated_body.forward_dynamics`: wrenches turn with their bodies.
     scheme : "midpoint" or "euler"
         "midpoint" is of second order, symplectic and reversible.  "euler" is of first order and
-        loses or gains energy: one round a step, linearly implicit in springs and dampers.  Neither
-        needs a shorter dt for stiffer ones.  Weight and velocities are explicit in "euler": n
-        hanging links of length ℓ need a dt below √(ℓ / (n g)).
+        loses or gains energy: one round a step, linearly implicit in springs and dampers, explicit
+        in weight and velocities: n hanging links of length ℓ need a dt below √(ℓ / (n g)).
     every : int
         Steps from one recorded frame to the next; it divides ``steps``.
     first : int
-        Steps done before: the time starts at ``first * dt``.  A run that is continued from the last
-        one, with ``first`` its step, is the longer run to the last bit.
+        Steps done before: the time starts at ``first * dt``.  A run that goes on from the last
+        frame of another, with ``first`` its step, is the longer run to the last bit.
     out, progress, overwrite
-        File, as for `fixman.simulate`, which `fixman.load_run` reads and `fixman.resume` goes on
-        with; and whether to show a progress bar.  Ctrl-C ends a run early.
+        As for `fixman.simulate`.
 
     Raises
     ------
@@ -158,14 +153,13 @@ def simulate(
 
 def go_on(target: loop.Recorder, tau: Any, progress: Any, given: _Given) -> None:
     """Go on with a run that is begun, to its end or until Ctrl-C; ``tau`` as before."""
-    about, asked = target.about, tau if callable(tau) else None
-    motion = _Motion(given, about["stepper"]["dt"], about["stepper"]["name"] == "midpoint", 0)
+    motion = _Motion(given, tau if callable(tau) else None, target.about, target.state)
     with loop.watched(progress, target) as watch:
-        loop.run(_recording.Moving(motion, asked, about, given.lead, target.state), target, watch)
+        loop.run(motion, target, watch)
 
 
 def again(target: Writer, tau: Any) -> _Given:
-    """Look at a run of a file as at the arguments of `simulate`; ``tau`` as before."""
+    """Check a run of a file as the arguments of `simulate`; ``tau`` as before."""
     about, state, asks = target.about, target.state, target.about.get("asks")
     if not (callable(tau) if asks else tau is None):
         hint = "a callable, which a file cannot hold: pass it again" if asks else "in its file"
@@ -183,7 +177,7 @@ def again(target: Writer, tau: Any) -> _Given:
 
 
 def _sound(system: Any, q: Any, qd: Any, tau: Any, wrenches: Any, about: dict[str, Any]) -> _Given:
-    """Refuse what no run is of, and make the numbers of ``about`` what they are used as."""
+    """Coerce and check the arguments of a run, the numbers of ``about`` in place."""
     gravity = model.falling(about["gravity"])
     arrays.require_finite(gravity, (3,), "gravity", "component")
     given = _start(system, q, qd, tau, gravity, wrenches)
@@ -199,41 +193,75 @@ def _sound(system: Any, q: Any, qd: Any, tau: Any, wrenches: Any, about: dict[st
 
 
 class _Motion:
-    """Steps of all replicas, in place."""
+    """A `fixman.runs.loop.Mover`: steps of all replicas, in place.
 
-    def __init__(self, given: _Given, dt: float, by_midpoint: bool, first: int) -> None:
-        self.given, self.dt = given, dt
-        self.by_midpoint, self.first = by_midpoint, first
-        self.states = given.q.copy(), given.qd.copy()
+    ``tau`` are the forces of a callable, if there is one, ``state`` the checkpoint to go on from.
+    """
+
+    done = 0  # steps of the last `advance` that have an answer
+    error: Exception | None = None  # which the next one raises
+
+    def __init__(
+        self, given: _Given, tau: Torque | None, about: dict[str, Any], state: Arrays
+    ) -> None:
+        self.given, self.tau, self.about, self.state = given, tau, about, state
+        self.dt, self.by_midpoint = about["stepper"]["dt"], about["stepper"]["name"] == "midpoint"
+        self.step, self.states = int(state["step"]), (given.q.copy(), given.qd.copy())
         self.moving: _steps.Steps | None = None  # which steps in Python
-        self.done = 0  # steps of the last `blocks` that have an answer
+        if tau is not None or not isinstance(given.system, SerialChain):
+            of = given.system, self.states, given.loads, self.dt, tau is not None
+            self.moving = _steps.Steps(*of)
 
-    def blocks(
-        self, tau: Torque | None, steps: int, every: int, out: tuple[Array, Array]
-    ) -> Iterator[int]:
-        """Write frames to ``out``, and yield how many steps are done whenever some are.
+    def frame(self) -> Arrays:
+        """Return coordinates and rates."""
+        return self.named([part[None] for part in self.states])
 
-        Blocks are such that the keyboard can interrupt a run.
-        """
-        system, replicas = self.given.system, len(self.given.q)
-        self.done = 0
-        if not replicas:
-            return
-        if tau is not None or not isinstance(system, SerialChain):
-            given = system, self.states, self.given.loads, self.dt, tau is not None
-            self.moving = _steps.Steps(*given)
-        work = system.n * replicas * (USUAL if self.by_midpoint else 1)
-        block = max(1, BLOCK // work)
-        for done in range(0, steps, block):
-            count = min(block, steps - done)
-            if self.moving is None:
-                self.run(done, count, every, out)
-            for step in range(done + 1, done + count + 1) if self.moving else ():
-                self.step(tau, step)
-                self.done = step
-                if step % every == 0:
-                    out[0][step // every], out[1][step // every] = self.states
-            yield done + count
+    def arrays(self) -> Arrays:
+        """Return the content of a checkpoint."""
+        state = {name: array[0] for name, array in self.frame().items()}
+        return self.state | state | {"step": np.array(self.step, dtype=np.int64)}
+
+    def named(self, parts: list[Array]) -> Arrays:
+        shaped = (part.reshape(len(part), *self.given.lead, part.shape[-1]) for part in parts)
+        return dict(zip(("q", "qd"), shaped, strict=True))
+
+    def advance(self, steps: int) -> Arrays:
+        """Go on; where a step fails, to the last frame before it, and fail the next time."""
+        if self.error is not None:
+            raise self.error
+        every = min(steps, self.about["every"])
+        start = [part.copy() for part in self.states]
+        frames = steps // every
+        q, qd = (np.empty((frames + 1, *part.shape)) for part in start)
+        while True:
+            try:
+                self.follow(frames * every, every, (q, qd))
+                break
+            except Exception as error:
+                self.error, frames = error, self.done // every
+                compiled = self.moving is None  # replicas one by one: some are further
+                for part, kept, before in zip(self.states, (q, qd), start, strict=True):
+                    part[:] = before if compiled or not frames else kept[frames]
+                if not frames:
+                    raise
+                if not compiled:
+                    break
+        self.step += frames * every
+        return self.named([q[1:frames], qd[1:frames]])
+
+    def follow(self, steps: int, every: int, out: tuple[Array, Array]) -> None:
+        """Make steps and write frames, in blocks such that the keyboard can interrupt them."""
+        replicas, self.done = len(self.given.q), 0
+        if self.moving is None:
+            work = self.given.system.n * max(1, replicas) * (USUAL if self.by_midpoint else 1)
+            block = max(1, BLOCK // work)
+            for done in range(0, steps, block):
+                self.run(done, min(block, steps - done), every, out)
+        for step in range(1, steps + 1) if self.moving and replicas else ():
+            self.make(step)
+            self.done = step
+            if step % every == 0:
+                out[0][step // every], out[1][step // every] = self.states
 
     def run(self, done: int, count: int, every: int, out: tuple[Array, Array]) -> None:
         """Make steps of a chain with constant forces."""
@@ -247,13 +275,18 @@ class _Motion:
             self.done = step - 1
             raise self.failed(code, step, replica, self.states)
 
-    def step(self, tau: Torque | None, step: int) -> None:
+    @property
+    def first(self) -> int:
+        """Steps until the last `advance`, counted as times are."""
+        return int(self.about["first"]) + self.step
+
+    def make(self, step: int) -> None:
         """Make a step in Python: of linkages, and with forces that a callable gives."""
         moving: Any = self.moving
         time = (self.first + step - (0.5 if self.by_midpoint else 1.0)) * self.dt
 
         def forces(states: tuple[Array, Array]) -> Array:
-            return self.given.tau if tau is None else self.asked(tau, time, states)
+            return self.given.tau if self.tau is None else self.asked(self.tau, time, states)
 
         before = self.states[0].copy(), self.states[1].copy()
         try:
@@ -267,11 +300,13 @@ class _Motion:
             error.add_note(f"in step {error.step}, perhaps because dt={self.dt} is too long")
             raise next(filter(None, singular), error) from None
         if code != DONE:
-            raise self.failed(code, step, replica, before, tau is not None)
+            raise self.failed(code, step, replica, before)
 
     def slow(self, replica: int, states: tuple[Array, Array]) -> bool:
         """Whether no joint turns far in a step at the rates of its start."""
-        rates = states[1][replica, self.given.turning]
+        system = self.given.system
+        turns = model.turning(system) if isinstance(system, SerialChain) else system._turning
+        rates = states[1][replica, turns]
         return bool(self.dt * np.abs(rates).max(initial=0.0) < SLOWLY)
 
     def singular(
@@ -299,22 +334,16 @@ class _Motion:
             pass
         return None
 
-    def failed(
-        self,
-        code: int,
-        step: int,
-        replica: int,
-        states: tuple[Array, Array],
-        asks: bool = False,
-    ) -> FrameError:
-        """Return the error for a step from ``states`` without an answer; ``asks`` as in `Steps`."""
+    def failed(self, code: int, step: int, replica: int, states: tuple[Array, Array]) -> FrameError:
+        """Return the error for a step from ``states`` without an answer."""
         singular = self.singular(replica, states, step)
         if singular is not None:
             return singular
         if self.by_midpoint:
             # If it moved slowly, it is the rounds that went astray.
             code = kernel.NOT_SETTLED if self.slow(replica, states) else kernel.TOO_FAST
-        blamed = JUMPS if asks and code == kernel.NOT_SETTLED else f"dt={self.dt} is too long"
+        jumps = self.tau is not None and code == kernel.NOT_SETTLED
+        blamed = JUMPS if jumps else f"dt={self.dt} is too long"
         step += self.first
         frame = arrays.frame_index(replica, self.given.lead)
         return FrameError(f"{REASONS[code]} in step {step}", f": {blamed}", frame=frame, step=step)
@@ -335,12 +364,6 @@ class _Given(NamedTuple):
     tau: Array  # (replicas, nv)
     loads: list[Array]  # a chain each (replicas, 3 + 6 n): gravity and wrenches
     lead: Lead
-
-    @property
-    def turning(self) -> NDArray[np.bool_]:
-        """Which rates are of turns."""
-        system = self.system
-        return model.turning(system) if isinstance(system, SerialChain) else system._turning
 
 
 def _start(

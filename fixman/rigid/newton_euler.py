@@ -9,10 +9,9 @@ backward, wrenches γ_i that link i − 1 exerts on link i through joint i, tip 
 
     γ_i = M_i ξ_i + Ṁ_i ν_i − w_i^E + B_{i+1,i}ᵀ γ_{i+1},     τ_i = p_iᵀ γ_i
 
-Where this leaves the paper: twists are taken at the origin of the body's frame, on the joint axis,
-not at the mass centre, and everything is resolved in the body's own frame.  So p_i is constant,
-Ḃ ν needs angular velocities only, and rounding stays local however long the chain is.  (The paper
-prints the recursion of ν_i without its B.)
+Where this leaves the paper: twists are those of the origin of the body's frame, not of the mass
+centre, in the body's axes.  So p_i is constant, Ḃ ν needs angular velocities only, and rounding
+stays local.  (The paper prints the recursion of ν_i without its B.)
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ def inverse_dynamics(
     Returns
     -------
     ndarray (..., nv)
-        Forces along prismatic and moments about revolute joints; moments of spherical joints, and
-        force then moment of a free base, in the body's frame.
+        Conjugate to the rates.
 
     Raises
     ------
@@ -76,34 +74,30 @@ def joint_wrenches(
     gravity: ArrayLike = (0, 0, 0),
     wrenches: ArrayLike | None = None,
 ) -> Array:
-    """Wrenches γ_i that the joints transmit: all six components, not only those along p_i.
+    """Wrenches γ_i that the joints transmit, (..., n, 6): not only the components along p_i.
 
-    Arguments, cost and errors as in `inverse_dynamics`.
-
-    Returns
-    -------
-    ndarray (..., n, 6)
-        Exerted on body i through joint i by body i − 1 (the base for i = 0), springs, dampers and
-        rotors among them: force, then moment about the origin of body i's frame, in that frame.
+    Exerted on body i through joint i by body i − 1 (the base for i = 0), by springs, dampers and
+    rotors too: force, then moment about the origin of body i's frame, in that frame.  Arguments,
+    cost and errors as in `inverse_dynamics`.
     """
     given = gate(arm, q, qd, qdd, gravity, wrenches, name="qdd")
     return given.batch(wrenches_of(given))
 
 
 def wrenches_of(given: Given) -> Array:
-    """Return joint wrenches (frames · n, 6), of accelerations ``given.last``."""
+    """Return joint wrenches (frames, n, 6) of accelerations ``given.last``."""
     return _recursion(given, given.last, "joint forces", given.q.shape[0])[1]
 
 
 def without_bias(given: Given, qdd: Array | None = None) -> Array:
-    """τ − I θ̈ − C θ̇ + (gravity and wrenches), (frames, nv), of θ̈ = 0 if none is given."""
+    """τ − I θ̈ − C θ̇ + (gravity and wrenches), (frames, nv); θ̈ = 0 unless given."""
     bias, _ = _recursion(given, np.zeros_like(given.last) if qdd is None else qdd, "bias")
     with np.errstate(over="ignore", invalid="ignore"):
         return given.last - bias
 
 
 def _recursion(given: Given, qdd: Array, what: str, kept: int = 1) -> tuple[Array, Array]:
-    """Joint forces, and the joint wrenches of all frames if so many are ``kept``."""
+    """Joint forces, and the joint wrenches of the last ``kept`` frames."""
     arm = given.arm
     tau, γ = np.empty_like(qdd), np.empty((kept, arm.n, 6))
     motion = given.q, given.qd, qdd

@@ -1,8 +1,8 @@
 """Spatial operators: factorization and inversion of the mass matrix (Rodriguez & Kreutz 1988).
 
-The report numbers joints 1 … N from the tip to the base; so does everything of this file that
-carries its symbols, and body i of a `SerialChain` is its link k = N − i.  Spatial vectors are
-angular before linear, V(k) = [ω(k); v(k)] with v(k) the velocity of the link's origin O(k).  With
+The report numbers joints 1 … N from the tip to the base, and so does this file: body i of a
+`SerialChain` is link k = N − i.  Spatial vectors are angular before linear, V(k) = [ω(k); v(k)]
+with v(k) the velocity of the link's origin O(k).  With
 
     V = φᵀ Hᵀ θ̇,   α = φᵀ (Hᵀ θ̈ + a),   f = φ (M α + b),   T = H f                      (3.12–3.17)
 
@@ -15,11 +15,10 @@ the mass matrix has the Newton–Euler factorization and the innovations factori
 of which P, D, L come from a Riccati equation (4.4–4.6), a Kalman filter that runs from the tip.
 
 Where this leaves the report: spatial vectors are resolved in the axes of their own link, so that
-φ(k+1,k) = [[1, ℓ̃], [0, 1]] diag(R, R) with the rotation R from link k to link k + 1.  A spherical
-joint has H(k) of 3 × 6 and a free base H(N) of 6 × 6 (appendix B), D(k) is a block, and the rates
-of a free base, linear before angular and in its own axes, add a(N) = [0; ω × v].  A wrench on any
-link is subtracted from b(k) and generalizes B f(0).  Gravity is an acceleration −g of the base
-(3.21).  Armature J(k) of a joint is added to D(k) = H P Hᵀ (4.6) and to ℳ.
+φ(k+1,k) = [[1, ℓ̃], [0, 1]] diag(R, R) with the rotation R from link k to link k + 1.  Joints of f
+degrees of freedom have H(k) of f × 6 and a block D(k) (appendix B); the rates of a free base add
+a(N) = [0; ω × v].  Wrenches on links are subtracted from b(k), for B f(0).  Gravity is an
+acceleration −g of the base (3.21).  Armature J(k) is added to D(k) = H P Hᵀ (4.6) and to ℳ.
 """
 
 from __future__ import annotations
@@ -32,7 +31,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import block_diag, solve_triangular
 
 from fixman._common.arrays import Array, overflow, require_one_of
-from fixman.kernels.rigid import links, spatial_operators
+from fixman.kernels.rigid import links
+from fixman.kernels.rigid.spatial_operators import forward_frames
 from fixman.rigid import model, spatial
 from fixman.rigid.joints import driven
 from fixman.rigid.model import SerialChain
@@ -53,24 +53,17 @@ def forward_dynamics(
 ) -> Array:
     """Joint accelerations θ̈ by the report's FD1 or FD3, in O(n) time and memory a frame.
 
-    FD1 (4.17–4.18) subtracts the bias torques, then filters and smooths.  FD3 (5.8–5.10) sends bias
-    accelerations and forces through the filter themselves.  All else is as in
-    `articulated_body.forward_dynamics`.
-
-    Notes
-    -----
-    Bias torques grow with the length of the chain and accelerations do not: FD1 subtracts them
-    first and loses digits, about 1e-13 of max |θ̈| at 100 moving links in general position and 1e-9
-    at 10⁴, thirty times as much in planar arms.  FD3 loses 2e-14 at 10⁴.
+    FD1 (4.17–4.18) subtracts the bias torques, then filters and smooths.  They grow with the length
+    of the chain and accelerations do not, so digits are lost: about 1e-13 of max |θ̈| at 100 moving
+    links in general position and 1e-9 at 10⁴, thirty times as much in planar arms.  FD3 (5.8–5.10)
+    sends bias accelerations and forces through the filter, and loses 2e-14 at 10⁴.  All else is as
+    in `articulated_body.forward_dynamics`.
     """
     require_one_of(method, "method", ("fd1", "fd3"))
     given = driven(arm, q, qd, tau, gravity, wrenches)
-    out = np.empty_like(given.last)
     T = without_bias(given) if method == "fd1" else given.last
     bias = None if method == "fd1" else (given.qd, given.g, given.W)
-    bad = spatial_operators.forward_frames(given.q, T, bias, arm._kinds, arm._table, out)
-    given.require_answer(bad, "accelerations")
-    return given.batch(out)
+    return given.batch(given.answer(forward_frames, "accelerations", (arm.nv,), T, bias))
 
 
 # --- the operators, dense -------------------------------------------------------------------------
@@ -117,11 +110,10 @@ def operators(arm: SerialChain, q: ArrayLike) -> Operators:
     Errors are those of `forward_dynamics`.
     """
     given = model.posture(arm, model.configuration(arm, q))
-    still, kinds = np.zeros((1, arm.nv)), arm._kinds
-    bad = spatial_operators.forward_frames(given.q, still, None, kinds, arm._table, still.copy())
-    given.require_answer(bad, "articulated inertia P")  # or no D(k) is lost
+    still = np.zeros((1, arm.nv))
+    given.answer(forward_frames, "articulated inertia P", (arm.nv,), still, None)  # no D(k) is lost
     N, X, ends = arm.n, np.empty((arm.n, 12)), arm.rate_offsets
-    links.transforms(given.q[0], kinds, arm._table, X)
+    links.transforms(given.q[0], arm._kinds, arm._table, X)
     # from the tip on: rates, J, H (2.16, 2.31, b.2), φ(k+1,k) (2.16), M about the origins (2.15)
     rates = [np.arange(ends[i], ends[i + 1]) for i in reversed(range(N))]
     J = [np.diag(arm.armature[r]) for r in rates]
@@ -130,15 +122,13 @@ def operators(arm: SerialChain, q: ArrayLike) -> Operators:
         phi = spatial.propagation(X[::-1, :9].reshape(-1, 3, 3), X[::-1, 9:]).swapaxes(1, 2)
         M = spatial.inertia(arm.masses, arm.centres, arm.inertias)[::-1]
         P, D, G = _riccati(phi, H, M, J)
+        S, one = np.eye(6 * N, k=-6), np.eye(6 * N)
         delta_phi = _diagonal(phi)
         delta_psi = _diagonal([phi[k] @ (np.eye(6) - G[k] @ H[k]) for k in range(N)])
-        S, one = np.eye(6 * N, k=-6), np.eye(6 * N)
-        full_phi = solve_triangular(
-            one - S @ delta_phi, one, lower=True, check_finite=False
-        )  # a.11
-        full_psi = solve_triangular(
-            one - S @ delta_psi, one, lower=True, check_finite=False
-        )  # a.10
+        full_phi, full_psi = (  # (a.11, a.10)
+            solve_triangular(one - S @ delta, one, lower=True, check_finite=False)
+            for delta in (delta_phi, delta_psi)
+        )
     if not (np.isfinite(full_phi).all() and np.isfinite(full_psi).all()):
         raise overflow("operators", 0, ())
     return Operators(

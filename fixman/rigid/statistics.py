@@ -1,13 +1,11 @@
 """Statistics of chains of rigid bodies: thermal rates, Fixman's torque, Langevin dynamics.
 
 Rodriguez and Kreutz (1988) read the factors of the mass matrix as a Kalman filter and a smoother.
-Taken at their word, the smoother turns white noise into rates of a given temperature, and the
-compliances that it leaves behind are those of Fixman's torque:
+The smoother turns white noise into rates of a given temperature, and its compliances give Fixman's
+torque:
 
     θ̇ = √kT (1 − H Ψ L)ᵀ D^{−1/2} ε,     ⟨θ̇ θ̇ᵀ⟩ = kT ℳ⁻¹                              (from 4.16)
     τ_F = −½ kT ∂ ln det ℳ = kT tr(Ω_ii P_i⁺ (p_i ×)),     P⁺ = (1 − G H) P
-
-Saha's factors are the same numbers: 1 + H Φ L is his U, so that θ̇ = √kT U⁻ᵀ D^{−1/2} ε.
 
 Ensembles are densities with respect to dq of revolute and prismatic joints and of the place of a
 free base, and to the uniform measure of rotations elsewhere.  With rigid joints a chain samples
@@ -36,8 +34,8 @@ from fixman.rigid.model import SerialChain
 __all__ = ["fixman_potential", "fixman_torque", "langevin", "thermal_rates"]
 
 ENSEMBLES = ("rigid", "stiff")
-# Largest error of motion relative to the speed, in each part of a step; how often a step is halved.
-EXACT, DEEPEST = 1e-6, 10
+EXACT = 1e-6  # largest error of motion relative to the speed, in each part of a step
+DEEPEST = 10  # times that a step is halved
 TINY = np.finfo(np.float64).tiny
 
 
@@ -47,22 +45,10 @@ def thermal_rates(
     kT: float = 1.0,
     rng: int | np.random.Generator | None = None,
 ) -> Array:
-    """Draw rates from the Maxwell–Boltzmann distribution: normal, of covariance kT ℳ⁻¹.
+    """Draw rates (..., nv) at ``q (..., nq)`` from the Maxwell–Boltzmann distribution.
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-    kT : float
-        In units of mass · length² / time².
-    rng : int, Generator or None
-        One stream for the whole batch.  Frames are drawn one after the other, so a batch is what
-        its frames are when drawn in turn with the same generator.
-
-    Returns
-    -------
-    ndarray (..., nv)
-        O(n) a frame; ℳ is not formed.
+    Normal, of covariance kT ℳ⁻¹, in O(n) a frame; one stream for the whole batch, of which frames
+    are drawn in turn.
 
     Raises
     ------
@@ -77,7 +63,7 @@ def thermal_rates(
 
 
 def smoothed(given: model.Given, noise: Array) -> Array:
-    """Return the rates (..., nv), of covariance ℳ⁻¹, that white noise becomes: in its place."""
+    """Turn white noise into rates (..., nv) of covariance ℳ⁻¹."""
     out = np.ascontiguousarray(noise).reshape(-1, given.arm.nv)
     bad = innovations.thermal_frames(given.arm._kinds, given.arm._table, given.q, out)
     given.require_answer(bad, "rates")
@@ -85,27 +71,22 @@ def smoothed(given: model.Given, noise: Array) -> Array:
 
 
 def fixman_potential(arm: SerialChain, q: ArrayLike, kT: float = 1.0) -> Array:
-    """½ kT ln det H^bb: with it, a chain with rigid joints samples the stiff ensemble.
+    """½ kT ln det H^bb (...,): with it, a chain with rigid joints samples the stiff ensemble.
 
-    Arguments and errors as in `partition.logdet_hard`; (...,) in O(n) a frame.
+    O(n) a frame.  Arguments and errors as in `partition.logdet_hard`.
     """
     return np.asarray(0.5 * arrays.positive(kT, "kT") * partition.logdet_hard(arm, q))[()]
 
 
 def fixman_torque(arm: SerialChain, q: ArrayLike, kT: float = 1.0) -> Array:
-    """−∂/∂θ of Fixman's potential, in the directions of the rates.
+    """−∂/∂θ of Fixman's potential along the rates, (..., nv); zero for the first joint.
 
     ½ ln det ℳ has the same gradient, and exists also where a body inside the chain has no mass.
-    Generalized forces (..., nv), of a spherical joint moments in the axes of its body; zero for the
-    first joint.  O(n) a frame, one sweep in and one out.  Arguments and errors as in
-    `thermal_rates`.
+    O(n) a frame.  Arguments and errors as in `thermal_rates`.
     """
     given = model.posture(arm, q)
     kT = arrays.positive(kT, "kT")
-    out = np.empty((given.q.shape[0], arm.nv))
-    bad = innovations.gradient_frames(arm._kinds, arm._table, given.q, out)
-    given.require_answer(bad, "Fixman torque")
-    return given.batch(kT * out)
+    return given.batch(kT * given.answer(innovations.gradient_frames, "Fixman torque", (arm.nv,)))
 
 
 # --- Langevin dynamics --------------------------------------------------------------------------
@@ -130,10 +111,9 @@ def langevin(
 
     p = ℳ θ̇ are the momenta, H = ½ pᵀ ℳ⁻¹ p + U; ℳ has armature in it, and U the springs.  A step
     is exact friction and noise at fixed q, θ̇ ← c θ̇ + √(1 − c²) `thermal_rates` with c = e^{−γ dt},
-    then Hamilton's motion for dt.  Both keep e^{−H/kT}, so averages do not depend on dt.  ℳ depends
-    on q, so that no explicit leapfrog is symplectic: motion is of eighth order (Hairer, Nørsett and
-    Wanner 1993, section II.10), in halves of dt where the estimated error has more than 1e-12 of
-    the kinetic energy.  O(n) a step and replica.
+    then Hamilton's motion for dt.  Both keep e^{−H/kT}, so averages do not depend on dt.  Motion is
+    of eighth order (Hairer, Nørsett and Wanner 1993, section II.10), in halves of dt where the
+    estimated error has more than 1e-12 of the kinetic energy.  O(n) a step and replica.
 
     Parameters
     ----------
@@ -142,8 +122,8 @@ def langevin(
         Where to start; leading axes are replicas.
     dt : float
         From one friction to the next.
-    steps : int
-    kT : float
+    steps, every : int
+        Steps, and steps from one recorded frame to the next.
     friction : float
         Rate γ at which all momenta decay; 0 leaves Newton's motion.
     ensemble : "rigid" or "stiff"
@@ -154,8 +134,6 @@ def langevin(
         Generalized forces (..., nv) of a potential at q (..., nq): −∂U along the rates.
     gravity : (3,)
         Acceleration of free fall in the axes of the base; none unless given.
-    every : int
-        Steps from one recorded frame to the next; it divides ``steps``.
     rng : int, Generator or None
         One stream for all replicas.  A run that is continued from its last frame with the same
         generator is the longer run, to the last bit.
@@ -176,7 +154,9 @@ def langevin(
     dt, steps, every = paced(dt, steps, every)
     kT, rng = arrays.positive(kT, "kT"), arrays.generator(rng)
     arrays.require_one_of(ensemble, "ensemble", ENSEMBLES)
-    decay = _decay(friction, dt)
+    decay = arrays.number(friction, "friction") * dt
+    if decay < 0.0:
+        raise ValueError(f"friction must not be negative, got {friction}")
     states, lead = _start(arm, q, qd, kT, rng)
     motion = _Motion(arm, states[0], lead, kT, model.falling(gravity), ensemble, torque)
     keep, fresh = math.exp(-decay), math.sqrt(-math.expm1(-2.0 * decay))
@@ -186,7 +166,8 @@ def langevin(
         x, v = states
         if fresh > 0.0:
             v = keep * v + fresh * thermal_rates(arm, x, kT, rng)
-        states = motion.advance(x, v, dt, step)
+        motion.number = step
+        states = motion.follow(x, v, dt, np.arange(len(x)))
         if step % every == 0:
             found[0][step // every - 1], found[1][step // every - 1] = states
     return found[0].reshape(frames, *lead, -1), found[1].reshape(frames, *lead, -1)
@@ -201,23 +182,11 @@ def paced(dt: float, steps: int, every: int) -> tuple[float, int, int]:
     return dt, steps, every
 
 
-def _decay(friction: float, dt: float) -> float:
-    decay = arrays.number(friction, "friction") * dt
-    if decay < 0.0:
-        raise ValueError(f"friction must not be negative, got {friction}")
-    return decay
-
-
-class _UnresolvedError(Exception):
-    """A replica whose motion is too fast for the smallest parts of a step."""
-
-
-class _OwnError(Exception):
-    """An error of a user's torque, carried past the errors of motion."""
-
-
 class _Motion:
     """Hamilton's motion of replicas, all of them or those of given numbers."""
+
+    number = 0  # of the step
+    own: FrameError | None = None  # an error of ``torque`` itself
 
     def __init__(
         self,
@@ -236,19 +205,6 @@ class _Motion:
         self.stiff, self.torque = ensemble == "stiff", torque
         self.seen = q.copy()  # by ``torque``, which is asked for all replicas
 
-    def advance(self, q: Array, qd: Array, dt: float, step: int) -> tuple[Array, Array]:
-        """Coordinates and rates of all replicas after a step."""
-        try:
-            return self.follow(q, qd, dt, np.arange(len(q)))
-        except _UnresolvedError as error:
-            raise FrameError(
-                f"the motion is too fast in step {step}",
-                f": dt={dt} is too long for it"
-                + (", or torque(q) jumps" if self.torque is not None else ""),
-                frame=arrays.frame_index(error.args[0], self.lead),
-                step=step,
-            ) from None
-
     def forces(self, q: Array, which: NDArray[np.int64]) -> Array:
         """Torques on these replicas, of the ensemble and of the user."""
         nv = self.arm.nv
@@ -261,7 +217,8 @@ class _Motion:
         try:
             asked = forces_of(self.torque(seen), "torque(q)", self.lead, nv)
         except FrameError as error:
-            raise _OwnError(error) from None
+            self.own = error
+            raise
         return tau + asked[which]
 
     def slopes(self, q: Array, qd: Array, which: NDArray[np.int64]) -> tuple[Array, Array]:
@@ -277,16 +234,21 @@ class _Motion:
         """Coordinates and rates of these replicas after a time dt."""
         try:
             q1, qd1, good = self.step(q, qd, dt, which)
-        except _OwnError as error:
-            raise error.args[0] from None
         except FrameError as error:  # numbers far out, for all was well before
-            if depth == DEEPEST and isinstance(error, SingularConstraintError):
+            singular = depth == DEEPEST and isinstance(error, SingularConstraintError)
+            if singular or error is self.own:
                 raise
             q1, qd1, good = q.copy(), qd.copy(), np.zeros(len(q), dtype=bool)
         if not good.all():
             bad = ~good
             if depth == DEEPEST:
-                raise _UnresolvedError(int(which[bad][0]))
+                raise FrameError(
+                    f"the motion is too fast in step {self.number}",
+                    f": dt={dt * 2**DEEPEST} is too long for it"
+                    + (", or torque(q) jumps" if self.torque is not None else ""),
+                    frame=arrays.frame_index(int(which[bad][0]), self.lead),
+                    step=self.number,
+                )
             half = q[bad], qd[bad]
             for _ in range(2):
                 half = self.follow(*half, dt / 2, which[bad], depth + 1)

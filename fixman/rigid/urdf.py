@@ -1,13 +1,8 @@
 """Robots from URDF files: the serial path to one link, with all that is fixed to its bodies.
 
 A URDF file is a tree of links.  Fixed joints are merged; the joints from the root to ``tip`` are
-those of the chain; the others, of whatever kind, are locked at zero, and their links lumped into
-the body that carries them.
-
-Three tables have the names of the format: `READ`, `NOTED` and `PASSED` over.  A name in none of
-them is noted with a warning, or refused where it is nearly one that is read.  The standard
-library's parser does it: packages that read URDF and are maintained bring meshes or a renderer
-along.
+those of the chain; the others are locked at zero, and their links lumped into the body that carries
+them.  Three tables have the names of the format: `READ`, `NOTED` and `PASSED` over.
 """
 
 from __future__ import annotations
@@ -99,24 +94,21 @@ def read(
     free_base: bool = False,
     strict: bool = True,
 ) -> Robot:
-    """Read the serial chain from a URDF file's root to a link, and its names.
+    """Read the serial chain from a URDF file's root to a link, and its names; O(links).
 
-    O(links) time and memory.  Revolute, continuous and prismatic joints turn about or slide along
-    the file's axis, made a unit one, from the file's zero, and a planar joint moves across it; a
-    floating joint is a free base, and must be the first that moves.  The body's frame has its
+    Joints turn about or slide along the file's axis, made a unit one, from the file's zero; a
+    planar joint moves across it, and a floating one is a free base.  The body's frame has its
     origin at the joint and z along the axis; x is that axis of the link's frame which is least
-    along z, made perpendicular to it: where the file's axis is 0 0 1 the body's frame is the
-    link's, and elsewhere ``places`` has the turn.  The chain has the file's damping, which
-    ``replace(chain, damping=0)`` leaves out.
+    along z, made perpendicular to it.  Where the file's axis is 0 0 1 the body's frame is the
+    link's, and elsewhere ``places`` has the turn.  The chain has the file's damping.
 
     Parameters
     ----------
     path : str or os.PathLike
     tip : str, optional
-        Link at the end of the chain; it may be fixed to a body.  Needed where joints branch: one
-        path is read, and the joints off it are locked at zero.
+        Link at the end of the chain; it may be fixed to a body.  Needed where joints branch.
     free_base : bool
-        Whether the root floats, as body 0, instead of being the base, which stands still.
+        Whether the root floats, as body 0, instead of being the base.
     strict : bool
         False takes, with a warning, some files that are refused otherwise: see ``docs/robots.md``.
 
@@ -124,8 +116,6 @@ def read(
     ------
     ValueError
         Naming file, link and joint, for what ``docs/robots.md`` lists.
-    OSError
-        Where the file cannot be read.
 
     Warns
     -----
@@ -156,7 +146,7 @@ def read(
 
 
 def _outwards(links: Mapping[str, object], joints: Sequence[FileJoint]) -> list[FileJoint]:
-    """Return the joints of one tree, each after those before it."""
+    """Return the joints of one tree from the root outwards."""
     above: dict[str, FileJoint] = {}
     below: dict[str, list[FileJoint]] = {}
     for joint in joints:
@@ -188,7 +178,14 @@ def _outwards(links: Mapping[str, object], joints: Sequence[FileJoint]) -> list[
 
 def _path(links: Mapping[str, object], joints: list[FileJoint], tip: str | None) -> set[str]:
     """Return the links that the joints from the root to the tip move."""
-    ends = _end_links(joints)
+    beyond: set[str] = set()
+    ends: list[str] = []  # links with a joint that moves before them and none beyond
+    for joint in reversed(joints):
+        moves = joint.kind != "fixed"
+        if moves and joint.child not in beyond:
+            ends.insert(0, joint.child)
+        if moves or joint.child in beyond:
+            beyond.add(joint.parent)
     if not ends:
         raise ValueError("no joint moves; free_base=True makes it one floating body")
     if tip is None and len(ends) > 1:
@@ -209,25 +206,12 @@ def _path(links: Mapping[str, object], joints: list[FileJoint], tip: str | None)
     return path
 
 
-def _end_links(joints: list[FileJoint]) -> list[str]:
-    """Return the links with a joint that moves before them and none beyond."""
-    beyond, ends = set(), []
-    for joint in reversed(joints):
-        moves = joint.kind != "fixed"
-        if moves and joint.child not in beyond:
-            ends.append(joint.child)
-        if moves or joint.child in beyond:
-            beyond.add(joint.parent)
-    return ends[::-1]
-
-
 # --- the chain -----------------------------------------------------------------------------------
 
 
 def _assembled(
     links: Mapping[str, LinkInertia | None], joints: list[FileJoint], path: set[str], notes: Notes
 ) -> Robot:
-    """Place every link in a body, and lump."""
     places = {joints[0].parent: Place(-1, np.eye(3), np.zeros(3))}
     moving: list[FileJoint] = []
     frames: list[tuple[Array, Array]] = []
@@ -259,7 +243,6 @@ def _assembled(
 
 
 def _require_known(joint: FileJoint, moving: list[FileJoint], notes: Notes) -> None:
-    """Refuse a joint on the path that a chain does not have."""
     name = f"joint {joint.name!r}"
     if joint.kind == "floating" and moving:
         raise ValueError(f"{name} is floating: only the first that moves can be, a free base")
@@ -270,7 +253,7 @@ def _require_known(joint: FileJoint, moving: list[FileJoint], notes: Notes) -> N
 
 
 def _frame(axis: Array) -> Array:
-    """Axes of the body's frame, as columns, in the link's: z is the joint's axis."""
+    """Axes of the body's frame in the link's, as columns: z is the joint's axis."""
     k = int(np.argmin(np.abs(axis)))
     x = np.eye(3)[k] - axis[k] * axis
     x /= math.sqrt(x @ x)
@@ -285,27 +268,23 @@ def _lumped(
     notes: Notes,
 ) -> tuple[Array, Array, Array]:
     """Masses, mass centres and inertias of the bodies."""
-    held = [(link, part, places[link]) for link, part in links.items() if part is not None]
-    for link, part, place in held:
-        if place.body < 0 and part.mass > 0:
+    n, held = len(moving), []
+    for link, part in links.items():
+        if part is not None and places[link].body >= 0:
+            held.append((part, *places[link]))
+        elif part is not None and part.mass > 0:  # on the base
             notes.note("has mass and stands still: free_base=True lets it move", f"link {link!r}")
-    held = [each for each in held if each[2].body >= 0]  # the base needs none
-    n = len(moving)
-    which = np.array([place.body for *_, place in held], dtype=np.int64)
-    m = np.array([part.mass for _, part, _ in held])
-    c = np.array([part.centre for _, part, _ in held]).reshape(-1, 3)
-    tensors = np.array([part.inertia for _, part, _ in held]).reshape(-1, 3, 3)
-    R = np.array([place.rotation for *_, place in held]).reshape(-1, 3, 3)
-    p = np.array([place.translation for *_, place in held]).reshape(-1, 3)
     masses, centres, inertias = np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3, 3))
     with np.errstate(over="ignore", invalid="ignore"):
-        np.add.at(masses, which, m)
-        c = p + np.einsum("nij,nj->ni", R, c)
-        share = np.divide(m, masses[which], out=np.zeros_like(m), where=m > 0)
-        np.add.at(centres, which, share[:, None] * c)
-        d = c - centres[which]
-        about = np.einsum("ni,ni->n", d, d)[:, None, None] * np.eye(3) - d[:, :, None] * d[:, None]
-        np.add.at(inertias, which, R @ tensors @ R.swapaxes(1, 2) + m[:, None, None] * about)
+        for part, body, *_ in held:
+            masses[body] += part.mass
+        held = [(part, body, R, p + R @ part.centre) for part, body, R, p in held]
+        for part, body, _, c in held:
+            centres[body] += part.mass / masses[body] * c if part.mass else 0.0
+        for part, body, R, c in held:
+            d = c - centres[body]
+            inertias[body] += R @ part.inertia @ R.T
+            inertias[body] += part.mass * (d @ d * np.eye(3) - np.outer(d, d))
 
     def name(body: int) -> str:
         return f"link {moving[body].child!r}, which joint {moving[body].name!r} moves,"
@@ -344,7 +323,7 @@ class FileJoint(NamedTuple):
 
 
 class Notes:
-    """Sentences about content that is not in the chain, each with the places where it is."""
+    """Sentences about content that is not in the chain, and the places where it is."""
 
     def __init__(self, strict: bool) -> None:
         self.strict = strict
@@ -367,7 +346,7 @@ class Notes:
 
 
 def elements(path: Path, notes: Notes) -> tuple[dict[str, LinkInertia | None], list[FileJoint]]:
-    """Return the inertias of a file's links, by their names, and its joints."""
+    """Return the inertias of a file's links by name, and its joints."""
     robot = _values(_parsed(path), "the robot", notes)
     links, joints = (_named(robot[kind], notes) for kind in ("link", "joint"))
     inertias = {name: _inertia(link, f"link {name!r}", notes) for name, link in links.items()}
@@ -384,7 +363,7 @@ def _no_doctype(*_: object) -> None:
 
 
 def _parsed(path: Path) -> ET.Element:
-    """Return the root; prefixes of names stay as they are, and need not be declared."""
+    """Return the root; prefixes of names need not be declared."""
     text = path.read_bytes()
     tree, parser = ET.TreeBuilder(), expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = tree.start, tree.end
@@ -402,7 +381,7 @@ def _parsed(path: Path) -> ET.Element:
 
 
 def _named(found: list[ET.Element], notes: Notes) -> dict[str, dict[str, Any]]:
-    """Return the values of elements of one kind by their names, which must differ."""
+    """Return the values of elements of one kind by name."""
     out: dict[str, dict[str, Any]] = {}
     for element in found:
         name = _attribute(element.get("name"), "name", f"a <{element.tag}>", "text")
@@ -413,7 +392,7 @@ def _named(found: list[ET.Element], notes: Notes) -> dict[str, dict[str, Any]]:
 
 
 def _values(element: ET.Element, where: str, notes: Notes) -> dict[str, Any]:
-    """Return all that is read in an element, by name; the rest is noted or refused."""
+    """Return the values in an element by name; note or refuse the rest."""
     tag, out = element.tag, dict[str, Any]()
     given: dict[str, Any] = {f"@{name}": text for name, text in element.attrib.items()}
     for child in element:

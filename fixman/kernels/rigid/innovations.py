@@ -40,7 +40,7 @@ def factored(q, kinds, links, room):
 
 
 @jit
-def factor_frames(kinds, links, q, D, U):
+def factor_frames(kinds, links, q, U, D):
     """I = U D Uᵀ (saha_1996, eqs. 31–35): m̂ of every rate into ``D (frames, nv)``, U into ``U``.
 
     His recursion of M̂_i, ψ̂_i and m̂_i (32, 33, 35) is that of P, G and D.  ``U (frames, nv, nv)``

@@ -146,7 +146,7 @@ def smoother_sweep(kinds, links, room, out):
 
 
 @jit
-def forward_frames(q, T, bias, kinds, links, out):
+def forward_frames(kinds, links, q, T, bias, out):
     """FD3 (5.8–5.10) of every frame into ``out (frames, nv)``; FD1's (4.18) if ``bias`` is None.
 
     ``bias``: q̇, the gravity and the wrenches w(k) on bodies, which generalize −B f(0).
