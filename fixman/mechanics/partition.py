@@ -10,6 +10,7 @@ Equations below are numbered as by Lee & Chirikjian.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -25,7 +26,7 @@ from fixman.errors import SingularConstraintError
 from fixman.kernels.chain import freely_jointed, hard
 from fixman.mechanics.dynamics import forward_dynamics
 from fixman.mechanics.refusals import raise_failure
-from fixman.mechanics.structured import Factor, Sparse, Tridiagonal
+from fixman.mechanics.structured import Factor, TridiagonalFactor
 
 __all__ = ["Partition"]
 
@@ -56,10 +57,7 @@ class Partition:
         self.chain = chain
         self._x = single(chain, x).copy()
         self._order = chain.layout.pattern.order
-        try:
-            self._factor: Factor = _hard_matrix(chain, self._x).factor()
-        except SingularConstraintError:
-            raise_failure(chain, self._x, 0)
+        self._factor = _hard_factor(chain, self._x)
 
     def __repr__(self) -> str:
         """``<Partition: 201 soft, 99 hard coordinates>``."""
@@ -248,22 +246,22 @@ def _finite(answer: _T, values: Array) -> _T:
     return answer
 
 
-def _hard_matrix(chain: Chain, x: Array) -> Tridiagonal | Sparse:
-    """H^bb in factor order, as the structure that it has."""
+def _hard_factor(chain: Chain, x: Array) -> Factor:
+    """LDLᵀ of H^bb, in factor order."""
     layout = chain.layout
-    links = layout.links
-    if links.size:
-        work = np.empty((links.shape[1] - 1, freely_jointed.UNITS))
-        shape = links[0], chain.dim, layout.fixed
-        found = freely_jointed.factored(x.reshape(-1), 0, 0, shape, True, work.reshape(-1), 0.0)
-        if not (found and np.isfinite(work).all()):
-            raise_failure(chain, x, 0)
-        u, turn = work[:, :3], work[1:, freely_jointed.TURN :]
-        return Tridiagonal(links[0], (u[1:] * u[:-1]).sum(axis=1), np.linalg.norm(turn, axis=1))
-    V = np.empty(layout.pattern.symbolic.nnz)
-    if not hard.matrix_frame(x.reshape(-1), layout.system, V):
+    w = layout.links[0]
+    if w.size:
+        work = np.empty((w.size - 1, freely_jointed.UNITS))
+        shape = w, chain.dim, layout.fixed
+        if freely_jointed.factored(x.reshape(-1), 0, 0, shape, True, work.reshape(-1), 0.0):
+            g, inverse = work[1:, freely_jointed.G], work[:, freely_jointed.INVERSE]
+            return TridiagonalFactor(inverse, g)
         raise_failure(chain, x, 0)
-    return Sparse.stored(V, layout.pattern.symbolic)
+    V = np.empty(layout.pattern.symbolic.nnz)
+    if hard.matrix_frame(x.reshape(-1), layout.system, V):
+        with suppress(SingularConstraintError):
+            return Factor.of(V, layout.pattern.symbolic)
+    raise_failure(chain, x, 0)
 
 
 def _lu(H: Any, banded: bool, d: Array) -> Array:
