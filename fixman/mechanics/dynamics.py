@@ -173,18 +173,17 @@ def _frames(layout: Layout, x: Array, v: Array, tau: Array, f: Array, out: Array
     """Fill ``out`` frame by frame; return the first frame without an answer, or −1."""
     n, dim, links, fixed = layout.n, layout.dim, layout.links, layout.fixed
     bad: int = -1
-    if dim == 2 and links.size:
-        bad = jointed_motion.planar_motion(x, v, tau, f, links, n, fixed, out)
-        return bad
-    F = f.copy() if f.size else np.zeros_like(x)
-    if tau.size:
+    if tau.size and not (dim == 2 and links.size):
+        f = f.copy() if f.size else np.zeros_like(x)
         rows = layout.soft_rows.tables
-        bad = motion.add_torques(x.reshape(-1), tau, n, dim, fixed, rows, F.reshape(-1))
+        bad = motion.add_torques(x.reshape(-1), tau, n, dim, fixed, rows, f.reshape(-1))
+        tau = _NO_TORQUE
     if bad < 0 and links.size:
-        bad = jointed_motion.spatial_frames(x, v, F, links, n, fixed, out)
+        none = (0.0,) * dim
+        bad = jointed_motion.motion_frames(x, v, tau, f, none, links, n, fixed, out)
     elif bad < 0:
         w = np.repeat(layout.inverse_masses, dim)
-        flat = x.reshape(-1), v.reshape(-1), F.reshape(-1)
+        flat = x.reshape(-1), v.reshape(-1), (f if f.size else np.zeros_like(x)).reshape(-1)
         bad = motion.motion_frames(*flat, layout.system, w, out, np.empty(layout.units[0]))
     return bad
 

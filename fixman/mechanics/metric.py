@@ -26,6 +26,7 @@ from fixman._common import arrays, statistics
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, require_chain
 from fixman.errors import FrameError
+from fixman.kernels.algebra.vectors import Axes
 from fixman.kernels.chain import freely_jointed, hard
 from fixman.kernels.chain.hard import Hard
 from fixman.kernels.compiler.lanes import EIGHTS, LANES, ONE
@@ -213,7 +214,7 @@ def _inverse_masses(chain: Chain, given: ArrayLike | None) -> Array | None:
     return w
 
 
-def _tables(chain: Chain, w: Array | None) -> tuple[Array, int, bool] | Hard:
+def _tables(chain: Chain, w: Array | None) -> tuple[Array, Axes, bool] | Hard:
     """Return what the kernels read: joints of a chain of bonds, or hard rows."""
     layout = chain.layout
     links = layout.links
@@ -222,7 +223,7 @@ def _tables(chain: Chain, w: Array | None) -> tuple[Array, int, bool] | Hard:
     if w is not None:
         links = links.copy()
         links[:, links.shape[1] - chain.n :] = w, 1.0 / w
-    return links, chain.dim, layout.fixed
+    return links, (0,) * chain.dim, layout.fixed
 
 
 def _each(

@@ -249,13 +249,12 @@ def _finite(answer: _T, values: Array) -> _T:
 def _hard_factor(chain: Chain, x: Array) -> Factor:
     """LDLᵀ of H^bb, in factor order."""
     layout = chain.layout
-    w = layout.links[0]
-    if w.size:
-        work = np.empty((w.size - 1, freely_jointed.UNITS))
-        shape = w, chain.dim, layout.fixed
-        if freely_jointed.factored(x.reshape(-1), 0, 0, shape, True, work.reshape(-1), 0.0):
-            g, inverse = work[1:, freely_jointed.G], work[:, freely_jointed.INVERSE]
-            return TridiagonalFactor(inverse, g)
+    if layout.links.size:
+        joints = layout.links, (0,) * chain.dim, layout.fixed
+        work = np.empty((layout.links.shape[1] - 1, freely_jointed.UNITS))
+        found = freely_jointed.factored(x.reshape(-1), 0, 0, joints, True, work.reshape(-1), 0.0)
+        if found == found:
+            return TridiagonalFactor(work[:, freely_jointed.INVERSE], work[1:, freely_jointed.G])
         raise_failure(chain, x, 0)
     V = np.empty(layout.pattern.symbolic.nnz)
     if hard.matrix_frame(x.reshape(-1), layout.system, V):
