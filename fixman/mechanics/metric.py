@@ -250,13 +250,11 @@ def _computed(
     x = arrays.real(x, (n, dim), "x")
     kernels: Any = freely_jointed if links.size else hard
     units = freely_jointed.UNITS * n if links.size else chain.layout.units[forces]
-    given = x.reshape(-1), _tables(chain, w)
+    given = x.reshape(-1), _tables(chain, w), factor if forces else None
     out = np.empty(x.shape if forces else x.shape[:-2])
-    flat, frames = out.reshape(-1), x.size // (n * dim)
-    if forces:
-        bad = run_frames(kernels.force_frames, (*given, factor), frames, flat, units, workers)
-    else:
-        bad = run_frames(kernels.logdet_frames, given, frames, flat, units, workers)
+    frames = x.size // (n * dim)
+    bad = run_frames(kernels.metric_frames, given, frames, out.reshape(-1), units, workers)
+    if not forces:
         out *= factor
     if bad >= 0:
         raise_failure(chain if w is None else replace(chain, masses=1.0 / w), x, bad)

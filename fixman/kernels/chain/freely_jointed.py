@@ -141,23 +141,7 @@ def factored(x, at, stride, chain, apart, work, like):
     return -(LN2 * power + lane.ln(product))
 
 
-@exact_kernel
-def logdet_frames(x, chain, first, last, out, memory, states):
-    """ln det H^bb of flat frames; the first without an answer, or of eight with one, or -1."""
-    like = lane.zeros(states)
-    links, axes, fixed = chain
-    size = (links.shape[1] - fixed) * len(axes)
-    apart = uneven(links)
-    for begin in range(first, last, lanes(like)):
-        frame = min(begin, last - lanes(like))  # the last eight reach back
-        logdet = factored(x, frame * size, size, chain, apart, None, like)
-        if not lane.above(1.0 + 0.0 * like, 0.0 * logdet):
-            return frame
-        put(out, frame, 1, logdet)
-    return -1
-
-
-# --- the force -----------------------------------------------------------------------------------
+# --- frames --------------------------------------------------------------------------------------
 
 
 @exact
@@ -191,17 +175,23 @@ def put_force(chain, kT, work, out, at, stride, like):
 
 
 @exact_kernel
-def force_frames(x, chain, kT, first, last, out, memory, states):
-    """Fixman forces of flat frames, as `logdet_frames`."""
+def metric_frames(x, chain, kT, first, last, out, memory, states):
+    """Fixman forces of flat frames, or where kT is None ln det H^bb, as `hard.metric_frames`."""
     like = lane.zeros(states)
     links, axes, fixed = chain
     size = (links.shape[1] - fixed) * len(axes)
-    work, apart = aligned(memory), uneven(links)
+    apart, work = uneven(links), aligned(memory)
     for begin in range(first, last, lanes(like)):
         frame = min(begin, last - lanes(like))  # the last eight reach back
-        found = factored(x, frame * size, size, chain, apart, work, like)
-        if not lane.above(1.0 + 0.0 * like, found):
-            return frame
-        if not put_force(chain, kT, work, out, frame * size + size, size, like):
+        at = frame * size
+        if kT is None:
+            logdet = factored(x, at, size, chain, apart, None, like)
+            found = lane.above(1.0 + 0.0 * like, 0.0 * logdet)
+            put(out, frame, 1, logdet)
+        else:
+            good = factored(x, at, size, chain, apart, work, like)
+            found = lane.above(1.0 + 0.0 * like, good)
+            found = found and put_force(chain, kT, work, out, at + size, size, like)
+        if not found:
             return frame
     return -1
