@@ -57,7 +57,7 @@ def panda(tmp_path):
 
 
 def examples(name):
-    text = command.module(name).HELP.partition("\nexample:\n")[2].replace("\\\n", " ")
+    text = command.module(name).__doc__.partition("\nexample:\n")[2].replace("\\\n", " ")
     return re.findall(r"^  fixman (.*)$", text, re.MULTILINE)
 
 
@@ -65,9 +65,9 @@ def examples(name):
 def test_helps_are_a_screen_with_an_example(name, run):
     code, out, err = run(name, "--help")
     assert (code, err) == (0, "")
-    assert out.startswith(f"usage: fixman {name}")
+    assert f"\n\nusage: fixman {name}" in out
     assert max(map(len, out.splitlines())) <= 90
-    assert len(out.splitlines()) <= 80
+    assert len(out.splitlines()) <= 60
     assert examples(name)
 
 
@@ -111,7 +111,7 @@ def given(*words):
     from fixman.cli import simulate
 
     words = (*words, "--steps", "1", "--out", "run")
-    return Parser("fixman simulate", simulate.HELP).parse_args(words)
+    return Parser("fixman simulate", simulate.__doc__).parse_args(words)
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,6 @@
-"""`fixman audit`: whether hard coordinates change the ensemble of a trajectory."""
+"""Tell whether constraining these coordinates changes an ensemble.
 
-from __future__ import annotations
-
-import argparse
-import csv
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from fixman.cli import shared
-
-if TYPE_CHECKING:
-    from fixman.analysis.audit import AuditReport
-    from fixman.io.mdanalysis import MetricAnalysis
-
-HELP = """
 usage: fixman audit TOPOLOGY [TRAJECTORY] [flags]
-
-does constraining these coordinates change my ensemble?
 
 Spread of ½ ln det H^bb (kT) over a trajectory: what separates rigid
 constraints from the limit of equally stiff springs.
@@ -43,16 +26,28 @@ constraints from the limit of equally stiff springs.
   --out CSV              write ½ ln det H^bb and sizes of every frame and chain
   --plot PNG             write its histogram, and those of soft angles
   --overwrite            replace files of these names
-  --json                 print one JSON document instead of text
-  --quiet                no progress bar
+$showing
 
 example:
   fixman audit top.psf run.dcd --select "name N CA C" --hard length,angle
 """
 
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fixman.cli import shared
+
+if TYPE_CHECKING:
+    from fixman.analysis.audit import AuditReport
+    from fixman.io.mdanalysis import MetricAnalysis
+
 
 def run(arguments: argparse.Namespace) -> None:
-    """Audit the files that the flags name."""
     from fixman.chains import hard_sets
 
     hard = hard_sets.named(arguments.hard)

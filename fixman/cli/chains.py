@@ -12,22 +12,6 @@ if TYPE_CHECKING:
     from fixman._common.arrays import Array
     from fixman.chains.chain import Chain
 
-CHAIN = """
-chain:
-  --beads N              beads of a linear chain, or --chain (required)
-  or --chain CHAIN       linear:50, ring:30, star:4x10 (arms x beads), comb:20x5
-                         (beads x beads of the side chain on each), a JSON file
-                         of Chain.to_json, or a topology that MDAnalysis reads
-  --select SELECTION     of a topology, whose molecules must be equal; otherwise all
-  --dim {2,3}            dimension of space; otherwise 3
-  --base {free,fixed}    whether the chain is held; otherwise free
-  --hard WORDS           length,angle,torsion, some of them, or torsional;
-                         otherwise length
-  --straight BENDS       bends held straight, by beads counted from 0: 0:1:2,1:2:3
-  --length L             of the bonds; otherwise 1
-  --angle DEGREES        hard bending angles, 0 is straight; otherwise 70.53
-  --torsion DEGREES      hard torsions, 180 is trans; otherwise this"""
-
 BY_WORDS = re.compile(r"(linear|ring):([1-9]\d*)|(star|comb):([1-9]\d*)x([1-9]\d*)")
 VALUES = ("length", "angle", "torsion")
 UNUSED = {  # flags that say nothing of some chains

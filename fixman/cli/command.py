@@ -72,13 +72,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def module(name: str) -> Any:
-    """Import the file of a command, which has its HELP and run(arguments)."""
+    """Import the file of a command, which has its help as docstring and run(arguments)."""
     return import_module(f"fixman.cli.{name}")
 
 
 def parser(name: str) -> Parser:
     """Return the parser of a command."""
-    return Parser(f"fixman {name}", module(name).HELP)
+    return Parser(f"fixman {name}", module(name).__doc__)
 
 
 def _run(words: list[str]) -> int:
@@ -97,8 +97,7 @@ def _run(words: list[str]) -> int:
         print("usage: fixman COMMAND …, fixman --version, fixman --completion\n")
         print("Constrained chains: dynamics, metrics, ensembles.\n")
         for name in COMMANDS:
-            about = module(name).HELP.split("\n\n")[1]
-            print(f"  {name:<12}{about}")
+            print(f"  {name:<12}{module(name).__doc__.partition(chr(10))[0]}")
         print("\nfixman COMMAND --help says more.")
     else:
         given = f", got {words[0]!r}{meant(words[0], COMMANDS)}" if words else ""

@@ -21,34 +21,6 @@ METHODS = {
 DT = {"langevin": 0.02, "newton": 0.02, "brownian": 0.002, "hmc": 0.1}  # by default
 FLAGS = ("dt", "friction", "ensemble", "scheme", "leaps", "shear", "extension")
 
-DYNAMICS = """
-dynamics:
-  --method {langevin,newton,brownian,mc,hmc}
-                         mc and hmc are Monte Carlo (default: langevin)
-  --ensemble {rigid,stiff,mobility}
-                         of the constraints, of equally stiff springs in their
-                         place, or (brownian, its default) of the mobility
-  --dt DT                time step; otherwise 0.02, brownian 0.002, hmc 0.1
-  --kT E                 temperature (default: 1)
-  --friction F           langevin: rate; brownian: of a bead; otherwise 1
-  --scheme {geodesic,midpoint,liu}
-                         of brownian; otherwise geodesic, in a flow midpoint
-  --leaps N              hmc: steps of dt to a trial move; otherwise 10
-
-flow, of brownian:
-  --shear RATE           velocity along x grows at this rate with y
-  or --extension RATE    extension along x at this rate, uniaxial in space
-
-potentials, which add up:
-  --bending K            K (1 − cos θ) of all angles
-  --torsion-potential K1,K2  Σ K_m (1 + cos m φ) of all torsions
-  --gravity G            acceleration downwards, along −z (−y in 2-D)
-  --tension F            force along x that pulls the two ends apart
-  --wca [EPSILON=1]      repulsion between beads without a bond; starts stretched
-  or --lj [EPSILON=1]    Lennard-Jones between them; starts stretched too
-  --sigma SIGMA          size of beads for these; otherwise 1
-"""
-
 
 def chosen(
     arguments: argparse.Namespace, flags: Sequence[str], usual: Mapping[str, Any]

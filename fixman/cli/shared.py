@@ -21,21 +21,6 @@ if TYPE_CHECKING:
 NOISE = 1e-12  # of numbers in text that are zero
 INTERRUPTED = 130  # exit code, in shells, of a program that Ctrl-C ended
 
-SEED = """
-  --seed N               of all random numbers; otherwise a new one, which is said"""
-RUN = f"""
-  --every N              steps per frame; otherwise for about 1000 frames
-  --replicas COUNT       independent copies (default: 1){SEED}
-  --out FILE             file to be made for the run (required)
-  --overwrite            replace a run of that name"""
-WORKERS = """
-  --workers COUNT        threads; the results do not depend on it (default: 1)"""
-SCHEDULER = f"""{WORKERS}
-  --scheduler ADDRESS    a running Dask scheduler, whose workers do it"""
-SHOWING = """
-  --json                 print one JSON document instead of text
-  --quiet                no progress bar"""
-
 
 def show(text: object, error: bool = False) -> None:
     """Print what may have text of files in it."""
@@ -103,19 +88,18 @@ def outputs(
     """
     from fixman._common.files import new_file
 
-    taken = [path.resolve() for path in inputs if path]
-    paths = [path.resolve() if path and path.is_symlink() else path for path in given]
     if arguments.plot:
         from fixman.analysis import plot
 
         plot.require_format(arguments.plot)
-    for path in filter(None, paths):
+    taken = [path.resolve() for path in inputs if path]
+    for path in filter(None, given):
         if path.resolve() in taken or (path.exists() and not path.is_file()):
             raise ValueError(f"{path} is an input, another output or no file: choose another name")
         taken.append(path.resolve())
     with contextlib.ExitStack() as stack:
         new = stack.enter_context
-        yield [path and new(new_file(path, arguments.overwrite)) for path in paths]
+        yield [path and new(new_file(path, arguments.overwrite)) for path in given]
     for path in filter(None, given):
         say(arguments, f"wrote {path}")
 
@@ -135,9 +119,17 @@ def client(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[A
 def seed(arguments: argparse.Namespace) -> int:
     """Return --seed, or a new one."""
     given: int | None = arguments.seed
-    if given is not None and given < 0:
-        raise ValueError(f"--seed must not be negative, got {given}")
     return secrets.randbits(53) if given is None else given  # exact in other readers of JSON
+
+
+def steps(arguments: argparse.Namespace) -> float:
+    """Return how many steps of --dt a --time takes."""
+    from fixman._common import arrays
+
+    time, dt = arrays.positive(arguments.time, "--time"), arrays.positive(arguments.dt, "--dt")
+    if time < dt:
+        raise ValueError(f"--time must be at least a step of --dt, got {time:g} and {dt:g}")
+    return time / dt
 
 
 def progress(arguments: argparse.Namespace) -> bool | None:

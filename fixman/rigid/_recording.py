@@ -28,8 +28,8 @@ BLOCK_BYTES = 1 << 23
 class Trajectory(Series):
     """Recorded frames of `simulate`, the start first.
 
-    Of a file, arrays are read when they are used.  Slices are trajectories, and `blocks` yields
-    pieces one by one.
+    Of a file, arrays are read when they are asked for.  Slices are trajectories, and `blocks`
+    yields pieces one by one.
 
     Attributes
     ----------
@@ -73,16 +73,14 @@ class Trajectory(Series):
 
     def _read_only(self, name: str) -> Array:
         array = self.used(name)
-        if isinstance(array, np.ndarray):
-            array.flags.writeable = False
+        array.flags.writeable = False
         return array
 
     @property
     def energy(self) -> Array:
         """Kinetic energy and that of gravity and springs, (frames, ...); not of other forces."""
         if "energy" not in self.held:
-            x, v = np.asarray(self.q), np.asarray(self.qd)
-            self.held["energy"] = _energy(self.system, x, v, self.about["gravity"])
+            self.held["energy"] = _energy(self.system, self.q, self.qd, self.about["gravity"])
             self.held["energy"].flags.writeable = False
         return self.held["energy"]
 

@@ -103,7 +103,7 @@ class Recorder:
     def run(self) -> Any:
         """Return what was recorded until now."""
         parts = [Part(self.frames, self.rows.__getitem__)] if self.frames else []
-        return self.make(self.about, self.step, parts, stored=False)
+        return self.make(self.about, self.step, parts)
 
     def finish(self) -> None:
         """Nothing is on its way."""
