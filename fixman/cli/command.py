@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import shlex
 import sys
 import warnings
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ FAILED, USAGE = 1, 2
 BROKEN_PIPE = 141  # exit code, in shells, of a program that SIGPIPE ended
 
 # Arguments of Python functions in errors of the library.
-ARGUMENT = re.compile(r"\b([a-z_]+)=(\[\([^\]]*\)\]|'[^']*'|\"[^\"]*\"|…|[\w.+-]*\w)")
+ARGUMENT = re.compile(r"\b([a-z_]+)=(True\b)?")
 
 COMPLETION = """\
 _fixman() {{
@@ -116,17 +115,12 @@ def _give_up_broken_output() -> None:
 
 
 def _text(error: Exception, words: list[str]) -> str:
-    """Put an error of the library in one line, and in flags where it names arguments."""
+    """Put an error in one line, and in flags where it names arguments of the library."""
     flags = parser(words[0]).flags() if words[0] in COMMANDS else []
 
     def flag(argument: re.Match[str]) -> str:
-        name, value = f"--{argument[1].replace('_', '-')}", argument[2].strip("'\"")
-        if value.startswith("["):  # bends
-            value = value[2:-2].replace(", ", ":").replace("):(", ",")
-        elif value != "…":
-            value = shlex.quote(value)
-        known = name in flags and value != "None"
-        return f"{name} {value}".removesuffix(" True") if known else argument[0]
+        name = f"--{argument[1].replace('_', '-')}"
+        return argument[0] if name not in flags else name if argument[2] else f"{name} "
 
     said = "; ".join([str(error), *getattr(error, "__notes__", ())])
     return " ".join(ARGUMENT.sub(flag, said.replace("strict=False", "lenient=True")).split())

@@ -35,15 +35,14 @@ def run(arguments: argparse.Namespace) -> None:
     import numpy as np
 
     n, rng = 100 if arguments.quick else 1000, np.random.default_rng(5)
-    folder = Path(arguments.out)
+    folder: Path = arguments.out
     folder.mkdir(parents=True, exist_ok=True)
     print("Most of a first run is compiling, which later runs need not repeat.\n", flush=True)
     passed = [*_beads(n, 2, rng), *_beads(n, 3, rng), *_rigid_links(n, rng)]
     timings = _timings(n, rng)
-    rows = ["method,links,seconds"]
-    for name, series in timings.items():
-        rows += [f"{name},{size},{seconds:.4g}" for size, seconds in zip(*series, strict=True)]
-    (folder / "timing.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    rows = [(name, n, t) for name, series in timings.items() for n, t in zip(*series, strict=True)]
+    table = "".join(f"{name},{n},{t:.4g}\n" for name, n, t in rows)
+    (folder / "timing.csv").write_text(f"method,links,seconds\n{table}", encoding="utf-8")
     print(f"Wrote timing.csv and {_draw(folder, timings)} into the folder {folder.resolve()}")
     print(f"{sum(passed)} checks passed.")
     if not all(passed):
@@ -51,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _agree(what: str, found: Any, expected: Any, tolerance: float) -> bool:
-    """Print how well two answers agree, relative to the largest, and whether it is enough."""
+    """Print how well two answers agree, relative to the largest; return whether it is enough."""
     error = float(abs(found - expected).max() / abs(expected).max())
     verdict = "agree to" if error <= tolerance else "DISAGREE by"
     print(f"  {what:<66} {verdict} {error:.0e}", flush=True)

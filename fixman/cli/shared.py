@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import secrets
 import signal
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
     from fixman.runs.series import Series
 
 NOISE = 1e-12  # of numbers in text that are zero
+METHODS = {
+    "langevin": "Langevin",
+    "newton": "Newton",
+    "brownian": "Brownian",
+    "mc": "MonteCarlo",
+    "hmc": "HybridMonteCarlo",
+}
 INTERRUPTED = 130  # exit code, in shells, of a program that Ctrl-C ended
 
 
@@ -140,6 +148,26 @@ def progress(arguments: argparse.Namespace) -> bool | None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     return False if arguments.quiet else None
+
+
+def chosen(
+    arguments: argparse.Namespace, flags: Sequence[str], usual: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """Return the class of --method, and its fields by the flags; refuse flags of others."""
+    import fixman
+
+    fields = {
+        method: {field.name for field in dataclasses.fields(getattr(fixman, kind))}
+        for method, kind in METHODS.items()
+    }
+    found = {name: value for name, value in given(arguments, *flags).items() if value is not None}
+    for name in found:
+        field = "flow" if name in ("shear", "extension") else name
+        able = [method for method, known in fields.items() if field in known]
+        if arguments.method not in able:
+            raise ValueError(f"--{name} is for --method {' or '.join(able)}")
+    known = {name: usual[name] for name in usual if name in fields[arguments.method]}
+    return getattr(fixman, METHODS[arguments.method]), known | found
 
 
 def simulated(arguments: argparse.Namespace, *of: Any, seed: int, **more: Any) -> int:

@@ -43,11 +43,19 @@ example:
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from fixman.cli import chains, dynamics, shared
+from fixman.cli import chains, shared
+
+if TYPE_CHECKING:
+    from fixman.chains.chain import Chain
+    from fixman.simulation.steppers import Stepper
 
 # Heavy imports live inside the commands: `fixman --help` answers at once.
 
+DT = {"langevin": 0.02, "newton": 0.02, "brownian": 0.002, "hmc": 0.1}  # by default
+FLAGS = ("dt", "friction", "ensemble", "scheme", "leaps", "shear", "extension")
 WALKS = (2**32 - 1,)  # a stream that no replica has
 
 
@@ -59,9 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     runfile.free(arguments.out, arguments.overwrite)
     chain, values, x0 = chains.made(arguments)
-    stepper = dynamics.stepper(arguments, chain)
+    stepper = _stepper(arguments, chain)
     seed = shared.seed(arguments)
-    if x0 is None and dynamics.excludes(arguments):
+    if x0 is None and _excludes(arguments):
         x0 = chains.stretched(chain, **values)
     elif x0 is None:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=WALKS))
@@ -70,3 +78,52 @@ def run(arguments: argparse.Namespace) -> int:
     of = chain, x0, stepper, arguments.steps
     with shared.client(arguments) as client:
         return shared.simulated(arguments, *of, seed=seed, client=client)
+
+
+def _stepper(arguments: argparse.Namespace, chain: Chain) -> Stepper:
+    """Make the stepper that the flags describe; errors name the flags."""
+    from fixman.potentials import flows
+
+    kind, given = shared.chosen(arguments, FLAGS, {"dt": DT.get(arguments.method)})
+    shear, extension = given.pop("shear", None), given.pop("extension", None)
+    if shear is not None:
+        given["flow"] = flows.shear(shear, chain.dim)
+    elif extension is not None:
+        planar, uniaxial = flows.planar_extension, flows.uniaxial_extension
+        given["flow"] = planar(extension, 2) if chain.dim == 2 else uniaxial(extension)
+    if "flow" in given:
+        given.setdefault("scheme", "midpoint")
+    made: Stepper = kind(kT=arguments.kT, potential=_potential(arguments, chain), **given)
+    return made
+
+
+def _potential(arguments: argparse.Namespace, chain: Chain) -> Any:
+    from fixman.potentials import energies
+
+    zeros = (0.0,) * (chain.dim - 1)
+    if arguments.sigma is not None and not _excludes(arguments):
+        raise ValueError("--sigma is for --wca or --lj")
+    sigma = 1.0 if arguments.sigma is None else arguments.sigma
+    made: dict[str, Callable[[Any], Any]] = {
+        "bending": energies.Bending,
+        "torsion_potential": energies.Torsion,
+        "gravity": lambda g: energies.Gravity((*zeros, -g)),
+        "tension": lambda f: energies.Tension((f, *zeros)),
+        "wca": lambda epsilon: energies.WCA(epsilon, sigma),
+        "lj": lambda epsilon: energies.LennardJones(epsilon, sigma),
+    }
+    total = None
+    for name, make in made.items():
+        value = getattr(arguments, name)
+        if value is not None:
+            try:
+                term = make(value)
+            except ValueError as error:
+                raise ValueError(f"--{name.replace('_', '-')}: {error}") from None
+            total = term if total is None else total + term
+    return total
+
+
+def _excludes(arguments: argparse.Namespace) -> bool:
+    """Whether beads keep apart, so that a run cannot start from random walks."""
+    return arguments.wca is not None or arguments.lj is not None

@@ -42,7 +42,7 @@ import argparse
 import re
 import warnings
 
-from fixman.cli import dynamics, shared
+from fixman.cli import shared
 
 FLAGS = ("friction", "ensemble", "leaps")
 USUAL = {"friction": 5.0, "ensemble": "stiff"}  # 1/ps
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         fs = f"{arguments.dt:g} fs is {arguments.dt / 1000:g}"
         raise ValueError(f"--dt is in ps, got {arguments.dt:g}: {fs}")
     temperature = arrays.positive(arguments.temperature, "--temperature")
-    kind, given = dynamics.chosen(arguments, FLAGS, USUAL)
+    kind, given = shared.chosen(arguments, FLAGS, USUAL)
     seed, steps = shared.seed(arguments), _steps(arguments)
     kept = shared.given(arguments, "chain", "add_hydrogens", "drop_solvent")
     read = arguments.pdb, arguments.forcefield, arguments.platform

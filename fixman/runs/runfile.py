@@ -38,7 +38,7 @@ from fixman._common.files import OVERWRITE
 from fixman.errors import RunDamageWarning, RunFolderError, RunStorageError
 from fixman.runs.about import plain, require_sound
 from fixman.runs.loop import Recorder
-from fixman.runs.series import OBSERVABLE, Arrays, Part
+from fixman.runs.series import Arrays, Part
 
 __all__ = ["RunCheck", "check_run"]
 
@@ -100,8 +100,6 @@ def _get(con: sqlite3.Connection, table: str, place: int, name: str) -> NDArray[
     if checksum != checksum_of(data or b"", table, *key, kind, shape):
         raise ValueError(f"the checksum of {name} is another one")
     array = np.frombuffer(data or b"", kind).reshape(json.loads(shape))
-    if not name.startswith(OBSERVABLE) and not np.isfinite(array).all():
-        raise ValueError(f"{name} holds numbers that are not finite")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
@@ -280,19 +278,10 @@ def contents(path: Path) -> Contents:
 
 @dataclass(frozen=True)
 class RunCheck:
-    """Findings of `check_run`.
+    """Findings of `check_run`: problems, a line for each place, and how many frames the run has.
 
-    Attributes
-    ----------
-    path : Path
-    frames : int
-        Frames that the run has.
-    readable : tuple of range
-        Numbers of the frames that can be read, in pieces.
-    problems : tuple of str
-        What is wrong, a line for each place.
-    resumable : bool
-        Whether `fixman.resume` can go on with it.
+    ``readable`` are numbers of frames that can be read, in pieces; ``resumable`` says whether
+    `fixman.resume` can go on with the run.
     """
 
     path: Path
@@ -311,21 +300,15 @@ class RunCheck:
             return f"{self.path} is whole: {self.frames} frame{'s' * (self.frames != 1)}"
         pieces = ", ".join(f"{piece.start} to {piece.stop - 1}" for piece in self.readable)
         goes = "can be resumed" if self.resumable else "cannot be resumed"
-        return "\n".join(
-            [*self.problems, f"frames that can be read: {pieces or 'none'}; it {goes}"]
-        )
+        rest = f"frames that can be read: {pieces or 'none'}; it {goes}"
+        return "\n".join([*self.problems, rest])
 
 
 def check_run(path: str | os.PathLike[str]) -> RunCheck:
-    """Read the file of a run in whole, and say what is damaged.
+    """Read the file of a run in whole, and say what is damaged; nothing is changed.
 
-    Nothing is changed.  Costs two readings of the file: by SQLite's integrity check, and of every
-    array for its checksum.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
+    Costs two readings of the file: by SQLite's integrity check, and of every array for its
+    checksum.  FileNotFoundError if there is no such file.
     """
     path = _arrays.path(path, "path")
     try:
