@@ -24,19 +24,6 @@ from selection import quick
 SHORT = ["--beads", "5", "--dt", "0.02", "--steps", "40", "--every", "4", "--seed", "3"]
 
 
-@pytest.fixture
-def run(capsys, tmp_path, monkeypatch):
-    """Run the command in this process, in an empty folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        code = cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
 def test_the_example_of_the_help(run):
     code, out, err = run(
         *("simulate", "--beads", "50", "--hard", "length", "--ensemble", "stiff"),

@@ -29,18 +29,6 @@ SHORTER = {  # words of examples
 
 
 @pytest.fixture
-def run(capsys, tmp_path, monkeypatch):
-    """Run a command in an empty folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        code = command.main([str(argument) for argument in arguments])
-        return code, *capsys.readouterr()
-
-    return run
-
-
-@pytest.fixture
 def panda(tmp_path):
     """Write an arm of seven revolute joints with a hand."""
     parts = [link("base")]

@@ -48,13 +48,15 @@ if TYPE_CHECKING:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    from fixman.analysis.audit import AuditReport
     from fixman.chains import hard_sets
 
-    hard = hard_sets.named(arguments.hard)
+    hard_sets.named(arguments.hard)
     # A missing package or folder is told before the long part.
     inputs, outputs = (arguments.topology, arguments.trajectory), (arguments.out, arguments.plot)
     with shared.outputs(arguments, outputs, *inputs) as (table, picture):
-        analysis, report = _audited(arguments, hard)
+        analysis, notes = _analysed(arguments)
+        report = AuditReport.from_analysis(analysis, notes)
         shared.result(arguments, report, report.as_dict())
         if table:
             _write_csv(table, analysis, report)
@@ -62,27 +64,22 @@ def run(arguments: argparse.Namespace) -> None:
             _write_plot(picture, report, arguments.plot.suffix[1:])
 
 
-def _audited(arguments: argparse.Namespace, hard: Any) -> tuple[MetricAnalysis, AuditReport]:
-    from fixman.analysis.audit import AuditReport
+def _analysed(arguments: argparse.Namespace) -> tuple[MetricAnalysis, tuple[str, ...]]:
     from fixman.io.mdanalysis import MetricAnalysis, open_universe
 
     read = shared.given(arguments, "topology_format", "format", "masses")
     files = arguments.topology, arguments.trajectory, arguments.atom_style
     universe, notes = open_universe(*files, **read)
-    analysis = MetricAnalysis(
-        universe,
-        arguments.select,
-        hard=hard,
-        values="as-is" if arguments.as_is else "means",
-        histograms=arguments.plot is not None,
-        **shared.given(arguments, "bonds", "hydrogens"),
-    )
+    given = shared.given(arguments, "hard", "bonds", "hydrogens")
+    given |= {"values": "as-is" if arguments.as_is else "means"}
+    given |= {"histograms": arguments.plot is not None}
+    analysis = MetricAnalysis(universe, arguments.select, **given)
     with shared.client(arguments) as client:
         backend = _backend(arguments, client)
         if arguments.step == 0:
             raise ValueError("--step must not be 0")
         analysis.run(arguments.start, arguments.stop, arguments.step, **backend)
-    return analysis, AuditReport.from_analysis(analysis, notes)
+    return analysis, notes
 
 
 def _backend(arguments: argparse.Namespace, client: Any) -> dict[str, Any]:

@@ -70,16 +70,17 @@ class Recorder:
 
     def record(self, values: Arrays) -> None:
         """Keep some frames."""
-        like = {name: value[:0].copy() for name, value in values.items()} | self._like
         for name, value in values.items():
-            before, now = like[name].shape[1:], value.shape[1:]
-            if before != now:
-                own = name.removeprefix(OBSERVABLE)
-                raise ValueError(f"{own} changes its shape from {before} to {now} during the run")
+            like = self._like.setdefault(name, value[:0].copy())
+            if like.shape[1:] != value.shape[1:]:
+                raise ValueError(
+                    f"{name.removeprefix(OBSERVABLE)} changes its shape from {like.shape[1:]} to "
+                    f"{value.shape[1:]} in the course of the run"
+                )
         if not self._rows:
             left = self.about["steps"] // self.about["every"] + 1 - self.frames
-            size, self._like = min(left, self._most or left), like
-            self._rows = {n: np.empty((size, *like[n].shape[1:]), like[n].dtype) for n in values}
+            size = min(left, self._most or left)
+            self._rows = {n: np.empty((size, *a.shape[1:]), a.dtype) for n, a in self._like.items()}
         at, count = self.frames - self._first, max(map(len, values.values()), default=0)
         for name, value in values.items():
             self._rows[name][at : at + count] = value

@@ -399,8 +399,7 @@ def begin(
     if overwrite and _tables(real):
         _locked(path).close()  # nobody writes to it
         real.unlink()
-    with explained(path, writing=True), contextlib.ExitStack() as undo:
-        con = undo.enter_context(contextlib.closing(connect(real, "rwc", HASTE)))
+    with explained(path, writing=True), contextlib.closing(connect(real, "rwc", HASTE)) as con:
         con.execute(f"PRAGMA page_size={PAGE}")
         con.execute("BEGIN IMMEDIATE")
         if tables_of(con):
@@ -408,12 +407,10 @@ def begin(
         con.execute(f"PRAGMA application_id={APPLICATION}")
         for table in SCHEMA:
             con.execute(table)
-        contents = Contents(path, secrets.token_hex(8), about, [], [0])
-        _put_about(con, contents.id, about)
+        _put_about(con, secrets.token_hex(8), about)
         put(con, "checkpoints", 0, state)
-        _commit(con)
-        undo.pop_all()
-    return Writer(con, contents, Point(0, 0, state), make, {})
+        con.execute("COMMIT")
+    return reopen(path, lambda _: make)
 
 
 def reopen(path: Path, maker: Callable[[dict[str, Any]], Callable[..., Any]]) -> Writer:
