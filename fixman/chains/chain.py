@@ -425,11 +425,11 @@ class Chain:
         x, or (x, v) : ndarray (..., n, dim)
         """
         m = self.n * self.dim
-        q = _arrays.real(q, (m,), "q", "coordinate")
+        q = _arrays.real(q, (m,), "q")
         lead = q.shape[:-1]
         rates = None
         if qd is not None:
-            qd = _arrays.real(qd, (m,), "qd", "coordinate")
+            qd = _arrays.real(qd, (m,), "qd")
             lead = _arrays.common_lead(lead, qd.shape[:-1])
             _arrays.require_finite(qd, (m,), "qd", "coordinate")
             rates = _arrays.spread(qd, lead, (m,)).reshape(-1, m)

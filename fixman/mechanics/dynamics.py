@@ -133,7 +133,7 @@ def forward_dynamics(
     v = flat_v = arrays.real(v, tail, "v")
     tau, f = _NO_TORQUE, _NO_FORCE
     if torque is not None:
-        tau = arrays.real(torque, (soft,), "torque", "soft coordinate")
+        tau = arrays.real(torque, (soft,), "torque")
     if force is not None:
         f = arrays.real(force, tail, "force")
     if x.ndim > 2 or v.ndim > 2 or tau.ndim > 1 or f.ndim > 2:
@@ -213,7 +213,7 @@ def inverse_dynamics(
     n, dim, soft = chain.n, chain.dim, chain.soft.size
     tail = (n, dim)
     x, v = arrays.real(x, tail, "x"), arrays.real(v, tail, "v")
-    qdd = arrays.real(qdd, (soft,), "qdd", "soft coordinate")
+    qdd = arrays.real(qdd, (soft,), "qdd")
     f = arrays.real(np.zeros(tail) if force is None else force, tail, "force")
     arrays.require_finite(qdd, (soft,), "qdd", "soft coordinate")
     arrays.require_finite(f, tail, "force")
@@ -284,7 +284,7 @@ def project(
     straight = chain.layout.hard_rows.trait("straight")
     if not arrays.taken(targets, "targets").ndim:
         targets = np.where(straight, 0.0, arrays.real(targets, (), "targets"))
-    goal = arrays.real(targets, (hard,), "targets", "hard coordinate")
+    goal = arrays.real(targets, (hard,), "targets")
     goal = np.where(straight & (np.abs(goal) <= NEARLY), 0.0, goal)
     speed = x0 if v is None else arrays.real(v, tail, "v")
     lead = arrays.common_lead(x0.shape[:-2], goal.shape[:-1], speed.shape[:-2])
