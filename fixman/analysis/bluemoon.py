@@ -38,7 +38,8 @@ from scipy.interpolate import CubicSpline
 
 from fixman._common import arrays, statistics
 from fixman._common.arrays import Array
-from fixman.chains import hard_sets, redundancy, straight_bends
+from fixman.analysis.samples import soft_rows
+from fixman.chains import hard_sets, redundancy
 from fixman.chains.chain import Chain, require_chain
 from fixman.chains.coordinates import FORMULAS, STRAIGHT, Coordinate, Index
 from fixman.errors import SingularConstraintError
@@ -337,11 +338,8 @@ def from_multipliers(
 
 def _inner(chain: Chain, x: Array) -> tuple[Index, Array]:
     """Soft coordinates of the shape, and their values (frames, copies, rows)."""
-    rows, straight = chain.layout.rows, straight_bends.Lines(chain.straight)
-    soft = ~(chain.hard_mask | rows.external)
-    soft[straight_bends.over(straight, rows, chain.n * chain.dim)] = False
-    places = np.flatnonzero(soft)
-    values, bad = rows.take(places).values(x)
+    places = soft_rows(chain)
+    values, bad = chain.layout.rows.take(places).values(x)
     if bad >= 0:  # a torsion about bonds that happen to be in line
         places = places[:0]
     copies = len(values) // len(x)

@@ -27,34 +27,20 @@ except ImportError as error:
     ) from error
 
 from fixman._common import arrays as _arrays
-from fixman.analysis.groups import ChainData, ChainGroup
-from fixman.analysis.samples import (
-    UNUSABLE,
-    Lost,
-    Meter,
-    Scatter,
-    hard_names,
-    lost_note,
-    meters,
-    numbered,
-    too_many,
-)
+from fixman.analysis import samples
+from fixman.analysis.groups import ChainData, ChainGroup, counted
+from fixman.errors import ConstraintSolveError, SingularConstraintError, SingularCoordinateError
+from fixman.io.mdanalysis import frames as reading
 from fixman.io.mdanalysis import molecules
-from fixman.io.mdanalysis.frames import (
-    Frames,
-    chosen,
-    dump_ids,
-    frames_of,
-    positions_in_some,
-    trajectory_of,
-    whole,
-)
 from fixman.io.mdanalysis.universe import Masses, open_universe
 
 __all__ = ["DistributedBackend", "MetricAnalysis", "open_universe", "read_chains"]
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
+
+UNUSABLE = ConstraintSolveError, SingularConstraintError, SingularCoordinateError
+MOST_UNUSABLE = 0.05  # fraction of frames; more mean that something is wrong with all
 
 SUMS = ("plain", "turning", "squares")
 MEASURES = (
@@ -95,7 +81,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
 
     Attributes
     ----------
-    meters : tuple of Meter
+    meters : tuple of samples.Meter
         One per group: equal masses, equal bonds. Each has ``.chain`` and ``.molecules``.
     notes : tuple of str
         Notes of what was skipped or guessed; after `run` also frames that were left out, for all
@@ -156,22 +142,22 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         if not hasattr(atomgroup, "select_atoms"):
             raise TypeError(f"expected a Universe or an AtomGroup of MDAnalysis, got {atomgroup!r}")
         self._universe = atomgroup.universe
-        super().__init__(trajectory_of(self._universe), **kwargs)
-        self._ids = dump_ids(self._universe)
+        super().__init__(reading.trajectory_of(self._universe), **kwargs)
+        self._ids = reading.dump_ids(self._universe)
         self._histograms = histograms
         found_molecules, skipped = molecules.find(atomgroup, select, bonds, hydrogens)
-        self.hard = hard_names(hard)
+        self.hard = samples.hard_names(hard)
         bends = "angle" in self.hard or self.hard[0] in ("torsional", "h-angles")
         seen = found_molecules if bends else ()
-        looks = positions_in_some(self._trajectory, seen, self._ids)
-        found, notes = meters(found_molecules, hard, self._name_atom, looks)
-        self.meters: tuple[Meter, ...] = tuple(found)
+        looks = reading.positions_in_some(self._trajectory, seen, self._ids)
+        found, notes = samples.meters(found_molecules, hard, self._name_atom, looks)
+        self.meters: tuple[samples.Meter, ...] = tuple(found)
         self.notes: tuple[str, ...] = (*skipped, *notes)
         self._found = self.notes
-        self._lost: Lost = {}
+        self._lost: dict[int, Exception] = {}  # by number of the frame
         self._total = 0
         self.values: tuple[Floats, ...] | None = None
-        self.scatter: tuple[Scatter, ...] = ()
+        self.scatter: tuple[samples.Scatter, ...] = ()
         self.means = isinstance(values, str) and values == "means"
         if isinstance(values, str):
             _arrays.require_one_of(values, "values", ("means", "as-is"))
@@ -211,9 +197,9 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         and ``n_workers``.
         """
         if frames is None:
-            frames_of(self._trajectory, start, stop, step)
+            reading.frames_of(self._trajectory, start, stop, step)
         else:
-            frames = chosen(frames, self._trajectory)
+            frames = reading.chosen(frames, self._trajectory)
         shown, backend = more.pop("progressbar_kwargs", None) or {}, more.get("backend")
         titles = ({"desc": "means"}, {"desc": "determinants"})
         if not (backend is None or backend == "serial"):
@@ -231,8 +217,10 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
                     arguments |= {"start": None, "stop": None, "step": None, "frames": self.frames}
                 if measures is SUMS:
                     self._find_means()
-        lost = (lost_note(self._lost, self._total),) if self._lost else ()
-        self.notes = (*self._found, *lost)
+        self.notes = self._found
+        if self._lost:
+            left = f"left out {len(self._lost)} of {counted(self._total, 'frame')}; the first: "
+            self.notes += (f"{left}{self._lost[min(self._lost)]}",)
         return self
 
     def _conclude(self) -> None:
@@ -240,7 +228,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         lost = self.results.pop("lost")
         self._total = self._total or len(self.frames) + len(lost)
         self._lost |= dict(lost)
-        if too_many(len(self._lost), self._total):
+        if len(self._lost) > MOST_UNUSABLE * self._total:
             raise self._lost[min(self._lost)]
 
     def _find_means(self) -> None:
@@ -269,7 +257,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
 
     def _prepare_sliced_trajectory(self, slicer: slice | Indices) -> None:
         super()._prepare_sliced_trajectory(slicer)
-        self._sliced_trajectory = Frames(self._sliced_trajectory, self._trajectory)
+        self._sliced_trajectory = reading.Frames(self._sliced_trajectory, self._trajectory)
 
     def _prepare(self) -> None:
         self.results = Results({name: [[] for _ in self.meters] for name in self._pass})
@@ -280,7 +268,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
             measured = [self._measure(number) for number in range(len(self.meters))]
         except UNUSABLE as error:
             self.results["lost"].append((int(self._ts.frame), error))
-            if too_many(len(self.results["lost"]), self._most):
+            if len(self.results["lost"]) > MOST_UNUSABLE * self._most:
                 raise
             return
         for number, found in enumerate(measured):
@@ -293,8 +281,8 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
 
     def _measure(self, number: int) -> dict[str, npt.NDArray[Any]]:
         meter = self.meters[number]
-        x = whole(self._ts, meter.molecules, self._ids)[None]
-        with numbered([self._ts.frame]):
+        x = reading.whole(self._ts, meter.molecules, self._ids)[None]
+        with samples.numbered([self._ts.frame]):
             if self._pass == SUMS:
                 return meter.sums(x)
             values = None if self.values is None else self.values[number]
@@ -378,9 +366,9 @@ def read_chains(
         masses=masses,
     )  # fmt: skip
     groups, skipped = molecules.find(universe, select, bonds, hydrogens)
-    reader = trajectory_of(universe)
-    frames = frames_of(reader, start, stop, step)
-    ids = dump_ids(universe)
+    reader = reading.trajectory_of(universe)
+    frames = reading.frames_of(reader, start, stop, step)
+    ids = reading.dump_ids(universe)
     xs = [np.empty((len(frames), *group.atoms.shape, 3)) for group in groups]
     numbers = np.empty(len(frames), dtype=np.intp)
     times = np.empty(len(frames))
@@ -391,7 +379,7 @@ def read_chains(
                 warnings.filterwarnings("ignore", "Reader has no dt")  # then frames are 1 apart
                 times[k] = now.time
             for x, group in zip(xs, groups, strict=True):
-                x[k] = whole(now, group, ids)
+                x[k] = reading.whole(now, group, ids)
     read = (
         ChainGroup(group.masses, group.atoms, x, bonds=group.bonds, hydrogens=group.hydrogens)
         for group, x in zip(groups, xs, strict=True)
