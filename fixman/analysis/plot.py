@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,7 @@ try:
 except ImportError as error:
     raise ImportError('figures need matplotlib: pip install "fixman-chains[plot]"') from error
 
-if TYPE_CHECKING:
-    from fixman.mechanics.partition import Partition
+from fixman.analysis.averages import Ensemble, other_ensemble, weights_to_other
 
 COLUMN_WIDTH = 3.4  # inches
 
@@ -64,7 +63,7 @@ def style() -> Any:
 def audit_histogram(
     ax: Axes,
     samples: Mapping[str, npt.ArrayLike],
-    ensemble: str = "rigid",
+    ensemble: Ensemble = "rigid",
     *,
     reweighted: Collection[str] | None = None,
 ) -> Axes:
@@ -74,23 +73,22 @@ def audit_histogram(
     the `reweighted` labels only, where given, and the legend says what was left out.
     """
     reweightable = samples.keys() if reweighted is None else set(reweighted)
-    sign = -1.0 if ensemble == "rigid" else 1.0
-    other = "stiff" if ensemble == "rigid" else "rigid"
     for number, (label, values) in enumerate(samples.items()):
         half = np.ravel(np.asarray(values, dtype=np.float64))
         deviation = half - np.mean(half)
-        weights = np.exp(sign * deviation - np.max(sign * deviation))
         edges = np.histogram_bin_edges(deviation, bins=min(50, max(5, int(np.sqrt(half.size)))))
         color = PALETTE[number % len(PALETTE)]
         plain, _ = np.histogram(deviation, edges, density=True)
-        weighted, _ = np.histogram(deviation, edges, density=True, weights=weights)
         more = "" if label in reweightable else ", too few to reweight"
         ax.stairs(plain, edges, color=color, label=f"{label}{more}")
         if label in reweightable:
+            weights = weights_to_other(deviation, ensemble)
+            weighted, _ = np.histogram(deviation, edges, density=True, weights=weights)
             ax.stairs(weighted, edges, color=color, linestyle="--")
     key = PALETTE[0] if len(samples) == 1 else "0.4"  # grey stands for every colour
     if reweightable:
-        ax.plot([], [], color=key, linestyle="--", label=f"reweighted to {other}")
+        label = f"reweighted to {other_ensemble(ensemble)}"
+        ax.plot([], [], color=key, linestyle="--", label=label)
     ax.set_xlabel(r"$\frac{1}{2}\ln\det H^{bb}$ − mean  (kT)")
     ax.set_ylabel("density  (1/kT)")
     _legend_above(ax)
@@ -138,40 +136,6 @@ def timing(
     ax.set_ylabel("time for one solve  (s)")
     ax.xaxis.set_major_locator(mpl.ticker.LogLocator(numticks=12))
     _legend_above(ax, columns=2)
-    return ax
-
-
-def blocks(ax: Axes, part: Partition) -> Axes:
-    """Elements of H that are not zero, soft rows above hard ones (Lee & Chirikjian 2005, eq. 24).
-
-    The darker, the larger: shades follow the logarithm of |H_ij|, down to the lightest at a
-    thousandth of the block's largest element and below.  White is zero.
-    """
-    soft, hard = part.H_ab.shape
-    starts, sizes = (0, soft), (soft, hard)
-    image = np.ones((soft + hard, soft + hard, 3))
-    for name, i, j, block, color in (
-        ("aa", 0, 0, part.H_aa, PALETTE[0]),
-        ("ab", 0, 1, part.H_ab, PALETTE[2]),
-        ("ba", 1, 0, part.H_ab.T, PALETTE[2]),
-        ("bb", 1, 1, part.H_bb, PALETTE[1]),
-    ):
-        size = np.abs(block.toarray())
-        shade = np.clip(1.0 + np.log10(np.maximum(size / size.max(), 1e-9)) / 4.0, 0.25, 1.0)
-        shade[size == 0.0] = 0.0
-        inside = np.ix_(starts[i] + np.arange(sizes[i]), starts[j] + np.arange(sizes[j]))
-        image[inside] -= shade[..., None] * (1.0 - np.array(mpl.colors.to_rgb(color)))
-        corner = (starts[j] + sizes[j] - 1.0, starts[i])
-        ax.annotate(f"$H^{{{name}}}$", corner, color=color, ha="right", va="top")
-    ax.imshow(image, interpolation="nearest")
-    ax.axhline(soft - 0.5, color="0.6", linewidth=0.5)
-    ax.axvline(soft - 0.5, color="0.6", linewidth=0.5)
-    centres = [(soft - 1) / 2, soft + (hard - 1) / 2]
-    ax.set_xticks(centres, [f"{soft} soft", f"{hard} hard"])
-    ax.set_yticks(centres, [f"{soft} soft", f"{hard} hard"], rotation=90, va="center")
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(True)
-    ax.spines[:].set_linewidth(0.5)
     return ax
 
 
