@@ -67,7 +67,7 @@ def chain(
 
     Raises
     ------
-    ValueError, TypeError
+    ValueError
         If there are no bonds; if a particle without mass is bonded.
     SingularConstraintError
         As `Chain.from_bonds`, with the names of atoms.
@@ -98,7 +98,7 @@ def chain(
 
 
 def _rigid(held: Held, particles: Indices) -> Chain | None:
-    """Return the chain of what is held among the particles of a molecule, if that is rigid."""
+    """Chain of what is held among the particles of a molecule, if that is rigid."""
     place = np.full(held.masses.size, -1)
     place[particles] = np.arange(particles.size)
     pairs = place[held.pairs[(place[held.pairs] >= 0).all(axis=1)]]
@@ -110,7 +110,7 @@ def _rigid(held: Held, particles: Indices) -> Chain | None:
 
 
 def _straight(source: Any, pairs: Indices, hard: Any) -> list[tuple[int, int, int]]:
-    """Return the bends of two bonds that a System has straight, if ``hard`` holds angles."""
+    """Bends of two bonds that a System has straight, if ``hard`` holds angles."""
     word = hard_sets.named(hard)
     if not isinstance(source, openmm.System) or not (
         word == "torsional" if isinstance(word, str) else "angle" in tuple(word)
@@ -134,13 +134,13 @@ def _by_kind(rows: Any, sets: ConnectedSets, name: str) -> list[Any]:
         return [None] * len(sets.kinds)
     found: list[set[tuple[int, ...]]] = [set() for _ in sets.kinds]
     for row in rows:
-        inside = all(0 <= int(p) < sets.kind.size for p in row)
-        owners = {(sets.kind[int(p)], sets.copy[int(p)]) for p in row} if inside else set()
+        places = [int(p) for p in row]
+        inside = all(0 <= p < sets.kind.size for p in places)
+        owners = {(sets.kind[p], sets.copy[p]) for p in places} if inside else set()
         if len(owners) != 1 or (-1, -1) in owners:
             numbers = ", ".join(map(str, row))
             raise ValueError(f"{name} names ({numbers}), which are not bonded into one molecule")
-        ((kind, _),) = owners
-        found[kind].add(tuple(int(sets.bead[int(p)]) for p in row))
+        found[owners.pop()[0]].add(tuple(int(sets.bead[p]) for p in places))
     return [sorted(each) for each in found]
 
 
@@ -182,19 +182,17 @@ def of_system(system: Any) -> Held:
 
 def _of_topology(given: Any) -> Held:
     """Masses of the elements, and waters (residue HOH), which are rigid."""
-    masses = [
-        0.0 if atom.element is None else atom.element.mass.value_in_unit(unit.dalton)
-        for atom in given.atoms()
-    ]
-    waters = (
-        [atom.index for atom in residue.atoms() if atom.element is not None]
+    masses = np.array([a.element.mass._value if a.element else 0.0 for a in given.atoms()])
+    found = [
+        (one.index, two.index)
         for residue in given.residues()
         if residue.name == "HOH"
-    )
-    found = [pair for atoms in waters for pair in combinations(atoms, 2)]
+        for one, two in combinations(residue.atoms(), 2)
+        if one.element and two.element
+    ]
     pairs = np.array(found, dtype=np.intp).reshape(-1, 2)
     names = [f"atom {a.index} ({a.name} of {a.residue.name} {a.residue.id})" for a in given.atoms()]
-    return Held(np.array(masses, dtype=np.float64), pairs, False, names)
+    return Held(masses, pairs, False, names)
 
 
 def bonds_of(given: Any) -> Indices:

@@ -3,8 +3,8 @@
 U_F is proportional to kT, and OpenMM does not tell a force what the temperature is.  A Context
 therefore has the parameter FixmanTemperature, `set_temperature` sets it together with the
 thermostats, and every evaluation compares: a force left behind by a thermostat stops the run.
-Following by itself would not do: a sampler that exchanges temperatures takes energies to be
-independent of them, and must be told which one is not.
+It must not follow by itself: a sampler that exchanges temperatures has to know that U_F depends
+on them.
 """
 
 from __future__ import annotations
@@ -45,9 +45,6 @@ class _Thermostat(NamedTuple):
         value = self.get()
         return float(value._value if unit.is_quantity(value) else value) / self.per_kelvin
 
-    def write(self, kelvin: float) -> None:
-        self.set(kelvin * self.per_kelvin)
-
 
 @dataclass
 class _Known:
@@ -77,8 +74,6 @@ def set_temperature(context: Any, temperature: Any = None) -> None:
 
     Raises
     ------
-    TypeError
-        If an argument is of another type.
     ValueError
         If the System has no Fixman force; if there is no temperature to be read, or there are
         several; if a `CustomIntegrator` draws random numbers and has no global variable
@@ -101,7 +96,7 @@ def set_temperature(context: Any, temperature: Any = None) -> None:
     ]
     kelvin = _common(thermostats) if temperature is None else _kelvin(temperature)
     for thermostat in thermostats:
-        thermostat.write(kelvin)
+        thermostat.set(kelvin * thermostat.per_kelvin)
     context.setParameter(PARAMETER, kelvin)
     known = _KNOWN.get(context.getParameter(MARK))
     if known is None or known.context() is not context:
@@ -124,7 +119,7 @@ def kT(temperature: Any) -> float:
 def temperature_of(state: Any, look: Callable[[Any], None]) -> float:
     """Temperature of the Context that a State is of, if its thermostats have it too.
 
-    The first time after `set_temperature`, ``look`` is given the System.
+    After `set_temperature`, ``look`` is once given the System.
     """
     parameters = dict(state.getParameters())
     known = _KNOWN.get(parameters.get(MARK, 0.0))
