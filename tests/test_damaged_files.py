@@ -178,7 +178,7 @@ def test_files_of_other_sizes_are_told_so(run, files, tmp_path, topology, kind, 
     code, out, err = run("audit", first, path)
     assert (code, out) == (1, "")
     if kind != "data":
-        assert "; are these the topology, then the trajectory, of one system?" in err
+        assert "; are these topology and trajectory of one system?" in err
         return
     assert err == (
         f"fixman: error: {path} has {chains * BEADS} atoms, and the topology {first} has "

@@ -275,7 +275,7 @@ def test_files_that_will_not_do(run, tmp_path):
         assert "error: bad.pdb cannot be read as a PDB file: " in error
     (tmp_path / "wet.pdb").write_text(TEXT.replace("END\n", WATER), encoding="utf-8")
     error = run("torsional", "wet.pdb", *SHORT, "--out", "r")[2]
-    assert "the file has 2 molecules, which begin with ACE 1 H1, HOH 4 O, and torsional" in error
+    assert "the file has 2 molecules, which begin with ACE 1 H1, HOH 4 O, and has to" in error
     assert "--drop-solvent leaves water and ions out" in error
     assert run("torsional", "wet.pdb", *SHORT, "--drop-solvent", "--out", "dry")[0] == 0
     bare = "".join(line for line in TEXT.splitlines(True) if " H" not in line[12:15])
@@ -496,7 +496,7 @@ def test_a_vacuum_is_said(io, run, tmp_path):
     assert err.startswith("fixman: warning: solvent is left out, and amber14-all.xml, amber14/tip")
     assert "implicit/obc2.xml beside amber14-all.xml" in err
     error = run("torsional", "zn.pdb", *dry, *more)[2]
-    assert "2 molecules, which begin with ACE 1 H1, A/ZN 162 ZN, and torsional dynamics is" in error
+    assert "2 molecules, which begin with ACE 1 H1, A/ZN 162 ZN, and has to have one" in error
     for field in (FIELD, ("amber14-all.xml", "implicit/obc2.xml")):
         given = ("--forcefield", *field, *USUAL[3:], *more, "--drop-solvent")
         code, out, err = run("torsional", "zn.pdb", *given)

@@ -52,16 +52,9 @@ from fixman.sampling import random_walks
 from fixman.simulation.observables import Mean, mean_with_error
 
 __all__ = [
-    "FreeEnergy",
-    "MeanForce",
-    "Metric",
-    "bring",
-    "free_energy",
-    "from_multipliers",
-    "hold",
-    "mean_force",
-    "metric",
-]
+    "FreeEnergy", "MeanForce", "Metric",
+    "bring", "free_energy", "from_multipliers", "hold", "mean_force", "metric",
+]  # fmt: skip
 
 Ensemble = Literal["rigid", "stiff"]
 Gradient = Callable[[Array], ArrayLike]
@@ -106,8 +99,8 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
 
     The chain is the model: what it holds is held in the free energy as well.  ξ is a kind and its
     beads: "length" (i, j) of a bond; "distance" (i, j) of any two beads, which potentials do not
-    take for a bond; "angle" (i, j, k); "torsion" (i, j, k, l); and whatever else the guide "Kinds
-    of coordinate" lists.  SingularConstraintError if ξ depends on what is hard already.
+    take for a bond; "angle" (i, j, k); "torsion" (i, j, k, l); or another kind of coordinate.
+    SingularConstraintError if ξ depends on what is hard already.
     """
     require_chain(chain)
     row, place = _named(chain, coordinate)
@@ -122,9 +115,9 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
         before = sum(each.kind not in STRAIGHT for each in chain.extra)  # which are the last
         extra = (*chain.extra[:before], row, *chain.extra[before:])
         held = replace(chain, extra=extra, hard_mask=np.append(chain.hard_mask, True))
+    elif chain.hard_mask[place]:
+        raise ValueError(f"{row} is hard in this chain already")
     else:
-        if chain.hard_mask[place]:
-            raise ValueError(f"{row} is hard in this chain already")
         mask = chain.hard_mask.copy()
         mask[place] = True
         held = replace(chain, hard_mask=mask)
@@ -163,7 +156,7 @@ def _configurations(chain: Chain, x: ArrayLike, axes: int = 0) -> Array:
 
 
 def _place(rows: Sequence[Coordinate], row: Coordinate, dim: int) -> int | None:
-    """Place of a coordinate among some, whichever way round its beads are named."""
+    """Find a coordinate among some, whichever way round its beads are named."""
     names = [row.beads]
     for beads in names:  # which grow
         for order in KINDS[FORMULAS[NUMBERS[row.kind], dim - 2]].swaps:
@@ -230,7 +223,6 @@ def mean_force(
         In which ξ has one value.  Axis 0 is time, further leading axes are independent chains.
     coordinate : Coordinate or tuple
         As for `hold`.
-    kT : float
     potential, force : optional
         Potential of the run, as for steppers; or its forces, like x.
     ensemble : "rigid" or "stiff"
@@ -243,8 +235,7 @@ def mean_force(
     -------
     MeanForce
         P(ξ) is the density of ξ as such: of a free pair at distance r, A = U − 2 kT ln r.  The
-        error knows of correlations in time, those of the soft coordinates included that it
-        follows, but of no state that no frame is in.
+        error knows of correlations in time, but of no state that no frame is in.
 
     Raises
     ------
@@ -255,7 +246,7 @@ def mean_force(
 
     Notes
     -----
-    O(n) a frame.  No momenta are needed, nor their noise: their average is taken exactly.
+    O(n) a frame.  Momenta are not needed: their average is taken exactly.
     """
     x, kT = _configurations(chain, x, 1), arrays.positive(kT, "kT")
     sampled = ensemble if sampled is None else sampled
@@ -297,12 +288,12 @@ def metric(
         With ξ among its hard coordinates; for a function, without.  The others, whatever the other
         program holds besides, are counted in Z = 1 / ((H^cc)⁻¹)_ξξ.
     x : (..., n, dim)
-    coordinate : Coordinate or tuple, or a function
-        The first two as for `hold`.  A function gradient(x) returns ∂ξ/∂x (n, dim) of one
-        configuration (n, dim), not zero, nor along what is held; it is called thrice a frame.
+    coordinate : as for `hold`, or a function
+        It returns ∂ξ/∂x (n, dim) of one configuration (n, dim), not zero, nor along what is held,
+        and is called thrice a frame.
     step : float
-        For a function, how far the bead that moves most is moved to find G by differences, whose
-        error is of order step².
+        How far the bead that moves most is moved to find a function's G by differences, whose error
+        is of order step².
     """
     x, step = _configurations(chain, x), arrays.positive(step, "step")
     if callable(coordinate):
@@ -347,12 +338,11 @@ def _inner(chain: Chain, x: Array) -> tuple[Index, Array]:
 
 
 def _mean_of(series: Array, log_weights: Array, values: Array, turns: Array) -> Mean:
-    """Mean, and an error that knows of slow motion.
+    """Mean, and an error that knows of slow motion, which fast noise hides.
 
-    Fast noise hides that a small part of a series is slow: the window of its correlation time
-    closes too soon.  So the part that follows a soft coordinate, its sine and cosine where it
-    ``turns``, and the rest have errors of their own, which add up in squares; and each is the
-    largest of those of means over blocks (Flyvbjerg & Petersen 1989).
+    The part that follows a soft coordinate, its sine and cosine where it ``turns``, and the rest
+    have errors of their own, which add up in squares; and each is the largest of those of means
+    over blocks (Flyvbjerg & Petersen 1989).
     """
     mean = mean_with_error(series, log_weights=log_weights)
     weights = np.exp(log_weights - log_weights.max())

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fixman._common import arrays
+from fixman._common import arrays, statistics
 from fixman._common.arrays import Array
 from fixman.chains.chain import Chain, require_chain
 from fixman.mechanics.drift import MeanForces, mean_forces
@@ -40,16 +40,10 @@ from fixman.simulation.observables import Mean, mean_with_error
 from fixman.simulation.steppers import Brownian
 
 __all__ = [
-    "Relaxation",
-    "Shear",
-    "extensional_viscosity",
-    "giesekus_stress",
-    "instantaneous_viscosity",
-    "kramers_stress",
-    "relaxation_modulus",
-    "shear_functions",
-    "tensions",
-]
+    "Relaxation", "Shear",
+    "extensional_viscosity", "giesekus_stress", "instantaneous_viscosity", "kramers_stress",
+    "relaxation_modulus", "shear_functions", "tensions",
+]  # fmt: skip
 
 
 class Shear(NamedTuple):
@@ -261,15 +255,11 @@ def relaxation_modulus(
     if size > frames:
         raise ValueError(f"lags must be at most the number of frames, {frames}, got {lags}")
     basis = np.array(_traceless(dim))
-    padded = 1 << (2 * frames - 1).bit_length()  # so that the end does not meet the start
-    pairs = (np.arange(frames, frames - size, -1) * ((dim + 2) * (dim - 1) * kT))[:, None]
     modulus = np.empty((size, replicas))
     for replica in range(replicas):  # one at a time bounds the memory
         parts = np.einsum("tab,mab->tm", stress[:, replica], basis)
-        spectrum = np.fft.rfft(parts, padded, axis=0)
-        power = (spectrum.real**2 + spectrum.imag**2).sum(axis=1)
-        modulus[:, replica] = np.fft.irfft(power, padded)[:size]
-    modulus /= pairs
+        modulus[:, replica] = statistics.autocovariance(parts)[:size]
+    modulus /= (np.arange(frames, frames - size, -1) * ((dim + 2) * (dim - 1) * kT))[:, None]
     growth = np.zeros_like(modulus)
     np.cumsum(0.5 * interval * (modulus[1:] + modulus[:-1]), axis=0, out=growth[1:])
     return Relaxation(interval * np.arange(size), *_over_replicas(modulus), *_over_replicas(growth))
@@ -332,7 +322,6 @@ def _checked(
     times: ArrayLike | None = None,
     free: bool = False,
 ) -> tuple[Array, Array, Array | None]:
-    """Return configurations, the friction of each bead (n,), and times."""
     require_chain(chain)
     if free and chain.base == "fixed":
         raise ValueError(

@@ -17,13 +17,12 @@ MANY = 0.9  # fraction of samples: where fewer differ, that is worth a note
 SHOWN_GROUPS, SHOWN_NOTES = 3, 10  # in the printed report
 SHOWN = 0.001  # smaller spreads are not told from rounding in the printed lines
 WITH_TORSIONS = 4  # beads: shorter chains have no torsion within
-READY = "for OpenMM: docs/openmm.md"
 
 # --- notes ----------------------------------------------------------------------------------------
 
 
 def notes(group: GroupReport) -> list[str]:
-    """Say what the samples of a group give away: constraints, copies, a drift."""
+    """Signs of constraints, copies or a drift in the samples of a group."""
     found = [] if group.ensemble == "rigid" else _of_scatter(group)
     if group.constant:
         return found
@@ -41,7 +40,6 @@ def notes(group: GroupReport) -> list[str]:
 
 
 def _of_scatter(group: GroupReport) -> list[str]:
-    """Say where flexible samples look constrained."""
     scatter = group.scatter
     if scatter is None or not scatter.held or group.samples < FEWEST_SAMPLES:
         return []
@@ -89,14 +87,13 @@ def _finding(group: GroupReport) -> str:
             f"({group.scatter.loosest}); audit them without as-is, as those of a flexible run"
         )
     if group.constant:
-        pieces = (
-            "; if longer chains were expected, the selection fell into pieces: select the atoms "
-            "that join them too"
-        )
-        return (
+        found = (
             f"nothing can vary: every internal coordinate of a chain of {group.chain.n} beads is "
-            f"hard, so that the determinant is constant{pieces * (group.chain.n < WITH_TORSIONS)}"
+            "hard, so that the determinant is constant"
         )
+        if group.chain.n >= WITH_TORSIONS:
+            return found
+        return f"{found}; if longer chains were expected, the selection fell into pieces"
     if group.distinct < FEWEST_SAMPLES:
         return (
             f"cannot tell: {counted(group.samples, 'sample')}, {group.distinct} of them distinct: "
@@ -110,12 +107,12 @@ def _finding(group: GroupReport) -> str:
             "deviation between rigid and stiff"
         )
     word = "noticeable" if spread < LARGE else "large"
-    run = "this run"
-    if group.ensemble == "stiff":
-        run = "a flexible run needs no correction; one with these constraints"
+    flexible = "a flexible run needs no correction; one with these constraints"
+    run = flexible if group.ensemble == "stiff" else "this run"
     return (
-        f"{word}, {spread:.2g} kT between rigid and stiff: {run} needs weights (det H^bb)^(-1/2), "
-        f"which leave {group.share.percent} of its samples, or the Fixman potential ({READY})"
+        f"{word}, {spread:.2g} kT between rigid and stiff: {run} needs weights (det H^bb)^(-1/2) "
+        f"(fixman.reweight), which leave {group.share.percent} of its samples, or the Fixman "
+        "potential (for OpenMM: docs/openmm.md)"
     )
 
 
@@ -131,7 +128,7 @@ def report(audited: AuditReport) -> str:
         f"samples taken for {rigid if audited.as_is else stiff}",
     ]
     groups = audited.groups
-    # Those with most atoms, in their order.
+    # The kinds with most atoms, in the order of all.
     atoms = [group.chain.n * group.half_logdet.shape[1] for group in groups]
     first = sorted(range(len(groups)), key=lambda k: -atoms[k])[:SHOWN_GROUPS]
     for k in sorted(first):

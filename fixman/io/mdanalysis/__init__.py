@@ -52,8 +52,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     """½ ln det H^bb of every frame and molecule of a selection, in parallel if wanted.
 
     The molecules are the connected pieces of the selection, bonded through selected atoms only,
-    each described as a free `Chain` in space. Frames are made whole through their bonds; lengths
-    and masses keep MDAnalysis's units.
+    each a free `Chain` in space, made whole through its bonds. Units stay MDAnalysis's.
 
     Parameters
     ----------
@@ -66,18 +65,15 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         noted.
     values : "means", "as-is", or one array (n_hard,) per group
         Values that the hard coordinates get before anything is measured: their means over all
-        frames and molecules of a group; nothing, for a trajectory that was rigid already; or given
-        values, in the order of ``chain.hard``. A single group takes the bare array as well.
+        frames and molecules of a group; none, for a trajectory that was rigid already; or given
+        ones, in the order of ``chain.hard``. A single group takes the bare array as well.
     bonds : "topology", "guess", or types of bonds
         Which bonds count: those of the topology, those guessed from the distances in the current
         frame, or those of some types of the topology, ``"1,2"``, or of atoms, ``"C-H"``.
     hydrogens : str, optional
-        Selection of the hydrogens, for sets that speak of them; by default told by their elements
-        or else their masses.
+        Selection of the hydrogens; by default told by their elements or else their masses.
     histograms : bool
         Whether to count the soft bends and torsions of every configuration as well.
-    verbose : bool
-        Show MDAnalysis's progress bar.
 
     Attributes
     ----------
@@ -102,8 +98,6 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
 
     Raises
     ------
-    TypeError
-        Something that is no Universe or AtomGroup, such as the name of a file.
     ValueError
         Nothing selected, no bonds, atoms without mass, no coordinates, a bond near half the box,
         a ring that winds around the box. In `run` a frame that cannot be read, or of other atoms,
@@ -350,16 +344,9 @@ def read_chains(
 ) -> ChainData:
     """Read the connected molecules of a selection, unwrapped through their bonds.
 
-    Only bonds between selected atoms count. A linear chain starts at its end of lower atom index,
-    unless its masses equal those of an earlier chain read backwards; with branches or rings, atoms
-    keep the order of their indices. Molecules of equal masses and bonds are pooled. Formats and
-    masses are said as in `open_universe`, bonds and hydrogens as in `MetricAnalysis`.
-    Lengths and masses keep MDAnalysis's units. All coordinates of the selection are held at once,
-    as float64: 24 bytes an atom and frame (`MetricAnalysis` holds one frame).
-
-    Raises FileNotFoundError or ValueError: nothing selected, no bonds, atoms without mass, no
-    coordinates, a bond near half the box, a ring that winds around the box, a frame that cannot be
-    read or is of other atoms.
+    Molecules of equal masses and bonds are pooled, whatever the order of their atoms. Arguments and
+    errors are those of `open_universe` and `MetricAnalysis`. All coordinates of the selection are
+    held at once, 24 bytes an atom and frame (`MetricAnalysis` holds one frame).
     """
     universe, notes = open_universe(
         topology, trajectory, atom_style, topology_format=topology_format, format=format,

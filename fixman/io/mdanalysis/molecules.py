@@ -23,19 +23,7 @@ def find(
 ) -> tuple[list[Molecules], tuple[str, ...]]:
     """Molecules of a selection, and notes of what was left out or guessed.
 
-    Parameters
-    ----------
-    atomgroup : AtomGroup or Universe
-    select : str
-    bonds : "topology", "guess", or types separated by commas
-        Types of bonds, ``"1,2"``, or of the atoms that they join, ``"C-H"``.
-    hydrogens : str, optional
-        A selection of them.
-
-    Raises
-    ------
-    ValueError
-        Nothing selected, no bonds, unknown types, atoms without mass.
+    Arguments and errors are those of `MetricAnalysis`.
     """
     selected = _select(atomgroup, select)
     pairs = _bonds(atomgroup.universe, selected, bonds)

@@ -70,24 +70,16 @@ def open_universe(
         Masses of all atoms, or by their type (by their name where they have none):
         ``"1=12.011,2=1.008"``. By default those of the topology, or else those of the elements.
 
-    Returns
-    -------
-    universe : MDAnalysis.Universe
-    notes : tuple of str
-
     Raises
     ------
-    FileNotFoundError, TypeError
     ValueError
         Files that cannot be read, are of another kind, or contradict themselves or each other.
     """
     paths = [_path(path) for path in (topology, trajectory) if path is not None]
-    kinds = [
-        format_of(path, said) for path, said in zip(paths, (topology_format, format), strict=False)
-    ]
-    options: dict[str, Any] = {"topology_format": kinds[0], "format": format}
-    if len(paths) > 1:
-        options["format"] = kinds[1]
+    kinds = [format_of(*each) for each in zip(paths, (topology_format, format), strict=False)]
+    options: dict[str, Any] = {
+        "topology_format": kinds[0], "format": kinds[1] if len(kinds) > 1 else format
+    }  # fmt: skip
     counts = None
     if DATA in kinds:
         data = paths[kinds.index(DATA)]
@@ -104,10 +96,8 @@ def open_universe(
                 f"{paths[0]} has {found}, and its header says {counts}: was it cut off?"
             )
     if len(paths) > 1 and len(universe.atoms) != universe.trajectory.ts.n_atoms:
-        raise ValueError(  # which MDAnalysis does not see in data files
-            f"{paths[1]} has {universe.trajectory.ts.n_atoms} atoms, and the topology {paths[0]} "
-            f"has {len(universe.atoms)}"
-        )
+        there = universe.trajectory.ts.n_atoms  # which MDAnalysis does not see in data files
+        raise ValueError(f"{paths[1]} has {there} atoms, and {paths[0]} has {len(universe.atoms)}")
     notes = _dump_notes(paths[-1], universe) if kinds[-1] == DUMP else ()
     if kinds[0] == DUMP and masses is None:
         notes += (f"masses are those of {paths[0].name}, or of its elements, or 1",)
@@ -116,9 +106,7 @@ def open_universe(
 
 def _path(path: str | Path) -> Path:
     if not isinstance(path, str | PathLike):
-        raise TypeError(
-            f"expected the path of a file, got {path!r}: MetricAnalysis takes a Universe"
-        )
+        raise TypeError(f"expected a path, got {path!r:.80}: MetricAnalysis takes a Universe")
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no such file: {path}")
@@ -147,9 +135,8 @@ def _universe(paths: list[Path], options: dict[str, Any]) -> Any:
         except Exception as error:  # its parsers raise whatever a broken line made them raise
             said = brief(error)
     raise ValueError(
-        f"MDAnalysis cannot read {' with '.join(map(str, paths))}: {said}; are these the topology, "
-        "then the trajectory, of one system? if a name misleads, give topology_format='PSF' or "
-        "format='DCD'"
+        f"MDAnalysis cannot read {' with '.join(map(str, paths))}: {said}; are these topology and "
+        "trajectory of one system? if a name misleads, say topology_format='PSF' or format='DCD'"
     )
 
 
