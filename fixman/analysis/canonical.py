@@ -27,25 +27,12 @@ Codes = npt.NDArray[np.uint64]
 def pool(masses: Floats, marks: Mask, bonds: Indices) -> tuple[Indices, Indices]:
     """Tell kinds of molecules apart, and order the atoms of each kind alike.
 
-    Parameters
-    ----------
-    masses, marks : (molecules, n)
-        Numbers by which atoms are told apart.
-    bonds : (molecules, m, 2)
-        Pairs of 0 … n − 1, each once; every molecule is connected.
-
-    Returns
-    -------
-    kinds : (molecules,)
-        Numbers from 0, in the order of the first molecules.
-    order : (molecules, n)
-        Atoms from the centre of each molecule outwards, breadth first, heavy ones before light.
-
-    Notes
-    -----
-    Two molecules are of one kind where masses, marks and bonds are the same in these orders.
-    O(n) a molecule, and more each time that rings which look alike are singled out one after
-    another.  Molecules that are the same already are looked at once.
+    masses and marks (molecules, n) tell atoms apart; bonds (molecules, m, 2), pairs of 0 … n − 1,
+    each once, connect them.  Returns the kinds (molecules,), numbers from 0 in the order of the
+    first molecules, and orders (molecules, n): atoms from the centre outwards, breadth first, heavy
+    ones before light.  Two molecules are of one kind where masses, marks and
+    bonds are the same in these orders.  O(n) a molecule, and more each time that rings which look
+    alike are singled out one after another; molecules that are the same are looked at once.
     """
     first, same = _alike(masses, marks, in_order(bonds))
     masses, marks, bonds = masses[first], marks[first], bonds[first]

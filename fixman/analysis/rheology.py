@@ -91,20 +91,15 @@ def giesekus_stress(
     stepper : Brownian
         That made the frames, or describes their solvent.
     times : (frames,), optional
-        ``run.times``: when the frames were, which are axis 0 of x.  The stress then has −½ dQ/dt by
-        differences between them, which only averages over many replicas tell.  Where the flow is a
-        function of time they have to be given, since the rest is not the stress there; frames must
-        be close, and a jump of the flow is smeared over those next to it.
+        ``run.times`` of the frames, axis 0 of x; needed where the flow is a function of time, or
+        there is none.  The stress then has −½ dQ/dt by differences between frames, which only
+        averages over many replicas tell; they must be close, and a jump of the flow is smeared over
+        those next to it.
 
     Returns
     -------
     ndarray (..., dim, dim)
         In units of energy, symmetric; O(n) a frame.
-
-    Raises
-    ------
-    ValueError
-        If ``times`` are missing for a flow that changes, or there is no flow and no ``times``.
     """
     x, zeta, times = _checked(chain, x, stepper, times, free=True)
     kappa = _gradients(chain, x, stepper, times)
@@ -132,15 +127,9 @@ def kramers_stress(
     The part that is proportional to the flow is there at once when it begins and gone when it ends.
 
     Parameters and result are those of `giesekus_stress`; only a flow that is a function of time
-    needs ``times``.  O(n) a frame for chains and trees of bounded degree and for each ring, some
+    needs ``times``.  SingularConstraintError if the hard coordinates cannot be held in some frame,
+    which is named.  O(n) a frame for chains and trees of bounded degree and for each ring, some
     60 ns a bead.
-
-    Raises
-    ------
-    SingularConstraintError
-        If the hard coordinates cannot be held in some frame, which is named.
-    ValueError
-        If ``times`` are missing for a flow that changes.
     """
     x, zeta, times = _checked(chain, x, stepper, times, free=True)
     found, solvent = _forces(chain, x, zeta, stepper, times)

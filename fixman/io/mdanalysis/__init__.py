@@ -59,17 +59,16 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     atomgroup : AtomGroup or Universe
     select : str
         Selection within it. The atoms are fixed here, and in the order of their indices.
-    hard : kinds, "torsional", "h-bonds" or "h-angles"
-        Words as in `Chain.from_bonds`. Rows that follow from others are left out, and bends that
-        are straight but for thermal swings, in 25 frames evenly spread, are held straight; both are
-        noted.
+    hard : word or words, as in `Chain.from_bonds`
+        Rows that follow from others are left out, and bends that are straight but for thermal
+        swings, in 25 frames evenly spread, are held straight; both are noted.
     values : "means", "as-is", or one array (n_hard,) per group
         Values that the hard coordinates get before anything is measured: their means over all
         frames and molecules of a group; none, for a trajectory that was rigid already; or given
         ones, in the order of ``chain.hard``. A single group takes the bare array as well.
     bonds : "topology", "guess", or types of bonds
-        Which bonds count: those of the topology, those guessed from the distances in the current
-        frame, or those of some types of the topology, ``"1,2"``, or of atoms, ``"C-H"``.
+        Those of the topology, those guessed from the distances in the current frame, or those of
+        some types of the topology, ``"1,2"``, or of atoms, ``"C-H"``.
     hydrogens : str, optional
         Selection of the hydrogens; by default told by their elements or else their masses.
     histograms : bool
@@ -80,19 +79,17 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     meters : tuple of samples.Meter
         One per group: equal masses, equal bonds. Each has ``.chain`` and ``.molecules``.
     notes : tuple of str
-        Notes of what was skipped or guessed; after `run` also frames that were left out, for all
-        groups, because they cannot be set onto the constraints.
+        What was skipped or guessed; after `run` also frames that were left out, for all groups,
+        because they cannot be set onto the constraints.
     values : tuple of arrays, or None
         Values that the hard coordinates got, after `run`; `means` tells whether to their means.
-    scatter : tuple of `samples.Scatter`
+    scatter : tuple of samples.Scatter
         How much they vary from sample to sample, after `run`.
     frames, times : ndarray (frames,)
     results.half_logdet : list of ndarray (frames, molecules)
         In kT, one array a group.
     results.square_gyration, results.square_end_to_end : lists of ndarray (frames, molecules)
         Mass-weighted R_g²; R² of linear chains, None for others.
-    results.fingerprint : list of ndarray (frames, molecules)
-        A squared length that differs between all but copies.
     results.angles, results.torsions : lists of ndarray (frames, molecules, bins), if asked for
         Counts between `samples.ANGLE_EDGES` and `samples.TORSION_EDGES`.
 
@@ -110,7 +107,7 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     O(n) a frame and molecule, in two passes over the trajectory, of which the first keeps 8 bytes a
     frame and hard row. ``run(backend="multiprocessing", n_workers=2)`` and MDAnalysis's other
     backends split the frames, `DistributedBackend` takes them to a Dask scheduler; `results` are
-    the same to the last bit. Backends that spawn need ``if __name__ == "__main__":`` in scripts.
+    the same to the last bit.
     """
 
     _analysis_algorithm_is_parallelizable = True
@@ -190,10 +187,9 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
         Parameters are those of MDAnalysis's ``AnalysisBase.run``, such as ``verbose``, ``backend``
         and ``n_workers``.
         """
-        if frames is None:
-            reading.frames_of(self._trajectory, start, stop, step)
-        else:
-            frames = reading.chosen(frames, self._trajectory)
+        chosen = slice(start, stop, step) if frames is None else frames
+        numbers = reading.numbers_of(self._trajectory, chosen)
+        frames = None if frames is None else numbers
         shown, backend = more.pop("progressbar_kwargs", None) or {}, more.get("backend")
         titles = ({"desc": "means"}, {"desc": "determinants"})
         if not (backend is None or backend == "serial"):
@@ -340,7 +336,6 @@ def read_chains(
     start: int | None = None,
     stop: int | None = None,
     step: int | None = None,
-    progress: Callable[[Any], Iterable[Any]] = iter,
 ) -> ChainData:
     """Read the connected molecules of a selection, unwrapped through their bonds.
 
@@ -354,13 +349,15 @@ def read_chains(
     )  # fmt: skip
     groups, skipped = molecules.find(universe, select, bonds, hydrogens)
     reader = reading.trajectory_of(universe)
-    frames = reading.frames_of(reader, start, stop, step)
+    # By number: read one after another, a damaged frame of some formats is the end, and no error.
+    kept = reader[reading.numbers_of(reader, slice(start, stop, step))]
+    frames = reading.Frames(kept, reader)
     ids = reading.dump_ids(universe)
     xs = [np.empty((len(frames), *group.atoms.shape, 3)) for group in groups]
     numbers = np.empty(len(frames), dtype=np.intp)
     times = np.empty(len(frames))
     with contextlib.closing(reader):
-        for k, now in enumerate(progress(frames)):
+        for k, now in enumerate(frames):
             numbers[k] = now.frame
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Reader has no dt")  # then frames are 1 apart

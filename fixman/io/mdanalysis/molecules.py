@@ -73,10 +73,7 @@ def _bonds(universe: Any, selected: Any, bonds: str) -> Indices:
     with reading(universe.filename or "the topology"):  # bonds are made at the first look
         there = hasattr(universe, "bonds")
     if not there:
-        raise ValueError(
-            'the topology has no bonds: guess them from distances with bonds="guess", or give a '
-            "topology that has them"
-        )
+        raise ValueError('the topology has no bonds: bonds="guess" guesses them from distances')
     inside = selected.intra_bonds
     found = np.asarray(inside.indices, dtype=np.intp).reshape(-1, 2)
     if bonds != "topology":

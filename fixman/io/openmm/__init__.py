@@ -57,7 +57,7 @@ def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = No
     chains : iterable of (particles, Chain), optional
         Chains that get a term, instead of each connected set of constraints.  Bead k is
         ``particles[k]``, and of copy c ``particles[c, k]``.  A chain must hold what the System's
-        constraints hold, in whatever coordinates; masses count up to a common factor.
+        constraints hold, in whatever coordinates; masses may have a common factor.
 
     Returns
     -------
@@ -70,10 +70,9 @@ def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = No
     ValueError
         If nothing that can vary is constrained, a constrained particle is massless, the System
         has such a force already, or ``chains`` disagree with the System.
-    SingularConstraintError
-        While the simulation runs, then wrapped in an OpenMMException, if the constraints cannot be
-        held in some configuration; their particles are named.  Likewise a ValueError where
-        positions are not finite, or the temperature is not that of the thermostat.
+    OpenMMException
+        While the simulation runs, if constraints cannot be held in some configuration, positions
+        are not finite, or the temperature is not that of the thermostat.
 
     Notes
     -----

@@ -53,10 +53,10 @@ def chain(
         In nm; where the rows that stay shall be well conditioned, and bends are straight or not.
     rotatable : (bonds, 2), optional
         Pairs of particles, for "torsional"; by default bonds that are neither terminal nor in a
-        ring of up to eight atoms.  Larger rings turn.
+        ring of up to eight atoms.
     straight : iterable of (i, j, k), optional
-        Bends of particles that are held straight, as for `Chain.branched`.  By default those of the
-        hard ones that are straight in ``positions``, or else in a HarmonicAngleForce's equilibrium.
+        Bends that are held straight, as for `Chain.branched`.  By default those of the hard ones
+        that are straight in ``positions``, or else in a HarmonicAngleForce's equilibrium.
 
     Returns
     -------

@@ -186,10 +186,9 @@ class Molecule(Forces):
     def chain(self, hold: str | Iterable[str] = ()) -> Chain:
         """Return the chain whose bonds and angles are hard, and whose torsions are soft.
 
-        Soft are torsions about bonds that are neither terminal nor in a ring of up to 8 atoms, as
-        for `fixman.io.openmm.chain`.  Larger rings turn, and stay closed.
-        Bends of nitriles and alkynes are held straight, and nearly straight in a minimum:
-        ``x = fixman.project(chain, x, chain.hard_values(x))`` is a start.
+        Soft are torsions about bonds that are neither terminal nor in a ring of up to 8 atoms;
+        larger rings turn, and stay closed.  Bends of nitriles and alkynes are held straight, and
+        nearly straight in a minimum: ``fixman.project(chain, x, chain.hard_values(x))`` is a start.
 
         Parameters
         ----------
