@@ -45,7 +45,7 @@ class GroupReport:
 
     chain: Chain
     half_logdet: Array = field(repr=False)
-    scatter: Scatter | None = None
+    scatter: Scatter = field(default_factory=Scatter)
     name: str = ""
     ensemble: Ensemble = "stiff"
     sizes: Mapping[str, Array] = field(default_factory=dict, repr=False)
@@ -117,8 +117,7 @@ class GroupReport:
     @property
     def contradicted(self) -> bool:
         """Whether samples taken for rigid vary in what they would have to hold."""
-        known = self.scatter
-        return self.ensemble == "rigid" and known is not None and known.held < known.rows
+        return self.ensemble == "rigid" and self.scatter.held < self.scatter.rows
 
     @property
     def conclusive(self) -> bool:
@@ -180,7 +179,7 @@ class GroupReport:
             "independent_samples": self.independent,
             "distinct_samples": self.distinct,
             "drift_kT": self.independence.drift,
-            "scatter": self.scatter._asdict() if self.scatter else None,
+            "scatter": self.scatter._asdict(),
             "means": {} if self.contradicted else {k: m.as_dict() for k, m in self.means.items()},
             "verdict": self.verdict,
         }
@@ -218,8 +217,8 @@ class AuditReport:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """The notes, and what the samples of each group give away."""
-        return (*self.notes, *(note for group in self.groups for note in group.notes))
+        """What the samples of each group give away, and the notes."""
+        return (*(note for group in self.groups for note in group.notes), *self.notes)
 
     @property
     def log_weights(self) -> Array:
@@ -280,11 +279,8 @@ def audit(
     else:
         frames = np.arange(max((len(group.x) for group in groups), default=0))
     checked = [_checked(group, number, frames) for number, group in enumerate(groups)]
-    found, remarks = samples.meters(
-        checked,
-        hard,
-        looks=[samples.thinned(group.x)[samples.evenly(len(frames))] for group in checked],
-    )
+    looks = [samples.thinned(group.x)[samples.evenly(len(frames))] for group in checked]
+    found, remarks = samples.meters(checked, hard, looks=looks)
     reports = [_measured(meter, frames, as_is, histograms) for meter in found]
     return AuditReport(names, as_is, tuple(reports), (*notes, *remarks))
 
@@ -313,10 +309,8 @@ def _by_block(
 def _checked(group: ChainGroup, number: int, frames: Indices) -> ChainGroup:
     x = arrays.real(group.x, (np.size(group.masses), 3), f"x of group {number}")
     if x.ndim != 4 or not x.size:
-        raise ValueError(
-            f"x of group {number} must have shape (frames, chains, n, 3) with at least one of each"
-            f", got {x.shape}"
-        )
+        shape = "(frames, chains, n, 3) with at least one of each"
+        raise ValueError(f"x of group {number} must have shape {shape}, got {x.shape}")
     if len(x) != len(frames):
         raise ValueError(f"the groups have different numbers of frames: {len(x)}, {len(frames)}")
     with samples.numbered(frames):

@@ -108,10 +108,8 @@ def hold(chain: Chain, coordinate: Named) -> Chain:
         raise _one_value(row, "the other hard coordinates")
     if place is None:
         if row.kind == "length":
-            raise ValueError(
-                f"{row} is no bond of the tree or a hard one that closes a ring: hold ('distance', "
-                f"{row.beads}), which potentials do not take for a bond"
-            )
+            said = f"{row} is no bond of the tree or a hard one that closes a ring"
+            raise ValueError(f"{said}: hold ('distance', {row.beads})")
         before = sum(each.kind not in STRAIGHT for each in chain.extra)  # which are the last
         extra = (*chain.extra[:before], row, *chain.extra[before:])
         held = replace(chain, extra=extra, hard_mask=np.append(chain.hard_mask, True))
@@ -310,15 +308,13 @@ def from_multipliers(
     """Mean force ⟨Z^(−½) (λ + kT G)⟩ / ⟨Z^(−½)⟩ from another program's multipliers.
 
     ``multipliers`` (frames, ...) are λ, of forces +λ ∂ξ/∂x, positive where the constraint pushes ξ
-    up, at their velocities, as programs print them, or averaged over these.  Z and G are those of
-    `metric`, or one number; a distance between two beads has one Z and G = 0.  kT is in the unit of
-    energy of λ.
+    up, as programs print them.  Z and G are those of `metric`, or one number; a distance between
+    two beads has one Z and G = 0.  kT is in the unit of energy of λ.
     """
     lam, kT = arrays.series(multipliers, (), "multipliers", 1), arrays.positive(kT, "kT")
     Z, G = (arrays.series(value, (), name) for value, name in ((Z, "Z"), (G, "G")))
-    for array, name in ((Z, "Z"), (G, "G")):
-        if array.shape not in ((), lam.shape):
-            raise ValueError(f"{name} must be one number or have the shape of the multipliers")
+    if not {Z.shape, G.shape} <= {(), lam.shape}:
+        raise ValueError("Z and G must be one number or have the shape of the multipliers")
     if not (Z >= 1e-100).all():
         raise ValueError(f"Z must be positive, got {Z.min():.3g}")
     Z, G = np.broadcast_to(Z, lam.shape), np.broadcast_to(G, lam.shape)
@@ -388,20 +384,17 @@ def _differences(chain: Chain, x: Array, gradient: Gradient, step: float) -> Met
     still = np.zeros_like(x)
 
     def moved(at: Array) -> tuple[Array, Array]:
-        frames = at.reshape(-1, chain.n, chain.dim)
-        g = np.empty_like(frames)
-        for frame, one in enumerate(frames):
-            g[frame] = arrays.real(gradient(one.copy()), (chain.n, chain.dim), "gradient(x)")
-        push: Array = g.reshape(at.shape)
-        arrays.require_finite(push, (chain.n, chain.dim), "gradient(x)")
+        shape = (chain.n, chain.dim)
+        frames = at.reshape(-1, *shape)
+        g = [arrays.real(gradient(one.copy()), shape, "gradient(x)") for one in frames]
+        push: Array = np.array(g).reshape(at.shape)
+        arrays.require_finite(push, shape, "gradient(x)")
         u = forward_dynamics(chain, at, still, force=push).acceleration
         return u, (push * u).sum(axis=(-2, -1))
 
     u, Z = moved(x)
     if not (Z > 0.0).all():
-        raise ValueError(
-            "gradient(x) vanishes in some frame, but for what is hard: ξ cannot change there"
-        )
+        raise ValueError("gradient(x) vanishes in some frame, but for what is hard")
     way = step / np.sqrt((u * u).sum(axis=-1).max(axis=-1))
     shift = way[..., None, None] * u
     slope = (moved(x + shift)[1] - moved(x - shift)[1]) / (2.0 * way)
@@ -422,21 +415,16 @@ def _require_held(chain: Chain, x: Array, k: int) -> None:
     wrong = varies > VARIES * np.where(rows.trait("radians"), 1.0, lengths)
     if wrong.any():
         row = k if wrong[k] else int(np.argmax(wrong))
-        raise ValueError(
-            f"{rows[row]} varies by {varies[row]:.3g} over the frames: they are of a run that does "
-            "not hold it"
-        )
-
-
-# --- integrals -----------------------------------------------------------------------------------
+        said = "over the frames: they are of a run that does not hold it"
+        raise ValueError(f"{rows[row]} varies by {varies[row]:.3g} {said}")
 
 
 def free_energy(xi: ArrayLike, forces: Sequence[Sequence[Any]]) -> FreeEnergy:
     """Integrate mean forces to A(ξ) − A(ξ₀), by a cubic spline through them.
 
     ``xi`` (m,) ascends; ``forces`` are m of MeanForce, or pairs of a value and its error, which are
-    independent.  The spline is linear in them, so that errors are exact; what it smooths over, of
-    order spacing⁴, is not among them.  A difference has the variance C_ii + C_jj − 2 C_ij.
+    independent.  The spline is linear in them, so that errors are exact but for what it smooths
+    over, of order spacing⁴.  A difference has the variance C_ii + C_jj − 2 C_ij.
     """
     xi = arrays.series(xi, (), "xi", 1)
     if xi.ndim > 1 or xi.size < 2 or not (np.diff(xi) > 0.0).all():
@@ -444,9 +432,8 @@ def free_energy(xi: ArrayLike, forces: Sequence[Sequence[Any]]) -> FreeEnergy:
     try:
         listed = [tuple(force[:2]) for force in forces]
     except (TypeError, IndexError):
-        raise TypeError(
-            f"forces must be a list of MeanForce, or of (value, error), got {forces!r:.80}"
-        ) from None
+        said = "forces must be a list of MeanForce, or of (value, error)"
+        raise TypeError(f"{said}, got {forces!r:.80}") from None
     value, error = arrays.series(listed, (xi.size, 2), "forces").T
     if (error < 0.0).any():
         raise ValueError(f"errors of mean forces cannot be negative, got {error.min():g}")

@@ -39,25 +39,16 @@ TORSION_EDGES = np.linspace(-np.pi, np.pi, 61)
 
 
 class Scatter(NamedTuple):
-    """How much the hard coordinates vary over all samples, before anything is set.
+    """How much the hard coordinates vary over all samples, before anything is set."""
 
-    held counts those of the `rows` that vary no more than rounding makes them, and turning the
-    torsions scattered over the circle; loosest names the coordinate that varies most, and by how
-    much.
-    """
-
-    rows: int
-    held: int
-    turning: int
-    loosest: str
+    rows: int = 0
+    held: int = 0  # vary no more than rounding makes them
+    turning: int = 0  # torsions that are scattered over the circle
+    loosest: str = ""  # which varies most, and by how much
 
 
 class Meter:
-    """Measures molecules of one kind: their `Chain`, and tables of what to look at.
-
-    ``hard`` sets hard values; ``soft_angles`` and ``soft_torsions`` are bends, and torsions about
-    bonds, that stay free.
-    """
+    """Measures molecules of one kind: their ``chain``, and what is soft in it."""
 
     def __init__(
         self, molecules: Molecules, hard: str | Sequence[str], straight: npt.ArrayLike = ()
@@ -77,7 +68,7 @@ class Meter:
         self.soft_torsions = torsions.take(np.flatnonzero(follow))
 
     def sums(self, x: Floats) -> dict[str, Numbers]:
-        """Sum over the chains of a frame: hard values, squares, and e^{iφ} of the torsions."""
+        """Sum hard values, their squares, and e^{iφ} of torsions over the chains of a frame."""
         q = self.chain.hard_values(x)
         answer: dict[str, Numbers] = {"plain": np.sum(q, axis=1), "squares": np.sum(q**2, axis=1)}
         if np.any(self._turns):
@@ -122,9 +113,8 @@ class Meter:
     ) -> dict[str, Numbers]:
         """Return what frames x (frames, chains, n, 3) contribute to an audit.
 
-        Sizes, angles and the fingerprint are those of the configurations as they are; ½ ln det H^bb
-        is evaluated with the hard `values`. Setting angles along a chain moves its far end by much
-        more than they fluctuate, so that its size then would be that of another configuration.
+        ½ ln det H^bb is evaluated with the hard `values`, and all else as it is: setting angles
+        along a chain moves its far end by much more than they fluctuate.
         """
         masses = self.chain.masses / np.sum(self.chain.masses)
         about = x - np.einsum("...nd,n->...d", x, masses)[..., None, :]
@@ -153,8 +143,7 @@ def meters(
 ) -> tuple[list[Meter], list[str]]:
     """One meter for each kind of molecule that has a hard coordinate, and notes on the others.
 
-    ``name`` turns the index of an atom into what its owner calls it; ``looks`` are configurations
-    (..., n, 3) of each kind, in which bends that are straight are held as such.
+    ``name`` names atoms; bends that are straight in ``looks`` (..., n, 3) are held as such.
     """
     kinds = hard_names(hard)
     hard = hard_sets.named(hard)

@@ -18,8 +18,6 @@ SHOWN_GROUPS, SHOWN_NOTES = 3, 10  # in the printed report
 SHOWN = 0.001  # smaller spreads are not told from rounding in the printed lines
 WITH_TORSIONS = 4  # beads: shorter chains have no torsion within
 
-# --- notes ----------------------------------------------------------------------------------------
-
 
 def notes(group: GroupReport) -> list[str]:
     """Signs of constraints, copies or a drift in the samples of a group."""
@@ -41,7 +39,7 @@ def notes(group: GroupReport) -> list[str]:
 
 def _of_scatter(group: GroupReport) -> list[str]:
     scatter = group.scatter
-    if scatter is None or not scatter.held or group.samples < FEWEST_SAMPLES:
+    if not scatter.held or group.samples < FEWEST_SAMPLES:
         return []
     if scatter.held == scatter.rows:
         return [
@@ -50,12 +48,8 @@ def _of_scatter(group: GroupReport) -> list[str]:
         ]
     return [
         f"{scatter.held} of {scatter.rows} hard coordinates vary no more than rounding does: a "
-        "run with constraints on these is rigid in them, and counts as stiff only where an "
-        "audit of them alone, as-is, finds little"
+        "constrained run is rigid in these; audit them alone, as-is"
     ]
-
-
-# --- the verdict ----------------------------------------------------------------------------------
 
 
 def verdict(groups: Sequence[GroupReport]) -> str:
@@ -71,7 +65,7 @@ def verdict(groups: Sequence[GroupReport]) -> str:
     if worst.conclusive and not worst.constant and worst.independent < FEWEST_SAMPLES:
         worth = counted(max(1, int(worst.independent)), "independent sample")
         caveat = f"; but all are worth {worth}: a longer run may have another spread"
-    turning = sum(g.scatter.turning for g in groups if g.scatter and g.ensemble == "stiff")
+    turning = sum(group.scatter.turning for group in groups if group.ensemble == "stiff")
     if turning:
         caveat += (
             f"; but {counted(turning, 'hard torsion')} {'is' if turning == 1 else 'are'} scattered "
@@ -81,7 +75,7 @@ def verdict(groups: Sequence[GroupReport]) -> str:
 
 
 def _finding(group: GroupReport) -> str:
-    if group.contradicted and group.scatter:
+    if group.contradicted:
         return (
             "cannot tell: these samples are not of a run with these constraints "
             f"({group.scatter.loosest}); audit them without as-is, as those of a flexible run"
@@ -116,9 +110,6 @@ def _finding(group: GroupReport) -> str:
     )
 
 
-# --- the report -----------------------------------------------------------------------------------
-
-
 def report(audited: AuditReport) -> str:
     """Return the report as `fixman audit` prints it."""
     where = audited.where or ("as read" if audited.as_is else "at their pooled means")
@@ -142,10 +133,9 @@ def report(audited: AuditReport) -> str:
             f"and {counted(len(rest), 'kind')} more, {counted(molecules, 'molecule')}, spread up "
             f"to {max(group.spread for group in rest):.3f} kT; --json lists them all"
         )
-    remarks = [note for group in groups for note in group.notes] + list(audited.notes)
-    lines += [f"note: {note}" for note in remarks[:SHOWN_NOTES]]
-    if len(remarks) > SHOWN_NOTES:
-        lines.append(f"note: {len(remarks) - SHOWN_NOTES} more; --json lists them all")
+    lines += [f"note: {note}" for note in audited.remarks[:SHOWN_NOTES]]
+    if len(audited.remarks) > SHOWN_NOTES:
+        lines.append(f"note: {len(audited.remarks) - SHOWN_NOTES} more; --json lists them all")
     return "\n".join([*lines, f"verdict: {audited.verdict}"])
 
 

@@ -159,15 +159,13 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     def _given(self, values: Sequence[npt.ArrayLike]) -> tuple[Floats, ...]:
         if not any(map(np.iterable, values)):
             values = [values]  # type: ignore[list-item]
-        given = tuple(_arrays.real(array, (), "values") for array in values)
+        given = tuple(_arrays.series(array, (), "values") for array in values)
         expected = [(len(meter.chain.hard),) for meter in self.meters]
         if [array.shape for array in given] != expected:
             raise ValueError(
                 f"values must be a list of one array per group, of shapes {expected}, got "
                 f"{[array.shape for array in given]}"
             )
-        for array in given:
-            _arrays.require_finite(array, (), "values")
         return given
 
     def _name_atom(self, atom: int) -> str:
@@ -184,27 +182,22 @@ class MetricAnalysis(AnalysisBase):  # type: ignore[misc]  # MDAnalysis has no t
     ) -> MetricAnalysis:
         """Go through the trajectory twice: for means and scatter, and for the determinants.
 
-        Parameters are those of MDAnalysis's ``AnalysisBase.run``, such as ``verbose``, ``backend``
-        and ``n_workers``.
+        ``more`` is what MDAnalysis's ``AnalysisBase.run`` takes, ``backend`` and ``n_workers``.
         """
         chosen = slice(start, stop, step) if frames is None else frames
-        numbers = reading.numbers_of(self._trajectory, chosen)
-        frames = None if frames is None else numbers
+        # By number: read one after another, a damaged frame of some formats is the end, no error.
+        more["frames"] = reading.numbers_of(self._trajectory, chosen)
         shown, backend = more.pop("progressbar_kwargs", None) or {}, more.get("backend")
-        titles = ({"desc": "means"}, {"desc": "determinants"})
-        if not (backend is None or backend == "serial"):
-            titles = ({}, {})  # others have no progress bar
-        arguments = more | {"start": start, "stop": stop, "step": step, "frames": frames}
         if isinstance(backend, DistributedBackend):
-            arguments["unsupported_backend"] = True
+            more["unsupported_backend"] = True
         self._lost, self._total = {}, 0
         before = -1
         while len(self._lost) > before:  # the means are those of the frames that stay
-            for measures, title in zip((SUMS, MEASURES), titles, strict=True):
+            for measures, title in ((SUMS, "means"), (MEASURES, "determinants")):
                 self._pass, before = measures, len(self._lost)
-                super().run(progressbar_kwargs=title | shown, **arguments)
-                if self._lost:  # they need no second look
-                    arguments |= {"start": None, "stop": None, "step": None, "frames": self.frames}
+                bar = {"desc": title} if backend in (None, "serial") else {}
+                super().run(progressbar_kwargs=bar | shown, **more)
+                more["frames"] = self.frames  # those that were lost need no second look
                 if measures is SUMS:
                     self._find_means()
         self.notes = self._found
@@ -291,13 +284,8 @@ class DistributedBackend(BackendBase):  # type: ignore[misc]
     """Runs an MDAnalysis analysis on the workers of a Dask scheduler, wherever these are.
 
     MDAnalysis's own backend "dask" only starts processes on this machine. Workers need the same
-    packages, and the trajectory under the same absolute path.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    n_workers : int, optional
-        Into how many parts the frames are split; all the workers of the client by default.
+    packages, and the trajectory under the same absolute path. Frames are split into `n_workers`
+    parts, by default as many as the ``distributed.Client`` has.
     """
 
     def __init__(self, client: Any, n_workers: int | None = None) -> None:
@@ -349,7 +337,6 @@ def read_chains(
     )  # fmt: skip
     groups, skipped = molecules.find(universe, select, bonds, hydrogens)
     reader = reading.trajectory_of(universe)
-    # By number: read one after another, a damaged frame of some formats is the end, and no error.
     kept = reader[reading.numbers_of(reader, slice(start, stop, step))]
     frames = reading.Frames(kept, reader)
     ids = reading.dump_ids(universe)

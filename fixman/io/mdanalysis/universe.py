@@ -65,8 +65,8 @@ def open_universe(
         Formats of topology and trajectory, by MDAnalysis's names; by default their extensions, or
         "data.…" and "dump.…" as LAMMPS has them.
     masses : str, float or mapping, optional
-        Masses of all atoms, or by their type (by their name where they have none):
-        ``"1=12.011,2=1.008"``. By default those of the topology, or else those of the elements.
+        Of all atoms, or by type (by name where there are none), ``"1=12.011,2=1.008"``. By default
+        those of the topology, or else those of the elements.
 
     Raises
     ------
@@ -157,9 +157,6 @@ def reading(path: Any) -> Iterator[None]:
         raise ValueError(said) from error
 
 
-# --- LAMMPS's files -----------------------------------------------------------------------------
-
-
 def _lammps_data(path: Path) -> tuple[str, dict[str, int]]:
     """Atom style that a data file says, "" for none, and its numbers of atoms and bonds."""
     counts = {"atoms": 0, "bonds": 0}
@@ -197,9 +194,6 @@ def _dump_notes(path: Path, universe: Any) -> tuple[str, ...]:
     if not rest and not line.endswith("\n"):
         raise ValueError(f"{path.name} ends within a line: it was cut off, remove its last frame")
     return (f"the last frame of {path.name} is cut off and left out",) if rest else ()
-
-
-# --- masses and elements ------------------------------------------------------------------------
 
 
 def parse_masses(given: Masses) -> float | dict[str, float]:

@@ -53,7 +53,6 @@ def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = No
     Parameters
     ----------
     system : openmm.System
-        Gives its constraints and masses, and whether it is periodic.
     chains : iterable of (particles, Chain), optional
         Chains that get a term, instead of each connected set of constraints.  Bead k is
         ``particles[k]``, and of copy c ``particles[c, k]``.  A chain must hold what the System's
@@ -76,8 +75,7 @@ def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = No
 
     Notes
     -----
-    O(n) a step, plus 20 µs for the call and 20 µs for every *kind* of molecule.  It runs on the
-    host whatever the platform.
+    O(n) a step on the host, plus 20 µs for the call and 20 µs for every *kind* of molecule.
     """
     if not isinstance(system, openmm.System):
         raise TypeError(f"expected an openmm.System, got {type(system).__name__}")
@@ -103,9 +101,6 @@ def metric_force(system: Any, *, chains: Iterable[tuple[Any, Chain]] | None = No
     force.setUsesPeriodicBoundaryConditions(held.periodic)
     force.setName(NAME)
     return force
-
-
-# --- while the simulation runs ------------------------------------------------------------------
 
 
 class FixmanPotential:
@@ -193,9 +188,6 @@ _DAMAGED = (
     "the Fixman force of this System does not fit it ({}): remove it, and add metric_force(system) "
     "again after everything else"
 )
-
-
-# --- what is held -------------------------------------------------------------------------------
 
 
 def _fingerprint(held: Held, within: Sequence[Indices] | None) -> MadeFor:

@@ -63,9 +63,6 @@ def group_of(chain: Any, given: Any, name: str) -> Group:
     return Group(chain, particles.astype(np.intp).reshape(-1, chain.n))
 
 
-# --- connected sets of constraints --------------------------------------------------------------
-
-
 class ConnectedSets:
     """Connected sets of held distances, equal ones as one kind, in the order of first particles.
 
@@ -101,7 +98,7 @@ class ConnectedSets:
 
 
 def _sorted(one: Molecules) -> Molecules:
-    """Return it with its beads in the order of the particles of the first copy."""
+    """Put beads in the order of the particles of the first copy."""
     order = np.argsort(one.atoms[0])
     bonds = canonical.in_order(np.argsort(order)[one.pairs])
     hydrogens = None if one.hydrogens is None else one.hydrogens[order]
@@ -131,9 +128,6 @@ def whole(parents: Indices, x: Floats, box: Floats) -> Floats:
     steps = x.copy()
     steps[:, beads] = bonds
     return sum_outwards(parents, steps)
-
-
-# --- chains that users describe -----------------------------------------------------------------
 
 
 def explicit_groups(

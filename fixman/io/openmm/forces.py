@@ -51,12 +51,6 @@ class Forces:
         Properties of the platform, such as ``{"Precision": "mixed"}``.  On "CPU" one thread is
         the default, as replicas have a Context each.
 
-    Attributes
-    ----------
-    platform : str
-    particles : ndarray (n,)
-        Those that have a mass, and are moved; virtual sites follow.
-
     Raises
     ------
     ValueError
@@ -67,7 +61,8 @@ class Forces:
     -----
     nm, ps, Da, kJ/mol.  The numbers of the platform "Reference" hang on positions alone, so that
     runs can be repeated and resumed bit for bit; on others the order of sums may differ.  Threads
-    evaluate at the same time, each in a Context of its own, which are made as they are needed.
+    evaluate at the same time, each in a Context of its own.  ``particles (n,)`` are those that have
+    a mass, and are moved; virtual sites follow.
     """
 
     __module__ = "fixman.io.openmm"  # where it is public, and stays
@@ -124,8 +119,7 @@ class Forces:
         ValueError
             Where the ends of a constraint of the System are far from its length.  At first, where
             a bond, a HarmonicBondForce's spring of more than 20 000 kJ/mol/nm², is off by half.
-        FrameError
-            Where positions, or what OpenMM makes of them, are not finite; a ValueError.
+            A FrameError where positions, or what OpenMM makes of them, are not finite.
         """
         found, lead = self._found(x)
         return np.array([energy for energy, _ in found]).reshape(lead)[()]
@@ -188,7 +182,6 @@ class Forces:
         return np.searchsorted(self.particles, pairs.T), np.array(list(lengths.values()))
 
     def _require_bonded(self, x: Floats) -> None:
-        """Refuse a start with bonds that are nothing like the force field's."""
         if self._bonds is not None:
             self._require_near(x, self._bonds, STRAINED, _BONDED)
             self._bonds = None
@@ -206,9 +199,6 @@ class Forces:
 
     def _name(self, particle: int) -> str:
         return f"particle {particle}"
-
-
-# --- the System ---------------------------------------------------------------------------------
 
 
 def _copied(system: Any) -> Any:

@@ -17,7 +17,7 @@ from fixman.chains import hard_sets
 from fixman.chains.chain import Chain, is_rigid
 from fixman.chains.straight_bends import NEARLY
 from fixman.errors import FrameError
-from fixman.io.openmm.constraints import ConnectedSets, Floats, Held, Indices, with_names
+from fixman.io.openmm.constraints import ConnectedSets, Held, Indices, with_names
 from fixman.io.openmm.thermostats import in_units
 
 WIDE = np.cos(np.radians(75.0))  # only in rings of three are angles between bonds smaller
@@ -60,10 +60,9 @@ def chain(
 
     Returns
     -------
-    Chain
-        If all particles with a mass are one molecule.
-    list of (particles (copies, n), Chain)
-        Otherwise.  Equal molecules share a chain; particles without a bond are in none.
+    Chain, or list of (particles (copies, n), Chain)
+        The first if all particles with a mass are one molecule.  Equal molecules share a chain;
+        particles without a bond are in none.
 
     Raises
     ------
@@ -77,7 +76,12 @@ def chain(
     single = [one.atoms.shape for one in sets.kinds] == [(1, np.count_nonzero(held.masses))]
     if not single and not isinstance(hard_sets.named(hard), str | tuple):
         raise ValueError("a mask is for a single molecule without other particles: choose a word")
-    x = None if positions is None else _positions(positions, held.masses.size)
+    size = held.masses.size
+    x = None
+    if positions is not None:
+        x = arrays.real(in_units(positions, unit.nanometer, "positions"), (size, 3), "positions")
+        if x.ndim != 2:
+            raise ValueError(f"positions must be one configuration ({size}, 3), got {x.shape}")
     if straight is None and x is None:
         straight = _straight(system_or_topology, pairs, hard)
     turning = _by_kind(rotatable, sets, "rotatable")
@@ -112,9 +116,8 @@ def _rigid(held: Held, particles: Indices) -> Chain | None:
 def _straight(source: Any, pairs: Indices, hard: Any) -> list[tuple[int, int, int]]:
     """Bends of two bonds that a System has straight, if ``hard`` holds angles."""
     word = hard_sets.named(hard)
-    if not isinstance(source, openmm.System) or not (
-        word == "torsional" if isinstance(word, str) else "angle" in tuple(word)
-    ):
+    angles = word == "torsional" if isinstance(word, str) else "angle" in tuple(word)
+    if not isinstance(source, openmm.System) or not angles:
         return []
     bonded = {frozenset(pair) for pair in pairs.tolist()}
     found = set()
@@ -142,16 +145,6 @@ def _by_kind(rows: Any, sets: ConnectedSets, name: str) -> list[Any]:
             raise ValueError(f"{name} names ({numbers}), which are not bonded into one molecule")
         found[owners.pop()[0]].add(tuple(int(sets.bead[p]) for p in places))
     return [sorted(each) for each in found]
-
-
-def _positions(given: Any, size: int) -> Floats:
-    x = arrays.real(in_units(given, unit.nanometer, "positions"), (size, 3), "positions")
-    if x.ndim != 2:
-        raise ValueError(f"positions must be one configuration ({size}, 3), got {x.shape}")
-    return x
-
-
-# --- what is there ------------------------------------------------------------------------------
 
 
 def harmonic_bonds(system: Any) -> Iterator[tuple[Any, int, int, float, float]]:
@@ -203,20 +196,17 @@ def bonds_of(given: Any) -> Indices:
 
 def _read(source: Any, beside: Any) -> tuple[Held, Indices, Mask | None]:
     """Masses, names and what is held; bonds between particles with a mass; hydrogens."""
-    alone = isinstance(source, app.Topology) and beside is None
-    if not alone and not (
-        isinstance(source, openmm.System) and isinstance(beside, app.Topology | None)
-    ):
-        raise TypeError(
-            "expected an openmm.System, or one beside its Topology, or an openmm.app.Topology, got "
-            f"{type(source).__name__} and {type(beside).__name__}"
-        )
-    if alone:
+    if isinstance(source, app.Topology) and beside is None:
         held, beside = _of_topology(source), source
         sites = np.zeros(held.masses.size, dtype=bool)
-    else:
+    elif isinstance(source, openmm.System) and isinstance(beside, app.Topology | None):
         held = of_system(source)
         sites = np.array([source.isVirtualSite(k) for k in range(held.masses.size)], dtype=bool)
+    else:
+        raise TypeError(
+            "expected an openmm.System, alone or beside its Topology, or an openmm.app.Topology, "
+            f"got {type(source).__name__} and {type(beside).__name__}"
+        )
     hydrogens = None
     if beside is None:
         pairs = _of_force_field(source)
@@ -237,11 +227,9 @@ def _read(source: Any, beside: Any) -> tuple[Held, Indices, Mask | None]:
 
 def _of_force_field(system: Any) -> Indices:
     """Bonds of a System (bonds, 2): pairs with a spring or a constraint, not across an angle."""
-    lengths: dict[tuple[int, int], float] = {}
-    for _, i, j, length, _ in harmonic_bonds(system):
-        lengths[min(i, j), max(i, j)] = length
-    for i, j, length in constraints(system):
-        lengths[min(i, j), max(i, j)] = length
+    springs = [(i, j, length) for _, i, j, length, _ in harmonic_bonds(system)]
+    held = constraints(system)
+    lengths = {(min(i, j), max(i, j)): length for i, j, length in (*springs, *held)}
     around: dict[int, dict[int, float]] = {}
     for (i, j), length in lengths.items():
         around.setdefault(i, {})[j] = around.setdefault(j, {})[i] = length

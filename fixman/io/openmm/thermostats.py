@@ -62,15 +62,10 @@ _KNOWN: dict[float, _Known] = {}
 def set_temperature(context: Any, temperature: Any = None) -> None:
     """Set the temperature of a Context: of its thermostats, barostats and Fixman force alike.
 
-    Call it for every Context of a System with `metric_force`, before its first step, and in the
-    place of ``integrator.setTemperature``: other Contexts stop.
-
-    Parameters
-    ----------
-    context : openmm.Context
-        For instance ``simulation.context``.
-    temperature : float or openmm Quantity, optional
-        In K.  By default that of the thermostats.
+    Call it for every Context of a System with `metric_force`, such as ``simulation.context``,
+    before its first step, and in the place of ``integrator.setTemperature``: other Contexts stop.
+    Call it again after ``reinitialize``, and when parameters of another Context were loaded.  The
+    temperature is in K or a Quantity, by default that of the thermostats.
 
     Raises
     ------
@@ -78,11 +73,6 @@ def set_temperature(context: Any, temperature: Any = None) -> None:
         If the System has no Fixman force; if there is no temperature to be read, or there are
         several; if a `CustomIntegrator` draws random numbers and has no global variable
         ``temperature`` (in K) or ``kT`` (in kJ/mol).
-
-    Notes
-    -----
-    Call it again after ``reinitialize``, and after ``setState``, ``loadState`` or
-    ``loadCheckpoint`` with parameters of another Context.  Velocities stay as they are.
     """
     if not isinstance(context, openmm.Context):
         raise TypeError(f"expected an openmm.Context, got {type(context).__name__}")
@@ -124,12 +114,11 @@ def temperature_of(state: Any, look: Callable[[Any], None]) -> float:
     parameters = dict(state.getParameters())
     known = _KNOWN.get(parameters.get(MARK, 0.0))
     context = None if known is None else known.context()
-    # Parameters may have been copied from one Context to another, but these do not step together.
+    # Parameters may have been copied to another Context, but these do not step together.
     if known is None or context is None or context.getStepCount() != state.getStepCount():
         raise ValueError(
-            "the Fixman force does not know the thermostat of this Context: call "
-            "fixman.io.openmm.set_temperature(context) once it is made, and again when parameters "
-            "were reset or loaded from elsewhere"
+            "the Fixman force does not know the thermostat of this Context: call fixman.io.openmm."
+            "set_temperature(context), and again when parameters were reset or loaded"
         )
     if not known.looked:
         look(context.getSystem())
@@ -141,8 +130,8 @@ def temperature_of(state: Any, look: Callable[[Any], None]) -> float:
         if not abs(kelvin - other) <= SAME * kelvin:
             raise ValueError(
                 f"the Fixman force is at {kelvin:.6g} K and {name} at {other:.6g} K: move both, by "
-                "fixman.io.openmm.set_temperature(context, temperature) or, in the states of "
-                'OpenMM\'s samplers, by "FixmanTemperature" beside "temperature"'
+                "fixman.io.openmm.set_temperature(context, temperature) or, in states of samplers, "
+                'by "FixmanTemperature" beside "temperature"'
             )
     return kelvin
 
@@ -174,8 +163,8 @@ def _of_custom(integrator: Any, name: str) -> Iterator[_Thermostat]:
     steps = [integrator.getComputationStep(k)[2] for k in range(integrator.getNumComputations())]
     if not variables & known.keys() and re.search(r"\b(gaussian|uniform)\b", " ".join(steps)):
         raise ValueError(
-            f"the {name} draws random numbers, and its temperature cannot be told: call its global "
-            "variable temperature (in K) or kT (in kJ/mol)"
+            f"the {name} draws random numbers, and has no global variable temperature (in K) or kT "
+            "(in kJ/mol)"
         )
 
 
@@ -183,10 +172,8 @@ def _common(thermostats: list[_Thermostat]) -> float:
     found = [(one.name, one.read()) for one in thermostats]
     if not found or max(t for _, t in found) - min(t for _, t in found) > SAME * found[0][1]:
         words = ", ".join(f"{name} {kelvin:.6g} K" for name, kelvin in found) or "none"
-        raise ValueError(
-            f"the temperatures of this Context are {words}: say which, set_temperature(context, "
-            "300)"
-        )
+        said = "say which, set_temperature(context, 300)"
+        raise ValueError(f"the temperatures of this Context are {words}: {said}")
     return _kelvin(found[0][1])
 
 

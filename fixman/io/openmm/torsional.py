@@ -59,15 +59,12 @@ class Molecule(Forces):
         ``"ALA 3 CB"``; ``"A/CYS 3 SG"`` if there are several chains.
     x0 : (n, 3)
         Positions of the file in nm.
-    in_vacuum : bool
-        Whether no force is that of an implicit solvent.
 
     Raises
     ------
     ValueError
         If the force fields do not know a residue, atoms are not one connected molecule or have no
-        position, or a bond is off by half of its length in the force field, as where residues are
-        missing.
+        position, or a bond is off by half, as where residues are missing.
     """
 
     def __init__(
@@ -154,7 +151,7 @@ class Molecule(Forces):
     def of_run(cls, about: Mapping[str, Any]) -> Molecule:
         """Make the molecule of a run again, from its ``about``.
 
-        Raises ValueError if the run is of none, or if the force fields make another System now.
+        ValueError if the run is of none, or if the force fields make another System now.
         """
         described = pdb_potential(about)
         if described is None:
@@ -206,11 +203,6 @@ class Molecule(Forces):
         return made
 
     @cached_property
-    def bonds(self) -> list[tuple[int, int]]:
-        """Bonded atoms."""
-        return [(i, j) for i, j in bonds_of(self.topology).tolist()]
-
-    @cached_property
     def rotatable(self) -> list[tuple[int, int]]:
         """Bonds that turn: see `chain`."""
         return [(i, j) for i, j in hard_sets.rotatable(*self._tree).tolist()]
@@ -223,7 +215,7 @@ class Molecule(Forces):
 
     @cached_property
     def _tree(self) -> tuple[Any, Any]:
-        return topology.spanning_tree(len(self.x0), self.bonds)
+        return topology.spanning_tree(len(self.x0), bonds_of(self.topology))
 
     @cached_property
     def backbone(self) -> list[tuple[str, tuple[int, ...]]]:
@@ -267,7 +259,8 @@ class Molecule(Forces):
     def _ends(self) -> dict[int, str]:
         """Words of `HOLDS` by the atoms of `ENDS`, which have one neighbour beside hydrogens."""
         symbols = [getattr(atom.element, "symbol", "") for atom in self.topology.atoms()]
-        bonds = np.concatenate([self.bonds, np.flip(self.bonds, axis=1)])
+        bonds = bonds_of(self.topology)
+        bonds = np.concatenate([bonds, bonds[:, ::-1]])
         hydrogen = np.array(symbols)[bonds[:, 1]] == "H"
         light = np.bincount(bonds[hydrogen, 0], minlength=len(symbols)).tolist()
         heavy = np.bincount(bonds[~hydrogen, 0], minlength=len(symbols)).tolist()
@@ -299,9 +292,6 @@ def _words(given: str | Iterable[str]) -> tuple[str, ...]:
 
 def _in_nm(positions: Any) -> Array:
     return np.array(positions.value_in_unit(unit.nanometer), dtype=np.float64)
-
-
-# --- residues and atoms -------------------------------------------------------------------------
 
 
 def _names(given: Any) -> list[str]:
