@@ -106,10 +106,10 @@ def statistical_inefficiency(series: ArrayLike) -> float:
     values = _series(series)
     if (values == values[0, 0]).all():
         return 1.0
-    return _window(_autocovariance(_about_mean(values)[0]))
+    return _window(autocovariance(_about_mean(values)[0]))
 
 
-def _autocovariance(scaled: Array) -> Array:
+def autocovariance(scaled: Array) -> Array:
     """Sum products over all T − t pairs and all copies, for every lag t; values are about 0."""
     frames = scaled.shape[0]
     padded = 1 << (2 * frames - 1).bit_length()  # so that the end does not meet the start
@@ -135,7 +135,7 @@ def _inefficiency(scaled: Array) -> float:
     frames, total = scaled.shape[0], scaled.size
     if frames == 1:
         return 1.0
-    covariance = _autocovariance(scaled)
+    covariance = autocovariance(scaled)
     g = _window(covariance)
     if frames >= LONG * g:
         return g

@@ -125,7 +125,7 @@ def _write_plot(path: Path, report: AuditReport, kind: str) -> None:
         lines = 1 + len(samples) + len(panels)  # in legends
         fig = plot.figure(aspect=0.72 * (1 + len(panels)) + 0.045 * lines)
         axes = fig.subplots(1 + len(panels), squeeze=False)[:, 0]
-        ensemble = "rigid" if report.as_is else "stiff"
+        ensemble: Any = "rigid" if report.as_is else "stiff"
         reweighted = [group.label for group in report.groups if group.reweightable]
         plot.audit_histogram(axes[0], samples, ensemble, reweighted=reweighted)
         fig.suptitle(f"hard: {', '.join(report.hard)}", size=plot.STYLE["axes.titlesize"])

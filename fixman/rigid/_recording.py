@@ -125,8 +125,6 @@ def begin(
 ) -> Recorder:
     """Begin a run in memory or in a file, in blocks of so many bodies times steps."""
     path, (q, qd, lead) = runfile.free(out, overwrite), states
-    if path is not None and not len(q):
-        raise ValueError(f"there is no replica to store: q has shape {(*lead, system.nq)}")
     size = 8 * max(1, len(q)) * (system.nq + system.nv)
     if path is None:
         frames = about["steps"] // about["every"] + 1
@@ -135,7 +133,7 @@ def begin(
         raise ValueError(f"there is no replica to store: q has shape {(*lead, system.nq)}")
     else:
         about["system"] = described(system)
-    stride = max(1, work // (system.n * replicas))
+    stride = max(1, work // (system.n * max(1, len(q))))
     block = {"frames": max(1, min(BLOCK_BYTES // size, stride // about["every"])), "steps": stride}
     kept = {name: np.array(force, float) for name, force in forces.items() if force is not None}
     about |= {"replicas": len(q), "arrays": ["q", "qd"], "block": block, "forces": list(kept)}
