@@ -262,9 +262,8 @@ def _tabulated(chain: Chain) -> _Tables:
         w,
         np.where(inwards, beads[:-1], beads[parents]),
         transfer.settled(
-            lambda order: transfer.acceptances(
-                w, parents, last, transfer.grid_of(order, chain.dim)
-            ),
+            lambda grid: transfer.acceptances(w, parents, last, grid),
+            chain.dim,
             transfer.Acceptances.smallest,
             chain.masses,
             pairs[(pairs < n).all(axis=1)],
