@@ -39,9 +39,8 @@ def independent(layout: Layout, near: Array | None) -> Mask:
     """Which coordinates stay, so that hard rows are independent and span what all of them span.
 
     True for soft ones as well.  Rows that stay are well conditioned at ``near`` (n, dim), by
-    default in a configuration drawn at random.  The number left out of m is the right one but for a
-    probability below m (m + 36) / 2⁶², by which it may be too large.  Costs O(m) where the factor
-    of H^bb is sparse.
+    default in a random configuration.  The number left out of m is right but for a probability
+    below m (m + 36) / 2⁶².  Costs O(m) where the factor of H^bb is sparse.
     """
     stays = np.ones(len(layout.rows), dtype=bool)
     if not layout.extra or _clearly_bonds(layout.pattern.rows):

@@ -42,10 +42,10 @@ FOREVER = 2**62
 class Sample:
     """Chains of an ensemble, with weights.
 
-    ``x (size, n, d)`` are positions; ``log_weights (size,)`` are normalized, their exponentials sum
-    to 1, and all equal unless ``method`` is "reweighted" and not "independent" or "transfer
-    operator".  An average is ``(np.exp(log_weights) * values).sum()``, and ``effective_size`` says
-    how many independent chains they are worth.
+    ``x (size, n, d)`` are positions; the exponentials of ``log_weights (size,)`` sum to 1, and are
+    equal unless ``method`` is "reweighted" and not "independent" or "transfer operator".  An
+    average is ``(np.exp(log_weights) * values).sum()``, and ``effective_size`` says how many
+    independent chains they are worth.
     """
 
     x: Array
@@ -93,11 +93,6 @@ def sample(
     client : dask.distributed.Client, optional
         Whose workers draw instead, the same chains.
 
-    Returns
-    -------
-    Sample
-        A free chain has its first bead at the origin.
-
     Raises
     ------
     ValueError
@@ -106,10 +101,10 @@ def sample(
 
     Notes
     -----
-    O(n) a chain: for bonds alone 30 to 60 ns a bond, the stiff ensemble some 60 ns, weights what
-    `logdet` costs.  A tree costs as many times more as its branch points refuse, from level to
-    level; beyond a hundredfold it is reweighted.  Tables for a chain are made once, in 0.3 ms for
-    each bend unlike all others.
+    A free chain has its first bead at the origin.  O(n) a chain: for bonds alone 30 to 60 ns a
+    bond, the stiff ensemble some 60 ns, weights what `logdet` costs.  A tree costs as many times
+    more as its branch points refuse, from level to level; beyond a hundredfold it is reweighted.
+    Tables for a chain are made once, in 0.3 ms for each bend unlike all others.
     """
     require_chain(chain)
     size, generator = arrays.positive_int(size, "size"), arrays.generator(rng)
