@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,12 +25,7 @@ from fixman.kernels.chain.rows import KINDS, LENGTH
 
 Base = Literal["free", "fixed"]
 
-_FIELDS = 7  # a Chain has so many fields without a default
 BEAD_BYTES = 380  # that a chain in the plane takes while it is made; in space 565
-_CONSTRUCTORS = (
-    "a Chain is made by Chain.linear(n), Chain.branched(parents), Chain.ring(n) or "
-    "Chain.from_bonds(n, bonds)"
-)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,12 +62,6 @@ class Chain:
     extra: tuple[Coordinate, ...]
     hard_mask: NDArray[np.bool_]
     redundant: tuple[Coordinate, ...] = ()
-
-    def __new__(cls, *fields: Any, **named: Any) -> Self:
-        """Refuse what is not made by a constructor; copy, pickle and replace give every field."""
-        if len(fields) + len(named) < _FIELDS:
-            raise TypeError(_CONSTRUCTORS)
-        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         for array in (self.masses, self.references, self.hard_mask):

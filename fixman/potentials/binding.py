@@ -418,7 +418,7 @@ def _compiled_failure(what: str, function: Any, x: Array) -> Exception:
         arrays.require_finite(out, out.shape, "force(x)")
     except ValueError as error:
         return ValueError(f"{error}, in {name}")
-    return RuntimeError(f"{name} raised an error or gave NaN, but not when called again")
+    return RuntimeError(f"{name} gave NaN, but not when called again")
 
 
 # --- what a chain has -----------------------------------------------------------------------------

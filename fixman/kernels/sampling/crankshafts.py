@@ -20,7 +20,7 @@ from fixman.kernels.chain import hard
 from fixman.kernels.compiler.lanes import exact_call, exact_kernel, memory
 from fixman.kernels.factors import sparse
 from fixman.kernels.potentials.forces import add_forces, potential_energy
-from fixman.kernels.sampling.pivots import spin, turn, uniform
+from fixman.kernels.sampling.pivots import rotated, spin, turn, uniform
 
 POINT, LINE, RING, SHIFT = range(4)
 OUTSIDE = -1  # instead of a bead
@@ -92,20 +92,15 @@ def turned(moves, part, q, X, Y, dim):
     """Fill Y with X after a turn."""
     first, end, point = part
     front = moves.front.size // dim
-    a, b, c, d = q
-    xx, xy, xz = a * a + b * b - c * c - d * d, 2.0 * (b * c - a * d), 2.0 * (b * d + a * c)
-    yx, yy, yz = 2.0 * (b * c + a * d), a * a - b * b + c * c - d * d, 2.0 * (c * d - a * b)
-    zx, zy, zz = 2.0 * (b * d - a * c), 2.0 * (c * d + a * b), a * a - b * b - c * c + d * d
     for k in range(X.size):
         Y[k] = X[k]
-    x0, y0, z0 = X[dim * point], X[dim * point + 1], X[dim * point + 2] if dim == 3 else 0.0
+    x, y, z = X[dim * point], X[dim * point + 1], X[dim * point + 2] if dim == 3 else 0.0
     for place in range(first, end):
         k = dim * (front + moves.order[place])
-        x, y, z = X[k] - x0, X[k + 1] - y0, X[k + 2] - z0 if dim == 3 else 0.0
-        Y[k] = x0 + (xx * x + xy * y + xz * z)
-        Y[k + 1] = y0 + (yx * x + yy * y + yz * z)
+        v = rotated(q, (X[k] - x, X[k + 1] - y, X[k + 2] - z if dim == 3 else 0.0))
+        Y[k], Y[k + 1] = x + v[0], y + v[1]
         if dim == 3:
-            Y[k + 2] = z0 + (zx * x + zy * y + zz * z)
+            Y[k + 2] = z + v[2]
 
 
 @exact_call
