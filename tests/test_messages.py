@@ -18,9 +18,6 @@ END = closed.End(2, (1.0, 0.0, 0.0))
 FOUR_BAR = closed.Linkage(ARM, closed.Closure(closed.End(None, (2.0, 0.0, 0.0)), END, ("x", "y")))
 
 MESSAGES = [
-    (lambda: fx.Chain(10), TypeError,
-     "a Chain is made by Chain.linear(n), Chain.branched(parents), Chain.ring(n) or "
-     "Chain.from_bonds(n, bonds)"),
     (lambda: fx.Chain.linear(0), ValueError,
      "n must be at least 1, got 0"),
     (lambda: fx.Chain.linear(3, dim=4), ValueError,

@@ -547,7 +547,7 @@ def test_a_stepper_is_not_its_time_step_nor_its_class():
 
 
 def test_a_chain_is_made_by_its_constructors_and_copied():
-    with pytest.raises(TypeError, match=r"made by Chain.linear\(n\), .*from_bonds"):
+    with pytest.raises(TypeError, match="missing 6 required"):
         fx.Chain(10)
     assert copy.copy(CHAIN) == copy.deepcopy(CHAIN) == CHAIN
     assert pickle.loads(pickle.dumps(CHAIN)) == CHAIN
