@@ -150,8 +150,14 @@ def require_schema(con: sqlite3.Connection, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def explained(path: Path, writing: bool = False) -> Iterator[None]:
-    """Say what an error of SQLite, or of numbers that make no sense, means for a run."""
+def explained(
+    path: Path, writing: bool = False, file: os.stat_result | None = None
+) -> Iterator[None]:
+    """Say what an error of SQLite, or of numbers that make no sense, means for a run.
+
+    SQLite fails in several ways where another file stands in the place of the one it writes,
+    ``file``.
+    """
     try:
         yield
     except RunFolderError:
@@ -165,7 +171,8 @@ def explained(path: Path, writing: bool = False) -> Iterator[None]:
             raise RunFolderError(
                 f"another process is writing to {path}: wait for its end"
             ) from error
-        if writing and whole_code == sqlite3.SQLITE_READONLY_DBMOVED:
+        moved = file is not None and not _stands_at(path, file)
+        if writing and code in STORAGE and (moved or whole_code == sqlite3.SQLITE_READONLY_DBMOVED):
             raise RunStorageError(
                 f"{path} was moved, removed or replaced while the run was going on; its frames "
                 "until then are where its file is now"
@@ -176,6 +183,13 @@ def explained(path: Path, writing: bool = False) -> Iterator[None]:
         if code == sqlite3.SQLITE_NOTADB:
             what = "is not a run, or is damaged"
         raise RunFolderError(f"{path} {what}: {error}") from None
+
+
+def _stands_at(path: Path, file: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(path.stat(), file)
+    except OSError:
+        return False
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -529,6 +543,7 @@ class Writer(Recorder):
         super().__init__(about, point.state, make, point.frames, about["block"]["frames"])
         self._like = contents.like
         self._con, self._contents, self.path = con, contents, contents.path
+        self._file = contents.path.stat()
         self._pool, self._last = ThreadPoolExecutor(1), Future[None]()
         self._last.set_result(None)
 
@@ -552,7 +567,7 @@ class Writer(Recorder):
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Write in whole or not at all."""
         try:
-            with explained(self.path, writing=True):
+            with explained(self.path, writing=True, file=self._file):
                 yield self._con
                 _commit(self._con)
         except BaseException:
