@@ -357,6 +357,20 @@ def test_a_file_that_is_moved_or_removed_is_told(tmp_path, deed):
         assert same(fx.load_run(path), start(None, rng=8))
 
 
+def test_a_file_that_is_replaced_is_told_whatever_sqlite_says_of_it(path):
+    """The journals of both files have one name, so that the first one to end may remove both."""
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_DELETE_NOENT
+    file = path.stat()
+    for deed, message in ((Path.exists, "cannot write"), (replace, "was moved, removed or")):
+        deed(path)
+        with (
+            pytest.raises(fx.RunStorageError, match=message),
+            runfile.explained(path, writing=True, file=file),
+        ):
+            raise error
+
+
 # --- ends ---------------------------------------------------------------------------------------
 
 

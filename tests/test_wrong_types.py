@@ -435,14 +435,18 @@ def test_the_argument_is_named(name):
             assert "unexpected keyword" not in said, (key, kind)
 
 
+def solve(**given):
+    return fx.Partition(CHAIN, X).solve(**given)
+
+
 MORE = {
     "Brownian": (fx.Brownian, {"friction": 1.0, "ensemble": "stiff", "scheme": "liu"}),
     "MonteCarlo": (fx.MonteCarlo, {"ensemble": "stiff", "burn_in": 0}),
     "HybridMonteCarlo": (fx.HybridMonteCarlo, {"ensemble": "stiff", "leaps": 3}),
     "shear": (flows.shear, {"rate": 1.0, "dim": 3}),
-    "Partition.solve": (fx.Partition(CHAIN, X).solve, {"b": np.zeros(CHAIN.soft.size)}),
+    "Partition.solve": (solve, {"b": np.zeros(CHAIN.soft.size)}),
     "Partition.solve, method": (
-        fx.Partition(CHAIN, X).solve,
+        solve,
         {"method": "lu", "b": np.zeros(CHAIN.soft.size)},
     ),
     "Chain.linear, straight": (fx.Chain.linear, {"n": 4, "straight": ()}),

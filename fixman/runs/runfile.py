@@ -147,8 +147,14 @@ def require_schema(con: sqlite3.Connection, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def explained(path: Path, writing: bool = False) -> Iterator[None]:
-    """Say what an error of SQLite, or of numbers that make no sense, means for a run."""
+def explained(
+    path: Path, writing: bool = False, file: os.stat_result | None = None
+) -> Iterator[None]:
+    """Say what an error of SQLite, or of numbers that make no sense, means for a run.
+
+    SQLite fails in several ways where another file stands in the place of the one it writes,
+    ``file``.
+    """
     try:
         yield
     except RunFolderError:
@@ -163,12 +169,20 @@ def explained(path: Path, writing: bool = False) -> Iterator[None]:
             raise RunFolderError(text) from error
         if writing and kind in STORAGE:
             text = f"cannot write {path}: {error}"
-            if code == sqlite3.SQLITE_READONLY_DBMOVED:
+            moved = file is not None and not _stands_at(path, file)
+            if moved or code == sqlite3.SQLITE_READONLY_DBMOVED:
                 text = f"{path} was moved, removed or replaced while the run was going on"
             raise RunStorageError(text) from error
         what = "cannot be read" if kind in STORAGE else "is damaged"
         what = "is not a run, or is damaged" if kind == sqlite3.SQLITE_NOTADB else what
         raise RunFolderError(f"{path} {what}: {error}") from None
+
+
+def _stands_at(path: Path, file: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(path.stat(), file)
+    except OSError:
+        return False
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -485,6 +499,7 @@ class Writer(Recorder):
         super().__init__(about, point.state, make, point.frames, about["block"]["frames"])
         self._like = like
         self._con, self._contents, self.path = con, contents, contents.path
+        self._file = contents.path.stat()
         self._pool, self._last = ThreadPoolExecutor(1), Future[None]()
         self._last.set_result(None)
 
@@ -508,7 +523,7 @@ class Writer(Recorder):
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Write in whole or not at all."""
         try:
-            with explained(self.path, writing=True):
+            with explained(self.path, writing=True, file=self._file):
                 yield self._con
                 _commit(self._con)
         except BaseException:
