@@ -36,10 +36,8 @@ class Trajectory(Series):
     system : SerialChain or Linkage
     about : dict
         Scheme, dt, gravity, versions.
-    path : Path or None
-        The file; None in memory.
-    steps_done : int
-        Of ``about["steps"]``; ``finished`` says whether they are all.
+    path, steps_done
+        As of a `fixman.Run`.
     """
 
     def __init__(self, system: System, *given: Any, **options: Any) -> None:
@@ -83,8 +81,7 @@ class Trajectory(Series):
         if "energy" not in self.held:
             x, v = np.asarray(self.q), np.asarray(self.qd)
             self.held["energy"] = _energy(self.system, x, v, self.about["gravity"])
-            self.held["energy"].flags.writeable = False
-        return self.held["energy"]
+        return self._read_only("energy")
 
     @property
     def gap(self) -> Array:

@@ -39,7 +39,6 @@ SAME = 3e-7  # largest share of a change, beside others, that is taken for round
 
 
 def soft(arm: SerialChain, share: float) -> SerialChain:
-    """Return the chain with its springs and dampers as inertia."""
     added = share * (arm.damping + share * arm.stiffness)
     none = np.zeros(arm.nv)
     return replace(arm, armature=arm.armature + added, damping=none, stiffness=none)
@@ -243,7 +242,6 @@ class Steps:
         return replica, code
 
     def closed_euler(self, linkage: Linkage, soft: Linkage, forces: Array) -> tuple[int, int]:
-        """Make one linearly implicit step, and close it."""
         (q, v), dt, total = self.states, self.dt, forces.copy()
         then = closed.integrate(linkage, q, v, dt)
         for _, arm, x, w, f in _closures.chains(linkage, then, v, total):
@@ -264,9 +262,8 @@ class Impulses:
 
     def __init__(self, steps: Steps, linkage: Linkage, k: int) -> None:
         self.steps, self.linkage, self.k = steps, linkage, k
-        p0, rest = steps.p0[k], np.zeros(steps.system.nv)
-        given = steps.states[0][k], rest, rest
-        rates = _closures.answers(linkage, kernel.PULLS, given)[1].reshape(-1, rest.size)
+        p0, q = steps.p0[k], steps.states[0][k]
+        rates = _closures.answers(linkage, kernel.PULLS, (q,))[1].reshape(-1, p0.size)
         start, self.pushes = p0.copy(), np.empty_like(rates)
         for push, rate in zip(self.pushes, rates, strict=True):
             p0[:] = 0.0

@@ -54,21 +54,10 @@ def forward_dynamics(
 
 
 def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
-    """U and D of the generalized inertia matrix, I = U D Uᵀ (saha_1996, eqs. 21, 31–35).
+    """U and D (..., nv, nv) of the inertia matrix I = U D Uᵀ (saha_1996, eqs. 21, 31–35).
 
-    Parameters
-    ----------
-    arm : SerialChain
-    q : (..., nq)
-
-    Returns
-    -------
-    U : ndarray (..., nv, nv)
-        Unit upper triangular, with an identity for each joint.
-    D : ndarray (..., nv, nv)
-        Diagonal, with a block m̂_i for a joint of several degrees of freedom.
-
-    Both are dense, for reading: O(n²) time and memory a frame.  Errors as in `forward_dynamics`.
+    Of ``q (..., nq)``, dense, in O(n²) time and memory a frame.  U is unit upper triangular, with
+    an identity for each joint; D has the block m̂_i for each.  Errors as in `forward_dynamics`.
     """
     given = model.posture(arm, q)
     U, D = np.zeros((2, len(given.q), arm.nv, arm.nv))

@@ -55,7 +55,6 @@ BLOCK = 400_000  # links times rounds between two looks at the keyboard: some 50
 USUAL = 8  # rounds of a step
 BLOCK_WORK = 40 * BLOCK  # of a block of a run
 SLOW = 30  # how much more a step in Python takes
-
 SLOWLY = 1.0  # radians in a step, from where it is the motion that is too fast
 FARTHEST = 1e8  # radians from 0, from where a step is lost in the rounding of an angle
 CLOSED = 1e-9  # how far positions and rates may be from closing at the start
@@ -94,11 +93,8 @@ def simulate(
 
     Parameters
     ----------
-    system : SerialChain or Linkage
     q : (..., nq)
         Where to start; leading axes are replicas.
-    dt : float
-    steps : int
     qd : (..., nv), optional
         Rates to start with; at rest without them.
     tau : (..., nv), or a callable, optional
@@ -128,9 +124,9 @@ def simulate(
         linkage comes to a singular posture, naming the closures.
     ValueError
         For wrong shapes and values, and forces that are not finite.
-    Exception
-        After any error of a step or of ``tau``, the frames before it are at ``out``, or in the
-        ``run`` of the error without ``out``.
+
+    After any error of a step or of ``tau``, the frames before it are at ``out``, or in the ``run``
+    of the error without ``out``.
 
     Notes
     -----
@@ -184,8 +180,6 @@ def _sound(system: Any, q: Any, qd: Any, tau: Any, wrenches: Any, about: dict[st
     _require_near(system, given.q, given.lead)
     scheme, first = about["stepper"]["name"], arrays.whole(about["first"], "first", 0)
     dt, steps, every = statistics.paced(about["stepper"]["dt"], about["steps"], about["every"])
-    if first + steps > np.iinfo(np.int64).max:
-        raise ValueError(f"first + steps must be below 2**63, got first={first}")
     arrays.require_one_of(scheme, "scheme", SCHEMES)
     about |= {"stepper": {"name": scheme, "dt": dt}, "gravity": gravity}
     about |= {"steps": steps, "every": every, "first": first}
@@ -207,17 +201,15 @@ class _Motion:
         self.given, self.tau, self.about, self.state = given, tau, about, state
         self.dt, self.by_midpoint = about["stepper"]["dt"], about["stepper"]["name"] == "midpoint"
         self.step, self.states = int(state["step"]), (given.q.copy(), given.qd.copy())
-        self.moving: _steps.Steps | None = None  # which steps in Python
-        if tau is not None or not isinstance(given.system, SerialChain):
+        self.moving: _steps.Steps | None = None  # steps in Python
+        if tau is not None or isinstance(given.system, Linkage):
             of = given.system, self.states, given.loads, self.dt, tau is not None
             self.moving = _steps.Steps(*of)
 
     def frame(self) -> Arrays:
-        """Return coordinates and rates."""
         return self.named([part[None] for part in self.states])
 
     def arrays(self) -> Arrays:
-        """Return the content of a checkpoint."""
         state = {name: array[0] for name, array in self.frame().items()}
         return self.state | state | {"step": np.array(self.step, dtype=np.int64)}
 
@@ -264,7 +256,6 @@ class _Motion:
                 out[0][step // every], out[1][step // every] = self.states
 
     def run(self, done: int, count: int, every: int, out: tuple[Array, Array]) -> None:
-        """Make steps of a chain with constant forces."""
         arm: Any = self.given.system
         by_midpoint = _steps.stepping(arm) if self.by_midpoint else None
         by_euler = None if self.by_midpoint else _steps.leaping(arm, self.dt)
@@ -335,12 +326,10 @@ class _Motion:
         return None
 
     def failed(self, code: int, step: int, replica: int, states: tuple[Array, Array]) -> FrameError:
-        """Return the error for a step from ``states`` without an answer."""
         singular = self.singular(replica, states, step)
         if singular is not None:
             return singular
-        if self.by_midpoint:
-            # If it moved slowly, it is the rounds that went astray.
+        if self.by_midpoint:  # where it moved slowly, the rounds went astray
             code = kernel.NOT_SETTLED if self.slow(replica, states) else kernel.TOO_FAST
         jumps = self.tau is not None and code == kernel.NOT_SETTLED
         blamed = JUMPS if jumps else f"dt={self.dt} is too long"
@@ -349,14 +338,13 @@ class _Motion:
         return FrameError(f"{REASONS[code]} in step {step}", f": {blamed}", frame=frame, step=step)
 
     def asked(self, tau: Torque, time: float, states: tuple[Array, Array]) -> Array:
-        """Return the forces (replicas, nv) of a callable."""
         lead, nv = self.given.lead, self.given.system.nv
         seen = [part.copy().reshape(*lead, part.shape[-1]) for part in states]
         return statistics.forces_of(tau(time, *seen), "tau(t, q, qd)", lead, nv)
 
 
 class _Given(NamedTuple):
-    """Coordinates, rates and forces of all replicas, looked at."""
+    """Coordinates, rates and forces of all replicas, checked."""
 
     system: SerialChain | Linkage
     q: Array  # (replicas, nq)
@@ -366,19 +354,12 @@ class _Given(NamedTuple):
     lead: Lead
 
 
-def _start(
-    system: SerialChain | Linkage,
-    q: ArrayLike,
-    qd: ArrayLike | None,
-    tau: ArrayLike | Torque | None,
-    gravity: Array,
-    wrenches: ArrayLike | None,
-) -> _Given:
+def _start(system: Any, q: Any, qd: Any, tau: Any, gravity: Array, wrenches: Any) -> _Given:
     if not isinstance(system, (SerialChain, Linkage)):
         name = type(system).__name__
         raise TypeError(f"system must be a fixman.rigid.SerialChain or Linkage, got {name}")
     rest = np.zeros(system.nv)
-    forces: Any = rest if tau is None or callable(tau) else tau
+    forces = rest if tau is None or callable(tau) else tau
     rates = rest if qd is None else qd
     if isinstance(system, SerialChain):
         given = model.gate(system, q, rates, forces, gravity, wrenches)
@@ -389,7 +370,7 @@ def _start(
         loads = [np.concatenate(parts, axis=1)]
         return _Given(system, given.q, given.qd, given.last, loads, given.lead)
     x, v, f, felt = _closures.loaded(system, q, rates, forces, gravity, wrenches)
-    # Looks at the posture too: not every one closes, and the scheme needs one that does.
+    # The scheme needs a posture that closes.
     closed.forward_dynamics(system, x, v, f, wrenches=wrenches, tolerance=CLOSED)
     lead = x.shape[:-1]
     x, v, f = (part.reshape(-1, part.shape[-1]) for part in (x, v, f))
@@ -400,7 +381,6 @@ def _start(
 
 
 def _require_near(system: SerialChain | Linkage, q: Array, lead: Lead) -> None:
-    """Refuse angles so large that a step is lost in their rounding."""
     arms = (system,) if isinstance(system, SerialChain) else system.chains
     angles = [np.zeros(arm.nq, dtype=bool) for arm in arms]
     for which, arm in zip(angles, arms, strict=True):

@@ -66,9 +66,6 @@ def forward_dynamics(
     return given.batch(given.answer(forward_frames, "accelerations", (arm.nv,), T, bias))
 
 
-# --- the operators, dense -------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Operators:
     """The report's operators in one configuration, dense, tip to base; for reading and tests.

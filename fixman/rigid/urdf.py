@@ -104,7 +104,6 @@ def read(
 
     Parameters
     ----------
-    path : str or os.PathLike
     tip : str, optional
         Link at the end of the chain; it may be fixed to a body.  Needed where joints branch.
     free_base : bool
@@ -146,7 +145,6 @@ def read(
 
 
 def _outwards(links: Mapping[str, object], joints: Sequence[FileJoint]) -> list[FileJoint]:
-    """Return the joints of one tree from the root outwards."""
     above: dict[str, FileJoint] = {}
     below: dict[str, list[FileJoint]] = {}
     for joint in joints:
@@ -267,7 +265,6 @@ def _lumped(
     translations: Array,
     notes: Notes,
 ) -> tuple[Array, Array, Array]:
-    """Masses, mass centres and inertias of the bodies."""
     n, held = len(moving), []
     for link, part in links.items():
         if part is not None and places[link].body >= 0:
@@ -381,7 +378,6 @@ def _parsed(path: Path) -> ET.Element:
 
 
 def _named(found: list[ET.Element], notes: Notes) -> dict[str, dict[str, Any]]:
-    """Return the values of elements of one kind by name."""
     out: dict[str, dict[str, Any]] = {}
     for element in found:
         name = _attribute(element.get("name"), "name", f"a <{element.tag}>", "text")
