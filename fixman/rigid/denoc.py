@@ -25,8 +25,11 @@ from numpy.typing import ArrayLike
 
 from fixman._common.arrays import Array
 from fixman.kernels.rigid import denoc, links
-from fixman.rigid import model, spatial_operators
+from fixman.kernels.rigid.spatial_operators import forward_frames
+from fixman.rigid import model
+from fixman.rigid.joints import driven
 from fixman.rigid.model import SerialChain
+from fixman.rigid.newton_euler import without_bias
 from fixman.rigid.spatial import joint_axes, propagation, skew
 
 __all__ = ["forward_dynamics", "logdet_mass", "n_d", "n_l", "udut"]
@@ -48,9 +51,9 @@ def forward_dynamics(
     The bias that is subtracted first is inverse dynamics with θ̈ = 0 (not θ̇ = 0, as the papers
     print).  All else is as in ``method="fd1"`` of `spatial_operators.forward_dynamics`.
     """
-    return spatial_operators.forward_dynamics(
-        arm, q, qd, tau, gravity=gravity, wrenches=wrenches, method="fd1"
-    )
+    given = driven(arm, q, qd, tau, gravity, wrenches)
+    right = without_bias(given), None
+    return given.batch(given.answer(forward_frames, "accelerations", (arm.nv,), *right))
 
 
 def udut(arm: SerialChain, q: ArrayLike) -> tuple[Array, Array]:
