@@ -76,15 +76,10 @@ def driven(linkage: Linkage, q: Array, qd: Array, tau: Array) -> Array:
 
 
 def loaded(
-    linkage: Linkage,
-    q: ArrayLike,
-    qd: ArrayLike,
-    tau: ArrayLike,
-    gravity: ArrayLike,
-    wrenches: ArrayLike | None,
+    linkage: Linkage, gravity: ArrayLike, wrenches: ArrayLike | None, **state: ArrayLike
 ) -> tuple[Array, ...]:
     """Coordinates, rates and forces with the same batch axes, and loads as `answers` takes them."""
-    x, v, f = arguments(linkage, q=q, qd=qd, tau=tau)
+    x, v, f = arguments(linkage, **state)
     g = falling(gravity)
     _arrays.require_finite(g, (3,), "gravity", "component")
     if wrenches is None:

@@ -80,36 +80,19 @@ def forward_dynamics(
     to 1e-9 if masses range over six powers of ten at random, 1e-6 if over ten.
     """
     if wrenches is None and workers == 1:
-        # Arrays without the gate, which costs as much as twenty links.  The kernel refuses wrong
-        # sizes of one state, and other axes of its qd and tau with a TypeError.
-        try:
-            if (
-                type(q) is type(qd) is type(tau) is ndarray
-                and q.dtype is qd.dtype is tau.dtype is _FLOAT64
-                and q.flags.carray
-                and qd.flags.carray
-                and tau.flags.carray
-                and not arm._passive
-            ):
-                plan = arm._tables["articulated_body"]
-                loads = model.falling(gravity)
-                flat = q.ndim == 1
-                if flat or (q.ndim == 2 and len(q) == len(qd) == len(tau) == 1):
-                    one = (q, qd, tau) if flat else (q[0], qd[0], tau[0])
-                    qdd = empty(plan.shape)
-                    room = workspace(plan.units) if plan.roomy else None
-                    if plan.state(plan.table, *one, loads, qdd, room) == DONE:
-                        return qdd if flat else qdd[None]
-                elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1] == plan.nq:
-                    qdd, frames = empty(qd.shape), qd.size // plan.nv
-                    given = q.ravel(), qd.ravel(), tau.ravel(), loads, 0, frames, qdd.ravel()
-                    if frames > plan.few:
-                        room = workspace(plan.units8)
-                        if plan.states(plan.table, *given, room)[1] == DONE:
-                            return qdd
-        except (AttributeError, KeyError, TypeError):
-            pass
-    return _forward_dynamics(arm, (q, qd, tau), gravity, wrenches, workers)
+        found = _at_once(arm, q, qd, tau, gravity)
+        if found is not None:
+            return found
+    workers = arrays.positive_int(workers, "workers")
+    state = driven(arm, q, qd, tau, gravity, wrenches)
+    loads = np.concatenate([state.g, state.W.reshape(-1)])
+    flat = (state.q.reshape(-1), state.qd.reshape(-1), state.last.reshape(-1), loads)
+    qdd = np.empty(state.last.shape)
+    frame, code = _states(_plan(arm), flat, qdd, workers)
+    if code != DONE:
+        state.require_finite()
+        raise _failure(code, frame, state.lead)
+    return state.batch(qdd)
 
 
 def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
@@ -136,23 +119,30 @@ def pivots(arm: SerialChain, q: ArrayLike) -> tuple[Array, ...]:
 # --- states in a batch --------------------------------------------------------------------------
 
 
-def _forward_dynamics(
-    arm: SerialChain,
-    given: tuple[ArrayLike, ArrayLike, ArrayLike],
-    gravity: ArrayLike,
-    wrenches: ArrayLike | None,
-    workers: int,
-) -> Array:
-    workers = arrays.positive_int(workers, "workers")
-    state = driven(arm, *given, gravity, wrenches)
-    loads = np.concatenate([state.g, state.W.reshape(-1)])
-    flat = (state.q.reshape(-1), state.qd.reshape(-1), state.last.reshape(-1), loads)
-    qdd = np.empty(state.last.shape)
-    frame, code = _states(_plan(arm), flat, qdd, workers)
-    if code != DONE:
-        state.require_finite()
-        raise _failure(code, frame, state.lead)
-    return state.batch(qdd)
+def _at_once(arm: Any, q: Any, qd: Any, tau: Any, gravity: Any) -> Array | None:
+    """Answer at once for plain arrays, since the gate costs as much as twenty links; else None."""
+    try:
+        plain = type(q) is type(qd) is type(tau) is ndarray and not arm._passive
+        if not (plain and q.dtype is qd.dtype is tau.dtype is _FLOAT64):
+            return None
+        if not (q.flags.carray and qd.flags.carray and tau.flags.carray):
+            return None
+        plan, loads = arm._tables["articulated_body"], model.falling(gravity)
+        flat = q.ndim == 1
+        if flat or (q.ndim == 2 and len(q) == len(qd) == len(tau) == 1):
+            # The kernel refuses wrong sizes of one state, and more axes with a TypeError.
+            one = (q, qd, tau) if flat else (q[0], qd[0], tau[0])
+            qdd, room = empty(plan.shape), workspace(plan.units) if plan.roomy else None
+            if plan.state(plan.table, *one, loads, qdd, room) == DONE:
+                return qdd if flat else qdd[None]
+        elif qd.shape == tau.shape == (*q.shape[:-1], plan.nv) and q.shape[-1] == plan.nq:
+            qdd, frames = empty(qd.shape), qd.size // plan.nv
+            given = q.ravel(), qd.ravel(), tau.ravel(), loads, 0, frames, qdd.ravel()
+            done = frames > plan.few and plan.states(plan.table, *given, workspace(plan.units8))
+            return qdd if done and done[1] == DONE else None
+    except (AttributeError, KeyError, TypeError):
+        pass
+    return None
 
 
 def _states(

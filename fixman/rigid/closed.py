@@ -107,7 +107,7 @@ def forward_dynamics(
         found = _at_once(linkage, q, qd, tau, gravity, tolerance)
         if found is not None:
             return found
-    q, qd, tau, loads = closures.loaded(linkage, q, qd, tau, gravity, wrenches)
+    q, qd, tau, loads = closures.loaded(linkage, gravity, wrenches, q=q, qd=qd, tau=tau)
     limit = arrays.positive(tolerance, "tolerance")
     state = q, qd, closures.driven(linkage, q, qd, tau)
     qdd, out = closures.answers(linkage, kernel.MOTION, state, loads, limit)

@@ -369,7 +369,7 @@ def _start(system: Any, q: Any, qd: Any, tau: Any, gravity: Array, wrenches: Any
             parts.append(given.W.reshape(len(given.q), 6 * system.n))
         loads = [np.concatenate(parts, axis=1)]
         return _Given(system, given.q, given.qd, given.last, loads, given.lead)
-    x, v, f, felt = _closures.loaded(system, q, rates, forces, gravity, wrenches)
+    x, v, f, felt = _closures.loaded(system, gravity, wrenches, q=q, qd=rates, tau=forces)
     # The scheme needs a posture that closes.
     closed.forward_dynamics(system, x, v, f, wrenches=wrenches, tolerance=CLOSED)
     lead = x.shape[:-1]
